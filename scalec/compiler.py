@@ -318,8 +318,11 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
     made.most = most_registers(problem, made.schedule)
     roles = {"outer": [d.name for d in problem.outer], "summed": [d.name for d in problem.summed]}
     roles |= {role: [getattr(problem, role).name] for role in ("m", "n", "k")}
+    roles["within"] = [d.within for d in (problem.m, problem.n) if d.within]
     return emitted(
-        lambda kernel: signature.launch_of(kernel, roles, schedule, problem.blocks),
+        lambda kernel: signature.launch_of(
+            kernel, roles, schedule, problem.blocks, {d.name: d.inner for d in (problem.m, problem.n)}
+        ),
         str(schedule),
         signature.flops_of(roles, read),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 from pathlib import Path
 
 from scalec.commands import run
@@ -18,7 +19,8 @@ RUNS, REFUSED = "runs", "–"
 
 
 def refusal(source: str, target: str) -> UnsupportedError | ScheduleError | None:
-    """Runs a program in the emulator, every dimension dynamic and of the default size.
+    """Runs a program in the emulator, every dimension dynamic and of the default size but those that its first line
+    has a size for (`--dim h=64`).
 
     Returns:
         why the target cannot run it, or not with the schedule that it gives; None if it ran.
@@ -28,10 +30,15 @@ def refusal(source: str, target: str) -> UnsupportedError | ScheduleError | None
     """
     try:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            run.run_program(Request(source, target), 0)
+            run.run_program(Request(source, target, fixed(source)), 0)
     except (UnsupportedError, ScheduleError) as error:
         return error
     return None
+
+
+def fixed(source: str) -> dict[str, int]:
+    """The sizes that a program's first line says must be known."""
+    return {name: int(size) for name, size in re.findall(r"--dim (\w+)=(\d+)", source.splitlines()[0])}
 
 
 def rows() -> dict[str, list[str]]:

@@ -75,6 +75,7 @@ from scalec.ir.tile_copies import (
     WindowOp,
 )
 from scalec.ir.tile_cut import CHUNK, CutBytesOp, CutKOp, CutRingOp, CutScalesOp, CutWordsOp, DetourOp, PassOnOp
+from scalec.ir.tile_fold_columns import FoldColumnsOp, StoreWithinOp, folded_columns
 from scalec.ir.tile_gather import (
     COPY_ALIGN,
     AllNamedOp,
@@ -178,6 +179,7 @@ from scalec.ir.tile_types import (
     bits_of,
     element_of,
     gaps_of,
+    inner_of,
     int_of,
     ints_of,
     permuted_of,
@@ -246,6 +248,7 @@ __all__ = [
     "FetchBytesOp",
     "FetchOp",
     "FillWordsOp",
+    "FoldColumnsOp",
     "FoldsOp",
     "FoldsType",
     "FragmentOp",
@@ -327,6 +330,7 @@ __all__ = [
     "StoreResultOp",
     "StoreRowsOp",
     "StoreTurnedOp",
+    "StoreWithinOp",
     "SumInClusterOp",
     "SumPartsOp",
     "SumsOp",
@@ -359,7 +363,9 @@ __all__ = [
     "bits_of",
     "element_in",
     "element_of",
+    "folded_columns",
     "gaps_of",
+    "inner_of",
     "int_of",
     "ints_of",
     "permuted_of",

@@ -160,10 +160,13 @@ def copies(op: ir.OpView, panels: bool = False) -> bool:
         if box[1:3] != (2, 4) or min(box) < 1:
             return fail(op, f"box {list(box)} permutes rows, expected [columns, 2, 4, of each 8, groups]")
         box = (box[0], prod(box[1:]))
+    given = box
+    if panels and len(box) == 3:
+        box = (box[0], prod(box[1:]))
     swizzled = box[0] * bits_of(element_of(op.source.type)) == 8 * swizzle_of(op.source.type)
     panel = panels and swizzled and tile[1] % box[0] == 0
     if len(box) != 2 or box[1] != tile[0] or not (box[0] == tile[1] or panel):
-        return fail(op, f"box {list(box)} (innermost first) does not fill a tile of {list(tile)}")
+        return fail(op, f"box {list(given)} (innermost first) does not fill a tile of {list(tile)}")
     if max(box) > MAX_BOX:
         return fail(op, f"box {list(box)} is larger than {MAX_BOX} elements along a dimension")
     if element_of(op.source.type) != element_of(op.target.type):

@@ -37,7 +37,8 @@ class CopyOp(Tile.Operation, name="copy"):
     With `multicast` above 0 the cluster's CTAs have so many different tiles, by turns: the first of them issue it, each
     for all CTAs that have the same.
     A box of five extents permutes rows (`descriptor`), of B of tile.mma alone, whose sums are read as columns in that
-    order; y is then a multiple of the rows within which it does.
+    order; y is then a multiple of the rows within which it does. With a box of three, y is likewise a multiple of the
+    rows that each index of its last axis has.
     """
 
     source: ext.Operand[DescriptorType]

@@ -27,6 +27,8 @@ class DescriptorType(Tile.Type, name="descriptor"):
     A box of five extents, [columns, 2, 4, H, G], permutes rows, of which it has G times 8 H: of each 8 H, number
     2H q + 2h + e comes as number 8h + 2q + e (e < 2, q < 4, h < H). The sums of a product with such a B have their
     columns in that order: a thread, which has two of each eight (PTX ISA 9.7.15.5.1, figure D), has 2H adjacent ones.
+
+    A box of three extents, [columns, H, G], has the H rows of each of G indices of a further axis, one after the other.
     """
 
     box: Any
@@ -147,7 +149,12 @@ def shape_of(t: ir.Type) -> tuple[int, ...]:
 
 def permuted_of(box: tuple[int, ...]) -> int:
     """Rows within which copies of a box change the order, 0: none."""
-    return 8 * box[3] if len(box) > 2 else 0
+    return 8 * box[3] if len(box) > 3 else 0
+
+
+def inner_of(box: tuple[int, ...]) -> int:
+    """Rows of a box for each index of a further axis; 0 where rows have one axis."""
+    return box[1] if len(box) == 3 else 0
 
 
 def element_of(t: ir.Type) -> ir.Type:

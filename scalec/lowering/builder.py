@@ -11,7 +11,7 @@ from scalec.ir.mlir import arith, ir, llvm, nvvm, scf
 Number = int | float
 SHARED, CLUSTER, GLOBAL = 3, 7, 1  # LLVM NVPTX address spaces
 
-_PREDICATES = {"eq": 0, "ne": 1, "slt": 2, "lt": 6, "le": 7, "gt": 8, "ge": 9}  # arith.cmpi; lt..ge unsigned
+_PREDICATES = {"eq": 0, "ne": 1, "slt": 2, "sle": 3, "lt": 6, "le": 7, "gt": 8, "ge": 9}  # arith.cmpi; lt..ge unsigned
 _CONSTRAINT = {"i1": "b", "i16": "h", "i32": "r", "i64": "l", "f32": "f"}
 
 
@@ -110,7 +110,7 @@ class Builder:
         return arith.minui(*self._pair(a, b))
 
     def compare(self, predicate: str, a: ir.Value | int, b: ir.Value | int) -> ir.Value:
-        """i1; eq, ne, slt (signed), lt, le, gt, ge (unsigned)."""
+        """i1; eq, ne, slt, sle (signed), lt, le, gt, ge (unsigned)."""
         return arith.cmpi(_PREDICATES[predicate], *self._pair(a, b))
 
     def select(self, condition: ir.Value, a: ir.Value | Number, b: ir.Value | Number) -> ir.Value:

@@ -190,10 +190,15 @@ def spec(
 
 
 def launch_of(
-    kernel: ir.OpView, roles: Mapping[str, Sequence[str]], schedule: Schedule, blocks: tuple[str, int] = ("", 0)
+    kernel: ir.OpView,
+    roles: Mapping[str, Sequence[str]],
+    schedule: Schedule,
+    blocks: tuple[str, int] = ("", 0),
+    inner: Mapping[str, int] | None = None,
 ) -> abi.Launch:
     """How the kernel of a contraction is launched; `roles` are the names of its dimensions: m, n, k, outer and summed
-    as scalec.passes.problem.types.Problem has them, and `blocks` a dimension in blocks with tiles of their own."""
+    as scalec.passes.problem.types.Problem has them, `blocks` a dimension in blocks with tiles of their own, and `inner`
+    how many rows or columns of a tile an index of M or N has, where that is not one."""
     (bm, bn, bk), (cm, cn), split = schedule.tile, schedule.cluster, schedule.split
     (m,), (n,), (k,) = (roles[role] for role in ("m", "n", "k"))
     along, (dim, block) = {m: (bm, cm), n: (bn, cn)}, blocks
@@ -203,7 +208,10 @@ def launch_of(
         threads=tile.int_of(kernel.threads),
         shared_bytes=tile.int_of(kernel.shared_bytes),
         cluster=cm * cn * parts_of(kernel),
-        tiles=((m, *along[m]), (n, *along[n]), *((dim, 1, 1) for dim in roles["outer"])),
+        tiles=(
+            *((dim, along[dim][0] // (inner or {}).get(dim, 1), along[dim][1]) for dim in (m, n)),
+            *((dim, 1, 1) for dim in roles["outer"]),
+        ),
         split=split // parts_of(kernel),
         part_bytes=bm * bn * 4 if split > parts_of(kernel) else 0,  # f32
         dynamic=schedule.scheduler == "dynamic",
@@ -231,4 +239,4 @@ def flops_of(roles: Mapping[str, Sequence[str]], reads: Sequence[Reads]) -> tupl
     # groups that follow one another have a dimension between them, and not each all of it
     shared = {dim for x in reads for domain in x.domains if domain.rises is not None for dim in domain.dims}
     (m,), (n,), (k,) = (roles[role] for role in ("m", "n", "k"))
-    return (m, n, k, *(dim for dim in roles["outer"] if dim not in shared), *roles["summed"])
+    return (m, n, k, *(dim for dim in roles["outer"] if dim not in shared), *roles["summed"], *roles.get("within", ()))

@@ -32,6 +32,11 @@ def describe(problem: Problem) -> str:
         bf16[m,n] = bf16[m,k] . bf16[i0,n,k]: truncf, i0 by 128 of m
         bf16[m,n] = bf16[m,k] . bf16[o0,n,k]: truncf, m shared out to o0=8 about 20
 
+    What a result reduces is said behind what it is computed of, columns counting both indices:
+    `L[q,t]:f32 = sum[h](relu(Q[q,h,d]@K[t,d])) for t in lo[q]:hi[q] else 0` with h = 64:
+
+        f32[m/64,n] = bf16[m/64,m%64,k] . bf16[n,k]: maximumf; sum of 64: ; n in i32[m]:i32[m] else 0.0
+
     Of several results it says each, joined by " & ", and behind these what operands are reduced to. Of
     `S[m] = sum[k](A[m,k]^2)` beside a product:
 
@@ -49,14 +54,31 @@ def describe(problem: Problem) -> str:
     made += f"*{scale.outer.element.name}/all" if scale and scale.outer else ""
     body = " ".join(_body(problem))
     text = f"{made} {'+=' if result.inout else '='} {_product(problem)}"
-    text += (f"; {' '.join(inputs)}" if inputs else "") + (f": {body}" if body else "")
+    text += (f"; {' '.join(inputs)}" if inputs else "") + (f": {body}" if body else "") + _folded(problem)
     return ", ".join([text, *_read(problem)])
+
+
+def _folded(problem: Problem) -> str:
+    """What a result reduces, what follows that, and which of its points are computed."""
+    fold, window, roles = problem.column_fold, problem.result.window, _roles(problem)
+    if fold is None:
+        return ""
+    inputs = [_input(x, roles) for x in fold.inputs if x.name != problem.result.name]
+    rest = replace(problem.result, body=fold.body)
+    text = f"; {fold.kind} of {fold.size}" + "".join(f" {x}" for x in inputs)
+    text += f": {' '.join(_body(replace(problem, results=(rest,))))}"
+    if window is not None:
+        low, high = (str(x) if isinstance(x, int) else _input(x, roles) for x in window.bounds)
+        text += f"; {roles[window.dim]} in {low}:{high}"
+        text += "" if window.otherwise is None else f" else {window.otherwise}"
+    return text
 
 
 def describe_kin(problem: Problem) -> str:
     """The contraction alone, rounded to bf16, without gaps: what a program multiplies that writes as many bytes or
     fewer, "" for one that writes more, or several results, or adds to what is there."""
-    if len(problem.results) > 1 or problem.folds or problem.result.inout or problem.result.element.bits > 16:
+    alone = len(problem.results) == 1 and not problem.folds and not problem.column_fold
+    if not alone or problem.result.inout or problem.result.element.bits > 16:
         return ""
     plain = replace(problem, results=(replace(problem.result, gaps=None),))
     return ", ".join([f"{_result(plain, 'bf16')} = {_product(problem)}: truncf", *_read(problem)])

@@ -13,7 +13,7 @@ from scalec.passes.plan.gather import no_shared_gather
 from scalec.passes.plan.mma_n import mma_n_of, no_mma_n
 from scalec.passes.plan.parts import FEWEST_BLOCKS, FEWEST_STAGES, at_once, k_blocks, no_meeting, no_parts, no_unroll
 from scalec.passes.plan.resources import WINDOW, part_rooms
-from scalec.passes.plan.tiles import keeps_sides, misfit, no_swap
+from scalec.passes.plan.tiles import keeps_sides, misfit, must_swap, no_swap
 from scalec.passes.plan.turns import no_pingpong
 from scalec.passes.problem.types import ASSUMED, Problem
 
@@ -159,6 +159,8 @@ def _ways(problem: Problem, given: Request) -> tuple[int, ...]:
     """The values of swap: what is decided; else 1 too for few rows, unless a field was decided that it would turn."""
     if given.swap is not None:
         return (given.swap,)
+    if must_swap(problem):
+        return (1,)
     if keeps_sides(given):
         return (0,)
     together = any(r.block > problem.family.adjacent_rows for r in problem.results)

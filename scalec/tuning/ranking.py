@@ -24,7 +24,7 @@ from scalec.passes.pipeline import PIPELINE, find, run_pipeline
 from scalec.passes.plan.loop import few_blocks, several_tiles
 from scalec.passes.plan.parts import part_blocks
 from scalec.passes.plan.resources import deepest
-from scalec.passes.plan.tiles import no_swap
+from scalec.passes.plan.tiles import must_swap, no_swap
 from scalec.passes.problem.read import read as read_problem
 from scalec.passes.problem.types import Problem
 from scalec.targets import Target, get_target
@@ -146,7 +146,7 @@ def _candidates(problem: Problem, given: Request) -> Iterator[Request]:
     """What candidates fix, beside what is given."""
     for swap in (0, 1) if given.swap is None else (given.swap,):
         seen = problem.transposed() if swap else problem
-        if swap and no_swap(problem):
+        if no_swap(problem) if swap else must_swap(problem):
             continue
         for c in candidates(seen):
             for split in SPLITS if given.split is None and seen.depth is not None else (given.split or 1,):

@@ -31,6 +31,11 @@ def programs(info: str) -> list[str]:
     return [line for kind, text in BLOCKS if kind == info for line in text.splitlines()]
 
 
+def sizes(text: str) -> dict[str, int]:
+    """Those that the comment behind a program gives: `h = 64`."""
+    return {name: int(size) for name, size in re.findall(r"\b(\w+) = (\d+)", text.partition("#")[2])}
+
+
 WHOLE = [text for kind, text in BLOCKS if kind == "scale program"]
 REFUSED = [re.split(r"\n(?=program:)", text, maxsplit=1) for kind, text in BLOCKS if kind == "scale refused"]
 SECTIONS = {target: "sm_100a" if target == "sm_103a" else target for target in TARGETS}
@@ -69,7 +74,7 @@ def test_the_front_end_refuses(text: str, message: str) -> None:
 @pytest.mark.once("target")
 @pytest.mark.parametrize(("target", "text"), RUNS)
 def test_the_target_compiles(target: str, text: str) -> None:
-    assert compiler.compile_source(text, target).cubin
+    assert compiler.compile_source(text, target, sizes(text)).cubin
 
 
 @pytest.mark.parametrize(("target", "text"), NO_KERNEL)

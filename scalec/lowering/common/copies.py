@@ -76,9 +76,11 @@ def _bulk_copy(s: State, op: ir.OpView, target: ir.Value) -> None:
         for right, further in _panels(op):
             one(b.add(s.get(op.x), right), b.add(target, further))
 
-    within = tile.permuted_of(tile.shape_of(op.source.type))
+    box = tile.shape_of(op.source.type)
+    within, inner = tile.permuted_of(box), tile.inner_of(box)
     source = MapView.of(s, op.source)
-    rows = [*([0, 0, 0, b.div(s.get(op.y), within)] if within else [s.get(op.y)]), *source.at]
+    rows = [0] * (3 if within else 1 if inner else 0)
+    rows += [b.div(s.get(op.y), within or inner or 1), *source.at]
 
     def one(x: ir.Value, target: ir.Value) -> None:
         operands = [b.address(space, target), source.map, x, *rows, b.address(SHARED, barrier)]

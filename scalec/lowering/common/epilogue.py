@@ -52,8 +52,9 @@ def input_(s: State, op: ir.OpView) -> None:
     s.values[op.result] = Input(s.get(op.source), element, kind, axes, pair, scalar_value)
 
 
-def places(s: State, op: ir.OpView, wave: int, waves: int, columns: int) -> Iterator[tuple[int, Place]]:
-    """The groups of 8 columns of a wave, with this thread's place in each; what the op skips is not inside."""
+def places(s: State, op: ir.OpView, wave: int, waves: int, columns: int, live: int = 0) -> Iterator[tuple[int, Place]]:
+    """The groups of 8 columns of a wave, with this thread's place in each; what the op skips is not inside, nor what is
+    beyond the first `live` columns (0: all mean something)."""
     b = s.b
     m0, n0, m, n = (s.get(v) for v in (op.m0, op.n0, op.m, op.n))
     wave_rows = s.geometry.wave
@@ -75,7 +76,9 @@ def places(s: State, op: ir.OpView, wave: int, waves: int, columns: int) -> Iter
         return inside, (upper, lower) if to is not None and to.axis == axis else None
 
     rows_inside, rows_to = both(row, 8, m, "m")
-    start = b.add(b.add(n0, s.first_column), b.mul(s.unit(1), columns))
+    first = b.add(n0, b.mul(s.unit(1), live)) if live else n0
+    n = b.min(n, b.add(first, live)) if live else n
+    start = b.add(b.add(first, s.first_column), 0 if live else b.mul(s.unit(1), columns))
     for g in range(columns // 8):
         column = b.add(start, s.geometry.column(g))
         columns_inside, columns_to = both(column, 1, n, "n")
@@ -83,13 +86,15 @@ def places(s: State, op: ir.OpView, wave: int, waves: int, columns: int) -> Iter
 
 
 def load(s: State, pointer: ir.Value, element: str, inside: ir.Value, count: int) -> list[ir.Value]:
-    """`count` elements (1, or 2 adjacent and aligned) as f32; zeros where not inside.
+    """`count` elements (1, or 2 adjacent and aligned) as f32, one of i32 as it is; zeros where not inside.
 
     Not `.nc`: with `+=` the kernel writes what it reads here (PTX ISA 9.7.9.9 wants read-only memory for the kernel).
     """
     b = s.b
     address = b.op("llvm.ptrtoint", [b.i64], [pointer])
     zero = [b.constant(0.0)] * count
+    if element == "i32":
+        return b.asm("@$2 ld.global.b32 $0, [$1];", [b.i32], [address, inside, b.constant(0)], tied=1)
     if element == "f32":
         if count == 2:
             return b.asm("@$3 ld.global.v2.f32 {$0, $1}, [$2];", [b.f32] * 2, [address, inside, *zero], tied=2)
@@ -256,7 +261,7 @@ def epilogue(s: State, op: ir.OpView) -> None:
     for wave, registers in enumerate(fragment.waves):
         for r in readers:
             r.new_wave()
-        groups = places(s, op, wave, len(fragment.waves), fragment.columns)
+        groups = places(s, op, wave, len(fragment.waves), fragment.columns, fragment.live)
         if inside is None:
             _compute(s, op, registers, readers, groups)
             continue
@@ -322,7 +327,7 @@ def store_direct(s: State, op: ir.OpView) -> None:
 
     for wave, registers in enumerate(fragment.waves):
         first: list[ir.Value] = []
-        for g, place in places(s, op, wave, len(fragment.waves), fragment.columns):
+        for g, place in places(s, op, wave, len(fragment.waves), fragment.columns, fragment.live):
             rows = place.row_to or [b.add(place.row, 8 * half) for half in (0, 1)]
             column = place.column_to[0] if place.column_to else place.column
             within = s.geometry.column(g) % together
@@ -346,7 +351,7 @@ def store_direct(s: State, op: ir.OpView) -> None:
                             step = address(rows[half], place.column_to[1])
                         elif i and together % 2:  # two columns of a thread, the first an even one
                             step = address(rows[half], b.add(place.column, 1))
-                        _store_one(s, step, offset, element, values[i], inside[i])
+                        store_one(s, step, offset, element, values[i], inside[i])
 
 
 def around(b: Builder, column: ir.Value, gaps: tuple[int, int, int] | None) -> ir.Value:
@@ -383,7 +388,8 @@ def _store_rows(s: State, op: ir.OpView, element: str, row: ir.Value, place: Pla
     b.asm("@$2 st.global.b8 [$0], $1;", [], [address, packed, inside])
 
 
-def _store_one(s: State, address: ir.Value, offset: int, element: str, value: ir.Value, inside: ir.Value) -> None:
+def store_one(s: State, address: ir.Value, offset: int, element: str, value: ir.Value, inside: ir.Value) -> None:
+    """Rounds and stores an element, where it is inside."""
     b, bits = s.b, rounding.bits_of(element)
     rounded = value if element == "f32" else rounding.one(s, element, value)
     width = "f32" if element == "f32" else f"b{bits}"

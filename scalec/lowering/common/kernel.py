@@ -13,6 +13,7 @@ from scalec.lowering.common import (  # noqa: F401 - they fill the common table
     copies,
     cut,
     epilogue,
+    fold_columns,
     gather,
     items,
     launch,

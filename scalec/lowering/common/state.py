@@ -190,10 +190,12 @@ def swizzle(b: Builder, row: ir.Value, pitch: int) -> ir.Value | int:
 
 @dataclass(frozen=True)
 class Fragment:
-    """An accumulator in registers: for each wave, the N/2 f32 that a thread holds (PTX ISA 9.7.15.5.1, figure D)."""
+    """An accumulator in registers: for each wave, the N/2 f32 that a thread holds (PTX ISA 9.7.15.5.1, figure D). With
+    `live` that many columns mean something, and the next unit's follow them; 0: all do."""
 
     waves: list[list[Variable]]
     columns: int
+    live: int = 0
 
 
 @dataclass

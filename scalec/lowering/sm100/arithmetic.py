@@ -103,7 +103,7 @@ def epilogue(s: State, op: ir.OpView) -> None:
     for wave, registers in enumerate(fragment.waves):
         for r in readers:
             r.new_wave()
-        for g, place in places(s, op, wave, len(fragment.waves), fragment.columns):
+        for g, place in places(s, op, wave, len(fragment.waves), fragment.columns, fragment.live):
             inputs = [r.at(place) for r in readers]
             for i in (0, 2):
                 own = registers[4 * g + i : 4 * g + i + 2]

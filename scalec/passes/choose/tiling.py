@@ -17,8 +17,9 @@ from scalec.passes.plan.draft import draft
 from scalec.passes.plan.gather import no_gather, no_shared_gather
 from scalec.passes.plan.parts import cluster_ctas, clusters_of
 from scalec.passes.plan.resources import deepest, stages_that_fit
-from scalec.passes.plan.tiles import PAIR, keeps_sides, misfit, no_group, no_halves, no_swap
+from scalec.passes.plan.tiles import PAIR, keeps_sides, misfit, must_swap, no_group, no_halves, no_swap
 from scalec.passes.problem.epilogue import RESULT_BLOCK
+from scalec.passes.problem.operand import PROMOTION_BLOCK
 from scalec.passes.problem.types import ASSUMED, Problem, Result
 from scalec.targets import MAX_BOX, WAVES, Target
 
@@ -178,7 +179,7 @@ def _finished(
 
 def _both_ways(problem: Problem, given: Request, swap: int) -> list[every_tile.Way]:
     """The program and its transpose, as far as what is decided leaves the choice; by `swap` first."""
-    other = not no_swap(problem) and not keeps_sides(given) and given.swap is None
+    other = not no_swap(problem) and not must_swap(problem) and not keeps_sides(given) and given.swap is None
     ways = []
     for way in (swap, 1 - swap) if other else (swap,):
         seen = problem.transposed() if way and not problem.swapped else problem
@@ -237,9 +238,11 @@ def _fastest(
 
 
 def promotion(problem: Problem) -> int:
-    """K elements that the tensor core sums by itself: a scale step, or as many as it has bits for; 0: all. Those of a
-    tile where parts that warps take out of tensor memory, of 2^i columns, would cut blocks of the result's scales."""
-    if problem.has_scales or problem.family.short_sums:
+    """K elements that the tensor core sums by itself: a scale step, or as many as it has bits for; 0: all, as where
+    there are no more than that. Those of a tile where parts that warps take out of tensor memory, of 2^i columns, would
+    cut blocks of the result's scales."""
+    long = problem.depth is None or problem.depth > PROMOTION_BLOCK
+    if problem.has_scales or (problem.family.short_sums and long):
         return min(problem.constant_k, deepest(problem))
     uneven = problem.block_columns & (problem.block_columns - 1)
     return deepest(problem) if problem.family.sums_in == "tensor" and uneven else 0
@@ -310,6 +313,8 @@ def _swaps(problem: Problem, given: Request) -> bool:
     Not where a field was decided that would change its meaning, nor where results are to leave by bulk copies of rows,
     nor where blocks of the result's scales ask for more rows of each warp than narrow tiles have.
     """
+    if must_swap(problem):
+        return True
     if problem.family.warps == 1 and problem.block > problem.family.m:
         return False
     if keeps_sides(given):

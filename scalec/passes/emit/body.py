@@ -12,6 +12,7 @@ from scalec.ir.mlir import arith, ir
 from scalec.passes.emit.results import Results
 from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.registers import crowded
+from scalec.passes.problem.column_folds import made_by
 from scalec.passes.problem.types import Problem, Result
 
 LARGEST_INVERSE = 2.0**118
@@ -38,18 +39,25 @@ class Split:
 
 
 class Body(Results):
-    """Splits the bodies, `split` of each result."""
+    """Splits the bodies, `split` of each result, and `last` of those that are folded what follows."""
 
     split: list[Split]
+    last: list[Split | None]
 
     def hold(self) -> None:
         """Before a consumer's loop over tiles: scalars are read, and what the bodies compute of them alone is computed,
         once. Behind the last product each tile would wait for the load, and the quotient of NVFP4's scale. What depends
         on the tile is left to it."""
-        self.split = [Split() if self.by_tile(r) else self.split_body(r) for r in self.problem.results]
+        each = [(of, not self.by_tile(of.result)) for of in self.problem.each]
+        self.split = [self.split_body(of.result) if once else Split() for of, once in each]
+        self.last = [self.split_last(of) if once else None for of, once in each]
 
-    def split_body(self, result: Result, w: Work | None = None) -> Split:
-        """A body, of which scalars are read, where that matters for the tile of `w`."""
+    def split_last(self, of: Problem, w: Work | None = None) -> Split | None:
+        """What follows a result's fold; None where it has none."""
+        return None if of.column_fold is None else self.split_body(of.behind.result, w, adjacent=False)
+
+    def split_body(self, result: Result, w: Work | None = None, adjacent: bool = True) -> Split:
+        """A body, of which scalars are read, where that matters for the tile of `w`; `adjacent` as `input` has it."""
         inverse = self.inverse_of_whole(result, w)
         if not result.body or self.is_conversion(result):
             return Split(inverse)
@@ -60,7 +68,7 @@ class Body(Results):
             if x.kind == "scalar":
                 scalars[argument] = self.computed({argument: self.input(x, w)}, [], argument)
             else:
-                made.held[argument] = self.input(x, w)
+                made.held[argument] = self.input(x, w, adjacent)
         elements = {source.arguments[i] for i in result.accumulators} | made.held.keys()
         steps: dict[ir.Value, Step] = {}
         for op, operands in self.steps(result):
@@ -129,7 +137,8 @@ class Body(Results):
         arguments = (ir.F32Type.get(),) * (1 + len(inputs))
         source = self.body_of(result)
         stored = [result.element, *([ELEMENT_TYPES[result.scale.type]] if result.scale else [])]
-        narrow = {"approximate": ir.UnitAttr.get()} if all(x.bits <= 16 for x in stored) else {}
+        few = all(x.bits <= 16 for x in stored) and result.column_fold is None  # terms of a sum may cancel
+        narrow = {"approximate": ir.UnitAttr.get()} if few else {}
         pieces = {"piecewise": ir.UnitAttr.get()} if crowded(of, self.schedule) else {}
         with self.e.region("tile.epilogue", operands, arguments, segments=segments, **narrow, **pieces) as block:
             values = dict(zip(split.held, list(block.arguments)[1:], strict=True))
@@ -144,10 +153,14 @@ class Body(Results):
                     values[op.result] = copied(op, [values[v] for v in operands])
 
     def body_of(self, result: Result) -> ir.Block:
-        """The block that computes a result, of its `scale.map`."""
+        """The block that computes a result, of its `scale.map`; of one that is folded, what is."""
         last = self.returned(result.index).owner
         while last.name in ("scale.quantize", "scale.scatter"):
             last = last.opview.input.owner
+        if result.column_fold is not None:
+            sources = [view.owner.opview.source for view in last.opview.views]
+            reduce = next(r for x in sources if (r := made_by(x, "scale.reduce")) is not None)
+            last = reduce.input.owner
         return last.opview.body.blocks[0]
 
     def is_conversion(self, result: Result) -> bool:

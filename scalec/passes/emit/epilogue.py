@@ -10,14 +10,15 @@ from scalec.formats import ELEMENT_TYPES
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import LANES
 from scalec.ir.tile import VECTOR
-from scalec.ir.tile_types import shape_of
-from scalec.passes.emit.body import Body
+from scalec.ir.tile_fold_columns import folded_columns
+from scalec.ir.tile_types import shape_of, str_of
+from scalec.passes.emit.body import Body, Split
 from scalec.passes.emit.emitter import Source
 from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.items import cut_along
 from scalec.passes.plan.resources import exchanges, numbered, part_owners
-from scalec.passes.problem.types import Problem, ResultScale
+from scalec.passes.problem.types import Problem, ResultScale, Window
 
 WORD_BLOCKS = 4
 """Blocks of a row whose scales are a word of the layouts "blocked" and "packed" (scalec.formats.Granularity)."""
@@ -67,8 +68,11 @@ class Epilogue(Body):
         result = of.result
         place = [w.m0, w.n0, w.m_end, w.n_end]
         if self.by_tile(result):
-            self.split[number] = self.split_body(result, w)
+            self.split[number], self.last[number] = self.split_body(result, w), self.split_last(of, w)
         self.elementwise(of, self.split[number], accumulator, place)
+        if (last := self.last[number]) is not None:
+            self.fold_columns(of, last, accumulator, w)
+            return
         if result.scale is not None:
             self.quantize(number, of, accumulator, result.scale, place, w)
         staging = h.tiles.get(numbered("C", number))
@@ -88,6 +92,40 @@ class Epilogue(Body):
             e.op("tile.store_turned", operands=operands, segments=(1,) * 8 + (len(skips),), **to)
         else:
             self.store_direct(of, accumulator, w)
+
+    def fold_columns(self, of: Problem, last: Split, accumulator: ir.Value, w: Work) -> None:
+        """Adjacent columns become one, of which the rest of a result is computed: threads store it."""
+        e, fold, left = self.e, of.result.column_fold, of.behind
+        assert fold is not None
+        (rows, columns), space = shape_of(accumulator.type), str_of(accumulator.type.space)
+        made = e.accumulator(rows, folded_columns(columns, fold.size), space)
+        sums = e.op("tile.fold_columns", [made], [accumulator], kind=fold.kind, size=fold.size).result
+        first, end = (e.arith("arith.divui", x, e.i32(fold.size)) for x in (w.n0, w.n_end))
+        w = replace(w, n0=first, n_end=end)
+        self.elementwise(left, last, sums, [w.m0, w.n0, w.m_end, w.n_end])
+        if left.result.window is None:
+            self.store_direct(left, sums, w)
+        else:
+            self.store_within(left, left.result.window, sums, w)
+
+    def store_within(self, of: Problem, window: Window, accumulator: ir.Value, w: Work) -> None:
+        """Stores what threads have in registers of a result's window, and fills what is around it."""
+        e, result = self.e, of.result
+        target, stride = self.result_memory(of, max(1, result.element.bits // 8), w)
+        strides = [e.i64(1), stride] if of.swapped else [stride, e.i64(1)]
+        bounds = [self.input(x, w, adjacent=False) for x in window.read]
+        ends: dict[str, Any] = {
+            name: x for name, x in zip(("low", "high"), window.bounds, strict=True) if isinstance(x, int)
+        }
+        if window.otherwise is not None:
+            ends["otherwise"] = ir.FloatAttr.get(ir.F32Type.get(), window.otherwise)
+        e.op(
+            "tile.store_within",
+            operands=[accumulator, target, *strides, w.m0, w.n0, w.m_end, w.n_end, *bounds],
+            segments=(1,) * 8 + (len(bounds),),
+            along="m" if window.dim == of.m.name else "n",
+            **ends,
+        )
 
     def skips(self, of: Problem, w: Work) -> tuple[list[ir.Value], dict[str, Any]]:
         """What has a result's rows by name, and which of these says where a row goes, as the ops that store take it."""
@@ -126,7 +164,8 @@ class Epilogue(Body):
         """Stores what threads have in registers of a tile: what of it is there."""
         e, s, result, around = self.e, self.schedule, of.result, {}
         bits = result.element.bits
-        pair = 0 if of.swapped else max(self.even_columns(), int(bits < 8))  # whole bytes
+        adjacent = self.problem.column_fold is None and not of.swapped
+        pair = max(self.even_columns(), int(bits < 8)) if adjacent else 0  # whole bytes
         if (gaps := result.gaps) is not None:
             # a part of a tile begins at a multiple of its columns behind a multiple of the tile's
             together = math.gcd(gaps.every, gaps.phase, s.tile[1], shape_of(accumulator.type)[1])
@@ -146,13 +185,14 @@ class Epilogue(Body):
         name = result.name
         memory = e.memory(self.returned(result.index).type)
         target = e.parameter(self.body, memory, Source("pointer", name, align=align))
-        return self.at(target, name, result.coords, w), self.stride(name, self.row_axis(of))
+        axis = self.row_axis(of)
+        return self.at(target, name, result.coords, w), e.i64(0) if axis is None else self.stride(name, axis)
 
     @staticmethod
-    def row_axis(of: Problem) -> int:
-        """The result's axis that its rows are counted along."""
+    def row_axis(of: Problem) -> int | None:
+        """The result's axis that its rows are counted along; None of one that has been folded away."""
         rows = of.result.scattered or of.result.dims[int(of.swapped)]
-        return next(axis for axis, at in enumerate(of.result.coords) if at.dim == rows)
+        return next((axis for axis, at in enumerate(of.result.coords) if at.dim == rows), None)
 
     def quantize(
         self,

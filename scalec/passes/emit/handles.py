@@ -34,10 +34,10 @@ class Side:
     stored_row: int
 
     @property
-    def axes(self) -> tuple[int, int]:
+    def axes(self) -> tuple[int, ...]:
         """The operand's axes that a tile runs along, the contiguous one first."""
-        rows, k = self.operand.row_axis, [c.dim for c in self.operand.coords].index(self.k)
-        return (rows, k) if self.operand.stored_mn_major else (k, rows)
+        rows, k = self.operand.row_axes, [c.dim for c in self.operand.coords].index(self.k)
+        return (*rows, k) if self.operand.stored_mn_major else (k, *rows)
 
     def stored(self, depth: int) -> tuple[int, int]:
         """Of the tile that copies bring and warps convert, likewise."""
@@ -56,11 +56,13 @@ class Side:
         if self.operand.gathered:
             packed = self.operand.stored.bits < 8
             return (self.operand.copied_bytes(depth) if packed else depth) if self.operand.converted else width, 1
+        inner = self.operand.inner
+        rows = (inner, height // inner) if inner > 1 else (height,)
         if self.operand.converted:
-            return width, height
+            return width, *rows
         width = min(width, self.swizzle * 8 // max(8, self.operand.shared_bits))
         if not self.permuted:
-            return width, height
+            return width, *rows
         return width, *(extent for extent, _ in permuted_rows(self.permuted, height))
 
 

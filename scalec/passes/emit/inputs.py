@@ -18,7 +18,8 @@ class Inputs(Frame):
         """1 where two adjacent columns are always both inside or both outside."""
         n, cut = self.problem.n, cut_along(self.problem, self.schedule) == self.problem.n.name
         cut = cut or any(x.dim == n.name for x in self.problem.row_lookups)
-        return int(n.size is not None and n.size % 2 == 0 and not cut)
+        even = n.inner if n.size is None else n.size  # of two that are walked as one, whole blocks of the inner one
+        return int(even % 2 == 0 and not cut)
 
     def added(self, result: Result) -> EpilogueInput | None:
         """The result itself, where copies add to it, or it is loaded: one rounding of the same sum, and no thread reads
@@ -47,11 +48,23 @@ class Inputs(Frame):
         scale = result.scale
         outer = [scale.outer] if scale is not None and scale.outer is not None else []
         coords = [x.coords for x in (*self.read(result), *outer)]
+        coords += [x.coords for x in (result.column_fold.inputs if result.column_fold is not None else ())]
         coords += [lookup.index.coords for x in self.read(result) for lookup in self.looked_up(x)]
         return any(self.problem.outside(x) for x in coords)
 
-    def input(self, x: EpilogueInput, w: Work | None) -> ir.Value:
-        """What the body reads of a tensor or scalar: of the tile of `w`, where that matters (`by_tile`)."""
+    def further(self, source: ir.Value, x: EpilogueInput) -> ir.Value:
+        """Memory that an input is read in, moved by what its coordinates along a tile add: of lo[q + 1] by one."""
+        axes = [a for a, at in enumerate(x.coords) if at.offset and a not in self.problem.outside(x.coords)]
+        if not axes:
+            return source
+        e, operands = self.e, [source, *(self.e.i32(x.coords[a].offset) for a in axes)]
+        strides = [e.i64(1) if a == len(x.coords) - 1 and x.layout == "row" else self.stride(x.name, a) for a in axes]
+        segments = (1, len(axes), len(axes))
+        return e.op("tile.view", [source.type], [*operands, *strides], segments=segments).result
+
+    def input(self, x: EpilogueInput, w: Work | None, adjacent: bool = True) -> ir.Value:
+        """What the body reads of a tensor or scalar: of the tile of `w`, where that matters (`by_tile`). `adjacent`:
+        columns are those of the product, of which a thread has two side by side."""
         e, dims = self.e, (self.problem.m.name, self.problem.n.name)
         along = {lookup.name: lookup.dim for lookup in self.looked_up(x)}
         axes: list[tuple[tuple[int, int, int], ir.Value, str]] = []
@@ -65,12 +78,14 @@ class Inputs(Frame):
                     axes.append(((dims.index(dim), at.divisor, at.modulus), stride, at.dim))
             last = x.coords[contiguous]
             whole = last.dim == dims[1] and last.divisor == 1 and last.modulus % 2 == 0
-            alone = sum(at.dim == dims[1] for at in x.coords) == 1
-            pair = int(x.kind in ("col", "both") and whole and alone and self.even_columns())
+            others = [at.divisor for axis, at in enumerate(x.coords) if at.dim == dims[1] and axis != contiguous]
+            same = not any(divisor % 2 for divisor in others)  # of two columns, the first of which is even
+            pair = int(adjacent and x.kind in ("col", "both") and whole and same and self.even_columns())
             align = x.element.bits // 8 * (1 + pair)
             source = self.pointer(x.name, x.argument_index, align)
             if w is not None:
                 source = self.at(source, x.name, x.coords, w)
+            source = self.further(source, x)
         else:
             source, pair = e.parameter(self.body, ir.F32Type.get(), Source("scalar", x.name)), 0
         axes.sort(key=lambda axis: axis[0][0])

@@ -179,8 +179,9 @@ class Tensors:
         return self.parameter_of(d)
 
     def parameter_of(self, d: Dim) -> ir.Value:
-        """The size of a dimension as a parameter."""
-        return self.e.parameter(self.body, ir.IntegerType.get_signless(32), Source("dim", dim=d.name))
+        """The size of a dimension, which is made of a parameter."""
+        size = self.e.parameter(self.body, ir.IntegerType.get_signless(32), Source("dim", dim=d.name))
+        return self.e.arith("arith.muli", size, self.e.i32(d.inner)) if d.inner > 1 else size
 
     def own_size(self, d: Dim) -> ir.Value:
         """Likewise as the caller has it, 0 where a kernel walks zeros of its own in place of what is empty."""

@@ -8,7 +8,7 @@ from scalec.passes.plan.column_factors import no_permuted_columns
 from scalec.passes.plan.resources import staged_widths, units
 from scalec.passes.plan.results import no_loaded_result
 from scalec.passes.plan.swizzle import no_bulk_epilogue, no_turned_epilogue, staged_swizzle
-from scalec.passes.plan.tiles import cuts_blocks, cuts_lookups, no_swap
+from scalec.passes.plan.tiles import cuts_blocks, cuts_column_fold, cuts_lookups, no_swap
 from scalec.passes.problem.types import Problem
 
 
@@ -32,6 +32,16 @@ def result_blocks(problem: Problem, schedule: Schedule) -> None:
             reason,
             expected=f"tiles, and clusters of them, that divide {problem.blocks[1]}",
             fix=f"tile {axis} = {problem.blocks[1]} or a divisor, cluster=1x1",
+        )
+
+
+def folded_columns(problem: Problem, schedule: Schedule) -> None:
+    if problem.column_fold is not None and (reason := cuts_column_fold(problem, schedule)):
+        step = problem.column_fold.size * max(schedule.cta_group, units(problem, schedule)[1])
+        raise ScheduleError(
+            f"a tile of {reason}",
+            got=f"tile N = {schedule.tile[1]}",
+            fix=f"tile N = {-(-schedule.tile[1] // step) * step}",
         )
 
 

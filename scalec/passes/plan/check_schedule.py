@@ -31,7 +31,7 @@ from scalec.passes.plan.resources import (
 )
 from scalec.passes.plan.swizzle import no_panels, no_turned
 from scalec.passes.plan.tensor_columns import scale_copies
-from scalec.passes.plan.tiles import PAIR, no_group, no_swap
+from scalec.passes.plan.tiles import PAIR, must_swap, no_group, no_swap
 from scalec.passes.plan.turns import READ, no_pingpong, no_scheduler
 from scalec.passes.plan.warps import TENSOR, WARPS, most_converters, shared_out, steps, too_wide, warps_for
 from scalec.passes.problem import pointwise
@@ -114,6 +114,9 @@ def _swap(problem: Problem, schedule: Schedule) -> None:
     reason = no_swap(problem.transposed()) if schedule.swap else ""
     if reason:
         raise ScheduleError("swap=1 is not possible", got=reason, fix="swap=0")
+    reason = must_swap(problem) if not schedule.swap else ""
+    if reason:
+        raise ScheduleError("swap=0 is not possible", got=reason, fix="swap=1")
 
 
 def _consumers(problem: Problem, schedule: Schedule) -> None:
@@ -481,6 +484,7 @@ CHECKS: tuple[Callable[[Problem, Schedule], None], ...] = (
     _scheduler,
     _promotion,
     check_results.result_blocks,
+    check_results.folded_columns,
     _scale_copier,
     _mma_n,
     _registers,

@@ -202,8 +202,14 @@ def _cut_box(problem: Problem, schedule: Schedule, row: int, able: int) -> str:
     return ""
 
 
+def _folded(problem: Problem) -> str:
+    return f"{problem.names} has one column of a tile for all that are reduced into it, which threads store"
+
+
 def no_turned_epilogue(problem: Problem) -> str:
     """Why results cannot be turned in shared memory, "" where they can."""
+    if problem.column_fold is not None:
+        return _folded(problem)
     if not problem.swapped:
         return f"swap=0 computes rows of {problem.names}"
     if problem.family.kernel != "shared":  # nobody has measured it
@@ -219,6 +225,8 @@ def no_turned_epilogue(problem: Problem) -> str:
 def no_bulk_epilogue(problem: Problem, schedule: Schedule) -> str:
     """Why results cannot leave by bulk copy, "" where they can."""
     result, n, target = problem.results[0], problem.n, problem.target
+    if problem.column_fold is not None:
+        return _folded(problem)
     if any(r.added is not None for r in problem.results):
         cut, left_out = cut_along(problem, schedule), [x.name for x in problem.row_lookups]
         why = f"a range or block of {cut} may end within a tile" if cut else ""

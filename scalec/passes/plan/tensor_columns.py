@@ -40,7 +40,7 @@ def taken_columns(problem: Problem, columns: int, promote: int) -> int:
     for result in results:
         row = problem.target.swizzles[0] * 8 // result.element.bits
         narrowest = row * min(s for s in problem.target.swizzles if s) // problem.target.swizzles[0]
-        block = 1 if problem.swapped else result.block
+        block = result.column_fold.size if result.column_fold is not None else 1 if problem.swapped else result.block
         least = max(least, block, min(narrowest if narrow else row, MOST_TAKEN))
     return math.gcd(columns, 1 << (least - 1).bit_length())
 

@@ -11,6 +11,7 @@ from scalec.passes.plan.mma_n import no_goes
 from scalec.passes.plan.registers import Registers, free_registers, most_accumulators, staging_registers
 from scalec.passes.plan.resources import (
     converted_columns,
+    copied_columns,
     register_file,
     staged_widths,
     stages_that_fit,
@@ -45,6 +46,8 @@ def keeps_sides(given: Request) -> bool:
 def no_swap(problem: Problem) -> str:
     """Why a program cannot be computed transposed, "" where it can."""
     step = problem.family.m
+    if problem.column_fold is not None and problem.column_fold.along == problem.n.name:
+        return f"rows of a tile would be indices of {problem.column_fold.dim}, over which {problem.names} is reduced"
     for result in problem.results:
         if result.gaps is not None:
             return f"{result.name} has gaps along {result.coords[-1].dim}, around which rows of a tile are not stored"
@@ -66,6 +69,13 @@ def no_swap(problem: Problem) -> str:
         if scale.rows not in (1, WHOLE) and scale.rows % step:
             return f"{scale.name} has one scale for each {scale.rows} of {problem.rhs.rows}, not a multiple of {step}"
     return ""
+
+
+def must_swap(problem: Problem) -> str:
+    """Why a program is computed transposed, whatever its sizes; "" where it need not be."""
+    if problem.column_fold is None or problem.column_fold.along != problem.m.name:
+        return ""
+    return f"{problem.names} is reduced over {problem.column_fold.dim}, indices of which are columns of a tile"
 
 
 def no_group(problem: Problem, ctas: int) -> str:
@@ -108,6 +118,24 @@ def cuts_result(problem: Problem, schedule: Schedule) -> str:
     """Why a tile's columns do not hold whole blocks of a result's scales, "" where they do, and each unit's too."""
     scales = (r.scale for r in problem.results if r.scale is not None)
     return next((reason for scale in scales if (reason := cuts_blocks(problem, scale, schedule))), "")
+
+
+def cuts_column_fold(problem: Problem, schedule: Schedule) -> str:
+    """Why a tile's columns do not hold all terms of what results reduce, "" where they do, and each unit's too."""
+    fold, columns = problem.column_fold, schedule.tile[1]
+    if fold is None:
+        return ""
+    if reason := must_swap(problem):
+        return reason
+    along_n, terms = units(problem, schedule)[1], f"{problem.names} reduces each {fold.size}"
+    if columns % fold.size:
+        return f"columns that are no multiple of {fold.size}: {terms}"
+    if columns // along_n % fold.size:
+        return f"{columns} columns for {along_n} who share them: {terms}"
+    if copied_columns(schedule) % problem.rhs.inner:
+        return f"{columns} columns, half of which each CTA copies: {problem.rhs.name} has {fold.size} together"
+    together = converted_columns(problem, schedule) // along_n
+    return f"columns converted {together} at a time: {terms}" if together % fold.size else ""
 
 
 def cuts_lookups(problem: Problem, schedule: Schedule) -> str:
@@ -171,7 +199,7 @@ def planned(problem: Problem, given: Request) -> tuple[Schedule, str]:
     alone."""
     plan = draft(problem, given)
     reason = shared_out(problem.family, plan.tile, plan.warpgroups // turns(plan), plan.warps)
-    reason = reason or cuts_result(problem, plan) or cuts_lookups(problem, plan)
+    reason = reason or cuts_column_fold(problem, plan) or cuts_result(problem, plan) or cuts_lookups(problem, plan)
     if reason:
         return plan, reason
     uneven = (row for row in staged_widths(problem, plan) if given.swizzle_c and row % given.swizzle_c)

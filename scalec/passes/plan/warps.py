@@ -117,7 +117,7 @@ def warpgroups_for(family: MmaShape, tile: tuple[int, ...], promote: int = 0, re
 
 def warps_for(problem: Problem, tile: tuple[int, ...], warpgroups: int) -> tuple[int, int]:
     """How consumer warps share a tile: where each multiplies alone, so that they load the least of shared memory, and
-    so that each has whole blocks of the result's scales, or a part of one."""
+    so that each has whole blocks of the result's scales, or a part of one, and all columns that become one."""
     warps = WARPS * warpgroups
     if problem.family.sums_in == "tensor":
         return WARPS, warpgroups
@@ -130,6 +130,8 @@ def warps_for(problem: Problem, tile: tuple[int, ...], warpgroups: int) -> tuple
         whole = [w for w in fitting if tile[0] // w[0] % block == 0]
     else:
         whole = [w for w in fitting if tile[1] // w[1] % block == 0 or block % (tile[1] // w[1]) == 0]
+    if problem.column_fold is not None and problem.column_fold.along == problem.n.name:
+        whole = [w for w in fitting if tile[1] // w[1] % problem.column_fold.size == 0]
     fitting = whole or fitting
     return min(fitting or ways, key=lambda w: (tile[0] // w[0] + tile[1] // w[1], w[0]))
 

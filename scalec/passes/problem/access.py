@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -12,18 +12,29 @@ class Dim:
     """A dimension of the program; `size` is None where it stays dynamic, `position` its place in `scale.dims`.
 
     For what is only a choice: `most` is the upper end of the range that its sizes lie in, None where any may come;
-    `share` what a group has of it where groups share it out evenly, None where they do not share it."""
+    `share` what a group has of it where groups share it out evenly, None where they do not share it.
+
+    With `inner` above 1 two dimensions of the program are walked as one: each index of the dimension `name` has so many
+    of the dimension `within`, one after the other, and sizes count these."""
 
     name: str
     size: int | None
     position: int
     most: int | None = None
     share: int | None = None
+    inner: int = 1
+    within: str = ""
 
     @property
     def largest(self) -> int | None:
         """The largest size that may come, None where any may; of a shared one, the share."""
         return self.share or (self.most if self.size is None else self.size)
+
+    def walking(self, other: Dim) -> Dim:
+        """The dimension and another one, of known size, walked as one: all indices of the other for each of this."""
+        assert other.size is not None
+        size, most = (x and x * other.size for x in (self.size, self.most))
+        return replace(self, size=size, most=most, inner=other.size, within=other.name)
 
     def tiles(self, extent: int, assumed: int) -> int:
         """Tiles of `extent` that cover the dimension, or a share of it; where its size is unknown, that cover the
@@ -49,6 +60,22 @@ class Coord:
     def extent(self, size: int) -> int:
         """How many indices there are, of so many of `dim`."""
         return min(-(-size // self.divisor), self.modulus or size)
+
+    def spanned(self, span: Dim) -> Coord | None:
+        """The same place, told by a dimension that walks two as one (Dim.inner); None where no Coord tells it."""
+        if self.dim not in (span.name, span.within) or span.inner == 1:
+            return self
+        if self.dim == span.name:
+            return replace(self, divisor=self.divisor * span.inner) if not self.offset else None
+        extent, rest = divmod(span.inner, self.divisor)
+        modulus = self.modulus or extent
+        if self.offset or rest or extent % modulus:
+            return None
+        return replace(self, dim=span.name, modulus=modulus)
+
+    def outermost(self, span: Dim) -> Coord:
+        """Of a place that `spanned` told by the dimension `span.name` of two that are walked as one, where it was."""
+        return replace(self, divisor=self.divisor // span.inner) if self.dim == span.name else self
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,25 @@ from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, block_of, dims_in, element, map_of, maps_of, symbols_in, written
 from scalec.passes.problem.access import Coord, Dim, Gaps
+from scalec.passes.problem.column_folds import Reduced, check_result, reduced
 from scalec.passes.problem.gaps import dimension_of, gaps_of
 from scalec.passes.problem.lookups import Lookups
 from scalec.passes.problem.reductions import of_inputs, reduction_of
 from scalec.passes.problem.scatter import before_scatter, coords_of, order_of
-from scalec.passes.problem.types import ROUNDED, STORED, EpilogueInput, Result, ResultScale
+from scalec.passes.problem.types import ROUNDED, STORED, ColumnFold, EpilogueInput, Result, ResultScale, Window
 from scalec.targets import Target
 
 RESULT_BLOCK = 8
 """Columns of a row that four threads hold, two each (PTX ISA 9.7.14.5.8, m16n8): scales are found over whole eights."""
+
+
+KINDS = {(True, False): "row", (False, True): "col", (True, True): "both", (False, False): "scalar"}
+"""Kinds of inputs, by whether they depend on M and on N."""
+
+
+def domain_tensor(e: Any, domain: Any) -> Any:
+    """The tensor that an end of a range is read from."""
+    return list(domain.symbols)[e.position].owner.opview.tensor
 
 
 def element_of(value: Any, name: str) -> ElementType:
@@ -156,7 +166,7 @@ class EpilogueReader(Lookups):
 
     def results(self, contract: Any, m: Dim, n: Dim, outer: tuple[Dim, ...]) -> tuple[Result, ...]:
         """The results, in order; the f32 sums themselves, or what a map computes of them."""
-        coords = tuple(Coord(x) for x in self.result_order(contract))
+        coords = tuple(self.spanned(Coord(x), (m, n)) for x in self.result_order(contract))
         found = tuple(self.result(x, contract, m, n, outer, coords) for x in self.written())
         dims, tiles = set(self.dims), [{c.dim for c in r.coords} - {r.scattered} for r in found]
         for r, at in zip(found, tiles, strict=True):
@@ -199,22 +209,96 @@ class EpilogueReader(Lookups):
         if isinstance(final.owner, ir.Block) or final.owner.name != "scale.map":
             raise self.not_of_contraction(name, place)
         op = final.owner.opview
+        if (folded := reduced(final, contract, self.dims)) is not None:
+            check_result(result, place)
+            return self.reduced_result(result, op, folded, contract, m, n, outer)
         for ranged in (op, written.scatter or op):
             self.check_range(name, ranged, contract, (m.name, n.name))
+        made = replace(result, **self.computed(op, contract.result, maps_of(contract.maps)[2], name, m, n, outer))
+        return replace(made, adds=adds_last(made, op.body.blocks[0]))
+
+    def computed(
+        self, op: Any, value: Any, where: ir.AffineMap, name: str, m: Dim, n: Dim, outer: tuple[Dim, ...]
+    ) -> dict[str, Any]:
+        """`body`, `accumulators` and `inputs` of a map that reads a value at its own points, `where`."""
         accumulators, inputs = [], []
         for position, view in enumerate(op.views):
             read = view.owner.opview
-            if read.source == contract.result and list(map_of(read.map).results) == list(
-                maps_of(contract.maps)[2].results
-            ):
+            if read.source == value and list(map_of(read.map).results) == list(where.results):
                 accumulators.append(position)
             else:
                 inputs.append(self.input(read, position, name, m, n, outer))
         if not accumulators:
-            raise self.not_of_contraction(name, place)
-        body = op.body.blocks[0]
-        made = replace(result, accumulators=tuple(accumulators), inputs=tuple(inputs))
-        return replace(made, body=tuple(x.operation.name for x in body.operations), adds=adds_last(made, body))
+            raise self.not_of_contraction(name, place_of(op))
+        body = tuple(x.operation.name for x in op.body.blocks[0].operations)
+        return {"body": body, "accumulators": tuple(accumulators), "inputs": tuple(inputs)}
+
+    def reduced_result(
+        self, result: Result, op: Any, found: Reduced, contract: Any, m: Dim, n: Dim, outer: tuple[Dim, ...]
+    ) -> Result:
+        """A result of what is reduced within a tile: computed by `op` of that."""
+        name, dim = result.name, self.dims[found.dim]
+        span = next(d for d in (m, n) if dim in (d.name, d.within))
+        made, sizes = result, {d.name: d for d in (m, n)}
+        if found.source is not None:
+            before = self.computed(found.source, contract.result, maps_of(contract.maps)[2], name, m, n, outer)
+            made = replace(made, **before)
+        left = {**sizes, span.name: replace(span, inner=1, within="")}
+        after = self.computed(op, found.op.result, maps_of(found.op.maps)[1], name, left[m.name], left[n.name], outer)
+        size = span.inner if span.inner > 1 else span.size or 0
+        fold = ColumnFold(ir.StringAttr(found.op.kind).value, dim, size, span.name, **after)
+        return replace(made, column_fold=fold, window=self.window(name, op, found, m, n))
+
+    def window(self, name: str, op: Any, found: Reduced, m: Dim, n: Dim) -> Window | None:
+        """The points of a folded result that a range leaves; None where it has none."""
+        others = [x for x in (found.op, found.source) if x is not None]
+        same = all(set(map(ir.Value, x.domains)) <= set(map(ir.Value, op.domains)) for x in others)
+        if not same or len(op.domains) > 1 or len(op.symbols):
+            raise UnsupportedError(
+                f"{name} has several ranges, is reduced over another one than it is written through, or is written at "
+                "an index read from memory",
+                expected="one range for all of the program",
+                fix="call the program for each range, on views of the tensors",
+                place=place_of(op),
+            )
+        if not len(op.domains):
+            return None
+        domain = op.domains[0].owner.opview
+        dim = ir.StringAttr(domain.dim).value
+        if dim not in (m.name, n.name):
+            raise UnsupportedError(
+                f"{dim} has a range, and {name} is computed by tiles of {m.name} and {n.name}",
+                expected=f"a range of {m.name} or {n.name}",
+                fix="call the program for each range, on views of the tensors",
+                place=place_of(domain),
+            )
+        low, high = (self.bound(map_of(x).results[0], domain, dim, m, n) for x in (domain.lower, domain.upper))
+        attributes = op.operation.attributes
+        otherwise = ir.FloatAttr(attributes["otherwise"]).value if "otherwise" in attributes else None
+        return Window(dim, low, high, otherwise)
+
+    def bound(self, e: Any, domain: Any, dim: str, m: Dim, n: Dim) -> EpilogueInput | int:
+        """An end of a window's range of a dimension."""
+        at = self._bound(e, list(domain.symbols), dim, domain)
+        if isinstance(at, int):
+            return at
+        reads, layout = {c.dim for c in at.coords}, self.argument(domain_tensor(e, domain), "a bound")[2]
+        coords = at.coords
+        kind = KINDS[m.name in reads, n.name in reads]
+        return EpilogueInput(at.argument_index, at.tensor, ELEMENT_TYPES["i32"], kind, coords, layout, -1)
+
+    def spanned(self, at: Coord, dims: tuple[Dim, ...]) -> Coord:
+        """A place as the dimensions of a tile tell it, of which one may walk two of the program as one."""
+        found = at
+        for d in dims:
+            if (found := found.spanned(d)) is None:
+                raise UnsupportedError(
+                    f"something is read at {at.dim} divided by {at.divisor}, and a tile has all {at.dim} of an index",
+                    expected=f"{at.dim}, divided by a divisor of its size",
+                    fix="pass a copy that has an element for each point",
+                    place=place_of(self.function),
+                )
+        return found
 
     @staticmethod
     def check_range(name: str, op: Any, contract: Any, tiled: tuple[str, ...]) -> None:
@@ -308,7 +392,8 @@ class EpilogueReader(Lookups):
     def input(self, read: Any, position: int, result: str, m: Dim, n: Dim, outer: tuple[Dim, ...]) -> EpilogueInput:
         index, name, layout = self.argument(read.source, f"an input of {result}'s elementwise expression")
         where = map_of(read.map)
-        reads = {self.dims[d] for d in dims_in(where)}
+        within = {d.within: d.name for d in (m, n) if d.within}
+        reads = {str(within.get(x, x)) for x in (self.dims[d] for d in dims_in(where))}
         for e in symbols_in(where):
             reads |= {d.name for d in (m, n) if self.gathers(list(read.symbols)[e], d.name)}
         known = {d.name: None for d in (*outer, m, n)}
@@ -327,13 +412,13 @@ class EpilogueReader(Lookups):
                 fix=f"convert {name} to one of these before the call, and name that type in the program",
                 place=place_of(read),
             )
-        kind = {(True, False): "row", (False, True): "col", (True, True): "both", (False, False): "scalar"}
+        places = (self.read_at(e, name, read, axis) for axis, e in enumerate(where.results))
         return EpilogueInput(
             index,
             name,
             row,
-            kind[m.name in reads, n.name in reads],
-            tuple(self.read_at(e, name, read, axis) for axis, e in enumerate(where.results)),
+            KINDS[m.name in reads, n.name in reads],
+            tuple(self.spanned(at, (m, n)) for at in places),
             layout,
             position,
         )

@@ -104,10 +104,10 @@ def check(walk: EpilogueReader, reduce: Any, name: str, operand: Operand, scaled
 def check_folds(problem: Problem) -> None:
     """Refuses folds of which a tile has not all of the operand's K, or not its own rows alone."""
     folds = [f for x in (problem.lhs, problem.rhs) for f in x.folds]
-    if folds and (problem.lookups or problem.domains):
+    if folds and (problem.lookups or problem.domains or problem.column_fold):
         raise UnsupportedError(
-            f"{NOT_YET} ({folds[0].name}) has no kernel on {problem.target.name} where the program has a range, or an "
-            "index read from memory",
+            f"{NOT_YET} ({folds[0].name}) has no kernel on {problem.target.name} where the program has a range, an "
+            "index read from memory, or one of the product that is reduced",
             expected="a dense contraction",
             fix=f"compute {folds[0].name} outside the program",
             place=problem.written,

@@ -158,7 +158,20 @@ class Operand:
     @property
     def row_axis(self) -> int:
         """Its axis along M or N of a tile."""
-        return [c.dim for c in self.coords].index(self.gathered or self.rows)
+        return self.row_axes[-1]
+
+    @property
+    def row_axes(self) -> tuple[int, ...]:
+        """Its axes along M or N of a tile; of two, where two dimensions are walked as one (Dim.inner), the inner one
+        first."""
+        axes = [axis for axis, c in enumerate(self.coords) if c.dim == (self.gathered or self.rows)]
+        return tuple(sorted(axes, key=lambda axis: self.coords[axis].divisor))
+
+    @property
+    def inner(self) -> int:
+        """Rows that its inner axis of rows has; 1 where it has one axis of rows."""
+        axes = self.row_axes
+        return self.coords[axes[0]].modulus if len(axes) > 1 else 1
 
     @property
     def padded(self) -> bool:

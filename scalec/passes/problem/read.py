@@ -10,6 +10,7 @@ from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, maps_of, ranges_of
 from scalec.passes.problem.access import Dim
+from scalec.passes.problem.column_folds import check_size, reduced
 from scalec.passes.problem.contraction import contractions, multiplied_as
 from scalec.passes.problem.folds import check_folds, fold_of
 from scalec.passes.problem.gather import check_left_out, check_summed
@@ -30,7 +31,10 @@ Side = tuple[Any, ir.AffineMap, str]
 
 
 class Reader(OperandReader):
-    """The walk over one function; each method refuses what it cannot represent."""
+    """The walk over one function; each method refuses what it cannot represent. `folded_dim`: the dimension that
+    results reduce within a tile, "" where none does."""
+
+    folded_dim = ""
 
     def problem(self) -> Problem:
         contract = self.contraction()
@@ -39,6 +43,7 @@ class Reader(OperandReader):
         roles = self.roles(contract)
         lhs_map, rhs_map, _ = maps_of(contract.maps)
         left, right = (contract.lhs, lhs_map, "left"), (contract.rhs, rhs_map, "right")
+        self.folded_dim = self.column_fold_of(contract, roles)
         if order and order[-1] in roles["m"]:  # rows of the result are contiguous along the right operand's dimension
             left, right = right, left
             roles = roles | {"m": roles["n"], "n": roles["m"]}
@@ -68,7 +73,7 @@ class Reader(OperandReader):
                 place=place_of(contract),
             )
         ranged = (m.name, n.name) if summed else (m.name, n.name, k.name)
-        domains = self.domains(contract, ranged, outer)
+        domains = () if self.folded_dim else self.domains(contract, ranged, outer)  # else each result has a window
         made = replace(made, outer=outer, summed=summed, domains=domains, lookups=self.lookups((m.name, n.name)))
         self.check_cut(made)
         self.check_converted(made)
@@ -81,6 +86,31 @@ class Reader(OperandReader):
         """By operand, left and right as the program has them, the results that are reductions of it."""
         made = [fold_of(self, index, value, contract, operands) for index, value in self.folded().items()]
         return {x.name: tuple(f for side, f in made if side == i) for i, x in enumerate(operands)}
+
+    def column_fold_of(self, contract: Any, roles: dict[str, list[str]]) -> str:
+        """The dimension that results reduce within a tile, "" where none does: of M or N, and of no result."""
+        found = [reduced(x.final, contract, self.dims) for x in self.written()]
+        if not any(found):
+            return ""
+        names = {"" if x is None else self.dims[x.dim] for x in found}
+        name, place = max(names), place_of(contract)
+        if len(names) > 1:
+            what = " and ".join(sorted(f"over {x}" if x else "over nothing" for x in names))
+            raise UnsupportedError(
+                f"results of one contraction are reduced {what}",
+                expected="all over one index",
+                fix="a program for each",
+                place=place,
+            )
+        if name not in (*roles["m"], *roles["n"]):
+            raise UnsupportedError(
+                f"{name}, over which is reduced, is an index of both operands",
+                expected="an index of one operand and the product",
+                fix="compute it outside the program",
+                place=place,
+            )
+        check_size(next(x.op for x in found if x), name, self.dim(name, contract).size)
+        return name
 
     def check_cut(self, problem: Problem) -> None:
         """Refuses scales and results of which a range may begin or end within a block of scales, or a byte."""
@@ -170,9 +200,19 @@ class Reader(OperandReader):
         ranges = {ir.StringAttr(x.owner.opview.dim).value for x in contract.domains}
         asked = self.beside_last(left[0], left[1], contract)
         tiled = [x for x in roles["m"] if x in asked] or [x for x in roles["m"] if x in ranges]
-        m = next((x for x in inner[:1] if x in roles["m"]), "") or largest(tiled or roles["m"])
+        rows = [x for x in roles["m"] if x != self.folded_dim] or roles["m"]
+        m = next((x for x in inner[:1] if x in rows), "") or largest([x for x in tiled if x in rows] or rows)
         k = next((x for x in inner if x in roles["k"]), "") or largest(roles["k"])
-        return self.dim(m, contract), self.dim(order[-1], contract), self.dim(k, contract)
+        return self.walked(m, roles["m"], contract), self.walked(order[-1], roles["n"], contract), self.dim(k, contract)
+
+    def walked(self, name: str, role: list[str], contract: Any) -> Dim:
+        """The dimension of a tile, with the one that results reduce where that has the same role."""
+        dim = self.dim(name, contract)
+        return (
+            dim.walking(self.dim(self.folded_dim, contract))
+            if self.folded_dim in role and name != self.folded_dim
+            else dim
+        )
 
     def beside_last(self, value: Any, where: ir.AffineMap, contract: Any) -> set[str]:
         """The indices that layouts of scales ask a tile's rows to be, of the left operand's and of the result's."""
@@ -193,6 +233,7 @@ class Reader(OperandReader):
         known = ("contract", "dequantize", "map", "read", "quantize", "scatter", "index", "domain")
         known = (*(f"scale.{name}" for name in known), "func.return")
         folded = {reduction_of(value).result for value in self.folded().values()}
+        folded |= {op.result for op in self.column_folds()}
         others = [
             op
             for op in self.block.operations
@@ -216,6 +257,12 @@ class Reader(OperandReader):
                 place=place_of(found[1] if found else self.function),
             )
         return found[0]
+
+    def column_folds(self) -> list[Any]:
+        """The reductions that results read behind the contraction."""
+        found = contractions(self.function)
+        read = [reduced(x.final, found[0], self.dims) for x in self.written()] if len(found) == 1 else []
+        return [x.op for x in read if x is not None]
 
     def roles(self, contract: Any) -> dict[str, list[str]]:
         attributes = contract.operation.attributes

@@ -103,7 +103,7 @@ class OperandReader(EpilogueReader):
         coords = tuple(
             self.noted(self.symbols[e.position], self.arguments[index], axis)
             if isinstance(e, ir.AffineSymbolExpr)
-            else Coord(x)
+            else self.spanned(Coord(x), (rows,))
             for axis, (e, x) in enumerate(zip(where.results, order, strict=True))
         )
         if len(coords) > MOST_INDICES:
@@ -200,10 +200,18 @@ class OperandReader(EpilogueReader):
         said = ir.StringAttr(granularity.layout).value
         pads = [padded_to(tuple(blocks.values()), said, axis) if x in apart else 0 for axis, x in enumerate(order)]
         coords = tuple(
-            Coord() if size == WHOLE else Coord(x, size, apart=pad)
+            Coord() if size == WHOLE else self.spanned(Coord(x, size, apart=pad), (rows,))
             for (x, size), pad in zip(blocks.items(), pads, strict=True)
         )
-        axes = (order.index(rows.name), order.index(k.name))
+        axes = (order.index(rows.within or rows.name), order.index(k.name))
+        if rows.within and (layout != "row" or axes[0] != order.index(rows.name) + 1):
+            raise UnsupportedError(
+                f"{name} varies along {k.name}, and a tile walks {rows.within} and {rows.name} of {operand} as one",
+                got=f"{operand}[{', '.join(order)}], layout {layout}",
+                expected=f"{operand}[..., {rows.name}, {rows.within}, {k.name}] with scales that lie as these do",
+                fix=f"reorder {operand} and its scales before the call",
+                place=place,
+            )
         return Scale(index, name, along_rows, along_k, layout, kind, in_mma, axes, coords, folded=folded)
 
     def check_scale_type(self, op: Any, operand: str, along_k: int, k: Dim, family: MmaShape | None) -> bool:

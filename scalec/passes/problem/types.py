@@ -79,6 +79,48 @@ class ResultScale:
 
 
 @dataclass(frozen=True)
+class Window:
+    """The points of a result that are computed: those whose index along the dimension `dim` is at least `low` and below
+    `high`, each a number or read from memory. All others are `otherwise`, or with None keep what they are."""
+
+    dim: str
+    low: EpilogueInput | int
+    high: EpilogueInput | int
+    otherwise: float | None = None
+
+    @property
+    def bounds(self) -> tuple[EpilogueInput | int, EpilogueInput | int]:
+        """Both ends."""
+        return self.low, self.high
+
+    @property
+    def read(self) -> tuple[EpilogueInput, ...]:
+        """Those that are read."""
+        return tuple(x for x in self.bounds if not isinstance(x, int))
+
+
+@dataclass(frozen=True)
+class ColumnFold:
+    """A reduction within a tile: of what a result's body computes for all indices of one dimension, before another
+    body computes the result of it.
+
+    Attributes:
+        kind: "sum", "max" or "min".
+        dim: the dimension that is reduced, `size` indices: all of them adjacent columns of a tile.
+        along: the dimension of a tile that has them (Dim.inner), by its name; `dim` itself where it has no other.
+        body, accumulators, inputs: of the body behind it, as a Result has them, and at indices of what is left.
+    """
+
+    kind: str
+    dim: str
+    size: int
+    along: str
+    body: tuple[str, ...] = ()
+    accumulators: tuple[int, ...] = ()
+    inputs: tuple[EpilogueInput, ...] = ()
+
+
+@dataclass(frozen=True)
 class Result:
     """A tensor that the kernel writes: `epilogue` of the sums and of `inputs`.
 
@@ -97,6 +139,8 @@ class Result:
         adds: whether the last one adds what is there, in f32.
         accumulators: positions of the sums among the epilogue's views.
         inputs: what the epilogue reads beside them.
+        column_fold: the reduction between that and the result; None where the body computes the result itself.
+        window: which points of it are computed; None where all are, or ranges of the problem say it.
     """
 
     name: str
@@ -112,6 +156,8 @@ class Result:
     adds: bool = False
     accumulators: tuple[int, ...] = ()
     inputs: tuple[EpilogueInput, ...] = ()
+    column_fold: ColumnFold | None = None
+    window: Window | None = None
 
     @property
     def added(self) -> EpilogueInput | None:
@@ -211,6 +257,29 @@ class Problem:
         return alone
 
     @property
+    def column_fold(self) -> ColumnFold | None:
+        """The reduction within a tile that its results are behind; of several results all have one along the same."""
+        return self.results[0].column_fold
+
+    @property
+    def behind(self) -> Problem:
+        """What follows the fold of a problem of one result: its columns are those that are left."""
+        result, fold, span = self.result, self.result.column_fold, self.n
+        assert fold is not None
+        made = replace(
+            result,
+            coords=tuple(at.outermost(span) for at in result.coords),
+            body=fold.body,
+            accumulators=fold.accumulators,
+            inputs=fold.inputs,
+            column_fold=None,
+        )
+        if span.name == fold.dim:
+            return replace(self, n=replace(span, size=1), results=(made,))
+        size = None if span.size is None else span.size // span.inner
+        return replace(self, n=replace(span, size=size, inner=1, within=""), results=(made,))
+
+    @property
     def inputs(self) -> tuple[EpilogueInput, ...]:
         """What the epilogues read beside the sums."""
         return tuple(x for r in self.results for x in r.inputs)
@@ -286,7 +355,9 @@ class Problem:
         what it is an index of; with an index for each row, it reaches as many as there are rows."""
 
         def size(d: Dim) -> int:
-            own = d.size if d.size is not None else (given or {}).get(d.name, d.most)
+            own = d.size
+            if own is None:
+                own = given[d.name] * d.inner if given and d.name in given else d.most
             return own if own is not None else ASSUMED_OUTER if d not in self.dims[:3] else ASSUMED
 
         sizes = {d.name: size(d) for d in self.dims}
@@ -328,8 +399,10 @@ class Problem:
 
     @property
     def block_columns(self) -> int:
-        """Columns of a tile of which each result has whole blocks; 1 where rows share scales, or there are none."""
-        return 1 if self.swapped else self.block
+        """Columns of a tile of which each result has whole blocks, or which are folded into one; 1 where rows share
+        scales, or there are none."""
+        folded = self.column_fold.size if self.column_fold is not None and self.column_fold.along == self.n.name else 1
+        return folded if self.swapped else math.lcm(self.block, folded)
 
     @property
     def converts(self) -> bool:
@@ -356,8 +429,16 @@ class Problem:
         kinds = {"row": "col", "col": "row"}
 
         def turned(r: Result) -> Result:
-            inputs = tuple(replace(x, kind=kinds.get(x.kind, x.kind)) for x in r.inputs)
-            return replace(r, dims=r.dims[::-1], inputs=inputs)
+            def over(x: EpilogueInput) -> EpilogueInput:
+                return replace(x, kind=kinds.get(x.kind, x.kind))
+
+            made = replace(r, dims=r.dims[::-1], inputs=tuple(map(over, r.inputs)))
+            if r.column_fold is not None:
+                made = replace(made, column_fold=replace(r.column_fold, inputs=tuple(map(over, r.column_fold.inputs))))
+            if r.window is not None:
+                low, high = (x if isinstance(x, int) else over(x) for x in r.window.bounds)
+                made = replace(made, window=replace(r.window, low=low, high=high))
+            return made
 
         results, beside = tuple(map(turned, self.results)), tuple(map(turned, self.beside))
         made = replace(self, results=results, beside=beside, swapped=not self.swapped)

@@ -441,12 +441,12 @@ func.func @p(%B: !tile.descriptor<array<i64: 128, 2, 4, 2, 4>, f8E4M3FN, 128 : i
 
 // -----
 
-// copy: rank of a box
-// EXPECT: box [128, 8, 8] (innermost first) does not fill a tile of [64, 128]
-func.func @p(%B: !tile.descriptor<array<i64: 128, 8, 8>, f8E4M3FN, 128 : i64>, %x: i32) {
+// copy: rows of a box with a further axis
+// EXPECT: box [128, 8, 4] (innermost first) does not fill a tile of [64, 128]
+func.func @p(%B: !tile.descriptor<array<i64: 128, 8, 4>, f8E4M3FN, 128 : i64>, %x: i32) {
   %b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
   %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
   %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
-  "tile.copy"(%B, %b, %r, %c, %x, %x) {multicast = 0 : i64} : (!tile.descriptor<array<i64: 128, 8, 8>, f8E4M3FN, 128 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.stages, !tile.position, i32, i32) -> ()
+  "tile.copy"(%B, %b, %r, %c, %x, %x) {multicast = 0 : i64} : (!tile.descriptor<array<i64: 128, 8, 4>, f8E4M3FN, 128 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.stages, !tile.position, i32, i32) -> ()
   return
 }

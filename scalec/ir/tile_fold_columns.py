@@ -1,0 +1,76 @@
+"""Ops of `tile` that reduce adjacent columns of a tile, and store what lies within a window."""
+
+# no `from __future__ import annotations` here: the bindings read the annotations as classes
+
+from collections.abc import Sequence
+from typing import Any
+
+from scalec.ir.mlir import ext, ir
+from scalec.ir.tile_types import I32, FragmentType, InputType, Tile, int_of, shape_of, str_of
+from scalec.ir.verify import fail, verifier
+
+KINDS = ("sum", "max", "min")
+
+
+def folded_columns(columns: int, size: int) -> int:
+    """Columns of an accumulator that has one for each `size` of another's: whole eights."""
+    return -(-columns // (8 * size)) * 8
+
+
+class FoldColumnsOp(Tile.Operation, name="fold_columns"):
+    """result[row, i] = the sum, or largest or smallest (`kind`), of accumulator[row, i * size : (i + 1) * size].
+
+    The result is an accumulator of whole eights of columns, of which those that the accumulator has blocks for mean
+    something; where a tile is several units wide, the first of the next unit follows them. The terms are added in an
+    order that the type decides alone.
+    """
+
+    result: ext.Result[FragmentType]
+    accumulator: ext.Operand[FragmentType]
+    kind: ir.StringAttr
+    size: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if str_of(op.kind) not in KINDS:
+            return fail(op, f"kind is {op.kind}, expected {', '.join(KINDS)}")
+        (rows, columns), size = shape_of(op.accumulator.type), int_of(op.size)
+        if size < 8 or size % 8 or columns % size:
+            return fail(op, f"folds {size} of {columns} columns, expected a multiple of 8 that divides them")
+        wanted = [rows, folded_columns(columns, size)]
+        if list(shape_of(op.result.type)) != wanted or op.result.type.space != op.accumulator.type.space:
+            return fail(op, f"makes {op.result.type}, expected an accumulator of {wanted} in the same space")
+        return True
+
+
+class StoreWithinOp(Tile.Operation, name="store_within"):
+    """Rounds the accumulator and stores it from registers, within (m, n), as `tile.store_direct`: those elements whose
+    row (`along` "m"), or column ("n"), is at least `low` and below `high`. The others are `otherwise`, an optional f32
+    attribute; without it nothing is stored there.
+
+    `bounds` are inputs of i32, the lower one first; for an end that is a number there is an integer attribute, `low` or
+    `high`, in place of its input.
+    """
+
+    accumulator: ext.Operand[FragmentType]
+    target: ext.Operand[Any]
+    row_stride: ext.Operand[ir.IntegerType[64]]
+    column_stride: ext.Operand[ir.IntegerType[64]]
+    m0: ext.Operand[I32]
+    n0: ext.Operand[I32]
+    m: ext.Operand[I32]
+    n: ext.Operand[I32]
+    bounds: Sequence[ext.Operand[InputType]]
+    along: ir.StringAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        attributes = op.operation.attributes
+        if not isinstance(op.target.type, ir.MemRefType):
+            return fail(op, f"stores into {op.target.type}, expected a memref")
+        if str_of(op.along) not in ("m", "n"):
+            return fail(op, f"along is {op.along}, expected m or n")
+        numbers = sum(name in attributes for name in ("low", "high"))
+        if len(op.bounds) + numbers != 2:
+            return fail(op, f"{len(op.bounds)} bounds that are read and {numbers} numbers, expected two in all")
+        return True

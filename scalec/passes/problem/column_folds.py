@@ -1,0 +1,111 @@
+"""Reductions of what follows a contraction over one of its indices (`scale.reduce`), which a tile has all of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from scalec.errors import UnsupportedError
+from scalec.ir.location import place_of
+from scalec.ir.mlir import ir
+from scalec.ir.scale import dims_of_domains, map_of, maps_of
+from scalec.passes.problem.types import Result
+from scalec.targets import MAX_BOX
+
+FOLDED = 8
+"""Columns of a row that four threads hold, two each (PTX ISA 9.7.14.5.8, m16n8): what is reduced is a multiple."""
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """A reduction that a result reads.
+
+    Attributes:
+        op: the `scale.reduce`.
+        source: the map that computes what it reduces, None where that is the contraction itself.
+        dim: position of the dimension that it reduces.
+    """
+
+    op: Any
+    source: Any
+    dim: int
+
+
+def made_by(value: Any, name: str) -> Any:
+    """The op of this name that computes a value; None where another one does."""
+    return None if isinstance(value.owner, ir.Block) or value.owner.name != name else value.owner.opview
+
+
+def reduced(final: Any, contract: Any, dims: list[str]) -> Reduced | None:
+    """The reduction that the last map of a result reads, where that reduces what is computed of the contraction, all at
+    its own points; None where it reads none.
+
+    Raises:
+        UnsupportedError: it reads one that no tile has all terms of.
+    """
+    op = made_by(final, "scale.map")
+    found = [r for v in (op.views if op else ()) if (r := made_by(v.owner.opview.source, "scale.reduce")) is not None]
+    if not found or any(r.result != found[0].result for r in found):
+        return None
+    reduce, where = found[0], maps_of(contract.maps)[2]
+    source = made_by(reduce.input, "scale.map")
+    if source is None and reduce.input != contract.result:
+        return None
+    inner, outer = maps_of(reduce.maps)
+    left = [e.position for e in inner.results if e not in list(outer.results)]
+    at = map_of(source.map) if source is not None else where
+    if list(inner.results) != list(at.results) or not _plain(inner) or not _plain(outer) or len(reduce.symbols):
+        raise _refused(reduce, dims, "its terms are read at computed indices", "terms at the points of the product")
+    if len(left) != 1:
+        names = " and ".join(dims[d] for d in left)
+        raise _refused(reduce, dims, f"it is over {names}", "one index: a tile has all of its terms side by side")
+    ranged = [ir.StringAttr(d.owner.opview.dim).value for d in reduce.domains]
+    if dims[left[0]] in ranged or left[0] in dims_of_domains(list(reduce.domains)):
+        raise _refused(reduce, dims, f"{dims[left[0]]} has a range", "all indices: a tile has all of its terms")
+    return Reduced(reduce, source, left[0])
+
+
+def _plain(where: ir.AffineMap) -> bool:
+    return all(isinstance(e, ir.AffineDimExpr) for e in where.results)
+
+
+def _refused(op: Any, dims: list[str], found: str, expected: str) -> UnsupportedError:
+    kind = ir.StringAttr(op.kind).value
+    return UnsupportedError(
+        f"no tile has all terms of the {kind} beside the contraction: {found}",
+        expected=expected,
+        fix="write what is reduced, and reduce it in a program of its own",
+        place=place_of(op),
+    )
+
+
+def check_result(result: Result, place: Any) -> None:
+    """Refuses a result that threads do not store of what is reduced: quantised, scattered, or around gaps."""
+    name, whole = result.name, result.element.bits >= 8
+    for found, what in (
+        (result.scale is not None, "is quantised"),
+        (bool(result.scattered), "is scattered"),
+        (result.gaps is not None, "is written around gaps"),
+        (not whole, f"is {result.element.name}"),
+    ):
+        if found:
+            raise UnsupportedError(
+                f"{name} {what}, and is a reduction of the contraction",
+                expected="whole elements at plain indices",
+                fix=f"give {name} f32, bf16 or f16 at its own indices, and convert it after the call",
+                place=place,
+            )
+
+
+def check_size(op: Any, name: str, size: int | None) -> None:
+    """Refuses a reduction of which a tile cannot have all terms side by side."""
+    if size is not None and size and size % FOLDED == 0 and size <= MAX_BOX:
+        return
+    kind = ir.StringAttr(op.kind).value
+    found = f"is {size}" if size is not None else "is not known at compile time"
+    raise UnsupportedError(
+        f"{kind}[{name}] beside the contraction, and {name} {found}",
+        expected=f"a multiple of {FOLDED} up to {MAX_BOX}: a tile has all terms in one row",
+        fix=f"give {name} in dims" if size is None else f"pad {name} with what the {kind} passes over",
+        place=place_of(op),
+    )

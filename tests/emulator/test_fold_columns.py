@@ -1,0 +1,214 @@
+"""Results that reduce one index of the product within a tile (logits of attention indexers), on every target: tails,
+windows, orders of indices and schedules."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import scalec
+from scalec import reference
+from scalec.checking.compare import compare
+from scalec.checking.guarded import FILLS, Guarded
+from scalec.checking.launch import made_up, values_of
+from scalec.errors import ScheduleError, UnsupportedError
+from scalec.frontend import build
+from scalec.ir import context
+from scalec.runtime import emulated
+from tests.emulator.test_several_results import TARGETS, run
+from tests.tiers import SEEDS
+
+PLAIN = "L[q,t]:f32 = sum[h](relu(Q[q,h,d] @ K[t,d]) * W[q,h]:f32)"
+FP8 = "L[q,t]:f32 = sum[h](relu(Q[q,h,d]:e4m3 @ K[t,d]:e4m3 scale(none,1xd)) * W[q,h]:f32)"
+WINDOW = "for t in lo[q]:hi[q] else -inf"
+
+FORMS = {
+    "bf16": PLAIN,
+    "FP8": FP8,
+    "windows": f"{FP8} {WINDOW}",
+    "BF16 by FP8": f"L[q,t]:f32 = sum[h](relu(Q[q,h,d] @ K[t,d]:e4m3 scale(none,1xd)) * W[q,h]) {WINDOW}",
+    "MXFP4": f"L[q,t] = sum[h](relu(Q[q,h,d]:mxfp4 @ K[t,d]:mxfp4) * W[q,h]:f32) {WINDOW}",
+    "promoted": "L[q,t]:f32 = sum[h](relu(Q[q,h,d]:e4m3 @ K[t,d]:e4m3 scale(none,1x128)) * W[q,h]:f32) for t < e[q]",
+    "more behind": "L[q,t] = alpha * sum[h](gelu(Q[q,h,d] @ K[t,d]) * W[q,h]:f32) + u[t] + v[q]",
+    "the largest": "L[q,t]:f16 = max[h](Q[q,h,d] @ K[t,d]) for t in off[q]:off[q+1] else 0",
+    "the smallest, q last": "L[t,q]:f32 = min[h](silu(Q[q,h,d] @ K[t,d]) + x[t]) for t in 5:hi[q]",
+    "a window of q": f"{PLAIN} for q in lo[t]:hi[t] else 1",
+    "added": "L[b,q,t]:f32 += sum[h](relu(Q[b,q,h,d] @ K[b,t,d]) * W[b,q,h/4]:f32)",
+    "h first": "L[q,t]:f32 = sum[h](relu(Q[h,q,d] @ K[t,d]) * W[h,q]:f32)",
+    "no q": "L[t]:f32 = sum[h](relu(Q[h,d] @ K[t,d]) * W[h]:f32)",
+    "batches without q": "L[s,t]:f32 = sum[h](relu(Q[s,h,d] @ K[s,t,d]) * W[s,h]:f32) for t < e[s] else -inf",
+    "two results": "T[q,t] = sum[h](relu(Q[q,h,d] @ K[t,d])); L[q,t] = T[q,t] * y[q]; M[q,t]:f32 = T[q,t] - x[t]",
+}
+SIZES = [(5, 200, 64), (37, 70, 128), (1, 1, 128), (9, 129, 192), (3, 64, 64), (2, 300, 320), (65, 9, 128), (4, 99, 64)]
+HEADS = (64, 16, 32, 24, 64, 32, 16, 128)
+FIXED = ("hd", "hdq", "h", "hdqt")
+
+
+@pytest.mark.once(touches=lambda name, target, seed: {name, target})
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", FORMS)
+def test_forms(name: str, target: str, seed: int) -> None:
+    q, t, d = SIZES[seed]
+    heads = HEADS[seed] if "MXFP4" not in name and "added" not in name else 32
+    d = -(-d // 128) * 128 if name in ("MXFP4", "promoted") else d
+    dims = {"q": q, "t": t, "d": d, "h": heads, "b": 1 + seed % 3, "s": 1 + seed % 4}
+    run(FORMS[name], target, {x: n for x, n in dims.items() if x in used(FORMS[name])}, fixed(name, seed), seed)
+
+
+def fixed(name: str, seed: int) -> str:
+    """Dimensions whose sizes are known: of scales within bytes d too."""
+    known = FIXED[seed % len(FIXED)]
+    known = known if "d" in known or name != "MXFP4" else known + "d"
+    return "".join(x for x in known if x in used(FORMS[name]))
+
+
+def used(source: str) -> set[str]:
+    """The dimensions of a form."""
+    return set(re.findall(r"\b[bqsthd]\b", source))
+
+
+@pytest.mark.once("target", "size")
+@pytest.mark.parametrize("size", ["q", "t", "d"])
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("count", [0, 1])
+def test_empty_and_one(target: str, size: str, count: int) -> None:
+    """Without products terms are of 0; without rows or columns there is nothing to write."""
+    dims = {"q": 3, "t": 70, "d": 64, "h": 16, size: count}
+    run(PLAIN, target, dims, "h")
+
+
+WINDOWS = {
+    "none": (lambda q, t: np.zeros(q), lambda q, t: np.zeros(q)),
+    "one": (lambda q, t: np.arange(q) % t, lambda q, t: np.arange(q) % t + 1),
+    "all": (lambda q, t: np.zeros(q), lambda q, t: np.full(q, t)),
+    "turned round": (lambda q, t: np.full(q, t // 2), lambda q, t: np.arange(q)),
+    "causal": (lambda q, t: np.zeros(q), lambda q, t: np.arange(q) + t - q + 1),
+}
+
+
+@pytest.mark.once("target", "name")
+@pytest.mark.parametrize("name", WINDOWS)
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("otherwise", [" else -inf", ""])
+def test_windows(target: str, name: str, otherwise: str) -> None:
+    """Of each row the window, and around it the filling, or what was there."""
+    dims, source = {"q": 9, "t": 133, "h": 32, "d": 128}, f"{FP8} for t in lo[q]:hi[q]{otherwise}"
+    values, _ = made_up(source, dims, 5)
+    low, high = (f(dims["q"], dims["t"]).astype(np.int32) for f in WINDOWS[name])
+    values = {**values, "lo": low, "hi": high}
+    at = np.arange(dims["t"])
+    inside = (low[:, None] <= at) & (at < high[:, None])
+    with context.context():
+        expected = reference.run(build(source, dims), values, dims=dims, exact=True)["L"]
+    for fill in FILLS:
+        got = launched(source, target, dims, values, fill)
+        assert np.allclose(
+            got[inside], expected[inside], rtol=1e-2, atol=1e-2 * np.abs(expected[inside]).max(initial=1)
+        )
+        outside = got[~inside]
+        kept = np.frombuffer(bytes([fill]) * 4, np.float32)[0]
+        wanted = np.full(outside.shape, -np.inf if otherwise else kept, np.float32)
+        assert outside.tobytes() == wanted.tobytes()
+
+
+def launched(source: str, target: str, dims: dict[str, int], values: Any, fill: int) -> np.ndarray:
+    """The result of a launch over memory that holds one byte."""
+    kernel = scalec.compile(source, target=target, dims={x: dims[x] for x in "hd"})
+    device = emulated.EmulatedDevice(target)
+    kernel.load(device)
+    kernel.fixed = device
+    given = [Guarded(device, t, reference.storage(values[t.name])) for t in kernel.spec.operands]
+    (spec,) = kernel.spec.results
+    out = Guarded.result(device, spec, dims, fill, None)
+    kernel(*given, out=out)
+    assert not any(x.changed() for x in given)
+    assert not out.changed(dims, None)
+    return np.asarray(values_of(spec, out), np.float32)
+
+
+SCHEDULES = [
+    ("sm_90a", FP8, "consumers=pingpong, tile=64x128x128"),
+    ("sm_90a", FP8, "tile=64x256x128, warpgroups=1, mma_n=128, promote=128"),
+    ("sm_90a", FP8, "tile=128x64x128, warpgroups=2, cluster=1x2"),
+    ("sm_90a", FP8, "tile=64x64x128, cluster=2x1"),
+    ("sm_90a", FP8, "tile=192x128x128, warpgroups=3"),
+    ("sm_90a", FP8, "split=2"),
+    ("sm_90a", FP8, "split=2, parts=cluster"),
+    ("sm_100a", FP8, "tile=128x128x128, scheduler=dynamic"),
+    ("sm_100a", FP8, "tile=128x128x128, warpgroups=2, cta_group=1"),
+    ("sm_100a", FP8, "tile=128x128x128, cta_group=2, cluster=2x1"),
+    ("sm_100a", FP8, "tile=128x128x128, promote=128"),
+    ("sm_100a", FP8, "split=2"),
+    ("sm_120a", FP8, "tile=64x128x128, warps=2x2, warpgroups=1"),
+    ("sm_120a", FP8, "tile=128x128x128, warps=8x1"),
+    ("sm_120a", FP8, "split=2"),
+]
+
+
+@pytest.mark.once(touches=lambda case: {case[0]})
+@pytest.mark.parametrize("case", SCHEDULES, ids=[f"{target}, {fields}" for target, _, fields in SCHEDULES])
+def test_schedules(case: tuple[str, str, str]) -> None:
+    target, source, fields = case
+    run(f"{source} {WINDOW} with {fields}", target, {"q": 5, "t": 270, "h": 64, "d": 512}, "hd")
+
+
+MISFITS = {
+    "swap=0": ("sm_90a", "L is reduced over h, indices of which are columns of a tile"),
+    "tile=128x96x128": ("sm_90a", "columns that are no multiple of 64"),
+    "tile=128x64x128, cta_group=2, cluster=2x1": ("sm_100a", "half of which each CTA copies"),
+    "tile=128x128x128, warps=2x4": ("sm_120a", "128 columns for 4 who share them"),
+    "epilogue=turned": ("sm_90a", "threads store"),
+    "epilogue=bulk": ("sm_90a", "threads store"),
+}
+
+
+@pytest.mark.parametrize("fields", MISFITS)
+def test_schedules_that_cannot_be(fields: str) -> None:
+    target, words = MISFITS[fields]
+    with pytest.raises(ScheduleError, match=words):
+        scalec.compile(f"{FP8} with {fields}", target=target, dims={"h": 64, "d": 128})
+
+
+REFUSED = {
+    PLAIN: ("h is not known at compile time", {}),
+    PLAIN + " ": ("a multiple of 8 up to 256", {"h": 20}),
+    PLAIN + "  ": ("a multiple of 8 up to 256", {"h": 512}),
+    "L[q,t]:f32 = sum[h,g](Q[q,h,g,d] @ K[t,d])": ("it is over h and g", {"h": 16, "g": 2}),
+    "L[q,t]:mxfp8 = sum[h](Q[q,h,d] @ K[t,d])": ("L is quantised", {"h": 16}),
+    "L[q,t]:f32 = sum[h](Q[q,h,d] @ K[t,h,d])": ("an index of both operands", {"h": 16}),
+    "L[q,t] = sum[h](Q[q,h,d] @ K[t,d]); M[q,h,t] = Q[q,h,d] @ K[t,d]": ("", {"h": 16}),
+    "L[b,q,t] = sum[h](Q[b,q,h,d] @ K[b,t,d]) for b in lo[q]:hi[q] else 0": ("b has a range", {"h": 16}),
+    "L[q,t]:f32 = sum[h](relu(Q[q,h,d] @ K[t,d]) * W[q,h/3]:f32)": ("h divided by 3", {"h": 16}),
+}
+
+
+@pytest.mark.parametrize("source", REFUSED)
+def test_refusals(source: str) -> None:
+    words, dims = REFUSED[source]
+    with pytest.raises(UnsupportedError) as found:
+        scalec.compile(source, target="sm_90a", dims=dims)
+    assert words in f"{found.value}", found.value
+    assert found.value.place is not None
+
+
+def test_gaps_in_what_is_read_as_one() -> None:
+    """Scales of a Q whose q and h are walked as one are read by one stride: other ones are refused at the call."""
+    kernel = scalec.compile(FORMS["MXFP4"], target="sm_100a", dims={"h": 16, "d": 128})
+    (scale,) = (x for x in kernel.spec.operands if x.name == "Q_scale")
+    strides = [x.axis for x in kernel.spec.arguments if x.kind == "stride" and x.tensor == "Q_scale"]
+    assert len(scale.shape) == 3
+    assert strides == [1]
+
+
+def test_compare_sees_a_wrong_head() -> None:
+    """The comparison that the tests above rest on is red where two heads of W change places."""
+    dims = {"q": 4, "t": 33, "h": 16, "d": 64}
+    values, expected = made_up(PLAIN, dims, 1)
+    wrong = {**values, "W": values["W"][:, ::-1]}
+    with context.context():
+        other = reference.run(build(PLAIN, dims), wrong, dims=dims, exact=True)
+    assert not all(c.ok for c in compare({"L": other["L"].astype(np.float32)}, expected))

@@ -1,0 +1,74 @@
+// RUN: %invalid none %s
+
+// EXPECT: kind is "product", expected sum, max, min
+func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
+  %a = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 128>, "registers">
+  %s = "tile.fold_columns"(%a) {kind = "product", size = 64 : i64} : (!tile.accumulator<array<i64: 64, 128>, "registers">) -> !tile.accumulator<array<i64: 64, 8>, "registers">
+  return
+}
+
+// -----
+
+// EXPECT: folds 48 of 128 columns, expected a multiple of 8 that divides them
+func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
+  %a = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 128>, "registers">
+  %s = "tile.fold_columns"(%a) {kind = "sum", size = 48 : i64} : (!tile.accumulator<array<i64: 64, 128>, "registers">) -> !tile.accumulator<array<i64: 64, 8>, "registers">
+  return
+}
+
+// -----
+
+// EXPECT: folds 4 of 128 columns, expected a multiple of 8 that divides them
+func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
+  %a = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 128>, "registers">
+  %s = "tile.fold_columns"(%a) {kind = "sum", size = 4 : i64} : (!tile.accumulator<array<i64: 64, 128>, "registers">) -> !tile.accumulator<array<i64: 64, 8>, "registers">
+  return
+}
+
+// -----
+
+// EXPECT: expected an accumulator of [64, 16] in the same space
+func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
+  %a = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 128>, "registers">
+  %s = "tile.fold_columns"(%a) {kind = "sum", size = 8 : i64} : (!tile.accumulator<array<i64: 64, 128>, "registers">) -> !tile.accumulator<array<i64: 64, 8>, "registers">
+  return
+}
+
+// -----
+
+// EXPECT: expected an accumulator of [64, 8] in the same space
+func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
+  %a = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 128>, "registers">
+  %s = "tile.fold_columns"(%a) {kind = "sum", size = 64 : i64} : (!tile.accumulator<array<i64: 64, 128>, "registers">) -> !tile.accumulator<array<i64: 64, 8>, "warp">
+  return
+}
+
+// -----
+
+// EXPECT: along is "k", expected m or n
+func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
+  %a = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 128>, "registers">
+  %s = "tile.fold_columns"(%a) {kind = "sum", size = 64 : i64} : (!tile.accumulator<array<i64: 64, 128>, "registers">) -> !tile.accumulator<array<i64: 64, 8>, "registers">
+  "tile.store_within"(%s, %c, %rs, %cs, %m, %n, %m, %n) {along = "k", high = 16 : i64, low = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>} : (!tile.accumulator<array<i64: 64, 8>, "registers">, memref<?x?xf32>, i64, i64, i32, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// EXPECT: 0 bounds that are read and 1 numbers, expected two in all
+func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
+  %a = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 128>, "registers">
+  %s = "tile.fold_columns"(%a) {kind = "sum", size = 64 : i64} : (!tile.accumulator<array<i64: 64, 128>, "registers">) -> !tile.accumulator<array<i64: 64, 8>, "registers">
+  "tile.store_within"(%s, %c, %rs, %cs, %m, %n, %m, %n) {along = "m", high = 16 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>} : (!tile.accumulator<array<i64: 64, 8>, "registers">, memref<?x?xf32>, i64, i64, i32, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// EXPECT: stores into i64, expected a memref
+func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
+  %a = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 128>, "registers">
+  %s = "tile.fold_columns"(%a) {kind = "sum", size = 64 : i64} : (!tile.accumulator<array<i64: 64, 128>, "registers">) -> !tile.accumulator<array<i64: 64, 8>, "registers">
+  "tile.store_within"(%s, %rs, %rs, %cs, %m, %n, %m, %n) {along = "m", high = 16 : i64, low = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>} : (!tile.accumulator<array<i64: 64, 8>, "registers">, i64, i64, i64, i32, i32, i32, i32) -> ()
+  return
+}
