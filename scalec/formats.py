@@ -25,6 +25,7 @@ class ElementType:
         max: the largest finite value.
         scale: whether it may be the type of a scale.
         operand: whether it may be the type of a contraction's operand.
+        elementwise: whether it may be the type of what an elementwise expression reads, and of a result.
     """
 
     name: str
@@ -34,6 +35,7 @@ class ElementType:
     max: float
     scale: bool = False
     operand: bool = True
+    elementwise: bool = True
 
     def bytes(self, count: int) -> int:
         """Bytes that `count` contiguous elements take (sub-byte types packed, rounded up)."""
@@ -53,6 +55,7 @@ ELEMENT_TYPES: dict[str, ElementType] = {
         ElementType("e2m3", 6, "f6E2M3FN", "float6_e2m3fn", 7.5),
         ElementType("e2m1", 4, "f4E2M1FN", "float4_e2m1fn", 6.0),
         ElementType("i4", 4, "i4", "int4", 7.0),
+        ElementType("u4", 4, "ui4", "uint4", 15.0, elementwise=False),
         ElementType("i8", 8, "i8", "int8", 127.0),
         ElementType("i32", 32, "i32", "int32", 2147483647.0, operand=False),
         ElementType("ue8m0", 8, "f8E8M0FNU", "float8_e8m0fnu", 1.7014118346046923e38, scale=True, operand=False),
@@ -76,6 +79,7 @@ def element_spelled(mlir: str) -> ElementType | None:
 CONVERTED: dict[str, tuple[str, ...]] = {
     "e2m1": ("e4m3", "bf16", "f16", "tf32"),
     "i4": ("e4m3", "bf16", "f16", "tf32"),
+    "u4": ("e4m3", "bf16", "f16", "tf32"),
     "e4m3": ("bf16", "f16", "tf32"),
     "e5m2": ("bf16", "f16", "tf32"),
     "bf16": ("tf32",),
@@ -88,10 +92,13 @@ FOLDED: dict[tuple[str, str], tuple[str, ...]] = {
     ("e2m1", "ue8m0"): ("bf16", "tf32"),
     ("i4", "ue4m3"): ("bf16", "f16", "tf32"),
     ("i4", "ue8m0"): ("bf16", "tf32"),
+    ("u4", "ue4m3"): ("bf16", "f16", "tf32"),
+    ("u4", "ue8m0"): ("bf16", "tf32"),
 }
 """By element type and the type of its scales: to what the product of both converts without rounding. An e2m1 has two
-significant bits, an i4 three and a ue4m3 four, together at most seven; f16 and tf32 hold 11, bf16 8. With ue8m0 it has
-those of f32's range down to 2^-128, which bf16 and tf32 hold as a subnormal; an e4m3 would have more bits there."""
+significant bits, an i4 three and a ue4m3 four, together at most seven; f16 and tf32 hold 11, bf16 8. A u4, and a number
+of 4 bits less another (`scalec.zero_points`), has four, so that eight are the most. With ue8m0 it has those of f32's
+range down to 2^-128, which bf16 and tf32 hold as a subnormal; an e4m3 would have more bits there."""
 
 
 WHOLE = -1  # a granularity block entry that spans the whole dimension

@@ -1,7 +1,9 @@
-"""Layouts of scales for groups that are `apart` (docs/language.md): of numpy arrays and torch tensors."""
+"""Layouts (docs/language.md), of numpy arrays and torch tensors: scales of groups that are `apart`, and weights of
+GPTQ's and AWQ's checkpoints."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -54,3 +56,121 @@ def blocked_by_group(scales: Any, offsets: Any) -> Any:
     order = (0, 3, 2, 1, 4)
     stored = stored.transpose(order) if isinstance(stored, np.ndarray) else stored.permute(order)
     return stored.reshape(ROWS * tiles, COLUMNS * across)
+
+
+WORD = 8
+"""Numbers of 4 bits in an int32."""
+
+AWQ_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
+"""The column of each number of an AWQ word, from the lowest bits on."""
+
+
+def gptq_weights(
+    qweight: Any, qzeros: Any, scales: Any, *, less_one: bool = True, g_idx: Any = None
+) -> tuple[Any, Any, Any]:
+    """A GPTQ checkpoint's weights of 4 bits, as
+    `C[m,n] = A[m,k]:f16 @ (B[n,k]:u4 - Z[k/128,n]:u4) scale(none, 1x128:f16@col)` takes them, for groups of 128.
+
+    Args:
+        qweight: int32 [K/8, N]: eight adjacent K a word, the first in the lowest bits. Numpy or torch, as the others.
+        qzeros: int32 [K/g, N/8]: eight adjacent N a word.
+        scales: f16 or bf16 [K/g, N].
+        less_one: whether zero points are stored less one, as in checkpoints whose `checkpoint_format` is not "gptq_v2".
+        g_idx: int32 [K], the group of each K, where the checkpoint has it.
+
+    Returns:
+        B, uint8 [N, K/2], a copy; Z, uint8 [K/g, N/2], a copy only where one is added; B_scale, [N, K/g], a view.
+
+    Raises:
+        ArgumentError: tensors of other shapes or types; groups of K that are not adjacent; a zero point of 16.
+    """
+    k, groups = _checked(qweight, qzeros, scales, (WORD, 1))
+    if g_idx is not None and not bool((g_idx == _range(g_idx, k) // (k // groups)).all()):
+        raise ArgumentError(
+            "groups of K are not adjacent",
+            got="g_idx in another order (desc_act)",
+            expected=f"the same group for each {k // groups} adjacent K",
+            fix="reorder K of the weights, and of the activations, by g_idx before they are packed",
+        )
+    zeros = _as_bytes(qzeros)
+    if less_one:
+        points = _unpacked(qzeros, range(WORD)) + 1
+        if bool((points == 16).any()):
+            raise ArgumentError(
+                "a zero point is 16, which u4 does not have",
+                got="15, stored less one",
+                expected="0 to 14",
+                fix="less_one=False, if the checkpoint is of gptq_v2; else pass the numbers plus one as Z[k/128,n]:i8",
+            )
+        zeros = _packed(points)
+    return _as_bytes(qweight.T), zeros, scales.T
+
+
+def awq_weights(qweight: Any, qzeros: Any, scales: Any) -> tuple[Any, Any, Any]:
+    """An AWQ checkpoint's weights of 4 bits, as `gptq_weights` gives them.
+
+    Args:
+        qweight: int32 [K, N/8]: eight adjacent N a word, in AWQ_ORDER. Numpy or torch, as the others.
+        qzeros: int32 [K/g, N/8], likewise.
+        scales: f16 or bf16 [K/g, N].
+
+    Returns:
+        B, uint8 [N, K/2], and Z, uint8 [K/g, N/2], copies; B_scale, [N, K/g], a view.
+
+    Raises:
+        ArgumentError: tensors of other shapes or types.
+    """
+    _checked(qweight, qzeros, scales, (1, WORD))
+    at = tuple(AWQ_ORDER.index(column) for column in range(WORD))
+    return _packed(_unpacked(qweight, at).T), _packed(_unpacked(qzeros, at)), scales.T
+
+
+def _checked(qweight: Any, qzeros: Any, scales: Any, packed: tuple[int, int]) -> tuple[int, int]:
+    """(K, groups of it) of a checkpoint's tensors, of which words of weights have so many K and N."""
+    for name, x in (("qweight", qweight), ("qzeros", qzeros)):
+        if len(x.shape) != 2 or str(x.dtype).removeprefix("torch.") != "int32":
+            raise ArgumentError(f"{name} of 4 bits", got=f"{tuple(x.shape)} of {x.dtype}", expected="a matrix of int32")
+    k, n = (extent * count for extent, count in zip(qweight.shape, packed, strict=True))
+    groups = qzeros.shape[0]
+    if tuple(scales.shape) != (groups, n) or qzeros.shape[1] * WORD != n or not groups or k % groups:
+        raise ArgumentError(
+            f"qzeros and scales of weights with K = {k} and N = {n}",
+            got=f"{tuple(qzeros.shape)} and {tuple(scales.shape)}",
+            expected=f"[K/g, {n // WORD}] and [K/g, {n}], with g a divisor of {k}",
+        )
+    return k, groups
+
+
+def _range(like: Any, count: int) -> Any:
+    """0 to count - 1, on the device of a tensor."""
+    if isinstance(like, np.ndarray):
+        return np.arange(count)
+    import torch
+
+    return torch.arange(count, device=like.device)
+
+
+def _unpacked(words: Any, at: Sequence[int]) -> Any:
+    """The numbers of a matrix of words, a byte each: number i of a word is `at[i]` times 4 bits from the lowest on."""
+    if isinstance(words, np.ndarray):
+        each: Any = [((words >> 4 * i) & 15).astype(np.uint8) for i in at]
+        return np.stack(each, axis=-1).reshape(words.shape[0], -1)
+    import torch
+
+    each = [((words >> 4 * i) & 15).to(torch.uint8) for i in at]
+    return torch.stack(each, dim=-1).reshape(words.shape[0], -1)
+
+
+def _packed(numbers: Any) -> Any:
+    """Two adjacent numbers a byte, the first in the lower bits."""
+    made = numbers[:, ::2] | numbers[:, 1::2] << 4
+    return np.ascontiguousarray(made) if isinstance(made, np.ndarray) else made.contiguous()
+
+
+def _as_bytes(words: Any) -> Any:
+    """Words as the bytes that they are."""
+    if isinstance(words, np.ndarray):
+        return np.ascontiguousarray(words).view(np.uint8)
+    import torch
+
+    return words.contiguous().view(torch.uint8)

@@ -28,6 +28,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "fp32": ("f32",),
     "float32": ("f32",),
     "int4": ("i4",),
+    "uint4": ("u4",),
     "s4": ("i4",),
     "int8": ("i8",),
     "s8": ("i8",),

@@ -64,7 +64,7 @@ def contraction(spec: KernelSpec, dims: dict[str, int]) -> Contraction | None:
         return None
     tensors = {t.name: t for t in spec.operands}
     data = [t for t in spec.operands if not _is_scale(t, tensors)]
-    if any(t.dtype in ("e2m1", "i4", "ue8m0", "ue4m3") for t in spec.operands):
+    if any(t.dtype in ("e2m1", "i4", "u4", "ue8m0", "ue4m3") for t in spec.operands):
         return None
     if len(data) != 2 or len(spec.results) != 1 or any(t.scalar for t in spec.operands):
         return None

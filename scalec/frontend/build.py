@@ -7,7 +7,7 @@ program says so. A range's `scale.domain` is among the operands of every op that
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from scalec import sizes
 from scalec.formats import ELEMENT_TYPES
@@ -27,6 +27,7 @@ from scalec.frontend.program import (
     Scalar,
     Scales,
     Statement,
+    Subtract,
     Tensor,
     Value,
     pads,
@@ -241,6 +242,8 @@ class Builder:
                 return self._dequantized(value.source), value.index
             name = value.source.name if isinstance(value.source, Scalar) else value.source.tensor.name
             return self.values[name], value.index
+        if isinstance(value, Subtract):
+            return self._subtracted(value), value.values.index
         index = self._plain(value.dims)
         if isinstance(value, Contract):
             return self._contract(value, index), index
@@ -248,23 +251,41 @@ class Builder:
             return self._reduce(value, index), index
         return self._elementwise(None, value, index, "f32"), index
 
+    def _subtracted(self, value: Subtract) -> ir.Value:
+        """Integers less their zero points, times the scales."""
+        tensor, zeros = cast(Tensor, value.values.source), value.zeros
+        to = self._type("f32", tensor.shape)
+        if isinstance(zeros, int):
+            made = scale.SubtractOp(self.values[tensor.name], [], to)
+            i64 = ir.IntegerType.get_signless(64)
+            made.operation.attributes["number"] = ir.IntegerAttr.get(i64, zeros)
+        else:
+            given = self.values[cast(Tensor, zeros.source).name]
+            made = scale.SubtractOp(self.values[tensor.name], [given], to)
+            at = [ir.AffineExpr.get_floor_div(ir.AffineExpr.get_dim(axis), block) for axis, block in value.blocks]
+            made.operation.attributes["map"] = self._attr(ir.AffineMap.get(len(tensor.shape), 0, at))
+        return self._scaled(tensor, made.result)
+
     def _dequantized(self, tensor: Tensor) -> ir.Value:
         if not tensor.levels:
             return self.values[tensor.name]
         if tensor.name not in self.scaled:
-            value = self.values[tensor.name]
-            for r in tensor.groups.values():
-                self._subset(r)  # above what is counted from where its groups begin
-            for i, level in enumerate(tensor.levels):
-                scales = self.values[scale_name(tensor.name, i)]
-                to = self._type("f32", tensor.shape)
-                made = scale.DequantizeOp(value, scales, to, self._granularity(level))
-                if apart := [tensor.groups[axis] for axis in pads(tensor, level)]:
-                    names = [ir.StringAttr.get(r.dim) for r in apart]
-                    made.operation.attributes["apart"] = ir.ArrayAttr.get(names)
-                value = made.result
-            self.scaled[tensor.name] = value
+            self.scaled[tensor.name] = self._scaled(tensor, self.values[tensor.name])
         return self.scaled[tensor.name]
+
+    def _scaled(self, tensor: Tensor, value: ir.Value) -> ir.Value:
+        """The values of a tensor times its scales."""
+        for r in tensor.groups.values():
+            self._subset(r)  # above what is counted from where its groups begin
+        for i, level in enumerate(tensor.levels or ()):
+            scales = self.values[scale_name(tensor.name, i)]
+            to = self._type("f32", tensor.shape)
+            made = scale.DequantizeOp(value, scales, to, self._granularity(level))
+            if apart := [tensor.groups[axis] for axis in pads(tensor, level)]:
+                names = [ir.StringAttr.get(r.dim) for r in apart]
+                made.operation.attributes["apart"] = ir.ArrayAttr.get(names)
+            value = made.result
+        return value
 
     def _contract(self, value: Contract, index: Index) -> ir.Value:
         left, at_left = self._place(value.left)

@@ -47,6 +47,8 @@ class Names:
         self.defined: dict[str, Statement] = {}
         self.current: Statement | None = None
         self.dim_spans: dict[str, Span] = {}
+        # extents that only indices from memory reach, and with which of another tensor each goes: (tensor, position)
+        self.as_many: dict[tuple[Tensor, int], tuple[Tensor, int]] = {}
         # extents that only constant indices have reached: the tensor is at least that large
         self._at_least: frozenset[tuple[Tensor, int]] = frozenset()
         # a (tensor, position) stands where an extent that only indices from memory reach takes its dimension
@@ -324,12 +326,14 @@ class Names:
         for d in self._dims:
             if isinstance(d, str):
                 order.append(d)
-            elif d[0].extents[d[1]] is None:
+            elif d[0].extents[d[1]] is None and d not in self.as_many:
                 tensor, position = d
                 name = f"{tensor.name}_{position}"
                 self.claim(name, f"extent {position} of {tensor.name}", tensor.span)
                 tensor.extents[position] = affine.atom(affine.Dim(name))
                 order.append(name)
+        for (tensor, position), (other, axis) in self.as_many.items():
+            tensor.extents[position] = tensor.extents[position] or other.extents[axis]
         for name in self.sizes:
             check_dim(name, order)
         return order

@@ -138,6 +138,16 @@ class Apply(Value):
 
 
 @dataclass(frozen=True, eq=False)
+class Subtract(Value):
+    """An operand of integers less their zero points, which its scales then multiply: a number, or a tensor. `blocks`:
+    for each of the tensor's indices which of the operand's it is, and how many of that share a zero point."""
+
+    values: Read
+    zeros: Read | int
+    blocks: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, eq=False)
 class Contract(Value):
     """The sum of left * right over the dimensions that are not in `dims`."""
 
@@ -160,7 +170,9 @@ def reads_in(value: Value) -> Iterator[tuple[Tensor, tuple[Linear, ...]]]:
             yield value.source, value.index
         return
     inner: tuple[Value, ...] = ()
-    if isinstance(value, Apply):
+    if isinstance(value, Subtract):
+        inner = (value.values, *([value.zeros] if isinstance(value.zeros, Read) else ()))
+    elif isinstance(value, Apply):
         inner = value.arguments
     elif isinstance(value, Contract):
         inner = (value.left, value.right)

@@ -15,8 +15,21 @@ from scalec.frontend import affine, ast, scales
 from scalec.frontend.apart import Apart
 from scalec.frontend.diagnostics import Source, Span, one_of, spelled
 from scalec.frontend.names import FUNCTIONS, REDUCTIONS, Names
-from scalec.frontend.program import Apply, Constant, Contract, Program, Range, Read, Reduce, Statement, Tensor, Value
+from scalec.frontend.program import (
+    Apply,
+    Constant,
+    Contract,
+    Program,
+    Range,
+    Read,
+    Reduce,
+    Statement,
+    Subtract,
+    Tensor,
+    Value,
+)
 from scalec.frontend.statements import Settings, Targets, read_float
+from scalec.frontend.zero_points import ZeroPoints
 from scalec.sizes import MOST
 from scalec.suggestions import did_you_mean
 
@@ -32,6 +45,8 @@ class Resolver:
         self.targets = Targets(source, self.names)
         self.settings = Settings(source)
         self.apart = Apart(source)
+        self.zero_points = ZeroPoints(source, self.names)
+        self.elementwise: list[tuple[Tensor, Span]] = []  # what bodies read, and results, likewise
         self.operands: list[tuple[Tensor, Span]] = []  # of contractions, their types to be checked when all is said
         self.linked: dict[str, set[str]] = {}  # range dimension of this statement -> the dims that its bounds read
         self._table: dict[type, Callable[..., Value]] = {
@@ -81,6 +96,15 @@ class Resolver:
                     expected=one_of(names),
                     fix="write tf32 for f32 in memory" if tensor.element == "f32" else "",
                 )
+        for tensor, span in self.elementwise:
+            if not ELEMENT_TYPES[tensor.element].elementwise:
+                raise self.source.error(
+                    span,
+                    f"{tensor.name} is {tensor.element}, which is a type of operands and zero points alone",
+                    got=tensor.element,
+                    expected="bf16, f16 or f32 in results and in elementwise expressions",
+                    fix=f"give {tensor.name} another type",
+                )
 
     # -------------------------------------------------------------------------------------------------- statements
 
@@ -100,6 +124,7 @@ class Resolver:
         self._check_dims(node, statement, keep)
         for setting in node.settings:
             self.settings.add(setting)
+        self.elementwise.append((statement.tensor, node.target.span))
         names.current = None
         names.defined[statement.tensor.name] = statement
         return statement
@@ -233,6 +258,7 @@ class Resolver:
         read, _ = self._read(node, "lhs")
         if isinstance(read.source, Tensor):
             self.names.place_scales(read.source)
+            self.elementwise.append((read.source, node.span))
         return read
 
     def _read(self, node: ast.Tensor, side: str) -> tuple[Read, bool]:
@@ -363,6 +389,8 @@ class Resolver:
                 value, formatted = self._read(operand, side)
                 if isinstance(value.source, Tensor):
                     self.operands.append((value.source, operand.span))
+            elif (shifted := self.zero_points.of(operand)) is not None:
+                value, formatted = self._shifted(shifted, side), False
             else:
                 value, formatted = self.value(operand, keep), False
             values.append(value)
@@ -371,8 +399,8 @@ class Resolver:
         if node.scale is not None:
             self._scale(node.scale, unformatted)
         for value in values:
-            if isinstance(value, Read) and isinstance(value.source, Tensor):
-                self.names.place_scales(value.source)
+            if isinstance(tensor := _scaled(value), Tensor):
+                self.names.place_scales(tensor)
         left, right = values
         both = left.dims | right.dims
         linked = self._linked_to(both)
@@ -381,6 +409,14 @@ class Resolver:
         if not (left.dims & right.dims) - keep:
             self._refuse_product(node, left, right)
         return Contract(node.span, (both & keep) | (linked & keep), left, right)
+
+    def _shifted(self, node: ast.Binary, side: str) -> Subtract:
+        """An operand with zero points."""
+        values, _ = self._read(cast(ast.Tensor, node.left), side)
+        self.operands.append((cast(Tensor, values.source), node.left.span))
+        if not isinstance(node.right, ast.Tensor):
+            return self.zero_points.number(node, values)
+        return self.zero_points.tensor(node, values, self._read(node.right, side)[0])
 
     def _refuse_product(self, node: ast.Contract, left: Value, right: Value) -> None:
         kept = ", all kept" if left.dims & right.dims else ""
@@ -433,11 +469,11 @@ class Resolver:
                 if len(node.items) < len(unformatted)
                 else "leave out what a format says already",
             )
-        for item, (operand, value) in zip(node.items, unformatted, strict=True):
-            name = _called(operand)
-            index = value.index if isinstance(value, Read) else ()
-            if isinstance(value, Read) and isinstance(value.source, Tensor):
-                scales.say(self.source, value.source, item.span, "", scales.levels(self.source, item, name, index))
+        for item, (_, value) in zip(node.items, unformatted, strict=True):
+            tensor = _scaled(value)
+            if isinstance(tensor, Tensor):
+                index = (value.values if isinstance(value, Subtract) else cast(Read, value)).index
+                scales.say(self.source, tensor, item.span, "", scales.levels(self.source, item, tensor.name, index))
             elif item.levels[0].block.text != "none":
                 raise self.source.error(
                     item.span,
@@ -450,6 +486,12 @@ class Resolver:
 
 def _called(operand: ast.Node) -> str:
     return operand.name.text if isinstance(operand, ast.Tensor) else "the computed operand"
+
+
+def _scaled(value: Value) -> object:
+    """What the scales of an operand belong to: a tensor in memory, else nothing that has some."""
+    value = value.values if isinstance(value, Subtract) else value
+    return value.source if isinstance(value, Read) else None
 
 
 def _list(dims: frozenset[str]) -> str:

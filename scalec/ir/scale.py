@@ -161,6 +161,13 @@ def symbols_in(m: ir.AffineMap) -> set[int]:
     return found
 
 
+def axis_and_block(e: ir.AffineExpr) -> tuple[int, int] | None:
+    """Of `i` or `i floordiv block` the position of i, and the block; None of another expression."""
+    if isinstance(e, ir.AffineFloorDivExpr) and isinstance(e.rhs, ir.AffineConstantExpr):
+        return (e.lhs.position, e.rhs.value) if isinstance(e.lhs, ir.AffineDimExpr) else None
+    return (e.position, 1) if isinstance(e, ir.AffineDimExpr) else None
+
+
 def dims_read(m: ir.AffineMap, symbols: Sequence[ir.Value]) -> set[int]:
     """Positions of the dimensions that a map depends on: its own, and those its symbols are read at."""
     found = dims_in(m)
@@ -293,14 +300,47 @@ class DequantizeOp(Scale.Operation, name="dequantize"):
         return True
 
 
+class SubtractOp(Scale.Operation, name="subtract"):
+    """result[i] = values[i] - zeros[map(i)]: an f32 view of integers less their zero points, before their scales.
+
+    `map`, an optional attribute, goes from the indices of `values` to those of `zeros`; each of its results is one of
+    these, or one divided by a number and rounded down, each index at most once. Without `zeros` the zero point is
+    `number`, an optional integer attribute.
+    """
+
+    values: ext.Operand[Any]
+    zeros: Sequence[ext.Operand[Any]]
+    result: ext.Result[Any]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        attributes, indices = op.operation.attributes, rank(op.values)
+        if rank(op.result) != indices or str(element(op.result.type)) != "f32":
+            return fail(op, f"result must be an f32 tensor of rank {indices}, got {op.result.type}")
+        if not all(isinstance(element(x.type), ir.IntegerType) for x in (op.values, *op.zeros)):
+            return fail(op, f"subtracts from {op.values.type}, expected integers less integers")
+        if len(op.zeros) != int("map" in attributes) or len(op.zeros) == int("number" in attributes):
+            return fail(op, f"has {len(op.zeros)} tensors of zero points, expected one and a map, or a number")
+        if not len(op.zeros):
+            return True
+        m = map_of(attributes["map"])
+        if m.n_dims != indices or m.n_symbols or len(m.results) != rank(op.zeros[0]):
+            return fail(op, f"map {m} for {op.values.type} and zero points {op.zeros[0].type}")
+        axes = {found[0] for e in m.results if (found := axis_and_block(e)) is not None}
+        if len(axes) < len(m.results):
+            return fail(op, f"map {m}, expected indices of the values, or these divided by a number")
+        return True
+
+
 class ContractOp(Scale.Operation, name="contract"):
     """result[maps[2]] = sum over the dims absent there of lhs[maps[0]] * rhs[maps[1]], accumulated in f32.
 
     A dimension that a domain's bounds read may stand in one operand alone, where it is summed over (`m` lies in one
     group `g` only), or in the result alone (`for k in off[g]:off[g+1]`: one product for each `g`).
 
-    A scaled operand is the result of `scale.dequantize`. `roles`, once inferred, is a dictionary attribute
-    {batch, group, m, n, k} of arrays of dimension names (scalec.passes.fuse.infer_roles).
+    A scaled operand is the result of `scale.dequantize`, one with zero points that of `scale.subtract`. `roles`, once
+    inferred, is a dictionary attribute {batch, group, m, n, k} of arrays of dimension names
+    (scalec.passes.fuse.infer_roles).
     """
 
     lhs: ext.Operand[Any]

@@ -190,6 +190,7 @@ from scalec.ir.tile_types import (
     swizzle_of,
     wave_rows,
 )
+from scalec.ir.tile_zero_points import ZeroPointsOp, ZeroPointsType
 
 __all__ = [
     "CHUNK",
@@ -358,6 +359,8 @@ __all__ = [
     "WordsType",
     "WorkOp",
     "YieldOp",
+    "ZeroPointsOp",
+    "ZeroPointsType",
     "atom_of",
     "axes_of",
     "bits_of",

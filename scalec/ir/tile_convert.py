@@ -7,7 +7,7 @@ from typing import Any
 
 from scalec.formats import CONVERTED, element_spelled
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import at_least, in_step, kind, plainly_swizzled, takes
+from scalec.ir.tile_checks import at_least, in_step, kind, maker, plainly_swizzled, takes
 from scalec.ir.tile_compute import yields
 from scalec.ir.tile_cut import CHUNK
 from scalec.ir.tile_types import (
@@ -23,8 +23,10 @@ from scalec.ir.tile_types import (
     shape_of,
     swizzle_of,
 )
+from scalec.ir.tile_zero_points import ZeroPointsType, bounds_in
 from scalec.ir.verify import fail, verifier
 from scalec.targets import WARPGROUP
+from scalec.zero_points import SHIFTED, converts
 
 
 def rows_of_thread(rows: int, swizzle: int) -> int:
@@ -34,7 +36,7 @@ def rows_of_thread(rows: int, swizzle: int) -> int:
 
 class ConvertOp(Tile.Operation, name="convert"):
     """Converts the cursor's stage of `source`, elements of type `stored`, to those of `target`, each times the factor
-    of its row and block of K. A warpgroup is here.
+    of its row and block of K; less their zero points before, where there are `zeros`. A warpgroup is here.
 
     Both tiles are [rows, K], or with `turned`, an optional unit attribute, `source` is [K, rows]. Rows of `source` lie
     one behind the other, packed where elements have less than 8 bits; those of `target` are as wide as its swizzle.
@@ -45,6 +47,7 @@ class ConvertOp(Tile.Operation, name="convert"):
     target: ext.Operand[SharedType]
     cursor: ext.Operand[CursorType]
     factors: ext.Operand[SharedType] | None
+    zeros: ext.Operand[ZeroPointsType] | None
     stored: Any
 
     @verifier
@@ -52,11 +55,16 @@ class ConvertOp(Tile.Operation, name="convert"):
         stored = element_spelled(str(ir.TypeAttr(op.stored).value))
         made = element_spelled(str(element_of(op.target.type)))
         turned = "turned" in op.operation.attributes
-        same = turned and stored == made
-        if stored is None or made is None or not (same or made.name in CONVERTED.get(stored.name, ())):
+        same, points = turned and stored == made, None
+        able = CONVERTED.get(stored.name, ()) if stored is not None else ()
+        if op.zeros is not None and (points := maker(op.zeros, "tile.zero_points")) is not None:
+            able = converts(stored.name, *bounds_in(points)) if stored is not None and stored.name in SHIFTED else ()
+        if stored is None or made is None or not (same or made.name in able):
             return fail(op, f"converts {op.stored} to {element_of(op.target.type)}, which is not exact")
         (rows, width), source = shape_of(op.source.type), op.source.type
         depth = shape_of(op.target.type)[1]
+        if op.zeros is not None and (turned or (points is not None and points.target.type != op.target.type)):
+            return fail(op, f"converts to {op.target.type} with the zero points of another tile, or turns it")
         if turned:
             rows, width = width, rows
             if rows * stored.bits % 128 or stored.bits not in (8, 32) or op.factors is not None:

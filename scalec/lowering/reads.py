@@ -38,6 +38,10 @@ def _inputs(op: Any) -> list[Seen]:
     return []
 
 
+SEEN = ("scale.dequantize", "scale.subtract")
+"""Ops whose result is a tensor seen as other numbers, element by element."""
+
+
 def _output(op: Any) -> Seen | None:
     """Where an op writes; None for one without maps."""
     if op.operation.name in ("scale.contract", "scale.reduce", "scale.scatter"):
@@ -51,7 +55,7 @@ def _domains(op: Any) -> list[Any]:
 
 def _sources(op: Any) -> list[Any]:
     """The values that an op computes its results of."""
-    if op.operation.name == "scale.dequantize":
+    if op.operation.name in SEEN:
         return [op.values]
     return [op.input] if op.operation.name == "scale.quantize" else [seen.value for seen in _inputs(op)]
 
@@ -123,7 +127,7 @@ class _Walk:
         op = _maker(value)
         if op is None:
             return self.names[value]
-        return self._argument(op.values) if op.operation.name == "scale.dequantize" else ""
+        return self._argument(op.values) if op.operation.name in SEEN else ""
 
     def _seen(self, seen: Seen, tensor: str, once: bool) -> None:
         results = list(seen.map.results)

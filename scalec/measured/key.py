@@ -148,8 +148,9 @@ def _operand(operand: Operand, roles: dict[str, str]) -> str:
         + " apart" * any(at.apart for at in s.coords)
         for s in operand.scales
     ]
-    element = operand.stored.name + f" as {operand.element.name}" * operand.converted
-    return f"{element}[{_index(operand.coords, roles)}]" + "".join(scales)
+    element, zeros = operand.stored.name + f" as {operand.element.name}" * operand.converted, operand.zeros
+    less = "" if zeros is None else f"-{zeros.type}[{_index(zeros.coords, roles)}]" if zeros.name else "-number"
+    return f"{element}[{_index(operand.coords, roles)}]{less}" + "".join(scales)
 
 
 def _input(x: EpilogueInput, roles: dict[str, str]) -> str:

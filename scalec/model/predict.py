@@ -174,11 +174,12 @@ def _promotion(problem: Problem) -> int:
 
 
 def memory_bytes(problem: Problem, sizes: Mapping[str, int]) -> int:
-    """Bytes of all tensors: operands, scales, what the epilogue reads, and the results (twice those that are added
-    to)."""
+    """Bytes of all tensors: operands, scales, zero points, what the epilogue reads, and the results (twice those that
+    are added to)."""
     results, sides = problem.results, (problem.lhs, problem.rhs)
     read = [(x.stored, x.coords) for x in sides]
     read += [(ELEMENT_TYPES[s.type], s.coords) for x in sides for s in x.scales]
+    read += [(ELEMENT_TYPES[x.zeros.type], x.zeros.coords) for x in sides if x.zeros is not None and x.zeros.name]
     read += list(
         {(x.name, x.coords): (x.element, x.coords) for r in results for x in r.inputs if x.name != r.name}.values()
     )

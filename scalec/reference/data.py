@@ -22,8 +22,9 @@ from scalec.formats import Granularity, padded_to
 from scalec.ir.mlir import ir
 from scalec.ir.scale import apart_in, dims_read, map_of, maps_of
 from scalec.reference.bind import Signature, extent_at, find_program, granularity_of, signatures, solve_sizes
-from scalec.reference.packing import Count, to_layout
+from scalec.reference.packing import Count, numpy_dtype, to_layout
 from scalec.reference.quantize import block_shape, cast, encode_scale, quantize, scale_shape, spread
+from scalec.reference.space import Space, evaluate
 
 Array = NDArray[Any]
 
@@ -50,6 +51,15 @@ class _Use:
     upper: list[tuple[str, str | None]] = field(default_factory=list)
 
 
+@dataclass
+class _Zeros:
+    """Zero points of a tensor: in a tensor, at a map of the other's indices, or a number."""
+
+    tensor: Signature | None
+    map: ir.AffineMap | None
+    number: int = 0
+
+
 class _Program:
     """What `make` needs to know of a program: signatures, scales of each operand, uses of each index tensor."""
 
@@ -60,6 +70,7 @@ class _Program:
         block = program.operation.regions[0].blocks[0]
         self.sources: dict[Any, Signature] = dict(zip(block.arguments, self.inputs, strict=True))
         self.levels: dict[str, list[tuple[str, Granularity]]] = {}
+        self.zeros: dict[str, _Zeros] = {}  # of each tensor that has them, its zero points
         self.outer: set[str] = set()  # given scales of whole results
         self.apart: dict[str, list[str]] = {}  # of each tensor, the dimensions whose groups have blocks of their own
         self.groups: dict[str, int] = {}  # by such a dimension, the position of the one that tells its groups apart
@@ -87,6 +98,14 @@ class _Program:
                     levels.append((scales.name, granularity_of(op.granularity)))
                 if apart := apart_in(op):
                     self.apart[source.name] = apart
+        elif name == "scale.subtract":
+            source, attributes = self.sources.get(op.values), op.operation.attributes
+            if source is not None:
+                self.sources[op.result] = source
+                if len(op.zeros):
+                    self.zeros[source.name] = _Zeros(self.sources[op.zeros[0]], map_of(attributes["map"]))
+                else:
+                    self.zeros[source.name] = _Zeros(None, None, ir.IntegerAttr(attributes["number"]).value)
         elif name == "scale.quantize":
             self.outer |= {self.sources[v].name for v in op.outer if v in self.sources}
         elif name == "scale.index":
@@ -207,6 +226,28 @@ def _operand(
         return out
     q = quantize(_floats(shape, block_shape(granularities[0], shape), rng), s.element, granularities)
     return {s.name: q.values, **{name: a for (name, _), a in zip(levels, q.memory(), strict=True)}}
+
+
+def _shifted(
+    s: Signature, made: dict[str, Array], zeros: _Zeros, full: tuple[int, ...], rng: np.random.Generator
+) -> None:
+    """Adds zero points to a tensor's elements, which are then less them what they were, or as near as the type has; and
+    makes those zero points: each row and block has its own."""
+    low, high = _CODES[s.element]
+    shift: Any = zeros.number
+    if zeros.tensor is not None:
+        assert zeros.map is not None
+        if zeros.tensor.name not in made:
+            least, most = _CODES[zeros.tensor.element]
+            made[zeros.tensor.name] = rng.integers(least, most + 1, full).astype(numpy_dtype(zeros.tensor.element))
+        points = Space(tuple(np.arange(n) for n in made[s.name].shape))
+        shift = made[zeros.tensor.name].astype(np.int32)[tuple(evaluate(e, points, ()) for e in zeros.map.results)]
+    codes = np.clip(made[s.name].astype(np.int32) + shift, low, high)
+    made[s.name] = codes.astype(np.int8).astype(numpy_dtype(s.element))
+
+
+_CODES = {"u4": (0, 15), "i4": (-8, 7), "i8": (-20, 36)}
+"""Between what elements and zero points are made: of 8 bits some beyond those of 4."""
 
 
 def _apart(
@@ -360,7 +401,7 @@ def make(
     scales = {name for levels in program.levels.values() for name, _ in levels}
     made: dict[str, Array] = {}
     for s in program.inputs:
-        if s.name in scales:
+        if s.name in scales or s.name in made:
             continue
         shape = _shape(s, sizes)
         if any(n is None for n in shape):
@@ -377,5 +418,12 @@ def make(
             made[s.name] = _index(s.name, program, sizes, full, made, {**program.steps, **(align or {})}, rng)
         else:
             levels = program.levels.get(s.name, ())
-            made.update(_operand(s, full, levels, rng, exact, _groups(program, s, sizes)))
+            zeros = program.zeros.get(s.name)
+            signed = s if zeros is None else replace(s, element="i4")
+            made.update(_operand(signed, full, levels, rng, exact, _groups(program, s, sizes)))
+            if zeros is not None:
+                own = () if zeros.tensor is None else _shape(zeros.tensor, sizes)
+                if any(n is None for n in own):
+                    raise ScalecError(f"the shape of {s.name}'s zero points needs more sizes", fix="give them in dims")
+                _shifted(s, made, zeros, tuple(n for n in own if n is not None), rng)
     return {s.name: made[s.name] for s in program.inputs}

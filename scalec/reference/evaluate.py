@@ -272,6 +272,21 @@ def _dequantize(run: _Run, op: ir.OpView) -> None:
     run.values[op.result] = Tensor(values.data, (*values.factors, factor), values.written, values.name)
 
 
+def _subtract(run: _Run, op: ir.OpView) -> None:
+    values = run.values[op.values]
+    data = values.data.astype(np.float64)
+    if "number" in op.operation.attributes:
+        data = data - ir.IntegerAttr(op.operation.attributes["number"]).value
+    else:
+        zeros, m = run.values[op.zeros[0]], map_of(op.operation.attributes["map"])
+        points = Space(tuple(np.arange(n) for n in data.shape))
+        at = [evaluate(e, points, ()) for e in m.results]
+        if any(i.size and i.max() >= n for i, n in zip(at, zeros.data.shape, strict=True)):
+            raise ScalecError(f"{values.name} is larger than its zero points", got=f"{zeros.data.shape}")
+        data = data - zeros.data.astype(np.float64)[tuple(at)]
+    run.values[op.result] = Tensor(data, (), values.written, values.name)
+
+
 def _contract(run: _Run, op: ir.OpView) -> None:
     maps, symbols, domains = maps_of(op.maps), run.symbols(op), run.domains(op)
     lhs, rhs = run.access(op.lhs, maps[0], symbols), run.access(op.rhs, maps[1], symbols)
@@ -451,6 +466,7 @@ _OPS: dict[str, Callable[[_Run, ir.OpView], None]] = {
     "scale.read": _read,
     "scale.domain": _domain,
     "scale.dequantize": _dequantize,
+    "scale.subtract": _subtract,
     "scale.contract": _contract,
     "scale.map": _map,
     "scale.reduce": _reduce,

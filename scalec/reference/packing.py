@@ -39,7 +39,7 @@ def pack4(codes: OneByte) -> NDArray[np.uint8]:
     """Two 4-bit codes a byte, the element of the lower index in the low nibble (PTX ISA, e2m1x2; MX storage).
 
     Args:
-        codes: e2m1, i4 (or uint8 codes 0..15), shape (..., n). An odd `n` leaves the last high nibble zero.
+        codes: e2m1, i4, u4 (or uint8 codes 0..15), shape (..., n). An odd `n` leaves the last high nibble zero.
 
     Returns:
         uint8 of shape (..., ceil(n / 2)).
@@ -52,7 +52,7 @@ def pack4(codes: OneByte) -> NDArray[np.uint8]:
 
 @checked
 def unpack4(packed: OneByte, count: Count | None = None, element: Element = "e2m1") -> Array:
-    """The inverse of `pack4`: e2m1 or i4 of shape (..., count); `count` defaults to two a byte."""
+    """The inverse of `pack4`: e2m1, i4 or u4 of shape (..., count); `count` defaults to two a byte."""
     raw = packed.view(np.uint8)
     out = np.empty((*raw.shape[:-1], 2 * raw.shape[-1]), np.uint8)
     out[..., 0::2], out[..., 1::2] = raw & 0xF, raw >> 4
@@ -227,7 +227,7 @@ def decode(array: Array, element: Element) -> Array:
 @checked
 def storage(array: Array) -> Array:
     """What the runtime hands to a kernel: 4- and 6-bit elements packed, ml_dtypes types as their raw bytes or words."""
-    if array.dtype in (numpy_dtype("e2m1"), numpy_dtype("i4")):
+    if array.dtype in (numpy_dtype("e2m1"), numpy_dtype("i4"), numpy_dtype("u4")):
         return pack4(array)
     if array.dtype in (numpy_dtype("e3m2"), numpy_dtype("e2m3")):
         return pack6(array)

@@ -46,10 +46,11 @@ GRIDS = {
 }
 OVERFLOWS = ("f32", "tf32", "bf16", "f16")  # the other types saturate
 HAS_NAN = (*OVERFLOWS, "e4m3", "e5m2", "ue4m3")
-INTEGERS = ("i4", "i8", "i32")
+INTEGERS = ("i4", "u4", "i8", "i32")
 
 # Exponent of the largest normal number of a type: OCP MX 1.0, emax_elem of section 6.3.
-EMAX = {"e4m3": 8, "e5m2": 15, "e3m2": 4, "e2m3": 2, "e2m1": 2, "i4": 2, "i8": 6, "f16": 15, "bf16": 127, "tf32": 127}
+EMAX = {"e4m3": 8, "e5m2": 15, "e3m2": 4, "e2m3": 2, "e2m1": 2, "i4": 2, "u4": 3, "i8": 6}
+EMAX |= {"f16": 15, "bf16": 127, "tf32": 127}
 _WIDE = ("f32", "bf16", "ue8m0")  # scales with the exponents of f32
 SMALLEST = 2.0**-126  # of f32 scales: their reciprocals are finite
 LARGEST_INVERSE = np.float32(2.0**118)  # of a given scale: times that of the least ue4m3, 2^9, it is finite
@@ -71,7 +72,8 @@ def round_to(x: ArrayLike, element: Element) -> F64:
 def _round(v: F64, element: str) -> F64:
     if element in INTEGERS:
         largest = ELEMENT_TYPES[element].max
-        return np.clip(np.rint(np.nan_to_num(v, nan=0.0)), -largest - 1, largest)
+        least = 0.0 if element.startswith("u") else -largest - 1
+        return np.clip(np.rint(np.nan_to_num(v, nan=0.0)), least, largest)
     if element not in GRIDS:
         raise ScalecError(f"no rounding to {element}", expected="one of " + ", ".join((*GRIDS, *INTEGERS)))
     if element == "f32":

@@ -295,7 +295,8 @@ def _converted(problem: Problem) -> str:
     for x in (problem.lhs, problem.rhs):
         if x.stored != x.element:
             folded = f", times {x.folded.name}" if x.folded is not None else ""
-            told.append(f"warps make {x.element.name} of {x.name} ({x.stored.name}){folded}")
+            less = "" if x.zeros is None else f" less {x.zeros.name or x.zeros.number}"
+            told.append(f"warps make {x.element.name} of {x.name} ({x.stored.name}){less}{folded}")
         elif x.turned:
             told.append(f"warps turn {x.name}, so that {problem.k.name} is contiguous")
         elif x.converted:

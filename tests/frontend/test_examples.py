@@ -53,6 +53,12 @@ FACTS = {
         "(m, k) (s0, n, k) (m, n)",
     ),
     "w4a16_int4": ("m n k", "A f16, B i4, B_scale f16", "C bf16", "(m, k) (n, k) (m, n)"),
+    "w4a16_zero_points": (
+        "m n k",
+        "A bf16, B ui4, Z ui4, B_scale f16",
+        "C bf16",
+        "(m, k) (n, k) (m, n)",
+    ),
     "bf16": ("m n k", "A bf16, B bf16", "C bf16", "(m, k) (n, k) (m, n)"),
     "tf32": ("m n k", "A tf32, B tf32", "C f32", "(m, k) (n, k) (m, n)"),
     "mn_major": ("m n k", "A bf16, B bf16", "C bf16", "(m, k) (k, n) (m, n)"),

@@ -215,7 +215,15 @@ def dequantized(x: Operand, side: str, values: dict[str, Any]) -> F64:
     """The values that a tensor stands for."""
     levels = x.granularities(side)
     scales = [values[x.name + suffix] for suffix in ("_scale", "_scale2")[: len(levels)]]
-    return dequantize(values[x.name], scales, x.element, levels)
+    made = dequantize(values[x.name], scales, x.element, levels)
+    if not x.zeros:
+        return made
+    each = dequantize(np.ones(made.shape).astype(values[x.name].dtype), scales, x.element, levels)
+    if x.zeros.isdigit():
+        return made - int(x.zeros) * each
+    block = int(x.zeros.partition("/")[2])
+    at = [np.arange(n) // (block if i == "k" else 1) for n, i in zip(made.shape, x.index, strict=True)]
+    return made - values[x.name + "Z"].astype(np.float64)[np.ix_(*at)] * each
 
 
 def quantum(x: F64) -> float:

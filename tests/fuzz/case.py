@@ -44,15 +44,21 @@ class Level:
 @dataclass(frozen=True)
 class Operand:
     """A tensor in a program: its indices as text, and a type or a format ("" is left out); of an operand of the
-    contraction or of a result also its levels of scales."""
+    contraction or of a result also its levels of scales. `zeros`: the zero points of an operand, a number, or "k/64"
+    where a tensor has one for each 64 of k, "" for none."""
 
     name: str
     index: tuple[str, ...]
     type: str = ""
     levels: tuple[Level, ...] = ()
+    zeros: str = ""
 
     def text(self) -> str:
-        return f"{self.name}[{','.join(self.index)}]" + f":{self.type}" * bool(self.type)
+        made = f"{self.name}[{','.join(self.index)}]" + f":{self.type}" * bool(self.type)
+        if not self.zeros:
+            return made
+        index = ",".join(self.zeros if i == "k" else i for i in self.index)
+        return f"({made} - {self.zeros if self.zeros.isdigit() else f'{self.name}Z[{index}]'})"
 
     @property
     def element(self) -> str:
@@ -233,7 +239,7 @@ INFIX = ("+", "-", "*", "/")
 
 def _operand(data: dict[str, Any]) -> Operand:
     levels = tuple(Level(tuple(x["block"]), x["type"], x["layout"]) for x in data["levels"])
-    return Operand(data["name"], tuple(data["index"]), data["type"], levels)
+    return Operand(data["name"], tuple(data["index"]), data["type"], levels, data.get("zeros", ""))
 
 
 def _written(tensor: str, scales: str) -> Operand:

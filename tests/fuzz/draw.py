@@ -8,6 +8,7 @@ from random import Random
 
 from scalec.formats import ELEMENT_TYPES, FORMATS
 from scalec.targets import TARGETS
+from scalec.zero_points import SHIFTED
 from tests.fuzz.case import SUMS, Case, Level, Operand, Tree
 from tests.fuzz.groups import grouped
 from tests.fuzz.weights import (
@@ -37,6 +38,7 @@ from tests.fuzz.weights import (
     SIZE,
     TARGET,
     TWIST_OF,
+    ZEROS,
     Weighted,
     pick,
 )
@@ -131,7 +133,9 @@ def _converted(random: Random, target: str) -> tuple[Operand, Operand]:
         levels = _levels(random, target, "f32", side, rows, "ue8m0") if bits in (4, 8) and random.random() < 0.5 else ()
         levels = tuple(_finer(random, level) for level in levels)
         index = ("k", rows) if turned else (rows, "k")
-        made.append(Operand(name, index, type, tuple(_ordered(level, turned) for level in levels)))
+        alone = type in SHIFTED and not any(x.zeros for x in made)
+        zeros = pick(random, ZEROS) if alone else ""
+        made.append(Operand(name, index, type, tuple(_ordered(level, turned) for level in levels), zeros))
     return made[0], made[1]
 
 
@@ -339,7 +343,7 @@ def steps_of(case: Case) -> dict[str, int]:
     bits = [x.bits for x in case.operands]
     turned = [x.index[-1] != "k" for x in case.operands]
     for x, other in zip(case.operands, reversed(case.operands), strict=True):
-        if x.element == "i4":  # which no copy pads
+        if x.element in ("i4", "u4"):  # which no copy pads
             continue
         mixed = x.bits < 8 and (other.bits != x.bits or x.bits == 6)
         if mixed or (x.bits < 8 and x.index[-1] != "k") or (x.bits < 8 and any(turned)) or (x.bits < 8 and 6 in bits):

@@ -96,10 +96,16 @@ MIXED: Weighted = {
     ("e4m3", "i4"): 4,
     ("i4", "i4"): 1,
     ("tf32", "i4"): 1,
+    ("bf16", "u4"): 4,
+    ("e4m3", "u4"): 4,
+    ("f16", "u4"): 1,
     ("e4m3", "e5m2"): 3,
     ("tf32", "tf32"): 1,
 }
 """Types or formats of their two operands, either way round."""
+
+ZEROS: Weighted = {"": 2, "k/64": 3, "k/128": 2, "k/32": 1, "k/16": 1, "k/80": 1, "8": 2, "5": 1}
+"""Zero points of integers, of one operand."""
 
 GROUPS = 0.25
 """How many of the cases read indices or ranges from memory."""

@@ -30,9 +30,11 @@ def test_every_example_runs(path: Path) -> None:
             assert written.any()
             assert not np.isnan(r.astype(np.float64)[written]).any()
         exact = make(module, dims, 7, exact=True)
-        for a in exact.values():
-            if a.dtype != np.int32:
+        for name, a in exact.items():
+            if a.dtype != np.int32 and name != "Z":
                 v = a.astype(np.float64)
+                if name == "B" and "Z" in exact:  # elements near their zero points
+                    v = v - np.repeat(exact["Z"].astype(np.float64), 128, axis=1)[:, : v.shape[1]]
                 assert (np.abs(v) <= 2).all()
                 assert (v * 2 == np.rint(v * 2)).all()
 

@@ -127,7 +127,10 @@ def convert(s: State, op: ir.OpView) -> None:
         if factors is not None:
             by = [b.asm(f"ld.shared.f32 $0, [$1 + {4 * first}];", [b.f32], [factors])[0] for first in firsts]
         for i, first in enumerate(firsts):
-            values = _CONVERSIONS[stored.name, made.name](b, words[i])
+            if op.zeros is not None:
+                values = s.get(op.zeros).convert(b, words[i], first, stored.name, made.name)
+            else:
+                values = _CONVERSIONS[stored.name, made.name](b, words[i])
             if by:
                 values = _scaled(b, values, by[i], made.name)
             c.store(b, first, values)
@@ -291,14 +294,14 @@ def _bf16_to_tf32(b: Builder, words: Words) -> Words:
     return [made for word in words for made in (b.shl(word, 16), b.and_(word, 0xFFFF0000))]
 
 
-def _f16_to_tf32(b: Builder, words: Words) -> Words:
+def halves_to_tf32(b: Builder, words: Words) -> Words:
     text = "{{ .reg .b16 L, H; mov.b32 {{L, H}}, $1; cvt.f32.f16 $0, {}; }}"
     return [b.pure(text.format(half), b.i32, word) for word in words for half in "LH"]
 
 
 def _8_to_tf32(stored: str) -> Callable[[Builder, Words], Words]:
     to_f16 = _8_to_f16(stored)
-    return lambda b, words: _f16_to_tf32(b, to_f16(b, words))
+    return lambda b, words: halves_to_tf32(b, to_f16(b, words))
 
 
 def _e2m1_to_tf32(b: Builder, words: Words) -> Words:
@@ -306,27 +309,31 @@ def _e2m1_to_tf32(b: Builder, words: Words) -> Words:
     return _bf16_to_tf32(b, _e2m1_to_16("bf16")(b, words)[:2])
 
 
-def _i4_to_16(made: str) -> Callable[[Builder, Words], Words]:
-    """In the lowest bits of 136 as bf16, or of 1032 as f16, whose last bit is worth one, the bits of v and one xor make
-    that number plus v: less the number it is v, exactly. 13 instructions for eight elements."""
-    number = 0x10001 * {"bf16": 0x4308, "f16": 0x6408}[made]
+def four_as(b: Builder, word: ir.Value, number: int, made: str, less: Words | None = None) -> Words:
+    """Eight integers of 4 bits, a word, as pairs of 16 bits. In the lowest bits of a `number` of these whose last bit
+    is worth one, the bits of v and one xor make that number plus v: `less` the number it is v, exactly. 13 instructions
+    for eight elements."""
+    both = 0x10001 * number
+    odd, found = b.shr(word, 4), []
+    for byte in range(4):
+        pair = b.pure("prmt.b32 $0, $1, $2, $3;", b.i32, word, odd, 0x0400 + 0x1111 * byte)
+        more = b.xor(b.and_(pair, 0x000F000F), both)
+        for x in less or [both]:
+            more = b.pure(f"sub.rn.{made}x2 $0, $1, $2;", b.i32, more, x)
+        found.append(more)
+    return found
 
-    def convert(b: Builder, words: Words) -> Words:
-        odd, found = b.shr(words[0], 4), []
-        for byte in range(4):
-            pair = b.pure("prmt.b32 $0, $1, $2, $3;", b.i32, words[0], odd, 0x0400 + 0x1111 * byte)
-            more = b.xor(b.and_(pair, 0x000F000F), number)
-            found.append(b.pure(f"sub.rn.{made}x2 $0, $1, $2;", b.i32, more, number))
-        return found
 
-    return convert
+def _4_to_16(made: str, number: int) -> Callable[[Builder, Words], Words]:
+    """Of an i4 the number is 136 as bf16, or 1032 as f16, as its sign is turned; of a u4 128 or 1024."""
+    return lambda b, words: four_as(b, words[0], number, made)
 
 
 _I4_BYTES = (0x44403800, 0x4E4C4A48), (0x4A4C4E50, 0x38404448)
 """What an i4 is as e4m3, without sign: 0 to 7, and -8 to -1."""
 
 
-def _i4_to_e4m3(b: Builder, words: Words) -> Words:
+def i4_to_e4m3(b: Builder, words: Words) -> Words:
     """A selector of prmt from 8 on gives the sign of a byte eight times, here zeros: one table gives those of 0 to 7,
     one, with the sign turned, those of -8 to -1. 14 instructions for eight elements."""
     found = []
@@ -340,19 +347,36 @@ def _i4_to_e4m3(b: Builder, words: Words) -> Words:
     return found
 
 
-def _i4_to_tf32(b: Builder, words: Words) -> Words:
+def _u4_to_e4m3(b: Builder, words: Words) -> Words:
+    """Likewise: 0 to 7, and 8 to 15, which are larger by 8."""
+    found = []
+    for word in words:
+        for half in (0, 1):
+            plain, turned = (b.shr(x, 16) if half else x for x in (word, b.xor(word, 0x88888888)))
+            found.append(b.or_(_picked(b, _I4_BYTES[0], plain), _picked(b, _U4_BYTES, turned)))
+    return found
+
+
+_U4_BYTES = (0x53525150, 0x57565554)
+
+
+def _4_to_tf32(number: int) -> Callable[[Builder, Words], Words]:
     """Four of them, of half a word."""
-    return _bf16_to_tf32(b, _i4_to_16("bf16")(b, words)[:2])
+    return lambda b, words: _bf16_to_tf32(b, four_as(b, words[0], number, "bf16")[:2])
 
 
 _CONVERSIONS: dict[tuple[str, str], Callable[[Builder, Words], Words]] = {
     ("e2m1", "e4m3"): _e2m1_to_e4m3,
     ("e2m1", "bf16"): _e2m1_to_16("bf16"),
     ("e2m1", "f16"): _e2m1_to_16("f16"),
-    ("i4", "e4m3"): _i4_to_e4m3,
-    ("i4", "bf16"): _i4_to_16("bf16"),
-    ("i4", "f16"): _i4_to_16("f16"),
-    ("i4", "tf32"): _i4_to_tf32,
+    ("i4", "e4m3"): i4_to_e4m3,
+    ("i4", "bf16"): _4_to_16("bf16", 0x4308),
+    ("i4", "f16"): _4_to_16("f16", 0x6408),
+    ("i4", "tf32"): _4_to_tf32(0x4308),
+    ("u4", "e4m3"): _u4_to_e4m3,
+    ("u4", "bf16"): _4_to_16("bf16", 0x4300),
+    ("u4", "f16"): _4_to_16("f16", 0x6400),
+    ("u4", "tf32"): _4_to_tf32(0x4300),
     ("e4m3", "f16"): _8_to_f16("e4m3"),
     ("e5m2", "f16"): _8_to_f16("e5m2"),
     ("e4m3", "bf16"): _8_to_bf16("e4m3"),
@@ -361,6 +385,6 @@ _CONVERSIONS: dict[tuple[str, str], Callable[[Builder, Words], Words]] = {
     ("e4m3", "tf32"): _8_to_tf32("e4m3"),
     ("e5m2", "tf32"): _8_to_tf32("e5m2"),
     ("bf16", "tf32"): _bf16_to_tf32,
-    ("f16", "tf32"): _f16_to_tf32,
+    ("f16", "tf32"): halves_to_tf32,
 }
 """By the types before and behind (scalec.formats.CONVERTED)."""

@@ -29,6 +29,7 @@ from scalec.lowering.common import (  # noqa: F401 - they fill the common table
     transform,
     turned,
     turns,
+    zero_points,
 )
 from scalec.lowering.common.state import Geometry, State
 from scalec.lowering.table import Table

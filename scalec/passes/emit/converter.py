@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import Any
 
+from scalec.formats import ALL, WHOLE
 from scalec.ir.mlir import ir
 from scalec.ir.tile import FoldsType
 from scalec.ir.tile_convert import rows_of_thread
@@ -63,11 +64,11 @@ class Converter(Cutter):
         e = self.e
         with self.over_k(w) as k:
             if self.converters == 1:
-                self.convert_stage(h, cursor, self.terms_inside(h, w, k) if folds else None, folds or {})
+                self.convert_stage(h, cursor, w, k, self.terms_inside(h, w, k) if folds else None, folds or {})
             else:
                 mine = e.op("tile.own_stage", [ir.IntegerType.get_signless(1)], [cursor], of=self.converters).result
                 with e.region("tile.when", [mine]):
-                    self.convert_stage(h, cursor)
+                    self.convert_stage(h, cursor, w, k)
             e.op("tile.advance", operands=[cursor])
 
     def fold_tile(self, h: Handles, cursor: ir.Value, w: Work, writes: dict[str, ir.Value | None]) -> None:
@@ -184,20 +185,51 @@ class Converter(Cutter):
         raise AssertionError("the verifier of scale.map asks for a scale.yield")
 
     def convert_stage(
-        self, h: Handles, cursor: ir.Value, inside: ir.Value | None = None, folds: Folding | None = None
+        self,
+        h: Handles,
+        cursor: ir.Value,
+        w: Work,
+        k: ir.Value,
+        inside: ir.Value | None = None,
+        folds: Folding | None = None,
     ) -> None:
+        """Of the K block at `k`. Zero points are asked for before the wait, which hides how long they take."""
         e = self.e
+        zeros = {side.label: self.zero_points(h, side, w, k) for side in self.sides if side.operand.zeros is not None}
         e.op("tile.wait", operands=[h.filled, cursor])
         for side in self.sides:
             if side.operand.folds and (folds or side.operand.stored == side.operand.element):
                 self.transform(h, side, cursor, inside, (folds or {}).get(side.label, []))
             elif side.operand.converted:
                 factors = [h.scale_tiles[side.label]] if side.operand.folded is not None else []
-                operands = [h.stored[side.label], h.tiles[side.label], cursor, *factors]
+                less = [zeros[side.label]] if side.label in zeros else []
+                operands = [h.stored[side.label], h.tiles[side.label], cursor, *factors, *less]
                 how: dict[str, Any] = {"stored": ir.TypeAttr.parse(side.operand.stored.mlir)}
                 if side.operand.turned:
                     how["turned"] = ir.UnitAttr.get()
-                e.op("tile.convert", operands=operands, segments=(1, 1, 1, len(factors)), **how)
+                e.op("tile.convert", operands=operands, segments=(1, 1, 1, len(factors), len(less)), **how)
         e.op("tile.pass_on", operands=[h.ring, cursor])
         if self.family.sums_in == "tensor":  # which hands stages back behind its own reads alone
             e.op("tile.release", operands=[h.ring, cursor], segments=(1, 1, 0), lag=0)
+
+    def zero_points(self, h: Handles, side: Side, w: Work, k: ir.Value) -> ir.Value:
+        """Those of a side, in registers of the threads that convert it."""
+        e, zeros = self.e, side.operand.zeros
+        assert zeros is not None
+        kind, target = [e.type("subtrahends")], h.tiles[side.label]
+        if not zeros.name:
+            return e.op("tile.zero_points", kind, [target], segments=(1, 0, 0, 0), number=zeros.number).result
+        w, k0 = self.at_point(h, w, self.at_k(w, k))
+        source = self.at(self.pointer(zeros.name, zeros.argument_index), zeros.name, zeros.coords, w)
+        last = len(zeros.coords) - 1
+        strides = [
+            e.i64(0) if axis is None else e.i64(1) if axis == last else self.stride(zeros.name, axis)
+            for axis in zeros.axes
+        ]
+        place = [self.copied_row(h, side, w.row0[side.label]), w.row_end[side.label], k0, h.k]
+        blocks = {"row_block": zeros.rows, "k_block": zeros.k}
+        how: dict[str, Any] = {name: ALL if block == WHOLE else block for name, block in blocks.items()}
+        if zeros.contiguous:
+            how["along"] = zeros.contiguous
+        operands = [target, source, *strides, *place]
+        return e.op("tile.zero_points", kind, operands, segments=(1, 1, 2, 4), **how).result

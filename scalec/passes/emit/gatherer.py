@@ -143,3 +143,9 @@ class Gatherer(Frame):
     def copies_into(h: Handles, side: Side) -> ir.Value:
         """The tile that copies of an operand fill."""
         return h.stored.get(side.label, h.tiles[side.label])
+
+    def copied_row(self, h: Handles, side: Side, row0: ir.Value) -> ir.Value:
+        """The first row that this CTA copies of a tile that begins at `row0`."""
+        if h.pair_rank is None or side.copied == side.rows:
+            return row0
+        return self.e.arith("arith.addi", row0, self.e.arith("arith.muli", h.pair_rank, self.e.i32(side.copied)))

@@ -209,12 +209,6 @@ class Producer(Results, Dealer, Converter):
         """The tensor map of a side's scale, where the tile is."""
         return self.at(h.maps[f"{side.label}_scale"], scale.name, scale.coords, w)
 
-    def copied_row(self, h: Handles, side: Side, row0: ir.Value) -> ir.Value:
-        """The first row that this CTA copies of a tile that begins at `row0`."""
-        if h.pair_rank is None or side.copied == side.rows:
-            return row0
-        return self.e.arith("arith.addi", row0, self.e.arith("arith.muli", h.pair_rank, self.e.i32(side.copied)))
-
     def row_copies(self, h: Handles) -> None:
         """Row scales by way of registers, a group of K blocks at a time: a sector of memory holds several of a row's.
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+from scalec import zero_points
 from scalec.formats import CONVERTED, ELEMENT_TYPES, FOLDED, WHOLE, element_spelled
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, block_of, element, maps_of
@@ -18,7 +19,10 @@ from scalec.passes.problem.operand import (
     promoted_types,
     promotion_step,
 )
+from scalec.passes.problem.reductions import below, is_op
+from scalec.passes.problem.zero_points import bounds_of
 from scalec.targets import MmaShape, Target
+from scalec.zero_points import converts
 
 
 def contractions(function: Any) -> list[Any]:
@@ -64,6 +68,13 @@ def levels_of(value: Any) -> list[Any]:
     return levels
 
 
+def subtraction(value: Any) -> Any:
+    """The `scale.subtract` of an operand below its scales, None where it has no zero points."""
+    while is_op(value, "scale.dequantize"):
+        value = value.owner.opview.values
+    return value.owner.opview if is_op(value, "scale.subtract") else None
+
+
 @dataclass(frozen=True)
 class _Level:
     """Scales of an operand: their element type, and along K the elements of a block, WHOLE where all have one."""
@@ -75,11 +86,12 @@ class _Level:
 @dataclass(frozen=True)
 class _Side:
     """An operand of a contraction: its element type, "" where the language has no name for it; whether it is contiguous
-    along K; its scales."""
+    along K; its scales; between what its zero points lie, where it has some."""
 
     element: str
     k_major: bool
     levels: tuple[_Level, ...]
+    zeros: tuple[int, int] | None
 
     @staticmethod
     def of(contract: Any, slot: int) -> _Side:
@@ -93,15 +105,16 @@ class _Side:
             along = [x for x, k in zip(reversed(blocks), reversed(summed), strict=False) if k]
             return _Level(ir.StringAttr(GranularityAttr(op.granularity).type).value, along[0] if along else WHOLE)
 
-        levels = tuple(map(level, levels_of(value)))
-        while not isinstance(value.owner, ir.Block) and value.owner.name == "scale.dequantize":
-            value = value.owner.opview.values
-        row = element_spelled(str(element(value.type)))
-        return _Side(row.name if row is not None else "", bool(summed) and summed[-1], levels)
+        levels, subtract = tuple(map(level, levels_of(value))), subtraction(value)
+        row = element_spelled(str(element(below(value).type)))
+        zeros = bounds_of(subtract) if subtract is not None else None
+        return _Side(row.name if row is not None else "", bool(summed) and summed[-1], levels, zeros)
 
     @property
     def ways(self) -> tuple[str, ...]:
         """The element types as which it may be multiplied."""
+        if self.zeros is not None:
+            return converts(self.element, *self.zeros) if self.k_major else ()
         able = self.k_major or TURNED.get(self.element) == 8
         return (self.element, *(CONVERTED.get(self.element, ()) if able else ()))
 
@@ -118,7 +131,7 @@ class _Side:
     def _applied(self, level: _Level, family: MmaShape, multiplied: str) -> str:
         if multiplied == self.element and (block := family.scale_block(level.type)):
             return "" if level.k % block else "plainly"
-        if folds(self.element, level.type, multiplied) and level.k % FOLDED_STEP == 0:
+        if folds(self.element, level.type, multiplied, self.zeros) and level.k % FOLDED_STEP == 0:
             return "plainly"
         promotes = level.type in promoted_types(family) and level.k % promotion_step(family) == 0
         if not promotes or ELEMENT_TYPES[self.element].bits > PROMOTED_BITS:
@@ -136,6 +149,9 @@ def finest(stored: str, target: Target) -> int:
     return min(able, default=PROMOTION_BLOCK)
 
 
-def folds(stored: str, scale: str, multiplied: str) -> bool:
-    """Whether the conversion of an operand applies its scales of a type too: without rounding."""
+def folds(stored: str, scale: str, multiplied: str, zeros: tuple[int, int] | None) -> bool:
+    """Whether the conversion of an operand applies its scales of a type too: without rounding. `zeros`: between what
+    its zero points lie, None where it has none."""
+    if zeros is not None:
+        return zero_points.folds(stored, scale, multiplied, *zeros)
     return multiplied in FOLDED.get((stored, scale), ())

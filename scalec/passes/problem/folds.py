@@ -93,6 +93,8 @@ def check(walk: EpilogueReader, reduce: Any, name: str, operand: Operand, scaled
     told, stored = operand.name, operand.stored.name
     if operand.scales or scaled:
         raise refused(walk, reduce, f"{told} has scales", f"{name} of an operand without scales")
+    if operand.zeros is not None:
+        raise refused(walk, reduce, f"{told} has zero points", f"{name} of an operand without zero points")
     if operand.stored_mn_major:
         raise refused(walk, reduce, f"{told} is contiguous along {operand.rows}", f"{told} contiguous along the sum")
     widens = "tf32" in (stored, *CONVERTED.get(stored, ()))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from scalec.formats import NUMBERS, WHOLE, ElementType
 from scalec.passes.problem.access import Coord
+from scalec.passes.problem.zero_points import ZeroPoints
 from scalec.targets import ATOM, ATOMIC_SPAN, MmaShape, Target
 
 PROMOTION_BLOCK = 128
@@ -138,6 +139,7 @@ class Operand:
         gathered: the lookup that says which row of it is a row of the tile; "" where they are those of `rows`.
         turned: its rows are contiguous in memory, and warps make rows of it that are contiguous along K.
         folds: what they reduce it to on the way.
+        zeros: what its elements are less, before they are converted; None where that is nothing.
     """
 
     argument_index: int
@@ -154,6 +156,7 @@ class Operand:
     gathered: str = ""
     turned: bool = False
     folds: tuple[Fold, ...] = ()
+    zeros: ZeroPoints | None = None
 
     @property
     def row_axis(self) -> int:

@@ -26,6 +26,7 @@ NO_KERNEL = {
     "scale.scatter": "a result at an index from memory",
     "scale.quantize": "a quantised result",
     "scale.dequantize": "a tensor with scales",
+    "scale.subtract": "an operand with zero points",
 }
 """What the others are in the language."""
 

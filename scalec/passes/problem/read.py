@@ -78,6 +78,7 @@ class Reader(OperandReader):
         self.check_cut(made)
         self.check_converted(made)
         check_folds(made)
+        self.check_zero_points(made)
         check_left_out(made)
         check_summed(made)
         return self.shared(made)
@@ -144,6 +145,18 @@ class Reader(OperandReader):
                 f"rows of {k.name} = {k.size} end in half a byte, of {packed[0].name} and of {packed[1].name}",
                 expected=f"an even {k.name}",
                 fix=f"pad {k.name} with zeros in both operands",
+                place=problem.written,
+            )
+
+    def check_zero_points(self, problem: Problem) -> None:
+        """Refuses zero points of both operands: behind the end of K copies bring zeros, and their products, of zero
+        points, would be summed."""
+        sides = [x for x in (problem.lhs, problem.rhs) if x.zeros is not None]
+        if len(sides) > 1:
+            raise UnsupportedError(
+                f"{problem.lhs.name} and {problem.rhs.name} have zero points",
+                expected="zero points of one operand",
+                fix=f"subtract those of {problem.lhs.name} before the call, and pass it as bf16",
                 place=problem.written,
             )
 
@@ -230,7 +243,7 @@ class Reader(OperandReader):
         return asked
 
     def contraction(self) -> Any:
-        known = ("contract", "dequantize", "map", "read", "quantize", "scatter", "index", "domain")
+        known = ("contract", "dequantize", "subtract", "map", "read", "quantize", "scatter", "index", "domain")
         known = (*(f"scale.{name}" for name in known), "func.return")
         folded = {reduction_of(value).result for value in self.folded().values()}
         folded |= {op.result for op in self.column_folds()}

@@ -11,7 +11,7 @@ from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, apart_in, block_of, element
 from scalec.passes.problem.access import Coord, Dim
-from scalec.passes.problem.contraction import finest, folds
+from scalec.passes.problem.contraction import finest, folds, subtraction
 from scalec.passes.problem.epilogue import EpilogueReader, element_of
 from scalec.passes.problem.operand import (
     FOLDED_STEP,
@@ -22,6 +22,8 @@ from scalec.passes.problem.operand import (
     promoted_types,
     promotion_step,
 )
+from scalec.passes.problem.reductions import below
+from scalec.passes.problem.zero_points import ZeroPoints, bounds_of, read_zero_points
 from scalec.targets import ATOM, MOST_INDICES, PADDED_ALIGN, PADDED_ROW, MmaShape
 
 
@@ -45,6 +47,7 @@ class OperandReader(EpilogueReader):
         while not isinstance(value.owner, ir.Block) and value.owner.name == "scale.dequantize":
             levels.insert(0, value.owner.opview)
             value = value.owner.opview.values
+        subtract, value = subtraction(value), below(value)
         index, name, _ = self.argument(value, f"the {side} operand")
         order = self.results_of(where, self.symbols)
         stored = element_of(value, name)
@@ -90,8 +93,10 @@ class OperandReader(EpilogueReader):
         seen, gathered = rows, "" if row == rows.name else row
         if gathered:  # as many as the tensor has, whatever the tile's dimension has
             seen, promoted = replace(self.extent_of(self.arguments[index], order.index(row)), name=row), 1
+        bounds = bounds_of(subtract) if subtract is not None else None
         folding = [
-            folds(stored.name, ir.StringAttr(GranularityAttr(x.granularity).type).value, element.name) for x in levels
+            folds(stored.name, ir.StringAttr(GranularityAttr(x.granularity).type).value, element.name, bounds)
+            for x in levels
         ]
         scales = tuple(
             self.scale(op, order, name, seen, k, promoted, family, folded).of_rows(gathered)
@@ -114,7 +119,25 @@ class OperandReader(EpilogueReader):
                 place=place_of(value),
             )
         made = Operand(index, name, stored, element, rows.name, order[-1], scales, bits, align, atom, coords, gathered)
-        return replace(made, turned=turned)
+        return replace(made, turned=turned, zeros=self.zero_points(subtract, made, (rows.name, k.name), order))
+
+    def zero_points(
+        self, subtract: Any, operand: Operand, names: tuple[str, str], order: list[str]
+    ) -> ZeroPoints | None:
+        """Those of an operand; `names`: of the rows and the K of a tile."""
+        if subtract is None:
+            return None
+        argument = (-1, "")
+        if len(subtract.zeros):
+            argument = self.argument(subtract.zeros[0], f"the zero points of {operand.name}")[:2]
+        if operand.gathered and argument[1]:
+            raise UnsupportedError(
+                f"{operand.name}[{', '.join(order)}] is gathered by {operand.gathered}, and has zero points",
+                expected="zero points that are a number, or rows in order",
+                fix=f"subtract {argument[1]} before the call, or pass the gathered rows",
+                place=place_of(subtract.zeros[0]),
+            )
+        return read_zero_points(subtract, argument, order, operand.coords, names)
 
     @staticmethod
     def blocks(op: Any, order: list[str]) -> dict[str, int]:
@@ -172,7 +195,7 @@ class OperandReader(EpilogueReader):
         if in_mma:
             step = (family.scale_block(kind) if family is not None else 0) or 1
         if not (in_mma and along_k == WHOLE) and (along_k % step or along_k < step):
-            least = finest(element_of(op.values, operand).name, self.target)
+            least = finest(element_of(below(op.values), operand).name, self.target)
             step = least if not in_mma and along_k % least else step
             raise UnsupportedError(
                 f"{name} has one scale for "
@@ -227,7 +250,7 @@ class OperandReader(EpilogueReader):
         if kind in (applied or (self.target.scale_types() if family is None or along_k != WHOLE else ())):
             return True
         usual = family or self.target.mma[0]  # what does not go together is told later
-        step, promoted = finest(element_of(op.values, operand).name, self.target), promoted_types(usual)
+        step, promoted = finest(element_of(below(op.values), operand).name, self.target), promoted_types(usual)
         stored, number = str(element(op.scales.type)), kind in NUMBERS
         if kind not in promoted or (stored != kind if number else stored in NUMBERS):
             said = f":{kind}" + ("" if layout == "row" else f"@{layout}")

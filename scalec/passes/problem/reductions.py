@@ -32,7 +32,7 @@ def of_inputs(reduce: Any) -> bool:
 
 
 def below(value: Any) -> Any:
-    """What an operand of the contraction is below its scales."""
-    while is_op(value, "scale.dequantize"):
+    """What an operand of the contraction is below its scales and zero points."""
+    while is_op(value, "scale.dequantize") or is_op(value, "scale.subtract"):
         value = value.owner.opview.values
     return value

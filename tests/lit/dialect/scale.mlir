@@ -12,13 +12,20 @@
 // CHECK-SAME: scale.dims = ["m", "n", "k", "g"]
 // CHECK-SAME: scale.schedule = #scale.schedule<{epilogue = "bulk", stages = 4 : i64, tile = array<i64: 256, 128, 128>}>
 func.func @dense(%A: tensor<?x256xf8E4M3FN> {scale.name = "A", scale.layout = "row"}, %sa: tensor<?x2xf32>,
-                 %B: tensor<8x512x256xf8E4M3FN>, %e: tensor<?xi32>, %off: tensor<9xi32>, %alpha: f32)
+                 %B: tensor<8x512x256xf8E4M3FN>, %e: tensor<?xi32>, %off: tensor<9xi32>, %alpha: f32,
+                 %W: tensor<512x256xui4>, %Z: tensor<2x512xui4>)
     -> tensor<?x512xbf16>
     attributes {scale.dims = ["m", "n", "k", "g"],
                 scale.schedule = #scale.schedule<{stages = 4 : i64, tile = array<i64: 256, 128, 128>, epilogue = "bulk"}>} {
   // CHECK: "scale.dequantize"(%{{.*}}, %{{.*}}) {granularity = #scale.granularity<array<i64: 1, 128>, "f32", "row">}
   %a = "scale.dequantize"(%A, %sa) {granularity = #scale.granularity<array<i64: 1, 128>, "f32", "row">}
     : (tensor<?x256xf8E4M3FN>, tensor<?x2xf32>) -> tensor<?x256xf32>
+  // CHECK: "scale.subtract"(%{{.*}}, %{{.*}}) {map = {{.*}}}
+  %w4 = "scale.subtract"(%W, %Z) {map = affine_map<(n, k) -> (k floordiv 128, n)>, operandSegmentSizes = array<i32: 1, 1>}
+    : (tensor<512x256xui4>, tensor<2x512xui4>) -> tensor<512x256xf32>
+  // CHECK: "scale.subtract"(%{{.*}}) {number = 8 : i64
+  %w8 = "scale.subtract"(%W) {number = 8 : i64, operandSegmentSizes = array<i32: 1, 0>}
+    : (tensor<512x256xui4>) -> tensor<512x256xf32>
   // CHECK: "scale.index"{{.*}} -> !scale.symbol
   %s = "scale.index"(%e) {operandSegmentSizes = array<i32: 1, 0>, map = affine_map<(m, n, k, g) -> (m floordiv 128)>}
     : (tensor<?xi32>) -> !scale.symbol

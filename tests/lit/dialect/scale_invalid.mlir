@@ -318,3 +318,57 @@ func.func @p(%A: tensor<?x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
   %v = "scale.read"(%A) {operandSegmentSizes = array<i32: 1, 0>, map = "mk"} : (tensor<?x256xbf16>) -> !scale.view
   return
 }
+
+// -----
+
+// subtract: type of the zero points
+// EXPECT: expected integers less integers
+func.func @p(%B: tensor<?x256xui4>, %Z: tensor<?x2xui4>, %F: tensor<?x2xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
+  %d = "scale.subtract"(%B, %F) {map = affine_map<(n, k) -> (n, k floordiv 128)>, operandSegmentSizes = array<i32: 1, 1>} : (tensor<?x256xui4>, tensor<?x2xbf16>) -> tensor<?x256xf32>
+  return
+}
+
+// -----
+
+// subtract: result
+// EXPECT: result must be an f32 tensor of rank 2
+func.func @p(%B: tensor<?x256xui4>, %Z: tensor<?x2xui4>, %F: tensor<?x2xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
+  %d = "scale.subtract"(%B, %Z) {map = affine_map<(n, k) -> (n, k floordiv 128)>, operandSegmentSizes = array<i32: 1, 1>} : (tensor<?x256xui4>, tensor<?x2xui4>) -> tensor<?x256xui4>
+  return
+}
+
+// -----
+
+// subtract: neither a tensor nor a number
+// EXPECT: has 0 tensors of zero points, expected one and a map, or a number
+func.func @p(%B: tensor<?x256xui4>, %Z: tensor<?x2xui4>, %F: tensor<?x2xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
+  %d = "scale.subtract"(%B) {operandSegmentSizes = array<i32: 1, 0>} : (tensor<?x256xui4>) -> tensor<?x256xf32>
+  return
+}
+
+// -----
+
+// subtract: both
+// EXPECT: has 1 tensors of zero points, expected one and a map, or a number
+func.func @p(%B: tensor<?x256xui4>, %Z: tensor<?x2xui4>, %F: tensor<?x2xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
+  %d = "scale.subtract"(%B, %Z) {map = affine_map<(n, k) -> (n, k floordiv 128)>, number = 8 : i64, operandSegmentSizes = array<i32: 1, 1>} : (tensor<?x256xui4>, tensor<?x2xui4>) -> tensor<?x256xf32>
+  return
+}
+
+// -----
+
+// subtract: rank of the map
+// EXPECT: for tensor<?x256xui4> and zero points tensor<?x2xui4>
+func.func @p(%B: tensor<?x256xui4>, %Z: tensor<?x2xui4>, %F: tensor<?x2xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
+  %d = "scale.subtract"(%B, %Z) {map = affine_map<(n, k) -> (n)>, operandSegmentSizes = array<i32: 1, 1>} : (tensor<?x256xui4>, tensor<?x2xui4>) -> tensor<?x256xf32>
+  return
+}
+
+// -----
+
+// subtract: a sum as an index
+// EXPECT: expected indices of the values, or these divided by a number
+func.func @p(%B: tensor<?x256xui4>, %Z: tensor<?x2xui4>, %F: tensor<?x2xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
+  %d = "scale.subtract"(%B, %Z) {map = affine_map<(n, k) -> (n, n + k)>, operandSegmentSizes = array<i32: 1, 1>} : (tensor<?x256xui4>, tensor<?x2xui4>) -> tensor<?x256xf32>
+  return
+}

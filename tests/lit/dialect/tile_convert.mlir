@@ -1,8 +1,9 @@
 // RUN: %roundtrip %s | filecheck %s
 
-// Packed e2m1 becomes bf16, times a factor for each 16 of K and row; e4m3 with rows contiguous is turned.
+// Packed e2m1 becomes bf16, times a factor for each 16 of K and row; e4m3 with rows contiguous is turned. Integers
+// are less their zero points, from memory or one for all.
 "tile.kernel"() ({
-^bb0:
+^bb0(%Z: memref<?x?xui4>):
   %ring = "tile.ring"() {depth = 2 : i64, empty = 4 : i64, full = 4 : i64, offset = 0 : i64} : () -> !tile.stages
   // CHECK: "tile.cut_ring"() {depth = 2 : i64, full = 97 : i64, offset = 64 : i64}
   %filled = "tile.cut_ring"() {depth = 2 : i64, full = 97 : i64, offset = 64 : i64} : () -> !tile.stages
@@ -15,12 +16,23 @@
     %at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
     "tile.wait"(%filled, %at) : (!tile.stages, !tile.position) -> ()
     // CHECK: "tile.convert"({{.*}}) {{.*}}stored = f4E2M1FN}
-    "tile.convert"(%packed, %wide, %at, %factors) {operandSegmentSizes = array<i32: 1, 1, 1, 1>, stored = f4E2M1FN} : (!tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, !tile.position, !tile.buffer<array<i64: 4, 64>, f32, 0 : i64, 2 : i64>) -> ()
+    "tile.convert"(%packed, %wide, %at, %factors) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 0>, stored = f4E2M1FN} : (!tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, !tile.position, !tile.buffer<array<i64: 4, 64>, f32, 0 : i64, 2 : i64>) -> ()
     // CHECK: "tile.convert"({{.*}}) {{.*}}stored = f8E4M3FN, turned}
-    "tile.convert"(%lines, %rows, %at) {operandSegmentSizes = array<i32: 1, 1, 1, 0>, stored = f8E4M3FN, turned} : (!tile.buffer<array<i64: 128, 64>, f8E4M3FN, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, !tile.position) -> ()
+    "tile.convert"(%lines, %rows, %at) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, stored = f8E4M3FN, turned} : (!tile.buffer<array<i64: 128, 64>, f8E4M3FN, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, !tile.position) -> ()
+    %stride = arith.constant 4 : i64
+    %one = arith.constant 1 : i64
+    %row = arith.constant 64 : i32
+    %end = arith.constant 100 : i32
+    // CHECK: "tile.zero_points"({{.*}}) {along = "k", k_block = 128 : i64, {{.*}}row_block = 1 : i64} : {{.*}} -> !tile.subtrahends
+    %zeros = "tile.zero_points"(%wide, %Z, %stride, %one, %row, %end, %row, %end) {along = "k", k_block = 128 : i64, operandSegmentSizes = array<i32: 1, 1, 2, 4>, row_block = 1 : i64} : (!tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, memref<?x?xui4>, i64, i64, i32, i32, i32, i32) -> !tile.subtrahends
+    // CHECK: "tile.convert"({{.*}}) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 1>, stored = ui4}
+    "tile.convert"(%packed, %wide, %at, %zeros) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 1>, stored = ui4} : (!tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, !tile.position, !tile.subtrahends) -> ()
+    // CHECK: "tile.zero_points"({{.*}}) {number = 8 : i64, {{.*}}-> !tile.subtrahends
+    %eight = "tile.zero_points"(%wide) {number = 8 : i64, operandSegmentSizes = array<i32: 1, 0, 0, 0>} : (!tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>) -> !tile.subtrahends
+    "tile.convert"(%packed, %wide, %at, %eight) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 1>, stored = i4} : (!tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, !tile.position, !tile.subtrahends) -> ()
     // CHECK: "tile.own_stage"({{.*}}) {of = 2 : i64} : (!tile.position) -> i1
     %own = "tile.own_stage"(%at) {of = 2 : i64} : (!tile.position) -> i1
     "tile.pass_on"(%ring, %at) : (!tile.stages, !tile.position) -> ()
     "tile.advance"(%at) : (!tile.position) -> ()
   }) {label = "converter", registers = 88 : i64, warps = array<i64: 0, 4>} : () -> ()
-}) {arguments = [], cluster = array<i64: 1, 1>, shared_bytes = 100000 : i64, sym_name = "C", threads = 128 : i64} : () -> ()
+}) {arguments = [{}], cluster = array<i64: 1, 1>, shared_bytes = 100000 : i64, sym_name = "C", threads = 128 : i64} : () -> ()

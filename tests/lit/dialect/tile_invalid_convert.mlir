@@ -4,7 +4,7 @@
 %at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
 %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, bf16, 0 : i64, 2 : i64>
 %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>
-"tile.convert"(%a, %b, %at) {operandSegmentSizes = array<i32: 1, 1, 1, 0>, stored = bf16} : (!tile.buffer<array<i64: 64, 128>, bf16, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, !tile.position) -> ()
+"tile.convert"(%a, %b, %at) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, stored = bf16} : (!tile.buffer<array<i64: 64, 128>, bf16, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, !tile.position) -> ()
 
 // -----
 
@@ -12,7 +12,7 @@
 %at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
 %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 16>, i8, 0 : i64, 2 : i64>
 %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>
-"tile.convert"(%a, %b, %at) {operandSegmentSizes = array<i32: 1, 1, 1, 0>, stored = f4E2M1FN} : (!tile.buffer<array<i64: 64, 16>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, !tile.position) -> ()
+"tile.convert"(%a, %b, %at) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, stored = f4E2M1FN} : (!tile.buffer<array<i64: 64, 16>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, !tile.position) -> ()
 
 // -----
 
@@ -20,7 +20,7 @@
 %at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
 %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 16>, i8, 0 : i64, 2 : i64>
 %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 32>, bf16, 128 : i64, 2 : i64>
-"tile.convert"(%a, %b, %at) {operandSegmentSizes = array<i32: 1, 1, 1, 0>, stored = f4E2M1FN} : (!tile.buffer<array<i64: 64, 16>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 32>, bf16, 128 : i64, 2 : i64>, !tile.position) -> ()
+"tile.convert"(%a, %b, %at) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, stored = f4E2M1FN} : (!tile.buffer<array<i64: 64, 16>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 32>, bf16, 128 : i64, 2 : i64>, !tile.position) -> ()
 
 // -----
 
@@ -29,7 +29,7 @@
 %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>
 %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>
 %f = "tile.shared"() {offset = 131072 : i64} : () -> !tile.buffer<array<i64: 16, 64>, f32, 0 : i64, 2 : i64>
-"tile.convert"(%a, %b, %at, %f) {operandSegmentSizes = array<i32: 1, 1, 1, 1>, stored = f4E2M1FN} : (!tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, !tile.position, !tile.buffer<array<i64: 16, 64>, f32, 0 : i64, 2 : i64>) -> ()
+"tile.convert"(%a, %b, %at, %f) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 0>, stored = f4E2M1FN} : (!tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, !tile.position, !tile.buffer<array<i64: 16, 64>, f32, 0 : i64, 2 : i64>) -> ()
 
 // -----
 
@@ -37,10 +37,81 @@
 %at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
 %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 8>, f8E4M3FN, 0 : i64, 2 : i64>
 %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 8, 128>, f8E4M3FN, 128 : i64, 2 : i64>
-"tile.convert"(%a, %b, %at) {operandSegmentSizes = array<i32: 1, 1, 1, 0>, stored = f8E4M3FN, turned} : (!tile.buffer<array<i64: 128, 8>, f8E4M3FN, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 8, 128>, f8E4M3FN, 128 : i64, 2 : i64>, !tile.position) -> ()
+"tile.convert"(%a, %b, %at) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, stored = f8E4M3FN, turned} : (!tile.buffer<array<i64: 128, 8>, f8E4M3FN, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 8, 128>, f8E4M3FN, 128 : i64, 2 : i64>, !tile.position) -> ()
 
 // -----
 
 // EXPECT: of is 1, expected at least 2
 %at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
 %own = "tile.own_stage"(%at) {of = 1 : i64} : (!tile.position) -> i1
+
+// -----
+
+// e4m3 has no 23 = 15 - -8; bf16 would
+// EXPECT: converts ui4 to f8E4M3FN, which is not exact
+%at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 64>, i8, 0 : i64, 2 : i64>
+%b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>
+%z = "tile.zero_points"(%b) {number = -8 : i64, operandSegmentSizes = array<i32: 1, 0, 0, 0>} : (!tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>) -> !tile.subtrahends
+"tile.convert"(%a, %b, %at, %z) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 1>, stored = ui4} : (!tile.buffer<array<i64: 64, 64>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, !tile.position, !tile.subtrahends) -> ()
+
+// -----
+
+// EXPECT: converts f4E2M1FN to f8E4M3FN, which is not exact
+%at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 64>, i8, 0 : i64, 2 : i64>
+%b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>
+%z = "tile.zero_points"(%b) {number = 1 : i64, operandSegmentSizes = array<i32: 1, 0, 0, 0>} : (!tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>) -> !tile.subtrahends
+"tile.convert"(%a, %b, %at, %z) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 1>, stored = f4E2M1FN} : (!tile.buffer<array<i64: 64, 64>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, !tile.position, !tile.subtrahends) -> ()
+
+// -----
+
+// EXPECT: with the zero points of another tile
+%at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 64>, i8, 0 : i64, 2 : i64>
+%b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>
+%c = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 32, 128>, f8E4M3FN, 128 : i64, 2 : i64>
+%z = "tile.zero_points"(%c) {number = 8 : i64, operandSegmentSizes = array<i32: 1, 0, 0, 0>} : (!tile.buffer<array<i64: 32, 128>, f8E4M3FN, 128 : i64, 2 : i64>) -> !tile.subtrahends
+"tile.convert"(%a, %b, %at, %z) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 1>, stored = ui4} : (!tile.buffer<array<i64: 64, 64>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, !tile.position, !tile.subtrahends) -> ()
+
+// -----
+
+// EXPECT: has no number, expected a source
+%b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>
+%z = "tile.zero_points"(%b) {operandSegmentSizes = array<i32: 1, 0, 0, 0>} : (!tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>) -> !tile.subtrahends
+
+// -----
+
+// EXPECT: has a number and a source
+func.func @f(%Z: memref<?xi8>) {
+  %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>
+  %z = "tile.zero_points"(%b, %Z) {number = 8 : i64, operandSegmentSizes = array<i32: 1, 1, 0, 0>} : (!tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, memref<?xi8>) -> !tile.subtrahends
+  return
+}
+
+// -----
+
+// EXPECT: expected u4 or i4 or i8
+func.func @f(%Z: memref<?xbf16>, %s: i64, %i: i32) {
+  %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>
+  %z = "tile.zero_points"(%b, %Z, %s, %s, %i, %i, %i, %i) {k_block = 128 : i64, row_block = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 2, 4>} : (!tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, memref<?xbf16>, i64, i64, i32, i32, i32, i32) -> !tile.subtrahends
+  return
+}
+
+// -----
+
+// EXPECT: which is packed along rows or k, got ''
+func.func @f(%Z: memref<?xui4>, %s: i64, %i: i32) {
+  %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>
+  %z = "tile.zero_points"(%b, %Z, %s, %s, %i, %i, %i, %i) {k_block = 128 : i64, row_block = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 2, 4>} : (!tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, memref<?xui4>, i64, i64, i32, i32, i32, i32) -> !tile.subtrahends
+  return
+}
+
+// -----
+
+// EXPECT: has no k_block
+func.func @f(%Z: memref<?xi8>, %s: i64, %i: i32) {
+  %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>
+  %z = "tile.zero_points"(%b, %Z, %s, %s, %i, %i, %i, %i) {row_block = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 2, 4>} : (!tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, memref<?xi8>, i64, i64, i32, i32, i32, i32) -> !tile.subtrahends
+  return
+}

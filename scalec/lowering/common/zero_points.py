@@ -1,0 +1,129 @@
+"""Integers less their zero points, on their way to what is multiplied: exactly, as few instructions as without.
+
+A number of 4 bits in the lowest bits of one whose last bit is worth 1 is that number plus it; less the number plus the
+zero point, it is the difference. So the subtraction that takes the number away takes the zero point with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from scalec.formats import element_spelled
+from scalec.ir import tile
+from scalec.ir.mlir import ir
+from scalec.ir.tile_zero_points import along_in, bounds_in, stored_in
+from scalec.lowering.builder import Builder
+from scalec.lowering.common.convert import Words, four_as, halves_to_tf32, i4_to_e4m3, place_of, thread_of
+from scalec.lowering.common.state import COMMON, State
+from scalec.targets import WARPGROUP
+
+_NUMBERS = {
+    ("u4", "f16"): 0x6600,
+    ("i4", "f16"): 0x6608,
+    ("u4", "bf16"): 0x4340,
+    ("i4", "bf16"): 0x4348,
+}
+"""1536 and 192, of an i4 plus 8, as its sign bit is turned: half way between two powers of two, of numbers whose last
+bit is worth 1."""
+
+_WITHIN = {"f16": (-256, 256), "bf16": (-56, 56)}
+"""Zero points for which the number plus them still has such a last bit."""
+
+
+@dataclass(frozen=True)
+class ZeroPoints:
+    """A thread's zero points by the first row of those that it converts together, or one number for all.
+
+    Attributes:
+        loaded: as they were loaded, a byte each. What follows from a byte is computed where it is used: before, it
+            would wait for memory.
+        shifts: of each the lowest bit of a zero point of 4 bits; none where all 8 are one.
+        signed: whether the highest of these is its sign.
+        bounds: between what zero points lie.
+    """
+
+    loaded: Mapping[int, ir.Value] | int
+    bounds: tuple[int, int]
+    shifts: Mapping[int, ir.Value] = field(default_factory=dict)
+    signed: bool = False
+
+    def of(self, b: Builder, first: int) -> ir.Value | int:
+        """That of a row, an i32."""
+        if isinstance(self.loaded, int):
+            return self.loaded
+        value = self.loaded[first]
+        if first not in self.shifts:
+            return value
+        value = b.and_(b.op("arith.shrui", [b.i32], [value, self.shifts[first]]), 15)
+        return b.sub(b.xor(value, 8), 8) if self.signed else value
+
+    def convert(self, b: Builder, words: Words, first: int, stored: str, made: str) -> Words:
+        """Adjacent elements of a row, `words` of them, less its zero point, as `made`."""
+        zero = self.of(b, first)
+        if made == "e4m3" and stored == "u4" and zero == 8:  # an i4 whose sign bit is turned
+            return i4_to_e4m3(b, [b.xor(word, 0x88888888) for word in words])
+        kind = "bf16" if made == "bf16" else "f16"
+        less, pairs = self.less(b, zero, stored, kind), []
+        for word in words:
+            pairs += four_as(b, word, _NUMBERS[stored, kind], kind, less)
+        if made == "tf32":
+            return halves_to_tf32(b, pairs[: 4 // 2])  # half a word was loaded
+        if made != "e4m3":
+            return pairs
+        text = "{ .reg .b16 L, H; cvt.rn.satfinite.e4m3x2.f16x2 L, $1; cvt.rn.satfinite.e4m3x2.f16x2 H, $2; "
+        return [b.pure(text + "mov.b32 $0, {L, H}; }", b.i32, *pairs[i : i + 2]) for i in range(0, len(pairs), 2)]
+
+    def less(self, b: Builder, zero: ir.Value | int, stored: str, kind: str) -> Words:
+        """What is subtracted, one after the other: the number and the zero point, together where that is exact."""
+        number, (low, high) = _NUMBERS[stored, kind], _WITHIN[kind]
+        both = b.constant(0x10001 * number)
+        if low <= self.bounds[0] and self.bounds[1] <= high:
+            if isinstance(zero, int):
+                return [b.constant(0x10001 * (number + zero))]
+            return [b.add(b.mul(zero, 0x10001), both)]
+        text = "{ .reg .f32 F; cvt.rn.f32.s32 F, $1; "
+        return [both, b.pure(text + f"cvt.rn.{kind}x2.f32 $0, F, F; }}", b.i32, zero)]
+
+
+@COMMON.lowers("tile.zero_points")
+def zero_points(s: State, op: ir.OpView) -> None:
+    attributes = op.operation.attributes
+    if "number" in attributes:
+        s.values[op.result] = ZeroPoints(tile.int_of(attributes["number"]), bounds_in(op))
+        return
+    b, made = s.b, element_spelled(str(tile.element_of(op.target.type)))
+    assert made is not None
+    chunks = tile.swizzle_of(op.target.type) // tile.CHUNK  # of a row, as `tile.convert` makes them
+    own, chunk = place_of(b, thread_of(s), chunks)
+    at_once = WARPGROUP // chunks
+    row0, rows, k0, k = map(s.get, op.place)
+    row_stride, k_stride = map(s.get, op.strides)
+    row_block, k_block = (tile.int_of(attributes[name]) for name in ("row_block", "k_block"))
+    narrow, along = tile.bits_of(op.source[0].type.element_type) == 4, along_in(op)
+    signed = stored_in(op) != "u4"
+    at = b.add(k0, b.mul(chunk, 8 * tile.CHUNK // made.bits))
+    inside, block = b.compare("lt", at, k), b.div(at, k_block)
+    source = b.offset(s.get(op.source[0]), _bytes(b, block, k_stride, narrow and along == "k"), b.i8)
+    load = f"@$2 ld.global.nc.{'s8' if signed and not narrow else 'u8'} $0, [$1];"
+    loaded: dict[int, ir.Value] = {}
+    shifts: dict[int, ir.Value] = {}
+    address = source
+    for first in range(0, tile.shape_of(op.target.type)[0], at_once):
+        row = b.add(row0, b.add(own, first) if first else own)
+        mine, index = b.and_(b.compare("lt", row, rows), inside), b.div(row, row_block)
+        packed = narrow and along == "rows"
+        if first and row_block == 1 and not packed:
+            address = b.offset(address, b.mul(b.constant(at_once, b.i64), row_stride), b.i8)
+        else:
+            address = b.offset(source, _bytes(b, index, row_stride, packed), b.i8)
+        pointer = b.op("llvm.ptrtoint", [b.i64], [address])
+        loaded[first] = b.asm(load, [b.i32], [pointer, mine, b.constant(0)], tied=1)[0]
+        if narrow:
+            shifts[first] = b.value(b.shl(b.and_(b.value(block if along == "k" else index), 1), 2))
+    s.values[op.result] = ZeroPoints(loaded, bounds_in(op), shifts, signed)
+
+
+def _bytes(b: Builder, index: ir.Value | int, stride: ir.Value | int, packed: bool) -> ir.Value:
+    """How far an index along one axis is, an i64; where two share a byte along it, half as far."""
+    return b.widen(b.div(index, 2)) if packed else b.mul(b.widen(index), stride)

@@ -1,0 +1,34 @@
+"""Zero points: what integers may be less, and as which element types the difference is exact."""
+
+from __future__ import annotations
+
+from scalec.formats import CONVERTED, FOLDED
+
+RANGES = {"u4": (0, 15), "i4": (-8, 7), "i8": (-128, 127)}
+"""The least and the largest value of the types that zero points may have."""
+
+SHIFTED = ("u4", "i4")
+"""Element types of operands that may have zero points."""
+
+EVERY = {"e4m3": 16, "bf16": 256, "f16": 2048, "tf32": 2048}
+"""Up to which magnitude a type has every integer: two to the number of its significant bits."""
+
+STEP = 16
+"""Elements along K of which blocks that share a zero point are multiples: those that a thread converts with one."""
+
+
+def largest_difference(stored: str, low: int, high: int) -> int:
+    """The largest magnitude of an element of type `stored` less a zero point between `low` and `high`."""
+    least, most = RANGES[stored]
+    return max(most - low, high - least)
+
+
+def converts(stored: str, low: int, high: int) -> tuple[str, ...]:
+    """Element types to which such differences convert without rounding, narrowest first."""
+    largest = largest_difference(stored, low, high)
+    return tuple(x for x in CONVERTED[stored] if largest <= EVERY[x])
+
+
+def folds(stored: str, scale: str, made: str, low: int, high: int) -> bool:
+    """Whether such a difference times a scale converts to a type without rounding: where it has 4 bits at most."""
+    return made in FOLDED.get((stored, scale), ()) and largest_difference(stored, low, high) <= EVERY["e4m3"]

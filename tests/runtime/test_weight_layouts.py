@@ -1,0 +1,89 @@
+"""GPTQ's and AWQ's packed weights, beside a plain dequantisation: of numpy and torch, and in a program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import scalec
+from scalec.errors import ArgumentError
+from scalec.layouts import awq_weights, gptq_weights
+from scalec.runtime.emulated import EmulatedDevice
+
+K, N, GROUP = 256, 24, 64
+PROGRAM = "C[m,n]:f32 = A[m,k]:f16 @ (B[n,k]:u4 - Z[k/64,n]:u4) scale(none, 1x64:f16@col)"
+AWQ_COLUMNS = (0, 2, 4, 6, 1, 3, 5, 7)  # of a word, from the lowest bits on
+
+
+def drawn() -> tuple[Any, Any, Any]:
+    """Weights [K, N], zero points [K/g, N] of 1 to 15, scales [K/g, N] in f16."""
+    rng = np.random.default_rng(5)
+    scales = np.exp2(rng.integers(-3, 3, (K // GROUP, N))).astype(np.float16)
+    return rng.integers(0, 16, (K, N)), rng.integers(1, 16, (K // GROUP, N)), scales
+
+
+def words(numbers: Any, axis: int, order: tuple[int, ...] = tuple(range(8))) -> Any:
+    """Eight numbers along an axis in an int32, one at a time."""
+    moved = np.moveaxis(numbers, axis, -1)
+    out = np.zeros((*moved.shape[:-1], moved.shape[-1] // 8), np.uint32)
+    for word in range(out.shape[-1]):
+        for i, column in enumerate(order):
+            out[..., word] |= moved[..., 8 * word + column].astype(np.uint32) << np.uint32(4 * i)
+    return np.moveaxis(out, -1, axis).view(np.int32)
+
+
+def gptq(less_one: bool) -> tuple[Any, Any, Any]:
+    weights, zeros, scales = drawn()
+    return words(weights, 0), words(zeros - int(less_one), 1), scales
+
+
+def awq() -> tuple[Any, Any, Any]:
+    weights, zeros, scales = drawn()
+    return words(weights, 1, AWQ_COLUMNS), words(zeros, 1, AWQ_COLUMNS), scales
+
+
+def expected(a: Any) -> Any:
+    weights, zeros, scales = drawn()
+    group = np.arange(K) // GROUP
+    return a.astype(np.float64) @ ((weights - zeros[group]) * scales[group].astype(np.float64))
+
+
+CHECKPOINTS = {
+    "gptq": lambda f: gptq_weights(*map(f, gptq(True))),
+    "gptq_v2": lambda f: gptq_weights(*map(f, gptq(False)), less_one=False, g_idx=f(np.arange(K) // GROUP)),
+    "awq": lambda f: awq_weights(*map(f, awq())),
+}
+
+
+@pytest.mark.parametrize("name", CHECKPOINTS)
+def test_a_program_takes_a_checkpoint(name: str) -> None:
+    kernel = scalec.compile(PROGRAM, target="sm_90a")
+    kernel.fixed = EmulatedDevice("sm_90a")
+    a = np.random.default_rng(6).integers(-2, 3, (5, K)).astype(np.float16)
+    b, z, scale = CHECKPOINTS[name](np.ascontiguousarray)
+    assert (b.shape, z.shape, scale.shape) == ((N, K // 2), (K // GROUP, N // 2), (N, K // GROUP))
+    assert (np.asarray(kernel(a, b, z, scale)) == expected(a)).all()
+
+
+@pytest.mark.parametrize("name", CHECKPOINTS)
+def test_torch_has_the_same_bytes(name: str) -> None:
+    torch = pytest.importorskip("torch")
+    for x, y in zip(CHECKPOINTS[name](torch.from_numpy), CHECKPOINTS[name](np.ascontiguousarray), strict=True):
+        assert (x.numpy() == y).all()
+        assert x.numpy().dtype == y.dtype
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    weights, zeros, scales = gptq(True)
+    with pytest.raises(ArgumentError, match="a matrix of int32"):
+        gptq_weights(weights.astype(np.int64), zeros, scales)
+    with pytest.raises(ArgumentError, match="with K = 256 and N = 24"):
+        gptq_weights(weights, zeros, scales[:2])
+    with pytest.raises(ArgumentError, match="with K = 32 and N = 192"):
+        awq_weights(weights, zeros, scales)
+    with pytest.raises(ArgumentError, match="not adjacent"):
+        gptq_weights(weights, zeros, scales, g_idx=np.arange(K)[::-1] // GROUP)
+    with pytest.raises(ArgumentError, match="is 16"):
+        gptq_weights(weights, np.full_like(zeros, -1), scales)
