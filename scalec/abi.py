@@ -259,6 +259,9 @@ class Launch:
         tiles: (dim, tile extent, cluster CTAs along it) for each tiled dimension.
         split: parts of K of one tile, each the work of a CTA of its own.
         part_bytes: of the workspace, for each part of each tile; 0 where no sums meet there.
+        partial_bytes: of the workspace, behind all parts, for each tile's partial results of reductions, which need not
+            hold anything either; 0 without reductions.
+        arrivals: counters of each tile for these, behind those of parts.
         dependent: the most multiplications of a launch that may begin while the kernel before it in its stream still
             runs, for whose end the kernel then waits itself; 0 where it does not.
         sums: (dim, step) of the dimensions of K, where these are several: a kernel counts the product of their sizes,
@@ -272,6 +275,8 @@ class Launch:
     tiles: tuple[tuple[str, Positive, Positive], ...]
     split: Positive = 1
     part_bytes: Count = 0
+    partial_bytes: Count = 0
+    arrivals: Count = 0
     dynamic: bool = False
     dependent: Bytes = 0
     sums: tuple[tuple[str, Positive], ...] = ()
@@ -295,10 +300,10 @@ class Launch:
 
     def workspace(self, dims: Mapping[str, int]) -> tuple[int, int]:
         """Bytes of the workspace's parts and of its counters, given the sizes of the dimensions; (0, 0) for none."""
-        if not self.part_bytes:
-            return 0, 0
         parts = self.ctas(dims)
-        return parts * self.part_bytes, parts // self.split * tile_counters(self.split) * COUNTER_BYTES
+        counters = self.arrivals + (tile_counters(self.split) if self.part_bytes else 0)
+        tiles = parts // self.split
+        return parts * self.part_bytes + tiles * self.partial_bytes, tiles * counters * COUNTER_BYTES
 
     def grid(self, dims: Mapping[str, int], clusters: int) -> int:
         """CTAs to launch where `clusters` clusters run at once."""
@@ -437,4 +442,4 @@ def _check_reads(reads: Reads, tensors: Mapping[str, TensorSpec], operands: set[
             raise FormatError(f"axes {lookup.once} of {lookup.entry.tensor}, which has {len(lookup.entry.coords)}")
 
 
-VERSION = 8
+VERSION = 9

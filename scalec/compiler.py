@@ -27,6 +27,7 @@ from scalec.passes.pipeline import PIPELINE, find, run_pipeline
 from scalec.passes.plan.loop import in_a_loop
 from scalec.passes.plan.mma_n import LEAST, narrower
 from scalec.passes.plan.pointwise import Spread
+from scalec.passes.plan.reductions import arrivals, partial_words
 from scalec.passes.plan.registers import free_registers, sums_of_thread
 from scalec.passes.plan.resources import most_registers
 from scalec.passes.problem import pointwise
@@ -319,10 +320,10 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
     roles = {"outer": [d.name for d in problem.outer], "summed": [d.name for d in problem.summed]}
     roles |= {role: [getattr(problem, role).name] for role in ("m", "n", "k")}
     roles["within"] = [d.within for d in (problem.m, problem.n) if d.within]
+    inner = {d.name: d.inner for d in (problem.m, problem.n)}
+    partial = 4 * partial_words(problem, schedule), len(arrivals(problem, schedule))
     return emitted(
-        lambda kernel: signature.launch_of(
-            kernel, roles, schedule, problem.blocks, {d.name: d.inner for d in (problem.m, problem.n)}
-        ),
+        lambda kernel: signature.launch_of(kernel, roles, schedule, problem.blocks, inner, partial),
         str(schedule),
         signature.flops_of(roles, read),
     )

@@ -118,6 +118,10 @@ class ScalarsType(Tile.Type, name="registers"):
     """A few f32 in registers, uniform over the warpgroup or warp, fetched ahead of their use."""
 
 
+class TotalsType(Tile.Type, name="row_totals"):
+    """What a thread has of each of its rows of a tile that are being reduced, f32 in registers."""
+
+
 class RowScalesType(Tile.Type, name="rows"):
     """Scales of a tile's rows on their way from memory to a stage, in registers."""
 

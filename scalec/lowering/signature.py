@@ -195,10 +195,12 @@ def launch_of(
     schedule: Schedule,
     blocks: tuple[str, int] = ("", 0),
     inner: Mapping[str, int] | None = None,
+    partial: tuple[int, int] = (0, 0),
 ) -> abi.Launch:
     """How the kernel of a contraction is launched; `roles` are the names of its dimensions: m, n, k, outer and summed
-    as scalec.passes.problem.types.Problem has them, `blocks` a dimension in blocks with tiles of their own, and `inner`
-    how many rows or columns of a tile an index of M or N has, where that is not one."""
+    as scalec.passes.problem.types.Problem has them, `blocks` a dimension in blocks with tiles of their own, `inner`
+    how many rows or columns of a tile an index of M or N has, where that is not one, and `partial` bytes of a tile's
+    partial results of reductions, and counters."""
     (bm, bn, bk), (cm, cn), split = schedule.tile, schedule.cluster, schedule.split
     (m,), (n,), (k,) = (roles[role] for role in ("m", "n", "k"))
     along, (dim, block) = {m: (bm, cm), n: (bn, cn)}, blocks
@@ -214,6 +216,8 @@ def launch_of(
         ),
         split=split // parts_of(kernel),
         part_bytes=bm * bn * 4 if split > parts_of(kernel) else 0,  # f32
+        partial_bytes=partial[0],
+        arrivals=partial[1],
         dynamic=schedule.scheduler == "dynamic",
         dependent=schedule.dependent << 30,
         sums=((k, bk), *((dim, 1) for dim in roles["summed"])) if roles["summed"] else (),

@@ -37,22 +37,26 @@ def describe(problem: Problem) -> str:
 
         f32[m/64,n] = bf16[m/64,m%64,k] . bf16[n,k]: maximumf; sum of 64: ; n in i32[m]:i32[m] else 0.0
 
-    Of several results it says each, joined by " & ", and behind these what operands are reduced to. Of
-    `S[m] = sum[k](A[m,k]^2)` beside a product:
+    Of several results, and reductions of the product, it says each, joined by " & ", and behind these what operands are
+    reduced to. Of `S[m] = sum[k](A[m,k]^2)` beside a product:
 
         f32[m,n] = bf16[m,k] as tf32 . tf32[n,k] & f32[m] = sum bf16[m,k]: extf fpowi
     """
     if problem.folds:
         bare = replace(problem, lhs=replace(problem.lhs, folds=()), rhs=replace(problem.rhs, folds=()))
         return " & ".join([describe(bare), *_folds(problem)])
-    if len(problem.results) > 1:
-        return " & ".join(map(describe, problem.each))
+    if len(problem.bodies) > 1:
+        return " & ".join(map(describe, (*problem.each, *problem.each_reduction)))
+    if problem.reductions:
+        return describe(problem.each_reduction[0])
     roles = _roles(problem)
     inputs = [_input(x, roles) for x in problem.inputs if x.name != problem.result.name]
     result, scale = problem.result, problem.result.scale
     made = _result(problem, result.element.name) + (f"*{scale.type}/1x{scale.block}@{scale.layout}" if scale else "")
     made += f"*{scale.outer.element.name}/all" if scale and scale.outer else ""
     body = " ".join(_body(problem))
+    if (reduced := result.reduced) is not None:
+        body += f", {reduced.kind} over {roles[reduced.over]}: {' '.join(_ops(reduced.final))}"
     text = f"{made} {'+=' if result.inout else '='} {_product(problem)}"
     text += (f"; {' '.join(inputs)}" if inputs else "") + (f": {body}" if body else "") + _folded(problem)
     return ", ".join([text, *_read(problem)])
@@ -77,8 +81,8 @@ def _folded(problem: Problem) -> str:
 def describe_kin(problem: Problem) -> str:
     """The contraction alone, rounded to bf16, without gaps: what a program multiplies that writes as many bytes or
     fewer, "" for one that writes more, or several results, or adds to what is there."""
-    alone = len(problem.results) == 1 and not problem.folds and not problem.column_fold
-    if not alone or problem.result.inout or problem.result.element.bits > 16:
+    several = len(problem.bodies) > 1 or problem.reductions or problem.folds or problem.column_fold
+    if several or problem.result.inout or problem.result.element.bits > 16:
         return ""
     plain = replace(problem, results=(replace(problem.result, gaps=None),))
     return ", ".join([f"{_result(plain, 'bf16')} = {_product(problem)}: truncf", *_read(problem)])

@@ -202,7 +202,7 @@ class Load:
         m, n, k = (every[d.name] for d in (problem.m, problem.n, problem.k))
         read = [(x.stored, x.coords) for x in (problem.lhs, problem.rhs)]
         moved = sum(
-            x.bytes(elements(coords, every)) for x, coords in [*read, *((r.element, r.coords) for r in problem.results)]
+            x.bytes(elements(coords, every)) for x, coords in [*read, *((r.element, r.coords) for r in problem.bodies)]
         )
         return Load((m, n, k), moved, problem.walks(every), math.prod(every[d.name] for d in problem.summed))
 

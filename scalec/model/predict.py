@@ -96,7 +96,7 @@ class Prediction:
         l2_bytes = (
             problem.lhs.stored.bytes(walks * m * sums * k) * _ceil(along_n, schedule.cluster[1])
             + problem.rhs.stored.bytes(walks * n * sums * k) * _ceil(along_m, schedule.cluster[0])
-            + sum(r.element.bytes(elements(r.coords, sizes)) for r in problem.results)
+            + sum(r.element.bytes(elements(r.coords, sizes)) for r in problem.bodies)
         )
         if alone > 1:  # sums of the parts, stored and loaded once each
             l2_bytes += 2 * 4 * tiles * prod(schedule.tile[:2])
@@ -176,7 +176,7 @@ def _promotion(problem: Problem) -> int:
 def memory_bytes(problem: Problem, sizes: Mapping[str, int]) -> int:
     """Bytes of all tensors: operands, scales, zero points, what the epilogue reads, and the results (twice those that
     are added to)."""
-    results, sides = problem.results, (problem.lhs, problem.rhs)
+    results, sides = problem.bodies, (problem.lhs, problem.rhs)
     read = [(x.stored, x.coords) for x in sides]
     read += [(ELEMENT_TYPES[s.type], s.coords) for x in sides for s in x.scales]
     read += [(ELEMENT_TYPES[x.zeros.type], x.zeros.coords) for x in sides if x.zeros is not None and x.zeros.name]

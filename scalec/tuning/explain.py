@@ -15,6 +15,7 @@ from scalec import frontend
 from scalec.abi import FAN_IN, meetings
 from scalec.compiler import decisions
 from scalec.errors import ScalecError, ScheduleError
+from scalec.formats import ELEMENT_TYPES
 from scalec.ir import context as contexts
 from scalec.ir import schedule as schedules
 from scalec.ir.schedule import LANES, Request, Schedule
@@ -24,6 +25,7 @@ from scalec.model.predict import Prediction, cycles_of_tile
 from scalec.passes.choose.scheduler import choice
 from scalec.passes.plan.gather import copied_by_threads
 from scalec.passes.plan.parts import cluster_ctas, no_meeting
+from scalec.passes.plan.reductions import partial_words
 from scalec.passes.plan.resources import (
     SharedPlan,
     no_bulk,
@@ -42,6 +44,9 @@ from scalec.targets import Target, get_target
 
 _SCHEDULE = re.compile(r"( of| with)? \w+=[\w]+(, \w+=[\w]+)*")
 """A schedule in a message: it stands elsewhere."""
+
+
+F32 = ELEMENT_TYPES["f32"]
 
 
 @dataclass(frozen=True)
@@ -183,7 +188,7 @@ def _reasons(
         "mma_n": _goes(chosen),
         "scale_path": _scale_path(problem, chosen),
         "scale_copier": _scale_copier(problem, chosen),
-        "epilogue": _epilogue(problem, chosen),
+        "epilogue": "; ".join(filter(None, (_epilogue(problem, chosen), _reductions(problem, chosen, typical)))),
         "scheduler": _scheduler(problem, chosen),
         "order": _order(problem, chosen),
     }
@@ -354,6 +359,8 @@ def _scale_copier(problem: Problem, chosen: Schedule) -> str:
 
 
 def _epilogue(problem: Problem, chosen: Schedule) -> str:
+    if not problem.results:
+        return ""
     leaves = "leaves" if len(problem.results) == 1 else "leave"
     if chosen.epilogue == "bulk":
         told = f"{problem.names} {leaves} through shared memory by tensor copies"
@@ -371,6 +378,23 @@ def _epilogue(problem: Problem, chosen: Schedule) -> str:
         return f"{problem.names} {leaves} from registers{f': {reason}' if reason else ''}"
     why = no_bulk_epilogue(problem, chosen) or "a staged tile would cost stages, or has no tensor copy"
     return f"{problem.names} {leaves} from registers: {why}"
+
+
+def _reductions(problem: Problem, chosen: Schedule, typical: Prediction) -> str:
+    """What is reduced of the sums of results, and what a kernel of its own would read instead."""
+    if not problem.reductions:
+        return ""
+    names = " and ".join(r.name for r in problem.reductions)
+    over = " and ".join(dict.fromkeys(r.reduced.over for r in problem.reductions if r.reduced is not None))
+    read = f"{problem.results[0].name}, " if problem.results else f"the product in {F32.name}, "
+    element = problem.results[0].element if problem.results else F32
+    saved = element.bytes(prod(typical.sizes[d.name] for d in (problem.m, problem.n, *problem.outer)))
+    each = 4 * partial_words(problem, chosen)
+    return (
+        f"{names} {'is' if len(problem.reductions) == 1 else 'are'} of the same sums: a tile leaves {each} bytes in "
+        f"memory, and the last one along {over} puts them together; a kernel of its own would read {read}"
+        f"{saved / 1e6:.1f} MB"
+    )
 
 
 def _scheduler(problem: Problem, chosen: Schedule) -> str:

@@ -22,6 +22,7 @@ from scalec.lowering.common import (  # noqa: F401 - they fill the common table
     pointwise,
     promote,
     quantize,
+    reductions,
     results,
     row_copies,
     scale_bytes,

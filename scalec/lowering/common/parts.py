@@ -84,6 +84,35 @@ class Piece:
         b.loop_once(add_part, lambda: b.compare("lt", at.get(), end))
 
 
+@dataclass(frozen=True)
+class Crew:
+    """The threads that have a tile's sums: all consumers, or the warpgroup whose turn it is.
+
+    Attributes:
+        barrier: the named barrier at which they alone meet.
+        threads: how many they are.
+        thread: this one's number among them.
+    """
+
+    barrier: ir.Value | int
+    threads: int
+    thread: ir.Value
+
+    @staticmethod
+    def of(s: State) -> Crew:
+        if s.geometry.turns == 1:
+            return Crew(BARRIER, threads_of(s), thread_of(s))
+        threads = 32 * s.geometry.warps
+        own = s.once("own thread", lambda: s.b.and_(s.tid, threads - 1))
+        return Crew(s.once("own barrier", lambda: s.b.add(s.turn, 1)), threads, own)  # as State.unit_barrier has it
+
+    def meet(self, s: State) -> None:
+        if isinstance(self.barrier, int):
+            s.b.asm(f"bar.sync {self.barrier}, {self.threads};")
+        else:
+            s.b.asm(f"bar.sync $0, {self.threads};", [], [self.barrier])
+
+
 def threads_of(s: State) -> int:
     """All consumers."""
     return 32 * s.geometry.warps * prod(s.geometry.units)
@@ -99,29 +128,31 @@ def pointer_of(s: State, source: ir.Value) -> ir.Value:
     return s.b.op("llvm.ptrtoint", [s.b.i64], [s.get(source)])
 
 
-def _count(s: State, counters: ir.Value, number: ir.Value, split: ir.Value | int) -> ir.Value:
-    """Whether this CTA's part is the last to arrive of `split` that have counter `number`.
+def count_arrivals(s: State, counters: ir.Value, number: ir.Value, split: ir.Value | int) -> ir.Value:
+    """Whether this CTA's part, or tile, is the last to arrive of `split` that have counter `number`.
 
     What all consumers stored happens before the first thread's release, by the barrier between them, and its acquire
     before what they load, by the next one (PTX ISA 8.9: causality order). The increment wraps from split - 1 to 0, so
     that the last to arrive also readies the counter for the next launch.
     """
-    b, threads, thread = s.b, threads_of(s), thread_of(s)
+    b, crew = s.b, Crew.of(s)
     before = split - 1 if isinstance(split, int) else b.sub(split, 1)
     given = [] if isinstance(before, int) else [before]
     b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
-    b.asm(f"bar.sync {BARRIER}, {threads};")
+    crew.meet(s)
     arrived = b.variable(b.i32, 0)
-    with b.when(b.compare("eq", thread, 0)):
+    with b.when(b.compare("eq", crew.thread, 0)):
         counter = b.add(pointer_of(s, counters), b.mul(number, b.constant(COUNTER_BYTES, b.i64)))
         text = "atom.acq_rel.gpu.global.inc.u32 $0, [$1], " + (f"{before};" if isinstance(before, int) else "$2;")
         arrived.set(b.asm(text, [b.i32], [counter, *given])[0])
     b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
+    own = [] if isinstance(crew.barrier, int) else [crew.barrier]
     text = (
         f"{{\n.reg .pred P, Q;\nsetp.eq.u32 P, $1, {'$2' if given else before};\n"
-        f"bar.red.or.pred Q, {BARRIER}, {threads}, P;\nselp.b32 $0, 1, 0, Q;\n}}"
+        f"bar.red.or.pred Q, {f'${2 + len(given)}' if own else crew.barrier}, {crew.threads}, P;\n"
+        "selp.b32 $0, 1, 0, Q;\n}"
     )
-    return b.compare("ne", b.asm(text, [b.i32], [arrived.get(), *given])[0], 0)
+    return b.compare("ne", b.asm(text, [b.i32], [arrived.get(), *given, *own])[0], 0)
 
 
 @COMMON.lowers("tile.sum_parts")
@@ -133,7 +164,7 @@ def sum_parts(s: State, op: ir.OpView) -> None:
     if piece.split > ALONE:
         s.values[op.result] = _sum_by_steps(s, op, piece, first)
         return
-    s.values[op.result] = last = _count(s, op.counters, number, piece.split)
+    s.values[op.result] = last = count_arrivals(s, op.counters, number, piece.split)
     with b.when(last):
         piece.add(first)
 
@@ -156,7 +187,7 @@ def _sum_by_steps(s: State, op: ir.OpView, piece: Piece, first: ir.Value) -> ir.
         size: ir.Value | int = FAN_IN
         if count % FAN_IN:
             size = count if groups == 1 else b.min(b.sub(count, b.mul(group, FAN_IN)), FAN_IN)
-        with b.when(_count(s, op.counters, b.add(counter, b.widen(group)), size)):
+        with b.when(count_arrivals(s, op.counters, b.add(counter, b.widen(group)), size)):
             begin = b.mul(group, FAN_IN * apart)
             at = b.add(first, b.mul(b.widen(begin), b.constant(piece.part_bytes, b.i64)))
             piece.add(at, size, apart)
@@ -178,7 +209,7 @@ def store_part(s: State, op: ir.OpView) -> None:
 
 @COMMON.lowers("tile.last_part")
 def last_part(s: State, op: ir.OpView) -> None:
-    s.values[op.result] = _count(s, op.counters, s.b.widen(s.get(op.number)), tile.int_of(op.split))
+    s.values[op.result] = count_arrivals(s, op.counters, s.b.widen(s.get(op.number)), tile.int_of(op.split))
 
 
 @COMMON.lowers("tile.add_parts")

@@ -29,6 +29,6 @@ class PermuteColumns:
 
     @staticmethod
     def _choose(problem: Problem, given: Request) -> Request:
-        within = PERMUTED.get(problem.results[0].element.bits, 0)
+        within = PERMUTED.get(problem.results[0].element.bits, 0) if problem.results else 0
         no = no_permuted_columns(problem, draft(problem, given), within)
         return given.with_fields(permute_n=0 if no else within)

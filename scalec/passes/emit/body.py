@@ -39,7 +39,7 @@ class Split:
 
 
 class Body(Results):
-    """Splits the bodies, `split` of each result, and `last` of those that are folded what follows."""
+    """Splits the problem's `bodies`, `split` of each, and `last` of those that are folded what follows."""
 
     split: list[Split]
     last: list[Split | None]
@@ -48,7 +48,8 @@ class Body(Results):
         """Before a consumer's loop over tiles: scalars are read, and what the bodies compute of them alone is computed,
         once. Behind the last product each tile would wait for the load, and the quotient of NVFP4's scale. What depends
         on the tile is left to it."""
-        each = [(of, not self.by_tile(of.result)) for of in self.problem.each]
+        every = (*self.problem.each_reduction, *self.problem.each)
+        each = [(of, not self.by_tile(of.result)) for of in every]
         self.split = [self.split_body(of.result) if once else Split() for of, once in each]
         self.last = [self.split_last(of) if once else None for of, once in each]
 
@@ -157,11 +158,14 @@ class Body(Results):
         last = self.returned(result.index).owner
         while last.name in ("scale.quantize", "scale.scatter"):
             last = last.opview.input.owner
-        if result.column_fold is not None:
-            sources = [view.owner.opview.source for view in last.opview.views]
-            reduce = next(r for x in sources if (r := made_by(x, "scale.reduce")) is not None)
-            last = reduce.input.owner
+        if result.column_fold is not None or result.reduced is not None:
+            last = self.reduce_of(result).input.owner
         return last.opview.body.blocks[0]
+
+    def reduce_of(self, result: Result) -> ir.OpView:
+        """The `scale.reduce` that a result is computed of."""
+        sources = [view.owner.opview.source for view in self.returned(result.index).owner.opview.views]
+        return next(r for x in sources if (r := made_by(x, "scale.reduce")) is not None)
 
     def is_conversion(self, result: Result) -> bool:
         """Whether the map only converts the accumulator, or adds it to the result, which the store does anyway."""

@@ -12,9 +12,10 @@ from scalec.ir.schedule import LANES
 from scalec.ir.tile import VECTOR
 from scalec.ir.tile_fold_columns import folded_columns
 from scalec.ir.tile_types import shape_of, str_of
-from scalec.passes.emit.body import Body, Split
+from scalec.passes.emit.body import Split
 from scalec.passes.emit.emitter import Source
 from scalec.passes.emit.handles import Handles
+from scalec.passes.emit.reductions import Reductions
 from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.items import cut_along
 from scalec.passes.plan.resources import exchanges, numbered, part_owners
@@ -24,7 +25,7 @@ WORD_BLOCKS = 4
 """Blocks of a row whose scales are a word of the layouts "blocked" and "packed" (scalec.formats.Granularity)."""
 
 
-class Epilogue(Body):
+class Epilogue(Reductions):
     """Writes the results."""
 
     def finish(self, h: Handles, w: Work, accumulator: ir.Value) -> None:
@@ -45,32 +46,35 @@ class Epilogue(Body):
         with e.region("tile.when", [last]):
             self.epilogue(h, accumulator, w)
 
-    def workspace(self) -> tuple[ir.Value, ir.Value]:
-        """Where the parts of K meet: their sums, and the counters of tiles."""
-        parts, counters = (
-            self.e.parameter(self.body, ir.MemRefType.get([ir.MemRefType.get_dynamic_size()], element), Source(kind))
-            for kind, element in (("parts", ir.F32Type.get()), ("counters", ir.IntegerType.get_signless(32)))
-        )
-        return parts, counters
-
     def epilogue(self, h: Handles, accumulator: ir.Value, w: Work) -> None:
-        """Each result, of the columns from those of `w` on: all but the last of a copy of the sums."""
-        last = len(self.problem.results) - 1
-        for number in range(last + 1):
+        """Each reduction, then each result: all but the last of a copy of the sums."""
+        bodies, totals = self.problem.bodies, self.totals()
+        for number in range(len(bodies)):
             sums = accumulator
-            if number < last:
+            if number < len(bodies) - 1:
                 sums = self.e.op("tile.copy_sums", [accumulator.type], [accumulator]).result
-            self.write(h, number, sums, w)
+            self.compute(h, number, sums, w, totals)
+        self.meet_tiles(w, totals)
+
+    def compute(
+        self, h: Handles, number: int, accumulator: ir.Value, w: Work, totals: list[ir.Value | None], column: int = 0
+    ) -> None:
+        """What one of the problem's `bodies` is for: sums of the tile's columns from `column` on, as `w` has it."""
+        reductions = len(self.problem.reductions)
+        if number < reductions:
+            self.reduce(number, accumulator, w, totals, column)
+        else:
+            self.write(h, number - reductions, accumulator, w)
 
     def write(self, h: Handles, number: int, accumulator: ir.Value, w: Work) -> None:
         """The elementwise body of one result, then its store: the accumulator has the sums no more."""
         e, s, of = self.e, self.schedule, self.problem.each[number]
-        result = of.result
+        result, body = of.result, number + len(self.problem.reductions)
         place = [w.m0, w.n0, w.m_end, w.n_end]
         if self.by_tile(result):
-            self.split[number], self.last[number] = self.split_body(result, w), self.split_last(of, w)
-        self.elementwise(of, self.split[number], accumulator, place)
-        if (last := self.last[number]) is not None:
+            self.split[body], self.last[body] = self.split_body(result, w), self.split_last(of, w)
+        self.elementwise(of, self.split[body], accumulator, place)
+        if (last := self.last[body]) is not None:
             self.fold_columns(of, last, accumulator, w)
             return
         if result.scale is not None:
@@ -217,7 +221,7 @@ class Epilogue(Body):
             scale.layout
         )  # tiles of "blocked" have no gaps
         stride = e.i64(0) if outer is None else self.stride(scale.name, outer)
-        inverse = [x for x in [self.split[number].inverse] if x is not None]
+        inverse = [x for x in [self.split[number + len(self.problem.reductions)].inverse] if x is not None]
         skips, to = self.skips(of, w)
         operands = [accumulator, target, stride, *place, *inverse, *skips]
         e.op(

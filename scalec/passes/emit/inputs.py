@@ -35,7 +35,7 @@ class Inputs(Frame):
     def ahead(self) -> list[EpilogueInput]:
         """Those of which a tile reads some elements many times, behind the main loop: one for each row or column, and
         not one that is looked up."""
-        found = {(x.name, x.coords): x for r in self.problem.results for x in self.read(r) if x.kind in ("row", "col")}
+        found = {(x.name, x.coords): x for r in self.problem.bodies for x in self.read(r) if x.kind in ("row", "col")}
         return [x for x in found.values() if not self.looked_up(x)]
 
     def looked_up(self, x: EpilogueInput) -> list[Lookup]:

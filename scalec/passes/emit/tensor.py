@@ -269,10 +269,14 @@ class TensorConsumer(Producer, Consumer):
                 if s.split > 1:
                     self.sum_parts(h, w, slot, parts)
                 else:
-                    own, results = self.has_rows(h, w) if len(parts) > 1 else None, len(self.problem.results)
-                    for number, (column, taken) in enumerate(self.taking(h, slot, parts, results)):
-                        with nullcontext() if own is None else e.region("tile.when", [own]):
-                            self.write(h, number % results, taken, self.from_column(w, column))
+                    own, bodies = self.has_rows(h, w) if len(parts) > 1 else None, len(self.problem.bodies)
+                    totals = self.totals()
+                    for number, (column, taken) in enumerate(self.taking(h, slot, parts, bodies)):
+                        number %= bodies
+                        whole = own is None or (number < len(totals) and totals[number] is None)  # all warps store
+                        with nullcontext() if whole else e.region("tile.when", [own]):
+                            self.compute(h, number, taken, self.from_column(w, column), totals, column)
+                    self.meet_tiles(w, totals)
         self.drain()
         if self.stays and h.pair_rank is not None:  # the other CTA's warps give accumulators back to the leader
             with self.leading(h):
@@ -299,10 +303,12 @@ class TensorConsumer(Producer, Consumer):
         result = ir.IntegerType.get_signless(1)
         last = e.op("tile.last_part", [result], [counters, w.number], split=split).result
         with e.region("tile.when", [last]):
-            for piece, number in product(range(pieces), range(len(self.problem.results))):
-                operands = [parts[0], memory, w.number]
+            totals = self.totals()
+            for piece, number in product(range(pieces), range(len(self.problem.bodies))):
+                operands, column = [parts[0], memory, w.number], piece * columns * self.units[1]
                 e.op("tile.add_parts", operands=operands, split=split, piece=piece, pieces=pieces)
-                self.write(h, number, parts[0], self.from_column(w, piece * columns * self.units[1]))
+                self.compute(h, number, parts[0], self.from_column(w, column), totals, column)
+            self.meet_tiles(w, totals)
 
     def parts(self) -> list[ir.Value]:
         """Registers for some columns of a warp's sums, and where they find room for the next ones on their way."""

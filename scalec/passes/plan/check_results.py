@@ -5,6 +5,7 @@ from __future__ import annotations
 from scalec.errors import ScheduleError
 from scalec.ir.schedule import Schedule
 from scalec.passes.plan.column_factors import no_permuted_columns
+from scalec.passes.plan.reductions import no_invariant
 from scalec.passes.plan.resources import staged_widths, units
 from scalec.passes.plan.results import no_loaded_result
 from scalec.passes.plan.swizzle import no_bulk_epilogue, no_turned_epilogue, staged_swizzle
@@ -123,3 +124,14 @@ def permuted_columns(problem: Problem, schedule: Schedule) -> None:
     reason = no_permuted_columns(problem, schedule, schedule.permute_n) if schedule.permute_n else ""
     if reason:
         raise ScheduleError(f"permute_n = {schedule.permute_n} is not possible", got=reason, fix="permute_n=0")
+
+
+def invariant(problem: Problem, schedule: Schedule) -> None:
+    reason = no_invariant(problem) if schedule.invariant else ""
+    if reason:
+        raise ScheduleError(
+            "invariant is not possible",
+            got=reason,
+            expected="a max or a min, whose order does not show",
+            fix="leave invariant out, or take the sum after the call",
+        )

@@ -467,6 +467,7 @@ def _shared_memory(problem: Problem, schedule: Schedule) -> None:
 
 CHECKS: tuple[Callable[[Problem, Schedule], None], ...] = (
     _swap,
+    check_results.invariant,
     _consumers,
     _converters,
     _warps,

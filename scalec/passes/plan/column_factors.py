@@ -57,7 +57,7 @@ def no_permuted_columns(problem: Problem, schedule: Schedule, within: int) -> st
     family, b, n = problem.family, problem.rhs, problem.n
     if family.kernel != "shared":
         return f"{problem.target.name} does not multiply from shared memory into registers"
-    if len(problem.results) > 1:
+    if len(problem.results) != 1:
         return f"{problem.names} are staged from the same sums, each by elements of its own"
     result = problem.result
     if PERMUTED.get(result.element.bits) != within:

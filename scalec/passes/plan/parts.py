@@ -85,6 +85,8 @@ def no_meeting(problem: Problem, cluster: tuple[int, int], split: int, scheduler
     target = problem.target
     if split == 1:
         return "split = 1: there are no parts"
+    if problem.reductions:
+        return f"{problem.reductions[0].name} is a reduction over tiles, of which each is finished by one CTA"
     if problem.family.sums_in == "tensor":
         return f"{target.name} sums in tensor memory, from where parts do not meet in a cluster yet"
     ctas = cluster_ctas(cluster, split, "cluster")

@@ -137,4 +137,4 @@ def reads_of_own(problem: Problem) -> int:
     def own(x: EpilogueInput) -> bool:
         return x.kind == "both" and all(i.divisor < WAVES["registers"] for i in x.coords if i.dim == m)
 
-    return max(sum(map(own, r.inputs)) for r in problem.results)
+    return max(sum(map(own, r.inputs)) for r in problem.bodies)

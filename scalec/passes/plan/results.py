@@ -15,6 +15,8 @@ RESULT_WARP = WARPS - 1
 
 def no_loaded_result(problem: Problem, schedule: Schedule) -> str:
     """Why the result that is there cannot be loaded beside the products, "" where it can."""
+    if not problem.results:
+        return f"{problem.names} is a reduction"
     if len(problem.results) > 1:
         return f"{problem.names} are results of one contraction, and one warp loads and stores the tiles of one"
     result = problem.result.name

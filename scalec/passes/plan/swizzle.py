@@ -19,6 +19,9 @@ STAGES_BESIDE_STAGING = 3
 """With fewer stages beside the staged result, at most one K block is on its way while one is multiplied."""
 
 
+ONLY_REDUCED = "the program has reductions alone, and no result of each point"
+"""Why nothing leaves a tile."""
+
 STAGED_BITS = 16
 """Of elements that are staged whole."""
 
@@ -96,6 +99,8 @@ def staging(problem: Problem, given: Request, plan: Schedule) -> Schedule:
     what is there is loaded, more of it is on its way while a tile is multiplied the more has room: all, or as many
     panels as leave three stages.
     """
+    if not problem.results:
+        return plan.with_fields(panels=0, staged=0)
     panels, staged, loaded = given.panels, given.staged, plan.adds == "loaded"
     rows = staged_widths(problem, plan)
     most = min(rows) // (given.swizzle_c or staged_swizzle(problem.target, rows) or min(rows))
@@ -208,6 +213,8 @@ def _folded(problem: Problem) -> str:
 
 def no_turned_epilogue(problem: Problem) -> str:
     """Why results cannot be turned in shared memory, "" where they can."""
+    if not problem.results:
+        return ONLY_REDUCED
     if problem.column_fold is not None:
         return _folded(problem)
     if not problem.swapped:
@@ -224,6 +231,8 @@ def no_turned_epilogue(problem: Problem) -> str:
 
 def no_bulk_epilogue(problem: Problem, schedule: Schedule) -> str:
     """Why results cannot leave by bulk copy, "" where they can."""
+    if not problem.results:
+        return ONLY_REDUCED
     result, n, target = problem.results[0], problem.n, problem.target
     if problem.column_fold is not None:
         return _folded(problem)

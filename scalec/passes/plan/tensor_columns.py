@@ -35,9 +35,9 @@ def taken_columns(problem: Problem, columns: int, promote: int) -> int:
     read for each element, which takes registers of its own: `silu(...) * R[m,n]` spilled so, ibid. All results of the
     same sums take as many."""
     least = TAKEN_COLUMNS
-    results = () if promote else (*problem.results, *problem.beside)
+    results = () if promote else (*problem.bodies, *problem.beside)
     narrow = problem.n.size is None or problem.swapped or any(x.kind == "both" for r in results for x in r.inputs)
-    for result in results:
+    for result in (r for r in results if r.reduced is None):
         row = problem.target.swizzles[0] * 8 // result.element.bits
         narrowest = row * min(s for s in problem.target.swizzles if s) // problem.target.swizzles[0]
         block = result.column_fold.size if result.column_fold is not None else 1 if problem.swapped else result.block

@@ -19,7 +19,7 @@ def no_pingpong(problem: Problem, schedule: Schedule) -> str:
         return f"each warp multiplies by itself on {target}, and those of all warpgroups share a tile"
     if schedule.warpgroups < 2:
         return "one consumer warpgroup, which has nobody to take turns with"
-    highest = max(r.block for r in problem.results)
+    highest = max((r.block for r in problem.results), default=1)
     if problem.swapped and highest > problem.family.adjacent_rows:
         return f"swap=1, and warps of all warpgroups find the scales of {highest} rows of a tile together"
     if schedule.split > 1:

@@ -14,6 +14,7 @@ from scalec.passes.problem.access import Coord, Dim, Gaps
 from scalec.passes.problem.column_folds import Reduced, check_result, reduced
 from scalec.passes.problem.gaps import dimension_of, gaps_of
 from scalec.passes.problem.lookups import Lookups
+from scalec.passes.problem.reduced import in_a_tile, kept_of, reduce_of
 from scalec.passes.problem.reductions import of_inputs, reduction_of
 from scalec.passes.problem.scatter import before_scatter, coords_of, order_of
 from scalec.passes.problem.types import ROUNDED, STORED, ColumnFold, EpilogueInput, Result, ResultScale, Window
@@ -60,6 +61,7 @@ class Written:
         value: what is returned; `final`: what it is rounded from.
         quantize: the op that does so block by block, None where none does.
         scatter: the op that writes what is computed where indices out of memory say, None where none does.
+        reduce: the op that takes the value over an index of the contraction, where tiles meet for it; else None.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Written:
     final: Any
     quantize: Any
     scatter: Any = None
+    reduce: Any = None
 
 
 class EpilogueReader(Lookups):
@@ -110,7 +113,9 @@ class EpilogueReader(Lookups):
             final, scatter = before_scatter(value if quantize is None else quantize.input)
             found.append(Written(self.name(facts, otherwise), index, count, value, final, quantize, scatter))
             index += count
-        return found
+        if in_a_tile([x.final for x in found]):
+            return found
+        return [replace(x, reduce=reduce_of(x.final)) for x in found]
 
     def folded(self) -> dict[int, Any]:
         """The results that are computed of a reduction of arguments, by their positions."""
@@ -124,9 +129,11 @@ class EpilogueReader(Lookups):
         Raises:
             UnsupportedError: another one is computed, or the results have theirs in several orders.
         """
-        written = self.written()
-        if not written:
+        written = [x for x in self.written() if x.reduce is None]
+        if not self.written():
             raise UnsupportedError("the program has no result", expected="one or more", place=place_of(contract))
+        if not written:
+            return self.results_of(maps_of(contract.maps)[2])
         orders = [self.indices_of(x, contract)[0] for x in written]
         for x, order in zip(written, orders, strict=True):
             if order != orders[0]:
@@ -167,7 +174,9 @@ class EpilogueReader(Lookups):
     def results(self, contract: Any, m: Dim, n: Dim, outer: tuple[Dim, ...]) -> tuple[Result, ...]:
         """The results, in order; the f32 sums themselves, or what a map computes of them."""
         coords = tuple(self.spanned(Coord(x), (m, n)) for x in self.result_order(contract))
-        found = tuple(self.result(x, contract, m, n, outer, coords) for x in self.written())
+        found = tuple(self.result(x, contract, m, n, outer, coords) for x in self.written() if x.reduce is None)
+        if not found:
+            return ()
         dims, tiles = set(self.dims), [{c.dim for c in r.coords} - {r.scattered} for r in found]
         for r, at in zip(found, tiles, strict=True):
             if at - dims != tiles[0] - dims:  # a tile of which one result is skipped is skipped
@@ -299,6 +308,18 @@ class EpilogueReader(Lookups):
                     place=place_of(self.function),
                 )
         return found
+
+    def reductions(self, contract: Any, m: Dim, n: Dim, outer: tuple[Dim, ...]) -> tuple[Result, ...]:
+        """The reductions, in order: their bodies are those of results that each point has."""
+        coords, found = tuple(Coord(x) for x in self.result_order(contract)), []
+        for x in self.written():
+            if x.reduce is None:
+                continue
+            own, reduced = kept_of(self, x.name, x.value, x.final, (m.name, n.name), [d.name for d in outer])
+            inner = replace(x, final=x.reduce.input, reduce=None)
+            made = self.result(inner, contract, m, n, outer, coords)
+            found.append(replace(made, coords=own, reduced=reduced))
+        return tuple(found)
 
     @staticmethod
     def check_range(name: str, op: Any, contract: Any, tiled: tuple[str, ...]) -> None:

@@ -17,6 +17,7 @@ from scalec.passes.problem.gather import check_left_out, check_summed
 from scalec.passes.problem.lookups import check_beginnings, check_beginnings_of_k
 from scalec.passes.problem.operand import Fold, Operand
 from scalec.passes.problem.read_operand import OperandReader
+from scalec.passes.problem.reduced import check_reductions
 from scalec.passes.problem.reductions import below, reduction_of
 from scalec.passes.problem.types import ASSUMED, Problem
 from scalec.targets import Target
@@ -63,8 +64,8 @@ class Reader(OperandReader):
         self.check_scales(lhs, rhs, k, family)
         for operand, rows in ((lhs, m), (rhs, n)):
             self.check_rows(operand, rows if operand.mn_major else k)
-        results = self.results(contract, m, n, outer)
-        made = Problem(self.target, family, m, n, k, lhs, rhs, place_of(contract), results)
+        results, reductions = (read(contract, m, n, outer) for read in (self.results, self.reductions))
+        made = Problem(self.target, family, m, n, k, lhs, rhs, place_of(contract), results, reductions=reductions)
         if summed and made.half_bytes:
             raise UnsupportedError(
                 f"rows of {k.name} = {k.size} end in half a byte, and sums run over {summed[0].name} too",
@@ -80,6 +81,7 @@ class Reader(OperandReader):
         check_folds(made)
         self.check_zero_points(made)
         check_left_out(made)
+        check_reductions(made)
         check_summed(made)
         return self.shared(made)
 
@@ -90,7 +92,7 @@ class Reader(OperandReader):
 
     def column_fold_of(self, contract: Any, roles: dict[str, list[str]]) -> str:
         """The dimension that results reduce within a tile, "" where none does: of M or N, and of no result."""
-        found = [reduced(x.final, contract, self.dims) for x in self.written()]
+        found = [reduced(x.final, contract, self.dims) for x in self.written() if x.reduce is None]
         if not any(found):
             return ""
         names = {"" if x is None else self.dims[x.dim] for x in found}
@@ -245,12 +247,13 @@ class Reader(OperandReader):
     def contraction(self) -> Any:
         known = ("contract", "dequantize", "subtract", "map", "read", "quantize", "scatter", "index", "domain")
         known = (*(f"scale.{name}" for name in known), "func.return")
-        folded = {reduction_of(value).result for value in self.folded().values()}
-        folded |= {op.result for op in self.column_folds()}
+        computed = {reduction_of(value).result for value in self.folded().values()}
+        computed |= {x.reduce.result for x in self.written() if x.reduce is not None}
+        computed |= {op.result for op in self.column_folds()}
         others = [
             op
             for op in self.block.operations
-            if op.operation.name not in known and not (op.operation.name == "scale.reduce" and op.result in folded)
+            if op.operation.name not in known and not (op.operation.name == "scale.reduce" and op.result in computed)
         ]
         if others:
             op = others[0]
@@ -274,7 +277,8 @@ class Reader(OperandReader):
     def column_folds(self) -> list[Any]:
         """The reductions that results read behind the contraction."""
         found = contractions(self.function)
-        read = [reduced(x.final, found[0], self.dims) for x in self.written()] if len(found) == 1 else []
+        alone = [x for x in self.written() if x.reduce is None] if len(found) == 1 else []
+        read = [reduced(x.final, found[0], self.dims) for x in alone]
         return [x.op for x in read if x is not None]
 
     def roles(self, contract: Any) -> dict[str, list[str]]:

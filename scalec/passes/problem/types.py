@@ -121,6 +121,21 @@ class ColumnFold:
 
 
 @dataclass(frozen=True)
+class Reduced:
+    """What a result has of all points along one dimension of a tile.
+
+    Attributes:
+        kind: "sum", "max" or "min" of what the result's body computes.
+        over: the dimension.
+        final: names of the ops that compute the result of that value, in order.
+    """
+
+    kind: str
+    over: str
+    final: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Result:
     """A tensor that the kernel writes: `epilogue` of the sums and of `inputs`.
 
@@ -141,6 +156,7 @@ class Result:
         inputs: what the epilogue reads beside them.
         column_fold: the reduction between that and the result; None where the body computes the result itself.
         window: which points of it are computed; None where all are, or ranges of the problem say it.
+        reduced: of a reduction, over what; None where each point is written.
     """
 
     name: str
@@ -158,6 +174,7 @@ class Result:
     inputs: tuple[EpilogueInput, ...] = ()
     column_fold: ColumnFold | None = None
     window: Window | None = None
+    reduced: Reduced | None = None
 
     @property
     def added(self) -> EpilogueInput | None:
@@ -184,8 +201,9 @@ class Problem:
     of each padded to whole K blocks. Each tensor has those of them that its `coords` name.
 
     `family` are the instructions that multiply `lhs` and `rhs`; `written` is where the program says so. The results
-    have the same indices, in the same order. `swapped`: rows of the results in memory are columns here (`transposed`).
-    `beside`: of a problem of one result (`each`) the other results of the same sums.
+    have the same indices, in the same order. `reductions` have one index less each: they are sums, or the largest or
+    least, along M or N, of what their bodies compute. `swapped`: rows of the results in memory are columns here
+    (`transposed`). `beside`: of a problem of one result (`each`) the other results of the same sums.
     """
 
     target: Target
@@ -203,6 +221,7 @@ class Problem:
     summed: tuple[Dim, ...] = ()
     lookups: tuple[Lookup, ...] = ()
     domains: tuple[Domain, ...] = ()
+    reductions: tuple[Result, ...] = ()
 
     @property
     def queued(self) -> bool:
@@ -245,10 +264,21 @@ class Problem:
     @property
     def each(self) -> tuple[Problem, ...]:
         """The problem of each result alone."""
-        if len(self.results) == 1:
+        if len(self.results) == 1 and not self.reductions:
             return (self,)
         others = [tuple(x for x in self.results if x is not r) for r in self.results]
-        return tuple(replace(self, results=(r,), beside=x) for r, x in zip(self.results, others, strict=True))
+        own = replace(self, reductions=())
+        return tuple(replace(own, results=(r,), beside=x) for r, x in zip(self.results, others, strict=True))
+
+    @property
+    def each_reduction(self) -> tuple[Problem, ...]:
+        """The problem of each reduction alone, as that of a result."""
+        return tuple(replace(self, results=(r,), reductions=(), beside=self.results) for r in self.reductions)
+
+    @property
+    def bodies(self) -> tuple[Result, ...]:
+        """Everything that is computed of the sums: reductions, then results, which need no copy of them if last."""
+        return (*self.reductions, *self.results)
 
     @property
     def result(self) -> Result:
@@ -259,7 +289,7 @@ class Problem:
     @property
     def column_fold(self) -> ColumnFold | None:
         """The reduction within a tile that its results are behind; of several results all have one along the same."""
-        return self.results[0].column_fold
+        return self.results[0].column_fold if self.results else None
 
     @property
     def behind(self) -> Problem:
@@ -282,12 +312,12 @@ class Problem:
     @property
     def inputs(self) -> tuple[EpilogueInput, ...]:
         """What the epilogues read beside the sums."""
-        return tuple(x for r in self.results for x in r.inputs)
+        return tuple(x for r in self.bodies for x in r.inputs)
 
     @property
     def names(self) -> str:
         """What the user calls the results."""
-        return " and ".join(r.name for r in self.results)
+        return " and ".join(r.name for r in self.results or self.reductions)
 
     @property
     def depth(self) -> int | None:
@@ -441,5 +471,6 @@ class Problem:
             return made
 
         results, beside = tuple(map(turned, self.results)), tuple(map(turned, self.beside))
-        made = replace(self, results=results, beside=beside, swapped=not self.swapped)
+        reductions = tuple(map(turned, self.reductions))
+        made = replace(self, results=results, beside=beside, reductions=reductions, swapped=not self.swapped)
         return replace(made, m=self.n, n=self.m, lhs=self.rhs, rhs=self.lhs)

@@ -1,0 +1,155 @@
+"""Ops of `tile` that reduce a tile along its rows or columns, and bring the partial results of all tiles together."""
+
+# no `from __future__ import annotations` here: the bindings read the annotations as classes
+
+from typing import Any
+
+from scalec.ir.mlir import ext, ir
+from scalec.ir.tile_checks import at_least, flag, takes
+from scalec.ir.tile_compute import yields
+from scalec.ir.tile_types import I1, I32, FragmentType, Tile, TotalsType, int_of, str_of
+from scalec.ir.verify import fail, verifier
+
+KINDS = ("sum", "max", "min")
+"""What is computed of several values; `max` and `min` pass NaN on."""
+
+
+class TotalsOp(Tile.Operation, name="totals"):
+    """Registers for what a thread has of each of its `rows`, as a reduction of nothing: 0, or an infinity."""
+
+    result: ext.Result[TotalsType]
+    kind: ir.StringAttr
+    rows: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return _kind(op) and at_least(op, 1, "rows")
+
+
+class ReduceColumnsOp(Tile.Operation, name="reduce_columns"):
+    """totals = a reduction of these and of a thread's columns of each row, in order: of those within n, where not all
+    are (`ragged` 1)."""
+
+    accumulator: ext.Operand[FragmentType]
+    totals: ext.Operand[TotalsType]
+    m0: ext.Operand[I32]
+    n0: ext.Operand[I32]
+    m: ext.Operand[I32]
+    n: ext.Operand[I32]
+    kind: ir.StringAttr
+    ragged: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return _kind(op) and flag(op, "ragged")
+
+
+class StoreTotalsOp(Tile.Operation, name="store_totals"):
+    """Reduces totals across the lanes that share a row, and stores each row's: as those of tile `number`.
+
+    A tile has `words` f32 in `partials`: for each unit that has columns of its own, `extent` of a reduction from
+    `offset` on, one a row.
+    """
+
+    totals: ext.Operand[TotalsType]
+    partials: ext.Operand[Any]
+    number: ext.Operand[I32]
+    kind: ir.StringAttr
+    words: ir.IntegerAttr
+    offset: ir.IntegerAttr
+    extent: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return _kind(op) and _place(op)
+
+
+class ReduceRowsOp(Tile.Operation, name="reduce_rows"):
+    """Reduces each column of an accumulator over a warp's rows, those within m where not all are (`ragged` 1), and
+    stores it: as those of tile `number`, in `partials` as `store_totals` has it, for each warp with rows of its own.
+
+    The accumulator's first column is the tile's from `column` on.
+    """
+
+    accumulator: ext.Operand[FragmentType]
+    partials: ext.Operand[Any]
+    number: ext.Operand[I32]
+    m0: ext.Operand[I32]
+    n0: ext.Operand[I32]
+    m: ext.Operand[I32]
+    n: ext.Operand[I32]
+    kind: ir.StringAttr
+    ragged: ir.IntegerAttr
+    column: ir.IntegerAttr
+    words: ir.IntegerAttr
+    offset: ir.IntegerAttr
+    extent: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return _kind(op) and _place(op) and flag(op, "ragged") and at_least(op, 0, "column")
+
+
+class LastTileOp(Tile.Operation, name="last_tile"):
+    """All consumers of a tile have stored what they have of it; whether those of all `count` tiles with counter
+    `number` have, before. The counter is 0 then."""
+
+    counters: ext.Operand[Any]
+    number: ext.Operand[I32]
+    count: ext.Operand[I32]
+    result: ext.Result[I1]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return _memory(op, "counters", "i32")
+
+
+class FinishReductionOp(Tile.Operation, name="finish_reduction"):
+    """target[i * stride] = body(the reduction of what `count` tiles have for i), for i from `start` up to `end`.
+
+    The tiles are number `first` and those each `step` on, with `slots` partial results each, in `partials` as
+    `store_totals` has it; they are taken in this order. At most `extent` results. The body yields f32 (`tile.yield`).
+    """
+
+    partials: ext.Operand[Any]
+    first: ext.Operand[I32]
+    step: ext.Operand[I32]
+    count: ext.Operand[I32]
+    target: ext.Operand[Any]
+    stride: ext.Operand[ir.IntegerType[64]]
+    start: ext.Operand[I32]
+    end: ext.Operand[I32]
+    kind: ir.StringAttr
+    slots: ir.IntegerAttr
+    words: ir.IntegerAttr
+    offset: ir.IntegerAttr
+    extent: ir.IntegerAttr
+    body: ext.Region
+
+    @verifier
+    def verify_region_invariants(op: ir.OpView) -> bool:
+        if not isinstance(op.target.type, ir.MemRefType):
+            return fail(op, f"stores into {op.target.type}, expected a memref")
+        if not (_kind(op) and _place(op) and at_least(op, 1, "slots")):
+            return False
+        return takes(op, [ir.F32Type.get()]) and yields(op)
+
+
+def _kind(op: ir.OpView) -> bool:
+    kind = str_of(op.kind)
+    return kind in KINDS or fail(op, f"kind is {kind}, expected {' or '.join(KINDS)}")
+
+
+def _place(op: ir.OpView) -> bool:
+    """Refuses partial results that are not within a tile's."""
+    if not (_memory(op, "partials", "f32") and at_least(op, 1, "words", "extent") and at_least(op, 0, "offset")):
+        return False
+    end = int_of(op.offset) + int_of(op.extent)
+    return end <= int_of(op.words) or fail(op, f"partial results up to {end} of {int_of(op.words)} words of a tile")
+
+
+def _memory(op: ir.OpView, name: str, element: str) -> bool:
+    t = getattr(op, name).type
+    if not isinstance(t, ir.MemRefType) or str(t.element_type) != element:
+        return fail(op, f"{name} are {t}, expected a memref of {element}")
+    return True

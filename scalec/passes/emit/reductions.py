@@ -1,0 +1,177 @@
+"""Reductions of results: each tile's partial results go to memory, and the last tile along the way adds them up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from scalec.abi import tile_counters
+from scalec.ir.mlir import ir
+from scalec.passes.emit.body import Body, copied
+from scalec.passes.emit.emitter import Source
+from scalec.passes.emit.tensors import Work
+from scalec.passes.plan.reductions import Partial, arrivals, partial_words, partials
+from scalec.passes.problem.access import Dim
+from scalec.passes.problem.types import Problem
+
+
+@dataclass(frozen=True)
+class Band:
+    """The tiles that a reduction runs over, as a tile of them sees it: number `own` of all tiles; they are `count`,
+    from number `first` on, each `step` on."""
+
+    own: ir.Value
+    first: ir.Value
+    step: ir.Value
+    count: ir.Value
+
+
+class Reductions(Body):
+    """The way of partial results through the workspace."""
+
+    def totals(self) -> list[ir.Value | None]:
+        """What a thread has of each of its rows of a tile, for each reduction along the columns: nothing yet."""
+        e, rows = self.e, 2 * self.waves
+
+        def room(p: Partial) -> ir.Value | None:
+            if p.axis == "m":
+                return None
+            return e.op("tile.totals", [e.type("row_totals")], kind=p.kind, rows=rows).result
+
+        return list(map(room, self.partials))
+
+    @property
+    def partials(self) -> list[Partial]:
+        """What a tile has of each reduction."""
+        return partials(self.problem, self.schedule)
+
+    def reduce(
+        self, number: int, accumulator: ir.Value, w: Work, totals: list[ir.Value | None], column: int = 0
+    ) -> None:
+        """What the body of a reduction computes of sums, which are of the tile's columns from `column` on, as `w` is:
+        along columns each thread's, along rows all that a warp has."""
+        of, p = self.problem.each_reduction[number], self.partials[number]
+        if self.by_tile(of.result):
+            self.split[number] = self.split_body(of.result, w)
+        place = [w.m0, w.n0, w.m_end, w.n_end]
+        self.elementwise(of, self.split[number], accumulator, place)
+        d, along = (self.problem.n, 1) if p.axis == "n" else (self.problem.m, 0)
+        ragged = int(d.size is None or d.size % (self.schedule.tile[along] * self.schedule.cluster[along]) != 0)
+        if (own := totals[number]) is not None:
+            self.e.op("tile.reduce_columns", operands=[accumulator, own, *place], kind=p.kind, ragged=ragged)
+            return
+        operands = [accumulator, self.memory()[0], self.band(w, p).own, *place]
+        self.e.op("tile.reduce_rows", operands=operands, ragged=ragged, column=column, **self.where(p))
+
+    def where(self, p: Partial) -> dict[str, Any]:
+        """Where a tile has its partial results."""
+        return {
+            "kind": p.kind,
+            "words": partial_words(self.problem, self.schedule),
+            "offset": p.offset,
+            "extent": p.extent,
+        }
+
+    def meet_tiles(self, w: Work, totals: list[ir.Value | None]) -> None:
+        """Behind all that a tile computes: its partial results are stored, and the last tile finishes reductions."""
+        if not self.problem.reductions:
+            return
+        e, i1 = self.e, ir.IntegerType.get_signless(1)
+        memory, counters = self.memory()
+        for p, own in zip(self.partials, totals, strict=True):
+            if own is not None:
+                e.op("tile.store_totals", operands=[own, memory, self.band(w, p).own], **self.where(p))
+        for index, axis in enumerate(arrivals(self.problem, self.schedule)):
+            mine = [i for i, p in enumerate(self.partials) if p.axis == axis]
+            band = self.band(w, self.partials[mine[0]])
+            number = band.first if not index else e.arith("arith.addi", band.first, self.all_tiles())
+            last = e.op("tile.last_tile", [i1], [counters, number, band.count]).result
+            with e.region("tile.when", [last]):
+                for i in mine:
+                    self.finish_reduction(self.problem.each_reduction[i], self.partials[i], band, w)
+
+    def finish_reduction(self, of: Problem, p: Partial, band: Band, w: Work) -> None:
+        """Of all tiles of a band, in their order."""
+        e, result = self.e, of.result
+        start, end, d = (w.m0, w.m_end, of.m) if p.axis == "n" else (w.n0, w.n_end, of.n)
+        memory = e.memory(self.returned(result.index).type)
+        target = e.parameter(self.body, memory, Source("pointer", result.name, align=max(1, result.element.bits // 8)))
+        target = self.at(target, result.name, result.coords, w)
+        axis = next(axis for axis, at in enumerate(result.coords) if at.dim == d.name)
+        stride = e.i64(1) if axis == len(result.coords) - 1 else self.stride(result.name, axis)
+        operands = [self.memory()[0], band.first, band.step, band.count, target, stride, start, end]
+        f32 = ir.F32Type.get()
+        with e.region("tile.finish_reduction", operands, [f32], slots=p.slots, **self.where(p)) as block:
+            source = self.returned(result.index).owner.opview.body.blocks[0]
+            values: dict[ir.Value, ir.Value] = dict.fromkeys(source.arguments, block.arguments[0])
+            for op in source.operations:
+                own = [values[v] for v in op.operation.operands]
+                if op.operation.name == "scale.yield":
+                    e.op("tile.yield", operands=own)
+                elif op.operation.name in ("arith.truncf", "arith.extf"):  # the store rounds
+                    values[op.result] = own[0]
+                else:
+                    values[op.result] = copied(op, own)
+
+    def memory(self) -> tuple[ir.Value, ir.Value]:
+        """Where partial results are, and the counters of tiles: behind the sums of parts of K, and their counters."""
+        e, s = self.e, self.schedule
+        memory, counters = self.workspace()
+        if s.split == 1 or s.parts == "cluster":
+            return memory, counters
+        words = (s.split * s.tile[0] * s.tile[1], tile_counters(s.split))
+        moved = [
+            e.op("tile.view", [x.type], [x, self.all_tiles(), e.i64(count)], segments=(1, 1, 1)).result
+            for x, count in zip((memory, counters), words, strict=True)
+        ]
+        return moved[0], moved[1]
+
+    def workspace(self) -> tuple[ir.Value, ir.Value]:
+        """The workspace: sums of parts of K, or partial results, and the counters of tiles."""
+        parts, counters = (
+            self.e.parameter(self.body, ir.MemRefType.get([ir.MemRefType.get_dynamic_size()], element), Source(kind))
+            for kind, element in (("parts", ir.F32Type.get()), ("counters", ir.IntegerType.get_signless(32)))
+        )
+        return parts, counters
+
+    def band(self, w: Work, p: Partial) -> Band:
+        """The tiles that a reduction runs over, of which the work's is one."""
+        e, s = self.e, self.schedule
+        down, across = (self.tiles_along(d, i) for i, d in enumerate((self.problem.m, self.problem.n)))
+        row, column = (
+            e.arith("arith.divui", at, e.i32(extent)) for at, extent in zip((w.m0, w.n0), s.tile, strict=False)
+        )
+        point = self.point(w)
+        above = down if point is None else e.arith("arith.muli", point, down)
+        rows = row if point is None else e.arith("arith.addi", above, row)
+        begin = e.arith("arith.muli", rows, across)
+        own = e.arith("arith.addi", begin, column)
+        if p.axis == "n":
+            return Band(own, begin, e.i32(1), across)
+        first = column if point is None else e.arith("arith.addi", e.arith("arith.muli", above, across), column)
+        return Band(own, first, across, down)
+
+    def point(self, w: Work) -> ir.Value | None:
+        """The number of the work's point among all of `outer`; None where there is one."""
+        e, made = self.e, None
+        for d in self.problem.outer:
+            own = w.outer[d.name]
+            made = own if made is None else e.arith("arith.addi", e.arith("arith.muli", made, self.size(d)), own)
+        return made
+
+    def tiles_along(self, d: Dim, axis: int) -> ir.Value:
+        """Tiles along M or N, those beyond the last one in a cluster too."""
+        e, along = self.e, self.schedule.cluster[axis]
+        extent = self.schedule.tile[axis] * along
+        if d.size is not None:
+            return e.i32(-(-d.size // extent) * along)
+        whole = e.arith("arith.divui", e.arith("arith.addi", self.size(d), e.i32(extent - 1)), e.i32(extent))
+        return e.arith("arith.muli", whole, e.i32(along)) if along > 1 else whole
+
+    def all_tiles(self) -> ir.Value:
+        """All tiles of the launch."""
+        e = self.e
+        made = e.arith("arith.muli", *(self.tiles_along(d, i) for i, d in enumerate((self.problem.m, self.problem.n))))
+        for d in self.problem.outer:
+            made = e.arith("arith.muli", made, self.size(d))
+        return made

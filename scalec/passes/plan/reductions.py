@@ -1,0 +1,57 @@
+"""Reductions of a product's results: what a tile has of each, and where all tiles' meet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scalec.ir.schedule import Schedule
+from scalec.passes.plan.resources import units
+from scalec.passes.problem.types import Problem
+
+
+@dataclass(frozen=True)
+class Partial:
+    """What a tile has of a reduction in the workspace: `slots` times `extent` f32, from `offset` on.
+
+    Attributes:
+        kind: "sum", "max" or "min".
+        axis: of the tile, that it runs over: "n", the columns of each row, or "m".
+        slots: units or warps, each with a part of that axis.
+        extent: of the other axis.
+    """
+
+    kind: str
+    axis: str
+    slots: int
+    extent: int
+    offset: int
+
+
+def partials(problem: Problem, schedule: Schedule) -> list[Partial]:
+    """Of each reduction."""
+    along, found, offset = units(problem, schedule), [], 0
+    for r in problem.reductions:
+        assert r.reduced is not None
+        axis = "n" if r.reduced.over == problem.n.name else "m"
+        warps = along[0] * problem.family.wave // 16  # each has 16 rows of a wave
+        slots, extent = (along[1], schedule.tile[0]) if axis == "n" else (warps, schedule.tile[1])
+        found.append(Partial(r.reduced.kind, axis, slots, extent, offset))
+        offset += slots * extent
+    return found
+
+
+def partial_words(problem: Problem, schedule: Schedule) -> int:
+    """f32 of the workspace that a tile has for reductions."""
+    return sum(p.slots * p.extent for p in partials(problem, schedule))
+
+
+def arrivals(problem: Problem, schedule: Schedule) -> tuple[str, ...]:
+    """The axes that reductions run over: tiles along each are counted, those in order of M before N."""
+    found = {p.axis for p in partials(problem, schedule)}
+    return tuple(axis for axis in ("n", "m") if axis in found)
+
+
+def no_invariant(problem: Problem) -> str:
+    """Why results cannot be bit-equal whatever M is, "" where they can be."""
+    sums = [r.name for r in problem.reductions if r.reduced is not None and r.reduced.kind == "sum"]
+    return f"{sums[0]} is a sum over tiles, whose columns and rows are chosen by M" if sums else ""

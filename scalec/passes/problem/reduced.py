@@ -1,0 +1,129 @@
+"""Reductions of a contraction's results: sums, the largest or the least along one index of a tile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scalec.errors import UnsupportedError
+from scalec.ir.location import place_of
+from scalec.ir.mlir import ir
+from scalec.ir.scale import dims_in, map_of, maps_of
+from scalec.passes.problem.access import Coord
+from scalec.passes.problem.column_folds import FOLDED
+from scalec.passes.problem.lookups import Lookups
+from scalec.passes.problem.reductions import computed_of, is_op, reduction_of
+from scalec.passes.problem.types import STORED, Problem, Reduced
+from scalec.targets import MAX_BOX
+
+
+def reduce_of(final: Any) -> Any:
+    """The `scale.reduce` of a contraction that a map computes a value for each point of, None where it does not."""
+    op = reduction_of(final)
+    return None if op is None or not of_contraction(op) or over_of(op) & _dims(final.owner.opview) else op
+
+
+def _dims(op: Any) -> set[int]:
+    """The dimensions that a `scale.map` has points along."""
+    return dims_in(map_of(op.map))
+
+
+def over_of(op: Any) -> set[int]:
+    """The dimensions that a `scale.reduce` runs over."""
+    source, result = maps_of(op.maps)
+    return dims_in(source) - dims_in(result)
+
+
+def in_a_tile(finals: list[Any]) -> bool:
+    """Whether results are all reduced over one index of which a tile has all (column_folds.py), or have ranges, which
+    tiles that meet cannot have: `finals` are what they are rounded from."""
+    found = [reduce_of(x) for x in finals]
+    ops = [x for x in found if x is not None]
+    over = {d for op in ops for d in over_of(op)}
+    if not ops or len(ops) < len(found) or len(over) != 1:
+        return False
+    if any(len(op.domains) for op in (*ops, *(x.owner.opview for x in finals))):
+        return True
+    source = maps_of(ops[0].maps)[0]
+    axis = [e.position if isinstance(e, ir.AffineDimExpr) else -1 for e in source.results].index(next(iter(over)))
+    kind = ops[0].input.type
+    return not kind.is_dynamic_dim(axis) and kind.get_dim_size(axis) in range(FOLDED, MAX_BOX + 1, FOLDED)
+
+
+def of_contraction(op: Any) -> bool:
+    """Whether a `scale.reduce` is of a contraction, or of what a map computes of one."""
+    read = computed_of(op.input.owner.opview) if is_op(op.input, "scale.map") else [op.input]
+    return any(is_op(x, "scale.contract") for x in read)
+
+
+def kept_of(
+    reader: Lookups, name: str, value: Any, final: Any, tiled: tuple[str, str], outer: list[str]
+) -> tuple[tuple[Coord, ...], Reduced]:
+    """Where a reduction is written, and over what it is.
+
+    Args:
+        name: what the user calls it.
+        value: what is returned; `final`: what it is rounded from, a map of the reduction.
+        tiled: the dimensions of a tile; `outer`: the others.
+
+    Raises:
+        UnsupportedError: it is over several indices, or one that no tile runs along; more than its value is read
+            behind it; it is quantised or scattered; its element type has no kernel.
+    """
+    op, last, dims = reduce_of(final), final.owner.opview, reader.dims
+    kind, (source, result) = ir.StringAttr(op.kind).value, maps_of(op.maps)
+    place = place_of(value)
+
+    def refused(what: str, expected: str, fix: str) -> UnsupportedError:
+        return UnsupportedError(f"{name} {what}", expected=expected, fix=fix, place=place)
+
+    over = sorted(over_of(op))
+    names = ", ".join(dims[d] for d in over)
+    if len(over) != 1 or dims[over[0]] not in tiled:
+        raise refused(
+            f"is a {kind} over {names}, and a tile of the product runs along {tiled[0]} and {tiled[1]}",
+            f"a {kind} over {tiled[1]}, or over {tiled[0]}",
+            f"keep the other indices in {name}, and take the {kind} over them after the call",
+        )
+    known = {dims[over[0]], *tiled, *outer} - {dims[over[0]]}
+    plain = all(isinstance(e, ir.AffineDimExpr) for m in (source, result, map_of(last.map)) for e in m.results)
+    kept = reader.results_of(map_of(last.map))
+    symbols = len(op.symbols) or len(op.domains) or len(last.symbols) or len(last.domains)
+    if symbols or not plain or sorted(kept) != sorted(known):
+        raise refused(
+            f"is a {kind} over {names} with a range or a computed index",
+            f"{name}[{', '.join(sorted(known))}], without a range",
+            "compute it after the call",
+        )
+    others = [v for v in last.views if v.owner.opview.source != op.result]
+    if others or value != final:
+        how = "reads more than its own value" if others else "is quantised, or scattered,"
+        raise refused(
+            f"is a {kind} over {names}, and {how} behind it",
+            f"an elementwise expression of the {kind} alone, and numbers",
+            f"give {name} f32, and compute the rest after the call",
+        )
+    element = str(ir.RankedTensorType(value.type).element_type)
+    if element not in STORED:
+        fix = f"give {name} f32 and convert it after the call"
+        raise refused(f"is a {kind} of {element}", " or ".join(STORED), fix)
+    body = tuple(x.operation.name for x in last.body.blocks[0].operations)
+    return tuple(Coord(x) for x in kept), Reduced(kind, dims[over[0]], body)
+
+
+def check_reductions(problem: Problem) -> None:
+    """Refuses reductions of a product whose tiles are read from memory.
+
+    Raises:
+        UnsupportedError: it has a range, or an index from memory.
+    """
+    read = [f"a range of {d.dim}" for d in problem.domains] + [x.name for x in problem.lookups]
+    if not problem.reductions or not read:
+        return
+    reduced = problem.reductions[0]
+    assert reduced.reduced is not None
+    raise UnsupportedError(
+        f"{reduced.name} is a {reduced.reduced.kind} over {reduced.reduced.over}, and the product has {read[0]}",
+        expected="a product without ranges and indices from memory",
+        fix=f"write what it is the {reduced.reduced.kind} of, and compute {reduced.name} after the call",
+        place=problem.written,
+    )

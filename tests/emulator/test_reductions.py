@@ -1,0 +1,206 @@
+"""Reductions of a product's results, on every target: over columns and rows, beside results and alone, with sizes that
+are no whole tiles, over many tiles, and bit-equal whichever tile comes last."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import scalec
+from scalec import reference
+from scalec.checking.compare import compare
+from scalec.checking.guarded import FILLS, Guarded
+from scalec.checking.launch import made_up, values_of
+from scalec.errors import ArgumentError
+from scalec.runtime import emulated
+
+TARGETS = ("sm_90a", "sm_100a", "sm_120a")
+
+CLOSE = 2e-5
+"""Largest |x-y| / |y| of a row's own reduction: f32 sums of numbers of one sign, or a single number."""
+
+
+def run(source: str, target: str, dims: dict[str, int], fixed: str = "", seed: int = 3, launches: int = 3) -> Any:
+    """Launches of one kernel with one workspace, whose CTAs come in different orders, between guards and over NaNs and
+    another byte: right, equal, and nothing else written; each row's reduction is close to its own value."""
+    kernel = scalec.compile(source, target=target, dims={d: dims[d] for d in fixed})
+    device = emulated.EmulatedDevice(target)
+    kernel.load(device)
+    kernel.fixed = device
+    values, expected = made_up(source, dims, seed)
+    runs: list[Any] = []
+    for turn in range(launches):
+        device.options = replace(device.options, seed=seed + 100 * turn)
+        given = [
+            float(values[t.name]) if t.scalar else Guarded(device, t, reference.storage(values[t.name]))
+            for t in kernel.spec.operands
+        ]
+        fill = FILLS[turn % len(FILLS)]
+        outs = [
+            Guarded.result(device, r, dims, fill, reference.storage(values[r.name]) if r.inout else None)
+            for r in kernel.spec.results
+        ]
+        kernel(*given, out=outs[0] if len(outs) == 1 else tuple(outs))
+        assert not any(x.changed() for x in given if isinstance(x, Guarded)), f"{dims}: an argument has changed"
+        points = [expected.written[r.name] if r.given else None for r in kernel.spec.results]
+        for x, reached in zip(outs, points, strict=True):
+            assert not x.changed(dims, reached), f"{dims}: {x.spec.name} has bytes written around or between its rows"
+        contents = [x.contents(dims, reached) for x, reached in zip(outs, points, strict=True)]
+        runs.append(({x.spec.name: values_of(x.spec, x) for x in outs}, contents))
+    made, first = runs[0]
+    assert all(other == first for _, other in runs[1:]), f"{dims}: launches differ, or do not write all"
+    checks = compare(made, expected)
+    assert all(c.ok for c in checks), f"{source}, {dims}, {kernel.spec.schedule}: {checks}"
+    return kernel, made, expected
+
+
+def close(made: dict[str, Any], expected: Any, *names: str) -> None:
+    """Each element of these results has few rounding errors of its own: rows have different magnitudes."""
+    for name in names:
+        wanted = np.asarray(expected[name], np.float64)
+        error = np.abs(made[name].astype(np.float64) - wanted) / np.maximum(np.abs(wanted), 1e-30)
+        assert error.max() < CLOSE, f"{name}: off by {error.max():.2e} of an element"
+
+
+STATISTICS = "C[m,n] = T; R[m]:f32 = max[n](abs(T)); S[m]:f32 = sum[n](T*T); Q[m]:f32 = min[n](T + w[n]*v[m])"
+SCALED, PLAIN = "A[m,k] @ B[n,k] scale(1x128,128x128)", "A[m,k] @ B[n,k]"
+SIZES = (
+    {"m": 40, "n": 384, "k": 256}, {"m": 1, "n": 136, "k": 128},
+    {"m": 300, "n": 7, "k": 64}, {"m": 130, "n": 530, "k": 40},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("product", [SCALED, PLAIN])
+@pytest.mark.parametrize("number", range(len(SIZES)))
+def test_over_columns(number: int, product: str, target: str) -> None:
+    dims = SIZES[number]
+    fixed = "nk" if number % 2 == 0 and (number or "scale" not in product) else ""
+    _, made, expected = run(f"T[m,n] = {product}; {STATISTICS}", target, dims, fixed)
+    close(made, expected, "R", "S")
+
+
+FINISHED = "R[m]:f16 = sqrt(sum[n](T*T) / 64); Z[n]:f32 = max[m](T - u[n]); Y[n]:f32 = sum[m](T*T*abs(v[m]))"
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("number", range(len(SIZES)))
+def test_over_rows_and_columns(number: int, target: str) -> None:
+    """With an expression behind a sum, and results of both kinds of bands."""
+    _, made, expected = run(f"T[m,n] = {PLAIN}; {FINISHED}", target, SIZES[number], "nk" if number % 2 else "m")
+    close(made, expected, "Y")
+
+
+BATCHED = "T[b,m,n] = A[b,m,k] @ B[b,n,k]; C[b,m,n] = T * y[b]; R[m,b]:f32 = max[n](abs(T)); Z[b,n]:f32 = sum[m](T*T)"
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_batches(target: str) -> None:
+    """A reduction of each, also with its indices in another order than the product's."""
+    _, made, expected = run(BATCHED, target, {"b": 3, "m": 150, "n": 200, "k": 64}, "nk")
+    close(made, expected, "R", "Z")
+
+
+SCHEDULES = {
+    "sm_90a": (
+        "swap=1", "swap=0, cluster=1x2, tile=128x64x64", "swap=0, cluster=2x1, tile=128x64x64",
+        "consumers=pingpong, tile=64x64x64, warpgroups=2, swap=0", "split=3, parts=memory, tile=64x64x64, swap=0",
+        "split=2, tile=64x64x64, swap=1", "epilogue=direct, swap=0", "tile=64x64x64, band=3, order=m, swap=0",
+    ),
+    "sm_100a": (
+        "swap=1", "cta_group=2, cluster=2x1, tile=128x128x64, swap=0", "cluster=1x2, tile=128x64x64, swap=0",
+        "split=3, tile=128x64x64, swap=0", "scheduler=dynamic, tile=128x64x64, swap=0",
+        "tile=128x128x64, warpgroups=2, swap=0",
+    ),
+    "sm_120a": (
+        "swap=1", "tile=64x64x64, warps=4x2, swap=0", "tile=64x64x64, warps=2x4, swap=0",
+        "split=3, tile=64x64x64, swap=0", "scheduler=dynamic, tile=32x64x64, swap=0",
+    ),
+}  # fmt: skip
+
+BOTH = "T[m,n] = A[m,k] @ B[n,k]; C[m,n] = T; R[m]:f32 = sum[n](T*T); Z[n]:f32 = min[m](T * w[n]) with "
+
+
+@pytest.mark.parametrize(("target", "schedule"), [(t, s) for t, many in SCHEDULES.items() for s in many])
+def test_schedules(target: str, schedule: str) -> None:
+    """Whoever has which tile, and wherever parts of K meet."""
+    dims = {"m": 200, "n": 232, "k": 384}
+    kernel, made, expected = run(BOTH + schedule, target, dims, "nk")
+    close(made, expected, "R")
+    assert all(field.replace(" ", "") in kernel.spec.schedule.replace(" ", "") for field in schedule.split(","))
+
+
+FORMS = (
+    "T[m,n] = A[m,k]:mxfp8 @ B[n,k]:mxfp8; D[m,n]:mxfp8 = T; R[m]:f32 = max[n](abs(T))",
+    "T[m,n] = A[m,k]:bf16 @ B[n,k]:nvfp4; R[m]:bf16 = sum[n](exp(T * 0.01))",
+    "T[m,n] = A[m,k] @ B[n,k] scale(1x128,1x128); C[m,n]:f32 += T; R[m]:f32 = max[n](abs(T) + x[m,n])",
+    "T[m,n] = A[k,m] @ B[k,n] + b[n]; C[m,n]:e4m3 = T; D[m,n] = T; R[m]:f32 = min[n](relu(T) - T)",
+    "T[m,n] = A[m,k] @ B[n,k] scale(1xk,nxk); C[m, n/32*48 + n%32] = T; R[m]:f32 = max[n](T)",
+    "T[m,n] = A[m,k]:tf32 @ B[n,k]:tf32; R[m]:f32 = max[n](T); S[m]:f32 = sum[n](T)",
+)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("form", range(len(FORMS)))
+def test_forms(form: int, target: str) -> None:
+    """Beside quantised results, results that are added to, of converted operands, and of operands that are turned."""
+    run(FORMS[form], target, {"m": 136, "n": 288, "k": 256}, "nk", launches=2)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_nan_and_infinity(target: str) -> None:
+    """A NaN in a row is all that the row's reductions are, and no other row's; infinities are numbers."""
+    of_rows = "R[m]:f32 = max[n](T); Q[m]:f32 = min[n](T); S[m]:f32 = sum[n](T)"
+    source = f"T[m,n] = A[m,k] @ B[n,k]; {of_rows}; Z[n]:f32 = max[m](T * y[m])"
+    dims = {"m": 70, "n": 200, "k": 64}
+    kernel = scalec.compile(source, target=target, dims={"k": 64})
+    device = emulated.EmulatedDevice(target)
+    kernel.load(device)
+    kernel.fixed = device
+    a, b = np.zeros((70, 64), np.float32), np.zeros((200, 64), np.float32)
+    a[:, 0], b[:, 0] = 1, np.arange(200) - 100.0
+    a[3, 1], b[150, 1] = np.nan, 0.0
+    a[5, 2], b[:, 2] = np.inf, 1.0
+    a[66, 2] = -np.inf
+    y = np.where(np.isfinite(a).all(1), 1.0, 0.5)  # zero times infinity would be NaN
+    given = [
+        Guarded(device, t, reference.storage(x.astype("bfloat16")))
+        for t, x in zip(kernel.spec.operands, (a, b, y), strict=True)
+    ]
+    outs = [Guarded.result(device, r, dims, FILLS[0], None) for r in kernel.spec.results]
+    kernel(*given, out=tuple(outs))
+    made = {x.spec.name: values_of(x.spec, x) for x in outs}
+    with np.errstate(all="ignore"):
+        t = np.einsum("mk,nk->mnk", a.astype(np.float64), b.astype(np.float64)).sum(2)
+    for name, wanted in {"R": t.max(1), "Q": t.min(1), "S": t.sum(1), "Z": (t * y[:, None]).max(0)}.items():
+        assert np.array_equal(made[name], wanted, equal_nan=True), name
+
+
+def test_nothing_to_reduce_is_refused_at_the_call() -> None:
+    """Nothing is launched that could write the result. Without rows there is no result either."""
+    kernel = scalec.compile("R[m]:f32 = max[n](A[m,k] @ B[n,k])", target="sm_90a")
+    device = emulated.EmulatedDevice("sm_90a")
+    kernel.load(device)
+    kernel.fixed = device
+    for dims, refused in (({"m": 5, "n": 0, "k": 64}, True), ({"m": 0, "n": 5, "k": 64}, False)):
+        given = [
+            Guarded(device, t, np.zeros([e.value(dims) for e in t.shape], np.uint16)) for t in kernel.spec.operands
+        ]
+        out = Guarded.result(device, kernel.spec.results[0], dims, FILLS[0], None)
+        if not refused:
+            kernel(*given, out=out)
+            continue
+        with pytest.raises(ArgumentError, match="n = 0 leaves no tile to write R by"):
+            kernel(*given, out=out)
+
+
+def test_a_sum_of_nothing_is_reduced() -> None:
+    """With a K of 0 every point is 0, as the expression of it says."""
+    run(
+        "T[m,n] = A[m,k] @ B[n,k]; R[m]:f32 = max[n](T + x[n]); S[m]:f32 = sum[n](exp(T))",
+        "sm_90a",
+        {"m": 9, "n": 70, "k": 0},
+    )

@@ -1,0 +1,79 @@
+// RUN: %invalid none %s
+
+// totals: kind
+// EXPECT: kind is mean, expected sum or max or min
+func.func @p() {
+  %totals = "tile.totals"() {kind = "mean", rows = 2 : i64} : () -> !tile.row_totals
+  return
+}
+
+// -----
+
+// totals: rows
+// EXPECT: rows is 0, expected at least 1
+func.func @p() {
+  %totals = "tile.totals"() {kind = "sum", rows = 0 : i64} : () -> !tile.row_totals
+  return
+}
+
+// -----
+
+// reduce_columns: ragged
+// EXPECT: ragged is 2, expected 0 or 1
+func.func @p(%i: i32) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  %totals = "tile.totals"() {kind = "max", rows = 2 : i64} : () -> !tile.row_totals
+  "tile.reduce_columns"(%t, %totals, %i, %i, %i, %i) {kind = "max", ragged = 2 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.row_totals, i32, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// store_totals: beyond a tile's words
+// EXPECT: partial results up to 160 of 128 words of a tile
+func.func @p(%partials: memref<?xf32>, %i: i32) {
+  %totals = "tile.totals"() {kind = "max", rows = 2 : i64} : () -> !tile.row_totals
+  "tile.store_totals"(%totals, %partials, %i) {kind = "max", words = 128 : i64, offset = 96 : i64, extent = 64 : i64} : (!tile.row_totals, memref<?xf32>, i32) -> ()
+  return
+}
+
+// -----
+
+// store_totals: memory
+// EXPECT: partials are memref<?xbf16>, expected a memref of f32
+func.func @p(%partials: memref<?xbf16>, %i: i32) {
+  %totals = "tile.totals"() {kind = "max", rows = 2 : i64} : () -> !tile.row_totals
+  "tile.store_totals"(%totals, %partials, %i) {kind = "max", words = 128 : i64, offset = 0 : i64, extent = 64 : i64} : (!tile.row_totals, memref<?xbf16>, i32) -> ()
+  return
+}
+
+// -----
+
+// reduce_rows: column
+// EXPECT: column is -8, expected at least 0
+func.func @p(%partials: memref<?xf32>, %i: i32) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  "tile.reduce_rows"(%t, %partials, %i, %i, %i, %i, %i) {kind = "sum", ragged = 0 : i64, column = -8 : i64, words = 128 : i64, offset = 64 : i64, extent = 64 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?xf32>, i32, i32, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// last_tile: counters
+// EXPECT: counters are memref<?xf32>, expected a memref of i32
+func.func @p(%counters: memref<?xf32>, %i: i32) {
+  %last = "tile.last_tile"(%counters, %i, %i) : (memref<?xf32>, i32, i32) -> i1
+  return
+}
+
+// -----
+
+// finish_reduction: slots
+// EXPECT: slots is 0, expected at least 1
+func.func @p(%partials: memref<?xf32>, %r: memref<?xf32>, %i: i32, %stride: i64) {
+  "tile.finish_reduction"(%partials, %i, %i, %i, %r, %stride, %i, %i) ({
+  ^bb0(%x: f32):
+    "tile.yield"(%x) : (f32) -> ()
+  }) {kind = "max", slots = 0 : i64, words = 128 : i64, offset = 0 : i64, extent = 64 : i64} : (memref<?xf32>, i32, i32, i32, memref<?xf32>, i64, i32, i32) -> ()
+  return
+}

@@ -1,0 +1,117 @@
+"""Reductions of a product: what is read of them, what their workspace has, and what is refused."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from scalec.compiler import compile_source, decide, program_key
+from scalec.errors import ScheduleError, UnsupportedError
+from scalec.frontend import build
+from scalec.ir.context import context
+from scalec.passes.base import programs
+from scalec.passes.pipeline import find, run_pipeline
+from scalec.passes.problem.read import read
+from scalec.targets import get_target
+
+BOTH = "T[b,m,n] = A[b,m,k] @ B[b,n,k]; C[b,m,n] = T; R[m,b]:f32 = max[n](abs(T)); Z[b,n] = sqrt(sum[m](T))"
+
+
+def test_what_is_read() -> None:
+    with context():
+        module = build(BOTH, {"n": 512, "k": 512})
+        run_pipeline(module, get_target("sm_90a"), passes=find(["infer-roles", "fuse-epilogue"]))
+        problem = read(next(programs(module)), get_target("sm_90a"))
+    largest, roots = problem.reductions
+    assert [x.name for x in problem.results] == ["C"]
+    assert [(x.reduced.kind, x.reduced.over) for x in (largest, roots) if x.reduced] == [("max", "n"), ("sum", "m")]
+    assert [[at.dim for at in x.coords] for x in (largest, roots)] == [["m", "b"], ["b", "n"]]
+    assert largest.body == ("math.absf", "scale.yield")
+    assert roots.reduced is not None
+    assert roots.reduced.final == ("math.sqrt", "arith.truncf", "scale.yield")
+    turned = problem.transposed()
+    assert turned.reductions[0].dims == problem.reductions[0].dims[::-1]
+    assert [x.name for x in turned.bodies] == ["R", "Z", "C"]
+
+
+def test_a_workspace_has_a_number_for_each_row_and_column_of_a_tile() -> None:
+    schedule = {"tile": "128x64x64", "swap": "0", "cluster": "1x2", "split": "2", "parts": "memory"}
+    made = compile_source(BOTH, target="sm_90a", dims={"k": 512}, schedule=schedule, until="ptx")
+    assert made.spec is not None
+    launch = made.spec.launch
+    assert launch.partial_bytes == 4 * (128 + 8 * 64)  # of eight warps each has rows of its own
+    assert launch.arrivals == 2
+    tiles = 3 * 2 * 4  # batches, by rows, by columns: three, and one beyond them in a cluster of two
+    sums = 2 * 4 * 128 * 64
+    assert launch.workspace({"b": 3, "m": 130, "n": 190, "k": 512}) == (tiles * (sums + 2560), tiles * 4 * 3)
+
+
+def test_programs_with_other_reductions_are_others() -> None:
+    programs = [f"T[m,n] = A[m,k] @ B[n,k]; C[m,n] = T; R[m]:f32 = {x}" for x in (
+        "max[n](T)", "min[n](T)", "sum[n](T)", "sum[n](T*T)", "sqrt(sum[n](T*T))",
+    )]  # fmt: skip
+    keys = {program_key(x, "sm_90a") for x in (*programs, "T[m,n] = A[m,k] @ B[n,k]; C[m,n] = T")}
+    assert len(keys) == len(programs) + 1
+
+
+REFUSED = {
+    "over a batch": (
+        "T[b,m,n] = A[b,m,k] @ B[b,n,k]; R[m,n]:f32 = sum[b](T)",
+        "R is a sum over b, and a tile of the product runs along m and n",
+    ),
+    "over everything": ("R[b]:f32 = max[m,n](A[b,m,k] @ B[b,n,k])", "R is a max over m, n, and a tile of the product"),
+    "a tensor behind it": (
+        "R[m]:f32 = sum[n](A[m,k] @ B[n,k]) * w[m]",
+        "R is a sum over n, and reads more than its own value behind it",
+    ),
+    "added to": ("R[m]:f32 += sum[n](A[m,k] @ B[n,k])", "R is a sum over n, and reads more than its own value"),
+    "of 8 bits": ("R[m]:e4m3 = sum[n](A[m,k] @ B[n,k])", "R is a sum of f8E4M3FN"),
+    "read at each point": (
+        "T[m,n] = A[m,k] @ B[n,k]; R[m] = max[n](T); C[m,n] = T / R[m]",
+        "is computed by the program",
+    ),
+    "of gathered rows": (
+        "T[m,n] = A[idx[m],k] @ B[n,k]; R[m]:f32 = min[n](T)",
+        "R is a min over n, and the product has idx[m]",
+    ),
+    "of a range": (
+        "T[g,m,n] = A[g,m,k] @ B[g,n,k] for m < rows[g]; R[g,m]:f32 = max[n](T) for m < rows[g]",
+        "max[n] beside the contraction, and n is 512",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused(case: str) -> None:
+    source, message = REFUSED[case]
+    dims = {"of a range": {"n": 512}, "read at each point": {"n": 128}}.get(case, {})
+    with pytest.raises(UnsupportedError, match=re.escape(message)) as caught:
+        compile_source(source, target="sm_90a", dims=dims, until="tile")
+    assert caught.value.place is not None
+    assert caught.value.fix
+
+
+SCHEDULES = {
+    "invariant": ("sum[n](T)", "invariant", "R is a sum over tiles, whose columns and rows are chosen by M"),
+    "parts=cluster": ("max[n](T)", "split=2, parts=cluster, tile=64x64x64", "each is finished by one CTA"),
+    "epilogue=bulk": ("max[n](T)", "epilogue=bulk, swap=0", "no result of each point"),
+}
+
+
+@pytest.mark.parametrize("case", SCHEDULES)
+def test_schedules_that_cannot_be(case: str) -> None:
+    reduction, fields, message = SCHEDULES[case]
+    with pytest.raises(ScheduleError) as caught:
+        compile_source(
+            f"T[m,n] = A[m,k] @ B[n,k]; R[m]:f32 = {reduction} with {fields}",
+            target="sm_90a",
+            dims={"n": 512, "k": 512},
+            until="tile",
+        )
+    assert message in str(caught.value)
+
+
+def test_a_max_is_invariant() -> None:
+    source = "T[m,n] = A[m,k] @ B[n,k]; C[m,n] = T; R[m]:f32 = max[n](T) with invariant"
+    assert decide(source, "sm_90a", {})[0].invariant
