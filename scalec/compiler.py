@@ -422,7 +422,9 @@ def reached(source: str, target: str, dims: Mapping[str, Size] | None = None) ->
         problem = problem_of(_function(module), get_target(target), Request())
         own = {d.name for d in problem.dims}
         every = [(x, extent) for x in problem.lookups for extent in x.extents]
-        return {d.name: x.dim if x.by_row else "" for x, d in every if d.size is None and d.name not in own}
+        return {
+            d.name: x.dim if x.by_row and not x.paged else "" for x, d in every if d.size is None and d.name not in own
+        }
 
 
 def _to_ptx(made: Compilation, kernel: ir.OpView, row: Target, keep_nvvm: bool) -> None:

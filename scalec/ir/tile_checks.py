@@ -165,7 +165,10 @@ def copies(op: ir.OpView, panels: bool = False) -> bool:
         box = (box[0], prod(box[1:]))
     swizzled = box[0] * bits_of(element_of(op.source.type)) == 8 * swizzle_of(op.source.type)
     panel = panels and swizzled and tile[1] % box[0] == 0
-    if len(box) != 2 or box[1] != tile[0] or not (box[0] == tile[1] or panel):
+    some = panels and "row" in op.operation.attributes
+    if some and not 0 <= (row := int_of(op.operation.attributes["row"])) <= tile[0] - box[1]:
+        return fail(op, f"row {row} and {box[1]} rows of a box, of a tile of {list(tile)}")
+    if len(box) != 2 or not (some or box[1] == tile[0]) or not (box[0] == tile[1] or panel):
         return fail(op, f"box {list(given)} (innermost first) does not fill a tile of {list(tile)}")
     if max(box) > MAX_BOX:
         return fail(op, f"box {list(box)} is larger than {MAX_BOX} elements along a dimension")

@@ -39,6 +39,7 @@ class CopyOp(Tile.Operation, name="copy"):
     A box of five extents permutes rows (`descriptor`), of B of tile.mma alone, whose sums are read as columns in that
     order; y is then a multiple of the rows within which it does. With a box of three, y is likewise a multiple of the
     rows that each index of its last axis has.
+    `row`, an optional integer: the box has some rows of the tile, or panel, which begin with that one.
     """
 
     source: ext.Operand[DescriptorType]

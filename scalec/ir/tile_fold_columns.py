@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_types import I32, FragmentType, InputType, Tile, int_of, shape_of, str_of
+from scalec.ir.tile_types import I32, FragmentType, InputType, RowIndexType, Tile, int_of, shape_of, str_of
 from scalec.ir.verify import fail, verifier
 
 KINDS = ("sum", "max", "min")
@@ -49,7 +49,7 @@ class StoreWithinOp(Tile.Operation, name="store_within"):
     attribute; without it nothing is stored there.
 
     `bounds` are inputs of i32, the lower one first; for an end that is a number there is an integer attribute, `low` or
-    `high`, in place of its input.
+    `high`, in place of its input. Rows, or columns, for which one of `names` names nothing lie outside too.
     """
 
     accumulator: ext.Operand[FragmentType]
@@ -61,6 +61,7 @@ class StoreWithinOp(Tile.Operation, name="store_within"):
     m: ext.Operand[I32]
     n: ext.Operand[I32]
     bounds: Sequence[ext.Operand[InputType]]
+    names: Sequence[ext.Operand[RowIndexType]]
     along: ir.StringAttr
 
     @verifier

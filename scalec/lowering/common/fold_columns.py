@@ -11,6 +11,7 @@ from scalec.lowering import functions
 from scalec.lowering.builder import Builder
 from scalec.lowering.common.epilogue import Place, Reader, address_of, store_one
 from scalec.lowering.common.epilogue import places as places_of
+from scalec.lowering.common.gather import named
 from scalec.lowering.common.state import COMMON, Fragment, State
 
 _COMBINED: dict[str, Callable[[Builder, ir.Value, ir.Value], ir.Value]] = {
@@ -71,12 +72,17 @@ def store_within(s: State, op: ir.OpView) -> None:
     for wave, registers in enumerate(fragment.waves):
         for r in readers:
             r.new_wave()
+        rows: list[ir.Value] = []
         for g, place in places_of(s, op, wave, len(fragment.waves), fragment.columns, fragment.live):
             low, high = _bounds(s, op, readers, place)
+            rows = rows or _named(s, op, "m", (place.row, b.add(place.row, 8)), place.row_inside)
+            columns = _named(s, op, "n", (place.column, b.add(place.column, 1)), place.column_inside)
             for i in range(4):
                 row, column = b.add(place.row, 8 * (i // 2)), b.add(place.column, i % 2)
                 at, value = row if along == "m" else column, registers[4 * g + i].get()
                 within = b.and_(b.compare("sle", low[i], at), b.compare("slt", at, high[i]))
+                for names in (rows[i // 2], columns[i % 2]) if len(op.names) else ():
+                    within = b.and_(within, names)
                 inside = b.and_(place.row_inside[i // 2], place.column_inside[i % 2])
                 if otherwise is None:
                     inside = b.and_(inside, within)
@@ -84,6 +90,14 @@ def store_within(s: State, op: ir.OpView) -> None:
                     value = b.select(within, value, b.constant(otherwise))
                 index = b.add(b.mul(b.widen(row), strides[0]), b.mul(b.widen(column), strides[1]))
                 store_one(s, address_of(s, target, index, element), 0, element, value, inside)
+
+
+def _named(
+    s: State, op: ir.OpView, axis: str, at: tuple[ir.Value, ...], inside: tuple[ir.Value, ...]
+) -> list[ir.Value]:
+    """Whether rows, or columns, that are inside have all that is to name something for them."""
+    indices = [s.get(x) for x in op.names]
+    return [named(s.b, indices, axis, x, y) for x, y in zip(at, inside, strict=True)]
 
 
 def _bounds(s: State, op: ir.OpView, readers: Sequence[Reader], place: Place) -> list[list[Any]]:

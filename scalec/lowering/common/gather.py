@@ -22,15 +22,21 @@ class RowIndex:
     stride: ir.Value | int
     extent: ir.Value | int
     axis: str
+    block: int = 1
+    flat: bool = False
 
     def at(self, b: Builder, row: ir.Value, inside: ir.Value) -> tuple[ir.Value, ir.Value]:
         """The index of a row or column that is `inside`, and whether it is and names something."""
-        wide = b.widen(row)
+        block = b.div(row, self.block)
+        wide = b.widen(block)
         index = wide if isinstance(self.stride, int) and self.stride == 1 else b.mul(wide, self.stride)
         address = b.op("llvm.ptrtoint", [b.i64], [b.offset(self.source, index, b.i32)])
         operands = [address, inside, b.constant(NOTHING)]
         (found,) = b.asm("@$2 ld.global.nc.b32 $0, [$1];", [b.i32], operands, tied=1)
-        return found, b.compare("lt", found, self.extent)
+        named = b.compare("lt", found, self.extent)
+        if self.flat:
+            found = b.add(b.mul(found, self.block), b.sub(row, b.mul(block, self.block)))
+        return found, named
 
 
 def named(b: Builder, indices: Sequence[RowIndex], axis: str, row: ir.Value, inside: ir.Value) -> ir.Value:
@@ -61,7 +67,9 @@ def row_index(s: State, op: ir.OpView) -> None:
     b, (first, *others) = s.b, [s.get(x) for x in op.extents]
     for other in others:
         first = b.min(first, other)
-    s.values[op.result] = RowIndex(s.get(op.source), s.get(op.stride), first, tile.str_of(op.axis))
+    attributes = op.operation.attributes
+    block, flat = tile.int_of(attributes["block"]) if "block" in attributes else 1, "flat" in attributes
+    s.values[op.result] = RowIndex(s.get(op.source), s.get(op.stride), first, tile.str_of(op.axis), block, flat)
 
 
 @COMMON.lowers("tile.all_named")

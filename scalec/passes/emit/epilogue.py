@@ -117,7 +117,7 @@ class Epilogue(Reductions):
         e, result = self.e, of.result
         target, stride = self.result_memory(of, max(1, result.element.bits // 8), w)
         strides = [e.i64(1), stride] if of.swapped else [stride, e.i64(1)]
-        bounds = [self.input(x, w, adjacent=False) for x in window.read]
+        bounds, (names, _) = [self.input(x, w, adjacent=False) for x in window.read], self.skips(of, w)
         ends: dict[str, Any] = {
             name: x for name, x in zip(("low", "high"), window.bounds, strict=True) if isinstance(x, int)
         }
@@ -125,8 +125,8 @@ class Epilogue(Reductions):
             ends["otherwise"] = ir.FloatAttr.get(ir.F32Type.get(), window.otherwise)
         e.op(
             "tile.store_within",
-            operands=[accumulator, target, *strides, w.m0, w.n0, w.m_end, w.n_end, *bounds],
-            segments=(1,) * 8 + (len(bounds),),
+            operands=[accumulator, target, *strides, w.m0, w.n0, w.m_end, w.n_end, *bounds, *names],
+            segments=(1,) * 8 + (len(bounds), len(names)),
             along="m" if window.dim == of.m.name else "n",
             **ends,
         )

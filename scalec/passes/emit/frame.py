@@ -123,13 +123,13 @@ class Frame(Tensors):
             source = Source(
                 "tensor_map",
                 operand.name,
-                box=self.boxed(operand.coords, box),
+                box=self.boxed(operand.coords, box, operand.pages),
                 swizzle=swizzle,
                 atom=operand.atom,
                 element=PADDED if operand.padded else "",
                 permuted=side.permuted,
                 align=operand.align,
-                axes=self.axes(operand.coords, *side.axes),
+                axes=self.axes(operand.coords, *side.axes, pages=operand.pages),
             )
             if not copied_by_threads(self.problem, operand):
                 h.maps[side.label] = e.parameter(self.body, e.descriptor(box, element, swizzle, operand.atom), source)

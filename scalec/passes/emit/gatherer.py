@@ -117,8 +117,9 @@ class Gatherer(Frame):
 
     def look_up_rows(self, into: ir.Value, side: Side, w: Work, row0: ir.Value) -> None:
         """Loads the indices of the rows that are gathered, from `row0` on."""
-        end = w.row_end[side.label]
-        self.e.op("tile.look_up", operands=[into, self.row_index(side.operand.gathered, w), row0, end])
+        end, operand = w.row_end[side.label], side.operand
+        index = self.row_index(operand.gathered or operand.pages, w, flat=True)
+        self.e.op("tile.look_up", operands=[into, index, row0, end])
 
     def copy_rows(self, h: Handles, side: Side, rows: ir.Value, cursor: ir.Value, w: Work, k0: ir.Value) -> None:
         """The rows of a side in a stage."""

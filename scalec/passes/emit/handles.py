@@ -39,6 +39,11 @@ class Side:
         rows, k = self.operand.row_axes, [c.dim for c in self.operand.coords].index(self.k)
         return (*rows, k) if self.operand.stored_mn_major else (k, *rows)
 
+    @property
+    def copies(self) -> int:
+        """Copies that bring its tile, each of rows of one page."""
+        return max(1, self.copied // self.operand.page) if self.operand.page else 1
+
     def stored(self, depth: int) -> tuple[int, int]:
         """Of the tile that copies bring and warps convert, likewise."""
         bits = max(8, self.operand.stored.bits)
@@ -56,7 +61,7 @@ class Side:
         if self.operand.gathered:
             packed = self.operand.stored.bits < 8
             return (self.operand.copied_bytes(depth) if packed else depth) if self.operand.converted else width, 1
-        inner = self.operand.inner
+        inner, height = self.operand.inner, min(height, self.operand.page or height)
         rows = (inner, height // inner) if inner > 1 else (height,)
         if self.operand.converted:
             return width, *rows
@@ -85,6 +90,7 @@ class Handles:
         cut_ring: where copies of a stage complete that a warp cuts before others see it; None where none does.
         landed: where copies of gathered rows complete that a warp hands over; None where none does.
         gathered: of sides whose rows are gathered the registers of the warp that copies, with their indices.
+        pages: of sides whose rows are of pages the page of each copy of the tile that is copied.
     """
 
     m: ir.Value
@@ -109,6 +115,7 @@ class Handles:
     parts_ring: ir.Value | None = None
     parts_cursor: ir.Value | None = None
     gathered: dict[str, ir.Value] = field(default_factory=dict)
+    pages: dict[str, list[ir.Value]] = field(default_factory=dict)
     items: ir.Value | None = None
     item_ring: ir.Value | None = None
     cut_ring: ir.Value | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -46,6 +47,7 @@ class Producer(Results, Dealer, Converter):
             with self.over_all_tiles(h, asks=True) as w:
                 for side in self.gathering:
                     self.look_up_rows(h.gathered[side.label], side, w, self.copied_row(h, side, w.row0[side.label]))
+                h.pages = {side.label: self.page_indices(side, w) for side in self.sides if side.operand.pages}
                 if window is not None:
                     e.op("tile.open_window", operands=[window])
                 with self.over_k(w) as k:
@@ -137,7 +139,9 @@ class Producer(Results, Dealer, Converter):
                 else:  # threads copy all that there is
                     e.op("tile.commit", operands=[ring, cursor])
             for side in self.sides:
-                if side.label in h.maps and not side.operand.gathered:
+                if side.operand.pages:
+                    self.copy_pages(h, side, (filled, cursor), w, k0)
+                elif side.label in h.maps and not side.operand.gathered:
                     x, row = self.element_of_map(side, k0), self.copied_row(h, side, row0[side.label])
                     place = (row, k0) if side.operand.stored_mn_major else (x, row)
                     source = self.at(h.maps[side.label], side.operand.name, side.operand.coords, w)
@@ -164,6 +168,27 @@ class Producer(Results, Dealer, Converter):
             with self.one_thread():
                 self.scale_copies(h, (filled, cursor), w, k0, words, vectors)
         e.op("tile.advance", operands=[cursor])
+
+    def page_indices(self, side: Side, w: Work) -> list[ir.Value]:
+        """The page of each copy of a tile. Behind the last row there is none to look up: the last row's is one."""
+        e, operand, rows = self.e, side.operand, side.operand.rows
+        lookup = next(x for x in self.problem.lookups if x.name == operand.pages)
+        last = e.arith("arith.subi", w.row_end[side.label], e.i32(1))
+        first = [e.arith("arith.addi", w.row0[side.label], e.i32(i * operand.page)) for i in range(side.copies)]
+        return [self.index_at(lookup.index, {**w.outer, rows: e.arith("arith.minui", row, last)}) for row in first]
+
+    def copy_pages(self, h: Handles, side: Side, stage: tuple[ir.Value, ir.Value], w: Work, k0: ir.Value) -> None:
+        """A tile of rows of pages, each page's by a copy of its own; of a larger page some."""
+        e, operand = self.e, side.operand
+        row = w.row0[side.label]
+        above = e.arith("arith.muli", e.arith("arith.divui", row, e.i32(operand.page)), e.i32(operand.page))
+        within = e.arith("arith.subi", row, above) if side.copied < operand.page else e.i32(0)
+        for i, page in enumerate(h.pages[side.label]):
+            at = replace(w, outer=w.outer | {operand.pages: page})
+            source = self.at(h.maps[side.label], operand.name, operand.coords, at, operand.pages)
+            operands = [source, self.copies_into(h, side), *stage, self.element_of_map(side, k0), within]
+            some: dict[str, Any] = {"row": i * operand.page} if side.copies > 1 else {}
+            e.op("tile.copy", operands=operands, multicast=side.multicast, **some)
 
     def scale_copies(
         self,

@@ -86,18 +86,18 @@ class Tensors:
         box, axes = self.boxed(coords, box), self.axes(coords, *inner)
         return Source("tensor_map", scale.name, box=box, align=16, axes=axes, **more)
 
-    def axes(self, coords: tuple[Coord, ...], *inner: int) -> tuple[int, ...]:
-        """The axes of a tensor map: those that a tile runs along, then those of `outer`; none where these are all as
-        they lie in memory."""
-        return (*inner, *self.problem.outside(coords)) if len(coords) > 2 else ()
+    def axes(self, coords: tuple[Coord, ...], *inner: int, pages: str = "") -> tuple[int, ...]:
+        """The axes of a tensor map: those that a tile runs along, then those of `outer`, and of `pages`; none where
+        these are all as they lie in memory."""
+        return (*inner, *self.problem.outside(coords, pages)) if len(coords) > 2 else ()
 
-    def boxed(self, coords: tuple[Coord, ...], box: tuple[int, ...]) -> tuple[int, ...]:
-        """The box of a tensor map: that of a tile, with an extent of 1 along each axis of `outer`."""
-        return (*box, *(1 for _ in self.problem.outside(coords)))
+    def boxed(self, coords: tuple[Coord, ...], box: tuple[int, ...], pages: str = "") -> tuple[int, ...]:
+        """The box of a tensor map: that of a tile, with an extent of 1 along each axis of `outer`, and of `pages`."""
+        return (*box, *(1 for _ in self.problem.outside(coords, pages)))
 
-    def at(self, value: ir.Value, name: str, coords: tuple[Coord, ...], w: Work) -> ir.Value:
-        """A tensor, its map or its memory, where the tile is along the dimensions of `outer`."""
-        e, axes = self.e, self.problem.outside(coords)
+    def at(self, value: ir.Value, name: str, coords: tuple[Coord, ...], w: Work, pages: str = "") -> ir.Value:
+        """A tensor, its map or its memory, where the tile is along the dimensions of `outer`, and of `pages`."""
+        e, axes = self.e, self.problem.outside(coords, pages)
         if not axes:
             return value
         indices = [self.placed(coords[axis], w.outer) for axis in axes]
@@ -156,9 +156,9 @@ class Tensors:
         moved, end = w.grids[scale.k_apart]
         return self.e.arith("arith.addi", k0, moved), end
 
-    def row_index(self, name: str, w: Work | None) -> ir.Value:
+    def row_index(self, name: str, w: Work | None, flat: bool = False) -> ir.Value:
         """The lookup of each row, or column, of a tile by its name, where the tile is along the dimensions of
-        `outer`."""
+        `outer`; `flat`: of pages the row of each among the rows of all."""
         p, e = self.problem, self.e
         lookup = next(x for x in p.row_lookups if x.name == name)
         coords, tensor = lookup.index.coords, lookup.index.tensor
@@ -170,7 +170,9 @@ class Tensors:
         operands = [source, stride, *(self.size(d) for d in lookup.extents)]
         axis = "m" if lookup.dim == p.m.name else "n"
         segments = (1, 1, len(lookup.extents))
-        return e.op("tile.row_index", [e.type("index")], operands, segments=segments, axis=axis).result
+        blocks: dict[str, Any] = {"block": lookup.block} if lookup.block > 1 else {}
+        blocks |= {"flat": ir.UnitAttr.get()} if flat and blocks else {}
+        return e.op("tile.row_index", [e.type("index")], operands, segments=segments, axis=axis, **blocks).result
 
     def size(self, d: Dim) -> ir.Value:
         """Of a dimension: a constant where it is known, else a parameter."""

@@ -9,7 +9,7 @@ from scalec.passes.plan.reductions import no_invariant
 from scalec.passes.plan.resources import staged_widths, units
 from scalec.passes.plan.results import no_loaded_result
 from scalec.passes.plan.swizzle import no_bulk_epilogue, no_turned_epilogue, staged_swizzle
-from scalec.passes.plan.tiles import cuts_blocks, cuts_column_fold, cuts_lookups, no_swap
+from scalec.passes.plan.tiles import cuts_blocks, cuts_column_fold, cuts_lookups, cuts_pages, no_swap
 from scalec.passes.problem.types import Problem
 
 
@@ -33,6 +33,16 @@ def result_blocks(problem: Problem, schedule: Schedule) -> None:
             reason,
             expected=f"tiles, and clusters of them, that divide {problem.blocks[1]}",
             fix=f"tile {axis} = {problem.blocks[1]} or a divisor, cluster=1x1",
+        )
+
+
+def whole_pages(problem: Problem, schedule: Schedule) -> None:
+    if reason := cuts_pages(problem, schedule):
+        raise ScheduleError(
+            f"a tile of {reason}",
+            got=f"tile M = {schedule.tile[0]}, tile N = {schedule.tile[1]}",
+            expected="whole pages, or whole tiles of a page",
+            fix="another tile",
         )
 
 

@@ -486,6 +486,7 @@ CHECKS: tuple[Callable[[Problem, Schedule], None], ...] = (
     _promotion,
     check_results.result_blocks,
     check_results.folded_columns,
+    check_results.whole_pages,
     _scale_copier,
     _mma_n,
     _registers,

@@ -138,6 +138,14 @@ def cuts_column_fold(problem: Problem, schedule: Schedule) -> str:
     return f"columns converted {together} at a time: {terms}" if together % fold.size else ""
 
 
+def cuts_pages(problem: Problem, schedule: Schedule) -> str:
+    """Why a tile does not have whole pages of an operand, or a page whole tiles, "" where it does."""
+    for operand, rows in zip((problem.lhs, problem.rhs), schedule.tile[:2], strict=True):
+        if operand.page and rows % operand.page and operand.page % rows:
+            return f"{rows} {operand.rows}, and {operand.name} has pages of {operand.page}"
+    return ""
+
+
 def cuts_lookups(problem: Problem, schedule: Schedule) -> str:
     """Why tiles of a result with scales cannot end where lookups change along its columns, "" where they do not: what
     is stored there are whole words of scales, and what pads a row's last one."""
@@ -199,7 +207,13 @@ def planned(problem: Problem, given: Request) -> tuple[Schedule, str]:
     alone."""
     plan = draft(problem, given)
     reason = shared_out(problem.family, plan.tile, plan.warpgroups // turns(plan), plan.warps)
-    reason = reason or cuts_column_fold(problem, plan) or cuts_result(problem, plan) or cuts_lookups(problem, plan)
+    reason = (
+        reason
+        or cuts_pages(problem, plan)
+        or cuts_column_fold(problem, plan)
+        or cuts_result(problem, plan)
+        or cuts_lookups(problem, plan)
+    )
     if reason:
         return plan, reason
     uneven = (row for row in staged_widths(problem, plan) if given.swizzle_c and row % given.swizzle_c)

@@ -98,6 +98,8 @@ class Lookup:
         extents: of the axes that it is an index of. Where it is negative, or beyond one, nothing is computed.
         dim: the dimension of a tile that it changes along, "" where it depends on `outer` alone.
         block: indices of `dim` over which it stays the same.
+        paged: an operand's rows are those of blocks that it names, one block's behind the other's: who copies them, and
+            whoever reads what goes with a row, looks them up.
     """
 
     name: str
@@ -105,11 +107,12 @@ class Lookup:
     extents: tuple[Dim, ...]
     dim: str = ""
     block: int = 1
+    paged: bool = False
 
     @property
     def by_row(self) -> bool:
-        """Whether each row, or column, of a tile has an index of its own: it gathers, or scatters."""
-        return bool(self.dim) and self.block == 1
+        """Whether it is looked up for each row, or column, of a tile: it gathers, or scatters, or is of pages."""
+        return bool(self.dim) and (self.block == 1 or self.paged)
 
 
 @dataclass(frozen=True)

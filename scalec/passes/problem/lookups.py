@@ -28,6 +28,7 @@ class Lookups:
         self.dims = [ir.StringAttr(a).value for a in function.attributes["scale.dims"]]
         self.arguments = list(self.block.arguments)
         self.found: dict[str, tuple[Any, tuple[Dim, ...]]] = {}
+        self.pages: set[str] = set()
 
     def facts(self, attribute: str, position: int) -> dict[str, Any]:
         """What the function says of an argument ("arg_attrs") or a result ("res_attrs")."""
@@ -79,6 +80,25 @@ class Lookups:
     def gathers(self, symbol: Any, dim: str) -> bool:
         """Whether an index out of memory is another one for each index of a dimension."""
         return Coord(dim) in (self.coord(e) for e in map_of(symbol.owner.opview.map).results)
+
+    def page_of(self, where: ir.AffineMap, symbols: Sequence[Any], rows: str) -> tuple[int, int]:
+        """Which axis of a tensor that is read at `where` is of rows within a page, and how many a page has: `t%64` of
+        `K[table[s,t/64],t%64,d]`, where `rows` is t; (-1, 0) where none is."""
+        for axis, e in enumerate(where.results):
+            at = self.coord(e)
+            if at is None or not at.modulus or at.dim != rows or at != Coord(rows, modulus=at.modulus):
+                continue
+            paged = [
+                self.spelled(symbols[x.position])
+                for x in where.results
+                if isinstance(x, ir.AffineSymbolExpr)
+                and Coord(rows, divisor=at.modulus)
+                in (self.coord(i) for i in map_of(symbols[x.position].owner.opview.map).results)
+            ]
+            if len(paged) == 1:
+                self.pages.add(paged[0])
+                return axis, at.modulus
+        return -1, 0
 
     def row_of(self, where: ir.AffineMap, symbols: Sequence[Any], rows: str, value: Any) -> str:
         """What an operand that is read at `where` is indexed by, as `results_of` has it, along the dimension `rows`
@@ -149,7 +169,8 @@ class Lookups:
                 place=place_of(symbol.owner),
             )
         made = Lookup(name, index, extents)
-        return replace(made, dim=along[0].dim, block=along[0].divisor) if along else made
+        paged = name in self.pages
+        return replace(made, dim=along[0].dim, block=along[0].divisor, paged=paged) if along else made
 
     def domains(self, contract: Any, tiled: tuple[str, ...], outer: tuple[Dim, ...]) -> tuple[Domain, ...]:
         """The ranges that a contraction is restricted to; `tiled` are the dimensions that a tile runs along, or its

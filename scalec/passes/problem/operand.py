@@ -137,6 +137,7 @@ class Operand:
         atom: bytes that the swizzle of its tile keeps together.
         coords: where it is read, one entry an axis.
         gathered: the lookup that says which row of it is a row of the tile; "" where they are those of `rows`.
+        pages: the lookup that says which page its rows are of, `page` of each; "" where it has none.
         turned: its rows are contiguous in memory, and warps make rows of it that are contiguous along K.
         folds: what they reduce it to on the way.
         zeros: what its elements are less, before they are converted; None where that is nothing.
@@ -155,6 +156,8 @@ class Operand:
     coords: tuple[Coord, ...] = ()
     gathered: str = ""
     turned: bool = False
+    pages: str = ""
+    page: int = 0
     folds: tuple[Fold, ...] = ()
     zeros: ZeroPoints | None = None
 

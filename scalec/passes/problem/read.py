@@ -32,10 +32,7 @@ Side = tuple[Any, ir.AffineMap, str]
 
 
 class Reader(OperandReader):
-    """The walk over one function; each method refuses what it cannot represent. `folded_dim`: the dimension that
-    results reduce within a tile, "" where none does."""
-
-    folded_dim = ""
+    """The walk over one function; each method refuses what it cannot represent."""
 
     def problem(self) -> Problem:
         contract = self.contraction()

@@ -24,13 +24,18 @@ from scalec.passes.problem.operand import (
 )
 from scalec.passes.problem.reductions import below
 from scalec.passes.problem.zero_points import ZeroPoints, bounds_of, read_zero_points
-from scalec.targets import ATOM, MOST_INDICES, PADDED_ALIGN, PADDED_ROW, MmaShape
+from scalec.targets import ATOM, MAX_BOX, MOST_INDICES, PADDED_ALIGN, PADDED_ROW, MmaShape
+
+ROWS_OF_PAGE = 8
+"""Rows that the pattern of a swizzle has (PTX ISA 5.5.7), at a multiple of which a box begins in a tile."""
 
 
 class OperandReader(EpilogueReader):
-    """The walk over the operands of a contraction, whose `symbols` are indices read from memory."""
+    """The walk over the operands of a contraction, whose `symbols` are indices read from memory. `folded_dim`: the
+    dimension that results reduce within a tile, "" where none does."""
 
     symbols: list[Any]
+    folded_dim = ""
 
     def operand(
         self,
@@ -52,7 +57,12 @@ class OperandReader(EpilogueReader):
         order = self.results_of(where, self.symbols)
         stored = element_of(value, name)
         element = ELEMENT_TYPES.get(multiplied, stored)
-        if not all(isinstance(e, ir.AffineDimExpr | ir.AffineSymbolExpr) for e in where.results):
+        paged, page = self.page_of(where, self.symbols, rows.name)
+        if page:
+            self.check_page(name, order, page, rows, value)
+            order[paged] = rows.name
+        others = [e for axis, e in enumerate(where.results) if axis != paged]
+        if not all(isinstance(e, ir.AffineDimExpr | ir.AffineSymbolExpr) for e in others):
             raise UnsupportedError(
                 f"{name}[{', '.join(order)}] has a computed index",
                 expected="indices that are dimensions",
@@ -67,7 +77,7 @@ class OperandReader(EpilogueReader):
                 fix=f"store {name} with {k.name} last",
                 place=place_of(value),
             )
-        row = self.row_of(where, self.symbols, rows.name, value)
+        row = rows.name if page else self.row_of(where, self.symbols, rows.name, value)
         own = family or self.target.mma_for(element.name, element.name)  # what does not go together is told later
         reads = own is not None and own.reads_transposed(element.name) and stored == element
         turned = transposed and not reads and family is not None and stored.name in TURNED and row == rows.name
@@ -98,8 +108,9 @@ class OperandReader(EpilogueReader):
             folds(stored.name, ir.StringAttr(GranularityAttr(x.granularity).type).value, element.name, bounds)
             for x in levels
         ]
+        pages = next(iter(self.pages & set(order)), "") if page else ""
         scales = tuple(
-            self.scale(op, order, name, seen, k, promoted, family, folded).of_rows(gathered)
+            self.scale(op, order, name, seen, k, promoted, family, folded, page).of_rows(gathered or pages)
             for op, folded in zip(levels, folding, strict=True)
         )
         bits = element.bits if family is None else family.shared_bits(element, transposed and not turned)
@@ -108,6 +119,8 @@ class OperandReader(EpilogueReader):
         coords = tuple(
             self.noted(self.symbols[e.position], self.arguments[index], axis)
             if isinstance(e, ir.AffineSymbolExpr)
+            else Coord(x, modulus=page)
+            if axis == paged
             else self.spanned(Coord(x), (rows,))
             for axis, (e, x) in enumerate(zip(where.results, order, strict=True))
         )
@@ -119,7 +132,8 @@ class OperandReader(EpilogueReader):
                 place=place_of(value),
             )
         made = Operand(index, name, stored, element, rows.name, order[-1], scales, bits, align, atom, coords, gathered)
-        return replace(made, turned=turned, zeros=self.zero_points(subtract, made, (rows.name, k.name), order))
+        made = replace(made, turned=turned, pages=pages, page=page)
+        return replace(made, zeros=self.zero_points(subtract, made, (rows.name, k.name), order))
 
     def zero_points(
         self, subtract: Any, operand: Operand, names: tuple[str, str], order: list[str]
@@ -130,14 +144,29 @@ class OperandReader(EpilogueReader):
         argument = (-1, "")
         if len(subtract.zeros):
             argument = self.argument(subtract.zeros[0], f"the zero points of {operand.name}")[:2]
-        if operand.gathered and argument[1]:
+        if (operand.gathered or operand.pages or operand.inner > 1) and argument[1]:
+            what = f"gathered by {operand.gathered}" if operand.gathered else "of pages, or has rows of two indices"
             raise UnsupportedError(
-                f"{operand.name}[{', '.join(order)}] is gathered by {operand.gathered}, and has zero points",
+                f"{operand.name}[{', '.join(order)}] is {what}, and has zero points",
                 expected="zero points that are a number, or rows in order",
                 fix=f"subtract {argument[1]} before the call, or pass the gathered rows",
                 place=place_of(subtract.zeros[0]),
             )
         return read_zero_points(subtract, argument, order, operand.coords, names)
+
+    def check_page(self, name: str, order: list[str], page: int, rows: Dim, value: Any) -> None:
+        """Refuses pages that copies do not bring, or of programs whose results store a row that has none."""
+        able = page % ROWS_OF_PAGE == 0 and page <= MAX_BOX
+        if able and self.folded_dim:
+            return
+        found = f"pages of {page} {rows.name}" if not able else "pages"
+        raise UnsupportedError(
+            f"{name}[{', '.join(order)}] has {found}"
+            + ("" if not able else ", and no result that reduces an index of the product"),
+            expected=f"a multiple of {ROWS_OF_PAGE} up to {MAX_BOX}, of a program that reduces one",
+            fix=f"pass a copy of {name} that has an index for each {rows.name}",
+            place=place_of(value),
+        )
 
     @staticmethod
     def blocks(op: Any, order: list[str]) -> dict[str, int]:
@@ -179,6 +208,7 @@ class OperandReader(EpilogueReader):
         promoted: int,
         family: MmaShape | None,
         folded: bool,
+        page: int,
     ) -> Scale:
         index, name, _ = self.argument(op.scales, f"the scale of {operand}")
         blocks = self.blocks(op, order)
@@ -220,10 +250,22 @@ class OperandReader(EpilogueReader):
         if along_rows > 1 and rows.size is not None and along_rows >= rows.size and rows.name not in apart:
             along_rows = WHOLE
         layout = self.layout(op, name, operand, order, rows, k)
+        if page and (along_rows != 1 or layout != "row"):
+            raise UnsupportedError(
+                f"{name} varies along {k.name}, and {operand} has pages of {rows.name}",
+                got=f"one for each {along_rows} of {rows.name}, layout {layout}",
+                expected=f"one for each {rows.name}, in rows",
+                fix=f"leave out @{layout}, and repeat scales along {rows.name} before the call",
+                place=place,
+            )
         said = ir.StringAttr(granularity.layout).value
         pads = [padded_to(tuple(blocks.values()), said, axis) if x in apart else 0 for axis, x in enumerate(order)]
         coords = tuple(
-            Coord() if size == WHOLE else self.spanned(Coord(x, size, apart=pad), (rows,))
+            Coord()
+            if size == WHOLE
+            else Coord(x, modulus=page)
+            if page and x == rows.name
+            else self.spanned(Coord(x, size, apart=pad), (rows,))
             for (x, size), pad in zip(blocks.items(), pads, strict=True)
         )
         axes = (order.index(rows.within or rows.name), order.index(k.name))

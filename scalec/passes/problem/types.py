@@ -394,12 +394,12 @@ class Problem:
         if (shared := self.shared_out) is not None:
             sizes[shared.dim] = -(-sizes[shared.dim] // max(1, sizes[shared.group]))
         sizes |= {d.name: d.share for d in (self.m, self.n, self.k) if d.share}
-        return sizes | {x.name: sizes[x.dim] if x.by_row else size(x.extents[0]) for x in self.lookups}
+        return sizes | {x.name: -(-sizes[x.dim] // x.block) if x.by_row else size(x.extents[0]) for x in self.lookups}
 
-    def outside(self, coords: tuple[Coord, ...]) -> tuple[int, ...]:
+    def outside(self, coords: tuple[Coord, ...], pages: str = "") -> tuple[int, ...]:
         """The axes of a tensor that are indexed by a dimension of `outer` or `summed`, or by a lookup that is the same
-        for all of a tile, outermost first."""
-        names = {d.name for d in (*self.outer, *self.summed, *self.constant_lookups)}
+        for all of a tile, outermost first; `pages`: the lookup that is the same for all of a copy."""
+        names = {d.name for d in (*self.outer, *self.summed, *self.constant_lookups)} | {pages} - {""}
         return tuple(axis for axis, at in enumerate(coords) if at.dim in names)
 
     @property

@@ -9,6 +9,6 @@ func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %lo: memref<?xi32>, %rs: i64
   // CHECK: "tile.store_within"
   // CHECK-SAME: along = "m", high = 16 : i64
   // CHECK-SAME: otherwise = 0xFF800000 : f32
-  "tile.store_within"(%s, %c, %rs, %cs, %m, %n, %m, %n, %low) {along = "m", high = 16 : i64, otherwise = 0xFF800000 : f32, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>} : (!tile.accumulator<array<i64: 64, 8>, "registers">, memref<?x?xf32>, i64, i64, i32, i32, i32, i32, !tile.operand) -> ()
+  "tile.store_within"(%s, %c, %rs, %cs, %m, %n, %m, %n, %low) {along = "m", high = 16 : i64, otherwise = 0xFF800000 : f32, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 0>} : (!tile.accumulator<array<i64: 64, 8>, "registers">, memref<?x?xf32>, i64, i64, i32, i32, i32, i32, !tile.operand) -> ()
   return
 }

@@ -450,3 +450,15 @@ func.func @p(%B: !tile.descriptor<array<i64: 128, 8, 4>, f8E4M3FN, 128 : i64>, %
   "tile.copy"(%B, %b, %r, %c, %x, %x) {multicast = 0 : i64} : (!tile.descriptor<array<i64: 128, 8, 4>, f8E4M3FN, 128 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.stages, !tile.position, i32, i32) -> ()
   return
 }
+
+// -----
+
+// copy: rows of a box behind those of the tile
+// EXPECT: row 48 and 32 rows of a box, of a tile of [64, 128]
+func.func @p(%B: !tile.descriptor<array<i64: 128, 32>, f8E4M3FN, 128 : i64>, %x: i32) {
+  %b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+  %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  "tile.copy"(%B, %b, %r, %c, %x, %x) {multicast = 0 : i64, row = 48 : i64} : (!tile.descriptor<array<i64: 128, 32>, f8E4M3FN, 128 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.stages, !tile.position, i32, i32) -> ()
+  return
+}

@@ -49,7 +49,7 @@ func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
 func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
   %a = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 128>, "registers">
   %s = "tile.fold_columns"(%a) {kind = "sum", size = 64 : i64} : (!tile.accumulator<array<i64: 64, 128>, "registers">) -> !tile.accumulator<array<i64: 64, 8>, "registers">
-  "tile.store_within"(%s, %c, %rs, %cs, %m, %n, %m, %n) {along = "k", high = 16 : i64, low = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>} : (!tile.accumulator<array<i64: 64, 8>, "registers">, memref<?x?xf32>, i64, i64, i32, i32, i32, i32) -> ()
+  "tile.store_within"(%s, %c, %rs, %cs, %m, %n, %m, %n) {along = "k", high = 16 : i64, low = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0, 0>} : (!tile.accumulator<array<i64: 64, 8>, "registers">, memref<?x?xf32>, i64, i64, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -59,7 +59,7 @@ func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
 func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
   %a = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 128>, "registers">
   %s = "tile.fold_columns"(%a) {kind = "sum", size = 64 : i64} : (!tile.accumulator<array<i64: 64, 128>, "registers">) -> !tile.accumulator<array<i64: 64, 8>, "registers">
-  "tile.store_within"(%s, %c, %rs, %cs, %m, %n, %m, %n) {along = "m", high = 16 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>} : (!tile.accumulator<array<i64: 64, 8>, "registers">, memref<?x?xf32>, i64, i64, i32, i32, i32, i32) -> ()
+  "tile.store_within"(%s, %c, %rs, %cs, %m, %n, %m, %n) {along = "m", high = 16 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0, 0>} : (!tile.accumulator<array<i64: 64, 8>, "registers">, memref<?x?xf32>, i64, i64, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -69,6 +69,6 @@ func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
 func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
   %a = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 128>, "registers">
   %s = "tile.fold_columns"(%a) {kind = "sum", size = 64 : i64} : (!tile.accumulator<array<i64: 64, 128>, "registers">) -> !tile.accumulator<array<i64: 64, 8>, "registers">
-  "tile.store_within"(%s, %rs, %rs, %cs, %m, %n, %m, %n) {along = "m", high = 16 : i64, low = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>} : (!tile.accumulator<array<i64: 64, 8>, "registers">, i64, i64, i64, i32, i32, i32, i32) -> ()
+  "tile.store_within"(%s, %rs, %rs, %cs, %m, %n, %m, %n) {along = "m", high = 16 : i64, low = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0, 0>} : (!tile.accumulator<array<i64: 64, 8>, "registers">, i64, i64, i64, i32, i32, i32, i32) -> ()
   return
 }

@@ -1,0 +1,190 @@
+"""Operands whose rows are of pages that a table names (`K[table[s,t/64],t%64,d]`), on every target."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+
+import scalec
+from scalec import reference
+from scalec.checking.launch import made_up
+from scalec.errors import ArgumentError, ScheduleError, UnsupportedError
+from scalec.frontend import build
+from scalec.ir import context
+from scalec.runtime import emulated
+from scalec.runtime.array import DeviceArray
+from tests.emulator.test_fold_columns import launched
+from tests.emulator.test_several_results import TARGETS, run
+from tests.tiers import SEEDS
+
+FP8 = (
+    "L[s,t]:f32 = sum[h](relu(Q[s,h,d]:e4m3 @ K[table[s,t/64],t%64,d]:e4m3 scale(none,1x1xd)) * W[s,h]:f32)"
+    " for t < len[s] else -inf"
+)
+FORMS = {
+    "FP8": (FP8, 64),
+    "MXFP4": (
+        "L[s,t] = sum[h](relu(Q[s,h,d]:mxfp4 @ K[table[s,t/64],t%64,d]:mxfp4) * W[s,h]:f32) for t < len[s] else -inf",
+        64,
+    ),
+    "BF16 by FP8": (
+        "L[s,t]:f32 = sum[h](relu(Q[s,h,d] @ K[table[s,t/16],t%16,d]:e4m3 scale(none,1x1xd)) * W[s,h]) for t < len[s]",
+        16,
+    ),
+    "several tokens, each to where it is": (
+        "L[s,j,t] = sum[h](relu(Q[s,j,h,d] @ K[table[s,t/128],t%128,d]) * W[s,j,h]:f32) for t < len[s,j] else 0",
+        128,
+    ),
+    "all, by columns": ("L[t,q] = max[h](Q[q,h,d] @ K[table[t/32],t%32,d])", 32),
+    "promoted": (
+        "L[s,t] = sum[h](relu(Q[s,h,d]:e4m3 @ K[table[s,t/32],t%32,d]:e4m3 scale(none,1x1x128)) * W[s,h]:f32)"
+        " for t < len[s] else 0",
+        32,
+    ),
+}
+SIZES = [
+    (3, 300, 128),
+    (2, 130, 256),
+    (1, 1, 128),
+    (4, 64, 128),
+    (2, 65, 384),
+    (3, 257, 128),
+    (1, 500, 128),
+    (5, 31, 256),
+]
+FIXED = ("hd", "hdt", "hds", "hdst")
+
+
+@pytest.mark.once("target", "name")
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", FORMS)
+def test_forms(name: str, target: str, seed: int) -> None:
+    source, page = FORMS[name]
+    s, t, d = SIZES[seed]
+    dims = {"s": s, "t": t, "d": d, "h": (16, 32)[seed % 2], "j": 3, "q": 5, "K_0": s * -(-t // page) + 2}
+    names = used(source)
+    fixed = "".join(x for x in FIXED[seed % len(FIXED)] if x in names)
+    run(source, target, {x: n for x, n in dims.items() if x in names}, fixed, seed)
+
+
+def used(source: str) -> set[str]:
+    """The dimensions of a form."""
+    return {"t", "h", "d", "K_0"} | {x for x in "sjq" if f"[{x}," in source or f"{x}]" in source}
+
+
+TABLES = {
+    "a page twice": lambda table: np.zeros_like(table),
+    "backwards": lambda table: table[:, ::-1],
+    "no page": lambda table: np.where(np.arange(table.shape[1]) % 2, -1, table),
+    "rubbish beyond the context": lambda table: np.where(np.arange(table.shape[1]) < 2, table, 1 << 30),
+}
+
+
+@pytest.mark.once("target", "name")
+@pytest.mark.parametrize("otherwise", [True, False])
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", TABLES)
+def test_tables(name: str, target: str, otherwise: bool) -> None:
+    """Contexts of 0, of one, of whole pages and all; what no page is for lies outside too."""
+    dims = {"s": 4, "t": 200, "d": 128, "h": 16, "K_0": 9}
+    source = FP8 if otherwise else FP8.replace(" else -inf", "")
+    values, _ = made_up(source, dims, 2)
+    table = TABLES[name](values["table"]).astype(np.int32)
+    lengths = [0, 1, 128, 128] if "rubbish" in name else [0, 1, 128, 200]
+    values = {**values, "table": table, "len": np.array(lengths, np.int32)}
+    with context.context():
+        results = reference.run(build(source, dims), values, dims=dims, exact=True)
+    expected, reached = results["L"], results.written["L"]
+    got = launched(source, target, dims, values, 0x5A)
+    kept = np.frombuffer(b"\x5a" * 4, np.float32)[0]
+    assert (got[~reached] == kept).all()
+    filled = reached & np.isinf(expected)
+    assert (got[filled] == -np.inf).all()
+    inside = reached & ~filled
+    assert np.abs(got[inside] - expected[inside]).max(initial=0) < 1e-2 * np.abs(expected[inside]).max(initial=1)
+
+
+PARTS = [
+    ("sm_90a", "tile=64x16x128", 128),
+    ("sm_90a", "tile=64x32x128, cluster=2x1", 32),
+    ("sm_90a", "tile=64x16x128, consumers=pingpong", 64),
+    ("sm_90a", "tile=128x16x128, split=2", 64),
+    ("sm_100a", "tile=128x16x128", 256),
+    ("sm_120a", "tile=32x64x128, warpgroups=1, warps=1x4", 64),
+]
+
+
+@pytest.mark.once(touches=lambda case: {case[0]})
+@pytest.mark.parametrize("case", PARTS, ids=[f"{target}, {fields}, {page}" for target, fields, page in PARTS])
+def test_tiles_of_pages(case: tuple[str, str, int]) -> None:
+    """Pages larger than a tile, and smaller ones, in several schedules."""
+    target, fields, page = case
+    source = FP8.replace("64", str(page))
+    run(f"{source} with {fields}", target, {"s": 2, "t": 300, "d": 256, "h": 16, "K_0": 20}, "hd")
+
+
+def test_a_tile_that_cuts_pages() -> None:
+    with pytest.raises(ScheduleError, match=r"192 t, and K has pages of 128"):
+        scalec.compile(FP8.replace("64", "128") + " with tile=192x16x128", target="sm_90a", dims={"h": 16, "d": 128})
+
+
+def test_keys_and_scales_in_one_buffer() -> None:
+    """A page of 64 rows of 128 bytes, then their 64 scales: two views with strides."""
+    dims = {"s": 2, "t": 150, "d": 128, "h": 16, "K_0": 7}
+    values, expected = made_up(FP8, dims, 3)
+    kernel = scalec.compile(FP8, target="sm_90a", dims={"h": 16, "d": 128})
+    device = emulated.EmulatedDevice("sm_90a")
+    kernel.load(device)
+    kernel.fixed = device
+    pages = np.zeros((7, 64 * 132), np.uint8)
+    pages[:, : 64 * 128] = values["K"].view(np.uint8).reshape(7, -1)
+    pages[:, 64 * 128 :] = values["K_scale"].astype(np.float32).reshape(7, 64).view(np.uint8)
+    buffer = DeviceArray.from_host(device, pages, "i8")
+    given: dict[str, Any] = {
+        t.name: DeviceArray.from_host(device, reference.storage(values[t.name]), t.dtype)
+        for t in kernel.spec.operands
+        if t.name[0] != "K"
+    }
+    for name, dtype, shape, strides, size, offset in (
+        ("K", "e4m3", (7, 64, 128), (64 * 132, 128, 1), 1, 0),
+        ("K_scale", "f32", (7, 64, 1), (16 * 132, 1, 1), 4, 64 * 128),
+    ):
+        given[name] = seen = copy.copy(buffer)
+        seen.pointer, seen.dtype, seen.shape, seen.strides = buffer.pointer + offset, dtype, shape, strides
+        seen.itemsize = size
+    out = DeviceArray(device, (dims["s"], dims["t"]), "f32")
+    got = kernel(*(given[t.name] for t in kernel.spec.operands), out=out).numpy()
+    assert np.allclose(got, expected["L"], rtol=1e-2, atol=1e-2)
+
+
+def test_refusals() -> None:
+    dims = {"h": 16, "d": 128}
+    for source, words in (
+        (FP8.replace("64", "20"), "pages of 20"),
+        (FP8.replace("64", "512"), "pages of 512"),
+        ("C[s,m,t] = Q[s,m,d] @ K[table[s,t/64],t%64,d]", "no result that reduces"),
+    ):
+        with pytest.raises(UnsupportedError) as found:
+            scalec.compile(source, target="sm_90a", dims={x: n for x, n in dims.items() if f"{x}" in source})
+        assert words in str(found.value)
+        assert found.value.place is not None
+
+
+def test_scales_of_bytes_with_gaps_are_refused() -> None:
+    """Scales that the tensor core applies are read by one stride for all rows of all pages."""
+    kernel = scalec.compile(FORMS["MXFP4"][0], target="sm_100a", dims={"h": 16, "d": 128})
+    device = emulated.EmulatedDevice("sm_100a")
+    kernel.load(device)
+    kernel.fixed = device
+    shapes = {"Q": (2, 16, 64), "K": (7, 64, 64), "table": (2, 3), "Q_scale": (2, 16, 4), "K_scale": (7, 64, 4)}
+    shapes |= {"W": (2, 16), "len": (2,)}
+    given = {
+        t.name: DeviceArray(device, shapes[t.name], t.dtype, (512, 4, 1) if t.name == "K_scale" else None)
+        for t in kernel.spec.operands
+    }
+    with pytest.raises(ArgumentError, match="K_scale"):
+        kernel(*given.values(), out=DeviceArray(device, (2, 150), "bf16"))
