@@ -108,16 +108,17 @@ def zero_points(s: State, op: ir.OpView) -> None:
     load = f"@$2 ld.global.nc.{'s8' if signed and not narrow else 'u8'} $0, [$1];"
     loaded: dict[int, ir.Value] = {}
     shifts: dict[int, ir.Value] = {}
-    address = source
+    packed, address = narrow and along == "rows", source
     for first in range(0, tile.shape_of(op.target.type)[0], at_once):
         row = b.add(row0, b.add(own, first) if first else own)
-        mine, index = b.and_(b.compare("lt", row, rows), inside), b.div(row, row_block)
-        packed = narrow and along == "rows"
-        if first and row_block == 1 and not packed:
-            address = b.offset(address, b.mul(b.constant(at_once, b.i64), row_stride), b.i8)
+        index = b.div(row, row_block)
+        if first and row_block == 1:  # rows that a thread has are an even number apart
+            step = b.constant(at_once // 2, b.i64) if packed else b.mul(b.constant(at_once, b.i64), row_stride)
+            address = b.offset(address, step, b.i8)
         else:
             address = b.offset(source, _bytes(b, index, row_stride, packed), b.i8)
         pointer = b.op("llvm.ptrtoint", [b.i64], [address])
+        mine = b.and_(b.compare("lt", row, rows), inside)
         loaded[first] = b.asm(load, [b.i32], [pointer, mine, b.constant(0)], tied=1)[0]
         if narrow:
             shifts[first] = b.value(b.shl(b.and_(b.value(block if along == "k" else index), 1), 2))
