@@ -47,8 +47,9 @@ class Names:
         self.defined: dict[str, Statement] = {}
         self.current: Statement | None = None
         self.dim_spans: dict[str, Span] = {}
-        # extents that only indices from memory reach, and with which of another tensor each goes: (tensor, position)
-        self.as_many: dict[tuple[Tensor, int], tuple[Tensor, int]] = {}
+        # extents that only indices from memory reach, with which of another tensor each goes, and how many of that
+        # each covers: (tensor, position, block)
+        self.as_many: dict[tuple[Tensor, int], tuple[Tensor, int, int]] = {}
         # extents that only constant indices have reached: the tensor is at least that large
         self._at_least: frozenset[tuple[Tensor, int]] = frozenset()
         # a (tensor, position) stands where an extent that only indices from memory reach takes its dimension
@@ -332,8 +333,9 @@ class Names:
                 self.claim(name, f"extent {position} of {tensor.name}", tensor.span)
                 tensor.extents[position] = affine.atom(affine.Dim(name))
                 order.append(name)
-        for (tensor, position), (other, axis) in self.as_many.items():
-            tensor.extents[position] = tensor.extents[position] or other.extents[axis]
+        for (tensor, position), (other, axis, block) in self.as_many.items():
+            if tensor.extents[position] is None and (extent := other.extents[axis]) is not None:
+                tensor.extents[position] = affine.divide(extent, block, ceiling=True)
         for name in self.sizes:
             check_dim(name, order)
         return order

@@ -77,7 +77,7 @@ class ZeroPoints:
                 )
             blocks.append(found[0])
             if affine.symbols(index):
-                self.names.as_many[tensor, position] = of, found[0][0]
+                self.names.as_many[tensor, position] = of, *found[0]
         return Subtract(node.span, values.dims, values, zeros, tuple(blocks))
 
 

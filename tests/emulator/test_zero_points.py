@@ -66,6 +66,7 @@ MORE: list[tuple[str, dict[str, int]]] = [
     ("C[m,n]:f32 = A[m,b,k]:bf16 @ (B[n,b,k]:u4 - Z[n,b,k/64]) scale(none, 1x1x64:f16)", {"b": 2}),
     ("C[m,h,n]:f32 = A[m,k]:bf16 @ (B[h,n,k]:u4 - Z[n,h]:i8) scale(none, 1x1x64)", {"h": 2}),
     ("C[m,n]:bf16 = A[m,k]:e4m3 @ (B[e[m/16],n,k]:u4 - Z[e[m/16],n,k/128]) scale(1x128, 1x128:f16)", {"B_0": 3}),
+    ("C[m,n]:f32 = A[m,k]:bf16 @ (B[e[m/16],n,k]:u4 - Z[e[m/16]/2,n,k/64])", {"B_0": 5}),
     ("C[m,n]:f16 = A[m,k]:bf16 @ (B[g,n,k]:u4 - Z[g,n,k/64]) scale(none,1x64) for m in off[g]:off[g+1]", {"g": 3}),
     ("C[g,m,n]:f32 = A[m,k]:bf16 @ (B[n,k]:u4 - Z[n,k/64]) scale(none, 1x64) for k in off[g]:off[g+1]", {"g": 3}),
     ("C[g,m,n]:f32=A[m,k]:bf16@(B[n,k]:u4-Z[n,k/64]) scale(none,1x64) for k in off[g]:off[g+1] by 32 apart", {"g": 3}),
