@@ -147,6 +147,14 @@ class Reduce(Node):
 
 
 @dataclass(frozen=True, eq=False)
+class Typed(Node):
+    """`relu(x):bf16`: what is rounded to a type."""
+
+    value: Node
+    type: Name
+
+
+@dataclass(frozen=True, eq=False)
 class Contract(Node):
     """`A[m,k]@B[n,k] scale(...)`."""
 

@@ -24,6 +24,7 @@ from scalec.frontend.program import (
     Range,
     Read,
     Reduce,
+    Rounded,
     Scalar,
     Scales,
     Statement,
@@ -249,6 +250,8 @@ class Builder:
             return self._contract(value, index), index
         if isinstance(value, Reduce):
             return self._reduce(value, index), index
+        if isinstance(value, Rounded):
+            return self._elementwise(None, value.value, index, value.element), index
         return self._elementwise(None, value, index, "f32"), index
 
     def _subtracted(self, value: Subtract) -> ir.Value:

@@ -157,6 +157,9 @@ class _ToAst(Transformer[Token, Any]):
     def call(self, meta: Meta, c: list[Any]) -> ast.Call:
         return ast.Call(_span(meta), _name(c[0]), tuple(c[1:]))
 
+    def typed(self, meta: Meta, c: list[Any]) -> ast.Typed:
+        return ast.Typed(_span(meta), c[0], c[1])
+
     def contract(self, meta: Meta, c: list[Any]) -> ast.Contract:
         scale = c[2] if len(c) > 2 else None
         return ast.Contract(_span(meta), c[0], c[1], scale)

@@ -148,6 +148,21 @@ class Subtract(Value):
 
 
 @dataclass(frozen=True, eq=False)
+class Rounded(Value):
+    """What a contraction multiplies of a value that is computed: rounded to the type that is `said`, or where none is
+    to that of `of`, the one tensor in it that has all of its indices."""
+
+    value: Value
+    said: str
+    of: Tensor | None
+
+    @property
+    def element(self) -> str:
+        """The type, known when the whole program is read."""
+        return self.said or (self.of.element if self.of is not None else "")
+
+
+@dataclass(frozen=True, eq=False)
 class Contract(Value):
     """The sum of left * right over the dimensions that are not in `dims`."""
 
@@ -176,7 +191,7 @@ def reads_in(value: Value) -> Iterator[tuple[Tensor, tuple[Linear, ...]]]:
         inner = value.arguments
     elif isinstance(value, Contract):
         inner = (value.left, value.right)
-    elif isinstance(value, Reduce):
+    elif isinstance(value, (Reduce, Rounded)):
         inner = (value.value,)
     for x in inner:
         yield from reads_in(x)

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import cast
 
-from scalec.formats import ELEMENT_TYPES
-from scalec.frontend import affine, ast, scales
+from scalec.frontend import affine, ast, operands, scales
 from scalec.frontend.apart import Apart
 from scalec.frontend.diagnostics import Source, Span, one_of, spelled
 from scalec.frontend.names import FUNCTIONS, REDUCTIONS, Names
@@ -23,6 +22,7 @@ from scalec.frontend.program import (
     Range,
     Read,
     Reduce,
+    Rounded,
     Statement,
     Subtract,
     Tensor,
@@ -59,7 +59,9 @@ class Resolver:
             ast.Call: self._call,
             ast.Reduce: self._reduce,
             ast.Contract: self._contract,
+            ast.Typed: self._typed,
         }
+        self.rounded: list[Rounded] = []  # operands that are computed
 
     def program(self, tree: ast.Program) -> Program:
         """The whole program."""
@@ -86,25 +88,8 @@ class Resolver:
                     got=tensor.element,
                     expected="i32 without scales for a tensor that is used as an index",
                 )
-        for tensor, span in self.operands:
-            if not ELEMENT_TYPES[tensor.element].operand:
-                names = [t.name for t in ELEMENT_TYPES.values() if t.operand]
-                raise self.source.error(
-                    span,
-                    f"{tensor.element} is no type of an operand of @",
-                    got=f"{tensor.name} of {tensor.element}",
-                    expected=one_of(names),
-                    fix="write tf32 for f32 in memory" if tensor.element == "f32" else "",
-                )
-        for tensor, span in self.elementwise:
-            if not ELEMENT_TYPES[tensor.element].elementwise:
-                raise self.source.error(
-                    span,
-                    f"{tensor.name} is {tensor.element}, which is a type of operands and zero points alone",
-                    got=tensor.element,
-                    expected="bf16, f16 or f32 in results and in elementwise expressions",
-                    fix=f"give {tensor.name} another type",
-                )
+        operands.check(self.source, self.operands, self.rounded)
+        operands.check_elementwise(self.source, self.elementwise)
 
     # -------------------------------------------------------------------------------------------------- statements
 
@@ -392,7 +377,7 @@ class Resolver:
             elif (shifted := self.zero_points.of(operand)) is not None:
                 value, formatted = self._shifted(shifted, side), False
             else:
-                value, formatted = self.value(operand, keep), False
+                value, formatted = self._rounded(operand, keep), False
             values.append(value)
             if not formatted:
                 unformatted.append((operand, value))
@@ -417,6 +402,21 @@ class Resolver:
         if not isinstance(node.right, ast.Tensor):
             return self.zero_points.number(node, values)
         return self.zero_points.tensor(node, values, self._read(node.right, side)[0])
+
+    def _typed(self, node: ast.Typed, keep: frozenset[str]) -> Value:
+        raise self.source.error(
+            node.type.span,
+            "only an operand of @ is rounded to a type",
+            got=f":{node.type.text} behind what is computed",
+            expected="a type behind a tensor, or behind a computed operand, as in relu(A[m,k]):bf16 @ B[n,k]",
+        )
+
+    def _rounded(self, node: ast.Node, keep: frozenset[str]) -> Rounded:
+        """An operand that is computed."""
+        inner, said = (node.value, node.type) if isinstance(node, ast.Typed) else (node, None)
+        made = operands.rounded(self.source, node.span, self.value(inner, keep), said)
+        self.rounded.append(made)
+        return made
 
     def _refuse_product(self, node: ast.Contract, left: Value, right: Value) -> None:
         kept = ", all kept" if left.dims & right.dims else ""

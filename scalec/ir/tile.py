@@ -58,7 +58,7 @@ from scalec.ir.tile_control import (
     WarpOp,
     WhenOp,
 )
-from scalec.ir.tile_convert import ConvertOp, FoldsOp, StoreFoldsOp, TransformOp
+from scalec.ir.tile_convert import BesideOp, ConvertOp, FoldsOp, StoreFoldsOp, TransformOp
 from scalec.ir.tile_copies import (
     AnnounceOp,
     CopyOp,
@@ -166,6 +166,7 @@ from scalec.ir.tile_types import (
     ByteScalesType,
     CursorType,
     DescriptorType,
+    ElementsType,
     FoldsType,
     FragmentType,
     GatheredType,
@@ -221,6 +222,7 @@ __all__ = [
     "AllNamedOp",
     "AnnounceOp",
     "AwaitStoresOp",
+    "BesideOp",
     "BlockFactorsOp",
     "BoundsOp",
     "ByteScalesOp",
@@ -253,6 +255,7 @@ __all__ = [
     "DetourOp",
     "DrainOp",
     "ElectOp",
+    "ElementsType",
     "EpilogueOp",
     "ExpectOp",
     "FetchBytesOp",

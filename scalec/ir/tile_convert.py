@@ -14,6 +14,7 @@ from scalec.ir.tile_types import (
     I1,
     I32,
     CursorType,
+    ElementsType,
     FoldsType,
     SharedType,
     Tile,
@@ -21,6 +22,7 @@ from scalec.ir.tile_types import (
     element_of,
     int_of,
     shape_of,
+    str_of,
     swizzle_of,
 )
 from scalec.ir.tile_zero_points import ZeroPointsType, bounds_in
@@ -103,13 +105,36 @@ class FoldsOp(Tile.Operation, name="folds"):
         return kind(op) and (int_of(op.result.type.count) > 0 or fail(op, "has no rows"))
 
 
+class BesideOp(Tile.Operation, name="beside"):
+    """Elements of memory, widened to f32, that belong to those of `target`, a tile, as `tile.transform` shares it out:
+    one for each row of a thread (`along` "rows"), or one for each element of its chunk ("k"), 0 from `end` on. The
+    tile's first row, or its first element of K, is `first`; `stride` elements lie between these.
+    """
+
+    memory: ext.Operand[Any]
+    target: ext.Operand[SharedType]
+    first: ext.Operand[I32]
+    end: ext.Operand[I32]
+    stride: ext.Operand[ir.IntegerType[64]]
+    result: ext.Result[ElementsType]
+    along: ir.StringAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if not isinstance(op.memory.type, ir.MemRefType) or not swizzle_of(op.target.type):
+            return fail(op, f"reads {op.memory.type} beside {op.target.type}, expected a memref and a swizzled tile")
+        along = str_of(op.along)
+        return along in ("rows", "k") or fail(op, f"along is {along}, expected rows or k")
+
+
 class TransformOp(Tile.Operation, name="transform"):
     """Converts the cursor's stage of `source` as `tile.convert` does, neither turned nor times factors, by way of f32:
-    body(element, scalars...) yields a term for each of `folds`, which is taken into the one of its row. A warpgroup is
-    here.
+    body(element, inputs..., scalars...) yields a term for each of `folds`, which is taken into the one of its row. A
+    warpgroup is here.
 
-    `inside`, optional: elements of K of the stage that there are; from those behind no terms are taken. `computed`, an
-    optional type attribute: before the terms the body yields what is multiplied instead, rounded to that type.
+    `computed`, an optional type attribute: before the terms the body yields what is multiplied instead, rounded to that
+    type. `inside`, optional: elements of K of the stage that there are; from those behind no terms are taken, and what
+    is computed is 0.
     """
 
     source: ext.Operand[SharedType]
@@ -117,6 +142,7 @@ class TransformOp(Tile.Operation, name="transform"):
     cursor: ext.Operand[CursorType]
     inside: ext.Operand[I32] | None
     folds: Sequence[ext.Operand[FoldsType]]
+    inputs: Sequence[ext.Operand[ElementsType]]
     scalars: Sequence[ext.Operand[ir.F32Type]]
     body: ext.Region
     stored: Any
@@ -131,7 +157,7 @@ class TransformOp(Tile.Operation, name="transform"):
             between = element_spelled(str(ir.TypeAttr(attributes["computed"]).value))
         if between is None or made is None or made.name not in (between.name, *CONVERTED.get(between.name, ())):
             return fail(op, f"makes {element_of(op.target.type)} of {between and between.mlir}, which is not exact")
-        if stored is None or "tf32" not in (stored.name, *CONVERTED.get(stored.name, ())):
+        if stored is None or not {"f32", "tf32"} & {stored.name, *CONVERTED.get(stored.name, ())}:
             return fail(op, f"computes with {op.stored}, which f32 does not hold")
         if not _of_one_shape(op, shape_of(op.source.type), stored.bits):
             return False
@@ -144,7 +170,7 @@ class TransformOp(Tile.Operation, name="transform"):
     @verifier
     def verify_region_invariants(op: ir.OpView) -> bool:
         f32, count = ir.F32Type.get(), len(op.folds) + ("computed" in op.operation.attributes)
-        return takes(op, [f32] * (1 + len(op.scalars))) and yields(op, count)
+        return takes(op, [f32] * (1 + len(op.inputs) + len(op.scalars))) and yields(op, count)
 
 
 class StoreFoldsOp(Tile.Operation, name="store_folds"):

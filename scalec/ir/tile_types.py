@@ -67,6 +67,10 @@ class FoldsType(Tile.Type, name="folded_rows"):
     count: Any
 
 
+class ElementsType(Tile.Type, name="element_inputs"):
+    """f32 in registers of a thread, for each of its rows, or each element of its chunk, of an operand."""
+
+
 class MultiplicandType(Tile.Type, name="slice"):
     """A warp's rows of A or columns of B in registers: shape (rows, K of one instruction), element, side "a" or "b"."""
 

@@ -153,6 +153,9 @@ def _operand(operand: Operand, roles: dict[str, str]) -> str:
         for s in operand.scales
     ]
     element, zeros = operand.stored.name + f" as {operand.element.name}" * operand.converted, operand.zeros
+    if operand.rounded is not None:
+        inputs = "".join(f" {x.element.name}[{_index(x.coords, roles)}]" for x in operand.inputs)
+        element = f"({' '.join((operand.stored.name, *_ops(operand.body)))}{inputs}) as {operand.element.name}"
     less = "" if zeros is None else f"-{zeros.type}[{_index(zeros.coords, roles)}]" if zeros.name else "-number"
     return f"{element}[{_index(operand.coords, roles)}]{less}" + "".join(scales)
 

@@ -85,9 +85,9 @@ def run(
         results_in: the result buffers, by name: only their shapes are read, where a dimension or the extent of a
             scattered result is in no argument. `+=` reads the argument of the result's name.
         dims: sizes of dimensions that no shape tells.
-        exact: leave out all rounding to result types. Results are then float64: what would be stored, before it is
-            rounded. Of a quantised result the values are those divided by the (rounded) scales, and the scales are
-            one float64 a block, row-major.
+        exact: leave out all rounding to result types, but not that of computed operands. Results are then float64:
+            what would be stored, before it is rounded. Of a quantised result the values are those divided by the
+            (rounded) scales, and the scales are one float64 a block, row-major.
 
     Returns:
         the results by name, in their types' dtypes (scales in their layout), NaN where nothing is written (0 where
@@ -343,6 +343,7 @@ def _map(run: _Run, op: ir.OpView) -> None:
     space = run.space(used)
     out = run.output(op.result, map_of(op.map), symbols, space, np.nan)
     block, outer = op.body.blocks[0], {v: t.data for v, t in run.values.items() if isinstance(t, Tensor)}
+    exact = run.exact and not _multiplied(op.result)
     for box, masked in regions(space, domains, kept):
         for cell in _each(box, {d for d in used - kept if box.size(d) != 1}):
             for piece in cell.chunks(kept, CHUNK):
@@ -351,7 +352,7 @@ def _map(run: _Run, op: ir.OpView) -> None:
                 mask = _point_mask(views, masked, piece, kept)
                 for s in out.skipped(piece):
                     mask = mask & ~s
-                values = evaluate_body(block, [v.values(piece) for v in views], outer, run.exact)
+                values = evaluate_body(block, [v.values(piece) for v in views], outer, exact)
                 _assign(out, piece, mask, values.reshape((1,) * len(piece.points)) if not values.ndim else values)
     data, written = out.tensor.data, out.tensor.written
     assert written is not None
@@ -361,6 +362,11 @@ def _map(run: _Run, op: ir.OpView) -> None:
     run.values[op.result] = Tensor(
         data, written=None if written.all() else written, skips=_skips([*views, out], domains)
     )
+
+
+def _multiplied(value: ir.Value) -> bool:
+    """Whether a contraction multiplies it: what it is rounded to is then no result's type, but part of the program."""
+    return any(use.owner.name == "scale.contract" for use in value.uses)
 
 
 def _skips(accesses: Sequence[Access], domains: Sequence[Domain]) -> tuple[Access | Domain, ...]:

@@ -298,7 +298,9 @@ def _converted(problem: Problem) -> str:
     """What becomes of operands between copies and products."""
     told = []
     for x in (problem.lhs, problem.rhs):
-        if x.stored != x.element:
+        if x.rounded is not None:
+            told.append(f"warps compute what is multiplied of {x.name} ({x.stored.name}), rounded to {x.rounded.name}")
+        elif x.stored != x.element:
             folded = f", times {x.folded.name}" if x.folded is not None else ""
             less = "" if x.zeros is None else f" less {x.zeros.name or x.zeros.number}"
             told.append(f"warps make {x.element.name} of {x.name} ({x.stored.name}){less}{folded}")

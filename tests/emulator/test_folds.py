@@ -106,7 +106,7 @@ def test_schedules_refused(setting: str) -> None:
 @pytest.mark.parametrize(
     ("program", "message"),
     [
-        ("D[m,n] = A[m,k] @ B[n,k]; S[m]:f32 = sum[k](A[m,k]*w[k])", "it is not one of A or B alone"),
+        ("D[m,n] = A[m,k] @ B[n,k]; S[m]:f32 = sum[k](A[m,k]*E[m,k])", "it is not one of A or B"),
         ("D[m,n] = A[m,k] @ B[n,k]; S[k]:f32 = sum[m](A[m,k])", "it runs over m"),
         ("D[m,n] = A[m,k]:mxfp8 @ B[n,k]:bf16; S[n]:f32 += sum[k](B[n,k])", r"S is accumulated into \(\+=\)"),
         ("D[m,n] = A[m,k] @ B[n,k]; S[m]:i32 = sum[k](A[m,k])", "S is i32"),

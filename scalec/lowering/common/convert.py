@@ -158,7 +158,7 @@ def widened(b: Builder, words: Words, stored: str, count: int) -> list[ir.Value]
     if ELEMENT_TYPES[stored].bits < 8:  # eight elements of a word
         pairs = [x for word in words for x in _CONVERSIONS[stored, "bf16"](b, [word])]
         bits = _bf16_to_tf32(b, pairs[: count // 2])
-    elif stored != "tf32":
+    elif stored not in ("f32", "tf32"):
         bits = _CONVERSIONS[stored, "tf32"](b, words)
     return [b.op("llvm.bitcast", [b.f32], [x]) for x in bits[:count]]
 
@@ -208,7 +208,9 @@ def _column(b: Builder, words: Words, byte: ir.Value) -> ir.Value:
 
 
 def _load(b: Builder, address: ir.Value, count: int, offset: int) -> Words:
-    """So many bytes: 2, 4, 8 or 16."""
+    """So many bytes: 2, 4, 8, or a multiple of 16."""
+    if count > 16:
+        return [word for i in range(0, count, 16) for word in _load(b, address, 16, offset + i)]
     words = count // 4
     if not words:
         return b.asm(f"ld.shared.u16 $0, [$1 + {offset}];", [b.i32], [address])

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from scalec.formats import element_spelled
 from scalec.ir import tile
 from scalec.ir.mlir import ir
+from scalec.ir.tile_convert import rows_of_thread
 from scalec.lowering import scalar
 from scalec.lowering.builder import Variable
 from scalec.lowering.common import epilogue, rounding
@@ -41,33 +42,63 @@ def folds(s: State, op: ir.OpView) -> None:
     s.values[op.result] = Folds(kind, rows)
 
 
+@dataclass(frozen=True)
+class Beside:
+    """What belongs to the elements of a thread: to each of its rows, or to each of a chunk."""
+
+    by_row: bool
+    values: list[ir.Value]
+
+
+@COMMON.lowers("tile.beside")
+def beside(s: State, op: ir.OpView) -> None:
+    b, swizzled, element = s.b, tile.swizzle_of(op.target.type), str(op.memory.type.element_type)
+    chunks, by_row = swizzled // tile.CHUNK, tile.str_of(op.along) == "rows"
+    row, chunk = place_of(b, thread_of(s), chunks)
+    count = 8 * tile.CHUNK // tile.bits_of(tile.element_of(op.target.type))
+    own, apart = b.mul(chunk, count), 1
+    if by_row:
+        count, own, apart = rows_of_thread(tile.shape_of(op.target.type)[0], swizzled), row, WARPGROUP // chunks
+    values = []
+    for i in range(count):
+        at = b.add(s.get(op.first), b.add(own, i * apart))
+        index = b.mul(b.widen(at), s.get(op.stride))
+        address = epilogue.address_of(s, s.get(op.memory), index, element)
+        pointer = b.op("llvm.inttoptr", [ir.Type.parse("!llvm.ptr<1>")], [address])
+        values += epilogue.load(s, pointer, element, b.compare("lt", at, s.get(op.end)), 1)
+    s.values[op.result] = Beside(by_row, values)
+
+
 @COMMON.lowers("tile.transform")
 def transform(s: State, op: ir.OpView) -> None:
-    b, (stored, made), attributes = s.b, elements_of(op), op.operation.attributes
-    c = Chunks.of(s, op, thread_of(s), stored, made)
+    b, (stored, target), attributes = s.b, elements_of(op), op.operation.attributes
+    c = Chunks.of(s, op, thread_of(s), stored, target)
     into: list[Folds] = [s.get(x) for x in op.folds]
     scalars, block = [s.get(x) for x in op.scalars], op.body.blocks[0]
+    inputs: list[Beside] = [s.get(x) for x in op.inputs]
     computed = str(ir.TypeAttr(attributes["computed"]).value) if "computed" in attributes else ""
     between = element_spelled(computed) or stored
     inside: list[ir.Value] = []
-    if op.inside is not None and into:
+    if op.inside is not None:
         first = b.mul(c.chunk, c.each)
         inside = [b.compare("lt", b.add(first, i), s.get(op.inside)) for i in range(c.each)]
 
     def one(first: int, words: list[ir.Value]) -> None:
         """The chunk of a row."""
-        results = [
-            scalar.evaluate_all(b, block, [x, *scalars], epilogue.functions_of(op))
-            for x in widened(b, words, stored.name, c.each)
-        ]
+        number, results = first // c.at_once, []
+        for i, x in enumerate(widened(b, words, stored.name, c.each)):
+            read = [y.values[number if y.by_row else i] for y in inputs]
+            results.append(scalar.evaluate_all(b, block, [x, *read, *scalars]))
         if computed:
-            words = _rounded(s, computed, [x.pop(0) for x in results])
-        c.store(b, first, converted(b, words, between.name, made.name))
-        for number, fold in enumerate(into):
-            held = fold.rows[first // c.at_once]
+            made = [x.pop(0) for x in results]
+            made = [b.select(inside[i], x, 0.0) for i, x in enumerate(made)] if inside else made
+            words = _rounded(s, computed, made)
+        c.store(b, first, converted(b, words, between.name, target.name))
+        for place, fold in enumerate(into):
+            held = fold.rows[number]
             value = held.get()
             for i, terms in enumerate(results):
-                taken = fold.combine(s, value, terms[number])
+                taken = fold.combine(s, value, terms[place])
                 value = b.select(inside[i], taken, value) if inside else taken
             held.set(value)
 
@@ -80,7 +111,9 @@ def transform(s: State, op: ir.OpView) -> None:
 
 
 def _rounded(s: State, element: str, values: list[ir.Value]) -> list[ir.Value]:
-    """Elements of 16 bits or 8, in words."""
+    """Values rounded to elements, to nearest even, in words."""
+    if element == "tf32":
+        return [s.b.pure("cvt.rn.tf32.f32 $0, $1;", s.b.i32, x) for x in values]
     each = 32 // rounding.bits_of(element)
     return [rounding.word(s, element, values[i : i + each]) for i in range(0, len(values), each)]
 

@@ -19,7 +19,7 @@ from scalec.passes.problem.operand import (
     promoted_types,
     promotion_step,
 )
-from scalec.passes.problem.reductions import below, is_op
+from scalec.passes.problem.sources import is_op, unscaled, where_of
 from scalec.passes.problem.zero_points import bounds_of
 from scalec.targets import MmaShape, Target
 from scalec.zero_points import converts
@@ -96,7 +96,8 @@ class _Side:
     @staticmethod
     def of(contract: Any, slot: int) -> _Side:
         lhs, rhs, result = maps_of(contract.maps)
-        where, value = (lhs, rhs)[slot], contract.operation.operands[slot]
+        value = contract.operation.operands[slot]
+        where = where_of(value, (lhs, rhs)[slot])
         kept = {x.position for x in result.results if isinstance(x, ir.AffineDimExpr)}
         summed = [isinstance(x, ir.AffineDimExpr) and x.position not in kept for x in where.results]
 
@@ -106,7 +107,7 @@ class _Side:
             return _Level(ir.StringAttr(GranularityAttr(op.granularity).type).value, along[0] if along else WHOLE)
 
         levels, subtract = tuple(map(level, levels_of(value))), subtraction(value)
-        row = element_spelled(str(element(below(value).type)))
+        row = element_spelled(str(element(unscaled(value).type)))
         zeros = bounds_of(subtract) if subtract is not None else None
         return _Side(row.name if row is not None else "", bool(summed) and summed[-1], levels, zeros)
 

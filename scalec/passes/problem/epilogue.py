@@ -15,8 +15,8 @@ from scalec.passes.problem.column_folds import Reduced, check_result, reduced
 from scalec.passes.problem.gaps import dimension_of, gaps_of
 from scalec.passes.problem.lookups import Lookups
 from scalec.passes.problem.reduced import in_a_tile, kept_of, reduce_of
-from scalec.passes.problem.reductions import of_inputs, reduction_of
 from scalec.passes.problem.scatter import before_scatter, coords_of, order_of
+from scalec.passes.problem.sources import of_inputs, reduction_of
 from scalec.passes.problem.types import ROUNDED, STORED, ColumnFold, EpilogueInput, Result, ResultScale, Window
 from scalec.targets import Target
 

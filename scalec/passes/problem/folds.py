@@ -10,10 +10,11 @@ from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import dims_in, map_of, maps_of
 from scalec.passes.problem.access import Coord
+from scalec.passes.problem.bodies import ops_of
 from scalec.passes.problem.epilogue import EpilogueReader, element_of
 from scalec.passes.problem.operand import Fold, Operand
 from scalec.passes.problem.pointwise import ROUNDED
-from scalec.passes.problem.reductions import below, is_op, reduction_of
+from scalec.passes.problem.sources import below, is_op, reduction_of, where_of, whole_of
 from scalec.passes.problem.types import Problem
 
 NOT_YET = "a reduction beside the contraction"
@@ -27,11 +28,6 @@ def refused(walk: EpilogueReader, op: Any, found: str, expected: str, fix: str =
     return UnsupportedError(
         f"{NOT_YET} has no kernel on {walk.target.name} where {found}", expected=expected, fix=fix, place=place_of(op)
     )
-
-
-def ops_of(op: Any) -> tuple[str, ...]:
-    """Names of the ops of a map's body."""
-    return tuple(x.operation.name for x in op.body.blocks[0].operations)
 
 
 def fold_of(
@@ -63,17 +59,18 @@ def fold_of(
         read = view.owner.opview
         if read.source != reduce.result and isinstance(read.source.type, ir.RankedTensorType):
             raise refused(walk, read, f"{name} reads a tensor beside it", "numbers and scalars beside one reduction")
-    term, views = reduce.input, [(reduce.input, source)]
-    body: tuple[str, ...] = ()
+    term, body = reduce.input, ()
+    read, there = term, source
     if is_op(term, "scale.map"):
         op = term.owner.opview
-        reads = [view.owner.opview for view in op.views]
-        views = [(r.source, map_of(r.map)) for r in reads if isinstance(r.source.type, ir.RankedTensorType)]
-        body = ops_of(op)
-    sides = list(zip((contract.lhs, contract.rhs), maps_of(contract.maps)[:2], operands, strict=True))
+        view, body = whole_of(op), ops_of(op)
+        read, there = (None, source) if view is None else (view.source, map_of(view.map))
+    values = contract.lhs, contract.rhs
+    places = map(where_of, values, maps_of(contract.maps)[:2])
+    sides = list(zip(values, places, operands, strict=True))
     for side, (operand, at, known) in enumerate(sides):
-        if views and all(below(v) == below(operand) and list(m.results) == list(at.results) for v, m in views):
-            check(walk, reduce, name, known, any(is_op(v, "scale.dequantize") for v, _ in views))
+        if read is not None and below(read) == below(operand) and list(there.results) == list(at.results):
+            check(walk, reduce, name, known, is_op(read, "scale.dequantize"))
             summed = {walk.dims[d] for d in dims_in(at) - dims_in(kept)}
             rows = {walk.dims[d] for d in dims_in(maps_of(contract.maps)[2])}
             wanted = {walk.dims[d] for d in dims_in(at)} - rows
@@ -84,8 +81,8 @@ def fold_of(
             kind = ir.StringAttr(reduce.kind).value
             return side, Fold(name, index, element, kind, coords, body, ops_of(final))
     names = " or ".join(x.name for x in operands)
-    expected = f"an elementwise expression of {names}, numbers and scalars"
-    raise refused(walk, reduce, f"it is not one of {names} alone", expected)
+    expected = f"an elementwise expression of {names}, and of what lies along its rows or along the sum"
+    raise refused(walk, reduce, f"it is not one of {names}", expected)
 
 
 def check(walk: EpilogueReader, reduce: Any, name: str, operand: Operand, scaled: bool) -> None:

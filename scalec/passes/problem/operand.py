@@ -98,6 +98,25 @@ class Scale:
 
 
 @dataclass(frozen=True)
+class OperandInput:
+    """A tensor that bodies of an operand's elements read beside these.
+
+    Attributes:
+        argument_index: position among the function's arguments.
+        name: what the user calls it.
+        element: its element type.
+        coords: where it is read, one entry an axis.
+        along: the dimension that it changes along within a tile, K's or that of the operand's rows.
+    """
+
+    argument_index: int
+    name: str
+    element: ElementType
+    coords: tuple[Coord, ...]
+    along: str
+
+
+@dataclass(frozen=True)
 class Fold:
     """A result beside those of the product: a reduction along K of what a body computes of each element of an operand,
     one for each of its rows.
@@ -141,6 +160,10 @@ class Operand:
         turned: its rows are contiguous in memory, and warps make rows of it that are contiguous along K.
         folds: what they reduce it to on the way.
         zeros: what its elements are less, before they are converted; None where that is nothing.
+        rounded: what they compute of its elements is rounded to this type, and that multiplied, exactly, as `element`;
+            None where the elements themselves are.
+        body: names of the ops that compute it.
+        inputs: what these and those of `folds` read beside its elements.
     """
 
     argument_index: int
@@ -160,6 +183,9 @@ class Operand:
     page: int = 0
     folds: tuple[Fold, ...] = ()
     zeros: ZeroPoints | None = None
+    rounded: ElementType | None = None
+    body: tuple[str, ...] = ()
+    inputs: tuple[OperandInput, ...] = ()
 
     @property
     def row_axis(self) -> int:
@@ -202,7 +228,12 @@ class Operand:
     @property
     def converted(self) -> bool:
         """Whether warps make of each stage's elements those that are multiplied."""
-        return self.stored != self.element or self.turned or bool(self.folds)
+        return self.stored != self.element or self.turned or self.transformed
+
+    @property
+    def transformed(self) -> bool:
+        """Whether they have each element as f32: it is computed, or reduced."""
+        return bool(self.folds) or self.rounded is not None
 
     @property
     def folded(self) -> Scale | None:

@@ -10,6 +10,7 @@ from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, maps_of, ranges_of
 from scalec.passes.problem.access import Dim
+from scalec.passes.problem.bodies import check_bodies, with_inputs
 from scalec.passes.problem.column_folds import check_size, reduced
 from scalec.passes.problem.contraction import contractions, multiplied_as
 from scalec.passes.problem.folds import check_folds, fold_of
@@ -18,7 +19,7 @@ from scalec.passes.problem.lookups import check_beginnings, check_beginnings_of_
 from scalec.passes.problem.operand import Fold, Operand
 from scalec.passes.problem.read_operand import OperandReader
 from scalec.passes.problem.reduced import check_reductions
-from scalec.passes.problem.reductions import below, reduction_of
+from scalec.passes.problem.sources import below, is_op, reduction_of, where_of
 from scalec.passes.problem.types import ASSUMED, Problem
 from scalec.targets import Target
 
@@ -40,6 +41,7 @@ class Reader(OperandReader):
         order = self.result_order(contract)
         roles = self.roles(contract)
         lhs_map, rhs_map, _ = maps_of(contract.maps)
+        lhs_map, rhs_map = where_of(contract.lhs, lhs_map), where_of(contract.rhs, rhs_map)
         left, right = (contract.lhs, lhs_map, "left"), (contract.rhs, rhs_map, "right")
         self.folded_dim = self.column_fold_of(contract, roles)
         if order and order[-1] in roles["m"]:  # rows of the result are contiguous along the right operand's dimension
@@ -58,6 +60,9 @@ class Reader(OperandReader):
             raise self.no_instruction(lhs, rhs)
         found = {left[2]: lhs, right[2]: rhs}
         lhs, rhs = (replace(x, folds=self.folds(contract, (found["left"], found["right"]))[x.name]) for x in (lhs, rhs))
+        others = tuple(d.name for d in outer), tuple(d.name for d in summed)
+        lhs = with_inputs(self, lhs, self.bodies(lhs, left[0]), k.name, *others)
+        rhs = with_inputs(self, rhs, self.bodies(rhs, right[0]), k.name, *others)
         self.check_scales(lhs, rhs, k, family)
         for operand, rows in ((lhs, m), (rhs, n)):
             self.check_rows(operand, rows if operand.mn_major else k)
@@ -77,6 +82,7 @@ class Reader(OperandReader):
         self.check_converted(made)
         check_folds(made)
         self.check_zero_points(made)
+        check_bodies(made)
         check_left_out(made)
         check_reductions(made)
         check_summed(made)
@@ -111,6 +117,12 @@ class Reader(OperandReader):
             )
         check_size(next(x.op for x in found if x), name, self.dim(name, contract).size)
         return name
+
+    def bodies(self, operand: Operand, value: Any) -> list[Any]:
+        """The `scale.map`s that compute an operand, of a `value`, and the terms of what it is reduced to."""
+        own = [value] if operand.rounded is not None else []
+        own += [reduction_of(self.folded()[fold.index]).input for fold in operand.folds]
+        return [x.owner.opview for x in own if is_op(x, "scale.map")]
 
     def check_cut(self, problem: Problem) -> None:
         """Refuses scales and results of which a range may begin or end within a block of scales, or a byte."""

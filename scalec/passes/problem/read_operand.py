@@ -11,6 +11,7 @@ from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, apart_in, block_of, element
 from scalec.passes.problem.access import Coord, Dim
+from scalec.passes.problem.bodies import elements_of
 from scalec.passes.problem.contraction import finest, folds, subtraction
 from scalec.passes.problem.epilogue import EpilogueReader, element_of
 from scalec.passes.problem.operand import (
@@ -22,7 +23,7 @@ from scalec.passes.problem.operand import (
     promoted_types,
     promotion_step,
 )
-from scalec.passes.problem.reductions import below
+from scalec.passes.problem.sources import unscaled
 from scalec.passes.problem.zero_points import ZeroPoints, bounds_of, read_zero_points
 from scalec.targets import ATOM, MAX_BOX, MOST_INDICES, PADDED_ALIGN, PADDED_ROW, MmaShape
 
@@ -52,11 +53,13 @@ class OperandReader(EpilogueReader):
         while not isinstance(value.owner, ir.Block) and value.owner.name == "scale.dequantize":
             levels.insert(0, value.owner.opview)
             value = value.owner.opview.values
-        subtract, value = subtraction(value), below(value)
+        subtract, computed = subtraction(value), unscaled(value)
+        value, body = elements_of(self, computed)
         index, name, _ = self.argument(value, f"the {side} operand")
         order = self.results_of(where, self.symbols)
         stored = element_of(value, name)
-        element = ELEMENT_TYPES.get(multiplied, stored)
+        rounded = element_of(computed, name) if body else None
+        element = ELEMENT_TYPES.get(multiplied, rounded or stored)
         paged, page = self.page_of(where, self.symbols, rows.name)
         if page:
             self.check_page(name, order, page, rows, value)
@@ -79,7 +82,7 @@ class OperandReader(EpilogueReader):
             )
         row = rows.name if page else self.row_of(where, self.symbols, rows.name, value)
         own = family or self.target.mma_for(element.name, element.name)  # what does not go together is told later
-        reads = own is not None and own.reads_transposed(element.name) and stored == element
+        reads = own is not None and own.reads_transposed(element.name) and stored == element and not body
         turned = transposed and not reads and family is not None and stored.name in TURNED and row == rows.name
         if transposed and not reads and not turned:
             reason = f"the tensor core of {self.target.name} reads {element.name} contiguous along K only"
@@ -132,7 +135,7 @@ class OperandReader(EpilogueReader):
                 place=place_of(value),
             )
         made = Operand(index, name, stored, element, rows.name, order[-1], scales, bits, align, atom, coords, gathered)
-        made = replace(made, turned=turned, pages=pages, page=page)
+        made = replace(made, turned=turned, rounded=rounded, body=body, pages=pages, page=page)
         return replace(made, zeros=self.zero_points(subtract, made, (rows.name, k.name), order))
 
     def zero_points(
@@ -225,7 +228,7 @@ class OperandReader(EpilogueReader):
         if in_mma:
             step = (family.scale_block(kind) if family is not None else 0) or 1
         if not (in_mma and along_k == WHOLE) and (along_k % step or along_k < step):
-            least = finest(element_of(below(op.values), operand).name, self.target)
+            least = finest(element_of(unscaled(op.values), operand).name, self.target)
             step = least if not in_mma and along_k % least else step
             raise UnsupportedError(
                 f"{name} has one scale for "
@@ -292,7 +295,7 @@ class OperandReader(EpilogueReader):
         if kind in (applied or (self.target.scale_types() if family is None or along_k != WHOLE else ())):
             return True
         usual = family or self.target.mma[0]  # what does not go together is told later
-        step, promoted = finest(element_of(below(op.values), operand).name, self.target), promoted_types(usual)
+        step, promoted = finest(element_of(unscaled(op.values), operand).name, self.target), promoted_types(usual)
         stored, number = str(element(op.scales.type)), kind in NUMBERS
         if kind not in promoted or (stored != kind if number else stored in NUMBERS):
             said = f":{kind}" + ("" if layout == "row" else f"@{layout}")

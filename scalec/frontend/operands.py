@@ -1,0 +1,85 @@
+"""Operands of contractions: their element types, and what one that is computed is rounded to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scalec.formats import ELEMENT_TYPES
+from scalec.frontend import affine, ast
+from scalec.frontend.diagnostics import Source, Span, one_of
+from scalec.frontend.program import Rounded, Tensor, Value, reads_in
+from scalec.suggestions import did_you_mean
+
+KEPT_BITS = 16
+"""Of an element type to which a computed operand is rounded unsaid: one of fewer bits, which keeps little of what is
+computed, the text names."""
+
+ABLE = tuple(t.name for t in ELEMENT_TYPES.values() if t.operand)
+"""Element types of operands."""
+
+
+def rounded(source: Source, span: Span, value: Value, said: ast.Name | None) -> Rounded:
+    """An operand that is computed, with the type that the text says behind it.
+
+    Raises:
+        SourceError: the type is none of an operand.
+    """
+    if said is not None and said.text not in ABLE:
+        raise source.error(
+            said.span,
+            f"{said.text} is no type of an operand of @",
+            got=said.text,
+            expected=one_of(ABLE),
+            fix="write tf32 for f32 in memory" if said.text == "f32" else did_you_mean(said.text, ABLE),
+        )
+    whole = {id(t): t for t, index in reads_in(value) if frozenset().union(*map(affine.dims, index)) == value.dims}
+    of = next(iter(whole.values())) if len(whole) == 1 else None
+    return Rounded(span, value.dims, value, said.text if said is not None else "", of)
+
+
+def check(source: Source, operands: Sequence[tuple[Tensor, Span]], computed: Sequence[Rounded]) -> None:
+    """Refuses types, known when all is said, that operands do not have: of tensors, and of what is `computed`.
+
+    Raises:
+        SourceError: one has another, or there is none that what is computed could be rounded to.
+    """
+    for tensor, span in operands:
+        if tensor.element not in ABLE:
+            raise source.error(
+                span,
+                f"{tensor.element} is no type of an operand of @",
+                got=f"{tensor.name} of {tensor.element}",
+                expected=one_of(ABLE),
+                fix="write tf32 for f32 in memory" if tensor.element == "f32" else "",
+            )
+    for x in computed:
+        keeps = x.element in ABLE and ELEMENT_TYPES[x.element].bits >= KEPT_BITS
+        if x.said or (keeps and x.of is not None and not x.of.levels):
+            continue
+        found = "several tensors, or none, that have all its indices"
+        if x.of is not None:
+            found = f"{x.of.name} of {x.element}" + (", with scales" if x.of.levels else "")
+        raise source.error(
+            x.span,
+            "an operand is computed, and no type says what it is rounded to",
+            got=found,
+            expected="a type behind it, or in it one tensor of bf16, f16 or tf32 that has all its indices",
+            fix=f"write ({source.text[slice(*x.span)]}):bf16",
+        )
+
+
+def check_elementwise(source: Source, read: Sequence[tuple[Tensor, Span]]) -> None:
+    """Refuses tensors in elementwise expressions whose type only operands have.
+
+    Raises:
+        SourceError: one is of such a type.
+    """
+    for tensor, span in read:
+        if not ELEMENT_TYPES[tensor.element].elementwise:
+            raise source.error(
+                span,
+                f"{tensor.name} is {tensor.element}, which is a type of operands and zero points alone",
+                got=tensor.element,
+                expected="bf16, f16 or f32 in results and in elementwise expressions",
+                fix=f"give {tensor.name} another type",
+            )

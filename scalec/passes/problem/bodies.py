@@ -1,0 +1,121 @@
+"""Elementwise bodies of an operand, which warps compute as they convert it: of what, and with what beside it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from scalec.errors import UnsupportedError
+from scalec.formats import CONVERTED
+from scalec.ir.location import place_of
+from scalec.ir.mlir import ir
+from scalec.ir.scale import dims_in, map_of
+from scalec.passes.problem.access import Coord
+from scalec.passes.problem.epilogue import EpilogueReader, element_of
+from scalec.passes.problem.operand import Operand, OperandInput
+from scalec.passes.problem.sources import is_op, whole_of
+from scalec.passes.problem.types import STORED, Problem
+
+OUTSIDE = "compute it outside the program"
+
+MADE = ("bf16", "f16", "tf32", "e4m3", "e5m2")
+"""Element types that a computed operand is rounded to."""
+
+
+def refused(walk: EpilogueReader, at: Any, found: str, expected: str, fix: str = OUTSIDE) -> UnsupportedError:
+    """An error that says what of an operand's body there is no kernel for."""
+    return UnsupportedError(
+        f"{found}, which has no kernel on {walk.target.name} yet", expected=expected, fix=fix, place=place_of(at)
+    )
+
+
+def ops_of(op: Any) -> tuple[str, ...]:
+    """Names of the ops of a map's body."""
+    return tuple(x.operation.name for x in op.body.blocks[0].operations)
+
+
+def elements_of(walk: EpilogueReader, value: Any) -> tuple[Any, tuple[str, ...]]:
+    """The tensor whose elements an operand is computed of, and names of the ops that do so; the operand itself, and
+    none, where it is not computed.
+
+    Raises:
+        UnsupportedError: it is computed of no tensor's, or several tensors', elements.
+    """
+    if not is_op(value, "scale.map"):
+        return value, ()
+    op = value.owner.opview
+    view = whole_of(op)
+    if len(op.symbols) or len(op.domains) or any(len(x.owner.opview.symbols) for x in op.views):
+        ranged = "a computed operand has a range, or an index from memory"
+        raise refused(walk, op, ranged, "an operand that is at its own indices, and all of it")
+    if view is None:
+        several = "an operand is computed of several tensors that have all its indices, or of none"
+        raise refused(walk, op, several, "an elementwise expression of one, and of others along K or its rows")
+    element = element_of(value, "a computed operand")
+    if element.name not in MADE:
+        expected = " or ".join(MADE)
+        raise refused(walk, op, f"a computed operand is {element.name}", expected, "name another type behind it")
+    if is_op(view.source, "scale.dequantize"):
+        raise refused(walk, op, "an operand is computed of a tensor with scales", "a tensor without scales")
+    return view.source, ops_of(op)
+
+
+def with_inputs(
+    walk: EpilogueReader, operand: Operand, maps: list[Any], k: str, outer: tuple[str, ...], summed: tuple[str, ...]
+) -> Operand:
+    """An operand with what is read beside its elements by the bodies of some `scale.map`s, each of which reads it:
+    along K or its rows, and further dimensions that a tile has one index of, or along K those that are `summed` too.
+
+    Raises:
+        UnsupportedError: something is read that does not lie along its rows or along K alone.
+    """
+    found: dict[OperandInput, None] = {}
+    for op in maps:
+        whole = whole_of(op)
+        for view in op.views:
+            read = view.owner.opview
+            if read == whole or not isinstance(read.source.type, ir.RankedTensorType):
+                continue
+            found[_input(walk, operand, read, (k, *outer, *summed), (operand.rows, *outer))] = None
+    return replace(operand, inputs=tuple(found))
+
+
+def _input(
+    walk: EpilogueReader, operand: Operand, read: Any, along_k: tuple[str, ...], along_rows: tuple[str, ...]
+) -> OperandInput:
+    """One of them, of the dimensions `along_k` or `along_rows`, the tile's first."""
+    index, name, layout = walk.argument(read.source, f"an input of what {operand.name} is computed to")
+    where, element = map_of(read.map), element_of(read.source, name)
+    read_along = {walk.dims[d] for d in dims_in(where)}
+    along = next((x for x in (along_k, along_rows) if x[0] in read_along and read_along <= set(x)), None)
+    plain = all(isinstance(e, ir.AffineDimExpr) for e in where.results) and not len(read.symbols)
+    coords = tuple(Coord(walk.dims[e.position]) for e in where.results) if plain else ()
+    if not plain or along is None or layout != "row":
+        at = ", ".join(walk.results_of(where, list(read.symbols)))
+        expected = f"{name}[{along_k[0]}] or {name}[{along_rows[0]}], and batches"
+        raise refused(walk, read, f"{operand.name} is computed with {name}[{at}]", expected)
+    if element.name not in STORED:
+        raise refused(walk, read, f"{operand.name} is computed with {name} of {element.name}", " or ".join(STORED))
+    return OperandInput(index, name, element, coords, along[0])
+
+
+def check_bodies(problem: Problem) -> None:
+    """Refuses bodies where a kernel has not the elements that they are of."""
+    for x in (problem.lhs, problem.rhs):
+        if x.rounded is None:
+            continue
+        widens = x.stored.name in ("f32", "tf32") or "tf32" in CONVERTED.get(x.stored.name, ())
+        lookups = problem.lookups or problem.domains
+        for found, expected in (
+            ("the program has a range, or an index read from memory" if lookups else "", "a dense contraction"),
+            (f"it is contiguous along {x.rows}" if x.stored_mn_major else "", f"{problem.k.name} last"),
+            (f"it is {x.stored.name}" if not widens else "", "a type that f32 holds, without padding"),
+            (f"it is multiplied as {x.element.name}" if x.padded or x.element.bits < 8 else "", "8 bits or more"),
+        ):
+            if found:
+                raise UnsupportedError(
+                    f"{x.name} is computed elementwise, and {found}: this has no kernel on {problem.target.name} yet",
+                    expected=expected,
+                    fix=f"compute {x.name} outside the program",
+                    place=problem.written,
+                )
