@@ -212,12 +212,12 @@ def _read(case: Case, x: Operand, sizes: dict[str, int], values: dict[str, Any])
 
 
 def dequantized(x: Operand, side: str, values: dict[str, Any]) -> F64:
-    """The values that a tensor stands for."""
+    """The values that a tensor stands for, or that are computed of them, exactly."""
     levels = x.granularities(side)
     scales = [values[x.name + suffix] for suffix in ("_scale", "_scale2")[: len(levels)]]
     made = dequantize(values[x.name], scales, x.element, levels)
     if not x.zeros:
-        return made
+        return {"": made, "relu": np.maximum(made, 0), "abs": np.abs(made)}[x.body]
     each = dequantize(np.ones(made.shape).astype(values[x.name].dtype), scales, x.element, levels)
     if x.zeros.isdigit():
         return made - int(x.zeros) * each

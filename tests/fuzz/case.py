@@ -45,16 +45,19 @@ class Level:
 class Operand:
     """A tensor in a program: its indices as text, and a type or a format ("" is left out); of an operand of the
     contraction or of a result also its levels of scales. `zeros`: the zero points of an operand, a number, or "k/64"
-    where a tensor has one for each 64 of k, "" for none."""
+    where a tensor has one for each 64 of k, "" for none. `body`: a function that an operand is computed by."""
 
     name: str
     index: tuple[str, ...]
     type: str = ""
     levels: tuple[Level, ...] = ()
     zeros: str = ""
+    body: str = ""
 
     def text(self) -> str:
         made = f"{self.name}[{','.join(self.index)}]" + f":{self.type}" * bool(self.type)
+        if self.body:
+            return f"{self.body}({made})" + f":{self.element}" * (self.bits < 16)
         if not self.zeros:
             return made
         index = ",".join(self.zeros if i == "k" else i for i in self.index)
@@ -239,7 +242,8 @@ INFIX = ("+", "-", "*", "/")
 
 def _operand(data: dict[str, Any]) -> Operand:
     levels = tuple(Level(tuple(x["block"]), x["type"], x["layout"]) for x in data["levels"])
-    return Operand(data["name"], tuple(data["index"]), data["type"], levels, data.get("zeros", ""))
+    more = data.get("zeros", ""), data.get("body", "")
+    return Operand(data["name"], tuple(data["index"]), data["type"], levels, *more)
 
 
 def _written(tensor: str, scales: str) -> Operand:

@@ -13,6 +13,7 @@ from tests.fuzz.case import SUMS, Case, Level, Operand, Tree
 from tests.fuzz.groups import grouped
 from tests.fuzz.weights import (
     BLOCK_K,
+    COMPUTED,
     CONVERTED,
     CONVERTERS,
     F32_K,
@@ -85,6 +86,9 @@ def draw(seed: int) -> Case:
     own = Random(f"groups {seed}")
     if own.random() < GROUPS:
         case = _grouped(own, case)
+    own = Random(f"computed {seed}")
+    if own.random() < COMPUTED and case.groups is None:
+        case = case.but(operands=tuple(_computed(own, x) for x in case.operands))
     wanted = TWIST_OF["exact" if exact else "rounded"]
     count = random.choice((0, 1, 1, 2))
     case = case.but(twists=tuple((random.choice(wanted), random.randrange(1, 1000)) for _ in range(count)))
@@ -119,6 +123,12 @@ def _operands(random: Random, target: str) -> tuple[Operand, Operand]:
         unsaid = "e4m3" if levels else "bf16"
         made.append(Operand(name, index, "" if element == unsaid and random.random() < 0.7 else element, ordered))
     return made[0], made[1]
+
+
+def _computed(random: Random, x: Operand) -> Operand:
+    """An operand, computed if it can be."""
+    able = x.index[-1] == "k" and x.type not in FORMATS and not x.levels and ELEMENT_TYPES[x.element].bits >= 8
+    return replace(x, body=random.choice(("", *PLAIN))) if able else x
 
 
 def _converted(random: Random, target: str) -> tuple[Operand, Operand]:

@@ -107,6 +107,9 @@ MIXED: Weighted = {
 ZEROS: Weighted = {"": 2, "k/64": 3, "k/128": 2, "k/32": 1, "k/16": 1, "k/80": 1, "8": 2, "5": 1}
 """Zero points of integers, of one operand."""
 
+COMPUTED = 0.08
+"""How many of the cases have operands that are computed, by one of PLAIN."""
+
 GROUPS = 0.25
 """How many of the cases read indices or ranges from memory."""
 
