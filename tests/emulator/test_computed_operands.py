@@ -73,6 +73,7 @@ MORE = [
     "C[n,m]:f32 = (A[m,k] * r[m]) @ silu(B[n,k])",
     "T[m,k] = silu(A[m,k]) * w[k]; C[m,n]:f32 = (T[m,k]):bf16 @ B[n,k]",
     "T[m,n] = relu(A[m,k]) @ B[n,k]; C[m,n]:f32 = T[m,n] + A2[m,n]; D[m,n]:mxfp8 = T[m,n]",
+    "L[q,t]:f32 = sum[h](relu((Q[q,h,k] * w[k]) @ B[t,k]) * W[q,h]) for t in lo[q]:hi[q] else -inf",
     "C[m,n]:f32 = relu(A[m,k]) @ B[n,k]; S[m]:f32 = sum[k](A[m,k]^2); T[n]:f32 = max[k](B[n,k])",
     "C[m,n]:f32 = (A[m,k]*w[k]) @ B[n,k]:tf32; S[m]:f32 = sum[k]((A[m,k]*w[k])^2); T[n]:f32 = sum[k](B[n,k] * y[n])",
 ]
@@ -82,9 +83,11 @@ MORE = [
 @pytest.mark.parametrize("program", MORE)
 @pytest.mark.parametrize("target", TARGETS)
 def test_more(target: str, program: str) -> None:
-    dims = {"m": 77, "n": 144, "k": 112} | ({"b": 2} if re.search(r"\bb\b", program) else {})
+    dims = {"q": 9, "h": 32, "t": 150, "k": 112} if "Q[" in program else {"m": 77, "n": 144, "k": 112}
+    dims |= {"b": 2} if re.search(r"\bb\b", program) else {}
     for sizes in (dims, {**dims, "k": 0}) if "mxfp8" not in program else (dims,):
-        run(program, target, sizes, "nk" if sizes["k"] and "T[m" in program else "", 5)
+        fixed = "nk" if sizes["k"] and "T[m" in program else "h" if "Q[" in program else ""
+        run(program, target, sizes, fixed, 5)
 
 
 SCHEDULES = [
@@ -158,12 +161,13 @@ def test_rounding(target: str, made: str) -> None:
         ("C[m,n] = (A[m,k]:mxfp8 * 2):bf16 @ B[n,k]", "computed of a tensor with scales"),
         ("C[m,n] = (A[m,k] * x[m/2]) @ B[n,k]", r"A is computed with x\[m/2\]|A is computed with x\[m floordiv"),
         ("C[m,n] = (A[m,k] * x[k]:e4m3) @ B[n,k]", "A is computed with x of e4m3"),
+        ("L[q,t]:f32 = sum[h](relu((Q[q,h,k] * r[q]) @ B[t,k]) * W[q,h])", "Q is computed with r"),
         ("T[m,k] = relu(A[m,k]); C[m,n] = T[m,k] @ B[n,k]", "f32"),
     ],
 )
 def test_refused(program: str, message: str) -> None:
     with pytest.raises(UnsupportedError, match=message):
-        scalec.compile(program, target="sm_90a")
+        scalec.compile(program, target="sm_90a", dims={"h": 64} if "Q[" in program else {})
 
 
 @pytest.mark.parametrize(

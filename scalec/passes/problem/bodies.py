@@ -102,6 +102,15 @@ def _input(
 def check_bodies(problem: Problem) -> None:
     """Refuses bodies where a kernel has not the elements that they are of."""
     for x in (problem.lhs, problem.rhs):
+        rows = next(d for d in (problem.m, problem.n) if d.name == x.rows)
+        along_rows = [y.name for y in x.inputs if y.along == x.rows]
+        if rows.inner > 1 and along_rows:
+            raise UnsupportedError(
+                f"{x.name} is computed with {along_rows[0]}, and an index of the product is reduced: no kernel does",
+                expected=f"what lies along {problem.k.name}",
+                fix=f"multiply {x.name} by {along_rows[0]} before the call",
+                place=problem.written,
+            )
         if x.rounded is None:
             continue
         widens = x.stored.name in ("f32", "tf32") or "tf32" in CONVERTED.get(x.stored.name, ())
