@@ -127,7 +127,8 @@ def _operands(random: Random, target: str) -> tuple[Operand, Operand]:
 
 def _computed(random: Random, x: Operand) -> Operand:
     """An operand, computed if it can be."""
-    able = x.index[-1] == "k" and x.type not in FORMATS and not x.levels and ELEMENT_TYPES[x.element].bits >= 8
+    able = x.index[-1] == "k" and x.type not in FORMATS and not (x.levels or x.zeros)
+    able = able and ELEMENT_TYPES[x.element].bits >= 8
     return replace(x, body=random.choice(("", *PLAIN))) if able else x
 
 
