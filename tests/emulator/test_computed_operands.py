@@ -45,7 +45,7 @@ CLOSE = {
     "a quotient": "C[m,n]:f32 = (1 / A[m,k]) @ (B[n,k] + 1)",
     "a squared tanh": "C[m,n]:f32 = tanh(A[m,k])^2 @ B[n,k]",
 }
-"""Of functions whose f32 may be another one, so that one in thousands is rounded to a neighbour. At 0, behind the end
+"""Of functions whose f32 may be another one, which seldom is rounded to a neighbour. At 0, behind the end
 of K, most are not 0, or are infinite."""
 
 SIZES = [

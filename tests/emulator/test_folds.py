@@ -47,6 +47,8 @@ PROGRAMS = [
     "D[h,m,n]:f32 = A[m,k]:bf16 @ B[h,n,k]:tf32; S[m]:f32 = sum[k](A[m,k]^2)",
     "D[m,n]:f32 = A[m,b,k]:bf16 @ B[n,b,k]:tf32; S[m]:f32 = sum[b,k](exp(A[m,b,k])); T[m]:f32 = max[b,k](A[m,b,k])",
     "D[m,b,n]:f32 = A[m,b,k]:bf16 @ B[b,n,k]:tf32; S[m,b]:f32 = sum[k](A[m,b,k]^2)",
+    "D[b,m,n]:f32 = A[m,b,k]:bf16 @ B[n,b,k]:tf32; S[b,m]:f32 = sum[k](A[m,b,k]^2)",
+    "D[m,n] = A[m,k] @ B[n,k]; S[m]:f32 = sum[k](A[m,k] * w[k]); T[m]:f32 = max[k](A[m,k] * r[m])",
 ]
 
 
