@@ -33,7 +33,7 @@ from scalec.passes.plan.resources import most_registers
 from scalec.passes.problem import pointwise
 from scalec.passes.problem.contraction import contractions
 from scalec.passes.problem.types import Problem
-from scalec.sizes import Size
+from scalec.sizes import MOST, Size
 from scalec.suggestions import did_you_mean
 from scalec.targets import DEFAULT_TARGET, Target, get_target
 
@@ -295,7 +295,9 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
     read = reads.reads(_function(module))
     dims = signature.sizes(_function(module))
     dims |= {name: 0 for name, within in ranges_of(_function(module)).items() if not within.high}
-    within = {name: (low, high) for name, (low, high) in ranges_of(_function(module)).items() if high}
+    within: dict[str, tuple[int, int]] = {
+        name: (low, high) for name, (low, high) in ranges_of(_function(module)).items() if high
+    }
 
     def emitted(launch: Callable[[ir.OpView], Launch], schedule: str, flops: tuple[str, ...]) -> ir.OpView:
         run_pipeline(module, row, passes=[emit], on_pass=after)
@@ -320,6 +322,9 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
     roles = {"outer": [d.name for d in problem.outer], "summed": [d.name for d in problem.summed]}
     roles |= {role: [getattr(problem, role).name] for role in ("m", "n", "k")}
     roles["within"] = [d.within for d in (problem.m, problem.n) if d.within]
+    for d in (problem.m, problem.n):  # the kernel counts both indices as one, in 32 bits
+        if d.within and d.size is None:
+            within.setdefault(d.name, (1, MOST // d.inner))
     inner = {d.name: d.inner for d in (problem.m, problem.n)}
     partial = 4 * partial_words(problem, schedule), len(arrivals(problem, schedule))
     return emitted(

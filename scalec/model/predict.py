@@ -35,7 +35,8 @@ class Prediction:
     """What one launch is predicted to take.
 
     Attributes:
-        sizes: of the contraction's dimensions by their names in the program, in the order of Problem.dims.
+        sizes: of the contraction's dimensions by their names in the program, in the order of Problem.dims; of two that
+            a tile walks as one, `q*h`, their product.
         tiles: tiles of the result, or where K is split their parts: one CTA's work each.
         waves: rounds in which the SMs work on them.
         busy: share of the waves' places, one for each SM, that have a tile or part.
@@ -111,7 +112,7 @@ class Prediction:
         slowest = max(times, key=lambda name: times[name])
         quantised = slowest in in_sm and 1 - busy > QUANTISED
         return Prediction(
-            sizes={d.name: sizes[d.name] for d in problem.dims},
+            sizes={d.name + f"*{d.within}" * bool(d.within): sizes[d.name] for d in problem.dims},
             tiles=tiles,
             waves=waves,
             busy=busy,

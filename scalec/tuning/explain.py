@@ -112,7 +112,7 @@ def explain(
             )
         typical = problem.sizes()
         assumed = {d.name: typical[d.name] for d in problem.dims if d.size is None}
-        sizes = [typical | {m.name: size} for size in rows] or [typical]
+        sizes = [typical | {m.name: size * m.inner} for size in rows] or [typical]
         reasons = _reasons(problem, given, chosen, Prediction.of(problem, chosen, typical), entry)
         if given.tile is None and (entry is None or "tile" not in entry.schedule):
             others = _ranked(problem, given, chosen) or _neighbours(module, row, given, chosen, typical)
@@ -208,8 +208,11 @@ def _reasons(
 def _swap(problem: Problem) -> str:
     if not problem.swapped:
         return ""
-    rows, columns = problem.m.name, problem.n.name
-    return f"the transposed result is computed: few {columns} are columns of a tile, the fields below have {rows} first"
+    rows, columns, fold = problem.m.name, problem.n.name, problem.column_fold
+    first = f"the fields below have {rows} first"
+    if fold is not None and fold.along == columns:
+        return f"the transposed result is computed: {problem.names} reduces {fold.dim}, indices of columns, {first}"
+    return f"the transposed result is computed: few {columns} are columns of a tile, {first}"
 
 
 def _count(number: int, what: str) -> str:

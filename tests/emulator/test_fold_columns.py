@@ -18,6 +18,7 @@ from scalec.errors import ScheduleError, UnsupportedError
 from scalec.frontend import build
 from scalec.ir import context
 from scalec.runtime import emulated
+from scalec.sizes import MOST
 from tests.emulator.test_several_results import TARGETS, run
 from tests.tiers import SEEDS
 
@@ -212,3 +213,12 @@ def test_compare_sees_a_wrong_head() -> None:
     with context.context():
         other = reference.run(build(PLAIN, dims), wrong, dims=dims, exact=True)
     assert not all(c.ok for c in compare({"L": other["L"].astype(np.float32)}, expected))
+
+
+def test_more_queries_than_a_kernel_counts() -> None:
+    """A tile counts q and h as one index, in 32 bits."""
+    kernel = scalec.compile(PLAIN, target="sm_90a", dims={"h": 64, "d": 64})
+    assert kernel.spec.ranges == {"q": (1, MOST // 64)}
+    assert scalec.compile(PLAIN, target="sm_90a", dims={"h": 64, "d": 64, "q": 4}).spec.ranges == {}
+    with pytest.raises(UnsupportedError, match="counts"):
+        scalec.compile(PLAIN, target="sm_90a", dims={"h": 64, "d": 64, "q": 1 << 26, "t": 1})

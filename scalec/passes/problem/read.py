@@ -21,6 +21,7 @@ from scalec.passes.problem.read_operand import OperandReader
 from scalec.passes.problem.reduced import check_reductions
 from scalec.passes.problem.sources import below, is_op, reduction_of, where_of
 from scalec.passes.problem.types import ASSUMED, Problem
+from scalec.sizes import MOST
 from scalec.targets import Target
 
 NO_KERNEL = {
@@ -231,12 +232,18 @@ class Reader(OperandReader):
 
     def walked(self, name: str, role: list[str], contract: Any) -> Dim:
         """The dimension of a tile, with the one that results reduce where that has the same role."""
-        dim = self.dim(name, contract)
-        return (
-            dim.walking(self.dim(self.folded_dim, contract))
-            if self.folded_dim in role and name != self.folded_dim
-            else dim
-        )
+        dim, folded = self.dim(name, contract), self.folded_dim
+        if folded not in role or name == folded:
+            return dim
+        made = dim.walking(self.dim(folded, contract))
+        if made.size is not None and made.size > MOST:
+            raise UnsupportedError(
+                f"{name} = {dim.size} and {folded} = {made.inner} are walked as one index of {made.size}",
+                expected=f"at most {MOST}: a kernel counts them in 32 bits",
+                fix=f"call the program for parts of {name}",
+                place=place_of(contract),
+            )
+        return made
 
     def beside_last(self, value: Any, where: ir.AffineMap, contract: Any) -> set[str]:
         """The indices that layouts of scales ask a tile's rows to be, of the left operand's and of the result's."""
