@@ -42,6 +42,7 @@ CLOSE = {
     "silu": "C[m,n]:f32 = silu(A[m,k]) @ B[n,k]",
     "gelu": "C[m,n]:f32 = gelu(A[m,k]:f16) @ B[n,k]:f16",
     "exp, both": "C[m,n]:f32 = exp(A[m,k]) @ exp(B[n,k])",
+    "sigmoid, both": "C[m,n]:f32 = sigmoid(A[m,k]) @ sigmoid(B[n,k])",
     "a quotient": "C[m,n]:f32 = (1 / A[m,k]) @ (B[n,k] + 1)",
     "a squared tanh": "C[m,n]:f32 = tanh(A[m,k])^2 @ B[n,k]",
 }
