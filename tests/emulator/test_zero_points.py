@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 
 import scalec
+from scalec import reference
 from scalec.errors import ArgumentError, UnsupportedError
+from scalec.frontend import build
+from scalec.ir import context
 from scalec.reference.packing import numpy_dtype, pack4
 from scalec.runtime.emulated import EmulatedDevice
 from scalec.zero_points import RANGES, SHIFTED, converts
@@ -60,6 +63,8 @@ def test_program(target: str, name: str, size: int) -> None:
 MORE: list[tuple[str, dict[str, int]]] = [
     ("C[m,n]:f32 = A[m,k]:bf16 @ (B[n,k]:u4 - Z[n,k/128]) scale(none, 1x128:f16)", {"n": 1, "k": 8}),
     ("C[m,n]:f32 = A[m,k]:bf16 @ (B[n,k]:u4 - Z[n,k/128]) scale(none, 1x128:f16)", {"n": 3, "k": 0}),
+    ("C[m,n]:f32 = A[m,k]:bf16 @ (B[n,k]:u4 - Z[n,k/16])", {"n": 3, "k": 264}),
+    ("C[m,n]:f32 = A[m,k]:bf16 @ (B[n,k]:u4 - Z[k/64,n]:i8)", {"n": 3, "k": 264}),
     ("C[m,n]:bf16 = silu(A[m,k]:f16 @ (B[n,k]:u4 - Z[n,k/128]) scale(none, 1x128)) + x[m,n]", {}),
     ("C[m,n]:f32 += A[m,k]:bf16 @ (B[n,k]:u4 - Z[n,k/64]) scale(none, 1x64)", {}),
     ("C[m,b,n]:f32 = A[b,m,k]:bf16 @ (B[b,n,k]:u4 - Z[b,k/128,n]) scale(none, 1x128)", {"b": 2}),
@@ -177,3 +182,10 @@ def test_a_call_checks_zero_points() -> None:
     with pytest.raises(ArgumentError, match="Z"):
         kernel(a, b, np.zeros((8, 2), np.float32))
     assert np.asarray(kernel(a, b, np.zeros((8, 2), np.uint8))).shape == (4, 8)
+
+
+def test_blocks_of_groups_are_as_many_as_groups_need() -> None:
+    with context.context():
+        program = build("C[m,n] = A[m,k]:bf16 @ (B[e[m/16],n,k]:u4 - Z[e[m/16]/2,n,k/64])")
+        values = reference.make(program, {"m": 80, "n": 3, "k": 100, "B_0": 5})
+    assert (values["B"].shape, values["Z"].shape) == ((5, 3, 100), (3, 3, 2))
