@@ -116,6 +116,7 @@ from scalec.ir.tile_quantize import QuantizeOp
 from scalec.ir.tile_reductions import (
     FinishReductionOp,
     LastTileOp,
+    MeetOp,
     ReduceColumnsOp,
     ReduceRowsOp,
     StoreTotalsOp,
@@ -292,6 +293,7 @@ __all__ = [
     "LoadRowsOp",
     "LoadWordsOp",
     "LookUpOp",
+    "MeetOp",
     "MmaOp",
     "MmaSumsOp",
     "MmaWaitOp",

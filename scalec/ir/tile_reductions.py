@@ -2,12 +2,13 @@
 
 # no `from __future__ import annotations` here: the bindings read the annotations as classes
 
+from collections.abc import Sequence
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import at_least, flag, takes
 from scalec.ir.tile_compute import yields
-from scalec.ir.tile_types import I1, I32, FragmentType, Tile, TotalsType, int_of, str_of
+from scalec.ir.tile_types import I1, I32, CursorType, FragmentType, Tile, TotalsType, int_of, str_of
 from scalec.ir.verify import fail, verifier
 
 KINDS = ("sum", "max", "min")
@@ -92,11 +93,15 @@ class ReduceRowsOp(Tile.Operation, name="reduce_rows"):
 
 class LastTileOp(Tile.Operation, name="last_tile"):
     """All consumers of a tile have stored what they have of it; whether those of all `count` tiles with counter
-    `number` have, before. The counter is 0 then."""
+    `number` have, before. The counter is 0 then.
+
+    With a `turn`, consumers have met, and the warp asks whose turn it is: elsewhere the result is 0.
+    """
 
     counters: ext.Operand[Any]
     number: ext.Operand[I32]
     count: ext.Operand[I32]
+    turn: Sequence[ext.Operand[CursorType]]
     result: ext.Result[I1]
 
     @verifier
@@ -104,11 +109,16 @@ class LastTileOp(Tile.Operation, name="last_tile"):
         return _memory(op, "counters", "i32")
 
 
+class MeetOp(Tile.Operation, name="meet"):
+    """All consumers of a tile meet, or those whose turn it is: what they have stored each may tell others of."""
+
+
 class FinishReductionOp(Tile.Operation, name="finish_reduction"):
     """target[i * stride] = body(the reduction of what `count` tiles have for i), for i from `start` up to `end`.
 
     The tiles are number `first` and those each `step` on, with `slots` partial results each, in `partials` as
-    `store_totals` has it; they are taken in this order. At most `extent` results. The body yields f32 (`tile.yield`).
+    `store_totals` has it; they are taken in this order. At most `extent` results. The consumers of a tile do this
+    together, or with `alone` 1 each warp that is here does. The body yields f32 (`tile.yield`).
     """
 
     partials: ext.Operand[Any]
@@ -124,13 +134,14 @@ class FinishReductionOp(Tile.Operation, name="finish_reduction"):
     words: ir.IntegerAttr
     offset: ir.IntegerAttr
     extent: ir.IntegerAttr
+    alone: ir.IntegerAttr
     body: ext.Region
 
     @verifier
     def verify_region_invariants(op: ir.OpView) -> bool:
         if not isinstance(op.target.type, ir.MemRefType):
             return fail(op, f"stores into {op.target.type}, expected a memref")
-        if not (_kind(op) and _place(op) and at_least(op, 1, "slots")):
+        if not (_kind(op) and _place(op) and at_least(op, 1, "slots") and flag(op, "alone")):
             return False
         return takes(op, [ir.F32Type.get()]) and yields(op)
 

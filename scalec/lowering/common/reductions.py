@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
+from scalec.abi import COUNTER_BYTES
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering import functions, scalar
 from scalec.lowering.builder import Builder, Variable
 from scalec.lowering.common.epilogue import address_of, places, store_one
-from scalec.lowering.common.parts import Crew, count_arrivals, pointer_of
+from scalec.lowering.common.parts import BARRIER, Crew, count_arrivals, pointer_of, threads_of
 from scalec.lowering.common.state import COMMON, State
 
 _QUAD = 4  # lanes that hold the columns of a row, two of each eight (PTX ISA 9.7.14.5.8)
 _COLUMN_LANES = (4, 8, 16)  # distances of the lanes that hold the rows of a column, ibid.
 _AHEAD = 4  # partial results on their way at once
+_VECTOR = 4  # f32 that a lane loads at once
 
 _NOTHING = {"sum": 0.0, "max": float("-inf"), "min": float("inf")}
 
@@ -136,43 +139,80 @@ def _row_lane(s: State) -> ir.Value:
 
 @COMMON.lowers("tile.last_tile")
 def last_tile(s: State, op: ir.OpView) -> None:
-    number, count = s.b.widen(s.get(op.number)), s.get(op.count)
-    s.values[op.result] = count_arrivals(s, op.counters, number, count)
+    b, number, count = s.b, s.b.widen(s.get(op.number)), s.get(op.count)
+    if not len(op.turn):
+        s.values[op.result] = count_arrivals(s, op.counters, number, count)
+        return
+    before, warps = b.sub(count, 1), s.geometry.warps * prod(s.geometry.units)
+    # made here: what is made once a role lives beside the sums
+    warp = b.sub(s.warp, s.first_warp) if s.geometry.turns == 1 else b.and_(s.warp, warps - 1)
+    mine = b.compare("eq", s.get(op.turn[0]).stage.get(), warp)
+    arrived = b.variable(b.i32, 0)
+    with b.when(b.and_(mine, b.compare("eq", s.lane, 0))):
+        counter = b.add(pointer_of(s, op.counters), b.mul(number, b.constant(COUNTER_BYTES, b.i64)))
+        arrived.set(b.asm("atom.acq_rel.gpu.global.inc.u32 $0, [$1], $2;", [b.i32], [counter, before])[0])
+    b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])  # the first lane's acquire comes before what others load
+    of_first = b.asm("shfl.sync.idx.b32 $0, $1, 0, 31, -1;", [b.i32], [arrived.get()])[0]
+    s.values[op.result] = b.and_(mine, b.compare("eq", of_first, before))
+
+
+@COMMON.lowers("tile.meet")
+def meet(s: State, op: ir.OpView) -> None:
+    s.b.op("nvvm.bar.warp.sync", [], [s.b.constant(-1)])
+    if s.geometry.turns > 1:
+        s.unit_barrier()
+    else:
+        s.b.asm(f"bar.sync {BARRIER}, {threads_of(s)};")
 
 
 @COMMON.lowers("tile.finish_reduction")
 def finish_reduction(s: State, op: ir.OpView) -> None:
-    b, crew, kind = s.b, Crew.of(s), tile.str_of(op.kind)
+    b, kind = s.b, tile.str_of(op.kind)
+    # a lone warp takes adjacent ones at once, and so fewer waits
+    alone = bool(tile.int_of(op.alone))
+    width, thread, threads = _VECTOR, s.lane, tile.LANES
+    if not alone:
+        crew = Crew.of(s)
+        width, thread, threads = 1, crew.thread, crew.threads
     words, slots, extent = (tile.int_of(x) for x in (op.words, op.slots, op.extent))
     start, end, count = (s.get(x) for x in (op.start, op.end, op.count))
     element = str(op.target.type.element_type)
     apart = b.mul(b.widen(s.get(op.step)), b.constant(4 * words, b.i64))
     first = b.add(pointer_of(s, op.partials), b.mul(b.widen(s.get(op.first)), b.constant(4 * words, b.i64)))
-    index = b.variable(b.i32, crew.thread)
+    ahead = max(1, _AHEAD // slots) if alone else _AHEAD
+    index = b.variable(b.i32, b.mul(thread, width))
     nothing = b.constant(_NOTHING[kind])
 
     def one() -> None:
         own = index.get()
         at = b.variable(b.i64, b.add(first, b.widen(b.shl(b.add(own, tile.int_of(op.offset)), 2))))
-        total, number = b.variable(b.f32, nothing), b.variable(b.i32, 0)
+        totals, number = [b.variable(b.f32, nothing) for _ in range(width)], b.variable(b.i32, 0)
+        vector = "" if width == 1 else f".v{width}"
+
+        def load(inside: ir.Value, offset: int) -> list[ir.Value]:
+            registers = ", ".join(f"${i}" for i in range(width))
+            text = f"@${width + 1} ld.global{vector}.f32 {{{registers}}}, [${width} + {offset}];"
+            if width == 1:
+                text = f"@$2 ld.global.f32 $0, [$1 + {offset}];"
+            return b.asm(text, [b.f32] * width, [at.get(), inside, *[nothing] * width], tied=width)
 
         def some() -> None:
             found = []
-            for ahead in range(_AHEAD):
-                inside = b.compare("lt", b.add(number.get(), ahead), count)
-                for slot in range(slots):
-                    text = f"@$2 ld.global.f32 $0, [$1 + {4 * slot * extent}];"
-                    found += b.asm(text, [b.f32], [at.get(), inside, nothing], tied=1)
+            for i in range(ahead):
+                inside = b.compare("lt", b.add(number.get(), i), count)
+                found += [load(inside, 4 * slot * extent) for slot in range(slots)]
                 at.set(b.add(at.get(), apart))
-            for value in found:
-                total.set(_combine(b, kind, total.get(), value))
-            number.set(b.add(number.get(), _AHEAD))
+            for values in found:
+                for total, value in zip(totals, values, strict=True):
+                    total.set(_combine(b, kind, total.get(), value))
+            number.set(b.add(number.get(), ahead))
 
         b.loop(lambda: b.compare("lt", number.get(), count), some)
-        value = scalar.evaluate(b, op.body.blocks[0], [total.get()], scalar.OPS)
-        place = b.add(own, start)
-        address = address_of(s, s.get(op.target), b.mul(b.widen(place), s.get(op.stride)), element)
-        store_one(s, address, 0, element, value, b.compare("lt", place, end))
-        index.set(b.add(own, crew.threads))
+        for i, total in enumerate(totals):
+            value = scalar.evaluate(b, op.body.blocks[0], [total.get()], scalar.OPS)
+            place = b.add(b.add(own, start), i)
+            address = address_of(s, s.get(op.target), b.mul(b.widen(place), s.get(op.stride)), element)
+            store_one(s, address, 0, element, value, b.compare("lt", place, end))
+        index.set(b.add(own, threads * width))
 
     b.loop(lambda: b.compare("lt", index.get(), extent), one)

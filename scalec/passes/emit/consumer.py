@@ -60,6 +60,7 @@ class Consumer(Epilogue):
             self.finish(h, w, accumulator)
             turns.pass_on()
         turns.end()
+        self.meet_at_end(h)
         self.drain()
 
     def accumulate(self, h: Handles, w: Work, cursor: ir.Value, accumulator: ir.Value) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,8 +10,9 @@ from scalec.abi import tile_counters
 from scalec.ir.mlir import ir
 from scalec.passes.emit.body import Body, copied
 from scalec.passes.emit.emitter import Source
+from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.tensors import Work
-from scalec.passes.plan.reductions import Partial, arrivals, partial_words, partials
+from scalec.passes.plan.reductions import Partial, arrivals, meets_at_end, partial_words, partials
 from scalec.passes.problem.access import Dim
 from scalec.passes.problem.types import Problem
 
@@ -76,22 +78,46 @@ class Reductions(Body):
         """Behind all that a tile computes: its partial results are stored, and the last tile finishes reductions."""
         if not self.problem.reductions:
             return
-        e, i1 = self.e, ir.IntegerType.get_signless(1)
-        memory, counters = self.memory()
+        e, memory = self.e, self.memory()[0]
         for p, own in zip(self.partials, totals, strict=True):
             if own is not None:
                 e.op("tile.store_totals", operands=[own, memory, self.band(w, p).own], **self.where(p))
-        for index, axis in enumerate(arrivals(self.problem, self.schedule)):
+        self.finish_reductions(w, [x for x in arrivals(self.problem, self.schedule) if x not in self.late_axes])
+
+    @property
+    def late_axes(self) -> tuple[str, ...]:
+        """The axes along which tiles are counted at the end."""
+        return meets_at_end(self.problem, self.schedule)
+
+    def meet_at_end(self, h: Handles) -> None:
+        """Behind all tiles of a CTA: it walks them again, warps by turns, and counts each."""
+        if not self.late_axes:
+            return
+        e, depth = self.e, self.consumers // self.turns
+        e.op("tile.meet")
+        turn = e.op("tile.cursor", [e.type("position")], depth=depth).result
+        with self.over_tiles(h, turns=self.turns) as w:
+            self.finish_reductions(w, self.late_axes, turn)
+            e.op("tile.advance", operands=[turn])
+
+    def finish_reductions(self, w: Work, axes: Sequence[str], turn: ir.Value | None = None) -> None:
+        """The tile is counted along some axes, by the warp whose turn it is if there are turns; the last one of a band
+        is finished."""
+        e, i1, own = self.e, ir.IntegerType.get_signless(1), [] if turn is None else [turn]
+        counters = self.memory()[1] if axes else None
+        for axis in axes:
+            index = arrivals(self.problem, self.schedule).index(axis)
             mine = [i for i, p in enumerate(self.partials) if p.axis == axis]
             band = self.band(w, self.partials[mine[0]])
             number = band.first if not index else e.arith("arith.addi", band.first, self.all_tiles())
-            last = e.op("tile.last_tile", [i1], [counters, number, band.count]).result
+            operands, segments = [counters, number, band.count, *own], (1, 1, 1, len(own))
+            last = e.op("tile.last_tile", [i1], operands, segments=segments).result
             with e.region("tile.when", [last]):
                 for i in mine:
-                    self.finish_reduction(self.problem.each_reduction[i], self.partials[i], band, w)
+                    self.finish_reduction(self.problem.each_reduction[i], self.partials[i], band, w, len(own))
 
-    def finish_reduction(self, of: Problem, p: Partial, band: Band, w: Work) -> None:
-        """Of all tiles of a band, in their order."""
+    def finish_reduction(self, of: Problem, p: Partial, band: Band, w: Work, alone: int) -> None:
+        """Of all tiles of a band, in their order; `alone` by a warp."""
         e, result = self.e, of.result
         start, end, d = (w.m0, w.m_end, of.m) if p.axis == "n" else (w.n0, w.n_end, of.n)
         memory = e.memory(self.returned(result.index).type)
@@ -101,7 +127,7 @@ class Reductions(Body):
         stride = e.i64(1) if axis == len(result.coords) - 1 else self.stride(result.name, axis)
         operands = [self.memory()[0], band.first, band.step, band.count, target, stride, start, end]
         f32 = ir.F32Type.get()
-        with e.region("tile.finish_reduction", operands, [f32], slots=p.slots, **self.where(p)) as block:
+        with e.region("tile.finish_reduction", operands, [f32], slots=p.slots, alone=alone, **self.where(p)) as block:
             source = self.returned(result.index).owner.opview.body.blocks[0]
             values: dict[ir.Value, ir.Value] = dict.fromkeys(source.arguments, block.arguments[0])
             for op in source.operations:

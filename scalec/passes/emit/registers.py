@@ -67,6 +67,7 @@ class RegisterConsumer(Consumer):
             self.cut(p, self.slices - 1, self.at_end(w, w.k))
             self.last_slice(h, p, None)
             self.finish(h, w, p.accumulator)
+        self.meet_at_end(h)
         self.drain()
 
     def pipeline(self, h: Handles) -> Pipeline:

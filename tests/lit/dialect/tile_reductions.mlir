@@ -12,14 +12,16 @@ func.func @reductions(%partials: memref<?xf32>, %counters: memref<?xi32>, %r: me
   "tile.store_totals"(%totals, %partials, %i) {kind = "max", words = 128 : i64, offset = 0 : i64, extent = 64 : i64} : (!tile.row_totals, memref<?xf32>, i32) -> ()
   // CHECK-NEXT: "tile.reduce_rows"({{.*}}) {column = 0 : i64, extent = 64 : i64, kind = "sum", offset = 64 : i64, ragged = 0 : i64, words = 128 : i64}
   "tile.reduce_rows"(%t, %partials, %i, %i, %i, %i, %i) {kind = "sum", ragged = 0 : i64, column = 0 : i64, words = 128 : i64, offset = 64 : i64, extent = 64 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?xf32>, i32, i32, i32, i32, i32) -> ()
-  // CHECK-NEXT: "tile.last_tile"({{.*}}) : (memref<?xi32>, i32, i32) -> i1
-  %last = "tile.last_tile"(%counters, %i, %i) : (memref<?xi32>, i32, i32) -> i1
+  // CHECK-NEXT: "tile.last_tile"({{.*}}) {operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (memref<?xi32>, i32, i32) -> i1
+  %last = "tile.last_tile"(%counters, %i, %i) {operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (memref<?xi32>, i32, i32) -> i1
+  // CHECK-NEXT: "tile.meet"() : () -> ()
+  "tile.meet"() : () -> ()
   // CHECK-NEXT: "tile.finish_reduction"({{.*}}) ({
   "tile.finish_reduction"(%partials, %i, %i, %i, %r, %stride, %i, %i) ({
   ^bb0(%x: f32):
     %root = math.sqrt %x : f32
     "tile.yield"(%root) : (f32) -> ()
-  // CHECK: }) {extent = 64 : i64, kind = "max", offset = 0 : i64, slots = 1 : i64, words = 128 : i64}
-  }) {kind = "max", slots = 1 : i64, words = 128 : i64, offset = 0 : i64, extent = 64 : i64} : (memref<?xf32>, i32, i32, i32, memref<?xf32>, i64, i32, i32) -> ()
+  // CHECK: }) {alone = 1 : i64, extent = 64 : i64, kind = "max", offset = 0 : i64, slots = 1 : i64, words = 128 : i64}
+  }) {alone = 1 : i64, kind = "max", slots = 1 : i64, words = 128 : i64, offset = 0 : i64, extent = 64 : i64} : (memref<?xf32>, i32, i32, i32, memref<?xf32>, i64, i32, i32) -> ()
   return
 }
