@@ -337,6 +337,7 @@ class KernelSpec:
         schedule: the decided schedule, as text for people.
         flops: dims whose product, times two, is the floating-point operations of the contraction, or of the sum of a
             program without one; empty where there is neither.
+        panes: contractions of so many operations each.
         dropped: schedules that were tried before, in order.
         reads: what is read from memory to know what to compute; empty for a program without such indices and ranges.
     """
@@ -351,6 +352,7 @@ class KernelSpec:
     launch: Launch
     schedule: str = ""
     flops: tuple[str, ...] = field(default=())
+    panes: Count = 1
     dropped: tuple[Dropped, ...] = ()
     ranges: dict[str, tuple[Positive, Positive]] = field(default_factory=dict)
     reads: tuple[Reads, ...] = ()
@@ -426,7 +428,7 @@ def _check(spec: KernelSpec) -> None:
 
 def operations(spec: KernelSpec, sizes: Mapping[str, int]) -> int:
     """Floating-point operations of one call at these sizes; 0 where `flops` is empty."""
-    return 2 * math.prod(sizes[d] for d in spec.flops) if spec.flops else 0
+    return 2 * spec.panes * math.prod(sizes[d] for d in spec.flops) if spec.flops else 0
 
 
 def _check_reads(reads: Reads, tensors: Mapping[str, TensorSpec], operands: set[str]) -> None:

@@ -299,12 +299,14 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
         name: (low, high) for name, (low, high) in ranges_of(_function(module)).items() if high
     }
 
-    def emitted(launch: Callable[[ir.OpView], Launch], schedule: str, flops: tuple[str, ...]) -> ir.OpView:
+    def emitted(
+        launch: Callable[[ir.OpView], Launch], schedule: str, flops: tuple[str, ...], panes: int = 1
+    ) -> ir.OpView:
         run_pipeline(module, row, passes=[emit], on_pass=after)
         made.texts["tile"] = str(module)
         kernel = next(o for o in module.body.operations if o.operation.name == "tile.kernel")
         made.spec = signature.spec(
-            kernel, operands, results, dims, launch(kernel), schedule, made.source, row.name, within, read, flops
+            kernel, operands, results, dims, launch(kernel), schedule, made.source, row.name, within, read, flops, panes
         )
         return kernel
 
@@ -328,9 +330,10 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
     inner = {d.name: d.inner for d in (problem.m, problem.n)}
     partial = 4 * partial_words(problem, schedule), len(arrivals(problem, schedule))
     return emitted(
-        lambda kernel: signature.launch_of(kernel, roles, schedule, problem.blocks, inner, partial),
+        lambda kernel: signature.launch_of(kernel, roles, schedule, problem.blocks, inner, partial, problem.panes),
         str(schedule),
         signature.flops_of(roles, read),
+        problem.panes,
     )
 
 

@@ -122,4 +122,4 @@ def moved_bytes(spec: KernelSpec, arguments: list[Any], outputs: list[DeviceArra
 def tensor_operations(spec: KernelSpec, dims: Mapping[str, int]) -> int:
     """Multiply-adds of a launch's tensor instructions: of whole tiles along M and N, and of K as it is."""
     extents = {dim: -(-dims[dim] // tile) * tile for dim, tile, _ in spec.launch.tiles}
-    return prod(extents.get(dim, dims[dim]) for dim in spec.flops)
+    return spec.panes * prod(extents.get(dim, dims[dim]) for dim in spec.flops)

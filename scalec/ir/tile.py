@@ -101,6 +101,7 @@ from scalec.ir.tile_items import (
     WorkOp,
 )
 from scalec.ir.tile_launch import DependOp, QueryCancelOp, ResponsesOp, TryCancelOp
+from scalec.ir.tile_panes import InputSumsOp, PaneOp, StripOp
 from scalec.ir.tile_parts import AddPartsOp, LastPartOp, StorePartOp, SumInClusterOp, SumPartsOp
 from scalec.ir.tile_pointwise import (
     AlignedOp,
@@ -277,6 +278,7 @@ __all__ = [
     "HoldOp",
     "InputAtOp",
     "InputOp",
+    "InputSumsOp",
     "InputType",
     "ItemsOp",
     "ItemsType",
@@ -305,6 +307,7 @@ __all__ = [
     "OnesOp",
     "OpenWindowOp",
     "PairRankOp",
+    "PaneOp",
     "PassOnOp",
     "PeekOp",
     "PointOp",
@@ -351,6 +354,7 @@ __all__ = [
     "StoreTotalsOp",
     "StoreTurnedOp",
     "StoreWithinOp",
+    "StripOp",
     "SumInClusterOp",
     "SumPartsOp",
     "SumsOp",

@@ -203,7 +203,37 @@ def fetches(op: ir.OpView, block: str) -> bool:
     """Refuses extents and an axis of a fetch that are none; `block` is the attribute of K's."""
     if str_of(op.axis) not in ("m", "n"):
         return fail(op, f"axis is {op.axis}, expected m or n")
+    room, (first, count) = maker(op.into, "tile.scalars"), part_of(op)
+    if room is not None and count and not 0 <= first <= int_of(room.count) - count:
+        return fail(op, f"fetches {count} from the {first}th on into room for {int_of(room.count)}")
     return at_least(op, 1, "row_block", block) and at_least(op, 0, "own", "spacing")
+
+
+def strips_of(op: ir.OpView) -> tuple[int, int, int]:
+    """(first, rows, apart): row i of those whose scales an op stores is row first + i + i / rows * apart of the stage;
+    (0, 0, 0): row i."""
+    first, rows, apart = (
+        ints_of(op.operation.attributes["strips"]) if "strips" in op.operation.attributes else (0, 0, 0)
+    )
+    return first, rows, apart
+
+
+def fills(op: ir.OpView, room: Any, rows: int) -> bool:
+    """Refuses scales of other rows than a stage has: all, or in strips some of them."""
+    count, (first, strip, apart) = int_of(room.rows), strips_of(op)
+    if not strip:
+        return count == rows or fail(op, f"stores scales of {count} rows in {op.target.type}")
+    last = first + count - 1 + (count - 1) // strip * apart
+    within = strip > 0 and first >= 0 and apart >= 0 and last < rows
+    return within or fail(
+        op, f"stores scales of {count} rows, in strips of {strip}, up to row {last} of {op.target.type}"
+    )
+
+
+def part_of(op: ir.OpView) -> tuple[int, int]:
+    """(first, number) of the registers of its room that a fetch loads; (0, 0): all."""
+    first, count = ints_of(op.operation.attributes["part"]) if "part" in op.operation.attributes else (0, 0)
+    return first, count
 
 
 def reads_numbers(op: ir.OpView, expected: str = "") -> bool:

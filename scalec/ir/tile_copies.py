@@ -7,7 +7,7 @@ from typing import Any
 
 from scalec.formats import NUMBERS
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import announces, at_least, copies, element_in, fetches, in_step, maker, reads_numbers
+from scalec.ir.tile_checks import announces, at_least, copies, element_in, fetches, fills, in_step, maker, reads_numbers
 from scalec.ir.tile_types import (
     I32,
     CursorType,
@@ -199,7 +199,8 @@ class LoadRowsOp(Tile.Operation, name="load_rows"):
 
 class StoreRowsOp(Tile.Operation, name="store_rows"):
     """Stores block `index` of the rows' scales, as f32, into the cursor's stage of a shared vector; of several vectors
-    [blocks, rows] as many blocks, `index` times as many further."""
+    [blocks, rows] as many blocks, `index` times as many further. With `strips`, (first, rows, apart), row i is the
+    tile's row first + i + i / rows * apart."""
 
     source: ext.Operand[RowScalesType]
     target: ext.Operand[SharedType]
@@ -211,11 +212,10 @@ class StoreRowsOp(Tile.Operation, name="store_rows"):
         room, shape = maker(op.source, "tile.row_scales"), shape_of(op.target.type)
         if room is not None and not 0 <= int_of(op.index) < int_of(room.blocks) // shape[0]:
             return fail(op, f"stores block {int_of(op.index)} of {int_of(room.blocks) // shape[0]}")
-        if str(element_of(op.target.type)) != "f32" or (room is not None and shape[1] != int_of(room.rows)):
-            wanted = int_of(room.rows) if room is not None else shape[1]
-            return fail(
-                op, f"stores into {element_of(op.target.type)} tiles of {list(shape)}, expected f32, rows of {wanted}"
-            )
+        if str(element_of(op.target.type)) != "f32":
+            return fail(op, f"stores into tiles of {element_of(op.target.type)}, expected f32")
+        if room is not None and not fills(op, room, shape[1]):
+            return False
         return in_step(op, None, op.target)
 
 
@@ -258,7 +258,8 @@ class FetchOp(Tile.Operation, name="fetch"):
     """Loads into `into` the scales source[row / row_block, k0 / k_block] of `count` rows, while k0 < k.
 
     The rows are row0 + own * (index along `axis`, "m" or "n", of the warpgroup or warp) + i * spacing, clamped below
-    `rows`. `zeros` as of `load_rows`.
+    `rows`. `zeros` as of `load_rows`. With `part`, (first, count), the registers of `into` from `first` on are those of
+    `count` rows, and the others stay.
     """
 
     into: ext.Operand[ScalarsType]

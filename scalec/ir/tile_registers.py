@@ -5,7 +5,7 @@
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import at_least, flag, in_step, maker, plainly_swizzled
+from scalec.ir.tile_checks import at_least, fills, flag, in_step, maker, plainly_swizzled
 from scalec.ir.tile_types import (
     I1,
     I32,
@@ -228,7 +228,7 @@ class LoadBytesOp(Tile.Operation, name="load_bytes"):
 
 
 class StoreBytesOp(Tile.Operation, name="store_bytes"):
-    """Stores the rows' words into the cursor's stage of a shared [words, rows]."""
+    """Stores the rows' words into the cursor's stage of a shared [words, rows], with `strips` as `store_rows`."""
 
     source: ext.Operand[ByteScalesType]
     target: ext.Operand[SharedType]
@@ -237,6 +237,9 @@ class StoreBytesOp(Tile.Operation, name="store_bytes"):
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         room = maker(op.source, "tile.byte_scales")
-        if room is not None and (int_of(room.words), int_of(room.rows)) != shape_of(op.target.type):
+        words, rows = shape_of(op.target.type)
+        if room is not None and int_of(room.words) != words:
             return fail(op, f"stores {int_of(room.words)} words of {int_of(room.rows)} rows in {op.target.type}")
+        if room is not None and not fills(op, room, rows):
+            return False
         return in_step(op, None, op.target)

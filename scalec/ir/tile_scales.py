@@ -5,7 +5,7 @@
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import element_in, fetches, in_step, maker
+from scalec.ir.tile_checks import element_in, fetches, fills, in_step, maker
 from scalec.ir.tile_copies import WIDENED
 from scalec.ir.tile_registers import WORD_LAYOUTS
 from scalec.ir.tile_types import (
@@ -25,7 +25,7 @@ from scalec.ir.verify import fail, verifier
 
 class StoreFactorsOp(Tile.Operation, name="store_factors"):
     """Stores the bytes of the rows, scales of type `element`, as f32 into the cursor's stage of shared vectors
-    [bytes, rows]."""
+    [bytes, rows], with `strips` as `store_rows`."""
 
     source: ext.Operand[ByteScalesType]
     target: ext.Operand[SharedType]
@@ -39,8 +39,10 @@ class StoreFactorsOp(Tile.Operation, name="store_factors"):
             return fail(op, f"makes f32 of {op.element}, expected {' or '.join(WIDENED)}")
         if str(element_of(op.target.type)) != "f32":
             return fail(op, f"stores into tiles of {element_of(op.target.type)}, expected f32")
-        if room is not None and (rows != int_of(room.rows) or count > 4 * int_of(room.words)):
+        if room is not None and count > 4 * int_of(room.words):
             return fail(op, f"stores {int_of(room.words)} words of {int_of(room.rows)} rows in {op.target.type}")
+        if room is not None and not fills(op, room, rows):
+            return False
         return in_step(op, None, op.target)
 
 

@@ -145,9 +145,10 @@ def spec(
     ranges: dict[str, tuple[int, int]],
     reads: tuple[Reads, ...] = (),
     flops: tuple[str, ...] = (),
+    panes: int = 1,
 ) -> abi.KernelSpec:
-    """The spec of a `tile.kernel`; `launch`, `schedule` and `flops` as scalec.abi.KernelSpec has them, `ranges` those
-    of its dynamic dimensions, `reads` what its program reads before (scalec.lowering.reads)."""
+    """The spec of a `tile.kernel`; `launch`, `schedule`, `flops` and `panes` are those of scalec.abi.KernelSpec,
+    `ranges` of its dynamic dimensions, `reads` what its program reads before (scalec.lowering.reads)."""
     sources = [{a.name: a.attr for a in ir.DictAttr(d)} for d in kernel.arguments]
     arguments = tuple(
         abi.Argument(
@@ -184,6 +185,7 @@ def spec(
         launch=launch,
         schedule=schedule,
         flops=flops,
+        panes=panes,
         ranges=ranges,
         reads=reads,
     )
@@ -196,14 +198,15 @@ def launch_of(
     blocks: tuple[str, int] = ("", 0),
     inner: Mapping[str, int] | None = None,
     partial: tuple[int, int] = (0, 0),
+    panes: int = 1,
 ) -> abi.Launch:
     """How the kernel of a contraction is launched; `roles` are the names of its dimensions: m, n, k, outer and summed
-    as scalec.passes.problem.types.Problem has them, `blocks` a dimension in blocks with tiles of their own, `inner`
-    how many rows or columns of a tile an index of M or N has, where that is not one, and `partial` bytes of a tile's
-    partial results of reductions, and counters."""
+    as scalec.passes.problem.types.Problem has them, and `panes`; `blocks` a dimension in blocks with tiles of their
+    own, `inner` how many rows or columns of a tile an index of M or N has, where that is not one, and `partial` bytes
+    of a tile's partial results of reductions, and counters."""
     (bm, bn, bk), (cm, cn), split = schedule.tile, schedule.cluster, schedule.split
     (m,), (n,), (k,) = (roles[role] for role in ("m", "n", "k"))
-    along, (dim, block) = {m: (bm, cm), n: (bn, cn)}, blocks
+    along, (dim, block) = {m: (bm, cm), n: (bn // panes, cn)}, blocks
     if dim and block % (whole := math.prod(along[dim])):  # each block's last tile has fewer rows, or its only one
         along[dim] = block // -(-block // whole), 1
     return abi.Launch(

@@ -135,7 +135,7 @@ def _result(problem: Problem, element: str) -> str:
 
 def _product(problem: Problem) -> str:
     lhs, rhs = _operand(problem.lhs, _sized(problem, problem.summed)), _operand(problem.rhs, _roles(problem))
-    return f"{lhs} . {rhs}"
+    return f"{lhs} . {rhs}" + (f" and {problem.panes - 1} more" if problem.panes > 1 else "")
 
 
 def _index(coords: tuple[Coord, ...], roles: dict[str, str]) -> str:

@@ -178,7 +178,7 @@ class Load:
     """What a launch is to do, whatever its schedule.
 
     Attributes:
-        sizes: of M, N and K of the program.
+        sizes: of M, N and K of the program; of several contractions the columns of all.
         bytes: of operands and result, without scales and other inputs: what the constants were fitted with.
         walks: how many times M by N is walked (Problem.walks).
         sums: over how many times K a sum runs (Problem.summed).
@@ -200,11 +200,13 @@ class Load:
         their range, or are assumed large."""
         every = problem.sizes(sizes)
         m, n, k = (every[d.name] for d in (problem.m, problem.n, problem.k))
-        read = [(x.stored, x.coords) for x in (problem.lhs, problem.rhs)]
+        read = [(x.stored, x.coords) for x in (problem.lhs, *problem.rhs.panes)]
         moved = sum(
             x.bytes(elements(coords, every)) for x, coords in [*read, *((r.element, r.coords) for r in problem.bodies)]
         )
-        return Load((m, n, k), moved, problem.walks(every), math.prod(every[d.name] for d in problem.summed))
+        return Load(
+            (m, n * problem.panes, k), moved, problem.walks(every), math.prod(every[d.name] for d in problem.summed)
+        )
 
 
 def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> float:

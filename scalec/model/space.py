@@ -184,7 +184,7 @@ def _together(problem: Problem, given: Request, plan: Schedule) -> bool:
         return False
     bm, bn, bk = plan.tile
     stage = bm * problem.lhs.shared_bytes(bk) + bn * problem.rhs.shared_bytes(bk)
-    staged = 0 if problem.swapped else bm * sum(r.element.bytes(bn) for r in problem.results)
+    staged = 0 if problem.swapped else bm * sum(r.element.bytes(bn // problem.panes) for r in problem.results)
     sides = ((problem.lhs, bm), (problem.rhs, bn))
     windows = sum(2 * 4 * WINDOW * rows for x, rows in sides if any(scale.rows == 1 for scale in x.promoted))
     sums = 4 * prod(part_rooms(problem, plan))

@@ -245,7 +245,8 @@ class Plan:
     def small(self) -> bool:
         """Whether its launch may begin before the one before it has ended (abi.Launch.dependent)."""
         spec = self.signature.spec
-        return spec.launch.dependent > 0 and prod(self.dims[d] for d in spec.flops) <= spec.launch.dependent
+        products = spec.panes * prod(self.dims[d] for d in spec.flops)
+        return spec.launch.dependent > 0 and products <= spec.launch.dependent
 
     @cached_property
     def count(self) -> int:

@@ -200,7 +200,7 @@ REFUSED = {
         + """func.func @C(%A: tensor<64x64xf32>) -> tensor<64x64xf32> attributes {scale.dims = ["m", "n", "k"]} {
           return %A : tensor<64x64xf32>
         }""",
-        "0 contractions",
+        "the program has no contraction",
     ),
     "a reduction": (
         contraction(maps("m, n, k", "m, k", "n, k", "m, n"), A, B, C)

@@ -134,10 +134,50 @@ REFUSED = {
         "D is not computed from the contraction",
         "compute it outside the program",
     ),
-    "two contractions": (
-        "C[m,n] = A[m,k] @ B[n,k]; D[m,n] = A[m,k] @ E[n,k]",
-        "the program has 2 contractions",
+    "contractions that share nothing": (
+        "C[m,n] = A[m,k] @ B[n,k]; D[m,n] = F[m,k] @ E[n,k]",
+        "the program's contractions multiply A and F, which are not one operand",
         "one program for each contraction",
+    ),
+    "contractions that share the other operand": (
+        "C[m,n] = B[m,k] @ A[n,k]; D[m,n] = E[m,k] @ A[n,k]",
+        "the program's contractions multiply B and E, which are not one operand",
+        "or write the results with the index of these last",
+    ),
+    "contractions of other indices": (
+        "C[m,n] = A[m,k] @ B[n,k]; D[m,j] = A[m,k] @ E[j,k]",
+        "the program's contractions have results with different indices",
+        "one program for each contraction",
+    ),
+    "contractions of other types": (
+        "C[m,n] = A[m,k] @ B[n,k]; D[m,n] = A[m,k] @ E[n,k]:f16",
+        "B and E are operands of contractions that meet, and differ in their element type",
+        "store E as B is",
+    ),
+    "contractions of other layouts": (
+        "C[m,n] = A[m,k] @ B[n,k]; D[m,n] = A[m,k] @ E[k,n]",
+        "B and E are operands of contractions that meet, and differ in their indices",
+        "store E as B is",
+    ),
+    "contractions of other scales": (
+        "C[m,n] = A[m,k] @ B[n,k] scale(1x128,128x128); D[m,n] = A[m,k] @ E[n,k] scale(1x128,64x128)",
+        "B and E are operands of contractions that meet, and differ in their scales",
+        "store E as B is",
+    ),
+    "contractions of something computed": (
+        "C[m,n] = (2 * A[m,k]) @ B[n,k]; D[m,n] = (3 * A[m,k]) @ E[n,k]",
+        "an expression of A is an operand of several contractions",
+        "compute it of A before the call",
+    ),
+    "contractions with something computed": (
+        "C[m,n] = A[m,k] @ relu(B[n,k]); D[m,n] = A[m,k] @ relu(E[n,k])",
+        "B and E are computed, and are operands of contractions that meet",
+        "compute them before the call",
+    ),
+    "contractions of other ranges": (
+        "C[m,n] = A[m,k] @ B[g,n,k] for m in off[g]:off[g+1]; D[m,n] = A[m,k] @ E[g,n,k] for m in p[g]:p[g+1]",
+        "different ranges",
+        "say the same range",
     ),
     "a type of one": (
         "T[m,n] = A[m,k] @ B[n,k]; C[m,n] = T[m,n]; D[m,n]:e3m2 = T[m,n]",

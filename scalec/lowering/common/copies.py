@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from scalec.ir import tile
 from scalec.ir.mlir import ir
+from scalec.ir.tile_checks import part_of, strips_of
 from scalec.lowering.builder import CLUSTER, SHARED, Builder, Variable
 from scalec.lowering.common.state import COMMON, Buffer, State, Window
 
@@ -14,7 +15,7 @@ from scalec.lowering.common.state import COMMON, Buffer, State, Window
 @COMMON.lowers("tile.shared")
 def shared(s: State, op: ir.OpView) -> None:
     offset = tile.int_of(op.offset)
-    s.values[op.result] = Buffer(s.b.add(s.shared, offset), op.result.type, offset)
+    s.values[op.result] = Buffer(s.b.add(s.shared, offset), op.result.type, offset, tile.stage_bytes(op.result.type))
 
 
 @dataclass(frozen=True)
@@ -224,7 +225,14 @@ def store_rows(s: State, op: ir.OpView) -> None:
     source = s.get(op.source)
     for row, is_row, registers in source.mine(s):
         values = [as_f32(b, v.get(), source.element) for v in registers[first : first + count]]
-        store_vectors(s, op, b.add(base, b.shl(row, 2)), is_row, values)
+        store_vectors(s, op, b.add(base, b.shl(stored_row(b, op, row), 2)), is_row, values)
+
+
+def stored_row(b: Builder, op: ir.OpView, row: ir.Value) -> ir.Value:
+    """The row of the stage where an op stores the scales of one of its rows."""
+    first, rows, apart = strips_of(op)
+    behind = b.mul(b.div(row, rows), apart) if rows and apart else 0
+    return b.add(b.add(row, behind), first) if rows else row
 
 
 def store_vectors(s: State, op: ir.OpView, address: ir.Value, is_row: ir.Value | None, values: list[ir.Value]) -> None:
@@ -345,7 +353,9 @@ def rows_of(s: State, op: ir.OpView) -> Iterator[tuple[Variable, ir.Value]]:
     own = tile.int_of(op.own)
     if own:
         row0 = b.add(row0, b.mul(s.unit(0 if tile.str_of(op.axis) == "m" else 1), own))
-    for i, room in enumerate(s.get(op.into).registers):
+    first, count = part_of(op)
+    rooms = s.get(op.into).registers
+    for i, room in enumerate(rooms[first : first + count] if count else rooms):
         yield room, b.div(b.min(b.add(row0, i * tile.int_of(op.spacing)), last), tile.int_of(op.row_block))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from scalec.lowering import scalar
 from scalec.lowering.builder import Builder
 from scalec.lowering.common import rounding
 from scalec.lowering.common.gather import RowIndex, goes_to, placed
+from scalec.lowering.common.panes import InputSums
 from scalec.lowering.common.state import COMMON, State
 
 
@@ -119,6 +120,10 @@ def unpack(s: State, raw: ir.Value, element: str, half: int) -> ir.Value:
     return b.asm(text, [b.f32], [raw], volatile=False, memory=False)[0]
 
 
+Read = Callable[[int, Place], list[ir.Value]]
+"""Values of an input in a group of 8 columns of a wave, at a thread's place there."""
+
+
 class Reader:
     """Values of one input at a thread's places; loads what is invariant once."""
 
@@ -166,11 +171,12 @@ class Reader:
             self._found[half, axis] = self._in.lookups[axis].at(self._s.b, row, inside)
         return self._found[half, axis]
 
-    def new_wave(self) -> None:
-        """Row values of the wave before do not hold any more."""
+    def of_wave(self, _wave: int) -> Read:
+        """What reads a wave's values: row values of the one before do not hold any more."""
         self._found = {}
         if self._in.kind == "row":
             self._once = None
+        return lambda _group, place: self.at(place)
 
     def at(self, place: Place) -> list[ir.Value]:
         """Values at (row, c), (row, c + 1), (row + 8, c), (row + 8, c + 1)."""
@@ -253,33 +259,37 @@ def functions_of(op: ir.OpView) -> dict[str, scalar.Op]:
     return scalar.APPROXIMATE if "approximate" in op.operation.attributes else scalar.OPS
 
 
+def readers_of(s: State, op: ir.OpView) -> list[Reader | InputSums]:
+    """What an epilogue's body reads beside the accumulator."""
+    return [x if isinstance(x := s.get(v), InputSums) else Reader(s, x) for v in op.inputs]
+
+
 @COMMON.lowers("tile.epilogue")
 def epilogue(s: State, op: ir.OpView) -> None:
     fragment = s.get(op.accumulator)
-    readers = [Reader(s, s.get(v)) for v in op.inputs]
+    readers = readers_of(s, op)
     inside = _has_rows(s, op, len(fragment.waves)) if "piecewise" in op.operation.attributes else None
     for wave, registers in enumerate(fragment.waves):
-        for r in readers:
-            r.new_wave()
+        reads = [r.of_wave(wave) for r in readers]
         groups = places(s, op, wave, len(fragment.waves), fragment.columns, fragment.live)
         if inside is None:
-            _compute(s, op, registers, readers, groups)
+            _compute(s, op, registers, reads, groups)
             continue
         known = list(groups)  # what all pieces use stands before the branches
         for r in readers:
             r.once(known[0][1])
         for first in range(0, len(known), PIECE):
             with s.b.when(inside):
-                _compute(s, op, registers, readers, known[first : first + PIECE])
+                _compute(s, op, registers, reads, known[first : first + PIECE])
 
 
 def _compute(
-    s: State, op: ir.OpView, registers: Sequence[Any], readers: list[Reader], groups: Iterable[tuple[int, Place]]
+    s: State, op: ir.OpView, registers: Sequence[Any], reads: list[Read], groups: Iterable[tuple[int, Place]]
 ) -> None:
     """The body, of a wave's sums in groups of 8 columns."""
     functions = functions_of(op)
     for g, place in groups:
-        inputs = [r.at(place) for r in readers]
+        inputs = [read(g, place) for read in reads]
         for i in range(4):
             v = registers[4 * g + i]
             v.set(scalar.evaluate(s.b, op.body.blocks[0], [v.get(), *(x[i] for x in inputs)], functions))

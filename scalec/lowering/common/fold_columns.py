@@ -71,7 +71,7 @@ def store_within(s: State, op: ir.OpView) -> None:
     along = tile.str_of(op.along)
     for wave, registers in enumerate(fragment.waves):
         for r in readers:
-            r.new_wave()
+            r.of_wave(wave)
         rows: list[ir.Value] = []
         for g, place in places_of(s, op, wave, len(fragment.waves), fragment.columns, fragment.live):
             low, high = _bounds(s, op, readers, place)

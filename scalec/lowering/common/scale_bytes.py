@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from scalec.ir import tile
 from scalec.ir.mlir import ir
-from scalec.lowering.common.copies import RowScales, indices_of, rows_of, store_vectors, widened
+from scalec.lowering.common.copies import RowScales, indices_of, rows_of, store_vectors, stored_row, widened
 from scalec.lowering.common.state import COMMON, State
 
 ONES = {"ue8m0": 0x7F7F7F7F, "ue4m3": 0x38383838}
@@ -103,7 +103,7 @@ def store_bytes(s: State, op: ir.OpView) -> None:
     _, rows = tile.shape_of(op.target.type)
     source = s.get(op.source)
     for row, is_row, registers in source.mine(s):
-        address = b.add(base, source.place(b, row))
+        address = b.add(base, source.place(b, stored_row(b, op, row)))
         for word, register in enumerate(registers):
             operands, guard = [address, register.get()], ""
             if is_row is not None:
@@ -119,7 +119,7 @@ def store_factors(s: State, op: ir.OpView) -> None:
     for row, is_row, registers in s.get(op.source).mine(s):
         words = [v.get() for v in registers]
         values = [widened(b, words[i // 4], i % 4, element) for i in range(count)]
-        store_vectors(s, op, b.add(base, b.shl(row, 2)), is_row, values)
+        store_vectors(s, op, b.add(base, b.shl(stored_row(b, op, row), 2)), is_row, values)
 
 
 @COMMON.lowers("tile.fetch_bytes")

@@ -42,7 +42,9 @@ class Geometry:
     @staticmethod
     def of(kernel: ir.OpView) -> Geometry:
         """Read off the accumulator and the tile of a `tile.kernel`."""
-        fragment, tiles = _first(kernel, "tile.fragment"), _first(kernel, "tile.tiles", "tile.work")
+        # results have the columns of one contraction's sums
+        fragment = _first(kernel, "tile.pane") or _first(kernel, "tile.fragment")
+        tiles = _first(kernel, "tile.tiles", "tile.work")
         if fragment is None:  # no sums
             return Geometry(1, (1, 1), 16)
         (rows, columns), (tile_m, tile_n) = tile.shape_of(fragment.result.type), tile.ints_of(tiles.tile)
@@ -143,11 +145,13 @@ class Ring:
 
 @dataclass(frozen=True)
 class Buffer:
-    """A ring of shared tiles: shared address of the first, its type, and its offset in the CTA's shared memory."""
+    """A ring of shared tiles: shared address of the first, its type, its offset in the CTA's shared memory, and bytes
+    from one stage to the next."""
 
     base: ir.Value
     type: ir.Type
     offset: int
+    stage: int
 
     def address(self, b: Builder, cursor: Cursor) -> ir.Value:
         """Shared address of the cursor's stage."""
@@ -159,7 +163,7 @@ class Buffer:
 
     def behind(self, b: Builder, cursor: Cursor, unit: int = 1) -> ir.Value | int:
         """How far the cursor's stage is behind the first, in units of `unit` bytes."""
-        return b.mul(cursor.at(), tile.stage_bytes(self.type) // unit)
+        return b.mul(cursor.at(), self.stage // unit)
 
     def in_window(self, b: Builder, window: Window, first: ir.Value, swizzle: ir.Value | int = 0) -> ir.Value:
         """`first`, the address of a row in the first slot, moved to the window's slot and K block.
@@ -167,8 +171,7 @@ class Buffer:
         K blocks are the innermost index, of f32; `swizzle` is what the row XORs into its byte offset.
         """
         at = window.at.get()
-        size = tile.stage_bytes(self.type)
-        slot = b.mul(b.and_(b.shr(at, window.blocks.bit_length() - 1), window.slots - 1), size)
+        slot = b.mul(b.and_(b.shr(at, window.blocks.bit_length() - 1), window.slots - 1), self.stage)
         block = b.and_(b.shl(at, 2), 4 * (window.blocks - 1))
         return b.add(b.add(b.add(first, slot), b.xor(block, swizzle)), 4 * window.ahead)
 

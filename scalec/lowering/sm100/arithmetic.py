@@ -11,7 +11,7 @@ from scalec.ir.mlir import ir
 from scalec.lowering import scalar
 from scalec.lowering.builder import Builder, Variable
 from scalec.lowering.common import epilogue as common
-from scalec.lowering.common.epilogue import Reader, places
+from scalec.lowering.common.epilogue import places
 from scalec.lowering.common.promote import Products, groups, products_of
 from scalec.lowering.common.state import State
 from scalec.lowering.sm100.table import TABLE
@@ -98,13 +98,12 @@ def epilogue(s: State, op: ir.OpView) -> None:
     if fragment.columns > _FEW:
         common.epilogue(s, op)
         return
-    readers, pairs = [Reader(s, s.get(v)) for v in op.inputs], PairBuilder(s.b)
+    readers, pairs = common.readers_of(s, op), PairBuilder(s.b)
     functions = common.functions_of(op)
     for wave, registers in enumerate(fragment.waves):
-        for r in readers:
-            r.new_wave()
+        reads = [r.of_wave(wave) for r in readers]
         for g, place in places(s, op, wave, len(fragment.waves), fragment.columns, fragment.live):
-            inputs = [r.at(place) for r in readers]
+            inputs = [read(g, place) for read in reads]
             for i in (0, 2):
                 own = registers[4 * g + i : 4 * g + i + 2]
                 arguments = [pairs.of(own), *(pairs.pair(tuple(x[i : i + 2])) for x in inputs)]

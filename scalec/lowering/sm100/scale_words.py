@@ -31,10 +31,13 @@ _UPPER = (
 @dataclass(frozen=True)
 class QuadRows(RowScales):
     """Rows dealt out so that the words of a warp's lanes are adjacent in shared memory, and meet no bank conflict: of
-    each 128, lane i has row 32 (i % 4) + i / 4, in the next turn that plus 8."""
+    each 128, lane i has row 32 (i % 4) + i / 4, in the next turn that plus 8. Of fewer rows they have them in order."""
 
     def mine(self, s: State) -> Iterator[tuple[ir.Value, ir.Value | None, list[Variable]]]:
         b = s.b
+        if self.rows % tile.WORD_ROWS:
+            yield from super().mine(s)
+            return
         for index, is_row, registers in super().mine(s):
             high, turn = b.and_(index, -tile.WORD_ROWS), b.and_(b.shr(index, 5), 3)
             row = b.add(b.shl(b.and_(index, 3), 5), b.add(b.and_(b.shr(index, 2), 7), b.shl(turn, 3)))

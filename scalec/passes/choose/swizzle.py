@@ -6,7 +6,8 @@ from scalec.ir.mlir import ir
 from scalec.ir.schedule import Request
 from scalec.passes.base import decide
 from scalec.passes.plan.draft import draft
-from scalec.passes.plan.resources import copied_columns, staged_widths, stages_that_fit
+from scalec.passes.plan.panes import strip_columns
+from scalec.passes.plan.resources import staged_widths, stages_that_fit
 from scalec.passes.plan.swizzle import (
     STAGES_BESIDE_STAGING,
     no_bulk_epilogue,
@@ -62,7 +63,7 @@ class ChooseSwizzle:
             staged=plan.staged if epilogue == "bulk" else 0,
             panels=plan.panels if epilogue == "bulk" else 0,
             swizzle_a=operand_swizzle(problem, problem.lhs, rows, depth),
-            swizzle_b=operand_swizzle(problem, problem.rhs, copied_columns(plain), depth),
+            swizzle_b=operand_swizzle(problem, problem.rhs, strip_columns(problem, plain), depth),
             swizzle_c=staged_swizzle(problem.target, staged_widths(problem, plain)) if epilogue == "bulk" else 0,
             epilogue=epilogue,
         )

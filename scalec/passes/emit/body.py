@@ -9,6 +9,7 @@ from scalec.errors import UnsupportedError
 from scalec.formats import ELEMENT_TYPES
 from scalec.ir.location import place_of
 from scalec.ir.mlir import arith, ir
+from scalec.ir.tile_types import shape_of, str_of
 from scalec.passes.emit.results import Results
 from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.registers import crowded
@@ -17,6 +18,9 @@ from scalec.passes.problem.types import Problem, Result
 
 LARGEST_INVERSE = 2.0**118
 """Of a given scale of the whole result: times the largest reciprocal of a ue4m3 scale, 2^9, it is finite."""
+
+Sums = ir.Value | list[ir.Value]
+"""An accumulator, or those of each contraction of the program."""
 
 Step = tuple[ir.OpView, list[ir.Value]]
 """An op of the body, and its operands."""
@@ -128,12 +132,27 @@ class Body(Results):
             e.op("tile.yield", operands=[values[value]])
         return made.result
 
-    def elementwise(self, of: Problem, split: Split, accumulator: ir.Value, place: list[ir.Value]) -> None:
-        """What is left for each element of a result."""
+    def panes(self, sums: Sums) -> list[ir.Value]:
+        """The sums of each contraction: those given one by one, or of an accumulator that has all side by side."""
+        if isinstance(sums, list):
+            return sums
+        count, (rows, columns) = self.problem.panes, shape_of(sums.type)
+        if count == 1:
+            return [sums]
+        own = columns // count
+        kind = self.e.accumulator(rows, own, str_of(sums.type.space))
+        return [self.e.op("tile.pane", [kind], [sums], first=i * own).result for i in range(count)]
+
+    def elementwise(self, of: Problem, split: Split, sums: list[ir.Value], place: list[ir.Value]) -> ir.Value:
+        """What is left for each element of a result, of the sums of each contraction; the accumulator that then has
+        the result."""
         result = of.result
+        first, *others = dict.fromkeys(result.panes)
         if not result.body or self.is_conversion(result):
-            return
-        inputs = list(split.held.values())
+            return sums[first]
+        accumulator = sums[first]
+        read = [self.e.op("tile.input_sums", [self.e.type("operand")], [sums[x]]).result for x in others]
+        inputs = [*split.held.values(), *read]
         segments, operands = (1, 1, 1, 1, 1, len(inputs)), [accumulator, *place, *inputs]
         arguments = (ir.F32Type.get(),) * (1 + len(inputs))
         source = self.body_of(result)
@@ -142,8 +161,10 @@ class Body(Results):
         narrow = {"approximate": ir.UnitAttr.get()} if few else {}
         pieces = {"piecewise": ir.UnitAttr.get()} if crowded(of, self.schedule) else {}
         with self.e.region("tile.epilogue", operands, arguments, segments=segments, **narrow, **pieces) as block:
-            values = dict(zip(split.held, list(block.arguments)[1:], strict=True))
-            values |= {source.arguments[i]: block.arguments[0] for i in result.accumulators}
+            given = list(block.arguments)
+            values = dict(zip(split.held, given[1:], strict=False))
+            of_pane = dict(zip((first, *others), [given[0], *given[1 + len(split.held) :]], strict=True))
+            values |= {source.arguments[i]: of_pane[x] for i, x in zip(result.accumulators, result.panes, strict=True)}
             for op, operands in split.left:
                 for v in operands:
                     if v not in values:
@@ -152,6 +173,7 @@ class Body(Results):
                     self.e.op("tile.yield", operands=[values[operands[0]]])
                 else:
                     values[op.result] = copied(op, [values[v] for v in operands])
+        return accumulator
 
     def body_of(self, result: Result) -> ir.Block:
         """The block that computes a result, of its `scale.map`; of one that is folded, what is."""

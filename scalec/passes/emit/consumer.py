@@ -173,20 +173,23 @@ class Consumer(Epilogue):
     def scalars(self, side: Side) -> list[ir.Value]:
         """Room for the side's block scales: one a wave of A, one for each step of columns of B; for each of a K tile's,
         where blocks are shorter."""
-        scale, count = self.block_scale(side), self.fetch_shape(side)[0]
+        scale, count = self.block_scale(side), self.fetch_shape(side)[0] * len(side.operand.panes)
         element = {} if scale.type == "f32" else {"element": scale.type}
         made = range(scale.within(self.schedule.tile[2]))
         return [self.e.op("tile.scalars", [self.e.type("registers")], count=count, **element).result for _ in made]
 
     def fetch_shape(self, side: Side) -> tuple[int, int, int]:
-        """(count, rows between them, rows between warpgroups or warps) of the side's block scales in a tile."""
+        """(count, rows between them, rows between warpgroups or warps) of the side's block scales in a tile; of several
+        contractions of each."""
         rows = self.block_scale(side).rows
         if rows == WHOLE:
             return 1, 0, 0
         if side.label == "A":
             return self.waves, self.wave, self.waves * self.wave
-        own = side.rows // self.units[1]
-        count, spacing = fetched(self.schedule, own, rows)
+        panes = len(side.operand.panes)
+        own = side.rows // self.units[1] // panes
+        step = step_of(own, rows)
+        count, spacing = fetched(self.schedule, own, rows) if panes == 1 else (own // step, step)
         return count, spacing, own if self.units[1] > 1 else 0
 
     def fetch(self, h: Handles, side: Side, fetched: Fetched, w: Work, k0: ir.Value) -> None:
@@ -195,25 +198,27 @@ class Consumer(Epilogue):
         if scale is None:
             return
         w, k0 = self.at_point(h, w, k0)
-        _, spacing, own = self.fetch_shape(side)
+        count, spacing, own = self.fetch_shape(side)
         depth = self.schedule.tile[2]
-        source = self.at(self.pointer(scale.name, scale.argument_index), scale.name, scale.coords, w)
         sizes: dict[str, Any] = {
             "row_block": ALL if scale.rows == WHOLE else scale.rows,
             "axis": "m" if side.label == "A" else "n",
             "own": own,
             "spacing": spacing,
         }
-        rooms = fetched[side.label]
-        for number, room in enumerate(rooms):
+        rooms, panes = fetched[side.label], len(side.operand.panes)
+        for number, pane in product(range(len(rooms)), range(panes)):
+            room, of = rooms[number], side.of_pane(scale, pane)
+            part: dict[str, Any] = {"part": (pane * count, count)} if panes > 1 else {}
+            source = self.at(self.pointer(of.name, of.argument_index), of.name, of.coords, w)
             at, end = self.within_range(h, scale, w, k0, number * depth // len(rooms), depth // len(rooms))
             place = [*self.scale_rows(side.label, scale, w), at, end]
             if scale.type in NUMBERS:
-                operands = [room, source, *self.strides(scale), *place]
-                self.e.op("tile.fetch", operands=operands, **sizes, k_block=scale.k, **self.beyond(scale))
+                operands = [room, source, *self.strides(of), *place]
+                self.e.op("tile.fetch", operands=operands, **sizes, k_block=scale.k, **self.beyond(scale), **part)
             else:
-                operands = [room, source, *self.byte_strides(scale), *place]
-                self.e.op("tile.fetch_bytes", operands=operands, **sizes, block=scale.k, layout=scale.layout)
+                operands = [room, source, *self.byte_strides(of), *place]
+                self.e.op("tile.fetch_bytes", operands=operands, **sizes, block=scale.k, layout=scale.layout, **part)
 
     def within_range(
         self, h: Handles, scale: Scale, w: Work, k0: ir.Value, first: int, unit: int
@@ -285,11 +290,14 @@ class Consumer(Epilogue):
     def block_factor(self, side: Side, room: ir.Value, wave: int, column0: ir.Value | None) -> ir.Value:
         """Factors of blocks of rows, which `fetch` brought."""
         e, scale, result = self.e, self.block_scale(side), [self.e.type("factors")]
-        if side.label == "B" and by_block(self.schedule, side.rows, scale.rows):
+        panes = len(side.operand.panes)
+        if side.label == "B" and panes == 1 and by_block(self.schedule, side.rows, scale.rows):
             assert column0 is not None
             sizes = {"block": scale.rows, "step": step_of(side.rows, scale.rows)}
             return e.op("tile.block_factors", result, [room, column0], **sizes).result
         count, spacing, own = self.fetch_shape(side)
         by_wave = own and side.label == "A"
         first, number, span = (wave, 1, 0) if by_wave else (0, count, spacing if count > 1 else 0)
+        if panes > 1:
+            number, span = panes * count, spacing or side.rows // self.units[1] // panes
         return e.op("tile.uniform_factors", result, [room], first=first, count=number, span=span).result

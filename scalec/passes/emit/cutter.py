@@ -84,14 +84,13 @@ class Cutter(Gatherer):
                 units[side.label] = "tile.cut_bytes", plan.unit
             elif scale is not None and (several := scale.within(self.schedule.tile[2])) > 1:
                 units[side.label] = "tile.cut_scales", self.schedule.tile[2] // several
-        own = [label for label in rooms if label in units]
+        own = [(piece, units[piece[0]]) for piece in rooms if piece[0] in units]
         if h.cut_ring is None or not own:
             return
         low, high, count = self.inside(w, k0)
         with self.e.region("tile.when", [self.e.compare("lt", count, self.e.i32(self.schedule.tile[2]))]):
-            for label in own:
-                name, unit = units[label]
-                self.e.op(name, operands=[rooms[label], low, high], unit=unit)
+            for piece, (name, unit) in own:
+                self.e.op(name, operands=[rooms[piece], low, high], unit=unit)
 
     def cut_stage(self, h: Handles, cursor: ir.Value, low: ir.Value, high: ir.Value) -> None:
         """Both operands, as copies brought them, and the scales that came with them."""

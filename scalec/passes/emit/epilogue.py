@@ -12,7 +12,7 @@ from scalec.ir.schedule import LANES
 from scalec.ir.tile import VECTOR
 from scalec.ir.tile_fold_columns import folded_columns
 from scalec.ir.tile_types import shape_of, str_of
-from scalec.passes.emit.body import Split
+from scalec.passes.emit.body import Split, Sums
 from scalec.passes.emit.emitter import Source
 from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.reductions import Reductions
@@ -57,23 +57,24 @@ class Epilogue(Reductions):
         self.meet_tiles(w, totals)
 
     def compute(
-        self, h: Handles, number: int, accumulator: ir.Value, w: Work, totals: list[ir.Value | None], column: int = 0
+        self, h: Handles, number: int, sums: Sums, w: Work, totals: list[ir.Value | None], column: int = 0
     ) -> None:
         """What one of the problem's `bodies` is for: sums of the tile's columns from `column` on, as `w` has it."""
         reductions = len(self.problem.reductions)
         if number < reductions:
-            self.reduce(number, accumulator, w, totals, column)
+            self.reduce(number, sums, w, totals, column)
         else:
-            self.write(h, number - reductions, accumulator, w)
+            self.write(h, number - reductions, sums, w)
 
-    def write(self, h: Handles, number: int, accumulator: ir.Value, w: Work) -> None:
-        """The elementwise body of one result, then its store: the accumulator has the sums no more."""
+    def write(self, h: Handles, number: int, sums: Sums, w: Work) -> None:
+        """The elementwise body of one result, then its store: the accumulator, or those of each contraction, has the
+        sums no more."""
         e, s, of = self.e, self.schedule, self.problem.each[number]
         result, body = of.result, number + len(self.problem.reductions)
         place = [w.m0, w.n0, w.m_end, w.n_end]
         if self.by_tile(result):
             self.split[body], self.last[body] = self.split_body(result, w), self.split_last(of, w)
-        self.elementwise(of, self.split[body], accumulator, place)
+        accumulator = self.elementwise(of, self.split[body], self.panes(sums), place)
         if (last := self.last[body]) is not None:
             self.fold_columns(of, last, accumulator, w)
             return
@@ -106,7 +107,7 @@ class Epilogue(Reductions):
         sums = e.op("tile.fold_columns", [made], [accumulator], kind=fold.kind, size=fold.size).result
         first, end = (e.arith("arith.divui", x, e.i32(fold.size)) for x in (w.n0, w.n_end))
         w = replace(w, n0=first, n_end=end)
-        self.elementwise(left, last, sums, [w.m0, w.n0, w.m_end, w.n_end])
+        self.elementwise(left, last, [sums], [w.m0, w.n0, w.m_end, w.n_end])
         if left.result.window is None:
             self.store_direct(left, sums, w)
         else:
@@ -144,12 +145,13 @@ class Epilogue(Reductions):
         if s.epilogue != "bulk" or not (cut or p.row_lookups):
             return w
         whole: list[ir.Value] = []
+        rows, columns = self.walked
         if cut:
-            first, end, extent = (w.m0, w.m_end, s.tile[0]) if cut == p.m.name else (w.n0, w.n_end, s.tile[1])
+            first, end, extent = (w.m0, w.m_end, rows) if cut == p.m.name else (w.n0, w.n_end, columns)
             whole.append(e.compare("lt", e.arith("arith.addi", first, e.i32(extent - 1)), end))
         for lookup in p.row_lookups:
             by_m = lookup.dim == p.m.name
-            first, end, extent = (w.m0, w.m_end, s.tile[0]) if by_m else (w.n0, w.n_end, s.tile[1])
+            first, end, extent = (w.m0, w.m_end, rows) if by_m else (w.n0, w.n_end, columns)
             operands, i1 = [self.row_index(lookup.name, w), first, end], ir.IntegerType.get_signless(1)
             whole.append(e.op("tile.all_named", [i1], operands, count=extent).result)
         every, *others = whole
@@ -166,13 +168,13 @@ class Epilogue(Reductions):
 
     def store_direct(self, of: Problem, accumulator: ir.Value, w: Work) -> None:
         """Stores what threads have in registers of a tile: what of it is there."""
-        e, s, result, around = self.e, self.schedule, of.result, {}
+        e, result, around = self.e, of.result, {}
         bits = result.element.bits
         adjacent = self.problem.column_fold is None and not of.swapped
         pair = max(self.even_columns(), int(bits < 8)) if adjacent else 0  # whole bytes
         if (gaps := result.gaps) is not None:
             # a part of a tile begins at a multiple of its columns behind a multiple of the tile's
-            together = math.gcd(gaps.every, gaps.phase, s.tile[1], shape_of(accumulator.type)[1])
+            together = math.gcd(gaps.every, gaps.phase, self.walked[1], shape_of(accumulator.type)[1])
             around = {"gaps": gaps.numbers, "together": together}
             pair = 0 if together % 2 or gaps.size % 2 else pair
         size = max(1, bits // 8)
@@ -212,7 +214,7 @@ class Epilogue(Reductions):
         n = self.problem.m if by_rows else self.problem.n
         memory = e.memory(self.returned(scale.index).type)
         words = scale.layout in ("packed", "blocked")
-        padding = 0 if not words else WORD_BLOCKS - 1 if n.size is None else -n.tiles(scale.block, 0) % WORD_BLOCKS
+        padding = 0 if not words else WORD_BLOCKS - 1 if n.size is None else -n.blocks(scale.block) % WORD_BLOCKS
         together = 1 if by_rows else self.scales_together(scale, accumulator.type)
         target = e.parameter(self.body, memory, Source("pointer", scale.name, align=together))
         target = self.at(target, scale.name, result.coords, w)
@@ -251,7 +253,7 @@ class Epilogue(Reductions):
         most = math.gcd(max(1, columns // max(scale.block, self.schedule.permute_n)), WORD_BLOCKS)
         if scale.layout == "row":
             n = self.problem.n
-            most = 1 if n.size is None else math.gcd(most, n.tiles(scale.block, 0))
+            most = 1 if n.size is None else math.gcd(most, n.blocks(scale.block))
         held = 2 * (rows // self.wave) * blocks  # of a thread's rows r and r + 8
         return min((x for x in (1, 2, 4) if x <= most), key=lambda x: (-(-held // (x * LANES)), x))
 

@@ -12,11 +12,14 @@ from scalec.abi import PADDED, TILE_WORDS, TILES
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.ir.tile import RESPONSE_BYTES, WORD_ROWS
+from scalec.ir.tile_types import atom_of, element_of, int_of, shape_of, swizzle_of
 from scalec.passes.emit.emitter import Emitter, Source
 from scalec.passes.emit.handles import Handles, Side
-from scalec.passes.emit.tensors import Tensors, Work
+from scalec.passes.emit.scales import Scales
+from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.gather import copied_by_threads, stored_row
 from scalec.passes.plan.items import ITEMS, RANGE_OF_K, cut_along, item_bytes, item_words
+from scalec.passes.plan.panes import Strip, strips
 from scalec.passes.plan.parts import k_blocks, part_blocks
 from scalec.passes.plan.promotion import promoted_one_by_one
 from scalec.passes.plan.resources import (
@@ -28,23 +31,21 @@ from scalec.passes.plan.resources import (
     part_rooms,
     producer_warpgroups,
     result_boxes,
-    scale_copy,
+    result_columns,
     scale_warps,
     staged_columns,
     staged_rows,
-    threaded,
     turned_tile,
     turns,
     units,
 )
 from scalec.passes.plan.tensor_columns import word_rows
-from scalec.passes.plan.words import WordPlan
 from scalec.passes.problem.operand import Scale
 from scalec.passes.problem.types import Problem
 from scalec.targets import ATOM
 
 
-class Frame(Tensors):
+class Frame(Scales):
     """One kernel being built."""
 
     def __init__(self, problem: Problem, schedule: Schedule, plan: SharedPlan, function: ir.OpView) -> None:
@@ -65,6 +66,9 @@ class Frame(Tensors):
                 a,
                 problem.k.name,
                 stored_row(problem, problem.lhs, s.tile[2]),
+                (Strip(0, 0, s.tile[0], 0),),
+                s.tile[0],
+                "A",
             ),
             Side(
                 "B",
@@ -77,9 +81,13 @@ class Frame(Tensors):
                 int(cn == 1 and cm > 1),
                 problem.k.name,
                 stored_row(problem, problem.rhs, s.tile[2]),
+                strips(problem, s),
+                s.tile[1],
+                "B",
             ),
         )
         self.family = problem.family
+        self.walked = s.tile[0], result_columns(problem, s)
         self.producers, self.scale_warps = producer_warpgroups(problem, s), scale_warps(problem, s)
         self.converters = s.converters
         self.wave = self.family.wave
@@ -120,19 +128,21 @@ class Frame(Tensors):
             narrow = operand.stored.bits < 8  # tiles of bytes, packed or padded
             element = ir.IntegerType.get_signless(8) if narrow else ir.Type.parse(operand.stored.mlir)
             box, swizzle = side.box(depth), 0 if operand.converted else side.swizzle
-            source = Source(
-                "tensor_map",
-                operand.name,
-                box=self.boxed(operand.coords, box, operand.pages),
-                swizzle=swizzle,
-                atom=operand.atom,
-                element=PADDED if operand.padded else "",
-                permuted=side.permuted,
-                align=operand.align,
-                axes=self.axes(operand.coords, *side.axes, pages=operand.pages),
-            )
-            if not copied_by_threads(self.problem, operand):
-                h.maps[side.label] = e.parameter(self.body, e.descriptor(box, element, swizzle, operand.atom), source)
+            for pane, own in enumerate(operand.panes):
+                source = Source(
+                    "tensor_map",
+                    own.name,
+                    box=self.boxed(operand.coords, box, operand.pages),
+                    swizzle=swizzle,
+                    atom=operand.atom,
+                    element=PADDED if operand.padded else "",
+                    permuted=side.permuted,
+                    align=operand.align,
+                    axes=self.axes(operand.coords, *side.axes, pages=operand.pages),
+                )
+                if not copied_by_threads(self.problem, operand):
+                    made = e.descriptor(box, element, swizzle, operand.atom)
+                    h.maps[numbered(side.label, pane)] = e.parameter(self.body, made, source)
             if operand.converted:
                 h.stored[side.label] = self.shared(f"{side.label}_stored", side.stored(depth), element, 0, s.stages)
                 element = ir.Type.parse(operand.element.mlir)
@@ -143,16 +153,14 @@ class Frame(Tensors):
                 pair, width = ir.IntegerType.get_signless(64), TILE_WORDS * plan.words
                 shape = (word_rows(self.family, side.rows) // WORD_ROWS, width)
                 h.scale_tiles[side.label] = self.shared(name, shape, pair, 0, s.stages)
-                source = self.map_of(plan.scale, shape[::-1], plan.scale.axes[::-1], element=TILES)
-                h.maps[name] = e.parameter(self.body, e.descriptor(shape[::-1], pair, 0), source)
+                rows = shape[0] * side.strips[0].rows // side.copied if len(side.strips) > 1 else shape[0]
+                self.map_scales(h, side, plan.scale, (width, rows), plan.scale.axes[::-1], pair, element=TILES)
             elif plan is not None:
                 word = ir.IntegerType.get_signless(32)
                 shape = (plan.words, word_rows(self.family, side.rows))
                 h.scale_tiles[side.label] = self.shared(name, shape, word, 0, s.stages)
                 if plan.bulk:
-                    box = (side.rows, plan.words)
-                    source = self.map_of(plan.scale, box, plan.scale.axes)
-                    h.maps[name] = e.parameter(self.body, e.descriptor(box, word, 0), source)
+                    self.map_scales(h, side, plan.scale, (self.strip_rows(side), plan.words), plan.scale.axes, word)
             scale = side.operand.by_row
             if scale is None:
                 continue
@@ -164,8 +172,9 @@ class Frame(Tensors):
             if copy != "thread":
                 rows, k = scale.axes
                 axes = (k, rows) if copy == "window" else (rows, k)
-                source = self.map_of(scale, shape[::-1], axes, swizzle=swizzle)
-                h.maps[name] = e.parameter(self.body, e.descriptor(shape[::-1], f32, swizzle), source)
+                count = self.strip_rows(side)
+                box = (WINDOW, count) if copy == "window" else (count, shape[0])
+                self.map_scales(h, side, scale, box, axes, f32, swizzle=swizzle)
         for number, of in enumerate(self.problem.each if s.epilogue in ("turned", "bulk") else ()):
             name, element = numbered("C", number), ir.Type.parse(of.result.element.mlir)
             turned = s.epilogue == "turned"
@@ -226,6 +235,17 @@ class Frame(Tensors):
                 empty=self.takers(self.scale_warps[1] if by_threads else 0),
             ).result
         return h
+
+    def strip(self, tile: ir.Value, strip: Strip, count: int, axis: int = 0, unit: int = 1) -> ir.Value:
+        """The part of a shared tile that a copy of a strip fills: the tile itself where it fills all `count` rows;
+        `unit` rows of these are one of the tile's, and `axis` is 1 where these are its columns."""
+        if strip.rows == count:
+            return tile
+        shape = [*shape_of(tile.type)]
+        shape[axis] = strip.rows // unit
+        of = tile.type
+        kind = self.e.buffer((shape[0], shape[1]), element_of(of), swizzle_of(of), int_of(of.stages), atom_of(of))
+        return self.e.op("tile.strip", [kind], [tile], first=strip.first // unit, axis=axis).result
 
     def takers(self, scale_warps: int) -> int:
         """Warps of a CTA that take items: one that copies, `scale_warps` that bring scales, and consumers."""
@@ -308,7 +328,7 @@ class Frame(Tensors):
             [h.m, h.n, *(self.size(d) for d in self.problem.outer)],
             (i32,) * ((4 if s.split > 1 else 2) + len(outer)),
             segments=(1, 1, len(outer)),
-            tile=s.tile[:2],
+            tile=self.walked,
             cluster=s.cluster,
             order=s.order,
             band=s.band,
@@ -334,7 +354,7 @@ class Frame(Tensors):
         are never stored. Where a product is one wgmma, it then has results that nobody reads, and ptxas 13.0 serialises
         all products (C7511)."""
         n, lone = self.problem.n, promoted_one_by_one(self.problem, self.schedule)
-        return self.parameter_of(n) if lone and n.size is not None and n.size < self.schedule.tile[1] else h.n
+        return self.parameter_of(n) if lone and n.size is not None and n.size < self.walked[1] else h.n
 
     @contextmanager
     def over_items(self, h: Handles) -> Iterator[Work]:
@@ -343,7 +363,7 @@ class Frame(Tensors):
         words, count = item_words(p, self.schedule), item_bytes(p, self.schedule) // 4
         cursor = e.op("tile.cursor", [e.type("position")], depth=ITEMS).result
         operands, i32 = [h.item_ring, cursor, h.items], ir.IntegerType.get_signless(32)
-        with e.region("tile.work", operands, (i32,) * count, tile=self.schedule.tile[:2], turns=1) as block:
+        with e.region("tile.work", operands, (i32,) * count, tile=self.walked, turns=1) as block:
             at = dict(zip(words, block.arguments, strict=False))
             ends = {p.m.name: h.m, p.n.name: h.n}
             if cut := cut_along(p, self.schedule):
@@ -459,48 +479,3 @@ class Frame(Tensors):
         if k is None:
             return self.e.i32(0) if w.k0 is None else w.k0
         return k if w.k0 is None else self.e.arith("arith.addi", k, w.k0)
-
-    # -------------------------------------------------------------------------------------------------------- scales
-
-    def row_scale(self, side: Side) -> Any:
-        """The side's promoted `Scale` with one value a row, varying along K, or None: it travels with the stages."""
-        return next((x for x in side.operand.promoted if x.rows == 1), None)
-
-    def block_scale(self, side: Side) -> Any:
-        """The side's promoted `Scale`, uniform over blocks of rows, varying along K, or None: it is fetched ahead."""
-        return next((x for x in side.operand.promoted if x.rows != 1), None)
-
-    def word_plan(self, side: Side) -> WordPlan | None:
-        """The side's scale bytes, where the tensor core applies them."""
-        return WordPlan.of(self.problem, side.operand, self.schedule)
-
-    def byte_plan(self, side: Side) -> WordPlan | None:
-        """The side's scales of a byte that threads bring, if any: for the tensor core, or for promotion."""
-        plan = self.word_plan(side)
-        return plan if plan is not None else WordPlan.promoted(self.problem, side.operand, self.schedule)
-
-    def copy_of(self, side: Side) -> str:
-        """How the side's row scale reaches shared memory ("vector", "window" or "thread"), "" where it has none."""
-        scale = side.operand.by_row
-        return "" if scale is None else scale_copy(self.problem, scale, self.schedule)
-
-    def threaded(self, side: Side) -> bool:
-        """Whether lanes copy the side's scales of single rows."""
-        return threaded(self.problem, side.operand, self.schedule)
-
-    def window(self) -> ir.Value | None:
-        """A position in the ring of windows, where scales come by windows."""
-        for side in self.sides:
-            if self.copy_of(side) == "window":
-                slots = self.plan[f"{side.label}_scale"].stages
-                return self.e.op("tile.windows", [self.e.type("window")], blocks=WINDOW, slots=slots).result
-        return None
-
-    def open_window(self, h: Handles, w: Work, window: ir.Value) -> None:
-        """A new window, and where a part begins within it, the part's first K block."""
-        e = self.e
-        e.op("tile.open_window", operands=[window])
-        if w.k0 is not None:
-            scale = next(self.row_scale(side) for side in self.sides if self.copy_of(side) == "window")
-            k0, _ = self.scale_k(h, scale, w, w.k0)
-            e.op("tile.skip_blocks", operands=[window, e.arith("arith.divui", k0, e.i32(self.schedule.tile[2]))])

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from scalec.abi import permuted_rows
 from scalec.ir.mlir import ir
-from scalec.passes.problem.operand import Operand
+from scalec.passes.plan.panes import Strip
+from scalec.passes.problem.operand import Operand, Scale
 
 
 @dataclass(frozen=True)
@@ -16,6 +17,8 @@ class Side:
     Attributes:
         copied: rows of the tile that a CTA has in shared memory; fewer than `rows` where several multiply together.
         permuted: rows among which copies change the order, 0: they keep it.
+        strips: the rows of the tile that each copy brings, of each contraction.
+        of, piece: rows of the tile that it is, or that it is a piece of, and what tells pieces apart.
         stored_row: bytes from one row to the next of the tile that copies bring, where warps convert it.
         k: the dimension along K that a tile has.
         multicast, multicast_scales: how many different tiles, or scales of tiles, the CTAs have by turns; 0 where they
@@ -32,6 +35,24 @@ class Side:
     multicast_scales: int
     k: str
     stored_row: int
+    strips: tuple[Strip, ...]
+    of: int
+    piece: str
+
+    @property
+    def padded(self) -> bool:
+        """Whether what follows its rows pads a tile: it has the last ones, all next to each other."""
+        whole = self.piece == self.label
+        return whole or (not self.apart and self.strips[-1].first + self.strips[-1].rows >= self.of)
+
+    @property
+    def apart(self) -> int:
+        """Rows of other operands between two of its strips, 0 where it has one."""
+        return self.strips[1].first - self.strips[0].first - self.strips[0].rows if len(self.strips) > 1 else 0
+
+    def of_pane(self, scale: Scale, pane: int) -> Scale:
+        """The scale of a contraction's operand that is there what `scale` is of the first one's."""
+        return self.operand.panes[pane].scales[self.operand.scales.index(scale)]
 
     @property
     def axes(self) -> tuple[int, ...]:
@@ -55,8 +76,10 @@ class Side:
         return (depth, count(self.copied)) if self.operand.mn_major else (self.copied, count(depth))
 
     def box(self, depth: int) -> tuple[int, ...]:
-        """Of one copy, innermost first: the tile, or a panel of it where its rows are wider than the swizzle; of
-        gathered rows one."""
+        """Of one copy, innermost first: a strip of the tile, or a panel of it where its rows are wider than the
+        swizzle; of gathered rows one."""
+        if len(self.strips) > 1:
+            return replace(self, copied=self.strips[0].rows, strips=self.strips[:1]).box(depth)
         height, width = self.stored(depth) if self.operand.converted else self.shape(depth)
         if self.operand.gathered:
             packed = self.operand.stored.bits < 8

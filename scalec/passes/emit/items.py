@@ -54,7 +54,7 @@ class Dealer(Frame):
     def over_ranges(self, h: Handles) -> Iterator[Work]:
         """The tiles of this CTA, of ranges of rows or columns where there are such."""
         e, s, p, i32 = self.e, self.schedule, self.problem, ir.IntegerType.get_signless(32)
-        extents = {"tile": s.tile[:2], "cluster": s.cluster, "order": s.order, "band": s.band}
+        extents = {"tile": self.walked, "cluster": s.cluster, "order": s.order, "band": s.band}
         cut = cut_along(p, s)
         if not cut:
             sizes = [self.size(d) for d in p.outer]

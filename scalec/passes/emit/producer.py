@@ -17,8 +17,9 @@ from scalec.passes.emit.items import Dealer
 from scalec.passes.emit.results import Results
 from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.gather import gathered_together
+from scalec.passes.plan.panes import Strip
 from scalec.passes.plan.parts import part_blocks
-from scalec.passes.plan.resources import WINDOW
+from scalec.passes.plan.resources import WINDOW, numbered
 from scalec.passes.plan.tensor_columns import word_rows
 from scalec.passes.plan.words import WordPlan
 from scalec.passes.problem.operand import Scale
@@ -30,7 +31,7 @@ as memory takes to answer."""
 BESIDE = 44
 """Registers of a producer's thread beside those. With half of the others none spilled (ptxas 13.0, 2026-11-25)."""
 
-GROUP = 2  # K blocks whose scales travel together through registers, for one operand; half for each of two
+GROUP = 2  # K blocks whose scales travel together through registers, for one operand; half for each of two or more
 
 
 class Producer(Results, Dealer, Converter):
@@ -74,20 +75,23 @@ class Producer(Results, Dealer, Converter):
         with e.region("tile.warp", index=1, count=1, elected=0), self.over_all_tiles(h) as w:
             for x in inputs:
                 operands = [self.input(x, w), w.m0, w.n0, w.m_end, w.n_end]
-                e.op("tile.prefetch_input", operands=operands, tile=self.schedule.tile[:2])
+                e.op("tile.prefetch_input", operands=operands, tile=self.walked)
             for side in sides:
                 scale = self.block_scale(side)
                 if scale.rows == WHOLE:
                     row_block, count = ALL, 1
                 else:
                     row_block = scale.rows
-                    within = math.gcd(side.rows, row_block)  # tiles begin at multiples of it
-                    count = -(-(side.rows + row_block - within) // row_block)
-                source = self.at(self.pointer(scale.name, scale.argument_index), scale.name, scale.coords, w)
+                    rows = side.rows // len(side.operand.panes)
+                    within = math.gcd(rows, row_block)  # tiles begin at multiples of it
+                    count = -(-(rows + row_block - within) // row_block)
                 label = side.label
-                operands = [source, *self.strides(scale), w.row0[label], w.row_end[label], self.at_k(w), w.k]
                 extents = {"row_block": row_block, "k_block": scale.k, "count": count, "spacing": row_block}
-                e.op("tile.prefetch", operands=operands, **extents)
+                for pane in range(len(side.operand.panes)):
+                    own = side.of_pane(scale, pane)
+                    source = self.at(self.pointer(own.name, own.argument_index), own.name, own.coords, w)
+                    operands = [source, *self.strides(own), w.row0[label], w.row_end[label], self.at_k(w), w.k]
+                    e.op("tile.prefetch", operands=operands, **extents)
 
     def prefetched(self, side: Side) -> bool:
         """Whether a side has such scales, of more than a byte for whole K blocks."""
@@ -143,10 +147,15 @@ class Producer(Results, Dealer, Converter):
                     self.copy_pages(h, side, (filled, cursor), w, k0)
                 elif side.label in h.maps and not side.operand.gathered:
                     x, row = self.element_of_map(side, k0), self.copied_row(h, side, row0[side.label])
-                    place = (row, k0) if side.operand.stored_mn_major else (x, row)
-                    source = self.at(h.maps[side.label], side.operand.name, side.operand.coords, w)
-                    operands = [source, self.copies_into(h, side), filled, cursor, *place]
-                    e.op("tile.copy", operands=operands, multicast=side.multicast)
+                    for strip in side.strips:
+                        at = self.strip_row(row, strip)
+                        place = (at, k0) if side.operand.stored_mn_major else (x, at)
+                        own, label = side.operand.panes[strip.pane], numbered(side.label, strip.pane)
+                        source = self.at(h.maps[label], own.name, own.coords, w)
+                        axis = int(side.operand.stored_mn_major)
+                        target = self.strip(self.copies_into(h, side), strip, side.copied, axis)
+                        operands = [source, target, filled, cursor, *place]
+                        e.op("tile.copy", operands=operands, multicast=side.multicast)
         for side in self.gathering:
             source = self.at(h.maps[side.label], side.operand.name, side.operand.coords, w)
             rows, x = h.gathered[side.label], self.element_of_map(side, k0)
@@ -158,9 +167,12 @@ class Producer(Results, Dealer, Converter):
                     block = e.arith("arith.subi", at, e.arith("arith.andi", at, e.i32(WINDOW - 1)))
                 with self.one_thread():
                     for side in windows:
-                        maps, tiles = self.scale_map(h, side, self.row_scale(side), w), h.scale_tiles[side.label]
-                        operands = [maps, tiles, filled, cursor, window, block, row0[side.label]]
-                        e.op("tile.copy_window", operands=operands, multicast=side.multicast_scales)
+                        for strip in self.scale_strips(side):
+                            maps = self.scale_map(h, side, self.row_scale(side), w, strip)
+                            tiles = self.strip(h.scale_tiles[side.label], strip, side.rows)
+                            row = self.strip_row(row0[side.label], strip)
+                            operands = [maps, tiles, filled, cursor, window, block, row]
+                            e.op("tile.copy_window", operands=operands, multicast=side.multicast_scales)
                 if w.k0 is not None:
                     e.op("tile.skip_blocks", operands=[window, at])
             e.op("tile.next_block", operands=[window])
@@ -203,20 +215,25 @@ class Producer(Results, Dealer, Converter):
         e, row0 = self.e, w.row0
         for side, plan in words:
             word = e.arith("arith.divui", self.scale_k(h, plan.scale, w, k0)[0], e.i32(4 * plan.scale.k))
-            maps, tiles = self.scale_map(h, side, plan.scale, w), h.scale_tiles[side.label]
-            first, _ = self.scale_rows(side.label, plan.scale, w)
-            place = (first, word)
-            if plan.tiles:
-                across = e.arith("arith.muli", word, e.i32(TILE_WORDS))
-                place = (across, e.arith("arith.divui", first, e.i32(WORD_ROWS)))
-            operands = [maps, tiles, *stage, *place]
-            e.op("tile.copy", operands=operands, multicast=side.multicast_scales)
+            begins, _ = self.scale_rows(side.label, plan.scale, w)
+            across = e.arith("arith.muli", word, e.i32(TILE_WORDS)) if plan.tiles else word
+            for strip in self.scale_strips(side):
+                maps, first = self.scale_map(h, side, plan.scale, w, strip), self.strip_row(begins, strip)
+                tiles = h.scale_tiles[side.label]
+                if plan.tiles:
+                    tiles = self.strip(tiles, strip, side.rows, unit=WORD_ROWS)
+                    place = (across, e.arith("arith.divui", first, e.i32(WORD_ROWS)))
+                else:
+                    tiles, place = self.strip(tiles, strip, side.rows, axis=1), (first, across)
+                e.op("tile.copy", operands=[maps, tiles, *stage, *place], multicast=side.multicast_scales)
         for side in vectors:
             scale = self.row_scale(side)
             block = e.arith("arith.divui", self.scale_k(h, scale, w, k0)[0], e.i32(scale.k))
-            maps, tiles = self.scale_map(h, side, scale, w), h.scale_tiles[side.label]
-            operands = [maps, tiles, *stage, row0[side.label], block]
-            e.op("tile.copy", operands=operands, multicast=side.multicast_scales)
+            for strip in self.scale_strips(side):
+                maps = self.scale_map(h, side, scale, w, strip)
+                tiles = self.strip(h.scale_tiles[side.label], strip, side.rows, axis=1)
+                operands = [maps, tiles, *stage, self.strip_row(row0[side.label], strip), block]
+                e.op("tile.copy", operands=operands, multicast=side.multicast_scales)
 
     def element_of_map(self, side: Side, k0: ir.Value) -> ir.Value:
         """Element `k0` of K as the tensor map of an operand counts them: packed ones by bytes."""
@@ -230,9 +247,19 @@ class Producer(Results, Dealer, Converter):
         together = gathered_together(self.problem, side.operand)
         return self.e.op("tile.gathered", [self.e.type("gathered_rows")], rows=side.copied, together=together).result
 
-    def scale_map(self, h: Handles, side: Side, scale: Scale, w: Work) -> ir.Value:
-        """The tensor map of a side's scale, where the tile is."""
-        return self.at(h.maps[f"{side.label}_scale"], scale.name, scale.coords, w)
+    def scale_map(self, h: Handles, side: Side, scale: Scale, w: Work, strip: Strip) -> ir.Value:
+        """The tensor map of the scale of a strip of a side, where the tile is."""
+        own = side.of_pane(scale, strip.pane)
+        return self.at(h.maps[numbered(f"{side.label}_scale", strip.pane)], own.name, own.coords, w)
+
+    @staticmethod
+    def scale_strips(side: Side) -> tuple[Strip, ...]:
+        """The rows whose scales each copy brings: all, whoever copies the rows of the operand, or those of strips."""
+        return side.strips if len(side.strips) > 1 else (Strip(0, 0, side.rows, 0),)
+
+    def strip_row(self, row: ir.Value, strip: Strip) -> ir.Value:
+        """The first row of a strip in memory, the tile's being `row`."""
+        return self.e.arith("arith.addi", row, self.e.i32(strip.ahead)) if strip.ahead else row
 
     def row_copies(self, h: Handles) -> None:
         """Row scales by way of registers, a group of K blocks at a time: a sector of memory holds several of a row's.
@@ -241,13 +268,13 @@ class Producer(Results, Dealer, Converter):
         `ahead`, each into registers of its own.
         """
         e, step = self.e, self.schedule.tile[2]
-        sides = [side for side in self.sides if self.threaded(side)]
+        sides = [piece for side in self.sides if self.threaded(side) for piece in self.pieces(side)]
         several = any(scale.within(step) > 1 for side in sides if (scale := side.operand.by_row) is not None)
         alone = bool(self.problem.summed) or several or any(self.byte_plan(side) for side in sides)
-        group = 1 if alone else GROUP // len(sides)
+        group = 1 if alone else max(1, GROUP // len(sides))
         cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
         ahead = self.groups_ahead(sides) if group == 1 else 1
-        rooms = [{side.label: self.room(side, group) for side in sides} for _ in range(ahead)]
+        rooms = [{side.piece: self.room(side, group) for side in sides} for _ in range(ahead)]
         k = self.problem.depth
         blocks = group * ahead  # of an iteration
         whole = blocks == 1 or (k is not None and k % (blocks * step) == 0)
@@ -256,8 +283,8 @@ class Producer(Results, Dealer, Converter):
         with self.over_all_tiles(h) as w:
             for side, (i, room) in product(sides, enumerate(rooms)):
                 if self.gathers_scales(side):
-                    self.look_up_rows(room[side.label], side, w, w.row0[side.label])
-                self.load_rows(h, side, room[side.label], w, self.at_k(w, e.i32(i * step) if i else None))
+                    self.look_up_rows(room[side.piece], side, w, w.row0[side.label])
+                self.load_rows(h, side, room[side.piece], w, self.at_k(w, e.i32(i * step) if i else None))
             with self.over_k(w, step=blocks * step) as k0:
                 self.cut_rooms(h, rooms[0], w, self.at_k(w, k0))
                 for j in range(blocks):
@@ -271,7 +298,24 @@ class Producer(Results, Dealer, Converter):
                     if index == group - 1:
                         following = self.at_k(w, e.arith("arith.addi", k0, e.i32((j + 1 - group + blocks) * step)))
                         for side in sides:
-                            self.load_rows(h, side, room[side.label], w, following)
+                            self.load_rows(h, side, room[side.piece], w, following)
+
+    @staticmethod
+    def pieces(side: Side) -> list[Side]:
+        """A side, or where its tile has strips of several operands a side for each operand."""
+        panes, made = side.operand.panes, []
+        if len(panes) == 1:
+            return [side]
+        for pane, own in enumerate(panes):
+            mine, name = tuple(x for x in side.strips if x.pane == pane), f"{side.label}{pane}"
+            made.append(replace(side, operand=own, rows=side.rows // len(panes), strips=mine, piece=name, of=side.rows))
+        return made
+
+    @staticmethod
+    def stored_strips(side: Side) -> dict[str, Any]:
+        """Where the rows of a piece of a side are in its tile, as the ops that store their scales take it."""
+        first, rows = side.strips[0].first, side.strips[0].rows
+        return {} if side.piece == side.label else {"strips": (first, rows, side.apart)}
 
     def groups_ahead(self, sides: list[Side]) -> int:
         """K blocks whose scales are on their way at once, where a group is one: as many as threads have registers for.
@@ -299,7 +343,7 @@ class Producer(Results, Dealer, Converter):
         e, plan = self.e, self.byte_plan(side)
         rows, warps = side.rows, self.scale_warps[1]
         if plan is not None:
-            rows = word_rows(self.family, rows) if plan.scale.in_mma else rows
+            rows += word_rows(self.family, side.of) - side.of if plan.scale.in_mma and side.padded else 0
             made = e.op("tile.byte_scales", [e.type("scale_bytes")], rows=rows, words=plan.words, warps=warps)
         else:
             blocks = group * self.row_scale(side).within(self.schedule.tile[2])
@@ -350,13 +394,13 @@ class Producer(Results, Dealer, Converter):
         e = self.e
         e.op("tile.acquire", operands=[h.ring, cursor])
         for side in sides:
-            operands = [rooms[side.label], h.scale_tiles[side.label], cursor]
-            plan = self.byte_plan(side)
+            operands, plan = [rooms[side.piece], h.scale_tiles[side.label], cursor], self.byte_plan(side)
+            at = self.stored_strips(side)
             if plan is None:
-                e.op("tile.store_rows", operands=operands, index=index)
+                e.op("tile.store_rows", operands=operands, index=index, **at)
             elif plan.scale.in_mma:
-                e.op("tile.store_bytes", operands=operands)
+                e.op("tile.store_bytes", operands=operands, **at)
             else:
-                e.op("tile.store_factors", operands=operands, element=plan.scale.type)
+                e.op("tile.store_factors", operands=operands, element=plan.scale.type, **at)
         e.op("tile.commit", operands=[h.filled, cursor], warp=ir.UnitAttr.get())
         e.op("tile.advance", operands=[cursor])

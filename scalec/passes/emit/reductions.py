@@ -8,7 +8,7 @@ from typing import Any
 
 from scalec.abi import tile_counters
 from scalec.ir.mlir import ir
-from scalec.passes.emit.body import Body, copied
+from scalec.passes.emit.body import Body, Sums, copied
 from scalec.passes.emit.emitter import Source
 from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.tensors import Work
@@ -47,18 +47,16 @@ class Reductions(Body):
         """What a tile has of each reduction."""
         return partials(self.problem, self.schedule)
 
-    def reduce(
-        self, number: int, accumulator: ir.Value, w: Work, totals: list[ir.Value | None], column: int = 0
-    ) -> None:
+    def reduce(self, number: int, sums: Sums, w: Work, totals: list[ir.Value | None], column: int = 0) -> None:
         """What the body of a reduction computes of sums, which are of the tile's columns from `column` on, as `w` is:
         along columns each thread's, along rows all that a warp has."""
         of, p = self.problem.each_reduction[number], self.partials[number]
         if self.by_tile(of.result):
             self.split[number] = self.split_body(of.result, w)
         place = [w.m0, w.n0, w.m_end, w.n_end]
-        self.elementwise(of, self.split[number], accumulator, place)
+        accumulator = self.elementwise(of, self.split[number], self.panes(sums), place)
         d, along = (self.problem.n, 1) if p.axis == "n" else (self.problem.m, 0)
-        ragged = int(d.size is None or d.size % (self.schedule.tile[along] * self.schedule.cluster[along]) != 0)
+        ragged = int(d.size is None or d.size % (self.walked[along] * self.schedule.cluster[along]) != 0)
         if (own := totals[number]) is not None:
             self.e.op("tile.reduce_columns", operands=[accumulator, own, *place], kind=p.kind, ragged=ragged)
             return
@@ -162,10 +160,10 @@ class Reductions(Body):
 
     def band(self, w: Work, p: Partial) -> Band:
         """The tiles that a reduction runs over, of which the work's is one."""
-        e, s = self.e, self.schedule
+        e = self.e
         down, across = (self.tiles_along(d, i) for i, d in enumerate((self.problem.m, self.problem.n)))
         row, column = (
-            e.arith("arith.divui", at, e.i32(extent)) for at, extent in zip((w.m0, w.n0), s.tile, strict=False)
+            e.arith("arith.divui", at, e.i32(extent)) for at, extent in zip((w.m0, w.n0), self.walked, strict=True)
         )
         point = self.point(w)
         above = down if point is None else e.arith("arith.muli", point, down)
@@ -188,7 +186,7 @@ class Reductions(Body):
     def tiles_along(self, d: Dim, axis: int) -> ir.Value:
         """Tiles along M or N, those beyond the last one in a cluster too."""
         e, along = self.e, self.schedule.cluster[axis]
-        extent = self.schedule.tile[axis] * along
+        extent = self.walked[axis] * along
         if d.size is not None:
             return e.i32(-(-d.size // extent) * along)
         whole = e.arith("arith.divui", e.arith("arith.addi", self.size(d), e.i32(extent - 1)), e.i32(extent))

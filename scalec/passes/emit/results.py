@@ -70,7 +70,7 @@ class Results(Inputs):
             for _ in range(slots):  # a round ahead: what is handed back is the box that is there
                 e.op("tile.advance", operands=[added])
             with self.over_tiles(h) as w:
-                place: dict[str, Any] = {"tile": self.schedule.tile[:2]}
+                place: dict[str, Any] = {"tile": self.walked}
                 target = self.result_map(self.problem, w)
 
                 def load(index: int, pending: int) -> None:

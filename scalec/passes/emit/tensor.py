@@ -292,34 +292,45 @@ class TensorConsumer(Producer, Consumer):
         """The tile from its column `column` on."""
         return replace(w, n0=self.e.arith("arith.addi", w.n0, self.e.i32(column))) if column else w
 
-    def sum_parts(self, h: Handles, w: Work, slot: ir.Value, parts: list[ir.Value]) -> None:
+    def sum_parts(self, h: Handles, w: Work, slot: ir.Value, parts: list[list[ir.Value]]) -> None:
         """A part's sums go to memory, some columns at a time; a tile's last CTA adds those of all, and goes on."""
         e, s = self.e, self.schedule
         columns, split = self.part_columns, s.split
-        (memory, counters), pieces = self.workspace(), self.own_columns // columns
+        (memory, counters), each = self.workspace(), self.own_columns // columns
+        panes, pieces = self.problem.panes, self.problem.panes * each
         for piece, (_, taken) in enumerate(self.taking(h, slot, parts)):
-            operands = [taken, memory, w.part, w.number]
-            e.op("tile.store_part", operands=operands, split=split, piece=piece, pieces=pieces)
+            for pane, sums in enumerate(taken):
+                operands = [sums, memory, w.part, w.number]
+                e.op("tile.store_part", operands=operands, split=split, piece=panes * piece + pane, pieces=pieces)
         result = ir.IntegerType.get_signless(1)
         last = e.op("tile.last_part", [result], [counters, w.number], split=split).result
         with e.region("tile.when", [last]):
             totals = self.totals()
-            for piece, number in product(range(pieces), range(len(self.problem.bodies))):
-                operands, column = [parts[0], memory, w.number], piece * columns * self.units[1]
-                e.op("tile.add_parts", operands=operands, split=split, piece=piece, pieces=pieces)
+            for piece, number in product(range(each), range(len(self.problem.bodies))):
+                column = piece * columns * self.units[1]
+                for pane, sums in enumerate(parts[0]):
+                    operands, at = [sums, memory, w.number], panes * piece + pane
+                    e.op("tile.add_parts", operands=operands, split=split, piece=at, pieces=pieces)
                 self.compute(h, number, parts[0], self.from_column(w, column), totals, column)
             self.meet_tiles(w, totals)
 
-    def parts(self) -> list[ir.Value]:
-        """Registers for some columns of a warp's sums, and where they find room for the next ones on their way."""
+    def parts(self) -> list[list[ir.Value]]:
+        """Registers for some columns of a warp's sums, of each contraction's that are taken together, and where they
+        find room for the next ones on their way."""
         e, count = self.e, parts_taken(self.problem, self.own_columns, self.schedule.promote)
         kind = e.accumulator(self.waves * self.wave, self.part_columns, "warp")
-        return [e.op("tile.fragment", [kind]).result for _ in range(count)]
+        return [[e.op("tile.fragment", [kind]).result for _ in range(self.taken_apart)] for _ in range(count)]
+
+    @property
+    def taken_apart(self) -> int:
+        """Contractions whose sums are taken beside each other; one where a warp first adds up all that it has."""
+        return 1 if self.schedule.promote else self.problem.panes
 
     @property
     def own_columns(self) -> int:
-        """Columns of a tile that a warp takes: all, or its share of those of several warpgroups."""
-        return self.schedule.tile[1] // self.units[1]
+        """Columns of a tile that a warp takes: all, or its share of those of several warpgroups; where contractions are
+        taken beside each other, of each."""
+        return self.schedule.tile[1] // self.units[1] // self.taken_apart
 
     @property
     def part_columns(self) -> int:
@@ -327,10 +338,10 @@ class TensorConsumer(Producer, Consumer):
         return taken_columns(self.problem, self.own_columns, self.schedule.promote)
 
     def taking(
-        self, h: Handles, slot: ir.Value, parts: list[ir.Value], times: int = 1
-    ) -> Iterator[tuple[int, ir.Value]]:
+        self, h: Handles, slot: ir.Value, parts: list[list[ir.Value]], times: int = 1
+    ) -> Iterator[tuple[int, list[ir.Value]]]:
         """The accumulator at `slot`, which is full, part by part, each so many times: (its first column, its
-        registers). What is emitted for one part stands under the loads of the next.
+        registers, of each contraction). What is emitted for one part stands under the loads of the next.
 
         Warpgroups take parts side by side, each where the first one's part begins and so many columns behind; sums that
         threads hold for a whole tile are of adjacent columns.
@@ -340,13 +351,16 @@ class TensorConsumer(Producer, Consumer):
         apart, step = (own, columns) if self.schedule.promote else (columns, columns * across)
         starts = [column for column in range(0, step * (own // columns), step) for _ in range(times)]
 
-        def take(part: ir.Value, column: int) -> None:
-            e.op("tile.take", operands=[part, h.sums, slot], column=column, apart=apart)
+        def take(part: list[ir.Value], column: int) -> None:
+            for pane, sums in enumerate(part):
+                at = column + pane * own * across
+                e.op("tile.take", operands=[sums, h.sums, slot], column=at, apart=apart)
 
         take(parts[0], 0)
         for i, column in enumerate(starts):
             part, following = parts[i % len(parts)], parts[(i + 1) % len(parts)]
-            e.op("tile.taken", operands=[part])
+            for sums in part:
+                e.op("tile.taken", operands=[sums])
             ahead, more = part is not following, i + 1 < len(starts)
             if more and ahead:
                 take(following, starts[i + 1])
@@ -380,7 +394,7 @@ class TensorConsumer(Producer, Consumer):
                 factors = [self.factors(h, at, fetched, wave) for wave in range(self.waves)]
                 if h.pair_rank is None:
                     e.op("tile.wait", operands=[h.sums_ring, slot])
-                for column, taken in self.taking(h, slot, parts):
+                for column, (taken,) in self.taking(h, slot, parts):
                     for wave, pair in enumerate(factors):
                         present = [f for f in pair if f is not None]
                         segments = (1, 1, *(int(f is not None) for f in pair))

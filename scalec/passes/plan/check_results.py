@@ -19,7 +19,8 @@ def result_blocks(problem: Problem, schedule: Schedule) -> None:
             continue
         axis = 0 if problem.swapped else 1  # which blocks run along
         alone = problem.family.warps == 1 or not problem.swapped
-        step, extent = scale.block * (schedule.warps[axis] if alone else 1), schedule.tile[axis]
+        step = scale.block * (schedule.warps[axis] if alone else 1) * (problem.panes if axis else 1)
+        extent = schedule.tile[axis]
         fits = f"tile {'MN'[axis]} = {-(-extent // step) * step}"
         raise ScheduleError(
             f"a tile of {reason}",

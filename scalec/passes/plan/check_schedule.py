@@ -16,12 +16,12 @@ from scalec.passes.plan.copier import no_copier
 from scalec.passes.plan.gather import no_gather, no_shared_gather
 from scalec.passes.plan.loop import no_early_wait
 from scalec.passes.plan.mma_n import no_goes, no_mma_n, widths
+from scalec.passes.plan.panes import no_panes, strip_columns
 from scalec.passes.plan.parts import clusters_of, k_blocks, no_meeting, no_parts, no_unroll, not_known, sums, unknown
 from scalec.passes.plan.promotion import promotions
 from scalec.passes.plan.registers import Registers
 from scalec.passes.plan.resources import (
     SharedPlan,
-    copied_columns,
     deepest,
     no_bulk_scales,
     other_warpgroups,
@@ -224,10 +224,10 @@ def _tile_k(problem: Problem, schedule: Schedule) -> None:
 def _panels(problem: Problem, operand: Operand, schedule: Schedule, field: str) -> None:
     """Refuses a tile with K outermost that is no whole number of panels."""
     axis, swizzle = int(operand is problem.rhs), getattr(schedule, field)
-    rows, k = copied_columns(schedule) if axis else schedule.tile[0], schedule.tile[2]
+    rows, k = strip_columns(problem, schedule) if axis else schedule.tile[0], schedule.tile[2]
     reason, row = no_panels(problem.target, operand, rows), operand.shared_bytes(rows)
     if reason:
-        step = _panel(problem, operand) * (schedule.cta_group if axis else 1)
+        step = _panel(problem, operand) * (schedule.tile[1] // rows if axis else 1)
         raise ScheduleError(reason, fix=f"tile {'MN'[axis]} a multiple of {step}")
     able = (s for s in operand.swizzles(problem.target) if s and not (operand.padded and s < PADDED_ROW))
     fitting = [s for s in able if row % s == 0]
@@ -248,6 +248,11 @@ def _panel(problem: Problem, operand: Operand) -> int:
     """Rows of the narrowest panel."""
     narrowest = min(s for s in operand.swizzles(problem.target) if s)
     return PADDED_ROW if operand.padded else narrowest * 8 // operand.shared_bits
+
+
+def _panes(problem: Problem, schedule: Schedule) -> None:
+    if reason := no_panes(problem, schedule):
+        raise ScheduleError(f"tile N = {schedule.tile[1]} is not possible", got=reason, fix="leave tile out")
 
 
 def _cluster(problem: Problem, schedule: Schedule) -> None:
@@ -476,6 +481,7 @@ CHECKS: tuple[Callable[[Problem, Schedule], None], ...] = (
     _tile_columns,
     _tile_k,
     _box,
+    _panes,
     _cluster,
     _gather,
     _sums,

@@ -55,6 +55,8 @@ def no_permuted_columns(problem: Problem, schedule: Schedule, within: int) -> st
     """Why the columns of an accumulator cannot be permuted within so many, or why nothing is gained, "" where they
     can."""
     family, b, n = problem.family, problem.rhs, problem.n
+    if problem.panes > 1:
+        return f"{' and '.join(x.name for x in b.panes)} lie side by side in a tile, and copies permute those of one"
     if family.kernel != "shared":
         return f"{problem.target.name} does not multiply from shared memory into registers"
     if len(problem.results) != 1:

@@ -69,4 +69,5 @@ def cut_along(problem: Problem, schedule: Schedule) -> str:
         return ""
     axis = int(dim == problem.n.name)
     cluster = max(schedule.cluster, (schedule.cta_group, 1))
-    return dim if block % (schedule.tile[axis] * cluster[axis]) else ""
+    extent = schedule.tile[axis] // (problem.panes if axis else 1)
+    return dim if block % (extent * cluster[axis]) else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from scalec.ir.schedule import Schedule
-from scalec.passes.plan.resources import units
+from scalec.passes.plan.resources import result_columns, units
 from scalec.passes.problem.types import Problem
 
 
@@ -34,7 +34,7 @@ def partials(problem: Problem, schedule: Schedule) -> list[Partial]:
         assert r.reduced is not None
         axis = "n" if r.reduced.over == problem.n.name else "m"
         warps = along[0] * problem.family.wave // 16  # each has 16 rows of a wave
-        slots, extent = (along[1], schedule.tile[0]) if axis == "n" else (warps, schedule.tile[1])
+        slots, extent = (along[1], schedule.tile[0]) if axis == "n" else (warps, result_columns(problem, schedule))
         found.append(Partial(r.reduced.kind, axis, slots, extent, offset))
         offset += slots * extent
     return found

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from scalec.ir.schedule import Schedule
 from scalec.passes.plan.column_factors import factor_registers
-from scalec.passes.plan.resources import units
+from scalec.passes.plan.resources import result_columns, units
 from scalec.passes.plan.tensor_columns import parts_taken, taken_columns
 from scalec.passes.problem.types import EpilogueInput, Problem
 from scalec.targets import WAVES
@@ -56,7 +56,11 @@ class Registers:
         sums, several = tile[0] * tile[1] // (32 * warps[0] * warps[1]), len(problem.results) > 1
         if family.sums_in == "tensor":
             own = tile[1] // warps[1]
-            taken = parts_taken(problem, own, promote) * taken_columns(problem, own, promote)
+            if promote:
+                taken = parts_taken(problem, own, promote) * taken_columns(problem, own, promote)
+            else:
+                each = own // problem.panes
+                taken = problem.panes * parts_taken(problem, each, 0) * taken_columns(problem, each, 0)
             return Registers(own, max(taken, own * several)) if promote else Registers(taken, 0)
         if family.operands_in == "shared":
             beside = NARROW_OVERHEAD if schedule.mma_n else OVERHEAD_REGISTERS
@@ -105,8 +109,8 @@ def crowded(problem: Problem, schedule: Schedule) -> bool:
     if not reads_of_own(problem):
         return False
     by_parts = problem.family.sums_in == "tensor" and not schedule.promote
-    own = schedule.tile[1] // units(problem, schedule)[1]
-    sums = taken_columns(problem, own, 0) if by_parts else sums_of_thread(problem, schedule)
+    own = result_columns(problem, schedule) // units(problem, schedule)[1]
+    sums = problem.panes * taken_columns(problem, own, 0) if by_parts else sums_of_thread(problem, schedule)
     return sums > most_accumulators(problem)
 
 

@@ -62,7 +62,7 @@ def no_bulk(problem: Problem, scale: Scale) -> str:
         bytes_of = f"{scale.type}, which threads make f32 of"
         return f"{scale.name} is {bytes_of if scale.type != 'f32' else f'of rows that {scale.gathered} names'}"
     if scale.layout == "col":
-        if reason := no_planes(problem, scale):
+        if reason := no_planes(problem, scale) or _no_strips(problem, scale):
             return reason
         if dim.size is not None and dim.size * 4 % align:
             return (
@@ -90,6 +90,16 @@ def no_bulk(problem: Problem, scale: Scale) -> str:
     if row % align:
         return f"a row of {scale.name} is {row} bytes ({problem.k.name} = {problem.k.size}), not a multiple of {align}"
     return ""
+
+
+def _no_strips(problem: Problem, scale: Scale) -> str:
+    """Why copies cannot bring columns of a scale for strips of a tile (Problem.panes), "" where they can."""
+    if problem.panes == 1 or scale not in problem.rhs.scales:
+        return ""
+    if problem.family.warps == 1:
+        return f"each warp has columns of {' and '.join(x.name for x in problem.rhs.panes)}, too few for a copy"
+    count = scale.within(deepest(problem))
+    return f"{scale.name} has {count} columns in a K block, and a copy brings one for each strip" if count > 1 else ""
 
 
 def no_bulk_scales(problem: Problem, tile: tuple[int, int, int]) -> str:
@@ -239,7 +249,7 @@ def exchanges(problem: Problem, schedule: Schedule) -> bool:
     rows, so that warps find its scale together."""
     if problem.swapped:
         return problem.result.block > problem.family.adjacent_rows
-    return problem.block_columns > schedule.tile[1] // units(problem, schedule)[1]
+    return problem.block_columns > result_columns(problem, schedule) // units(problem, schedule)[1]
 
 
 def part_owners(problem: Problem, schedule: Schedule) -> int:
@@ -254,6 +264,11 @@ def part_rooms(problem: Problem, schedule: Schedule) -> tuple[int, int]:
     sharing = prod(units(problem, schedule))
     own = -(-sharing // part_owners(problem, schedule))
     return own * (schedule.split - 1), schedule.tile[0] * schedule.tile[1] // sharing
+
+
+def result_columns(problem: Problem, schedule: Schedule) -> int:
+    """Columns of results that a tile has: of several contractions as many as it has of each."""
+    return schedule.tile[1] // problem.panes
 
 
 def copied_columns(schedule: Schedule) -> int:
@@ -279,13 +294,16 @@ def turned_tile(problem: Problem, schedule: Schedule) -> tuple[int, int]:
     """Rows and columns of the tile that a result computed by columns is turned in: a row for each column of each wave,
     and VECTOR bytes behind it."""
     wave = problem.family.wave
-    return schedule.tile[0] // wave * schedule.tile[1], wave + 8 * VECTOR // problem.result.element.bits
+    return schedule.tile[0] // wave * result_columns(
+        problem, schedule
+    ), wave + 8 * VECTOR // problem.result.element.bits
 
 
 def converted_columns(problem: Problem, schedule: Schedule) -> int:
     """Columns of a tile that are converted together: all, or those that warps take out of tensor memory at a time."""
     by_parts, along_n = problem.family.sums_in == "tensor" and not schedule.promote, units(problem, schedule)[1]
-    return along_n * taken_columns(problem, schedule.tile[1] // along_n, 0) if by_parts else schedule.tile[1]
+    columns = result_columns(problem, schedule)
+    return along_n * taken_columns(problem, columns // along_n, 0) if by_parts else columns
 
 
 def staged_row(problem: Problem, schedule: Schedule) -> int:
@@ -317,7 +335,7 @@ def result_boxes(problem: Problem, schedule: Schedule) -> tuple[int, int]:
     along_m, along_n = units(problem, schedule)
     box = along_m * along_n * box_rows(problem, schedule) * box_columns(problem, schedule)
     room = staged_rows(problem, schedule) * staged_columns(problem, schedule)
-    return schedule.tile[0] * schedule.tile[1] // box, room // box
+    return schedule.tile[0] * result_columns(problem, schedule) // box, room // box
 
 
 def stages_that_fit(problem: Problem, schedule: Schedule) -> int:

@@ -8,11 +8,13 @@ from scalec.passes.plan.draft import draft
 from scalec.passes.plan.gather import no_gather
 from scalec.passes.plan.items import cut_along, cuts_k
 from scalec.passes.plan.mma_n import no_goes
+from scalec.passes.plan.panes import no_panes
 from scalec.passes.plan.registers import Registers, free_registers, most_accumulators, staging_registers
 from scalec.passes.plan.resources import (
     converted_columns,
     copied_columns,
     register_file,
+    result_columns,
     staged_widths,
     stages_that_fit,
     threads,
@@ -48,6 +50,8 @@ def no_swap(problem: Problem) -> str:
     step = problem.family.m
     if problem.column_fold is not None and problem.column_fold.along == problem.n.name:
         return f"rows of a tile would be indices of {problem.column_fold.dim}, over which {problem.names} is reduced"
+    if problem.panes > 1:
+        return f"{' and '.join(x.name for x in problem.rhs.panes)} lie side by side in a tile's columns, and not rows"
     for result in problem.results:
         if result.gaps is not None:
             return f"{result.name} has gaps along {result.coords[-1].dim}, around which rows of a tile are not stored"
@@ -153,7 +157,9 @@ def cuts_lookups(problem: Problem, schedule: Schedule) -> str:
     scale = next((r.scale for r in problem.results if r.scale is not None), None)
     if scale is None or cut_along(problem, schedule) != columns.name:
         return ""
-    extent = schedule.tile[axis] * max(schedule.cluster[axis], (schedule.cta_group, 1)[axis])
+    extent = (schedule.tile[0], result_columns(problem, schedule))[axis] * max(
+        schedule.cluster[axis], (schedule.cta_group, 1)[axis]
+    )
     return (
         f"tiles of {extent} {columns.name}, and {problem.constant_lookups[0].name} changes after each "
         f"{problem.blocks[1]}: {scale.name} has one for several"
@@ -162,19 +168,23 @@ def cuts_lookups(problem: Problem, schedule: Schedule) -> str:
 
 def cuts_blocks(problem: Problem, scale: ResultScale, schedule: Schedule) -> str:
     """Likewise of the blocks of one result's scales."""
-    tile, (along_m, along_n) = schedule.tile, units(problem, schedule)
+    (rows, _, _), columns, (along_m, along_n) = (
+        schedule.tile,
+        result_columns(problem, schedule),
+        units(problem, schedule),
+    )
     if problem.swapped:
-        own = tile[0] // along_m
+        own = rows // along_m
         if problem.family.warps == 1 and own % scale.block:
-            return f"{tile[0]} rows for {along_m} warps: {scale.name} has one for each {scale.block} rows of it"
-        if problem.family.kernel == "shared" and tile[0] % scale.block:
+            return f"{rows} rows for {along_m} warps: {scale.name} has one for each {scale.block} rows of it"
+        if problem.family.kernel == "shared" and rows % scale.block:
             return f"rows that are no multiple of {scale.block}: {scale.name} has one for each {scale.block} of them"
         return ""
-    if tile[1] % scale.block:
+    if columns % scale.block:
         return f"columns that are no multiple of {scale.block}: {scale.name} has one for each {scale.block}"
-    own, shares = tile[1] // along_n, problem.family.sums_in == "registers"  # warps may find a scale together
+    own, shares = columns // along_n, problem.family.sums_in == "registers"  # warps may find a scale together
     if own % scale.block and not (shares and scale.block % own == 0):
-        return f"{tile[1]} columns for {along_n} warps: {scale.name} has one for each {scale.block} columns"
+        return f"{columns} columns for {along_n} warps: {scale.name} has one for each {scale.block} columns"
     if along_n > 1 and scale.block % own == 0:
         return ""
     together = converted_columns(problem, schedule) // along_n
@@ -219,7 +229,7 @@ def planned(problem: Problem, given: Request) -> tuple[Schedule, str]:
     uneven = (row for row in staged_widths(problem, plan) if given.swizzle_c and row % given.swizzle_c)
     if (row := next(uneven, 0)) and not no_bulk_epilogue(problem, plan):
         return plan, f"rows of {row} bytes of results, which a swizzle of {given.swizzle_c} does not divide"
-    reason = no_gather(problem, plan)
+    reason = no_panes(problem, plan) or no_gather(problem, plan)
     reason = reason or (no_panels(problem.target, problem.lhs, plan.tile[0]) if problem.lhs.mn_major else "")
     reason = reason or no_halves(problem, plan.tile, plan.cta_group)
     for operand, rows in zip((problem.lhs, problem.rhs), plan.tile[:2], strict=True):

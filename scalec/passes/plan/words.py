@@ -122,6 +122,8 @@ def no_bulk_words(problem: Problem, operand: Operand, tile: tuple[int, int, int]
         return f"{scale.name} is of rows that {scale.gathered} names"
     if scale.layout != wanted or scale.rows != 1:
         return f"{scale.name} is not {wanted}, one scale for each {dim.name}"
+    if operand is problem.rhs and problem.panes > 1 and (wanted == "packed" or rows // problem.panes % WORD_ROWS):
+        return f"a tile has {rows // problem.panes} rows of {operand.name}, and of others as many"
     unit, count = _bytes(problem, scale, tile)
     if unit != scale.k or count % WORD:
         return f"a stage has {tile[2]} of {problem.k.name}, no whole words of {scale.name}"

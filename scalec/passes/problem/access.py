@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 class Dim:
     """A dimension of the program; `size` is None where it stays dynamic, `position` its place in `scale.dims`.
 
+    `panes`: columns of products for each index, of which tiles are (`Problem.panes`).
     For what is only a choice: `most` is the upper end of the range that its sizes lie in, None where any may come;
     `share` what a group has of it where groups share it out evenly, None where they do not share it.
 
@@ -24,6 +25,7 @@ class Dim:
     share: int | None = None
     inner: int = 1
     within: str = ""
+    panes: int = 1
 
     @property
     def largest(self) -> int | None:
@@ -36,11 +38,16 @@ class Dim:
         size, most = (x and x * other.size for x in (self.size, self.most))
         return replace(self, size=size, most=most, inner=other.size, within=other.name)
 
+    def blocks(self, extent: int) -> int:
+        """Blocks of `extent` indices that cover the dimension, whose size is known."""
+        assert self.size is not None
+        return -(-self.size // extent)
+
     def tiles(self, extent: int, assumed: int) -> int:
-        """Tiles of `extent` that cover the dimension, or a share of it; where its size is unknown, that cover the
-        largest one, or `assumed` elements. With 0 for that, the dimension itself: for what must know the size."""
+        """Tiles of `extent` that cover the dimension in all panes, or a share of it; where its size is unknown, that
+        cover the largest one, or `assumed` elements. With 0 for that, the dimension itself: for who must know it."""
         size = self.size if self.size is not None else assumed and (self.most or assumed)
-        return -(-((assumed and self.share) or size) // extent)
+        return -(-((assumed and self.share) or size) * self.panes // extent)
 
 
 @dataclass(frozen=True)

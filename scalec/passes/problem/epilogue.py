@@ -77,6 +77,8 @@ class Written:
 class EpilogueReader(Lookups):
     """The walk over one function, what follows its contraction; each method refuses what it cannot represent."""
 
+    contracts: list[Any]
+
     def __init__(self, function: Any, target: Target) -> None:
         super().__init__(function)
         self.target = target
@@ -213,8 +215,9 @@ class EpilogueReader(Lookups):
             )
         if written.quantize is not None:
             result = replace(result, scale=self.result_scale(written, m, n, result))
-        if final == contract.result:
-            return result
+        sums = [x.result for x in self.contracts]
+        if final in sums:
+            return replace(result, panes=(sums.index(final),))
         if isinstance(final.owner, ir.Block) or final.owner.name != "scale.map":
             raise self.not_of_contraction(name, place)
         op = final.owner.opview
@@ -223,24 +226,31 @@ class EpilogueReader(Lookups):
             return self.reduced_result(result, op, folded, contract, m, n, outer)
         for ranged in (op, written.scatter or op):
             self.check_range(name, ranged, contract, (m.name, n.name))
-        made = replace(result, **self.computed(op, contract.result, maps_of(contract.maps)[2], name, m, n, outer))
+        made = replace(result, **self.computed(op, sums, maps_of(contract.maps)[2], name, m, n, outer))
         return replace(made, adds=adds_last(made, op.body.blocks[0]))
 
     def computed(
-        self, op: Any, value: Any, where: ir.AffineMap, name: str, m: Dim, n: Dim, outer: tuple[Dim, ...]
+        self, op: Any, sums: list[Any], where: ir.AffineMap, name: str, m: Dim, n: Dim, outer: tuple[Dim, ...]
     ) -> dict[str, Any]:
-        """`body`, `accumulators` and `inputs` of a map that reads a value at its own points, `where`."""
-        accumulators, inputs = [], []
+        """`body`, `accumulators`, `panes` and `inputs` of a map that reads values at its own points, `where`: the sums
+        of each contraction, or what is reduced of these."""
+        accumulators, panes, inputs = [], [], []
         for position, view in enumerate(op.views):
             read = view.owner.opview
-            if read.source == value and list(map_of(read.map).results) == list(where.results):
+            if read.source in sums and list(map_of(read.map).results) == list(where.results):
                 accumulators.append(position)
+                panes.append(sums.index(read.source))
             else:
                 inputs.append(self.input(read, position, name, m, n, outer))
         if not accumulators:
             raise self.not_of_contraction(name, place_of(op))
         body = tuple(x.operation.name for x in op.body.blocks[0].operations)
-        return {"body": body, "accumulators": tuple(accumulators), "inputs": tuple(inputs)}
+        return {
+            "body": body,
+            "accumulators": tuple(accumulators),
+            "panes": tuple(panes),
+            "inputs": tuple(inputs),
+        }
 
     def reduced_result(
         self, result: Result, op: Any, found: Reduced, contract: Any, m: Dim, n: Dim, outer: tuple[Dim, ...]
@@ -250,10 +260,11 @@ class EpilogueReader(Lookups):
         span = next(d for d in (m, n) if dim in (d.name, d.within))
         made, sizes = result, {d.name: d for d in (m, n)}
         if found.source is not None:
-            before = self.computed(found.source, contract.result, maps_of(contract.maps)[2], name, m, n, outer)
+            before = self.computed(found.source, [contract.result], maps_of(contract.maps)[2], name, m, n, outer)
             made = replace(made, **before)
         left = {**sizes, span.name: replace(span, inner=1, within="")}
-        after = self.computed(op, found.op.result, maps_of(found.op.maps)[1], name, left[m.name], left[n.name], outer)
+        after = self.computed(op, [found.op.result], maps_of(found.op.maps)[1], name, left[m.name], left[n.name], outer)
+        after.pop("panes")  # there is one value
         size = span.inner if span.inner > 1 else span.size or 0
         fold = ColumnFold(ir.StringAttr(found.op.kind).value, dim, size, span.name, **after)
         return replace(made, column_fold=fold, window=self.window(name, op, found, m, n))

@@ -17,12 +17,13 @@ from scalec.passes.problem.folds import check_folds, fold_of
 from scalec.passes.problem.gather import check_left_out, check_summed
 from scalec.passes.problem.lookups import check_beginnings, check_beginnings_of_k
 from scalec.passes.problem.operand import Fold, Operand
+from scalec.passes.problem.panes import check_alike, check_computed, check_forms, check_ranges, check_shared
 from scalec.passes.problem.read_operand import OperandReader
 from scalec.passes.problem.reduced import check_reductions
 from scalec.passes.problem.sources import below, is_op, reduction_of, where_of
 from scalec.passes.problem.types import ASSUMED, Problem
 from scalec.sizes import MOST
-from scalec.targets import Target
+from scalec.targets import MmaShape, Target
 
 NO_KERNEL = {
     "scale.reduce": ("a reduction beside the contraction", "compute it outside the program"),
@@ -37,36 +38,31 @@ class Reader(OperandReader):
     """The walk over one function; each method refuses what it cannot represent."""
 
     def problem(self) -> Problem:
-        contract = self.contraction()
+        self.contracts = self.contractions()
+        contract = self.contracts[0]
         self.symbols = list(contract.symbols)
         order = self.result_order(contract)
         roles = self.roles(contract)
-        lhs_map, rhs_map, _ = maps_of(contract.maps)
-        lhs_map, rhs_map = where_of(contract.lhs, lhs_map), where_of(contract.rhs, rhs_map)
-        left, right = (contract.lhs, lhs_map, "left"), (contract.rhs, rhs_map, "right")
         self.folded_dim = self.column_fold_of(contract, roles)
-        if order and order[-1] in roles["m"]:  # rows of the result are contiguous along the right operand's dimension
-            left, right = right, left
+        # rows of the result are contiguous along the right operand's dimension
+        turned = bool(order) and order[-1] in roles["m"]
+        if turned:
             roles = roles | {"m": roles["n"], "n": roles["m"]}
+        left, right = self.sides(contract, turned)
         m, n, k = self.of_tile(contract, roles, order, left, right)
         groups = [name for name in roles.get("group", ()) if name not in order]
         outer = tuple(self.dim(name, contract) for name in (*groups, *order) if name not in (m.name, n.name))
         summed = tuple(self.dim(name, contract) for name in roles["k"] if name != k.name)
-        family, multiplied = multiplied_as(contract, self.target)
-        as_what: dict[str, str] = dict(zip(("left", "right"), multiplied, strict=True))
-        # promotion: one instruction covers its rows of A and, of a thread's accumulators, columns of B in groups of 8
-        lhs = self.operand(*left, m, k, family, (family or self.target.mma[0]).m, as_what[left[2]])
-        rhs = self.operand(*right, n, k, family, 8, as_what[right[2]])
-        if family is None:
-            raise self.no_instruction(lhs, rhs)
-        found = {left[2]: lhs, right[2]: rhs}
-        lhs, rhs = (replace(x, folds=self.folds(contract, (found["left"], found["right"]))[x.name]) for x in (lhs, rhs))
+        family, lhs, rhs = self.multiplied(contract, turned, m, n, k)
+        folds = self.folds(contract, (rhs, lhs) if turned else (lhs, rhs))
+        if more := self.contracts[1:]:
+            found = [self.pane(x, lhs, rhs, turned, m, n, k) for x in more]
+            rhs, n = replace(rhs, beside=tuple(found)), replace(n, panes=1 + len(found))
+            check_forms(rhs, folds[rhs.name], more[0])
+        lhs, rhs = (replace(x, folds=folds[x.name]) for x in (lhs, rhs))
         others = tuple(d.name for d in outer), tuple(d.name for d in summed)
         lhs = with_inputs(self, lhs, self.bodies(lhs, left[0]), k.name, *others)
         rhs = with_inputs(self, rhs, self.bodies(rhs, right[0]), k.name, *others)
-        self.check_scales(lhs, rhs, k, family)
-        for operand, rows in ((lhs, m), (rhs, n)):
-            self.check_rows(operand, rows if operand.mn_major else k)
         results, reductions = (read(contract, m, n, outer) for read in (self.results, self.reductions))
         made = Problem(self.target, family, m, n, k, lhs, rhs, place_of(contract), results, reductions=reductions)
         if summed and made.half_bytes:
@@ -124,6 +120,40 @@ class Reader(OperandReader):
         own = [value] if operand.rounded is not None else []
         own += [reduction_of(self.folded()[fold.index]).input for fold in operand.folds]
         return [x.owner.opview for x in own if is_op(x, "scale.map")]
+
+    @staticmethod
+    def sides(contract: Any, turned: bool) -> tuple[Side, Side]:
+        """The operands, those of M of the result's rows first."""
+        lhs_map, rhs_map, _ = maps_of(contract.maps)
+        lhs_map, rhs_map = where_of(contract.lhs, lhs_map), where_of(contract.rhs, rhs_map)
+        left, right = (contract.lhs, lhs_map, "left"), (contract.rhs, rhs_map, "right")
+        return (right, left) if turned else (left, right)
+
+    def multiplied(self, contract: Any, turned: bool, m: Dim, n: Dim, k: Dim) -> tuple[MmaShape, Operand, Operand]:
+        """The instructions of a contraction, and its operands."""
+        left, right = self.sides(contract, turned)
+        self.symbols = list(contract.symbols)
+        family, multiplied = multiplied_as(contract, self.target)
+        as_what: dict[str, str] = dict(zip(("left", "right"), multiplied, strict=True))
+        # promotion: one instruction covers its rows of A and, of a thread's accumulators, columns of B in groups of 8
+        lhs = self.operand(*left, m, k, family, (family or self.target.mma[0]).m, as_what[left[2]])
+        rhs = self.operand(*right, n, k, family, 8, as_what[right[2]])
+        if family is None:
+            raise self.no_instruction(lhs, rhs)
+        self.check_scales(lhs, rhs, k, family)
+        for operand, rows in ((lhs, m), (rhs, n)):
+            self.check_rows(operand, rows if operand.mn_major else k)
+        return family, lhs, rhs
+
+    def pane(self, contract: Any, lhs: Operand, rhs: Operand, turned: bool, m: Dim, n: Dim, k: Dim) -> Operand:
+        """The right operand of a further contraction, which has the operand `lhs` of the first one, and one like its
+        `rhs`."""
+        _, mine, other = self.multiplied(contract, turned, m, n, k)
+        check_alike(rhs, other, contract)
+        check_shared(lhs, mine, contract)
+        first, again = (self.sides(x, turned)[0][0] for x in (self.contracts[0], contract))
+        check_computed(lhs, first == again, contract)
+        return other
 
     def check_cut(self, problem: Problem) -> None:
         """Refuses scales and results of which a range may begin or end within a block of scales, or a byte."""
@@ -260,7 +290,8 @@ class Reader(OperandReader):
                 asked |= set(self.result_order(contract)[-2:])
         return asked
 
-    def contraction(self) -> Any:
+    def contractions(self) -> list[Any]:
+        """Those of the program: one, or several that meet element by element."""
         known = ("contract", "dequantize", "subtract", "map", "read", "quantize", "scatter", "index", "domain")
         known = (*(f"scale.{name}" for name in known), "func.return")
         computed = {reduction_of(value).result for value in self.folded().values()}
@@ -281,14 +312,15 @@ class Reader(OperandReader):
                 place=place_of(op),
             )
         found = contractions(self.function)
-        if len(found) != 1:
+        if not found:
             raise UnsupportedError(
-                f"the program has {len(found)} contractions",
-                expected="exactly one in a program",
-                fix="one program for each contraction" if found else "compute it without scalec",
-                place=place_of(found[1] if found else self.function),
+                "the program has no contraction",
+                expected="one, or several that share an operand",
+                fix="compute it without scalec",
+                place=place_of(self.function),
             )
-        return found[0]
+        check_ranges(found)
+        return found
 
     def column_folds(self) -> list[Any]:
         """The reductions that results read behind the contraction."""

@@ -153,6 +153,8 @@ class Result:
             result.
         adds: whether the last one adds what is there, in f32.
         accumulators: positions of the sums among the epilogue's views.
+        panes: of which contraction each of these is (`Problem.panes`); where no body reads them, of which the result
+            is.
         inputs: what the epilogue reads beside them.
         column_fold: the reduction between that and the result; None where the body computes the result itself.
         window: which points of it are computed; None where all are, or ranges of the problem say it.
@@ -171,6 +173,7 @@ class Result:
     body: tuple[str, ...] = ()
     adds: bool = False
     accumulators: tuple[int, ...] = ()
+    panes: tuple[int, ...] = (0,)
     inputs: tuple[EpilogueInput, ...] = ()
     column_fold: ColumnFold | None = None
     window: Window | None = None
@@ -227,6 +230,11 @@ class Problem:
     def queued(self) -> bool:
         """Whether what there is to do is read from memory: a warp finds it and tells the others."""
         return bool(self.constant_lookups or self.domains)
+
+    @property
+    def panes(self) -> int:
+        """How many contractions there are, which share `lhs`: a tile has columns of each, side by side."""
+        return 1 + len(self.rhs.beside)
 
     @property
     def constant_lookups(self) -> tuple[Lookup, ...]:
@@ -301,6 +309,7 @@ class Problem:
             coords=tuple(at.outermost(span) for at in result.coords),
             body=fold.body,
             accumulators=fold.accumulators,
+            panes=(0,) * len(fold.accumulators),
             inputs=fold.inputs,
             column_fold=None,
         )

@@ -251,7 +251,7 @@ func.func @p(%A: memref<?x?xbf16>, %i: i64, %x: i32) {
 // -----
 
 // store_rows: shape
-// EXPECT: stores into f32 tiles of [1, 128], expected f32, rows of 64
+// EXPECT: stores scales of 64 rows in
 %s = "tile.row_scales"() {blocks = 4 : i64, rows = 64 : i64, warps = 3 : i64} : () -> !tile.rows
 %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 128>, f32, 0 : i64, 4 : i64>
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
@@ -260,7 +260,7 @@ func.func @p(%A: memref<?x?xbf16>, %i: i64, %x: i32) {
 // -----
 
 // store_rows: element
-// EXPECT: stores into bf16 tiles of [1, 64], expected f32, rows of 64
+// EXPECT: stores into tiles of bf16, expected f32
 %s = "tile.row_scales"() {blocks = 4 : i64, rows = 64 : i64, warps = 3 : i64} : () -> !tile.rows
 %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 64>, bf16, 0 : i64, 4 : i64>
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position

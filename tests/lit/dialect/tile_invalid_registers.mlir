@@ -407,7 +407,7 @@ func.func @p(%A: i64, %i: i64, %x: i32) {
 // -----
 
 // store_bytes: rows
-// EXPECT: stores 1 words of 128 rows in !tile.buffer<array<i64: 1, 64>
+// EXPECT: stores scales of 128 rows in !tile.buffer<array<i64: 1, 64>
 %r = "tile.byte_scales"() {rows = 128 : i64, warps = 3 : i64, words = 1 : i64} : () -> !tile.scale_bytes
 %t = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 64>, i32, 0 : i64, 4 : i64>
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position

@@ -1,0 +1,72 @@
+"""Panes: tiles of several contractions side by side, of which elementwise bodies read each."""
+
+# no `from __future__ import annotations` here: the bindings read the annotations as classes
+
+from scalec.ir.mlir import ext, ir
+from scalec.ir.tile_types import (
+    FragmentType,
+    InputType,
+    SharedType,
+    Tile,
+    bits_of,
+    element_of,
+    int_of,
+    shape_of,
+    swizzle_of,
+)
+from scalec.ir.verify import fail, verifier
+
+
+class StripOp(Tile.Operation, name="strip"):
+    """Rows of a shared tile from row `first` on, or with `axis` 1 columns from column `first` on, as a tile of its own
+    with the same stages: what one copy brings, where several fill a tile.
+
+    Rows are whole: a tile of one panel, or without a swizzle. Columns are whole panels, or of a tile of one row.
+    """
+
+    result: ext.Result[SharedType]
+    tile: ext.Operand[SharedType]
+    first: ir.IntegerAttr
+    axis: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        first, axis = int_of(op.first), int_of(op.axis)
+        whole, mine = shape_of(op.tile.type), shape_of(op.result.type)
+        if axis not in (0, 1):
+            return fail(op, f"axis is {axis}, expected 0 or 1")
+        if mine[1 - axis] != whole[1 - axis] or not 0 <= first <= whole[axis] - mine[axis]:
+            return fail(op, f"{list(mine)} from {first} along axis {axis} are not within a tile of {list(whole)}")
+        kinds = [(element_of(t), swizzle_of(t), int_of(t.stages)) for t in (op.tile.type, op.result.type)]
+        if kinds[0] != kinds[1]:
+            return fail(op, "element, swizzle or stages of a strip are not those of its tile")
+        swizzle, bits = swizzle_of(op.tile.type), bits_of(element_of(op.tile.type))
+        if axis == 0 and swizzle and whole[1] * bits != 8 * swizzle:
+            return fail(op, f"rows of a tile of {list(whole)}, which is several panels of {swizzle} bytes")
+        unit = 8 * swizzle // bits if swizzle else 1
+        if axis == 1 and (first % unit or mine[1] % unit or (not swizzle and whole[0] != 1)):
+            return fail(op, f"columns {first} to {first + mine[1]} are no whole panels of {list(whole)}")
+        return True
+
+
+class PaneOp(Tile.Operation, name="pane"):
+    """Columns of an accumulator from column `first` on, as one of its own: the sums of one contraction."""
+
+    result: ext.Result[FragmentType]
+    accumulator: ext.Operand[FragmentType]
+    first: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        first, whole, mine = int_of(op.first), shape_of(op.accumulator.type), shape_of(op.result.type)
+        within = mine[0] == whole[0] and 0 <= first <= whole[1] - mine[1]
+        if not within or first % 8 or mine[1] % 8 or op.result.type.space != op.accumulator.type.space:
+            return fail(op, f"{list(mine)} from column {first} of an accumulator of {list(whole)}, expected eights")
+        return True
+
+
+class InputSumsOp(Tile.Operation, name="input_sums"):
+    """What an elementwise body reads of another accumulator: its element at the same row and column."""
+
+    result: ext.Result[InputType]
+    accumulator: ext.Operand[FragmentType]

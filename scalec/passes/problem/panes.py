@@ -1,0 +1,116 @@
+"""Several contractions of one program: panes, which share an operand and meet element by element."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from scalec.errors import UnsupportedError
+from scalec.ir.location import place_of
+from scalec.ir.mlir import ir
+from scalec.ir.scale import maps_of
+from scalec.passes.problem.operand import Fold, Operand
+
+
+def check_ranges(contracts: list[Any]) -> None:
+    """Refuses contractions whose results have different indices or ranges.
+
+    Raises:
+        UnsupportedError: with the place of the first that differs from the first of all.
+    """
+    first = contracts[0]
+    for contract in contracts[1:]:
+        place = place_of(contract)
+        if maps_of(contract.maps)[2] != maps_of(first.maps)[2]:
+            raise UnsupportedError(
+                "the program's contractions have results with different indices",
+                expected="the same indices in the same order: they meet element by element",
+                fix="one program for each contraction",
+                place=place,
+            )
+        own, others = (set(map(ir.Value, x.domains)) for x in (contract, first))
+        if own != others:
+            raise UnsupportedError(
+                "the program's contractions have different ranges",
+                expected="one range for all of the program",
+                fix="say the same range for each, or one program for each contraction",
+                place=place,
+            )
+
+
+def check_shared(one: Operand, other: Operand, contract: Any) -> None:
+    """Refuses the left operand of a contraction, `other`, that is not that of the first one."""
+    if one == other:
+        return
+    names = one.name if one.name == other.name else f"{one.name} and {other.name}"
+    differs = "with other scales or indices" if one.name == other.name else "which are not one operand"
+    raise UnsupportedError(
+        f"the program's contractions multiply {names}, {differs}",
+        expected=f"{one.name} in each, read at the same indices with the same scales; the others have the result's "
+        "last index",
+        fix="one program for each contraction, or write the results with the index of these last",
+        place=place_of(contract),
+    )
+
+
+def check_computed(shared: Operand, once: bool, contract: Any) -> None:
+    """Refuses an operand of several contractions that the program computes for each."""
+    if shared.rounded is not None and not once:
+        raise UnsupportedError(
+            f"an expression of {shared.name} is an operand of several contractions",
+            expected="an operand that is not computed, which all share",
+            fix=f"compute it of {shared.name} before the call",
+            place=place_of(contract),
+        )
+
+
+def check_alike(one: Operand, other: Operand, contract: Any) -> None:
+    """Refuses an operand of a contraction, `other`, that its tile of B cannot have beside that of the first one."""
+    if _nameless(one) == _nameless(other):
+        return
+    differ = next(
+        what
+        for what, of in (
+            ("element type", lambda x: (x.stored, x.element)),
+            ("indices", lambda x: x.coords),
+            ("scales", lambda x: _nameless(x).scales),
+            ("layout", lambda _: ()),
+        )
+        if of(one) != of(other) or what == "layout"
+    )
+    raise UnsupportedError(
+        f"{one.name} and {other.name} are operands of contractions that meet, and differ in their {differ}",
+        expected="the same element type, indices and scales",
+        fix=f"store {other.name} as {one.name} is, or write one program for each contraction",
+        place=place_of(contract),
+    )
+
+
+def _nameless(operand: Operand) -> Operand:
+    """An operand without what tells two tensors of one kind apart."""
+    scales = tuple(replace(s, argument_index=0, name="") for s in operand.scales)
+    return replace(operand, argument_index=0, name="", scales=scales)
+
+
+def check_forms(rhs: Operand, folds: tuple[Fold, ...], contract: Any) -> None:
+    """Refuses operands of several contractions for which no kernel brings tiles side by side."""
+    several = " and ".join(x.name for x in rhs.panes)
+    for found, what, fix in (
+        (
+            folds,
+            f"are multiplied, and one is reduced to {' and '.join(x.name for x in folds)}",
+            "reduce it in another program",
+        ),
+        (rhs.zeros, "have zero points", "one program for each contraction"),
+        (rhs.rounded, "are computed", "compute them before the call"),
+        (rhs.pages, f"are read by pages of {rhs.pages}", "one program for each contraction"),
+        (rhs.gathered, f"are gathered by {rhs.gathered}", "gather them before the call"),
+        (rhs.turned, f"are contiguous along {rhs.rows}, and kernels turn them", "store them with K last"),
+    ):
+        if found:
+            raise UnsupportedError(
+                f"{several} {what}, and are operands of contractions that meet",
+                expected="operands that the tensor core reads as copies bring them",
+                fix=fix,
+                place=place_of(contract),
+            )
