@@ -85,11 +85,11 @@ class Chunks:
         text = f"st.shared.v4.b32 [$0 + {first * self.pitch}], {{$1, $2, $3, $4}};"
         b.asm(text, [], [self.target, *values])
 
-    def all(self, b: Builder, some: Callable[[Sequence[int]], None]) -> None:
-        """Calls `some` with rows, AT_ONCE at a time: all loads before the first store, which they would wait for."""
+    def all(self, b: Builder, some: Callable[[Sequence[int]], None], together: int = AT_ONCE) -> None:
+        """Calls `some` with so many rows at a time: all loads before the first store, which they would wait for."""
         whole = list(range(0, self.rows - self.at_once + 1, self.at_once))
-        for i in range(0, len(whole), AT_ONCE):
-            some(whole[i : i + AT_ONCE])
+        for i in range(0, len(whole), together):
+            some(whole[i : i + together])
         if rest := self.rows % self.at_once:
             with b.when(b.compare("lt", self.row, rest)):
                 some([self.rows - rest])
