@@ -126,7 +126,8 @@ def choose(problem: Problem, given: Request, spare: int = 0, search: str = SEARC
         ScheduleError: the fields decided leave no candidate.
         UnsupportedError: nothing is decided, and the target has no tile for the program.
     """
-    promote = promotion(problem) if given.promote is None else given.promote
+    seen = problem.transposed() if must_swap(problem) else problem
+    promote = promotion(seen) if given.promote is None else given.promote
     costs = costs_of(problem, promote)
     swap = given.swap if given.swap is not None else int(_swaps(problem, given))
     ways = _both_ways(problem, given, swap)
