@@ -462,3 +462,20 @@ func.func @p(%B: !tile.descriptor<array<i64: 128, 32>, f8E4M3FN, 128 : i64>, %x:
   "tile.copy"(%B, %b, %r, %c, %x, %x) {multicast = 0 : i64, row = 48 : i64} : (!tile.descriptor<array<i64: 128, 32>, f8E4M3FN, 128 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.stages, !tile.position, i32, i32) -> ()
   return
 }
+
+// -----
+
+// EXPECT: stores scales of 64 rows, in strips of 32, up to row 143 of
+%s = "tile.row_scales"() {blocks = 4 : i64, rows = 64 : i64, warps = 3 : i64} : () -> !tile.rows
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 128>, f32, 0 : i64, 4 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.store_rows"(%s, %a, %c) {index = 0 : i64, strips = array<i64: 48, 32, 32>} : (!tile.rows, !tile.buffer<array<i64: 1, 128>, f32, 0 : i64, 4 : i64>, !tile.position) -> ()
+
+// -----
+
+// EXPECT: fetches 2 from the 3th on into room for 4
+func.func @f(%p: memref<4x4xf32>, %i: i32, %s: i64) {
+  %a = "tile.scalars"() {count = 4 : i64} : () -> !tile.registers
+  "tile.fetch"(%a, %p, %s, %s, %i, %i, %i, %i) {row_block = 128 : i64, k_block = 128 : i64, axis = "n", own = 0 : i64, spacing = 64 : i64, part = array<i64: 3, 2>} : (!tile.registers, memref<4x4xf32>, i64, i64, i32, i32, i32, i32) -> ()
+  return
+}

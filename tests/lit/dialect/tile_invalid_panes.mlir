@@ -1,0 +1,89 @@
+// RUN: %invalid none %s
+
+// EXPECT: axis is 2, expected 0 or 1
+func.func @f() {
+  %t = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 256, 64>, bf16, 128 : i64, 4 : i64>
+  %s = "tile.strip"(%t) {first = 0 : i64, axis = 2 : i64} : (!tile.buffer<array<i64: 256, 64>, bf16, 128 : i64, 4 : i64>) -> !tile.buffer<array<i64: 128, 64>, bf16, 128 : i64, 4 : i64>
+  return
+}
+
+// -----
+
+// EXPECT: [128, 64] from 192 along axis 0 are not within a tile of [256, 64]
+func.func @f() {
+  %t = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 256, 64>, bf16, 128 : i64, 4 : i64>
+  %s = "tile.strip"(%t) {first = 192 : i64, axis = 0 : i64} : (!tile.buffer<array<i64: 256, 64>, bf16, 128 : i64, 4 : i64>) -> !tile.buffer<array<i64: 128, 64>, bf16, 128 : i64, 4 : i64>
+  return
+}
+
+// -----
+
+// EXPECT: [128, 32] from 0 along axis 0 are not within a tile of [256, 64]
+func.func @f() {
+  %t = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 256, 64>, bf16, 128 : i64, 4 : i64>
+  %s = "tile.strip"(%t) {first = 0 : i64, axis = 0 : i64} : (!tile.buffer<array<i64: 256, 64>, bf16, 128 : i64, 4 : i64>) -> !tile.buffer<array<i64: 128, 32>, bf16, 128 : i64, 4 : i64>
+  return
+}
+
+// -----
+
+// EXPECT: element, swizzle or stages of a strip are not those of its tile
+func.func @f() {
+  %t = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 256, 64>, bf16, 128 : i64, 4 : i64>
+  %s = "tile.strip"(%t) {first = 0 : i64, axis = 0 : i64} : (!tile.buffer<array<i64: 256, 64>, bf16, 128 : i64, 4 : i64>) -> !tile.buffer<array<i64: 128, 64>, f16, 128 : i64, 4 : i64>
+  return
+}
+
+// -----
+
+// EXPECT: rows of a tile of [256, 128], which is several panels of 128 bytes
+func.func @f() {
+  %t = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 256, 128>, bf16, 128 : i64, 4 : i64>
+  %s = "tile.strip"(%t) {first = 0 : i64, axis = 0 : i64} : (!tile.buffer<array<i64: 256, 128>, bf16, 128 : i64, 4 : i64>) -> !tile.buffer<array<i64: 128, 128>, bf16, 128 : i64, 4 : i64>
+  return
+}
+
+// -----
+
+// EXPECT: columns 0 to 96 are no whole panels of [64, 256]
+func.func @f() {
+  %t = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 256>, bf16, 128 : i64, 4 : i64>
+  %s = "tile.strip"(%t) {first = 0 : i64, axis = 1 : i64} : (!tile.buffer<array<i64: 64, 256>, bf16, 128 : i64, 4 : i64>) -> !tile.buffer<array<i64: 64, 96>, bf16, 128 : i64, 4 : i64>
+  return
+}
+
+// -----
+
+// EXPECT: columns 0 to 128 are no whole panels of [2, 256]
+func.func @f() {
+  %t = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 2, 256>, f32, 0 : i64, 4 : i64>
+  %s = "tile.strip"(%t) {first = 0 : i64, axis = 1 : i64} : (!tile.buffer<array<i64: 2, 256>, f32, 0 : i64, 4 : i64>) -> !tile.buffer<array<i64: 2, 128>, f32, 0 : i64, 4 : i64>
+  return
+}
+
+// -----
+
+// EXPECT: [64, 64] from column 96 of an accumulator of [64, 128], expected eights
+func.func @f() {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 128>, "registers">
+  %s = "tile.pane"(%t) {first = 96 : i64} : (!tile.accumulator<array<i64: 64, 128>, "registers">) -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  return
+}
+
+// -----
+
+// EXPECT: [64, 64] from column 4 of an accumulator of [64, 128], expected eights
+func.func @f() {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 128>, "registers">
+  %s = "tile.pane"(%t) {first = 4 : i64} : (!tile.accumulator<array<i64: 64, 128>, "registers">) -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  return
+}
+
+// -----
+
+// EXPECT: [64, 64] from column 0 of an accumulator of [64, 128], expected eights
+func.func @f() {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 128>, "registers">
+  %s = "tile.pane"(%t) {first = 0 : i64} : (!tile.accumulator<array<i64: 64, 128>, "registers">) -> !tile.accumulator<array<i64: 64, 64>, "warp">
+  return
+}
