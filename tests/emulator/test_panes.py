@@ -29,7 +29,7 @@ CASES: dict[str, tuple[str, dict[str, int], tuple[str, ...]]] = {
     "fp8": (gated(*FP8), DENSE, EVERY),
     "fp8 to mxfp8": (gated(*FP8, to=":mxfp8"), DENSE, EVERY),
     "fp8 to nvfp4": (gated(*FP8, to=":nvfp4"), DENSE, EVERY),
-    "fp8 to blocks": (gated(*FP8, to=":fp8_block"), {**DENSE, "n": 256}, ("sm_90a", "sm_120a")),
+    "fp8 to blocks": (gated(*FP8, to=":fp8_block"), {**DENSE, "n": 256}, EVERY),
     "scales of rows": (gated("X[m,k]", "W[n,k]", "scale(1x128,1x128)"), {**DENSE, "k": 512}, EVERY),
     "scales of rows, by threads": (gated("X[m,k]", "W[n,k]", "scale(1x128,1x128)"), {**DENSE, "k": 384}, EVERY),
     "scales in columns": (gated("X[m,k]", "W[n,k]", "scale(1x128@col,1x128@col)"), DENSE, EVERY),

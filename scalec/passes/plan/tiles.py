@@ -182,7 +182,8 @@ def cuts_blocks(problem: Problem, scale: ResultScale, schedule: Schedule) -> str
         return ""
     if columns % scale.block:
         return f"columns that are no multiple of {scale.block}: {scale.name} has one for each {scale.block}"
-    own, shares = columns // along_n, problem.family.sums_in == "registers"  # warps may find a scale together
+    # warps may find a scale together where they hold all sums of a tile at once
+    own, shares = columns // along_n, problem.family.sums_in == "registers" or bool(schedule.promote)
     if own % scale.block and not (shares and scale.block % own == 0):
         return f"{columns} columns for {along_n} warps: {scale.name} has one for each {scale.block} columns"
     if along_n > 1 and scale.block % own == 0:
