@@ -30,7 +30,7 @@ CASES: dict[str, tuple[str, str, tuple[int, int, int], tuple[str, ...]]] = {
     "steps of eight columns": (BLOCKS, "tile=64x136x128, mma_n=136, cluster=1x1", (70, 1000, 256), ("n", "k")),
     "a go as wide as the blocks": (BLOCKS, "tile=64x256x128, mma_n=128, cluster=1x2", (70, 512, 256), ("n", "k")),
     "goes within a block": (BLOCKS, "tile=64x128x128, mma_n=32, unroll=2", (70, 264, 640), ("n", "k")),
-    "one K block": (BLOCKS, "tile=64x80x128, mma_n=40, stages=2", (70, 168, 100), ("n", "k")),
+    "one K block": (BLOCKS, "tile=64x80x128, mma_n=40, promote=128, stages=2", (70, 168, 100), ("n", "k")),
     "sizes that are not known": (BLOCKS, "tile=64x80x128, mma_n=40, stages=3", (70, 328, 640), ()),
     "partial sums overwritten often": (BLOCKS, "tile=128x256x128, mma_n=8", (128, 256, 512), ("n", "k")),
     "narrow blocks": (NARROW, "tile=64x80x128, mma_n=40", (70, 328, 256), ("n", "k")),

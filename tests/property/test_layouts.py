@@ -111,7 +111,7 @@ def stored(
     i64 = lambda v: ir.IntegerAttr.get(ir.IntegerType.get_signless(64), v)  # noqa: E731
     shape = ir.DenseI64ArrayAttr.get([wave * waves * geometry.units[0], columns * geometry.units[1]])
     staging = Value(type=tile.SharedType.get(shape, bf16, i64(pitch), i64(1)), lowered=None)
-    staging.lowered = Buffer(0, staging.type, 0)
+    staging.lowered = Buffer(0, staging.type, 0, tile.stage_bytes(staging.type))
     box = ir.DenseI64ArrayAttr.get([width, wave])
     target = Value(type=tile.DescriptorType.get(box, bf16, i64(pitch)), lowered="map")
     register = Value(get=lambda: 0)
@@ -201,7 +201,7 @@ def test_a_window_is_found_by_its_count(at: int, row: int, slots: int, ahead: tu
     type = tile.SharedType.get(ir.DenseI64ArrayAttr.get([256, 8]), ir.F32Type.get(), i64(32), i64(slots))
     window = Window(8, slots, SimpleNamespace(get=lambda: at), within)
     b = Numbers()
-    got = Buffer(4096, type, 4096).in_window(b, window, 4096 + 32 * row, row_swizzle(b, row))
+    got = Buffer(4096, type, 4096, tile.stage_bytes(type)).in_window(b, window, 4096 + 32 * row, row_swizzle(b, row))
     slot, block = (at + within) // 8 % slots, (at + within) % 8
     assert got == 4096 + slot * 256 * 32 + swizzle(32 * row + 4 * block, 32)
 
