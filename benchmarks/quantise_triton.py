@@ -151,3 +151,37 @@ def quantise(
         return
     mx = scales.dtype == torch.uint8
     _quantise[(rows, parts)](x, values, scales, columns, parts, MX=mx, BLOCK=block, WIDTH=width, num_warps=8)
+
+
+@triton.jit
+def _gate_quantise(x, values, scales, columns, parts, MX: tl.constexpr, BLOCK: tl.constexpr, WIDTH: tl.constexpr):
+    """As `_quantise`, of silu(gate) * up: `x` has `columns` of the one in a row and then as many of the other."""
+    row = tl.program_id(0).to(tl.int64)
+    for start in range(tl.program_id(1) * WIDTH, columns, parts * WIDTH):
+        at = start + tl.arange(0, WIDTH)
+        inside = at < columns
+        gate = tl.load(x + 2 * row * columns + at, mask=inside, other=0.0).to(tl.float32)
+        up = tl.load(x + (2 * row + 1) * columns + at, mask=inside, other=0.0).to(tl.float32)
+        blocks = tl.reshape(gate * tl.sigmoid(gate) * up, (WIDTH // BLOCK, BLOCK))
+        amax = tl.max(tl.abs(blocks), axis=1)
+        if MX:
+            code = tl.maximum((amax.to(tl.int32, bitcast=True) >> 23) - 8, 0)
+            inverse = ((254 - code) << 23).to(tl.float32, bitcast=True)
+            kept = code.to(tl.uint8)
+        else:
+            kept = tl.where(amax == 0, 1.0, amax / 448.0)
+            inverse = 1.0 / kept
+        scaled = tl.clamp(blocks * inverse[:, None], -448.0, 448.0)
+        tl.store(values + row * columns + at, tl.reshape(scaled, (WIDTH,)).to(tl.float8e4nv), mask=inside)
+        which = start // BLOCK + tl.arange(0, WIDTH // BLOCK)
+        tl.store(scales + row * tl.cdiv(columns, BLOCK) + which, kept, mask=which < tl.cdiv(columns, BLOCK))
+
+
+def gate_quantise(x: torch.Tensor, values: torch.Tensor, scales: torch.Tensor, block: int) -> None:
+    """silu(g) * u of `x`, bf16 [m, 2n] with g before u, in blocks of `block` columns, into `values`, e4m3 [m, n], and
+    `scales`, [m, ceil(n/block)], u8 (ue8m0) or f32."""
+    rows, columns = values.shape
+    width = WIDTH[8] // 2
+    parts = max(1, min(-(-columns // width), ENOUGH[8] // rows))
+    mx = scales.dtype == torch.uint8
+    _gate_quantise[(rows, parts)](x, values, scales, columns, parts, MX=mx, BLOCK=block, WIDTH=width, num_warps=8)
