@@ -5,8 +5,8 @@
 
 FP8 with scales of 1x128 and 128x128. Contenders, interleaved (scalec/bench/): scalec; scalec's product of all columns
 of both weights, with a bf16 result; and that followed by a Triton kernel that gates and quantises
-(quantise_triton.py). A ratio is another's time over scalec's. Results are checked against float32. Runs from a checkout,
-whether or not scalec is installed.
+(quantise_triton.py). A ratio is another's time over scalec's. Results are checked against float32. Runs from a
+checkout, whether or not scalec is installed.
 """
 
 from __future__ import annotations

@@ -40,7 +40,8 @@ BY_GOES = ((128, 256),)
 """Tiles whose columns are multiplied in several goes (`mma_n`) where sums are promoted, as threads have no registers
 for the partial sums of all at once: 128x256 in clusters of 2x1 took 0.97 to 1.01 of the time of the fastest other at
 eight sizes. 128x224, 192x144, 192x160, 192x176 and 192x192 took 1.04 to 1.5, even where they fill the last wave
-(192x176, 4096x2112x7168: 1.04), so they are not looked at (H200, 2026-11-22)."""
+(192x176, 4096x2112x7168: 1.04), so they are not looked at (H200, 2026-11-22). Where contractions share a tile's
+columns, tiles of fewer rows are multiplied so too: with results in blocks of 128 there is no other of 64 rows."""
 
 SPLITS = (1, 2, 3, 4, 5, 6, 8, 12, 16)
 """Parts of K: of 737 shapes one was the fastest with 8, none with 12 or 16."""
@@ -100,7 +101,8 @@ def plans(problem: Problem, given: Request, tile_k: int, promote: int, larger: b
                 continue
             tile: dict[str, Value] = {"swap": swap, "tile": (bm, bn, tile_k), "cta_group": 1, "promote": promote}
             whole = draft(seen, given.with_fields(**tile))
-            if given.mma_n is None and (bm, bn) in BY_GOES and not no_mma_n(seen, promote):
+            goes = (bm, bn) in BY_GOES or (seen.panes > 1 and bn == BY_GOES[0][1])
+            if given.mma_n is None and goes and not no_mma_n(seen, promote):
                 tile["mma_n"] = mma_n_of(seen, whole)
             along = -(-m // bm), -(-n // bn)
             tiles = seen.walks() * prod(along)
