@@ -92,6 +92,7 @@ def document(source: str, target: str, found: Sequence[Explanation]) -> dict[str
                 "schedule": str(one.schedule),
                 "tuned": one.tuned.to_json() if one.tuned is not None else None,
                 "reasons": one.reasons,
+                "fused": list(one.fused),
                 "predictions": [_prediction(p) for p in one.predictions],
             }
             for one in found
@@ -158,6 +159,8 @@ def print_reasons(one: Explanation, target: str) -> None:
     for name, reason in one.reasons.items():
         print(f"  {shown[name]:{width}}  {reason}")
     print(f"  also: {', '.join(rest.values())}")
+    for line in one.fused:
+        print(f"  in one kernel: {line}")
     if one.assumed:
         print("  assumed: " + ", ".join(f"{name}={size}" for name, size in one.assumed.items()))
     for p in one.predictions:

@@ -41,6 +41,7 @@ from scalec.passes.plan.warps import PROMOTED_COLUMNS
 from scalec.passes.problem.types import Problem
 from scalec.sizes import Range, Size
 from scalec.targets import Target, get_target
+from scalec.tuning.fused import fused
 
 _SCHEDULE = re.compile(r"( of| with)? \w+=[\w]+(, \w+=[\w]+)*")
 """A schedule in a message: it stands elsewhere."""
@@ -60,6 +61,7 @@ class Explanation:
         reasons: by field, or by fields that are decided together.
         predictions: one for each size of M asked for.
         tuned: what the tuning database had for the program.
+        fused: what rides on the product, and what that saves, at the first of the sizes predicted for.
     """
 
     dims: dict[str, Size]
@@ -68,6 +70,7 @@ class Explanation:
     reasons: dict[str, str]
     predictions: tuple[Prediction, ...]
     tuned: Entry | None = None
+    fused: tuple[str, ...] = ()
 
 
 def explain(
@@ -120,7 +123,8 @@ def explain(
         if rows:
             assumed.pop(m.name, None)
         predictions = tuple(Prediction.of(problem, chosen, s) for s in sizes)
-    return Explanation(dict(dims), assumed, chosen, reasons, predictions, entry)
+        rides = tuple(fused(problem, sizes[0]))
+    return Explanation(dict(dims), assumed, chosen, reasons, predictions, entry, rides)
 
 
 def _function(module: Any) -> Any:

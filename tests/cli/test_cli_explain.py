@@ -24,6 +24,27 @@ def test_one_shape(invoke):
         assert word in result.stdout
 
 
+@pytest.mark.parametrize(
+    ("source", "dims", "lines"),
+    [
+        ("C[m,n] = A[m,k] @ B[n,k]", "m=1000,n=1000,k=2000", []),
+        ("H[m,n]:mxfp8 = silu(X[m,k] @ V[n,k]) * (X[m,k] @ W[n,k])", "m=1000,n=1024,k=2000",
+         ["X is read once for V and W: 4.0 MB less", "H is quantised from the f32 sums: 8.2 MB less"]),
+        ("T[m,n] = A[m,k] @ B[n,k]; C[m,n] = gelu(T); R[m]:f32 = max[n](abs(T)); D[m,n] = T", "m=1000,n=1000,k=2000",
+         ["C is computed of the sums in registers: 4.0 MB less", "D is computed of the sums in registers: 2.0 MB less",
+          "R is reduced from the sums in registers: 2.0 MB less"]),
+        ("D[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:tf32; S[m]:f32 = sum[k](A[m,k]^2)", "m=1000,n=24,k=2000",
+         ["S is reduced as A passes by: 4.0 MB less", "A is made tf32 on its way: 16.0 MB less"]),
+        ("L[q,t]:f32 = sum[h](relu(Q[q,h,d] @ K[t,d]) * W[q,h])", "q=100,h=64,d=64,t=1000",
+         ["L is the sum over h of sums in registers, which are not written: 25.6 MB less"]),
+    ],
+)  # fmt: skip
+def test_what_rides_on_the_product(invoke, source, dims, lines):
+    result = invoke("explain", source, "--dim", dims)
+    assert result.exit_code == 0, result.stderr
+    assert re.findall("in one kernel: (.*)", result.stdout) == lines
+
+
 def test_the_target_is_the_one_that_compile_takes(invoke, monkeypatch):
     monkeypatch.setenv("SCALEC_TARGET", "sm_120a")
     assert f"{FP8} on sm_120a: " in invoke("explain", FP8, "--dim", "m=64,n=256,k=256").stdout
