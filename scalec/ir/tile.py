@@ -16,12 +16,10 @@ from __future__ import annotations
 
 from scalec.ir.tile_checks import element_in, plane_of
 from scalec.ir.tile_compute import (
-    VECTOR,
     BlockFactorsOp,
     ClearOp,
     ColumnFactorsOp,
     CopySumsOp,
-    DrainOp,
     EpilogueOp,
     FragmentOp,
     HoldOp,
@@ -31,9 +29,6 @@ from scalec.ir.tile_compute import (
     PrefetchInputOp,
     PromoteOp,
     RowFactorsOp,
-    StoreDirectOp,
-    StoreOp,
-    StoreTurnedOp,
     UniformFactorsOp,
     YieldOp,
     axes_of,
@@ -136,7 +131,17 @@ from scalec.ir.tile_registers import (
     TurnOp,
     WordsOp,
 )
-from scalec.ir.tile_results import AddLoadedOp, AwaitStoresOp, LoadResultOp, StoreResultOp
+from scalec.ir.tile_results import (
+    VECTOR,
+    AddLoadedOp,
+    AwaitStoresOp,
+    DrainOp,
+    LoadResultOp,
+    StoreDirectOp,
+    StoreOp,
+    StoreResultOp,
+    StoreTurnedOp,
+)
 from scalec.ir.tile_scales import FetchBytesOp, StoreFactorsOp
 from scalec.ir.tile_tensor import (
     LANES,

@@ -1,28 +1,177 @@
-"""Ops of `tile` for results that are loaded, added to in shared memory, and stored: box by box, each in a slot."""
+"""Ops of `tile` that store results: out of registers, or of shared memory, also added to what was loaded there."""
 
 # no `from __future__ import annotations` here: the bindings read the annotations as classes
 
+from collections.abc import Sequence
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import at_least, extents, in_step, maker
+from scalec.ir.tile_checks import at_least, extents, flag, gaps, in_step, maker, scattered
 from scalec.ir.tile_types import (
     I32,
     CursorType,
     DescriptorType,
     FragmentType,
     RingType,
+    RowIndexType,
     SharedType,
     Tile,
     bits_of,
     element_of,
+    gaps_of,
     int_of,
     ints_of,
     shape_of,
+    str_of,
     swizzle_of,
     wave_rows,
 )
 from scalec.ir.verify import fail, verifier
+
+LINE = 16
+"""Bytes whose multiples rows of a box are (CUDA driver API, cuTensorMapEncodeTiled: boxDim[0])."""
+
+
+class StoreOp(Tile.Operation, name="store"):
+    """Rounds the accumulator to the element type and stores it at (m0, n0) through shared memory, by bulk copies.
+
+    A box is as wide as the swizzle, or where nothing is swizzled as a row of the accumulator, of whole LINE bytes.
+    Where `staging` has fewer columns than the accumulator, they are the room of some of its boxes, one wave of each:
+    the next take the place of those that copies have read.
+
+    `adds` 1: adds it to what is there, in f32: copies that reduce.
+
+    `gaps` and `columns`, optional, three integers as those of `tile.store_direct` and the result's columns without
+    them: each box goes where its first column does, those behind the last column nowhere. No box has a gap within.
+    """
+
+    accumulator: ext.Operand[FragmentType]
+    staging: ext.Operand[SharedType]
+    target: ext.Operand[DescriptorType]
+    m0: ext.Operand[I32]
+    n0: ext.Operand[I32]
+    adds: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        staging, target, (rows, columns) = op.staging.type, op.target.type, shape_of(op.accumulator.type)
+        box, element, swizzle = shape_of(target), element_of(target), swizzle_of(target)
+        if element != element_of(staging) or swizzle != swizzle_of(staging):
+            return fail(
+                op, f"stages {element_of(staging)} with swizzle {swizzle_of(staging)}, stores {element}, {swizzle}"
+            )
+        if int_of(op.adds) not in (0, 1) or (int_of(op.adds) and not isinstance(element, ir.F32Type)):
+            return fail(op, f"adds = {int_of(op.adds)} and stores {element}, expected 0, or 1 with f32")
+        if not gaps(op):
+            return False
+        if (around := gaps_of(op)) is not None:
+            count = int_of(op.operation.attributes["columns"]) if "columns" in op.operation.attributes else 0
+            if count < 1 or any(x % box[0] for x in (*around[1:], count)) or int_of(op.adds):
+                return fail(
+                    op, f"gaps {list(around)} in {count} columns by boxes of {box[0]}: no box may have one within"
+                )
+        wave = wave_rows(op.accumulator.type)
+        row, which = (swizzle, "the swizzle") if swizzle else (columns * bits_of(element) // 8, "a whole row")
+        if box[1] % wave or rows % box[1] or box[0] * bits_of(element) != 8 * row or row % LINE:
+            return fail(op, f"box {list(box)} of {element}, expected {wave} rows of {row} bytes ({which})")
+        tall, wide = shape_of(staging)
+        if tall % box[1] or columns % box[0] or wide % box[0] or (wide % columns and box[1] != wave):
+            return fail(
+                op, f"stages [{rows}, {columns}] by boxes of {box[0]} columns in tiles of {list(shape_of(staging))}"
+            )
+        return True
+
+
+class StoreDirectOp(Tile.Operation, name="store_direct"):
+    """Rounds the accumulator and stores it from registers, within (m, n); `pair` 1 stores two columns at once.
+
+    Packed elements share a byte with the next column's or, with `pair` 0, with the next row's; strides count bytes.
+
+    Element (row, column) goes to target[row * row_stride + column * column_stride]. Rows, or columns, for which one of
+    `skips` names nothing are not stored. Where there is the optional attribute `to`, the number of one of `skips`, a
+    row, or column, goes where that one would whose index the one has for it.
+
+    `gaps`, an optional attribute of three integers, size, every and phase: each column lies size * ((column + phase) /
+    every) columns further on. Then `together` columns of the accumulator, from the first one on, never are on both
+    sides of a gap, nor are those of a pair.
+    """
+
+    accumulator: ext.Operand[FragmentType]
+    target: ext.Operand[Any]
+    row_stride: ext.Operand[ir.IntegerType[64]]
+    column_stride: ext.Operand[ir.IntegerType[64]]
+    m0: ext.Operand[I32]
+    n0: ext.Operand[I32]
+    m: ext.Operand[I32]
+    n: ext.Operand[I32]
+    skips: Sequence[ext.Operand[RowIndexType]]
+    pair: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if not isinstance(op.target.type, ir.MemRefType):
+            return fail(op, f"stores into {op.target.type}, expected a memref")
+        if not flag(op, "pair") or not gaps(op) or not scattered(op, "m", "n"):
+            return False
+        if (around := gaps_of(op)) is None:
+            return True
+        bits, columns = bits_of(op.target.type.element_type), shape_of(op.accumulator.type)[1]
+        together = int_of(op.operation.attributes["together"]) if "together" in op.operation.attributes else 0
+        if together < 1 or any(x % together for x in (*around[1:], columns)):
+            return fail(
+                op, f"gaps {list(around)} in {columns} columns, {together} of which are together: not a divisor"
+            )
+        if bits < 8 or (int_of(op.pair) and (together % 2 or around[0] % 2)):
+            return fail(op, f"gaps {list(around)} between pairs of columns of {bits} bits, expected even ones")
+        return True
+
+
+VECTOR = 16
+"""Bytes that a thread stores at once."""
+
+
+class StoreTurnedOp(Tile.Operation, name="store_turned"):
+    """Rounds the accumulator, turns it in shared memory, and stores its columns as rows of the target, within (m, n).
+
+    Element (row, column) goes to target[column * stride + row], of packed elements in bytes. `staging` has a row for
+    each column of each wave, as long as the wave is high and VECTOR bytes, which stay free. `m` and rows of the target
+    are whole VECTORs. Columns for which one of `skips` names nothing are not stored; `to` is as that of
+    `tile.store_direct`, of columns.
+    """
+
+    accumulator: ext.Operand[FragmentType]
+    staging: ext.Operand[SharedType]
+    target: ext.Operand[Any]
+    stride: ext.Operand[ir.IntegerType[64]]
+    m0: ext.Operand[I32]
+    n0: ext.Operand[I32]
+    m: ext.Operand[I32]
+    n: ext.Operand[I32]
+    skips: Sequence[ext.Operand[RowIndexType]]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if not isinstance(op.target.type, ir.MemRefType):
+            return fail(op, f"stores into {op.target.type}, expected a memref")
+        if not scattered(op, "n"):
+            return False
+        if any(str_of(made.axis) != "n" for x in op.skips if (made := maker(x, "tile.row_index")) is not None):
+            return fail(op, "skips rows of the accumulator, whose columns are stored whole")
+        staging, element, swizzle = op.staging.type, element_of(op.staging.type), swizzle_of(op.staging.type)
+        if element != op.target.type.element_type or swizzle:
+            return fail(op, f"stages {element} with swizzle {swizzle}, stores {op.target.type.element_type}, 0")
+        wave, (rows, columns) = wave_rows(op.accumulator.type), shape_of(op.accumulator.type)
+        (tall, wide), wanted = shape_of(staging), wave + 8 * VECTOR // bits_of(element)
+        if wide != wanted or tall % (rows // wave * columns):
+            return fail(
+                op, f"stages [{rows}, {columns}] in waves of {wave} rows in [{tall}, {wide}] of {element}, expected "
+                f"rows of {wanted}, {rows // wave * columns} for each fragment"
+            )  # fmt: skip
+        return True
+
+
+class DrainOp(Tile.Operation, name="drain"):
+    """Waits until this role's bulk stores have read shared memory, which is gone when the CTA exits."""
 
 
 class LoadResultOp(Tile.Operation, name="load_result"):

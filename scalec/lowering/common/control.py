@@ -16,11 +16,6 @@ _SMALL_BAND = 15
 """So many times the tiles along a dimension, at most 2^28 (8 of 2^31 elements each), are counted in 32 bits."""
 
 
-@COMMON.lowers("arith.constant")
-def constant(s: State, op: ir.OpView) -> None:
-    s.values[op.result] = ir.IntegerAttr(op.attributes["value"]).value
-
-
 @COMMON.lowers("tile.sync")
 def sync(s: State, op: ir.OpView) -> None:
     b = s.b
@@ -449,55 +444,3 @@ def release(s: State, op: ir.OpView) -> None:
     if op.unless is not None:
         chosen = b.and_(chosen, b.xor(s.get(op.unless), b.constant(1, b.i1)))
     b.asm(f"@$1 mbarrier.arrive.shared::{space}.b64 _, [$0];", [], [address, chosen])
-
-
-@COMMON.lowers("arith.cmpi")
-def compare(s: State, op: ir.OpView) -> None:
-    b = s.b
-    made = ir.Operation.create(
-        "arith.cmpi",
-        [b.i1],
-        [b.value(s.get(v)) for v in op.operands],
-        {"predicate": op.attributes["predicate"]},
-    )
-    s.values[op.result] = made.results[0]
-
-
-@COMMON.lowers("arith.addi")
-def add(s: State, op: ir.OpView) -> None:
-    s.values[op.result] = s.b.add(*(s.get(v) for v in op.operands))
-
-
-@COMMON.lowers("arith.subi")
-def subtract(s: State, op: ir.OpView) -> None:
-    s.values[op.result] = s.b.sub(*(s.get(v) for v in op.operands))
-
-
-@COMMON.lowers("arith.muli")
-def multiply(s: State, op: ir.OpView) -> None:
-    s.values[op.result] = s.b.mul(*(s.get(v) for v in op.operands))
-
-
-@COMMON.lowers("arith.andi")
-def and_(s: State, op: ir.OpView) -> None:
-    s.values[op.result] = s.b.and_(*(s.get(v) for v in op.operands))
-
-
-@COMMON.lowers("arith.ori")
-def or_(s: State, op: ir.OpView) -> None:
-    s.values[op.result] = s.b.or_(*(s.get(v) for v in op.operands))
-
-
-@COMMON.lowers("arith.xori")
-def xor(s: State, op: ir.OpView) -> None:
-    s.values[op.result] = s.b.xor(*(s.b.value(s.get(v), s.b.i1) for v in op.operands))
-
-
-@COMMON.lowers("arith.minui")
-def minimum(s: State, op: ir.OpView) -> None:
-    s.values[op.result] = s.b.min(*(s.get(v) for v in op.operands))
-
-
-@COMMON.lowers("arith.divui")
-def divide(s: State, op: ir.OpView) -> None:
-    s.values[op.result] = s.b.div(*(s.get(v) for v in op.operands))

@@ -15,6 +15,7 @@ from scalec.lowering.common import (  # noqa: F401 - they fill the common table
     epilogue,
     fold_columns,
     gather,
+    integers,
     items,
     launch,
     meeting,

@@ -11,12 +11,12 @@ from scalec.ir import schedule as schedules
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.passes.base import problem_of, programs
-from scalec.passes.plan import check_results
+from scalec.passes.plan import check_results, check_tiles
 from scalec.passes.plan.copier import no_copier
 from scalec.passes.plan.gather import no_gather, no_shared_gather
 from scalec.passes.plan.loop import no_early_wait
 from scalec.passes.plan.mma_n import no_goes, no_mma_n, widths
-from scalec.passes.plan.panes import no_panes, strip_columns
+from scalec.passes.plan.panes import no_panes
 from scalec.passes.plan.parts import clusters_of, k_blocks, no_meeting, no_parts, no_unroll, not_known, sums, unknown
 from scalec.passes.plan.promotion import promotions
 from scalec.passes.plan.registers import Registers
@@ -29,17 +29,15 @@ from scalec.passes.plan.resources import (
     threads,
     turns,
 )
-from scalec.passes.plan.swizzle import no_panels, no_turned
 from scalec.passes.plan.tensor_columns import scale_copies
 from scalec.passes.plan.tiles import PAIR, must_swap, no_group, no_swap
 from scalec.passes.plan.turns import READ, no_pingpong, no_scheduler
 from scalec.passes.plan.warps import TENSOR, WARPS, most_converters, shared_out, steps, too_wide, warps_for
 from scalec.passes.problem import pointwise
 from scalec.passes.problem.contraction import contractions
-from scalec.passes.problem.operand import Operand
 from scalec.passes.problem.types import Problem
 from scalec.sizes import MOST
-from scalec.targets import MAX_BOX, PADDED_ROW, Target
+from scalec.targets import MAX_BOX, Target
 
 COUNTED = 2**32 - 1
 """Up to where kernels count."""
@@ -182,72 +180,6 @@ def _tile_columns(problem: Problem, schedule: Schedule) -> None:
             + (f" of {schedule.cta_group} CTAs" if schedule.cta_group > 1 else ""),
             expected=f"a multiple of {widths.step} from {widths[0]} to {widths[-1]}",
         )
-
-
-def _tile_k(problem: Problem, schedule: Schedule) -> None:
-    family, k = problem.family, schedule.tile[2]
-    if k % family.k:
-        raise ScheduleError(f"tile K = {k} is not a multiple of {family.k}, the K of one tensor-core instruction")
-    if family.operands_in == "registers" and k % (2 * family.k):
-        raise ScheduleError(
-            f"tile K = {k} is not a multiple of {2 * family.k}: instructions take turns with two sets of registers",
-            fix=f"tile K = {k + family.k}",
-        )
-    for operand in (problem.lhs, problem.rhs):
-        if operand.padded and not operand.mn_major and k != PADDED_ROW:
-            raise ScheduleError(
-                f"tile K = {k}, and copies that pad {operand.element.name} ({operand.name}) to a byte bring "
-                f"{PADDED_ROW} elements of a row",
-                fix=f"tile K = {PADDED_ROW}",
-            )
-    for operand, swizzle, field in (
-        (problem.lhs, schedule.swizzle_a, "swizzle_a"),
-        (problem.rhs, schedule.swizzle_b, "swizzle_b"),
-    ):
-        if operand.mn_major:
-            _panels(problem, operand, schedule, field)
-            continue
-        axis = int(operand is problem.rhs)
-        if reason := no_turned(problem.target, operand, schedule.tile[axis]):
-            step = 8 * problem.target.tma_align // operand.stored.bits
-            raise ScheduleError(reason, fix=f"tile {'MN'[axis]} a multiple of {step}")
-        row = operand.shared_bytes(k)
-        if swizzle == 0 or row != swizzle:
-            raise ScheduleError(
-                f"a row of the tile of {operand.name} is {row} bytes and {field} = {swizzle}",
-                expected="equal: one box of the bulk copy is one swizzled row",
-                fix=f"tile K = {problem.target.swizzles[0] * 8 // operand.shared_bits}, "
-                f"{field}={problem.target.swizzles[0]}",
-            )
-
-
-def _panels(problem: Problem, operand: Operand, schedule: Schedule, field: str) -> None:
-    """Refuses a tile with K outermost that is no whole number of panels."""
-    axis, swizzle = int(operand is problem.rhs), getattr(schedule, field)
-    rows, k = strip_columns(problem, schedule) if axis else schedule.tile[0], schedule.tile[2]
-    reason, row = no_panels(problem.target, operand, rows), operand.shared_bytes(rows)
-    if reason:
-        step = _panel(problem, operand) * (schedule.tile[1] // rows if axis else 1)
-        raise ScheduleError(reason, fix=f"tile {'MN'[axis]} a multiple of {step}")
-    able = (s for s in operand.swizzles(problem.target) if s and not (operand.padded and s < PADDED_ROW))
-    fitting = [s for s in able if row % s == 0]
-    if swizzle not in fitting:
-        raise ScheduleError(
-            f"a row of the tile of {operand.name}, contiguous along {operand.rows}, is {row} bytes and {field} = "
-            f"{swizzle}",
-            expected="a divisor of the row: a box of the bulk copy is as wide as the swizzle",
-            fix=f"{field}={fitting[0]}",
-        )
-    if k > MAX_BOX:
-        raise ScheduleError(
-            f"tile K = {k} is more rows of {operand.name} than one bulk copy brings", expected=f"at most {MAX_BOX}"
-        )
-
-
-def _panel(problem: Problem, operand: Operand) -> int:
-    """Rows of the narrowest panel."""
-    narrowest = min(s for s in operand.swizzles(problem.target) if s)
-    return PADDED_ROW if operand.padded else narrowest * 8 // operand.shared_bits
 
 
 def _panes(problem: Problem, schedule: Schedule) -> None:
@@ -479,7 +411,7 @@ CHECKS: tuple[Callable[[Problem, Schedule], None], ...] = (
     _cta_group,
     _tile_rows,
     _tile_columns,
-    _tile_k,
+    check_tiles.tile_k,
     _box,
     _panes,
     _cluster,
