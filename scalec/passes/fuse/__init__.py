@@ -1,1 +1,1 @@
-"""From a program as written to one contraction with all that follows it."""
+"""From a program as written to its contractions and one map for each result behind them."""
