@@ -307,7 +307,7 @@ class Reader(OperandReader):
             what, fix = NO_KERNEL.get(op.operation.name, (op.operation.name, "compute it outside the program"))
             raise UnsupportedError(
                 f"{what} has no kernel on {self.target.name} yet",
-                expected="contractions that share an operand, and elementwise expressions and reductions of their results",
+                expected="contractions that share an operand, elementwise expressions of them and reductions",
                 fix=fix,
                 place=place_of(op),
             )
