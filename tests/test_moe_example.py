@@ -17,7 +17,7 @@ torch = pytest.importorskip("torch")
 from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTensorMode  # noqa: E402
 
 SCRIPT = FOLDER / "python" / "moe.py"
-TINY = ["--tokens", "6", "--experts", "3", "--topk", "2", "--hidden", "128", "--inter", "128"]
+TINY = ["--tokens", "6", "--experts", "3", "--topk", "2", "--hidden", "256", "--inter", "128"]
 
 
 @pytest.mark.once
@@ -45,8 +45,9 @@ def test_no_step_of_the_layer_reads_the_routing_on_the_host(monkeypatch: pytest.
     # fake tensors have no values: what would read one, as bincount does, raises; so would capturing it in a CUDA graph
     monkeypatch.setenv("SCALEC_DEVICE", "emulator")
     moe = loaded(SCRIPT)
-    gate, up, down = (torch.randn(3, 128, 128) for _ in range(3))
-    experts = moe.Experts(gate, up, down, topk=2, prefill=6, decode=6, target="sm_90a")
+    experts = moe.Experts(
+        torch.randn(3, 256, 128), torch.randn(3, 128, 128), topk=2, prefill=6, decode=6, target="sm_90a"
+    )
     fp8, scale = moe.quantise(torch.randn(6, 128))
     logits = torch.randn(6, 3)
     with FakeTensorMode() as mode:

@@ -3,18 +3,15 @@
     pip install -e '.[torch,gpu]' && python examples/python/moe.py    # on a GPU; or else on the emulator, small
     python examples/python/moe.py --target sm_100a                    # on the emulator, as that GPU
 
-Ragged, of prefill: the slots (token, choice) are sorted by expert, and four programs do the rest. The first two read
-the tokens' rows through `token[m]`, so nothing copies them together; the third multiplies by the router's weights and
-writes each row to its slot, so nothing permutes them back; the fourth adds up the choices of a token, in their order.
-Masked, of decode: DeepEP's low-latency dispatch has put the rows of expert g into `X[g, 0:rows[g]]`; the same three
-products, without an index, and a sum that reads each token's rows where they are, and weighs them.
+Ragged, of prefill: the slots (token, choice) are sorted by expert, and three programs do the rest, each one kernel. The
+first multiplies by gate and up, which are the halves of one tensor, and writes what they make together in FP8; it reads
+the tokens' rows through `token[m]`, so nothing copies them together. The second multiplies by the router's weights and
+writes each row to its slot, so nothing permutes them back. The third adds up the choices of a token, in their order.
+Masked, of decode: DeepEP's low-latency dispatch has put the rows of expert g into `X[g, 0:rows[g]]`; the same two
+programs, without an index, and a sum that reads each token's rows where they are, and weighs them.
 
 Offsets, counts and indices stay on the device, and the host reads none of them: one CUDA graph of routing and layer is
 captured, then replayed with other routings. Each result is compared with float64 on the dequantised operands.
-
-The activation is part of the gate's program: in that of up, whose results are quantised, sm_100a lacks two registers a
-thread for it. Left for later versions of scalec: gate and up as one program that reads X once (gated_mlp.scale has its
-form), so that G never reaches memory.
 """
 
 from __future__ import annotations
@@ -42,15 +39,13 @@ TARGETS = {(9, 0): "sm_90a", (10, 0): "sm_100a", (10, 3): "sm_103a", (12, 0): "s
 """The target of a GPU, by its compute capability."""
 
 RAGGED = {  # rows off[g] to off[g+1] are expert g's; no padding between experts, an expert may have no rows
-    "gate": "G[m,n] = silu(X[token[m],k] @ Wg[g,n,k] scale(1x128,1x128x128)) for m in off[g]:off[g+1]",
-    "up": "H[m,n]:e4m3 scale(1x128) = G[m,n] * (X[token[m],k] @ Wu[g,n,k] scale(1x128,1x128x128))"
-    " for m in off[g]:off[g+1]",
+    "gated": "H[m,n]:e4m3 scale(1x128) = silu(X[token[m],k] @ Wg[g,n,k] scale(1x128,1x128x128))"
+    " * (X[token[m],k] @ Wu[g,n,k] scale(1x128,1x128x128)) for m in off[g]:off[g+1]",
     "down": "Y[slot[m],n] = w[m]:f32 * (H[m,k] @ Wd[g,n,k] scale(1x128,1x128x128)) for m in off[g]:off[g+1]",
 }
 MASKED = {  # the first rows[g] rows of X[g] are expert g's, the others may be anything; scales as DeepEP has them
-    "gate": "G[g,m,n] = silu(X[g,m,k] @ Wg[g,n,k] scale(1x1x128@col,1x128x128)) for m < rows[g]",
-    "up": "H[g,m,n]:e4m3 scale(1x1x128) = G[g,m,n] * (X[g,m,k] @ Wu[g,n,k] scale(1x1x128@col,1x128x128))"
-    " for m < rows[g]",
+    "gated": "H[g,m,n]:e4m3 scale(1x1x128) = silu(X[g,m,k] @ Wg[g,n,k] scale(1x1x128@col,1x128x128))"
+    " * (X[g,m,k] @ Wu[g,n,k] scale(1x1x128@col,1x128x128)) for m < rows[g]",
     "down": "Y[g,m,n] = H[g,m,k] @ Wd[g,n,k] scale(1x1x128,1x128x128) for m < rows[g]",
 }
 
@@ -81,19 +76,21 @@ class Experts:
     """The experts' weights in FP8, with a scale for each block of 128x128, and the programs that multiply by them.
 
     Args:
-        gate, up: [experts, inter, hidden].
+        gate_up: [experts, 2 * inter, hidden], the rows of gate before those of up.
         down: [experts, hidden, inter].
         topk: experts of a token.
         prefill, decode: tokens that are expected in the ragged and in the masked layout, for speed alone.
         target: of the kernels.
     """
 
-    def __init__(
-        self, gate: Tensor, up: Tensor, down: Tensor, topk: int, prefill: int, decode: int, target: str
-    ) -> None:
-        self.topk, self.target = topk, target
-        self.weights = {name: quantise(w, 128) for name, w in (("gate", gate), ("up", up), ("down", down))}
-        self.named = {name: {f"W{name[0]}": w, f"W{name[0]}_scale": s} for name, (w, s) in self.weights.items()}
+    def __init__(self, gate_up: Tensor, down: Tensor, topk: int, prefill: int, decode: int, target: str) -> None:
+        self.topk, self.target, self.inter = topk, target, down.shape[2]
+        (w, scale), (wd, wd_scale) = quantise(gate_up, 128), quantise(down, 128)
+        (wg, wu), (wg_scale, wu_scale) = w.chunk(2, dim=1), scale.chunk(2, dim=1)  # views
+        self.named = {
+            "gated": {"Wg": wg, "Wg_scale": wg_scale, "Wu": wu, "Wu_scale": wu_scale},
+            "down": {"Wd": wd, "Wd_scale": wd_scale},
+        }
         self.ragged_kernels, self.masked_kernels = self.compiled(RAGGED, prefill), self.compiled(MASKED, decode)
         sizes = {"n": down.shape[1], "j": topk}
         self.combine = {name: scalec.compile(program, target, sizes) for name, program in COMBINE.items()}
@@ -102,7 +99,7 @@ class Experts:
         """A kernel for each program: the number of rows stays open, the weights' sizes are known."""
         kernels = {}
         for name, program in programs.items():
-            g, n, k = self.weights[name][0].shape
+            g, n, k = next(iter(self.named[name].values())).shape
             about = max(1, tokens * self.topk // g)  # rows of an expert
             kernels[name] = scalec.compile(f"{program} about {about}", self.target, {"g": g, "n": n, "k": k})
         return kernels
@@ -110,11 +107,10 @@ class Experts:
     def ragged(self, x: Tensor, x_scale: Tensor, to: Routing) -> Tensor:
         """The layer's output for tokens `x` [tokens, hidden]."""
         rows, kernels = len(to.slot), self.ragged_kernels
-        gated, hidden, scale = self.between(x, rows)
+        hidden, scale = self.between(x, rows)
         y = torch.empty(rows, x.shape[1], dtype=torch.bfloat16, device=x.device)
         gathered = {"X": x, "X_scale": x_scale, "token": to.slot // self.topk, "off": to.off}
-        kernels["gate"](**gathered, **self.named["gate"], out=gated)
-        kernels["up"](**gathered, **self.named["up"], G=gated, out=(hidden, scale))
+        kernels["gated"](**gathered, **self.named["gated"], out=(hidden, scale))
         w = to.weights.flatten()[to.slot]
         kernels["down"](slot=to.slot, w=w, H=hidden, H_scale=scale, **self.named["down"], off=to.off, out=y)
         return self.combine["ragged"](Y=y.view(-1, self.topk, y.shape[1]))
@@ -122,35 +118,32 @@ class Experts:
     def masked(self, x: Tensor, x_scale: Tensor, to: Routing) -> Tensor:
         """The same, between what DeepEP's dispatch and combine do; torch's indexing stands for those two here."""
         tokens, kernels, rows = len(x), self.masked_kernels, to.off.diff()
-        most = tokens  # of one expert: it has a token once
+        most = -(-tokens // 4) * 4  # of one expert, which has a token once; columns of scales begin at 16 bytes
         row = to.off[:-1, None] + torch.arange(most, device=x.device)
         token = (to.slot // self.topk)[row.clamp(max=len(to.slot) - 1)]
         x, x_scale = x.view(torch.uint8)[token].view(x.dtype), x_scale[token].mT.contiguous().mT
 
-        gated, hidden, scale = self.between(x, len(rows), most)
+        hidden, scale = self.between(x, len(rows), most)
         y = torch.empty(len(rows), most, x.shape[2], dtype=torch.bfloat16, device=x.device)
-        received = {"X": x, "X_scale": x_scale, "rows": rows}
-        kernels["gate"](**received, **self.named["gate"], out=gated)
-        kernels["up"](**received, **self.named["up"], G=gated, out=(hidden, scale))
+        kernels["gated"](X=x, X_scale=x_scale, **self.named["gated"], rows=rows, out=(hidden, scale))
         kernels["down"](H=hidden, H_scale=scale, **self.named["down"], rows=rows, out=y)
 
         place = to.slot.argsort().view(tokens, self.topk) - to.off[to.experts]
         at = (to.experts * most + place).int()
         return self.combine["masked"](w=to.weights, Y=y.view(-1, y.shape[2]), row=at)
 
-    def between(self, x: Tensor, *rows: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Room for G, H and H's scales: results whose rows are found on the device are given at the call."""
-        inter = self.weights["down"][0].shape[2]
-        sizes = (inter, torch.bfloat16), (inter, torch.float8_e4m3fn), (inter // 128, torch.float32)
-        gated, hidden, scale = (torch.empty(*rows, n, dtype=dtype, device=x.device) for n, dtype in sizes)
-        return gated, hidden, scale
+    def between(self, x: Tensor, *rows: int) -> tuple[Tensor, Tensor]:
+        """Room for H and its scales: results whose rows are found on the device are given at the call."""
+        hidden = torch.empty(*rows, self.inter, dtype=torch.float8_e4m3fn, device=x.device)
+        return hidden, torch.empty(*rows, self.inter // 128, device=x.device)
 
     def reference(self, x: Tensor, x_scale: Tensor, to: Routing) -> tuple[Tensor, Tensor]:
         """The layer in float64 on the dequantised operands, and with its hidden values rounded to FP8."""
         x = dequantised(x, x_scale)
         exact, rounded = torch.zeros_like(x), torch.zeros_like(x)
-        for g in range(len(self.weights["gate"][0])):
-            gate, up, down = (dequantised(w[g], scale[g], 128) for w, scale in self.weights.values())
+        named = self.named["gated"] | self.named["down"]
+        for g in range(len(named["Wg"])):
+            gate, up, down = (dequantised(named[w][g], named[f"{w}_scale"][g], 128) for w in ("Wg", "Wu", "Wd"))
             token, choice = (to.experts == g).nonzero(as_tuple=True)
             hidden = torch.nn.functional.silu(x[token] @ gate.T) * (x[token] @ up.T)
             w = to.weights[token, choice, None].double()
@@ -217,14 +210,14 @@ def compare(name: str, layer: Callable[..., Tensor], experts: Experts, x: Tensor
         to = Routing.of(values, experts.topk)
         exact, rounded = experts.reference(fp8, scale, to)
         error, rounding = worst(result, exact), worst(rounded, exact)
-        right = error <= 1.25 * rounding  # NaN is not; the rest is rounding G and Y to bf16
+        right = error <= 1.25 * rounding  # NaN is not; the rest is rounding Y to bf16
         passed &= right
         rows = to.off.diff()
         report = f"{name:6}  {routing:6}  {len(x)} tokens, {int(rows.min())} to {int(rows.max())} rows an expert"
         report += f"  error {error:.2%} (of rounding H to FP8: {rounding:.2%})  {'PASS' if right else 'FAIL'}"
         if replay is not None:
             time = microseconds(replay)
-            flops = 6 * len(to.slot) * x.shape[1] * experts.named["up"]["Wu"].shape[1]
+            flops = 6 * len(to.slot) * x.shape[1] * experts.inter
             report += f"  {time:.0f} us with its routing, {flops / time / 1e6:.0f} TFLOP/s"
         print(report, flush=True)
     return passed
@@ -251,10 +244,10 @@ def main(arguments: list[str] | None = None) -> int:
 
     torch.manual_seed(0)
     options = {"dtype": torch.bfloat16, "device": device}
-    shapes = (inter, hidden), (inter, hidden), (hidden, inter)
-    gate, up, down = (torch.randn(count, n, k, **options) / k**0.5 for n, k in shapes)
+    shapes = (2 * inter, hidden), (hidden, inter)
+    gate_up, down = (torch.randn(count, n, k, **options) / k**0.5 for n, k in shapes)
     decode = min(tokens, 128)
-    experts = Experts(gate, up, down, topk, tokens, decode, target)
+    experts = Experts(gate_up, down, topk, tokens, decode, target)
     x = torch.randn(tokens, hidden, **options)
     even = torch.randn(tokens, count, device=device)
     skewed = even - 3 * torch.arange(count, device=device).log1p()  # most rows for the first experts
