@@ -143,6 +143,17 @@ REFUSED = (
 )
 
 
+def test_narrow_tiles() -> None:
+    """Warps take 16 columns or more of each contraction out of tensor memory."""
+    source = "; ".join(f"P{i}[m,n] = X[m,k]:bf16 @ W{i}[n,k]:bf16" for i in range(4)) + "; H[m,n] = P0 * P1 + P2 * P3"
+    run(f"{source} with tile=128x64x64", "sm_100a", {"m": 40, "n": 24, "k": 64}, "nk")
+    for fields in ("tile=128x32x64", "tile=128x96x64", "tile=128x64x64, warpgroups=2"):
+        with pytest.raises(ScheduleError, match="need a multiple of (64|128)"):
+            run(f"{source} with {fields}", "sm_100a", DENSE, "nk")
+    own = "; H[m,n]:f32 += P0 * P1 + P2 * P3 * y[m]; D[m,n] = P3"  # a tile that is chosen
+    run(source.split("; H")[0] + own, "sm_100a", {"m": 40, "n": 24, "k": 64}, "k")
+
+
 @pytest.mark.parametrize("case", REFUSED, ids=lambda case: case[0])
 def test_refused(case: tuple[str, str]) -> None:
     fields, message = case

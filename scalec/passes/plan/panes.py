@@ -12,6 +12,8 @@ from scalec.passes.problem.types import Problem
 GROUP = 8
 """Columns that a thread's sums come in groups of (PTX ISA 9.7.15.5.1, figure D), and rows of a swizzle's pattern."""
 
+TAKEN = 16
+"""Columns, a multiple of which a warp takes out of tensor memory at once (`tile.take`)."""
 
 COPIED = 128
 """Bytes whose multiples copies of boxes begin at in shared memory (PTX ISA 9.7.9.25.5.2)."""
@@ -38,8 +40,12 @@ def strips(problem: Problem, schedule: Schedule) -> tuple[Strip, ...]:
 def sharing(problem: Problem, schedule: Schedule) -> int:
     """Warps or warpgroups along N that each have all contractions' sums for some columns; those that take sums out of
     tensor memory part by part take each contraction's where it is."""
-    apart = problem.family.sums_in == "tensor" and not schedule.promote
-    return 1 if apart else units(problem, schedule)[1]
+    return 1 if _taken_apart(problem, schedule) else units(problem, schedule)[1]
+
+
+def _taken_apart(problem: Problem, schedule: Schedule) -> bool:
+    """Whether warps take the sums of each contraction out of tensor memory by themselves."""
+    return problem.family.sums_in == "tensor" and not schedule.promote
 
 
 def strip_columns(problem: Problem, schedule: Schedule) -> int:
@@ -57,7 +63,7 @@ def no_panes(problem: Problem, schedule: Schedule) -> str:
     columns, along_n = schedule.tile[1], units(problem, schedule)[1]
     if schedule.cta_group > 1:
         return f"{names} lie side by side in a tile, and of {schedule.cta_group} CTAs each copies a part of its rows"
-    least = GROUP * problem.panes * along_n
+    least = (TAKEN if _taken_apart(problem, schedule) else GROUP) * problem.panes * along_n
     if columns % least:
         return f"{columns} columns, and {names} need a multiple of {least}"
     rows = strip_columns(problem, schedule)
