@@ -148,7 +148,7 @@ def test_narrow_tiles() -> None:
     source = "; ".join(f"P{i}[m,n] = X[m,k]:bf16 @ W{i}[n,k]:bf16" for i in range(4)) + "; H[m,n] = P0 * P1 + P2 * P3"
     run(f"{source} with tile=128x64x64", "sm_100a", {"m": 40, "n": 24, "k": 64}, "nk")
     for fields in ("tile=128x32x64", "tile=128x96x64", "tile=128x64x64, warpgroups=2"):
-        with pytest.raises(ScheduleError, match="need a multiple of (64|128)"):
+        with pytest.raises(ScheduleError, match=r"need a multiple of (64|128)"):
             run(f"{source} with {fields}", "sm_100a", DENSE, "nk")
     own = "; H[m,n]:f32 += P0 * P1 + P2 * P3 * y[m]; D[m,n] = P3"  # a tile that is chosen
     run(source.split("; H")[0] + own, "sm_100a", {"m": 40, "n": 24, "k": 64}, "k")

@@ -74,6 +74,8 @@ def check_alike(one: Operand, other: Operand, contract: Any) -> None:
             ("element type", lambda x: (x.stored, x.element)),
             ("indices", lambda x: x.coords),
             ("scales", lambda x: _nameless(x).scales),
+            ("zero points", lambda x: x.zeros),
+            ("expressions", lambda x: x.rounded),
             ("layout", lambda _: ()),
         )
         if of(one) != of(other) or what == "layout"
