@@ -89,6 +89,11 @@ class MmaShape:
     k_major: frozenset[str] = frozenset()
     pair_n: range = range(0)
 
+    @property
+    def columns_step(self) -> int:
+        """Of which a tile's columns are multiples: whole instructions, of warps that multiply alone two."""
+        return 2 * self.n[0] if self.warps == 1 else self.n.step
+
     def columns(self, ctas: int) -> range:
         """The column counts it may have where so many CTAs execute it together."""
         return self.n if ctas == 1 else self.pair_n

@@ -14,7 +14,7 @@ from scalec import reference
 from scalec.checking.compare import compare
 from scalec.checking.guarded import FILLS, Guarded
 from scalec.checking.launch import made_up, values_of
-from scalec.errors import ArgumentError
+from scalec.errors import ArgumentError, UnsupportedError
 from scalec.runtime import emulated
 
 TARGETS = ("sm_90a", "sm_100a", "sm_120a")
@@ -204,3 +204,25 @@ def test_a_sum_of_nothing_is_reduced() -> None:
         "sm_90a",
         {"m": 9, "n": 70, "k": 0},
     )
+
+
+@pytest.mark.parametrize("source", ["A[m,k] @ B[n,k]", "A[m,k] @ B[n,k] scale(1x128,1x128)"])
+@pytest.mark.parametrize("target", ["sm_100a", "sm_120a"])
+def test_alone_beside_columns_that_no_tile_has_all_of(source: str, target: str) -> None:
+    """200 columns are no whole instructions, and tiles of 400 there are none: reduced through the workspace. With
+    scales promoted, and without a result beside the reduction."""
+    fields = "swap=0, tile=128x64x128" if "scale" in source and target == "sm_100a" else "split=1"
+    dims = {"m": 9, "n": 200, "k": 128}
+    run(f"T[m,n] = {source}; R[m]:f32 = max[n](T) with {fields}", target, dims, "nk", launches=2)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "dims"),
+    [
+        ("T[m,n] = A[m,k] @ B[k,n]; R[m]:f32 = max[n](T)", "sm_90a", {"n": 200}),
+        ("R[q,t] = max[h](Q[q,h,d] @ K[t,d]) for t < e[q]", "sm_120a", {"h": 200, "d": 64}),
+    ],
+)
+def test_folds_that_no_tile_has_all_of_are_refused(source: str, target: str, dims: dict[str, int]) -> None:
+    with pytest.raises(UnsupportedError, match="no tile of up to 256 columns in steps of 16 has whole ones of 200"):
+        scalec.compile(source, target=target, dims=dims)

@@ -26,7 +26,7 @@ Way = tuple[Problem, Request]
 
 def column_step(problem: Problem) -> int:
     """Of which a tile's columns are multiples: whole instructions, blocks of the result's scales, and panels of B."""
-    unit = 2 * problem.family.n[0] if problem.family.warps == 1 else problem.family.n.step
+    unit = problem.family.columns_step
     step, rhs = math.lcm(problem.block_columns, unit), problem.rhs
     if rhs.turned:
         return math.lcm(step, 8 * problem.target.tma_align // rhs.stored.bits)

@@ -343,8 +343,18 @@ def _fitting(
 
 
 def _blocks_too_wide(problem: Problem) -> UnsupportedError:
-    """That no tile has whole blocks of the result's scales, and whole copies of B."""
+    """That no tile has whole blocks of the result's scales, or of columns it reduces, and whole copies of B."""
     result, rhs, n = max(problem.results, key=lambda r: r.block), problem.rhs, problem.n.name
+    if (fold := problem.column_fold) is not None and result.scale is None:
+        step = every_tile.column_step(replace(problem, results=(replace(result, column_fold=None),)))
+        return UnsupportedError(
+            f"{fold.kind}[{fold.dim}] beside the contraction, and no tile of up to {MAX_BOX} columns in steps of "
+            f"{step} has whole ones of {fold.size}",
+            expected=f"a size of {fold.dim} whose least common multiple with {step} is {MAX_BOX} at most",
+            fix=f"pad {fold.dim} with what the {fold.kind} passes over"
+            + (f", or store {rhs.name} contiguous along {problem.k.name}" if rhs.mn_major else ""),
+            place=problem.place,
+        )
     alone = every_tile.column_step(replace(problem, results=(replace(result, scale=None),)))
     able = [b for b in range(RESULT_BLOCK, MAX_BOX + 1, RESULT_BLOCK) if _has_tile(problem, result, b)]
     copied = f" and whole copies of {rhs.name}, which bring {alone} at a time" if rhs.mn_major else ""

@@ -45,7 +45,7 @@ def draft(problem: Problem, given: Request) -> Schedule:
     if tile is None:
         raise given.undecided("tile")
     warpgroups = given_warpgroups(given) or warpgroups_for(
-        problem.family, tile, given.promote or 0, len(problem.results)
+        problem.family, tile, given.promote or 0, max(1, len(problem.results))
     )
     sharing = 1 if given.consumers == "pingpong" else warpgroups
     values: dict[str, Any] = {

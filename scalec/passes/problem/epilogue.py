@@ -115,7 +115,7 @@ class EpilogueReader(Lookups):
             final, scatter = before_scatter(value if quantize is None else quantize.input)
             found.append(Written(self.name(facts, otherwise), index, count, value, final, quantize, scatter))
             index += count
-        if in_a_tile([x.final for x in found]):
+        if in_a_tile([x.final for x in found], self.target):
             return found
         return [replace(x, reduce=reduce_of(x.final)) for x in found]
 

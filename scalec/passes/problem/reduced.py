@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import lcm
 from typing import Any
 
 from scalec.errors import UnsupportedError
@@ -13,7 +14,7 @@ from scalec.passes.problem.column_folds import FOLDED
 from scalec.passes.problem.lookups import Lookups
 from scalec.passes.problem.sources import computed_of, is_op, reduction_of
 from scalec.passes.problem.types import STORED, Problem, Reduced
-from scalec.targets import MAX_BOX
+from scalec.targets import MAX_BOX, Target
 
 
 def reduce_of(final: Any) -> Any:
@@ -33,9 +34,10 @@ def over_of(op: Any) -> set[int]:
     return dims_in(source) - dims_in(result)
 
 
-def in_a_tile(finals: list[Any]) -> bool:
+def in_a_tile(finals: list[Any], target: Target) -> bool:
     """Whether results are all reduced over one index of which a tile has all (column_folds.py), or have ranges, which
-    tiles that meet cannot have: `finals` are what they are rounded from."""
+    tiles that meet cannot have: `finals` are what they are rounded from. Of 200 columns no tile in steps of 16 has
+    all."""
     found = [reduce_of(x) for x in finals]
     ops = [x for x in found if x is not None]
     over = {d for op in ops for d in over_of(op)}
@@ -46,7 +48,9 @@ def in_a_tile(finals: list[Any]) -> bool:
     source = maps_of(ops[0].maps)[0]
     axis = [e.position if isinstance(e, ir.AffineDimExpr) else -1 for e in source.results].index(next(iter(over)))
     kind = ops[0].input.type
-    return not kind.is_dynamic_dim(axis) and kind.get_dim_size(axis) in range(FOLDED, MAX_BOX + 1, FOLDED)
+    if kind.is_dynamic_dim(axis) or kind.get_dim_size(axis) not in range(FOLDED, MAX_BOX + 1, FOLDED):
+        return False
+    return any(lcm(kind.get_dim_size(axis), x.columns_step) <= MAX_BOX for x in target.mma)
 
 
 def of_contraction(op: Any) -> bool:
