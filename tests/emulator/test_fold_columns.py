@@ -184,6 +184,7 @@ REFUSED = {
     "L[q,t] = sum[h](Q[q,h,d] @ K[t,d]); M[q,h,t] = Q[q,h,d] @ K[t,d]": ("", {"h": 16}),
     "L[b,q,t] = sum[h](Q[b,q,h,d] @ K[b,t,d]) for b in lo[q]:hi[q] else 0": ("b has a range", {"h": 16}),
     "L[q,t]:f32 = sum[h](relu(Q[q,h,d] @ K[t,d]) * W[q,h/3]:f32)": ("h divided by 3", {"h": 16}),
+    "L[q,t]:f32 = sum[h](relu(Q[q,h,d] @ K[e[q/4],t,d]))": ("e[q/4] is read at q/4, and q is walked as one", {"h": 16}),
 }
 
 

@@ -9,7 +9,7 @@ from scalec.errors import UnsupportedError
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import dims_of_domains, map_of, maps_of
-from scalec.passes.problem.types import Result
+from scalec.passes.problem.types import Problem, Result
 from scalec.targets import MAX_BOX
 
 FOLDED = 8
@@ -109,3 +109,16 @@ def check_size(op: Any, name: str, size: int | None) -> None:
         fix=f"give {name} in dims" if size is None else f"pad {name} with what the {kind} passes over",
         place=place_of(op),
     )
+
+
+def check_walked(problem: Problem) -> None:
+    """Refuses an index from memory that blocks of an index share which is walked as one with what is reduced."""
+    walked = {d.name for d in (problem.m, problem.n) if d.inner > 1}
+    for x in problem.lookups:
+        if x.dim in walked and x.block > 1:
+            raise UnsupportedError(
+                f"{x.name} is read at {x.dim}/{x.block}, and {x.dim} is walked as one with what is reduced",
+                expected=f"an index at {x.dim} itself",
+                fix=f"repeat each index {x.block} times, and read it at {x.dim}",
+                place=problem.written,
+            )

@@ -11,7 +11,7 @@ from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, maps_of, ranges_of
 from scalec.passes.problem.access import Dim
 from scalec.passes.problem.bodies import check_bodies, with_inputs
-from scalec.passes.problem.column_folds import check_size, reduced
+from scalec.passes.problem.column_folds import check_size, check_walked, reduced
 from scalec.passes.problem.contraction import contractions, multiplied_as
 from scalec.passes.problem.folds import check_folds, fold_of
 from scalec.passes.problem.gather import check_left_out, check_summed
@@ -82,6 +82,7 @@ class Reader(OperandReader):
         check_bodies(made)
         check_left_out(made)
         check_reductions(made)
+        check_walked(made)
         check_summed(made)
         return self.shared(made)
 
