@@ -226,3 +226,9 @@ def test_alone_beside_columns_that_no_tile_has_all_of(source: str, target: str) 
 def test_folds_that_no_tile_has_all_of_are_refused(source: str, target: str, dims: dict[str, int]) -> None:
     with pytest.raises(UnsupportedError, match="no tile of up to 256 columns in steps of 16 has whole ones of 200"):
         scalec.compile(source, target=target, dims=dims)
+
+
+def test_alone_of_promoted_sums() -> None:
+    """Without a result beside the reductions, and with scales promoted."""
+    source = "T[m,n] = A[m,k] @ B[n,k] scale(1x128,128x128); R[m]:f32 = max[n](T); Z[n]:f32 = max[m](T)"
+    run(source, "sm_100a", {"m": 9, "n": 16, "k": 128}, "nk", launches=2)
