@@ -231,4 +231,4 @@ def test_folds_that_no_tile_has_all_of_are_refused(source: str, target: str, dim
 def test_alone_of_promoted_sums() -> None:
     """Without a result beside the reductions, and with scales promoted."""
     source = "T[m,n] = A[m,k] @ B[n,k] scale(1x128,128x128); R[m]:f32 = max[n](T); Z[n]:f32 = max[m](T)"
-    run(source, "sm_100a", {"m": 9, "n": 16, "k": 128}, "nk", launches=2)
+    run(source, "sm_100a", {"m": 9, "n": 16, "k": 256}, "nk", launches=2)
