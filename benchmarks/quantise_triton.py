@@ -110,6 +110,25 @@ def _quantise4(x, values, scales, whole, pairs, parts, MX: tl.constexpr, BLOCK: 
 
 
 @triton.jit
+def _store_blocks(
+    blocks, at, inside, start, row, values, scales, columns, MX: tl.constexpr, BLOCK: tl.constexpr, WIDTH: tl.constexpr
+):
+    """Stores f32 [WIDTH / BLOCK, BLOCK], the columns `at` of a row from `start` on, as e4m3, and their scales."""
+    amax = tl.max(tl.abs(blocks), axis=1)
+    if MX:
+        code = tl.maximum((amax.to(tl.int32, bitcast=True) >> 23) - 8, 0)
+        inverse = ((254 - code) << 23).to(tl.float32, bitcast=True)
+        kept = code.to(tl.uint8)
+    else:
+        kept = tl.where(amax == 0, 1.0, amax / 448.0)
+        inverse = 1.0 / kept
+    scaled = tl.clamp(blocks * inverse[:, None], -448.0, 448.0)
+    tl.store(values + row * columns + at, tl.reshape(scaled, (WIDTH,)).to(tl.float8e4nv), mask=inside)
+    which = start // BLOCK + tl.arange(0, WIDTH // BLOCK)
+    tl.store(scales + row * tl.cdiv(columns, BLOCK) + which, kept, mask=which < tl.cdiv(columns, BLOCK))
+
+
+@triton.jit
 def _quantise(x, values, scales, columns, parts, MX: tl.constexpr, BLOCK: tl.constexpr, WIDTH: tl.constexpr):
     """`parts` programs a row, by turns: reads bf16, writes e4m3 and a scale for each BLOCK columns (ue8m0, or f32)."""
     row = tl.program_id(0).to(tl.int64)
@@ -118,18 +137,7 @@ def _quantise(x, values, scales, columns, parts, MX: tl.constexpr, BLOCK: tl.con
         inside = at < columns
         v = tl.load(x + row * columns + at, mask=inside, other=0.0).to(tl.float32)
         blocks = tl.reshape(v, (WIDTH // BLOCK, BLOCK))
-        amax = tl.max(tl.abs(blocks), axis=1)
-        if MX:
-            code = tl.maximum((amax.to(tl.int32, bitcast=True) >> 23) - 8, 0)
-            inverse = ((254 - code) << 23).to(tl.float32, bitcast=True)
-            kept = code.to(tl.uint8)
-        else:
-            kept = tl.where(amax == 0, 1.0, amax / 448.0)
-            inverse = 1.0 / kept
-        scaled = tl.clamp(blocks * inverse[:, None], -448.0, 448.0)
-        tl.store(values + row * columns + at, tl.reshape(scaled, (WIDTH,)).to(tl.float8e4nv), mask=inside)
-        which = start // BLOCK + tl.arange(0, WIDTH // BLOCK)
-        tl.store(scales + row * tl.cdiv(columns, BLOCK) + which, kept, mask=which < tl.cdiv(columns, BLOCK))
+        _store_blocks(blocks, at, inside, start, row, values, scales, columns, MX, BLOCK, WIDTH)
 
 
 def quantise(
@@ -163,18 +171,7 @@ def _gate_quantise(x, values, scales, columns, parts, MX: tl.constexpr, BLOCK: t
         gate = tl.load(x + 2 * row * columns + at, mask=inside, other=0.0).to(tl.float32)
         up = tl.load(x + (2 * row + 1) * columns + at, mask=inside, other=0.0).to(tl.float32)
         blocks = tl.reshape(gate * tl.sigmoid(gate) * up, (WIDTH // BLOCK, BLOCK))
-        amax = tl.max(tl.abs(blocks), axis=1)
-        if MX:
-            code = tl.maximum((amax.to(tl.int32, bitcast=True) >> 23) - 8, 0)
-            inverse = ((254 - code) << 23).to(tl.float32, bitcast=True)
-            kept = code.to(tl.uint8)
-        else:
-            kept = tl.where(amax == 0, 1.0, amax / 448.0)
-            inverse = 1.0 / kept
-        scaled = tl.clamp(blocks * inverse[:, None], -448.0, 448.0)
-        tl.store(values + row * columns + at, tl.reshape(scaled, (WIDTH,)).to(tl.float8e4nv), mask=inside)
-        which = start // BLOCK + tl.arange(0, WIDTH // BLOCK)
-        tl.store(scales + row * tl.cdiv(columns, BLOCK) + which, kept, mask=which < tl.cdiv(columns, BLOCK))
+        _store_blocks(blocks, at, inside, start, row, values, scales, columns, MX, BLOCK, WIDTH)
 
 
 def gate_quantise(x: torch.Tensor, values: torch.Tensor, scales: torch.Tensor, block: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scalec.ir.mlir import ir
+from scalec.lowering.builder import Builder
 from scalec.lowering.common.state import COMMON, State
 
 
@@ -23,41 +24,22 @@ def compare(s: State, op: ir.OpView) -> None:
     s.values[op.result] = made.results[0]
 
 
-@COMMON.lowers("arith.addi")
-def add(s: State, op: ir.OpView) -> None:
-    s.values[op.result] = s.b.add(*(s.get(v) for v in op.operands))
+_ARITHMETIC = {
+    "arith.addi": Builder.add,
+    "arith.subi": Builder.sub,
+    "arith.muli": Builder.mul,
+    "arith.andi": Builder.and_,
+    "arith.ori": Builder.or_,
+    "arith.minui": Builder.min,
+    "arith.divui": Builder.div,
+}
 
 
-@COMMON.lowers("arith.subi")
-def subtract(s: State, op: ir.OpView) -> None:
-    s.values[op.result] = s.b.sub(*(s.get(v) for v in op.operands))
-
-
-@COMMON.lowers("arith.muli")
-def multiply(s: State, op: ir.OpView) -> None:
-    s.values[op.result] = s.b.mul(*(s.get(v) for v in op.operands))
-
-
-@COMMON.lowers("arith.andi")
-def and_(s: State, op: ir.OpView) -> None:
-    s.values[op.result] = s.b.and_(*(s.get(v) for v in op.operands))
-
-
-@COMMON.lowers("arith.ori")
-def or_(s: State, op: ir.OpView) -> None:
-    s.values[op.result] = s.b.or_(*(s.get(v) for v in op.operands))
+@COMMON.lowers(*_ARITHMETIC)
+def arithmetic(s: State, op: ir.OpView) -> None:
+    s.values[op.result] = _ARITHMETIC[op.operation.name](s.b, *(s.get(v) for v in op.operands))
 
 
 @COMMON.lowers("arith.xori")
 def xor(s: State, op: ir.OpView) -> None:
     s.values[op.result] = s.b.xor(*(s.b.value(s.get(v), s.b.i1) for v in op.operands))
-
-
-@COMMON.lowers("arith.minui")
-def minimum(s: State, op: ir.OpView) -> None:
-    s.values[op.result] = s.b.min(*(s.get(v) for v in op.operands))
-
-
-@COMMON.lowers("arith.divui")
-def divide(s: State, op: ir.OpView) -> None:
-    s.values[op.result] = s.b.div(*(s.get(v) for v in op.operands))

@@ -164,7 +164,7 @@ class Operand:
             None where the elements themselves are.
         body: names of the ops that compute it.
         inputs: what these and those of `folds` read beside its elements.
-        beside: the operands in its place of the other contractions of the program, which differ from it by names.
+        others: the operands in its place of the program's other contractions, which differ from it by names.
     """
 
     argument_index: int
@@ -187,12 +187,12 @@ class Operand:
     rounded: ElementType | None = None
     body: tuple[str, ...] = ()
     inputs: tuple[OperandInput, ...] = ()
-    beside: tuple[Operand, ...] = ()
+    others: tuple[Operand, ...] = ()
 
     @property
     def panes(self) -> tuple[Operand, ...]:
-        """It and those beside it."""
-        return (self, *self.beside)
+        """It, and the others in its place."""
+        return (self, *self.others)
 
     @property
     def row_axis(self) -> int:

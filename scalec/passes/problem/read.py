@@ -57,7 +57,7 @@ class Reader(OperandReader):
         folds = self.folds(contract, (rhs, lhs) if turned else (lhs, rhs))
         if more := self.contracts[1:]:
             found = [self.pane(x, lhs, rhs, turned, m, n, k) for x in more]
-            rhs, n = replace(rhs, beside=tuple(found)), replace(n, panes=1 + len(found))
+            rhs, n = replace(rhs, others=tuple(found)), replace(n, panes=1 + len(found))
             check_forms(rhs, folds[rhs.name], more[0])
         lhs, rhs = (replace(x, folds=folds[x.name]) for x in (lhs, rhs))
         others = tuple(d.name for d in outer), tuple(d.name for d in summed)

@@ -234,7 +234,7 @@ class Problem:
     @property
     def panes(self) -> int:
         """How many contractions there are, which share `lhs`: a tile has columns of each, side by side."""
-        return 1 + len(self.rhs.beside)
+        return len(self.rhs.panes)
 
     @property
     def constant_lookups(self) -> tuple[Lookup, ...]:
