@@ -5,10 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.tiers import covering, fields
+from tests import tiers
+from tests.reach import Case, cases
+from tests.repeats import chosen, text
+from tests.tiers import REPEATS, covering, fields, repeats
 
 ROOT = Path(__file__).parents[1]
 
@@ -119,6 +123,79 @@ def test_a_usual_run_without_an_instruction_fails(processes: str, tmp_path: Path
     assert "no test ran add.u32," not in done.stdout
     command += ["-k", "add"]
     assert subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=False).returncode == 0
+
+
+def test_what_reaches_most_for_its_time_is_usual_and_all_is_reached() -> None:
+    given = {"dear": (9, "abcd"), "quick": (1, "ab"), "same": (1.1, "ab"), "other": (3, "c"), "cheap": (0.1, "a")}
+    cases = [Case(name, seconds, True, frozenset(reached)) for name, (seconds, reached) in given.items()]
+    assert chosen(cases) == {"cheap", "quick", "other", "dear"}
+    assert chosen(cases[1:]) == {"cheap", "quick", "other"}
+    assert chosen(cases, cheap=2) == {"cheap", "quick", "same", "other", "dear"}
+
+
+def test_a_list_says_what_is_not_usual() -> None:
+    names = ["a.py::one[1]", "a.py::one[x, [y] ]", "a.py::two", "b.py::three[1]", "b.py::three[2]", "c.py::four"]
+    written = text(names, {"a.py::one[1]", "c.py::four"})
+    assert repeats(written) == {"a.py::one[x, [y] ]", "a.py::two", "b.py::three"}
+
+
+def test_the_list_names_tests_that_there_are() -> None:
+    for name in repeats(REPEATS.read_text()):
+        file, _, function = name.partition("[")[0].rpartition("::")
+        assert f"def {function}(" in (ROOT / file).read_text(), f"{name}, in {REPEATS.name}, was renamed or is no more"
+
+
+class Item:
+    """A case that has no more than a name and markers."""
+
+    def __init__(self, nodeid: str) -> None:
+        self.nodeid = nodeid
+        self.markers: list[Any] = []
+
+    def add_marker(self, marker: Any) -> None:
+        self.markers.append(marker)
+
+    def get_closest_marker(self, name: str) -> Any:
+        return next((m for m in self.markers if m.name == name), None)
+
+
+def test_a_listed_case_is_thorough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiers, "REPEATS", tmp_path / "list.txt")
+    tiers.REPEATS.write_text("a.py\n  one\n    [x]\n  two\n")
+    items = [Item(name) for name in ("a.py::one[x]", "a.py::one[y]", "a.py::two[x]", "a.py::other", "b.py::two")]
+    items[2].add_marker(pytest.mark.thorough)
+    tiers.mark(items)
+    assert [[m.name for m in item.markers] for item in items] == [
+        ["thorough", "repeats"], [], ["thorough"], [], [],
+    ]  # fmt: skip
+
+
+REACHES = """
+import subprocess, sys
+from scalec.formats import FORMATS
+
+def test_one():
+    import scalec
+    kernel = scalec.compile("C[m,n] = A[m,k] @ B[n,k]", target="sm_90a")
+
+def test_no_more(): pass
+
+def test_process(): subprocess.run([sys.executable, "-c", ""], check=True)
+"""
+
+
+@pytest.mark.thorough
+def test_what_a_case_reaches(tmp_path: Path) -> None:
+    (tmp_path / "left").mkdir()
+    told = run(tmp_path, REACHES, "-p", "tests.reach", "-q", TEST_REACH=str(tmp_path / "left"), SCALEC_CACHE="0")
+    assert "3 passed" in told
+    one, none, process = sorted(cases(tmp_path / "left"), key=lambda c: c.name != "test_it.py::test_one")
+    assert one.seconds > none.seconds
+    assert {"sm_90a", ("sm_90a", "tile=#"), ("sm_90a", "tile.mma"), "test_it.py"} <= one.reached
+    blocks = {str(x).partition(":")[0] for x in one.reached}
+    assert {"scalec.api", "scalec.passes.pipeline", "scalec.lowering.builder"} <= blocks
+    assert none.reached == {"test_it.py"}
+    assert process.reached == {"test_it.py", "test_it.py::test_process"}
 
 
 def test_ci_runs_both_tiers() -> None:

@@ -5,6 +5,8 @@
     @pytest.mark.once  # one case
 
 Values of two parameters that come once each do not come together: pairs are what the thorough run is for.
+
+Of what is left, repeats.txt names the cases that take seconds and reach nothing that others do not: thorough too.
 """
 
 from __future__ import annotations
@@ -13,9 +15,12 @@ import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+REPEATS = Path(__file__).parent / "repeats.txt"
 
 SEEDS = range(int(os.environ.get("TEST_SEEDS", "2")))
 """Of tests that draw sizes, data and order from a seed: CI has two, for the sake of its time; set 8 or more after a
@@ -47,8 +52,32 @@ def covering(touched: Sequence[set[Hashable]], values: Sequence[set[Hashable]]) 
     return chosen
 
 
-def mark(items: Iterable[pytest.Item]) -> None:
+def repeats(text: str) -> set[str]:
+    """The cases of a list, and the tests all of whose cases it means."""
+    found, file, test = set[str](), "", ""
+    for line in text.splitlines():
+        if line.startswith("    "):
+            found.discard(test)
+            found.add(test + line[4:])
+        elif line.startswith("  "):
+            test = f"{file}::{line[2:]}"
+            found.add(test)
+        elif not line.startswith("#"):
+            file = line
+    return found
+
+
+def mark(items: Sequence[pytest.Item]) -> None:
     """Marks all but the cases that a usual run has as thorough."""
+    _mark_by_values(items)
+    listed = repeats(REPEATS.read_text())
+    for item in items:
+        if {item.nodeid, item.nodeid.partition("[")[0]} & listed and not item.get_closest_marker("thorough"):
+            item.add_marker(pytest.mark.thorough)
+            item.add_marker(pytest.mark.repeats)
+
+
+def _mark_by_values(items: Iterable[pytest.Item]) -> None:
     tests: dict[str, list[pytest.Function]] = defaultdict(list)
     for item in items:
         if isinstance(item, pytest.Function) and item.get_closest_marker("once"):

@@ -1,0 +1,87 @@
+"""Writes tests/repeats.txt, what a usual run passes over: `python -m tests.repeats 16` on so many cores.
+
+A case that takes long enough to count is usual if it reaches something (tests/reach.py) that the others do not. Chosen
+are those that reach most for their time: all that all cases together reach is reached. It takes four minutes of 16
+cores. To be run when the usual tests have become slow: what is not in the list is as its marks say.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from tests import reach
+from tests.reach import Case
+from tests.tiers import REPEATS
+
+CHEAP = 0.2
+"""CPU seconds: cases that take less are usual whatever they reach. Half of all, they take a twentieth of the time."""
+
+HEAD = """\
+# Cases that take seconds and reach nothing that the others of a usual run do not: thorough, as if they were marked so.
+# Below a file its tests, below a test its cases; a test without cases is thorough with all of them.
+# Written by `python -m tests.repeats`, which says how.
+"""
+
+
+def chosen(cases: Sequence[Case], cheap: float = CHEAP) -> set[str]:
+    """Names of the cases of a usual run: the cheap ones, and of the others those that add most for their time."""
+    reached = set().union(*(c.reached for c in cases if c.seconds < cheap))
+    kept = {c.name for c in cases if c.seconds < cheap}
+    waiting = [(-len(c.reached) / c.seconds, i) for i, c in enumerate(cases) if c.name not in kept]
+    heapq.heapify(waiting)
+    while (
+        waiting
+    ):  # what a case adds only shrinks: one that still adds most when it is looked at again adds most of all
+        _, i = heapq.heappop(waiting)
+        rate = len(cases[i].reached - reached) / cases[i].seconds
+        if rate and waiting and -rate > waiting[0][0]:
+            heapq.heappush(waiting, (-rate, i))
+        elif rate:
+            kept.add(cases[i].name)
+            reached |= cases[i].reached
+    return kept
+
+
+def text(cases: Iterable[str], kept: set[str]) -> str:
+    """The list of those of the cases that are not kept."""
+    files: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for name in cases:
+        test, _, _ = name.partition("[")
+        file, _, function = test.partition("::")
+        files[file][function].append(name)
+    lines = [HEAD]
+    for file, functions in sorted(files.items()):
+        found: list[str] = []
+        for function, names in sorted(functions.items()):
+            over = [name for name in names if name not in kept]
+            if over:
+                found.append(f"  {function}\n")
+            if len(over) < len(names):
+                found += [f"    {name.removeprefix(f'{file}::{function}')}\n" for name in sorted(over)]
+        if found:
+            lines += [f"{file}\n", *found]
+    return "".join(lines)
+
+
+def main(processes: str = "2") -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "pytest", "-q", "-n", processes, "-p", "tests.reach", "-p", "no:cacheprovider",
+                   "-m", "not gpu and (not thorough or repeats)"]  # fmt: skip
+        done = subprocess.run(command, env={**os.environ, reach.FOLDER: folder}, check=False)
+        cases = list(reach.cases(Path(folder)))
+    kept = chosen([c for c in cases if c.passed]) | {c.name for c in cases if not c.passed}
+    REPEATS.write_text(text((c.name for c in cases), kept))
+    for what, some in ("all", cases), ("usual", [c for c in cases if c.name in kept]):
+        print(f"{what}: {len(some)} cases, {sum(c.seconds for c in some):.0f} s of CPU time")
+    return done.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
