@@ -70,7 +70,7 @@ from scalec.ir.tile_copies import (
     WindowOp,
 )
 from scalec.ir.tile_cut import CHUNK, CutBytesOp, CutKOp, CutRingOp, CutScalesOp, CutWordsOp, DetourOp, PassOnOp
-from scalec.ir.tile_fold_columns import FoldColumnsOp, StoreWithinOp, folded_columns
+from scalec.ir.tile_fold_columns import FoldColumnsOp, ReadAheadOp, StoreWithinOp, folded_columns
 from scalec.ir.tile_gather import (
     COPY_ALIGN,
     AllNamedOp,
@@ -323,6 +323,7 @@ __all__ = [
     "QuantizeOp",
     "QueryCancelOp",
     "RaggedTilesOp",
+    "ReadAheadOp",
     "ReduceColumnsOp",
     "ReduceRowsOp",
     "ReleaseOp",

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
+from scalec.ir.tile_checks import maker, takes
+from scalec.ir.tile_compute import yields
 from scalec.ir.tile_types import I32, FragmentType, InputType, RowIndexType, Tile, int_of, shape_of, str_of
 from scalec.ir.verify import fail, verifier
 
@@ -18,7 +20,12 @@ def folded_columns(columns: int, size: int) -> int:
 
 
 class FoldColumnsOp(Tile.Operation, name="fold_columns"):
-    """result[row, i] = the sum, or largest or smallest (`kind`), of accumulator[row, i * size : (i + 1) * size].
+    """result[row, i] = the sum, or largest or smallest (`kind`), over c in i * size .. (i + 1) * size - 1 of
+    body(accumulator[row, c], inputs...), which yields f32 (`tile.yield`). The accumulator stays as it is.
+
+    `factors` are inputs of kind "row" that the accumulator is multiplied by first. Where there are some, the body of x
+    times a positive number is the body of x times that number: the factors may then be multiplied to the result
+    instead. (m0, n0) and (m, n) are as those of `tile.epilogue`, and so is `piecewise`.
 
     The result is an accumulator of whole eights of columns, of which those that the accumulator has blocks for mean
     something; where a tile is several units wide, the first of the next unit follows them. The terms are added in an
@@ -27,8 +34,15 @@ class FoldColumnsOp(Tile.Operation, name="fold_columns"):
 
     result: ext.Result[FragmentType]
     accumulator: ext.Operand[FragmentType]
+    m0: ext.Operand[I32]
+    n0: ext.Operand[I32]
+    m: ext.Operand[I32]
+    n: ext.Operand[I32]
+    inputs: Sequence[ext.Operand[InputType]]
+    factors: Sequence[ext.Operand[InputType]]
     kind: ir.StringAttr
     size: ir.IntegerAttr
+    body: ext.Region
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
@@ -40,6 +54,39 @@ class FoldColumnsOp(Tile.Operation, name="fold_columns"):
         wanted = [rows, folded_columns(columns, size)]
         if list(shape_of(op.result.type)) != wanted or op.result.type.space != op.accumulator.type.space:
             return fail(op, f"makes {op.result.type}, expected an accumulator of {wanted} in the same space")
+        for made in (maker(x, "tile.input") for x in op.factors):
+            if made is not None and str_of(made.kind) != "row":
+                return fail(op, f"a factor of kind {made.kind}, expected row")
+        return True
+
+    @verifier
+    def verify_region_invariants(op: ir.OpView) -> bool:
+        return takes(op, [ir.F32Type.get()] * (1 + len(op.inputs))) and yields(op)
+
+
+class ReadAheadOp(Tile.Operation, name="read_ahead"):
+    """result = what a thread needs of an input of kind "row" or "col" at its places of the accumulator, which is that
+    of the tile at (m0, n0) within (m, n), read here: products may be on their way until it is used.
+
+    `size`: columns that are within or beyond the end together.
+    """
+
+    result: ext.Result[InputType]
+    input: ext.Operand[InputType]
+    accumulator: ext.Operand[FragmentType]
+    m0: ext.Operand[I32]
+    n0: ext.Operand[I32]
+    m: ext.Operand[I32]
+    n: ext.Operand[I32]
+    size: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        made, size, columns = maker(op.input, "tile.input"), int_of(op.size), shape_of(op.accumulator.type)[1]
+        if made is not None and str_of(made.kind) not in ("row", "col"):
+            return fail(op, f"an input of kind {made.kind}, expected row or col")
+        if size < 8 or size % 8 or columns % size:
+            return fail(op, f"{size} of {columns} columns together, expected a multiple of 8 that divides them")
         return True
 
 

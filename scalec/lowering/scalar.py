@@ -68,11 +68,33 @@ def evaluate(b: Arithmetic, block: ir.Block, arguments: Sequence[Any], ops: Mapp
 
 def evaluate_all(b: Arithmetic, block: ir.Block, arguments: Sequence[Any], ops: Mapping[str, Op] = OPS) -> list[Any]:
     """Likewise of a body that yields several values, or none."""
+    return _evaluate(b, block, arguments, ops, _final(block))
+
+
+def evaluate_product(b: Arithmetic, block: ir.Block, arguments: Sequence[Any], ops: Mapping[str, Op]) -> list[Any]:
+    """Likewise of a body that yields one value; where that is a product, its two factors: who adds it to a sum does
+    both at once."""
+    final = _final(block)
+    last = final.operands[0].owner
+    product = not isinstance(last, ir.Block) and last.name == "arith.mulf" and len(list(last.results[0].uses)) == 1
+    return _evaluate(b, block, arguments, ops, last if product else final)
+
+
+def _final(block: ir.Block) -> Any:
+    """The op that yields what a body computes."""
+    last = block.operations[len(block.operations) - 1] if len(block.operations) else None
+    if last is None or not last.operation.name.endswith(".yield"):
+        raise UnsupportedError("an elementwise expression without a yield", fix="end its body with tile.yield")
+    return last.operation
+
+
+def _evaluate(b: Arithmetic, block: ir.Block, arguments: Sequence[Any], ops: Mapping[str, Op], until: Any) -> list[Any]:
+    """The operands of the op `until`, computed."""
     values = dict(zip(block.arguments, arguments, strict=True))
     for op in block.operations:
         name = op.operation.name
         operands = [values[v] for v in op.operation.operands]
-        if name.endswith(".yield"):
+        if op.operation == until:
             return operands
         if name == "arith.constant":
             value = op.attributes["value"]
@@ -84,4 +106,4 @@ def evaluate_all(b: Arithmetic, block: ir.Block, arguments: Sequence[Any], ops: 
             raise UnsupportedError(
                 f"{name} in an elementwise expression", expected=", ".join(ops), fix="build it from these"
             )
-    raise UnsupportedError("an elementwise expression without a yield", fix="end its body with tile.yield")
+    raise AssertionError("an op is in its own block")

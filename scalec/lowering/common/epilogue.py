@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from scalec.formats import ELEMENT_TYPES
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering import scalar
 from scalec.lowering.builder import Builder
 from scalec.lowering.common import rounding
 from scalec.lowering.common.gather import RowIndex, goes_to, placed
-from scalec.lowering.common.panes import InputSums
 from scalec.lowering.common.state import COMMON, State
 
 
@@ -33,7 +33,10 @@ class Input:
 @dataclass(frozen=True)
 class Place:
     """Two rows by two columns of this thread: rows `row` and `row` + 8, columns `column` and the next; and where
-    the rows, or the columns, are stored, if not there."""
+    the rows, or the columns, are stored, if not there.
+
+    `run`: where its columns are some of a block of adjacent ones, the block.
+    """
 
     row: ir.Value
     column: ir.Value
@@ -41,6 +44,18 @@ class Place:
     column_inside: tuple[ir.Value, ir.Value]
     row_to: tuple[ir.Value, ir.Value] | None = None
     column_to: tuple[ir.Value, ir.Value] | None = None
+    run: Run | None = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """A block of `size` adjacent columns, which begins at a multiple of these and is within a tensor or beyond its end
+    as a whole: the number of the block in the tile, a thread's first column there, and how far behind it a place is."""
+
+    number: int
+    first: ir.Value
+    distance: int
+    size: int
 
 
 @COMMON.lowers("tile.input")
@@ -84,6 +99,35 @@ def places(s: State, op: ir.OpView, wave: int, waves: int, columns: int, live: i
         column = b.add(start, s.geometry.column(g))
         columns_inside, columns_to = both(column, 1, n, "n")
         yield g, Place(row, column, rows_inside, columns_inside, rows_to, columns_to)
+
+
+def in_runs(s: State, groups: Iterable[tuple[int, Place]], size: int) -> Iterator[tuple[int, Place]]:
+    """`places` of columns of which blocks of `size` are runs. Those beyond the end, of which nothing is stored, are as
+    those of the tensor's first block."""
+    b, first, groups_of = s.b, s.first_column, size // 8
+    if s.geometry.permuted:
+        yield from groups
+        return
+    for g, place in groups:
+        if g % groups_of == 0:
+            first = b.select(place.column_inside[0], place.column, s.first_column)
+        yield g, replace(place, run=Run(g // groups_of, first, g % groups_of * 8, size))
+
+
+def load_behind(s: State, pointer: ir.Value, element: str, offset: int, count: int) -> list[ir.Value]:
+    """`count` elements (1, or 2 adjacent and aligned) that lie `offset` bytes behind a pointer, as f32."""
+    b = s.b
+    address = b.op("llvm.ptrtoint", [b.i64], [pointer])
+    if element == "f32" and count == 2:
+        return b.asm(f"ld.global.v2.f32 {{$0, $1}}, [$2 + {offset}];", [b.f32] * 2, [address])
+    if element == "f32":
+        return b.asm(f"ld.global.f32 $0, [$1 + {offset}];", [b.f32], [address])
+    if count == 2:
+        (raw,) = b.asm(f"ld.global.b32 $0, [$1 + {offset}];", [b.i32], [address])
+    else:
+        text = f"{{\n.reg .b16 H;\nld.global.b16 H, [$1 + {offset}];\ncvt.u32.u16 $0, H;\n}}"
+        (raw,) = b.asm(text, [b.i32], [address])
+    return [unpack(s, raw, element, i) for i in range(count)]
 
 
 def load(s: State, pointer: ir.Value, element: str, inside: ir.Value, count: int) -> list[ir.Value]:
@@ -131,6 +175,7 @@ class Reader:
         self._s, self._in = s, source
         self._once: list[ir.Value] | None = None
         self._found: dict[tuple[int, int], tuple[ir.Value, ir.Value]] = {}
+        self._runs: dict[int, ir.Value] = {}
 
     def pointer(self, row: ir.Value | None, column: ir.Value | None) -> ir.Value:
         """Address of the element at a row and a column; None where it has none."""
@@ -173,7 +218,7 @@ class Reader:
 
     def of_wave(self, _wave: int) -> Read:
         """What reads a wave's values: row values of the one before do not hold any more."""
-        self._found = {}
+        self._found, self._runs = {}, {}
         if self._in.kind == "row":
             self._once = None
         return lambda _group, place: self.at(place)
@@ -192,7 +237,7 @@ class Reader:
                 self._once = [upper, upper, lower, lower]
             return self._once
         if source.kind == "col":
-            return self._columns(0, None, place) * 2
+            return (self._columns(0, None, place) if place.run is None else self._in_run(place, place.run)) * 2
         return [v for half, row in enumerate(rows) for v in self._columns(half, row, place)]
 
     def _rows(self, place: Place) -> list[tuple[ir.Value, ir.Value]]:
@@ -222,6 +267,33 @@ class Reader:
             return load(self._s, pointer, self._in.element, inside, 2)
         columns = ((b.add(place.column, i), place.column_inside[i]) for i in (0, 1))
         return [self._element(half, row, column) for column in columns]
+
+    def _step(self, run: Run) -> int | None:
+        """Elements from one column of a run to the next; None where that is not known, or not the same."""
+        if self._in.lookups:
+            return None
+        step = 0
+        for (_, divisor, modulus), stride in self._in.axes:
+            if divisor == 1 and modulus % run.size == 0 and isinstance(stride, int):
+                step += stride
+            elif divisor % run.size:
+                return None
+        return step
+
+    def _in_run(self, place: Place, run: Run) -> list[ir.Value]:
+        """A place's two columns: at constant distances from where its run begins, if columns lie so."""
+        step = self._step(run)
+        if step is None:
+            return self._columns(0, None, place)
+        if run.number not in self._runs:
+            self._runs[run.number] = self.pointer(None, run.first)
+        element, pointer = self._in.element, self._runs[run.number]
+        size = ELEMENT_TYPES[element].bits // 8
+        if self._in.pair and step == 1:
+            return load_behind(self._s, pointer, element, run.distance * size, 2)
+        if not step:
+            return load_behind(self._s, pointer, element, 0, 1) * 2
+        return [load_behind(self._s, pointer, element, (run.distance + i) * step * size, 1)[0] for i in (0, 1)]
 
     def _element(
         self, half: int, row: tuple[ir.Value, ir.Value] | None, column: tuple[ir.Value, ir.Value] | None
@@ -259,16 +331,22 @@ def functions_of(op: ir.OpView) -> dict[str, scalar.Op]:
     return scalar.APPROXIMATE if "approximate" in op.operation.attributes else scalar.OPS
 
 
-def readers_of(s: State, op: ir.OpView) -> list[Reader | InputSums]:
+def reader_of(s: State, value: ir.Value) -> Any:
+    """What reads an input of an epilogue's body: a Reader, or what has its values in registers."""
+    source = s.get(value)
+    return Reader(s, source) if isinstance(source, Input) else source
+
+
+def readers_of(s: State, op: ir.OpView) -> list[Any]:
     """What an epilogue's body reads beside the accumulator."""
-    return [x if isinstance(x := s.get(v), InputSums) else Reader(s, x) for v in op.inputs]
+    return [reader_of(s, v) for v in op.inputs]
 
 
 @COMMON.lowers("tile.epilogue")
 def epilogue(s: State, op: ir.OpView) -> None:
     fragment = s.get(op.accumulator)
     readers = readers_of(s, op)
-    inside = _has_rows(s, op, len(fragment.waves)) if "piecewise" in op.operation.attributes else None
+    inside = has_rows(s, op, len(fragment.waves)) if "piecewise" in op.operation.attributes else None
     for wave, registers in enumerate(fragment.waves):
         reads = [r.of_wave(wave) for r in readers]
         groups = places(s, op, wave, len(fragment.waves), fragment.columns, fragment.live)
@@ -301,7 +379,7 @@ ones' use, and beside 128 sums spilled up to 23 registers (fp8_block results tha
 neither known, sm_100a); a branch keeps it from that, and none of the five spilled."""
 
 
-def _has_rows(s: State, op: ir.OpView, waves: int) -> ir.Value:
+def has_rows(s: State, op: ir.OpView, waves: int) -> ir.Value:
     """Whether a unit has rows of the tile: what branches between pieces ask, as its threads agree on it."""
     b = s.b
     first = b.add(s.get(op.m0), b.mul(s.unit(0), waves * s.geometry.wave))

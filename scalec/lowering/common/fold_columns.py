@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+import functools
+import math
+import struct
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from scalec.ir import tile
 from scalec.ir.mlir import ir
-from scalec.lowering import functions
-from scalec.lowering.builder import Builder
-from scalec.lowering.common.epilogue import Place, Reader, address_of, store_one
+from scalec.lowering import functions, scalar
+from scalec.lowering.builder import Builder, Variable
+from scalec.lowering.common.both import Both
+from scalec.lowering.common.epilogue import (
+    PIECE,
+    Place,
+    Reader,
+    address_of,
+    functions_of,
+    has_rows,
+    in_runs,
+    reader_of,
+    readers_of,
+    store_one,
+)
 from scalec.lowering.common.epilogue import places as places_of
 from scalec.lowering.common.gather import named
 from scalec.lowering.common.state import COMMON, Fragment, State
 
-_COMBINED: dict[str, Callable[[Builder, ir.Value, ir.Value], ir.Value]] = {
+_COMBINED: dict[str, Callable[[Any, Any, Any], Any]] = {
     "sum": lambda b, x, y: b.fadd(x, y),
     "max": functions.maximum,
     "min": functions.minimum,
@@ -23,38 +39,178 @@ _COMBINED: dict[str, Callable[[Builder, ir.Value, ir.Value], ir.Value]] = {
 _QUAD = (1, 2)
 """Distances at which the four lanes that share a row exchange."""
 
+_LARGEST, _SMALLEST = 2.0**16, 2.0**-100
+"""Of factors that are multiplied to a result instead of its terms: what a term loses where it is subnormal then stays
+far below the least normal number, and the product of several factors is as exact as they are."""
+
 
 @COMMON.lowers("tile.fold_columns")
 def fold_columns(s: State, op: ir.OpView) -> None:
-    """A thread reduces what it has of a row's block, by halves; then the four lanes of the row exchange, and each keeps
-    what it has of a row of the smaller accumulator: of each eight columns two."""
+    reduce(s, op, Both(s.b))
+
+
+@COMMON.lowers("tile.read_ahead")
+def read_ahead(s: State, op: ir.OpView) -> None:
+    reader, fragment = Reader(s, s.get(op.input)), s.get(op.accumulator)
+    waves = []
+    for wave in range(len(fragment.waves)):
+        groups, read = _groups(s, op, fragment, wave), reader.of_wave(wave)
+        waves.append([read(g, place) for g, place in groups])
+    s.values[op.result] = Held(waves)
+
+
+@dataclass(frozen=True)
+class Held:
+    """An input whose values are in registers, those of each wave by groups of 8 columns."""
+
+    waves: list[list[list[ir.Value]]]
+
+    def of_wave(self, wave: int) -> Callable[[int, Any], list[ir.Value]]:
+        """What reads a wave's values."""
+        return lambda group, _: self.waves[wave][group]
+
+    def once(self, _place: Any) -> None:
+        """Nothing is loaded."""
+
+
+def _groups(s: State, op: ir.OpView, fragment: Fragment, wave: int) -> list[tuple[int, Place]]:
+    """The places of a wave, in blocks of columns that are folded into one."""
+    places = places_of(s, op, wave, len(fragment.waves), fragment.columns, fragment.live)
+    return list(in_runs(s, places, tile.int_of(op.size)))
+
+
+def reduce(s: State, op: ir.OpView, pairs: Any) -> None:
+    """A thread reduces what it has of a row's block; then the four lanes of the row exchange, and each keeps what it
+    has of a row of the smaller accumulator: of each eight columns two. `pairs` computes two adjacent columns."""
     b, given, size = s.b, s.get(op.accumulator), tile.int_of(op.size)
     combined, (_, columns) = _COMBINED[tile.str_of(op.kind)], tile.shape_of(op.result.type)
     lane, blocks, waves = b.and_(s.lane, 3), given.columns // size, []
-    for registers in given.waves:
+    for wave in range(len(given.waves)):
+        own = _Wave(s, op, pairs, wave).totals()
         made: list[Any] = [None] * (columns // 2)
         for half in (0, 1):
-            totals = [_total(b, combined, registers, half, i * size // 8, size // 8) for i in range(blocks)]
+            totals = [_across(b, combined, own[half, i].get()) for i in range(blocks)]
             for group in range(columns // 8):
                 for i in (0, 1):
-                    own = [totals[c] for c in range(8 * group + i, 8 * group + 8, 2) if c < blocks]
-                    value = own[0] if own else b.constant(0.0)
-                    for j, other in enumerate(own[1:], 1):
+                    share = [totals[c] for c in range(8 * group + i, 8 * group + 8, 2) if c < blocks]
+                    value = share[0] if share else b.constant(0.0)
+                    for j, other in enumerate(share[1:], 1):
                         value = b.select(b.compare("eq", lane, j), other, value)
                     made[4 * group + 2 * half + i] = b.variable(b.f32, value)
         waves.append(made)
     s.values[op.result] = Fragment(waves, columns, live=blocks)
 
 
-def _total(
-    b: Builder, combined: Callable[..., ir.Value], registers: Sequence[Any], half: int, first: int, groups: int
-) -> ir.Value:
-    """What a row's block of so many groups of 8 columns comes to, in all four lanes of the row."""
-    values = [registers[4 * g + 2 * half + i].get() for g in range(first, first + groups) for i in (0, 1)]
-    while len(values) > 1:
-        pairs = [combined(b, x, y) for x, y in zip(values[::2], values[1::2], strict=False)]
-        values = [*pairs, *values[2 * len(pairs) :]]
-    (total,) = values
+Totals = dict[tuple[int, int], Variable]
+"""What a thread has of a wave: by which of its two rows, and block of columns."""
+
+
+class _Wave:
+    """The terms of a wave, added up in each thread."""
+
+    def __init__(self, s: State, op: ir.OpView, pairs: Any, wave: int) -> None:
+        self._s, self._op, self._pairs, self._kind = s, op, pairs, tile.str_of(op.kind)
+        fragment = s.get(op.accumulator)
+        self._registers, self._groups = fragment.waves[wave], _groups(s, op, fragment, wave)
+        self._readers = readers_of(s, op)
+        self._reads = [r.of_wave(wave) for r in self._readers]
+        self._factors = [reader_of(s, v).of_wave(wave) for v in op.factors]
+        self._inside = has_rows(s, op, len(fragment.waves)) if "piecewise" in op.operation.attributes else None
+        self._size = tile.int_of(op.size) // 8
+
+    def totals(self) -> Totals:
+        """Where there are factors, they are multiplied to what the terms without them come to; where that may not be
+        the same, for a factor is negative or no number, say, all terms are computed once more. Warps agree on which."""
+        b, place = self._s.b, self._groups[0]
+        if not self._factors:
+            return self._reduced(None)
+        values = [factor(*place) for factor in self._factors]
+        of_rows = [[x[2 * half] for x in values] for half in (0, 1)]
+        products = [functools.reduce(b.fmul, x) for x in of_rows]
+        totals, applied = self._reduced(None), [b.variable(b.f32, x) for x in products]
+        fine = self._same(products, [v.get() for v in totals.values()])
+        with b.when(b.compare("eq", fine, 0)):
+            for key, value in self._reduced(of_rows).items():
+                totals[key].set(value.get())
+            for factor in applied:
+                factor.set(1.0)
+        for (half, _), total in totals.items():
+            total.set(b.fmul(total.get(), applied[half].get()))
+        return totals
+
+    def _same(self, factors: Sequence[ir.Value], totals: Sequence[ir.Value]) -> ir.Value:
+        """Whether the factors of all of a warp's rows may be multiplied to what its terms come to, 1 or 0."""
+        low = _SMALLEST if len(self._factors) > 1 else 0.0
+        lines, count = ["setp.eq.b32 P, 0, 0;"], 1 + len(factors)
+        for i in range(1, count):
+            lines += [f"setp.ge.and.f32 P, ${i}, {_hex(low)}, P;", f"setp.le.and.f32 P, ${i}, {_hex(_LARGEST)}, P;"]
+        for i in range(count, count + len(totals)):
+            lines += [f"abs.f32 A, ${i};", f"setp.lt.and.f32 P, A, {_hex(math.inf)}, P;"]
+        lines += ["vote.sync.all.pred P, P, 0xFFFFFFFF;", "selp.b32 $0, 1, 0, P;"]
+        text = "{\n.reg .pred P;\n.reg .f32 A;\n" + "\n".join(lines) + "\n}"
+        return self._s.b.asm(text, [self._s.b.i32], [*factors, *totals])[0]
+
+    def _reduced(self, factors: Sequence[Sequence[ir.Value]] | None) -> Totals:
+        """What the terms come to, of sums that are multiplied by the factors of their row, if any."""
+        b = self._s.b
+        found = {(half, i): [b.variable(b.f32) for _ in (0, 1)] for half, i in self._keys(self._groups)}
+        if self._inside is None:
+            self._add(self._groups, found, set(), factors)
+        else:  # what all pieces use stands before the branches
+            for r in self._readers:
+                r.once(self._groups[0][1])
+            begun: set[tuple[int, int]] = set()
+            for first in range(0, len(self._groups), PIECE):
+                piece = self._groups[first : first + PIECE]
+                with b.when(self._inside):
+                    self._add(piece, found, begun, factors)
+                begun |= set(self._keys(piece))
+        combined = _COMBINED[self._kind]
+        return {key: b.variable(b.f32, combined(b, *(v.get() for v in both))) for key, both in found.items()}
+
+    def _keys(self, groups: Sequence[tuple[int, Place]]) -> list[tuple[int, int]]:
+        return list(dict.fromkeys((half, g // self._size) for g, _ in groups for half in (0, 1)))
+
+    def _add(
+        self,
+        groups: Sequence[tuple[int, Place]],
+        found: dict[tuple[int, int], list[Variable]],
+        begun: set[tuple[int, int]],
+        factors: Sequence[Sequence[ir.Value]] | None,
+    ) -> None:
+        """Takes the terms of some columns into what is `found`: even and odd columns by themselves."""
+        pairs, functions_ = self._pairs, functions_of(self._op)
+        totals = {key: pairs.of(found[key]) for key in self._keys(groups) if key in begun}
+        for g, place in groups:
+            inputs = [read(g, place) for read in self._reads]
+            for half in (0, 1):
+                own = slice(2 * half, 2 * half + 2)
+                x, key = pairs.of(self._registers[4 * g : 4 * g + 4][own]), (half, g // self._size)
+                for factor in factors[half] if factors is not None else ():
+                    x = pairs.fmul(x, pairs.pair((factor,) * 2))
+                arguments = [x, *(pairs.pair(tuple(v[own])) for v in inputs)]
+                term = scalar.evaluate_product(pairs, self._op.body.blocks[0], arguments, functions_)
+                totals[key] = self._taken(totals.get(key), term)
+        for key, total in totals.items():
+            for v, value in zip(found[key], total.values, strict=True):
+                v.set(value)
+
+    def _taken(self, total: Any, term: Sequence[Any]) -> Any:
+        """A term, or the two factors of one, taken into what there is."""
+        pairs = self._pairs
+        if total is not None and len(term) == 2 and self._kind == "sum":
+            return pairs.fma(*term, total)
+        value = term[0] if len(term) == 1 else pairs.fmul(*term)
+        return value if total is None else _COMBINED[self._kind](pairs, total, value)
+
+
+def _hex(value: float) -> str:
+    """An f32 as PTX writes it."""
+    return "0f" + struct.pack(">f", value).hex().upper()
+
+
+def _across(b: Builder, combined: Callable[..., ir.Value], total: ir.Value) -> ir.Value:
+    """What the four lanes of a row come to, in all of them."""
     for distance in _QUAD:
         (other,) = b.asm(f"shfl.sync.bfly.b32 $0, $1, {distance}, 31, -1;", [b.f32], [total])
         total = combined(b, total, other)

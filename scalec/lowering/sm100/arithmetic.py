@@ -11,7 +11,9 @@ from scalec.ir.mlir import ir
 from scalec.lowering import scalar
 from scalec.lowering.builder import Builder, Variable
 from scalec.lowering.common import epilogue as common
+from scalec.lowering.common.both import Both
 from scalec.lowering.common.epilogue import places
+from scalec.lowering.common.fold_columns import reduce
 from scalec.lowering.common.promote import Products, groups, products_of
 from scalec.lowering.common.state import State
 from scalec.lowering.sm100.table import TABLE
@@ -108,6 +110,13 @@ def epilogue(s: State, op: ir.OpView) -> None:
                 own = registers[4 * g + i : 4 * g + i + 2]
                 arguments = [pairs.of(own), *(pairs.pair(tuple(x[i : i + 2])) for x in inputs)]
                 _put(own, scalar.evaluate(pairs, op.body.blocks[0], arguments, functions))
+
+
+@TABLE.lowers("tile.fold_columns")
+def fold_columns(s: State, op: ir.OpView) -> None:
+    branches = "piecewise" in op.operation.attributes  # pairs that are packed in one are not there behind it
+    many = s.get(op.accumulator).columns > _FEW
+    reduce(s, op, Both(s.b) if many or branches else PairBuilder(s.b))
 
 
 @TABLE.lowers("tile.promote")

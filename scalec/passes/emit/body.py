@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from scalec.errors import UnsupportedError
 from scalec.formats import ELEMENT_TYPES
 from scalec.ir.location import place_of
 from scalec.ir.mlir import arith, ir
 from scalec.ir.tile_types import shape_of, str_of
+from scalec.passes.emit.emitter import Step
 from scalec.passes.emit.results import Results
+from scalec.passes.emit.row_factors import row_factors
 from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.registers import crowded
 from scalec.passes.problem.column_folds import made_by
@@ -21,9 +24,6 @@ LARGEST_INVERSE = 2.0**118
 
 Sums = ir.Value | list[ir.Value]
 """An accumulator, or those of each contraction of the program."""
-
-Step = tuple[ir.OpView, list[ir.Value]]
-"""An op of the body, and its operands."""
 
 
 @dataclass
@@ -47,11 +47,14 @@ class Body(Results):
 
     split: list[Split]
     last: list[Split | None]
+    ahead_of: dict[int, dict[ir.Value, ir.Value]]
+    """Of folds whose inputs are read before a tile's products, the inputs in registers by the inputs in memory."""
 
     def hold(self) -> None:
         """Before a consumer's loop over tiles: scalars are read, and what the bodies compute of them alone is computed,
         once. Behind the last product each tile would wait for the load, and the quotient of NVFP4's scale. What depends
         on the tile is left to it."""
+        self.ahead_of = {}
         every = (*self.problem.each_reduction, *self.problem.each)
         each = [(of, not self.by_tile(of.result)) for of in every]
         self.split = [self.split_body(of.result) if once else Split() for of, once in each]
@@ -155,25 +158,59 @@ class Body(Results):
         inputs = [*split.held.values(), *read]
         segments, operands = (1, 1, 1, 1, 1, len(inputs)), [accumulator, *place, *inputs]
         arguments = (ir.F32Type.get(),) * (1 + len(inputs))
-        source = self.body_of(result)
         stored = [result.element, *([ELEMENT_TYPES[result.scale.type]] if result.scale else [])]
         few = all(x.bits <= 16 for x in stored) and result.column_fold is None  # terms of a sum may cancel
         narrow = {"approximate": ir.UnitAttr.get()} if few else {}
-        pieces = {"piecewise": ir.UnitAttr.get()} if crowded(of, self.schedule) else {}
-        with self.e.region("tile.epilogue", operands, arguments, segments=segments, **narrow, **pieces) as block:
-            given = list(block.arguments)
-            values = dict(zip(split.held, given[1:], strict=False))
-            of_pane = dict(zip((first, *others), [given[0], *given[1 + len(split.held) :]], strict=True))
-            values |= {source.arguments[i]: of_pane[x] for i, x in zip(result.accumulators, result.panes, strict=True)}
-            for op, operands in split.left:
-                for v in operands:
-                    if v not in values:
-                        values[v] = copied(v.owner.opview, [])  # a constant
-                if op.operation.name == "scale.yield":
-                    self.e.op("tile.yield", operands=[values[operands[0]]])
-                else:
-                    values[op.result] = copied(op, [values[v] for v in operands])
+        narrow |= self.piecewise(of)
+        with self.e.region("tile.epilogue", operands, arguments, segments=segments, **narrow) as block:
+            self.computed_in(block, result, split)
         return accumulator
+
+    def piecewise(self, of: Problem) -> dict[str, Any]:
+        """`piecewise`, where a body is computed so."""
+        return {"piecewise": ir.UnitAttr.get()} if crowded(of, self.schedule) else {}
+
+    def computed_in(self, block: ir.Block, result: Result, split: Split) -> None:
+        """What is left for each element, of the sums of the first contraction, the inputs that are held, the sums of
+        the others; without a body the sums themselves."""
+        given, (first, *others) = list(block.arguments), dict.fromkeys(result.panes)
+        if not split.left:
+            self.e.op("tile.yield", operands=[given[0]])
+            return
+        source = self.body_of(result)
+        values = dict(zip(split.held, given[1:], strict=False))
+        of_pane = dict(zip((first, *others), [given[0], *given[1 + len(split.held) :]], strict=True))
+        values |= {source.arguments[i]: of_pane[x] for i, x in zip(result.accumulators, result.panes, strict=True)}
+        for op, operands in split.left:
+            for v in operands:
+                if v not in values:
+                    values[v] = copied(v.owner.opview, [])  # a constant
+            if op.operation.name == "scale.yield":
+                self.e.op("tile.yield", operands=[values[operands[0]]])
+            else:
+                values[op.result] = copied(op, [values[v] for v in operands])
+
+    def without_factors(self, result: Result, split: Split) -> tuple[Split, list[ir.Value]]:
+        """A body that is folded, without the factors of rows that its terms have in common, and these."""
+        if not split.left or len(result.accumulators) != 1:
+            return split, []
+        source = self.body_of(result)
+        sums, rows = (
+            source.arguments[result.accumulators[0]],
+            {source.arguments[x.view] for x in self.read(result) if x.kind == "row"},
+        )
+        products = row_factors(split.left, sums, rows & split.held.keys())
+        same: dict[ir.Value, ir.Value] = {}
+        left: list[Step] = []
+        for op, operands in split.left:
+            own = [same.get(v, v) for v in operands]
+            if op.operation.name != "scale.yield" and op.result in products:
+                same[op.result] = next(v for v in own if v != products[op.result])
+            else:
+                left.append((op, own))
+        read = {v for _, operands in left for v in operands}
+        held = {v: x for v, x in split.held.items() if v in read}
+        return Split(split.inverse, held, left), [split.held[v] for v in products.values()]
 
     def body_of(self, result: Result) -> ir.Block:
         """The block that computes a result, of its `scale.map`; of one that is folded, what is."""
@@ -216,6 +253,12 @@ class Body(Results):
                 )
             else:
                 yield op, operands
+
+
+def kind_of(value: ir.Value) -> str:
+    """Of what a body reads: the kind of a `tile.input`, "" where another op made it."""
+    owner = value.owner
+    return owner.opview.kind.value if not isinstance(owner, ir.Block) and owner.name == "tile.input" else ""
 
 
 def is_constant(value: ir.Value) -> bool:

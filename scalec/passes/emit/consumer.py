@@ -14,6 +14,7 @@ from scalec.passes.emit.tensors import Work
 from scalec.passes.emit.turns import Turns
 from scalec.passes.plan.column_factors import by_block, fetched, step_of
 from scalec.passes.plan.loop import without_loop
+from scalec.passes.plan.parts import part_blocks
 from scalec.passes.plan.promotion import plane, slices
 from scalec.passes.problem.operand import Scale
 
@@ -52,7 +53,9 @@ class Consumer(Epilogue):
         self.hold()
         with self.over_tiles(h, turns=self.turns) as w:
             w = self.judged(w)
-            e.op("tile.clear", operands=[accumulator])
+            if not self.lone_block:
+                e.op("tile.clear", operands=[accumulator])
+            self.read_ahead(w, accumulator)
             if partial is None:
                 self.accumulate(h, w, cursor, accumulator)
             else:
@@ -70,12 +73,17 @@ class Consumer(Epilogue):
             first = e.compare("eq", k0, e.i32(0))
             e.op("tile.wait", operands=[h.ring, cursor])
             for wave in range(self.waves):
-                self.mma(h, accumulator, cursor, wave, wave, accumulate=1)
+                self.mma(h, accumulator, cursor, wave, wave, accumulate=int(not self.lone_block))
             e.op("tile.mma_wait", operands=[accumulator], pending=self.waves)
             self.release(h, cursor, lag=1, unless=first)
             e.op("tile.advance", operands=[cursor])
         e.op("tile.mma_wait", operands=[accumulator], pending=0)
         self.release(h, cursor, lag=1)
+
+    @property
+    def lone_block(self) -> bool:
+        """Whether the sums are those of one K block, in the tensor core: it then begins with them."""
+        return not self.schedule.promote and part_blocks(self.problem, self.schedule) == (1, 1)
 
     @property
     def padding(self) -> int | None:

@@ -14,6 +14,10 @@ from scalec.targets import ATOM
 _PREDICATES = {"eq": 0, "lt": 6}  # arith.cmpi; lt unsigned
 
 
+Step = tuple[ir.OpView, list[ir.Value]]
+"""An op of an elementwise body, and its operands."""
+
+
 @dataclass(frozen=True)
 class Source:
     """Where a kernel parameter's value comes from: the fields of scalec.abi.Argument, and the alignment it needs."""

@@ -12,12 +12,13 @@ from scalec.ir.schedule import LANES
 from scalec.ir.tile import VECTOR
 from scalec.ir.tile_fold_columns import folded_columns
 from scalec.ir.tile_types import shape_of, str_of
-from scalec.passes.emit.body import Split, Sums
+from scalec.passes.emit.body import Split, Sums, kind_of
 from scalec.passes.emit.emitter import Source
 from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.reductions import Reductions
 from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.items import cut_along
+from scalec.passes.plan.registers import fold_registers, free_registers
 from scalec.passes.plan.resources import exchanges, numbered, part_owners
 from scalec.passes.problem.types import Problem, ResultScale, Window
 
@@ -72,12 +73,12 @@ class Epilogue(Reductions):
         e, s, of = self.e, self.schedule, self.problem.each[number]
         result, body = of.result, number + len(self.problem.reductions)
         place = [w.m0, w.n0, w.m_end, w.n_end]
-        if self.by_tile(result):
+        if self.by_tile(result) and body not in self.ahead_of:
             self.split[body], self.last[body] = self.split_body(result, w), self.split_last(of, w)
-        accumulator = self.elementwise(of, self.split[body], self.panes(sums), place)
         if (last := self.last[body]) is not None:
-            self.fold_columns(of, last, accumulator, w)
+            self.fold_columns(of, body, last, self.panes(sums), w)
             return
+        accumulator = self.elementwise(of, self.split[body], self.panes(sums), place)
         if result.scale is not None:
             self.quantize(number, of, accumulator, result.scale, place, w)
         staging = h.tiles.get(numbered("C", number))
@@ -98,20 +99,54 @@ class Epilogue(Reductions):
         else:
             self.store_direct(of, accumulator, w)
 
-    def fold_columns(self, of: Problem, last: Split, accumulator: ir.Value, w: Work) -> None:
-        """Adjacent columns become one, of which the rest of a result is computed: threads store it."""
-        e, fold, left = self.e, of.result.column_fold, of.behind
+    def read_ahead(self, w: Work, accumulator: ir.Value) -> None:
+        """What folds read for each row and column of a tile is read before its products, as far as registers go."""
+        free = free_registers(self.problem, self.schedule)
+        for number, of in enumerate(self.problem.each if self.problem.panes == 1 else ()):
+            if of.result.column_fold is None:
+                continue
+            body = number + len(self.problem.reductions)
+            if self.by_tile(of.result):
+                self.split[body], self.last[body] = self.split_body(of.result, w), self.split_last(of, w)
+            made = self.ahead_of[body] = {}
+            for value in self.split[body].held.values():
+                need = fold_registers(accumulator.type, kind_of(value))
+                if 0 < need <= free:
+                    free -= need
+                    operands = [value, accumulator, w.m0, w.n0, w.m_end, w.n_end]
+                    size = of.result.column_fold.size
+                    made[value] = self.e.op("tile.read_ahead", [value.type], operands, size=size).result
+
+    def fold_columns(self, of: Problem, body: int, last: Split, sums: list[ir.Value], w: Work) -> None:
+        """Terms of adjacent columns become one value, of which the rest of a result is computed: threads store it."""
+        e, result, fold, left = self.e, of.result, of.result.column_fold, of.behind
         assert fold is not None
+        first, *others = dict.fromkeys(result.panes)
+        accumulator, ahead = sums[first], self.ahead_of.get(body, {})
+        split, factors = self.without_factors(result, self.split[body])
+        read = [e.op("tile.input_sums", [e.type("operand")], [sums[x]]).result for x in others]
+        inputs, factors = ([ahead.get(v, v) for v in x] for x in ([*split.held.values(), *read], factors))
         (rows, columns), space = shape_of(accumulator.type), str_of(accumulator.type.space)
-        made = e.accumulator(rows, folded_columns(columns, fold.size), space)
-        sums = e.op("tile.fold_columns", [made], [accumulator], kind=fold.kind, size=fold.size).result
+        made = e.op(
+            "tile.fold_columns",
+            [e.accumulator(rows, folded_columns(columns, fold.size), space)],
+            [accumulator, w.m0, w.n0, w.m_end, w.n_end, *inputs, *factors],
+            segments=(1,) * 5 + (len(inputs), len(factors)),
+            regions=1,
+            kind=fold.kind,
+            size=fold.size,
+            **self.piecewise(of),
+        )
+        block = made.regions[0].blocks.append(*(ir.F32Type.get(),) * (1 + len(inputs)))
+        with ir.InsertionPoint(block):
+            self.computed_in(block, result, split)
         first, end = (e.arith("arith.divui", x, e.i32(fold.size)) for x in (w.n0, w.n_end))
         w = replace(w, n0=first, n_end=end)
-        self.elementwise(left, last, [sums], [w.m0, w.n0, w.m_end, w.n_end])
+        self.elementwise(left, last, [made.result], [w.m0, w.n0, w.m_end, w.n_end])
         if left.result.window is None:
-            self.store_direct(left, sums, w)
+            self.store_direct(left, made.result, w)
         else:
-            self.store_within(left, left.result.window, sums, w)
+            self.store_within(left, left.result.window, made.result, w)
 
     def store_within(self, of: Problem, window: Window, accumulator: ir.Value, w: Work) -> None:
         """Stores what threads have in registers of a result's window, and fills what is around it."""

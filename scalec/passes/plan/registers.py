@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from scalec.ir.schedule import Schedule
+from scalec.ir.tile_types import shape_of, wave_rows
 from scalec.passes.plan.column_factors import factor_registers
 from scalec.passes.plan.resources import result_columns, units
 from scalec.passes.plan.tensor_columns import parts_taken, taken_columns
@@ -82,6 +84,13 @@ def free_registers(problem: Problem, schedule: Schedule) -> int:
     own = READ_REGISTERS * reads_of_own(problem) if shared else 0
     need = Registers.of(problem, schedule).total + parted + own + factor_registers(problem, schedule)
     return schedule.registers[1] - need
+
+
+def fold_registers(accumulator: Any, kind: str) -> int:
+    """Registers of a thread that has an input of a fold, of this kind, at its places of an accumulator; 0 of a kind
+    that is not read ahead."""
+    rows, columns = shape_of(accumulator)
+    return {"row": 2 * (rows // wave_rows(accumulator)), "col": columns // 4}.get(kind, 0)
 
 
 def sums_of_thread(problem: Problem, schedule: Schedule) -> int:

@@ -3,8 +3,21 @@
 // Blocks of 64 columns become one each, of which those of the rows of a window are stored; the others are filled.
 func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %lo: memref<?xi32>, %rs: i64, %cs: i64) {
   %a = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 128>, "registers">
-  // CHECK: "tile.fold_columns"(%{{.*}}) {kind = "sum", size = 64 : i64} : (!tile.accumulator<array<i64: 64, 128>, "registers">) -> !tile.accumulator<array<i64: 64, 8>, "registers">
-  %s = "tile.fold_columns"(%a) {kind = "sum", size = 64 : i64} : (!tile.accumulator<array<i64: 64, 128>, "registers">) -> !tile.accumulator<array<i64: 64, 8>, "registers">
+  %f = "tile.input"(%lo, %rs) {kind = "row", axes = array<i64: 0, 1, 0>, pair = 0 : i64, operandSegmentSizes = array<i32: 1, 1>} : (memref<?xi32>, i64) -> !tile.operand
+  %w = "tile.input"(%lo, %rs) {kind = "col", axes = array<i64: 1, 1, 0>, pair = 0 : i64, operandSegmentSizes = array<i32: 1, 1>} : (memref<?xi32>, i64) -> !tile.operand
+  // CHECK: %[[AHEAD:.*]] = "tile.read_ahead"
+  // CHECK-SAME: size = 64 : i64
+  %h = "tile.read_ahead"(%w, %a, %m, %n, %m, %n) {size = 64 : i64} : (!tile.operand, !tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32) -> !tile.operand
+  // CHECK: "tile.fold_columns"({{.*}}%[[AHEAD]]
+  // CHECK: arith.mulf
+  // CHECK: kind = "sum"
+  // CHECK-SAME: size = 64 : i64
+  // CHECK-SAME: -> !tile.accumulator<array<i64: 64, 8>, "registers">
+  %s = "tile.fold_columns"(%a, %m, %n, %m, %n, %h, %f) ({
+  ^bb0(%x: f32, %y: f32):
+    %z = arith.mulf %x, %y : f32
+    "tile.yield"(%z) : (f32) -> ()
+  }) {kind = "sum", size = 64 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1>} : (!tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32, !tile.operand, !tile.operand) -> !tile.accumulator<array<i64: 64, 8>, "registers">
   %low = "tile.input"(%lo, %rs) {kind = "col", axes = array<i64: 1, 1, 0>, pair = 0 : i64, operandSegmentSizes = array<i32: 1, 1>} : (memref<?xi32>, i64) -> !tile.operand
   // CHECK: "tile.store_within"
   // CHECK-SAME: along = "m", high = 16 : i64

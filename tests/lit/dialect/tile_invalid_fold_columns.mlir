@@ -3,7 +3,10 @@
 // EXPECT: kind is "product", expected sum, max, min
 func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
   %a = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 128>, "registers">
-  %s = "tile.fold_columns"(%a) {kind = "product", size = 64 : i64} : (!tile.accumulator<array<i64: 64, 128>, "registers">) -> !tile.accumulator<array<i64: 64, 8>, "registers">
+  %s = "tile.fold_columns"(%a, %m, %n, %m, %n) ({
+  ^bb0(%x: f32):
+    "tile.yield"(%x) : (f32) -> ()
+  }) {kind = "product", size = 64 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 0>} : (!tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32) -> !tile.accumulator<array<i64: 64, 8>, "registers">
   return
 }
 
@@ -12,7 +15,10 @@ func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
 // EXPECT: folds 48 of 128 columns, expected a multiple of 8 that divides them
 func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
   %a = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 128>, "registers">
-  %s = "tile.fold_columns"(%a) {kind = "sum", size = 48 : i64} : (!tile.accumulator<array<i64: 64, 128>, "registers">) -> !tile.accumulator<array<i64: 64, 8>, "registers">
+  %s = "tile.fold_columns"(%a, %m, %n, %m, %n) ({
+  ^bb0(%x: f32):
+    "tile.yield"(%x) : (f32) -> ()
+  }) {kind = "sum", size = 48 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 0>} : (!tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32) -> !tile.accumulator<array<i64: 64, 8>, "registers">
   return
 }
 
@@ -21,7 +27,10 @@ func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
 // EXPECT: folds 4 of 128 columns, expected a multiple of 8 that divides them
 func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
   %a = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 128>, "registers">
-  %s = "tile.fold_columns"(%a) {kind = "sum", size = 4 : i64} : (!tile.accumulator<array<i64: 64, 128>, "registers">) -> !tile.accumulator<array<i64: 64, 8>, "registers">
+  %s = "tile.fold_columns"(%a, %m, %n, %m, %n) ({
+  ^bb0(%x: f32):
+    "tile.yield"(%x) : (f32) -> ()
+  }) {kind = "sum", size = 4 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 0>} : (!tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32) -> !tile.accumulator<array<i64: 64, 8>, "registers">
   return
 }
 
@@ -30,7 +39,10 @@ func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
 // EXPECT: expected an accumulator of [64, 16] in the same space
 func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
   %a = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 128>, "registers">
-  %s = "tile.fold_columns"(%a) {kind = "sum", size = 8 : i64} : (!tile.accumulator<array<i64: 64, 128>, "registers">) -> !tile.accumulator<array<i64: 64, 8>, "registers">
+  %s = "tile.fold_columns"(%a, %m, %n, %m, %n) ({
+  ^bb0(%x: f32):
+    "tile.yield"(%x) : (f32) -> ()
+  }) {kind = "sum", size = 8 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 0>} : (!tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32) -> !tile.accumulator<array<i64: 64, 8>, "registers">
   return
 }
 
@@ -39,7 +51,10 @@ func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
 // EXPECT: expected an accumulator of [64, 8] in the same space
 func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
   %a = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 128>, "registers">
-  %s = "tile.fold_columns"(%a) {kind = "sum", size = 64 : i64} : (!tile.accumulator<array<i64: 64, 128>, "registers">) -> !tile.accumulator<array<i64: 64, 8>, "warp">
+  %s = "tile.fold_columns"(%a, %m, %n, %m, %n) ({
+  ^bb0(%x: f32):
+    "tile.yield"(%x) : (f32) -> ()
+  }) {kind = "sum", size = 64 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 0>} : (!tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32) -> !tile.accumulator<array<i64: 64, 8>, "warp">
   return
 }
 
@@ -48,7 +63,10 @@ func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
 // EXPECT: along is "k", expected m or n
 func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
   %a = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 128>, "registers">
-  %s = "tile.fold_columns"(%a) {kind = "sum", size = 64 : i64} : (!tile.accumulator<array<i64: 64, 128>, "registers">) -> !tile.accumulator<array<i64: 64, 8>, "registers">
+  %s = "tile.fold_columns"(%a, %m, %n, %m, %n) ({
+  ^bb0(%x: f32):
+    "tile.yield"(%x) : (f32) -> ()
+  }) {kind = "sum", size = 64 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 0>} : (!tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32) -> !tile.accumulator<array<i64: 64, 8>, "registers">
   "tile.store_within"(%s, %c, %rs, %cs, %m, %n, %m, %n) {along = "k", high = 16 : i64, low = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0, 0>} : (!tile.accumulator<array<i64: 64, 8>, "registers">, memref<?x?xf32>, i64, i64, i32, i32, i32, i32) -> ()
   return
 }
@@ -58,7 +76,10 @@ func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
 // EXPECT: 0 bounds that are read and 1 numbers, expected two in all
 func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
   %a = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 128>, "registers">
-  %s = "tile.fold_columns"(%a) {kind = "sum", size = 64 : i64} : (!tile.accumulator<array<i64: 64, 128>, "registers">) -> !tile.accumulator<array<i64: 64, 8>, "registers">
+  %s = "tile.fold_columns"(%a, %m, %n, %m, %n) ({
+  ^bb0(%x: f32):
+    "tile.yield"(%x) : (f32) -> ()
+  }) {kind = "sum", size = 64 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 0>} : (!tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32) -> !tile.accumulator<array<i64: 64, 8>, "registers">
   "tile.store_within"(%s, %c, %rs, %cs, %m, %n, %m, %n) {along = "m", high = 16 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0, 0>} : (!tile.accumulator<array<i64: 64, 8>, "registers">, memref<?x?xf32>, i64, i64, i32, i32, i32, i32) -> ()
   return
 }
@@ -68,7 +89,55 @@ func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
 // EXPECT: stores into i64, expected a memref
 func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
   %a = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 128>, "registers">
-  %s = "tile.fold_columns"(%a) {kind = "sum", size = 64 : i64} : (!tile.accumulator<array<i64: 64, 128>, "registers">) -> !tile.accumulator<array<i64: 64, 8>, "registers">
+  %s = "tile.fold_columns"(%a, %m, %n, %m, %n) ({
+  ^bb0(%x: f32):
+    "tile.yield"(%x) : (f32) -> ()
+  }) {kind = "sum", size = 64 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 0>} : (!tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32) -> !tile.accumulator<array<i64: 64, 8>, "registers">
   "tile.store_within"(%s, %rs, %rs, %cs, %m, %n, %m, %n) {along = "m", high = 16 : i64, low = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0, 0>} : (!tile.accumulator<array<i64: 64, 8>, "registers">, i64, i64, i64, i32, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// EXPECT: a factor of kind "col", expected row
+func.func @f(%m: i32, %n: i32, %w: memref<?xf32>, %rs: i64) {
+  %a = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 128>, "registers">
+  %f = "tile.input"(%w, %rs) {kind = "col", axes = array<i64: 1, 1, 0>, pair = 0 : i64, operandSegmentSizes = array<i32: 1, 1>} : (memref<?xf32>, i64) -> !tile.operand
+  %s = "tile.fold_columns"(%a, %m, %n, %m, %n, %f) ({
+  ^bb0(%x: f32):
+    "tile.yield"(%x) : (f32) -> ()
+  }) {kind = "sum", size = 64 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 1>} : (!tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32, !tile.operand) -> !tile.accumulator<array<i64: 64, 8>, "registers">
+  return
+}
+
+// -----
+
+// EXPECT: body takes (f32, f32), expected (f32)
+func.func @f(%m: i32, %n: i32) {
+  %a = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 128>, "registers">
+  %s = "tile.fold_columns"(%a, %m, %n, %m, %n) ({
+  ^bb0(%x: f32, %y: f32):
+    "tile.yield"(%x) : (f32) -> ()
+  }) {kind = "sum", size = 64 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 0>} : (!tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32) -> !tile.accumulator<array<i64: 64, 8>, "registers">
+  return
+}
+
+// -----
+
+// EXPECT: an input of kind "both", expected row or col
+func.func @f(%m: i32, %n: i32, %w: memref<?x?xf32>, %rs: i64) {
+  %a = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 128>, "registers">
+  %f = "tile.input"(%w, %rs, %rs) {kind = "both", axes = array<i64: 0, 1, 0, 1, 1, 0>, pair = 0 : i64, operandSegmentSizes = array<i32: 1, 2>} : (memref<?x?xf32>, i64, i64) -> !tile.operand
+  %h = "tile.read_ahead"(%f, %a, %m, %n, %m, %n) {size = 64 : i64} : (!tile.operand, !tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32) -> !tile.operand
+  return
+}
+
+// -----
+
+// EXPECT: 12 of 128 columns together, expected a multiple of 8 that divides them
+func.func @f(%m: i32, %n: i32, %w: memref<?xf32>, %rs: i64) {
+  %a = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 128>, "registers">
+  %f = "tile.input"(%w, %rs) {kind = "col", axes = array<i64: 1, 1, 0>, pair = 0 : i64, operandSegmentSizes = array<i32: 1, 1>} : (memref<?xf32>, i64) -> !tile.operand
+  %h = "tile.read_ahead"(%f, %a, %m, %n, %m, %n) {size = 12 : i64} : (!tile.operand, !tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32) -> !tile.operand
   return
 }

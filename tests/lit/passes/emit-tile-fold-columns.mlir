@@ -7,10 +7,34 @@
 // CHECK: "tile.role"
 // CHECK: "tile.input"
 // CHECK-SAME: axes = array<i64: 1, 64, 0, 1, 1, 64>
-// CHECK: "tile.epilogue"(%[[SUMS:.*]], %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}})
+// CHECK: %[[AHEAD:.*]] = "tile.read_ahead"
+// CHECK: "tile.mma"
+// CHECK: %[[FOLDED:.*]] = "tile.fold_columns"({{.*}}%[[AHEAD]])
 // CHECK: arith.maximumf
-// CHECK: %[[FOLDED:.*]] = "tile.fold_columns"(%[[SUMS]]) {kind = "sum", size = 64 : i64}
+// CHECK: kind = "sum"
+// CHECK-SAME: size = 64 : i64
 // CHECK: arith.divui
 // CHECK: "tile.epilogue"(%[[FOLDED]],
 // CHECK: "tile.store_within"(%[[FOLDED]],
 // CHECK-SAME: along = "m"
+
+// The scale of a row leaves the terms, as a factor of what they come to. One K block: its product begins the sums.
+
+// RUN: scalec compile 'L[q,t]:f32 = sum[h](relu(Q[q,h,d]:e4m3@K[t,d]:e4m3 scale(none,1xd)) * W[q,h]:f32)' --target sm_90a --dim h=64 --dim d=128 --schedule tile=128x128x128 --emit tile | filecheck %s --check-prefix=SCALED
+// SCALED: "tile.kernel"
+// SCALED-NOT: "tile.clear"
+// SCALED: %[[S:.*]] = "tile.read_ahead"
+// SCALED: %[[W:.*]] = "tile.read_ahead"
+// SCALED: "tile.mma"
+// SCALED-SAME: accumulate = 0
+// SCALED: "tile.fold_columns"({{.*}}%[[W]], %[[S]]) ({
+// SCALED-NEXT: ^bb0(%[[X:.*]]: f32, %{{.*}}: f32):
+// SCALED-NEXT: arith.constant
+// SCALED-NEXT: arith.maximumf %[[X]]
+
+// What does not keep a factor keeps its scale.
+
+// RUN: scalec compile 'L[q,t]:f32 = sum[h](silu(Q[q,h,d]:e4m3@K[t,d]:e4m3 scale(none,1xd)) * W[q,h]:f32)' --target sm_90a --dim h=64 --dim d=128 --schedule tile=128x128x128 --emit tile | filecheck %s --check-prefix=SILU
+// SILU: "tile.fold_columns"
+// SILU-NEXT: ^bb0(%[[X:.*]]: f32, %[[S:.*]]: f32, %{{.*}}: f32):
+// SILU-NEXT: arith.mulf %[[X]], %[[S]]
