@@ -5,14 +5,18 @@
 from collections.abc import Sequence
 from typing import Any
 
+from scalec.formats import LAYOUTS, QUANTISED
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import at_least, flag, kind, takes
+from scalec.ir.tile_checks import at_least, flag, kind, maker, takes
 from scalec.ir.tile_compute import yields
-from scalec.ir.tile_types import I1, I32, Tile, bits_of, int_of
+from scalec.ir.tile_types import I1, I32, InputType, Tile, bits_of, int_of, str_of
 from scalec.ir.verify import fail, verifier
 
 MOST_BYTES = 16
 """Of one load or store of a thread (PTX ISA 9.7.9.8, ld: .v4.b32)."""
+
+LANES, MOST_THREADS = 32, 1024
+"""Of a warp, and of a CTA."""
 
 
 class ColumnsType(Tile.Type, name="columns"):
@@ -69,34 +73,38 @@ class LoadColumnsOp(Tile.Operation, name="load_columns"):
     """Elements of memory, widened to f32: at an index along each axis, which has a stride in elements.
 
     `along` 1: as many adjacent ones as the result has columns, `together` in one load, which begins at a multiple of
-    its bytes. 0: one element, for all columns. Zeros unless `valid`: nothing is read then.
+    its bytes. 0: one element, for all columns. Zeros unless `valid`: nothing is read then. With a `count` only so many
+    columns are read, one by one unless it is `whole`: all of them, at multiples of those bytes.
     """
 
     source: ext.Operand[Any]
     at: Sequence[ext.Operand[I32]]
     strides: Sequence[ext.Operand[ir.IntegerType[64]]]
     valid: ext.Operand[I1]
+    count: Sequence[ext.Operand[I32]]
+    whole: Sequence[ext.Operand[I1]]
     result: ext.Result[ColumnsType]
     along: ir.IntegerAttr
     together: ir.IntegerAttr
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        if not _indexed(op) or not flag(op, "along") or not _memory(op, op.source):
+        if not _indexed(op) or not _counted(op) or not flag(op, "along") or not _memory(op, op.source):
             return False
         count = int_of(op.result.type.count) if int_of(op.along) else 1
         return _together(op, op.source, count)
 
 
 class RunningOp(Tile.Operation, name="running"):
-    """Registers for a reduction of this `kind`, which has no terms yet: 0 for sum, -inf for max, inf for min."""
+    """Registers for a reduction of this `kind`, which has no terms yet: 0 for sum, and for absmax, the largest
+    magnitude, -inf for max, inf for min."""
 
     result: ext.Result[ColumnsType]
     kind: ir.StringAttr
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        return kind(op)
+        return _kind(op)
 
 
 class TermOp(Tile.Operation, name="term"):
@@ -111,7 +119,93 @@ class TermOp(Tile.Operation, name="term"):
     def verify_invariants(op: ir.OpView) -> bool:
         if op.sums.type != op.value.type:
             return fail(op, f"takes {op.value.type} into {op.sums.type}, expected one type")
-        return kind(op)
+        return _kind(op)
+
+
+class CountedOp(Tile.Operation, name="counted"):
+    """The columns, from number `count` on what a reduction of this `kind` begins with."""
+
+    value: ext.Operand[ColumnsType]
+    count: ext.Operand[I32]
+    result: ext.Result[ColumnsType]
+    kind: ir.StringAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if op.result.type != op.value.type:
+            return fail(op, f"makes {op.result.type} of {op.value.type}, expected one type")
+        return _kind(op)
+
+
+class ReduceLanesOp(Tile.Operation, name="reduce_lanes"):
+    """A reduction of this `kind`, in f32, of all columns of all values of all threads that share it: those whose
+    numbers in the CTA differ in bits of `sharing` alone. Each of them has it, the same bits.
+
+    All threads of the CTA come here. `exchange`: where in shared memory each thread has an f32, as those that share it
+    lie in several warps; -1 where they do not.
+    """
+
+    values: Sequence[ext.Operand[ColumnsType]]
+    result: ext.Result[ir.F32Type]
+    kind: ir.StringAttr
+    sharing: ir.IntegerAttr
+    exchange: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        sharing, exchange = int_of(op.sharing), int_of(op.exchange)
+        if not len(op.values):
+            return fail(op, "reduces no values, expected one at least")
+        if not 0 <= sharing < MOST_THREADS or (sharing >= LANES) == (exchange < 0):
+            return fail(
+                op, f"sharing {sharing} and exchange {exchange}, expected bits of threads, and -1 within a warp"
+            )
+        return _kind(op)
+
+
+class FindScaleOp(Tile.Operation, name="find_scale"):
+    """The scale of a block whose largest magnitude is given, as stored in the bits of `code`, and what its values are
+    multiplied by. `element`, `scale` and `inverse` are as those of `tile.quantize`."""
+
+    largest: ext.Operand[ir.F32Type]
+    inverse: Sequence[ext.Operand[InputType]]
+    code: ext.Result[I32]
+    reciprocal: ext.Result[ir.F32Type]
+    element: ir.TypeAttr
+    scale: ir.StringAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if len(op.inverse) > 1 or any(maker(x, "tile.hold") is None for x in op.inverse):
+            return fail(op, f"{len(op.inverse)} inverses, expected one that tile.hold made, or none")
+        return str_of(op.scale) in QUANTISED or fail(op, f"scales are {op.scale}, expected {', '.join(QUANTISED)}")
+
+
+class StoreScaleOp(Tile.Operation, name="store_scale"):
+    """Stores the scale of a row's block where it is `inside`: one of the threads that share it does, as
+    `tile.reduce_lanes` has them. `scale`, `layout` and `stride` are as those of `tile.quantize`, `n` and `block` the
+    columns of a row and of a block. `padding` 1: behind the last one zeros fill up its word of four."""
+
+    code: ext.Operand[I32]
+    target: ext.Operand[Any]
+    stride: ext.Operand[ir.IntegerType[64]]
+    row: ext.Operand[I32]
+    at: ext.Operand[I32]
+    n: ext.Operand[I32]
+    inside: ext.Operand[I1]
+    block: ir.IntegerAttr
+    sharing: ir.IntegerAttr
+    scale: ir.StringAttr
+    layout: ir.StringAttr
+    padding: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if not _memory(op, op.target) or not at_least(op, 1, "block") or not at_least(op, 0, "sharing"):
+            return False
+        if str_of(op.layout) not in LAYOUTS or str_of(op.scale) not in QUANTISED:
+            return fail(op, f"scales are {op.scale} in the layout {op.layout}, expected {', '.join(QUANTISED)}")
+        return flag(op, "padding")
 
 
 class ComputeOp(Tile.Operation, name="compute"):
@@ -136,19 +230,34 @@ class ComputeOp(Tile.Operation, name="compute"):
 
 class StoreColumnsOp(Tile.Operation, name="store_columns"):
     """Rounds columns to the element type of memory and stores them side by side, `together` in one store: at an index
-    along each axis, which has a stride in elements."""
+    along each axis, which has a stride in elements, or in bytes where elements are narrower. `count` and `whole` are as
+    those of `tile.load_columns`."""
 
     value: ext.Operand[ColumnsType]
     target: ext.Operand[Any]
     at: Sequence[ext.Operand[I32]]
     strides: Sequence[ext.Operand[ir.IntegerType[64]]]
+    count: Sequence[ext.Operand[I32]]
+    whole: Sequence[ext.Operand[I1]]
     together: ir.IntegerAttr
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        if not _indexed(op) or not _memory(op, op.target):
+        if not _indexed(op) or not _counted(op) or not _memory(op, op.target):
             return False
         return _together(op, op.target, int_of(op.value.type.count))
+
+
+def _kind(op: ir.OpView) -> bool:
+    """Refuses a kind of reduction that there is not."""
+    return str_of(op.kind) == "absmax" or kind(op)
+
+
+def _counted(op: ir.OpView) -> bool:
+    """Refuses a number of columns without whether these are all, and the reverse."""
+    if len(op.count) != len(op.whole) or len(op.count) > 1:
+        return fail(op, f"{len(op.count)} counts and {len(op.whole)} of whether they are whole, expected one, or none")
+    return True
 
 
 def _indexed(op: ir.OpView) -> bool:
@@ -168,7 +277,7 @@ def _memory(op: ir.OpView, value: ir.Value) -> bool:
 def _together(op: ir.OpView, memory: ir.Value, count: int) -> bool:
     """Refuses loads and stores that do not share out `count` elements, or that PTX has no instruction for."""
     together, bits = int_of(op.together), bits_of(memory.type.element_type)
-    sizes = [n for n in (1, 2, 4, 8, MOST_BYTES) if n * bits <= 8 * MOST_BYTES]
+    sizes = [n for n in (1, 2, 4, 8, 16, 32) if 8 <= n * bits <= 8 * MOST_BYTES]
     if together not in sizes or count % together:
         return fail(
             op,

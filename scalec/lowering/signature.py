@@ -232,12 +232,13 @@ def launch_of_spread(problem: Pointwise, spread: Spread) -> abi.Launch:
     other."""
     *outer, rows = [*problem.rows] or [None]
     tiles = [*((d.name, 1, 1) for d in outer if d), *([(rows.name, spread.rows, 1)] if rows else [])]
+    summed = [problem.columns.name] * problem.spans
     return abi.Launch(
         threads=spread.threads,
-        shared_bytes=0,
+        shared_bytes=spread.shared_bytes(problem),
         cluster=1,
-        tiles=(*tiles, (problem.columns.name, spread.columns, 1)),
-        sums=((problem.reduction.dim.name, 1),) if problem.reduction else (),
+        tiles=tuple(tiles) if problem.spans else (*tiles, (problem.columns.name, spread.columns, 1)),
+        sums=tuple((dim, 1) for dim in dict.fromkeys([*summed, *(r.dim.name for r in problem.reductions)])),
     )
 
 

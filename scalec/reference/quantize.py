@@ -220,15 +220,16 @@ def _divided(x: F64, scales: F64, inverse: np.float32 | None = None) -> F64:
 
     So quantisers compute it, once a block and once an element; with ue8m0 it is x / scale exactly. The reciprocal of a
     scale that rounded to 0 (ue4m3) is 0: the block's values are zeros. So are zeros of which the reciprocal is infinite
-    (two levels, a block of zeros with the least ue8m0). `inverse` multiplies the reciprocal, which is rounded again and
-    no larger than the largest f32, so that zeros stay zeros.
+    (two levels, a block of zeros with the least ue8m0); those of a block with a NaN are NaN. `inverse` multiplies the
+    reciprocal, which is rounded again and no larger than the largest f32, so that zeros stay zeros.
     """
     with np.errstate(all="ignore"):
         reciprocal = np.where(scales == 0, 0.0, 1 / scales).astype(np.float32)
         if inverse is not None:
             largest = np.finfo(np.float32).max
             return (x.astype(np.float32) * np.clip(reciprocal * inverse, -largest, largest)).astype(np.float64)
-        return np.where(x == 0, x, x.astype(np.float32) * reciprocal).astype(np.float64)
+        zeros = (x == 0) & ~np.isnan(reciprocal)
+        return np.where(zeros, x, x.astype(np.float32) * reciprocal).astype(np.float64)
 
 
 @checked

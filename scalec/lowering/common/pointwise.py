@@ -5,15 +5,27 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from scalec.formats import ELEMENT_TYPES
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering import scalar
 from scalec.lowering.builder import Variable
-from scalec.lowering.common import epilogue, rounding
+from scalec.lowering.common import epilogue, quantize, rounding
 from scalec.lowering.common.state import COMMON, State
 
-REDUCTIONS = {"sum": ("arith.addf", 0.0), "max": ("arith.maximumf", -math.inf), "min": ("arith.minimumf", math.inf)}
-"""What takes a term into a reduction of each kind, and what one of no terms is."""
+REDUCTIONS = {
+    "sum": ("arith.addf", 0.0),
+    "max": ("arith.maximumf", -math.inf),
+    "min": ("arith.minimumf", math.inf),
+    "absmax": ("arith.maximumf", 0.0),
+}
+"""What takes a term, or its magnitude, into a reduction of each kind, and what one of no terms is."""
+
+
+def _combined(s: State, kind: str, before: ir.Value, value: ir.Value) -> ir.Value:
+    """A reduction with one more term."""
+    term = scalar.OPS["math.absf"](s.b, value) if kind == "absmax" else value
+    return scalar.OPS[REDUCTIONS[kind][0]](s.b, before, term)
 
 
 @COMMON.lowers("tile.point")
@@ -33,16 +45,17 @@ def aligned(s: State, op: ir.OpView) -> None:
     b, bits = s.b, rounding.bits_of(str(op.source.type.element_type))
     every = b.op("llvm.ptrtoint", [b.i64], [s.get(op.source)])
     for stride in op.strides:
-        every = b.or_(every, b.mul(s.get(stride), bits // 8))
+        every = b.or_(every, b.mul(s.get(stride), max(1, bits // 8)))
     s.values[op.result] = b.compare("eq", b.and_(every, tile.int_of(op.bytes) - 1), 0)
 
 
 def _address(s: State, source: Any, at: Any, strides: Any, element: str) -> ir.Value:
-    """The address in bytes of an element of memory, an i64."""
-    b = s.b
-    index = b.constant(0, b.i64)
-    for i, stride in zip(at, strides, strict=True):
-        index = b.add(index, b.mul(b.widen(b.value(s.get(i))), s.get(stride)))
+    """The address in bytes of an element of memory, an i64; of a narrow one, of the first that shares its byte."""
+    b, each = s.b, max(1, 8 // rounding.bits_of(element))
+    index, last = b.constant(0, b.i64), len(list(at)) - 1
+    for number, (i, stride) in enumerate(zip(at, strides, strict=True)):
+        i = b.div(b.value(s.get(i)), each) if number == last else b.value(s.get(i))
+        index = b.add(index, b.mul(b.widen(i), s.get(stride)))
     return epilogue.address_of(s, s.get(source), index, element)
 
 
@@ -53,31 +66,53 @@ def load_columns(s: State, op: ir.OpView) -> None:
     address, valid = _address(s, op.source, op.at, op.strides, element), b.value(s.get(op.valid), b.i1)
     together, size = tile.int_of(op.together), rounding.bits_of(element) // 8
 
-    def single(i: int) -> ir.Value:
+    def single(i: int, inside: ir.Value) -> ir.Value:
         pointer = b.op("llvm.inttoptr", [ir.Type.parse("!llvm.ptr<1>")], [b.add(address, i * size)])
-        return epilogue.load(s, pointer, element, valid, 1)[0]
+        return epilogue.load(s, pointer, element, inside, 1)[0]
 
     if not tile.int_of(op.along):
-        s.values[op.result] = [single(0)] * count
+        s.values[op.result] = [single(0, valid)] * count
         return
-    values: list[ir.Value] = []
-    for first in range(0, count, together):
-        words = together * size // 4
-        if not words:
-            values += [single(first + i) for i in range(together)]
-            continue
-        names = ", ".join(f"${i}" for i in range(words))
-        shape = f".v{words}.b32 {{{names}}}" if words > 1 else ".b32 $0"
-        text = f"@${words + 1} ld.global{shape}, [${words} + {first * size}];"
-        raw = b.asm(text, [b.i32] * words, [address, valid, *[b.constant(0)] * words], tied=words)
-        for word in raw:
-            whole = size == 4
-            values += (
-                [b.op("llvm.bitcast", [b.f32], [word])]
-                if whole
-                else [epilogue.unpack(s, word, element, half) for half in (0, 1)]
-            )
-    s.values[op.result] = values
+
+    def whole() -> list[ir.Value]:
+        values: list[ir.Value] = []
+        for first in range(0, count, together):
+            words = together * size // 4
+            if not words:
+                values += [single(first + i, valid) for i in range(together)]
+                continue
+            raw = _words(s, address, first * size, words, valid)
+            for word in raw:
+                values += (
+                    [b.op("llvm.bitcast", [b.f32], [word])]
+                    if size == 4
+                    else [epilogue.unpack(s, word, element, half) for half in (0, 1)]
+                )
+        return values
+
+    def some(there: ir.Value) -> list[ir.Value]:
+        return [single(i, b.and_(valid, b.compare("lt", i, there))) for i in range(count)]
+
+    if not op.count:
+        s.values[op.result] = whole()
+        return
+    made, there = [b.variable(b.f32) for _ in range(count)], b.value(s.get(op.count[0]))
+
+    def of(values: list[ir.Value]) -> None:
+        for held, value in zip(made, values, strict=True):
+            held.set(value)
+
+    b.either(b.value(s.get(op.whole[0]), b.i1), lambda: of(whole()), lambda: of(some(there)))
+    s.values[op.result] = [x.get() for x in made]
+
+
+def _words(s: State, address: ir.Value, offset: int, words: int, valid: ir.Value) -> list[ir.Value]:
+    """So many words, 1, 2 or 4, of memory; zeros unless `valid`."""
+    b = s.b
+    names = ", ".join(f"${i}" for i in range(words))
+    shape = f".v{words}.b32 {{{names}}}" if words > 1 else ".b32 $0"
+    text = f"@${words + 1} ld.global{shape}, [${words} + {offset}];"
+    return b.asm(text, [b.i32] * words, [address, valid, *[b.constant(0)] * words], tied=words)
 
 
 def _now(x: Any) -> ir.Value:
@@ -95,10 +130,82 @@ def running(s: State, op: ir.OpView) -> None:
 @COMMON.lowers("tile.term")
 def term(s: State, op: ir.OpView) -> None:
     """No branch: a term that is not valid is computed, and not taken."""
-    combine, valid = scalar.OPS[REDUCTIONS[tile.str_of(op.kind)][0]], s.b.value(s.get(op.valid), s.b.i1)
+    kind, valid = tile.str_of(op.kind), s.b.value(s.get(op.valid), s.b.i1)
     for held, value in zip(s.get(op.sums), s.get(op.value), strict=True):
         before = held.get()
-        held.set(s.b.select(valid, combine(s.b, before, _now(value)), before))
+        held.set(s.b.select(valid, _combined(s, kind, before, _now(value)), before))
+
+
+@COMMON.lowers("tile.counted")
+def counted(s: State, op: ir.OpView) -> None:
+    """A select for each column."""
+    b, count, empty = s.b, s.get(op.count), REDUCTIONS[tile.str_of(op.kind)][1]
+    values = enumerate(s.get(op.value))
+    s.values[op.result] = [b.select(b.compare("lt", i, count), _now(x), float(empty)) for i, x in values]
+
+
+@COMMON.lowers("tile.reduce_lanes")
+def reduce_lanes(s: State, op: ir.OpView) -> None:
+    """A thread's own first, then lanes at distances of powers of two, then warps: each thread leaves what its warp has,
+    and reads what those that share it left, in the order of their numbers."""
+    b, kind, sharing = s.b, tile.str_of(op.kind), tile.int_of(op.sharing)
+    first, *others = [_now(x) for value in op.values for x in s.get(value)]
+    made = scalar.OPS["math.absf"](b, first) if kind == "absmax" else first
+    for x in others:
+        made = _combined(s, kind, made, x)
+    of_lanes = "max" if kind == "absmax" else kind
+    for distance in (1, 2, 4, 8, 16):
+        if sharing & distance:
+            other = b.asm(f"shfl.sync.bfly.b32 $0, $1, {distance}, 31, -1;", [b.f32], [made])[0]
+            made = _combined(s, of_lanes, made, other)
+    s.values[op.result] = made if sharing < tile.LANES else _of_warps(s, op, of_lanes, made)
+
+
+def _of_warps(s: State, op: ir.OpView, kind: str, value: ir.Value) -> ir.Value:
+    """What warps share: they meet before too, as all have then read what was left there last."""
+    b, bits = s.b, tile.int_of(op.sharing) & ~(tile.LANES - 1)
+    room = b.add(s.shared, tile.int_of(op.exchange))
+    b.asm("bar.sync 0;")
+    b.asm("st.shared.f32 [$0], $1;", [], [b.add(room, b.shl(s.tid, 2)), value])
+    b.asm("bar.sync 0;")
+    start = b.add(room, b.shl(b.and_(s.tid, s.threads - 1 & ~bits), 2))
+    made = None
+    for thread in (x for x in range(s.threads) if not x & ~bits):
+        found = b.asm(f"ld.shared.f32 $0, [$1 + {4 * thread}];", [b.f32], [start])[0]
+        made = found if made is None else _combined(s, kind, made, found)
+    assert made is not None
+    return made
+
+
+@COMMON.lowers("tile.find_scale")
+def find_scale(s: State, op: ir.OpView) -> None:
+    """As results of contractions find theirs."""
+    b, found = s.b, quantize.scale_of(s, op, s.get(op.largest))
+    s.values[op.code] = found.code if found.code.type == b.i32 else b.op("llvm.bitcast", [b.i32], [found.code])
+    s.values[op.reciprocal] = found.reciprocal
+
+
+@COMMON.lowers("tile.store_scale")
+def store_scale(s: State, op: ir.OpView) -> None:
+    """The thread whose number has no bit of those that the threads of a block differ in."""
+    b, row, block, n = s.b, _value(s, op.row), _value(s, op.at), _value(s, op.n)
+    base = b.op("llvm.ptrtoint", [b.i64], [s.get(op.target)])
+    mine = b.compare("eq", b.and_(s.tid, tile.int_of(op.sharing)), 0)
+    inside = b.and_(b.value(s.get(op.inside), b.i1), mine)
+
+    def address(at: ir.Value) -> ir.Value:
+        return quantize.address_of_scale(s, op, base, row, at, n)
+
+    width = 8 if ELEMENT_TYPES[tile.str_of(op.scale)].bits == 8 else 32
+    b.asm(f"@$2 st.global.b{width} [$0], $1;", [], [address(block), s.get(op.code), inside])
+    if tile.int_of(op.padding):
+        with b.when(b.and_(inside, b.compare("ge", b.add(block, 1), b.ceildiv(n, tile.int_of(op.block))))):
+            quantize.store_padding(s, block, 1, address)
+
+
+def _value(s: State, x: Any) -> ir.Value:
+    """What an i32 became, as a value."""
+    return s.b.value(s.get(x))
 
 
 @COMMON.lowers("tile.compute")
@@ -113,19 +220,45 @@ def compute(s: State, op: ir.OpView) -> None:
 
 @COMMON.lowers("tile.store_columns")
 def store_columns(s: State, op: ir.OpView) -> None:
-    """As loads: words of several elements whole, others one by one."""
+    """As loads: words of several elements whole, others one by one; of a byte of several, all."""
     b, element, together = s.b, str(op.target.type.element_type), tile.int_of(op.together)
     address, bits = _address(s, op.target, op.at, op.strides, element), rounding.bits_of(element)
     values = [_now(x) for x in s.get(op.value)]
-    for first in range(0, len(values), together):
+    least = max(1, 8 // bits)
+
+    def store(first: int, together: int, inside: ir.Value | None = None) -> None:
         own, at = values[first : first + together], first * bits // 8
-        words = together * bits // 32
+        words, guard = together * bits // 32, [] if inside is None else [inside]
         if not words:
-            packed = rounding.one(s, element, own[0]) if len(own) == 1 else rounding.pair(s, element, *own)
-            b.asm(f"st.global.b{together * bits} [$0 + {at}], $1;", [], [address, packed])
-            continue
-        each = 32 // bits
-        made = own if bits == 32 else [rounding.word(s, element, own[i : i + each]) for i in range(0, together, each)]
-        names, kind = ", ".join(f"${1 + i}" for i in range(words)), "f32" if bits == 32 else "b32"
-        shape = f".v{words}.{kind} [$0 + {at}], {{{names}}}" if words > 1 else f".{kind} [$0 + {at}], $1"
-        b.asm(f"st.global{shape};", [], [address, *made])
+            made = [_few(s, element, own)]
+            shape = f".b{together * bits} [$0 + {at}], $1"
+        else:
+            each = 32 // bits
+            parts = range(0, together, each)
+            made = own if bits == 32 else [rounding.word(s, element, own[i : i + each]) for i in parts]
+            names, kind = ", ".join(f"${1 + i}" for i in range(words)), "f32" if bits == 32 else "b32"
+            shape = f".v{words}.{kind} [$0 + {at}], {{{names}}}" if words > 1 else f".{kind} [$0 + {at}], $1"
+        b.asm(f"{f'@${1 + len(made)} ' if guard else ''}st.global{shape};", [], [address, *made, *guard])
+
+    def whole() -> None:
+        for first in range(0, len(values), together):
+            store(first, together)
+
+    if not op.count:
+        whole()
+        return
+    there = b.value(s.get(op.count[0]))
+
+    def some() -> None:
+        for first in range(0, len(values), least):
+            store(first, least, b.compare("lt", first, there))
+
+    b.either(b.value(s.get(op.whole[0]), b.i1), whole, some)
+
+
+def _few(s: State, element: str, values: list[ir.Value]) -> ir.Value:
+    """Elements that are less than a word, in the lower bits of an i16."""
+    if len(values) == 1:
+        return rounding.one(s, element, values[0])
+    low, *high = [rounding.pair(s, element, *values[i : i + 2]) for i in range(0, len(values), 2)]
+    return s.b.or_(low, s.b.shl(high[0], 8)) if high else low

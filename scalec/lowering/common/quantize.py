@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
 from math import prod
@@ -26,8 +26,11 @@ _TILE_ROWS, _TILE_BYTES = 128, 512  # of a tile of the layout "blocked"
 _LANE_ROWS, _LANE_BYTES = 32, 16  # rows of it that are 16 bytes apart
 
 
-def _address(s: State, op: ir.OpView, base: ir.Value, row: ir.Value, block: ir.Value) -> ir.Value:
-    """Address of the scale of a row's block (both i32), in the layout (scalec.formats.Granularity)."""
+def address_of_scale(
+    s: State, op: ir.OpView, base: ir.Value, row: ir.Value, block: ir.Value, extent: ir.Value
+) -> ir.Value:
+    """Address of the scale of a row's block (both i32), in the layout (scalec.formats.Granularity); blocks run along so
+    many elements."""
     b, layout = s.b, tile.str_of(op.layout)
     size = b.constant(ELEMENT_TYPES[tile.str_of(op.scale)].bits // 8, b.i64)
     stride, row_, block_ = s.get(op.stride), b.widen(row), b.widen(block)
@@ -38,15 +41,15 @@ def _address(s: State, op: ir.OpView, base: ir.Value, row: ir.Value, block: ir.V
     word, byte = b.widen(b.div(block, _WORD)), b.widen(b.and_(block, _WORD - 1))
     if layout == "packed":
         return b.add(b.add(base, b.mul(b.add(b.mul(word, stride), row_), b.constant(_WORD, b.i64))), byte)
-    words = b.widen(b.ceildiv(b.ceildiv(s.get(_extent(op)), tile.int_of(op.block)), _WORD))
+    words = b.widen(b.ceildiv(b.ceildiv(extent, tile.int_of(op.block)), _WORD))
     tiles = b.add(b.mul(b.widen(b.div(row, _TILE_ROWS)), words), word)
     inside = b.add(b.mul(b.and_(row, _LANE_ROWS - 1), _LANE_BYTES), b.mul(b.and_(b.div(row, _LANE_ROWS), 3), _WORD))
     return b.add(b.add(b.add(base, b.mul(tiles, b.constant(_TILE_BYTES, b.i64))), b.widen(inside)), byte)
 
 
-def _extent(op: ir.OpView) -> ir.Value:
-    """What blocks run along: a row's columns, or a column's rows."""
-    return op.m if tile.int_of(op.by_rows) else op.n
+def _address(s: State, op: ir.OpView, base: ir.Value, row: ir.Value, block: ir.Value) -> ir.Value:
+    """Where blocks run along a row's columns, or a column's rows."""
+    return address_of_scale(s, op, base, row, block, s.get(op.m if tile.int_of(op.by_rows) else op.n))
 
 
 @COMMON.lowers("tile.quantize")
@@ -88,7 +91,7 @@ def _quantize_rows(s: State, op: ir.OpView) -> None:
     stretches = list(_stretches(s, op, fragment, octet, waves_of_block))
     larger = _of_warps(s, op, stretches, octet) if together else [x.largest for x in stretches]
     for x, largest in zip(stretches, larger, strict=True):
-        found, first = _scale(s, op, largest), b.sub(x.place.row, octet)
+        found, first = scale_of(s, op, largest), b.sub(x.place.row, octet)
         block = b.div(first, size)
         for v, _ in x.values:
             v.set(b.fmul(v.get(), found.reciprocal))
@@ -175,7 +178,7 @@ def _quantize_columns(s: State, op: ir.OpView) -> None:
     for share, largest in zip(shares, found, strict=True):
         codes = []
         for owned, own in zip(share.blocks, largest, strict=True):
-            scale = _scale(s, op, own)
+            scale = scale_of(s, op, own)
             codes.append(scale.code)
             for lane, values in enumerate(owned):
                 reciprocal = _of_lane(s, scale.reciprocal, lane)
@@ -223,7 +226,7 @@ def _quantize_halves(s: State, op: ir.OpView) -> None:
                     ]
                     for half in (0, 1)
                 ]
-                found = _scale(s, op, _dealt(s, [_largest(s, op, values) for values in rows], (1,)))
+                found = scale_of(s, op, _dealt(s, [_largest(s, op, values) for values in rows], (1,)))
                 codes.append(found.code)
                 for values, reciprocal in zip(rows, _swapped(s, found.reciprocal, lower, 1), strict=True):
                     for v, _ in values:
@@ -346,7 +349,7 @@ def _of_lane(s: State, value: ir.Value, lane: int) -> ir.Value:
     return s.b.asm(f"shfl.sync.idx.b32 $0, $1, {lane}, {(32 - _QUAD) << 8 | _QUAD - 1}, -1;", [s.b.f32], [value])[0]
 
 
-def _scale(s: State, op: ir.OpView, largest: ir.Value) -> Found:
+def scale_of(s: State, op: ir.OpView, largest: ir.Value) -> Found:
     """Of a block; within a scale of the whole result its reciprocal is no larger than the largest number, so that zeros
     stay zeros."""
     b, element, inverse = s.b, element_spelled(str(ir.TypeAttr(op.element).value)), None
@@ -429,8 +432,13 @@ def _store(s: State, op: ir.OpView, address: ir.Value, code: ir.Value, inside: i
 
 def _pad(s: State, op: ir.OpView, base: ir.Value, row: ir.Value, block: ir.Value) -> None:
     """Zeros behind the row's last scales, those of `block` and what is stored with it, up to the end of their word."""
+    store_padding(s, block, tile.int_of(op.together), lambda following: _address(s, op, base, row, following))
+
+
+def store_padding(s: State, block: ir.Value, together: int, address: Callable[[ir.Value], ir.Value]) -> None:
+    """Zeros behind `block` and what is stored `together` with it, up to the end of the word."""
     b, zero = s.b, s.b.constant(0)
-    for beyond in range(tile.int_of(op.together), _WORD):
+    for beyond in range(together, _WORD):
         following = b.add(block, beyond)
         same_word = b.compare("eq", b.div(following, _WORD), b.div(block, _WORD))
-        b.asm("@$2 st.global.b8 [$0], $1;", [], [_address(s, op, base, row, following), zero, same_word])
+        b.asm("@$2 st.global.b8 [$0], $1;", [], [address(following), zero, same_word])

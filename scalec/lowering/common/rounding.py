@@ -50,6 +50,10 @@ def word(s: State, element: str, values: list[ir.Value]) -> ir.Value:
     """Values as adjacent elements that fill an i32: two of 16 bits, four of 8, or eight of 4 without an instruction."""
     if not _converts(s, element):
         return _packed(s.b, element, values)
+    if bits_of(element) < 8:
+        cvt = [f"cvt.rn.satfinite.e2m1x2.f32 P{i}, ${2 * i + 2}, ${2 * i + 1};" for i in range(4)]
+        text = "\n".join(["{\n.reg .b8 P0, P1, P2, P3;", *cvt, "mov.b32 $0, {P0, P1, P2, P3};\n}"])
+        return s.b.pure(text, s.b.i32, *values)
     pairs = [pair(s, element, *values[i : i + 2]) for i in range(0, len(values), 2)]
     if len(pairs) == 1:
         return pairs[0]

@@ -11,7 +11,7 @@ from scalec.formats import ELEMENT_TYPES
 from scalec.ir.location import place_of
 from scalec.ir.mlir import arith, ir
 from scalec.ir.tile_types import shape_of, str_of
-from scalec.passes.emit.emitter import Step
+from scalec.passes.emit.emitter import Emitter, Step
 from scalec.passes.emit.results import Results
 from scalec.passes.emit.row_factors import row_factors
 from scalec.passes.emit.tensors import Work
@@ -40,6 +40,20 @@ class Split:
     inverse: ir.Value | None = None
     held: dict[ir.Value, ir.Value] = field(default_factory=dict)
     left: list[Step] = field(default_factory=list)
+
+
+def inverse_of(e: Emitter, whole: ir.Value) -> ir.Value:
+    """`tile.hold` of the reciprocal of what a `tile.input` reads, within the bound."""
+    f32 = ir.F32Type.get()
+    made = e.op("tile.hold", [e.type("operand")], [whole], segments=(1,), regions=1)
+    block = made.regions[0].blocks.append(f32)
+    with ir.InsertionPoint(block):
+        one = arith.ConstantOp(f32, ir.FloatAttr.get(f32, 1.0))
+        inverse = arith.DivFOp(one.result, block.arguments[0]).result
+        for bound, nearer in ((LARGEST_INVERSE, arith.MinimumFOp), (-LARGEST_INVERSE, arith.MaximumFOp)):
+            inverse = nearer(inverse, arith.ConstantOp(f32, ir.FloatAttr.get(f32, bound)).result).result
+        e.op("tile.yield", operands=[inverse])
+    return made.result
 
 
 class Body(Results):
@@ -93,18 +107,8 @@ class Body(Results):
     def inverse_of_whole(self, result: Result, w: Work | None) -> ir.Value | None:
         """`tile.hold` of the reciprocal of the scale of the whole result, if there is one: within the bound that keeps
         its product with that of a ue4m3 scale finite."""
-        scale, f32 = result.scale, ir.F32Type.get()
-        if scale is None or scale.outer is None:
-            return None
-        made = self.e.op("tile.hold", [self.e.type("operand")], [self.input(scale.outer, w)], segments=(1,), regions=1)
-        block = made.regions[0].blocks.append(f32)
-        with ir.InsertionPoint(block):
-            one = arith.ConstantOp(f32, ir.FloatAttr.get(f32, 1.0))
-            inverse = arith.DivFOp(one.result, block.arguments[0]).result
-            for bound, nearer in ((LARGEST_INVERSE, arith.MinimumFOp), (-LARGEST_INVERSE, arith.MaximumFOp)):
-                inverse = nearer(inverse, arith.ConstantOp(f32, ir.FloatAttr.get(f32, bound)).result).result
-            self.e.op("tile.yield", operands=[inverse])
-        return made.result
+        scale = result.scale
+        return None if scale is None or scale.outer is None else inverse_of(self.e, self.input(scale.outer, w))
 
     def of_scalars(self, value: ir.Value, steps: dict[ir.Value, Step], scalars: dict[ir.Value, ir.Value]) -> ir.Value:
         """The operand that gives a value of the body: a scalar, or what `steps` compute of scalars."""

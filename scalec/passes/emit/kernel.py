@@ -23,6 +23,7 @@ from scalec.ir.mlir import ir
 from scalec.passes.base import problem_of, programs
 from scalec.passes.emit.consumer import Consumer
 from scalec.passes.emit.handles import Handles
+from scalec.passes.emit.meeting import MeetingKernel
 from scalec.passes.emit.pointwise import PointwiseKernel
 from scalec.passes.emit.producer import Producer
 from scalec.passes.emit.registers import RegisterConsumer
@@ -58,7 +59,8 @@ class EmitTile:
             if not contractions(function):
                 problem = pointwise.read(function, target)
                 with ir.InsertionPoint(function):
-                    PointwiseKernel(problem, Spread.of(problem), function).build()
+                    made = MeetingKernel if problem.meets else PointwiseKernel
+                    made(problem, Spread.of(problem), function).build()
                 function.operation.erase()
                 continue
             schedule = schedules.read(function).complete()

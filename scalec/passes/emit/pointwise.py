@@ -1,7 +1,8 @@
-"""A program without a contraction becomes a kernel in which each thread has adjacent columns of a row."""
+"""A program without a contraction becomes a kernel in which each thread has adjacent columns of rows."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 from scalec.abi import entry_name
@@ -12,87 +13,58 @@ from scalec.passes.emit.emitter import Emitter, Source, attribute
 from scalec.passes.emit.tensors import Tensors
 from scalec.passes.plan.pointwise import Spread
 from scalec.passes.problem.access import Lookup
-from scalec.passes.problem.pointwise import Pointwise, Read
+from scalec.passes.problem.pointwise import Body, Output, Pointwise, Read, Reduction
 
 
-class PointwiseKernel(Tensors):
-    """One kernel being built.
+@dataclass(frozen=True)
+class Point:
+    """Adjacent columns of a row that a thread has.
 
-    A tile's threads have a vector of columns each. Where all rows begin at multiples of a vector's bytes and a thread's
-    vector lies inside, it loads and stores whole vectors; else column by column.
+    Attributes:
+        where: the index along each dimension, and each lookup, by name.
+        vector: how many columns.
+        valid: whether they are there, an i1.
+        count, whole: how many of them are, and whether all, in memory where vectors may begin; None where that is known
+            of those that are there.
+        cache: what has been loaded.
     """
 
-    def __init__(self, problem: Pointwise, spread: Spread, function: ir.OpView) -> None:
-        self.p, self.spread, self.function, self.e = problem, spread, function, Emitter()
-        self.lookups = {x.name: x for x in problem.lookups}
+    where: dict[str, ir.Value]
+    vector: int
+    valid: ir.Value
+    count: ir.Value | None = None
+    whole: ir.Value | None = None
+    cache: dict[Any, ir.Value] = field(default_factory=dict)
 
-    def build(self) -> None:
-        """The `tile.kernel`, before the function that it is made from."""
-        e, p, s = self.e, self.p, self.spread
-        name = entry_name(ir.StringAttr(self.function.attributes["sym_name"]).value)
-        made = e.op(
-            "tile.kernel",
-            regions=1,
-            sym_name=name,
-            threads=s.threads,
-            cluster=(1, 1),
-            shared_bytes=0,
-            arguments=ir.ArrayAttr.get([]),
-        )
-        self.body = made.regions[0].blocks.append()
-        i32 = ir.IntegerType.get_signless(32)
-        with ir.InsertionPoint(self.body):
-            *outer, row = [None, *p.rows] if not p.rows else p.rows
-            outer = [d for d in outer if d]
-            m, n = (self.size(row) if row else e.i32(1)), self.size(p.columns)
-            aligned = None if s.whole or s.vector == 1 else self.aligned()
-            with e.region(
-                "tile.tiles",
-                [m, n, *(self.size(d) for d in outer)],
-                (i32,) * (2 + len(outer)),
-                segments=(1, 1, len(outer)),
-                tile=(s.rows, s.columns),
-                cluster=(1, 1),
-                order="m",
-                band=1,
-                split=1,
-                turns=1,
-            ) as block:
-                m0, n0, *indices = block.arguments
-                i1 = ir.IntegerType.get_signless(1)
-                point = e.op("tile.point", [i32, i32, i1], [m0, n0, m, n], columns=s.columns, vector=s.vector)
-                at, column, inside = point.results
-                where = dict(zip([d.name for d in outer], indices, strict=True)) | ({row.name: at} if row else {})
-                with e.region("tile.when", [inside]):
-                    if aligned is None:
-                        self.points(where | {p.columns.name: column}, s.vector)
-                    else:
-                        last = e.arith("arith.addi", column, e.i32(s.vector - 1))
-                        whole = e.arith("arith.andi", aligned, e.compare("lt", last, n))
-                        with e.region("tile.when", [whole]):
-                            self.points(where | {p.columns.name: column}, s.vector)
-                        with e.region("tile.when", [e.arith("arith.xori", whole, e.i1(1))]):
-                            count = e.arith("arith.minui", e.arith("arith.subi", n, column), e.i32(s.vector))
-                            with e.region(
-                                "tile.steps", [count], (i32,), segments=(1, 0), start=0, step=1, unroll=1
-                            ) as loop:
-                                one = e.arith("arith.addi", column, loop.arguments[0])
-                                self.points(where | {p.columns.name: one}, 1)
-        made.attributes["arguments"] = e.arguments_attribute()
+    @property
+    def tail(self) -> list[ir.Value]:
+        """What loads and stores are told of it."""
+        return [] if self.count is None or self.whole is None else [self.count, self.whole]
+
+
+class Columns(Tensors):
+    """What threads load, compute and store of adjacent columns."""
+
+    p: Pointwise
+    spread: Spread
+    lookups: dict[str, Lookup]
 
     def together(self, element: Any, vector: int) -> int:
-        """Elements of one load or store, of a vector of so many."""
-        return min(vector, 8 * MOST_BYTES // element.bits)
+        """Elements of one load or store, of a vector of so many: a power of two."""
+        most = min(vector, 8 * MOST_BYTES // element.bits)
+        return min(most & -most, vector & -vector) if vector % most else most
 
     def aligned(self) -> ir.Value:
         """Whether every tensor that is read or written along the columns has rows that vectors can begin in, an i1."""
         p, every = self.p, self.e.i1(1)
-        reads = [x for x in p.every if p.along(x)]
-        found = {x.name: (x.argument_index, x.element, len(x.coords)) for x in reads}
+        found = {x.name: (x.argument_index, x.element, len(x.coords)) for x in p.every if p.along(x)}
         for name, (index, element, rank) in found.items():
-            every = self.also(every, self.pointer(name, index, element.bits // 8), name, element, rank)
-        target = self.target()
-        return self.also(every, target, p.name, p.element, len(p.rows) + 1)
+            source = self.pointer(name, index, max(1, element.bits // 8))
+            every = self.also(every, source, name, element, rank)
+        for o in p.outputs:
+            if not p.is_row(o):
+                every = self.also(every, self.target(o), o.name, o.element, len(o.coords))
+        return every
 
     def also(self, every: ir.Value, source: ir.Value, name: str, element: Any, rank: int) -> ir.Value:
         """`every`, and whether one tensor of so many indices has such rows."""
@@ -103,11 +75,18 @@ class PointwiseKernel(Tensors):
         ).result
         return self.e.arith("arith.andi", every, one)
 
-    def target(self) -> ir.Value:
-        """The result's memory."""
-        p, s = self.p, self.spread
-        align = self.together(p.element, s.vector) * p.element.bits // 8 if s.whole else p.element.bits // 8
-        return self.e.parameter(self.body, self.e.memory(self.returned(0).type), Source("pointer", p.name, align=align))
+    def alignment(self, element: Any, vector: int) -> int:
+        """Bytes that memory must begin at a multiple of."""
+        elements = self.together(element, vector) if self.spread.whole else 1
+        return max(1, elements * element.bits // 8)
+
+    def target(self, o: Output) -> ir.Value:
+        """A result's memory."""
+        vector = 1 if self.p.is_row(o) else self.spread.vector
+        align = self.alignment(o.element, vector)
+        return self.e.parameter(
+            self.body, self.e.memory(self.returned(o.index).type), Source("pointer", o.name, align=align)
+        )
 
     def strided(self, name: str, rank: int) -> list[ir.Value]:
         """The strides of a tensor of so many indices, the last of which lies side by side."""
@@ -131,25 +110,38 @@ class PointwiseKernel(Tensors):
         """`!tile.columns`."""
         return ColumnsType.get(attribute(count))
 
-    def load(self, x: Read, where: dict[str, ir.Value], vector: int, valid: ir.Value) -> ir.Value:
-        """What is read at a point, for `vector` columns, zeros unless `valid`; a scalar as it is."""
+    def load(self, x: Read, at: Point) -> ir.Value:
+        """What is read at a point, zeros where nothing is there; a scalar as it is."""
         e = self.e
         if x.scalar:
             return e.parameter(self.body, ir.F32Type.get(), Source("scalar", x.name))
+        key = x.argument_index, x.coords
+        if key in at.cache:
+            return at.cache[key]
         along, rank = self.p.along(x), len(x.coords)
-        together = self.together(x.element, vector) if along else 1
-        align = together * x.element.bits // 8 if self.spread.whole else x.element.bits // 8
-        source = self.pointer(x.name, x.argument_index, align)
-        at = [self.placed(c, where) for c in x.coords]
-        operands, segments = [source, *at, *self.strided(x.name, rank), valid], (1, rank, rank, 1)
-        return e.op(
+        together = self.together(x.element, at.vector) if along else 1
+        source = self.pointer(x.name, x.argument_index, self.alignment(x.element, at.vector if along else 1))
+        tail = at.tail if along else []
+        indices = [self.placed(c, at.where) for c in x.coords]
+        made = e.op(
             "tile.load_columns",
-            [self.columns(vector)],
-            operands,
-            segments=segments,
+            [self.columns(at.vector)],
+            [source, *indices, *self.strided(x.name, rank), at.valid, *tail],
+            segments=(1, rank, rank, 1, *(len(tail[:1]),) * 2),
             along=int(along),
             together=together,
         ).result
+        at.cache[key] = made
+        return made
+
+    def value(self, body: Body, at: Point, sums: list[ir.Value], exact: bool) -> ir.Value:
+        """What a body computes at a point, of the reductions `sums`."""
+        values = {x.view: self.load(x, at) for x in body.reads} | {view: sums[i] for view, i in body.sums}
+        return values[0] if body.op < 0 else self.compute(self.block_of(body), values, at.vector, exact)
+
+    def block_of(self, body: Body) -> ir.Block:
+        """The body of `scale` that it is."""
+        return self.function.body.blocks[0].operations[body.op].opview.body.blocks[0]
 
     def compute(self, block: ir.Block, values: dict[int, ir.Value], vector: int, exact: bool) -> ir.Value:
         """A body of `scale`, of what its arguments are by their numbers, for each column; the conversions at its ends
@@ -179,17 +171,6 @@ class PointwiseKernel(Tensors):
                     known[op.result] = copied(op, operands)
         return made.result
 
-    def points(self, where: dict[str, ir.Value], vector: int) -> None:
-        """What one thread does for `vector` columns: nothing, where an index names nothing whatever is summed over."""
-        summed = self.p.reduction.dim.name if self.p.reduction else None
-        gates = [x for x in self.p.lookups if all(c.dim != summed for c in x.index.coords)]
-        where, valid = self.looked_up(gates, where, self.e.i1(1))
-        if not gates:
-            self.named(where, vector)
-            return
-        with self.e.region("tile.when", [valid]):
-            self.named(where, vector)
-
     def looked_up(
         self, lookups: list[Lookup], where: dict[str, ir.Value], valid: ir.Value
     ) -> tuple[dict[str, ir.Value], ir.Value]:
@@ -200,51 +181,46 @@ class PointwiseKernel(Tensors):
             valid = self.e.arith("arith.andi", valid, named)
         return made, valid
 
-    def named(self, where: dict[str, ir.Value], vector: int) -> None:
-        """The result at `vector` columns, all of whose own indices name something."""
-        e, p, always = self.e, self.p, self.e.i1(1)
-        final = self.returned(0).owner.opview
-        values = {x.view: self.load(x, where, vector, always) for x in p.reads}
-        if p.reduction is not None:
-            sums = self.reduced(where, vector)
-            values |= dict.fromkeys(p.sums, sums)
-        made = self.compute(final.body.blocks[0], values, vector, exact=p.element.bits > 16)
-        names = [d.name for d in (*p.rows, p.columns)]
-        operands = [made, self.target(), *(where[x] for x in names), *self.strided(p.name, len(names))]
-        e.op(
+    def store(self, o: Output, made: ir.Value, at: Point) -> None:
+        """A result at a point that is there."""
+        rank = len(o.coords)
+        indices = [self.placed(c, at.where) for c in o.coords]
+        tail = [] if self.p.is_row(o) else at.tail
+        self.e.op(
             "tile.store_columns",
-            operands=operands,
-            segments=(1, 1, len(names), len(names)),
-            together=self.together(p.element, vector),
+            operands=[made, self.target(o), *indices, *self.strided(o.name, rank), *tail],
+            segments=(1, 1, rank, rank, *(len(tail[:1]),) * 2),
+            together=1 if self.p.is_row(o) else self.together(o.element, at.vector),
         )
 
-    def reduced(self, where: dict[str, ir.Value], vector: int) -> ir.Value:
-        """The sums at `vector` columns: terms that an index skips are left out, and none at all are what a reduction
-        begins with."""
-        e, r, s = self.e, self.p.reduction, self.spread
-        assert r is not None
-        sums = e.op("tile.running", [self.columns(vector)], kind=r.kind).result
-        varying, always = [x for x in self.p.lookups if x.name not in where], e.i1(1)
+    def terms(self, r: Reduction, at: Point, before: list[ir.Value]) -> ir.Value:
+        """A reduction over an index that no result has, at a point, of the reductions `before` it: terms that an index
+        skips are left out, and none at all are what a reduction begins with."""
+        e, s = self.e, self.spread
+        sums = e.op("tile.running", [self.columns(at.vector)], kind=r.kind).result
+        varying = [x for x in self.p.lookups if x.name not in at.where]
         names = {x.name for x in varying} | {r.dim.name}
-        once = {x.view: self.load(x, where, vector, always) for x in r.reads if not {c.dim for c in x.coords} & names}
+        once = {x.view: self.load(x, at) for x in r.body.reads if not {c.dim for c in x.coords} & names}
+        once |= {view: before[i] for view, i in r.body.sums}
         extent = self.size(r.dim)
 
         def terms(first: ir.Value | int, count: int, bounded: bool) -> None:
             points = []
             for i in range(count):
                 j = e.i32(first + i) if isinstance(first, int) else e.arith("arith.addi", first, e.i32(i))
-                valid = always
+                valid = at.valid
                 if bounded:
                     valid = e.arith("arith.andi", valid, e.compare("lt", j, extent))
                     j = e.arith("arith.minui", j, e.arith("arith.subi", extent, e.i32(1)))
-                points.append((where | {r.dim.name: j}, valid))
-            points = [self.looked_up(varying, at, valid) for at, valid in points]
-            values = [
-                {x.view: self.load(x, at, vector, valid) for x in r.reads if x.view not in once} for at, valid in points
-            ]
-            for read, (_, valid) in zip(values, points, strict=True):
-                value = self.compute(self.inner(), read | once, vector, exact=True) if r.mapped else (read | once)[0]
-                e.op("tile.term", operands=[sums, value, valid], kind=r.kind)
+                points.append((at.where | {r.dim.name: j}, valid))
+            found = [self.looked_up(varying, where, valid) for where, valid in points]
+            points = [Point(where, at.vector, valid, at.count, at.whole) for where, valid in found]
+            values = [{x.view: self.load(x, to) for x in r.body.reads if x.view not in once} for to in points]
+            for read, to in zip(values, points, strict=True):
+                every = read | once
+                mapped = r.body.op >= 0
+                value = self.compute(self.block_of(r.body), every, at.vector, exact=True) if mapped else every[0]
+                e.op("tile.term", operands=[sums, value, to.valid], kind=r.kind)
 
         if r.dim.size is not None and r.dim.size <= 2 * s.together:
             for first in range(0, r.dim.size, s.together):
@@ -256,10 +232,104 @@ class PointwiseKernel(Tensors):
                 terms(loop.arguments[0], s.together, True)
         return sums
 
-    def inner(self) -> ir.Block:
-        """The body that the reduction's terms are computed by."""
-        final = self.returned(0).owner.opview
-        source = next(
-            v.owner.opview.source for v in final.views if not isinstance(v.owner.opview.source.owner, ir.Block)
+
+class PointwiseKernel(Columns):
+    """One kernel being built.
+
+    A tile's threads have a vector of columns each. Where all rows begin at multiples of a vector's bytes and a thread's
+    vector lies inside, it loads and stores whole vectors; else column by column.
+    """
+
+    def __init__(self, problem: Pointwise, spread: Spread, function: ir.OpView) -> None:
+        self.p, self.spread, self.function, self.e = problem, spread, function, Emitter()
+        self.lookups = {x.name: x for x in problem.lookups}
+
+    def build(self) -> None:
+        """The `tile.kernel`, before the function that it is made from."""
+        e, p, s = self.e, self.p, self.spread
+        name = entry_name(ir.StringAttr(self.function.attributes["sym_name"]).value)
+        made = e.op(
+            "tile.kernel",
+            regions=1,
+            sym_name=name,
+            threads=s.threads,
+            cluster=(1, 1),
+            shared_bytes=s.shared_bytes(p),
+            arguments=ir.ArrayAttr.get([]),
         )
-        return source.owner.opview.input.owner.opview.body.blocks[0]
+        self.body = made.regions[0].blocks.append()
+        i32 = ir.IntegerType.get_signless(32)
+        with ir.InsertionPoint(self.body):
+            *outer, row = p.rows or (None,)
+            m, n = (self.size(row) if row else e.i32(1)), self.size(p.columns)
+            self.begin()
+            aligned = None if s.whole or s.vector == 1 else self.aligned()
+            with e.region(
+                "tile.tiles",
+                [m, e.i32(1) if p.spans else n, *(self.size(d) for d in outer if d)],
+                (i32,) * (2 + len(outer)),
+                segments=(1, 1, len(outer)),
+                tile=(s.rows, 1 if p.spans else s.columns),
+                cluster=(1, 1),
+                order="m",
+                band=1,
+                split=1,
+                turns=1,
+            ) as block:
+                m0, n0, *indices = block.arguments
+                i1 = ir.IntegerType.get_signless(1)
+                columns = s.across * s.vector
+                point = e.op("tile.point", [i32, i32, i1], [m0, n0, m, n], columns=columns, vector=s.vector)
+                at, column, inside = point.results
+                where = dict(zip([d.name for d in outer if d], indices, strict=True))
+                self.tile(where, at, column, inside, aligned)
+        made.attributes["arguments"] = e.arguments_attribute()
+
+    def begin(self) -> None:
+        """What is known before the first tile."""
+
+    def tile(
+        self, outer: dict[str, ir.Value], row: ir.Value, column: ir.Value, inside: ir.Value, aligned: ir.Value | None
+    ) -> None:
+        """What a thread does in a tile that is at some indices of `outer`."""
+        e, p, s = self.e, self.p, self.spread
+        where, n = outer | ({p.rows[-1].name: row} if p.rows else {}), self.size(p.columns)
+        i32 = ir.IntegerType.get_signless(32)
+        with e.region("tile.when", [inside]):
+            if aligned is None:
+                self.points(where | {p.columns.name: column}, s.vector)
+                return
+            last = e.arith("arith.addi", column, e.i32(s.vector - 1))
+            whole = e.arith("arith.andi", aligned, e.compare("lt", last, n))
+            with e.region("tile.when", [whole]):
+                self.points(where | {p.columns.name: column}, s.vector)
+            with e.region("tile.when", [e.arith("arith.xori", whole, e.i1(1))]):
+                count = e.arith("arith.minui", e.arith("arith.subi", n, column), e.i32(s.vector))
+                with e.region("tile.steps", [count], (i32,), segments=(1, 0), start=0, step=1, unroll=1) as loop:
+                    one = e.arith("arith.addi", column, loop.arguments[0])
+                    self.points(where | {p.columns.name: one}, 1)
+
+    def points(self, where: dict[str, ir.Value], vector: int) -> None:
+        """What one thread does for `vector` columns: nothing, where an index names nothing whatever is summed over."""
+        gates, always = self.gates, self.e.i1(1)
+        where, valid = self.looked_up(gates, where, always)
+        at = Point(where, vector, always)
+        if not gates:
+            self.named(at)
+            return
+        with self.e.region("tile.when", [valid]):
+            self.named(at)
+
+    @property
+    def gates(self) -> list[Lookup]:
+        """The lookups that are the same whatever is summed over."""
+        summed = {r.dim.name for r in self.p.reductions if not self.p.of_row(r)}
+        return [x for x in self.p.lookups if all(c.dim not in summed for c in x.index.coords)]
+
+    def named(self, at: Point) -> None:
+        """The results at columns all of whose own indices name something."""
+        sums: list[ir.Value] = []
+        for r in self.p.reductions:
+            sums.append(self.terms(r, at, sums))
+        for o in self.p.outputs:
+            self.store(o, self.value(o.body, at, sums, o.exact), at)

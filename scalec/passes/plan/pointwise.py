@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 
-from scalec.ir.tile_pointwise import MOST_BYTES
-from scalec.passes.problem.pointwise import Pointwise
+from scalec.errors import UnsupportedError
+from scalec.ir.tile_pointwise import LANES, MOST_BYTES
+from scalec.passes.problem.pointwise import Blocks, Pointwise
 
 THREADS = 128
 """Of a CTA: four warps, of which an SM holds as many CTAs as their registers leave it. Not measured."""
+
+MOST_THREADS, ROW_THREADS = 512, 256
+"""Of a CTA that has whole rows in registers, or blocks of several rows, at most; and of one that walks rows. Not
+measured."""
 
 MOST_TOGETHER, UNKNOWN_TOGETHER = 8, 4
 """Terms of a sum whose loads are issued before the first is added: at most, and where their number is unknown. A thread
@@ -20,17 +26,27 @@ WASTED = 8
 SECTORS = 8
 """Threads along a row, at least, where the row has as many vectors: 128 bytes, a line of L2. Not measured."""
 
+HELD, MOST_HELD = 32, 64
+"""Elements that a thread holds of each tensor of a row that it keeps, and of a block of several rows at most. Not
+measured."""
+
+WIDEST = 32
+"""Bytes that a thread has of a row in the widest type: more would be loads that are further apart. Not measured."""
+
 
 @dataclass(frozen=True)
 class Spread:
     """How threads share out a result.
 
     Attributes:
-        vector: adjacent columns of a row that a thread has.
+        vector: adjacent columns of a row that a thread has in one place.
         rows, columns: of a CTA's tile; a tile has one index along each further dimension.
         together: terms of a sum that a thread loads before it adds the first.
         whole: whether every thread inside the result has a whole vector, as it divides the number of columns.
         threads: of a CTA.
+        down, along: places that a thread has in a tile, along the rows and along the columns.
+        looped: whether a tile is walked along the columns, as many at a time, until all of a row have been: it is known
+            then what a whole row has.
     """
 
     vector: int
@@ -39,20 +55,126 @@ class Spread:
     together: int
     whole: bool
     threads: int = THREADS
+    down: int = 1
+    along: int = 1
+    looped: bool = False
+
+    @property
+    def across(self) -> int:
+        """Threads that share a row, a power of two: those that follow one another."""
+        return self.columns // self.along // self.vector
+
+    @property
+    def step(self) -> tuple[int, int]:
+        """Rows, and columns, from one of a thread's places to the next."""
+        return self.threads // self.across, self.across * self.vector
+
+    def sharing(self, rows: int, columns: int) -> int:
+        """The bits in which the numbers of the threads differ that share a block of so many rows and columns, all of a
+        row for 0."""
+        lanes = min(columns // self.vector, self.across) if columns else self.across
+        return lanes - 1 | (min(rows, self.step[0]) - 1) * self.across
+
+    def shared_bytes(self, p: Pointwise) -> int:
+        """Of a CTA: what its warps exchange."""
+        shared = [(o.scale.rows, o.scale.columns) for o in p.outputs if o.scale is not None]
+        shared += [(1, 0)] * any(map(p.of_row, p.reductions))
+        return 4 * self.threads if any(self.sharing(*x) >= LANES for x in shared) else 0
 
     @staticmethod
     def of(p: Pointwise) -> Spread:
-        """Vectors of 16 bytes of the narrowest type that is read or written along the columns, or where these are known
-        and no multiple, of the largest power of two that divides them."""
-        bits = [x.element.bits for x in p.every if p.along(x)]
-        vector, n = 1 if p.single else 8 * MOST_BYTES // min([*bits, p.element.bits]), p.columns.size
-        while n and n % vector:
-            vector //= 2
-        across = _across(-(-(p.columns.largest or THREADS * vector) // vector))
-        return Spread(vector, THREADS // across, across * vector, _together(p), bool(n))
+        """Vectors of 16 bytes of the narrowest type that is read or written along the columns, no more than 32 of the
+        widest; or where the columns are known and no multiple, of the largest power of two that divides them.
+
+        Raises:
+            UnsupportedError: blocks of scales that no threads share out.
+        """
+        vector, n = _vector(p), p.columns.size
+        vectors = -(-(p.columns.largest or THREADS * vector) // vector)
+        across, whole = _across(vectors), bool(n) and not n % vector
+        if not p.meets:
+            return Spread(vector, THREADS // across, across * vector, _together(p), whole)
+        blocks = [o.scale for o in p.outputs if o.scale is not None]
+        widest = max((x.columns // vector for x in blocks), default=1) or 1
+        high = max((x.rows for x in blocks), default=1)
+        if p.spans:
+            if high > 1:
+                raise _refused(f"blocks of {high} rows, and what is found of a whole row,", "blocks of one row")
+            return _rows(p, vector, vectors, max(1, widest), whole)
+        if high > 1:
+            return _blocks(p, vector, widest, blocks, whole)
+        across = max(min(across, THREADS), min(widest, ROW_THREADS))
+        along = max(1, widest // across)
+        if along * vector > MOST_HELD:
+            raise _refused(f"blocks of {widest * vector} columns", "fewer")
+        threads = max(THREADS, across)
+        return Spread(vector, threads // across, across * along * vector, _together(p), whole, threads, along=along)
 
     def __str__(self) -> str:
         return f"rows={self.rows}, columns={self.columns}, vector={self.vector}, together={self.together}"
+
+
+def _refused(what: str, expected: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"{what} without a contraction have no kernel yet",
+        expected=expected,
+        fix="quantise in blocks of fewer columns, or after the call",
+    )
+
+
+def _vector(p: Pointwise) -> int:
+    """Columns that a thread has side by side: blocks have a power of two of vectors."""
+    n = p.columns.size
+    bits = [x.element.bits for x in p.every if p.along(x)] + [o.element.bits for o in p.outputs if not p.is_row(o)]
+    vector = 1 if p.single else min(8 * MOST_BYTES // min(bits), max(1, 8 * WIDEST // max(bits)))
+    blocks = [o.scale.columns for o in p.outputs if o.scale is not None and o.scale.columns]
+    least = 8 // min([8, *bits])  # elements of a byte
+    odd = {x // (x & -x) for x in blocks} or {1}
+    if len(odd) > 1 or (p.single and (odd != {1} or least > 1)):
+        sizes = " and ".join(str(x) for x in blocks)
+        raise _refused(f"blocks of {sizes} columns that threads share out together", "blocks that divide one another")
+    (factor,) = odd
+    vector = min([vector, *(x & -x for x in blocks)])
+    while factor > 1 and vector > least and factor * vector > MOST_HELD:
+        vector //= 2
+    if factor * vector > MOST_HELD:
+        raise _refused(f"blocks of {blocks[0]} columns", "a power of two times an odd number up to 32")
+    while n and n % (factor * vector) and vector > least:
+        vector //= 2
+    return factor * vector
+
+
+def _rows(p: Pointwise, vector: int, vectors: int, widest: int, whole: bool) -> Spread:
+    """A CTA has whole rows: in registers where they are known and fit, else it walks them, more than once."""
+    reads = len({(x.name, x.coords) for x in p.every if p.along(x)})
+    each = max(1, HELD // vector // (1 if reads <= 1 else 2))
+    across = 1
+    while across < widest or across * each < vectors:
+        across *= 2
+    if p.columns.size and across <= MOST_THREADS:
+        threads, along = max(THREADS, across), max(1, -(-vectors // across))
+        return Spread(vector, threads // across, across * along * vector, _together(p), whole, threads, along=along)
+    if widest > ROW_THREADS:
+        raise _refused(f"blocks of {widest * vector} columns in rows of many", "fewer")
+    return Spread(vector, 1, ROW_THREADS * vector, _together(p), whole, ROW_THREADS, looped=True)
+
+
+def _blocks(p: Pointwise, vector: int, widest: int, blocks: list[Blocks], whole: bool) -> Spread:
+    """A CTA has whole blocks of several rows. Rows of threads are a power of two that divides all of them."""
+    high, common = max(x.rows for x in blocks), gcd(*(x.rows for x in blocks if x.rows > 1))
+    across, most = widest, common & -common
+    while across * most < 32:
+        across *= 2  # a warp at least
+    rows = most
+    while rows > 1 and across * rows > MOST_THREADS:
+        rows //= 2
+    while across * rows < THREADS and rows % high == 0:
+        rows *= 2
+    threads, down = across * rows, max(1, high // rows)
+    if threads > MOST_THREADS or any(high % x.rows for x in blocks) or down * vector > MOST_HELD:
+        said = " and ".join(f"{x.rows}x{x.columns}" for x in blocks)
+        raise _refused(f"blocks of {said}", "up to 128x128, of which the higher ones are multiples of the others")
+    return Spread(vector, rows * down, across * vector, _together(p), whole, threads, down=down)
 
 
 def _across(vectors: int) -> int:
@@ -66,7 +188,8 @@ def _across(vectors: int) -> int:
 
 def _together(p: Pointwise) -> int:
     """Terms that are loaded at once: all, or as many parts of them as are as long as each other."""
-    terms = p.reduction.dim.size if p.reduction else 1
-    if terms is None:
+    sizes = [r.dim.size for r in p.reductions if not p.of_row(r)]
+    if None in sizes:
         return UNKNOWN_TOGETHER
+    terms = max((x or 0 for x in sizes), default=1)
     return max(1, -(-terms // max(1, -(-terms // MOST_TOGETHER))))

@@ -39,7 +39,7 @@ func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
 // load_columns: indices
 // EXPECT: 1 indices and 2 strides, expected as many
 func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
-  "tile.load_columns"(%D, %p, %s, %s, %i) {along = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 2, 1>, together = 8 : i64} : (memref<?x64xbf16>, i32, i64, i64, i1) -> !tile.columns<8 : i64>
+  "tile.load_columns"(%D, %p, %s, %s, %i) {along = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 2, 1, 0, 0>, together = 8 : i64} : (memref<?x64xbf16>, i32, i64, i64, i1) -> !tile.columns<8 : i64>
   return
 }
 
@@ -48,7 +48,7 @@ func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
 // load_columns: along
 // EXPECT: along is 2, expected 0 or 1
 func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
-  "tile.load_columns"(%D, %p, %p, %s, %s, %i) {along = 2 : i64, operandSegmentSizes = array<i32: 1, 2, 2, 1>, together = 8 : i64} : (memref<?x64xbf16>, i32, i32, i64, i64, i1) -> !tile.columns<8 : i64>
+  "tile.load_columns"(%D, %p, %p, %s, %s, %i) {along = 2 : i64, operandSegmentSizes = array<i32: 1, 2, 2, 1, 0, 0>, together = 8 : i64} : (memref<?x64xbf16>, i32, i32, i64, i64, i1) -> !tile.columns<8 : i64>
   return
 }
 
@@ -57,7 +57,7 @@ func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
 // load_columns: memory
 // EXPECT: reads or writes f32, expected a memref
 func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
-  "tile.load_columns"(%x, %p, %p, %s, %s, %i) {along = 1 : i64, operandSegmentSizes = array<i32: 1, 2, 2, 1>, together = 8 : i64} : (f32, i32, i32, i64, i64, i1) -> !tile.columns<8 : i64>
+  "tile.load_columns"(%x, %p, %p, %s, %s, %i) {along = 1 : i64, operandSegmentSizes = array<i32: 1, 2, 2, 1, 0, 0>, together = 8 : i64} : (f32, i32, i32, i64, i64, i1) -> !tile.columns<8 : i64>
   return
 }
 
@@ -66,7 +66,7 @@ func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
 // load_columns: 32 bytes
 // EXPECT: 16 of 8 elements of 16 bits together, expected a divisor of 8 among 1, 2, 4, 8
 func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
-  "tile.load_columns"(%D, %p, %p, %s, %s, %i) {along = 1 : i64, operandSegmentSizes = array<i32: 1, 2, 2, 1>, together = 16 : i64} : (memref<?x64xbf16>, i32, i32, i64, i64, i1) -> !tile.columns<8 : i64>
+  "tile.load_columns"(%D, %p, %p, %s, %s, %i) {along = 1 : i64, operandSegmentSizes = array<i32: 1, 2, 2, 1, 0, 0>, together = 16 : i64} : (memref<?x64xbf16>, i32, i32, i64, i64, i1) -> !tile.columns<8 : i64>
   return
 }
 
@@ -75,7 +75,7 @@ func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
 // load_columns: one element
 // EXPECT: 8 of 1 elements of 16 bits together, expected a divisor of 1 among 1, 2, 4, 8
 func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
-  "tile.load_columns"(%D, %p, %p, %s, %s, %i) {along = 0 : i64, operandSegmentSizes = array<i32: 1, 2, 2, 1>, together = 8 : i64} : (memref<?x64xbf16>, i32, i32, i64, i64, i1) -> !tile.columns<8 : i64>
+  "tile.load_columns"(%D, %p, %p, %s, %s, %i) {along = 0 : i64, operandSegmentSizes = array<i32: 1, 2, 2, 1, 0, 0>, together = 8 : i64} : (memref<?x64xbf16>, i32, i32, i64, i64, i1) -> !tile.columns<8 : i64>
   return
 }
 
@@ -167,7 +167,7 @@ func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
 // EXPECT: 2 indices and 1 strides, expected as many
 func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
   %a = "tile.running"() {kind = "sum"} : () -> !tile.columns<8 : i64>
-  "tile.store_columns"(%a, %D, %p, %p, %s) {operandSegmentSizes = array<i32: 1, 1, 2, 1>, together = 8 : i64} : (!tile.columns<8 : i64>, memref<?x64xbf16>, i32, i32, i64) -> ()
+  "tile.store_columns"(%a, %D, %p, %p, %s) {operandSegmentSizes = array<i32: 1, 1, 2, 1, 0, 0>, together = 8 : i64} : (!tile.columns<8 : i64>, memref<?x64xbf16>, i32, i32, i64) -> ()
   return
 }
 
@@ -177,7 +177,7 @@ func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
 // EXPECT: reads or writes f32, expected a memref
 func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
   %a = "tile.running"() {kind = "sum"} : () -> !tile.columns<8 : i64>
-  "tile.store_columns"(%a, %x, %p, %p, %s, %s) {operandSegmentSizes = array<i32: 1, 1, 2, 2>, together = 8 : i64} : (!tile.columns<8 : i64>, f32, i32, i32, i64, i64) -> ()
+  "tile.store_columns"(%a, %x, %p, %p, %s, %s) {operandSegmentSizes = array<i32: 1, 1, 2, 2, 0, 0>, together = 8 : i64} : (!tile.columns<8 : i64>, f32, i32, i32, i64, i64) -> ()
   return
 }
 
@@ -187,6 +187,149 @@ func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
 // EXPECT: 3 of 8 elements of 16 bits together, expected a divisor of 8 among 1, 2, 4, 8
 func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
   %a = "tile.running"() {kind = "sum"} : () -> !tile.columns<8 : i64>
-  "tile.store_columns"(%a, %D, %p, %p, %s, %s) {operandSegmentSizes = array<i32: 1, 1, 2, 2>, together = 3 : i64} : (!tile.columns<8 : i64>, memref<?x64xbf16>, i32, i32, i64, i64) -> ()
+  "tile.store_columns"(%a, %D, %p, %p, %s, %s) {operandSegmentSizes = array<i32: 1, 1, 2, 2, 0, 0>, together = 3 : i64} : (!tile.columns<8 : i64>, memref<?x64xbf16>, i32, i32, i64, i64) -> ()
+  return
+}
+
+// -----
+
+// load_columns: count
+// EXPECT: 1 counts and 0 of whether they are whole, expected one, or none
+func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
+  %b = "tile.load_columns"(%D, %p, %p, %s, %s, %i, %p) {along = 1 : i64, operandSegmentSizes = array<i32: 1, 2, 2, 1, 1, 0>, together = 8 : i64} : (memref<?x64xbf16>, i32, i32, i64, i64, i1, i32) -> !tile.columns<8 : i64>
+  return
+}
+
+// -----
+
+// store_columns: count
+// EXPECT: 0 counts and 1 of whether they are whole, expected one, or none
+func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
+  %a = "tile.running"() {kind = "sum"} : () -> !tile.columns<8 : i64>
+  "tile.store_columns"(%a, %D, %p, %p, %s, %s, %i) {operandSegmentSizes = array<i32: 1, 1, 2, 2, 0, 1>, together = 8 : i64} : (!tile.columns<8 : i64>, memref<?x64xbf16>, i32, i32, i64, i64, i1) -> ()
+  return
+}
+
+// -----
+
+// counted: kind
+// EXPECT: kind is "mean", expected sum, max, min
+func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
+  %a = "tile.running"() {kind = "sum"} : () -> !tile.columns<8 : i64>
+  %b = "tile.counted"(%a, %p) {kind = "mean"} : (!tile.columns<8 : i64>, i32) -> !tile.columns<8 : i64>
+  return
+}
+
+// -----
+
+// counted: columns
+// EXPECT: makes !tile.columns<4 : i64> of !tile.columns<8 : i64>, expected one type
+func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
+  %a = "tile.running"() {kind = "sum"} : () -> !tile.columns<8 : i64>
+  %b = "tile.counted"(%a, %p) {kind = "sum"} : (!tile.columns<8 : i64>, i32) -> !tile.columns<4 : i64>
+  return
+}
+
+// -----
+
+// reduce_lanes: values
+// EXPECT: reduces no values, expected one at least
+func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
+  %b = "tile.reduce_lanes"() {exchange = -1 : i64, kind = "sum", operandSegmentSizes = array<i32: 0>, sharing = 3 : i64} : () -> f32
+  return
+}
+
+// -----
+
+// reduce_lanes: exchange
+// EXPECT: sharing 35 and exchange -1, expected bits of threads, and -1 within a warp
+func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
+  %a = "tile.running"() {kind = "sum"} : () -> !tile.columns<8 : i64>
+  %b = "tile.reduce_lanes"(%a) {exchange = -1 : i64, kind = "sum", operandSegmentSizes = array<i32: 1>, sharing = 35 : i64} : (!tile.columns<8 : i64>) -> f32
+  return
+}
+
+// -----
+
+// reduce_lanes: within a warp
+// EXPECT: sharing 3 and exchange 0, expected bits of threads, and -1 within a warp
+func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
+  %a = "tile.running"() {kind = "sum"} : () -> !tile.columns<8 : i64>
+  %b = "tile.reduce_lanes"(%a) {exchange = 0 : i64, kind = "sum", operandSegmentSizes = array<i32: 1>, sharing = 3 : i64} : (!tile.columns<8 : i64>) -> f32
+  return
+}
+
+// -----
+
+// reduce_lanes: threads
+// EXPECT: sharing 1024 and exchange 0, expected bits of threads, and -1 within a warp
+func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
+  %a = "tile.running"() {kind = "sum"} : () -> !tile.columns<8 : i64>
+  %b = "tile.reduce_lanes"(%a) {exchange = 0 : i64, kind = "sum", operandSegmentSizes = array<i32: 1>, sharing = 1024 : i64} : (!tile.columns<8 : i64>) -> f32
+  return
+}
+
+// -----
+
+// reduce_lanes: kind
+// EXPECT: kind is "mean", expected sum, max, min
+func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
+  %a = "tile.running"() {kind = "sum"} : () -> !tile.columns<8 : i64>
+  %b = "tile.reduce_lanes"(%a) {exchange = -1 : i64, kind = "mean", operandSegmentSizes = array<i32: 1>, sharing = 3 : i64} : (!tile.columns<8 : i64>) -> f32
+  return
+}
+
+// -----
+
+// find_scale: scale
+// EXPECT: scales are "bf16", expected f32, ue8m0, ue4m3
+func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
+  %b:2 = "tile.find_scale"(%x) {element = f8E4M3FN, operandSegmentSizes = array<i32: 1, 0>, scale = "bf16"} : (f32) -> (i32, f32)
+  return
+}
+
+// -----
+
+// find_scale: inverse
+// EXPECT: 1 inverses, expected one that tile.hold made, or none
+func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
+  %o = "tile.input"(%x) {axes = array<i64>, kind = "scalar", operandSegmentSizes = array<i32: 1, 0>, pair = 0 : i64} : (f32) -> !tile.operand
+  %b:2 = "tile.find_scale"(%x, %o) {element = f8E4M3FN, operandSegmentSizes = array<i32: 1, 1>, scale = "f32"} : (f32, !tile.operand) -> (i32, f32)
+  return
+}
+
+// -----
+
+// store_scale: memory
+// EXPECT: reads or writes f32, expected a memref
+func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
+  "tile.store_scale"(%p, %x, %s, %p, %p, %p, %i) {block = 32 : i64, layout = "row", padding = 0 : i64, scale = "f32", sharing = 3 : i64} : (i32, f32, i64, i32, i32, i32, i1) -> ()
+  return
+}
+
+// -----
+
+// store_scale: block
+// EXPECT: block is 0, expected at least 1
+func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
+  "tile.store_scale"(%p, %D, %s, %p, %p, %p, %i) {block = 0 : i64, layout = "row", padding = 0 : i64, scale = "f32", sharing = 3 : i64} : (i32, memref<?x64xbf16>, i64, i32, i32, i32, i1) -> ()
+  return
+}
+
+// -----
+
+// store_scale: layout
+// EXPECT: scales are "f32" in the layout "rows", expected f32, ue8m0, ue4m3
+func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
+  "tile.store_scale"(%p, %D, %s, %p, %p, %p, %i) {block = 32 : i64, layout = "rows", padding = 0 : i64, scale = "f32", sharing = 3 : i64} : (i32, memref<?x64xbf16>, i64, i32, i32, i32, i1) -> ()
+  return
+}
+
+// -----
+
+// store_scale: padding
+// EXPECT: padding is 2, expected 0 or 1
+func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
+  "tile.store_scale"(%p, %D, %s, %p, %p, %p, %i) {block = 32 : i64, layout = "row", padding = 2 : i64, scale = "f32", sharing = 3 : i64} : (i32, memref<?x64xbf16>, i64, i32, i32, i32, i1) -> ()
   return
 }

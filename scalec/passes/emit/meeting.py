@@ -1,0 +1,318 @@
+"""Programs without a contraction whose threads meet: for the scales of blocks, and for what is found of whole rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from scalec.ir.mlir import arith, ir
+from scalec.ir.tile_pointwise import LANES
+from scalec.passes.emit.body import inverse_of
+from scalec.passes.emit.emitter import Source
+from scalec.passes.emit.pointwise import Point, PointwiseKernel
+from scalec.passes.problem.access import Lookup
+from scalec.passes.problem.pointwise import Blocks, Body, Output
+
+Known = list[ir.Value | None]
+"""The program's reductions, by number, as far as they are known."""
+
+Scale = tuple[ir.Value, ir.Value]
+"""That of a block as it is stored, and what values are multiplied by."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a thread has of a row: where it is (`edge`, for what a row has one of), its columns, none where a loop gives
+    them, and the reductions that are known of it."""
+
+    edge: Point
+    points: list[Point]
+    known: Known
+
+
+class MeetingKernel(PointwiseKernel):
+    """All threads of a CTA go the same way, also those of rows and columns that are not there: what they load is zeros,
+    what they find does not count, and they store nothing."""
+
+    def begin(self) -> None:
+        """The reciprocals of the scales of whole results."""
+        e = self.e
+        self.inverses: dict[int, ir.Value] = {}
+        for o in self.p.outputs:
+            whole = o.scale.outer if o.scale is not None else None
+            if whole is not None:
+                source = self.pointer(whole.name, whole.argument_index, whole.element.bits // 8)
+                made = e.op(
+                    "tile.input", [e.type("operand")], [source], segments=(1, 0), kind="scalar", axes=(), pair=0
+                ).result
+                self.inverses[o.index] = inverse_of(e, made)
+
+    def tile(
+        self, outer: dict[str, ir.Value], row: ir.Value, column: ir.Value, inside: ir.Value, aligned: ir.Value | None
+    ) -> None:
+        """Rows one after the other, or blocks of several."""
+        e, s, p = self.e, self.spread, self.p
+        self.aligned_, self.column, rows = aligned, column, []
+        for i in range(s.down):
+            where = dict(outer)
+            if p.rows:
+                where[p.rows[-1].name] = self.further(row, i * s.step[0])
+            columns = [] if s.looped else [self.further(column, j * s.step[1]) for j in range(s.along)]
+            points = [self.point(where | {p.columns.name: x}, s.vector) for x in columns]
+            rows.append(Row(self.point(where, 1), points, [None] * len(p.reductions)))
+        for r in rows:
+            self.reduce_row(r)
+        if s.looped:
+            self.write_looped(rows[0])
+        else:
+            for o in p.outputs:
+                if not p.is_row(o):
+                    self.write_blocks(o, rows)
+        for o in p.outputs:
+            if p.is_row(o):
+                for r in rows:
+                    first = e.arith("arith.andi", r.edge.valid, e.compare("eq", column, e.i32(0)))
+                    made = self.value(o.body, r.edge, self.sums(r.edge, o.body, r.known), o.exact)
+                    with e.region("tile.when", [first]):
+                        self.store(o, made, r.edge)
+
+    def further(self, index: ir.Value, by: int) -> ir.Value:
+        """An index, so many further."""
+        return self.e.arith("arith.addi", index, self.e.i32(by)) if by else index
+
+    def point(self, where: dict[str, ir.Value], vector: int) -> Point:
+        """What a thread has there; without a column, what goes with the row."""
+        e, p, name = self.e, self.p, self.p.columns.name
+        ends = {d.name: self.size(d) for d in (*p.rows[-1:], p.columns) if d.name in where}
+        valid = e.i1(1)
+        for dim, end in ends.items():
+            valid = e.arith("arith.andi", valid, e.compare("lt", where[dim], end))
+        gates = [x for x in self.gates if name in where or all(c.dim != name for c in x.index.coords)]
+        where, valid = self.looked_up(gates, where, valid)
+        if self.aligned_ is None or name not in where:
+            return Point(where, vector, valid)
+        column, end = where[name], ends[name]
+        left = e.arith("arith.minui", e.arith("arith.subi", end, column), e.i32(vector))
+        count = e.op("arith.select", [left.type], [valid, left, e.i32(0)]).result
+        whole = e.arith("arith.andi", self.aligned_, e.compare("lt", e.i32(vector - 1), count))
+        return Point(where, vector, valid, count, whole)
+
+    def look_up(self, x: Lookup, where: dict[str, ir.Value]) -> tuple[ir.Value, ir.Value]:
+        """Where there is no such row, or column, the index of the last one."""
+        e, safe = self.e, dict(where)
+        for d in (*self.p.rows[-1:], self.p.columns):
+            if d.name in where and d.name in {c.dim for c in x.index.coords}:
+                safe[d.name] = e.arith("arith.minui", where[d.name], e.arith("arith.subi", self.size(d), e.i32(1)))
+        return super().look_up(x, safe)
+
+    @contextmanager
+    def over_row(self, r: Row) -> Iterator[Point]:
+        """A loop over the columns of a row that is walked."""
+        e, s, n = self.e, self.spread, self.size(self.p.columns)
+        i32 = ir.IntegerType.get_signless(32)
+        with (
+            e.region("tile.when", [e.compare("lt", e.i32(0), n)]),
+            e.region("tile.steps", [n], (i32,), segments=(1, 0), start=0, step=s.step[1], unroll=1) as loop,
+        ):
+            column = e.arith("arith.addi", self.column, loop.arguments[0])
+            own = {d.name: r.edge.where[d.name] for d in self.p.rows}
+            yield self.point(own | {self.p.columns.name: column}, s.vector)
+
+    # ------------------------------------------------------------------------------------------ what threads meet for
+
+    def counted(self, value: ir.Value, at: Point, kind: str) -> ir.Value:
+        """The columns that are there."""
+        e, count = self.e, at.count
+        if count is None:
+            all_, none = e.i32(at.vector), e.i32(0)
+            count = e.op("arith.select", [none.type], [at.valid, all_, none]).result
+        return e.op("tile.counted", [value.type], [value, count], kind=kind).result
+
+    def reduce(self, kind: str, values: list[ir.Value], rows: int, columns: int) -> ir.Value:
+        """A reduction of values of all threads that share a block."""
+        sharing = self.spread.sharing(rows, columns)
+        exchange = 0 if sharing >= LANES else -1
+        return self.e.op(
+            "tile.reduce_lanes",
+            [ir.F32Type.get()],
+            values,
+            segments=(len(values),),
+            kind=kind,
+            sharing=sharing,
+            exchange=exchange,
+        ).result
+
+    def sums(self, at: Point, body: Body, known: Known) -> list[ir.Value]:
+        """The reductions that a body reads at a point: those of its row, which are known, and its own."""
+        made: Known = list(known)
+
+        def need(body: Body) -> None:
+            for _, i in body.sums:
+                r = self.p.reductions[i]
+                if made[i] is None and ("sum", i) in at.cache:
+                    made[i] = at.cache["sum", i]
+                if made[i] is None:
+                    need(r.body)
+                    at.cache["sum", i] = made[i] = self.terms(r, at, made)  # pyright: ignore
+
+        need(body)
+        return made  # pyright: ignore
+
+    def reduce_row(self, r: Row) -> None:
+        """The reductions over a row, each of those before it."""
+        p, s = self.p, self.spread
+        left = [i for i, x in enumerate(p.reductions) if p.of_row(x)]
+        while left:
+            ready = [i for i in left if all(self.ready(k, r.known) for _, k in p.reductions[i].body.sums)]
+            if not s.looped:
+                ready = ready[:1]
+            left = [i for i in left if i not in ready]
+            if s.looped:
+                running = {i: self.running(p.reductions[i].kind) for i in ready}
+                with self.over_row(r) as at:
+                    for i in ready:
+                        value = self.row_value(p.reductions[i].body, at, r.known)
+                        self.term(running[i], value, at, p.reductions[i].kind)
+                for i in ready:
+                    r.known[i] = self.reduce(p.reductions[i].kind, [running[i]], 1, 0)
+                continue
+            (i,) = ready
+            kind, values = p.reductions[i].kind, []
+            for at in r.points:
+                value = self.row_value(p.reductions[i].body, at, r.known)
+                values.append(self.counted(value, at, kind) if self.ragged(1, 0) else value)
+            r.known[i] = self.reduce(kind, values, 1, 0)
+
+    def ready(self, i: int, known: Known) -> bool:
+        """Whether all of a row that a reduction depends on is known."""
+        r = self.p.reductions[i]
+        return known[i] is not None or (not self.p.of_row(r) and all(self.ready(k, known) for _, k in r.body.sums))
+
+    def row_value(self, body: Body, at: Point, known: Known) -> ir.Value:
+        """A term of a reduction over a row."""
+        return self.value(body, at, self.sums(at, body, known), exact=True)
+
+    def running(self, kind: str) -> ir.Value:
+        """Registers for a reduction that a loop goes through."""
+        return self.e.op("tile.running", [self.columns(self.spread.vector)], kind=kind).result
+
+    def term(self, running: ir.Value, value: ir.Value, at: Point, kind: str) -> None:
+        """A point's columns, taken into it."""
+        if at.count is not None:
+            value = self.counted(value, at, kind)
+        self.e.op("tile.term", operands=[running, value, at.valid], kind=kind)
+
+    # -------------------------------------------------------------------------------------------------------- results
+
+    def ragged(self, rows: int, columns: int) -> bool:
+        """Whether threads that share a block may have columns, or rows, that are not there."""
+        n, s = self.p.columns.size, self.spread
+        return rows > 1 or not n or bool(n % (columns or s.columns))
+
+    def find_scale(self, o: Output, scale: Blocks, largest: ir.Value) -> Scale:
+        """That of a block with this largest magnitude."""
+        i32, inverse = ir.IntegerType.get_signless(32), [x for i, x in self.inverses.items() if i == o.index]
+        made = self.e.op(
+            "tile.find_scale",
+            [i32, ir.F32Type.get()],
+            [largest, *inverse],
+            segments=(1, len(inverse)),
+            element=ir.TypeAttr.get(ir.Type.parse(o.element.mlir)),
+            scale=scale.type,
+        )
+        return made.results[0], made.results[1]
+
+    def scaled(self, value: ir.Value, reciprocal: ir.Value) -> ir.Value:
+        """The columns times a reciprocal."""
+        f32 = ir.F32Type.get()
+        made = self.e.op("tile.compute", [value.type], [value, reciprocal], segments=(1, 1), regions=1)
+        block = made.regions[0].blocks.append(f32, f32)
+        with ir.InsertionPoint(block):
+            self.e.op("tile.yield", operands=[arith.MulFOp(*block.arguments).result])
+        return made.result
+
+    def store_scale(self, o: Output, scale: Blocks, code: ir.Value, at: Point) -> None:
+        """That of the block whose first point this is, by one of its threads; of all of a row, its edge."""
+        e, rank = self.e, len(o.coords)
+        memory = e.memory(self.returned(scale.index).type)
+        target = e.parameter(self.body, memory, Source("pointer", scale.name, align=1))
+        leading = range(rank - 2)
+        if leading:
+            indices = [self.placed(o.coords[axis], at.where) for axis in leading]
+            operands = [target, *indices, *(self.stride(scale.name, axis) for axis in leading)]
+            target = e.op("tile.view", [target.type], operands, segments=(1, len(leading), len(leading))).result
+        axis = {"row": rank - 2, "col": rank - 1, "packed": rank - 1}.get(scale.layout, -1)
+        stride = e.i64(0) if axis < 0 else self.stride(scale.name, axis)
+        row = e.i32(0) if rank < 2 else self.placed(o.coords[-2], at.where)
+        if scale.rows > 1:
+            row = e.arith("arith.divui", row, e.i32(scale.rows))
+        n, block = (self.size(self.p.columns), scale.columns) if scale.columns else (e.i32(1), 1)
+        column = at.where[self.p.columns.name] if scale.columns else e.i32(0)
+        size = self.p.columns.size if scale.columns else 1
+        fits = size is not None and -(-size // block) % 4 == 0
+        e.op(
+            "tile.store_scale",
+            operands=[code, target, stride, row, e.arith("arith.divui", column, e.i32(block)), n, at.valid],
+            block=block,
+            sharing=self.spread.sharing(scale.rows, scale.columns),
+            scale=scale.type,
+            layout=scale.layout,
+            padding=int(scale.layout in ("packed", "blocked") and not fits),
+        )
+
+    def write_blocks(self, o: Output, rows: list[Row]) -> None:
+        """A result of which a thread has all its points at once: block by block."""
+        s, scale = self.spread, o.scale
+        down = along = 1
+        if scale is not None:
+            down = max(1, scale.rows // s.step[0])
+            along = max(1, scale.columns // s.step[1]) if scale.columns else s.along
+        for i in range(0, s.down, down):
+            for j in range(0, s.along, along):
+                group = [(r, at) for r in rows[i : i + down] for at in r.points[j : j + along]]
+                values = [self.value(o.body, at, self.sums(at, o.body, r.known), o.exact) for r, at in group]
+                if scale is not None:
+                    found, ragged = values, self.ragged(scale.rows, scale.columns)
+                    if ragged:
+                        found = [self.counted(x, at, "absmax") for x, (_, at) in zip(values, group, strict=True)]
+                    largest = self.reduce("absmax", found, scale.rows, scale.columns)
+                    code, reciprocal = self.find_scale(o, scale, largest)
+                    values = [self.scaled(x, reciprocal) for x in values]
+                    self.store_scale(o, scale, code, group[0][1] if scale.columns else group[0][0].edge)
+                for x, (_, at) in zip(values, group, strict=True):
+                    with self.e.region("tile.when", [at.valid]):
+                        self.store(o, x, at)
+
+    def write_looped(self, r: Row) -> None:
+        """Results of a row that is walked: scales of all of it first."""
+        p, scales = self.p, {}
+        whole = [o for o in p.outputs if o.scale is not None and not o.scale.columns]
+        if whole:
+            running = {o.index: self.running("absmax") for o in whole}
+            with self.over_row(r) as at:
+                for o in whole:
+                    value = self.value(o.body, at, self.sums(at, o.body, r.known), o.exact)
+                    self.term(running[o.index], value, at, "absmax")
+            for o in whole:
+                assert o.scale is not None
+                scales[o.index] = self.find_scale(o, o.scale, self.reduce("absmax", [running[o.index]], 1, 0))
+                self.store_scale(o, o.scale, scales[o.index][0], r.edge)
+        written = [o for o in p.outputs if not p.is_row(o)]
+        if not written:
+            return
+        with self.over_row(r) as at:
+            for o in written:
+                value = self.value(o.body, at, self.sums(at, o.body, r.known), o.exact)
+                if o.index in scales:
+                    value = self.scaled(value, scales[o.index][1])
+                elif o.scale is not None:
+                    found = value
+                    if self.ragged(o.scale.rows, o.scale.columns):
+                        found = self.counted(value, at, "absmax")
+                    largest = self.reduce("absmax", [found], o.scale.rows, o.scale.columns)
+                    code, reciprocal = self.find_scale(o, o.scale, largest)
+                    value = self.scaled(value, reciprocal)
+                    self.store_scale(o, o.scale, code, at)
+                with self.e.region("tile.when", [at.valid]):
+                    self.store(o, value, at)

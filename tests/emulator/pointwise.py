@@ -1,0 +1,131 @@
+"""Runs a program without a contraction between guards, beside the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+import scalec
+from scalec import reference
+from scalec.checking.guarded import FILLS, Guarded
+from scalec.checking.launch import values_of
+from scalec.emulator.stats import Stats
+from scalec.frontend import build
+from scalec.ir import context
+from scalec.reference.packing import decode, from_layout
+from scalec.reference.quantize import block_shape, scale_shape
+from scalec.runtime import emulated
+from scalec.runtime.kernel import Kernel
+from tests.emulator.quantised import codes, same
+
+Values = dict[str, Any]
+
+
+def ran(
+    source: str,
+    dims: Mapping[str, int],
+    fixed: str,
+    target: str,
+    *,
+    change: Callable[[Values], None] = lambda _: None,
+    fault: Callable[[Kernel], Kernel] = lambda kernel: kernel,
+    exact: bool = False,
+) -> tuple[Values, Any, Values, Stats]:
+    """What two launches over different bytes leave, the same; what the reference has; the arguments.
+
+    Checked on the way: no argument changes, and of the results no byte that is not to be written.
+
+    Args:
+        fixed: the dimensions, by their first letters, whose sizes are known when the program is compiled.
+        change: of what is made up.
+    """
+    kernel = fault(scalec.compile(source, target=target, dims={d: n for d, n in dims.items() if d[0] in fixed}))
+    device = kernel.fixed = emulated.EmulatedDevice(target)
+    device.options = replace(device.options, seed=sum(dims.values()))
+    kernel.load(device)
+    with context.context():
+        program = build(source, {d: n for d, n in dims.items() if n})
+        values: Values = dict(reference.make(program, {d: n or 1 for d, n in dims.items()}, 1))
+        for t in kernel.spec.operands:
+            if t.shape and not all(dims.values()):
+                shape = tuple(e.value(dims) for e in t.shape)
+                values[t.name] = values[t.name][tuple(slice(n) for n in shape)]
+        change(values)
+        with np.errstate(all="ignore"):
+            expected = reference.run(build(source), values, dims=dims, exact=exact)
+    runs: list[Values] = []
+    for fill in FILLS:
+        given = [
+            float(values[t.name]) if t.scalar else Guarded(device, t, reference.storage(values[t.name]))
+            for t in kernel.spec.operands
+        ]
+        outs = [Guarded.result(device, r, dims, fill, None) for r in kernel.spec.results]
+        kernel(*given, out=outs[0] if len(outs) == 1 else tuple(outs))
+        for x in given:
+            assert not isinstance(x, Guarded) or not x.changed(), f"{x.spec.name} has changed"
+        reached = {r.name: expected.reached[r.name] if r.given else None for r in kernel.spec.results}
+        for x in outs:
+            wrong = x.changed(dims, reached[x.spec.name])
+            assert not wrong, f"{wrong} bytes around {x.spec.name} have changed"
+        runs.append({x.spec.name: x for x in outs} | {"bytes": [x.contents(dims, reached[x.spec.name]) for x in outs]})
+    assert runs[0]["bytes"] == runs[1]["bytes"], "two launches differ, or do not write all of it"
+    assert device.stats is not None or not all(dims.values())
+    made = {r.name: values_of(r, runs[0][r.name]) for r in kernel.spec.results}
+    known = scales_of(expected)  # packed elements end with a byte
+    made = {n: x if n in known else x[..., : expected[n].shape[-1]] for n, x in made.items()}
+    return made, expected, values, device.stats  # pyright: ignore
+
+
+def scales_of(expected: Any) -> dict[str, tuple[str, Any]]:
+    """The results that are scales: of which, and their granularities."""
+    return {scales: (of, g) for of, (scales, g) in expected.scales.items()}
+
+
+def unpacked(scales: Any, g: Any, shape: tuple[int, ...]) -> Any:
+    """One scale a block."""
+    each = scales if g.layout == "packed" else decode(scales, g.type)
+    return from_layout(each, g.layout, scale_shape(block_shape(g, shape), shape), g.type)
+
+
+def bit_equal(source: str, dims: Mapping[str, int], fixed: str, target: str, **more: Any) -> Stats:
+    """`ran`, and all results are the reference's, bit for bit."""
+    made, expected, _, stats = ran(source, dims, fixed, target, **more)
+    known = scales_of(expected)
+    for name, got in made.items():
+        wanted = expected[name]
+        if name in known:
+            of, g = known[name]
+            shape = made[of].shape
+            got, wanted = unpacked(got, g, shape), unpacked(wanted, g, shape)
+            if g.layout in ("packed", "blocked"):
+                padded_with_zeros(made[name], g, shape)
+        reached = expected.reached[name]
+        reached = reached if reached.shape == got.shape else np.ones(got.shape, bool)
+        got, wanted = (codes(np.ascontiguousarray(x))[reached] for x in (got, wanted))
+        same(got, wanted, f"{name} of {source}, {dims}")
+    return stats
+
+
+def padded_with_zeros(scales: Any, g: Any, shape: tuple[int, ...]) -> None:
+    """What fills up a row's last word of four scales is zeros."""
+    *rows, count = scale_shape(block_shape(g, shape), shape)
+    across = -(-count // 4) * 4
+    if not across:
+        return
+    words = from_layout(scales if g.layout == "packed" else decode(scales, g.type), g.layout, (*rows, across), g.type)
+    assert not np.ascontiguousarray(words).view(np.uint8).reshape(*rows, across)[..., count:].any()
+
+
+def spoiled(values: Values) -> None:
+    """Rows of X that are zeros, and with a NaN, infinities, -0, and of many magnitudes."""
+    x = values["X"]
+    with np.errstate(over="ignore"):
+        x[...] = (np.asarray(x, np.float64) * 2.0 ** (np.arange(x.size).reshape(x.shape) % 41 - 20)).astype(x.dtype)
+    rows = x.reshape(-1, x.shape[-1] or 1)
+    for row, what in ((1, 0), (2, -0.0), (3, np.nan), (4, np.inf), (5, -np.inf)):
+        if row < len(rows):
+            rows[row, : None if row < 3 else 1 + x.shape[-1] // 2] = what
+            rows[row, : 0 if row < 3 else x.shape[-1] // 2] = 1

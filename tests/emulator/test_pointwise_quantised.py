@@ -1,0 +1,136 @@
+"""Quantised results without a contraction: values and scales are the reference's, bit for bit, on every target."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+import scalec
+from scalec.errors import UnsupportedError
+from scalec.runtime.kernel import Kernel
+from tests.emulator.pointwise import bit_equal, spoiled
+from tests.emulator.quantised import changed
+
+TARGETS = ["sm_90a", "sm_100a", "sm_120a"]
+
+FORMATS = [  # a result of X, its sizes, those that are known
+    ("mxfp8", {"m": 9, "k": 100}, ""),
+    ("mxfp8", {"m": 9, "k": 96}, "k"),
+    ("mxfp8", {"m": 3, "k": 99}, "k"),
+    ("mxfp8_e5m2", {"m": 6, "k": 256}, "mk"),
+    ("mxfp4", {"m": 6, "k": 160}, "k"),
+    ("mxfp4", {"m": 6, "k": 161}, ""),
+    ("nvfp4", {"m": 6, "k": 96}, "k"),
+    ("nvfp4", {"m": 6, "k": 101}, "k"),
+    ("fp8_block", {"m": 6, "k": 384}, "k"),
+    ("fp8_block", {"m": 6, "k": 200}, ""),
+    ("e2m1 scale(1x16:ue4m3@blocked)", {"m": 130, "k": 80}, "k"),
+    ("e4m3 scale(1x32:ue8m0@packed)", {"m": 6, "k": 160}, "k"),
+    ("e4m3 scale(1x32:ue8m0@packed)", {"m": 6, "k": 170}, ""),
+    ("e5m2 scale(1x32:ue8m0@blocked)", {"m": 6, "k": 170}, ""),
+    ("e4m3 scale(1x128@col)", {"m": 6, "k": 256}, "k"),
+    ("e4m3 scale(1x24)", {"m": 6, "k": 72}, "k"),
+    ("e4m3 scale(1x40:ue8m0)", {"m": 6, "k": 99}, ""),
+    ("e4m3 scale(1x1024)", {"m": 6, "k": 2048}, "k"),  # of several warps
+    ("e4m3 scale(1x4096)", {"m": 2, "k": 5000}, ""),
+    ("e4m3 scale(1x32:f32*tensor)", {"m": 6, "k": 96}, "k"),
+    ("e4m3 scale(128x128)", {"m": 130, "k": 256}, "k"),  # of several rows
+    ("e4m3 scale(128x128)", {"m": 130, "k": 140}, ""),
+    ("e4m3 scale(32x32:ue8m0@blocked)", {"m": 70, "k": 80}, ""),
+    ("e4m3 scale(3x32:ue8m0)", {"m": 10, "k": 80}, ""),
+    ("e4m3 scale(1xk)", {"m": 10, "k": 256}, "k"),  # of whole rows: in registers
+    ("e4m3 scale(1xk)", {"m": 10, "k": 251}, "k"),
+    ("e4m3 scale(1xk:ue8m0@packed)", {"m": 10, "k": 251}, "k"),
+    ("e4m3 scale(1xk)", {"m": 3, "k": 2500}, ""),  # walked
+    ("e4m3 scale(1xk)", {"m": 2, "k": 20000}, "k"),
+]
+
+
+@pytest.mark.once("result", "target")
+@pytest.mark.parametrize("element", ["bf16", "f16", "f32"])
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("result", "dims", "fixed"), FORMATS)
+def test_formats(result: str, dims: dict[str, int], fixed: str, target: str, element: str) -> None:
+    bit_equal(f"Q[m,k]:{result} = X[m,k]:{element}", dims, fixed, target, change=spoiled)
+
+
+SEVERAL = [
+    ("Q[m,k]:mxfp8 = relu(X[m,k]); R[m,k] = max(X[m,k], 0.5); P[m,k]:nvfp4 = X[m,k] * 2", {"m": 7, "k": 100}, ""),
+    ("Q[m,k]:e4m3 scale(128x128) = max(X[m,k], 0.5); R[m,k]:mxfp8 = X[m,k]", {"m": 130, "k": 140}, "k"),
+    ("Q[m,k]:e4m3 scale(1xk) = X[m,k]; R[m,k]:mxfp8 = X[m,k]; T[m,k] = X[m,k]", {"m": 3, "k": 136}, "k"),
+    ("Q[m,k]:e4m3 scale(1xk) = X[m,k]; R[m,k]:mxfp8 = X[m,k]; T[m,k] = X[m,k]", {"m": 3, "k": 2100}, ""),
+    ("R[m,k] = max(X[m,k], 0.5); S[m,k]:f32 = X[m,k] + Z[m,k]", {"m": 7, "k": 100}, ""),
+    ("R[m,k] = max(X[m,k], 0.5); S[m,k]:f32 = X[m,k] + Z[m,k]", {"m": 7, "k": 128}, "k"),
+    ("Q[m,k]:mxfp8 = max(X[m,k], 0.5)", {"m": 7, "k": 100}, ""),  # of columns that are not there it is no zero
+    ("Q[b,m,k]:e4m3 scale(1x32:ue8m0@blocked) = X[b,m,k]", {"b": 2, "m": 3, "k": 96}, ""),
+    ("Q[b,m,k]:e4m3 scale(1x32:ue8m0@packed) = X[b,m,k]", {"b": 2, "m": 3, "k": 96}, "k"),
+    ("Q[k]:e4m3 scale(32:ue8m0) = X[k]", {"k": 100}, ""),
+    ("Q[m,k]:mxfp8 = X[idx[m],k]", {"m": 9, "k": 96, "X_0": 5}, "k"),
+    ("Q[m,k]:mxfp8 = X[m,k] * x[k/4]:f32", {"m": 9, "k": 96}, "k"),
+]
+
+
+@pytest.mark.once("source", "target")
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("source", "dims", "fixed"), SEVERAL)
+def test_several_results_and_indices(source: str, dims: dict[str, int], fixed: str, target: str) -> None:
+    bit_equal(source, dims, fixed, target, change=spoiled if "x[k/4]" not in source else lambda _: None)
+
+
+@pytest.mark.once("result", "size")
+@pytest.mark.parametrize("size", [0, 1])
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("fixed", ["", "mk"])
+@pytest.mark.parametrize("result", ["mxfp8", "nvfp4", "e4m3 scale(128x128)", "e4m3 scale(1xk)"])
+def test_sizes_of_0_and_1(result: str, size: int, fixed: str, target: str) -> None:
+    for dims in ({"m": size, "k": 33}, {"m": 3, "k": size}):
+        if "m" in fixed and not dims["m"]:
+            continue
+        bit_equal(f"Q[m,k]:{result} = X[m,k]", dims, fixed, target)
+
+
+@pytest.mark.parametrize(
+    ("result", "old", "new"),
+    [
+        ("mxfp8", r"(shfl\.sync\.bfly\.b32\s+\S+\s+\S+\s+)1,", r"\g<1>0,"),  # half a block's largest magnitude
+        ("e4m3 scale(1x1024)", r"(ld\.shared\.f32 [^;]*?)\+ ?128\]", r"\g<1>+ 0]"),  # another warp's
+        ("e4m3 scale(1x32:ue8m0@packed)", r"st\.global\.b8", "st.global.b16"),
+    ],
+)
+def test_faults_are_found(result: str, old: str, new: str) -> None:
+    fault: Any = changed(old, new)
+    with pytest.raises((AssertionError, scalec.ScalecError)):
+        bit_equal(f"Q[m,k]:{result} = X[m,k]", {"m": 6, "k": 1056}, "k", "sm_90a", fault=fault)
+
+
+def test_loads_and_stores_are_of_16_bytes() -> None:
+    kernel: Kernel = scalec.compile("Q[m,k]:mxfp8 = silu(G[m,k]) * U[m,k]", target="sm_90a", dims={"k": 4096})
+    assert len(re.findall(r"ld\.global\.v4\.b32", kernel.ptx)) == 4  # 16 columns of each
+    assert re.findall(r"st\.global\.(\S+)", kernel.ptx) == ["b8", "v4.b32"]
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("Q[m,k]:e3m2 scale(1x32:ue8m0) = X[m,k]", "a result of e3m2"),
+        ("Q[m,k]:e4m3 scale(1x32:bf16) = X[m,k]", "quantised with scales in bf16"),
+        ("Q[m,k]:e4m3 scale(1x12) = X[m,k]", "quantised in blocks of 1x12"),
+        ("Q[m,k]:e4m3 scale(tensor) = X[m,k]", "quantised in blocks of wholexwhole"),
+        ("Q[m,k]:e4m3 scale(mx32) = X[m,k]", "quantised in blocks of wholex32"),
+        ("Q[m,k]:e4m3 scale(1x24) = X[m,k]; P[m,k]:mxfp8 = X[m,k]", "blocks of 24 and 32 columns"),
+        ("Q[m,k]:e4m3 scale(512x128) = X[m,k]", "blocks of 512x128"),
+        (
+            "Q[m,k]:e4m3 scale(64x64) = X[m,k]; P[m,k]:e4m3 scale(1xk) = X[m,k]",
+            "blocks of 64 rows, and what is found",
+        ),
+        ("Q[k,m]:mxfp8 = X[m,k]", "X is read along m, the last index of Q, and has another one last"),
+        ("Q[m,k]:mxfp8 = X[m,k]; T[k,m] = X[m,k]", "T has the indices k, m, and other results have m, k"),
+        ("Q[m,k]:mxfp8 = X[m,k]; T[k] = w[k]", "T has the indices k, and other results have m, k"),
+    ],
+)
+def test_refused(source: str, message: str) -> None:
+    with pytest.raises(UnsupportedError, match=message) as refusal:
+        scalec.compile(source, target="sm_90a")
+    assert refusal.value.fix

@@ -1,0 +1,61 @@
+"""What is found of rows without a contraction, and results that are computed of it: norms, softmax, statistics."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from scalec.checking.compare import compare
+from tests.emulator.pointwise import bit_equal, ran
+
+NORM = "R[m] = sum[k](X[m,k]^2); Y[m,k]{} = X[m,k] * w[k] / sqrt(R/n + e)"
+SOFTMAX = "M[m] = max[k](X[m,k]); E[m,k] = exp(X[m,k] - M); S[m] = sum[k](E); Y[m,k]:f32 = E/S"
+MEAN = "M[m] = sum[k](X[m,k])/n; V[m] = sum[k]((X[m,k] - M)^2)/n; "
+LAYER = MEAN + "Y[m,k] = (X[m,k] - M)/sqrt(V + e)*w[k] + b[k]; S[m]:f32 = V"
+COMBINE = "T[t,k] = sum[j](w[t,j]:f32 * D[inv[t,j],k]); R[t] = sum[k](T^2); Y[t,k]:mxfp8 = T/sqrt(R); Z[t,k] = T"
+
+CASES = [
+    ("S[m]:f32 = sum[k](X[m,k]^2)", {"m": 5, "k": 100}),
+    ("S[m] = sum[k](X[m,k]:f32 * w[k])", {"m": 5, "k": 1031}),
+    ("S[b,m]:f32 = sum[k](X[b,m,k]) * g[b]", {"b": 2, "m": 5, "k": 136}),
+    (NORM.format(""), {"m": 5, "k": 104}),
+    (NORM.format(":mxfp8"), {"m": 5, "k": 2104}),
+    (NORM.format(":nvfp4"), {"m": 3, "k": 264}),
+    (NORM.format(":e4m3 scale(1x128)"), {"m": 5, "k": 2050}),
+    (NORM.format(":e4m3 scale(1xk)"), {"m": 5, "k": 2104}),
+    (SOFTMAX, {"m": 5, "k": 1031}),
+    (SOFTMAX.replace("m]", "b,m]").replace("m,", "b,m,").replace("b,b,", "b,"), {"b": 2, "m": 5, "k": 131}),
+    (LAYER, {"m": 5, "k": 104}),
+    (COMBINE, {"t": 5, "k": 136, "j": 3, "D_0": 9}),
+    (COMBINE, {"t": 2, "k": 3001, "j": 3, "D_0": 9}),
+]
+
+
+@pytest.mark.once("source", "target", "fixed")
+@pytest.mark.parametrize("fixed", ["", "kj"])
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a", "sm_120a"])
+@pytest.mark.parametrize(("source", "dims"), CASES)
+def test_near_the_reference(source: str, dims: dict[str, int], fixed: str, target: str) -> None:
+    made, expected, _, _ = ran(source, dims, fixed, target, exact=True)
+    with np.errstate(all="ignore"):
+        wrong = [x for x in compare(made, expected) if not x.ok]
+    assert not wrong
+
+
+@pytest.mark.once("source", "k")
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a", "sm_120a"])
+@pytest.mark.parametrize("fixed", ["", "k"])
+@pytest.mark.parametrize("k", [0, 1, 3000])
+@pytest.mark.parametrize(
+    "source",
+    [
+        "S[m]:f32 = max[k](abs(X[m,k])) * 2; T[m]:f32 = min[k](X[m,k])",
+        "M[m] = max[k](X[m,k]); Y[m,k]:f32 = X[m,k] - M; T[m]:f32 = M",
+        "M[m] = max[k](abs(X[m,k])); Y[m,k]:f32 = X[m,k] * 2^3; T[m]:f32 = M / 448",
+    ],
+)
+def test_the_largest_and_the_least_are_exact(source: str, k: int, fixed: str, target: str) -> None:
+    def nan(values: dict[str, np.ndarray]) -> None:
+        values["X"][1, k // 2 : k // 2 + 1] = np.nan
+
+    bit_equal(source, {"m": 5, "k": k}, fixed, target, change=nan)

@@ -1,0 +1,31 @@
+// A program without a contraction whose threads meet: all of them come to a block's largest magnitude, also those of rows
+// that are not there, which store nothing. A row that is kept is loaded once, its sum is known before its results.
+// RUN: scalec compile 'Q[m,k]:mxfp8 = X[m,k]' --dim k=512 --emit tile | filecheck %s
+// RUN: scalec compile 'R[m] = sum[k](X[m,k]^2); Y[m,k]:nvfp4 = X[m,k] / sqrt(R)' --dim k=2048 --emit tile | filecheck %s --check-prefix=ROW
+// RUN: scalec compile 'R[m] = sum[k](X[m,k]^2); Y[m,k] = X[m,k] / sqrt(R)' --emit tile | filecheck %s --check-prefix=WALKED
+// CHECK: "tile.point"({{.*}}) {columns = 512 : i64, vector = 16 : i64}
+// CHECK-NOT: tile.when
+// CHECK: %[[X:.*]] = "tile.load_columns"
+// CHECK: %[[MADE:.*]] = "tile.compute"(%[[X]])
+// CHECK: %[[LARGEST:.*]] = "tile.reduce_lanes"(%[[MADE]]) {exchange = -1 : i64, kind = "absmax", {{.*}}sharing = 1 : i64}
+// CHECK-NEXT: %[[SCALE:.*]]:2 = "tile.find_scale"(%[[LARGEST]])
+// CHECK-NEXT: %[[SCALED:.*]] = "tile.compute"(%[[MADE]], %[[SCALE]]#1)
+// CHECK: "tile.store_scale"(%[[SCALE]]#0
+// CHECK-NEXT: "tile.when"
+// CHECK: "tile.store_columns"(%[[SCALED]]
+// ROW: tile.kernel
+// ROW: "tile.load_columns"
+// ROW: "tile.load_columns"
+// ROW: %[[SUM:.*]] = "tile.reduce_lanes"({{.*}}) {exchange = 0 : i64, kind = "sum"
+// ROW-NOT: tile.load_columns
+// ROW: "tile.compute"({{.*}}, %[[SUM]])
+// ROW: "tile.find_scale"
+// WALKED: %[[SUMS:.*]] = "tile.running"() {kind = "sum"}
+// WALKED: "tile.steps"
+// WALKED: "tile.load_columns"
+// WALKED: "tile.counted"
+// WALKED: "tile.term"(%[[SUMS]]
+// WALKED: "tile.reduce_lanes"(%[[SUMS]])
+// WALKED: "tile.steps"
+// WALKED: "tile.load_columns"
+// WALKED: "tile.store_columns"
