@@ -27,6 +27,8 @@ FOLDER = "TEST_REACH"
 LOWERING = "scalec.lowering."
 """A block of these modules counts once for each target, whose instructions it is about."""
 
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
 _REACHED = bytearray(200_000)
 _names: list[str] = []
 _others = set[Hashable]()
@@ -139,6 +141,9 @@ class Reach:
     def pytest_collection_finish(self) -> None:
         from scalec import compiler
         from scalec.lowering.table import Table
+        from scalec.runtime.kernel import Kernel
+
+        programs = {path.read_text().strip(): path.name for path in EXAMPLES.glob("*.scale")}
 
         def on_op(self: Any, state: Any, op: Any) -> None:
             _others.add((self.target, op.operation.name))
@@ -150,8 +155,13 @@ class Reach:
             _others.update((row.name, field) for field in schedule_fields(made.spec.schedule))
             return kernel
 
+        def on_call(self: Any, *rest: Any) -> Any:
+            _others.add(programs.get(self.spec.source.strip(), ""))
+            return first(self, *rest)
+
         one, Table.one = Table.one, on_op
         to_tile, compiler._to_tile = compiler._to_tile, on_kernel
+        first, Kernel._first = Kernel._first, on_call
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
@@ -169,7 +179,7 @@ class Reach:
         blocks = {_names[i] for i in range(len(_names)) if _REACHED[i]}
         targets = [name for name in TARGETS if name in _others]
         lowered = {(t, b) for t in targets[:1] for b in blocks if len(targets) == 1 and b.startswith(LOWERING)}
-        reached = {*blocks, *lowered, *_others, *met, item.nodeid.partition("::")[0]}
+        reached = {*blocks, *lowered, *_others - {""}, *met, item.nodeid.partition("::")[0]}
         if _PROCESS in reached:
             reached = reached - {_PROCESS} | {item.nodeid}
         self.cases.append(Case(item.nodeid, seconds, item.nodeid not in self.failed, frozenset(reached)))

@@ -141,7 +141,7 @@ def measures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 WALKS = [(path, NASTY) for path, command in _commands() if command.params and path != ("tune",)]
-TUNED = [(("tune",), NASTY[::5]), pytest.param(("tune",), NASTY, marks=pytest.mark.thorough)]  # a run takes 50 ms
+TUNED = [(("tune",), NASTY[::12]), pytest.param(("tune",), NASTY, marks=pytest.mark.thorough)]  # a run takes 50 ms
 
 
 @pytest.mark.parametrize(("path", "values"), [*WALKS, *TUNED])

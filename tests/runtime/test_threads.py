@@ -139,7 +139,7 @@ def test_threads_on_one_stream_have_one_workspace():
     assert len(device.reserved) == 2
 
 
-@pytest.mark.parametrize("times", [14, pytest.param(1000, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("times", [4, pytest.param(1000, marks=pytest.mark.thorough)])
 def test_everything_at_the_same_time(tmp_path, times):
     given = os.environ | {"SCALEC_CACHE_DIR": str(tmp_path / "cache")}
     command = [sys.executable, "-m", "tests.runtime.stress", str(tmp_path), str(times), "0"]
