@@ -144,3 +144,21 @@ def test_a_stray_import_is_seen() -> None:
     graph = {"scalec.passes.emit.kernel": {"scalec.passes.choose.stages", "scalec.passes.plan.loop", "scalec.ir.mlir"}}
     assert strays(graph) == ["scalec.passes.emit.kernel imports scalec.passes.choose.stages"]
     assert strays({"scalec.model.cost": {"scalec.tuning.tuner"}}) == ["scalec.model.cost imports scalec.tuning.tuner"]
+
+
+def test_what_lowers_an_op_is_imported() -> None:
+    """It enters itself in a target's table when it is imported, by whatever else it may be imported no more."""
+    graph, reached, due = imports(ROOT, types=False), set[str](), ["scalec.lowering"]
+    while due:
+        name = due.pop()
+        if name in graph and name not in reached:
+            reached.add(name)
+            due += [*graph[name], name.rpartition(".")[0]]
+    enters = {n for n in graph if n.startswith("scalec.lowering.") and ".lowers(" in ast.unparse(_tree(_path(n)))}
+    assert len(enters) > 20
+    assert enters <= reached, enters - reached
+
+
+def _path(module: str) -> Path:
+    path = ROOT.parent / module.replace(".", "/")
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")

@@ -19,6 +19,7 @@ from scalec.lowering.common import (  # noqa: F401 - they fill the common table
     items,
     launch,
     meeting,
+    panes,
     parts,
     pointwise,
     promote,
