@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         ToolchainError,
         UnsupportedError,
     )
+    from scalec.gradients import grad
     from scalec.version import __version__
 
 __all__ = [
@@ -39,12 +40,14 @@ __all__ = [
     "compile",
     "env",
     "errors",
+    "grad",
     "load",
     "reference",
 ]
 
 _MODULES = ("env", "errors", "reference")
-_FROM = dict.fromkeys(("Bundle", "Kernel", "Program", "compile", "load"), "api") | {"__version__": "version"}
+_FROM = dict.fromkeys(("Bundle", "Kernel", "Program", "compile", "load"), "api")
+_FROM |= {"__version__": "version", "grad": "gradients"}
 
 
 def __getattr__(name: str) -> "Any":

@@ -136,6 +136,43 @@ def compile_command(
 
 @main.command()
 @click.argument("expr")
+@click.option("--wrt", metavar="INPUT,...", help="The inputs whose gradients are wanted.  [default: all that have one]")
+@click.option("--quantize", metavar="RECIPE", help="What operands of gradients are quantised to, e.g. deepseek_v3.")
+@click.option(
+    "--type",
+    "types",
+    metavar="NAME=TYPE,...",
+    type=options.Parsed("NAME=TYPE", program.parse_schedule),
+    help="Types of gradients and of what is kept, e.g. dB=f32.",
+)
+@click.option("--once", metavar="INDEX,...", help="Index tensors that name each row once at most.")
+@click.option("--straight-through", is_flag=True, help="Gradients of quantised results are those of what was rounded.")
+def grad(
+    expr: str,
+    wrt: str | None,
+    quantize: str | None,
+    types: dict[str, str] | None,
+    once: str | None,
+    straight_through: bool,
+) -> None:
+    """Print the programs of EXPR's gradients, in the order in which they run.
+
+    \b
+    Examples:
+      scalec grad 'C[m,n] = gelu(A[m,k]@B[n,k] + b[n])'
+      scalec grad 'C[m,n] = A[m,k] @ B[g,n,k] for m in off[g]:off[g+1]' --type dB=f32
+      scalec grad 'C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)' --quantize deepseek_v3
+    """
+    from scalec.commands.grad import print_gradients
+
+    source = program.read_source(expr)
+    names = None if wrt is None else wrt.split(",")
+    unique = [] if once is None else once.split(",")
+    print_gradients(source, names, quantize, types or {}, unique, straight_through=straight_through)
+
+
+@main.command()
+@click.argument("expr")
 @options.PROGRAM
 @options.count("--seed", 0, "Of the data.", least=0)
 @click.option("-v", "--verbose", is_flag=True, help="Print the schedule too.")

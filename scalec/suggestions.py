@@ -42,6 +42,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "minimum": ("min",),
     "amax": ("max",),
     "fabs": ("abs",),
+    "sgn": ("sign",),
     # layouts of scales
     "column": ("col",),
     "col_major": ("col",),

@@ -26,6 +26,12 @@ def power(x: ir.Value, exponent: int) -> ir.Value:
     return math.FPowIOp(x, arith.ConstantOp(i32, ir.IntegerAttr.get(i32, exponent)).result).result
 
 
+def sign(x: ir.Value) -> ir.Value:
+    """-1, 0 or 1: x times 2^149, which is 1 or more for whatever f32 is above 0, between -1 and 1."""
+    large = arith.MulFOp(arith.MulFOp(x, constant(2.0**127)).result, constant(2.0**22)).result
+    return arith.MaximumFOp(arith.MinimumFOp(large, constant(1.0)).result, constant(-1.0)).result
+
+
 FUNCTIONS: dict[str, Body] = {
     "+": lambda x, y: arith.AddFOp(x, y).result,
     "-": lambda x, y: arith.SubFOp(x, y).result,
@@ -40,6 +46,7 @@ FUNCTIONS: dict[str, Body] = {
     "exp": lambda x: math.ExpOp(x).result,
     "sqrt": lambda x: math.SqrtOp(x).result,
     "abs": lambda x: math.AbsFOp(x).result,
+    "sign": lambda x: sign(x),
     "max": lambda *xs: _chain(arith.MaximumFOp, xs),
     "min": lambda *xs: _chain(arith.MinimumFOp, xs),
 }

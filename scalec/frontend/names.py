@@ -20,6 +20,7 @@ FUNCTIONS = {  # name: fewest arguments, most
     "exp": (1, 1),
     "sqrt": (1, 1),
     "abs": (1, 1),
+    "sign": (1, 1),
     "min": (2, 64),
     "max": (2, 64),
 }

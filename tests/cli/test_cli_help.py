@@ -37,6 +37,7 @@ def test_every_command_is_there():
         "emulate",
         "env",
         "explain",
+        "grad",
         "opt",
         "run",
         "selftest",

@@ -56,6 +56,7 @@ FUNCTIONS: dict[str, tuple[str, Callable[[np.ndarray], np.ndarray]]] = {
     "sixth power": ("T^6", lambda x: x**6),
     "largest power": ("T^64", lambda x: x**64),
     "relu": ("relu(T)", lambda x: np.maximum(x, 0)),
+    "sign": ("sign(T)", np.sign),
     "max, min, abs": ("max(min(T, 2), -abs(T))", lambda x: np.maximum(np.minimum(x, 2), -np.abs(x))),
 }
 """Expression in T, and its value in float64. At -infinity, where silu and gelu are 0, theirs is NaN."""

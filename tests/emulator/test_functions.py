@@ -60,7 +60,7 @@ def worst(got: np.ndarray, f: Callable[[np.ndarray], np.ndarray], element: str) 
         *((name, "f32", "sm_90a") for name in FUNCTIONS),
         *((name, "f16", "sm_90a") for name in ("gelu", "silu", "sigmoid", "tanh", "exp", "sqrt", "largest power")),
         *((name, "bf16", "sm_90a") for name in ("gelu", "silu", "exp")),
-        *((name, "f32", "sm_100a") for name in ("gelu", "silu", "sixth power")),  # in pairs
+        *((name, "f32", "sm_100a") for name in ("gelu", "silu", "sixth power", "sign")),  # in pairs
         ("tanh", "bf16", "sm_100a"),
     ],
 )

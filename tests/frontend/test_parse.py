@@ -255,7 +255,7 @@ def test_every_type_can_be_a_result_and_a_tensor_that_is_read(name: str) -> None
         assert str(parse(str(module))) == str(module)
 
 
-@pytest.mark.parametrize("f", ["relu", "gelu", "silu", "sigmoid", "tanh", "exp", "sqrt", "abs"])
+@pytest.mark.parametrize("f", ["relu", "gelu", "silu", "sigmoid", "tanh", "exp", "sqrt", "abs", "sign"])
 def test_every_function(f: str) -> None:
     with context():
         module = build(f"C[m,n] = {f}(-A[m,k]@B[n,k]/2 - 1.5) + max(x, y[n], 0)*min(x, 3)^3")

@@ -146,6 +146,7 @@ INFIX = {"+": _added(1), "-": _added(-1), "*": _times}
 EXACT = {
     "relu": lambda x: _largest(np.maximum)(x, Bounded(np.zeros_like(x.value))),
     "abs": lambda x: Bounded(np.abs(x.value), x.error),
+    "sign": lambda x: Bounded(np.sign(x.value), np.where((np.abs(x.value) > x.error) | (x.error == 0), 0.0, 2.0)),
     "negative": lambda x: Bounded(-x.value, x.error),
     "max": _largest(np.maximum),
     "min": _largest(np.minimum),

@@ -156,8 +156,8 @@ CONVERTERS: Weighted = {"1": 1, "2": 1}
 
 assert {*FIELD_VALUES, "tile", "converters"} == set(FIELDS)
 
-FUNCTIONS = ("relu", "gelu", "silu", "sigmoid", "tanh", "exp", "sqrt", "abs")
-PLAIN = ("relu", "abs")
+FUNCTIONS = ("relu", "gelu", "silu", "sigmoid", "tanh", "exp", "sqrt", "abs", "sign")
+PLAIN = ("relu", "abs", "sign")
 """Those that are exact."""
 
 TWIST_OF: dict[str, tuple[str, ...]] = {

@@ -1,0 +1,99 @@
+"""The walk from a program's results to its inputs: what each value's gradient is, as an expression.
+
+A result C has the gradient dC, which is given. Statements are visited in reverse; the gradient of a temporary is the
+sum of what its uses give. An elementwise function passes its share on (derivatives.py), a contraction makes programs of
+its own (products.py), and what reaches an input is written down there (leaves.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from scalec.frontend.program import Apply, Contract, Range, Read, Reduce, Rounded, Statement, Tensor, Value
+from scalec.gradients import derivatives, products
+from scalec.gradients.expressions import is_number, plus, read
+from scalec.gradients.leaves import summed, write
+from scalec.gradients.trace import FLOATS, Share, Trace, is_float8
+
+
+@dataclass
+class Backward(Trace):
+    """One walk."""
+
+    adjoints: dict[int, Value] = field(default_factory=dict)  # by statement, of temporaries
+
+    def walk(self) -> None:
+        """From the last statement to the first."""
+        for s in reversed(self.program.statements):
+            adjoint = self.adjoints.get(id(s)) if s.temporary else self._given(s)
+            if adjoint is not None and not is_number(adjoint, 0):
+                self.back(s.value, adjoint, s, frozenset(s.dims))
+        write(self)
+
+    def back(self, v: Value, adjoint: Value, s: Statement, space: frozenset[str]) -> None:
+        """Passes on the gradient `adjoint` of a value of statement `s`, one at each point of `space`."""
+        if is_number(adjoint, 0) or not self.needed(v):
+            return
+        if isinstance(v, Read):
+            self.reached(v, adjoint, space)
+        elif isinstance(v, Apply):
+            for a, share in zip(v.arguments, derivatives.shares(adjoint, v), strict=True):
+                self.back(a, share, s, space)
+        elif isinstance(v, Rounded):
+            self.back(v.value, adjoint, s, space)
+        elif isinstance(v, Reduce):
+            if v.kind != "sum":
+                raise self.error(
+                    v.span,
+                    f"{v.kind}[...] has no gradient here",
+                    f"{v.kind} over an index",
+                    "sum, or max and min of arguments",
+                    f"leave out of wrt what {v.kind} is of: it gets no gradient then",
+                )
+            self.back(v.value, adjoint, s, space | v.value.dims)
+        elif isinstance(v, Contract):
+            for p in products.back(self, v, adjoint, s):
+                if isinstance(p.to, Read):
+                    self.reached(p.to, p.adjoint, p.space, p.ranges)
+                else:
+                    self.back(p.to, p.adjoint, s, p.space)
+        else:
+            raise self.error(v.span, "zero points have no gradient", "integers", "an operand without them", "")
+
+    def reached(self, v: Read, adjoint: Value, space: frozenset[str], ranges: tuple[Range, ...] = ()) -> None:
+        """Notes what a use of a tensor, a scalar or a temporary gives it."""
+        if not isinstance(v.source, Statement):
+            self.shares.setdefault(v.source.name, []).append(Share(v.index, adjoint, space, ranges))
+            return
+        share, key = Share(v.index, adjoint, space), id(v.source)
+        if adjoint.dims - v.dims - self.linked(v.dims):  # it is broadcast where it is used
+            adjoint = summed(self, self.fresh(f"d{v.source.tensor.name}"), "f32", share, "")
+        self.all_there(v, space - v.dims - self.linked(v.dims), share.value.dims)
+        self.adjoints[key] = plus(self.adjoints[key], adjoint) if key in self.adjoints else adjoint
+
+    def _given(self, s: Statement) -> Value | None:
+        """The gradient of a result, as its index says."""
+        if not self.needed(s.value):
+            return None
+        tensor, span = s.tensor, s.tensor.span
+        integer = tensor.element not in FLOATS and not is_float8(tensor)
+        if integer:
+            raise self.error(
+                span,
+                f"{tensor.name} is of integers and has no gradient",
+                tensor.element,
+                "a floating-point result",
+                "give the program without it",
+            )
+        if (tensor.levels or tensor.element not in FLOATS) and not self.options.straight_through:
+            raise self.error(
+                span,
+                f"{tensor.name} is quantised, and rounding has no gradient",
+                f"{tensor.name} of {tensor.element}{' with scales' if tensor.levels else ''}",
+                "a result of bf16, f16 or f32",
+                "straight_through=True takes the gradient of what is stored for that of what is rounded",
+            )
+        name = self.given.get(tensor.name) or self.fresh(f"d{tensor.name}")
+        self.given[tensor.name] = name
+        element = tensor.element if tensor.element in FLOATS else "bf16"
+        return read(Tensor(name, span, list(tensor.extents), element), s.index)

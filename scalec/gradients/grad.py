@@ -1,0 +1,155 @@
+"""`scalec.grad`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from scalec.arguments import checked
+from scalec.errors import NAME, ArgumentError
+from scalec.frontend.diagnostics import Source, one_of
+from scalec.frontend.names import FUNCTIONS, KEYWORDS, REDUCTIONS
+from scalec.frontend.parser import parse
+from scalec.frontend.program import Program, Scales, Tensor, scale_name
+from scalec.frontend.resolve import Resolver
+from scalec.gradients.backward import Backward
+from scalec.gradients.kept import Keeper
+from scalec.gradients.recipes import RECIPES, Recipe
+from scalec.gradients.steps import Gradients, Step
+from scalec.gradients.trace import FLOATS, Options
+
+
+@checked
+def grad(
+    source: str,
+    *,
+    wrt: Sequence[str] | str | None = None,
+    quantize: str | Recipe | None = None,
+    types: Mapping[str, str] | None = None,
+    straight_through: bool = False,
+    once: Sequence[str] | str = (),
+    name: str = NAME,
+) -> Gradients:
+    """The programs of a program's gradients, as text.
+
+    Args:
+        source: the program, e.g. "C[m,n] = A[m,k] @ B[n,k]".
+        wrt: the inputs whose gradients are wanted; all that have one if None.
+        quantize: what the operands of the gradients' products are quantised to: a name of RECIPES, or a Recipe. None:
+            to nothing, so that they are of bf16, f16 or tf32.
+        types: by name, the types of gradients and of what is kept, e.g. {"dB": "f32"}; else a gradient has the type of
+            its input, and bf16 where that is quantised.
+        straight_through: whether the gradient of a quantised result is taken for that of what was rounded.
+        once: index tensors that name each row once at most: what is read through them is scattered back.
+        name: what messages call the text.
+
+    Raises:
+        SourceError: the program is wrong, or something in it has no gradient, with line and caret.
+        UnsupportedError: the language has no program of a gradient.
+        ArgumentError: an argument that does not fit the program.
+    """
+    text = Source(source, name)
+    program = Resolver(text, {}).program(parse(text))
+    options = Options(
+        _wanted(program, wrt), dict(types or {}), straight_through, _indices(program, once), _recipe(quantize)
+    )
+    keeper = Keeper(program, _names(program), dict(options.types))
+    Backward(text, program, options, keeper, _names(program)).walk()
+    keeper.choose()
+    b = Backward(text, program, options, keeper, dict(keeper.fresh))
+    b.walk()
+    forward, kept = keeper.forward()
+    known = dict.fromkeys(b.given.values(), "gradient") | dict.fromkeys(b.indices, "index")
+    known |= dict.fromkeys((k.tensor.name for k in keeper.used()), "kept")
+    steps = []
+    for made in b.made:
+        steps.append(Step(made.tensor.name, made.of, made.text, _reads(made.text, known), made.zeroed))
+        for t in (made.tensor.name, *(scale_name(made.tensor.name, i) for i in range(len(made.tensor.levels or ())))):
+            known[t] = "step"
+    of = {s.of: s.name for s in steps if s.of}
+    _check_types(options.types, {s.name for s in steps} | set(kept))
+    return Gradients(source, forward or source, kept, dict(b.given), tuple(steps), of, dict(b.indices))
+
+
+def _reads(text: str, known: Mapping[str, str]) -> dict[str, str]:
+    source = Source(text, "gradient")
+    found = {}
+    for a in Resolver(source, {}).program(parse(source)).arguments:
+        if isinstance(a, Scales):
+            names = [scale_name(a.tensor.name, i) for i in range(a.first, len(a.tensor.levels or ()))]
+        else:
+            names = [a.name]
+        found |= {n: known.get(n, "input") for n in names}
+    return found
+
+
+def _names(program: Program) -> dict[str, str]:
+    """What names of gradients may not be."""
+    taken = {*KEYWORDS, *FUNCTIONS, *REDUCTIONS, *program.dims}
+    for a in program.arguments:
+        if not isinstance(a, Scales):
+            taken.add(a.name)
+            taken |= {scale_name(a.name, i) for i in range(2)}
+    for s in program.statements:
+        taken |= {s.tensor.name, *s.dims}
+    return dict.fromkeys(sorted(taken), "taken")
+
+
+def _wanted(program: Program, wrt: Sequence[str] | str | None) -> frozenset[str]:
+    inputs = {a.name: a for a in program.arguments if not isinstance(a, Scales)}
+    has = {n for n, a in inputs.items() if not isinstance(a, Tensor) or _differentiable(a)}
+    results = {s.tensor.name for s in program.statements}
+    has -= results  # what += adds to: its gradient is the result's
+    if wrt is None:
+        if not has:
+            raise ArgumentError(
+                "no input of this program has a gradient",
+                got=", ".join(inputs),
+                expected="one of floating-point numbers",
+            )
+        return frozenset(has)
+    names = (wrt,) if isinstance(wrt, str) else tuple(wrt)
+    for n in names:
+        if n in has:
+            continue
+        a = inputs.get(n)
+        why = f"{n} is of {a.element}, which has no gradient" if isinstance(a, Tensor) else f"{n} is no input"
+        fix = "the gradient of what += adds to is that of the result" if n in results else ""
+        raise ArgumentError(
+            why if n not in results else f"{n} is added to", got=n, expected=one_of(sorted(has)), fix=fix
+        )
+    return frozenset(names)
+
+
+def _differentiable(a: Tensor) -> bool:
+    return not a.index and (a.element in FLOATS or a.element.startswith("e"))
+
+
+def _indices(program: Program, once: Sequence[str] | str) -> frozenset[str]:
+    names = (once,) if isinstance(once, str) else tuple(once)
+    known = {a.name for a in program.arguments if isinstance(a, Tensor) and a.index}
+    for n in names:
+        if n not in known:
+            raise ArgumentError(
+                f"once names {n}, which is no index tensor", got=n, expected=one_of(sorted(known)) if known else "none"
+            )
+    return frozenset(names)
+
+
+def _recipe(quantize: str | Recipe | None) -> Recipe | None:
+    if quantize is None or isinstance(quantize, Recipe):
+        return quantize
+    if quantize not in RECIPES:
+        raise ArgumentError(
+            f"quantize is {quantize!r}, which is no recipe", got=repr(quantize), expected=one_of(RECIPES)
+        )
+    return RECIPES[quantize]
+
+
+def _check_types(types: Mapping[str, str], made: set[str]) -> None:
+    for name, element in types.items():
+        if name not in made or element not in ("bf16", "f16", "f32"):
+            raise ArgumentError(
+                f"types gives {name}: {element}",
+                got=f"{name}: {element}",
+                expected=f"bf16, f16 or f32 for one of {', '.join(sorted(made))}",
+            )

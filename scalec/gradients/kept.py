@@ -1,0 +1,205 @@
+"""Which activations are kept: the fewest values of products and sums that what is differentiated can be computed of.
+
+Of `C = gelu(alpha*A@B + b)` the gradient reads what gelu is of. That, and not the product, is kept, as all that reads
+the product reads it there. Where a product is read in two ways, it is kept itself, and what is elementwise computed
+again. A value that a result of the program has anyway is read there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scalec.frontend.program import Apply, Contract, Program, Read, Reduce, Rounded, Scales, Statement, Tensor, Value
+from scalec.gradients.expressions import below, plain, read, rewritten
+from scalec.gradients.text import Writer, in_order
+
+
+@dataclass(eq=False)
+class Kept:
+    """A value that the forward program keeps in `tensor`, over `dims`."""
+
+    value: Value
+    dims: tuple[str, ...]
+    tensor: Tensor
+    statement: Statement
+    result: bool = False  # whether the program has it as a result anyway
+    used: bool = False
+
+
+class Keeper:
+    """Finds what is to be kept. The gradient is made twice: once to see what it reads, once with what is kept of it."""
+
+    def __init__(self, program: Program, fresh: dict[str, str], types: dict[str, str]) -> None:
+        self.program, self.fresh, self.types = program, fresh, types
+        self.opaque = {
+            id(v): s for s in program.statements for v in below_own(s.value) if isinstance(v, (Contract, Reduce))
+        }
+        self.inputs = {a.name for a in program.arguments if not isinstance(a, Scales)}
+        self.wanted: dict[str, Value] = {}
+        self.chosen: dict[str, Kept] | None = None
+
+    def of(self, v: Value) -> Value:
+        """`v` with reads of what is kept in place of products and sums of the program."""
+        return self._of(self.expanded(v))
+
+    def _of(self, v: Value) -> Value:
+        if not self._parts(v):
+            return v
+        if self.chosen is None:
+            if self._forward(v) and self._affine(v):
+                self.wanted[self.key(v)] = v
+                return v
+        elif (kept := self.chosen.get(self.key(v))) is not None:
+            kept.used = True
+            return read(kept.tensor, plain(kept.dims))
+        if isinstance(v, Apply):
+            return Apply(v.span, v.dims, v.function, tuple(map(self._of, v.arguments)), v.exponent)
+        if isinstance(v, Reduce):  # of the gradient itself
+            return Reduce(v.span, v.dims, v.kind, self._of(v.value))
+        return v
+
+    def expanded(self, v: Value) -> Value:
+        """`v` with temporaries written out."""
+
+        def change(x: Value) -> Value | None:
+            if id(x) in self.opaque:
+                return x
+            if isinstance(x, Read) and isinstance(x.source, Statement):
+                return self.expanded(x.source.value)
+            return None
+
+        return rewritten(v, change)
+
+    def key(self, v: Value) -> str:
+        """What two values that are the same have in common."""
+        return Writer().value(v)
+
+    def _parts(self, v: Value) -> set[int]:
+        """The products and sums of the program in a value."""
+        return {id(x) for x in below(v) if id(x) in self.opaque}
+
+    def _forward(self, v: Value) -> bool:
+        """Whether a value is the program's own, with nothing of a gradient in it."""
+        sources = [x.source for x in below(v) if isinstance(x, Read)]
+        return all(isinstance(x, Statement) or x.name in self.inputs for x in sources)
+
+    def _affine(self, v: Value) -> bool:
+        """Whether a value has its products and sums in sums, and in products with what has none, alone."""
+        if id(v) in self.opaque:
+            return True
+        if not isinstance(v, Apply):
+            return False
+        with_parts = [a for a in v.arguments if self._parts(a)]
+        if v.function in ("+", "-", "negate"):
+            return all(map(self._affine, with_parts))
+        if v.function in ("*", "/") and len(with_parts) == 1:
+            return self._affine(with_parts[0]) and (v.function == "*" or with_parts[0] is v.arguments[0])
+        return False
+
+    def choose(self) -> None:
+        """Decides, after the first time."""
+        values = dict(self.wanted)
+        while True:
+            count: dict[int, int] = {}
+            for v in values.values():
+                for part in self._parts(v):
+                    count[part] = count.get(part, 0) + 1
+            again = [
+                k for k, v in values.items() if id(v) not in self.opaque and any(count[p] > 1 for p in self._parts(v))
+            ]
+            if not again:
+                break
+            for k in again:
+                nodes = {id(x): x for x in below(values.pop(k)) if id(x) in self.opaque}
+                values |= {self.key(x): x for x in nodes.values()}
+        self.chosen = {k: self._kept(k, v) for k, v in values.items()}
+
+    def _kept(self, key: str, v: Value) -> Kept:
+        part = min(self._parts(v), key=lambda p: [id(x) for x in below(v)].index(p))
+        s = self.opaque[part]
+        order = s.dims if set(s.dims) == v.dims else tuple(d for d in in_order(v) if d in v.dims)
+        order = tuple(order) or tuple(sorted(v.dims))
+        for t in self.program.statements:
+            plain_result = not t.temporary and not t.accumulate and not t.tensor.levels and t.index == plain(t.dims)
+            if plain_result and t.otherwise is None and self.key(self.expanded(t.value)) == key:
+                return Kept(v, t.dims, t.tensor, t, result=True)
+        temporary = next(
+            (t for t in self.program.statements if t.temporary and self.key(self.expanded(t.value)) == key), None
+        )
+        name = self._name(f"{temporary.tensor.name if temporary else f'{s.tensor.name}_in'}_kept")
+        element = s.tensor.element if not s.temporary and not s.tensor.levels else ""
+        results = [t.tensor.element for t in self.program.statements if not t.temporary and not t.tensor.levels]
+        element = element or next((e for e in results if e in ("bf16", "f16", "f32")), "bf16")
+        element = "f32" if isinstance(v, Reduce) else element if element in ("bf16", "f16", "f32") else "bf16"
+        tensor = Tensor(name, (0, 0), [None] * len(order), self.types.get(name, element))
+        return Kept(v, order, tensor, temporary or s)
+
+    def _name(self, name: str) -> str:
+        while name in self.fresh:
+            name += "_"
+        self.fresh[name] = "result"
+        return name
+
+    def used(self) -> list[Kept]:
+        """What the gradient read in the end."""
+        return [k for k in (self.chosen or {}).values() if k.used]
+
+    def forward(self) -> tuple[str, tuple[str, ...]]:
+        """The program with what is kept as results, and their names; "" where it is the program as it is."""
+        kept = [k for k in self.used() if not k.result]
+        if not kept:
+            return "", ()
+        statements = list(self.program.statements)
+        further = []
+        for k in kept:
+            if self.key(self.expanded(k.statement.value)) == self.key(k.value) and k.statement.temporary:
+                source = k.statement
+            else:
+                source = self._lifted(k, statements)
+            further.append(Statement(k.tensor, plain(k.dims), k.dims, read(source, plain(k.dims)), False))
+        every, writer = [*statements, *further], Writer()
+        every = [s for s in every if not s.temporary or _read(s, every)]
+        lines = list(map(writer.statement, every))
+        settings = ", ".join(f"{name}={value}" for name, value in self.program.settings.items())
+        text = "\n".join(lines) + (f" with {settings}" if settings else "")
+        return text, tuple(k.tensor.name for k in kept)
+
+    def _lifted(self, k: Kept, statements: list[Statement]) -> Statement:
+        """A temporary of its own for a value that stands within a statement."""
+        tensor = Tensor(self._name(k.tensor.name.removesuffix("_").removesuffix("_kept")), (0, 0), [None] * len(k.dims))
+        at = statements.index(next(s for s in statements if s.tensor is k.statement.tensor))
+        key, s = self.key(k.value), k.statement
+        made = Statement(tensor, plain(k.dims), k.dims, k.value, False, s.ranges, temporary=True)
+
+        def change(v: Value) -> Value | None:
+            if isinstance(v, (Apply, Contract, Reduce)) and self.key(self.expanded(v)) == key:
+                return read(made, plain(k.dims))
+            return v if isinstance(v, Contract) else None
+
+        for i, t in enumerate(statements):
+            value = rewritten(t.value, change)
+            fields = (t.tensor, t.index, t.dims, value, t.accumulate, t.ranges, t.otherwise, t.temporary)
+            statements[i] = Statement(*fields)
+        statements.insert(at, made)
+        return made
+
+
+def _read(s: Statement, every: list[Statement]) -> bool:
+    """Whether a statement reads the temporary `s`."""
+    nodes = (x for t in every for x in below_own(t.value) if isinstance(x, Read))
+    return any(isinstance(x.source, Statement) and x.source.tensor is s.tensor for x in nodes)
+
+
+def below_own(v: Value) -> list[Value]:
+    """The nodes of a statement's value; those of the temporaries that it reads are their statements'."""
+    found, stack = [], [v]
+    while stack:
+        x = stack.pop()
+        found.append(x)
+        if isinstance(x, Apply):
+            stack += x.arguments
+        elif isinstance(x, Contract):
+            stack += (x.left, x.right)
+        elif isinstance(x, (Reduce, Rounded)):
+            stack.append(x.value)
+    return found

@@ -1,0 +1,166 @@
+"""What reaches an input, as the programs of its gradient: sums over what the input is broadcast along, rows put back to
+where they were read, and the uses of one input added up."""
+
+from __future__ import annotations
+
+from scalec.errors import UnsupportedError
+from scalec.frontend import affine
+from scalec.frontend.program import Contract, Range, Reduce, Scalar, Scales, Tensor, Value
+from scalec.gradients.expressions import NOWHERE, below, factors, plain, plus, product, read
+from scalec.gradients.steps import MadeIndex
+from scalec.gradients.text import in_order, indices
+from scalec.gradients.trace import FLOATS, Share, Trace
+
+
+def write(t: Trace) -> None:
+    """The steps of every input that has a gradient, in the order of the arguments."""
+    for a in t.program.arguments:
+        if isinstance(a, Scales) or a.name not in t.shares:
+            continue
+        shares = t.shares[a.name]
+        if isinstance(a, Tensor):
+            _check_index(t, a, shares)
+        _write_sum(t, a, shares)
+
+
+def _check_index(t: Trace, tensor: Tensor, shares: list[Share]) -> None:
+    index = shares[0].index
+    other = next((s.index for s in shares if s.index != index), None)
+    if other is not None:
+        raise UnsupportedError(
+            f"{tensor.name} is read at two indices, and its gradient would be at both",
+            got=f"{indices(tensor.name, index)} and {indices(tensor.name, other)}",
+            expected="one way of reading it",
+            fix="pass it twice, under two names, and add up both gradients",
+        )
+    for i in index:
+        if affine.plain(i) is None and not affine.read(i):
+            raise UnsupportedError(
+                f"{tensor.name} is read at {i}, and no program puts its gradient back there",
+                got=indices(tensor.name, index),
+                expected="plain indices, or such as are read from memory",
+                fix=f"pass {tensor.name} as a view whose indices are plain, or leave it out of wrt",
+            )
+
+
+def _write_sum(t: Trace, a: Tensor | Scalar, shares: list[Share]) -> None:
+    """The gradient of one input: all uses but one are sums of their own, which the last one adds."""
+    name = t.fresh(f"d{a.name}")
+    shares = sorted(shares, key=lambda s: _over_what(t, s) != ())  # what needs no sum of its own adds up the others
+    last, partial = shares[0], []
+    if len(shares) > 1 and not any(isinstance(x, Contract) for x in below(last.value)):
+        last = next((s for s in shares if not _over_what(t, s) and _contracts(s.value)), last)
+    for s in shares:
+        kept = frozenset(d for i in s.index for d in affine.dims(i))
+        t.all_there(s.value, s.space - kept - t.linked(kept, s.ranges), s.value.dims)
+        if s is last:
+            continue
+        if not _over_what(t, s) and not _contracts(s.value) and not s.ranges:
+            partial.append(s.value)
+            continue
+        partial.append(summed(t, t.fresh(f"{name}_part"), "f32", s, ""))
+    if _over_what(t, last) and partial:
+        partial.append(summed(t, t.fresh(f"{name}_part"), "f32", last, ""))
+        last = Share(last.index, partial[0], frozenset(partial[0].dims))
+        del partial[0]
+    value = last.value
+    for p in partial:
+        value = plus(value, p)
+    usual = a.element if isinstance(a, Tensor) else "f32"
+    usual = "f32" if usual == "tf32" else usual if usual in FLOATS else "bf16"
+    summed(t, name, t.element_of(name, usual), Share(last.index, value, last.space, last.ranges), a.name)
+
+
+def _contracts(v: Value) -> bool:
+    return any(isinstance(x, Contract) for x in below(v))
+
+
+def _over_what(t: Trace, s: Share) -> tuple[str, ...]:
+    """The dimensions that a share has and its input has not, those of the text's order."""
+    kept = frozenset(d for i in s.index for d in affine.dims(i))
+    over = s.value.dims & s.space - kept - t.linked(kept, s.ranges)
+    return tuple(d for d in in_order(t.keeper.of(s.value)) if d in over)
+
+
+def summed(t: Trace, name: str, element: str, s: Share, of: str) -> Value:
+    """The steps that make one tensor of a share; what reads it."""
+    gathered = [i for i in s.index if affine.symbols(i)]
+    over, value, index = list(_over_what(t, s)), t.keeper.of(s.value), s.index
+    kept = [d for i in index for d in sorted(affine.dims(i))]
+    _check_ranges(t, s, kept)
+    while len(over) > 1:  # one index a kernel; the last one of memory last, as what remains is contiguous then
+        d = over.pop(0)
+        known = in_order(value)
+        dims = (*(x for x in kept if x not in known), *(x for x in known if x in kept or x in over))
+        tensor = t.emit(t.fresh(f"{name}_{''.join(dims)}"), "f32", plain(dims), _over(value, d), ranges=s.ranges)
+        value = read(tensor, plain(dims))
+    if over:
+        value = _over(value, over[0])
+    if not index:  # of a scalar: one element
+        index = (affine.constant(0),)
+    if not gathered:
+        return read(t.emit(name, element, index, value, of=of, ranges=s.ranges), index)
+    return _put_back(t, name, element, index, value, s.ranges, of)
+
+
+def _check_ranges(t: Trace, s: Share, kept: list[str]) -> None:
+    if any(isinstance(x, Contract) for x in below(s.value)):
+        return
+    for d in kept:
+        r = t.ranges.get(d)
+        if r is not None and not (affine.dims(r.lower) | affine.dims(r.upper)) <= s.value.dims | frozenset(kept):
+            bounds = sorted((affine.dims(r.lower) | affine.dims(r.upper)) - set(kept))
+            raise UnsupportedError(
+                f"an input over {', '.join(kept)} has no gradient outside the ranges of {d},"
+                f" which go by {', '.join(bounds)}",
+                got="an elementwise input of a program with groups",
+                expected="one that has the group's index",
+                fix="leave it out of wrt",
+            )
+
+
+def _over(v: Value, d: str) -> Value:
+    """The sum over one dimension, with what does not depend on it in front."""
+    parts = factors(v)
+    inside = product([f for f in parts if d in f.dims])
+    return product([*(f for f in parts if d not in f.dims), Reduce(NOWHERE, inside.dims - {d}, "sum", inside)])
+
+
+def _put_back(
+    t: Trace,
+    name: str,
+    element: str,
+    index: tuple[affine.Linear, ...],
+    value: Value,
+    ranges: tuple[Range, ...],
+    of: str,
+) -> Value:
+    """Rows of a tensor that was read through memory: a scatter where each row is read once, else a sum over the places
+    where each row was read."""
+    (symbol,) = {x for i in index for x in affine.symbols(i)}
+    if symbol.tensor in t.options.once:
+        return read(t.emit(name, element, index, value, of=of, ranges=ranges), index)
+    axis = next(a for a, i in enumerate(index) if affine.symbols(i))
+    row = affine.plain(symbol.index[0]) if len(symbol.index) == 1 else None
+    if row is None:
+        raise UnsupportedError(
+            f"{of or name[1:]} is read at {symbol}, and rows of its gradient may meet",
+            got=f"an index of {' and '.join(map(str, symbol.index))}",
+            expected="one of a plain index, as idx[m]",
+            fix=f"once={{'{symbol.tensor}'}}, if it names each row once at most",
+        )
+    at = tuple(affine.atom(affine.Dim(row)) if a == axis else i for a, i in enumerate(index))
+    rows = t.emit(t.fresh(f"{name}_rows"), element, at, value, ranges=ranges)
+    row_of, place_of = t.fresh("t"), t.fresh("j")
+    inverse = f"{symbol.tensor}_inv"
+    made = MadeIndex("inverse", symbol.tensor, of or name[1:], axis)
+    if t.indices.setdefault(inverse, made) != made:
+        inverse = t.fresh(inverse)
+        t.indices[inverse] = made
+    t.names[inverse] = "tensor"
+    place = affine.atom(affine.Symbol(inverse, plain((row_of, place_of))))
+    where = tuple(place if a == axis else i for a, i in enumerate(index))
+    target = tuple(affine.atom(affine.Dim(row_of)) if a == axis else i for a, i in enumerate(index))
+    inside = read(rows, where)
+    total = Reduce(NOWHERE, inside.dims - {place_of}, "sum", inside)
+    return read(t.emit(name, element, target, total, of=of), target)

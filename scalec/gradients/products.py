@@ -1,0 +1,252 @@
+"""The gradient of a contraction: what its two operands get, each a contraction with the other one.
+
+    C[m,n] = A[m,k] @ B[n,k]     dA[m,k] = dC[m,n] @ B[n,k]     dB[n,k] = dC[m,n] @ A[m,k]
+
+The roles of indices change places: what was M or N is summed. So a range over M becomes one over K, and what a group is
+read by (`g` of `B[g,n,k]`) one of the gradient's own indices. Factors that neither operand's gradient sums over
+(numbers, scalars, those of a batch or a group) multiply behind; all others are multiplied into dC first, once for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from scalec.errors import UnsupportedError
+from scalec.frontend import affine
+from scalec.frontend.program import Contract, Level, Range, Read, Rounded, Statement, Subtract, Tensor, Value
+from scalec.gradients.expressions import NOWHERE, below, factors, plain, product, read, times
+from scalec.gradients.steps import MadeIndex
+from scalec.gradients.text import in_order
+from scalec.gradients.trace import FLOATS, Trace, order_of
+
+
+@dataclass(frozen=True)
+class Passed:
+    """What an operand of a contraction gets: one gradient at each point of `space`, within `ranges`."""
+
+    to: Value
+    adjoint: Value
+    space: frozenset[str]
+    ranges: tuple[Range, ...] = ()
+
+
+def back(t: Trace, c: Contract, adjoint: Value, s: Statement) -> Iterator[Passed]:
+    """What the gradient `adjoint` of a contraction of statement `s` passes on to its operands."""
+    free, core = _split(t, c, adjoint)
+    behind = product(free)
+    for mine, other in ((c.left, c.right), (c.right, c.left)):
+        if not t.needed(mine):
+            continue
+        if not core:  # nothing but a batch is left: dC[b] * B[b,k]
+            yield Passed(mine, times(behind, _operand(t, other, frozenset(), s)), mine.dims | c.dims)
+            continue
+        over = (_dims(core) & other.dims) - mine.dims
+        grouped = None if over else _grouped(t, mine, other, core)  # rows alone are put back where they were read
+        target, own = (mine, ()) if grouped is None else (grouped[0], (grouped[1],))
+        dims = target.dims | t.linked(other.dims, own) & target.dims
+        summed = (_dims(core) & other.dims) - dims
+        t.all_there(c, c.dims - dims - t.linked(dims, own), _dims(core))
+        gradient = _gradient(t, c, core, summed, s)
+        second = _operand(t, other, summed, s)
+        if summed:
+            pair = (gradient, second) if _first(target, dims, gradient, second) else (second, gradient)
+            made: Value = Contract(NOWHERE, frozenset(dims), *pair)
+        else:
+            made = times(gradient, second)
+        yield Passed(target, times(behind, made), frozenset(dims), own)
+
+
+def _dims(core: list[Value]) -> frozenset[str]:
+    return frozenset().union(*(x.dims for x in core))
+
+
+def _first(target: Value, dims: frozenset[str], gradient: Value, second: Value) -> bool:
+    """Whether the gradient stands on the left: what has the target's first index that one of them alone has does."""
+    one, other = gradient.dims, _direct(second)
+    alone = [d for d in in_order(target) if d in dims and (d in one) != (d in other)]
+    return not alone or alone[0] in one
+
+
+def _direct(v: Value) -> set[str]:
+    """The dimensions of an operand that its tensor has itself."""
+    return {d for x in below(v) if isinstance(x, Read) for i in x.index for d in affine.direct_dims(i)}
+
+
+def _split(t: Trace, c: Contract, adjoint: Value) -> tuple[list[Value], list[Value]]:
+    """The factors that multiply behind both products, and those that are multiplied before."""
+    free, core = [], []
+    shared = [side.dims | t.linked(side.dims) for side in (c.left, c.right)]
+    for f in factors(adjoint):
+        within = all(f.dims <= dims for dims in shared)
+        (free if within and not t.keeper._parts(t.keeper.expanded(f)) else core).append(f)
+    return free, core
+
+
+def multiplied(c: Contract) -> str:
+    """The type in which a gradient is multiplied: the operands' where they have one of 16 bits or more."""
+    for side in (c.left, c.right):
+        for x in below(side.values if isinstance(side, Subtract) else side):
+            if isinstance(x, Rounded) and x.element in FLOATS:
+                return x.element
+            if isinstance(x, Read) and isinstance(x.source, Tensor) and x.source.element in FLOATS:
+                return "tf32" if x.source.element == "f32" else x.source.element
+    return "bf16"
+
+
+def _gradient(t: Trace, c: Contract, core: list[Value], summed: frozenset[str], s: Statement) -> Read:
+    """The gradient of a contraction as an operand: dC itself, or what a step makes of it."""
+    element, recipe = multiplied(c), t.options.recipe
+    value = product(core)
+    alone = isinstance(value, Read) and isinstance(value.source, Tensor)
+    as_it_is = alone and _fits(value, element) and not _read_along(value, summed)  # pyright: ignore[reportArgumentType]
+    if as_it_is:
+        made = value
+    else:
+        order = order_of(c, s)
+        order = tuple(d for d in order if d in value.dims)
+        name = f"{value.source.name}_rows" if alone and _read_along(value, summed) else _name(c, s)  # pyright: ignore
+        if alone and not _read_along(value, summed):  # pyright: ignore[reportArgumentType]
+            name = f"{value.source.name}_{element}"  # pyright: ignore
+        tensor = t.once_made(f"gradient {id(c)}", name, element, plain(order), value)
+        made = read(tensor, plain(order))
+    assert isinstance(made, Read)
+    if recipe is None or not summed:
+        return made
+    return quantised(t, made, summed, *recipe.gradient)
+
+
+def _fits(v: Read, element: str) -> bool:
+    tensor = v.source
+    assert isinstance(tensor, Tensor)
+    return tensor.element == element or {tensor.element, element} == {"f32", "tf32"}
+
+
+def _read_along(v: Value, summed: frozenset[str]) -> bool:
+    """Whether what is summed is read through memory or computed: no copy takes blocks of that."""
+    if not isinstance(v, Read):
+        return False
+    return any(affine.plain(i) is None and affine.dims(i) & summed for i in v.index)
+
+
+def _name(c: Contract, s: Statement) -> str:
+    """The name of a contraction's gradient: that of its temporary, else that of both operands."""
+    if s.temporary and s.value is c:
+        return f"d{s.tensor.name}"
+    names = [
+        next((x.source.name for x in below(v) if isinstance(x, Read) and isinstance(x.source, Tensor)), "")  # pyright: ignore
+        for v in (
+            c.left.values if isinstance(c.left, Subtract) else c.left,
+            c.right.values if isinstance(c.right, Subtract) else c.right,
+        )
+    ]
+    return f"d{''.join(names)}"
+
+
+def _operand(t: Trace, v: Value, summed: frozenset[str], s: Statement) -> Value:
+    """The other operand, as one of the gradient's product."""
+    if isinstance(v, Subtract):
+        return v
+    if isinstance(v, Rounded):
+        order = tuple(in_order(v))
+        base = next(
+            x.source for x in below(v) if isinstance(x, Read) and isinstance(x.source, Tensor) and x.dims == v.dims
+        )
+        tensor = t.once_made(f"operand {id(v)}", f"{base.name}_operand", v.element, plain(order), v.value)
+        made = read(tensor, plain(order))
+    elif isinstance(v, Read) and isinstance(v.source, Tensor):
+        made = v
+        if _read_along(v, summed):
+            made = _rows(t, v, s)
+    else:
+        raise t.error(
+            v.span,
+            "an operand of @ is a temporary, which has no type to be multiplied in",
+            "a temporary",
+            "a tensor, or an elementwise expression of tensors",
+            "write it into the operand, as in (relu(A[m,k])):bf16 @ B[n,k]",
+        )
+    return _rescaled(t, made, summed) if summed else made
+
+
+def _rows(t: Trace, v: Read, s: Statement) -> Read:
+    """An operand that is read through memory along what is summed, copied into its order."""
+    tensor = v.source
+    assert isinstance(tensor, Tensor)
+    if tensor.levels:
+        raise UnsupportedError(
+            f"{tensor.name} has scales and is read at {v.index[0]}, along which its gradient's product sums",
+            expected="an operand without scales there",
+            fix="gather it before this program",
+        )
+    order: list[str] = []
+    for i in v.index:
+        order += [d for d in sorted(affine.dims(i)) if d not in order]
+    made = t.once_made(f"rows {tensor.name} {v.index}", f"{tensor.name}_rows", tensor.element, plain(tuple(order)), v)
+    return read(made, plain(tuple(order)))
+
+
+def _rescaled(t: Trace, v: Read, summed: frozenset[str]) -> Read:
+    """An operand with scales that hold along what its gradient's product sums over."""
+    tensor, recipe = v.source, t.options.recipe
+    assert isinstance(tensor, Tensor)
+    if not tensor.levels and tensor.element in FLOATS:
+        return v if recipe is None else quantised(t, v, summed, *recipe.operand)
+    if all(_of_use(level, v, summed) for level in tensor.levels or ()):
+        return v
+    if recipe is None:
+        order = tuple(in_order(v))
+        made = t.once_made(f"bf16 {tensor.name} {v.index}", f"{tensor.name}_bf16", "bf16", plain(order), v)
+        return read(made, plain(order))
+    return quantised(t, v, summed, *recipe.operand)
+
+
+def _of_use(level: Level, v: Read, summed: frozenset[str]) -> bool:
+    """Whether scales have blocks along what is summed that a product can promote its sums by, or span it."""
+    blocks = [block for block, i in zip(level.block, v.index, strict=True) if affine.dims(i) & summed]
+    return all(block == -1 or block >= 32 for block in blocks)
+
+
+def quantised(t: Trace, v: Read, summed: frozenset[str], element: str, scales) -> Read:
+    """`v` in `element`, contiguous along what is summed, with blocks along that."""
+    order = list(dict.fromkeys(d for i in v.index for d in sorted(affine.dims(i))))
+    along = [d for d in order if d in summed]
+    if order[-1] not in summed:
+        order = [d for d in order if d != along[-1]] + [along[-1]]
+    block = (1,) * (len(order) - len(scales.block)) + tuple(scales.block)
+    name = v.source.tensor.name if isinstance(v.source, Statement) else v.source.name
+    levels = (Level(block, scales.type, scales.layout),)
+    index = plain(tuple(order))
+    made = t.once_made(
+        f"quantised {name} {v.index} by {order[-1]}", f"{name}_{order[-1]}", element, index, v, levels=levels
+    )
+    return read(made, index)
+
+
+def _grouped(t: Trace, mine: Value, other: Value, core: list[Value]) -> tuple[Read, Range] | None:
+    """Of `B[e[m/128],n,k]`, whose gradient sums over each group: `B[g,n,k]`, with m in e_off[g]:e_off[g+1]."""
+    if not isinstance(mine, Read) or not isinstance(mine.source, Tensor):
+        return None
+    for axis, i in enumerate(mine.index):
+        found = affine.symbols(i)
+        if not affine.read(i) or len(found[0].index) != 1:
+            continue
+        (at,) = found[0].index
+        dims = affine.dims(at)
+        if len(dims) != 1 or not dims <= _dims(core) or not dims <= other.dims:
+            continue
+        (dim,) = dims
+        block = 1 if affine.plain(at) else next((a.divisor for a, _ in at.terms if isinstance(a, affine.Quotient)), 0)
+        if not block or affine.divide(affine.atom(affine.Dim(dim)), block) != at:
+            continue
+        source = found[0].tensor
+        g, name = t.fresh("g"), t.fresh(f"{source}_off")
+        t.indices[name] = MadeIndex("offsets", source, mine.source.name, axis, block)
+        begin, end = (
+            affine.atom(affine.Symbol(name, (affine.add(affine.atom(affine.Dim(g)), affine.constant(x)),)))
+            for x in (0, 1)
+        )
+        promises = (("by", block),) if block > 1 else ()
+        index = tuple(affine.atom(affine.Dim(g)) if a == axis else x for a, x in enumerate(mine.index))
+        return read(mine.source, index), Range(NOWHERE, dim, begin, end, promises)
+    return None

@@ -1,0 +1,42 @@
+"""What the operands of gradients are quantised to, a row each.
+
+Sources: DeepSeek-V3 technical report, section 3.3.2 (tiles of 1x128 of activations and of their gradients, blocks of
+128x128 of weights; activations that were 1x128 in the forward pass are 128x1 in the backward one); OCP MX 1.0 and
+NVIDIA's MXFP8 recipe of TransformerEngine (blocks of 32 along what is summed, both layouts).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scalec.formats import Granularity
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a step's operands are, along the index that is summed.
+
+    Attributes:
+        name: what `quantize=` says.
+        gradient: element type and scales of gradients.
+        operand: of the other operand, where it has no scales that are of use along this index: it is quantised again,
+            of what it holds. Scales that are of use, as those of 128x128, stay.
+    """
+
+    name: str
+    gradient: tuple[str, Granularity]
+    operand: tuple[str, Granularity]
+
+
+def _both(name: str, element: str, scales: Granularity) -> Recipe:
+    return Recipe(name, (element, scales), (element, scales))
+
+
+RECIPES: dict[str, Recipe] = {
+    r.name: r
+    for r in (
+        _both("deepseek_v3", "e4m3", Granularity((1, 128))),
+        _both("mxfp8", "e4m3", Granularity((1, 32), "ue8m0")),
+        Recipe("mxfp8_e5m2", ("e5m2", Granularity((1, 32), "ue8m0")), ("e4m3", Granularity((1, 32), "ue8m0"))),
+    )
+}

@@ -1,0 +1,91 @@
+"""What `scalec.grad` returns: texts, in the order in which they run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Step:
+    """One program of a gradient.
+
+    Attributes:
+        name: of its result, "dA".
+        of: the input whose gradient that is; "" for what later steps read.
+        text: the program.
+        reads: its arguments, in their order, each with what it is: "input", "kept" (an activation that `forward`
+            keeps), "gradient" (of a result, given), "step" (an earlier step's result) or "index" (see
+            Gradients.indices).
+        zeroed: whether its result is given as zeros: the elements that it does not write have no gradient.
+    """
+
+    name: str
+    of: str
+    text: str
+    reads: Mapping[str, str]
+    zeroed: bool = False
+
+
+@dataclass(frozen=True)
+class MadeIndex:
+    """An index tensor that a step reads and the program has not, made of one that it has.
+
+    Attributes:
+        kind: "inverse": [rows of the tensor, the most reads of a row] of i32, where in `source` each row stands, and -1
+            behind the last place; "offsets": [groups + 1] of i32, where the points of each group begin, of a `source`
+            that has groups in their order (points that belong to none are behind the last group).
+        source: the index tensor it is made of.
+        of: the tensor that `source` is an index of, and which of its indices.
+        axis: likewise.
+        block: "offsets": how many points each entry of `source` is for.
+    """
+
+    kind: str
+    source: str
+    of: str
+    axis: int
+    block: int = 1
+
+
+@dataclass(frozen=True)
+class Gradients:
+    """The programs of a program's gradients.
+
+    Attributes:
+        source: the program.
+        forward: the program as it is to run: `source` itself, or with what is kept as further results.
+        kept: the names of these results, in their order, behind those of `source`.
+        given: by result of `source`, the name of its gradient, which steps read.
+        steps: in the order in which they run.
+        of: by input, the name of its gradient.
+        indices: by name, the index tensors that steps read and `source` does not.
+    """
+
+    source: str
+    forward: str
+    kept: tuple[str, ...]
+    given: Mapping[str, str]
+    steps: tuple[Step, ...]
+    of: Mapping[str, str] = field(default_factory=dict)
+    indices: Mapping[str, MadeIndex] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """All programs, with comments between them: one text to read, each program of it one kernel."""
+        lines = []
+        if self.forward != self.source:
+            lines += [f"# forward: keeps {', '.join(self.kept) or 'nothing more'}", self.forward, ""]
+        for name, index in self.indices.items():
+            lines.append(f"# {name}: {_made(index)}")
+        for s in self.steps:
+            reads = ", ".join(f"{name} ({what})" for name, what in s.reads.items())
+            head = f"# {s.name}, the gradient of {s.of}" if s.of else f"# {s.name}"
+            lines += [f"{head}: reads {reads}{'; starts as zeros' if s.zeroed else ''}", s.text, ""]
+        return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _made(index: MadeIndex) -> str:
+    if index.kind == "inverse":
+        return f"where in {index.source} each row of {index.of} stands, and -1 behind its last place"
+    by = f", times {index.block}" if index.block > 1 else ""
+    return f"where in {index.source}, whose groups follow in order, each of them begins{by}"

@@ -1,0 +1,219 @@
+"""Resolved statements as text: what a person would have written, with each type and each scale where it is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scalec.errors import UnsupportedError
+from scalec.formats import FORMATS, WHOLE
+from scalec.frontend import affine
+from scalec.frontend.program import (
+    Apply,
+    Constant,
+    Contract,
+    Level,
+    Range,
+    Read,
+    Reduce,
+    Rounded,
+    Scalar,
+    Statement,
+    Subtract,
+    Tensor,
+    Value,
+)
+
+SUM, PRODUCT, UNARY, MATMUL, POWER, ATOM = range(6)
+"""How tight an expression binds, as the grammar has it."""
+
+
+def index(i: affine.Linear) -> str:
+    """An index expression."""
+    return str(i).replace(" ", "")
+
+
+def indices(tensor: str, at: Sequence[affine.Linear]) -> str:
+    """A tensor at an index."""
+    return f"{tensor}[{','.join(map(index, at))}]"
+
+
+def spelled(x: float) -> str:
+    """A number of the text, which has no sign of its own."""
+    return f"{int(x)}" if x == int(x) and abs(x) < 1e9 else repr(x)
+
+
+def granularity(levels: Sequence[Level], at: Sequence[affine.Linear]) -> str:
+    """An entry of `scale(...)`, innermost level first."""
+    return "*".join(_level(level, at) for level in levels) or "none"
+
+
+def _level(level: Level, at: Sequence[affine.Linear]) -> str:
+    if set(level.block) == {WHOLE}:
+        block = "tensor"
+    else:
+        entries = [affine.plain(i) or "" if b == WHOLE else str(b) for b, i in zip(level.block, at, strict=True)]
+        while len(entries) > 1 and entries[0] == "1":  # blocks are aligned from the right
+            del entries[0]
+        if len(entries) == 1:
+            entries.insert(0, "1")
+        block = "x".join(entries)
+    said = f"{block}:{level.type}" if level.type != "f32" else block
+    return said if level.layout == "row" else f"{said}@{level.layout}"
+
+
+def format_of(tensor: Tensor, side: str) -> str:
+    """The format that says a tensor's type and its scales, "" where none does."""
+    for row in FORMATS.values():
+        levels = []
+        for g in getattr(row, side):
+            rank = len(tensor.extents)
+            block = (WHOLE,) * rank if g.tensor else (1,) * (rank - len(g.block)) + tuple(g.block)
+            levels.append(Level(block, g.type, g.layout))
+        if row.element == tensor.element and tuple(levels) == tensor.levels:
+            return row.name
+    return ""
+
+
+class Writer:
+    """Writes the statements of one program; a tensor's type is said where it first stands."""
+
+    def __init__(self) -> None:
+        self.said: set[str] = set()
+
+    def statement(self, s: Statement, extra: str = "") -> str:
+        """A statement, with its ranges and what is to follow."""
+        right = self.value(s.value)
+        sign = "+=" if s.accumulate else "="
+        return f"{indices(s.tensor.name, s.index)}{self._of_result(s)} {sign} {right}{ranges(s)}{extra}"
+
+    def _of_result(self, s: Statement) -> str:
+        tensor = s.tensor
+        if s.temporary:
+            return ""
+        if not tensor.levels:
+            return "" if tensor.element == "bf16" else f":{tensor.element}"
+        named = format_of(tensor, "result")
+        if named and named != "fp8_block":
+            return f":{named}"
+        return f":{tensor.element} scale({granularity(tensor.levels, s.index)})"
+
+    def value(self, v: Value, tightest: int = SUM) -> str:
+        """An expression, in brackets where what stands around it binds tighter."""
+        text, binds = self._value(v)
+        return f"({text})" if binds < tightest else text
+
+    def _value(self, v: Value) -> tuple[str, int]:
+        if isinstance(v, Constant):
+            return (spelled(v.number), ATOM) if v.number >= 0 else (f"-{spelled(-v.number)}", UNARY)
+        if isinstance(v, Read):
+            return self._read(v), ATOM
+        if isinstance(v, Apply):
+            return self._apply(v)
+        if isinstance(v, Reduce):
+            over = ",".join(d for d in in_order(v.value) if d in v.value.dims - v.dims)
+            return f"{v.kind}[{over}]({self.value(v.value)})", ATOM
+        if isinstance(v, Contract):
+            left, right = self._operand(v.left, "lhs"), self._operand(v.right, "rhs")
+            scaled = [s for s in (left[1], right[1]) if s]
+            scale = f" scale({', '.join(scaled)})" if any(s != "none" for s in scaled) else ""
+            return f"{left[0]} @ {right[0]}{scale}", MATMUL
+        if isinstance(v, Rounded):
+            return f"({self.value(v.value)}){f':{v.said}' if v.said else ''}", ATOM
+        raise UnsupportedError("zero points stand outside of @ in a gradient", fix="give the operand without them")
+
+    def _read(self, v: Read) -> str:
+        if isinstance(v.source, Scalar):
+            return v.source.name
+        if isinstance(v.source, Statement):
+            return v.source.tensor.name  # at the indices of its definition, which is where the language has it
+        tensor, usual = v.source, "bf16"
+        if not tensor.levels:
+            return indices(tensor.name, v.index) + self._type(tensor.name, tensor.element, usual)
+        named = format_of(tensor, "lhs")
+        if not named:
+            raise UnsupportedError(
+                f"{tensor.name} is read outside of @ and its scales are those of no format",
+                got=f"{tensor.element} scale({granularity(tensor.levels, v.index)})",
+                expected=f"one of {', '.join(FORMATS)}",
+                fix="scale it with one of these",
+            )
+        return indices(tensor.name, v.index) + self._type(tensor.name, named, "")
+
+    def _type(self, name: str, type: str, usual: str) -> str:
+        if name in self.said or type == usual:
+            return ""
+        self.said.add(name)
+        return f":{type}"
+
+    def _operand(self, v: Value, side: str) -> tuple[str, str]:
+        """An operand of `@`, and its entry of `scale(...)`, "" where a format says it."""
+        if isinstance(v, Subtract):
+            values, scale = self._operand(v.values, side)
+            zeros = str(v.zeros) if isinstance(v.zeros, int) else self._zeros(v.zeros)
+            return f"({values} - {zeros})", scale
+        if not isinstance(v, Read) or not isinstance(v.source, Tensor):
+            return self.value(v, POWER), "none"
+        tensor = v.source
+        named = format_of(tensor, side) if tensor.levels else ""
+        if named not in ("", "fp8_block"):
+            return indices(tensor.name, v.index) + self._type(tensor.name, named, ""), ""
+        element = "tf32" if tensor.element == "f32" else tensor.element
+        said = self._type(tensor.name, element, "e4m3" if tensor.levels else "bf16")
+        return indices(tensor.name, v.index) + said, granularity(tensor.levels or (), v.index)
+
+    def _zeros(self, v: Read) -> str:
+        tensor = v.source
+        assert isinstance(tensor, Tensor)
+        return indices(tensor.name, v.index) + self._type(tensor.name, tensor.type, "")
+
+    def _apply(self, v: Apply) -> tuple[str, int]:
+        name, xs = v.function, v.arguments
+        if name in ("+", "-"):
+            return f"{self.value(xs[0], SUM)} {name} {self.value(xs[1], PRODUCT)}", SUM
+        if name in ("*", "/"):
+            return f"{self.value(xs[0], PRODUCT)}{self._sign(name, xs)}{self.value(xs[1], UNARY)}", PRODUCT
+        if name == "negate":
+            text, binds = self._value(xs[0])  # -x*y is (-x)*y, which is the same
+            return (f"-{text}", min(binds, UNARY)) if binds >= PRODUCT else (f"-({text})", UNARY)
+        if name == "power":
+            return f"{self.value(xs[0], ATOM)}^{v.exponent}", POWER
+        return f"{name}({', '.join(map(self.value, xs))})", ATOM
+
+    def _sign(self, name: str, xs: Sequence[Value]) -> str:
+        return f" {name} " if any(isinstance(x, (Contract, Apply, Reduce)) for x in xs) else name
+
+
+def in_order(v: Value) -> list[str]:
+    """The dimensions of an expression as they appear in it."""
+    if isinstance(v, Read):
+        return list(dict.fromkeys(d for i in v.index for d in sorted(affine.dims(i))))
+    inner: Sequence[Value] = ()
+    if isinstance(v, Apply):
+        inner = v.arguments
+    elif isinstance(v, Contract):
+        inner = (v.left, v.right)
+    elif isinstance(v, (Reduce, Rounded)):
+        inner = (v.value,)
+    elif isinstance(v, Subtract):
+        inner = (v.values,)
+    return list(dict.fromkeys(d for x in inner for d in in_order(x)))
+
+
+def ranges(s: Statement) -> str:
+    """The ranges of a statement."""
+    return "".join(f" for {one_range(r)}{_otherwise(s, i)}" for i, r in enumerate(s.ranges))
+
+
+def one_range(r: Range) -> str:
+    """A range, without `for`."""
+    lower, upper = index(r.lower), index(r.upper)
+    text = f"{r.dim} < {upper}" if lower == "0" else f"{r.dim} in {lower}:{upper}"
+    text += "".join(f" {word} {number}" for word, number in r.promises)
+    return text + (" apart" if r.group else "")
+
+
+def _otherwise(s: Statement, i: int) -> str:
+    if s.otherwise is None or i + 1 < len(s.ranges):
+        return ""
+    x = s.otherwise
+    return f" else {'-' if x < 0 else ''}{'inf' if abs(x) == float('inf') else spelled(abs(x))}"

@@ -1,0 +1,272 @@
+"""What the walk through a program makes: steps, their names, the ranges that they have, and what is at hand already."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from scalec.errors import UnsupportedError
+from scalec.formats import ELEMENT_TYPES
+from scalec.frontend import affine
+from scalec.frontend.affine import Linear
+from scalec.frontend.diagnostics import Source, Span
+from scalec.frontend.program import (
+    Apply,
+    Contract,
+    Program,
+    Range,
+    Read,
+    Reduce,
+    Scalar,
+    Statement,
+    Tensor,
+    Value,
+)
+from scalec.gradients.expressions import below, plain, read, rewritten
+from scalec.gradients.kept import Keeper, below_own
+from scalec.gradients.recipes import Recipe
+from scalec.gradients.steps import MadeIndex
+from scalec.gradients.text import Writer, in_order
+
+FLOATS = ("bf16", "f16", "f32", "tf32")
+NAMED = 10
+"""Characters that an expression has at least which a temporary stands for, where it is there twice."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the caller of scalec.grad said."""
+
+    wrt: frozenset[str]
+    types: Mapping[str, str]
+    straight_through: bool
+    once: frozenset[str]
+    recipe: Recipe | None
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one use of an input adds to its gradient: at `index`, the sum of `value` over the dimensions of `space` that
+    the index has not, within `ranges`."""
+
+    index: tuple[Linear, ...]
+    value: Value
+    space: frozenset[str]
+    ranges: tuple[Range, ...] = ()
+
+
+@dataclass
+class Made:
+    """A step before it is known what its arguments are."""
+
+    tensor: Tensor
+    of: str
+    text: str
+    zeroed: bool
+
+
+@dataclass
+class Trace:
+    """What one walk makes; `keeper` says what may be read of the forward program."""
+
+    source: Source
+    program: Program
+    options: Options
+    keeper: Keeper
+    names: dict[str, str]
+    made: list[Made] = field(default_factory=list)
+    given: dict[str, str] = field(default_factory=dict)
+    indices: dict[str, MadeIndex] = field(default_factory=dict)
+    shares: dict[str, list[Share]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.ranges = self._ranges()
+        self.at_hand: dict[str, Tensor] = {}  # by what they are, tensors that steps have made
+        self.values: dict[str, Read] = {}  # by what they are of, gradients that steps have made
+
+    def all_there(self, v: Value, over: frozenset[str], has: frozenset[str]) -> None:
+        """Refuses a gradient that is summed over what nothing in it depends on: as many times the same."""
+        if missing := sorted(over - has):
+            raise self.error(
+                v.span,
+                f"the gradient of this is the same for all {missing[0]}, and is summed over {missing[0]}",
+                f"a sum over {missing[0]} of what has no {missing[0]}",
+                "what depends on it",
+                f"multiply by the number of {missing[0]} after the sum, or leave this input out of wrt",
+            )
+
+    def needed(self, v: Value) -> bool:
+        """Whether a value depends on an input whose gradient is asked for."""
+        return any(isinstance(x, Read) and self._wanted(x.source) for x in below(v))
+
+    def _wanted(self, source: Tensor | Scalar | Statement) -> bool:
+        return not isinstance(source, Statement) and source.name in self.options.wrt
+
+    # ------------------------------------------------------------------------------------------------------- steps
+
+    def emit(
+        self,
+        name: str,
+        element: str,
+        index: Sequence[Linear],
+        value: Value,
+        *,
+        of: str = "",
+        ranges: tuple[Range, ...] = (),
+        levels: tuple = (),
+    ) -> Tensor:
+        """A step of one statement; what it makes."""
+        element = "f32" if element == "tf32" else element  # as which it is stored
+        tensor = Tensor(name, (0, 0), [None] * len(index), element, levels or None)
+        if self.keeper.chosen is None:
+            self.keeper.of(value)
+            return tensor
+        value = self._at_hand(self.keeper.of(value))
+        kept = frozenset(d for i in index for d in affine.dims(i))
+        used = kept | {d for x in below(value) for d in x.dims}
+        attached = tuple(r for r in self._attached(used, kept, ranges, value) if of or self._must(r, value, kept))
+        reads = [i for x in below(value) if isinstance(x, Read) for i in x.index]
+        skipped = any(affine.symbols(i) and affine.dims(i) & kept for i in (*index, *reads))
+        dims = tuple(d for i in index for d in sorted(affine.dims(i)))
+        if not of and not levels and element != "f32" and isinstance(value, Apply):
+            self.values[Writer().value(value)] = read(tensor, tuple(index))
+        writer = Writer()
+        lines, value = self._named(value, writer)
+        lines.append(writer.statement(Statement(tensor, tuple(index), dims, value, False, attached)))
+        zeroed = skipped or any(r.dim in kept for r in attached)
+        self.made.append(Made(tensor, of, "\n".join(lines), zeroed))
+        return tensor
+
+    def _at_hand(self, value: Value) -> Value:
+        """`value` with what steps have made in place of what computes it again."""
+
+        def change(x: Value) -> Value | None:
+            return self.values.get(Writer().value(x)) if isinstance(x, Apply) else None
+
+        return rewritten(value, change)
+
+    def _named(self, value: Value, writer: Writer) -> tuple[list[str], Value]:
+        """The temporaries of a step, which name what stands in it twice, and `value` with these."""
+        lines, names = [], set(self.names)
+        while True:
+            texts: dict[str, list[Value]] = {}
+            for x in below_own(value):
+                if isinstance(x, Apply) and not any(isinstance(y, (Contract, Reduce)) for y in below(x)):
+                    texts.setdefault(Writer().value(x), []).append(x)
+            again = sorted((t for t, xs in texts.items() if len(xs) > 1 and len(t) >= NAMED), key=len)
+            if not again:
+                return lines, value
+            x = texts[again[0]][0]
+            name = next(n for n in (*"uvwxyz", *(f"u{i}" for i in range(99))) if n not in names)
+            names.add(name)
+            dims = tuple(in_order(x))
+            index, tensor = plain(dims), Tensor(name, (0, 0), [None] * len(dims))
+            s = Statement(tensor, index, dims, x, False, temporary=True)
+            lines.append(writer.statement(s))
+            value = _with(value, again[0], read(s, index))
+
+    def _must(self, r: Range, value: Value, kept: frozenset[str]) -> bool:
+        """Whether a step that later ones read needs a range: these have it themselves, so what lies outside does not
+        matter, unless it is summed or multiplied."""
+        return r.dim not in kept or any(isinstance(x, (Contract, Reduce)) for x in below(value))
+
+    def _attached(
+        self, used: frozenset[str], kept: frozenset[str], own: tuple[Range, ...], value: Value
+    ) -> list[Range]:
+        """The ranges of a step over these dimensions: those of the program, or one that the step has of its own."""
+        found = [r for r in own if r.dim in used]
+        for dim, r in self.ranges.items():
+            if dim not in used or any(o.dim == dim for o in own):
+                continue
+            bounds = affine.dims(r.lower) | affine.dims(r.upper)
+            if not bounds <= used:
+                elementwise = not any(isinstance(x, (Contract, Reduce)) for x in below(value))
+                if elementwise and dim in kept:
+                    continue  # what lies outside is read by nobody; an input's gradient is refused in leaves.py
+                raise UnsupportedError(
+                    f"the range of {dim} reads {', '.join(sorted(bounds - used))}, which a gradient over"
+                    f" {', '.join(sorted(used))} does not have",
+                    got=f"for {dim} in {r.lower}:{r.upper}",
+                    expected="a range whose bounds read indices of each tensor that it is of",
+                    fix="leave that input out of wrt",
+                )
+            found.append(r)
+        return found
+
+    def fresh(self, name: str) -> str:
+        """A name that nothing has yet, as close to this one as can be."""
+        while name in self.names:
+            name += "_"
+        self.names[name] = "tensor"
+        return name
+
+    def once_made(
+        self, key: str, name: str, element: str, index: Sequence[Linear], value: Value, **more: object
+    ) -> Tensor:
+        """As `emit`, once for all that asks for the same."""
+        if key not in self.at_hand:
+            self.at_hand[key] = self.emit(self.fresh(name), element, index, value, **more)  # pyright: ignore[reportArgumentType]
+        return self.at_hand[key]
+
+    def element_of(self, name: str, usual: str) -> str:
+        """The type of a gradient: what the caller said, else the usual one."""
+        return self.options.types.get(name, usual)
+
+    # ------------------------------------------------------------------------------------------------------- ranges
+
+    def _ranges(self) -> dict[str, Range]:
+        """The range of each dimension that has one, which is the same wherever the dimension is."""
+        found: dict[str, Range] = {}
+        for s in self.program.statements:
+            for r in s.ranges:
+                bare = Range((0, 0), r.dim, r.lower, r.upper, r.promises, r.group)
+                if found.setdefault(r.dim, bare) != bare:
+                    raise self.error(
+                        r.span,
+                        f"{r.dim} has two ranges in this program",
+                        "another range in an earlier statement",
+                        "one range for each index",
+                        "take the gradients of two programs",
+                    )
+        for s in self.program.statements:
+            here = {r.dim for r in s.ranges} | {d for t in _temporaries(s.value) for d in t.dims}
+            for dim in found:
+                if dim not in here and dim in {d for x in below(s.value) for d in x.dims} | set(s.dims):
+                    raise self.error(
+                        s.tensor.span,
+                        f"{s.tensor.name} has {dim} without the range that another statement has",
+                        f"all of {dim}",
+                        "one range for each index",
+                        "take the gradients of two programs",
+                    )
+        return found
+
+    def linked(self, dims: frozenset[str], own: tuple[Range, ...] = ()) -> frozenset[str]:
+        """The dimensions that the bounds of these dimensions' ranges read."""
+        every = [*own, *(r for d, r in self.ranges.items() if d not in {o.dim for o in own})]
+        return frozenset(x for r in every if r.dim in dims for x in affine.dims(r.lower) | affine.dims(r.upper))
+
+    def error(self, span: Span, why: str, got: str, expected: str, fix: str) -> Exception:
+        """A refusal with its place."""
+        return self.source.error(span, why, got=got, expected=expected, fix=fix)
+
+
+def _with(value: Value, text: str, instead: Read) -> Value:
+    """`value` with a temporary for each expression that reads so."""
+    return rewritten(value, lambda x: instead if isinstance(x, Apply) and Writer().value(x) == text else None)
+
+
+def is_float8(tensor: Tensor) -> bool:
+    return ELEMENT_TYPES[tensor.element].name.startswith("e")
+
+
+def _temporaries(v: Value) -> list[Statement]:
+    """The temporaries that a value reads, through others too."""
+    return [x.source for x in below(v) if isinstance(x, Read) and isinstance(x.source, Statement)]
+
+
+def order_of(v: Contract, s: Statement) -> tuple[str, ...]:
+    """The dimensions of a contraction, in the order in which its gradient is written."""
+    if set(s.dims) == v.dims:
+        return s.dims
+    return tuple(d for d in dict.fromkeys((*in_order(v.left), *in_order(v.right))) if d in v.dims)
