@@ -1,0 +1,217 @@
+"""Programs without a contraction, beside a copy of as many bytes.
+
+    python benchmarks/pointwise.py -o result.json                  compiles and measures on this machine
+    python benchmarks/pointwise.py --rows 64 --only quantise       some of it
+
+Contenders, interleaved (scalec/bench/): scalec; torch's copy of as many bytes as scalec reads and writes; a Triton
+kernel where `quantise_triton.py` has one; and at few rows a launch that does nothing but store one element. A ratio is
+another's time over scalec's, so that of the copy is scalec's share of its bandwidth. Results are checked on the GPU
+against the same sums in float32. Runs from a checkout, whether or not scalec is installed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import geometric_mean
+from typing import TYPE_CHECKING, Any
+
+import click
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from scalec.bench import method
+
+if TYPE_CHECKING:
+    import torch
+
+    from scalec.abi import KernelSpec
+
+K = 7168
+FEW = 256
+"""Rows up to which a launch that does nothing is a contender too."""
+
+ALLOWED = 1e-3
+"""Of |x - y|^2 / (|x|^2 + |y|^2): of rounding to e4m3 in blocks."""
+
+OURS, COPY, NOTHING, TRITON = "scalec", "copy", "empty launch", "Triton"
+
+NORM = "R[m] = sum[k](X[m,k]^2); "
+PROGRAMS = {
+    "quantise mxfp8": "Q[m,k]:mxfp8 = X[m,k]",
+    "quantise 1x128": "Q[m,k]:e4m3 scale(1x128) = X[m,k]",
+    "quantise 128x128": "Q[m,k]:e4m3 scale(128x128) = X[m,k]",
+    "quantise row": "Q[m,k]:e4m3 scale(1xk) = X[m,k]",
+    "quantise nvfp4": "Q[m,k]:nvfp4 = X[m,k]",
+    "quantise f32": "Q[m,k]:mxfp8 = X[m,k]:f32",
+    "two formats": "Q[m,k]:mxfp8 = X[m,k]; P[m,k]:e4m3 scale(128x128) = X[m,k]",
+    "gate mxfp8": "Q[m,k]:mxfp8 = silu(G[m,k]) * X[m,k]",
+    "norm": NORM + "Y[m,k] = X[m,k] * w[k] / sqrt(R/n + e)",
+    "norm mxfp8": NORM + "Y[m,k]:mxfp8 = X[m,k] * w[k] / sqrt(R/n + e)",
+    "softmax": "M[m] = max[k](X[m,k]); E[m,k] = exp(X[m,k] - M); S[m] = sum[k](E); Y[m,k] = E / S",
+    "elementwise": "Y[m,k] = relu(X[m,k]) + G[m,k]",
+}
+IN_TRITON = {"quantise mxfp8": 32, "quantise 1x128": 128}
+"""Columns of a block, of those that a Triton kernel does too."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program of PROGRAMS, and its rows."""
+
+    name: str
+    m: int
+
+    @property
+    def dims(self) -> dict[str, int]:
+        return {"m": self.m, "k": K}
+
+
+def wanted(name: str, values: dict[str, Any]) -> torch.Tensor:
+    """The first result in float32, before it is rounded."""
+    import torch
+
+    x = values["X"].float()
+    other = values["G"].float() if "G" in values else x
+    if name == "gate mxfp8":
+        return torch.nn.functional.silu(other) * x
+    if name == "softmax":
+        return torch.softmax(x, 1)
+    if name.startswith("norm"):
+        of = (x * x).sum(1, keepdim=True) / values["n"] + values["e"]
+        return x * values["w"].float() / torch.sqrt(of)
+    return x.relu() + other if name == "elementwise" else x
+
+
+def found(results: tuple[torch.Tensor, ...]) -> torch.Tensor | None:
+    """The first result in float32, with its scales; None of 4 bits, which torch does not read."""
+    import torch
+
+    first, *scales = results
+    if first.dtype not in (torch.float8_e4m3fn, torch.bfloat16):
+        return None
+    made = first.float()
+    if first.dtype == torch.float8_e4m3fn:
+        scale = scales[0].float()
+        for axis in (0, 1):
+            each = -(-first.shape[axis] // scale.shape[axis]) if scale.ndim > axis else first.shape[axis]
+            scale = scale if scale.ndim > axis else scale.unsqueeze(axis)
+            scale = scale.repeat_interleave(each, axis).narrow(axis, 0, first.shape[axis])
+        made = made * scale
+    return made
+
+
+class Set:
+    """Operands, results of one call, and room for a copy of as many bytes."""
+
+    def __init__(self, kernel: Any, spec: KernelSpec, case: Case, seed: int) -> None:
+        from dataclasses import replace
+
+        import torch
+
+        from scalec.bench.inputs import make_inputs
+
+        made = make_inputs(replace(spec, results=()), case.dims, seed)
+        self.values = made.values | {x: float(K) if x == "n" else 1e-5 for x in ("n", "e") if x in made.values}
+        given = list(self.values.values())
+        out = kernel(*given)
+        self.results = out if isinstance(out, tuple) else (out,)
+        self.launch = lambda: kernel(*given, out=out)
+        size = made.input_bytes() + sum(t.nbytes for t in self.results)
+        self.bytes = size
+        self.source = torch.empty(size // 2, dtype=torch.uint8, device="cuda")
+        self.target = torch.empty_like(self.source)
+
+
+def contenders(case: Case) -> dict[str, Callable[[Set], Callable[[], object]]]:
+    """By name: what makes a launch of a set."""
+    one: list[torch.Tensor] = []
+
+    def nothing(_: Set) -> Callable[[], object]:
+        import torch
+
+        one.append(torch.empty(1, device="cuda"))
+        return lambda: one[0].zero_()
+
+    def triton(s: Set) -> Callable[[], object]:
+        import torch
+        from quantise_triton import quantise
+
+        values, scales = s.results[0], s.results[1]
+        raw = scales.view(torch.uint8) if scales.dtype == torch.float8_e8m0fnu else scales
+        return lambda: quantise(s.values["X"], values, raw, IN_TRITON[case.name])
+
+    made = {OURS: lambda s: s.launch, COPY: lambda s: lambda: s.target.copy_(s.source)}
+    made |= {NOTHING: nothing} if case.m <= FEW else {}
+    return made | ({TRITON: triton} if case.name in IN_TRITON else {})
+
+
+def figures(cases: list[Case], rounds: int) -> Iterator[dict[str, Any]]:
+    """The figures of all cases."""
+    import torch
+
+    import scalec
+    from scalec.bench.graphs import burst, capture
+
+    for case in cases:
+        kernel: Any = scalec.compile(PROGRAMS[case.name], dims={"k": K})
+        first = Set(kernel, kernel.spec, case, 7)
+        made = found(first.results)
+        error = None
+        if made is not None:
+            expected = wanted(case.name, first.values).double()
+            error = float(((made - expected) ** 2).sum() / (made.double() ** 2 + expected**2).sum())
+            if not error <= ALLOWED:
+                raise click.ClickException(
+                    f"{case.name} with {case.m} rows is wrong: {error:.2e}, at most {ALLOWED:.0e}"
+                )
+        sets = [first] + [
+            Set(kernel, kernel.spec, case, 8 + i) for i in range(min(method.sets_in_rotation(first.bytes), 64) - 1)
+        ]
+        graphs = {name: capture([make(s) for s in sets]) for name, make in contenders(case).items()}
+        timings = burst(graphs, rounds)
+        us = {name: t.median for name, t in timings.items()}
+        yield {
+            "program": case.name,
+            **case.dims,
+            "schedule": kernel.spec.schedule,
+            "bytes": first.bytes,
+            "us": {name: round(t, 2) for name, t in us.items()},
+            "ratio": {name: round(t / us[OURS], 4) for name, t in us.items() if name != OURS},
+            "terabytes_per_second": round(first.bytes / us[OURS] / 1e6, 3),
+            "error": error,
+            "quartiles": {name: t.quartiles for name, t in timings.items()},
+        }
+        del sets, graphs, first
+        torch.cuda.empty_cache()
+
+
+@click.command(help=__doc__.split("\n", maxsplit=1)[0] if __doc__ else None)
+@click.option("--rows", multiple=True, type=int, default=(1, 64, 8192), show_default=True, help="Rows, of 7168.")
+@click.option("--only", default="", help="Programs whose name has this.")
+@click.option("--rounds", default=11, show_default=True, help="Measurements of each contender.")
+@click.option("-o", "output", metavar="PATH", help="Write JSON there.")
+def main(rows: tuple[int, ...], only: str, rounds: int, output: str | None) -> None:
+    from scalec.bench import provenance
+    from scalec.bench.shape import require_gpu
+
+    require_gpu()
+    made, ratios = [], {}
+    for row in figures([Case(name, m) for m in rows for name in PROGRAMS if only in name], rounds):
+        made.append(row)
+        for name, ratio in row["ratio"].items():
+            ratios.setdefault(f"{name}, {row['m']} rows", []).append(ratio)
+        click.echo(json.dumps({k: v for k, v in row.items() if k != "quartiles"}))
+    means = {name: round(geometric_mean(r), 4) for name, r in ratios.items()}
+    click.echo(json.dumps({"geometric_means": means}))
+    if output:
+        head = {**provenance.of_machine(), **provenance.of_compiler()}
+        head |= {"method": method.summary(rounds, 0, 0), "geometric_means": means}
+        Path(output).write_text(json.dumps({**head, "cases": made}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
