@@ -115,10 +115,12 @@ class Set:
         from scalec.bench.inputs import make_inputs
 
         made = make_inputs(replace(spec, results=()), case.dims, seed)
-        self.values = made.values | {x: float(K) if x == "n" else 1e-5 for x in ("n", "e") if x in made.values}
+        self.values: dict[str, Any] = made.values | {
+            x: float(K) if x == "n" else 1e-5 for x in ("n", "e") if x in made.values
+        }
         given = list(self.values.values())
         out = kernel(*given)
-        self.results = out if isinstance(out, tuple) else (out,)
+        self.results: tuple[torch.Tensor, ...] = out if isinstance(out, tuple) else (out,)
         self.launch = lambda: kernel(*given, out=out)
         size = made.input_bytes() + sum(t.nbytes for t in self.results)
         self.bytes = size
