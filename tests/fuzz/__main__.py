@@ -62,16 +62,16 @@ def many(given: argparse.Namespace, seeds: range) -> int:
 
 
 def one(given: argparse.Namespace) -> int:
-    from tests.fuzz.case import Case
-    from tests.fuzz.draw import draw
+    from tests.fuzz.forms import of_seed
     from tests.fuzz.kinds import KINDS
     from tests.fuzz.running import check
+    from tests.fuzz.written import from_json
 
     if given.kind != "programs":
         outcome = KINDS[given.kind](given.seed)
     else:
         text = given.case or ""
-        case = draw(given.seed) if given.seed is not None else Case.from_json(read(text))
+        case = of_seed(given.seed) if given.seed is not None else from_json(read(text))
         outcome = check(case)
         ran = outcome.case or case
         print(f"{case.text()}\n{case.target}; known {', '.join(case.known) or 'none'} {case.ranges or ''}; launches"

@@ -61,7 +61,9 @@ def slacks(element: str) -> Slack:
 
 
 class Bounded:
-    """Values and the largest error of each."""
+    """Values and the largest error of each; of a result which of its elements are written, None: all are."""
+
+    asked: Any = None
 
     def __init__(self, value: Any, error: Any = 0.0) -> None:
         self.value = np.asarray(value, np.float64)

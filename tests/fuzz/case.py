@@ -9,10 +9,16 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from scalec.formats import ELEMENT_TYPES, FORMATS, WHOLE, Granularity
-from tests.fuzz.groups import Groups
+from tests.fuzz.groups import TENSOR, Groups, covered, of_result, route, spoil
+
+if TYPE_CHECKING:
+    from scalec.abi import TensorSpec
+    from tests.fuzz.bounds import Bounded
 
 Tree = tuple[Any, ...]
 """What a result is made of: (op, operands or literals), see PRINTED; ("@",) is the contraction."""
@@ -190,6 +196,36 @@ class Case:
         """The case of each result alone."""
         others = [self.but(result=x, value=tree, adds=False, gaps=(), further=()) for x, tree in self.further]
         return [self.but(further=()), *others]
+
+    @property
+    def sides(self) -> tuple[str, ...]:
+        """Of the operands."""
+        return "lhs", "rhs"
+
+    def bounded(self, sizes: dict[str, int], values: dict[str, Any]) -> list[Bounded]:
+        """What each result may be."""
+        from tests.fuzz.bounds import evaluate
+
+        made = [evaluate(one, sizes, values) for one in self.each()]
+        for one, own in zip(self.each(), made, strict=True):
+            own.asked = covered(one, sizes, values)
+        return made
+
+    def points(self, r: TensorSpec, sizes: dict[str, int], values: dict[str, Any]) -> Any:
+        """Which elements of a result are written, None where all are."""
+        made = None if self.groups is None else of_result(self, r, covered(self, sizes, values))
+        if not self.gaps or r.name != self.result.name or r.inout:
+            return made
+        around = np.zeros([e.value(sizes) for e in r.shape], bool)
+        around[..., self.columns(sizes)] = True if made is None else made
+        return around
+
+    def route(self, sizes: dict[str, int], values: dict[str, Any], rng: np.random.Generator) -> None:
+        """Fills what is read from memory to know what to compute; what nothing reads then may be anything."""
+        if self.groups is not None:
+            read = TENSOR[self.groups.kind]
+            values[read] = route(self, sizes, rng, values[read].shape)
+            spoil(self, sizes, values)
 
     def but(self, **changes: Any) -> Case:
         return replace(self, **changes)

@@ -13,18 +13,18 @@ from scalec.formats import ELEMENT_TYPES, NUMBERS
 from scalec.reference.packing import numpy_dtype
 from scalec.reference.quantize import EMAX, GRIDS
 from tests.fuzz.case import Case, Operand
-from tests.fuzz.groups import TENSOR, route, spoil
+from tests.fuzz.written import Written
 
 Array = NDArray[Any]
-Twist = Callable[[Case, dict[str, Any], np.random.Generator, int], None]
+Twist = Callable[[Case | Written, dict[str, Any], np.random.Generator, int], None]
 
 
-def make(case: Case, module: Any, launch: int) -> dict[str, Any]:
+def make(case: Case | Written, module: Any, launch: int) -> dict[str, Any]:
     """Arguments by name, as scalec.reference.make has them."""
     seed = case.seed + 1000 * launch
     values = reference.make(module, case.launches[launch], seed, exact=case.exact)
     rng = np.random.default_rng(seed)
-    for x, side in zip(case.operands, ("lhs", "rhs"), strict=True):
+    for x, side in zip(case.operands, case.sides, strict=True):
         if (
             x.bits >= 16 and x.granularities(side) and not case.exact
         ):  # else they reach the largest number of their type
@@ -33,22 +33,20 @@ def make(case: Case, module: Any, launch: int) -> dict[str, Any]:
             scales[...] = rng.uniform(0.5, 2, scales.shape)
     for name, number in case.twists:
         TWISTS[name](case, values, rng, number)
-    if case.groups is not None:
-        sizes, read = case.launches[launch], TENSOR[case.groups.kind]
-        values[read] = route(case, sizes, np.random.default_rng([seed, 1]), values[read].shape)
-        spoil(case, sizes, values)
+    case.route(case.launches[launch], values, np.random.default_rng([seed, 1]))
     return values
 
 
-def _some(case: Case, rng: np.random.Generator) -> Operand:
-    return case.operands[int(rng.integers(2))]
+def _some(case: Case | Written, rng: np.random.Generator) -> Operand:
+    able = case.operands or tuple(case.used().values())
+    return able[int(rng.integers(len(able)))]
 
 
-def _scales(case: Case, rng: np.random.Generator) -> list[tuple[str, str]]:
+def _scales(case: Case | Written, rng: np.random.Generator) -> list[tuple[str, str]]:
     """(name, type) of the operands' scales."""
     return [
         (x.name + suffix, g.type)
-        for x, side in zip(case.operands, ("lhs", "rhs"), strict=True)
+        for x, side in zip(case.operands, case.sides, strict=True)
         for g, suffix in zip(x.granularities(side), ("_scale", "_scale2"), strict=False)
     ]
 
@@ -60,7 +58,7 @@ def _at(array: Array, rng: np.random.Generator, count: int) -> tuple[Array, ...]
     return np.unravel_index(rng.integers(0, array.size, count), array.shape)
 
 
-def _integers(case: Case, values: dict[str, Any], rng: np.random.Generator, number: int) -> None:
+def _integers(case: Case | Written, values: dict[str, Any], rng: np.random.Generator, number: int) -> None:
     """Larger integers, so that sums are ties of what results are rounded to."""
     for x in case.operands:
         most = min(2.0**number, ELEMENT_TYPES[x.element].max)
@@ -70,7 +68,7 @@ def _integers(case: Case, values: dict[str, Any], rng: np.random.Generator, numb
         values[x.name] = reference.cast(rng.integers(-int(most), int(most) + 1, shape), x.element)
 
 
-def _codes(case: Case, values: dict[str, Any], rng: np.random.Generator, number: int) -> None:
+def _codes(case: Case | Written, values: dict[str, Any], rng: np.random.Generator, number: int) -> None:
     """All numbers of a type of 8 bits or fewer, subnormal ones and the largest, but NaN and infinity."""
     for x in case.operands:
         if x.bits <= 8:
@@ -78,7 +76,7 @@ def _codes(case: Case, values: dict[str, Any], rng: np.random.Generator, number:
             values[x.name] = np.where(np.isfinite(raw.astype(np.float32)), raw, np.zeros_like(raw))
 
 
-def _zeros(case: Case, values: dict[str, Any], rng: np.random.Generator, number: int) -> None:
+def _zeros(case: Case | Written, values: dict[str, Any], rng: np.random.Generator, number: int) -> None:
     """Zeros: all of an operand, some rows, some columns, or a block."""
     a = values[_some(case, rng).name]
     rows, columns = (rng.integers(0, 2, a.shape[at]).astype(bool) for at in (0, -1))
@@ -92,13 +90,13 @@ def _zeros(case: Case, values: dict[str, Any], rng: np.random.Generator, number:
         a[: a.shape[0] // 2, ..., : a.shape[-1] // 2] = 0
 
 
-def _same(case: Case, values: dict[str, Any], rng: np.random.Generator, number: int) -> None:
+def _same(case: Case | Written, values: dict[str, Any], rng: np.random.Generator, number: int) -> None:
     """One number everywhere."""
     for x in case.operands:
         values[x.name][...] = reference.cast(number % 5 + 1, x.element)
 
 
-def _specials(case: Case, values: dict[str, Any], rng: np.random.Generator, number: int) -> None:
+def _specials(case: Case | Written, values: dict[str, Any], rng: np.random.Generator, number: int) -> None:
     """NaN or infinity in a few places, where a type has it, in operands, in inputs, and in what is added to."""
     name = str(rng.choice([x.name for x in (*case.operands, *case.used().values())]))
     a = values[name]
@@ -108,7 +106,7 @@ def _specials(case: Case, values: dict[str, Any], rng: np.random.Generator, numb
         a[_at(a, rng, 1 + number % 3)] = (np.nan, np.inf, -np.inf)[number % 3]
 
 
-def _special_scales(case: Case, values: dict[str, Any], rng: np.random.Generator, number: int) -> None:
+def _special_scales(case: Case | Written, values: dict[str, Any], rng: np.random.Generator, number: int) -> None:
     """NaN as a scale."""
     for name, kind in _scales(case, rng):
         _set_scale(values, name, kind, rng, np.nan, 1)
@@ -124,7 +122,7 @@ def _set_scale(
         a[at] = reference.encode_scale(np.full(len(at[0]), number), kind)
 
 
-def _scaled(case: Case, values: dict[str, Any], rng: np.random.Generator, number: int) -> None:
+def _scaled(case: Case | Written, values: dict[str, Any], rng: np.random.Generator, number: int) -> None:
     """Huge and tiny scales: all of a tensor's times a power of two, or some of them."""
     for name, kind in _scales(case, rng):
         if kind in NUMBERS and rng.integers(2):
@@ -139,7 +137,7 @@ def _scaled(case: Case, values: dict[str, Any], rng: np.random.Generator, number
             _set_scale(values, name, kind, rng, (0.0, 448.0, 2.0**-9, 2.0**-6)[number % 4], 3)
 
 
-def _zero_scales(case: Case, values: dict[str, Any], rng: np.random.Generator, number: int) -> None:
+def _zero_scales(case: Case | Written, values: dict[str, Any], rng: np.random.Generator, number: int) -> None:
     """Scales of 0, where a type has it, and negative ones, but of bytes."""
     for name, kind in _scales(case, rng):
         if kind in NUMBERS:
@@ -149,7 +147,7 @@ def _zero_scales(case: Case, values: dict[str, Any], rng: np.random.Generator, n
             _set_scale(values, name, kind, rng, 0.0, 2)
 
 
-def _subnormals(case: Case, values: dict[str, Any], rng: np.random.Generator, number: int) -> None:
+def _subnormals(case: Case | Written, values: dict[str, Any], rng: np.random.Generator, number: int) -> None:
     """The least numbers of a type, below its normal ones."""
     x = _some(case, rng)
     if x.element not in GRIDS:
@@ -160,7 +158,7 @@ def _subnormals(case: Case, values: dict[str, Any], rng: np.random.Generator, nu
     a[at] = reference.cast(rng.integers(0, 1 << mantissa, at[0].shape) * 2.0 ** (emin - mantissa), x.element)
 
 
-def _extremes(case: Case, values: dict[str, Any], rng: np.random.Generator, number: int) -> None:
+def _extremes(case: Case | Written, values: dict[str, Any], rng: np.random.Generator, number: int) -> None:
     """The largest numbers of the operands' types of 8 bits or fewer; large inputs."""
     for x in case.operands:
         if x.element in EMAX and x.bits <= 8:
@@ -171,7 +169,7 @@ def _extremes(case: Case, values: dict[str, Any], rng: np.random.Generator, numb
         values[x.name] = reference.cast(values[x.name].astype(np.float64) * 2.0 ** (number % 12), x.element)
 
 
-def _outer(case: Case, values: dict[str, Any], rng: np.random.Generator, number: int) -> None:
+def _outer(case: Case | Written, values: dict[str, Any], rng: np.random.Generator, number: int) -> None:
     """The given scale of a quantised result: too small, too large, negative."""
     name = case.result.name + "_scale2"
     if name in values:

@@ -43,6 +43,7 @@ from tests.fuzz.weights import (
     Weighted,
     pick,
 )
+from tests.fuzz.written import Written
 
 
 def draw(seed: int) -> Case:
@@ -94,10 +95,10 @@ def draw(seed: int) -> Case:
     case = case.but(twists=tuple((random.choice(wanted), random.randrange(1, 1000)) for _ in range(count)))
     if exact and random.random() < 0.5:
         case = case.but(twists=(("integers", random.randrange(1, 7)), *case.twists))
-    schedule = _schedule(random, case) if random.random() < 0.5 else {}
-    if schedule and (own := Random(f"converted {seed}")).random() < CONVERTED and own.random() < 0.5:
-        schedule["converters"] = pick(own, CONVERTERS)
-    return case.but(schedule=schedule)
+    fields = schedule(random, case) if random.random() < 0.5 else {}
+    if fields and (own := Random(f"converted {seed}")).random() < CONVERTED and own.random() < 0.5:
+        fields["converters"] = pick(own, CONVERTERS)
+    return case.but(schedule=fields)
 
 
 # ------------------------------------------------------------------------------------------------------------ operands
@@ -308,7 +309,7 @@ def _uses(tree: Tree) -> int:
 # ---------------------------------------------------------------------------------------------------------------- sizes
 
 
-def _size(random: Random) -> int:
+def size(random: Random) -> int:
     kind = pick(random, SIZE)
     if kind == "few":
         return random.randint(1, 8)
@@ -323,7 +324,7 @@ def _size(random: Random) -> int:
 def _sizes(random: Random, case: Case, transposed: list[bool], scaled: bool) -> Case:
     """Sizes of one to three launches, and which of them the compiler knows."""
     steps = steps_of(case)
-    first = {d: multiple(_size(random), steps[d]) for d in "mnk"}
+    first = {d: multiple(size(random), steps[d]) for d in "mnk"}
     if scaled and random.random() < 0.5:  # several blocks along K
         first["k"] = multiple(random.randint(129, 400), steps["k"])
     known = tuple(d for d in "mnk" if random.random() < 0.4)
@@ -333,7 +334,7 @@ def _sizes(random: Random, case: Case, transposed: list[bool], scaled: bool) -> 
     free = [d for d in "mnk" if d not in known]
     if free:
         for _ in range(random.choice((0, 1, 2))):
-            launches.append({**first, **{d: multiple(_size(random), steps[d]) for d in free if random.random() < 0.7}})
+            launches.append({**first, **{d: multiple(size(random), steps[d]) for d in free if random.random() < 0.7}})
     ranges = {}
     if free and random.random() < 0.15:
         d = random.choice(free)
@@ -478,7 +479,7 @@ def _grouped(random: Random, case: Case) -> Case:
 # ------------------------------------------------------------------------------------------------------------- schedule
 
 
-def _schedule(random: Random, case: Case) -> dict[str, str]:
+def schedule(random: Random, case: Case | Written) -> dict[str, str]:
     """Some fields, of which those that cannot be are left out when they are refused."""
     drawn = {}
     if random.random() < 0.5:
@@ -488,7 +489,7 @@ def _schedule(random: Random, case: Case) -> dict[str, str]:
     return drawn
 
 
-def _tile(random: Random, case: Case) -> str:
+def _tile(random: Random, case: Case | Written) -> str:
     family = TARGETS[case.target].mma_for(case.operands[0].element, case.operands[1].element)
     step = 32 if family is None else max(32, family.m)
     rows = step * (1 if step == 128 else random.choice((1, 1, 2, 2, 3, 4)))

@@ -54,9 +54,10 @@ def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
 def damage_json(rng: random.Random, text: str) -> str:
     """A JSON document with a value that is another, gone, there twice, or under another name."""
     document = json.loads(text)
-    path = rng.choice([*_places(document)] or [()])
-    if not path:
+    places = list(_places(document))
+    if not places:
         return rng.choice(TEXTS)
+    path = rng.choice(places)
     inner = document
     for step in path[:-1]:
         inner = inner[step]

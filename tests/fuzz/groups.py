@@ -262,17 +262,17 @@ def spoil(case: Case, sizes: dict[str, int], values: dict[str, Any]) -> None:
         wanted = np.broadcast_to(wanted, shape)
         if wanted.all():
             continue
-        values[x.name] = _worst(values[x.name], wanted, x.element)
+        values[x.name] = worst(values[x.name], wanted, x.element)
         for level, suffix in zip(x.granularities(side), ("_scale", "_scale2"), strict=False):
             if level.tensor:
                 continue
             block = block_shape(level, shape)
             each = from_layout(values[x.name + suffix], level.layout, scale_shape(block, shape), level.type)
             kept = block_amax(wanted.astype(np.float64), block) > 0
-            values[x.name + suffix] = to_layout(_worst(each, kept, level.type), level.layout)
+            values[x.name + suffix] = to_layout(worst(each, kept, level.type), level.layout)
 
 
-def _worst(a: Array, kept: Mask, element: str) -> Array:
+def worst(a: Array, kept: Mask, element: str) -> Array:
     """The array with all bits set where it is not kept; of packed elements of their codes."""
     bits = ELEMENT_TYPES[element].bits
     worst = np.full((), (1 << bits) - 1, f"u{max(1, bits // 8)}").view(a.dtype)

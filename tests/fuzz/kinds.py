@@ -10,10 +10,10 @@ from tests.fuzz.running import Outcome
 
 
 def _programs(seed: int) -> Outcome:
-    from tests.fuzz.draw import draw
+    from tests.fuzz.forms import of_seed
     from tests.fuzz.running import check
 
-    return check(draw(seed))
+    return check(of_seed(seed))
 
 
 def _gpu(seed: int) -> Outcome:

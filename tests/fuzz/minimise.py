@@ -8,15 +8,16 @@ from dataclasses import replace
 
 from scalec.formats import FORMATS
 from tests.fuzz.case import SUMS, Case, Level, Operand, Tree
-from tests.fuzz.draw import draw
+from tests.fuzz.forms import of_seed
 from tests.fuzz.groups import ungrouped
-from tests.fuzz.running import Outcome, check
+from tests.fuzz.running import Drawn, Outcome, check
+from tests.fuzz.written import Written, from_json
 
 
 def main(what: str) -> int:
     from tests.fuzz.__main__ import read
 
-    case = draw(int(what)) if what.isdigit() else Case.from_json(read(what))
+    case = of_seed(int(what)) if what.isdigit() else from_json(read(what))
     found = check(case)
     if not found.failed:
         print(f"it does not fail: {found.kind} {found.message}")
@@ -34,12 +35,12 @@ def alike(a: Outcome, b: Outcome) -> bool:
     return a.failed and b.failed and a.kind == b.kind and place[0] == place[1]
 
 
-def minimise(case: Case, found: Outcome, most: int = 400) -> tuple[Case, Outcome]:
+def minimise(case: Drawn, found: Outcome, most: int = 400) -> tuple[Drawn, Outcome]:
     """The smallest case that was found, and its outcome, within so many runs."""
     runs, again = 0, True
     while again:
         again = False
-        for smaller in simpler(case):
+        for smaller in simpler(case) if isinstance(case, Case) else plainer(case):
             if runs >= most:
                 return case, found
             runs += 1
@@ -97,8 +98,7 @@ def simpler(case: Case) -> Iterator[Case]:
         yield case.but(known=tuple(d for d in case.known if d != name))
     if case.sms != 1:
         yield case.but(sms=1)
-    for dim in case.launches[0]:
-        size = case.launches[0][dim]
+    for dim, size in next(iter(case.launches)).items():
         for smaller in dict.fromkeys((1, 8, 16, 32, 64, 128, size // 2, size - size % 16, size - 8, size - 1)):
             if 0 < smaller < size:
                 yield case.but(launches=tuple({**s, dim: smaller if s[dim] == size else s[dim]} for s in case.launches))
@@ -107,6 +107,46 @@ def simpler(case: Case) -> Iterator[Case]:
             for tile in ("64x16x64", "64x16x128", "128x16x128", "32x16x128"):
                 if tile != case.schedule[name]:
                     yield case.but(schedule={**case.schedule, name: tile})
+
+
+def plainer(case: Written) -> Iterator[Written]:
+    """Likewise of a text, which stays what it is but for statements and words that can go."""
+    if case.schedule:
+        yield case.but(schedule={})
+    yield from (case.but(launches=(launch,)) for launch in case.launches if len(case.launches) > 1)
+    statements = case.program.split("; ")
+    for at in range(len(statements)):
+        rest = statements[:at] + statements[at + 1 :]
+        if rest and (smaller := case.but(program="; ".join(rest))).read.lookups.keys() <= case.routing.keys():
+            yield smaller
+    for old, new in WORDS:
+        for match in re.finditer(old, case.program):
+            yield case.but(program=match.expand(new).join((case.program[: match.start()], case.program[match.end() :])))
+    yield from (case.but(schedule={k: v for k, v in case.schedule.items() if k != name}) for name in case.schedule)
+    yield from (case.but(**{name: ()}) for name in ("pads", "views") if any(getattr(case, name)))
+    yield from (case.but(twists=case.twists[:at] + case.twists[at + 1 :]) for at in range(len(case.twists)))
+    if not case.exact:
+        yield case.but(exact=True)
+    yield from (case.but(known=tuple(d for d in case.known if d != name)) for name in case.known)
+    yield from (case.but(routing={**case.routing, name: how}) for name in case.routing for how in ("whole", "one")
+                if case.routing[name] not in ("whole", "one"))  # fmt: skip
+    if case.sms != 1:
+        yield case.but(sms=1)
+    for dim, n in next(iter(case.launches)).items():
+        for smaller in dict.fromkeys((1, 8, 16, 32, 64, 128, n // 2, n - n % 16, n - 8, n - 1)):
+            if 0 < smaller < n:
+                yield case.but(launches=tuple({**s, dim: smaller if s[dim] == n else s[dim]} for s in case.launches))
+
+
+WORDS = (
+    (r" scale\([^()]*\)", ""),
+    (r"(\w\]):(?!f32)\w+", r"\1"),
+    (r"(?:relu|abs|silu|gelu|sigmoid|exp)\(", "("),
+    (r"(?<=[\w)\]]) [-+*/] (?:\w+\[[\w,/%]*\](?::\w+)?|[\d.]+)", ""),
+    (r" apart| by \d+", ""),
+    (r"\*w\[\w+,\w+\]", ""),
+)
+"""What may go from a text, and what it leaves."""
 
 
 def _below(tree: Tree) -> Iterator[Tree]:

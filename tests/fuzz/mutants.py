@@ -91,7 +91,7 @@ def check_mutant_seed(seed: int) -> Outcome:
         right = check(case, beside=kernel.note, runs=1)
         if right.failed:
             return right
-        if right.kind == "ok" and right.case is not None and (faults := kernel.faults()):
+        if right.kind == "ok" and isinstance(right.case, Case) and (faults := kernel.faults()):
             return _with_a_fault(right.case, kernel, faults, random)
     return Outcome("refused", f"{DRAWS} draws, and none that runs and shows its numbers")
 

@@ -12,12 +12,13 @@ from scalec.reference.quantize import LARGEST_INVERSE, SMALLEST, block_amax, blo
 from tests.fuzz import bounds
 from tests.fuzz.bounds import Bounded
 from tests.fuzz.case import Case
+from tests.fuzz.written import Alone
 
 F32 = np.float32
 
 
 def compare(
-    case: Case,
+    case: Case | Alone,
     values: dict[str, Any],
     shape: tuple[int, ...],
     numbers: np.ndarray,

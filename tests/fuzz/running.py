@@ -32,7 +32,9 @@ from scalec.runtime.kernel import Kernel
 from scalec.runtime.stored import itemsize, laid_out, memory_order, stored_shape
 from tests.fuzz import bounds, data
 from tests.fuzz.case import Case
-from tests.fuzz.groups import covered, of_result
+from tests.fuzz.written import Alone, Written
+
+Drawn = Case | Written
 
 MOST = 300_000
 """Instructions of a warp, beyond which it is taken for endless, for each walk over the tiles of M and N: kernels of
@@ -61,7 +63,7 @@ class Outcome:
 
     kind: str
     message: str = ""
-    case: Case | None = None
+    case: Drawn | None = None
     refusals: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     exact: int = 0
@@ -106,7 +108,7 @@ class Launched:
         stats: what the emulator counted in the last run that had anything to do.
     """
 
-    case: Case
+    case: Drawn
     made: compiler.Compilation
     values: dict[str, Any]
     sizes: dict[str, int]
@@ -133,7 +135,7 @@ def without_ptxas() -> Iterator[None]:
 
 
 def check(
-    case: Case,
+    case: Drawn,
     change: Callable[[str], str] = str,
     most: int = MOST,
     beside: Callable[[Launched], None] | None = None,
@@ -177,7 +179,7 @@ def general(message: str) -> str:
     return re.sub(r"\d+(\.\d+)?", "#", message)
 
 
-def compiled(case: Case, found: Outcome, sizes: dict[str, int]) -> compiler.Compilation:
+def compiled(case: Drawn, found: Outcome, sizes: dict[str, int]) -> compiler.Compilation:
     schedule = dict(case.schedule)
     rng = np.random.default_rng(case.seed)
     while True:
@@ -195,7 +197,7 @@ def compiled(case: Case, found: Outcome, sizes: dict[str, int]) -> compiler.Comp
 
 
 def _check(
-    case: Case,
+    case: Drawn,
     found: Outcome,
     change: Callable[[str], str],
     most: int,
@@ -223,7 +225,7 @@ def _check(
             values = data.make(case, module, launch)
             expected = reference.run(module, values, dims=sizes, exact=True)
         with found.timed("bounds"):
-            bounded = [bounds.evaluate(one, sizes, values) for one in case.each()]
+            bounded = case.bounded(sizes, values)
         results = [_run(kernel, device, case, values, sizes, found, again) for again in range(1 if launch else runs)]
         compare = partial(_compare_all, case, made.spec, sizes, values, bounded, expected, found)
         with found.timed("compare"):
@@ -234,7 +236,7 @@ def _check(
         for again in results[1:]:
             if any(again[name].tobytes() != results[0][name].tobytes() for name in again):
                 raise Failed("unequal", f"{sizes}: two runs differ")
-    if "invariant" in (found.case or case).schedule:
+    if "invariant" in (found.case or case).schedule and isinstance(case, Case):
         _rows(case, kernel, device, found)
 
 
@@ -244,7 +246,7 @@ def _check(
 def _run(
     kernel: Kernel,
     device: emulated.EmulatedDevice,
-    case: Case,
+    case: Drawn,
     values: dict[str, Any],
     sizes: dict[str, int],
     found: Outcome,
@@ -277,23 +279,13 @@ def _run(
             raise Failed("changed", f"{sizes}: an argument of {a.dtype} has changed")
     for r, out, was in zip(spec.results, outs, before[len(tensors) :], strict=True):
         segment = _segment(device, out)
-        wanted = written(r, out, sizes, segment.size, points(case, r, sizes, values))
+        wanted = written(r, out, sizes, segment.size, case.points(r, sizes, values))
         if not r.inout and not segment.written[wanted].all():
             missing = int((~segment.written[wanted]).sum())
             raise Failed("unwritten", f"{sizes}: {missing} of {int(wanted.sum())} bytes of {r.name} are not written")
         if not np.array_equal(segment.data[~wanted], was[~wanted]) or (not r.inout and segment.written[~wanted].any()):
             raise Failed("gap", f"{sizes}: bytes between the rows of {r.name} were written")
     return {r.name: out.numpy() for r, out in zip(spec.results, outs, strict=True)}
-
-
-def points(case: Case, r: TensorSpec, sizes: dict[str, int], values: dict[str, Any]) -> np.ndarray | None:
-    """Which elements of a result are written, None where all are."""
-    made = None if case.groups is None else of_result(case, r, covered(case, sizes, values))
-    if not case.gaps or r.name != case.result.name or r.inout:
-        return made
-    around = np.zeros([e.value(sizes) for e in r.shape], bool)
-    around[..., case.columns(sizes)] = True if made is None else made
-    return around
 
 
 def _segment(device: emulated.EmulatedDevice, array: DeviceArray) -> Any:
@@ -314,7 +306,7 @@ def raw_of(t: TensorSpec, values: dict[str, Any], sizes: dict[str, int]) -> np.n
     return raw
 
 
-def views(case: Case, spec: KernelSpec) -> dict[str, dict[str, Any]]:
+def views(case: Drawn, spec: KernelSpec) -> dict[str, dict[str, Any]]:
     """How each tensor lies in memory, by name: the further arguments of `laid_out`."""
     made = {}
     for t, pad, number in zip((*spec.operands, *spec.results), (*case.pads, *[0] * 99), (*case.views, *[0] * 99)):  # noqa: B905
@@ -343,7 +335,7 @@ def placed(
 
 
 def _compare_all(
-    case: Case,
+    case: Drawn,
     spec: KernelSpec,
     sizes: dict[str, int],
     values: dict[str, Any],
@@ -358,7 +350,7 @@ def _compare_all(
 
 
 def _compare(
-    case: Case,
+    case: Case | Alone,
     spec: KernelSpec,
     sizes: dict[str, int],
     values: dict[str, Any],
@@ -369,14 +361,14 @@ def _compare(
 ) -> None:
     """The result beside what it may be, and that beside the reference."""
     element = case.result.element
-    shape = tuple(sizes[i] for i in case.result.index)
+    shape = bounded.value.shape
     name = case.result.name
     raw = got[name]
     numbers = reference.decode(raw, element) if ELEMENT_TYPES[element].bits < 8 else raw
     if case.gaps:
         numbers = numbers[..., case.columns(sizes)]
     numbers = numbers[tuple(slice(n) for n in shape)].astype(np.float64)
-    asked = covered(case, sizes, values)
+    asked = bounded.asked
     loose = np.isinf(bounded.error) & asked
     found.checked += int(asked.sum())
     found.loose += int(loose.sum())
@@ -386,13 +378,13 @@ def _compare(
         exact = compare(case, values, shape, numbers, got[name + "_scale"], bounded, asked)
         found.exact += exact
         return
-    _agree(case, sizes, bounded, expected[name][..., case.columns(sizes)] if case.gaps else expected[name], asked)
+    _agree(sizes, bounded, expected[name][..., case.columns(sizes)] if case.gaps else expected[name], asked)
     found.exact += int((bounded.error == 0)[asked].sum())
     low, high = bounds.accepted(bounded, element)
     report(case, sizes, name, numbers, low, high, bounds.inside(numbers, low, high, loose | ~asked))
 
 
-def report(case: Case, sizes: Any, name: str, got: Any, low: Any, high: Any, right: Any) -> None:
+def report(case: Any, sizes: Any, name: str, got: Any, low: Any, high: Any, right: Any) -> None:
     """Raises where a result is not what it may be, with the first such element."""
     if right.all():
         return
@@ -404,7 +396,7 @@ def report(case: Case, sizes: Any, name: str, got: Any, low: Any, high: Any, rig
     )
 
 
-def _agree(case: Case, sizes: dict[str, int], bounded: bounds.Bounded, expected: np.ndarray, asked: np.ndarray) -> None:
+def _agree(sizes: dict[str, int], bounded: bounds.Bounded, expected: np.ndarray, asked: np.ndarray) -> None:
     """Raises where the reference is not what `bounds` makes of the program in float64, of the points `asked`."""
     with np.errstate(all="ignore"):
         near = np.abs(expected - bounded.value) <= 1e-9 * np.abs(bounded.value) + bounded.error + 1e-13

@@ -9,11 +9,14 @@ from random import Random
 import numpy as np
 import pytest
 
-from tests.fuzz import bounds, minimise, mutants
+from scalec import compiler
+from tests.fuzz import bounds, forms, minimise, mutants
 from tests.fuzz.case import SUMS, Case, Operand
 from tests.fuzz.draw import draw
 from tests.fuzz.kinds import KINDS
-from tests.fuzz.running import Outcome, check
+from tests.fuzz.language import read
+from tests.fuzz.running import Launched, Outcome, check
+from tests.fuzz.written import Written, from_json
 
 CHUNK = 20
 
@@ -103,6 +106,7 @@ def test_a_failing_case_is_made_smaller(monkeypatch: pytest.MonkeyPatch) -> None
     case = next(c for c in map(draw, range(1000)) if fails(c).failed and c.schedule and len(c.leaves()) > 2)
     small, found = minimise.minimise(case, fails(case))
     assert found.kind == "wrong"
+    assert isinstance(small, Case)
     assert small.value == ("tanh", SUMS)
     assert (small.launches, small.schedule, small.twists) == (({"m": 1, "n": 3, "k": 1},), {}, ())
 
@@ -143,3 +147,41 @@ def test_a_trap_tells_whether_a_result_is_ever_another() -> None:
     }
     assert found[match[0]].kind == "ok"
     assert "trap" in found[other].message
+
+
+def test_a_text_is_drawn_twice_alike_and_travels() -> None:
+    for seed in range(100):
+        case = forms.of_seed(seed)
+        assert forms.of_seed(seed) == case
+        assert from_json(case.to_json()) == case
+
+
+def test_every_form_is_read_and_all_its_holes_filled() -> None:
+    for name, form in forms.FORMS.items():
+        for seed in range(20):
+            text, _ = forms.filled(Random(f"{name} {seed}"), form)
+            assert not re.search("[{}]", text)
+            assert read(text).results
+
+
+WINDOW = Written(
+    "sm_90a", "L[q,t]:f32 = sum[h](relu(Q[q,h,d] @ K[t,d])) for t in lo[q]:hi[q] else -inf", known=("h",),
+    launches=({"q": 3, "t": 9, "h": 8, "d": 16},),
+)  # fmt: skip
+
+
+def test_a_fault_in_a_text_is_a_failure() -> None:
+    assert (check(WINDOW).kind, check(WINDOW).checked) == ("ok", 27)
+    other = WINDOW.but(program=WINDOW.program.replace("relu", "abs"))
+    kernel = check(other, beside=(made := Made()).note)
+    assert kernel.kind == "ok"
+    assert check(WINDOW, made=made.made).kind == "wrong"
+
+
+class Made:
+    """Keeps a kernel."""
+
+    made: compiler.Compilation | None = None
+
+    def note(self, launched: Launched) -> None:
+        self.made = launched.made

@@ -110,6 +110,9 @@ ZEROS: Weighted = {"": 2, "k/64": 3, "k/128": 2, "k/32": 1, "k/16": 1, "k/80": 1
 COMPUTED = 0.08
 """How many of the cases have operands that are computed, by one of PLAIN."""
 
+TEXTS = 0.5
+"""How many of the seeds are texts, of forms.py."""
+
 GROUPS = 0.25
 """How many of the cases read indices or ranges from memory."""
 

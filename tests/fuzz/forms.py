@@ -1,0 +1,299 @@
+"""Draws texts: a form is a row of FORMS, its holes are filled from rows of other tables.
+
+`{fn}` is a draw of TABLES["fn"], of which `{fn1}`, `{fn2}` are others; `{of T}` is one with `{0}` replaced by T. `{l A[m,k]}`,
+`{r B[n,k]}` and `{s}` are the operands and the scales of a row of PAIRS, the same throughout a text.
+"""
+
+# ruff: noqa: E501  (a row of the table of forms is as long as its text)
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from math import prod
+from random import Random
+from typing import NamedTuple
+
+from tests.fuzz import draw as structured
+from tests.fuzz.case import Case
+from tests.fuzz.language import every, read
+from tests.fuzz.routing import ROUTINGS
+from tests.fuzz.weights import GROUP_COUNT, TARGET, TEXTS, TWIST_OF, Weighted, pick
+from tests.fuzz.written import Written
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a text may look like.
+
+    Attributes:
+        text: with holes.
+        weight: how often it is drawn.
+        sizes: of dimensions other than a size of weights.SIZE: a row of EXTENTS.
+        pairs: the rows of PAIRS that its operands may be; "" where it has none.
+        targets: those that it is for, all where none is given.
+        k: what its text calls the dimension that is summed over.
+        step: multiples that K is of.
+    """
+
+    text: str
+    weight: int = 2
+    sizes: dict[str, str] = field(default_factory=dict)
+    pairs: str = "any"
+    targets: tuple[str, ...] = ()
+    k: str = "k"
+    step: int = 1
+
+
+BLACKWELL = ("sm_100a", "sm_103a", "sm_120a")
+
+
+class Pair(NamedTuple):
+    """Operands, {0} the tensor, {1} a tensor of zero points with its indices but for what follows K; their scales; a
+    step of K; where else than in "any" they may be; a weight."""
+
+    left: str
+    right: str
+    scales: str
+    step: int
+    kinds: str
+    weight: int
+
+
+PAIRS: tuple[Pair, ...] = tuple(Pair(*row) for row in (
+    ("{0}", "{0}", "", 1, "plain grouped fold", 5),
+    ("{0}:f16", "{0}:f16", "", 1, "plain grouped fold", 1),
+    ("{0}:tf32", "{0}:tf32", "", 1, "plain grouped fold", 1),
+    ("{0}:e4m3", "{0}:e4m3", "", 1, "plain grouped fold", 2),
+    ("{0}:e5m2", "{0}:e4m3", "", 1, "plain grouped fold", 1),
+    ("{0}:bf16", "{0}:e4m3", "", 1, "plain grouped fold", 1),
+    ("{0}:bf16", "{0}:tf32", "", 1, "plain fold", 1),
+    ("{0}", "{0}", " scale(1x128, 1x128)", 1, "grouped", 2),
+    ("{0}", "{0}", " scale(1x128, 128x128)", 1, "grouped", 3),
+    ("{0}", "{0}", " scale(1x{k}, 1x{k})", 1, "grouped", 2),
+    ("{0}", "{0}", " scale(1x128@col, tensor)", 1, "grouped", 1),
+    ("{0}:bf16", "{0}:bf16", " scale(1x{k}, tensor)", 1, "grouped", 1),
+    ("{0}", "{0}", " scale(1x64, 1x128:bf16)", 1, "grouped", 1),
+    ("{0}:mxfp8", "{0}:mxfp8", "", 1, "grouped", 2),
+    ("{0}:nvfp4", "{0}:nvfp4", "", 2, "grouped", 2),
+    ("{0}:mxfp4", "{0}:mxfp4", "", 2, "grouped", 1),
+    ("{0}", "{0}:mxfp4", " scale(1x128)", 128, "grouped", 1),
+    ("{0}:bf16", "{0}:nvfp4", "", 2, "grouped", 2),
+    ("{0}:bf16", "{0}:i4", "", 2, "grouped", 1),
+    ("{0}:bf16", "{0}:i4", " scale(none, 1x64:bf16)", 2, "grouped", 1),
+    ("{0}:e4m3", "{0}:i4", " scale(1x128, 1x128:f16)", 2, "grouped", 1),
+    ("{0}:bf16", "({0}:u4 - 8)", " scale(none, 1x128:f16)", 2, "grouped", 1),
+    ("{0}:bf16", "({0}:u4 - {1}/64])", " scale(none, 1x64:bf16)", 2, "", 1),
+    ("{0}:e4m3", "({0}:u4 - {1}/128]:i8)", " scale(1x128, 1x128)", 2, "", 1),
+    ("{0}:e2m1", "{0}:e2m1", "", 2, "", 1),
+    ("relu({0})", "{0}", "", 1, "computed", 2),
+    ("({0} * wk[{k}]:f32)", "{0}", "", 1, "computed", 1),
+    ("({0}:f32 * wk[{k}]):bf16", "{0}", "", 1, "computed", 1),
+    ("silu({0}:e4m3):bf16", "abs({0})", "", 1, "computed", 1),
+    ("{0}:bf16", "({0}:i4 - alpha):bf16", "", 2, "computed", 1),
+))  # fmt: skip
+"""What contractions multiply."""
+
+EPILOGUES: Weighted = {
+    "{0}": 5, "relu({0})": 2, "{0} * x[{n}]": 2, "gelu({0} + x[{n}])": 1, "-{0}": 1, "alpha * {0}": 1,
+    "{0} + y[{m},{n}]:f32": 1, "max({0}, 0)^2": 1, "{0} * r[{m}] + 0.5": 1, "silu({0})": 1, "{0} + x[{n}%64]": 1,
+}  # fmt: skip
+
+TABLES: dict[str, Weighted] = {
+    "of": EPILOGUES,
+    "fn": {"relu": 2, "silu": 3, "gelu": 1, "sigmoid": 1, "abs": 2, "": 1},
+    "t": {"": 3, ":f32": 4, ":f16": 1, ":e4m3": 1, ":e5m2": 1},
+    "q": {"": 3, ":f32": 4, ":f16": 1, ":e4m3": 1, ":mxfp8": 2, ":nvfp4": 1, ":fp8_block": 1, ":e2m1": 1},
+    "rt": {":f32": 5, "": 1, ":f16": 1},
+    "red": {"sum": 2, "max": 2, "min": 1},
+    "term": {"abs({0})": 3, "{0}": 2, "{0}*{0}": 2, "{0}^2": 1, "relu({0} + x[{n}])": 1, "-{0}*alpha": 1},
+    "back": {"{0}": 4, "{0} / 448": 1, "sqrt(abs({0}) / 128)": 1, "max({0}, 0.25)": 1},
+    "head": {"relu({0})*w[{m},h]": 3, "{0}": 2, "relu({0})": 2, "{0} + w[{m},h]:f32": 1, "exp({0}*0.125)": 1},
+    "else": {"-inf": 3, "0": 2, "1.5": 1},
+    "P": {"8": 1, "16": 2, "32": 2, "64": 3, "24": 1},
+    "B": {"128": 3, "64": 1, "32": 2, "8": 1, "24": 1, "1": 1},
+    "add": {"": 3, ":f32 +": 3},
+    "by": {"": 3, " by 16": 1, " by 128": 1},
+    "word": {"": 1, " apart": 1},
+    "term_k": {"{0}^2": 3, "abs({0})": 2, "{0}": 1, "({0} * wk[k])^2": 1, "{0}*alpha": 1},
+    "input": {"": 2, ":f32": 2, ":f16": 1},
+    "lay": {"": 1, "@blocked": 2, "@packed": 1, "@col": 1},
+}
+"""What holes are filled with."""
+
+EXTENTS: dict[str, Weighted] = {
+    "heads": {8: 2, 16: 3, 32: 3, 64: 2, 24: 1, 40: 1},
+    "groups": GROUP_COUNT,
+    "few": {1: 1, 2: 3, 3: 3, 5: 2, 8: 1},
+    "queries": {1: 1, 2: 2, 3: 2, 5: 2, 9: 1, 20: 1},
+    "wide": {8: 1, 16: 1, 32: 2, 64: 2, 72: 1, 96: 1, 128: 2, 192: 1},
+}
+"""Sizes of dimensions that are no M, N or K; of "heads" and "wide" ones the compiler knows them."""
+
+ALWAYS_KNOWN = ("heads",)
+
+HEADS = {"h": "heads", "q": "queries", "s": "few"}
+ROWS = " for m in off[g]:off[g+1]"
+GROUP = {"g": "groups"}
+
+FORMS: dict[str, Form] = {
+    "gated": Form("G[m,n] = {l X[m,k]} @ {r V[n,k]}{s}; H[m,n]{q} = {fn}(G) * ({l X[m,k]} @ {r W[n,k]}{s})", 4),
+    "panes": Form("P[m,n] = {l X[m,k]} @ {r V[n,k]}{s}; Q[m,n] = {l X[m,k]} @ {r W[n,k]}{s};"
+                  " C[m,n]{t} = {of P}; D[m,n]{t1} = {of1 Q}"),
+    "three": Form("C[m,n]{t} = ({l X[m,k]} @ {r U[n,k]}{s}) + ({l X[m,k]} @ {r V[n,k]}{s}) * {fn}({l X[m,k]} @ {r W[n,k]}{s})"),
+    "gated rows": Form("G[m,n] = {l X[m,k]} @ {r V[g,n,k]}{s}" + ROWS + "; H[m,n]{q} = {fn}(G) * ({l X[m,k]} @ {r W[g,n,k]}{s})"
+                       + ROWS, 2, GROUP, "grouped"),
+    "gated blocks": Form("G[m,n] = {l X[m,k]} @ {r V[e[m/{B}],n,k]}{s}; H[m,n]{q} = {fn}(G) * ({l X[m,k]} @"
+                         " {r W[e[m/{B}],n,k]}{s})", 2, {}, "grouped"),
+    "gated batch": Form("G[b,m,n] = {l X[b,m,k]} @ {r V[b,n,k]}{s}; H[b,m,n]{t} = {fn}(G) * ({l X[b,m,k]} @ {r W[b,n,k]}{s})",
+                        1, {"b": "few"}),
+    "gated reduced": Form("G[m,n] = {l X[m,k]} @ {r V[n,k]}{s}; U[m,n] = {l X[m,k]} @ {r W[n,k]}{s}; H[m,n]{t} = G * U;"
+                          " R[m]:f32 = {red}[n]({term G})", 1),
+    "logits": Form("L[q,t]{t} = {red}[h]({head ({l Q[q,h,d]} @ {r K[t,d]}{s})})", 3, HEADS, "grouped", k="d"),
+    "window": Form("L[q,t]{t} = {red}[h]({head ({l Q[q,h,d]} @ {r K[t,d]}{s})}) for t in lo[q]:hi[q] else {else}", 4, HEADS,
+                   "grouped", k="d"),
+    "counted": Form("L[s,t]{t} = {red}[h]({head ({l Q[s,h,d]} @ {r K[s,t,d]}{s})}) for t < len[s] else {else}", 2, HEADS,
+                    "grouped", k="d"),
+    "open window": Form("L[q,t]{t} = {red}[h]({head ({l Q[q,h,d]} @ {r K[t,d]}{s})}) for t < hi[q]", 1, HEADS, "grouped", k="d"),
+    "pages": Form("L[s,t]{t} = {red}[h]({head ({l Q[s,h,d]} @ {r K[table[s,t/{P}],t%{P},d]}{s})}) for t < len[s] else {else}", 4,
+                  HEADS, "plain", k="d"),
+    "all pages": Form("L[s,t]{t} = {red}[h]({head ({l Q[s,h,d]} @ {r K[table[s,t/{P}],t%{P},d]}{s})})", 1, HEADS, "plain", k="d"),
+    "reduced": Form("T[m,n] = {l A[m,k]} @ {r B[n,k]}{s}; C[m,n]{q} = {of T}; R[m]{rt} = {back {red}[n]({term T})}", 4),
+    "reduced rows": Form("T[m,n] = {l A[m,k]} @ {r B[n,k]}{s}; C[m,n]{t} = {of T}; Z[n]{rt} = {back {red}[m]({term T})}", 2),
+    "reduced both": Form("T[m,n] = {l A[m,k]} @ {r B[n,k]}{s}; C[m,n]{t} = {of T}; R[m]:f32 = {red}[n]({term T});"
+                         " Z[n]:f32 = {red1}[m]({term1 T})", 2),
+    "reduced alone": Form("R[m,b]{rt} = {back {red}[n]({term ({l A[b,m,k]} @ {r B[b,n,k]}{s})})}", 2, {"b": "few"}, "plain"),
+    "two reductions": Form("T[m,n] = {l A[m,k]} @ {r B[n,k]}{s}; R[m]:f32 = {red}[n]({term T}); S[m]{rt} = {back {red1}[n]({term1 T})}"),
+    "gathered": Form("C[m,n]{q} = {of ({l A[idx[m],k]} @ {r B[n,k]}{s})}", 3, {}, "grouped"),
+    "gathered columns": Form("C[m,n]{t} = {of ({l A[m,k]} @ {r B[idx[n],k]}{s})}", 1, {}, "grouped"),
+    "gathered groups": Form("C[m,n]{q} = {l A[idx[m],k]} @ {r B[g,n,k]}{s}" + ROWS, 3, GROUP, "grouped"),
+    "gathered blocks": Form("C[m,n]{q} = {l A[idx[m],k]} @ {r B[e[m/{B}],n,k]}{s}", 2, {}, "grouped"),
+    "scattered": Form("C[idx[m],n]{q} = {of ({l A[m,k]} @ {r B[n,k]}{s})}", 3, {}, "grouped"),
+    "scattered added": Form("C[idx[m],n]:f32 += {l A[m,k]} @ {r B[n,k]}{s} + z[idx[m],n]:f32", 2, {}, "grouped"),
+    "scattered groups": Form("C[idx[m],n]{q} = r[m] * ({l A[m,k]} @ {r B[g,n,k]}{s})" + ROWS, 2, GROUP, "grouped"),
+    "scattered beside": Form("T[m,n] = {l A[m,k]} @ {r B[n,k]}{s}; C[idx[m],n]{t} = {of T}; D[m,n]{t1} = T", 2, {}, "grouped"),
+    "there and back": Form("C[p[m],n]{t} = {l A[idx[m],k]} @ {r B[n,k]}{s}", 1, {}, "grouped"),
+    "rows' own": Form("C[m,n]{t} = alpha[g] * ({l A[m,k]} @ {r B[g,n,k]}{s}) + bias[g,n]" + ROWS, 2, GROUP, "grouped"),
+    "parts of K": Form("C[g,m,n]{add}= {l A[m,k]} @ {r B[n,k]}{s} for k in off[g]:off[g+1]{by}", 3, GROUP, "grouped"),
+    "weight gradient": Form("C[g,m,n]{add}= {l A[k,m]} @ {r B[k,n]} for k in off[g]:off[g+1]", 3, GROUP, "plain"),
+    "K apart": Form("C[g,m,n]{t} = A[m,k]:e4m3 @ B[n,k]:e4m3 scale(1x32:ue8m0{lay}, 1x32:ue8m0{lay})"
+                    " for k in off[g]:off[g+1] by 32 apart", 3, GROUP, "", BLACKWELL),
+    "K apart 4": Form("C[g,m,n]{t} = A[m,k]:mxfp4 @ B[n,k]:mxfp4 for k in off[g]:off[g+1] by 32 apart", 1, GROUP, "",
+                      BLACKWELL, step=32),
+    "K apart 90": Form("C[g,m,n]{add}= A[m,k] @ B[n,k] scale(1x128@col, 1x128@col) for k in off[g]:off[g+1] by 16 apart", 1,
+                       GROUP, ""),
+    "rows apart": Form("C[m,n]{t} = A[m,k]:e4m3 @ B[g,n,k]:e4m3 scale(1x32:ue8m0{lay}, 1x1x32:ue8m0@blocked)" + ROWS + " apart",
+                       3, GROUP, "", BLACKWELL),
+    "operand folded": Form("D[m,n]{t} = {l A[m,k]} @ {r B[n,k]}; S[m]{rt} = {back sum[k]({term_k A[m,k]})}", 3, {}, "fold"),
+    "operand's largest": Form("D[m,n]{t} = {l A[m,k]} @ {r B[n,k]}; S[m]{rt} = {red}[k]({term_k A[m,k]}); Z[n]:f32 = {red1}[k](B[n,k])",
+                              1, {}, "fold"),
+    "operand's parts": Form("D[s,m,n]:f32 = {l A[m,s,k]} @ {r B[n,s,k]}; S[s,m]:f32 = sum[k](A[m,s,k]^2)", 1, {"s": "few"}, "fold"),
+    "computed": Form("C[m,n]{q} = {of ({l A[m,k]} @ {r B[n,k]})}", 3, {}, "computed"),
+    "norm": Form("C[m,n]{t} = (A[m,k] * wk[k]) @ B[n,k]; S[m]:f32 = sum[k]((A[m,k] * wk[k])^2)", 1, {}, ""),
+    "plain": Form("C[m,n]{q} = {of ({l A[m,k]} @ {r B[n,k]}{s})}", 4),
+    "batches": Form("C[b,m,n]{t} = {of ({l A[b,m,k]} @ {r B[b,n,k]}{s})}", 2, {"b": "few"}),
+    "combined": Form("Y[t,n]{t} = {red}[j](w[t,j]:f32 * D[inv[t,j],n]{input})", 3, {"j": "few", "n": "wide"}, ""),
+    "averaged": Form("Y[t,n]{t} = sum[j](D[t,j,n]{input}) / 4", 1, {"j": "few", "n": "wide"}, ""),
+    "elementwise": Form("C[m,n]{t} = {fn}(G[m,n]) * U[m,n]{input} + x[n%64]", 2, {"n": "wide"}, ""),
+    "copied": Form("C[m,n]{t} = {of G[idx[m],n]{input}}", 2, {"n": "wide"}, ""),
+    "columns": Form("S[n]{t} = {back {red}[m]({term X[m,n]})}", 1, {"n": "wide"}, ""),
+}  # fmt: skip
+"""What a text may look like, by name."""
+
+MOST = 2_000_000
+"""Products of the sizes of all dimensions."""
+
+HOLE = re.compile(r"\{(\w+)( ((?:[^{}]|\{[^{}]*\})*))?\}")
+
+
+def of_seed(seed: int) -> Case | Written:
+    """The case of a seed, always the same one: a contraction that draw.py draws piece by piece, or a text."""
+    return draw(seed) if Random(f"text {seed}").random() < TEXTS else structured.draw(seed)
+
+
+def draw(seed: int) -> Written:
+    """The text of a seed, and how it runs."""
+    random = Random(f"form {seed}")
+    target = pick(random, TARGET)
+    name = pick(random, {n: f.weight for n, f in FORMS.items() if not f.targets or target in f.targets})
+    form = FORMS[name]
+    text, step = filled(random, form)
+    program = read(text)
+    exact = random.random() < 0.5
+    known = {d for d, kind in form.sizes.items() if kind in ALWAYS_KNOWN}
+    names = [*program.dims]
+    known |= {d for d in names if random.random() < 0.4}
+
+    def size(dim: str) -> int:
+        if dim in form.sizes:
+            return pick(random, EXTENTS[form.sizes[dim]])
+        made = random.randint(129, 400) if dim == form.k and random.random() < 0.3 else structured.size(random)
+        return max(step, made // step * step) if dim == form.k else made
+
+    def smaller(sizes: dict[str, int]) -> dict[str, int]:
+        """Sizes that the emulator takes a second for: the largest are halved until they are."""
+        least = {d: step if d == form.k else 1 for d in sizes if d not in form.sizes}
+        while prod(max(n, 1) for n in sizes.values()) > MOST and (
+            able := [d for d in least if sizes[d] >= 2 * least[d]]
+        ):
+            d = max(able, key=sizes.__getitem__)
+            sizes = {**sizes, d: sizes[d] // 2 // least[d] * least[d]}
+        return sizes
+
+    first = smaller({d: size(d) for d in names})
+    reached = {at: structured.size(random) for at in program.reached}
+    for at, of in program.reached.items():  # a scatter has room for all rows, mostly
+        if program.lookups[of] == "scatter" and random.random() < 0.7:
+            reached[at] = max(first.values())
+    known |= {d for d in reached if random.random() < 0.4}
+    if random.random() < 0.05:
+        first[random.choice([d for d in names if d not in form.sizes] or names)] = 0
+    launches = [first]
+    free = [d for d in names if d not in known]
+    for _ in range(random.choice((0, 1, 2)) if free else 0):
+        launches.append(smaller({**first, **{d: size(d) for d in free if random.random() < 0.7}}))
+    wanted = [t for t in TWIST_OF["exact" if exact else "rounded"] if t != "outer"]
+    twists = [(random.choice(wanted), random.randrange(1, 1000)) for _ in range(random.choice((0, 1, 1, 2)))]
+    if exact and random.random() < 0.5:
+        twists.insert(0, ("integers", random.randrange(1, 7)))
+    launches = [sizes | {d: reached[d] if d in known or not i else structured.size(random) for d in reached}
+                for i, sizes in enumerate(launches)]  # fmt: skip
+    case = Written(
+        target, text, {x: pick(random, ROUTINGS) for x in program.lookups}, name,
+        known=tuple(d for d in (*names, *reached) if d in known), launches=tuple(launches), exact=exact, twists=tuple(twists),
+        pads=tuple(random.choice((0, 0, 1, 2)) for _ in range(12)),
+        views=tuple(random.choice((0, 0, random.randrange(1, 100))) for _ in range(12)) if random.random() < 0.3 else (),
+        sms=random.choice((1, 2, 4, 4, 8)), seed=seed,
+    )  # fmt: skip
+    if random.random() < 0.5 and any(t[0] == "@" for s in program.statements for t in every(s.tree)):
+        case = case.but(schedule=structured.schedule(random, case))
+    return case
+
+
+def filled(random: Random, form: Form) -> tuple[str, int]:
+    """The text of a form, and a step of K."""
+    able = {
+        p: p.weight
+        for p in PAIRS
+        if form.pairs in ("any", *p.kinds.split()) and (form.pairs, p.kinds) != ("any", "computed")
+    }
+    pair: Pair = pick(random, able) if able else PAIRS[0]
+    drawn: dict[str, str] = {"s": pair.scales, "k": form.k}
+    index = re.search(r"\b[A-Z]\[([^]]*)\]\{\w+\}", form.text)  # of a result
+    found = [i for i in (index[1] if index else "m,n").split(",") if i.isalpha()]
+    drawn |= {"m": found[0], "n": found[-1]}
+
+    def fill(match: re.Match[str]) -> str:
+        name, _, inner = match.groups()
+        if name in ("l", "r"):
+            tensor = inner or ""
+            return (pair.left if name == "l" else pair.right).format(
+                tensor, tensor.replace("[", "Z[", 1)[:-1], k=form.k
+            )
+        if name not in drawn:
+            drawn[name] = str(pick(random, TABLES[name.rstrip("123456789")]))
+        return drawn[name].replace("{0}", inner) if inner is not None else drawn[name]
+
+    text = form.text
+    while HOLE.search(text):  # what holes are filled with may have some
+        text = HOLE.sub(fill, text)
+    return text, max(form.step, pair.step)

@@ -1,0 +1,354 @@
+"""What a text may give: every statement over the space of all its indices, in float64, with the largest error of each
+element. See bounds.py, whose steps these are; shares nothing with the front end nor the reference but their formats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalec.formats import Granularity
+from scalec.reference import dequantize, from_layout, round_to
+from scalec.reference.quantize import block_shape, scale_shape
+from tests.fuzz import bounds
+from tests.fuzz.bounds import LARGEST, LEAST, ROUND, SPAN, Bounded, Slack
+from tests.fuzz.case import Operand, Tree
+from tests.fuzz.language import NAMES, Program, Range, Statement, every, multiplied, zeros_of
+
+Array = NDArray[Any]
+Names = frozenset[str]
+Skip = tuple[Names, Array]
+"""Where points are left out, over the space, and what dimensions say so."""
+
+
+@dataclass
+class Value:
+    """Numbers over the space, which has one axis a dimension of the program, of extent 1 where nothing depends on it.
+
+    Attributes:
+        dims: those that something depends on, whatever their extents.
+        of: the numbers and their errors.
+        skips: what leaves points out.
+    """
+
+    dims: Names
+    of: Bounded
+    skips: tuple[Skip, ...] = ()
+
+
+class Lookup:
+    """An index tensor: what it says at an index, less than 0 where the index is, or lies outside."""
+
+    def __init__(self, array: Array) -> None:
+        self.array = array.astype(np.int64)
+
+    def __getitem__(self, at: Any) -> Array:
+        at = np.broadcast_arrays(*(at if isinstance(at, tuple) else (at,)))
+        inside = np.ones(at[0].shape, bool)
+        for i, n in zip(at, self.array.shape, strict=True):
+            inside &= (i >= 0) & (i < n)
+        if not self.array.size:
+            return np.full(at[0].shape, -1)
+        clipped = tuple(np.clip(i, 0, n - 1) for i, n in zip(at, self.array.shape, strict=True))
+        return np.where(inside, self.array[clipped], -1)
+
+
+class Meaning:
+    """Of a program at sizes, on tensors by name."""
+
+    def __init__(self, program: Program, sizes: dict[str, int], values: dict[str, Any]) -> None:
+        self.program, self.sizes, self.values = program, sizes, values
+        self.made = {s.result.name: s for s in program.statements}
+        self.axes = {d: i for i, d in enumerate(program.dims)}
+        self.names = frozenset(self.axes)
+        self.space: dict[str, Any] = {d: self.along(np.arange(sizes[d]), d) for d in program.dims}
+        self.space |= {name: Lookup(values[name]) for name in program.lookups}
+        self.reads: dict[str, Array] = {}
+        self.sums: dict[tuple[int, Names], Value] = {}
+
+    def along(self, points: Array, dim: str) -> Array:
+        return points.reshape([-1 if d == dim else 1 for d in self.program.dims])
+
+    # ------------------------------------------------------------------------------------------------------- indices
+
+    def index(self, text: str) -> tuple[Names, Array]:
+        """An index at every point, and what it depends on."""
+        dims = frozenset(NAMES.findall(text)) & self.names
+        found = eval(text.replace("/", "//"), {"__builtins__": {}}, dict(self.space))
+        return dims, np.asarray(found) + np.zeros([1] * len(self.axes), np.int64)
+
+    def access(self, index: tuple[str, ...], extents: tuple[int, ...]) -> tuple[Names, tuple[Array, ...], list[Skip]]:
+        """Where a tensor is read at every point, and where it is not."""
+        dims, at, skips = frozenset[str](), [], []
+        for text, extent in zip(index, extents, strict=True):
+            own, points = self.index(text)
+            dims |= own
+            if "[" in text:
+                skips.append((own, points < 0))
+            at.append(np.clip(points, 0, max(extent - 1, 0)))
+        return dims, tuple(at), skips
+
+    def domain(self, r: Range | None) -> list[Skip]:
+        """Where a range leaves points out."""
+        if r is None:
+            return []
+        (low, a), (high, b) = self.index(r.low), self.index(r.high)
+        at = self.space[r.dim]
+        return [(low | high | {r.dim}, (at < a) | (at >= b))]
+
+    # ------------------------------------------------------------------------------------------------------- leaves
+
+    def tensor(self, name: str, index: tuple[str, ...], array: Array, left: list[Skip]) -> Value:
+        """A tensor's numbers; `left` is what the statement leaves out, so that nothing there is read."""
+        dims, at, skips = self.access(index, array.shape)
+        if 0 in array.shape:
+            return Value(dims, Bounded(np.zeros([1] * len(self.axes))), tuple(skips))
+        read = self.reads.setdefault(name, np.zeros(array.shape, bool))
+        outside: Array = np.zeros((), bool)
+        for _, mask in (*skips, *left):
+            outside = np.asarray(outside | mask)
+        *at_all, kept = np.broadcast_arrays(*at, ~outside) if at else (~outside,)
+        if at:
+            read[tuple(i[kept] for i in at_all)] = True
+        return Value(dims, Bounded(array[at] if at else array.reshape([1] * len(self.axes))), tuple(skips))
+
+    def operand(self, tree: Tree, side: str, s: Statement, left: list[Skip]) -> Value:
+        """One side of a contraction: what its scales and zero points make of it, or its expression."""
+        tensors = self.program.tensors
+        if tree[0] == "tensor":
+            return self.tensor(tree[1], tree[2], self.dequantized(tensors[tree[1]], side, s.range), left)
+        zeros = zeros_of(tree, tensors)
+        if zeros is None:
+            if tree[0] != "rounded":
+                tree = ("rounded", tree, tensors[multiplied(tree)].element)
+            return self.tree(tree, s, bounds.slacks("f32"), left, frozenset())
+        _, name, index, _ = tree[1]
+        x = self.tensor(name, index, self.values[name].astype(np.float64), left)
+        each = self.tensor(name, index, self.factors(tensors[name], side, s.range), left)
+        less = self.tree(zeros, s, bounds.slacks("f32"), left, frozenset())
+        return Value(x.dims, Bounded((x.of.value - less.of.value) * each.of.value), (*x.skips, *less.skips))
+
+    def dequantized(self, x: Operand, side: str, r: Range | None) -> Array:
+        with np.errstate(all="ignore"):
+            return dequantize(self.values[x.name], [], x.element, []) * self.factors(x, side, r)
+
+    def factors(self, x: Operand, side: str, r: Range | None) -> Array:
+        """The product of a tensor's scales at each element, exactly."""
+        shape = self.values[x.name].shape
+        made = np.ones(shape)
+        for level, suffix in zip(x.granularities(side), ("_scale", "_scale2"), strict=False):
+            made = made * self.factor(x, level, self.values[x.name + suffix], shape, r)
+        return made
+
+    def factor(self, x: Operand, g: Granularity, scales: Array, shape: tuple[int, ...], r: Range | None) -> Array:
+        ones = np.ones(shape, np.float32).astype(self.values[x.name].dtype)
+        axis = x.index.index(r.dim) if r is not None and r.apart and r.dim in x.index else None
+        if r is None or axis is None or g.tensor or not shape[axis]:
+            return dequantize(ones, [scales], x.element, [g])
+        block, tail = block_shape(g, shape), len(shape) - axis
+        step = block[axis] * {("blocked", 2): 128, ("blocked", 1): 4, ("packed", 1): 4}.get((g.layout, tail), 1)
+        if step == 1:
+            return dequantize(ones, [scales], x.element, [g])
+        offsets, at = self.values[r.high.partition("[")[0]].astype(np.int64), np.arange(shape[axis])
+        for group, (low, high) in enumerate(pairwise(offsets)):
+            own = slice(max(low, 0), max(high, 0))
+            at[own] = np.arange(shape[axis])[own] - low + (low // step + group) * step
+        counted = tuple((-(-n // step) + len(offsets) - 1) * step if a == axis else n for a, n in enumerate(shape))
+        each = from_layout(scales, g.layout, scale_shape(block, counted), g.type).astype(np.float64)
+        places = [(at if a == axis else np.arange(n)) // block[a] for a, n in enumerate(shape)]
+        return each[np.ix_(*places)]
+
+    @cached_property
+    def span(self) -> dict[str, float]:
+        """How far scales of a tensor are above and below 1 at most, as powers of two."""
+        found = {}
+        for name, side in self.program.sides.items():
+            each = np.abs(self.factors(self.program.tensors[name], side, None)) if self.plain(name) else np.ones(1)
+            usable = np.where(np.isfinite(each) & (each > 0), each, 1.0)
+            found[name] = float(np.abs(np.log2(usable)).max(initial=0))
+        return found
+
+    def plain(self, name: str) -> bool:
+        """Whether no range gives blocks of scales to each group."""
+        return not any(s.range and s.range.apart for s in self.program.statements)
+
+    # ------------------------------------------------------------------------------------------------------- steps
+
+    def tree(self, tree: Tree, s: Statement, slack: Slack, left: list[Skip], kept: Names) -> Value:
+        op, *rest = tree
+        own = {"tensor": self._tensor, "name": self._name, "@": self._contraction, "fold": self._fold}.get(op)
+        if own is not None:
+            return own(tree, s, slack, left, kept)
+        if op == "number":
+            return Value(frozenset(), Bounded(np.full([1] * len(self.axes), float(np.float32(rest[0])))))
+        inner = [self.tree(t, s, slack, left, kept) for t in rest if isinstance(t, tuple)]
+        dims, skips = frozenset().union(*(x.dims for x in inner)), tuple(k for x in inner for k in x.skips)
+        return Value(dims, apply(op, [x.of for x in inner], rest, slack), skips)
+
+    def _tensor(self, tree: Tree, s: Statement, slack: Slack, left: list[Skip], kept: Names) -> Value:
+        if tree[1] in self.made:
+            return self.statement(self.made[tree[1]], slack)
+        return self.tensor(tree[1], tree[2], self.values[tree[1]].astype(np.float64), left)
+
+    def _name(self, tree: Tree, s: Statement, slack: Slack, left: list[Skip], kept: Names) -> Value:
+        if tree[1] in self.made:
+            return self.statement(self.made[tree[1]], slack)
+        return Value(frozenset(), Bounded(np.full([1] * len(self.axes), float(self.values[tree[1]]))))
+
+    def _contraction(self, tree: Tree, s: Statement, slack: Slack, left: list[Skip], kept: Names) -> Value:
+        known = self.sums.get((id(tree), kept))
+        if known is None:
+            lhs, rhs = (self.operand(t, side, s, left) for t, side in zip(tree[1:3], ("lhs", "rhs"), strict=True))
+            names = [t[1] for x in tree[1:3] for t in every(x) if t[0] == "tensor" and t[1] in self.program.sides]
+            known = self.contract(lhs, rhs, left, kept, names)
+            self.sums[id(tree), kept] = known
+        return known
+
+    def contract(self, lhs: Value, rhs: Value, left: list[Skip], kept: Names, names: list[str]) -> Value:
+        """The sums of products over all that is not kept; terms that are left out are 0."""
+        skips = (*lhs.skips, *rhs.skips, *left)
+        dims = lhs.dims | rhs.dims | frozenset().union(*(d for d, _ in left))
+        summed = (dims & self.names) - kept
+        mask: Array = np.ones([1] * len(self.axes), bool)
+        for _, outside in skips:
+            mask = mask & ~outside
+        a, b = (np.where(mask, x.of.value, 0.0) for x in (lhs, rhs))
+        ea, eb = (np.where(mask, x.of.error, 0.0) for x in (lhs, rhs))
+        finite = [np.where(np.isfinite(x), np.abs(x), 0) for x in (a, b)]
+        value, magnitude = self.einsum(a, b, summed), self.einsum(finite[0], finite[1], summed)
+        terms = int(np.prod([float(self.sizes[d]) for d in summed]))
+        exact = (magnitude <= 2.0**24 * bounds.quantum(a) * bounds.quantum(b)) & ~(ea.any() or eb.any())
+        off = np.zeros(())
+        if ea.any() or eb.any():
+            off = self.einsum(finite[0], eb, summed) + self.einsum(ea, finite[1] + eb, summed)
+        error = np.where(exact, 0.0, off + (terms + 8) * (ROUND * magnitude + LEAST))
+        error = np.where(np.isfinite(value) | np.isinf(error), error, 0.0)
+        loose = (magnitude + error > LARGEST) | (sum(self.span.get(n, 0.0) for n in set(names)) > SPAN)
+        if names and not self.scales_are_numbers(names):  # of sums over nothing these may make NaN
+            loose = loose | ~self.einsum(mask * np.ones_like(a), np.ones_like(b) * mask, summed).astype(bool)
+        own = tuple((d, m) for d, m in skips if d <= kept)
+        return Value((lhs.dims | rhs.dims) & kept, Bounded(value, np.where(loose, np.inf, error)), own)
+
+    def scales_are_numbers(self, names: list[str]) -> bool:
+        found = [self.values[n + x] for n in names for x in ("_scale", "_scale2") if n + x in self.values]
+        largest = [np.abs(x.astype(np.float64)).max(initial=1) for x in found if x.dtype.kind != "i"]
+        return bool(np.prod(largest) <= LARGEST)
+
+    def einsum(self, a: Array, b: Array, summed: Names) -> Array:
+        """The sum over some dimensions of the product; of those of extent 1 too."""
+        letters = {i: chr(97 + i) for i in range(len(self.axes))}
+        spell = ["".join(letters[i] for i, n in enumerate(x.shape) if n != 1) for x in (a, b)]
+        full = np.broadcast_shapes(a.shape, b.shape)
+        out = [i for d, i in self.axes.items() if d not in summed and full[i] != 1]
+        made = np.einsum(f"{spell[0]},{spell[1]}->{''.join(letters[i] for i in out)}",
+                         *(x.reshape([n for n in x.shape if n != 1]) for x in (a, b)), optimize=True)  # fmt: skip
+        once = float(np.prod([self.sizes[d] for d in summed if full[self.axes[d]] == 1], initial=1.0))
+        return made.reshape([full[i] if i in out else 1 for i in range(len(full))]) * once
+
+    def _fold(self, tree: Tree, s: Statement, slack: Slack, left: list[Skip], kept: Names) -> Value:
+        _, how, dims, inner = tree
+        x = self.tree(inner, s, slack, left, kept | frozenset(dims))
+        axes = tuple(self.axes[d] for d in dims)
+        outside: Array = np.zeros([1] * len(self.axes), bool)
+        for own, mask in x.skips:
+            if not own <= kept:
+                outside = np.asarray(outside | mask)
+        shape = [self.sizes[d] if i in axes else 1 for d, i in self.axes.items()]
+        none = {"sum": 0.0, "max": -np.inf, "min": np.inf}[how]
+        value = np.where(outside, none, x.of.value) + np.zeros(shape)
+        error = np.where(outside, 0.0, x.of.error) + np.zeros(shape)
+        of = folded(how, value, error, axes, none)
+        return Value(x.dims - set(dims), of, tuple((d, m) for d, m in x.skips if d <= kept))
+
+    # ------------------------------------------------------------------------------------------------------- results
+
+    def statement(self, s: Statement, slack: Slack) -> Value:
+        """What a statement makes, over the dimensions of its result."""
+        dims = frozenset(n for i in s.result.index for n in NAMES.findall(i)) & self.names
+        left = self.domain(s.range)
+        # a range ties a group to the row that it is of: each row has one group, or none
+        tied = (left[0][0] if s.range is not None and s.range.dim in dims else frozenset()) - dims
+        made = self.tree(s.tree, s, slack, left, dims | tied)
+        skips: tuple[Skip, ...] = (*made.skips, *((d, m) for d, m in left if d <= dims | tied))
+        if tied:
+            axes = tuple(self.axes[d] for d in tied)
+            outside: Array = np.zeros([1] * len(self.axes), bool)
+            for _, mask in skips:
+                outside = np.asarray(outside | mask)
+            shape = np.broadcast_shapes(outside.shape, made.of.value.shape)
+            value, error = (np.where(outside, 0.0, x) + np.zeros(shape) for x in (made.of.value, made.of.error))
+            gone = np.broadcast_to(outside, shape).all(axis=axes, keepdims=True)
+            of = Bounded(value.sum(axis=axes, keepdims=True), error.sum(axis=axes, keepdims=True))
+            made, skips = Value(dims, of), ((dims, np.asarray(gone)),)
+        if s.otherwise:
+            outside: Array = np.zeros([1] * len(self.axes), bool)
+            for _, mask in skips:
+                outside = np.asarray(outside | mask)
+            other = float(np.float32(s.otherwise))
+            of = Bounded(np.where(outside, other, made.of.value), np.where(outside, 0.0, made.of.error))
+            return Value(dims, of)
+        return Value(dims, made.of, tuple(skips))
+
+    def result(self, s: Statement, shape: tuple[int, ...]) -> Bounded:
+        """What is written to a result of this shape, and `asked`: which of its elements are."""
+        with np.errstate(all="ignore"):
+            made = self.statement(s, bounds.slacks(s.result.element))
+            _, at, skips = self.access(s.result.index, shape)
+            outside: Array = np.zeros([1] * len(self.axes), bool)
+            for _, mask in (*made.skips, *skips):
+                outside = np.asarray(outside | mask)
+            *places, value, error, kept = np.broadcast_arrays(*at, made.of.value, made.of.error, ~outside)
+            asked, stored = np.zeros(shape, bool), Bounded(np.zeros(shape))
+            where = tuple(i[kept] for i in places)
+            asked[where] = True
+            stored.value[where] = value[kept]
+            stored.error = np.zeros(shape)
+            stored.error[where] = error[kept]
+            if s.adds:
+                stored = bounds.INFIX["+"](stored, Bounded(self.values[s.result.name].astype(np.float64)))
+            stored.asked = asked
+            return stored
+
+
+def apply(op: str, inner: list[Bounded], rest: list[Any], slack: Slack) -> Bounded:
+    """One elementwise step."""
+    if op == "^":
+        made = inner[0]
+        for _ in range(rest[1] - 1):
+            made = bounds.INFIX["*"](made, inner[0])
+        return made
+    if op == "rounded":
+        low, high = bounds.accepted(inner[0], rest[1])
+        value = round_to(inner[0].value, rest[1])
+        near = np.maximum(np.abs(high - value), np.abs(low - value))
+        return Bounded(value, np.where(np.isnan(near), np.where(np.isinf(inner[0].error), np.inf, 0.0), near))
+    if op in bounds.INFIX:
+        return bounds.INFIX[op](*inner)
+    return bounds.EXACT[op](*inner) if op in bounds.EXACT else bounds.FUNCTIONS[op](*inner, slack[op])
+
+
+COMBINE: dict[str, Callable[..., Array]] = {"max": np.maximum.reduce, "min": np.minimum.reduce}
+
+
+def folded(how: str, value: Array, error: Array, axes: tuple[int, ...], none: float) -> Bounded:
+    """A reduction in any order."""
+    loose = np.isinf(error).any(axis=axes, keepdims=True)
+    if how != "sum":
+        made, most = (
+            COMBINE[how](value, axis=axes, keepdims=True, initial=none),
+            error.max(axes, keepdims=True, initial=0),
+        )
+        return Bounded(made, np.where(loose, np.inf, np.where(np.isfinite(made), most, 0)))
+    made = value.sum(axis=axes, keepdims=True)
+    magnitude = np.where(np.isfinite(value), np.abs(value), 0).sum(axis=axes, keepdims=True)
+    off = np.where(np.isinf(error), 0, error).sum(axis=axes, keepdims=True)
+    exact = (off == 0) & (magnitude <= 2.0**24 * bounds.quantum(value))
+    terms = int(np.prod([value.shape[a] for a in axes]))
+    most = np.where(exact, 0.0, off + (terms + 8) * (ROUND * (magnitude + off) + LEAST))
+    loose = loose | (magnitude + most > LARGEST)
+    return Bounded(made, np.where(loose, np.inf, np.where(np.isfinite(made), most, 0.0)))

@@ -1,0 +1,144 @@
+"""A case whose program is a text: what `Case` is to one contraction, to programs of any statements."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from scalec.formats import ELEMENT_TYPES
+from tests.fuzz.case import Case, Operand
+from tests.fuzz.groups import block_amax, block_shape, worst
+from tests.fuzz.language import Program, Statement, read
+
+if TYPE_CHECKING:
+    from scalec.abi import TensorSpec
+    from tests.fuzz.bounds import Bounded
+
+Array = Any
+
+
+@dataclass(frozen=True)
+class Alone:
+    """One result."""
+
+    result: Operand
+    gaps: tuple[int, ...] = ()
+
+    def columns(self, sizes: dict[str, int]) -> list[int]:
+        """None are apart."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Written:
+    """One draw.
+
+    Attributes:
+        target: a row of scalec.targets.
+        program: the text.
+        routing: of each index tensor how it is filled, see `routing.ROUTINGS`.
+        form: what it was drawn from.
+
+    The others are those of Case.
+    """
+
+    target: str
+    program: str
+    routing: dict[str, str] = field(default_factory=dict)
+    form: str = ""
+    schedule: dict[str, str] = field(default_factory=dict)
+    known: tuple[str, ...] = ()
+    ranges: dict[str, tuple[int, int]] = field(default_factory=dict)
+    launches: tuple[dict[str, int], ...] = ()
+    exact: bool = True
+    twists: tuple[tuple[str, int], ...] = ()
+    pads: tuple[int, ...] = ()
+    views: tuple[int, ...] = ()
+    sms: int = 4
+    seed: int = 0
+
+    def text(self) -> str:
+        return self.program
+
+    @property
+    def read(self) -> Program:
+        return read(self.program)
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        """What contractions multiply."""
+        return tuple(self.read.tensors[n] for n in self.read.sides)
+
+    @property
+    def sides(self) -> tuple[str, ...]:
+        return tuple(self.read.sides.values())
+
+    def used(self) -> dict[str, Operand]:
+        """What no contraction multiplies, of floating-point numbers."""
+        found = self.read.tensors.items()
+        return {n: x for n, x in found if n not in self.read.sides and x.element in ("f32", "bf16", "f16")}
+
+    @property
+    def result(self) -> Operand:
+        return self.read.results[0].result
+
+    def each(self) -> list[Alone]:
+        return [Alone(s.result) for s in self.read.results]
+
+    def but(self, **changes: Any) -> Written:
+        return replace(self, **changes)
+
+    dims = Case.dims
+
+    def bounded(self, sizes: dict[str, int], values: dict[str, Any]) -> list[Bounded]:
+        """What each result may be."""
+        from tests.fuzz.meaning import Meaning
+
+        meaning = Meaning(self.read, sizes, values)
+        return [meaning.result(s, self.shape(s, sizes)) for s in self.read.results]
+
+    def shape(self, s: Statement, sizes: dict[str, int]) -> tuple[int, ...]:
+        return tuple(sizes.get(i, sizes.get(f"{s.result.name}_{at}", 0)) for at, i in enumerate(s.result.index))
+
+    def points(self, r: TensorSpec, sizes: dict[str, int], values: dict[str, Any]) -> Array | None:
+        """Which elements of a result, or of its scales, are written."""
+        bounded = dict(zip((s.result.name for s in self.read.results), self.bounded(sizes, values), strict=True))
+        name = r.name if r.name in bounded else r.name.removesuffix("_scale")
+        asked = bounded[name].asked
+        if r.name == name:
+            return asked
+        g = next(s.result for s in self.read.results if s.result.name == name).granularities("result")[0]
+        return block_amax(asked.astype(np.float64), block_shape(g, asked.shape)) > 0
+
+    def route(self, sizes: dict[str, int], values: dict[str, Any], rng: np.random.Generator) -> None:
+        """Fills index tensors; and elements that nothing reads, with the worst that there is."""
+        from tests.fuzz.meaning import Meaning
+        from tests.fuzz.routing import route
+
+        for name in self.read.lookups:
+            values[name] = route(self, name, sizes, values, rng)
+        meaning = Meaning(self.read, sizes, values)
+        for s in self.read.results:
+            meaning.result(s, self.shape(s, sizes))
+        for name, x in self.read.tensors.items():
+            kept = meaning.reads.get(name)
+            if kept is not None and not kept.all() and x.element in ELEMENT_TYPES:
+                values[name] = worst(values[name], kept, x.element)
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+
+def from_json(text: str) -> Case | Written:
+    """A case of either kind."""
+    data = json.loads(text)
+    if "program" not in data:
+        return Case.from_json(text)
+    for name in ("known", "launches", "pads", "views"):
+        data[name] = tuple(data[name])
+    data["ranges"] = {k: tuple(v) for k, v in data["ranges"].items()}
+    data["twists"] = tuple((str(name), int(n)) for name, n in data["twists"])
+    return Written(**data)
