@@ -17,7 +17,7 @@ import sys
 from collections.abc import Generator, Hashable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -33,6 +33,13 @@ _REACHED = bytearray(200_000)
 _names: list[str] = []
 _others = set[Hashable]()
 _PROCESS = "a process of Python"
+
+
+class Lowered(NamedTuple):
+    """A block of the lowering, for one target."""
+
+    target: str
+    block: str
 
 
 @dataclass(frozen=True)
@@ -178,7 +185,7 @@ class Reach:
         seconds = _seconds() - start
         blocks = {_names[i] for i in range(len(_names)) if _REACHED[i]}
         targets = [name for name in TARGETS if name in _others]
-        lowered = {(t, b) for t in targets[:1] for b in blocks if len(targets) == 1 and b.startswith(LOWERING)}
+        lowered = {Lowered(t, b) for t in targets[:1] for b in blocks if len(targets) == 1 and b.startswith(LOWERING)}
         reached = {*blocks, *lowered, *_others - {""}, *met, item.nodeid.partition("::")[0]}
         if _PROCESS in reached:
             reached = reached - {_PROCESS} | {item.nodeid}

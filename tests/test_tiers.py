@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests import tiers
-from tests.reach import Case, cases
+from tests.reach import Case, Lowered, cases
 from tests.repeats import chosen, text
 from tests.tiers import REPEATS, covering, fields, repeats
 
@@ -130,6 +131,9 @@ def test_what_reaches_most_for_its_time_is_usual_and_all_is_reached() -> None:
     cases = [Case(name, seconds, True, frozenset(reached)) for name, (seconds, reached) in given.items()]
     assert chosen(cases) == {"cheap", "quick", "other", "dear"}
     assert chosen(cases[1:]) == {"cheap", "quick", "other"}
+    targets = [Case("other target", 5, True, frozenset({"a", Lowered("sm_90a", "c"), Lowered("sm_90a", "d")}))]
+    assert chosen([*cases, *targets]) == chosen(cases)
+    assert chosen([*cases, replace(targets[0], seconds=3)]) == {*chosen(cases), "other target"}
     assert chosen(cases, cheap=2) == {"cheap", "quick", "same", "other", "dear"}
 
 

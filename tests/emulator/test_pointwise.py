@@ -140,6 +140,7 @@ def made_up(t: int = 5, beyond: int = 0) -> list[torch.Tensor]:
     return [torch.randn(t, 2, generator=draw), torch.randn(4, 8, generator=draw).bfloat16(), inverse]
 
 
+@pytest.mark.thorough  # importing torch's compiler takes most of it: tests/runtime/test_custom_op.py does too
 def test_an_op_of_torchs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCALEC_DEVICE", "emulator")
     kernel = scalec.compile(COMBINE, target="sm_90a")

@@ -160,7 +160,8 @@ def test_the_graph_has_one_op_for_all_sizes(kernels):
     assert len(traced) == 1
 
 
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.once
+@pytest.mark.parametrize("backend", ["aot_eager", "eager"])
 def test_results_given_are_written(kernels, backend):
     def run(kernel, given, outs):
         kernel(*given, out=outs)
@@ -177,6 +178,7 @@ def test_results_given_are_written(kernels, backend):
         assert all(torch.equal(x, t.float() * 2) for x, t in zip(doubled, wanted, strict=True))
 
 
+@pytest.mark.once("backend", "how")
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("how", ["position", "name", "out"])
 def test_accumulated_results_are_mutated(kernels, backend, how):
@@ -380,6 +382,7 @@ def run_fresh(code: str) -> str:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.thorough  # the process imports torch and its compiler
 def test_torch_is_not_imported_and_may_come_late():
     code = f"""
 import sys, scalec
