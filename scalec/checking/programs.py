@@ -93,7 +93,7 @@ _RESULTS = ["epilogue=direct", "staged=1", "swap=1"]
 SCHEDULES: dict[str, dict[str, list[str]]] = {
     "sm_90a": {
         "1x128, 128x128": [
-            *_COPIES, *_RESULTS, "split=2", "split=3, parts=cluster", "cluster=4x1, tile=64x64x128",
+            *_COPIES, *_RESULTS, "run=3", "split=2", "split=3, parts=cluster", "cluster=4x1, tile=64x64x128",
             "scale_path=thread", "unroll=1", "unroll=3", "early_wait=0",
             "warpgroups=1", "warpgroups=3, tile=192x64x128", "tile=64x8x128", "tile=128x96x128",
             "tile=64x48x128, cluster=1x1", "swap=1, tile=64x16x128, cluster=2x1",

@@ -188,6 +188,8 @@ class Schedule(_Fields):
             dependent launch). 0: none does.
         order: which operand consecutive tiles share: "n" walks M within a band of N tiles, "m" the reverse.
         band: tiles of that band, whose operand L2 keeps.
+        run: tiles along M, of the same columns, that a cluster takes one after the other at most: what is read for each
+            column then stays in registers.
         invariant: 1 adds the products of a row in an order that does not depend on how many rows there are: a row's
             results are bit-equal whatever M is. 0, or None where nobody asked for it: whatever is fastest.
     """
@@ -222,6 +224,7 @@ class Schedule(_Fields):
     dependent: int
     order: str
     band: int
+    run: int
     invariant: int | None
 
 
@@ -259,6 +262,7 @@ class Request(_Fields):
     dependent: int | None = _decided("8", _int(0, 1 << 20))
     order: str | None = _decided("n", _choice("m", "n"))
     band: int | None = _decided("8", _int(1, 1 << 16))
+    run: int | None = _decided("16", _int(1, 1 << 10))
     invariant: int | None = _decided("1", _int(0, 1), flag=True)
 
     def undecided(self, *names: str) -> ScheduleError:

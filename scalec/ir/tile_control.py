@@ -197,6 +197,11 @@ class SyncOp(Tile.Operation, name="sync"):
 # ------------------------------------------------------------------------------------------------------------ loops
 
 
+def run_of(op: Any) -> int:
+    """The `run` of a `tile.tiles`, 1 where it has none; of other ops that walk tiles too."""
+    return int_of(op.operation.attributes["run"]) if "run" in op.operation.attributes else 1
+
+
 class TilesOp(Tile.Operation, name="tiles", traits=[ir.NoTerminatorTrait]):
     """Walks the output tiles of this CTA, persistently: body(m0, n0) with the tile's first row and column.
 
@@ -209,6 +214,9 @@ class TilesOp(Tile.Operation, name="tiles", traits=[ir.NoTerminatorTrait]):
     says that a cluster's CTAs have the `parts`, each walks the same one of all tiles.
     `outer` are the sizes of further dimensions, each point of which has all these tiles, one point after the other, the
     last dimension first: the body takes the tile's indices there too, behind its other arguments.
+    `run`, an optional integer: a cluster takes up to so many tiles that follow each other along M, of the same columns,
+    before it goes on to others, as many as the tiles of all clusters allow (the body has no parts of K then, turns, nor
+    `query_cancel`).
     `turns` above 1: the role's warpgroups take the tiles of the CTA by turns, the first of so many its tiles 0,
     `turns`, 2 * `turns`, ..., the second those behind these.
     """
@@ -232,6 +240,8 @@ class TilesOp(Tile.Operation, name="tiles", traits=[ir.NoTerminatorTrait]):
         if not (extents(op, "tile", "cluster") and at_least(op, 1, "band", "split", "turns")):
             return False
         role, turns = op.operation.parent, int_of(op.turns)
+        if run_of(op) > 1 and (turns > 1 or int_of(op.split) > 1):
+            return fail(op, f"a run of {run_of(op)} tiles with {turns} turns and {int_of(op.split)} parts of K")
         if turns > 1 and role is not None and role.name == "tile.role":
             low, high = ints_of(role.opview.warps)
             if high - low != 4 * turns:

@@ -68,7 +68,8 @@ class ReadAheadOp(Tile.Operation, name="read_ahead"):
     """result = what a thread needs of an input of kind "row" or "col" at its places of the accumulator, which is that
     of the tile at (m0, n0) within (m, n), read here: products may be on their way until it is used.
 
-    `size`: columns that are within or beyond the end together.
+    `size`: columns that are within or beyond the end together. `folded`, an optional unit attribute: the accumulator is
+    what `tile.fold_columns` of so many columns makes of this one, and n0 and n count its columns.
     """
 
     result: ext.Result[InputType]

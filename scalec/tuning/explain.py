@@ -414,4 +414,7 @@ def _scheduler(problem: Problem, chosen: Schedule) -> str:
 def _order(problem: Problem, chosen: Schedule) -> str:
     inner, outer = (problem.m, problem.n) if chosen.order == "n" else (problem.n, problem.m)
     told = f"tiles follow each other along {inner.name} within {chosen.band} along {outer.name}, which stay in L2"
+    if chosen.run > 1:
+        keeps = f"what is read for each of {problem.n.name}"
+        told = f"{told}; a cluster takes up to {chosen.run} along {problem.m.name} in a row, and keeps {keeps}"
     return f"{told}; all of one {_point(problem)} before the next" if problem.outer else told

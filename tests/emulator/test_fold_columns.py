@@ -4,6 +4,7 @@ windows, orders of indices and schedules."""
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -116,10 +117,13 @@ def test_windows(target: str, name: str, otherwise: str) -> None:
         assert outside.tobytes() == wanted.tobytes()
 
 
-def launched(source: str, target: str, dims: dict[str, int], values: Any, fill: int) -> np.ndarray:
-    """The result of a launch over memory that holds one byte."""
+def launched(
+    source: str, target: str, dims: dict[str, int], values: Any, fill: int, sms: int = emulated.SMS
+) -> np.ndarray:
+    """The result of a launch over memory that holds one byte, of which so many CTAs run at once."""
     kernel = scalec.compile(source, target=target, dims={x: dims[x] for x in "hd"})
     device = emulated.EmulatedDevice(target)
+    device.sms, device.options = sms, replace(device.options, sms=sms)
     kernel.load(device)
     kernel.fixed = device
     given = [Guarded(device, t, reference.storage(values[t.name])) for t in kernel.spec.operands]
@@ -131,12 +135,39 @@ def launched(source: str, target: str, dims: dict[str, int], values: Any, fill: 
     return np.asarray(values_of(spec, out), np.float32)
 
 
+RUNS = {
+    "tile=64x32x64, cluster=1x1": (5, 40 * 64 - 7, 1),
+    "tile=64x32x64, cluster=2x1": (5, 34 * 64 - 70, 2),
+    "tile=64x16x64, cluster=1x2, order=m": (4, 40 * 64 - 7, 2),
+    "tile=64x16x64, cluster=1x1, run=2": (3, 15 * 64, 1),
+}
+
+
+@pytest.mark.once("fields")
+@pytest.mark.parametrize("fields", RUNS)
+def test_runs(fields: str) -> None:
+    """A cluster takes tiles of the same queries in a row, and has W and the window in registers: as many as there are
+    for each, the last runs shorter, clusters beyond the last row too."""
+    q, t, sms = RUNS[fields]
+    dims, source = {"q": q, "t": t, "h": 16, "d": 64}, f"{FP8} {WINDOW} with {fields}"
+    values, _ = made_up(source, dims, 6)
+    low = (np.arange(q) * 97 % t).astype(np.int32)
+    values = {**values, "lo": low, "hi": np.minimum(low + t // 2, t).astype(np.int32)}
+    with context.context():
+        expected = reference.run(build(source, dims), values, dims=dims, exact=True)["L"]
+    got = launched(source, "sm_90a", dims, values, FILLS[0], sms)
+    inside = np.isfinite(expected)
+    assert np.array_equal(inside, np.isfinite(got))
+    assert np.allclose(got[inside], expected[inside], rtol=1e-2, atol=1e-3 * np.abs(expected[inside]).max())
+
+
 SCHEDULES = [
     ("sm_90a", FP8, "consumers=pingpong, tile=64x128x128"),
     ("sm_90a", FP8, "tile=64x256x128, warpgroups=1, mma_n=128, promote=128"),
     ("sm_90a", FP8, "tile=128x64x128, warpgroups=2, cluster=1x2"),
     ("sm_90a", FP8, "tile=64x64x128, cluster=2x1"),
     ("sm_90a", FP8, "tile=192x128x128, warpgroups=3"),
+    ("sm_90a", FP8, "tile=64x64x128, order=m, run=3"),
     ("sm_90a", FP8, "split=2"),
     ("sm_90a", FP8, "split=2, parts=cluster"),
     ("sm_100a", FP8, "tile=128x128x128, scheduler=dynamic"),

@@ -54,6 +54,12 @@ REFUSED: dict[str, tuple[str, dict[str, object], str]] = {
         {"scheduler": "dynamic"},
         "scheduler=dynamic .*\n  got: sm_90a has no cluster launch control",
     ),
+    "tiles in a row by turns": (
+        text(),
+        {"consumers": "pingpong", "run": 4, "tile": (128, 128, 128)},
+        "run=4 is not possible\n  got: consumers=pingpong: .*\n  fix: run=1",
+    ),
+    "parts in a row": (text(), {"split": 2, "run": 4}, "run=4 is not possible\n  got: split = 2: .*\n  fix: run=1"),
     "turns of one warpgroup": (
         text(),
         {"consumers": "pingpong", "warpgroups": 1, "tile": (64, 128, 128)},

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scalec.ir import tile
 from scalec.ir.mlir import ir
+from scalec.ir.tile_control import run_of
 from scalec.lowering.builder import Variable
 from scalec.lowering.common.state import COMMON, Cursor, Ring, State
 
@@ -140,7 +141,11 @@ class Walk:
 
     def corner(self, s: State, t: ir.Value) -> tuple[ir.Value | int, ir.Value | int]:
         """First row and column of this CTA's tile of cluster `t`."""
-        b, band, (cm, cn) = s.b, self.band, self.cluster
+        return self.first(s, *self.place(s, t))
+
+    def place(self, s: State, t: ir.Value) -> tuple[ir.Value | int, ir.Value | int]:
+        """Which of the clusters along M and along N cluster `t` is."""
+        b, band = s.b, self.band
         inner, outer = self.blocks if self.by_n else self.blocks[::-1]  # a band holds `band` of outer
         if band > _SMALL_BAND:
             band = b.min(outer, band)  # all clusters at most, of which there are fewer than 2^31
@@ -152,7 +157,11 @@ class Walk:
         width = band if whole else b.min(b.sub(outer, first), band)
         along = b.div(within, width)
         across = b.add(first, b.sub(within, b.mul(along, width)))
-        mb, nb = (along, across) if self.by_n else (across, along)
+        return (along, across) if self.by_n else (across, along)
+
+    def first(self, s: State, mb: ir.Value | int, nb: ir.Value | int) -> tuple[ir.Value | int, ir.Value | int]:
+        """First row and column of this CTA's tile of the cluster that is number `mb` along M and `nb` along N."""
+        b, (cm, cn) = s.b, self.cluster
         both = cm > 1 and cn > 1  # ranks then go along M first
         if cm > 1:
             mb = b.add(b.mul(mb, cm), b.and_(s.rank, cm - 1) if both else s.rank)
@@ -172,8 +181,11 @@ def tiles(s: State, op: ir.OpView) -> None:
     first, turns = b.div(b.special("ctaid_x"), s.cluster_ctas), tile.int_of(op.turns)
     if turns > 1:
         first, clusters = b.add(first, b.mul(s.turn, clusters)), b.mul(clusters, turns)
-    unit = b.variable(b.i32, first)
     sizes = [s.get(size) for size in op.outer]
+    if run_of(op) > 1:
+        _in_runs(s, op, walk, first, clusters, sizes)
+        return
+    unit = b.variable(b.i32, first)
 
     def body() -> None:
         t = unit.get()
@@ -201,6 +213,46 @@ def tiles(s: State, op: ir.OpView) -> None:
     s.goes_on = lambda: b.compare("lt", b.add(unit.get(), clusters), total)
     b.loop(lambda: b.compare("lt", unit.get(), total), body)
     s.goes_on = None
+
+
+RUNS = 16
+"""Runs of tiles that each cluster of the launch has at least: the last ones all end within a sixteenth of its time."""
+
+
+def _in_runs(
+    s: State, op: ir.OpView, walk: Walk, first: ir.Value | int, clusters: ir.Value | int, sizes: list[ir.Value | int]
+) -> None:
+    """`tile.tiles` with a `run`: that many tiles along M or fewer, so that clusters have RUNS of them."""
+    b, block, (along, across) = s.b, op.body.blocks[0], walk.blocks
+    points: ir.Value | int = 1
+    for size in sizes:
+        points = b.mul(points, size)
+    run = b.min(b.div(b.mul(walk.clusters(s), points), b.mul(clusters, RUNS)), run_of(op))
+    run = b.select(b.compare("eq", run, 0), 1, run)
+    runs = replace(walk, blocks=(b.div(b.add(along, b.sub(run, 1)), run), across))
+    unit, row = b.variable(b.i32, first), b.variable(b.i32)
+    total = b.mul(runs.clusters(s), points)
+
+    def tiles() -> None:
+        t = unit.get()
+        if sizes:
+            t = point_of(s, list(block.arguments)[-len(sizes) :], sizes, runs.clusters(s), t)
+        mb, nb = runs.place(s, t)
+        start = b.mul(mb, run)
+        end = b.min(b.add(start, run), along)
+        row.set(start)
+
+        def body() -> None:
+            s.begins = b.compare("eq", row.get(), start)
+            s.values[block.arguments[0]], s.values[block.arguments[1]] = walk.first(s, row.get(), nb)
+            s.table.block(s, block)
+            row.set(b.add(row.get(), 1))
+
+        b.loop(lambda: b.compare("lt", row.get(), end), body)
+        unit.set(b.add(unit.get(), clusters))
+
+    b.loop(lambda: b.compare("lt", unit.get(), total), tiles)
+    s.begins = None
 
 
 def point_of(

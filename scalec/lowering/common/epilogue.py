@@ -177,6 +177,11 @@ class Reader:
         self._found: dict[tuple[int, int], tuple[ir.Value, ir.Value]] = {}
         self._runs: dict[int, ir.Value] = {}
 
+    @property
+    def kind(self) -> str:
+        """The kind of the input."""
+        return self._in.kind
+
     def pointer(self, row: ir.Value | None, column: ir.Value | None) -> ir.Value:
         """Address of the element at a row and a column; None where it has none."""
         return self._address([(row, column)[which] for (which, _, _), _ in self._in.axes])

@@ -53,10 +53,28 @@ def fold_columns(s: State, op: ir.OpView) -> None:
 def read_ahead(s: State, op: ir.OpView) -> None:
     reader, fragment = Reader(s, s.get(op.input)), s.get(op.accumulator)
     waves = []
-    for wave in range(len(fragment.waves)):
-        groups, read = _groups(s, op, fragment, wave), reader.of_wave(wave)
-        waves.append([read(g, place) for g, place in groups])
+    count, size = len(fragment.waves), tile.int_of(op.size)
+    for wave in range(count):
+        if "folded" in op.operation.attributes:
+            columns = tile.folded_columns(fragment.columns, size)
+            groups = list(places_of(s, op, wave, count, columns, fragment.columns // size))
+        else:
+            groups = _groups(s, op, fragment, wave)
+        waves.append(_kept(s, reader, wave, groups))
     s.values[op.result] = Held(waves)
+
+
+def _kept(s: State, reader: Reader, wave: int, groups: Sequence[tuple[int, Place]]) -> list[list[ir.Value]]:
+    """Values at the places of a wave; those of columns stay in registers for all tiles of a run."""
+    b, read = s.b, reader.of_wave(wave)
+    if s.begins is None or reader.kind != "col":
+        return [read(g, place) for g, place in groups]
+    made: list[list[Variable]] = []
+    with b.when(s.begins):
+        for g, place in groups:
+            values = read(g, place)[:2]
+            made.append([b.variable(v.type, v) for v in values])
+    return [[v.get() for v in both] * 2 for both in made]
 
 
 @dataclass(frozen=True)
@@ -222,15 +240,14 @@ def store_within(s: State, op: ir.OpView) -> None:
     b, fragment, attributes = s.b, s.get(op.accumulator), op.operation.attributes
     element = str(op.target.type.element_type)
     strides, target = (s.get(op.row_stride), s.get(op.column_stride)), s.get(op.target)
-    readers = [Reader(s, s.get(v)) for v in op.bounds]
+    readers = [reader_of(s, v) for v in op.bounds]
     otherwise = ir.FloatAttr(attributes["otherwise"]).value if "otherwise" in attributes else None
     along = tile.str_of(op.along)
     for wave, registers in enumerate(fragment.waves):
-        for r in readers:
-            r.of_wave(wave)
+        reads = [r.of_wave(wave) for r in readers]
         rows: list[ir.Value] = []
         for g, place in places_of(s, op, wave, len(fragment.waves), fragment.columns, fragment.live):
-            low, high = _bounds(s, op, readers, place)
+            low, high = _bounds(op, [read(g, place) for read in reads])
             rows = rows or _named(s, op, "m", (place.row, b.add(place.row, 8)), place.row_inside)
             columns = _named(s, op, "n", (place.column, b.add(place.column, 1)), place.column_inside)
             for i in range(4):
@@ -256,9 +273,7 @@ def _named(
     return [named(s.b, indices, axis, x, y) for x, y in zip(at, inside, strict=True)]
 
 
-def _bounds(s: State, op: ir.OpView, readers: Sequence[Reader], place: Place) -> list[list[Any]]:
+def _bounds(op: ir.OpView, read: Sequence[list[Any]]) -> list[list[Any]]:
     """Both ends at a place's four elements."""
-    attributes, read = op.operation.attributes, iter(readers)
-    return [
-        [tile.int_of(attributes[name])] * 4 if name in attributes else next(read).at(place) for name in ("low", "high")
-    ]
+    attributes, values = op.operation.attributes, iter(read)
+    return [[tile.int_of(attributes[name])] * 4 if name in attributes else next(values) for name in ("low", "high")]

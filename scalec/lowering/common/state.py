@@ -225,6 +225,7 @@ class State:
     parts: int = 1
     part: ir.Value | int = 0
     registers: int = 0  # that a thread is launched with
+    begins: ir.Value | None = None  # of tiles in runs: whether a tile is the first of one
     goes_on: Callable[[], ir.Value] | None = None  # whether another tile follows in the `tile.tiles` around
     _once: dict[Any, Any] = field(default_factory=dict)
     _anchor: Any = None

@@ -9,6 +9,7 @@ from scalec.ir.schedule import Request, Schedule
 from scalec.passes.base import decide
 from scalec.passes.plan.draft import draft
 from scalec.passes.plan.parts import at_once
+from scalec.passes.plan.turns import no_run
 from scalec.passes.problem.types import ASSUMED, Problem
 from scalec.targets import Target
 
@@ -16,6 +17,10 @@ GROUP = 8
 """Cluster tiles along N whose B stays in L2 while M is walked: what the fastest kernels on H200 (2026-11-21) had."""
 
 ORDERS = ("n", "m")
+
+RUN = 16
+"""Tiles that a cluster takes one after the other where an index is reduced within a tile: what is read for each column,
+a quarter of as many registers as a tile is wide, takes L1 as long as the tensor core a tile."""
 
 
 class TileOrder:
@@ -38,7 +43,8 @@ class TileOrder:
     def _choose(problem: Problem, given: Request) -> Request:
         schedule = draft(problem, given)
         order = given.order or _order(problem, schedule)
-        return given.with_fields(order=order, band=_band(problem, schedule, order))
+        keeps = problem.column_fold is not None and problem.family.kernel == "shared" and not no_run(problem, schedule)
+        return given.with_fields(order=order, band=_band(problem, schedule, order), run=RUN if keeps else 1)
 
 
 def _order(problem: Problem, schedule: Schedule) -> str:

@@ -61,8 +61,9 @@ class Body(Results):
 
     split: list[Split]
     last: list[Split | None]
-    ahead_of: dict[int, dict[ir.Value, ir.Value]]
-    """Of folds whose inputs are read before a tile's products, the inputs in registers by the inputs in memory."""
+    ahead_of: dict[int, dict[Any, ir.Value]]
+    """Of folds whose inputs are read before a tile's products, the inputs in registers: by the inputs in memory, those
+    of a window by their name and coordinates."""
 
     def hold(self) -> None:
         """Before a consumer's loop over tiles: scalars are read, and what the bodies compute of them alone is computed,

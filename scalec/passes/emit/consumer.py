@@ -69,11 +69,19 @@ class Consumer(Epilogue):
     def accumulate(self, h: Handles, w: Work, cursor: ir.Value, accumulator: ir.Value) -> None:
         """Sums in the tensor core: one K block in flight while the next is issued; stages handed back one later."""
         e = self.e
+        if self.lone_block:
+            e.op("tile.wait", operands=[h.ring, cursor])
+            for wave in range(self.waves):
+                self.mma(h, accumulator, cursor, wave, wave, accumulate=0)
+            e.op("tile.mma_wait", operands=[accumulator], pending=0)
+            self.release(h, cursor)
+            e.op("tile.advance", operands=[cursor])
+            return
         with self.over_k(w, self.schedule.unroll) as k0:
             first = e.compare("eq", k0, e.i32(0))
             e.op("tile.wait", operands=[h.ring, cursor])
             for wave in range(self.waves):
-                self.mma(h, accumulator, cursor, wave, wave, accumulate=int(not self.lone_block))
+                self.mma(h, accumulator, cursor, wave, wave, accumulate=1)
             e.op("tile.mma_wait", operands=[accumulator], pending=self.waves)
             self.release(h, cursor, lag=1, unless=first)
             e.op("tile.advance", operands=[cursor])

@@ -18,7 +18,7 @@ from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.reductions import Reductions
 from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.items import cut_along
-from scalec.passes.plan.registers import fold_registers, free_registers
+from scalec.passes.plan.registers import FEW_FREE, fold_registers, free_registers
 from scalec.passes.plan.resources import exchanges, numbered, part_owners
 from scalec.passes.problem.types import Problem, ResultScale, Window
 
@@ -101,7 +101,7 @@ class Epilogue(Reductions):
 
     def read_ahead(self, w: Work, accumulator: ir.Value) -> None:
         """What folds read for each row and column of a tile is read before its products, as far as registers go."""
-        free = free_registers(self.problem, self.schedule)
+        e, free = self.e, free_registers(self.problem, self.schedule)
         for number, of in enumerate(self.problem.each if self.problem.panes == 1 else ()):
             if of.result.column_fold is None:
                 continue
@@ -109,13 +109,24 @@ class Epilogue(Reductions):
             if self.by_tile(of.result):
                 self.split[body], self.last[body] = self.split_body(of.result, w), self.split_last(of, w)
             made = self.ahead_of[body] = {}
+            window, size = of.result.window, of.result.column_fold.size
+            for x in window.read if window is not None else ():
+                if free >= FEW_FREE and x.kind in ("row", "col") and not self.looked_up(x):
+                    value, at = self.input(x, w, adjacent=False), self.folded(w, size)
+                    operands = [value, accumulator, at.m0, at.n0, at.m_end, at.n_end]
+                    attributes = {"size": size, "folded": ir.UnitAttr.get()}
+                    made[x.name, x.coords] = e.op("tile.read_ahead", [value.type], operands, **attributes).result
             for value in self.split[body].held.values():
-                need = fold_registers(accumulator.type, kind_of(value))
-                if 0 < need <= free:
-                    free -= need
+                kind = kind_of(value)
+                if kind in ("row", "col") and fold_registers(accumulator.type, kind) <= free:
+                    free -= fold_registers(accumulator.type, kind) if kind == "col" else 0
                     operands = [value, accumulator, w.m0, w.n0, w.m_end, w.n_end]
-                    size = of.result.column_fold.size
-                    made[value] = self.e.op("tile.read_ahead", [value.type], operands, size=size).result
+                    made[value] = e.op("tile.read_ahead", [value.type], operands, size=size).result
+
+    def folded(self, w: Work, size: int) -> Work:
+        """The tile, whose columns are those of which `size` become one."""
+        first, end = (self.e.arith("arith.divui", x, self.e.i32(size)) for x in (w.n0, w.n_end))
+        return replace(w, n0=first, n_end=end)
 
     def fold_columns(self, of: Problem, body: int, last: Split, sums: list[ir.Value], w: Work) -> None:
         """Terms of adjacent columns become one value, of which the rest of a result is computed: threads store it."""
@@ -140,20 +151,22 @@ class Epilogue(Reductions):
         block = made.regions[0].blocks.append(*(ir.F32Type.get(),) * (1 + len(inputs)))
         with ir.InsertionPoint(block):
             self.computed_in(block, result, split)
-        first, end = (e.arith("arith.divui", x, e.i32(fold.size)) for x in (w.n0, w.n_end))
-        w = replace(w, n0=first, n_end=end)
+        w = self.folded(w, fold.size)
         self.elementwise(left, last, [made.result], [w.m0, w.n0, w.m_end, w.n_end])
         if left.result.window is None:
             self.store_direct(left, made.result, w)
         else:
-            self.store_within(left, left.result.window, made.result, w)
+            self.store_within(left, left.result.window, made.result, w, ahead)
 
-    def store_within(self, of: Problem, window: Window, accumulator: ir.Value, w: Work) -> None:
+    def store_within(
+        self, of: Problem, window: Window, accumulator: ir.Value, w: Work, ahead: dict[Any, ir.Value]
+    ) -> None:
         """Stores what threads have in registers of a result's window, and fills what is around it."""
         e, result = self.e, of.result
         target, stride = self.result_memory(of, max(1, result.element.bits // 8), w)
         strides = [e.i64(1), stride] if of.swapped else [stride, e.i64(1)]
-        bounds, (names, _) = [self.input(x, w, adjacent=False) for x in window.read], self.skips(of, w)
+        bounds = [ahead.get((x.name, x.coords)) or self.input(x, w, adjacent=False) for x in window.read]
+        names, _ = self.skips(of, w)
         ends: dict[str, Any] = {
             name: x for name, x in zip(("low", "high"), window.bounds, strict=True) if isinstance(x, int)
         }

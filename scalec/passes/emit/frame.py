@@ -334,6 +334,7 @@ class Frame(Scales):
             band=s.band,
             split=s.split,
             turns=turns,
+            **({"run": s.run} if s.run > 1 else {}),
         ) as block:
             m0, n0, *rest = block.arguments
             part, indices = rest[: -len(outer)] if outer else rest, rest[len(rest) - len(outer) :]

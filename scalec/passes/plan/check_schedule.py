@@ -31,7 +31,7 @@ from scalec.passes.plan.resources import (
 )
 from scalec.passes.plan.tensor_columns import scale_copies
 from scalec.passes.plan.tiles import PAIR, must_swap, no_group, no_swap
-from scalec.passes.plan.turns import READ, no_pingpong, no_scheduler
+from scalec.passes.plan.turns import READ, no_pingpong, no_run, no_scheduler
 from scalec.passes.plan.warps import TENSOR, WARPS, most_converters, shared_out, steps, too_wide, warps_for
 from scalec.passes.problem import pointwise
 from scalec.passes.problem.contraction import contractions
@@ -291,6 +291,8 @@ def _scheduler(problem: Problem, schedule: Schedule) -> None:
     reason, able = no_scheduler(problem, schedule.scheduler), "queue" if problem.queued else "static"
     if reason:
         raise ScheduleError(f"scheduler={schedule.scheduler} is not possible", got=reason, fix=f"scheduler={able}")
+    if schedule.run > 1 and (reason := no_run(problem, schedule)):
+        raise ScheduleError(f"run={schedule.run} is not possible", got=reason, fix="run=1")
 
 
 def _promotion(problem: Problem, schedule: Schedule) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from scalec.ir.schedule import Schedule
-from scalec.ir.tile_types import shape_of, wave_rows
+from scalec.ir.tile_types import shape_of
 from scalec.passes.plan.column_factors import factor_registers
 from scalec.passes.plan.resources import result_columns, units
 from scalec.passes.plan.tensor_columns import parts_taken, taken_columns
@@ -86,11 +86,15 @@ def free_registers(problem: Problem, schedule: Schedule) -> int:
     return schedule.registers[1] - need
 
 
+FEW_FREE = 16
+"""Registers that are free where what a fold reads of a thread's rows, or of a window, is read ahead: four at most each,
+which it would need behind the products too."""
+
+
 def fold_registers(accumulator: Any, kind: str) -> int:
-    """Registers of a thread that has an input of a fold, of this kind, at its places of an accumulator; 0 of a kind
-    that is not read ahead."""
-    rows, columns = shape_of(accumulator)
-    return {"row": 2 * (rows // wave_rows(accumulator)), "col": columns // 4}.get(kind, 0)
+    """Registers that are free where an input of a fold, of this kind, is read ahead at a thread's places of an
+    accumulator."""
+    return shape_of(accumulator)[1] // 4 if kind == "col" else FEW_FREE
 
 
 def sums_of_thread(problem: Problem, schedule: Schedule) -> int:

@@ -31,6 +31,17 @@ READ = "what there is to do is read from memory"
 """Why much cannot be with lookups and ranges (Problem.queued)."""
 
 
+def no_run(problem: Problem, schedule: Schedule) -> str:
+    """Why a cluster cannot take tiles of the same columns one after the other (`Schedule.run`), "" where it can."""
+    if schedule.scheduler != "static":
+        return f"scheduler={schedule.scheduler}: the next tile is whichever is left"
+    if schedule.split > 1:
+        return f"split = {schedule.split}: the parts of a tile follow each other"
+    if schedule.consumers == "pingpong":
+        return "consumers=pingpong: warpgroups take the tiles by turns"
+    return ""
+
+
 def no_scheduler(problem: Problem, scheduler: str) -> str:
     """Why tiles cannot be dealt out so (`Schedule.scheduler`), "" where they can."""
     if problem.queued:

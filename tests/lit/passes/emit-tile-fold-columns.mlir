@@ -7,6 +7,12 @@
 // CHECK: "tile.role"
 // CHECK: "tile.input"
 // CHECK-SAME: axes = array<i64: 1, 64, 0, 1, 1, 64>
+// both ends of the window, of two columns that are left, then W; for all tiles of a run
+// CHECK: "tile.tiles"
+// CHECK: "tile.read_ahead"
+// CHECK-SAME: folded
+// CHECK: "tile.read_ahead"
+// CHECK-SAME: folded
 // CHECK: %[[AHEAD:.*]] = "tile.read_ahead"
 // CHECK: "tile.mma"
 // CHECK: %[[FOLDED:.*]] = "tile.fold_columns"({{.*}}%[[AHEAD]])
@@ -17,6 +23,7 @@
 // CHECK: "tile.epilogue"(%[[FOLDED]],
 // CHECK: "tile.store_within"(%[[FOLDED]],
 // CHECK-SAME: along = "m"
+// CHECK: run = 16 : i64
 
 // The scale of a row leaves the terms, as a factor of what they come to. One K block: its product begins the sums.
 
