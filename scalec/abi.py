@@ -243,8 +243,8 @@ class Argument:
 class Launch:
     """How to launch the entry function.
 
-    The grid is one-dimensional: min(units, clusters that run at once) * cluster CTAs, or where the kernel deals out its
-    tiles dynamically units * cluster, where units = split * product over `tiles` of ceil(ceil(dim / tile) / cluster
+    The grid is one-dimensional: min(units, clusters that run at once) * cluster CTAs, or with `one_each` units * cluster,
+    where units = split * product over `tiles` of ceil(ceil(dim / tile) / cluster
     CTAs along it).
 
     Where K is split, the parts of a tile meet in a workspace: `part_bytes` of sums for each part of each tile, which
@@ -266,7 +266,7 @@ class Launch:
             runs, for whose end the kernel then waits itself; 0 where it does not.
         sums: (dim, step) of the dimensions of K, where these are several: a kernel counts the product of their sizes,
             each rounded up to a multiple of its step, in 32 bits. Without a contraction, of what is summed over.
-        dynamic: whether a cluster of its own is launched for each tile or part, which running clusters take over.
+        one_each: whether a cluster of its own is launched for each tile or part, which running clusters may take over.
     """
 
     threads: Annotated[int, within(1, 1024)]
@@ -277,7 +277,7 @@ class Launch:
     part_bytes: Count = 0
     partial_bytes: Count = 0
     arrivals: Count = 0
-    dynamic: bool = False
+    one_each: bool = False
     dependent: Bytes = 0
     sums: tuple[tuple[str, Positive], ...] = ()
 
@@ -308,7 +308,7 @@ class Launch:
     def grid(self, dims: Mapping[str, int], clusters: int) -> int:
         """CTAs to launch where `clusters` clusters run at once."""
         units = self.units(dims)
-        return (units if self.dynamic else min(units, clusters)) * self.cluster
+        return (units if self.one_each else min(units, clusters)) * self.cluster
 
 
 @dataclass(frozen=True)
@@ -444,4 +444,4 @@ def _check_reads(reads: Reads, tensors: Mapping[str, TensorSpec], operands: set[
             raise FormatError(f"axes {lookup.once} of {lookup.entry.tensor}, which has {len(lookup.entry.coords)}")
 
 
-VERSION = 9
+VERSION = 10

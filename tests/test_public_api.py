@@ -149,7 +149,15 @@ def entries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Entr
 
 def test_all_are_found(entries: dict[str, Entry]) -> None:
     returned = {"Kernel", "Program", "Bound", "Bundle", "KernelSpec", "DeviceArray", "Errors", "Quantized"}
-    assert {name.split(".")[0] for name in entries} == {"compile", "grad", "load", "env", "errors", "reference", *returned}
+    assert {name.split(".")[0] for name in entries} == {
+        "compile",
+        "grad",
+        "load",
+        "env",
+        "errors",
+        "reference",
+        *returned,
+    }
     assert {f"reference.{n}" for n in reference.__all__ if inspect.isfunction(getattr(reference, n))} <= entries.keys()
 
 

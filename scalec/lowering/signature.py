@@ -221,7 +221,7 @@ def launch_of(
         part_bytes=bm * bn * 4 if split > parts_of(kernel) else 0,  # f32
         partial_bytes=partial[0],
         arrivals=partial[1],
-        dynamic=schedule.scheduler == "dynamic",
+        one_each=schedule.scheduler == "dynamic",
         dependent=schedule.dependent << 30,
         sums=((k, bk), *((dim, 1) for dim in roles["summed"])) if roles["summed"] else (),
     )
@@ -229,7 +229,8 @@ def launch_of(
 
 def launch_of_spread(problem: Pointwise, spread: Spread) -> abi.Launch:
     """How the kernel of a program without a contraction is launched: tiles of a result's last two indices, one of each
-    other."""
+    other. A CTA has one tile: as many run on an SM as have room, so that loads of one are on their way while others
+    compute."""
     *outer, rows = [*problem.rows] or [None]
     tiles = [*((d.name, 1, 1) for d in outer if d), *([(rows.name, spread.rows, 1)] if rows else [])]
     summed = [problem.columns.name] * problem.spans
@@ -238,6 +239,7 @@ def launch_of_spread(problem: Pointwise, spread: Spread) -> abi.Launch:
         shared_bytes=spread.shared_bytes(problem),
         cluster=1,
         tiles=tuple(tiles) if problem.spans else (*tiles, (problem.columns.name, spread.columns, 1)),
+        one_each=True,
         sums=tuple((dim, 1) for dim in dict.fromkeys([*summed, *(r.dim.name for r in problem.reductions)])),
     )
 

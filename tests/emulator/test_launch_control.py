@@ -57,7 +57,7 @@ def test_program(name: str, seed: int) -> None:
     known = ("n", "k") if fixed or "bulk" in source else ("k",)
     ran = run_on(f"{source}, scheduler=dynamic", dims, known, seed, limit(source), target=target)
     launch = ran.kernel.spec.launch
-    assert launch.dynamic
+    assert launch.one_each
     assert KernelSpec.from_json(ran.kernel.spec.to_json()) == ran.kernel.spec
     units = launch.units(dims)
     assert launch.grid(dims, 4) == units * launch.cluster
@@ -93,5 +93,5 @@ def test_a_target_without_it_is_refused() -> None:
 def test_static_kernels_ask_nothing() -> None:
     kernel = compiled(TENSOR, f"{PROGRAMS['fp8'][1]}, scheduler=static", 136, 640)
     assert "clusterlaunchcontrol" not in kernel.ptx
-    assert not kernel.spec.launch.dynamic
+    assert not kernel.spec.launch.one_each
     assert kernel.spec.launch.grid({"m": 1000, "n": 136}, 4) == 4

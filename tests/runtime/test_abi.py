@@ -72,7 +72,7 @@ def specs(draw: st.DrawFn) -> KernelSpec:
                 shared_bytes=sizes,
                 cluster=st.integers(1, 16),
                 tiles=st.lists(st.tuples(dim, st.integers(1, 256), st.integers(1, 8)), max_size=3).map(tuple),
-                dynamic=st.booleans(),
+                one_each=st.booleans(),
             )
         ),
         schedule=draw(names),
@@ -160,14 +160,14 @@ def test_the_grid(m, n, clusters):
     grid = launch.grid({"m": m, "n": n}, clusters)
     assert launch.units({"m": m, "n": n}) == units
     assert grid == min(units, clusters) * 2
-    assert replace(launch, dynamic=True).grid({"m": m, "n": n}, clusters) == units * 2
+    assert replace(launch, one_each=True).grid({"m": m, "n": n}, clusters) == units * 2
 
 
 def test_a_spec_of_before_launch_control_is_refused():
     """It does not say how many CTAs to launch."""
     data = json.loads(gemm_spec().to_json())
-    del data["launch"]["dynamic"]
-    with pytest.raises(ValueError, match="version 9"):
+    del data["launch"]["one_each"]
+    with pytest.raises(ValueError, match="version 10"):
         KernelSpec.from_json(json.dumps(data | {"version": 2}))
 
 
