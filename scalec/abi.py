@@ -243,9 +243,8 @@ class Argument:
 class Launch:
     """How to launch the entry function.
 
-    The grid is one-dimensional: min(units, clusters that run at once) * cluster CTAs, or with `one_each` units * cluster,
-    where units = split * product over `tiles` of ceil(ceil(dim / tile) / cluster
-    CTAs along it).
+    The grid is one-dimensional: min(units, clusters that run at once) * cluster CTAs, or with `one_each` units *
+    cluster, where units = split * product over `tiles` of ceil(ceil(dim / tile) / cluster CTAs along it).
 
     Where K is split, the parts of a tile meet in a workspace: `part_bytes` of sums for each part of each tile, which
     need not hold anything, and for each tile as many counters of 4 bytes as `tile_counters` says, 0 before the first
