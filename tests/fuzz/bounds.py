@@ -220,7 +220,7 @@ def dequantized(x: Operand, side: str, values: dict[str, Any]) -> F64:
     scales = [values[x.name + suffix] for suffix in ("_scale", "_scale2")[: len(levels)]]
     made = dequantize(values[x.name], scales, x.element, levels)
     if not x.zeros:
-        return {"": made, "relu": np.maximum(made, 0), "abs": np.abs(made)}[x.body]
+        return EXACT[x.body](Bounded(made)).value if x.body else made
     each = dequantize(np.ones(made.shape).astype(values[x.name].dtype), scales, x.element, levels)
     if x.zeros.isdigit():
         return made - int(x.zeros) * each

@@ -94,9 +94,10 @@ def route(case: Written, name: str, sizes: dict[str, int], values: dict[str, Any
                   if s.range and name in (*s.range.low.split("["), *s.range.high.split("["))), None)  # fmt: skip
     extent = sizes[found.dim] if found else min(
         (sizes[at] for at, of in program.reached.items() if of == name), default=0)  # fmt: skip
+    low = values[found.low.split("[")[0]] if found is not None and kind == "high" else np.zeros((), np.int64)
     made = np.asarray(FILLS[kind](rng, shape, extent, how), np.int64)
+    made = made if kind != "high" else low + made * (extent - low) // max(extent, 1)
     if found is not None:
         made = np.where(made == extent, made, made // found.by * found.by)
-        if kind == "high" and (low := found.low.split("[")[0]) in values:
-            made = np.maximum(made, values[low])
+        made = np.maximum(made, low)
     return made.astype(np.int32)

@@ -165,7 +165,10 @@ def test_every_form_is_read_and_all_its_holes_filled() -> None:
 
 
 WINDOW = Written(
-    "sm_90a", "L[q,t]:f32 = sum[h](relu(Q[q,h,d] @ K[t,d])) for t in lo[q]:hi[q] else -inf", known=("h",),
+    "sm_90a",
+    "L[q,t]:f32 = sum[h](relu(Q[q,h,d] @ K[t,d])) for t in lo[q]:hi[q] else -inf",
+    {"lo": "small", "hi": "whole"},
+    known=("h",),
     launches=({"q": 3, "t": 9, "h": 8, "d": 16},),
 )  # fmt: skip
 
