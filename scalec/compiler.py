@@ -30,7 +30,7 @@ from scalec.passes.plan.pointwise import Spread
 from scalec.passes.plan.reductions import arrivals, partial_words
 from scalec.passes.plan.registers import free_registers, sums_of_thread
 from scalec.passes.plan.resources import most_registers
-from scalec.passes.problem import pointwise
+from scalec.passes.problem import read_pointwise
 from scalec.passes.problem.contraction import contractions
 from scalec.passes.problem.types import Problem
 from scalec.sizes import MOST, Size
@@ -311,7 +311,7 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
         return kernel
 
     if not contractions(_function(module)):
-        flat = pointwise.read(_function(module), row)
+        flat = read_pointwise.read(_function(module), row)
         spread = Spread.of(flat)
         return emitted(lambda _: signature.launch_of_spread(flat, spread), str(spread), flat.flops)
     schedule = made.schedule = schedules.read(_function(module)).complete()

@@ -98,11 +98,12 @@ class Number(Node):
 
 @dataclass(frozen=True, eq=False)
 class Tensor(Node):
-    """`A[m,k]:e4m3`."""
+    """`A[m,k]:e4m3`, and with scales, where no `@` stands before it, `A[m,k]:e4m3 scale(1x128)`."""
 
     name: Name
     indices: tuple[Node, ...]
     type: Name | None
+    scale: Scale | None = None
 
 
 @dataclass(frozen=True, eq=False)

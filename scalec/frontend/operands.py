@@ -68,6 +68,22 @@ def check(source: Source, operands: Sequence[tuple[Tensor, Span]], computed: Seq
         )
 
 
+def check_scale(source: Source, node: ast.Tensor) -> None:
+    """Refuses scales behind an operand, before its contraction is complete.
+
+    Raises:
+        SourceError: there are some.
+    """
+    if node.scale is not None:
+        raise source.error(
+            node.scale.span,
+            f"scales of the operand {node.name.text} stand before its contraction is complete",
+            got=source.text[slice(*node.scale.span)],
+            expected="scale(...) behind the contraction, with an entry for each operand without a format",
+            fix="write A[...] @ B[...] scale(1x128, 128x128)",
+        )
+
+
 def check_elementwise(source: Source, read: Sequence[tuple[Tensor, Span]]) -> None:
     """Refuses tensors in elementwise expressions whose type only operands have.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -151,6 +152,9 @@ class _ToAst(Transformer[Token, Any]):
         kind = c[2] if len(c) > 2 else None
         return ast.Tensor(_span(meta), _name(c[0]), tuple(c[1]), kind)
 
+    def scaled(self, meta: Meta, c: list[Any]) -> ast.Tensor:
+        return replace(c[0], scale=c[1])
+
     def reduce(self, meta: Meta, c: list[Any]) -> ast.Reduce:
         return ast.Reduce(_span(meta), _name(c[0]), tuple(c[1]), c[2])
 
@@ -161,8 +165,11 @@ class _ToAst(Transformer[Token, Any]):
         return ast.Typed(_span(meta), c[0], c[1])
 
     def contract(self, meta: Meta, c: list[Any]) -> ast.Contract:
-        scale = c[2] if len(c) > 2 else None
-        return ast.Contract(_span(meta), c[0], c[1], scale)
+        left, right, *rest = c
+        scale = rest[0] if rest else None
+        if isinstance(right, ast.Tensor) and scale is None:
+            scale, right = right.scale, replace(right, scale=None)
+        return ast.Contract(_span(meta), left, right, scale)
 
     # scales
 
@@ -275,7 +282,7 @@ def _fix(text: str, start: int, accepted: Sequence[str]) -> str:
     if text.startswith("=", start) and "LSQB" in accepted:
         return "write the result's indices, as in C[m,n] = ..."
     if text.startswith("scale", start):
-        return "write scale(...) right after the contraction A[...]@B[...], or after the result's type"
+        return "write scale(...) right after the contraction A[...]@B[...], or after the type of a tensor or a result"
     if text.startswith(":", start):
         return "write the type right after the tensor, as in A[m,k]:e4m3"
     word = _WORD.match(text, start)

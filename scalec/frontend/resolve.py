@@ -8,6 +8,7 @@ statement's left side nor an enclosing reduction keeps. An index that a range's 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import cast
 
 from scalec.frontend import affine, ast, operands, scales
@@ -240,7 +241,9 @@ class Resolver:
         return Read(node.span, frozenset(computed.dims), computed, computed.index)
 
     def _tensor(self, node: ast.Tensor, keep: frozenset[str]) -> Value:
-        read, _ = self._read(node, "lhs")
+        read, formatted = self._read(replace(node, scale=None), "lhs")
+        if (scale := node.scale) is not None:
+            scales.own(self.source, scale, formatted, read.source, read.index, node.name.text)
         if isinstance(read.source, Tensor):
             self.names.place_scales(read.source)
             self.elementwise.append((read.source, node.span))
@@ -248,6 +251,7 @@ class Resolver:
 
     def _read(self, node: ast.Tensor, side: str) -> tuple[Read, bool]:
         """A tensor at its indices, and whether its annotation is a format."""
+        operands.check_scale(self.source, node)
         computed = self.names.defined.get(node.name.text)
         if computed is not None:
             return cast(Read, self._use_at(node, computed)), False

@@ -83,6 +83,29 @@ def _of_format(source: Source, span: Span, tensor: Tensor, name: str, g: Granula
     return Level(block, g.type, g.layout)
 
 
+def own(
+    source: Source, scale: ast.Scale, formatted: bool, tensor: object, index: Sequence[Linear], called: str
+) -> None:
+    """Gives a tensor the scales that stand behind it alone.
+
+    Raises:
+        SourceError: it has a format, is no tensor in memory, or there are several entries, or none.
+    """
+    found = levels(source, scale.items[0], called, index) if len(scale.items) == 1 else ()
+    if formatted or not found or not isinstance(tensor, Tensor):
+        temporary = "" if isinstance(tensor, Tensor) else "scales of a temporary, which is f32"
+        raise source.error(
+            scale.span,
+            f"{called} takes one granularity",
+            got=temporary or ("a format and scale(...)" if formatted else source.text[scale.span[0] : scale.span[1]]),
+            expected="a format, or scale(...) with one entry that is not none",
+            fix="scales of two operands stand behind their contraction: A[...] @ B[...] scale(1x128, 128x128)"
+            if len(scale.items) > 1
+            else "",
+        )
+    say(source, tensor, scale.span, "", found)
+
+
 def levels(source: Source, item: ast.Item, name: str, index: Sequence[Linear]) -> tuple[Level, ...]:
     """The scales that one entry of `scale(...)` gives the tensor `name` with indices `index`; () for `none`."""
     if len(item.levels) == 1 and item.levels[0].block.text == "none":

@@ -12,7 +12,7 @@ from scalec.frontend import affine, ast, scales
 from scalec.frontend.affine import LIMIT
 from scalec.frontend.diagnostics import Source, Span
 from scalec.frontend.names import Names
-from scalec.frontend.program import Constant, Scales, Statement, Tensor
+from scalec.frontend.program import Constant, Scales, Statement
 from scalec.ir import schedule
 
 PROBED = 2048  # points of each index that are tried for whether a split result index is one to one
@@ -45,23 +45,12 @@ class Targets:
         dims = {d: None for i in target.indices for d in _dims_in_order(i)}
         formatted = target.type is not None and scales.annotate(self.source, tensor, target.type, "result")
         if target.scale is not None:
-            self._scale(target.scale, formatted, tensor, index)
+            scales.own(self.source, target.scale, formatted, tensor, index, f"the result {tensor.name}")
         self.nodes[tensor.name] = target
         statement = Statement(tensor, index, tuple(dims), self.names.current.value, node.accumulate)
         self._check_scaled(statement)
         self._check_one_to_one(statement)
         return statement
-
-    def _scale(self, scale: ast.Scale, formatted: bool, tensor: Tensor, index: Sequence[affine.Linear]) -> None:
-        tensor_levels = () if len(scale.items) != 1 else scales.levels(self.source, scale.items[0], tensor.name, index)
-        if formatted or not tensor_levels:
-            raise self.source.error(
-                scale.span,
-                f"the result {tensor.name} takes one granularity",
-                got="a format and scale(...)" if formatted else self.source.text[scale.span[0] : scale.span[1]],
-                expected="a format, or scale(...) with one entry that is not none",
-            )
-        scales.say(self.source, tensor, scale.span, "", tensor_levels)
 
     def _check_scaled(self, statement: Statement) -> None:
         tensor, target = statement.tensor, self.names.source

@@ -5,7 +5,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from scalec.formats import LAYOUTS, QUANTISED
+from scalec.formats import ELEMENT_TYPES, LAYOUTS, QUANTISED
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import at_least, flag, kind, maker, takes
 from scalec.ir.tile_compute import yields
@@ -14,6 +14,8 @@ from scalec.ir.verify import fail, verifier
 
 MOST_BYTES = 16
 """Of one load or store of a thread (PTX ISA 9.7.9.8, ld: .v4.b32)."""
+
+SCALES = tuple(t.name for t in ELEMENT_TYPES.values() if t.scale)
 
 LANES, MOST_THREADS = 32, 1024
 """Of a warp, and of a CTA."""
@@ -93,6 +95,34 @@ class LoadColumnsOp(Tile.Operation, name="load_columns"):
             return False
         count = int_of(op.result.type.count) if int_of(op.along) else 1
         return _together(op, op.source, count)
+
+
+class LoadScalesOp(Tile.Operation, name="load_scales"):
+    """The scales of adjacent columns of a row, one for each: those from `column` on, of a row of `n`. A scale is for
+    `block` columns, of which a thread has one block's part or whole ones. Zeros unless `valid`. `scale`, `layout` and
+    `stride` are as those of `tile.quantize`."""
+
+    source: ext.Operand[Any]
+    row: ext.Operand[I32]
+    column: ext.Operand[I32]
+    n: ext.Operand[I32]
+    stride: ext.Operand[ir.IntegerType[64]]
+    valid: ext.Operand[I1]
+    result: ext.Result[ColumnsType]
+    block: ir.IntegerAttr
+    scale: ir.StringAttr
+    layout: ir.StringAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if not _memory(op, op.source) or not at_least(op, 1, "block"):
+            return False
+        count, block = int_of(op.result.type.count), int_of(op.block)
+        if count % block and block % count:
+            return fail(op, f"blocks of {block} for {count} columns, expected one that divides the other")
+        if str_of(op.layout) not in LAYOUTS or str_of(op.scale) not in SCALES:
+            return fail(op, f"scales are {op.scale} in the layout {op.layout}, expected {', '.join(SCALES)}")
+        return True
 
 
 class RunningOp(Tile.Operation, name="running"):

@@ -100,6 +100,8 @@ FACTS = {
         "Y f8E4M3FN, Y_scale f8E8M0FNU",
         "(m, k) (m)",
     ),
+    "dequantise": ("m k", "X f4E2M1FN, X_scale f8E4M3FN, X_scale2 f32", "Y bf16", ""),
+    "masked_quantise": ("g m k", "X bf16, rows i32", "Q f8E4M3FN, Q_scale i32", ""),
     "softmax": ("m k", "X bf16", "Y bf16", "(m, k) (m)"),
     "combine": ("t n j D_0", "w f32, D bf16, inv i32", "Y bf16", "(t, n, j) (t, n)"),
     "scatter": (

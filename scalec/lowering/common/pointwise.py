@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from scalec.formats import ELEMENT_TYPES
+from scalec.formats import ELEMENT_TYPES, element_spelled
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering import scalar
 from scalec.lowering.builder import Variable
-from scalec.lowering.common import epilogue, quantize, rounding
+from scalec.lowering.common import convert, copies, epilogue, quantize, rounding
 from scalec.lowering.common.state import COMMON, State
 
 REDUCTIONS = {
@@ -64,9 +64,12 @@ def load_columns(s: State, op: ir.OpView) -> None:
     """A list of values: words of several elements are loaded whole, other elements one by one."""
     b, element, count = s.b, str(op.source.type.element_type), tile.int_of(op.result.type.count)
     address, valid = _address(s, op.source, op.at, op.strides, element), b.value(s.get(op.valid), b.i1)
-    together, size = tile.int_of(op.together), rounding.bits_of(element) // 8
+    together, bits = tile.int_of(op.together), rounding.bits_of(element)
+    size = bits // 8
 
     def single(i: int, inside: ir.Value) -> ir.Value:
+        if not size or size == 1:
+            return _bytes(s, address, i, 1, element, inside)[0]
         pointer = b.op("llvm.inttoptr", [ir.Type.parse("!llvm.ptr<1>")], [b.add(address, i * size)])
         return epilogue.load(s, pointer, element, inside, 1)[0]
 
@@ -77,7 +80,10 @@ def load_columns(s: State, op: ir.OpView) -> None:
     def whole() -> list[ir.Value]:
         values: list[ir.Value] = []
         for first in range(0, count, together):
-            words = together * size // 4
+            words = together * bits // 32
+            if bits <= 8:
+                values += _bytes(s, address, first, together, element, valid)
+                continue
             if not words:
                 values += [single(first + i, valid) for i in range(together)]
                 continue
@@ -91,7 +97,11 @@ def load_columns(s: State, op: ir.OpView) -> None:
         return values
 
     def some(there: ir.Value) -> list[ir.Value]:
-        return [single(i, b.and_(valid, b.compare("lt", i, there))) for i in range(count)]
+        least = max(1, 8 // bits)  # elements of a byte
+        inside = [b.and_(valid, b.compare("lt", i, there)) for i in range(0, count, least)]
+        if bits > 8:
+            return [single(i, x) for i, x in enumerate(inside)]
+        return [y for i, x in enumerate(inside) for y in _bytes(s, address, i * least, least, element, x)]
 
     if not op.count:
         s.values[op.result] = whole()
@@ -104,6 +114,42 @@ def load_columns(s: State, op: ir.OpView) -> None:
 
     b.either(b.value(s.get(op.whole[0]), b.i1), lambda: of(whole()), lambda: of(some(there)))
     s.values[op.result] = [x.get() for x in made]
+
+
+def _bytes(s: State, address: ir.Value, first: int, count: int, element: str, valid: ir.Value) -> list[ir.Value]:
+    """`count` adjacent elements of 8 bits or fewer, number `first` on; zeros unless `valid`."""
+    b, row = s.b, element_spelled(element)
+    assert row is not None
+    offset, size = first * row.bits // 8, count * row.bits // 8
+    if size >= 4:
+        words = _words(s, address, offset, size // 4, valid)
+    else:
+        words = b.asm(f"@$2 ld.global.u{8 * size} $0, [$1 + {offset}];", [b.i32], [address, valid, 0], tied=1)
+    each = 32 // row.bits
+    return [
+        x for i, word in enumerate(words) for x in convert.widened(b, [word], row.name, min(each, count - i * each))
+    ]
+
+
+@COMMON.lowers("tile.load_scales")
+def load_scales(s: State, op: ir.OpView) -> None:
+    """A load for each block that a thread has columns of."""
+    b, kind, block = s.b, tile.str_of(op.scale), tile.int_of(op.block)
+    count, row, n = tile.int_of(op.result.type.count), _value(s, op.row), _value(s, op.n)
+    base, valid = b.op("llvm.ptrtoint", [b.i64], [s.get(op.source)]), b.value(s.get(op.valid), b.i1)
+    made: list[ir.Value] = []
+    for first in range(0, count, block):
+        column = b.add(_value(s, op.column), first)
+        inside = b.and_(valid, b.compare("lt", column, n)) if first else valid
+        address = quantize.address_of_scale(s, op, base, row, b.value(b.div(column, block)), n)
+        if ELEMENT_TYPES[kind].bits > 8:
+            pointer = b.op("llvm.inttoptr", [ir.Type.parse("!llvm.ptr<1>")], [address])
+            scale = epilogue.load(s, pointer, ELEMENT_TYPES[kind].mlir, inside, 1)[0]
+        else:
+            (byte,) = b.asm("@$2 ld.global.u8 $0, [$1];", [b.i32], [address, inside, 0], tied=1)
+            scale = copies.widened(b, byte, 0, kind)
+        made += [scale] * min(block, count)
+    s.values[op.result] = made
 
 
 def _words(s: State, address: ir.Value, offset: int, words: int, valid: ir.Value) -> list[ir.Value]:

@@ -30,7 +30,7 @@ from scalec.passes.emit.registers import RegisterConsumer
 from scalec.passes.emit.tensor import TensorConsumer
 from scalec.passes.plan.pointwise import Spread
 from scalec.passes.plan.resources import SharedPlan, launch_registers, threads
-from scalec.passes.problem import pointwise
+from scalec.passes.problem import read_pointwise
 from scalec.passes.problem.contraction import contractions
 from scalec.targets import Target
 
@@ -57,7 +57,7 @@ class EmitTile:
             )
         for function in functions:
             if not contractions(function):
-                problem = pointwise.read(function, target)
+                problem = read_pointwise.read(function, target)
                 with ir.InsertionPoint(function):
                     made = MeetingKernel if problem.meets else PointwiseKernel
                     made(problem, Spread.of(problem), function).build()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from scalec.ir.mlir import arith, ir
+from scalec.ir.mlir import ir
 from scalec.ir.tile_pointwise import LANES
 from scalec.passes.emit.body import inverse_of
 from scalec.passes.emit.emitter import Source
 from scalec.passes.emit.pointwise import Point, PointwiseKernel
-from scalec.passes.problem.access import Lookup
+from scalec.passes.problem.access import Domain, Index, Lookup
 from scalec.passes.problem.pointwise import Blocks, Body, Output
 
 MOST_FIRST = 64
@@ -104,7 +104,9 @@ class MeetingKernel(PointwiseKernel):
         valid = e.i1(1)
         for dim, end in ends.items():
             valid = e.arith("arith.andi", valid, e.compare("lt", where[dim], end))
-        gates = [x for x in self.gates if name in where or all(c.dim != name for c in x.index.coords)]
+        for d in p.domains:
+            valid = e.arith("arith.andi", valid, self.in_range(d, where))
+        gates = [x for x in p.gates if name in where or all(c.dim != name for c in x.index.coords)]
         where, valid = self.looked_up(gates, where, valid)
         if self.aligned_ is None or name not in where:
             return Point(where, vector, valid)
@@ -114,13 +116,27 @@ class MeetingKernel(PointwiseKernel):
         whole = e.arith("arith.andi", self.aligned_, e.compare("lt", e.i32(vector - 1), count))
         return Point(where, vector, valid, count, whole)
 
+    def in_range(self, d: Domain, where: dict[str, ir.Value]) -> ir.Value:
+        """Whether an index lies in a range. Ends may be any i32, whose sign unsigned comparisons do not see."""
+        e, i32, at = self.e, ir.IntegerType.get_signless(32), where[d.dim]
+        ends, negative = [], e.i32(-(1 << 31))
+        for end in (d.low, d.high):
+            value = e.i32(end) if isinstance(end, int) else self.read_index(end, self.clamped(end, where))
+            ends.append(e.op("arith.select", [i32], [e.compare("lt", value, negative), value, e.i32(0)]).result)
+        below = e.arith("arith.xori", e.compare("lt", at, ends[0]), e.i1(1))
+        return e.arith("arith.andi", below, e.compare("lt", at, ends[1]))
+
     def look_up(self, x: Lookup, where: dict[str, ir.Value]) -> tuple[ir.Value, ir.Value]:
         """Where there is no such row, or column, the index of the last one."""
+        return super().look_up(x, self.clamped(x.index, where))
+
+    def clamped(self, x: Index, where: dict[str, ir.Value]) -> dict[str, ir.Value]:
+        """Indices at which there is something for an index to read."""
         e, safe = self.e, dict(where)
         for d in (*self.p.rows[-1:], self.p.columns):
-            if d.name in where and d.name in {c.dim for c in x.index.coords}:
+            if d.name in where and d.name in {c.dim for c in x.coords}:
                 safe[d.name] = e.arith("arith.minui", where[d.name], e.arith("arith.subi", self.size(d), e.i32(1)))
-        return super().look_up(x, safe)
+        return safe
 
     @contextmanager
     def over_row(self, r: Row) -> Iterator[Point]:
@@ -239,30 +255,16 @@ class MeetingKernel(PointwiseKernel):
         )
         return made.results[0], made.results[1]
 
-    def scaled(self, value: ir.Value, reciprocal: ir.Value) -> ir.Value:
-        """The columns times a reciprocal."""
-        f32 = ir.F32Type.get()
-        made = self.e.op("tile.compute", [value.type], [value, reciprocal], segments=(1, 1), regions=1)
-        block = made.regions[0].blocks.append(f32, f32)
-        with ir.InsertionPoint(block):
-            self.e.op("tile.yield", operands=[arith.MulFOp(*block.arguments).result])
-        return made.result
-
     def store_scale(self, o: Output, scale: Blocks, code: ir.Value, at: Point) -> None:
         """That of the block whose first point this is, by one of its threads; of all of a row, its edge."""
         e, rank = self.e, len(o.coords)
         memory = e.memory(self.returned(scale.index).type)
         target = e.parameter(self.body, memory, Source("pointer", scale.name, align=1))
-        leading = range(rank - 2)
-        if leading:
-            indices = [self.placed(o.coords[axis], at.where) for axis in leading]
-            operands = [target, *indices, *(self.stride(scale.name, axis) for axis in leading)]
-            target = e.op("tile.view", [target.type], operands, segments=(1, len(leading), len(leading))).result
-        axis = {"row": rank - 2, "col": rank - 1, "packed": rank - 1}.get(scale.layout, -1)
-        stride = e.i64(0) if axis < 0 else self.stride(scale.name, axis)
-        row = e.i32(0) if rank < 2 else self.placed(o.coords[-2], at.where)
+        coords = o.coords[:-1]
         if scale.rows > 1:
-            row = e.arith("arith.divui", row, e.i32(scale.rows))
+            coords = (*coords[:-1], replace(coords[-1], divisor=coords[-1].divisor * scale.rows))
+        row, target = self.scale_row(scale.name, target, coords, at)
+        stride = self.scale_stride(scale.name, scale.layout, rank)
         n, block = (self.size(self.p.columns), scale.columns) if scale.columns else (e.i32(1), 1)
         column = at.where[self.p.columns.name] if scale.columns else e.i32(0)
         size = self.p.columns.size if scale.columns else 1
@@ -294,7 +296,7 @@ class MeetingKernel(PointwiseKernel):
                         found = [self.counted(x, at, "absmax") for x, (_, at) in zip(values, group, strict=True)]
                     largest = self.reduce("absmax", found, scale.rows, scale.columns)
                     code, reciprocal = self.find_scale(o, scale, largest)
-                    values = [self.scaled(x, reciprocal) for x in values]
+                    values = [self.product(x, reciprocal) for x in values]
                     self.store_scale(o, scale, code, group[0][1] if scale.columns else group[0][0].edge)
                 for x, (_, at) in zip(values, group, strict=True):
                     with self.e.region("tile.when", [at.valid]):
@@ -321,14 +323,14 @@ class MeetingKernel(PointwiseKernel):
             for o in written:
                 value = self.value(o.body, at, self.sums(at, o.body, r.known), o.exact)
                 if o.index in scales:
-                    value = self.scaled(value, scales[o.index][1])
+                    value = self.product(value, scales[o.index][1])
                 elif o.scale is not None:
                     found = value
                     if self.ragged(o.scale.rows, o.scale.columns):
                         found = self.counted(value, at, "absmax")
                     largest = self.reduce("absmax", [found], o.scale.rows, o.scale.columns)
                     code, reciprocal = self.find_scale(o, o.scale, largest)
-                    value = self.scaled(value, reciprocal)
+                    value = self.product(value, reciprocal)
                     self.store_scale(o, o.scale, code, at)
                 with self.e.region("tile.when", [at.valid]):
                     self.store(o, value, at)

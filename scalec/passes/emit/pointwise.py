@@ -6,14 +6,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scalec.abi import entry_name
-from scalec.ir.mlir import ir
+from scalec.formats import ELEMENT_TYPES
+from scalec.ir.mlir import arith, ir
 from scalec.ir.tile_pointwise import MOST_BYTES, ColumnsType
 from scalec.passes.emit.body import copied
 from scalec.passes.emit.emitter import Emitter, Source, attribute
 from scalec.passes.emit.tensors import Tensors
 from scalec.passes.plan.pointwise import Spread
-from scalec.passes.problem.access import Lookup
-from scalec.passes.problem.pointwise import Body, Output, Pointwise, Read, Reduction
+from scalec.passes.problem.access import Coord, Index, Lookup
+from scalec.passes.problem.pointwise import Body, Level, Output, Pointwise, Read, Reduction
 
 
 @dataclass(frozen=True)
@@ -92,14 +93,17 @@ class Columns(Tensors):
         """The strides of a tensor of so many indices, the last of which lies side by side."""
         return [self.stride(name, axis) for axis in range(rank - 1)] + ([self.e.i64(1)] if rank else [])
 
+    def read_index(self, x: Index, where: dict[str, ir.Value]) -> ir.Value:
+        """An element of a tensor of indices."""
+        rank = len(x.coords)
+        source = self.pointer(x.tensor, x.argument_index, 4)
+        at, strides = [self.placed(c, where) for c in x.coords], self.strided(x.tensor, rank)
+        i32 = ir.IntegerType.get_signless(32)
+        return self.e.op("tile.load_index", [i32], [source, *at, *strides], segments=(1, rank, rank)).result
+
     def look_up(self, x: Lookup, where: dict[str, ir.Value]) -> tuple[ir.Value, ir.Value]:
         """The index, and whether it names something."""
-        e, rank = self.e, len(x.index.coords)
-        source = self.pointer(x.index.tensor, x.index.argument_index, 4)
-        at, strides = [self.placed(c, where) for c in x.index.coords], self.strided(x.index.tensor, rank)
-        i32 = ir.IntegerType.get_signless(32)
-        found = e.op("tile.load_index", [i32], [source, *at, *strides], segments=(1, rank, rank)).result
-        valid = None
+        e, found, valid = self.e, self.read_index(x.index, where), None
         for extent in x.extents:
             below = e.compare("lt", found, self.size(extent))
             valid = below if valid is None else e.arith("arith.andi", valid, below)
@@ -131,8 +135,51 @@ class Columns(Tensors):
             along=int(along),
             together=together,
         ).result
+        for level in x.levels:
+            made = self.product(made, self.load_scales(level, at))
         at.cache[key] = made
         return made
+
+    def load_scales(self, level: Level, at: Point) -> ir.Value:
+        """Those of a point's columns."""
+        e, rank = self.e, len(level.coords) + 1
+        memory = self.pointer(level.name, level.argument_index, ELEMENT_TYPES[level.type].bits // 8)
+        row, source = self.scale_row(level.name, memory, level.coords, at)
+        stride, block = self.scale_stride(level.name, level.layout, rank), level.columns or 1
+        n = self.size(self.p.columns) if level.columns else e.i32(1)
+        column = at.where[self.p.columns.name] if level.columns else e.i32(0)
+        return e.op(
+            "tile.load_scales",
+            [self.columns(at.vector)],
+            [source, row, column, n, stride, at.valid],
+            block=block if level.columns else at.vector,
+            scale=level.type,
+            layout=level.layout,
+        ).result
+
+    def scale_row(self, name: str, memory: ir.Value, coords: tuple[Coord, ...], at: Point) -> tuple[ir.Value, ir.Value]:
+        """The row of scales, and their memory, where a tensor is at some coordinates along all indices but the last."""
+        e, leading = self.e, range(len(coords) - 1)
+        row = self.placed(coords[-1], at.where) if coords else e.i32(0)
+        if leading:
+            indices = [self.placed(coords[axis], at.where) for axis in leading]
+            operands = [memory, *indices, *(self.stride(name, axis) for axis in leading)]
+            memory = e.op("tile.view", [memory.type], operands, segments=(1, len(leading), len(leading))).result
+        return row, memory
+
+    def scale_stride(self, name: str, layout: str, rank: int) -> ir.Value:
+        """The stride of scales that is not 1, of a tensor of so many indices."""
+        axis = {"row": rank - 2, "col": rank - 1, "packed": rank - 1}.get(layout, -1)
+        return self.e.i64(0) if axis < 0 else self.stride(name, axis)
+
+    def product(self, one: ir.Value, other: ir.Value) -> ir.Value:
+        """Columns times columns, or times one number."""
+        f32, scalar = ir.F32Type.get(), int(other.type == ir.F32Type.get())
+        made = self.e.op("tile.compute", [one.type], [one, other], segments=(2 - scalar, scalar), regions=1)
+        block = made.regions[0].blocks.append(f32, f32)
+        with ir.InsertionPoint(block):
+            self.e.op("tile.yield", operands=[arith.MulFOp(*block.arguments).result])
+        return made.result
 
     def value(self, body: Body, at: Point, sums: list[ir.Value], exact: bool) -> ir.Value:
         """What a body computes at a point, of the reductions `sums`."""
@@ -311,7 +358,7 @@ class PointwiseKernel(Columns):
 
     def points(self, where: dict[str, ir.Value], vector: int) -> None:
         """What one thread does for `vector` columns: nothing, where an index names nothing whatever is summed over."""
-        gates, always = self.gates, self.e.i1(1)
+        gates, always = list(self.p.gates), self.e.i1(1)
         where, valid = self.looked_up(gates, where, always)
         at = Point(where, vector, always)
         if not gates:
@@ -319,12 +366,6 @@ class PointwiseKernel(Columns):
             return
         with self.e.region("tile.when", [valid]):
             self.named(at)
-
-    @property
-    def gates(self) -> list[Lookup]:
-        """The lookups that are the same whatever is summed over."""
-        summed = {r.dim.name for r in self.p.reductions if not self.p.of_row(r)}
-        return [x for x in self.p.lookups if all(c.dim not in summed for c in x.index.coords)]
 
     def named(self, at: Point) -> None:
         """The results at columns all of whose own indices name something."""

@@ -33,7 +33,7 @@ from scalec.passes.plan.tensor_columns import scale_copies
 from scalec.passes.plan.tiles import PAIR, must_swap, no_group, no_swap
 from scalec.passes.plan.turns import READ, no_pingpong, no_run, no_scheduler
 from scalec.passes.plan.warps import TENSOR, WARPS, most_converters, shared_out, steps, too_wide, warps_for
-from scalec.passes.problem import pointwise
+from scalec.passes.problem import read_pointwise
 from scalec.passes.problem.contraction import contractions
 from scalec.passes.problem.types import Problem
 from scalec.sizes import MOST
@@ -56,7 +56,7 @@ class CheckSchedule:
     def run(self, module: ir.Module, target: Target) -> None:
         for function in programs(module):
             if not contractions(function):
-                pointwise.read(function, target)
+                read_pointwise.read(function, target)
                 decided = [x for x in schedules.read(function).decided() if x != "invariant"]
                 if decided:
                     raise ScheduleError(

@@ -141,6 +141,12 @@ def _vector(p: Pointwise) -> int:
         raise _refused(f"blocks of {blocks[0]} columns", "a power of two times an odd number up to 32")
     while n and n % (factor * vector) and vector > least:
         vector //= 2
+    read = {level.columns for x in p.every for level in x.levels if level.columns}
+    while vector > least and any(size % (factor * vector) and factor * vector % size for size in read):
+        vector //= 2
+    if vector % least or any(size % (factor * vector) and factor * vector % size for size in read):
+        sizes = " and ".join(map(str, sorted({*read, *blocks})))
+        raise _refused(f"blocks of {sizes} columns that threads share out together", "blocks that divide one another")
     return factor * vector
 
 

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
-from scalec.errors import UnsupportedError
-from scalec.formats import ELEMENT_TYPES, QUANTISED, WHOLE, ElementType
-from scalec.ir.location import place_of
-from scalec.ir.mlir import ir
-from scalec.ir.scale import GranularityAttr, block_of, dims_read, map_of, maps_of, ranges_of
-from scalec.passes.problem.access import Coord, Dim, Lookup
-from scalec.passes.problem.epilogue import RESULT_BLOCK, EpilogueReader, element_of
+from scalec.formats import ELEMENT_TYPES, ElementType
+from scalec.passes.problem.access import Coord, Dim, Domain, Lookup
 from scalec.passes.problem.types import STORED
 from scalec.targets import Target
 
@@ -22,21 +15,32 @@ ROUNDED = (*STORED, "e4m3", "e5m2")
 SCALED = ("e4m3", "e5m2", "e2m1")
 """Those of results with scales."""
 
-PARTS = ("scale.map", "scale.read", "scale.index", "scale.reduce", "scale.quantize", "func.return")
-"""The ops that such a program has kernels for."""
+READ = (*STORED, *SCALED)
+"""Those of inputs."""
 
-NO_KERNEL = {
-    "scale.domain": "a range",
-    "scale.scatter": "a result at an index from memory",
-    "scale.dequantize": "a tensor with scales",
-    "scale.subtract": "an operand with zero points",
-}
-"""What the others are in the language."""
+
+@dataclass(frozen=True)
+class Level:
+    """Scales of a tensor that is read: one for each `columns` of its last index, 0 for all.
+
+    Attributes:
+        name, argument_index: of the tensor that they are.
+        coords: where they are along all indices but the last.
+        type, layout: as scalec.formats.Granularity has them.
+    """
+
+    name: str
+    argument_index: int
+    coords: tuple[Coord, ...]
+    columns: int
+    type: str
+    layout: str
 
 
 @dataclass(frozen=True)
 class Read:
-    """A tensor, or a scalar (without coordinates), that a body reads as its argument number `view`."""
+    """A tensor, or a scalar (without coordinates), that a body reads as its argument number `view`, times its scales,
+    the innermost first."""
 
     name: str
     argument_index: int
@@ -44,6 +48,7 @@ class Read:
     coords: tuple[Coord, ...]
     view: int
     scalar: bool = False
+    levels: tuple[Level, ...] = ()
 
     def dims(self, lookups: dict[str, Lookup]) -> set[str]:
         """The dimensions that it depends on, also those that its lookups do."""
@@ -105,12 +110,14 @@ class Output:
 
     Attributes:
         name, index: what the user calls it, and its position among the function's results.
+        dims: the dimensions of its points, in the order of its indices.
         coords: where it is written, one entry an axis.
     """
 
     name: str
     element: ElementType
     index: int
+    dims: tuple[str, ...]
     coords: tuple[Coord, ...]
     body: Body
     scale: Blocks | None = None
@@ -130,6 +137,7 @@ class Pointwise:
         outputs: the results, of which those without `columns` have one element a row.
         reductions: what bodies read beside tensors, each of tensors and earlier ones; over `columns` they are of a row.
         lookups: indices that are read from memory, by name.
+        domains: ranges of rows outside which nothing is written.
     """
 
     target: Target
@@ -138,6 +146,7 @@ class Pointwise:
     outputs: tuple[Output, ...]
     reductions: tuple[Reduction, ...]
     lookups: tuple[Lookup, ...]
+    domains: tuple[Domain, ...] = ()
 
     @property
     def dims(self) -> tuple[Dim, ...]:
@@ -161,8 +170,7 @@ class Pointwise:
 
     def is_row(self, o: Output) -> bool:
         """Whether a result has one element a row."""
-        lookups = {look.name: look for look in self.lookups}
-        return all(self.columns.name not in dims_of(c, lookups) for c in o.coords)
+        return self.columns.name not in o.dims
 
     @property
     def spans(self) -> bool:
@@ -173,8 +181,23 @@ class Pointwise:
     @property
     def meets(self) -> bool:
         """Whether threads exchange what they find, or write what no thread writes alone by single columns."""
-        alone = all(o.scale is None and o.element.bits >= 8 and not self.is_row(o) for o in self.outputs)
-        return self.spans or not alone
+        alone = all(o.scale is None and not self.is_row(o) for o in self.outputs)
+        return self.spans or not alone or bool(self.domains) or any(x.element.bits < 8 for x in self.every)
+
+    @property
+    def gates(self) -> tuple[Lookup, ...]:
+        """The lookups that are the same whatever is summed over: where one names nothing, nothing is written."""
+        summed = {r.dim.name for r in self.reductions if not self.of_row(r)}
+        return tuple(x for x in self.lookups if all(c.dim not in summed for c in x.index.coords))
+
+    def named_by(self, o: Output) -> set[str]:
+        """Those that a result is written at, or computed of."""
+        found, left = {c.dim for c in o.coords}, [o.body]
+        while left:
+            body = left.pop()
+            found |= {c.dim for x in body.reads for c in x.coords}
+            left += [self.reductions[i].body for _, i in body.sums]
+        return found & {x.name for x in self.gates}
 
     def along(self, x: Read) -> bool:
         """Whether a thread reads of `x` one element for each of its adjacent columns, side by side."""
@@ -191,246 +214,3 @@ class Pointwise:
 def dims_of(at: Coord, lookups: dict[str, Lookup]) -> set[str]:
     """The dimensions that a coordinate depends on: its own, or those of its lookup."""
     return {c.dim for c in (lookups[at.dim].index.coords if at.dim in lookups else (at,)) if c.dim}
-
-
-@dataclass(frozen=True)
-class At:
-    """Where a tensor is read: what `EpilogueReader.read_at` asks of a `scale.read`."""
-
-    source: Any
-    symbols: list[Any]
-    operation: Any
-
-
-class PointwiseReader(EpilogueReader):
-    """The walk over one function without a contraction."""
-
-    def refused(self, what: str, at: Any, expected: str, fix: str = "compute it outside the program") -> Exception:
-        """An error that says what this target has no kernel for."""
-        return UnsupportedError(
-            f"{what}, which has no kernel on {self.target.name} yet", expected=expected, fix=fix, place=place_of(at)
-        )
-
-    def problem(self) -> Pointwise:
-        """Reads it.
-
-        Raises:
-            UnsupportedError: a form that no kernel has.
-        """
-        self.operations = [op.operation for op in self.block.operations]
-        self.known: dict[Any, int] = {}
-        for op in self.operations:
-            if op.name not in PARTS:
-                what = f"{NO_KERNEL.get(op.name, op.name)} without a contraction"
-                raise self.refused(what, op, "elementwise expressions and reductions")
-        reductions = tuple(self.reduced(op.opview) for op in self.operations if op.name == "scale.reduce")
-        outputs = tuple(self.outputs())
-        largest = max(outputs, key=lambda o: len(o.coords))
-        *rows, columns = (at.dim for at in largest.coords)
-        over = {r.dim.name for r in reductions}
-        if columns not in over and len(over) == 1 and any(self.turned(r, columns) for r in reductions):
-            rows, columns = [*rows, columns], next(iter(over))
-        lookups = tuple(Lookup(n, self.index(s), e) for n, (s, e) in self.found.items())
-        problem = Pointwise(
-            self.target, tuple(map(self.dim_of, rows)), self.dim_of(columns), outputs, reductions, lookups
-        )
-        self.check(problem)
-        return problem
-
-    @staticmethod
-    def turned(r: Reduction, columns: str) -> bool:
-        """Whether something that is reduced has that index last, and not the one which is last in the results."""
-        last = [x.coords[-1] for x in r.body.reads if len(x.coords) > 1 and columns in {c.dim for c in x.coords}]
-        return any(at == Coord(r.dim.name) for at in last)
-
-    def outputs(self) -> Iterator[Output]:
-        """The results, in order; the scales of a quantised one follow it.
-
-        Raises:
-            UnsupportedError: of another type, or at computed indices.
-        """
-        returned, index = list(self.operations[-1].operands), 0
-        while index < len(returned):
-            value, at = returned[index], index
-            made = None if isinstance(value.owner, ir.Block) else value.owner.opview
-            quantize = made if made is not None and made.operation.name == "scale.quantize" else None
-            index += 1 if quantize is None else 2
-            final = value if quantize is None else quantize.input
-            facts = self.facts("res_attrs", at)
-            name = self.name(facts, ir.StringAttr(self.function.attributes["sym_name"]).value)
-            if isinstance(final.owner, ir.Block) or final.owner.name != "scale.map":
-                raise self.refused(f"a result, {name}, of no elementwise expression", self.function, "one")
-            op = final.owner.opview
-            where = map_of(op.map)
-            plain = all(isinstance(e, ir.AffineDimExpr) for e in where.results)
-            if len(op.domains) or not plain or not where.results:
-                raise self.refused(f"a result, {name}, with a range or a computed index", op, "plain indices")
-            element = element_of(value, name)
-            known = ROUNDED if quantize is None else SCALED
-            if element.name not in known:
-                raise self.refused(f"a result of {element.name}", op, " or ".join(known))
-            coords = tuple(Coord(self.dims[e.position]) for e in where.results)  # pyright: ignore
-            output = Output(name, element, at, coords, self.body(final))
-            yield output if quantize is None else replace(output, scale=self.blocks(quantize, output))
-
-    def blocks(self, op: Any, of: Output) -> Blocks:
-        """The scales of a result.
-
-        Raises:
-            UnsupportedError: of a type or of blocks that no kernel has.
-        """
-        granularity = GranularityAttr(op.granularity)
-        kind, layout = ir.StringAttr(granularity.type).value, ir.StringAttr(granularity.layout).value
-        block = block_of(granularity)
-        *outer, rows, columns = (1, *block)
-        said = "x".join("whole" if x == WHOLE else str(x) for x in block)
-        if kind not in QUANTISED:
-            fix = f"leave out :{kind}, and convert the scales after the call"
-            raise self.refused(f"{of.name} quantised with scales in {kind}", op, " or ".join(QUANTISED), fix)
-        several = any(x != 1 for x in outer) or rows == WHOLE
-        if several or (columns != WHOLE and columns % RESULT_BLOCK) or (columns == WHOLE and rows != 1):
-            raise self.refused(
-                f"{of.name} quantised in blocks of {said}",
-                op,
-                f"blocks of a multiple of {RESULT_BLOCK} of the last index, by any number of the one before, or rows",
-                f"say 1x32, 128x128 or 1x{of.coords[-1].dim}, or quantise {of.name} after the call",
-            )
-        if layout != "row" and len(of.coords) < 2:
-            raise self.refused(f"{of.name} has scales of layout {layout} and one index", op, "two indices")
-        name = self.name(self.facts("res_attrs", of.index + 1), f"{of.name}_scale")
-        whole = [self.at(x, ir.AffineMap.get_empty(), [], -1) for x in op.outer]
-        return Blocks(
-            name, of.index + 1, rows, 0 if columns == WHOLE else columns, kind, layout, whole[0] if whole else None
-        )
-
-    def body(self, value: Any) -> Body:
-        """What computes the result of a `scale.map`.
-
-        Raises:
-            UnsupportedError: it reads a reduction elsewhere than at its own indices.
-        """
-        op, reads, sums = value.owner.opview, [], []
-        for position, view in enumerate(op.views):
-            read = view.owner.opview
-            source = read.source
-            if source not in self.known:
-                reads.append(self.at(source, map_of(read.map), list(read.symbols), position))
-                continue
-            if list(map_of(read.map).results) != list(maps_of(source.owner.opview.maps)[1].results):
-                raise self.refused("a sum that is read elsewhere than at its own indices", read, "its own indices")
-            sums.append((position, self.known[source]))
-        return Body(self.operations.index(op.operation), tuple(reads), tuple(sums))
-
-    def check(self, p: Pointwise) -> None:
-        """Refuses what threads that share out rows as they lie in memory do not have: results and sums of other
-        indices, and reads whose rows a warp's threads would be in, one each: every load would be of as many sectors."""
-        lookups, columns = {x.name: x for x in p.lookups}, p.columns.name
-        rows, largest = {d.name for d in p.rows}, max(p.outputs, key=lambda o: len(o.coords))
-        for o in p.outputs:
-            own = {c.dim for c in o.coords}
-            if own not in (rows, {*rows, columns}) or (columns in own and o.coords[-1].dim != columns):
-                raise self.refused(
-                    f"{o.name} has the indices {', '.join(c.dim for c in o.coords)}, and other results have "
-                    f"{', '.join((*(d.name for d in p.rows), columns))}",
-                    self.function,
-                    f"the same, {columns} last, or all but {columns}",
-                    f"compute {o.name} in a program of its own",
-                )
-            if p.is_row(o) and o.scale is not None:
-                raise self.refused(f"{o.name} has an element a row, and is quantised", self.function, "one type")
-            alone = all(p.of_row(p.reductions[i]) for _, i in o.body.sums)
-            if p.is_row(o) and not (alone and all(columns not in x.dims(lookups) for x in o.body.reads)):
-                raise self.refused(
-                    f"{o.name} has an element a row, and is computed of what changes along {columns}",
-                    self.function,
-                    f"reductions over {columns}, and tensors without it",
-                )
-        for r in p.reductions:
-            if r.dim.name in rows:
-                raise self.refused(
-                    f"a {r.kind} over {r.dim.name}, an index of the results that is not their last",
-                    self.function,
-                    f"a {r.kind} over {columns}, or over an index that no result has",
-                    "compute it in a program of its own",
-                )
-            if not r.kept <= {*rows, columns}:
-                names = " and ".join(sorted(r.kept - {*rows, columns}))
-                what = f"a {r.kind} for each {names}, which no result has"
-                raise self.refused(what, self.function, "indices of results")
-        for x in p.every:
-            if beyond := x.dims(lookups) - {d.name for d in p.dims}:
-                names = " and ".join(sorted(beyond))
-                raise self.refused(
-                    f"{x.name} is read along {names}, which neither the result nor its sum has",
-                    self.function,
-                    "a sum over each other index",
-                )
-            last = dims_of(x.coords[-1], lookups) if x.coords else set()
-            if columns in x.dims(lookups) and columns not in last:
-                raise self.refused(
-                    f"{x.name} is read along {columns}, the last index of {largest.name}, and has another one last",
-                    self.function,
-                    f"{columns} last in {x.name} too",
-                    f"pass a copy of {x.name} that has {columns} last",
-                )
-
-    def reduced(self, op: Any) -> Reduction:
-        """A reduction; what reads it is read later.
-
-        Raises:
-            UnsupportedError: it has a range, runs over several indices, or over what is no elementwise expression.
-        """
-        source, result = maps_of(op.maps)
-        kept = dims_read(result, [])
-        inside = dims_read(source, list(op.symbols)) - kept
-        plain = all(isinstance(e, ir.AffineDimExpr) for e in result.results)
-        if len(op.domains) or len(inside) != 1 or not plain:
-            raise self.refused(f"a sum over {len(inside)} indices, or with a range", op, "one index, without a range")
-        value = op.input
-        if isinstance(value.owner, ir.Block):
-            body = Body(-1, (self.at(value, source, list(op.symbols), 0),))
-        else:
-            made = value.owner.opview
-            same = value.owner.name == "scale.map" and list(map_of(made.map).results) == list(source.results)
-            if not same or len(made.domains):
-                raise self.refused("a sum of what is no elementwise expression", op, "an elementwise expression")
-            body = self.body(value)
-        kind, dim = ir.StringAttr(op.kind).value, self.dim_of(self.dims[next(iter(inside))])
-        self.known[op.result] = len(self.known)
-        return Reduction(kind, dim, body, frozenset(self.dims[d] for d in kept))
-
-    def at(self, value: Any, where: ir.AffineMap, symbols: list[Any], view: int) -> Read:
-        """What a body reads as its argument number `view`, at the results of a map.
-
-        Raises:
-            UnsupportedError: it is no argument of the function, or of a type that threads do not read.
-        """
-        index, name, layout = self.argument(value, "an input of the elementwise expression")
-        element = element_of(value, name)
-        if element.name not in STORED or layout != "row":
-            raise self.refused(f"{name} of {element.name}", value, " or ".join(STORED))
-        scalar = not isinstance(value.type, ir.RankedTensorType)
-        place = At(value, symbols, self.function.operation)
-        coords = tuple(self.read_at(e, name, place, axis) for axis, e in enumerate(where.results))
-        return Read(name, index, element, coords, view, scalar)
-
-    def dim_of(self, name: str) -> Dim:
-        """A dimension, with the first static extent that an argument has for it."""
-        position, size = self.dims.index(name), None
-        for i, value in enumerate(self.arguments):
-            facts = self.facts("arg_attrs", i)
-            for axis, e in enumerate(map_of(facts["scale.shape"]).results if "scale.shape" in facts else ()):
-                bare = isinstance(e, ir.AffineDimExpr) and e.position == position
-                if bare and size is None and not value.type.is_dynamic_dim(axis):
-                    size = value.type.get_dim_size(axis)
-        within = ranges_of(self.function).get(name)
-        return replace(Dim(name, size, position), most=max(1, within.high) if within else None)
-
-
-def read(function: Any, target: Target) -> Pointwise:
-    """The program of a function without a contraction.
-
-    Raises:
-        UnsupportedError: no kernel has this form yet.
-    """
-    return PointwiseReader(function, target).problem()

@@ -333,3 +333,48 @@ func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
   "tile.store_scale"(%p, %D, %s, %p, %p, %p, %i) {block = 32 : i64, layout = "row", padding = 2 : i64, scale = "f32", sharing = 3 : i64} : (i32, memref<?x64xbf16>, i64, i32, i32, i32, i1) -> ()
   return
 }
+
+// -----
+
+// load_scales: memory
+// EXPECT: reads or writes f32, expected a memref
+func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
+  %f = "tile.load_scales"(%x, %p, %p, %p, %s, %i) {block = 32 : i64, layout = "row", scale = "f32"} : (f32, i32, i32, i32, i64, i1) -> !tile.columns<8 : i64>
+  return
+}
+
+// -----
+
+// load_scales: block
+// EXPECT: block is 0, expected at least 1
+func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
+  %f = "tile.load_scales"(%D, %p, %p, %p, %s, %i) {block = 0 : i64, layout = "row", scale = "f32"} : (memref<?x64xbf16>, i32, i32, i32, i64, i1) -> !tile.columns<8 : i64>
+  return
+}
+
+// -----
+
+// load_scales: columns
+// EXPECT: blocks of 12 for 8 columns, expected one that divides the other
+func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
+  %f = "tile.load_scales"(%D, %p, %p, %p, %s, %i) {block = 12 : i64, layout = "row", scale = "f32"} : (memref<?x64xbf16>, i32, i32, i32, i64, i1) -> !tile.columns<8 : i64>
+  return
+}
+
+// -----
+
+// load_scales: layout
+// EXPECT: scales are "f32" in the layout "rows", expected f32, bf16, f16, ue8m0, ue4m3
+func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
+  %f = "tile.load_scales"(%D, %p, %p, %p, %s, %i) {block = 32 : i64, layout = "rows", scale = "f32"} : (memref<?x64xbf16>, i32, i32, i32, i64, i1) -> !tile.columns<8 : i64>
+  return
+}
+
+// -----
+
+// load_scales: type
+// EXPECT: scales are "e4m3" in the layout "row", expected f32, bf16, f16, ue8m0, ue4m3
+func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
+  %f = "tile.load_scales"(%D, %p, %p, %p, %s, %i) {block = 32 : i64, layout = "row", scale = "e4m3"} : (memref<?x64xbf16>, i32, i32, i32, i64, i1) -> !tile.columns<8 : i64>
+  return
+}

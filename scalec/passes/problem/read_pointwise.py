@@ -1,0 +1,361 @@
+"""From a function without a contraction to a `Pointwise`. What no kernel has is refused here, with its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from scalec.errors import UnsupportedError
+from scalec.formats import QUANTISED, WHOLE
+from scalec.ir.location import place_of
+from scalec.ir.mlir import ir
+from scalec.ir.scale import GranularityAttr, apart_in, block_of, dims_read, map_of, maps_of, ranges_of
+from scalec.passes.problem.access import Coord, Dim, Lookup
+from scalec.passes.problem.epilogue import RESULT_BLOCK, EpilogueReader, element_of
+from scalec.passes.problem.pointwise import (
+    READ,
+    ROUNDED,
+    SCALED,
+    Blocks,
+    Body,
+    Level,
+    Output,
+    Pointwise,
+    Read,
+    Reduction,
+    dims_of,
+)
+from scalec.passes.problem.scatter import before_scatter, order_of
+from scalec.targets import Target
+
+PARTS = (
+    *("scale.map", "scale.read", "scale.index", "scale.domain", "scale.reduce"),
+    *("scale.quantize", "scale.dequantize", "scale.scatter", "func.return"),
+)
+"""The ops that such a program has kernels for."""
+
+NO_KERNEL = {
+    "scale.subtract": "an operand with zero points",
+}
+"""What the others are in the language."""
+
+
+@dataclass(frozen=True)
+class At:
+    """Where a tensor is read: what `EpilogueReader.read_at` asks of a `scale.read`."""
+
+    source: Any
+    symbols: list[Any]
+    operation: Any
+
+
+class PointwiseReader(EpilogueReader):
+    """The walk over one function without a contraction."""
+
+    def refused(self, what: str, at: Any, expected: str, fix: str = "compute it outside the program") -> Exception:
+        """An error that says what this target has no kernel for."""
+        return UnsupportedError(
+            f"{what}, which has no kernel on {self.target.name} yet", expected=expected, fix=fix, place=place_of(at)
+        )
+
+    def problem(self) -> Pointwise:
+        """Reads it.
+
+        Raises:
+            UnsupportedError: a form that no kernel has.
+        """
+        self.operations = [op.operation for op in self.block.operations]
+        self.known: dict[Any, int] = {}
+        self.ranges: list[Any] = []
+        for op in self.operations:
+            if op.name not in PARTS:
+                what = f"{NO_KERNEL.get(op.name, op.name)} without a contraction"
+                raise self.refused(what, op, "elementwise expressions and reductions")
+        reductions = tuple(self.reduced(op.opview) for op in self.operations if op.name == "scale.reduce")
+        outputs = tuple(self.outputs())
+        largest = max(outputs, key=lambda o: len(o.dims))
+        *rows, columns = largest.dims
+        over = {r.dim.name for r in reductions}
+        if columns not in over and len(over) == 1 and any(self.turned(r, columns) for r in reductions):
+            rows, columns = [*rows, columns], next(iter(over))
+        lookups = tuple(Lookup(n, self.index(s), e) for n, (s, e) in self.found.items())
+        domains = tuple(self.domain(x) for x in self.ranges)
+        problem = Pointwise(
+            self.target, tuple(map(self.dim_of, rows)), self.dim_of(columns), outputs, reductions, lookups, domains
+        )
+        self.check(problem)
+        return problem
+
+    @staticmethod
+    def turned(r: Reduction, columns: str) -> bool:
+        """Whether something that is reduced has that index last, and not the one which is last in the results."""
+        last = [x.coords[-1] for x in r.body.reads if len(x.coords) > 1 and columns in {c.dim for c in x.coords}]
+        return any(at == Coord(r.dim.name) for at in last)
+
+    def outputs(self) -> Iterator[Output]:
+        """The results, in order; the scales of a quantised one follow it.
+
+        Raises:
+            UnsupportedError: of another type, or at computed indices.
+        """
+        returned, index = list(self.operations[-1].operands), 0
+        while index < len(returned):
+            value, at = returned[index], index
+            made = None if isinstance(value.owner, ir.Block) else value.owner.opview
+            quantize = made if made is not None and made.operation.name == "scale.quantize" else None
+            index += 1 if quantize is None else 2
+            final, scatter = before_scatter(value if quantize is None else quantize.input)
+            facts = self.facts("res_attrs", at)
+            name = self.name(facts, ir.StringAttr(self.function.attributes["sym_name"]).value)
+            if isinstance(final.owner, ir.Block) or final.owner.name != "scale.map":
+                raise self.refused(f"a result, {name}, of no elementwise expression", self.function, "one")
+            op = final.owner.opview
+            where = map_of(op.map)
+            plain = all(isinstance(e, ir.AffineDimExpr) for e in where.results)
+            if "otherwise" in op.operation.attributes or not plain or not where.results:
+                raise self.refused(f"a result, {name}, at a computed index, or filled (else)", op, "plain indices")
+            ranges = [*map(ir.Value, op.domains)]
+            if at and ranges != self.ranges:
+                raise self.refused(f"{name} with other ranges than the results before it", op, "the same ranges")
+            self.ranges = ranges
+            element = element_of(value, name)
+            known = ROUNDED if quantize is None else SCALED
+            if element.name not in known:
+                raise self.refused(f"a result of {element.name}", op, " or ".join(known))
+            dims = tuple(self.results_of(where))
+            coords = tuple(map(Coord, dims))
+            if scatter is not None:
+                dims, coords = self.scattered(scatter, where, value, at, name)
+            output = Output(name, element, at, dims, coords, self.body(final))
+            yield output if quantize is None else replace(output, scale=self.blocks(quantize, output))
+
+    def scattered(
+        self, op: Any, where: ir.AffineMap, value: Any, index: int, name: str
+    ) -> tuple[tuple[str, ...], tuple[Coord, ...]]:
+        """`dims` and `coords` of an output that is written at indices from memory.
+
+        Raises:
+            UnsupportedError: other elements are moved than are computed, or not along rows.
+        """
+        source, target = maps_of(op.maps)
+        ranges = [x for x in map(ir.Value, op.domains) if x not in self.ranges]
+        if list(source.results) != list(where.results) or ranges:
+            raise self.refused(f"{name}, of which other points are scattered than are computed", op, "the same points")
+        extents, symbols = self.extents_of_result(value, index, name), list(op.symbols)
+        coords = tuple(
+            Coord(self.dims[e.position]) if isinstance(e, ir.AffineDimExpr) else self.note(symbols[e.position], extent)  # pyright: ignore
+            for e, extent in zip(target.results, extents, strict=True)
+        )
+        return tuple(order_of(self, op, name)), coords
+
+    def blocks(self, op: Any, of: Output) -> Blocks:
+        """The scales of a result.
+
+        Raises:
+            UnsupportedError: of a type or of blocks that no kernel has.
+        """
+        granularity = GranularityAttr(op.granularity)
+        kind, layout = ir.StringAttr(granularity.type).value, ir.StringAttr(granularity.layout).value
+        block = block_of(granularity)
+        *outer, rows, columns = (1, *block)
+        said = "x".join("whole" if x == WHOLE else str(x) for x in block)
+        if kind not in QUANTISED:
+            fix = f"leave out :{kind}, and convert the scales after the call"
+            raise self.refused(f"{of.name} quantised with scales in {kind}", op, " or ".join(QUANTISED), fix)
+        several = any(x != 1 for x in outer) or rows == WHOLE
+        if several or (columns != WHOLE and columns % RESULT_BLOCK) or (columns == WHOLE and rows != 1):
+            raise self.refused(
+                f"{of.name} quantised in blocks of {said}",
+                op,
+                f"blocks of a multiple of {RESULT_BLOCK} of the last index, by any number of the one before, or rows",
+                f"say 1x32, 128x128 or 1x{of.coords[-1].dim}, or quantise {of.name} after the call",
+            )
+        if layout != "row" and len(of.coords) < 2:
+            raise self.refused(f"{of.name} has scales of layout {layout} and one index", op, "two indices")
+        name = self.name(self.facts("res_attrs", of.index + 1), f"{of.name}_scale")
+        whole = [self.at(x, ir.AffineMap.get_empty(), [], -1) for x in op.outer]
+        return Blocks(
+            name, of.index + 1, rows, 0 if columns == WHOLE else columns, kind, layout, whole[0] if whole else None
+        )
+
+    def body(self, value: Any) -> Body:
+        """What computes the result of a `scale.map`.
+
+        Raises:
+            UnsupportedError: it reads a reduction elsewhere than at its own indices.
+        """
+        op, reads, sums = value.owner.opview, [], []
+        for position, view in enumerate(op.views):
+            read = view.owner.opview
+            source = read.source
+            if source not in self.known:
+                reads.append(self.at(source, map_of(read.map), list(read.symbols), position))
+                continue
+            if list(map_of(read.map).results) != list(maps_of(source.owner.opview.maps)[1].results):
+                raise self.refused("a sum that is read elsewhere than at its own indices", read, "its own indices")
+            sums.append((position, self.known[source]))
+        return Body(self.operations.index(op.operation), tuple(reads), tuple(sums))
+
+    def check(self, p: Pointwise) -> None:
+        """Refuses what threads that share out rows as they lie in memory do not have: results and sums of other
+        indices, and reads whose rows a warp's threads would be in, one each: every load would be of as many sectors."""
+        lookups, columns = {x.name: x for x in p.lookups}, p.columns.name
+        rows, largest = {d.name for d in p.rows}, max(p.outputs, key=lambda o: len(o.coords))
+        for o in p.outputs:
+            own = set(o.dims)
+            if own not in (rows, {*rows, columns}) or (columns in own and o.coords[-1].dim != columns):
+                raise self.refused(
+                    f"{o.name} has the indices {', '.join(o.dims)}, and other results have "
+                    f"{', '.join((*(d.name for d in p.rows), columns))}",
+                    self.function,
+                    f"the same, {columns} last, or all but {columns}",
+                    f"compute {o.name} in a program of its own",
+                )
+            if p.is_row(o) and o.scale is not None:
+                raise self.refused(f"{o.name} has an element a row, and is quantised", self.function, "one type")
+            alone = all(p.of_row(p.reductions[i]) for _, i in o.body.sums)
+            if p.is_row(o) and not (alone and all(columns not in x.dims(lookups) for x in o.body.reads)):
+                raise self.refused(
+                    f"{o.name} has an element a row, and is computed of what changes along {columns}",
+                    self.function,
+                    f"reductions over {columns}, and tensors without it",
+                )
+            if p.named_by(o) != p.named_by(p.outputs[0]):
+                names = " and ".join(sorted(p.named_by(o) ^ p.named_by(p.outputs[0])))
+                raise self.refused(
+                    f"{o.name} and {p.outputs[0].name}, of which one is not written where {names} names nothing,",
+                    self.function,
+                    "the same indices from memory for all results",
+                    f"compute {o.name} in a program of its own",
+                )
+            if (p.gates or p.domains) and o.scale is not None and o.scale.rows > 1:
+                what = f"{o.name} quantised in blocks of several rows, of which some may be left out"
+                raise self.refused(what, self.function, "blocks of one row, or all rows")
+        self.check_ranges(p, rows)
+        for r in p.reductions:
+            if r.dim.name in rows:
+                raise self.refused(
+                    f"a {r.kind} over {r.dim.name}, an index of the results that is not their last",
+                    self.function,
+                    f"a {r.kind} over {columns}, or over an index that no result has",
+                    "compute it in a program of its own",
+                )
+            if not r.kept <= {*rows, columns}:
+                names = " and ".join(sorted(r.kept - {*rows, columns}))
+                what = f"a {r.kind} for each {names}, which no result has"
+                raise self.refused(what, self.function, "indices of results")
+        for x in p.every:
+            if any(level.columns for level in x.levels) and not p.along(x):
+                what = f"{x.name} has scales along its last index, and is not read along {columns} there"
+                raise self.refused(what, self.function, f"{columns} as its last index")
+            if beyond := x.dims(lookups) - {d.name for d in p.dims}:
+                names = " and ".join(sorted(beyond))
+                raise self.refused(
+                    f"{x.name} is read along {names}, which neither the result nor its sum has",
+                    self.function,
+                    "a sum over each other index",
+                )
+            last = dims_of(x.coords[-1], lookups) if x.coords else set()
+            if columns in x.dims(lookups) and columns not in last:
+                raise self.refused(
+                    f"{x.name} is read along {columns}, the last index of {largest.name}, and has another one last",
+                    self.function,
+                    f"{columns} last in {x.name} too",
+                    f"pass a copy of {x.name} that has {columns} last",
+                )
+
+    def check_ranges(self, p: Pointwise, rows: set[str]) -> None:
+        """Refuses ranges of other indices than rows, and lookups that a row has several of and is reduced over."""
+        for d in p.domains:
+            if d.dim not in rows or (d.group and d.group not in rows):
+                what = f"a range of {d.dim}" + (f" for each {d.group}" if d.group else "")
+                raise self.refused(what, self.function, f"one of {' or '.join(sorted(rows))}, for each of these")
+        columns = p.columns.name
+        if any(map(p.of_row, p.reductions)) and any(c.dim == columns for x in p.lookups for c in x.index.coords):
+            what = f"reductions over {columns} beside an index from memory for each {columns}"
+            raise self.refused(what, self.function, "an index from memory for each row")
+
+    def reduced(self, op: Any) -> Reduction:
+        """A reduction; what reads it is read later.
+
+        Raises:
+            UnsupportedError: it has a range, runs over several indices, or over what is no elementwise expression.
+        """
+        source, result = maps_of(op.maps)
+        kept = dims_read(result, [])
+        inside = dims_read(source, list(op.symbols)) - kept
+        plain = all(isinstance(e, ir.AffineDimExpr) for e in result.results)
+        if len(op.domains) or len(inside) != 1 or not plain:
+            raise self.refused(f"a sum over {len(inside)} indices, or with a range", op, "one index, without a range")
+        value = op.input
+        if isinstance(value.owner, ir.Block):
+            body = Body(-1, (self.at(value, source, list(op.symbols), 0),))
+        else:
+            made = value.owner.opview
+            same = value.owner.name == "scale.map" and list(map_of(made.map).results) == list(source.results)
+            if not same or len(made.domains):
+                raise self.refused("a sum of what is no elementwise expression", op, "an elementwise expression")
+            body = self.body(value)
+        kind, dim = ir.StringAttr(op.kind).value, self.dim_of(self.dims[next(iter(inside))])
+        self.known[op.result] = len(self.known)
+        return Reduction(kind, dim, body, frozenset(self.dims[d] for d in kept))
+
+    def at(self, value: Any, where: ir.AffineMap, symbols: list[Any], view: int) -> Read:
+        """What a body reads as its argument number `view`, at the results of a map.
+
+        Raises:
+            UnsupportedError: it is no argument of the function, or of a type that threads do not read.
+        """
+        levels: list[Any] = []
+        while not isinstance(value.owner, ir.Block) and value.owner.name == "scale.dequantize":
+            levels.insert(0, value.owner.opview)
+            value = value.owner.opview.values
+        index, name, layout = self.argument(value, "an input of the elementwise expression")
+        element = element_of(value, name)
+        if element.name not in READ or layout != "row":
+            raise self.refused(f"{name} of {element.name}", value, " or ".join(READ))
+        scalar = not isinstance(value.type, ir.RankedTensorType)
+        place = At(value, symbols, self.function.operation)
+        coords = tuple(self.read_at(e, name, place, axis) for axis, e in enumerate(where.results))
+        return Read(name, index, element, coords, view, scalar, tuple(self.level(x, name, coords) for x in levels))
+
+    def level(self, op: Any, of: str, coords: tuple[Coord, ...]) -> Level:
+        """Scales of what is read at some place.
+
+        Raises:
+            UnsupportedError: they are counted from where groups begin, or read at an index that no Coord tells.
+        """
+        index, name, _ = self.argument(op.scales, f"the scales of {of}")
+        granularity, block = GranularityAttr(op.granularity), block_of(op.granularity)
+        kind, layout = ir.StringAttr(granularity.type).value, ir.StringAttr(granularity.layout).value
+        if apart_in(op) or (layout != "row" and len(block) < 2):
+            raise self.refused(f"scales of {of} for each group apart, or in a layout of two indices", op, "others")
+        if any(size > 1 and at.modulus for size, at in zip(block[:-1], coords, strict=False)):
+            raise self.refused(f"{of} read at what is left of a division, with scales of several rows", op, "one row")
+        rows = [
+            Coord() if size == WHOLE else replace(at, divisor=at.divisor * size)
+            for size, at in zip(block[:-1], coords, strict=False)
+        ]
+        return Level(name, index, tuple(rows), 0 if block[-1] == WHOLE else block[-1], kind, layout)
+
+    def dim_of(self, name: str) -> Dim:
+        """A dimension, with the first static extent that an argument has for it."""
+        position, size = self.dims.index(name), None
+        for i, value in enumerate(self.arguments):
+            facts = self.facts("arg_attrs", i)
+            for axis, e in enumerate(map_of(facts["scale.shape"]).results if "scale.shape" in facts else ()):
+                bare = isinstance(e, ir.AffineDimExpr) and e.position == position
+                if bare and size is None and not value.type.is_dynamic_dim(axis):
+                    size = value.type.get_dim_size(axis)
+        within = ranges_of(self.function).get(name)
+        return replace(Dim(name, size, position), most=max(1, within.high) if within else None)
+
+
+def read(function: Any, target: Target) -> Pointwise:
+    """The program of a function without a contraction.
+
+    Raises:
+        UnsupportedError: no kernel has this form yet.
+    """
+    return PointwiseReader(function, target).problem()
