@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from scalec import env, errors, reference
     from scalec.api import Bundle, Kernel, Program, compile, load
+    from scalec.autograd import differentiable
     from scalec.errors import (
         ArgumentError,
         DeviceError,
@@ -38,6 +39,7 @@ __all__ = [
     "UnsupportedError",
     "__version__",
     "compile",
+    "differentiable",
     "env",
     "errors",
     "grad",
@@ -47,7 +49,7 @@ __all__ = [
 
 _MODULES = ("env", "errors", "reference")
 _FROM = dict.fromkeys(("Bundle", "Kernel", "Program", "compile", "load"), "api")
-_FROM |= {"__version__": "version", "grad": "gradients"}
+_FROM |= {"__version__": "version", "grad": "gradients", "differentiable": "autograd"}
 
 
 def __getattr__(name: str) -> "Any":

@@ -58,6 +58,54 @@ def blocked_by_group(scales: Any, offsets: Any) -> Any:
     return stored.reshape(ROWS * tiles, COLUMNS * across)
 
 
+def inverse(index: Any, rows: int, most: int) -> Any:
+    """The places where each row stands in an index: `idx_inv` of the gradient of `A[idx[m],k]`.
+
+    Nothing is read on the host.
+
+    Args:
+        index: a torch tensor, int32 [M]: rows, below `rows`; negative ones name none.
+        rows: of what the index is of.
+        most: times that one row is named at most. On a GPU a row that is named more often stops the process (torch's
+            assertion on the device).
+
+    Returns:
+        int32 [rows, most]: the places in their order, and -1 behind the last one.
+    """
+    import torch
+
+    by_row, order = index.sort(stable=True)
+    every = torch.arange(rows, device=index.device, dtype=index.dtype)
+    begin, end = torch.searchsorted(by_row, every), torch.searchsorted(by_row, every, right=True)
+    torch._assert_async(((end - begin) <= most).all(), f"an index names a row more than {most} times")  # pyright: ignore[reportPrivateImportUsage]
+    place = begin[:, None] + torch.arange(most, device=index.device)
+    found = torch.nn.functional.pad(order, (0, 1))[place.clamp(max=len(order))]
+    return torch.where(place < end[:, None], found, -1).int()
+
+
+def offsets_of(groups: Any, count: int, block: int, points: int) -> Any:
+    """Where the points of each group begin: `e_off` of the gradient of `B[e[m/128],n,k]`.
+
+    Nothing is read on the host.
+
+    Args:
+        groups: a torch tensor, int32: the group of each block of points, in their order; negative ones, of none, are
+            behind all others. On a GPU another order stops the process (torch's assertion on the device).
+        count: of groups.
+        block: points of each entry.
+        points: how many there are; the last block may be partial.
+
+    Returns:
+        int32 [count + 1].
+    """
+    import torch
+
+    behind = torch.where(groups < 0, count, groups)
+    torch._assert_async((behind.diff() >= 0).all(), "groups are not in their order")  # pyright: ignore[reportPrivateImportUsage]
+    every = torch.arange(count + 1, device=groups.device, dtype=behind.dtype)
+    return (torch.searchsorted(behind, every) * block).clamp(max=points).int()
+
+
 WORD = 8
 """Numbers of 4 bits in an int32."""
 

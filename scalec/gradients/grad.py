@@ -48,7 +48,7 @@ def grad(
         ArgumentError: an argument that does not fit the program.
     """
     text = Source(source, name)
-    program = Resolver(text, {}).program(parse(text))
+    program = _resolved(text)
     options = Options(
         _wanted(program, wrt), dict(types or {}), straight_through, _indices(program, once), _recipe(quantize)
     )
@@ -62,23 +62,37 @@ def grad(
     known |= dict.fromkeys((k.tensor.name for k in keeper.used()), "kept")
     steps = []
     for made in b.made:
-        steps.append(Step(made.tensor.name, made.of, made.text, _reads(made.text, known), made.zeroed))
-        for t in (made.tensor.name, *(scale_name(made.tensor.name, i) for i in range(len(made.tensor.levels or ())))):
-            known[t] = "step"
+        scales = tuple(scale_name(made.tensor.name, i) for i in range(len(made.tensor.levels or ())))
+        resolved = _resolved(Source(made.text, "gradient"))
+        reads = {n: known.get(n, "input") for n in _names_of(resolved)}
+        step = Step(made.tensor.name, made.of, made.text, reads, made.zeroed, scales, tuple(resolved.dims))
+        steps.append(step)
+        known |= dict.fromkeys(step.makes, "step")
     of = {s.of: s.name for s in steps if s.of}
     _check_types(options.types, {s.name for s in steps} | set(kept))
     return Gradients(source, forward or source, kept, dict(b.given), tuple(steps), of, dict(b.indices))
 
 
-def _reads(text: str, known: Mapping[str, str]) -> dict[str, str]:
-    source = Source(text, "gradient")
-    found = {}
-    for a in Resolver(source, {}).program(parse(source)).arguments:
+def inputs(source: str, name: str = NAME) -> dict[str, bool]:
+    """The arguments of a program in their order, scales among them, and whether torch has gradients of their type."""
+    program = _resolved(Source(source, name))
+    plain = {a.name for a in program.arguments if isinstance(a, Tensor) and a.element in FLOATS and not a.levels}
+    plain -= {s.tensor.name for s in program.statements}  # what += adds to
+    return {n: n in plain for n in _names_of(program)}
+
+
+def _resolved(source: Source) -> Program:
+    return Resolver(source, {}).program(parse(source))
+
+
+def _names_of(program: Program) -> list[str]:
+    """The names of the arguments, in their order."""
+    found = []
+    for a in program.arguments:
         if isinstance(a, Scales):
-            names = [scale_name(a.tensor.name, i) for i in range(a.first, len(a.tensor.levels or ()))]
+            found += [scale_name(a.tensor.name, i) for i in range(a.first, len(a.tensor.levels or ()))]
         else:
-            names = [a.name]
-        found |= {n: known.get(n, "input") for n in names}
+            found.append(a.name)
     return found
 
 
@@ -108,6 +122,8 @@ def _wanted(program: Program, wrt: Sequence[str] | str | None) -> frozenset[str]
             )
         return frozenset(has)
     names = (wrt,) if isinstance(wrt, str) else tuple(wrt)
+    if not names:
+        raise ArgumentError("no gradient is asked for", got="no name in wrt", expected=one_of(sorted(has)))
     for n in names:
         if n in has:
             continue

@@ -223,6 +223,12 @@ def quantised(t: Trace, v: Read, summed: frozenset[str], element: str, scales) -
     return read(made, index)
 
 
+def _along(t: Trace, dim: str) -> tuple[str, int]:
+    """A tensor of the program that has as many of an index as this dimension is."""
+    tensors = [a for a in t.program.arguments if isinstance(a, Tensor)]
+    return next((a.name, i) for a in tensors for i, e in enumerate(a.shape) if affine.plain(e) == dim)
+
+
 def _grouped(t: Trace, mine: Value, other: Value, core: list[Value]) -> tuple[Read, Range] | None:
     """Of `B[e[m/128],n,k]`, whose gradient sums over each group: `B[g,n,k]`, with m in e_off[g]:e_off[g+1]."""
     if not isinstance(mine, Read) or not isinstance(mine.source, Tensor):
@@ -241,7 +247,7 @@ def _grouped(t: Trace, mine: Value, other: Value, core: list[Value]) -> tuple[Re
             continue
         source = found[0].tensor
         g, name = t.fresh("g"), t.fresh(f"{source}_off")
-        t.indices[name] = MadeIndex("offsets", source, mine.source.name, axis, block)
+        t.indices[name] = MadeIndex("offsets", source, mine.source.name, axis, block, _along(t, dim))
         begin, end = (
             affine.atom(affine.Symbol(name, (affine.add(affine.atom(affine.Dim(g)), affine.constant(x)),)))
             for x in (0, 1)

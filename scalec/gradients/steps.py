@@ -18,6 +18,8 @@ class Step:
             keeps), "gradient" (of a result, given), "step" (an earlier step's result) or "index" (see
             Gradients.indices).
         zeroed: whether its result is given as zeros: the elements that it does not write have no gradient.
+        scales: the names of the scales that it makes beside.
+        dims: its dimensions; those of the program have their names.
     """
 
     name: str
@@ -25,6 +27,13 @@ class Step:
     text: str
     reads: Mapping[str, str]
     zeroed: bool = False
+    scales: tuple[str, ...] = ()
+    dims: tuple[str, ...] = ()
+
+    @property
+    def makes(self) -> tuple[str, ...]:
+        """The names of its results: that of a quantised one, and those of its scales."""
+        return (self.name, *self.scales)
 
 
 @dataclass(frozen=True)
@@ -39,6 +48,7 @@ class MadeIndex:
         of: the tensor that `source` is an index of, and which of its indices.
         axis: likewise.
         block: "offsets": how many points each entry of `source` is for.
+        along: "offsets": a tensor, and which of its indices the points are counted by: no offset is more than that.
     """
 
     kind: str
@@ -46,6 +56,7 @@ class MadeIndex:
     of: str
     axis: int
     block: int = 1
+    along: tuple[str, int] = ("", 0)
 
 
 @dataclass(frozen=True)

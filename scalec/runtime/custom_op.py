@@ -103,7 +103,7 @@ def _define(torch: Any, library: Any, kernel: Registered, name: str, schema: str
         return None if given else found
 
     def fake(*args: Any) -> Any:
-        made = _results(kernel, args[:count], args[count:] if given else None)
+        made = made_results(kernel, args[:count], args[count:] if given else None)
         return None if given else made[0] if len(made) == 1 else made
 
     def refuse(keys: Any, *args: Any) -> Any:
@@ -136,8 +136,8 @@ def _alias(i: int) -> str:
     return chr(ord("a") + i) if i < 26 else f"a{i}"
 
 
-def _results(kernel: Registered, values: tuple[Any, ...], outs: tuple[Any, ...] | None) -> tuple[Any, ...]:
-    """Results without memory, of the shapes, strides and types that a launch would give; sizes may be symbols.
+def made_results(kernel: Registered, values: tuple[Any, ...], outs: tuple[Any, ...] | None = None) -> tuple[Any, ...]:
+    """Results, unwritten, of the shapes, strides and types that a launch would give; sizes may be symbols.
 
     Raises:
         ArgumentError: shapes or types that the kernel does not take.
@@ -166,8 +166,8 @@ def _results(kernel: Registered, values: tuple[Any, ...], outs: tuple[Any, ...] 
         return outs
     made = []
     for t in spec.results:
-        shape, strides = plan.allocated(t, dims, kernel.signature.uses[t.name], torch.sym_max)
         dtype = torch_calls.result_dtype(torch, t.dtype)
+        shape, strides = plan.allocated(t, dims, kernel.signature.uses[t.name], torch.sym_max)
         made.append(torch.empty_strided(shape, strides, dtype=dtype, device=device))
     return tuple(made)
 

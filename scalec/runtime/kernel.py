@@ -61,7 +61,7 @@ class Kernel:
     packed uint8), else as DeviceArray, which has `__dlpack__`, `__array__` and on a GPU `__cuda_array_interface__`.
 
     Where torch must see the call (torch.compile, torch.export, fake tensors, transforms) it is one op of torch's: `op`.
-    It has no backward: with grad mode on, a tensor that requires grad is refused.
+    It has no backward (scalec.differentiable has): with grad mode on, a tensor that requires grad is refused.
 
     A first call on a GPU loads the kernel; `load` does it early (before a CUDA graph is captured). A kernel that splits
     K has a workspace for each stream (scalec.runtime.workspace): keep it as long as the graphs captured from it.

@@ -15,7 +15,7 @@ from tests.gradients.programs import CASES
 
 NOT_YET = (
     "has another one last",  # sums along rows
-    "a result with a range or a computed index",  # of all elements, as a scalar's is
+    "with a range or a computed index",  # of all elements, as a scalar's is
     "a range without a contraction",
     "a program without a contraction with 2 results",
     "a tensor with scales without a contraction",

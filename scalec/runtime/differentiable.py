@@ -1,0 +1,238 @@
+"""A program and its gradients as one op of torch's, `torch.ops.scalec.<name>`, that autograd goes through.
+
+The op returns the program's results and, behind them, what the gradients read of it (scalec.gradients): these are
+saved as they are, once, beside the inputs that the gradients read. Backward runs the steps that what is asked for
+needs, each the op of its kernel (scalec.runtime.custom_op), so that torch.compile sees one op forward and one a step
+backward. The gradient of a gradient is refused, as that of any kernel.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from scalec.abi import KernelSpec
+from scalec.errors import ArgumentError, shown
+from scalec.gradients.steps import Gradients, MadeIndex, Step
+from scalec.layouts import inverse, offsets_of
+from scalec.runtime import checks, custom_op, torch_calls
+from scalec.runtime.dispatch import Program
+from scalec.runtime.kernel import Kernel
+
+_libraries: list[Any] = []
+
+
+class Differentiable:
+    """A program whose gradients torch's autograd finds: `C = layer(A, B)`, `C.sum().backward()`.
+
+    Called as a Kernel is, with torch tensors alone, and without `out`: results are allocated, and where a program
+    leaves elements unwritten these are 0, as is their gradient.
+
+    Args:
+        gradients: what scalec.grad made.
+        names: of the program's arguments, in their order.
+        forward: the kernel of `gradients.forward`.
+        steps: those of `gradients.steps`.
+        most: by index tensor, how often it names one row at most, where rows are read through it.
+
+    Raises:
+        ArgumentError: `most` lacks an index, or the program adds to what a caller gives.
+    """
+
+    def __init__(
+        self,
+        gradients: Gradients,
+        names: Sequence[str],
+        forward: Kernel | Program,
+        steps: Sequence[Kernel | Program],
+        most: Mapping[str, int],
+    ) -> None:
+        self.gradients, self.forward, self.steps, self.most = gradients, forward, tuple(steps), dict(most)
+        self.names = tuple(names)
+        spec = _spec(forward)
+        for t in spec.results:
+            if t.inout:
+                raise ArgumentError(
+                    f"{t.name} is added to in place, which autograd cannot see",
+                    got="+=",
+                    expected="=",
+                    fix=f"define {t.name} with =, and add to it in torch",
+                )
+        for index in gradients.indices.values():
+            if index.kind == "inverse" and index.source not in self.most:
+                raise ArgumentError(
+                    f"{index.of} is read at {index.source}, and how often one row is read is not known",
+                    expected=f"the most times that {index.source} names one row, as most={{'{index.source}': 8}}",
+                    fix=f"or once='{index.source}', where that is 1",
+                )
+        self._scalars = {t.name for t in spec.operands if t.scalar}
+        self._count = len(spec.results) - len(gradients.kept)
+        self._results = [t.name for t in spec.results]
+        self.op = _registered(self)
+
+    def __call__(self, *operands: Any, **named: Any) -> Any:
+        """The results; arguments in the order of the program's, by name too.
+
+        Raises:
+            ArgumentError: an argument is missing, unknown or does not fit.
+            DeviceError: no usable GPU.
+        """
+        import torch
+
+        first, rest = operands, self.names[len(operands) :]
+        if len(operands) > len(self.names) or set(named) != set(rest):
+            raise ArgumentError(
+                "the arguments are not those of the program",
+                got=f"{len(operands)} in order, and {', '.join(named) or 'none'} by name",
+                expected=", ".join(self.names),
+            )
+        values = (*first, *[named[n] for n in rest])
+        for name, value in zip(self.names, values, strict=True):
+            if name not in self._scalars and not isinstance(value, torch.Tensor):
+                raise ArgumentError(
+                    f"{name} is of type {type(value).__qualname__}", got=shown(value), expected="a torch tensor"
+                )
+        made = self.op(
+            *[checks.number(n, v) if n in self._scalars else v for n, v in zip(self.names, values, strict=True)]
+        )
+        made = made if isinstance(made, (tuple, list)) else (made,)
+        return made[0] if self._count == 1 else tuple(made[: self._count])
+
+    def __deepcopy__(self, memo: Any) -> Differentiable:
+        return self  # a copy of a module that holds it has the same
+
+    # --------------------------------------------------------------------------------------------------- for torch
+
+    def run(self, *values: Any) -> Any:
+        """The forward program, as the op runs it."""
+        made = launched(self.forward, dict(zip(self.names, values, strict=True)))
+        return made[0] if len(made) == 1 else made
+
+    def fake(self, *values: Any) -> Any:
+        """Its results without memory."""
+        made = _empty(self.forward, dict(zip(self.names, values, strict=True)))[1]
+        return made[0] if len(made) == 1 else tuple(made)
+
+    def save(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        """Saves what the gradients that are asked for read."""
+        ctx.set_materialize_grads(False)
+        outputs = dict(zip(self._results, output if isinstance(output, (tuple, list)) else (output,), strict=True))
+        given = dict(zip(self.names, inputs, strict=True))
+        wanted = [n for n, needed in zip(self.names, ctx.needs_input_grad, strict=False) if needed]
+        for n in wanted:
+            if n not in self.gradients.of:
+                raise ArgumentError(
+                    f"{n} requires grad, and has no gradient here",
+                    expected=f"one of {', '.join(self.gradients.of)}",
+                    fix=f"give {n}.detach(), or name it in wrt",
+                )
+        read = {n: what for s in self._needed(wanted) for n, what in s.reads.items()}
+        read |= {self.gradients.indices[n].source: "input" for n, what in read.items() if what == "index"}
+        tensors = [n for n, what in read.items() if what in ("input", "kept") and n not in self._scalars]
+        ctx.wanted, ctx.tensors = wanted, tensors
+        ctx.numbers = {n: given[n] for n in self._scalars if n in read}
+        ctx.shapes = {n: tuple(v.shape) for n, v in given.items() if n not in self._scalars}
+        ctx.kinds = {n: (v.dtype, v.device, tuple(v.shape)) for n, v in outputs.items()}
+        ctx.save_for_backward(*[given[n] if n in given else outputs[n] for n in tensors])
+
+    def backward(self, ctx: Any, *gradients: Any) -> tuple[Any, ...]:
+        """The gradients of the inputs."""
+        import torch
+
+        known = {**ctx.numbers, **dict(zip(ctx.tensors, ctx.saved_tensors, strict=True))}
+        for name, d in zip(self._results, gradients, strict=True):
+            if (called := self.gradients.given.get(name)) is not None:
+                dtype, device, shape = ctx.kinds[name]
+                known[called] = torch.zeros(shape, dtype=dtype, device=device) if d is None else d.contiguous()
+        for step, kernel in self._pairs(ctx.wanted):
+            for n, what in step.reads.items():
+                if what == "index" and n not in known:
+                    known[n] = self._index(self.gradients.indices[n], known, ctx.shapes)
+            shape = ctx.shapes.get(step.of)
+            made = launched(kernel, {n: known[n] for n in step.reads}, like=shape)
+            known |= dict(zip([t.name for t in _spec(kernel).results], made, strict=True))
+        return tuple(known[self.gradients.of[n]] if n in ctx.wanted else None for n in self.names)
+
+    def _index(self, index: MadeIndex, known: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> Any:
+        rows = shapes[index.of][index.axis]
+        if index.kind == "inverse":
+            return inverse(known[index.source], rows, self.most[index.source])
+        tensor, axis = index.along
+        return offsets_of(known[index.source], rows, index.block, shapes[tensor][axis])
+
+    def _pairs(self, wanted: Sequence[str]) -> list[tuple[Step, Kernel | Program]]:
+        needed = self._needed(wanted)
+        return [(s, k) for s, k in zip(self.gradients.steps, self.steps, strict=True) if s in needed]
+
+    def _needed(self, wanted: Sequence[str]) -> list[Step]:
+        """The steps that make the gradients of these inputs."""
+        names, found = {self.gradients.of[n] for n in wanted}, []
+        for s in reversed(self.gradients.steps):
+            if names & set(s.makes):
+                found.append(s)
+                names |= set(s.reads)
+        return found
+
+
+def launched(
+    kernel: Kernel | Program, named: Mapping[str, Any], like: tuple[int, ...] | None = None
+) -> tuple[Any, ...]:
+    """The results of a kernel. What it leaves elements of unwritten begins as zeros, of the shape `like` where the
+    operands do not tell it."""
+    spec = _spec(kernel)
+    if not any(t.given for t in spec.results):
+        made = kernel(*[named[t.name] for t in spec.operands])
+        return made if isinstance(made, tuple) else (made,)
+    one, outs = _empty(kernel, named, like)
+    outs = [o.zero_() for o in outs]
+    one(*[named[t.name] for t in spec.operands], out=tuple(outs) if len(outs) > 1 else outs[0])
+    return tuple(outs)
+
+
+def _empty(
+    kernel: Kernel | Program, named: Mapping[str, Any], like: tuple[int, ...] | None = None
+) -> tuple[Kernel, list[Any]]:
+    """The kernel that runs these operands, and results like those it makes."""
+    values = tuple([named[t.name] for t in _spec(kernel).operands])
+    one = kernel if isinstance(kernel, Kernel) else kernel._kernel(values, None, {})
+    told = {e.dim for t in one.spec.operands for e in t.shape if e.divisor == 1}
+    told |= {dim for dim, size in one.spec.dims.items() if size is not None}
+    if like is None or {e.dim for t in one.spec.results for e in t.shape if e.dim} <= told:
+        return one, list(custom_op.made_results(one, values))
+    import torch
+
+    (result,) = one.spec.results
+    first = next(v for v in values if isinstance(v, torch.Tensor))
+    return one, [first.new_empty(like, dtype=torch_calls.result_dtype(torch, result.dtype))]
+
+
+def _spec(kernel: Kernel | Program) -> KernelSpec:
+    return kernel.spec if isinstance(kernel, Kernel) else kernel.kernels[0].spec
+
+
+def _registered(program: Differentiable) -> Any:
+    """The op, registered now."""
+    import torch
+
+    spec = _spec(program.forward)
+    kernels = [k for p in (program.forward, *program.steps) for k in ([p] if isinstance(p, Kernel) else p.kernels)]
+    parts = [k.op._qualified_op_name for k in kernels] + [repr(program.gradients), repr(sorted(program.most.items()))]
+    digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+    name = f"{custom_op.NAMESPACE}::{spec.entry.replace('$', '_').replace('%', '_')}_grad_{digest}"
+    space = getattr(torch.ops, custom_op.NAMESPACE)
+    if not hasattr(space, name.partition("::")[2]):
+        library = torch.library.Library(custom_op.NAMESPACE, "FRAGMENT")
+        _libraries.append(library)
+        inputs = [f"{'float' if n in program._scalars else 'Tensor'} a{i}" for i, n in enumerate(program.names)]
+        results = ", ".join(["Tensor"] * len(spec.results))
+        results = results if len(spec.results) == 1 else f"({results})"
+        tags = [
+            torch.Tag.pt2_compliant_tag,
+            getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order),
+        ]
+        library.define(f"{name.partition('::')[2]}({', '.join(inputs)}) -> {results}", tags=tags)
+        library.impl(name.partition("::")[2], program.run, "CompositeExplicitAutograd")
+        torch.library.register_fake(name, program.fake, lib=library)
+        torch.library.register_autograd(name, program.backward, setup_context=program.save, lib=library)
+    return getattr(space, name.partition("::")[2]).default

@@ -1,0 +1,268 @@
+"""Programs that autograd goes through, on the emulator, against autograd in float64; and under torch.compile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import scalec  # noqa: E402
+from scalec.errors import ArgumentError  # noqa: E402
+from scalec.layouts import inverse, offsets_of  # noqa: E402
+
+BF16 = torch.bfloat16
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program, its arguments (shapes of bf16, numbers, or index tensors as lists), and the same in torch."""
+
+    source: str
+    arguments: dict[str, Any]
+    same: Callable[..., Any]
+    options: dict[str, Any] = field(default_factory=dict)
+    none: tuple[str, ...] = ()
+
+
+def _ragged(a: Any, b: Any, off: Any) -> Any:
+    rows = [a[i:j] @ b[g].T for g, (i, j) in enumerate(pairwise(off))]
+    return torch.cat([*rows, torch.zeros(len(a) - int(off[-1]), b.shape[1], dtype=torch.float64)])
+
+
+def _masked(a: Any, b: Any, rows: Any) -> Any:
+    keep = torch.arange(a.shape[1])[None, :, None] < rows[:, None, None]
+    return torch.where(keep, a @ b.mT, 0)
+
+
+def _blocks(a: Any, b: Any, e: Any) -> Any:
+    group = e.long().repeat_interleave(16)[: len(a)]
+    made = torch.einsum("mk,mnk->mn", a, b[group.clamp(min=0)])
+    return torch.where((group < 0)[:, None], 0, made)
+
+
+CASES = {
+    "dense": Case(
+        "C[m,n] = gelu(alpha * A[m,k]@B[n,k] + bias[n]) + R[m,n]",
+        {"alpha": 0.5, "A": (24, 64), "B": (32, 64), "bias": (32,), "R": (24, 32)},
+        lambda alpha, a, b, bias, r: torch.nn.functional.gelu(alpha * (a @ b.T) + bias) + r,
+    ),
+    "gated": Case(
+        "G[m,n] = X[m,k] @ V[n,k]; U[m,n] = X[m,k] @ W[n,k]; H[m,n] = silu(G)*U",
+        {"X": (24, 64), "V": (32, 64), "W": (32, 64)},
+        lambda x, v, w: torch.nn.functional.silu(x @ v.T) * (x @ w.T),
+    ),
+    "f32": Case(
+        "C[m,n]:f32 = A[m,k] @ B[k,n]; S[m]:f32 = sum[k](A[m,k]^2)",
+        {"A": (24, 64), "B": (64, 32)},
+        lambda a, b: (a @ b, (a * a).sum(1)),
+    ),
+    "norm": Case(
+        "S[m] = sum[k](X[m,k]^2); Y[m,k] = X[m,k] * w[k] / sqrt(S/64 + 0.001)",
+        {"X": (24, 64), "w": (64,)},
+        lambda x, w: x * w / ((x * x).sum(1, keepdim=True) / 64 + 0.001).sqrt(),
+        {"dims": {"k": 64}},
+    ),
+    "ragged": Case(
+        "C[m,n] = A[m,k] @ B[g,n,k] for m in off[g]:off[g+1]",
+        {"A": (40, 64), "B": (3, 32, 64), "off": [0, 17, 17, 35]},
+        _ragged,
+    ),
+    "masked": Case(
+        "C[g,m,n] = A[g,m,k] @ B[g,n,k] for m < rows[g]",
+        {"A": (3, 24, 64), "B": (3, 32, 64), "rows": [24, 0, 5]},
+        _masked,
+    ),
+    "blocks": Case(
+        "C[m,n] = A[m,k] @ B[e[m/16],n,k]",
+        {"A": (40, 64), "B": (3, 32, 64), "e": [0, 2, 2]},
+        _blocks,
+    ),
+    "gathered": Case(
+        "C[m,n] = A[idx[m],k] @ B[n,k]",
+        {"A": (7, 64), "idx": [3, 1, 3, -1, 6, 3, 0, 1], "B": (32, 64)},
+        lambda a, idx, b: torch.where((idx < 0)[:, None], 0, a[idx.long().clamp(min=0)]) @ b.T,
+        {"most": {"idx": 3}},
+    ),
+    "scattered once": Case(
+        "C[m,n] = A[idx[m],k] @ B[n,k]",
+        {"A": (7, 64), "idx": [3, 1, 6, 0], "B": (32, 64)},
+        lambda a, idx, b: a[idx.long()] @ b.T,
+        {"once": "idx"},
+    ),
+    "range of sizes": Case(
+        "C[m,n] = relu(A[m,k] @ B[n,k])",
+        {"A": (24, 64), "B": (32, 64)},
+        lambda a, b: torch.relu(a @ b.T),
+        {"dims": {"m": "1:64"}},
+    ),
+}
+
+
+@pytest.fixture(autouse=True)
+def _emulator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
+
+
+def made(case: Case, seed: int = 0) -> list[Any]:
+    torch.manual_seed(seed)
+    values = []
+    for v in case.arguments.values():
+        if isinstance(v, tuple):
+            values.append(torch.randn(v).to(BF16).requires_grad_())
+        else:
+            values.append(torch.tensor(v, dtype=torch.int32) if isinstance(v, list) else v)
+    return values
+
+
+def gradients(results: Any, leaves: list[Any], seed: int = 1) -> list[Any]:
+    """The gradients of leaves, of results that each have a random one."""
+    results = results if isinstance(results, tuple) else (results,)
+    generator = torch.Generator().manual_seed(seed)
+    given = [torch.randn(r.shape, generator=generator).to(BF16).to(r.dtype) for r in results]
+    return list(torch.autograd.grad(results, leaves, given))
+
+
+def close(got: list[Any], wanted: list[Any], limit: float = 8e-3) -> None:
+    for g, w in zip(got, wanted, strict=True):
+        assert g.shape == w.shape
+        assert g.dtype == BF16
+        assert w.norm() > 0
+        assert float((g.double() - w).norm() / w.norm()) < limit
+        assert float((g.double() - w).abs().max() / w.abs().max()) < 2 * limit
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gradients_are_those_of_autograd_in_float64(name: str):
+    case = CASES[name]
+    layer = scalec.differentiable(case.source, "sm_90a", **case.options)
+    values = made(case)
+    leaves = [v for v in values if isinstance(v, torch.Tensor) and v.requires_grad]
+    exact = [v.detach().double().requires_grad_() if any(v is x for x in leaves) else v for v in values]
+    results, wanted = layer(*values), case.same(*exact)
+    several = zip(results, wanted, strict=True) if isinstance(results, tuple) else [(results, wanted)]
+    for c, w in several:
+        assert float(((c - w).norm() / w.norm()).detach()) < 4e-3
+    close(
+        gradients(results, leaves),
+        gradients(wanted, [e for e in exact if isinstance(e, torch.Tensor) and e.requires_grad]),
+    )
+
+
+@pytest.mark.parametrize("target", ["sm_100a", "sm_120a"])
+def test_on_other_targets(target: str):
+    case = CASES["gated"]
+    values = made(case)
+    exact = [v.detach().double().requires_grad_() for v in values]
+    layer = scalec.differentiable(case.source, target)
+    close(gradients(layer(*values), values), gradients(case.same(*exact), exact))
+
+
+@pytest.mark.once("name", "dynamic")
+@pytest.mark.parametrize("name", ["dense", "ragged", "gathered"])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_compiled_it_is_the_same(name: str, dynamic: bool):
+    torch._dynamo.reset()
+    case = CASES[name]
+    layer = scalec.differentiable(case.source, "sm_90a", **case.options)
+    compiled = torch.compile(lambda *x: layer(*x) * 2, fullgraph=True, backend="aot_eager", dynamic=dynamic)
+    values = made(case)
+    leaves = [v for v in values if isinstance(v, torch.Tensor) and v.requires_grad]
+    for got, wanted in zip(gradients(compiled(*values), leaves), gradients(layer(*values) * 2, leaves), strict=True):
+        assert torch.equal(got, wanted)
+
+
+def test_opcheck():
+    values = made(CASES["gated"])
+    layer = scalec.differentiable(CASES["gated"].source, "sm_90a")
+    found = torch.library.opcheck(layer.op, tuple(values))
+    assert set(found.values()) == {"SUCCESS"}
+
+
+def test_what_is_kept_is_saved_once_and_only_what_is_read():
+    layer = scalec.differentiable("C[m,n] = relu(A[m,k] @ B[n,k])", "sm_90a")
+    a, b = torch.randn(24, 64).to(BF16).requires_grad_(), torch.randn(32, 64).to(BF16)
+    saved: list[Any] = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t) or t, lambda t: t):
+        c = layer(a, b)
+    assert [tuple(t.shape) for t in saved] == [(32, 64), (24, 32)]  # B, for dA alone, and what relu is of
+    assert saved[0].data_ptr() == b.data_ptr()
+    c.sum().backward()  # of a gradient that has no memory of its own: expanded
+    assert a.grad is not None
+
+
+def test_a_module_trains():
+    layer = scalec.differentiable("C[m,n] = tanh(A[m,k] @ B[n,k])", "sm_90a")
+    torch.manual_seed(0)
+    x, y = torch.randn(32, 64).to(BF16), torch.randn(32, 16).sign().to(BF16) * 0.5
+    w = torch.nn.Parameter(torch.randn(16, 64).to(BF16) / 8)
+    losses = []
+    for _ in range(6):
+        loss = (layer(x, w) - y).float().square().mean()
+        loss.backward()
+        with torch.no_grad():
+            w -= w.grad
+            w.grad = None
+        losses.append(float(loss))
+    assert losses[-1] < 0.5 * losses[0]
+
+
+def test_what_has_no_gradient_is_refused_at_the_call():
+    layer = scalec.differentiable("C[m,n] = A[m,k] @ B[n,k] scale(none, 128x128)", "sm_90a")
+    a, b, scale = torch.randn(8, 128).to(BF16), torch.randn(128, 128).to(torch.float8_e4m3fn), torch.ones(1, 1)
+    assert layer(a.requires_grad_(), b, scale).requires_grad
+    with pytest.raises(ArgumentError, match="B_scale requires grad, and has no gradient here"):
+        layer(a, b, scale.requires_grad_())
+
+
+def test_the_gradient_of_a_gradient_is_refused():
+    layer = scalec.differentiable("C[m,n] = A[m,k] @ B[n,k]", "sm_90a")
+    a, b = (torch.randn(16, 64).to(BF16).requires_grad_() for _ in "ab")
+    with pytest.raises(Exception, match="requires grad"):
+        torch.autograd.grad(layer(a, b).sum(), a, create_graph=True)
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "message"),
+    [
+        ("C[m,n]:f32 += A[m,k] @ B[n,k]", {}, "C is added to in place"),
+        ("C[m,n] = A[idx[m],k] @ B[n,k]", {}, "how often one row is read is not known"),
+        ("C[m,n] = A[m,k]:e4m3 @ B[n,k]:e4m3", {}, "no input of this program has a gradient in torch"),
+        ("C[m,n] = A[m,k] @ B[n,k]", {"target": "sm_1"}, "sm_1"),
+    ],
+)
+def test_wrong_programs_are_refused(source: str, options: dict[str, Any], message: str):
+    with pytest.raises(scalec.ScalecError, match=message):
+        scalec.differentiable(source, **{"target": "sm_90a", **options})
+
+
+def test_arguments_are_named():
+    layer = scalec.differentiable("C[m,n] = alpha * A[m,k] @ B[n,k]", "sm_90a")
+    a, b = torch.randn(16, 64).to(BF16), torch.randn(16, 64).to(BF16)
+    assert torch.equal(layer(2.0, B=b, A=a), layer(2.0, a, b))
+    for operands, named, message in [
+        ((2.0, a), {}, "not those of the program"),
+        ((2.0, a, b, b), {}, "not those of the program"),
+        ((2.0, a), {"X": b}, "not those of the program"),
+        ((2.0, a.numpy(force=True) if a.dtype != BF16 else [1], b), {}, "A is of type list"),
+        (("2", a, b), {}, "alpha"),
+    ]:
+        with pytest.raises(ArgumentError, match=message):
+            layer(*operands, **named)
+
+
+def test_places_and_offsets():
+    index = torch.tensor([3, 1, 3, -1, 0, 3], dtype=torch.int32)
+    assert inverse(index, 5, 3).tolist() == [[4, -1, -1], [1, -1, -1], [-1, -1, -1], [0, 2, 5], [-1, -1, -1]]
+    assert inverse(index[:0], 2, 1).tolist() == [[-1], [-1]]
+    with pytest.raises(RuntimeError, match="more than 2 times"):
+        inverse(index, 5, 2)
+    groups = torch.tensor([0, 0, 2, -1], dtype=torch.int32)
+    assert offsets_of(groups, 4, 16, 60).tolist() == [0, 32, 32, 48, 48]
+    assert offsets_of(groups[:3], 4, 16, 40).tolist() == [0, 32, 32, 40, 40]
+    with pytest.raises(RuntimeError, match="not in their order"):
+        offsets_of(groups.flip(0), 4, 16, 60)
