@@ -70,7 +70,7 @@ from scalec.ir.tile_copies import (
     WindowOp,
 )
 from scalec.ir.tile_cut import CHUNK, CutBytesOp, CutKOp, CutRingOp, CutScalesOp, CutWordsOp, DetourOp, PassOnOp
-from scalec.ir.tile_fold_columns import FoldColumnsOp, ReadAheadOp, StoreWithinOp, folded_columns
+from scalec.ir.tile_fold_columns import FoldColumnsOp, ReachesOp, ReadAheadOp, StoreWithinOp, folded_columns
 from scalec.ir.tile_gather import (
     COPY_ALIGN,
     AllNamedOp,
@@ -331,6 +331,7 @@ __all__ = [
     "QuantizeOp",
     "QueryCancelOp",
     "RaggedTilesOp",
+    "ReachesOp",
     "ReadAheadOp",
     "ReduceColumnsOp",
     "ReduceLanesOp",

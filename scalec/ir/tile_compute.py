@@ -42,7 +42,8 @@ from scalec.targets import WAVES
 
 
 class FragmentOp(Tile.Operation, name="fragment"):
-    """An accumulator of this warpgroup or warp."""
+    """An accumulator of this warpgroup or warp. `live`, an optional integer: so many of its columns mean something, and
+    the next unit's follow them."""
 
     result: ext.Result[FragmentType]
 

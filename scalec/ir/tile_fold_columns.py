@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import maker, takes
+from scalec.ir.tile_checks import extents, maker, takes
 from scalec.ir.tile_compute import yields
 from scalec.ir.tile_types import I32, FragmentType, InputType, RowIndexType, Tile, int_of, shape_of, str_of
 from scalec.ir.verify import fail, verifier
@@ -91,6 +91,38 @@ class ReadAheadOp(Tile.Operation, name="read_ahead"):
         return True
 
 
+class ReachesOp(Tile.Operation, name="reaches"):
+    """Whether any of the tiles of the cluster that has the one at (m0, n0) has rows within the window of one of its
+    columns: `tile` rows and columns each, of which the last are below `n`.
+
+    `bounds` are inputs of i32 of kind "col" or "scalar", the lower one first; for an end that is a number there is an
+    integer attribute, `low` or `high`, in place of its input. All CTAs of a cluster find the same.
+    """
+
+    result: ext.Result[ir.IntegerType[1]]
+    m0: ext.Operand[I32]
+    n0: ext.Operand[I32]
+    n: ext.Operand[I32]
+    bounds: Sequence[ext.Operand[InputType]]
+    tile: Any
+    cluster: Any
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        for made in (maker(x, "tile.input") for x in op.bounds):
+            if made is not None and str_of(made.kind) not in ("col", "scalar"):
+                return fail(op, f"a bound of kind {made.kind}, expected col or scalar")
+        return extents(op, "tile", "cluster") and two_bounds(op)
+
+
+def two_bounds(op: ir.OpView) -> bool:
+    """Refuses a window that has not two ends."""
+    numbers = sum(name in op.operation.attributes for name in ("low", "high"))
+    if len(op.bounds) + numbers != 2:
+        return fail(op, f"{len(op.bounds)} bounds that are read and {numbers} numbers, expected two in all")
+    return True
+
+
 class StoreWithinOp(Tile.Operation, name="store_within"):
     """Rounds the accumulator and stores it from registers, within (m, n), as `tile.store_direct`: those elements whose
     row (`along` "m"), or column ("n"), is at least `low` and below `high`. The others are `otherwise`, an optional f32
@@ -114,12 +146,8 @@ class StoreWithinOp(Tile.Operation, name="store_within"):
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        attributes = op.operation.attributes
         if not isinstance(op.target.type, ir.MemRefType):
             return fail(op, f"stores into {op.target.type}, expected a memref")
         if str_of(op.along) not in ("m", "n"):
             return fail(op, f"along is {op.along}, expected m or n")
-        numbers = sum(name in attributes for name in ("low", "high"))
-        if len(op.bounds) + numbers != 2:
-            return fail(op, f"{len(op.bounds)} bounds that are read and {numbers} numbers, expected two in all")
-        return True
+        return two_bounds(op)

@@ -243,7 +243,7 @@ def _in_runs(
         row.set(start)
 
         def body() -> None:
-            s.begins = b.compare("eq", row.get(), start)
+            s.run = unit.get()
             s.values[block.arguments[0]], s.values[block.arguments[1]] = walk.first(s, row.get(), nb)
             s.table.block(s, block)
             row.set(b.add(row.get(), 1))
@@ -252,7 +252,7 @@ def _in_runs(
         unit.set(b.add(unit.get(), clusters))
 
     b.loop(lambda: b.compare("lt", unit.get(), total), tiles)
-    s.begins = None
+    s.run = None
 
 
 def point_of(

@@ -265,6 +265,10 @@ class Reader:
             self._once = load(self._s, self.pointer(None, None), self._in.element, always, 1) * 4
         return self._once
 
+    def column(self, column: ir.Value) -> ir.Value:
+        """Of one that depends on the column alone: the value at one that is there."""
+        return load(self._s, self.pointer(None, column), self._in.element, self._s.b.constant(1, self._s.b.i1), 1)[0]
+
     def _columns(self, half: int, row: tuple[ir.Value, ir.Value] | None, place: Place) -> list[ir.Value]:
         b = self._s.b
         if self._in.pair:

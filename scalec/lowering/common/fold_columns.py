@@ -60,21 +60,49 @@ def read_ahead(s: State, op: ir.OpView) -> None:
             groups = list(places_of(s, op, wave, count, columns, fragment.columns // size))
         else:
             groups = _groups(s, op, fragment, wave)
-        waves.append(_kept(s, reader, wave, groups))
+        waves.append(_kept(s, op, reader, wave, groups))
     s.values[op.result] = Held(waves)
 
 
-def _kept(s: State, reader: Reader, wave: int, groups: Sequence[tuple[int, Place]]) -> list[list[ir.Value]]:
+def _kept(
+    s: State, op: ir.OpView, reader: Reader, wave: int, groups: Sequence[tuple[int, Place]]
+) -> list[list[ir.Value]]:
     """Values at the places of a wave; those of columns stay in registers for all tiles of a run."""
     b, read = s.b, reader.of_wave(wave)
-    if s.begins is None or reader.kind != "col":
+    if s.run is None or reader.kind != "col":
         return [read(g, place) for g, place in groups]
-    made: list[list[Variable]] = []
-    with b.when(s.begins):
-        for g, place in groups:
-            values = read(g, place)[:2]
-            made.append([b.variable(v.type, v) for v in values])
-    return [[v.get() for v in both] * 2 for both in made]
+    made = s.once_a_run(
+        (op.result, wave), lambda: [b.variable(v.type, v) for g, place in groups for v in read(g, place)[:2]]
+    )
+    return [[v.get() for v in made[i : i + 2]] * 2 for i in range(0, len(made), 2)]
+
+
+@COMMON.lowers("tile.reaches")
+def reaches(s: State, op: ir.OpView) -> None:
+    """The least of the lower ends and the largest of the upper ones, read once a run; then two comparisons a tile."""
+    b, (rows, columns), cluster = s.b, tile.ints_of(op.tile), tile.ints_of(op.cluster)
+    first, across = (
+        b.mul(b.div(s.get(at), extent), extent)
+        for at, extent in ((op.m0, rows * cluster[0]), (op.n0, columns * cluster[1]))
+    )
+    last = b.sub(s.get(op.n), 1)
+    attributes, inputs = op.operation.attributes, iter(op.bounds)
+
+    def end(name: str, nearest: str) -> ir.Value:
+        if name in attributes:
+            return b.constant(tile.int_of(attributes[name]))
+        reader = Reader(s, s.get(next(inputs)))
+        if reader.kind == "scalar":
+            return reader.scalar()[0]
+        found = [reader.column(b.min(b.add(across, i), last)) for i in range(columns * cluster[1])]
+        return functools.reduce(lambda x, y: b.op(nearest, [b.i32], [x, y]), found)
+
+    ends = s.once_a_run(
+        op.result, lambda: [b.variable(b.i32, end(*x)) for x in (("low", "arith.minsi"), ("high", "arith.maxsi"))]
+    )
+    low, high = (v.get() for v in ends)
+    above, below = b.compare("slt", first, high), b.compare("slt", low, b.add(first, rows * cluster[0]))
+    s.values[op.result] = b.and_(above, below)
 
 
 @dataclass(frozen=True)

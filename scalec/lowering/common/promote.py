@@ -58,7 +58,9 @@ class BlockFactors:
 def fragment(s: State, op: ir.OpView) -> None:
     rows, columns = tile.shape_of(op.result.type)
     waves = [[s.b.variable(s.b.f32, 0.0) for _ in range(columns // 2)] for _ in range(rows // s.geometry.wave)]
-    s.values[op.result] = Fragment(waves, columns)
+    attributes = op.operation.attributes
+    live = tile.int_of(attributes["live"]) if "live" in attributes else 0
+    s.values[op.result] = Fragment(waves, columns, live)
 
 
 @COMMON.lowers("tile.copy_sums")

@@ -225,7 +225,7 @@ class State:
     parts: int = 1
     part: ir.Value | int = 0
     registers: int = 0  # that a thread is launched with
-    begins: ir.Value | None = None  # of tiles in runs: whether a tile is the first of one
+    run: ir.Value | None = None  # of tiles in runs: a number that no other run of the role has
     goes_on: Callable[[], ir.Value] | None = None  # whether another tile follows in the `tile.tiles` around
     _once: dict[Any, Any] = field(default_factory=dict)
     _anchor: Any = None
@@ -246,6 +246,17 @@ class State:
             with ir.InsertionPoint(self._anchor):
                 self._once[key] = emit()
         return self._once[key]
+
+    def once_a_run(self, key: Any, emit: Callable[[], list[Variable]]) -> list[Variable]:
+        """What `emit` sets, set at the first tile of each run that comes here; without runs at each tile."""
+        b, run = self.b, self.run
+        if run is None:
+            return emit()
+        last = self.once(("run", key), lambda: b.variable(b.i32, -1))
+        with b.when(b.compare("ne", last.get(), run)):
+            made = emit()
+            last.set(run)
+        return made
 
     def in_round(self, value: ir.Value) -> ir.Value:
         """`value`, but within an iteration of known stages as a value of the iteration: else ptxas would add constants

@@ -43,7 +43,7 @@ class TileOrder:
     def _choose(problem: Problem, given: Request) -> Request:
         schedule = draft(problem, given)
         order = given.order or _order(problem, schedule)
-        keeps = problem.column_fold is not None and problem.family.kernel == "shared" and not no_run(problem, schedule)
+        keeps = problem.column_fold is not None and not no_run(problem, schedule)
         return given.with_fields(order=order, band=_band(problem, schedule, order), run=RUN if keeps else 1)
 
 

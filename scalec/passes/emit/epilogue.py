@@ -123,11 +123,6 @@ class Epilogue(Reductions):
                     operands = [value, accumulator, w.m0, w.n0, w.m_end, w.n_end]
                     made[value] = e.op("tile.read_ahead", [value.type], operands, size=size).result
 
-    def folded(self, w: Work, size: int) -> Work:
-        """The tile, whose columns are those of which `size` become one."""
-        first, end = (self.e.arith("arith.divui", x, self.e.i32(size)) for x in (w.n0, w.n_end))
-        return replace(w, n0=first, n_end=end)
-
     def fold_columns(self, of: Problem, body: int, last: Split, sums: list[ir.Value], w: Work) -> None:
         """Terms of adjacent columns become one value, of which the rest of a result is computed: threads store it."""
         e, result, fold, left = self.e, of.result, of.result.column_fold, of.behind
@@ -158,15 +153,36 @@ class Epilogue(Reductions):
         else:
             self.store_within(left, left.result.window, made.result, w, ahead)
 
+    def fill(self, w: Work) -> None:
+        """What stands in place of the results of a tile outside of their window."""
+        e = self.e
+        for of in self.problem.each:
+            window, fold = of.result.window, of.result.column_fold
+            if window is None or window.otherwise is None or fold is None:
+                continue
+            rows, columns = (x // y for x, y in zip(self.walked, self.units, strict=True))
+            space = "registers" if self.family.sums_in == "registers" and self.family.warps > 1 else "warp"
+            kind = e.accumulator(rows, folded_columns(columns, fold.size), space)
+            nothing = e.op("tile.fragment", [kind], live=columns // fold.size).result
+            empty = replace(window, low=0, high=0)
+            self.store_within(of.behind, empty, nothing, self.folded(w, fold.size), {}, named=False)
+
     def store_within(
-        self, of: Problem, window: Window, accumulator: ir.Value, w: Work, ahead: dict[Any, ir.Value]
+        self,
+        of: Problem,
+        window: Window,
+        accumulator: ir.Value,
+        w: Work,
+        ahead: dict[Any, ir.Value],
+        named: bool = True,
     ) -> None:
-        """Stores what threads have in registers of a result's window, and fills what is around it."""
+        """Stores what threads have in registers of a result's window, and fills what is around it; `named`: asks
+        whether all that is to name something does."""
         e, result = self.e, of.result
         target, stride = self.result_memory(of, max(1, result.element.bits // 8), w)
         strides = [e.i64(1), stride] if of.swapped else [stride, e.i64(1)]
         bounds = [ahead.get((x.name, x.coords)) or self.input(x, w, adjacent=False) for x in window.read]
-        names, _ = self.skips(of, w)
+        names = self.skips(of, w)[0] if named else []
         ends: dict[str, Any] = {
             name: x for name, x in zip(("low", "high"), window.bounds, strict=True) if isinstance(x, int)
         }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from scalec.abi import permuted_rows
 from scalec.ir.mlir import ir
@@ -114,6 +116,7 @@ class Handles:
         landed: where copies of gathered rows complete that a warp hands over; None where none does.
         gathered: of sides whose rows are gathered the registers of the warp that copies, with their indices.
         pages: of sides whose rows are of pages the page of each copy of the tile that is copied.
+        fill: what the role does with a tile (Work) outside of a window; None where it passes them over.
     """
 
     m: ir.Value
@@ -133,6 +136,7 @@ class Handles:
     vacated: ir.Value | None = None
     result_ring: ir.Value | None = None
     result_cursor: ir.Value | None = None
+    fill: Callable[[Any], None] | None = None
     pair_rank: ir.Value | None = None
     parts: ir.Value | None = None
     parts_ring: ir.Value | None = None

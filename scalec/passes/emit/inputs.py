@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
 from scalec.ir.mlir import ir
 from scalec.passes.emit.emitter import Source
 from scalec.passes.emit.frame import Frame
+from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.items import cut_along
+from scalec.passes.plan.reached import walked_window
 from scalec.passes.problem.access import Lookup
-from scalec.passes.problem.types import EpilogueInput, Result
+from scalec.passes.problem.types import EpilogueInput, Result, Window
 
 
 class Inputs(Frame):
@@ -61,6 +68,45 @@ class Inputs(Frame):
         strides = [e.i64(1) if a == len(x.coords) - 1 and x.layout == "row" else self.stride(x.name, a) for a in axes]
         segments = (1, len(axes), len(axes))
         return e.op("tile.view", [source.type], [*operands, *strides], segments=segments).result
+
+    @contextmanager
+    def over_tiles(self, h: Handles, asks: bool = False, turns: int = 1) -> Iterator[Work]:
+        """Of the tiles those that have something of the results' window; who stores results fills the others."""
+        e, window = self.e, walked_window(self.problem, self.schedule)
+        with super().over_tiles(h, asks, turns) as w:
+            if window is None:
+                yield w
+                return
+            some = self.reaches(w, window)
+            with e.region("tile.when", [some]):
+                yield w
+            if h.fill is not None:
+                with e.region("tile.when", [e.arith("arith.xori", some, e.i1(1))]):
+                    h.fill(w)
+
+    def reaches(self, w: Work, window: Window) -> ir.Value:
+        """Whether a tile, or one that it shares copies with, has something of a window."""
+        e, fold = self.e, self.problem.column_fold
+        assert fold is not None
+        at = self.folded(w, fold.size)
+        numbers = zip(("low", "high"), window.bounds, strict=True)
+        ends: dict[str, Any] = {name: x for name, x in numbers if isinstance(x, int)}
+        bounds = [self.input(x, w, adjacent=False) for x in window.read]
+        rows, columns = self.walked
+        return e.op(
+            "tile.reaches",
+            [ir.IntegerType.get_signless(1)],
+            [at.m0, at.n0, at.n_end, *bounds],
+            segments=(1, 1, 1, len(bounds)),
+            tile=(rows, columns // fold.size),
+            cluster=self.schedule.cluster,
+            **ends,
+        ).result
+
+    def folded(self, w: Work, size: int) -> Work:
+        """The tile, whose columns are those of which `size` become one."""
+        first, end = (self.e.arith("arith.divui", x, self.e.i32(size)) for x in (w.n0, w.n_end))
+        return replace(w, n0=first, n_end=end)
 
     def input(self, x: EpilogueInput, w: Work | None, adjacent: bool = True) -> ir.Value:
         """What the body reads of a tensor or scalar: of the tile of `w`, where that matters (`by_tile`). `adjacent`:

@@ -100,7 +100,9 @@ class Kernel(Producer, Consumer):
             if s.dependent:
                 e.op("tile.depend")
             with e.region("tile.role", label="consumer", warps=(0, self.consumers), registers=s.registers[1]):
+                h.fill = self.fill
                 self.consumer(h)
+                h.fill = None
             low = self.consumers
             with e.region("tile.role", label="producer", warps=(low, low + 4), registers=s.registers[0]):
                 self.producer(h)

@@ -141,3 +141,20 @@ func.func @f(%m: i32, %n: i32, %w: memref<?xf32>, %rs: i64) {
   %h = "tile.read_ahead"(%f, %a, %m, %n, %m, %n) {size = 12 : i64} : (!tile.operand, !tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32) -> !tile.operand
   return
 }
+
+// -----
+
+// EXPECT: a bound of kind "row", expected col or scalar
+func.func @f(%m: i32, %n: i32, %lo: memref<?xi32>, %rs: i64) {
+  %low = "tile.input"(%lo, %rs) {kind = "row", axes = array<i64: 0, 1, 0>, pair = 0 : i64, operandSegmentSizes = array<i32: 1, 1>} : (memref<?xi32>, i64) -> !tile.operand
+  %any = "tile.reaches"(%m, %n, %n, %low) {cluster = array<i64: 1, 1>, high = 16 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1>, tile = array<i64: 64, 2>} : (i32, i32, i32, !tile.operand) -> i1
+  return
+}
+
+// -----
+
+// EXPECT: 0 bounds that are read and 1 numbers, expected two in all
+func.func @f(%m: i32, %n: i32) {
+  %any = "tile.reaches"(%m, %n, %n) {cluster = array<i64: 1, 1>, high = 16 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0>, tile = array<i64: 64, 2>} : (i32, i32, i32) -> i1
+  return
+}

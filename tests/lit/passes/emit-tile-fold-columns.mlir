@@ -9,6 +9,9 @@
 // CHECK-SAME: axes = array<i64: 1, 64, 0, 1, 1, 64>
 // both ends of the window, of two columns that are left, then W; for all tiles of a run
 // CHECK: "tile.tiles"
+// CHECK: %[[SOME:.*]] = "tile.reaches"
+// CHECK-SAME: tile = array<i64: 128, 2>
+// CHECK: "tile.when"(%[[SOME]])
 // CHECK: "tile.read_ahead"
 // CHECK-SAME: folded
 // CHECK: "tile.read_ahead"
@@ -23,7 +26,19 @@
 // CHECK: "tile.epilogue"(%[[FOLDED]],
 // CHECK: "tile.store_within"(%[[FOLDED]],
 // CHECK-SAME: along = "m"
+// a tile that the window does not reach is filled, and nobody copies it
+// CHECK: %[[NONE:.*]] = arith.xori %[[SOME]]
+// CHECK: "tile.when"(%[[NONE]])
+// CHECK: "tile.fragment"() {live = 2 : i64}
+// CHECK: "tile.store_within"
+// CHECK-SAME: high = 0 : i64, low = 0 : i64
 // CHECK: run = 16 : i64
+// CHECK: label = "consumer"
+// CHECK: "tile.tiles"
+// CHECK: %[[SOME2:.*]] = "tile.reaches"
+// CHECK: "tile.when"(%[[SOME2]])
+// CHECK: "tile.copy"
+// CHECK: label = "producer"
 
 // The scale of a row leaves the terms, as a factor of what they come to. One K block: its product begins the sums.
 
