@@ -23,6 +23,7 @@ from scalec.measured.key import describe
 from scalec.passes.base import problem_of
 from scalec.passes.choose.recall_tuned import RecallTuned
 from scalec.passes.choose.tiling import SEARCHES, ChooseTiling
+from scalec.passes.emit.kernel import EmitTile
 from scalec.passes.pipeline import PIPELINE, find, run_pipeline
 from scalec.passes.plan.loop import in_a_loop
 from scalec.passes.plan.mma_n import LEAST, narrower
@@ -166,6 +167,9 @@ def compile_source(
                 error.place = Source(source, frontend.NAME).shown(error.place)
                 raise
             except SlowKernelError as error:
+                if made.schedule is None and attempt.limited:
+                    attempt = replace(attempt, limited=False)
+                    continue
                 if made.schedule is None:  # nothing to choose again
                     error.fix = "compute it in several programs, of fewer tensors each"
                     raise
@@ -200,7 +204,7 @@ def compile_source(
 class Attempt:
     """What an attempt decides beside the user: `unroll`, `scheduler`, `adds`, `mma_n`, `permute_n`, `epilogue`,
     `registers`, those that a tile must leave `spare`, of which ptxas has refused less than `least`, in which `search`
-    it is looked for, and whether the tuning database is asked."""
+    it is looked for, whether the tuning database is asked, and whether registers are `limited` without a schedule."""
 
     unroll: int | None = None
     scheduler: str | None = None
@@ -213,6 +217,7 @@ class Attempt:
     search: str = SEARCHES[0]
     least: int = 1
     tuned: bool = True
+    limited: bool = True
 
     def further(self, made: Compilation) -> Attempt | None:
         """The next attempt, where there is no tile for this one, and what was `made` before is slow."""
@@ -288,7 +293,8 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
     def found(entry: Entry) -> None:
         made.tuned = entry
 
-    own = {p.name: p for p in (ChooseTiling(attempt.spare, attempt.search), RecallTuned(attempt.tuned, found))}
+    changed = ChooseTiling(attempt.spare, attempt.search), RecallTuned(attempt.tuned, found), EmitTile(attempt.limited)
+    own = {p.name: p for p in changed}
     *decisions, emit = (own.get(p.name, p) for p in PIPELINE)
     run_pipeline(module, row, passes=decisions, on_pass=after)
     operands, results = signature.tensors(_function(module))

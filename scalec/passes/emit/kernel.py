@@ -36,9 +36,13 @@ from scalec.targets import Target
 
 
 class EmitTile:
-    """Builds the kernel; takes no decision."""
+    """Builds the kernel; takes no decision. `limited`: whether a program without a contraction has the registers that
+    its plan says, or as many as ptxas likes."""
 
     name = "emit-tile"
+
+    def __init__(self, limited: bool = True) -> None:
+        self.limited = limited
 
     def run(self, module: ir.Module, target: Target) -> None:
         """Replaces the program by its kernel.
@@ -58,9 +62,10 @@ class EmitTile:
         for function in functions:
             if not contractions(function):
                 problem = read_pointwise.read(function, target)
+                spread = Spread.of(problem)
                 with ir.InsertionPoint(function):
                     made = MeetingKernel if problem.meets else PointwiseKernel
-                    made(problem, Spread.of(problem), function).build()
+                    made(problem, spread, function, spread.registers(problem) if self.limited else 0).build()
                 function.operation.erase()
                 continue
             schedule = schedules.read(function).complete()

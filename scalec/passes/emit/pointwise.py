@@ -287,8 +287,9 @@ class PointwiseKernel(Columns):
     vector lies inside, it loads and stores whole vectors; else column by column.
     """
 
-    def __init__(self, problem: Pointwise, spread: Spread, function: ir.OpView) -> None:
+    def __init__(self, problem: Pointwise, spread: Spread, function: ir.OpView, registers: int) -> None:
         self.p, self.spread, self.function, self.e = problem, spread, function, Emitter()
+        self.registers = registers
         self.lookups = {x.name: x for x in problem.lookups}
 
     def build(self) -> None:
@@ -303,6 +304,7 @@ class PointwiseKernel(Columns):
             cluster=(1, 1),
             shared_bytes=s.shared_bytes(p),
             arguments=ir.ArrayAttr.get([]),
+            **({"registers": self.registers} if self.registers else {}),
         )
         self.body = made.regions[0].blocks.append()
         i32 = ir.IntegerType.get_signless(32)

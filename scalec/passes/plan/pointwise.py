@@ -34,6 +34,11 @@ WIDEST = 32
 """Bytes that a thread has of a row in the widest type: more would be loads that are further apart. Not measured."""
 
 
+LIMITS = {32: 64, 64: 128}
+"""Registers of a thread that holds up to so many elements: with 64 an SM has 1024 threads, so that some load while
+others wait for each other. A softmax over 7168 had 167 of them, and 256 threads on an SM."""
+
+
 @dataclass(frozen=True)
 class Spread:
     """How threads share out a result.
@@ -80,6 +85,12 @@ class Spread:
         shared = [(o.scale.rows, o.scale.columns) for o in p.outputs if o.scale is not None]
         shared += [(1, 0)] * any(map(p.of_row, p.reductions))
         return 4 * self.threads if any(self.sharing(*x) >= LANES for x in shared) else 0
+
+    def registers(self, p: Pointwise) -> int:
+        """The most that a thread is to have; 0 where ptxas may take what it likes."""
+        reads = len({(x.name, x.coords) for x in p.every if p.along(x)})
+        held = self.down * self.along * self.vector * max(1, reads)
+        return next((most for few, most in LIMITS.items() if held <= few), 0)
 
     @staticmethod
     def of(p: Pointwise) -> Spread:
