@@ -67,6 +67,8 @@ SEVERAL = [
     ("Q[b,m,k]:e4m3 scale(1x32:ue8m0@blocked) = X[b,m,k]", {"b": 2, "m": 3, "k": 96}, ""),
     ("Q[b,m,k]:e4m3 scale(1x32:ue8m0@packed) = X[b,m,k]", {"b": 2, "m": 3, "k": 96}, "k"),
     ("Q[k]:e4m3 scale(32:ue8m0) = X[k]", {"k": 100}, ""),
+    ("Q[m,k]:e2m1 = X[m,k]", {"m": 7, "k": 96}, "k"),
+    ("Q[m,k]:e2m1 = X[m,k] * 2; R[m,k]:e4m3 = X[m,k]", {"m": 7, "k": 99}, ""),
     ("Q[m,k]:mxfp8 = X[idx[m],k]", {"m": 9, "k": 96, "X_0": 5}, "k"),
     ("Q[m,k]:mxfp8 = X[m,k] * x[k/4]:f32", {"m": 9, "k": 96}, "k"),
 ]
@@ -127,6 +129,7 @@ def test_loads_and_stores_are_of_16_bytes() -> None:
         ),
         ("Q[k,m]:mxfp8 = X[m,k]", "X is read along m, the last index of Q, and has another one last"),
         ("Q[m,k]:mxfp8 = X[m,k]; T[k,m] = X[m,k]", "T has the indices k, m, and other results have m, k"),
+        ("S[m]:e2m1 = max[k](X[m,k])", "S has an element a row, and is quantised, or of e2m1"),
         ("Q[m,k]:mxfp8 = X[m,k]; T[k] = w[k]", "T has the indices k, and other results have m, k"),
     ],
 )

@@ -87,7 +87,8 @@ def _zeros(case: Case | Written, values: dict[str, Any], rng: np.random.Generato
     elif number % 4 == 2:
         a[..., columns] = 0
     else:
-        a[: a.shape[0] // 2, ..., : a.shape[-1] // 2] = 0
+        block = np.atleast_2d(a)
+        block[: block.shape[0] // 2, ..., : block.shape[-1] // 2] = 0
 
 
 def _same(case: Case | Written, values: dict[str, Any], rng: np.random.Generator, number: int) -> None:

@@ -196,6 +196,11 @@ FORMS: dict[str, Form] = {
     "elementwise": Form("C[m,n]{t} = {fn}(G[m,n]) * U[m,n]{input} + x[n%64]", 2, {"n": "wide"}, ""),
     "copied": Form("C[m,n]{t} = {of G[idx[m],n]{input}}", 2, {"n": "wide"}, ""),
     "columns": Form("S[n]{t} = {back {red}[m]({term X[m,n]})}", 1, {"n": "wide"}, ""),
+    "quantised": Form("Q[m,n]{q} = {of X[m,n]{input}}", 3, {"n": "wide"}, ""),
+    "quantised twice": Form("Q[m,n]{q} = {fn}(X[m,n]{input}); P[m,n]{q1} = {of X[m,n]}", 2, {"n": "wide"}, ""),
+    "quantised rows": Form("Q[idx[m],n]{q} = {of X[m,n]{input}}", 2, {"n": "wide"}, ""),
+    "row": Form("R[m]{rt} = {back {red}[n]({fn}(X[m,n]{input}) * w[n])}", 2, {"n": "wide"}, ""),
+    "row's norm": Form("R[m] = sum[n](X[m,n]^2); Y[m,n]{q} = X[m,n] * x[n] / sqrt(R/64 + 1)", 2, {"n": "wide"}, ""),
 }  # fmt: skip
 """What a text may look like, by name."""
 

@@ -13,9 +13,11 @@ from scalec.passes.problem.access import Coord
 from scalec.passes.problem.bodies import ops_of
 from scalec.passes.problem.epilogue import EpilogueReader, element_of
 from scalec.passes.problem.operand import Fold, Operand
-from scalec.passes.problem.pointwise import ROUNDED
 from scalec.passes.problem.sources import below, is_op, reduction_of, where_of, whole_of
-from scalec.passes.problem.types import Problem
+from scalec.passes.problem.types import STORED, Problem
+
+ROUNDED = (*STORED, "e4m3", "e5m2")
+"""Element types of reductions of operands."""
 
 NOT_YET = "a reduction beside the contraction"
 

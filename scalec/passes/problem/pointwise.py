@@ -9,11 +9,8 @@ from scalec.passes.problem.access import Coord, Dim, Domain, Lookup
 from scalec.passes.problem.types import STORED
 from scalec.targets import Target
 
-ROUNDED = (*STORED, "e4m3", "e5m2")
-"""Element types of results."""
-
 SCALED = ("e4m3", "e5m2", "e2m1")
-"""Those of results with scales."""
+"""Element types of results with scales."""
 
 READ = (*STORED, *SCALED)
 """Those of inputs."""
@@ -181,7 +178,7 @@ class Pointwise:
     @property
     def meets(self) -> bool:
         """Whether threads exchange what they find, or write what no thread writes alone by single columns."""
-        alone = all(o.scale is None and not self.is_row(o) for o in self.outputs)
+        alone = all(o.scale is None and o.element.bits >= 8 and not self.is_row(o) for o in self.outputs)
         return self.spans or not alone or bool(self.domains) or any(x.element.bits < 8 for x in self.every)
 
     @property

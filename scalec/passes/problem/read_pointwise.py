@@ -15,7 +15,6 @@ from scalec.passes.problem.access import Coord, Dim, Lookup
 from scalec.passes.problem.epilogue import RESULT_BLOCK, EpilogueReader, element_of
 from scalec.passes.problem.pointwise import (
     READ,
-    ROUNDED,
     SCALED,
     Blocks,
     Body,
@@ -27,6 +26,7 @@ from scalec.passes.problem.pointwise import (
     dims_of,
 )
 from scalec.passes.problem.scatter import before_scatter, order_of
+from scalec.passes.problem.types import ROUNDED
 from scalec.targets import Target
 
 PARTS = (
@@ -212,8 +212,9 @@ class PointwiseReader(EpilogueReader):
                     f"the same, {columns} last, or all but {columns}",
                     f"compute {o.name} in a program of its own",
                 )
-            if p.is_row(o) and o.scale is not None:
-                raise self.refused(f"{o.name} has an element a row, and is quantised", self.function, "one type")
+            if p.is_row(o) and (o.scale is not None or o.element.bits < 8):
+                what = f"{o.name} has an element a row, and is quantised, or of {o.element.name}"
+                raise self.refused(what, self.function, "a type of whole bytes, without scales")
             alone = all(p.of_row(p.reductions[i]) for _, i in o.body.sums)
             if p.is_row(o) and not (alone and all(columns not in x.dims(lookups) for x in o.body.reads)):
                 raise self.refused(
