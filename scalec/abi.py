@@ -133,15 +133,16 @@ class Extent:
 
     @property
     def tells(self) -> str:
-        """The dimension whose size the extent tells (`size_of`): `g` of `g` and of `g + 1`; "" where it tells none."""
+        """The dimension whose size the extent tells (`size_of`): `g` of `g`, `g + 1` and `2*g`; "" where it tells
+        none."""
         if not self.terms:
             return self.dim if self.divisor == 1 else ""
         first = self.terms[0]
-        return first.dim if len(self.terms) == 1 and first.factor == first.divisor == 1 else ""
+        return first.dim if len(self.terms) == 1 and first.factor > 0 and first.divisor == 1 else ""
 
     def size_of(self, extent: int) -> int:
-        """The size of the dimension that it `tells`."""
-        return extent - self.size - self.terms[0].offset if self.terms else extent
+        """The size of the dimension that it `tells`: where none has this extent, the largest with a smaller one."""
+        return (extent - self.size) // self.terms[0].factor - self.terms[0].offset if self.terms else extent
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -187,9 +188,34 @@ class TensorSpec:
     partial: bool = False
 
     @property
+    def contiguous(self) -> int:
+        """The axis that the layout makes contiguous."""
+        rank = len(self.shape)
+        return rank - 2 if self.layout in ("col", "packed") and rank > 1 else rank - 1
+
+    @property
     def given(self) -> bool:
         """Whether this result must be given by the caller."""
         return self.inout or self.partial
+
+
+@dataclass(frozen=True)
+class View:
+    """A part of an operand, which the kernel takes as a tensor of its own.
+
+    Attributes:
+        name: what arguments call it.
+        tensor: the operand.
+        shape: its extents, in the order of the operand's.
+        first: for each axis the index of the operand that its index 0 is; what is divided there is so without a rest.
+        steps: for each axis how many indices of the operand lie between two of its own.
+    """
+
+    name: str
+    tensor: str
+    shape: tuple[Extent, ...]
+    first: tuple[Extent, ...]
+    steps: tuple[Positive, ...]
 
 
 def permuted_rows(within: int, rows: int) -> tuple[tuple[int, int], ...]:
@@ -208,7 +234,7 @@ class Argument:
             "stride" (i64: elements between consecutive indices `axis` of `tensor`),
             "scalar" (f32 value of scalar `tensor`), "parts" and "counters" (addresses of the two areas of the
             launch's workspace, see Launch).
-        tensor: name of the tensor or scalar.
+        tensor: name of the tensor, of a view of one, or of the scalar.
         dim: name of the dimension.
         axis: the tensor's axis that a stride speaks of.
         box: tensor map: extents of one copy, innermost first.
@@ -339,6 +365,7 @@ class KernelSpec:
         panes: contractions of so many operations each.
         dropped: schedules that were tried before, in order.
         reads: what is read from memory to know what to compute; empty for a program without such indices and ranges.
+        views: parts of operands that arguments speak of.
     """
 
     source: str
@@ -355,6 +382,7 @@ class KernelSpec:
     dropped: tuple[Dropped, ...] = ()
     ranges: dict[str, tuple[Positive, Positive]] = field(default_factory=dict)
     reads: tuple[Reads, ...] = ()
+    views: tuple[View, ...] = ()
 
     def to_json(self) -> str:
         """A JSON document; `from_json` gives back an equal spec."""
@@ -392,7 +420,8 @@ def _check(spec: KernelSpec) -> None:
     if len(tensors) != len(spec.operands) + len(spec.results):
         raise FormatError("two tensors of one name")
     used = chain(
-        (dim for t in tensors.values() for e in t.shape for dim in e.names),
+        (dim for t in (*tensors.values(), *spec.views) for e in t.shape for dim in e.names),
+        (dim for view in spec.views for e in view.first for dim in e.names),
         (a.dim for a in spec.arguments if a.kind in ("dim", "size")),
         (dim for dim, _, _ in spec.launch.tiles),
         (dim for dim, _ in spec.launch.sums),
@@ -411,6 +440,8 @@ def _check(spec: KernelSpec) -> None:
             )
     if any(e.size < 0 and not e.terms for t in tensors.values() for e in t.shape):
         raise FormatError("an extent below 0", wanted="0 or more")
+    _check_views(spec, tensors)
+    tensors |= {view.name: tensors[view.tensor] for view in spec.views}
     for a in spec.arguments:
         if a.kind in ("tensor_map", "pointer", "stride", "scalar"):
             t = tensors.get(a.tensor)
@@ -423,6 +454,17 @@ def _check(spec: KernelSpec) -> None:
                     raise FormatError(f"axis {axis} of {a.tensor}, which has {len(t.shape)}")
     for reads in spec.reads:
         _check_reads(reads, tensors, {t.name for t in spec.operands})
+
+
+def _check_views(spec: KernelSpec, tensors: Mapping[str, TensorSpec]) -> None:
+    """Refuses a part of what is no tensor operand, or one of a name that something has."""
+    operands = {t.name for t in spec.operands if not t.scalar}
+    for i, view in enumerate(spec.views):
+        ranks = {len(view.shape), len(view.first), len(view.steps)}
+        if view.tensor not in operands or ranks != {len(tensors[view.tensor].shape)}:
+            raise FormatError(f"a part of {view.tensor!r}", wanted="one of an operand, with as many indices")
+        if view.name in tensors or view.name in (other.name for other in spec.views[:i]):
+            raise FormatError("two tensors of one name")
 
 
 def operations(spec: KernelSpec, sizes: Mapping[str, int]) -> int:
@@ -443,4 +485,4 @@ def _check_reads(reads: Reads, tensors: Mapping[str, TensorSpec], operands: set[
             raise FormatError(f"axes {lookup.once} of {lookup.entry.tensor}, which has {len(lookup.entry.coords)}")
 
 
-VERSION = 10
+VERSION = 11

@@ -24,7 +24,7 @@ from scalec.passes.base import problem_of
 from scalec.passes.choose.recall_tuned import RecallTuned
 from scalec.passes.choose.tiling import SEARCHES, ChooseTiling
 from scalec.passes.emit.kernel import EmitTile
-from scalec.passes.pipeline import PIPELINE, find, run_pipeline
+from scalec.passes.pipeline import FUSE, PIPELINE, find, run_pipeline
 from scalec.passes.plan.loop import in_a_loop
 from scalec.passes.plan.mma_n import LEAST, narrower
 from scalec.passes.plan.pointwise import Spread
@@ -297,7 +297,7 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
     own = {p.name: p for p in changed}
     *decisions, emit = (own.get(p.name, p) for p in PIPELINE)
     run_pipeline(module, row, passes=decisions, on_pass=after)
-    operands, results = signature.tensors(_function(module))
+    operands, results, views = signature.tensors(_function(module))
     read = reads.reads(_function(module))
     dims = signature.sizes(_function(module))
     dims |= {name: 0 for name, within in ranges_of(_function(module)).items() if not within.high}
@@ -312,7 +312,19 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
         made.texts["tile"] = str(module)
         kernel = next(o for o in module.body.operations if o.operation.name == "tile.kernel")
         made.spec = signature.spec(
-            kernel, operands, results, dims, launch(kernel), schedule, made.source, row.name, within, read, flops, panes
+            kernel,
+            operands,
+            results,
+            dims,
+            launch(kernel),
+            schedule,
+            made.source,
+            row.name,
+            within,
+            read,
+            flops,
+            panes,
+            views,
         )
         return kernel
 
@@ -423,7 +435,7 @@ def program_key(source: str, target: str, dims: Mapping[str, Size] | None = None
     """What a program is to the tuning database (scalec.measured.key)."""
     with contexts.context():
         module = frontend.build(source, dims)
-        run_pipeline(module, get_target(target), passes=find(["infer-roles", "fuse-epilogue"]))
+        run_pipeline(module, get_target(target), passes=find(FUSE))
         return describe(problem_of(_function(module), get_target(target), Request()))
 
 
@@ -432,7 +444,7 @@ def reached(source: str, target: str, dims: Mapping[str, Size] | None = None) ->
     the dimension for each of which there is an index, "" where one is for many."""
     with contexts.context():
         module = frontend.build(source, dims)
-        run_pipeline(module, get_target(target), passes=find(["infer-roles", "fuse-epilogue"]))
+        run_pipeline(module, get_target(target), passes=find(FUSE))
         problem = problem_of(_function(module), get_target(target), Request())
         own = {d.name for d in problem.dims}
         every = [(x, extent) for x in problem.lookups for extent in x.extents]

@@ -27,6 +27,16 @@ class Dim:
 
 
 @dataclass(frozen=True)
+class Size:
+    """The size of a dimension, the same at each point."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"size({self.name})"
+
+
+@dataclass(frozen=True)
 class Symbol:
     """An element of an i32 tensor, used as an index."""
 
@@ -60,7 +70,7 @@ class Remainder:
         return f"{_tight(self.value)}%{self.divisor}"
 
 
-Atom = Dim | Symbol | Quotient | Remainder
+Atom = Dim | Size | Symbol | Quotient | Remainder
 
 
 @dataclass(frozen=True)
@@ -155,6 +165,11 @@ def symbols(a: Linear) -> list[Symbol]:
     return list(dict.fromkeys(t for t in _atoms(a) if isinstance(t, Symbol)))
 
 
+def sizes(a: Linear) -> list[Size]:
+    """The sizes that `a` depends on, each once."""
+    return list(dict.fromkeys(t for t in _atoms(a) if isinstance(t, Size)))
+
+
 def direct_dims(a: Linear) -> set[str]:
     """The dimensions that `a` reads itself."""
     return {t.name for t in _atoms(a) if isinstance(t, Dim)}
@@ -179,6 +194,8 @@ def _bound(a: Linear, upper: bool) -> Linear:
 def _atom_bound(t: Atom, upper: bool) -> Linear:
     if isinstance(t, Dim):
         return add(atom(t), constant(-1)) if upper else constant(0)
+    if isinstance(t, Size):
+        return atom(Dim(t.name))  # as extents count, in which a dimension stands for its size
     if isinstance(t, Remainder):
         return constant(t.divisor - 1 if upper else 0)
     if isinstance(t, Quotient):
@@ -199,11 +216,17 @@ def least(a: Linear) -> Linear | None:
     return None if symbols(a) else _bound(a, False)
 
 
+def covers(a: Linear, b: Linear) -> bool:
+    """Whether the extent `a` is at least `b`, whatever the sizes are."""
+    more = add(a, times(b, -1))
+    return more.constant >= 0 and all(c > 0 for _, c in more.terms)
+
+
 def value(a: Linear, sizes: Mapping[str, int]) -> int | None:
     """`a` with the dimensions of `sizes` put in, None where it needs another one or a symbol."""
     total = a.constant
     for t, c in a.terms:
-        if isinstance(t, Dim):
+        if isinstance(t, Dim | Size):
             v = sizes.get(t.name)
         elif isinstance(t, Symbol):
             v = None

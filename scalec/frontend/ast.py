@@ -48,6 +48,14 @@ class IndexRead(Node):
 
 
 @dataclass(frozen=True, eq=False)
+class IndexSize(Node):
+    """`size(n)`."""
+
+    function: Name
+    dim: Name
+
+
+@dataclass(frozen=True, eq=False)
 class IndexBinary(Node):
     """`n/128*192`, with the operator `+ - * / %`."""
 

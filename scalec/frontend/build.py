@@ -12,7 +12,7 @@ from typing import Any, cast
 from scalec import sizes
 from scalec.formats import ELEMENT_TYPES
 from scalec.frontend import affine, elementwise
-from scalec.frontend.affine import Linear, Symbol
+from scalec.frontend.affine import Linear, Size, Symbol
 from scalec.frontend.diagnostics import Source, Span
 from scalec.frontend.program import (
     Apply,
@@ -55,7 +55,7 @@ class Builder:
         self.program, self.source = program, source
         self.position = {name: i for i, name in enumerate(program.dims)}
         self.values: dict[str, ir.Value] = {}  # arguments, and temporaries so far, by name
-        self.symbols: dict[Symbol, ir.Value] = {}
+        self.symbols: dict[Symbol | Size, ir.Value] = {}
         self.subsets: dict[Range, ir.Value] = {}
         self.scaled: dict[str, ir.Value] = {}
         self.ranges: tuple[Range, ...] = ()  # of the statement being built
@@ -127,12 +127,14 @@ class Builder:
 
     # -------------------------------------------------------------------------------------------- maps and indices
 
-    def _expr(self, value: Linear, symbols: Sequence[Symbol]) -> ir.AffineExpr:
+    def _expr(self, value: Linear, symbols: Sequence[Symbol | Size]) -> ir.AffineExpr:
         total = ir.AffineExpr.get_constant(value.constant)
         for atom, coefficient in value.terms:
             if isinstance(atom, affine.Dim):
                 e = ir.AffineExpr.get_dim(self.position[atom.name])
-            elif isinstance(atom, Symbol):
+            elif isinstance(atom, Size) and atom.name in self.program.sizes:
+                e = ir.AffineExpr.get_constant(self.program.sizes[atom.name])
+            elif isinstance(atom, Symbol | Size):
                 e = ir.AffineExpr.get_symbol(symbols.index(atom))
             elif isinstance(atom, affine.Remainder):
                 e = ir.AffineExpr.get_mod(self._expr(atom.value, symbols), atom.divisor)
@@ -142,18 +144,27 @@ class Builder:
             total = ir.AffineExpr.get_add(total, ir.AffineExpr.get_mul(e, coefficient))
         return total
 
-    def _map(self, index: Index, symbols: Sequence[Symbol]) -> ir.AffineMap:
+    def _map(self, index: Index, symbols: Sequence[Symbol | Size]) -> ir.AffineMap:
         return ir.AffineMap.get(len(self.position), len(symbols), [self._expr(i, symbols) for i in index])
 
     def _attr(self, m: ir.AffineMap) -> ir.Attribute:
         return ir.AffineMapAttr.get(m)
 
     def _maps(self, *indices: Index) -> tuple[list[ir.Value], list[ir.Attribute]]:
-        """The symbols that these indices use, read from memory, and the indices as maps over dims and symbols."""
-        used = list(dict.fromkeys(s for index in indices for i in index for s in affine.symbols(i)))
+        """The symbols that these indices use, read from memory or sizes that are not known, and the indices as maps
+        over dims and symbols."""
+        used = list(dict.fromkeys(s for index in indices for i in index for s in self._used(i)))
         return [self._symbol(s) for s in used], [self._attr(self._map(index, used)) for index in indices]
 
-    def _symbol(self, symbol: Symbol) -> ir.Value:
+    def _used(self, index: Linear) -> list[Symbol | Size]:
+        return [*affine.symbols(index), *(s for s in affine.sizes(index) if s.name not in self.program.sizes)]
+
+    def _symbol(self, symbol: Symbol | Size) -> ir.Value:
+        if isinstance(symbol, Size):
+            if symbol not in self.symbols:
+                made = scale.SizeOp(scale.SymbolType.get(), ir.StringAttr.get(symbol.name))
+                self.symbols[symbol] = made.result
+            return self.symbols[symbol]
         if symbol not in self.symbols:
             inner, (m,) = self._maps(symbol.index)
             op = scale.IndexOp(self.values[symbol.tensor], inner, scale.SymbolType.get(), m)

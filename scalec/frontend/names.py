@@ -24,6 +24,8 @@ FUNCTIONS = {  # name: fewest arguments, most
     "min": (2, 64),
     "max": (2, 64),
 }
+SIZE = "size"
+"""What an index calls the size of a dimension by: `size(n)`."""
 REDUCTIONS = ("sum", "max", "min")
 MAX_EXTENT = 2**40 - 1  # the largest dimension that a tensor map can describe is 2^32; extents are 64-bit in MLIR
 KEYWORDS = ("for", "in", "else", "scale", "with", "inf")
@@ -48,6 +50,7 @@ class Names:
         self.defined: dict[str, Statement] = {}
         self.current: Statement | None = None
         self.dim_spans: dict[str, Span] = {}
+        self.size_spans: dict[str, Span] = {}
         # extents that only indices from memory reach, with which of another tensor each goes, and how many of that
         # each covers: (tensor, position, block)
         self.as_many: dict[tuple[Tensor, int], tuple[Tensor, int, int]] = {}
@@ -92,7 +95,10 @@ class Names:
             return affine.atom(self.dim(node.text, node.span))
         if isinstance(node, ast.IndexNegate):
             return affine.times(self._index(node.value), -1)
+        if isinstance(node, ast.IndexSize):
+            return affine.atom(self._size(node))
         if isinstance(node, ast.IndexRead):
+            self.no_size(node, f"an index of {node.name.text}, which is an index itself")
             tensor = self.tensor(node.name, len(node.indices), node.span)
             tensor.index = True
             return affine.atom(affine.Symbol(tensor.name, self.indices(tensor, node.indices)))
@@ -132,6 +138,35 @@ class Names:
             self._dims.append(name)
         return affine.Dim(name)
 
+    def _size(self, node: ast.IndexSize) -> affine.Size:
+        """`size(n)`, of a dimension that the program has too: `finish_dims` asks."""
+        if node.function.text != SIZE:
+            raise self.source.error(
+                node.function.span,
+                f"{node.function.text} is no function of an index",
+                got=f"{node.function.text}({node.dim.text})",
+                expected=f"{SIZE}({node.dim.text}), the size of a dimension",
+                fix=did_you_mean(node.function.text, (SIZE,)),
+            )
+        self.claim(node.dim.text, "dimension", node.dim.span)
+        self.size_spans.setdefault(node.dim.text, node.dim.span)
+        return affine.Size(node.dim.text)
+
+    def no_size(self, root: ast.Node, where: str, *ranges: ast.Range) -> None:
+        """Refuses the size of a dimension where no kernel could have it: anywhere but in an index of a tensor that is
+        read."""
+        found = next((n for n in ast.walk(root, *ranges) if isinstance(n, ast.IndexSize)), None)
+        if found is not None:
+            where = "the range of an index" if any(found in ast.walk(r) for r in ranges) else where
+            said = self.source.text[found.span[0] : found.span[1]]
+            raise self.source.error(
+                found.span,
+                f"{said} stands in {where}",
+                got=said,
+                expected="a size in the indices of a tensor that is read, as in W[n + size(n), k]",
+                fix="write the number, or pass a view of the tensor",
+            )
+
     def indices(self, tensor: Tensor, nodes: Sequence[ast.Node]) -> tuple[Linear, ...]:
         """The indices of one use of `tensor`, which give it its extents."""
         found = []
@@ -161,7 +196,8 @@ class Names:
             )
 
     def _widen(self, tensor: Tensor, position: int, node: ast.Node, index: Linear) -> None:
-        """Makes `tensor` large enough for one more use; two uses may differ by a constant (`off[g]`, `off[g+1]`)."""
+        """Makes `tensor` large enough for one more use; two uses may differ by a constant (`off[g]`, `off[g+1]`), or by
+        what one of them has more (`W[n,k]`, `W[n+size(n),k]`)."""
         had, extent = tensor.extents[position], affine.extent(index)
         if extent is None or extent == had:
             return
@@ -175,6 +211,8 @@ class Names:
             return  # `A[0,k]` beside `A[m,k]`
         elif extent.terms and extent.terms == had.terms:
             tensor.extents[position] = max(had, extent, key=lambda e: e.constant)
+        elif extent.terms and had.terms and (affine.covers(extent, had) or affine.covers(had, extent)):
+            tensor.extents[position] = extent if affine.covers(extent, had) else had
         else:
             raise self.source.error(
                 node.span,
@@ -324,6 +362,15 @@ class Names:
 
     def finish_dims(self) -> list[str]:
         """All dimensions in order. An extent that only indices from memory reach becomes one, named `<tensor>_<i>`."""
+        for name, span in self.size_spans.items():
+            if name not in self.dim_spans:
+                raise self.source.error(
+                    span,
+                    f"{name} is no dimension of this program",
+                    got=f"{SIZE}({name})",
+                    expected=one_of(list(self.dim_spans)),
+                    fix=did_you_mean(name, list(self.dim_spans)),
+                )
         order: list[str] = []
         for d in self._dims:
             if isinstance(d, str):

@@ -195,6 +195,9 @@ class _ToAst(Transformer[Token, Any]):
     def index_read(self, meta: Meta, c: list[Any]) -> ast.IndexRead:
         return ast.IndexRead(_span(meta), _name(c[0]), tuple(c[1]))
 
+    def index_size(self, meta: Meta, c: list[Any]) -> ast.IndexSize:
+        return ast.IndexSize(_span(meta), _name(c[0]), _name(c[1]))
+
     def index_binary(self, meta: Meta, c: list[Any]) -> ast.IndexBinary:
         return ast.IndexBinary(_span(meta), str(c[1]), c[0], c[2])
 

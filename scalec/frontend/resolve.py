@@ -103,6 +103,7 @@ class Resolver:
             for r in node.ranges
         }
         keep = frozenset(statement.dims)
+        names.no_size(node.target, "an index of a result", *node.ranges)
         statement.value = self.value(node.value, keep)
         statement.ranges = self._ranges(node)
         self.apart.note(node, statement)

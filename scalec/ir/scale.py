@@ -29,7 +29,7 @@ class Scale(ext.Dialect, name="scale"):
 
 
 class SymbolType(Scale.Type, name="symbol"):
-    """An index read from memory, one value for each point of the iteration space."""
+    """An index read from memory, one value for each point of the iteration space, or the size of a dimension."""
 
 
 class ViewType(Scale.Type, name="view"):
@@ -101,20 +101,21 @@ def block_of(granularity: ir.Attribute) -> list[int]:
     return list(ir.DenseI64ArrayAttr(GranularityAttr(granularity).block))
 
 
-def dims_in(m: ir.AffineMap) -> set[int]:
-    """Positions of the dimensions that a map reads."""
-    found: set[int] = set()
-
-    def walk(e: ir.AffineExpr) -> None:
-        if isinstance(e, ir.AffineDimExpr):
+def _leaves(m: ir.AffineMap, kind: type) -> set[int]:
+    """Positions of the dimensions, or of the symbols, that a map reads."""
+    found, stack = set(), list(m.results)
+    while stack:
+        e = stack.pop()
+        if isinstance(e, kind):
             found.add(e.position)
         elif isinstance(e, ir.AffineBinaryExpr):
-            walk(e.lhs)
-            walk(e.rhs)
-
-    for r in m.results:
-        walk(r)
+            stack += [e.lhs, e.rhs]
     return found
+
+
+def dims_in(m: ir.AffineMap) -> set[int]:
+    """Positions of the dimensions that a map reads."""
+    return _leaves(m, ir.AffineDimExpr)
 
 
 def written(e: ir.AffineExpr, dims: Sequence[str]) -> str:
@@ -147,18 +148,7 @@ def element(t: ir.Type) -> ir.Type:
 
 def symbols_in(m: ir.AffineMap) -> set[int]:
     """Positions of the symbols that a map reads."""
-    found: set[int] = set()
-
-    def walk(e: ir.AffineExpr) -> None:
-        if isinstance(e, ir.AffineSymbolExpr):
-            found.add(e.position)
-        elif isinstance(e, ir.AffineBinaryExpr):
-            walk(e.lhs)
-            walk(e.rhs)
-
-    for r in m.results:
-        walk(r)
-    return found
+    return _leaves(m, ir.AffineSymbolExpr)
 
 
 def axis_and_block(e: ir.AffineExpr) -> tuple[int, int] | None:
@@ -173,7 +163,8 @@ def dims_read(m: ir.AffineMap, symbols: Sequence[ir.Value]) -> set[int]:
     found = dims_in(m)
     for position in symbols_in(m):
         index = symbols[position].owner.opview
-        found |= dims_read(map_of(index.map), list(index.symbols))
+        if index.operation.name != "scale.size":
+            found |= dims_read(map_of(index.map), list(index.symbols))
     return found
 
 
@@ -235,6 +226,20 @@ class IndexOp(Scale.Operation, name="index"):
         if str(element(op.tensor.type)) != "i32":
             return fail(op, f"reads a tensor of i32, got {op.tensor.type}")
         return _check_maps(op, [map_of(op.map)], [rank(op.tensor)])
+
+
+class SizeOp(Scale.Operation, name="size"):
+    """The size of the dimension `dim`, in an index: `W[n + size(n), k]`. The pass `take-views` leaves none."""
+
+    result: ext.Result[SymbolType]
+    dim: ir.StringAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        dims = program_dims(op)
+        if ir.StringAttr(op.dim).value not in dims:
+            return fail(op, f"dim {op.dim} is not one of the program's dimensions ({', '.join(dims)})")
+        return True
 
 
 class ReadOp(Scale.Operation, name="read"):

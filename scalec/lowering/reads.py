@@ -209,4 +209,6 @@ def _names(function: ir.OpView, key: str, values: Sequence[Any]) -> Iterator[str
     attributes = function.attributes
     for i, _ in enumerate(values):
         facts = {a.name: a.attr for a in attributes[key][i]} if key in attributes else {}
+        if "scale.of" in facts:  # a part of an argument
+            facts["scale.name"] = facts["scale.of"]
         yield ir.StringAttr(facts["scale.name"]).value if "scale.name" in facts else f"argument{i}"

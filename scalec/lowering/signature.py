@@ -61,9 +61,11 @@ def _terms(e: ir.AffineExpr, dims: list[str]) -> tuple[tuple[abi.Term, ...], int
     (terms, constant), by = left, right[1]
     if isinstance(e, ir.AffineMulExpr):
         return tuple(replace(t, factor=t.factor * by) for t in terms), constant * by
-    whole = len(terms) == 1 and terms[0].factor == 1 and terms[0].divisor == 1
-    if isinstance(e, ir.AffineCeilDivExpr) and whole:
-        return (replace(terms[0], offset=terms[0].offset + constant, divisor=by),), 0
+    whole = len(terms) == 1 and terms[0].divisor == 1 and terms[0].factor > 0 and by % terms[0].factor == 0
+    if isinstance(e, ir.AffineCeilDivExpr) and whole:  # ceil((2*n + 3)/128) is ceil((n + 2)/64)
+        (term,) = terms
+        offset = term.offset - (-constant // term.factor)
+        return (replace(term, factor=1, offset=offset, divisor=by // term.factor),), 0
     return None
 
 
@@ -71,8 +73,10 @@ def _terms(e: ir.AffineExpr, dims: list[str]) -> tuple[tuple[abi.Term, ...], int
 _NAMES = {t.mlir: t.name for t in reversed(ELEMENT_TYPES.values())}
 
 
-def tensors(function: ir.OpView) -> tuple[tuple[abi.TensorSpec, ...], tuple[abi.TensorSpec, ...]]:
-    """(operands, results) of a program; alignments are not known yet (1)."""
+def tensors(
+    function: ir.OpView,
+) -> tuple[tuple[abi.TensorSpec, ...], tuple[abi.TensorSpec, ...], tuple[abi.View, ...]]:
+    """(operands, results, parts of operands) of a program; alignments are not known yet (1)."""
     dims = scale.program_dims(function)
     block = function.body.blocks[0]
     returned = block.operations[len(block.operations) - 1].operands
@@ -114,22 +118,34 @@ def tensors(function: ir.OpView) -> tuple[tuple[abi.TensorSpec, ...], tuple[abi.
 
     results = specs(list(returned), "res_attrs", result=True)
     given = {r.name for r in results if r.inout}
-    operands = [t for t in specs(list(block.arguments), "arg_attrs") if t.name not in given]
-    return tuple(operands), tuple(results)
+    operands, parts = [], []
+    for i, t in enumerate(specs(list(block.arguments), "arg_attrs")):
+        facts = {a.name: a.attr for a in attributes["arg_attrs"][i]} if "arg_attrs" in attributes else {}
+        if "scale.of" not in facts:
+            operands.append(t)
+            continue
+        of, steps = _text(facts, "scale.of"), tuple(ir.DenseI64ArrayAttr(facts["scale.steps"]))
+        first = tuple(_extent(e, dims, t.name) for e in scale.map_of(facts["scale.first"]).results)
+        parts.append(abi.View(t.name, of, t.shape, first, steps))
+        # what scales are is said where they are read, which is where their part is
+        operands = [replace(x, dtype=t.dtype) if x.name == of else x for x in operands]
+    return tuple(t for t in operands if t.name not in given), tuple(results), tuple(parts)
 
 
 def sizes(function: ir.OpView) -> dict[str, int | None]:
     """Size of each dimension of the program, None where it is dynamic: read off the static extents of the types."""
     dims = scale.program_dims(function)
     found: dict[str, int | None] = dict.fromkeys(dims)
-    block = function.body.blocks[0]
-    for i, argument in enumerate(block.arguments):
-        if not isinstance(argument.type, ir.RankedTensorType):
-            continue
-        facts = {a.name: a.attr for a in function.attributes["arg_attrs"][i]}
-        for axis, e in enumerate(scale.map_of(facts["scale.shape"]).results):
-            if isinstance(e, ir.AffineDimExpr) and not argument.type.is_dynamic_dim(axis):
-                found[dims[e.position]] = argument.type.get_dim_size(axis)
+    block, attributes = function.body.blocks[0], function.attributes
+    returned = block.operations[len(block.operations) - 1].operands
+    for values, key in ((block.arguments, "arg_attrs"), (returned, "res_attrs")):
+        for i, value in enumerate(values):
+            if not isinstance(value.type, ir.RankedTensorType):
+                continue
+            facts = {a.name: a.attr for a in attributes[key][i]}
+            for axis, e in enumerate(scale.map_of(facts["scale.shape"]).results):
+                if isinstance(e, ir.AffineDimExpr) and not value.type.is_dynamic_dim(axis):
+                    found[dims[e.position]] = value.type.get_dim_size(axis)
     return found
 
 
@@ -146,9 +162,11 @@ def spec(
     reads: tuple[Reads, ...] = (),
     flops: tuple[str, ...] = (),
     panes: int = 1,
+    views: tuple[abi.View, ...] = (),
 ) -> abi.KernelSpec:
-    """The spec of a `tile.kernel`; `launch`, `schedule`, `flops` and `panes` are those of scalec.abi.KernelSpec,
-    `ranges` of its dynamic dimensions, `reads` what its program reads before (scalec.lowering.reads)."""
+    """The spec of a `tile.kernel`; `launch`, `schedule`, `flops`, `panes` and `views` are those of
+    scalec.abi.KernelSpec, `ranges` of its dynamic dimensions, `reads` what its program reads before
+    (scalec.lowering.reads)."""
     sources = [{a.name: a.attr for a in ir.DictAttr(d)} for d in kernel.arguments]
     arguments = tuple(
         abi.Argument(
@@ -166,14 +184,17 @@ def spec(
         for d in sources
     )
     align: dict[str, int] = {}
+    of = {view.name: view.tensor for view in views}
     for a, d in zip(arguments, sources, strict=True):
-        least = abi.PADDED_ALIGN if a.element == abi.PADDED else 1
-        align[a.tensor] = max(align.get(a.tensor, 1), tile.int_of(d["align"]), least)
+        least, whole = abi.PADDED_ALIGN if a.element == abi.PADDED else 1, of.get(a.tensor, a.tensor)
+        align[whole] = max(align.get(whole, 1), tile.int_of(d["align"]), least)
 
     def aligned(t: abi.TensorSpec) -> abi.TensorSpec:
         natural = max(1, ELEMENT_TYPES[t.dtype].bits // 8)
         return abi.TensorSpec(**{**vars(t), "align": max(natural, align.get(t.name, 1))})
 
+    for view in views:
+        _check_begin(view, next(t for t in operands if t.name == view.tensor), align.get(view.tensor, 1))
     return abi.KernelSpec(
         source=source,
         target=target,
@@ -188,6 +209,20 @@ def spec(
         panes=panes,
         ranges=ranges,
         reads=reads,
+        views=views,
+    )
+
+
+def _check_begin(view: abi.View, tensor: abi.TensorSpec, align: int) -> None:
+    """Refuses a part of a tensor that begins, along the contiguous index, where the kernel cannot read, whatever the
+    sizes are."""
+    bits, inner = ELEMENT_TYPES[tensor.dtype].bits, view.first[tensor.contiguous]
+    if tensor.layout == "blocked" or inner.names or inner.size * bits % (8 * align) == 0:
+        return
+    raise UnsupportedError(
+        f"{view.name} begins at element {inner.size} of the contiguous index of {view.tensor}",
+        expected=f"a multiple of {8 * align // bits} elements, {align} bytes",
+        fix=f"pass a copy of that part of {view.tensor} as a tensor of its own",
     )
 
 

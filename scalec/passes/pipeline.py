@@ -27,11 +27,13 @@ from scalec.passes.choose.warp_specialize import WarpSpecialize
 from scalec.passes.emit.kernel import EmitTile
 from scalec.passes.fuse.epilogue import FuseEpilogue
 from scalec.passes.fuse.infer_roles import InferRoles
+from scalec.passes.fuse.views import TakeViews
 from scalec.passes.plan.check_schedule import CheckSchedule
 from scalec.suggestions import did_you_mean
 from scalec.targets import DEFAULT_TARGET, Target, get_target
 
 PIPELINE: list[Pass] = [
+    TakeViews(),
     InferRoles(),
     FuseEpilogue(),
     RecallTuned(),
@@ -52,6 +54,10 @@ PIPELINE: list[Pass] = [
     CheckSchedule(),
     EmitTile(),
 ]
+
+
+FUSE = ("take-views", "infer-roles", "fuse-epilogue")
+"""Those after which a program can be read (scalec.passes.base.problem_of)."""
 
 
 def find(names: Sequence[str]) -> list[Pass]:

@@ -249,6 +249,14 @@ def _index(run: _Run, op: ir.OpView) -> None:
     run.values[op.result] = run.access(op.tensor, map_of(op.map), run.symbols(op))
 
 
+def _size(run: _Run, op: ir.OpView) -> None:
+    size = run.sizes[run.names.index(ir.StringAttr(op.dim).value)]
+    if size is None:
+        raise ScalecError(f"the size of dimension {op.dim} is in no argument's shape")
+    none = ir.AffineMap.get(len(run.names), 0, [])
+    run.values[op.result] = Access(Tensor(np.asarray(size, np.int64), name=f"size({op.dim})"), none, ())
+
+
 def _read(run: _Run, op: ir.OpView) -> None:
     run.values[op.result] = run.access(op.source, map_of(op.map), run.symbols(op))
 
@@ -469,6 +477,7 @@ def _scatter(run: _Run, op: ir.OpView) -> None:
 
 _OPS: dict[str, Callable[[_Run, ir.OpView], None]] = {
     "scale.index": _index,
+    "scale.size": _size,
     "scale.read": _read,
     "scale.domain": _domain,
     "scale.dequantize": _dequantize,

@@ -27,7 +27,8 @@ class Moved:
         forms: the plan's tensors, in the order of addresses.
         operands: how many of them are operands; the others are results.
         slots: the launch's parameters, bound to some addresses.
-        tensors: for each slot the tensor (its place in `forms`) whose address it holds, -1 where it holds none.
+        tensors: for each slot the tensor (its place in `forms`) whose address it holds, and what is added to that;
+            -1 where it holds none.
         numbers: for each slot what sets it from the scalars and the workspace; None where it holds neither.
     """
 
@@ -37,16 +38,17 @@ class Moved:
         forms: Sequence[Any],
         operands: int,
         slots: Sequence[Parameter],
-        tensors: Sequence[int],
+        tensors: Sequence[tuple[int, int]],
         numbers: Sequence[Callable[[Any, Any], Any] | None],
         launcher: Launcher,
     ) -> None:
         self._forms, self._launcher = tuple(forms), launcher
         self._lock = threading.Lock()
         moves: list[list[Move]] = [[] for _ in self._forms]
-        for slot, tensor in zip(slots, tensors, strict=True):
+        for slot, (tensor, behind) in zip(slots, tensors, strict=True):
             if tensor >= 0:
-                moves[tensor].append(mover(slot) if isinstance(slot, ctypes.Array) else _setter(slot))
+                move = mover(slot) if isinstance(slot, ctypes.Array) else _setter(slot)
+                moves[tensor].append(_behind(move, behind) if behind else move)
         self._spans = tuple(f.span for f in self._forms)
         self._moves = tuple((i, f.span, f.spec.align, tuple(moves[i])) for i, f in enumerate(self._forms))
         self._numbers = tuple((slot, n) for slot, n in zip(slots, numbers, strict=True) if n is not None)
@@ -78,6 +80,10 @@ class Moved:
             for slot, number in self._numbers:
                 slot.value = number(scalars, workspace)  # pyright: ignore[reportAttributeAccessIssue]
             self._launcher(stream)
+
+
+def _behind(move: Move, bytes: int) -> Move:
+    return lambda address: move(address + bytes)
 
 
 def _setter(slot: Any) -> Move:

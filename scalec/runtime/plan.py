@@ -24,9 +24,10 @@ from scalec.runtime.device import Device, Launcher, Parameter
 from scalec.runtime.form import Form
 from scalec.runtime.moved import Moved, Mover
 from scalec.runtime.signature import Signature, Use
-from scalec.runtime.slots import SLOTS, Given, number, tensor_map, written
+from scalec.runtime.slots import SLOTS, Given, Places, number, tensor_map, written
 from scalec.runtime.tensors import TensorView
 from scalec.runtime.trampoline import Answer, Asked, Results, Slot, Trampoline
+from scalec.runtime.views import part
 from scalec.runtime.workspace import PER_THREAD, Workspace, Workspaces
 
 _KEPT = 256  # launchers, and tensor maps, that one plan keeps
@@ -126,6 +127,14 @@ class Plan:
                 forms.append(Form.of(t, shape, stored.dense(t, shape)))
                 continue
             forms.append(Form.of(t, view.shape, view.strides))
+        for v in spec.views:  # no more than the tensor's own strides, which the kernel need not be told of any axis of
+            (at,) = [i for i, t in enumerate(signature.tensors) if t.name == v.tensor]
+            made, use = part(v, forms[at], dims)[0], signature.uses[v.name]
+            if v.tensor in views:
+                shown = views[v.tensor]._replace(shape=made.shape, strides=made.strides)
+                checks.check_strides(made.spec, shown, use.strides, use.mapped, False)
+            if use.padded:
+                extents.check_padded(made.spec, dims)
         count = len(signature.tensors) - len(spec.results)
         plan = Plan(signature, device, function, dims, 0, tuple(forms[:count]), tuple(forms[count:]), workspaces)
         if all(0 in f.shape for f in plan.results) or not spec.launch.units(dims):  # what has gaps may be all gap
@@ -213,14 +222,14 @@ class Plan:
         if make is None or template is None or self.zeros or self.checked:
             return None
         forms = (*self.operands, *self.results)
-        names = [f.spec.name for f in forms]
+        places = self.places
         arguments = self.signature.spec.arguments
         made = make(
             self.function,
             self.grid,
             launch.threads,
             launch.shared_bytes,
-            [Slot(d, *written(self.signature.scalars, names, a)) for d, a in zip(template, arguments, strict=True)],
+            [Slot(d, *written(self.signature.scalars, places, a)) for d, a in zip(template, arguments, strict=True)],
             [f.span for f in forms],
             [f.spec.align for f in forms],
             len(self.operands),
@@ -249,6 +258,22 @@ class Plan:
         return spec.launch.dependent > 0 and products <= spec.launch.dependent
 
     @cached_property
+    def parts(self) -> dict[str, tuple[int, Form, int]]:
+        """The parts of operands that arguments speak of, by name: whose they are, forms, and bytes from where these
+        begin."""
+        names, found = [f.spec.name for f in self.operands], {}
+        for view in self.signature.spec.views:
+            i = names.index(view.tensor)
+            found[view.name] = i, *part(view, self.operands[i], self.dims)
+        return found
+
+    @property
+    def places(self) -> Places:
+        """What slots.written and Moved take."""
+        own: dict[str, tuple[int, int]] = {f.spec.name: (i, 0) for i, f in enumerate((*self.operands, *self.results))}
+        return own | {name: (i, bytes) for name, (i, _, bytes) in self.parts.items()}
+
+    @cached_property
     def count(self) -> int:
         """How many tensors it has."""
         return len(self.operands) + len(self.results)
@@ -269,6 +294,7 @@ class Plan:
                 checks.check_address(form.spec, address, i >= len(self.operands))
         _check_overlap(forms, addresses, len(self.operands))
         where = dict(zip((f.spec.name for f in forms), zip(forms, addresses, strict=True), strict=True))
+        where |= {name: (form, addresses[i] + bytes) for name, (i, form, bytes) in self.parts.items()}
         values = dict(zip(self.signature.scalars, scalars, strict=True))
         spec = self.signature.spec
         bound = Given(where, values, self.dims, self.sizes, workspace, self.tensor_map)
@@ -282,7 +308,7 @@ class Plan:
         if self.checked:
             return self._after_check(given, self._prepared(slots, memory))
         if self.moved is None and self.device.mover is not None and not self.zeros:
-            self.moved = self._moving(self.device.mover, bound, [f.spec.name for f in forms])
+            self.moved = self._moving(self.device.mover, bound)
         return self._prepared(slots, memory)
 
     def _after_check(self, addresses: tuple[int, ...], launcher: Launcher) -> Launcher:
@@ -304,14 +330,15 @@ class Plan:
             self.function, self.grid, launch.threads, launch.shared_bytes, slots, memory, self.small
         )
 
-    def _moving(self, mover: Mover, given: Given, names: Sequence[str]) -> Moved:
+    def _moving(self, mover: Mover, given: Given) -> Moved:
         """Parameters of their own, bound as `given`, that later launches move."""
         spec = self.signature.spec
         own = replace(
             given, tensor_map=lambda _index, a, form, address: self.device.encode(tensor_map(a, form, address))
         )
         slots = [SLOTS[a.kind](i, a, own) for i, a in enumerate(spec.arguments)]
-        tensors = [names.index(a.tensor) if a.kind in ("tensor_map", "pointer") else -1 for a in spec.arguments]
+        places = self.places
+        tensors = [places[a.tensor] if a.kind in ("tensor_map", "pointer") else (-1, 0) for a in spec.arguments]
         numbers = [number(self.signature.scalars, a) for a in spec.arguments]
         launcher = self._prepared(slots)
         forms = (*self.operands, *self.results)

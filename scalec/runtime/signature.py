@@ -18,6 +18,7 @@ from scalec.abi import (
 from scalec.errors import UnsupportedError
 from scalec.runtime import stored
 from scalec.runtime.slots import NEWER, PADDED_ELEMENTS, SLOTS
+from scalec.runtime.views import spec_of
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,14 @@ class Use:
     padded: bool
     strides: frozenset[int]
 
+    @staticmethod
+    def of(spec: KernelSpec, name: str) -> Use:
+        """How a tensor, or a part of one, is reached."""
+        mine = [a for a in spec.arguments if a.tensor == name]
+        kinds, axes = {a.kind for a in mine}, frozenset(a.axis for a in mine if a.kind == "stride")
+        padded = any(a.element == PADDED for a in mine)
+        return Use("tensor_map" in kinds and "pointer" not in kinds, padded, axes)
+
 
 @dataclass(frozen=True)
 class Signature:
@@ -36,7 +45,7 @@ class Signature:
     Attributes:
         tensors: tensor operands, then results: the order of addresses in a plan.
         scalars: names of the numbers, in order.
-        uses: how each tensor is reached.
+        uses: how each tensor, and each part of one, is reached.
         indices: places among `tensors` of those that say what is computed (KernelSpec.reads).
     """
 
@@ -63,12 +72,11 @@ class Signature:
             if a.kind == "tensor_map":
                 _check_map(spec, a)
         tensors = (*(t for t in spec.operands if not t.scalar), *spec.results)
-        uses = {}
-        for t in tensors:
-            kinds = {a.kind for a in spec.arguments if a.tensor == t.name}
-            axes = frozenset(a.axis for a in spec.arguments if a.tensor == t.name and a.kind == "stride")
-            padded = any(a.tensor == t.name and a.element == PADDED for a in spec.arguments)
-            uses[t.name] = Use("tensor_map" in kinds and "pointer" not in kinds, padded, axes)
+        uses = {name: Use.of(spec, name) for name in (*(t.name for t in tensors), *(v.name for v in spec.views))}
+        for view in spec.views:  # each part says itself which strides it can have
+            own, part = uses[view.tensor], uses[view.name]
+            mapped = part.mapped and not any(a.tensor == view.tensor and a.kind == "pointer" for a in spec.arguments)
+            uses[view.tensor] = Use(mapped, own.padded or part.padded, frozenset(range(len(view.shape))))
         read = {entry.tensor for reads in spec.reads for entry in reads.entries}
         indices = tuple(i for i, t in enumerate(tensors) if t.name in read)
         return Signature(spec, tensors, tuple(t.name for t in spec.operands if t.scalar), uses, indices)
@@ -76,7 +84,9 @@ class Signature:
 
 def _check_map(spec: KernelSpec, a: Argument) -> None:
     """Refuses a tensor map that no driver would make, of what the spec alone says (see abi.PADDED)."""
-    t = next((t for t in (*spec.operands, *spec.results) if t.name == a.tensor), None)
+    tensors = {t.name: t for t in (*spec.operands, *spec.results)}
+    tensors |= {v.name: spec_of(v, tensors[v.tensor]) for v in spec.views}
+    t = tensors.get(a.tensor)
     if t is None:
         raise UnsupportedError(f"a tensor map over {a.tensor!r}, which is no tensor of the kernel")
     what = f"the tensor map of {t.name}"

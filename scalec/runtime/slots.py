@@ -65,7 +65,7 @@ class Given:
     """What a launch is bound to.
 
     Attributes:
-        where: forms and addresses of tensors, by name.
+        where: forms and addresses of tensors, and of parts of them, by name.
         values: scalars, by name.
         dims: the size of every dimension, as the kernel walks it, and `sizes` as the caller gives it.
         workspace: None where the kernel needs none.
@@ -124,11 +124,15 @@ def number(scalars: Sequence[str], a: Argument) -> Callable[[Any, Any], Any] | N
     return None
 
 
-def written(scalars: Sequence[str], names: Sequence[str], a: Argument) -> tuple[int, int]:
-    """What a trampoline writes into an argument's slot: its kind, and its place among the tensors or the numbers,
-    which are the scalars and then the workspace's two addresses."""
+Places = Mapping[str, tuple[int, int]]
+"""By name of a tensor or of a part of one: which tensor of the plan it is of, and how many bytes behind it."""
+
+
+def written(scalars: Sequence[str], places: Places, a: Argument) -> tuple[int, ...]:
+    """What a trampoline writes into an argument's slot: its kind, its place among the tensors or the numbers, which
+    are the scalars and then the workspace's two addresses, and for an address what is added to the tensor's."""
     if a.kind in ("tensor_map", "pointer"):
-        return TENSOR_MAP if a.kind == "tensor_map" else POINTER, names.index(a.tensor)
+        return TENSOR_MAP if a.kind == "tensor_map" else POINTER, *places[a.tensor]
     if a.kind == "scalar":
         return F32, scalars.index(a.tensor)
     if a.kind in ("parts", "counters"):

@@ -34,8 +34,7 @@ def itemsize(dtype: str) -> int:
 
 def contiguous_axis(t: TensorSpec) -> int:
     """The axis that the layout makes contiguous."""
-    rank = len(t.shape)
-    return rank - 2 if t.layout in ("col", "packed") and rank > 1 else rank - 1
+    return t.contiguous
 
 
 def memory_order(t: TensorSpec) -> tuple[int, ...]:

@@ -49,11 +49,13 @@ _TENSOR = 40  # bytes of what the block knows of a tensor
 
 
 class Slot(NamedTuple):
-    """A parameter: its bytes, what is written into it, and the place of that among the tensors or the numbers."""
+    """A parameter: its bytes, what is written into it, the place of that among the tensors or the numbers, and how many
+    bytes are added to an address."""
 
     data: bytes
     kind: int = CONSTANT
     place: int = 0
+    behind: int = 0
 
 
 class Driver(NamedTuple):
@@ -126,7 +128,7 @@ def make(
     for slot in slots:
         step = 8 if len(slot.data) <= 8 else _MAP_ALIGN
         parameters += bytes(-len(parameters) % step)
-        table += struct.pack("3q", slot.kind, slot.place, len(parameters))
+        table += struct.pack("4q", slot.kind, slot.place, len(parameters), slot.behind)
         parameters += slot.data
     usual = min(spans, default=1) > 0 and all(a > 0 and not a & (a - 1) for a in aligns) and len(parameters) <= _MOST
     if not usual or len(config) != CONFIG or len(attributes) % ATTRIBUTE:

@@ -232,18 +232,24 @@ slot:
   store ptr %p, ptr %entry.at
   switch i64 %kind, label %filled [i64 1, label %map i64 2, label %pointer i64 3, label %f32 i64 4, label %u64]
 
-map:  ; if (b->replace(p, at[index])) return OTHERWISE
+map:  ; if (b->replace(p, at[index] + behind)) return OTHERWISE
   %map.address.at = getelementptr i64, ptr %at, i64 %index
-  %map.address = load ptr, ptr %map.address.at
+  %map.whole = load ptr, ptr %map.address.at
+  %map.behind.at = getelementptr %Slot, ptr %plan, i64 %s, i32 3
+  %map.behind = load i64, ptr %map.behind.at
+  %map.address = getelementptr i8, ptr %map.whole, i64 %map.behind
   %replace.at = getelementptr %Block, ptr %b, i64 0, i32 1
   %replace = load ptr, ptr %replace.at
   %not.replaced = call i32 %replace(ptr %p, ptr %map.address)
   %replaced = icmp eq i32 %not.replaced, 0
   br i1 %replaced, label %filled, label %otherwise
 
-pointer:  ; *p = at[index]
+pointer:  ; *p = at[index] + behind
   %pointer.at = getelementptr i64, ptr %at, i64 %index
-  %pointer.address = load i64, ptr %pointer.at
+  %pointer.whole = load i64, ptr %pointer.at
+  %pointer.behind.at = getelementptr %Slot, ptr %plan, i64 %s, i32 3
+  %pointer.behind = load i64, ptr %pointer.behind.at
+  %pointer.address = add i64 %pointer.whole, %pointer.behind
   store i64 %pointer.address, ptr %p
   br label %filled
 

@@ -3,7 +3,7 @@ and its own beside the one that launches.
 
 Each block of the code begins with what it does, in C. b is the trampoline's block of bytes: 31 words, the config, an
 array of {span, align - 1, rank, offset of its extents and then strides, type} for the tensors, one of {kind, place,
-offset} for the parameters, the extents and strides, the parameters, the attributes.
+offset, bytes behind the address} for the parameters, the extents and strides, the parameters, the attributes.
 """
 
 API = (
@@ -37,7 +37,7 @@ PARTS = """
 ; 17 ordinal, 18 work_stream, 19 device, 20 None, 21 ... 24 where tensors, slots, parameters and attributes begin,
 ; 25 data_ptr, 26 dim, 27 sizes, 28 strides, 29 offset and 30 type_offset of Handles, 31 config
 %Tensor = type { i64, i64, i64, i64, i64 }
-%Slot = type { i64, i64, i64 }
+%Slot = type { i64, i64, i64, i64 }
 %View = type { i64, i64, i32, i32, ptr, ptr, i64 }  ; DLTensor (dlpack.h)
 
 declare ptr @PyBool_FromLong(i64)

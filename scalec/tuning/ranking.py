@@ -20,7 +20,7 @@ from scalec.passes.base import problem_of, programs
 from scalec.passes.choose.fix_order import FixOrder
 from scalec.passes.choose.recall_tuned import RecallTuned
 from scalec.passes.choose.tiling import candidates, promotion
-from scalec.passes.pipeline import PIPELINE, find, run_pipeline
+from scalec.passes.pipeline import FUSE, PIPELINE, find, run_pipeline
 from scalec.passes.plan.loop import few_blocks, several_tiles
 from scalec.passes.plan.parts import part_blocks
 from scalec.passes.plan.resources import deepest
@@ -73,7 +73,7 @@ def ranked(source: str, target: str, dims: Mapping[str, int]) -> list[Ranked]:
     row = get_target(target)
     with contexts.context():
         module = frontend.build(source, dims)
-        run_pipeline(module, row, passes=[*find(["infer-roles", "fuse-epilogue"]), FixOrder()])
+        run_pipeline(module, row, passes=[*find(FUSE), FixOrder()])
         function = next(programs(module))
         given = schedules.read(function)
         problem = read_problem(function, row)
@@ -164,7 +164,7 @@ def work(source: str, target: str, dims: Mapping[str, int]) -> tuple[int, float]
     row = get_target(target)
     with contexts.context():
         module = frontend.build(source, dims)
-        run_pipeline(module, row, passes=find(["infer-roles", "fuse-epilogue"]))
+        run_pipeline(module, row, passes=find(FUSE))
         problem = read_problem(next(programs(module)), row)
         flop = Load.of(problem, dims).flop
         rate = row.rates.flop_per_clock(problem.lhs.element.name, problem.rhs.element.name) * row.rates.clock * row.sms

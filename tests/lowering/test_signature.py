@@ -13,7 +13,7 @@ from scalec.lowering import signature
 def tensors(source: str) -> dict[str, TensorSpec]:
     with context():
         module = build(source)
-        operands, results = signature.tensors(module.body.operations[0])
+        operands, results, _ = signature.tensors(module.body.operations[0])
     return {t.name: t for t in (*operands, *results)}
 
 

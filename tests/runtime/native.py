@@ -59,6 +59,8 @@ SLOTS = [
     Slot(bytes(4), F32, 0),
     Slot(bytes(8), U64, 1),
     Slot(MAP, TENSOR_MAP, 1),
+    Slot(MAP, TENSOR_MAP, 1, 0x240),
+    Slot(bytes(8), POINTER, 0, 0x18),
 ]
 PLACES = (0x1000, 0x2000, 0x3000)
 NOTHING = Asked()

@@ -46,9 +46,11 @@ def test_what_the_driver_is_given(driver):
         struct.pack("f", 0.1),
         struct.pack("Q", 1 << 63),
         struct.pack("Q", 0x2000) + MAP[8:],
+        struct.pack("Q", 0x2240) + MAP[8:],
+        struct.pack("Q", 0x1018),
     ]
     assert [p % 64 for p in (pointers[1], pointers[5])] == [0, 0]
-    assert [p % len(s.data) for p, s in zip(pointers, SLOTS, strict=True) if len(s.data) < 128] == [0] * 4
+    assert [p % len(s.data) for p, s in zip(pointers, SLOTS, strict=True) if len(s.data) < 128] == [0] * 5
 
 
 def test_a_launch_leaves_nothing_to_the_next(driver):

@@ -31,6 +31,8 @@ func.func @dense(%A: tensor<?x256xf8E4M3FN> {scale.name = "A", scale.layout = "r
     : (tensor<?xi32>) -> !scale.symbol
   %lo = "scale.index"(%off) {operandSegmentSizes = array<i32: 1, 0>, map = affine_map<(m, n, k, g) -> (g)>}
     : (tensor<9xi32>) -> !scale.symbol
+  // CHECK: "scale.size"() {dim = "n"} : () -> !scale.symbol
+  %size = "scale.size"() {dim = "n"} : () -> !scale.symbol
   // CHECK: "scale.domain"{{.*}}dim = "m"{{.*}} -> !scale.subset
   %d = "scale.domain"(%lo) {operandSegmentSizes = array<i32: 1>, dim = "m",
     lower = affine_map<(m, n, k, g)[s] -> (s)>, upper = affine_map<(m, n, k, g)[s] -> (s + 128)>}

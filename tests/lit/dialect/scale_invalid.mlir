@@ -18,6 +18,15 @@ func.func @p(%e: tensor<?xi32>) attributes {scale.dims = ["m", "n", "k"]} {
 
 // -----
 
+// size: dim
+// EXPECT: is not one of the program's dimensions (m, n, k)
+func.func @p() attributes {scale.dims = ["m", "n", "k"]} {
+  %s = "scale.size"() {dim = "z"} : () -> !scale.symbol
+  return
+}
+
+// -----
+
 // read: no segment sizes
 // EXPECT: 'scale.read' op needs operandSegmentSizes
 func.func @p(%A: tensor<?x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
