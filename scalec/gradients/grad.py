@@ -60,6 +60,8 @@ def grad(
     forward, kept = keeper.forward()
     known = dict.fromkeys(b.given.values(), "gradient") | dict.fromkeys(b.indices, "index")
     known |= dict.fromkeys((k.tensor.name for k in keeper.used()), "kept")
+    layouts = {g.name: operand for (operand, _), g in b.layouts.items()}
+    known |= {n: "layout" for g in b.layouts.values() for n in (g.name, scale_name(g.name, 0))}
     steps = []
     for made in b.made:
         scales = tuple(scale_name(made.tensor.name, i) for i in range(len(made.tensor.levels or ())))
@@ -70,7 +72,7 @@ def grad(
         known |= dict.fromkeys(step.makes, "step")
     of = {s.of: s.name for s in steps if s.of}
     _check_types(options.types, {s.name for s in steps} | set(kept))
-    return Gradients(source, forward or source, kept, dict(b.given), tuple(steps), of, dict(b.indices))
+    return Gradients(source, forward or source, kept, dict(b.given), tuple(steps), of, dict(b.indices), layouts)
 
 
 def inputs(source: str, name: str = NAME) -> dict[str, bool]:

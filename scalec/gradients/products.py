@@ -217,6 +217,10 @@ def quantised(t: Trace, v: Read, summed: frozenset[str], element: str, scales) -
     name = v.source.tensor.name if isinstance(v.source, Statement) else v.source.name
     levels = (Level(block, scales.type, scales.layout),)
     index = plain(tuple(order))
+    if isinstance(v.source, Tensor) and v.source.levels and t.options.recipe is not None and t.options.recipe.both:
+        if (key := (name, order[-1])) not in t.layouts:
+            t.layouts[key] = Tensor(t.fresh(f"{name}_{order[-1]}"), NOWHERE, [None] * len(order), element, levels)
+        return read(t.layouts[key], index)
     made = t.once_made(
         f"quantised {name} {v.index} by {order[-1]}", f"{name}_{order[-1]}", element, index, v, levels=levels
     )

@@ -21,22 +21,23 @@ class Recipe:
         gradient: element type and scales of gradients.
         operand: of the other operand, where it has no scales that are of use along this index: it is quantised again,
             of what it holds. Scales that are of use, as those of 128x128, stay.
+        both: whether an operand that is quantised already is given with blocks along its other index too, quantised
+            once, of what it was made of; else it is quantised again, of what it holds.
     """
 
     name: str
     gradient: tuple[str, Granularity]
     operand: tuple[str, Granularity]
+    both: bool = False
 
 
-def _both(name: str, element: str, scales: Granularity) -> Recipe:
-    return Recipe(name, (element, scales), (element, scales))
-
+_ROW, _MX = Granularity((1, 128)), Granularity((1, 32), "ue8m0")
 
 RECIPES: dict[str, Recipe] = {
     r.name: r
     for r in (
-        _both("deepseek_v3", "e4m3", Granularity((1, 128))),
-        _both("mxfp8", "e4m3", Granularity((1, 32), "ue8m0")),
-        Recipe("mxfp8_e5m2", ("e5m2", Granularity((1, 32), "ue8m0")), ("e4m3", Granularity((1, 32), "ue8m0"))),
+        Recipe("deepseek_v3", ("e4m3", _ROW), ("e4m3", _ROW)),
+        Recipe("mxfp8", ("e4m3", _MX), ("e4m3", _MX), both=True),
+        Recipe("mxfp8_e5m2", ("e5m2", _MX), ("e4m3", _MX), both=True),
     )
 }

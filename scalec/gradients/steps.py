@@ -15,8 +15,8 @@ class Step:
         of: the input whose gradient that is; "" for what later steps read.
         text: the program.
         reads: its arguments, in their order, each with what it is: "input", "kept" (an activation that `forward`
-            keeps), "gradient" (of a result, given), "step" (an earlier step's result) or "index" (see
-            Gradients.indices).
+            keeps), "gradient" (of a result, given), "step" (an earlier step's result), "index" (see
+            Gradients.indices) or "layout" (see Gradients.layouts).
         zeroed: whether its result is given as zeros: the elements that it does not write have no gradient.
         scales: the names of the scales that it makes beside.
         dims: its dimensions; those of the program have their names.
@@ -71,6 +71,7 @@ class Gradients:
         steps: in the order in which they run.
         of: by input, the name of its gradient.
         indices: by name, the index tensors that steps read and `source` does not.
+        layouts: by name, the operand that steps read with blocks along another index than `source` does.
     """
 
     source: str
@@ -80,6 +81,7 @@ class Gradients:
     steps: tuple[Step, ...]
     of: Mapping[str, str] = field(default_factory=dict)
     indices: Mapping[str, MadeIndex] = field(default_factory=dict)
+    layouts: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """All programs, with comments between them: one text to read, each program of it one kernel."""
@@ -88,6 +90,8 @@ class Gradients:
             lines += [f"# forward: keeps {', '.join(self.kept) or 'nothing more'}", self.forward, ""]
         for name, index in self.indices.items():
             lines.append(f"# {name}: {_made(index)}")
+        for name, operand in self.layouts.items():
+            lines.append(f"# {name}: what {operand} was made of, quantised along the index that its name ends in")
         for s in self.steps:
             reads = ", ".join(f"{name} ({what})" for name, what in s.reads.items())
             head = f"# {s.name}, the gradient of {s.of}" if s.of else f"# {s.name}"

@@ -129,15 +129,10 @@ class Writer:
         tensor, usual = v.source, "bf16"
         if not tensor.levels:
             return indices(tensor.name, v.index) + self._type(tensor.name, tensor.element, usual)
-        named = format_of(tensor, "lhs")
-        if not named:
-            raise UnsupportedError(
-                f"{tensor.name} is read outside of @ and its scales are those of no format",
-                got=f"{tensor.element} scale({granularity(tensor.levels, v.index)})",
-                expected=f"one of {', '.join(FORMATS)}",
-                fix="scale it with one of these",
-            )
-        return indices(tensor.name, v.index) + self._type(tensor.name, named, "")
+        if named := format_of(tensor, "lhs"):
+            return indices(tensor.name, v.index) + self._type(tensor.name, named, "")
+        scale = f" scale({granularity(tensor.levels, v.index)})" if tensor.name not in self.said else ""
+        return indices(tensor.name, v.index) + self._type(tensor.name, tensor.element, "") + scale
 
     def _type(self, name: str, type: str, usual: str) -> str:
         if name in self.said or type == usual:

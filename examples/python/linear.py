@@ -1,0 +1,204 @@
+"""A linear layer that trains: its gradients are programs that `scalec.grad` writes, in BF16 and in FP8.
+
+    pip install -e '.[torch,gpu]' && python examples/python/linear.py    # on a GPU; or else on the emulator, small
+    python examples/python/linear.py --target sm_100a                    # on the emulator, as that GPU
+
+BF16: `scalec.differentiable` compiles the layer and the programs of its gradients to one op that torch's autograd goes
+through, under torch.compile too.
+
+FP8, as DeepSeek-V3 trains: activations and gradients have a scale for each 1x128, weights one for each 128x128. The
+layer quantises its input and its weight, keeps both so, once, and multiplies. Backward quantises the gradient along
+each of its indices, and the input that was kept along its other one. Those programs are what `scalec.grad(...,
+quantize="deepseek_v3")` says. One that has no kernel (a quantiser that turns what it reads) is done by torch here, and
+said.
+
+All is compared with float64; the errors of FP8 with those of its rounding alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import scalec
+from scalec.gradients import Step
+
+SIZES = {"rows": (8192, 128), "outputs": (7168, 128), "inputs": (2048, 256)}
+"""Defaults on a GPU and on the emulator."""
+
+TARGETS = {(9, 0): "sm_90a", (10, 0): "sm_100a", (10, 3): "sm_103a", (12, 0): "sm_120a"}
+"""The target of a GPU, by its compute capability."""
+
+Named = Mapping[str, Tensor]
+
+LINEAR = "Y[m,n] = X[m,k] @ W[n,k] + bias[n]"
+FP8 = "Y[m,n] = X[m,k] @ W[n,k] scale(1x128,128x128)"
+QUANTISERS = {"X": "X[m,k]:e4m3 scale(1x128) = x[m,k]", "W": "W[n,k]:e4m3 scale(128x128) = w[n,k]:f32"}
+
+
+class FP8Linear:
+    """Y = X @ W in FP8, with gradients of bf16 `x` and f32 `w`.
+
+    Args:
+        outputs, inputs: of the layer, multiples of 128.
+        target: of the kernels.
+    """
+
+    def __init__(self, outputs: int, inputs: int, target: str) -> None:
+        self.sizes, self.target = {"n": outputs, "k": inputs}, target
+        self.gradients = scalec.grad(FP8, quantize="deepseek_v3", types={"dW": "f32"})
+        self.quantise_x = scalec.compile(QUANTISERS["X"], target, {"k": inputs})
+        self.quantise_w = scalec.compile(QUANTISERS["W"], target, self.sizes)
+        self.forward = scalec.compile(self.gradients.forward, target, self.sizes)
+        self.in_torch: list[str] = []
+        self.steps = [(s, self.kernel(s)) for s in self.gradients.steps]
+
+    def kernel(self, step: Step) -> Callable[..., Any]:
+        """The kernel of a step; or torch, for a quantiser that turns what it reads."""
+        try:
+            return scalec.compile(step.text, self.target, {d: self.sizes[d] for d in step.dims if d in self.sizes})
+        except scalec.UnsupportedError:
+            if not step.scales:
+                raise
+            self.in_torch.append(step.text)
+            return turned
+
+    def __call__(self, x: Tensor, w: Tensor) -> Tensor:
+        return _Linear.apply(x, w, self)  # pyright: ignore[reportReturnType]
+
+    def run(self, known: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The steps, one after the other: each reads what is known by name, and is known then."""
+        for step, kernel in self.steps:
+            made = kernel(*[known[n] for n in step.reads])
+            known |= dict(zip(step.makes, made if isinstance(made, tuple) else (made,), strict=True))
+        return known
+
+
+class _Linear(torch.autograd.Function):
+    """The layer, as autograd sees it."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, w: Tensor, layer: FP8Linear) -> Tensor:
+        (q, q_scale), (r, r_scale) = layer.quantise_x(x), layer.quantise_w(w)
+        ctx.layer = layer
+        ctx.save_for_backward(q, q_scale, r, r_scale)  # the activations in FP8, once
+        return layer.forward(X=q, X_scale=q_scale, W=r, W_scale=r_scale)
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        kept = dict(zip(("X", "X_scale", "W", "W_scale"), ctx.saved_tensors, strict=True))
+        made = ctx.layer.run({"dY": dy.contiguous(), **kept})
+        return made["dX"], made["dW"], None
+
+
+def turned(x: Tensor, scale: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """A matrix, or one in FP8 with its scales, turned and in FP8 again."""
+    return quantised((x.float() if scale is None else dequantised(x, scale)).T.contiguous())
+
+
+def quantised(x: Tensor, rows: int = 1) -> tuple[Tensor, Tensor]:
+    """FP8, and an f32 scale for each block of rows x 128; the last blocks may be partial."""
+    tall, wide = (-(-s // b) * b for s, b in zip(x.shape, (rows, 128), strict=True))
+    padded = torch.nn.functional.pad(x.float(), (0, wide - x.shape[1], 0, tall - x.shape[0]))
+    blocks = padded.unflatten(1, (-1, 128)).unflatten(0, (-1, rows))
+    largest = blocks.abs().amax((1, 3), keepdim=True)
+    scale = torch.where(largest > 0, (largest / 448).clamp(min=2**-126), 1.0)
+    values = (blocks / scale).reshape(tall, wide)[: x.shape[0], : x.shape[1]]
+    return values.to(torch.float8_e4m3fn), scale[:, 0, :, 0].contiguous()
+
+
+def dequantised(x: Tensor, scale: Tensor, rows: int = 1) -> Tensor:
+    """The f32 values of what `quantised` made."""
+    spread = scale.repeat_interleave(rows, 0)[: x.shape[0]].repeat_interleave(128, 1)[:, : x.shape[1]]
+    return x.float() * spread
+
+
+def error(found: Tensor, exact: Tensor) -> float:
+    """Relative, of all elements together."""
+    return float((found.detach().double() - exact).norm() / exact.norm())
+
+
+def report(name: str, found: Named, exact: Named, limits: Mapping[str, float]) -> bool:
+    """Prints the errors; False if one is too large."""
+    passed = True
+    for what, value in found.items():
+        off = error(value, exact[what])
+        right = off <= limits[what]  # NaN is not
+        passed &= right
+        print(
+            f"{name:5} {what:5} error {off:.3%}, accepted {limits[what]:.3%}  {'PASS' if right else 'FAIL'}", flush=True
+        )
+    return passed
+
+
+def bf16(x: Tensor, w: Tensor, bias: Tensor, dy: Tensor, target: str) -> bool:
+    """The layer in BF16, and compiled by torch."""
+    layer = scalec.differentiable(LINEAR, target, {"n": w.shape[0], "k": w.shape[1]})
+    exact = {"Y": x.double() @ w.double().T + bias.double(), "dX": dy.double() @ w.double()}
+    exact |= {"dW": dy.double().T @ x.double(), "dbias": dy.double().sum(0)}
+    compiled = torch.compile(lambda *tensors: layer(*tensors), fullgraph=True, backend="aot_eager")
+    passed = True
+    for name, call in (("BF16", layer), ("graph", compiled)):
+        leaves = [t.clone().requires_grad_() for t in (x, w, bias)]
+        y = call(*leaves)
+        made: dict[str, Tensor] = dict(
+            zip(("Y", "dX", "dW", "dbias"), (y, *torch.autograd.grad(y, leaves, dy)), strict=True)
+        )
+        passed &= report(name, made, exact, dict.fromkeys(made, 2**-8))
+    return passed
+
+
+def fp8(x: Tensor, w: Tensor, dy: Tensor, target: str) -> bool:
+    """The layer in FP8: as far from float64 as the same roundings are, made here."""
+    layer = FP8Linear(w.shape[0], w.shape[1], target)
+    for text in layer.in_torch:
+        print(f"FP8   in torch, as it has no kernel yet: {text}")
+    leaves = x.clone().requires_grad_(), w.float().requires_grad_()
+    y = layer(*leaves)
+    made: dict[str, Tensor] = dict(zip(("Y", "dX", "dW"), (y, *torch.autograd.grad(y, leaves, dy)), strict=True))
+    exact = {"Y": x.double() @ w.double().T, "dX": dy.double() @ w.double(), "dW": dy.double().T @ x.double()}
+    q, r = dequantised(*quantised(x)), dequantised(*quantised(w, 128), 128)
+    d, t, p = dequantised(*quantised(dy)), dequantised(*turned(dy)), dequantised(*turned(*quantised(x)))
+    rounded = {"Y": q.double() @ r.double().T, "dX": d.double() @ r.double(), "dW": t.double() @ p.double().T}
+    limits = {what: 1.1 * error(value, exact[what]) for what, value in rounded.items()}
+    return report("FP8", made, exact, limits)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Both layers; 1 if a result or a gradient is wrong."""
+    parser = argparse.ArgumentParser(description="A linear layer, forward and backward, in scalec programs.")
+    parser.add_argument("--target", help="run on the emulator of this GPU; without it on the GPU, if there is one")
+    for name, defaults in SIZES.items():
+        parser.add_argument(f"--{name}", type=int, help="default: {} on a GPU, {} on the emulator".format(*defaults))
+    given = parser.parse_args(arguments)
+    emulated = os.environ.get("SCALEC_DEVICE") == "emulator"
+    capability = torch.cuda.get_device_capability() if torch.cuda.is_available() and not emulated else (0, 0)
+    cuda = given.target is None and capability in TARGETS
+    rows, outputs, inputs = (getattr(given, s) or d[0 if cuda else 1] for s, d in SIZES.items())
+    if outputs % 128 or inputs % 128:
+        parser.error("outputs and inputs are multiples of 128")
+    if cuda:
+        device, target, where = "cuda", TARGETS[capability], torch.cuda.get_device_name()
+    else:
+        device, target, where = "cpu", given.target or "sm_90a", "the emulator"
+        os.environ["SCALEC_DEVICE"] = "emulator"
+    print(f"{where} ({target}): {rows} rows, {inputs} to {outputs}", flush=True)
+    torch.manual_seed(0)
+    options: Any = {"dtype": torch.bfloat16, "device": device}
+    x, dy, bias = (
+        torch.randn(rows, inputs, **options),
+        torch.randn(rows, outputs, **options),
+        torch.randn(outputs, **options),
+    )
+    w = torch.randn(outputs, inputs, **options) / inputs**0.5
+    passed = bf16(x, w, bias, dy, target)
+    return 0 if fp8(x, w, dy, target) and passed else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

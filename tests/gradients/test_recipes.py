@@ -1,0 +1,94 @@
+"""What gradients' operands are quantised to: texts, and their values against products of operands quantised here."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import scalec
+from scalec import reference
+from scalec.formats import Granularity
+from scalec.gradients import RECIPES, Recipe
+from tests.gradients.running import backward
+
+FP8 = "C[m,n] = A[m,k] @ B[n,k] scale(1x128, 128x128)"
+ROW, BLOCK, MX = Granularity((1, 128)), Granularity((128, 128)), Granularity((1, 32), "ue8m0")
+
+
+def test_deepseek_v3_keeps_the_weights_blocks_and_quantises_all_else_along_the_sum():
+    g = scalec.grad(FP8, quantize="deepseek_v3", types={"dB": "f32"})
+    assert [s.text for s in g.steps] == [
+        "dC_n[m,n]:e4m3 scale(1x128) = dC[m,n]",
+        "dC_m[n,m]:e4m3 scale(1x128) = dC[m,n]",
+        "A_m[k,m]:e4m3 scale(1x128) = A[m,k]:fp8_block",
+        "dA[m,k] = dC_n[m,n] @ B[n,k] scale(1x128, 128x128)",
+        "dB[n,k]:f32 = dC_m[n,m] @ A_m[k,m] scale(1x128, 1x128)",
+    ]
+    assert g.steps[0].makes == ("dC_n", "dC_n_scale")
+
+
+def test_mxfp8_reads_the_other_layout_of_what_is_quantised_already():
+    g = scalec.grad("C[m,n] = A[m,k]:mxfp8 @ B[n,k]:mxfp8", quantize="mxfp8")
+    assert g.layouts == {"A_m": "A", "B_n": "B"}
+    assert [s.text for s in g.steps if s.of] == [
+        "dA[m,k] = dC_n[m,n]:mxfp8 @ B_n[k,n]:mxfp8",
+        "dB[n,k] = dC_m[n,m]:mxfp8 @ A_m[k,m]:mxfp8",
+    ]
+    assert g.steps[-1].reads["A_m_scale"] == "layout"
+    assert "# A_m: what A was made of, quantised along" in str(g)
+
+
+def test_unsaid_nothing_is_quantised():
+    texts = [s.text for s in scalec.grad(FP8).steps]
+    assert texts == [
+        "A_bf16[m,k] = A[m,k]:fp8_block",
+        "dA[m,k] = dC[m,n] @ B[n,k] scale(none, 128x128)",
+        "dB[n,k] = dC[m,n] @ A_bf16[m,k]",
+    ]
+
+
+def test_a_recipe_of_ones_own():
+    recipe = Recipe("mine", ("e5m2", Granularity((1, 64), "ue8m0")), ("e4m3", Granularity((1, 64), "ue8m0")))
+    first = scalec.grad("C[m,n] = A[m,k] @ B[n,k]", quantize=recipe, wrt="A").steps
+    assert [s.text for s in first] == [
+        "dC_n[m,n]:e5m2 scale(1x64:ue8m0) = dC[m,n]",
+        "B_n[k,n]:e4m3 scale(1x64:ue8m0) = B[n,k]",
+        "dA[m,k] = dC_n[m,n]:e5m2 @ B_n[k,n] scale(1x64:ue8m0, 1x64:ue8m0)",
+    ]
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_values_are_those_of_the_operands_quantised(recipe: str):
+    """With tails of every block, and rows whose magnitudes differ."""
+    m, n, k = 130, 150, 140
+    rng = np.random.default_rng(3)
+    a, b, dc = (
+        (rng.standard_normal(s) * 2.0 ** rng.integers(-6, 6, (s[0], 1))).astype(np.float32)
+        for s in ((m, k), (n, k), (m, n))
+    )
+    row = RECIPES[recipe]
+    quantised = {
+        "A": reference.quantize(a, "e4m3", [ROW]),
+        "B": reference.quantize(b, "e4m3", [BLOCK]),
+        "A_m": reference.quantize(a.T, row.operand[0], [row.operand[1]]),
+    }
+    values = {
+        name: v for q, made in quantised.items() for name, v in ((q, made.values), (f"{q}_scale", made.scales[0]))
+    }
+    g = scalec.grad(FP8.replace("C[m,n]", "C[m,n]:f32"), quantize=recipe, types={"dA": "f32", "dB": "f32"})
+    got = backward(g, values, {"dC": dc}, {}, {})
+
+    def rounded(x: np.ndarray, element: str, scales: Granularity) -> np.ndarray:
+        made = reference.quantize(x, element, [scales])  # pyright: ignore[reportArgumentType]
+        return reference.dequantize(made.values, made.scales, element, [scales])  # pyright: ignore[reportArgumentType]
+
+    d = reference.round_to(dc, "bf16")
+    left = reference.dequantize(values["A"], [values["A_scale"]], "e4m3", [ROW])
+    right = reference.dequantize(values["B"], [values["B_scale"]], "e4m3", [BLOCK])
+    other = rounded(a.T, *row.operand) if row.both else rounded(left.T.astype(np.float32), *row.operand)
+    np.testing.assert_allclose(got["A"], rounded(d, *row.gradient) @ right, rtol=0, atol=1e-6 * np.abs(got["A"]).max())
+    np.testing.assert_allclose(
+        got["B"], rounded(d.T, *row.gradient) @ other.T, rtol=0, atol=1e-6 * np.abs(got["B"]).max()
+    )
+    for found, exact in ((got["A"], dc @ right), (got["B"], dc.T @ a)):  # and near those of what is not quantised
+        assert np.abs(found - exact).max() < (0.15 if recipe == "mxfp8_e5m2" else 0.1) * np.abs(exact).max()
