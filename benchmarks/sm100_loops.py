@@ -49,6 +49,8 @@ class Case:
 
 
 LARGE = {"n": 7168, "k": 2048}
+_MXFP8 = "C[m,n] = A[m,k] @ B[n,k] scale(1x32:ue8m0@blocked, 1x32:ue8m0@blocked)"
+_NVFP4 = "C[m,n] = A[m,k]:e2m1 @ B[n,k]:e2m1 scale(1x16:ue4m3@blocked, 1x16:ue4m3@blocked)"
 CASES = (
     Case("BF16", "C[m,n] = A[m,k] @ B[n,k]", LARGE),
     Case("BF16, B[k,n]", "C[m,n] = A[m,k] @ B[k,n]", LARGE),
@@ -59,6 +61,11 @@ CASES = (
     Case("MXFP4", "C[m,n] = A[m,k]:mxfp4 @ B[n,k]:mxfp4", LARGE),
     Case("NVFP4", "C[m,n] = A[m,k]:nvfp4 @ B[n,k]:nvfp4", LARGE),
     Case("FP8, f32 1x128 by 128x128", "C[m,n] = A[m,k] @ B[n,k] scale(1x128, 128x128)", LARGE),
+    # tiles that begin within a tile of scales
+    Case("MXFP8 @blocked, N 64", f"{_MXFP8} with tile=128x64x128", LARGE),
+    Case("MXFP8 @blocked, N 192", f"{_MXFP8} with tile=128x192x128", LARGE),
+    Case("NVFP4 @blocked, N 64", f"{_NVFP4} with tile=128x64x256", LARGE),
+    Case("NVFP4 @blocked, N 192", f"{_NVFP4} with tile=128x192x256", LARGE),
 )
 
 

@@ -88,8 +88,11 @@ KINDS = {
     "relaxed-barrier": "relaxed arrivals alone publish an mbarrier, or the address of tensor memory",
     "load-wait": "tensor memory freed after tcgen05.ld and a barrier, with no tcgen05.wait::ld before that",
     "first-column": "the first tcgen05.alloc is taken to give column 0: drawn from the seed instead",
+    "cta-ids": "%ctaid of a CTA is taken to follow from its %cluster_ctarank: drawn from the seed instead",
     "dependent": "global memory used before griddepcontrol.wait, while the launch before may still use it",
 }
-SILENT = {"exit-read", "lane-field", "init-fence", "relaxed-barrier", "load-wait", "first-column", "dependent"}
+SILENT = {
+    "exit-read", "lane-field", "init-fence", "relaxed-barrier", "load-wait", "first-column", "cta-ids", "dependent",
+}  # fmt: skip
 """Kinds that are looked for on request alone (`Options.check`): the ISA is silent, or says less than its neighbours do,
 and kernels in production rely on it. docs/emulator.md has the words."""

@@ -250,3 +250,25 @@ def test_a_relaxed_arrival_publishes_nothing_else():
             with pytest.raises(Finding) as caught:
                 run_remote(relaxed.replace("    fence.mbarrier_init.release.cluster;\n", ""), seed, **options)
             assert caught.value.kind == kind
+
+
+def test_the_ctas_of_a_cluster_are_drawn_on_request() -> None:
+    """Of a cluster of 2 x 2, the places in the grid by rank; %cluster_ctaid is of the rank."""
+    body = """.reg .b32 %c<8>; ld.param.u64 %rd1, [p0]; mov.u32 %r1, %cluster_ctarank;
+    mov.u32 %c1, %ctaid.x; mov.u32 %c2, %ctaid.y;
+    mad.lo.u32 %c3, %c2, 2, %c1;
+    mov.u32 %c4, %cluster_ctaid.x; mov.u32 %c5, %cluster_ctaid.y;
+    mad.lo.u32 %c6, %c5, 2, %c4; mad.lo.u32 %c3, %c6, 10, %c3; mad.wide.u32 %rd2, %r1, 4, %rd1;
+    st.global.u32 [%rd2], %c3;"""
+
+    def places(seed: int, check: frozenset[str]) -> tuple[int, ...]:
+        out, shape = Out(16), (2, 2, 1)
+        run_ptx(
+            module(body, ".param .u64 p0"), [out], seed=seed, check=check, grid=shape, cluster=shape, block=(1, 1, 1)
+        )
+        return tuple(int(x) for x in out.view(np.uint32))
+
+    assert {places(seed, frozenset()) for seed in range(6)} == {(0, 11, 22, 33)}
+    drawn = {places(seed, frozenset({"cta-ids"})) for seed in range(6)}
+    assert len(drawn) > 2
+    assert all(sorted(x % 10 for x in p) == [0, 1, 2, 3] and [x // 10 for x in p] == [0, 1, 2, 3] for p in drawn)

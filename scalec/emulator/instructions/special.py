@@ -34,7 +34,9 @@ def _make(axis: int) -> None:
 
     @special(f"%cluster_ctaid.{letter}")
     def cluster_ctaid(warp: Warp) -> int:
-        return warp.cta.id[axis] % warp.machine.cluster_shape[axis]
+        x, y, _ = warp.machine.cluster_shape
+        rank = warp.cta.rank
+        return (rank % x, rank // x % y, rank // (x * y))[axis]
 
     @special(f"%cluster_nctaid.{letter}")
     def cluster_nctaid(warp: Warp) -> int:

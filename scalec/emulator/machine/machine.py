@@ -187,6 +187,8 @@ class Machine:
     def _start(self, number: int, positions: list[tuple[int, int, int]]) -> None:
         kernel = self.kernel
         cluster = Cluster(self, number, len(positions), -(-kernel.threads // 32))
+        if len(positions) > 1 and not self.ignores("cta-ids"):
+            positions = Random(f"{self.options.seed} {number}").sample(positions, len(positions))
         for rank, position in enumerate(positions):
             linear = position[0] + self.grid[0] * (position[1] + self.grid[1] * position[2])
             cluster.ctas.append(Cta(cluster, linear, position, rank, kernel))

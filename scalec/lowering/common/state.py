@@ -240,10 +240,12 @@ class State:
         """CTAs of a cluster: those of each of the `parts` of K, one part's behind the other's."""
         return self.ctas * self.parts
 
-    def once(self, key: Any, emit: Callable[[], Any]) -> Any:
-        """What `emit` makes, made once, at the start of the role: LLVM runs without loop-invariant code motion here."""
+    def once(self, key: Any, emit: Callable[[], Any], behind: ir.Value | None = None) -> Any:
+        """What `emit` makes, made once, at the start of the role or right behind a value: LLVM runs without
+        loop-invariant code motion here."""
+        key = key if behind is None else (key, behind)
         if key not in self._once:
-            with ir.InsertionPoint(self._anchor):
+            with ir.InsertionPoint(self._anchor) if behind is None else ir.InsertionPoint.after(behind.owner):
                 self._once[key] = emit()
         return self._once[key]
 

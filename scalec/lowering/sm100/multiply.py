@@ -168,13 +168,13 @@ def _step(s: State, op: ir.OpView, step: int) -> tuple[str, int, list[ir.Value |
     if kind != "mxf8f6f4":
         a = b = _PACKED
     addresses, bytes = [], []
-    for words, unit, held in ((op.a_words, op.a_unit, own), (op.b_words, op.b_unit, columns)):
+    before = None if op.before is None else s.get(op.before)
+    sides = ((op.a_words, op.a_unit, own, None), (op.b_words, op.b_unit, columns, before))
+    for words, unit, held, shift in sides:
         word, byte = divmod(step * k // tile.int_of(unit), _WORD)
         of_word = -(-held // tile.WORD_ROWS) * tile.WORD_ROWS // _LANES
-        addresses.append(s.get(op.sums).beside(s, tile.int_of(words) + word * of_word))
+        addresses.append(s.get(op.sums).beside(s, tile.int_of(words) + word * of_word, shift))
         bytes.append(byte)
-    if op.before is not None:
-        addresses[1] = s.b.add(addresses[1], s.get(op.before))
     text = f"{kind}.block_scale.scale_vec::{count}X"
     return text, _scaled(scale, a, b, columns, rows, (bytes[0], bytes[1])), addresses
 

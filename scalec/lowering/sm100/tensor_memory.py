@@ -47,8 +47,8 @@ class Sums:
         """Address of the accumulator of a slot: lanes in the upper half, columns in the lower (9.7.16.1)."""
         return s.b.add(self.first(s), s.b.mul(slot.at(), self.columns))
 
-    def beside(self, s: State, column: int) -> ir.Value | int:
-        """Address of a column beside the accumulators.
+    def beside(self, s: State, column: int, before: ir.Value | None = None) -> ir.Value | int:
+        """Address of a column beside the accumulators, `before` columns further on.
 
         Those of a slot that a round knows are sums of its own: the registers of all would be most of the uniform ones
         that there are, and ptxas would keep others elsewhere (NVFP4 with tile=128x128x256: 13.4 instructions a product
@@ -56,9 +56,24 @@ class Sums:
         """
         b, slot, first = s.b, self.slot, self.columns * self.slots
         if slot is None or not slot.has(column):
+            if before is not None:
+                return self._of_tile(s, before, first + column)
             return s.once(("beside", self.kept, column), lambda: b.add(self.first(s), first + column))
-        words = s.once(("words", self.kept), lambda: b.add(self.first(s), first))
-        return b.add(b.add(s.in_round(words), column), b.mul(slot.cursor.at(), slot.columns))
+        if before is not None:  # and a zero that ptxas finds late: 7.64 instructions a product, else 8.14 (ptxas 13.5)
+            words = b.add(self._of_tile(s, before, first), b.shr(s.lane, 5))
+        else:
+            words = s.in_round(s.once(("words", self.kept), lambda: b.add(self.first(s), first)))
+        return b.add(b.add(words, column), b.mul(slot.cursor.at(), slot.columns))
+
+    def _of_tile(self, s: State, before: ir.Value, column: int) -> ir.Value:
+        """Address of a column and `before` more, which a tile says: made where that is known, of what stays in a
+        register anyway. Left to ptxas 13.0, two registers stay for it, and each K block moves constants for want of
+        them (docs/notes/sm_100a.md)."""
+
+        def made() -> ir.Value:
+            return s.b.asm("add.u32 $0, $1, $2;", [s.b.i32], [self.first(s), s.b.add(before, column)])[0]
+
+        return s.once(("of tile", self.kept, column), made, behind=before)
 
     def first(self, s: State) -> ir.Value:
         """Address of the first accumulator."""
