@@ -83,6 +83,13 @@ PROGRAMS: dict[str, str] = {
     "gathered rows of ragged groups": "C[m,n] = A[idx[m],k]@B[g,n,k] scale(1x128,1x128x128) for m in off[g]:off[g+1]",
     "several results": "T[m,n] = A[m,k] @ B[n,k]; C[m,n] = T[m,n] + x[n]; D[m,n]:mxfp8 = relu(T[m,n])",
     "several results of FP8": "T[m,n] = A[m,k]@B[n,k] scale(1x128,128x128); C[m,n]:f32 += T; D[m,n]:e4m3 = gelu(T)",
+    "quantised gate": "Q[m,n]:mxfp8 = silu(G[m,n]) * U[m,n]",
+    "quantised twice": "Q[m,n]:e4m3 scale(128x128) = X[m,n]; P[m,n]:nvfp4 = X[m,n]",
+    "quantised rows": "Q[m,k]:e4m3 scale(1xk) = X[m,k] * x[k]",
+    "dequantised": "Y[m,n] = X[m,n]:nvfp4",
+    "quantised anew": "Q[m,n]:e4m3 scale(1x128:ue8m0@packed) = X[m,n]:mxfp8",
+    "norm": "R[m] = sum[k](X[m,k]^2); Y[m,k]:mxfp8 = X[m,k] * w[k] / sqrt(R/512 + 1)",
+    "softmax": "M[m] = max[k](X[m,k]); E[m,k] = exp(X[m,k] - M); S[m] = sum[k](E); Y[m,k] = E / S",
     "invariant": "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128) with invariant",
 }
 """Programs by name, each with the schedule that the compiler chooses."""
@@ -199,7 +206,8 @@ def items(target: str, *, emulated: bool, only: str = "") -> Iterator[Item]:
     chosen = {name: source for name, source in PROGRAMS.items() if only in name}
     for name, source in chosen.items():
         more = {dim: BATCH for dim, shown in BATCHES.items() if re.search(shown, source)}
-        launches = [{**sizes, **more} for sizes in (SMALL if emulated else LARGE)]
+        own = {dim for dim in SMALL[0] if re.search(rf"\b{dim}\b", source)}
+        launches = [{d: n for d, n in sizes.items() if d in own} | more for sizes in (SMALL if emulated else LARGE)]
         yield Item(name, source, target, "", launches)
         for schedule in SCHEDULES.get(target, {}).get(name, ()):
             yield Item(name, source, target, schedule, launches[:1])
