@@ -17,7 +17,7 @@ def told(source: str) -> tuple[str, list[str]]:
     with context():
         module = build(source)
         function = module.body.operations[0]
-        _, results = signature.tensors(function)
+        _, results, _ = signature.tensors(function)
         found = reads.reads(function)
     text = []
     for read in found:
