@@ -67,6 +67,7 @@ SEVERAL = [
     ("Q[b,m,k]:e4m3 scale(1x32:ue8m0@blocked) = X[b,m,k]", {"b": 2, "m": 3, "k": 96}, ""),
     ("Q[b,m,k]:e4m3 scale(1x32:ue8m0@packed) = X[b,m,k]", {"b": 2, "m": 3, "k": 96}, "k"),
     ("Q[k]:e4m3 scale(32:ue8m0) = X[k]", {"k": 100}, ""),
+    ("Q[m,j]:mxfp8 = relu(X[m,j]) * X[m,j+size(j)]", {"m": 7, "j": 97}, ""),  # a gate of one tensor
     ("Q[m,k]:e2m1 = X[m,k]", {"m": 7, "k": 96}, "k"),
     ("Q[m,k]:e2m1 = X[m,k] * 2; R[m,k]:e4m3 = X[m,k]", {"m": 7, "k": 99}, ""),
     ("Q[m,k]:mxfp8 = X[idx[m],k]", {"m": 9, "k": 96, "X_0": 5}, "k"),
