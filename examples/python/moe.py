@@ -39,13 +39,13 @@ TARGETS = {(9, 0): "sm_90a", (10, 0): "sm_100a", (10, 3): "sm_103a", (12, 0): "s
 """The target of a GPU, by its compute capability."""
 
 RAGGED = {  # rows off[g] to off[g+1] are expert g's; no padding between experts, an expert may have no rows
-    "gated": "H[m,n]:e4m3 scale(1x128) = silu(X[token[m],k] @ Wg[g,n,k] scale(1x128,1x128x128))"
-    " * (X[token[m],k] @ Wu[g,n,k] scale(1x128,1x128x128)) for m in off[g]:off[g+1]",
+    "gated": "H[m,n]:e4m3 scale(1x128) = silu(X[token[m],k] @ W[g,n,k] scale(1x128,1x128x128))"
+    " * (X[token[m],k] @ W[g,n+size(n),k] scale(1x128,1x128x128)) for m in off[g]:off[g+1]",
     "down": "Y[slot[m],n] = w[m]:f32 * (H[m,k] @ Wd[g,n,k] scale(1x128,1x128x128)) for m in off[g]:off[g+1]",
 }
 MASKED = {  # the first rows[g] rows of X[g] are expert g's, the others may be anything; scales as DeepEP has them
-    "gated": "H[g,m,n]:e4m3 scale(1x1x128) = silu(X[g,m,k] @ Wg[g,n,k] scale(1x1x128@col,1x128x128))"
-    " * (X[g,m,k] @ Wu[g,n,k] scale(1x1x128@col,1x128x128)) for m < rows[g]",
+    "gated": "H[g,m,n]:e4m3 scale(1x1x128) = silu(X[g,m,k] @ W[g,n,k] scale(1x1x128@col,1x128x128))"
+    " * (X[g,m,k] @ W[g,n+size(n),k] scale(1x1x128@col,1x128x128)) for m < rows[g]",
     "down": "Y[g,m,n] = H[g,m,k] @ Wd[g,n,k] scale(1x1x128,1x128x128) for m < rows[g]",
 }
 
@@ -86,11 +86,7 @@ class Experts:
     def __init__(self, gate_up: Tensor, down: Tensor, topk: int, prefill: int, decode: int, target: str) -> None:
         self.topk, self.target, self.inter = topk, target, down.shape[2]
         (w, scale), (wd, wd_scale) = quantise(gate_up, 128), quantise(down, 128)
-        (wg, wu), (wg_scale, wu_scale) = w.chunk(2, dim=1), scale.chunk(2, dim=1)  # views
-        self.named = {
-            "gated": {"Wg": wg, "Wg_scale": wg_scale, "Wu": wu, "Wu_scale": wu_scale},
-            "down": {"Wd": wd, "Wd_scale": wd_scale},
-        }
+        self.named = {"gated": {"W": w, "W_scale": scale}, "down": {"Wd": wd, "Wd_scale": wd_scale}}
         self.ragged_kernels, self.masked_kernels = self.compiled(RAGGED, prefill), self.compiled(MASKED, decode)
         sizes = {"n": down.shape[1], "j": topk}
         self.combine = {name: scalec.compile(program, target, sizes) for name, program in COMBINE.items()}
@@ -100,6 +96,7 @@ class Experts:
         kernels = {}
         for name, program in programs.items():
             g, n, k = next(iter(self.named[name].values())).shape
+            n = self.inter if name == "gated" else n
             about = max(1, tokens * self.topk // g)  # rows of an expert
             kernels[name] = scalec.compile(f"{program} about {about}", self.target, {"g": g, "n": n, "k": k})
         return kernels
@@ -142,8 +139,9 @@ class Experts:
         x = dequantised(x, x_scale)
         exact, rounded = torch.zeros_like(x), torch.zeros_like(x)
         named = self.named["gated"] | self.named["down"]
-        for g in range(len(named["Wg"])):
-            gate, up, down = (dequantised(named[w][g], named[f"{w}_scale"][g], 128) for w in ("Wg", "Wu", "Wd"))
+        for g in range(len(named["W"])):
+            gate_up, down = (dequantised(named[w][g], named[f"{w}_scale"][g], 128) for w in ("W", "Wd"))
+            gate, up = gate_up.chunk(2)
             token, choice = (to.experts == g).nonzero(as_tuple=True)
             hidden = torch.nn.functional.silu(x[token] @ gate.T) * (x[token] @ up.T)
             w = to.weights[token, choice, None].double()

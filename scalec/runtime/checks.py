@@ -230,13 +230,16 @@ def check_place(t: TensorSpec, view: TensorView, device: Device, first: str) -> 
     )
 
 
-def check_strides(t: TensorSpec, view: TensorView, free: frozenset[int], mapped: bool, output: bool) -> None:
+def check_strides(
+    t: TensorSpec, view: TensorView, free: frozenset[int], mapped: bool, output: bool, spaced: bool = False
+) -> None:
     """Refuses strides that the kernel cannot walk.
 
     Args:
         free: axes whose stride the kernel is told; the others must have no gap, unless tensor maps carry the strides.
         mapped: whether the tensor is reached through tensor maps alone.
         output: whether the kernel writes it.
+        spaced: whether it is a part of a tensor that need not be contiguous, where the kernel is told that stride too.
     """
     if not view.shape or 0 in view.shape:
         return
@@ -251,7 +254,7 @@ def check_strides(t: TensorSpec, view: TensorView, free: frozenset[int], mapped:
         return
     inner, item = contiguous_axis(t), itemsize(t.dtype)
     index = t.shape[inner] if t.shape else "0"
-    if view.shape[inner] > 1 and view.strides[inner] != 1:
+    if view.shape[inner] > 1 and view.strides[inner] != 1 and not (spaced and inner in free):
         stored = _contiguous(t.name, view)
         if t.layout in ("col", "packed"):
             turn = f"{'swapaxes' if view.kind == 'numpy' else 'transpose'}(-1, -2)"

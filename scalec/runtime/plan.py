@@ -132,7 +132,7 @@ class Plan:
             made, use = part(v, forms[at], dims)[0], signature.uses[v.name]
             if v.tensor in views:
                 shown = views[v.tensor]._replace(shape=made.shape, strides=made.strides)
-                checks.check_strides(made.spec, shown, use.strides, use.mapped, False)
+                checks.check_strides(made.spec, shown, use.strides, use.mapped, False, spaced=True)
             if use.padded:
                 extents.check_padded(made.spec, dims)
         count = len(signature.tensors) - len(spec.results)

@@ -63,6 +63,10 @@ CASES: dict[str, tuple[str, dict[str, int]]] = {
     "a part of k": ("C[m,n] = A[m,k+64] @ B[n,k+size(k)]", DENSE),
     "computed": ("C[m,n] = relu(A[2*m+1,k]) @ B[n+5,k]", DENSE),
     "read beside": ("C[m,n] = A[m,k] @ B[n,k] + b[n] * b[n+size(n)] + R[2*m,n]", DENSE),
+    "every second of a row": (
+        gated(ROWS).replace("silu(G) * U", "silu(G + b[2*n]) * (U + b[2*n+1]) + R[2*m+1,2*n]:f32"),
+        DENSE,
+    ),
     "swapped": ("C[m,n] = A[m,k] @ B[2*n+1,k] with swap=1", DENSE | {"m": 16}),
     "rows first": ("C[n,m] = A[m,k] @ B[2*n+1,k]", DENSE),
     "reduced": ("T[m,n] = A[m,k] @ B[2*n,k]; R[m]:f32 = max[n](T)", DENSE),
@@ -72,7 +76,7 @@ CASES: dict[str, tuple[str, dict[str, int]]] = {
 
 @pytest.mark.once("case")
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("case", [(name, target) for name in CASES for target in EVERY])
+@pytest.mark.parametrize("case", [(name, target) for name in CASES for target in EVERY], ids=" ".join)
 def test_views(case: tuple[str, str], seed: int) -> None:
     name, target = case
     source, dims = CASES[name]

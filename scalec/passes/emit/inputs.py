@@ -120,10 +120,10 @@ class Inputs(Frame):
             for axis, at in enumerate(x.coords):
                 dim = along.get(at.dim, at.dim)
                 if dim in dims:
-                    stride = e.i64(1) if axis == contiguous else self.stride(x.name, axis)
+                    stride = e.i64(1) if axis == contiguous and not x.spaced else self.stride(x.name, axis)
                     axes.append(((dims.index(dim), at.divisor, at.modulus), stride, at.dim))
             last = x.coords[contiguous]
-            whole = last.dim == dims[1] and last.divisor == 1 and last.modulus % 2 == 0
+            whole = last.dim == dims[1] and last.divisor == 1 and last.modulus % 2 == 0 and not x.spaced
             others = [at.divisor for axis, at in enumerate(x.coords) if at.dim == dims[1] and axis != contiguous]
             same = not any(divisor % 2 for divisor in others)  # of two columns, the first of which is even
             pair = int(adjacent and x.kind in ("col", "both") and whole and same and self.even_columns())

@@ -28,6 +28,7 @@ from scalec.ir.scale import (
 from scalec.passes.base import programs
 from scalec.passes.fuse.indices import used
 from scalec.passes.fuse.rewrite import erase_unused, key, read
+from scalec.passes.problem.contraction import contractions
 from scalec.passes.problem.sources import unscaled
 from scalec.targets import Target
 
@@ -136,8 +137,9 @@ class _Views:
                 continue
             if op.operation.name == "scale.contract":
                 self._check_begin(base, parts[-1])
+            spaced = op.operation.name == "scale.read" and value == base and self._beside(op)
             with op.location:
-                values[slot], found = self._seen(value, parts), True
+                values[slot], found = self._view(base, parts, True) if spaced else self._seen(value, parts), True
             plain = [
                 e if part.dim is None else ir.AffineExpr.get_dim(part.dim)
                 for e, part in zip(maps[slot].results, parts, strict=True)
@@ -156,6 +158,13 @@ class _Views:
                 made = ContractOp(*values, symbols, list(op.domains), op.result.type, attribute).result
         op.result.replace_all_uses_with(made)
         op.operation.erase()
+
+    def _beside(self, read: Any) -> bool:
+        """Whether only maps read what it reads, in programs with a contraction, and compute no operand of it: then
+        threads load it element by element, wherever the next one is."""
+        maps = [use.owner for use in read.result.uses]
+        uses = [use.owner.name for x in maps for r in x.results for use in r.uses]
+        return bool(contractions(self.function)) and not {"scale.contract", "scale.reduce"} & set(uses)
 
     # ------------------------------------------------------------------------------------------------------- parts
 
@@ -298,8 +307,9 @@ class _Views:
             results.append(dim if size == 1 else ir.AffineExpr.get_floor_div(dim, size))
         return [self._view(zeros, mine)], ir.AffineMapAttr.get(ir.AffineMap.get(len(parts), 0, results))
 
-    def _view(self, base: Any, parts: list[_Part]) -> Any:
-        """An argument that is a part of an argument; the argument itself, where it is all of it."""
+    def _view(self, base: Any, parts: list[_Part], spaced: bool = False) -> Any:
+        """An argument that is a part of an argument; the argument itself, where it is all of it. `spaced`: who reads it
+        takes elements one by one."""
         facts, old = self._facts(base), ir.FunctionType(ir.TypeAttr(self.function.attributes["function_type"]).value)
         shape = list(map_of(facts["scale.shape"]).results)
         if not any(p.cuts(extent) for p, extent in zip(parts, shape, strict=True)):
@@ -312,7 +322,7 @@ class _Views:
         inner = parts[-2] if layout in ("col", "packed") and len(parts) > 1 else parts[-1]
         row = element_spelled(str(base.type.element_type))
         packed = row is not None and row.bits < 8
-        if layout != "blocked" and (inner.step > 1 or (packed and inner.moved)):
+        if layout != "blocked" and ((inner.step > 1 and not spaced) or (packed and inner.moved)):
             what = "this index is the contiguous one" if inner.step > 1 else "several elements share a byte"
             self._no_part(name, inner, what, base)
         made = {

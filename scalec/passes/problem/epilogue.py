@@ -445,6 +445,7 @@ class EpilogueReader(Lookups):
                 place=place_of(read),
             )
         places = (self.read_at(e, name, read, axis) for axis, e in enumerate(where.results))
+        steps = self.facts("arg_attrs", index).get("scale.steps")
         return EpilogueInput(
             index,
             name,
@@ -453,6 +454,7 @@ class EpilogueReader(Lookups):
             tuple(self.spanned(at, (m, n)) for at in places),
             layout,
             position,
+            steps is not None and ir.DenseI64ArrayAttr(steps)[-1] > 1,
         )
 
     def read_at(self, e: Any, name: str, read: Any, axis: int) -> Coord:

@@ -44,6 +44,7 @@ class EpilogueInput:
         coords: where it is read, one entry an axis; empty for a scalar argument.
         layout: "row" or "col", the layout of the argument.
         view: position among the map's views, and so among the body's arguments.
+        spaced: its elements do not lie side by side: every so-many-th of a tensor (scalec.passes.fuse.views).
     """
 
     argument_index: int
@@ -53,6 +54,7 @@ class EpilogueInput:
     coords: tuple[Coord, ...]
     layout: str
     view: int
+    spaced: bool = False
 
 
 @dataclass(frozen=True)
