@@ -164,6 +164,15 @@ class Typed(Node):
 
 
 @dataclass(frozen=True, eq=False)
+class Quantize(Node):
+    """`quantize(B[n,k]:nvfp4, e4m3, 1x128)`: what is quantised anew."""
+
+    value: Node
+    type: Name
+    level: Level
+
+
+@dataclass(frozen=True, eq=False)
 class Contract(Node):
     """`A[m,k]@B[n,k] scale(...)`."""
 

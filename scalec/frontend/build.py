@@ -21,6 +21,7 @@ from scalec.frontend.program import (
     Contract,
     Level,
     Program,
+    Quantized,
     Range,
     Read,
     Reduce,
@@ -255,7 +256,9 @@ class Builder:
             name = value.source.name if isinstance(value.source, Scalar) else value.source.tensor.name
             return self.values[name], value.index
         if isinstance(value, Subtract):
-            return self._subtracted(value), value.values.index
+            return self._scaled(cast(Tensor, value.values.source), self._subtracted(value)), value.values.index
+        if isinstance(value, Quantized):
+            return self._quantized(value), value.index
         index = self._plain(value.dims)
         if isinstance(value, Contract):
             return self._contract(value, index), index
@@ -266,7 +269,7 @@ class Builder:
         return self._elementwise(None, value, index, "f32"), index
 
     def _subtracted(self, value: Subtract) -> ir.Value:
-        """Integers less their zero points, times the scales."""
+        """Integers less their zero points."""
         tensor, zeros = cast(Tensor, value.values.source), value.zeros
         to = self._type("f32", tensor.shape)
         if isinstance(zeros, int):
@@ -278,7 +281,35 @@ class Builder:
             made = scale.SubtractOp(self.values[tensor.name], [given], to)
             at = [ir.AffineExpr.get_floor_div(ir.AffineExpr.get_dim(axis), block) for axis, block in value.blocks]
             made.operation.attributes["map"] = self._attr(ir.AffineMap.get(len(tensor.shape), 0, at))
-        return self._scaled(tensor, made.result)
+        return made.result
+
+    def _quantized(self, value: Quantized) -> ir.Value:
+        """What is quantised, times its new scales and those that multiply all of it."""
+        tensor, element, level = value.tensor, value.element, value.level
+        plain = tensor is not None and isinstance(value.value, Read)
+        key = f"{tensor.name if tensor and plain else id(value)} {element} {level}"  # one op for all contractions
+        if key in self.scaled:
+            return self.scaled[key]
+        levels = tensor.levels or () if tensor is not None else ()
+        outer = [x for x in levels if value.outer(x)]
+        if tensor is None:
+            x = self._elementwise(None, value.value, value.index, "f32")
+        else:
+            x = self._subtracted(value.value) if isinstance(value.value, Subtract) else self.values[tensor.name]
+            x = self._scaled(tensor, x, [x for x in levels if x not in outer])
+        shape = tensor.shape if tensor is not None else tuple(e for i in value.index if (e := affine.extent(i)))
+        like = Tensor(element, value.span, list(shape))
+        made = scale.QuantizeOp(
+            x,
+            [],
+            self._type(ELEMENT_TYPES[element].mlir, shape),
+            self._scale_type(like, level),
+            self._granularity(level),
+        )
+        to = self._type("f32", shape)
+        result = scale.DequantizeOp(made.values, made.scales, to, self._granularity(level)).result
+        self.scaled[key] = result if tensor is None else self._scaled(tensor, result, outer)
+        return self.scaled[key]
 
     def _dequantized(self, tensor: Tensor) -> ir.Value:
         if not tensor.levels:
@@ -287,11 +318,13 @@ class Builder:
             self.scaled[tensor.name] = self._scaled(tensor, self.values[tensor.name])
         return self.scaled[tensor.name]
 
-    def _scaled(self, tensor: Tensor, value: ir.Value) -> ir.Value:
-        """The values of a tensor times its scales."""
+    def _scaled(self, tensor: Tensor, value: ir.Value, levels: Sequence[Level] | None = None) -> ir.Value:
+        """The values of a tensor times its scales, all or those of some `levels`."""
         for r in tensor.groups.values():
             self._subset(r)  # above what is counted from where its groups begin
         for i, level in enumerate(tensor.levels or ()):
+            if levels is not None and level not in levels:
+                continue
             scales = self.values[scale_name(tensor.name, i)]
             to = self._type("f32", tensor.shape)
             made = scale.DequantizeOp(value, scales, to, self._granularity(level))

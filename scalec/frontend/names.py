@@ -28,7 +28,7 @@ SIZE = "size"
 """What an index calls the size of a dimension by: `size(n)`."""
 REDUCTIONS = ("sum", "max", "min")
 MAX_EXTENT = 2**40 - 1  # the largest dimension that a tensor map can describe is 2^32; extents are 64-bit in MLIR
-KEYWORDS = ("for", "in", "else", "scale", "with", "inf")
+KEYWORDS = ("for", "in", "else", "scale", "quantize", "with", "inf")
 
 
 class Names:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scalec.formats import ELEMENT_TYPES
-from scalec.frontend import affine, ast
+from scalec.formats import ELEMENT_TYPES, QUANTISED
+from scalec.frontend import affine, ast, scales
 from scalec.frontend.diagnostics import Source, Span, one_of
-from scalec.frontend.program import Rounded, Tensor, Value, reads_in
+from scalec.frontend.program import Quantized, Read, Rounded, Subtract, Tensor, Value, reads_in
 from scalec.suggestions import did_you_mean
 
 KEPT_BITS = 16
@@ -35,6 +35,54 @@ def rounded(source: Source, span: Span, value: Value, said: ast.Name | None) -> 
     whole = {id(t): t for t, index in reads_in(value) if frozenset().union(*map(affine.dims, index)) == value.dims}
     of = next(iter(whole.values())) if len(whole) == 1 else None
     return Rounded(span, value.dims, value, said.text if said is not None else "", of)
+
+
+NARROW = tuple(x for x in ABLE if ELEMENT_TYPES[x].bits <= 8)
+"""Those that values are quantised to."""
+
+
+def quantized(source: Source, node: ast.Quantize, value: Value) -> Quantized:
+    """An operand that is quantised anew.
+
+    Raises:
+        SourceError: there is no such type, or block, or nothing that says in which order the block's indices are.
+    """
+    said, level, words = node.type, node.level, source.text[slice(*node.value.span)]
+    if said.text not in NARROW:
+        raise source.error(
+            said.span,
+            f"{said.text} is no type to quantise to",
+            got=said.text,
+            expected=one_of(NARROW),
+            fix=did_you_mean(said.text, NARROW),
+        )
+    if isinstance(value, (Read, Subtract)):
+        read = value.values if isinstance(value, Subtract) else value
+        found = [(read.source, read.index)]
+    else:
+        found = [(t, i) for t, i in reads_in(value) if i and all(map(affine.plain, i))]
+        found = [(t, i) for t, i in found if frozenset().union(*map(affine.dims, i)) == value.dims]
+    orders = {tuple(map(str, index)): (of, index) for of, index in found if isinstance(of, Tensor)}
+    if len(orders) != 1:
+        raise source.error(
+            node.value.span,
+            f"nothing says in which order the indices of {words} are",
+            got="several tensors that have all of them, or none" if not orders else " and ".join(map(str, orders)),
+            expected="one tensor in memory with all indices, as in quantize(silu(A[m,k]), e4m3, 1x128)",
+        )
+    ((of, index),) = orders.values()
+    made = scales.levels(source, ast.Item(level.span, (level,)), of.name, index)
+    type, layout = level.type, level.layout
+    if not made or made[0].type not in QUANTISED or layout is not None:
+        got = "none" if not made else source.text[slice(*level.span)]
+        raise source.error(
+            (layout or (type if made and type is not None else level.block)).span,
+            f"{got} are no scales that an operand is quantised by",
+            got=got,
+            expected=f"a block such as 1x128, and with it {one_of(QUANTISED)}; no layout, as they are not in memory",
+            fix="write 1x128",
+        )
+    return Quantized(node.span, value.dims, value, said.text, made[0], index)
 
 
 def check(source: Source, operands: Sequence[tuple[Tensor, Span]], computed: Sequence[Rounded]) -> None:

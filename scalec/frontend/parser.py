@@ -62,6 +62,7 @@ _BEGINS = re.compile(r"[^\s;][ \t\r\f]*\n\s*$")  # the beginning of a line, afte
 _WORD = re.compile(r"[A-Za-z]\w+")
 KEYWORDS = (
     "SCALE",
+    "QUANTIZE",
     "FOR",
     "IN",
     "ELSE",
@@ -163,6 +164,9 @@ class _ToAst(Transformer[Token, Any]):
 
     def typed(self, meta: Meta, c: list[Any]) -> ast.Typed:
         return ast.Typed(_span(meta), c[0], c[1])
+
+    def quantize(self, meta: Meta, c: list[Any]) -> ast.Quantize:
+        return ast.Quantize(_span(meta), c[1], _name(c[2]), c[3])
 
     def contract(self, meta: Meta, c: list[Any]) -> ast.Contract:
         left, right, *rest = c

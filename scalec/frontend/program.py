@@ -163,6 +163,27 @@ class Rounded(Value):
 
 
 @dataclass(frozen=True, eq=False)
+class Quantized(Value):
+    """What a contraction multiplies of a value that is quantised anew, to elements of a type and one `level` of scales:
+    of a tensor, with zero points or without, or of an expression. `index`: what the blocks lie along."""
+
+    value: Value
+    element: str
+    level: Level
+    index: tuple[Linear, ...]
+
+    @property
+    def tensor(self) -> Tensor | None:
+        """The tensor, None of an expression."""
+        value = self.value.values if isinstance(self.value, Subtract) else self.value
+        return value.source if isinstance(value, Read) and isinstance(value.source, Tensor) else None
+
+    def outer(self, level: Level) -> bool:
+        """Whether scales of the tensor multiply what was quantised: all of a new block has one, and more."""
+        return all(own == WHOLE for own, new in zip(level.block, self.level.block, strict=True) if new != 1)
+
+
+@dataclass(frozen=True, eq=False)
 class Contract(Value):
     """The sum of left * right over the dimensions that are not in `dims`."""
 
@@ -191,7 +212,7 @@ def reads_in(value: Value) -> Iterator[tuple[Tensor, tuple[Linear, ...]]]:
         inner = value.arguments
     elif isinstance(value, Contract):
         inner = (value.left, value.right)
-    elif isinstance(value, (Reduce, Rounded)):
+    elif isinstance(value, (Reduce, Rounded, Quantized)):
         inner = (value.value,)
     for x in inner:
         yield from reads_in(x)

@@ -20,6 +20,7 @@ from scalec.frontend.program import (
     Constant,
     Contract,
     Program,
+    Quantized,
     Range,
     Read,
     Reduce,
@@ -29,9 +30,8 @@ from scalec.frontend.program import (
     Tensor,
     Value,
 )
-from scalec.frontend.statements import Settings, Targets, read_float
+from scalec.frontend.statements import Settings, Targets, otherwise, promises, read_float
 from scalec.frontend.zero_points import ZeroPoints
-from scalec.sizes import MOST
 from scalec.suggestions import did_you_mean
 
 MAX_POWER = 64
@@ -61,6 +61,7 @@ class Resolver:
             ast.Reduce: self._reduce,
             ast.Contract: self._contract,
             ast.Typed: self._typed,
+            ast.Quantize: self._quantize,
         }
         self.rounded: list[Rounded] = []  # operands that are computed
 
@@ -107,7 +108,7 @@ class Resolver:
         statement.value = self.value(node.value, keep)
         statement.ranges = self._ranges(node)
         self.apart.note(node, statement)
-        statement.otherwise = self._otherwise(node, statement)
+        statement.otherwise = otherwise(self.source, node, statement)
         self._check_dims(node, statement, keep)
         for setting in node.settings:
             self.settings.add(setting)
@@ -182,43 +183,10 @@ class Resolver:
                         expected="bounds that read other indices of this statement",
                     )
             lower = self.names.index(r.lower) if r.lower else affine.constant(0)
-            found[dim] = self.apart.read(r, Range(r.span, dim, lower, self.names.index(r.upper), self._promises(r)))
+            found[dim] = self.apart.read(
+                r, Range(r.span, dim, lower, self.names.index(r.upper), promises(self.source, r))
+            )
         return tuple(found.values())
-
-    def _promises(self, r: ast.Range) -> tuple[tuple[str, int], ...]:
-        found: dict[str, int] = {}
-        for p in r.promises:
-            word, number = p.word.text, 1 if p.number is None else int(p.number.text)
-            said = word if p.number is None else f"{word} {p.number.text}"
-            if word in found or not 1 <= number <= MOST:
-                raise self.source.error(
-                    p.span,
-                    f"the range of {r.dim.text} has {said}" + (" too" if word in found else ""),
-                    got=said,
-                    expected=f"each word once, by and about with a number from 1 to {MOST}",
-                )
-            found[word] = number
-        return tuple(sorted((word, number) for word, number in found.items() if word != "apart"))
-
-    def _otherwise(self, node: ast.Statement, statement: Statement) -> float | None:
-        filled = [(r.dim.text, r.otherwise) for r in node.ranges if r.otherwise]
-        values = {read_float(self.source, number.span, number.text) for _, number in filled}
-        if not values:
-            return None
-        dim, number = filled[-1]
-        scattered = any(affine.symbols(i) for i in statement.index)
-        why, expected = "", ""
-        if len(values) > 1:
-            why, expected = "a statement has two values for else", "one value for all points outside"
-        elif scattered or statement.accumulate:
-            why = "else cannot fill " + ("what is scattered" if scattered else "what is accumulated into")
-            expected = "no else: points outside the range keep what they hold"
-        elif all(name not in statement.dims for name, _ in filled):
-            why = f"else has no point to fill: {dim} is no index of {statement.tensor.name}"
-            expected = "a range over an index of the result"
-        if why:
-            raise self.source.error(number.span, why, got=f"else {number.text}", expected=expected)
-        return values.pop()
 
     # ------------------------------------------------------------------------------------------------- expressions
 
@@ -379,6 +347,8 @@ class Resolver:
                 value, formatted = self._read(operand, side)
                 if isinstance(value.source, Tensor):
                     self.operands.append((value.source, operand.span))
+            elif isinstance(operand, ast.Quantize):
+                value, formatted = self._quantized(operand, side, keep)
             elif (shifted := self.zero_points.of(operand)) is not None:
                 value, formatted = self._shifted(shifted, side), False
             else:
@@ -415,6 +385,26 @@ class Resolver:
             got=f":{node.type.text} behind what is computed",
             expected="a type behind a tensor, or behind a computed operand, as in relu(A[m,k]):bf16 @ B[n,k]",
         )
+
+    def _quantize(self, node: ast.Quantize, keep: frozenset[str]) -> Value:
+        raise self.source.error(
+            node.span,
+            "only an operand of @ is quantised in an expression",
+            got=self.source.text[slice(*node.span)],
+            expected="quantize(...) to the right or the left of @",
+            fix="quantise a result by its type and scale(...), as in D[m,n]:e4m3 scale(1x128) = ...",
+        )
+
+    def _quantized(self, node: ast.Quantize, side: str, keep: frozenset[str]) -> tuple[Quantized, bool]:
+        """An operand that is quantised anew, and whether a format says the scales of the tensor that it is of."""
+        formatted, value = False, node.value
+        if isinstance(value, ast.Tensor):
+            inner, formatted = self._read(value, side)
+        elif (shifted := self.zero_points.of(value)) is not None:
+            inner = self._shifted(shifted, side)
+        else:
+            inner = self.value(value, keep)
+        return operands.quantized(self.source, node, inner), formatted
 
     def _rounded(self, node: ast.Node, keep: frozenset[str]) -> Rounded:
         """An operand that is computed."""
@@ -477,6 +467,7 @@ class Resolver:
         for item, (_, value) in zip(node.items, unformatted, strict=True):
             tensor = _scaled(value)
             if isinstance(tensor, Tensor):
+                value = value.value if isinstance(value, Quantized) else value
                 index = (value.values if isinstance(value, Subtract) else cast(Read, value)).index
                 scales.say(self.source, tensor, item.span, "", scales.levels(self.source, item, tensor.name, index))
             elif item.levels[0].block.text != "none":
@@ -495,6 +486,8 @@ def _called(operand: ast.Node) -> str:
 
 def _scaled(value: Value) -> object:
     """What the scales of an operand belong to: a tensor in memory, else nothing that has some."""
+    if isinstance(value, Quantized):
+        return value.tensor
     value = value.values if isinstance(value, Subtract) else value
     return value.source if isinstance(value, Read) else None
 

@@ -1,4 +1,4 @@
-"""The left side of a statement, numbers, and the `with` clause."""
+"""The left side of a statement, numbers, what follows the bounds of ranges, and the `with` clause."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from scalec.frontend.diagnostics import Source, Span
 from scalec.frontend.names import Names
 from scalec.frontend.program import Constant, Scales, Statement
 from scalec.ir import schedule
+from scalec.sizes import MOST
 
 PROBED = 2048  # points of each index that are tried for whether a split result index is one to one
 
@@ -114,6 +115,45 @@ class Targets:
 
 def _dims_in_order(node: ast.Node) -> list[str]:
     return [n.text for n in ast.walk(node) if isinstance(n, ast.IndexName)]
+
+
+def promises(source: Source, r: ast.Range) -> tuple[tuple[str, int], ...]:
+    """What the program says of a range, by word; refuses a word twice, and numbers beyond what a size may be."""
+    found: dict[str, int] = {}
+    for p in r.promises:
+        word, number = p.word.text, 1 if p.number is None else int(p.number.text)
+        said = word if p.number is None else f"{word} {p.number.text}"
+        if word in found or not 1 <= number <= MOST:
+            raise source.error(
+                p.span,
+                f"the range of {r.dim.text} has {said}" + (" too" if word in found else ""),
+                got=said,
+                expected=f"each word once, by and about with a number from 1 to {MOST}",
+            )
+        found[word] = number
+    return tuple(sorted((word, number) for word, number in found.items() if word != "apart"))
+
+
+def otherwise(source: Source, node: ast.Statement, statement: Statement) -> float | None:
+    """What fills the points outside of a statement's ranges, None where nothing does; refuses what cannot be filled."""
+    filled = [(r.dim.text, r.otherwise) for r in node.ranges if r.otherwise]
+    values = {read_float(source, number.span, number.text) for _, number in filled}
+    if not values:
+        return None
+    dim, number = filled[-1]
+    scattered = any(affine.symbols(i) for i in statement.index)
+    why, expected = "", ""
+    if len(values) > 1:
+        why, expected = "a statement has two values for else", "one value for all points outside"
+    elif scattered or statement.accumulate:
+        why = "else cannot fill " + ("what is scattered" if scattered else "what is accumulated into")
+        expected = "no else: points outside the range keep what they hold"
+    elif all(name not in statement.dims for name, _ in filled):
+        why = f"else has no point to fill: {dim} is no index of {statement.tensor.name}"
+        expected = "a range over an index of the result"
+    if why:
+        raise source.error(number.span, why, got=f"else {number.text}", expected=expected)
+    return values.pop()
 
 
 class Settings:

@@ -427,11 +427,11 @@ class ReduceOp(Scale.Operation, name="reduce"):
 
 
 class QuantizeOp(Scale.Operation, name="quantize"):
-    """(values, scales) = input, quantised to blocks of `granularity`.
+    """(values, scales) = input, in f32, quantised to blocks of `granularity`: a result, or an operand.
 
     A block's scale is amax / max(element), rounded to its type: ue8m0 by the OCP MX rule 2^(floor(log2 amax) -
-    emax(element)); f32 at least 2^-126, and 1 for a block of zeros. A value is rounded from the product of the input
-    and the scale's reciprocal, both f32; the reciprocal of a scale that is 0 (ue4m3) is 0.
+    emax(element)); f32 at least 2^-126, and 1 for zeros. A value is rounded from the product of the input and
+    the scale's reciprocal, both f32; that of a scale of 0 (ue4m3) is 0.
 
     `outer`, if it is there, is the scale of the whole tensor, f32. Its reciprocal, rounded to f32 and within +-2^118,
     multiplies amax by its magnitude before the scale is found, and the reciprocal of the block's scale after, each

@@ -10,6 +10,7 @@ from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import at_least, in_step, kind, maker, plainly_swizzled, takes
 from scalec.ir.tile_compute import yields
 from scalec.ir.tile_cut import CHUNK
+from scalec.ir.tile_tensor import LANES
 from scalec.ir.tile_types import (
     I1,
     I32,
@@ -128,19 +129,26 @@ class BesideOp(Tile.Operation, name="beside"):
 
 
 class TransformOp(Tile.Operation, name="transform"):
-    """Converts the cursor's stage of `source` as `tile.convert` does, neither turned nor times factors, by way of f32:
-    body(element, inputs..., scalars...) yields a term for each of `folds`, which is taken into the one of its row. A
-    warpgroup is here.
+    """Converts the cursor's stage of `source` as `tile.convert` does, not turned, by way of f32: body(element,
+    inputs..., scalars...) yields a term for each of `folds`, which is taken into the one of its row. A warpgroup is
+    here.
 
     `computed`, an optional type attribute: before the terms the body yields what is multiplied instead, rounded to that
     type. `inside`, optional: elements of K of the stage that there are; from those behind no terms are taken, and what
     is computed is 0.
+
+    `made`, optional, is f32 of [blocks of K, rows]: what is computed is quantised block by block, as `scale.quantize`
+    does it, with scales of the type that `scale`, a string attribute, names; these are stored there. Only with it are
+    elements less their `zeros`, and times their `factors`, in f32.
     """
 
     source: ext.Operand[SharedType]
     target: ext.Operand[SharedType]
     cursor: ext.Operand[CursorType]
     inside: ext.Operand[I32] | None
+    factors: ext.Operand[SharedType] | None
+    zeros: ext.Operand[ZeroPointsType] | None
+    made: ext.Operand[SharedType] | None
     folds: Sequence[ext.Operand[FoldsType]]
     inputs: Sequence[ext.Operand[ElementsType]]
     scalars: Sequence[ext.Operand[ir.F32Type]]
@@ -165,12 +173,33 @@ class TransformOp(Tile.Operation, name="transform"):
         for x in op.folds:
             if int_of(x.type.count) != count:
                 return fail(op, f"folds into {x.type}, expected {count} rows of a thread")
+        if (op.made is None) != ("scale" not in attributes):
+            return fail(op, "has new scales of no type, or a type and none")
+        if not _found_by_lanes(op):
+            return False
         return plainly_swizzled(op, op.target) and in_step(op, None, op.source, op.target)
 
     @verifier
     def verify_region_invariants(op: ir.OpView) -> bool:
         f32, count = ir.F32Type.get(), len(op.folds) + ("computed" in op.operation.attributes)
         return takes(op, [f32] * (1 + len(op.inputs) + len(op.scalars))) and yields(op, count)
+
+
+def _found_by_lanes(op: ir.OpView) -> bool:
+    """Refuses new scales that adjacent lanes do not find together, and factors beside no new scales."""
+    (rows, depth), chunks = shape_of(op.target.type), swizzle_of(op.target.type) // CHUNK
+    for x in (op.factors, op.made):
+        planes, count = shape_of(x.type) if x is not None else (1, rows)
+        if x is not None and (str(element_of(x.type)) != "f32" or count != rows or chunks % planes):
+            return fail(op, f"has {x.type} for {rows} rows of {depth}, {chunks} chunks each")
+    if op.made is None:
+        plain = op.factors is None and op.zeros is None
+        return plain or fail(op, "has factors or zero points, and quantises nothing")
+    if "computed" not in op.operation.attributes or rows * chunks % LANES:
+        return fail(op, f"quantises {rows} rows of {depth}, expected a type, and whole warps")
+    if op.zeros is not None and (points := maker(op.zeros, "tile.zero_points")) is not None:
+        return points.target.type == op.target.type or fail(op, "has the zero points of another tile")
+    return True
 
 
 class StoreFoldsOp(Tile.Operation, name="store_folds"):

@@ -150,6 +150,7 @@ def _operand(operand: Operand, roles: dict[str, str]) -> str:
     scales = [
         f"*{s.type}/{'all' if s.rows == WHOLE else s.rows}x{'all' if s.k == WHOLE else s.k}@{s.layout}"
         + " apart" * any(at.apart for at in s.coords)
+        + " made" * s.made
         for s in operand.scales
     ]
     element, zeros = operand.stored.name + f" as {operand.element.name}" * operand.converted, operand.zeros

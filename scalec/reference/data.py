@@ -107,6 +107,8 @@ class _Program:
                 else:
                     self.zeros[source.name] = _Zeros(None, None, ir.IntegerAttr(attributes["number"]).value)
         elif name == "scale.quantize":
+            if (source := self.sources.get(op.input)) is not None:  # an operand that is quantised anew
+                self.sources[op.values] = source
             self.outer |= {self.sources[v].name for v in op.outer if v in self.sources}
         elif name == "scale.index":
             self.symbols[op.result] = self.sources[op.tensor].name

@@ -439,6 +439,9 @@ def _quantize(run: _Run, op: ir.OpView) -> None:
     x, written = source.dense(), source.written
     if written is not None:
         x = np.where(written, x, 0.0)
+    if any(use.owner.name == "scale.dequantize" for use in op.values.uses):
+        _quantize_operand(run, op, x, g)
+        return
     run.quantized.append((op.values, op.scales, g))
     outer = [run.values[v].dense().item() for v in op.outer]
     element = element_name(op.values.type.element_type)
@@ -452,6 +455,13 @@ def _quantize(run: _Run, op: ir.OpView) -> None:
         run.values[op.scales] = Tensor(to_layout(q.scales[0], g.layout), written=scale_written)
     else:
         run.values[op.scales] = Tensor(to_layout(q.scales[0], g.layout))
+
+
+def _quantize_operand(run: _Run, op: ir.OpView, x: Array, g: Granularity) -> None:
+    """Likewise of an operand: of its values in f32, and part of the program, so that what is exact has it too."""
+    with np.errstate(over="ignore"):
+        q = quantize(x.astype(np.float32), element_name(op.values.type.element_type), [g])
+    run.values[op.values], run.values[op.scales] = Tensor(q.values), Tensor(to_layout(q.scales[0], g.layout))
 
 
 def _scatter(run: _Run, op: ir.OpView) -> None:

@@ -305,7 +305,11 @@ def _converted(problem: Problem) -> str:
     """What becomes of operands between copies and products."""
     told = []
     for x in (problem.lhs, problem.rhs):
-        if x.rounded is not None:
+        if x.made is not None:
+            times, to = f" times {x.folded.name}" if x.folded is not None else "", x.rounded and x.rounded.name
+            scales = f"scales of {x.made.type} for each {x.made.k} of {problem.k.name}"
+            told.append(f"warps quantise {x.name} ({x.stored.name}){times} anew, to {to} with {scales}")
+        elif x.rounded is not None:
             told.append(f"warps compute what is multiplied of {x.name} ({x.stored.name}), rounded to {x.rounded.name}")
         elif x.stored != x.element:
             folded = f", times {x.folded.name}" if x.folded is not None else ""
@@ -346,7 +350,7 @@ def _scale_path(problem: Problem, chosen: Schedule) -> str:
             f"{count} warps issue about {counted:.0f} instructions each for a K block, whose products take "
             f"{tensor:.0f} clocks (predicted: {counted / tensor:.0%} of a scheduler's clocks, no waits)"
         )
-    promoted = [s for o in (problem.lhs, problem.rhs) for s in o.promoted if s.rows == 1]
+    promoted = [s for o in (problem.lhs, problem.rhs) for s in o.promoted if s.rows == 1 and not s.made]
     if promoted and not told:
         reason = no_bulk_scales(problem, chosen.tile) or "scale_path=thread"
         return "tensor copies bring the scales" if chosen.scale_path == "bulk" else f"by threads: {reason}"

@@ -14,7 +14,7 @@ from scalec.formats import ELEMENT_TYPES, ElementType, element_spelled
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering.builder import Builder
-from scalec.lowering.common.state import COMMON, State, swizzle
+from scalec.lowering.common.state import COMMON, Cursor, State, swizzle
 from scalec.targets import WARPGROUP
 
 AT_ONCE = 8
@@ -76,6 +76,12 @@ class Chunks:
         """Rows that a warpgroup makes at once: a multiple of those after which the swizzle repeats."""
         return WARPGROUP // self.chunks
 
+    def of_rows(self, s: State, operand: ir.Value, cursor: Cursor) -> ir.Value:
+        """The shared address of what f32 of [blocks of K, rows] are for the thread's chunk of its first row."""
+        b, planes = s.b, tile.shape_of(operand.type)[0]
+        plane = b.div(b.mul(self.chunk, self.each), self.chunks * self.each // planes)
+        return b.add(s.get(operand).address(b, cursor), b.shl(b.add(b.mul(plane, self.rows), self.row), 2))
+
     def load(self, b: Builder, first: int) -> Words:
         """What becomes the thread's chunk of the row that is `first` rows behind its first one."""
         return _load(b, self.source, self.loaded, first * self.apart)
@@ -93,6 +99,11 @@ class Chunks:
         if rest := self.rows % self.at_once:
             with b.when(b.compare("lt", self.row, rest)):
                 some([self.rows - rest])
+
+
+def factor(b: Builder, factors: ir.Value, first: int) -> ir.Value:
+    """That of the row that is `first` rows behind the one whose is at the address `factors`."""
+    return b.asm(f"ld.shared.f32 $0, [$1 + {4 * first}];", [b.f32], [factors])[0]
 
 
 def place_of(b: Builder, thread: ir.Value, chunks: int) -> tuple[ir.Value, ir.Value]:
@@ -115,17 +126,11 @@ def convert(s: State, op: ir.OpView) -> None:
         _turn(s, op, thread, stored.name, made.name)
         return
     c = Chunks.of(s, op, thread, stored, made)
-    factors = None
-    if op.factors is not None:
-        planes = tile.shape_of(op.factors.type)[0]
-        plane = b.div(b.mul(c.chunk, c.each), tile.shape_of(op.target.type)[1] // planes)
-        factors = b.add(s.get(op.factors).address(b, cursor), b.shl(b.add(b.mul(plane, c.rows), c.row), 2))
+    factors = c.of_rows(s, op.factors, cursor) if op.factors is not None else None
 
     def some(firsts: Sequence[int]) -> None:
         words = [c.load(b, first) for first in firsts]
-        by: list[ir.Value] = []
-        if factors is not None:
-            by = [b.asm(f"ld.shared.f32 $0, [$1 + {4 * first}];", [b.f32], [factors])[0] for first in firsts]
+        by = [factor(b, factors, first) for first in firsts] if factors is not None else []
         for i, first in enumerate(firsts):
             if op.zeros is not None:
                 values = s.get(op.zeros).convert(b, words[i], first, stored.name, made.name)

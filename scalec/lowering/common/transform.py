@@ -14,16 +14,19 @@ from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.ir.tile_convert import rows_of_thread
 from scalec.lowering import scalar
-from scalec.lowering.builder import Variable
+from scalec.lowering.builder import Builder, Variable
 from scalec.lowering.common import epilogue, rounding
-from scalec.lowering.common.convert import Chunks, converted, elements_of, place_of, thread_of, widened
+from scalec.lowering.common.block_scales import SCALES
+from scalec.lowering.common.convert import Chunks, converted, elements_of, factor, place_of, thread_of, widened
+from scalec.lowering.common.copies import widened as byte_as_f32
 from scalec.lowering.common.pointwise import REDUCTIONS
 from scalec.lowering.common.state import COMMON, State
 from scalec.targets import WARPGROUP
 
 WORDS = 16
 """Registers of a thread whose elements are loaded before it stores the first chunk: what it computes needs others. With
-32 ptxas 13.0 spilled 128x192 of silu(A) w r by bf16 on sm_90a, of 72 registers."""
+32 ptxas 13.0 spilled 128x192 of silu(A) w r by bf16 on sm_90a, of 72 registers. Half as many where
+elements are quantised, which needs all of a chunk at once: 16 spilled 128x128 of f16 on both sides, of 56."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,8 @@ def transform(s: State, op: ir.OpView) -> None:
     inputs: list[Beside] = [s.get(x) for x in op.inputs]
     computed = str(ir.TypeAttr(attributes["computed"]).value) if "computed" in attributes else ""
     between = element_spelled(computed) or stored
+    factors = c.of_rows(s, op.factors, s.get(op.cursor)) if op.factors is not None else None
+    scales = _NewScales.of(s, op, c, between.name) if op.made is not None else None
     inside: list[ir.Value] = []
     if op.inside is not None:
         first = b.mul(c.chunk, c.each)
@@ -90,13 +95,19 @@ def transform(s: State, op: ir.OpView) -> None:
     def one(first: int, words: list[ir.Value]) -> None:
         """The chunk of a row."""
         number, results = first // c.at_once, []
-        for i, x in enumerate(widened(b, words, stored.name, c.each)):
+        by = factor(b, factors, first) if factors is not None else None
+        if op.zeros is not None:
+            elements = widened(b, s.get(op.zeros).convert(b, words, first, stored.name, "f16"), "f16", c.each)
+        else:
+            elements = widened(b, words, stored.name, c.each)
+        for i, x in enumerate(elements):
+            x = x if by is None else b.fmul(x, by)
             read = [y.values[number if y.by_row else i] for y in inputs]
             results.append(scalar.evaluate_all(b, block, [x, *read, *scalars]))
         if computed:
             made = [x.pop(0) for x in results]
             made = [b.select(inside[i], x, 0.0) for i, x in enumerate(made)] if inside else made
-            words = _rounded(s, computed, made)
+            words = _rounded(s, computed, made if scales is None else scales.quantize(b, made, first))
         c.store(b, first, converted(b, words, between.name, target.name))
         for place, fold in enumerate(into):
             held = fold.rows[number]
@@ -111,7 +122,47 @@ def transform(s: State, op: ir.OpView) -> None:
         for first, words in zip(firsts, loaded, strict=True):
             one(first, words)
 
-    c.all(b, some, max(1, WORDS * 4 // c.loaded))
+    c.all(b, some, max(1, (WORDS if scales is None else WORDS // 2) * 4 // c.loaded))
+
+
+@dataclass(frozen=True)
+class _NewScales:
+    """Scales of what is quantised, found by the adjacent lanes that have a block of a row, a chunk each.
+
+    Attributes:
+        type: of the scales; `element`: of what they scale.
+        lanes: that have a block; `mine`: whether this one stores its scale.
+        place: shared address of the scale of the thread's first row.
+    """
+
+    type: str
+    element: str
+    lanes: int
+    mine: ir.Value
+    place: ir.Value
+
+    @staticmethod
+    def of(s: State, op: ir.OpView, c: Chunks, element: str) -> _NewScales:
+        """Those of the cursor's stage."""
+        lanes = c.chunks // tile.shape_of(op.made.type)[0]
+        mine = s.b.compare("eq", s.b.and_(c.chunk, lanes - 1), 0)
+        kind = tile.str_of(op.operation.attributes["scale"])
+        return _NewScales(kind, element, lanes, mine, c.of_rows(s, op.made, s.get(op.cursor)))
+
+    def quantize(self, b: Builder, values: list[ir.Value], first: int) -> list[ir.Value]:
+        """What is rounded to elements of a row's chunk; stores its scale."""
+        largest = b.pure("abs.f32 $0, $1;", b.f32, values[0])
+        for x in values[1:]:
+            text = "{\n.reg .f32 A;\nabs.f32 A, $2;\nmax.NaN.f32 $0, $1, A;\n}"
+            largest = b.pure(text, b.f32, largest, x)
+        distance = 1
+        while distance < self.lanes:
+            other = b.asm(f"shfl.sync.bfly.b32 $0, $1, {distance}, 31, -1;", [b.f32], [largest])[0]
+            largest, distance = b.pure("max.NaN.f32 $0, $1, $2;", b.f32, largest, other), 2 * distance
+        found = SCALES[self.type](b, largest, self.element)
+        scale = found.code if self.type == "f32" else byte_as_f32(b, found.code, 0, self.type)
+        b.asm(f"@$2 st.shared.f32 [$0 + {4 * first}], $1;", [], [self.place, scale, self.mine])
+        return [b.fmul(x, found.reciprocal) for x in values]
 
 
 def _rounded(s: State, element: str, values: list[ir.Value]) -> list[ir.Value]:

@@ -297,7 +297,8 @@ class Consumer(Epilogue):
     def row_factor(self, h: Handles, side: Side, at: Positions, wave: int, which: int) -> ir.Value:
         """Factors of rows of A or B, which have several in a K tile or one."""
         position = at.window if self.copy_of(side) == "window" else at.cursor
-        operands, result = [h.scale_tiles[side.label], position], [self.e.type("factors")]
+        tiles = h.scale_tiles if side.operand.made is None else h.made
+        operands, result = [tiles[side.label], position], [self.e.type("factors")]
         planes: dict[str, Any] = {"plane": which} if which else {}
         if side.label == "A":
             return self.e.op("tile.row_factors", result, operands, wave=wave, waves=self.waves, **planes).result

@@ -75,7 +75,8 @@ class Converter(Transformer):
         e.op("tile.wait", operands=[h.filled, cursor])
         for side in self.sides:
             if side in computed:
-                self.transform(h, side, cursor, held[side.label], beside[side.label], inside)
+                less = [zeros[side.label]] if side.label in zeros else []
+                self.transform(h, side, cursor, held[side.label], beside[side.label], inside, less)
             elif side.operand.converted:
                 factors = [h.scale_tiles[side.label]] if side.operand.folded is not None else []
                 less = [zeros[side.label]] if side.label in zeros else []

@@ -161,10 +161,12 @@ class Frame(Scales):
                 h.scale_tiles[side.label] = self.shared(name, shape, word, 0, s.stages)
                 if plan.bulk:
                     self.map_scales(h, side, plan.scale, (self.strip_rows(side), plan.words), plan.scale.axes, word)
-            scale = side.operand.by_row
+            scale, f32 = side.operand.by_row, ir.F32Type.get()
+            if (new := side.operand.made) is not None:
+                shape = (new.within(depth), side.rows)
+                h.made[side.label] = self.shared(f"{side.label}_made", shape, f32, 0, s.stages)
             if scale is None:
                 continue
-            f32 = ir.F32Type.get()
             copy = self.copy_of(side)
             shape = (side.rows, WINDOW) if copy == "window" else (scale.within(depth), side.rows)
             swizzle = 4 * WINDOW if copy == "window" else 0  # 8 adjacent rows then lie in different banks

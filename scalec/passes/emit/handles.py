@@ -104,6 +104,7 @@ class Handles:
         ring: of the stages; `filled`: the one where those who fill a stage arrive.
         tiles: of operands as they are multiplied, and of results; `stored`: of operands that warps convert, as copies
             bring them.
+        made: of sides that are quantised anew the scales that warps find.
         copied: of the stages whose scales are in tensor memory; None where the thread that multiplies copies them.
         sums_ring: of the accumulators; `vacated`: the one where those who have read one arrive.
         result_ring, result_cursor: of boxes of the result that are loaded, and the consumers' position in it; None
@@ -128,6 +129,7 @@ class Handles:
     stored: dict[str, ir.Value] = field(default_factory=dict)
     maps: dict[str, ir.Value] = field(default_factory=dict)
     scale_tiles: dict[str, ir.Value] = field(default_factory=dict)
+    made: dict[str, ir.Value] = field(default_factory=dict)
     sums: ir.Value | None = None
     sums_ring: ir.Value | None = None
     copied: ir.Value | None = None

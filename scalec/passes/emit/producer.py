@@ -329,8 +329,15 @@ class Producer(Results, Dealer, Converter):
     def room_registers(self, side: Side) -> int:
         """Registers of a thread for the scales of one K block."""
         plan, threads = self.byte_plan(side), 32 * self.scale_warps[1]
-        each = self.row_scale(side).within(self.schedule.tile[2]) if plan is None else plan.words
+        each = self.brought(side).within(self.schedule.tile[2]) if plan is None else plan.words
         return -(-side.rows // threads) * each
+
+    @staticmethod
+    def brought(side: Side) -> Scale:
+        """The side's scale of single rows that threads bring, as f32."""
+        scale = side.operand.by_row
+        assert scale is not None
+        return scale
 
     def gathers_scales(self, side: Side) -> bool:
         """Whether the scales that threads bring are those of gathered rows, and not one for all of them."""
@@ -346,9 +353,9 @@ class Producer(Results, Dealer, Converter):
             rows += word_rows(self.family, side.of) - side.of if plan.scale.in_mma and side.padded else 0
             made = e.op("tile.byte_scales", [e.type("scale_bytes")], rows=rows, words=plan.words, warps=warps)
         else:
-            blocks = group * self.row_scale(side).within(self.schedule.tile[2])
-            scale = self.row_scale(side)
-            element = {} if scale.type == "f32" else {"element": scale.type}
+            scale = self.brought(side)
+            blocks = group * scale.within(self.schedule.tile[2])
+            element: dict[str, Any] = {} if scale.type == "f32" else {"element": scale.type}
             made = e.op("tile.row_scales", [e.type("rows")], rows=rows, blocks=blocks, warps=warps, **element)
         return made.result
 
@@ -357,13 +364,15 @@ class Producer(Results, Dealer, Converter):
         if plan is not None:
             self.load_bytes(h, side, plan, room, w, k0)
             return
-        scale = self.row_scale(side)
+        scale = self.brought(side)
         align = ELEMENT_TYPES[scale.type].bits // 8
         source = self.at(self.pointer(scale.name, scale.argument_index, align), scale.name, scale.coords, w)
         strides = self.strides(scale)
         place = [w.row0[side.label], w.row_end[side.label], *self.scale_k(h, scale, w, k0)]
         operands = [room, source, *strides, *place]
         row_block = scale.coords[scale.axes[0]].divisor if scale.gathered else 1
+        if scale.folded:
+            row_block = ALL if scale.rows == WHOLE else scale.rows
         step = self.schedule.tile[2] // scale.within(self.schedule.tile[2])
         sizes: dict[str, Any] = {"step": step, "block": scale.k, "row_block": row_block}
         self.e.op("tile.load_rows", operands=operands, **sizes, **self.beyond(scale))

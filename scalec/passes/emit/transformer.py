@@ -14,7 +14,7 @@ from scalec.passes.emit.emitter import Source, attribute
 from scalec.passes.emit.handles import Handles, Side
 from scalec.passes.emit.tensors import Work
 from scalec.passes.problem.operand import Fold, OperandInput
-from scalec.passes.problem.sources import is_op, whole_of
+from scalec.passes.problem.sources import computation, is_op, whole_of
 
 Key = tuple[int, tuple[str, ...]]
 """What a body reads beside an element: an argument of the function, and at which dimensions."""
@@ -106,8 +106,9 @@ class Transformer(Cutter):
         held: Held,
         beside: dict[Key, ir.Value],
         inside: ir.Value | None,
+        zeros: list[ir.Value],
     ) -> None:
-        """Computes a side's tile of a stage, and takes terms of its elements into folds."""
+        """Computes or quantises a side's tile of a stage, and takes terms of its elements into folds."""
         e, f32, operand = self.e, ir.F32Type.get(), side.operand
         how: dict[str, Any] = {"stored": ir.TypeAttr.parse(operand.stored.mlir)}
         bodies = [self.term_of(fold) for fold in operand.folds] if held.folds else []
@@ -119,11 +120,19 @@ class Transformer(Cutter):
         scalars = {key: self.scalar(key[0]) for key in read if key not in inputs}
         known = {**inputs, **scalars}
         within = [] if inside is None else [inside]
+        factors = [h.scale_tiles[side.label]] if operand.folded is not None else []
+        made = [h.made[side.label]] if operand.made is not None else []
+        if operand.made is not None:
+            how["scale"] = operand.made.type
+        before = [h.stored[side.label], h.tiles[side.label], cursor, *within, *factors, *zeros, *made]
         with e.region(
             "tile.transform",
-            [h.stored[side.label], h.tiles[side.label], cursor, *within, *held.folds, *known.values()],
+            [*before, *held.folds, *known.values()],
             (f32,) * (1 + len(known)),
-            segments=(1, 1, 1, len(within), len(held.folds), len(inputs), len(scalars)),
+            segments=(
+                *(1, 1, 1),
+                *map(len, (within, factors, zeros, made, held.folds, inputs, scalars)),
+            ),
             **how,
         ) as block:
             element, *rest = block.arguments
@@ -148,11 +157,11 @@ class Transformer(Cutter):
             e.op("tile.yield", operands=[self.inlined(final, element, dict(zip(scalars, rest, strict=True)))])
 
     def product_of(self, argument: int) -> Any:
-        """The `scale.map` that computes the operand that is the argument of this number."""
+        """The `scale.map` that computes the operand that is the argument of this number; None where none does."""
         block = self.function.body.blocks[0]
-        (contract,) = (op for op in block.operations if op.operation.name == "scale.contract")
-        maps = [x.owner.opview for x in (contract.lhs, contract.rhs) if is_op(x, "scale.map")]
-        return next(op for op in maps if whole_of(op).source == block.arguments[argument])
+        contract = next(op for op in block.operations if op.operation.name == "scale.contract")
+        maps = [computation(x) for x in (contract.lhs, contract.rhs)]
+        return next((op for op in maps if op and whole_of(op).source == block.arguments[argument]), None)
 
     def term_of(self, fold: Fold) -> Any:
         """The `scale.map` that computes the terms of a fold; None where these are the elements themselves."""

@@ -13,6 +13,7 @@ from scalec.passes.fuse.indices import access, settle, used
 from scalec.passes.fuse.ranges import carry, carry_to_scatter, narrow, tied, union
 from scalec.passes.fuse.rewrite import build_map, erase_unused, inline, read
 from scalec.passes.problem.contraction import contractions, family_of
+from scalec.passes.problem.sources import is_op
 from scalec.targets import Target
 
 
@@ -151,7 +152,7 @@ class FuseEpilogue:
 
 def _readable(level: Any) -> bool:
     """Whether a map can read scales: they lie as their indices say, and their type in MLIR is theirs (not ue4m3's)."""
-    if apart_in(level):
+    if apart_in(level) or is_op(level.scales, "scale.quantize"):  # of an operand that is quantised: in no memory
         return False
     stored = element_spelled(str(element(level.scales.type)))
     plain = ir.StringAttr(GranularityAttr(level.granularity).layout).value in LAYOUTS[:2]

@@ -6,7 +6,8 @@ from scalec.errors import ScheduleError
 from scalec.ir.schedule import Schedule
 from scalec.passes.plan.panes import strip_columns
 from scalec.passes.plan.swizzle import no_panels, no_turned
-from scalec.passes.problem.operand import Operand
+from scalec.passes.plan.tiles import cuts_new_scales
+from scalec.passes.problem.operand import PROMOTION_BLOCK, Operand
 from scalec.passes.problem.types import Problem
 from scalec.targets import MAX_BOX, PADDED_ROW
 
@@ -27,6 +28,8 @@ def tile_k(problem: Problem, schedule: Schedule) -> None:
                 f"{PADDED_ROW} elements of a row",
                 fix=f"tile K = {PADDED_ROW}",
             )
+    if reason := cuts_new_scales(problem, schedule.tile):
+        raise ScheduleError(f"a tile has {reason}", fix=f"tile K = {PROMOTION_BLOCK}")
     for operand, swizzle, field in (
         (problem.lhs, schedule.swizzle_a, "swizzle_a"),
         (problem.rhs, schedule.swizzle_b, "swizzle_b"),

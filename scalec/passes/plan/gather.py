@@ -39,7 +39,9 @@ def scales_copied_by_threads(problem: Problem, operand: Operand, depth: int) -> 
     """Whether these bring the operand's scales too, one for each row: f32 in memory, as they lie in a stage. Where
     there is a range of K, who brings several of a K tile zeroes those outside, in registers."""
     scale = operand.by_row
-    if scale is None or not scale.gathered or scale.type != "f32" or not copied_by_threads(problem, operand):
+    if scale is None or not scale.gathered or scale.folded or scale.type != "f32":
+        return False
+    if not copied_by_threads(problem, operand):
         return False
     return scale.within(depth) == 1 or problem.range_of_k is None
 

@@ -61,6 +61,8 @@ def no_bulk(problem: Problem, scale: Scale) -> str:
     if scale.type != "f32" or scale.gathered:
         bytes_of = f"{scale.type}, which threads make f32 of"
         return f"{scale.name} is {bytes_of if scale.type != 'f32' else f'of rows that {scale.gathered} names'}"
+    if scale.folded:
+        return f"threads multiply elements by {scale.name}, and have no window of it"
     if scale.layout == "col":
         if reason := no_planes(problem, scale) or _no_strips(problem, scale):
             return reason
@@ -202,6 +204,9 @@ class SharedPlan:
             elif scale is not None:
                 size = round_up(rows * 4 * scale.within(bk), SCALE_ALIGN)
                 wanted.append(Buffer(name, size, stages, SCALE_ALIGN))
+            if operand.made is not None:
+                size = round_up(rows * 4 * operand.made.within(bk), SCALE_ALIGN)
+                wanted.append(Buffer(f"{name[0]}_made", size, stages, SCALE_ALIGN))
         for number, of in enumerate(problem.each):
             if exchanges(of, schedule):
                 size = 2 * bm // WAVES["warp"] * bn if problem.swapped else bm * units(problem, schedule)[1]

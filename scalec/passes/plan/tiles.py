@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from scalec.formats import WHOLE
-from scalec.ir.schedule import Request, Schedule
+from scalec.ir.schedule import LANES, Request, Schedule
+from scalec.ir.tile import CHUNK
 from scalec.passes.plan.draft import draft
 from scalec.passes.plan.gather import no_gather
 from scalec.passes.plan.items import cut_along, cuts_k
@@ -150,6 +151,18 @@ def cuts_pages(problem: Problem, schedule: Schedule) -> str:
     return ""
 
 
+def cuts_new_scales(problem: Problem, tile: tuple[int, int, int]) -> str:
+    """Why a tile does not have whole blocks of operands that are quantised anew, or not for whole warps, "" where it
+    does."""
+    for operand, rows in zip((problem.lhs, problem.rhs), tile[:2], strict=True):
+        made, chunks = operand.made, operand.shared_bytes(tile[2]) // CHUNK
+        if made is not None and tile[2] % made.k:
+            return f"{tile[2]} of {problem.k.name}, and {made.name} has a scale for each {made.k}, found of a tile's"
+        if made is not None and rows * chunks % LANES:
+            return f"{rows} {operand.rows} and {tile[2]} of {problem.k.name}: {made.name} is found by whole warps"
+    return ""
+
+
 def cuts_lookups(problem: Problem, schedule: Schedule) -> str:
     """Why tiles of a result with scales cannot end where lookups change along its columns, "" where they do not: what
     is stored there are whole words of scales, and what pads a row's last one."""
@@ -223,6 +236,7 @@ def planned(problem: Problem, given: Request) -> tuple[Schedule, str]:
         or cuts_pages(problem, plan)
         or cuts_column_fold(problem, plan)
         or cuts_result(problem, plan)
+        or cuts_new_scales(problem, plan.tile)
         or cuts_lookups(problem, plan)
     )
     if reason:

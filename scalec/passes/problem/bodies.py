@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from scalec.ir.mlir import ir
 from scalec.ir.scale import dims_in, map_of
 from scalec.passes.problem.access import Coord
 from scalec.passes.problem.epilogue import EpilogueReader, element_of
-from scalec.passes.problem.operand import Operand, OperandInput
+from scalec.passes.problem.operand import PROMOTES, Operand, OperandInput
 from scalec.passes.problem.sources import is_op, whole_of
 from scalec.passes.problem.types import STORED, Problem
 
@@ -34,9 +35,9 @@ def ops_of(op: Any) -> tuple[str, ...]:
     return tuple(x.operation.name for x in op.body.blocks[0].operations)
 
 
-def elements_of(walk: EpilogueReader, value: Any) -> tuple[Any, tuple[str, ...]]:
+def elements_of(walk: EpilogueReader, value: Any, rounded: bool = True) -> tuple[Any, tuple[str, ...]]:
     """The tensor whose elements an operand is computed of, and names of the ops that do so; the operand itself, and
-    none, where it is not computed.
+    none, where it is not computed. `rounded`: whether what is computed is rounded before anything else.
 
     Raises:
         UnsupportedError: it is computed of no tensor's, or several tensors', elements.
@@ -52,7 +53,7 @@ def elements_of(walk: EpilogueReader, value: Any) -> tuple[Any, tuple[str, ...]]
         several = "an operand is computed of several tensors that have all its indices, or of none"
         raise refused(walk, op, several, "an elementwise expression of one, and of others along K or its rows")
     element = element_of(value, "a computed operand")
-    if element.name not in MADE:
+    if rounded and element.name not in MADE:
         expected = " or ".join(MADE)
         raise refused(walk, op, f"a computed operand is {element.name}", expected, "name another type behind it")
     if is_op(view.source, "scale.dequantize"):
@@ -101,6 +102,9 @@ def _input(
 
 def check_bodies(problem: Problem) -> None:
     """Refuses bodies where a kernel has not the elements that they are of."""
+    depth = problem.target.swizzles[0] * 8 // max(problem.lhs.shared_bits, problem.rhs.shared_bits)
+    if problem.has_scales and problem.family.kernel not in PROMOTES:
+        depth = math.gcd(depth, problem.constant_k)
     for x in (problem.lhs, problem.rhs):
         rows = next(d for d in (problem.m, problem.n) if d.name == x.rows)
         along_rows = [y.name for y in x.inputs if y.along == x.rows]
@@ -113,17 +117,20 @@ def check_bodies(problem: Problem) -> None:
             )
         if x.rounded is None:
             continue
+        new, what = x.made, "is computed elementwise" if x.made is None else "is quantised anew"
+        shorter = f"blocks of at most {depth}, and beside it elements of 8 bits with scales that change no more often"
         widens = x.stored.name in ("f32", "tf32") or "tf32" in CONVERTED.get(x.stored.name, ())
-        lookups = problem.lookups or problem.domains
+        lookups = problem.range_of_k if x.made is not None and not x.body else problem.lookups or problem.domains
         for found, expected in (
             ("the program has a range, or an index read from memory" if lookups else "", "a dense contraction"),
             (f"it is contiguous along {x.rows}" if x.stored_mn_major else "", f"{problem.k.name} last"),
             (f"it is {x.stored.name}" if not widens else "", "a type that f32 holds, without padding"),
+            (f"a tile has {depth} of a block of {new.k}" if new is not None and depth % new.k else "", shorter),
             (f"it is multiplied as {x.element.name}" if x.padded or x.element.bits < 8 else "", "8 bits or more"),
         ):
             if found:
                 raise UnsupportedError(
-                    f"{x.name} is computed elementwise, and {found}: this has no kernel on {problem.target.name} yet",
+                    f"{x.name} {what}, and {found}: this has no kernel on {problem.target.name} yet",
                     expected=expected,
                     fix=f"compute {x.name} outside the program",
                     place=problem.written,

@@ -47,6 +47,9 @@ TURNED = {"e4m3": 8, "e5m2": 8, "tf32": 32}
 FOLDED_STEP = 8
 """K elements of which blocks of folded scales are multiples: those that a thread converts with one."""
 
+QUANTISED_STEP = 16
+"""Likewise where it quantises what it converts, to bytes: of blocks of new scales too, which lanes find together."""
+
 
 @dataclass(frozen=True)
 class Scale:
@@ -62,6 +65,7 @@ class Scale:
         type: its element type: one of `promoted_types`, or with `in_mma` one of the family's.
         in_mma: the instruction applies it; else sums of `k` products are promoted by it, in FP32.
         folded: the conversion of the operand's elements applies it instead.
+        made: warps that convert the operand find it, as they quantise what they have (`Operand.made`).
         axes: the tensor's axes of rows and of K.
         coords: where it is read, one entry an axis.
         gathered: the lookup that says which row it is of; "" where its rows are those of the tile. Promoted, each row
@@ -79,6 +83,7 @@ class Scale:
     coords: tuple[Coord, ...] = ()
     gathered: str = ""
     folded: bool = False
+    made: bool = False
 
     @property
     def k_apart(self) -> int:
@@ -160,8 +165,8 @@ class Operand:
         turned: its rows are contiguous in memory, and warps make rows of it that are contiguous along K.
         folds: what they reduce it to on the way.
         zeros: what its elements are less, before they are converted; None where that is nothing.
-        rounded: what they compute of its elements is rounded to this type, and that multiplied, exactly, as `element`;
-            None where the elements themselves are.
+        rounded: what they compute of its elements, or quantise, is rounded to this type, and that multiplied, exactly,
+            as `element`; None where the elements themselves are.
         body: names of the ops that compute it.
         inputs: what these and those of `folds` read beside its elements.
         others: the operands in its place of the program's other contractions, which differ from it by names.
@@ -248,10 +253,16 @@ class Operand:
         return next((s for s in self.scales if s.folded), None)
 
     @property
+    def made(self) -> Scale | None:
+        """The scale that they find where they quantise the elements anew, and that sums are promoted by, None where
+        they do not."""
+        return next((s for s in self.scales if s.made), None)
+
+    @property
     def by_row(self) -> Scale | None:
-        """The scale that shared memory has one of for each row of a tile, as f32: for promotion, or for who converts;
-        None where there is none."""
-        return self.folded or next((s for s in self.promoted if s.rows == 1), None)
+        """The scale that is brought to shared memory, one for each row of a tile, as f32: for promotion, or for who
+        converts; None where there is none."""
+        return self.folded or next((s for s in self.promoted if s.rows == 1 and not s.made), None)
 
     @property
     def scale_in_mma(self) -> Scale | None:

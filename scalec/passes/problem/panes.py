@@ -55,7 +55,7 @@ def check_shared(one: Operand, other: Operand, contract: Any) -> None:
 
 def check_computed(shared: Operand, once: bool, contract: Any) -> None:
     """Refuses an operand of several contractions that the program computes for each."""
-    if shared.rounded is not None and not once:
+    if shared.body and not once:
         raise UnsupportedError(
             f"an expression of {shared.name} is an operand of several contractions",
             expected="an operand that is not computed, which all share",
@@ -104,7 +104,7 @@ def check_forms(rhs: Operand, folds: tuple[Fold, ...], contract: Any) -> None:
             "reduce it in another program",
         ),
         (rhs.zeros, "have zero points", "one program for each contraction"),
-        (rhs.rounded, "are computed", "compute them before the call"),
+        (rhs.body, "are computed", "compute them before the call"),
         (rhs.pages, f"are read by pages of {rhs.pages}", "one program for each contraction"),
         (rhs.gathered, f"are gathered by {rhs.gathered}", "gather them before the call"),
         (rhs.turned, f"are contiguous along {rhs.rows}, and kernels turn them", "store them with K last"),

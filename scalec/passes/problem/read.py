@@ -20,7 +20,7 @@ from scalec.passes.problem.operand import Fold, Operand
 from scalec.passes.problem.panes import check_alike, check_computed, check_forms, check_ranges, check_shared
 from scalec.passes.problem.read_operand import OperandReader
 from scalec.passes.problem.reduced import check_reductions
-from scalec.passes.problem.sources import below, is_op, reduction_of, where_of
+from scalec.passes.problem.sources import below, computation, is_op, reduction_of, where_of
 from scalec.passes.problem.types import ASSUMED, Problem
 from scalec.sizes import MOST
 from scalec.targets import MmaShape, Target
@@ -118,9 +118,9 @@ class Reader(OperandReader):
 
     def bodies(self, operand: Operand, value: Any) -> list[Any]:
         """The `scale.map`s that compute an operand, of a `value`, and the terms of what it is reduced to."""
-        own = [value] if operand.rounded is not None else []
-        own += [reduction_of(self.folded()[fold.index]).input for fold in operand.folds]
-        return [x.owner.opview for x in own if is_op(x, "scale.map")]
+        terms = [reduction_of(self.folded()[fold.index]).input for fold in operand.folds]
+        own = [computation(value), *(x.owner.opview for x in terms if is_op(x, "scale.map"))]
+        return [x for x in own if x is not None]
 
     @staticmethod
     def sides(contract: Any, turned: bool) -> tuple[Side, Side]:

@@ -12,20 +12,25 @@ from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, apart_in, block_of, element
 from scalec.passes.problem.access import Coord, Dim
 from scalec.passes.problem.bodies import elements_of
-from scalec.passes.problem.contraction import finest, folds, subtraction
+from scalec.passes.problem.contraction import finest, folds, levels_of, subtraction
 from scalec.passes.problem.epilogue import EpilogueReader, element_of
 from scalec.passes.problem.operand import (
     FOLDED_STEP,
     PROMOTED_BITS,
+    PROMOTION_BLOCK,
+    QUANTISED_STEP,
     TURNED,
     Operand,
     Scale,
     promoted_types,
     promotion_step,
 )
-from scalec.passes.problem.sources import unscaled
+from scalec.passes.problem.sources import quantization, unscaled
 from scalec.passes.problem.zero_points import ZeroPoints, bounds_of, read_zero_points
 from scalec.targets import ATOM, MAX_BOX, MOST_INDICES, PADDED_ALIGN, PADDED_ROW, MmaShape
+
+NEW = ("f32", "ue8m0")
+"""Types of the scales that kernels quantise operands by."""
 
 ROWS_OF_PAGE = 8
 """Rows that the pattern of a swizzle has (PTX ISA 5.5.7), at a multiple of which a box begins in a tile."""
@@ -49,16 +54,16 @@ class OperandReader(EpilogueReader):
         promoted: int,
         multiplied: str,
     ) -> Operand:
-        levels = []
-        while not isinstance(value.owner, ir.Block) and value.owner.name == "scale.dequantize":
-            levels.insert(0, value.owner.opview)
-            value = value.owner.opview.values
+        levels, quantize, new = levels_of(value), quantization(value), []
+        if quantize is not None:
+            new, value = levels, quantize.input
+            levels = levels_of(value)
         subtract, computed = subtraction(value), unscaled(value)
-        value, body = elements_of(self, computed)
+        value, body = elements_of(self, computed, quantize is None)
         index, name, _ = self.argument(value, f"the {side} operand")
         order = self.results_of(where, self.symbols)
         stored = element_of(value, name)
-        rounded = element_of(computed, name) if body else None
+        rounded = element_of(quantize.values if quantize is not None else computed, name) if body or new else None
         element = ELEMENT_TYPES.get(multiplied, rounded or stored)
         paged, page = self.page_of(where, self.symbols, rows.name)
         if page:
@@ -82,7 +87,7 @@ class OperandReader(EpilogueReader):
             )
         row = rows.name if page else self.row_of(where, self.symbols, rows.name, value)
         own = family or self.target.mma_for(element.name, element.name)  # what does not go together is told later
-        reads = own is not None and own.reads_transposed(element.name) and stored == element and not body
+        reads = own is not None and own.reads_transposed(element.name) and stored == element and rounded is None
         turned = transposed and not reads and family is not None and stored.name in TURNED and row == rows.name
         if transposed and not reads and not turned:
             reason = f"the tensor core of {self.target.name} reads {element.name} contiguous along K only"
@@ -95,7 +100,7 @@ class OperandReader(EpilogueReader):
                 place=place_of(value),
             )
         if len(levels) > 1:
-            for op in levels:
+            for op in levels if quantize is None else ():
                 self.check_scale_type(op, name, self.blocks(op, order)[k.name], k, family)
             raise UnsupportedError(
                 f"{name} has {len(levels)} levels of scales that vary along {k.name}",
@@ -108,7 +113,10 @@ class OperandReader(EpilogueReader):
             seen, promoted = replace(self.extent_of(self.arguments[index], order.index(row)), name=row), 1
         bounds = bounds_of(subtract) if subtract is not None else None
         folding = [
-            folds(stored.name, ir.StringAttr(GranularityAttr(x.granularity).type).value, element.name, bounds)
+            QUANTISED_STEP
+            if quantize is not None
+            else FOLDED_STEP
+            * folds(stored.name, ir.StringAttr(GranularityAttr(x.granularity).type).value, element.name, bounds)
             for x in levels
         ]
         pages = next(iter(self.pages & set(order)), "") if page else ""
@@ -116,6 +124,7 @@ class OperandReader(EpilogueReader):
             self.scale(op, order, name, seen, k, promoted, family, folded, page).of_rows(gathered or pages)
             for op, folded in zip(levels, folding, strict=True)
         )
+        scales += tuple(self.new_scale(op, quantize, order, name, (seen, k), family) for op in new)
         bits = element.bits if family is None else family.shared_bits(element, transposed and not turned)
         align = PADDED_ALIGN if bits > element.bits else self.target.tma_align
         atom = family.transposed_atom if family is not None and transposed and not turned else ATOM
@@ -210,9 +219,11 @@ class OperandReader(EpilogueReader):
         k: Dim,
         promoted: int,
         family: MmaShape | None,
-        folded: bool,
+        folded: int,
         page: int,
     ) -> Scale:
+        """One of an operand's scales; `folded`: where its conversion applies it, of how many elements of K blocks are
+        multiples, else 0."""
         index, name, _ = self.argument(op.scales, f"the scale of {operand}")
         blocks = self.blocks(op, order)
         along_rows, along_k = blocks[rows.name], blocks[k.name]
@@ -224,7 +235,7 @@ class OperandReader(EpilogueReader):
             along_k = WHOLE
         step = promotion_step(family or self.target.mma[0])
         if folded:
-            step, promoted = FOLDED_STEP, 1
+            step, promoted = folded, 1
         if in_mma:
             step = (family.scale_block(kind) if family is not None else 0) or 1
         if not (in_mma and along_k == WHOLE) and (along_k % step or along_k < step):
@@ -280,7 +291,38 @@ class OperandReader(EpilogueReader):
                 fix=f"reorder {operand} and its scales before the call",
                 place=place,
             )
-        return Scale(index, name, along_rows, along_k, layout, kind, in_mma, axes, coords, folded=folded)
+        return Scale(index, name, along_rows, along_k, layout, kind, in_mma, axes, coords, folded=bool(folded))
+
+    def new_scale(
+        self, op: Any, quantize: Any, order: list[str], operand: str, tile: tuple[Dim, Dim], family: MmaShape | None
+    ) -> Scale:
+        """The scale of an operand that is quantised anew; `tile`: the dimensions of its rows and K."""
+        (rows, k), blocks, place = tile, self.blocks(op, order), place_of(quantize)
+        if op.scales != quantize.scales:
+            name = self.argument(op.scales, f"the scale of {operand}")[1]
+            raise UnsupportedError(
+                f"{operand} is quantised anew, and {name} multiplies all of that",
+                expected=f"scales of f32, bf16 or f16, or scales that vary along {k.name}",
+                fix=f"convert {name} to f32 before the call",
+                place=place,
+            )
+        granularity = GranularityAttr(op.granularity)
+        kind = ir.StringAttr(granularity.type).value
+        step = max(QUANTISED_STEP, promotion_step(family or self.target.mma[0]))
+        along_k, others = blocks[k.name], [size for x, size in blocks.items() if x != k.name]
+        if kind not in NEW or set(others) - {1} or along_k < step or PROMOTION_BLOCK % along_k:
+            sizes = [n for n in range(step, PROMOTION_BLOCK + 1, step) if PROMOTION_BLOCK % n == 0]
+            text = "x".join("all" if size == WHOLE else str(size) for size in blocks.values())
+            raise UnsupportedError(
+                f"{operand} is quantised anew in blocks of {text}, with scales of {kind}",
+                expected=f"blocks along {k.name} alone, of {' or '.join(map(str, sizes))} elements, with scales of "
+                f"{' or '.join(NEW)}: those of a K tile, for each of its rows",
+                fix=f"write 1x{PROMOTION_BLOCK}",
+                place=place,
+            )
+        axes = order.index(rows.within or rows.name), order.index(k.name)
+        coords = tuple(Coord(x, size) for x, size in blocks.items())
+        return Scale(-1, f"quantize({operand})", 1, along_k, "row", kind, axes=axes, coords=coords, made=True)
 
     def check_scale_type(self, op: Any, operand: str, along_k: int, k: Dim, family: MmaShape | None) -> bool:
         """Refuses scales that no kernel reads; whether the instruction applies this one, else it is promoted.
@@ -352,7 +394,8 @@ class OperandReader(EpilogueReader):
         for operand in (lhs, rhs):
             applied = operand.scale_in_mma
             unknown = () if applied is None or family.scale_block(applied.type) else (applied,)
-            if refused := unknown or (operand.promoted if operand.stored.bits > PROMOTED_BITS else ()):
+            bits = (operand.rounded or operand.stored).bits
+            if refused := unknown or (operand.promoted if bits > PROMOTED_BITS else ()):
                 able = {*CONVERTED, *(name for family in self.target.mma for name in family.operands)}
                 known = {ELEMENT_TYPES[name].bits for name in able}
                 *some, last = (str(bits) for bits in sorted(known) if bits <= PROMOTED_BITS)

@@ -39,9 +39,24 @@ def unscaled(value: Any) -> Any:
     return value
 
 
-def below(value: Any) -> Any:
-    """Likewise, or of what it is computed: `whole_of`."""
+def quantization(value: Any) -> Any:
+    """The `scale.quantize` of an operand below its scales, of which it makes some, None where none does."""
     value = unscaled(value)
+    return value.owner.opview if is_op(value, "scale.quantize") else None
+
+
+def computation(value: Any) -> Any:
+    """The `scale.map` that computes an operand, None where none does."""
+    quantize = quantization(value)
+    value = value if quantize is None else quantize.input
+    return value.owner.opview if is_op(value, "scale.map") else None
+
+
+def below(value: Any) -> Any:
+    """Likewise, or of what it is quantised or computed: `whole_of`."""
+    value = unscaled(value)
+    if is_op(value, "scale.quantize"):
+        return below(value.owner.opview.input)
     if is_op(value, "scale.map") and (view := whole_of(value.owner.opview)) is not None:
         return below(view.source)
     return value
@@ -64,7 +79,8 @@ def _positions(where: ir.AffineMap) -> list[int] | None:
 
 def where_of(value: Any, where: ir.AffineMap) -> ir.AffineMap:
     """Where the tensor is read that an operand read at `where` is, or is computed of."""
-    if is_op(value, "scale.map") and list(map_of(value.owner.opview.map).results) == list(where.results):
-        view = whole_of(value.owner.opview)
+    op = computation(value)
+    if op is not None and list(map_of(op.map).results) == list(where.results):
+        view = whole_of(op)
         return where if view is None else map_of(view.map)
     return where

@@ -8,7 +8,7 @@
 "tile.transform"(%a, %b, %at, %f) ({
 ^bb0(%x: f32):
   "tile.yield"(%x) : (f32) -> ()
-}) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0, 0>, stored = bf16} : (!tile.buffer<array<i64: 64, 32>, bf16, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 32>, f16, 64 : i64, 2 : i64>, !tile.position, !tile.folded_rows<2 : i64>) -> ()
+}) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 0, 1, 0, 0>, stored = bf16} : (!tile.buffer<array<i64: 64, 32>, bf16, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 32>, f16, 64 : i64, 2 : i64>, !tile.position, !tile.folded_rows<2 : i64>) -> ()
 
 // -----
 
@@ -20,7 +20,7 @@
 "tile.transform"(%a, %b, %at, %f) ({
 ^bb0(%x: f32):
   "tile.yield"(%x, %x) : (f32, f32) -> ()
-}) {computed = i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0, 0>, stored = bf16} : (!tile.buffer<array<i64: 64, 32>, bf16, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>, !tile.position, !tile.folded_rows<4 : i64>) -> ()
+}) {computed = i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 0, 1, 0, 0>, stored = bf16} : (!tile.buffer<array<i64: 64, 32>, bf16, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>, !tile.position, !tile.folded_rows<4 : i64>) -> ()
 
 // -----
 
@@ -32,7 +32,7 @@
 "tile.transform"(%a, %b, %at, %f) ({
 ^bb0(%x: f32):
   "tile.yield"(%x, %x) : (f32, f32) -> ()
-}) {computed = bf16, operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0, 0>, stored = i32} : (!tile.buffer<array<i64: 64, 32>, bf16, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>, !tile.position, !tile.folded_rows<4 : i64>) -> ()
+}) {computed = bf16, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 0, 1, 0, 0>, stored = i32} : (!tile.buffer<array<i64: 64, 32>, bf16, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>, !tile.position, !tile.folded_rows<4 : i64>) -> ()
 
 // -----
 
@@ -44,7 +44,7 @@
 "tile.transform"(%a, %b, %at, %f) ({
 ^bb0(%x: f32):
   "tile.yield"(%x) : (f32) -> ()
-}) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0, 0>, stored = bf16} : (!tile.buffer<array<i64: 64, 16>, bf16, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>, !tile.position, !tile.folded_rows<4 : i64>) -> ()
+}) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 0, 1, 0, 0>, stored = bf16} : (!tile.buffer<array<i64: 64, 16>, bf16, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>, !tile.position, !tile.folded_rows<4 : i64>) -> ()
 
 // -----
 
@@ -56,7 +56,7 @@
 "tile.transform"(%a, %b, %at, %f) ({
 ^bb0(%x: f32):
   "tile.yield"(%x) : (f32) -> ()
-}) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0, 0>, stored = bf16} : (!tile.buffer<array<i64: 64, 32>, bf16, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>, !tile.position, !tile.folded_rows<3 : i64>) -> ()
+}) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 0, 1, 0, 0>, stored = bf16} : (!tile.buffer<array<i64: 64, 32>, bf16, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>, !tile.position, !tile.folded_rows<3 : i64>) -> ()
 
 // -----
 
@@ -68,7 +68,7 @@
 "tile.transform"(%a, %b, %at, %f) ({
 ^bb0(%x: f32):
   "tile.yield"() : () -> ()
-}) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0, 0>, stored = bf16} : (!tile.buffer<array<i64: 64, 32>, bf16, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>, !tile.position, !tile.folded_rows<4 : i64>) -> ()
+}) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 0, 1, 0, 0>, stored = bf16} : (!tile.buffer<array<i64: 64, 32>, bf16, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>, !tile.position, !tile.folded_rows<4 : i64>) -> ()
 
 // -----
 
@@ -80,7 +80,7 @@
 "tile.transform"(%a, %b, %at, %f) ({
 ^bb0(%x: f32):
   "tile.yield"(%x) : (f32) -> ()
-}) {computed = bf16, operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0, 0>, stored = bf16} : (!tile.buffer<array<i64: 64, 32>, bf16, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>, !tile.position, !tile.folded_rows<4 : i64>) -> ()
+}) {computed = bf16, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 0, 1, 0, 0>, stored = bf16} : (!tile.buffer<array<i64: 64, 32>, bf16, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>, !tile.position, !tile.folded_rows<4 : i64>) -> ()
 
 // -----
 
@@ -117,3 +117,63 @@
 %m = "memref.alloc"() {operandSegmentSizes = array<i32: 0, 0>} : () -> memref<8xf32>
 %b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 32>, tf32, 0 : i64, 2 : i64>
 %x = "tile.beside"(%m, %b, %n, %n, %s) {along = "k"} : (memref<8xf32>, !tile.buffer<array<i64: 128, 32>, tf32, 0 : i64, 2 : i64>, i32, i32, i64) -> !tile.element_inputs
+
+// -----
+
+// EXPECT: for 64 rows of 128, 8 chunks each
+%at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, bf16, 0 : i64, 2 : i64>
+%b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>
+%s = "tile.shared"() {offset = 131072 : i64} : () -> !tile.buffer<array<i64: 1, 63>, f32, 0 : i64, 2 : i64>
+"tile.transform"(%a, %b, %at, %s) ({
+^bb0(%x: f32):
+  "tile.yield"(%x) : (f32) -> ()
+}) {computed = f8E4M3FN, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 1, 0, 0, 0>, scale = "f32", stored = bf16} : (!tile.buffer<array<i64: 64, 128>, bf16, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, !tile.position, !tile.buffer<array<i64: 1, 63>, f32, 0 : i64, 2 : i64>) -> ()
+
+// -----
+
+// EXPECT: for 64 rows of 128, 8 chunks each
+%at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, bf16, 0 : i64, 2 : i64>
+%b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>
+%s = "tile.shared"() {offset = 131072 : i64} : () -> !tile.buffer<array<i64: 3, 64>, f32, 0 : i64, 2 : i64>
+"tile.transform"(%a, %b, %at, %s) ({
+^bb0(%x: f32):
+  "tile.yield"(%x) : (f32) -> ()
+}) {computed = f8E4M3FN, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 1, 0, 0, 0>, scale = "f32", stored = bf16} : (!tile.buffer<array<i64: 64, 128>, bf16, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, !tile.position, !tile.buffer<array<i64: 3, 64>, f32, 0 : i64, 2 : i64>) -> ()
+
+// -----
+
+// EXPECT: has factors or zero points, and quantises nothing
+%at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, bf16, 0 : i64, 2 : i64>
+%b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>
+%s = "tile.shared"() {offset = 131072 : i64} : () -> !tile.buffer<array<i64: 1, 64>, f32, 0 : i64, 2 : i64>
+"tile.transform"(%a, %b, %at, %s) ({
+^bb0(%x: f32):
+  "tile.yield"(%x) : (f32) -> ()
+}) {computed = f8E4M3FN, operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0, 0, 0, 0, 0>, stored = bf16} : (!tile.buffer<array<i64: 64, 128>, bf16, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, !tile.position, !tile.buffer<array<i64: 1, 64>, f32, 0 : i64, 2 : i64>) -> ()
+
+// -----
+
+// EXPECT: quantises 6 rows of 128, expected a type, and whole warps
+%at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 6, 128>, bf16, 0 : i64, 2 : i64>
+%b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 6, 128>, f8E4M3FN, 128 : i64, 2 : i64>
+%s = "tile.shared"() {offset = 131072 : i64} : () -> !tile.buffer<array<i64: 1, 6>, f32, 0 : i64, 2 : i64>
+"tile.transform"(%a, %b, %at, %s) ({
+^bb0(%x: f32):
+  "tile.yield"(%x) : (f32) -> ()
+}) {computed = f8E4M3FN, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 1, 0, 0, 0>, scale = "f32", stored = bf16} : (!tile.buffer<array<i64: 6, 128>, bf16, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 6, 128>, f8E4M3FN, 128 : i64, 2 : i64>, !tile.position, !tile.buffer<array<i64: 1, 6>, f32, 0 : i64, 2 : i64>) -> ()
+
+// -----
+
+// EXPECT: has new scales of no type
+%at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, bf16, 0 : i64, 2 : i64>
+%b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>
+%s = "tile.shared"() {offset = 131072 : i64} : () -> !tile.buffer<array<i64: 1, 64>, f32, 0 : i64, 2 : i64>
+"tile.transform"(%a, %b, %at, %s) ({
+^bb0(%x: f32):
+  "tile.yield"(%x) : (f32) -> ()
+}) {computed = f8E4M3FN, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 1, 0, 0, 0>, stored = bf16} : (!tile.buffer<array<i64: 64, 128>, bf16, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, !tile.position, !tile.buffer<array<i64: 1, 64>, f32, 0 : i64, 2 : i64>) -> ()

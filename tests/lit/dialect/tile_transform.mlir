@@ -23,7 +23,7 @@
       %xx = "arith.mulf"(%x, %x) {fastmath = #arith.fastmath<none>} : (f32, f32) -> f32
       // CHECK: "tile.yield"({{%.*}}, {{%.*}}) : (f32, f32) -> ()
       "tile.yield"(%xx, %x) : (f32, f32) -> ()
-    }) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 2, 0, 0>, stored = bf16} : (!tile.buffer<array<i64: 64, 32>, bf16, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>, !tile.position, i32, !tile.folded_rows<4 : i64>, !tile.folded_rows<4 : i64>) -> ()
+    }) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 2, 0, 0>, stored = bf16} : (!tile.buffer<array<i64: 64, 32>, bf16, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>, !tile.position, i32, !tile.folded_rows<4 : i64>, !tile.folded_rows<4 : i64>) -> ()
     // CHECK: [[R:%.*]] = "tile.beside"({{.*}}) {along = "rows"}
     %r = "tile.beside"(%sums, %to, %row, %end, %one) {along = "rows"} : (memref<?xf32>, !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>, i32, i32, i64) -> !tile.element_inputs
     // CHECK: [[W:%.*]] = "tile.beside"({{.*}}) {along = "k"}
@@ -34,7 +34,7 @@
       %xx = "arith.mulf"(%x, %by) {fastmath = #arith.fastmath<none>} : (f32, f32) -> f32
       "tile.yield"(%xx) : (f32) -> ()
       // CHECK: {computed = bf16,
-    }) {computed = bf16, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 2, 1>, stored = bf16} : (!tile.buffer<array<i64: 64, 32>, bf16, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>, !tile.position, !tile.element_inputs, !tile.element_inputs, f32) -> ()
+    }) {computed = bf16, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 0, 0, 2, 1>, stored = bf16} : (!tile.buffer<array<i64: 64, 32>, bf16, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>, !tile.position, !tile.element_inputs, !tile.element_inputs, f32) -> ()
     "tile.pass_on"(%ring, %at) : (!tile.stages, !tile.position) -> ()
     "tile.advance"(%at) : (!tile.position) -> ()
     // CHECK: "tile.store_folds"([[SUM]],
