@@ -101,7 +101,9 @@ class Epilogue(Reductions):
 
     def read_ahead(self, w: Work, accumulator: ir.Value) -> None:
         """What folds read for each row and column of a tile is read before its products, as far as registers go."""
-        e, free = self.e, free_registers(self.problem, self.schedule)
+        e, held = self.e, fold_registers(self.problem, self.schedule)
+        free = free_registers(self.problem, self.schedule) + held
+        able = {"row": free >= FEW_FREE, "col": free >= held > 0}
         for number, of in enumerate(self.problem.each if self.problem.panes == 1 else ()):
             if of.result.column_fold is None:
                 continue
@@ -117,9 +119,7 @@ class Epilogue(Reductions):
                     attributes = {"size": size, "folded": ir.UnitAttr.get()}
                     made[x.name, x.coords] = e.op("tile.read_ahead", [value.type], operands, **attributes).result
             for value in self.split[body].held.values():
-                kind = kind_of(value)
-                if kind in ("row", "col") and fold_registers(accumulator.type, kind) <= free:
-                    free -= fold_registers(accumulator.type, kind) if kind == "col" else 0
+                if able.get(kind_of(value)):
                     operands = [value, accumulator, w.m0, w.n0, w.m_end, w.n_end]
                     made[value] = e.op("tile.read_ahead", [value.type], operands, size=size).result
 
