@@ -234,9 +234,9 @@ def draw(seed: int) -> Written:
         made = random.randint(129, 400) if dim == form.k and random.random() < 0.3 else structured.size(random)
         return max(step, made // step * step) if dim == form.k else made
 
-    def smaller(sizes: dict[str, int]) -> dict[str, int]:
+    def smaller(sizes: dict[str, int], fixed: set[str]) -> dict[str, int]:
         """Sizes that the emulator takes a second for: the largest are halved until they are."""
-        least = {d: step if d == form.k else 1 for d in sizes if d not in form.sizes}
+        least = {d: step if d == form.k else 1 for d in sizes if d not in form.sizes and d not in fixed}
         while prod(max(n, 1) for n in sizes.values()) > MOST and (
             able := [d for d in least if sizes[d] >= 2 * least[d]]
         ):
@@ -244,7 +244,7 @@ def draw(seed: int) -> Written:
             sizes = {**sizes, d: sizes[d] // 2 // least[d] * least[d]}
         return sizes
 
-    first = smaller({d: size(d) for d in names})
+    first = smaller({d: size(d) for d in names}, set())
     reached = {at: structured.size(random) for at in program.reached}
     for at, of in program.reached.items():  # a scatter has room for all rows, mostly
         if program.lookups[of] == "scatter" and random.random() < 0.7:
@@ -255,7 +255,7 @@ def draw(seed: int) -> Written:
     launches = [first]
     free = [d for d in names if d not in known]
     for _ in range(random.choice((0, 1, 2)) if free else 0):
-        launches.append(smaller({**first, **{d: size(d) for d in free if random.random() < 0.7}}))
+        launches.append(smaller({**first, **{d: size(d) for d in free if random.random() < 0.7}}, known))
     wanted = [t for t in TWIST_OF["exact" if exact else "rounded"] if t != "outer"]
     twists = [(random.choice(wanted), random.randrange(1, 1000)) for _ in range(random.choice((0, 1, 1, 2)))]
     if exact and random.random() < 0.5:

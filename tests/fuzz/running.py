@@ -41,6 +41,9 @@ MOST = 300_000
 these sizes execute a hundredth."""
 
 
+LARGEST = 64 * 128 * 128
+"""Elements of all tiles of a launch, beyond which the emulator takes minutes: tiles may run along a short index."""
+
 HARMLESS = ("ok", "refused", "found", "escape", "elsewhere")
 """Kinds of outcomes that are no failures; "found" and "escape" are what became of a fault put into a kernel,
 "elsewhere" is a program of another target than that of this machine's GPU."""
@@ -220,6 +223,12 @@ def _check(
         except DeviceError as error:
             raise Failed("finding", f"load: {error.__cause__ or error}") from error
     for launch, sizes in enumerate(case.launches):
+        if _elements(made.spec, sizes) > LARGEST and launch:
+            continue
+        if _elements(made.spec, sizes) > LARGEST:
+            found.kind, found.message = "refused", "the emulator would take minutes for so many tiles"
+            found.refusals.append(found.message)
+            return
         with found.timed("reference"), context.context():
             module = build(case.text(), {d: n for d, n in sizes.items() if n})
             values = data.make(case, module, launch)
@@ -238,6 +247,11 @@ def _check(
                 raise Failed("unequal", f"{sizes}: two runs differ")
     if "invariant" in (found.case or case).schedule and isinstance(case, Case):
         _rows(case, kernel, device, found)
+
+
+def _elements(spec: KernelSpec, sizes: dict[str, int]) -> int:
+    """What the tiles of a launch have, those that pad it too."""
+    return prod(-(-sizes.get(name, 1) // step) * step for name, step, _ in spec.launch.tiles)
 
 
 # ------------------------------------------------------------------------------------------------------------- a launch

@@ -96,6 +96,7 @@ SCHEDULES = {
     "invariant": ("sum[n](T)", "invariant", "R is a sum over tiles, whose columns and rows are chosen by M"),
     "parts=cluster": ("max[n](T)", "split=2, parts=cluster, tile=64x64x64", "each is finished by one CTA"),
     "epilogue=bulk": ("max[n](T)", "epilogue=bulk, swap=0", "no result of each point"),
+    "adds=loaded": ("max[n](T)", "adds=loaded", "no result of each point"),
 }
 
 

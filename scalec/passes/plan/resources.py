@@ -188,10 +188,9 @@ class SharedPlan:
                 rows, columns = turned_tile(of, schedule)
                 size = rows * of.result.element.bytes(columns)
                 wanted.append(Buffer(numbered("C", number), size, turns(schedule), VECTOR))
-        if schedule.adds == "loaded":
-            wanted.append(
-                Buffer("C_barriers", BARRIER_BYTES, result_boxes(problem.each[0], schedule)[1], BARRIER_BYTES)
-            )
+        if schedule.adds == "loaded":  # as given: of a reduction it is refused behind this plan
+            boxes = [result_boxes(of, schedule)[1] for of in problem.each[:1]]
+            wanted += [Buffer("C_barriers", BARRIER_BYTES, count, BARRIER_BYTES) for count in boxes]
         for name, operand, rows in (("A_scale", lhs, bm), ("B_scale", rhs, bn)):
             plan = WordPlan.of(problem, operand, schedule)
             if plan is not None:

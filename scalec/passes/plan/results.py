@@ -9,6 +9,9 @@ from scalec.passes.plan.turns import READ
 from scalec.passes.plan.warps import WARPS
 from scalec.passes.problem.types import Problem
 
+ONLY_REDUCED = "the program has reductions alone, and no result of each point"
+"""Why nothing leaves a tile."""
+
 RESULT_WARP = WARPS - 1
 """The producer warpgroup's warp that loads and stores results: others issue copies, products, and copies of scales."""
 
@@ -16,7 +19,7 @@ RESULT_WARP = WARPS - 1
 def no_loaded_result(problem: Problem, schedule: Schedule) -> str:
     """Why the result that is there cannot be loaded beside the products, "" where it can."""
     if not problem.results:
-        return f"{problem.names} is a reduction"
+        return ONLY_REDUCED
     if len(problem.results) > 1:
         return f"{problem.names} are results of one contraction, and one warp loads and stores the tiles of one"
     result = problem.result.name

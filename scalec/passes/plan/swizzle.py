@@ -8,7 +8,7 @@ from scalec.ir.schedule import MOST_PANELS, Request, Schedule
 from scalec.ir.tile import LANES, VECTOR
 from scalec.passes.plan.items import cut_along
 from scalec.passes.plan.resources import staged_row, staged_widths, stages_that_fit, turns, units
-from scalec.passes.plan.results import no_loaded_result
+from scalec.passes.plan.results import ONLY_REDUCED, no_loaded_result
 from scalec.passes.problem.access import Dim
 from scalec.passes.problem.operand import Operand
 from scalec.passes.problem.types import Problem
@@ -17,10 +17,6 @@ from scalec.targets import MOST_INDICES, PADDED_ROW, Target
 
 STAGES_BESIDE_STAGING = 3
 """With fewer stages beside the staged result, at most one K block is on its way while one is multiplied."""
-
-
-ONLY_REDUCED = "the program has reductions alone, and no result of each point"
-"""Why nothing leaves a tile."""
 
 STAGED_BITS = 16
 """Of elements that are staged whole."""
