@@ -24,6 +24,8 @@ def differentiable(
     types: Mapping[str, str] | None = None,
     straight_through: bool = False,
     once: Sequence[str] | str = (),
+    covered: Sequence[str] | str = (),
+    results: Sequence[str] | str | None = None,
     most: Mapping[str, int] | None = None,
 ) -> Differentiable:
     """Compiles a program and its gradients to an op that autograd goes through: `layer(A, B).sum().backward()`.
@@ -37,6 +39,7 @@ def differentiable(
         types: of gradients and of what is kept, likewise; an input's gradient has the input's type, as torch has it.
         straight_through: likewise.
         once: index tensors that name each row once at most, likewise.
+        covered, results: likewise; a result that has no gradient is one that nothing is asked of.
         most: by index tensor through which rows of such an input are read, how often it names one row at most.
 
     Raises:
@@ -54,7 +57,8 @@ def differentiable(
         )
     if not wanted:
         raise ArgumentError("no input of this program has a gradient in torch", got=", ".join(names))
-    made = grad(source, wrt=wanted, quantize=quantize, types=types, straight_through=straight_through, once=once)
+    said = {"straight_through": straight_through, "once": once, "covered": covered, "results": results}
+    made = grad(source, wrt=wanted, quantize=quantize, types=types, **said)
     sizes = dict(dims or {})
     forward = compile(made.forward, target, sizes)
     steps = [compile(s.text, target, {d: sizes[d] for d in s.dims if d in sizes}) for s in made.steps]

@@ -146,6 +146,8 @@ def compile_command(
     help="Types of gradients and of what is kept, e.g. dB=f32.",
 )
 @click.option("--once", metavar="INDEX,...", help="Index tensors that name each row once at most.")
+@click.option("--covered", metavar="DIM,...", help="Dimensions whose groups together have every index.")
+@click.option("--results", metavar="RESULT,...", help="The results that have a gradient.  [default: all]")
 @click.option("--straight-through", is_flag=True, help="Gradients of quantised results are those of what was rounded.")
 def grad(
     expr: str,
@@ -153,6 +155,8 @@ def grad(
     quantize: str | None,
     types: dict[str, str] | None,
     once: str | None,
+    covered: str | None,
+    results: str | None,
     straight_through: bool,
 ) -> None:
     """Print the programs of EXPR's gradients, in the order in which they run.
@@ -166,9 +170,9 @@ def grad(
     from scalec.commands.grad import print_gradients
 
     source = program.read_source(expr)
-    names = None if wrt is None else wrt.split(",")
-    unique = [] if once is None else once.split(",")
-    print_gradients(source, names, quantize, types or {}, unique, straight_through=straight_through)
+    names = {"wrt": wrt, "once": once, "covered": covered, "results": results}
+    said = {option: text.split(",") for option, text in names.items() if text is not None}
+    print_gradients(source, quantize=quantize, types=types, straight_through=straight_through, **said)
 
 
 @main.command()

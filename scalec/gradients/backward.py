@@ -73,7 +73,7 @@ class Backward(Trace):
 
     def _given(self, s: Statement) -> Value | None:
         """The gradient of a result, as its index says."""
-        if not self.needed(s.value):
+        if s.tensor.name not in self.options.results or not self.needed(s.value):
             return None
         tensor, span = s.tensor, s.tensor.span
         integer = tensor.element not in FLOATS and not is_float8(tensor)

@@ -27,6 +27,8 @@ def grad(
     types: Mapping[str, str] | None = None,
     straight_through: bool = False,
     once: Sequence[str] | str = (),
+    covered: Sequence[str] | str = (),
+    results: Sequence[str] | str | None = None,
     name: str = NAME,
 ) -> Gradients:
     """The programs of a program's gradients, as text.
@@ -40,6 +42,9 @@ def grad(
             its input, and bf16 where that is quantised.
         straight_through: whether the gradient of a quantised result is taken for that of what was rounded.
         once: index tensors that name each row once at most: what is read through them is scattered back.
+        covered: dimensions whose ranges by groups (`off[g]:off[g+1]`) together have every index: an input that has the
+            dimension and not the group gets its gradient without a range.
+        results: the results that have a gradient; all if None.
         name: what messages call the text.
 
     Raises:
@@ -49,8 +54,16 @@ def grad(
     """
     text = Source(source, name)
     program = _resolved(text)
+    indices = [a.name for a in program.arguments if isinstance(a, Tensor) and a.index]
+    made = [s.tensor.name for s in program.statements if not s.temporary]
     options = Options(
-        _wanted(program, wrt), dict(types or {}), straight_through, _indices(program, once), _recipe(quantize)
+        wrt=_wanted(program, wrt),
+        types=dict(types or {}),
+        straight_through=straight_through,
+        once=_named("once", once, indices, "index tensor"),
+        covered=_named("covered", covered, program.dims, "dimension"),
+        results=frozenset(made) if results is None else _named("results", results, made, "result"),
+        recipe=_recipe(quantize),
     )
     keeper = Keeper(program, _names(program), dict(options.types))
     Backward(text, program, options, keeper, _names(program)).walk()
@@ -142,14 +155,12 @@ def _differentiable(a: Tensor) -> bool:
     return not a.index and (a.element in FLOATS or a.element.startswith("e"))
 
 
-def _indices(program: Program, once: Sequence[str] | str) -> frozenset[str]:
-    names = (once,) if isinstance(once, str) else tuple(once)
-    known = {a.name for a in program.arguments if isinstance(a, Tensor) and a.index}
+def _named(argument: str, given: Sequence[str] | str, known: Sequence[str], kind: str) -> frozenset[str]:
+    names = (given,) if isinstance(given, str) else tuple(given)
     for n in names:
         if n not in known:
-            raise ArgumentError(
-                f"once names {n}, which is no index tensor", got=n, expected=one_of(sorted(known)) if known else "none"
-            )
+            expected = one_of(known) if known else f"none, as there is no {kind}"
+            raise ArgumentError(f"{argument} names {n}, which is no {kind}", got=n, expected=expected)
     return frozenset(names)
 
 

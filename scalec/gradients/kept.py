@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from scalec.frontend import affine
 from scalec.frontend.program import Apply, Contract, Program, Read, Reduce, Rounded, Scales, Statement, Tensor, Value
 from scalec.gradients.expressions import below, plain, read, rewritten
 from scalec.gradients.text import Writer, in_order
@@ -178,7 +179,11 @@ class Keeper:
 
         for i, t in enumerate(statements):
             value = rewritten(t.value, change)
-            fields = (t.tensor, t.index, t.dims, value, t.accumulate, t.ranges, t.otherwise, t.temporary)
+            has = frozenset(t.dims).union(*(x.dims for x in below_own(value)))
+            ranges = tuple(
+                r for r in t.ranges if affine.dims(r.lower) | affine.dims(r.upper) <= has
+            )  # else it is made's
+            fields = (t.tensor, t.index, t.dims, value, t.accumulate, ranges, t.otherwise, t.temporary)
             statements[i] = Statement(*fields)
         statements.insert(at, made)
         return made

@@ -108,14 +108,18 @@ def _check_ranges(t: Trace, s: Share, kept: list[str]) -> None:
         return
     for d in kept:
         r = t.ranges.get(d)
-        if r is not None and not (affine.dims(r.lower) | affine.dims(r.upper)) <= s.value.dims | frozenset(kept):
+        if (
+            r is not None
+            and d not in t.options.covered
+            and not (affine.dims(r.lower) | affine.dims(r.upper)) <= s.value.dims | frozenset(kept)
+        ):
             bounds = sorted((affine.dims(r.lower) | affine.dims(r.upper)) - set(kept))
             raise UnsupportedError(
                 f"an input over {', '.join(kept)} has no gradient outside the ranges of {d},"
                 f" which go by {', '.join(bounds)}",
                 got="an elementwise input of a program with groups",
                 expected="one that has the group's index",
-                fix="leave it out of wrt",
+                fix=f"leave it out of wrt, or say that groups have every {d}: covered='{d}'",
             )
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from scalec.errors import UnsupportedError
 from scalec.frontend import affine
 from scalec.frontend.program import Contract, Level, Range, Read, Rounded, Statement, Subtract, Tensor, Value
 from scalec.gradients.expressions import NOWHERE, below, factors, plain, product, read, times
@@ -156,8 +155,8 @@ def _operand(t: Trace, v: Value, summed: frozenset[str], s: Statement) -> Value:
         made = read(tensor, plain(order))
     elif isinstance(v, Read) and isinstance(v.source, Tensor):
         made = v
-        if _read_along(v, summed):
-            made = _rows(t, v, s)
+        if _read_along(v, summed) and not v.source.levels:
+            made = _rows(t, v)
     else:
         raise t.error(
             v.span,
@@ -169,19 +168,10 @@ def _operand(t: Trace, v: Value, summed: frozenset[str], s: Statement) -> Value:
     return _rescaled(t, made, summed) if summed else made
 
 
-def _rows(t: Trace, v: Read, s: Statement) -> Read:
+def _rows(t: Trace, v: Read) -> Read:
     """An operand that is read through memory along what is summed, copied into its order."""
-    tensor = v.source
+    tensor, order = v.source, in_order(v)
     assert isinstance(tensor, Tensor)
-    if tensor.levels:
-        raise UnsupportedError(
-            f"{tensor.name} has scales and is read at {v.index[0]}, along which its gradient's product sums",
-            expected="an operand without scales there",
-            fix="gather it before this program",
-        )
-    order: list[str] = []
-    for i in v.index:
-        order += [d for d in sorted(affine.dims(i)) if d not in order]
     made = t.once_made(f"rows {tensor.name} {v.index}", f"{tensor.name}_rows", tensor.element, plain(tuple(order)), v)
     return read(made, plain(tuple(order)))
 
@@ -192,7 +182,7 @@ def _rescaled(t: Trace, v: Read, summed: frozenset[str]) -> Read:
     assert isinstance(tensor, Tensor)
     if not tensor.levels and tensor.element in FLOATS:
         return v if recipe is None else quantised(t, v, summed, *recipe.operand)
-    if all(_of_use(level, v, summed) for level in tensor.levels or ()):
+    if not _read_along(v, summed) and all(_of_use(level, v, summed) for level in tensor.levels or ()):
         return v
     if recipe is None:
         order = tuple(in_order(v))
@@ -217,7 +207,8 @@ def quantised(t: Trace, v: Read, summed: frozenset[str], element: str, scales) -
     name = v.source.tensor.name if isinstance(v.source, Statement) else v.source.name
     levels = (Level(block, scales.type, scales.layout),)
     index = plain(tuple(order))
-    if isinstance(v.source, Tensor) and v.source.levels and t.options.recipe is not None and t.options.recipe.both:
+    both = t.options.recipe is not None and t.options.recipe.both and not _read_along(v, summed)
+    if both and isinstance(v.source, Tensor) and v.source.levels:
         if (key := (name, order[-1])) not in t.layouts:
             t.layouts[key] = Tensor(t.fresh(f"{name}_{order[-1]}"), NOWHERE, [None] * len(order), element, levels)
         return read(t.layouts[key], index)

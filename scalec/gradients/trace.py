@@ -41,6 +41,8 @@ class Options:
     types: Mapping[str, str]
     straight_through: bool
     once: frozenset[str]
+    covered: frozenset[str]
+    results: frozenset[str]
     recipe: Recipe | None
 
 
@@ -127,7 +129,8 @@ class Trace:
         used = kept | {d for x in below(value) for d in x.dims}
         attached = tuple(r for r in self._attached(used, kept, ranges, value) if of or self._must(r, value, kept))
         reads = [i for x in below(value) if isinstance(x, Read) for i in x.index]
-        skipped = any(affine.symbols(i) and affine.dims(i) & kept for i in (*index, *reads))
+        symbols = [x for i in (*index, *reads) for x in affine.symbols(i)]  # a negative one skips a point, or a term
+        skipped = any(frozenset(d for i in x.index for d in affine.dims(i)) <= kept for x in symbols)
         dims = tuple(d for i in index for d in sorted(affine.dims(i)))
         if not of and not levels and element != "f32" and isinstance(value, Apply):
             self.values[Writer().value(value)] = read(tensor, tuple(index))
@@ -181,6 +184,8 @@ class Trace:
                 continue
             bounds = affine.dims(r.lower) | affine.dims(r.upper)
             if not bounds <= used:
+                if dim in self.options.covered and dim in kept:
+                    continue
                 elementwise = not any(isinstance(x, (Contract, Reduce)) for x in below(value))
                 if elementwise and dim in kept:
                     continue  # what lies outside is read by nobody; an input's gradient is refused in leaves.py
@@ -189,7 +194,7 @@ class Trace:
                     f" {', '.join(sorted(used))} does not have",
                     got=f"for {dim} in {r.lower}:{r.upper}",
                     expected="a range whose bounds read indices of each tensor that it is of",
-                    fix="leave that input out of wrt",
+                    fix=f"leave that input out of wrt, or say that groups have every {dim}: covered='{dim}'",
                 )
             found.append(r)
         return found

@@ -142,6 +142,12 @@ class Differentiable:
 
         known = {**ctx.numbers, **dict(zip(ctx.tensors, ctx.saved_tensors, strict=True))}
         for name, d in zip(self._results, gradients, strict=True):
+            if name in self._results[: self._count] and d is not None and name not in self.gradients.given:
+                raise ArgumentError(
+                    f"the gradient of {name} is asked for, and was not made",
+                    expected=", ".join(self.gradients.given),
+                    fix=f"name it in results, or use {name}.detach()",
+                )
             if (called := self.gradients.given.get(name)) is not None:
                 dtype, device, shape = ctx.kinds[name]
                 known[called] = torch.zeros(shape, dtype=dtype, device=device) if d is None else d.contiguous()

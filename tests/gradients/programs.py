@@ -22,13 +22,14 @@ Tensors = Mapping[str, torch.Tensor]
 @dataclass(frozen=True)
 class Case:
     """A program, the same in torch (of its arguments by name, in float64), and the sizes; `rounds` where steps round to
-    bf16 whatever the program's types are."""
+    bf16 whatever the program's types are; arguments that are `given`."""
 
     text: str
     same: Callable[[Any], torch.Tensor | tuple[torch.Tensor, ...]]
     dims: Mapping[str, int]
     options: Mapping[str, Any] = field(default_factory=dict)
     rounds: bool = False
+    given: Mapping[str, Any] = field(default_factory=dict)
 
 
 def groups(t: Any, low: str = "off") -> list[slice]:
@@ -165,6 +166,19 @@ CASES = [
             + [torch.zeros(len(t.idx) - int(t.off[-1]), t.B.shape[1])]
         ),
         {**RAGGED, "A_0": 4},
+    ),
+    Case(
+        "C[m,n] = r[m] * (A[m,k] @ B[g,n,k]) + x[m,n] for m in off[g]:off[g+1]",
+        lambda t: t.r[:, None] * _ragged(t) + t.x,
+        RAGGED,
+        {"covered": "m"},
+        given={"off": np.array([0, 3, 3, 10, 11], np.int32)},
+    ),
+    Case(
+        "T[m,n] = A[m,k] @ B[n,k]; C[m,n] = relu(T); R[m]:f32 = max[n](abs(T))",
+        lambda t: torch.relu(t.A @ t.B.T),
+        MNK,
+        {"results": "C"},
     ),
     Case(
         "C[m,n] = A[idx[m],k] @ B[e[m/4],n,k]",

@@ -19,7 +19,7 @@ from tests.gradients.running import backward, drawn, in_f32  # noqa: E402
 def test_gradients_are_those_of_autograd(case: Case):
     text = in_f32(case.text)
     g = scalec.grad(text, **case.options)
-    values = drawn(text, case.dims)
+    values = drawn(text, case.dims) | dict(case.given)
     wanted, given = of_torch(case, g, values)
     got = backward(g, values, given, case.dims, made(g, values, case.dims))
     assert set(got) == set(wanted)
@@ -46,9 +46,7 @@ def of_torch(case: Case, g, values):
     rng = np.random.default_rng(1)
     made = [rng.standard_normal(r.shape).astype(np.float32) for r in results]
     torch.autograd.backward(list(results), [torch.tensor(d, dtype=torch.float64) for d in made])
-    given = dict(zip(g.given.values(), made, strict=True)) if len(made) == len(g.given) else {}
-    names = list(g.given)
-    order = [n for n in _results(case.text) if n in names]
+    order = [n for n in _results(case.text) if n in g.given]
     given = {g.given[n]: d for n, d in zip(order, made, strict=True)}
     return {n: t.grad.numpy() for n, t in leaves.items()}, given
 

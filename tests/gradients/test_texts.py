@@ -74,6 +74,17 @@ def test_a_gather_becomes_a_sum_over_the_places_or_a_scatter():
     assert step.zeroed
 
 
+def test_zeros_are_given_where_a_point_may_be_skipped_and_not_where_a_term_is():
+    steps = scalec.grad("C[m,n] = A[idx[m],k] @ B[n,k]", types={"dA": "f32"}).steps
+    assert {s.name: s.zeroed for s in steps} == {"A_rows": True, "dA_rows": False, "dA": False, "dB": False}
+
+
+def test_scales_of_gathered_rows_are_multiplied_in_as_they_are_put_in_their_order():
+    source = "C[m,n] = A[idx[m],k] @ B[n,k] scale(1x128, 128x128)"
+    assert lines(source, wrt="B")[0] == "A_bf16[m,k] = A[idx[m],k]:fp8_block"
+    assert lines(source, wrt="B", quantize="deepseek_v3")[1] == "A_m[k,m]:e4m3 scale(1x128) = A[idx[m],k]:fp8_block"
+
+
 def test_a_scatter_becomes_a_gather():
     assert lines("C[idx[m],n] = A[m,k] @ B[n,k]", wrt="A") == ["dA[m,k] = dC[idx[m],n] @ B[n,k]"]
 
@@ -125,6 +136,8 @@ def test_straight_through_is_by_choice():
         ({"types": {"dX": "f32"}}, "types gives dX"),
         ({"types": {"dA": "e4m3"}}, "types gives dA: e4m3"),
         ({"once": ["A"]}, "once names A"),
+        ({"covered": ["q"]}, "covered names q"),
+        ({"results": ["A"]}, "results names A"),
     ],
 )
 def test_wrong_arguments_are_refused(options: dict, message: str):
