@@ -24,6 +24,8 @@ def bind_dims(spec: KernelSpec, views: Mapping[str, TensorView]) -> dict[str, in
         view = views[t.name]
         if t.layout == "blocked":
             continue
+        if ELEMENT_TYPES[t.dtype].bits < 8:
+            _solve(tensors, views, dims, giver, packed=False)
         _check_rank(t, view)
         for axis, e in enumerate(t.shape):
             if not e.dim or e.divisor != 1:
@@ -78,11 +80,18 @@ def bind_dims(spec: KernelSpec, views: Mapping[str, TensorView]) -> dict[str, in
 
 
 def _solve(
-    tensors: Sequence[TensorSpec], views: Mapping[str, TensorView], dims: dict[str, int], giver: dict[str, str]
+    tensors: Sequence[TensorSpec],
+    views: Mapping[str, TensorView],
+    dims: dict[str, int],
+    giver: dict[str, str],
+    packed: bool = True,
 ) -> None:
-    """Adds the sizes that only an extent like `g + 1` tells: there are as many groups as offsets, less one."""
+    """Adds the sizes that only an extent like `g + 1` tells: there are as many groups as offsets, less one. `packed`:
+    extents along which elements share bytes, which may be of several sizes, tell too."""
     for t in tensors:
         for axis, e in enumerate(t.shape):
+            if not packed and ELEMENT_TYPES[t.dtype].bits < 8 and axis == contiguous_axis(t):
+                continue
             if not e.terms or not e.tells or e.tells in dims or len(views[t.name].shape) != len(t.shape):
                 continue
             size = e.size_of(elements(t, axis, views[t.name]))

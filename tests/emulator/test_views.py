@@ -107,6 +107,11 @@ def test_sizes_at_the_call() -> None:
         called(gated(ROWS), {"X": (5, 64), "W": (47, 64)})
 
 
+def test_an_odd_size_that_rows_of_half_bytes_do_not_tell() -> None:
+    """Rows of 4 bits in whole bytes are of an even number, unless another tensor tells."""
+    run(gated(ROWS, to=":e2m1").replace("W[2*n,k]", "W[2*n,k]:mxfp4 scale(1x128)"), "sm_120a", DENSE | {"n": 63}, "k")
+
+
 def test_parts_that_begin_elsewhere() -> None:
     """What is known at the call alone is refused there."""
     scales = {"X_scale": (5, 1), "W_scale": (2, 1)}

@@ -137,6 +137,10 @@ GROUP = {"g": "groups"}
 
 FORMS: dict[str, Form] = {
     "gated": Form("G[m,n] = {l X[m,k]} @ {r V[n,k]}{s}; H[m,n]{q} = {fn}(G) * ({l X[m,k]} @ {r W[n,k]}{s})", 4),
+    "interleaved": Form("G[m,n] = {l X[m,k]} @ {r W[2*n,k]}{s}; H[m,n]{q} = {fn}(G) * ({l X[m,k]} @ {r W[2*n+1,k]}{s})", 3),
+    "interleaved rows": Form("G[m,n] = {l X[m,k]} @ {r W[g,2*n,k]}{s}" + ROWS + "; H[m,n]{q} = {fn}(G + b[g,2*n]) *"
+                             " ({l X[m,k]} @ {r W[g,2*n+1,k]}{s} + b[g,2*n+1])" + ROWS, 1, GROUP, "grouped"),
+    "a part": Form("C[m,n]{q} = {of ({l A[m,k]} @ {r B[n+128,k]}{s})}", 1),
     "panes": Form("P[m,n] = {l X[m,k]} @ {r V[n,k]}{s}; Q[m,n] = {l X[m,k]} @ {r W[n,k]}{s};"
                   " C[m,n]{t} = {of P}; D[m,n]{t1} = {of1 Q}"),
     "three": Form("C[m,n]{t} = ({l X[m,k]} @ {r U[n,k]}{s}) + ({l X[m,k]} @ {r V[n,k]}{s}) * {fn}({l X[m,k]} @ {r W[n,k]}{s})"),
