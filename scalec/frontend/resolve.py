@@ -317,21 +317,23 @@ class Resolver:
                     f"{kind} cannot run over {said}",
                     got=f"{said}, which the result keeps" if said in keep else said,
                     expected="names of dimensions that the result does not have, each once",
+                    fix=f"leave {said} out of the result" if said in keep else "name each dimension alone, and once",
                 )
             self.names.dim(i.text, i.span)
             over.append(i.text)
         if not over:
-            raise self.source.error(
-                node.span, f"{kind} runs over no index", got=f"{kind}[]", expected=f"at least one, as in {kind}[k](...)"
-            )
+            none, one = f"{kind} runs over no index", f"at least one, as in {kind}[k](...)"
+            fix = f"name in {kind}[...] what the result does not have"
+            raise self.source.error(node.span, none, got=f"{kind}[]", expected=one, fix=fix)
         value = self.value(node.value, keep | frozenset(over))
-        for i in node.indices:
-            if cast(ast.IndexName, i).text not in value.dims:
+        for i, name in zip(node.indices, over, strict=True):
+            if name not in value.dims:
                 raise self.source.error(
                     i.span,
-                    f"{kind} runs over {cast(ast.IndexName, i).text}, which its value does not have",
+                    f"{kind} runs over {name}, which its value does not have",
                     got=f"a value over {', '.join(sorted(value.dims)) or 'no index'}",
                     expected="each index of a reduction in what it reduces",
+                    fix=f"leave {name} out of {kind}[...]",
                 )
         dims = (value.dims - frozenset(over)) | (self._linked_to(value.dims) & keep)
         return Reduce(node.span, dims, kind, value)

@@ -78,6 +78,17 @@ def test_blocks_that_no_tile_has_are_refused_where_they_stand(target: str, text:
     assert (at.line, at.column, at.text) == (1, 1, text)
 
 
+@pytest.mark.parametrize(("text", "fix"), [
+    ("T[m,n] = A[m,k] @ B[n,k] scale(1x128, 1x128); R[m]:f32 = max[n](T)", "keep n in the result"),
+    ("G[m,n] = X[m,k] @ V[n,k] scale(1x128, 128x128);"
+     " H[m,n]:fp8_block = silu(G) * (X[m,k] @ W[n,k] scale(1x128, 128x128))", "say 1x32, or give H f32"),
+])  # fmt: skip
+def test_what_a_refusal_offers_is_not_what_the_program_says(text: str, fix: str) -> None:
+    with pytest.raises(UnsupportedError, match="no tile fits") as refusal:
+        compiler.decide(text, "sm_100a", {"n": 256, "k": 128}, tuned=False)
+    assert fix in refusal.value.fix
+
+
 @pytest.mark.parametrize("target", ["sm_100a", "sm_120a"])
 def test_blocks_that_a_refusal_names_have_a_tile(target: str) -> None:
     with pytest.raises(UnsupportedError) as refusal:

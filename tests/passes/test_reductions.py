@@ -63,9 +63,13 @@ REFUSED = {
     "over everything": ("R[b]:f32 = max[m,n](A[b,m,k] @ B[b,n,k])", "R is a max over m, n, and a tile of the product"),
     "a tensor behind it": (
         "R[m]:f32 = sum[n](A[m,k] @ B[n,k]) * w[m]",
-        "R is a sum over n, and reads more than its own value behind it",
+        "R is a sum over n, and reads w behind it",
     ),
-    "added to": ("R[m]:f32 += sum[n](A[m,k] @ B[n,k])", "R is a sum over n, and reads more than its own value"),
+    "a scalar behind it": (
+        "R[m]:f32 = sum[n](A[m,k] @ B[n,k]) * alpha",
+        "R is a sum over n, and reads alpha behind it",
+    ),
+    "added to": ("R[m]:f32 += sum[n](A[m,k] @ B[n,k])", "R is a sum over n, and is added to what R holds"),
     "of 8 bits": ("R[m]:e4m3 = sum[n](A[m,k] @ B[n,k])", "R is a sum of f8E4M3FN"),
     "read at each point": (
         "T[m,n] = A[m,k] @ B[n,k]; R[m] = max[n](T); C[m,n] = T / R[m]",

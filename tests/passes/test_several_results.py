@@ -167,12 +167,12 @@ REFUSED = {
     "contractions of which one has zero points": (
         "C[m,n] = A[m,k] @ (B[n,k]:u4 - 8); D[m,n] = A[m,k] @ E[n,k]:u4",
         "differ in their zero points",
-        "one program for each contraction",
+        "write one program for each contraction",
     ),
     "contractions of which one has something computed": (
         "C[m,n] = A[m,k] @ relu(B[n,k]); D[m,n] = A[m,k] @ E[n,k]",
         "differ in their expressions",
-        "one program for each contraction",
+        "write one program for each contraction",
     ),
     "contractions of something computed": (
         "C[m,n] = (2 * A[m,k]) @ B[n,k]; D[m,n] = (3 * A[m,k]) @ E[n,k]",

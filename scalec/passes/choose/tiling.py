@@ -377,19 +377,29 @@ def _has_tile(problem: Problem, result: Result, block: int) -> bool:
     return every_tile.roomiest(ways, deepest(tried), promotion(tried), 0, lambda *_: None) is not None
 
 
+def _way_out(problem: Problem) -> str:
+    """What a program of which no tile fits may be written as."""
+    scaled = [r for r in problem.results if r.scale is not None]
+    if len(problem.results) > 1:
+        return "one program for each result"
+    if scaled:
+        others = [f"1x{block}" for block in (32, 128) if block != scaled[0].block]
+        kept = f"give {scaled[0].name} f32, bf16 or f16 and quantise it after the call"
+        return f"say {' or '.join(others)}, or {kept}"
+    if (fold := problem.column_fold) is not None:
+        return f"keep {fold.dim} in the result, and take the {fold.kind} over it after the call"
+    sizes = [d.name for d in (problem.m, problem.n, problem.k) if d.size is None]
+    return f"give {', '.join(sizes)} in dims" if sizes else "one program for each contraction, or another target"
+
+
 def _none_fits(problem: Problem, given: Request, refused: Refused, retried: bool) -> ScalecError:
     got, what = str(refused), f"no tile fits {problem.target.name}"
-    scaled = [r.name for r in problem.results if r.scale is not None]
     if not given.decided() and not retried:
         return UnsupportedError(
             what,
             got=got,
             expected="a tile for which none of these holds",
-            fix="one program for each result"
-            if len(problem.results) > 1
-            else f"say 1x32 or 1x128, or give {scaled[0]} f32, bf16 or f16 and quantise it after the call"
-            if scaled
-            else f"give {problem.m.name}, {problem.n.name} and {problem.k.name} in dims",
+            fix=_way_out(problem),
             place=problem.place,
         )
     if not got and given.parts == "cluster":

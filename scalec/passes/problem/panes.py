@@ -83,7 +83,9 @@ def check_alike(one: Operand, other: Operand, contract: Any) -> None:
     raise UnsupportedError(
         f"{one.name} and {other.name} are operands of contractions that meet, and differ in their {differ}",
         expected="the same element type, indices and scales",
-        fix=f"store {other.name} as {one.name} is, or write one program for each contraction",
+        fix="write one program for each contraction"
+        if differ in ("zero points", "expressions")
+        else f"store {other.name} as {one.name} is, or write one program for each contraction",
         place=place_of(contract),
     )
 

@@ -98,13 +98,18 @@ def kept_of(
             f"{name}[{', '.join(sorted(known))}], without a range",
             "compute it after the call",
         )
-    others = [v for v in last.views if v.owner.opview.source != op.result]
+    others = [v.owner.opview.source for v in last.views if v.owner.opview.source != op.result]
     if others or value != final:
-        how = "reads more than its own value" if others else "is quantised, or scattered,"
+        read = [reader.tensor(x) if isinstance(x.owner, ir.Block) else "another reduction" for x in others]
+        how = "is quantised, or scattered, behind it" if not others else f"reads {' and '.join(read)} behind it"
+        rest = f"give {name} f32, and compute the rest after the call"
+        if name in read:
+            how, rest = (
+                f"is added to what {name} holds",
+                f"write = into another tensor, and add that to {name} after the call",
+            )
         raise refused(
-            f"is a {kind} over {names}, and {how} behind it",
-            f"an elementwise expression of the {kind} alone, and numbers",
-            f"give {name} f32, and compute the rest after the call",
+            f"is a {kind} over {names}, and {how}", f"an elementwise expression of the {kind} alone, and numbers", rest
         )
     element = str(ir.RankedTensorType(value.type).element_type)
     if element not in STORED:
