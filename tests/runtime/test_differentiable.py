@@ -207,7 +207,7 @@ def test_a_module_trains():
         with torch.no_grad():
             w -= w.grad
             w.grad = None
-        losses.append(float(loss))
+        losses.append(float(loss.detach()))
     assert losses[-1] < 0.5 * losses[0]
 
 

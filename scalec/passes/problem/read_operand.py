@@ -85,6 +85,13 @@ class OperandReader(EpilogueReader):
                 fix=f"store {name} with {k.name} last",
                 place=place_of(value),
             )
+        if k.name not in order:
+            raise UnsupportedError(
+                f"{name}[{', '.join(order)}] is read through memory along {k.name}, which is summed",
+                expected=f"{k.name} as an index of {name}",
+                fix=f"gather {name} by a program of its own, as X[m,n] = {name}[idx[m],n]",
+                place=place_of(value),
+            )
         row = rows.name if page else self.row_of(where, self.symbols, rows.name, value)
         own = family or self.target.mma_for(element.name, element.name)  # what does not go together is told later
         reads = own is not None and own.reads_transposed(element.name) and stored == element and rounded is None
