@@ -82,10 +82,12 @@ def test_blocks_that_no_tile_has_are_refused_where_they_stand(target: str, text:
     ("T[m,n] = A[m,k] @ B[n,k] scale(1x128, 1x128); R[m]:f32 = max[n](T)", "keep n in the result"),
     ("G[m,n] = X[m,k] @ V[n,k] scale(1x128, 128x128);"
      " H[m,n]:fp8_block = silu(G) * (X[m,k] @ W[n,k] scale(1x128, 128x128))", "say 1x32, or give H f32"),
+    ("L[s,t]:f32 = sum[h](Q[s,h,d] @ K[table[s,t/24],t%24,d])", "lay K out in pages of 16, 32"),
 ])  # fmt: skip
 def test_what_a_refusal_offers_is_not_what_the_program_says(text: str, fix: str) -> None:
+    sizes = {name: n for name, n in (("n", 256), ("k", 128), ("h", 32)) if f"{name}]" in text or f",{name}," in text}
     with pytest.raises(UnsupportedError, match="no tile fits") as refusal:
-        compiler.decide(text, "sm_100a", {"n": 256, "k": 128}, tuned=False)
+        compiler.decide(text, "sm_100a", sizes, tuned=False)
     assert fix in refusal.value.fix
 
 

@@ -386,6 +386,9 @@ def _way_out(problem: Problem) -> str:
         others = [f"1x{block}" for block in (32, 128) if block != scaled[0].block]
         kept = f"give {scaled[0].name} f32, bf16 or f16 and quantise it after the call"
         return f"say {' or '.join(others)}, or {kept}"
+    for x in (problem.lhs, problem.rhs):
+        if x.page and x.page & (x.page - 1):
+            return f"lay {x.name} out in pages of 16, 32, 64 or 128 rows"
     if (fold := problem.column_fold) is not None:
         return f"keep {fold.dim} in the result, and take the {fold.kind} over it after the call"
     sizes = [d.name for d in (problem.m, problem.n, problem.k) if d.size is None]
