@@ -23,6 +23,7 @@ TARGETS = ("sm_90a", "sm_100a", "sm_120a")
 PROGRAMS = {
     "nvfp4": "C[m,n]:f32 = A[m,k]:e4m3 @ quantize(B[n,k]:nvfp4, e4m3, 1x128) scale(1x128)",
     "mxfp4": "C[m,n]:f32 = A[m,k]:e4m3 @ quantize(B[n,k]:mxfp4, e4m3, 1x128) scale(1x128)",
+    "mxfp4 by ue8m0": "C[m,n]:f32 = A[m,k] @ quantize(B[n,k]:mxfp4, e4m3, 1x128:ue8m0) scale(1x128@col)",
     "mxfp8": "C[m,n]:f32 = quantize(A[m,k]:mxfp8, e4m3, 1x128) @ B[n,k] scale(128x128)",
     "bf16": "C[m,n]:f32 = quantize(A[m,k], e4m3, 1x128) @ B[n,k] scale(none, 128x128)",
     "f16, both": "C[m,n]:f32 = quantize(A[m,k]:f16, e4m3, 1x128) @ quantize(B[n,k]:f16, e4m3, 1x128)",

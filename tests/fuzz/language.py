@@ -30,6 +30,7 @@ class Statement:
     """What is written where: a tree of
 
     ("tensor", name, index, type), ("name", of a temporary or a scalar), ("number", text), ("rounded", tree, type),
+    ("quantize", tree, type, level),
     ("@", left, right, levels of both), ("fold", how, dims, tree), and the ops of Case.value.
     """
 
@@ -164,6 +165,9 @@ class Reader:
             dims = split(self.brackets("]"))
             self.take("(")
             return ("fold", token, dims, self.inside(self.brackets(")")))
+        if token == "quantize" and self.take("("):
+            inner, kind, level = split(self.brackets(")"))
+            return ("quantize", self.inside(inner), kind, levels(level)[0])
         if self.take("("):
             return self.rounded((token, *(self.inside(x) for x in split(self.brackets(")")))))
         if self.take("["):
@@ -279,6 +283,7 @@ def multiplied(tree: Tree) -> str:
 
 def zeros_of(tree: Tree, tensors: dict[str, Operand]) -> Any:
     """The zero points of an operand, a tree; None without."""
+    tree = tree[1] if tree[0] == "quantize" else tree
     if tree[0] != "-" or tree[1][0] != "tensor" or tensors[tree[1][1]].element not in ("u4", "i4"):
         return None
     return tree[2]

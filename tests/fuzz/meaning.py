@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scalec.formats import Granularity
+from scalec.formats import ELEMENT_TYPES, WHOLE, Granularity
 from scalec.reference import dequantize, from_layout, round_to
 from scalec.reference.quantize import block_shape, scale_shape
 from tests.fuzz import bounds
@@ -122,6 +122,10 @@ class Meaning:
         tensors = self.program.tensors
         if tree[0] == "tensor":
             return self.tensor(tree[1], tree[2], self.dequantized(tensors[tree[1]], side, s.range), left)
+        if tree[0] == "quantize":
+            name = multiplied(tree)
+            values, scales = self.quantized(tree, side)
+            return self.tensor(name, tensors[name].index, values * scales, left)
         zeros = zeros_of(tree, tensors)
         if zeros is None:
             if tree[0] != "rounded":
@@ -132,6 +136,35 @@ class Meaning:
         each = self.tensor(name, index, self.factors(tensors[name], side, s.range), left)
         less = self.tree(zeros, s, bounds.slacks("f32"), left, frozenset())
         return Value(x.dims, Bounded((x.of.value - less.of.value) * each.of.value), (*x.skips, *less.skips))
+
+    def quantized(self, tree: Tree, side: str) -> tuple[Array, Array]:
+        """The elements of a tensor that is quantised anew, and what multiplies each: new scales, and those of the
+        tensor that span new blocks."""
+        _, _, element, level = tree
+        x, zeros = self.program.tensors[multiplied(tree)], zeros_of(tree, self.program.tensors)
+        given, shape = self.values[x.name], self.values[x.name].shape
+        values, outer = given.astype(np.float64) - (float(zeros[1]) if zeros else 0.0), np.ones(shape)
+        for g, suffix in zip(x.granularities(side), ("_scale", "_scale2"), strict=False):
+            each = self.factor(x, g, self.values[x.name + suffix], shape, None)
+            if g.tensor or g.block[-1] == WHOLE:
+                outer = outer * each
+            else:
+                values = values * each
+        block, most = int(level.block[-1]), ELEMENT_TYPES[element].max
+        with np.errstate(all="ignore"):
+            values = values.astype(np.float32)
+            blocks = np.pad(values, [(0, 0)] * (len(shape) - 1) + [(0, -shape[-1] % block)])
+            largest = np.abs(blocks.reshape(*shape[:-1], -1, block)).max(axis=-1).astype(np.float64)
+            if level.type == "ue8m0":
+                power = np.floor(np.log2(np.where(largest > 0, largest, 1))) - np.floor(np.log2(most))
+                scale = np.exp2(np.clip(np.where(largest > 0, power, -127), -127, 127))
+                scale = np.where(np.isnan(largest), np.nan, np.where(np.isinf(largest), 2.0**127, scale))
+            else:
+                scale = np.maximum((largest / most).astype(np.float32), np.float32(2.0**-126))
+                scale = np.where(largest == 0, 1.0, scale)
+            scale = np.repeat(scale, block, axis=-1)[..., : shape[-1]]
+            made = round_to(values * (1 / scale).astype(np.float32), element)
+        return made, scale * outer
 
     def dequantized(self, x: Operand, side: str, r: Range | None) -> Array:
         with np.errstate(all="ignore"):
@@ -171,6 +204,10 @@ class Meaning:
             each = np.abs(self.factors(self.program.tensors[name], side, None)) if self.plain(name) else np.ones(1)
             usable = np.where(np.isfinite(each) & (each > 0), each, 1.0)
             found[name] = float(np.abs(np.log2(usable)).max(initial=0))
+        for tree in (t for s in self.program.statements for t in every(s.tree) if t[0] == "quantize"):
+            scales = self.quantized(tree, self.program.sides[multiplied(tree)])[1]
+            usable = np.where(np.isfinite(scales) & (scales > 0), scales, 1.0)
+            found[multiplied(tree)] += float(np.abs(np.log2(usable)).max(initial=0))
         return found
 
     def plain(self, name: str) -> bool:

@@ -104,7 +104,9 @@ class _Side:
         def level(op: Any) -> _Level:
             blocks = block_of(GranularityAttr(op.granularity))
             along = [x for x, k in zip(reversed(blocks), reversed(summed), strict=False) if k]
-            return _Level(ir.StringAttr(GranularityAttr(op.granularity).type).value, along[0] if along else WHOLE)
+            kind = ir.StringAttr(GranularityAttr(op.granularity).type).value
+            new = is_op(op.scales, "scale.quantize")  # which warps find, as f32, whatever they are rounded to
+            return _Level("f32" if new else kind, along[0] if along else WHOLE)
 
         levels, subtract = tuple(map(level, levels_of(value))), subtraction(value)
         row = element_spelled(str(element(unscaled(value).type)))
