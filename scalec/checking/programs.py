@@ -84,6 +84,7 @@ PROGRAMS: dict[str, str] = {
     "several results": "T[m,n] = A[m,k] @ B[n,k]; C[m,n] = T[m,n] + x[n]; D[m,n]:mxfp8 = relu(T[m,n])",
     "several results of FP8": "T[m,n] = A[m,k]@B[n,k] scale(1x128,128x128); C[m,n]:f32 += T; D[m,n]:e4m3 = gelu(T)",
     "quantised gate": "Q[m,n]:mxfp8 = silu(G[m,n]) * U[m,n]",
+    "quantised along both": "Q[m,n]:mxfp8 = X[m,n]; T[n,m]:mxfp8 = X[m,n]",
     "quantised twice": "Q[m,n]:e4m3 scale(128x128) = X[m,n]; P[m,n]:nvfp4 = X[m,n]",
     "quantised rows": "Q[m,k]:e4m3 scale(1xk) = X[m,k] * x[k]",
     "dequantised": "Y[m,n] = X[m,n]:nvfp4",

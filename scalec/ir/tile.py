@@ -104,6 +104,7 @@ from scalec.ir.tile_pointwise import (
     ComputeOp,
     CountedOp,
     FindScaleOp,
+    LayColumnsOp,
     LoadColumnsOp,
     LoadScalesOp,
     PointOp,
@@ -111,6 +112,7 @@ from scalec.ir.tile_pointwise import (
     RunningOp,
     StoreColumnsOp,
     StoreScaleOp,
+    TakeTurnedOp,
     TermOp,
 )
 from scalec.ir.tile_quantize import QuantizeOp
@@ -298,6 +300,7 @@ __all__ = [
     "LandOp",
     "LastPartOp",
     "LastTileOp",
+    "LayColumnsOp",
     "LeaderOp",
     "LoadBytesOp",
     "LoadColumnsOp",
@@ -378,6 +381,7 @@ __all__ = [
     "SumsType",
     "SyncOp",
     "TakeOp",
+    "TakeTurnedOp",
     "TakenOp",
     "TermOp",
     "Tile",

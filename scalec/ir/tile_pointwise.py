@@ -193,6 +193,34 @@ class ReduceLanesOp(Tile.Operation, name="reduce_lanes"):
         return _kind(op)
 
 
+class LayColumnsOp(Tile.Operation, name="lay_columns"):
+    """Leaves what a thread has of a square of `size` rows and columns in shared memory, from byte `at` on: its columns
+    in place number `place` of those that it has one below the other (`tile.point` says where the first is)."""
+
+    value: ext.Operand[ColumnsType]
+    size: ir.IntegerAttr
+    at: ir.IntegerAttr
+    place: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return _square(op, int_of(op.value.type.count))
+
+
+class TakeTurnedOp(Tile.Operation, name="take_turned"):
+    """As many adjacent rows of one column as a thread left columns of one row (`tile.lay_columns`, which all threads
+    have done): what it has of the square with rows and columns in each other's place."""
+
+    result: ext.Result[ColumnsType]
+    size: ir.IntegerAttr
+    at: ir.IntegerAttr
+    place: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return _square(op, int_of(op.result.type.count))
+
+
 class FindScaleOp(Tile.Operation, name="find_scale"):
     """The scale of a block whose largest magnitude is given, as stored in the bits of `code`, and what its values are
     multiplied by. `element`, `scale` and `inverse` are as those of `tile.quantize`."""
@@ -295,6 +323,18 @@ def _indexed(op: ir.OpView) -> bool:
     if len(op.at) != len(op.strides):
         return fail(op, f"{len(op.at)} indices and {len(op.strides)} strides, expected as many")
     return True
+
+
+def _square(op: ir.OpView, vector: int) -> bool:
+    """Refuses a square whose words do not lie in all banks alike."""
+    size, at = int_of(op.size), int_of(op.at)
+    if size & (size - 1) or not LANES <= size <= LANES * LANES:
+        return fail(op, f"size is {size}, expected a power of two from {LANES} to {LANES * LANES}")
+    if vector & (vector - 1) or vector > LANES:
+        return fail(op, f"{vector} columns a thread, expected a power of two up to {LANES}")
+    if at % (4 * LANES):
+        return fail(op, f"at is {at}, expected a multiple of {4 * LANES}: a word for each bank")
+    return at_least(op, 0, "at", "place")
 
 
 def _memory(op: ir.OpView, value: ir.Value) -> bool:

@@ -223,6 +223,67 @@ def _of_warps(s: State, op: ir.OpView, kind: str, value: ir.Value) -> ir.Value:
     return made
 
 
+class _Square:
+    """Where a thread's words of a square lie: column c of row r in bank c ^ (c / 32) ^ f(r), modulo 32, of the row's
+    words. Of a warp that writes, and of one that reads the square turned, no two lanes have a bank in common.
+
+    The lanes that share a row differ in bits of c, of which those from 32 on come down to the lowest bits of the bank.
+    The rows of a warp that writes differ in their lowest bits, which take the bits between. The vectors of a warp that
+    reads begin at rows that differ in higher bits, which take what the few columns of that warp leave."""
+
+    def __init__(self, s: State, op: ir.OpView, vector: int) -> None:
+        b, self.size, self.vector = s.b, tile.int_of(op.size), vector
+        across, wide = self.size // vector, self.size.bit_length() - 1
+        self.few = max(0, 5 - (across.bit_length() - 1))  # bits of the rows, or turned of the columns, of a warp
+        self.above, self.b = wide - 5, b
+        self.row = b.add(b.div(s.tid, across), tile.int_of(op.place) * (s.threads // across))
+        self.first = b.mul(b.and_(s.tid, across - 1), vector)
+        self.base = b.add(s.shared, tile.int_of(op.at))
+
+    def bank(self, row: ir.Value, column: ir.Value) -> ir.Value:
+        """Of a row that is a multiple of `vector`, or of any column with such."""
+        b = self.b
+        of_row = b.shl(b.div(row, self.vector), self.few)
+        return b.and_(b.xor(b.xor(column, b.div(column, 32)), of_row), 31)
+
+    def low(self, row: ir.Value | int) -> Any:
+        """What the lowest bits of a row change of its banks."""
+        mask = (1 << self.few) - 1
+        if isinstance(row, int):
+            return (row & mask) << self.above
+        return self.b.shl(self.b.and_(row, mask), self.above)
+
+    def word(self, row: ir.Value, column: ir.Value, bank: ir.Value) -> ir.Value:
+        """The address of a word."""
+        b = self.b
+        line = b.add(b.mul(row, self.size), b.and_(column, ~31 & 0xFFFFFFFF))
+        return b.add(self.base, b.shl(b.add(line, bank), 2))
+
+
+@COMMON.lowers("tile.lay_columns")
+def lay_columns(s: State, op: ir.OpView) -> None:
+    """A word for each column: adjacent ones differ in the lowest bits of their banks, so of their addresses."""
+    b, values = s.b, [_now(x) for x in s.get(op.value)]
+    q = _Square(s, op, len(values))
+    bank = b.xor(q.bank(q.row, q.first), q.low(q.row))
+    at = q.word(q.row, q.first, bank)
+    for i, value in enumerate(values):
+        b.asm("st.shared.f32 [$0], $1;", [], [b.xor(at, 4 * i), value])
+
+
+@COMMON.lowers("tile.take_turned")
+def take_turned(s: State, op: ir.OpView) -> None:
+    """A word for each row, in the column that is the thread's row when it is turned."""
+    b, count = s.b, tile.int_of(op.result.type.count)
+    q = _Square(s, op, count)
+    at = q.word(q.first, q.row, q.bank(q.first, q.row))
+    made = []
+    for i in range(count):
+        there = b.xor(at, 4 * q.low(i))
+        made += b.asm(f"ld.shared.f32 $0, [$1 + {4 * i * q.size}];", [b.f32], [there])
+    s.values[op.result] = made
+
+
 @COMMON.lowers("tile.find_scale")
 def find_scale(s: State, op: ir.OpView) -> None:
     """As results of contractions find theirs."""

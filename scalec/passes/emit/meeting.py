@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, replace
+from typing import Any
 
 from scalec.ir.mlir import ir
 from scalec.ir.tile_pointwise import LANES
@@ -50,6 +52,11 @@ class MeetingKernel(PointwiseKernel):
                     "tile.input", [e.type("operand")], [source], segments=(1, 0), kind="scalar", axes=(), pair=0
                 ).result
                 self.inverses[o.index] = inverse_of(e, made)
+        turned = self.p.turned
+        if turned is not None:
+            self.turned = copy(self)
+            self.turned.p, self.turned.spread = turned, self.spread.turned(self.p)
+            self.turned.aligned_ = None if self.turned.spread.whole else self.turned.aligned()
 
     def tile(
         self, outer: dict[str, ir.Value], row: ir.Value, column: ir.Value, inside: ir.Value, aligned: ir.Value | None
@@ -72,8 +79,10 @@ class MeetingKernel(PointwiseKernel):
             self.write_looped(rows[0])
         else:
             for o in p.outputs:
-                if not p.is_row(o):
-                    self.write_blocks(o, rows)
+                if p.is_turned(o):
+                    self.write_turned(o, rows, outer)
+                elif not p.is_row(o):
+                    self.write_blocks(o, rows, [self.result(o, r, at) for r in rows for at in r.points])
         for o in p.outputs:
             if p.is_row(o):
                 for r in rows:
@@ -279,8 +288,33 @@ class MeetingKernel(PointwiseKernel):
             padding=int(scale.layout in ("packed", "blocked") and not fits),
         )
 
-    def write_blocks(self, o: Output, rows: list[Row]) -> None:
-        """A result of which a thread has all its points at once: block by block."""
+    def result(self, o: Output, r: Row, at: Point) -> ir.Value:
+        """What a result is at a point, before it is scaled and rounded."""
+        return self.value(o.body, at, self.sums(at, o.body, r.known), o.exact)
+
+    def write_turned(self, o: Output, rows: list[Row], outer: dict[str, ir.Value]) -> None:
+        """A result with another index last: threads leave their columns of a square tile in shared memory, take rows of
+        it, and write these as any others."""
+        e, p, s, other = self.e, self.p, self.spread, self.turned
+        (m0, n0), (row, column), i32 = self.corner, (p.rows[-1], p.columns), ir.IntegerType.get_signless(32)
+        square: dict[str, Any] = {"size": s.square, "at": s.exchanged_bytes(p)}
+        values = [self.result(o, r, at) for r in rows for at in r.points]
+        e.op("tile.sync", scope="cta", releases=0)  # what was turned before has been taken
+        for place, value in enumerate(values):
+            e.op("tile.lay_columns", operands=[value], place=place, **square)
+        e.op("tile.sync", scope="cta", releases=0)
+        taken = [e.op("tile.take_turned", [x.type], place=i, **square).result for i, x in enumerate(values)]
+        ends = [n0, m0, self.size(column), self.size(row)]
+        made = e.op("tile.point", [i32, i32, ir.IntegerType.get_signless(1)], ends, columns=s.square, vector=s.vector)
+        turned = []
+        for i in range(s.down):
+            where = outer | {column.name: self.further(made.results[0], i * s.step[0])}
+            points = [other.point(where | {row.name: made.results[1]}, s.vector)]
+            turned.append(Row(other.point(where, 1), points, []))
+        other.write_blocks(o, turned, taken)
+
+    def write_blocks(self, o: Output, rows: list[Row], made: list[ir.Value]) -> None:
+        """A result of which a thread has `made` all its points at once: block by block."""
         s, scale = self.spread, o.scale
         down = along = 1
         if scale is not None:
@@ -289,7 +323,7 @@ class MeetingKernel(PointwiseKernel):
         for i in range(0, s.down, down):
             for j in range(0, s.along, along):
                 group = [(r, at) for r in rows[i : i + down] for at in r.points[j : j + along]]
-                values = [self.value(o.body, at, self.sums(at, o.body, r.known), o.exact) for r, at in group]
+                values = [made[y * s.along + x] for y in range(i, i + down) for x in range(j, j + along)]
                 if scale is not None:
                     found, ragged = values, self.ragged(scale.rows, scale.columns)
                     if ragged:

@@ -63,7 +63,7 @@ class Columns(Tensors):
             source = self.pointer(name, index, max(1, element.bits // 8))
             every = self.also(every, source, name, element, rank)
         for o in p.outputs:
-            if not p.is_row(o):
+            if not p.is_row(o) and not p.is_turned(o):
                 every = self.also(every, self.target(o), o.name, o.element, len(o.coords))
         return every
 
@@ -304,8 +304,9 @@ class PointwiseKernel(Columns):
             cluster=(1, 1),
             shared_bytes=s.shared_bytes(p),
             arguments=ir.ArrayAttr.get([]),
-            **({"registers": self.registers} if self.registers else {}),
         )
+        if self.registers:
+            made.attributes["registers"] = attribute(self.registers)
         self.body = made.regions[0].blocks.append()
         i32 = ir.IntegerType.get_signless(32)
         with ir.InsertionPoint(self.body):
@@ -326,6 +327,7 @@ class PointwiseKernel(Columns):
                 turns=1,
             ) as block:
                 m0, n0, *indices = block.arguments
+                self.corner = m0, n0
                 i1 = ir.IntegerType.get_signless(1)
                 columns = s.across * s.vector
                 point = e.op("tile.point", [i32, i32, i1], [m0, n0, m, n], columns=columns, vector=s.vector)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd
 
 from scalec.errors import UnsupportedError
@@ -34,6 +34,9 @@ WIDEST = 32
 """Bytes that a thread has of a row in the widest type: more would be loads that are further apart. Not measured."""
 
 
+SQUARE, MOST_SQUARE = 64, 128
+"""Rows and columns of a tile that is turned; of blocks that need it at most. Not measured."""
+
 LIMITS = {32: 64, 64: 128}
 """Registers of a thread that holds up to so many elements: with 64 an SM has 1024 threads, so that some load while
 others wait for each other. A softmax over 7168 had 167 of them, and 256 threads on an SM."""
@@ -52,6 +55,7 @@ class Spread:
         down, along: places that a thread has in a tile, along the rows and along the columns.
         looped: whether a tile is walked along the columns, as many at a time, until all of a row have been: it is known
             then what a whole row has.
+        turns: whether some results have another index last than what they are computed of.
     """
 
     vector: int
@@ -63,11 +67,22 @@ class Spread:
     down: int = 1
     along: int = 1
     looped: bool = False
+    turns: bool = False
 
     @property
     def across(self) -> int:
         """Threads that share a row, a power of two: those that follow one another."""
         return self.columns // self.along // self.vector
+
+    @property
+    def square(self) -> int:
+        """Rows and columns of a tile that is turned: it has as many of both."""
+        return self.columns if self.turns else 0
+
+    def turned(self, p: Pointwise) -> Spread:
+        """How threads share out the same tile with rows and columns in each other's place: the same way."""
+        m = p.rows[-1].size
+        return replace(self, whole=bool(m) and not m % self.vector)
 
     @property
     def step(self) -> tuple[int, int]:
@@ -80,11 +95,15 @@ class Spread:
         lanes = min(columns // self.vector, self.across) if columns else self.across
         return lanes - 1 | (min(rows, self.step[0]) - 1) * self.across
 
-    def shared_bytes(self, p: Pointwise) -> int:
-        """Of a CTA: what its warps exchange."""
+    def exchanged_bytes(self, p: Pointwise) -> int:
+        """Of a CTA: what its warps exchange of blocks and rows."""
         shared = [(o.scale.rows, o.scale.columns) for o in p.outputs if o.scale is not None]
         shared += [(1, 0)] * any(map(p.of_row, p.reductions))
         return 4 * self.threads if any(self.sharing(*x) >= LANES for x in shared) else 0
+
+    def shared_bytes(self, p: Pointwise) -> int:
+        """Of a CTA: behind what is exchanged a tile that is turned, in f32."""
+        return self.exchanged_bytes(p) + 4 * self.square**2
 
     def registers(self, p: Pointwise) -> int:
         """The most that a thread is to have; 0 where ptxas may take what it likes."""
@@ -101,6 +120,8 @@ class Spread:
             UnsupportedError: blocks of scales that no threads share out.
         """
         vector, n = _vector(p), p.columns.size
+        if p.turned is not None:
+            return _square(p, vector)
         vectors = -(-(p.columns.largest or THREADS * vector) // vector)
         across, whole = _across(vectors), bool(n) and not n % vector
         if not p.meets:
@@ -150,7 +171,7 @@ def _vector(p: Pointwise) -> int:
         vector //= 2
     if factor * vector > MOST_HELD:
         raise _refused(f"blocks of {blocks[0]} columns", "a power of two times an odd number up to 32")
-    while n and n % (factor * vector) and vector > least:
+    while n and n % (factor * vector) and vector > least and p.turned is None:
         vector //= 2
     read = {level.columns for x in p.every for level in x.levels if level.columns}
     while vector > least and any(size % (factor * vector) and factor * vector % size for size in read):
@@ -192,6 +213,20 @@ def _blocks(p: Pointwise, vector: int, widest: int, blocks: list[Blocks], whole:
         said = " and ".join(f"{x.rows}x{x.columns}" for x in blocks)
         raise _refused(f"blocks of {said}", "up to 128x128, of which the higher ones are multiples of the others")
     return Spread(vector, rows * down, across * vector, _together(p), whole, threads, down=down)
+
+
+def _square(p: Pointwise, vector: int) -> Spread:
+    """A CTA has as many rows as columns, in registers and, on the way to who has them turned, in shared memory."""
+    blocks = [x for o in p.outputs if o.scale is not None for x in (o.scale.rows, o.scale.columns)]
+    size, n = max(SQUARE, *blocks, 0), p.columns.size
+    if p.spans or size > MOST_SQUARE or vector & (vector - 1) or any(size % max(1, x) for x in blocks):
+        raise _refused(
+            "results with another last index than what they are computed of, in such blocks or beside a whole row,",
+            f"blocks of a power of two up to {MOST_SQUARE}",
+        )
+    threads = THREADS * size**2 // SQUARE**2
+    down, whole = size * size // vector // threads, bool(n) and not n % vector
+    return Spread(vector, size, size, _together(p), whole, threads, down=down, turns=True)
 
 
 def _across(vectors: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scalec.formats import ELEMENT_TYPES, ElementType
 from scalec.passes.problem.access import Coord, Dim, Domain, Lookup
@@ -131,7 +131,7 @@ class Pointwise:
 
     Attributes:
         rows: all indices of the results but one, `columns`: that which lies side by side.
-        outputs: the results, of which those without `columns` have one element a row.
+        outputs: the results, of which those without `columns` have one element a row; some may be `turned`.
         reductions: what bodies read beside tensors, each of tensors and earlier ones; over `columns` they are of a row.
         lookups: indices that are read from memory, by name.
         domains: ranges of rows outside which nothing is written.
@@ -169,6 +169,20 @@ class Pointwise:
         """Whether a result has one element a row."""
         return self.columns.name not in o.dims
 
+    def is_turned(self, o: Output) -> bool:
+        """Whether another index than `columns` lies side by side in a result: the last of `rows`."""
+        return not self.is_row(o) and o.dims[-1] != self.columns.name
+
+    @property
+    def turned(self) -> Pointwise | None:
+        """The turned results alone, with rows and columns in each other's place, of what is computed already; None
+        where there are none."""
+        found = tuple(replace(o, body=Body(-1, ())) for o in self.outputs if self.is_turned(o))
+        if not found:
+            return None
+        rows = (*self.rows[:-1], self.columns)
+        return replace(self, rows=rows, columns=self.rows[-1], outputs=found, reductions=(), lookups=(), domains=())
+
     @property
     def spans(self) -> bool:
         """Whether something is found of a whole row before the first result of it is known."""
@@ -178,7 +192,7 @@ class Pointwise:
     @property
     def meets(self) -> bool:
         """Whether threads exchange what they find, or write what no thread writes alone by single columns."""
-        alone = all(o.scale is None and o.element.bits >= 8 and not self.is_row(o) for o in self.outputs)
+        alone = all(o.scale is None and o.element.bits >= 8 and o.dims[-1] == self.columns.name for o in self.outputs)
         return self.spans or not alone or bool(self.domains) or any(x.element.bits < 8 for x in self.every)
 
     @property

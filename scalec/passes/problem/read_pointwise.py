@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -74,18 +74,33 @@ class PointwiseReader(EpilogueReader):
                 raise self.refused(what, op, "elementwise expressions and reductions")
         reductions = tuple(self.reduced(op.opview) for op in self.operations if op.name == "scale.reduce")
         outputs = tuple(self.outputs())
-        largest = max(outputs, key=lambda o: len(o.dims))
-        *rows, columns = largest.dims
+        lookups = tuple(Lookup(n, self.index(s), e) for n, (s, e) in self.found.items())
+        rows, columns = self.orientation(outputs, reductions, {x.name: x for x in lookups})
         over = {r.dim.name for r in reductions}
         if columns not in over and len(over) == 1 and any(self.turned(r, columns) for r in reductions):
             rows, columns = [*rows, columns], next(iter(over))
-        lookups = tuple(Lookup(n, self.index(s), e) for n, (s, e) in self.found.items())
         domains = tuple(self.domain(x) for x in self.ranges)
         problem = Pointwise(
             self.target, tuple(map(self.dim_of, rows)), self.dim_of(columns), outputs, reductions, lookups, domains
         )
         self.check(problem)
         return problem
+
+    @staticmethod
+    def orientation(
+        outputs: Sequence[Output], reductions: Sequence[Reduction], lookups: dict[str, Lookup]
+    ) -> tuple[list[str], str]:
+        """The indices of the results but one, and that which lies side by side in all that is read along several of
+        them. Where results have another one last, it is the last of the others."""
+        largest = max(outputs, key=lambda o: len(o.dims))
+        *rows, columns = largest.dims
+        reads = [x for of in (*outputs, *reductions) for x in of.body.reads]
+        last = {x.coords[-1] for x in reads if len(x.dims(lookups) & set(largest.dims)) > 1}
+        if last and last <= {Coord(x) for x in rows} and len(last) == 1:
+            columns = next(iter(last)).dim
+            rows = [x for x in largest.dims if x != columns]
+        ends = [o.dims[-1] for o in outputs if columns in o.dims and o.dims[-1] != columns]
+        return sorted(rows, key=lambda x: x in ends[:1]), columns
 
     @staticmethod
     def turned(r: Reduction, columns: str) -> bool:
@@ -204,17 +219,25 @@ class PointwiseReader(EpilogueReader):
         rows, largest = {d.name for d in p.rows}, max(p.outputs, key=lambda o: len(o.coords))
         for o in p.outputs:
             own = set(o.dims)
-            if own not in (rows, {*rows, columns}) or (columns in own and o.coords[-1].dim != columns):
+            if own not in (rows, {*rows, columns}) or (p.is_turned(o) and o.dims[-1] != p.rows[-1].name):
                 raise self.refused(
                     f"{o.name} has the indices {', '.join(o.dims)}, and other results have "
                     f"{', '.join((*(d.name for d in p.rows), columns))}",
                     self.function,
-                    f"the same, {columns} last, or all but {columns}",
+                    f"the same, {columns} or {p.rows[-1].name if p.rows else columns} last, or all but {columns}",
                     f"compute {o.name} in a program of its own",
                 )
             if p.is_row(o) and (o.scale is not None or o.element.bits < 8):
                 what = f"{o.name} has an element a row, and is quantised, or of {o.element.name}"
                 raise self.refused(what, self.function, "a type of whole bytes, without scales")
+            if p.is_turned(o) and (p.gates or p.domains):
+                what = "another last index than what it is computed of, and an index from memory or a range"
+                raise self.refused(
+                    f"{o.name} with {what}",
+                    self.function,
+                    f"{columns} last, or plain indices",
+                    f"compute {o.name} of a copy in a program of its own",
+                )
             alone = all(p.of_row(p.reductions[i]) for _, i in o.body.sums)
             if p.is_row(o) and not (alone and all(columns not in x.dims(lookups) for x in o.body.reads)):
                 raise self.refused(

@@ -232,6 +232,45 @@ func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
 
 // -----
 
+// lay_columns: size
+// EXPECT: size is 48, expected a power of two from 32 to 1024
+func.func @p() {
+  %a = "tile.running"() {kind = "sum"} : () -> !tile.columns<8 : i64>
+  "tile.lay_columns"(%a) {at = 0 : i64, place = 0 : i64, size = 48 : i64} : (!tile.columns<8 : i64>) -> ()
+  return
+}
+
+// -----
+
+// lay_columns: vector
+// EXPECT: 64 columns a thread, expected a power of two up to 32
+func.func @p() {
+  %a = "tile.running"() {kind = "sum"} : () -> !tile.columns<64 : i64>
+  "tile.lay_columns"(%a) {at = 0 : i64, place = 0 : i64, size = 64 : i64} : (!tile.columns<64 : i64>) -> ()
+  return
+}
+
+// -----
+
+// lay_columns: at
+// EXPECT: at is 4, expected a multiple of 128: a word for each bank
+func.func @p() {
+  %a = "tile.running"() {kind = "sum"} : () -> !tile.columns<8 : i64>
+  "tile.lay_columns"(%a) {at = 4 : i64, place = 0 : i64, size = 64 : i64} : (!tile.columns<8 : i64>) -> ()
+  return
+}
+
+// -----
+
+// take_turned: place
+// EXPECT: place is -1, expected at least 0
+func.func @p() {
+  %a = "tile.take_turned"() {at = 0 : i64, place = -1 : i64, size = 64 : i64} : () -> !tile.columns<8 : i64>
+  return
+}
+
+// -----
+
 // reduce_lanes: values
 // EXPECT: reduces no values, expected one at least
 func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {

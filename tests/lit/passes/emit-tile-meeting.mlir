@@ -3,6 +3,7 @@
 // RUN: scalec compile 'Q[m,k]:mxfp8 = X[m,k]' --dim k=512 --emit tile | filecheck %s
 // RUN: scalec compile 'R[m] = sum[k](X[m,k]^2); Y[m,k]:nvfp4 = X[m,k] / sqrt(R)' --dim k=2048 --emit tile | filecheck %s --check-prefix=ROW
 // RUN: scalec compile 'R[m] = sum[k](X[m,k]^2); Y[m,k] = X[m,k] / sqrt(R)' --emit tile | filecheck %s --check-prefix=WALKED
+// RUN: scalec compile 'T[k,m]:mxfp8 = X[m,k]' --emit tile | filecheck %s --check-prefix=TURNED
 // CHECK: "tile.point"({{.*}}) {columns = 512 : i64, vector = 16 : i64}
 // CHECK-NOT: tile.when
 // CHECK: %[[X:.*]] = "tile.load_columns"
@@ -29,3 +30,12 @@
 // WALKED: "tile.steps"
 // WALKED: "tile.load_columns"
 // WALKED: "tile.store_columns"
+// TURNED: tile.kernel
+// TURNED: %[[X:.*]] = "tile.load_columns"
+// TURNED: %[[MADE:.*]] = "tile.compute"(%[[X]])
+// TURNED: "tile.sync"() {releases = 0 : i64, scope = "cta"}
+// TURNED: "tile.lay_columns"(%[[MADE]]) {at = 0 : i64, place = 0 : i64, size = 64 : i64}
+// TURNED: "tile.sync"() {releases = 0 : i64, scope = "cta"}
+// TURNED: %[[TAKEN:.*]] = "tile.take_turned"() {at = 0 : i64, place = 0 : i64, size = 64 : i64}
+// TURNED: "tile.reduce_lanes"({{.*}}) {exchange = -1 : i64, kind = "absmax"
+// TURNED: "tile.store_columns"

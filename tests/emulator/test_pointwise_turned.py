@@ -1,0 +1,95 @@
+"""Results with another last index than what they are computed of, on every target: bit for bit the reference's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import scalec
+from scalec.errors import UnsupportedError
+from tests.emulator.pointwise import bit_equal, spoiled
+
+TARGETS = ["sm_90a", "sm_100a", "sm_120a"]
+
+PROGRAMS: list[tuple[str, dict[str, int], str]] = [  # sizes, those that are known
+    ("Q[k,m] = X[m,k]", {"m": 64, "k": 128}, "mk"),
+    ("Q[k,m] = X[m,k]", {"m": 67, "k": 70}, ""),
+    ("Q[k,m]:f32 = X[m,k]:f32", {"m": 65, "k": 33}, "mk"),
+    ("Q[k,m]:e4m3 = X[m,k]", {"m": 21, "k": 80}, "k"),
+    ("Q[k,m]:mxfp8 = X[m,k]", {"m": 96, "k": 64}, "mk"),
+    ("Q[k,m]:mxfp8 = X[m,k]", {"m": 100, "k": 50}, ""),
+    ("Q[k,m]:mxfp8 = X[m,k]:f32", {"m": 70, "k": 64}, "k"),
+    ("Q[k,m]:mxfp4 = X[m,k]", {"m": 64, "k": 40}, "m"),
+    ("Q[k,m]:nvfp4 = X[m,k]", {"m": 67, "k": 33}, ""),
+    ("Q[k,m]:fp8_block = X[m,k]", {"m": 140, "k": 130}, ""),
+    ("Q[k,m]:e4m3 scale(128x128) = X[m,k]", {"m": 130, "k": 140}, "k"),
+    ("Q[k,m]:e4m3 scale(1x32:ue8m0@blocked) = X[m,k]", {"m": 70, "k": 64}, ""),
+    ("Q[k,m]:e4m3 scale(1x32:ue8m0@packed) = X[m,k]", {"m": 170, "k": 64}, "m"),
+    ("Q[k,m]:e4m3 scale(1x128@col) = X[m,k]", {"m": 130, "k": 64}, "k"),
+    ("Q[m,k]:mxfp8 = X[m,k]; T[k,m]:mxfp8 = X[m,k]", {"m": 64, "k": 96}, "mk"),  # both of one read
+    ("Q[m,k]:mxfp8 = X[m,k]; T[k,m]:mxfp8 = X[m,k]", {"m": 75, "k": 99}, ""),
+    ("T[k,m]:e4m3 scale(1x128) = X[m,k]; Q[m,k]:e4m3 scale(128x128) = relu(X[m,k])", {"m": 140, "k": 129}, ""),
+    ("T[k,m]:nvfp4 = X[m,k]; S[k,m] = X[m,k] * 2; Q[m,k]:nvfp4 = X[m,k]", {"m": 66, "k": 66}, "k"),
+    ("Q[b,k,m]:mxfp8 = X[b,m,k]", {"b": 2, "m": 40, "k": 70}, "k"),
+    ("Q[k,b,m]:mxfp8 = X[b,m,k]", {"b": 2, "m": 40, "k": 32}, ""),
+    ("T[k,m]:mxfp8 = X[m,k]:e4m3 scale(1x128)", {"m": 40, "k": 256}, "k"),  # quantised along the other index
+    ("T[k,m]:mxfp8 = X[m,k]; Q[m,k] = X[m,k]", {"m": 0, "k": 64}, ""),
+    ("Q[k,m]:mxfp8 = X[m,k]", {"m": 1, "k": 1}, ""),
+    ("Q[k,m] = X[m,k]", {"m": 1, "k": 65}, "mk"),
+]
+COMPUTED: list[tuple[str, dict[str, int], str]] = [  # of several tensors
+    ("Q[k,m]:mxfp8 = relu(X[m,k]) * r[m] + w[k]", {"m": 70, "k": 96}, "k"),
+    ("Q[k,m]:f32 = X[m,k] * w[k/4]", {"m": 33, "k": 36}, ""),
+    ("Q[k,m]:f32 = sum[j](w[j] * X[j,m,k])", {"j": 3, "m": 33, "k": 36}, "j"),
+]
+
+
+@pytest.mark.once("source", "target")
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("source", "dims", "fixed"), PROGRAMS)
+def test_turned(source: str, dims: dict[str, int], fixed: str, target: str) -> None:
+    bit_equal(source, dims, fixed, target, change=spoiled if all(dims.values()) and "X_scale" not in source else quiet)
+
+
+@pytest.mark.once("source", "target")
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("source", "dims", "fixed"), COMPUTED)
+def test_computed(source: str, dims: dict[str, int], fixed: str, target: str) -> None:
+    bit_equal(source, dims, fixed, target, change=small)
+
+
+def quiet(_: dict[str, Any]) -> None:
+    """Leaves what was made up."""
+
+
+def small(values: dict[str, Any]) -> None:
+    """Small integers, of which all sums are exact."""
+    for name, x in values.items():
+        values[name] = (abs(x) * 4 % 3).round().astype(x.dtype)
+
+
+@pytest.mark.parametrize("element", ["bf16", "f32"])
+@pytest.mark.parametrize("result", ["mxfp8", "e4m3 scale(1x128)"])
+def test_no_two_lanes_meet_in_a_bank(result: str, element: str) -> None:
+    stats = bit_equal(f"Q[k,m]:{result} = X[m,k]:{element}", {"m": 128, "k": 128}, "mk", "sm_90a")
+    assert stats.counts["shared wavefronts"] >= 2 * 128 * 128 // 32
+    assert not stats.counts.get("bank conflicts")
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("Q[k,m]:mxfp8 = X[idx[m],k]", "another last index than what it is computed of, and an index from memory"),
+        ("Q[k,m] = X[m,k] for m < rows[0]", "another last index than what it is computed of, and an index from memory"),
+        ("Q[k,m]:e4m3 scale(1xm) = X[m,k]", "beside a whole row"),
+        ("Q[k,m]:e4m3 scale(1x256) = X[m,k]", "in such blocks"),
+        ("Q[k,m]:e4m3 scale(1x24) = X[m,k]", "in such blocks"),
+        ("S[m] = sum[k](X[m,k]^2); Q[k,m] = X[m,k] * S[m]", "beside a whole row"),
+        ("Q[k,b,m] = X[b,m,k]; T[m,k,b] = X[b,m,k]", "expected: the same, k or m last"),
+        ("Q[k,m] = X[m,k] + Y[k,m]", "has another one last"),
+    ],
+)
+def test_refused(source: str, message: str) -> None:
+    with pytest.raises(UnsupportedError, match=message):
+        scalec.compile(source, target="sm_90a")
