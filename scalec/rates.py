@@ -53,7 +53,8 @@ class Rates:
 
 
 _LAUNCH = 0.5e-6
-"""A kernel of 2.9 us takes 3.4 us in a graph (NVIDIA's blog, "Getting Started with CUDA Graphs")."""
+"""A kernel of 2.9 us takes 3.4 us in a graph (NVIDIA's blog, "Getting Started with CUDA Graphs", developer.nvidia.com/
+blog/cuda-graphs; the figures are from memory)."""
 
 _LANES, _BANKS = 128, 32 * 4
 """FP32 lanes, and bytes of 32 banks of 32 bits: both of an SM in a clock (CUDA guide, "Arithmetic Instructions" and
@@ -94,7 +95,8 @@ H200 = Rates(
 
 B200 = Rates(
     # NVIDIA Blackwell datasheet, "Individual Blackwell GPU Specifications", HGX B200: 9, 4.5 and 2.2 PFLOP/s of 8-, 16-
-    # and 32-bit operands and 18 of 4-bit ones with sparsity, half of it dense; 7.7 TB/s (GB200: 8). 148 SMs * 16384 *
+    # and 32-bit operands and 18 of 4-bit ones with sparsity, half of it dense; 7.7 TB/s (GB200: 8); the table is at
+    # zdszero.github.io/Computer/Artificial_Intelligence/Hardware.html (2026-11-26). 148 SMs * 16384 *
     # 1.85 GHz = 4.49 PFLOP/s.
     "B200",
     148,
@@ -112,7 +114,8 @@ B200 = Rates(
     fp32=_LANES,
     shared=_BANKS,
     launch=_LAUNCH,
-    # published kernels: MXFP8 8192x8192x8192 2895 TFLOP/s, BF16 1610 to 1772
+    # published kernels: MXFP8 8192x8192x8192 2895 TFLOP/s, BF16 1610 to 1772. From memory: no page that says so was
+    # found again on 2026-11-26
     sustained=(
         (frozenset({"e4m3", "e5m2"}), 2895e12 / (148 * 16384)),
         (frozenset({"bf16", "f16"}), 1772e12 / (148 * 8192)),
@@ -135,7 +138,8 @@ RTX_PRO_6000 = Rates(
     # RTX PRO 6000 Blackwell Workstation Edition datasheet: 125 TFLOP/s of FP32 on 24064 cores, which is a clock of
     # 2.6 GHz (2617 MHz in NVIDIA's RTX Blackwell PRO whitepaper); 4000 TOPS of FP4 with sparsity, half of it dense:
     # 188 SMs * 4096 * 2.617 GHz = 2015 TFLOP/s; 1792 GB/s. 8- and 6-bit operands have half of that, 16-bit ones a
-    # quarter. L2: 8.7 TB/s, measured by Chips and Cheese ("Blackwell: Nvidia's Massive GPU"); NVIDIA states none.
+    # quarter. L2: 8.7 TB/s, measured by Chips and Cheese ("Blackwell: Nvidia's Massive GPU", 2025-06-28); NVIDIA states
+    # none.
     # tf32: half of 16 bits in NVIDIA's whitepapers (RTX 5090: 104.8 of 209.5 TFLOP/s), a quarter as measured there
     # (mmapeak: 92.8 of 370.6; main-horse.github.io/posts/5090-mm-perf).
     # A warp's tensor instruction (m16n8 and 32 bytes of K) takes the tensor core of its scheduler for 16 cycles:

@@ -154,3 +154,10 @@ def test_a_tensor_map_is_released_before_it_is_acquired() -> None:
     early = MAP.replace("tensormap.replace", "fence.proxy.tensormap::generic.release.gpu; tensormap.replace", 1)
     early = early.replace("    fence.proxy.tensormap::generic.release.gpu; GO", "    GO")
     assert kinds(early) == ["proxy"] * len(SEEDS)
+
+
+@pytest.mark.parametrize(("address", "found"), [(0, ""), (64, "bounds")])
+def test_a_fence_of_no_tensor_map(address: int, found: str) -> None:
+    """CUTLASS's grouped products acquire address 0 where they have no C (example 68)."""
+    body = f"mov.u64 %rd5, {address}; fence.proxy.tensormap::generic.acquire.gpu [%rd5], 128;"
+    assert set(kinds(body)) == {found}

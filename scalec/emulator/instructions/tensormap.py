@@ -127,7 +127,11 @@ def _need_released(warp: Warp, segment: Segment, at: slice, address: int) -> Non
 
 @op("fence.proxy.tensormap::generic")
 def fence(instruction: Instruction, decoder: Decoder) -> Step:
-    """fence.proxy.tensormap::generic.{release, acquire}.scope {[map], 128}: 9.7.13.4."""
+    """fence.proxy.tensormap::generic.{release, acquire}.scope {[map], 128}: 9.7.13.4.
+
+    Address 0 is no map, and a fence accesses nothing: CUTLASS's grouped products for sm_90a acquire it where they have
+    no C.
+    """
     decoder.only(instruction, ("proxy", "tensormap::generic", "release", "acquire", "cta", "cluster", "gpu", "sys"))
     if instruction.has("release"):
         return _release
@@ -137,6 +141,8 @@ def fence(instruction: Instruction, decoder: Decoder) -> Step:
         addresses = where(warp)
         for lane in np.flatnonzero(warp.mask).tolist():
             address = int(addresses[lane])
+            if not address:
+                continue
             segment, offset = locate(warp.cta.cluster, "", address, SIZE)
             if segment.space == "global":
                 at = slice(offset, offset + SIZE)
