@@ -128,8 +128,6 @@ def test_loads_and_stores_are_of_16_bytes() -> None:
             "Q[m,k]:e4m3 scale(64x64) = X[m,k]; P[m,k]:e4m3 scale(1xk) = X[m,k]",
             "blocks of 64 rows, and what is found",
         ),
-        ("Q[k,m]:mxfp8 = X[m,k]", "X is read along m, the last index of Q, and has another one last"),
-        ("Q[m,k]:mxfp8 = X[m,k]; T[k,m] = X[m,k]", "T has the indices k, m, and other results have m, k"),
         ("S[m]:e2m1 = max[k](X[m,k])", "S has an element a row, and is quantised, or of e2m1"),
         ("Q[m,k]:mxfp8 = X[m,k]; T[k] = w[k]", "T has the indices k, and other results have m, k"),
     ],
