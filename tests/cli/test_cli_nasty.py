@@ -95,6 +95,7 @@ def refused(result, *statuses: int) -> None:
 SIZES = ("--dim", "n=8,k=8")
 GIVEN = {
     "run": (PRODUCT, *SIZES, "--dim", "m=8"),
+    "grad": (PRODUCT,),
     "emulate": ("k.ptx", "--arg", "0", "--arg", "0"),
     "opt": ("--passes", "infer-roles", "bits.mlir"),
     "selftest": ("--target", "sm_120a"),
