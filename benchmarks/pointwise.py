@@ -48,6 +48,11 @@ PROGRAMS = {
     "quantise nvfp4": "Q[m,k]:nvfp4 = X[m,k]",
     "quantise f32": "Q[m,k]:mxfp8 = X[m,k]:f32",
     "two formats": "Q[m,k]:mxfp8 = X[m,k]; P[m,k]:e4m3 scale(128x128) = X[m,k]",
+    "turned": "T[k,m] = X[m,k]",
+    "turned mxfp8": "T[k,m]:mxfp8 = X[m,k]",
+    "turned 1x128": "T[k,m]:e4m3 scale(1x128) = X[m,k]",
+    "both mxfp8": "Q[m,k]:mxfp8 = X[m,k]; T[k,m]:mxfp8 = X[m,k]",
+    "dequantise": "Y[m,k] = X[m,k]:e4m3 scale(1x128)",
     "gate mxfp8": "Q[m,k]:mxfp8 = silu(G[m,k]) * X[m,k]",
     "norm": NORM + "Y[m,k] = X[m,k] * w[k] / sqrt(R/n + e)",
     "norm mxfp8": NORM + "Y[m,k]:mxfp8 = X[m,k] * w[k] / sqrt(R/n + e)",
@@ -75,6 +80,10 @@ def wanted(name: str, values: dict[str, Any]) -> torch.Tensor:
     import torch
 
     x = values["X"].float()
+    if "X_scale" in values:
+        x = x * values["X_scale"].repeat_interleave(128, 1)
+    if name.startswith("turned"):
+        return x.T
     other = values["G"].float() if "G" in values else x
     if name == "gate mxfp8":
         return torch.nn.functional.silu(other) * x
