@@ -146,6 +146,7 @@ def test_wrong_arguments_are_refused(options: dict, message: str):
 TARGETS = ["sm_90a", "sm_100a", "sm_120a"]
 
 
+@pytest.mark.once("target", "source")
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(
     "source",

@@ -153,6 +153,7 @@ def test_gradients_are_those_of_autograd_in_float64(name: str):
     )
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("target", ["sm_100a", "sm_120a"])
 def test_on_other_targets(target: str):
     case = CASES["gated"]
