@@ -48,8 +48,10 @@ __all__ = [
 ]
 
 _MODULES = ("env", "errors", "reference")
-_FROM = dict.fromkeys(("Bundle", "Kernel", "Program", "compile", "load"), "api")
-_FROM |= {"__version__": "version", "grad": "gradients", "differentiable": "autograd"}
+_FROM: "dict[str, str]" = {
+    **dict.fromkeys(("Bundle", "Kernel", "Program", "compile", "load"), "api"),
+    **{"__version__": "version", "grad": "gradients", "differentiable": "autograd"},
+}
 
 
 def __getattr__(name: str) -> "Any":

@@ -271,7 +271,7 @@ class Plan:
     def places(self) -> Places:
         """What slots.written and Moved take."""
         own: dict[str, tuple[int, int]] = {f.spec.name: (i, 0) for i, f in enumerate((*self.operands, *self.results))}
-        return own | {name: (i, bytes) for name, (i, _, bytes) in self.parts.items()}
+        return own | {name: (i, offset) for name, (i, _, offset) in self.parts.items()}
 
     @cached_property
     def count(self) -> int:
@@ -294,7 +294,7 @@ class Plan:
                 checks.check_address(form.spec, address, i >= len(self.operands))
         _check_overlap(forms, addresses, len(self.operands))
         where = dict(zip((f.spec.name for f in forms), zip(forms, addresses, strict=True), strict=True))
-        where |= {name: (form, addresses[i] + bytes) for name, (i, form, bytes) in self.parts.items()}
+        where |= {name: (form, addresses[i] + offset) for name, (i, form, offset) in self.parts.items()}
         values = dict(zip(self.signature.scalars, scalars, strict=True))
         spec = self.signature.spec
         bound = Given(where, values, self.dims, self.sizes, workspace, self.tensor_map)
