@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         UnsupportedError,
     )
     from scalec.gradients import grad
+    from scalec.quantizers import dequantize, quantize, silu_mul_quantize
     from scalec.version import __version__
 
 __all__ = [
@@ -39,18 +40,24 @@ __all__ = [
     "UnsupportedError",
     "__version__",
     "compile",
+    "dequantize",
     "differentiable",
     "env",
     "errors",
     "grad",
     "load",
+    "quantize",
     "reference",
+    "silu_mul_quantize",
 ]
 
 _MODULES = ("env", "errors", "reference")
 _FROM: "dict[str, str]" = {
     **dict.fromkeys(("Bundle", "Kernel", "Program", "compile", "load"), "api"),
-    **{"__version__": "version", "grad": "gradients", "differentiable": "autograd"},
+    "__version__": "version",
+    "grad": "gradients",
+    "differentiable": "autograd",
+    **dict.fromkeys(("dequantize", "quantize", "silu_mul_quantize"), "quantizers"),
 }
 
 

@@ -31,6 +31,8 @@ BYTES = np.arange(16, dtype=np.uint8).reshape(2, 8)
 (LEVEL,) = FORMATS["mxfp8"].lhs
 OPERANDS = tuple(np.ones((rows, 16), ml_dtypes.bfloat16) for rows in (8, 16))
 OUT = np.empty((8, 16), ml_dtypes.bfloat16)
+ROWS = np.ones((4, 32), np.float32)
+VALUES8 = np.ones((4, 32), ml_dtypes.float8_e4m3fn)
 CALLED = ("__call__", "__getitem__", "__contains__")
 """Methods with a name of Python's own that users call."""
 
@@ -72,11 +74,14 @@ OWN: dict[str, dict[str, Any]] = {
     "compile": {"dims": SIZES},
     "Kernel.bind": {"out": OUT},
     "Program.bind": {"out": OUT},
+    "dequantize": {"values": VALUES8, "scale": np.ones((4, 1), np.uint8), "format": "mxfp8", "target": "sm_90a"},
     "differentiable": {"target": "sm_90a"},
+    "quantize": {"x": ROWS, "format": "mxfp8", "target": "sm_90a"},
     "reference.dequantize": {"values": np.zeros((2, 8), np.uint8), "scales": [np.ones((2, 1), np.uint8)]},
     "reference.from_packed": {"packed": np.zeros((2, 2), np.int32), "count": 3},
     "reference.make": {"dims": {"m": 8}},
     "reference.quantize_format": {"name": "mxfp8", "side": "rhs", "rounding": "up"},
+    "silu_mul_quantize": {"gate": ROWS, "up": ROWS, "format": "mxfp8", "target": "sm_90a"},
     "reference.run": {"arguments": dict(zip("AB", OPERANDS, strict=True))},
 }
 """What it is right with for one function alone."""
@@ -151,7 +156,7 @@ def entries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Entr
 def test_all_are_found(entries: dict[str, Entry]) -> None:
     returned = {"Kernel", "Program", "Bound", "Bundle", "KernelSpec", "DeviceArray", "Errors", "Quantized"}
     modules = {"env", "errors", "reference"}
-    functions = {"compile", "differentiable", "grad", "load"}
+    functions = {"compile", "dequantize", "differentiable", "grad", "load", "quantize", "silu_mul_quantize"}
     assert {name.split(".")[0] for name in entries} == {*functions, *modules, *returned}
     assert {f"reference.{n}" for n in reference.__all__ if inspect.isfunction(getattr(reference, n))} <= entries.keys()
 

@@ -30,6 +30,11 @@ def call(kernel: Registered, operands: tuple[Any, ...], out: Any, stream: Any, n
     return results[0] if len(results) == 1 else tuple(results)
 
 
+def allocating(serial: str, operands: tuple[Any, ...]) -> Any:
+    """A kernel's op, of operands in order."""
+    return getattr(torch.ops.scalec, _name(serial)).default(*operands)
+
+
 @torch.compiler.assume_constant_result
 def _order(serial: str, operands: int, named: str, outs: int, stream: bool) -> str:
     """Where operands and results given stand among all arguments of a call: "0 1 2|3".

@@ -1,0 +1,322 @@
+"""`scalec.quantize`, `dequantize` and `silu_mul_quantize`: programs without a contraction, written from arguments.
+
+What a format means stands in scalec.formats. Each function writes the program's text, compiles it once (the disk cache
+has it from then on) and calls it. torch.compile reads them: what it must not follow are functions whose results it
+takes as constants (`_constant`), and the kernel's call becomes one op.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from scalec import api
+from scalec.errors import ArgumentError, SourceError, shown
+from scalec.formats import ELEMENT_TYPES, FORMATS, LAYOUTS, QUANTISED, WHOLE, Granularity
+from scalec.runtime import torch_calls
+from scalec.runtime.tensors import LIBRARY_NAMES, is_numpy, is_torch, torch_dtype
+from scalec.suggestions import did_you_mean
+from scalec.targets import TARGETS
+
+_FLOATS = ("bf16", "f16", "f32")
+"""Types that are quantised, and that dequantised values have."""
+
+_BLOCK = re.compile(r"((\w+) scale\()?([1-9]\d{0,4})x([1-9]\d{0,4}|k)(:(\w+))?(?(1)\))", re.ASCII)
+_ALIGNED = 16  # elements: the length of rows is fixed where it is a multiple, so that threads load 16 bytes at once
+_SMALLEST = 2.0**-126  # of scales that are found: the smallest normal f32
+
+_tracing: Callable[[], bool] = torch_calls.tracing
+
+
+def _constant(function: Any) -> Any:
+    """Has torch.compile take what a function returns as a constant, as torch.compiler.assume_constant_result does."""
+    function._dynamo_marked_constant = True
+    return function
+
+
+class _Meaning(NamedTuple):
+    """What format and layout say together."""
+
+    along: tuple[str, str]  # type and scales as the language has them, of a tensor whose last index is k, or m
+    bits: int  # of an element
+    by_row: bool  # whether each row has a row of scales, so that they have the leading indices of values
+    largest: float  # where there is a scale of the whole tensor, the largest magnitude of what it multiplies; else 0
+
+
+def quantize(
+    x: Any,
+    format: str,
+    *,
+    layout: str = "row",
+    transposed: bool = False,
+    both: bool = False,
+    batched: bool = False,
+    scale2: Any = None,
+    target: str | None = None,
+) -> tuple[Any, ...]:
+    """Quantises a tensor: `values, scale = scalec.quantize(x, "mxfp8")`, one kernel that reads x once.
+
+    Args:
+        x: a torch tensor or numpy array [..., m, k] of bf16, f16 or f32. Leading indices are rows: [tokens, k] is
+            what a kernel sees. A torch tensor is on the GPU; on a CPU it, and numpy's, run on the emulator.
+        format: a format, as "mxfp8", "mxfp4", "nvfp4", "fp8_block"; or rows x columns of a block of e4m3, as "1x128",
+            "128x128", "1xk" (whole rows), "1x32:ue8m0" (scales that are not f32); or "e5m2 scale(1x128)".
+        layout: of the scales: "row", "col", "packed" or "blocked".
+        transposed: gives values [k, m], in blocks along m.
+        both: gives a pair of results from one read: (those of x, those transposed).
+        batched: leading indices are batches, each a matrix [m, k] with blocks and layouts of its own.
+        scale2: of a format with a scale of the whole tensor (nvfp4), that scale, one f32. If None it is found by a
+            reduction: amax(x) over the product of the largest element and the largest scale (448 * 6), 1 of zeros.
+        target: a row of scalec.targets; see scalec.api.default_target if None.
+
+    Returns:
+        (values, scale), and scale2 as a third where the format has one, of x's library; with `both` two of these.
+        Values below 8 bits are packed. Values have x's leading indices, but with `transposed` only if `batched`;
+        scales have them if `batched`, or in layout "row" of blocks of one row, and are else those of a matrix.
+
+    Raises:
+        ArgumentError: an argument is not one of these, or they do not go together.
+        UnsupportedError: the compiler has no kernel for it.
+    """
+    flags = {"transposed": transposed, "both": both, "batched": batched}
+    meaning = _held({"x": x}, format, layout, flags, target)
+    if scale2 is None and meaning.largest:
+        scale2 = _found(x, meaning.largest)
+    return _quantized("x{at}:{0}", (x,), meaning, flags, scale2, target)
+
+
+def silu_mul_quantize(
+    gate: Any,
+    up: Any,
+    format: str,
+    *,
+    layout: str = "row",
+    transposed: bool = False,
+    both: bool = False,
+    batched: bool = False,
+    scale2: Any = None,
+    target: str | None = None,
+) -> tuple[Any, ...]:
+    """Quantises `silu(gate) * up`, computed in f32 and rounded once, in one kernel.
+
+    Args:
+        gate: a tensor as quantize takes it.
+        up: another of the same shape; None where `gate` is [..., m, 2k] and has the gate in the first half of its
+            last index, and what it multiplies in the second.
+        format, layout, transposed, both, batched, target: as quantize takes them.
+        scale2: likewise, but it is not found: a format that has one needs it given.
+
+    Returns and raises what quantize does.
+    """
+    flags = {"transposed": transposed, "both": both, "batched": batched}
+    tensors = {"gate": gate} if up is None else {"gate": gate, "up": up}
+    meaning = _held(tensors, format, layout, flags, target)
+    if up is None:
+        half = gate.shape[-1] // 2
+        gate, up = gate[..., :half], gate[..., half:]
+    if gate.shape != up.shape:
+        expected = "one shape; where up is None, both in one tensor whose last index is even"
+        raise ArgumentError("gate and up differ", got=f"{tuple(gate.shape)}, {tuple(up.shape)}", expected=expected)
+    return _quantized("silu(gate{at}:{0}) * up{at}:{1}", (gate, up), meaning, flags, scale2, target)
+
+
+def dequantize(
+    values: Any,
+    scale: Any,
+    format: str,
+    scale2: Any = None,
+    *,
+    dtype: str = "bf16",
+    layout: str = "row",
+    batched: bool = False,
+    target: str | None = None,
+) -> Any:
+    """The tensor that values and scales stand for: `scalec.dequantize(values, scale, "mxfp8")`.
+
+    Args:
+        values: as quantize returns them, [..., m, k]; transposed ones are a tensor like others.
+        scale: likewise.
+        format, layout, batched, target: what they were quantised with.
+        scale2: the scale of the whole tensor, of a format that has one (nvfp4).
+        dtype: of the result: "bf16", "f16" or "f32".
+
+    Returns a tensor [..., m, k] of the library of `values`, computed in f32 and rounded; raises what quantize does.
+    """
+    tensors = {"values": values, "scale": scale}
+    meaning = _held(tensors, format, layout, {"batched": batched}, target, dtype)
+    outer = _outer(values, scale2, meaning, batched)
+    at = "[b,m,k]" if batched else "[m,k]"
+    length = values.shape[-1] * max(1, 8 // meaning.bits)
+    scales = _matrices(scale, batched) if len(scale.shape) == len(values.shape) else scale
+    text = f"y{at}:{dtype} = values{at}:{meaning.along[0]}"
+    return _led(_run(text, length, target, _matrices(values, batched), scales, *outer), values.shape[:-1])
+
+
+def _quantized(
+    value: str, tensors: tuple[Any, ...], meaning: _Meaning, flags: dict[str, bool], scale2: Any, target: str | None
+) -> tuple[Any, ...]:
+    """What quantize returns, of an expression of tensors of one shape; {at} in it is their index, {0} a type."""
+    x, batched, batch = tensors[0], flags["batched"], "b," if flags["batched"] else ""
+    outer = _outer(x, scale2, meaning, batched)
+    turns = (False, True) if flags["both"] else (flags["transposed"],)
+    right = value.format(*[_element(t.dtype) for t in tensors], at=f"[{batch}m,k]")
+    lines = [f"{'qt'[t]}[{batch}{('m,k', 'k,m')[t]}]:{meaning.along[t]} = {right}" for t in turns]
+    matrices = [_matrices(t, batched) for t in tensors]
+    made = _run("\n".join(lines), x.shape[-1], target, *matrices, *outer * len(turns))
+    lead, results = x.shape[:-2], []
+    for i, turned in enumerate(turns):
+        values, scale = made[2 * i : 2 * i + 2]
+        if batched:
+            values, scale = _led(values, (*lead, values.shape[-2])), _led(scale, (*lead, *scale.shape[1:-1]))
+        elif not turned:
+            values = _led(values, x.shape[:-1])
+            scale = _led(scale, x.shape[:-1]) if meaning.by_row else scale
+        results.append((values, scale, *[o.reshape(()) for o in outer]))
+    return tuple(results) if flags["both"] else results[0]
+
+
+def _run(text: str, length: int, target: str | None, *tensors: Any) -> Any:
+    """What the program returns, for rows of a length."""
+    fixed = length if length % _ALIGNED == 0 else None
+    if _tracing():
+        from scalec.runtime import traced
+
+        return traced.allocating(_serial(text, fixed, target), tensors)
+    return _compiled(text, fixed, target or api.default_target())(*tensors)
+
+
+@_constant
+def _serial(text: str, length: int | None, target: str | None) -> str:
+    return _compiled(text, length, target or api.default_target()).serial
+
+
+@cache
+def _compiled(text: str, length: int | None, target: str) -> Any:
+    try:
+        return api.compile(text, target, {} if length is None else {"k": length})
+    except SourceError as error:
+        message = f"format and layout do not go together: {error.message}"
+        raise ArgumentError(message, got=error.got, expected=error.expected, fix=error.fix) from error
+
+
+@_constant
+def _meaning(format: str, layout: str) -> _Meaning:
+    return _read(format, layout)  # torch.compile looks through a cache
+
+
+@cache
+def _read(format: str, layout: str) -> _Meaning:
+    row, match = FORMATS.get(format), _BLOCK.fullmatch(format)
+    if row is not None:
+        element, levels = ELEMENT_TYPES[row.element], row.result
+    elif match is not None:
+        name, rows, columns, type = match[2] or "e4m3", match[3], match[4], match[6] or "f32"
+        elements = [t.name for t in ELEMENT_TYPES.values() if t.operand and t.elementwise and t.bits <= 8]
+        for what, value, known in (("element", name, elements), ("scale", type, QUANTISED)):
+            if value not in known:
+                raise _not_among(f"the {what} type in format", value, known)
+        element = ELEMENT_TYPES[name]
+        levels = (Granularity((int(rows), WHOLE if columns == "k" else int(columns)), type),)
+    else:
+        raise _not_among("format", format, FORMATS, "or a block, as 1x128, 128x128, 1xk, 1x32:ue8m0, e5m2 scale(1x128)")
+    levels = (replace(levels[0], layout=layout), *levels[1:])
+    largest = element.max * ELEMENT_TYPES[levels[0].type].max if len(levels) > 1 else 0.0
+    in_k, in_m = (f"{element.name} scale({'*'.join([_written(g, last) for g in levels])})" for last in "km")
+    return _Meaning((in_k, in_m), element.bits, layout == "row" and levels[0].block[0] == 1, largest)
+
+
+def _written(g: Granularity, last: str) -> str:
+    block = "tensor" if g.tensor else "x".join(last if b == WHOLE else str(b) for b in g.block)
+    return f"{block}:{g.type}" + ("" if g.layout == "row" else f"@{g.layout}")
+
+
+# ------------------------------------------------------------------------------------------------------------ tensors
+
+
+def _held(
+    tensors: dict[str, Any], format: Any, layout: Any, flags: dict[str, Any], target: Any, dtype: Any = "f32"
+) -> _Meaning:
+    """What format and layout mean; refuses these and other arguments that are none."""
+    if _tracing():  # what is wrong in a call that torch.compile reads, the op refuses
+        return _meaning(format, layout)
+    for name, value, known in (("layout", layout, LAYOUTS), ("dtype", dtype, _FLOATS), ("target", target, TARGETS)):
+        if not ((isinstance(value, str) and value in known) or (name == "target" and value is None)):
+            raise _not_among(name, value, known)
+    for name, value in flags.items():
+        if not isinstance(value, bool):
+            raise ArgumentError(f"{name} = {shown(value)}", expected="True or False")
+    if flags.get("both") and flags["transposed"]:
+        raise ArgumentError("both and transposed are given", expected="one of them", fix="both gives the two")
+    for name, x in tensors.items():
+        least, tensor = 3 if flags["batched"] and name != "scale" else 1, is_torch(x) or is_numpy(x)
+        any_type = name in ("values", "scale")
+        if not tensor or len(x.shape) < least or not (any_type or _element(x.dtype) in _FLOATS):
+            got = f"{x.dtype}, {len(x.shape)} indices" if tensor else f"{shown(x)}, of type {type(x).__qualname__}"
+            of = "" if any_type else f" of {', '.join(_FLOATS)}"
+            expected = f"a torch tensor or a numpy array{of}, at least {least} indices"
+            fix = f"{name}.float() or {name}.astype(numpy.float32)" if tensor and len(x.shape) >= least else ""
+            raise ArgumentError(f"{name} does not fit", got=got, expected=expected, fix=fix)
+    if not isinstance(format, str):
+        raise _not_among("format", format, FORMATS)
+    return _meaning(format, layout)
+
+
+@_constant
+def _element(dtype: Any) -> str:
+    """The language's name of a library's dtype; its own where the language has none."""
+    name = getattr(dtype, "name", None)
+    return LIBRARY_NAMES.get(name, name) if isinstance(name, str) else torch_dtype(dtype)
+
+
+def _matrices(x: Any, batched: bool) -> Any:
+    """A tensor whose leading indices are one: of rows, or of batches."""
+    kept = 2 if batched else 1
+    return x if len(x.shape) == kept + 1 else x.reshape((math.prod(x.shape[:-kept]), *x.shape[-kept:]))
+
+
+def _led(x: Any, lead: Any) -> Any:
+    """A tensor with other indices in front of its last one."""
+    return x if x.shape[:-1] == lead else x.reshape((*lead, x.shape[-1]))
+
+
+def _found(x: Any, largest: float) -> Any:
+    """The scale of a whole tensor, by the rule that quantize states."""
+    if is_numpy(x):
+        amax = np.abs(x).max(initial=0).astype(np.float32)
+        with np.errstate(invalid="ignore"):
+            return np.where(amax == 0, np.float32(1), np.maximum(amax / np.float32(largest), np.float32(_SMALLEST)))
+    torch: Any = sys.modules["torch"]
+    amax = x.abs().amax().float() if x.numel() else torch.zeros((), device=x.device)
+    ratio = amax / torch.full_like(amax, largest)  # by a number it would be a product with its reciprocal
+    return torch.where(amax == 0, torch.ones_like(ratio), ratio.clamp(min=_SMALLEST))
+
+
+def _outer(x: Any, scale2: Any, meaning: _Meaning, batched: bool) -> tuple[Any, ...]:
+    """The scale of the whole tensor as a kernel takes it, none where the format has none."""
+    if (scale2 is not None) != (meaning.largest > 0):
+        names = ", ".join(name for name, row in FORMATS.items() if len(row.result) > 1)
+        expected = f"one f32 with {names}, which has a scale of the whole tensor, and none with other formats"
+        found = "no scale2" if scale2 is None else "scale2"
+        raise ArgumentError("scale2 and format do not go together", got=found, expected=expected)
+    if scale2 is None:
+        return ()
+    shape = (1,) * (3 if batched else 2)
+    try:
+        if is_numpy(x):
+            return (np.asarray(scale2, np.float32).reshape(shape),)
+        torch: Any = sys.modules["torch"]
+        return (torch.as_tensor(scale2, dtype=torch.float32, device=x.device).reshape(shape),)
+    except Exception as error:  # whatever a library raises
+        raise ArgumentError(f"scale2 = {shown(scale2)}", expected="one number: a scale of the whole tensor") from error
+
+
+def _not_among(name: str, value: Any, known: Iterable[str], *others: str) -> ArgumentError:
+    fix = did_you_mean(value, tuple(known)) if isinstance(value, str) and len(value) < 40 else ""
+    return ArgumentError(f"{name} = {shown(value)} is unknown", expected=", ".join([*known, *others]), fix=fix)

@@ -1,0 +1,216 @@
+"""scalec.quantize, dequantize and silu_mul_quantize on the emulator: bit for bit the reference's quantisers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import scalec
+from scalec import reference
+from scalec.errors import ArgumentError, UnsupportedError
+from scalec.formats import ELEMENT_TYPES, FORMATS, WHOLE, Granularity
+from scalec.reference.packing import pack4
+
+TARGETS = ["sm_90a", "sm_100a", "sm_120a"]
+BLOCKS = {
+    "1x128": Granularity((1, 128)),
+    "128x128": Granularity((128, 128)),
+    "1xk": Granularity((1, WHOLE)),
+    "e5m2 scale(1x32:ue8m0)": Granularity((1, 32), "ue8m0"),
+}
+QUANTISED = ("mxfp8", "mxfp8_e5m2", "mxfp4", "nvfp4", "fp8_block")
+
+
+@pytest.fixture(autouse=True)
+def emulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
+
+
+def made(*shape: int, dtype: Any = np.float32) -> Any:
+    """Values whose scales differ by row, by block and by batch."""
+    rng = np.random.default_rng(sum(shape))
+    by_row, by_column = (np.exp2(rng.integers(-6, 7, n)) for n in ((*shape[:-1], 1), shape[-1] // 16 + 1))
+    return (rng.standard_normal(shape) * by_row * np.repeat(by_column, 16)[: shape[-1]]).astype(dtype)
+
+
+def expected(x: Any, format: str, layout: str = "row") -> list[Any]:
+    """Values and scales of the reference, and the second level, as bytes in memory."""
+    row = FORMATS.get(format)
+    element = row.element if row else "e5m2" if "e5m2" in format else "e4m3"
+    inner, *outer = row.result if row else [BLOCKS[format]]
+    level = Granularity(inner.block, inner.type, layout)
+    if outer:
+        largest = np.float32(ELEMENT_TYPES[element].max * ELEMENT_TYPES[inner.type].max)
+        amax = np.abs(x.astype(np.float32)).max()
+        scale2 = amax / largest if amax else np.float32(1)
+        found = reference.quantize_given(x, element, level, float(scale2))
+        rest = [scale2]
+    else:
+        found, rest = reference.quantize(x, element, [level]), []
+    values = pack4(found.values) if ELEMENT_TYPES[element].bits == 4 else found.values
+    return [values, found.memory()[0], *rest]
+
+
+def same(got: Any, wanted: list[Any]) -> None:
+    assert len(got) == len(wanted)
+    for g, w in zip(got, wanted, strict=True):
+        assert bits(g) == np.ascontiguousarray(w).tobytes()
+
+
+def bits(x: Any) -> bytes:
+    """The elements' bytes in the order of indices, of an array or a torch tensor."""
+    if not isinstance(x, np.ndarray):
+        torch = pytest.importorskip("torch")
+        x = x.contiguous().reshape(-1).view(torch.uint8).numpy()
+    return np.ascontiguousarray(x).tobytes()
+
+
+@pytest.mark.once("format", "target")
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("format", [*QUANTISED, *BLOCKS])
+def test_quantize(format: str, target: str) -> None:
+    for shape in ((37, 160), (5, 42), (1, 16)):
+        x = made(*shape)
+        same(scalec.quantize(x, format, target=target), expected(x, format))
+
+
+@pytest.mark.once("format", "target")
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("format", ["mxfp8", "nvfp4", "128x128"])
+def test_transposed_and_both(format: str, target: str) -> None:
+    x = made(70, 96, dtype=ml_dtypes.bfloat16)
+    turned = np.ascontiguousarray(x.T)
+    same(scalec.quantize(x, format, transposed=True, target=target), expected(turned, format))
+    straight, other = scalec.quantize(x, format, both=True, target=target)
+    same(straight, expected(x, format))
+    same(other, expected(turned, format))
+
+
+@pytest.mark.parametrize("layout", ["row", "col", "packed", "blocked"])
+def test_leading_indices_and_layouts(layout: str) -> None:
+    x = made(2, 3, 20, 160)
+    values, scale = scalec.quantize(x, "mxfp8", layout=layout)
+    want, want_scale = expected(x.reshape(120, 160), "mxfp8", layout)
+    assert values.shape == x.shape
+    assert scale.shape == ((2, 3, 20, 5) if layout == "row" else want_scale.shape)
+    blocks = np.ones(want_scale.shape, bool)
+    if layout == "blocked":  # rows that pad a tile are not written
+        rows = np.zeros((120, 5), np.uint8)
+        blocks = reference.to_blocked(rows + 1).astype(bool).reshape(want_scale.shape)
+    assert bits(values) == want.tobytes()
+    got = np.asarray(scale).reshape(want_scale.shape)
+    assert bits(got[blocks]) == np.ascontiguousarray(want_scale[blocks]).tobytes()
+    back = scalec.dequantize(values, scale, "mxfp8", layout=layout, dtype="f32")
+    assert back.shape == x.shape
+    exact = reference.quantize_format(x.reshape(120, 160), "mxfp8").dequantized()
+    assert back.tobytes() == exact.astype(np.float32).tobytes()
+
+
+@pytest.mark.parametrize("format", ["128x128", "mxfp8"])
+def test_batches(format: str) -> None:
+    x = made(2, 3, 20, 48)
+    pairs = scalec.quantize(x, format, both=True, batched=True)
+    for (values, scale), each in zip(pairs, (x, x.swapaxes(-1, -2)), strict=True):
+        assert values.shape == each.shape
+        for i in np.ndindex(2, 3):
+            same((values[i], scale[i]), expected(np.ascontiguousarray(each[i]), format))
+    (values, scale), _ = pairs
+    back = scalec.dequantize(values, scale, format, batched=True, dtype="f32")
+    assert back.shape == x.shape
+    assert np.abs(back - x).max() < 0.1 * np.abs(x).max()
+
+
+@pytest.mark.parametrize("format", QUANTISED)
+def test_dequantize(format: str) -> None:
+    x = made(9, 64)
+    values, scale, *scale2 = scalec.quantize(x, format)
+    back = scalec.dequantize(values, scale, format, *scale2, dtype="f32")
+    row = FORMATS[format]
+    whole = [np.asarray(s).reshape(1, 1) for s in scale2]
+    exact = reference.dequantize(values, [scale, *whole], row.element, row.result)
+    np.testing.assert_allclose(back, exact, rtol=2**-22)
+
+
+def test_a_scale_of_the_whole_tensor() -> None:
+    x = made(4, 64)
+    given = scalec.quantize(x, "nvfp4", scale2=2.0)
+    level = FORMATS["nvfp4"].result[0]
+    found = reference.quantize_given(x, "e2m1", level, 2.0)
+    same(given, [pack4(found.values), found.memory()[0], np.float32(2)])
+    zeros = scalec.quantize(np.zeros((4, 64), np.float32), "nvfp4")
+    assert zeros[2] == 1
+    assert not zeros[0].any()
+    assert scalec.quantize(np.zeros((0, 64), np.float32), "nvfp4")[0].shape == (0, 32)
+
+
+def test_gate_of_two_tensors_and_of_one() -> None:
+    torch = pytest.importorskip("torch")
+    both = torch.from_numpy(made(2, 21, 160)).bfloat16()
+    gate, up = both[..., :80], both[..., 80:]
+    one = scalec.silu_mul_quantize(both, None, "1x128")
+    two = scalec.silu_mul_quantize(gate.contiguous(), up.contiguous(), "1x128")
+    assert one[0].shape == (2, 21, 80)
+    for a, b in zip(one, two, strict=True):
+        assert bits(a) == bits(b)
+    wanted = torch.nn.functional.silu(gate.float()) * up.float()
+    got = scalec.dequantize(two[0], two[1], "1x128", dtype="f32")
+    assert float((got - wanted).abs().max() / wanted.abs().max()) < 0.04
+
+
+def test_torch_and_under_torch_compile() -> None:
+    torch = pytest.importorskip("torch")
+    torch._dynamo.reset()
+    x = torch.from_numpy(made(2, 20, 64)).bfloat16()
+
+    def there_and_back(x: Any) -> Any:
+        values, scale, scale2 = scalec.quantize(x, "nvfp4")
+        (q, s), (t, u) = scalec.silu_mul_quantize(x, None, "mxfp8", both=True)
+        return values, scale, scale2, scalec.dequantize(values, scale, "nvfp4", scale2), q, s, t, u
+
+    plain = there_and_back(x)
+    same(plain[:3], expected(x.float().numpy().reshape(40, 64), "nvfp4"))
+    compiled = torch.compile(there_and_back, fullgraph=True, backend="aot_eager")(x)
+    for a, b in zip(plain, compiled, strict=True):
+        assert bits(a) == bits(b)
+
+
+X = np.ones((4, 64), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("named", "message"),
+    [
+        ({"format": "mxfp9"}, "format = 'mxfp9' is unknown\n  expected: mxfp8, .*\n  fix: did you mean mxfp"),
+        ({"format": "1x128:f33"}, "the scale type in format = 'f33' is unknown"),
+        ({"format": "f32 scale(1x128)"}, "the element type in format = 'f32' is unknown"),
+        ({"format": "e5m2 scale(1x128"}, "format = 'e5m2 scale.1x128' is unknown"),
+        ({"format": "1x128)"}, "is unknown"),
+        ({"format": "1x128) = x[m,k]; y[m,k]:e4m3 scale(1x128"}, "is unknown"),
+        ({"format": "mxfp8", "layout": "column"}, "layout = 'column' is unknown\n  expected: row, col, blocked"),
+        ({"format": "1x128", "layout": "packed"}, "format and layout do not go together: packed scales"),
+        ({"format": "mxfp8", "scale2": 1.0}, "scale2 and format do not go together"),
+        ({"format": "nvfp4", "scale2": "x"}, "scale2 = 'x'"),
+        ({"format": "mxfp8", "both": True, "transposed": True}, "both and transposed are given"),
+        ({"format": "mxfp8", "batched": True}, "x does not fit\n  got: float32, 2 indices\n  expected: .* 3 indices"),
+        (
+            {"format": "mxfp8", "x": X.astype(np.float64)},
+            "x does not fit\n  got: float64.*\n.*bf16, f16, f32",
+        ),
+        ({"format": "mxfp8", "x": [1.0]}, r"x does not fit\n  got: \[1.0\], of type list"),
+    ],
+)
+def test_wrong_arguments(named: dict[str, Any], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        scalec.quantize(**{"x": X, **named})
+
+
+def test_what_has_no_kernel() -> None:
+    with pytest.raises(UnsupportedError, match="whole row"):
+        scalec.quantize(X, "1xk", transposed=True)
+    with pytest.raises(ArgumentError, match="gate and up differ"):
+        scalec.silu_mul_quantize(X, X[:2], "mxfp8")
+    with pytest.raises(ArgumentError, match="got: no scale2"):
+        scalec.silu_mul_quantize(X, X, "nvfp4")
