@@ -1,8 +1,7 @@
 """`scalec.quantize`, `dequantize` and `silu_mul_quantize`: programs without a contraction, written from arguments.
 
-What a format means stands in scalec.formats. Each function writes the program's text, compiles it once (the disk cache
-has it from then on) and calls it. torch.compile reads them: what it must not follow are functions whose results it
-takes as constants (`_constant`), and the kernel's call becomes one op.
+What a format means stands in scalec.formats. Each function writes the program's text, compiles it once and calls it.
+torch.compile reads them: what it must not follow are functions whose results it takes as constants (`_constant`).
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
@@ -19,7 +18,7 @@ import numpy as np
 
 from scalec import api
 from scalec.errors import ArgumentError, SourceError, shown
-from scalec.formats import ELEMENT_TYPES, FORMATS, LAYOUTS, QUANTISED, WHOLE, Granularity
+from scalec.formats import ELEMENT_TYPES, FORMATS, LAYOUTS, WHOLE, Granularity
 from scalec.runtime import torch_calls
 from scalec.runtime.tensors import LIBRARY_NAMES, is_numpy, is_torch, torch_dtype
 from scalec.suggestions import did_you_mean
@@ -31,8 +30,6 @@ _FLOATS = ("bf16", "f16", "f32")
 _BLOCK = re.compile(r"((\w+) scale\()?([1-9]\d{0,4})x([1-9]\d{0,4}|k)(:(\w+))?(?(1)\))", re.ASCII)
 _ALIGNED = 16  # elements: the length of rows is fixed where it is a multiple, so that threads load 16 bytes at once
 _SMALLEST = 2.0**-126  # of scales that are found: the smallest normal f32
-
-_tracing: Callable[[], bool] = torch_calls.tracing
 
 
 def _constant(function: Any) -> Any:
@@ -107,13 +104,11 @@ def silu_mul_quantize(
     """Quantises `silu(gate) * up`, computed in f32 and rounded once, in one kernel.
 
     Args:
-        gate: a tensor as quantize takes it.
-        up: another of the same shape; None where `gate` is [..., m, 2k] and has the gate in the first half of its
-            last index, and what it multiplies in the second.
-        format, layout, transposed, both, batched, target: as quantize takes them.
-        scale2: likewise, but it is not found: a format that has one needs it given.
+        gate, up: tensors of one shape, as quantize takes them. Where `up` is None, `gate` is [..., m, 2k] and has both:
+            the gate in the first half of its last index, what it multiplies in the second.
+        scale2: as quantize takes it, but it is not found: a format that has one needs it given.
 
-    Returns and raises what quantize does.
+    All else is as quantize has it.
     """
     flags = {"transposed": transposed, "both": both, "batched": batched}
     tensors = {"gate": gate} if up is None else {"gate": gate, "up": up}
@@ -141,16 +136,15 @@ def dequantize(
     """The tensor that values and scales stand for: `scalec.dequantize(values, scale, "mxfp8")`.
 
     Args:
-        values: as quantize returns them, [..., m, k]; transposed ones are a tensor like others.
-        scale: likewise.
-        format, layout, batched, target: what they were quantised with.
-        scale2: the scale of the whole tensor, of a format that has one (nvfp4).
+        values, scale: as quantize returns them, values [..., m, k]; transposed ones are tensors like others.
+        scale2: likewise, where the format has one (nvfp4).
+        format, layout, batched, target: what they were quantised with; scales may have 16 bits: "1x64:bf16".
         dtype: of the result: "bf16", "f16" or "f32".
 
-    Returns a tensor [..., m, k] of the library of `values`, computed in f32 and rounded; raises what quantize does.
+    Returns a tensor [..., m, k] of the library of `values`, computed in f32 and rounded; of values below 8 bits k is
+    even. Raises what quantize does.
     """
-    tensors = {"values": values, "scale": scale}
-    meaning = _held(tensors, format, layout, {"batched": batched}, target, dtype)
+    meaning = _held({"values": values, "scale": scale}, format, layout, {"batched": batched}, target, dtype)
     outer = _outer(values, scale2, meaning, batched)
     at = "[b,m,k]" if batched else "[m,k]"
     length = values.shape[-1] * max(1, 8 // meaning.bits)
@@ -185,7 +179,7 @@ def _quantized(
 def _run(text: str, length: int, target: str | None, *tensors: Any) -> Any:
     """What the program returns, for rows of a length."""
     fixed = length if length % _ALIGNED == 0 else None
-    if _tracing():
+    if torch_calls.tracing():
         from scalec.runtime import traced
 
         return traced.allocating(_serial(text, fixed, target), tensors)
@@ -202,8 +196,8 @@ def _compiled(text: str, length: int | None, target: str) -> Any:
     try:
         return api.compile(text, target, {} if length is None else {"k": length})
     except SourceError as error:
-        message = f"format and layout do not go together: {error.message}"
-        raise ArgumentError(message, got=error.got, expected=error.expected, fix=error.fix) from error
+        said = f"format and layout: {error.message}"
+        raise ArgumentError(said, got=error.got, expected=error.expected, fix=error.fix) from error
 
 
 @_constant
@@ -217,13 +211,10 @@ def _read(format: str, layout: str) -> _Meaning:
     if row is not None:
         element, levels = ELEMENT_TYPES[row.element], row.result
     elif match is not None:
-        name, rows, columns, type = match[2] or "e4m3", match[3], match[4], match[6] or "f32"
-        elements = [t.name for t in ELEMENT_TYPES.values() if t.operand and t.elementwise and t.bits <= 8]
-        for what, value, known in (("element", name, elements), ("scale", type, QUANTISED)):
-            if value not in known:
-                raise _not_among(f"the {what} type in format", value, known)
-        element = ELEMENT_TYPES[name]
-        levels = (Granularity((int(rows), WHOLE if columns == "k" else int(columns)), type),)
+        name, columns = match[2] or "e4m3", WHOLE if match[4] == "k" else int(match[4])
+        if name not in ELEMENT_TYPES:
+            raise _not_among("the element type in format", name, ELEMENT_TYPES)
+        element, levels = ELEMENT_TYPES[name], (Granularity((int(match[3]), columns), match[6] or "f32"),)
     else:
         raise _not_among("format", format, FORMATS, "or a block, as 1x128, 128x128, 1xk, 1x32:ue8m0, e5m2 scale(1x128)")
     levels = (replace(levels[0], layout=layout), *levels[1:])
@@ -244,7 +235,7 @@ def _held(
     tensors: dict[str, Any], format: Any, layout: Any, flags: dict[str, Any], target: Any, dtype: Any = "f32"
 ) -> _Meaning:
     """What format and layout mean; refuses these and other arguments that are none."""
-    if _tracing():  # what is wrong in a call that torch.compile reads, the op refuses
+    if torch_calls.tracing():  # what is wrong in a call that torch.compile reads, the op refuses
         return _meaning(format, layout)
     for name, value, known in (("layout", layout, LAYOUTS), ("dtype", dtype, _FLOATS), ("target", target, TARGETS)):
         if not ((isinstance(value, str) and value in known) or (name == "target" and value is None)):
@@ -301,8 +292,7 @@ def _found(x: Any, largest: float) -> Any:
 def _outer(x: Any, scale2: Any, meaning: _Meaning, batched: bool) -> tuple[Any, ...]:
     """The scale of the whole tensor as a kernel takes it, none where the format has none."""
     if (scale2 is not None) != (meaning.largest > 0):
-        names = ", ".join(name for name, row in FORMATS.items() if len(row.result) > 1)
-        expected = f"one f32 with {names}, which has a scale of the whole tensor, and none with other formats"
+        expected = "one f32 where the format has a scale of the whole tensor, as nvfp4 has, and none where not"
         found = "no scale2" if scale2 is None else "scale2"
         raise ArgumentError("scale2 and format do not go together", got=found, expected=expected)
     if scale2 is None:

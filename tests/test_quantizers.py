@@ -184,13 +184,13 @@ X = np.ones((4, 64), np.float32)
     ("named", "message"),
     [
         ({"format": "mxfp9"}, "format = 'mxfp9' is unknown\n  expected: mxfp8, .*\n  fix: did you mean mxfp"),
-        ({"format": "1x128:f33"}, "the scale type in format = 'f33' is unknown"),
-        ({"format": "f32 scale(1x128)"}, "the element type in format = 'f32' is unknown"),
+        ({"format": "1x128:f33"}, "format and layout: a scale cannot be f33"),
+        ({"format": "e4m4 scale(1x128)"}, "the element type in format = 'e4m4' is unknown"),
         ({"format": "e5m2 scale(1x128"}, "format = 'e5m2 scale.1x128' is unknown"),
         ({"format": "1x128)"}, "is unknown"),
         ({"format": "1x128) = x[m,k]; y[m,k]:e4m3 scale(1x128"}, "is unknown"),
         ({"format": "mxfp8", "layout": "column"}, "layout = 'column' is unknown\n  expected: row, col, blocked"),
-        ({"format": "1x128", "layout": "packed"}, "format and layout do not go together: packed scales"),
+        ({"format": "1x128", "layout": "packed"}, "format and layout: packed scales"),
         ({"format": "mxfp8", "scale2": 1.0}, "scale2 and format do not go together"),
         ({"format": "nvfp4", "scale2": "x"}, "scale2 = 'x'"),
         ({"format": "mxfp8", "both": True, "transposed": True}, "both and transposed are given"),
@@ -207,7 +207,16 @@ def test_wrong_arguments(named: dict[str, Any], message: str) -> None:
         scalec.quantize(**{"x": X, **named})
 
 
+def test_scales_of_16_bits_are_dequantised() -> None:
+    values, scale = made(8, 128).clip(-448, 448).astype(ml_dtypes.float8_e4m3fn), made(8, 2, dtype=ml_dtypes.bfloat16)
+    got = scalec.dequantize(values, scale, "1x64:bf16", dtype="f32")
+    assert got.tobytes() == (values.astype(np.float32) * np.repeat(scale.astype(np.float32), 64, 1)).tobytes()
+
+
 def test_what_has_no_kernel() -> None:
+    for format in ("f32 scale(1x128)", "1x64:bf16", "mxfp6"):
+        with pytest.raises((ArgumentError, UnsupportedError), match=r"f32|bf16|e3m2"):
+            scalec.quantize(X, format)
     with pytest.raises(UnsupportedError, match="whole row"):
         scalec.quantize(X, "1xk", transposed=True)
     with pytest.raises(ArgumentError, match="gate and up differ"):
