@@ -189,12 +189,13 @@ def _block(source: Source, node: ast.Name, name: str, index: Sequence[Linear]) -
         )
     wanted = zip(reversed(entries), reversed(names), strict=False)
     got, want = next(((e, w) for e, w in wanted if not e.isdigit() and e != w), (text, names[-1]))
+    known = ("tensor", "none", *(["x".join(["1"] * (len(index) - 1) + [x])] if (x := affine.plain(index[-1])) else []))
     raise source.error(
         node.span,
         f"{text} is no block of {name}",
         got=repr(got),
         expected="a number" if want == "a number" else f"a number, or {want} for the whole dimension",
-        fix=did_you_mean(text, ("tensor", "none", "x".join(["1"] * (len(index) - 1) + [affine.plain(index[-1]) or ""])))
+        fix=did_you_mean(text, known)
         or f"write tensor, none, or a block such as {'x'.join(['1'] * (len(index) - 1) + ['128'])}",
     )
 

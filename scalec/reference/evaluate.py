@@ -129,8 +129,7 @@ class _Run:
         for argument, s, a in zip(self.block.arguments, self.inputs, arrays, strict=True):
             self.values[argument] = Tensor(a, name=s.name)
         self.quantized: list[tuple[Any, Any, Granularity]] = []  # values, their scales
-        # extents that only a result buffer or a result's scale.shape tells (scattered results)
-        self.result_shapes: dict[Any, tuple[int | None, ...]] = {}
+        self.result_shapes: dict[Any, tuple[int | None, ...]] = {}  # extents that only a result tells: scattered ones
         returned = self.block.operations[len(self.block.operations) - 1].operation.operands
         for value, s in zip(returned, self.outputs, strict=True):
             if s.name in results_in:
@@ -224,7 +223,8 @@ class _Run:
 
     def extents(self, value: ir.Value, target: Access, space: Space) -> tuple[int, ...]:
         """Extents of an op's result: from its type, a result buffer, or the largest index that is written."""
-        t, told = value.type, self.result_shapes.get(value)
+        quantised = [use.owner.results[0] for use in value.uses if use.owner.name == "scale.quantize"]
+        t, told = value.type, self.result_shapes.get(quantised[0] if quantised else value)
         found = []
         for axis, e in enumerate(target.map.results):
             if not t.is_dynamic_dim(axis):

@@ -198,6 +198,14 @@ def test_scatter_skips_negative_rows() -> None:
     compare(r["C"], want)
 
 
+def test_quantised_rows_that_are_scattered_have_the_extent_that_is_given() -> None:
+    idx = np.array([3, -1, 0, 2], np.int32)
+    _, r = case("C[idx[m],k]:mxfp8 = A[m,k]", {"m": 4, "k": 64, "C_0": 7}, given={"idx": idx})
+    assert r["C"].shape == (7, 64)
+    assert r["C_scale"].shape == (7, 2)
+    assert r.reached["C"].any(axis=1).tolist() == [True, False, True, True, False, False, False]
+
+
 def test_head_splits_leave_the_gaps_unwritten() -> None:
     a, r = case("D[m, n/4*6 + n%4] = A[m,k] @ B[n,k]", {"m": 3, "n": 12, "k": 5})
     t, want = a["A"] @ a["B"].T, full(3, 16)

@@ -228,7 +228,8 @@ class _Views:
         first = "".join(f" + {'' if c == 1 else f'{c}*'}size({self.dims[p]})/{block}" for p, c in part.sizes)
         first += f" + {quotient // size}" if quotient else ""
         text = f"{self.dims[part.dim]}/{size}" if size > 1 else self.dims[part.dim]
-        extent = ir.AffineExpr.get_ceil_div(part.extent, size)
+        # A division by 1 is simplified, and still comes as a division, of what are no operands.
+        extent = part.extent if size == 1 else ir.AffineExpr.get_ceil_div(part.extent, size)
         return _Part(extent, text + first, part.dim, 1, quotient // size, part.sizes, block), size
 
     # ------------------------------------------------------------------------------------------------------- views

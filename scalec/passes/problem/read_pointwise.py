@@ -248,7 +248,7 @@ class PointwiseReader(EpilogueReader):
             if p.named_by(o) != p.named_by(p.outputs[0]):
                 names = " and ".join(sorted(p.named_by(o) ^ p.named_by(p.outputs[0])))
                 raise self.refused(
-                    f"{o.name} and {p.outputs[0].name}, of which one is not written where {names} names nothing,",
+                    f"{o.name} and {p.outputs[0].name}, of which one is not written where {names} names nothing",
                     self.function,
                     "the same indices from memory for all results",
                     f"compute {o.name} in a program of its own",
@@ -269,6 +269,7 @@ class PointwiseReader(EpilogueReader):
                 names = " and ".join(sorted(r.kept - {*rows, columns}))
                 what = f"a {r.kind} for each {names}, which no result has"
                 raise self.refused(what, self.function, "indices of results")
+        self.check_halves(p)
         for x in p.every:
             if any(level.columns for level in x.levels) and not p.along(x):
                 what = f"{x.name} has scales along its last index, and is not read along {columns} there"
@@ -288,6 +289,20 @@ class PointwiseReader(EpilogueReader):
                     f"{columns} last in {x.name} too",
                     f"pass a copy of {x.name} that has {columns} last",
                 )
+
+    def check_halves(self, p: Pointwise) -> None:
+        """Refuses elements of which several share a byte where threads have one at a time."""
+        halves = [x for x in (*p.every, *p.outputs) if x.element.bits < 8]
+        alone = [x for x in p.every if x.element.bits < 8 and not p.along(x)]
+        if not halves or not (alone or p.single):
+            return
+        found, last = (alone or halves)[0], p.columns.name
+        raise self.refused(
+            f"{found.name} of {found.element.name}, of which threads have one element each",
+            self.function,
+            f"a type of whole bytes, or {last} itself last in {found.name} and in all that changes with {last}",
+            f"pass {found.name} in a type of whole bytes" if alone else f"pass copies of what has not {last} last",
+        )
 
     def check_ranges(self, p: Pointwise, rows: set[str]) -> None:
         """Refuses ranges of other indices than rows, and lookups that a row has several of and is reduced over."""
