@@ -7,11 +7,16 @@ from collections.abc import Callable
 
 import pytest
 
-from scalec import compiler
+from scalec import compiler, frontend
 from scalec.errors import ScheduleError, UnsupportedError
 from scalec.formats import WHOLE
+from scalec.ir.mlir import ir
+from scalec.passes.base import programs
+from scalec.passes.pipeline import find, run_pipeline
 from scalec.passes.problem.access import Coord
+from scalec.passes.problem.read import read
 from scalec.passes.problem.types import Problem
+from scalec.targets import Target
 from tests.passes.scale_programs import MAPS, text
 
 
@@ -51,6 +56,16 @@ def test_a_block_larger_than_the_dimension_is_whole(problem_of: Callable[[str], 
 def test_block_reads(problem_of: Callable[[str], Problem]) -> None:
     problem = problem_of(text(b_block="128, -1"))
     assert problem.inputs[0].coords == (Coord("n", 128), Coord(""))
+
+
+def test_every_second_element_whatever_was_in_the_context_before(target: Target) -> None:
+    for step in (7, 9, 11):
+        ir.StringAttr.get(f"what ends with a zero, before {step}")
+        ir.DenseI64ArrayAttr.get([step])
+        module = frontend.build(f"C[m,n] = A[m,k] @ B[n,k] + b[{step}*n] * d[n]", {})
+        run_pipeline(module, target, passes=find(["take-views", "infer-roles", "fuse-epilogue"]))
+        found = {x.name: x.spaced for x in read(next(programs(module)), target).inputs}
+        assert found == {f"b[{step}*n]": True, "d": False}
 
 
 def test_accumulated_result(problem_of: Callable[[str], Problem]) -> None:

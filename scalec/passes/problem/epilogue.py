@@ -454,7 +454,8 @@ class EpilogueReader(Lookups):
             tuple(self.spanned(at, (m, n)) for at in places),
             layout,
             position,
-            steps is not None and ir.DenseI64ArrayAttr(steps)[-1] > 1,
+            # An attribute takes an index below 0 as an address before its first element.
+            steps is not None and list(ir.DenseI64ArrayAttr(steps))[-1] > 1,
         )
 
     def read_at(self, e: Any, name: str, read: Any, axis: int) -> Coord:
