@@ -39,7 +39,7 @@ DIMS = {"b": 3, "m": 70, "n": 140, "k": 200}
 
 def spec_of(module: Any, dims: dict[str, int]) -> KernelSpec:
     """A kernel that takes the program's tensors by pointers and is told every stride."""
-    operands, results = signature.tensors(next(iter(module.body.operations)))
+    operands, results, _ = signature.tensors(next(iter(module.body.operations)))
 
     def aligned(t: TensorSpec) -> TensorSpec:
         return TensorSpec(**{**vars(t), "align": 32})

@@ -172,7 +172,7 @@ def test_bundle(invoke, tmp_path):
         (["--dim", "n=1", "--dim", "n=2"], "n is given twice: 1 and 2"),
         (["--schedule", "tile"], "'tile' is not NAME=VALUE"),
         (["--target", "sm_1"], "'sm_1' is not one of sm_90a"),
-        (["--print-after", "nope"], "'nope' is not one of infer-roles"),
+        (["--print-after", "nope"], "'nope' is not one of take-views"),
         (["--nope"], "--nope"),
     ],
 )

@@ -69,7 +69,7 @@ CASES: dict[str, tuple[str, dict[str, int]]] = {
     ),
     "swapped": ("C[m,n] = A[m,k] @ B[2*n+1,k] with swap=1", DENSE | {"m": 16}),
     "rows first": ("C[n,m] = A[m,k] @ B[2*n+1,k]", DENSE),
-    "reduced": ("T[m,n] = A[m,k] @ B[2*n,k]; R[m]:f32 = max[n](T)", DENSE),
+    "reduced": ("T[m,n] = A[m,k] @ B[2*n,k]; R[m]:f32 = max[n](T)", DENSE | {"n": 96}),
     "as many rows as a block": ("C[m,n]:f32 = X[2*m,n] scale(2x32:ue8m0)", {"m": 7, "n": 70}),
     "of no product": ("C[m,n] = silu(X[m,n]) * X[m,n+size(n)] + Y[2*m+1,n]", {"m": 77, "n": 160}),
 }  # fmt: skip

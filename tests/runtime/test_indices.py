@@ -33,7 +33,7 @@ def spec_of(source: str, **dims: int) -> KernelSpec:
     with context():
         module = build(source, dims)
         function = module.body.operations[0]
-        operands, results = signature.tensors(function)
+        operands, results, _ = signature.tensors(function)
         names = signature.sizes(function)
         read = reads.reads(function)
 
