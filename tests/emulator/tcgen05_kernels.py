@@ -50,7 +50,7 @@ def prologue(size: int, columns: int, group: int = 1) -> str:
     mov.b32 %r5, slot;
     ld.param.u64 %rd1, [p0];
     ld.param.u64 %rd2, [p1];
-    mov.u32 %r7, %ctaid.x;
+    mov.u32 %r7, %cluster_ctarank;
     mul.wide.u32 %rd3, %r7, {size};
     add.u64 %rd1, %rd1, %rd3;
     shl.b32 %r6, %r1, 4;
@@ -100,7 +100,7 @@ def load_out(columns: int, at: int = 0) -> str:
     add.u32 %r21, %r9, {at};
     tcgen05.ld.sync.aligned.32x32b.x{columns}.b32 {registers(100, columns)}, [%r21];
     tcgen05.wait::ld.sync.aligned;
-    mov.u32 %r22, %ctaid.x;
+    mov.u32 %r22, %cluster_ctarank;
     shl.b32 %r22, %r22, 7;
     add.u32 %r22, %r22, %r1;
     mul.wide.u32 %rd9, %r22, {4 * columns};

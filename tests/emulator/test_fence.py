@@ -28,7 +28,7 @@ done:
 # where the two are: what tells them apart, launch, the narrowest scope that includes both
 PLACES = {
     "cta": ("mov.u32 %r0, %tid.x; shr.u32 %r0, %r0, 5;", {"block": (64, 1, 1)}, "cta"),
-    "cluster": ("mov.u32 %r0, %ctaid.x;", {"grid": (2, 1, 1), "cluster": (2, 1, 1)}, "cluster"),
+    "cluster": ("mov.u32 %r0, %cluster_ctarank;", {"grid": (2, 1, 1), "cluster": (2, 1, 1)}, "cluster"),
     "grid": ("mov.u32 %r0, %ctaid.x;", {"grid": (2, 1, 1)}, "gpu"),
 }
 NARROWER = {"cluster": "cta", "gpu": "cluster"}
@@ -207,7 +207,7 @@ def test_the_last_cta_sees_what_all_threads_of_the_others_wrote():
 NEXT_DOOR = """
     .shared .align 8 .b64 bar;
     .shared .align 4 .b32 word;
-    ld.param.u64 %rd1, [p1]; mov.u32 %r0, %ctaid.x; mov.u32 %r9, %laneid;
+    ld.param.u64 %rd1, [p1]; mov.u32 %r0, %cluster_ctarank; mov.u32 %r9, %laneid;
     mov.b32 %r2, bar; mov.b32 %r3, word;
     setp.ne.u32 %p9, %r9, 0; setp.ne.u32 %p0, %r0, 0;
     @%p9 bra MET;

@@ -177,7 +177,7 @@ def test_allocations_of_a_pair(seed):
     .shared .align 8 .b32 slot[2];
     mov.b32 %r5, slot;
     ld.param.u64 %rd2, [p1];
-    mov.u32 %r30, %ctaid.x;
+    mov.u32 %r30, %cluster_ctarank;
     mul.wide.u32 %rd3, %r30, 8;
     add.u64 %rd2, %rd2, %rd3;
     mov.u32 %r1, %tid.x;
