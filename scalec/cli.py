@@ -94,16 +94,7 @@ def main() -> None:
     metavar="DIR",
     help="Add the kernel to a bundle, for scalec.load(DIR); with neither --emit nor -o, only that.",
 )
-@click.option(
-    "--print-after",
-    multiple=True,
-    metavar="PASS,...",
-    type=options.Parsed("PASS", options.pass_list),
-    callback=options.flattened,
-    help="Print the IR after these passes, on stderr.",
-)
-@click.option("--print-after-all", is_flag=True, help="Print the IR after every pass, on stderr.")
-@click.option("--time-passes", is_flag=True, help="Print the time of every stage and pass, on stderr.")
+@options.PRINTS
 @click.option("--no-cache", is_flag=True, help="Compile anew, and keep nothing; without it see `scalec cache`.")
 def compile_command(
     expr: str,
@@ -136,29 +127,8 @@ def compile_command(
 
 @main.command()
 @click.argument("expr")
-@click.option("--wrt", metavar="INPUT,...", help="The inputs whose gradients are wanted.  [default: all that have one]")
-@click.option("--quantize", metavar="RECIPE", help="What operands of gradients are quantised to, e.g. deepseek_v3.")
-@click.option(
-    "--type",
-    "types",
-    metavar="NAME=TYPE,...",
-    type=options.Parsed("NAME=TYPE", program.parse_schedule),
-    help="Types of gradients and of what is kept, e.g. dB=f32.",
-)
-@click.option("--once", metavar="INDEX,...", help="Index tensors that name each row once at most.")
-@click.option("--covered", metavar="DIM,...", help="Dimensions whose groups together have every index.")
-@click.option("--results", metavar="RESULT,...", help="The results that have a gradient.  [default: all]")
-@click.option("--straight-through", is_flag=True, help="Gradients of quantised results are those of what was rounded.")
-def grad(
-    expr: str,
-    wrt: str | None,
-    quantize: str | None,
-    types: dict[str, str] | None,
-    once: str | None,
-    covered: str | None,
-    results: str | None,
-    straight_through: bool,
-) -> None:
+@options.GRADIENTS
+def grad(expr: str, **said: Any) -> None:
     """Print the programs of EXPR's gradients, in the order in which they run.
 
     \b
@@ -167,12 +137,10 @@ def grad(
       scalec grad 'C[m,n] = A[m,k] @ B[g,n,k] for m in off[g]:off[g+1]' --type dB=f32
       scalec grad 'C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)' --quantize deepseek_v3
     """
-    from scalec.commands.grad import print_gradients
+    from scalec.gradients import grad as gradients
 
-    source = program.read_source(expr)
-    names = {"wrt": wrt, "once": once, "covered": covered, "results": results}
-    said = {option: text.split(",") for option, text in names.items() if text is not None}
-    print_gradients(source, quantize=quantize, types=types, straight_through=straight_through, **said)
+    given = {name: value for name, value in said.items() if value is not None}
+    print(gradients(program.read_source(expr), **given), end="")
 
 
 @main.command()
@@ -318,13 +286,7 @@ def bench(
 @main.command()
 @click.argument("expr", required=False)
 @options.PROGRAM
-@click.option(
-    "--m",
-    "rows",
-    metavar="SIZE,...",
-    type=options.Parsed("SIZE", options.size_list),
-    help="Sizes to predict a dynamic M for.",
-)
+@options.rows("SIZE,...", options.size_list, "Sizes to predict a dynamic M for.")
 @click.option("--suite", metavar="NAME", help="Explain each shape of this suite, e.g. `peers`.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def explain(
@@ -359,13 +321,7 @@ def explain(
 @main.command()
 @click.argument("expr", required=False)
 @options.PROGRAM
-@click.option(
-    "--m",
-    "rows",
-    metavar="LOW:HIGH",
-    type=options.Parsed("LOW:HIGH", options.size_range),
-    help="Sizes of M to tune for.",
-)
+@options.rows("LOW:HIGH", options.size_range, "Sizes of M to tune for.")
 @options.count("--candidates", 12, "Schedules to try for each part of the range.", least=0)
 @options.count("--rounds", 31, "Measurements of those that stay to the end.")
 @click.option("--peers", is_flag=True, help="Measure torch's own kernels beside them.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -162,3 +163,16 @@ def test_what_lowers_an_op_is_imported() -> None:
 def _path(module: str) -> Path:
     path = ROOT.parent / module.replace(".", "/")
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+def test_no_loop_in_brackets_hides_a_builtin():
+    """Python 3.12 takes such a name for a local one elsewhere in the function, and does not find the builtin."""
+    hidden = {
+        f"{path.name}:{name.lineno} {name.id}"
+        for path in ROOT.rglob("*.py")
+        for loop in ast.walk(ast.parse(path.read_text()))
+        if isinstance(loop, ast.comprehension)
+        for name in ast.walk(loop.target)
+        if isinstance(name, ast.Name) and hasattr(builtins, name.id) and name.id != "_"
+    }
+    assert not hidden

@@ -28,13 +28,13 @@ def test_both_layers_are_right(target: str, monkeypatch: pytest.MonkeyPatch, cap
 def test_a_wrong_gradient_is_found(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     monkeypatch.setenv("SCALEC_DEVICE", "emulator")
     linear = loaded()
-    right = linear.turned
+    right = linear.FP8Linear.kernel
 
-    def wrong(*tensors: Any) -> Any:
-        values, scale = right(*tensors)
-        return values, scale * 1.1
+    def wrong(layer: Any, step: Any) -> Any:
+        kernel = right(layer, step)
+        return (lambda *tensors: kernel(*tensors) * 1.1) if step.of == "W" else kernel
 
-    monkeypatch.setattr(linear, "turned", wrong)
+    monkeypatch.setattr(linear.FP8Linear, "kernel", wrong)
     assert linear.main(["--target", "sm_90a", *TINY]) == 1
     printed = [line.split()[1] for line in capsys.readouterr().out.splitlines() if line.endswith("FAIL")]
     assert printed == ["dW"]

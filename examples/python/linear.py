@@ -9,8 +9,7 @@ through, under torch.compile too.
 FP8, as DeepSeek-V3 trains: activations and gradients have a scale for each 1x128, weights one for each 128x128. The
 layer quantises its input and its weight, keeps both so, once, and multiplies. Backward quantises the gradient along
 each of its indices, and the input that was kept along its other one. Those programs are what `scalec.grad(...,
-quantize="deepseek_v3")` says. One that has no kernel (a quantiser that turns what it reads) is done by torch here, and
-said.
+quantize="deepseek_v3")` says.
 
 All is compared with float64; the errors of FP8 with those of its rounding alone.
 """
@@ -55,18 +54,11 @@ class FP8Linear:
         self.quantise_x = scalec.compile(QUANTISERS["X"], target, {"k": inputs})
         self.quantise_w = scalec.compile(QUANTISERS["W"], target, self.sizes)
         self.forward = scalec.compile(self.gradients.forward, target, self.sizes)
-        self.in_torch: list[str] = []
         self.steps = [(s, self.kernel(s)) for s in self.gradients.steps]
 
     def kernel(self, step: Step) -> Callable[..., Any]:
-        """The kernel of a step; or torch, for a quantiser that turns what it reads."""
-        try:
-            return scalec.compile(step.text, self.target, {d: self.sizes[d] for d in step.dims if d in self.sizes})
-        except scalec.UnsupportedError:
-            if not step.scales:
-                raise
-            self.in_torch.append(step.text)
-            return turned
+        """What runs a step."""
+        return scalec.compile(step.text, self.target, {d: self.sizes[d] for d in step.dims if d in self.sizes})
 
     def __call__(self, x: Tensor, w: Tensor) -> Tensor:
         return _Linear.apply(x, w, self)  # pyright: ignore[reportReturnType]
@@ -156,8 +148,6 @@ def bf16(x: Tensor, w: Tensor, bias: Tensor, dy: Tensor, target: str) -> bool:
 def fp8(x: Tensor, w: Tensor, dy: Tensor, target: str) -> bool:
     """The layer in FP8: as far from float64 as the same roundings are, made here."""
     layer = FP8Linear(w.shape[0], w.shape[1], target)
-    for text in layer.in_torch:
-        print(f"FP8   in torch, as it has no kernel yet: {text}")
     leaves = x.clone().requires_grad_(), w.float().requires_grad_()
     y = layer(*leaves)
     made: dict[str, Tensor] = dict(zip(("Y", "dX", "dW"), (y, *torch.autograd.grad(y, leaves, dy)), strict=True))

@@ -108,6 +108,13 @@ DIM = click.option(
     callback=merged_dims,
     help="Size of a dimension, or a range of sizes; repeats, and takes comma lists. Dimensions left out stay dynamic.",
 )
+
+
+def rows(metavar: str, parse: Callable[[str], Any], doc: str) -> Callable:
+    """An option that says sizes of M."""
+    return click.option("--m", "rows", metavar=metavar, type=Parsed(metavar, parse), help=doc)
+
+
 TARGET = click.option(
     "--target",
     metavar="NAME",
@@ -243,3 +250,47 @@ LAUNCH = all_of(
     ),
 )
 """Of `scalec emulate`: what is launched, of what, and how."""
+
+PRINTS = all_of(
+    click.option(
+        "--print-after",
+        multiple=True,
+        metavar="PASS,...",
+        type=Parsed("PASS", pass_list),
+        callback=flattened,
+        help="Print the IR after these passes, on stderr.",
+    ),
+    click.option("--print-after-all", is_flag=True, help="Print the IR after every pass, on stderr."),
+    click.option("--time-passes", is_flag=True, help="Print the time of every stage and pass, on stderr."),
+)
+"""Of `scalec compile`: what it tells on its way."""
+
+_NAMES = Parsed("NAME,...", lambda text: text.split(","))
+
+GRADIENTS = all_of(
+    click.option(
+        "--wrt",
+        metavar="INPUT,...",
+        type=_NAMES,
+        help="The inputs whose gradients are wanted.  [default: all that have one]",
+    ),
+    click.option("--quantize", metavar="RECIPE", help="What operands of gradients are quantised to, e.g. deepseek_v3."),
+    click.option(
+        "--type",
+        "types",
+        metavar="NAME=TYPE,...",
+        type=Parsed("NAME=TYPE", program.parse_schedule),
+        help="Types of gradients and of what is kept, e.g. dB=f32.",
+    ),
+    click.option("--once", metavar="INDEX,...", type=_NAMES, help="Index tensors that name each row once at most."),
+    click.option(
+        "--covered", metavar="DIM,...", type=_NAMES, help="Dimensions whose groups together have every index."
+    ),
+    click.option(
+        "--results", metavar="RESULT,...", type=_NAMES, help="The results that have a gradient.  [default: all]"
+    ),
+    click.option(
+        "--straight-through", is_flag=True, help="Gradients of quantised results are those of what was rounded."
+    ),
+)
+"""Of `scalec grad`: what scalec.grad is told."""

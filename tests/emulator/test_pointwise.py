@@ -49,6 +49,7 @@ APART = [  # what adjacent columns of the result read does not lie side by side
     ("Y[t,n]:f32 = sum[j](w[t,j]:f32 * D[t,j,n%12])", {"t": 3, "n": 24, "j": 3}, "n"),
 ]
 SKIPPED = [  # by an index that is the same for each term: the result is not written
+    ("S[t]:f32 = sum[n](D[inv[t],n])", {"t": 9, "n": 24, "D_0": 7}, "n"),
     ("Y[t,n]:f32 = sum[j](D[inv[t],j,n])", {"t": 9, "n": 24, "j": 3, "D_0": 7}, "n"),
     ("Y[t,n]:f32 = sum[j](w[j]:f32 * D[inv[t],n])", {"t": 9, "n": 24, "j": 3, "D_0": 7}, ""),
 ]
@@ -119,6 +120,27 @@ def test_a_range_of_sizes_is_one_kernel() -> None:
 def test_there_is_no_schedule_to_choose(run: Any, arguments: Any) -> None:
     with pytest.raises(UnsupportedError, match="the program has no contraction, so there is no schedule to choose"):
         run(*arguments)
+
+
+def test_each_tile_has_a_cta_of_its_own() -> None:
+    launch, sizes = scalec.compile(COMBINE, target="sm_90a").spec.launch, {"t": 1000, "n": 4096, "j": 2}
+    assert launch.grid(sizes, clusters=1) == launch.units(sizes) > 1000
+
+
+def test_registers_are_limited_unless_that_spills(monkeypatch: pytest.MonkeyPatch) -> None:
+    source, sizes = "M[m] = max[k](X[m,k]); Y[m,k] = exp(X[m,k] - M)", {"k": 7168}
+    assert ".maxnreg 64" in compile_source(source, "sm_90a", sizes).ptx
+    assemble = ptxas.assemble
+
+    def spills(ptx: str, target: str, what: str) -> Any:
+        if ".maxnreg" in ptx:
+            raise SlowKernelError("it spills")
+        return assemble(ptx, target, what)
+
+    monkeypatch.setattr(ptxas, "assemble", spills)
+    made = compile_source(source, "sm_90a", sizes)
+    assert made.cubin
+    assert ".maxnreg" not in made.ptx
 
 
 def test_fields_of_schedules_are_refused() -> None:

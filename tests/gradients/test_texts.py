@@ -23,7 +23,8 @@ NOT_YET = (
     "is filled outside its range",
     "is contiguous along j",
 )
-"""What no kernel does yet, of programs and of their gradients: docs/gradients.md. An entry goes when a kernel comes."""
+"""What no kernel does yet, of programs and of their gradients: docs/gradients.md. An entry goes when a kernel comes: the
+test of all texts fails then."""
 
 
 def lines(source: str, **options: object) -> list[str]:
@@ -172,7 +173,7 @@ def test_all_texts_compile_but_those_that_are_listed(target: str):
         for text in {g.forward, *(s.text for s in g.steps)}:
             with suppress_listed(text, seen):
                 compiler.compile_source(text, target, {}, {}, until="tile")
-    assert seen
+    assert seen == set(NOT_YET)
 
 
 @contextmanager

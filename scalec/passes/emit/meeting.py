@@ -92,8 +92,8 @@ class MeetingKernel(PointwiseKernel):
                         self.store(o, made, r.edge)
 
     def load_first(self, points: list[Point]) -> None:
-        """All loads that depend on no term of a sum, before anything is computed or stored: a load behind a store waits
-        (two formats of one read 1.22 times as fast, a norm 1.09 times; docs/notes/pointwise.md)."""
+        """All loads that depend on no term of a sum, before threads meet and before anything is stored: loads behind
+        either wait (docs/notes/pointwise.md)."""
         bodies = [*(o.body for o in self.p.outputs), *(r.body for r in self.p.reductions if self.p.of_row(r))]
         reads = {(x.argument_index, x.coords): x for body in bodies for x in body.reads if not x.scalar}
         if len(reads) * len(points) * self.spread.vector > MOST_FIRST:

@@ -131,7 +131,8 @@ class Spread:
         high = max((x.rows for x in blocks), default=1)
         if p.spans:
             if high > 1:
-                raise _refused(f"blocks of {high} rows, and what is found of a whole row,", "blocks of one row")
+                what = f"blocks of {high} rows, and what is found of a whole row,"
+                raise _refused(what, "blocks of one row", "compute one of them in a program of its own")
             return _rows(p, vector, vectors, max(1, widest), whole)
         if high > 1:
             return _blocks(p, vector, widest, blocks, whole)
@@ -146,11 +147,11 @@ class Spread:
         return f"rows={self.rows}, columns={self.columns}, vector={self.vector}, together={self.together}"
 
 
-def _refused(what: str, expected: str) -> UnsupportedError:
+def _refused(what: str, expected: str, fix: str = "quantise in smaller blocks") -> UnsupportedError:
     return UnsupportedError(
         f"{what} without a contraction have no kernel yet",
         expected=expected,
-        fix="quantise in blocks of fewer columns, or after the call",
+        fix=f"{fix}, or after the call",
     )
 
 
@@ -223,6 +224,7 @@ def _square(p: Pointwise, vector: int) -> Spread:
         raise _refused(
             "results with another last index than what they are computed of, in such blocks or beside a whole row,",
             f"blocks of a power of two up to {MOST_SQUARE}",
+            "compute them of a copy in a program of its own",
         )
     threads = THREADS * size**2 // SQUARE**2
     down, whole = size * size // vector // threads, bool(n) and not n % vector

@@ -75,9 +75,10 @@ class PointwiseReader(EpilogueReader):
         reductions = tuple(self.reduced(op.opview) for op in self.operations if op.name == "scale.reduce")
         outputs = tuple(self.outputs())
         lookups = tuple(Lookup(n, self.index(s), e) for n, (s, e) in self.found.items())
-        rows, columns = self.orientation(outputs, reductions, {x.name: x for x in lookups})
+        named = {x.name: x for x in lookups}
+        rows, columns = self.orientation(outputs, reductions, named)
         over = {r.dim.name for r in reductions}
-        if columns not in over and len(over) == 1 and any(self.turned(r, columns) for r in reductions):
+        if columns not in over and len(over) == 1 and any(self.turned(r, columns, named) for r in reductions):
             rows, columns = [*rows, columns], next(iter(over))
         domains = tuple(self.domain(x) for x in self.ranges)
         problem = Pointwise(
@@ -103,9 +104,9 @@ class PointwiseReader(EpilogueReader):
         return sorted(rows, key=lambda x: x in ends[:1]), columns
 
     @staticmethod
-    def turned(r: Reduction, columns: str) -> bool:
+    def turned(r: Reduction, columns: str, lookups: dict[str, Lookup]) -> bool:
         """Whether something that is reduced has that index last, and not the one which is last in the results."""
-        last = [x.coords[-1] for x in r.body.reads if len(x.coords) > 1 and columns in {c.dim for c in x.coords}]
+        last = [x.coords[-1] for x in r.body.reads if len(x.coords) > 1 and columns in x.dims(lookups)]
         return any(at == Coord(r.dim.name) for at in last)
 
     def outputs(self) -> Iterator[Output]:

@@ -4,6 +4,7 @@
 // RUN: scalec compile 'R[m] = sum[k](X[m,k]^2); Y[m,k]:nvfp4 = X[m,k] / sqrt(R)' --dim k=2048 --emit tile | filecheck %s --check-prefix=ROW
 // RUN: scalec compile 'R[m] = sum[k](X[m,k]^2); Y[m,k] = X[m,k] / sqrt(R)' --emit tile | filecheck %s --check-prefix=WALKED
 // RUN: scalec compile 'T[k,m]:mxfp8 = X[m,k]' --emit tile | filecheck %s --check-prefix=TURNED
+// RUN: scalec compile 'R[m] = sum[k](X[m,k]^2); Y[m,k] = X[m,k] * w[k] / sqrt(R)' --dim k=1024 --emit tile | filecheck %s --check-prefix=FIRST
 // CHECK: "tile.point"({{.*}}) {columns = 512 : i64, vector = 16 : i64}
 // CHECK-NOT: tile.when
 // CHECK: %[[X:.*]] = "tile.load_columns"
@@ -39,3 +40,7 @@
 // TURNED: %[[TAKEN:.*]] = "tile.take_turned"() {at = 0 : i64, place = 0 : i64, size = 64 : i64}
 // TURNED: "tile.reduce_lanes"({{.*}}) {exchange = -1 : i64, kind = "absmax"
 // TURNED: "tile.store_columns"
+// FIRST: "tile.load_columns"
+// FIRST: "tile.reduce_lanes"
+// FIRST-NOT: "tile.load_columns"
+// FIRST: "tile.store_columns"
