@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 import time
+from math import inf
 from pathlib import Path
 
 os.environ["SCALEC_TUNING"] = "off"
@@ -64,7 +65,7 @@ def many(given: argparse.Namespace, seeds: range) -> int:
 def one(given: argparse.Namespace) -> int:
     from tests.fuzz.forms import of_seed
     from tests.fuzz.kinds import KINDS
-    from tests.fuzz.running import check
+    from tests.fuzz.running import LARGEST, check
     from tests.fuzz.written import from_json
 
     if given.kind != "programs":
@@ -72,7 +73,7 @@ def one(given: argparse.Namespace) -> int:
     else:
         text = given.case or ""
         case = of_seed(given.seed) if given.seed is not None else from_json(read(text))
-        outcome = check(case)
+        outcome = check(case, largest=inf if given.seed is None else LARGEST)
         ran = outcome.case or case
         print(f"{case.text()}\n{case.target}; known {', '.join(case.known) or 'none'} {case.ranges or ''}; launches"
               f" {list(case.launches)}; data {'exact' if case.exact else 'rounded'} {case.twists or ''}")  # fmt: skip

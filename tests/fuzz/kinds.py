@@ -11,9 +11,9 @@ from tests.fuzz.running import Outcome
 
 def _programs(seed: int) -> Outcome:
     from tests.fuzz.forms import of_seed
-    from tests.fuzz.running import check
+    from tests.fuzz.running import LARGEST, check
 
-    return check(of_seed(seed))
+    return check(of_seed(seed), largest=LARGEST)
 
 
 def _gpu(seed: int) -> Outcome:

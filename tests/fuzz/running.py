@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from math import prod
+from math import inf, prod
 from random import Random
 from typing import Any
 from unittest import mock
@@ -145,11 +145,13 @@ def check(
     assembled: bool = False,
     runs: int = 2,
     made: compiler.Compilation | None = None,
+    largest: float = inf,
 ) -> Outcome:
     """Compiles, launches and judges; whatever happens is an outcome. A field of the schedule that is refused is left
     out, and the rest tried again. `change` puts a fault into the PTX; `most` instructions end a warp; `beside` runs
     each launch elsewhere too, and raises Failed; `assembled`: its kernel has machine code; the first launch `runs`
-    times, in another order each. `made`: the case's kernel, else it is compiled."""
+    times, in another order each. `made`: the case's kernel, else it is compiled. Launches whose tiles have more than
+    `largest` elements are left out."""
     found = Outcome("ok", case=case)
     if beside is None and change is str:
         from tests.fuzz import gpu
@@ -158,7 +160,7 @@ def check(
             beside, assembled = gpu.beside, True
     try:
         with nullcontext() if assembled else without_ptxas():
-            _check(case, found, change, most, beside, runs, made)
+            _check(case, found, change, most, beside, runs, made, largest)
     except Failed as error:
         found.kind, found.message = error.kind, error.message
     except ScalecError as error:
@@ -207,6 +209,7 @@ def _check(
     beside: Callable[[Launched], None] | None,
     runs: int,
     made: compiler.Compilation | None,
+    largest: float,
 ) -> None:
     made = made or compiled(case, found, case.launches[0])
     assert made.spec is not None
@@ -223,9 +226,9 @@ def _check(
         except DeviceError as error:
             raise Failed("finding", f"load: {error.__cause__ or error}") from error
     for launch, sizes in enumerate(case.launches):
-        if _elements(made.spec, sizes) > LARGEST and launch:
+        if _elements(made.spec, sizes) > largest and launch:
             continue
-        if _elements(made.spec, sizes) > LARGEST:
+        if _elements(made.spec, sizes) > largest:
             found.kind, found.message = "refused", "the emulator would take minutes for so many tiles"
             found.refusals.append(found.message)
             return

@@ -23,8 +23,8 @@ NOT_YET = (
     "is filled outside its range",
     "is contiguous along j",
 )
-"""What no kernel does yet, of programs and of their gradients: docs/gradients.md. An entry goes when a kernel comes: the
-test of all texts fails then."""
+"""What no kernel does yet, of programs and of their gradients: docs/gradients.md. An entry goes when a kernel comes:
+the test of all texts fails then."""
 
 
 def lines(source: str, **options: object) -> list[str]:
