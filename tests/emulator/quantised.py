@@ -14,7 +14,7 @@ import pytest
 import scalec
 from scalec import reference
 from scalec.checking.launch import upload
-from scalec.formats import ELEMENT_TYPES, FORMATS, Granularity
+from scalec.formats import ELEMENT_TYPES, FORMATS, WHOLE, Granularity
 from scalec.frontend import build
 from scalec.ir import context
 from scalec.reference.packing import from_layout, unpack4
@@ -35,7 +35,8 @@ def parsed(result: str) -> tuple[str, Granularity, bool]:
     body = rest.rstrip(")").removesuffix("*tensor")
     body, _, layout = body.partition("@")
     block, _, kind = body.partition(":")
-    return element, Granularity((1, int(block)), kind or "f32", layout or "row"), rest.endswith("*tensor)")
+    columns = WHOLE if block == "n" else int(block)
+    return element, Granularity((1, columns), kind or "f32", layout or "row"), rest.endswith("*tensor)")
 
 
 def run_quantised(

@@ -68,7 +68,7 @@ RESULT_TYPE: Weighted = {"": 4, "f32": 5, "f16": 1, "bf16": 1, "e4m3": 2, "e5m2"
 
 RESULT_FORMAT: Weighted = {"mxfp8": 3, "mxfp8_e5m2": 1, "mxfp4": 2, "nvfp4": 2, "fp8_block": 2}
 
-RESULT_BLOCK: Weighted = {"8": 1, "16": 2, "24": 1, "32": 3, "64": 1, "128": 2, "40": 1}
+RESULT_BLOCK: Weighted = {"8": 1, "16": 2, "24": 1, "32": 3, "64": 1, "128": 2, "40": 1, "n": 1}
 
 SIZE: Weighted = {
     "few": 3,  # 1 to 8

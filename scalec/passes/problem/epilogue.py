@@ -18,6 +18,7 @@ from scalec.passes.problem.reduced import in_a_tile, kept_of, reduce_of
 from scalec.passes.problem.scatter import before_scatter, coords_of, order_of
 from scalec.passes.problem.sources import of_inputs, reduction_of
 from scalec.passes.problem.types import ROUNDED, STORED, ColumnFold, EpilogueInput, Result, ResultScale, Window
+from scalec.passes.problem.whole_rows import row_block
 from scalec.targets import Target
 
 RESULT_BLOCK = 8
@@ -395,6 +396,8 @@ class EpilogueReader(Lookups):
                 place=place,
             )
         said = "x".join(str(x) if x != WHOLE else "whole" for x in (*rows, block))
+        if block == WHOLE and all(x == 1 for x in rows):
+            block = row_block(result, n, place)
         if any(x != 1 for x in rows) or block == WHOLE or block % RESULT_BLOCK:
             raise UnsupportedError(
                 f"{name} is quantised in blocks of {said}, which has no kernel on {self.target.name} yet",

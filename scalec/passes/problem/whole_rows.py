@@ -1,0 +1,36 @@
+"""Results quantised by whole rows, one scale each (`scale(1xn)`): a tile has all of a row, or another program does."""
+
+from __future__ import annotations
+
+from scalec.errors import Place, UnsupportedError
+from scalec.passes.problem.access import Dim
+from scalec.passes.problem.types import Result
+from scalec.targets import MAX_BOX
+
+COLUMNS = 16, 64
+"""Of which the columns of tiles that every target has are multiples: of up to 128, and of more."""
+
+
+def row_block(result: Result, n: Dim, place: Place | None) -> int:
+    """Columns of the block that is a whole row: those of a tile that has all of it.
+
+    Raises:
+        UnsupportedError: rows are longer than a tile, or of unknown length.
+    """
+    if n.size is not None and n.size <= MAX_BOX:
+        step = COLUMNS[n.size > MAX_BOX // 2]
+        return -(-n.size // step) * step
+    found = f"{n.name} = {n.size}" if n.size is not None else f"{n.name} is not known at compile time"
+    raise UnsupportedError(
+        f"{result.name} is quantised by whole rows, and {found}",
+        expected=f"{n.name} up to {MAX_BOX}, given in dims: a tile then has all of a row",
+        fix=two_programs(result),
+        place=place,
+    )
+
+
+def two_programs(result: Result) -> str:
+    """What a result quantised by whole rows may be written as."""
+    name, at = result.name, f"[{','.join(x.dim for x in result.coords)}]"
+    made = f"{'Q' if name != 'Q' else 'D'}{at}:{result.element.name} scale(1x{result.coords[-1].dim})"
+    return f"write {name}{at}:f32 here, and quantise it by a program of its own: {made} = {name}{at}:f32"
