@@ -16,6 +16,7 @@ from scalec.passes.choose.fix_order import FixOrder
 from scalec.passes.choose.mma_n import ChooseMmaN
 from scalec.passes.choose.parts import ChooseParts
 from scalec.passes.choose.permute_columns import PermuteColumns
+from scalec.passes.choose.place_reductions import PlaceReductions
 from scalec.passes.choose.recall_tuned import RecallTuned
 from scalec.passes.choose.scheduler import ChooseScheduler
 from scalec.passes.choose.split import ChooseSplit
@@ -36,6 +37,7 @@ PIPELINE: list[Pass] = [
     TakeViews(),
     InferRoles(),
     FuseEpilogue(),
+    PlaceReductions(),
     RecallTuned(),
     FixOrder(),
     ChooseTiling(),
@@ -56,7 +58,7 @@ PIPELINE: list[Pass] = [
 ]
 
 
-FUSE = ("take-views", "infer-roles", "fuse-epilogue")
+FUSE = ("take-views", "infer-roles", "fuse-epilogue", "place-reductions")
 """Those after which a program can be read (scalec.passes.base.problem_of)."""
 
 

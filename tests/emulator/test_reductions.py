@@ -232,3 +232,21 @@ def test_alone_of_promoted_sums() -> None:
     """Without a result beside the reductions, and with scales promoted."""
     source = "T[m,n] = A[m,k] @ B[n,k] scale(1x128,128x128); R[m]:f32 = max[n](T); Z[n]:f32 = max[m](T)"
     run(source, "sm_100a", {"m": 9, "n": 16, "k": 256}, "nk", launches=2)
+
+
+@pytest.mark.once("target", "n")
+@pytest.mark.parametrize("n", [160, 256])
+@pytest.mark.parametrize("target", TARGETS)
+def test_columns_that_no_thread_has_registers_for(target: str, n: int) -> None:
+    """A tile of sm_90a has all of them; elsewhere two warpgroups, or several warps, share a row's, and tiles meet."""
+    source = "T[m,n] = A[m,k] @ B[n,k] scale(1x128,1x128); R[m] = max[n](T)"
+    kernel, _, _ = run(source, target, {"m": 70, "n": n, "k": 256}, "nk", launches=2)
+    assert bool(kernel.spec.launch.partial_bytes) == (target != "sm_90a")
+
+
+def test_reductions_are_placed_once() -> None:
+    """What decides it is the program alone: a schedule changes nothing, and a tile that can be is kept."""
+    source = "T[m,n] = A[m,k] @ B[n,k]; R[m] = max[n](T)"
+    for n, fields, meets in ((128, "", False), (256, "", True), (256, " with split=2", True)):
+        kernel = scalec.compile(source + fields, target="sm_100a", dims={"n": n, "k": 128})
+        assert bool(kernel.spec.launch.partial_bytes) == meets

@@ -79,7 +79,7 @@ def test_blocks_that_no_tile_has_are_refused_where_they_stand(target: str, text:
 
 
 @pytest.mark.parametrize(("text", "fix"), [
-    ("T[m,n] = A[m,k] @ B[n,k] scale(1x128, 1x128); R[m]:f32 = max[n](T)", "keep n in the result"),
+    ("T[m,n] = A[m,k] @ B[n,k] scale(1x128, 1x128); R[m]:f32 = max[n](T) * w[m]", "keep n in the result"),
     ("G[m,n] = X[m,k] @ V[n,k] scale(1x128, 128x128);"
      " H[m,n]:fp8_block = silu(G) * (X[m,k] @ W[n,k] scale(1x128, 128x128))", "say 1x32, or give H f32"),
     ("L[s,t]:f32 = sum[h](Q[s,h,d] @ K[table[s,t/24],t%24,d])", "lay K out in pages of 16, 32"),

@@ -14,7 +14,7 @@ from scalec.passes.problem.access import Coord, Dim, Gaps
 from scalec.passes.problem.column_folds import Reduced, check_result, reduced
 from scalec.passes.problem.gaps import dimension_of, gaps_of
 from scalec.passes.problem.lookups import Lookups
-from scalec.passes.problem.reduced import in_a_tile, kept_of, reduce_of
+from scalec.passes.problem.reduced import MEET, in_a_tile, kept_of, reduce_of
 from scalec.passes.problem.scatter import before_scatter, coords_of, order_of
 from scalec.passes.problem.sources import of_inputs, reduction_of
 from scalec.passes.problem.types import ROUNDED, STORED, ColumnFold, EpilogueInput, Result, ResultScale, Window
@@ -116,7 +116,7 @@ class EpilogueReader(Lookups):
             final, scatter = before_scatter(value if quantize is None else quantize.input)
             found.append(Written(self.name(facts, otherwise), index, count, value, final, quantize, scatter))
             index += count
-        if in_a_tile([x.final for x in found], self.target):
+        if MEET not in self.function.attributes and in_a_tile([x.final for x in found], self.target):
             return found
         return [replace(x, reduce=reduce_of(x.final)) for x in found]
 

@@ -16,6 +16,9 @@ from scalec.passes.problem.sources import computed_of, is_op, reduction_of
 from scalec.passes.problem.types import STORED, Problem, Reduced
 from scalec.targets import MAX_BOX, Target
 
+MEET = "scale.meet"
+"""The attribute of a function whose reductions are taken where tiles meet (scalec.passes.choose.place_reductions)."""
+
 
 def reduce_of(final: Any) -> Any:
     """The `scale.reduce` of a contraction that a map computes a value for each point of, None where it does not."""
