@@ -203,6 +203,7 @@ def emulate(ptx: str, stats: bool, stats_json: str | None, **launch: Any) -> Non
                                                  innermost, and to where it begins
         /element=b4x16_p64                       u8 ... f32_ftz, tf32, b4x16, b4x16_p64 or b6x16_p32
         /steps=1x2 /interleave=16 /fill=nan      every second element; channels in slices; out of bounds
+        /lower=-1x-1 /upper=-1x-1                im2col: corners of the box of pixels; /box=PIXELSxCHANNELS
 
     \b
     Examples:

@@ -33,7 +33,10 @@ _NUMPY = {
     "e5m2": "float8_e5m2",
 }
 _MAPPED = {1: "u8", 2: "f16", 4: "f32", 8: "f64"}  # bytes of an element: what a tensor map takes it for
-_SETTINGS = ("box", "shape", "strides", "steps", "offset", "element", "swizzle", "atom", "interleave", "fill")
+_SETTINGS = (
+    *("box", "shape", "strides", "steps", "offset", "element", "swizzle", "atom", "interleave", "fill"),
+    *("lower", "upper"),
+)
 
 MOST_BYTES, MOST_INDICES = 1 << 32, 32
 """Of all buffers together, and of one: beside each byte the emulator keeps who wrote and read it."""
@@ -175,6 +178,15 @@ class Arguments:
                 raise refused(setting, f"/{setting}=SIZExSIZE, the innermost last")
             return found
 
+        def corner(setting: str) -> tuple[int, ...]:
+            """As `sizes`, but they may be negative; none without it."""
+            if setting not in fields:
+                return ()
+            texts = fields[setting].split("x")[::-1]
+            if any(natural(text.removeprefix("-")) < 0 for text in texts):
+                raise refused(setting, f"/{setting}=PIXELSxPIXELS, the innermost last")
+            return tuple(map(int, texts))
+
         element = fields.get("element", _element(buffer.dtype))
         if element not in ELEMENTS:
             raise refused(f"element {element!r:.40}", ", ".join(ELEMENTS))
@@ -201,6 +213,8 @@ class Arguments:
                 swizzle=natural(fields.get("swizzle", "0")),
                 atomicity=atom,
                 fill=fill,
+                lower=corner("lower"),
+                upper=corner("upper"),
             )
         )
 

@@ -102,6 +102,7 @@ def test_stats(invoke, ptx):
         (("--block", "32", "--buffer", "A=out:f32[4]", "--arg", "map:A/boxes=4"), "'boxes' of argument"),
         (("--block", "32", "--buffer", "A=out:f32[4]", "--arg", "map:A/box=4/fill=one"), "expected: zero, nan"),
         (("--block", "32", "--buffer", "A=out:f32[4]", "--arg", "map:A/box=4/interleave=16"), "/shape=... in slices"),
+        (("--block", "32", "--buffer", "A=out:f32[4]", "--arg", "map:A/box=4/lower=--1"), "PIXELSxPIXELS"),
         (("--block", "32", "--arg", "out:f32[4,4]", "--max-memory", "63"), "64 bytes"),
         (("--block", "32", "--max-memory", "many"), "no number of bytes"),
         (("--block", "32", "--arg", "zero:f32[3]", "--arg", "1", "--arg", "1"), "argument 'zero:f32[3]'"),
@@ -264,6 +265,20 @@ def test_tensor_maps(invoke, tmp_path, data, settings, word):
     count = {"p64": 512, "p32": 768}.get(settings.split("/")[0][-3:], 1024)
     found = boxed(invoke, tmp_path, "--arg", data, "--arg", "out:u32[1]", "--arg", f"map:0/{settings}", count=count)
     assert found == word
+
+
+def test_an_im2col_map(invoke, tmp_path, monkeypatch):
+    """Columns of 32 pixels of 6 x 6, 8 channels each, moved one down: byte 160 is in the sixth pixel."""
+    old = "2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r2], [%rd2, {%r1, %r1}], [%r3];"
+    new = "4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%r2], [%rd2, {0, -1, -1, 0}], [%r3], {0, 1};"
+    assert BOX.count(old) == 1
+    monkeypatch.setitem(globals(), "BOX", BOX.replace(old, new))
+    settings = "map:0/box=32x8/lower=-1x-1/upper=-2x-2"
+    found = boxed(invoke, tmp_path, "--arg", "iota:f32[2,6,6,8]", "--arg", "out:f32[1]", "--arg", settings)
+    assert found == 0  # the second row's first, at w = -1
+    settings = "map:0/box=32x8/lower=-1x-1/upper=-3x-3"
+    found = boxed(invoke, tmp_path, "--arg", "iota:f32[2,6,6,8]", "--arg", "out:f32[1]", "--arg", settings)
+    assert found == 8 * 6  # the second row's second, at w = 0, h = 1
 
 
 @pytest.mark.parametrize(("atom", "element"), [("", 32 + 12), ("/atom=16", 32 + 12), ("/atom=32", 32)])

@@ -8,6 +8,7 @@ import pytest
 
 from scalec.emulator.findings import Finding
 from tests.emulator.tcgen05_kernels import (
+    MEET,
     WAIT,
     core_matrices,
     descriptor,
@@ -168,6 +169,16 @@ END:
     with pytest.raises(Finding, match=r"the peer CTA at tcgen05\.alloc") as caught:
         run(alone, np.zeros(2048, np.uint8), 4, ctas=2)
     assert caught.value.kind == "deadlock"
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_product_right_behind_the_allocation(seed):
+    """Both CTAs have their columns when one goes on, as both allocate together (9.7.16.7.1): CUTLASS's example 75 with
+    clusters of 2x1 waits for no more than the own CTA's address."""
+    before, after = WHOLE.split(MEET)
+    start, end = after.index("@%p3 bra INITIALISED;"), after.index("ALLOCATED:")
+    early = after[:start] + after[end:].replace(SYNC, "bar.sync 0;", 1)
+    run(before + after[start:end] + SYNC + early, DATA, 256 * 64 * 4, ctas=2, seed=seed)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from scalec.emulator.findings import Finding
+from scalec.emulator.findings import Finding, NotModelled
 from scalec.emulator.layouts import tensor_copy
 from scalec.emulator.layouts.tensor_copy import box, load, store
 from scalec.emulator.layouts.tensor_map import TensorMap
@@ -169,6 +169,101 @@ def test_refused_copies(coordinates, address, kind):
     with pytest.raises(Finding) as caught:
         box(PLAIN, coordinates, address)
     assert caught.value.kind == kind
+
+
+# --- im2col (PTX ISA 5.5.4)
+
+IMAGE = TensorMap("u32", BASE, (8, 5, 4, 3), (32, 160, 640), (4, 9), lower=(-1, -1), upper=(-1, 0))
+
+
+def walked(m, coordinates, offsets) -> list[int | None]:
+    """The same by loops: from the first pixel on, along w, h and n, over the box of one image after the other."""
+    _, w, h, n = coordinates
+    (low_w, low_h), (high_w, high_h), (_, size_w, size_h, images) = m.lower, m.upper, m.extents
+    found = []
+    while len(found) < m.box[1]:
+        at_w, at_h = w + offsets[0], h + offsets[1]
+        inside = 0 <= at_w < size_w and 0 <= at_h < size_h and 0 <= n < images
+        found.append((n * size_h + at_h) * size_w + at_w if inside else None)
+        w += m.element_strides[1]
+        if w > size_w - 1 + high_w:
+            w, h = low_w, h + m.element_strides[2]
+        if h > size_h - 1 + high_h:
+            h, n = low_h, n + 1
+    return found
+
+
+@pytest.mark.parametrize(
+    ("changes", "coordinates", "offsets"),
+    [
+        ({}, (4, -1, -1, 0), (0, 0)),
+        ({}, (4, 2, 3, 0), (2, 1)),
+        ({"box": (4, 70)}, (4, 0, 1, 0), (1, 2)),
+        ({"box": (4, 40)}, (4, 1, 2, 2), (0, 1)),
+        ({"element_strides": (1, 3, 2, 1), "box": (4, 14)}, (4, 2, 1, 1), (1, 0)),
+        ({"lower": (0, 0), "upper": (0, 0), "box": (4, 33)}, (4, 0, 0, 0), (0, 0)),
+        ({"lower": (-3, -2), "upper": (2, 2), "box": (4, 100)}, (4, -2, 0, 0), (-1, 3)),
+    ],
+)
+def test_im2col(changes, coordinates, offsets):
+    m = dataclasses.replace(IMAGE, **changes)
+    moved = load(m, coordinates, SHARED, words, offsets=offsets)
+    expected = walked(m, coordinates, offsets)
+    rows = moved.data.view(np.uint32).reshape(m.box[1], 4)
+    # channels 4 to 7 of each pixel
+    assert rows.tolist() == [[8 * p + c for c in range(4, 8)] if p is not None else [0] * 4 for p in expected]
+    assert moved.box.transaction_bytes == 16 * m.box[1]
+    assert moved.shared_offsets.tolist() == list(range(0, 16 * m.box[1], 16))
+
+
+def test_im2col_of_other_ranks():
+    line = TensorMap("u32", BASE, (4, 6, 2), (16, 96), (4, 9), lower=(1,), upper=(-1,))
+    found = load(line, (0, 2, 0), SHARED, words, offsets=(1,)).data.view(np.uint32)[:, 0] // 4
+    # a box of 1 to 4, moved by 1: 3, 4, 5 of the first image, 2 to 5 of the second, then zeros
+    assert found.tolist() == [3, 4, 5, 8, 9, 10, 11, 0, 0]
+    volume = TensorMap("u32", BASE, (4, 2, 2, 3, 1), (16, 32, 64, 192), (4, 6), lower=(0, 0, -1), upper=(0, 0, 0))
+    found = load(volume, (0, 1, 1, -1, 0), SHARED, words, offsets=(0, 0, 1)).data.view(np.uint32)[:, 0] // 4
+    assert found.tolist() == [3, 4, 5, 6, 7, 8]
+
+
+def test_im2col_channels_and_swizzle():
+    m = TensorMap("f16", BASE, (72, 5, 5, 1), (144, 720, 3600), (64, 8), swizzle=128, lower=(0, 0), upper=(0, 0))
+    moved = load(m, (64, 0, 0, 0), SHARED, Memory().read, offsets=(0, 0))
+    assert moved.box.run_bytes == 16  # channels 64 to 71; the rest is filled
+    after = shared_after(m, (64, 0, 0, 0), offsets=(0, 0))
+    for pixel in range(8):
+        row = after[128 * pixel : 128 * pixel + 128].reshape(8, 16)
+        assert row[pixel].tolist() == content(BASE + 144 * pixel + 128, 16)
+        assert not np.delete(row, pixel, 0).any()
+
+
+def test_im2col_stores():
+    """im2col_no_offs: pixels out of bounds are left out."""
+    m = dataclasses.replace(IMAGE, box=(4, 8), lower=(0, 0), upper=(0, 0))
+    data = np.arange(128, dtype=np.uint8).reshape(8, 16)
+    done = store(m, (0, 3, 3, 2), SHARED, lambda offsets, size: data[offsets // 16], offsets=())
+    last = BASE + 2 * 640 + 3 * 160 + 3 * 32
+    assert done.addresses.tolist() == [last, last + 32]
+    assert done.data.tolist() == data[:2].tolist()
+
+
+@pytest.mark.parametrize(
+    ("m", "offsets", "kind"),
+    [(IMAGE, None, "descriptor"), (PLAIN, (0,), "descriptor"), (IMAGE, (0,), "descriptor")],
+)
+def test_im2col_refused(m, offsets, kind):
+    with pytest.raises(Finding, match=r"mode|offsets") as caught:
+        box(m, (0, 0, 0, 0)[: m.rank], SHARED, offsets=offsets)
+    assert caught.value.kind == kind
+
+
+@pytest.mark.parametrize(
+    ("changes", "first"),
+    [({}, (-2, 0)), ({}, (0, 4)), ({"element_strides": (1, 2, 1, 1)}, (0, 0))],
+)
+def test_im2col_from_where_the_isa_says_nothing(changes, first):
+    with pytest.raises(NotModelled, match="im2col copies whose first pixel"):
+        box(dataclasses.replace(IMAGE, **changes), (0, *first, 0), SHARED, offsets=(0, 0))
 
 
 # --- interleave (PTX ISA 5.5.6; measured on an H200): dimension 0 counts slices, a copy takes one slice of channels

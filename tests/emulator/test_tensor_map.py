@@ -9,6 +9,7 @@ from scalec.emulator.layouts.tensor_map import DRIVER_ELEMENTS, ELEMENTS, Tensor
 
 BASE = 0x10000
 PLAIN = TensorMap("u8", BASE, (512, 64), (512,), (64, 4))
+SLAB = {"extents": (512, 20, 64), "strides": (512, 10240), "element_strides": (), "lower": (0,), "upper": (0,)}
 
 
 # --- the object
@@ -23,8 +24,11 @@ PLAIN = TensorMap("u8", BASE, (512, 64), (512,), (64, 4))
         TensorMap("u16", BASE, (10, 6, 3), (512, 4096), (16, 1, 2), (2, 1, 1), interleave=32, swizzle=32),
         TensorMap("b4x16_p64", BASE, (256, 9), (128,), (128, 9), swizzle=128, atomicity="32B"),
         TensorMap("u8", BASE, (128, 9), (128,), (128, 9), swizzle=128, atomicity="32B+8B"),
+        TensorMap("f16", BASE, (72, 7, 2), (144, 1008), (64, 1024), lower=(-32768,), upper=(32767,)),
+        TensorMap("f16", BASE, (72, 7, 9, 3, 2), (144, 1008, 9072, 27216), (64, 128), (1, 2, 2, 1, 1), swizzle=128,
+                  lower=(0, -2, -1), upper=(-1, 0, 0)),
     ],
-)
+)  # fmt: skip
 def test_round_trip(m):
     data = encode(m)
     assert len(data) == 128
@@ -51,6 +55,12 @@ def test_round_trip(m):
         ({"box": (256, 256), "element": "u32"}, "box of 262144 bytes", "at most 232448"),
         ({"element_strides": (1, 9)}, "element stride 9 of dimension 1", "1 to 8"),
         ({"element_strides": (0, 1)}, "element stride 0 of dimension 0", "1 to 8"),
+        ({"lower": (0,)}, "im2col with rank 2", "3 to 5"),
+        ({**SLAB, "box": (64,)}, "1 values of box with rank 3", "2"),
+        ({**SLAB, "upper": ()}, "0 values of the upper corner with rank 3", "1"),
+        ({**SLAB, "box": (64, 1025)}, "box of 1025 pixels", "1 to 1024"),
+        ({**SLAB, "upper": (-20,)}, "corners 0 and -20 of 20 along dimension 1", "at least one pixel"),
+        ({**SLAB, "lower": (32768,)}, "32768 in the lower corner with rank 3", "-32768 to 32767"),
         ({"interleave": 16}, "interleave with rank 2", "rank 3 to 5"),
         ({"swizzle": 64, "atomicity": "32B"}, "atomicity 32B with a swizzle of 64 bytes", "table 14"),
         ({"fill": "nan"}, "NaN fill of u8 elements", "floating-point"),

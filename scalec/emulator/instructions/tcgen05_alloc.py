@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 import numpy as np
@@ -43,11 +44,14 @@ class _Collective:
 
     Attributes:
         arrived: rank of the CTA -> (name of the instruction, its number, who).
+        finish: what the instruction does for the one that came first, done when the other comes: columns are
+            allocated in both CTAs at once.
         generation: how often two have met.
     """
 
     def __init__(self) -> None:
         self.arrived: dict[int, tuple[str, int, str]] = {}
+        self.finish: Callable[[], None] | None = None
         self.generation = 0
         self.condition = Condition(self.describe)
 
@@ -55,18 +59,24 @@ class _Collective:
         what = ", ".join(f"{who} at {name} of {count} columns" for name, count, who in self.arrived.values())
         return f"of a pair of CTAs only {what} has come"
 
-    def meet(self, warp: Warp, name: str, count: int, *, blocks: bool) -> Blocked | None:
+    def waits(self, warp: Warp, name: str) -> Blocked | None:
+        """Blocked while the warp, which has come, waits for its peer."""
+        waiting = warp.units.get("tcgen05 collective")
+        if self.generation == waiting:
+            return Blocked(self.condition, f"for the peer CTA at {name}")
+        warp.units.pop("tcgen05 collective", None)
+        return None
+
+    def meet(
+        self, warp: Warp, name: str, count: int, *, blocks: bool, finish: Callable[[], None] | None = None
+    ) -> Blocked | None:
         """The warp comes; blocked until the peer's warp has come, too, if it `blocks`.
 
         Raises:
             Finding: tensor-memory, the two do different things.
         """
-        waiting = warp.units.get("tcgen05 collective")
-        if waiting is not None:
-            if self.generation == waiting:
-                return Blocked(self.condition, f"for the peer CTA at {name}")
-            del warp.units["tcgen05 collective"]
-            return None
+        if "tcgen05 collective" in warp.units:
+            return self.waits(warp, name)
         if self.arrived and warp.cta.rank not in self.arrived:
             ((other, columns, who),) = self.arrived.values()
             if (other, columns) != (name, count):
@@ -75,11 +85,14 @@ class _Collective:
                     f"{name} of {count} columns, while {who} of the peer CTA executes {other} of {columns} columns",
                     expected="a warp of each CTA of the pair executes the same one (9.7.16.5, table 46)",
                 )
-            self.arrived = {}
+            for each in (self.finish, finish):
+                if each is not None:
+                    each()
+            self.arrived, self.finish = {}, None
             self.generation += 1
             self.condition.notify()
             return None
-        self.arrived[warp.cta.rank] = (name, count, warp.name)
+        self.arrived[warp.cta.rank], self.finish = (name, count, warp.name), finish
         if not blocks:
             return None
         warp.units["tcgen05 collective"] = self.generation
@@ -108,30 +121,42 @@ def alloc(instruction: Instruction, decoder: Decoder) -> Step:
     def run(warp: Warp) -> Blocked | None:
         warp.need_converged(instruction.name, whole=True)
         count = uniform(warp, number(warp), "the number of columns")
-        memory = tensor_pipe.memory(warp.cta)
-        found = memory.allocations.allocate(count, _draw(warp, memory, group))
-        if found is None:
-            return Blocked(memory.freed, f"for {count} columns of tensor memory")
         address = uniform(warp, where(warp), "the address that tcgen05.alloc writes to")
         segment, _ = locate(warp.cta.cluster, space, address, 4)
         if segment is not warp.cta.shared:
             raise Finding(
                 "illegal", f"tcgen05.alloc writes to {segment.name}", expected="shared memory of the executing CTA"
             )
-        if group == 2:
-            for cta in tensor_pipe.pair(warp, group):  # ptxas makes of it stores into the peer's shared memory
-                need_begun(warp, cta)
-            met = _collective(warp)
-            blocked = met.behind(warp, "tcgen05.alloc") or met.meet(warp, "tcgen05.alloc", count, blocks=True)
-            if blocked is not None:
-                return blocked
-        allocations, column = found
-        memory.take(allocations, column, count)
-        memory.alloc_text = f"{instruction.where}, by {warp.name}"
-        _put(warp, space, address, column)
-        return None
+        blocked = _take(warp, count, f"{instruction.where}, by {warp.name}", group)
+        if blocked is None:
+            _put(warp, space, address, warp.units.pop("tcgen05 column"))
+        return blocked
 
     return run
+
+
+def _take(warp: Warp, count: int, text: str, group: int) -> Blocked | None:
+    """Allocates, in both CTAs of a pair when the second warp has come; the warp's column is left with it."""
+    memory = tensor_pipe.memory(warp.cta)
+    met = _collective(warp) if group == 2 else None
+    if met is not None and "tcgen05 collective" in warp.units:
+        return met.waits(warp, "tcgen05.alloc")
+    if memory.allocations.allocate(count, _draw(warp, memory, group)) is None:
+        return Blocked(memory.freed, f"for {count} columns of tensor memory")
+
+    def take() -> None:
+        found = memory.allocations.allocate(count, _draw(warp, memory, group))
+        assert found is not None  # nothing has been allocated since
+        allocations, warp.units["tcgen05 column"] = found
+        memory.take(allocations, found[1], count)
+        memory.alloc_text = text
+
+    if met is None:
+        take()
+        return None
+    for cta in tensor_pipe.pair(warp, group):  # ptxas makes of it stores into the peer's shared memory
+        need_begun(warp, cta)
+    return met.behind(warp, "tcgen05.alloc") or met.meet(warp, "tcgen05.alloc", count, blocks=True, finish=take)
 
 
 def _draw(warp: Warp, memory: TensorMemory, group: int) -> float:

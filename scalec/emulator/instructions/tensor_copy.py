@@ -1,4 +1,4 @@
-"""cp.async.bulk.tensor and cp.reduce.async.bulk.tensor (PTX ISA 9.7.9.27.5.2, 9.7.9.27.5.3), tiled modes."""
+"""cp.async.bulk.tensor and cp.reduce.async.bulk.tensor (PTX ISA 9.7.9.27.5.2, 9.7.9.27.5.3), tiled modes and im2col."""
 
 from __future__ import annotations
 
@@ -27,8 +27,6 @@ def _map_operand(instruction: Instruction, decoder: Decoder, at: int) -> tuple[S
     """[map, {c0, c1, ...}]: the map's address and the coordinates."""
     operand = instruction.operands[at]
     parts = operand.parts if isinstance(operand, Address) else ()
-    if len(parts) > 1:
-        raise NotModelled("im2col copies")
     point = next(iter(parts), None)
     if not isinstance(point, Vector):
         raise PtxSyntaxError(f"got {operand}, expected [tensorMap, {{coordinates}}]")
@@ -37,9 +35,24 @@ def _map_operand(instruction: Instruction, decoder: Decoder, at: int) -> tuple[S
 
 def _gathered(instruction: Instruction) -> bool:
     for modifier in instruction.modifiers:
-        if modifier.startswith("im2col"):
-            raise NotModelled("im2col copies")
+        if modifier.startswith("im2col::w"):
+            raise NotModelled("im2col::w copies")
     return instruction.has("tile::gather4") or instruction.has("tile::scatter4")
+
+
+def _offsets(instruction: Instruction, decoder: Decoder) -> list[Source] | None:
+    """Of a load in im2col mode, what it adds along the dimensions of pixels; None of one in a tiled mode."""
+    if not instruction.has("im2col"):
+        return None
+    operand = instruction.operands[3] if len(instruction.operands) > 3 else None
+    if not isinstance(operand, Vector):
+        raise PtxSyntaxError(f"got {operand}, expected {{offsets}} of the pixels behind [mbarrier]")
+    return [decoder.source(e, "b16") for e in operand.elements]
+
+
+def _signed(value: int) -> int:
+    """Of 16 bits: the ISA gives offsets no sign; CUTLASS's are not negative."""
+    return (value & 0xFFFF ^ 0x8000) - 0x8000
 
 
 @op("cp.async.bulk.tensor", "cp.reduce.async.bulk.tensor")
@@ -51,30 +64,35 @@ def copy(instruction: Instruction, decoder: Decoder) -> Step:
 def _load(instruction: Instruction, decoder: Decoder) -> Step:
     """cp.async.bulk.tensor.Nd.shared.global [dst], [map, {c}], [mbarrier]{, mask}."""
     gathered = _gathered(instruction)
+    modes = ("tile", "tile::gather4", "im2col")
     decoder.only(
         instruction,
-        ("async", "bulk", "tensor", "shared::cluster", "shared::cta", "global", "tile", "tile::gather4", *_DIMS),
+        ("async", "bulk", "tensor", "shared::cluster", "shared::cta", "global", *modes, *_DIMS),
         ("mbarrier::complete_tx::bytes", "multicast::cluster", "cta_group::1", "cta_group::2", "L2::cache_hint"),
     )
     spaces(instruction)
     operands = instruction.operands
     target, (map_at, coordinates) = decoder.address(operands[0]), _map_operand(instruction, decoder, 1)
     barrier = decoder.address(operands[2])
-    mask = decoder.source(operands[3], "b16") if instruction.has("multicast::cluster") else None
+    pixels = _offsets(instruction, decoder)
+    mask_at = 3 if pixels is None else 4
+    mask = decoder.source(operands[mask_at], "b16") if instruction.has("multicast::cluster") else None
     pairs = instruction.has("cta_group::2")
     narrow = instruction.has("shared::cluster") and decoder.kernel.module.target.startswith("sm_120")
 
     def run(warp: Warp) -> None:
         maps, targets, barriers = map_at(warp), target(warp), barrier(warp)
         places = [c(warp) for c in coordinates]
+        aside = None if pixels is None else [c(warp) for c in pixels]
         masks = mask(warp) if mask else None
         for lane in np.flatnonzero(warp.mask).tolist():
             tensor_map = current_map(warp, int(maps[lane]))
             if narrow:
                 tensor_copy.check_cluster_destination(tensor_map)
             point = [int(place[lane]) for place in places]
+            offsets = None if aside is None else [_signed(int(c[lane])) for c in aside]
             address = int(targets[lane]) & 0xFFFFFFFF
-            moved = tensor_copy.box(tensor_map, point, address & _OFFSET, gathered=gathered)
+            moved = tensor_copy.box(tensor_map, point, address & _OFFSET, gathered=gathered, offsets=offsets)
             source = _source(warp, moved)
             at, order = _shared_place(moved, address & _OFFSET)
             goes = []
@@ -83,13 +101,16 @@ def _load(instruction: Instruction, decoder: Decoder) -> Step:
                 completes = _barrier(warp, cta, int(barriers[lane]), masks is not None, pairs)
                 goes.append(bulk.Target(cta, at, completes, moved.transaction_bytes))
 
-            def data(tensor_map=tensor_map, point=point, address=address, source=source, order=order) -> np.ndarray:
+            def data(
+                tensor_map=tensor_map, point=point, address=address, source=source, order=order, offsets=offsets
+            ) -> np.ndarray:
                 def read(addresses: np.ndarray, count: int) -> np.ndarray:
                     assert source is not None
                     segment, at = source
                     return pick(segment.data, at).reshape(len(addresses), count)
 
-                loaded = tensor_copy.load(tensor_map, point, address & _OFFSET, read, gathered=gathered)
+                place = address & _OFFSET
+                loaded = tensor_copy.load(tensor_map, point, place, read, gathered=gathered, offsets=offsets)
                 if order is None:
                     return loaded.data
                 out = np.empty_like(loaded.data)
@@ -155,11 +176,13 @@ def _extent(at: slice | np.ndarray, address: int) -> int:
 def _store(instruction: Instruction, decoder: Decoder) -> Step:
     """cp.async.bulk.tensor.Nd.global.shared::cta [map, {c}], [src], and cp.reduce.async.bulk.tensor."""
     gathered = _gathered(instruction)
+    modes = ("tile", "tile::scatter4", "im2col_no_offs")
     decoder.only(
         instruction,
-        ("async", "bulk", "tensor", "reduce", "shared::cta", "global", "tile", "tile::scatter4", "bulk_group", *_DIMS),
+        ("async", "bulk", "tensor", "reduce", "shared::cta", "global", *modes, "bulk_group", *_DIMS),
         ("L2::cache_hint", *_OPERATIONS),
     )
+    offsets = () if instruction.has("im2col_no_offs") else None
     operation = next((m for m in instruction.modifiers if m in _OPERATIONS), None)
     (map_at, coordinates), origin = _map_operand(instruction, decoder, 0), decoder.address(instruction.operands[1])
 
@@ -172,7 +195,7 @@ def _store(instruction: Instruction, decoder: Decoder) -> Step:
             point = [int(place[lane]) for place in places]
             address = int(origins[lane]) & 0xFFFFFFFF
             start = address & _OFFSET
-            moved = tensor_copy.box(tensor_map, point, start, gathered=gathered, storing=True)
+            moved = tensor_copy.box(tensor_map, point, start, gathered=gathered, storing=True, offsets=offsets)
             target = _source(warp, moved)
             shared, _ = locate(warp.cta.cluster, "shared", address, 16)
             if shared is not warp.cta.shared:
@@ -185,7 +208,7 @@ def _store(instruction: Instruction, decoder: Decoder) -> Step:
                 def bytes_at(offsets: np.ndarray, count: int) -> np.ndarray:
                     return pick(shared.data, pieces(start + offsets, count)).reshape(len(offsets), count)
 
-                return tensor_copy.store(tensor_map, point, start, bytes_at, gathered=gathered).data
+                return tensor_copy.store(tensor_map, point, start, bytes_at, gathered=gathered, offsets=offsets).data
 
             def write(data: np.ndarray, target=target, kind=tensor_map.element) -> None:
                 if target is None:

@@ -1,7 +1,7 @@
 """What bulk tensor copies move: boxes of tensor maps, as global byte addresses and places in shared memory.
 
-PTX ISA 5.5 "Tensors" and 9.7.9.25.5 "Tensor copy", tiled mode with its gather4 and scatter4; im2col is not modelled.
-Where the ISA is silent, an H200 was asked (driver 580.159, 2026-11-21), and the comment says so.
+PTX ISA 5.5 "Tensors" and 9.7.9.25.5 "Tensor copy": tiled mode with its gather4 and scatter4, and im2col mode. Where the
+ISA is silent, an H200 was asked (driver 580.159, 2026-11-21), but not about im2col, and the comment says so.
 
 A box is rows: runs of bytes along dimension 0, contiguous in global memory. What is in bounds of a row is the same for
 every row that is in bounds at all, so all that a copy reads or writes is runs of one length.
@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scalec.emulator.findings import Finding
+from scalec.emulator.findings import Finding, NotModelled
 from scalec.emulator.layouts.swizzle import PATTERN_BYTES, swizzled
 from scalec.emulator.layouts.tensor_map import TensorMap
 
@@ -208,6 +208,7 @@ def box(
     *,
     gathered: bool = False,
     storing: bool = False,
+    offsets: Sequence[int] | None = None,
 ) -> Box:
     """The box of a copy: what it reads and writes, before any byte moves.
 
@@ -216,22 +217,30 @@ def box(
             (PTX ISA 5.5.3.4 ".tile::scatter4 and .tile::gather4 modes").
         shared_address: of the destination or source, absolute: the swizzle is of its bits.
         storing: the copy, or the reduction, is from shared to global memory.
+        offsets: of a copy in im2col mode, pixels that are added along dimensions 1 to rank - 2; empty for none.
 
     Raises:
-        Finding: descriptor, of a map of another rank or one that does not go with the direction; alignment, of an
-            address in either memory; bounds, of a store at negative coordinates.
+        Finding: descriptor, of a map of another rank or mode or one that does not go with the direction; alignment, of
+            an address in either memory; bounds, of a store at negative coordinates.
+        NotModelled: im2col with an interleave, or that begins where the ISA does not say what follows.
     """
     m = tensor_map
+    _check_mode(m, offsets)
     _check_direction(m, coordinates, storing)
     _check_box(m, coordinates, shared_address, gathered)
     flip = m.atomicity == "32B+8B"
-    geometry = _geometry(m.bits, m.piece, m.strides, m.box, m.element_strides, m.interleave, m.swizzle, flip, gathered)
+    strides, steps = ((0,), (1, 1)) if m.im2col else (m.strides, m.element_strides)
+    geometry = _geometry(m.bits, m.piece, strides, m.box, steps, m.interleave, m.swizzle, flip, gathered)
     first = coordinates[0] * geometry.unit // 8
     corner = m.address + first
     if gathered:
         rows = np.array(coordinates[1:], np.int64)
         addresses = corner + rows * m.strides[0]
         in_bounds = (rows >= 0) & (rows < m.extents[1])
+    elif offsets is not None:
+        pixels = _pixels(m, coordinates, offsets)
+        addresses = corner + np.array(m.strides, np.int64) @ pixels
+        in_bounds = np.all((pixels >= 0) & (pixels < np.array(m.extents[1:], np.int64)[:, None]), axis=0)
     else:
         for coordinate, stride in zip(coordinates[1:], m.strides, strict=True):
             corner += coordinate * stride
@@ -256,6 +265,51 @@ def box(
         geometry.spread - geometry.piece,
         geometry.rows * geometry.row_bytes,
     )
+
+
+def _pixels(m: TensorMap, coordinates: Sequence[int], offsets: Sequence[int]) -> np.ndarray:
+    """int64 (rank - 1, pixels): where a column's pixels are, along dimensions 1 and up (PTX ISA 5.5.4).
+
+    They follow one another through the box of pixels, every so-many-th as element strides say, dimension 1 fastest; the
+    last dimension counts boxes. Offsets move all of them, and the box with them.
+    """
+    following, pace = np.arange(m.box[1], dtype=np.int64), 1
+    *starts, first = coordinates[1:]
+    *steps, every = m.element_strides[1:]
+    sizes = [
+        -(-(e + high - low) // s) for e, low, high, s in zip(m.extents[1:-1], m.lower, m.upper, steps, strict=True)
+    ]
+    for start, low, step, size in zip(starts, m.lower, steps, sizes, strict=True):
+        index, rest = divmod(start - low, step)
+        if rest or not 0 <= index < size:
+            raise NotModelled(
+                f"im2col copies whose first pixel is at {start}, in a box of {size} from {low} on, every {step}"
+            )
+        following += index * pace
+        pace *= size
+    found = []
+    for size, low, step, offset in zip(sizes, m.lower, steps, offsets or (0,) * len(sizes), strict=True):
+        found.append(low + following % size * step + offset)
+        following //= size
+    return np.stack([*found, first + following * every])
+
+
+def _check_mode(m: TensorMap, offsets: Sequence[int] | None) -> None:
+    modes = {True: "im2col", False: "tiled"}
+    if m.im2col != (offsets is not None):
+        raise Finding(
+            "descriptor",
+            f"a copy in {modes[not m.im2col]} mode with a tensor map of {modes[m.im2col]} mode",
+            expected="a map and a copy of the same mode (PTX ISA 5.5.3, 5.5.4)",
+        )
+    if offsets and len(offsets) != m.rank - 2:
+        raise Finding(
+            "descriptor",
+            f"{len(offsets)} im2col offsets with a tensor map of rank {m.rank}",
+            expected=f"{m.rank - 2}: one for each dimension of pixels",
+        )
+    if m.im2col and m.interleave:
+        raise NotModelled("im2col copies with an interleave")
 
 
 def _rows_in_bounds(m: TensorMap, geometry: _Geometry, coordinates: Sequence[int]) -> np.ndarray:
@@ -336,6 +390,7 @@ def load(
     read_global: ReadGlobal,
     *,
     gathered: bool = False,
+    offsets: Sequence[int] | None = None,
 ) -> Load:
     """cp.async.bulk.tensor from global to shared memory: what to write where.
 
@@ -345,7 +400,7 @@ def load(
     Raises:
         Finding: as `box`.
     """
-    moved = box(tensor_map, coordinates, shared_address, gathered=gathered)
+    moved = box(tensor_map, coordinates, shared_address, gathered=gathered, offsets=offsets)
     addresses = moved.run_addresses
     if moved.whole:
         rows = _converted(tensor_map, read_global(addresses, moved.run_bytes))
@@ -375,6 +430,7 @@ def store(
     read_shared: ReadShared,
     *,
     gathered: bool = False,
+    offsets: Sequence[int] | None = None,
 ) -> Store:
     """cp.async.bulk.tensor and cp.reduce.async.bulk.tensor from shared to global memory: what goes where.
 
@@ -386,16 +442,16 @@ def store(
         Finding: as `box`.
     """
     m = tensor_map
-    moved = box(m, coordinates, shared_address, gathered=gathered, storing=True)
-    offsets = moved.shared_offsets.reshape(-1)
+    moved = box(m, coordinates, shared_address, gathered=gathered, storing=True, offsets=offsets)
+    places = moved.shared_offsets.reshape(-1)
     if m.element == "b6x16_p32":
         # .b6p2x16 (PTX ISA 5.5.1.1.1, figure 7): bytes of which the low six bits are packed
-        bits = np.unpackbits(read_shared(offsets, 16), axis=1, bitorder="little")
+        bits = np.unpackbits(read_shared(places, 16), axis=1, bitorder="little")
         data = np.packbits(bits.reshape(-1, 16, 8)[:, :, :6].reshape(-1, 96), axis=1, bitorder="little")
     else:
-        data = read_shared(offsets, moved.piece)
+        data = read_shared(places, moved.piece)
     rows = data.reshape(-1, moved.row_bytes)
     addresses = moved.run_addresses
     if not moved.whole:
         rows = rows[moved.rows_in_bounds, moved.low : moved.high][: len(addresses)]
-    return Store(addresses, rows, offsets, moved)
+    return Store(addresses, rows, places, moved)

@@ -2,7 +2,8 @@
 
 CUDA leaves the bytes opaque (PTX ISA 5.5.8 "Tensor-map"), so the encoding here is our own: a magic number, then every
 field at a fixed place, so that a kernel that passes anything else is told so. The rules are those of
-cuTensorMapEncodeTiled (CUDA driver API, "Tensor Map Object Management"). What `tensor_copy` does with a map is there.
+cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col (CUDA driver API, "Tensor Map Object Management"). What `tensor_copy`
+does with a map is there.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from scalec.emulator.findings import Finding, NotModelled
 TENSOR_MAP_BYTES = 128
 TENSOR_MAP_ALIGNMENT = 64
 MAX_RANK = 5
+MAX_PIXELS = 1024
+CORNERS = {3: 1 << 15, 4: 1 << 7, 5: 1 << 4}  # by rank: a corner is at least minus that, and less than that
 MAX_BOX_BYTES = 227 * 1024  # the driver takes 229,376 and refuses 262,144 (H200, driver 580.159, 2026-11-21)
 
 
@@ -85,13 +88,15 @@ class TensorMap:
         address: global byte address of element (0, ..., 0).
         extents: elements along each dimension; 16- or 32-byte slices along dimension 0 with an interleave.
         strides: bytes from one index to the next along dimensions 1 and up: one fewer than extents.
-        box: elements (or slices) that a copy traverses along each dimension.
+        box: elements (or slices) that a copy traverses along each dimension; channels and pixels with im2col.
         element_strides: every how many-th of them it takes; dimension 0's counts with an interleave only.
         interleave: bytes of a slice of channels (PTX ISA 5.5.6 "Interleave layout"): 0, 16 or 32.
         swizzle: bytes of the swizzle's span (PTX ISA 5.5.7 "Swizzling Modes"): 0, 32, 64 or 128.
         atomicity: what a 128-byte swizzle keeps together: a name of `ATOMICITIES`.
         fill: of elements out of bounds: "zero" or "nan".
         l2_promotion: bytes; a hint.
+        lower, upper: with im2col (PTX ISA 5.5.4), the corners of the box of pixels along dimensions 1 to rank - 2: from
+            index 0, and from the last index.
     """
 
     element: str
@@ -105,6 +110,8 @@ class TensorMap:
     atomicity: str = "16B"
     fill: str = "zero"
     l2_promotion: int = 0
+    lower: tuple[int, ...] = ()
+    upper: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.element_strides:
@@ -113,6 +120,11 @@ class TensorMap:
     @property
     def rank(self) -> int:
         return len(self.extents)
+
+    @property
+    def im2col(self) -> bool:
+        """Copies move a column of pixels, each so many channels, instead of a box."""
+        return bool(self.lower)
 
     @property
     def bits(self) -> int:
@@ -147,7 +159,7 @@ def _violations(m: TensorMap) -> Iterator[tuple[str, str]]:
         yield f"rank {m.rank}", f"1 to {MAX_RANK}"
     for name, values, count in (
         ("strides", m.strides, m.rank - 1),
-        ("box", m.box, m.rank),
+        ("box", m.box, 2 if m.im2col else m.rank),
         ("element_strides", m.element_strides, m.rank),
     ):
         if len(values) != count:
@@ -173,12 +185,30 @@ def _violations(m: TensorMap) -> Iterator[tuple[str, str]]:
         if stride % alignment or not 0 <= stride < 1 << 40:
             yield f"stride {stride} of dimension {d}", f"a multiple of {alignment} bytes below 2^40"
     for d, size in enumerate(m.box):
-        if not 1 <= size <= 256:
-            yield f"box of {size} along dimension {d}", "1 to 256"
+        most = MAX_PIXELS if m.im2col and d else 256
+        if not 1 <= size <= most:
+            yield f"box of {size} {'pixels' if most > 256 else f'along dimension {d}'}", f"1 to {most}"
     for d, step in enumerate(m.element_strides):
         if not 1 <= step <= 8:
             yield f"element stride {step} of dimension {d}", "1 to 8"
+    if m.im2col:
+        yield from _corner_violations(m)
     yield from _row_violations(m)
+
+
+def _corner_violations(m: TensorMap) -> Iterator[tuple[str, str]]:
+    if m.rank not in CORNERS:
+        yield f"im2col with rank {m.rank}", "rank 3 to 5"
+    most = CORNERS[m.rank]
+    for name, corner in (("lower", m.lower), ("upper", m.upper)):
+        if len(corner) != m.rank - 2:
+            yield f"{len(corner)} values of the {name} corner with rank {m.rank}", str(m.rank - 2)
+        for value in corner:
+            if not -most <= value < most:
+                yield f"{value} in the {name} corner with rank {m.rank}", f"{-most} to {most - 1}"
+    for d, (low, high, extent) in enumerate(zip(m.lower, m.upper, m.extents[1:-1], strict=True), 1):
+        if extent + high <= low:
+            yield f"corners {low} and {high} of {extent} along dimension {d}", "a box of at least one pixel"
 
 
 def _layout_violations(m: TensorMap) -> Iterator[tuple[str, str]]:
@@ -213,14 +243,15 @@ def _row_violations(m: TensorMap) -> Iterator[tuple[str, str]]:
     shared_bytes = m.box[0] if m.padded else row_bits // 8
     if m.swizzle and not m.interleave and shared_bytes > m.swizzle:
         yield f"inner box of {shared_bytes} bytes in a swizzle of {m.swizzle}", f"at most {m.swizzle}"
-    taken = prod(-(-size // max(step, 1)) for size, step in zip(m.box, m.element_strides, strict=True))
+    steps = (1, 1) if m.im2col else m.element_strides
+    taken = prod(-(-size // max(step, 1)) for size, step in zip(m.box, steps, strict=True))
     if taken * m.bits // 8 > MAX_BOX_BYTES:
         yield f"box of {taken * m.bits // 8} bytes", f"at most {MAX_BOX_BYTES}, the shared memory of a CTA"
 
 
 # magic, address, extents, strides, box, element strides, rank - 1, element type, interleave, swizzle, atomicity, fill,
-# L2 promotion in units of 64 bytes
-_LAYOUT = struct.Struct("<8sQ5Q4Q5H5B7B")
+# L2 promotion in units of 64 bytes, corners, values of a corner: 0 in a tiled map
+_LAYOUT = struct.Struct("<8sQ5Q4Q5H5B7B6hB")
 _MAGIC = b"scalecTM"
 _NO_FIELDS = bytes(_LAYOUT.size - len(_MAGIC))
 
@@ -251,6 +282,9 @@ def encode(tensor_map: TensorMap) -> bytes:
         ATOMICITIES.index(m.atomicity),
         FILLS.index(m.fill),
         m.l2_promotion // 64,
+        *five(m.lower, 3),
+        *five(m.upper, 3),
+        len(m.lower),
     ).ljust(TENSOR_MAP_BYTES, b"\0")
 
 
@@ -263,20 +297,23 @@ def decode(data: bytes) -> TensorMap:
     """
     _, address, *numbers = _fields(data)
     extents, strides, box, steps = numbers[:5], numbers[5:9], numbers[9:14], numbers[14:19]
-    rank, element, interleave, swizzle, atomicity, fill, promotion = numbers[19:]
+    rank, element, interleave, swizzle, atomicity, fill, promotion = numbers[19:26]
+    lower, upper, corners = numbers[26:29], numbers[29:32], numbers[32]
     rank += 1
     tensor_map = TensorMap(
         _BY_CODE[element],
         address,
         tuple(extents[:rank]),
         tuple(strides[: rank - 1]),
-        tuple(box[:rank]),
+        tuple(box[: 2 if corners else rank]),
         tuple(steps[:rank]),
         INTERLEAVES[interleave],
         SWIZZLES[swizzle],
         ATOMICITIES[atomicity],
         FILLS[fill],
         promotion * 64,
+        tuple(lower[:corners]),
+        tuple(upper[:corners]),
     )
     check(tensor_map)
     return tensor_map
