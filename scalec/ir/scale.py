@@ -250,9 +250,7 @@ class ReadOp(Scale.Operation, name="read"):
     result: ext.Result[ViewType]
     map: Any
 
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        return _check_maps(op, [map_of(op.map)], [rank(op.source)])
+    verify_invariants = verifier(lambda op: _check_maps(op, [map_of(op.map)], [rank(op.source)]))
 
 
 class DomainOp(Scale.Operation, name="domain"):
@@ -387,9 +385,7 @@ class MapOp(Scale.Operation, name="map"):
     map: Any
     body: ext.Region
 
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        return _check_maps(op, [map_of(op.map)], [rank(op.result)])
+    verify_invariants = verifier(lambda op: _check_maps(op, [map_of(op.map)], [rank(op.result)]))
 
     @verifier
     def verify_region_invariants(op: ir.OpView) -> bool:
@@ -468,9 +464,7 @@ class ScatterOp(Scale.Operation, name="scatter"):
     result: ext.Result[Any]
     maps: ir.ArrayAttr
 
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        return _check_maps(op, maps_of(op.maps), [rank(op.input), rank(op.result)])
+    verify_invariants = verifier(lambda op: _check_maps(op, maps_of(op.maps), [rank(op.input), rank(op.result)]))
 
 
 class SigmoidOp(Scale.Operation, name="sigmoid"):

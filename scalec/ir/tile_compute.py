@@ -137,9 +137,7 @@ class MmaWaitOp(Tile.Operation, name="mma_wait"):
     accumulator: ext.Operand[FragmentType]
     pending: ir.IntegerAttr
 
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        return at_least(op, 0, "pending")
+    verify_invariants = verifier(lambda op: at_least(op, 0, "pending"))
 
 
 class RowFactorsOp(Tile.Operation, name="row_factors"):
@@ -171,9 +169,7 @@ class ColumnFactorsOp(Tile.Operation, name="column_factors"):
     position: ext.Operand[CursorType | WindowType]
     result: ext.Result[ScalesType]
 
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        return holds_factors(op) > 0
+    verify_invariants = verifier(lambda op: holds_factors(op) > 0)
 
 
 class UniformFactorsOp(Tile.Operation, name="uniform_factors"):

@@ -338,9 +338,7 @@ class CursorOp(Tile.Operation, name="cursor"):
     result: ext.Result[CursorType]
     depth: ir.IntegerAttr
 
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        return at_least(op, 1, "depth")
+    verify_invariants = verifier(lambda op: at_least(op, 1, "depth"))
 
 
 class AcquireOp(Tile.Operation, name="acquire"):
@@ -349,9 +347,7 @@ class AcquireOp(Tile.Operation, name="acquire"):
     ring: ext.Operand[RingType]
     cursor: ext.Operand[CursorType]
 
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        return in_step(op, op.ring)
+    verify_invariants = verifier(lambda op: in_step(op, op.ring))
 
 
 class ExpectOp(Tile.Operation, name="expect"):
@@ -361,9 +357,7 @@ class ExpectOp(Tile.Operation, name="expect"):
     cursor: ext.Operand[CursorType]
     bytes: ir.IntegerAttr
 
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        return announces(op)
+    verify_invariants = verifier(announces)
 
 
 class CommitOp(Tile.Operation, name="commit"):
@@ -376,9 +370,7 @@ class CommitOp(Tile.Operation, name="commit"):
     ring: ext.Operand[RingType]
     cursor: ext.Operand[CursorType]
 
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        return in_step(op, op.ring)
+    verify_invariants = verifier(lambda op: in_step(op, op.ring))
 
 
 class WaitOp(Tile.Operation, name="wait"):
@@ -387,9 +379,7 @@ class WaitOp(Tile.Operation, name="wait"):
     ring: ext.Operand[RingType]
     cursor: ext.Operand[CursorType]
 
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        return in_step(op, op.ring)
+    verify_invariants = verifier(lambda op: in_step(op, op.ring))
 
 
 class PeekOp(Tile.Operation, name="peek"):
@@ -398,9 +388,7 @@ class PeekOp(Tile.Operation, name="peek"):
     ring: ext.Operand[RingType]
     cursor: ext.Operand[CursorType]
 
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        return in_step(op, op.ring)
+    verify_invariants = verifier(lambda op: in_step(op, op.ring))
 
 
 class ReleaseOp(Tile.Operation, name="release"):
@@ -414,9 +402,7 @@ class ReleaseOp(Tile.Operation, name="release"):
     unless: ext.Operand[I1] | None
     lag: ir.IntegerAttr
 
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        return flag(op, "lag") and in_step(op, op.ring)
+    verify_invariants = verifier(lambda op: flag(op, "lag") and in_step(op, op.ring))
 
 
 class AdvanceOp(Tile.Operation, name="advance"):

@@ -101,9 +101,7 @@ class FoldsOp(Tile.Operation, name="folds"):
     result: ext.Result[FoldsType]
     kind: ir.StringAttr
 
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        return kind(op) and (int_of(op.result.type.count) > 0 or fail(op, "has no rows"))
+    verify_invariants = verifier(lambda op: kind(op) and (int_of(op.result.type.count) > 0 or fail(op, "has no rows")))
 
 
 class BesideOp(Tile.Operation, name="beside"):
@@ -228,9 +226,7 @@ class StoreFoldsOp(Tile.Operation, name="store_folds"):
             return fail(op, f"writes {op.memory.type}, expected a memref of whole bytes")
         return True
 
-    @verifier
-    def verify_region_invariants(op: ir.OpView) -> bool:
-        return takes(op, [ir.F32Type.get()] * (1 + len(op.scalars))) and yields(op)
+    verify_region_invariants = verifier(lambda op: takes(op, [ir.F32Type.get()] * (1 + len(op.scalars))) and yields(op))
 
 
 class OwnStageOp(Tile.Operation, name="own_stage"):
@@ -241,6 +237,4 @@ class OwnStageOp(Tile.Operation, name="own_stage"):
     result: ext.Result[I1]
     of: ir.IntegerAttr
 
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        return at_least(op, 2, "of")
+    verify_invariants = verifier(lambda op: at_least(op, 2, "of"))

@@ -124,9 +124,7 @@ class AnnounceOp(Tile.Operation, name="announce"):
     cursor: ext.Operand[CursorType]
     bytes: ir.IntegerAttr
 
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        return announces(op)
+    verify_invariants = verifier(announces)
 
 
 class CopyWindowOp(Tile.Operation, name="copy_window"):

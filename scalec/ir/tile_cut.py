@@ -133,9 +133,7 @@ class CutBytesOp(Tile.Operation, name="cut_bytes"):
     high: ext.Operand[I32]
     unit: ir.IntegerAttr
 
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        return at_least(op, 1, "unit")
+    verify_invariants = verifier(lambda op: at_least(op, 1, "unit"))
 
 
 class CutScalesOp(Tile.Operation, name="cut_scales"):
@@ -146,9 +144,7 @@ class CutScalesOp(Tile.Operation, name="cut_scales"):
     high: ext.Operand[I32]
     unit: ir.IntegerAttr
 
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        return at_least(op, 1, "unit")
+    verify_invariants = verifier(lambda op: at_least(op, 1, "unit"))
 
 
 class PassOnOp(Tile.Operation, name="pass_on"):

@@ -59,9 +59,7 @@ class FoldColumnsOp(Tile.Operation, name="fold_columns"):
                 return fail(op, f"a factor of kind {made.kind}, expected row")
         return True
 
-    @verifier
-    def verify_region_invariants(op: ir.OpView) -> bool:
-        return takes(op, [ir.F32Type.get()] * (1 + len(op.inputs))) and yields(op)
+    verify_region_invariants = verifier(lambda op: takes(op, [ir.F32Type.get()] * (1 + len(op.inputs))) and yields(op))
 
 
 class ReadAheadOp(Tile.Operation, name="read_ahead"):

@@ -73,9 +73,7 @@ class AllNamedOp(Tile.Operation, name="all_named"):
     result: ext.Result[I1]
     count: ir.IntegerAttr
 
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        return at_least(op, 1, "count")
+    verify_invariants = verifier(lambda op: at_least(op, 1, "count"))
 
 
 class GatheredOp(Tile.Operation, name="gathered"):
@@ -240,9 +238,7 @@ class LandOp(Tile.Operation, name="land"):
     ring: ext.Operand[RingType]
     cursor: ext.Operand[CursorType]
 
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        return in_step(op, op.ring)
+    verify_invariants = verifier(lambda op: in_step(op, op.ring))
 
 
 class ElectOp(Tile.Operation, name="elect", traits=[ir.NoTerminatorTrait]):

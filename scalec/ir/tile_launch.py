@@ -36,9 +36,7 @@ class TryCancelOp(Tile.Operation, name="try_cancel"):
     cursor: ext.Operand[CursorType]
     responses: ext.Operand[ResponsesType]
 
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        return _within_tiles(op) and in_step(op, op.ring, op.responses)
+    verify_invariants = verifier(lambda op: _within_tiles(op) and in_step(op, op.ring, op.responses))
 
 
 class QueryCancelOp(Tile.Operation, name="query_cancel"):
@@ -53,9 +51,7 @@ class QueryCancelOp(Tile.Operation, name="query_cancel"):
     cursor: ext.Operand[CursorType]
     responses: ext.Operand[ResponsesType]
 
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        return _within_tiles(op) and in_step(op, op.ring, op.responses)
+    verify_invariants = verifier(lambda op: _within_tiles(op) and in_step(op, op.ring, op.responses))
 
 
 def _within_tiles(op: ir.OpView) -> bool:

@@ -79,6 +79,14 @@ class SumInClusterOp(Tile.Operation, name="sum_in_cluster"):
         return True
 
 
+def _piece(op: ir.OpView) -> bool:
+    if not (_workspace(op, "parts", "f32") and at_least(op, 2, "split") and at_least(op, 0, "piece")):
+        return False
+    if int_of(op.piece) >= int_of(op.pieces):
+        return fail(op, f"piece {int_of(op.piece)} of {int_of(op.pieces)}")
+    return True
+
+
 class StorePartOp(Tile.Operation, name="store_part"):
     """Stores a CTA's sums of `part` of tile `number`: `piece` of the `pieces` that a tile's sums come in, some columns
     each. What `sum_parts` does at once, where no fragment has all sums: then `last_part`, and there `add_parts`."""
@@ -91,9 +99,7 @@ class StorePartOp(Tile.Operation, name="store_part"):
     piece: ir.IntegerAttr
     pieces: ir.IntegerAttr
 
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        return _piece(op)
+    verify_invariants = verifier(_piece)
 
 
 class LastPartOp(Tile.Operation, name="last_part"):
@@ -104,9 +110,7 @@ class LastPartOp(Tile.Operation, name="last_part"):
     result: ext.Result[I1]
     split: ir.IntegerAttr
 
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        return _workspace(op, "counters", "i32") and at_least(op, 2, "split")
+    verify_invariants = verifier(lambda op: _workspace(op, "counters", "i32") and at_least(op, 2, "split"))
 
 
 class AddPartsOp(Tile.Operation, name="add_parts"):
@@ -119,21 +123,11 @@ class AddPartsOp(Tile.Operation, name="add_parts"):
     piece: ir.IntegerAttr
     pieces: ir.IntegerAttr
 
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        return _piece(op)
+    verify_invariants = verifier(_piece)
 
 
 def _workspace(op: ir.OpView, name: str, element: str) -> bool:
     t = getattr(op, name).type
     if not isinstance(t, ir.MemRefType) or str(t.element_type) != element:
         return fail(op, f"{name} are {t}, expected a memref of {element}")
-    return True
-
-
-def _piece(op: ir.OpView) -> bool:
-    if not (_workspace(op, "parts", "f32") and at_least(op, 2, "split") and at_least(op, 0, "piece")):
-        return False
-    if int_of(op.piece) >= int_of(op.pieces):
-        return fail(op, f"piece {int_of(op.piece)} of {int_of(op.pieces)}")
     return True

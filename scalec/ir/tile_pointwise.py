@@ -125,6 +125,11 @@ class LoadScalesOp(Tile.Operation, name="load_scales"):
         return True
 
 
+def _kind(op: ir.OpView) -> bool:
+    """Refuses a kind of reduction that there is not."""
+    return str_of(op.kind) == "absmax" or kind(op)
+
+
 class RunningOp(Tile.Operation, name="running"):
     """Registers for a reduction of this `kind`, which has no terms yet: 0 for sum, and for absmax, the largest
     magnitude, -inf for max, inf for min."""
@@ -132,9 +137,7 @@ class RunningOp(Tile.Operation, name="running"):
     result: ext.Result[ColumnsType]
     kind: ir.StringAttr
 
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        return _kind(op)
+    verify_invariants = verifier(_kind)
 
 
 class TermOp(Tile.Operation, name="term"):
@@ -202,9 +205,7 @@ class LayColumnsOp(Tile.Operation, name="lay_columns"):
     at: ir.IntegerAttr
     place: ir.IntegerAttr
 
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        return _square(op, int_of(op.value.type.count))
+    verify_invariants = verifier(lambda op: _square(op, int_of(op.value.type.count)))
 
 
 class TakeTurnedOp(Tile.Operation, name="take_turned"):
@@ -216,9 +217,7 @@ class TakeTurnedOp(Tile.Operation, name="take_turned"):
     at: ir.IntegerAttr
     place: ir.IntegerAttr
 
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        return _square(op, int_of(op.result.type.count))
+    verify_invariants = verifier(lambda op: _square(op, int_of(op.result.type.count)))
 
 
 class FindScaleOp(Tile.Operation, name="find_scale"):
@@ -304,11 +303,6 @@ class StoreColumnsOp(Tile.Operation, name="store_columns"):
         if not _indexed(op) or not _counted(op) or not _memory(op, op.target):
             return False
         return _together(op, op.target, int_of(op.value.type.count))
-
-
-def _kind(op: ir.OpView) -> bool:
-    """Refuses a kind of reduction that there is not."""
-    return str_of(op.kind) == "absmax" or kind(op)
 
 
 def _counted(op: ir.OpView) -> bool:

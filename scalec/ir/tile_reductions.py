@@ -22,9 +22,7 @@ class TotalsOp(Tile.Operation, name="totals"):
     kind: ir.StringAttr
     rows: ir.IntegerAttr
 
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        return _kind(op) and at_least(op, 1, "rows")
+    verify_invariants = verifier(lambda op: _kind(op) and at_least(op, 1, "rows"))
 
 
 class ReduceColumnsOp(Tile.Operation, name="reduce_columns"):
@@ -40,9 +38,7 @@ class ReduceColumnsOp(Tile.Operation, name="reduce_columns"):
     kind: ir.StringAttr
     ragged: ir.IntegerAttr
 
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        return _kind(op) and flag(op, "ragged")
+    verify_invariants = verifier(lambda op: _kind(op) and flag(op, "ragged"))
 
 
 class StoreTotalsOp(Tile.Operation, name="store_totals"):
@@ -60,9 +56,7 @@ class StoreTotalsOp(Tile.Operation, name="store_totals"):
     offset: ir.IntegerAttr
     extent: ir.IntegerAttr
 
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        return _kind(op) and _place(op)
+    verify_invariants = verifier(lambda op: _kind(op) and _place(op))
 
 
 class ReduceRowsOp(Tile.Operation, name="reduce_rows"):
@@ -104,9 +98,7 @@ class LastTileOp(Tile.Operation, name="last_tile"):
     turn: Sequence[ext.Operand[CursorType]]
     result: ext.Result[I1]
 
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        return _memory(op, "counters", "i32")
+    verify_invariants = verifier(lambda op: _memory(op, "counters", "i32"))
 
 
 class MeetOp(Tile.Operation, name="meet"):

@@ -180,9 +180,7 @@ class ByteScalesOp(Tile.Operation, name="byte_scales"):
     words: ir.IntegerAttr
     warps: ir.IntegerAttr
 
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        return at_least(op, 1, "rows", "words", "warps")
+    verify_invariants = verifier(lambda op: at_least(op, 1, "rows", "words", "warps"))
 
 
 class LoadBytesOp(Tile.Operation, name="load_bytes"):

@@ -190,9 +190,7 @@ class LoadResultOp(Tile.Operation, name="load_result"):
     tile: Any
     index: ir.IntegerAttr
 
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        return in_step(op, op.ring) and _of_tile(op, op.source)
+    verify_invariants = verifier(lambda op: in_step(op, op.ring) and _of_tile(op, op.source))
 
 
 class AddLoadedOp(Tile.Operation, name="add_loaded"):
@@ -231,9 +229,7 @@ class StoreResultOp(Tile.Operation, name="store_result"):
     tile: Any
     index: ir.IntegerAttr
 
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        return _of_tile(op, op.target)
+    verify_invariants = verifier(lambda op: _of_tile(op, op.target))
 
 
 class AwaitStoresOp(Tile.Operation, name="await_stores"):
@@ -241,9 +237,7 @@ class AwaitStoresOp(Tile.Operation, name="await_stores"):
 
     pending: ir.IntegerAttr
 
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        return at_least(op, 0, "pending")
+    verify_invariants = verifier(lambda op: at_least(op, 0, "pending"))
 
 
 def _staged(op: ir.OpView, boxes: ir.Value) -> bool:

@@ -336,9 +336,7 @@ class VacateOp(Tile.Operation, name="vacate"):
     ring: ext.Operand[RingType]
     cursor: ext.Operand[CursorType]
 
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        return in_step(op, op.ring)
+    verify_invariants = verifier(lambda op: in_step(op, op.ring))
 
 
 class TakeOp(Tile.Operation, name="take"):
@@ -376,9 +374,7 @@ class HasRowsOp(Tile.Operation, name="has_rows"):
     m: ext.Operand[I32]
     rows: ir.IntegerAttr
 
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        return at_least(op, 1, "rows")
+    verify_invariants = verifier(lambda op: at_least(op, 1, "rows"))
 
 
 def _transposable(op: ir.OpView, side: str, tile: ir.Type) -> bool:
