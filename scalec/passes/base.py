@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 from scalec.ir import schedule as schedules
@@ -42,23 +42,24 @@ def problem_of(function: Any, target: Target, schedule: Request | Schedule) -> P
     return problem.transposed() if schedule.swap else problem
 
 
-def decide(
-    module: ir.Module,
-    target: Target,
-    choose: Callable[[Problem, Request], Request],
-    *,
-    needs: Sequence[str] = (),
-) -> None:
-    """Adds to what is decided of every program what `choose` makes of the problem and that.
+class Decision:
+    """A pass that decides fields of every program that has a contraction.
 
-    Fields that were decided stay as they are, whatever `choose` says.
-
-    Raises:
-        ScheduleError: a field that the choice `needs` is not decided yet.
+    Attributes:
+        needs: fields that must be decided before.
     """
-    for function in programs(module):
-        if not contractions(function):
-            continue
-        before = schedules.read(function).require(needs)
-        after = choose(problem_of(function, target, before), before)
-        schedules.write(function, after.with_fields(**before.decided()))
+
+    name: str
+    needs: tuple[str, ...] = ()
+
+    def choose(self, problem: Problem, given: Request) -> Request:
+        """What is decided with this pass's fields. Whatever it says, those that were decided stay as they are."""
+        raise NotImplementedError
+
+    def run(self, module: ir.Module, target: Target) -> None:
+        for function in programs(module):
+            if not contractions(function):
+                continue
+            before = schedules.read(function).require(self.needs)
+            after = self.choose(problem_of(function, target, before), before)
+            schedules.write(function, after.with_fields(**before.decided()))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from scalec.ir.mlir import ir
 from scalec.ir.schedule import Request
-from scalec.passes.base import decide
+from scalec.passes.base import Decision
 from scalec.passes.plan.draft import draft
 from scalec.passes.problem.types import Problem
-from scalec.targets import Target
 
 
-class CopyScales:
+class CopyScales(Decision):
     """Decides `scale_copier`: a warp of its own where copies are many and tensor memory has room for two K blocks'.
 
         #scale.schedule<{tile = array<i64: 128, 256, 256>, promote = 0, ...}>    (nvfp4: 12 copies for 4 products)
@@ -19,10 +17,7 @@ class CopyScales:
     """
 
     name = "copy-scales"
+    needs = ("tile", "promote")
 
-    def run(self, module: ir.Module, target: Target) -> None:
-        decide(module, target, self._choose, needs=("tile", "promote"))
-
-    @staticmethod
-    def _choose(problem: Problem, given: Request) -> Request:
+    def choose(self, problem: Problem, given: Request) -> Request:
         return given.with_fields(scale_copier=draft(problem, given).scale_copier)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from scalec.ir.mlir import ir
-from scalec.passes.base import decide
-from scalec.targets import Target
+from scalec.ir.schedule import Request
+from scalec.passes.base import Decision
+from scalec.passes.problem.types import Problem
 
 DEPENDENT = 8
 """Units of 2^30 multiplications. H200, 2026-11-21, FP8 1x128 by 128x128 in CUDA graphs, times as fast with it:
@@ -12,7 +12,7 @@ DEPENDENT = 8
 128x7168x16384 (14) and 4096x2112x7168 (58) 0.97, three larger ones 1.00. On other GPUs nothing has been measured."""
 
 
-class ChooseDependent:
+class ChooseDependent(Decision):
     """Decides `dependent`: launches up to a size that gained by it. What precedes the first copy (barriers, tensor
     maps, the cluster's meeting, tensor memory) takes as long whatever the size; CTAs that wait take room from those
     that still work.
@@ -24,5 +24,5 @@ class ChooseDependent:
 
     name = "choose-dependent"
 
-    def run(self, module: ir.Module, target: Target) -> None:
-        decide(module, target, lambda _, given: given.with_fields(dependent=DEPENDENT))
+    def choose(self, problem: Problem, given: Request) -> Request:
+        return given.with_fields(dependent=DEPENDENT)

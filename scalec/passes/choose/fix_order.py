@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from scalec.ir.mlir import ir
 from scalec.ir.schedule import Request
-from scalec.passes.base import decide
-from scalec.targets import Target
+from scalec.passes.base import Decision
+from scalec.passes.problem.types import Problem
 
 ORDER = {"swap": 0, "cta_group": 1, "split": 1}
 """Fields that other passes choose by M, and that a row's sums depend on, with what each is for every M. `split` says
@@ -14,7 +13,7 @@ kinds are taken to agree. Beside these a row's sums depend on `promote` and on t
 (scalec.runtime.dispatch.order_of_sums)."""
 
 
-class FixOrder:
+class FixOrder(Decision):
     """Decides the fields of ORDER where `invariant` is 1, whatever M is.
 
     A field that was decided stays: it is the program's, and so the same for every M. choose-tiling then decides
@@ -28,8 +27,8 @@ class FixOrder:
 
     name = "fix-order"
 
-    def run(self, module: ir.Module, target: Target) -> None:
-        decide(module, target, lambda _, given: fixed(given))
+    def choose(self, problem: Problem, given: Request) -> Request:
+        return fixed(given)
 
 
 def fixed(given: Request) -> Request:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from scalec.ir.mlir import ir
-from scalec.passes.base import decide
+from scalec.ir.schedule import Request
+from scalec.passes.base import Decision
 from scalec.passes.plan.draft import draft
 from scalec.passes.plan.mma_n import mma_n_of
-from scalec.targets import Target
+from scalec.passes.problem.types import Problem
 
 
-class ChooseMmaN:
+class ChooseMmaN(Decision):
     """Decides `mma_n`: 0, all columns of the tile, where a consumer thread has registers for the partial sums of as
     many; else the widest instruction for which it has. A narrower one reads A's tile more often.
 
@@ -19,11 +19,7 @@ class ChooseMmaN:
     """
 
     name = "choose-mma-n"
+    needs = ("tile", "warps", "registers", "promote")
 
-    def run(self, module: ir.Module, target: Target) -> None:
-        decide(
-            module,
-            target,
-            lambda problem, given: given.with_fields(mma_n=mma_n_of(problem, draft(problem, given))),
-            needs=("tile", "warps", "registers", "promote"),
-        )
+    def choose(self, problem: Problem, given: Request) -> Request:
+        return given.with_fields(mma_n=mma_n_of(problem, draft(problem, given)))

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from scalec.ir.mlir import ir
 from scalec.ir.schedule import Request
-from scalec.passes.base import decide
+from scalec.passes.base import Decision
 from scalec.passes.plan.draft import draft
 from scalec.passes.plan.parts import FEWEST_STAGES, at_once, no_meeting
 from scalec.passes.plan.resources import SharedPlan
 from scalec.passes.problem.types import Problem
-from scalec.targets import Target
 
 
-class ChooseParts:
+class ChooseParts(Decision):
     """Decides `parts`: "cluster" where K is split, all clusters of parts run at once, and the sums have room.
 
         #scale.schedule<{tile = array<i64: 128, 64, 128>, split = 2 : i64, ...}>
@@ -21,10 +19,10 @@ class ChooseParts:
     """
 
     name = "choose-parts"
+    needs = ("tile", "cluster", "split", "scheduler", "warpgroups", "epilogue")
 
-    def run(self, module: ir.Module, target: Target) -> None:
-        needs = ("tile", "cluster", "split", "scheduler", "warpgroups", "epilogue")
-        decide(module, target, lambda problem, given: given.with_fields(parts=meeting(problem, given)), needs=needs)
+    def choose(self, problem: Problem, given: Request) -> Request:
+        return given.with_fields(parts=meeting(problem, given))
 
 
 def meeting(problem: Problem, given: Request) -> str:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from scalec.ir.mlir import ir
 from scalec.ir.schedule import PERMUTED, Request
-from scalec.passes.base import decide
+from scalec.passes.base import Decision
 from scalec.passes.plan.column_factors import no_permuted_columns
 from scalec.passes.plan.draft import draft
 from scalec.passes.problem.types import Problem
-from scalec.targets import Target
 
 
-class PermuteColumns:
+class PermuteColumns(Decision):
     """Decides `permute_n`: 16 wherever results of 8 bits are staged and copies can bring B's rows so, 32 of 4 bits.
 
     A register then holds four or eight adjacent columns, and one `stmatrix` stages what eight 2-byte stores would, 16
@@ -23,12 +21,9 @@ class PermuteColumns:
     """
 
     name = "permute-columns"
+    needs = ("tile", "epilogue")
 
-    def run(self, module: ir.Module, target: Target) -> None:
-        decide(module, target, self._choose, needs=("tile", "epilogue"))
-
-    @staticmethod
-    def _choose(problem: Problem, given: Request) -> Request:
+    def choose(self, problem: Problem, given: Request) -> Request:
         within = PERMUTED.get(problem.results[0].element.bits, 0) if problem.results else 0
         no = no_permuted_columns(problem, draft(problem, given), within)
         return given.with_fields(permute_n=0 if no else within)

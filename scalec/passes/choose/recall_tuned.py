@@ -12,7 +12,7 @@ from scalec.ir.schedule import Request
 from scalec.measured import database
 from scalec.measured.database import Entry
 from scalec.measured.key import describe, describe_kin
-from scalec.passes.base import decide
+from scalec.passes.base import Decision
 from scalec.passes.choose.fix_order import ORDER, fixed
 from scalec.passes.choose.tiling import promotion
 from scalec.passes.plan.resources import deepest
@@ -22,7 +22,7 @@ from scalec.targets import Target
 
 
 @dataclass(frozen=True)
-class RecallTuned:
+class RecallTuned(Decision):
     """Decides what the tuning database says of this program (which has the sizes of its further dimensions), target,
     N, K and M, for the fields already decided.
 
@@ -49,9 +49,9 @@ class RecallTuned:
 
     def run(self, module: ir.Module, target: Target) -> None:
         if self.use and any(database.entries()):
-            decide(module, target, self._recall)
+            super().run(module, target)
 
-    def _recall(self, problem: Problem, given: Request) -> Request:
+    def choose(self, problem: Problem, given: Request) -> Request:
         entry = recalled(problem, given)
         if entry is None:
             return given

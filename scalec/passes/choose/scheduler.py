@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from math import prod
 
-from scalec.ir.mlir import ir
-from scalec.ir.schedule import Schedule
-from scalec.passes.base import decide
+from scalec.ir.schedule import Request, Schedule
+from scalec.passes.base import Decision
 from scalec.passes.plan.draft import draft
 from scalec.passes.plan.parts import clusters_of
 from scalec.passes.plan.turns import READ, no_dynamic
 from scalec.passes.problem.types import Problem
-from scalec.targets import Target
 
 FEWEST_WAVES = 32
 """Waves in which SMs are taken to drift apart by a tile: where they differ by 3 %. A guess, nothing was measured."""
 
 
-class ChooseScheduler:
+class ChooseScheduler(Decision):
     """Decides `scheduler`: "dynamic" where there are FEWEST_WAVES waves of tiles or more and the last is not full.
 
     The model has all tiles take equally long, so that both take as many waves. What it leaves out is that SMs differ,
@@ -31,14 +29,10 @@ class ChooseScheduler:
     """
 
     name = "choose-scheduler"
+    needs = ("tile", "cluster", "split")
 
-    def run(self, module: ir.Module, target: Target) -> None:
-        decide(
-            module,
-            target,
-            lambda problem, given: given.with_fields(scheduler=choice(problem, draft(problem, given))[0]),
-            needs=("tile", "cluster", "split"),
-        )
+    def choose(self, problem: Problem, given: Request) -> Request:
+        return given.with_fields(scheduler=choice(problem, draft(problem, given))[0])
 
 
 def choice(problem: Problem, schedule: Schedule) -> tuple[str, str]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from scalec.ir.mlir import ir
-from scalec.passes.base import decide
+from scalec.ir.schedule import Request
+from scalec.passes.base import Decision
 from scalec.passes.plan.draft import draft
 from scalec.passes.plan.parts import split_of
-from scalec.targets import Target
+from scalec.passes.problem.types import Problem
 
 
-class ChooseSplit:
+class ChooseSplit(Decision):
     """Decides `split`: a power of two whose parts all run at once, each with FEWEST_BLOCKS K blocks or more, that moves
     the fewest bytes through one CTA.
 
@@ -24,7 +24,7 @@ class ChooseSplit:
     """
 
     name = "choose-split"
+    needs = ("tile", "cluster")
 
-    def run(self, module: ir.Module, target: Target) -> None:
-        decide(module, target, lambda problem, given: given.with_fields(split=split_of(problem, draft(problem, given))),
-               needs=("tile", "cluster"))  # fmt: skip
+    def choose(self, problem: Problem, given: Request) -> Request:
+        return given.with_fields(split=split_of(problem, draft(problem, given)))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from scalec.errors import ScheduleError
-from scalec.ir.mlir import ir
 from scalec.ir.schedule import Request, Schedule
-from scalec.passes.base import decide
+from scalec.passes.base import Decision
 from scalec.passes.plan.column_factors import factor_registers
 from scalec.passes.plan.draft import draft
 from scalec.passes.plan.loop import few_blocks, no_early_wait, usual_unroll
@@ -14,13 +13,12 @@ from scalec.passes.plan.registers import free_registers
 from scalec.passes.plan.resources import SharedPlan, stages_that_fit
 from scalec.passes.plan.tensor_columns import scale_slots, sums_slots
 from scalec.passes.problem.types import Problem
-from scalec.targets import Target
 
 MAX_STAGES = 8
 """Small tiles would fit more; their copies are never all on the way at once."""
 
 
-class ChooseStages:
+class ChooseStages(Decision):
     """Decides `stages` (as many as fit, up to eight, and are whole rounds of what is in tensor memory), `scale_path`,
     `early_wait` and `unroll`.
 
@@ -34,12 +32,9 @@ class ChooseStages:
     """
 
     name = "choose-stages"
+    needs = ("tile", "warpgroups", "promote", "epilogue")
 
-    def run(self, module: ir.Module, target: Target) -> None:
-        decide(module, target, self._choose, needs=("tile", "warpgroups", "promote", "epilogue"))
-
-    @staticmethod
-    def _choose(problem: Problem, given: Request) -> Request:
+    def choose(self, problem: Problem, given: Request) -> Request:
         plan = draft(problem, given)
         most = min(MAX_STAGES, stages_that_fit(problem, plan))
         stages = given.stages or in_whole_rounds(problem, plan, most)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from scalec.ir.mlir import ir
 from scalec.ir.schedule import Request
-from scalec.passes.base import decide
+from scalec.passes.base import Decision
 from scalec.passes.plan.draft import draft
 from scalec.passes.plan.panes import strip_columns
 from scalec.passes.plan.resources import staged_widths, stages_that_fit
@@ -20,10 +19,9 @@ from scalec.passes.plan.swizzle import (
     worth_staging,
 )
 from scalec.passes.problem.types import Problem
-from scalec.targets import Target
 
 
-class ChooseSwizzle:
+class ChooseSwizzle(Decision):
     """Decides `swizzle_a`, `swizzle_b`, `swizzle_c`, `epilogue`, `staged`, `panels` and `adds`.
 
     Operand tiles take the widest swizzle that divides a row of the tile, along the operand's contiguous index. Results
@@ -38,12 +36,9 @@ class ChooseSwizzle:
     """
 
     name = "choose-swizzle"
+    needs = ("tile",)
 
-    def run(self, module: ir.Module, target: Target) -> None:
-        decide(module, target, self._choose, needs=("tile",))
-
-    @staticmethod
-    def _choose(problem: Problem, given: Request) -> Request:
+    def choose(self, problem: Problem, given: Request) -> Request:
         plain, epilogue = draft(problem, given), given.epilogue
         adds = given.adds or ("loaded" if worth_loading(problem, given, plain) else "memory")
         plain = plain.with_fields(adds=adds)

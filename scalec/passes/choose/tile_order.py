@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from math import prod
 
-from scalec.ir.mlir import ir
 from scalec.ir.schedule import Request, Schedule
-from scalec.passes.base import decide
+from scalec.passes.base import Decision
 from scalec.passes.plan.draft import draft
 from scalec.passes.plan.parts import at_once
 from scalec.passes.plan.turns import no_run
 from scalec.passes.problem.types import ASSUMED, Problem
-from scalec.targets import Target
 
 GROUP = 8
 """Cluster tiles along N whose B stays in L2 while M is walked: what the fastest kernels on H200 (2026-11-21) had."""
@@ -23,7 +21,7 @@ RUN = 16
 a quarter of as many registers as a tile is wide, takes L1 as long as the tensor core a tile."""
 
 
-class TileOrder:
+class TileOrder(Decision):
     """Decides `order` and `band`: M is walked within a band of N tiles, or the other way round where that reads less.
 
     The band is the largest of 4 to 9 that divides the cluster tiles along N (or M), so that no band is short; 8 where
@@ -35,12 +33,9 @@ class TileOrder:
     """
 
     name = "tile-order"
+    needs = ("tile", "cluster")
 
-    def run(self, module: ir.Module, target: Target) -> None:
-        decide(module, target, self._choose, needs=("tile", "cluster"))
-
-    @staticmethod
-    def _choose(problem: Problem, given: Request) -> Request:
+    def choose(self, problem: Problem, given: Request) -> Request:
         schedule = draft(problem, given)
         order = given.order or _order(problem, schedule)
         keeps = problem.column_fold is not None and not no_run(problem, schedule)

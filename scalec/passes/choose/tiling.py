@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from scalec.errors import ScalecError, ScheduleError, UnsupportedError
-from scalec.ir.mlir import ir
 from scalec.ir.schedule import Request
 from scalec.model.cost import Costs, Load, costs_of
 from scalec.model.space import ranked
-from scalec.passes.base import decide
+from scalec.passes.base import Decision
 from scalec.passes.choose import every_tile
 from scalec.passes.plan.draft import draft
 from scalec.passes.plan.gather import no_gather, no_shared_gather
@@ -22,7 +21,7 @@ from scalec.passes.problem.epilogue import RESULT_BLOCK
 from scalec.passes.problem.operand import PROMOTION_BLOCK
 from scalec.passes.problem.types import ASSUMED, Problem, Result
 from scalec.passes.problem.whole_rows import two_programs
-from scalec.targets import MAX_BOX, WAVES, Target
+from scalec.targets import MAX_BOX, WAVES
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,7 @@ def candidates(problem: Problem) -> Iterator[Candidate]:
 
 
 @dataclass(frozen=True)
-class ChooseTiling:
+class ChooseTiling(Decision):
     """Decides `swap`, `tile`, `cluster`, `cta_group` and `promote`, and with them `split` where launches of the kind of
     kernel were measured: of the schedules in scalec.model.space the first that fits, ranked by scalec.model.cost.
 
@@ -109,8 +108,8 @@ class ChooseTiling:
 
     name = "choose-tiling"
 
-    def run(self, module: ir.Module, target: Target) -> None:
-        decide(module, target, lambda problem, given: choose(problem, given, self.spare, self.search))
+    def choose(self, problem: Problem, given: Request) -> Request:
+        return choose(problem, given, self.spare, self.search)
 
 
 SEARCHES = ("listed", "every", "roomiest")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from scalec.ir.mlir import ir
 from scalec.ir.schedule import Request
-from scalec.passes.base import decide
+from scalec.passes.base import Decision
 from scalec.passes.plan.draft import draft
 from scalec.passes.problem.types import Problem
-from scalec.targets import Target
 
 
-class WarpSpecialize:
+class WarpSpecialize(Decision):
     """Decides `warpgroups` and `warps` (of consumers), `converters`, and `registers` (of a producer's and a consumer's
     threads).
 
@@ -21,12 +19,9 @@ class WarpSpecialize:
     """
 
     name = "warp-specialize"
+    needs = ("tile",)
 
-    def run(self, module: ir.Module, target: Target) -> None:
-        decide(module, target, self._choose, needs=("tile",))
-
-    @staticmethod
-    def _choose(problem: Problem, given: Request) -> Request:
+    def choose(self, problem: Problem, given: Request) -> Request:
         plan = draft(problem, given)
         return given.with_fields(
             warpgroups=plan.warpgroups, warps=plan.warps, converters=plan.converters, registers=plan.registers
