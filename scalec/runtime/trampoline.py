@@ -26,8 +26,6 @@ from functools import cache
 from typing import Any, Literal, NamedTuple
 
 from scalec.runtime.handles import Handles
-from scalec.runtime.trampoline_code import CODE
-from scalec.runtime.trampoline_parts import API, HEAD
 
 Results = tuple[Any, ...] | None
 Answer = tuple[Any, ...] | None | Literal[False]
@@ -45,7 +43,18 @@ CONFIG, ATTRIBUTE = 56, 72  # bytes of a CUlaunchConfig and of a CUlaunchAttribu
 _MAP_ALIGN = 64  # of a CUtensorMap
 _MOST = 32768  # bytes of parameters, which lie on the stack: cuda's limit is 32764 (CUDA programming guide)
 _METH_FASTCALL = 0x80  # CPython's methodobject.h, in its stable ABI
-_TENSOR = 40  # bytes of what the block knows of a tensor
+
+FIELDS = (
+    *("launch", "replace", "current", "context", "function", "tensors", "operands", "slots", "bytes"),
+    *("check", "check_results", "refused", "address", "exchange", "wrote", "allocate", "stream", "ordinal"),
+    *("work_stream", "device", "none", "tensors_at", "slots_at", "parameters_at", "attributes_at"),
+    *("data_ptr", "dim", "sizes", "strides", "offset", "type_offset"),
+)
+"""The words that a trampoline's block begins with; those that end in `at` say where something begins in it. Python's
+objects are those that are called, `ordinal` and `none`; `device` is two integers of 32 bits."""
+HEAD = 8 * len(FIELDS)
+TENSOR, SLOT = 5, 4
+"""Words that the block has for each tensor and parameter: see scalec.runtime.trampoline_code."""
 
 
 class Slot(NamedTuple):
@@ -136,7 +145,7 @@ def make(
     made = _factory()
     if made is None:
         return None
-    views = HEAD + CONFIG + _TENSOR * len(spans) + len(table)
+    views = HEAD + CONFIG + 8 * TENSOR * len(spans) + len(table)
     shown, tensors = b"", b""
     for i, (span, align) in enumerate(zip(spans, aligns, strict=True)):
         seen = (*asked.extents[i], *asked.strides[i]) if asked.exchange or asked.handles.dim else ()
@@ -167,13 +176,16 @@ def _factory() -> Callable[[Any], Trampoline] | None:
         _ask_for_executable_memory()
         import llvmlite.binding as llvm
 
-        api = ctypes.pythonapi
-        for name in API:
-            llvm.add_symbol(name, ctypes.cast(getattr(api, name), ctypes.c_void_p).value)
+        from scalec.runtime import trampoline_code
+
+        api, module = ctypes.pythonapi, trampoline_code.made()
+        for function in module.functions:
+            if function.is_declaration and function.name.startswith("Py"):
+                llvm.add_symbol(function.name, ctypes.cast(getattr(api, function.name), ctypes.c_void_p).value)
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         machine = llvm.Target.from_default_triple().create_target_machine(opt=2)
-        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(CODE), machine)
+        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(str(module)), machine)
         engine.finalize_object()
         code = engine.get_function_address("launch")
     except (ImportError, AttributeError, OSError, RuntimeError):

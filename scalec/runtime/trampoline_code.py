@@ -1,325 +1,395 @@
-"""The machine code of a trampoline (scalec.runtime.trampoline), in LLVM's language: its one entry, which launches.
+"""The code of a trampoline (scalec.runtime.trampoline), in LLVM's language: its entry, `launch`, and what that calls.
 
-Each block of the code begins with what it does, in C. The words it reads, and what it calls, are in trampoline_parts.
+It reads the trampoline's block of bytes: the words FIELDS, the config, TENSOR words for each tensor (its span, align -
+1, rank, where its extents and behind them its strides begin, type), SLOT for each parameter (kind, place, where it is
+among the parameters, bytes behind the address), the extents and strides, the parameters, the attributes. Of CPython it
+calls the stable ABI alone (docs.python.org, "Contents of Limited API").
 """
 
-from scalec.runtime.trampoline_parts import PARTS
+from __future__ import annotations
 
-_LAUNCH = """define ptr @launch(ptr %self, ptr %args, i64 %count) {
-begin:  ; b = self[0]; uint64_t at[b->tensors]; void *table[b->slots]; char room[b->bytes]; outs = NULL
-  %bytes.object = call ptr @PyTuple_GetItem(ptr %self, i64 0)
-  %b = call ptr @PyBytes_AsString(ptr %bytes.object)
-  %tensors.at = getelementptr %Block, ptr %b, i64 0, i32 5
-  %tensors = load i64, ptr %tensors.at
-  %operands.at = getelementptr %Block, ptr %b, i64 0, i32 6
-  %operands = load i64, ptr %operands.at
-  %slots.at = getelementptr %Block, ptr %b, i64 0, i32 7
-  %slots = load i64, ptr %slots.at
-  %bytes.at = getelementptr %Block, ptr %b, i64 0, i32 8
-  %bytes = load i64, ptr %bytes.at
-  %none.at = getelementptr %Block, ptr %b, i64 0, i32 20
-  %none = load ptr, ptr %none.at
-  %tensors.from = getelementptr %Block, ptr %b, i64 0, i32 21
-  %tensors.offset = load i64, ptr %tensors.from
-  %forms = getelementptr i8, ptr %b, i64 %tensors.offset
-  %slots.from = getelementptr %Block, ptr %b, i64 0, i32 22
-  %slots.offset = load i64, ptr %slots.from
-  %plan = getelementptr i8, ptr %b, i64 %slots.offset
-  %at = alloca i64, i64 %tensors
-  %table = alloca ptr, i64 %slots
-  %room = alloca i8, i64 %bytes, align 64
-  %config = alloca [56 x i8], align 8
-  %context = alloca ptr
-  %outs = alloca ptr
-  store ptr null, ptr %outs
-  %four = icmp eq i64 %count, 4
-  br i1 %four, label %arguments, label %otherwise
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
-arguments:  ; given = args[0], results = args[1], numbers = args[2]; config = b->config
-  %given = load ptr, ptr %args
-  %results.at = getelementptr ptr, ptr %args, i64 1
-  %results = load ptr, ptr %results.at
-  %numbers.at = getelementptr ptr, ptr %args, i64 2
-  %numbers = load ptr, ptr %numbers.at
-  %config.from = getelementptr %Block, ptr %b, i64 0, i32 31
-  call void @llvm.memcpy.p0.p0.i64(ptr align 8 %config, ptr align 8 %config.from, i64 56, i1 false)
-  %stream.at = getelementptr i8, ptr %config, i64 32
-  br label %checks
+from llvmlite import ir
 
-checks:  ; if (!right(b, b->check, operands, 0, b->operands)) return False
-  %check.at = getelementptr %Block, ptr %b, i64 0, i32 9
-  %check = load ptr, ptr %check.at
-  %like = call i32 @right(ptr %b, ptr %check, ptr %given, i64 0, i64 %operands)
-  switch i32 %like, label %raise [i32 1, label %results.there i32 0, label %unlike]
-results.there:  ; if (results != None && !right(b, b->check_results, results, b->operands, all but those)) return False
-  %no.results = icmp eq ptr %results, %none
-  br i1 %no.results, label %refusals, label %results.check
-results.check:
-  %check.results.at = getelementptr %Block, ptr %b, i64 0, i32 10
-  %check.results = load ptr, ptr %check.results.at
-  %many = sub i64 %tensors, %operands
-  %results.like = call i32 @right(ptr %b, ptr %check.results, ptr %results, i64 %operands, i64 %many)
-  switch i32 %results.like, label %raise [i32 1, label %refusals i32 0, label %unlike]
+from scalec.runtime.trampoline import CONFIG, F32, FIELDS, POINTER, SLOT, TENSOR, TENSOR_MAP, U64
 
-refusals:  ; if (b->refused && refused()) return False
-  %refused.at = getelementptr %Block, ptr %b, i64 0, i32 11
-  %refused = load ptr, ptr %refused.at
-  %never.refused = icmp eq ptr %refused, null
-  br i1 %never.refused, label %contexts, label %refusal
-refusal:
-  %refused.said = call ptr @PyObject_CallNoArgs(ptr %refused)
-  %is.refused = call i32 @answer(ptr %refused.said)
-  switch i32 %is.refused, label %raise [i32 0, label %contexts i32 1, label %unlike]
+SPAN, MASK, RANK, SHOWN, TYPE = range(TENSOR)
+KIND, PLACE, OFFSET, BEHIND = range(SLOT)
+STREAM, ATTRS = 32, 40  # offsets in a CUlaunchConfig (cuda.h, 64-bit)
 
-contexts:  ; if (b->current(&context) || context != b->context) return None
-  %current.at = getelementptr %Block, ptr %b, i64 0, i32 2
-  %current = load ptr, ptr %current.at
-  %no.context = call i32 %current(ptr %context)
-  %asked = icmp eq i32 %no.context, 0
-  %now = load i64, ptr %context
-  %ours.at = getelementptr %Block, ptr %b, i64 0, i32 3
-  %ours = load i64, ptr %ours.at
-  %same = icmp eq i64 %now, %ours
-  %home = and i1 %asked, %same
-  br i1 %home, label %hold, label %otherwise
+I1, I8, I32, I64, PTR, VOID = *map(ir.IntType, (1, 8, 32, 64)), ir.PointerType(), ir.VoidType()
+NULL = ir.Constant(PTR, None)
+VIEW = ir.LiteralStructType([I64, I64, I32, I32, PTR, PTR, I64])
+"""DLTensor (dlpack.h): data, device, rank, type, extents, strides, offset."""
 
-hold:  ; outs = results, a reference of our own
-  br i1 %no.results, label %allocates, label %keep
-keep:
-  call void @Py_IncRef(ptr %results)
-  store ptr %results, ptr %outs
-  br label %gather
-allocates:  ; if (!b->allocate) return None; if (!(outs = allocate())) return NULL
-  %allocate.at = getelementptr %Block, ptr %b, i64 0, i32 15
-  %allocate = load ptr, ptr %allocate.at
-  %no.allocate = icmp eq ptr %allocate, null
-  br i1 %no.allocate, label %otherwise, label %allocation
-allocation:
-  %made = call ptr @PyObject_CallNoArgs(ptr %allocate)
-  store ptr %made, ptr %outs
-  %no.made = icmp eq ptr %made, null
-  br i1 %no.made, label %raise, label %made.right
-made.right:  ; if (!right(b, NULL, outs, b->operands, b->tensors - b->operands)) return False
-  %many.made = sub i64 %tensors, %operands
-  %made.like = call i32 @right(ptr %b, ptr null, ptr %made, i64 %operands, i64 %many.made)
-  switch i32 %made.like, label %raise [i32 1, label %gather i32 0, label %unlike]
 
-gather:  ; for (i = 0; i < b->tensors; i++)
-  %i = phi i64 [0, %keep], [0, %made.right], [%i.next, %next]
-  %more = icmp ult i64 %i, %tensors
-  br i1 %more, label %item, label %usable
-item:  ; if (!(tensor = i < b->operands ? operands[i] : outs[i - b->operands])) return NULL; find(b, tensor, i, &at[i])
-  %held = load ptr, ptr %outs
-  %i.result = sub i64 %i, %operands
-  %is.operand = icmp ult i64 %i, %operands
-  %from = select i1 %is.operand, ptr %given, ptr %held
-  %i.place = select i1 %is.operand, i64 %i, i64 %i.result
-  %tensor = call ptr @PyTuple_GetItem(ptr %from, i64 %i.place)
-  %no.tensor = icmp eq ptr %tensor, null
-  br i1 %no.tensor, label %raise, label %seek
-seek:
-  %here = getelementptr i64, ptr %at, i64 %i
-  %found = call i32 @find(ptr %b, ptr %tensor, i64 %i, ptr %here)
-  switch i32 %found, label %raise [i32 1, label %next i32 0, label %unlike i32 2, label %otherwise]
-next:
-  %i.next = add i64 %i, 1
-  br label %gather
+class _Code(ir.IRBuilder):
+    """Writes a function; `data` is the trampoline's block, its first argument unless set otherwise."""
 
-usable:  ; for (u = 0; u < b->tensors; u++) if (!at[u] || at[u] & forms[u].mask) return None
-  %u = phi i64 [0, %gather], [%u.next, %u.usable]
-  %u.more = icmp ult i64 %u, %tensors
-  br i1 %u.more, label %place, label %apart.results
-place:
-  %u.at = getelementptr i64, ptr %at, i64 %u
-  %address = load i64, ptr %u.at
-  %mask.at = getelementptr %Tensor, ptr %forms, i64 %u, i32 1
-  %mask = load i64, ptr %mask.at
-  %low = and i64 %address, %mask
-  %aligned = icmp eq i64 %low, 0
-  %somewhere = icmp ne i64 %address, 0
-  %fits = and i1 %aligned, %somewhere
-  br i1 %fits, label %u.usable, label %otherwise
-u.usable:
-  %u.next = add i64 %u, 1
-  br label %usable
+    def __init__(self, module: ir.Module, name: str, result: ir.Type, *arguments: ir.Type) -> None:
+        made = ir.Function(module, ir.FunctionType(result, arguments), name)
+        made.linkage = "" if name == "launch" else "internal"
+        super().__init__(made.append_basic_block())
+        self.args, self.data = made.args, made.args[0]
 
-apart.results:  ; for (r = b->operands; r < b->tensors; r++)
-  %r = phi i64 [%operands, %usable], [%r.next, %passed]
-  %r.more = icmp ult i64 %r, %tensors
-  br i1 %r.more, label %result, label %streams
-result:
-  %r.at = getelementptr i64, ptr %at, i64 %r
-  %r.address = load i64, ptr %r.at
-  %r.span.at = getelementptr %Tensor, ptr %forms, i64 %r
-  %r.span = load i64, ptr %r.span.at
-  br label %pairs
-pairs:  ; for (t = 0; t < r; t++) if (at[r] - at[t] < span[t] || at[t] - at[r] < span[r]) return None, modulo 2^64
-  %t = phi i64 [0, %result], [%t.next, %apart]
-  %t.more = icmp ult i64 %t, %r
-  br i1 %t.more, label %pair, label %passed
-pair:
-  %t.at = getelementptr i64, ptr %at, i64 %t
-  %t.address = load i64, ptr %t.at
-  %t.span.at = getelementptr %Tensor, ptr %forms, i64 %t
-  %t.span = load i64, ptr %t.span.at
-  %above = sub i64 %r.address, %t.address
-  %below = sub i64 %t.address, %r.address
-  %in.t = icmp ult i64 %above, %t.span
-  %in.r = icmp ult i64 %below, %r.span
-  %may.overlap = or i1 %in.t, %in.r
-  br i1 %may.overlap, label %otherwise, label %apart
-apart:
-  %t.next = add i64 %t, 1
-  br label %pairs
-passed:
-  %r.next = add i64 %r, 1
-  br label %apart.results
+    def python(self, name: str, result: ir.Type, *arguments: Any) -> Any:
+        """Calls a function of CPython."""
+        kind = ir.FunctionType(result, [a.type for a in arguments])
+        return self.call(self.module.globals.get(name) or ir.Function(self.module, kind, name), arguments)
 
-streams:  ; config.hStream = args[3]
-  %stream.given.at = getelementptr ptr, ptr %args, i64 3
-  %stream.given = load ptr, ptr %stream.given.at
-  %current.stream = icmp eq ptr %stream.given, %none
-  br i1 %current.stream, label %find.stream, label %take.stream
-take.stream:
-  %no.stream = call i1 @unlike.u64(ptr %stream.given, ptr %stream.at)
-  br i1 %no.stream, label %raise, label %copy
-find.stream:  ; or, where that is None, what b->work_stream(device, &) says, else stream(ordinal)
-  %work_stream.at = getelementptr %Block, ptr %b, i64 0, i32 18
-  %work_stream = load ptr, ptr %work_stream.at
-  %no.work_stream = icmp eq ptr %work_stream, null
-  br i1 %no.work_stream, label %ask.stream, label %tell.stream
-tell.stream:
-  %device.at = getelementptr %Block, ptr %b, i64 0, i32 19
-  %device.type = load i32, ptr %device.at
-  %device.index.at = getelementptr i32, ptr %device.at, i64 1
-  %device.index = load i32, ptr %device.index.at
-  %not.told = call i32 %work_stream(i32 %device.type, i32 %device.index, ptr %stream.at)
-  %told = icmp eq i32 %not.told, 0
-  br i1 %told, label %copy, label %raise
-ask.stream:
-  %stream.fn.at = getelementptr %Block, ptr %b, i64 0, i32 16
-  %stream.fn = load ptr, ptr %stream.fn.at
-  %ordinal.at = getelementptr %Block, ptr %b, i64 0, i32 17
-  %ordinal = load ptr, ptr %ordinal.at
-  %handle = call ptr @PyObject_CallOneArg(ptr %stream.fn, ptr %ordinal)
-  %no.handle = icmp eq ptr %handle, null
-  br i1 %no.handle, label %raise, label %read.stream
-read.stream:
-  %not.handle = call i1 @unlike.u64(ptr %handle, ptr %stream.at)
-  call void @Py_DecRef(ptr %handle)
-  br i1 %not.handle, label %raise, label %copy
+    def own(self, name: str, *arguments: Any) -> Any:
+        """Calls a function of this module."""
+        return self.call(self.module.globals[name], arguments)
 
-copy:  ; memcpy(room, parameters, b->bytes)
-  %parameters.from = getelementptr %Block, ptr %b, i64 0, i32 23
-  %parameters.offset = load i64, ptr %parameters.from
-  %parameters = getelementptr i8, ptr %b, i64 %parameters.offset
-  call void @llvm.memcpy.p0.p0.i64(ptr align 64 %room, ptr align 8 %parameters, i64 %bytes, i1 false)
-  br label %fill
+    def local(self, kind: ir.Type, size: Any = None, align: Any = None) -> Any:
+        """Room on the stack."""
+        made = self.alloca(kind, size)
+        made.type, made.align = PTR, align  # of a pointer with a type, llvmlite checks what is stored
+        return made
 
-fill:  ; for (s = 0; s < b->slots; s++) { p = table[s] = room + plan[s].offset; switch (plan[s].kind) ... }
-  %s = phi i64 [0, %copy], [%s.next, %filled]
-  %s.more = icmp ult i64 %s, %slots
-  br i1 %s.more, label %slot, label %written
-slot:
-  %kind.at = getelementptr %Slot, ptr %plan, i64 %s, i32 0
-  %kind = load i64, ptr %kind.at
-  %index.at = getelementptr %Slot, ptr %plan, i64 %s, i32 1
-  %index = load i64, ptr %index.at
-  %offset.at = getelementptr %Slot, ptr %plan, i64 %s, i32 2
-  %offset = load i64, ptr %offset.at
-  %p = getelementptr i8, ptr %room, i64 %offset
-  %entry.at = getelementptr ptr, ptr %table, i64 %s
-  store ptr %p, ptr %entry.at
-  switch i64 %kind, label %filled [i64 1, label %map i64 2, label %pointer i64 3, label %f32 i64 4, label %u64]
+    def after(self, base: Any, offset: Any) -> Any:
+        """The address so many bytes behind another."""
+        return self.gep(base, [I64(offset) if isinstance(offset, int) else offset], source_etype=I8)
 
-map:  ; if (b->replace(p, at[index] + behind)) return OTHERWISE
-  %map.address.at = getelementptr i64, ptr %at, i64 %index
-  %map.whole = load ptr, ptr %map.address.at
-  %map.behind.at = getelementptr %Slot, ptr %plan, i64 %s, i32 3
-  %map.behind = load i64, ptr %map.behind.at
-  %map.address = getelementptr i8, ptr %map.whole, i64 %map.behind
-  %replace.at = getelementptr %Block, ptr %b, i64 0, i32 1
-  %replace = load ptr, ptr %replace.at
-  %not.replaced = call i32 %replace(ptr %p, ptr %map.address)
-  %replaced = icmp eq i32 %not.replaced, 0
-  br i1 %replaced, label %filled, label %otherwise
+    def item(self, base: Any, index: Any) -> Any:
+        """The address of a word, or pointer, of an array."""
+        return self.gep(base, [I64(index) if isinstance(index, int) else index], source_etype=I64)
 
-pointer:  ; *p = at[index] + behind
-  %pointer.at = getelementptr i64, ptr %at, i64 %index
-  %pointer.whole = load i64, ptr %pointer.at
-  %pointer.behind.at = getelementptr %Slot, ptr %plan, i64 %s, i32 3
-  %pointer.behind = load i64, ptr %pointer.behind.at
-  %pointer.address = add i64 %pointer.whole, %pointer.behind
-  store i64 %pointer.address, ptr %p
-  br label %filled
+    def word(self, name: str, kind: ir.Type = I64) -> Any:
+        """What the block has in a field."""
+        return self.load(self.item(self.data, FIELDS.index(name)), typ=kind)
 
-f32:  ; if (!(number = numbers[index])) return NULL; *p = (float)number
-  %float.object = call ptr @PyTuple_GetItem(ptr %numbers, i64 %index)
-  %no.float = icmp eq ptr %float.object, null
-  br i1 %no.float, label %raise, label %store.f32
-store.f32:
-  %not.float = call i1 @unlike.f32(ptr %float.object, ptr %p)
-  br i1 %not.float, label %raise, label %filled
+    def pointed(self, name: str, *arguments: ir.Type) -> Any:
+        """A function of C in a field, which returns 0 where it did what it should."""
+        return self.word(name, ir.FunctionType(I32, arguments).as_pointer())
 
-u64:  ; if (!(number = numbers[index])) return NULL; *p = number
-  %whole.object = call ptr @PyTuple_GetItem(ptr %numbers, i64 %index)
-  %no.whole = icmp eq ptr %whole.object, null
-  br i1 %no.whole, label %raise, label %store.u64
-store.u64:
-  %not.whole = call i1 @unlike.u64(ptr %whole.object, ptr %p)
-  br i1 %not.whole, label %raise, label %filled
+    def area(self, name: str) -> Any:
+        """The address of what begins where a field says."""
+        return self.after(self.data, self.word(name))
 
-filled:
-  %s.next = add i64 %s, 1
-  br label %fill
+    def tensor(self, i: Any, which: int) -> Any:
+        """A word of what the block knows of tensor i."""
+        place = self.gep(self.area("tensors_at"), [i, I64(which)], source_etype=ir.ArrayType(I64, TENSOR))
+        return self.load(place, typ=I64)
 
-written:  ; if (b->wrote && !wrote(outs)) return NULL
-  %wrote.at = getelementptr %Block, ptr %b, i64 0, i32 14
-  %wrote = load ptr, ptr %wrote.at
-  %no.wrote = icmp eq ptr %wrote, null
-  br i1 %no.wrote, label %go, label %tell
-tell:
-  %written.outs = load ptr, ptr %outs
-  %told.autograd = call ptr @PyObject_CallOneArg(ptr %wrote, ptr %written.outs)
-  call void @Py_DecRef(ptr %told.autograd)
-  %not.written = icmp eq ptr %told.autograd, null
-  br i1 %not.written, label %raise, label %go
+    def is_null(self, pointer: Any) -> Any:
+        return self.icmp_unsigned("==", pointer, ir.Constant(pointer.type, None))
 
-go:  ; config.attrs = attributes; b->launch(...) without the GIL; return outs where it launched
-  %attributes.from = getelementptr %Block, ptr %b, i64 0, i32 24
-  %attributes.offset = load i64, ptr %attributes.from
-  %attributes = getelementptr i8, ptr %b, i64 %attributes.offset
-  %attrs.at = getelementptr i8, ptr %config, i64 40
-  store ptr %attributes, ptr %attrs.at
-  %function.at = getelementptr %Block, ptr %b, i64 0, i32 4
-  %function = load ptr, ptr %function.at
-  %driver.launch = load ptr, ptr %b
-  %thread = call ptr @PyEval_SaveThread()
-  %status = call i32 %driver.launch(ptr %config, ptr %function, ptr %table, ptr null)
-  call void @PyEval_RestoreThread(ptr %thread)
-  %launched = icmp eq i32 %status, 0
-  br i1 %launched, label %done, label %otherwise
-done:
-  %returned = load ptr, ptr %outs
-  ret ptr %returned
+    def fails(self, status: Any) -> Any:
+        """Whether a number that a function returned is not 0."""
+        return self.icmp_signed("!=", status, I32(0))
 
-otherwise:  ; None; whoever comes here gives up the results
-  %otherwise.outs = load ptr, ptr %outs
-  call void @Py_DecRef(ptr %otherwise.outs)
-  call void @Py_IncRef(ptr %none)
-  ret ptr %none
+    def leave_if(self, condition: Any, where: ir.Block) -> None:
+        following = self.append_basic_block()
+        self.cbranch(condition, where, following)
+        self.position_at_end(following)
 
-unlike:  ; False
-  %unlike.outs = load ptr, ptr %outs
-  call void @Py_DecRef(ptr %unlike.outs)
-  %false = call ptr @PyBool_FromLong(i64 0)
-  ret ptr %false
+    def ret_if(self, condition: Any, value: Any) -> None:
+        with self.if_then(condition):
+            self.ret(value)
 
-raise:
-  %raise.outs = load ptr, ptr %outs
-  call void @Py_DecRef(ptr %raise.outs)
-  ret ptr null
-}
-"""
+    @contextmanager
+    def each(self, first: Any, end: Any) -> Iterator[Any]:
+        """for (i = first; i < end; i++)"""
+        before, head, body, done = self.block, *(self.append_basic_block() for _ in range(3))
+        self.branch(head)
+        self.position_at_end(head)
+        i = self.phi(I64)
+        i.add_incoming(first, before)
+        self.cbranch(self.icmp_unsigned("<", i, end), body, done)
+        self.position_at_end(body)
+        yield i
+        following = self.add(i, I64(1))
+        i.add_incoming(following, self.block)
+        self.branch(head)
+        self.position_at_end(done)
 
-CODE = PARTS + _LAUNCH
+
+def _unlike_u64(module: ir.Module) -> None:
+    """*to = object; whether that failed, an error being set."""
+    code = _Code(module, "unlike_u64", I1, PTR, PTR)
+    number = code.python("PyLong_AsUnsignedLongLong", I64, code.args[0])
+    code.store(number, code.args[1])
+    _errs(code, code.icmp_signed("==", number, I64(-1)))
+
+
+def _unlike_f32(module: ir.Module) -> None:
+    """*to = (float)object; whether that failed."""
+    code, double = _Code(module, "unlike_f32", I1, PTR, PTR), ir.DoubleType()
+    number = code.python("PyFloat_AsDouble", double, code.args[0])
+    code.store(code.fptrunc(number, ir.FloatType()), code.args[1])
+    _errs(code, code.fcmp_ordered("==", number, double(-1.0)))
+
+
+def _errs(code: _Code, maybe: Any) -> None:
+    with code.if_then(maybe):
+        code.ret(code.not_(code.is_null(code.python("PyErr_Occurred", PTR))))
+    code.ret(I1(0))
+
+
+def _answer(module: ir.Module) -> None:
+    """Whether `said` is true: 0 or 1, -1 where an error is set; it is given away."""
+    code = _Code(module, "answer", I32, PTR)
+    (said,) = code.args
+    code.ret_if(code.is_null(said), I32(-1))
+    true = code.python("PyObject_IsTrue", I32, said)
+    code.python("Py_DecRef", VOID, said)
+    code.ret(true)
+
+
+def _as_wanted(module: ir.Module) -> None:
+    """Whether rank, extents and strides are those of tensor i: 0 or 1."""
+    code = _Code(module, "as_wanted", I32, PTR, I64, I64, PTR, PTR)
+    data, i, rank, *seen = code.args
+    extents = code.after(data, code.tensor(i, SHOWN))
+    code.ret_if(code.icmp_signed("!=", rank, code.tensor(i, RANK)), I32(0))
+    with code.each(I64(0), rank) as axis:
+        for now, wanted in zip(seen, (extents, code.item(extents, rank)), strict=True):
+            one, other = (code.load(code.item(x, axis), typ=I64) for x in (now, wanted))
+            code.ret_if(code.icmp_signed("!=", one, other), I32(0))
+    code.ret(I32(1))
+
+
+def _fits(module: ir.Module) -> None:
+    """Whether the type and the sizes of a tensor are those of tensor i, where handles tell: 0 or 1. Of another type
+    nothing is read."""
+    code = _Code(module, "fits", I32, PTR, PTR, I64)
+    data, tensor, i = code.args
+    told = [("dim", I64, code.local(I64)), ("sizes", PTR, code.local(PTR)), ("strides", PTR, code.local(PTR))]
+    code.ret_if(code.is_null(code.word("dim", PTR)), I32(1))
+    kind = code.load(code.after(tensor, code.word("type_offset")), typ=I64)
+    code.ret_if(code.icmp_signed("!=", kind, code.tensor(i, TYPE)), I32(0))
+    handle = code.after(tensor, code.word("offset"))
+    for name, _, to in told:
+        code.ret_if(code.fails(code.call(code.pointed(name, PTR, PTR), [handle, to])), I32(0))
+    code.ret(code.own("as_wanted", data, i, *(code.load(to, typ=kind) for _, kind, to in told)))
+
+
+def _right(module: ir.Module) -> None:
+    """Whether `given` is a tuple of so many that fit, the first as tensor `first`, and check(*given) where there is a
+    check: 0 or 1, -1 where an error is set."""
+    code = _Code(module, "right", I32, PTR, PTR, PTR, I64, I64)
+    data, check, given, first, wanted = code.args
+    other = code.append_basic_block()
+    code.leave_if(code.icmp_signed("!=", code.python("PyTuple_Size", I64, given), wanted), other)
+    with code.each(I64(0), wanted) as j:
+        tensor = code.python("PyTuple_GetItem", PTR, given, j)
+        code.leave_if(code.icmp_signed("==", code.own("fits", data, tensor, code.add(first, j)), I32(0)), other)
+    code.ret_if(code.is_null(check), I32(1))
+    code.ret(code.own("answer", code.python("PyObject_Call", PTR, check, given, NULL)))
+    code.position_at_end(other)
+    code.python("PyErr_Clear", VOID)  # "not a tuple"
+    code.ret(I32(0))
+
+
+def _find(module: ir.Module) -> None:
+    """*to = where tensor i is; 1 where it is, 0 where its extents or strides are not those of the block, 2 where torch
+    does not tell, -1 for an error."""
+    code = _Code(module, "find", I32, PTR, PTR, I64, PTR)
+    data, tensor, i, to = code.args
+    view = code.local(VIEW)
+    data_ptr, exchange = code.pointed("data_ptr", PTR, PTR), code.pointed("exchange", PTR, PTR)
+    with code.if_then(code.not_(code.is_null(data_ptr))):
+        untold = code.fails(code.call(data_ptr, [code.after(tensor, code.word("offset")), to]))
+        code.ret(code.select(untold, I32(2), I32(1)))
+    with code.if_then(code.is_null(exchange)):
+        number = code.python("PyObject_CallOneArg", PTR, code.word("address", PTR), tensor)
+        code.ret_if(code.is_null(number), I32(-1))
+        failed = code.own("unlike_u64", number, to)
+        code.python("Py_DecRef", VOID, number)
+        code.ret(code.select(failed, I32(-1), I32(1)))
+    code.ret_if(code.fails(code.call(exchange, [tensor, view])), I32(-1))
+    begin, _, rank, _, extents, strides, offset = (
+        code.load(code.gep(view, [I32(0), I32(k)], source_etype=VIEW), typ=kind) for k, kind in enumerate(VIEW.elements)
+    )
+    same = code.own("as_wanted", data, i, code.sext(rank, I64), extents, strides)
+    code.ret_if(code.icmp_signed("==", same, I32(0)), I32(0))
+    code.store(code.add(begin, offset), to)
+    code.ret(I32(1))
+
+
+class _Launch(_Code):
+    """The entry: PyObject *launch(self, args, count), METH_FASTCALL; self[0] is the block."""
+
+    def __init__(self, module: ir.Module) -> None:
+        super().__init__(module, "launch", PTR, PTR, PTR, I64)
+        held, args, count = self.args
+        self.data = self.python("PyBytes_AsString", PTR, self.python("PyTuple_GetItem", PTR, held, I64(0)))
+        self.tensors, self.operands, self.slots = map(self.word, ("tensors", "operands", "slots"))
+        self.at, self.table = self.local(I64, self.tensors), self.local(PTR, self.slots)
+        self.size, self.none = self.word("bytes"), self.word("none", PTR)
+        self.room, self.config = self.local(I8, self.size, 64), self.local(ir.ArrayType(I8, CONFIG), align=8)
+        context, self.outs = self.local(PTR), self.local(PTR)
+        self.store(NULL, self.outs)
+        # whoever comes to one of these gives up the results: None, False, and an error
+        self.otherwise, self.unlike, self.wrong = (self.append_basic_block() for _ in range(3))
+        self.leave_if(self.icmp_signed("!=", count, I64(4)), self.otherwise)
+        self.given, results, self.numbers, stream = (self.load(self.item(args, i), typ=PTR) for i in range(4))
+        self.copy(self.config, self.item(self.data, len(FIELDS)), I64(CONFIG))
+        self.ask(results)
+        failed = self.fails(self.call(self.pointed("current", PTR), [context]))
+        other = self.icmp_unsigned("!=", self.load(context, typ=I64), self.word("context"))
+        self.leave_if(self.or_(failed, other), self.otherwise)
+        self.hold(results)
+        self.gather()
+        self.keep_apart()
+        self.take_stream(stream, self.after(self.config, STREAM))
+        self.copy(self.room, self.area("parameters_at"), self.size)
+        self.fill()
+        self.go()
+
+    def copy(self, to: Any, source: Any, size: Any) -> None:
+        self.call(self.module.declare_intrinsic("llvm.memcpy", [PTR, PTR, I64]), [to, source, size, I1(0)])
+
+    def tuple_item(self, of: Any, index: Any) -> Any:
+        found = self.python("PyTuple_GetItem", PTR, of, index)
+        self.leave_if(self.is_null(found), self.wrong)
+        return found
+
+    def held(self) -> Any:
+        """The results, of which the call holds a reference; NULL before."""
+        return self.load(self.outs, typ=PTR)
+
+    def unless(self, answer: Any, wanted: int) -> None:
+        """Goes on where an answer of 0 or 1 is the one that is wanted."""
+        self.leave_if(self.icmp_signed("==", answer, I32(1 - wanted)), self.unlike)
+        self.leave_if(self.icmp_signed("!=", answer, I32(wanted)), self.wrong)
+
+    def check_results(self, check: Any, results: Any) -> None:
+        count = self.sub(self.tensors, self.operands)
+        self.unless(self.own("right", self.data, check, results, self.operands, count), 1)
+
+    def ask(self, results: Any) -> None:
+        """if (!right(operands) || (results != None && !right(results)) || (refused && refused())) return False"""
+        like = self.own("right", self.data, self.word("check", PTR), self.given, I64(0), self.operands)
+        self.unless(like, 1)
+        with self.if_then(self.icmp_unsigned("!=", results, self.none)):
+            self.check_results(self.word("check_results", PTR), results)
+        refused = self.word("refused", PTR)
+        with self.if_then(self.not_(self.is_null(refused))):
+            self.unless(self.own("answer", self.python("PyObject_CallNoArgs", PTR, refused)), 0)
+
+    def hold(self, results: Any) -> None:
+        """outs = results, a reference of our own, or new ones; None where nothing allocates."""
+        with self.if_else(self.icmp_unsigned("!=", results, self.none)) as (given, allocated):
+            with given:
+                self.python("Py_IncRef", VOID, results)
+                self.store(results, self.outs)
+            with allocated:
+                allocate = self.word("allocate", PTR)
+                self.leave_if(self.is_null(allocate), self.otherwise)
+                made = self.python("PyObject_CallNoArgs", PTR, allocate)
+                self.store(made, self.outs)
+                self.leave_if(self.is_null(made), self.wrong)
+                self.check_results(NULL, made)
+
+    def gather(self) -> None:
+        """Finds the tensors; None where one is NULL or not aligned."""
+        with self.each(I64(0), self.tensors) as i:
+            operand, behind = self.icmp_unsigned("<", i, self.operands), self.sub(i, self.operands)
+            tensor = self.tuple_item(self.select(operand, self.given, self.held()), self.select(operand, i, behind))
+            found = self.own("find", self.data, tensor, i, self.item(self.at, i))
+            self.leave_if(self.icmp_signed("==", found, I32(2)), self.otherwise)
+            self.unless(found, 1)
+        with self.each(I64(0), self.tensors) as i:
+            address = self.load(self.item(self.at, i), typ=I64)
+            low = self.icmp_unsigned("!=", self.and_(address, self.tensor(i, MASK)), I64(0))
+            self.leave_if(self.or_(low, self.icmp_unsigned("==", address, I64(0))), self.otherwise)
+
+    def keep_apart(self) -> None:
+        """None where a result may overlap a tensor before it: at[r] - at[t] < span[t] or at[t] - at[r] < span[r],
+        modulo 2^64."""
+        with self.each(self.operands, self.tensors) as r:
+            result, span = self.load(self.item(self.at, r), typ=I64), self.tensor(r, SPAN)
+            with self.each(I64(0), r) as t:
+                other = self.load(self.item(self.at, t), typ=I64)
+                within = self.icmp_unsigned("<", self.sub(result, other), self.tensor(t, SPAN))
+                around = self.icmp_unsigned("<", self.sub(other, result), span)
+                self.leave_if(self.or_(within, around), self.otherwise)
+
+    def take_stream(self, stream: Any, to: Any) -> None:
+        """*to = stream, or, where that is None, what work_stream(device, to) says, else stream(ordinal)."""
+
+        def take(number: Any) -> Any:
+            return self.own("unlike_u64", number, to)
+
+        with self.if_else(self.icmp_unsigned("!=", stream, self.none)) as (given, current):
+            with given:
+                self.leave_if(take(stream), self.wrong)
+            with current:
+                work_stream = self.pointed("work_stream", I32, I32, PTR)
+                with self.if_else(self.is_null(work_stream)) as (asked, told):
+                    with asked:
+                        ask, ordinal = self.word("stream", PTR), self.word("ordinal", PTR)
+                        handle = self.python("PyObject_CallOneArg", PTR, ask, ordinal)
+                        self.leave_if(self.is_null(handle), self.wrong)
+                        failed = take(handle)
+                        self.python("Py_DecRef", VOID, handle)
+                        self.leave_if(failed, self.wrong)
+                    with told:
+                        place = self.item(self.data, FIELDS.index("device"))
+                        device = (self.load(self.after(place, 4 * i), typ=I32) for i in range(2))
+                        self.leave_if(self.fails(self.call(work_stream, [*device, to])), self.wrong)
+
+    def fill(self) -> None:
+        """Writes what a call decides into the parameters, and their addresses into the table."""
+        plan = self.area("slots_at")
+        with self.each(I64(0), self.slots) as s:
+            row = ir.ArrayType(I64, SLOT)
+            kind, place, offset, behind = (
+                self.load(self.gep(plan, [s, I64(which)], source_etype=row), typ=I64) for which in range(SLOT)
+            )
+            to = self.after(self.room, offset)
+            self.store(to, self.item(self.table, s))
+            filled = self.append_basic_block()
+            switch = self.switch(kind, filled)
+            for case in (TENSOR_MAP, POINTER, F32, U64):
+                switch.add_case(I64(case), block := self.append_basic_block())
+                self.position_at_end(block)
+                if case in (F32, U64):
+                    number = self.tuple_item(self.numbers, place)
+                    self.leave_if(self.own("unlike_f32" if case == F32 else "unlike_u64", number, to), self.wrong)
+                else:
+                    address = self.add(self.load(self.item(self.at, place), typ=I64), behind)
+                    if case == POINTER:
+                        self.store(address, to)
+                    else:
+                        replaced = self.call(self.pointed("replace", PTR, PTR), [to, self.inttoptr(address, PTR)])
+                        self.leave_if(self.fails(replaced), self.otherwise)
+                self.branch(filled)
+            self.position_at_end(filled)
+
+    def go(self) -> None:
+        """Tells who is to be told of results, launches without the GIL, and returns."""
+        wrote = self.word("wrote", PTR)
+        with self.if_then(self.not_(self.is_null(wrote))):
+            told = self.python("PyObject_CallOneArg", PTR, wrote, self.held())
+            self.python("Py_DecRef", VOID, told)
+            self.leave_if(self.is_null(told), self.wrong)
+        self.store(self.area("attributes_at"), self.after(self.config, ATTRS))
+        arguments = [self.config, self.word("function", PTR), self.table, NULL]
+        launch = self.pointed("launch", *[PTR] * 4)
+        thread = self.python("PyEval_SaveThread", PTR)
+        status = self.call(launch, arguments)
+        self.python("PyEval_RestoreThread", VOID, thread)
+        self.leave_if(self.fails(status), self.otherwise)
+        self.ret(self.held())
+        for leaves in (self.otherwise, self.unlike, self.wrong):
+            self.position_at_end(leaves)
+            self.python("Py_DecRef", VOID, self.held())
+            if leaves is self.otherwise:
+                self.python("Py_IncRef", VOID, self.none)
+                self.ret(self.none)
+            else:
+                self.ret(self.python("PyBool_FromLong", PTR, I64(0)) if leaves is self.unlike else NULL)
+
+
+def made() -> ir.Module:
+    """All of it; what it calls of CPython are its functions without blocks."""
+    module = ir.Module("trampoline")
+    for write in (_unlike_u64, _unlike_f32, _answer, _as_wanted, _fits, _right, _find, _Launch):
+        write(module)
+    return module
