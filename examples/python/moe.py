@@ -177,7 +177,7 @@ def captured(step: Callable[[], Tensor]) -> tuple[Callable[[], None], Tensor]:
     return graph.replay, y
 
 
-def microseconds(replay: Callable[[], None], times: int = 20) -> float:
+def microseconds(replay: Callable[[], object], times: int = 20) -> float:
     """The time of a replay, of several in a row."""
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     begin.record()

@@ -31,7 +31,7 @@ def _check_index(t: Trace, tensor: Tensor, shares: list[Share]) -> None:
             f"{tensor.name} is read at two indices, and its gradient would be at both",
             got=f"{indices(tensor.name, index)} and {indices(tensor.name, other)}",
             expected="one way of reading it",
-            fix="pass it twice, under two names, and add up both gradients",
+            fix="pass it under two names, as views of its parts; where these share elements, add up both gradients",
         )
     for i in index:
         if affine.plain(i) is None and not affine.read(i):
@@ -53,14 +53,15 @@ def _write_sum(t: Trace, a: Tensor | Scalar, shares: list[Share]) -> None:
     for s in shares:
         kept = frozenset(d for i in s.index for d in affine.dims(i))
         t.all_there(s.value, s.space - kept - t.linked(kept, s.ranges), s.value.dims)
+        _check_spread(t, a, s, kept)
         if s is last:
             continue
         if not _over_what(t, s) and not _contracts(s.value) and not s.ranges:
             partial.append(s.value)
             continue
-        partial.append(summed(t, t.fresh(f"{name}_part"), "f32", s, ""))
+        partial.append(_part(t, name, s))
     if _over_what(t, last) and partial:
-        partial.append(summed(t, t.fresh(f"{name}_part"), "f32", last, ""))
+        partial.append(_part(t, name, last))
         last = Share(last.index, partial[0], frozenset(partial[0].dims))
         del partial[0]
     value = last.value
@@ -69,6 +70,28 @@ def _write_sum(t: Trace, a: Tensor | Scalar, shares: list[Share]) -> None:
     usual = a.element if isinstance(a, Tensor) else "f32"
     usual = "f32" if usual == "tf32" else usual if usual in FLOATS else "bf16"
     summed(t, name, t.element_of(name, usual), Share(last.index, value, last.space, last.ranges), a.name)
+
+
+def _part(t: Trace, name: str, s: Share) -> Value:
+    """One use as a tensor of its own. Of rows that are read through memory it has those that the use reads, `[m,k]` of
+    `A[idx[m],k]`: they are added up before they are put back."""
+    index: list[affine.Linear] = []
+    for i in s.index:
+        at = [x for symbol in affine.symbols(i) for x in symbol.index]
+        index += at if at and all(affine.plain(x) for x in at) else [i]
+    return summed(t, t.fresh(f"{name}_part"), "f32", Share(tuple(index), s.value, s.space, s.ranges), "")
+
+
+def _check_spread(t: Trace, a: Tensor | Scalar, s: Share, kept: frozenset[str]) -> None:
+    """Refuses what no statement says: a tensor that is the same along one of its indices."""
+    if missing := sorted(kept - s.value.dims - t.linked(s.value.dims, s.ranges)):
+        raise t.error(
+            a.span,
+            f"the gradient of {a.name} is the same for all {missing[0]}",
+            f"an input that {missing[0]} sums over, and nothing else depends on {missing[0]}",
+            f"another factor that has {missing[0]}, as w[{missing[0]}] in sum[{missing[0]}](w[{missing[0]}] * ...)",
+            f"leave {a.name} out of wrt: its gradient is that of the sum, expanded along {missing[0]}",
+        )
 
 
 def _contracts(v: Value) -> bool:

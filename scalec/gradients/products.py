@@ -184,10 +184,11 @@ def _rescaled(t: Trace, v: Read, summed: frozenset[str]) -> Read:
         return v if recipe is None else quantised(t, v, summed, *recipe.operand)
     if not _read_along(v, summed) and all(_of_use(level, v, summed) for level in tensor.levels or ()):
         return v
+    if recipe is None or _read_along(v, summed):  # rows are put in their order first: no program turns them as well
+        order, name = tuple(in_order(v)), f"{tensor.name}_rows" if _read_along(v, summed) else f"{tensor.name}_bf16"
+        v = read(t.once_made(f"bf16 {tensor.name} {v.index}", name, "bf16", plain(order), v), plain(order))
     if recipe is None:
-        order = tuple(in_order(v))
-        made = t.once_made(f"bf16 {tensor.name} {v.index}", f"{tensor.name}_bf16", "bf16", plain(order), v)
-        return read(made, plain(order))
+        return v
     return quantised(t, v, summed, *recipe.operand)
 
 

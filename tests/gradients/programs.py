@@ -160,6 +160,19 @@ CASES = [
     Case("C[m,n] = A[m,k] @ B[e[m],n,k]", lambda t: _blocks(t, 1), {**MNK, "B_0": 3}),
     Case("C[m,n] = A[idx[m],k] @ B[n,k]", lambda t: _gathered(t.A, t.idx) @ t.B.T, {**MNK, "A_0": 4}),
     Case(
+        "G[m,n] = A[idx[m],k] @ B[n,k]; U[m,n] = A[idx[m],k] @ D[n,k]; H[m,n] = silu(G)*U",
+        lambda t: silu(_gathered(t.A, t.idx) @ t.B.T) * (_gathered(t.A, t.idx) @ t.D.T),
+        {**MNK, "A_0": 4},
+        given={"idx": np.array([3, 1, 3, 0, 1, 3, 2], np.int32)},  # none is left out: what is kept has every row
+    ),
+    Case(
+        "Z[t,n] = sum[j](w[t,j] * A[row[t,j],n])",
+        lambda t: einsum("tj,tjn->tn", t.w, t.A[t.row.long()]),
+        {"t": 4, "j": 2, "n": 6, "A_0": 8},
+        {"once": "row"},
+        given={"row": np.array([[5, 2], [0, 7], [1, 6], [4, 3]], np.int32)},
+    ),
+    Case(
         "C[m,n] = A[idx[m],k] @ B[g,n,k] for m in off[g]:off[g+1]",
         lambda t: torch.cat(
             [_gathered(t.A, t.idx)[s] @ t.B[g].T for g, s in enumerate(groups(t))]

@@ -79,8 +79,20 @@ def test_zeros_are_given_where_a_point_may_be_skipped_and_not_where_a_term_is():
 
 def test_scales_of_gathered_rows_are_multiplied_in_as_they_are_put_in_their_order():
     source = "C[m,n] = A[idx[m],k] @ B[n,k] scale(1x128, 128x128)"
-    assert lines(source, wrt="B")[0] == "A_bf16[m,k] = A[idx[m],k]:fp8_block"
-    assert lines(source, wrt="B", quantize="deepseek_v3")[1] == "A_m[k,m]:e4m3 scale(1x128) = A[idx[m],k]:fp8_block"
+    assert lines(source, wrt="B")[0] == "A_rows[m,k] = A[idx[m],k]:fp8_block"
+    turned = lines(source, wrt="B", quantize="deepseek_v3")[1:3]  # no kernel turns rows that it gathers
+    assert turned == ["A_rows[m,k] = A[idx[m],k]:fp8_block", "A_rows_m[k,m]:e4m3 scale(1x128) = A_rows[m,k]"]
+
+
+@pytest.mark.parametrize("options", [{}, {"once": "idx"}])
+def test_rows_that_are_read_twice_are_added_up_before_they_are_put_back(options: dict):
+    source = "G[m,n] = A[idx[m],k] @ B[n,k]; U[m,n] = A[idx[m],k] @ D[n,k]; H[m,n] = silu(G)*U"
+    made = [x for x in lines(source, wrt="A", **options) if x.startswith("dA")]
+    rows = "dA[idx[m],k]" if options else "dA_rows[m,k]"
+    assert made[:2] == [
+        "dA_part[m,k]:f32 = dG[m,n] @ B[n,k]",
+        f"{rows} = dU[m,n] @ D[n,k] + dA_part[m,k]:f32",
+    ]
 
 
 def test_a_scatter_becomes_a_gather():
@@ -106,6 +118,8 @@ REFUSED = {
     "R[m] = max[n](x[m,n])": r"max\[...\] has no gradient here",
     "C[m,n] = A[m,k] @ B[n,k] + x[n%64]": "x is read at n%64",
     "C[m,n] = A[idx[m/2],k] @ B[n,k]": "A is read at",
+    "H[m,n] = silu(T[m,n]) * T[m,n+size(n)]": "T is read at two indices",
+    "Z[t,n] = sum[j](Y[t,j,n])": "the gradient of Y is the same for all j",
     "T[m,n] = A[m,k] @ B[n,k]; S[m] = sum[n](T + x[m])": "the gradient of this is the same for all n",
     "C[m,n] = A[m,k] @ B[g,n,k] + x[m,n] for m in off[g]:off[g+1]": "an input over m, n has no gradient",
     "T[m,k] = relu(A[m,k]); C[m,n] = T[m,k] @ B[n,k]": "an operand of @ is a temporary",

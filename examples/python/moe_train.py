@@ -1,0 +1,294 @@
+"""A mixture-of-experts layer that trains, in scalec programs and torch's routing ops, in BF16 and in FP8.
+
+    pip install -e '.[torch,gpu]' && python examples/python/moe_train.py    # on a GPU; or else on the emulator, small
+    python examples/python/moe_train.py --target sm_100a                    # on the emulator, as that GPU
+
+Four programs are the layer: the product by gate and up, which reads the tokens' rows in the experts' order; the
+activation; the product by down; and the sum of a token's rows, weighted. `scalec.grad` writes the programs of their
+gradients, which run here as it wrote them. A range of rows becomes one of what is summed (`dW`), the gather of rows the
+sum of a token's rows (`dX`), that sum a scatter (`dY`), and routing weights get the product of two rows (`dw`). torch
+routes, and has the gradient of that.
+
+FP8, as DeepSeek-V3 trains: see linear.py. Every operand of a product is FP8, quantised along what is summed.
+
+Results and gradients are compared with torch's autograd in float64, their errors in FP8 with those of the roundings
+alone; and each gradient with finite differences of the float64 layer along that gradient.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from typing import Any
+
+import torch
+from linear import QUANTISERS, dequantised, error, quantised, report
+from moe import COMBINE, SIZES, TARGETS, Routing, microseconds
+from torch import Tensor
+from torch.nn.functional import silu
+
+import scalec
+
+ROWS = "for m in off[g]:off[g+1]"  # rows off[g] to off[g+1] are expert g's
+BF16 = {
+    "gate_up": f"T[m,n] = X[token[m],k] @ W[g,n,k] {ROWS}",
+    "gated": "H[m,n] = silu(G[m,n]) * U[m,n]",  # the halves of T
+    "down": f"Y[m,n] = H[m,k] @ Wd[g,n,k] {ROWS}",
+    "combine": COMBINE["masked"],
+}
+FP8 = BF16 | {
+    "gate_up": f"T[m,n] = X[token[m],k] @ W[g,n,k] scale(1x128,1x128x128) {ROWS}",
+    "gated": "H[m,n]:e4m3 scale(1x128) = silu(G[m,n]) * U[m,n]",
+    "down": f"Y[m,n] = H[m,k] @ Wd[g,n,k] scale(1x128,1x128x128) {ROWS}",
+}
+ROUNDED = {"X": "X[m,k] = x[m,k]", "W": "W[n,k] = w[n,k]:f32"}
+"""What makes the operands of BF16; those of FP8 are linear.py's QUANTISERS."""
+
+Named = dict[str, Tensor]
+
+
+class Layer:
+    """The layer and its gradients, of bf16 tokens and of f32 weights.
+
+    Args:
+        sizes: `experts`, `topk`, `hidden` and `inter`; the last two are multiples of 128.
+        tokens: that are expected, for speed alone.
+        fp8: whether products are of FP8; else of BF16.
+        target: of the kernels.
+    """
+
+    def __init__(self, sizes: Mapping[str, int], tokens: int, fp8: bool, target: str) -> None:
+        self.topk, self.target = sizes["topk"], target
+        g, j, hidden, inter = (sizes[s] for s in ("experts", "topk", "hidden", "inter"))
+        dims = {
+            "gate_up": {"g": g, "n": 2 * inter, "k": hidden},
+            "gated": {"n": inter},
+            "down": {"g": g, "n": hidden, "k": inter},
+            "combine": {"n": hidden, "j": j},
+        }
+        options: dict[str, dict[str, Any]] = {
+            "gate_up": {"types": {"dW": "f32"}, "quantize": "deepseek_v3" if fp8 else None},
+            "gated": {"straight_through": True},
+            "down": {"types": {"dWd": "f32"}, "quantize": "deepseek_v3" if fp8 else None},
+            "combine": {"once": "row"},
+        }
+        about = f" about {max(1, tokens * j // g)}"  # rows of an expert
+        self.forward: list[scalec.Kernel] = []
+        self.backward: list[scalec.Kernel] = []
+        for name, program in (FP8 if fp8 else BF16).items():
+            made = scalec.grad(f"{program}{about}" if ROWS in program else program, **options[name])
+            self.forward.append(self.kernel(made.forward, dims[name]))
+            known = {"j": j, **dims[name]}  # a token has j rows
+            steps = [self.kernel(s.text, {d: known[d] for d in s.dims if d in known}) for s in made.steps]
+            self.backward = steps + self.backward
+        self.operands = {name: self.kernel(text, {}) for name, text in (QUANTISERS if fp8 else ROUNDED).items()}
+        self.reads = {t.name for kernel in self.backward for t in kernel.spec.operands}
+        self.widths = {"T": 2 * inter, "dT": 2 * inter, "dH": inter}
+        self.widths |= dict.fromkeys(("Y", "dY", "X_rows", "dX_rows"), hidden)
+
+    def kernel(self, program: str, dims: Mapping[str, int]) -> scalec.Kernel:
+        """A program, compiled."""
+        return scalec.compile(program, self.target, dims)
+
+    def __call__(self, x: Tensor, gate_up: Tensor, down: Tensor, to: Routing) -> Tensor:
+        """[tokens, hidden], as x is; gate_up is [experts, 2 * inter, hidden], down [experts, hidden, inter]."""
+        return _Layer.apply(x, gate_up, down, to.weights, self, to)  # pyright: ignore[reportReturnType]
+
+    def operand(self, name: str, x: Tensor) -> Named:
+        """What is multiplied, of tokens or of each expert's weights, which lie below each other in whole blocks."""
+        made = self.operands[name[0]](x.reshape(-1, x.shape[-1]))
+        made = made if isinstance(made, tuple) else (made,)
+        return {n: t.view(*x.shape[:-2], -1, t.shape[-1]) for n, t in zip((name, f"{name}_scale"), made, strict=False)}
+
+    def room(self, name: str, like: Tensor) -> Tensor:
+        """Memory for a result whose rows are found on the device: it is given at the call. `like` has as many rows."""
+        return torch.empty(len(like), self.widths[name], dtype=torch.bfloat16, device=like.device)
+
+    def run(self, kernels: list[scalec.Kernel], known: Named) -> Named:
+        """Programs, one after the other: each reads what is known by name, and what it makes is known then."""
+        for kernel in kernels:
+            names = [t.name for t in kernel.spec.results]
+            if names[0] in self.widths and names[0] not in known:
+                known[names[0]] = self.room(names[0], known["token"])
+            out = {"out": known[names[0]]} if names[0] in known else {}
+            made = kernel(*[known[t.name] for t in kernel.spec.operands], **out)
+            known |= dict(zip(names, made if isinstance(made, tuple) else (made,), strict=True))
+        return known
+
+
+class _Layer(torch.autograd.Function):
+    """The layer, as autograd sees it."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, gate_up: Tensor, down: Tensor, w: Tensor, layer: Layer, to: Routing) -> Tensor:
+        row = to.slot.argsort().view(w.shape).int()  # where a token's rows stand
+        known = {"w": w, "row": row, "token_inv": row, "token": to.slot // layer.topk, "off": to.off}
+        known |= layer.operand("X", x) | layer.operand("W", gate_up) | layer.operand("Wd", down)
+        known["T"] = layer.room("T", to.slot)
+        known["G"], known["U"] = known["T"].chunk(2, 1)
+        known = layer.run(layer.forward, known)
+        ctx.layer, ctx.names = layer, [n for n in known if n in layer.reads]
+        ctx.save_for_backward(*[known[n] for n in ctx.names])
+        return known["Z"]
+
+    @staticmethod
+    def backward(ctx: Any, dz: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        known = {"dZ": dz.contiguous(), **dict(zip(ctx.names, ctx.saved_tensors, strict=True))}
+        known["dT"] = ctx.layer.room("dT", known["token"])
+        known["dG"], known["dU"] = known["dT"].chunk(2, 1)
+        known["dw"] = torch.empty_like(known["w"])
+        made = ctx.layer.run(ctx.layer.backward, known)
+        return made["dX"], made["dW"], made["dWd"], made["dw"], None, None
+
+
+def exact(x: Tensor, gate_up: Tensor, down: Tensor, logits: Tensor, to: Routing) -> Tensor:
+    """The layer in the type of its arguments, expert by expert."""
+    token, w = to.slot // to.experts.shape[1], logits.gather(1, to.experts).softmax(1)
+    gate, up = each(x[token], gate_up, to).chunk(2, 1)
+    y = w.flatten()[to.slot, None] * each(silu(gate) * up, down, to)
+    return torch.zeros_like(x).index_add(0, token, y)
+
+
+def each(x: Tensor, weights: Tensor, to: Routing) -> Tensor:
+    """The product of each expert's rows and its weights."""
+    return torch.cat([x[i:j] @ weights[g].T for g, (i, j) in enumerate(pairwise(to.off.tolist()))])
+
+
+def outer(x: Tensor, y: Tensor, to: Routing) -> Tensor:
+    """The sum of the products of each expert's rows, one such matrix for each."""
+    return torch.stack([x[i:j].T @ y[i:j] for i, j in pairwise(to.off.tolist())])
+
+
+def in_fp8(x: Tensor, rows: int = 1) -> Tensor:
+    """Rounded to FP8, in blocks of rows x 128: float64 of what is stored."""
+    values, scale = quantised(x.reshape(-1, x.shape[-1]), rows)
+    return dequantised(values, scale, rows).double().view(x.shape)
+
+
+def turned(x: Tensor) -> Tensor:
+    """The same in blocks of 128 rows."""
+    return in_fp8(x.T.contiguous()).T
+
+
+def rounded(x: Tensor, gate_up: Tensor, down: Tensor, w: Tensor, dz: Tensor, to: Routing) -> Named:
+    """The layer and its gradients by hand, in float64 but for the operands of products, which are rounded to FP8."""
+    token, row = to.slot // to.experts.shape[1], to.slot.argsort().view(w.shape)
+    x, gate_up, down = in_fp8(x), in_fp8(gate_up, 128), in_fp8(down, 128)
+    t = each(x[token], gate_up, to)
+    gate, up = t.chunk(2, 1)
+    s = gate.sigmoid()
+    h = in_fp8(gate * s * up)
+    y = each(h, down, to)
+    dy = torch.empty_like(y)
+    dy[row] = w[:, :, None] * dz[:, None]
+    dh = each(in_fp8(dy), down.mT, to)
+    dt = torch.cat([dh * up * s * (1 + gate * (1 - s)), dh * gate * s], 1)
+    return {
+        "Z": (w[:, :, None] * y[row]).sum(1),
+        "dX": each(in_fp8(dt), gate_up.mT, to)[row].sum(1),
+        "dW": outer(turned(dt), turned(x[token]), to),
+        "dWd": outer(turned(dy), turned(h), to),
+        "dw": (dz[:, None] * y[row]).sum(2),
+    }
+
+
+def slopes(
+    leaves: Named, found: Named, loss: Callable[[Named], Tensor], limits: Mapping[str, float], name: str
+) -> bool:
+    """Each gradient's length against the slope along it, by finite differences of the float64 layer."""
+    passed = True
+    for what, leaf in leaves.items():
+        d = found[f"d{what}"].double()
+        step = 1e-4 * d * leaf.norm() / d.norm()
+        high, low = (loss(leaves | {what: leaf + s}) for s in (step, -step))
+        slope = float((high - low) / (2 * step.norm()))
+        off = abs(float(d.norm()) / slope - 1)
+        right = off <= limits[f"d{what}"]  # NaN is not
+        passed &= right
+        print(
+            f"{name:5} d{what:4} slope along it {slope:.5g}, off by {off:.3%}  {'PASS' if right else 'FAIL'}",
+            flush=True,
+        )
+    return passed
+
+
+def check(fp8: bool, layer: Layer, leaves: Named, dz: Tensor) -> bool:
+    """Forward and backward once, compared; False if a result or a gradient is wrong."""
+    name = "FP8" if fp8 else "BF16"
+    given = {n: t.clone().requires_grad_() for n, t in leaves.items()}
+    to = Routing.of(given["logits"], layer.topk)
+
+    def step() -> tuple[Tensor, ...]:
+        z = layer(given["X"], given["W"], given["Wd"], to)
+        return z, *torch.autograd.grad(z, list(given.values()), dz, retain_graph=True)
+
+    made = dict(zip(("Z", *(f"d{n}" for n in given)), step(), strict=True))
+    doubles = {n: t.double().requires_grad_() for n, t in leaves.items()}
+    x, gate_up, down, logits = doubles.values()
+    z = exact(x, gate_up, down, logits, to)
+    gradients = torch.autograd.grad(z, list(doubles.values()), dz.double())
+    known = {"Z": z.detach(), **{f"d{n}": d for n, d in zip(doubles, gradients, strict=True)}}
+    limits = dict.fromkeys(made, 2**-7)
+    if fp8:
+        w = logits.gather(1, to.experts).softmax(1)
+        off = rounded(x.detach(), gate_up.detach(), down.detach(), w.detach(), dz.double(), to)
+        (off["dlogits"],) = torch.autograd.grad(w, logits, off["dw"])
+        limits = {n: 1.1 * error(off[n], known[n]) for n in made}
+    passed = report(name, made, known, limits)
+    doubles = {n: t.detach() for n, t in doubles.items()}
+
+    def loss(at: Named) -> Tensor:
+        return (exact(at["X"], at["W"], at["Wd"], at["logits"], to) * dz.double()).sum()
+
+    passed &= slopes(doubles, made, loss, limits, name)
+    if dz.is_cuda:
+        time = microseconds(step)
+        flops = 18 * len(to.slot) * leaves["W"][0].numel() / 2
+        print(f"{name:5} {time:.0f} us forward and backward, {flops / time / 1e6:.0f} TFLOP/s", flush=True)
+    return passed
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The layer in BF16 and in FP8; 1 if a result or a gradient is wrong."""
+    parser = argparse.ArgumentParser(
+        description="A mixture-of-experts layer, forward and backward, in scalec programs."
+    )
+    parser.add_argument("--target", help="run on the emulator of this GPU; without it on the GPU, if there is one")
+    for name, defaults in SIZES.items():
+        parser.add_argument(f"--{name}", type=int, help="default: {} on a GPU, {} on the emulator".format(*defaults))
+    parser.add_argument("--only", choices=["BF16", "FP8"], help="default: both")
+    given = parser.parse_args(arguments)
+    emulated = os.environ.get("SCALEC_DEVICE") == "emulator"
+    capability = torch.cuda.get_device_capability() if torch.cuda.is_available() and not emulated else (0, 0)
+    cuda = given.target is None and capability in TARGETS
+    sizes = {s: getattr(given, s) or d[0 if cuda else 1] for s, d in SIZES.items()}
+    tokens, experts, topk, hidden, inter = sizes.values()
+    if topk > experts or hidden % 128 or inter % 128 or tokens * topk % 16:
+        parser.error(
+            "topk is at most experts, hidden and inter are multiples of 128, and tokens times topk is one of 16"
+        )  # rows of what is turned begin at 16 bytes
+    if cuda:
+        device, target, where = "cuda", TARGETS[capability], torch.cuda.get_device_name()
+    else:
+        device, target, where = "cpu", given.target or "sm_90a", "the emulator"
+        os.environ["SCALEC_DEVICE"] = "emulator"
+    print(f"{where} ({target}): {tokens} tokens, {experts} experts, {topk} for a token, {hidden} x {inter}", flush=True)
+    torch.manual_seed(0)
+    leaves = {
+        "X": torch.randn(tokens, hidden, dtype=torch.bfloat16, device=device),
+        "W": torch.randn(experts, 2 * inter, hidden, device=device) / hidden**0.5,
+        "Wd": torch.randn(experts, hidden, inter, device=device) / inter**0.5,
+        "logits": torch.randn(tokens, experts, device=device) - torch.arange(experts, device=device).log1p(),
+    }
+    dz = torch.randn(tokens, hidden, dtype=torch.bfloat16, device=device)
+    passed = True
+    for name in ["BF16", "FP8"] if given.only is None else [given.only]:
+        fp8 = name == "FP8"
+        passed &= check(fp8, Layer(sizes, tokens, fp8, target), leaves, dz)
+    return 0 if passed else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
