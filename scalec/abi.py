@@ -291,6 +291,7 @@ class Launch:
             runs, for whose end the kernel then waits itself; 0 where it does not.
         sums: (dim, step) of the dimensions of K, where these are several: a kernel counts the product of their sizes,
             each rounded up to a multiple of its step, in 32 bits. Without a contraction, of what is summed over.
+        added: likewise of each product whose sums are added to those, which then are in `sums` in any case.
         one_each: whether a cluster of its own is launched for each tile or part, which running clusters may take over.
     """
 
@@ -305,6 +306,7 @@ class Launch:
     one_each: bool = False
     dependent: Bytes = 0
     sums: tuple[tuple[str, Positive], ...] = ()
+    added: tuple[tuple[tuple[str, Positive], ...], ...] = ()
 
     @property
     def by_element(self) -> bool:
@@ -312,8 +314,8 @@ class Launch:
         return bool(self.sums) and all(step == 1 for _, step in self.sums)
 
     def length(self, dims: Mapping[str, int]) -> int:
-        """What `sums` counts."""
-        return math.prod(-(-dims[dim] // step) * step for dim, step in self.sums)
+        """What `sums` and `added` count."""
+        return sum(math.prod(-(-dims[dim] // step) * step for dim, step in x) for x in (self.sums, *self.added))
 
     def units(self, dims: Mapping[str, int]) -> int:
         """How many clusters' worth of tiles, or parts of them, there are, given the sizes of the dimensions."""
@@ -424,7 +426,7 @@ def _check(spec: KernelSpec) -> None:
         (dim for view in spec.views for e in view.first for dim in e.names),
         (a.dim for a in spec.arguments if a.kind in ("dim", "size")),
         (dim for dim, _, _ in spec.launch.tiles),
-        (dim for dim, _ in spec.launch.sums),
+        (dim for x in (spec.launch.sums, *spec.launch.added) for dim, _ in x),
         spec.flops,
         spec.ranges,
         (dim for reads in spec.reads for entry in reads.entries for dim in entry.dims),
@@ -469,7 +471,16 @@ def _check_views(spec: KernelSpec, tensors: Mapping[str, TensorSpec]) -> None:
 
 def operations(spec: KernelSpec, sizes: Mapping[str, int]) -> int:
     """Floating-point operations of one call at these sizes; 0 where `flops` is empty."""
-    return 2 * spec.panes * math.prod(sizes[d] for d in spec.flops) if spec.flops else 0
+    return 2 * multiplications(spec, sizes) if spec.flops else 0
+
+
+def multiplications(spec: KernelSpec, sizes: Mapping[str, int]) -> int:
+    """The multiplications of one call at these sizes."""
+    added = spec.launch.added
+    summed = [dim for dim, _ in spec.launch.sums] if added else []
+    others = math.prod(sizes[dim] for dim in spec.flops if dim not in summed)
+    own = [summed, *([dim for dim, _ in x] for x in added)]
+    return spec.panes * others * sum(math.prod(sizes[dim] for dim in x) for x in own)
 
 
 def _check_reads(reads: Reads, tensors: Mapping[str, TensorSpec], operands: set[str]) -> None:

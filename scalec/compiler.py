@@ -347,8 +347,11 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
             within.setdefault(d.name, (1, MOST // d.inner))
     inner = {d.name: d.inner for d in (problem.m, problem.n)}
     partial = 4 * partial_words(problem, schedule), len(arrivals(problem, schedule))
+    added = [[d.name for d in (x.k, *x.summed)] for x in problem.added]
     return emitted(
-        lambda kernel: signature.launch_of(kernel, roles, schedule, problem.blocks, inner, partial, problem.panes),
+        lambda kernel: signature.launch_of(
+            kernel, roles, schedule, problem.blocks, inner, partial, problem.panes, added
+        ),
         str(schedule),
         signature.flops_of(roles, read),
         problem.panes,

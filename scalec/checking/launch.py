@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import prod
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from scalec.abi import KernelSpec, TensorSpec
+from scalec.abi import KernelSpec, TensorSpec, multiplications
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -122,4 +121,4 @@ def moved_bytes(spec: KernelSpec, arguments: list[Any], outputs: list[DeviceArra
 def tensor_operations(spec: KernelSpec, dims: Mapping[str, int]) -> int:
     """Multiply-adds of a launch's tensor instructions: of whole tiles along M and N, and of K as it is."""
     extents = {dim: -(-dims[dim] // tile) * tile for dim, tile, _ in spec.launch.tiles}
-    return spec.panes * prod(extents.get(dim, dims[dim]) for dim in spec.flops)
+    return multiplications(spec, {**dims, **extents})

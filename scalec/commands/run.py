@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from math import isfinite, prod
 from typing import Any
 
@@ -98,7 +99,7 @@ def sizes_of_run(spec: KernelSpec, given: Mapping[str, int]) -> dict[str, int]:
     """A size of each dimension: the one given, or DEFAULT_SIZE, DEFAULT_K or DEFAULT_OUTER."""
     kept = {dim for result in spec.results for extent in result.shape for dim in extent.names}
     kept |= {dim for dim, _, _ in spec.launch.tiles}
-    steps = [*((dim, tile) for dim, tile, _ in spec.launch.tiles), *spec.launch.sums]
+    steps = [*((dim, tile) for dim, tile, _ in spec.launch.tiles), *chain(spec.launch.sums, *spec.launch.added)]
     outer = {dim for dim, step in steps if step == 1}
     shapes = {t.name: t.shape for t in (*spec.operands, *spec.results)}
     for lookup in (x for reads in spec.reads for x in reads.lookups):

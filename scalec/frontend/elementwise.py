@@ -8,8 +8,8 @@ from functools import reduce
 import numpy as np
 
 from scalec.formats import ELEMENT_TYPES
-from scalec.ir import scale
 from scalec.ir.mlir import arith, ir, math
+from scalec.ir.scale_functions import GeluOp, SigmoidOp, SiluOp
 
 Body = Callable[..., ir.Value]
 
@@ -39,9 +39,9 @@ FUNCTIONS: dict[str, Body] = {
     "/": lambda x, y: arith.DivFOp(x, y).result,
     "negate": lambda x: arith.NegFOp(x).result,
     "relu": lambda x: arith.MaximumFOp(x, constant(0.0)).result,
-    "gelu": lambda x: scale.GeluOp(x, x.type).result,
-    "silu": lambda x: scale.SiluOp(x, x.type).result,
-    "sigmoid": lambda x: scale.SigmoidOp(x, x.type).result,
+    "gelu": lambda x: GeluOp(x, x.type).result,
+    "silu": lambda x: SiluOp(x, x.type).result,
+    "sigmoid": lambda x: SigmoidOp(x, x.type).result,
     "tanh": lambda x: math.TanhOp(x).result,
     "exp": lambda x: math.ExpOp(x).result,
     "sqrt": lambda x: math.SqrtOp(x).result,

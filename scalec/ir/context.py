@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from scalec.errors import ScalecError
 from scalec.ir.mlir import ir
-from scalec.ir.scale import Scale
+from scalec.ir.scale_functions import Scale
 from scalec.ir.tile import Tile
 
 

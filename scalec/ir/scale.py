@@ -371,6 +371,23 @@ class ContractOp(Scale.Operation, name="contract"):
         return True
 
 
+class AddOp(Scale.Operation, name="add"):
+    """result = the sum of `terms`, point by point: contractions that one accumulator sums.
+
+    Each term is a contraction's result that nothing else reads (scalec.passes.fuse.join_products).
+    """
+
+    terms: Sequence[ext.Operand[Any]]
+    result: ext.Result[Any]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        terms = list(op.terms)
+        if len(terms) < 2 or any(str(x.type) != str(op.result.type) for x in terms):
+            return fail(op, f"adds {', '.join(str(x.type) for x in terms)}, expected two or more {op.result.type}")
+        return True
+
+
 class MapOp(Scale.Operation, name="map"):
     """result[map] = body(views...): elementwise; the body works on scalars and ends in `scale.yield`.
 
@@ -465,27 +482,6 @@ class ScatterOp(Scale.Operation, name="scatter"):
     maps: ir.ArrayAttr
 
     verify_invariants = verifier(lambda op: _check_maps(op, maps_of(op.maps), [rank(op.input), rank(op.result)]))
-
-
-class SigmoidOp(Scale.Operation, name="sigmoid"):
-    """1 / (1 + exp(-x)): in bodies, as are the two below. math has none of them, and of its ops they would cancel."""
-
-    x: ext.Operand[ir.F32Type]
-    result: ext.Result[ir.F32Type]
-
-
-class SiluOp(Scale.Operation, name="silu"):
-    """x / (1 + exp(-x)), and 0 at -infinity."""
-
-    x: ext.Operand[ir.F32Type]
-    result: ext.Result[ir.F32Type]
-
-
-class GeluOp(Scale.Operation, name="gelu"):
-    """x/2 (1 + erf(x / sqrt 2)), and 0 at -infinity."""
-
-    x: ext.Operand[ir.F32Type]
-    result: ext.Result[ir.F32Type]
 
 
 class YieldOp(Scale.Operation, name="yield", traits=[ir.IsTerminatorTrait]):

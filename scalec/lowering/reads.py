@@ -57,6 +57,8 @@ def _sources(op: Any) -> list[Any]:
     """The values that an op computes its results of."""
     if op.operation.name in SEEN:
         return [op.values]
+    if op.operation.name == "scale.add":
+        return list(op.terms)
     return [op.input] if op.operation.name == "scale.quantize" else [seen.value for seen in _inputs(op)]
 
 

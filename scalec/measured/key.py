@@ -24,6 +24,11 @@ def describe(problem: Problem) -> str:
         bf16[m,o0=8,n] = bf16[m,o0,k] . bf16[o0,n,k]: truncf
         bf16[m,n] = bf16[s0=129,m,k] . bf16[s0,n,k]: truncf
 
+    Products that are added up are joined by " + ", and what they sum over are such further dimensions, too:
+    `C[m,n] = A[m,k]@B[n,k] + D[m,r]@E[n,r]` with r = 16:
+
+        bf16[m,n] = bf16[m,k] . bf16[n,k] + bf16[m,s0=16] . bf16[n,s0]: truncf
+
     Indices that are read from memory are i0, i1, ..., with the block of a tile's dimension over which they stay the
     same. A range has what shares it out, where that is so, and what the program promises of it:
     `C[m,n] = A[m,k]@B[e[m/128],n,k]`, and
@@ -118,7 +123,8 @@ def _roles(problem: Problem) -> dict[str, str]:
     roles = {problem.m.name: "m", problem.n.name: "n", problem.k.name: "k"}
     roles |= {d.name: f"o{i}" for i, d in enumerate(problem.outer)}
     roles |= {x.name: f"i{i}" for i, x in enumerate(problem.lookups)}
-    return roles | {d.name: f"s{i}" for i, d in enumerate(problem.summed)}
+    further = problem.dims[3 + len(problem.outer) :]
+    return roles | {d.name: f"s{i}" for i, d in enumerate(further)}
 
 
 def _sized(problem: Problem, dims: tuple[Dim, ...]) -> dict[str, str]:
@@ -134,8 +140,13 @@ def _result(problem: Problem, element: str) -> str:
 
 
 def _product(problem: Problem) -> str:
-    lhs, rhs = _operand(problem.lhs, _sized(problem, problem.summed)), _operand(problem.rhs, _roles(problem))
-    return f"{lhs} . {rhs}" + (f" and {problem.panes - 1} more" if problem.panes > 1 else "")
+    roles, sized = _roles(problem), _sized(problem, problem.dims[3 + len(problem.outer) :])
+
+    def text(x: Problem) -> str:
+        lhs, rhs = _operand(x.lhs, sized), _operand(x.rhs, roles)
+        return f"{lhs} . {rhs}" + (f" and {x.panes - 1} more" if x.panes > 1 else "")
+
+    return " + ".join(map(text, problem.products))
 
 
 def _index(coords: tuple[Coord, ...], roles: dict[str, str]) -> str:

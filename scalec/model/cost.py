@@ -173,6 +173,12 @@ def costs_of(problem: Problem, promote: int) -> Costs | None:
     return FITTED.get(kind_of(problem, promote))
 
 
+def run_of(problem: Problem, sizes: Mapping[str, int]) -> tuple[int, int]:
+    """How many elements of K a sum has, of these sizes of all dimensions, and over how many times so many it runs."""
+    own = [(sizes[x.k.name], math.prod(sizes[d.name] for d in x.summed)) for x in problem.products]
+    return own[0] if len(own) == 1 else (sum(k * times for k, times in own), 1)
+
+
 @dataclass(frozen=True)
 class Load:
     """What a launch is to do, whatever its schedule.
@@ -181,7 +187,7 @@ class Load:
         sizes: of M, N and K of the program; of several contractions the columns of all.
         bytes: of operands and result, without scales and other inputs: what the constants were fitted with.
         walks: how many times M by N is walked (Problem.walks).
-        sums: over how many times K a sum runs (Problem.summed).
+        sums: over how many times K a sum runs (run_of).
     """
 
     sizes: tuple[int, int, int]
@@ -199,14 +205,12 @@ class Load:
         """Of a problem that is not transposed; dimensions of no size have that of `sizes`, or the largest of
         their range, or are assumed large."""
         every = problem.sizes(sizes)
-        m, n, k = (every[d.name] for d in (problem.m, problem.n, problem.k))
-        read = [(x.stored, x.coords) for x in (problem.lhs, *problem.rhs.panes)]
+        m, n, (k, sums) = every[problem.m.name], every[problem.n.name], run_of(problem, every)
+        read = [(x.stored, x.coords) for p in problem.products for x in (p.lhs, *p.rhs.panes)]
         moved = sum(
             x.bytes(elements(coords, every)) for x, coords in [*read, *((r.element, r.coords) for r in problem.bodies)]
         )
-        return Load(
-            (m, n * problem.panes, k), moved, problem.walks(every), math.prod(every[d.name] for d in problem.summed)
-        )
+        return Load((m, n * problem.panes, k), moved, problem.walks(every), sums)
 
 
 def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> float:

@@ -84,8 +84,8 @@ class Prediction:
             sizes: of every dimension of the contraction, by name.
         """
         rates, sms = problem.target.rates, problem.target.sms
-        m, n, k = (sizes[d.name] * d.panes for d in (problem.m, problem.n, problem.k))
-        walks, sums = problem.walks(sizes), prod(sizes[d.name] for d in problem.summed)
+        m, n = (sizes[d.name] * d.panes for d in (problem.m, problem.n))
+        walks, (k, sums) = problem.walks(sizes), cost.run_of(problem, sizes)
         along_m, along_n = (_ceil(size, extent) for size, extent in zip((m, n), schedule.tile[:2], strict=True))
         clusters = walks * _ceil(along_m, schedule.cluster[0]) * _ceil(along_n, schedule.cluster[1])
         split = schedule.split
@@ -177,7 +177,7 @@ def _promotion(problem: Problem) -> int:
 def memory_bytes(problem: Problem, sizes: Mapping[str, int]) -> int:
     """Bytes of all tensors: operands, scales, zero points, what the epilogue reads, and the results (twice those that
     are added to)."""
-    results, sides = problem.bodies, (problem.lhs, *problem.rhs.panes)
+    results, sides = problem.bodies, [x for p in problem.products for x in (p.lhs, *p.rhs.panes)]
     read = [(x.stored, x.coords) for x in sides]
     read += [(ELEMENT_TYPES[s.type], s.coords) for x in sides for s in x.scales]
     read += [(ELEMENT_TYPES[x.zeros.type], x.zeros.coords) for x in sides if x.zeros is not None and x.zeros.name]

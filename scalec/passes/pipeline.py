@@ -28,6 +28,7 @@ from scalec.passes.choose.warp_specialize import WarpSpecialize
 from scalec.passes.emit.kernel import EmitTile
 from scalec.passes.fuse.epilogue import FuseEpilogue
 from scalec.passes.fuse.infer_roles import InferRoles
+from scalec.passes.fuse.join_products import JoinProducts
 from scalec.passes.fuse.views import TakeViews
 from scalec.passes.plan.check_schedule import CheckSchedule
 from scalec.suggestions import did_you_mean
@@ -37,6 +38,7 @@ PIPELINE: list[Pass] = [
     TakeViews(),
     InferRoles(),
     FuseEpilogue(),
+    JoinProducts(),
     PlaceReductions(),
     RecallTuned(),
     FixOrder(),
@@ -58,7 +60,7 @@ PIPELINE: list[Pass] = [
 ]
 
 
-FUSE = ("take-views", "infer-roles", "fuse-epilogue", "place-reductions")
+FUSE = ("take-views", "infer-roles", "fuse-epilogue", "join-products", "place-reductions")
 """Those after which a program can be read (scalec.passes.base.problem_of)."""
 
 

@@ -110,7 +110,7 @@ def check_tiles(spec: KernelSpec, dims: Mapping[str, int]) -> None:
     if length > MOST:
         raise ArgumentError(
             f"{spec.entry} would sum over {length} products",
-            got=", ".join(f"{dim} = {dims[dim]}" for dim, _ in spec.launch.sums),
+            got=", ".join(f"{dim} = {dims[dim]}" for x in (spec.launch.sums, *spec.launch.added) for dim, _ in x),
             expected=f"at most {MOST}: a kernel counts them in 32 bits",
             fix="call it for parts of a dimension, with +=",
         )

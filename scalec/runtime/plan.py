@@ -13,11 +13,10 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import prod
 from typing import Any
 
 from scalec import env
-from scalec.abi import PADDED_BOX, Argument, TensorSpec
+from scalec.abi import PADDED_BOX, Argument, TensorSpec, multiplications
 from scalec.errors import ArgumentError
 from scalec.runtime import checks, extents, stored
 from scalec.runtime.device import Device, Launcher, Parameter
@@ -254,8 +253,7 @@ class Plan:
     def small(self) -> bool:
         """Whether its launch may begin before the one before it has ended (abi.Launch.dependent)."""
         spec = self.signature.spec
-        products = spec.panes * prod(self.dims[d] for d in spec.flops)
-        return spec.launch.dependent > 0 and products <= spec.launch.dependent
+        return spec.launch.dependent > 0 and multiplications(spec, self.dims) <= spec.launch.dependent
 
     @cached_property
     def parts(self) -> dict[str, tuple[int, Form, int]]:

@@ -129,6 +129,12 @@ FACTS = {
         "Z bf16",
         "(b, h, d) (b, h, r) (h, d, r)",
     ),
+    "lora": (
+        "m n k r",
+        "A bf16, B bf16, D bf16, E bf16",
+        "C bf16",
+        "(m, k) (n, k) (m, n)",
+    ),
     "split_reduction": ("m n b k", "A bf16, B bf16, D f32", "D f32", "(b, m, k) (b, n, k) (m, n)"),
     "quantised_result": (
         "m n k",

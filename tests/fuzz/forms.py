@@ -60,11 +60,11 @@ class Pair(NamedTuple):
 
 
 PAIRS: tuple[Pair, ...] = tuple(Pair(*row) for row in (
-    ("{0}", "{0}", "", 1, "plain grouped fold", 5),
-    ("{0}:f16", "{0}:f16", "", 1, "plain grouped fold", 1),
-    ("{0}:tf32", "{0}:tf32", "", 1, "plain grouped fold", 1),
-    ("{0}:e4m3", "{0}:e4m3", "", 1, "plain grouped fold", 2),
-    ("{0}:e5m2", "{0}:e4m3", "", 1, "plain grouped fold", 1),
+    ("{0}", "{0}", "", 1, "plain grouped fold added", 5),
+    ("{0}:f16", "{0}:f16", "", 1, "plain grouped fold added", 1),
+    ("{0}:tf32", "{0}:tf32", "", 1, "plain grouped fold added", 1),
+    ("{0}:e4m3", "{0}:e4m3", "", 1, "plain grouped fold added", 2),
+    ("{0}:e5m2", "{0}:e4m3", "", 1, "plain grouped fold added", 1),
     ("{0}:bf16", "{0}:e4m3", "", 1, "plain grouped fold", 1),
     ("{0}:bf16", "{0}:tf32", "", 1, "plain fold", 1),
     ("{0}", "{0}", " scale(1x128, 1x128)", 1, "grouped", 2),
@@ -150,6 +150,8 @@ FORMS: dict[str, Form] = {
     "panes": Form("P[m,n] = {l X[m,k]} @ {r V[n,k]}{s}; Q[m,n] = {l X[m,k]} @ {r W[n,k]}{s};"
                   " C[m,n]{t} = {of P}; D[m,n]{t1} = {of1 Q}"),
     "three": Form("C[m,n]{t} = ({l X[m,k]} @ {r U[n,k]}{s}) + ({l X[m,k]} @ {r V[n,k]}{s}) * {fn}({l X[m,k]} @ {r W[n,k]}{s})"),
+    "added": Form("C[m,n]{q} = {of ({l A[m,k]} @ {r B[n,k]} + {l D[m,r]} @ {r E[n,r]})}", 3, {}, "added"),
+    "added groups": Form("C[m,n]{q} = {of ({l A[m,k]} @ {r B[e[m/{B}],n,k]} + {l D[m,r]} @ {r E[f[m/{B}],n,r]})}", 2, {}, "added"),
     "gated rows": Form("G[m,n] = {l X[m,k]} @ {r V[g,n,k]}{s}" + ROWS + "; H[m,n]{q} = {fn}(G) * ({l X[m,k]} @ {r W[g,n,k]}{s})"
                        + ROWS, 2, GROUP, "grouped"),
     "gated blocks": Form("G[m,n] = {l X[m,k]} @ {r V[e[m/{B}],n,k]}{s}; H[m,n]{q} = {fn}(G) * ({l X[m,k]} @"

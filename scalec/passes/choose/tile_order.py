@@ -44,7 +44,8 @@ class TileOrder(Decision):
 
 def _order(problem: Problem, schedule: Schedule) -> str:
     """The first where all tiles run at once, a size is not known, or both read as much."""
-    sizes = [d.largest for d in (problem.m, problem.n, problem.k, *problem.summed)]
+    summed = [d for x in problem.products for d in (x.k, *x.summed)]
+    sizes = [d.largest for d in (problem.m, problem.n, *summed)]
     if at_once(problem, schedule) or None in sizes:
         return ORDERS[0]
     return min(ORDERS, key=lambda order: _read(problem, schedule, order))
@@ -64,7 +65,7 @@ def _band(problem: Problem, schedule: Schedule, order: str) -> int:
 
 def _read(problem: Problem, schedule: Schedule, order: str) -> float:
     """Bytes of both operands that cross from device memory."""
-    k = prod(d.tiles(1, ASSUMED) for d in (problem.k, *problem.summed))
+    k = sum(prod(d.tiles(1, ASSUMED) for d in (x.k, *x.summed)) for x in problem.products)
     of = {"m": problem.m.tiles(1, ASSUMED) * problem.lhs.stored.bits * k / 8}
     of["n"] = problem.n.tiles(1, ASSUMED) * problem.rhs.stored.bits * k / 8
     walked, banded = of["m" if order == "n" else "n"], of[order]

@@ -213,7 +213,7 @@ class Consumer(Epilogue):
         scale = self.block_scale(side)
         if scale is None:
             return
-        w, k0 = self.at_point(h, w, k0)
+        w, k0 = self.at_point(w, k0)
         count, spacing, own = self.fetch_shape(side)
         depth = self.schedule.tile[2]
         sizes: dict[str, Any] = {

@@ -96,7 +96,7 @@ class Converter(Transformer):
         kind, target = [e.type("subtrahends")], h.tiles[side.label]
         if not zeros.name:
             return e.op("tile.zero_points", kind, [target], segments=(1, 0, 0, 0), number=zeros.number).result
-        w, k0 = self.at_point(h, w, self.at_k(w, k))
+        w, k0 = self.at_point(w, self.at_k(w, k))
         source = self.at(self.pointer(zeros.name, zeros.argument_index), zeros.name, zeros.coords, w)
         last = len(zeros.coords) - 1
         strides = [

@@ -15,7 +15,7 @@ from scalec.ir.tile import RESPONSE_BYTES, WORD_ROWS
 from scalec.ir.tile_types import atom_of, element_of, int_of, shape_of, swizzle_of
 from scalec.passes.emit.emitter import Emitter, Source
 from scalec.passes.emit.handles import Handles, Side
-from scalec.passes.emit.scales import Scales
+from scalec.passes.emit.sums import Sums
 from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.gather import copied_by_threads, stored_row
 from scalec.passes.plan.items import ITEMS, RANGE_OF_K, cut_along, item_bytes, item_words
@@ -45,7 +45,7 @@ from scalec.passes.problem.types import Problem
 from scalec.targets import ATOM
 
 
-class Frame(Scales):
+class Frame(Sums):
     """One kernel being built."""
 
     def __init__(self, problem: Problem, schedule: Schedule, plan: SharedPlan, function: ir.OpView) -> None:
@@ -84,6 +84,14 @@ class Frame(Scales):
                 strips(problem, s),
                 s.tile[1],
                 "B",
+            ),
+        )
+        a_side, b_side = self.sides
+        self.pairs = (
+            self.sides,
+            *(
+                (a_side.of_product(x.lhs, x.k.name, number), b_side.of_product(x.rhs, x.k.name, number))
+                for number, x in enumerate(problem.added, 1)
             ),
         )
         self.family = problem.family
@@ -128,21 +136,7 @@ class Frame(Scales):
             narrow = operand.stored.bits < 8  # tiles of bytes, packed or padded
             element = ir.IntegerType.get_signless(8) if narrow else ir.Type.parse(operand.stored.mlir)
             box, swizzle = side.box(depth), 0 if operand.converted else side.swizzle
-            for pane, own in enumerate(operand.panes):
-                source = Source(
-                    "tensor_map",
-                    own.name,
-                    box=self.boxed(operand.coords, box, operand.pages),
-                    swizzle=swizzle,
-                    atom=operand.atom,
-                    element=PADDED if operand.padded else "",
-                    permuted=side.permuted,
-                    align=operand.align,
-                    axes=self.axes(operand.coords, *side.axes, pages=operand.pages),
-                )
-                if not copied_by_threads(self.problem, operand):
-                    made = e.descriptor(box, element, swizzle, operand.atom)
-                    h.maps[numbered(side.label, pane)] = e.parameter(self.body, made, source)
+            self.map_operand(h, side, box, element, swizzle)
             if operand.converted:
                 h.stored[side.label] = self.shared(f"{side.label}_stored", side.stored(depth), element, 0, s.stages)
                 element = ir.Type.parse(operand.element.mlir)
@@ -237,6 +231,27 @@ class Frame(Scales):
                 empty=self.takers(self.scale_warps[1] if by_threads else 0),
             ).result
         return h
+
+    def map_operand(self, h: Handles, side: Side, box: tuple[int, ...], element: ir.Type, swizzle: int) -> None:
+        """The tensor maps of a side's operand, of each contraction's, and of each product's that is added."""
+        number = self.sides.index(side)
+        for own_side in (x[number] for x in self.pairs):
+            operand = own_side.operand
+            for pane, own in enumerate(operand.panes):
+                source = Source(
+                    "tensor_map",
+                    own.name,
+                    box=self.boxed(operand.coords, box, operand.pages),
+                    swizzle=swizzle,
+                    atom=operand.atom,
+                    element=PADDED if operand.padded else "",
+                    permuted=own_side.permuted,
+                    align=operand.align,
+                    axes=self.axes(operand.coords, *own_side.axes, pages=operand.pages),
+                )
+                if not copied_by_threads(self.problem, operand):
+                    made = self.e.descriptor(box, element, swizzle, operand.atom)
+                    h.maps[own_side.map_of(pane)] = self.e.parameter(self.body, made, source)
 
     def strip(self, tile: ir.Value, strip: Strip, count: int, axis: int = 0, unit: int = 1) -> ir.Value:
         """The part of a shared tile that a copy of a strip fills: the tile itself where it fills all `count` rows;
@@ -430,46 +445,6 @@ class Frame(Scales):
             attributes["once"] = ir.UnitAttr.get()
         with self.e.region("tile.steps", operands, (i32,), segments=segments, **attributes) as block:
             yield block.arguments[0]
-
-    def length(self, h: Handles) -> ir.Value:
-        """Elements of K that a tile walks: those of each point of `summed` padded to whole K blocks."""
-        p, depth, e = self.problem, self.schedule.tile[2], self.e
-        if not p.summed:
-            return h.k
-        if p.depth is not None:
-            return e.i32(k_blocks(p, self.schedule) * depth)
-        length = self.padded(h.k)
-        for d in p.summed:
-            length = e.arith("arith.muli", length, self.size(d))
-        return length
-
-    def padded(self, k: ir.Value) -> ir.Value:
-        """K elements up to the end of the last K block."""
-        e, depth, size = self.e, self.schedule.tile[2], self.problem.k.size
-        if size is not None:
-            return e.i32(-(-size // depth) * depth)
-        whole = e.arith("arith.divui", e.arith("arith.addi", k, e.i32(depth - 1)), e.i32(depth))
-        return e.arith("arith.muli", whole, e.i32(depth))
-
-    def at_point(self, h: Handles, w: Work, k0: ir.Value) -> tuple[Work, ir.Value]:
-        """The point of `summed` that an element of a tile's K lies in, as indices of the work, and the element there.
-        Behind the last point it is one beyond the end of K."""
-        e, summed = self.e, self.problem.summed
-        if not summed:
-            return w, k0
-        each, number = self.padded(h.k), e.i32(1)
-        for d in summed:
-            number = e.arith("arith.muli", number, self.size(d))
-        last = e.arith("arith.subi", number, e.i32(1))
-        point = e.arith("arith.minui", e.arith("arith.divui", k0, each), last)
-        k0 = e.arith("arith.subi", k0, e.arith("arith.muli", point, each))
-        indices = {}
-        for d in summed[:0:-1]:
-            above = e.arith("arith.divui", point, self.size(d))
-            indices[d.name] = e.arith("arith.subi", point, e.arith("arith.muli", above, self.size(d)))
-            point = above
-        indices[summed[0].name] = point
-        return replace(w, outer=w.outer | indices), k0
 
     def beyond(self, scale: Scale) -> dict[str, Any]:
         """Of what loads f32 scales: of an empty range of K a block beyond the end of K is walked, and of several in a K

@@ -69,7 +69,7 @@ class Gatherer(Frame):
                     if room is not None:
                         self.look_up_rows(room, side, w, w.row0[side.label])
             with self.over_k(w) as k:
-                at, k0 = self.at_point(h, w, self.at_k(w, k))
+                at, k0 = self.at_point(w, self.at_k(w, k))
                 e.op("tile.acquire", operands=[h.ring, cursor])
                 for side in self.by_threads:
                     self.copy_rows(h, side, rooms[side.label], cursor, at, k0)
@@ -87,7 +87,7 @@ class Gatherer(Frame):
             cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
             with self.over_all_tiles(h) as w, self.over_k(w) as k:
                 e.op("tile.wait", operands=[h.landed, cursor])
-                e.op("tile.pass_on", operands=[self.detour(h, *self.at_point(h, w, self.at_k(w, k))), cursor])
+                e.op("tile.pass_on", operands=[self.detour(h, *self.at_point(w, self.at_k(w, k))), cursor])
                 e.op("tile.advance", operands=[cursor])
 
     def row_chunks(self, side: Side) -> ir.Value:

@@ -9,6 +9,7 @@ from typing import Any
 from scalec.abi import permuted_rows
 from scalec.ir.mlir import ir
 from scalec.passes.plan.panes import Strip
+from scalec.passes.plan.resources import numbered
 from scalec.passes.problem.operand import Operand, Scale
 
 
@@ -23,6 +24,7 @@ class Side:
         of, piece: rows of the tile that it is, or that it is a piece of, and what tells pieces apart.
         stored_row: bytes from one row to the next of the tile that copies bring, where warps convert it.
         k: the dimension along K that a tile has.
+        product: the number of the product that its operand is of, among those that are added up.
         multicast, multicast_scales: how many different tiles, or scales of tiles, the CTAs have by turns; 0 where they
             share none.
     """
@@ -40,6 +42,15 @@ class Side:
     strips: tuple[Strip, ...]
     of: int
     piece: str
+    product: int = 0
+
+    def of_product(self, operand: Operand, k: str, number: int) -> Side:
+        """The side of another product, which has the same tile."""
+        return replace(self, operand=operand, k=k, product=number)
+
+    def map_of(self, pane: int, what: str = "") -> str:
+        """What handles call the tensor map of its operand, or of `what` goes with that, of each contraction."""
+        return numbered(self.label + what + f"+{self.product}" * bool(self.product), pane)
 
     @property
     def padded(self) -> bool:

@@ -115,7 +115,7 @@ class Dealer(Frame):
         low = e.op("tile.clamp", [low.type], [low, e.i32(0), h.k]).result
         high = e.op("tile.clamp", [low.type], [high, low, h.k]).result
         empty = e.arith("arith.subi", e.i32(1), e.arith("arith.minui", e.arith("arith.subi", high, low), e.i32(1)))
-        behind, step = self.padded(h.k), e.i32(depth)
+        behind, step = self.padded(self.problem.k), e.i32(depth)
         low, high = (
             e.arith("arith.addi", x, e.arith("arith.muli", empty, e.arith("arith.subi", to, x)))
             for x, to in ((low, behind), (high, e.arith("arith.addi", behind, step)))

@@ -114,7 +114,8 @@ class Producer(Results, Dealer, Converter):
 
     def bulk_copies(self, h: Handles, cursor: ir.Value, window: ir.Value | None, w: Work, k: ir.Value) -> None:
         e, depth, row0, k0 = self.e, self.schedule.tile[2], w.row0, self.at_k(w, k)
-        w, k0 = self.at_point(h, w, k0)
+        points = self.points(w, k0)
+        w, k0 = points[0].w, points[0].k0
         # barriers count what is copied, not what pads it
         total = sum(side.copied * side.operand.stored.bytes(depth) for side in self.sides if side.label in h.maps)
         vectors = [side for side in self.sides if self.copy_of(side) == "vector"]
@@ -142,20 +143,10 @@ class Producer(Results, Dealer, Converter):
                     e.op("tile.expect", operands=[ring, cursor], bytes=ctas * total)
                 else:  # threads copy all that there is
                     e.op("tile.commit", operands=[ring, cursor])
-            for side in self.sides:
-                if side.operand.pages:
-                    self.copy_pages(h, side, (filled, cursor), w, k0)
-                elif side.label in h.maps and not side.operand.gathered:
-                    x, row = self.element_of_map(side, k0), self.copied_row(h, side, row0[side.label])
-                    for strip in side.strips:
-                        at = self.strip_row(row, strip)
-                        place = (at, k0) if side.operand.stored_mn_major else (x, at)
-                        own, label = side.operand.panes[strip.pane], numbered(side.label, strip.pane)
-                        source = self.at(h.maps[label], own.name, own.coords, w)
-                        axis = int(side.operand.stored_mn_major)
-                        target = self.strip(self.copies_into(h, side), strip, side.copied, axis)
-                        operands = [source, target, filled, cursor, *place]
-                        e.op("tile.copy", operands=operands, multicast=side.multicast)
+            for point in points:
+                with self.of_point(point):
+                    for side in point.sides:
+                        self.copy_operand(h, side, (filled, cursor), point.w, point.k0)
         for side in self.gathering:
             source = self.at(h.maps[side.label], side.operand.name, side.operand.coords, w)
             rows, x = h.gathered[side.label], self.element_of_map(side, k0)
@@ -180,6 +171,22 @@ class Producer(Results, Dealer, Converter):
             with self.one_thread():
                 self.scale_copies(h, (filled, cursor), w, k0, words, vectors)
         e.op("tile.advance", operands=[cursor])
+
+    def copy_operand(self, h: Handles, side: Side, stage: tuple[ir.Value, ir.Value], w: Work, k0: ir.Value) -> None:
+        """The rows of a tile, from element `k0` of K on, into a stage, of a ring and a position there."""
+        operand = side.operand
+        if operand.pages:
+            self.copy_pages(h, side, stage, w, k0)
+        elif side.map_of(0) in h.maps and not operand.gathered:
+            x, row = self.element_of_map(side, k0), self.copied_row(h, side, w.row0[side.label])
+            for strip in side.strips:
+                at = self.strip_row(row, strip)
+                place = (at, k0) if operand.stored_mn_major else (x, at)
+                own = operand.panes[strip.pane]
+                source = self.at(h.maps[side.map_of(strip.pane)], own.name, own.coords, w)
+                axis = int(operand.stored_mn_major)
+                target = self.strip(self.copies_into(h, side), strip, side.copied, axis)
+                self.e.op("tile.copy", operands=[source, target, *stage, *place], multicast=side.multicast)
 
     def page_indices(self, side: Side, w: Work) -> list[ir.Value]:
         """The page of each copy of a tile. Behind the last row there is none to look up: the last row's is one."""
@@ -360,7 +367,7 @@ class Producer(Results, Dealer, Converter):
         return made.result
 
     def load_rows(self, h: Handles, side: Side, room: ir.Value, w: Work, k0: ir.Value) -> None:
-        plan, (w, k0) = self.byte_plan(side), self.at_point(h, w, k0)
+        plan, (w, k0) = self.byte_plan(side), self.at_point(w, k0)
         if plan is not None:
             self.load_bytes(h, side, plan, room, w, k0)
             return

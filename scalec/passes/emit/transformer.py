@@ -66,7 +66,7 @@ class Transformer(Cutter):
         inputs = [x for x in side.operand.inputs if x.along == self.problem.k.name]
         if not inputs:
             return {}
-        w, k0 = self.at_point(h, w, self.at_k(w, k))
+        w, k0 = self.at_point(w, self.at_k(w, k))
         place = k0, self.own_size(self.problem.k)
         return {key_of(x): self.beside(h, side, w, x, *place) for x in inputs}
 
@@ -92,7 +92,7 @@ class Transformer(Cutter):
         e, p = self.e, self.problem
         if p.depth and p.k.size and p.k.size % self.schedule.tile[2] == 0:
             return None
-        _, k0 = self.at_point(h, w, self.at_k(w, k))
+        _, k0 = self.at_point(w, self.at_k(w, k))
         size = self.own_size(p.k)
         for d in p.summed:
             size = e.arith("arith.muli", size, e.arith("arith.minui", self.own_size(d), e.i32(1)))

@@ -40,7 +40,7 @@ def union(one: Sequence[Any], other: Sequence[Any]) -> list[Any] | None:
 def carry(contract: Any) -> None:
     """Gives the ranges of a contraction's points to the maps that read it there: what they compute ends there too."""
     mine = kept(contract)
-    for op in _readers(contract) if mine else ():
+    for op in readers(contract) if mine else ():
         domains = union(op.domains, mine)
         if domains is None or len(domains) == len(op.domains):
             continue
@@ -57,9 +57,9 @@ def narrow(contract: Any) -> None:
 
     Ranges whose ends depend on dimensions that the result has not stay away: the contraction would sum over these.
     """
-    readers = _readers(contract, alone=True)
+    found = readers(contract, alone=True)
     where = dims_in(maps_of(contract.maps)[2])
-    common = [d for d in readers[0].domains if all(d in list(r.domains) for r in readers)] if readers else []
+    common = [d for d in found[0].domains if all(d in list(r.domains) for r in found)] if found else []
     common = [d for d in common if _dim(d) in where and dims_of_domains([d]) <= where]
     order = [op.operation for op in contract.operation.block.operations]
     above = order[: order.index(contract.operation)]  # all but those whose ends the program computes
@@ -93,7 +93,7 @@ def carry_to_scatter(scatter: Any) -> None:
     scatter.operation.erase()
 
 
-def _readers(contract: Any, alone: bool = False) -> list[Any]:
+def readers(contract: Any, alone: bool = False) -> list[Any]:
     """The maps that read a contraction at its own points; `alone`: none where something else reads it too."""
     (where,), symbols = used([maps_of(contract.maps)[2]], contract.symbols)
     found: list[Any] = []

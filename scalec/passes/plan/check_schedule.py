@@ -258,11 +258,11 @@ def _sums(problem: Problem, schedule: Schedule) -> None:
     """Refuses known sizes of longer sums over several dimensions than a kernel counts; of others the runtime does
     (abi.Launch.length)."""
     length = k_blocks(problem, schedule) * schedule.tile[2]
-    if problem.summed and length > MOST:
+    if (problem.summed or problem.added) and length > MOST:
         raise UnsupportedError(
             f"sums over {sums(problem)} have {length} products",
             expected=f"at most {MOST}: a kernel counts them in 32 bits",
-            fix=f"call the kernel for parts of {problem.summed[0].name}, with +=",
+            fix=f"call the kernel for parts of {(*problem.summed, problem.k)[0].name}, with +=",
         )
 
 

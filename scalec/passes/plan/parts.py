@@ -12,16 +12,14 @@ from scalec.passes.problem.types import ASSUMED, Problem
 
 def k_blocks(problem: Problem, schedule: Schedule) -> int:
     """K blocks of a whole tile; 0 where it is not known how many."""
-    return (
-        0
-        if problem.depth is None
-        else problem.k.tiles(schedule.tile[2], 0) * prod(d.tiles(1, 0) for d in problem.summed)
-    )
+    if problem.depth is None:
+        return 0
+    return sum(x.k.tiles(schedule.tile[2], 0) * prod(d.tiles(1, 0) for d in x.summed) for x in problem.products)
 
 
 def unknown(problem: Problem) -> list[str]:
     """The dimensions of K whose sizes are not known."""
-    return [d.name for d in (*problem.summed, problem.k) if d.size is None]
+    return list(dict.fromkeys(d.name for x in problem.products for d in (*x.summed, x.k) if d.size is None))
 
 
 def not_known(problem: Problem) -> str:
@@ -32,7 +30,7 @@ def not_known(problem: Problem) -> str:
 
 def sums(problem: Problem) -> str:
     """The dimensions of K with their sizes, where these are known: for messages."""
-    return " by ".join(f"{d.name} = {d.size}" for d in (*problem.summed, problem.k))
+    return " and ".join(" by ".join(f"{d.name} = {d.size}" for d in (*x.summed, x.k)) for x in problem.products)
 
 
 def parts(problem: Problem, schedule: Schedule) -> list[range]:

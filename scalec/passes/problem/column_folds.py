@@ -9,6 +9,7 @@ from scalec.errors import UnsupportedError
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import dims_of_domains, map_of, maps_of
+from scalec.passes.problem.contraction import sums_of
 from scalec.passes.problem.types import Problem, Result
 from scalec.targets import MAX_BOX
 
@@ -49,7 +50,7 @@ def reduced(final: Any, contract: Any, dims: list[str]) -> Reduced | None:
         return None
     reduce, where = found[0], maps_of(contract.maps)[2]
     source = made_by(reduce.input, "scale.map")
-    if source is None and reduce.input != contract.result:
+    if source is None and reduce.input != sums_of(contract):
         return None
     inner, outer = maps_of(reduce.maps)
     left = [e.position for e in inner.results if e not in list(outer.results)]

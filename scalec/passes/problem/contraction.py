@@ -30,6 +30,18 @@ def contractions(function: Any) -> list[Any]:
     return [op for op in function.body.blocks[0].operations if op.operation.name == "scale.contract"]
 
 
+def sums_of(contract: Any) -> Any:
+    """What holds the sums of a contraction: its result, or the `scale.add` that this is a term of."""
+    added = [use.owner.opview for use in contract.result.uses if use.owner.name == "scale.add"]
+    return added[0].result if added else contract.result
+
+
+def terms_of(contract: Any) -> list[Any]:
+    """The contractions of one sum with a contraction, in order."""
+    sums = sums_of(contract)
+    return [x.owner.opview for x in sums.owner.opview.terms] if is_op(sums, "scale.add") else [contract]
+
+
 def family_of(contract: Any, target: Target) -> MmaShape | None:
     """The tensor-core family that multiplies a contraction's operands, or None."""
     return multiplied_as(contract, target)[0]

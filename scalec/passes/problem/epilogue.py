@@ -12,6 +12,7 @@ from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, block_of, dims_in, element, map_of, maps_of, symbols_in, written
 from scalec.passes.problem.access import Coord, Dim, Gaps
 from scalec.passes.problem.column_folds import Reduced, check_result, reduced
+from scalec.passes.problem.contraction import sums_of
 from scalec.passes.problem.gaps import dimension_of, gaps_of
 from scalec.passes.problem.lookups import Lookups
 from scalec.passes.problem.reduced import MEET, in_a_tile, kept_of, reduce_of
@@ -216,7 +217,7 @@ class EpilogueReader(Lookups):
             )
         if written.quantize is not None:
             result = replace(result, scale=self.result_scale(written, m, n, result))
-        sums = [x.result for x in self.contracts]
+        sums = [sums_of(x) for x in self.contracts]
         if final in sums:
             return replace(result, panes=(sums.index(final),))
         if isinstance(final.owner, ir.Block) or final.owner.name != "scale.map":
@@ -261,7 +262,7 @@ class EpilogueReader(Lookups):
         span = next(d for d in (m, n) if dim in (d.name, d.within))
         made, sizes = result, {d.name: d for d in (m, n)}
         if found.source is not None:
-            before = self.computed(found.source, [contract.result], maps_of(contract.maps)[2], name, m, n, outer)
+            before = self.computed(found.source, [sums_of(contract)], maps_of(contract.maps)[2], name, m, n, outer)
             made = replace(made, **before)
         left = {**sizes, span.name: replace(span, inner=1, within="")}
         after = self.computed(op, [found.op.result], maps_of(found.op.maps)[1], name, left[m.name], left[n.name], outer)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 from scalec.formats import NUMBERS, WHOLE, ElementType
-from scalec.passes.problem.access import Coord
+from scalec.passes.problem.access import Coord, Dim
 from scalec.passes.problem.zero_points import ZeroPoints
 from scalec.targets import ATOM, ATOMIC_SPAN, MmaShape, Target
 
@@ -280,3 +280,22 @@ class Operand:
     def copied_bytes(self, count: int) -> int:
         """Likewise of what copies bring."""
         return self.stored.bytes(count) if self.converted else self.shared_bytes(count)
+
+
+@dataclass(frozen=True)
+class Product:
+    """A product that is added to the sums of another one: of operands of its own, over a K of its own.
+
+    Attributes:
+        lhs, rhs: its operands, which the tiles of the other's can have in their places.
+        k, summed: what it sums over, as a Problem has it.
+    """
+
+    lhs: Operand
+    rhs: Operand
+    k: Dim
+    summed: tuple[Dim, ...] = ()
+
+    def transposed(self) -> Product:
+        """With its operands in each other's place."""
+        return replace(self, lhs=self.rhs, rhs=self.lhs)

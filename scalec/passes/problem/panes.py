@@ -21,7 +21,7 @@ def check_ranges(contracts: list[Any]) -> None:
     first = contracts[0]
     for contract in contracts[1:]:
         place = place_of(contract)
-        if maps_of(contract.maps)[2] != maps_of(first.maps)[2]:
+        if list(maps_of(contract.maps)[2].results) != list(maps_of(first.maps)[2].results):
             raise UnsupportedError(
                 "the program's contractions have results with different indices",
                 expected="the same indices in the same order: they meet element by element",
@@ -38,14 +38,25 @@ def check_ranges(contracts: list[Any]) -> None:
             )
 
 
-def check_shared(one: Operand, other: Operand, contract: Any) -> None:
-    """Refuses the left operand of a contraction, `other`, that is not that of the first one."""
+def check_left(one: str, other: str, contract: Any) -> None:
+    """Refuses a contraction whose left operand, `other`, is another tensor than that of the first one."""
     if one == other:
         return
-    names = one.name if one.name == other.name else f"{one.name} and {other.name}"
-    differs = "with other scales or indices" if one.name == other.name else "which are not one operand"
     raise UnsupportedError(
-        f"the program's contractions multiply {names}, {differs}",
+        f"the program's contractions multiply {one} and {other}, which are not one operand",
+        expected=f"{one} in each, and in the others the result's last index; or a sum of the contractions themselves",
+        fix="one program for each contraction, or write the results with the index of these last; where they are added "
+        "up, a factor, a sign or scales of one go into its operands before the call",
+        place=place_of(contract),
+    )
+
+
+def check_shared(one: Operand, other: Operand, contract: Any) -> None:
+    """Refuses the left operand of a contraction, `other`, that is that of the first one seen otherwise."""
+    if one == other:
+        return
+    raise UnsupportedError(
+        f"the program's contractions multiply {one.name}, with other scales or indices",
         expected=f"{one.name} in each, read at the same indices with the same scales; the others have the result's "
         "last index",
         fix="one program for each contraction, or write the results with the index of these last",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -12,12 +13,13 @@ from scalec.ir.scale import GranularityAttr, maps_of, ranges_of
 from scalec.passes.problem.access import Dim
 from scalec.passes.problem.bodies import check_bodies, with_inputs
 from scalec.passes.problem.column_folds import check_size, check_walked, reduced
-from scalec.passes.problem.contraction import contractions, multiplied_as
+from scalec.passes.problem.contraction import contractions, multiplied_as, sums_of, terms_of
 from scalec.passes.problem.folds import check_folds, fold_of
 from scalec.passes.problem.gather import check_left_out, check_summed
 from scalec.passes.problem.lookups import check_beginnings, check_beginnings_of_k
-from scalec.passes.problem.operand import Fold, Operand
-from scalec.passes.problem.panes import check_alike, check_computed, check_forms, check_ranges, check_shared
+from scalec.passes.problem.operand import Fold, Operand, Product
+from scalec.passes.problem.panes import check_alike, check_computed, check_forms, check_left, check_ranges, check_shared
+from scalec.passes.problem.products import check_added, check_alone, check_places, check_sums
 from scalec.passes.problem.read_operand import OperandReader
 from scalec.passes.problem.reduced import check_reductions
 from scalec.passes.problem.sources import below, computation, is_op, reduction_of, where_of
@@ -38,16 +40,15 @@ class Reader(OperandReader):
     """The walk over one function; each method refuses what it cannot represent."""
 
     def problem(self) -> Problem:
-        self.contracts = self.contractions()
+        self.contracts = self.largest_terms(self.contractions())
         contract = self.contracts[0]
         self.symbols = list(contract.symbols)
         order = self.result_order(contract)
-        roles = self.roles(contract)
-        self.folded_dim = self.column_fold_of(contract, roles)
-        # rows of the result are contiguous along the right operand's dimension
-        turned = bool(order) and order[-1] in roles["m"]
-        if turned:
-            roles = roles | {"m": roles["n"], "n": roles["m"]}
+        self.folded_dim = self.column_fold_of(contract, self.roles(contract))
+        roles, turned = self.sided(contract, order)
+        terms = [x for x in terms_of(contract) if x.result != contract.result]
+        alike = [x for x in roles["m"] if all(x in self.sided(t, order)[0]["m"] for t in terms)]
+        roles = roles | {"m": alike or roles["m"]}
         left, right = self.sides(contract, turned)
         m, n, k = self.of_tile(contract, roles, order, left, right)
         groups = [name for name in roles.get("group", ()) if name not in order]
@@ -55,6 +56,8 @@ class Reader(OperandReader):
         summed = tuple(self.dim(name, contract) for name in roles["k"] if name != k.name)
         family, lhs, rhs = self.multiplied(contract, turned, m, n, k)
         folds = self.folds(contract, (rhs, lhs) if turned else (lhs, rhs))
+        added = tuple(self.product(x, lhs, rhs, order, m, n) for x in terms)
+        self.symbols = list(contract.symbols)
         if more := self.contracts[1:]:
             found = [self.pane(x, lhs, rhs, turned, m, n, k) for x in more]
             rhs, n = replace(rhs, others=tuple(found)), replace(n, panes=1 + len(found))
@@ -65,26 +68,62 @@ class Reader(OperandReader):
         rhs = with_inputs(self, rhs, self.bodies(rhs, right[0]), k.name, *others)
         results, reductions = (read(contract, m, n, outer) for read in (self.results, self.reductions))
         made = Problem(self.target, family, m, n, k, lhs, rhs, place_of(contract), results, reductions=reductions)
-        if summed and made.half_bytes:
-            raise UnsupportedError(
-                f"rows of {k.name} = {k.size} end in half a byte, and sums run over {summed[0].name} too",
-                expected=f"an even {k.name}",
-                fix=f"pad {k.name} with zeros in both operands",
-                place=place_of(contract),
-            )
+        made = replace(made, summed=summed, added=added)
+        for x in made.products:
+            others = [d.name for d in made.dims[3:] if d not in (x.k, *outer)]
+            if others and x.half_bytes:
+                raise UnsupportedError(
+                    f"rows of {x.k.name} = {x.k.size} end in half a byte, and sums run over {others[0]} too",
+                    expected=f"an even {x.k.name}",
+                    fix=f"pad {x.k.name} with zeros in both operands",
+                    place=place_of(contract),
+                )
         ranged = (m.name, n.name) if summed else (m.name, n.name, k.name)
         domains = () if self.folded_dim else self.domains(contract, ranged, outer)  # else each result has a window
-        made = replace(made, outer=outer, summed=summed, domains=domains, lookups=self.lookups((m.name, n.name)))
-        self.check_cut(made)
-        self.check_converted(made)
-        check_folds(made)
-        self.check_zero_points(made)
-        check_bodies(made)
+        made = replace(made, outer=outer, domains=domains, lookups=self.lookups((m.name, n.name)))
+        check_sums(made)
+        for x in made.products:
+            self.check_cut(x)
+            self.check_converted(x)
+            check_folds(x)
+            self.check_zero_points(x)
+            check_bodies(x)
+            check_walked(x)
+            check_summed(x)
         check_left_out(made)
         check_reductions(made)
-        check_walked(made)
-        check_summed(made)
         return self.shared(made)
+
+    def largest_terms(self, contracts: list[Any]) -> list[Any]:
+        """Of each sum of contractions the one that sums most, the first of several."""
+        sums: dict[Any, list[Any]] = {}
+        for contract in contracts:
+            sums.setdefault(ir.Value(sums_of(contract)), []).append(contract)
+        for terms in sums.values():
+            if len(terms) > 1:
+                check_alone(list(sums), terms)
+
+        def length(contract: Any) -> int:
+            return math.prod(self.dim(name, contract).tiles(1, ASSUMED) for name in self.roles(contract)["k"])
+
+        return [max(terms, key=length) if len(terms) > 1 else terms[0] for terms in sums.values()]
+
+    def sided(self, contract: Any, order: list[str]) -> tuple[dict[str, list[str]], bool]:
+        """The roles of a contraction's dimensions, and whether M and N are those of its right and left operand, as rows
+        of the result are contiguous along N."""
+        roles = self.roles(contract)
+        turned = bool(order) and order[-1] in roles["m"]
+        return (roles | {"m": roles["n"], "n": roles["m"]} if turned else roles), turned
+
+    def product(self, contract: Any, lhs: Operand, rhs: Operand, order: list[str], m: Dim, n: Dim) -> Product:
+        """A product that is added to that of `lhs` and `rhs`."""
+        (roles, turned), self.symbols = self.sided(contract, order), list(contract.symbols)
+        check_places(m.name, n.name, roles, contract)
+        k = self.k_of(contract, roles, *self.sides(contract, turned))
+        _, left, right = self.multiplied(contract, turned, m, n, k)
+        check_added(lhs, left, contract)
+        check_added(rhs, right, contract)
+        return Product(left, right, k, tuple(self.dim(x, contract) for x in roles["k"] if x != k.name))
 
     def folds(self, contract: Any, operands: tuple[Operand, Operand]) -> dict[str, tuple[Fold, ...]]:
         """By operand, left and right as the program has them, the results that are reductions of it."""
@@ -149,10 +188,12 @@ class Reader(OperandReader):
     def pane(self, contract: Any, lhs: Operand, rhs: Operand, turned: bool, m: Dim, n: Dim, k: Dim) -> Operand:
         """The right operand of a further contraction, which has the operand `lhs` of the first one, and one like its
         `rhs`."""
+        first, again = (self.sides(x, turned)[0][0] for x in (self.contracts[0], contract))
+        one, other = (self.argument(below(x), "the left operand")[1] for x in (first, again))
+        check_left(one, other, contract)
         _, mine, other = self.multiplied(contract, turned, m, n, k)
         check_alike(rhs, other, contract)
         check_shared(lhs, mine, contract)
-        first, again = (self.sides(x, turned)[0][0] for x in (self.contracts[0], contract))
         check_computed(lhs, first == again, contract)
         return other
 
@@ -230,11 +271,7 @@ class Reader(OperandReader):
         """The dimensions along M, N and K that a tile has: those along which the result and the operands are
         contiguous; else one with a range, else the largest, of several the last."""
 
-        def largest(names: list[str]) -> str:
-            sizes = {name: self.dim(name, contract).tiles(1, ASSUMED) for name in names}
-            return max(reversed(names), key=lambda name: sizes[name])
-
-        inner = [self.results_of(where, self.symbols)[-1] for _, where, _ in (left, right)]
+        inner = self.inner(left, right)
         for (value, _, side), name in zip((left, right), inner, strict=True):
             if name in roles["batch"] or (name in roles["n"] and name != order[-1]):
                 _, operand, _ = self.argument(below(value), f"the {side} operand")
@@ -257,9 +294,24 @@ class Reader(OperandReader):
         asked = self.beside_last(left[0], left[1], contract)
         tiled = [x for x in roles["m"] if x in asked] or [x for x in roles["m"] if x in ranges]
         rows = [x for x in roles["m"] if x != self.folded_dim] or roles["m"]
-        m = next((x for x in inner[:1] if x in rows), "") or largest([x for x in tiled if x in rows] or rows)
-        k = next((x for x in inner if x in roles["k"]), "") or largest(roles["k"])
-        return self.walked(m, roles["m"], contract), self.walked(order[-1], roles["n"], contract), self.dim(k, contract)
+        own = next((x for x in inner[:1] if x in rows), "")
+        m = own or self.largest([x for x in tiled if x in rows] or rows, contract)
+        k = self.k_of(contract, roles, left, right)
+        return self.walked(m, roles["m"], contract), self.walked(order[-1], roles["n"], contract), k
+
+    def inner(self, left: Side, right: Side) -> list[str]:
+        """What two operands are contiguous along."""
+        return [self.results_of(where, self.symbols)[-1] for _, where, _ in (left, right)]
+
+    def largest(self, names: list[str], contract: Any) -> str:
+        """Of some dimensions of a contraction the largest, of several the last."""
+        sizes = {name: self.dim(name, contract).tiles(1, ASSUMED) for name in names}
+        return max(reversed(names), key=lambda name: sizes[name])
+
+    def k_of(self, contract: Any, roles: dict[str, list[str]], left: Side, right: Side) -> Dim:
+        """The dimension along K that a tile has."""
+        own = next((x for x in self.inner(left, right) if x in roles["k"]), "")
+        return self.dim(own or self.largest(roles["k"], contract), contract)
 
     def walked(self, name: str, role: list[str], contract: Any) -> Dim:
         """The dimension of a tile, with the one that results reduce where that has the same role."""
@@ -293,7 +345,7 @@ class Reader(OperandReader):
 
     def contractions(self) -> list[Any]:
         """Those of the program: one, or several that meet element by element."""
-        known = ("contract", "dequantize", "subtract", "map", "read", "quantize", "scatter", "index", "domain")
+        known = ("contract", "add", "dequantize", "subtract", "map", "read", "quantize", "scatter", "index", "domain")
         known = (*(f"scale.{name}" for name in known), "func.return")
         computed = {reduction_of(value).result for value in self.folded().values()}
         computed |= {x.reduce.result for x in self.written() if x.reduce is not None}
@@ -326,7 +378,8 @@ class Reader(OperandReader):
     def column_folds(self) -> list[Any]:
         """The reductions that results read behind the contraction."""
         found = contractions(self.function)
-        alone = [x for x in self.written() if x.reduce is None] if len(found) == 1 else []
+        one = len({ir.Value(sums_of(x)) for x in found}) == 1
+        alone = [x for x in self.written() if x.reduce is None] if one else []
         read = [reduced(x.final, found[0], self.dims) for x in alone]
         return [x.op for x in read if x is not None]
 

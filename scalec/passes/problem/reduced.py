@@ -59,7 +59,7 @@ def in_a_tile(finals: list[Any], target: Target) -> bool:
 def of_contraction(op: Any) -> bool:
     """Whether a `scale.reduce` is of a contraction, or of what a map computes of one."""
     read = computed_of(op.input.owner.opview) if is_op(op.input, "scale.map") else [op.input]
-    return any(is_op(x, "scale.contract") for x in read)
+    return any(is_op(x, "scale.contract") or is_op(x, "scale.add") for x in read)
 
 
 def kept_of(

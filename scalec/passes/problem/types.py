@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from scalec.errors import Place
 from scalec.formats import ElementType
 from scalec.passes.problem.access import Coord, Dim, Domain, Gaps, Index, Lookup
-from scalec.passes.problem.operand import PROMOTION_BLOCK, Fold, Operand
+from scalec.passes.problem.operand import PROMOTION_BLOCK, Fold, Operand, Product
 from scalec.targets import MmaShape, Target
 
 ASSUMED = 4096
@@ -203,7 +203,8 @@ class Problem:
 
     `m`, `n` and `k` are the dimensions that a tile runs along. It has one index of each of `outer`: batches, and more
     dimensions of M and N, in the result's order. It sums over all points of `summed`, more dimensions of K, the K
-    of each padded to whole K blocks. Each tensor has those of them that its `coords` name.
+    of each padded to whole K blocks. Each tensor has those of them that its `coords` name. The K blocks of the products
+    `added` follow, each product's over a K of its own, and are summed in the same place.
 
     `family` are the instructions that multiply `lhs` and `rhs`; `written` is where the program says so. The results
     have the same indices, in the same order. `reductions` have one index less each: they are sums, or the largest or
@@ -227,6 +228,13 @@ class Problem:
     lookups: tuple[Lookup, ...] = ()
     domains: tuple[Domain, ...] = ()
     reductions: tuple[Result, ...] = ()
+    added: tuple[Product, ...] = ()
+
+    @property
+    def products(self) -> tuple[Problem, ...]:
+        """The problem of each product of the sums alone."""
+        own = replace(self, added=()) if self.added else self
+        return (own, *(replace(own, lhs=x.lhs, rhs=x.rhs, k=x.k, summed=x.summed) for x in self.added))
 
     @property
     def queued(self) -> bool:
@@ -253,7 +261,8 @@ class Problem:
         """Those of which the operands, or what the results read or are written at, have their rows: a row for which
         one names nothing is not written."""
         read = [x.coords for r in self.results for x in r.inputs] + [r.coords for r in self.results]
-        names = {at.dim for coords in (self.lhs.coords, self.rhs.coords, *read) for at in coords}
+        multiplied = [x.coords for p in self.products for x in (p.lhs, p.rhs)]
+        names = {at.dim for coords in (*multiplied, *read) for at in coords}
         return tuple(x for x in self.row_lookups if x.name in names)
 
     @property
@@ -335,8 +344,8 @@ class Problem:
         """Products of a sum; None where it is not known."""
         if self.range_of_k is not None:
             return None
-        sizes = [d.size for d in (self.k, *self.summed)]
-        return None if None in sizes else math.prod(x for x in sizes if x is not None)
+        sizes = [[d.size for d in (x.k, *x.summed)] for x in self.products]
+        return None if any(None in x for x in sizes) else sum(math.prod(n for n in x if n is not None) for x in sizes)
 
     @property
     def blocks(self) -> tuple[str, int]:
@@ -386,9 +395,11 @@ class Problem:
 
     @property
     def dims(self) -> tuple[Dim, ...]:
-        """M, N and K of the program, whichever way round this is seen, then those of `outer` and `summed`."""
+        """M, N and K of the program, whichever way round this is seen, those of `outer` and `summed`, then those of
+        what is `added`, each once."""
         m, n = (self.n, self.m) if self.swapped else (self.m, self.n)
-        return m, n, self.k, *self.outer, *self.summed
+        further = [d for x in self.added for d in (x.k, *x.summed)]
+        return tuple({d.name: d for d in (m, n, self.k, *self.outer, *self.summed, *further)}.values())
 
     def sizes(self, given: Mapping[str, int] | None = None) -> dict[str, int]:
         """A size of each of `dims`, and of each lookup, by name: its own, else the one given, else the largest of its
@@ -410,7 +421,8 @@ class Problem:
     def outside(self, coords: tuple[Coord, ...], pages: str = "") -> tuple[int, ...]:
         """The axes of a tensor that are indexed by a dimension of `outer` or `summed`, or by a lookup that is the same
         for all of a tile, outermost first; `pages`: the lookup that is the same for all of a copy."""
-        names = {d.name for d in (*self.outer, *self.summed, *self.constant_lookups)} | {pages} - {""}
+        summed = [d for x in self.products for d in x.summed]
+        names = {d.name for d in (*self.outer, *summed, *self.constant_lookups)} | {pages} - {""}
         return tuple(axis for axis, at in enumerate(coords) if at.dim in names)
 
     @property
@@ -484,4 +496,5 @@ class Problem:
         results, beside = tuple(map(turned, self.results)), tuple(map(turned, self.beside))
         reductions = tuple(map(turned, self.reductions))
         made = replace(self, results=results, beside=beside, reductions=reductions, swapped=not self.swapped)
-        return replace(made, m=self.n, n=self.m, lhs=self.rhs, rhs=self.lhs)
+        added = tuple(x.transposed() for x in self.added)
+        return replace(made, m=self.n, n=self.m, lhs=self.rhs, rhs=self.lhs, added=added)

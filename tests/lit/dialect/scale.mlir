@@ -40,8 +40,10 @@ func.func @dense(%A: tensor<?x256xf8E4M3FN> {scale.name = "A", scale.layout = "r
   // CHECK: "scale.contract"{{.*}}operandSegmentSizes = array<i32: 1, 1, 1, 1>
   %t = "scale.contract"(%a, %B, %s, %d) {operandSegmentSizes = array<i32: 1, 1, 1, 1>, maps = [#mk_s, #gnk, #mn_s]}
     : (tensor<?x256xf32>, tensor<8x512x256xf8E4M3FN>, !scale.symbol, !scale.subset) -> tensor<?x512xf32>
+  // CHECK: "scale.add"(%{{.*}}, %{{.*}}) {operandSegmentSizes = array<i32: 2>}
+  %tt = "scale.add"(%t, %t) {operandSegmentSizes = array<i32: 2>} : (tensor<?x512xf32>, tensor<?x512xf32>) -> tensor<?x512xf32>
   // CHECK: "scale.read"{{.*}} -> !scale.view
-  %v = "scale.read"(%t) {operandSegmentSizes = array<i32: 1, 0>, map = #mn} : (tensor<?x512xf32>) -> !scale.view
+  %v = "scale.read"(%tt) {operandSegmentSizes = array<i32: 1, 0>, map = #mn} : (tensor<?x512xf32>) -> !scale.view
   %w = "scale.read"(%alpha) {operandSegmentSizes = array<i32: 1, 0>, map = affine_map<(m, n, k, g) -> ()>}
     : (f32) -> !scale.view
   // CHECK: "scale.map"

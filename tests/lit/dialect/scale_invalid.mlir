@@ -381,3 +381,21 @@ func.func @p(%B: tensor<?x256xui4>, %Z: tensor<?x2xui4>, %F: tensor<?x2xbf16>) a
   %d = "scale.subtract"(%B, %Z) {map = affine_map<(n, k) -> (n, n + k)>, operandSegmentSizes = array<i32: 1, 1>} : (tensor<?x256xui4>, tensor<?x2xui4>) -> tensor<?x256xf32>
   return
 }
+
+// -----
+
+// add: one term
+// EXPECT: adds tensor<?xf32>, expected two or more tensor<?xf32>
+func.func @p(%A: tensor<?xf32>) attributes {scale.dims = ["m", "n", "k"]} {
+  %c = "scale.add"(%A) {operandSegmentSizes = array<i32: 1>} : (tensor<?xf32>) -> tensor<?xf32>
+  return
+}
+
+// -----
+
+// add: types
+// EXPECT: adds tensor<?xf32>, tensor<?xf32>, expected two or more tensor<4xf32>
+func.func @p(%A: tensor<?xf32>) attributes {scale.dims = ["m", "n", "k"]} {
+  %c = "scale.add"(%A, %A) {operandSegmentSizes = array<i32: 2>} : (tensor<?xf32>, tensor<?xf32>) -> tensor<4xf32>
+  return
+}

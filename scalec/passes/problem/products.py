@@ -1,0 +1,107 @@
+"""Products that are added up in one place: which ones one kernel sums."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scalec.errors import UnsupportedError
+from scalec.ir.location import place_of
+from scalec.passes.problem.operand import Operand
+from scalec.passes.problem.types import Problem
+
+
+def check_alone(contracts: list[Any], terms: list[Any]) -> None:
+    """Refuses sums of products that meet those of others.
+
+    Args:
+        contracts: one contraction of each sum.
+        terms: those of a sum of several.
+    """
+    if len(contracts) > 1:
+        raise UnsupportedError(
+            f"{len(terms)} products are added up, and meet other products in an expression",
+            expected="one sum of products, which expressions read",
+            fix="one program for each sum",
+            place=place_of(terms[-1]),
+        )
+
+
+def check_places(m: str, n: str, roles: dict[str, list[str]], contract: Any) -> None:
+    """Refuses a product of whose operands the left one is not the one with the rows `m` of a tile alone, or the right
+    one not that with its columns `n`."""
+    for name, role, what in ((m, "m", "row"), (n, "n", "column")):
+        if name not in roles[role]:
+            raise UnsupportedError(
+                f"{name} is a {what} of one product, and not of another that is added to it",
+                expected=f"an index that is a {what} of both: tiles run along it, and along one of the other operand",
+                fix="one program for each product, the second of which adds to the first's result (+=)",
+                place=place_of(contract),
+            )
+
+
+def check_added(one: Operand, other: Operand, contract: Any) -> None:
+    """Refuses the operand `other` of a product that cannot be in a tile in the place of `one`, that of the product that
+    it is added to."""
+    for x in (one, other):
+        before = f"before the call, and pass {x.name} as that"
+        for found, what, fix in (
+            (x.scales, f"has scales that vary along the sum ({', '.join(s.name for s in x.scales)})", "dequantise it"),
+            (x.zeros, "has zero points", "subtract them"),
+            (x.body or x.rounded, "is computed", "compute it"),
+            (x.pages, f"has rows in pages ({x.pages})", "gather them"),
+            (x.gathered, f"has rows that {x.gathered} names", "gather them"),
+            (x.turned, f"is contiguous along {x.rows}, and kernels turn it", "store it with the other index last"),
+            (x.converted, f"is multiplied as {x.element.name}", "convert it"),
+        ):
+            if found:
+                raise UnsupportedError(
+                    f"{x.name} {what}, and its product is added to another",
+                    got=f"{x.name}: {x.stored.name}",
+                    expected="operands that the tensor core reads as copies bring them",
+                    fix=f"{fix} {before}",
+                    place=place_of(contract),
+                )
+    for what, a, b in (
+        ("element types", one.stored.name, other.stored.name),
+        ("layouts", *(f"{'rows' if x.mn_major else 'the sum'} last" for x in (one, other))),
+    ):
+        if a != b:
+            raise UnsupportedError(
+                f"{one.name} and {other.name} are operands of products that are added up, and differ in their {what}",
+                got=f"{one.name}: {a}, {other.name}: {b}",
+                expected="the same of both: a tile of one is multiplied in the place of one of the other",
+                fix=f"store {other.name} as {one.name} is, or write a program for each product, the second with +=",
+                place=place_of(contract),
+            )
+
+
+def check_sums(problem: Problem) -> None:
+    """Refuses what no kernel does beside products that are added up."""
+    if not problem.added:
+        return
+    names = " and ".join(f"{x.lhs.name} @ {x.rhs.name}" for x in problem.products)
+    further, own = {d.name for x in problem.products for d in x.summed}, [x.k.name for x in problem.products]
+    for found, what, expected, fix in (
+        (
+            problem.folds,
+            f"{' and '.join(f.name for f in problem.folds)} is what an operand is reduced to",
+            "results of the sum alone",
+            "reduce the operand in another program",
+        ),
+        (
+            problem.range_of_k,
+            f"{problem.k.name} has a range",
+            "sums over all of an index",
+            "one program for each, the second with +=",
+        ),
+        (
+            further & set(own),
+            f"{', '.join(sorted(further & set(own)))} is the last index of one sum, and not of another",
+            "the same index last",
+            "store the operands with the same index last",
+        ),
+    ):
+        if found:
+            raise UnsupportedError(
+                f"{names} are added up, and {what}", expected=expected, fix=fix, place=problem.written
+            )
