@@ -64,6 +64,22 @@ ELEMENT_TYPES: dict[str, ElementType] = {
 }
 
 
+GRIDS = {
+    "bf16": (7, -126),
+    "f16": (10, -14),
+    "e4m3": (3, -6),
+    "e5m2": (2, -14),
+    "e3m2": (2, -2),
+    "e2m3": (3, 0),
+    "e2m1": (1, 0),
+}
+"""Element types that f32 is rounded to by chance: bits of the mantissa, and the exponent of the least normal number."""
+
+
+MOST_WORDS = 4
+"""That random bits are made of, beside an element's place: the key of Philox 4x32 and half of its counter."""
+
+
 NUMBERS = tuple(t.name for t in ELEMENT_TYPES.values() if t.scale and t.bits > 8)
 """Types of scales that are f32, or whose numbers f32 has: kernels multiply by them as by f32. Others are bytes."""
 

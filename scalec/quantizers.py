@@ -18,7 +18,7 @@ import numpy as np
 
 from scalec import api
 from scalec.errors import ArgumentError, SourceError, shown
-from scalec.formats import ELEMENT_TYPES, FORMATS, LAYOUTS, WHOLE, Granularity
+from scalec.formats import ELEMENT_TYPES, FORMATS, LAYOUTS, MOST_WORDS, WHOLE, Granularity
 from scalec.runtime import torch_calls
 from scalec.runtime.tensors import LIBRARY_NAMES, is_numpy, is_torch, torch_dtype
 from scalec.suggestions import did_you_mean
@@ -29,6 +29,7 @@ _FLOATS = ("bf16", "f16", "f32")
 
 _BLOCK = re.compile(r"((\w+) scale\()?([1-9]\d{0,4})x([1-9]\d{0,4}|k)(:(\w+))?(?(1)\))", re.ASCII)
 _ALIGNED = 16  # elements: the length of rows is fixed where it is a multiple, so that threads load 16 bytes at once
+_WORD = (1 << 32) - 1
 _SMALLEST = 2.0**-126  # of scales that are found: the smallest normal f32
 
 
@@ -56,6 +57,7 @@ def quantize(
     both: bool = False,
     batched: bool = False,
     scale2: Any = None,
+    seed: Any = None,
     target: str | None = None,
 ) -> tuple[Any, ...]:
     """Quantises a tensor: `values, scale = scalec.quantize(x, "mxfp8")`, one kernel that reads x once.
@@ -71,6 +73,8 @@ def quantize(
         batched: leading indices are batches, each a matrix [m, k] with blocks and layouts of its own.
         scale2: of a format with a scale of the whole tensor (nvfp4), that scale, one f32. If None it is found by a
             reduction: amax(x) over the product of the largest element and the largest scale (448 * 6), 1 of zeros.
+        seed: rounds values by chance, by the bits of a seed: a number from 0 to 2^64 - 1, or on x's device an int32
+            tensor of four, which a launch reads (the words of Philox's key and of half its counter). None: to nearest.
         target: a row of scalec.targets; see scalec.api.default_target if None.
 
     Returns:
@@ -86,7 +90,7 @@ def quantize(
     meaning = _held({"x": x}, format, layout, flags, target)
     if scale2 is None and meaning.largest:
         scale2 = _found(x, meaning.largest)
-    return _quantized("x{at}:{0}", (x,), meaning, flags, scale2, target)
+    return _quantized("x{at}:{0}", (x,), meaning, flags, scale2, seed, target)
 
 
 def silu_mul_quantize(
@@ -99,6 +103,7 @@ def silu_mul_quantize(
     both: bool = False,
     batched: bool = False,
     scale2: Any = None,
+    seed: Any = None,
     target: str | None = None,
 ) -> tuple[Any, ...]:
     """Quantises `silu(gate) * up`, computed in f32 and rounded once, in one kernel.
@@ -119,7 +124,7 @@ def silu_mul_quantize(
     if gate.shape != up.shape:
         expected = "one shape; where up is None, both in one tensor whose last index is even"
         raise ArgumentError("gate and up differ", got=f"{tuple(gate.shape)}, {tuple(up.shape)}", expected=expected)
-    return _quantized("silu(gate{at}:{0}) * up{at}:{1}", (gate, up), meaning, flags, scale2, target)
+    return _quantized("silu(gate{at}:{0}) * up{at}:{1}", (gate, up), meaning, flags, scale2, seed, target)
 
 
 def dequantize(
@@ -154,16 +159,25 @@ def dequantize(
 
 
 def _quantized(
-    value: str, tensors: tuple[Any, ...], meaning: _Meaning, flags: dict[str, bool], scale2: Any, target: str | None
+    value: str,
+    tensors: tuple[Any, ...],
+    meaning: _Meaning,
+    flags: dict[str, bool],
+    scale2: Any,
+    seed: Any,
+    target: str | None,
 ) -> tuple[Any, ...]:
     """What quantize returns, of an expression of tensors of one shape; {at} in it is their index, {0} a type."""
     x, batched, batch = tensors[0], flags["batched"], "b," if flags["batched"] else ""
     outer = _outer(x, scale2, meaning, batched)
     turns = (False, True) if flags["both"] else (flags["transposed"],)
     right = value.format(*[_element(t.dtype) for t in tensors], at=f"[{batch}m,k]")
+    seeds = () if seed is None else (_seed(x, seed),)
+    if seeds:
+        right = f"stochastic({right}, {', '.join(f'seed[{i}]' for i in range(MOST_WORDS))})"
     lines = [f"{'qt'[t]}[{batch}{('m,k', 'k,m')[t]}]:{meaning.along[t]} = {right}" for t in turns]
     matrices = [_matrices(t, batched) for t in tensors]
-    made = _run("\n".join(lines), x.shape[-1], target, *matrices, *outer * len(turns))
+    made = _run("\n".join(lines), x.shape[-1], target, *matrices, *seeds, *outer * len(turns))
     lead, results = x.shape[:-2], []
     for i, turned in enumerate(turns):
         values, scale = made[2 * i : 2 * i + 2]
@@ -305,6 +319,20 @@ def _outer(x: Any, scale2: Any, meaning: _Meaning, batched: bool) -> tuple[Any, 
         return (torch.as_tensor(scale2, dtype=torch.float32, device=x.device).reshape(shape),)
     except Exception as error:  # whatever a library raises
         raise ArgumentError(f"scale2 = {shown(scale2)}", expected="one number: a scale of the whole tensor") from error
+
+
+def _seed(x: Any, seed: Any) -> Any:
+    """The numbers that random bits are made of, as a kernel takes them."""
+    if not isinstance(seed, int):
+        return seed  # whatever else it is, the kernel's call says
+    if isinstance(seed, bool) or not 0 <= seed < 1 << 64:
+        raise ArgumentError(f"seed = {shown(seed)}", expected="a number from 0 to 2^64 - 1, or an int32 tensor of four")
+    words = [seed & _WORD, seed >> 32, 0, 0]
+    signed = [w - (w >> 31 << 32) for w in words]
+    if is_numpy(x):
+        return np.array(signed, np.int32)
+    torch: Any = sys.modules["torch"]
+    return torch.tensor(signed, dtype=torch.int32, device=x.device)
 
 
 def _not_among(name: str, value: Any, known: Iterable[str], *others: str) -> ArgumentError:

@@ -13,6 +13,7 @@ from scalec import reference
 from scalec.errors import ArgumentError, UnsupportedError
 from scalec.formats import ELEMENT_TYPES, FORMATS, WHOLE, Granularity
 from scalec.reference.packing import pack4
+from scalec.reference.stochastic import random_bits
 
 TARGETS = ["sm_90a", "sm_100a", "sm_120a"]
 BLOCKS = {
@@ -36,8 +37,9 @@ def made(*shape: int, dtype: Any = np.float32) -> Any:
     return (rng.standard_normal(shape) * by_row * np.repeat(by_column, 16)[: shape[-1]]).astype(dtype)
 
 
-def expected(x: Any, format: str, layout: str = "row") -> list[Any]:
+def expected(x: Any, format: str, layout: str = "row", seed: tuple[int, ...] = ()) -> list[Any]:
     """Values and scales of the reference, and the second level, as bytes in memory."""
+    random = random_bits(x.shape, seed) if seed else None
     row = FORMATS.get(format)
     element = row.element if row else "e5m2" if "e5m2" in format else "e4m3"
     inner, *outer = row.result if row else [BLOCKS[format]]
@@ -46,10 +48,10 @@ def expected(x: Any, format: str, layout: str = "row") -> list[Any]:
         largest = np.float32(ELEMENT_TYPES[element].max * ELEMENT_TYPES[inner.type].max)
         amax = np.abs(x.astype(np.float32)).max()
         scale2 = amax / largest if amax else np.float32(1)
-        found = reference.quantize_given(x, element, level, float(scale2))
+        found = reference.quantize_given(x, element, level, float(scale2), random)
         rest = [scale2]
     else:
-        found, rest = reference.quantize(x, element, [level]), []
+        found, rest = reference.quantize(x, element, [level], bits=random), []
     values = pack4(found.values) if ELEMENT_TYPES[element].bits == 4 else found.values
     return [values, found.memory()[0], *rest]
 
@@ -177,6 +179,38 @@ def test_torch_and_under_torch_compile() -> None:
         assert bits(a) == bits(b)
 
 
+SEED = 0xFEDCBA9876543210
+
+
+@pytest.mark.parametrize("format", ["mxfp8", "nvfp4", "1x128"])
+def test_by_chance(format: str) -> None:
+    x, words = made(5, 96), np.array([SEED & 0xFFFFFFFF, SEED >> 32, 0, 0], np.uint32).view(np.int32)
+    same(scalec.quantize(x, format, seed=SEED), expected(x, format, seed=(SEED & 0xFFFFFFFF, SEED >> 32)))
+    same(scalec.quantize(x, format, seed=words), expected(x, format, seed=(SEED & 0xFFFFFFFF, SEED >> 32)))
+    later = scalec.quantize(x, format, seed=words + np.array([0, 0, 1, 0], np.int32))
+    same(later, expected(x, format, seed=(SEED & 0xFFFFFFFF, SEED >> 32, 1)))
+    assert bits(later[0]) != bits(scalec.quantize(x, format, seed=SEED)[0])
+
+
+def test_by_chance_turned_and_of_torch() -> None:
+    torch = pytest.importorskip("torch")
+    torch._dynamo.reset()
+    x, words = torch.from_numpy(made(32, 64)).bfloat16(), torch.tensor([5, -6, 7, -8], dtype=torch.int32)
+
+    def run(x: Any, words: Any) -> Any:
+        return scalec.quantize(x, "mxfp8", both=True, seed=words)
+
+    (q, s), (t, u) = run(x, words)
+    seed = (5, -6, 7, -8)
+    same((q, s), expected(x.float().numpy(), "mxfp8", seed=seed))
+    same((t, u), expected(x.float().numpy().T, "mxfp8", seed=seed))
+    (q2, s2), (t2, u2) = torch.compile(run, fullgraph=True, backend="aot_eager")(x, words)
+    assert [bits(a) for a in (q, s, t, u)] == [bits(a) for a in (q2, s2, t2, u2)]
+    h = scalec.silu_mul_quantize(x, None, "mxfp8", seed=3)
+    assert bits(h[1]) == bits(scalec.silu_mul_quantize(x, None, "mxfp8")[1])
+    assert bits(h[0]) != bits(scalec.silu_mul_quantize(x, None, "mxfp8", seed=4)[0])
+
+
 X = np.ones((4, 64), np.float32)
 
 
@@ -193,6 +227,11 @@ X = np.ones((4, 64), np.float32)
         ({"format": "1x128", "layout": "packed"}, "format and layout: packed scales"),
         ({"format": "mxfp8", "scale2": 1.0}, "scale2 and format do not go together"),
         ({"format": "nvfp4", "scale2": "x"}, "scale2 = 'x'"),
+        ({"format": "mxfp8", "seed": -1}, "seed = -1\n  expected: a number from 0"),
+        ({"format": "mxfp8", "seed": True}, "seed = True"),
+        ({"format": "mxfp8", "seed": "x"}, "seed"),
+        ({"format": "mxfp8", "seed": np.zeros(3, np.int32)}, "seed"),
+        ({"format": "mxfp8", "seed": np.zeros(4, np.int64)}, "seed"),
         ({"format": "mxfp8", "both": True, "transposed": True}, "both and transposed are given"),
         ({"format": "mxfp8", "batched": True}, "x does not fit\n  got: float32, 2 indices\n  expected: .* 3 indices"),
         (

@@ -39,6 +39,7 @@ from scalec.frontend.program import (
 from scalec.ir import scale, schedule
 from scalec.ir.location import location
 from scalec.ir.mlir import func, ir
+from scalec.ir.scale_round import QuantizeOp, RoundOp
 
 Index = tuple[Linear, ...]
 Placed = tuple[ir.Value, Index]  # a tensor value, and where the point (dims) stands in it
@@ -213,15 +214,18 @@ class Builder:
         scattered = any(affine.symbols(i) for i in s.index)
         # a scatter's input has plain indices; its output takes the points to where they go
         index = self._plain(s.dims) if scattered else s.index
-        element = "f32" if tensor.levels else tensor.element
+        element = "f32" if tensor.levels or s.words else tensor.element
         value = self._elementwise(s, s.value, index, element)
         if scattered:
             symbols, maps = self._maps(index, s.index)
             to = self._type(ELEMENT_TYPES[element].mlir, tensor.shape)
             domains = self._domains(frozenset(s.dims))
             value = scale.ScatterOp(value, symbols, domains, to, ir.ArrayAttr.get(maps)).result
+        words = [self._symbol(x) for i in s.words for x in affine.symbols(i)]
         if tensor.levels:
-            return self._quantize(value, tensor, tensor.levels)
+            return self._quantize(value, tensor, tensor.levels, words)
+        if words:
+            value = RoundOp(value, words, self._type(ELEMENT_TYPES[tensor.element].mlir, tensor.shape)).result
         return [value]
 
     def _whole(self, value: Value, index: Index) -> ir.Value | None:
@@ -231,11 +235,13 @@ class Builder:
                 return self._contract(value, index)
             return self._reduce(value, index) if isinstance(value, Reduce) else None
 
-    def _quantize(self, value: ir.Value, tensor: Tensor, levels: Sequence[Level]) -> list[ir.Value]:
+    def _quantize(
+        self, value: ir.Value, tensor: Tensor, levels: Sequence[Level], words: Sequence[ir.Value]
+    ) -> list[ir.Value]:
         """The scale of the whole result, where there is one, is given."""
         values, level = self._type(ELEMENT_TYPES[tensor.element].mlir, tensor.shape), levels[0]
         outer = [self.values[scale_name(tensor.name, i)] for i in range(1, len(levels))]
-        op = scale.QuantizeOp(value, outer, values, self._scale_type(tensor, level), self._granularity(level))
+        op = QuantizeOp(value, outer, words, values, self._scale_type(tensor, level), self._granularity(level))
         return list(op.operation.results)
 
     def _granularity(self, level: Level) -> ir.Attribute:
@@ -299,8 +305,9 @@ class Builder:
             x = self._scaled(tensor, x, [x for x in levels if x not in outer])
         shape = tensor.shape if tensor is not None else tuple(e for i in value.index if (e := affine.extent(i)))
         like = Tensor(element, value.span, list(shape))
-        made = scale.QuantizeOp(
+        made = QuantizeOp(
             x,
+            [],
             [],
             self._type(ELEMENT_TYPES[element].mlir, shape),
             self._scale_type(like, level),

@@ -247,6 +247,7 @@ class Statement:
         ranges: the points that are computed.
         otherwise: the value of the other points of a result, None where they are not written.
         temporary: whether another statement uses it.
+        words: what the random bits are made of by which it is rounded; none where it is rounded to nearest.
     """
 
     tensor: Tensor
@@ -257,6 +258,7 @@ class Statement:
     ranges: tuple[Range, ...] = ()
     otherwise: float | None = None
     temporary: bool = False
+    words: tuple[Linear, ...] = ()
 
 
 @dataclass(eq=False)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from scalec.errors import ScalecError
+from scalec.ir import scale_round  # noqa: F401 - its ops are the dialect's
 from scalec.ir.mlir import ir
 from scalec.ir.scale_functions import Scale
 from scalec.ir.tile import Tile

@@ -201,7 +201,8 @@ def _check_maps(op: ir.OpView, maps: Sequence[ir.AffineMap], ranks: Sequence[int
     return True
 
 
-def _check_block(op: ir.OpView, granularity: ir.Attribute, want: int) -> bool:
+def check_block(op: ir.OpView, granularity: ir.Attribute, want: int) -> bool:
+    """A granularity has an entry above 0, or -1, for each index."""
     block = block_of(granularity)
     if len(block) != want:
         return fail(op, f"granularity {block} has {len(block)} entries, expected {want} (the tensor's rank)")
@@ -294,7 +295,7 @@ class DequantizeOp(Scale.Operation, name="dequantize"):
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        if not _check_block(op, op.granularity, rank(op.values)):
+        if not check_block(op, op.granularity, rank(op.values)):
             return False
         if not isinstance(op.scales.type, ir.RankedTensorType):
             return fail(op, f"scales must be a tensor, got {op.scales.type}")
@@ -437,36 +438,6 @@ class ReduceOp(Scale.Operation, name="reduce"):
         if ir.StringAttr(op.kind).value not in ("sum", "max", "min"):
             return fail(op, f"kind is {op.kind}, expected sum, max or min")
         return _check_maps(op, maps_of(op.maps), [rank(op.input), rank(op.result)])
-
-
-class QuantizeOp(Scale.Operation, name="quantize"):
-    """(values, scales) = input, in f32, quantised to blocks of `granularity`: a result, or an operand.
-
-    A block's scale is amax / max(element), rounded to its type: ue8m0 by the OCP MX rule 2^(floor(log2 amax) -
-    emax(element)); f32 at least 2^-126, and 1 for zeros. A value is rounded from the product of the input and
-    the scale's reciprocal, both f32; that of a scale of 0 (ue4m3) is 0.
-
-    `outer`, if it is there, is the scale of the whole tensor, f32. Its reciprocal, rounded to f32 and within +-2^118,
-    multiplies amax by its magnitude before the scale is found, and the reciprocal of the block's scale after, each
-    product rounded to f32, the latter to the largest finite number at most.
-    """
-
-    input: ext.Operand[Any]
-    outer: Sequence[ext.Operand[Any]]
-    values: ext.Result[Any]
-    scales: ext.Result[Any]
-    granularity: GranularityAttr
-
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        if rank(op.input) != rank(op.values):
-            return fail(op, f"values have rank {rank(op.values)}, expected {rank(op.input)} (the input's)")
-        one = f"tensor<{'1x' * rank(op.input)}f32>"
-        wrong = [str(x.type) for x in op.outer if str(x.type) != one]
-        if wrong or len(op.outer) > 1:
-            found = f"is {', '.join(wrong)}" if wrong else f"has {len(op.outer)} values"
-            return fail(op, f"the whole tensor's scale {found}, expected one {one}")
-        return _check_block(op, op.granularity, rank(op.input))
 
 
 class ScatterOp(Scale.Operation, name="scatter"):

@@ -5,7 +5,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from scalec.formats import ELEMENT_TYPES, LAYOUTS, QUANTISED
+from scalec.formats import ELEMENT_TYPES, GRIDS, LAYOUTS, MOST_WORDS, QUANTISED, element_spelled
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import at_least, flag, kind, maker, takes
 from scalec.ir.tile_compute import yields
@@ -283,6 +283,33 @@ class ComputeOp(Tile.Operation, name="compute"):
             if value.type != op.result.type:
                 return fail(op, f"computes {op.result.type} of {value.type}, expected as many columns")
         return takes(op, [ir.F32Type.get()] * (len(op.inputs) + len(op.scalars))) and yields(op)
+
+
+class RoundColumnsOp(Tile.Operation, name="round_columns"):
+    """Columns rounded up or down to multiples of what numbers of `element` around each lie apart, by its random bits,
+    as `scale.round` rounds them: of the element at an index along each axis of a tensor, and of those behind it. The
+    first index is a multiple of how many columns there are. `extents` are of all axes but the first, `words` of
+    Philox's key and counter. What is beyond the largest number stays there."""
+
+    value: ext.Operand[ColumnsType]
+    at: Sequence[ext.Operand[I32]]
+    extents: Sequence[ext.Operand[I32]]
+    words: Sequence[ext.Operand[I32]]
+    result: ext.Result[ColumnsType]
+    element: ir.TypeAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if op.result.type != op.value.type:
+            return fail(op, f"rounds {op.value.type} to {op.result.type}, expected one type")
+        if len(op.at) != len(op.extents) + 1:
+            return fail(op, f"{len(op.at)} indices and {len(op.extents)} extents, expected one less")
+        if not 1 <= len(op.words) <= MOST_WORDS:
+            return fail(op, f"has {len(op.words)} words, expected 1 to {MOST_WORDS}")
+        row = element_spelled(str(op.element.value))
+        if row is None or row.name not in GRIDS:
+            return fail(op, f"rounds to {op.element.value}, expected {', '.join(GRIDS)}")
+        return True
 
 
 class StoreColumnsOp(Tile.Operation, name="store_columns"):

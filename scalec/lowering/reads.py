@@ -59,7 +59,9 @@ def _sources(op: Any) -> list[Any]:
         return [op.values]
     if op.operation.name == "scale.add":
         return list(op.terms)
-    return [op.input] if op.operation.name == "scale.quantize" else [seen.value for seen in _inputs(op)]
+    if op.operation.name in ("scale.quantize", "scale.round"):
+        return [op.input]
+    return [seen.value for seen in _inputs(op)]
 
 
 def _maker(value: Any) -> Any:

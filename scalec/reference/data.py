@@ -74,14 +74,15 @@ class _Program:
         self.outer: set[str] = set()  # given scales of whole results
         self.apart: dict[str, list[str]] = {}  # of each tensor, the dimensions whose groups have blocks of their own
         self.groups: dict[str, int] = {}  # by such a dimension, the position of the one that tells its groups apart
+        self.random: set[str] = set()  # what random bits are made of
         self.uses: dict[str, _Use] = {}
         self.symbols: dict[Any, str] = {}
         self.steps: dict[str, int] = {}  # what the bounds of a dimension's range are promised to be multiples of
         returned = block.operations[len(block.operations) - 1].operation.operands
         self.results = dict(zip(returned, self.outputs, strict=True))
         for op in block.operations:  # what is scattered before it is quantised has the extents of the result
-            if op.operation.name == "scale.quantize" and op.values in self.results:
-                self.results[op.input] = self.results[op.values]
+            if op.operation.name in ("scale.quantize", "scale.round") and op.operation.results[0] in self.results:
+                self.results[op.input] = self.results[op.operation.results[0]]
         for op in block.operations:
             self._visit(op)
 
@@ -110,6 +111,9 @@ class _Program:
             if (source := self.sources.get(op.input)) is not None:  # an operand that is quantised anew
                 self.sources[op.values] = source
             self.outer |= {self.sources[v].name for v in op.outer if v in self.sources}
+            self.random |= {self.symbols[v] for v in op.words}
+        elif name == "scale.round":
+            self.random |= {self.symbols[v] for v in op.words}
         elif name == "scale.index":
             self.symbols[op.result] = self.sources[op.tensor].name
             self._maps(op, [(op.tensor, map_of(op.map))])
@@ -416,6 +420,8 @@ def make(
             made[s.name] = np.asarray(0.5 if exact else rng.uniform(0.5, 1.5), np.float32)
         elif s.name in program.outer:
             made[s.name] = np.full(full, _calibrated(program, sizes, rng, exact), np.float32)
+        elif s.name in program.random:
+            made[s.name] = rng.integers(-(1 << 31), 1 << 31, full).astype(np.int32)
         elif s.element == "i32" and s.name in program.uses:
             made[s.name] = _index(s.name, program, sizes, full, made, {**program.steps, **(align or {})}, rng)
         else:

@@ -20,6 +20,7 @@ from scalec.formats import WHOLE, Granularity, padded_to
 from scalec.ir import context as ir_context
 from scalec.ir.mlir import ir
 from scalec.ir.scale import apart_in, map_of, maps_of
+from scalec.reference import rounding
 from scalec.reference.bind import (
     Signature,
     arguments_of,
@@ -29,17 +30,14 @@ from scalec.reference.bind import (
     granularity_of,
     signatures,
 )
-from scalec.reference.body import constant, element_name, evaluate_body
+from scalec.reference.body import constant, evaluate_body
 from scalec.reference.contract import contract
-from scalec.reference.packing import Count, from_layout, numpy_dtype, to_layout
+from scalec.reference.packing import Count, from_layout, numpy_dtype
 from scalec.reference.quantize import (
     HAS_NAN,
-    block_amax,
     block_shape,
     cast,
     encode_scale,
-    quantize,
-    quantize_given,
     scale_shape,
 )
 from scalec.reference.space import Access, Domain, Factor, Space, Tensor, evaluate, regions, symbols_in, varying
@@ -223,7 +221,7 @@ class _Run:
 
     def extents(self, value: ir.Value, target: Access, space: Space) -> tuple[int, ...]:
         """Extents of an op's result: from its type, a result buffer, or the largest index that is written."""
-        quantised = [use.owner.results[0] for use in value.uses if use.owner.name == "scale.quantize"]
+        quantised = [use.owner.results[0] for use in value.uses if use.owner.name in ("scale.quantize", "scale.round")]
         t, told = value.type, self.result_shapes.get(quantised[0] if quantised else value)
         found = []
         for axis, e in enumerate(target.map.results):
@@ -433,37 +431,6 @@ def _reduce(run: _Run, op: ir.OpView) -> None:
     run.values[op.result] = Tensor(out.tensor.data, written=None if written.all() else written, skips=skips)
 
 
-def _quantize(run: _Run, op: ir.OpView) -> None:
-    g = granularity_of(op.granularity)
-    source = run.values[op.input]
-    x, written = source.dense(), source.written
-    if written is not None:
-        x = np.where(written, x, 0.0)
-    if any(use.owner.name == "scale.dequantize" for use in op.values.uses):
-        _quantize_operand(run, op, x, g)
-        return
-    run.quantized.append((op.values, op.scales, g))
-    outer = [run.values[v].dense().item() for v in op.outer]
-    element = element_name(op.values.type.element_type)
-    q = quantize_given(x, element, g, outer[0]) if outer else quantize(x, element, [g])
-    block = block_shape(g, x.shape)
-    scale_written = None if written is None else block_amax(written.astype(np.float64), block) > 0
-    run.values[op.values] = Tensor(q.exact if run.exact else q.values, written=written)
-    if run.exact:
-        run.values[op.scales] = Tensor(q.scales[0].astype(np.float64), written=scale_written)
-    elif g.layout in ("row", "col"):
-        run.values[op.scales] = Tensor(to_layout(q.scales[0], g.layout), written=scale_written)
-    else:
-        run.values[op.scales] = Tensor(to_layout(q.scales[0], g.layout))
-
-
-def _quantize_operand(run: _Run, op: ir.OpView, x: Array, g: Granularity) -> None:
-    """Likewise of an operand: of its values in f32, and part of the program, so that what is exact has it too."""
-    with np.errstate(over="ignore"):
-        q = quantize(x.astype(np.float32), element_name(op.values.type.element_type), [g])
-    run.values[op.values], run.values[op.scales] = Tensor(q.values), Tensor(to_layout(q.scales[0], g.layout))
-
-
 def _scatter(run: _Run, op: ir.OpView) -> None:
     maps, symbols, domains = maps_of(op.maps), run.symbols(op), run.domains(op)
     source = run.access(op.input, maps[0], symbols)
@@ -495,6 +462,7 @@ _OPS: dict[str, Callable[[_Run, ir.OpView], None]] = {
     "scale.contract": _contract,
     "scale.map": _map,
     "scale.reduce": _reduce,
-    "scale.quantize": _quantize,
+    "scale.quantize": rounding.quantize_op,
+    "scale.round": rounding.round_op,
     "scale.scatter": _scatter,
 }

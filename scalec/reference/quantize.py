@@ -23,6 +23,7 @@ from scalec.arguments import checked
 from scalec.errors import ArgumentError, ScalecError
 from scalec.formats import ELEMENT_TYPES, FORMATS, WHOLE, Granularity
 from scalec.reference.packing import Element, decode, from_layout, numpy_dtype, to_layout
+from scalec.reference.stochastic import rounded
 from scalec.schema import one_of
 
 Array = NDArray[Any]
@@ -98,6 +99,18 @@ def _round(v: F64, element: str) -> F64:
 def cast(x: ArrayLike, element: Element) -> Array:
     """`x` rounded as `round_to` does, as an array of the type's dtype (one element an entry)."""
     return round_to(x, element).astype(numpy_dtype(element))
+
+
+def cast_by_chance(x: ArrayLike, element: Element, bits: Array | None) -> Array:
+    """`cast`, of what is rounded up or down first by an element's random bits (`stochastic.rounded`); None: `cast`."""
+    if bits is None:
+        return cast(x, element)
+    if np.asarray(bits).dtype != np.uint32 or np.shape(bits) != np.shape(x):
+        found = f"{np.asarray(bits).dtype}, {np.shape(bits)}"
+        raise ArgumentError("bits do not fit", got=found, expected=f"uint32, {np.shape(x)}: 32 for each element")
+    if element not in GRIDS:
+        raise ArgumentError(f"no rounding to {element} by chance", expected=", ".join(GRIDS))
+    return cast(rounded(np.asarray(x), *GRIDS[element], bits), element)
 
 
 @checked
@@ -233,7 +246,13 @@ def _divided(x: F64, scales: F64, inverse: np.float32 | None = None) -> F64:
 
 
 @checked
-def quantize(x: ArrayLike, element: Element, levels: Sequence[Granularity], rounding: Rounding = "floor") -> Quantized:
+def quantize(
+    x: ArrayLike,
+    element: Element,
+    levels: Sequence[Granularity],
+    rounding: Rounding = "floor",
+    bits: Array | None = None,
+) -> Quantized:
     """Quantises a tensor with one or two levels of scales.
 
     One level: scale = amax(block) / max(element), rounded to the scale's type (ue8m0: `e8m0_scale`), and
@@ -246,6 +265,7 @@ def quantize(x: ArrayLike, element: Element, levels: Sequence[Granularity], roun
         element: name of the element type.
         levels: granularities, innermost first; their blocks may have ragged tails.
         rounding: of ue8m0 scales, "floor" (OCP) or "up".
+        bits: 32 random ones for each element, by which values are rounded; None: to nearest.
     """
     v = np.asarray(x).astype(np.float64, copy=False)
     largest = ELEMENT_TYPES[element].max
@@ -262,7 +282,7 @@ def quantize(x: ArrayLike, element: Element, levels: Sequence[Granularity], roun
     with np.errstate(divide="ignore", invalid="ignore"):
         exact = np.where(total == 0, 0.0, v / total)
     scales = tuple(encode_scale(s, g.type) for s, g in zip(found, levels, strict=True))
-    return Quantized(element, tuple(levels), cast(_divided(v, total), element), scales, exact)
+    return Quantized(element, tuple(levels), cast_by_chance(_divided(v, total), element, bits), scales, exact)
 
 
 @checked
@@ -302,7 +322,9 @@ def quantize_format(x: ArrayLike, name: Format, side: Side = "lhs", rounding: Ro
 
 
 @checked
-def quantize_given(x: ArrayLike, element: Element, level: Granularity, outer: float) -> Quantized:
+def quantize_given(
+    x: ArrayLike, element: Element, level: Granularity, outer: float, bits: Array | None = None
+) -> Quantized:
     """`quantize` with one level of scales within a scale of the whole tensor that is given, as results are quantised.
 
     The blocks' largest magnitudes are multiplied by the f32 reciprocal of `outer` before their scales are found, and
@@ -312,6 +334,7 @@ def quantize_given(x: ArrayLike, element: Element, level: Granularity, outer: fl
     Args:
         x: the tensor; its values are taken as f32.
         outer: the given scale, as f32.
+        bits: as those of `quantize`.
 
     Returns:
         the values, and the scales of `level` alone; `exact` is x / (scale * outer), without a bound.
@@ -324,5 +347,5 @@ def quantize_given(x: ArrayLike, element: Element, level: Granularity, outer: fl
         found = _level_scale(amax, ELEMENT_TYPES[element].max, element, level, "floor")
         total = spread(found, block, v.shape)
         exact = np.where(total == 0, 0.0, v / (total * outer))
-    values = cast(_divided(v, total, inverse), element)
+    values = cast_by_chance(_divided(v, total, inverse), element, bits)
     return Quantized(element, (level,), values, (encode_scale(found, level.type),), exact)

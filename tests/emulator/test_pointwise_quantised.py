@@ -32,6 +32,7 @@ FORMATS = [  # a result of X, its sizes, those that are known
     ("e5m2 scale(1x32:ue8m0@blocked)", {"m": 6, "k": 170}, ""),
     ("e4m3 scale(1x128@col)", {"m": 6, "k": 256}, "k"),
     ("e4m3 scale(1x24)", {"m": 6, "k": 72}, "k"),
+    ("e4m3 scale(1x24)", {"m": 6, "k": 75}, "k"),  # three columns a thread
     ("e4m3 scale(1x40:ue8m0)", {"m": 6, "k": 99}, ""),
     ("e4m3 scale(1x1024)", {"m": 6, "k": 2048}, "k"),  # of several warps
     ("e4m3 scale(1x4096)", {"m": 2, "k": 5000}, ""),

@@ -29,6 +29,7 @@ from scalec.lowering.common import (  # noqa: F401 - they fill the common table
     row_copies,
     scale_bytes,
     staging,
+    stochastic,
     transform,
     turned,
     turns,

@@ -42,6 +42,7 @@ class MeetingKernel(PointwiseKernel):
 
     def begin(self) -> None:
         """The reciprocals of the scales of whole results."""
+        super().begin()
         e = self.e
         self.inverses: dict[int, ir.Value] = {}
         for o in self.p.outputs:

@@ -49,11 +49,12 @@ class Columns(Tensors):
     p: Pointwise
     spread: Spread
     lookups: dict[str, Lookup]
+    words: dict[Index, ir.Value]
 
     def together(self, element: Any, vector: int) -> int:
         """Elements of one load or store, of a vector of so many: a power of two."""
         most = min(vector, 8 * MOST_BYTES // element.bits)
-        return min(most & -most, vector & -vector) if vector % most else most
+        return min(1 << most.bit_length() - 1, vector & -vector)
 
     def aligned(self) -> ir.Value:
         """Whether every tensor that is read or written along the columns has rows that vectors can begin in, an i1."""
@@ -232,6 +233,10 @@ class Columns(Tensors):
         """A result at a point that is there."""
         rank = len(o.coords)
         indices = [self.placed(c, at.where) for c in o.coords]
+        if o.words:
+            operands = [made, *indices, *map(self.size, o.extents[1:]), *(self.words[x] for x in o.words)]
+            segments, element = (1, rank, rank - 1, len(o.words)), ir.TypeAttr.get(ir.Type.parse(o.element.mlir))
+            made = self.e.op("tile.round_columns", [made.type], operands, segments=segments, element=element).result
         tail = [] if self.p.is_row(o) else at.tail
         self.e.op(
             "tile.store_columns",
@@ -338,6 +343,7 @@ class PointwiseKernel(Columns):
 
     def begin(self) -> None:
         """What is known before the first tile."""
+        self.words = {x: self.read_index(x, {}) for o in self.p.outputs for x in o.words}
 
     def tile(
         self, outer: dict[str, ir.Value], row: ir.Value, column: ir.Value, inside: ir.Value, aligned: ir.Value | None

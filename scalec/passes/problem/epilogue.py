@@ -111,6 +111,14 @@ class EpilogueReader(Lookups):
             facts = self.facts("res_attrs", index)
             otherwise = ir.StringAttr(self.function.attributes["sym_name"]).value if not index else f"result {index}"
             quantize = last if last is not None and last.operation.name == "scale.quantize" else None
+            rounds = last if last is not None and last.operation.name in ("scale.quantize", "scale.round") else None
+            if rounds is not None and len(rounds.words):
+                raise UnsupportedError(
+                    f"{self.name(facts, otherwise)}, of a product, is rounded by chance, which has no kernel yet",
+                    expected="a result without a contraction",
+                    fix="write the product in f32, and round it in a program of its own",
+                    place=place_of(last),
+                )
             count = 1
             if quantize is not None and returned[index : index + 2] == list(quantize.operation.results):
                 count = 2

@@ -11,7 +11,7 @@ from scalec.formats import QUANTISED, WHOLE
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, apart_in, block_of, dims_read, map_of, maps_of, ranges_of
-from scalec.passes.problem.access import Coord, Dim, Lookup
+from scalec.passes.problem.access import Coord, Dim, Index, Lookup
 from scalec.passes.problem.epilogue import RESULT_BLOCK, EpilogueReader, element_of
 from scalec.passes.problem.pointwise import (
     READ,
@@ -31,7 +31,7 @@ from scalec.targets import Target
 
 PARTS = (
     *("scale.map", "scale.read", "scale.index", "scale.domain", "scale.reduce"),
-    *("scale.quantize", "scale.dequantize", "scale.scatter", "func.return"),
+    *("scale.quantize", "scale.round", "scale.dequantize", "scale.scatter", "func.return"),
 )
 """The ops that such a program has kernels for."""
 
@@ -121,7 +121,8 @@ class PointwiseReader(EpilogueReader):
             made = None if isinstance(value.owner, ir.Block) else value.owner.opview
             quantize = made if made is not None and made.operation.name == "scale.quantize" else None
             index += 1 if quantize is None else 2
-            final, scatter = before_scatter(value if quantize is None else quantize.input)
+            rounds = quantize or (made if made is not None and made.operation.name == "scale.round" else None)
+            final, scatter = before_scatter(value if rounds is None else rounds.input)
             facts = self.facts("res_attrs", at)
             name = self.name(facts, ir.StringAttr(self.function.attributes["sym_name"]).value)
             if isinstance(final.owner, ir.Block) or final.owner.name != "scale.map":
@@ -144,7 +145,15 @@ class PointwiseReader(EpilogueReader):
             if scatter is not None:
                 dims, coords = self.scattered(scatter, where, value, at, name)
             output = Output(name, element, at, dims, coords, self.body(final))
+            if rounds is not None and len(rounds.words):
+                words = tuple(self.word(x.owner.opview) for x in rounds.words)
+                output = replace(output, words=words, extents=self.extents_of_result(value, at, name))
             yield output if quantize is None else replace(output, scale=self.blocks(quantize, output))
+
+    def word(self, op: Any) -> Index:
+        """An element of a tensor, at numbers, of which random bits are made."""
+        at = tuple(Coord(offset=ir.AffineConstantExpr(e).value) for e in map_of(op.map).results)
+        return Index(self.arguments.index(op.tensor), self.tensor(op.tensor), at)
 
     def scattered(
         self, op: Any, where: ir.AffineMap, value: Any, index: int, name: str

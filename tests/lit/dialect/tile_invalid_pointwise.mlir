@@ -417,3 +417,43 @@ func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
   %f = "tile.load_scales"(%D, %p, %p, %p, %s, %i) {block = 32 : i64, layout = "row", scale = "e4m3"} : (memref<?x64xbf16>, i32, i32, i32, i64, i1) -> !tile.columns<8 : i64>
   return
 }
+
+// -----
+
+// round_columns: types
+// EXPECT: rounds !tile.columns<8 : i64> to !tile.columns<4 : i64>, expected one type
+func.func @p(%p: i32) {
+  %x = "tile.running"() {kind = "sum"} : () -> !tile.columns<8 : i64>
+  %f = "tile.round_columns"(%x, %p, %p, %p, %p) {element = f8E4M3FN, operandSegmentSizes = array<i32: 1, 2, 1, 1>} : (!tile.columns<8 : i64>, i32, i32, i32, i32) -> !tile.columns<4 : i64>
+  return
+}
+
+// -----
+
+// round_columns: extents
+// EXPECT: 2 indices and 2 extents, expected one less
+func.func @p(%p: i32) {
+  %x = "tile.running"() {kind = "sum"} : () -> !tile.columns<8 : i64>
+  %f = "tile.round_columns"(%x, %p, %p, %p, %p, %p) {element = f8E4M3FN, operandSegmentSizes = array<i32: 1, 2, 2, 1>} : (!tile.columns<8 : i64>, i32, i32, i32, i32, i32) -> !tile.columns<8 : i64>
+  return
+}
+
+// -----
+
+// round_columns: words
+// EXPECT: has 0 words, expected 1 to 4
+func.func @p(%p: i32) {
+  %x = "tile.running"() {kind = "sum"} : () -> !tile.columns<8 : i64>
+  %f = "tile.round_columns"(%x, %p) {element = f8E4M3FN, operandSegmentSizes = array<i32: 1, 1, 0, 0>} : (!tile.columns<8 : i64>, i32) -> !tile.columns<8 : i64>
+  return
+}
+
+// -----
+
+// round_columns: element
+// EXPECT: rounds to f32, expected bf16, f16, e4m3, e5m2, e3m2, e2m3, e2m1
+func.func @p(%p: i32) {
+  %x = "tile.running"() {kind = "sum"} : () -> !tile.columns<8 : i64>
+  %f = "tile.round_columns"(%x, %p, %p) {element = f32, operandSegmentSizes = array<i32: 1, 1, 0, 1>} : (!tile.columns<8 : i64>, i32, i32) -> !tile.columns<8 : i64>
+  return
+}

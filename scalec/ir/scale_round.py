@@ -1,0 +1,82 @@
+"""Ops of `scale` that round results: to blocks with scales of their own, and by chance."""
+
+# no `from __future__ import annotations` here: the bindings read the annotations as classes
+
+from collections.abc import Sequence
+from typing import Any
+
+from scalec.formats import MOST_WORDS
+from scalec.ir.mlir import ext, ir
+from scalec.ir.scale import GranularityAttr, Scale, SymbolType, check_block, element, map_of, rank
+from scalec.ir.verify import fail, verifier
+
+
+class QuantizeOp(Scale.Operation, name="quantize"):
+    """(values, scales) = input, in f32, quantised to blocks of `granularity`: a result, or an operand.
+
+    A block's scale is amax / max(element), rounded to its type: ue8m0 by the OCP MX rule 2^(floor(log2 amax) -
+    emax(element)); f32 at least 2^-126, and 1 for zeros. A value is rounded from the product of the input and
+    the scale's reciprocal, both f32; that of a scale of 0 (ue4m3) is 0.
+
+    `outer`, if it is there, is the scale of the whole tensor, f32. Its reciprocal, rounded to f32 and within +-2^118,
+    multiplies amax by its magnitude before the scale is found, and the reciprocal of the block's scale after, each
+    product rounded to f32, the latter to the largest finite number at most.
+
+    With `words` values are rounded up or down by chance, as those of `scale.round` are.
+    """
+
+    input: ext.Operand[Any]
+    outer: Sequence[ext.Operand[Any]]
+    words: Sequence[ext.Operand[SymbolType]]
+    values: ext.Result[Any]
+    scales: ext.Result[Any]
+    granularity: GranularityAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if rank(op.input) != rank(op.values):
+            return fail(op, f"values have rank {rank(op.values)}, expected {rank(op.input)} (the input's)")
+        one = f"tensor<{'1x' * rank(op.input)}f32>"
+        wrong = [str(x.type) for x in op.outer if str(x.type) != one]
+        if wrong or len(op.outer) > 1:
+            found = f"is {', '.join(wrong)}" if wrong else f"has {len(op.outer)} values"
+            return fail(op, f"the whole tensor's scale {found}, expected one {one}")
+        return _check_words(op) and check_block(op, op.granularity, rank(op.input))
+
+
+class RoundOp(Scale.Operation, name="round"):
+    """result = input, in f32, rounded to the result's element type: up with the probability of how far along the way
+    from the number below to the one above it lies, by bits of Philox 4x32-10.
+
+    `words` are the two of its key and the upper two of its counter, each one number for all elements; those left out
+    are 0. docs/language.md says which bits an element has, and how they round it.
+    """
+
+    input: ext.Operand[Any]
+    words: Sequence[ext.Operand[SymbolType]]
+    result: ext.Result[Any]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if str(element(op.input.type)) != "f32" or rank(op.input) != rank(op.result) or not rank(op.input):
+            return fail(op, f"rounds {op.input.type} to {op.result.type}, expected an f32 tensor and one of its rank")
+        if not len(op.words):
+            return fail(op, "has no words, expected 1 to 4")
+        return _check_words(op)
+
+
+def _check_words(op: ir.OpView) -> bool:
+    """What random bits are made of is the same for all elements."""
+    if len(op.words) > MOST_WORDS:
+        return fail(op, f"has {len(op.words)} words, expected {MOST_WORDS} at most")
+    varying = [i for i, x in enumerate(op.words) if _varies(x)]
+    if varying:
+        return fail(op, f"word {varying[0]} differs from point to point, expected one number for all")
+    return True
+
+
+def _varies(word: ir.Value) -> bool:
+    if isinstance(word.owner, ir.Block) or word.owner.name != "scale.index":
+        return True
+    index = word.owner.opview
+    return any(not isinstance(e, ir.AffineConstantExpr) for e in map_of(index.map).results)

@@ -1,0 +1,66 @@
+"""Ops whose results are rounded: in blocks with scales, and by chance. `run` is the evaluation (evaluate.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalec.formats import Granularity
+from scalec.ir.mlir import ir
+from scalec.reference.bind import granularity_of
+from scalec.reference.body import element_name
+from scalec.reference.packing import to_layout
+from scalec.reference.quantize import block_amax, block_shape, cast_by_chance, quantize, quantize_given
+from scalec.reference.space import Tensor
+from scalec.reference.stochastic import random_bits
+
+Array = NDArray[Any]
+
+
+def quantize_op(run: Any, op: ir.OpView) -> None:
+    """Values and scales of blocks."""
+    g = granularity_of(op.granularity)
+    source = run.values[op.input]
+    x, written = source.dense(), source.written
+    if written is not None:
+        x = np.where(written, x, 0.0)
+    if any(use.owner.name == "scale.dequantize" for use in op.values.uses):
+        _quantize_operand(run, op, x, g)
+        return
+    run.quantized.append((op.values, op.scales, g))
+    outer = [run.values[v].dense().item() for v in op.outer]
+    element = element_name(op.values.type.element_type)
+    bits = _bits(run, op, x.shape)
+    q = quantize_given(x, element, g, outer[0], bits) if outer else quantize(x, element, [g], bits=bits)
+    block = block_shape(g, x.shape)
+    scale_written = None if written is None else block_amax(written.astype(np.float64), block) > 0
+    run.values[op.values] = Tensor(q.exact if run.exact else q.values, written=written)
+    if run.exact:
+        run.values[op.scales] = Tensor(q.scales[0].astype(np.float64), written=scale_written)
+    elif g.layout in ("row", "col"):
+        run.values[op.scales] = Tensor(to_layout(q.scales[0], g.layout), written=scale_written)
+    else:
+        run.values[op.scales] = Tensor(to_layout(q.scales[0], g.layout))
+
+
+def _bits(run: Any, op: ir.OpView, shape: Sequence[int]) -> Array | None:
+    """The random bits of a result's elements, None where they are rounded to nearest."""
+    words = [int(run.values[v].integers(run.space(set())).item()) for v in op.words]
+    return random_bits(shape, words) if words else None
+
+
+def round_op(run: Any, op: ir.OpView) -> None:
+    """A result without scales that is rounded by chance."""
+    x, written = run.values[op.input].dense(), run.values[op.input].written
+    made = x if run.exact else cast_by_chance(x, element_name(op.result.type.element_type), _bits(run, op, x.shape))
+    run.values[op.result] = Tensor(made, written=written)
+
+
+def _quantize_operand(run: Any, op: ir.OpView, x: Array, g: Granularity) -> None:
+    """Likewise of an operand: of its values in f32, and part of the program, so that what is exact has it too."""
+    with np.errstate(over="ignore"):
+        q = quantize(x.astype(np.float32), element_name(op.values.type.element_type), [g])
+    run.values[op.values], run.values[op.scales] = Tensor(q.values), Tensor(to_layout(q.scales[0], g.layout))
