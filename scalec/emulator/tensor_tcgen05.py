@@ -36,7 +36,9 @@ _SIGNIFICAND = {"e4m3": 4, "e5m2": 3, "e2m3": 4, "e3m2": 3, "e2m1": 2, "f16": 11
 # -- elements ----------------------------------------------------------------------------------------------------------
 
 
-def elements(rows: np.ndarray, type_: str, kind: str, *, tensor_memory: bool) -> np.ndarray:
+def elements(
+    rows: np.ndarray, type_: str, kind: str, *, tensor_memory: bool = False, transposed: bool = False
+) -> np.ndarray:
     """The elements of A or B, in the order of K, out of the 32 bytes of each row that an instruction reads.
 
     Args:
@@ -44,6 +46,7 @@ def elements(rows: np.ndarray, type_: str, kind: str, *, tensor_memory: bool) ->
         type_: e.g. "e2m1".
         tensor_memory: .kind::f8f6f4 and .kind::mxf8f6f4 have elements of 4 and 6 bits in 8-bit containers there
             (9.7.16.10.4.3), while in shared memory 16 of them are contiguous and padded to 16 bytes (9.7.16.10.4.4).
+        transposed: those 16 follow one another along M or N, so that the bytes of 16 rows hold them together.
 
     Returns:
         (..., K) codes: uint8, or uint16 for f16 and bf16, uint32 for tf32.
@@ -57,6 +60,10 @@ def elements(rows: np.ndarray, type_: str, kind: str, *, tensor_memory: bool) ->
         return unpack_bits(rows, 4)
     if tensor_memory:
         return from_containers(rows, bits)
+    if transposed:
+        along = np.swapaxes(rows.reshape(*rows.shape[:-2], -1, 16, rows.shape[-1]), -1, -2)
+        codes = unpack_bits(np.ascontiguousarray(along[..., : 2 * bits]), bits)
+        return np.swapaxes(codes, -1, -2).reshape(rows.shape)
     chunks = rows.reshape(*rows.shape[:-1], -1, 16)
     return unpack_bits(chunks[..., : 2 * bits], bits).reshape(*rows.shape[:-1], -1)
 

@@ -172,8 +172,10 @@ def test_transposes():
     found("descriptor", plain(256, 48, dtype=1, transpose_b=1), "f8f6f4", 2)  # 32 for a pair
     assert decode(plain(128, 24, dtype=1, transpose_a=1), "f8f6f4", 1).n == 24
     assert decode(plain(128, 24, dtype=1, transpose_b=1), "f16", 1).n == 24
-    found("descriptor", plain(128, 64, dtype=1, atype=5, transpose_a=1), "f8f6f4", 1)  # Table 54
-    found("descriptor", scaled(128, 64, scale=1, btype=3, transpose_b=1), "mxf8f6f4", 1)
+    # elements of 4 and 6 bits have a byte each with these kinds, and go by the rules of 8 bits
+    assert decode(plain(128, 64, dtype=1, atype=5, transpose_a=1), "f8f6f4", 1).transpose_a
+    assert decode(scaled(128, 64, scale=1, btype=3, transpose_b=1), "mxf8f6f4", 1).transpose_b
+    found("descriptor", scaled(128, 72, scale=1, btype=3, transpose_b=1), "mxf8f6f4", 1)
 
 
 def test_qualifiers_and_kinds():

@@ -153,6 +153,28 @@ def test_m_major_and_negated():
     np.testing.assert_allclose(found.view(np.float32).reshape(128, 64), -exact(a, b), rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("element", "code", "bits"), [(E2M1, 5, 4), (ml_dtypes.float6_e3m2fn, 4, 6), (ml_dtypes.float6_e2m3fn, 3, 6)]
+)
+def test_m_and_n_major_of_few_bits(element, code, bits):
+    """Sixteen along M or N are packed and padded to 16 bytes, as tensor copies of b4x16_p64 and b6x16_p32 leave them;
+    DeepGEMM's FP4 operands are. The padding is read by nobody."""
+    a, b = random((128, 32), element), random((128, 32), element)
+
+    def columns(x: np.ndarray) -> np.ndarray:
+        lanes = np.unpackbits(x.view(np.uint8).T.reshape(32, 8, 16, 1), axis=-1, bitorder="little")[..., :bits]
+        packed = np.packbits(lanes.reshape(32, 8, -1), axis=-1, bitorder="little")
+        padding = np.full((32, 8, 16 - 2 * bits), 0xEE, np.uint8)
+        return swizzled_128(np.concatenate([packed, padding], -1).reshape(32, 128))
+
+    data, (at_a, at_b) = image([columns(a), columns(b)])
+    body = product("f8f6f4", 64, idesc("f8f6f4", 128, 64, code, code, a_major=1, b_major=1),
+                   descriptor("%rd4", at_a, 2048, 1024, 2), descriptor("%rd5", at_b, 2048, 1024, 2),
+                   size=data.size)  # fmt: skip
+    found, _ = run(body, data, 128 * 64 * 4)
+    np.testing.assert_allclose(found.view(np.float32).reshape(128, 64), exact(a, b[:64]), rtol=1e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize("gap", [0, 512])
 def test_m_and_n_major_tf32_in_32_byte_atoms(gap):
     """Swizzle mode 1, which .kind::tf32 alone transposes (9.7.16.10.1); groups of four of K (9.7.16.10.6, table 55)."""

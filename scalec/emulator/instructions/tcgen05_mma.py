@@ -164,9 +164,9 @@ class _Part:
             self.a = placed(operand_cells, (m, group), lane, column, "matrix A of tcgen05.mma")
         else:
             self.a = _bytes(call.a, m // group, found.a_type, found.transpose_a)
-            self.a_used = _used(self.a, found.a_type, form)
+            self.a_used = _used(self.a, found.a_type, form, found.transpose_a)
         self.b = _bytes(call.b, n // group, found.b_type, found.transpose_b)
-        self.b_used = _used(self.b, found.b_type, form)
+        self.b_used = _used(self.b, found.b_type, form, found.transpose_b)
         self.scales: list[Placed] = []
         if call.scales:
             for address, rows in zip(call.scales, rows_in_cta(m, n, group), strict=True):
@@ -182,13 +182,15 @@ def _bytes(word: int, rows: int, type_: str, transposed: bool) -> Pieces | np.nd
     return operand_pieces(addresses, transposed)
 
 
-def _used(at: Pieces | np.ndarray, type_: str, form: _Form) -> Pieces | np.ndarray:
+def _used(at: Pieces | np.ndarray, type_: str, form: _Form, transposed: bool) -> Pieces | np.ndarray:
     """The bytes that hold elements: 16 of 4 or 6 bits are contiguous and padded to 16 bytes, but for the kinds that
     have nothing else (9.7.16.10.4.4 to 9.7.16.10.4.6)."""
     if BITS[type_] >= 8 or form.kind.startswith("mxf4"):
         return at
-    addresses = at.offsets() if isinstance(at, Pieces) else at.reshape(len(at), -1, 16)
-    return addresses[..., : 2 * BITS[type_]]
+    if isinstance(at, Pieces):
+        return at.offsets()[..., : 2 * BITS[type_]]
+    whole = at.reshape(-1, 16, at.shape[1]) if transposed else at.reshape(len(at), -1, 16).swapaxes(1, 2)
+    return whole[:, : 2 * BITS[type_]]
 
 
 def _issue(
@@ -231,7 +233,7 @@ def _issue(
 def _compute(found: InstructionDescriptor, form: _Form, call: _Call, parts: Sequence[_Part]) -> None:
     """The product itself, on what its operands hold now."""
     b = np.concatenate([pick(p.cta.shared.data, p.b).reshape(-1, ROW_BYTES) for p in parts])
-    b_codes = elements(b, found.b_type, form.kind, tensor_memory=False)
+    b_codes = elements(b, found.b_type, form.kind, transposed=found.transpose_b)
     results = []
     for part in parts:
         if isinstance(part.a, Placed):
@@ -239,7 +241,10 @@ def _compute(found: InstructionDescriptor, form: _Form, call: _Call, parts: Sequ
             copies = np.ascontiguousarray(words).view(np.uint8).reshape(*words.shape[:2], ROW_BYTES)
         else:
             copies = pick(part.cta.shared.data, part.a).reshape(1, -1, ROW_BYTES)
-        a_codes = elements(copies, found.a_type, form.kind, tensor_memory=isinstance(part.a, Placed))
+        in_tensor_memory = isinstance(part.a, Placed)
+        a_codes = elements(
+            copies, found.a_type, form.kind, tensor_memory=in_tensor_memory, transposed=found.transpose_a
+        )
         old = part.memory.words[part.d.flat] if call.accumulate else None
         scale_a = scale_b = None
         if part.scales:

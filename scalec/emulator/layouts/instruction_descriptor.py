@@ -191,19 +191,12 @@ def _dense(value: int, kind: str, first: int) -> None:
 
 
 def _check_transpose(value: int, found: InstructionDescriptor, cta_group: int) -> None:
-    """Tables 52 and 54 (9.7.16.10.1, 9.7.16.10.3)."""
-    for operand, type_, transposed in (
-        ("A", found.a_type, found.transpose_a),
-        ("B", found.b_type, found.transpose_b),
-    ):
-        if transposed and BITS[type_] < 8:
-            raise Finding(
-                "descriptor",
-                f"instruction descriptor {value:#010x}: matrix {operand} of {type_} is transposed",
-                expected="K-major: elements of 4 and 6 bits have no transpose (Table 54)",
-            )
+    """Tables 51, 52 and 54 (9.7.16.10.1, 9.7.16.10.3). With the kinds that transpose, 16 elements of 4 or 6 bits take
+    16 bytes of shared memory, as those of 8 bits do (9.7.16.10.4.4), and are transposed like them: Table 51 excludes no
+    type of these kinds, and CUTLASS and DeepGEMM do it. Table 54, a list of type sizes, is read as of what lies there.
+    """
     step = 16 * cta_group
-    if found.transpose_b and BITS[found.b_type] == 8 and found.n % step:
+    if found.transpose_b and BITS[found.b_type] <= 8 and found.n % step:
         raise Finding(
             "descriptor",
             f"instruction descriptor {value:#010x}: N = {found.n} with a transposed matrix B of 8 bits",
