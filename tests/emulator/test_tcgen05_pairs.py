@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from scalec.emulator.findings import Finding
+from scalec.emulator.findings import SILENT, Finding
 from tests.emulator.tcgen05_kernels import (
     MEET,
     WAIT,
@@ -136,6 +136,23 @@ def test_a_part_taken_out(old, new, kind, says):
             run(broken, DATA, 256 * 64 * 4, ctas=2, seed=seed)
         assert caught.value.kind in kind.split("|"), caught.value
         assert any(word in str(caught.value) for word in says.split("|")), caught.value
+
+
+def test_registers_that_were_used_and_a_relaxed_barrier():
+    """No tcgen05.wait::ld before the columns are freed: tcgen05.fence::before_thread_sync and a relaxed barrier tell
+    that the loads were issued (DeepGEMM's BF16 products with f32 results); without the fence nothing does."""
+    relaxed = SYNC.replace("arrive", "arrive.relaxed")
+    start, end = WHOLE.rsplit(SYNC, 1)
+    body = start.replace("tcgen05.wait::ld.sync.aligned;", "") + relaxed + end
+    size, rest = 256 * 64 * 4, frozenset(SILENT) - {"load-wait"}
+    for seed in SEEDS:
+        run(body, DATA, size, ctas=2, seed=seed, check=rest)
+        with pytest.raises(Finding, match="dealloc frees") as caught:
+            run(body, DATA, size, ctas=2, seed=seed)
+        assert caught.value.kind == "load-wait"
+        with pytest.raises(Finding, match="dealloc frees") as caught:
+            run(body.replace("tcgen05.fence::before_thread_sync;", ""), DATA, size, ctas=2, seed=seed, check=rest)
+        assert caught.value.kind == "tensor-memory"
 
 
 @pytest.mark.parametrize("seed", SEEDS)

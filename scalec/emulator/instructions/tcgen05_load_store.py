@@ -118,8 +118,7 @@ def load(instruction: Instruction, decoder: Decoder) -> Step:
         cells = _cells(warp, address, shape, arguments, "tcgen05.ld")
         memory.reads(cells, Access(state, "tcgen05.ld", "ld"), need_written=reduction is not None)
         memory.note_read(cells.flat, state.loads, state.load_clock)
-        state.loads.texts[state.load_clock] = text
-        state.loads.epochs[state.load_clock] = warp.agent.index, int(warp.agent.seen[warp.agent.index])
+        state.load(text)
         words = pack(np.moveaxis(memory.words[cells.flat], 1, -1))
         for sink, lanes in zip(sinks, words, strict=True):
             sink(warp, lanes)

@@ -120,6 +120,7 @@ class State:
         agent: the warp's.
         view: what its tcgen05 instructions are ordered after: the agent's own, unless fences are demanded.
         loads, stores: its tcgen05.ld and tcgen05.st; clocks count the waits for them, from 1.
+        loaded: place that counts the loads issued; tcgen05.fence::before_thread_sync and a relaxed barrier tell of it.
         threads: those that issue copies and products, by lane.
     """
 
@@ -130,6 +131,7 @@ class State:
         self.view: View = warp.agent.order.view() if self.strict else warp.agent
         self.loads = self._source(f"tcgen05.ld of {warp.name}")
         self.stores = self._source(f"tcgen05.st of {warp.name}")
+        self.loaded = self.add(f"tcgen05.ld of {warp.name}, issued")
         self.load_clock = self.store_clock = 1
         self.threads: dict[int, Thread] = {}
 
@@ -154,6 +156,12 @@ class State:
         thread.texts[thread.count] = text
         self.view.seen[thread.issued] = thread.count
         return thread
+
+    def load(self, text: str) -> None:
+        """The warp issues tcgen05.ld."""
+        count = int(self.agent.seen[self.loaded]) + 1
+        self.agent.seen[self.loaded] = self.view.seen[self.loaded] = count
+        self.loads.texts[self.load_clock], self.loads.epochs[self.load_clock] = text, (self.loaded, count)
 
     def waited(self, source: Source, clock: int) -> None:
         """All that `source` did up to a clock is complete."""
