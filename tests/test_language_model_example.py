@@ -1,0 +1,41 @@
+"""examples/python/language_model.py: its losses are those of float32 on the emulator of every target, and it finds a
+gradient that is wrong."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from tests.examples_table import FOLDER, TARGETS
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
+    monkeypatch.syspath_prepend(FOLDER / "python")  # it imports the example beside it
+    return import_module("language_model")
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("only", ["BF16", "FP8"])
+def test_losses_are_those_of_float32(target: str, only: str, script: Any, capsys: pytest.CaptureFixture[str]):
+    assert script.main(["--target", target, "--only", only, "--steps", "3"]) == 0
+    assert capsys.readouterr().out.count("PASS") == 2
+
+
+@pytest.mark.thorough
+def test_a_wrong_gradient_is_found(script: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    right = script.FP8Linear.kernel
+
+    def wrong(layer: Any, step: Any) -> Any:
+        kernel = right(layer, step)
+        return (lambda *tensors: -kernel(*tensors)) if step.of == "W" else kernel
+
+    monkeypatch.setattr(script.FP8Linear, "kernel", wrong)
+    assert script.main(["--target", "sm_90a", "--only", "FP8", "--steps", "3"]) == 1
+    assert [x.split()[0] for x in capsys.readouterr().out.splitlines() if x.endswith("FAIL")] == ["FP8"]
