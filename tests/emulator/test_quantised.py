@@ -225,6 +225,7 @@ def test_schedules_of_such_blocks(target: str, result: str, settings: str) -> No
     run_quantised(BIAS, result, {"m": 72, "n": 272, "k": 192}, ("n", "k"), 3, target, settings)
 
 
+@pytest.mark.assembled
 def test_many_rows_that_are_columns_of_narrow_tiles() -> None:
     """With M and N not known: of 128 sums, each of a column of its own, a thread would spill some."""
     made = compile_("D[m,n]:e4m3 scale(1x16:ue4m3) = A[m,k] @ B[n,k] with swap=1", "sm_90a", {}, ())

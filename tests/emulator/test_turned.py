@@ -137,6 +137,7 @@ def test_blocks_that_no_transposed_tile_has() -> None:
         compile_source(f"{BF16.format(':e4m3 scale(1x8)')} with epilogue=turned, tile=64x64x64", "sm_90a", KNOWN)
 
 
+@pytest.mark.assembled
 def test_where_ptxas_spills_registers_are_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     """528 bytes with epilogue=turned (ptxas 13.0), none without."""
     monkeypatch.setattr(choose_swizzle, "not_worth_turning", lambda *_: "")
