@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from itertools import groupby
 
 from scalec.errors import ScalecError
 from scalec.ir import context as contexts
 from scalec.ir.mlir import ir
-from scalec.passes.base import Pass
+from scalec.passes.base import Decision, Pass, deciding
 from scalec.passes.choose.consumers import ChooseConsumers
 from scalec.passes.choose.copy_scales import CopyScales
 from scalec.passes.choose.dependent import ChooseDependent
@@ -92,13 +94,16 @@ def run_pipeline(
         UnsupportedError, ScheduleError: from a pass.
         IRError: a pass left an invalid module.
     """
-    for step in PIPELINE if passes is None else passes:
-        start = time.perf_counter()
-        step.run(module, target)
-        seconds = time.perf_counter() - start
-        contexts.verify(module, step.name)
-        if on_pass is not None:
-            on_pass(step.name, module, seconds)
+    chosen = PIPELINE if passes is None else passes
+    for decides, steps in groupby(chosen, lambda step: isinstance(step, Decision | CheckSchedule)):
+        with deciding() if decides else nullcontext():
+            for step in steps:
+                start = time.perf_counter()
+                step.run(module, target)
+                seconds = time.perf_counter() - start
+                contexts.verify(module, step.name)
+                if on_pass is not None:
+                    on_pass(step.name, module, seconds)
 
 
 def opt(text: str, passes: Sequence[str], target: str = DEFAULT_TARGET, name: str = "<module>") -> str:

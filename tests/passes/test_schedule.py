@@ -10,6 +10,7 @@ import pytest
 from scalec.errors import ScheduleError
 from scalec.ir import schedule as schedules
 from scalec.ir.schedule import Request, Schedule
+from scalec.passes import base
 from scalec.passes.plan.draft import draft
 from scalec.passes.problem.types import Problem
 from tests.passes.scale_programs import text
@@ -39,3 +40,14 @@ def test_a_field_that_is_missing_is_named(decide: Callable[..., Schedule], field
     request = Request(**{**decide(text()).decided(), field: None})  # type: ignore[arg-type]
     with pytest.raises(ScheduleError, match=f"schedule field {field} is not decided"):
         request.complete()
+
+
+def test_a_program_is_read_once_while_fields_are_decided(
+    decide: Callable[..., Schedule], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, times = base.read_problem, []
+    monkeypatch.setattr(base, "read_problem", lambda *given: times.append(given) or read(*given))
+    decide(text())
+    assert len(times) == 1
+    decide(text(), swap=1)  # as it is before swap is decided, and transposed
+    assert len(times) <= 3
