@@ -13,8 +13,8 @@ from tests.fuzz.running import without_ptxas
 
 @pytest.fixture(autouse=True)
 def ptx_alone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
-    """The emulator runs PTX. What ptxas makes of it, a sixth of a usual run's time, is made of the programs of examples/
-    and in tests/lowering and tests/cli; here of cases that are thorough or marked `assembled`, and beside a GPU."""
+    """The emulator runs PTX. ptxas, a sixth of a usual run's time, sees the programs of examples/, those of tests/lowering
+    and tests/cli, and here of cases that are thorough or marked `assembled`, or run beside a GPU."""
     if gpu.BESIDE or any(request.node.get_closest_marker(x) for x in ("assembled", "thorough")):
         yield
         return
