@@ -13,7 +13,7 @@ from tests.fuzz.running import without_ptxas
 
 @pytest.fixture(autouse=True)
 def ptx_alone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
-    """The emulator runs PTX. ptxas, a sixth of a usual run's time, sees the programs of examples/, those of tests/lowering
+    """The emulator runs PTX. ptxas, a sixth of a usual run's time, sees the programs of examples/, of tests/lowering
     and tests/cli, and here of cases that are thorough or marked `assembled`, or run beside a GPU."""
     if gpu.BESIDE or any(request.node.get_closest_marker(x) for x in ("assembled", "thorough")):
         yield
