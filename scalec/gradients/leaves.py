@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from scalec.errors import UnsupportedError
 from scalec.frontend import affine
-from scalec.frontend.program import Contract, Range, Reduce, Scalar, Scales, Tensor, Value
+from scalec.frontend.program import Contract, Range, Read, Reduce, Scalar, Scales, Tensor, Value
 from scalec.gradients.expressions import NOWHERE, below, factors, plain, plus, product, read
 from scalec.gradients.steps import MadeIndex
 from scalec.gradients.text import in_order, indices
@@ -56,7 +56,8 @@ def _write_sum(t: Trace, a: Tensor | Scalar, shares: list[Share]) -> None:
         _check_spread(t, a, s, kept)
         if s is last:
             continue
-        if not _over_what(t, s) and not _contracts(s.value) and not s.ranges:
+        alone = not _over_what(t, s) and not s.ranges and not _contracts(s.value)
+        if alone or (s.ranges == last.ranges and _one_sum(s.value, last.value)):
             partial.append(s.value)
             continue
         partial.append(_part(t, name, s))
@@ -92,6 +93,22 @@ def _check_spread(t: Trace, a: Tensor | Scalar, s: Share, kept: frozenset[str]) 
             f"another factor that has {missing[0]}, as w[{missing[0]}] in sum[{missing[0]}](w[{missing[0]}] * ...)",
             f"leave {a.name} out of wrt: its gradient is that of the sum, expanded along {missing[0]}",
         )
+
+
+def _one_sum(v: Value, w: Value) -> bool:
+    """Whether every target adds up two products in one accumulator: of 16 bits, which no kernel turns, without scales,
+    at the same indices and none of them from memory."""
+    if not isinstance(v, Contract) or not isinstance(w, Contract):
+        return False
+    kinds = [_kind(x) for x in (v.left, v.right, w.left, w.right)]
+    return kinds[:2] == kinds[2:] and kinds[0][0] == kinds[1][0] in ("bf16", "f16")
+
+
+def _kind(x: Value) -> tuple[str, tuple[affine.Linear, ...]]:
+    """The type of an operand that is multiplied as it lies in memory, and its indices; of others no type."""
+    if not isinstance(x, Read) or not isinstance(x.source, Tensor) or x.source.levels:
+        return "", ()
+    return (x.source.element, x.index) if all(map(affine.plain, x.index)) else ("", ())
 
 
 def _contracts(v: Value) -> bool:

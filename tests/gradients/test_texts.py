@@ -40,12 +40,24 @@ def test_a_gated_layer_reads_as_a_person_would_write_it():
     assert [s.text for s in g.steps] == [
         "dU[m,n] = dH[m,n] * silu(G_kept[m,n])",
         "u[m,n] = sigmoid(G_kept[m,n])\ndG[m,n] = dH[m,n]*U_kept[m,n] * u * (1 + G_kept[m,n] * (1 - u))",
-        "dX_part[m,k]:f32 = dG[m,n] @ Wg[n,k]",
-        "dX[m,k] = dU[m,n] @ Wu[n,k] + dX_part[m,k]:f32",
+        "dX[m,k] = dU[m,n] @ Wu[n,k] + dG[m,n] @ Wg[n,k]",
         "dWg[n,k] = dG[m,n] @ X[m,k]",
     ]
     assert g.of == {"X": "dX", "Wg": "dWg"}
-    assert g.steps[3].reads == {"dU": "step", "Wu": "input", "dX_part": "step"}
+    assert g.steps[2].reads == {"dU": "step", "Wu": "input", "dG": "step", "Wg": "input"}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "G[m,n] = X[m,k] @ Wg[k,n]; U[m,n] = X[m,k] @ Wu[n,k]; H[m,n] = silu(G)*U",
+        "G[m,n] = X[m,k]:tf32 @ Wg[n,k]:tf32; U[m,n] = X[m,k] @ Wu[n,k]; H[m,n] = silu(G)*U",
+        "G[m,n] = X[m,k] @ Wg[n,k] scale(1x128,128x128); U[m,n] = X[m,k] @ Wu[n,k] scale(1x128,128x128); H[m,n] = G*U",
+        "H[m,n] = 2 * X[m,k]@Wg[n,k] + gelu(X[m,k]@Wu[n,k])",
+    ],
+)
+def test_products_that_no_kernel_adds_up_are_steps_of_their_own(source: str):
+    assert [s.name for s in scalec.grad(source, wrt="X").steps][-2:] == ["dX_part", "dX"]
 
 
 def test_ragged_rows_become_a_ragged_sum():
@@ -89,8 +101,11 @@ def test_rows_that_are_read_twice_are_added_up_before_they_are_put_back(options:
     source = "G[m,n] = A[idx[m],k] @ B[n,k]; U[m,n] = A[idx[m],k] @ D[n,k]; H[m,n] = silu(G)*U"
     made = [x for x in lines(source, wrt="A", **options) if x.startswith("dA")]
     rows = "dA[idx[m],k]" if options else "dA_rows[m,k]"
+    assert made[0] == f"{rows} = dU[m,n] @ D[n,k] + dG[m,n] @ B[n,k]"
+    scaled = source.replace("B[n,k]", "B[n,k]:e4m3 scale(none,128x128)")
+    made = [x for x in lines(scaled, wrt="A", **options) if x.startswith("dA")]
     assert made[:2] == [
-        "dA_part[m,k]:f32 = dG[m,n] @ B[n,k]",
+        "dA_part[m,k]:f32 = dG[m,n] @ B[n,k] scale(none, 128x128)",
         f"{rows} = dU[m,n] @ D[n,k] + dA_part[m,k]:f32",
     ]
 

@@ -88,6 +88,15 @@ CASES = {
         lambda a, idx, b: torch.where((idx < 0)[:, None], 0, a[idx.long().clamp(min=0)]) @ b.T,
         {"most": {"idx": 3}},
     ),
+    "experts": Case(
+        "G[m,n] = X[idx[m],k] @ V[g,n,k] for m in off[g]:off[g+1]; U[m,n] = X[idx[m],k] @ W[g,n,k]"
+        " for m in off[g]:off[g+1]; H[m,n] = silu(G)*U",
+        {"X": (7, 64), "idx": [3, 1, 3, 6, 3, 0, 1], "V": (3, 32, 64), "off": [0, 2, 2, 6], "W": (3, 32, 64)},
+        lambda x, idx, v, off, w: (
+            torch.nn.functional.silu(_ragged(x[idx.long()], v, off)) * _ragged(x[idx.long()], w, off)
+        ),
+        {"most": {"idx": 3}},
+    ),
     "scattered once": Case(
         "C[m,n] = A[idx[m],k] @ B[n,k]",
         {"A": (7, 64), "idx": [3, 1, 6, 0], "B": (32, 64)},
