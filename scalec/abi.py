@@ -103,7 +103,6 @@ class Term:
     divisor: Positive = 1
 
     def value(self, dims: Mapping[str, int]) -> int:
-        """Its value, given the sizes of the program's dimensions."""
         return -(-(dims[self.dim] + self.offset) // self.divisor) * self.factor
 
     def __str__(self) -> str:
@@ -126,7 +125,6 @@ class Extent:
     terms: tuple[Term, ...] = ()
 
     def value(self, dims: Mapping[str, int]) -> int:
-        """The extent, given the sizes of the program's dimensions."""
         if self.terms:
             return max(0, self.size + sum(term.value(dims) for term in self.terms))
         return -(-dims[self.dim] // self.divisor) if self.dim else self.size
@@ -146,7 +144,6 @@ class Extent:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The dimensions that it depends on."""
         return (self.dim,) if self.dim else tuple(term.dim for term in self.terms)
 
     def __str__(self) -> str:

@@ -90,7 +90,6 @@ class Compilation:
 
     @property
     def ptx(self) -> str:
-        """The PTX."""
         return self.texts["ptx"]
 
     @contextmanager

@@ -46,7 +46,6 @@ def ordered(ends: tuple[int, int]) -> str:
 
 
 def one_of(values: Iterable[Any]) -> Check:
-    """One of a few values."""
     known = tuple(values)
     return lambda value: "" if value in known else f"one of {', '.join(map(repr, known))}"
 

@@ -54,10 +54,8 @@ def parse_size(text: str) -> Size:
 
 
 def fixed(dims: Mapping[str, Size]) -> dict[str, int]:
-    """The sizes that are fixed."""
     return {name: size for name, size in dims.items() if not isinstance(size, Range)}
 
 
 def ranges(dims: Mapping[str, Size]) -> dict[str, Range]:
-    """The ranges of those that are not."""
     return {name: size for name, size in dims.items() if isinstance(size, Range)}

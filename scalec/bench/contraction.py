@@ -96,7 +96,6 @@ def _is_scale(t: TensorSpec, tensors: dict[str, TensorSpec]) -> bool:
 
 
 def shape_of(t: TensorSpec, dims: dict[str, int]) -> tuple[int, ...]:
-    """The tensor's shape at these sizes."""
     return tuple(e.value(dims) for e in t.shape)
 
 

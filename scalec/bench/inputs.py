@@ -51,7 +51,6 @@ class Inputs:
         return replace(self, values=values)
 
     def input_bytes(self) -> int:
-        """Bytes of the operands."""
         return sum(t.nbytes for t in self.values.values() if isinstance(t, torch.Tensor))
 
     def bytes(self) -> int:

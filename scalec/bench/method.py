@@ -25,7 +25,6 @@ def sets_in_rotation(input_bytes: int) -> int:
 
 
 def summary(rounds: int, sustained_rounds: int, block_seconds: float) -> str:
-    """The method of one run, for its result."""
     text = f"{SUMMARY}; median and quartiles of {rounds}"
     if sustained_rounds:
         text += (

@@ -53,7 +53,6 @@ ANY = ("",)
 
 
 def routings(spec: KernelSpec) -> tuple[str, ...]:
-    """The routings that a kernel is to be timed with."""
     domains = any(d.bounds for reads in spec.reads for d in reads.domains)
     return tuple(ROUTINGS) if domains or any(_dealt(x) for x in _lookups(spec)) else ANY
 

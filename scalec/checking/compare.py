@@ -38,7 +38,6 @@ class Checked:
 
     @property
     def ok(self) -> bool:
-        """Whether the result is right."""
         return self.diff <= self.limit and self.max_error <= self.error_limit
 
 

@@ -38,7 +38,6 @@ class OneOf(Parsed):
 
 
 def one_of(text: str, known: Iterable[str]) -> str:
-    """`text`, which is one of the names."""
     names = list(known)
     if text not in names:
         near = did_you_mean(text, names)
@@ -47,12 +46,10 @@ def one_of(text: str, known: Iterable[str]) -> str:
 
 
 def stage_list(text: str) -> list[str]:
-    """A comma list of stages."""
     return [one_of(n.strip(), SUFFIXES) for n in text.split(",") if n.strip()]
 
 
 def pass_list(text: str) -> list[str]:
-    """A comma list of passes."""
     from scalec.passes.pipeline import PIPELINE
 
     return [one_of(n.strip(), (p.name for p in PIPELINE)) for n in text.split(",") if n.strip()]
@@ -111,7 +108,6 @@ DIM = click.option(
 
 
 def rows(metavar: str, parse: Callable[[str], Any], doc: str) -> Callable:
-    """An option that says sizes of M."""
     return click.option("--m", "rows", metavar=metavar, type=Parsed(metavar, parse), help=doc)
 
 
@@ -133,7 +129,6 @@ OUTPUT = click.option("-o", "output", metavar="PATH", help="Write there instead 
 
 
 def extents(text: str) -> tuple[int, int, int]:
-    """X, X,Y or X,Y,Z."""
     parts = text.replace("x", ",").split(",")
     if not 1 <= len(parts) <= 3 or not all(natural(p) > 0 for p in parts):
         raise ValueError(f"{text!r:.80} is not X, X,Y or X,Y,Z")
@@ -142,7 +137,6 @@ def extents(text: str) -> tuple[int, int, int]:
 
 
 def named_text(text: str) -> tuple[str, str]:
-    """NAME=TEXT; a name is a word, or the number of an argument."""
     name, found, rest = text.partition("=")
     if not found or not rest or not name.isascii() or not name.replace("_", "a").isalnum():
         raise ValueError(f"{text!r:.80} is not NAME=VALUE")
@@ -150,7 +144,6 @@ def named_text(text: str) -> tuple[str, str]:
 
 
 def byte_count(text: str) -> int:
-    """A number of bytes, such as 65536, 512M or 4G."""
     unit = {"K": 10, "M": 20, "G": 30}.get(text[-1:].upper(), 0)
     count = natural(text[:-1] if unit else text)
     if count < 1:
@@ -159,7 +152,6 @@ def byte_count(text: str) -> int:
 
 
 def seconds(text: str) -> float:
-    """A time: from a second to a day."""
     try:
         value = float(text)
     except ValueError:
@@ -170,7 +162,6 @@ def seconds(text: str) -> float:
 
 
 def size_list(text: str) -> list[int]:
-    """A comma list of sizes."""
     sizes = [parse_size(part) for part in text.split(",")]
     if not all(isinstance(size, int) and size for size in sizes):
         raise ValueError(f"{text!r:.80} is not a list of positive integers")
@@ -178,7 +169,6 @@ def size_list(text: str) -> list[int]:
 
 
 def size_range(text: str) -> Range:
-    """LOW:HIGH, or one size."""
     size = parse_size(text)
     if not size:
         raise ValueError(f"{text!r:.80} is not a positive integer, nor a range such as 1:4096")

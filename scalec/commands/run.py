@@ -133,7 +133,6 @@ def _refuse_too_large(spec: KernelSpec, dims: Mapping[str, int]) -> None:
 
 
 def emulation_seconds(spec: KernelSpec, dims: Mapping[str, int]) -> float:
-    """About how long the emulator takes for a launch."""
     return tensor_operations(spec, dims) / EMULATED_RATE
 
 

@@ -52,7 +52,6 @@ class Files:
         return path
 
     def journal_path(self) -> Path:
-        """The journal's file."""
         return Path(self.journal) if self.journal is not None else self.database_path().with_suffix(".journal")
 
 

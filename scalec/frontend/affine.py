@@ -113,7 +113,6 @@ def atom(a: Atom) -> Linear:
 
 
 def add(a: Linear, b: Linear) -> Linear:
-    """a + b."""
     terms = dict(a.terms)
     for t, c in b.terms:
         terms[t] = terms.get(t, 0) + c
@@ -121,7 +120,6 @@ def add(a: Linear, b: Linear) -> Linear:
 
 
 def times(a: Linear, factor: int) -> Linear:
-    """a * factor."""
     return _linear({t: c * factor for t, c in a.terms}, a.constant * factor)
 
 

@@ -15,13 +15,11 @@ Body = Callable[..., ir.Value]
 
 
 def constant(value: float) -> ir.Value:
-    """An f32 constant."""
     f32 = ir.F32Type.get()
     return arith.ConstantOp(f32, ir.FloatAttr.get(f32, value)).result
 
 
 def power(x: ir.Value, exponent: int) -> ir.Value:
-    """x to a positive integer power."""
     i32 = ir.IntegerType.get_signless(32)
     return math.FPowIOp(x, arith.ConstantOp(i32, ir.IntegerAttr.get(i32, exponent)).result).result
 
@@ -57,7 +55,6 @@ def _chain(op: Callable[..., ir.OpView], values: Sequence[ir.Value]) -> ir.Value
 
 
 def to_f32(x: ir.Value) -> ir.Value:
-    """An element as f32."""
     f32 = ir.F32Type.get()
     if x.type == f32:
         return x

@@ -276,7 +276,6 @@ def _refusal(source: Source, error: UnexpectedInput, accepted: Sequence[str]) ->
 
 
 def _fix(text: str, start: int, accepted: Sequence[str]) -> str:
-    """The fix of a known mistake."""
     if text[start : start + 1] in tuple("+-*/@^,:)]") and _BEGINS.search(blank(text)[:start]):
         return f"write it at the end of the line before and in brackets: {LINES}"
     if text.startswith("\n", start):

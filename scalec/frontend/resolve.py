@@ -66,7 +66,6 @@ class Resolver:
         self.rounded: list[Rounded] = []  # operands that are computed
 
     def program(self, tree: ast.Program) -> Program:
-        """The whole program."""
         if not tree.statements:
             raise self.source.error(
                 (0, 0),

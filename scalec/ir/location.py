@@ -9,7 +9,6 @@ from scalec.ir.mlir import ir
 
 
 def location(place: Place) -> ir.Location:
-    """The location of a place, in the current context."""
     return ir.Location.file(place.name, place.line, place.column, place.line, place.column + place.width)
 
 

@@ -87,12 +87,10 @@ def ranges_of(function: ir.OpView) -> dict[str, Range]:
 
 
 def maps_of(attribute: ir.Attribute) -> list[ir.AffineMap]:
-    """The affine maps of an array attribute of maps."""
     return [map_of(a) for a in ir.ArrayAttr(attribute)]
 
 
 def map_of(attribute: ir.Attribute) -> ir.AffineMap:
-    """The affine map of an attribute."""
     return ir.AffineMapAttr(attribute).value
 
 

@@ -101,7 +101,6 @@ def _registers(role: ir.OpView) -> int:
 
 
 def _walks(op: Any) -> Iterator[Any]:
-    """The loops over tiles within an op."""
     for region in op.operation.regions:
         for inner in (o.operation for block in region.blocks for o in block.operations):
             if inner.name == "tile.tiles":

@@ -126,7 +126,6 @@ class LoadScalesOp(Tile.Operation, name="load_scales"):
 
 
 def _kind(op: ir.OpView) -> bool:
-    """Refuses a kind of reduction that there is not."""
     return str_of(op.kind) == "absmax" or kind(op)
 
 
@@ -359,7 +358,6 @@ def _square(op: ir.OpView, vector: int) -> bool:
 
 
 def _memory(op: ir.OpView, value: ir.Value) -> bool:
-    """Refuses what is no memory."""
     if not isinstance(value.type, ir.MemRefType):
         return fail(op, f"reads or writes {value.type}, expected a memref")
     return True

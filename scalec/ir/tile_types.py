@@ -171,12 +171,10 @@ def element_of(t: ir.Type) -> ir.Type:
 
 
 def int_of(attribute: ir.Attribute) -> int:
-    """Value of an integer attribute."""
     return ir.IntegerAttr(attribute).value
 
 
 def ints_of(attribute: ir.Attribute) -> tuple[int, ...]:
-    """Values of an integer array attribute."""
     return tuple(ir.DenseI64ArrayAttr(attribute))
 
 
@@ -190,7 +188,6 @@ def gaps_of(op: ir.OpView) -> tuple[int, int, int] | None:
 
 
 def str_of(attribute: ir.Attribute) -> str:
-    """Value of a string attribute."""
     return ir.StringAttr(attribute).value
 
 

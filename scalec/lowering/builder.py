@@ -42,7 +42,6 @@ class Builder:
         return arith.ConstantOp(type, ir.IntegerAttr.get(type, wrapped)).result
 
     def value(self, x: ir.Value | Number, type: ir.Type | None = None) -> ir.Value:
-        """`x` as a value."""
         return self.constant(x, type) if isinstance(x, (int, float)) else x
 
     # ------------------------------------------------------------------------------------------------------ arithmetic
@@ -144,14 +143,12 @@ class Builder:
 
     @contextmanager
     def when(self, condition: ir.Value) -> Iterator[None]:
-        """Ops under `if condition`."""
         made = scf.IfOp(condition)
         with ir.InsertionPoint(made.then_block):
             yield
             scf.YieldOp([])
 
     def either(self, condition: ir.Value, then: Callable[[], None], otherwise: Callable[[], None]) -> None:
-        """if condition: then() else: otherwise()."""
         made = scf.IfOp(condition, has_else=True)
         for block, emit in ((made.then_block, then), (made.else_block, otherwise)):
             with ir.InsertionPoint(block):

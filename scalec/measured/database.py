@@ -71,7 +71,6 @@ class Entry:
         return f"{facts.get('us', '?')} us at {facts.get('at', '?')} rows" + (f", {where}" if where else "")
 
     def to_json(self) -> dict[str, Any]:
-        """As the file has it."""
         return {**asdict(self), "m": list(self.m)}
 
 

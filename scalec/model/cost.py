@@ -197,7 +197,6 @@ class Load:
 
     @property
     def flop(self) -> int:
-        """Floating-point operations of the products."""
         return 2 * self.walks * self.sums * math.prod(self.sizes)
 
     @staticmethod

@@ -72,7 +72,6 @@ class Prediction:
 
     @property
     def flop_per_second(self) -> float:
-        """FLOP over the predicted time."""
         return self.flop / self.seconds
 
     @staticmethod

@@ -68,7 +68,6 @@ def _signature(t: ir.Type, attributes: Mapping[str, ir.Attribute], default: str)
 
 
 def signatures(program: ir.OpView) -> tuple[list[Signature], list[Signature]]:
-    """The arguments and the results of a program."""
     attributes = program.operation.attributes
     kind = ir.FunctionType(ir.TypeAttr(attributes["function_type"]).value)
 
@@ -80,12 +79,10 @@ def signatures(program: ir.OpView) -> tuple[list[Signature], list[Signature]]:
 
 
 def dict_of(attribute: ir.Attribute) -> dict[str, ir.Attribute]:
-    """A dictionary attribute as a dict."""
     return {named.name: named.attr for named in ir.DictAttr(attribute)}
 
 
 def granularity_of(attribute: ir.Attribute) -> Granularity:
-    """The attribute as a row of scalec.formats."""
     g = GranularityAttr(attribute)
     return Granularity(tuple(block_of(g)), ir.StringAttr(g.type).value, ir.StringAttr(g.layout).value)
 

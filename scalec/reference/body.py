@@ -131,7 +131,6 @@ def _convert(value: Any, op: ir.OpView) -> Any:
 
 
 def constant(op: ir.OpView) -> float:
-    """The value of a scalar `arith.constant`."""
     attribute = op.operation.attributes["value"]
     kind = ir.FloatAttr if isinstance(attribute, ir.FloatAttr) else ir.IntegerAttr
     return float(kind(attribute).value)

@@ -27,7 +27,6 @@ class Space:
     points: tuple[NDArray[np.int64], ...]
 
     def size(self, dim: int) -> int:
-        """How many indices of `dim` there are."""
         return len(self.points[dim])
 
     def with_points(self, dim: int, points: Array) -> Space:
@@ -296,7 +295,6 @@ class Domain:
         return dims_in(bound).union(*(self.symbols[i].dims() for i in symbols_in(bound)))
 
     def bounds(self, space: Space) -> tuple[Array, Array]:
-        """Both bounds over the space."""
         symbols = [s.integers(space) for s in self.symbols]
         return evaluate(self.lower.results[0], space, symbols), evaluate(self.upper.results[0], space, symbols)
 

@@ -44,7 +44,6 @@ class DeviceArray:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the elements."""
         return math.prod(self.shape) * self.itemsize
 
     def _span(self) -> int:

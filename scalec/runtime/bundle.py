@@ -50,7 +50,6 @@ class Row:
 
     @staticmethod
     def of(name: str, spec: KernelSpec, cubin: bytes) -> Row:
-        """The row of a kernel."""
         described = json.loads(spec.to_json())
         digest = hashlib.sha256(cubin).hexdigest()
         seal = _seal(name, digest, described)

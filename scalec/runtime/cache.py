@@ -194,7 +194,6 @@ def get(key: str) -> Compiled | None:
 
 
 def encode(key: str, compiled: Compiled) -> bytes:
-    """An entry's bytes."""
     ptx, spec = compiled.ptx.encode(), json.loads(compiled.spec.to_json())
     head = _Head(key, time.time(), len(compiled.cubin), len(ptx), compiled.tuned, spec)
     return _sealed(json.dumps(asdict(head)).encode() + b"\n" + compiled.cubin + ptx)

@@ -31,7 +31,6 @@ def default(target: str, ordinal: int | None = None) -> Device:
 
 
 def emulator(target: str) -> Device:
-    """The emulated GPU of a target."""
     from scalec.runtime import emulated
 
     return emulated.device(target)

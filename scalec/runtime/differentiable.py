@@ -137,7 +137,6 @@ class Differentiable:
         ctx.save_for_backward(*[given[n] if n in given else outputs[n] for n in tensors])
 
     def backward(self, ctx: Any, *gradients: Any) -> tuple[Any, ...]:
-        """The gradients of the inputs."""
         import torch
 
         known = {**ctx.numbers, **dict(zip(ctx.tensors, ctx.saved_tensors, strict=True))}

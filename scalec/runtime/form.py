@@ -22,7 +22,6 @@ class Form:
 
     @staticmethod
     def of(t: TensorSpec, shape: tuple[int, ...], strides: tuple[int, ...]) -> Form:
-        """The form of a tensor of this shape."""
         item = stored.itemsize(t.dtype)
         whole, row, step = checks.span(shape, strides, item), 0, 0
         rows = [(extent, stride) for extent, stride in _walked(shape, strides) if stride > 1]

@@ -75,7 +75,6 @@ _torch_dtypes: dict[Any, str] = {}
 
 
 def torch_dtype(dtype: Any) -> str:
-    """The language's name of a torch dtype."""
     name = _torch_dtypes.get(dtype)
     if name is None:
         plain = str(dtype).removeprefix("torch.")
@@ -84,13 +83,11 @@ def torch_dtype(dtype: Any) -> str:
 
 
 def is_numpy(value: Any) -> bool:
-    """Whether it is a numpy array."""
     numpy = sys.modules.get("numpy")
     return numpy is not None and isinstance(value, numpy.ndarray)
 
 
 def is_torch(value: Any) -> bool:
-    """Whether it is a torch tensor."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
 

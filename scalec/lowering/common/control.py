@@ -128,7 +128,6 @@ class Walk:
 
     @staticmethod
     def of(s: State, op: ir.OpView) -> Walk:
-        """That of `tile.tiles`."""
         b = s.b
         (bm, bn), (cm, cn) = tile.ints_of(op.tile), tile.ints_of(op.cluster)
         blocks_m = b.ceildiv(b.ceildiv(s.get(op.m), bm), cm)
@@ -136,7 +135,6 @@ class Walk:
         return Walk((bm, bn), (cm, cn), (blocks_m, blocks_n), tile.str_of(op.order) == "n", tile.int_of(op.band))
 
     def clusters(self, s: State) -> ir.Value | int:
-        """How many there are."""
         return s.b.mul(*self.blocks)
 
     def corner(self, s: State, t: ir.Value) -> tuple[ir.Value | int, ir.Value | int]:

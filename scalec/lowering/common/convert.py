@@ -87,7 +87,6 @@ class Chunks:
         return _load(b, self.source, self.loaded, first * self.apart)
 
     def store(self, b: Builder, first: int, values: Words) -> None:
-        """That chunk."""
         text = f"st.shared.v4.b32 [$0 + {first * self.pitch}], {{$1, $2, $3, $4}};"
         b.asm(text, [], [self.target, *values])
 

@@ -262,7 +262,6 @@ class Scalars:
     element: str
 
     def values(self, b: Builder) -> list[ir.Value]:
-        """Them as f32."""
         return [as_f32(b, v.get(), self.element) for v in self.registers]
 
 

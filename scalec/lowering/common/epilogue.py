@@ -179,7 +179,6 @@ class Reader:
 
     @property
     def kind(self) -> str:
-        """The kind of the input."""
         return self._in.kind
 
     def pointer(self, row: ir.Value | None, column: ir.Value | None) -> ir.Value:
@@ -336,7 +335,6 @@ def prefetch_input(s: State, op: ir.OpView) -> None:
 
 
 def functions_of(op: ir.OpView) -> dict[str, scalar.Op]:
-    """How the ops of an epilogue's body are computed."""
     return scalar.APPROXIMATE if "approximate" in op.operation.attributes else scalar.OPS
 
 

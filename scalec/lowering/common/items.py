@@ -27,7 +27,6 @@ class Items:
     words: int
 
     def at(self, s: State, c: Cursor) -> ir.Value:
-        """Shared address of the cursor's."""
         return s.b.add(self.first, s.b.mul(c.stage.get(), 4 * self.words))
 
     @property

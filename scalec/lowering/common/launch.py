@@ -29,7 +29,6 @@ class Responses:
     first: ir.Value | int
 
     def at(self, s: State, c: Cursor) -> ir.Value:
-        """Shared address of the cursor's."""
         return s.b.add(self.first, s.b.mul(c.stage.get(), tile.RESPONSE_BYTES))
 
 

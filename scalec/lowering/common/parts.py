@@ -124,7 +124,6 @@ def thread_of(s: State) -> ir.Value:
 
 
 def pointer_of(s: State, source: ir.Value) -> ir.Value:
-    """Address of memory that threads read or write."""
     return s.b.op("llvm.ptrtoint", [s.b.i64], [s.get(source)])
 
 

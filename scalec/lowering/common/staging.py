@@ -79,7 +79,6 @@ class Staging:
 
     @property
     def bits(self) -> int:
-        """Of an element."""
         return rounding.bits_of(self.element)
 
     @property

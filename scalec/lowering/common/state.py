@@ -107,7 +107,6 @@ class Cursor:
         return b.and_(b.op("arith.shrui", [b.i32], [self.rounds.get(), self.stage.get()]), 1)
 
     def at(self) -> ir.Value | int:
-        """The stage."""
         return self.stage.get() if self.known is None else self.known
 
 
@@ -154,7 +153,6 @@ class Buffer:
     stage: int
 
     def address(self, b: Builder, cursor: Cursor) -> ir.Value:
-        """Shared address of the cursor's stage."""
         return self.at(b, cursor, self.base)
 
     def at(self, b: Builder, cursor: Cursor, first: ir.Value, unit: int = 1) -> ir.Value:
@@ -304,7 +302,6 @@ class State:
 
     @property
     def unit_index(self) -> ir.Value | int:
-        """Index of this unit within its role."""
         self.unit(0)
         self.unit(1)
         return self._once.get("unit", 0)
@@ -318,7 +315,6 @@ class State:
 
     @property
     def warp_in_unit(self) -> ir.Value | int:
-        """Index of this warp within its unit."""
         warps = self.geometry.warps
         return self.once("quarter", lambda: self.b.and_(self.warp, warps - 1)) if warps > 1 else 0
 

@@ -46,7 +46,6 @@ class _Turned:
 
     @property
     def bits(self) -> int:
-        """Of an element."""
         return rounding.bits_of(self.element)
 
     def place(self, s: State, column: ir.Value, row: ir.Value) -> ir.Value:

@@ -45,7 +45,6 @@ class _Load:
 
     @staticmethod
     def of(s: State, op: ir.OpView) -> _Load:
-        """Read off the op."""
         (rows, step_k), source = tile.shape_of(op.target.type), op.source.type
         depth, pitch = tile.shape_of(source)[0], tile.swizzle_of(source)
         beyond = tile.int_of(op.step) * step_k * pitch

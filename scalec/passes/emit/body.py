@@ -227,7 +227,6 @@ class Body(Results):
         return last.opview.body.blocks[0]
 
     def reduce_of(self, result: Result) -> ir.OpView:
-        """The `scale.reduce` that a result is computed of."""
         sources = [view.owner.opview.source for view in self.returned(result.index).owner.opview.views]
         return next(r for x in sources if (r := made_by(x, "scale.reduce")) is not None)
 

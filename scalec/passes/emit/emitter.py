@@ -91,23 +91,18 @@ class Emitter:
             yield block
 
     def arith(self, name: str, *operands: ir.Value) -> ir.Value:
-        """A binary integer operation."""
         return self.op(name, [operands[0].type], operands).result
 
     def compare(self, predicate: str, a: ir.Value, b: ir.Value) -> ir.Value:
-        """An integer comparison."""
         return self.op("arith.cmpi", [ir.IntegerType.get_signless(1)], [a, b], predicate=_PREDICATES[predicate]).result
 
     def i32(self, value: int) -> ir.Value:
-        """An i32 constant."""
         return self._constant(value, 32)
 
     def i1(self, value: int) -> ir.Value:
-        """An i1 constant."""
         return self._constant(value, 1)
 
     def i64(self, value: int) -> ir.Value:
-        """An i64 constant."""
         return self._constant(value, 64)
 
     def _constant(self, value: int, width: int) -> ir.Value:
@@ -121,35 +116,27 @@ class Emitter:
         return ir.Type.parse(f"!tile.{name}")
 
     def descriptor(self, box: tuple[int, ...], element: ir.Type, swizzle: int, atom: int = ATOM) -> ir.Type:
-        """`!tile.descriptor`."""
         return tile.DescriptorType.get(attribute(box), element, _swizzle(swizzle, atom))
 
     def buffer(self, shape: tuple[int, int], element: ir.Type, swizzle: int, stages: int, atom: int = ATOM) -> ir.Type:
-        """`!tile.buffer`."""
         return tile.SharedType.get(attribute(tuple(shape)), element, _swizzle(swizzle, atom), attribute(stages))
 
     def accumulator(self, rows: int, columns: int, space: str = "registers") -> ir.Type:
-        """`!tile.accumulator`."""
         return tile.FragmentType.get(attribute((rows, columns)), attribute(space))
 
     def sums(self, shape: tuple[int, int], slots: int) -> ir.Type:
-        """`!tile.tensor_memory`."""
         return tile.SumsType.get(attribute(tuple(shape)), attribute(slots))
 
     def responses(self, stages: int) -> ir.Type:
-        """`!tile.response_slots`."""
         return tile.ResponsesType.get(attribute(stages))
 
     def items(self, words: int, slots: int) -> ir.Type:
-        """`!tile.item_slots`."""
         return tile.ItemsType.get(attribute(words), attribute(slots))
 
     def multiplicand(self, side: str, rows: int, depth: int, element: ir.Type) -> ir.Type:
-        """`!tile.slice`."""
         return tile.MultiplicandType.get(attribute((rows, depth)), element, attribute(side))
 
     def words(self, side: str, words: int, rows: int) -> ir.Type:
-        """`!tile.scale_words`."""
         return tile.WordsType.get(attribute((words, rows)), attribute(side))
 
     def memory(self, tensor: ir.Type) -> ir.Type:

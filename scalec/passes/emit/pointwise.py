@@ -112,7 +112,6 @@ class Columns(Tensors):
         return found, valid
 
     def columns(self, count: int) -> ir.Type:
-        """`!tile.columns`."""
         return ColumnsType.get(attribute(count))
 
     def load(self, x: Read, at: Point) -> ir.Value:

@@ -41,7 +41,6 @@ class Registers:
 
     @property
     def total(self) -> int:
-        """All of them."""
         return self.accumulators + self.partials + self.slices + self.beside
 
     @staticmethod

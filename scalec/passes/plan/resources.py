@@ -145,7 +145,6 @@ class Buffer:
 
     @property
     def bytes(self) -> int:
-        """All its bytes."""
         return self.stage_bytes * self.stages
 
 
@@ -169,7 +168,6 @@ class SharedPlan:
 
     @staticmethod
     def of(problem: Problem, schedule: Schedule) -> SharedPlan:
-        """The plan for a schedule."""
         (bm, bn, bk), stages = schedule.tile, schedule.stages
         lhs, rhs = problem.lhs, problem.rhs
         wanted = [

@@ -26,7 +26,6 @@ from scalec.zero_points import converts
 
 
 def contractions(function: Any) -> list[Any]:
-    """The contractions of a program, in order."""
     return [op for op in function.body.blocks[0].operations if op.operation.name == "scale.contract"]
 
 

@@ -92,7 +92,6 @@ class Window:
 
     @property
     def bounds(self) -> tuple[EpilogueInput | int, EpilogueInput | int]:
-        """Both ends."""
         return self.low, self.high
 
     @property
