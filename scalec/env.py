@@ -70,10 +70,6 @@ def _one_of(text: str, *values: str) -> str:
     return text
 
 
-def _flag(text: str) -> bool:
-    return _one_of(text, "0", "1") != "0"
-
-
 def _off(text: str) -> bool:
     return _one_of(text, "0", "1") == "1"
 
@@ -106,7 +102,7 @@ CACHE = Variable(
     default="1",
     expected="0 or 1",
     doc="0 compiles every kernel anew and stores none",
-    parse=_flag,
+    parse=lambda text: _one_of(text, "0", "1") != "0",
 )
 CACHE_LIMIT = Variable(
     "SCALEC_CACHE_LIMIT",

@@ -234,8 +234,8 @@ _SM90_MMA = (
 )
 
 
-def _warp_mma(k: int, *operands: str, mn_major: bool = False, **more: Any) -> MmaShape:
-    shape = MmaShape(WAVES["warp"], range(8, 9, 8), k, frozenset(operands), mn_major, 1, "registers")
+def _warp_mma(k: int, *operands: str, **more: Any) -> MmaShape:
+    shape = MmaShape(WAVES["warp"], range(8, 9, 8), k, frozenset(operands), True, 1, "registers")
     return replace(shape, **more)
 
 
@@ -246,13 +246,11 @@ def _warp_mma(k: int, *operands: str, mn_major: bool = False, **more: Any) -> Mm
 # the way there: ldmatrix .trans is for elements of 16 bits and of a byte, tf32 is loaded word by word, and packed 4-bit
 # elements come a byte each and are packed after.
 _SM120_MMA = (
-    _warp_mma(64, "e2m1", scales=(BlockScale("ue8m0", 32), BlockScale("ue4m3", 16)), transposed_bits=8, mn_major=True),
-    _warp_mma(
-        32, "e4m3", "e5m2", "e3m2", "e2m3", "e2m1", scales=(BlockScale("ue8m0", 32),), container_bits=8, mn_major=True
-    ),
-    _warp_mma(16, "bf16", mn_major=True),
-    _warp_mma(16, "f16", mn_major=True),
-    _warp_mma(8, "tf32", mn_major=True),
+    _warp_mma(64, "e2m1", scales=(BlockScale("ue8m0", 32), BlockScale("ue4m3", 16)), transposed_bits=8),
+    _warp_mma(32, "e4m3", "e5m2", "e3m2", "e2m3", "e2m1", scales=(BlockScale("ue8m0", 32),), container_bits=8),
+    _warp_mma(16, "bf16"),
+    _warp_mma(16, "f16"),
+    _warp_mma(8, "tf32"),
 )
 
 

@@ -29,22 +29,10 @@ UNEVEN = (0.7, 1.3)
 """How many times the mean a group of `balanced` has, from and to: what DeepGEMM's tests draw from."""
 
 
-def _balanced(count: int, rng: np.random.Generator) -> Array:
-    return rng.uniform(*UNEVEN, count)
-
-
-def _zipf(count: int, rng: np.random.Generator) -> Array:
-    return 1 / (1 + rng.permutation(count))
-
-
-def _one_hot(count: int, rng: np.random.Generator) -> Array:
-    return (np.arange(count) == rng.integers(count)).astype(float)
-
-
 ROUTINGS: dict[str, Callable[[int, np.random.Generator], Array]] = {
-    "balanced": _balanced,
-    "zipf": _zipf,
-    "one-hot": _one_hot,
+    "balanced": lambda count, rng: rng.uniform(*UNEVEN, count),
+    "zipf": lambda count, rng: 1 / (1 + rng.permutation(count)),
+    "one-hot": lambda count, rng: (np.arange(count) == rng.integers(count)).astype(float),
 }
 """What each of so many groups gets of the whole, up to a factor."""
 
@@ -72,7 +60,7 @@ def index_tensors(spec: KernelSpec, dims: Mapping[str, int], routing: str, seed:
         routing: a name of ROUTINGS; another one is the first.
     """
     shapes = {t.name: tuple(e.value(dims) for e in t.shape) for t in spec.operands}
-    deal = ROUTINGS.get(routing, _balanced)
+    deal = ROUTINGS.get(routing, ROUTINGS["balanced"])
 
     def shares(count: int) -> Array:
         return deal(count, np.random.default_rng([seed, count]))

@@ -19,7 +19,8 @@ def rows(found: Iterable[tuple[Item, Result]]) -> list[tuple[str, ...]]:
     by_name: dict[str, list[Result]] = {}
     for item, result in found:
         if result.failed:
-            made.append((item.name, item.schedule or "default", result.kind, _error(result), "", "", result.message))
+            error = f"{result.error:.1e}" if result.error else ""
+            made.append((item.name, item.schedule or "default", result.kind, error, "", "", result.message))
         elif result.kind == "timed":
             sizes = ",".join(f"{d}={n}" for d, n in item.launches[0].items())
             made.append((item.name, sizes, result.kind, "", _us(result.measured), _us(result.predicted), ""))
@@ -34,10 +35,6 @@ def rows(found: Iterable[tuple[Item, Result]]) -> list[tuple[str, ...]]:
             count = f"{len(passed)} of {len(results)} schedule{'s' * (len(results) > 1)}"
             summed.append((name, count, "pass", f"{max(r.error for r in passed):.1e}", "", "", ""))
     return summed + made
-
-
-def _error(result: Result) -> str:
-    return f"{result.error:.1e}" if result.error else ""
 
 
 def _us(value: float | None) -> str:

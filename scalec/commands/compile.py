@@ -158,7 +158,7 @@ def compile_program(
         for stage in stages:
             data = _stage(made, stage)
             if len(stages) > 1 or _is_folder(output):
-                path = Path(str(output), _stem(made) + part + SUFFIXES[stage])
+                path = Path(str(output), (made.spec.entry if made.spec else "program") + part + SUFFIXES[stage])
                 write_result(data, str(path))
                 note(f"{path}")
             else:
@@ -169,10 +169,6 @@ def compile_program(
 
 def _is_folder(path: str | None) -> bool:
     return path not in (None, "-") and (str(path).endswith("/") or Path(str(path)).is_dir())
-
-
-def _stem(made: Compilation | Compiled) -> str:
-    return made.spec.entry if made.spec else "program"
 
 
 def _until(stages: Collection[str]) -> str:

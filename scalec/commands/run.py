@@ -66,7 +66,7 @@ def run_program(request: Request, seed: int, *, verbose: bool = False, as_json: 
     note(f"{spec.entry} on {device.name}, {', '.join(f'{name} = {size}' for name, size in dims.items())}")
     if verbose:
         note(f"schedule: {spec.schedule}")
-    if not timed and (estimate := emulation_seconds(spec, dims)) >= WORTH_SAYING:
+    if not timed and (estimate := tensor_operations(spec, dims) / EMULATED_RATE) >= WORTH_SAYING:
         note(f"the emulator will take about {_duration(estimate)}; smaller sizes take less, e.g. --dim m=200")
     values, expected = made_up(request.source, dims, seed)
     arguments, outputs = upload(device, spec, values, dims)
@@ -130,10 +130,6 @@ def _refuse_too_large(spec: KernelSpec, dims: Mapping[str, int]) -> None:
             expected=f"at most {there / 1e9:.0f} GB",
             fix="smaller sizes, e.g. --dim m=200",
         )
-
-
-def emulation_seconds(spec: KernelSpec, dims: Mapping[str, int]) -> float:
-    return tensor_operations(spec, dims) / EMULATED_RATE
 
 
 def _duration(seconds: float) -> str:

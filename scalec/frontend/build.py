@@ -7,7 +7,7 @@ program says so. A range's `scale.domain` is among the operands of every op that
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 from scalec import sizes
 from scalec.formats import ELEMENT_TYPES
@@ -75,7 +75,7 @@ class Builder:
             function.attributes["res_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(d) for _, d in returned])
             function.attributes["scale.dims"] = ir.ArrayAttr.get([ir.StringAttr.get(d) for d in self.program.dims])
             scale.write_ranges(function, within)
-            schedule.write(function, schedule.Request(**self._settings()))
+            schedule.write(function, schedule.from_mapping(self.program.settings))
             entry = function.add_entry_block(places)
             self.values = {name: value for (name, _, _), value in zip(arguments, entry.arguments, strict=True)}
             with ir.InsertionPoint(entry):
@@ -84,9 +84,6 @@ class Builder:
 
     def _at(self, span: Span) -> ir.Location:
         return location(self.source.place(span))
-
-    def _settings(self) -> dict[str, Any]:
-        return {name: schedule.parse_field(name, text) for name, text in self.program.settings.items()}
 
     # --------------------------------------------------------------------------------------------------- signature
 

@@ -250,7 +250,12 @@ class Names:
     def tensor(self, name: ast.Name, count: int, span: Span) -> Tensor:
         """The tensor in memory that `name` is, new or known, used with `count` indices."""
         if name.text in self.defined:
-            self.refuse_computed(name)
+            raise self.source.error(
+                name.span,
+                f"{name.text} is computed here and cannot be an index",
+                got=f"{name.text}, which a statement defines",
+                expected="an i32 tensor that is given",
+            )
         self._not_itself(name)
         self.claim(name.text, "tensor", name.span)
         tensor = self.tensors.get(name.text)
@@ -260,15 +265,6 @@ class Names:
             self.arguments.append(tensor)
         self.check_rank(name.text, span, count, len(tensor.extents))
         return tensor
-
-    def refuse_computed(self, name: ast.Name) -> None:
-        """Refuses a computed value where only a tensor in memory can stand."""
-        raise self.source.error(
-            name.span,
-            f"{name.text} is computed here and cannot be an index",
-            got=f"{name.text}, which a statement defines",
-            expected="an i32 tensor that is given",
-        )
 
     def _not_empty(self, name: ast.Name, count: int, span: Span) -> None:
         if count == 0:

@@ -43,7 +43,7 @@ class Targets:
         tensor = self.names.define(target)
         self.names.current = Statement(tensor, (), (), Constant(node.span, frozenset(), 0.0), node.accumulate)
         index = self.names.indices(tensor, target.indices)
-        dims = {d: None for i in target.indices for d in _dims_in_order(i)}
+        dims = {n.text: None for i in target.indices for n in ast.walk(i) if isinstance(n, ast.IndexName)}
         formatted = target.type is not None and scales.annotate(self.source, tensor, target.type, "result")
         if target.scale is not None:
             scales.own(self.source, target.scale, formatted, tensor, index, f"the result {tensor.name}")
@@ -114,10 +114,6 @@ class Targets:
                     expected=f"{name}[...] = ... with plain indices and no type",
                     fix="leave it out, or compute the result in a statement of another name",
                 )
-
-
-def _dims_in_order(node: ast.Node) -> list[str]:
-    return [n.text for n in ast.walk(node) if isinstance(n, ast.IndexName)]
 
 
 def promises(source: Source, r: ast.Range) -> tuple[tuple[str, int], ...]:

@@ -290,7 +290,9 @@ class Plan:
         for i, (form, address) in enumerate(zip(forms, addresses, strict=True)):
             if form.span:
                 checks.check_address(form.spec, address, i >= len(self.operands))
-        _check_overlap(forms, addresses, len(self.operands))
+        for i in range(len(self.operands), len(forms)):
+            for j in range(i):
+                checks.check_overlap(forms[j], addresses[j], forms[i], addresses[i])
         where = dict(zip((f.spec.name for f in forms), zip(forms, addresses, strict=True), strict=True))
         where |= {name: (form, addresses[i] + offset) for name, (i, form, offset) in self.parts.items()}
         values = dict(zip(self.signature.scalars, scalars, strict=True))
@@ -388,9 +390,3 @@ def allocated(
 
 def _sizes(form: Form, dims: Mapping[str, int]) -> tuple[int, ...]:
     return stored.stored_shape(form.spec, dims)
-
-
-def _check_overlap(forms: Sequence[Form], addresses: Sequence[int], operands: int) -> None:
-    for i in range(operands, len(forms)):
-        for j in range(i):
-            checks.check_overlap(forms[j], addresses[j], forms[i], addresses[i])

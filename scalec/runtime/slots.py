@@ -80,31 +80,11 @@ class Given:
     tensor_map: Callable[[int, Argument, Form, int], Parameter]
 
 
-def _tensor_map(index: int, a: Argument, given: Given) -> Parameter:
-    return given.tensor_map(index, a, *given.where[a.tensor])
-
-
-def _pointer(_index: int, a: Argument, given: Given) -> Parameter:
-    return ctypes.c_uint64(given.where[a.tensor][1])
-
-
-def _dim(_index: int, a: Argument, given: Given) -> Parameter:
-    return ctypes.c_int32(given.dims[a.dim])
-
-
-def _size(_index: int, a: Argument, given: Given) -> Parameter:
-    return ctypes.c_int32(given.sizes[a.dim])
-
-
 def _stride(_index: int, a: Argument, given: Given) -> Parameter:
     form, _ = given.where[a.tensor]
     if form.shape[a.axis] > 1:
         return ctypes.c_int64(form.strides[a.axis])
     return ctypes.c_int64(stored.dense(form.spec, form.shape)[a.axis])  # never walked; libraries put anything there
-
-
-def _scalar(_index: int, a: Argument, given: Given) -> Parameter:
-    return ctypes.c_float(given.values[a.tensor])
 
 
 def _workspace(_index: int, a: Argument, given: Given) -> Parameter:
@@ -140,13 +120,13 @@ def written(scalars: Sequence[str], places: Places, a: Argument) -> tuple[int, .
     return CONSTANT, 0
 
 
-SLOTS = {
-    "tensor_map": _tensor_map,
-    "pointer": _pointer,
-    "dim": _dim,
-    "size": _size,
+SLOTS: dict[str, Callable[[int, Argument, Given], Parameter]] = {
+    "tensor_map": lambda index, a, given: given.tensor_map(index, a, *given.where[a.tensor]),
+    "pointer": lambda _, a, given: ctypes.c_uint64(given.where[a.tensor][1]),
+    "dim": lambda _, a, given: ctypes.c_int32(given.dims[a.dim]),
+    "size": lambda _, a, given: ctypes.c_int32(given.sizes[a.dim]),
     "stride": _stride,
-    "scalar": _scalar,
+    "scalar": lambda _, a, given: ctypes.c_float(given.values[a.tensor]),
     "parts": _workspace,
     "counters": _workspace,
 }

@@ -46,7 +46,6 @@ def contest(
     rounds: int,
     beside: Sequence[str] = (),
     seed: int = 5,
-    on_sample: Callable[[], None] | None = None,
 ) -> Standing:
     """Samples contenders in shuffled rounds, and drops the slower half of them as often as it shows.
 
@@ -58,7 +57,6 @@ def contest(
         rounds: samples of those that stay to the end.
         beside: others that are sampled in every round and take no part.
         seed: of the order within rounds.
-        on_sample: called after each sample.
 
     Raises:
         ValueError: no contender.
@@ -76,8 +74,6 @@ def contest(
             shuffle(order)
             for name in order:
                 found[name].append(sample(name))
-                if on_sample is not None:
-                    on_sample()
         done += step
         now = {name: median(found[name]) for name in alive}
         best = min(now.values())

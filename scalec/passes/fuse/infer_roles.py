@@ -37,7 +37,8 @@ class InferRoles:
     def _roles(contract: ir.OpView) -> ir.Attribute:
         names, symbols, maps = program_dims(contract), list(contract.symbols), maps_of(contract.maps)
         lhs, rhs, result = (dims_read(m, symbols) for m in maps)
-        by_blocks = [_by_blocks(m, symbols) for m in maps[:2]]
+        # dimensions that depend on indices from memory alone, one for each block of the dimension
+        by_blocks = [dims_read(m, symbols) - _by_points(m, symbols) for m in maps[:2]]
         rhs -= by_blocks[1] & lhs & result
         lhs -= by_blocks[0] & rhs & result
         linked = dims_of_domains(list(contract.domains))
@@ -63,11 +64,6 @@ class InferRoles:
                 for role, dims in roles.items()
             }
         )
-
-
-def _by_blocks(where: ir.AffineMap, symbols: list[ir.Value]) -> set[int]:
-    """Dimensions that a map depends on only through indices from memory, one for each block of the dimension."""
-    return dims_read(where, symbols) - _by_points(where, symbols)
 
 
 def _by_points(where: ir.AffineMap, symbols: list[ir.Value]) -> set[int]:
