@@ -23,11 +23,7 @@ class Converter(Transformer):
         """The barriers where copies of a stage complete, too: those who fill one arrive there."""
         h = super().handles()
         if self.converters:
-            e, offset = self.e, self.plan["stored_barriers"].offset
-            made = e.op(
-                "tile.cut_ring", [e.type("stages")], offset=offset, depth=self.schedule.stages, full=self.arrivals
-            )
-            h.filled = made.result
+            h.filled = self.ring("stored_barriers", "tile.cut_ring", depth=self.schedule.stages, full=self.arrivals)
         return h
 
     def convert(self, h: Handles) -> None:

@@ -20,10 +20,7 @@ class Cutter(Gatherer):
         """The barriers where the copies of such a stage complete, too."""
         h = super().handles()
         if cuts_k(self.problem, self.schedule.tile[2]):
-            offset, e = self.plan["cut_barriers"].offset, self.e
-            h.cut_ring = e.op(
-                "tile.cut_ring", [e.type("stages")], offset=offset, depth=self.schedule.stages, full=self.copiers
-            ).result
+            h.cut_ring = self.ring("cut_barriers", "tile.cut_ring", depth=self.schedule.stages, full=self.copiers)
         return h
 
     @property

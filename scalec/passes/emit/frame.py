@@ -177,59 +177,27 @@ class Frame(Sums):
             shape = turned_tile(of, s) if turned else (staged_rows(of, s), staged_columns(of, s))
             h.tiles[name] = self.shared(name, shape, element, 0 if turned else s.swizzle_c, self.turns)
         if s.adds == "loaded":
-            h.result_ring = e.op(
-                "tile.ring",
-                [e.type("stages")],
-                offset=self.plan["C_barriers"].offset,
-                depth=result_boxes(self.problem, s)[1],
-                full=1,
-                empty=self.consumers,
-            ).result
+            h.result_ring = self.ring(
+                "C_barriers", depth=result_boxes(self.problem, s)[1], full=1, empty=self.consumers
+            )
         if s.parts == "cluster":
             f32 = ir.F32Type.get()
             h.parts = self.shared("parts", part_rooms(self.problem, s), f32, 0, 1)
-            h.parts_ring = e.op(
-                "tile.ring",
-                [e.type("stages")],
-                offset=self.plan["parts_barriers"].offset,
-                depth=1,
-                full=1,
-                empty=self.consumers,
-            ).result
+            h.parts_ring = self.ring("parts_barriers", depth=1, full=1, empty=self.consumers)
         by_threads = any(self.threaded(side) for side in self.sides)
         ctas = s.cluster[0] * s.cluster[1]
-        by_turns: dict[str, Any] = {"turns": self.turns} if self.turns > 1 else {}
-        h.ring = h.filled = e.op(
-            "tile.turn_ring" if by_turns else "tile.ring",
-            [e.type("stages")],
-            offset=self.plan["barriers"].offset,
-            depth=s.stages,
-            full=4 if self.converters else self.arrivals,
-            empty=self.handers(ctas),
-            **by_turns,
-        ).result
+        by_turns: dict[str, Any] = {"op": "tile.turn_ring", "turns": self.turns} if self.turns > 1 else {}
+        filled = 4 if self.converters else self.arrivals
+        h.ring = h.filled = self.ring("barriers", depth=s.stages, full=filled, empty=self.handers(ctas), **by_turns)
+        bringers = self.scale_warps[1] if by_threads else 0
         if s.scheduler == "dynamic":
-            e = self.e
             h.responses = e.op("tile.responses", [e.responses(RESPONSES)], offset=self.plan["responses"].offset).result
-            h.response_ring = e.op(
-                "tile.ring",
-                [e.type("stages")],
-                offset=self.plan["response_barriers"].offset,
-                depth=RESPONSES,
-                full=1,
-                empty=self.walkers(self.scale_warps[1] if by_threads else 0, ctas),
-            ).result
+            walkers = self.walkers(bringers, ctas)
+            h.response_ring = self.ring("response_barriers", depth=RESPONSES, full=1, empty=walkers)
         if self.problem.queued:
             words, offset = item_bytes(self.problem, self.schedule) // 4, self.plan["items"].offset
             h.items = e.op("tile.items", [e.items(words, ITEMS)], offset=offset).result
-            h.item_ring = e.op(
-                "tile.ring",
-                [e.type("stages")],
-                offset=self.plan["item_barriers"].offset,
-                depth=ITEMS,
-                full=1,
-                empty=self.takers(self.scale_warps[1] if by_threads else 0),
-            ).result
+            h.item_ring = self.ring("item_barriers", depth=ITEMS, full=1, empty=self.takers(bringers))
         return h
 
     def map_operand(self, h: Handles, side: Side, box: tuple[int, ...], element: ir.Type, swizzle: int) -> None:
@@ -323,6 +291,10 @@ class Frame(Sums):
             [self.e.buffer(shape, element, swizzle, stages, atom)],
             offset=self.plan[name].offset,
         ).result
+
+    def ring(self, name: str, op: str = "tile.ring", **counts: Any) -> ir.Value:
+        """A ring's barriers, which the plan has by that name."""
+        return self.e.op(op, [self.e.type("stages")], offset=self.plan[name].offset, **counts).result
 
     @contextmanager
     def over_tiles(self, h: Handles, asks: bool = False, turns: int = 1) -> Iterator[Work]:

@@ -35,9 +35,7 @@ class Gatherer(Frame):
         """The barriers where its copies of a stage complete, too."""
         h = super().handles()
         if self.by_threads:
-            e, offset, depth = self.e, self.plan["row_barriers"].offset, self.schedule.stages
-            made = e.op("tile.cut_ring", [e.type("stages")], offset=offset, depth=depth, full=WARPGROUP)
-            h.landed = made.result
+            h.landed = self.ring("row_barriers", "tile.cut_ring", depth=self.schedule.stages, full=WARPGROUP)
         return h
 
     @property

@@ -44,18 +44,9 @@ class TensorConsumer(Producer, Consumer):
             word = ir.IntegerType.get_signless(32)
             h.scale_tiles["ones"] = self.shared("ones", (1, WORD_ROWS), word, 0, 1)
             e.op("tile.ones", operands=[h.scale_tiles["ones"]], scale=self.problem.scale_type)
-        h.sums_ring = h.vacated = e.op(
-            "tile.ring",
-            [e.type("stages")],
-            offset=self.plan["sums_barriers"].offset,
-            depth=slots,
-            full=1,
-            empty=ctas * self.consumers,
-        ).result
+        h.sums_ring = h.vacated = self.ring("sums_barriers", depth=slots, full=1, empty=ctas * self.consumers)
         if s.scale_copier:
-            offset = self.plan["copied_barriers"].offset
-            ring = e.op("tile.ring", [e.type("stages")], offset=offset, depth=s.stages, full=2, empty=1)
-            h.copied = ring.result
+            h.copied = self.ring("copied_barriers", depth=s.stages, full=2, empty=1)
         if ctas > 1:
             h.pair_rank = e.op("tile.pair_rank", [ir.IntegerType.get_signless(32)]).result
             h.filled, h.vacated = (
