@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from typing import dataclass_transform
 
 from scalec.frontend.diagnostics import Span
 
 
-@dataclass(frozen=True, eq=False)
-class Node:
+@dataclass_transform(eq_default=False, frozen_default=True)
+class _Record:
+    """What is derived of it is a dataclass, of which no two are equal."""
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True, eq=False)(cls)
+
+
+class Node(_Record):
     """A piece of the text."""
 
     span: Span
 
 
-@dataclass(frozen=True, eq=False)
 class Name(Node):
     """A name on its own: a scalar, a temporary, an element type, a dimension."""
 
@@ -25,21 +32,18 @@ class Name(Node):
 # ------------------------------------------------------------------------------------------------ index expressions
 
 
-@dataclass(frozen=True, eq=False)
 class IndexConstant(Node):
     """`64`."""
 
     digits: str
 
 
-@dataclass(frozen=True, eq=False)
 class IndexName(Node):
     """`m`."""
 
     text: str
 
 
-@dataclass(frozen=True, eq=False)
 class IndexRead(Node):
     """`e[m/128]`."""
 
@@ -47,7 +51,6 @@ class IndexRead(Node):
     indices: tuple[Node, ...]
 
 
-@dataclass(frozen=True, eq=False)
 class IndexSize(Node):
     """`size(n)`."""
 
@@ -55,7 +58,6 @@ class IndexSize(Node):
     dim: Name
 
 
-@dataclass(frozen=True, eq=False)
 class IndexBinary(Node):
     """`n/128*192`, with the operator `+ - * / %`."""
 
@@ -64,7 +66,6 @@ class IndexBinary(Node):
     right: Node
 
 
-@dataclass(frozen=True, eq=False)
 class IndexNegate(Node):
     """`-m`."""
 
@@ -74,7 +75,6 @@ class IndexNegate(Node):
 # ------------------------------------------------------------------------------------------------------ expressions
 
 
-@dataclass(frozen=True, eq=False)
 class Level(Node):
     """One level of scales, `1x128:f32@col`."""
 
@@ -83,28 +83,24 @@ class Level(Node):
     layout: Name | None
 
 
-@dataclass(frozen=True, eq=False)
 class Item(Node):
     """The scales of one tensor: levels multiplied, innermost first. `none` is one level whose block says so."""
 
     levels: tuple[Level, ...]
 
 
-@dataclass(frozen=True, eq=False)
 class Scale(Node):
     """`scale(1x128, 128x128)`."""
 
     items: tuple[Item, ...]
 
 
-@dataclass(frozen=True, eq=False)
 class Number(Node):
     """`0.5`."""
 
     text: str
 
 
-@dataclass(frozen=True, eq=False)
 class Tensor(Node):
     """`A[m,k]:e4m3`, and with scales, where no `@` stands before it, `A[m,k]:e4m3 scale(1x128)`."""
 
@@ -114,14 +110,12 @@ class Tensor(Node):
     scale: Scale | None = None
 
 
-@dataclass(frozen=True, eq=False)
 class Negate(Node):
     """`-x`."""
 
     value: Node
 
 
-@dataclass(frozen=True, eq=False)
 class Binary(Node):
     """`x + y`, with the operator `+ - * /`."""
 
@@ -130,7 +124,6 @@ class Binary(Node):
     right: Node
 
 
-@dataclass(frozen=True, eq=False)
 class Power(Node):
     """`x^2`."""
 
@@ -138,7 +131,6 @@ class Power(Node):
     exponent: str
 
 
-@dataclass(frozen=True, eq=False)
 class Call(Node):
     """`relu(x)`."""
 
@@ -146,7 +138,6 @@ class Call(Node):
     arguments: tuple[Node, ...]
 
 
-@dataclass(frozen=True, eq=False)
 class Reduce(Node):
     """`sum[k](x)`."""
 
@@ -155,7 +146,6 @@ class Reduce(Node):
     value: Node
 
 
-@dataclass(frozen=True, eq=False)
 class Typed(Node):
     """`relu(x):bf16`: what is rounded to a type."""
 
@@ -163,7 +153,6 @@ class Typed(Node):
     type: Name
 
 
-@dataclass(frozen=True, eq=False)
 class Quantize(Node):
     """`quantize(B[n,k]:nvfp4, e4m3, 1x128)`: what is quantised anew."""
 
@@ -172,7 +161,6 @@ class Quantize(Node):
     level: Level
 
 
-@dataclass(frozen=True, eq=False)
 class Contract(Node):
     """`A[m,k]@B[n,k] scale(...)`."""
 
@@ -184,7 +172,6 @@ class Contract(Node):
 # ------------------------------------------------------------------------------------------------------- statements
 
 
-@dataclass(frozen=True, eq=False)
 class Target(Node):
     """`D[m,n]:e4m3 scale(1x128)`."""
 
@@ -194,7 +181,6 @@ class Target(Node):
     scale: Scale | None
 
 
-@dataclass(frozen=True, eq=False)
 class Promise(Node):
     """`by 128` or `about 20`, of a range: `word` and the number; `apart` has none."""
 
@@ -202,7 +188,6 @@ class Promise(Node):
     number: Name | None
 
 
-@dataclass(frozen=True, eq=False)
 class Range(Node):
     """`for m in off[g]:off[g+1] by 128 else -inf`; `lower` is None in `for m < rows[g]`."""
 
@@ -213,7 +198,6 @@ class Range(Node):
     otherwise: Name | None
 
 
-@dataclass(frozen=True, eq=False)
 class Setting(Node):
     """`stages=5`, or a flag by its name alone."""
 
@@ -221,7 +205,6 @@ class Setting(Node):
     value: Name | None
 
 
-@dataclass(frozen=True, eq=False)
 class Statement(Node):
     """`target = value ranges with settings`."""
 
@@ -232,7 +215,6 @@ class Statement(Node):
     settings: tuple[Setting, ...]
 
 
-@dataclass(frozen=True, eq=False)
 class Program(Node):
     """All statements, in order."""
 
