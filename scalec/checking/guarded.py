@@ -13,7 +13,7 @@ from scalec import reference
 from scalec.abi import TensorSpec
 from scalec.formats import ELEMENT_TYPES
 from scalec.runtime.array import DeviceArray
-from scalec.runtime.stored import align_up, contiguous_axis, itemsize, laid_out, stored_shape
+from scalec.runtime.stored import align_up, itemsize, laid_out, stored_shape
 
 GUARD = 4096
 """Bytes before and after a tensor; a multiple of what any address is aligned to."""
@@ -101,11 +101,11 @@ def stored_points(spec: TensorSpec, points: NDArray[np.bool_]) -> NDArray[np.boo
     bits = ELEMENT_TYPES[spec.dtype].bits
     if bits >= 8:
         return points
-    points = np.moveaxis(points, contiguous_axis(spec), -1)
+    points = np.moveaxis(points, spec.contiguous, -1)
     made = np.zeros((*points.shape[:-1], ELEMENT_TYPES[spec.dtype].bytes(points.shape[-1])), bool)
     for at in range(made.shape[-1]):
         made[..., at] = points[..., 8 * at // bits : (8 * at + 7) // bits + 1].any(axis=-1)
-    return np.moveaxis(made, -1, contiguous_axis(spec))
+    return np.moveaxis(made, -1, spec.contiguous)
 
 
 def written(

@@ -191,6 +191,14 @@ def positive_tile(op: ir.OpView, t: ir.Type) -> bool:
     return True
 
 
+def memory_of(op: ir.OpView, name: str, element: str) -> bool:
+    """Refuses an operand that is no memory of these elements."""
+    t = getattr(op, name).type
+    if not isinstance(t, ir.MemRefType) or str(t.element_type) != element:
+        return fail(op, f"{name} are {t}, expected a memref of {element}")
+    return True
+
+
 def announces(op: ir.OpView) -> bool:
     """Refuses a number of bytes that a barrier cannot expect."""
     count = int_of(op.bytes)

@@ -5,7 +5,7 @@
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import at_least, in_step
+from scalec.ir.tile_checks import at_least, in_step, memory_of
 from scalec.ir.tile_types import *
 from scalec.ir.verify import fail, verifier
 
@@ -30,7 +30,7 @@ class SumPartsOp(Tile.Operation, name="sum_parts"):
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        return _workspace(op, "parts", "f32") and _workspace(op, "counters", "i32") and at_least(op, 2, "split")
+        return memory_of(op, "parts", "f32") and memory_of(op, "counters", "i32") and at_least(op, 2, "split")
 
 
 class SumInClusterOp(Tile.Operation, name="sum_in_cluster"):
@@ -69,7 +69,7 @@ class SumInClusterOp(Tile.Operation, name="sum_in_cluster"):
 
 
 def _piece(op: ir.OpView) -> bool:
-    if not (_workspace(op, "parts", "f32") and at_least(op, 2, "split") and at_least(op, 0, "piece")):
+    if not (memory_of(op, "parts", "f32") and at_least(op, 2, "split") and at_least(op, 0, "piece")):
         return False
     if int_of(op.piece) >= int_of(op.pieces):
         return fail(op, f"piece {int_of(op.piece)} of {int_of(op.pieces)}")
@@ -99,7 +99,7 @@ class LastPartOp(Tile.Operation, name="last_part"):
     result: ext.Result[I1]
     split: ir.IntegerAttr
 
-    verify_invariants = verifier(lambda op: _workspace(op, "counters", "i32") and at_least(op, 2, "split"))
+    verify_invariants = verifier(lambda op: memory_of(op, "counters", "i32") and at_least(op, 2, "split"))
 
 
 class AddPartsOp(Tile.Operation, name="add_parts"):
@@ -113,10 +113,3 @@ class AddPartsOp(Tile.Operation, name="add_parts"):
     pieces: ir.IntegerAttr
 
     verify_invariants = verifier(_piece)
-
-
-def _workspace(op: ir.OpView, name: str, element: str) -> bool:
-    t = getattr(op, name).type
-    if not isinstance(t, ir.MemRefType) or str(t.element_type) != element:
-        return fail(op, f"{name} are {t}, expected a memref of {element}")
-    return True

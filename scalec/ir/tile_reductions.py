@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import at_least, flag, takes
+from scalec.ir.tile_checks import at_least, flag, memory_of, takes
 from scalec.ir.tile_compute import yields
 from scalec.ir.tile_types import I1, I32, CursorType, FragmentType, Tile, TotalsType, int_of, str_of
 from scalec.ir.verify import fail, verifier
@@ -98,7 +98,7 @@ class LastTileOp(Tile.Operation, name="last_tile"):
     turn: Sequence[ext.Operand[CursorType]]
     result: ext.Result[I1]
 
-    verify_invariants = verifier(lambda op: _memory(op, "counters", "i32"))
+    verify_invariants = verifier(lambda op: memory_of(op, "counters", "i32"))
 
 
 class MeetOp(Tile.Operation, name="meet"):
@@ -145,14 +145,7 @@ def _kind(op: ir.OpView) -> bool:
 
 def _place(op: ir.OpView) -> bool:
     """Refuses partial results that are not within a tile's."""
-    if not (_memory(op, "partials", "f32") and at_least(op, 1, "words", "extent") and at_least(op, 0, "offset")):
+    if not (memory_of(op, "partials", "f32") and at_least(op, 1, "words", "extent") and at_least(op, 0, "offset")):
         return False
     end = int_of(op.offset) + int_of(op.extent)
     return end <= int_of(op.words) or fail(op, f"partial results up to {end} of {int_of(op.words)} words of a tile")
-
-
-def _memory(op: ir.OpView, name: str, element: str) -> bool:
-    t = getattr(op, name).type
-    if not isinstance(t, ir.MemRefType) or str(t.element_type) != element:
-        return fail(op, f"{name} are {t}, expected a memref of {element}")
-    return True

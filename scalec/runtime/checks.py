@@ -13,7 +13,6 @@ from scalec.formats import ELEMENT_TYPES
 from scalec.runtime.device import Device
 from scalec.runtime.stored import (
     align_up,
-    contiguous_axis,
     dense,
     has_gaps,
     itemsize,
@@ -252,7 +251,7 @@ def check_strides(
                 fix=_contiguous(t.name, view),
             )
         return
-    inner, item = contiguous_axis(t), itemsize(t.dtype)
+    inner, item = t.contiguous, itemsize(t.dtype)
     index = t.shape[inner] if t.shape else "0"
     if view.shape[inner] > 1 and view.strides[inner] != 1 and not (spaced and inner in free):
         stored = _contiguous(t.name, view)
@@ -296,7 +295,7 @@ def _contiguous(what: str, view: TensorView) -> str:
 
 
 def _unaligned_stride(t: TensorSpec, view: TensorView, axis: int, gapless: bool, output: bool) -> ArgumentError:
-    inner, item = contiguous_axis(t), itemsize(t.dtype)
+    inner, item = t.contiguous, itemsize(t.dtype)
     stride, multiple = view.strides[axis], t.align // item
     expected = f"a stride along index {axis} ({t.shape[axis]}) that is a multiple of {multiple} elements"
     e = t.shape[inner]

@@ -15,7 +15,7 @@ from scalec.runtime import checks, torch_calls
 from scalec.runtime.bound import Bound
 from scalec.runtime.device import Device
 from scalec.runtime.kernel import Kernel
-from scalec.runtime.stored import contiguous_axis, stored_shape
+from scalec.runtime.stored import stored_shape
 from scalec.runtime.tensors import adopt
 from scalec.sizes import Range
 from scalec.targets import TARGETS
@@ -217,7 +217,7 @@ def _shape(name: str, value: Any) -> tuple[int, ...]:
 
 def _packed(t: TensorSpec, axis: int) -> bool:
     """Whether a stored extent does not tell the dimension's: several elements in a byte, or whole tiles."""
-    return t.scalar or t.layout == "blocked" or (ELEMENT_TYPES[t.dtype].bits < 8 and axis == contiguous_axis(t))
+    return t.scalar or t.layout == "blocked" or (ELEMENT_TYPES[t.dtype].bits < 8 and axis == t.contiguous)
 
 
 def _fits(spec: KernelSpec, shapes: Mapping[str, tuple[int, ...]]) -> bool:

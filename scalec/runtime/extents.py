@@ -9,7 +9,7 @@ from scalec.abi import MOST_CTAS, PADDED_BOX, KernelSpec, TensorSpec
 from scalec.errors import ArgumentError
 from scalec.formats import ELEMENT_TYPES
 from scalec.runtime.checks import seen, written
-from scalec.runtime.stored import align_up, contiguous_axis, elements, stored_shape
+from scalec.runtime.stored import align_up, elements, stored_shape
 from scalec.runtime.tensors import TensorView
 from scalec.sizes import MOST, Range
 
@@ -90,7 +90,7 @@ def _solve(
     extents along which elements share bytes, which may be of several sizes, tell too."""
     for t in tensors:
         for axis, e in enumerate(t.shape):
-            if not packed and ELEMENT_TYPES[t.dtype].bits < 8 and axis == contiguous_axis(t):
+            if not packed and ELEMENT_TYPES[t.dtype].bits < 8 and axis == t.contiguous:
                 continue
             if not e.terms or not e.tells or e.tells in dims or len(views[t.name].shape) != len(t.shape):
                 continue
@@ -176,7 +176,7 @@ def _check_blocked(t: TensorSpec, view: TensorView, dims: Mapping[str, int]) -> 
 
 def check_padded(t: TensorSpec, dims: Mapping[str, int]) -> None:
     """Refuses extents that a copy which pads each 16 elements to 16 bytes does not take (see abi.PADDED)."""
-    inner = t.shape[contiguous_axis(t)]
+    inner = t.shape[t.contiguous]
     extent = inner.value(dims)
     if extent % PADDED_BOX:
         raise ArgumentError(

@@ -154,7 +154,7 @@ class Plan:
         zeros of the kernel's own, wherever the caller's are (NULL is as good as any). So are those whose extents then
         are others: offsets of no group are [0], and as those of one group [0, 0]."""
         uses = self.signature.uses
-        inner = {f.spec.shape[stored.contiguous_axis(f.spec)].dim for f in self.operands if uses[f.spec.name].padded}
+        inner = {f.spec.shape[f.spec.contiguous].dim for f in self.operands if uses[f.spec.name].padded}
         walked = {d: size or (PADDED_BOX if d in inner else 1) for d, size in self.dims.items()}
         empty = [i for i, f in enumerate(self.operands) if 0 in f.shape or _sizes(f, walked) != _sizes(f, self.dims)]
         forms = list(self.operands)

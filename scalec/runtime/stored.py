@@ -32,14 +32,9 @@ def itemsize(dtype: str) -> int:
     return max(1, ELEMENT_TYPES[dtype].bits // 8)
 
 
-def contiguous_axis(t: TensorSpec) -> int:
-    """The axis that the layout makes contiguous."""
-    return t.contiguous
-
-
 def memory_order(t: TensorSpec) -> tuple[int, ...]:
     """The tensor's axes, innermost (contiguous) first."""
-    inner = contiguous_axis(t)
+    inner = t.contiguous
     return (inner, *(axis for axis in reversed(range(len(t.shape))) if axis != inner)) if t.shape else ()
 
 
@@ -51,7 +46,7 @@ def stored_shape(t: TensorSpec, dims: Mapping[str, int]) -> tuple[int, ...]:
         shape[-1] = align_up(shape[-1], columns)
         shape[-2:] = [rows * shape[-1]] if len(shape) == 1 else [align_up(shape[-2], rows), shape[-1]]
     elif shape and ELEMENT_TYPES[t.dtype].bits < 8:
-        axis = contiguous_axis(t)
+        axis = t.contiguous
         shape[axis] = ELEMENT_TYPES[t.dtype].bytes(shape[axis])
     return tuple(shape)
 
@@ -59,7 +54,7 @@ def stored_shape(t: TensorSpec, dims: Mapping[str, int]) -> tuple[int, ...]:
 def elements(t: TensorSpec, axis: int, view: TensorView) -> int:
     """An extent of a view in elements of the language, unpacked."""
     bits = ELEMENT_TYPES[t.dtype].bits
-    packed = bits < 8 and axis == contiguous_axis(t)
+    packed = bits < 8 and axis == t.contiguous
     return view.shape[axis] * 8 // bits if packed else view.shape[axis]
 
 

@@ -22,6 +22,7 @@ from scalec.ir.schedule import LANES, Request, Schedule
 from scalec.measured.database import Entry
 from scalec.model import cost, scale_words, space
 from scalec.model.predict import Prediction, cycles_of_tile
+from scalec.passes.base import programs
 from scalec.passes.choose.scheduler import choice
 from scalec.passes.plan.gather import copied_by_threads
 from scalec.passes.plan.parts import cluster_ctas, no_meeting
@@ -95,7 +96,7 @@ def explain(
     row = get_target(target)
     with contexts.context():
         module = frontend.build(source, dims)
-        given = schedules.asked(_function(module), schedule)
+        given = schedules.asked(next(programs(module)), schedule)
         taken: list[Entry] = []
         problem, chosen = decisions(module, row, given, found=taken.append)
         entry = taken[0] if taken else None
@@ -125,10 +126,6 @@ def explain(
         predictions = tuple(Prediction.of(problem, chosen, s) for s in sizes)
         rides = tuple(fused(problem, sizes[0]))
     return Explanation(dict(dims), assumed, chosen, reasons, predictions, entry, rides)
-
-
-def _function(module: Any) -> Any:
-    return next(o for o in module.body.operations if o.operation.name == "func.func")
 
 
 NEXT = 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from scalec.ir import tile
@@ -274,22 +275,10 @@ def steps(s: State, op: ir.OpView) -> None:
     step, unroll, k = tile.int_of(op.step), tile.int_of(op.unroll), s.get(op.k)
     start = tile.int_of(op.start)
     at = b.variable(b.i32, start)
-    block = op.body.blocks[0]
     if list(op.cursors):
         _rounds(s, op, at)
         return
-
-    def body() -> None:
-        s.values[block.arguments[0]] = at.get()
-        s.table.block(s, block)
-        at.set(b.add(at.get(), step))
-
-    def bodies() -> None:
-        s.unrolled = unroll
-        for _ in range(unroll):
-            body()
-        s.unrolled = 1
-
+    body, bodies = bodies_of(s, op, at)
     if not isinstance(k, int) and unroll == 1 and not start:
         # K is never 0 (the runtime sees to it): tested at the end, so that no path reads an accumulator that no wgmma
         # has written, which ptxas answers by serialising them (C7514)
@@ -297,7 +286,7 @@ def steps(s: State, op: ir.OpView) -> None:
         return
     if "once" in op.operation.attributes:
         bodies()
-        promotes = [o for o in block.operations if o.operation.name == "tile.promote"]
+        promotes = [o for o in op.body.blocks[0].operations if o.operation.name == "tile.promote"]
         for wave, promote in {tile.int_of(o.wave): o for o in promotes}.items():
             _made_here(s, s.get(promote.accumulator).waves[wave])
         return
@@ -306,6 +295,24 @@ def steps(s: State, op: ir.OpView) -> None:
         if isinstance(k, int) and -(-(k - start) // step) % unroll == 0:
             return
     b.loop(lambda: b.compare("lt", at.get(), k), body)
+
+
+def bodies_of(s: State, op: ir.OpView, at: Variable) -> tuple[Callable[[], None], Callable[[], None]]:
+    """What emits one step of a `tile.steps` at the element `at`, and what emits the steps of an iteration."""
+    block, step, unroll = op.body.blocks[0], tile.int_of(op.step), tile.int_of(op.unroll)
+
+    def body() -> None:
+        s.values[block.arguments[0]] = at.get()
+        s.table.block(s, block)
+        at.set(s.b.add(at.get(), step))
+
+    def bodies() -> None:
+        s.unrolled = unroll
+        for _ in range(unroll):
+            body()
+        s.unrolled = 1
+
+    return body, bodies
 
 
 def _made_here(s: State, sums: list[Variable]) -> None:
@@ -358,14 +365,11 @@ def cursor(s: State, op: ir.OpView) -> None:
     uses = [use.owner.opview for use in op.result.uses]
     ready = b.variable(b.i32, 0) if any(o.operation.name == "tile.peek" for o in uses) else None
     made = Cursor(tile.int_of(op.depth), b.variable(b.i32, 0), b.variable(b.i32, 0), ready)
-    if any(o.operation.name == "tile.wait" and _in_rounds(o.ring) for o in uses):
+    rings = [o.ring.owner for o in uses if o.operation.name == "tile.wait"]
+    # who waits at a ring of other warpgroups, or of stages that are cut, passes over some of them
+    if any(not isinstance(r, ir.Block) and r.name in ("tile.of_turn", "tile.cut_ring") for r in rings):
         made.rounds = b.variable(b.i32, 0)
     s.values[op.result] = made
-
-
-def _in_rounds(ring: ir.Value) -> bool:
-    """Whether who waits there passes over stages: of other warpgroups, or that are not cut."""
-    return not isinstance(ring.owner, ir.Block) and ring.owner.name in ("tile.of_turn", "tile.cut_ring")
 
 
 @COMMON.lowers("tile.advance")

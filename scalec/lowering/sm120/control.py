@@ -63,19 +63,8 @@ def steps(s: State, op: ir.OpView) -> None:
     """Tested at the end, so that the test stands beside the wait that begins the next round: one break, not two."""
     b = s.b
     start, step, unroll = tile.int_of(op.start), tile.int_of(op.step), tile.int_of(op.unroll)
-    k, block = s.get(op.k), op.body.blocks[0]
-    at = b.variable(b.i32, start)
-
-    def body() -> None:
-        s.values[block.arguments[0]] = at.get()
-        s.table.block(s, block)
-        at.set(b.add(at.get(), step))
-
-    def bodies() -> None:
-        s.unrolled = unroll
-        for _ in range(unroll):
-            body()
-        s.unrolled = 1
+    k, at = s.get(op.k), b.variable(b.i32, start)
+    body, bodies = control.bodies_of(s, op, at)
 
     def looped(bodies, count: int) -> None:
         more = lambda: b.compare("lt", b.add(at.get(), (count - 1) * step), k)  # noqa: E731
