@@ -416,9 +416,7 @@ class MapOp(Scale.Operation, name="map"):
         if last.operation.name != "scale.yield":
             return fail(op, f"body ends in {last.operation.name}, expected scale.yield")
         yielded, wanted = str(last.operation.operands[0].type), str(element(op.result.type))
-        if yielded != wanted:
-            return fail(op, f"body yields {yielded}, expected {wanted}, the result's element type")
-        return True
+        return yielded == wanted or fail(op, f"body yields {yielded}, expected {wanted}, the result's element type")
 
 
 class ReduceOp(Scale.Operation, name="reduce"):

@@ -158,9 +158,7 @@ class WarpOp(Tile.Operation, name="warp", traits=[ir.NoTerminatorTrait]):
             return fail(op, "is not in a tile.role")
         low, high = ints_of(role.opview.warps)
         end = int_of(op.index) + int_of(op.count)
-        if end > high - low:
-            return fail(op, f"has warps {int_of(op.index)}..{end} of a role of {high - low} warps")
-        return True
+        return end <= high - low or fail(op, f"has warps {int_of(op.index)}..{end} of a role of {high - low} warps")
 
 
 class SyncOp(Tile.Operation, name="sync"):

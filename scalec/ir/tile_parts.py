@@ -71,9 +71,7 @@ class SumInClusterOp(Tile.Operation, name="sum_in_cluster"):
 def _piece(op: ir.OpView) -> bool:
     if not (memory_of(op, "parts", "f32") and at_least(op, 2, "split") and at_least(op, 0, "piece")):
         return False
-    if int_of(op.piece) >= int_of(op.pieces):
-        return fail(op, f"piece {int_of(op.piece)} of {int_of(op.pieces)}")
-    return True
+    return int_of(op.piece) < int_of(op.pieces) or fail(op, f"piece {int_of(op.piece)} of {int_of(op.pieces)}")
 
 
 class StorePartOp(Tile.Operation, name="store_part"):

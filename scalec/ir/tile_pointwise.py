@@ -358,9 +358,7 @@ def _square(op: ir.OpView, vector: int) -> bool:
 
 
 def _memory(op: ir.OpView, value: ir.Value) -> bool:
-    if not isinstance(value.type, ir.MemRefType):
-        return fail(op, f"reads or writes {value.type}, expected a memref")
-    return True
+    return isinstance(value.type, ir.MemRefType) or fail(op, f"reads or writes {value.type}, expected a memref")
 
 
 def _together(op: ir.OpView, memory: ir.Value, count: int) -> bool:

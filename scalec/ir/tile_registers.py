@@ -86,9 +86,7 @@ class CutOp(Tile.Operation, name="cut"):
         depth, element = shape_of(op.target.type)[1], element_of(op.target.type)
         if bits_of(element) * depth != 8 * STEP_BYTES or bits_of(element) >= 8:
             return fail(op, f"cuts {depth} elements of {element}, expected {STEP_BYTES} bytes of packed ones")
-        if not 0 <= int_of(op.element) < depth:
-            return fail(op, f"element {int_of(op.element)} of {depth}")
-        return True
+        return 0 <= int_of(op.element) < depth or fail(op, f"element {int_of(op.element)} of {depth}")
 
 
 class WordsOp(Tile.Operation, name="words"):

@@ -373,9 +373,7 @@ def _transposable(op: ir.OpView, side: str, tile: ir.Type) -> bool:
         return fail(op, f"{side} is [K, rows] of {element}, its swizzle keeps {atom_of(tile)} bytes, expected {atom}")
     if not swizzle or rows * bits // 8 % swizzle:
         return fail(op, f"K of {side} has rows of {rows * bits // 8} bytes, no panels of a swizzle of {swizzle}")
-    if depth % int_of(op.k):
-        return fail(op, f"{depth} of K of {side} in steps of {int_of(op.k)}")
-    return True
+    return not depth % int_of(op.k) or fail(op, f"{depth} of K of {side} in steps of {int_of(op.k)}")
 
 
 class TakenOp(Tile.Operation, name="taken"):

@@ -187,7 +187,7 @@ class Reader:
 
     def _address(self, indices: list[ir.Value | None]) -> ir.Value:
         """Address of the element whose axes are indexed by these; None where an axis does not count."""
-        b, element = self._s.b, _mlir(self._s, self._in.element)
+        b, element = self._s.b, ir.Type.parse(self._in.element)
         index = b.constant(0, b.i64)
         for ((_, divisor, modulus), stride), at in zip(self._in.axes, indices, strict=True):
             if at is not None:
@@ -310,10 +310,6 @@ class Reader:
         return load(self._s, pointer, self._in.element, inside, 1)[0]
 
 
-def _mlir(s: State, element: str) -> ir.Type:
-    return ir.Type.parse(element)
-
-
 @COMMON.lowers("tile.hold")
 def hold(s: State, op: ir.OpView) -> None:
     sources = [s.get(x) for x in op.inputs]
@@ -399,7 +395,7 @@ def address_of(s: State, pointer: ir.Value, index: ir.Value, element: str) -> ir
     return b.op(
         "llvm.ptrtoint",
         [b.i64],
-        [b.offset(pointer, index, b.i8 if rounding.bits_of(element) < 16 else _mlir(s, element))],
+        [b.offset(pointer, index, b.i8 if rounding.bits_of(element) < 16 else ir.Type.parse(element))],
     )
 
 
