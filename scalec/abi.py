@@ -271,8 +271,7 @@ class Launch:
 
     Where K is split, the parts of a tile meet in a workspace: `part_bytes` of sums for each part of each tile, which
     need not hold anything, and for each tile as many counters of 4 bytes as `tile_counters` says, 0 before the first
-    launch and after each. Two
-    launches that may run at the same time need workspaces of their own.
+    launch and after each. Two launches that may run at the same time need workspaces of their own.
 
     Attributes:
         threads: threads of a CTA.
@@ -281,9 +280,9 @@ class Launch:
         tiles: (dim, tile extent, cluster CTAs along it) for each tiled dimension.
         split: parts of K of one tile, each the work of a CTA of its own.
         part_bytes: of the workspace, for each part of each tile; 0 where no sums meet there.
-        partial_bytes: of the workspace, behind all parts, for each tile's partial results of reductions, which need not
-            hold anything either; 0 without reductions.
+        partial_bytes: of the workspace, behind all parts, for each tile's partial results of reductions; 0 without.
         arrivals: counters of each tile for these, behind those of parts.
+        bands: the tiles that have partial results, as a product, where these are not all that `tiles` says: of ranges.
         dependent: the most multiplications of a launch that may begin while the kernel before it in its stream still
             runs, for whose end the kernel then waits itself; 0 where it does not.
         sums: (dim, step) of the dimensions of K, where these are several: a kernel counts the product of their sizes,
@@ -300,6 +299,7 @@ class Launch:
     part_bytes: Count = 0
     partial_bytes: Count = 0
     arrivals: Count = 0
+    bands: tuple[Extent, ...] = ()
     one_each: bool = False
     dependent: Bytes = 0
     sums: tuple[tuple[str, Positive], ...] = ()
@@ -326,7 +326,7 @@ class Launch:
         """Bytes of the workspace's parts and of its counters, given the sizes of the dimensions; (0, 0) for none."""
         parts = self.ctas(dims)
         counters = self.arrivals + (tile_counters(self.split) if self.part_bytes else 0)
-        tiles = parts // self.split
+        tiles = math.prod(x.value(dims) for x in self.bands) if self.bands else parts // self.split
         return parts * self.part_bytes + tiles * self.partial_bytes, tiles * counters * COUNTER_BYTES
 
     def grid(self, dims: Mapping[str, int], clusters: int) -> int:
@@ -493,4 +493,4 @@ def _check_reads(reads: Reads, tensors: Mapping[str, TensorSpec], operands: set[
             raise FormatError(f"axes {lookup.once} of {lookup.entry.tensor}, which has {len(lookup.entry.coords)}")
 
 
-VERSION = 11
+VERSION = 12

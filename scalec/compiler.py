@@ -28,7 +28,7 @@ from scalec.passes.pipeline import FUSE, PIPELINE, find, run_pipeline
 from scalec.passes.plan.loop import in_a_loop
 from scalec.passes.plan.mma_n import LEAST, narrower
 from scalec.passes.plan.pointwise import Spread
-from scalec.passes.plan.reductions import arrivals, partial_words
+from scalec.passes.plan.reductions import arrivals, bands, partial_words
 from scalec.passes.plan.registers import free_registers, sums_of_thread
 from scalec.passes.plan.resources import most_registers
 from scalec.passes.problem import read_pointwise
@@ -345,7 +345,7 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
         if d.within and d.size is None:
             within.setdefault(d.name, (1, MOST // d.inner))
     inner = {d.name: d.inner for d in (problem.m, problem.n)}
-    partial = 4 * partial_words(problem, schedule), len(arrivals(problem, schedule))
+    partial = 4 * partial_words(problem, schedule), len(arrivals(problem, schedule)), bands(problem, schedule)
     added = [[d.name for d in (x.k, *x.summed)] for x in problem.added]
     return emitted(
         lambda kernel: signature.launch_of(

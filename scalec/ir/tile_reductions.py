@@ -8,7 +8,7 @@ from typing import Any
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import at_least, flag, memory_of, takes
 from scalec.ir.tile_compute import yields
-from scalec.ir.tile_types import I1, I32, CursorType, FragmentType, Tile, TotalsType, int_of, str_of
+from scalec.ir.tile_types import I1, I32, CursorType, FragmentType, RowIndexType, Tile, TotalsType, int_of, str_of
 from scalec.ir.verify import fail, verifier
 
 KINDS = ("sum", "max", "min")
@@ -110,7 +110,8 @@ class FinishReductionOp(Tile.Operation, name="finish_reduction"):
 
     The tiles are number `first` and those each `step` on, with `slots` partial results each, in `partials` as
     `store_totals` has it; they are taken in this order. At most `extent` results. The consumers of a tile do this
-    together, or with `alone` 1 each warp that is here does. The body yields f32 (`tile.yield`).
+    together, or with `alone` 1 each warp that is here does. An i that one of `skips` names nothing for is not
+    stored. The body yields f32 (`tile.yield`).
     """
 
     partials: ext.Operand[Any]
@@ -121,6 +122,7 @@ class FinishReductionOp(Tile.Operation, name="finish_reduction"):
     stride: ext.Operand[ir.IntegerType[64]]
     start: ext.Operand[I32]
     end: ext.Operand[I32]
+    skips: Sequence[ext.Operand[RowIndexType]]
     kind: ir.StringAttr
     slots: ir.IntegerAttr
     words: ir.IntegerAttr

@@ -232,15 +232,15 @@ def launch_of(
     schedule: Schedule,
     blocks: tuple[str, int] = ("", 0),
     inner: Mapping[str, int] | None = None,
-    partial: tuple[int, int] = (0, 0),
+    partial: tuple[int, int, tuple[abi.Extent, ...]] = (0, 0, ()),
     panes: int = 1,
     added: Sequence[Sequence[str]] = (),
 ) -> abi.Launch:
     """How the kernel of a contraction is launched; `roles` are the names of its dimensions: m, n, k, outer and summed
     as scalec.passes.problem.types.Problem has them, and `panes`; `blocks` a dimension in blocks with tiles of their
     own, `inner` how many rows or columns of a tile an index of M or N has, where that is not one, and `partial` bytes
-    of a tile's partial results of reductions, and counters; `added` what each product sums over that is added to the
-    first one, that of a tile's K first."""
+    of a tile's partial results of reductions, counters, and which tiles have these; `added` what each product sums over
+    that is added to the first one, that of a tile's K first."""
     (bm, bn, bk), (cm, cn), split = schedule.tile, schedule.cluster, schedule.split
     (m,), (n,), (k,) = (roles[role] for role in ("m", "n", "k"))
     along, (dim, block) = {m: (bm, cm), n: (bn // panes, cn)}, blocks
@@ -258,6 +258,7 @@ def launch_of(
         part_bytes=bm * bn * 4 if split > parts_of(kernel) else 0,  # f32
         partial_bytes=partial[0],
         arrivals=partial[1],
+        bands=partial[2],
         one_each=schedule.scheduler == "dynamic",
         dependent=schedule.dependent << 30,
         sums=((k, bk), *((dim, 1) for dim in roles["summed"])) if roles["summed"] or added else (),

@@ -401,8 +401,8 @@ def _reduce(run: _Run, op: ir.OpView) -> None:
     combine, identity = REDUCTIONS[ir.StringAttr(op.kind).value]
     source = run.access(op.input, maps[0], symbols)
     kept = Access(Tensor(np.zeros(())), maps[1], symbols).dims()
-    used = (kept | source.dims()).union(*({d.dim} | d.bound_dims() for d in domains))
-    space = run.space(used)
+    ranges = [*domains, *(x for x in source.tensor.skips if isinstance(x, Domain))]
+    space = run.space((kept | source.dims()).union(*({d.dim} | d.bound_dims() for d in ranges)))
     out = run.output(op.result, maps[1], symbols, space, identity)
     reduced = source.dims() - kept
     whole = Access(replace(source.tensor, written=None), source.map, source.symbols)

@@ -15,6 +15,8 @@ from scalec.checking.compare import compare
 from scalec.checking.guarded import FILLS, Guarded
 from scalec.checking.launch import made_up, values_of
 from scalec.errors import ArgumentError, UnsupportedError
+from scalec.frontend import build
+from scalec.ir import context
 from scalec.runtime import emulated
 
 TARGETS = ("sm_90a", "sm_100a", "sm_120a")
@@ -214,6 +216,97 @@ def test_alone_beside_columns_that_no_tile_has_all_of(source: str, target: str) 
     fields = "swap=0, tile=128x64x128" if "scale" in source and target == "sm_100a" else "split=1"
     dims = {"m": 9, "n": 200, "k": 128}
     run(f"T[m,n] = {source}; R[m]:f32 = max[n](T) with {fields}", target, dims, "nk", launches=2)
+
+
+BOTH_OF_ROWS = "C[m,n] = T; R[m]:f32 = max[n](abs(T)); S[m]:f32 = sum[n](T*T)"
+RAGGED = f"T[m,n] = A[m,k] @ B[g,n,k] for m in off[g]:off[g+1]; {BOTH_OF_ROWS}"
+BLOCKS = f"T[m,n] = A[m,k] @ B[e[m/24],n,k]; {BOTH_OF_ROWS}"
+WINDOWS = "T[g,m,n] = A[g,m,k] @ B[g,n,k] for m in lo[g]:hi[g]; C[g,m,n] = T; R[m,g]:f32 = sum[n](T*T)"
+
+GROUPED = {
+    "ragged": (RAGGED, {"g": 4}),
+    "ragged, scaled": (
+        "R[m] = max[n](abs(A[m,k] @ B[g,n,k] scale(1x128, 1x128x128))) for m in off[g]:off[g+1]", {"g": 3, "k": 256},
+    ),
+    "masked": (
+        "T[g,m,n] = A[g,m,k] @ B[g,n,k] for m < rows[g]; C[g,m,n] = T; R[m,g]:f32 = max[n](T) for m < rows[g]",
+        {"g": 3},
+    ),
+    "windows": (WINDOWS, {"g": 3}),
+    "whole blocks": (f"T[m,n] = A[m,k] @ B[e[m/128],n,k]; {BOTH_OF_ROWS}", {"m": 300, "B_0": 3}),
+    "blocks": (BLOCKS, {"B_0": 3}),
+    "gathered": (f"T[m,n] = A[idx[m],k] @ B[n,k]; {BOTH_OF_ROWS}", {"A_0": 77}),
+    "gathered by batches": (
+        "T[b,m,n] = A[idx[b,m],k] @ B[n,k]; C[b,m,n] = T; R[b,m]:f32 = max[n](T)", {"b": 2, "A_0": 77},
+    ),
+    "a gathered input": (f"T[m,n] = A[m,k] @ B[n,k] + x[idx[m],n]; {BOTH_OF_ROWS}", {"x_0": 50}),
+    "scattered beside": ("T[m,n] = A[m,k] @ B[n,k]; C[idx[m],n] = T; R[m]:f32 = max[n](T)", {"C_0": 180}),
+    "a range of K": (
+        "T[g,m,n] = A[m,k] @ B[n,k] for k in off[g]:off[g+1]; R[g,m]:f32 = max[n](T); Z[n,g]:f32 = sum[m](T*T)",
+        {"g": 3, "m": 70, "k": 200},
+    ),
+    "rows last": ("T[n,m] = A[m,k] @ B[g,n,k] for m in off[g]:off[g+1]; C[n,m] = T; R[m]:f32 = max[n](T)", {"g": 4}),
+}  # fmt: skip
+
+
+@pytest.mark.once(touches=lambda name, target: {name, target})
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", GROUPED)
+def test_groups(name: str, target: str) -> None:
+    """Over the columns of rows that ranges and indices from memory name: of others nothing is written."""
+    source, more = GROUPED[name]
+    dims = {"m": 150, "n": 200, "k": 64, **more}
+    run(source, target, dims, "nk" if "scaled" in name else "", launches=2)
+
+
+GROUPED_SCHEDULES = (
+    ("sm_90a", RAGGED, "cluster=2x1, tile=64x64x64, swap=0"), ("sm_90a", RAGGED, "swap=1, tile=64x64x64, cluster=1x2"),
+    ("sm_90a", WINDOWS, "cluster=2x1, tile=64x64x64, swap=0"), ("sm_90a", WINDOWS, "cluster=1x2, swap=1"),
+    ("sm_90a", BLOCKS, "cluster=2x1, tile=64x64x64, swap=0"), ("sm_90a", BLOCKS, "cluster=1x2, swap=1"),
+    ("sm_100a", RAGGED, "cta_group=2, cluster=2x1, tile=128x64x64, swap=0"),
+    ("sm_100a", BLOCKS, "swap=0, tile=128x64x64, cluster=1x2"), ("sm_120a", RAGGED, "swap=0, tile=32x64x64, warps=2x4"),
+    ("sm_120a", WINDOWS, "swap=1, tile=64x32x64"),
+)  # fmt: skip
+
+
+@pytest.mark.once(touches=lambda case: {case[0], case[1]})
+@pytest.mark.parametrize("case", GROUPED_SCHEDULES, ids=[f"{t}, {s[:30]}, {f}" for t, s, f in GROUPED_SCHEDULES])
+def test_groups_by_schedules(case: tuple[str, str, str]) -> None:
+    """Groups' last tiles overlap with the next one's, also in a cluster of which a CTA is behind them."""
+    target, source, fields = case
+    dims = {"m": 150, "n": 200, "k": 64} | ({"B_0": 3} if source == BLOCKS else {"g": 5})
+    run(f"{source} with {fields}", target, dims, launches=2)
+
+
+ROUTINGS = {
+    "one row each": [0, 1, 2, 3, 4, 4, 6], "all in one": [0, 0, 70, 70, 70, 70, 70], "none": [0] * 7,
+    "cut by a tile": [0, 63, 64, 64, 65, 130, 140],
+}  # fmt: skip
+
+
+@pytest.mark.once("name")
+@pytest.mark.parametrize("name", ROUTINGS)
+@pytest.mark.parametrize("target", TARGETS)
+def test_routings(target: str, name: str) -> None:
+    """Launch after launch with one workspace, of other routings between: counters are 0 again."""
+    source, dims = RAGGED, {"m": 140, "n": 136, "k": 64, "g": 6}
+    values, _ = made_up(source, dims, 5)
+    kernel = scalec.compile(f"{source} with tile={'128' if target == 'sm_100a' else '64'}x64x64, swap=0", target=target)
+    device = emulated.EmulatedDevice(target)
+    kernel.load(device)
+    kernel.fixed = device
+    for offsets in (ROUTINGS[name], [0, 20, 40, 60, 80, 100, 120], ROUTINGS[name]):
+        own = {**values, "off": np.asarray(offsets, np.int32)}
+        with context.context():
+            expected = reference.run(build(source, dims), own, dims=dims, exact=True)
+        given = [Guarded(device, t, reference.storage(own[t.name])) for t in kernel.spec.operands]
+        outs = [Guarded.result(device, r, dims, FILLS[0], None) for r in kernel.spec.results]
+        kernel(*given, out=tuple(outs))
+        rows = offsets[-1]
+        for x in outs[1:]:
+            made = np.asarray(values_of(x.spec, x), np.float64)
+            assert np.allclose(made[:rows], np.asarray(expected[x.spec.name])[:rows], rtol=1e-3)
+            assert np.isnan(made[rows:]).all(), "rows of no group are written"
 
 
 @pytest.mark.parametrize(

@@ -73,14 +73,34 @@ REFUSED = {
     "of 8 bits": ("R[m]:e4m3 = sum[n](A[m,k] @ B[n,k])", "R is a sum of f8E4M3FN"),
     "read at each point": (
         "T[m,n] = A[m,k] @ B[n,k]; R[m] = max[n](T); C[m,n] = T / R[m]",
-        "is computed by the program",
+        "C is computed of a max over n for each n",
     ),
-    "of gathered rows": (
-        "T[m,n] = A[idx[m],k] @ B[n,k]; R[m]:f32 = min[n](T)",
-        "R is a min over n, and the product has idx[m]",
+    "of gathered columns": (
+        "T[m,n] = A[m,k] @ B[idx[n],k]; R[m]:f32 = min[n](T)",
+        "R is a min over n, and the product has idx[n]",
     ),
-    "of a range": (
-        "T[g,m,n] = A[g,m,k] @ B[g,n,k] for m < rows[g]; R[g,m]:f32 = max[n](T) for m < rows[g]",
+    "over gathered rows": (
+        "T[m,n] = A[idx[m],k] @ B[n,k]; C[m,n] = T; R[n]:f32 = min[m](T)",
+        "R is a min over m, and the product has idx[m]",
+    ),
+    "over blocks": (
+        "T[m,n] = A[m,k] @ B[e[m/128],n,k]; C[m,n] = T; R[n]:f32 = min[m](T)",
+        "R is a min over m, and the product has e[m/128]",
+    ),
+    "over a range": (
+        "T[g,m,n] = A[g,m,k] @ B[g,n,k] for m < rows[g]; C[g,m,n] = T; R[g,n]:f32 = max[m](T)",
+        "R is a max over m, and the product has a range of m",
+    ),
+    "of what an input alone leaves out": (
+        "T[m,n] = A[m,k] @ B[n,k]; C[m,n] = T + x[e[m/128],n]; R[m]:f32 = max[n](T)",
+        "R is a max over n, and the product has e[m/128]",
+    ),
+    "of a range of its own": (
+        "T[m,n] = A[m,k] @ B[n,k]; C[m,n] = T; R[m]:f32 = max[n](T) for m < rows[0]",
+        "R is a max over n with a range of its own, or else",
+    ),
+    "else": (
+        "R[g,m]:f32 = max[n](A[g,m,k] @ B[g,n,k]) for m < rows[g] else 0",
         "max[n] beside the contraction, and n is 512",
     ),
 }  # fmt: skip
@@ -89,11 +109,22 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_refused(case: str) -> None:
     source, message = REFUSED[case]
-    dims = {"of a range": {"n": 512}, "read at each point": {"n": 128}}.get(case, {})
+    dims = {"else": {"n": 512}, "read at each point": {"n": 128}}.get(case, {})
     with pytest.raises(UnsupportedError, match=re.escape(message)) as caught:
         compile_source(source, target="sm_90a", dims=dims, until="tile")
     assert caught.value.place is not None
     assert caught.value.fix
+
+
+def test_the_workspace_of_ranges_has_a_cluster_more_for_each_group() -> None:
+    """And not all tiles of a dense product for each of them."""
+    source = "T[m,n] = A[m,k] @ B[g,n,k] for m in off[g]:off[g+1]; C[m,n] = T; R[m]:f32 = max[n](T)"
+    schedule = {"tile": "64x64x64", "swap": "0", "cluster": "2x1"}
+    made = compile_source(source, target="sm_90a", dims={"k": 512}, schedule=schedule, until="ptx")
+    assert made.spec is not None
+    launch = made.spec.launch
+    tiles = (2 * 2 + 2 * 5) * 4  # rows in clusters of two tiles, and one for each of five groups; columns
+    assert launch.workspace({"g": 5, "m": 140, "n": 250, "k": 512}) == (tiles * launch.partial_bytes, tiles * 4)
 
 
 SCHEDULES = {

@@ -181,7 +181,7 @@ def finish_reduction(s: State, op: ir.OpView) -> None:
     first = b.add(pointer_of(s, op.partials), b.mul(b.widen(s.get(op.first)), b.constant(4 * words, b.i64)))
     ahead = max(1, _AHEAD // slots) if alone else _AHEAD
     index = b.variable(b.i32, b.mul(thread, width))
-    nothing = b.constant(_NOTHING[kind])
+    nothing, skips = b.constant(_NOTHING[kind]), [s.get(x) for x in op.skips]
 
     def one() -> None:
         own = index.get()
@@ -212,7 +212,10 @@ def finish_reduction(s: State, op: ir.OpView) -> None:
             value = scalar.evaluate(b, op.body.blocks[0], [total.get()], scalar.OPS)
             place = b.add(b.add(own, start), i)
             address = address_of(s, s.get(op.target), b.mul(b.widen(place), s.get(op.stride)), element)
-            store_one(s, address, 0, element, value, b.compare("lt", place, end))
+            inside = b.compare("lt", place, end)
+            for skip in skips:
+                _, inside = skip.at(b, place, inside)
+            store_one(s, address, 0, element, value, inside)
         index.set(b.add(own, threads * width))
 
     b.loop(lambda: b.compare("lt", index.get(), extent), one)

@@ -20,9 +20,9 @@ from scalec.targets import Target
 
 
 class PlaceReductions:
-    """Notes on a program that its reductions are taken where tiles meet, though a tile could have all of the index
-    that they run over: where no tile of that many columns can be, as a thread has no registers for them and none that
-    share a row meet. A range that the program has is none of tiles that meet, so those stay within a tile.
+    """Notes on a program that its reductions are taken where tiles meet, though they are such that a tile could have
+    all of the index that they run over: where that is longer than a tile or of unknown size, and where no tile of that
+    many columns can be, as a thread has no registers for them and none that share a row meet.
 
         func.func @R(...) attributes {...}
     -->
@@ -38,13 +38,18 @@ class PlaceReductions:
 
 
 def _meets(function: Any, target: Target) -> bool:
-    problem = read(function, target)
-    if problem.column_fold is None or any(r.window is not None for r in problem.results) or _has_tile(problem):
+    if not any(op.operation.name == "scale.reduce" for op in function.body.blocks[0].operations):
         return False
+    try:
+        problem = read(function, target)
+        if problem.column_fold is None or _has_tile(problem):
+            return False
+    except UnsupportedError:  # which a later pass says again, unless tiles that meet have a way
+        pass
     function.attributes[MEET] = ir.UnitAttr.get()
     try:
-        return read(function, target).column_fold is None
-    except UnsupportedError:  # what tiles that meet do not do either: that no tile fits is the nearer reason
+        return bool(read(function, target).reductions)
+    except UnsupportedError:  # what tiles that meet do not do either: why no tile has it is the nearer reason
         return False
     finally:
         del function.attributes[MEET]

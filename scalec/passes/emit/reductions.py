@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from scalec.abi import tile_counters
@@ -12,7 +12,15 @@ from scalec.passes.emit.body import Body, Sums, copied
 from scalec.passes.emit.emitter import Source
 from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.tensors import Work
-from scalec.passes.plan.reductions import Partial, arrivals, meets_at_end, partial_words, partials
+from scalec.passes.plan.reductions import (
+    Overhang,
+    Partial,
+    arrivals,
+    meets_at_end,
+    overhang,
+    partial_words,
+    partials,
+)
 from scalec.passes.problem.access import Dim
 from scalec.passes.problem.types import Problem
 
@@ -60,6 +68,8 @@ class Reductions(Body):
         if (own := totals[number]) is not None:
             self.e.op("tile.reduce_columns", operands=[accumulator, own, *place], kind=p.kind, ragged=ragged)
             return
+        if column and self.overhang is not None:  # the tile's number is that of its first column
+            w = replace(w, n0=self.e.arith("arith.subi", w.n0, self.e.i32(column)))
         operands = [accumulator, self.memory()[0], self.band(w, p).own, *place]
         self.e.op("tile.reduce_rows", operands=operands, ragged=ragged, column=column, **self.where(p))
 
@@ -123,9 +133,10 @@ class Reductions(Body):
         target = self.at(target, result.name, result.coords, w)
         axis = next(axis for axis, at in enumerate(result.coords) if at.dim == d.name)
         stride = e.i64(1) if axis == len(result.coords) - 1 else self.stride(result.name, axis)
-        operands = [self.memory()[0], band.first, band.step, band.count, target, stride, start, end]
-        f32 = ir.F32Type.get()
-        with e.region("tile.finish_reduction", operands, [f32], slots=p.slots, alone=alone, **self.where(p)) as block:
+        skips = [self.row_index(x.name, w) for x in of.skips if x.dim == d.name]
+        operands = [self.memory()[0], band.first, band.step, band.count, target, stride, start, end, *skips]
+        facts = {"segments": (1,) * 8 + (len(skips),), "slots": p.slots, "alone": alone, **self.where(p)}
+        with e.region("tile.finish_reduction", operands, [ir.F32Type.get()], **facts) as block:
             source = self.returned(result.index).owner.opview.body.blocks[0]
             values: dict[ir.Value, ir.Value] = dict.fromkeys(source.arguments, block.arguments[0])
             for op in source.operations:
@@ -161,10 +172,8 @@ class Reductions(Body):
     def band(self, w: Work, p: Partial) -> Band:
         """The tiles that a reduction runs over, of which the work's is one."""
         e = self.e
-        down, across = (self.tiles_along(d, i) for i, d in enumerate((self.problem.m, self.problem.n)))
-        row, column = (
-            e.arith("arith.divui", at, e.i32(extent)) for at, extent in zip((w.m0, w.n0), self.walked, strict=True)
-        )
+        down, across = self.meeting_along(0), self.meeting_along(1)
+        row, column = (self.number_along(w, axis) for axis in (0, 1))
         point = self.point(w)
         above = down if point is None else e.arith("arith.muli", point, down)
         rows = row if point is None else e.arith("arith.addi", above, row)
@@ -175,13 +184,50 @@ class Reductions(Body):
         first = column if point is None else e.arith("arith.addi", e.arith("arith.muli", above, across), column)
         return Band(own, first, across, down)
 
+    @property
+    def overhang(self) -> Overhang | None:
+        """How tiles are numbered that begin anywhere."""
+        return overhang(self.problem, self.schedule)
+
+    def number_along(self, w: Work, axis: int) -> ir.Value:
+        """The number of the work's tile among those along M or N."""
+        e, over, first, end = self.e, self.overhang, (w.m0, w.n0)[axis], (w.m_end, w.n_end)[axis]
+        number = e.arith("arith.divui", first, e.i32(self.walked[axis]))
+        if over is None or over.axis != "mn"[axis] or not (over.group or over.block):
+            return number
+        before = w.outer[over.group] if over.group else self.blocks_of(e.arith("arith.subi", end, e.i32(1)), over)
+        return e.arith("arith.addi", number, e.arith("arith.muli", before, e.i32(over.ctas)))
+
+    def blocks_of(self, index: ir.Value, over: Overhang) -> ir.Value:
+        """The block that an index lies in."""
+        return self.e.arith("arith.divui", index, self.e.i32(over.block))
+
+    def outer_of_bands(self) -> list[Dim]:
+        """The dimensions that each point of has tiles of its own."""
+        over = self.overhang
+        return [d for d in self.problem.outer if over is None or d.name != over.group]
+
     def point(self, w: Work) -> ir.Value | None:
         """The number of the work's point among all of `outer`; None where there is one."""
         e, made = self.e, None
-        for d in self.problem.outer:
+        for d in self.outer_of_bands():
             own = w.outer[d.name]
             made = own if made is None else e.arith("arith.addi", e.arith("arith.muli", made, self.size(d)), own)
         return made
+
+    def meeting_along(self, axis: int) -> ir.Value:
+        """Tiles along M or N that meet, those beyond the last one in a cluster, and that begin anywhere, too
+        (plan/reductions.py: `bands`)."""
+        e, over, d = self.e, self.overhang, (self.problem.m, self.problem.n)[axis]
+        made = self.tiles_along(d, axis)
+        if over is None or over.axis != "mn"[axis]:
+            return made
+        groups = e.i32(1)
+        if over.group:
+            groups = next(self.size(x) for x in self.problem.outer if x.name == over.group)
+        elif over.block:
+            groups = self.blocks_of(e.arith("arith.addi", self.size(d), e.i32(over.block - 1)), over)
+        return e.arith("arith.addi", made, e.arith("arith.muli", groups, e.i32(over.ctas)))
 
     def tiles_along(self, d: Dim, axis: int) -> ir.Value:
         """Tiles along M or N, those beyond the last one in a cluster too."""
@@ -193,9 +239,9 @@ class Reductions(Body):
         return e.arith("arith.muli", whole, e.i32(along)) if along > 1 else whole
 
     def all_tiles(self) -> ir.Value:
-        """All tiles of the launch."""
+        """All tiles that meet."""
         e = self.e
-        made = e.arith("arith.muli", *(self.tiles_along(d, i) for i, d in enumerate((self.problem.m, self.problem.n))))
-        for d in self.problem.outer:
+        made = e.arith("arith.muli", *(self.meeting_along(axis) for axis in (0, 1)))
+        for d in self.outer_of_bands():
             made = e.arith("arith.muli", made, self.size(d))
         return made

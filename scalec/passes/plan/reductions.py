@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from scalec.abi import Extent, Term
 from scalec.ir.schedule import Schedule
+from scalec.passes.plan.items import cut_along
 from scalec.passes.plan.resources import result_columns, units
 from scalec.passes.problem.types import Problem
 
@@ -43,6 +45,59 @@ def partials(problem: Problem, schedule: Schedule) -> list[Partial]:
 def partial_words(problem: Problem, schedule: Schedule) -> int:
     """f32 of the workspace that a tile has for reductions."""
     return sum(p.slots * p.extent for p in partials(problem, schedule))
+
+
+@dataclass(frozen=True)
+class Overhang:
+    """Tiles that begin anywhere, along an axis: those of each group or block in turn. A tile's number is where it
+    begins, in tiles, and for each group before its own `ctas`, those of a cluster along the axis: a group's last one
+    may reach into the next one's first, or beyond it.
+
+    Attributes:
+        axis: of the tile, "m" or "n".
+        ctas: of a cluster along it.
+        group: the dimension whose indices have ranges one behind the other's, "" where there is none: of all other
+            ranges each has points of its own.
+        block: indices of a block, 0 where there are none.
+    """
+
+    axis: str
+    ctas: int
+    group: str = ""
+    block: int = 0
+
+    def more(self, dim: str) -> Extent:
+        """Tiles beyond those that cover the dimension of the axis."""
+        if self.group:
+            return Extent(terms=(Term(self.group, self.ctas),))
+        return Extent(terms=(Term(dim, self.ctas, divisor=self.block),)) if self.block else Extent(size=self.ctas)
+
+
+def overhang(problem: Problem, schedule: Schedule) -> Overhang | None:
+    """How tiles that meet are numbered where they begin anywhere; None where all begin at multiples of their extent."""
+    cut = cut_along(problem, schedule)
+    if not cut or not problem.reductions:
+        return None
+    axis = int(cut == problem.n.name)
+    ragged, made = problem.ragged, Overhang("mn"[axis], schedule.cluster[axis])
+    if ragged is None:
+        return replace(made, block=problem.blocks[1])
+    alone = any(at.dim == ragged.group for r in problem.reductions for at in r.coords)
+    return made if alone else replace(made, group=ragged.group)
+
+
+def bands(problem: Problem, schedule: Schedule) -> tuple[Extent, ...]:
+    """The tiles that meet, as a product; empty where these are all tiles of the launch."""
+    over = overhang(problem, schedule)
+    if over is None:
+        return ()
+    made = []
+    for i, d in enumerate((problem.m, problem.n)):
+        ctas = schedule.cluster[i]
+        extent = ctas * (schedule.tile[0], result_columns(problem, schedule))[i]
+        more = over.more(d.name) if over.axis == "mn"[i] else Extent()
+        made.append(replace(more, terms=(Term(d.name, ctas, divisor=extent), *more.terms)))
+    return *made, *(Extent(d.name) for d in problem.outer if d.name != over.group)
 
 
 def arrivals(problem: Problem, schedule: Schedule) -> tuple[str, ...]:

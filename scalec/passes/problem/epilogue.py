@@ -336,7 +336,8 @@ class EpilogueReader(Lookups):
         for x in self.written():
             if x.reduce is None:
                 continue
-            own, reduced = kept_of(self, x.name, x.value, x.final, (m.name, n.name), [d.name for d in outer])
+            tiled = m.name, n.name
+            own, reduced = kept_of(self, (x.name, x.value, x.final), contract, tiled, [d.name for d in outer])
             inner = replace(x, final=x.reduce.input, reduce=None)
             made = self.result(inner, contract, m, n, outer, coords)
             found.append(replace(made, coords=own, reduced=reduced))

@@ -21,7 +21,7 @@ from scalec.passes.problem.operand import Fold, Operand, Product
 from scalec.passes.problem.panes import check_alike, check_computed, check_forms, check_left, check_ranges, check_shared
 from scalec.passes.problem.products import check_added, check_alone, check_places, check_sums
 from scalec.passes.problem.read_operand import OperandReader
-from scalec.passes.problem.reduced import check_reductions
+from scalec.passes.problem.reduced import check_known, check_reductions
 from scalec.passes.problem.sources import below, computation, is_op, reduction_of, where_of
 from scalec.passes.problem.types import ASSUMED, Problem
 from scalec.sizes import MOST
@@ -347,6 +347,8 @@ class Reader(OperandReader):
         """Those of the program: one, or several that meet element by element."""
         known = ("contract", "add", "dequantize", "subtract", "map", "read", "quantize", "scatter", "index", "domain")
         known = (*(f"scale.{name}" for name in known), "func.return")
+        for x in self.written():
+            check_known(x.name, x.final, self.dims)
         computed = {reduction_of(value).result for value in self.folded().values()}
         computed |= {x.reduce.result for x in self.written() if x.reduce is not None}
         computed |= {op.result for op in self.column_folds()}

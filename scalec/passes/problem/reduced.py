@@ -62,20 +62,43 @@ def of_contraction(op: Any) -> bool:
     return any(is_op(x, "scale.contract") or is_op(x, "scale.add") for x in read)
 
 
+def check_known(name: str, final: Any, dims: list[str]) -> None:
+    """Refuses a result with a value for each point of what is reduced: that takes a second pass over the product.
+
+    Args:
+        name: what the user calls it.
+        final: what it is rounded from.
+        dims: names of the program's dimensions.
+    """
+    op = reduction_of(final)
+    if op is None or not of_contraction(op) or not (along := over_of(op) & _dims(final.owner.opview)):
+        return
+    kind, over = ir.StringAttr(op.kind).value, ", ".join(dims[d] for d in sorted(along))
+    raise UnsupportedError(
+        f"{name} is computed of a {kind} over {over} for each {over}, and all of that is known when the product's last "
+        "tile is",
+        expected="an elementwise expression of the product, or a reduction of it",
+        fix=f"write two programs: one with the product and its {kind} as results, T[m,n] and R[m] say, and one of "
+        f"these, {name}[m,n] = T[m,n] / R[m]",
+        place=place_of(op),
+    )
+
+
 def kept_of(
-    reader: Lookups, name: str, value: Any, final: Any, tiled: tuple[str, str], outer: list[str]
+    reader: Lookups, written: tuple[str, Any, Any], contract: Any, tiled: tuple[str, str], outer: list[str]
 ) -> tuple[tuple[Coord, ...], Reduced]:
     """Where a reduction is written, and over what it is.
 
     Args:
-        name: what the user calls it.
-        value: what is returned; `final`: what it is rounded from, a map of the reduction.
+        written: what the user calls it, what is returned, and what that is rounded from, a map of the reduction.
+        contract: the contraction.
         tiled: the dimensions of a tile; `outer`: the others.
 
     Raises:
         UnsupportedError: it is over several indices, or one that no tile runs along; more than its value is read
             behind it; it is quantised or scattered; its element type has no kernel.
     """
+    name, value, final = written
     op, last, dims = reduce_of(final), final.owner.opview, reader.dims
     kind, (source, result) = ir.StringAttr(op.kind).value, maps_of(op.maps)
     place = place_of(value)
@@ -91,14 +114,17 @@ def kept_of(
             f"a {kind} over {tiled[1]}, or over {tiled[0]}",
             f"keep the other indices in {name}, and take the {kind} over them after the call",
         )
-    known = {dims[over[0]], *tiled, *outer} - {dims[over[0]]}
+    points = {dims[d] for d in dims_in(maps_of(contract.maps)[2])}  # without the group of a range
+    known = points.intersection((*tiled, *outer)) - {dims[over[0]]}
     plain = all(isinstance(e, ir.AffineDimExpr) for m in (source, result, map_of(last.map)) for e in m.results)
     kept = reader.results_of(map_of(last.map))
-    symbols = len(op.symbols) or len(op.domains) or len(last.symbols) or len(last.domains)
-    if symbols or not plain or sorted(kept) != sorted(known):
+    ranges = {ir.Value(d) for x in (op, last) for d in x.domains} - {ir.Value(d) for d in contract.domains}
+    other = ranges or "otherwise" in last.operation.attributes
+    if len(op.symbols) or len(last.symbols) or other or not plain or sorted(kept) != sorted(known):
+        found = "a range of its own, or else" if other else "a computed index"
         raise refused(
-            f"is a {kind} over {names} with a range or a computed index",
-            f"{name}[{', '.join(sorted(known))}], without a range",
+            f"is a {kind} over {names} with {found}",
+            f"{name}[{', '.join(sorted(known))}], in the range of the product, if it has one",
             "compute it after the call",
         )
     others = [v.owner.opview.source for v in last.views if v.owner.opview.source != op.result]
@@ -123,19 +149,24 @@ def kept_of(
 
 
 def check_reductions(problem: Problem) -> None:
-    """Refuses reductions of a product whose tiles are read from memory.
+    """Refuses reductions of which not all tiles that meet are there: over what a range, or an index from memory, leaves
+    out.
 
     Raises:
-        UnsupportedError: it has a range, or an index from memory.
+        UnsupportedError: the product has such a range, or such an index.
     """
-    read = [f"a range of {d.dim}" for d in problem.domains] + [x.name for x in problem.lookups]
-    if not problem.reductions or not read:
-        return
-    reduced = problem.reductions[0]
-    assert reduced.reduced is not None
-    raise UnsupportedError(
-        f"{reduced.name} is a {reduced.reduced.kind} over {reduced.reduced.over}, and the product has {read[0]}",
-        expected="a product without ranges and indices from memory",
-        fix=f"write what it is the {reduced.reduced.kind} of, and compute {reduced.name} after the call",
-        place=problem.written,
-    )
+    for of in problem.each_reduction:
+        made, reduced = of.result, of.result.reduced
+        assert reduced is not None
+        operands = {at.dim for coords in (of.lhs.coords, of.rhs.coords) for at in coords}
+        found = [f"a range of {d.dim}" for d in problem.domains if d.dim == reduced.over]
+        found += [x.name for x in of.constant_lookups if x.dim == reduced.over or x.name not in operands]
+        found += [x.name for x in of.skips if x.dim == reduced.over]
+        if not found:
+            continue
+        raise UnsupportedError(
+            f"{made.name} is a {reduced.kind} over {reduced.over}, and the product has {found[0]}",
+            expected=f"ranges, and indices from memory, of operands and of other indices than {reduced.over}",
+            fix=f"write what it is the {reduced.kind} of, and compute {made.name} after the call",
+            place=problem.written,
+        )
