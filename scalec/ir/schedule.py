@@ -11,7 +11,7 @@ A new field stands in `Request`, with its values, and in `Schedule`, with its me
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
 from scalec.errors import ScheduleError
@@ -108,7 +108,11 @@ class _Fields:
 
     def with_fields(self, **changes: Value | None) -> Self:
         """A copy with some fields of other values; of a request, undecided again with None."""
-        return replace(self, **changes)  # pyright: ignore[reportArgumentType]
+        if unknown := changes.keys() - vars(self).keys():
+            raise TypeError(f"no field {min(unknown)}")
+        made = object.__new__(type(self))  # not dataclasses.replace, a twentieth of a compilation's time
+        vars(made).update(vars(self), **changes)
+        return made
 
     def decided(self) -> dict[str, Value]:
         """The decided fields, in declaration order."""
