@@ -80,6 +80,10 @@ MOST_WORDS = 4
 """That random bits are made of, beside an element's place: the key of Philox 4x32 and half of its counter."""
 
 
+TRANSFORMED = 16
+"""Elements that a Hadamard transform is of."""
+
+
 NUMBERS = tuple(t.name for t in ELEMENT_TYPES.values() if t.scale and t.bits > 8)
 """Types of scales that are f32, or whose numbers f32 has: kernels multiply by them as by f32. Others are bytes."""
 

@@ -39,7 +39,7 @@ from scalec.frontend.program import (
 from scalec.ir import scale, schedule
 from scalec.ir.location import location
 from scalec.ir.mlir import func, ir
-from scalec.ir.scale_round import QuantizeOp, RoundOp
+from scalec.ir.scale_round import HadamardOp, QuantizeOp, RoundOp
 
 Index = tuple[Linear, ...]
 Placed = tuple[ir.Value, Index]  # a tensor value, and where the point (dims) stands in it
@@ -211,8 +211,10 @@ class Builder:
         scattered = any(affine.symbols(i) for i in s.index)
         # a scatter's input has plain indices; its output takes the points to where they go
         index = self._plain(s.dims) if scattered else s.index
-        element = "f32" if tensor.levels or s.words else tensor.element
+        element = "f32" if tensor.levels or s.words or s.hadamard else tensor.element
         value = self._elementwise(s, s.value, index, element)
+        if s.hadamard:
+            value = HadamardOp(value, value.type).result
         if scattered:
             symbols, maps = self._maps(index, s.index)
             to = self._type(ELEMENT_TYPES[element].mlir, tensor.shape)
@@ -221,7 +223,7 @@ class Builder:
         words = [self._symbol(x) for i in s.words for x in affine.symbols(i)]
         if tensor.levels:
             return self._quantize(value, tensor, tensor.levels, words)
-        if words:
+        if tensor.element != element:
             value = RoundOp(value, words, self._type(ELEMENT_TYPES[tensor.element].mlir, tensor.shape)).result
         return [value]
 

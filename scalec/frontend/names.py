@@ -24,8 +24,8 @@ FUNCTIONS = {  # name: fewest arguments, most
     "min": (2, 64),
     "max": (2, 64),
 }
-STOCHASTIC = "stochastic"
-"""What a statement's right side is called that is rounded by chance."""
+STOCHASTIC, HADAMARD = "stochastic", "hadamard"
+"""What is done with all of a statement's right side: it is rounded by chance, it is transformed."""
 SIZE = "size"
 """What an index calls the size of a dimension by: `size(n)`."""
 REDUCTIONS = ("sum", "max", "min")
@@ -63,7 +63,7 @@ class Names:
 
     def claim(self, name: str, kind: str, span: Span) -> None:
         """Notes that `name` is a `kind`; refuses a name that is something else already."""
-        taken = KEYWORDS if kind == "dimension" else (*KEYWORDS, *FUNCTIONS, *REDUCTIONS, STOCHASTIC)
+        taken = KEYWORDS if kind == "dimension" else (*KEYWORDS, *FUNCTIONS, *REDUCTIONS, STOCHASTIC, HADAMARD)
         had = "word of the language" if name in taken else self.kinds.setdefault(name, kind)
         if had != kind:
             raise self.source.error(

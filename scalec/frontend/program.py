@@ -248,6 +248,7 @@ class Statement:
         otherwise: the value of the other points of a result, None where they are not written.
         temporary: whether another statement uses it.
         words: what the random bits are made of by which it is rounded; none where it is rounded to nearest.
+        hadamard: elements along the last index that are transformed together before that, 0 where none are.
     """
 
     tensor: Tensor
@@ -259,6 +260,7 @@ class Statement:
     otherwise: float | None = None
     temporary: bool = False
     words: tuple[Linear, ...] = ()
+    hadamard: int = 0
 
 
 @dataclass(eq=False)

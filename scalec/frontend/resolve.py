@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import cast
 
-from scalec.frontend import affine, ast, operands, scales, stochastic
+from scalec.frontend import affine, ast, operands, results, scales
 from scalec.frontend.apart import Apart
 from scalec.frontend.diagnostics import Source, Span, one_of, spelled
 from scalec.frontend.names import FUNCTIONS, REDUCTIONS, Names
@@ -104,9 +104,9 @@ class Resolver:
         }
         keep = frozenset(statement.dims)
         names.no_size(node.target, "an index of a result", *node.ranges)
-        value, words = stochastic.split(self.source, node)
+        value, words, statement.hadamard = results.split(self.source, node)
         statement.value = self.value(value, keep)
-        statement.words = stochastic.words(self.source, names, words)
+        statement.words = results.words(self.source, names, words)
         statement.ranges = self._ranges(node)
         self.apart.note(node, statement)
         statement.otherwise = otherwise(self.source, node, statement)

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from scalec.errors import ScheduleError
 from scalec.formats import ELEMENT_TYPES, WHOLE
-from scalec.frontend import affine, ast, scales, stochastic
+from scalec.frontend import affine, ast, results, scales
 from scalec.frontend.affine import LIMIT
 from scalec.frontend.diagnostics import Source, Span
 from scalec.frontend.names import Names
@@ -96,16 +96,17 @@ class Targets:
         for s in statements:
             target, name = self.nodes[s.tensor.name], s.tensor.name
             if not s.temporary:
-                if s.words:
-                    stochastic.check(self.source, s, target)
+                if s.words or s.hadamard:
+                    results.check(self.source, s, target)
                 self.names.claim_scales(s.tensor)
                 if len(s.tensor.levels or ()) > 1:  # one for the whole tensor is known after the last block at best
                     self.names.arguments.append(Scales(s.tensor, first=1))
                 continue
+            whole = "stochastic(...)" if s.words else "hadamard(...)" if s.hadamard else ""
             split = next((n for n, i in zip(target.indices, s.index, strict=True) if affine.plain(i) is None), None)
-            if s.accumulate or split is not None or target.type is not None or target.scale is not None or s.words:
+            if s.accumulate or split is not None or target.type is not None or target.scale is not None or whole:
                 what = "+=" if s.accumulate else "a computed index" if split else "a type or scales"
-                what = "stochastic(...)" if s.words else what
+                what = whole or what
                 node = (None if s.accumulate else split or target.type or target.scale) or target.name
                 raise self.source.error(
                     node.span,

@@ -54,9 +54,10 @@ def grad(
     """
     text = Source(source, name)
     program = _resolved(text)
-    if (by_chance := next((s for s in program.statements if s.words), None)) is not None:
-        said, fix = f"{by_chance.tensor.name} is rounded by chance", "round it in a program of its own"
-        raise text.error(by_chance.tensor.span, said, got="stochastic(...)", expected="to nearest", fix=fix)
+    if (s := next((s for s in program.statements if s.words or s.hadamard), None)) is not None:
+        said = f"{s.tensor.name} is {'rounded by chance' if s.words else 'transformed'}"
+        fix = "do that in a program of its own"
+        raise text.error(s.tensor.span, said, got="stochastic(...) or hadamard(...)", expected="neither", fix=fix)
     indices = [a.name for a in program.arguments if isinstance(a, Tensor) and a.index]
     made = [s.tensor.name for s in program.statements if not s.temporary]
     options = Options(

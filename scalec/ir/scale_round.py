@@ -1,4 +1,4 @@
-"""Ops of `scale` that round results: to blocks with scales of their own, and by chance."""
+"""Ops of `scale` that whole results go through: rounded in blocks with scales of their own, by chance, transformed."""
 
 # no `from __future__ import annotations` here: the bindings read the annotations as classes
 
@@ -45,8 +45,8 @@ class QuantizeOp(Scale.Operation, name="quantize"):
 
 
 class RoundOp(Scale.Operation, name="round"):
-    """result = input, in f32, rounded to the result's element type: up with the probability of how far along the way
-    from the number below to the one above it lies, by bits of Philox 4x32-10.
+    """result = input, in f32, rounded to the result's element type: to nearest, or with `words` up with the probability
+    of how far along the way from the number below to the one above it lies, by bits of Philox 4x32-10.
 
     `words` are the two of its key and the upper two of its counter, each one number for all elements; those left out
     are 0. docs/language.md says which bits an element has, and how they round it.
@@ -60,9 +60,24 @@ class RoundOp(Scale.Operation, name="round"):
     def verify_invariants(op: ir.OpView) -> bool:
         if str(element(op.input.type)) != "f32" or rank(op.input) != rank(op.result) or not rank(op.input):
             return fail(op, f"rounds {op.input.type} to {op.result.type}, expected an f32 tensor and one of its rank")
-        if not len(op.words):
-            return fail(op, "has no words, expected 1 to 4")
         return _check_words(op)
+
+
+class HadamardOp(Scale.Operation, name="hadamard"):
+    """result = input times H/4, in f32, along the last index: H has (-1)^(bits that i and j have in common) at i, j.
+
+    Of 16 elements together, by four rounds that each put a + b and a - b in place of elements a and b that lie 1, then
+    2, 4 and 8 apart, and a product with 1/4. Where an index ends within 16, the rest counts as 0, and is not written.
+    """
+
+    input: ext.Operand[Any]
+    result: ext.Result[Any]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if op.input.type != op.result.type or str(element(op.input.type)) != "f32" or not rank(op.input):
+            return fail(op, f"transforms {op.input.type} to {op.result.type}, expected one f32 tensor type")
+        return True
 
 
 def _check_words(op: ir.OpView) -> bool:

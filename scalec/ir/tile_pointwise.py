@@ -284,6 +284,21 @@ class ComputeOp(Tile.Operation, name="compute"):
         return takes(op, [ir.F32Type.get()] * (len(op.inputs) + len(op.scalars))) and yields(op)
 
 
+class HadamardOp(Tile.Operation, name="hadamard"):
+    """Columns as `scale.hadamard` transforms them, 16 together, which lie in one thread or in as many as have them, one
+    after the other. All threads of a warp come here."""
+
+    value: ext.Operand[ColumnsType]
+    result: ext.Result[ColumnsType]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        count = int_of(op.value.type.count)
+        if op.result.type != op.value.type or count & (count - 1):
+            return fail(op, f"transforms {op.value.type} to {op.result.type}, expected one type of a power of two")
+        return True
+
+
 class RoundColumnsOp(Tile.Operation, name="round_columns"):
     """Columns rounded up or down to multiples of what numbers of `element` around each lie apart, by its random bits,
     as `scale.round` rounds them: of the element at an index along each axis of a tensor, and of those behind it. The

@@ -59,7 +59,7 @@ def _sources(op: Any) -> list[Any]:
         return [op.values]
     if op.operation.name == "scale.add":
         return list(op.terms)
-    if op.operation.name in ("scale.quantize", "scale.round"):
+    if op.operation.name in ("scale.quantize", "scale.round", "scale.hadamard"):
         return [op.input]
     return [seen.value for seen in _inputs(op)]
 

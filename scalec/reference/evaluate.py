@@ -464,5 +464,6 @@ _OPS: dict[str, Callable[[_Run, ir.OpView], None]] = {
     "scale.reduce": _reduce,
     "scale.quantize": rounding.quantize_op,
     "scale.round": rounding.round_op,
+    "scale.hadamard": rounding.hadamard_op,
     "scale.scatter": _scatter,
 }

@@ -93,6 +93,12 @@ FACTS = {
         "(s0, k) (g, n, k) (m, n)",
     ),
     "quantise": ("m k", "X bf16", "Q f8E4M3FN, Q_scale f8E8M0FNU, P f8E4M3FN, P_scale f32", ""),
+    "quantise_hadamard": (
+        "m k",
+        "X bf16, seed i32, s bf16",
+        "Q f4E2M1FN, Q_scale f8E8M0FNU, T f4E2M1FN, T_scale f8E8M0FNU",
+        "",
+    ),
     "quantise_stochastic": ("m k", "X bf16, seed i32", "Q f4E2M1FN, Q_scale f8E8M0FNU", ""),
     "quantise_turned": ("m k", "X bf16", "Q f8E4M3FN, Q_scale f8E8M0FNU, T f8E4M3FN, T_scale f8E8M0FNU", ""),
     "gate_quantise": ("m j", "G bf16, U bf16", "Q f8E4M3FN, Q_scale f32", ""),

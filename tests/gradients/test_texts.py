@@ -128,6 +128,7 @@ def test_the_program_prints_as_one_text_with_what_each_step_reads():
 REFUSED = {
     "C[m,n]:e4m3 scale(1x128) = A[m,k] @ B[n,k]": "C is quantised, and rounding has no gradient",
     "C[m,n]:e4m3 = A[m,k] @ B[n,k]": "C is quantised, and rounding has no gradient",
+    "Q[m,k]:bf16 = hadamard(X[m,k] * y[m,k], 16)": "Q is transformed",
     "Q[m,k]:bf16 = stochastic(X[m,k] * y[m,k], s[0])": "Q is rounded by chance",
     "C[m,n]:i32 = A[m,k]:bf16 @ B[n,k]": "C is of integers and has no gradient",
     "C[m,n] = A[m,k]:i8 @ B[n,k]:i8": "no input of this program has a gradient",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from scalec.formats import ELEMENT_TYPES, element_spelled
+from scalec.formats import ELEMENT_TYPES, TRANSFORMED, element_spelled
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering import scalar
@@ -221,6 +221,25 @@ def _of_warps(s: State, op: ir.OpView, kind: str, value: ir.Value) -> ir.Value:
         made = found if made is None else _combined(s, kind, made, found)
     assert made is not None
     return made
+
+
+@COMMON.lowers("tile.hadamard")
+def hadamard(s: State, op: ir.OpView) -> None:
+    """Of columns of one thread the sum and the difference; of those that two lanes have, each makes one."""
+    b, values = s.b, [_now(x) for x in s.get(op.value)]
+    own, apart = len(values), 1
+    while apart < TRANSFORMED:
+        if apart < own:
+            pairs = [(values[i & ~apart], values[i | apart], i & apart) for i in range(own)]
+            values = [b.op("arith.subf", [b.f32], [x, y]) if upper else b.fadd(x, y) for x, y, upper in pairs]
+        else:
+            distance = apart // own
+            upper = b.compare("ne", b.and_(s.tid, distance), 0)
+            for i, x in enumerate(values):
+                other = b.asm(f"shfl.sync.bfly.b32 $0, $1, {distance}, 31, -1;", [b.f32], [x])[0]
+                values[i] = b.fadd(other, b.select(upper, b.op("arith.negf", [b.f32], [x]), x))
+        apart *= 2
+    s.values[op.result] = [b.fmul(x, b.constant(0.25)) for x in values]
 
 
 class _Square:

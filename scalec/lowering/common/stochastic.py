@@ -13,6 +13,8 @@ from scalec.lowering.builder import Builder, Variable
 from scalec.lowering.common.state import COMMON, State
 
 FOUR, ROUNDS = 4, 10
+PRODUCT = "{\n.reg .b64 P;\nmul.wide.u32 P, $2, $3;\nmov.b64 {$0, $1}, P;\n}"
+"""Of two i32, as two: LLVM would compute all behind it in i64."""
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 STEPS = (0x9E3779B9, 0xBB67AE85)
 """Of the two words of the key, from round to round."""
@@ -23,11 +25,10 @@ DIGITS, BIAS, SIGN, NAN = 23, 127, 1 << 31, 0x7FC00000
 def philox(b: Builder, number: ir.Value, words: list[ir.Value | int]) -> list[ir.Value]:
     """Four words of 32 random bits of counter `number`, an i64, by the words of the key and of the counter's rest."""
     low, high = (b.op("arith.trunci", [b.i32], [x]) for x in (number, b.shr(number, 32)))
-    c, keys = [low, high, *words[2:]], words[:2]
+    c, keys, pure = [low, high, *words[2:]], words[:2], {"volatile": False, "memory": False}
     for round_ in range(ROUNDS):
-        products = [b.mul(b.widen(c[2 * i]), b.constant(MULTIPLIERS[i], b.i64)) for i in (0, 1)]
-        lows = [b.op("arith.trunci", [b.i32], [x]) for x in products]
-        highs = [b.op("arith.trunci", [b.i32], [b.shr(x, 32)]) for x in products]
+        products = [b.asm(PRODUCT, [b.i32, b.i32], [c[2 * i], MULTIPLIERS[i]], **pure) for i in (0, 1)]
+        lows, highs = zip(*products, strict=True)
         key = [b.value(b.add(x, round_ * step & 0xFFFFFFFF)) for x, step in zip(keys, STEPS, strict=True)]
         c = [b.xor(b.xor(highs[1], c[1]), key[0]), lows[1], b.xor(b.xor(highs[0], c[3]), key[1]), lows[0]]
     return [b.value(x) for x in c]

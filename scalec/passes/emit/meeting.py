@@ -8,6 +8,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
+from scalec.formats import TRANSFORMED
 from scalec.ir.mlir import ir
 from scalec.ir.tile_pointwise import LANES
 from scalec.passes.emit.body import inverse_of
@@ -290,8 +291,16 @@ class MeetingKernel(PointwiseKernel):
         )
 
     def result(self, o: Output, r: Row, at: Point) -> ir.Value:
-        """What a result is at a point, before it is scaled and rounded."""
-        return self.value(o.body, at, self.sums(at, o.body, r.known), o.exact)
+        """What a result is at a point, before it is scaled and rounded; of a turned one before it is transformed."""
+        made = self.value(o.body, at, self.sums(at, o.body, r.known), o.exact)
+        return made if self.p.is_turned(o) else self.transformed(o, made, at)
+
+    def transformed(self, o: Output, value: ir.Value, at: Point) -> ir.Value:
+        """Columns of a result that is, by all threads that have some of the same ones; what is not there is 0."""
+        if not o.hadamard:
+            return value
+        value = self.counted(value, at, "sum") if self.ragged(1, TRANSFORMED) else value
+        return self.e.op("tile.hadamard", [value.type], [value]).result
 
     def write_turned(self, o: Output, rows: list[Row], outer: dict[str, ir.Value]) -> None:
         """A result with another index last: threads leave their columns of a square tile in shared memory, take rows of
@@ -312,6 +321,7 @@ class MeetingKernel(PointwiseKernel):
             where = outer | {column.name: self.further(made.results[0], i * s.step[0])}
             points = [other.point(where | {row.name: made.results[1]}, s.vector)]
             turned.append(Row(other.point(where, 1), points, []))
+        taken = [other.transformed(o, x, r.points[0]) for x, r in zip(taken, turned, strict=True)]
         other.write_blocks(o, turned, taken)
 
     def write_blocks(self, o: Output, rows: list[Row], made: list[ir.Value]) -> None:
@@ -345,7 +355,7 @@ class MeetingKernel(PointwiseKernel):
             running = {o.index: self.running("absmax") for o in whole}
             with self.over_row(r) as at:
                 for o in whole:
-                    value = self.value(o.body, at, self.sums(at, o.body, r.known), o.exact)
+                    value = self.result(o, r, at)
                     self.term(running[o.index], value, at, "absmax")
             for o in whole:
                 assert o.scale is not None
@@ -356,7 +366,7 @@ class MeetingKernel(PointwiseKernel):
             return
         with self.over_row(r) as at:
             for o in written:
-                value = self.value(o.body, at, self.sums(at, o.body, r.known), o.exact)
+                value = self.result(o, r, at)
                 if o.index in scales:
                     value = self.product(value, scales[o.index][1])
                 elif o.scale is not None:

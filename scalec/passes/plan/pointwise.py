@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from math import gcd
 
 from scalec.errors import UnsupportedError
+from scalec.formats import TRANSFORMED
 from scalec.ir.tile_pointwise import LANES, MOST_BYTES
 from scalec.passes.problem.pointwise import Blocks, Pointwise
 
@@ -120,6 +121,9 @@ class Spread:
             UnsupportedError: blocks of scales that no threads share out.
         """
         vector, n = _vector(p), p.columns.size
+        transformed = [TRANSFORMED // vector for o in p.outputs if o.hadamard]
+        if transformed and vector & (vector - 1):
+            raise _refused(f"a transform of {TRANSFORMED} columns beside blocks of scales", "blocks of a power of two")
         if p.turned is not None:
             return _square(p, vector)
         vectors = -(-(p.columns.largest or THREADS * vector) // vector)
@@ -127,7 +131,7 @@ class Spread:
         if not p.meets:
             return Spread(vector, THREADS // across, across * vector, _together(p), whole)
         blocks = [o.scale for o in p.outputs if o.scale is not None]
-        widest = max((x.columns // vector for x in blocks), default=1) or 1
+        widest = max((*transformed, *(x.columns // vector for x in blocks)), default=1) or 1
         high = max((x.rows for x in blocks), default=1)
         if p.spans:
             if high > 1:

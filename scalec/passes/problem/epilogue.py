@@ -17,7 +17,7 @@ from scalec.passes.problem.gaps import dimension_of, gaps_of
 from scalec.passes.problem.lookups import Lookups
 from scalec.passes.problem.reduced import MEET, in_a_tile, kept_of, reduce_of
 from scalec.passes.problem.scatter import before_scatter, coords_of, order_of
-from scalec.passes.problem.sources import of_inputs, reduction_of
+from scalec.passes.problem.sources import of_inputs, reduction_of, refuse_chance
 from scalec.passes.problem.types import ROUNDED, STORED, ColumnFold, EpilogueInput, Result, ResultScale, Window
 from scalec.passes.problem.whole_rows import row_block
 from scalec.targets import Target
@@ -111,14 +111,7 @@ class EpilogueReader(Lookups):
             facts = self.facts("res_attrs", index)
             otherwise = ir.StringAttr(self.function.attributes["sym_name"]).value if not index else f"result {index}"
             quantize = last if last is not None and last.operation.name == "scale.quantize" else None
-            rounds = last if last is not None and last.operation.name in ("scale.quantize", "scale.round") else None
-            if rounds is not None and len(rounds.words):
-                raise UnsupportedError(
-                    f"{self.name(facts, otherwise)}, of a product, is rounded by chance, which has no kernel yet",
-                    expected="a result without a contraction",
-                    fix="write the product in f32, and round it in a program of its own",
-                    place=place_of(last),
-                )
+            refuse_chance(value, self.name(facts, otherwise))
             count = 1
             if quantize is not None and returned[index : index + 2] == list(quantize.operation.results):
                 count = 2

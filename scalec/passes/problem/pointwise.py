@@ -111,6 +111,7 @@ class Output:
         coords: where it is written, one entry an axis.
         extents: of its axes, where it has words.
         words: what the random bits are made of by which it is rounded; none where it is rounded to nearest.
+        hadamard: whether 16 elements along its last index are transformed together before that.
     """
 
     name: str
@@ -122,6 +123,7 @@ class Output:
     scale: Blocks | None = None
     extents: tuple[Dim, ...] = ()
     words: tuple[Index, ...] = ()
+    hadamard: bool = False
 
     @property
     def exact(self) -> bool:
@@ -196,7 +198,10 @@ class Pointwise:
     @property
     def meets(self) -> bool:
         """Whether threads exchange what they find, or write what no thread writes alone by single columns."""
-        alone = all(o.scale is None and o.element.bits >= 8 and o.dims[-1] == self.columns.name for o in self.outputs)
+        alone = all(
+            o.scale is None and not o.hadamard and o.element.bits >= 8 and o.dims[-1] == self.columns.name
+            for o in self.outputs
+        )
         return self.spans or not alone or bool(self.domains) or any(x.element.bits < 8 for x in self.every)
 
     @property

@@ -31,7 +31,7 @@ from scalec.targets import Target
 
 PARTS = (
     *("scale.map", "scale.read", "scale.index", "scale.domain", "scale.reduce"),
-    *("scale.quantize", "scale.round", "scale.dequantize", "scale.scatter", "func.return"),
+    *("scale.quantize", "scale.round", "scale.hadamard", "scale.dequantize", "scale.scatter", "func.return"),
 )
 """The ops that such a program has kernels for."""
 
@@ -123,6 +123,8 @@ class PointwiseReader(EpilogueReader):
             index += 1 if quantize is None else 2
             rounds = quantize or (made if made is not None and made.operation.name == "scale.round" else None)
             final, scatter = before_scatter(value if rounds is None else rounds.input)
+            hadamard = not isinstance(final.owner, ir.Block) and final.owner.name == "scale.hadamard"
+            final = final.owner.opview.input if hadamard else final
             facts = self.facts("res_attrs", at)
             name = self.name(facts, ir.StringAttr(self.function.attributes["sym_name"]).value)
             if isinstance(final.owner, ir.Block) or final.owner.name != "scale.map":
@@ -144,7 +146,7 @@ class PointwiseReader(EpilogueReader):
             coords = tuple(map(Coord, dims))
             if scatter is not None:
                 dims, coords = self.scattered(scatter, where, value, at, name)
-            output = Output(name, element, at, dims, coords, self.body(final))
+            output = Output(name, element, at, dims, coords, self.body(final), hadamard=hadamard)
             if rounds is not None and len(rounds.words):
                 words = tuple(self.word(x.owner.opview) for x in rounds.words)
                 output = replace(output, words=words, extents=self.extents_of_result(value, at, name))
@@ -247,6 +249,12 @@ class PointwiseReader(EpilogueReader):
                     self.function,
                     f"{columns} last, or plain indices",
                     f"compute {o.name} of a copy in a program of its own",
+                )
+            along = any(c.dim == columns for x in p.lookups for c in x.index.coords)
+            if o.hadamard and (p.is_row(o) or along):
+                what = "has an element a row" if p.is_row(o) else f"is read at an index from memory for each {columns}"
+                raise self.refused(
+                    f"{o.name}, which is transformed and {what}", self.function, f"{columns} last, plain"
                 )
             alone = all(p.of_row(p.reductions[i]) for _, i in o.body.sums)
             if p.is_row(o) and not (alone and all(columns not in x.dims(lookups) for x in o.body.reads)):

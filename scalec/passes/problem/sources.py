@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from scalec.errors import UnsupportedError
+from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import map_of
 
@@ -30,6 +32,27 @@ def of_inputs(reduce: Any) -> bool:
     value = reduce.input
     read = computed_of(value.owner.opview) if is_op(value, "scale.map") else [value]
     return all(isinstance(below(x).owner, ir.Block) for x in read)
+
+
+def refuse_chance(value: Any, name: str) -> None:
+    """Refuses a result of a product that is rounded by chance, or transformed.
+
+    Raises:
+        UnsupportedError: it is.
+    """
+    done = ""
+    while not done and any(is_op(value, f"scale.{x}") for x in ("quantize", "round", "scatter", "hadamard")):
+        op = value.owner.opview
+        by_chance = op.operation.name in ("scale.quantize", "scale.round") and len(op.words)
+        done = "transformed" if is_op(value, "scale.hadamard") else "rounded by chance" if by_chance else ""
+        value = op.input
+    if done:
+        raise UnsupportedError(
+            f"{name}, of a product, is {done}, which has no kernel yet",
+            expected="a result without a contraction",
+            fix="write the product in f32, and do that in a program of its own",
+            place=place_of(value),
+        )
 
 
 def unscaled(value: Any) -> Any:

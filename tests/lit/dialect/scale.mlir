@@ -84,6 +84,8 @@ func.func @others(%A: tensor<?x256xbf16>, %i: tensor<?xi32>)
     : (tensor<?x256xbf16>, !scale.symbol) -> tensor<?x256xbf16>
   %w = "scale.index"(%i) {operandSegmentSizes = array<i32: 1, 0>, map = affine_map<(m, k) -> (3)>}
     : (tensor<?xi32>) -> !scale.symbol
+  // CHECK: "scale.hadamard"{{.*}} : (tensor<?xf32>) -> tensor<?xf32>
+  %h = "scale.hadamard"(%r) : (tensor<?xf32>) -> tensor<?xf32>
   // CHECK: "scale.round"{{.*}} : (tensor<?xf32>, !scale.symbol) -> tensor<?xf8E4M3FN>
   %o = "scale.round"(%r, %w) {operandSegmentSizes = array<i32: 1, 1>} : (tensor<?xf32>, !scale.symbol) -> tensor<?xf8E4M3FN>
   return %r, %q#0, %q#1, %c

@@ -304,10 +304,10 @@ func.func @p(%A: tensor<?x256xbf16>, %i: tensor<4xi32>) attributes {scale.dims =
 
 // -----
 
-// round: no words
-// EXPECT: has no words, expected 1 to 4
+// hadamard: types
+// EXPECT: transforms tensor<?x256xf32> to tensor<?x256xbf16>, expected one f32 tensor type
 func.func @p(%A: tensor<?x256xf32>) attributes {scale.dims = ["m", "n", "k"]} {
-  %r = "scale.round"(%A) {operandSegmentSizes = array<i32: 1, 0>} : (tensor<?x256xf32>) -> tensor<?x256xf8E4M3FN>
+  %r = "scale.hadamard"(%A) : (tensor<?x256xf32>) -> tensor<?x256xbf16>
   return
 }
 

@@ -457,3 +457,13 @@ func.func @p(%p: i32) {
   %f = "tile.round_columns"(%x, %p, %p) {element = f32, operandSegmentSizes = array<i32: 1, 1, 0, 1>} : (!tile.columns<8 : i64>, i32, i32) -> !tile.columns<8 : i64>
   return
 }
+
+// -----
+
+// hadamard: columns
+// EXPECT: transforms !tile.columns<24 : i64> to !tile.columns<24 : i64>, expected one type of a power of two
+func.func @p() {
+  %x = "tile.running"() {kind = "sum"} : () -> !tile.columns<24 : i64>
+  %f = "tile.hadamard"(%x) : (!tile.columns<24 : i64>) -> !tile.columns<24 : i64>
+  return
+}

@@ -37,6 +37,8 @@ func.func @quantised(%D: memref<?x?xbf16>, %Y: memref<?x?xf8E4M3FN>, %Z: memref<
   "tile.lay_columns"(%x) {at = 128 : i64, place = 1 : i64, size = 64 : i64} : (!tile.columns<8 : i64>) -> ()
   // CHECK-NEXT: "tile.take_turned"() {at = 128 : i64, place = 1 : i64, size = 64 : i64}
   %t = "tile.take_turned"() {at = 128 : i64, place = 1 : i64, size = 64 : i64} : () -> !tile.columns<8 : i64>
+  // CHECK-NEXT: "tile.hadamard"(%[[X]]) : (!tile.columns<8 : i64>) -> !tile.columns<8 : i64>
+  %h = "tile.hadamard"(%x) : (!tile.columns<8 : i64>) -> !tile.columns<8 : i64>
   // CHECK-NEXT: "tile.round_columns"(%[[X]], {{.*}}) {element = f8E4M3FN, operandSegmentSizes = array<i32: 1, 2, 1, 2>}
   %r = "tile.round_columns"(%x, %p, %p, %p, %p, %p) {element = f8E4M3FN, operandSegmentSizes = array<i32: 1, 2, 1, 2>} : (!tile.columns<8 : i64>, i32, i32, i32, i32, i32) -> !tile.columns<8 : i64>
   // CHECK-NEXT: %[[THERE:.*]] = "tile.counted"(%[[X]], {{.*}}) {kind = "absmax"}
