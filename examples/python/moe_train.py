@@ -25,11 +25,20 @@ from typing import Any
 
 import torch
 from linear import QUANTISERS, dequantised, error, quantised, report
-from moe import COMBINE, SIZES, TARGETS, Routing, microseconds
+from moe import COMBINE, TARGETS, Routing, microseconds
 from torch import Tensor
 from torch.nn.functional import silu
 
 import scalec
+
+SIZES = {
+    "tokens": (8192, 24),
+    "experts": (16, 3),
+    "topk": (4, 2),
+    "hidden": (4096, 256),
+    "inter": (1536, 128),
+}
+"""Defaults on a GPU, where weights in float64 and their gradients need room too, and on the emulator."""
 
 ROWS = "for m in off[g]:off[g+1]"  # rows off[g] to off[g+1] are expert g's
 BF16 = {
