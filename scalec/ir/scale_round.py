@@ -85,9 +85,7 @@ def _check_words(op: ir.OpView) -> bool:
     if len(op.words) > MOST_WORDS:
         return fail(op, f"has {len(op.words)} words, expected {MOST_WORDS} at most")
     varying = [i for i, x in enumerate(op.words) if _varies(x)]
-    if varying:
-        return fail(op, f"word {varying[0]} differs from point to point, expected one number for all")
-    return True
+    return not varying or fail(op, f"word {varying[0]} differs from point to point, expected one number for all")
 
 
 def _varies(word: ir.Value) -> bool:
