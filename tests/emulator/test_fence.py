@@ -249,3 +249,42 @@ def test_proxy_fences_of_one_way_release_and_acquire():
         with pytest.raises(Finding) as found:
             run_ptx(module(bare), [np.zeros(1, np.uint32)] * 2, **launch)
         assert found.value.kind == "race"
+
+
+# two warps: the first stores a word and completes a transaction by hand, as schedulers of CUTLASS end their tiles
+BY_HAND = """
+    .shared .align 8 .b64 bar;
+    .shared .align 4 .b32 word;
+    ld.param.u64 %rd1, [p1]; mov.u32 %r0, %tid.x;
+    mov.b32 %r2, bar; mov.b32 %r3, word;
+    setp.ne.u32 %p0, %r0, 0; setp.ne.u32 %p1, %r0, 32;
+    @%p0 bra MET;
+    mbarrier.init.shared.b64 [%r2], 1;
+    mbarrier.arrive.expect_tx.shared.b64 %rd2, [%r2], 4;
+MET:
+    bar.sync 0;
+    @%p0 bra OTHER;
+    st.shared.b32 [%r3], 42;
+    fence.release.sync_restrict::shared::cta.cluster;
+    mbarrier.complete_tx.shared::cta.relaxed.cluster.b64 [%r2], 4;
+    bra DONE;
+OTHER:
+    @%p1 bra DONE;
+WAIT:
+    mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 0;
+    @!%p2 bra WAIT;
+    ld.shared.b32 %r6, [%r3];
+    st.global.b32 [%rd1], %r6;
+DONE:
+"""
+
+
+def test_a_transaction_completed_by_hand_publishes_what_a_fence_did():
+    for seed in range(4):
+        out = np.zeros(1, np.uint32)
+        run_ptx(module(BY_HAND), [out, out], block=(64, 1, 1), seed=seed)
+        assert out.tolist() == [42]
+        bare = BY_HAND.replace("fence.release.sync_restrict::shared::cta.cluster;", "")
+        with pytest.raises(Finding) as found:
+            run_ptx(module(bare), [np.zeros(1, np.uint32)] * 2, block=(64, 1, 1), seed=seed)
+        assert found.value.kind == "race"

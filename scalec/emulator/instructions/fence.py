@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from scalec.emulator.instructions.table import Decoder, Step, op
 from scalec.emulator.machine import strong
+from scalec.emulator.machine.order import View
 from scalec.emulator.machine.warp import Warp
 from scalec.emulator.program import Instruction
 
@@ -17,7 +18,8 @@ _RESTRICTIONS = ("sync_restrict::shared::cta", "sync_restrict::shared::cluster")
 def fence(instruction: Instruction, decoder: Decoder) -> Step:
     """fence{.sem}.scope, without .sem as .acq_rel; membar.level is fence.sc.
 
-    A .sync_restrict fence is taken for one of all state spaces, so that what it leaves unordered is not found.
+    A .sync_restrict fence is taken for one of all state spaces, so that what it leaves unordered is not found. Relaxed
+    arrivals and mbarrier.complete_tx publish what a releasing fence of the cluster's scope or a wider one did.
     """
     decoder.only(instruction, "sc", "acq_rel", "acquire", "release", strong.SCOPES, _RESTRICTIONS)
     scope = strong.SCOPES[next(m for m in instruction.modifiers if m in strong.SCOPES)]
@@ -25,5 +27,7 @@ def fence(instruction: Instruction, decoder: Decoder) -> Step:
 
     def step(warp: Warp) -> None:
         strong.fence(warp, scope, acquire=acquire, release=release)
+        if release and not instruction.has("cta"):
+            warp.agent.release(warp.units.setdefault("relaxed release", View(warp.agent.order.capacity)))
 
     return step

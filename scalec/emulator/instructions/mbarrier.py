@@ -145,7 +145,8 @@ def expect_tx(instruction: Instruction, decoder: Decoder) -> Step:
 
 @op("mbarrier.complete_tx")
 def complete_tx(instruction: Instruction, decoder: Decoder) -> Step:
-    """mbarrier.complete_tx: 9.7.13.15.10: as if a copy had completed."""
+    """mbarrier.complete_tx: 9.7.13.15.10: as if a copy had completed; .relaxed, so that it publishes what the warp's
+    last releasing fence did."""
     decoder.only(instruction, "complete_tx", "relaxed", _SPACES, _SCOPES)
     return _transaction(instruction, decoder, expect=False)
 
@@ -161,7 +162,7 @@ def _transaction(instruction: Instruction, decoder: Decoder, *, expect: bool) ->
             if expect:
                 barrier.expect(int(sizes[lane]), f"{warp.name} lane {lane}")
             else:
-                barrier.complete(int(sizes[lane]))
+                barrier.complete(int(sizes[lane]), warp.units.get("relaxed release"))
 
     return run
 

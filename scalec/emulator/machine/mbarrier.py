@@ -99,8 +99,10 @@ class MBarrier:
                 expected=f"<= {MAX_COUNT}",
             )
 
-    def complete(self, size: int) -> None:
-        """complete-tx: 9.7.13.15.5.2."""
+    def complete(self, size: int, view: View | None = None) -> None:
+        """complete-tx: 9.7.13.15.5.2, with what a thread that executes it publishes."""
+        if view is not None:
+            self.gathering.join(view)
         self.tx -= size
         if abs(self.tx) > MAX_COUNT:
             raise Finding("barrier", f"{self.name}: complete_tx takes the tx-count to {self.tx}")
