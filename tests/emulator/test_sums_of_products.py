@@ -13,6 +13,12 @@ TARGETS = ("sm_90a", "sm_100a", "sm_120a")
 
 SUM = "A[m,k] @ B[n,k] + D[m,r] @ E[n,r]"
 
+
+def scaled(scales: str, last: str = "") -> str:
+    """The sum, each product with scales, and an index in front of the right operands' others."""
+    return f"A[m,k] @ B[{last}n,k] scale({scales}) + D[m,r] @ E[{last}n,r] scale({scales})"
+
+
 PROGRAMS = {
     "bf16": f"C[m,n] = relu({SUM} + x[n])",
     "between": "C[m,n] = A[m,k] @ B[n,k] + x[m] + D[m,r] @ E[n,r]",
@@ -32,8 +38,16 @@ PROGRAMS = {
     "several K of the first": "C[m,n] = A[b,m,k] @ B[b,n,k] + D[m,r] @ E[n,r]",
     "reduced": f"T[m,n] = {SUM}; C[m,n] = T; R[m]:f32 = max[n](abs(T))",
     "a part of a tensor": "C[m,n] = A[m,k] @ B[n,k] + D[m,r] @ E[n+size(n),r]",
+    "fp8 blocks": f"C[m,n] = relu({scaled('1x128, 128x128')} + x[n])",
+    "fp8 rows": f"C[m,n]:f32 = {scaled('1x128@col, 1x128@col')}",
+    "fp8 blocks of both": f"C[m,n]:mxfp8 = {scaled('128x128, 128x128:bf16')}",
+    "fp8 of one side": "C[m,n] = A[m,k]:e4m3 @ B[n,k] scale(none, 128x128) + D[m,r]:e4m3 @ E[n,r] scale(none, 128x128)",
+    "fp8, several K": "C[m,n] = A[b,m,k] @ B[b,n,k] scale(1x128, 128x128) + D[m,r] @ E[n,r] scale(1x128, 128x128)",
 }
-"""On all targets."""
+"""On all targets. Blocks of scales are longer than R, or not: either way the scales of its product change along it."""
+
+FINE = {"fp8 fine": f"C[m,n]:f32 = {scaled('1x64, 128x64')}"}
+"""On those that promote as often as the scales change there; sm_120a multiplies such as bf16."""
 
 BLACKWELL = {
     "e2m1": "C[m,n] = A[m,k]:e2m1 @ B[n,k]:e2m1 + D[m,r]:e2m1 @ E[n,r]:e2m1",
@@ -50,9 +64,9 @@ SIZES: list[tuple[dict[str, int], str]] = [
 
 def rounded(dims: dict[str, int], program: str) -> dict[str, int]:
     """With sizes that are multiples of what rows of the program's types are copied by."""
-    step = 128 if "e2m1" in program else 16 if "e4m3" in program else 8
-    along = ("k", "r") if "[k,m]" not in program else ("m",)
-    made = {d: -(-size // step) * step if d in along else size for d, size in dims.items()}
+    step = 128 if "e2m1" in program else 16 if "e4m3" in program or "scale(" in program else 8
+    along = {"k": step, "r": step, "m": 4} if "[k,m]" not in program else {"m": step}
+    made = {d: -(-size // along.get(d, 1)) * along.get(d, 1) for d, size in dims.items()}
     return {d: size for d, size in made.items() if any(f"{d}{end}" in program for end in ",]+")}
 
 
@@ -60,11 +74,15 @@ def rounded(dims: dict[str, int], program: str) -> dict[str, int]:
 @pytest.mark.parametrize("size", range(len(SIZES)))
 @pytest.mark.parametrize(
     ("target", "name"),
-    [*((t, x) for x in PROGRAMS for t in TARGETS), *((t, x) for x in BLACKWELL for t in TARGETS[1:])],
+    [
+        *((t, x) for x in PROGRAMS for t in TARGETS),
+        *((t, x) for x in BLACKWELL for t in TARGETS[1:]),
+        *((t, x) for x in FINE for t in TARGETS[:2]),
+    ],
 )
 def test_program(target: str, name: str, size: int) -> None:
-    (dims, fixed), program = SIZES[size], (PROGRAMS | BLACKWELL)[name]
-    if name == "quantised":
+    (dims, fixed), program = SIZES[size], (PROGRAMS | BLACKWELL | FINE)[name]
+    if ":mxfp8" in program:
         fixed = fixed if "n" in fixed else fixed + "n"
         dims = {**dims, "n": 128}
     dims = rounded(dims, program)
@@ -90,6 +108,13 @@ def test_edge(case: int, target: str) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("k", "r"), [(0, 16), (144, 0)])
+def test_edge_with_scales(k: int, r: int, target: str) -> None:
+    """Of an empty product no scale is read, and the other's are its own."""
+    run(f"C[m,n] = {scaled('1x128, 128x128')}", target, {"m": 5, "n": 24, "k": k, "r": r}, "")
+
+
+@pytest.mark.parametrize("target", TARGETS)
 def test_odd_k_without_rows_of_16_bytes(target: str) -> None:
     """With M and N last, K is any number."""
     run(PROGRAMS["rows last"], target, {"m": 72, "n": 40, "k": 67, "r": 3}, "n")
@@ -100,6 +125,7 @@ GROUPED = {
     "C[m,n] = A[m,k] @ B[e[m/128],n,k] + D[m,r] @ E[f[m/128],n,r]": {"m": 300, "B_0": 3, "E_0": 2},
     "C[m,n] = A[m,k] @ B[g,n,k] + D[m,r] @ E[g,n,r] for m in off[g]:off[g+1]": {"m": 200, "g": 3},
     "C[m,n] = A[m,k] @ B[g,n,k] + D[m,r] @ E[n,r] for m in off[g]:off[g+1]": {"m": 200, "g": 3},
+    f"C[m,n] = {scaled('1x128, 128x128', 'e[m/128],')}": {"m": 300, "B_0": 3, "k": 144},
     "C[g,m,n] = A[g,m,k] @ B[g,n,k] + D[g,m,r] @ E[g,n,r] for m < rows[g]": {"m": 70, "g": 3},
     "C[idx[m],n] = A[m,k] @ B[n,k] + D[m,r] @ E[n,r]": {"m": 100, "C_0": 150},
 }
@@ -129,6 +155,23 @@ def test_schedule(target: str, fields: str) -> None:
     assert set(fields.split(", ")) <= set(kernel.spec.schedule.split(", "))
 
 
+SCALED_SCHEDULES = {
+    "sm_90a": ("split=2", "consumers=pingpong", "swap=1", "scale_path=thread"),
+    "sm_100a": ("split=2", "cta_group=2, cluster=2x1"),
+    "sm_120a": ("split=2", "stages=2"),
+}
+
+
+@pytest.mark.once("target", "fields")
+@pytest.mark.parametrize(("target", "fields"), [(t, x) for t in TARGETS for x in SCALED_SCHEDULES[t]])
+def test_scaled_schedule(target: str, fields: str) -> None:
+    """Scales of K blocks of both products, whoever brings them."""
+    dims = {"m": 136, "n": 264, "k": 272, "r": 144}
+    scales = "1x128, 1x128@col" if fields == "swap=1" else "1x128@col, 128x128"
+    kernel, _ = run(f"C[m,n] = {scaled(scales)} with {fields}", target, dims, "mnkr")
+    assert set(fields.split(", ")) <= set(kernel.spec.schedule.split(", "))
+
+
 def test_operations() -> None:
     """What a call multiplies is what both products do, and what a sum counts is K blocks of both."""
     spec = scalec.compile(f"C[m,n] = {SUM}", target="sm_90a", dims={"n": 128, "k": 100, "r": 16}).spec
@@ -147,6 +190,9 @@ REFUSED = {
     "C[m,n] = A[m,k]:bf16 @ B[n,k]:i4 + D[m,r]:bf16 @ E[n,r]:i4": "B is multiplied as bf16",
     "C[m,n] = A[idx[m],k] @ B[n,k] + D[m,r] @ E[n,r]": r"A has rows that idx\[m\] names",
     "C[b,m,n] = A[m,k] @ B[b,n,k] + D[b,r] @ E[m,n,r]": "m is a row of one product, and not of another",
+    "C[m,n] = A[m,k]:mxfp8 @ B[n,k]:mxfp8 + D[m,r]:mxfp8 @ E[n,r]:mxfp8": "A has scales that sums are not promoted by",
+    "C[m,n] = A[m,k] @ B[n,k] scale(1x128, 1xk) + D[m,r] @ E[n,r] scale(1x128, 1xr)": "a factor, a sign or scales",
+    "C[m,n] = A[m,k] @ B[n,k] scale(1x128, 128x128) + D[m,r] @ E[n,r] scale(1x128, 1x128)": "differ in their scales",
     "G[m,n] = A[m,k] @ B[n,k]; C[m,n] = silu(G) * (A[m,k] @ F[n,k] + D[m,r] @ E[n,r])": "meet other products",
     "C[g,m,n]:f32 += A[k,m] @ B[k,n] + D[k,m] @ E[k,n] for k in off[g]:off[g+1]": "k has a range",
     "C[m,n] = A[m,j,k] @ B[n,j,k] + D[m,k,j] @ E[n,k,j]": "is the last index of one sum",

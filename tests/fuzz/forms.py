@@ -150,8 +150,8 @@ FORMS: dict[str, Form] = {
     "panes": Form("P[m,n] = {l X[m,k]} @ {r V[n,k]}{s}; Q[m,n] = {l X[m,k]} @ {r W[n,k]}{s};"
                   " C[m,n]{t} = {of P}; D[m,n]{t1} = {of1 Q}"),
     "three": Form("C[m,n]{t} = ({l X[m,k]} @ {r U[n,k]}{s}) + ({l X[m,k]} @ {r V[n,k]}{s}) * {fn}({l X[m,k]} @ {r W[n,k]}{s})"),
-    "added": Form("C[m,n]{q} = {of ({l A[m,k]} @ {r B[n,k]} + {l D[m,r]} @ {r E[n,r]})}", 3, {}, "added"),
-    "added groups": Form("C[m,n]{q} = {of ({l A[m,k]} @ {r B[e[m/{B}],n,k]} + {l D[m,r]} @ {r E[f[m/{B}],n,r]})}", 2, {}, "added"),
+    "added": Form("C[m,n]{q} = {of ({l A[m,k]} @ {r B[n,k]} + {l D[m,j]} @ {r E[n,j]})}", 3, {}, "added"),
+    "added groups": Form("C[m,n]{q} = {of ({l A[m,k]} @ {r B[e[m/{B}],n,k]} + {l D[m,j]} @ {r E[f[m/{B}],n,j]})}", 2, {}, "added"),
     "gated rows": Form("G[m,n] = {l X[m,k]} @ {r V[g,n,k]}{s}" + ROWS + "; H[m,n]{q} = {fn}(G) * ({l X[m,k]} @ {r W[g,n,k]}{s})"
                        + ROWS, 2, GROUP, "grouped"),
     "gated blocks": Form("G[m,n] = {l X[m,k]} @ {r V[e[m/{B}],n,k]}{s}; H[m,n]{q} = {fn}(G) * ({l X[m,k]} @"

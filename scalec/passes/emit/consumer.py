@@ -10,6 +10,7 @@ from scalec.formats import ALL, NUMBERS, WHOLE
 from scalec.ir.mlir import ir
 from scalec.passes.emit.epilogue import Epilogue
 from scalec.passes.emit.handles import Handles, Side
+from scalec.passes.emit.sums import Point
 from scalec.passes.emit.tensors import Work
 from scalec.passes.emit.turns import Turns
 from scalec.passes.plan.column_factors import by_block, fetched, step_of
@@ -213,7 +214,6 @@ class Consumer(Epilogue):
         scale = self.block_scale(side)
         if scale is None:
             return
-        w, k0 = self.at_point(w, k0)
         count, spacing, own = self.fetch_shape(side)
         depth = self.schedule.tile[2]
         sizes: dict[str, Any] = {
@@ -222,29 +222,30 @@ class Consumer(Epilogue):
             "own": own,
             "spacing": spacing,
         }
-        rooms, panes = fetched[side.label], len(side.operand.panes)
-        for number, pane in product(range(len(rooms)), range(panes)):
-            room, of = rooms[number], side.of_pane(scale, pane)
+        rooms, panes, place = fetched[side.label], len(side.operand.panes), side.operand.scales.index(scale)
+        points = self.points(h, w, k0)
+        for number, pane, point in product(range(len(rooms)), range(panes), points):
+            own_side = next(x for x in point.sides if x.label == side.label)
+            room, of, w = rooms[number], own_side.operand.panes[pane].scales[place], point.w
             part: dict[str, Any] = {"part": (pane * count, count)} if panes > 1 else {}
             source = self.at(self.pointer(of.name, of.argument_index), of.name, of.coords, w)
-            at, end = self.within_range(h, scale, w, k0, number * depth // len(rooms), depth // len(rooms))
-            place = [*self.scale_rows(side.label, scale, w), at, end]
+            at, end = self.within_range(h, scale, point, number * depth // len(rooms), depth // len(rooms))
+            where = [*self.scale_rows(side.label, scale, w), at, end]
             if scale.type in NUMBERS:
-                operands = [room, source, *self.strides(of), *place]
-                self.e.op("tile.fetch", operands=operands, **sizes, k_block=scale.k, **self.beyond(scale), **part)
+                operands = [room, source, *self.strides(of), *where]
+                zeros = self.beyond(scale) if point is points[0] else {}  # the others' are loaded over the first one's
+                self.e.op("tile.fetch", operands=operands, **sizes, k_block=scale.k, **zeros, **part)
             else:
-                operands = [room, source, *self.byte_strides(of), *place]
+                operands = [room, source, *self.byte_strides(of), *where]
                 self.e.op("tile.fetch_bytes", operands=operands, **sizes, block=scale.k, layout=scale.layout, **part)
 
-    def within_range(
-        self, h: Handles, scale: Scale, w: Work, k0: ir.Value, first: int, unit: int
-    ) -> tuple[ir.Value, ir.Value]:
-        """The K element `first` of a K tile at `k0`, and the end of K, as a scale counts them; so that nothing is
+    def within_range(self, h: Handles, scale: Scale, point: Point, first: int, unit: int) -> tuple[ir.Value, ir.Value]:
+        """The K element `first` of a K tile at a point, and the end of K, as a scale counts them; so that nothing is
         loaded of `unit` elements, a part of a tile, outside of a range of K: their scale may be NaN, which zeros of
         operands do not stop."""
-        e = self.e
+        e, w, k0 = self.e, point.w, self.or_end(point)
         k = e.arith("arith.addi", k0, e.i32(first)) if first else k0
-        at, end = self.scale_k(h, scale, w, k)
+        at, end = self.scale_k(h, scale, w, k, point.end)
         if w.k_low is None or w.k_high is None or unit == self.schedule.tile[2]:
             return at, end
         before = e.compare("lt", e.arith("arith.addi", k, e.i32(unit - 1)), w.k_low)

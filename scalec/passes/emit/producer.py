@@ -15,11 +15,12 @@ from scalec.passes.emit.converter import Converter
 from scalec.passes.emit.handles import Handles, Side
 from scalec.passes.emit.items import Dealer
 from scalec.passes.emit.results import Results
+from scalec.passes.emit.sums import Point
 from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.gather import gathered_together
 from scalec.passes.plan.panes import Strip
 from scalec.passes.plan.parts import part_blocks
-from scalec.passes.plan.resources import WINDOW, numbered
+from scalec.passes.plan.resources import WINDOW
 from scalec.passes.plan.tensor_columns import word_rows
 from scalec.passes.plan.words import WordPlan
 from scalec.passes.problem.operand import Scale
@@ -96,7 +97,7 @@ class Producer(Results, Dealer, Converter):
     def prefetched(self, side: Side) -> bool:
         """Whether a side has such scales, of more than a byte for whole K blocks."""
         scale = self.block_scale(side)
-        if scale is None or scale.type not in NUMBERS or self.problem.summed:
+        if scale is None or scale.type not in NUMBERS or self.problem.summed or self.problem.added:
             return False
         return scale.within(self.schedule.tile[2]) == 1
 
@@ -114,7 +115,7 @@ class Producer(Results, Dealer, Converter):
 
     def bulk_copies(self, h: Handles, cursor: ir.Value, window: ir.Value | None, w: Work, k: ir.Value) -> None:
         e, depth, row0, k0 = self.e, self.schedule.tile[2], w.row0, self.at_k(w, k)
-        points = self.points(w, k0)
+        points = self.points(h, w, k0)
         w, k0 = points[0].w, points[0].k0
         # barriers count what is copied, not what pads it
         total = sum(side.copied * side.operand.stored.bytes(depth) for side in self.sides if side.label in h.maps)
@@ -167,9 +168,10 @@ class Producer(Results, Dealer, Converter):
                 if w.k0 is not None:
                     e.op("tile.skip_blocks", operands=[window, at])
             e.op("tile.next_block", operands=[window])
-        if words or vectors:
-            with self.one_thread():
-                self.scale_copies(h, (filled, cursor), w, k0, words, vectors)
+        for point in points if words or vectors else ():
+            with self.of_point(point), self.one_thread():
+                own = [x for x in point.sides if x.label in {side.label for side in vectors}]
+                self.scale_copies(h, (filled, cursor), point.w, point.k0, words, own)
         e.op("tile.advance", operands=[cursor])
 
     def copy_operand(self, h: Handles, side: Side, stage: tuple[ir.Value, ir.Value], w: Work, k0: ir.Value) -> None:
@@ -257,7 +259,7 @@ class Producer(Results, Dealer, Converter):
     def scale_map(self, h: Handles, side: Side, scale: Scale, w: Work, strip: Strip) -> ir.Value:
         """The tensor map of the scale of a strip of a side, where the tile is."""
         own = side.of_pane(scale, strip.pane)
-        return self.at(h.maps[numbered(f"{side.label}_scale", strip.pane)], own.name, own.coords, w)
+        return self.at(h.maps[side.map_of(strip.pane, "_scale")], own.name, own.coords, w)
 
     @staticmethod
     def scale_strips(side: Side) -> tuple[Strip, ...]:
@@ -277,7 +279,9 @@ class Producer(Results, Dealer, Converter):
         e, step = self.e, self.schedule.tile[2]
         sides = [piece for side in self.sides if self.threaded(side) for piece in self.pieces(side)]
         several = any(scale.within(step) > 1 for side in sides if (scale := side.operand.by_row) is not None)
-        alone = bool(self.problem.summed) or several or any(self.byte_plan(side) for side in sides)
+        alone = (
+            bool(self.problem.summed or self.problem.added) or several or any(self.byte_plan(side) for side in sides)
+        )
         group = 1 if alone else max(1, GROUP // len(sides))
         cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
         ahead = self.groups_ahead(sides) if group == 1 else 1
@@ -328,7 +332,7 @@ class Producer(Results, Dealer, Converter):
         """K blocks whose scales are on their way at once, where a group is one: as many as threads have registers for.
         Ranges of K, and sums over several indices, cut or look up each block's for themselves."""
         p = self.problem
-        if p.summed or p.range_of_k is not None or any(self.gathers_scales(side) for side in sides):
+        if p.summed or p.added or p.range_of_k is not None or any(self.gathers_scales(side) for side in sides):
             return 1
         spare = (self.schedule.registers[0] - BESIDE) // 2
         return max(1, min(AHEAD, spare // sum(map(self.room_registers, sides))))
@@ -367,15 +371,21 @@ class Producer(Results, Dealer, Converter):
         return made.result
 
     def load_rows(self, h: Handles, side: Side, room: ir.Value, w: Work, k0: ir.Value) -> None:
-        plan, (w, k0) = self.byte_plan(side), self.at_point(w, k0)
-        if plan is not None:
-            self.load_bytes(h, side, plan, room, w, k0)
+        if (plan := self.byte_plan(side)) is not None:
+            self.load_bytes(h, side, plan, room, *self.at_point(w, k0))
             return
-        scale = self.brought(side)
+        for point in self.points(h, w, k0):
+            with self.of_point(point):
+                own = side if self.problem.panes > 1 else next(x for x in point.sides if x.label == side.label)
+                self.load_numbers(h, own, room, point)
+
+    def load_numbers(self, h: Handles, side: Side, room: ir.Value, point: Point) -> None:
+        """Those of f32, or 16 bits, of one product."""
+        scale, w = self.brought(side), point.w
         align = ELEMENT_TYPES[scale.type].bits // 8
         source = self.at(self.pointer(scale.name, scale.argument_index, align), scale.name, scale.coords, w)
         strides = self.strides(scale)
-        place = [w.row0[side.label], w.row_end[side.label], *self.scale_k(h, scale, w, k0)]
+        place = [w.row0[side.label], w.row_end[side.label], *self.scale_k(h, scale, w, point.k0, point.end)]
         operands = [room, source, *strides, *place]
         row_block = scale.coords[scale.axes[0]].divisor if scale.gathered else 1
         if scale.folded:

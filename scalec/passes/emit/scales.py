@@ -8,7 +8,7 @@ from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.passes.emit.handles import Handles, Side
 from scalec.passes.emit.tensors import Tensors, Work
-from scalec.passes.plan.resources import WINDOW, SharedPlan, numbered, scale_copy, threaded
+from scalec.passes.plan.resources import WINDOW, SharedPlan, scale_copy, threaded
 from scalec.passes.plan.words import WordPlan
 from scalec.passes.problem.operand import Scale
 
@@ -19,6 +19,7 @@ class Scales(Tensors):
     schedule: Schedule
     plan: SharedPlan
     sides: tuple[Side, Side]
+    pairs: tuple[tuple[Side, Side], ...]
 
     @staticmethod
     def strip_rows(side: Side) -> int:
@@ -36,11 +37,13 @@ class Scales(Tensors):
         swizzle: int = 0,
         **more: Any,
     ) -> None:
-        """The tensor maps of a side's scale, one of each contraction's."""
-        for pane in range(len(side.operand.panes)):
-            source = self.map_of(side.of_pane(scale, pane), box, axes, swizzle=swizzle, **more)
-            made = self.e.descriptor(box, stored, swizzle)
-            h.maps[numbered(f"{side.label}_scale", pane)] = self.e.parameter(self.body, made, source)
+        """The tensor maps of a side's scale, one of each contraction's, and of each product's that is added up."""
+        place = side.operand.scales.index(scale)
+        for own in (x[self.sides.index(side)] for x in self.pairs):
+            for pane, operand in enumerate(own.operand.panes):
+                source = self.map_of(operand.scales[place], box, axes, swizzle=swizzle, **more)
+                made = self.e.descriptor(box, stored, swizzle)
+                h.maps[own.map_of(pane, "_scale")] = self.e.parameter(self.body, made, source)
 
     def row_scale(self, side: Side) -> Any:
         """The side's promoted `Scale` with one value a row, varying along K, or None: it travels with the stages."""

@@ -23,18 +23,18 @@ class Point:
         conditions: whether it is in this product's (i1, each of which must be so).
         sides: of the product.
         w, k0: the work there (Sums.at_point), and the element.
+        end: where the product's K ends.
     """
 
     conditions: list[ir.Value]
     sides: tuple[Side, Side]
     w: Work
     k0: ir.Value
+    end: ir.Value
 
 
 class Sums(Scales):
     """The K of a kernel that is being built. `pairs` are the sides of each product of the sums."""
-
-    pairs: tuple[tuple[Side, Side], ...]
 
     def length(self, h: Handles) -> ir.Value:
         """Elements of K that a tile walks: those of each point of `summed`, and of each product, padded to whole
@@ -64,7 +64,7 @@ class Sums(Scales):
         whole = e.arith("arith.divui", e.arith("arith.addi", self.size(k), e.i32(depth - 1)), e.i32(depth))
         return e.arith("arith.muli", whole, e.i32(depth))
 
-    def points(self, w: Work, k0: ir.Value) -> list[Point]:
+    def points(self, h: Handles, w: Work, k0: ir.Value) -> list[Point]:
         """Where an element of a tile's K is, in the K of each product. Behind the last product's it is that one's."""
         e, products = self.e, self.problem.products
         made: list[Point] = []
@@ -73,7 +73,8 @@ class Sums(Scales):
             before, at = [], self.at_point(w, k0, product)
             if product is not products[-1]:
                 before = [e.compare("lt", k0, self.length_of(product))]
-            made.append(Point([*behind, *before], sides, *at))
+            end = h.k if sides is self.sides else self.size(product.k)
+            made.append(Point([*behind, *before], sides, *at, end))
             behind += [e.arith("arith.xori", x, e.i1(1)) for x in before]
             if before:
                 k0 = e.arith("arith.subi", k0, self.length_of(product))
@@ -86,6 +87,13 @@ class Sums(Scales):
             for condition in point.conditions:
                 regions.enter_context(self.e.region("tile.when", [condition]))
             yield
+
+    def or_end(self, point: Point) -> ir.Value:
+        """The element, or the end of its product's K where it is in another's: nothing is loaded from there on."""
+        at = point.k0
+        for condition in point.conditions:
+            at = self.e.op("arith.select", [at.type], [condition, at, point.end]).result
+        return at
 
     def at_point(self, w: Work, k0: ir.Value, product: Problem | None = None) -> tuple[Work, ir.Value]:
         """The point of `summed` that an element of a product's K, the first one's unless another is given, lies in, as

@@ -148,11 +148,13 @@ class Tensors:
             made[step] = moved, e.arith("arith.muli", e.arith("arith.addi", units, groups), e.i32(step))
         return made
 
-    def scale_k(self, h: Handles, scale: Scale, w: Work, k0: ir.Value) -> tuple[ir.Value, ir.Value]:
-        """Element `k0` of K, and the end of K, as a scale counts them: where groups of K are apart, the group's from
-        the beginning of a block of its own on."""
+    def scale_k(
+        self, h: Handles, scale: Scale, w: Work, k0: ir.Value, k_end: ir.Value | None = None
+    ) -> tuple[ir.Value, ir.Value]:
+        """Element `k0` of K, and the end of K, the first product's unless another is given, as a scale counts them:
+        where groups of K are apart, the group's from the beginning of a block of its own on."""
         if scale.k_apart not in w.grids:
-            return k0, h.k
+            return k0, h.k if k_end is None else k_end
         moved, end = w.grids[scale.k_apart]
         return self.e.arith("arith.addi", k0, moved), end
 

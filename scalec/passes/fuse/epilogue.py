@@ -11,9 +11,9 @@ from scalec.ir.scale import GranularityAttr, apart_in, block_of, dims_read, elem
 from scalec.passes.base import programs
 from scalec.passes.fuse.indices import access, settle, used
 from scalec.passes.fuse.ranges import carry, carry_to_scatter, narrow, tied, union
-from scalec.passes.fuse.rewrite import build_map, erase_unused, inline, read
+from scalec.passes.fuse.rewrite import build_map, erase_unused, inline, key, read
 from scalec.passes.problem.contraction import contractions, family_of
-from scalec.passes.problem.sources import is_op
+from scalec.passes.problem.sources import below, is_op
 from scalec.targets import Target
 
 
@@ -54,8 +54,10 @@ class FuseEpilogue:
         for function in programs(module):
             block = function.body.blocks[0]
             settle(block)
-            for contract in contractions(function):
-                self._hoist(contract, target)
+            found = contractions(function)
+            operands = [{key(below(x)) for x in (op.lhs, op.rhs)} for op in found]
+            for contract in found:
+                self._hoist(contract, target, bool(set.intersection(*operands)))
             for contract in contractions(function):
                 carry(contract)
             while any(self._merge(op) for op in block.operations if op.operation.name == "scale.map"):
@@ -66,8 +68,10 @@ class FuseEpilogue:
             for contract in contractions(function):
                 narrow(contract)
 
-    def _hoist(self, contract: Any, target: Target) -> None:
-        """Moves scales constant along K from the operands into a map right behind the contraction."""
+    def _hoist(self, contract: Any, target: Target, by_extents: bool) -> None:
+        """Moves scales constant along K from the operands into a map right behind the contraction; `by_extents`: those
+        of one block that K happens to have, too. Of contractions that share nothing the sums may be added up, and have
+        scales along K alike."""
         family = family_of(contract, target)
         in_mma = {s.type for s in family.scales} if family is not None else set()
         lhs_map, rhs_map, result_map = maps_of(contract.maps)
@@ -87,7 +91,8 @@ class FuseEpilogue:
                 i
                 for i, level in enumerate(levels)
                 # of a sum within one block what elementwise expressions read moves, and not bytes
-                if (dims_read(at[i], symbols) if _type(level) in NUMBERS else told[i]) & summed or not _readable(level)
+                if (dims_read(at[i], symbols) if by_extents and _type(level) in NUMBERS else told[i]) & summed
+                or not _readable(level)
             ]
             stay = stay or [i for i, level in enumerate(levels) if _type(level) in in_mma][:1]
             moved = [i for i in range(len(levels)) if i not in stay]

@@ -76,6 +76,8 @@ def no_bulk(problem: Problem, scale: Scale) -> str:
         return f"{scale.name} is row-major and {problem.k.name} is not known"
     if problem.summed:  # windows would begin within one point's K and end in the next one's
         return f"{scale.name} is row-major, and sums run over {problem.summed[0].name} too"
+    if problem.added:  # or in another product's
+        return f"{scale.name} is row-major, and products are added up"
     if scale.k != PROMOTION_BLOCK:
         return f"{scale.name} is row-major with one scale for each {scale.k} elements of {problem.k.name}"
     if deepest(problem) != scale.k:  # a window has one of each K tile

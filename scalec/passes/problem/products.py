@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from scalec.errors import UnsupportedError
+from scalec.formats import NUMBERS, WHOLE
 from scalec.ir.location import place_of
-from scalec.passes.problem.operand import Operand
+from scalec.passes.problem.operand import Operand, Scale
 from scalec.passes.problem.types import Problem
 
 
@@ -45,7 +46,11 @@ def check_added(one: Operand, other: Operand, contract: Any) -> None:
     for x in (one, other):
         before = f"before the call, and pass {x.name} as that"
         for found, what, fix in (
-            (x.scales, f"has scales that vary along the sum ({', '.join(s.name for s in x.scales)})", "dequantise it"),
+            (
+                [s for s in x.scales if s not in x.promoted or s.type not in NUMBERS],
+                f"has scales that sums are not promoted by ({', '.join(s.name for s in x.scales)})",
+                "dequantise it",
+            ),
             (x.zeros, "has zero points", "subtract them"),
             (x.body or x.rounded, "is computed", "compute it"),
             (x.pages, f"has rows in pages ({x.pages})", "gather them"),
@@ -63,6 +68,7 @@ def check_added(one: Operand, other: Operand, contract: Any) -> None:
                 )
     for what, a, b in (
         ("element types", one.stored.name, other.stored.name),
+        ("scales", *(", ".join(map(_said, x.scales)) or "none" for x in (one, other))),
         ("layouts", *(f"{'rows' if x.mn_major else 'the sum'} last" for x in (one, other))),
     ):
         if a != b:
@@ -73,6 +79,13 @@ def check_added(one: Operand, other: Operand, contract: Any) -> None:
                 fix=f"store {other.name} as {one.name} is, or write a program for each product, the second with +=",
                 place=place_of(contract),
             )
+
+
+def _said(scale: Scale) -> str:
+    """What must be the same of the scales of two operands of which tiles are in each other's place."""
+    apart = max(at.apart for at in scale.coords)
+    block = "x".join("all" if size == WHOLE else str(size) for size in (scale.rows, scale.k))
+    return f"{block}:{scale.type}@{scale.layout}" + (f", {apart} apart" if apart else "")
 
 
 def check_sums(problem: Problem) -> None:
