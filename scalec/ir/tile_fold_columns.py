@@ -128,6 +128,8 @@ class StoreWithinOp(Tile.Operation, name="store_within"):
 
     `bounds` are inputs of i32, the lower one first; for an end that is a number there is an integer attribute, `low` or
     `high`, in place of its input. Rows, or columns, for which one of `names` names nothing lie outside too.
+
+    With a `width` the index `along` is counted from `low` on, where that is not below 0, and stored below the width.
     """
 
     accumulator: ext.Operand[FragmentType]
@@ -140,6 +142,7 @@ class StoreWithinOp(Tile.Operation, name="store_within"):
     n: ext.Operand[I32]
     bounds: Sequence[ext.Operand[InputType]]
     names: Sequence[ext.Operand[RowIndexType]]
+    width: Sequence[ext.Operand[I32]]
     along: ir.StringAttr
 
     @verifier

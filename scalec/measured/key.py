@@ -80,6 +80,7 @@ def _folded(problem: Problem) -> str:
         low, high = (str(x) if isinstance(x, int) else _input(x, roles) for x in window.bounds)
         text += f"; {roles[window.dim]} in {low}:{high}"
         text += "" if window.otherwise is None else f" else {window.otherwise}"
+        text += "" if window.width is None else " away"
     return text
 
 

@@ -188,6 +188,53 @@ def test_schedules(case: tuple[str, str, str]) -> None:
     run(f"{source} {WINDOW} with {fields}", target, {"q": 5, "t": 270, "h": 64, "d": 512}, "hd")
 
 
+AWAY = "for t in lo[q]:hi[q]"
+COMPRESSED = {
+    "FP8": f"L[q, t - lo[q]]:f32 = sum[h](relu(Q[q,h,d]:e4m3 @ K[t,d]:e4m3 scale(none,1xd)) * W[q,h]:f32) {AWAY}",
+    "more behind": f"L[q, t - lo[q]] = alpha * sum[h](gelu(Q[q,h,d] @ K[t,d]) * W[q,h]:f32) + u[t] + v[q] {AWAY}",
+    "q last": f"L[t - lo[q], q]:f32 = max[h](Q[q,h,d] @ K[t,d]) {AWAY}",
+    "a window of q": "L[q - lo[t], t]:f32 = sum[h](relu(Q[q,h,d] @ K[t,d]) * W[q,h]:f32) for q in lo[t]:hi[t]",
+    "batches": "L[s, t - lo[s]]:f32 = sum[h](relu(Q[s,h,d] @ K[s,t,d]) * W[s,h]:f32) for t in lo[s]:hi[s]",
+    "by an offset": "L[q, t - off[q]] = min[h](silu(Q[q,h,d] @ K[t,d])) for t in off[q]:off[q+1]",
+    "two results": f"T[q,t] = sum[h](relu(Q[q,h,d] @ K[t,d])); L[q, t - lo[q]] = T * y[q] {AWAY}; M[q,t] = T {AWAY}",
+}
+
+
+@pytest.mark.once(touches=lambda name, target, size: {name, target, size})
+@pytest.mark.parametrize("size", [(5, 200, 64, 16), (9, 70, 128, 32), (1, 1, 64, 64)])
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", COMPRESSED)
+def test_columns_counted_from_where_a_window_begins(name: str, target: str, size: tuple[int, ...]) -> None:
+    source, sizes = COMPRESSED[name], dict(zip("qtdh", size, strict=True))
+    sizes = {x: n for x, n in {**sizes, "s": 3}.items() if x in used(source)}
+    axis = "L_0" if source.startswith(("L[t", "L[q -")) else "L_1"
+    sizes[axis] = max(sizes.get("t", 1), sizes.get("q", 1)) + 9
+    run(source, target, sizes, "hd")
+
+
+@pytest.mark.once("target")
+@pytest.mark.parametrize("fields", ["", " with split=2"])
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_a_compressed_window_leaves(target: str, fields: str) -> None:
+    """Of windows longer than the result, that begin at the end or behind their end, nothing is written elsewhere, and
+    what lies outside keeps its bytes."""
+    dims, source = {"q": 6, "t": 133, "h": 32, "d": 256, "L_1": 60}, COMPRESSED["FP8"] + fields
+    values, _ = made_up(source, {**dims, "L_1": 133}, 5)
+    low = np.array([3, 0, 100, 70, 133, 130], np.int32)
+    high = np.array([133, 40, 133, 20, 133, 133], np.int32)
+    values = {**values, "lo": low, "hi": high}
+    whole, sizes = COMPRESSED["FP8"].replace("t - lo[q]", "t"), {d: n for d, n in dims.items() if d != "L_1"}
+    with context.context():
+        at_t = reference.run(build(whole, sizes), values, dims=sizes, exact=True)["L"]
+    got = launched(source, target, dims, values, FILLS[1])
+    kept = np.frombuffer(bytes([FILLS[1]]) * 4, np.float32)[0]
+    for q in range(6):
+        count = min(max(0, int(high[q]) - int(low[q])), 60)
+        wanted = at_t[q, low[q] : low[q] + count]
+        assert np.allclose(got[q, :count], wanted, rtol=1e-2, atol=1e-2 * np.abs(wanted).max(initial=1))
+        assert got[q, count:].tobytes() == np.full(60 - count, kept, np.float32).tobytes(), q
+
+
 MISFITS = {
     "swap=0": ("sm_90a", "L is reduced over h, indices of which are columns of a tile"),
     "tile=128x96x128": ("sm_90a", "columns that are no multiple of 64"),
@@ -212,10 +259,12 @@ REFUSED = {
     "L[q,t]:f32 = sum[h,g](Q[q,h,g,d] @ K[t,d])": ("a tile of the product runs along", {"h": 16, "g": 2}),
     "L[q,t]:mxfp8 = sum[h](Q[q,h,d] @ K[t,d])": ("L is quantised", {"h": 16}),
     "L[q,t]:f32 = sum[h](Q[q,h,d] @ K[t,h,d])": ("an index of both operands", {"h": 16}),
+    f"L[q, t - hi[q]]:f32 = sum[h](Q[q,h,d] @ K[t,d]) {WINDOW[:20]}": ("is written at t + an index read", {"h": 16}),
+    f"L[q, t - lo[q]]:f32 = Q[q,d] @ K[t,d] {WINDOW[:20]}": ("is written at t + an index read", {"d": 64}),
     "L[q,t] = sum[h](Q[q,h,d] @ K[t,d]); M[q,h,t] = Q[q,h,d] @ K[t,d]": ("", {"h": 16}),
     "L[b,q,t] = sum[h](Q[b,q,h,d] @ K[b,t,d]) for b in lo[q]:hi[q] else 0": ("b has a range", {"h": 16}),
-    "L[q,t]:f32 = sum[h](relu(Q[q,h,d] @ K[t,d]) * W[q,h/3]:f32)": ("h divided by 3", {"h": 16}),
-    "L[q,t]:f32 = sum[h](relu(Q[q,h,d] @ K[e[q/4],t,d]))": ("e[q/4] is read at q/4, and q is walked as one", {"h": 16}),
+    f"L[q,t]:f32 = sum[h](relu(Q[q,h,d] @ K[t,d]) * W[q,h/3]:f32) {WINDOW}": ("h divided by 3", {"h": 16}),
+    f"L[q,t]:f32 = sum[h](relu(Q[q,h,d] @ K[e[q/4],t,d])) {WINDOW}": ("e[q/4] is read at q/4, and q is w", {"h": 16}),
 }
 
 

@@ -245,6 +245,8 @@ GROUPED = {
         "T[g,m,n] = A[m,k] @ B[n,k] for k in off[g]:off[g+1]; R[g,m]:f32 = max[n](T); Z[n,g]:f32 = sum[m](T*T)",
         {"g": 3, "m": 70, "k": 200},
     ),
+    "heads, of batches": ("L[b,n] = sum[m](relu(A[b,m,k] @ B[n,k]) * W[b,m/3]:f32)", {"b": 3, "m": 16}),
+    "heads, of blocks of batches": ("L[b,n] = sum[m](relu(A[b,m,k] @ B[e[b/4],n,k]))", {"b": 5, "m": 16, "B_0": 2}),
     "rows last": ("T[n,m] = A[m,k] @ B[g,n,k] for m in off[g]:off[g+1]; C[n,m] = T; R[m]:f32 = max[n](T)", {"g": 4}),
 }  # fmt: skip
 
@@ -256,7 +258,8 @@ def test_groups(name: str, target: str) -> None:
     """Over the columns of rows that ranges and indices from memory name: of others nothing is written."""
     source, more = GROUPED[name]
     dims = {"m": 150, "n": 200, "k": 64, **more}
-    run(source, target, dims, "nk" if "scaled" in name else "", launches=2)
+    fixed = "nk" if "scaled" in name else "m" if "heads" in name else ""
+    run(source, target, dims, fixed, launches=2)
 
 
 GROUPED_SCHEDULES = (

@@ -289,6 +289,12 @@ def store_within(s: State, op: ir.OpView) -> None:
                     inside = b.and_(inside, within)
                 else:
                     value = b.select(within, value, b.constant(otherwise))
+                for width in op.width:
+                    away = b.sub(at, low[i])
+                    row, column = (away, column) if along == "m" else (row, away)
+                    inside = b.and_(
+                        inside, b.and_(b.compare("sle", b.constant(0), low[i]), b.compare("slt", away, s.get(width)))
+                    )
                 index = b.add(b.mul(b.widen(row), strides[0]), b.mul(b.widen(column), strides[1]))
                 store_one(s, address_of(s, target, index, element), 0, element, value, inside)
 

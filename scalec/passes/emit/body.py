@@ -219,15 +219,20 @@ class Body(Results):
 
     def body_of(self, result: Result) -> ir.Block:
         """The block that computes a result, of its `scale.map`; of one that is folded, what is."""
-        last = self.returned(result.index).owner
-        while last.name in ("scale.quantize", "scale.scatter"):
-            last = last.opview.input.owner
+        last = self.last_map(result)
         if result.column_fold is not None or result.reduced is not None:
             last = self.reduce_of(result).input.owner
         return last.opview.body.blocks[0]
 
+    def last_map(self, result: Result) -> Any:
+        """The `scale.map` that a result is quantised, scattered or returned of."""
+        last = self.returned(result.index).owner
+        while last.name in ("scale.quantize", "scale.scatter"):
+            last = last.opview.input.owner
+        return last
+
     def reduce_of(self, result: Result) -> ir.OpView:
-        sources = [view.owner.opview.source for view in self.returned(result.index).owner.opview.views]
+        sources = [view.owner.opview.source for view in self.last_map(result).opview.views]
         return next(r for x in sources if (r := made_by(x, "scale.reduce")) is not None)
 
     def is_conversion(self, result: Result) -> bool:

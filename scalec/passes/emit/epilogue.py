@@ -183,6 +183,7 @@ class Epilogue(Reductions):
         strides = [e.i64(1), stride] if of.swapped else [stride, e.i64(1)]
         bounds = [ahead.get((x.name, x.coords)) or self.input(x, w, adjacent=False) for x in window.read]
         names = self.skips(of, w)[0] if named else []
+        width = [] if window.width is None else [self.size(window.width)]
         ends: dict[str, Any] = {
             name: x for name, x in zip(("low", "high"), window.bounds, strict=True) if isinstance(x, int)
         }
@@ -190,8 +191,8 @@ class Epilogue(Reductions):
             ends["otherwise"] = ir.FloatAttr.get(ir.F32Type.get(), window.otherwise)
         e.op(
             "tile.store_within",
-            operands=[accumulator, target, *strides, w.m0, w.n0, w.m_end, w.n_end, *bounds, *names],
-            segments=(1,) * 8 + (len(bounds), len(names)),
+            operands=[accumulator, target, *strides, w.m0, w.n0, w.m_end, w.n_end, *bounds, *names, *width],
+            segments=(1,) * 8 + (len(bounds), len(names), len(width)),
             along="m" if window.dim == of.m.name else "n",
             **ends,
         )

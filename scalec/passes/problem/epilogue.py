@@ -16,7 +16,7 @@ from scalec.passes.problem.contraction import sums_of
 from scalec.passes.problem.gaps import dimension_of, gaps_of
 from scalec.passes.problem.lookups import Lookups
 from scalec.passes.problem.reduced import MEET, in_a_tile, kept_of, reduce_of
-from scalec.passes.problem.scatter import before_scatter, coords_of, order_of
+from scalec.passes.problem.scatter import before_scatter, check_range, coords_of, distance_of, order_of
 from scalec.passes.problem.sources import of_inputs, reduction_of, refuse_chance
 from scalec.passes.problem.types import ROUNDED, STORED, ColumnFold, EpilogueInput, Result, ResultScale, Window
 from scalec.passes.problem.whole_rows import row_block
@@ -157,7 +157,7 @@ class EpilogueReader(Lookups):
         final, where, op = result.final, maps_of(contract.maps)[2], result.scatter
         if not isinstance(final.owner, ir.Block) and final.owner.name == "scale.map":
             where = map_of(final.owner.opview.map)
-        if op is not None and list(maps_of(op.maps)[0].results) == list(where.results):
+        if op is not None and list(maps_of(op.maps)[0].results) == list(where.results) and distance_of(op) is None:
             return order_of(self, op, result.name), None
         order, name = self.results_of(where), result.name
         *others, last = where.results
@@ -205,7 +205,10 @@ class EpilogueReader(Lookups):
         if gaps is not None:
             result = replace(result, gaps=gaps)
             self.check_gaps(result, written.quantize is not None, place)
-        if (op := written.scatter) is not None:
+        away = None if written.scatter is None else distance_of(written.scatter)
+        if away is not None and reduced(final, contract, self.dims) is None:
+            order_of(self, written.scatter, name)  # refuses it
+        if (op := written.scatter) is not None and away is None:
             extents = self.extents_of_result(written.value, written.index, name)
             coords, rows = coords_of(self, op, name, extents, m, n)
             result = replace(result, coords=coords, scattered=rows)
@@ -226,9 +229,13 @@ class EpilogueReader(Lookups):
         op = final.owner.opview
         if (folded := reduced(final, contract, self.dims)) is not None:
             check_result(result, place)
-            return self.reduced_result(result, op, folded, contract, m, n, outer)
+            made = self.reduced_result(result, op, folded, contract, m, n, outer)
+            if away is None or made.window is None:
+                return made
+            width = self.extents_of_result(written.value, written.index, name)[away]
+            return replace(made, window=replace(made.window, width=width))
         for ranged in (op, written.scatter or op):
-            self.check_range(name, ranged, contract, (m.name, n.name))
+            check_range(name, ranged, contract, (m.name, n.name))
         made = replace(result, **self.computed(op, sums, maps_of(contract.maps)[2], name, m, n, outer))
         return replace(made, adds=adds_last(made, op.body.blocks[0]))
 
@@ -335,28 +342,6 @@ class EpilogueReader(Lookups):
             made = self.result(inner, contract, m, n, outer, coords)
             found.append(replace(made, coords=own, reduced=reduced))
         return tuple(found)
-
-    @staticmethod
-    def check_range(name: str, op: Any, contract: Any, tiled: tuple[str, ...]) -> None:
-        """Refuses a result of other points than those that the contraction has sums for."""
-        own, summed = (
-            [d for d in x.domains if ir.StringAttr(d.owner.opview.dim).value in tiled] for x in (op, contract)
-        )
-        if "otherwise" in op.operation.attributes:
-            raise UnsupportedError(
-                f"{name} is filled outside its range (else)",
-                expected="a range without else: what is outside keeps its bytes",
-                fix=f"fill {name} before the call",
-                place=place_of(op),
-            )
-        placed = op.operation.name == "scale.map" and len(op.symbols)
-        if placed or set(map(ir.Value, own)) != set(map(ir.Value, summed)):
-            raise UnsupportedError(
-                f"{name} is written through another range than it is summed over, or at an index read from memory",
-                expected="one range for all of the program",
-                fix=f"say the same range for {name} and for what it is computed from",
-                place=place_of(op),
-            )
 
     @staticmethod
     def not_of_contraction(name: str, place: Any) -> UnsupportedError:

@@ -7,7 +7,7 @@ from typing import Any
 from scalec.errors import UnsupportedError
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
-from scalec.ir.scale import dims_in, maps_of
+from scalec.ir.scale import dims_in, map_of, maps_of, program_dims
 from scalec.passes.problem.access import Coord, Dim
 from scalec.passes.problem.lookups import Lookups
 
@@ -18,6 +18,50 @@ def before_scatter(value: Any) -> tuple[Any, Any]:
         return value, None
     op = value.owner.opview
     return op.input, op
+
+
+def distance_of(op: Any) -> int | None:
+    """The axis of a scatter that is written at a point's distance from where its range begins, `t - lo[q]` with t in
+    lo[q]:hi[q], and all others plain; None where there is no such."""
+    source, target = maps_of(op.maps)
+    moved = [axis for axis, (x, y) in enumerate(zip(source.results, target.results, strict=False)) if x != y]
+    if (
+        len(source.results) != len(target.results)
+        or len(moved) != 1
+        or not all(isinstance(e, ir.AffineDimExpr) for e in source.results)
+    ):
+        return None
+    dim, minus = source.results[moved[0]], ir.AffineExpr.get_constant(-1)
+    for domain in (d.owner.opview for d in op.domains):
+        low, along = map_of(domain.lower).results[0], program_dims(op).index(ir.StringAttr(domain.dim).value)
+        if not isinstance(low, ir.AffineSymbolExpr) or along != dim.position:
+            continue
+        begins = domain.symbols[low.position]
+        for i, symbol in enumerate(op.symbols):
+            away = ir.AffineExpr.get_add(dim, ir.AffineExpr.get_mul(ir.AffineExpr.get_symbol(i), minus))
+            if symbol == begins and target.results[moved[0]] == away:
+                return moved[0]
+    return None
+
+
+def check_range(name: str, op: Any, contract: Any, tiled: tuple[str, ...]) -> None:
+    """Refuses a result of other points than those that the contraction has sums for."""
+    own, summed = ([d for d in x.domains if ir.StringAttr(d.owner.opview.dim).value in tiled] for x in (op, contract))
+    if "otherwise" in op.operation.attributes:
+        raise UnsupportedError(
+            f"{name} is filled outside its range (else)",
+            expected="a range without else: what is outside keeps its bytes",
+            fix=f"fill {name} before the call",
+            place=place_of(op),
+        )
+    placed = op.operation.name == "scale.map" and len(op.symbols)
+    if placed or set(map(ir.Value, own)) != set(map(ir.Value, summed)):
+        raise UnsupportedError(
+            f"{name} is written through another range than it is summed over, or at an index read from memory",
+            expected="one range for all of the program",
+            fix=f"say the same range for {name} and for what it is computed from",
+            place=place_of(op),
+        )
 
 
 def order_of(walk: Lookups, op: Any, name: str) -> list[str]:

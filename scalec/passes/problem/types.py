@@ -83,12 +83,14 @@ class ResultScale:
 @dataclass(frozen=True)
 class Window:
     """The points of a result that are computed: those whose index along the dimension `dim` is at least `low` and below
-    `high`, each a number or read from memory. All others are `otherwise`, or with None keep what they are."""
+    `high`, each a number or read from memory. All others are `otherwise`, or with None keep what they are. With `width`
+    points are at their distance from `low`, below it; of a `low` below 0 none is."""
 
     dim: str
     low: EpilogueInput | int
     high: EpilogueInput | int
     otherwise: float | None = None
+    width: Dim | None = None
 
     @property
     def bounds(self) -> tuple[EpilogueInput | int, EpilogueInput | int]:
@@ -257,8 +259,7 @@ class Problem:
 
     @property
     def skips(self) -> tuple[Lookup, ...]:
-        """Those of which the operands, or what the results read or are written at, have their rows: a row for which
-        one names nothing is not written."""
+        """Those of operands, of results and of what these read: a row for which one names nothing is not written."""
         read = [x.coords for r in self.results for x in r.inputs] + [r.coords for r in self.results]
         multiplied = [x.coords for p in self.products for x in (p.lhs, p.rhs)]
         names = {at.dim for coords in (*multiplied, *read) for at in coords}

@@ -22,7 +22,7 @@ func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %lo: memref<?xi32>, %rs: i64
   // CHECK: "tile.store_within"
   // CHECK-SAME: along = "m", high = 16 : i64
   // CHECK-SAME: otherwise = 0xFF800000 : f32
-  "tile.store_within"(%s, %c, %rs, %cs, %m, %n, %m, %n, %low) {along = "m", high = 16 : i64, otherwise = 0xFF800000 : f32, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 0>} : (!tile.accumulator<array<i64: 64, 8>, "registers">, memref<?x?xf32>, i64, i64, i32, i32, i32, i32, !tile.operand) -> ()
+  "tile.store_within"(%s, %c, %rs, %cs, %m, %n, %m, %n, %low) {along = "m", high = 16 : i64, otherwise = 0xFF800000 : f32, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0>} : (!tile.accumulator<array<i64: 64, 8>, "registers">, memref<?x?xf32>, i64, i64, i32, i32, i32, i32, !tile.operand) -> ()
   // CHECK: "tile.reaches"
   // CHECK-SAME: cluster = array<i64: 2, 1>, high = 16 : i64
   // CHECK-SAME: tile = array<i64: 64, 2>

@@ -67,7 +67,7 @@ func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
   ^bb0(%x: f32):
     "tile.yield"(%x) : (f32) -> ()
   }) {kind = "sum", size = 64 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 0>} : (!tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32) -> !tile.accumulator<array<i64: 64, 8>, "registers">
-  "tile.store_within"(%s, %c, %rs, %cs, %m, %n, %m, %n) {along = "k", high = 16 : i64, low = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0, 0>} : (!tile.accumulator<array<i64: 64, 8>, "registers">, memref<?x?xf32>, i64, i64, i32, i32, i32, i32) -> ()
+  "tile.store_within"(%s, %c, %rs, %cs, %m, %n, %m, %n) {along = "k", high = 16 : i64, low = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0>} : (!tile.accumulator<array<i64: 64, 8>, "registers">, memref<?x?xf32>, i64, i64, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -80,7 +80,7 @@ func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
   ^bb0(%x: f32):
     "tile.yield"(%x) : (f32) -> ()
   }) {kind = "sum", size = 64 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 0>} : (!tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32) -> !tile.accumulator<array<i64: 64, 8>, "registers">
-  "tile.store_within"(%s, %c, %rs, %cs, %m, %n, %m, %n) {along = "m", high = 16 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0, 0>} : (!tile.accumulator<array<i64: 64, 8>, "registers">, memref<?x?xf32>, i64, i64, i32, i32, i32, i32) -> ()
+  "tile.store_within"(%s, %c, %rs, %cs, %m, %n, %m, %n) {along = "m", high = 16 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0>} : (!tile.accumulator<array<i64: 64, 8>, "registers">, memref<?x?xf32>, i64, i64, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -93,7 +93,7 @@ func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
   ^bb0(%x: f32):
     "tile.yield"(%x) : (f32) -> ()
   }) {kind = "sum", size = 64 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 0>} : (!tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32) -> !tile.accumulator<array<i64: 64, 8>, "registers">
-  "tile.store_within"(%s, %rs, %rs, %cs, %m, %n, %m, %n) {along = "m", high = 16 : i64, low = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0, 0>} : (!tile.accumulator<array<i64: 64, 8>, "registers">, i64, i64, i64, i32, i32, i32, i32) -> ()
+  "tile.store_within"(%s, %rs, %rs, %cs, %m, %n, %m, %n) {along = "m", high = 16 : i64, low = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0>} : (!tile.accumulator<array<i64: 64, 8>, "registers">, i64, i64, i64, i32, i32, i32, i32) -> ()
   return
 }
 
