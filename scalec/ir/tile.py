@@ -12,7 +12,7 @@ Coordinates are in elements of the whole tensor. `wave` numbers the groups of ro
 covers within the rows of one warpgroup or warp.
 """
 
-# ruff: noqa: F401 - what imports this file has the whole dialect: the ops, by name, and what is read of them
+# ruff: noqa: F401, F403 - what imports this file has the whole dialect: the ops, by name, and what is read of them
 
 from __future__ import annotations
 

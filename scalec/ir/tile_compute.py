@@ -17,7 +17,24 @@ from scalec.ir.tile_checks import (
     plainly_swizzled,
     takes,
 )
-from scalec.ir.tile_types import *
+from scalec.ir.tile_types import (
+    I32,
+    CursorType,
+    FragmentType,
+    InputType,
+    ScalarsType,
+    ScalesType,
+    SharedType,
+    Tile,
+    WindowType,
+    bits_of,
+    element_of,
+    int_of,
+    ints_of,
+    shape_of,
+    str_of,
+    wave_rows,
+)
 from scalec.ir.verify import fail, verifier
 from scalec.targets import WAVES
 

@@ -7,7 +7,21 @@ from typing import Any
 
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import announces, at_least, extents, flag, in_rounds, in_step, maker, positive_tile, takes
-from scalec.ir.tile_types import *
+from scalec.ir.tile_types import (
+    I1,
+    I32,
+    RESPONSE_BYTES,
+    CursorType,
+    RingType,
+    SharedType,
+    Tile,
+    atom_of,
+    int_of,
+    ints_of,
+    shared_bytes,
+    str_of,
+    swizzle_of,
+)
 from scalec.ir.verify import fail, verifier
 from scalec.targets import ATOM, ATOMIC_SPAN
 

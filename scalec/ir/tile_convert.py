@@ -11,7 +11,21 @@ from scalec.ir.tile_checks import at_least, in_step, kind, maker, plainly_swizzl
 from scalec.ir.tile_compute import yields
 from scalec.ir.tile_cut import CHUNK
 from scalec.ir.tile_tensor import LANES
-from scalec.ir.tile_types import *
+from scalec.ir.tile_types import (
+    I1,
+    I32,
+    CursorType,
+    ElementsType,
+    FoldsType,
+    SharedType,
+    Tile,
+    bits_of,
+    element_of,
+    int_of,
+    shape_of,
+    str_of,
+    swizzle_of,
+)
 from scalec.ir.tile_zero_points import ZeroPointsType, bounds_in
 from scalec.ir.verify import fail, verifier
 from scalec.targets import WARPGROUP

@@ -8,7 +8,21 @@ from typing import Any
 from scalec.formats import NUMBERS
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import announces, at_least, copies, element_in, fetches, fills, in_step, maker, reads_numbers
-from scalec.ir.tile_types import *
+from scalec.ir.tile_types import (
+    I32,
+    CursorType,
+    DescriptorType,
+    RingType,
+    RowScalesType,
+    ScalarsType,
+    SharedType,
+    Tile,
+    WindowType,
+    element_of,
+    int_of,
+    permuted_of,
+    shape_of,
+)
 from scalec.ir.verify import fail, verifier
 
 WIDENED = ("ue8m0", "ue4m3")

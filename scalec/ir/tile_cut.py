@@ -5,7 +5,21 @@
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import at_least, flag, in_step
 from scalec.ir.tile_tensor import words_of
-from scalec.ir.tile_types import *
+from scalec.ir.tile_types import (
+    I1,
+    I32,
+    ByteScalesType,
+    CursorType,
+    RingType,
+    RowScalesType,
+    SharedType,
+    Tile,
+    bits_of,
+    element_of,
+    int_of,
+    shape_of,
+    swizzle_of,
+)
 from scalec.ir.verify import fail, verifier
 
 CHUNK = 16

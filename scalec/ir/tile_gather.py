@@ -8,7 +8,28 @@ from typing import Any
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import at_least, in_step, maker, plainly_swizzled, reads_numbers
 from scalec.ir.tile_cut import CHUNK
-from scalec.ir.tile_types import *
+from scalec.ir.tile_types import (
+    I1,
+    I32,
+    ByteScalesType,
+    CursorType,
+    DescriptorType,
+    GatheredType,
+    InputType,
+    RingType,
+    RowIndexType,
+    RowScalesType,
+    SharedType,
+    Tile,
+    atom_of,
+    bits_of,
+    element_of,
+    int_of,
+    ints_of,
+    shape_of,
+    str_of,
+    swizzle_of,
+)
 from scalec.ir.verify import fail, verifier
 from scalec.targets import WARPGROUP
 

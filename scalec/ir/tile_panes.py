@@ -3,7 +3,17 @@
 # no `from __future__ import annotations` here: the bindings read the annotations as classes
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_types import *
+from scalec.ir.tile_types import (
+    FragmentType,
+    InputType,
+    SharedType,
+    Tile,
+    bits_of,
+    element_of,
+    int_of,
+    shape_of,
+    swizzle_of,
+)
 from scalec.ir.verify import fail, verifier
 
 

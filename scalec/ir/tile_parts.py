@@ -6,7 +6,18 @@ from typing import Any
 
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import at_least, in_step, memory_of
-from scalec.ir.tile_types import *
+from scalec.ir.tile_types import (
+    I1,
+    I32,
+    CursorType,
+    FragmentType,
+    RingType,
+    SharedType,
+    Tile,
+    element_of,
+    int_of,
+    shape_of,
+)
 from scalec.ir.verify import fail, verifier
 
 

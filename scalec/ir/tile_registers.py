@@ -6,7 +6,23 @@ from typing import Any
 
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import at_least, fills, flag, in_step, maker, plainly_swizzled
-from scalec.ir.tile_types import *
+from scalec.ir.tile_types import (
+    I1,
+    I32,
+    ByteScalesType,
+    CursorType,
+    FragmentType,
+    MultiplicandType,
+    SharedType,
+    Tile,
+    WordsType,
+    bits_of,
+    element_of,
+    int_of,
+    shape_of,
+    str_of,
+    wave_rows,
+)
 from scalec.ir.verify import fail, verifier
 
 STEP_BYTES = 32

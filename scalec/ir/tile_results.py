@@ -7,7 +7,25 @@ from typing import Any
 
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import at_least, extents, flag, gaps, in_step, maker, scattered
-from scalec.ir.tile_types import *
+from scalec.ir.tile_types import (
+    I32,
+    CursorType,
+    DescriptorType,
+    FragmentType,
+    RingType,
+    RowIndexType,
+    SharedType,
+    Tile,
+    bits_of,
+    element_of,
+    gaps_of,
+    int_of,
+    ints_of,
+    shape_of,
+    str_of,
+    swizzle_of,
+    wave_rows,
+)
 from scalec.ir.verify import fail, verifier
 
 LINE = 16

@@ -8,7 +8,18 @@ from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import element_in, fetches, fills, in_step, maker
 from scalec.ir.tile_copies import WIDENED
 from scalec.ir.tile_registers import WORD_LAYOUTS
-from scalec.ir.tile_types import *
+from scalec.ir.tile_types import (
+    I32,
+    ByteScalesType,
+    CursorType,
+    ScalarsType,
+    SharedType,
+    Tile,
+    element_of,
+    int_of,
+    shape_of,
+    str_of,
+)
 from scalec.ir.verify import fail, verifier
 
 
