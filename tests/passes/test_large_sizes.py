@@ -68,7 +68,9 @@ def test_compile_time_elsewhere(ptx: Callable[..., compiler.Compilation], target
 def _of_blocks(blocks: int) -> Any:
     """What is asked of a problem with so many K blocks."""
     size = blocks * 128
-    return types.SimpleNamespace(k=Dim("k", size, 2), summed=(), depth=size, range_of_k=None)
+    problem = types.SimpleNamespace(k=Dim("k", size, 2), summed=(), depth=size, range_of_k=None)
+    problem.products = (problem,)
+    return problem
 
 
 def test_prefetches_are_not_unrolled_over_k(ptx: Callable[..., compiler.Compilation]) -> None:
