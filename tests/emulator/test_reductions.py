@@ -262,6 +262,25 @@ def test_groups(name: str, target: str) -> None:
     run(source, target, dims, fixed, launches=2)
 
 
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", ["ragged", "windows"])
+def test_columns_of_groups_that_a_tile_would_have(name: str, target: str) -> None:
+    """Alone, of 40 columns: the range is the product's, and a fold within a tile would have lost it."""
+    source, more = GROUPED[name]
+    alone = (
+        f"{source.split(';')[0]}; R[m]:f32 = max[n](T)" if name == "ragged" else source.replace("C[g,m,n] = T; ", "")
+    )
+    run(alone, target, {"m": 150, "n": 40, "k": 64, **more}, "nk", launches=2)
+
+
+def test_else_of_ranges_that_groups_share_out_is_refused() -> None:
+    """What is outside of one group's range is another's."""
+    with pytest.raises(scalec.UnsupportedError, match="is filled outside ranges of m that g shares out"):
+        scalec.compile(
+            "R[m]:f32 = max[n](A[m,k] @ B[g,n,k]) for m in off[g]:off[g+1] else 0", target="sm_90a", dims={"n": 64}
+        )
+
+
 GROUPED_SCHEDULES = (
     ("sm_90a", RAGGED, "cluster=2x1, tile=64x64x64, swap=0"), ("sm_90a", RAGGED, "swap=1, tile=64x64x64, cluster=1x2"),
     ("sm_90a", WINDOWS, "cluster=2x1, tile=64x64x64, swap=0"), ("sm_90a", WINDOWS, "cluster=1x2, swap=1"),

@@ -12,7 +12,7 @@ from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, block_of, dims_in, element, map_of, maps_of, symbols_in, written
 from scalec.passes.problem.access import Coord, Dim, Gaps
 from scalec.passes.problem.column_folds import Reduced, check_result, reduced
-from scalec.passes.problem.contraction import sums_of
+from scalec.passes.problem.contraction import contractions, sums_of
 from scalec.passes.problem.gaps import dimension_of, gaps_of
 from scalec.passes.problem.lookups import Lookups
 from scalec.passes.problem.reduced import MEET, in_a_tile, kept_of, reduce_of
@@ -118,9 +118,14 @@ class EpilogueReader(Lookups):
             final, scatter = before_scatter(value if quantize is None else quantize.input)
             found.append(Written(self.name(facts, otherwise), index, count, value, final, quantize, scatter))
             index += count
-        if MEET not in self.function.attributes and in_a_tile([x.final for x in found], self.target):
+        if MEET not in self.function.attributes and in_a_tile([x.final for x in found], self.target, self.ranges()):
             return found
         return [replace(x, reduce=reduce_of(x.final)) for x in found]
+
+    def ranges(self) -> set[Any]:
+        """The ranges of products over dimensions that their points have."""
+        every = [(d, dims_in(maps_of(x.maps)[2])) for x in contractions(self.function) for d in x.domains]
+        return {ir.Value(d) for d, where in every if self.dims.index(ir.StringAttr(d.owner.opview.dim).value) in where}
 
     def folded(self) -> dict[int, Any]:
         """The results that are computed of a reduction of arguments, by their positions."""
@@ -305,6 +310,15 @@ class EpilogueReader(Lookups):
         low, high = (self.bound(map_of(x).results[0], domain, dim, m, n) for x in (domain.lower, domain.upper))
         attributes = op.operation.attributes
         otherwise = ir.FloatAttr(attributes["otherwise"]).value if "otherwise" in attributes else None
+        read = {c.dim for x in (low, high) if isinstance(x, EpilogueInput) for c in x.coords}
+        groups = read & (set(self.dims) - {self.dims[d] for d in dims_in(map_of(op.map))})
+        if otherwise is not None and groups:
+            raise UnsupportedError(
+                f"{name} is filled outside ranges of {dim} that {' and '.join(groups)} shares out (else)",
+                expected="a range without else: what is outside of one group's lies in another's",
+                fix=f"fill {name} before the call",
+                place=place_of(domain),
+            )
         return Window(dim, low, high, otherwise)
 
     def bound(self, e: Any, domain: Any, dim: str, m: Dim, n: Dim) -> EpilogueInput | int:

@@ -37,16 +37,20 @@ def over_of(op: Any) -> set[int]:
     return dims_in(source) - dims_in(result)
 
 
-def in_a_tile(finals: list[Any], target: Target) -> bool:
-    """Whether results are all reduced over one index of which a tile has all (column_folds.py), or have ranges, which
-    tiles that meet cannot have: `finals` are what they are rounded from. Of 200 columns no tile in steps of 16 has
-    all."""
+def in_a_tile(finals: list[Any], target: Target, ranges: set[Any]) -> bool:
+    """Whether results are all reduced over one index of which a tile has all (column_folds.py), or have ranges of their
+    own, which tiles that meet cannot have: `finals` are what they are rounded from. Of 200 columns no tile in steps of
+    16 has all. With `ranges` of the products' points that a result has not, tiles meet: in one tile a result has no
+    range but its own."""
     found = [reduce_of(x) for x in finals]
     ops = [x for x in found if x is not None]
     over = {d for op in ops for d in over_of(op)}
     if not ops or len(ops) < len(found) or len(over) != 1:
         return False
-    if any(len(op.domains) for op in (*ops, *(x.owner.opview for x in finals))):
+    written = [x.owner.opview for x in finals]
+    if any(ranges - set(map(ir.Value, op.domains)) for op in written):
+        return False
+    if any(len(op.domains) for op in (*ops, *written)):
         return True
     source = maps_of(ops[0].maps)[0]
     axis = [e.position if isinstance(e, ir.AffineDimExpr) else -1 for e in source.results].index(next(iter(over)))
