@@ -57,7 +57,7 @@ def _write_sum(t: Trace, a: Tensor | Scalar, shares: list[Share]) -> None:
         if s is last:
             continue
         alone = not _over_what(t, s) and not s.ranges and not _contracts(s.value)
-        if alone or (s.ranges == last.ranges and _one_sum(s.value, last.value)):
+        if alone or (s.ranges == last.ranges and _one_sum(t, s.value, last.value)):
             partial.append(s.value)
             continue
         partial.append(_part(t, name, s))
@@ -95,10 +95,12 @@ def _check_spread(t: Trace, a: Tensor | Scalar, s: Share, kept: frozenset[str]) 
         )
 
 
-def _one_sum(v: Value, w: Value) -> bool:
+def _one_sum(t: Trace, v: Value, w: Value) -> bool:
     """Whether every target adds up two products in one accumulator: of 16 bits, which no kernel turns, without scales,
-    at the same indices and none of them from memory."""
+    at the same indices and none of them from memory, summed over what has no range."""
     if not isinstance(v, Contract) or not isinstance(w, Contract):
+        return False
+    if any(((x.left.dims | x.right.dims) - x.dims) & t.ranges.keys() for x in (v, w)):
         return False
     kinds = [_kind(x) for x in (v.left, v.right, w.left, w.right)]
     return kinds[:2] == kinds[2:] and kinds[0][0] == kinds[1][0] in ("bf16", "f16")

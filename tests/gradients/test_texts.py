@@ -60,6 +60,13 @@ def test_products_that_no_kernel_adds_up_are_steps_of_their_own(source: str):
     assert [s.name for s in scalec.grad(source, wrt="X").steps][-2:] == ["dX_part", "dX"]
 
 
+@pytest.mark.parametrize("over", ["for m in off[g]:off[g+1]", "for m < rows[g]"])
+def test_sums_over_a_range_are_steps_of_their_own(over: str):
+    g = "g," * (over == "for m < rows[g]")
+    source = f"G[{g}m,n] = X[{g}m,k] @ W[g,n,k] {over}; U[{g}m,n] = Y[{g}m,k] @ W[g,n,k] {over}; H[{g}m,n] = silu(G)*U"
+    assert [s.name for s in scalec.grad(source, wrt="W").steps][-2:] == ["dW_part", "dW"]
+
+
 def test_ragged_rows_become_a_ragged_sum():
     assert lines("C[m,n] = A[m,k] @ B[g,n,k] for m in off[g]:off[g+1]", types={"dB": "f32"}) == [
         "dA[m,k] = dC[m,n] @ B[g,n,k] for m in off[g]:off[g+1]",
