@@ -7,6 +7,7 @@ import pytest
 import scalec
 from scalec import abi
 from scalec.errors import UnsupportedError
+from tests import tiers
 from tests.emulator.test_several_results import run
 
 TARGETS = ("sm_90a", "sm_100a", "sm_120a")
@@ -62,6 +63,10 @@ SIZES: list[tuple[dict[str, int], str]] = [
 """Sizes, and which of them the kernel knows: tails of tiles along each dimension, the first K longer, or the second."""
 
 
+USUAL = {"bf16", "rows last", "quantised", "batches", "several K", "reduced", "fp8 blocks", "fp8, several K", "e2m1"}
+"""Of the programs, those of a usual run."""
+
+
 def rounded(dims: dict[str, int], program: str) -> dict[str, int]:
     """With sizes that are multiples of what rows of the program's types are copied by."""
     step = 128 if "e2m1" in program else 16 if "e4m3" in program or "scale(" in program else 8
@@ -70,7 +75,7 @@ def rounded(dims: dict[str, int], program: str) -> dict[str, int]:
     return {d: size for d, size in made.items() if any(f"{d}{end}" in program for end in ",]+")}
 
 
-@pytest.mark.once("target", "name", "size")
+@pytest.mark.once("target", "size", touches=lambda name, **_: {name} & USUAL)
 @pytest.mark.parametrize("size", range(len(SIZES)))
 @pytest.mark.parametrize(
     ("target", "name"),
@@ -100,6 +105,7 @@ EDGES = (
 """Sums over nothing, of one product or of both, and results of one element or none."""
 
 
+@pytest.mark.once("case", "target")
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("case", range(len(EDGES)))
 def test_edge(case: int, target: str) -> None:
@@ -107,6 +113,7 @@ def test_edge(case: int, target: str) -> None:
     run(f"C[m,n] = {SUM} + x[n]", target, dims, fixed)
 
 
+@pytest.mark.once("k", "target")
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(("k", "r"), [(0, 16), (144, 0)])
 def test_edge_with_scales(k: int, r: int, target: str) -> None:
@@ -146,7 +153,7 @@ SCHEDULES = {
 }
 
 
-@pytest.mark.once("target", "fields")
+@pytest.mark.once("target", touches=lambda fields, **_: tiers.fields(fields))
 @pytest.mark.parametrize(("target", "fields"), [(t, x) for t in TARGETS for x in SCHEDULES[t]])
 def test_schedule(target: str, fields: str) -> None:
     """Parts of K begin within either product; K blocks of both go through one ring of stages."""
@@ -162,7 +169,7 @@ SCALED_SCHEDULES = {
 }
 
 
-@pytest.mark.once("target", "fields")
+@pytest.mark.once("target")
 @pytest.mark.parametrize(("target", "fields"), [(t, x) for t in TARGETS for x in SCALED_SCHEDULES[t]])
 def test_scaled_schedule(target: str, fields: str) -> None:
     """Scales of K blocks of both products, whoever brings them."""
