@@ -118,11 +118,13 @@ class EpilogueReader(Lookups):
             final, scatter = before_scatter(value if quantize is None else quantize.input)
             found.append(Written(self.name(facts, otherwise), index, count, value, final, quantize, scatter))
             index += count
-        if MEET not in self.function.attributes and in_a_tile([x.final for x in found], self.target, self.ranges()):
+        if MEET not in self.function.attributes and in_a_tile(
+            [x.final for x in found], self.target, self.product_ranges()
+        ):
             return found
         return [replace(x, reduce=reduce_of(x.final)) for x in found]
 
-    def ranges(self) -> set[Any]:
+    def product_ranges(self) -> set[Any]:
         """The ranges of products over dimensions that their points have."""
         every = [(d, dims_in(maps_of(x.maps)[2])) for x in contractions(self.function) for d in x.domains]
         return {ir.Value(d) for d, where in every if self.dims.index(ir.StringAttr(d.owner.opview.dim).value) in where}
