@@ -6,7 +6,11 @@ import contextlib
 import io
 import os
 import re
+import sys
+from importlib import util
 from pathlib import Path
+from types import ModuleType
+from unittest import mock
 
 from scalec.commands import run
 from scalec.commands.compile import Request
@@ -18,6 +22,17 @@ TARGETS = ("sm_90a", "sm_100a", "sm_120a")
 FEWER = {"q": 24}
 """Sizes for dimensions of which the default, 200, takes the emulator a quarter of a minute: queries of 64 heads."""
 RUNS, REFUSED = "runs", "–"
+
+
+def loaded(name: str) -> ModuleType:
+    """An example in Python as a module, anew; it finds those beside it."""
+    spec = util.spec_from_file_location(name, FOLDER / "python" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = util.module_from_spec(spec)
+    with mock.patch.object(sys, "path", [str(FOLDER / "python"), *sys.path]):
+        spec.loader.exec_module(module)
+    return module
 
 
 def refusal(source: str, target: str) -> UnsupportedError | ScheduleError | None:

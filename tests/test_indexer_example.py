@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.examples_table import FOLDER, TARGETS
+from tests.examples_table import TARGETS, loaded
 
 torch = pytest.importorskip("torch")
 
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 
-from tests.test_moe_example import loaded  # noqa: E402
-
-SCRIPT = FOLDER / "python" / "indexer.py"
 TINY = ["--sequences", "3", "--context", "80", "--topk", "16"]
 
 
@@ -20,7 +17,7 @@ TINY = ["--sequences", "3", "--context", "80", "--topk", "16"]
 @pytest.mark.parametrize("target", TARGETS)
 def test_what_is_picked_is_right(target: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     monkeypatch.setenv("SCALEC_DEVICE", "")  # which the script sets; put back afterwards
-    assert loaded(SCRIPT).main(["--target", target, *TINY]) == 0
+    assert loaded("indexer").main(["--target", target, *TINY]) == 0
     assert capsys.readouterr().out.count("PASS") == 3
 
 
@@ -35,7 +32,7 @@ WRONG = {
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_kernel_is_found(name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     monkeypatch.setenv("SCALEC_DEVICE", "emulator")
-    indexer = loaded(SCRIPT)
+    indexer = loaded("indexer")
     right, wrong = WRONG[name]
     assert right in indexer.LOGITS
     compiled = indexer.scalec.compile(indexer.LOGITS.replace(right, wrong), "sm_90a", {"h": 16, "d": 128})
@@ -52,7 +49,7 @@ def test_a_wrong_kernel_is_found(name: str, monkeypatch: pytest.MonkeyPatch, cap
 def test_no_step_reads_the_lengths_on_the_host(monkeypatch: pytest.MonkeyPatch):
     # fake tensors have no values: what would read one raises, as capturing it in a CUDA graph would
     monkeypatch.setenv("SCALEC_DEVICE", "emulator")
-    script = loaded(SCRIPT)
+    script = loaded("indexer")
     indexer = script.Indexer(16, 128, 8, "sm_90a")
     with FakeTensorMode():
         pages = script.Pages(6, 128, "cpu")

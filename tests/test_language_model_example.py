@@ -3,12 +3,11 @@ gradient that is wrong."""
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 import pytest
 
-from tests.examples_table import FOLDER, TARGETS
+from tests.examples_table import TARGETS, loaded
 
 torch = pytest.importorskip("torch")
 
@@ -16,8 +15,7 @@ torch = pytest.importorskip("torch")
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("SCALEC_DEVICE", "emulator")
-    monkeypatch.syspath_prepend(FOLDER / "python")  # it imports the example beside it
-    return import_module("language_model")
+    return loaded("language_model")
 
 
 @pytest.mark.once

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from importlib import util
 from typing import Any
 
 import pytest
 
-from tests.examples_table import FOLDER, TARGETS
+from tests.examples_table import TARGETS, loaded
 
 torch = pytest.importorskip("torch")
 
-SCRIPT = FOLDER / "python" / "linear.py"
 TINY = ["--rows", "48", "--outputs", "128", "--inputs", "128"]
 
 
@@ -20,14 +18,14 @@ TINY = ["--rows", "48", "--outputs", "128", "--inputs", "128"]
 def test_both_layers_are_right(target: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     monkeypatch.setenv("SCALEC_DEVICE", "")  # which the script sets; put back afterwards
     torch._dynamo.reset()
-    assert loaded().main(["--target", target, *TINY]) == 0
+    assert loaded("linear").main(["--target", target, *TINY]) == 0
     assert capsys.readouterr().out.count("PASS") == 11
 
 
 @pytest.mark.thorough
 def test_a_wrong_gradient_is_found(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     monkeypatch.setenv("SCALEC_DEVICE", "emulator")
-    linear = loaded()
+    linear = loaded("linear")
     right = linear.FP8Linear.kernel
 
     def wrong(layer: Any, step: Any) -> Any:
@@ -38,13 +36,3 @@ def test_a_wrong_gradient_is_found(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     assert linear.main(["--target", "sm_90a", *TINY]) == 1
     printed = [line.split()[1] for line in capsys.readouterr().out.splitlines() if line.endswith("FAIL")]
     assert printed == ["dW"]
-
-
-def loaded() -> Any:
-    """The script as a module, anew."""
-    spec = util.spec_from_file_location("linear", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module

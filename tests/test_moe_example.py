@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from importlib import util
-from pathlib import Path
-
 import pytest
 
-from tests.examples_table import FOLDER, TARGETS
+from tests.examples_table import TARGETS, loaded
 
 torch = pytest.importorskip("torch")
 
 from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTensorMode  # noqa: E402
 
-SCRIPT = FOLDER / "python" / "moe.py"
 TINY = ["--tokens", "6", "--experts", "3", "--topk", "2", "--hidden", "256", "--inter", "128"]
 
 
@@ -21,14 +17,14 @@ TINY = ["--tokens", "6", "--experts", "3", "--topk", "2", "--hidden", "256", "--
 @pytest.mark.parametrize("target", TARGETS)
 def test_both_layouts_are_right(target: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     monkeypatch.setenv("SCALEC_DEVICE", "")  # which the script sets; put back afterwards
-    assert loaded(SCRIPT).main(["--target", target, *TINY]) == 0
+    assert loaded("moe").main(["--target", target, *TINY]) == 0
     assert capsys.readouterr().out.count("PASS") == 4
 
 
 @pytest.mark.thorough
 def test_a_wrong_layer_is_found(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     monkeypatch.setenv("SCALEC_DEVICE", "emulator")
-    moe = loaded(SCRIPT)
+    moe = loaded("moe")
     assert "w[m]:f32" in moe.RAGGED["down"]
     monkeypatch.setitem(moe.RAGGED, "down", moe.RAGGED["down"].replace("w[m]:f32", "(w[m]:f32 + 0.1)"))
     assert moe.main(["--target", "sm_100a", *TINY]) == 1
@@ -39,7 +35,7 @@ def test_a_wrong_layer_is_found(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
 def test_no_step_of_the_layer_reads_the_routing_on_the_host(monkeypatch: pytest.MonkeyPatch):
     # fake tensors have no values: what would read one, as bincount does, raises; so would capturing it in a CUDA graph
     monkeypatch.setenv("SCALEC_DEVICE", "emulator")
-    moe = loaded(SCRIPT)
+    moe = loaded("moe")
     experts = moe.Experts(
         torch.randn(3, 256, 128), torch.randn(3, 128, 128), topk=2, prefill=6, decode=6, target="sm_90a"
     )
@@ -53,13 +49,3 @@ def test_no_step_of_the_layer_reads_the_routing_on_the_host(monkeypatch: pytest.
             assert y.shape == (6, 128)
         with pytest.raises(DynamicOutputShapeException):
             torch.bincount(fake(logits).topk(2).indices.flatten(), minlength=3)
-
-
-def loaded(path: Path):
-    """The script as a module, anew."""
-    spec = util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib import import_module
 from typing import Any
 
 import pytest
 
 import scalec
-from tests.examples_table import FOLDER, TARGETS
+from tests.examples_table import TARGETS, loaded
 
 torch = pytest.importorskip("torch")
 
@@ -19,8 +18,7 @@ TINY = ["--tokens", "8", "--experts", "3", "--topk", "2", "--hidden", "128", "--
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("SCALEC_DEVICE", "emulator")
-    monkeypatch.syspath_prepend(FOLDER / "python")  # it imports the examples beside it
-    return import_module("moe_train")
+    return loaded("moe_train")
 
 
 @pytest.mark.once

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -65,7 +66,7 @@ def problem_of(function: Any, target: Target, schedule: Request | Schedule) -> P
     return found
 
 
-class Decision:
+class Decision(ABC):
     """A pass that decides fields of every program that has a contraction.
 
     Attributes:
@@ -75,9 +76,9 @@ class Decision:
     name: str
     needs: tuple[str, ...] = ()
 
+    @abstractmethod
     def choose(self, problem: Problem, given: Request) -> Request:
         """What is decided with this pass's fields. Whatever it says, those that were decided stay as they are."""
-        raise NotImplementedError
 
     def run(self, module: ir.Module, target: Target) -> None:
         for function in programs(module):

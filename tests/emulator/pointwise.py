@@ -117,6 +117,13 @@ def bit_equal(source: str, dims: Mapping[str, int], fixed: str, target: str, **m
     return stats
 
 
+def bit_equal_of_0_and_1(source: str, size: int, fixed: str, target: str) -> None:
+    """Of a program over m and k with `size` of either; a known size of 0 is not given."""
+    for dims in ({"m": size, "k": 33}, {"m": 3, "k": size}):
+        if dims["m"] or "m" not in fixed:
+            bit_equal(source, dims, fixed, target)
+
+
 def padded_with_zeros(scales: Any, g: Any, shape: tuple[int, ...]) -> None:
     """What fills up a row's last word of four scales is zeros."""
     *rows, count = scale_shape(block_shape(g, shape), shape)
