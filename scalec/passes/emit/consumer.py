@@ -242,8 +242,8 @@ class Consumer(Epilogue):
     def within_range(self, h: Handles, scale: Scale, point: Point, first: int, unit: int) -> tuple[ir.Value, ir.Value]:
         """The K element `first` of a K tile at a point, and the end of K, as a scale counts them; so that nothing is
         loaded of `unit` elements, a part of a tile, outside of a range of K: their scale may be NaN, which zeros of
-        operands do not stop."""
-        e, w, k0 = self.e, point.w, self.or_end(point)
+        operands do not stop. In the K of another product the element is beyond the end, also before 0: unsigned."""
+        e, w, k0 = self.e, point.w, point.k0
         k = e.arith("arith.addi", k0, e.i32(first)) if first else k0
         at, end = self.scale_k(h, scale, w, k, point.end)
         if w.k_low is None or w.k_high is None or unit == self.schedule.tile[2]:

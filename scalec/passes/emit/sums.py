@@ -88,13 +88,6 @@ class Sums(Scales):
                 regions.enter_context(self.e.region("tile.when", [condition]))
             yield
 
-    def or_end(self, point: Point) -> ir.Value:
-        """The element, or the end of its product's K where it is in another's: nothing is loaded from there on."""
-        at = point.k0
-        for condition in point.conditions:
-            at = self.e.op("arith.select", [at.type], [condition, at, point.end]).result
-        return at
-
     def at_point(self, w: Work, k0: ir.Value, product: Problem | None = None) -> tuple[Work, ir.Value]:
         """The point of `summed` that an element of a product's K, the first one's unless another is given, lies in, as
         indices of the work, and the element there. Behind the last point it is one beyond the end of K."""
