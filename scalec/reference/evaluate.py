@@ -325,7 +325,7 @@ def _point_mask(accesses: Sequence[Access], masked: Sequence[Domain], space: Spa
 
 def _assign(out: Access, space: Space, mask: Array, values: Array) -> None:
     """Writes values (over the space) to the points of the result that the mask leaves."""
-    index = np.broadcast_arrays(*out.indices(space), mask, values)
+    index = np.broadcast_arrays(*out.indices(space), mask & ~out.behind(space), values)
     *at, chosen, data = index
     target, written = out.tensor.data, out.tensor.written
     assert written is not None

@@ -201,6 +201,14 @@ class Access:
         """For each symbol that the map uses: where it is negative, over the space."""
         return [self.symbols[i].integers(space) < 0 for i in symbols_in(self.map)]
 
+    def behind(self, space: Space) -> Array:
+        """Where an index that is counted from one read from memory, as t - lo[q], lies behind the tensor."""
+        found = np.zeros((1,) * len(space.points), bool)
+        for e, i, n in zip(self.map.results, self.indices(space), self.tensor.data.shape, strict=True):
+            own = ir.AffineMap.get(self.map.n_dims, self.map.n_symbols, [e])
+            found = found | (i >= n) if dims_in(own) and symbols_in(own) else found
+        return found
+
     def missing(self, space: Space) -> Array | None:
         """Where the tensor has no value (an unwritten point of a temporary), over the space; None for nowhere."""
         if self.tensor.written is None:

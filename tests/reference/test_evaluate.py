@@ -228,6 +228,18 @@ def test_windows_with_a_filling_and_a_reduction() -> None:
     compare(r["L"], want)
 
 
+def test_windows_that_are_longer_than_their_result() -> None:
+    text = "L[q, t - lo[q]]:f32 = sum[h](Q[q,h,d]@K[t,d]) for t in lo[q]:hi[q]"
+    given = {"lo": np.array([3, 0, 7, 9], np.int32), "hi": np.array([9, 4, 9, 9], np.int32)}
+    a, r = case(text, {"q": 4, "t": 9, "h": 3, "d": 8, "L_1": 4}, given=given)
+    want = full(4, 4)
+    for q, t in product(range(4), range(9)):
+        if a["lo"][q] <= t < min(a["hi"][q], a["lo"][q] + 4):
+            want[q, t - a["lo"][q]] = sum(float(a["Q"][q, h] @ a["K"][t]) for h in range(3))
+    assert np.isfinite(want).sum() == 4 + 4 + 2
+    compare(r["L"], want)
+
+
 def test_pages_and_skipped_pages() -> None:
     text = "L[s,t]:f32 = sum[h](relu(Q[s,h,d]@K[table[s,t/4],t%4,d])*W[s,h]) for t < len[s] else -inf"
     table = np.array([[2, 0, -1], [3, 99, 99]], np.int32)  # past len[1], the table is never read
