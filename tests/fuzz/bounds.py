@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalec.reference import dequantize, round_to
+from scalec.reference.quantize import cast_by_chance
 from tests.fuzz.case import Case, Operand, Tree
 from tests.fuzz.groups import group_of, of_own
 
@@ -61,9 +62,11 @@ def slacks(element: str) -> Slack:
 
 
 class Bounded:
-    """Values and the largest error of each; of a result which of its elements are written, None: all are."""
+    """Values and the largest error of each; of a result which of its elements are written, None: all are; and the bits
+    by which they are rounded, None: they are rounded to nearest."""
 
     asked: Any = None
+    bits: Any = None
 
     def __init__(self, value: Any, error: Any = 0.0) -> None:
         self.value = np.asarray(value, np.float64)
@@ -301,8 +304,13 @@ def accepted(x: Bounded, element: str) -> tuple[F64, F64]:
     """The least and the largest number of a type that the result may be."""
     with np.errstate(all="ignore"):
         error = np.where(np.isinf(x.error), np.inf, x.error)
-        low, high = (round_to(np.where(np.isnan(x.value), np.nan, x.value + s * error), element) for s in (-1, 1))
-        return low, high
+        low, high = (np.where(np.isnan(x.value), np.nan, x.value + s * error) for s in (-1, 1))
+        return rounded(low, element, x.bits), rounded(high, element, x.bits)
+
+
+def rounded(x: F64, element: str, bits: Any) -> F64:
+    """To nearest, or by chance: either way larger numbers become no smaller ones."""
+    return round_to(x, element) if bits is None else cast_by_chance(x, element, bits).astype(np.float64)
 
 
 def inside(got: F64, low: F64, high: F64, loose: Any = False) -> NDArray[np.bool_]:

@@ -67,12 +67,13 @@ PAIRS: tuple[Pair, ...] = tuple(Pair(*row) for row in (
     ("{0}:e5m2", "{0}:e4m3", "", 1, "plain grouped fold added", 1),
     ("{0}:bf16", "{0}:e4m3", "", 1, "plain grouped fold", 1),
     ("{0}:bf16", "{0}:tf32", "", 1, "plain fold", 1),
-    ("{0}", "{0}", " scale(1x128, 1x128)", 1, "grouped", 2),
-    ("{0}", "{0}", " scale(1x128, 128x128)", 1, "grouped", 3),
+    ("{0}", "{0}", " scale(1x128, 1x128)", 1, "grouped added", 2),
+    ("{0}", "{0}", " scale(1x128, 128x128)", 1, "grouped added", 3),
     ("{0}", "{0}", " scale(1x{k}, 1x{k})", 1, "grouped", 2),
     ("{0}", "{0}", " scale(1x128@col, tensor)", 1, "grouped", 1),
     ("{0}:bf16", "{0}:bf16", " scale(1x{k}, tensor)", 1, "grouped", 1),
     ("{0}", "{0}", " scale(1x64, 1x128:bf16)", 1, "grouped", 1),
+    ("{0}:e4m3", "{0}", " scale(none, 128x128@col)", 1, "added", 1),
     ("{0}:mxfp8", "{0}:mxfp8", "", 1, "grouped", 2),
     ("{0}:nvfp4", "{0}:nvfp4", "", 2, "grouped", 2),
     ("{0}:mxfp4", "{0}:mxfp4", "", 2, "grouped", 1),
@@ -109,6 +110,47 @@ TABLES: dict[str, Weighted] = {
     "fn": {"relu": 2, "silu": 3, "gelu": 1, "sigmoid": 1, "abs": 2, "": 1},
     "t": {"": 3, ":f32": 4, ":f16": 1, ":e4m3": 1, ":e5m2": 1},
     "q": {"": 3, ":f32": 4, ":f16": 1, ":e4m3": 1, ":mxfp8": 2, ":nvfp4": 1, ":fp8_block": 1, ":e2m1": 1},
+    "p": {
+        ":mxfp8": 4,
+        ":mxfp8_e5m2": 1,
+        ":mxfp4": 2,
+        ":nvfp4": 3,
+        ":fp8_block": 1,
+        ":e4m3 scale(1x{n})": 2,
+        ":e4m3 scale(1x24)": 1,
+        ":e5m2 scale(1x8@col)": 1,
+        ":e4m3 scale(32x32:ue8m0@blocked)": 1,
+        ":e2m1 scale(1x32:ue8m0@packed)": 1,
+        ":e4m3 scale(128x128)": 1,
+        ":e4m3": 2,
+        ":e5m2": 1,
+        ":e2m1": 1,
+        ":bf16": 2,
+        ":f16": 1,
+    },
+    "chance": {
+        "stochastic({0}, seed[0])": 2,
+        "stochastic({0}, seed[0], seed[1])": 2,
+        "stochastic({0}, words[2,0], seed[3], words[0,1])": 1,
+        "stochastic({0}, seed[3], seed[0], seed[2], seed[1])": 1,
+        "stochastic(hadamard({0}, 16), seed[0])": 3,
+        "hadamard({0}, 16)": 3,
+    },
+    "turned": {
+        "hadamard({0}, 16)": 2,
+        "stochastic({0}, seed[1])": 2,
+        "stochastic(hadamard({0}, 16), seed[1])": 2,
+        "{0}": 1,
+    },
+    "b": {
+        ":mxfp8": 4,
+        ":mxfp4": 2,
+        ":nvfp4": 2,
+        ":e4m3 scale(1x16)": 1,
+        ":e4m3 scale(1x128@col)": 1,
+        ":bf16": 1,
+        ":e5m2": 1,
+    },
     "rt": {":f32": 5, "": 1, ":f16": 1},
     "red": {"sum": 2, "max": 2, "min": 1},
     "term": {"abs({0})": 3, "{0}": 2, "{0}*{0}": 2, "{0}^2": 1, "relu({0} + x[{n}])": 1, "-{0}*alpha": 1},
@@ -131,11 +173,12 @@ EXTENTS: dict[str, Weighted] = {
     "groups": GROUP_COUNT,
     "few": {1: 1, 2: 3, 3: 3, 5: 2, 8: 1},
     "queries": {1: 1, 2: 2, 3: 2, 5: 2, 9: 1, 20: 1},
+    "row": {8: 1, 16: 2, 24: 1, 40: 2, 64: 2, 96: 1, 128: 2, 192: 1, 256: 1},
     "wide": {8: 1, 16: 1, 32: 2, 64: 2, 72: 1, 96: 1, 128: 2, 192: 1},
 }
-"""Sizes of dimensions that are no M, N or K; of "heads" and "wide" ones the compiler knows them."""
+"""Sizes of dimensions that are no M, N or K; of "heads" and "row" ones the compiler knows them."""
 
-ALWAYS_KNOWN = ("heads",)
+ALWAYS_KNOWN = ("heads", "row")
 
 HEADS = {"h": "heads", "q": "queries", "s": "few"}
 ROWS = " for m in off[g]:off[g+1]"
@@ -150,8 +193,14 @@ FORMS: dict[str, Form] = {
     "panes": Form("P[m,n] = {l X[m,k]} @ {r V[n,k]}{s}; Q[m,n] = {l X[m,k]} @ {r W[n,k]}{s};"
                   " C[m,n]{t} = {of P}; D[m,n]{t1} = {of1 Q}"),
     "three": Form("C[m,n]{t} = ({l X[m,k]} @ {r U[n,k]}{s}) + ({l X[m,k]} @ {r V[n,k]}{s}) * {fn}({l X[m,k]} @ {r W[n,k]}{s})"),
-    "added": Form("C[m,n]{q} = {of ({l A[m,k]} @ {r B[n,k]} + {l D[m,j]} @ {r E[n,j]})}", 3, {}, "added"),
-    "added groups": Form("C[m,n]{q} = {of ({l A[m,k]} @ {r B[e[m/{B}],n,k]} + {l D[m,j]} @ {r E[f[m/{B}],n,j]})}", 2, {}, "added"),
+    "added": Form("C[m,n]{q} = {of ({l A[m,k]} @ {r B[n,k]}{s} + {l D[m,j]} @ {r E[n,j]}{s})}", 3, {}, "added"),
+    "added groups": Form("C[m,n]{q} = {of ({l A[m,k]} @ {r B[e[m/{B}],n,k]}{s} + {l D[m,j]} @ {r E[f[m/{B}],n,j]}{s})}", 2, {}, "added"),
+    "added rows": Form("C[m,n]{t} = {l A[m,k]} @ {r B[g,n,k]}{s} + {l D[m,j]} @ {r E[g,n,j]}{s}" + ROWS, 2, GROUP, "added"),
+    "added thrice": Form("C[m,n]{add}= {l A[m,k]} @ {r B[n,k]}{s} + x[m] + {l D[m,k]} @ {r E[n,k]}{s} + {l F[m,j]} @ {r G[n,j]}{s}",
+                         1, {}, "added"),
+    "added batches": Form("C[b,m,n]{t} = {l A[b,m,k]} @ {r B[n,k]}{s} + {l D[m,j]} @ {r E[b,n,j]}{s}", 1, {"b": "few"}, "added"),
+    "added reduced": Form("T[m,n] = {l A[m,k]} @ {r B[n,k]}{s} + {l D[m,j]} @ {r E[n,j]}{s}; C[m,n]{t} = {of T};"
+                          " R[m]{rt} = {back {red}[n]({term T})}", 1, {}, "added"),
     "gated rows": Form("G[m,n] = {l X[m,k]} @ {r V[g,n,k]}{s}" + ROWS + "; H[m,n]{q} = {fn}(G) * ({l X[m,k]} @ {r W[g,n,k]}{s})"
                        + ROWS, 2, GROUP, "grouped"),
     "gated blocks": Form("G[m,n] = {l X[m,k]} @ {r V[e[m/{B}],n,k]}{s}; H[m,n]{q} = {fn}(G) * ({l X[m,k]} @"
@@ -169,12 +218,44 @@ FORMS: dict[str, Form] = {
     "pages": Form("L[s,t]{t} = {red}[h]({head ({l Q[s,h,d]} @ {r K[table[s,t/{P}],t%{P},d]}{s})}) for t < len[s] else {else}", 4,
                   HEADS, "plain", k="d"),
     "all pages": Form("L[s,t]{t} = {red}[h]({head ({l Q[s,h,d]} @ {r K[table[s,t/{P}],t%{P},d]}{s})})", 1, HEADS, "plain", k="d"),
+    "compressed": Form("L[q, t - lo[q]]{t} = {red}[h]({head ({l Q[q,h,d]} @ {r K[t,d]}{s})}) for t in lo[q]:hi[q]", 4, HEADS,
+                       "grouped", k="d"),
+    "compressed batches": Form("L[s, t - lo[s]]{t} = {red}[h]({head ({l Q[s,h,d]} @ {r K[s,t,d]}{s})}) for t in lo[s]:hi[s]", 1,
+                               HEADS, "grouped", k="d"),
+    "compressed rows": Form("L[t - lo[q], q]{t} = {red}[h](relu({l Q[q,h,d]} @ {r K[t,d]}{s})) + x[q] for t in lo[q]:hi[q]", 1,
+                            HEADS, "grouped", k="d"),
+    "compressed beside": Form("T[q,t] = {red}[h]({head ({l Q[q,h,d]} @ {r K[t,d]}{s})}); L[q, t - lo[q]]{t} = T * y[q] for t in"
+                              " lo[q]:hi[q]; M[q,t]{t1} = T for t in lo[q]:hi[q]", 1, HEADS, "grouped", k="d"),
+    "compressed offsets": Form("L[q, t - off[q]]{t} = {red}[h](abs({l Q[q,h,d]} @ {r K[t,d]}{s})) for t in off[q]:off[q+1]", 1,
+                               HEADS, "grouped", k="d"),
+    "reduced groups": Form("T[m,n] = {l A[m,k]} @ {r B[g,n,k]}{s}" + ROWS + "; C[m,n]{t} = {of T}; R[m]{rt} ="
+                           " {back {red}[n]({term T})}; S[m]:f32 = {red1}[n]({term1 T})", 2, GROUP, "grouped"),
+    "reduced groups alone": Form("R[m]{rt} = {red}[n](abs({l A[m,k]} @ {r B[g,n,k]}{s}))" + ROWS, 1, GROUP, "grouped"),
+    "reduced masked": Form("T[g,m,n] = {l A[g,m,k]} @ {r B[g,n,k]}{s} for m < rows[g]; C[g,m,n]{t} = {of T}; R[m,g]{rt} ="
+                           " {back {red}[n]({term T})}", 2, GROUP, "grouped"),
+    "reduced windows": Form("T[g,m,n] = {l A[g,m,k]} @ {r B[g,n,k]}{s} for m in lo[g]:hi[g]; C[g,m,n]{t} = T; R[g,m]{rt} ="
+                            " {back {red}[n]({term T})} for m in lo[g]:hi[g]", 1, GROUP, "grouped"),
+    "reduced blocks": Form("T[m,n] = {l A[m,k]} @ {r B[e[m/{B}],n,k]}{s}; C[m,n]{t} = {of T}; R[m]{rt} = {back {red}[n]({term T})}",
+                           2, {}, "grouped"),
+    "reduced gathered": Form("T[m,n] = {l A[idx[m],k]} @ {r B[n,k]}{s}; C[m,n]{t} = {of T}; R[m]{rt} = {back {red}[n]({term T})}",
+                             2, {}, "grouped"),
+    "reduced gathered blocks": Form("T[m,n] = {l A[idx[m],k]} @ {r B[e[m/{B}],n,k]}{s}; C[m,n]{t} = T; R[m]{rt} ="
+                                    " {back {red}[n]({term T})}", 1, {}, "grouped"),
+    "reduced scattered": Form("T[m,n] = {l A[m,k]} @ {r B[n,k]}{s}; C[idx[m],n]{t} = {of T}; R[m]{rt} = {back {red}[n]({term T})}",
+                              1, {}, "grouped"),
+    "reduced parts": Form("T[g,m,n] = {l A[m,k]} @ {r B[n,k]}{s} for k in off[g]:off[g+1]{by}; R[g,m]{rt} = {back {red}[n]({term T})};"
+                          " S[n,g]:f32 = {red1}[m]({term1 T})", 2, GROUP, "grouped"),
+    "reduced columns of blocks": Form("S[b,n]{rt} = {red}[m](relu({l A[b,m,k]} @ {r B[e[b/2],n,k]}{s}))", 1, {"b": "few"}, "grouped"),
+    "reduced columns of groups": Form("T[n,m] = {l A[m,k]} @ {r B[g,n,k]}{s}" + ROWS + "; C[n,m]{t} = T; R[m]{rt} = {red}[n](T)",
+                                      1, GROUP, "grouped"),
     "reduced": Form("T[m,n] = {l A[m,k]} @ {r B[n,k]}{s}; C[m,n]{q} = {of T}; R[m]{rt} = {back {red}[n]({term T})}", 4),
     "reduced rows": Form("T[m,n] = {l A[m,k]} @ {r B[n,k]}{s}; C[m,n]{t} = {of T}; Z[n]{rt} = {back {red}[m]({term T})}", 2),
     "reduced both": Form("T[m,n] = {l A[m,k]} @ {r B[n,k]}{s}; C[m,n]{t} = {of T}; R[m]:f32 = {red}[n]({term T});"
                          " Z[n]:f32 = {red1}[m]({term1 T})", 2),
     "reduced alone": Form("R[m,b]{rt} = {back {red}[n]({term ({l A[b,m,k]} @ {r B[b,n,k]}{s})})}", 2, {"b": "few"}, "plain"),
     "two reductions": Form("T[m,n] = {l A[m,k]} @ {r B[n,k]}{s}; R[m]:f32 = {red}[n]({term T}); S[m]{rt} = {back {red1}[n]({term1 T})}"),
+    "whole rows": Form("C[m,n]:e4m3 scale(1x{n}) = {of ({l A[m,k]} @ {r B[n,k]}{s})}", 2, {"n": "row"}),
+    "whole rows of groups": Form("C[m,n]:e5m2 scale(1x{n}) = {l A[m,k]} @ {r B[g,n,k]}{s}" + ROWS, 1, {"n": "row"} | GROUP, "grouped"),
     "gathered": Form("C[m,n]{q} = {of ({l A[idx[m],k]} @ {r B[n,k]}{s})}", 3, {}, "grouped"),
     "gathered columns": Form("C[m,n]{t} = {of ({l A[m,k]} @ {r B[idx[n],k]}{s})}", 1, {}, "grouped"),
     "gathered groups": Form("C[m,n]{q} = {l A[idx[m],k]} @ {r B[g,n,k]}{s}" + ROWS, 3, GROUP, "grouped"),
@@ -215,6 +296,18 @@ FORMS: dict[str, Form] = {
     "quantised": Form("Q[m,n]{q} = {of X[m,n]{input}}", 3, {"n": "wide"}, ""),
     "quantised twice": Form("Q[m,n]{q} = {fn}(X[m,n]{input}); P[m,n]{q1} = {of X[m,n]}", 2, {"n": "wide"}, ""),
     "quantised rows": Form("Q[idx[m],n]{q} = {of X[m,n]{input}}", 2, {"n": "wide"}, ""),
+    "by chance": Form("Q[m,n]{p} = {chance {of X[m,n]{input}}}", 4, {"n": "wide"}, ""),
+    "by chance, any": Form("Q[m,n]{p} = {chance {of X[m,n]{input}}}", 2, {}, ""),
+    "by chance twice": Form("Q[m,n]{p} = {chance X[m,n]{input}}; P[m,n]{p1} = {chance1 {of X[m,n]}}; O[m,n]{t} = X[m,n]", 2,
+                            {"n": "wide"}, ""),
+    "by chance, turned": Form("Q[m,n]{b} = {turned X[m,n]{input}}; T[n,m]{b1} = {turned1 X[m,n] * x[m]}", 2, {"n": "wide"}, ""),
+    "by chance, scattered": Form("Q[idx[m],n]{p} = {chance {of X[m,n]{input}}}", 2, {"n": "wide"}, ""),
+    "by chance, masked": Form("Q[g,m,n]{p} = {chance {of X[g,m,n]{input}}} for m < rows[g]", 2, GROUP | {"n": "wide"}, ""),
+    "by chance, gathered": Form("Q[b,m,n]{p} = {chance {fn}(X[idx[b,m],n]{input})}", 1, {"b": "few", "n": "wide"}, ""),
+    "by chance, norm": Form("R[m] = sum[n](X[m,n]^2); Y[m,n]{p} = {chance X[m,n] * x[n] / sqrt(R/64 + 1)}", 2, {"n": "wide"}, ""),
+    "by chance, step": Form("V[m,n]{p} = {chance W[m,n]{input} - alpha * X[m,n]:f32}", 1, {"n": "wide"}, ""),
+    "transformed": Form("Q[m,n]:f32 = hadamard({of X[m,n]{input}}, 16); P[m,n]{t} = X[m,n]", 1, {"n": "wide"}, ""),
+    "whole rows, quantised": Form("Q[m,n]{p} = {of X[m,n]{input}}", 2, {}, ""),
     "row": Form("R[m]{rt} = {back {red}[n]({fn}(X[m,n]{input}) * w[n])}", 2, {"n": "wide"}, ""),
     "row's norm": Form("R[m] = sum[n](X[m,n]^2); Y[m,n]{q} = X[m,n] * x[n] / sqrt(R/64 + 1)", 2, {"n": "wide"}, ""),
 }  # fmt: skip
@@ -299,8 +392,8 @@ def filled(random: Random, form: Form) -> tuple[str, int]:
     }
     pair: Pair = pick(random, able) if able else PAIRS[0]
     drawn: dict[str, str] = {"s": pair.scales, "k": form.k}
-    index = re.search(r"\b[A-Z]\[([^]]*)\]\{\w+\}", form.text)  # of a result
-    found = [i for i in (index[1] if index else "m,n").split(",") if i.isalpha()]
+    index = re.search(r"\b[A-Z]\[((?:[^][]|\[[^][]*\])*)\](?:\{\w+\}|:\w+ scale)", form.text)  # of a result
+    found = re.findall(r"(?:^|[,[] ?)([a-z]+)\b(?!\[)", index[1] if index else "m,n")
     drawn |= {"m": found[0], "n": found[-1]}
 
     def fill(match: re.Match[str]) -> str:

@@ -30,7 +30,7 @@ class Statement:
     """What is written where: a tree of
 
     ("tensor", name, index, type), ("name", of a temporary or a scalar), ("number", text), ("rounded", tree, type),
-    ("quantize", tree, type, level),
+    ("quantize", tree, type, level), ("hadamard", tree), ("stochastic", tree, words: (name, place) each),
     ("@", left, right, levels of both), ("fold", how, dims, tree), and the ops of Case.value.
     """
 
@@ -168,6 +168,13 @@ class Reader:
         if token == "quantize" and self.take("("):
             inner, kind, level = split(self.brackets(")"))
             return ("quantize", self.inside(inner), kind, levels(level)[0])
+        if token == "stochastic" and self.take("("):
+            inner, *words = split(self.brackets(")"))
+            return ("stochastic", self.inside(inner), tuple(map(word, words)))
+        if token == "hadamard" and self.take("("):
+            inner, size = split(self.brackets(")"))
+            assert size == "16"
+            return ("hadamard", self.inside(inner))
         if self.take("("):
             return self.rounded((token, *(self.inside(x) for x in split(self.brackets(")")))))
         if self.take("["):
@@ -185,9 +192,15 @@ class Reader:
         return made
 
 
+def word(text: str) -> tuple[str, tuple[int, ...]]:
+    """The tensor that has a word of a seed, and where."""
+    name, _, place = text.rstrip("]").partition("[")
+    return name, tuple(int(x) for x in split(place))
+
+
 def parts(tree: Tree) -> tuple[Tree, ...]:
     """The trees that a tree is made of."""
-    own = {"tensor": (), "@": tree[1:3], "fold": tree[3:]}.get(tree[0], tree[1:])
+    own = {"tensor": (), "@": tree[1:3], "fold": tree[3:], "stochastic": tree[1:2]}.get(tree[0], tree[1:])
     return tuple(t for t in own if isinstance(t, tuple))
 
 

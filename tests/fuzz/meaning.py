@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scalec.formats import ELEMENT_TYPES, WHOLE, Granularity
 from scalec.reference import dequantize, from_layout, round_to
 from scalec.reference.quantize import block_shape, scale_shape
+from scalec.reference.stochastic import random_bits
 from tests.fuzz import bounds
 from tests.fuzz.bounds import LARGEST, LEAST, ROUND, SPAN, Bounded, Slack
 from tests.fuzz.case import Operand, Tree
@@ -89,7 +90,7 @@ class Meaning:
             own, points = self.index(text)
             dims |= own
             if "[" in text:
-                skips.append((own, points < 0))
+                skips.append((own, (points < 0) | (points >= extent)))
             at.append(np.clip(points, 0, max(extent - 1, 0)))
         return dims, tuple(at), skips
 
@@ -218,9 +219,12 @@ class Meaning:
 
     def tree(self, tree: Tree, s: Statement, slack: Slack, left: list[Skip], kept: Names) -> Value:
         op, *rest = tree
-        own = {"tensor": self._tensor, "name": self._name, "@": self._contraction, "fold": self._fold}.get(op)
+        own = {"tensor": self._tensor, "name": self._name, "@": self._contraction, "fold": self._fold,
+               "hadamard": self._hadamard}.get(op)  # fmt: skip
         if own is not None:
             return own(tree, s, slack, left, kept)
+        if op == "stochastic":  # bounds of what is rounded: `result` has the bits
+            return self.tree(rest[0], s, slack, left, kept)
         if op == "number":
             return Value(frozenset(), Bounded(np.full([1] * len(self.axes), float(np.float32(rest[0])))))
         inner = [self.tree(t, s, slack, left, kept) for t in rest if isinstance(t, tuple)]
@@ -302,6 +306,13 @@ class Meaning:
         of = folded(how, value, error, axes, none)
         return Value(x.dims - set(dims), of, tuple((d, m) for d, m in x.skips if d <= kept))
 
+    def _hadamard(self, tree: Tree, s: Statement, slack: Slack, left: list[Skip], kept: Names) -> Value:
+        x, last = self.tree(tree[1], s, slack, left, kept), s.result.index[-1]
+        shape = list(x.of.value.shape)
+        shape[self.axes[last]] = self.sizes[last]
+        of = Bounded(np.broadcast_to(x.of.value, shape), np.broadcast_to(x.of.error, shape))
+        return Value(x.dims | {last}, transformed(of, self.axes[last]), x.skips)
+
     # ------------------------------------------------------------------------------------------------------- results
 
     def statement(self, s: Statement, slack: Slack) -> Value:
@@ -319,9 +330,10 @@ class Meaning:
                 outside = np.asarray(outside | mask)
             shape = np.broadcast_shapes(outside.shape, made.of.value.shape)
             value, error = (np.where(outside, 0.0, x) + np.zeros(shape) for x in (made.of.value, made.of.error))
-            gone = np.broadcast_to(outside, shape).all(axis=axes, keepdims=True)
+            gone = outside.all(axis=axes, keepdims=True)
             of = Bounded(value.sum(axis=axes, keepdims=True), error.sum(axis=axes, keepdims=True))
-            made, skips = Value(dims, of), ((dims, np.asarray(gone)),)
+            own = frozenset().union(*(d for d, _ in skips)) - tied
+            made, skips = Value(dims, of), ((own, np.asarray(gone)),)
         if s.otherwise:
             outside: Array = np.zeros([1] * len(self.axes), bool)
             for _, mask in skips:
@@ -349,6 +361,8 @@ class Meaning:
             if s.adds:
                 stored = bounds.INFIX["+"](stored, Bounded(self.values[s.result.name].astype(np.float64)))
             stored.asked = asked
+            if s.tree[0] == "stochastic":
+                stored.bits = random_bits(shape, [int(self.values[name][at]) for name, at in s.tree[2]])
             return stored
 
 
@@ -367,6 +381,22 @@ def apply(op: str, inner: list[Bounded], rest: list[Any], slack: Slack) -> Bound
     if op in bounds.INFIX:
         return bounds.INFIX[op](*inner)
     return bounds.EXACT[op](*inner) if op in bounds.EXACT else bounds.FUNCTIONS[op](*inner, slack[op])
+
+
+def transformed(x: Bounded, axis: int) -> Bounded:
+    """H/4 times each 16 along an axis, with 0 for what is not there."""
+    value, error = (np.moveaxis(a, axis, -1) for a in (x.value, x.error))
+    *outer, n = value.shape
+    pad = [(0, 0)] * len(outer) + [(0, -n % 16)]
+    made = Bounded(np.pad(value, pad), np.pad(error, pad))
+    full = made.value.shape
+    for apart in (1, 2, 4, 8):
+        value, error = (a.reshape(*outer, full[-1] // (2 * apart), 2, apart) for a in (made.value, made.error))
+        a, b = (Bounded(value[..., i, :], error[..., i, :]) for i in (0, 1))
+        both = [bounds.INFIX[op](a, b) for op in "+-"]
+        made = Bounded(*(np.stack([getattr(y, of) for y in both], -2).reshape(full) for of in ("value", "error")))
+    made = bounds.INFIX["*"](made, Bounded(0.25))
+    return Bounded(*(np.moveaxis(a[..., :n], -1, axis) for a in (made.value, made.error)))
 
 
 COMBINE: dict[str, Callable[..., Array]] = {"max": np.maximum.reduce, "min": np.minimum.reduce}

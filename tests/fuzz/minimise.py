@@ -144,6 +144,10 @@ WORDS = (
     (r"(?:relu|abs|silu|gelu|sigmoid|exp)\(", "("),
     (r"(?<=[\w)\]]) [-+*/] (?:\w+\[[\w,/%]*\](?::\w+)?|[\d.]+)", ""),
     (r" apart| by \d+", ""),
+    (r"stochastic\((.*?)(?:, \w+\[[\d,]+\])+\)", r"\1"),
+    (r"stochastic\((.*?, \w+\[[\d,]+\]), \w+\[[\d,]+\]\)", r"stochastic(\1)"),
+    (r"hadamard\((.*?), 16\)", r"\1"),
+    (r"(\w) - \w+\[\w\](?=[],])", r"\1"),
     (r"\*w\[\w+,\w+\]", ""),
 )
 """What may go from a text, and what it leaves."""

@@ -63,7 +63,7 @@ def compare(
         for sign in (-1, 1):
             near = (x.value + sign * error).astype(F32)
             made.append(np.where(near == 0, near * np.sign(inverse), near * reciprocal).astype(np.float64))
-        low, high = (round_to(f(*made), element) for f in (np.minimum, np.maximum))
+        low, high = (bounds.rounded(f(*made), element, x.bits) for f in (np.minimum, np.maximum))
     wide = spread(any_loose, block, shape) | loose | np.isnan(given) | ~asked  # NaN times anything is NaN
     report(case, shape, name, numbers, low, high, bounds.inside(numbers, low, high, wide))
     return int((x.error == 0)[asked].sum())

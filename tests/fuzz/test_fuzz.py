@@ -181,6 +181,44 @@ def test_a_fault_in_a_text_is_a_failure() -> None:
     assert check(WINDOW, made=made.made).kind == "wrong"
 
 
+CHANCE = "Q[m,n]:mxfp8 = stochastic(hadamard(X[m,n] * x[n], 16), seed[0], seed[1])"
+ROWS = "T[m,n] = A[m,k] @ B[g,n,k] for m in off[g]:off[g+1]; C[m,n] = T; R[m]:f32 = max[n](T)"
+COMPRESSED = "L[q, t - lo[q]]:f32 = sum[h](relu(Q[q,h,d] @ K[t,d])) for t in lo[q]:hi[q]"
+FORMS = {  # a program, another one of the same tensors, sizes, and how many elements are written
+    "chance": (CHANCE, CHANCE.replace("seed[0], seed[1]", "seed[1], seed[0]"), {"m": 5, "n": 40}, 200),
+    "transformed": (CHANCE, "Q[m,n]:mxfp8 = stochastic(X[m,n] * x[n], seed[0], seed[1])", {"m": 5, "n": 40}, 200),
+    "reduced rows": (ROWS, ROWS.replace("max", "min"), {"m": 30, "n": 20, "k": 16, "g": 3}, 30 * 20 + 30),
+    "compressed": (COMPRESSED, COMPRESSED.replace("relu", ""), {"q": 3, "t": 30, "h": 8, "d": 16, "L_1": 9}, 27),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_another_text_of_a_form_is_a_failure(name: str) -> None:
+    text, other, sizes, count = FORMS[name]
+    routing = {"off": "whole", "lo": "whole", "hi": "whole"}
+    known = tuple(d for d in "h" if d in sizes)
+    case = Written("sm_90a", text, routing, known=known, launches=(sizes,), exact=False)
+    found = check(case, runs=1)
+    assert (found.kind, found.checked) == ("ok", count)
+    assert check(case.but(program=other), beside=(made := Made()).note, runs=1).kind == "ok"
+    assert check(case, made=made.made, runs=1).kind == "wrong"
+
+
+@pytest.mark.parametrize(
+    ("text", "smaller"),
+    [
+        (CHANCE, "Q[m,n]:mxfp8 = hadamard(X[m,n] * x[n], 16)"),
+        (CHANCE, "Q[m,n]:mxfp8 = stochastic(X[m,n] * x[n], seed[0], seed[1])"),
+        (CHANCE, "Q[m,n]:mxfp8 = stochastic(hadamard(X[m,n], 16), seed[0], seed[1])"),
+        ("Q[m,n] = stochastic(X[m,n]:f32, r[0,1], r[2,3])", "Q[m,n] = stochastic(X[m,n]:f32, r[0,1])"),
+        (COMPRESSED, COMPRESSED.replace(" - lo[q]", "")),
+    ],
+)
+def test_forms_are_made_smaller(text: str, smaller: str) -> None:
+    case = Written("sm_90a", text, dict.fromkeys(read(text).lookups, "drawn"), launches=({"m": 5, "n": 40},))
+    assert smaller in [x.program for x in minimise.plainer(case)]
+
+
 class Made:
     """Keeps a kernel."""
 
