@@ -42,7 +42,8 @@ these sizes execute a hundredth."""
 
 
 LARGEST = 64 * 128 * 128
-"""Elements of all tiles of a launch, beyond which the emulator takes minutes: tiles may run along a short index."""
+"""Elements of all tiles of a launch, times each 128 of what is summed over, beyond which the emulator takes minutes:
+tiles may run along a short index. 2^20 take it 6 s, and 25 s where operands are converted."""
 
 HARMLESS = ("ok", "refused", "found", "escape", "elsewhere")
 """Kinds of outcomes that are no failures; "found" and "escape" are what became of a fault put into a kernel,
@@ -226,9 +227,9 @@ def _check(
         except DeviceError as error:
             raise Failed("finding", f"load: {error.__cause__ or error}") from error
     for launch, sizes in enumerate(case.launches):
-        if _elements(made.spec, sizes) > largest and launch:
+        if (large := _elements(case, made.spec, sizes) > largest) and launch:
             continue
-        if _elements(made.spec, sizes) > largest:
+        if large:
             found.kind, found.message = "refused", "the emulator would take minutes for so many tiles"
             found.refusals.append(found.message)
             return
@@ -252,9 +253,16 @@ def _check(
         _rows(case, kernel, device, found)
 
 
-def _elements(spec: KernelSpec, sizes: dict[str, int]) -> int:
-    """What the tiles of a launch have, those that pad it too."""
-    return prod(-(-sizes.get(name, 1) // step) * step for name, step, _ in spec.launch.tiles)
+def _elements(case: Drawn, spec: KernelSpec, sizes: dict[str, int]) -> float:
+    """What the tiles of a launch have, those that pad it too, for each 128 of the sum."""
+    tiles = {name: step * ctas for name, step, ctas in spec.launch.tiles}
+    sides = (
+        {i for x, own in zip(case.operands, case.sides, strict=True) if own == side for i in x.index} - {*tiles}
+        for side in ("lhs", "rhs")
+    )
+    both = set.intersection(*sides)
+    summed = (prod(sizes.get(i, 1) for i in x.index if i in both) for x in case.operands)
+    return prod(-(-sizes.get(name, 1) // n) * n for name, n in tiles.items()) * max(1, max(summed, default=1) / 128)
 
 
 # ------------------------------------------------------------------------------------------------------------- a launch
