@@ -1,10 +1,21 @@
-"""What only the thorough tests of the benchmarks import."""
+"""What only the thorough tests of the benchmarks import; the ptxas whose code is counted."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
+
+from scalec import env
+
+
+@pytest.fixture
+def toolchain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ptxas on PATH, where there is one."""
+    on_path = shutil.which("ptxas")
+    if on_path is not None and not env.PTXAS.get():
+        monkeypatch.setenv(env.PTXAS.name, on_path)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
 
 import pytest
 
 from benchmarks import sm100_loops
 from benchmarks.sass_flow import parse
-from scalec import env
 from scalec.commands import sass
 from scalec.compiler import compile_source
 from tests.benchmarks.test_sass_loop import listing
@@ -35,14 +33,6 @@ WITHIN = {
 }
 """Likewise of tiles that begin within a tile of scales: 7.06, 8.07, 7.75, 6.88 with 13.0; 6.19, 6.43, 7.64, 5.58 with
 13.5 (2026-11-26)."""
-
-
-@pytest.fixture
-def toolchain(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The ptxas on PATH, where there is one."""
-    on_path = shutil.which("ptxas")
-    if on_path is not None and not env.PTXAS.get():
-        monkeypatch.setenv(env.PTXAS.name, on_path)
 
 
 CASES = {c.name: c for c in sm100_loops.CASES}
