@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections import Counter
 
 import pytest
 
@@ -17,6 +18,7 @@ from scalec import env
 from scalec.commands.sass import disassemble
 from scalec.compiler import compile_source
 from scalec.ir.schedule import parse_field
+from scalec.lowering import ptxas
 from tests.emulator.sm100_programs import PROGRAMS
 
 NEXT = ("bf16", "mxfp8", "nvfp4", "f32 1x128, 128x128", "e4m3 x e2m1")
@@ -86,3 +88,28 @@ def test_pairs_meet_before_they_allocate(tile: str, monkeypatch: pytest.MonkeyPa
     assert made.spec is not None
     maps = [a for a in made.spec.arguments if a.kind == "tensor_map"]
     assert sum(x == "UTMACCTL.PF" for x in code) == len(maps)  # each is prefetched once
+
+
+def test_what_the_isa_asks_of_pairs_is_no_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a pair, arrivals and waits are plain, and no fence of the loop acquires what threads of the other CTA stored.
+    At the cluster's scope, and with the fence, the instructions are the same but for padding: a ptxas that makes more
+    of them needs them in the kernels (docs/notes/sm_100a.md)."""
+    on_path = shutil.which("ptxas")
+    if on_path is not None and not env.PTXAS.get():
+        monkeypatch.setenv("SCALEC_PTXAS", on_path)
+
+    def instructions(text: str) -> Counter[str]:
+        code = parse(disassemble(ptxas.assemble(text, "sm_100a", "").cubin, encoding=True))
+        return Counter(x.opcode for f in code for x in f.instructions if x.opcode != "NOP")
+
+    made = compile_source(PROGRAMS["1x32, none"], "sm_100a", {"n": 7168, "k": 2048}, {"cta_group": "2"})
+    assert made.ptx is not None
+    text, acquire = made.ptx, "fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster;"
+    for plain, asked, times in (
+        ("mbarrier.arrive.shared::cluster.b64", "mbarrier.arrive.relaxed.cluster.shared::cluster.b64", 2),
+        ("mbarrier.try_wait.parity.shared::cta.b64", "mbarrier.try_wait.parity.relaxed.cluster.shared::cta.b64", 6),
+        ("tcgen05.fence::after_thread_sync;", f"{acquire} tcgen05.fence::after_thread_sync;", 6),
+    ):
+        assert text.count(plain) >= times, plain
+        text = text.replace(plain, asked)
+    assert instructions(text) == instructions(made.ptx)
