@@ -75,6 +75,7 @@ def _descriptor(what: str, change: int, *kinds: str) -> Fault:
 
 
 FAULTS = [
+    Fault("griddepcontrol.wait dropped", TENSOR, r"\tgriddepcontrol\.wait;\n", "", ("dependent",)),
     Fault("the address of tensor memory taken for 0", TENSOR, r"ld\.shared\.b32 (%r\d+), \[%r\d+\];", r"mov.b32 \1, 0;",
           ("tensor-memory", "in-flight", "bounds")),
     Fault("the lane of a warp not in its address", TENSOR, r"shl\.b32 \t(%r\d+), (%r\d+), 21;", r"mov.b32 \t\1, 0;",

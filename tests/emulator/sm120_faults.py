@@ -22,6 +22,7 @@ _NO_WAIT = r"@!P1 bra WAIT;\n"
 _ARRIVE = r"@%p\d+ (mbarrier\.arrive\.shared::cta[^\n]*\n)"
 
 FAULTS = [
+    Fault("griddepcontrol.wait dropped", MX, r"\tgriddepcontrol\.wait;\n", "", ("dependent",)),
     Fault("the barrier at the start dropped", MX, r"\tbar\.sync[ \t]+0;\n", "", ("barrier", "deadlock", *EARLY)),
     Fault("a full barrier counts one warp too many", MX, r"mov\.b32 \t(%r\d+), 4;(?=\n\tmbarrier\.init)",
           r"mov.b32 \t\1, 5;", ("deadlock",)),
