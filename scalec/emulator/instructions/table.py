@@ -72,10 +72,10 @@ class Grouped:
     """A step that several warps of a CTA can do at once.
 
     Attributes:
-        together: the step of all of them; False: nothing happened, and each must do it by itself.
+        together: the step of some of them, which it returns; each of the others must do it by itself.
     """
 
-    def __init__(self, step: Step, together: Callable[[list[Warp]], bool]) -> None:
+    def __init__(self, step: Step, together: Callable[[list[Warp]], list[Warp]]) -> None:
         self.step, self.together = step, together
 
     def __call__(self, warp: Warp) -> Signal | None:

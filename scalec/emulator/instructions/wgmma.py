@@ -8,6 +8,7 @@ A, and the shared memory of the operands are in use.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable
 from functools import lru_cache
 
@@ -192,8 +193,8 @@ def mma(instruction: Instruction, decoder: Decoder) -> Step:
     bits = OPERANDS[a_type].bits
     saturate = instruction.has("satfinite")
 
-    def issue(warps: list[Warp]) -> bool:
-        """By one warp, or by the four of a warpgroup: False, and nothing is done, if these do not agree."""
+    def judged(warps: list[Warp]) -> Callable[[], None] | None:
+        """One warp, or the four of a warpgroup: what issues it, where nothing is wrong; None if these do not agree."""
         states, words = [], []
         for warp in warps:
             _need_group(warp, instruction)
@@ -205,7 +206,7 @@ def mma(instruction: Instruction, decoder: Decoder) -> Step:
             words.append((word_a, word_b, accumulate))
         word_a, word_b, accumulate = words[0]
         if any(each != words[0] for each in words):
-            return False
+            return None
         first, machine, shared = warps[0].index % 4 * 16, warps[0].machine, warps[0].cta.shared
         order = warps[0].cta.cluster.order
         rows = slice(first, first + 16 * len(warps))
@@ -215,12 +216,7 @@ def mma(instruction: Instruction, decoder: Decoder) -> Step:
             _judge_operand(warps, a_bytes, *extent)
         b_bytes, extent = _bytes(word_b, n, k, bits, bool(transposed[1]), 0, n)
         _judge_operand(warps, b_bytes, *extent)
-        for at, state in zip(range(rows.start, rows.stop, 16), states, strict=True):
-            if a_bytes is not None:
-                machine.judge.note_read(shared, _bytes(*place_a, at, at + 16)[0], order, state.agent, state.open)
-            machine.judge.note_read(shared, b_bytes, order, state.agent, state.open)
         size = 0 if a_bytes is None else a_bytes.size
-        machine.stats.bytes["shared -> tensor core"] += size + b_bytes.size * len(warps)
         a_values = np.array([[source(warp) for source in a_registers] for warp in warps])
 
         def product() -> None:
@@ -238,24 +234,40 @@ def mma(instruction: Instruction, decoder: Decoder) -> Step:
             mode = machine.options.tensor_core
             put(warps, multiply(matrix_a, matrix_b, c, a_type, result, mode, b_kind=b_type, saturate=saturate))
 
-        for warp, state in zip(warps, states, strict=True):
-            state.queue.append((state.open, product))
-            state.issued += 1
-            state.trace = hash((state.trace, identity))
-            state.chain.update(chained)
-            state.used.update(dict.fromkeys(used, state.open))
-            warp.inflight.update(flying)
-        machine.stats.counts["wgmma"] += len(warps)
-        machine.stats.counts["tensor operations"] += 16 * n * k * len(warps)
-        if machine.random.random() < 0.5:
-            _compute(states[0], states[0].open)
-        return True
+        def issue() -> None:
+            for at, state in zip(range(rows.start, rows.stop, 16), states, strict=True):
+                if a_bytes is not None:
+                    machine.judge.note_read(shared, _bytes(*place_a, at, at + 16)[0], order, state.agent, state.open)
+                machine.judge.note_read(shared, b_bytes, order, state.agent, state.open)
+            machine.stats.bytes["shared -> tensor core"] += size + b_bytes.size * len(warps)
+            for warp, state in zip(warps, states, strict=True):
+                state.queue.append((state.open, product))
+                state.issued += 1
+                state.trace = hash((state.trace, identity))
+                state.chain.update(chained)
+                state.used.update(dict.fromkeys(used, state.open))
+                warp.inflight.update(flying)
+            machine.stats.counts["wgmma"] += len(warps)
+            machine.stats.counts["tensor operations"] += 16 * n * k * len(warps)
+            if machine.random.random() < 0.5:
+                _compute(states[0], states[0].open)
+
+        return issue
 
     def run(warp: Warp) -> None:
-        issue([warp])
+        issue = judged([warp])
+        assert issue is not None  # a warp agrees with itself
+        issue()
 
-    def together(warps: list[Warp]) -> bool:
-        return len(warps) == 4 and warps[0].index % 4 == 0 and warps[3].index == warps[0].index + 3 and issue(warps)
+    def together(warps: list[Warp]) -> list[Warp]:
+        groups = defaultdict[int, list[Warp]](list)
+        for warp in warps:
+            groups[warp.index // 4].append(warp)
+        found = [(group, judged(group)) for group in groups.values() if len(group) == 4]
+        agreeing = [(group, issue) for group, issue in found if issue is not None]
+        for _, issue in agreeing:
+            issue()
+        return [warp for group, _ in agreeing for warp in group]
 
     return Grouped(run, together)
 
@@ -365,5 +377,5 @@ def _judge_operand(warps: list[Warp], at: Pieces | np.ndarray, low: int, high: i
             "bounds", f"the operand reaches from {low:#x} to {high:#x} of shared memory of {shared.size} bytes"
         )
     views = [warp.agent for warp in warps]
-    machine.judge.reads(shared, at, cta.cluster.order, *views, asynchronous=True)
-    need_written(warps[0], shared, at)
+    if not machine.judge.reads(shared, at, cta.cluster.order, *views, asynchronous=True):
+        need_written(warps[0], shared, at)

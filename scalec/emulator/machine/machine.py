@@ -398,22 +398,18 @@ class Machine:
         kernel, counts = self.kernel, self.stats.executed
         pc, executed, crew = warps[0].pc, 0, self._crew(warps)
         while executed < budget and len(warps) > 1 and pc < len(kernel.steps):
-            end, grouped, behind = self._ends[pc], kernel.grouped.get(pc), pc
+            end = self._ends[pc]
             if end > pc and self._run(crew, pc, end):
-                behind = end
-            elif grouped is not None and self._grouped(grouped, warps):
-                behind = pc + 1
-            if behind > pc:
-                self.stats.runs[pc, behind] += len(warps)
-                executed, pc = executed + behind - pc, behind
+                self.stats.runs[pc, end] += len(warps)
+                executed, pc = executed + end - pc, end
                 for warp in warps:
                     warp.pc = pc
                 continue
-            step, stay = kernel.steps[pc], list[Warp]()
+            step, stay, through = kernel.steps[pc], list[Warp](), self._grouped(pc, warps)
             for warp in warps:
                 warp.pc = pc + 1
                 try:
-                    signal = step(warp)
+                    signal = None if warp in through else step(warp)
                 except EmulatorError as error:
                     if not self._passes(error):
                         self._locate(warp, pc, error)
@@ -445,12 +441,13 @@ class Machine:
             self._ends[pc] = failed
         return False
 
-    @staticmethod
-    def _grouped(together: Callable[[list[Warp]], bool], warps: list[Warp]) -> bool:
+    def _grouped(self, pc: int, warps: list[Warp]) -> list[Warp]:
+        """Those for which the instruction was executed at once."""
+        together = self.kernel.grouped.get(pc)
         try:
-            return together(warps)
+            return [] if together is None else together(warps)
         except EmulatorError:  # then one of them raises it by itself
-            return False
+            return []
 
     def _crew(self, warps: list[Warp]) -> Crew:
         """What executes steps for warps at once; what they, or it, computed ahead in other company is forgotten."""
