@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from scalec.emulator.findings import Finding, NotModelled
@@ -40,11 +42,17 @@ def shared_operand(
             "bounds", f"{what} reaches from {low:#x} to {end - 1:#x} of {shared.name}, of {shared.size} bytes",
             expected="addresses in the shared memory that the launch gave",
         )  # fmt: skip
-    machine.judge.reads(shared, at, order, warp.agent, asynchronous=True)
+    known = machine.judge.reads(shared, at, order, warp.agent, asynchronous=True)
     machine.judge.note_read(shared, at, order, thread.agent, thread.count)
-    if whole:
+    if whole and not known:
         need_written(warp, shared, at)
     machine.stats.bytes[path] += at.size
+
+
+@lru_cache(maxsize=512)  # a loop comes to the same stages again
+def _source(word: int, rows: int, row_bytes: int) -> Pieces | np.ndarray:
+    """Where the bytes of a copy's source lie."""
+    return operand_pieces(operand_addresses(Descriptor.tcgen05(word), rows, row_bytes, 8), mn_major=False)
 
 
 @op("tcgen05.cp")
@@ -64,7 +72,7 @@ def copy(instruction: Instruction, decoder: Decoder) -> Step:
     def one(warp: Warp, lane: int, address: int, word: int) -> None:
         state = tensor_pipe.state(warp)
         row, column = split_address(address)
-        at = operand_pieces(operand_addresses(Descriptor.tcgen05(word), rows, 4 * words, 8), mn_major=False)
+        at = _source(word, rows, 4 * words)
         cells = placed(copy_cells, (shape, multicast), row, column, "tcgen05.cp")
         text = f"{instruction.where}\n      issued by {warp.name} lane {lane}"
         ctas = tensor_pipe.pair(warp, group)
@@ -75,7 +83,7 @@ def copy(instruction: Instruction, decoder: Decoder) -> Step:
             shared_operand(warp, cta, thread, at, "the source of tcgen05.cp", path, whole=whole)
             memory = tensor_pipe.memory(cta)
             memory.overwrites(cells, Access(state, "tcgen05.cp", "cp"))
-            memory.note_write(cells.flat, Write(thread, thread.count))
+            memory.note_write(cells, Write(thread, thread.count))
             if not whole:
                 memory.written[cells.flat] = pick(cta.shared.written, at).reshape(rows, words, 4).all(axis=-1)
 
@@ -84,7 +92,7 @@ def copy(instruction: Instruction, decoder: Decoder) -> Step:
                 data = pick(cta.shared.data, at).reshape(rows, -1)
                 if source_format:
                     data = decompress(data.reshape(rows, -1, 16), source_format).reshape(rows, -1)
-                tensor_pipe.memory(cta).words[cells.flat] = np.ascontiguousarray(data).view("<u4")
+                tensor_pipe.memory(cta).write(cells, np.ascontiguousarray(data).view("<u4"))
 
         tensor_pipe.pipe(warp, group).push(text, happen)
         warp.machine.stats.counts["tcgen05.cp"] += 1

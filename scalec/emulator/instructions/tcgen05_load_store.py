@@ -29,13 +29,13 @@ from scalec.emulator.layouts.tensor_memory import (
 )
 from scalec.emulator.machine import tensor_pipe
 from scalec.emulator.machine.signals import YIELD, Signal
-from scalec.emulator.machine.tensor_memory import Access, Placed, TensorMemory, Write, placed
+from scalec.emulator.machine.tensor_memory import Access, Placed, TensorMemory, Write, among, placed
 from scalec.emulator.machine.warp import Warp
 from scalec.emulator.program import Instruction, Operand, Reg, Vector
 
 _REDUCING = ("red", "min", "max", "abs", "NaN")
 _REPEAT = re.compile(r"x(\d+)")
-_ORDER = (1, 2, 0)  # (threads, registers, halves) -> (registers, halves, threads)
+_ORDER = (1, 0, 2)  # (threads, registers, halves) -> (registers, threads, halves)
 
 
 def _shape(instruction: Instruction, decoder: Decoder, packing: str) -> tuple[str, int, bool]:
@@ -117,15 +117,15 @@ def load(instruction: Instruction, decoder: Decoder) -> Step:
         address = uniform(warp, where(warp), "the address of tcgen05.ld")
         cells = _cells(warp, address, shape, arguments, "tcgen05.ld")
         memory.reads(cells, Access(state, "tcgen05.ld", "ld"), need_written=reduction is not None)
-        memory.note_read(cells.flat, state.loads, state.load_clock)
+        memory.note_read(cells, state.loads, state.load_clock)
         state.load(text)
-        words = pack(np.moveaxis(memory.words[cells.flat], 1, -1))
+        words = pack(memory.read(cells))
         for sink, lanes in zip(sinks, words, strict=True):
             sink(warp, lanes)
         if reduction and reduced:
             reduced(warp, reduction(words))
         warp.machine.stats.bytes["tensor memory -> registers"] += 4 * cells.flat.size
-        if reduction is None and not memory.written[cells.flat].all() and not warp.machine.ignores("uninitialised"):
+        if reduction is None and not among(memory.written, cells).all() and not warp.machine.ignores("uninitialised"):
             _undefined(warp, elements, memory, cells, text)
             return YIELD  # it goes on with care
         return None
@@ -136,7 +136,7 @@ def load(instruction: Instruction, decoder: Decoder) -> Step:
 def _undefined(warp: Warp, elements: Sequence[Operand | None], memory: TensorMemory, cells: Placed, text: str) -> None:
     """What was loaded of cells without a value has none: see machine/poison.py."""
     missing = ~memory.written[cells.flat]
-    words = pack(np.moveaxis(np.where(missing, np.uint32(0xFFFFFFFF), np.uint32(0)), 1, -1))
+    words = pack(np.where(missing, np.uint32(0xFFFFFFFF), np.uint32(0)))
     lane, column = divmod(int(cells.flat[missing][0]), COLUMNS)
     why = f"it was loaded at {text}, where lane {lane}, column {column} of {memory.name} was never written"
     for element, bits in zip(elements, words, strict=True):
@@ -165,11 +165,11 @@ def store(instruction: Instruction, decoder: Decoder) -> Step:
         cells = _cells(warp, address, shape, arguments, "tcgen05.st")
         memory.overwrites(cells, Access(state, "tcgen05.st", "st"))
         state.stores.texts[state.store_clock] = text
-        memory.note_write(cells.flat, Write(state.stores, state.store_clock))
+        memory.note_write(cells, Write(state.stores, state.store_clock))
         if warp.undefined.kept is not None:
-            memory.written[cells.flat] = warp.undefined.kept.T[:, None]
+            memory.written[cells.flat] = warp.undefined.kept.T[..., None]
         values = np.stack([source(warp) for source in sources])
-        memory.words[cells.flat] = np.moveaxis(unpack(values, packed), -1, 1)
+        memory.write(cells, unpack(values, packed))
         warp.machine.stats.bytes["registers -> tensor memory"] += 4 * cells.flat.size
 
     return run

@@ -220,10 +220,10 @@ def _issue(
             if call.accumulate:
                 part.memory.reads(kept, result)
             part.memory.overwrites(kept, result, read=call.accumulate)
-            part.memory.note_write(kept.flat, Write(thread, thread.count, accumulator))
+            part.memory.note_write(kept, Write(thread, thread.count, accumulator))
         for cells in (*part.scales, part.a):
             if isinstance(cells, Placed):
-                part.memory.note_read(cells.flat, thread, thread.count)
+                part.memory.note_read(cells, thread, thread.count)
     text = f"{instruction.where}\n      issued by {warp.name} lane {lane}"
     tensor_pipe.pipe(warp, form.group).push(text, lambda: _compute(found, form, call, parts))
     machine.stats.counts["tcgen05.mma"] += 1
@@ -237,7 +237,7 @@ def _compute(found: InstructionDescriptor, form: _Form, call: _Call, parts: Sequ
     results = []
     for part in parts:
         if isinstance(part.a, Placed):
-            words = part.memory.words[part.a.flat]  # (copies, rows, 8)
+            words = part.memory.read(part.a)  # (copies, rows, 8)
             copies = np.ascontiguousarray(words).view(np.uint8).reshape(*words.shape[:2], ROW_BYTES)
         else:
             copies = pick(part.cta.shared.data, part.a).reshape(1, -1, ROW_BYTES)
@@ -245,11 +245,11 @@ def _compute(found: InstructionDescriptor, form: _Form, call: _Call, parts: Sequ
         a_codes = elements(
             copies, found.a_type, form.kind, tensor_memory=in_tensor_memory, transposed=found.transpose_a
         )
-        old = part.memory.words[part.d.flat] if call.accumulate else None
+        old = part.memory.read(part.d) if call.accumulate else None
         scale_a = scale_b = None
         if part.scales:
             scale_a, scale_b = (
-                scale_bytes(part.memory.words[cells.flat], found.factors, scale_id, what)
+                scale_bytes(part.memory.read(cells), found.factors, scale_id, what)
                 for cells, scale_id, what in zip(
                     part.scales, (found.scale_a_id, found.scale_b_id), ("A", "B"), strict=True
                 )
@@ -272,7 +272,7 @@ def _compute(found: InstructionDescriptor, form: _Form, call: _Call, parts: Sequ
         results.append(np.concatenate(blocks, 1) if len(blocks) > 1 else blocks[0])
     for number, (part, result) in enumerate(zip(parts, results, strict=True)):
         if call.disabled is None:
-            part.memory.words[part.d.flat] = result
+            part.memory.write(part.d, result)
         else:
             on = ~call.disabled[number][part.d.flat // COLUMNS]
             part.memory.words[part.d.flat[on]] = result[on]

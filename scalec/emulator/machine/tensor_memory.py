@@ -32,10 +32,14 @@ class Placed(NamedTuple):
     Attributes:
         flat: int64, lane * 512 + column.
         columns: int64, each column that they lie in, once.
+        block: the lanes and columns, if each of these columns of each of these lanes is one of the cells.
+        in_order: whether `flat` goes through the block lane by lane.
     """
 
     flat: np.ndarray
     columns: np.ndarray
+    block: tuple[slice, slice] | None = None
+    in_order: bool = False
 
 
 @lru_cache(maxsize=256)
@@ -52,7 +56,26 @@ def placed(
     if order:
         flat = np.ascontiguousarray(flat.transpose(order))
     flat.flags.writeable = False
-    return Placed(flat, np.unique(cells.columns))
+    lanes, columns = (slice(int(x.min()), int(x.max()) + 1) for x in cells)
+    whole = np.arange(LANES * COLUMNS).reshape(LANES, COLUMNS)[lanes, columns].reshape(-1)
+    if not np.array_equal(np.unique(flat), whole):
+        return Placed(flat, np.unique(cells.columns))
+    return Placed(flat, np.unique(cells.columns), (lanes, columns), np.array_equal(flat.reshape(-1), whole))
+
+
+def among(array: np.ndarray, cells: Placed) -> np.ndarray:
+    """What an array of all cells has for some: a view of their block, or in the shape of `flat`."""
+    if cells.block is not None:
+        return array.reshape(LANES, COLUMNS)[cells.block]
+    return array.take(cells.flat)
+
+
+def put(array: np.ndarray, cells: Placed, value: int) -> None:
+    """Puts one value there for each of these cells."""
+    if cells.block is not None:
+        array.reshape(LANES, COLUMNS)[cells.block] = value
+    else:
+        array[cells.flat] = value
 
 
 class Source:
@@ -176,6 +199,20 @@ class TensorMemory:
         self.held[column : column + count] = False
         self.freed.notify()
 
+    def read(self, cells: Placed) -> np.ndarray:
+        """uint32: the words of cells, in the shape of `flat`."""
+        if cells.in_order:
+            return among(self.words, cells).reshape(cells.flat.shape)
+        return self.words.take(cells.flat)
+
+    def write(self, cells: Placed, words: np.ndarray) -> None:
+        """Puts words in the shape of `flat`, or that broadcast to it."""
+        if cells.in_order and words.size == cells.flat.size:
+            block = among(self.words, cells)
+            block[:] = words.reshape(block.shape)
+        else:
+            self.words[cells.flat] = words
+
     # -- judging ---------------------------------------------------------------------------------------------------
 
     def reads(self, cells: Placed, access: Access, need_written: bool = True) -> None:
@@ -185,13 +222,13 @@ class TensorMemory:
             Finding: tensor-memory: not allocated, or not in order; uninitialised.
         """
         self._check_held(cells, access)
-        self._check_writers(cells.flat, access, "reads")
+        self._check_writers(cells, access, "reads")
         if need_written and not self.cta.machine.ignores("uninitialised"):
-            written = self.written[cells.flat]
-            if not written.all():
+            if not among(self.written, cells).all():
+                where = cells.flat[~self.written[cells.flat]][0]
                 raise Finding(
                     "uninitialised",
-                    f"{access.what} reads {_place(cells.flat[~written][0])} of {self.name}, which was never written",
+                    f"{access.what} reads {_place(where)} of {self.name}, which was never written",
                     expected="tcgen05.st, tcgen05.cp or tcgen05.mma to these cells before",
                     fix="for matrix D: enable-input-d false in the first product",
                 )
@@ -205,26 +242,26 @@ class TensorMemory:
         if not read and access.role != "dealloc":
             self._check_held(cells, access)
         if not read:
-            self._check_writers(cells.flat, access, "overwrites" if access.role != "dealloc" else "frees")
+            self._check_writers(cells, access, "overwrites" if access.role != "dealloc" else "frees")
         for source, clocks in self.readers.values():
-            latest = clocks[cells.flat]
-            clock = int(latest.max())
+            clock = int(among(clocks, cells).max())
             if clock and not access.after_read(source, clock):
+                latest = clocks[cells.flat]
                 late = latest[_late(latest, access, source)]
                 where = cells.flat[latest == late[0]][0]
                 verb = "overwrites" if access.role != "dealloc" else "frees"
                 self.cta.machine.report(self._finding(access, verb, where, source, int(late[0]), "read", None))
 
-    def note_read(self, flat: np.ndarray, source: Source, clock: int) -> None:
+    def note_read(self, cells: Placed, source: Source, clock: int) -> None:
         entry = self.readers.get(source.agent)
         if entry is None:
             entry = self.readers[source.agent] = (source, np.zeros(LANES * COLUMNS, np.int32))
-        entry[1][flat] = clock
+        put(entry[1], cells, clock)
 
-    def note_write(self, flat: np.ndarray, write: Write) -> None:
+    def note_write(self, cells: Placed, write: Write) -> None:
         self.writes.append(write)
-        self.writer[flat] = len(self.writes) - 1
-        self.written[flat] = True
+        put(self.writer, cells, len(self.writes) - 1)
+        put(self.written, cells, True)
 
     @property
     def name(self) -> str:
@@ -234,13 +271,13 @@ class TensorMemory:
         if not self.held[cells.columns].all() and not self.cta.machine.ignores("tensor-memory"):
             self.allocations.check(Cells(cells.flat // COLUMNS, cells.flat % COLUMNS), access.what)
 
-    def _check_writers(self, flat: np.ndarray, access: Access, verb: str) -> None:
-        writers = self.writer[flat]
+    def _check_writers(self, cells: Placed, access: Access, verb: str) -> None:
+        writers = among(self.writer, cells)
         first = int(writers.flat[0])
         for number in [first] if (writers == first).all() else np.unique(writers).tolist():
             write = self.writes[number]
             if write is not None and not access.after_write(write):
-                where = flat[writers == number][0]
+                where = cells.flat[self.writer[cells.flat] == number][0]
                 self.cta.machine.report(
                     self._finding(access, verb, where, write.source, write.clock, "written", write.accumulator)
                 )
