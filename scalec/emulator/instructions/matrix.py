@@ -10,7 +10,7 @@ import numpy as np
 
 from scalec.emulator.findings import Apart, Finding, NotModelled, PtxSyntaxError
 from scalec.emulator.instructions.convert_packed import BLACKWELL
-from scalec.emulator.instructions.table import Decoder, Step, op
+from scalec.emulator.instructions.table import Decoder, Grouped, Step, op
 from scalec.emulator.layouts import fragments
 from scalec.emulator.layouts.fragments import ROW_BYTES
 from scalec.emulator.machine import access, banks
@@ -157,7 +157,16 @@ def stmatrix(instruction: Instruction, decoder: Decoder) -> Step:
         with _rows(warp, form, addresses):
             access.store(warp, form.space, addresses, rows)
 
-    return run
+    def together(warps: list[Warp]) -> list[Warp]:
+        every = np.array([where(warp)[: form.rows] for warp in warps])
+        words = np.array([get(warp) for warp in warps for get in gets])
+        rows = fragments.store_rows(words, form.shape, form.transposed).reshape(*every.shape, ROW_BYTES)
+        access.store_together(warps, "shared", every, rows)
+        for addresses in every:
+            banks.count_lanes(warps[0].machine, addresses, np.flatnonzero(form.lanes), ROW_BYTES)
+        return warps
+
+    return Grouped(run, together) if form.space else run
 
 
 @op("movmatrix")

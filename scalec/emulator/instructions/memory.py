@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from scalec.emulator.findings import Apart, Finding, PtxSyntaxError
-from scalec.emulator.instructions.table import DTYPES, Decoder, Source, Step, op
+from scalec.emulator.instructions.table import DTYPES, Decoder, Grouped, Source, Step, op
 from scalec.emulator.machine import access, banks, strong
 from scalec.emulator.machine.crew import Crew
 from scalec.emulator.machine.memory import RANK_SHIFT, WINDOWS
@@ -298,7 +298,17 @@ def st(instruction: Instruction, decoder: Decoder) -> Step:
         if is_strong:
             strong.wrote(warp, space, addresses, each, scope, release=release, atomic=False)
 
-    return step
+    def together(warps: list[Warp]) -> list[Warp]:
+        every = np.array([address(warp) for warp in warps])
+        if own:
+            for warp, addresses in zip(warps, every, strict=True):
+                own_shared(warp, addresses)
+        access.store_together(warps, space, every, np.array([values(warp) for warp in warps]))
+        for warp, addresses in zip(warps, every, strict=True):
+            counted(space, warp, addresses, size, to_memory=True)
+        return warps
+
+    return Grouped(step, together) if whole and not is_strong and space in ("shared", "global") else step
 
 
 @op("prefetch")

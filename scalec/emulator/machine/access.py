@@ -197,14 +197,14 @@ def load(
         out[lanes[:, 0]] = warp.local[lanes, offsets]
         return out
     for segment, lanes, offsets in split(warp, space, addresses, size):
-        at = _bytes(offsets, size)
+        at, known = _bytes(offsets, size), False
         if segment.space in ("shared", "global"):
             machine = warp.machine
             agent, order = warp.agent, warp.cta.cluster.order
             visit(warp, segment)
-            machine.judge.reads(segment, at, order, agent, strong=atomic)
+            known = machine.judge.reads(segment, at, order, agent, strong=atomic)
             machine.judge.note_read(segment, at, order, agent.index, int(agent.seen[agent.index]), strong=atomic)
-        if check_written:
+        if check_written and not known:
             need_written(warp, segment, at, lanes, holes)
         out[lanes] = pick(segment.data, at)
     return out
@@ -254,16 +254,22 @@ def load_together(crew: Crew, space: str, addresses: np.ndarray, size: int, *, u
     if segment.space not in ("shared", "global"):
         return pick(segment.data, every)
     shadow, order = segment.shadow, crew.cta.cluster.order
-    epochs = pick(shadow.writer, every)
-    if np.count_nonzero(pick(shadow.pending, every)) or 0 in pick(segment.written, every).tobytes():
-        raise Apart
-    first = int(epochs.flat[0])
-    same = not np.count_nonzero(epochs != first)
-    if unchanged and not (same and first in (0, LAUNCH)):
+    first, epochs = shadow.one_writer(slice(offset, offset + high + size - low)), None
+    if first is None:
+        epochs = pick(shadow.writer, every)
+        if np.count_nonzero(pick(shadow.pending, every)) or 0 in pick(segment.written, every).tobytes():
+            raise Apart
+        first = int(epochs.flat[0])
+        if not np.count_nonzero(epochs != first):
+            epochs = None  # one access has written all of them
+    if unchanged and (epochs is not None or first not in (0, LAUNCH)):
         raise Apart
     for i, warp in enumerate(crew.warps):
-        theirs = epochs if len(crew.warps) == 1 else epochs[..., i, :, :]
-        if order.unseen(first, warp.agent.seen) if same else order.first_unseen(theirs, warp.agent.seen):
+        if epochs is None:
+            unseen = order.unseen(first, warp.agent.seen)
+        else:
+            unseen = order.first_unseen(epochs if len(crew.warps) == 1 else epochs[..., i, :, :], warp.agent.seen)
+        if unseen:
             raise Apart
     judge = crew.machine.judge
     for warp, own in zip(crew.warps, of_warps, strict=True):
@@ -309,9 +315,39 @@ def store(warp: Warp, space: str, addresses: np.ndarray, values: np.ndarray, *, 
         judge.note_write(segment, at, agent.epoch, generic=True, strong=atomic)
 
 
+def store_together(warps: list[Warp], space: str, addresses: np.ndarray, values: np.ndarray) -> None:
+    """Weak stores by several warps of a CTA, with all of their lanes, that nothing is wrong with.
+
+    Args:
+        addresses: int64 (warps, lanes).
+        values: uint8 (warps, lanes, size).
+
+    Raises:
+        Apart: something may be wrong, they touch more than one segment, or two lanes the same byte; nothing is stored.
+    """
+    size, cta = values.shape[-1], warps[0].cta
+    low, high = int(addresses.min()), int(addresses.max())
+    segment, offset = locate(cta.cluster, space, low, high + size - low)
+    if segment.space not in ("shared", "global") or np.bitwise_or.reduce(addresses, axis=None) & size - 1:
+        raise Apart
+    sorted_ = np.sort(addresses, axis=None)
+    if np.count_nonzero(sorted_[1:] - sorted_[:-1] < size):
+        raise Apart
+    at = _bytes(addresses - (low - offset), size)
+    order, judge, agents = cta.cluster.order, warps[0].machine.judge, [warp.agent for warp in warps]
+    if not judge.may_write(segment, at, order, agents):
+        raise Apart
+    for warp in warps:
+        visit(warp, segment)
+    fill(segment.data, at, values)
+    fill(segment.written, at, True)
+    epochs = np.array([agent.epoch for agent in agents])
+    judge.note_write(segment, at, np.broadcast_to(epochs[:, None, None], values.shape), generic=True)
+
+
 def operand_pieces(addresses: np.ndarray, mn_major: bool | int) -> Pieces | np.ndarray:
     """The bytes of an operand in shared memory (layouts/shared_matrix.py): 16 along K lie together if it is K-major."""
-    return addresses if mn_major else Pieces(addresses[:, ::16], 16)
+    return addresses if mn_major else Pieces(addresses[:, ::16], 16, again=True)
 
 
 def need_written(

@@ -57,10 +57,12 @@ def into_shared(
     first = targets[0].barrier
     order.causes[first.epoch] = machine.operations[number]
     for segment, at in sources:
+        known = False
         if segment.space in ("global", "shared"):
-            machine.judge.reads(segment, at, order, warp.agent, asynchronous=True)
+            known = machine.judge.reads(segment, at, order, warp.agent, asynchronous=True)
             machine.judge.note_read(segment, at, order, first.agent, first.epochs_before + first.phase + 1)
-        need_written(warp, segment, at)
+        if not known:
+            need_written(warp, segment, at)
     for target in targets:
         if target.cta is not warp.cta:
             need_begun(warp, target.cta)

@@ -48,6 +48,8 @@ class Segment:
     def shadow(self) -> Shadow:
         if self._shadow is None:
             self._shadow = Shadow(self.size, every_reader=self.space == "shared")
+            if self.written.all():
+                self._shadow.alike = [(0, self.size, 0)]
         return self._shadow
 
     def forget(self, dependent: bool = False) -> None:
@@ -56,6 +58,7 @@ class Segment:
         if dependent:
             last = self.shadow.readers.last
             self.shadow.writer[:] = LAUNCH
+            self.shadow.alike = [(first, end, LAUNCH) for first, end, _ in self.shadow.alike]
             if last is not None:
                 last[:] = LAUNCH
 

@@ -12,13 +12,13 @@ be touched once this cluster has acquired anything that the other one released (
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scalec.emulator.findings import Finding, NotModelled
-from scalec.emulator.machine.pieces import Pieces, Where, fill, pick
+from scalec.emulator.machine.pieces import Pieces, Where, extent, fill, pick
 
 if TYPE_CHECKING:
     from scalec.emulator.machine.memory import Segment
@@ -198,9 +198,11 @@ class Shadow:
         pending: number of the asynchronous operation that will write the byte; 0: none.
         strong: whether that write was strong (PTX ISA 8.4 "Operation types"); None: none was.
         readers, strong_readers: who read it, with weak and with strong operations; the latter None at first.
+        alike: (first byte, end, epoch) of ranges in which all this is the same: each byte was written, last by one
+            access of the host or of the async proxy, and none is pending. An operand of a tensor core lies in one.
     """
 
-    __slots__ = ("every_reader", "generic", "pending", "readers", "size", "strong", "strong_readers", "writer")
+    __slots__ = ("alike", "every_reader", "generic", "pending", "readers", "size", "strong", "strong_readers", "writer")
 
     def __init__(self, size: int, every_reader: bool) -> None:
         self.size, self.every_reader = size, every_reader
@@ -210,11 +212,30 @@ class Shadow:
         self.strong: np.ndarray | None = None
         self.readers = Readers(size, every_reader)
         self.strong_readers: Readers | None = None
+        self.alike: list[tuple[int, int, int]] = []
+
+    def one_writer(self, at: Where) -> int | None:
+        """The epoch of a range of `alike` that the bytes lie in."""
+        if self.alike:
+            low, end = extent(at)
+            for first, last, epoch in self.alike:
+                if first <= low and end <= last:
+                    return epoch
+        return None
+
+    def differ(self, at: Where) -> None:
+        """The bytes are no longer like those beside them."""
+        if self.alike:
+            low, end = extent(at)
+            self.alike = [each for each in self.alike if end <= each[0] or each[1] <= low]
 
     def weak_writers(self, at: Where) -> np.ndarray:
         """Epochs of the last writes, 0 where they were strong."""
         epochs = pick(self.writer, at)
         return epochs if self.strong is None else np.where(pick(self.strong, at), 0, epochs)
+
+
+_NOTED = 256  # places that a reader comes to again
 
 
 class Readers:
@@ -224,27 +245,43 @@ class Readers:
         each: agent index -> int32 (size,) clock of its last read; None in global memory.
         latest: agent index -> the greatest of these.
         last: int64 (size,) epoch of the last read; None in shared memory.
+        noted: agent index -> the clocks of bytes that it reads again and again, which `each` has when somebody asks.
     """
 
-    __slots__ = ("each", "last", "latest", "size")
+    __slots__ = ("each", "last", "latest", "noted", "size")
 
     def __init__(self, size: int, every: bool) -> None:
         self.size = size
         self.each: dict[int, np.ndarray] | None = {} if every else None
         self.latest: dict[int, int] = {}
         self.last = None if every else np.zeros(size, np.int64)
+        self.noted: dict[int, dict[Pieces, int]] = {}
 
     def note(self, at: Where, order: Order, agent: int, clock: int) -> None:
         if self.each is None:
             assert self.last is not None
             fill(self.last, at, order.epoch(agent, clock))
             return
-        clocks = self.each.get(agent)
-        if clocks is None:
-            clocks = self.each[agent] = np.zeros(self.size, np.int32)
-        fill(clocks, at, clock)
         if clock > self.latest.get(agent, 0):
             self.latest[agent] = clock
+        if agent not in self.each:
+            self.each[agent] = np.zeros(self.size, np.int32)
+        if isinstance(at, Pieces) and at.again:
+            noted = self.noted.setdefault(agent, {})
+            noted.pop(at, None)  # the last read comes last
+            noted[at] = clock
+            if len(noted) > _NOTED:
+                self._clocks(agent)
+        else:
+            fill(self._clocks(agent), at, clock)
+
+    def _clocks(self, agent: int) -> np.ndarray:
+        """int32 (size,): of an agent's last reads."""
+        assert self.each is not None
+        clocks = self.each[agent]
+        for at, clock in self.noted.pop(agent, {}).items():
+            fill(clocks, at, clock)
+        return clocks
 
     def unseen(self, at: Where, order: Order, seen: np.ndarray, own: int) -> tuple[np.ndarray, int]:
         """Which of the bytes somebody but `own` read without that being in `seen`, and one such epoch, or 0."""
@@ -255,13 +292,29 @@ class Readers:
             if unseen >> _CLOCK_BITS == order.serial << _AGENT_BITS | own:
                 unseen = 0
             return epochs == unseen, unseen
-        for agent, clocks in self.each.items():
+        for agent in self.each:
             if agent == own or self.latest[agent] <= seen[agent]:
                 continue
+            clocks = self._clocks(agent)
             late = pick(clocks, at) > seen[agent]
             if 1 in late.tobytes():
                 return late, order.epoch(agent, int(pick(clocks, at)[late].flat[0]))
         return np.zeros(0, bool), 0
+
+
+    def unseen_by(self, at: Where, order: Order, agents: Sequence[Agent]) -> bool:
+        """Whether any of the agents may not have seen that somebody else read the bytes at its index of `at`."""
+        if self.each is None:
+            assert self.last is not None
+            epochs = pick(self.last, at)
+            return any(order.first_unseen(theirs, agent.seen) for theirs, agent in zip(epochs, agents, strict=True))
+        for reader in self.each:
+            seen = [CLOCK if reader == agent.index else int(agent.seen[reader]) for agent in agents]
+            if self.latest[reader] > min(seen):
+                late = pick(self._clocks(reader), at).reshape(len(agents), -1) > np.array(seen)[:, None]
+                if 1 in late.tobytes():
+                    return True
+        return False
 
 
 class Judge:
@@ -282,16 +335,22 @@ class Judge:
         *views: View,
         asynchronous: bool = False,
         strong: bool = False,
-    ) -> None:
+    ) -> bool:
         """A read at this moment, or an asynchronous one issued now, by those who have observed `views`.
 
         Args:
             strong: a strong operation, which does not race with strong ones (PTX ISA 8.7 "Morally strong operations").
 
+        Returns:
+            Whether it is known that all of the bytes were written.
+
         Raises:
             Finding: in-flight, race or proxy.
         """
         shadow = segment.shadow
+        epoch = shadow.one_writer(at)
+        if epoch is not None and not any(order.unseen(epoch, view.seen) for view in views):
+            return True
         pending = pick(shadow.pending, at)
         if np.count_nonzero(pending):
             self._in_flight(segment, at, pending, "read")
@@ -309,6 +368,7 @@ class Judge:
                     expected="a fence after the write, before the asynchronous operation is issued",
                     fix="fence.proxy.async after the write, then the barrier that orders the two",
                 )
+        return False
 
     @staticmethod
     def _unfenced(shadow: Shadow, at: Where, epochs: np.ndarray, order: Order, *views: View) -> int:
@@ -379,6 +439,20 @@ class Judge:
                 if unseen:
                     self._race(segment, at, found, order, unseen, "written", "read")
 
+    @staticmethod
+    def may_write(segment: Segment, at: Where, order: Order, agents: Sequence[Agent]) -> bool:
+        """Whether several agents, each the bytes at its index of `at`, may surely write at this moment."""
+        shadow = segment.shadow
+        epochs = pick(shadow.writer, at)
+        if np.count_nonzero(pick(shadow.pending, at)) or any(
+            order.first_unseen(theirs, agent.seen) for theirs, agent in zip(epochs, agents, strict=True)
+        ):
+            return False
+        return not any(
+            readers is not None and readers.unseen_by(at, order, agents)
+            for readers in (shadow.readers, shadow.strong_readers)
+        )
+
     def fenced_reads(self, segment: Segment, at: Where, order: Order, view: View) -> None:
         """The async proxy overwrites what threads have read, now: a proxy fence of theirs stands between the two.
 
@@ -400,8 +474,8 @@ class Judge:
                 fix="fence.proxy.async after the read, then the barrier that orders the two",
             )
 
-    def note_write(self, segment: Segment, at: Where, epoch: int, *, generic: bool, strong: bool = False) -> None:
-        """Leaves a write's epoch, and ends its being pending."""
+    def note_write(self, segment: Segment, at: Where, epoch: int | np.ndarray, *, generic: bool, strong: bool = False) -> None:
+        """Leaves a write's epoch, or of each byte its own, and ends its being pending."""
         shadow = segment.shadow
         if strong and shadow.strong is None:
             shadow.strong = np.zeros(shadow.size, bool)
@@ -410,9 +484,13 @@ class Judge:
         fill(shadow.writer, at, epoch)
         fill(shadow.generic, at, generic)
         fill(shadow.pending, at, 0)
+        shadow.differ(at)
+        if isinstance(at, slice) and not generic and not isinstance(epoch, np.ndarray) and segment.written[at].all():
+            shadow.alike.append((*extent(at), epoch))
 
     def note_pending(self, segment: Segment, at: Where, operation: int) -> None:
         """The bytes are to be written by an asynchronous operation."""
+        segment.shadow.differ(at)
         fill(segment.shadow.pending, at, operation)
 
     def _in_flight(self, segment: Segment, at: Where, pending: np.ndarray, verb: str) -> None:

@@ -15,15 +15,18 @@ class Pieces:
     Attributes:
         each: bytes of a piece.
         numbers: int64, any shape: the offsets of the pieces, by `each`.
+        again: whether other accesses will have this very object.
     """
 
-    def __init__(self, offsets: np.ndarray, each: int) -> None:
-        self.each, self.numbers = each, offsets // each
+    def __init__(self, offsets: np.ndarray, each: int, *, again: bool = False) -> None:
+        self.each, self.numbers, self.again = each, offsets // each, again
         self.size = offsets.size * each
 
     @cached_property
     def extent(self) -> tuple[int, int]:
         """The first byte, and the one behind the last."""
+        if not self.numbers.size:
+            return 0, 0
         return int(self.numbers.min()) * self.each, int(self.numbers.max() + 1) * self.each
 
     def offsets(self) -> np.ndarray:
@@ -65,6 +68,15 @@ def pieces(offsets: np.ndarray, count: int) -> Where:
     if each < 4:
         return offsets[..., None] + np.arange(count)
     return Pieces(offsets[..., None] + np.arange(0, count, each), each)
+
+
+def extent(at: Where) -> tuple[int, int]:
+    """The first of the bytes, and the one behind the last."""
+    if isinstance(at, Pieces):
+        return at.extent
+    if isinstance(at, slice):
+        return at.start or 0, at.stop
+    return (int(at.min()), int(at.max()) + 1) if at.size else (0, 0)
 
 
 def pick(array: np.ndarray, at: Where) -> np.ndarray:
