@@ -15,16 +15,24 @@ _ALONE = {
     "abs", "add", "and", "cvt", "cvta", "fma", "ld", "lop3", "mad", "max", "min", "mov", "mul", "neg", "not", "or",
     "red", "selp", "setp", "shf", "shl", "shr", "st", "sub", "xor",
 }  # fmt: skip
+_ELSEWHERE = {"exit", "ret", "trap", "call", "bra", "brx"}  # what may be followed by another than the next one
 _NEVER_BACK = ("trap", "__assertfail")  # what stops the launch: no path goes on behind it
 
 
-def successors(function: Function, pc: int) -> list[int]:
+def successors_of(function: Function) -> list[list[int]]:
+    """For each instruction where control may go after it; END for the end of the function."""
+    return [_successors(function, pc) for pc in range(len(function.code))]
+
+
+def _successors(function: Function, pc: int) -> list[int]:
     """Where control may go after an instruction; END for the end of the function.
 
     A path that traps comes to no end, and joins no other: where the others meet does not depend on it.
     """
     instruction = function.code[pc]
     after = pc + 1 if pc + 1 < len(function.code) else END
+    if instruction.opcode not in _ELSEWHERE:
+        return [after]
     if instruction.opcode in _LEAVES:
         return [END, after] if instruction.guard else [END]
     if _stops(instruction):
@@ -89,7 +97,7 @@ def joins(function: Function) -> list[int]:
     graph.
     """
     count = len(function.code)
-    following = [successors(function, pc) for pc in range(count)]
+    following = successors_of(function)
     before: list[list[int]] = [[] for _ in range(count + 1)]  # the last is END, which is index -1
     for pc in range(count):
         for to in following[pc]:

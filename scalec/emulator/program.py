@@ -121,13 +121,19 @@ class Group:
 
 Operand = Reg | Special | Imm | Symbol | Label | Vector | Address | Pair | Group
 
+# whose first operand is no result, though it may be a register
+_NO_RESULT = {"bar", "barrier", "bra", "brx", "nanosleep", "pmevent", "setmaxnreg"}
+_NO_RESULT_OF = {"tcgen05": ("dealloc",)}
+_TWO_RESULTS = ("tcgen05.ld.red",)  # what was loaded, and the least or greatest of it
+
 
 def named(operands: Iterable[Operand | None]) -> set[int]:
     """The indices of all registers that operands name."""
     found: set[int] = set()
     todo: list[Operand | None] = list(operands)
-    while todo:
-        operand = todo.pop()
+    for operand in todo:  # which grows
+        if operand is None:
+            continue
         if isinstance(operand, Reg):
             found.add(operand.index)
         elif isinstance(operand, Address):
@@ -166,6 +172,30 @@ class Instruction:
     def has(self, *modifiers: str) -> bool:
         """Whether all of `modifiers` are among the instruction's."""
         return all(m in self.modifiers for m in modifiers)
+
+    @cached_property
+    def results(self) -> tuple[Operand | None, ...]:
+        """The operands whose registers it writes: the first one, if any, or two (tcgen05.ld.red)."""
+        opcode, operands = self.opcode, self.operands
+        if not operands or isinstance(operands[0], Address):
+            return ()
+        if opcode == "call":
+            return operands[:1] if isinstance(operands[0], Group) else ()
+        if opcode in _NO_RESULT and not self.has("red"):
+            return ()
+        if self.modifiers[:1] and self.modifiers[0] in _NO_RESULT_OF.get(opcode, ()):
+            return ()
+        return operands[: 2 if self.name.startswith(_TWO_RESULTS) else 1]
+
+    @cached_property
+    def reads(self) -> frozenset[int]:
+        """The registers that it reads. (wgmma reads its accumulators, too, or not: they are not among them.)"""
+        return frozenset(named((self.guard, *self.operands[len(self.results) :])))
+
+    @cached_property
+    def writes(self) -> frozenset[int]:
+        """The registers of its results."""
+        return frozenset(named(self.results))
 
     @cached_property
     def types(self) -> tuple[str, ...]:

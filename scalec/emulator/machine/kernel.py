@@ -9,11 +9,11 @@ import numpy as np
 
 from scalec.emulator import dataflow
 from scalec.emulator.findings import Finding, NotModelled, PtxSyntaxError
-from scalec.emulator.flow import END, inline_calls, joins, leaving, successors
+from scalec.emulator.flow import END, inline_calls, joins, leaving, successors_of
 from scalec.emulator.instructions.table import Decoder, Grouped, Step, decode, known_functions
 from scalec.emulator.machine import crew, poison
 from scalec.emulator.machine.memory import WINDOWS
-from scalec.emulator.program import TYPE_BITS, Function, Instruction, Module, Variable, named
+from scalec.emulator.program import TYPE_BITS, Function, Instruction, Module, Variable
 
 _GARBAGE = {8: np.uint8(0xCD), 16: np.uint16(0xCDCD), 32: np.uint32(0xFFF8CDCD), 64: np.uint64(0xFFF8CDCDCDCDCDCD)}
 _TOGETHER = {"aligned", "sync"}  # modifiers of what the lanes of a warp execute together
@@ -98,9 +98,7 @@ class Kernel:
         self._lay_out(module, function, shared_bytes)
         self.symbols = symbols
         self.initial_registers = [_garbage(kind) for _, kind in function.registers]
-        results = [max(1, len(dataflow.results(i))) for i in function.code]  # they come first in instructions
-        self.reads = [frozenset(named((i.guard, *i.operands[n:]))) for n, i in zip(results, function.code, strict=True)]
-        self.writes = [frozenset(named(i.operands[:n])) for n, i in zip(results, function.code, strict=True)]
+        self.reads, self.writes = [i.reads for i in function.code], [i.writes for i in function.code]
         self.registers = [a | b for a, b in zip(self.reads, self.writes, strict=True)]
         shared = frozenset[int]().union(*(r for i, r in zip(function.code, self.registers, strict=True) if _tensor(i)))
         decoder = Decoder(self)
@@ -153,7 +151,7 @@ class Kernel:
     def live(self) -> list[int]:
         """For each instruction, the registers whose values it, or one that may come after it, uses: a bit for each."""
         code = self.code
-        follow = [successors(self.function, pc) for pc in range(len(code))]
+        follow = successors_of(self.function)
         reads, keeps = list[int](), list[int]()
         for pc, instruction in enumerate(code):
             result = crew.in_runs(instruction) and not instruction.guard  # otherwise what it writes may be an address

@@ -23,7 +23,7 @@ from scalec.emulator import dataflow
 from scalec.emulator.findings import Finding
 from scalec.emulator.instructions.table import Decoder, decode
 from scalec.emulator.machine.signals import YIELD, Blocked, Signal
-from scalec.emulator.program import TYPE_BITS, Imm, Instruction, Operand, Reg, Vector
+from scalec.emulator.program import TYPE_BITS, Imm, Instruction, Operand, Reg, Vector, named
 
 if TYPE_CHECKING:
     from scalec.emulator.instructions.table import Step
@@ -185,7 +185,7 @@ def careful(kernel: Kernel, pc: int, step: Step, unwritten: list[int]) -> Step:
     operands = [r for r in sources if guard is None or r != guard.index or r in _named(instruction)]
     spread = _spread(kernel, instruction) if instruction.opcode in _PURE else None
     private = _private(instruction)
-    stored = dataflow.named(instruction.operands[-1:])
+    stored = named(instruction.operands[-1:])
     byte = instruction.opcode == "st" and instruction.types[-1:] in (("b8",), ("u8",), ("s8",))
 
     def run(warp: Warp) -> Signal | None:
@@ -240,7 +240,7 @@ def _private(instruction: Instruction) -> bool:
 
 def _named(instruction: Instruction) -> set[int]:
     """The registers that an instruction names as operands, not as its guard."""
-    return dataflow.named(instruction.operands[len(dataflow.results(instruction)) :])
+    return named(instruction.operands[len(instruction.results) :])
 
 
 def _lanes(bits: np.ndarray) -> np.ndarray:
@@ -340,8 +340,8 @@ def _spread(kernel: Kernel, instruction: Instruction) -> _Spread:
     if opcode == "selp":
         return chosen
     data, places = operands[: len(operands) - _MOVES.get(opcode, 0)], operands[len(operands) - _MOVES.get(opcode, 0) :]
-    where_to = dataflow.named(places)
-    if opcode in _MOVES and where_to.isdisjoint(dataflow.named(data[1:])) and (opcode != "cvt" or integers):
+    where_to = named(places)
+    if opcode in _MOVES and where_to.isdisjoint(named(data[1:])) and (opcode != "cvt" or integers):
         zeros = tuple(map(_without_constants, data))
         move = decode(replace(instruction, guard=None, operands=(*zeros, *places)), Decoder(kernel))
         return moved
