@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from scalec.emulator.machine.kernel import Kernel
     from scalec.emulator.machine.warp import Warp
 
+_BY_THEMSELVES = {"tcgen05"}  # whose functions do not take stacked operands
 _CONSTANTS_COUNT = {"lop3", "shf", "shl", "shr"}  # whose constants say what they do
 
 
@@ -34,7 +35,8 @@ def batches(kernel: Kernel, start: int, end: int) -> list[tuple[int, Step]]:
         depth = 1 + max(before, default=0)
         used.update((r, max(depth, used.get(r, 0))) for r in reads)
         written.update((r, depth) for r in writes)
-        found.setdefault((depth, _look(code, kernel.plain[at])), []).append(at)
+        look = at if code.opcode in _BY_THEMSELVES else _look(code, kernel.plain[at])
+        found.setdefault((depth, look), []).append(at)
     ordered = sorted(found.items(), key=lambda item: item[0][0])
     return [(places[0], _step(kernel, places)) for _, places in ordered]
 

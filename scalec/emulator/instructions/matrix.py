@@ -10,12 +10,13 @@ import numpy as np
 
 from scalec.emulator.findings import Apart, Finding, NotModelled, PtxSyntaxError
 from scalec.emulator.instructions.convert_packed import BLACKWELL
-from scalec.emulator.instructions.table import Decoder, Grouped, Step, op
+from scalec.emulator.instructions.table import Decoder, Step, op
 from scalec.emulator.layouts import fragments
 from scalec.emulator.layouts.fragments import ROW_BYTES
 from scalec.emulator.machine import access, banks
 from scalec.emulator.machine.crew import Crew
 from scalec.emulator.machine.memory import WINDOWS
+from scalec.emulator.machine.stores import stored
 from scalec.emulator.machine.warp import Warp
 from scalec.emulator.program import Instruction
 
@@ -111,8 +112,7 @@ def ldmatrix(instruction: Instruction, decoder: Decoder) -> Step:
         if not crew.full or form.space == "" or (named % ROW_BYTES).any():
             raise Apart
         rows = access.load_together(crew, form.space, named, size, unchanged=False)
-        for each in named.reshape(-1, form.rows):
-            banks.count_lanes(crew.machine, each, np.arange(form.rows), ROW_BYTES)
+        banks.count_lanes(crew.machine, named, np.arange(form.rows), ROW_BYTES)
         if form.packed:
             rows = fragments.decompress(rows, form.packed)
         words = fragments.load_rows(rows, form.shape, form.transposed).reshape(*rows.shape[:-2], -1, 32)
@@ -148,7 +148,18 @@ def stmatrix(instruction: Instruction, decoder: Decoder) -> Step:
     if len(gets) != form.registers:
         raise PtxSyntaxError(f"{instruction.name} with {len(gets)} registers, expected {form.registers}")
 
-    def run(warp: Warp) -> None:
+    def together(crew: Crew) -> None:
+        if not crew.full or form.space == "":
+            raise Apart
+        addresses, words = where(crew), np.broadcast_arrays(*(get(crew) for get in gets))
+        rows = fragments.store_rows(np.stack(words, axis=-2), form.shape, form.transposed)
+        rows = rows.reshape(*words[0].shape[:-1], form.rows, ROW_BYTES)
+        crew.stores.append(stored(crew, form.space, False, addresses[..., : form.rows], rows, slice(form.rows)))
+
+    def run(warp: Warp | Crew) -> None:
+        if isinstance(warp, Crew):
+            together(warp)
+            return
         warp.need_converged(instruction.name, whole=True)
         words = np.stack([get(warp) for get in gets])
         rows = np.zeros((32, ROW_BYTES), np.uint8)
@@ -157,16 +168,7 @@ def stmatrix(instruction: Instruction, decoder: Decoder) -> Step:
         with _rows(warp, form, addresses):
             access.store(warp, form.space, addresses, rows)
 
-    def together(warps: list[Warp]) -> list[Warp]:
-        every = np.array([where(warp)[: form.rows] for warp in warps])
-        words = np.array([get(warp) for warp in warps for get in gets])
-        rows = fragments.store_rows(words, form.shape, form.transposed).reshape(*every.shape, ROW_BYTES)
-        access.store_together(warps, "shared", every, rows)
-        for addresses in every:
-            banks.count_lanes(warps[0].machine, addresses, np.flatnonzero(form.lanes), ROW_BYTES)
-        return warps
-
-    return Grouped(run, together) if form.space else run
+    return run
 
 
 @op("movmatrix")

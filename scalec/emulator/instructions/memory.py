@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from scalec.emulator.findings import Apart, Finding, PtxSyntaxError
-from scalec.emulator.instructions.table import DTYPES, Decoder, Grouped, Source, Step, op
-from scalec.emulator.machine import access, banks, strong
+from scalec.emulator.instructions.table import DTYPES, Decoder, Source, Step, op
+from scalec.emulator.machine import access, banks, stores, strong
 from scalec.emulator.machine.crew import Crew
 from scalec.emulator.machine.memory import RANK_SHIFT, WINDOWS
 from scalec.emulator.machine.order import LAUNCH
@@ -81,15 +81,6 @@ def counted(space: str, warp: Warp, addresses: np.ndarray, size: int, *, to_memo
         banks.count(warp, addresses, size)
 
 
-def _counted_lanes(space: str, crew: Crew, addresses: np.ndarray, mask: np.ndarray, size: int) -> None:
-    """The same of a load by the lanes of one warp of a crew."""
-    now = space or _WINDOW_OF.get(int(addresses[0]) >> 32, "global")
-    lanes = _ALL if crew.full else np.flatnonzero(mask)
-    crew.machine.stats.bytes[f"{now} -> registers"] += size * len(lanes)
-    if now == "shared":
-        banks.count_lanes(crew.machine, addresses[lanes], lanes, size)
-
-
 def _shape(instruction: Instruction, operand: Operand | None) -> tuple[str, int, list[Operand | None]]:
     """Type of an element, their number, and the registers."""
     (kind,) = instruction.types
@@ -158,9 +149,7 @@ def ld(instruction: Instruction, decoder: Decoder) -> Step:
         if own:
             own_shared(crew, addresses)
         raw = access.load_together(crew, space, addresses, size, unchanged=read_only)
-        masks = np.broadcast_to(crew.mask, addresses.shape).reshape(-1, 32)
-        for one, mask in zip(addresses.reshape(-1, 32), masks, strict=True):
-            _counted_lanes(space, crew, one, mask, size)
+        stores.count(crew, space, addresses, np.broadcast_to(crew.mask, addresses.shape), size, "{} -> registers")
         parts = raw.view(dtype)
         for i, put in enumerate(puts):
             put(crew, np.ascontiguousarray(parts[..., i]))
@@ -241,7 +230,7 @@ def _unchanged(warp: Warp, space: str, addresses: np.ndarray, size: int) -> None
 
 
 def _values(decoder: Decoder, elements: list[Operand | None], kind: str) -> Callable[[Warp], np.ndarray]:
-    """What is stored: uint8 (32, bytes); zeros for `_`."""
+    """What is stored: uint8 (..., 32, bytes); zeros for `_`."""
     each = TYPE_BITS[kind] // 8
     bits = f"b{TYPE_BITS[kind]}"
     gets = [None if e is None else _as_stored(decoder, e, kind, bits) for e in elements]
@@ -250,13 +239,15 @@ def _values(decoder: Decoder, elements: list[Operand | None], kind: str) -> Call
         return lambda warp: np.ascontiguousarray(wide(warp)).view(np.uint8)
     if len(gets) == 1 and gets[0] is not None:
         only = gets[0]
-        return lambda warp: np.ascontiguousarray(only(warp)).view(np.uint8).reshape(32, each)
+        return lambda warp: np.ascontiguousarray(only(warp))[..., None].view(np.uint8)
 
     def stacked(warp: Warp) -> np.ndarray:
-        out = np.zeros((32, len(gets)), DTYPES[bits])
-        for i, get in enumerate(gets):
-            if get is not None:
-                out[:, i] = get(warp)
+        found = [None if get is None else get(warp) for get in gets]
+        shape = np.broadcast_shapes(*(each.shape for each in found if each is not None))
+        out = np.zeros((*shape, len(gets)), DTYPES[bits])
+        for i, each in enumerate(found):
+            if each is not None:
+                out[..., i] = each
         return out.view(np.uint8)
 
     return stacked
@@ -282,8 +273,11 @@ def st(instruction: Instruction, decoder: Decoder) -> Step:
     is_strong, release, scope = _is_strong(instruction), instruction.has("release"), scope_of(instruction)
     whole = runs == [(0, count)]
 
-    def step(warp: Warp) -> None:
+    def step(warp: Warp | Crew) -> None:
         addresses = address(warp)
+        if isinstance(warp, Crew):
+            warp.stores.append(stores.stored(warp, space, own, addresses, values(warp)))
+            return
         if own:
             own_shared(warp, addresses)
         counted(space, warp, addresses, size, to_memory=True)
@@ -298,17 +292,7 @@ def st(instruction: Instruction, decoder: Decoder) -> Step:
         if is_strong:
             strong.wrote(warp, space, addresses, each, scope, release=release, atomic=False)
 
-    def together(warps: list[Warp]) -> list[Warp]:
-        every = np.array([address(warp) for warp in warps])
-        if own:
-            for warp, addresses in zip(warps, every, strict=True):
-                own_shared(warp, addresses)
-        access.store_together(warps, space, every, np.array([values(warp) for warp in warps]))
-        for warp, addresses in zip(warps, every, strict=True):
-            counted(space, warp, addresses, size, to_memory=True)
-        return warps
-
-    return Grouped(step, together) if whole and not is_strong and space in ("shared", "global") else step
+    return step
 
 
 @op("prefetch")

@@ -14,7 +14,7 @@ from functools import reduce
 import numpy as np
 
 from scalec.emulator import arithmetic
-from scalec.emulator.findings import Finding, PtxSyntaxError
+from scalec.emulator.findings import Apart, Finding, PtxSyntaxError
 from scalec.emulator.instructions.table import DTYPES, Decoder, Step, op, uniform
 from scalec.emulator.instructions.tcgen05_alloc import TARGETS
 from scalec.emulator.layouts.tensor_memory import (
@@ -28,6 +28,7 @@ from scalec.emulator.layouts.tensor_memory import (
     unpack,
 )
 from scalec.emulator.machine import tensor_pipe
+from scalec.emulator.machine.crew import Crew
 from scalec.emulator.machine.signals import YIELD, Signal
 from scalec.emulator.machine.tensor_memory import Access, Placed, TensorMemory, Write, among, placed
 from scalec.emulator.machine.warp import Warp
@@ -111,20 +112,40 @@ def load(instruction: Instruction, decoder: Decoder) -> Step:
     where = decoder.address(operands[0])
     text = f"line {instruction.line}"
 
-    def run(warp: Warp) -> Signal | None:
-        warp.need_converged(instruction.name, whole=True)
+    def loaded(warp: Warp, address: int) -> tuple[Placed, np.ndarray]:
+        """Of one warp the cells, and the words: (registers, 32)."""
         state, memory = tensor_pipe.state(warp), tensor_pipe.memory(warp.cta)
-        address = uniform(warp, where(warp), "the address of tcgen05.ld")
         cells = _cells(warp, address, shape, arguments, "tcgen05.ld")
         memory.reads(cells, Access(state, "tcgen05.ld", "ld"), need_written=reduction is not None)
         memory.note_read(cells, state.loads, state.load_clock)
         state.load(text)
-        words = pack(memory.read(cells))
+        warp.machine.stats.bytes["tensor memory -> registers"] += 4 * cells.flat.size
+        return cells, pack(memory.read(cells))
+
+    def together(crew: Crew) -> None:
+        addresses, memory = where(crew), tensor_pipe.memory(crew.cta)
+        every = np.broadcast_to(addresses, (len(crew.warps), 32))
+        if not crew.full or np.count_nonzero(every != every[:, :1]):
+            raise Apart
+        found = [loaded(warp, int(address)) for warp, address in zip(crew.warps, every[:, 0], strict=True)]
+        if not all(among(memory.written, cells).all() for cells, _ in found):
+            raise Apart
+        words = np.stack([words for _, words in found], axis=1)
+        for sink, lanes in zip(sinks, words if len(found) > 1 else words[:, 0], strict=True):
+            sink(crew, lanes)
+        if reduction and reduced:
+            reduced(crew, np.stack([reduction(words) for _, words in found]).reshape(-1, 32))
+
+    def run(warp: Warp | Crew) -> Signal | None:
+        if isinstance(warp, Crew):
+            return together(warp)
+        warp.need_converged(instruction.name, whole=True)
+        memory = tensor_pipe.memory(warp.cta)
+        cells, words = loaded(warp, uniform(warp, where(warp), "the address of tcgen05.ld"))
         for sink, lanes in zip(sinks, words, strict=True):
             sink(warp, lanes)
         if reduction and reduced:
             reduced(warp, reduction(words))
-        warp.machine.stats.bytes["tensor memory -> registers"] += 4 * cells.flat.size
         if reduction is None and not among(memory.written, cells).all() and not warp.machine.ignores("uninitialised"):
             _undefined(warp, elements, memory, cells, text)
             return YIELD  # it goes on with care

@@ -197,7 +197,7 @@ def load(
         out[lanes[:, 0]] = warp.local[lanes, offsets]
         return out
     for segment, lanes, offsets in split(warp, space, addresses, size):
-        at, known = _bytes(offsets, size), False
+        at, known = bytes_at(offsets, size), False
         if segment.space in ("shared", "global"):
             machine = warp.machine
             agent, order = warp.agent, warp.cta.cluster.order
@@ -210,7 +210,7 @@ def load(
     return out
 
 
-def _bytes(offsets: np.ndarray, size: int) -> Where:
+def bytes_at(offsets: np.ndarray, size: int) -> Where:
     """`size` bytes from each of the offsets (...), in all (..., size)."""
     if size in (4, 8, 16) and not np.count_nonzero(offsets & size - 1):
         return Pieces(offsets, size)
@@ -250,7 +250,7 @@ def load_together(crew: Crew, space: str, addresses: np.ndarray, size: int, *, u
     if size & (size - 1) == 0 and np.bitwise_or.reduce(addresses, axis=None) & size - 1:
         raise Apart
     of_warps = np.moveaxis(at.reshape(-1, *at.shape[-2:]), 1, 0) if len(crew.warps) > 1 else at[None]
-    every = _bytes(at, size)
+    every = bytes_at(at, size)
     if segment.space not in ("shared", "global"):
         return pick(segment.data, every)
     shadow, order = segment.shadow, crew.cta.cluster.order
@@ -275,7 +275,7 @@ def load_together(crew: Crew, space: str, addresses: np.ndarray, size: int, *, u
     for warp, own in zip(crew.warps, of_warps, strict=True):
         visit(warp, segment)
         index = warp.agent.index
-        judge.note_read(segment, _bytes(own, size), order, index, int(warp.agent.seen[index]))
+        judge.note_read(segment, bytes_at(own, size), order, index, int(warp.agent.seen[index]))
     return pick(segment.data, every)
 
 
@@ -305,7 +305,7 @@ def store(warp: Warp, space: str, addresses: np.ndarray, values: np.ndarray, *, 
     for segment, lanes, offsets in split(warp, space, addresses, size):
         if segment.space not in ("shared", "global"):
             raise Finding("illegal", f"a store to {segment.name}, which is read only")
-        at = _bytes(offsets, size)
+        at = bytes_at(offsets, size)
         judge, agent = warp.machine.judge, warp.agent
         visit(warp, segment)
         new = values[lanes]
@@ -313,36 +313,6 @@ def store(warp: Warp, space: str, addresses: np.ndarray, values: np.ndarray, *, 
         fill(segment.data, at, new)
         fill(segment.written, at, True if warp.undefined.kept is None else warp.undefined.kept[lanes, :size])
         judge.note_write(segment, at, agent.epoch, generic=True, strong=atomic)
-
-
-def store_together(warps: list[Warp], space: str, addresses: np.ndarray, values: np.ndarray) -> None:
-    """Weak stores by several warps of a CTA, with all of their lanes, that nothing is wrong with.
-
-    Args:
-        addresses: int64 (warps, lanes).
-        values: uint8 (warps, lanes, size).
-
-    Raises:
-        Apart: something may be wrong, they touch more than one segment, or two lanes the same byte; nothing is stored.
-    """
-    size, cta = values.shape[-1], warps[0].cta
-    low, high = int(addresses.min()), int(addresses.max())
-    segment, offset = locate(cta.cluster, space, low, high + size - low)
-    if segment.space not in ("shared", "global") or np.bitwise_or.reduce(addresses, axis=None) & size - 1:
-        raise Apart
-    sorted_ = np.sort(addresses, axis=None)
-    if np.count_nonzero(sorted_[1:] - sorted_[:-1] < size):
-        raise Apart
-    at = _bytes(addresses - (low - offset), size)
-    order, judge, agents = cta.cluster.order, warps[0].machine.judge, [warp.agent for warp in warps]
-    if not judge.may_write(segment, at, order, agents):
-        raise Apart
-    for warp in warps:
-        visit(warp, segment)
-    fill(segment.data, at, values)
-    fill(segment.written, at, True)
-    epochs = np.array([agent.epoch for agent in agents])
-    judge.note_write(segment, at, np.broadcast_to(epochs[:, None, None], values.shape), generic=True)
 
 
 def operand_pieces(addresses: np.ndarray, mn_major: bool | int) -> Pieces | np.ndarray:

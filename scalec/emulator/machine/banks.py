@@ -7,6 +7,7 @@ it. Accesses of 8 bytes a lane are served a half warp at a time, those of 16 a q
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -28,12 +29,7 @@ def wavefronts(addresses: np.ndarray, lanes: np.ndarray, size: int) -> tuple[int
         lanes: int64 (n,) their numbers, ascending.
         size: bytes a lane.
     """
-    return _wavefronts(_relative(addresses), lanes.tobytes(), size)
-
-
-def _relative(addresses: np.ndarray) -> bytes:
-    """Only the place in the first lane's row of banks, and the distances from it, matter."""
-    return (addresses - (int(addresses[0]) & -_ROW)).tobytes()
+    return _wavefronts(addresses.tobytes(), lanes.tobytes(), size)
 
 
 @lru_cache(maxsize=4096)
@@ -57,9 +53,12 @@ def count(warp: Warp, addresses: np.ndarray, size: int) -> None:
 
 
 def count_lanes(machine: Machine, addresses: np.ndarray, lanes: np.ndarray, size: int) -> None:
-    """The same for the addresses of some lanes, whose numbers ascend."""
-    taken, least = wavefronts(addresses, lanes, size)
-    counts = machine.stats.counts
-    counts["shared wavefronts"] += taken
-    if taken > least:
-        counts["bank conflicts"] += taken - least
+    """The same for the addresses of some lanes, whose numbers ascend: (lanes,), or (accesses, lanes) of several."""
+    rows = addresses.reshape(-1, len(lanes))
+    near = rows - (rows[:, :1] & -_ROW)  # only the place in the first lane's row of banks, and distances, matter
+    numbers, counts = lanes.tobytes(), machine.stats.counts
+    for row, times in Counter(map(bytes, near)).items():
+        taken, least = _wavefronts(row, numbers, size)
+        counts["shared wavefronts"] += taken * times
+        if taken > least:
+            counts["bank conflicts"] += (taken - least) * times

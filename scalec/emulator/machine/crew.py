@@ -1,7 +1,7 @@
 """Warps of a CTA that stand at the same instruction, and go on together: straight runs of code are one step for all.
 
 Instructions that read and write registers, and weak loads, have no effect that another warp could see, but that the
-judge knows of a load. A run of them is executed once on arrays of shape (warps, 32), by the functions that else take
+judge knows of a load; weak stores that nothing in the run reads happen when it is over. A run of them is executed once on arrays of shape (warps, 32), by the functions that else take
 (32,): a crew is a Warp to them. Where something is wrong each warp repeats the run by itself, and finds it. Everything
 else each warp does by itself (machine.py), or has a function of its own for several of them (table.Grouped).
 """
@@ -17,6 +17,7 @@ import numpy as np
 
 from scalec.emulator.findings import EmulatorError
 from scalec.emulator.instructions.batch import batches
+from scalec.emulator.machine import stores
 from scalec.emulator.machine.warp import Warp
 from scalec.emulator.program import Instruction, Special, Vector
 
@@ -29,8 +30,9 @@ _REGISTERS_ONLY = {
     "abs", "add", "and", "cnot", "cvt", "cvta", "ex2", "fma", "lg2", "lop3", "mad", "max", "min", "mov", "mul", "neg",
     "not", "or", "rcp", "rsqrt", "selp", "setp", "shf", "shl", "shr", "sqrt", "sub", "tanh", "xor",
 }  # fmt: skip
-# loads that another warp could see happen at another time, or that may differ in what they touch
-_APART = {"relaxed", "acquire", "volatile", "mmio", "local"}
+# loads and stores that another warp could see happen at another time, or that may differ in what they touch
+_APART = {"relaxed", "acquire", "release", "volatile", "mmio", "local", "async", "bulk"}
+_CONSTANT = {"nc", "param", "const"}  # loads of what no store changes
 
 
 def in_runs(instruction: Instruction) -> bool:
@@ -41,8 +43,12 @@ def in_runs(instruction: Instruction) -> bool:
     match instruction.opcode:
         case "ld":
             return _APART.isdisjoint(instruction.modifiers)
-        case "ldmatrix":
+        case "st":
+            return _APART.isdisjoint(instruction.modifiers) and None not in parts and "b128" not in instruction.types
+        case "ldmatrix" | "stmatrix":
             return True
+        case "tcgen05":
+            return instruction.modifiers[0] == "ld"
         case "mma":
             return "f64" not in instruction.types and not instruction.guard
     registers_only = instruction.opcode in _REGISTERS_ONLY
@@ -51,11 +57,15 @@ def in_runs(instruction: Instruction) -> bool:
 
 def ends(code: Sequence[Instruction], apart: Set[int]) -> list[int]:
     """For each instruction the first one from there on that is no part of a run; those in `apart` are none."""
-    found = list(range(len(code)))
+    found = list(range(len(code) + 1))
+    behind_stores = found.copy()  # where a run ends that has stored: before the first load
     for at in reversed(range(len(code))):
         if at not in apart and in_runs(code[at]):
-            found[at] = found[at + 1] if at + 1 < len(code) else len(code)
-    return found
+            stores = code[at].opcode in ("st", "stmatrix")
+            found[at] = behind_stores[at + 1] if stores else found[at + 1]
+            loads = code[at].opcode in ("ld", "ldmatrix") and _CONSTANT.isdisjoint(code[at].modifiers)
+            behind_stores[at] = at if loads else behind_stores[at + 1]
+    return found[:-1]
 
 
 _WARM = 2  # times that a run is executed instruction by instruction: batches take as long to make as some executions
@@ -101,6 +111,7 @@ class Crew(Warp):
         warps: in the order of their indices; there may be one alone.
         registers: by index, (warps, 32), or (32,) where all warps hold the same.
         rows: register -> the last such array, and the rows of it that the warps were given.
+        stores: what the run has stored so far.
     """
 
     def __init__(self, warps: list[Warp]) -> None:
@@ -111,6 +122,7 @@ class Crew(Warp):
         self.files = [warp.registers for warp in warps]
         self.registers = list(self.kernel.initial_registers)
         self.rows: dict[int, tuple[np.ndarray, tuple[np.ndarray, ...]]] = {}
+        self.stores: list[stores.Stored] = []
 
     def execute(self, run: Run) -> bool:
         """A run, by all; False where something is wrong, with the instruction before `pc`, or in flight: then no
@@ -128,9 +140,13 @@ class Crew(Warp):
             for at, step in run.steps():
                 self.pc = at + 1
                 step(self)
+            if self.stores:
+                stores.commit(self, self.stores)
         except EmulatorError:
             stats.bytes, stats.counts = map(Counter, counted)  # the warps count what they repeat
             return False
+        finally:
+            self.stores = []
         self._scatter(run.writes)
         return True
 

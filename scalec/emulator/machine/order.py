@@ -161,6 +161,13 @@ class Order:
                 bad = bad | (serials == serial)
         return int(epochs[bad].flat[0]) if 1 in bad.tobytes() else 0
 
+    def unseen_by(self, epochs: np.ndarray, agents: Sequence[Agent], who: np.ndarray) -> bool:
+        """Whether any of the epochs (n, ...) has not been observed by the agent whose number in `agents` is `who` (n,)."""
+        low, high = int(epochs.min()), int(epochs.max())
+        if low == high:
+            return any(self.unseen(low, agent.seen) for agent in agents)
+        return any(self.first_unseen(epochs[who == i], agent.seen) for i, agent in enumerate(agents))
+
     def unseen(self, epoch: int, seen: np.ndarray) -> bool:
         """Whether a vector has not observed an epoch; it has observed 0, none."""
         serial = epoch >> _SERIAL
@@ -243,9 +250,9 @@ class Readers:
 
     Attributes:
         each: agent index -> int32 (size,) clock of its last read; None in global memory.
-        latest: agent index -> the greatest of these.
+        latest: agent index -> the greatest of these, and of those in `noted`.
         last: int64 (size,) epoch of the last read; None in shared memory.
-        noted: agent index -> the clocks of bytes that it reads again and again, which `each` has when somebody asks.
+        noted: agent index -> the clocks of bytes that it reads again and again, which `each` has when they matter.
     """
 
     __slots__ = ("each", "last", "latest", "noted", "size")
@@ -264,24 +271,32 @@ class Readers:
             return
         if clock > self.latest.get(agent, 0):
             self.latest[agent] = clock
+        if not (isinstance(at, Pieces) and at.again):
+            self._settle(agent)
+            fill(self.each[agent], at, clock)
+            return
+        noted = self.noted.setdefault(agent, {})
+        noted.pop(at, None)  # the last read comes last
+        noted[at] = clock
+        if len(noted) > _NOTED:
+            self._settle(agent)
+
+    def _settle(self, agent: int) -> None:
+        assert self.each is not None
         if agent not in self.each:
             self.each[agent] = np.zeros(self.size, np.int32)
-        if isinstance(at, Pieces) and at.again:
-            noted = self.noted.setdefault(agent, {})
-            noted.pop(at, None)  # the last read comes last
-            noted[at] = clock
-            if len(noted) > _NOTED:
-                self._clocks(agent)
-        else:
-            fill(self._clocks(agent), at, clock)
-
-    def _clocks(self, agent: int) -> np.ndarray:
-        """int32 (size,): of an agent's last reads."""
-        assert self.each is not None
-        clocks = self.each[agent]
         for at, clock in self.noted.pop(agent, {}).items():
-            fill(clocks, at, clock)
-        return clocks
+            fill(self.each[agent], at, clock)
+
+    def _clocks(self, agent: int, at: Where) -> np.ndarray | None:
+        """The clocks of an agent's last reads of these bytes; None if it has read none of them."""
+        assert self.each is not None
+        noted = self.noted.get(agent)
+        if noted:
+            low, end = extent(at)
+            if any(first < end and low < last for first, last in (read.extent for read in noted)):
+                self._settle(agent)
+        return pick(self.each[agent], at) if agent in self.each else None
 
     def unseen(self, at: Where, order: Order, seen: np.ndarray, own: int) -> tuple[np.ndarray, int]:
         """Which of the bytes somebody but `own` read without that being in `seen`, and one such epoch, or 0."""
@@ -292,27 +307,25 @@ class Readers:
             if unseen >> _CLOCK_BITS == order.serial << _AGENT_BITS | own:
                 unseen = 0
             return epochs == unseen, unseen
-        for agent in self.each:
-            if agent == own or self.latest[agent] <= seen[agent]:
+        for agent, latest in self.latest.items():
+            if agent == own or latest <= seen[agent]:
                 continue
-            clocks = self._clocks(agent)
-            late = pick(clocks, at) > seen[agent]
-            if 1 in late.tobytes():
-                return late, order.epoch(agent, int(pick(clocks, at)[late].flat[0]))
+            clocks = self._clocks(agent, at)
+            if clocks is not None and 1 in (late := clocks > seen[agent]).tobytes():
+                return late, order.epoch(agent, int(clocks[late].flat[0]))
         return np.zeros(0, bool), 0
 
-
-    def unseen_by(self, at: Where, order: Order, agents: Sequence[Agent]) -> bool:
-        """Whether any of the agents may not have seen that somebody else read the bytes at its index of `at`."""
+    def unseen_by(self, at: Where, order: Order, agents: Sequence[Agent], who: np.ndarray) -> bool:
+        """Whether somebody read one of the pieces of `at` and the agent whose number in `agents` `who` has for it has
+        not observed that."""
         if self.each is None:
             assert self.last is not None
-            epochs = pick(self.last, at)
-            return any(order.first_unseen(theirs, agent.seen) for theirs, agent in zip(epochs, agents, strict=True))
-        for reader in self.each:
+            return order.unseen_by(pick(self.last, at), agents, who)
+        for reader, latest in self.latest.items():
             seen = [CLOCK if reader == agent.index else int(agent.seen[reader]) for agent in agents]
-            if self.latest[reader] > min(seen):
-                late = pick(self._clocks(reader), at).reshape(len(agents), -1) > np.array(seen)[:, None]
-                if 1 in late.tobytes():
+            if latest > min(seen):
+                clocks = self._clocks(reader, at)
+                if clocks is not None and 1 in (clocks > np.array(seen)[who][:, None]).tobytes():
                     return True
         return False
 
@@ -440,16 +453,14 @@ class Judge:
                     self._race(segment, at, found, order, unseen, "written", "read")
 
     @staticmethod
-    def may_write(segment: Segment, at: Where, order: Order, agents: Sequence[Agent]) -> bool:
-        """Whether several agents, each the bytes at its index of `at`, may surely write at this moment."""
+    def may_write(segment: Segment, at: Where, order: Order, agents: Sequence[Agent], who: np.ndarray) -> bool:
+        """Whether agents may surely write at this moment: of `at` (pieces, bytes), the pieces that have their number in
+        `agents` in `who` (pieces,)."""
         shadow = segment.shadow
-        epochs = pick(shadow.writer, at)
-        if np.count_nonzero(pick(shadow.pending, at)) or any(
-            order.first_unseen(theirs, agent.seen) for theirs, agent in zip(epochs, agents, strict=True)
-        ):
+        if np.count_nonzero(pick(shadow.pending, at)) or order.unseen_by(pick(shadow.writer, at), agents, who):
             return False
         return not any(
-            readers is not None and readers.unseen_by(at, order, agents)
+            readers is not None and readers.unseen_by(at, order, agents, who)
             for readers in (shadow.readers, shadow.strong_readers)
         )
 
@@ -474,7 +485,9 @@ class Judge:
                 fix="fence.proxy.async after the read, then the barrier that orders the two",
             )
 
-    def note_write(self, segment: Segment, at: Where, epoch: int | np.ndarray, *, generic: bool, strong: bool = False) -> None:
+    def note_write(
+        self, segment: Segment, at: Where, epoch: int | np.ndarray, *, generic: bool, strong: bool = False
+    ) -> None:
         """Leaves a write's epoch, or of each byte its own, and ends its being pending."""
         shadow = segment.shadow
         if strong and shadow.strong is None:
