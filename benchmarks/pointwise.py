@@ -46,10 +46,12 @@ PROGRAMS = {
     "quantise 128x128": "Q[m,k]:e4m3 scale(128x128) = X[m,k]",
     "quantise row": "Q[m,k]:e4m3 scale(1xk) = X[m,k]",
     "quantise nvfp4": "Q[m,k]:nvfp4 = X[m,k]",
+    "quantise mxfp6": "Q[m,k]:mxfp6 = X[m,k]",
     "quantise f32": "Q[m,k]:mxfp8 = X[m,k]:f32",
     "two formats": "Q[m,k]:mxfp8 = X[m,k]; P[m,k]:e4m3 scale(128x128) = X[m,k]",
     "turned": "T[k,m] = X[m,k]",
     "turned mxfp8": "T[k,m]:mxfp8 = X[m,k]",
+    "turned mxfp6": "T[k,m]:mxfp6_e2m3 = X[m,k]",
     "turned 1x128": "T[k,m]:e4m3 scale(1x128) = X[m,k]",
     "both mxfp8": "Q[m,k]:mxfp8 = X[m,k]; T[k,m]:mxfp8 = X[m,k]",
     "dequantise": "Y[m,k] = X[m,k]:e4m3 scale(1x128)",
@@ -96,7 +98,7 @@ def wanted(name: str, values: dict[str, Any]) -> torch.Tensor:
 
 
 def found(results: tuple[torch.Tensor, ...]) -> torch.Tensor | None:
-    """The first result in float32, with its scales; None of 4 bits, which torch does not read."""
+    """The first result in float32, with its scales; None of 4 or 6 bits, which torch does not read."""
     import torch
 
     first, *scales = results

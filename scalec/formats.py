@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import gcd
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,17 @@ class ElementType:
     def bytes(self, count: int) -> int:
         """Bytes that `count` contiguous elements take (sub-byte types packed, rounded up)."""
         return -(-count * self.bits // 8)
+
+    @property
+    def unit(self) -> int:
+        """Elements, the fewest, that fill whole bytes: 1, of 4 bits 2, of 6 bits 4."""
+        return 8 // gcd(8, self.bits)
+
+    def accessed(self, count: int) -> int:
+        """Bytes, a power of two, of each load or store by which a thread has `count` elements: of all of them; of 6
+        bits, three times as many bytes as a power of two, of a third."""
+        size = count * self.bits // 8
+        return size & -size
 
 
 ELEMENT_TYPES: dict[str, ElementType] = {
@@ -187,6 +199,7 @@ FORMATS: dict[str, Format] = {
         _uniform("mxfp8", "e4m3", _MX),
         _uniform("mxfp8_e5m2", "e5m2", _MX),
         _uniform("mxfp6", "e3m2", _MX),
+        _uniform("mxfp6_e2m3", "e2m3", _MX),
         _uniform("mxfp4", "e2m1", _MX),
         _uniform("nvfp4", "e2m1", Granularity((1, 16), "ue4m3"), _PER_TENSOR),
         Format("fp8_block", "e4m3", _ROW128, (Granularity((128, 128)),), _ROW128),

@@ -65,7 +65,7 @@ def quantize(
     Args:
         x: a torch tensor or numpy array [..., m, k] of bf16, f16 or f32. Leading indices are rows: [tokens, k] is
             what a kernel sees. A torch tensor is on the GPU; on a CPU it, and numpy's, run on the emulator.
-        format: a format, as "mxfp8", "mxfp4", "nvfp4", "fp8_block"; or rows x columns of a block of e4m3, as "1x128",
+        format: a format, as "mxfp8", "mxfp6", "nvfp4", "fp8_block"; or rows x columns of a block of e4m3, as "1x128",
             "128x128", "1xk" (whole rows), "1x32:ue8m0" (scales that are not f32); or "e5m2 scale(1x128)".
         layout: of the scales: "row", "col", "packed" or "blocked".
         transposed: gives values [k, m], in blocks along m.
@@ -146,13 +146,13 @@ def dequantize(
         format, layout, batched, target: what they were quantised with; scales may have 16 bits: "1x64:bf16".
         dtype: of the result: "bf16", "f16" or "f32".
 
-    Returns a tensor [..., m, k] of the library of `values`, computed in f32 and rounded; of values below 8 bits k is
-    even. Raises what quantize does.
+    Returns a tensor [..., m, k] of the library of `values`, computed in f32 and rounded; k is as large as bytes of a
+    row allow: even of 4 bits, and of 6 bits no 3 more than a multiple of 4. Raises what quantize does.
     """
     meaning = _held({"values": values, "scale": scale}, format, layout, {"batched": batched}, target, dtype)
     outer = _outer(values, scale2, meaning, batched)
     at = "[b,m,k]" if batched else "[m,k]"
-    length = values.shape[-1] * max(1, 8 // meaning.bits)
+    length = values.shape[-1] * 8 // meaning.bits
     scales = _matrices(scale, batched) if len(scale.shape) == len(values.shape) else scale
     text = f"y{at}:{dtype} = values{at}:{meaning.along[0]}"
     return _led(_run(text, length, target, _matrices(values, batched), scales, *outer), values.shape[:-1])

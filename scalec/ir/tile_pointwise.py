@@ -379,7 +379,7 @@ def _memory(op: ir.OpView, value: ir.Value) -> bool:
 def _together(op: ir.OpView, memory: ir.Value, count: int) -> bool:
     """Refuses loads and stores that do not share out `count` elements, or that PTX has no instruction for."""
     together, bits = int_of(op.together), bits_of(memory.type.element_type)
-    sizes = [n for n in (1, 2, 4, 8, 16, 32) if 8 <= n * bits <= 8 * MOST_BYTES]
+    sizes = [n for n in (1, 2, 4, 8, 16, 32, 64) if not n * bits % 8 and n * (bits & -bits) <= 8 * MOST_BYTES]
     if together not in sizes or count % together:
         return fail(
             op,

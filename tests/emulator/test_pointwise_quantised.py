@@ -115,7 +115,7 @@ def test_loads_and_stores_are_of_16_bytes() -> None:
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("Q[m,k]:e3m2 scale(1x32:ue8m0) = X[m,k]", "a result of e3m2"),
+        ("Q[m,k]:i8 scale(1x32:ue8m0) = X[m,k]", "a result of i8"),
         ("Q[m,k]:e4m3 scale(1x32:bf16) = X[m,k]", "quantised with scales in bf16"),
         ("Q[m,k]:e4m3 scale(1x12) = X[m,k]", "quantised in blocks of 1x12"),
         ("Q[m,k]:e4m3 scale(tensor) = X[m,k]", "quantised in blocks of wholexwhole"),

@@ -126,7 +126,7 @@ def edges(element: str) -> Any:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("element", ["bf16", "f16", "e4m3", "e5m2", "e2m1"])
+@pytest.mark.parametrize("element", ["bf16", "f16", "e4m3", "e5m2", "e3m2", "e2m3", "e2m1"])
 def test_edges(element: str, target: str) -> None:
     """Rows are draws of the same numbers."""
     x = edges(element)

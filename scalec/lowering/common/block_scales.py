@@ -12,8 +12,6 @@ from scalec.lowering.builder import Builder
 
 _INFINITY, _NAN = 0x7F800000, 0x7FFFFFFF
 _MANTISSA = 23
-# exponent of the largest number of an element type (OCP MX 1.0, section 6.3: emax_elem)
-_EMAX = {"e4m3": 8, "e5m2": 15, "e2m1": 2}
 
 
 @dataclass(frozen=True)
@@ -80,12 +78,13 @@ def _reciprocal_of_few_bits(b: Builder, x: ir.Value) -> ir.Value:
 
 
 def _ue8m0(b: Builder, amax: ir.Value, element: str) -> Found:
-    """2^(floor(log2 amax) - emax): the biased exponents are those of f32; infinity takes 2^127, NaN the code 255.
+    """2^(floor(log2 amax) - emax): the biased exponents are those of f32; infinity takes 2^127, NaN the code 255. emax
+    is the exponent of the type's largest number (OCP MX 1.0, section 6.3: emax_elem).
 
     The reciprocal of 2^(code - 127) has the biased exponent 254 - code; that of 2^127 is a subnormal f32.
     """
-    bits = _bits(b, amax)
-    code = b.pure("max.s32 $0, $1, 0;", b.i32, b.sub(b.shr(bits, _MANTISSA), _EMAX[element]))
+    bits, emax = _bits(b, amax), math.floor(math.log2(ELEMENT_TYPES[element].max))
+    code = b.pure("max.s32 $0, $1, 0;", b.i32, b.sub(b.shr(bits, _MANTISSA), emax))
     finite, nan = b.compare("lt", bits, _INFINITY), b.compare("gt", bits, _INFINITY)
     code = b.select(finite, code, b.select(nan, b.constant(255), 254))
     other = b.select(nan, b.constant(_NAN), 1 << (_MANTISSA - 1))

@@ -14,6 +14,7 @@ from scalec.formats import ELEMENT_TYPES, ElementType, element_spelled
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering.builder import Builder
+from scalec.lowering.common import six_bits
 from scalec.lowering.common.state import COMMON, Cursor, State, swizzle
 from scalec.targets import WARPGROUP
 
@@ -159,6 +160,8 @@ def converted(b: Builder, words: Words, stored: str, made: str) -> Words:
 def widened(b: Builder, words: Words, stored: str, count: int) -> list[ir.Value]:
     """The first `count` elements of some words, as f32."""
     bits = words
+    if ELEMENT_TYPES[stored].bits == six_bits.BITS:
+        return six_bits.widened(b, words, stored, count)
     if ELEMENT_TYPES[stored].bits < 8:  # eight elements of a word
         pairs = [x for word in words for x in _CONVERSIONS[stored, "bf16"](b, [word])]
         bits = _bf16_to_tf32(b, pairs[: count // 2])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import reduce
 from typing import Any
 
 from scalec.formats import ELEMENT_TYPES, TRANSFORMED, element_spelled
@@ -10,7 +11,7 @@ from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering import scalar
 from scalec.lowering.builder import Variable
-from scalec.lowering.common import convert, copies, epilogue, quantize, rounding
+from scalec.lowering.common import convert, copies, epilogue, quantize, rounding, six_bits
 from scalec.lowering.common.state import COMMON, State
 
 REDUCTIONS = {
@@ -51,10 +52,13 @@ def aligned(s: State, op: ir.OpView) -> None:
 
 def _address(s: State, source: Any, at: Any, strides: Any, element: str) -> ir.Value:
     """The address in bytes of an element of memory, an i64; of a narrow one, of the first that shares its byte."""
-    b, each = s.b, max(1, 8 // rounding.bits_of(element))
+    b, row = s.b, element_spelled(element)
+    assert row is not None
     index, last = b.constant(0, b.i64), len(list(at)) - 1
     for number, (i, stride) in enumerate(zip(at, strides, strict=True)):
-        i = b.div(b.value(s.get(i)), each) if number == last else b.value(s.get(i))
+        i = b.value(s.get(i))
+        if number == last and row.bits < 8:
+            i = b.mul(b.div(i, row.unit), row.bytes(row.unit))
         index = b.add(index, b.mul(b.widen(i), s.get(stride)))
     return epilogue.address_of(s, s.get(source), index, element)
 
@@ -69,7 +73,7 @@ def load_columns(s: State, op: ir.OpView) -> None:
 
     def single(i: int, inside: ir.Value) -> ir.Value:
         if not size or size == 1:
-            return _bytes(s, address, i, 1, element, inside)[0]
+            return _bytes(s, address, i, 1, element, [inside])[0]
         pointer = b.op("llvm.inttoptr", [ir.Type.parse("!llvm.ptr<1>")], [b.add(address, i * size)])
         return epilogue.load(s, pointer, element, inside, 1)[0]
 
@@ -82,7 +86,7 @@ def load_columns(s: State, op: ir.OpView) -> None:
         for first in range(0, count, together):
             words = together * bits // 32
             if bits <= 8:
-                values += _bytes(s, address, first, together, element, valid)
+                values += _bytes(s, address, first, together, element, [valid])
                 continue
             if not words:
                 values += [single(first + i, valid) for i in range(together)]
@@ -97,11 +101,16 @@ def load_columns(s: State, op: ir.OpView) -> None:
         return values
 
     def some(there: ir.Value) -> list[ir.Value]:
-        least = max(1, 8 // bits)  # elements of a byte
-        inside = [b.and_(valid, b.compare("lt", i, there)) for i in range(0, count, least)]
+        size = max(8, bits)  # of a load
+        inside = [b.and_(valid, b.compare("lt", at // bits, there)) for at in range(0, count * bits, size)]
         if bits > 8:
             return [single(i, x) for i, x in enumerate(inside)]
-        return [y for i, x in enumerate(inside) for y in _bytes(s, address, i * least, least, element, x)]
+        least, each = 8 // math.gcd(8, bits), bits // math.gcd(8, bits)  # elements, and bytes of so many
+        return [
+            x
+            for i in range(count // least)
+            for x in _bytes(s, address, i * least, least, element, inside[i * each : (i + 1) * each])
+        ]
 
     if not op.count:
         s.values[op.result] = whole()
@@ -116,18 +125,26 @@ def load_columns(s: State, op: ir.OpView) -> None:
     s.values[op.result] = [x.get() for x in made]
 
 
-def _bytes(s: State, address: ir.Value, first: int, count: int, element: str, valid: ir.Value) -> list[ir.Value]:
-    """`count` adjacent elements of 8 bits or fewer, number `first` on; zeros unless `valid`."""
+def _bytes(s: State, address: ir.Value, first: int, count: int, element: str, inside: list[ir.Value]) -> list[ir.Value]:
+    """`count` adjacent elements of 8 bits or fewer, number `first` on; zeros unless `inside`, of all or each load."""
     b, row = s.b, element_spelled(element)
     assert row is not None
-    offset, size = first * row.bits // 8, count * row.bits // 8
-    if size >= 4:
-        words = _words(s, address, offset, size // 4, valid)
-    else:
-        words = b.asm(f"@$2 ld.global.u{8 * size} $0, [$1 + {offset}];", [b.i32], [address, valid, 0], tied=1)
-    each = 32 // row.bits
+    offset, size, parts, words = first * row.bits // 8, row.accessed(count), [], []
+    for i, at in enumerate(range(0, row.bytes(count), size)):
+        valid = inside[i % len(inside)]
+        if size >= 4:
+            words += _words(s, address, offset + at, size // 4, valid)
+        else:
+            parts += b.asm(f"@$2 ld.global.u{8 * size} $0, [$1 + {offset + at}];", [b.i32], [address, valid, 0], tied=1)
+    while parts:
+        several, parts = parts[: 4 // size], parts[4 // size :]
+        words.append(reduce(b.or_, [b.shl(x, 8 * size * n) if n else x for n, x in enumerate(several)]))
+    wide = math.lcm(row.bits, 32)  # of words that begin with an element
+    each, of = wide // row.bits, wide // 32
     return [
-        x for i, word in enumerate(words) for x in convert.widened(b, [word], row.name, min(each, count - i * each))
+        x
+        for i in range(0, len(words), of)
+        for x in convert.widened(b, words[i : i + of], row.name, min(each, count - i // of * each))
     ]
 
 
@@ -348,23 +365,29 @@ def compute(s: State, op: ir.OpView) -> None:
 def store_columns(s: State, op: ir.OpView) -> None:
     """As loads: words of several elements whole, others one by one; of a byte of several, all."""
     b, element, together = s.b, str(op.target.type.element_type), tile.int_of(op.together)
-    address, bits = _address(s, op.target, op.at, op.strides, element), rounding.bits_of(element)
+    address, row = _address(s, op.target, op.at, op.strides, element), element_spelled(element)
     values = [_now(x) for x in s.get(op.value)]
-    least = max(1, 8 // bits)
+    assert row is not None
+    bits = row.bits
 
-    def store(first: int, together: int, inside: ir.Value | None = None) -> None:
-        own, at = values[first : first + together], first * bits // 8
-        words, guard = together * bits // 32, [] if inside is None else [inside]
-        if not words:
-            made = [_few(s, element, own)]
-            shape = f".b{together * bits} [$0 + {at}], $1"
-        else:
-            each = 32 // bits
-            parts = range(0, together, each)
-            made = own if bits == 32 else [rounding.word(s, element, own[i : i + each]) for i in parts]
-            names, kind = ", ".join(f"${1 + i}" for i in range(words)), "f32" if bits == 32 else "b32"
-            shape = f".v{words}.{kind} [$0 + {at}], {{{names}}}" if words > 1 else f".{kind} [$0 + {at}], $1"
-        b.asm(f"{f'@${1 + len(made)} ' if guard else ''}st.global{shape};", [], [address, *made, *guard])
+    def store(first: int, together: int, there: ir.Value | None = None) -> None:
+        own, start, size = values[first : first + together], first * bits // 8, row.accessed(together)
+        words, strings = size // 4, six_bits.packed(s, element, own) if row.unit > 2 else []
+        for at in range(0, row.bytes(together), size):
+            guard = [] if there is None else [b.compare("lt", first + 8 * at // bits, there)]
+            if not words:
+                made = [b.shr(strings[at // 4], at % 4 * 8) if strings else _few(s, element, own)]
+                shape = f".b{size * 8} [$0 + {start + at}], $1"
+            else:
+                each = 32 // bits
+                parts = range(0, together, each)
+                made = strings[at // 4 : at // 4 + words] or (
+                    own if bits == 32 else [rounding.word(s, element, own[i : i + each]) for i in parts]
+                )
+                names, kind = ", ".join(f"${1 + i}" for i in range(words)), "f32" if bits == 32 else "b32"
+                shape = f".v{words}.{kind} [$0 + {start + at}], {{{names}}}"
+                shape = shape if words > 1 else f".{kind} [$0 + {start + at}], $1"
+            b.asm(f"{f'@${1 + len(made)} ' if guard else ''}st.global{shape};", [], [address, *made, *guard])
 
     def whole() -> None:
         for first in range(0, len(values), together):
@@ -376,8 +399,8 @@ def store_columns(s: State, op: ir.OpView) -> None:
     there = b.value(s.get(op.count[0]))
 
     def some() -> None:
-        for first in range(0, len(values), least):
-            store(first, least, b.compare("lt", first, there))
+        for first in range(0, len(values), row.unit):
+            store(first, row.unit, there)
 
     b.either(b.value(s.get(op.whole[0]), b.i1), whole, some)
 

@@ -52,8 +52,8 @@ class Columns(Tensors):
     words: dict[Index, ir.Value]
 
     def together(self, element: Any, vector: int) -> int:
-        """Elements of one load or store, of a vector of so many: a power of two."""
-        most = min(vector, 8 * MOST_BYTES // element.bits)
+        """Elements of one load or store, or three (`ElementType.accessed`), of a vector of so many: a power of two."""
+        most = min(vector, 8 * MOST_BYTES // (element.bits & -element.bits))
         return min(1 << most.bit_length() - 1, vector & -vector)
 
     def aligned(self) -> ir.Value:
@@ -71,7 +71,7 @@ class Columns(Tensors):
     def also(self, every: ir.Value, source: ir.Value, name: str, element: Any, rank: int) -> ir.Value:
         """`every`, and whether one tensor of so many indices has such rows."""
         strides = [self.stride(name, axis) for axis in range(rank - 1)]
-        size = self.together(element, self.spread.vector) * element.bits // 8
+        size = element.accessed(self.together(element, self.spread.vector))
         one = self.e.op(
             "tile.aligned", [ir.IntegerType.get_signless(1)], [source, *strides], segments=(1, len(strides)), bytes=size
         ).result
@@ -80,7 +80,7 @@ class Columns(Tensors):
     def alignment(self, element: Any, vector: int) -> int:
         """Bytes that memory must begin at a multiple of."""
         elements = self.together(element, vector) if self.spread.whole else 1
-        return max(1, elements * element.bits // 8)
+        return max(1, element.accessed(elements))
 
     def target(self, o: Output) -> ir.Value:
         """A result's memory."""

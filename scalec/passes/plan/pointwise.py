@@ -162,10 +162,12 @@ def _refused(what: str, expected: str, fix: str = "quantise in smaller blocks") 
 def _vector(p: Pointwise) -> int:
     """Columns that a thread has side by side: blocks have a power of two of vectors."""
     n = p.columns.size
-    bits = [x.element.bits for x in p.every if p.along(x)] + [o.element.bits for o in p.outputs if not p.is_row(o)]
-    vector = 1 if p.single else min(8 * MOST_BYTES // min(bits), max(1, 8 * WIDEST // max(bits)))
+    elements = [x.element for x in p.every if p.along(x)] + [o.element for o in p.outputs if not p.is_row(o)]
+    bits = [x.bits for x in elements]
+    widest = 1 << (8 * WIDEST // max(bits)).bit_length() - 1
+    vector = 1 if p.single else min(8 * MOST_BYTES // (min(bits) & -min(bits)), widest)
     blocks = [o.scale.columns for o in p.outputs if o.scale is not None and o.scale.columns]
-    least = 8 // min([8, *bits])  # elements of a byte
+    least = max(x.unit for x in elements)
     odd = {x // (x & -x) for x in blocks} or {1}
     if len(odd) > 1 or (p.single and (odd != {1} or least > 1)):
         sizes = " and ".join(str(x) for x in blocks)

@@ -18,7 +18,8 @@ from scalec.passes.problem.lookups import Lookups
 from scalec.passes.problem.reduced import MEET, in_a_tile, kept_of, reduce_of
 from scalec.passes.problem.scatter import before_scatter, check_range, coords_of, distance_of, order_of
 from scalec.passes.problem.sources import of_inputs, reduction_of, refuse_chance
-from scalec.passes.problem.types import ROUNDED, STORED, ColumnFold, EpilogueInput, Result, ResultScale, Window
+from scalec.passes.problem.two_programs import refuse_type
+from scalec.passes.problem.types import STORED, ColumnFold, EpilogueInput, Result, ResultScale, Window
 from scalec.passes.problem.whole_rows import row_block
 from scalec.targets import Target
 
@@ -219,13 +220,7 @@ class EpilogueReader(Lookups):
             extents = self.extents_of_result(written.value, written.index, name)
             coords, rows = coords_of(self, op, name, extents, m, n)
             result = replace(result, coords=coords, scattered=rows)
-        if element.name not in ROUNDED:
-            raise UnsupportedError(
-                f"{name} is {element.name}, which results have no kernel for on {self.target.name} yet",
-                expected=" or ".join(ROUNDED),
-                fix=f"give {name} one of these types and convert it after the call",
-                place=place,
-            )
+        refuse_type(result, written.quantize, self.target.name, place)
         if written.quantize is not None:
             result = replace(result, scale=self.result_scale(written, m, n, result))
         sums = [sums_of(x) for x in self.contracts]

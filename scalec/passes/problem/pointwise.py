@@ -9,11 +9,11 @@ from scalec.passes.problem.access import Coord, Dim, Domain, Index, Lookup
 from scalec.passes.problem.types import STORED
 from scalec.targets import Target
 
-SCALED = ("e4m3", "e5m2", "e2m1")
+SCALED = ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1")
 """Element types of results with scales."""
 
 READ = (*STORED, *SCALED)
-"""Those of inputs."""
+"""Those of inputs, and of results without scales."""
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,6 @@ from scalec.passes.problem.pointwise import (
     dims_of,
 )
 from scalec.passes.problem.scatter import before_scatter, order_of
-from scalec.passes.problem.types import ROUNDED
 from scalec.targets import Target
 
 PARTS = (
@@ -139,7 +138,7 @@ class PointwiseReader(EpilogueReader):
                 raise self.refused(f"{name} with other ranges than the results before it", op, "the same ranges")
             self.ranges = ranges
             element = element_of(value, name)
-            known = ROUNDED if quantize is None else SCALED
+            known = READ if quantize is None else SCALED
             if element.name not in known:
                 raise self.refused(f"a result of {element.name}", op, " or ".join(known))
             dims = tuple(self.results_of(where))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scalec.errors import Place, UnsupportedError
 from scalec.passes.problem.access import Dim
+from scalec.passes.problem.two_programs import two_programs
 from scalec.passes.problem.types import Result
 from scalec.targets import MAX_BOX
 
@@ -24,13 +25,6 @@ def row_block(result: Result, n: Dim, place: Place | None) -> int:
     raise UnsupportedError(
         f"{result.name} is quantised by whole rows, and {found}",
         expected=f"{n.name} up to {MAX_BOX}, given in dims: a tile then has all of a row",
-        fix=two_programs(result),
+        fix=two_programs(result, f"{result.element.name} scale(1x{result.coords[-1].dim})"),
         place=place,
     )
-
-
-def two_programs(result: Result) -> str:
-    """What a result quantised by whole rows may be written as."""
-    name, at = result.name, f"[{','.join(x.dim for x in result.coords)}]"
-    made = f"{'Q' if name != 'Q' else 'D'}{at}:{result.element.name} scale(1x{result.coords[-1].dim})"
-    return f"write {name}{at}:f32 here, and quantise it by a program of its own: {made} = {name}{at}:f32"
