@@ -358,9 +358,17 @@ def rows_of(s: State, op: ir.OpView) -> Iterator[tuple[Variable, ir.Value]]:
         yield room, b.div(b.min(b.add(row0, i * tile.int_of(op.spacing)), last), tile.int_of(op.row_block))
 
 
+_ONES = {"f32": 1.0, "bf16": 0x3F80, "f16": 0x3C00}
+"""In the registers that a scale is loaded into."""
+
+
 def _load_scale(s: State, op: ir.OpView, into: Variable, pointer: ir.Value, inside: ir.Value) -> None:
-    """A scale, if it is `inside`; else 0 or what was there."""
-    b, wide = s.b, tile.bits_of(op.source.type.element_type) == 32
+    """A scale, if it is `inside`; else 0, 1 or what was there."""
+    b, wide, stored = s.b, tile.bits_of(op.source.type.element_type) == 32, str(op.source.type.element_type)
     kind, text = (b.f32, "f32") if wide else (b.i32, "u16")
-    other = b.constant(0.0 if wide else 0) if "zeros" in op.operation.attributes else into.get()
+    other = into.get()
+    if "zeros" in op.operation.attributes:
+        other = b.constant(0.0 if wide else 0)
+    elif "ones" in op.operation.attributes:
+        other = b.constant(_ONES[stored])
     into.set(b.asm(f"@$2 ld.global.nc.{text} $0, [$1];", [kind], [pointer, inside, other], tied=1)[0])

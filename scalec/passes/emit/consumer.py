@@ -226,7 +226,10 @@ class Consumer(Epilogue):
         points = self.points(h, w, k0)
         for number, pane, point in product(range(len(rooms)), range(panes), points):
             own_side = next(x for x in point.sides if x.label == side.label)
-            room, of, w = rooms[number], own_side.operand.panes[pane].scales[place], point.w
+            own = own_side.operand.panes[pane].scales
+            if not own:
+                continue  # ones were loaded
+            room, of, w = rooms[number], own[place], point.w
             part: dict[str, Any] = {"part": (pane * count, count)} if panes > 1 else {}
             source = self.at(self.pointer(of.name, of.argument_index), of.name, of.coords, w)
             at, end = self.within_range(h, scale, point, number * depth // len(rooms), depth // len(rooms))

@@ -69,21 +69,34 @@ class Converter(Transformer):
         zeros = {side.label: self.zero_points(h, side, w, k) for side in self.sides if side.operand.zeros is not None}
         inside = self.elements_inside(h, w, k) if any(self.masked(side, held) for side in computed) else None
         e.op("tile.wait", operands=[h.filled, cursor])
-        for side in self.sides:
+        points = self.points(h, w, self.at_k(w, k))
+        for number, side in enumerate(self.sides):
+            less = [zeros[side.label]] if side.label in zeros else []
             if side in computed:
-                less = [zeros[side.label]] if side.label in zeros else []
                 self.transform(h, side, cursor, held[side.label], beside[side.label], inside, less)
-            elif side.operand.converted:
-                factors = [h.scale_tiles[side.label]] if side.operand.folded is not None else []
-                less = [zeros[side.label]] if side.label in zeros else []
-                operands = [h.stored[side.label], h.tiles[side.label], cursor, *factors, *less]
-                how: dict[str, Any] = {"stored": ir.TypeAttr.parse(side.operand.stored.mlir)}
-                if side.operand.turned:
-                    how["turned"] = ir.UnitAttr.get()
-                e.op("tile.convert", operands=operands, segments=(1, 1, 1, len(factors), len(less)), **how)
+                continue
+            ways = [(x.operand.converted, x.operand.folded is None, x.operand.zeros) for x in self.of_side(number)]
+            if len(set(ways)) == 1:
+                self.convert_side(h, side, cursor, less)
+                continue
+            for point in points:  # what is not converted copies bring as it is multiplied
+                with self.of_point(point):
+                    own = point.sides[number]
+                    self.convert_side(h, own, cursor, less if own.operand.zeros is not None else [])
         e.op("tile.pass_on", operands=[h.ring, cursor])
         if self.family.sums_in == "tensor":  # which hands stages back behind its own reads alone
             e.op("tile.release", operands=[h.ring, cursor], segments=(1, 1, 0), lag=0)
+
+    def convert_side(self, h: Handles, side: Side, cursor: ir.Value, less: list[ir.Value]) -> None:
+        """A side's tile of a stage, if it is converted: less zero points, and times factors that go with it."""
+        if not side.operand.converted:
+            return
+        factors = [h.scale_tiles[side.label]] if side.operand.folded is not None else []
+        operands = [h.stored[side.label], h.tiles[side.label], cursor, *factors, *less]
+        how: dict[str, Any] = {"stored": ir.TypeAttr.parse(side.operand.stored.mlir)}
+        if side.operand.turned:
+            how["turned"] = ir.UnitAttr.get()
+        self.e.op("tile.convert", operands=operands, segments=(1, 1, 1, len(factors), len(less)), **how)
 
     def zero_points(self, h: Handles, side: Side, w: Work, k: ir.Value) -> ir.Value:
         """Those of a side, in registers of the threads that convert it."""
@@ -92,7 +105,8 @@ class Converter(Transformer):
         kind, target = [e.type("subtrahends")], h.tiles[side.label]
         if not zeros.name:
             return e.op("tile.zero_points", kind, [target], segments=(1, 0, 0, 0), number=zeros.number).result
-        w, k0 = self.at_point(w, self.at_k(w, k))
+        point = self.points(h, w, self.at_k(w, k))[0]
+        w, k0 = point.w, point.k0
         source = self.at(self.pointer(zeros.name, zeros.argument_index), zeros.name, zeros.coords, w)
         last = len(zeros.coords) - 1
         strides = [

@@ -40,9 +40,14 @@ from scalec.passes.plan.resources import (
     units,
 )
 from scalec.passes.plan.tensor_columns import word_rows
-from scalec.passes.problem.operand import Scale
+from scalec.passes.problem.operand import Operand, Scale
 from scalec.passes.problem.types import Problem
 from scalec.targets import ATOM
+
+
+def element_in_memory(operand: Operand) -> ir.Type:
+    """Of the tiles that copies of an operand fill: packed or padded ones are of bytes."""
+    return ir.IntegerType.get_signless(8) if operand.stored.bits < 8 else ir.Type.parse(operand.stored.mlir)
 
 
 class Frame(Sums):
@@ -133,10 +138,8 @@ class Frame(Sums):
         depth = s.tile[2]
         for side in self.sides:
             operand = side.operand
-            narrow = operand.stored.bits < 8  # tiles of bytes, packed or padded
-            element = ir.IntegerType.get_signless(8) if narrow else ir.Type.parse(operand.stored.mlir)
-            box, swizzle = side.box(depth), 0 if operand.converted else side.swizzle
-            self.map_operand(h, side, box, element, swizzle)
+            element = element_in_memory(operand)
+            self.map_operand(h, side)
             if operand.converted:
                 h.stored[side.label] = self.shared(f"{side.label}_stored", side.stored(depth), element, 0, s.stages)
                 element = ir.Type.parse(operand.element.mlir)
@@ -200,11 +203,13 @@ class Frame(Sums):
             h.item_ring = self.ring("item_barriers", depth=ITEMS, full=1, empty=self.takers(bringers))
         return h
 
-    def map_operand(self, h: Handles, side: Side, box: tuple[int, ...], element: ir.Type, swizzle: int) -> None:
+    def map_operand(self, h: Handles, side: Side) -> None:
         """The tensor maps of a side's operand, of each contraction's, and of each product's that is added."""
         number = self.sides.index(side)
         for own_side in (x[number] for x in self.pairs):
             operand = own_side.operand
+            box, swizzle = own_side.box(self.schedule.tile[2]), 0 if operand.converted else side.swizzle
+            element = element_in_memory(operand)
             for pane, own in enumerate(operand.panes):
                 source = Source(
                     "tensor_map",
@@ -420,7 +425,10 @@ class Frame(Sums):
 
     def beyond(self, scale: Scale) -> dict[str, Any]:
         """Of what loads f32 scales: of an empty range of K a block beyond the end of K is walked, and of several in a K
-        tile some may lie there, whose scales are then multiplied by."""
+        tile some may lie there, whose scales are then multiplied by; of products that are added up one may have none:
+        it has ones, from the end of the others' K on."""
+        if self.problem.partly_scaled:
+            return {"ones": ir.UnitAttr.get()}
         asked = self.problem.range_of_k is not None or scale.within(self.schedule.tile[2]) > 1
         return {"zeros": ir.UnitAttr.get()} if asked else {}
 

@@ -141,7 +141,7 @@ class Gatherer(Frame):
     @staticmethod
     def copies_into(h: Handles, side: Side) -> ir.Value:
         """The tile that copies of an operand fill."""
-        return h.stored.get(side.label, h.tiles[side.label])
+        return (h.stored if side.operand.converted else h.tiles)[side.label]
 
     def copied_row(self, h: Handles, side: Side, row0: ir.Value) -> ir.Value:
         """The first row that this CTA copies of a tile that begins at `row0`."""

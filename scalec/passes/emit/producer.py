@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -118,7 +119,9 @@ class Producer(Results, Dealer, Converter):
         points = self.points(h, w, k0)
         w, k0 = points[0].w, points[0].k0
         # barriers count what is copied, not what pads it
-        total = sum(side.copied * side.operand.stored.bytes(depth) for side in self.sides if side.label in h.maps)
+        mapped = [x for x, side in enumerate(self.sides) if side.label in h.maps]
+        bytes_of = [sum(p.sides[x].copied * p.sides[x].operand.stored.bytes(depth) for x in mapped) for p in points]
+        total = bytes_of[0]
         vectors = [side for side in self.sides if self.copy_of(side) == "vector"]
         windows = [side for side in self.sides if self.copy_of(side) == "window"]
         total += sum(4 * side.rows * self.row_scale(side).within(depth) for side in vectors)
@@ -139,13 +142,16 @@ class Producer(Results, Dealer, Converter):
                 size = sum(4 * WINDOW * side.rows for side in windows)
                 e.op("tile.announce", operands=[ring, cursor], bytes=ctas * size)
         with self.one_thread():
-            with self.leading(h):
-                if total:
+            alike = len(set(bytes_of)) == 1
+            with self.leading(h) if alike else nullcontext():
+                if total and alike:
                     e.op("tile.expect", operands=[ring, cursor], bytes=ctas * total)
-                else:  # threads copy all that there is
+                elif alike:  # threads copy all that there is
                     e.op("tile.commit", operands=[ring, cursor])
-            for point in points:
+            for point, own in zip(points, bytes_of, strict=True):
                 with self.of_point(point):
+                    if not alike:  # of a CTA that multiplies alone: each converts its own tiles
+                        e.op("tile.expect", operands=[ring, cursor], bytes=own + total - bytes_of[0])
                     for side in point.sides:
                         self.copy_operand(h, side, (filled, cursor), point.w, point.k0)
         for side in self.gathering:
@@ -371,13 +377,17 @@ class Producer(Results, Dealer, Converter):
         return made.result
 
     def load_rows(self, h: Handles, side: Side, room: ir.Value, w: Work, k0: ir.Value) -> None:
-        if (plan := self.byte_plan(side)) is not None:
-            self.load_bytes(h, side, plan, room, *self.at_point(w, k0))
-            return
-        for point in self.points(h, w, k0):
-            with self.of_point(point):
-                own = side if self.problem.panes > 1 else next(x for x in point.sides if x.label == side.label)
-                self.load_numbers(h, own, room, point)
+        points = self.points(h, w, k0)
+        for point in points:
+            own = side if self.problem.panes > 1 else next(x for x in point.sides if x.label == side.label)
+            if own.operand.by_row is None:
+                continue  # what is there is not read, or ones
+            ones = self.problem.partly_scaled and point is points[0]
+            with nullcontext() if ones else self.of_point(point):
+                if (plan := self.byte_plan(own)) is not None:
+                    self.load_bytes(h, own, plan, room, point)
+                else:
+                    self.load_numbers(h, own, room, point)
 
     def load_numbers(self, h: Handles, side: Side, room: ir.Value, point: Point) -> None:
         """Those of f32, or 16 bits, of one product."""
@@ -394,17 +404,18 @@ class Producer(Results, Dealer, Converter):
         sizes: dict[str, Any] = {"step": step, "block": scale.k, "row_block": row_block}
         self.e.op("tile.load_rows", operands=operands, **sizes, **self.beyond(scale))
 
-    def load_bytes(self, h: Handles, side: Side, plan: WordPlan, room: ir.Value, w: Work, k0: ir.Value) -> None:
-        scale = plan.scale
+    def load_bytes(self, h: Handles, side: Side, plan: WordPlan, room: ir.Value, point: Point) -> None:
+        """Those of a byte, of one product."""
+        scale, w = plan.scale, point.w
         source = self.pointer(scale.name, scale.argument_index, align=4 if plan.whole else 0)
         source = self.at(source, scale.name, scale.coords, w)
-        strides = self.byte_strides(scale)
+        strides, place = self.byte_strides(scale), self.scale_k(h, scale, w, point.k0, point.end)
         row_block = ALL if scale.rows == WHOLE else scale.rows
         if scale.gathered and not scale.in_mma:
             row_block = scale.coords[scale.axes[0]].divisor
         self.e.op(
             "tile.load_bytes",
-            operands=[room, source, *strides, *self.scale_rows(side.label, scale, w), *self.scale_k(h, scale, w, k0)],
+            operands=[room, source, *strides, *self.scale_rows(side.label, scale, w), *place],
             bytes=plan.bytes,
             unit=plan.unit,
             block=ALL if scale.k == WHOLE else scale.k,

@@ -64,6 +64,10 @@ class Sums(Scales):
         whole = e.arith("arith.divui", e.arith("arith.addi", self.size(k), e.i32(depth - 1)), e.i32(depth))
         return e.arith("arith.muli", whole, e.i32(depth))
 
+    def of_side(self, number: int) -> list[Side]:
+        """The left (0) or right side of each product."""
+        return [pair[number] for pair in self.pairs]
+
     def points(self, h: Handles, w: Work, k0: ir.Value) -> list[Point]:
         """Where an element of a tile's K is, in the K of each product. Behind the last product's it is that one's."""
         e, products = self.e, self.problem.products

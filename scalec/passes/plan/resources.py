@@ -61,6 +61,8 @@ def no_bulk(problem: Problem, scale: Scale) -> str:
     if scale.type != "f32" or scale.gathered:
         bytes_of = f"{scale.type}, which threads make f32 of"
         return f"{scale.name} is {bytes_of if scale.type != 'f32' else f'of rows that {scale.gathered} names'}"
+    if problem.partly_scaled:
+        return f"{scale.name} is of one of the products that are added up, and threads make ones for the others"
     if scale.folded:
         return f"threads multiply elements by {scale.name}, and have no window of it"
     if scale.layout == "col":

@@ -70,6 +70,11 @@ def multiplied_as(contract: Any, target: Target) -> tuple[MmaShape | None, tuple
     return min(found, key=lambda way: way[:2])[2:]
 
 
+def elements_of(contract: Any) -> tuple[str, str]:
+    """The element types of a contraction's operands below their scales."""
+    return _Side.of(contract, 0).element, _Side.of(contract, 1).element
+
+
 def levels_of(value: Any) -> list[Any]:
     """The scales of an operand, innermost level first: `scale.dequantize` ops."""
     levels: list[Any] = []

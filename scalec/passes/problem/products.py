@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from scalec.errors import UnsupportedError
 from scalec.formats import NUMBERS, WHOLE
 from scalec.ir.location import place_of
+from scalec.passes.problem.contraction import elements_of, levels_of, multiplied_as
 from scalec.passes.problem.operand import Operand, Scale
 from scalec.passes.problem.types import Problem
+from scalec.targets import Target
 
 
 def check_alone(contracts: list[Any], terms: list[Any]) -> None:
@@ -40,23 +43,40 @@ def check_places(m: str, n: str, roles: dict[str, list[str]], contract: Any) -> 
             )
 
 
+def first_of(terms: list[Any], length: Callable[[Any], int], target: Target) -> Any:
+    """Of several contractions that are added up the one whose operands the others' are like: that of which most
+    operands are converted, or have scales, as these may be missing in others; else the one that sums most, of several
+    the first."""
+
+    def rank(contract: Any) -> tuple[int, int, int]:
+        own = elements_of(contract)
+        converted = sum(a != b for a, b in zip(own, multiplied_as(contract, target)[1], strict=True))
+        return converted, sum(len(levels_of(x)) for x in (contract.lhs, contract.rhs)), length(contract)
+
+    return max(terms, key=rank)
+
+
 def check_added(one: Operand, other: Operand, contract: Any) -> None:
     """Refuses the operand `other` of a product that cannot be in a tile in the place of `one`, that of the product that
-    it is added to."""
+    it is added to: it is stored as that, or as what is multiplied, and has its scales, or none."""
     for x in (one, other):
         before = f"before the call, and pass {x.name} as that"
         for found, what, fix in (
             (
-                [s for s in x.scales if s not in x.promoted or s.type not in NUMBERS],
+                [s for s in x.scales if s.in_mma or not (s.folded or s.type in NUMBERS)],
                 f"has scales that sums are not promoted by ({', '.join(s.name for s in x.scales)})",
                 "dequantise it",
             ),
-            (x.zeros, "has zero points", "subtract them"),
+            (x is other and x.zeros, "has zero points", "subtract them"),
             (x.body or x.rounded, "is computed", "compute it"),
             (x.pages, f"has rows in pages ({x.pages})", "gather them"),
             (x.gathered, f"has rows that {x.gathered} names", "gather them"),
             (x.turned, f"is contiguous along {x.rows}, and kernels turn it", "store it with the other index last"),
-            (x.converted, f"is multiplied as {x.element.name}", "convert it"),
+            (
+                x.converted and not one.converted,
+                f"is converted to {x.element.name} beside {one.name}, which is not",
+                "convert it",
+            ),
         ):
             if found:
                 raise UnsupportedError(
@@ -66,9 +86,10 @@ def check_added(one: Operand, other: Operand, contract: Any) -> None:
                     fix=f"{fix} {before}",
                     place=place_of(contract),
                 )
+    kind = one.stored if other.converted else one.element
     for what, a, b in (
-        ("element types", one.stored.name, other.stored.name),
-        ("scales", *(", ".join(map(_said, x.scales)) or "none" for x in (one, other))),
+        ("element types", kind.name, other.stored.name),
+        ("scales", *(", ".join(map(_said, x.scales or one.scales)) or "none" for x in (one, other))),
         ("layouts", *(f"{'rows' if x.mn_major else 'the sum'} last" for x in (one, other))),
     ):
         if a != b:

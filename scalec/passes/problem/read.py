@@ -19,7 +19,7 @@ from scalec.passes.problem.gather import check_left_out, check_summed
 from scalec.passes.problem.lookups import check_beginnings, check_beginnings_of_k
 from scalec.passes.problem.operand import Fold, Operand, Product
 from scalec.passes.problem.panes import check_alike, check_computed, check_forms, check_left, check_ranges, check_shared
-from scalec.passes.problem.products import check_added, check_alone, check_places, check_sums
+from scalec.passes.problem.products import check_added, check_alone, check_places, check_sums, first_of
 from scalec.passes.problem.read_operand import OperandReader
 from scalec.passes.problem.reduced import check_known, check_reductions
 from scalec.passes.problem.sources import below, computation, is_op, reduction_of, where_of
@@ -40,7 +40,7 @@ class Reader(OperandReader):
     """The walk over one function; each method refuses what it cannot represent."""
 
     def problem(self) -> Problem:
-        self.contracts = self.largest_terms(self.contractions())
+        self.contracts = self.first_terms(self.contractions())
         contract = self.contracts[0]
         self.symbols = list(contract.symbols)
         order = self.result_order(contract)
@@ -94,8 +94,8 @@ class Reader(OperandReader):
         check_reductions(made)
         return self.shared(made)
 
-    def largest_terms(self, contracts: list[Any]) -> list[Any]:
-        """Of each sum of contractions the one that sums most, the first of several."""
+    def first_terms(self, contracts: list[Any]) -> list[Any]:
+        """Of each sum of contractions the one that stands for it (`first_of`)."""
         sums: dict[Any, list[Any]] = {}
         for contract in contracts:
             sums.setdefault(ir.Value(sums_of(contract)), []).append(contract)
@@ -106,7 +106,7 @@ class Reader(OperandReader):
         def length(contract: Any) -> int:
             return math.prod(self.dim(name, contract).tiles(1, ASSUMED) for name in self.roles(contract)["k"])
 
-        return [max(terms, key=length) if len(terms) > 1 else terms[0] for terms in sums.values()]
+        return [first_of(terms, length, self.target) if len(terms) > 1 else terms[0] for terms in sums.values()]
 
     def sided(self, contract: Any, order: list[str]) -> tuple[dict[str, list[str]], bool]:
         """The roles of a contraction's dimensions, and whether M and N are those of its right and left operand, as rows

@@ -238,6 +238,12 @@ class Problem:
         return (own, *(replace(own, lhs=x.lhs, rhs=x.rhs, k=x.k, summed=x.summed) for x in self.added))
 
     @property
+    def partly_scaled(self) -> bool:
+        """Whether sums are promoted by scales that a product of several has none of: ones, in its place."""
+        own = len(self.lhs.promoted), len(self.rhs.promoted)
+        return any((len(x.lhs.promoted), len(x.rhs.promoted)) != own for x in self.added)
+
+    @property
     def queued(self) -> bool:
         """Whether what there is to do is read from memory: a warp finds it and tells the others."""
         return bool(self.constant_lookups or self.domains)
