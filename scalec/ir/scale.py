@@ -373,7 +373,8 @@ class ContractOp(Scale.Operation, name="contract"):
 class AddOp(Scale.Operation, name="add"):
     """result = the sum of `terms`, point by point: contractions that one accumulator sums.
 
-    Each term is a contraction's result that nothing else reads (scalec.passes.fuse.join_products).
+    Each term is a contraction's result that nothing else reads, but one may be what a map computes of that
+    (scalec.passes.fuse.join_products).
     """
 
     terms: Sequence[ext.Operand[Any]]

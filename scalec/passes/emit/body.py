@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from scalec.errors import UnsupportedError
@@ -17,6 +17,7 @@ from scalec.passes.emit.row_factors import row_factors
 from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.registers import crowded
 from scalec.passes.problem.column_folds import made_by
+from scalec.passes.problem.sources import is_op
 from scalec.passes.problem.types import Problem, Result
 
 LARGEST_INVERSE = 2.0**118
@@ -61,6 +62,7 @@ class Body(Results):
 
     split: list[Split]
     last: list[Split | None]
+    split_term: Split | None
     ahead_of: dict[int, dict[Any, ir.Value]]
     """Of folds whose inputs are read before a tile's products, the inputs in registers: by the inputs in memory, those
     of a window by their name and coordinates."""
@@ -74,6 +76,16 @@ class Body(Results):
         each = [(of, not self.by_tile(of.result)) for of in every]
         self.split = [self.split_body(of.result) if once else Split() for of, once in each]
         self.last = [self.split_last(of) if once else None for of, once in each]
+        term = self.problem.term
+        self.split_term = None if term is None or self.by_tile(term.result) else self.split_body(term.result)
+
+    def compute_term(self, sums: ir.Value, w: Work) -> None:
+        """What is computed of the sums of one product before others are added, in their place."""
+        term = self.problem.term
+        assert term is not None
+        split = self.split_term or self.split_body(term.result, w)
+        of = replace(self.problem, results=(term.result,), reductions=())
+        self.elementwise(of, split, [sums], [w.m0, w.n0, w.m_end, w.n_end])
 
     def split_last(self, of: Problem, w: Work | None = None) -> Split | None:
         """What follows a result's fold; None where it has none."""
@@ -219,6 +231,10 @@ class Body(Results):
 
     def body_of(self, result: Result) -> ir.Block:
         """The block that computes a result, of its `scale.map`; of one that is folded, what is."""
+        term = self.problem.term
+        if term is not None and result is term.result:
+            added = next(x for x in self.function.body.blocks[0].operations if x.operation.name == "scale.add")
+            return next(x for x in added.terms if is_op(x, "scale.map")).owner.opview.body.blocks[0]
         last = self.last_map(result)
         if result.column_fold is not None or result.reduced is not None:
             last = self.reduce_of(result).input.owner

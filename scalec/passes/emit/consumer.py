@@ -78,21 +78,25 @@ class Consumer(Epilogue):
             self.release(h, cursor)
             e.op("tile.advance", operands=[cursor])
             return
-        with self.over_k(w, self.schedule.unroll) as k0:
-            first = e.compare("eq", k0, e.i32(0))
-            e.op("tile.wait", operands=[h.ring, cursor])
-            for wave in range(self.waves):
-                self.mma(h, accumulator, cursor, wave, wave, accumulate=1)
-            e.op("tile.mma_wait", operands=[accumulator], pending=self.waves)
-            self.release(h, cursor, lag=1, unless=first)
-            e.op("tile.advance", operands=[cursor])
-        e.op("tile.mma_wait", operands=[accumulator], pending=0)
+        for number, part in enumerate(self.segments(w)):
+            if number:
+                self.compute_term(accumulator, w)
+            with self.over_k(part, self.schedule.unroll) as k0:
+                first = None if number else e.compare("eq", k0, e.i32(0))
+                e.op("tile.wait", operands=[h.ring, cursor])
+                for wave in range(self.waves):
+                    self.mma(h, accumulator, cursor, wave, wave, accumulate=1)
+                e.op("tile.mma_wait", operands=[accumulator], pending=self.waves)
+                self.release(h, cursor, lag=1, unless=first)
+                e.op("tile.advance", operands=[cursor])
+            e.op("tile.mma_wait", operands=[accumulator], pending=0)
         self.release(h, cursor, lag=1)
 
     @property
     def lone_block(self) -> bool:
         """Whether the sums are those of one K block, in the tensor core: it then begins with them."""
-        return not self.schedule.promote and part_blocks(self.problem, self.schedule) == (1, 1)
+        alone = not self.schedule.promote and self.problem.term is None
+        return alone and part_blocks(self.problem, self.schedule) == (1, 1)
 
     @property
     def padding(self) -> int | None:
@@ -135,10 +139,19 @@ class Consumer(Epilogue):
 
     def promoted(self, h: Handles, w: Work, at: Positions, accumulator: ir.Value, partial: ir.Value) -> None:
         """Each K block's product is scaled and added into FP32 registers, wave by wave."""
-        e, s, cursor = self.e, self.schedule, at.cursor
         if at.window is not None:
             self.open_window(h, w, at.window)
         fetched = {side.label: self.scalars(side) for side in self.sides if self.block_scale(side)}
+        for number, part in enumerate(self.segments(w)):
+            if number:
+                self.compute_term(accumulator, w)
+            self.promoted_part(h, part, at, fetched, accumulator, partial)
+
+    def promoted_part(
+        self, h: Handles, w: Work, at: Positions, fetched: Fetched, accumulator: ir.Value, partial: ir.Value
+    ) -> None:
+        """Those of one of the parts of K that are summed by themselves."""
+        e, s, cursor = self.e, self.schedule, at.cursor
         for side in self.sides:
             self.fetch(h, side, fetched, w, self.at_k(w))
         late = self.row_scale(self.sides[1]) is not None  # column factors are read during promotion

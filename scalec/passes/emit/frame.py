@@ -41,6 +41,7 @@ from scalec.passes.plan.resources import (
 )
 from scalec.passes.plan.tensor_columns import word_rows
 from scalec.passes.problem.operand import Operand, Scale
+from scalec.passes.problem.products import partly_scaled
 from scalec.passes.problem.types import Problem
 from scalec.targets import ATOM
 
@@ -427,7 +428,7 @@ class Frame(Sums):
         """Of what loads f32 scales: of an empty range of K a block beyond the end of K is walked, and of several in a K
         tile some may lie there, whose scales are then multiplied by; of products that are added up one may have none:
         it has ones, from the end of the others' K on."""
-        if self.problem.partly_scaled:
+        if partly_scaled(self.problem):
             return {"ones": ir.UnitAttr.get()}
         asked = self.problem.range_of_k is not None or scale.within(self.schedule.tile[2]) > 1
         return {"zeros": ir.UnitAttr.get()} if asked else {}

@@ -25,6 +25,7 @@ from scalec.passes.plan.resources import WINDOW
 from scalec.passes.plan.tensor_columns import word_rows
 from scalec.passes.plan.words import WordPlan
 from scalec.passes.problem.operand import Scale
+from scalec.passes.problem.products import partly_scaled
 
 AHEAD = 4
 """K blocks whose scales of single bytes, or several of a row, are on their way at once: with one, a stage takes as long
@@ -380,11 +381,12 @@ class Producer(Results, Dealer, Converter):
         points = self.points(h, w, k0)
         for point in points:
             own = side if self.problem.panes > 1 else next(x for x in point.sides if x.label == side.label)
-            if own.operand.by_row is None:
+            plan = self.byte_plan(own)
+            if plan is None and own.operand.by_row is None:
                 continue  # what is there is not read, or ones
-            ones = self.problem.partly_scaled and point is points[0]
+            ones = partly_scaled(self.problem) and point is points[0]
             with nullcontext() if ones else self.of_point(point):
-                if (plan := self.byte_plan(own)) is not None:
+                if plan is not None:
                     self.load_bytes(h, own, plan, room, point)
                 else:
                     self.load_numbers(h, own, room, point)

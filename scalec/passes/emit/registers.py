@@ -43,32 +43,39 @@ class RegisterConsumer(Consumer):
 
     def consumer(self, h: Handles) -> None:
         """Multiplies, promotes, and writes results."""
-        e, s = self.e, self.schedule
+        e = self.e
         p = self.pipeline(h)
         h.result_cursor = self.result_cursor()
         self.hold()
         with self.over_tiles(h) as w:
             w = self.judged(w)
-            p.work = w
             e.op("tile.clear", operands=[p.accumulator])
             if p.window is not None:
                 self.open_window(h, w, p.window)
             p.fetched = {side.label: self.scalars(side) for side in self.sides if self.block_scale(side)}
-            for side in self.sides:
-                self.fetch(h, side, p.fetched, w, self.at_k(w))
-            self.enter(h, p)
-            self.turn(p)
-            self.slices_but_the_last(h, p, self.at_end(w))
-            with self.over_k(w, s.unroll, start=s.tile[2]) as k0:
-                self.enter(h, p)
-                self.last_slice(h, p, self.at_k(w, k0))
-                self.turn(p)
-                self.slices_but_the_last(h, p, self.at_end(w, k0))
-            self.cut(p, self.slices - 1, self.at_end(w, w.k))
-            self.last_slice(h, p, None)
+            for number, part in enumerate(self.segments(w)):
+                if number:
+                    self.compute_term(p.accumulator, w)
+                self.sum_part(h, p, part)
             self.finish(h, w, p.accumulator)
         self.meet_at_end(h)
         self.drain()
+
+    def sum_part(self, h: Handles, p: Pipeline, w: Work) -> None:
+        """The K blocks of a tile, or of one of the parts that are summed by themselves."""
+        s, p.work = self.schedule, w
+        for side in self.sides:
+            self.fetch(h, side, p.fetched, w, self.at_k(w))
+        self.enter(h, p)
+        self.turn(p)
+        self.slices_but_the_last(h, p, self.at_end(w))
+        with self.over_k(w, s.unroll, start=s.tile[2]) as k0:
+            self.enter(h, p)
+            self.last_slice(h, p, self.at_k(w, k0))
+            self.turn(p)
+            self.slices_but_the_last(h, p, self.at_end(w, k0))
+        self.cut(p, self.slices - 1, self.at_end(w, w.k))
+        self.last_slice(h, p, None)
 
     def pipeline(self, h: Handles) -> Pipeline:
         """All registers."""

@@ -60,7 +60,8 @@ class Sums(Scales):
         """K elements up to the end of the last K block."""
         e, depth = self.e, self.schedule.tile[2]
         if k.size is not None:
-            return e.i32(-(-k.size // depth) * depth)
+            size = max(k.size, 1) if self.problem.term is not None else k.size  # `segments`
+            return e.i32(-(-size // depth) * depth)
         whole = e.arith("arith.divui", e.arith("arith.addi", self.size(k), e.i32(depth - 1)), e.i32(depth))
         return e.arith("arith.muli", whole, e.i32(depth))
 
@@ -71,18 +72,28 @@ class Sums(Scales):
     def points(self, h: Handles, w: Work, k0: ir.Value) -> list[Point]:
         """Where an element of a tile's K is, in the K of each product. Behind the last product's it is that one's."""
         e, products = self.e, self.problem.products
-        made: list[Point] = []
+        made: dict[int, Point] = {}
         behind: list[ir.Value] = []
-        for sides, product in zip(self.pairs, products, strict=True):
+        for number in self.problem.in_order:
+            sides, product = self.pairs[number], products[number]
             before, at = [], self.at_point(w, k0, product)
-            if product is not products[-1]:
+            if len(made) < len(products) - 1:
                 before = [e.compare("lt", k0, self.length_of(product))]
             end = h.k if sides is self.sides else self.size(product.k)
-            made.append(Point([*behind, *before], sides, *at, end))
+            made[number] = Point([*behind, *before], sides, *at, end)
             behind += [e.arith("arith.xori", x, e.i1(1)) for x in before]
             if before:
                 k0 = e.arith("arith.subi", k0, self.length_of(product))
-        return made
+        return [made[number] for number in range(len(products))]
+
+    def segments(self, w: Work) -> list[Work]:
+        """The parts of a tile's K that are summed by themselves: that of the product of which something is computed
+        before others are added, and theirs. No product is over nothing, as its K would be walked as one zero."""
+        term, e = self.problem.term, self.e
+        if term is None:
+            return [w]
+        first = self.length_of(self.problem.products[term.number])
+        return [replace(w, k=first), replace(w, k=e.arith("arith.subi", w.k, first), k0=first)]
 
     @contextmanager
     def of_point(self, point: Point) -> Iterator[None]:

@@ -23,6 +23,7 @@ from scalec.passes.plan.tensor_columns import (
     parts_taken,
     scale_slots,
     sums_slots,
+    taken_apart,
     taken_columns,
     word_columns,
 )
@@ -131,27 +132,28 @@ class TensorConsumer(Producer, Consumer):
         with self.over_tiles(h) as w:
             if ones and h.items is not None:  # there may be no item, and then nobody waits for what was written
                 self.fill_ones(h, filled, cursor, beside, ones)
-            if not promote:
-                e.op("tile.acquire", operands=[h.sums_ring, slot])
             before = self.columns_before(w)
-            with self.over_k(w, self.schedule.unroll, cursors=self.rounds(cursor, slot, words)) as k0:
-                if promote:
+            for part in [w] if promote else self.segments(w):
+                if not promote:
                     e.op("tile.acquire", operands=[h.sums_ring, slot])
-                e.op("tile.wait", operands=[filled, cursor])
-                self.cut_rows(h, cursor, self.at_end(w, k0))
-                if h.copied is None:
-                    self.copy_words(h, sums, cursor)
-                accumulate = e.compare("lt", k0 if promote else e.i32(0), e.i32(0) if promote else k0)
-                operands = [sums, slot, h.tiles["A"], h.tiles["B"], cursor, accumulate, *before]
-                segments = (1,) * 6 + (len(before),)
-                e.op("tile.mma_sums", operands=operands, segments=segments, k=self.family.k, scale=scale, **elements)
-                e.op("tile.hand_over", operands=[h.ring, cursor], side="empty")
-                for position in (cursor, *words):
-                    e.op("tile.advance", operands=[position])
-                if promote:
+                with self.over_k(part, self.schedule.unroll, cursors=self.rounds(cursor, slot, words)) as k0:
+                    if promote:
+                        e.op("tile.acquire", operands=[h.sums_ring, slot])
+                    e.op("tile.wait", operands=[filled, cursor])
+                    self.cut_rows(h, cursor, self.at_end(w, k0))
+                    if h.copied is None:
+                        self.copy_words(h, sums, cursor)
+                    accumulate = e.compare("lt", k0 if promote else e.i32(0), e.i32(0) if promote else k0)
+                    operands = [sums, slot, h.tiles["A"], h.tiles["B"], cursor, accumulate, *before]
+                    how = {"segments": (1,) * 6 + (len(before),), "k": self.family.k, "scale": scale, **elements}
+                    e.op("tile.mma_sums", operands=operands, **how)
+                    e.op("tile.hand_over", operands=[h.ring, cursor], side="empty")
+                    for position in (cursor, *words):
+                        e.op("tile.advance", operands=[position])
+                    if promote:
+                        self.sums_done(h, slot)
+                if not promote:
                     self.sums_done(h, slot)
-            if not promote:
-                self.sums_done(h, slot)
 
     def fill_ones(self, h: Handles, filled: ir.Value, cursor: ir.Value, column: int, columns: int) -> None:
         """Writes the scale words of operands without scales."""
@@ -253,20 +255,25 @@ class TensorConsumer(Producer, Consumer):
         if s.promote:
             self.promoting(h, slot)
         else:
-            parts = self.parts()
+            parts, slots = self.parts(), [slot]
+            if self.problem.term is not None:  # a tile's sums are in two accumulators
+                slots.append(self.slot(h))
+                e.op("tile.advance", operands=slots[1:])
             with self.over_tiles(h) as w:
                 w = self.judged(w)
-                e.op("tile.wait", operands=[h.sums_ring, slot])
+                for own in slots:
+                    e.op("tile.wait", operands=[h.sums_ring, own])
                 if s.split > 1:
                     self.sum_parts(h, w, slot, parts)
                 else:
                     own, bodies = self.has_rows(h, w) if len(parts) > 1 else None, len(self.problem.bodies)
                     totals = self.totals()
-                    for number, (column, taken) in enumerate(self.taking(h, slot, parts, bodies)):
+                    for number, (column, taken) in enumerate(self.taking(h, slots, parts, bodies)):
                         number %= bodies
                         whole = own is None or (number < len(totals) and totals[number] is None)  # all warps store
                         with nullcontext() if whole else e.region("tile.when", [own]):
-                            self.compute(h, number, taken, self.from_column(w, column), totals, column)
+                            at = self.from_column(w, column)
+                            self.compute(h, number, self.added_up(taken, at), at, totals, column)
                     self.meet_tiles(w, totals)
         self.drain()
         if self.stays and h.pair_rank is not None:  # the other CTA's warps give accumulators back to the leader
@@ -283,13 +290,24 @@ class TensorConsumer(Producer, Consumer):
         """The tile from its column `column` on."""
         return replace(w, n0=self.e.arith("arith.addi", w.n0, self.e.i32(column))) if column else w
 
+    def added_up(self, taken: list[ir.Value], w: Work) -> list[ir.Value]:
+        """The sums of a part of a tile: where something is computed of one product's, this and the others' sums."""
+        if self.problem.term is None:
+            return taken
+        first, others = taken
+        self.compute_term(first, w)
+        for wave in range(self.waves):
+            operands = [first, others]
+            self.e.op("tile.promote", operands=operands, segments=(1, 1, 0, 0), wave=wave, column=0)
+        return [first]
+
     def sum_parts(self, h: Handles, w: Work, slot: ir.Value, parts: list[list[ir.Value]]) -> None:
         """A part's sums go to memory, some columns at a time; a tile's last CTA adds those of all, and goes on."""
         e, s = self.e, self.schedule
         columns, split = self.part_columns, s.split
         (memory, counters), each = self.workspace(), self.own_columns // columns
         panes, pieces = self.problem.panes, self.problem.panes * each
-        for piece, (_, taken) in enumerate(self.taking(h, slot, parts)):
+        for piece, (_, taken) in enumerate(self.taking(h, [slot], parts)):
             for pane, sums in enumerate(taken):
                 operands = [sums, memory, w.part, w.number]
                 e.op("tile.store_part", operands=operands, split=split, piece=panes * piece + pane, pieces=pieces)
@@ -314,14 +332,14 @@ class TensorConsumer(Producer, Consumer):
 
     @property
     def taken_apart(self) -> int:
-        """Contractions whose sums are taken beside each other; one where a warp first adds up all that it has."""
-        return 1 if self.schedule.promote else self.problem.panes
+        """Sums for each element that are taken beside each other; one where a warp first adds up all that it has."""
+        return taken_apart(self.problem, self.schedule.promote)
 
     @property
     def own_columns(self) -> int:
         """Columns of a tile that a warp takes: all, or its share of those of several warpgroups; where contractions are
         taken beside each other, of each."""
-        return self.schedule.tile[1] // self.units[1] // self.taken_apart
+        return self.schedule.tile[1] // self.units[1] // (1 if self.schedule.promote else self.problem.panes)
 
     @property
     def part_columns(self) -> int:
@@ -329,10 +347,11 @@ class TensorConsumer(Producer, Consumer):
         return taken_columns(self.problem, self.own_columns, self.schedule.promote)
 
     def taking(
-        self, h: Handles, slot: ir.Value, parts: list[list[ir.Value]], times: int = 1
+        self, h: Handles, slots: list[ir.Value], parts: list[list[ir.Value]], times: int = 1
     ) -> Iterator[tuple[int, list[ir.Value]]]:
-        """The accumulator at `slot`, which is full, part by part, each so many times: (its first column, its
-        registers, of each contraction). What is emitted for one part stands under the loads of the next.
+        """The accumulators at `slots`, which are full, part by part, each so many times: (its first column, its
+        registers, of each contraction, or of each accumulator). What is emitted for one part stands under the loads of
+        the next.
 
         Warpgroups take parts side by side, each where the first one's part begins and so many columns behind; sums that
         threads hold for a whole tile are of adjacent columns.
@@ -344,7 +363,7 @@ class TensorConsumer(Producer, Consumer):
 
         def take(part: list[ir.Value], column: int) -> None:
             for pane, sums in enumerate(part):
-                at = column + pane * own * across
+                slot, at = (slots[0], column + pane * own * across) if len(slots) == 1 else (slots[pane], column)
                 e.op("tile.take", operands=[sums, h.sums, slot], column=at, apart=apart)
 
         take(parts[0], 0)
@@ -356,11 +375,13 @@ class TensorConsumer(Producer, Consumer):
             if more and ahead:
                 take(following, starts[i + 1])
             elif not more:
-                e.op("tile.vacate", operands=[h.vacated, slot])
+                for slot in slots:
+                    e.op("tile.vacate", operands=[h.vacated, slot])
             yield column, part
             if more and not ahead:
                 take(following, starts[i + 1])
-        e.op("tile.advance", operands=[slot])
+        for slot in slots * len(slots):
+            e.op("tile.advance", operands=[slot])
 
     def promoting(self, h: Handles, slot: ir.Value) -> None:
         """Each K block's sums are taken, scaled and added into FP32 registers; then results are written.
@@ -379,20 +400,23 @@ class TensorConsumer(Producer, Consumer):
             fetched = {side.label: self.scalars(side) for side in self.sides if self.block_scale(side)}
             for side in self.sides:
                 self.fetch(h, side, fetched, w, self.at_k(w))
-            with self.over_k(w) as k0:
-                shown = (h.ring, cursor) if h.pair_rank is None else (h.sums_ring, slot)
-                e.op("tile.wait", operands=shown)
-                factors = [self.factors(h, at, fetched, wave) for wave in range(self.waves)]
-                if h.pair_rank is None:
-                    e.op("tile.wait", operands=[h.sums_ring, slot])
-                for column, (taken,) in self.taking(h, slot, parts):
-                    for wave, pair in enumerate(factors):
-                        present = [f for f in pair if f is not None]
-                        segments = (1, 1, *(int(f is not None) for f in pair))
-                        operands = [sums, taken, *present]
-                        e.op("tile.promote", operands=operands, segments=segments, wave=wave, column=column)
-                following = self.at_k(w, e.arith("arith.addi", k0, e.i32(s.tile[2])))
-                for side in self.sides:
-                    self.fetch(h, side, fetched, w, following)
-                self.hand_over(h, at)
+            for number, part in enumerate(self.segments(w)):
+                if number:
+                    self.compute_term(sums, w)
+                with self.over_k(part) as k0:
+                    shown = (h.ring, cursor) if h.pair_rank is None else (h.sums_ring, slot)
+                    e.op("tile.wait", operands=shown)
+                    factors = [self.factors(h, at, fetched, wave) for wave in range(self.waves)]
+                    if h.pair_rank is None:
+                        e.op("tile.wait", operands=[h.sums_ring, slot])
+                    for column, (taken,) in self.taking(h, [slot], parts):
+                        for wave, pair in enumerate(factors):
+                            present = [f for f in pair if f is not None]
+                            segments = (1, 1, *(int(f is not None) for f in pair))
+                            operands = [sums, taken, *present]
+                            e.op("tile.promote", operands=operands, segments=segments, wave=wave, column=column)
+                    following = self.at_k(part, e.arith("arith.addi", k0, e.i32(s.tile[2])))
+                    for side in self.sides:
+                        self.fetch(h, side, fetched, w, following)
+                    self.hand_over(h, at)
             self.finish(h, w, sums)

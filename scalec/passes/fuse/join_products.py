@@ -2,33 +2,106 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from scalec.ir.mlir import ir
+from scalec.ir.mlir import arith, ir
 from scalec.ir.scale import AddOp, dims_in, dims_read, map_of, maps_of
 from scalec.passes.base import programs
-from scalec.passes.fuse.indices import access
+from scalec.passes.fuse.indices import access, used
 from scalec.passes.fuse.ranges import readers
-from scalec.passes.fuse.rewrite import build_map, erase_unused, inline, key, read
+from scalec.passes.fuse.rewrite import build_map, erase_unused, key, read
 from scalec.passes.problem.contraction import contractions
 from scalec.passes.problem.sources import below
 from scalec.targets import Target
+
+_ADDS = ("arith.addf", "arith.subf")
+
+
+@dataclass(frozen=True)
+class Use:
+    """What one map does with the sums of a contraction: `chain` are the ops on the way to what it yields, one after the
+    other, each with the operand that it has them in. The first `own` of them are computed of these sums alone before
+    they are added to others, and `negated` if they are subtracted there."""
+
+    op: Any
+    value: Any
+    chain: tuple[tuple[Any, int], ...]
+    own: int = 0
+    negated: bool = False
+
+    @staticmethod
+    def of(op: Any, contract: Any) -> Use:
+        position = [view.owner.opview.source for view in op.views].index(contract.result)
+        value = own = op.body.blocks[0].arguments[position]
+        chain: list[tuple[Any, int]] = []
+        while len(uses := list(value.uses)) == 1 and uses[0].owner.name != "scale.yield":
+            user = uses[0].owner.opview
+            chain.append((user, [key(x) for x in user.operands].index(key(value))))
+            value = user.result
+        return Use(op, own, tuple(chain))
+
+    @property
+    def root(self) -> Any:
+        """The sum that the contraction's is a term of as it is; None where it is of none."""
+        root = None
+        for op, place in self.chain:
+            if op.operation.name not in _ADDS or (op.operation.name == "arith.subf" and place):
+                break
+            root = key(op.result)
+        return root
+
+    def within(self, root: Any) -> Use | None:
+        """Its use as a term of the sum `root`, behind what is computed of it before; None where it is no term."""
+        added = _added(root)
+        for number, (op, place) in enumerate(self.chain):
+            if key(op.result) in added:
+                negated = op.operation.name == "arith.subf" and place == 1
+                return Use(self.op, self.value, self.chain, number, negated)
+        return None
+
+    @property
+    def computed(self) -> bool:
+        """Whether something is computed of the sums before they are added to others."""
+        return self.own > 0 or self.negated
+
+    @property
+    def term(self) -> Any:
+        """What is added to the others, the sums themselves or what is computed of them."""
+        return self.chain[self.own - 1][0].result if self.own else self.value
+
+    def said(self) -> tuple[Any, ...]:
+        """What is computed of it, equal for equal computations."""
+
+        def of(value: Any) -> Any:
+            if key(value) == key(self.value):
+                return "sums"
+            if isinstance(value.owner, ir.Block):
+                view = self.op.views[value.arg_number].owner.opview
+                return key(view.source), *map(str, access(view))
+            attributes = {x: str(value.owner.attributes[x]) for x in value.owner.attributes}
+            return value.owner.name, str(attributes), *map(of, value.owner.operands)
+
+        return self.negated, of(self.term)
 
 
 class JoinProducts:
     """Adds up contractions before a map reads them: one accumulator then sums the terms of all of them.
 
     So it is where every map that reads one of them adds it to the others, at its own points, and uses it nowhere else;
-    what else is added may stand between. Contractions of one left operand (of the two the one without the last index
-    of what the map computes) stay as they are: their right operands lie side by side in a tile.
+    what else is added may stand between. Of one of them something may be computed before, the same in all maps: the
+    sum then has a map of that contraction as a term. Contractions of one left operand (of the two the one without the
+    last index of what the map computes) stay as they are: their right operands lie side by side in a tile.
 
         %t = scale.contract(%A, %B)
         %u = scale.contract(%D, %E)
-        %c = scale.map(read %t, read %u, read %bias) ({ ^(%x, %y, %z): %v = addf %x, %y; %w = addf %v, %z; yield %w })
+        %c = scale.map(read %t, read %u, read %s, read %bias)
+               ({ ^(%x, %y, %s, %z): %p = mulf %s, %y; %v = addf %x, %p; %w = addf %v, %z; yield %w })
     -->
         %t = scale.contract(%A, %B)
         %u = scale.contract(%D, %E)
-        %s = scale.add(%t, %u)
+        %v = scale.map(read %u, read %s) ({ ^(%y, %s): %p = mulf %s, %y; yield %p })
+        %s = scale.add(%t, %v)
         %c = scale.map(read %s, read %bias) ({ ^(%x, %z): %w = addf %x, %z; yield %w })
     """
 
@@ -36,28 +109,53 @@ class JoinProducts:
 
     def run(self, module: ir.Module, target: Target) -> None:
         for function in programs(module):
-            found: dict[tuple[Any, ...], list[Any]] = {}
-            for contract in contractions(function):
-                if roots := _roots(contract):
-                    found.setdefault(roots, []).append(contract)
-            for terms in found.values():
-                if len(set(map(_left, terms))) > 1:
-                    _join(terms)
+            order = [x.operation for x in function.body.blocks[0].operations]
+            each = [(x, sorted(readers(x, alone=True), key=lambda r: order.index(r.operation))) for x in contractions(function)]
+            uses = [(x, [Use.of(op, x) for op in ops]) for x, ops in each]
+            found: dict[tuple[Any, ...], list[tuple[Any, list[Use]]]] = {}
+            for contract, mine in uses:
+                roots = tuple(x.root for x in mine)
+                if mine and all(root is not None for root in roots):
+                    found.setdefault(roots, []).append((contract, mine))
+            alone = [(x, mine) for x, mine in uses if not any(len(y) > 1 and any(x is z for z, _ in y) for y in found.values())]
+            for roots, terms in found.items():
+                others = [(x, made) for x, mine in alone if (made := _within(mine, roots)) and made[0].computed]
+                every = [*terms, *others[:1]]
+                if len({_left(x) for x, _ in every}) > 1:
+                    _join(terms, others[:1])
+                    alone = [(x, mine) for x, mine in alone if not any(x is y for y, _ in every)]
             erase_unused(function.body.blocks[0])
 
 
-def _roots(contract: Any) -> tuple[Any, ...]:
-    """The sums that a contraction is a term of, one of each map that reads it; none where something else uses it."""
-    found = []
-    for op in readers(contract, alone=True):
-        position = [view.owner.opview.source for view in op.views].index(contract.result)
-        value, root = op.body.blocks[0].arguments[position], None
-        while len(uses := list(value.uses)) == 1 and uses[0].owner.name == "arith.addf":
-            root = value = uses[0].owner.result
-        if root is None:
-            return ()
-        found.append(key(root))
-    return tuple(found)
+def _within(mine: list[Use], roots: tuple[Any, ...]) -> list[Use]:
+    """The uses of a contraction as a term of each of some sums, of all that is computed the same; else none."""
+    if len(mine) != len(roots):
+        return []
+    made = [x.within(root) for x, root in zip(mine, roots, strict=True)]
+    found = [x for x in made if x is not None]
+    alike = len(found) == len(made) and len({x.said() for x in found}) == 1
+    return found if alike and not any(_contracted(x.term, x) for x in found) else []
+
+
+def _contracted(value: Any, use: Use) -> bool:
+    """Whether a value of a body is computed of another contraction."""
+    if isinstance(value.owner, ir.Block):
+        source = use.op.views[value.arg_number].owner.opview.source
+        return key(value) != key(use.value) and not isinstance(source.owner, ir.Block)
+    return any(_contracted(x, use) for x in value.owner.operands)
+
+
+def _added(root: Any) -> set[Any]:
+    """The additions that a sum is made by."""
+    found, open_ = set(), [root]
+    while open_:
+        value = open_.pop()
+        if isinstance(value.owner, ir.Block) or value.owner.name not in _ADDS:
+            continue
+        found.add(key(value))
+        operands = list(value.owner.operands)[: 1 if value.owner.name == "arith.subf" else 2]
+        open_ += [x for x in operands if len(list(x.uses)) == 1]
+    return found
 
 
 def _left(contract: Any) -> tuple[Any, str]:
@@ -69,24 +167,68 @@ def _left(contract: Any) -> tuple[Any, str]:
     return key(below(value)), str(where)
 
 
-def _join(terms: list[Any]) -> None:
-    """One sum of contractions, behind the last one, in the maps that read them."""
-    values = [key(x.result) for x in terms]
-    with ir.InsertionPoint.after(terms[-1]), terms[-1].location:
-        total = AddOp([x.result for x in terms], terms[0].result.type).result
-    for op in readers(terms[0]):
-        mine = [key(view.owner.opview.source) in values for view in op.views]
-        first = mine.index(True)
-        kept = [i for i in range(len(mine)) if i == first or not mine[i]]
+def _join(terms: list[tuple[Any, list[Use]]], others: list[tuple[Any, list[Use]]]) -> None:
+    """One sum of contractions, in front of the maps that read them; of `others` of what is computed of them."""
+    with ir.InsertionPoint(terms[0][1][0].op), terms[-1][0].location:
+        added = [x.result for x, _ in terms] + [_computed(x, mine[0]) for x, mine in others]
+        total = AddOp(added, terms[0][0].result.type).result
+    for number, op in enumerate([use.op for use in terms[0][1]]):
+        kept, *left = [uses[number] for _, uses in (*terms, *others)]
+        gone = {key(x.term) for x in left}
+        value = op.body.blocks[0].operations[len(op.body.blocks[0].operations) - 1].operands[0]
+        needed = _reads(value, gone)
         with ir.InsertionPoint(op), op.location:
-            views = list(op.views)
-            at = views[first].owner.opview
-            views[first] = read(total, map_of(at.map), list(at.symbols))
+            views = {i: op.views[i] for i in needed}
+            at = views[kept.value.arg_number].owner.opview
+            views[kept.value.arg_number] = read(total, map_of(at.map), list(at.symbols))
 
-            def body(given: list[Any], op: Any = op, kept: list[int] = kept) -> Any:
-                left = dict(zip(kept, given, strict=True))
-                return inline(op, [left.get(i) for i in range(len(op.views))])
+            def body(given: list[Any], value: Any = value, needed: list[int] = needed, gone: set[Any] = gone) -> Any:
+                return _emit(value, dict(zip(needed, given, strict=True)), gone, {})
 
-            made = build_map([views[i] for i in kept], access(op), list(op.domains), op.result.type, body, like=op)
+            made = build_map(list(views.values()), access(op), list(op.domains), op.result.type, body, like=op)
         op.result.replace_all_uses_with(made.result)
         op.operation.erase()
+
+
+def _computed(contract: Any, use: Use) -> Any:
+    """What is computed of a contraction before it is added to others, at its points."""
+    needed = _reads(use.term, set())
+
+    def body(given: list[Any]) -> Any:
+        made = _emit(use.term, dict(zip(needed, given, strict=True)), set(), {})
+        return arith.negf(made) if use.negated else made
+
+    (where,), symbols = used([maps_of(contract.maps)[2]], contract.symbols)
+    views = [use.op.views[i] for i in needed]
+    return build_map(views, (where, symbols), list(use.op.domains), contract.result.type, body).result
+
+
+def _reads(value: Any, gone: set[Any]) -> list[int]:
+    """The arguments of a body that a value is computed of, without what is `gone`."""
+    if key(value) in gone:
+        return []
+    if isinstance(value.owner, ir.Block):
+        return [value.arg_number]
+    return list(dict.fromkeys(i for x in value.owner.operands for i in _reads(x, gone)))
+
+
+def _emit(value: Any, given: dict[int, Any], gone: set[Any], made: dict[Any, Any]) -> Any:
+    """Computes a value of a body at the insertion point, of `given` arguments; None of what is `gone`, which sums that
+    it is a term of are without."""
+    if key(value) in gone:
+        return None
+    if isinstance(value.owner, ir.Block):
+        return given[value.arg_number]
+    if key(value) in made:
+        return made[key(value)]
+    operands = [_emit(x, given, gone, made) for x in value.owner.operands]
+    there = [x for x in operands if x is not None]
+    if len(there) < len(operands):
+        negated = value.owner.name == "arith.subf" and there and operands[0] is None
+        made[key(value)] = arith.negf(there[0]) if negated else there[0] if there else None
+        return made[key(value)]
+    copy = value.owner.clone()
+    for place, x in enumerate(operands):
+        copy.operands[place] = x
+    made[key(value)] = copy.results[0]
+    return copy.results[0]

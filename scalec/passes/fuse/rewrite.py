@@ -56,21 +56,15 @@ def build_map(
 
 
 def inline(op: Any, arguments: Sequence[Any]) -> Any:
-    """Copies the body of a `scale.map` to the insertion point; returns the value it yields. An argument that is None is
-    left out of the sums that it is a term of."""
+    """Copies the body of a `scale.map` to the insertion point; returns the value it yields."""
     block = op.body.blocks[0]
     values = dict(zip(map(key, block.arguments), arguments, strict=True))
     for inner in block.operations:
         if inner.operation.name == "scale.yield":
             return values[key(inner.operation.operands[0])]
-        given = [values[key(x)] for x in inner.operation.operands]
-        there = [x for x in given if x is not None]
-        if len(there) < len(given):
-            values[key(inner.result)] = there[0] if there else None
-            continue
         copy = inner.operation.clone()
-        for position, value in enumerate(given):
-            copy.operands[position] = value
+        for position, x in enumerate(inner.operation.operands):
+            copy.operands[position] = values[key(x)]
         for old, new in zip(inner.operation.results, copy.results, strict=True):
             values[key(old)] = new
     raise AssertionError("the verifier of scale.map asks for a scale.yield")

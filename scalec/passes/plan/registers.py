@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from scalec.ir.schedule import Schedule
 from scalec.passes.plan.column_factors import factor_registers
 from scalec.passes.plan.resources import result_columns, units
-from scalec.passes.plan.tensor_columns import parts_taken, taken_columns
+from scalec.passes.plan.tensor_columns import parts_taken, taken_apart, taken_columns
 from scalec.passes.problem.types import EpilogueInput, Problem
 from scalec.targets import WAVES
 
@@ -59,7 +59,8 @@ class Registers:
                 taken = parts_taken(problem, own, promote) * taken_columns(problem, own, promote)
             else:
                 each = own // problem.panes
-                taken = problem.panes * parts_taken(problem, each, 0) * taken_columns(problem, each, 0)
+                apart = taken_apart(problem, promote)
+                taken = apart * parts_taken(problem, each, 0) * taken_columns(problem, each, 0)
             return Registers(own, max(taken, own * several)) if promote else Registers(taken, 0)
         if family.operands_in == "shared":
             beside = NARROW_OVERHEAD if schedule.mma_n else OVERHEAD_REGISTERS
@@ -123,7 +124,8 @@ def crowded(problem: Problem, schedule: Schedule) -> bool:
         return False
     by_parts = problem.family.sums_in == "tensor" and not schedule.promote
     own = result_columns(problem, schedule) // units(problem, schedule)[1]
-    sums = problem.panes * taken_columns(problem, own, 0) if by_parts else sums_of_thread(problem, schedule)
+    apart = taken_apart(problem, schedule.promote)
+    sums = apart * taken_columns(problem, own, 0) if by_parts else sums_of_thread(problem, schedule)
     return sums > most_accumulators(problem)
 
 

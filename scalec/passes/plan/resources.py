@@ -18,6 +18,7 @@ from scalec.passes.plan.warps import SCALE_WARPS, WARPS
 from scalec.passes.plan.windows import WINDOW, window_slots
 from scalec.passes.plan.words import WordPlan, no_bulk_words
 from scalec.passes.problem.operand import PROMOTES, PROMOTION_BLOCK, Operand, Scale
+from scalec.passes.problem.products import partly_scaled
 from scalec.passes.problem.types import Problem
 from scalec.targets import WARPGROUP, WAVES, shared_out
 
@@ -61,7 +62,7 @@ def no_bulk(problem: Problem, scale: Scale) -> str:
     if scale.type != "f32" or scale.gathered:
         bytes_of = f"{scale.type}, which threads make f32 of"
         return f"{scale.name} is {bytes_of if scale.type != 'f32' else f'of rows that {scale.gathered} names'}"
-    if problem.partly_scaled:
+    if partly_scaled(problem):
         return f"{scale.name} is of one of the products that are added up, and threads make ones for the others"
     if scale.folded:
         return f"threads multiply elements by {scale.name}, and have no window of it"

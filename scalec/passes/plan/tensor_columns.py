@@ -50,13 +50,21 @@ def parts_taken(problem: Problem, columns: int, promote: int) -> int:
     return PARTS if taken_columns(problem, columns, promote) <= MOST_TAKEN else 1
 
 
+def taken_apart(problem: Problem, promote: int) -> int:
+    """Sums for each element of a result that a warp takes out of tensor memory beside each other, part by part: those
+    of each contraction; or where something is computed of one product's, these and the others'."""
+    return 1 if promote else problem.panes if problem.term is None else 2
+
+
 def sums_slots(problem: Problem, schedule: Schedule) -> int:
     """Accumulators in tensor memory: two, so that one tile's results are written while the next one's are summed, or
     one where two do not fit beside a K block's scales. With promotion up to four, each of one K block: of these as many
-    as make up whole rounds of the stages."""
+    as make up whole rounds of the stages. Up to two pairs where a tile takes two (`taken_apart`)."""
     beside = sum(word_columns(problem, schedule)) + ones_columns(problem, schedule)
     room = (TENSOR_COLUMNS - beside) // schedule.tile[1]
-    return whole_rounds(schedule.stages, min(4, room)) if schedule.promote else min(2, room)
+    if schedule.promote:
+        return whole_rounds(schedule.stages, min(4, room))
+    return min(2, room) if problem.term is None else min(4, room // 2 * 2)
 
 
 def most_scale_slots(problem: Problem, schedule: Schedule) -> int:

@@ -19,7 +19,7 @@ from scalec.passes.problem.operand import (
     promoted_types,
     promotion_step,
 )
-from scalec.passes.problem.sources import is_op, unscaled, where_of
+from scalec.passes.problem.sources import computed_of, is_op, unscaled, where_of
 from scalec.passes.problem.zero_points import bounds_of
 from scalec.targets import MmaShape, Target
 from scalec.zero_points import converts
@@ -30,15 +30,33 @@ def contractions(function: Any) -> list[Any]:
 
 
 def sums_of(contract: Any) -> Any:
-    """What holds the sums of a contraction: its result, or the `scale.add` that this is a term of."""
-    added = [use.owner.opview for use in contract.result.uses if use.owner.name == "scale.add"]
+    """What holds the sums of a contraction: its result, or the `scale.add` that this, or what is computed of it, is a
+    term of."""
+    uses = [use.owner for use in contract.result.uses]
+    values = [v for x in uses if x.name == "scale.read" for v in (u.owner.results[0] for u in x.results[0].uses)]
+    uses += [use.owner for v in values for use in v.uses]
+    added = [x.opview for x in uses if x.name == "scale.add"]
     return added[0].result if added else contract.result
 
 
 def terms_of(contract: Any) -> list[Any]:
     """The contractions of one sum with a contraction, in order."""
     sums = sums_of(contract)
-    return [x.owner.opview for x in sums.owner.opview.terms] if is_op(sums, "scale.add") else [contract]
+    return [contracted(x) for x in sums.owner.opview.terms] if is_op(sums, "scale.add") else [contract]
+
+
+def contracted(term: Any) -> Any:
+    """The contraction that a term of a `scale.add` is, or is computed of."""
+    read = computed_of(term.owner.opview) if is_op(term, "scale.map") else [term]
+    return next(x.owner.opview for x in read if is_op(x, "scale.contract"))
+
+
+def computed_term(contract: Any) -> Any:
+    """Of a sum of contractions the `scale.map` that computes a term of one of them; None where all are added up as they
+    are."""
+    sums = sums_of(contract)
+    found = [x.owner.opview for x in sums.owner.opview.terms if is_op(x, "scale.map")] if is_op(sums, "scale.add") else []
+    return found[0] if found else None
 
 
 def family_of(contract: Any, target: Target) -> MmaShape | None:

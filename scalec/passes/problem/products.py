@@ -43,6 +43,12 @@ def check_places(m: str, n: str, roles: dict[str, list[str]], contract: Any) -> 
             )
 
 
+def partly_scaled(problem: Problem) -> bool:
+    """Whether sums are promoted by scales that one of several products has none of: ones are in their place."""
+    own = len(problem.lhs.promoted), len(problem.rhs.promoted)
+    return any((len(x.lhs.promoted), len(x.rhs.promoted)) != own for x in problem.added)
+
+
 def first_of(terms: list[Any], length: Callable[[Any], int], target: Target) -> Any:
     """Of several contractions that are added up the one whose operands the others' are like: that of which most
     operands are converted, or have scales, as these may be missing in others; else the one that sums most, of several

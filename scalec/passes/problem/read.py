@@ -7,13 +7,21 @@ from dataclasses import replace
 from typing import Any
 
 from scalec.errors import UnsupportedError
+from scalec.formats import ELEMENT_TYPES
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, maps_of, ranges_of
 from scalec.passes.problem.access import Dim
 from scalec.passes.problem.bodies import check_bodies, with_inputs
 from scalec.passes.problem.column_folds import check_size, check_walked, reduced
-from scalec.passes.problem.contraction import contractions, multiplied_as, sums_of, terms_of
+from scalec.passes.problem.contraction import (
+    computed_term,
+    contracted,
+    contractions,
+    multiplied_as,
+    sums_of,
+    terms_of,
+)
 from scalec.passes.problem.folds import check_folds, fold_of
 from scalec.passes.problem.gather import check_left_out, check_summed
 from scalec.passes.problem.lookups import check_beginnings, check_beginnings_of_k
@@ -23,7 +31,7 @@ from scalec.passes.problem.products import check_added, check_alone, check_place
 from scalec.passes.problem.read_operand import OperandReader
 from scalec.passes.problem.reduced import check_known, check_reductions
 from scalec.passes.problem.sources import below, computation, is_op, reduction_of, where_of
-from scalec.passes.problem.types import ASSUMED, Problem
+from scalec.passes.problem.types import ASSUMED, Problem, Result, Term
 from scalec.sizes import MOST
 from scalec.targets import MmaShape, Target
 
@@ -68,7 +76,7 @@ class Reader(OperandReader):
         rhs = with_inputs(self, rhs, self.bodies(rhs, right[0]), k.name, *others)
         results, reductions = (read(contract, m, n, outer) for read in (self.results, self.reductions))
         made = Problem(self.target, family, m, n, k, lhs, rhs, place_of(contract), results, reductions=reductions)
-        made = replace(made, summed=summed, added=added)
+        made = replace(made, summed=summed, added=added, term=self.term(contract, terms, m, n, outer))
         for x in made.products:
             others = [d.name for d in made.dims[3:] if d not in (x.k, *outer)]
             if others and x.half_bytes:
@@ -124,6 +132,19 @@ class Reader(OperandReader):
         check_added(lhs, left, contract)
         check_added(rhs, right, contract)
         return Product(left, right, k, tuple(self.dim(x, contract) for x in roles["k"] if x != k.name))
+
+    def term(
+        self, contract: Any, others: list[Any], m: Dim, n: Dim, outer: tuple[Dim, ...]
+    ) -> Term | None:
+        """What is computed of the sums of a contraction, or of one of the `others` that are added to it, before they
+        are added up; None where nothing is."""
+        op = computed_term(contract)
+        if op is None:
+            return None
+        of, name = contracted(op.result), self.written()[0].name
+        number = [x.result for x in (contract, *others)].index(of.result)
+        body = self.computed(op, [of.result], maps_of(of.maps)[2], name, m, n, outer)
+        return Term(number, Result(name, ELEMENT_TYPES["f32"], (m.name, n.name), False, **body))
 
     def folds(self, contract: Any, operands: tuple[Operand, Operand]) -> dict[str, tuple[Fold, ...]]:
         """By operand, left and right as the program has them, the results that are reductions of it."""

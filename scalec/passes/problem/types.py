@@ -199,13 +199,23 @@ class Result:
 
 
 @dataclass(frozen=True)
+class Term:
+    """What is computed of the sums of one product before those of the others are added to it: of number `number` of
+    the products, by the body of `result`, which no memory has."""
+
+    number: int
+    result: Result
+
+
+@dataclass(frozen=True)
 class Problem:
     """result[o, m, n] = epilogue(sum over k of lhs[o, m, k] * rhs[o, n, k], inputs), for each of `results`.
 
     `m`, `n` and `k` are the dimensions that a tile runs along. It has one index of each of `outer`: batches, and more
     dimensions of M and N, in the result's order. It sums over all points of `summed`, more dimensions of K, the K
     of each padded to whole K blocks. Each tensor has those of them that its `coords` name. The K blocks of the products
-    `added` follow, each product's over a K of its own, and are summed in the same place.
+    `added` follow, each product's over a K of its own, and are summed in the same place; in front of all stand those of
+    the product that `term` is of, if there is one.
 
     `family` are the instructions that multiply `lhs` and `rhs`; `written` is where the program says so. The results
     have the same indices, in the same order. `reductions` have one index less each: they are sums, or the largest or
@@ -230,18 +240,19 @@ class Problem:
     domains: tuple[Domain, ...] = ()
     reductions: tuple[Result, ...] = ()
     added: tuple[Product, ...] = ()
+    term: Term | None = None
 
     @property
     def products(self) -> tuple[Problem, ...]:
         """The problem of each product of the sums alone."""
-        own = replace(self, added=()) if self.added else self
+        own = replace(self, added=(), term=None) if self.added else self
         return (own, *(replace(own, lhs=x.lhs, rhs=x.rhs, k=x.k, summed=x.summed) for x in self.added))
 
     @property
-    def partly_scaled(self) -> bool:
-        """Whether sums are promoted by scales that a product of several has none of: ones, in its place."""
-        own = len(self.lhs.promoted), len(self.rhs.promoted)
-        return any((len(x.lhs.promoted), len(x.rhs.promoted)) != own for x in self.added)
+    def in_order(self) -> tuple[int, ...]:
+        """The numbers of the products in the order of their K blocks."""
+        numbers = range(1 + len(self.added))
+        return (*numbers,) if self.term is None else (self.term.number, *(x for x in numbers if x != self.term.number))
 
     @property
     def queued(self) -> bool:
@@ -266,7 +277,7 @@ class Problem:
     @property
     def skips(self) -> tuple[Lookup, ...]:
         """Those of operands, of results and of what these read: a row for which one names nothing is not written."""
-        read = [x.coords for r in self.results for x in r.inputs] + [r.coords for r in self.results]
+        read = [x.coords for x in self.inputs] + [r.coords for r in self.results]
         multiplied = [x.coords for p in self.products for x in (p.lhs, p.rhs)]
         names = {at.dim for coords in (*multiplied, *read) for at in coords}
         return tuple(x for x in self.row_lookups if x.name in names)
@@ -338,7 +349,8 @@ class Problem:
     @property
     def inputs(self) -> tuple[EpilogueInput, ...]:
         """What the epilogues read beside the sums."""
-        return tuple(x for r in self.bodies for x in r.inputs)
+        first = (self.term.result,) if self.term is not None else ()
+        return tuple(x for r in (*first, *self.bodies) for x in r.inputs)
 
     @property
     def names(self) -> str:
@@ -503,4 +515,5 @@ class Problem:
         reductions = tuple(map(turned, self.reductions))
         made = replace(self, results=results, beside=beside, reductions=reductions, swapped=not self.swapped)
         added = tuple(x.transposed() for x in self.added)
-        return replace(made, m=self.n, n=self.m, lhs=self.rhs, rhs=self.lhs, added=added)
+        term = self.term and replace(self.term, result=turned(self.term.result))
+        return replace(made, m=self.n, n=self.m, lhs=self.rhs, rhs=self.lhs, added=added, term=term)
