@@ -20,7 +20,7 @@ from scalec.passes.plan.tiles import PAIR, keeps_sides, misfit, must_swap, no_gr
 from scalec.passes.problem.epilogue import RESULT_BLOCK
 from scalec.passes.problem.operand import PROMOTION_BLOCK
 from scalec.passes.problem.types import ASSUMED, Problem, Result
-from scalec.passes.problem.whole_rows import two_programs
+from scalec.passes.problem.two_programs import two_programs
 from scalec.targets import MAX_BOX, WAVES
 
 
@@ -383,7 +383,8 @@ def _way_out(problem: Problem) -> str:
     if len(problem.results) > 1:
         return "one program for each result"
     if scaled and problem.n.size is not None and scaled[0].block >= problem.n.size:
-        return two_programs(scaled[0])
+        whole = scaled[0]
+        return two_programs(whole, f"{whole.element.name} scale(1x{whole.coords[-1].dim})")
     if scaled:
         others = [f"1x{block}" for block in (32, 128) if block != scaled[0].block]
         kept = f"give {scaled[0].name} f32, bf16 or f16 and quantise it after the call"
