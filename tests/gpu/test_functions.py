@@ -36,6 +36,7 @@ def exact(torch: Any) -> dict[str, Callable[[Any], Any]]:
         "sixth power": lambda x: x**6,
         "largest power": lambda x: x**64,
         "relu": lambda x: x.clamp(min=0),
+        "sign": torch.sign,
         "max, min, abs": lambda x: x.clamp(max=2).maximum(-x.abs()),
     }
 
