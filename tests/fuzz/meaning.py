@@ -3,6 +3,7 @@ element. See bounds.py, whose steps these are; shares nothing with the front end
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -91,6 +92,7 @@ class Meaning:
             dims |= own
             if "[" in text:
                 skips.append((own, (points < 0) | (points >= extent)))
+                skips += [(own, self.index(x)[1] < 0) for x in re.findall(r"\w+\[[^][]*\]", text)]
             at.append(np.clip(points, 0, max(extent - 1, 0)))
         return dims, tuple(at), skips
 

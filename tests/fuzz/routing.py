@@ -97,6 +97,9 @@ def route(case: Written, name: str, sizes: dict[str, int], values: dict[str, Any
     low = values[found.low.split("[")[0]] if found is not None and kind == "high" else np.zeros((), np.int64)
     made = np.asarray(FILLS[kind](rng, shape, extent, how), np.int64)
     made = made if kind != "high" else low + made * (extent - low) // max(extent, 1)
+    windows = [s.result.index for s in program.statements if s.range == found]
+    if kind == "low" and how == "drawn" and all(any(f"- {name}[" in i for i in index) for index in windows):
+        return _skipped(rng, made).astype(np.int32)  # a row of a compressed result that is not written
     if found is not None:
         made = np.where(made == extent, made, made // found.by * found.by)
         made = np.maximum(made, low)
