@@ -53,16 +53,17 @@ class Rates:
 
 
 _LAUNCH = 0.5e-6
-"""A kernel of 2.9 us takes 3.4 us in a graph (NVIDIA's blog, "Getting Started with CUDA Graphs", developer.nvidia.com/
-blog/cuda-graphs; the figures are from memory)."""
+"""A kernel of 2.9 us takes 3.4 us in a graph of a V100 (NVIDIA's blog, "Getting Started with CUDA Graphs",
+developer.nvidia.com/blog/cuda-graphs)."""
 
 _LANES, _BANKS = 128, 32 * 4
 """FP32 lanes, and bytes of 32 banks of 32 bits: both of an SM in a clock (CUDA guide, "Arithmetic Instructions" and
 "Shared Memory")."""
 
 _FROM_L2 = 64
-"""Bytes that an SM is taken to get from L2 in a clock where NVIDIA states nothing of L2. Public BF16 kernels at 1610 to
-1772 TFLOP/s on a B200 need 62 or more (9150 of all 148 SMs); an H200's get some 50 (docs/notes/sm_90a.md)."""
+"""Bytes that an SM is taken to get from L2 in a clock where NVIDIA states nothing of L2. Public kernels of 16 bits at
+1610 to 1772 TFLOP/s on a B200 (`sustained`) need 62 or more (9150 of all 148 SMs); an H200's get some 50
+(docs/notes/sm_90a.md)."""
 
 H200 = Rates(
     # H200 datasheet, SXM: 3958, 1979 and 989 TFLOP/s of 8-, 16- and 32-bit operands with sparsity, half of it dense;
@@ -114,9 +115,11 @@ B200 = Rates(
     fp32=_LANES,
     shared=_BANKS,
     launch=_LAUNCH,
-    # published kernels: MXFP8 8192x8192x8192 2895 TFLOP/s, BF16 1610 to 1772. From memory: no page that says so was
-    # found again on 2026-11-26
+    # published kernels: FP8 with scales of blocks 2895 TFLOP/s, NVFP4 5930 (Apache TVM, "TIRx", 2026-06-22:
+    # tvm.apache.org/2026/06/22/tirx); BF16 1772 at 4096x4096x4096 (Modular, "Matrix Multiplication on Blackwell: Part
+    # 4"), and FP16 1610 at 8192x8192x8192 (NVIDIA, nvidia.github.io/tilus, tutorial matmul-blackwell)
     sustained=(
+        (frozenset({"e2m1"}), 5930e12 / (148 * 32768)),
         (frozenset({"e4m3", "e5m2"}), 2895e12 / (148 * 16384)),
         (frozenset({"bf16", "f16"}), 1772e12 / (148 * 8192)),
     ),
