@@ -81,7 +81,9 @@ def arrive(instruction: Instruction, decoder: Decoder) -> Step:
             if address not in known:
                 known[address] = mbarrier.find(warp.cta.cluster, space, address, warp, asynchronous=False)
         for barrier in known.values():
-            if barrier.cta is not warp.cta:
+            if barrier.cta is not warp.cta and relaxed:  # who sees the phase complete knows of it, and of nothing else
+                barrier.cta.visitors[barrier.agent] = barrier.epochs_before + barrier.phase + 1
+            elif barrier.cta is not warp.cta:
                 barrier.cta.visitors[warp.agent.index] = int(warp.agent.seen[warp.agent.index])
         first = known[found[0][1]]
         if plain and len(known) == 1 and first.pending > len(found):  # all at once, as none completes the phase

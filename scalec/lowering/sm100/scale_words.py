@@ -58,8 +58,9 @@ def byte_scales(s: State, op: ir.OpView) -> None:
 
 
 # Of a pair the leader's thread has tcgen05.cp read what threads of both CTAs stored: proxy fences at the cluster's
-# scope, of shared memory alone (PTX ISA 9.7.13.4, fence.proxy, .sync_restrict). ptxas 13.0 and 13.5 make of the first
-# what they make of fence.proxy.async.shared::cta (docs/notes/sm_100a.md).
+# scope, of shared memory alone (PTX ISA 9.7.13.4, fence.proxy, .sync_restrict), and a relaxed arrival between. ptxas
+# 13.0 and 13.5 make of the first what they make of fence.proxy.async.shared::cta, and of the second nothing, so that
+# the loop goes without (docs/notes/sm_100a.md).
 _RELEASE = "fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster;"
 _ACQUIRE = "fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster;"
 
@@ -79,7 +80,7 @@ def commit(s: State, op: ir.OpView) -> None:
     b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
     b.asm(_RELEASE)
     barrier = b.add(ring.full, b.shl(s.get(op.cursor).at(), 3))
-    text = "@$1 mbarrier.arrive.shared::cluster.b64 _, [$0];"
+    text = "@$1 mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [$0];"
     b.asm(text, [], [barrier, b.compare("eq", s.lane, 0)])
 
 

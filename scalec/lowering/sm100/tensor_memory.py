@@ -126,9 +126,9 @@ def free_sums(s: State, op: ir.OpView) -> None:
 def vacate(s: State, op: ir.OpView) -> None:
     b, c, ring = s.b, s.get(op.cursor), s.get(op.ring)
     barrier = b.add(ring.empty, b.shl(c.at(), 3))
-    space = "cluster" if ring.of_leader else "cta"
+    where = "relaxed.cluster.shared::cluster" if ring.of_leader else "shared::cta"  # 9.7.16.6.4.4, example
     b.asm("tcgen05.fence::before_thread_sync;")
-    b.asm(f"@$1 mbarrier.arrive.shared::{space}.b64 _, [$0];", [], [barrier, b.compare("eq", s.lane, 0)])
+    b.asm(f"@$1 mbarrier.arrive.{where}.b64 _, [$0];", [], [barrier, b.compare("eq", s.lane, 0)])
 
 
 @TABLE.lowers("tile.take")
