@@ -11,6 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -48,6 +49,8 @@ class _State:
         chain: accumulator register -> shape of the product in flight or last made on it without a touch between.
         used: register -> group that uses it.
         issued: instructions so far, and a hash of which: the four warps must agree.
+        last: what the last product had in common with those that may follow it in a chain: `_check_registers`.
+        made: the result of a product that its registers do not hold yet.
     """
 
     def __init__(self, warp: Warp) -> None:
@@ -59,6 +62,34 @@ class _State:
         self.chain: dict[int, str] = {}
         self.used: dict[int, int] = {}
         self.issued = self.trace = 0
+        self.last: object = None
+        self.made: _Made | None = None
+
+
+class _Made(NamedTuple):
+    """Accumulators that have been computed.
+
+    Attributes:
+        warps: whose they are, of these states.
+        form: the registers, and the shape.
+        matrix: (16 * warps, n); put: puts it into the registers.
+    """
+
+    warps: list[Warp]
+    states: list[_State]
+    form: object
+    matrix: np.ndarray
+    put: Callable[[list[Warp], np.ndarray], None]
+
+    def settle(self) -> None:
+        """The registers hold it."""
+        self.put(self.warps, self.matrix)
+        self.taken()
+
+    def taken(self) -> np.ndarray:
+        for state in self.states:
+            state.made = None
+        return self.matrix
 
 
 def _state(warp: Warp) -> _State:
@@ -156,6 +187,8 @@ def _release(warp: Warp, state: _State, upto: int) -> None:
 def _compute(state: _State, upto: int) -> None:
     while state.queue and state.queue[0][0] <= upto:
         state.queue.pop(0)[1]()
+    if state.made is not None:
+        state.made.settle()
 
 
 @op("wgmma.mma_async")
@@ -190,6 +223,7 @@ def mma(instruction: Instruction, decoder: Decoder) -> Step:
     identity = hash(instruction.line)
     used = (*registers, *a_indices)
     chained, flying = dict.fromkeys(registers, shape + result), dict.fromkeys(used, text)
+    form, every = (tuple(registers), shape + result), frozenset(used)
     bits = OPERANDS[a_type].bits
     saturate = instruction.has("satfinite")
 
@@ -199,7 +233,7 @@ def mma(instruction: Instruction, decoder: Decoder) -> Step:
         for warp in warps:
             _need_group(warp, instruction)
             states.append(_state(warp))
-            _check_registers(warp, states[-1], registers, a_indices, shape + result)
+            _check_registers(warp, states[-1], form, a_indices, every)
             word_a = 0 if a_descriptor is None else uniform(warp, a_descriptor(warp), "the descriptor of A")
             word_b = uniform(warp, b_descriptor(warp), "the descriptor of B")
             accumulate = True if scale_d is None else bool(uniform(warp, scale_d(warp), "scale-d"))
@@ -230,9 +264,19 @@ def mma(instruction: Instruction, decoder: Decoder) -> Step:
             matrix_a, matrix_b = decode(a, a_type), decode(b, b_type)
             if signs != (1, 1):
                 matrix_a = matrix_a * (signs[0] * signs[1])
-            c = get(warps) if accumulate else None
+            made = states[0].made  # of a chain the registers need not hold but the last
+            if made is not None and (made.form, made.warps) == (form, warps):
+                c = made.taken() if accumulate else None
+            else:
+                for state in states:
+                    if state.made is not None:
+                        state.made.settle()
+                c = get(warps) if accumulate else None
             mode = machine.options.tensor_core
-            put(warps, multiply(matrix_a, matrix_b, c, a_type, result, mode, b_kind=b_type, saturate=saturate))
+            c = multiply(matrix_a, matrix_b, c, a_type, result, mode, b_kind=b_type, saturate=saturate)
+            made = _Made(warps, states, form, c, put)
+            for state in states:
+                state.made = made
 
         def issue() -> None:
             for at, state in zip(range(rows.start, rows.stop, 16), states, strict=True):
@@ -244,6 +288,7 @@ def mma(instruction: Instruction, decoder: Decoder) -> Step:
                 state.queue.append((state.open, product))
                 state.issued += 1
                 state.trace = hash((state.trace, identity))
+                state.last = form
                 state.chain.update(chained)
                 state.used.update(dict.fromkeys(used, state.open))
                 warp.inflight.update(flying)
@@ -325,8 +370,11 @@ def _accumulators(
     return indices, put, get
 
 
-def _check_registers(warp: Warp, state: _State, registers: list[int], a_indices: list[int], shape: str) -> None:
-    name, report = warp.kernel.function.registers, warp.machine.report
+def _check_registers(
+    warp: Warp, state: _State, form: tuple[tuple[int, ...], str], a_indices: list[int], every: frozenset[int]
+) -> None:
+    """`form`: the accumulators and their shape; `every`: all registers that the product uses."""
+    (registers, shape), name, report = form, warp.kernel.function.registers, warp.machine.report
     if not state.fenced:
         report(
             Finding(
@@ -335,7 +383,7 @@ def _check_registers(warp: Warp, state: _State, registers: list[int], a_indices:
                 expected="wgmma.fence before the first wgmma of a kernel (PTX ISA 9.7.15.7.1)",
             )
         )
-    touched = warp.touched.intersection((*registers, *a_indices))
+    touched = warp.touched & every
     if touched:
         report(
             Finding(
@@ -348,7 +396,7 @@ def _check_registers(warp: Warp, state: _State, registers: list[int], a_indices:
     for register in a_indices:
         if register in state.chain and register in state.used:
             report(Finding("in-flight", f"register {name[register][0]} of A is the result of a wgmma in flight"))
-    for register in registers:
+    for register in registers if state.last != form else ():
         if register in state.used and state.chain.get(register) != shape:
             report(
                 Finding(
