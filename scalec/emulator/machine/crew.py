@@ -1,9 +1,10 @@
 """Warps of a CTA that stand at the same instruction, and go on together: straight runs of code are one step for all.
 
 Instructions that read and write registers, and weak loads, have no effect that another warp could see, but that the
-judge knows of a load; weak stores that nothing in the run reads happen when it is over. A run of them is executed once on arrays of shape (warps, 32), by the functions that else take
-(32,): a crew is a Warp to them. Where something is wrong each warp repeats the run by itself, and finds it. Everything
-else each warp does by itself (machine.py), or has a function of its own for several of them (table.Grouped).
+judge knows of a load; weak stores, which nothing in the run reads, happen when it is over. A run of them is executed
+once on arrays of shape (warps, 32), by the functions that else take (32,): a crew is a Warp to them. Where something is
+wrong each warp repeats the run by itself, and finds it. Everything else each warp does by itself (machine.py), or has a
+function of its own for several of them (table.Grouped).
 """
 
 from __future__ import annotations

@@ -12,10 +12,10 @@ from scalec.emulator.findings import EmulatorError, Finding
 from scalec.emulator.machine import deadlock
 from scalec.emulator.machine.crew import Crew
 from scalec.emulator.machine.cta import Cluster, Cta
+from scalec.emulator.machine.judge import Judge
 from scalec.emulator.machine.kernel import Kernel
 from scalec.emulator.machine.memory import SHARED_RESERVED, GlobalMemory, Segment
 from scalec.emulator.machine.options import Options
-from scalec.emulator.machine.order import Judge
 from scalec.emulator.machine.signals import YIELD, Blocked, Signal
 from scalec.emulator.machine.warp import Warp
 from scalec.emulator.stats import Stats

@@ -223,15 +223,16 @@ class TensorMemory:
         """
         self._check_held(cells, access)
         self._check_writers(cells, access, "reads")
-        if need_written and not self.cta.machine.ignores("uninitialised"):
-            if not among(self.written, cells).all():
-                where = cells.flat[~self.written[cells.flat]][0]
-                raise Finding(
-                    "uninitialised",
-                    f"{access.what} reads {_place(where)} of {self.name}, which was never written",
-                    expected="tcgen05.st, tcgen05.cp or tcgen05.mma to these cells before",
-                    fix="for matrix D: enable-input-d false in the first product",
-                )
+        if not need_written or self.cta.machine.ignores("uninitialised"):
+            return
+        if not among(self.written, cells).all():
+            where = cells.flat[~self.written[cells.flat]][0]
+            raise Finding(
+                "uninitialised",
+                f"{access.what} reads {_place(where)} of {self.name}, which was never written",
+                expected="tcgen05.st, tcgen05.cp or tcgen05.mma to these cells before",
+                fix="for matrix D: enable-input-d false in the first product",
+            )
 
     def overwrites(self, cells: Placed, access: Access, *, read: bool = False) -> None:
         """A write of cells, issued now, which the same access has `read` before.
