@@ -111,7 +111,7 @@ def ldmatrix(instruction: Instruction, decoder: Decoder) -> Step:
         named = access.of_all(crew, where(crew))[..., : form.rows]
         if not crew.full or form.space == "" or (named % ROW_BYTES).any():
             raise Apart
-        rows = access.load_together(crew, form.space, named, size, unchanged=False)
+        rows = access.load_together(crew, form.space, named, np.ones(named.shape, bool), size, unchanged=False)
         banks.count_lanes(crew.machine, named, np.arange(form.rows), ROW_BYTES)
         if form.packed:
             rows = fragments.decompress(rows, form.packed)

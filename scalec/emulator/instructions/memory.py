@@ -148,8 +148,9 @@ def ld(instruction: Instruction, decoder: Decoder) -> Step:
         addresses = access.of_all(crew, address(crew))
         if own:
             own_shared(crew, addresses)
-        raw = access.load_together(crew, space, addresses, size, unchanged=read_only)
-        stores.count(crew, space, addresses, np.broadcast_to(crew.mask, addresses.shape), size, "{} -> registers")
+        mask = np.broadcast_to(crew.mask, addresses.shape)
+        raw = access.load_together(crew, space, addresses, mask, size, unchanged=read_only)
+        stores.count(crew, space, addresses, mask, size, "{} -> registers")
         parts = raw.view(dtype)
         for i, put in enumerate(puts):
             put(crew, np.ascontiguousarray(parts[..., i]))

@@ -219,37 +219,50 @@ def bytes_at(offsets: np.ndarray, size: int) -> Where:
 
 def of_all(crew: Crew, addresses: np.ndarray) -> np.ndarray:
     """Addresses of a crew's lanes, int64 (..., warps, 32), (..., 32) of one warp; lanes that are not active name what
-    the first active one of their warp does.
-
-    Raises:
-        Apart: a warp has no active lanes.
-    """
+    the first active one of their warp does, or of another."""
     shape = np.broadcast_shapes(addresses.shape, crew.mask.shape)
     if crew.full:
         return np.broadcast_to(addresses, shape)
     mask, addresses = np.broadcast_to(crew.mask, shape), np.broadcast_to(addresses, shape)
-    if not mask.any(axis=-1).all():
-        raise Apart
-    first = np.take_along_axis(addresses, mask.argmax(axis=-1)[..., None], axis=-1)
-    return np.where(mask, addresses, first)
+    every = np.full((len(crew.warps), 1), addresses[mask][0])
+    for i, lanes in enumerate(_of_warps(crew, mask)):
+        if lanes.any():
+            every[i] = _of_warps(crew, addresses)[i][lanes][0]
+    return np.where(mask, addresses, every if len(crew.warps) > 1 else every[0])
 
 
-def load_together(crew: Crew, space: str, addresses: np.ndarray, size: int, *, unchanged: bool) -> np.ndarray:
+def _of_warps(crew: Crew, lanes: np.ndarray) -> np.ndarray:
+    """(..., warps, 32), or (..., 32) of one warp, by warps: (warps, ..., 32)."""
+    return np.moveaxis(lanes.reshape(-1, *lanes.shape[-2:]), 1, 0) if len(crew.warps) > 1 else lanes[None]
+
+
+def load_together(
+    crew: Crew, space: str, addresses: np.ndarray, mask: np.ndarray, size: int, *, unchanged: bool
+) -> np.ndarray:
     """Weak loads by several warps that nothing is wrong with: uint8 (..., warps, lanes, size).
 
     Args:
-        addresses: int64 (..., warps, lanes).
+        addresses: int64 (..., warps, lanes); mask: bool, like it: lanes that are active.
         unchanged: nobody may have written the bytes in this launch.
 
     Raises:
-        Apart: something may be wrong, or they touch more than one segment.
+        Apart: something may be wrong.
+        Finding: bounds, or an instruction touches more than one segment.
     """
     low, high = int(addresses.min()), int(addresses.max())
-    segment, offset = locate(crew.cta.cluster, space, low, high + size - low)
+    try:
+        segment, offset = locate(crew.cta.cluster, space, low, high + size - low)
+    except Finding:
+        if addresses.size == len(crew.warps) * addresses.shape[-1]:
+            raise
+        each = zip(addresses, mask, strict=True)  # of several instructions each may have a segment of its own
+        return np.stack([load_together(crew, space, a, on, size, unchanged=unchanged) for a, on in each])
     at = addresses - (low - offset)
     if size & (size - 1) == 0 and np.bitwise_or.reduce(addresses, axis=None) & size - 1:
         raise Apart
-    of_warps = np.moveaxis(at.reshape(-1, *at.shape[-2:]), 1, 0) if len(crew.warps) > 1 else at[None]
+    of_warps, idle = _of_warps(crew, at), [False] * len(crew.warps)
+    if not crew.full:
+        idle = [not lanes.any() for lanes in _of_warps(crew, mask)]
     every = bytes_at(at, size)
     if segment.space not in ("shared", "global"):
         return pick(segment.data, every)
@@ -265,6 +278,8 @@ def load_together(crew: Crew, space: str, addresses: np.ndarray, size: int, *, u
     if unchanged and (epochs is not None or first not in (0, LAUNCH)):
         raise Apart
     for i, warp in enumerate(crew.warps):
+        if idle[i]:
+            continue
         if epochs is None:
             unseen = order.unseen(first, warp.agent.seen)
         else:
@@ -272,7 +287,9 @@ def load_together(crew: Crew, space: str, addresses: np.ndarray, size: int, *, u
         if unseen:
             raise Apart
     judge = crew.machine.judge
-    for warp, own in zip(crew.warps, of_warps, strict=True):
+    for warp, own, none in zip(crew.warps, of_warps, idle, strict=True):
+        if none:
+            continue
         visit(warp, segment)
         index = warp.agent.index
         judge.note_read(segment, bytes_at(own, size), order, index, int(warp.agent.seen[index]))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from scalec.emulator.findings import Apart
+from scalec.emulator.findings import Apart, Finding
 from scalec.emulator.machine import access, banks
 from scalec.emulator.machine.memory import RANK_SHIFT, WINDOWS
 from scalec.emulator.machine.pieces import fill
@@ -63,13 +63,22 @@ def commit(crew: Crew, found: list[Stored]) -> None:
     agents, order, judge = [warp.agent for warp in crew.warps], crew.cta.cluster.order, crew.machine.judge
     epochs = np.array([agent.epoch for agent in agents])
     ready, starts, ends = [], [], []
-    for each in found:
+    todo = found[::-1]
+    while todo:
+        each = todo.pop()
         crew.pc = each.pc
         addresses, size = each.addresses[each.mask], each.values.shape[-1]
         if not addresses.size:
             continue
         low, high = int(addresses.min()), int(addresses.max())
-        segment, offset = access.locate(crew.cta.cluster, each.space, low, high + size - low)
+        try:
+            segment, offset = access.locate(crew.cta.cluster, each.space, low, high + size - low)
+        except Finding:
+            if len(each.addresses) == 1:
+                raise
+            parts = zip(each.addresses, each.values, each.mask, strict=True)  # each may have a segment of its own
+            todo += [each._replace(addresses=a[None], values=v[None], mask=on[None]) for a, v, on in parts]
+            continue
         foreign = each.own and np.count_nonzero(addresses >> RANK_SHIFT != crew.cta.rank)
         aligned = not size & size - 1 and not np.bitwise_or.reduce(addresses) & size - 1
         if segment.space not in ("shared", "global") or foreign or not aligned:
