@@ -8,8 +8,9 @@ through, under torch.compile too.
 
 FP8, as DeepSeek-V3 trains: activations and gradients have a scale for each 1x128, weights one for each 128x128. The
 layer quantises its input and its weight, keeps both so, once, and multiplies. Backward quantises the gradient along
-each of its indices, and the input that was kept along its other one. Those programs are what `scalec.grad(...,
-quantize="deepseek_v3")` says.
+each of its indices, of one read, and the input that was kept along its other one. Those programs are what
+`scalec.grad(..., quantize="deepseek_v3")` says. FP8 products of sm_90a read what they sum contiguous alone: there the
+weight, whose blocks are square, is quantised in both orders of one read, and backward keeps the turned one.
 
 All is compared with float64; the errors of FP8 with those of its rounding alone.
 """
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -37,7 +38,16 @@ Named = Mapping[str, Tensor]
 
 LINEAR = "Y[m,n] = X[m,k] @ W[n,k] + bias[n]"
 FP8 = "Y[m,n] = X[m,k] @ W[n,k] scale(1x128,128x128)"
-QUANTISERS = {"X": "X[m,k]:e4m3 scale(1x128) = x[m,k]", "W": "W[n,k]:e4m3 scale(128x128) = w[n,k]:f32"}
+ACTIVATIONS = "X[m,k]:e4m3 scale(1x128) = x[m,k]"
+TURNS = ("sm_90a",)
+"""The targets whose FP8 products read operands contiguous along what is summed alone; others turn them in each tile."""
+
+
+def weights(name: str, target: str, g: str = "") -> str:
+    """The program that quantises weights, of experts `g,` too."""
+    block = "1x128x128" if g else "128x128"
+    made = f"{name}[{g}n,k]:e4m3 scale({block}) = w[{g}n,k]:f32"
+    return f"{made}; {name}_n[{g}k,n]:e4m3 scale({block}) = w[{g}n,k]" if target in TURNS else made
 
 
 class FP8Linear:
@@ -50,11 +60,13 @@ class FP8Linear:
 
     def __init__(self, outputs: int, inputs: int, target: str) -> None:
         self.sizes, self.target = {"n": outputs, "k": inputs}, target
-        self.gradients = scalec.grad(FP8, quantize="deepseek_v3", types={"dW": "f32"})
-        self.quantise_x = scalec.compile(QUANTISERS["X"], target, {"k": inputs})
-        self.quantise_w = scalec.compile(QUANTISERS["W"], target, self.sizes)
+        turned = "W" if target in TURNS else ()
+        self.gradients = scalec.grad(FP8, quantize="deepseek_v3", types={"dW": "f32"}, turned=turned)
+        self.quantise_x = scalec.compile(ACTIVATIONS, target, {"k": inputs})
+        self.quantise_w = scalec.compile(weights("W", target), target, self.sizes)
         self.forward = scalec.compile(self.gradients.forward, target, self.sizes)
         self.steps = [(s, self.kernel(s)) for s in self.gradients.steps]
+        self.reads = {n for s in self.gradients.steps for n, what in s.reads.items() if what in ("input", "layout")}
 
     def kernel(self, step: Step) -> Callable[..., Any]:
         """What runs a step."""
@@ -66,9 +78,13 @@ class FP8Linear:
     def run(self, known: dict[str, Tensor]) -> dict[str, Tensor]:
         """The steps, one after the other: each reads what is known by name, and is known then."""
         for step, kernel in self.steps:
-            made = kernel(*[known[n] for n in step.reads])
-            known |= dict(zip(step.makes, made if isinstance(made, tuple) else (made,), strict=True))
+            known |= named(step.makes, kernel(*[known[n] for n in step.reads]))
         return known
+
+
+def named(names: Iterable[str], made: Any) -> dict[str, Tensor]:
+    """What a kernel returned, by name."""
+    return dict(zip(names, made if isinstance(made, tuple) else (made,), strict=True))
 
 
 class _Linear(torch.autograd.Function):
@@ -76,14 +92,16 @@ class _Linear(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, w: Tensor, layer: FP8Linear) -> Tensor:
-        (q, q_scale), (r, r_scale) = layer.quantise_x(x), layer.quantise_w(w)
-        ctx.layer = layer
-        ctx.save_for_backward(q, q_scale, r, r_scale)  # the activations in FP8, once
-        return layer.forward(X=q, X_scale=q_scale, W=r, W_scale=r_scale)
+        known: dict[str, Tensor] = {}
+        for kernel, of in ((layer.quantise_x, x), (layer.quantise_w, w)):
+            known |= named([t.name for t in kernel.spec.results], kernel(of))
+        ctx.layer, ctx.names = layer, [n for n in known if n in layer.reads]
+        ctx.save_for_backward(*[known[n] for n in ctx.names])  # the activations in FP8, once
+        return layer.forward(*[known[t.name] for t in layer.forward.spec.operands])
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        kept = dict(zip(("X", "X_scale", "W", "W_scale"), ctx.saved_tensors, strict=True))
+        kept = dict(zip(ctx.names, ctx.saved_tensors, strict=True))
         made = ctx.layer.run({"dY": dy.contiguous(), **kept})
         return made["dX"], made["dW"], None
 

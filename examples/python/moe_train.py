@@ -9,7 +9,9 @@ gradients, which run here as it wrote them. A range of rows becomes one of what 
 sum of a token's rows (`dX`), that sum a scatter (`dY`), and routing weights get the product of two rows (`dw`). torch
 routes, and has the gradient of that.
 
-FP8, as DeepSeek-V3 trains: see linear.py. Every operand of a product is FP8, quantised along what is summed.
+FP8, as DeepSeek-V3 trains: see linear.py. Every operand of a product is FP8, quantised along what is summed. One
+program of scalec.grad computes dG and dU; in FP8 these are needed quantised alone, so two take its place (`at_once`),
+each of which writes one of them in both orders, rounded once, to where the gradient of their product reads it.
 
 Results and gradients are compared with torch's autograd in float64, their errors in FP8 with those of the roundings
 alone; and each gradient with finite differences of the float64 layer along that gradient.
@@ -19,17 +21,19 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import torch
-from linear import QUANTISERS, dequantised, error, quantised, report
+from linear import ACTIVATIONS, TURNS, dequantised, error, named, quantised, report, weights
 from moe import COMBINE, TARGETS, Routing, microseconds
 from torch import Tensor
 from torch.nn.functional import silu
 
 import scalec
+from scalec.gradients import Step
 
 SIZES = {
     "tokens": (8192, 24),
@@ -52,10 +56,16 @@ FP8 = BF16 | {
     "gated": "H[m,n]:e4m3 scale(1x128) = silu(G[m,n]) * U[m,n]",
     "down": f"Y[m,n] = H[m,k] @ Wd[g,n,k] scale(1x128,1x128x128) {ROWS}",
 }
-ROUNDED = {"X": "X[m,k] = x[m,k]", "W": "W[n,k] = w[n,k]:f32"}
-"""What makes the operands of BF16; those of FP8 are linear.py's QUANTISERS."""
+ROUNDED = {"X": "X[m,k] = x[m,k]", "W": "W[g,n,k] = w[g,n,k]:f32", "Wd": "Wd[g,n,k] = w[g,n,k]:f32"}
+"""What makes the operands of BF16; those of FP8 are linear.py's."""
 
 Named = dict[str, Tensor]
+
+
+def at_once(step: Step, name: str) -> Step:
+    """A step that computes `name` as one that writes it quantised along each of its indices instead."""
+    orders = f"{name}_n[m,n]:e4m3 scale(1x128) = {name}\n{name}_m[n,m]:e4m3 scale(1x128) = {name}"
+    return replace(step, text=f"{step.text}\n{orders}")
 
 
 class Layer:
@@ -77,25 +87,38 @@ class Layer:
             "down": {"g": g, "n": hidden, "k": inter},
             "combine": {"n": hidden, "j": j},
         }
+        products: dict[str, Any] = {"quantize": "deepseek_v3"} if fp8 else {}
+        turned = fp8 and target in TURNS
         options: dict[str, dict[str, Any]] = {
-            "gate_up": {"types": {"dW": "f32"}, "quantize": "deepseek_v3" if fp8 else None},
+            "gate_up": products | {"types": {"dW": "f32"}, "turned": "W" if turned else ()},
             "gated": {"straight_through": True},
-            "down": {"types": {"dWd": "f32"}, "quantize": "deepseek_v3" if fp8 else None},
+            "down": products | {"types": {"dWd": "f32"}, "turned": "Wd" if turned else ()},
             "combine": {"once": "row"},
         }
         about = f" about {max(1, tokens * j // g)}"  # rows of an expert
         self.forward: list[scalec.Kernel] = []
         self.backward: list[scalec.Kernel] = []
         for name, program in (FP8 if fp8 else BF16).items():
-            made = scalec.grad(f"{program}{about}" if ROWS in program else program, **options[name])
-            self.forward.append(self.kernel(made.forward, dims[name]))
+            source = f"{program}{about}" if ROWS in program else program
+            gradients = scalec.grad(source, **options[name])
+            self.forward.append(self.kernel(gradients.forward, dims[name]))
+            steps = gradients.steps
+            if fp8 and name == "gated":
+                steps = [
+                    at_once(step, f"d{x}") for x in "GU" for step in scalec.grad(source, wrt=x, **options[name]).steps
+                ]
+            if fp8 and name == "gate_up":
+                steps = [s for s in steps if "dT_n" not in s.results]  # whose halves are there
             known = {"j": j, **dims[name]}  # a token has j rows
-            steps = [self.kernel(s.text, {d: known[d] for d in s.dims if d in known}) for s in made.steps]
-            self.backward = steps + self.backward
-        self.operands = {name: self.kernel(text, {}) for name, text in (QUANTISERS if fp8 else ROUNDED).items()}
-        self.reads = {t.name for kernel in self.backward for t in kernel.spec.operands}
+            made = [self.kernel(s.text, {d: known[d] for d in s.dims if d in known}) for s in steps]
+            self.backward = made + self.backward
+        operands = {"X": ACTIVATIONS} | {n: weights(n, target, "g,") for n in ("W", "Wd")} if fp8 else ROUNDED
+        sizes_of = {"X": {"k": hidden}, "W": dims["gate_up"], "Wd": dims["down"]}
+        self.operands = {name: self.kernel(text, sizes_of[name]) for name, text in operands.items()}
+        self.reads = {t.name for kernel in self.backward for t in kernel.spec.operands} | {"token"}
         self.widths = {"T": 2 * inter, "dT": 2 * inter, "dH": inter}
         self.widths |= dict.fromkeys(("Y", "dY", "X_rows", "dX_rows"), hidden)
+        self.fp8 = fp8
 
     def kernel(self, program: str, dims: Mapping[str, int]) -> scalec.Kernel:
         """A program, compiled."""
@@ -105,25 +128,34 @@ class Layer:
         """[tokens, hidden], as x is; gate_up is [experts, 2 * inter, hidden], down [experts, hidden, inter]."""
         return _Layer.apply(x, gate_up, down, to.weights, self, to)  # pyright: ignore[reportReturnType]
 
-    def operand(self, name: str, x: Tensor) -> Named:
-        """What is multiplied, of tokens or of each expert's weights, which lie below each other in whole blocks."""
-        made = self.operands[name[0]](x.reshape(-1, x.shape[-1]))
-        made = made if isinstance(made, tuple) else (made,)
-        return {n: t.view(*x.shape[:-2], -1, t.shape[-1]) for n, t in zip((name, f"{name}_scale"), made, strict=False)}
-
     def room(self, name: str, like: Tensor) -> Tensor:
         """Memory for a result whose rows are found on the device: it is given at the call. `like` has as many rows."""
         return torch.empty(len(like), self.widths[name], dtype=torch.bfloat16, device=like.device)
 
-    def run(self, kernels: list[scalec.Kernel], known: Named) -> Named:
-        """Programs, one after the other: each reads what is known by name, and what it makes is known then."""
-        for kernel in kernels:
+    def room_of_halves(self, like: Tensor) -> Named:
+        """Memory for dT, quantised in both orders in FP8, and its halves: those of dG and of dU."""
+        m, n, new = len(like), self.widths["dT"], like.new_empty
+        if not self.fp8:
+            made, along = {"dT": self.room("dT", like)}, {"dT": 1}
+        else:
+            e4m3, f32 = torch.float8_e4m3fn, torch.float32
+            made = {"dT_n": new((m, n), dtype=e4m3), "dT_n_scale": new((m, n // 128), dtype=f32)}
+            made |= {"dT_m": new((n, m), dtype=e4m3), "dT_m_scale": new((n, -(-m // 128)), dtype=f32)}
+            along = {name: int("_n" in name) for name in made}
+        halves = {name: t.chunk(2, along[name]) for name, t in made.items()}
+        return made | {name.replace("T", x, 1): h[i] for name, h in halves.items() for i, x in enumerate("GU")}
+
+    def run(self, kernels: Sequence[scalec.Kernel], known: Named, wanted: Container[str]) -> Named:
+        """Programs, one after the other: each reads what is known by name, and what it makes is known then, until
+        nothing that follows reads it; what is `wanted` stays."""
+        for i, kernel in enumerate(kernels):
             names = [t.name for t in kernel.spec.results]
             if names[0] in self.widths and names[0] not in known:
                 known[names[0]] = self.room(names[0], known["token"])
-            out = {"out": known[names[0]]} if names[0] in known else {}
-            made = kernel(*[known[t.name] for t in kernel.spec.operands], **out)
-            known |= dict(zip(names, made if isinstance(made, tuple) else (made,), strict=True))
+            out = {"out": tuple(known[n] for n in names)} if names[0] in known else {}
+            known |= named(names, kernel(*[known[t.name] for t in kernel.spec.operands], **out))
+            later = {t.name for k in kernels[i + 1 :] for t in (*k.spec.operands, *k.spec.results)}
+            known = {n: t for n, t in known.items() if n in later or n in wanted}
         return known
 
 
@@ -134,10 +166,12 @@ class _Layer(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, gate_up: Tensor, down: Tensor, w: Tensor, layer: Layer, to: Routing) -> Tensor:
         row = to.slot.argsort().view(w.shape).int()  # where a token's rows stand
         known = {"w": w, "row": row, "token_inv": row, "token": to.slot // layer.topk, "off": to.off}
-        known |= layer.operand("X", x) | layer.operand("W", gate_up) | layer.operand("Wd", down)
+        for name, given in (("X", x), ("W", gate_up), ("Wd", down)):
+            kernel = layer.operands[name]
+            known |= named([t.name for t in kernel.spec.results], kernel(given))
         known["T"] = layer.room("T", to.slot)
         known["G"], known["U"] = known["T"].chunk(2, 1)
-        known = layer.run(layer.forward, known)
+        known = layer.run(layer.forward, known, layer.reads | {"Z"})
         ctx.layer, ctx.names = layer, [n for n in known if n in layer.reads]
         ctx.save_for_backward(*[known[n] for n in ctx.names])
         return known["Z"]
@@ -145,10 +179,9 @@ class _Layer(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, dz: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         known = {"dZ": dz.contiguous(), **dict(zip(ctx.names, ctx.saved_tensors, strict=True))}
-        known["dT"] = ctx.layer.room("dT", known["token"])
-        known["dG"], known["dU"] = known["dT"].chunk(2, 1)
+        known |= ctx.layer.room_of_halves(known["token"])
         known["dw"] = torch.empty_like(known["w"])
-        made = ctx.layer.run(ctx.layer.backward, known)
+        made = ctx.layer.run(ctx.layer.backward, known, ("token", "dX", "dW", "dWd", "dw"))
         return made["dX"], made["dW"], made["dWd"], made["dw"], None, None
 
 

@@ -274,6 +274,9 @@ GRADIENTS = all_of(
     ),
     click.option("--once", metavar="INDEX,...", type=_NAMES, help="Index tensors that name each row once at most."),
     click.option(
+        "--turned", metavar="INPUT,...", type=_NAMES, help="Operands that are given with another index last too."
+    ),
+    click.option(
         "--covered", metavar="DIM,...", type=_NAMES, help="Dimensions whose groups together have every index."
     ),
     click.option(

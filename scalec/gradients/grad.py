@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 
 from scalec.arguments import checked
 from scalec.errors import NAME, ArgumentError
+from scalec.formats import ELEMENT_TYPES
 from scalec.frontend.diagnostics import Source, one_of
 from scalec.frontend.names import FUNCTIONS, KEYWORDS, REDUCTIONS
 from scalec.frontend.parser import parse
 from scalec.frontend.program import Program, Scales, Tensor, scale_name
 from scalec.frontend.resolve import Resolver
 from scalec.gradients.backward import Backward
+from scalec.gradients.joined import joined
 from scalec.gradients.kept import Keeper
 from scalec.gradients.recipes import RECIPES, Recipe
 from scalec.gradients.steps import Gradients, Step
@@ -27,6 +29,7 @@ def grad(
     types: Mapping[str, str] | None = None,
     straight_through: bool = False,
     once: Sequence[str] | str = (),
+    turned: Sequence[str] | str = (),
     covered: Sequence[str] | str = (),
     results: Sequence[str] | str | None = None,
     name: str = NAME,
@@ -42,6 +45,8 @@ def grad(
             its input, and bf16 where that is quantised.
         straight_through: whether the gradient of a quantised result is taken for that of what was rounded.
         once: index tensors that name each row once at most: what is read through them is scattered back.
+        turned: operands of 8 bits or fewer that are given with another index last too, for instructions that read what
+            is summed contiguous alone: steps read `W_n[k,n]` where the program has `W[n,k]` (see `layouts`).
         covered: dimensions whose ranges by groups (`off[g]:off[g+1]`) together have every index: an input that has the
             dimension and not the group gets its gradient without a range.
         results: the results that have a gradient; all if None.
@@ -65,6 +70,7 @@ def grad(
         types=dict(types or {}),
         straight_through=straight_through,
         once=_named("once", once, indices, "index tensor"),
+        turned=_named("turned", turned, _narrow(program), "operand of 8 bits or fewer"),
         covered=_named("covered", covered, program.dims, "dimension"),
         results=frozenset(made) if results is None else _named("results", results, made, "result"),
         recipe=_recipe(quantize),
@@ -78,17 +84,21 @@ def grad(
     known = dict.fromkeys(b.given.values(), "gradient") | dict.fromkeys(b.indices, "index")
     known |= dict.fromkeys((k.tensor.name for k in keeper.used()), "kept")
     layouts = {g.name: operand for (operand, _), g in b.layouts.items()}
+    if unread := sorted(options.turned - set(layouts.values())):
+        expected = "an operand whose scales hold along what a gradient sums over, or with quantize; no gathered rows"
+        raise ArgumentError(f"turned names {unread[0]}, which no gradient reads so", got=unread[0], expected=expected)
     known |= {n: "layout" for g in b.layouts.values() for n in (g.name, scale_name(g.name, 0))}
     steps = []
-    for made in b.made:
-        scales = tuple(scale_name(made.tensor.name, i) for i in range(len(made.tensor.levels or ())))
+    for made in joined(b.made):
+        tensors = [s.tensor for s in made.results]
+        makes = [n for t in tensors for n in (t.name, *(scale_name(t.name, i) for i in range(len(t.levels or ()))))]
         resolved = _resolved(Source(made.text, "gradient"))
         reads = {n: known.get(n, "input") for n in _names_of(resolved)}
-        step = Step(made.tensor.name, made.of, made.text, reads, made.zeroed, scales, tuple(resolved.dims))
+        step = Step(made.of, made.text, reads, tuple(makes), made.zeroed, tuple(resolved.dims))
         steps.append(step)
         known |= dict.fromkeys(step.makes, "step")
-    of = {s.of: s.name for s in steps if s.of}
-    _check_types(options.types, {s.name for s in steps} | set(kept))
+    of = {of: name for s in steps for name, of in s.results.items() if of}
+    _check_types(options.types, {name for s in steps for name in s.results} | set(kept))
     return Gradients(source, forward or source, kept, dict(b.given), tuple(steps), of, dict(b.indices), layouts)
 
 
@@ -153,6 +163,10 @@ def _wanted(program: Program, wrt: Sequence[str] | str | None) -> frozenset[str]
             why if n not in results else f"{n} is added to", got=n, expected=one_of(sorted(has)), fix=fix
         )
     return frozenset(names)
+
+
+def _narrow(program: Program) -> list[str]:
+    return [a.name for a in program.arguments if isinstance(a, Tensor) and ELEMENT_TYPES[a.element].bits <= 8]
 
 
 def _differentiable(a: Tensor) -> bool:

@@ -10,7 +10,7 @@ read by (`g` of `B[g,n,k]`) one of the gradient's own indices. Factors that neit
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scalec.frontend import affine
 from scalec.frontend.program import Contract, Level, Range, Read, Rounded, Statement, Subtract, Tensor, Value
@@ -98,7 +98,8 @@ def _gradient(t: Trace, c: Contract, core: list[Value], summed: frozenset[str], 
     element, recipe = multiplied(c), t.options.recipe
     value = product(core)
     alone = isinstance(value, Read) and isinstance(value.source, Tensor)
-    as_it_is = alone and _fits(value, element) and not _read_along(value, summed)  # pyright: ignore[reportArgumentType]
+    in_order = alone and not _read_along(value, summed)
+    as_it_is = in_order and (_fits(value, element) or (recipe is not None and bool(summed)))  # pyright: ignore
     if as_it_is:
         made = value
     else:
@@ -183,7 +184,7 @@ def _rescaled(t: Trace, v: Read, summed: frozenset[str]) -> Read:
     if not tensor.levels and tensor.element in FLOATS:
         return v if recipe is None else quantised(t, v, summed, *recipe.operand)
     if not _read_along(v, summed) and all(_of_use(level, v, summed) for level in tensor.levels or ()):
-        return v
+        return _given(t, v, summed, tensor.element) if tensor.name in t.options.turned else v
     if recipe is None or _read_along(v, summed):  # rows are put in their order first: no program turns them as well
         order, name = tuple(in_order(v)), f"{tensor.name}_rows" if _read_along(v, summed) else f"{tensor.name}_bf16"
         v = read(t.once_made(f"bf16 {tensor.name} {v.index}", name, "bf16", plain(order), v), plain(order))
@@ -200,23 +201,40 @@ def _of_use(level: Level, v: Read, summed: frozenset[str]) -> bool:
 
 def quantised(t: Trace, v: Read, summed: frozenset[str], element: str, scales) -> Read:
     """`v` in `element`, contiguous along what is summed, with blocks along that."""
-    order = list(dict.fromkeys(d for i in v.index for d in sorted(affine.dims(i))))
-    along = [d for d in order if d in summed]
-    if order[-1] not in summed:
-        order = [d for d in order if d != along[-1]] + [along[-1]]
+    order = _order(v, summed)
     block = (1,) * (len(order) - len(scales.block)) + tuple(scales.block)
     name = v.source.tensor.name if isinstance(v.source, Statement) else v.source.name
     levels = (Level(block, scales.type, scales.layout),)
-    index = plain(tuple(order))
-    both = t.options.recipe is not None and t.options.recipe.both and not _read_along(v, summed)
-    if both and isinstance(v.source, Tensor) and v.source.levels:
-        if (key := (name, order[-1])) not in t.layouts:
-            t.layouts[key] = Tensor(t.fresh(f"{name}_{order[-1]}"), NOWHERE, [None] * len(order), element, levels)
-        return read(t.layouts[key], index)
+    index = plain(order)
+    both = t.options.recipe is not None and t.options.recipe.both and isinstance(v.source, Tensor) and v.source.levels
+    if not _read_along(v, summed) and (both or name in t.options.turned):
+        return _given(t, v, summed, element, levels)
     made = t.once_made(
         f"quantised {name} {v.index} by {order[-1]}", f"{name}_{order[-1]}", element, index, v, levels=levels
     )
     return read(made, index)
+
+
+def _given(t: Trace, v: Read, summed: frozenset[str], element: str, levels: tuple[Level, ...] | None = None) -> Read:
+    """`v` contiguous along what is summed, as an argument; with its own scales where no others are said."""
+    order, tensor = _order(v, summed), v.source
+    assert isinstance(tensor, Tensor)
+    if levels is None:
+        at = [affine.plain(i) for i in v.index]
+        if None in at or at[-1] == order[-1]:
+            return v
+        levels = tuple(replace(x, block=tuple(x.block[at.index(d)] for d in order)) for x in tensor.levels or ())
+    if (key := (tensor.name, order[-1])) not in t.layouts:
+        name = t.fresh(f"{tensor.name}_{order[-1]}")
+        t.layouts[key] = Tensor(name, NOWHERE, [None] * len(order), element, levels or None)
+    return read(t.layouts[key], plain(order))
+
+
+def _order(v: Read, summed: frozenset[str]) -> tuple[str, ...]:
+    """The dimensions of an operand, one that is summed last."""
+    order = list(dict.fromkeys(d for i in v.index for d in sorted(affine.dims(i))))
+    along = [d for d in order if d in summed]
+    return tuple(order if order[-1] in summed else [d for d in order if d != along[-1]] + [along[-1]])
 
 
 def _along(t: Trace, dim: str) -> tuple[str, int]:

@@ -11,29 +11,27 @@ class Step:
     """One program of a gradient.
 
     Attributes:
-        name: of its result, "dA".
-        of: the input whose gradient that is; "" for what later steps read.
+        results: by name, "dA", the input whose gradient that is; "" for what later steps read.
         text: the program.
         reads: its arguments, in their order, each with what it is: "input", "kept" (an activation that `forward`
             keeps), "gradient" (of a result, given), "step" (an earlier step's result), "index" (see
             Gradients.indices) or "layout" (see Gradients.layouts).
+        makes: the names of what its kernel returns: each result, and the scales of a quantised one behind it.
         zeroed: whether its result is given as zeros: the elements that it does not write have no gradient.
-        scales: the names of the scales that it makes beside.
         dims: its dimensions; those of the program have their names.
     """
 
-    name: str
-    of: str
+    results: Mapping[str, str]
     text: str
     reads: Mapping[str, str]
+    makes: tuple[str, ...]
     zeroed: bool = False
-    scales: tuple[str, ...] = ()
     dims: tuple[str, ...] = ()
 
     @property
-    def makes(self) -> tuple[str, ...]:
-        """The names of its results: that of a quantised one, and those of its scales."""
-        return (self.name, *self.scales)
+    def of(self) -> tuple[str, ...]:
+        """The inputs whose gradients it makes."""
+        return tuple(x for x in self.results.values() if x)
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,8 @@ class Gradients:
         steps: in the order in which they run.
         of: by input, the name of its gradient.
         indices: by name, the index tensors that steps read and `source` does not.
-        layouts: by name, the operand that steps read with blocks along another index than `source` does.
+        layouts: by name, the operand that steps read with another index last than `source` does, and with blocks along
+            that.
     """
 
     source: str
@@ -91,11 +90,11 @@ class Gradients:
         for name, index in self.indices.items():
             lines.append(f"# {name}: {_made(index)}")
         for name, operand in self.layouts.items():
-            lines.append(f"# {name}: what {operand} was made of, quantised along the index that its name ends in")
+            lines.append(f"# {name}: what {operand} was made of, quantised with the index last that its name ends in")
         for s in self.steps:
             reads = ", ".join(f"{name} ({what})" for name, what in s.reads.items())
-            head = f"# {s.name}, the gradient of {s.of}" if s.of else f"# {s.name}"
-            lines += [f"{head}: reads {reads}{'; starts as zeros' if s.zeroed else ''}", s.text, ""]
+            head = "; ".join(f"{name}, the gradient of {of}" if of else name for name, of in s.results.items())
+            lines += [f"# {head}: reads {reads}{'; starts as zeros' if s.zeroed else ''}", s.text, ""]
         return "\n".join(lines).rstrip("\n") + "\n"
 
 

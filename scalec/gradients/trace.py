@@ -21,6 +21,7 @@ from scalec.frontend.program import (
     Statement,
     Tensor,
     Value,
+    reads_in,
 )
 from scalec.gradients.expressions import below, plain, read, rewritten
 from scalec.gradients.kept import Keeper, below_own
@@ -41,6 +42,7 @@ class Options:
     types: Mapping[str, str]
     straight_through: bool
     once: frozenset[str]
+    turned: frozenset[str]
     covered: frozenset[str]
     results: frozenset[str]
     recipe: Recipe | None
@@ -59,12 +61,25 @@ class Share:
 
 @dataclass
 class Made:
-    """A step before it is known what its arguments are."""
+    """A step before it is known what its arguments are: its statements, temporaries first, and by the name of each
+    result the input whose gradient that is, or ""."""
 
-    tensor: Tensor
-    of: str
-    text: str
+    statements: list[Statement]
+    of: dict[str, str]
     zeroed: bool
+
+    @property
+    def results(self) -> list[Statement]:
+        return [s for s in self.statements if not s.temporary]
+
+    @property
+    def reads(self) -> set[str]:
+        """The names of the tensors that it reads, but for indices."""
+        return {tensor.name for s in self.statements for tensor, _ in reads_in(s.value)}
+
+    @property
+    def text(self) -> str:
+        return "\n".join(map(Writer().statement, self.statements))
 
 
 @dataclass
@@ -134,11 +149,10 @@ class Trace:
         dims = tuple(d for i in index for d in sorted(affine.dims(i)))
         if not of and not levels and element != "f32" and isinstance(value, Apply):
             self.values[Writer().value(value)] = read(tensor, tuple(index))
-        writer = Writer()
-        lines, value = self._named(value, writer)
-        lines.append(writer.statement(Statement(tensor, tuple(index), dims, value, False, attached)))
+        statements, value = self._named(value)
+        statements.append(Statement(tensor, tuple(index), dims, value, False, attached))
         zeroed = skipped or any(r.dim in kept for r in attached)
-        self.made.append(Made(tensor, of, "\n".join(lines), zeroed))
+        self.made.append(Made(statements, {name: of}, zeroed))
         return tensor
 
     def _at_hand(self, value: Value) -> Value:
@@ -149,9 +163,9 @@ class Trace:
 
         return rewritten(value, change)
 
-    def _named(self, value: Value, writer: Writer) -> tuple[list[str], Value]:
+    def _named(self, value: Value) -> tuple[list[Statement], Value]:
         """The temporaries of a step, which name what stands in it twice, and `value` with these."""
-        lines, names = [], set(self.names)
+        made, names = [], set(self.names)
         while True:
             texts: dict[str, list[Value]] = {}
             for x in below_own(value):
@@ -159,14 +173,14 @@ class Trace:
                     texts.setdefault(Writer().value(x), []).append(x)
             again = sorted((t for t, xs in texts.items() if len(xs) > 1 and len(t) >= NAMED), key=len)
             if not again:
-                return lines, value
+                return made, value
             x = texts[again[0]][0]
             name = next(n for n in (*"uvwxyz", *(f"u{i}" for i in range(99))) if n not in names)
             names.add(name)
             dims = tuple(in_order(x))
             index, tensor = plain(dims), Tensor(name, (0, 0), [None] * len(dims))
             s = Statement(tensor, index, dims, x, False, temporary=True)
-            lines.append(writer.statement(s))
+            made.append(s)
             value = _with(value, again[0], read(s, index))
 
     def _must(self, r: Range, value: Value, kept: frozenset[str]) -> bool:

@@ -154,7 +154,7 @@ class Differentiable:
             for n, what in step.reads.items():
                 if what == "index" and n not in known:
                     known[n] = self._index(self.gradients.indices[n], known, ctx.shapes)
-            shape = ctx.shapes.get(step.of)
+            shape = next((ctx.shapes[n] for n in step.of if n in ctx.shapes), None)  # of what is zeroed, which has one
             made = launched(kernel, {n: known[n] for n in step.reads}, like=shape)
             known |= dict(zip([t.name for t in _spec(kernel).results], made, strict=True))
         return tuple(known[self.gradients.of[n]] if n in ctx.wanted else None for n in self.names)

@@ -69,7 +69,7 @@ def backward(
     for step in g.steps:
         for name in step.reads:
             assert name in known, f"{step.text}: nothing is called {name}"
-        shapes = {step.name: np.zeros_like(values[step.of])} if step.of in values and np.shape(values[step.of]) else {}
+        shapes = {n: np.zeros_like(values[of]) for n, of in step.results.items() if of and np.shape(values[of])}
         known |= _ran(step.text, {n: known[n] for n in step.reads}, {}, shapes, zeroed=step.zeroed)
     return {of: known[name] for of, name in g.of.items()}
 

@@ -18,13 +18,39 @@ ROW, BLOCK, MX = Granularity((1, 128)), Granularity((128, 128)), Granularity((1,
 def test_deepseek_v3_keeps_the_weights_blocks_and_quantises_all_else_along_the_sum():
     g = scalec.grad(FP8, quantize="deepseek_v3", types={"dB": "f32"})
     assert [s.text for s in g.steps] == [
-        "dC_n[m,n]:e4m3 scale(1x128) = dC[m,n]",
-        "dC_m[n,m]:e4m3 scale(1x128) = dC[m,n]",
+        "dC_n[m,n]:e4m3 scale(1x128) = dC[m,n]\ndC_m[n,m]:e4m3 scale(1x128) = dC[m,n]",
         "A_m[k,m]:e4m3 scale(1x128) = A[m,k]:fp8_block",
         "dA[m,k] = dC_n[m,n] @ B[n,k] scale(1x128, 128x128)",
         "dB[n,k]:f32 = dC_m[n,m] @ A_m[k,m] scale(1x128, 1x128)",
     ]
-    assert g.steps[0].makes == ("dC_n", "dC_n_scale")
+    assert g.steps[0].makes == ("dC_n", "dC_n_scale", "dC_m", "dC_m_scale")
+
+
+def test_what_is_computed_to_be_quantised_is_rounded_once():
+    g = scalec.grad("C[m,n] = relu(A[m,k] @ B[n,k] scale(1x128, 128x128))", quantize="deepseek_v3")
+    first, *rest = [s.text for s in g.steps]
+    lines = first.splitlines()
+    assert lines[-3].startswith("dAB[m,n] = dC[m,n]")
+    assert lines[-2:] == ["dAB_n[m,n]:e4m3 scale(1x128) = dAB", "dAB_m[n,m]:e4m3 scale(1x128) = dAB"]
+    assert not any("dAB[" in text for text in rest)
+    biased = scalec.grad("C[m,n] = relu(A[m,k]@B[n,k] scale(1x128, 128x128) + b[n])", quantize="deepseek_v3")
+    assert "dAB" in biased.steps[0].results  # which the bias reads too
+
+
+def test_operands_that_are_given_turned():
+    g = scalec.grad(FP8, quantize="deepseek_v3", turned="B")
+    assert g.layouts == {"B_n": "B"}
+    dA = next(s for s in g.steps if "A" in s.of)
+    assert dA.text == "dA[m,k] = dC_n[m,n] @ B_n[k,n] scale(1x128, 128x128)"
+    assert dA.reads["B_n_scale"] == "layout"
+    both = scalec.grad(FP8.replace("128x128", "64x128"), quantize="deepseek_v3", turned=["A", "B"])
+    assert [s.text for s in both.steps if s.of] == [  # blocks turn too
+        "dA[m,k] = dC_n[m,n] @ B_n[k,n] scale(1x128, 128x64)",
+        "dB[n,k] = dC_m[n,m] @ A_m[k,m] scale(1x128, 1x128)",
+    ]
+    assert both.layouts == {"B_n": "B", "A_m": "A"}
+    with pytest.raises(scalec.ArgumentError, match="turned names A, which no gradient reads so"):
+        scalec.grad(FP8, quantize="deepseek_v3", turned=["A", "B"], wrt="A")
 
 
 def test_mxfp8_reads_the_other_layout_of_what_is_quantised_already():
@@ -35,7 +61,7 @@ def test_mxfp8_reads_the_other_layout_of_what_is_quantised_already():
         "dB[n,k] = dC_m[n,m]:mxfp8 @ A_m[k,m]:mxfp8",
     ]
     assert g.steps[-1].reads["A_m_scale"] == "layout"
-    assert "# A_m: what A was made of, quantised along" in str(g)
+    assert "# A_m: what A was made of, quantised with the index last" in str(g)
 
 
 def test_unsaid_nothing_is_quantised():
@@ -82,13 +108,12 @@ def test_values_are_those_of_the_operands_quantised(recipe: str):
         made = reference.quantize(x, element, [scales])  # pyright: ignore[reportArgumentType]
         return reference.dequantize(made.values, made.scales, element, [scales])  # pyright: ignore[reportArgumentType]
 
-    d = reference.round_to(dc, "bf16")
     left = reference.dequantize(values["A"], [values["A_scale"]], "e4m3", [ROW])
     right = reference.dequantize(values["B"], [values["B_scale"]], "e4m3", [BLOCK])
     other = rounded(a.T, *row.operand) if row.both else rounded(left.T.astype(np.float32), *row.operand)
-    np.testing.assert_allclose(got["A"], rounded(d, *row.gradient) @ right, rtol=0, atol=1e-6 * np.abs(got["A"]).max())
+    np.testing.assert_allclose(got["A"], rounded(dc, *row.gradient) @ right, rtol=0, atol=1e-6 * np.abs(got["A"]).max())
     np.testing.assert_allclose(
-        got["B"], rounded(d.T, *row.gradient) @ other.T, rtol=0, atol=1e-6 * np.abs(got["B"]).max()
+        got["B"], rounded(dc.T, *row.gradient) @ other.T, rtol=0, atol=1e-6 * np.abs(got["B"]).max()
     )
     for found, exact in ((got["A"], dc @ right), (got["B"], dc.T @ a)):  # and near those of what is not quantised
         assert np.abs(found - exact).max() < (0.15 if recipe == "mxfp8_e5m2" else 0.1) * np.abs(exact).max()

@@ -1,0 +1,93 @@
+"""Joins steps: programs without a contraction that read the same become one, with several results of one read.
+
+    dC_n[m,n]:e4m3 scale(1x128) = dC[m,n]
+    dC_m[n,m]:e4m3 scale(1x128) = dC[m,n]
+
+What is computed only to be quantised is a temporary of the program that does so: numbers are rounded once, from f32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from scalec.frontend import affine
+from scalec.frontend.affine import Linear
+from scalec.frontend.program import Contract, Read, Reduce, reads_in
+from scalec.gradients.expressions import read
+from scalec.gradients.kept import below_own
+from scalec.gradients.trace import Made
+
+
+def joined(steps: list[Made]) -> list[Made]:
+    """The steps, in an order in which they run."""
+    steps = _in_pairs(steps, _quantises)
+    for step in list(steps):
+        _quantise_at_once(steps, step)
+    return _in_pairs(steps, _is_plain)
+
+
+def _in_pairs(steps: list[Made], of_kind: Callable[[Made], bool]) -> list[Made]:
+    """Steps of a kind joined to the first one before them that reads the same, if what they read is known there."""
+    made: list[Made] = []
+    for step in steps:
+        for i, one in enumerate(made):
+            known = not step.reads & {name for m in made[i:] for name in m.of}
+            if known and of_kind(one) and of_kind(step) and _tensors(one).items() & _tensors(step).items():
+                made[i] = _both(one, step)
+                break
+        else:
+            made.append(step)
+    return made
+
+
+def _both(one: Made, other: Made) -> Made:
+    """Temporaries first; a name of the second step's, a letter, may stand for something else in the first."""
+    names = {s.tensor.name for s in one.statements}
+    for s in other.statements:
+        while s.tensor.name in names:
+            s.tensor.name += "_"
+    every = [*one.statements, *other.statements]
+    return Made(sorted(every, key=lambda s: not s.temporary), one.of | other.of, False)
+
+
+def _quantise_at_once(steps: list[Made], step: Made) -> None:
+    """Makes a step's result a temporary of the step that quantises it, where nothing else reads it."""
+    users = [x for x in steps if x.reads & step.of.keys()]
+    if not _is_plain(step) or any(step.of.values()) or len(users) != 1 or not _quantises(users[0]):
+        return
+    (user,), (*before, s) = users, step.statements
+    made = replace(s, temporary=True)
+    results = [replace(x, value=read(made, made.index)) for x in user.statements]
+    steps[steps.index(user)] = Made([*before, made, *results], user.of, False)
+    steps.remove(step)
+
+
+def _tensors(step: Made) -> dict[str, tuple[Linear, ...]]:
+    """What has several indices, and where it is read."""
+    return {t.name: i for s in step.statements for t, i in reads_in(s.value) if len(i) > 1}
+
+
+def _elementwise(step: Made) -> bool:
+    """Whether a step has a result at each point of the tensors that it reads, at plain indices."""
+    every = [*_tensors(step).values(), *(s.index for s in step.results)]
+    values = [v for s in step.statements for v in below_own(s.value)]
+    dims = {frozenset(map(affine.plain, index)) for index in every}
+    return (
+        len(dims) == 1
+        and None not in next(iter(dims))
+        and not any(isinstance(v, (Contract, Reduce)) for v in values)
+        and not step.zeroed
+        and not any(s.ranges for s in step.statements)
+    )
+
+
+def _quantises(step: Made) -> bool:
+    """Whether a step does nothing but quantise."""
+    return _elementwise(step) and all(s.tensor.levels and isinstance(s.value, Read) for s in step.statements)
+
+
+def _is_plain(step: Made) -> bool:
+    """Whether a step's results are as what it reads is: with the same index last, and not quantised."""
+    last = {index[-1] for index in (*_tensors(step).values(), *(s.index for s in step.results)) if index}
+    return _elementwise(step) and len(last) == 1 and not any(s.tensor.levels for s in step.results)
