@@ -1,0 +1,186 @@
+"""Products that are added up and are not alike: a weight of 4 bits and an adapter of 16, a factor of one of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import scalec
+from scalec import frontend, reference
+from scalec.checking.launch import made_up, upload
+from scalec.errors import ScheduleError, UnsupportedError
+from scalec.ir import context
+from scalec.runtime import emulated
+from tests import tiers
+from tests.emulator.test_several_results import run
+
+TARGETS = ("sm_90a", "sm_100a", "sm_120a")
+
+ADAPTER = "D[m,r]:bf16 @ E[n,r]:bf16"
+
+CONVERTED = {
+    "nvfp4": f"C[m,n] = A[m,k]:bf16 @ B[n,k]:nvfp4 + {ADAPTER} + x[n]",
+    "mxfp4": f"C[m,n] = A[m,k]:bf16 @ B[n,k]:mxfp4 + {ADAPTER}",
+    "f16 by f16": "C[m,n]:f16 = D[m,r]:f16 @ E[n,r]:f16 + A[m,k]:f16 @ B[n,k]:nvfp4",
+    "i4": f"C[m,n] = relu(A[m,k]:bf16 @ B[n,k]:i4 scale(none, 1x128:bf16) + {ADAPTER})",
+    "i4 in tiles": f"C[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:i4 scale(none, 128x128) + {ADAPTER}",
+    "zero points": f"C[m,n] = A[m,k]:bf16 @ (B[n,k]:u4 - Z[n,k/32]) scale(none, 1x32:f16) + {ADAPTER}",
+    "zero points, folded": f"C[m,n] = A[m,k]:bf16 @ (B[n,k]:u4 - Z[n,k/32]) scale(none, 1x32:ue4m3) + {ADAPTER}",
+    "e4m3": f"C[m,n]:f32 += A[m,k]:bf16 @ B[n,k]:e4m3 + {ADAPTER}",
+    "both of 4 bits": "C[m,n] = A[m,k]:bf16 @ B[n,k]:mxfp4 + D[m,r]:bf16 @ E[n,r]:mxfp4",
+    "two adapters": f"C[m,n] = A[m,k]:bf16 @ B[n,k]:mxfp4 + {ADAPTER} + F[m,q]:bf16 @ G[n,q]:mxfp4",
+    "the left one": "C[m,n] = A[m,k]:mxfp4 @ B[n,k]:bf16 + D[m,r]:bf16 @ E[n,r]:bf16",
+    "fp8 of one": "C[m,n] = A[m,k] @ B[n,k] scale(1x128, 128x128) + D[m,r]:e4m3 @ E[n,r]:e4m3",
+    "quantised": f"C[m,n]:mxfp8 = gelu(A[m,k]:bf16 @ B[n,k]:nvfp4 + {ADAPTER})",
+    "an adapter for each 64 rows": "C[m,n] = A[m,k]:bf16 @ B[n,k]:nvfp4 + D[m,r]:bf16 @ E[e[m/64],n,r]:bf16",
+}
+"""Operands of one product that warps convert, and of the other that copies bring as they are multiplied."""
+
+FACTORS = {
+    "alpha": "C[m,n] = A[m,k] @ B[n,k] + alpha * (D[m,r] @ E[n,r])",
+    "from memory": "C[m,n] = relu(A[m,k] @ B[n,k] + s[0]:f32 * (D[m,r] @ E[n,r]) + x[n])",
+    "of rows and columns": "C[m,n] = x[m] * (A[m,k] @ B[n,k]) * y[n]:f32 + D[m,r] @ E[n,r]",
+    "of elements": "C[m,n]:f32 = A[m,k] @ B[n,k] + R[m,n] * (D[m,r] @ E[n,r])",
+    "minus": "C[m,n]:f32 = A[m,k] @ B[n,k] + x[n] - D[m,r] @ E[n,r]",
+    "a function": "C[m,n] = relu(A[m,k] @ B[n,k] + x[n]) * 0.5 + D[m,r] @ E[n,r] - y[n]",
+    "two results": "T[m,n] = A[m,k] @ B[n,k] + alpha * (D[m,r] @ E[n,r]); C[m,n] = T; F[m,n]:mxfp8 = relu(T)",
+    "reduced": "T[m,n] = A[m,k] @ B[n,k] + alpha * (D[m,r] @ E[n,r]); C[m,n] = T; R[m]:f32 = max[n](abs(T))",
+    "of three": "C[m,n]:f32 = A[m,k] @ B[n,k] + alpha * (D[m,r] @ E[n,r]) + F[m,q] @ G[n,q]",
+    "columns last": "C[n,m] = A[m,k] @ B[n,k] + x[m] * (D[m,r] @ E[n,r])",
+    "batches": "C[b,m,n] = A[b,m,k] @ B[b,n,k] + s[b]:f32 * (D[b,m,r] @ E[b,n,r])",
+    "fp8 blocks": "C[m,n] = A[m,k] @ B[n,k] scale(1x128, 128x128) + alpha * (D[m,r] @ E[n,r] scale(1x128, 128x128))",
+    "fp8 rows": "C[m,n]:f32 = A[m,k] @ B[n,k] scale(1xk, 1xk) + D[m,r]:e4m3 @ E[n,r]:e4m3",
+    "groups": "C[m,n] = A[m,k] @ B[n,k] + s[e[m/64]]:f32 * (D[m,r] @ E[e[m/64],n,r])",
+    "ragged": "C[m,n] = A[m,k] @ B[g,n,k] + s[g]:f32 * (D[m,r] @ E[g,n,r]) for m in off[g]:off[g+1]",
+}
+"""Something that is computed of one product before the other is added."""
+
+SIZES = (
+    ({"m": 77, "n": 128, "k": 288, "r": 16, "q": 32, "b": 2, "g": 3, "E_0": 3}, "nkrq"),
+    ({"m": 136, "n": 64, "k": 96, "r": 160, "q": 32, "b": 2, "g": 3, "E_0": 3}, "n"),
+)
+
+USUAL = {"nvfp4", "i4", "zero points, folded", "fp8 of one", "from memory", "of three", "ragged", "fp8 blocks"}
+"""Of the programs, those of a usual run."""
+
+
+@pytest.mark.once("target", touches=lambda name, **_: {name} & USUAL)
+@pytest.mark.parametrize("size", range(len(SIZES)))
+@pytest.mark.parametrize(("target", "name"), [(t, x) for x in CONVERTED | FACTORS for t in TARGETS])
+def test_program(target: str, name: str, size: int) -> None:
+    (dims, fixed), program = SIZES[size], (FACTORS | CONVERTED)[name]
+    names = {d for d in dims if any(f"{d}{end}" in program for end in ",]/")} | ({"E_0"} if "[e[" in program else set())
+    run(program, target, {d: dims[d] for d in dims if d in names}, "".join(d for d in fixed if d in names))
+
+
+EDGES = (
+    ({"m": 5, "n": 32, "k": 0, "r": 16}, "krn"),
+    ({"m": 5, "n": 32, "k": 96, "r": 0}, ""),
+    ({"m": 5, "n": 32, "k": 96, "r": 0}, "r"),
+    ({"m": 5, "n": 32, "k": 0, "r": 0}, ""),
+    ({"m": 1, "n": 1, "k": 32, "r": 8}, "mnkr"),
+    ({"m": 0, "n": 8, "k": 32, "r": 8}, ""),
+)
+"""Sums over nothing, of one product or of both, and results of one element or none."""
+
+
+@pytest.mark.once("case", "target")
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", ["alpha", "nvfp4", "i4"])
+@pytest.mark.parametrize("case", range(len(EDGES)))
+def test_edge(case: int, name: str, target: str) -> None:
+    dims, fixed = EDGES[case]
+    run((FACTORS | CONVERTED)[name], target, dims, fixed)
+
+
+@pytest.mark.once("target")
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("k", "r"), [(1, 1), (67, 1), (1, 131)])
+def test_k_of_one(k: int, r: int, target: str) -> None:
+    """With M and N last, K is any number."""
+    run("C[m,n]:f32 = A[k,m] @ B[k,n] + alpha * (D[r,m] @ E[r,n])", target, {"m": 72, "n": 40, "k": k, "r": r}, "n")
+
+
+@pytest.mark.once("target", "name")
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", ["plain", "alpha", "nvfp4", "i4"])
+def test_not_a_number(name: str, target: str) -> None:
+    """NaN and infinities of either product reach the rows and columns that they are in, and no others; so do those of a
+    factor, of a product of zeros too."""
+    program = {"plain": "C[m,n]:f32 = A[m,k] @ B[n,k] + D[m,r] @ E[n,r]", **FACTORS, **CONVERTED}[name]
+    dims = {"m": 24, "n": 32, "k": 96, "r": 24}
+    kernel, device = scalec.compile(program, target=target, dims={"n": 32}), emulated.EmulatedDevice(target)
+    kernel.load(device)
+    kernel.fixed = device
+    values = {x: np.array(v) if isinstance(v, np.ndarray) else v for x, v in made_up(program, dims, 3)[0].items()}
+    for row, tensor, what in ((1, "A", np.nan), (2, "D", np.nan), (3, "A", np.inf), (4, "D", -np.inf)):
+        values[tensor][row, -1] = what
+    values["A"][5, 0], values["D"][5, 0] = np.inf, -np.inf
+    values["D"][6] = 0
+    for factor in (None, np.inf, np.nan) if "alpha" in program else (None,):
+        if factor is not None:
+            values["alpha"] = factor
+        with context.context(), np.errstate(all="ignore"):
+            module = frontend.build(program, dims)
+            wanted = np.asarray(reference.run(module, values, dims=dims, exact=True)["C"], np.float64)
+        arguments, outs = upload(device, kernel.spec, values, dims)
+        kernel(*arguments, out=tuple(outs))
+        got = np.asarray(outs[0].numpy(), np.float64)
+        assert (np.isnan(got) == np.isnan(wanted)).all()
+        finite = np.isfinite(wanted)
+        assert finite.any() == (factor is None)
+        with np.errstate(all="ignore"):
+            assert np.where(finite, np.abs(got - wanted) < 0.02 * (1 + np.abs(wanted)), got == wanted)[~np.isnan(got)].all()
+
+
+SCHEDULES = {
+    "sm_90a": ("consumers=pingpong", "swap=1", "cluster=2x1", "cluster=1x2", "stages=2", "promote=64"),
+    "sm_100a": ("cta_group=2, cluster=2x1", "scheduler=dynamic", "swap=1", "warpgroups=2", "promote=64"),
+    "sm_120a": ("scheduler=dynamic", "swap=1", "stages=2", "promote=64"),
+}
+
+
+@pytest.mark.once("target", touches=lambda fields, **_: tiers.fields(fields))
+@pytest.mark.parametrize(("target", "fields"), [(t, x) for t in TARGETS for x in SCHEDULES[t]])
+def test_schedule_of_a_factor(target: str, fields: str) -> None:
+    """The sums of the product with the factor are those of its K blocks alone, whoever has them."""
+    dims = {"m": 136, "n": 264, "k": 200, "r": 72}
+    kernel, _ = run(f"{FACTORS['alpha']} with {fields}", target, dims, "mnkr")
+    assert set(fields.split(", ")) <= set(kernel.spec.schedule.split(", "))
+
+
+CONVERTING = {
+    "sm_90a": ("split=2", "swap=1", "converters=1", "stages=2", "scheduler=static"),
+    "sm_100a": ("split=2", "converters=2", "scheduler=dynamic"),
+    "sm_120a": ("split=2", "stages=2", "swap=1"),
+}
+
+
+@pytest.mark.once("target")
+@pytest.mark.parametrize(("target", "fields"), [(t, x) for t in TARGETS for x in CONVERTING[t]])
+def test_schedule_that_converts(target: str, fields: str) -> None:
+    """K blocks of both products go through one ring of stages, of which one's are converted; parts begin in either."""
+    kernel, _ = run(f"{CONVERTED['i4']} with {fields}", target, {"m": 136, "n": 144, "k": 288, "r": 72}, "mnkr")
+    assert set(fields.split(", ")) <= set(kernel.spec.schedule.split(", "))
+
+
+REFUSED = {
+    "C[m,n] = s[0] * (A[m,k] @ B[n,k]) + alpha * (D[m,r] @ E[n,r])": "one of them alone",
+    f"C[m,n] = A[m,k]:bf16 @ B[n,k]:nvfp4 + alpha * ({ADAPTER})": "one of them alone",
+    "C[m,n] = A[m,k]:bf16 @ B[n,k]:mxfp4 + D[m,r]:mxfp4 @ E[n,r]:bf16": "D is converted to bf16 beside A, which is not",
+    "C[m,n] = A[m,k]:bf16 @ B[n,k]:mxfp4 + D[m,r]:f16 @ E[n,r]:f16": "differ in their element types",
+    "C[m,n] = A[m,k]:bf16 @ B[n,k]:i4 + D[m,r]:bf16 @ (E[n,r]:i4 - 3)": "E has zero points",
+    "C[m,n] = A[m,k]:bf16 @ B[n,k]:i4 scale(none, 1x64) + D[m,r]:bf16 @ E[n,r]:i4 scale(none, 1x128)": "in their scales",
+}
+
+
+@pytest.mark.parametrize("program", REFUSED)
+def test_refused(program: str) -> None:
+    with pytest.raises(UnsupportedError, match=REFUSED[program]):
+        scalec.compile(program, target="sm_90a")
+
+
+def test_parts_of_a_factor_are_refused() -> None:
+    """Of a part of the first product's sums the factor would be taken, of which an infinite one makes NaN."""
+    with pytest.raises(ScheduleError, match="of all its K"):
+        scalec.compile(f"{FACTORS['alpha']} with split=2", target="sm_90a", dims={"k": 4096, "r": 16, "n": 128})
