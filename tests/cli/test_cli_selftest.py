@@ -33,4 +33,4 @@ def test_a_name_that_no_program_has(invoke: Callable) -> None:
 def test_a_run_that_checks_nothing_is_no_success(invoke: Callable) -> None:
     result = invoke("selftest", "--target", "sm_90a", "--only", "mxfp6", "--jobs", "1")
     assert result.exit_code == 1
-    assert "nothing was checked: sm_90a has none of 1 kernels" in result.stderr
+    assert "nothing was checked: sm_90a has none of" in result.stderr
