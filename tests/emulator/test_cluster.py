@@ -122,22 +122,26 @@ END:
 """
 
 
+MEET = "bar.warp.sync -1;\n barrier.cluster.arrive.aligned;\n barrier.cluster.wait.aligned;"
+
+
 def test_the_last_use_must_be_known_before_the_exit():
-    tail = "bar.warp.sync -1;\n barrier.cluster.arrive.aligned;\n barrier.cluster.wait.aligned;"
     for seed in SEEDS:
-        run_ptx(module(LATE.replace("TAIL", tail), ONE), [Out(4)], grid=(2, 1, 1), cluster=(2, 1, 1), seed=seed)
+        run_ptx(module(LATE.replace("TAIL", MEET), ONE), [Out(4)], grid=(2, 1, 1), cluster=(2, 1, 1), seed=seed)
         with pytest.raises(Finding) as caught:
             run_ptx(module(LATE.replace("TAIL", ""), ONE), [Out(4)], grid=(2, 1, 1), cluster=(2, 1, 1), seed=seed)
         assert caught.value.kind in ("race", "bounds")
 
 
 def test_a_phase_tells_of_a_relaxed_arrival_in_it():
-    """Whoever has seen it complete may exit, as CTAs of a pair do that hand accumulators back (9.7.16.6.4.4)."""
+    """Whoever has seen it complete may exit, as CTAs of a pair do that hand accumulators back (9.7.16.6.4.4); so may
+    who has met the other one, whose barrier releases."""
     relaxed = LATE.replace("arrive.release.cluster", "arrive.relaxed.cluster")
     wait = "WAIT:\n    mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 0;\n    @!%p2 bra WAIT;\n"
     for seed in SEEDS:
         launch = {"grid": (2, 1, 1), "cluster": (2, 1, 1), "seed": seed}
-        run_ptx(module(relaxed.replace("TAIL", wait), ONE), [Out(4)], **launch)
+        for tail in (wait, MEET):
+            run_ptx(module(relaxed.replace("TAIL", tail), ONE), [Out(4)], **launch)
         with pytest.raises(Finding, match="exit") as caught:
             run_ptx(module(relaxed.replace("TAIL", ""), ONE), [Out(4)], **launch)
         assert caught.value.kind in ("race", "bounds")

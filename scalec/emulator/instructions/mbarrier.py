@@ -81,10 +81,12 @@ def arrive(instruction: Instruction, decoder: Decoder) -> Step:
             if address not in known:
                 known[address] = mbarrier.find(warp.cta.cluster, space, address, warp, asynchronous=False)
         for barrier in known.values():
+            clock = int(warp.agent.seen[warp.agent.index])
             if barrier.cta is not warp.cta and relaxed:  # who sees the phase complete knows of it, and of nothing else
-                barrier.cta.visitors[barrier.agent] = barrier.epochs_before + barrier.phase + 1
+                end = barrier.epochs_before + barrier.phase + 1
+                barrier.cta.callers[warp.agent.index, barrier.agent] = clock, end
             elif barrier.cta is not warp.cta:
-                barrier.cta.visitors[warp.agent.index] = int(warp.agent.seen[warp.agent.index])
+                barrier.cta.visitors[warp.agent.index] = clock
         first = known[found[0][1]]
         if plain and len(known) == 1 and first.pending > len(found):  # all at once, as none completes the phase
             states[warp.mask] = first.phase << _PHASE_SHIFT | first.pending - np.arange(len(found))

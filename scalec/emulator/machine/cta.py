@@ -172,6 +172,8 @@ class Cta:
         exited: whether all of its threads have.
         start: place in the order of its beginning: 1 in what knows of that.
         visitors: of other CTAs' warps that used its shared memory: place in the order -> clock of the last use.
+        callers: of such warps that arrived at its mbarriers and released nothing: places of warp and mbarrier -> clocks
+            of the last arrival, and of the mbarrier where its phase has ended. To know of either is to know of it.
         units: state that instruction families keep per CTA, by family name.
     """
 
@@ -190,6 +192,7 @@ class Cta:
         self.crews: dict[tuple[int, ...], Crew] = {}
         self.exited = False
         self.visitors: dict[int, int] = {}
+        self.callers: dict[tuple[int, int], tuple[int, int]] = {}
         self.start = cluster.order.add(f"the start of CTA {number}")
         threads = kernel.threads
         self.warps = [Warp(self, i, min(32, threads - 32 * i), kernel) for i in range(-(-threads // 32))]
@@ -231,12 +234,13 @@ class Cta:
                 )
             )
         seen = np.max([w.agent.seen for w in self.warps], axis=0)
-        for agent, clock in self.visitors.items():
-            if seen[agent] < clock:
-                raise Finding(
-                    "race",
-                    f"CTA {self.number} exits, and nothing orders that after the last use of its shared memory by"
-                    f" {self.cluster.order.names[agent]}",
-                    expected="every CTA stays until the others are done with its shared memory",
-                    fix="barrier.cluster.arrive and wait before the exit",
-                )
+        late = [agent for agent, clock in self.visitors.items() if seen[agent] < clock]
+        late += [a for (a, b), (clock, end) in self.callers.items() if seen[a] < clock and seen[b] < end]
+        if late:
+            raise Finding(
+                "race",
+                f"CTA {self.number} exits, and nothing orders that after the last use of its shared memory by"
+                f" {self.cluster.order.names[late[0]]}",
+                expected="every CTA stays until the others are done with its shared memory",
+                fix="barrier.cluster.arrive and wait before the exit",
+            )
