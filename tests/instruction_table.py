@@ -21,7 +21,7 @@ FIRST = 14
 
 HEAD = """# What the emulator executes
 
-Every instruction of chapter 9.7 of the [PTX ISA](https://docs.nvidia.com/cuda/parallel-thread-execution/) and its
+Every instruction of chapter 9.7 of the [PTX ISA](https://docs.nvidia.com/cuda/parallel-thread-execution/) 9.2 and its
 forms. What is refused stops a run when it is reached, by its name; a kernel may hold such instructions on paths that no
 launch takes. `{a,b}` stands for a or b; operands are of the registers' sizes: h 16 bits, r 32, d 64, q 128, p a
 predicate. `python -m tests.instruction_table` writes this table, by decoding each form, and tests/test_instructions.py
@@ -81,11 +81,11 @@ def _operands(instance: str) -> str:
     return name + space + _REGISTER.sub(lambda found: f"{_NAMES[found[1]]}{next(count)}", operands) + ";"
 
 
-def module(target: str, lines: list[str]) -> str:
+def module(target: str, lines: list[str], version: str = "9.0") -> str:
     """A module whose entry `forms` holds the lines, the first at line FIRST."""
     return "\n".join(
         [
-            ".version 9.0",
+            f".version {version}",
             f".target {target}",
             ".address_size 64",
             ".func f() { ret; }",

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from scalec.emulator.instructions import table
+from scalec.lowering import ptxas as assembler
 from tests import instruction_table
 from tests.emulator.refusals import ptxas
 
@@ -56,10 +57,22 @@ def test_ptxas_takes_every_form(target: str, mark: str, tmp_path: Path) -> None:
     ]
     if not chosen:
         return
-    lines = [instance for form in chosen for instance in form.instances]
-    path = tmp_path / "forms.ptx"
-    path.write_text(instruction_table.module(target, lines))
-    command = [ptxas(), f"-arch={target}", path, "-o", tmp_path / "forms.cubin"]
+    _takes(ptxas(), target, [instance for form in chosen for instance in form.instances], tmp_path)
+
+
+@pytest.mark.parametrize("target", ["sm_100a", "sm_120a"])
+def test_a_later_ptxas_takes_the_later_forms(target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SCALEC_PTXAS", raising=False)
+    if tuple(map(int, assembler.version().split(".")[:2])) < (13, 2):  # the first to know PTX 9.2
+        pytest.skip(f"ptxas {assembler.version()}")
+    later = [form for form in instruction_table.forms() if form.target == target and "later" in form.marks]
+    _takes(assembler.find(), target, [instance for form in later for instance in form.instances], tmp_path, "9.2")
+
+
+def _takes(program: str | Path, target: str, lines: list[str], folder: Path, version: str = "9.0") -> None:
+    path = folder / "forms.ptx"
+    path.write_text(instruction_table.module(target, lines, version))
+    command = [program, f"-arch={target}", path, "-o", folder / "forms.cubin"]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     said = run.stdout + run.stderr
     refused = [

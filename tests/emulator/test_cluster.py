@@ -63,6 +63,17 @@ def test_st_async(seed):
     np.testing.assert_array_equal(run_remote(REMOTE, seed), np.arange(32) + np.array([[100], [0]]))
 
 
+def test_sixteen_bytes_at_once():
+    """One lane of eight stores what it and the next three would."""
+    store = "    .reg .b128 %q1; .reg .pred %p3; and.b32 %r17, %r1, 3; setp.ne.u32 %p3, %r17, 0;\n"
+    store += "    add.u32 %r18, %r13, 1; add.u32 %r19, %r13, 2; add.u32 %r20, %r13, 3;\n"
+    store += "    mov.b64 %rd7, {%r13, %r18}; mov.b64 %rd8, {%r19, %r20}; mov.b128 %q1, {%rd7, %rd8};\n"
+    store += "    @!%p3 st.async.shared::cluster.mbarrier::complete_tx::bytes.b128 [%r10], %q1, [%r11];\n"
+    wide = "".join(store if "st.async" in line else line for line in REMOTE.splitlines(keepends=True))
+    for seed in SEEDS:
+        np.testing.assert_array_equal(run_remote(wide, seed), np.arange(32) + np.array([[100], [0]]))
+
+
 @pytest.mark.parametrize(
     ("old", "new", "kinds"),
     [

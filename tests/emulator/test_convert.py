@@ -252,6 +252,11 @@ def test_fp6_and_fp4() -> None:
     assert hexes(got) == ["2f", "64", "7f", "8", "26"]
     text = "{{ .reg .b8 e; cvt.u8.u32 e, {0}; cvt.rn.f16x2.e2m1x2 {d}, e; }}"
     assert hexes(apply(text, "u4", np.array([0x2F, 0x91], "u4"), **BLACKWELL)) == ["3c00c600", "b8003800"]
+    text = text.replace("f16x2", "bf16x2")
+    assert hexes(apply(text, "u4", np.array([0x2F, 0x91], "u4"), **BLACKWELL)) == ["3f80c0c0", "bf003f00"]
+    text = "{{ .reg .b8 e; cvt.rn.satfinite.e2m1x2.bf16x2 e, {0}; cvt.u32.u8 {d}, e; }}"
+    assert hexes(apply(text, "u4", np.array([0x3F80C0C0, 0x40A04020], "u4"), **BLACKWELL)) == ["2f", "64"]
+    assert hexes(apply("cvt.rn.satfinite.e2m3x2.f16x2", "u2", np.array([0x3C00B000], "u4"), **BLACKWELL)) == ["821"]
     assert hexes(apply("cvt.rn.f16x2.e2m3x2", "u4", u16(0x0821, 0x1F3F), **BLACKWELL)) == ["3c00b000", "4780c780"]
     assert hexes(apply("cvt.rn.relu.f16x2.e3m2x2", "u4", u16(0x0C21), **BLACKWELL)) == ["3c000000"]
     with pytest.raises(Finding, match="sm_90a"):

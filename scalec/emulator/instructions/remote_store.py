@@ -35,7 +35,7 @@ def remote(instruction: Instruction, decoder: Decoder) -> Step:
     where, gets = decoder.address(instruction.operands[0]), decoder.sources(instruction.operands[1], kind)
     barrier_at = decoder.address(instruction.operands[2])
     element = {"b32": "u32", "b64": "u64"}.get(kind, kind)
-    size = DTYPES[kind].itemsize * len(gets)
+    size = (16 if kind == "b128" else DTYPES[kind].itemsize) * len(gets)
 
     def run(warp: Warp) -> None:
         values = np.stack([get(warp) for get in gets], axis=1).view(np.uint8).reshape(32, -1)
