@@ -197,9 +197,16 @@ def fma32(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     float64 sum is inexact and lies in the middle of two float32 numbers. Its 28 lowest bits are then 0, as they are
     where it is a float32 number, infinite or NaN; without such an element all is done.
     """
-    product = a.astype(F64) * b.astype(F64)
-    addend = c.astype(F64)
-    wide = product + addend
+    return sum_f32(a.astype(F64) * b.astype(F64), c.astype(F64))
+
+
+def sum_f32(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """float64 a + b -> float32, rounded once.
+
+    Rounded to float64 first, it lies on the same side of every middle of two float32, unless it is that middle: only
+    there does its error matter.
+    """
+    wide = a + b
     result = wide.astype(F32)
     low = wide.view(U64) & _LOW28
     if np.count_nonzero(low) == low.size:
@@ -207,10 +214,10 @@ def fma32(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     middle = (low == 0) & (result.astype(F64) != wide)
     if not middle.any():
         return result
-    middle &= (wide - product != addend) | (wide - addend != product)  # the sum is inexact
+    middle &= (wide - a != b) | (wide - b != a)  # the sum is inexact
     if not middle.any():
         return result
-    return canonical32(to_odd(*two_sum(product, addend)).astype(F32))
+    return canonical32(to_odd(*two_sum(a, b)).astype(F32))
 
 
 # -- bfloat16, to nearest ----------------------------------------------------------------------------------------------

@@ -205,6 +205,8 @@ def _exact(
     total = _products(a, b, pairs)
     total += 0.0  # no -0, which would depend on the order of the sum
     slack = _slack(a, b, unit, pairs)
+    if slack is None and dtype == arithmetic.F32 and c is not None:
+        return arithmetic.canonical32(arithmetic.sum_f32(total, c.astype(np.float64)))
     if c is not None:
         total, error = arithmetic.two_sum(total, c.astype(np.float64))
         if error.any():

@@ -14,6 +14,7 @@ from functools import cache
 import ml_dtypes
 import numpy as np
 
+from scalec.emulator import arithmetic
 from scalec.emulator.findings import Finding
 from scalec.emulator.layouts.instruction_descriptor import BITS, InstructionDescriptor
 from scalec.emulator.layouts.tensor_memory import from_containers, unpack_bits
@@ -132,13 +133,20 @@ def multiply(
     else:
         rows, columns = decode(scale_a, descriptor.scale_type), decode(scale_b, descriptor.scale_type)
         block = left.shape[1] // descriptor.factors
-        terms = [
-            term * rows[:, i, None] * columns[:, i]  # exact: few bits each, and far from the ends of float64
-            for i in range(descriptor.factors)
-            for term in products(
-                left[:, i * block : (i + 1) * block], right[:, i * block : (i + 1) * block], significands, narrow
-            )
-        ]
+        blocks = [slice(i * block, (i + 1) * block) for i in range(descriptor.factors)]
+        # exact: few bits each, and far from the ends of float64
+        if descriptor.scale_type == "ue8m0" and narrow:  # a power of two, for each row and column one
+            terms = [
+                term
+                for i, k in enumerate(blocks)
+                for term in products(left[:, k] * rows[:, i, None], right[:, k] * columns[:, i, None], 0, narrow)
+            ]
+        else:
+            terms = [
+                term * rows[:, i, None] * columns[:, i]
+                for i, k in enumerate(blocks)
+                for term in products(left[:, k], right[:, k], significands, narrow)
+            ]
     return _rounded(start, terms, descriptor.d_type)
 
 
@@ -204,7 +212,10 @@ def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     step = max(1, _PIECE // b.size)
     if step >= len(a):
         return a @ b.T
-    return np.concatenate([a[i : i + step] @ b.T for i in range(0, len(a), step)])
+    found = np.empty((len(a), len(b)))
+    for i in range(0, len(a), step):
+        np.matmul(a[i : i + step], b.T, out=found[i : i + step])
+    return found
 
 
 def _special(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -230,6 +241,8 @@ def _bands(x: np.ndarray, width: int) -> list[np.ndarray]:
 def _rounded(start: np.ndarray, terms: list[np.ndarray], type_: str) -> np.ndarray:
     """start + sum(terms) rounded once, as words."""
     with np.errstate(invalid="ignore", over="ignore"):
+        if len(terms) == 1 and type_ == "f32":
+            return arithmetic.canonical32(arithmetic.sum_f32(start, terms[0] + 0.0)).view(np.uint32)
         result, error = _two_sum(start, terms[0])
         if len(terms) > 1 or np.count_nonzero(error):  # as it is, too, where the sum is no number
             result = _summed(start, terms)
