@@ -128,6 +128,21 @@ TABLES: dict[str, Weighted] = {
         ":bf16": 2,
         ":f16": 1,
     },
+    "d": {
+        ":nvfp4": 3,
+        ":mxfp8": 3,
+        ":mxfp4": 2,
+        ":mxfp8_e5m2": 1,
+        ":fp8_block": 1,
+        ":e4m3 scale(1x{n})": 1,
+        " scale(1x128)": 1,
+        " scale(1x32:ue8m0@blocked)": 1,
+        " scale(2x32:ue8m0@packed)": 1,
+        ":e5m2 scale(8x16@col)": 1,
+        ":e2m1 scale(1x16:ue4m3@blocked)": 1,
+        ":bf16 scale(1x64:bf16)": 1,
+        ":e4m3 scale(1x24*tensor)": 1,
+    },
     "chance": {
         "stochastic({0}, seed[0])": 2,
         "stochastic({0}, seed[0], seed[1])": 2,
@@ -187,6 +202,9 @@ GROUP = {"g": "groups"}
 FORMS: dict[str, Form] = {
     "gated": Form("G[m,n] = {l X[m,k]} @ {r V[n,k]}{s}; H[m,n]{q} = {fn}(G) * ({l X[m,k]} @ {r W[n,k]}{s})", 4),
     "interleaved": Form("G[m,n] = {l X[m,k]} @ {r W[2*n,k]}{s}; H[m,n]{q} = {fn}(G) * ({l X[m,k]} @ {r W[2*n+1,k]}{s})", 3),
+    "halves": Form("G[m,n] = {l X[m,k]} @ {r W[n,k]}{s}; H[m,n]{q} = {fn}(G + b[n]) * ({l X[m,k]} @ {r W[n+size(n),k]}{s} +"
+                   " b[n+size(n)])", 2),
+    "halves of blocks": Form("C[m,n]{t} = ({l A[m,k]} @ {r W[e[m/{B}],n+size(n),k]}{s}) * b[n+size(n)]", 1, {}, "grouped"),
     "interleaved rows": Form("G[m,n] = {l X[m,k]} @ {r W[g,2*n,k]}{s}" + ROWS + "; H[m,n]{q} = {fn}(G + b[g,2*n]) *"
                              " ({l X[m,k]} @ {r W[g,2*n+1,k]}{s} + b[g,2*n+1])" + ROWS, 1, GROUP, "grouped"),
     "a part": Form("C[m,n]{q} = {of ({l A[m,k]} @ {r B[n+128,k]}{s})}", 1),
@@ -306,6 +324,11 @@ FORMS: dict[str, Form] = {
     "by chance, gathered": Form("Q[b,m,n]{p} = {chance {fn}(X[idx[b,m],n]{input})}", 1, {"b": "few", "n": "wide"}, ""),
     "by chance, norm": Form("R[m] = sum[n](X[m,n]^2); Y[m,n]{p} = {chance X[m,n] * x[n] / sqrt(R/64 + 1)}", 2, {"n": "wide"}, ""),
     "by chance, step": Form("V[m,n]{p} = {chance W[m,n]{input} - alpha * X[m,n]:f32}", 1, {"n": "wide"}, ""),
+    "dequantised": Form("Y[m,n]{rt} = {of X[m,n]{d}}", 2, {"n": "wide"}, ""),
+    "dequantised, any": Form("Y[m,n]{rt} = {fn}(X[m,n]{d}) + y[m,n]", 1, {}, ""),
+    "requantised": Form("Q[m,n]{p} = {of X[m,n]{d}}", 2, {"n": "wide"}, ""),
+    "dequantised, gathered": Form("Q[m,n]{p} = {fn}(X[idx[m],n]{d})", 1, {"n": "wide"}, ""),
+    "softmax": Form("M[m] = max[n](X[m,n]{input}); S[m] = sum[n](exp(X[m,n] - M)); Y[m,n]{p} = exp(X[m,n] - M) / S", 2, {"n": "wide"}, ""),
     "transformed": Form("Q[m,n]:f32 = hadamard({of X[m,n]{input}}, 16); P[m,n]{t} = X[m,n]", 1, {"n": "wide"}, ""),
     "whole rows, quantised": Form("Q[m,n]{p} = {of X[m,n]{input}}", 2, {}, ""),
     "row": Form("R[m]{rt} = {back {red}[n]({fn}(X[m,n]{input}) * w[n])}", 2, {"n": "wide"}, ""),

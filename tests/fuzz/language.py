@@ -31,7 +31,8 @@ class Statement:
 
     ("tensor", name, index, type), ("name", of a temporary or a scalar), ("number", text), ("rounded", tree, type),
     ("quantize", tree, type, level), ("hadamard", tree), ("stochastic", tree, words: (name, place) each),
-    ("@", left, right, levels of both), ("fold", how, dims, tree), and the ops of Case.value.
+    ("scaled", tensor, levels), ("@", left, right, levels of both), ("fold", how, dims, tree),
+    and the ops of Case.value.
     """
 
     result: Operand
@@ -143,7 +144,8 @@ class Reader:
     def contraction(self) -> Tree:
         lhs = self.power()
         if not self.take("@"):
-            return lhs
+            own = self.clause()
+            return ("scaled", lhs, levels(own[0])) if own else lhs
         rhs, clause = self.power(), list(self.clause())
         sides = []
         for x in (lhs, rhs):
@@ -200,7 +202,9 @@ def word(text: str) -> tuple[str, tuple[int, ...]]:
 
 def parts(tree: Tree) -> tuple[Tree, ...]:
     """The trees that a tree is made of."""
-    own = {"tensor": (), "@": tree[1:3], "fold": tree[3:], "stochastic": tree[1:2]}.get(tree[0], tree[1:])
+    own = {"tensor": (), "@": tree[1:3], "fold": tree[3:], "stochastic": tree[1:2], "scaled": tree[1:2]}.get(
+        tree[0], tree[1:]
+    )
     return tuple(t for t in own if isinstance(t, tuple))
 
 
@@ -220,7 +224,7 @@ class Program:
     Attributes:
         statements: in order.
         tensors: every tensor that is read, by name, with its type and scales.
-        sides: of those that are multiplied, lhs or rhs.
+        sides: of those that are multiplied, lhs or rhs; of others with scales lhs.
         lookups: of each index tensor its kind: "gather", "scatter", "offsets", "low", "high" or "count".
         reached: by "tensor_position" the index tensor that alone says how large that extent must be.
         dims: in order of appearance.
@@ -261,7 +265,7 @@ def read(text: str) -> Program:
                 lookups.setdefault(x, kind)
             if found and i.endswith("]"):
                 reached[f"{name}_{at}"] = found[0]
-            dims.update(dict.fromkeys(n for n in NAMES.findall(i) if n not in found))
+            dims.update(dict.fromkeys(n for n in NAMES.findall(i) if n not in (*found, "size")))
 
     for s in statements:
         note(s.result.name, s.result.index, "scatter")
@@ -276,7 +280,11 @@ def read(text: str) -> Program:
                 note(t[1], t[2], "gather")
                 before = tensors.get(t[1], Operand(t[1], t[2]))
                 tensors[t[1]] = replace(before, type=before.type or t[3])
+                if t[3] in FORMATS and not any(x[0] == "@" for x in every(s.tree)):
+                    sides[t[1]] = "lhs"
         for t in every(s.tree):
+            if t[0] == "scaled":
+                tensors[t[1][1]], sides[t[1][1]] = replace(tensors[t[1][1]], levels=t[2]), "lhs"
             if t[0] != "@":
                 continue
             for operand, own, side in zip(t[1:3], t[3], ("lhs", "rhs"), strict=True):

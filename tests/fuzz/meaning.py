@@ -69,6 +69,7 @@ class Meaning:
         self.axes = {d: i for i, d in enumerate(program.dims)}
         self.names = frozenset(self.axes)
         self.space: dict[str, Any] = {d: self.along(np.arange(sizes[d]), d) for d in program.dims}
+        self.space["size"] = np.size  # of a dimension: its points
         self.space |= {name: Lookup(values[name]) for name in program.lookups}
         self.reads: dict[str, Array] = {}
         self.sums: dict[tuple[int, Names], Value] = {}
@@ -225,6 +226,8 @@ class Meaning:
                "hadamard": self._hadamard}.get(op)  # fmt: skip
         if own is not None:
             return own(tree, s, slack, left, kept)
+        if op == "scaled":
+            return self.tree(rest[0], s, slack, left, kept)
         if op == "stochastic":  # bounds of what is rounded: `result` has the bits
             return self.tree(rest[0], s, slack, left, kept)
         if op == "number":
@@ -236,7 +239,14 @@ class Meaning:
     def _tensor(self, tree: Tree, s: Statement, slack: Slack, left: list[Skip], kept: Names) -> Value:
         if tree[1] in self.made:
             return self.statement(self.made[tree[1]], slack)
-        return self.tensor(tree[1], tree[2], self.values[tree[1]].astype(np.float64), left)
+        name, index, x = *tree[1:3], self.program.tensors[tree[1]]
+        made = self.tensor(name, index, self.values[name].astype(np.float64), left)
+        for g, suffix in zip(x.granularities("lhs"), ("_scale", "_scale2"), strict=False):
+            each = self.tensor(
+                name, index, self.factor(x, g, self.values[name + suffix], self.values[name].shape, None), left
+            )
+            made = Value(made.dims, bounds.INFIX["*"](made.of, each.of), made.skips)
+        return made
 
     def _name(self, tree: Tree, s: Statement, slack: Slack, left: list[Skip], kept: Names) -> Value:
         if tree[1] in self.made:
