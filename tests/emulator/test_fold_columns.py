@@ -135,6 +135,19 @@ def launched(
     return np.asarray(values_of(spec, out), np.float32)
 
 
+ONES = ("Q[q,h,d]:e2m1 @ K[t,d]:e2m1", "Q[q,h,d] @ K[t,d]:mxfp4 scale(1x128)")
+
+
+@pytest.mark.parametrize("product", ONES)
+def test_ones_that_no_product_takes(product: str) -> None:
+    """Scales of an operand that has none are written before the first product, of which there is none where all windows
+    are empty: nobody waits for them then, nor for an operand's first tile."""
+    dims, source = {"q": 3, "t": 40, "h": 16, "d": 128}, f"L[q,t]:f32 = sum[h]({product}) for t < hi[q] else 3"
+    values, _ = made_up(source, dims, 1)
+    got = launched(source, "sm_100a", dims, {**values, "hi": np.zeros(3, np.int32)}, FILLS[0])
+    assert (got == 3).all()
+
+
 RUNS = {
     "tile=64x32x64, cluster=1x1": (5, 40 * 64 - 7, 1),
     "tile=64x32x64, cluster=2x1": (5, 34 * 64 - 70, 2),

@@ -16,6 +16,7 @@ from scalec.passes.emit.consumer import Consumer, Positions
 from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.producer import Producer
 from scalec.passes.emit.tensors import Work
+from scalec.passes.plan.reached import walked_window
 from scalec.passes.plan.tensor_columns import (
     bare_sides,
     columns_beside,
@@ -125,12 +126,13 @@ class TensorConsumer(Producer, Consumer):
             elements[f"{label}_mn"] = int(side.operand.mn_major)
         ones = ones_columns(self.problem, self.schedule)
         filled = h.ring if h.copied is None else h.copied
-        if ones and h.items is None:
+        sure = h.items is None and walked_window(self.problem, self.schedule) is None
+        if ones and sure:
             self.fill_ones(h, filled, cursor, beside, ones)
         promote = self.schedule.promote
         sums, words = self.words(h, cursor)
         with self.over_tiles(h) as w:
-            if ones and h.items is not None:  # there may be no item, and then nobody waits for what was written
+            if ones and not sure:  # there may be no item, or no window, and then nobody waits for what was written
                 self.fill_ones(h, filled, cursor, beside, ones)
             before = self.columns_before(w)
             for part in [w] if promote else self.segments(w):
