@@ -217,6 +217,26 @@ def test_schedules_refused(schedule: str, message: str) -> None:
         scalec.compile(f"C[m,n] = A[m,k]:bf16 @ B[n,k]:nvfp4 with {schedule}", target="sm_90a")
 
 
+BOXES = [
+    ("sm_90a", "A[m,k]:tf32 @ B[n,k]:i4 with tile=64x64x16", "B"),
+    ("sm_100a", "A[m,k] @ B[n,k]:i4 with tile=128x64x16", "B"),
+    ("sm_120a", "A[n,k]:e2m1 @ B[m,k]:tf32 with tile=128x64x16", "A"),
+]
+
+
+@pytest.mark.parametrize(("target", "product", "name"), BOXES)
+def test_a_row_of_a_tile_is_16_bytes_in_memory(target: str, product: str, name: str) -> None:
+    with pytest.raises(ScheduleError, match=f"8 bytes of a row of {name}, and copies bring multiples of 16"):
+        scalec.compile(f"C[m,n] = {product}", target=target)
+
+
+def test_a_tile_is_not_halved_below_what_copies_bring() -> None:
+    """Where memory is the bound a shallower tile leaves more stages: of tf32 one of 16, which of i4 is 8 bytes."""
+    program = "C[m,n]:f32 = A[k,m]:tf32 @ B[n,k]:{} scale(none, 16x128)"
+    kernels = [scalec.compile(program.format(b), target="sm_120a", dims={"m": 242, "k": 128}) for b in ("i4", "e4m3")]
+    assert [re.findall(r"tile=\d+x\d+x(\d+)", kernel.spec.schedule) for kernel in kernels] == [["32"], ["16"]]
+
+
 @pytest.mark.parametrize(
     ("program", "dims", "message"),
     [

@@ -16,7 +16,7 @@ from scalec.passes.plan.draft import draft
 from scalec.passes.plan.gather import no_gather, no_shared_gather
 from scalec.passes.plan.parts import cluster_ctas, clusters_of
 from scalec.passes.plan.resources import deepest, stages_that_fit
-from scalec.passes.plan.tiles import PAIR, keeps_sides, misfit, must_swap, no_group, no_halves, no_swap
+from scalec.passes.plan.tiles import PAIR, keeps_sides, misfit, must_swap, narrow_boxes, no_group, no_halves, no_swap
 from scalec.passes.problem.epilogue import RESULT_BLOCK
 from scalec.passes.problem.operand import PROMOTION_BLOCK
 from scalec.passes.problem.types import ASSUMED, Problem, Result
@@ -289,7 +289,7 @@ def _depth(problem: Problem, given: Request, tile: tuple[int, int, int], promote
     if given.invariant:  # what the bound is depends on M
         return tile[2]
     plan = draft(problem, given.with_fields(tile=tile))
-    if no_gather(problem, plan.with_fields(tile=(*tile[:2], halves))):
+    if narrow_boxes(problem, halves) or no_gather(problem, plan.with_fields(tile=(*tile[:2], halves))):
         return tile[2]
     return tile[2] if stages_that_fit(problem, plan) >= DEEP or not _memory_bound(problem) else halves
 

@@ -6,7 +6,7 @@ from scalec.errors import ScheduleError
 from scalec.ir.schedule import Schedule
 from scalec.passes.plan.panes import strip_columns
 from scalec.passes.plan.swizzle import no_panels, no_turned
-from scalec.passes.plan.tiles import cuts_new_scales
+from scalec.passes.plan.tiles import cuts_new_scales, narrow_boxes
 from scalec.passes.problem.operand import PROMOTION_BLOCK, Operand
 from scalec.passes.problem.types import Problem
 from scalec.targets import MAX_BOX, PADDED_ROW
@@ -28,6 +28,8 @@ def tile_k(problem: Problem, schedule: Schedule) -> None:
                 f"{PADDED_ROW} elements of a row",
                 fix=f"tile K = {PADDED_ROW}",
             )
+    if reason := narrow_boxes(problem, k):
+        raise ScheduleError(f"a tile has {reason}", fix=f"tile K = {2 * k}")
     if reason := cuts_new_scales(problem, schedule.tile):
         raise ScheduleError(f"a tile has {reason}", fix=f"tile K = {PROMOTION_BLOCK}")
     for operand, swizzle, field in (

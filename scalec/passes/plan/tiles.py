@@ -151,6 +151,16 @@ def cuts_pages(problem: Problem, schedule: Schedule) -> str:
     return ""
 
 
+def narrow_boxes(problem: Problem, tile_k: int) -> str:
+    """Why a tile's K is too short for copies of an operand's rows, "" where it is not: the inner extent of a box is a
+    multiple of 16 bytes (CUDA driver API, cuTensorMapEncodeTiled: boxDim)."""
+    align = problem.target.tma_align
+    for operand in (problem.lhs, problem.rhs):
+        if not operand.mn_major and (size := operand.copied_bytes(tile_k)) % align:
+            return f"{size} bytes of a row of {operand.name}, and copies bring multiples of {align}"
+    return ""
+
+
 def cuts_new_scales(problem: Problem, tile: tuple[int, int, int]) -> str:
     """Why a tile does not have whole blocks of operands that are quantised anew, or not for whole warps, "" where it
     does."""
