@@ -17,6 +17,7 @@ from scalec.checking.launch import made_up, values_of
 from scalec.errors import ArgumentError
 from scalec.frontend import build
 from scalec.ir import context
+from scalec.reference.packing import numpy_dtype
 from scalec.runtime import emulated
 
 TARGETS = ("sm_90a", "sm_100a", "sm_120a")
@@ -249,6 +250,26 @@ GROUPED = {
     "heads, of blocks of batches": ("L[b,n] = sum[m](relu(A[b,m,k] @ B[e[b/4],n,k]))", {"b": 5, "m": 16, "B_0": 2}),
     "rows last": ("T[n,m] = A[m,k] @ B[g,n,k] for m in off[g]:off[g+1]; C[n,m] = T; R[m]:f32 = max[n](T)", {"g": 4}),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "source",
+    [RAGGED, BLOCKS, WINDOWS, "R[m] = max[n](A[m,k] @ B[g,n,k]) for m in off[g]:off[g+1]",
+     "T[m,n] = A[idx[m],k] @ B[n,k]; R[m]:f32 = max[n](T)", "S[b,n] = sum[m](A[b,m,k] @ B[e[b/2],n,k])"],
+)  # fmt: skip
+def test_no_column_of_rows_that_may_be_left_out(source: str) -> None:
+    """Likewise where rows that no group has keep what their result holds."""
+    empty = "m" if source.startswith("S") else "n"
+    dims = {"m": 30, "n": 20, "k": 16, "g": 2, "b": 3, "A_0": 30, "B_0": 2, empty: 0}
+    kernel = scalec.compile(source, target="sm_90a")
+    kernel.fixed = emulated.EmulatedDevice("sm_90a")
+    kernel.load(kernel.fixed)
+    given, outs = (
+        [np.zeros([e.value(dims) for e in t.shape], numpy_dtype(t.dtype)) for t in tensors]
+        for tensors in (kernel.spec.operands, kernel.spec.results)
+    )
+    with pytest.raises(ArgumentError, match=f"{empty} = 0 leaves no tile to write [RS]"):
+        kernel(*given, out=outs[0] if len(outs) == 1 else tuple(outs))
 
 
 @pytest.mark.once(touches=lambda name, target: {name, target})
