@@ -147,11 +147,15 @@ def _gelu(x: F64) -> F64:
     return np.where(x == -np.inf, 0.0, x / 2 * _erfc(-x / np.sqrt(2)))  # 1 + erf would cancel for large negative x
 
 
+def _either_sign(x: Bounded) -> F64:
+    return np.where((np.abs(x.value) > x.error) | (x.error == 0), 0.0, 2.0)
+
+
 INFIX = {"+": _added(1), "-": _added(-1), "*": _times}
 EXACT = {
     "relu": lambda x: _largest(np.maximum)(x, Bounded(np.zeros_like(x.value))),
     "abs": lambda x: Bounded(np.abs(x.value), x.error),
-    "sign": lambda x: Bounded(np.sign(x.value), np.where((np.abs(x.value) > x.error) | (x.error == 0), 0.0, 2.0)),
+    "sign": lambda x: Bounded(np.sign(x.value), np.where(np.isinf(x.error), np.inf, _either_sign(x))),
     "negative": lambda x: Bounded(-x.value, x.error),
     "max": _largest(np.maximum),
     "min": _largest(np.minimum),
@@ -223,7 +227,7 @@ def dequantized(x: Operand, side: str, values: dict[str, Any]) -> F64:
     scales = [values[x.name + suffix] for suffix in ("_scale", "_scale2")[: len(levels)]]
     made = dequantize(values[x.name], scales, x.element, levels)
     if not x.zeros:
-        return EXACT[x.body](Bounded(made)).value if x.body else made
+        return round_to(EXACT[x.body](Bounded(made)).value, x.element) if x.body else made  # infinity saturates
     each = dequantize(np.ones(made.shape).astype(values[x.name].dtype), scales, x.element, levels)
     if x.zeros.isdigit():
         return made - int(x.zeros) * each

@@ -158,7 +158,7 @@ class Meaning:
         with np.errstate(all="ignore"):
             values = values.astype(np.float32)
             blocks = np.pad(values, [(0, 0)] * (len(shape) - 1) + [(0, -shape[-1] % block)])
-            largest = np.abs(blocks.reshape(*shape[:-1], -1, block)).max(axis=-1).astype(np.float64)
+            largest = np.abs(blocks.reshape(*shape[:-1], -(-shape[-1] // block), block)).max(axis=-1).astype(np.float64)
             if level.type == "ue8m0":
                 power = np.floor(np.log2(np.where(largest > 0, largest, 1))) - np.floor(np.log2(most))
                 scale = np.exp2(np.clip(np.where(largest > 0, power, -127), -127, 127))

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from scalec import compiler
+from scalec.reference.packing import numpy_dtype
 from tests.fuzz import bounds, forms, minimise, mutants
 from tests.fuzz.case import SUMS, Case, Operand
 from tests.fuzz.draw import draw
@@ -202,6 +203,27 @@ def test_another_text_of_a_form_is_a_failure(name: str) -> None:
     assert (found.kind, found.checked) == ("ok", count)
     assert check(case.but(program=other), beside=(made := Made()).note, runs=1).kind == "ok"
     assert check(case, made=made.made, runs=1).kind == "wrong"
+
+
+@pytest.mark.parametrize(
+    "text", ["Q[m,n]:e4m3 scale(1xn) = X[m,n]", "C[k,m]:f32 = quantize(A[m,n], e4m3, 1x128) @ B[k,n]:e4m3"]
+)
+@pytest.mark.parametrize("empty", ["m", "n"])
+def test_texts_of_nothing(text: str, empty: str) -> None:
+    case = Written("sm_90a", text, launches=({"m": 3, "n": 5, **({"k": 4} if "k" in text else {}), empty: 0},))
+    assert check(case, runs=1).kind == "ok"
+
+
+def test_what_may_be_anything_has_any_sign() -> None:
+    with np.errstate(invalid="ignore"):
+        anything = bounds.FUNCTIONS["sqrt"](bounds.Bounded(-1e-9, 1e-6), (0, 0))
+    assert np.isinf(bounds.EXACT["sign"](anything).error)
+
+
+def test_computed_operands_saturate() -> None:
+    x = Operand("A", ("m", "k"), "e5m2", body="relu")
+    value = bounds.dequantized(x, "lhs", {"A": np.array([[np.inf, -np.inf]], numpy_dtype("e5m2"))})
+    assert value.tolist() == [[57344, 0]]
 
 
 @pytest.mark.parametrize(
