@@ -92,6 +92,10 @@ MOST_WORDS = 4
 """That random bits are made of, beside an element's place: the key of Philox 4x32 and half of its counter."""
 
 
+DRAWN = 4
+"""Elements of a row that have the words of one counter: they begin at a multiple of as many."""
+
+
 TRANSFORMED = 16
 """Elements that a Hadamard transform is of."""
 

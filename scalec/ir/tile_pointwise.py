@@ -5,10 +5,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from scalec.formats import ELEMENT_TYPES, GRIDS, LAYOUTS, MOST_WORDS, QUANTISED, element_spelled
+from scalec.formats import ELEMENT_TYPES, LAYOUTS, QUANTISED
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import at_least, flag, kind, maker, takes
 from scalec.ir.tile_compute import yields
+from scalec.ir.tile_quantize import rounds
 from scalec.ir.tile_types import I1, I32, InputType, Tile, bits_of, int_of, str_of
 from scalec.ir.verify import fail, verifier
 
@@ -318,12 +319,7 @@ class RoundColumnsOp(Tile.Operation, name="round_columns"):
             return fail(op, f"rounds {op.value.type} to {op.result.type}, expected one type")
         if len(op.at) != len(op.extents) + 1:
             return fail(op, f"{len(op.at)} indices and {len(op.extents)} extents, expected one less")
-        if not 1 <= len(op.words) <= MOST_WORDS:
-            return fail(op, f"has {len(op.words)} words, expected 1 to {MOST_WORDS}")
-        row = element_spelled(str(op.element.value))
-        if row is None or row.name not in GRIDS:
-            return fail(op, f"rounds to {op.element.value}, expected {', '.join(GRIDS)}")
-        return True
+        return rounds(op)
 
 
 class StoreColumnsOp(Tile.Operation, name="store_columns"):

@@ -1,11 +1,11 @@
-"""The op of `tile` that finds and stores the scales of a quantised result."""
+"""The ops of `tile` that find and store the scales of a quantised result, and round one by chance."""
 
 # no `from __future__ import annotations` here: the bindings read the annotations as classes
 
 from collections.abc import Sequence
 from typing import Any
 
-from scalec.formats import LAYOUTS, QUANTISED
+from scalec.formats import GRIDS, LAYOUTS, MOST_WORDS, QUANTISED, element_spelled
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import at_least, flag, maker, scattered
 from scalec.ir.tile_types import I32, FragmentType, InputType, RowIndexType, Tile, int_of, shape_of, str_of
@@ -92,6 +92,49 @@ def _by_rows(op: ir.OpView) -> bool:
     if int_of(op.together) != 1 or not (alone or of_warpgroup):
         return fail(op, f"{op.together} at once, exchanged at {op.exchange}, expected 1 and -1 for blocks of rows")
     return at_least(op, 0, "padding")
+
+
+class RoundSumsOp(Tile.Operation, name="round_sums"):
+    """Rounds sums up or down to multiples of what numbers of `element` around each lie apart, by the random bits of
+    where it is stored, as `tile.round_columns` does. `by_rows` 1: rows of the accumulator lie side by side in memory.
+    `skips` and `to` are as those of `tile.store_direct`.
+
+    A tensor's axes but the last, which lies side by side, have indices of which `at` are all but the one on axis
+    `along`, where the accumulator's rows (or columns) are; -1: there is none. `extents` are of all axes but the first.
+    The accumulator begins at a multiple of 4 along the last.
+    """
+
+    accumulator: ext.Operand[FragmentType]
+    m0: ext.Operand[I32]
+    n0: ext.Operand[I32]
+    m: ext.Operand[I32]
+    n: ext.Operand[I32]
+    at: Sequence[ext.Operand[I32]]
+    extents: Sequence[ext.Operand[I32]]
+    words: Sequence[ext.Operand[I32]]
+    skips: Sequence[ext.Operand[RowIndexType]]
+    by_rows: ir.IntegerAttr
+    along: ir.IntegerAttr
+    element: ir.TypeAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        along, outer = int_of(op.along), len(op.extents)
+        if not -1 <= along < outer or len(op.at) + (along >= 0) != outer:
+            return fail(op, f"{len(op.at)} indices beside axis {along}, and {outer} extents, expected one for each")
+        if not flag(op, "by_rows") or not scattered(op, "n" if int_of(op.by_rows) else "m"):
+            return False
+        return rounds(op)
+
+
+def rounds(op: ir.OpView) -> bool:
+    """Refuses words that are none of Philox's, and types that nothing is rounded to by chance."""
+    if not 1 <= len(op.words) <= MOST_WORDS:
+        return fail(op, f"has {len(op.words)} words, expected 1 to {MOST_WORDS}")
+    row = element_spelled(str(op.element.value))
+    if row is None or row.name not in GRIDS:
+        return fail(op, f"rounds to {op.element.value}, expected {', '.join(GRIDS)}")
+    return True
 
 
 SCALES = QUANTISED

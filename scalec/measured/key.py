@@ -59,6 +59,7 @@ def describe(problem: Problem) -> str:
     result, scale = problem.result, problem.result.scale
     made = _result(problem, result.element.name) + (f"*{scale.type}/1x{scale.block}@{scale.layout}" if scale else "")
     made += f"*{scale.outer.element.name}/all" if scale and scale.outer else ""
+    made += " by chance" * (result.chance is not None)
     body = " ".join(_body(problem))
     if (reduced := result.reduced) is not None:
         body += f", {reduced.kind} over {roles[reduced.over]}: {' '.join(_ops(reduced.final))}"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import scalec
-from scalec.errors import SourceError, UnsupportedError
+from scalec.errors import SourceError
 from scalec.reference.quantize import GRIDS, cast_by_chance, round_to
 from scalec.reference.stochastic import philox4x32, random_bits
 from scalec.runtime import emulated
@@ -209,11 +209,3 @@ def test_faults_are_found(old: str, new: str) -> None:
 def test_wrong_programs(source: str, message: str) -> None:
     with pytest.raises(SourceError, match=message):
         scalec.compile(source, target="sm_90a")
-
-
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("result", ["mxfp8", "e4m3", "bf16"])
-def test_products_are_refused(result: str, target: str) -> None:
-    with pytest.raises(UnsupportedError, match="of a product, is rounded by chance") as refusal:
-        scalec.compile(f"D[m,n]:{result} = stochastic(A[m,k] @ B[n,k], s[0])", target=target)
-    assert refusal.value.fix

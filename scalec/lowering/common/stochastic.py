@@ -6,13 +6,16 @@ Source: J. K. Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3 (SC 201
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
-from scalec.formats import GRIDS, element_spelled
+from scalec.formats import DRAWN, GRIDS, element_spelled
+from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering.builder import Builder, Variable
+from scalec.lowering.common.epilogue import PIECE, Place, has_rows, places
 from scalec.lowering.common.state import COMMON, State
 
-FOUR, ROUNDS = 4, 10
+ROUNDS = 10
 PRODUCT = "{\n.reg .b64 P;\nmul.wide.u32 P, $2, $3;\nmov.b64 {$0, $1}, P;\n}"
 """Of two i32, as two: LLVM would compute all behind it in i64."""
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
@@ -42,26 +45,123 @@ def round_columns(s: State, op: ir.OpView) -> None:
     assert row is not None
     values = [x.get() if isinstance(x, Variable) else x for x in s.get(op.value)]
     *outer, column = (b.value(s.get(x)) for x in op.at)
-    extents = [b.value(s.get(x)) for x in op.extents]
-    words: list[ir.Value | int] = [b.value(s.get(x)) for x in op.words]
-    words += [0] * (4 - len(words))
-    first_row = b.widen(outer[0]) if outer else None
-    for index, extent in zip(outer[1:], extents, strict=False):
-        first_row = b.add(b.mul(first_row, b.widen(extent)), b.widen(index))
-    if first_row is not None:
-        first_row = b.mul(first_row, b.widen(b.ceildiv(extents[-1], FOUR)))
-    made, each = [], math.gcd(len(values), FOUR)
+    extents, words = [b.value(s.get(x)) for x in op.extents], _words(s, op)
+    first_row, made, each = _fours_before(b, outer, extents), [], math.gcd(len(values), DRAWN)
     for first in range(0, len(values), each):
         at = b.value(b.add(column, first))
-        number = b.widen(b.div(at, FOUR))
+        number = b.widen(b.div(at, DRAWN))
         random = philox(b, number if first_row is None else b.add(first_row, number), words)
-        if each < FOUR:
-            place = b.and_(at, FOUR - 1)
-            for i in range(each, FOUR, each):
+        if each < DRAWN:
+            place = b.and_(at, DRAWN - 1)
+            for i in range(each, DRAWN, each):
                 found = b.compare("eq", place, i)
                 random[:each] = [b.select(found, random[i + j], random[j]) for j in range(each)]
         made += [rounded(b, x, *GRIDS[row.name], bits) for x, bits in zip(values[first:], random[:each], strict=False)]
     s.values[op.result] = made
+
+
+def _words(s: State, op: ir.OpView) -> list[ir.Value | int]:
+    """Those that bits are made of, the ones that are left out too."""
+    words: list[ir.Value | int] = [s.b.value(s.get(x)) for x in op.words]
+    return words + [0] * (DRAWN - len(words))
+
+
+def _fours_before(b: Builder, outer: list[ir.Value], extents: list[ir.Value]) -> ir.Value | None:
+    """The fours of all rows before the one at these indices, an i64; None where there is only one row."""
+    if not outer:
+        return None
+    row = b.widen(outer[0])
+    for index, extent in zip(outer[1:], extents, strict=False):
+        row = b.add(b.mul(row, b.widen(extent)), b.widen(index))
+    return b.mul(row, b.widen(b.ceildiv(extents[-1], DRAWN)))
+
+
+@COMMON.lowers("tile.round_sums")
+def round_sums(s: State, op: ir.OpView) -> None:
+    """Lanes that have some of the same four elements find the words of one row's each, and exchange them."""
+    fragment, row = s.get(op.accumulator), element_spelled(str(op.element.value))
+    assert row is not None
+    find = _of_rows if tile.int_of(op.by_rows) else _of_columns if s.geometry.adjacent < DRAWN else _of_own
+    fours, inside = _Fours(s, op), has_rows(s, op, len(fragment.waves))
+    for wave, registers in enumerate(fragment.waves):
+        groups = list(places(s, op, wave, len(fragment.waves), fragment.columns, fragment.live))
+        for first in range(0, len(groups), PIECE):
+            with s.b.when(inside):
+                for i, bits in find(s, fours, groups[first : first + PIECE]):
+                    v = registers[i]
+                    v.set(rounded(s.b, v.get(), *GRIDS[row.name], bits))
+
+
+class _Fours:
+    """The random words of four adjacent elements of a result."""
+
+    def __init__(self, s: State, op: ir.OpView) -> None:
+        self.b, self.along, self.words = s.b, tile.int_of(op.along), _words(s, op)
+        self.at, self.extents = ([s.b.value(s.get(x)) for x in xs] for xs in (op.at, op.extents))
+
+    def random(self, row: ir.Value, first: ir.Value) -> list[ir.Value]:
+        """Of the fours in which element `first` of a row is."""
+        outer = list(self.at)
+        if self.along >= 0:
+            outer.insert(self.along, row)
+        before, number = _fours_before(self.b, outer, self.extents), self.b.widen(self.b.div(first, DRAWN))
+        return philox(self.b, number if before is None else self.b.add(before, number), self.words)
+
+
+Groups = list[tuple[int, Place]]
+Bits = Iterator[tuple[int, ir.Value]]
+"""By numbers of registers, the bits of what they hold."""
+
+
+def _of_own(_s: State, fours: _Fours, groups: Groups) -> Bits:
+    """A thread has four adjacent columns of each row in two groups."""
+    for g, place in groups[::2]:
+        for half, row in enumerate(_both(fours.b, place.row, 8, place.row_to)):
+            for i, bits in enumerate(fours.random(row, place.column)):
+                yield 4 * (g + i // 2) + 2 * half + i % 2, bits
+
+
+def _of_columns(s: State, fours: _Fours, groups: Groups) -> Bits:
+    """Two lanes that follow each other have four adjacent columns of two rows: one finds the words of each row."""
+    b = s.b
+    odd = b.compare("ne", b.and_(s.lane, 1), 0)
+    for g, place in groups:
+        upper, lower = _both(b, place.row, 8, place.row_to)
+        random = fours.random(b.select(odd, lower, upper), place.column)
+        for i in (0, 1):
+            own, other = _kept(s, odd, 1, random[i], random[i + 2])
+            yield 4 * g + i, own
+            yield 4 * g + 2 + i, other
+
+
+def _of_rows(s: State, fours: _Fours, groups: Groups) -> Bits:
+    """Four lanes, of rows that follow each other, have four adjacent elements of two columns, and of the same 8 rows
+    on: each finds the words of one of these, and they exchange what is a matrix of words by lanes."""
+    b = s.b
+    second, below = (b.compare("ne", b.and_(s.lane, bit), 0) for bit in (4, 8))
+    for g, place in groups:
+        left, right = _both(b, place.column, 1, place.column_to)
+        first = b.select(below, b.add(place.row, 8), place.row)
+        random = fours.random(b.select(second, right, left), first)
+        for bit, distance, pairs in ((second, 4, ((0, 1), (2, 3))), (below, 8, ((0, 2), (1, 3)))):
+            for i, j in pairs:
+                random[i], random[j] = _kept(s, bit, distance, random[i], random[j])
+        for i, bits in enumerate(random):
+            yield 4 * g + i, bits
+
+
+def _kept(s: State, second: ir.Value, distance: int, low: ir.Value, high: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """Of two words of each of two lanes, the `low` ones for the first lane, the `high` ones for the `second`: the first
+    lane's, then the second's."""
+    b = s.b
+    kept, sent = b.select(second, high, low), b.select(second, low, high)
+    other = b.asm(f"shfl.sync.bfly.b32 $0, $1, {distance}, 31, -1;", [b.i32], [sent])[0]
+    return b.select(second, other, kept), b.select(second, kept, other)
+
+
+def _both(b: Builder, first: ir.Value, step: int, to: tuple[ir.Value, ir.Value] | None) -> tuple[ir.Value, ir.Value]:
+    """A place's two rows, or columns, where they are stored."""
+    return to or (first, b.value(b.add(first, step)))
 
 
 def rounded(b: Builder, x: ir.Value, mantissa: int, least: int, bits: ir.Value) -> ir.Value:

@@ -71,7 +71,7 @@ class Body(Results):
         """Before a consumer's loop over tiles: scalars are read, and what the bodies compute of them alone is computed,
         once. Behind the last product each tile would wait for the load, and the quotient of NVFP4's scale. What depends
         on the tile is left to it."""
-        self.ahead_of = {}
+        self.ahead_of, self.drawn = {}, self.read_words(self.problem.results)
         every = (*self.problem.each_reduction, *self.problem.each)
         each = [(of, not self.by_tile(of.result)) for of in every]
         self.split = [self.split_body(of.result) if once else Split() for of, once in each]
@@ -243,7 +243,7 @@ class Body(Results):
     def last_map(self, result: Result) -> Any:
         """The `scale.map` that a result is quantised, scattered or returned of."""
         last = self.returned(result.index).owner
-        while last.name in ("scale.quantize", "scale.scatter"):
+        while last.name in ("scale.quantize", "scale.round", "scale.scatter"):
             last = last.opview.input.owner
         return last
 

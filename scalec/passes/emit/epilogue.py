@@ -20,6 +20,7 @@ from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.items import cut_along
 from scalec.passes.plan.registers import FEW_FREE, fold_registers, free_registers
 from scalec.passes.plan.resources import exchanges, numbered, part_owners
+from scalec.passes.problem.access import Chance
 from scalec.passes.problem.types import Problem, ResultScale, Window
 
 WORD_BLOCKS = 4
@@ -81,6 +82,8 @@ class Epilogue(Reductions):
         accumulator = self.elementwise(of, self.split[body], self.panes(sums), place)
         if result.scale is not None:
             self.quantize(number, of, accumulator, result.scale, place, w)
+        if result.chance is not None:
+            self.round(of, accumulator, result.chance, place, w)
         staging = h.tiles.get(numbered("C", number))
         if self.loads_results:
             self.add_to_loaded(h, accumulator)
@@ -304,6 +307,22 @@ class Epilogue(Reductions):
             padding=padding,
             together=together,
             exchange=self.plan[numbered("amax", number)].offset if exchanges(of, self.schedule) else -1,
+            **to,
+        )
+
+    def round(self, of: Problem, accumulator: ir.Value, chance: Chance, place: list[ir.Value], w: Work) -> None:
+        """What is left of it are numbers of the result's type."""
+        e, result, row = self.e, of.result, self.row_axis(of)
+        outer = [at for axis, at in enumerate(result.coords[:-1]) if axis != row]
+        at, extents = [self.placed(x, w.outer) for x in outer], [self.size(d) for d in chance.extents[1:]]
+        words, (skips, to) = [self.drawn[x] for x in chance.words], self.skips(of, w)
+        e.op(
+            "tile.round_sums",
+            operands=[accumulator, *place, *at, *extents, *words, *skips],
+            segments=(1,) * (1 + len(place)) + tuple(map(len, (at, extents, words, skips))),
+            by_rows=int(of.swapped),
+            along=-1 if row is None else row,
+            element=ir.TypeAttr.get(ir.Type.parse(result.element.mlir)),
             **to,
         )
 

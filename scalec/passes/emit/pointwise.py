@@ -13,7 +13,7 @@ from scalec.passes.emit.body import copied
 from scalec.passes.emit.emitter import Emitter, Source, attribute
 from scalec.passes.emit.tensors import Tensors
 from scalec.passes.plan.pointwise import Spread
-from scalec.passes.problem.access import Coord, Index, Lookup
+from scalec.passes.problem.access import Coord, Lookup
 from scalec.passes.problem.pointwise import Body, Level, Output, Pointwise, Read, Reduction
 
 
@@ -49,7 +49,6 @@ class Columns(Tensors):
     p: Pointwise
     spread: Spread
     lookups: dict[str, Lookup]
-    words: dict[Index, ir.Value]
 
     def together(self, element: Any, vector: int) -> int:
         """Elements of one load or store, or three (`ElementType.accessed`), of a vector of so many: a power of two."""
@@ -89,18 +88,6 @@ class Columns(Tensors):
         return self.e.parameter(
             self.body, self.e.memory(self.returned(o.index).type), Source("pointer", o.name, align=align)
         )
-
-    def strided(self, name: str, rank: int) -> list[ir.Value]:
-        """The strides of a tensor of so many indices, the last of which lies side by side."""
-        return [self.stride(name, axis) for axis in range(rank - 1)] + ([self.e.i64(1)] if rank else [])
-
-    def read_index(self, x: Index, where: dict[str, ir.Value]) -> ir.Value:
-        """An element of a tensor of indices."""
-        rank = len(x.coords)
-        source = self.pointer(x.tensor, x.argument_index, 4)
-        at, strides = [self.placed(c, where) for c in x.coords], self.strided(x.tensor, rank)
-        i32 = ir.IntegerType.get_signless(32)
-        return self.e.op("tile.load_index", [i32], [source, *at, *strides], segments=(1, rank, rank)).result
 
     def look_up(self, x: Lookup, where: dict[str, ir.Value]) -> tuple[ir.Value, ir.Value]:
         """The index, and whether it names something."""
@@ -232,9 +219,10 @@ class Columns(Tensors):
         """A result at a point that is there."""
         rank = len(o.coords)
         indices = [self.placed(c, at.where) for c in o.coords]
-        if o.words:
-            operands = [made, *indices, *map(self.size, o.extents[1:]), *(self.words[x] for x in o.words)]
-            segments, element = (1, rank, rank - 1, len(o.words)), ir.TypeAttr.get(ir.Type.parse(o.element.mlir))
+        if o.chance is not None:
+            words = [self.drawn[x] for x in o.chance.words]
+            operands = [made, *indices, *map(self.size, o.chance.extents[1:]), *words]
+            segments, element = (1, rank, rank - 1, len(words)), ir.TypeAttr.get(ir.Type.parse(o.element.mlir))
             made = self.e.op("tile.round_columns", [made.type], operands, segments=segments, element=element).result
         tail = [] if self.p.is_row(o) else at.tail
         self.e.op(
@@ -342,7 +330,7 @@ class PointwiseKernel(Columns):
 
     def begin(self) -> None:
         """What is known before the first tile."""
-        self.words = {x: self.read_index(x, {}) for o in self.p.outputs for x in o.words}
+        self.drawn = self.read_words(self.p.outputs)
 
     def tile(
         self, outer: dict[str, ir.Value], row: ir.Value, column: ir.Value, inside: ir.Value, aligned: ir.Value | None

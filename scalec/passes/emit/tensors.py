@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,9 +10,10 @@ from scalec.ir.mlir import ir
 from scalec.ir.tile import DescriptorType
 from scalec.passes.emit.emitter import Emitter, Source
 from scalec.passes.emit.handles import Handles
-from scalec.passes.problem.access import Coord, Dim
+from scalec.passes.problem.access import Coord, Dim, Index
 from scalec.passes.problem.operand import Scale
-from scalec.passes.problem.types import Problem
+from scalec.passes.problem.pointwise import Output
+from scalec.passes.problem.types import Problem, Result
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,7 @@ class Tensors:
     e: Emitter
     function: ir.OpView
     problem: Problem
+    drawn: dict[Index, ir.Value]
 
     def strides(self, scale: Scale) -> tuple[ir.Value, ir.Value]:
         """(row, K) strides of a scale tensor: the contiguous one is 1, the other a parameter."""
@@ -210,3 +213,20 @@ class Tensors:
         """One of the function's results."""
         operations = self.function.body.blocks[0].operations
         return operations[len(operations) - 1].operands[index]
+
+    def strided(self, name: str, rank: int) -> list[ir.Value]:
+        """The strides of a tensor of so many indices, the last of which lies side by side."""
+        return [self.stride(name, axis) for axis in range(rank - 1)] + ([self.e.i64(1)] if rank else [])
+
+    def read_index(self, x: Index, where: dict[str, ir.Value]) -> ir.Value:
+        """An element of a tensor of indices."""
+        rank = len(x.coords)
+        source = self.pointer(x.tensor, x.argument_index, 4)
+        at, strides = [self.placed(c, where) for c in x.coords], self.strided(x.tensor, rank)
+        i32 = ir.IntegerType.get_signless(32)
+        return self.e.op("tile.load_index", [i32], [source, *at, *strides], segments=(1, rank, rank)).result
+
+    def read_words(self, results: Iterable[Result | Output]) -> dict[Index, ir.Value]:
+        """What the random bits of results are made of."""
+        every = (x.chance for x in results)
+        return {word: self.read_index(word, {}) for chance in every if chance is not None for word in chance.words}

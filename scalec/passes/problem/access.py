@@ -96,6 +96,15 @@ class Index:
 
 
 @dataclass(frozen=True)
+class Chance:
+    """By what a result is rounded up or down: the `words` that random bits are made of, and its `extents`, by which an
+    element has its own."""
+
+    words: tuple[Index, ...]
+    extents: tuple[Dim, ...]
+
+
+@dataclass(frozen=True)
 class Lookup:
     """An index that is read from memory: `e[m/128]` of `B[e[m/128],n,k]`.
 

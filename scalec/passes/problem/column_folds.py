@@ -85,6 +85,7 @@ def check_result(result: Result, place: Any) -> None:
     name, whole = result.name, result.element.bits >= 8
     for found, what in (
         (result.scale is not None, "is quantised"),
+        (result.chance is not None, "is rounded by chance"),
         (bool(result.scattered), "is scattered"),
         (result.gaps is not None, "is written around gaps"),
         (not whole, f"is {result.element.name}"),

@@ -17,7 +17,7 @@ from scalec.passes.problem.gaps import dimension_of, gaps_of
 from scalec.passes.problem.lookups import Lookups
 from scalec.passes.problem.reduced import MEET, in_a_tile, kept_of, reduce_of
 from scalec.passes.problem.scatter import before_scatter, check_range, coords_of, distance_of, order_of
-from scalec.passes.problem.sources import of_inputs, reduction_of, refuse_chance
+from scalec.passes.problem.sources import is_op, of_inputs, reduction_of, refuse_transform
 from scalec.passes.problem.two_programs import refuse_type
 from scalec.passes.problem.types import STORED, ColumnFold, EpilogueInput, Result, ResultScale, Window
 from scalec.passes.problem.whole_rows import row_block
@@ -64,6 +64,7 @@ class Written:
         value: what is returned; `final`: what it is rounded from.
         quantize: the op that does so block by block, None where none does.
         scatter: the op that writes what is computed where indices out of memory say, None where none does.
+        rounds: the op that rounds the values, `quantize` or another; None where the map does.
         reduce: the op that takes the value over an index of the contraction, where tiles meet for it; else None.
     """
 
@@ -74,6 +75,7 @@ class Written:
     final: Any
     quantize: Any
     scatter: Any = None
+    rounds: Any = None
     reduce: Any = None
 
 
@@ -112,12 +114,13 @@ class EpilogueReader(Lookups):
             facts = self.facts("res_attrs", index)
             otherwise = ir.StringAttr(self.function.attributes["sym_name"]).value if not index else f"result {index}"
             quantize = last if last is not None and last.operation.name == "scale.quantize" else None
-            refuse_chance(value, self.name(facts, otherwise))
+            refuse_transform(value, self.name(facts, otherwise))
             count = 1
             if quantize is not None and returned[index : index + 2] == list(quantize.operation.results):
                 count = 2
-            final, scatter = before_scatter(value if quantize is None else quantize.input)
-            found.append(Written(self.name(facts, otherwise), index, count, value, final, quantize, scatter))
+            rounds = quantize or (value.owner.opview if is_op(value, "scale.round") else None)
+            final, scatter = before_scatter(value if rounds is None else rounds.input)
+            found.append(Written(self.name(facts, otherwise), index, count, value, final, quantize, scatter, rounds))
             index += count
         if MEET not in self.function.attributes and in_a_tile(
             [x.final for x in found], self.target, self.product_ranges()
@@ -220,6 +223,7 @@ class EpilogueReader(Lookups):
             extents = self.extents_of_result(written.value, written.index, name)
             coords, rows = coords_of(self, op, name, extents, m, n)
             result = replace(result, coords=coords, scattered=rows)
+        result = replace(result, chance=self.chance(written.rounds, written.value, written.index, name))
         refuse_type(result, written.quantize, self.target.name, place)
         if written.quantize is not None:
             result = replace(result, scale=self.result_scale(written, m, n, result))

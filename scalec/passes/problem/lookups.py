@@ -13,7 +13,7 @@ from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import map_of, maps_of, written
 from scalec.ir.tile_types import int_of
-from scalec.passes.problem.access import Coord, Dim, Domain, Index, Lookup
+from scalec.passes.problem.access import Chance, Coord, Dim, Domain, Index, Lookup
 from scalec.passes.problem.operand import PROMOTION_BLOCK, Operand
 from scalec.passes.problem.types import Problem
 from scalec.targets import PADDED_ROW
@@ -275,6 +275,16 @@ class Lookups:
         """Those of the function's result of this number, which the user calls `name`."""
         facts = self.facts("res_attrs", index)
         return tuple(self._extent(value, axis, name, facts) for axis in range(value.type.rank))
+
+    def chance(self, rounds: Any, value: Any, index: int, name: str) -> Chance | None:
+        """By what the op that rounds such a result does so, None where it rounds to nearest, or there is none."""
+        if rounds is None or not len(rounds.words):
+            return None
+        words = []
+        for op in (x.owner.opview for x in rounds.words):  # elements at numbers
+            at = tuple(Coord(offset=ir.AffineConstantExpr(e).value) for e in map_of(op.map).results)
+            words.append(Index(self.arguments.index(op.tensor), self.tensor(op.tensor), at))
+        return Chance(tuple(words), self.extents_of_result(value, index, name))
 
     def _extent(self, value: Any, axis: int, name: str, facts: dict[str, Any]) -> Dim:
         e: Any = map_of(facts["scale.shape"]).results[axis] if "scale.shape" in facts else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from scalec.formats import ELEMENT_TYPES, ElementType
-from scalec.passes.problem.access import Coord, Dim, Domain, Index, Lookup
+from scalec.passes.problem.access import Chance, Coord, Dim, Domain, Lookup
 from scalec.passes.problem.types import STORED
 from scalec.targets import Target
 
@@ -109,8 +109,7 @@ class Output:
         name, index: what the user calls it, and its position among the function's results.
         dims: the dimensions of its points, in the order of its indices.
         coords: where it is written, one entry an axis.
-        extents: of its axes, where it has words.
-        words: what the random bits are made of by which it is rounded; none where it is rounded to nearest.
+        chance: by what it is rounded up or down; None where it is rounded to nearest.
         hadamard: whether 16 elements along its last index are transformed together before that.
     """
 
@@ -121,8 +120,7 @@ class Output:
     coords: tuple[Coord, ...]
     body: Body
     scale: Blocks | None = None
-    extents: tuple[Dim, ...] = ()
-    words: tuple[Index, ...] = ()
+    chance: Chance | None = None
     hadamard: bool = False
 
     @property

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from scalec.errors import UnsupportedError
-from scalec.formats import ELEMENT_TYPES
+from scalec.formats import DRAWN, ELEMENT_TYPES
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, maps_of, ranges_of
@@ -231,11 +231,13 @@ class Reader(OperandReader):
         cut = ragged.dim if ragged is not None else along
         ends = f"blocks of {block}" if along else "a range"
         for result in problem.results if cut == problem.n.name else ():
-            if block % result.group if along else result.group > 1:
+            size = math.lcm(result.group, 1 if result.chance is None else DRAWN)
+            if block % size if along else size > 1:
+                nearest = "" if result.chance is None else ", rounded to nearest"
                 raise UnsupportedError(
-                    f"{cut} has {ends}, and {result.name} has blocks of {result.group} along it",
-                    expected=f"a result of whole bytes without scales, or one with {problem.n.name} not last",
-                    fix=f"give {result.name} f32, bf16 or f16 and quantise it after the call",
+                    f"{cut} has {ends}, and {result.name} has blocks of {size} along it",
+                    expected=f"a result of whole bytes without scales{nearest}, or one with {problem.n.name} not last",
+                    fix=f"give {result.name} f32{'' if nearest else ', bf16 or f16'} and quantise it after the call",
                     place=problem.written,
                 )
         check_beginnings(problem)
@@ -366,8 +368,8 @@ class Reader(OperandReader):
 
     def contractions(self) -> list[Any]:
         """Those of the program: one, or several that meet element by element."""
-        known = ("contract", "add", "dequantize", "subtract", "map", "read", "quantize", "scatter", "index", "domain")
-        known = (*(f"scale.{name}" for name in known), "func.return")
+        known = ("contract", "add", "dequantize", "subtract", "map", "read", "quantize", "round", "scatter")
+        known = (*(f"scale.{name}" for name in (*known, "index", "domain")), "func.return")
         for x in self.written():
             check_known(x.name, x.final, self.dims)
         computed = {reduction_of(value).result for value in self.folded().values()}

@@ -11,7 +11,7 @@ from scalec.formats import QUANTISED, WHOLE
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, apart_in, block_of, dims_read, map_of, maps_of, ranges_of
-from scalec.passes.problem.access import Coord, Dim, Index, Lookup
+from scalec.passes.problem.access import Coord, Dim, Lookup
 from scalec.passes.problem.epilogue import RESULT_BLOCK, EpilogueReader, element_of
 from scalec.passes.problem.pointwise import (
     READ,
@@ -145,16 +145,9 @@ class PointwiseReader(EpilogueReader):
             coords = tuple(map(Coord, dims))
             if scatter is not None:
                 dims, coords = self.scattered(scatter, where, value, at, name)
-            output = Output(name, element, at, dims, coords, self.body(final), hadamard=hadamard)
-            if rounds is not None and len(rounds.words):
-                words = tuple(self.word(x.owner.opview) for x in rounds.words)
-                output = replace(output, words=words, extents=self.extents_of_result(value, at, name))
+            chance = self.chance(rounds, value, at, name)
+            output = Output(name, element, at, dims, coords, self.body(final), None, chance, hadamard)
             yield output if quantize is None else replace(output, scale=self.blocks(quantize, output))
-
-    def word(self, op: Any) -> Index:
-        """An element of a tensor, at numbers, of which random bits are made."""
-        at = tuple(Coord(offset=ir.AffineConstantExpr(e).value) for e in map_of(op.map).results)
-        return Index(self.arguments.index(op.tensor), self.tensor(op.tensor), at)
 
     def scattered(
         self, op: Any, where: ir.AffineMap, value: Any, index: int, name: str

@@ -134,7 +134,8 @@ def kept_of(
     others = [v.owner.opview.source for v in last.views if v.owner.opview.source != op.result]
     if others or value != final:
         read = [reader.tensor(x) if isinstance(x.owner, ir.Block) else "another reduction" for x in others]
-        how = "is quantised, or scattered, behind it" if not others else f"reads {' and '.join(read)} behind it"
+        how = f"reads {' and '.join(read)} behind it"
+        how = how if others else "is quantised, rounded by chance or scattered behind it"
         rest = f"give {name} f32, and compute the rest after the call"
         if name in read:
             how, rest = (

@@ -34,21 +34,17 @@ def of_inputs(reduce: Any) -> bool:
     return all(isinstance(below(x).owner, ir.Block) for x in read)
 
 
-def refuse_chance(value: Any, name: str) -> None:
-    """Refuses a result of a product that is rounded by chance, or transformed.
+def refuse_transform(value: Any, name: str) -> None:
+    """Refuses a result of a product that is transformed.
 
     Raises:
         UnsupportedError: it is.
     """
-    done = ""
-    while not done and any(is_op(value, f"scale.{x}") for x in ("quantize", "round", "scatter", "hadamard")):
-        op = value.owner.opview
-        by_chance = op.operation.name in ("scale.quantize", "scale.round") and len(op.words)
-        done = "transformed" if is_op(value, "scale.hadamard") else "rounded by chance" if by_chance else ""
-        value = op.input
-    if done:
+    while any(is_op(value, f"scale.{x}") for x in ("quantize", "round", "scatter")):
+        value = value.owner.opview.input
+    if is_op(value, "scale.hadamard"):
         raise UnsupportedError(
-            f"{name}, of a product, is {done}, which has no kernel yet",
+            f"{name}, of a product, is transformed, which has no kernel yet",
             expected="a result without a contraction",
             fix="write the product in f32, and do that in a program of its own",
             place=place_of(value),

@@ -15,8 +15,11 @@ from scalec.passes.problem.types import ROUNDED, Result
 def two_programs(result: Result, type: str) -> str:
     """What a result quantised to a type, as the language spells it with its scales, may be written as."""
     name, at = result.name, f"[{','.join(x.dim for x in result.coords)}]"
-    made = f"{'Q' if name != 'Q' else 'D'}{at}:{type}"
-    return f"write {name}{at}:f32 here, and quantise it by a program of its own: {made} = {name}{at}:f32"
+    made, value = f"{'Q' if name != 'Q' else 'D'}{at}:{type}", f"{name}{at}:f32"
+    if result.chance is not None:
+        words = [f"{x.tensor}[{','.join(str(c.offset) for c in x.coords)}]" for x in result.chance.words]
+        value = f"stochastic({', '.join([value, *words])})"
+    return f"write {name}{at}:f32 here, and quantise it by a program of its own: {made} = {value}"
 
 
 def type_of(result: Result, quantize: Any) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from scalec.errors import Place
 from scalec.formats import ElementType
-from scalec.passes.problem.access import Coord, Dim, Domain, Gaps, Index, Lookup
+from scalec.passes.problem.access import Chance, Coord, Dim, Domain, Gaps, Index, Lookup
 from scalec.passes.problem.operand import PROMOTION_BLOCK, Fold, Operand, Product
 from scalec.targets import MmaShape, Target
 
@@ -152,16 +152,15 @@ class Result:
         gaps: what is left out along the last axis, None where nothing is.
         scattered: the lookup that says which row of it a row of a tile is; "" where they are those of the tile.
         index: position among the function's results.
-        body: names of the ops that compute it (the body of its `scale.map`), in order; none where the f32 sums are the
-            result.
+        body: names of the ops of its `scale.map`, in order; none where the f32 sums are the result.
         adds: whether the last one adds what is there, in f32.
         accumulators: positions of the sums among the epilogue's views.
-        panes: of which contraction each of these is (`Problem.panes`); where no body reads them, of which the result
-            is.
+        panes: of which contraction (`Problem.panes`) each of these is, or without a body the result.
         inputs: what the epilogue reads beside them.
         column_fold: the reduction between that and the result; None where the body computes the result itself.
         window: which points of it are computed; None where all are, or ranges of the problem say it.
         reduced: of a reduction, over what; None where each point is written.
+        chance: by what it is rounded up or down; None where it is rounded to nearest.
     """
 
     name: str
@@ -181,6 +180,7 @@ class Result:
     column_fold: ColumnFold | None = None
     window: Window | None = None
     reduced: Reduced | None = None
+    chance: Chance | None = None
 
     @property
     def added(self) -> EpilogueInput | None:
@@ -195,7 +195,7 @@ class Result:
     @property
     def group(self) -> int:
         """Columns that are written together: those of a scale, and whole bytes of packed elements."""
-        return math.lcm(self.block, 8 // math.gcd(8, self.element.bits))
+        return math.lcm(self.block, self.element.unit)
 
 
 @dataclass(frozen=True)

@@ -148,3 +148,53 @@ func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
   "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 0>, block = 32 : i64, by_rows = 1 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = 1024 : i64} : (!tile.accumulator<array<i64: 32, 64>, "warp">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
   return
 }
+
+// -----
+
+// round_sums: indices
+// EXPECT: 1 indices beside axis 0, and 1 extents, expected one for each
+func.func @p(%p: i32) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  "tile.round_sums"(%t, %p, %p, %p, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>, by_rows = 0 : i64, along = 0 : i64, element = bf16} : (!tile.accumulator<array<i64: 64, 64>, "registers">, i32, i32, i32, i32, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// round_sums: axis
+// EXPECT: 0 indices beside axis 1, and 1 extents, expected one for each
+func.func @p(%p: i32) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  "tile.round_sums"(%t, %p, %p, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 1, 1, 0>, by_rows = 0 : i64, along = 1 : i64, element = bf16} : (!tile.accumulator<array<i64: 64, 64>, "registers">, i32, i32, i32, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// round_sums: words
+// EXPECT: has 0 words, expected 1 to 4
+func.func @p(%p: i32) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  "tile.round_sums"(%t, %p, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 1, 0, 0>, by_rows = 0 : i64, along = 0 : i64, element = bf16} : (!tile.accumulator<array<i64: 64, 64>, "registers">, i32, i32, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// round_sums: rows
+// EXPECT: by_rows is 2, expected 0 or 1
+func.func @p(%p: i32) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  "tile.round_sums"(%t, %p, %p, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 1, 1, 0>, by_rows = 2 : i64, along = 0 : i64, element = bf16} : (!tile.accumulator<array<i64: 64, 64>, "registers">, i32, i32, i32, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// round_sums: element
+// EXPECT: rounds to f32, expected bf16, f16, e4m3, e5m2, e3m2, e2m3, e2m1
+func.func @p(%p: i32) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  "tile.round_sums"(%t, %p, %p, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 1, 1, 0>, by_rows = 0 : i64, along = 0 : i64, element = f32} : (!tile.accumulator<array<i64: 64, 64>, "registers">, i32, i32, i32, i32, i32, i32) -> ()
+  return
+}
