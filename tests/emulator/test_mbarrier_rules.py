@@ -41,6 +41,14 @@ def test_one_arrival_too_few() -> None:
     assert kinds(body, count=127) == ["barrier"] * len(SEEDS)
 
 
+def test_more_drop_out_than_there_are() -> None:
+    """With the kind ignored the run goes on, as if those who are too many had not come."""
+    body = "mbarrier.arrive_drop.shared.b64 _, [bar]; bar.sync 0;"
+    assert kinds(body, count=100) == ["barrier"] * len(SEEDS)
+    given = [np.zeros(1), np.zeros(128, np.uint32)]
+    run_ptx(module(HEAD.format(count=100) + body), given, block=(128, 1, 1), ignore=frozenset({"barrier"}))
+
+
 def test_a_barrier_that_every_lane_initialises() -> None:
     body = "mbarrier.arrive.shared.b64 _, [bar];" + SPIN.format("W", 0)
     head = HEAD.replace("@%p1 mbarrier.init", "@%p2 mbarrier.init").format(count=128) + body

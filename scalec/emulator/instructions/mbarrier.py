@@ -105,7 +105,7 @@ def arrive(instruction: Instruction, decoder: Decoder) -> Step:
             if partial and arriving >= barrier.pending:
                 raise Finding("barrier", f"mbarrier.arrive.noComplete by {who} completes the phase of {barrier.name}")
             if drop:
-                barrier.expected -= arriving
+                barrier.expected = max(0, barrier.expected - arriving)
             barrier.arrive(arriving, who, view)
         if not relaxed:
             warp.agent.seen[warp.agent.index] += 1  # what comes later is not part of what was released
