@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from scalec.emulator.findings import KINDS, SILENT, EmulatorError
 from scalec.emulator.instructions import table
 from scalec.lowering import ptxas as assembler
 from tests import instruction_table
+from tests.emulator.harness import run_ptx
 from tests.emulator.refusals import ptxas
 
 
@@ -80,3 +82,34 @@ def _takes(program: str | Path, target: str, lines: list[str], folder: Path, ver
     ]
     assert not refused
     assert run.returncode == 0, said
+
+
+# mbarriers in shared memory, 256 bytes apart
+_BARRIERS = "mov.u32 %r99, smem; mov.u32 %r98, %tid.x; setp.ne.u32 %p63, %r98, 0; @%p63 bra GO; " + " ".join(
+    f"mbarrier.init.shared.b64 [%r99+{256 * i}], 1;" for i in range(1, 9)
+)
+_REGISTERS = {
+    "addresses": "add.u32 %r{0}, %r99, {1}; mov.u64 %rd{0}, gmem;",
+    "numbers": "mov.u32 %r{0}, 0x3F8000{0:02d}; mov.u64 %rd{0}, 0x3FF00000000000{0:02d};",
+}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("what", _REGISTERS)
+def test_what_is_modelled_is_executed(what: str) -> None:
+    """One instance of each form by four warps, whatever is found of it: that is all it ends by."""
+    given = _REGISTERS[what] + " mov.u16 %h{0}, 0x3C{0:02d}; cvt.u8.u16 %c{0}, %h{0}; setp.eq.u32 %p{0}, 1, 1;"
+    given += " mov.b128 %q{0}, {{%rd{0}, %rd{0}}};"
+    registers = " ".join(given.format(i, 256 * i) for i in range(12))
+    said = instruction_table.answers()
+    for form in instruction_table.forms():
+        instance = next((x for x, why in zip(form.instances, said[form.text], strict=True) if not why), None)
+        if instance is None:
+            continue
+        lines = [_BARRIERS, "fence.proxy.async; GO: bar.sync 0;", registers, instance]
+        try:
+            text = instruction_table.module(form.target, lines).replace("L:\n", "").replace("ret; }", "L: ret; }")
+            text = text.replace("smem[64]", "smem[4096]").replace("gmem[64]", "gmem[4096]").replace("%r<64>", "%r<300>")
+            run_ptx(text, [], entry="forms", block=(128, 1, 1), ignore=frozenset(KINDS) - frozenset(SILENT))
+        except EmulatorError:
+            pass
