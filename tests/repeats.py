@@ -3,6 +3,9 @@
 A case that takes long enough to count is usual if it reaches something (tests/reach.py) that the others do not. Chosen
 are those that reach most for their time: all that all cases together reach is reached. It takes four minutes of 16
 cores. To be run when the usual tests have become slow: what is not in the list is as its marks say.
+
+`python -m tests.repeats 2 tests/emulator/test_reductions.py` adds what repeats among the usual cases of some files, as
+if there were no others: seconds for a new file, and what all reach together is reached still.
 """
 
 from __future__ import annotations
@@ -53,35 +56,61 @@ def chosen(cases: Sequence[Case], cheap: float = CHEAP) -> set[str]:
     return kept
 
 
+Listed = dict[str, dict[str, list[str]]]  # file -> test -> its cases, none for all
+
+
 def text(cases: Iterable[str], kept: set[str]) -> str:
     """The list of those of the cases that are not kept."""
-    files: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    tests: dict[str, list[str]] = defaultdict(list)
     for name in cases:
-        test, _, _ = name.partition("[")
+        tests[name.partition("[")[0]].append(name)
+    found: Listed = defaultdict(dict)
+    for test, names in tests.items():
+        over = [name for name in names if name not in kept]
+        if over:
+            file, _, function = test.partition("::")
+            found[file][function] = [] if len(over) == len(names) else [name.removeprefix(test) for name in over]
+    return _written(found)
+
+
+def added(old: str, names: Iterable[str]) -> str:
+    """A list with more cases."""
+    found: Listed = defaultdict(dict)
+    for line in old.splitlines():
+        if line.startswith("    "):
+            found[file][function].append(line[4:])
+        elif line.startswith("  "):
+            function = line[2:]
+            found[file][function] = []
+        elif not line.startswith("#"):
+            file = line
+    for name in names:
+        test, bracket, rest = name.partition("[")
         file, _, function = test.partition("::")
-        files[file][function].append(name)
+        found[file].setdefault(function, []).extend([bracket + rest] if bracket else [])
+    return _written(found)
+
+
+def _written(listed: Listed) -> str:
     lines = [HEAD]
-    for file, functions in sorted(files.items()):
-        found: list[str] = []
-        for function, names in sorted(functions.items()):
-            over = [name for name in names if name not in kept]
-            if over:
-                found.append(f"  {function}\n")
-            if len(over) < len(names):
-                found += [f"    {name.removeprefix(f'{file}::{function}')}\n" for name in sorted(over)]
-        if found:
-            lines += [f"{file}\n", *found]
+    for file, tests in sorted(listed.items()):
+        lines.append(f"{file}\n")
+        for function, cases in sorted(tests.items()):
+            lines += [f"  {function}\n", *(f"    {case}\n" for case in sorted(cases))]
     return "".join(lines)
 
 
-def main(processes: str = "2") -> int:
+def main(processes: str = "2", *files: str) -> int:
+    which = "not gpu and not thorough" if files else "not gpu and (not thorough or repeats)"
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "pytest", "-q", "-n", processes, "-p", "tests.reach", "-p", "no:cacheprovider",
-                   "-m", "not gpu and (not thorough or repeats)"]  # fmt: skip
+                   "-m", which, *files]  # fmt: skip
         done = subprocess.run(command, env={**os.environ, reach.FOLDER: folder}, check=False)
         cases = list(reach.cases(Path(folder)))
     kept = chosen([c for c in cases if c.passed]) | {c.name for c in cases if not c.passed}
-    REPEATS.write_text(text((c.name for c in cases), kept))
+    names = [c.name for c in cases]
+    over = [name for name in names if name not in kept]
+    REPEATS.write_text(added(REPEATS.read_text(), over) if files else text(names, kept))
     for what, some in ("all", cases), ("usual", [c for c in cases if c.name in kept]):
         print(f"{what}: {len(some)} cases, {sum(c.seconds for c in some):.0f} s of CPU time")
     return done.returncode

@@ -12,7 +12,7 @@ import pytest
 
 from tests import tiers
 from tests.reach import Case, Lowered, cases
-from tests.repeats import chosen, text
+from tests.repeats import added, chosen, text
 from tests.tiers import REPEATS, covering, fields, repeats
 
 ROOT = Path(__file__).parents[1]
@@ -141,6 +141,9 @@ def test_a_list_says_what_is_not_usual() -> None:
     names = ["a.py::one[1]", "a.py::one[x, [y] ]", "a.py::two", "b.py::three[1]", "b.py::three[2]", "c.py::four"]
     written = text(names, {"a.py::one[1]", "c.py::four"})
     assert repeats(written) == {"a.py::one[x, [y] ]", "a.py::two", "b.py::three"}
+    more = added(written, ["c.py::four", "a.py::one[2]", "a.py::five[[z]]"])
+    assert repeats(more) == {*repeats(written), "c.py::four", "a.py::one[2]", "a.py::five[[z]]"}
+    assert added(more, []) == more
 
 
 def test_the_list_names_tests_that_there_are() -> None:
