@@ -76,6 +76,7 @@ def text(cases: Iterable[str], kept: set[str]) -> str:
 def added(old: str, names: Iterable[str]) -> str:
     """A list with more cases."""
     found: Listed = defaultdict(dict)
+    file = function = ""
     for line in old.splitlines():
         if line.startswith("    "):
             found[file][function].append(line[4:])
