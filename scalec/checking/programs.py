@@ -61,6 +61,7 @@ PROGRAMS: dict[str, str] = {
     "e4m3 result": "C[m,n]:e4m3 = relu(A[m,k]@B[n,k] scale(1x128,128x128))",
     "e2m1 result": "C[m,n]:e2m1 = A[m,k]:e4m3 @ B[n,k]:e4m3",
     "mxfp8 result": "C[m,n]:mxfp8 = A[m,k]@B[n,k] scale(1x128,128x128)",
+    "mxfp8 result by chance": "C[m,n]:mxfp8 = stochastic(A[m,k]@B[n,k] scale(1x128,128x128), s[0], s[1])",
     "mxfp8 result @blocked": "C[m,n]:e4m3 scale(1x32:ue8m0@blocked) = A[m,k] @ B[n,k]",
     "mxfp4 result": "C[m,n]:mxfp4 = A[m,k] @ B[n,k]",
     "nvfp4 result": "C[m,n]:nvfp4 = silu(A[m,k]@B[n,k] scale(1x128,128x128))",

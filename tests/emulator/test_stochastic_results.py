@@ -39,7 +39,7 @@ RESULTS = ["bf16", "f16", "e4m3", "e5m2", "e2m1", "mxfp8", "mxfp8_e5m2", "mxfp4"
 RESULTS += ["e4m3 scale(1x64:f32@col)", "e5m2 scale(1x32:ue8m0@blocked)", "e2m1 scale(1x24)"]
 
 
-USUAL = {"mxfp8", "nvfp4", "several results", "scattered in batches", "swap=1", "permute_n=16"}
+USUAL = {"mxfp8", "nvfp4", "scattered in batches", "swap=1", "permute_n=16"}
 """What a usual run has, beside each target."""
 
 SMALL = {"sm_90a": "tile=64x64x64", "sm_100a": "tile=128x64x64", "sm_120a": "tile=64x64x64"}
@@ -64,22 +64,20 @@ SCALED = "A[m,k] @ B[n,k] scale(1x128, 128x128)"
 SCHEDULES = {
     "sm_90a": [
         *("swap=1", "epilogue=direct", "split=2", "split=2, parts=cluster", "consumers=pingpong, tile=64x128x64"),
-        *("permute_n=16", "permute_n=32", "swap=1, epilogue=turned", "cluster=2x1", "tile=64x64x64, warpgroups=1"),
+        *("cluster=2x1", "tile=64x64x64, warpgroups=1"),
     ],
     "sm_100a": ["swap=1", "epilogue=direct", "split=2", "cta_group=2, cluster=2x1", "warpgroups=2"],
     "sm_120a": ["swap=1", "epilogue=direct", "split=2", "warps=1x4", "tile=32x64x64"],
 }
+SCHEDULED = [(t, s, r) for t, all_ in SCHEDULES.items() for s in all_ for r in ("bf16", "mxfp8", "nvfp4")]
+SCHEDULED += [("sm_90a", "swap=1, epilogue=turned", r) for r in ("f16", "mxfp8")]
+SCHEDULED += [("sm_90a", "permute_n=16", "mxfp8"), ("sm_90a", "permute_n=32, tile=64x128x128", "nvfp4")]
 
 
 @pytest.mark.once(touches=lambda target, schedule, result: {schedule} & USUAL)
-@pytest.mark.parametrize("result", ["bf16", "mxfp8", "nvfp4"])
-@pytest.mark.parametrize(("target", "schedule"), [(t, s) for t, listed in SCHEDULES.items() for s in listed])
+@pytest.mark.parametrize(("target", "schedule", "result"), SCHEDULED)
 def test_schedules(target: str, schedule: str, result: str) -> None:
-    if schedule.startswith("permute_n"):
-        result = {"permute_n=16": "mxfp8", "permute_n=32": "nvfp4"}[schedule]
-    if "turned" in schedule and result == "nvfp4":
-        result = "f16"
-    product = "A[m,k] @ B[n,k]" if "permute" not in schedule else SCALED
+    product = SCALED if "permute" in schedule else "A[m,k] @ B[n,k]"
     dims = {"m": 70, "n": 128, "k": 256}
     equal(f"D[m,n]:{result} = stochastic({product}, s[0]) with {schedule}", dims, "nk", target)
 
@@ -97,6 +95,11 @@ PROGRAMS = {
         "nk",
     ),
     "a gate": ("D[m,n]:mxfp8 = stochastic((A[m,k] @ B[n,k]) * relu(A[m,k] @ E[n,k]), s[0])", MNK, "nk"),
+    "products added up": (
+        "D[m,n]:mxfp8 = stochastic(A[m,k] @ B[n,k] + E[m,r] @ F[n,r], s[0])",
+        MNK | {"r": 16},
+        "nk",
+    ),
     "scattered": ("D[idx[m],n]:mxfp8 = stochastic(A[m,k] @ B[n,k], s[0])", MNK | {"D_0": 90}, "nk"),
     "scattered in batches": ("D[b,idx[b,m],n] = stochastic(A[b,m,k] @ B[b,n,k], s[0])", BMN | {"D_1": 50}, "nk"),
     "gathered": ("D[m,n] = stochastic(A[idx[m],k] @ B[n,k], s[0])", MNK | {"A_0": 50}, "nk"),

@@ -192,7 +192,7 @@ REFUSED = {
     "a type of one": (
         "T[m,n] = A[m,k] @ B[n,k]; C[m,n] = T[m,n]; D[m,n]:e3m2 = T[m,n]",
         "D is e3m2",
-        "give D one of these types",
+        "write D[m,n]:f32 here, and quantise it",
     ),
     "blocks of one": (
         "T[m,n] = A[m,k] @ B[n,k]; C[m,n] = T[m,n]; D[m,n]:e4m3 scale(128x128) = T[m,n]",
