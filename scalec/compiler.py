@@ -157,6 +157,7 @@ def compile_source(
                 permute_n=given.permute_n if attempt.permute_n is None else attempt.permute_n,
                 epilogue=attempt.epilogue or given.epilogue,
                 registers=attempt.registers or given.registers,
+                stationary=given.stationary if attempt.stationary is None else attempt.stationary,
             )
             schedules.write(function, tried)
             try:
@@ -202,8 +203,9 @@ def compile_source(
 @dataclass(frozen=True)
 class Attempt:
     """What an attempt decides beside the user: `unroll`, `scheduler`, `adds`, `mma_n`, `permute_n`, `epilogue`,
-    `registers`, those that a tile must leave `spare`, of which ptxas has refused less than `least`, in which `search`
-    it is looked for, whether the tuning database is asked, and whether registers are `limited` without a schedule."""
+    `registers`, `stationary`, those that a tile must leave `spare`, of which ptxas has refused less than `least`, in
+    which `search` it is looked for, whether the tuning database is asked, and whether registers are `limited` without a
+    schedule."""
 
     unroll: int | None = None
     scheduler: str | None = None
@@ -212,6 +214,7 @@ class Attempt:
     permute_n: int | None = None
     epilogue: str | None = None
     registers: tuple[int, int] | None = None
+    stationary: int | None = None
     spare: int = 0
     search: str = SEARCHES[0]
     least: int = 1
@@ -233,6 +236,8 @@ class Attempt:
         assert spilled is not None
         if given.scheduler is None and spilled.scheduler == "dynamic":  # a guess, which is not to cost a tile
             return replace(self, scheduler="static")
+        if given.stationary is None and spilled.stationary:  # likewise
+            return replace(self, stationary=0)
         most, has = made.most, spilled.registers
         if given.registers is None and most and has and most != has and min(most[0] - has[0], most[1] - has[1]) >= 0:
             return replace(self, registers=most)  # launches that leave some to the next are not to cost a tile

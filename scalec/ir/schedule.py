@@ -194,6 +194,8 @@ class Schedule(_Fields):
         band: tiles of that band, whose operand L2 keeps.
         run: tiles along M, of the same columns, that a cluster takes one after the other at most: what is read for each
             column then stays in registers.
+        stationary: 1 keeps B's tile in shared memory for the tiles of a run, of which each has one K block, and
+            multiplies `mma_n` columns while others are reduced, the next tile's first ones while this one's last are.
         invariant: 1 adds the products of a row in an order that does not depend on how many rows there are: a row's
             results are bit-equal whatever M is. 0, or None where nobody asked for it: whatever is fastest.
     """
@@ -229,6 +231,7 @@ class Schedule(_Fields):
     order: str
     band: int
     run: int
+    stationary: int
     invariant: int | None
 
 
@@ -267,6 +270,7 @@ class Request(_Fields):
     order: str | None = _decided("n", _choice("m", "n"))
     band: int | None = _decided("8", _int(1, 1 << 16))
     run: int | None = _decided("16", _int(1, 1 << 10))
+    stationary: int | None = _decided("1", _int(0, 1))
     invariant: int | None = _decided("1", _int(0, 1), flag=True)
 
     def undecided(self, *names: str) -> ScheduleError:

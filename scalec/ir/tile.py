@@ -26,6 +26,7 @@ from scalec.ir import (
     tile_pointwise,
     tile_quantize,
     tile_reductions,
+    tile_runs,
     tile_scales,
     tile_turns,
     tile_zero_points,

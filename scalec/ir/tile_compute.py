@@ -121,7 +121,8 @@ class MmaOp(Tile.Operation, name="mma"):
         widths = [bits_of(element_of(v.type)) for v in (op.a, op.b)]
         if widths[0] != widths[1]:
             return fail(op, f"A's elements have {widths[0]} bits, B's {widths[1]}")
-        return plainly_swizzled(op, op.a, op.b) and in_step(op, None, op.a, op.b)
+        slot = maker(op.b, "tile.slot")  # which has a cursor of its own
+        return plainly_swizzled(op, op.a, op.b) and in_step(op, None, op.a, *([op.b] if slot is None else []))
 
 
 def slice_of(op: ir.OpView) -> tuple[int, int]:

@@ -213,7 +213,8 @@ class TilesOp(Tile.Operation, name="tiles", traits=[ir.NoTerminatorTrait]):
     last dimension first: the body takes the tile's indices there too, behind its other arguments.
     `run`, an optional integer: a cluster takes up to so many tiles that follow each other along M, of the same columns,
     before it goes on to others, as many as the tiles of all clusters allow (the body has no parts of K then, turns, nor
-    `query_cancel`).
+    `query_cancel`). `whole`, an optional unit attribute: body(m0, n0, end) is for all tiles of a run at once, up to the
+    row `end`.
     `turns` above 1: the role's warpgroups take the tiles of the CTA by turns, the first of so many its tiles 0,
     `turns`, 2 * `turns`, ..., the second those behind these.
     """
@@ -237,6 +238,8 @@ class TilesOp(Tile.Operation, name="tiles", traits=[ir.NoTerminatorTrait]):
         if not (extents(op, "tile", "cluster") and at_least(op, 1, "band", "split", "turns")):
             return False
         role, turns = op.operation.parent, int_of(op.turns)
+        if "whole" in op.operation.attributes and run_of(op) == 1:
+            return fail(op, "whole runs, and there are none: run is 1")
         if run_of(op) > 1 and (turns > 1 or int_of(op.split) > 1):
             return fail(op, f"a run of {run_of(op)} tiles with {turns} turns and {int_of(op.split)} parts of K")
         if turns > 1 and role is not None and role.name == "tile.role":
@@ -250,7 +253,8 @@ class TilesOp(Tile.Operation, name="tiles", traits=[ir.NoTerminatorTrait]):
             return fail(op, f"body has {asked} tile.query_cancel, expected at most 1: the next tile is one")
         if asked and turns > 1:
             return fail(op, f"{turns} turns, and a response of tile.query_cancel is the next tile of all warpgroups")
-        return takes(op, [i32] * ((4 if int_of(op.split) > 1 else 2) + len(op.outer)))
+        own = 3 if "whole" in op.operation.attributes else 4 if int_of(op.split) > 1 else 2
+        return takes(op, [i32] * (own + len(op.outer)))
 
 
 class StepsOp(Tile.Operation, name="steps", traits=[ir.NoTerminatorTrait]):

@@ -29,7 +29,8 @@ class FoldColumnsOp(Tile.Operation, name="fold_columns"):
 
     The result is an accumulator of whole eights of columns, of which those that the accumulator has blocks for mean
     something; where a tile is several units wide, the first of the next unit follows them. The terms are added in an
-    order that the type decides alone.
+    order that the type decides alone. `start`, where given, is what a sum begins with, -0. `apart`, an
+    optional unit attribute: lanes that share a row keep what each has, for `tile.join_folds`.
     """
 
     result: ext.Result[FragmentType]
@@ -40,6 +41,7 @@ class FoldColumnsOp(Tile.Operation, name="fold_columns"):
     n: ext.Operand[I32]
     inputs: Sequence[ext.Operand[InputType]]
     factors: Sequence[ext.Operand[InputType]]
+    start: ext.Operand[InputType] | None
     kind: ir.StringAttr
     size: ir.IntegerAttr
     body: ext.Region
@@ -62,12 +64,24 @@ class FoldColumnsOp(Tile.Operation, name="fold_columns"):
     verify_region_invariants = verifier(lambda op: takes(op, [ir.F32Type.get()] * (1 + len(op.inputs))) and yields(op))
 
 
+class JoinFoldsOp(Tile.Operation, name="join_folds"):
+    """result = what `tile.fold_columns` that are `apart` make of the columns of one tile, all side by side: what the
+    lanes of a row have becomes the row's. Where these are at most four columns, lane q of the four that share a row has
+    column q alone.
+    """
+
+    result: ext.Result[FragmentType]
+    shares: Sequence[ext.Operand[FragmentType]]
+    kind: ir.StringAttr
+
+
 class ReadAheadOp(Tile.Operation, name="read_ahead"):
     """result = what a thread needs of an input of kind "row" or "col" at its places of the accumulator, which is that
     of the tile at (m0, n0) within (m, n), read here: products may be on their way until it is used.
 
     `size`: columns that are within or beyond the end together. `folded`, an optional unit attribute: the accumulator is
-    what `tile.fold_columns` of so many columns makes of this one, and n0 and n count its columns.
+    what `tile.fold_columns` of so many columns makes of this one, and n0 and n count its columns; with `joined`, a
+    unit attribute, what `tile.join_folds` does.
     """
 
     result: ext.Result[InputType]

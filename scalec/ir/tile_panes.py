@@ -56,13 +56,26 @@ class PaneOp(Tile.Operation, name="pane"):
     accumulator: ext.Operand[FragmentType]
     first: ir.IntegerAttr
 
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        first, whole, mine = int_of(op.first), shape_of(op.accumulator.type), shape_of(op.result.type)
-        within = mine[0] == whole[0] and 0 <= first <= whole[1] - mine[1]
-        if not within or first % 8 or mine[1] % 8 or op.result.type.space != op.accumulator.type.space:
-            return fail(op, f"{list(mine)} from column {first} of an accumulator of {list(whole)}, expected eights")
-        return True
+    verify_invariants = verifier(lambda op: _within(op))
+
+
+def _within(op: ir.OpView) -> bool:
+    """Refuses columns that an accumulator has not."""
+    first, whole, mine = int_of(op.first), shape_of(op.accumulator.type), shape_of(op.result.type)
+    within = mine[0] == whole[0] and 0 <= first <= whole[1] - mine[1]
+    if not within or first % 8 or mine[1] % 8 or op.result.type.space != op.accumulator.type.space:
+        return fail(op, f"{list(mine)} from column {first} of an accumulator of {list(whole)}, expected eights")
+    return True
+
+
+class GoOp(Tile.Operation, name="go"):
+    """Likewise, of columns that are multiplied by themselves."""
+
+    result: ext.Result[FragmentType]
+    accumulator: ext.Operand[FragmentType]
+    first: ir.IntegerAttr
+
+    verify_invariants = verifier(lambda op: _within(op))
 
 
 class InputSumsOp(Tile.Operation, name="input_sums"):

@@ -93,9 +93,10 @@ class Prediction:
         waves = _ceil(clusters * alone, problem.target.at_once(size))
         tiles = walks * along_m * along_n * split
         longest = _ceil(sums * _ceil(k, schedule.tile[2]), split) * schedule.tile[2]  # K of a part
+        stays = schedule.run if schedule.stationary else 1
         l2_bytes = (
             problem.lhs.stored.bytes(walks * m * sums * k) * _ceil(along_n, schedule.cluster[1])
-            + problem.rhs.stored.bytes(walks * n * sums * k) * _ceil(along_m, schedule.cluster[0])
+            + problem.rhs.stored.bytes(walks * n * sums * k) * _ceil(along_m, schedule.cluster[0] * stays)
             + sum(r.element.bytes(elements(r.coords, sizes)) for r in problem.bodies)
         )
         if alone > 1:  # sums of the parts, stored and loaded once each

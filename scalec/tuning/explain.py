@@ -334,6 +334,8 @@ def _goes(chosen: Schedule) -> str:
     if not chosen.mma_n:
         return ""
     count = chosen.tile[1] // chosen.mma_n
+    if chosen.stationary:
+        return f"{_count(count, 'product')} of a wave's columns, each while the one before is reduced"
     return f"{_count(count, 'product')} of a wave's columns, whose partial sums a thread has registers for one by one"
 
 
@@ -416,6 +418,6 @@ def _order(problem: Problem, chosen: Schedule) -> str:
     inner, outer = (problem.m, problem.n) if chosen.order == "n" else (problem.n, problem.m)
     told = f"tiles follow each other along {inner.name} within {chosen.band} along {outer.name}, which stay in L2"
     if chosen.run > 1:
-        keeps = f"what is read for each of {problem.n.name}"
+        keeps = f"what is read for each of {problem.n.name}" + ", B's tile too" * chosen.stationary
         told = f"{told}; a cluster takes up to {chosen.run} along {problem.m.name} in a row, and keeps {keeps}"
     return f"{told}; all of one {_point(problem)} before the next" if problem.outer else told

@@ -151,6 +151,7 @@ FIELD_VALUES: dict[str, Weighted] = {
     "order": {"m": 1, "n": 1},
     "band": {"1": 1, "2": 1, "3": 1, "8": 1},
     "run": {"1": 1, "2": 1, "5": 1},
+    "stationary": {"0": 1, "1": 1},
     "invariant": {"1": 1},
 }
 """What fields of the schedule are drawn from; `tile` is drawn by the elements' bytes."""

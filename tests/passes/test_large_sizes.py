@@ -15,8 +15,8 @@ import pytest
 from scalec import compiler
 from scalec.errors import ArgumentError, ScheduleError, UnsupportedError
 from scalec.ir.schedule import Schedule
-from scalec.lowering.common.control import Walk
 from scalec.lowering.common.copies import MOST_PREFETCHES
+from scalec.lowering.common.walk import Walk
 from scalec.lowering.ptxas import Assembled
 from scalec.passes.plan.parts import parts
 from scalec.passes.plan.windows import WINDOW, window_slots

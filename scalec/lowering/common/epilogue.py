@@ -9,6 +9,7 @@ from typing import Any
 from scalec.formats import ELEMENT_TYPES
 from scalec.ir import tile
 from scalec.ir.mlir import ir
+from scalec.ir.schedule import LANES
 from scalec.lowering import scalar
 from scalec.lowering.builder import Builder
 from scalec.lowering.common import rounding
@@ -68,9 +69,11 @@ def input_(s: State, op: ir.OpView) -> None:
     s.values[op.result] = Input(s.get(op.source), element, kind, axes, pair, scalar_value)
 
 
-def places(s: State, op: ir.OpView, wave: int, waves: int, columns: int, live: int = 0) -> Iterator[tuple[int, Place]]:
+def places(
+    s: State, op: ir.OpView, wave: int, waves: int, columns: int, live: int = 0, one: bool = False
+) -> Iterator[tuple[int, Place]]:
     """The groups of 8 columns of a wave, with this thread's place in each; what the op skips is not inside, nor what is
-    beyond the first `live` columns (0: all mean something)."""
+    beyond the first `live` columns (0: all mean something). `one`: a thread has a column alone (`Fragment.one`)."""
     b = s.b
     m0, n0, m, n = (s.get(v) for v in (op.m0, op.n0, op.m, op.n))
     wave_rows = s.geometry.wave
@@ -94,10 +97,13 @@ def places(s: State, op: ir.OpView, wave: int, waves: int, columns: int, live: i
     rows_inside, rows_to = both(row, 8, m, "m")
     first = b.add(n0, b.mul(s.unit(1), live)) if live else n0
     n = b.min(n, b.add(first, live)) if live else n
-    start = b.add(b.add(first, s.first_column), 0 if live else b.mul(s.unit(1), columns))
+    own = b.and_(s.lane, LANES - 1) if one else s.first_column
+    start = b.add(b.add(first, own), 0 if live else b.mul(s.unit(1), columns))
     for g in range(columns // 8):
         column = b.add(start, s.geometry.column(g))
         columns_inside, columns_to = both(column, 1, n, "n")
+        if one:
+            columns_inside = (columns_inside[0], b.constant(0, b.i1))
         yield g, Place(row, column, rows_inside, columns_inside, rows_to, columns_to)
 
 
@@ -352,7 +358,7 @@ def epilogue(s: State, op: ir.OpView) -> None:
     inside = has_rows(s, op, len(fragment.waves)) if "piecewise" in op.operation.attributes else None
     for wave, registers in enumerate(fragment.waves):
         reads = [r.of_wave(wave) for r in readers]
-        groups = places(s, op, wave, len(fragment.waves), fragment.columns, fragment.live)
+        groups = places(s, op, wave, len(fragment.waves), fragment.columns, fragment.live, fragment.one)
         if inside is None:
             _compute(s, op, registers, reads, groups)
             continue
@@ -418,7 +424,7 @@ def store_direct(s: State, op: ir.OpView) -> None:
 
     for wave, registers in enumerate(fragment.waves):
         first: list[ir.Value] = []
-        for g, place in places(s, op, wave, len(fragment.waves), fragment.columns, fragment.live):
+        for g, place in places(s, op, wave, len(fragment.waves), fragment.columns, fragment.live, fragment.one):
             rows = place.row_to or [b.add(place.row, 8 * half) for half in (0, 1)]
             column = place.column_to[0] if place.column_to else place.column
             within = s.geometry.column(g) % together

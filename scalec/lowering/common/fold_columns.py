@@ -11,6 +11,7 @@ from typing import Any
 
 from scalec.ir import tile
 from scalec.ir.mlir import ir
+from scalec.ir.schedule import LANES
 from scalec.lowering import functions, scalar
 from scalec.lowering.builder import Builder, Variable
 from scalec.lowering.common.both import Both
@@ -57,7 +58,9 @@ def read_ahead(s: State, op: ir.OpView) -> None:
     for wave in range(count):
         if "folded" in op.operation.attributes:
             columns = tile.folded_columns(fragment.columns, size)
-            groups = list(places_of(s, op, wave, count, columns, fragment.columns // size))
+            live = fragment.columns // size
+            one = "joined" in op.operation.attributes and live <= LANES
+            groups = list(places_of(s, op, wave, count, columns, live, one))
         else:
             groups = _groups(s, op, fragment, wave)
         waves.append(_kept(s, op, reader, wave, groups))
@@ -79,13 +82,19 @@ def _kept(
 
 @COMMON.lowers("tile.reaches")
 def reaches(s: State, op: ir.OpView) -> None:
-    """The least of the lower ends and the largest of the upper ones, read once a run; then two comparisons a tile."""
-    b, (rows, columns), cluster = s.b, tile.ints_of(op.tile), tile.ints_of(op.cluster)
-    first, across = (
-        b.mul(b.div(s.get(at), extent), extent)
-        for at, extent in ((op.m0, rows * cluster[0]), (op.n0, columns * cluster[1]))
-    )
-    last = b.sub(s.get(op.n), 1)
+    """The ends, read once a run; then two comparisons a tile."""
+    b, rows = s.b, tile.ints_of(op.tile)[0] * tile.ints_of(op.cluster)[0]
+    first = b.mul(b.div(s.get(op.m0), rows), rows)
+    ends = ends_of(s, op)
+    low, high = (v.get() for v in s.once_a_run(op.result, lambda: [b.variable(b.i32, x) for x in ends()]))
+    above, below = b.compare("slt", first, high), b.compare("slt", low, b.add(first, rows))
+    s.values[op.result] = b.and_(above, below)
+
+
+def ends_of(s: State, op: ir.OpView) -> Callable[[], list[ir.Value]]:
+    """What reads the least of the lower ends of the cluster's columns, and the largest of the upper ones."""
+    b, columns = s.b, tile.ints_of(op.tile)[1] * tile.ints_of(op.cluster)[1]
+    across, last = b.mul(b.div(s.get(op.n0), columns), columns), b.sub(s.get(op.n), 1)
     attributes, inputs = op.operation.attributes, iter(op.bounds)
 
     def end(name: str, nearest: str) -> ir.Value:
@@ -94,15 +103,10 @@ def reaches(s: State, op: ir.OpView) -> None:
         reader = Reader(s, s.get(next(inputs)))
         if reader.kind == "scalar":
             return reader.scalar()[0]
-        found = [reader.column(b.min(b.add(across, i), last)) for i in range(columns * cluster[1])]
+        found = [reader.column(b.min(b.add(across, i), last)) for i in range(columns)]
         return functools.reduce(lambda x, y: b.op(nearest, [b.i32], [x, y]), found)
 
-    ends = s.once_a_run(
-        op.result, lambda: [b.variable(b.i32, end(*x)) for x in (("low", "arith.minsi"), ("high", "arith.maxsi"))]
-    )
-    low, high = (v.get() for v in ends)
-    above, below = b.compare("slt", first, high), b.compare("slt", low, b.add(first, rows * cluster[0]))
-    s.values[op.result] = b.and_(above, below)
+    return lambda: [end("low", "arith.minsi"), end("high", "arith.maxsi")]
 
 
 @dataclass(frozen=True)
@@ -128,6 +132,9 @@ def _groups(s: State, op: ir.OpView, fragment: Fragment, wave: int) -> list[tupl
 def reduce(s: State, op: ir.OpView, pairs: Any) -> None:
     """A thread reduces what it has of a row's block; then the four lanes of the row exchange, and each keeps what it
     has of a row of the smaller accumulator: of each eight columns two. `pairs` computes two adjacent columns."""
+    if "apart" in op.operation.attributes:
+        s.values[op.result] = [_Wave(s, op, pairs, wave).totals() for wave in range(len(s.get(op.accumulator).waves))]
+        return
     b, given, size = s.b, s.get(op.accumulator), tile.int_of(op.size)
     combined, (_, columns) = _COMBINED[tile.str_of(op.kind)], tile.shape_of(op.result.type)
     lane, blocks, waves = b.and_(s.lane, 3), given.columns // size, []
@@ -149,6 +156,39 @@ def reduce(s: State, op: ir.OpView, pairs: Any) -> None:
 
 Totals = dict[tuple[int, int], Variable]
 """What a thread has of a wave: by which of its two rows, and block of columns."""
+
+
+@COMMON.lowers("tile.join_folds")
+def join_folds(s: State, op: ir.OpView) -> None:
+    b, combined, waves = s.b, _COMBINED[tile.str_of(op.kind)], []
+    shares: list[list[Totals]] = [s.get(x) for x in op.shares]
+    count = sum(len(share[0]) // 2 for share in shares)
+    one, (_, columns) = count <= LANES, tile.shape_of(op.result.type)
+    for wave in zip(*shares, strict=True):
+        made = [b.variable(b.f32, 0.0) for _ in range(columns // 2)]
+        for half in (0, 1):
+            row = [own[half, i].get() for own in wave for i in range(len(own) // 2)]
+            places = {(0, i) if one else (i // 8 * 4 + i % 2, i % 8 // 2): value for i, value in enumerate(row)}
+            for register, value in _dealt(s, combined, places).items():
+                made[register + 2 * half].set(value)
+        waves.append(made)
+    s.values[op.result] = Fragment(waves, columns, live=count, one=one)
+
+
+def _dealt(s: State, combined: Callable[..., ir.Value], places: dict[tuple[int, int], ir.Value]) -> dict[int, ir.Value]:
+    """By register, what the four lanes of a row come to of the column whose place is this register of this lane. Of two
+    lanes each sends what is the other's, in the order of `_across`."""
+    b = s.b
+    for distance in _QUAD:
+        odd, made = b.compare("ne", b.and_(s.lane, distance), 0), {}
+        for register, lane in dict.fromkeys((r, q & ~distance) for r, q in places):
+            mine, other = (places.get((register, q)) for q in (lane, lane | distance))
+            kept = sent = mine if other is None else other
+            if mine is not None and other is not None:
+                kept, sent = b.select(odd, other, mine), b.select(odd, mine, other)
+            made[register, lane] = _exchanged(b, combined, kept, sent, distance)
+        places = made
+    return {register: value for (register, _), value in places.items()}
 
 
 class _Wave:
@@ -226,7 +266,10 @@ class _Wave:
     ) -> None:
         """Takes the terms of some columns into what is `found`: even and odd columns by themselves."""
         pairs, functions_ = self._pairs, functions_of(self._op)
-        totals = {key: pairs.of(found[key]) for key in self._keys(groups) if key in begun}
+        totals: dict[tuple[int, int], Any] = {k: pairs.of(found[k]) for k in self._keys(groups) if k in begun}
+        if self._op.start is not None and self._kind == "sum" and factors is None:
+            start = pairs.pair((self._s.get(self._op.start),) * 2)
+            totals = dict.fromkeys(self._keys(groups), start) | totals
         for g, place in groups:
             inputs = [read(g, place) for read in self._reads]
             for half in (0, 1):
@@ -258,9 +301,16 @@ def _hex(value: float) -> str:
 def _across(b: Builder, combined: Callable[..., ir.Value], total: ir.Value) -> ir.Value:
     """What the four lanes of a row come to, in all of them."""
     for distance in _QUAD:
-        (other,) = b.asm(f"shfl.sync.bfly.b32 $0, $1, {distance}, 31, -1;", [b.f32], [total])
-        total = combined(b, total, other)
+        total = _exchanged(b, combined, total, total, distance)
     return total
+
+
+def _exchanged(
+    b: Builder, combined: Callable[..., ir.Value], kept: ir.Value, sent: ir.Value, distance: int
+) -> ir.Value:
+    """What a lane keeps, and what another sends."""
+    (other,) = b.asm(f"shfl.sync.bfly.b32 $0, $1, {distance}, 31, -1;", [b.f32], [sent])
+    return combined(b, kept, other)
 
 
 @COMMON.lowers("tile.store_within")
@@ -274,11 +324,11 @@ def store_within(s: State, op: ir.OpView) -> None:
     for wave, registers in enumerate(fragment.waves):
         reads = [r.of_wave(wave) for r in readers]
         rows: list[ir.Value] = []
-        for g, place in places_of(s, op, wave, len(fragment.waves), fragment.columns, fragment.live):
+        for g, place in places_of(s, op, wave, len(fragment.waves), fragment.columns, fragment.live, fragment.one):
             low, high = _bounds(op, [read(g, place) for read in reads])
             rows = rows or _named(s, op, "m", (place.row, b.add(place.row, 8)), place.row_inside)
             columns = _named(s, op, "n", (place.column, b.add(place.column, 1)), place.column_inside)
-            for i in range(4):
+            for i in range(0, 4, 2 if fragment.one else 1):
                 row, column = b.add(place.row, 8 * (i // 2)), b.add(place.column, i % 2)
                 at, value = row if along == "m" else column, registers[4 * g + i].get()
                 within = b.and_(b.compare("sle", low[i], at), b.compare("slt", at, high[i]))

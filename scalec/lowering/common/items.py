@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering.builder import Builder, Variable
-from scalec.lowering.common.control import WAIT, Walk, point_of
+from scalec.lowering.common.control import WAIT
 from scalec.lowering.common.launch import alone
 from scalec.lowering.common.state import COMMON, Cursor, State
+from scalec.lowering.common.walk import Walk, point_of
 
 END = 0xFFFFFFFF
 """The first word of an item behind the last one: no row or column begins there."""

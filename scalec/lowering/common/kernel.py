@@ -27,12 +27,14 @@ from scalec.lowering.common import (  # noqa: F401 - they fill the common table
     reductions,
     results,
     row_copies,
+    runs,
     scale_bytes,
     staging,
     stochastic,
     transform,
     turned,
     turns,
+    walk,
     zero_points,
 )
 from scalec.lowering.common.state import Geometry, State

@@ -34,7 +34,7 @@ def strip(s: State, op: ir.OpView) -> None:
     s.values[op.result] = Buffer(s.b.add(whole.base, behind), op.result.type, whole.offset + behind, whole.stage)
 
 
-@COMMON.lowers("tile.pane")
+@COMMON.lowers("tile.pane", "tile.go")
 def pane(s: State, op: ir.OpView) -> None:
     first, (_, columns) = tile.int_of(op.first), tile.shape_of(op.result.type)
     waves = [wave[first // 2 : (first + columns) // 2] for wave in s.get(op.accumulator).waves]

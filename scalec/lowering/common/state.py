@@ -77,7 +77,7 @@ def _permuted(kernel: Any) -> int:
 def _first(op: Any, *names: str) -> Any:
     """The first op of one of these names within `op`."""
     for region in op.operation.regions:
-        for inner in region.blocks[0].operations:
+        for inner in (o for block in region.blocks for o in block.operations):
             found = inner if inner.operation.name in names else _first(inner, *names)
             if found is not None:
                 return found
@@ -192,11 +192,13 @@ def swizzle(b: Builder, row: ir.Value, pitch: int) -> ir.Value | int:
 @dataclass(frozen=True)
 class Fragment:
     """An accumulator in registers: for each wave, the N/2 f32 that a thread holds (PTX ISA 9.7.15.5.1, figure D). With
-    `live` that many columns mean something, and the next unit's follow them; 0: all do."""
+    `live` that many columns mean something, and the next unit's follow them; 0: all do. `one`: a thread has one of at
+    most four columns, that of its number among the lanes of the row, in the first register of each row."""
 
     waves: list[list[Variable]]
     columns: int
     live: int = 0
+    one: bool = False
 
 
 @dataclass
@@ -225,6 +227,7 @@ class State:
     registers: int = 0  # that a thread is launched with
     run: ir.Value | None = None  # of tiles in runs: a number that no other run of the role has
     goes_on: Callable[[], ir.Value] | None = None  # whether another tile follows in the `tile.tiles` around
+    begins: Callable[[], None] | None = None  # begins the next tile of the `tile.run_tiles` around, where one follows
     _once: dict[Any, Any] = field(default_factory=dict)
     _anchor: Any = None
 

@@ -56,7 +56,7 @@ class Consumer(Epilogue):
             w = self.judged(w)
             if not self.lone_block:
                 e.op("tile.clear", operands=[accumulator])
-            self.read_ahead(w, accumulator)
+            self.ahead_of = self.read_ahead(w, accumulator)
             if partial is None:
                 self.accumulate(h, w, cursor, accumulator)
             else:

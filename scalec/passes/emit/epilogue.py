@@ -102,33 +102,48 @@ class Epilogue(Reductions):
         else:
             self.store_direct(of, accumulator, w)
 
-    def read_ahead(self, w: Work, accumulator: ir.Value) -> None:
-        """What folds read for each row and column of a tile is read before its products, as far as registers go."""
+    def read_ahead(
+        self, w: Work, accumulator: ir.Value, kinds: tuple[str, ...] = ("row", "col", "window")
+    ) -> dict[int, dict[Any, ir.Value]]:
+        """What folds read for each row and column of a tile, and windows, is read before its products, as far as
+        registers go: by the number of their body."""
         e, held = self.e, fold_registers(self.problem, self.schedule)
         free = free_registers(self.problem, self.schedule) + held
         able = {"row": free >= FEW_FREE, "col": free >= held > 0}
+        every: dict[int, dict[Any, ir.Value]] = {}
         for number, of in enumerate(self.problem.each if self.problem.panes == 1 else ()):
             if of.result.column_fold is None:
                 continue
             body = number + len(self.problem.reductions)
-            if self.by_tile(of.result):
+            if self.by_tile(of.result) and not self.schedule.stationary:
                 self.split[body], self.last[body] = self.split_body(of.result, w), self.split_last(of, w)
-            made = self.ahead_of[body] = {}
+            made = every[body] = {}
             window, size = of.result.window, of.result.column_fold.size
-            for x in window.read if window is not None else ():
+            for x in window.read if window is not None and "window" in kinds else ():
                 if free >= FEW_FREE and x.kind in ("row", "col") and not self.looked_up(x):
                     value, at = self.input(x, w, adjacent=False), self.folded(w, size)
                     operands = [value, accumulator, at.m0, at.n0, at.m_end, at.n_end]
                     attributes = {"size": size, "folded": ir.UnitAttr.get()}
+                    if self.schedule.stationary:
+                        attributes["joined"] = ir.UnitAttr.get()
                     made[x.name, x.coords] = e.op("tile.read_ahead", [value.type], operands, **attributes).result
             for value in self.split[body].held.values():
-                if able.get(kind_of(value)):
+                if kind_of(value) in kinds and able.get(kind_of(value)):
                     operands = [value, accumulator, w.m0, w.n0, w.m_end, w.n_end]
                     made[value] = e.op("tile.read_ahead", [value.type], operands, size=size).result
+        return every
 
     def fold_columns(self, of: Problem, body: int, last: Split, sums: list[ir.Value], w: Work) -> None:
         """Terms of adjacent columns become one value, of which the rest of a result is computed: threads store it."""
-        e, result, fold, left = self.e, of.result, of.result.column_fold, of.behind
+        fold = of.result.column_fold
+        assert fold is not None
+        self.store_folded(of, last, self.folded_sums(of, body, sums, w), self.folded(w, fold.size), body)
+
+    def folded_sums(
+        self, of: Problem, body: int, sums: list[ir.Value], w: Work, start: ir.Value | None = None, **apart: Any
+    ) -> ir.Value:
+        """What terms of adjacent columns come to, from `start` on, if there is one."""
+        e, result, fold = self.e, of.result, of.result.column_fold
         assert fold is not None
         first, *others = dict.fromkeys(result.panes)
         accumulator, ahead = sums[first], self.ahead_of.get(body, {})
@@ -139,22 +154,27 @@ class Epilogue(Reductions):
         made = e.op(
             "tile.fold_columns",
             [e.accumulator(rows, folded_columns(columns, fold.size), space)],
-            [accumulator, w.m0, w.n0, w.m_end, w.n_end, *inputs, *factors],
-            segments=(1,) * 5 + (len(inputs), len(factors)),
+            [accumulator, w.m0, w.n0, w.m_end, w.n_end, *inputs, *factors, *([] if start is None else [start])],
+            segments=(*(1,) * 5, len(inputs), len(factors), int(start is not None)),
             regions=1,
             kind=fold.kind,
             size=fold.size,
             **self.piecewise(of),
+            **apart,
         )
         block = made.regions[0].blocks.append(*(ir.F32Type.get(),) * (1 + len(inputs)))
         with ir.InsertionPoint(block):
             self.computed_in(block, result, split)
-        w = self.folded(w, fold.size)
-        self.elementwise(left, last, [made.result], [w.m0, w.n0, w.m_end, w.n_end])
+        return made.result
+
+    def store_folded(self, of: Problem, last: Split, made: ir.Value, w: Work, body: int) -> None:
+        """The rest of a result, of what has been folded."""
+        left = of.behind
+        self.elementwise(left, last, [made], [w.m0, w.n0, w.m_end, w.n_end])
         if left.result.window is None:
-            self.store_direct(left, made.result, w)
+            self.store_direct(left, made, w)
         else:
-            self.store_within(left, left.result.window, made.result, w, ahead)
+            self.store_within(left, left.result.window, made, w, self.ahead_of.get(body, {}))
 
     def fill(self, w: Work) -> None:
         """What stands in place of the results of a tile outside of their window."""

@@ -39,6 +39,7 @@ from scalec.passes.plan.resources import (
     turns,
     units,
 )
+from scalec.passes.plan.stationary import SLOTS
 from scalec.passes.plan.tensor_columns import word_rows
 from scalec.passes.problem.operand import Operand, Scale
 from scalec.passes.problem.products import partly_scaled
@@ -145,7 +146,8 @@ class Frame(Sums):
                 h.stored[side.label] = self.shared(f"{side.label}_stored", side.stored(depth), element, 0, s.stages)
                 element = ir.Type.parse(operand.element.mlir)
             shape = side.shape(depth)
-            h.tiles[side.label] = self.shared(side.label, shape, element, side.swizzle, s.stages, operand.atom)
+            stages = self.plan[side.label].stages
+            h.tiles[side.label] = self.shared(side.label, shape, element, side.swizzle, stages, operand.atom)
             name, plan = f"{side.label}_scale", self.word_plan(side)
             if plan is not None and plan.tiles:
                 pair, width = ir.IntegerType.get_signless(64), TILE_WORDS * plan.words
@@ -193,6 +195,8 @@ class Frame(Sums):
         by_turns: dict[str, Any] = {"op": "tile.turn_ring", "turns": self.turns} if self.turns > 1 else {}
         filled = 4 if self.converters else self.arrivals
         h.ring = h.filled = self.ring("barriers", depth=s.stages, full=filled, empty=self.handers(ctas), **by_turns)
+        if s.stationary:
+            h.columns = self.ring("B_barriers", depth=SLOTS, full=1, empty=self.handers(ctas))
         bringers = self.scale_warps[1] if by_threads else 0
         if s.scheduler == "dynamic":
             h.responses = e.op("tile.responses", [e.responses(RESPONSES)], offset=self.plan["responses"].offset).result

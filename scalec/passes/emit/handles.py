@@ -112,6 +112,7 @@ class Handles:
     """The kernel's values that the roles use.
 
     Attributes:
+        columns: the ring of tiles of B that stay for a run of tiles; None where each stage has one.
         ring: of the stages; `filled`: the one where those who fill a stage arrive.
         tiles: of operands as they are multiplied, and of results; `stored`: of operands that warps convert, as copies
             bring them.
@@ -160,3 +161,4 @@ class Handles:
     item_ring: ir.Value | None = None
     cut_ring: ir.Value | None = None
     landed: ir.Value | None = None
+    columns: ir.Value | None = None

@@ -86,6 +86,10 @@ class Inputs(Frame):
 
     def reaches(self, w: Work, window: Window) -> ir.Value:
         """Whether a tile, or one that it shares copies with, has something of a window."""
+        return self.within(w, window, "tile.reaches", [ir.IntegerType.get_signless(1)], []).result
+
+    def within(self, w: Work, window: Window, name: str, results: list[ir.Type], tiles: list[ir.Value]) -> ir.Operation:
+        """The op that says so of a tile, or of the `tiles` of a run."""
         e, fold = self.e, self.problem.column_fold
         assert fold is not None
         at = self.folded(w, fold.size)
@@ -94,14 +98,14 @@ class Inputs(Frame):
         bounds = [self.input(x, w, adjacent=False) for x in window.read]
         rows, columns = self.walked
         return e.op(
-            "tile.reaches",
-            [ir.IntegerType.get_signless(1)],
-            [at.m0, at.n0, at.n_end, *bounds],
-            segments=(1, 1, 1, len(bounds)),
+            name,
+            results,
+            [*(tiles or [at.m0]), at.n0, at.n_end, *bounds],
+            segments=(*(1,) * len(tiles or [at.m0]), 1, 1, len(bounds)),
             tile=(rows, columns // fold.size),
             cluster=self.schedule.cluster,
             **ends,
-        ).result
+        )
 
     def folded(self, w: Work, size: int) -> Work:
         """The tile, whose columns are those of which `size` become one."""

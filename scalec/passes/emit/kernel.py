@@ -27,6 +27,7 @@ from scalec.passes.emit.meeting import MeetingKernel
 from scalec.passes.emit.pointwise import PointwiseKernel
 from scalec.passes.emit.producer import Producer
 from scalec.passes.emit.registers import RegisterConsumer
+from scalec.passes.emit.runs import RunRoles
 from scalec.passes.emit.tensor import TensorConsumer
 from scalec.passes.plan.pointwise import Spread
 from scalec.passes.plan.resources import SharedPlan, launch_registers, threads
@@ -71,7 +72,7 @@ class EmitTile:
             schedule = schedules.read(function).complete()
             problem = problem_of(function, target, schedule)
             with ir.InsertionPoint(function):
-                kernel = KERNELS[problem.family.kernel]
+                kernel = RunKernel if schedule.stationary else KERNELS[problem.family.kernel]
                 kernel(problem, schedule, SharedPlan.of(problem, schedule), function).build()
             function.operation.erase()
 
@@ -137,6 +138,10 @@ class RegisterKernel(Kernel, RegisterConsumer):
 
 class TensorKernel(TensorConsumer, Kernel):
     """A kernel whose tensor core reads shared memory and sums in tensor memory: one more warp issues its products."""
+
+
+class RunKernel(RunRoles, Kernel):
+    """A kernel whose columns' operand stays for a run of tiles."""
 
 
 KERNELS: dict[str, type[Kernel]] = {"shared": Kernel, "registers": RegisterKernel, "tensor": TensorKernel}

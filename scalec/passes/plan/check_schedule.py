@@ -29,6 +29,7 @@ from scalec.passes.plan.resources import (
     threads,
     turns,
 )
+from scalec.passes.plan.stationary import no_stationary
 from scalec.passes.plan.tensor_columns import scale_copies
 from scalec.passes.plan.tiles import PAIR, must_swap, no_group, no_swap
 from scalec.passes.plan.turns import READ, no_pingpong, no_run, no_scheduler
@@ -358,10 +359,18 @@ def _unroll(problem: Problem, schedule: Schedule) -> None:
         raise ScheduleError(f"unroll = {schedule.unroll} and {reason}", expected=expected, fix=fix)
 
 
+def _stationary(problem: Problem, schedule: Schedule) -> None:
+    reason = no_stationary(problem, schedule) or ("run=1: nothing to stay for" if schedule.run == 1 else "")
+    if schedule.stationary and reason:
+        raise ScheduleError("stationary=1 is not possible", got=reason, fix="stationary=0")
+
+
 def _mma_n(problem: Problem, schedule: Schedule) -> None:
     mma_n, columns = schedule.mma_n, schedule.tile[1]
-    if not no_goes(problem, schedule):
+    if not (found := no_goes(problem, schedule)):
         return
+    if schedule.stationary:
+        raise ScheduleError(f"mma_n = {mma_n} with a tile of {columns} columns", expected=found, fix="leave mma_n out")
     if reason := no_mma_n(problem, schedule.promote):
         raise ScheduleError(f"mma_n = {mma_n} is not possible", got=reason, fix="mma_n=0")
     able = widths(problem, columns)
@@ -428,6 +437,7 @@ CHECKS: tuple[Callable[[Problem, Schedule], None], ...] = (
     check_results.folded_columns,
     check_results.whole_pages,
     _scale_copier,
+    _stationary,
     _mma_n,
     _registers,
     check_results.staged_epilogue,

@@ -13,6 +13,7 @@ from scalec.ir.tile import ITEM_ALIGN, RESPONSE_BYTES, VECTOR, WORD_ROWS
 from scalec.passes.plan.gather import copies_of_thread, gatherers, scales_copied_by_threads, stored_row, whole_tiles
 from scalec.passes.plan.items import ITEMS, cuts_k, free_warps, item_bytes
 from scalec.passes.plan.promotion import no_planes
+from scalec.passes.plan.stationary import SLOTS
 from scalec.passes.plan.tensor_columns import bare_sides, sums_slots, taken_columns, word_rows
 from scalec.passes.plan.warps import SCALE_WARPS, WARPS
 from scalec.passes.plan.windows import WINDOW, window_slots
@@ -175,9 +176,10 @@ class SharedPlan:
     def of(problem: Problem, schedule: Schedule) -> SharedPlan:
         (bm, bn, bk), stages = schedule.tile, schedule.stages
         lhs, rhs = problem.lhs, problem.rhs
+        stationary = SLOTS if schedule.stationary else 0
         wanted = [
             Buffer("A", bm * lhs.shared_bytes(bk), stages, TILE_ALIGN),
-            Buffer("B", copied_columns(schedule) * rhs.shared_bytes(bk), stages, TILE_ALIGN),
+            Buffer("B", copied_columns(schedule) * rhs.shared_bytes(bk), stationary or stages, TILE_ALIGN),
         ]
         for name, operand, rows in (("A_stored", lhs, bm), ("B_stored", rhs, bn)):
             if operand.converted:
@@ -219,6 +221,8 @@ class SharedPlan:
             wanted.append(Buffer("parts_barriers", BARRIER_BYTES, 1, BARRIER_BYTES))
         beside = (turns(schedule) - 1) * BARRIER_BYTES // 2  # full barriers of the other warpgroups
         wanted.append(Buffer("barriers", BARRIER_BYTES + beside, stages, BARRIER_BYTES))
+        if stationary:
+            wanted.append(Buffer("B_barriers", BARRIER_BYTES, stationary, BARRIER_BYTES))
         if problem.family.sums_in == "tensor":
             wanted.append(Buffer("sums_barriers", BARRIER_BYTES, sums_slots(problem, schedule), BARRIER_BYTES))
             wanted.append(Buffer("sums_address", BARRIER_BYTES, 1, BARRIER_BYTES))

@@ -1,6 +1,6 @@
 // What follows the products of kernels that reduce an index within a tile, and how two indices are copied as one.
 
-// RUN: scalec compile 'L[q,t]:f32 = 2 * sum[h](relu(Q[q,h,d]@K[t,d]) * W[q,h]:f32) for t in lo[q]:hi[q] else -inf' --target sm_90a --dim h=64 --dim d=64 --schedule tile=128x128x64 --emit tile | filecheck %s
+// RUN: scalec compile 'L[q,t]:f32 = 2 * sum[h](relu(Q[q,h,d]@K[t,d]) * W[q,h]:f32) for t in lo[q]:hi[q] else -inf' --target sm_90a --dim h=64 --dim d=64 --schedule tile=128x128x64,stationary=0 --emit tile | filecheck %s
 // two of q, all 64 of h of each
 // CHECK: "tile.kernel"
 // CHECK-NEXT: !tile.descriptor<array<i64: 64, 64, 2>, bf16
@@ -42,7 +42,7 @@
 
 // The scale of a row leaves the terms, as a factor of what they come to. One K block: its product begins the sums.
 
-// RUN: scalec compile 'L[q,t]:f32 = sum[h](relu(Q[q,h,d]:e4m3@K[t,d]:e4m3 scale(none,1xd)) * W[q,h]:f32)' --target sm_90a --dim h=64 --dim d=128 --schedule tile=128x128x128 --emit tile | filecheck %s --check-prefix=SCALED
+// RUN: scalec compile 'L[q,t]:f32 = sum[h](relu(Q[q,h,d]:e4m3@K[t,d]:e4m3 scale(none,1xd)) * W[q,h]:f32)' --target sm_90a --dim h=64 --dim d=128 --schedule tile=128x128x128,stationary=0 --emit tile | filecheck %s --check-prefix=SCALED
 // SCALED: "tile.kernel"
 // SCALED-NOT: "tile.clear"
 // SCALED: %[[S:.*]] = "tile.read_ahead"
@@ -56,7 +56,39 @@
 
 // What does not keep a factor keeps its scale.
 
-// RUN: scalec compile 'L[q,t]:f32 = sum[h](silu(Q[q,h,d]:e4m3@K[t,d]:e4m3 scale(none,1xd)) * W[q,h]:f32)' --target sm_90a --dim h=64 --dim d=128 --schedule tile=128x128x128 --emit tile | filecheck %s --check-prefix=SILU
+// RUN: scalec compile 'L[q,t]:f32 = sum[h](silu(Q[q,h,d]:e4m3@K[t,d]:e4m3 scale(none,1xd)) * W[q,h]:f32)' --target sm_90a --dim h=64 --dim d=128 --schedule tile=128x128x128,stationary=0 --emit tile | filecheck %s --check-prefix=SILU
 // SILU: "tile.fold_columns"
 // SILU-NEXT: ^bb0(%[[X:.*]]: f32, %[[S:.*]]: f32, %{{.*}}: f32):
 // SILU-NEXT: arith.mulf %[[X]], %[[S]]
+
+// Where B's tile stays for a run of tiles, each go is multiplied while the one before it is folded, the next tile's first
+// one while the last is.
+
+// RUN: scalec compile 'L[q,t]:f32 = sum[h](relu(Q[q,h,d]:e4m3@K[t,d]:e4m3 scale(none,1xd)) * W[q,h]:f32) for t in lo[q]:hi[q]' --target sm_90a --dim h=64 --dim d=128 --schedule tile=128x128x128 --emit tile | filecheck %s --check-prefix=STAYS
+// STAYS: %[[A:.*]] = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 8 : i64>
+// STAYS: %[[B:.*]] = "tile.shared"{{.*}} -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 2 : i64>
+// STAYS: %[[ALL:.*]] = "tile.fragment"
+// STAYS: %[[FIRST:.*]] = "tile.go"(%[[ALL]]) {first = 0 : i64}
+// STAYS: %[[SECOND:.*]] = "tile.go"(%[[ALL]]) {first = 64 : i64}
+// STAYS: "tile.tiles"
+// STAYS: %[[R:.*]]:2 = "tile.reached"
+// STAYS: %[[MINE:.*]] = "tile.slot"(%[[B]],
+// STAYS: "tile.run_tiles"(%[[R]]#0, %[[R]]#1) ({
+// STAYS-NEXT: ^bb0(%{{.*}}: i32, %[[SCALE:.*]]: !tile.operand):
+// STAYS: "tile.mma"(%[[SECOND]], %[[A]], %[[MINE]],
+// STAYS: %[[START:.*]] = "tile.behind"
+// STAYS: %[[X:.*]] = "tile.fold_columns"(%[[FIRST]]{{.*}}%[[SCALE]], %[[START]])
+// STAYS: apart
+// STAYS: "tile.mma_wait"(%[[SECOND]])
+// STAYS: "tile.release"
+// STAYS: "tile.ahead"
+// STAYS: %[[Y:.*]] = "tile.fold_columns"(%[[SECOND]]
+// STAYS: %[[L:.*]] = "tile.join_folds"(%[[X]], %[[Y]])
+// STAYS: "tile.store_within"(%[[L]]
+// STAYS: %[[NEXT:.*]] = "tile.read_ahead"
+// STAYS: "tile.wait"
+// STAYS: "tile.mma"(%[[FIRST]], %[[A]], %[[MINE]],
+// STAYS: "tile.begun"(%[[NEXT]])
+// STAYS: "tile.mma_wait"(%[[FIRST]])
+// STAYS: whole
+// STAYS: label = "consumer"

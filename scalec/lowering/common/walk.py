@@ -1,0 +1,182 @@
+"""Which tiles a cluster takes, one after the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from scalec.ir import tile
+from scalec.ir.mlir import ir
+from scalec.ir.tile_control import run_of
+from scalec.lowering.common.control import NO_CLUSTER
+from scalec.lowering.common.state import COMMON, State
+
+_SMALL_BAND = 15
+"""So many times the tiles along a dimension, at most 2^28 (8 of 2^31 elements each), are counted in 32 bits."""
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The order in which clusters of tiles are numbered.
+
+    Attributes:
+        tile, cluster: along M and N.
+        blocks: clusters of tiles along M and N.
+        by_n: whether M is walked within a band of `band` along N.
+    """
+
+    tile: tuple[int, ...]
+    cluster: tuple[int, ...]
+    blocks: tuple[ir.Value | int, ir.Value | int]
+    by_n: bool
+    band: int
+
+    @staticmethod
+    def of(s: State, op: ir.OpView) -> Walk:
+        b = s.b
+        (bm, bn), (cm, cn) = tile.ints_of(op.tile), tile.ints_of(op.cluster)
+        blocks_m = b.ceildiv(b.ceildiv(s.get(op.m), bm), cm)
+        blocks_n = b.ceildiv(b.ceildiv(s.get(op.n), bn), cn)
+        return Walk((bm, bn), (cm, cn), (blocks_m, blocks_n), tile.str_of(op.order) == "n", tile.int_of(op.band))
+
+    def clusters(self, s: State) -> ir.Value | int:
+        return s.b.mul(*self.blocks)
+
+    def corner(self, s: State, t: ir.Value) -> tuple[ir.Value | int, ir.Value | int]:
+        """First row and column of this CTA's tile of cluster `t`."""
+        return self.first(s, *self.place(s, t))
+
+    def place(self, s: State, t: ir.Value) -> tuple[ir.Value | int, ir.Value | int]:
+        """Which of the clusters along M and along N cluster `t` is."""
+        b, band = s.b, self.band
+        inner, outer = self.blocks if self.by_n else self.blocks[::-1]  # a band holds `band` of outer
+        if band > _SMALL_BAND:
+            band = b.min(outer, band)  # all clusters at most, of which there are fewer than 2^31
+        per_band = b.mul(inner, band)
+        index = b.div(t, per_band)
+        within = b.sub(t, b.mul(index, per_band))
+        first = b.mul(index, band)
+        whole = isinstance(outer, int) and isinstance(band, int) and outer % band == 0
+        width = band if whole else b.min(b.sub(outer, first), band)
+        along = b.div(within, width)
+        across = b.add(first, b.sub(within, b.mul(along, width)))
+        return (along, across) if self.by_n else (across, along)
+
+    def first(self, s: State, mb: ir.Value | int, nb: ir.Value | int) -> tuple[ir.Value | int, ir.Value | int]:
+        """First row and column of this CTA's tile of the cluster that is number `mb` along M and `nb` along N."""
+        b, (cm, cn) = s.b, self.cluster
+        both = cm > 1 and cn > 1  # ranks then go along M first
+        if cm > 1:
+            mb = b.add(b.mul(mb, cm), b.and_(s.rank, cm - 1) if both else s.rank)
+        if cn > 1:
+            nb = b.add(b.mul(nb, cn), b.shr(s.rank, cm.bit_length() - 1) if both else s.rank)
+        return b.mul(mb, self.tile[0]), b.mul(nb, self.tile[1])
+
+
+@COMMON.lowers("tile.tiles")
+def tiles(s: State, op: ir.OpView) -> None:
+    b = s.b
+    walk = Walk.of(s, op)
+    split = tile.int_of(op.split)
+    block = op.body.blocks[0]
+    following = next((o.opview.following for o in block.operations if o.operation.name == "tile.query_cancel"), None)
+    clusters = b.div(b.special("nctaid_x"), s.cluster_ctas) if following is None else 0
+    first, turns = b.div(b.special("ctaid_x"), s.cluster_ctas), tile.int_of(op.turns)
+    if turns > 1:
+        first, clusters = b.add(first, b.mul(s.turn, clusters)), b.mul(clusters, turns)
+    sizes = [s.get(size) for size in op.outer]
+    if run_of(op) > 1:
+        _in_runs(s, op, walk, first, clusters, sizes)
+        return
+    unit = b.variable(b.i32, first)
+
+    def body() -> None:
+        t = unit.get()
+        if s.parts > 1:
+            s.values[block.arguments[2]] = s.part
+        elif split > 1:
+            t, work = b.div(t, split), t
+            s.values[block.arguments[2]] = b.sub(work, b.mul(t, split))
+        if split > 1:
+            s.values[block.arguments[3]] = b.add(b.mul(t, s.ctas), s.rank)
+        if sizes:
+            t = point_of(s, list(block.arguments)[-len(sizes) :], sizes, walk.clusters(s), t)
+        s.values[block.arguments[0]], s.values[block.arguments[1]] = walk.corner(s, t)
+        s.table.block(s, block)
+        unit.set(b.add(unit.get(), clusters) if following is None else s.get(following))
+
+    if following is not None:
+        # tested at the start too, where it always holds: with a test at the end alone ptxas hoists until it spills (36
+        # bytes: 1x128 by 128x128 on sm_120a, tile 128x128x128, ptxas 13.0)
+        b.loop(lambda: b.compare("ne", unit.get(), NO_CLUSTER), body)
+        return
+    total = b.mul(walk.clusters(s), 1 if s.parts > 1 else split)
+    for size in sizes:
+        total = b.mul(total, size)
+    s.goes_on = lambda: b.compare("lt", b.add(unit.get(), clusters), total)
+    b.loop(lambda: b.compare("lt", unit.get(), total), body)
+    s.goes_on = None
+
+
+RUNS = 16
+"""Runs of tiles that each cluster of the launch has at least: the last ones all end within a sixteenth of its time."""
+
+
+def _in_runs(
+    s: State, op: ir.OpView, walk: Walk, first: ir.Value | int, clusters: ir.Value | int, sizes: list[ir.Value | int]
+) -> None:
+    """`tile.tiles` with a `run`: that many tiles along M or fewer, so that clusters have RUNS of them."""
+    b, block, (along, across) = s.b, op.body.blocks[0], walk.blocks
+    points: ir.Value | int = 1
+    for size in sizes:
+        points = b.mul(points, size)
+    run = b.min(b.div(b.mul(walk.clusters(s), points), b.mul(clusters, RUNS)), run_of(op))
+    run = b.select(b.compare("eq", run, 0), 1, run)
+    if "whole" in op.operation.attributes:  # as long as each other
+        count = b.div(b.add(along, b.sub(run, 1)), run)
+        run = b.div(b.add(along, b.sub(count, 1)), count)
+    runs = replace(walk, blocks=(b.div(b.add(along, b.sub(run, 1)), run), across))
+    unit, row = b.variable(b.i32, first), b.variable(b.i32)
+    total = b.mul(runs.clusters(s), points)
+
+    def tiles() -> None:
+        t = unit.get()
+        if sizes:
+            t = point_of(s, list(block.arguments)[-len(sizes) :], sizes, runs.clusters(s), t)
+        mb, nb = runs.place(s, t)
+        start = b.mul(mb, run)
+        end = b.min(b.add(start, run), along)
+
+        def body() -> None:
+            s.values[block.arguments[0]], s.values[block.arguments[1]] = walk.first(s, row.get(), nb)
+            s.table.block(s, block)
+
+        def one() -> None:
+            s.run = unit.get()
+            body()
+            row.set(b.add(row.get(), 1))
+
+        row.set(start)
+        if "whole" in op.operation.attributes:
+            s.values[block.arguments[2]] = walk.first(s, end, nb)[0]
+            body()
+        else:
+            b.loop(lambda: b.compare("lt", row.get(), end), one)
+        unit.set(b.add(unit.get(), clusters))
+
+    b.loop(lambda: b.compare("lt", unit.get(), total), tiles)
+    s.run = None
+
+
+def point_of(
+    s: State, indices: list[ir.Value], sizes: list[ir.Value | int], each: ir.Value | int, t: ir.Value
+) -> ir.Value:
+    """Sets the indices of cluster `t` along further dimensions, whose points have `each` clusters; its number there."""
+    b = s.b
+    point = b.div(t, each)
+    within = b.sub(t, b.mul(point, each))
+    for index, size in list(zip(indices, sizes, strict=True))[:0:-1]:
+        above = b.div(point, size)
+        s.values[index] = b.sub(point, b.mul(above, size))
+        point = above
+    s.values[indices[0]] = point
+    return within

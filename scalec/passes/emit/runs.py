@@ -1,0 +1,206 @@
+"""Kernels whose columns' operand stays for a run of tiles: the next tile's first products are on their way while the
+last ones of this tile are folded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+from scalec.ir.mlir import ir
+from scalec.ir.tile_fold_columns import folded_columns
+from scalec.passes.emit.consumer import Consumer
+from scalec.passes.emit.handles import Handles
+from scalec.passes.emit.producer import Producer
+from scalec.passes.emit.tensors import Work
+from scalec.passes.plan.reached import walked_window
+from scalec.passes.plan.stationary import SLOTS
+
+Begins = Callable[[ir.Value], list[ir.Value]]
+
+
+@dataclass(frozen=True)
+class Run:
+    """Tiles of the same columns: the work of the first, and the rows where those begin, and end, that are computed."""
+
+    w: Work
+    first: ir.Value
+    end: ir.Value
+
+
+class RunRoles(Producer, Consumer):
+    """The roles of such a schedule (`Schedule.stationary`)."""
+
+    @contextmanager
+    def over_runs(self, h: Handles) -> Iterator[Run]:
+        """The persistent loop over runs of output tiles, of those that have tiles within the results' window."""
+        e, s, i32 = self.e, self.schedule, ir.IntegerType.get_signless(32)
+        outer, window = [d.name for d in self.problem.outer], walked_window(self.problem, s)
+        with e.region(
+            "tile.tiles",
+            [h.m, h.n, *(self.size(d) for d in self.problem.outer)],
+            (i32,) * (3 + len(outer)),
+            segments=(1, 1, len(outer)),
+            tile=self.walked,
+            cluster=s.cluster,
+            order=s.order,
+            band=s.band,
+            split=1,
+            turns=1,
+            run=s.run,
+            whole=ir.UnitAttr.get(),
+        ) as block:
+            m0, n0, end, *indices = block.arguments
+            w = Work(m0, n0, h.m, h.n, self.length(h), outer=dict(zip(outer, indices, strict=True)))
+            if window is None:
+                yield Run(w, m0, end)
+                return
+            low, high = self.within(w, window, "tile.reached", [i32, i32], [m0, end]).results
+            if h.fill is not None:
+                self.fill_rows(h, w, m0, low)
+            with e.region("tile.when", [e.compare("lt", low, high)]):
+                yield Run(w, low, high)
+            if h.fill is not None:
+                self.fill_rows(h, w, high, end)
+
+    def fill_rows(self, h: Handles, w: Work, first: ir.Value, end: ir.Value) -> None:
+        """Tiles outside of the window."""
+        with self.rows(first, end) as (m0, *_):
+            if h.fill is not None:
+                h.fill(replace(w, m0=m0))
+
+    @contextmanager
+    def rows(
+        self,
+        first: ir.Value,
+        end: ir.Value,
+        begins: Begins | None = None,
+        settles: Callable[[], None] | None = None,
+    ) -> Iterator[list[ir.Value]]:
+        """The loop over a run's tiles; yields the first row of each, and what `begins` has read for it, which emits
+        what begins one, of its row; `settles`: what its body waits for."""
+        read: list[ir.Value] = []
+        e, i32 = self.e, ir.IntegerType.get_signless(32)
+        step = self.walked[0] * self.schedule.cluster[0]
+        made = e.op("tile.run_tiles", operands=[first, end], regions=3, step=step)
+        if begins is not None and settles is not None:
+            with ir.InsertionPoint(made.regions[2].blocks.append()):
+                settles()
+            ahead = made.regions[1].blocks.append(i32)
+            with ir.InsertionPoint(ahead):
+                e.op("tile.begun", operands=(read := begins(ahead.arguments[0])), segments=(len(read),))
+        body = made.regions[0].blocks.append(i32, *(v.type for v in read))
+        with ir.InsertionPoint(body):
+            yield list(body.arguments)
+
+    # ------------------------------------------------------------------------------------------------------- consumers
+
+    def consumer(self, h: Handles) -> None:
+        """Multiplies some columns of a tile while others are folded."""
+        e, s = self.e, self.schedule
+        cursor, of_b = (e.op("tile.cursor", [e.type("position")], depth=n).result for n in (s.stages, SLOTS))
+        kind = e.accumulator(self.waves * self.wave, s.tile[1])
+        accumulator = e.op("tile.fragment", [kind]).result
+        columns = range(0, s.tile[1], s.mma_n)
+        kind = e.accumulator(self.waves * self.wave, s.mma_n)
+        goes = [e.op("tile.go", [kind], [accumulator], first=x).result for x in columns]
+        self.hold()
+        (of,) = self.problem.each
+        fold, last = of.result.column_fold, self.last[0]
+        assert fold is not None
+        with self.over_runs(h) as run:
+            if self.by_tile(of.result):
+                self.split[0], last = self.split_body(of.result, run.w), self.split_last(of, run.w)
+            assert last is not None
+            works = [self.moved(run.w, x) for x in columns]
+            bounds = self.read_ahead(run.w, accumulator, ("window",))
+            reads = [self.read_ahead(w, go, ("col",)) for w, go in zip(works, goes, strict=True)]
+            e.op("tile.wait", operands=[h.columns, of_b])
+            tiles = {"B": e.op("tile.slot", [h.tiles["B"].type], [h.tiles["B"], of_b]).result}
+            tiles = h.tiles | tiles
+
+            def multiply(number: int) -> None:
+                for wave in range(self.waves):
+                    self.mma(replace(h, tiles=tiles), goes[number], cursor, wave, wave, 0, columns[number])
+
+            keys: list[tuple[int, Any]] = []
+
+            def begins(m0: ir.Value) -> list[ir.Value]:
+                read = self.read_ahead(replace(run.w, m0=m0), goes[0], ("row",))
+                keys.extend((body, key) for body, of in read.items() for key in of)
+                e.op("tile.wait", operands=[h.ring, cursor])
+                multiply(0)
+                return [value for of in read.values() for value in of.values()]
+
+            def settles() -> None:
+                e.op("tile.mma_wait", operands=goes[:1], pending=0)
+
+            with self.rows(run.first, run.end, begins, settles) as (m0, *begun):
+                for made, ((body, key), value) in product(reads, zip(keys, begun, strict=True)):
+                    made[body][key] = value
+                shares: list[ir.Value] = []
+                for number, (w, go) in enumerate(zip(works, goes, strict=True)):
+                    if number + 1 < len(goes):
+                        multiply(number + 1)
+                    else:
+                        self.release(h, cursor)
+                        e.op("tile.advance", operands=[cursor])
+                        e.op("tile.ahead")
+                    start = e.op("tile.behind", [e.type("operand")], [h.ring, cursor]).result
+                    self.ahead_of = reads[number]
+                    shares.append(self.folded_sums(of, 0, [go], replace(w, m0=m0), start, apart=ir.UnitAttr.get()))
+                    if number + 1 < len(goes):
+                        e.op("tile.mma_wait", operands=[goes[number + 1]], pending=0)
+                self.ahead_of = bounds
+                kind = e.accumulator(self.waves * self.wave, folded_columns(s.tile[1], fold.size))
+                made = e.op("tile.join_folds", [kind], shares, segments=(len(shares),), kind=fold.kind).result
+                self.store_folded(of, last, made, self.folded(replace(run.w, m0=m0), fold.size), 0)
+            self.release(replace(h, ring=h.columns), of_b)
+            e.op("tile.advance", operands=[of_b])
+        self.meet_at_end(h)
+        self.drain()
+
+    def moved(self, w: Work, columns: int) -> Work:
+        """The work of a tile's columns from some on."""
+        return replace(w, n0=self.e.arith("arith.addi", w.n0, self.e.i32(columns))) if columns else w
+
+    # ------------------------------------------------------------------------------------------------------- producers
+
+    def producer(self, h: Handles) -> None:
+        """One elected thread copies B's tile for a run, and A's of each tile."""
+        e, s, (a, b) = self.e, self.schedule, self.sides
+        k0 = e.i32(0)
+        with e.region("tile.warp", index=0, count=1, elected=1):
+            cursor, of_b = (e.op("tile.cursor", [e.type("position")], depth=n).result for n in (s.stages, SLOTS))
+            with self.over_runs(h) as run:
+                self.copy_stage(h, b, (h.columns, of_b), run.w, k0)
+                with self.rows(run.first, run.end) as (m0, *_):
+                    self.copy_stage(h, a, (h.ring, cursor), replace(run.w, m0=m0), k0)
+            if self.stays:
+                self.stay(h.columns, of_b, SLOTS)
+                self.stay(h.ring, cursor, s.stages)
+        self.prefetch(h)
+
+    def copy_stage(self, h: Handles, side: Any, stage: tuple[ir.Value, ir.Value], w: Work, k0: ir.Value) -> None:
+        e = self.e
+        e.op("tile.acquire", operands=stage)
+        e.op("tile.expect", operands=stage, bytes=side.copied * side.operand.stored.bytes(self.schedule.tile[2]))
+        self.copy_operand(h, side, stage, w, k0)
+        e.op("tile.advance", operands=stage[1:])
+
+    def prefetch(self, h: Handles) -> None:
+        """A warp that has nothing else to do asks L2 for what bodies read of rows and columns."""
+        if not (inputs := self.ahead):
+            return
+        e = self.e
+        with e.region("tile.warp", index=1, count=1, elected=0), self.over_runs(h) as run:
+            self.ask(run.w, [x for x in inputs if x.kind == "col"])
+            with self.rows(run.first, run.end) as (m0, *_):
+                self.ask(replace(run.w, m0=m0), [x for x in inputs if x.kind == "row"])
+
+    def ask(self, w: Work, inputs: list[Any]) -> None:
+        for x in inputs:
+            operands = [self.input(x, w), w.m0, w.n0, w.m_end, w.n_end]
+            self.e.op("tile.prefetch_input", operands=operands, tile=self.walked)

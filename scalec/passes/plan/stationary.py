@@ -1,0 +1,38 @@
+"""B's tile that stays in shared memory for a run of tiles, each of which begins while the one before is folded."""
+
+from __future__ import annotations
+
+from scalec.ir.schedule import Schedule
+from scalec.passes.plan.parts import k_blocks
+from scalec.passes.plan.turns import no_run
+from scalec.passes.problem.types import Problem
+
+SLOTS = 2
+"""B's tiles that have room: the next run's comes while this one's is multiplied."""
+
+
+def no_stationary(problem: Problem, schedule: Schedule) -> str:
+    """Why the columns' operand cannot stay (`Schedule.stationary`), "" where it can."""
+    fold, target = problem.column_fold, problem.target.name
+    if problem.family.kernel != "shared":
+        return f"tiles of a run begin one after the other on {target}"
+    if fold is None:
+        return "no index is reduced in a tile: tiles of the same columns do not follow each other"
+    if reason := no_run(problem, schedule):
+        return reason
+    if schedule.promote or k_blocks(problem, schedule) != 1:
+        return f"a tile has more than one block of {schedule.tile[2]} of {problem.k.name}, or nobody knows"
+    if problem.converts or any(x.gathered or x.pages for x in (problem.lhs, problem.rhs)):
+        return "operands are converted, gathered or in pages, by tiles"
+    if problem.panes > 1 or len(problem.bodies) > 1:
+        return "a tile has several contractions or results"
+    if schedule.tile[1] < 2 * fold.size:
+        return f"a tile of {schedule.tile[1]} columns is one go: what is reduced has {fold.size}"
+    return ""
+
+
+def goes_of(problem: Problem, schedule: Schedule) -> list[int]:
+    """Columns of an instruction that share out a tile's in several goes, each whole reductions, the widest first."""
+    fold, columns = problem.column_fold, schedule.tile[1]
+    assert fold is not None
+    return [n for n in reversed(problem.family.n) if columns % n == 0 and n % fold.size == 0 and n < columns]
