@@ -38,6 +38,11 @@ class ElementType:
     operand: bool = True
     elementwise: bool = True
 
+    @property
+    def finite(self) -> bool:
+        """Whether it has no infinities: those that MLIR calls FN."""
+        return "FN" in self.mlir
+
     def bytes(self, count: int) -> int:
         """Bytes that `count` contiguous elements take (sub-byte types packed, rounded up)."""
         return -(-count * self.bits // 8)

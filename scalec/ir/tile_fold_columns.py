@@ -8,7 +8,7 @@ from typing import Any
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import extents, maker, takes
 from scalec.ir.tile_compute import yields
-from scalec.ir.tile_types import I32, FragmentType, InputType, RowIndexType, Tile, int_of, shape_of, str_of
+from scalec.ir.tile_types import I1, I32, FragmentType, InputType, RowIndexType, Tile, int_of, shape_of, str_of
 from scalec.ir.verify import fail, verifier
 
 KINDS = ("sum", "max", "min")
@@ -29,7 +29,8 @@ class FoldColumnsOp(Tile.Operation, name="fold_columns"):
 
     The result is an accumulator of whole eights of columns, of which those that the accumulator has blocks for mean
     something; where a tile is several units wide, the first of the next unit follows them. The terms are added in an
-    order that the type decides alone. `start`, where given, is what a sum begins with, -0. `apart`, an
+    order that the type decides alone. `sure`, where given, says that no term without the factors is infinite, nor their
+    sum: the factors alone decide what is computed. `start`, where given, is what a sum begins with, -0. `apart`, an
     optional unit attribute: lanes that share a row keep what each has, for `tile.join_folds`.
     """
 
@@ -42,6 +43,7 @@ class FoldColumnsOp(Tile.Operation, name="fold_columns"):
     inputs: Sequence[ext.Operand[InputType]]
     factors: Sequence[ext.Operand[InputType]]
     start: ext.Operand[InputType] | None
+    sure: ext.Operand[I1] | None
     kind: ir.StringAttr
     size: ir.IntegerAttr
     body: ext.Region
@@ -73,6 +75,14 @@ class JoinFoldsOp(Tile.Operation, name="join_folds"):
     result: ext.Result[FragmentType]
     shares: Sequence[ext.Operand[FragmentType]]
     kind: ir.StringAttr
+
+
+class AtMostOp(Tile.Operation, name="at_most"):
+    """Whether all that a warp has read of an input (`tile.read_ahead`) has a magnitude of at most `limit`, an f32."""
+
+    result: ext.Result[I1]
+    input: ext.Operand[InputType]
+    limit: ir.FloatAttr
 
 
 class ReadAheadOp(Tile.Operation, name="read_ahead"):

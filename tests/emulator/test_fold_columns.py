@@ -153,19 +153,27 @@ RUNS = {
     "tile=64x32x64, cluster=2x1": (5, 34 * 64 - 70, 2),
     "tile=64x16x64, cluster=1x2, order=m": (4, 40 * 64 - 7, 2),
     "tile=64x16x64, cluster=1x1, run=2": (3, 15 * 64, 1),
+    "tile=64x64x64, cluster=1x1, mma_n=16, stationary=1": (7, 20 * 64 - 7, 1),
+    "tile=64x32x64, cluster=1x1, stationary=0": (5, 40 * 64 - 7, 1),
 }
+TERMS = {"FP8": FP8, "BF16": "L[q,t]:f32 = sum[h](relu(Q[q,h,d] @ K[t,d]) * K_scale[t]:f32 * W[q,h]:f32)"}
+"""Those of the second may be infinite, so that their sums are looked at."""
 
 
-@pytest.mark.once("fields")
+@pytest.mark.once("fields", "terms")
+@pytest.mark.parametrize("terms", TERMS)
 @pytest.mark.parametrize("fields", RUNS)
-def test_runs(fields: str) -> None:
-    """A cluster takes tiles of the same queries in a row, and has W and the window in registers: as many as there are
-    for each, the last runs shorter, clusters beyond the last row too."""
+def test_runs(fields: str, terms: str) -> None:
+    """A cluster takes tiles of the same queries in a row, and has W and the window in registers, and Q in shared
+    memory: as many as there are for each, the last runs shorter, clusters beyond the last row too. Some scales are
+    negative."""
     q, t, sms = RUNS[fields]
-    dims, source = {"q": q, "t": t, "h": 16, "d": 64}, f"{FP8} {WINDOW} with {fields}"
+    dims, source = {"q": q, "t": t, "h": 16, "d": 64}, f"{TERMS[terms]} {WINDOW} with {fields}"
     values, _ = made_up(source, dims, 6)
+    scale = np.array(values["K_scale"])
+    scale[100:300:7] *= -1
     low = (np.arange(q) * 97 % t).astype(np.int32)
-    values = {**values, "lo": low, "hi": np.minimum(low + t // 2, t).astype(np.int32)}
+    values = {**values, "K_scale": scale, "lo": low, "hi": np.minimum(low + t // 2, t).astype(np.int32)}
     with context.context():
         expected = reference.run(build(source, dims), values, dims=dims, exact=True)["L"]
     got = launched(source, "sm_90a", dims, values, FILLS[0], sms)
@@ -253,6 +261,12 @@ MISFITS = {
     "tile=128x96x128": ("sm_90a", "columns that are no multiple of 64"),
     "tile=128x64x128, cta_group=2, cluster=2x1": ("sm_100a", "half of which each CTA copies"),
     "tile=128x128x128, warps=2x4": ("sm_120a", "128 columns for 4 who share them"),
+    "stationary=1, tile=128x64x128": ("sm_90a", "is one go"),
+    "stationary=1, tile=128x128x128, run=1": ("sm_90a", "nothing to stay for"),
+    "stationary=1, tile=128x256x64": ("sm_90a", "more than one block of 64"),
+    "stationary=1, tile=128x256x128, mma_n=32": ("sm_90a", "128 or 64: stationary = 1 multiplies whole"),
+    "stationary=1, tile=128x256x128, mma_n=0": ("sm_90a", "other than 0"),
+    "stationary=1, tile=128x128x128": ("sm_100a", "one after the other on sm_100a"),
     "epilogue=turned": ("sm_90a", "threads store"),
     "epilogue=bulk": ("sm_90a", "threads store"),
 }

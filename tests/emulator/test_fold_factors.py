@@ -51,17 +51,11 @@ def _large_scales(scale: np.ndarray, w: np.ndarray) -> None:
     w[:] *= np.float32(2.0**-145)
 
 
-def _small_scales(scale: np.ndarray, w: np.ndarray) -> None:
-    """Half of a scale is no number of f32."""
-    scale[:] *= np.float32(2.0**-147)
-    w[:] *= np.float32(2.0**80)
-
-
 def _infinite_weights(scale: np.ndarray, w: np.ndarray) -> None:
     w[0, 2], w[2, 5] = np.inf, -np.inf
 
 
-VALUES = (_negative, _infinite, _no_number, _zero, _large_terms, _large_scales, _small_scales, _infinite_weights)
+VALUES = (_negative, _infinite, _no_number, _zero, _large_terms, _large_scales, _infinite_weights)
 
 
 def as_written(name: str, values: dict[str, np.ndarray]) -> np.ndarray:

@@ -158,6 +158,17 @@ Totals = dict[tuple[int, int], Variable]
 """What a thread has of a wave: by which of its two rows, and block of columns."""
 
 
+@COMMON.lowers("tile.at_most")
+def at_most(s: State, op: ir.OpView) -> None:
+    b, limit = s.b, ir.FloatAttr(op.limit).value
+    values = list(dict.fromkeys(v for wave in s.get(op.input).waves for of in wave for v in of))
+    each = "abs.f32 A, ${};\nsetp.le.and.f32 P, A, " + _hex(limit) + ", P;"
+    lines = [each.format(i) for i in range(1, 1 + len(values))]
+    vote = ["vote.sync.all.pred P, P, 0xFFFFFFFF;", "selp.b32 $0, 1, 0, P;"]
+    text = "\n".join(["{", ".reg .pred P;", ".reg .f32 A;", "setp.eq.b32 P, 0, 0;", *lines, *vote, "}"])
+    s.values[op.result] = b.compare("ne", b.asm(text, [b.i32], values)[0], 0)
+
+
 @COMMON.lowers("tile.join_folds")
 def join_folds(s: State, op: ir.OpView) -> None:
     b, combined, waves = s.b, _COMBINED[tile.str_of(op.kind)], []
@@ -213,6 +224,8 @@ class _Wave:
         values = [factor(*place) for factor in self._factors]
         of_rows = [[x[2 * half] for x in values] for half in (0, 1)]
         products = [functools.reduce(b.fmul, x) for x in of_rows]
+        if self._op.sure is not None:
+            return self._chosen(products, of_rows)
         totals, applied = self._reduced(None), [b.variable(b.f32, x) for x in products]
         fine = self._same(products, [v.get() for v in totals.values()])
         with b.when(b.compare("eq", fine, 0)):
@@ -223,6 +236,25 @@ class _Wave:
         for (half, _), total in totals.items():
             total.set(b.fmul(total.get(), applied[half].get()))
         return totals
+
+    def _chosen(self, products: Sequence[ir.Value], of_rows: Sequence[Sequence[ir.Value]]) -> Totals:
+        """Where the factors alone decide: the sums are then read once, on either way, and terms take their places."""
+        s, b, key = self._s, self._s.b, ("factors", *products)
+        if key not in s.values:
+            s.values[key] = self._same(products, [])
+        made = {key: b.variable(b.f32) for key in self._keys(self._groups)}
+
+        def fast() -> None:
+            for (half, i), total in self._reduced(None).items():
+                made[half, i].set(b.fmul(total.get(), products[half]))
+
+        def slow() -> None:
+            for key, total in self._reduced(of_rows).items():
+                made[key].set(total.get())
+
+        fine = b.and_(b.compare("ne", s.values[key], 0), s.get(self._op.sure))
+        b.either(fine, fast, slow)
+        return made
 
     def _same(self, factors: Sequence[ir.Value], totals: Sequence[ir.Value]) -> ir.Value:
         """Whether the factors of all of a warp's rows may be multiplied to what its terms come to, 1 or 0."""

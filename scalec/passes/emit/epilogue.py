@@ -140,9 +140,15 @@ class Epilogue(Reductions):
         self.store_folded(of, last, self.folded_sums(of, body, sums, w), self.folded(w, fold.size), body)
 
     def folded_sums(
-        self, of: Problem, body: int, sums: list[ir.Value], w: Work, start: ir.Value | None = None, **apart: Any
+        self,
+        of: Problem,
+        body: int,
+        sums: list[ir.Value],
+        w: Work,
+        more: tuple[ir.Value | None, ...] = (),
+        **apart: Any,
     ) -> ir.Value:
-        """What terms of adjacent columns come to, from `start` on, if there is one."""
+        """What terms of adjacent columns come to; `more` are the op's `start` and `sure`."""
         e, result, fold = self.e, of.result, of.result.column_fold
         assert fold is not None
         first, *others = dict.fromkeys(result.panes)
@@ -154,8 +160,8 @@ class Epilogue(Reductions):
         made = e.op(
             "tile.fold_columns",
             [e.accumulator(rows, folded_columns(columns, fold.size), space)],
-            [accumulator, w.m0, w.n0, w.m_end, w.n_end, *inputs, *factors, *([] if start is None else [start])],
-            segments=(*(1,) * 5, len(inputs), len(factors), int(start is not None)),
+            [accumulator, w.m0, w.n0, w.m_end, w.n_end, *inputs, *factors, *(x for x in more if x is not None)],
+            segments=(*(1,) * 5, len(inputs), len(factors), *(int(x is not None) for x in more or (None, None))),
             regions=1,
             kind=fold.kind,
             size=fold.size,

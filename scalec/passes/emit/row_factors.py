@@ -61,6 +61,25 @@ def _homogeneous(steps: list[Step], sums: ir.Value) -> bool:
     return False
 
 
+def times(steps: list[Step], sums: ir.Value) -> ir.Value | None:
+    """What a body multiplies the sums by, or their magnitudes, or those above 0, where it does nothing else."""
+    at, factor = sums, None
+    for op, operands in steps:
+        name, others = op.operation.name, [v for v in operands if v != at]
+        if name == "scale.yield":
+            return factor if not others else None
+        if name == "arith.constant":
+            continue
+        if at not in operands or (name == "arith.maximumf" and not all(map(_zero, others))):
+            return None
+        if name == "arith.mulf" and factor is None and len(others) == 1:
+            factor = others[0]
+        elif name not in ("arith.maximumf", *_LINEAR) or factor is not None:
+            return None
+        at = op.result
+    return None
+
+
 def _zero(value: Any) -> bool:
     owner = value.owner
     return not isinstance(owner, ir.Block) and owner.name == "arith.constant" and owner.opview.literal_value == 0.0

@@ -3,6 +3,7 @@ last ones of this tile are folded."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -14,9 +15,11 @@ from scalec.ir.tile_fold_columns import folded_columns
 from scalec.passes.emit.consumer import Consumer
 from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.producer import Producer
+from scalec.passes.emit.row_factors import times
 from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.reached import walked_window
 from scalec.passes.plan.stationary import SLOTS
+from scalec.passes.problem.types import Problem
 
 Begins = Callable[[ir.Value], list[ir.Value]]
 
@@ -117,6 +120,7 @@ class RunRoles(Producer, Consumer):
             works = [self.moved(run.w, x) for x in columns]
             bounds = self.read_ahead(run.w, accumulator, ("window",))
             reads = [self.read_ahead(w, go, ("col",)) for w, go in zip(works, goes, strict=True)]
+            surely = self.surely(of, reads)
             e.op("tile.wait", operands=[h.columns, of_b])
             tiles = {"B": e.op("tile.slot", [h.tiles["B"].type], [h.tiles["B"], of_b]).result}
             tiles = h.tiles | tiles
@@ -148,9 +152,9 @@ class RunRoles(Producer, Consumer):
                         self.release(h, cursor)
                         e.op("tile.advance", operands=[cursor])
                         e.op("tile.ahead")
-                    start = e.op("tile.behind", [e.type("operand")], [h.ring, cursor]).result
-                    self.ahead_of = reads[number]
-                    shares.append(self.folded_sums(of, 0, [go], replace(w, m0=m0), start, apart=ir.UnitAttr.get()))
+                    start = None if surely else e.op("tile.behind", [e.type("operand")], [h.ring, cursor]).result
+                    self.ahead_of, more = reads[number], (start, surely[number] if surely else None)
+                    shares.append(self.folded_sums(of, 0, [go], replace(w, m0=m0), more, apart=ir.UnitAttr.get()))
                     if number + 1 < len(goes):
                         e.op("tile.mma_wait", operands=[goes[number + 1]], pending=0)
                 self.ahead_of = bounds
@@ -161,6 +165,24 @@ class RunRoles(Producer, Consumer):
             e.op("tile.advance", operands=[of_b])
         self.meet_at_end(h)
         self.drain()
+
+    def surely(self, of: Problem, reads: list[dict[int, dict[Any, ir.Value]]]) -> list[ir.Value]:
+        """Where terms are sums of finite numbers times one value of a column each: whether these are small enough for
+        terms and sums to be finite, for each go; nothing elsewhere, or where there are no factors of rows."""
+        split, factors = self.without_factors(of.result, self.split[0])
+        if not factors:
+            return []
+        value = times(split.left, self.body_of(of.result).arguments[of.result.accumulators[0]])
+        operands, fold = (self.problem.lhs, self.problem.rhs), of.result.column_fold
+        held = split.held.get(value) if value is not None else None
+        if held is None or fold is None or fold.kind != "sum":
+            return []
+        if not all(x.element.finite for x in operands) or not all(held in made[0] for made in reads):
+            return []
+        most = math.prod(x.element.max for x in operands) * self.schedule.tile[2] * fold.size
+        limit = ir.FloatAttr.get(ir.F32Type.get(), 2.0 ** (126 - math.ceil(math.log2(most))))
+        i1 = ir.IntegerType.get_signless(1)
+        return [self.e.op("tile.at_most", [i1], [made[0][held]], limit=limit).result for made in reads]
 
     def moved(self, w: Work, columns: int) -> Work:
         """The work of a tile's columns from some on."""

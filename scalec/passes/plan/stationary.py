@@ -34,5 +34,6 @@ def no_stationary(problem: Problem, schedule: Schedule) -> str:
 def goes_of(problem: Problem, schedule: Schedule) -> list[int]:
     """Columns of an instruction that share out a tile's in several goes, each whole reductions, the widest first."""
     fold, columns = problem.column_fold, schedule.tile[1]
-    assert fold is not None
+    if fold is None:
+        return []
     return [n for n in reversed(problem.family.n) if columns % n == 0 and n % fold.size == 0 and n < columns]

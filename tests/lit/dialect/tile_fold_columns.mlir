@@ -17,7 +17,7 @@ func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %lo: memref<?xi32>, %rs: i64
   ^bb0(%x: f32, %y: f32):
     %z = arith.mulf %x, %y : f32
     "tile.yield"(%z) : (f32) -> ()
-  }) {kind = "sum", size = 64 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0>} : (!tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32, !tile.operand, !tile.operand) -> !tile.accumulator<array<i64: 64, 8>, "registers">
+  }) {kind = "sum", size = 64 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 0>} : (!tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32, !tile.operand, !tile.operand) -> !tile.accumulator<array<i64: 64, 8>, "registers">
   %low = "tile.input"(%lo, %rs) {kind = "col", axes = array<i64: 1, 1, 0>, pair = 0 : i64, operandSegmentSizes = array<i32: 1, 1>} : (memref<?xi32>, i64) -> !tile.operand
   // CHECK: "tile.store_within"
   // CHECK-SAME: along = "m", high = 16 : i64

@@ -6,7 +6,7 @@ func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
   %s = "tile.fold_columns"(%a, %m, %n, %m, %n) ({
   ^bb0(%x: f32):
     "tile.yield"(%x) : (f32) -> ()
-  }) {kind = "product", size = 64 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 0, 0>} : (!tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32) -> !tile.accumulator<array<i64: 64, 8>, "registers">
+  }) {kind = "product", size = 64 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 0, 0, 0>} : (!tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32) -> !tile.accumulator<array<i64: 64, 8>, "registers">
   return
 }
 
@@ -18,7 +18,7 @@ func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
   %s = "tile.fold_columns"(%a, %m, %n, %m, %n) ({
   ^bb0(%x: f32):
     "tile.yield"(%x) : (f32) -> ()
-  }) {kind = "sum", size = 48 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 0, 0>} : (!tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32) -> !tile.accumulator<array<i64: 64, 8>, "registers">
+  }) {kind = "sum", size = 48 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 0, 0, 0>} : (!tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32) -> !tile.accumulator<array<i64: 64, 8>, "registers">
   return
 }
 
@@ -30,7 +30,7 @@ func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
   %s = "tile.fold_columns"(%a, %m, %n, %m, %n) ({
   ^bb0(%x: f32):
     "tile.yield"(%x) : (f32) -> ()
-  }) {kind = "sum", size = 4 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 0, 0>} : (!tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32) -> !tile.accumulator<array<i64: 64, 8>, "registers">
+  }) {kind = "sum", size = 4 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 0, 0, 0>} : (!tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32) -> !tile.accumulator<array<i64: 64, 8>, "registers">
   return
 }
 
@@ -42,7 +42,7 @@ func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
   %s = "tile.fold_columns"(%a, %m, %n, %m, %n) ({
   ^bb0(%x: f32):
     "tile.yield"(%x) : (f32) -> ()
-  }) {kind = "sum", size = 8 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 0, 0>} : (!tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32) -> !tile.accumulator<array<i64: 64, 8>, "registers">
+  }) {kind = "sum", size = 8 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 0, 0, 0>} : (!tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32) -> !tile.accumulator<array<i64: 64, 8>, "registers">
   return
 }
 
@@ -54,7 +54,7 @@ func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
   %s = "tile.fold_columns"(%a, %m, %n, %m, %n) ({
   ^bb0(%x: f32):
     "tile.yield"(%x) : (f32) -> ()
-  }) {kind = "sum", size = 64 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 0, 0>} : (!tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32) -> !tile.accumulator<array<i64: 64, 8>, "warp">
+  }) {kind = "sum", size = 64 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 0, 0, 0>} : (!tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32) -> !tile.accumulator<array<i64: 64, 8>, "warp">
   return
 }
 
@@ -66,7 +66,7 @@ func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
   %s = "tile.fold_columns"(%a, %m, %n, %m, %n) ({
   ^bb0(%x: f32):
     "tile.yield"(%x) : (f32) -> ()
-  }) {kind = "sum", size = 64 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 0, 0>} : (!tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32) -> !tile.accumulator<array<i64: 64, 8>, "registers">
+  }) {kind = "sum", size = 64 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 0, 0, 0>} : (!tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32) -> !tile.accumulator<array<i64: 64, 8>, "registers">
   "tile.store_within"(%s, %c, %rs, %cs, %m, %n, %m, %n) {along = "k", high = 16 : i64, low = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0>} : (!tile.accumulator<array<i64: 64, 8>, "registers">, memref<?x?xf32>, i64, i64, i32, i32, i32, i32) -> ()
   return
 }
@@ -79,7 +79,7 @@ func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
   %s = "tile.fold_columns"(%a, %m, %n, %m, %n) ({
   ^bb0(%x: f32):
     "tile.yield"(%x) : (f32) -> ()
-  }) {kind = "sum", size = 64 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 0, 0>} : (!tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32) -> !tile.accumulator<array<i64: 64, 8>, "registers">
+  }) {kind = "sum", size = 64 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 0, 0, 0>} : (!tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32) -> !tile.accumulator<array<i64: 64, 8>, "registers">
   "tile.store_within"(%s, %c, %rs, %cs, %m, %n, %m, %n) {along = "m", high = 16 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0>} : (!tile.accumulator<array<i64: 64, 8>, "registers">, memref<?x?xf32>, i64, i64, i32, i32, i32, i32) -> ()
   return
 }
@@ -92,7 +92,7 @@ func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
   %s = "tile.fold_columns"(%a, %m, %n, %m, %n) ({
   ^bb0(%x: f32):
     "tile.yield"(%x) : (f32) -> ()
-  }) {kind = "sum", size = 64 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 0, 0>} : (!tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32) -> !tile.accumulator<array<i64: 64, 8>, "registers">
+  }) {kind = "sum", size = 64 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 0, 0, 0>} : (!tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32) -> !tile.accumulator<array<i64: 64, 8>, "registers">
   "tile.store_within"(%s, %rs, %rs, %cs, %m, %n, %m, %n) {along = "m", high = 16 : i64, low = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0>} : (!tile.accumulator<array<i64: 64, 8>, "registers">, i64, i64, i64, i32, i32, i32, i32) -> ()
   return
 }
@@ -106,7 +106,7 @@ func.func @f(%m: i32, %n: i32, %w: memref<?xf32>, %rs: i64) {
   %s = "tile.fold_columns"(%a, %m, %n, %m, %n, %f) ({
   ^bb0(%x: f32):
     "tile.yield"(%x) : (f32) -> ()
-  }) {kind = "sum", size = 64 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 1, 0>} : (!tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32, !tile.operand) -> !tile.accumulator<array<i64: 64, 8>, "registers">
+  }) {kind = "sum", size = 64 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 1, 0, 0>} : (!tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32, !tile.operand) -> !tile.accumulator<array<i64: 64, 8>, "registers">
   return
 }
 
@@ -118,7 +118,7 @@ func.func @f(%m: i32, %n: i32) {
   %s = "tile.fold_columns"(%a, %m, %n, %m, %n) ({
   ^bb0(%x: f32, %y: f32):
     "tile.yield"(%x) : (f32) -> ()
-  }) {kind = "sum", size = 64 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 0, 0>} : (!tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32) -> !tile.accumulator<array<i64: 64, 8>, "registers">
+  }) {kind = "sum", size = 64 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 0, 0, 0>} : (!tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32) -> !tile.accumulator<array<i64: 64, 8>, "registers">
   return
 }
 

@@ -16,6 +16,10 @@ func.func @f(%m: i32, %n: i32, %lo: memref<?xi32>, %rs: i64) {
   // CHECK: %[[R:.*]]:2 = "tile.reached"
   // CHECK-SAME: high = 16 : i64
   %low, %high = "tile.reached"(%m, %m, %n, %n, %j) {cluster = array<i64: 2, 1>, high = 16 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1>, tile = array<i64: 64, 2>} : (i32, i32, i32, i32, !tile.operand) -> (i32, i32)
+  %k = "tile.read_ahead"(%j, %g, %m, %n, %m, %n) {size = 64 : i64} : (!tile.operand, !tile.accumulator<array<i64: 64, 64>, "registers">, i32, i32, i32, i32) -> !tile.operand
+  // CHECK: %[[SURE:.*]] = "tile.at_most"
+  // CHECK-SAME: limit = 1.000000e+30 : f32
+  %sure = "tile.at_most"(%k) {limit = 1.0e30 : f32} : (!tile.operand) -> i1
   // CHECK: "tile.run_tiles"(%[[R]]#0, %[[R]]#1)
   "tile.run_tiles"(%low, %high) ({
   ^bb0(%m0: i32, %x: !tile.operand):
@@ -28,7 +32,7 @@ func.func @f(%m: i32, %n: i32, %lo: memref<?xi32>, %rs: i64) {
     %f = "tile.fold_columns"(%g, %m0, %n, %m, %n, %x, %start) ({
     ^bb0(%v: f32, %w: f32):
       "tile.yield"(%v) : (f32) -> ()
-    }) {apart, kind = "sum", size = 64 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0, 1>} : (!tile.accumulator<array<i64: 64, 64>, "registers">, i32, i32, i32, i32, !tile.operand, !tile.operand) -> !tile.accumulator<array<i64: 64, 8>, "registers">
+    }) {apart, kind = "sum", size = 64 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0, 1, 0>} : (!tile.accumulator<array<i64: 64, 64>, "registers">, i32, i32, i32, i32, !tile.operand, !tile.operand) -> !tile.accumulator<array<i64: 64, 8>, "registers">
     // CHECK: "tile.join_folds"(%[[SHARE]], %[[SHARE]])
     %l = "tile.join_folds"(%f, %f) {kind = "sum", operandSegmentSizes = array<i32: 2>} : (!tile.accumulator<array<i64: 64, 8>, "registers">, !tile.accumulator<array<i64: 64, 8>, "registers">) -> !tile.accumulator<array<i64: 64, 8>, "registers">
   }, {

@@ -72,12 +72,15 @@
 // STAYS: %[[SECOND:.*]] = "tile.go"(%[[ALL]]) {first = 64 : i64}
 // STAYS: "tile.tiles"
 // STAYS: %[[R:.*]]:2 = "tile.reached"
+// W times a sum of 128 products of e4m3, 64 times, is finite
+// STAYS: %[[SURE:.*]] = "tile.at_most"
+// STAYS-SAME: limit = 3.96140813E+28 : f32
+// STAYS: "tile.at_most"
 // STAYS: %[[MINE:.*]] = "tile.slot"(%[[B]],
 // STAYS: "tile.run_tiles"(%[[R]]#0, %[[R]]#1) ({
 // STAYS-NEXT: ^bb0(%{{.*}}: i32, %[[SCALE:.*]]: !tile.operand):
 // STAYS: "tile.mma"(%[[SECOND]], %[[A]], %[[MINE]],
-// STAYS: %[[START:.*]] = "tile.behind"
-// STAYS: %[[X:.*]] = "tile.fold_columns"(%[[FIRST]]{{.*}}%[[SCALE]], %[[START]])
+// STAYS: %[[X:.*]] = "tile.fold_columns"(%[[FIRST]]{{.*}}%[[SCALE]], %[[SURE]])
 // STAYS: apart
 // STAYS: "tile.mma_wait"(%[[SECOND]])
 // STAYS: "tile.release"
@@ -92,3 +95,11 @@
 // STAYS: "tile.mma_wait"(%[[FIRST]])
 // STAYS: whole
 // STAYS: label = "consumer"
+
+// Terms that may be infinite, as products of bf16 may, are looked at behind the fold; its beginning is put behind the issue of
+// the products beside it.
+
+// RUN: scalec compile 'L[q,t]:f32 = sum[h](relu(Q[q,h,d]@K[t,d]) * u[t] * W[q,h]:f32)' --target sm_90a --dim h=64 --dim d=64 --schedule tile=128x128x64 --emit tile | filecheck %s --check-prefix=LOOKS
+// LOOKS-NOT: "tile.at_most"
+// LOOKS: %[[START:.*]] = "tile.behind"
+// LOOKS: "tile.fold_columns"({{.*}}%[[START]])
