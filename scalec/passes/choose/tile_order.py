@@ -21,7 +21,7 @@ RUN = 16
 a quarter of as many registers as a tile is wide, takes L1 as long as the tensor core a tile."""
 
 STATIONARY_RUN = 64
-"""Likewise where B's tile stays: 0.95 to 1.02 of the time with 16, 0.98 in the mean (MQA logits of eight sizes and
+"""Likewise where B's tile stays: 0.93 to 1.01 of the time with 16, 0.97 in the mean (MQA logits of eight sizes and
 windows, H100, 2026-11-27)."""
 
 
