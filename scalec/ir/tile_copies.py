@@ -171,9 +171,9 @@ class RowScalesOp(Tile.Operation, name="row_scales"):
 class LoadRowsOp(Tile.Operation, name="load_rows"):
     """Loads source[(row0 + i) / row_block, k0 / block + j] for all rows i and blocks j of `into`, while inside k.
 
-    Block j is that of K element k0 + j * step. Rows are clamped below `rows`; strides in elements. `zeros` or
-    `ones`, an optional unit attribute: beyond k it is 0 or 1, and else what was there, which nobody multiplies by. Where `into` is looked up (`tile.look_up`), the
-    rows are those that it names, and where it names none, nothing is loaded.
+    Block j is that of K element k0 + j * step. Rows are clamped below `rows`; strides in elements. `zeros` or `ones`,
+    an optional unit attribute: beyond k it is 0 or 1, and else what was there, which nobody multiplies by. Where `into`
+    is looked up (`tile.look_up`), the rows are those that it names, and where it names none, nothing is loaded.
     """
 
     into: ext.Operand[RowScalesType]
@@ -256,8 +256,8 @@ class FetchOp(Tile.Operation, name="fetch"):
     """Loads into `into` the scales source[row / row_block, k0 / k_block] of `count` rows, while k0 < k.
 
     The rows are row0 + own * (index along `axis`, "m" or "n", of the warpgroup or warp) + i * spacing, clamped below
-    `rows`. `zeros` and `ones` as of `load_rows`. With `part`, (first, count), the registers of `into` from `first` on are those of
-    `count` rows, and the others stay.
+    `rows`. `zeros` and `ones` as of `load_rows`. With `part`, (first, count), the registers of `into` from `first` on
+    are those of `count` rows, and the others stay.
     """
 
     into: ext.Operand[ScalarsType]

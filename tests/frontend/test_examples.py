@@ -142,6 +142,18 @@ FACTS = {
         "C bf16",
         "(m, k) (n, k) (m, n)",
     ),
+    "lora_scaled": (
+        "m n k r",
+        "A bf16, B bf16, alpha f32, D bf16, E bf16",
+        "C bf16",
+        "(m, k) (n, k) (m, n)",
+    ),
+    "qlora": (
+        "m n k r",
+        "A bf16, B f4E2M1FN, B_scale f8E4M3FN, B_scale2 f32, D bf16, E bf16",
+        "C bf16",
+        "(m, k) (n, k) (m, n)",
+    ),
     "split_reduction": ("m n b k", "A bf16, B bf16, D f32", "D f32", "(b, m, k) (b, n, k) (m, n)"),
     "quantised_result": (
         "m n k",

@@ -8,6 +8,7 @@ from scalec.ir.mlir import ir
 from scalec.ir.tile import CHUNK
 from scalec.passes.emit.frame import Frame
 from scalec.passes.emit.handles import Handles, Side
+from scalec.passes.emit.sums import Point
 from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.gather import copied_by_threads, gatherers, scales_copied_by_threads, whole_tiles
 from scalec.passes.plan.items import free_warps
@@ -58,21 +59,24 @@ class Gatherer(Frame):
         """The role of the warpgroup."""
         e, depth = self.e, self.schedule.tile[2]
         cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
-        rooms = {side.label: self.row_chunks(side) for side in self.by_threads}
+        each = [x for pair in self.pairs for x in pair if copied_by_threads(self.problem, x.operand)]
+        rooms = {side.map_of(0): self.row_chunks(side) for side in each}
         scaled = [x for x in self.by_threads if scales_copied_by_threads(self.problem, x.operand, depth)]
         of_scales = {side.label: self.scale_rows_of(side) for side in scaled}
         with self.over_all_tiles(h) as w:
-            for side in self.by_threads:
-                for room in (rooms[side.label], of_scales.get(side.label)):
+            for side in each:
+                for room in (rooms[side.map_of(0)], of_scales.get(side.map_of(0))):
                     if room is not None:
                         self.look_up_rows(room, side, w, w.row0[side.label])
             with self.over_k(w) as k:
-                at, k0 = self.at_point(w, self.at_k(w, k))
+                points = self.points(h, w, self.at_k(w, k))
                 e.op("tile.acquire", operands=[h.ring, cursor])
-                for side in self.by_threads:
-                    self.copy_rows(h, side, rooms[side.label], cursor, at, k0)
+                for point in points:
+                    with self.of_point(point):
+                        for side in (x for x in point.sides if x in each):
+                            self.copy_rows(h, side, rooms[side.map_of(0)], cursor, point)
                 for side in scaled:
-                    self.copy_row_scales(h, side, of_scales[side.label], cursor, at, k0)
+                    self.copy_row_scales(h, side, of_scales[side.label], cursor, points[0].w, points[0].k0)
                 e.op("tile.land", operands=[h.landed, cursor])
                 e.op("tile.advance", operands=[cursor])
 
@@ -119,15 +123,15 @@ class Gatherer(Frame):
         index = self.row_index(operand.gathered or operand.pages, w, flat=True)
         self.e.op("tile.look_up", operands=[into, index, row0, end])
 
-    def copy_rows(self, h: Handles, side: Side, rows: ir.Value, cursor: ir.Value, w: Work, k0: ir.Value) -> None:
+    def copy_rows(self, h: Handles, side: Side, rows: ir.Value, cursor: ir.Value, point: Point) -> None:
         """The rows of a side in a stage."""
-        operand = side.operand
+        operand, w = side.operand, point.w
         memory = self.pointer(operand.name, operand.argument_index, align=operand.align)
         source = self.at(memory, operand.name, operand.coords, w)
-        operands = [source, self.copies_into(h, side), cursor, rows, k0]
+        operands = [source, self.copies_into(h, side), cursor, rows, point.k0]
         whole = whole_tiles(self.problem, self.schedule.tile[2])
         how: dict[str, Any] = {"whole": ir.UnitAttr.get()} if whole else {}
-        self.e.op("tile.copy_rows", operands=[*operands, h.k], **how)
+        self.e.op("tile.copy_rows", operands=[*operands, point.end], **how)
 
     def copy_row_scales(self, h: Handles, side: Side, rows: ir.Value, cursor: ir.Value, w: Work, k0: ir.Value) -> None:
         """The scales of these rows in a stage."""

@@ -47,10 +47,11 @@ class Producer(Results, Dealer, Converter):
         with e.region("tile.warp", index=0, count=1, elected=int(not self.gathering)):
             cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
             window = self.window()
-            h.gathered = {side.label: self.gathered(side) for side in self.gathering}
+            named = [x for pair in self.pairs for x in pair if x.operand.gathered and x.map_of(0) in h.maps]
+            h.gathered = {side.map_of(0): self.gathered(side) for side in named}
             with self.over_all_tiles(h, asks=True) as w:
-                for side in self.gathering:
-                    self.look_up_rows(h.gathered[side.label], side, w, self.copied_row(h, side, w.row0[side.label]))
+                for side in named:
+                    self.look_up_rows(h.gathered[side.map_of(0)], side, w, self.copied_row(h, side, w.row0[side.label]))
                 h.pages = {side.label: self.page_indices(side, w) for side in self.sides if side.operand.pages}
                 if window is not None:
                     e.op("tile.open_window", operands=[window])
@@ -120,8 +121,9 @@ class Producer(Results, Dealer, Converter):
         points = self.points(h, w, k0)
         w, k0 = points[0].w, points[0].k0
         # barriers count what is copied, not what pads it
-        mapped = [x for x, side in enumerate(self.sides) if side.label in h.maps]
-        bytes_of = [sum(p.sides[x].copied * p.sides[x].operand.stored.bytes(depth) for x in mapped) for p in points]
+        bytes_of = [
+            sum(x.copied * x.operand.stored.bytes(depth) for x in p.sides if x.map_of(0) in h.maps) for p in points
+        ]
         total = bytes_of[0]
         vectors = [side for side in self.sides if self.copy_of(side) == "vector"]
         windows = [side for side in self.sides if self.copy_of(side) == "window"]
@@ -145,20 +147,20 @@ class Producer(Results, Dealer, Converter):
         with self.one_thread():
             alike = len(set(bytes_of)) == 1
             with self.leading(h) if alike else nullcontext():
-                if total and alike:
-                    e.op("tile.expect", operands=[ring, cursor], bytes=ctas * total)
-                elif alike:  # threads copy all that there is
-                    e.op("tile.commit", operands=[ring, cursor])
+                if alike:
+                    self.announce(ring, cursor, ctas * total)
             for point, own in zip(points, bytes_of, strict=True):
                 with self.of_point(point):
-                    if not alike:  # of a CTA that multiplies alone: each converts its own tiles
-                        e.op("tile.expect", operands=[ring, cursor], bytes=own + total - bytes_of[0])
+                    if not alike:  # of a CTA that multiplies alone: its warps convert, or copy rows
+                        self.announce(ring, cursor, own + total - bytes_of[0])
                     for side in point.sides:
                         self.copy_operand(h, side, (filled, cursor), point.w, point.k0)
-        for side in self.gathering:
-            source = self.at(h.maps[side.label], side.operand.name, side.operand.coords, w)
-            rows, x = h.gathered[side.label], self.element_of_map(side, k0)
-            e.op("tile.gather", operands=[source, self.copies_into(h, side), filled, cursor, rows, x])
+        for point in points:
+            with self.of_point(point):
+                for side in (x for x in point.sides if x.map_of(0) in h.gathered):
+                    source = self.at(h.maps[side.map_of(0)], side.operand.name, side.operand.coords, point.w)
+                    rows, x = h.gathered[side.map_of(0)], self.element_of_map(side, point.k0)
+                    e.op("tile.gather", operands=[source, self.copies_into(h, side), filled, cursor, rows, x])
         if window is not None:
             with e.region("tile.when", [first]):
                 block = at = e.arith("arith.divui", of_window, e.i32(depth))
@@ -180,6 +182,13 @@ class Producer(Results, Dealer, Converter):
                 own = [x for x in point.sides if x.label in {side.label for side in vectors}]
                 self.scale_copies(h, (filled, cursor), point.w, point.k0, words, own)
         e.op("tile.advance", operands=[cursor])
+
+    def announce(self, ring: ir.Value, cursor: ir.Value, size: int) -> None:
+        """That so many bytes come into a stage by copies; nothing where threads copy all that there is."""
+        if size:
+            self.e.op("tile.expect", operands=[ring, cursor], bytes=size)
+        else:
+            self.e.op("tile.commit", operands=[ring, cursor])
 
     def copy_operand(self, h: Handles, side: Side, stage: tuple[ir.Value, ir.Value], w: Work, k0: ir.Value) -> None:
         """The rows of a tile, from element `k0` of K on, into a stage, of a ring and a position there."""

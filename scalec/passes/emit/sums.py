@@ -12,6 +12,7 @@ from scalec.passes.emit.scales import Scales
 from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.parts import k_blocks
 from scalec.passes.problem.access import Dim
+from scalec.passes.problem.products import in_order
 from scalec.passes.problem.types import Problem
 
 
@@ -74,7 +75,7 @@ class Sums(Scales):
         e, products = self.e, self.problem.products
         made: dict[int, Point] = {}
         behind: list[ir.Value] = []
-        for number in self.problem.in_order:
+        for number in in_order(self.problem):
             sides, product = self.pairs[number], products[number]
             before, at = [], self.at_point(w, k0, product)
             if len(made) < len(products) - 1:

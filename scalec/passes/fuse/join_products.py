@@ -109,22 +109,27 @@ class JoinProducts:
 
     def run(self, module: ir.Module, target: Target) -> None:
         for function in programs(module):
-            order = [x.operation for x in function.body.blocks[0].operations]
-            each = [(x, sorted(readers(x, alone=True), key=lambda r: order.index(r.operation))) for x in contractions(function)]
-            uses = [(x, [Use.of(op, x) for op in ops]) for x, ops in each]
+            uses = [(x, [Use.of(op, x) for op in _readers(x)]) for x in contractions(function)]
             found: dict[tuple[Any, ...], list[tuple[Any, list[Use]]]] = {}
             for contract, mine in uses:
                 roots = tuple(x.root for x in mine)
                 if mine and all(root is not None for root in roots):
                     found.setdefault(roots, []).append((contract, mine))
-            alone = [(x, mine) for x, mine in uses if not any(len(y) > 1 and any(x is z for z, _ in y) for y in found.values())]
+            together = [x for terms in found.values() if len(terms) > 1 for x, _ in terms]
+            alone = [(x, mine) for x, mine in uses if x not in together]
             for roots, terms in found.items():
                 others = [(x, made) for x, mine in alone if (made := _within(mine, roots)) and made[0].computed]
                 every = [*terms, *others[:1]]
                 if len({_left(x) for x, _ in every}) > 1:
                     _join(terms, others[:1])
-                    alone = [(x, mine) for x, mine in alone if not any(x is y for y, _ in every)]
+                    alone = [(x, mine) for x, mine in alone if x not in [y for y, _ in every]]
             erase_unused(function.body.blocks[0])
+
+
+def _readers(contract: Any) -> list[Any]:
+    """The maps that read a contraction, in the order of the program, where nothing else does."""
+    order = list(contract.operation.block.operations)
+    return sorted(readers(contract, alone=True), key=lambda op: [x.operation for x in order].index(op.operation))
 
 
 def _within(mine: list[Use], roots: tuple[Any, ...]) -> list[Use]:

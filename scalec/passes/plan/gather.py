@@ -24,15 +24,17 @@ def gatherers(problem: Problem) -> int:
 
 
 def copies_of_thread(problem: Problem, tile: tuple[int, int, int]) -> int:
-    """Copies of 16 bytes that each of their threads makes for a stage."""
-    rows = dict(zip((problem.lhs, problem.rhs), tile[:2], strict=True))
-    gathered = [x for x in rows if copied_by_threads(problem, x)]
-    return sum(-(-rows[x] * _row(problem, x, tile[2]) // (CHUNK * WARPGROUP)) for x in gathered)
+    """Copies of 16 bytes that each of their threads makes for a stage, of each product that is added up: it knows where
+    the rows of all of them are."""
+    sides = [pair for p in problem.products for pair in ((p.lhs, tile[0]), (p.rhs, tile[1]))]
+    gathered = [(x, rows) for x, rows in sides if copied_by_threads(problem, x)]
+    return sum(-(-rows * _row(problem, x, tile[2]) // (CHUNK * WARPGROUP)) for x, rows in gathered)
 
 
 def whole_tiles(problem: Problem, depth: int) -> bool:
     """Whether no K tile of that depth reaches beyond K."""
-    return problem.k.size is not None and problem.k.size % depth == 0 and problem.range_of_k is None
+    whole = all(x.k.size is not None and x.k.size % depth == 0 for x in problem.products)
+    return whole and problem.range_of_k is None
 
 
 def scales_copied_by_threads(problem: Problem, operand: Operand, depth: int) -> bool:
@@ -62,7 +64,7 @@ def stored_row(problem: Problem, operand: Operand, depth: int) -> int:
 
 def no_gather(problem: Problem, schedule: Schedule) -> str:
     """Why rows cannot be gathered into a tile, "" where they can, or need not."""
-    for operand in (problem.lhs, problem.rhs):
+    for operand in (x for p in problem.products for x in (p.lhs, p.rhs)):
         if not operand.gathered:
             continue
         row, together = _row(problem, operand, schedule.tile[2]), gathered_together(problem, operand)

@@ -55,8 +55,8 @@ def computed_term(contract: Any) -> Any:
     """Of a sum of contractions the `scale.map` that computes a term of one of them; None where all are added up as they
     are."""
     sums = sums_of(contract)
-    found = [x.owner.opview for x in sums.owner.opview.terms if is_op(x, "scale.map")] if is_op(sums, "scale.add") else []
-    return found[0] if found else None
+    terms = list(sums.owner.opview.terms) if is_op(sums, "scale.add") else []
+    return next((x.owner.opview for x in terms if is_op(x, "scale.map")), None)
 
 
 def family_of(contract: Any, target: Target) -> MmaShape | None:

@@ -8,6 +8,7 @@ from typing import Any
 from scalec.errors import UnsupportedError
 from scalec.formats import NUMBERS, WHOLE
 from scalec.ir.location import place_of
+from scalec.ir.scale import dims_in, maps_of
 from scalec.passes.problem.contraction import elements_of, levels_of, multiplied_as
 from scalec.passes.problem.operand import Operand, Scale
 from scalec.passes.problem.types import Problem
@@ -49,15 +50,22 @@ def partly_scaled(problem: Problem) -> bool:
     return any((len(x.lhs.promoted), len(x.rhs.promoted)) != own for x in problem.added)
 
 
+def in_order(problem: Problem) -> tuple[int, ...]:
+    """The numbers of the products in the order of their K blocks: in front that of whose sums something is computed."""
+    numbers, term = range(len(problem.products)), problem.term
+    return tuple(sorted(numbers, key=lambda x: term is not None and x != term.number))
+
+
 def first_of(terms: list[Any], length: Callable[[Any], int], target: Target) -> Any:
     """Of several contractions that are added up the one whose operands the others' are like: that of which most
-    operands are converted, or have scales, as these may be missing in others; else the one that sums most, of several
-    the first."""
+    operands are converted, have rows that indices name, or scales, as others need not; else the one that sums most, of
+    several the first."""
 
     def rank(contract: Any) -> tuple[int, int, int]:
-        own = elements_of(contract)
-        converted = sum(a != b for a, b in zip(own, multiplied_as(contract, target)[1], strict=True))
-        return converted, sum(len(levels_of(x)) for x in (contract.lhs, contract.rhs)), length(contract)
+        own, (lhs, rhs, result) = elements_of(contract), maps_of(contract.maps)
+        more = sum(a != b for a, b in zip(own, multiplied_as(contract, target)[1], strict=True))
+        more += sum(not dims_in(where) & dims_in(result) for where in (lhs, rhs))
+        return more, sum(len(levels_of(x)) for x in (contract.lhs, contract.rhs)), length(contract)
 
     return max(terms, key=rank)
 
@@ -76,7 +84,12 @@ def check_added(one: Operand, other: Operand, contract: Any) -> None:
             (x is other and x.zeros, "has zero points", "subtract them"),
             (x.body or x.rounded, "is computed", "compute it"),
             (x.pages, f"has rows in pages ({x.pages})", "gather them"),
-            (x.gathered, f"has rows that {x.gathered} names", "gather them"),
+            (
+                x.gathered and (x.scales or not one.gathered),
+                f"has {'scales and ' if x.scales else ''}rows that {x.gathered} names"
+                + ("" if x.scales else f" beside {one.name}, which has them in order"),
+                "gather them",
+            ),
             (x.turned, f"is contiguous along {x.rows}, and kernels turn it", "store it with the other index last"),
             (
                 x.converted and not one.converted,

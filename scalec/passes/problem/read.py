@@ -133,9 +133,7 @@ class Reader(OperandReader):
         check_added(rhs, right, contract)
         return Product(left, right, k, tuple(self.dim(x, contract) for x in roles["k"] if x != k.name))
 
-    def term(
-        self, contract: Any, others: list[Any], m: Dim, n: Dim, outer: tuple[Dim, ...]
-    ) -> Term | None:
+    def term(self, contract: Any, others: list[Any], m: Dim, n: Dim, outer: tuple[Dim, ...]) -> Term | None:
         """What is computed of the sums of a contraction, or of one of the `others` that are added to it, before they
         are added up; None where nothing is."""
         op = computed_term(contract)

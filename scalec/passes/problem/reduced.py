@@ -9,11 +9,11 @@ from scalec.errors import UnsupportedError
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import dims_in, map_of, maps_of
-from scalec.passes.problem.access import Coord
+from scalec.passes.problem.access import Coord, Reduced
 from scalec.passes.problem.column_folds import FOLDED
 from scalec.passes.problem.lookups import Lookups
 from scalec.passes.problem.sources import computed_of, is_op, reduction_of
-from scalec.passes.problem.types import STORED, Problem, Reduced
+from scalec.passes.problem.types import STORED, Problem
 from scalec.targets import MAX_BOX, Target
 
 MEET = "scale.meet"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from scalec.errors import Place
 from scalec.formats import ElementType
-from scalec.passes.problem.access import Chance, Coord, Dim, Domain, Gaps, Index, Lookup
+from scalec.passes.problem.access import Chance, Coord, Dim, Domain, Gaps, Index, Lookup, Reduced
 from scalec.passes.problem.operand import PROMOTION_BLOCK, Fold, Operand, Product
 from scalec.targets import MmaShape, Target
 
@@ -124,21 +124,6 @@ class ColumnFold:
 
 
 @dataclass(frozen=True)
-class Reduced:
-    """What a result has of all points along one dimension of a tile.
-
-    Attributes:
-        kind: "sum", "max" or "min" of what the result's body computes.
-        over: the dimension.
-        final: names of the ops that compute the result of that value, in order.
-    """
-
-    kind: str
-    over: str
-    final: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Result:
     """A tensor that the kernel writes: `epilogue` of the sums and of `inputs`.
 
@@ -247,12 +232,6 @@ class Problem:
         """The problem of each product of the sums alone."""
         own = replace(self, added=(), term=None) if self.added else self
         return (own, *(replace(own, lhs=x.lhs, rhs=x.rhs, k=x.k, summed=x.summed) for x in self.added))
-
-    @property
-    def in_order(self) -> tuple[int, ...]:
-        """The numbers of the products in the order of their K blocks."""
-        numbers = range(1 + len(self.added))
-        return (*numbers,) if self.term is None else (self.term.number, *(x for x in numbers if x != self.term.number))
 
     @property
     def queued(self) -> bool:
