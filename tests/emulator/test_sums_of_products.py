@@ -192,7 +192,6 @@ REFUSED = {
     "C[m,n] = A[m,k]:f16 @ B[n,k]:f16 + D[m,r] @ E[n,r]": "A and D are operands of products that are added up",
     "C[m,n] = A[m,k] @ B[n,k] + D[m,r] @ E[r,n]": "differ in their layouts",
     "C[m,n] = relu(A[m,k]) @ B[n,k] + D[m,r] @ E[n,r]": "A is computed, and its product is added to another",
-    "C[m,n] = A[idx[m],k] @ B[n,k] + D[m,r] @ E[n,r]": r"A has rows that idx\[m\] names",
     "C[b,m,n] = A[m,k] @ B[b,n,k] + D[b,r] @ E[m,n,r]": "m is a row of one product, and not of another",
     "C[m,n] = A[m,k]:mxfp8 @ B[n,k]:mxfp8 + D[m,r]:mxfp8 @ E[n,r]:mxfp8": "A has scales that sums are not promoted by",
     "C[m,n] = A[m,k] @ B[n,k] scale(1x128, 1xk) + D[m,r] @ E[n,r] scale(1x128, 1xr)": "one of them alone has a factor",
