@@ -29,6 +29,10 @@ def describe(problem: Problem) -> str:
 
         bf16[m,n] = bf16[m,k] . bf16[n,k] + bf16[m,s0=16] . bf16[n,s0]: truncf
 
+    and with `alpha * (D[m,r]@E[n,r])`, of which something is computed before:
+
+        bf16[m,n] = bf16[m,k] . bf16[n,k] + (bf16[m,s0=16] . bf16[n,s0]: mulf); f32: truncf
+
     Indices that are read from memory are i0, i1, ..., with the block of a tile's dimension over which they stay the
     same. A range has what shares it out, where that is so, and what the program promises of it:
     `C[m,n] = A[m,k]@B[e[m/128],n,k]`, and
@@ -148,7 +152,10 @@ def _product(problem: Problem) -> str:
         lhs, rhs = _operand(x.lhs, sized), _operand(x.rhs, roles)
         return f"{lhs} . {rhs}" + (f" and {x.panes - 1} more" if x.panes > 1 else "")
 
-    return " + ".join(map(text, problem.products))
+    made = list(map(text, problem.products))
+    if (term := problem.term) is not None:
+        made[term.number] = f"({made[term.number]}: {' '.join(_ops(term.result.body))})"
+    return " + ".join(made)
 
 
 def _index(coords: tuple[Coord, ...], roles: dict[str, str]) -> str:

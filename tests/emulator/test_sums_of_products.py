@@ -188,6 +188,13 @@ def test_operations() -> None:
     assert abi.KernelSpec.from_json(spec.to_json()) == spec
 
 
+def test_scales_are_asked_for() -> None:
+    """A warp asks L2 for the scales of blocks of rows of each product, before consumers load them."""
+    dims = {"m": 1024, "n": 256, "k": 512, "r": 256}
+    ptx = scalec.compile(f"C[m,n] = {scaled('1x128@col, 128x128')}", target="sm_90a", dims=dims).ptx
+    assert ptx.count("prefetch.global.L2") == 2
+
+
 REFUSED = {
     "C[m,n] = A[m,k]:f16 @ B[n,k]:f16 + D[m,r] @ E[n,r]": "A and D are operands of products that are added up",
     "C[m,n] = A[m,k] @ B[n,k] + D[m,r] @ E[r,n]": "differ in their layouts",

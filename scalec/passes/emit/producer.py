@@ -91,16 +91,20 @@ class Producer(Results, Dealer, Converter):
                     count = -(-(rows + row_block - within) // row_block)
                 label = side.label
                 extents = {"row_block": row_block, "k_block": scale.k, "count": count, "spacing": row_block}
-                for pane in range(len(side.operand.panes)):
-                    own = side.of_pane(scale, pane)
-                    source = self.at(self.pointer(own.name, own.argument_index), own.name, own.coords, w)
-                    operands = [source, *self.strides(own), w.row0[label], w.row_end[label], self.at_k(w), w.k]
-                    e.op("tile.prefetch", operands=operands, **extents)
+                place, of = side.operand.scales.index(scale), self.of_side(self.sides.index(side))
+                for each, product in zip(of, self.problem.products, strict=True):
+                    first, k = (e.i32(0), self.size(product.k)) if len(of) > 1 else (self.at_k(w), w.k)
+                    for own in (x.scales[place] for x in each.operand.panes if x.promoted):
+                        source = self.at(self.pointer(own.name, own.argument_index), own.name, own.coords, w)
+                        operands = [source, *self.strides(own), w.row0[label], w.row_end[label], first, k]
+                        e.op("tile.prefetch", operands=operands, **extents)
 
     def prefetched(self, side: Side) -> bool:
-        """Whether a side has such scales, of more than a byte for whole K blocks."""
-        scale = self.block_scale(side)
-        if scale is None or scale.type not in NUMBERS or self.problem.summed or self.problem.added:
+        """Whether a side has such scales, of more than a byte for whole K blocks. Of products that are added up all of
+        each is asked for, so by no part of K."""
+        scale, products = self.block_scale(side), self.problem.products
+        parted = len(products) > 1 and self.schedule.split > 1
+        if scale is None or scale.type not in NUMBERS or parted or any(x.summed for x in products):
             return False
         return scale.within(self.schedule.tile[2]) == 1
 

@@ -6,6 +6,7 @@
 #nr = affine_map<(m, n, k, r) -> (n, r)>
 #mn = affine_map<(m, n, k, r) -> (m, n)>
 #n = affine_map<(m, n, k, r) -> (n)>
+#none = affine_map<(m, n, k, r) -> ()>
 
 // Two contractions that a map adds up, with something between them: one sum, which the map reads in their place.
 // CHECK-LABEL: func.func @added
@@ -35,11 +36,41 @@ func.func @added(%A: tensor<?x256xbf16>, %B: tensor<512x256xbf16>, %D: tensor<?x
   return %c : tensor<?x512xf32>
 }
 
-// A factor of one of them is in no accumulator, nor are terms that a map uses twice.
+// Of one of them something is computed before, here times a scalar and less: a map of that is a term of the sum.
 // CHECK-LABEL: func.func @factor
+// CHECK: %[[T:.*]] = "scale.contract"(%arg0, %arg1)
+// CHECK: %[[U:.*]] = "scale.contract"(%arg2, %arg3)
+// CHECK: %[[F:.*]] = "scale.map"
+// CHECK-NEXT: ^bb0(%[[Y:.*]]: f32, %[[S:.*]]: f32):
+// CHECK-NEXT: %[[P:.*]] = arith.mulf %[[Y]], %[[S]]
+// CHECK-NEXT: %[[N:.*]] = arith.negf %[[P]]
+// CHECK-NEXT: "scale.yield"(%[[N]])
+// CHECK: %[[SUM:.*]] = "scale.add"(%[[T]], %[[F]])
+// CHECK: "scale.read"(%[[SUM]])
+// CHECK-NOT: mulf
+func.func @factor(%A: tensor<?x256xbf16>, %B: tensor<512x256xbf16>, %D: tensor<?x16xbf16>, %E: tensor<512x16xbf16>,
+                  %s: f32) -> tensor<?x512xf32> attributes {scale.dims = ["m", "n", "k", "r"]} {
+  %t = "scale.contract"(%A, %B) {operandSegmentSizes = array<i32: 1, 1, 0, 0>, maps = [#mk, #nk, #mn]}
+    : (tensor<?x256xbf16>, tensor<512x256xbf16>) -> tensor<?x512xf32>
+  %u = "scale.contract"(%D, %E) {operandSegmentSizes = array<i32: 1, 1, 0, 0>, maps = [#mr, #nr, #mn]}
+    : (tensor<?x16xbf16>, tensor<512x16xbf16>) -> tensor<?x512xf32>
+  %v = "scale.read"(%t) {operandSegmentSizes = array<i32: 1, 0>, map = #mn} : (tensor<?x512xf32>) -> !scale.view
+  %x = "scale.read"(%u) {operandSegmentSizes = array<i32: 1, 0>, map = #mn} : (tensor<?x512xf32>) -> !scale.view
+  %w = "scale.read"(%s) {operandSegmentSizes = array<i32: 1, 0>, map = #none} : (f32) -> !scale.view
+  %c = "scale.map"(%v, %x, %w) ({
+  ^bb0(%0: f32, %1: f32, %2: f32):
+    %3 = arith.mulf %1, %2 : f32
+    %4 = arith.subf %0, %3 : f32
+    "scale.yield"(%4) : (f32) -> ()
+  }) {operandSegmentSizes = array<i32: 3, 0, 0>, map = #mn} : (!scale.view, !scale.view, !scale.view) -> tensor<?x512xf32>
+  return %c : tensor<?x512xf32>
+}
+
+// Factors of two of them are in no accumulator, nor are terms that a map uses twice.
+// CHECK-LABEL: func.func @twice
 // CHECK-NOT: scale.add
 // CHECK: arith.mulf
-func.func @factor(%A: tensor<?x256xbf16>, %B: tensor<512x256xbf16>, %D: tensor<?x16xbf16>, %E: tensor<512x16xbf16>)
+func.func @twice(%A: tensor<?x256xbf16>, %B: tensor<512x256xbf16>, %D: tensor<?x16xbf16>, %E: tensor<512x16xbf16>)
     -> tensor<?x512xf32> attributes {scale.dims = ["m", "n", "k", "r"]} {
   %t = "scale.contract"(%A, %B) {operandSegmentSizes = array<i32: 1, 1, 0, 0>, maps = [#mk, #nk, #mn]}
     : (tensor<?x256xbf16>, tensor<512x256xbf16>) -> tensor<?x512xf32>
