@@ -61,8 +61,7 @@ class Sums(Scales):
         """K elements up to the end of the last K block."""
         e, depth = self.e, self.schedule.tile[2]
         if k.size is not None:
-            size = max(k.size, 1) if self.problem.term is not None else k.size  # `segments`
-            return e.i32(-(-size // depth) * depth)
+            return e.i32(-(-k.size // depth) * depth)
         whole = e.arith("arith.divui", e.arith("arith.addi", self.size(k), e.i32(depth - 1)), e.i32(depth))
         return e.arith("arith.muli", whole, e.i32(depth))
 
