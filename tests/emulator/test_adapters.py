@@ -62,7 +62,7 @@ GATHERED = {
     "of both": "C[m,n]:f32 = A[idx[m],k]:e4m3 @ B[n,k]:e4m3 + D[jdx[m],r]:e4m3 @ E[n,r]:e4m3",
     "where they go": "C[idx[m],n]:f32 += A[idx[m],k] @ B[n,k] + D[idx[m],b,r] @ E[n,b,r]",
     "experts": f"C[m,n] = A[idx[m],k]:bf16 @ B[n,k]:nvfp4 + {ADAPTER.replace('n,r', 'e[m/64],n,r')}",
-    "converted": "C[m,n] = A[idx[m],k]:mxfp4 @ B[n,k]:bf16 + D[idx[m],r]:bf16 @ E[n,r]:bf16",
+    "converted": "C[m,n] = A[idx[m],k]:e4m3 @ B[n,k]:bf16 + D[idx[m],r]:bf16 @ E[n,r]:bf16",
 }
 """Rows that an index names, of operands of one product or of both."""
 
