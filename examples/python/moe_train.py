@@ -9,9 +9,10 @@ gradients, which run here as it wrote them. A range of rows becomes one of what 
 sum of a token's rows (`dX`), that sum a scatter (`dY`), and routing weights get the product of two rows (`dw`). torch
 routes, and has the gradient of that.
 
-FP8, as DeepSeek-V3 trains: see linear.py. Every operand of a product is FP8, quantised along what is summed. One
-program of scalec.grad computes dG and dU; in FP8 these are needed quantised alone, so two take its place (`at_once`),
-each of which writes one of them in both orders, rounded once, to where the gradient of their product reads it.
+FP8, as DeepSeek-V3 trains: see linear.py. Every operand of a product is FP8, quantised along what is summed. What one
+program's gradient is and the next one's reads, dY, and dG and dU, is needed quantised alone. So in place of programs
+that compute it there are such as write it in both orders, rounded once (`at_once`): dY gathered, as a row is another
+token's, and dG and dU each to where the gradient of their product reads it.
 
 Results and gradients are compared with torch's autograd in float64, their errors in FP8 with those of the roundings
 alone; and each gradient with finite differences of the float64 layer along that gradient.
@@ -22,7 +23,6 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -62,10 +62,26 @@ ROUNDED = {"X": "X[m,k] = x[m,k]", "W": "W[g,n,k] = w[g,n,k]:f32", "Wd": "Wd[g,n
 Named = dict[str, Tensor]
 
 
-def at_once(step: Step, name: str) -> Step:
-    """A step that computes `name` as one that writes it quantised along each of its indices instead."""
+GATHERED = "dY[m,n] = dZ[token[m],n] * weight[slot[m]]:f32"
+"""What scalec.grad scatters: `dY[row[t,j],n] = dZ[t,n] * w[t,j]`."""
+
+
+def at_once(text: str, name: str) -> Step:
+    """A program that computes `name` as a step that writes it quantised along each of its indices instead."""
     orders = f"{name}_n[m,n]:e4m3 scale(1x128) = {name}\n{name}_m[n,m]:e4m3 scale(1x128) = {name}"
-    return replace(step, text=f"{step.text}\n{orders}")
+    return Step({f"{name}_n": "", f"{name}_m": ""}, f"{text}\n{orders}", {}, (), dims=("m", "n"))
+
+
+def steps_of(name: str, source: str, fp8: bool, options: Mapping[str, Any]) -> Sequence[Step]:
+    """The programs of the gradients of one of the four."""
+    steps = scalec.grad(source, **options).steps
+    if not fp8:
+        return steps
+    if name == "gated":
+        alone = {x: scalec.grad(source, wrt=x, **options).steps for x in "GU"}
+        return [at_once(step.text, f"d{x}") for x, (step,) in alone.items()]
+    steps = [at_once(GATHERED, "dY") if "dY" in s.results and name == "combine" else s for s in steps]
+    return steps if name == "combine" else [s for s in steps if not {"dY_n", "dT_n"} & s.results.keys()]
 
 
 class Layer:
@@ -100,16 +116,9 @@ class Layer:
         self.backward: list[scalec.Kernel] = []
         for name, program in (FP8 if fp8 else BF16).items():
             source = f"{program}{about}" if ROWS in program else program
-            gradients = scalec.grad(source, **options[name])
-            self.forward.append(self.kernel(gradients.forward, dims[name]))
-            steps = gradients.steps
-            if fp8 and name == "gated":
-                steps = [
-                    at_once(step, f"d{x}") for x in "GU" for step in scalec.grad(source, wrt=x, **options[name]).steps
-                ]
-            if fp8 and name == "gate_up":
-                steps = [s for s in steps if "dT_n" not in s.results]  # whose halves are there
+            self.forward.append(self.kernel(scalec.grad(source, **options[name]).forward, dims[name]))
             known = {"j": j, **dims[name]}  # a token has j rows
+            steps = steps_of(name, source, fp8, options[name])
             made = [self.kernel(s.text, {d: known[d] for d in s.dims if d in known}) for s in steps]
             self.backward = made + self.backward
         operands = {"X": ACTIVATIONS} | {n: weights(n, target, "g,") for n in ("W", "Wd")} if fp8 else ROUNDED
@@ -118,7 +127,6 @@ class Layer:
         self.reads = {t.name for kernel in self.backward for t in kernel.spec.operands} | {"token"}
         self.widths = {"T": 2 * inter, "dT": 2 * inter, "dH": inter}
         self.widths |= dict.fromkeys(("Y", "dY", "X_rows", "dX_rows"), hidden)
-        self.fp8 = fp8
 
     def kernel(self, program: str, dims: Mapping[str, int]) -> scalec.Kernel:
         """A program, compiled."""
@@ -129,29 +137,31 @@ class Layer:
         return _Layer.apply(x, gate_up, down, to.weights, self, to)  # pyright: ignore[reportReturnType]
 
     def room(self, name: str, like: Tensor) -> Tensor:
-        """Memory for a result whose rows are found on the device: it is given at the call. `like` has as many rows."""
-        return torch.empty(len(like), self.widths[name], dtype=torch.bfloat16, device=like.device)
+        """Memory for a result whose rows are found on the device: it is given at the call. `like` has as many rows.
+        Quantised ones are called by the index that lies side by side, as dY_n [m, n] and dY_m [n, m]."""
+        if name in self.widths:
+            return like.new_empty(len(like), self.widths[name], dtype=torch.bfloat16)
+        of, _, last = name.removesuffix("_scale").rpartition("_")
+        rows, columns = (len(like), self.widths[of]) if last == "n" else (self.widths[of], len(like))
+        if name.endswith("_scale"):
+            return like.new_empty(rows, -(-columns // 128), dtype=torch.float32)
+        return like.new_empty(rows, columns, dtype=torch.float8_e4m3fn)
 
-    def room_of_halves(self, like: Tensor) -> Named:
-        """Memory for dT, quantised in both orders in FP8, and its halves: those of dG and of dU."""
-        m, n, new = len(like), self.widths["dT"], like.new_empty
-        if not self.fp8:
-            made, along = {"dT": self.room("dT", like)}, {"dT": 1}
-        else:
-            e4m3, f32 = torch.float8_e4m3fn, torch.float32
-            made = {"dT_n": new((m, n), dtype=e4m3), "dT_n_scale": new((m, n // 128), dtype=f32)}
-            made |= {"dT_m": new((n, m), dtype=e4m3), "dT_m_scale": new((n, -(-m // 128)), dtype=f32)}
-            along = {name: int("_n" in name) for name in made}
-        halves = {name: t.chunk(2, along[name]) for name, t in made.items()}
-        return made | {name.replace("T", x, 1): h[i] for name, h in halves.items() for i, x in enumerate("GU")}
+    def halves(self, known: Named) -> Named:
+        """Memory for dT, and its halves: that of dG and that of dU."""
+        made = {n: self.room(n, known["token"]) for n in sorted(self.reads) if n.partition("_")[0] == "dT"}
+        parts = {n: t.chunk(2, 0 if "_m" in n else 1) for n, t in made.items()}
+        return made | {
+            n.replace("T", x, 1): half for n, two in parts.items() for x, half in zip("GU", two, strict=True)
+        }
 
     def run(self, kernels: Sequence[scalec.Kernel], known: Named, wanted: Container[str]) -> Named:
         """Programs, one after the other: each reads what is known by name, and what it makes is known then, until
         nothing that follows reads it; what is `wanted` stays."""
         for i, kernel in enumerate(kernels):
             names = [t.name for t in kernel.spec.results]
-            if names[0] in self.widths and names[0] not in known:
-                known[names[0]] = self.room(names[0], known["token"])
+            given = [t.name for t in kernel.spec.results if t.given]
+            known |= {n: self.room(n, known["token"]) for n in given if n not in known}
             out = {"out": tuple(known[n] for n in names)} if names[0] in known else {}
             known |= named(names, kernel(*[known[t.name] for t in kernel.spec.operands], **out))
             later = {t.name for k in kernels[i + 1 :] for t in (*k.spec.operands, *k.spec.results)}
@@ -165,7 +175,8 @@ class _Layer(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, gate_up: Tensor, down: Tensor, w: Tensor, layer: Layer, to: Routing) -> Tensor:
         row = to.slot.argsort().view(w.shape).int()  # where a token's rows stand
-        known = {"w": w, "row": row, "token_inv": row, "token": to.slot // layer.topk, "off": to.off}
+        known = {"w": w, "weight": w.flatten(), "row": row, "token_inv": row, "off": to.off}
+        known |= {"slot": to.slot, "token": to.slot // layer.topk}
         for name, given in (("X", x), ("W", gate_up), ("Wd", down)):
             kernel = layer.operands[name]
             known |= named([t.name for t in kernel.spec.results], kernel(given))
@@ -179,8 +190,8 @@ class _Layer(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, dz: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         known = {"dZ": dz.contiguous(), **dict(zip(ctx.names, ctx.saved_tensors, strict=True))}
-        known |= ctx.layer.room_of_halves(known["token"])
-        known["dw"] = torch.empty_like(known["w"])
+        known |= ctx.layer.halves(known)
+        known["dw"] = torch.empty_like(known["row"], dtype=torch.float32)
         made = ctx.layer.run(ctx.layer.backward, known, ("token", "dX", "dW", "dWd", "dw"))
         return made["dX"], made["dW"], made["dWd"], made["dw"], None, None
 

@@ -48,7 +48,7 @@ def _both(one: Made, other: Made) -> Made:
         while s.tensor.name in names:
             s.tensor.name += "_"
     every = [*one.statements, *other.statements]
-    return Made(sorted(every, key=lambda s: not s.temporary), one.of | other.of, False)
+    return Made(sorted(every, key=lambda s: not s.temporary), one.of | other.of, one.zeroed)
 
 
 def _quantise_at_once(steps: list[Made], step: Made) -> None:
@@ -69,15 +69,13 @@ def _tensors(step: Made) -> dict[str, tuple[Linear, ...]]:
 
 
 def _elementwise(step: Made) -> bool:
-    """Whether a step has a result at each point of the tensors that it reads, at plain indices."""
+    """Whether a step has a result at each point that it reads, without a range."""
     every = [*_tensors(step).values(), *(s.index for s in step.results)]
     values = [v for s in step.statements for v in below_own(s.value)]
-    dims = {frozenset(map(affine.plain, index)) for index in every}
     return (
-        len(dims) == 1
-        and None not in next(iter(dims))
+        len({frozenset(d for i in index for d in affine.dims(i)) for index in every}) == 1
+        and all(affine.plain(i) for s in step.results for i in s.index)
         and not any(isinstance(v, (Contract, Reduce)) for v in values)
-        and not step.zeroed
         and not any(s.ranges for s in step.statements)
     )
 
@@ -88,6 +86,7 @@ def _quantises(step: Made) -> bool:
 
 
 def _is_plain(step: Made) -> bool:
-    """Whether a step's results are as what it reads is: with the same index last, and not quantised."""
+    """Whether a step's results are as what it reads is: all of it, with the same index last, and not quantised."""
     last = {index[-1] for index in (*_tensors(step).values(), *(s.index for s in step.results)) if index}
-    return _elementwise(step) and len(last) == 1 and not any(s.tensor.levels for s in step.results)
+    at_once = _elementwise(step) and not step.zeroed and len(last) == 1
+    return at_once and not any(s.tensor.levels for s in step.results)

@@ -98,8 +98,8 @@ def _gradient(t: Trace, c: Contract, core: list[Value], summed: frozenset[str], 
     element, recipe = multiplied(c), t.options.recipe
     value = product(core)
     alone = isinstance(value, Read) and isinstance(value.source, Tensor)
-    in_order = alone and not _read_along(value, summed)
-    as_it_is = in_order and (_fits(value, element) or (recipe is not None and bool(summed)))  # pyright: ignore
+    quantises = alone and recipe is not None and bool(summed) and _turns(value, summed)  # pyright: ignore
+    as_it_is = quantises or (alone and _fits(value, element) and not _read_along(value, summed))  # pyright: ignore
     if as_it_is:
         made = value
     else:
@@ -127,6 +127,11 @@ def _read_along(v: Value, summed: frozenset[str]) -> bool:
     if not isinstance(v, Read):
         return False
     return any(affine.plain(i) is None and affine.dims(i) & summed for i in v.index)
+
+
+def _turns(v: Read, summed: frozenset[str]) -> bool:
+    """Whether one program quantises an operand along what is summed: of rows that are read through memory, too."""
+    return not _read_along(v, summed) or affine.plain(v.index[-1]) is not None
 
 
 def _name(c: Contract, s: Statement) -> str:
@@ -185,7 +190,7 @@ def _rescaled(t: Trace, v: Read, summed: frozenset[str]) -> Read:
         return v if recipe is None else quantised(t, v, summed, *recipe.operand)
     if not _read_along(v, summed) and all(_of_use(level, v, summed) for level in tensor.levels or ()):
         return _given(t, v, summed, tensor.element) if tensor.name in t.options.turned else v
-    if recipe is None or _read_along(v, summed):  # rows are put in their order first: no program turns them as well
+    if recipe is None or not _turns(v, summed):
         order, name = tuple(in_order(v)), f"{tensor.name}_rows" if _read_along(v, summed) else f"{tensor.name}_bf16"
         v = read(t.once_made(f"bf16 {tensor.name} {v.index}", name, "bf16", plain(order), v), plain(order))
     if recipe is None:
@@ -204,6 +209,7 @@ def quantised(t: Trace, v: Read, summed: frozenset[str], element: str, scales) -
     order = _order(v, summed)
     block = (1,) * (len(order) - len(scales.block)) + tuple(scales.block)
     name = v.source.tensor.name if isinstance(v.source, Statement) else v.source.name
+    name = name if all(map(affine.plain, v.index)) else f"{name}_rows"
     levels = (Level(block, scales.type, scales.layout),)
     index = plain(order)
     both = t.options.recipe is not None and t.options.recipe.both and isinstance(v.source, Tensor) and v.source.levels

@@ -220,6 +220,38 @@ class TakeTurnedOp(Tile.Operation, name="take_turned"):
     verify_invariants = verifier(lambda op: _square(op, int_of(op.result.type.count)))
 
 
+class LayNamedOp(Tile.Operation, name="lay_named"):
+    """Leaves whether a row of a square of `size` rows is there, a byte, from byte `at` of shared memory on: of place
+    number `place` of a thread that has `vector` columns of it, as `tile.lay_columns` counts them."""
+
+    valid: ext.Operand[I1]
+    size: ir.IntegerAttr
+    vector: ir.IntegerAttr
+    at: ir.IntegerAttr
+    place: ir.IntegerAttr
+
+    verify_invariants = verifier(lambda op: _square(op, int_of(op.vector)))
+
+
+class TakeNamedOp(Tile.Operation, name="take_named"):
+    """Of the rows that `tile.take_turned` takes, those that are there (`tile.lay_named`, which all threads have done),
+    a bit each, and whether one is of the `block` of rows that they lie in."""
+
+    mask: ext.Result[I32]
+    some: ext.Result[I1]
+    size: ir.IntegerAttr
+    vector: ir.IntegerAttr
+    block: ir.IntegerAttr
+    at: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        vector, block, size = int_of(op.vector), int_of(op.block), int_of(op.size)
+        if block % vector or size % block:
+            return fail(op, f"blocks of {block}, expected a multiple of {vector} that divides {size}")
+        return _square(op, vector)
+
+
 class FindScaleOp(Tile.Operation, name="find_scale"):
     """The scale of a block whose largest magnitude is given, as stored in the bits of `code`, and what its values are
     multiplied by. `element`, `scale` and `inverse` are as those of `tile.quantize`."""
@@ -325,7 +357,7 @@ class RoundColumnsOp(Tile.Operation, name="round_columns"):
 class StoreColumnsOp(Tile.Operation, name="store_columns"):
     """Rounds columns to the element type of memory and stores them side by side, `together` in one store: at an index
     along each axis, which has a stride in elements, or in bytes where elements are narrower. `count` and `whole` are as
-    those of `tile.load_columns`."""
+    those of `tile.load_columns`; where it is `masked`, `count` has a bit for each column that is stored."""
 
     value: ext.Operand[ColumnsType]
     target: ext.Operand[Any]
@@ -339,6 +371,8 @@ class StoreColumnsOp(Tile.Operation, name="store_columns"):
     def verify_invariants(op: ir.OpView) -> bool:
         if not _indexed(op) or not _counted(op) or not _memory(op, op.target):
             return False
+        if "masked" in op.operation.attributes and (not op.count or bits_of(op.target.type.element_type) < 8):
+            return fail(op, "is masked without a count, or with elements that share a byte")
         return _together(op, op.target, int_of(op.value.type.count))
 
 
@@ -363,9 +397,9 @@ def _square(op: ir.OpView, vector: int) -> bool:
         return fail(op, f"size is {size}, expected a power of two from {LANES} to {LANES * LANES}")
     if vector & (vector - 1) or vector > LANES:
         return fail(op, f"{vector} columns a thread, expected a power of two up to {LANES}")
-    if at % (4 * LANES):
+    if at % (4 * LANES) and "vector" not in op.operation.attributes:
         return fail(op, f"at is {at}, expected a multiple of {4 * LANES}: a word for each bank")
-    return at_least(op, 0, "at", "place")
+    return at_least(op, 0, *(n for n in ("at", "place") if n in op.operation.attributes))
 
 
 def _memory(op: ir.OpView, value: ir.Value) -> bool:

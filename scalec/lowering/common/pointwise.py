@@ -320,6 +320,43 @@ def take_turned(s: State, op: ir.OpView) -> None:
     s.values[op.result] = made
 
 
+@COMMON.lowers("tile.lay_named")
+def lay_named(s: State, op: ir.OpView) -> None:
+    """The first of the threads that share a row."""
+    b, across = s.b, tile.int_of(op.size) // tile.int_of(op.vector)
+    row = b.add(b.div(s.tid, across), tile.int_of(op.place) * (s.threads // across))
+    at, first = b.add(b.add(s.shared, tile.int_of(op.at)), row), b.compare("eq", b.and_(s.tid, across - 1), 0)
+    b.asm("@$2 st.shared.b8 [$0], $1;", [], [at, b.select(s.get(op.valid), 1, 0), first])
+
+
+@COMMON.lowers("tile.take_named")
+def take_named(s: State, op: ir.OpView) -> None:
+    """Bytes become bits by a product: byte i of a word, 0 or 1, times 2^(28 - 7i), is bit 28 + i, and nothing below
+    carries."""
+    b, vector, block = s.b, tile.int_of(op.vector), tile.int_of(op.block)
+    first = b.mul(b.and_(s.tid, tile.int_of(op.size) // vector - 1), vector)
+    base, mask = b.add(s.shared, tile.int_of(op.at)), b.constant(0)
+    for i, word in enumerate(_named(s, b.add(base, first), vector)):
+        mask = b.or_(mask, b.shl(b.shr(b.mul(word, 0x10204080), 28), 4 * i))
+    every = [mask] if block == vector else _named(s, b.add(base, b.and_(first, ~(block - 1) & 0xFFFFFFFF)), block)
+    some = every[0]
+    for x in every[1:]:
+        some = b.or_(some, x)
+    s.values[op.mask], s.values[op.some] = mask, b.compare("ne", some, 0)
+
+
+def _named(s: State, at: Any, count: int) -> list[ir.Value]:
+    """So many bytes of shared memory, a power of two, as words."""
+    if count < 4:
+        return s.b.asm(f"ld.shared.u{8 * count} $0, [$1];", [s.b.i32], [at])
+    each, words = min(4, count // 4), []
+    for first in range(0, count, 4 * each):
+        names = ", ".join(f"${i}" for i in range(each))
+        shape = f".v{each}.b32 {{{names}}}" if each > 1 else ".b32 $0"
+        words += s.b.asm(f"ld.shared{shape}, [${each} + {first}];", [s.b.i32] * each, [at])
+    return words
+
+
 @COMMON.lowers("tile.find_scale")
 def find_scale(s: State, op: ir.OpView) -> None:
     """As results of contractions find theirs."""
@@ -368,13 +405,16 @@ def store_columns(s: State, op: ir.OpView) -> None:
     address, row = _address(s, op.target, op.at, op.strides, element), element_spelled(element)
     values = [_now(x) for x in s.get(op.value)]
     assert row is not None
-    bits = row.bits
+    bits, masked = row.bits, "masked" in op.operation.attributes
+
+    def is_there(column: int, there: ir.Value) -> ir.Value:
+        return b.compare("ne", b.and_(there, 1 << column), 0) if masked else b.compare("lt", column, there)
 
     def store(first: int, together: int, there: ir.Value | None = None) -> None:
         own, start, size = values[first : first + together], first * bits // 8, row.accessed(together)
         words, strings = size // 4, six_bits.packed(s, element, own) if row.unit > 2 else []
         for at in range(0, row.bytes(together), size):
-            guard = [] if there is None else [b.compare("lt", first + 8 * at // bits, there)]
+            guard = [] if there is None else [is_there(first + 8 * at // bits, there)]
             if not words:
                 made = [b.shr(strings[at // 4], at % 4 * 8) if strings else _few(s, element, own)]
                 shape = f".b{size * 8} [$0 + {start + at}], $1"

@@ -309,20 +309,36 @@ class MeetingKernel(PointwiseKernel):
         (m0, n0), (row, column), i32 = self.corner, (p.rows[-1], p.columns), ir.IntegerType.get_signless(32)
         square: dict[str, Any] = {"size": s.square, "at": s.exchanged_bytes(p)}
         values = [self.result(o, r, at) for r in rows for at in r.points]
+        if p.skips:  # what is not there does not count
+            values = [self.counted(x, r.points[0], "absmax") for x, r in zip(values, rows, strict=True)]
         e.op("tile.sync", scope="cta", releases=0)  # what was turned before has been taken
         for place, value in enumerate(values):
             e.op("tile.lay_columns", operands=[value], place=place, **square)
+        named: dict[str, Any] = {"size": s.square, "vector": s.vector, "at": s.named_at(p)}
+        for place, r in enumerate(rows if p.skips else ()):
+            e.op("tile.lay_named", operands=[r.edge.valid], place=place, **named)
         e.op("tile.sync", scope="cta", releases=0)
         taken = [e.op("tile.take_turned", [x.type], place=i, **square).result for i, x in enumerate(values)]
         ends = [n0, m0, self.size(column), self.size(row)]
         made = e.op("tile.point", [i32, i32, ir.IntegerType.get_signless(1)], ends, columns=s.square, vector=s.vector)
-        turned = []
+        turned, mask = [], ()
+        if p.skips:
+            block = o.scale.columns if o.scale is not None else s.vector
+            mask = e.op("tile.take_named", [i32, ir.IntegerType.get_signless(1)], block=block, **named).results
         for i in range(s.down):
             where = outer | {column.name: self.further(made.results[0], i * s.step[0])}
-            points = [other.point(where | {row.name: made.results[1]}, s.vector)]
-            turned.append(Row(other.point(where, 1), points, []))
+            at = other.point(where | {row.name: made.results[1]}, s.vector)
+            turned.append(Row(other.point(where, 1), [other.masked(at, *mask) if mask else at], []))
         taken = [other.transformed(o, x, r.points[0]) for x, r in zip(taken, turned, strict=True)]
         other.write_blocks(o, turned, taken)
+
+    def masked(self, at: Point, mask: ir.Value, some: ir.Value) -> Point:
+        """A point of which the columns of a mask are there, and some of their block."""
+        e, every = self.e, (1 << at.vector) - 1
+        whole = e.compare("eq", mask, e.i32(every - (every >> 31 << 32)))
+        if self.aligned_ is not None:
+            whole = e.arith("arith.andi", self.aligned_, whole)
+        return Point(at.where, at.vector, e.arith("arith.andi", at.valid, some), mask, whole, masked=True)
 
     def write_blocks(self, o: Output, rows: list[Row], made: list[ir.Value]) -> None:
         """A result of which a thread has `made` all its points at once: block by block."""
@@ -336,8 +352,8 @@ class MeetingKernel(PointwiseKernel):
                 group = [(r, at) for r in rows[i : i + down] for at in r.points[j : j + along]]
                 values = [made[y * s.along + x] for y in range(i, i + down) for x in range(j, j + along)]
                 if scale is not None:
-                    found, ragged = values, self.ragged(scale.rows, scale.columns)
-                    if ragged:
+                    found = values
+                    if self.ragged(scale.rows, scale.columns) and not group[0][1].masked:
                         found = [self.counted(x, at, "absmax") for x, (_, at) in zip(values, group, strict=True)]
                     largest = self.reduce("absmax", found, scale.rows, scale.columns)
                     code, reciprocal = self.find_scale(o, scale, largest)

@@ -26,7 +26,7 @@ class Point:
         vector: how many columns.
         valid: whether they are there, an i1.
         count, whole: how many of them are, and whether all, in memory where vectors may begin; None where that is known
-            of those that are there.
+            of those that are there. Where they are `masked`, `count` has a bit for each that is there.
         cache: what has been loaded.
     """
 
@@ -35,6 +35,7 @@ class Point:
     valid: ir.Value
     count: ir.Value | None = None
     whole: ir.Value | None = None
+    masked: bool = False
     cache: dict[Any, ir.Value] = field(default_factory=dict)
 
     @property
@@ -230,6 +231,7 @@ class Columns(Tensors):
             operands=[made, self.target(o), *indices, *self.strided(o.name, rank), *tail],
             segments=(1, 1, rank, rank, *(len(tail[:1]),) * 2),
             together=1 if self.p.is_row(o) else self.together(o.element, at.vector),
+            **({"masked": ir.UnitAttr.get()} if at.masked else {}),
         )
 
     def terms(self, r: Reduction, at: Point, before: list[ir.Value]) -> ir.Value:

@@ -102,9 +102,14 @@ class Spread:
         shared += [(1, 0)] * any(map(p.of_row, p.reductions))
         return 4 * self.threads if any(self.sharing(*x) >= LANES for x in shared) else 0
 
-    def shared_bytes(self, p: Pointwise) -> int:
-        """Of a CTA: behind what is exchanged a tile that is turned, in f32."""
+    def named_at(self, p: Pointwise) -> int:
+        """The byte where it says which rows of a tile that is turned are there, behind what is exchanged and that tile,
+        in f32."""
         return self.exchanged_bytes(p) + 4 * self.square**2
+
+    def shared_bytes(self, p: Pointwise) -> int:
+        """Of a CTA."""
+        return self.named_at(p) + (self.square if p.skips else 0)
 
     def registers(self, p: Pointwise) -> int:
         """The most that a thread is to have; 0 where ptxas may take what it likes."""

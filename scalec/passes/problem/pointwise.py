@@ -208,6 +208,11 @@ class Pointwise:
         summed = {r.dim.name for r in self.reductions if not self.of_row(r)}
         return tuple(x for x in self.lookups if all(c.dim not in summed for c in x.index.coords))
 
+    @property
+    def skips(self) -> bool:
+        """Whether rows may be left out."""
+        return bool(self.gates or self.domains)
+
     def named_by(self, o: Output) -> set[str]:
         """Those that a result is written at, or computed of."""
         found, left = {c.dim for c in o.coords}, [o.body]

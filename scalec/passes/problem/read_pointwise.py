@@ -234,15 +234,24 @@ class PointwiseReader(EpilogueReader):
             if p.is_row(o) and (o.scale is not None or o.element.bits < 8):
                 what = f"{o.name} has an element a row, and is quantised, or of {o.element.name}"
                 raise self.refused(what, self.function, "a type of whole bytes, without scales")
-            if p.is_turned(o) and (p.gates or p.domains):
-                what = "another last index than what it is computed of, and an index from memory or a range"
+            along = any(c.dim == columns for x in p.lookups for c in x.index.coords)
+            if p.is_turned(o) and (along or o.coords[-1] != Coord(o.dims[-1])):
                 raise self.refused(
-                    f"{o.name} with {what}",
+                    f"{o.name} with another last index than what it is computed of, and an index from memory for each "
+                    f"{columns}, or in {o.name}",
                     self.function,
-                    f"{columns} last, or plain indices",
+                    f"{columns} last, or what {o.name} is computed of at an index for each {p.rows[-1].name}",
                     f"compute {o.name} of a copy in a program of its own",
                 )
-            along = any(c.dim == columns for x in p.lookups for c in x.index.coords)
+            if p.is_turned(o) and p.skips and (o.hadamard or o.element.bits < 8):
+                what = "transformed" if o.hadamard else f"of {o.element.name}, of which several share a byte"
+                raise self.refused(
+                    f"{o.name} with another last index than what it is computed of, {what}, and of rows that may be "
+                    "left out",
+                    self.function,
+                    f"{columns} last, or all rows",
+                    f"compute {o.name} of a copy in a program of its own",
+                )
             if o.hadamard and (p.is_row(o) or along):
                 what = "has an element a row" if p.is_row(o) else f"is read at an index from memory for each {columns}"
                 raise self.refused(
@@ -263,7 +272,7 @@ class PointwiseReader(EpilogueReader):
                     "the same indices from memory for all results",
                     f"compute {o.name} in a program of its own",
                 )
-            if (p.gates or p.domains) and o.scale is not None and o.scale.rows > 1:
+            if p.skips and o.scale is not None and o.scale.rows > 1:
                 what = f"{o.name} quantised in blocks of several rows, of which some may be left out"
                 raise self.refused(what, self.function, "blocks of one row, or all rows")
         self.check_ranges(p, rows)
