@@ -9,6 +9,7 @@ import pytest
 import scalec
 from scalec.errors import UnsupportedError
 from tests.emulator.pointwise import bit_equal, spoiled
+from tests.emulator.quantised import changed
 
 TARGETS = ["sm_90a", "sm_100a", "sm_120a"]
 
@@ -38,6 +39,22 @@ PROGRAMS: list[tuple[str, dict[str, int], str]] = [  # sizes, those that are kno
     ("Q[k,m]:mxfp8 = X[m,k]", {"m": 1, "k": 1}, ""),
     ("Q[k,m] = X[m,k]", {"m": 1, "k": 65}, "mk"),
 ]
+SKIPPED: list[tuple[str, dict[str, int], str]] = [  # of rows that an index names, or that a range has
+    ("Q[k,m] = X[idx[m],k] + 1", {"m": 67, "k": 70, "X_0": 9}, ""),
+    ("Q[k,m]:mxfp8 = X[idx[m],k]", {"m": 96, "k": 64, "X_0": 9}, "mk"),
+    (
+        "Q[m,k]:e4m3 scale(1x128) = X[idx[m],k] * w[slot[m]]; T[k,m]:e4m3 scale(1x128) = X[idx[m],k] * w[slot[m]]",
+        {"m": 140, "k": 129, "X_0": 7, "w_0": 30},
+        "",
+    ),
+    ("Q[k,m]:e4m3 scale(1x128) = X[idx[m],k]:mxfp8", {"m": 144, "k": 128, "X_0": 40}, "k"),
+    ("Q[k,m]:f32 = X[m,k] + 1 for m < rows[0]", {"m": 67, "k": 70}, "mk"),
+    ("Q[b,k,m]:mxfp8 = X[b,m,k] + 1 for m < rows[b]", {"b": 2, "m": 67, "k": 70}, ""),
+    ("Q[k,m]:e4m3 scale(1x32:ue8m0@col) = X[idx[m],k]:f32", {"m": 170, "k": 64, "X_0": 5}, "m"),
+    ("Q[k,m]:fp8_block = X[m,k] for m in lo[0]:hi[0]", {"m": 300, "k": 64}, ""),
+    ("Q[k,m]:mxfp8 = X[idx[m],k]", {"m": 1, "k": 1, "X_0": 3}, ""),
+    ("Q[k,m]:mxfp8 = X[idx[m],k]", {"m": 40, "k": 0, "X_0": 3}, ""),
+]
 COMPUTED: list[tuple[str, dict[str, int], str]] = [  # of several tensors
     ("Q[k,m]:mxfp8 = relu(X[m,k]) * r[m] + w[k]", {"m": 70, "k": 96}, "k"),
     ("Q[k,m]:f32 = X[m,k] * w[k/4]", {"m": 33, "k": 36}, ""),
@@ -57,6 +74,31 @@ def test_turned(source: str, dims: dict[str, int], fixed: str, target: str) -> N
 @pytest.mark.parametrize(("source", "dims", "fixed"), COMPUTED)
 def test_computed(source: str, dims: dict[str, int], fixed: str, target: str) -> None:
     bit_equal(source, dims, fixed, target, change=small)
+
+
+@pytest.mark.once("source", "target")
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("source", "dims", "fixed"), SKIPPED)
+def test_rows_that_are_left_out(source: str, dims: dict[str, int], fixed: str, target: str) -> None:
+    bit_equal(source, dims, fixed, target, change=some)
+
+
+def test_a_row_that_is_stored_all_the_same_is_found() -> None:
+    source, dims, fixed = SKIPPED[0]
+    all_there = changed(r"(selp\.b32\s+\S+) 1, 0,", r"\g<1> 1, 1,")
+    with pytest.raises((AssertionError, scalec.ScalecError)):
+        bit_equal(source, dims, fixed, "sm_90a", change=some, fault=all_there)
+
+
+def some(values: dict[str, Any]) -> None:
+    """Rows of which some are left out: single ones, and all of a block of 32."""
+    if "idx" in values:
+        values["idx"] = values["idx"].copy()
+        values["idx"][::5] = -1
+        values["idx"][32:64] = -1
+    for name, at in (("lo", 131), ("hi", 270)):
+        if name in values:
+            values[name][...] = at
 
 
 def quiet(_: dict[str, Any]) -> None:
@@ -80,8 +122,12 @@ def test_no_two_lanes_meet_in_a_bank(result: str, element: str) -> None:
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("Q[k,m]:mxfp8 = X[idx[m],k]", "another last index than what it is computed of, and an index from memory"),
-        ("Q[k,m] = X[m,k] for m < rows[0]", "another last index than what it is computed of, and an index from memory"),
+        ("Q[k,m] = X[m,k] * w[idx[k]]", "another last index than what it is computed of, and an index from memory for"),
+        ("Q[idx[k],m] = X[m,k]", "another last index than what it is computed of, and an index from memory for each k"),
+        ("Q[k,m]:mxfp4 = X[idx[m],k]", "of which several share a byte or a word, and of rows that may be left out"),
+        ("Q[k,m]:e4m3 scale(1x32:ue8m0@packed) = X[idx[m],k]", "of which several share a byte or a word"),
+        ("Q[k,m]:mxfp8 = hadamard(X[idx[m],k], 16)", "transformed, and of rows that may be left out"),
+        ("Q[k,m]:e4m3 scale(128x128) = X[idx[m],k]", "blocks of several rows, of which some may be left out"),
         ("Q[k,m]:e4m3 scale(1xm) = X[m,k]", "beside a whole row"),
         ("Q[k,m]:e4m3 scale(1x256) = X[m,k]", "in such blocks"),
         ("Q[k,m]:e4m3 scale(1x24) = X[m,k]", "in such blocks"),

@@ -235,16 +235,19 @@ class PointwiseReader(EpilogueReader):
                 what = f"{o.name} has an element a row, and is quantised, or of {o.element.name}"
                 raise self.refused(what, self.function, "a type of whole bytes, without scales")
             along = any(c.dim == columns for x in p.lookups for c in x.index.coords)
-            if p.is_turned(o) and (along or o.coords[-1] != Coord(o.dims[-1])):
+            if p.is_turned(o) and along:
                 raise self.refused(
                     f"{o.name} with another last index than what it is computed of, and an index from memory for each "
-                    f"{columns}, or in {o.name}",
+                    f"{columns}",
                     self.function,
-                    f"{columns} last, or what {o.name} is computed of at an index for each {p.rows[-1].name}",
+                    f"{columns} last, or an index for each {p.rows[-1].name}",
                     f"compute {o.name} of a copy in a program of its own",
                 )
-            if p.is_turned(o) and p.skips and (o.hadamard or o.element.bits < 8):
-                what = "transformed" if o.hadamard else f"of {o.element.name}, of which several share a byte"
+            words = o.scale is not None and o.scale.layout in ("packed", "blocked")
+            if p.is_turned(o) and p.skips and (o.hadamard or o.element.bits < 8 or words):
+                what = (
+                    "transformed" if o.hadamard else "with elements or scales of which several share a byte or a word"
+                )
                 raise self.refused(
                     f"{o.name} with another last index than what it is computed of, {what}, and of rows that may be "
                     "left out",

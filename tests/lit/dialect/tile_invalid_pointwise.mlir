@@ -262,6 +262,34 @@ func.func @p() {
 
 // -----
 
+// lay_named: vector
+// EXPECT: 64 columns a thread, expected a power of two up to 32
+func.func @p(%i: i1) {
+  "tile.lay_named"(%i) {at = 0 : i64, place = 0 : i64, size = 64 : i64, vector = 64 : i64} : (i1) -> ()
+  return
+}
+
+// -----
+
+// take_named: block
+// EXPECT: blocks of 24, expected a multiple of 8 that divides 64
+func.func @p() {
+  %a:2 = "tile.take_named"() {at = 0 : i64, block = 24 : i64, size = 64 : i64, vector = 8 : i64} : () -> (i32, i1)
+  return
+}
+
+// -----
+
+// store_columns: masked
+// EXPECT: is masked without a count, or with elements that share a byte
+func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
+  %a = "tile.running"() {kind = "sum"} : () -> !tile.columns<8 : i64>
+  "tile.store_columns"(%a, %D, %p, %p, %s, %s) {masked, operandSegmentSizes = array<i32: 1, 1, 2, 2, 0, 0>, together = 8 : i64} : (!tile.columns<8 : i64>, memref<?x64xbf16>, i32, i32, i64, i64) -> ()
+  return
+}
+
+// -----
+
 // take_turned: place
 // EXPECT: place is -1, expected at least 0
 func.func @p() {
