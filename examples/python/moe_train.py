@@ -68,7 +68,7 @@ GATHERED = "dY[m,n] = dZ[token[m],n] * weight[slot[m]]:f32"
 
 def at_once(text: str, name: str) -> Step:
     """A program that computes `name` as a step that writes it quantised along each of its indices instead."""
-    orders = f"{name}_n[m,n]:e4m3 scale(1x128) = {name}\n{name}_m[n,m]:e4m3 scale(1x128) = {name}"
+    orders = f"{name}_n[m,n]:e4m3 scale(1x128) = {name}\n{name}_m[n,m]:e4m3 scale(1x128@col) = {name}"
     return Step({f"{name}_n": "", f"{name}_m": ""}, f"{text}\n{orders}", {}, (), dims=("m", "n"))
 
 
@@ -144,7 +144,8 @@ class Layer:
         of, _, last = name.removesuffix("_scale").rpartition("_")
         rows, columns = (len(like), self.widths[of]) if last == "n" else (self.widths[of], len(like))
         if name.endswith("_scale"):
-            return like.new_empty(rows, -(-columns // 128), dtype=torch.float32)
+            made = [rows, -(-columns // 128)]
+            return torch.empty_strided(made, (made[1], 1) if last == "n" else (1, rows), device=like.device)
         return like.new_empty(rows, columns, dtype=torch.float8_e4m3fn)
 
     def halves(self, known: Named) -> Named:

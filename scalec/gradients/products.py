@@ -206,13 +206,14 @@ def _of_use(level: Level, v: Read, summed: frozenset[str]) -> bool:
 
 def quantised(t: Trace, v: Read, summed: frozenset[str], element: str, scales) -> Read:
     """`v` in `element`, contiguous along what is summed, with blocks along that."""
-    order = _order(v, summed)
+    order, recipe = _order(v, summed), t.options.recipe
     block = (1,) * (len(order) - len(scales.block)) + tuple(scales.block)
     name = v.source.tensor.name if isinstance(v.source, Statement) else v.source.name
     name = name if all(map(affine.plain, v.index)) else f"{name}_rows"
-    levels = (Level(block, scales.type, scales.layout),)
+    turned = recipe.turned if recipe is not None and order[-1] not in affine.dims(v.index[-1]) else ""
+    levels = (Level(block, scales.type, turned or scales.layout),)
     index = plain(order)
-    both = t.options.recipe is not None and t.options.recipe.both and isinstance(v.source, Tensor) and v.source.levels
+    both = recipe is not None and recipe.both and isinstance(v.source, Tensor) and v.source.levels
     if not _read_along(v, summed) and (both or name in t.options.turned):
         return _given(t, v, summed, element, levels)
     made = t.once_made(

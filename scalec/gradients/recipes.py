@@ -23,12 +23,16 @@ class Recipe:
             of what it holds. Scales that are of use, as those of 128x128, stay.
         both: whether an operand that is quantised already is given with blocks along its other index too, quantised
             once, of what it was made of; else it is quantised again, of what it holds.
+        turned: the layout of scales of what is turned on that way, "" for that of the granularity. The sum is over what
+            were rows then, whose number is seldom known: rows of scales begin anywhere, and threads would load them one
+            by one, where a column of a block's scales is one copy.
     """
 
     name: str
     gradient: tuple[str, Granularity]
     operand: tuple[str, Granularity]
     both: bool = False
+    turned: str = ""
 
 
 _ROW, _MX = Granularity((1, 128)), Granularity((1, 32), "ue8m0")
@@ -36,7 +40,7 @@ _ROW, _MX = Granularity((1, 128)), Granularity((1, 32), "ue8m0")
 RECIPES: dict[str, Recipe] = {
     r.name: r
     for r in (
-        Recipe("deepseek_v3", ("e4m3", _ROW), ("e4m3", _ROW)),
+        Recipe("deepseek_v3", ("e4m3", _ROW), ("e4m3", _ROW), turned="col"),
         Recipe("mxfp8", ("e4m3", _MX), ("e4m3", _MX), both=True),
         Recipe("mxfp8_e5m2", ("e5m2", _MX), ("e4m3", _MX), both=True),
     )

@@ -18,10 +18,10 @@ ROW, BLOCK, MX = Granularity((1, 128)), Granularity((128, 128)), Granularity((1,
 def test_deepseek_v3_keeps_the_weights_blocks_and_quantises_all_else_along_the_sum():
     g = scalec.grad(FP8, quantize="deepseek_v3", types={"dB": "f32"})
     assert [s.text for s in g.steps] == [
-        "dC_n[m,n]:e4m3 scale(1x128) = dC[m,n]\ndC_m[n,m]:e4m3 scale(1x128) = dC[m,n]",
-        "A_m[k,m]:e4m3 scale(1x128) = A[m,k]:fp8_block",
+        "dC_n[m,n]:e4m3 scale(1x128) = dC[m,n]\ndC_m[n,m]:e4m3 scale(1x128@col) = dC[m,n]",
+        "A_m[k,m]:e4m3 scale(1x128@col) = A[m,k]:fp8_block",
         "dA[m,k] = dC_n[m,n] @ B[n,k] scale(1x128, 128x128)",
-        "dB[n,k]:f32 = dC_m[n,m] @ A_m[k,m] scale(1x128, 1x128)",
+        "dB[n,k]:f32 = dC_m[n,m] @ A_m[k,m] scale(1x128@col, 1x128@col)",
     ]
     assert g.steps[0].makes == ("dC_n", "dC_n_scale", "dC_m", "dC_m_scale")
 
@@ -31,7 +31,7 @@ def test_what_is_computed_to_be_quantised_is_rounded_once():
     first, *rest = [s.text for s in g.steps]
     lines = first.splitlines()
     assert lines[-3].startswith("dAB[m,n] = dC[m,n]")
-    assert lines[-2:] == ["dAB_n[m,n]:e4m3 scale(1x128) = dAB", "dAB_m[n,m]:e4m3 scale(1x128) = dAB"]
+    assert lines[-2:] == ["dAB_n[m,n]:e4m3 scale(1x128) = dAB", "dAB_m[n,m]:e4m3 scale(1x128@col) = dAB"]
     assert not any("dAB[" in text for text in rest)
     biased = scalec.grad("C[m,n] = relu(A[m,k]@B[n,k] scale(1x128, 128x128) + b[n])", quantize="deepseek_v3")
     assert "dAB" in biased.steps[0].results  # which the bias reads too
@@ -46,7 +46,7 @@ def test_operands_that_are_given_turned():
     both = scalec.grad(FP8.replace("128x128", "64x128"), quantize="deepseek_v3", turned=["A", "B"])
     assert [s.text for s in both.steps if s.of] == [  # blocks turn too
         "dA[m,k] = dC_n[m,n] @ B_n[k,n] scale(1x128, 128x64)",
-        "dB[n,k] = dC_m[n,m] @ A_m[k,m] scale(1x128, 1x128)",
+        "dB[n,k] = dC_m[n,m] @ A_m[k,m] scale(1x128@col, 1x128@col)",
     ]
     assert both.layouts == {"B_n": "B", "A_m": "A"}
     with pytest.raises(scalec.ArgumentError, match="turned names A, which no gradient reads so"):

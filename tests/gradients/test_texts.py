@@ -106,7 +106,7 @@ def test_scales_of_gathered_rows_are_multiplied_in_as_they_are_put_in_their_orde
     source = "C[m,n] = A[idx[m],k] @ B[n,k] scale(1x128, 128x128)"
     assert lines(source, wrt="B")[0] == "A_rows[m,k] = A[idx[m],k]:fp8_block"
     turned = lines(source, wrt="B", quantize="deepseek_v3")[1]
-    assert turned == "A_rows_m[k,m]:e4m3 scale(1x128) = A[idx[m],k]:fp8_block"
+    assert turned == "A_rows_m[k,m]:e4m3 scale(1x128@col) = A[idx[m],k]:fp8_block"
 
 
 @pytest.mark.parametrize("options", [{}, {"once": "idx"}])
