@@ -21,7 +21,6 @@ NOT_YET = (
     "t has a range for each q",
     "the ranges of t for each q may overlap",
     "is filled outside its range",
-    "is contiguous along j",
 )
 """What no kernel does yet, of programs and of their gradients: docs/gradients.md. An entry goes when a kernel comes:
 the test of all texts fails then."""
