@@ -152,7 +152,7 @@ SCHEDULES = {
 }
 
 
-@pytest.mark.once("target")
+@pytest.mark.once
 @pytest.mark.parametrize(("target", "fields"), [(t, x) for t in TARGETS for x in SCHEDULES[t]])
 def test_schedule_of_a_factor(target: str, fields: str) -> None:
     """The sums of the product with the factor are those of its K blocks alone, whoever has them."""
