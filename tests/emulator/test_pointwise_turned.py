@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import scalec
 from scalec.errors import UnsupportedError
-from tests.emulator.pointwise import bit_equal, spoiled
+from tests.emulator.pointwise import bit_equal, ran, spoiled
 from tests.emulator.quantised import changed
 
 TARGETS = ["sm_90a", "sm_100a", "sm_120a"]
@@ -99,6 +100,15 @@ def some(values: dict[str, Any]) -> None:
     for name, at in (("lo", 131), ("hi", 270)):
         if name in values:
             values[name][...] = at
+
+
+def test_square_blocks_are_the_same_bytes_in_both_orders() -> None:
+    """What weights are given as where a gradient reads them turned: nothing is rounded twice."""
+    source = "W[n,k]:e4m3 scale(128x128) = w[n,k]; W_n[k,n]:e4m3 scale(128x128) = w[n,k]"
+    made, *_ = ran(source, {"n": 200, "k": 136}, "", "sm_90a")
+    for name in ("W", "W_scale"):
+        turned = made[name.replace("W", "W_n")]
+        assert np.ascontiguousarray(made[name].T).tobytes() == np.ascontiguousarray(turned).tobytes()
 
 
 def quiet(_: dict[str, Any]) -> None:
