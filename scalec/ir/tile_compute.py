@@ -22,6 +22,7 @@ from scalec.ir.tile_types import (
     CursorType,
     FragmentType,
     InputType,
+    MultiplicandType,
     ScalarsType,
     ScalesType,
     SharedType,
@@ -125,8 +126,43 @@ class MmaOp(Tile.Operation, name="mma"):
         return plainly_swizzled(op, op.a, op.b) and in_step(op, None, op.a, *([op.b] if slot is None else []))
 
 
+class MmaConvertedOp(Tile.Operation, name="mma_converted"):
+    """accumulator[wave] (+)= A * B^T, with A in registers (`converted`), over the K of A, which is that of the cursor's
+    stage of B, or the `slice` that A is; asynchronous. The registers of A are not touched until it was waited for.
+    `accumulate`, `slice` and `column` as of `mma`; B's tile is [rows, K], or with the attribute `b_mn` [K, rows]."""
+
+    accumulator: ext.Operand[FragmentType]
+    a: ext.Operand[MultiplicandType]
+    b: ext.Operand[SharedType]
+    cursor: ext.Operand[CursorType]
+    wave: ir.IntegerAttr
+    column: ir.IntegerAttr
+    accumulate: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        c, (rows, depth), mn = shape_of(op.accumulator.type), shape_of(op.a.type), "b_mn" in op.operation.attributes
+        if mn and not in_panels(op, "B", "b_mn", op.b.type):
+            return False
+        columns, k = shape_of(op.b.type)[:: -1 if mn else 1]
+        number, count = slice_of(op)
+        if not 0 <= number < count or depth * count != k:
+            return fail(op, f"slice {number} of {count}, {depth} of {k} columns of K")
+        column = int_of(op.column)
+        if column < 0 or column % 8 or column + c[1] > columns:
+            return fail(op, f"the accumulator has {c[1]} columns from {column} on, B {columns} rows")
+        if not (at_least(op, 0, "wave") and flag(op, "accumulate")):
+            return False
+        wave = wave_rows(op.accumulator.type)
+        if c[0] <= int_of(op.wave) * wave or rows != wave:
+            return fail(op, f"{rows} rows of A for wave {int_of(op.wave)} of an accumulator of {c[0]} rows")
+        if element_of(op.a.type) != element_of(op.b.type):
+            return fail(op, f"A's elements are {element_of(op.a.type)}, B's {element_of(op.b.type)}")
+        return plainly_swizzled(op, op.b) and in_step(op, None, op.b)
+
+
 def slice_of(op: ir.OpView) -> tuple[int, int]:
-    """The slice of a `tile.mma`: its number, and how many there are."""
+    """The slice of a product of a stage: its number, and how many there are."""
     attributes = op.operation.attributes
     number, count = ints_of(attributes["slice"]) if "slice" in attributes else (0, 1)
     return number, count

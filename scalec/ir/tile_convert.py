@@ -17,6 +17,7 @@ from scalec.ir.tile_types import (
     CursorType,
     ElementsType,
     FoldsType,
+    MultiplicandType,
     SharedType,
     Tile,
     bits_of,
@@ -92,6 +93,68 @@ def _of_one_shape(op: ir.OpView, source: tuple[int, ...], stored: int) -> bool:
     if bits != 8 * swizzle_of(op.target.type):
         return fail(op, f"converts to rows of {bits // 8} bytes, expected those of the swizzle")
     return True
+
+
+class LoadStoredOp(Tile.Operation, name="load_stored"):
+    """Elements of type `stored` of a wave of A on their way to the registers out of which wgmma takes it: what a thread
+    has of them in the slice `number` of `count` equal ones along K, and the factor of each row and block of K there.
+
+    `source` and `factors` are as `convert` has them, but that rows of `source` may be swizzled, and that `factors` may
+    be i32: twice each, of 16 bits. `source` has the rows of all warpgroups, `waves` waves each."""
+
+    source: ext.Operand[SharedType]
+    cursor: ext.Operand[CursorType]
+    factors: ext.Operand[SharedType] | None
+    result: ext.Result[MultiplicandType]
+    a_wave: ir.IntegerAttr
+    waves: ir.IntegerAttr
+    number: ir.IntegerAttr
+    count: ir.IntegerAttr
+    made: Any
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        stored = element_spelled(str(element_of(op.result.type)))
+        made = element_spelled(str(ir.TypeAttr(op.made).value))
+        if stored is None or made is None or made.name not in CONVERTED.get(stored.name, ()):
+            return fail(op, f"loads {element_of(op.result.type)} to make {op.made}, which is not exact")
+        if not (at_least(op, 0, "a_wave", "number") and at_least(op, 1, "waves", "count")):
+            return False
+        (wave, slice_), (rows, width) = shape_of(op.result.type), shape_of(op.source.type)
+        waves, number, count = (int_of(x) for x in (op.waves, op.number, op.count))
+        if number >= count or int_of(op.a_wave) >= waves or rows % (wave * waves):
+            return fail(op, f"slice {number} of {count}, wave {int_of(op.a_wave)} of {waves} of {rows} rows")
+        depth, pitch = slice_ * count, width * bits_of(element_of(op.source.type)) // 8
+        if pitch * 8 < depth * stored.bits or swizzle_of(op.source.type) not in (0, pitch):
+            return fail(op, f"has {depth} elements of {stored.name} of rows in {op.source.type}")
+        if slice_ * made.bits % (2 * 8 * CHUNK) or slice_ * stored.bits % (8 * CHUNK):
+            return fail(op, f"converts {slice_} elements of {stored.name}, expected whole {CHUNK} bytes")
+        if op.factors is not None:
+            planes, factors = shape_of(op.factors.type)
+            kinds = ("f32", "i32") if made.bits == 16 else ("f32",)
+            if str(element_of(op.factors.type)) not in kinds or factors != rows or depth % planes:
+                return fail(op, f"has factors {op.factors.type} for {rows} rows of {depth}")
+            if depth // planes * made.bits % (8 * CHUNK):
+                return fail(op, f"has {planes} factors of a row for {depth} elements of {made.name}")
+        buffers = [x for x in (op.source, op.factors) if x is not None]
+        return plainly_swizzled(op, op.source) and in_step(op, None, *buffers)
+
+
+class ConvertedOp(Tile.Operation, name="converted"):
+    """A slice of a wave of A as its result's element type, each element times its factor, in registers that nobody
+    touches until wgmma has multiplied them."""
+
+    stored: ext.Operand[MultiplicandType]
+    result: ext.Result[MultiplicandType]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        stored, made = (element_spelled(str(element_of(x.type))) for x in (op.stored, op.result))
+        if stored is None or made is None or made.name not in CONVERTED.get(stored.name, ()):
+            return fail(op, f"converts {op.stored.type} to {op.result.type}, which is not exact")
+        return shape_of(op.stored.type) == shape_of(op.result.type) or fail(
+            op, f"makes {op.result.type} of another shape"
+        )
 
 
 class FoldsOp(Tile.Operation, name="folds"):

@@ -25,7 +25,8 @@ from scalec.ir.verify import fail, verifier
 
 class StoreFactorsOp(Tile.Operation, name="store_factors"):
     """Stores the bytes of the rows, scales of type `element`, as f32 into the cursor's stage of shared vectors
-    [bytes, rows], with `strips` as `store_rows`."""
+    [bytes, rows], with `strips` as `store_rows`; with `pairs`, an optional string attribute, as two equal numbers of
+    that type of 16 bits, an i32."""
 
     source: ext.Operand[ByteScalesType]
     target: ext.Operand[SharedType]
@@ -37,8 +38,9 @@ class StoreFactorsOp(Tile.Operation, name="store_factors"):
         room, (count, rows) = maker(op.source, "tile.byte_scales"), shape_of(op.target.type)
         if str_of(op.element) not in WIDENED:
             return fail(op, f"makes f32 of {op.element}, expected {' or '.join(WIDENED)}")
-        if str(element_of(op.target.type)) != "f32":
-            return fail(op, f"stores into tiles of {element_of(op.target.type)}, expected f32")
+        wanted = "i32" if "pairs" in op.operation.attributes else "f32"
+        if str(element_of(op.target.type)) != wanted:
+            return fail(op, f"stores into tiles of {element_of(op.target.type)}, expected {wanted}")
         if room is not None and count > 4 * int_of(room.words):
             return fail(op, f"stores {int_of(room.words)} words of {int_of(room.rows)} rows in {op.target.type}")
         if room is not None and not fills(op, room, rows):

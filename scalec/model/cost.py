@@ -17,6 +17,7 @@ from scalec.abi import FAN_IN, meetings
 from scalec.formats import WHOLE
 from scalec.ir.schedule import Schedule
 from scalec.passes.plan.column_factors import fetched
+from scalec.passes.plan.converted import in_registers
 from scalec.passes.plan.parts import cluster_ctas
 from scalec.passes.plan.promotion import slices
 from scalec.passes.plan.resources import part_rooms, turns, units
@@ -28,6 +29,26 @@ CONVERTED = 0.032
 8192x8192: 0.030 (e4m3 to bf16), 0.037 (e2m1 to bf16 with its scales, e2m1 to e4m3); 128x128 turned: 0.039. With two
 tiles of 64x16 took 0.83 to 0.92 of the time, of 128x128 0.90 to 1.02: what shared memory gives is shared."""
 
+
+IN_REGISTERS = {(4, False): 0.021, (4, True): 0.031, (8, False): 0.028}
+"""Nanoseconds of an element of A that consumers convert in registers, by its bits and whether scales are folded in; of
+others the last one. Of these BESIDE is not hidden behind products, and where one warpgroup converts, it takes LONE of
+the time. H100, 2026-11-27, at 8192x8192: all of it a block of 128x16x128 took 0.029 for an element of i4, 0.036 and
+0.043 of e2m1 with ue8m0 and ue4m3, 0.047 of e4m3; of 64x16x128 1.1 to 1.3 of that. Of nvfp4 and 256 rows blocks of
+64x256x64, 128x256x64 and 128x128x128 took 386, 750 and 890 ns, of which products take 345, 690 and 690."""
+
+BESIDE = 0.3
+LONE = 1.2
+
+WRITTEN = 1.2
+"""Times as long as this says that a kernel takes whose warps write what they convert to shared memory: 1.14 to 1.26 of
+nvfp4, mxfp4 and i4 at 256 and 4096 rows (same run). Which of its tiles is the fastest does not depend on it."""
+
+ANSWER = 1000
+"""Nanoseconds until memory answers: no stage is filled again sooner."""
+
+AT_ONCE = 8
+"""Stages that are on their way at most."""
 
 STEPS = 2
 """Factors of a row of a tile that cost nothing beside the products: those of 128 columns have two at the most."""
@@ -246,7 +267,14 @@ def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> f
     row, column = problem.lhs.shared_bytes(bk), problem.rhs.shared_bytes(bk)
     filled = (bm * row + bn * column) * c.fill + (max(bm - m, 0) + max(bn - n, 0)) * c.empty
     made = bm * row * problem.lhs.converted + bn * column * problem.rhs.converted
-    converted = made * CONVERTED
+    beside, converted = 0.0, made * CONVERTED
+    if in_registers(schedule):
+        row = problem.lhs.copied_bytes(bk)
+        stages = min(AT_ONCE, target.shared_bytes // (bm * row + bn * column))
+        kind = problem.lhs.stored.bits, problem.lhs.folded is not None
+        each = IN_REGISTERS.get(kind, IN_REGISTERS[8, False]) * (LONE if sharing == 1 else 1)
+        taken = bm * bk * each * (bn // (schedule.mma_n or bn))
+        beside, converted = BESIDE * taken, max(taken, ANSWER / max(1, stages - 1))
     asked = (min(bm, m) * row / along_n + min(bn, n) * column / along_m) * c.l2
     stored = c.tile + (c.turned if schedule.swap else c.column) * waves_each * bn
     moved = load.bytes / (tiles * parts)
@@ -260,9 +288,9 @@ def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> f
 
     def wave(ctas: float) -> float:
         if taking > 1:  # another tile is multiplied while one is stored, and between a warpgroup's products
-            block = _norm(c.bound, products, filled, converted, asked * ctas / target.sms) + c.block
+            block = _norm(c.bound, products, filled, converted, asked * ctas / target.sms) + beside + c.block
             return _norm(c.overlap, max(blocks * block, (blocks * block + stored) / taking), memory(ctas))
-        block = _norm(c.bound, products, chain, filled, converted, asked * ctas / target.sms) + c.block
+        block = _norm(c.bound, products, chain, filled, converted, asked * ctas / target.sms) + beside + c.block
         return _norm(c.overlap, blocks * block + stored, memory(ctas))
 
     total = (waves - 1) * wave(at_once * size) + wave(last * size) + c.launch + c.warpgroup * sharing * taking
@@ -278,7 +306,8 @@ def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> f
         else:
             total += c.split + c.exchange * parts * bm * bn
     # what tiles take beyond this was found with kernels that convert nothing
-    own = 1.0 if problem.converts else c.tiles.get((schedule.swap, bm, bn), 1.0)
+    written = 1.0 if in_registers(schedule) else WRITTEN
+    own = written if problem.converts else c.tiles.get((schedule.swap, bm, bn), 1.0)
     return total * 1e-9 * own
 
 

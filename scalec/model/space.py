@@ -8,11 +8,14 @@ from math import prod
 
 from scalec.ir.schedule import Request, Schedule, Value
 from scalec.model.cost import Costs, Load, seconds
+from scalec.passes.plan.converted import no_registers
 from scalec.passes.plan.draft import draft
 from scalec.passes.plan.gather import no_shared_gather
 from scalec.passes.plan.mma_n import mma_n_of, no_mma_n
 from scalec.passes.plan.parts import FEWEST_BLOCKS, FEWEST_STAGES, at_once, k_blocks, no_meeting, no_parts, no_unroll
-from scalec.passes.plan.resources import WINDOW, part_rooms
+from scalec.passes.plan.promotion import promotions
+from scalec.passes.plan.resources import WINDOW, part_rooms, stages_that_fit
+from scalec.passes.plan.swizzle import no_deep_rows
 from scalec.passes.plan.tiles import keeps_sides, misfit, must_swap, no_swap
 from scalec.passes.plan.turns import no_pingpong
 from scalec.passes.problem.types import ASSUMED, Problem
@@ -99,37 +102,71 @@ def plans(problem: Problem, given: Request, tile_k: int, promote: int, larger: b
         for bm, bn in product(ROWS, columns):
             if not larger and (_too_large(bm, m, ROWS) or _too_large(bn, n, columns)):
                 continue
-            tile: dict[str, Value] = {"swap": swap, "tile": (bm, bn, tile_k), "cta_group": 1, "promote": promote}
-            whole = draft(seen, given.with_fields(**tile))
-            goes = (bm, bn) in BY_GOES or (seen.panes > 1 and bn == BY_GOES[0][1])
-            if given.mma_n is None and goes and not no_mma_n(seen, promote):
-                tile["mma_n"] = mma_n_of(seen, whole)
-            along = -(-m // bm), -(-n // bn)
-            tiles = seen.walks() * prod(along)
-            splits = _splits(seen, given, whole, tiles)
-            for cluster in [given.cluster] if given.cluster else (*CLUSTERS, *LARGER):
-                if not given.cluster and any(c > max(1, t) for c, t in zip(cluster, along, strict=True)):
-                    continue
-                if not given.cluster and no_shared_gather(seen, cluster):
-                    continue
-                for split in splits:
-                    if split == BY_STEPS and not given.split and not given.cluster and prod(cluster) == 1:
-                        continue
-                    fields: dict[str, Value] = {**tile, "cluster": cluster, "split": split}
-                    parted = whole.with_fields(**fields)
-                    together = parted.with_fields(parts="cluster")
-                    if _together(seen, given, together):
-                        yield {**fields, "parts": "cluster"}, together
-                    if given.parts == "cluster":
-                        continue
-                    if not given.cluster and cluster in LARGER and not at_once(seen, parted):
-                        continue
-                    if split > 1:
-                        fields["parts"] = "memory"
-                    yield fields, parted
-                    if _by_turns(seen, given, parted, tiles):
-                        fields = {**fields, "consumers": "pingpong"}
-                        yield fields, draft(seen, given.with_fields(**fields))
+            for tile in _ways_to_convert(seen, given, {"swap": swap, "cta_group": 1}, (bm, bn, tile_k), promote):
+                yield from _of_tile(seen, given, tile, (bm, bn), (-(-m // bm), -(-n // bn)))
+
+
+DEEPER = (1, 2, 4)
+"""Times the K of a tile: of one whose A is converted in registers, which has so few bytes that with eight stages less
+is on its way than memory takes to answer."""
+
+
+def _ways_to_convert(
+    problem: Problem, given: Request, fields: dict[str, Value], tile: tuple[int, int, int], promote: int
+) -> Iterator[dict[str, Value]]:
+    """The fields of a tile, with `convert` where an operand is, and a deeper one where that may be."""
+    if not problem.converts:
+        yield {**fields, "tile": tile, "promote": promote}
+        return
+    where = given.convert or ("shared" if given.converters else None)
+    if where != "registers" and not (fields["swap"] and _turned_alone(problem, given)):
+        yield {**fields, "tile": tile, "promote": promote, "convert": "shared"}
+    for times in DEEPER if where != "shared" else ():
+        deep = (*tile[:2], times * tile[2])
+        most = min(problem.constant_k, deep[2]) if promote and problem.has_scales else promote
+        made: dict[str, Value] = {**fields, "tile": deep, "promote": most, "convert": "registers"}
+        plan = draft(problem, given.with_fields(**made))
+        if no_registers(problem, plan) or (times > 1 and no_deep_rows(problem, problem.rhs, deep[2])):
+            continue
+        if times > 1 and stages_that_fit(problem, plan) < FEWEST_STAGES:
+            continue
+        if most in promotions(problem, deep[2]):
+            yield made
+
+
+def _of_tile(
+    seen: Problem, given: Request, tile: dict[str, Value], extents: tuple[int, int], along: tuple[int, int]
+) -> Iterator[Plan]:
+    """The plans of a tile, of which a result has so many `along` M and N."""
+    whole = draft(seen, given.with_fields(**tile))
+    goes = extents in BY_GOES or (seen.panes > 1 and extents[1] == BY_GOES[0][1])
+    if given.mma_n is None and goes and not no_mma_n(seen, whole.promote):
+        tile["mma_n"] = mma_n_of(seen, whole)
+    tiles = seen.walks() * prod(along)
+    splits = _splits(seen, given, whole, tiles)
+    for cluster in [given.cluster] if given.cluster else (*CLUSTERS, *LARGER):
+        if not given.cluster and any(c > max(1, t) for c, t in zip(cluster, along, strict=True)):
+            continue
+        if not given.cluster and no_shared_gather(seen, cluster):
+            continue
+        for split in splits:
+            if split == BY_STEPS and not given.split and not given.cluster and prod(cluster) == 1:
+                continue
+            fields: dict[str, Value] = {**tile, "cluster": cluster, "split": split}
+            parted = whole.with_fields(**fields)
+            together = parted.with_fields(parts="cluster")
+            if _together(seen, given, together):
+                yield {**fields, "parts": "cluster"}, together
+            if given.parts == "cluster":
+                continue
+            if not given.cluster and cluster in LARGER and not at_once(seen, parted):
+                continue
+            if split > 1:
+                fields["parts"] = "memory"
+            yield fields, parted
+            if _by_turns(seen, given, parted, tiles):
+                fields = {**fields, "consumers": "pingpong"}
+                yield fields, draft(seen, given.with_fields(**fields))
 
 
 def ranked(
@@ -165,9 +202,19 @@ def _ways(problem: Problem, given: Request) -> tuple[int, ...]:
         return (1,)
     if keeps_sides(given):
         return (0,)
+    turned = not problem.lhs.converted and problem.rhs.converted and given.convert != "shared"
+    return (0, 1) if (turned or _few(problem)) and not no_swap(problem) else (0,)
+
+
+def _few(problem: Problem) -> bool:
+    """Whether a program's rows are so few that the transposed result is considered, whatever is converted."""
     together = any(r.block > problem.family.adjacent_rows for r in problem.results)
-    few = problem.m.largest is not None and problem.m.largest <= (SWAP_TOGETHER if together else SWAP)
-    return (0, 1) if few and not no_swap(problem) else (0,)
+    return problem.m.largest is not None and problem.m.largest <= (SWAP_TOGETHER if together else SWAP)
+
+
+def _turned_alone(problem: Problem, given: Request) -> bool:
+    """Whether a transposed problem is looked at because of A alone, which registers could be loaded with."""
+    return given.swap is None and not must_swap(problem.transposed()) and not _few(problem.transposed())
 
 
 def _too_large(extent: int, size: int, extents: tuple[int, ...]) -> bool:

@@ -24,6 +24,7 @@ from scalec.model import cost, scale_words, space
 from scalec.model.predict import Prediction, cycles_of_tile
 from scalec.passes.base import programs
 from scalec.passes.choose.scheduler import choice
+from scalec.passes.plan.converted import in_registers, no_registers
 from scalec.passes.plan.gather import copied_by_threads
 from scalec.passes.plan.parts import cluster_ctas, no_meeting
 from scalec.passes.plan.reductions import partial_words
@@ -184,7 +185,8 @@ def _reasons(
         "stages": f"{SharedPlan.of(problem, chosen)} of {target.shared_bytes}",
         "consumers": _consumers(chosen),
         "warps": _warps(problem, chosen),
-        "converters": _converted(problem),
+        "convert": _where_converted(problem, chosen),
+        "converters": _converted(problem, chosen),
         "promote": _sums(problem, chosen),
         "mma_n": _goes(chosen),
         "scale_path": _scale_path(problem, chosen),
@@ -298,9 +300,16 @@ def _warps(problem: Problem, chosen: Schedule) -> str:
     return f"each warp multiplies {rows}x{columns} of the tile by itself"
 
 
-def _converted(problem: Problem) -> str:
+def _where_converted(problem: Problem, chosen: Schedule) -> str:
+    """Where operands become what is multiplied."""
+    if in_registers(chosen):
+        return f"consumers make what is multiplied of {problem.lhs.name} in registers, out of which wgmma takes it"
+    return no_registers(problem, chosen) if problem.converts else ""
+
+
+def _converted(problem: Problem, chosen: Schedule) -> str:
     """What becomes of operands between copies and products."""
-    told = []
+    told, warps = [], "consumers" if in_registers(chosen) else "warps"
     for x in (problem.lhs, problem.rhs):
         if x.made is not None:
             times, to = f" times {x.folded.name}" if x.folded is not None else "", x.rounded and x.rounded.name
@@ -311,7 +320,7 @@ def _converted(problem: Problem) -> str:
         elif x.stored != x.element:
             folded = f", times {x.folded.name}" if x.folded is not None else ""
             less = "" if x.zeros is None else f" less {x.zeros.name or x.zeros.number}"
-            told.append(f"warps make {x.element.name} of {x.name} ({x.stored.name}){less}{folded}")
+            told.append(f"{warps} make {x.element.name} of {x.name} ({x.stored.name}){less}{folded}")
         elif x.turned:
             told.append(f"warps turn {x.name}, so that {problem.k.name} is contiguous")
         elif x.converted:

@@ -184,13 +184,18 @@ EVERY = [(stored, made) for stored in ELEMENTS for made in ("e4m3", "bf16", "f16
 
 @pytest.mark.parametrize(("stored", "made"), EVERY)
 def test_every_element_is_the_same_behind_it(stored: str, made: str) -> None:
+    """In shared memory."""
+    every_element_is_the_same(stored, made, "convert=shared")
+
+
+def every_element_is_the_same(stored: str, made: str, schedule: str) -> None:
     """Each times one, and zeros elsewhere, in a row of its own; of those that are not finite the rest of the row is
     NaN too."""
     raw = ELEMENTS[stored][0]
     finite = np.isfinite(raw.astype(np.float32))
     weights = np.zeros((len(raw), 32), raw.dtype)
     weights[:, 0], ones = raw, np.eye(1, 32, dtype=np.float32)
-    kernel = scalec.compile(f"C[m,n]:f32 = A[m,k]:{made} @ B[n,k]:{stored}", target="sm_90a")
+    kernel = scalec.compile(f"C[m,n]:f32 = A[m,k]:{made} @ B[n,k]:{stored} with {schedule}", target="sm_90a")
     kernel.fixed = EmulatedDevice("sm_90a")
     a = ones.astype(numpy_dtype(made))
     packed = pack(weights) if ELEMENT_TYPES[stored].bits == 4 else weights
@@ -208,7 +213,8 @@ def pack(values: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize(
     ("schedule", "message"),
     [
-        ("converters=0", "converters=0, and an operand is converted"),
+        ("convert=shared, converters=0", "converters=0, and an operand is converted"),
+        ("convert=registers, swap=1, converters=1", "converters=1, and consumers convert B in registers"),
         ("swap=1, tile=128x192x64, converters=2", "sums of an instruction for more than the 96 registers"),
     ],
 )

@@ -16,6 +16,7 @@ from tests.fuzz.weights import (
     COMPUTED,
     CONVERTED,
     CONVERTERS,
+    CONVERTS,
     F32_K,
     FIELD_VALUES,
     FINE_K,
@@ -98,6 +99,8 @@ def draw(seed: int) -> Case:
     fields = schedule(random, case) if random.random() < 0.5 else {}
     if fields and (own := Random(f"converted {seed}")).random() < CONVERTED and own.random() < 0.5:
         fields["converters"] = pick(own, CONVERTERS)
+        if own.random() < 0.5 and pick(own, CONVERTS) == "registers":
+            fields |= {"convert": "registers", "converters": "0"}
     return case.but(schedule=fields)
 
 

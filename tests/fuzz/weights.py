@@ -157,9 +157,10 @@ FIELD_VALUES: dict[str, Weighted] = {
 """What fields of the schedule are drawn from; `tile` is drawn by the elements' bytes."""
 
 CONVERTERS: Weighted = {"1": 1, "2": 1}
-"""The field of cases that are CONVERTED, where they have a schedule."""
+CONVERTS: Weighted = {"shared": 1, "registers": 3}
+"""Fields of cases that are CONVERTED, where they have a schedule."""
 
-assert {*FIELD_VALUES, "tile", "converters"} == set(FIELDS)
+assert {*FIELD_VALUES, "tile", "converters", "convert"} == set(FIELDS)
 
 FUNCTIONS = ("relu", "gelu", "silu", "sigmoid", "tanh", "exp", "sqrt", "abs", "sign")
 PLAIN = ("relu", "abs", "sign")

@@ -137,7 +137,8 @@ def convert(s: State, op: ir.OpView) -> None:
             else:
                 values = _CONVERSIONS[stored.name, made.name](b, words[i])
             if by:
-                values = _scaled(b, values, by[i], made.name)
+                pair = pair_of(b, by[i], made.name)
+                values = [scaled(b, x, pair, made.name) for x in values]
             c.store(b, first, values)
 
     c.all(b, some)
@@ -227,12 +228,14 @@ def _load(b: Builder, address: ir.Value, count: int, offset: int) -> Words:
     return b.asm(f"ld.shared.v{words}.b32 {{{to}}}, [${words} + {offset}];", [b.i32] * words, [address])
 
 
-def _scaled(b: Builder, values: Words, factor: ir.Value, made: str) -> Words:
-    """Times an f32 that the type has too."""
-    if made == "tf32":
-        return [b.pure("mul.rn.f32 $0, $1, $2;", b.i32, x, factor) for x in values]
-    pair = b.pure(f"cvt.rn.{made}x2.f32 $0, $1, $1;", b.i32, factor)
-    return [b.pure(f"mul.rn.{made}x2 $0, $1, $2;", b.i32, x, pair) for x in values]
+def pair_of(b: Builder, factor: ir.Value, made: str) -> ir.Value:
+    """An f32 that the type has too as one multiplies a word by it."""
+    return factor if made == "tf32" else b.pure(f"cvt.rn.{made}x2.f32 $0, $1, $1;", b.i32, factor)
+
+
+def scaled(b: Builder, word: ir.Value, factor: ir.Value, made: str) -> ir.Value:
+    """The elements of a word times a factor (`pair_of`)."""
+    return b.pure(f"mul.rn.{'f32' if made == 'tf32' else made + 'x2'} $0, $1, $2;", b.i32, word, factor)
 
 
 # e2m1: sign, and one of 0, 0.5, 1, 1.5, 2, 3, 4, 6. PTX ISA 9.7.9.7, prmt: each of four bytes by a selector of 4 bits,

@@ -244,7 +244,7 @@ def store_vectors(s: State, op: ir.OpView, address: ir.Value, is_row: ir.Value |
             operands.append(is_row)
             guard = "@$2 "
         offset = f" + {4 * rows * number}" if number else ""
-        s.b.asm(f"{guard}st.shared.f32 [$0{offset}], $1;", [], operands)
+        s.b.asm(f"{guard}st.shared.{'f32' if value.type == s.b.f32 else 'b32'} [$0{offset}], $1;", [], operands)
 
 
 def _scaled(s: State, index: ir.Value | int, stride: ir.Value | int) -> ir.Value:

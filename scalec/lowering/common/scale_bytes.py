@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from scalec.ir import tile
 from scalec.ir.mlir import ir
+from scalec.lowering.common.convert import pair_of
 from scalec.lowering.common.copies import RowScales, indices_of, rows_of, store_vectors, stored_row, widened
 from scalec.lowering.common.state import COMMON, State
 
@@ -119,6 +120,8 @@ def store_factors(s: State, op: ir.OpView) -> None:
     for row, is_row, registers in s.get(op.source).mine(s):
         words = [v.get() for v in registers]
         values = [widened(b, words[i // 4], i % 4, element) for i in range(count)]
+        if "pairs" in op.operation.attributes:
+            values = [pair_of(b, x, tile.str_of(op.operation.attributes["pairs"])) for x in values]
         store_vectors(s, op, b.add(base, b.shl(stored_row(b, op, row), 2)), is_row, values)
 
 

@@ -69,7 +69,7 @@ class Geometry:
 
 def _permuted(kernel: Any) -> int:
     """Rows of B within which copies change the order."""
-    product = _first(kernel, "tile.mma")
+    product = _first(kernel, "tile.mma", "tile.mma_converted")
     users = [] if product is None else [use.owner for use in product.b.uses]
     return next((tile.permuted_of(tile.shape_of(u.source.type)) for u in users if u.operation.name == "tile.copy"), 0)
 

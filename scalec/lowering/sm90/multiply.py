@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 from scalec.ir import tile
 from scalec.ir.mlir import ir, nvvm
-from scalec.lowering.builder import Builder
+from scalec.lowering.builder import Builder, Variable
 from scalec.lowering.common.state import State
 from scalec.lowering.sm90.table import TABLE
 from scalec.targets import WAVES
 
 _WAVE = WAVES["registers"]
-_WGMMA_TYPE = {"f8E4M3FN": "e4m3", "f8E5M2": "e5m2", "bf16": "bf16", "f16": "f16", "tf32": "tf32"}
+MMA_TYPE = {"f8E4M3FN": "e4m3", "f8E5M2": "e5m2", "bf16": "bf16", "f16": "f16", "tf32": "tf32"}
 # shared-memory matrix descriptor (PTX ISA 9.7.15.5.1.2): bits 16-29 the leading-dimension byte offset, bits 32-45 the
 # stride byte offset, both in units of 16 bytes, bits 62-63 the swizzle
 _SWIZZLE_MODE = {128: 1, 64: 2, 32: 3}
@@ -25,12 +25,12 @@ _STEP = 32  # bytes of K that one instruction takes
 
 
 @dataclass(frozen=True)
-class _Matrix:
+class Matrix:
     """A tile of A or B as descriptors describe it: one for each step along K.
 
     The stride byte offset leads to the next 8 lines: of rows where K is contiguous, of K where the rows are. There a
     line is as many rows as the swizzle is wide, and the leading-dimension byte offset leads to the next panel of rows;
-    else it is not used.
+    else it is not used, and a panel has as much of K as the swizzle is wide.
 
     Attributes:
         mn: whether the rows are contiguous.
@@ -38,6 +38,7 @@ class _Matrix:
         row: bytes from the first of some rows to that of as many others, for each.
         panel: bytes from one panel to the next, 0 where K is contiguous.
         step: bytes from one step along K to the next. Within a line, the swizzle of absolute addresses allows that.
+        lines: of all rows, where K is contiguous: bytes of a panel.
     """
 
     mn: bool
@@ -45,14 +46,15 @@ class _Matrix:
     row: int
     panel: int
     step: int
+    lines: int = 0
 
     @staticmethod
-    def of(op: ir.OpView, side: str) -> _Matrix:
+    def of(op: ir.OpView, side: str) -> Matrix:
         t = getattr(op, side).type
         (lines, _), swizzle, element = tile.shape_of(t), tile.swizzle_of(t), tile.bits_of(tile.element_of(t)) // 8
         if f"{side}_mn" not in op.operation.attributes:
-            return _Matrix(False, swizzle, swizzle, 0, _STEP)
-        return _Matrix(True, swizzle, lines * element, lines * swizzle, _STEP // element * swizzle)
+            return Matrix(False, swizzle, swizzle, 0, _STEP, lines * swizzle)
+        return Matrix(True, swizzle, lines * element, lines * swizzle, _STEP // element * swizzle)
 
     def place(self, b: Builder, address: ir.Value) -> ir.Value:
         """A shared address as descriptors hold it, in 14 bits. In a cluster it may have the CTA's rank above them,
@@ -62,7 +64,11 @@ class _Matrix:
     def descriptor(self, s: State, start: ir.Value, step: int) -> ir.Value:
         """The descriptor of a step; `start` is the shared address divided by 16."""
         constant = _SWIZZLE_MODE[self.swizzle] << 62 | (_LINES * self.swizzle >> 4) << 32 | (self.panel >> 4) << 16
-        return s.b.or_(s.b.widen(s.b.add(start, step * self.step >> 4)), s.b.constant(constant, s.b.i64))
+        behind = step * self.step
+        if not self.mn:
+            panel, within = divmod(behind, self.swizzle)
+            behind = panel * self.lines + within
+        return s.b.or_(s.b.widen(s.b.add(start, behind >> 4)), s.b.constant(constant, s.b.i64))
 
 
 @TABLE.lowers("tile.mma")
@@ -71,8 +77,8 @@ def mma(s: State, op: ir.OpView) -> None:
     a, bb = s.get(op.a), s.get(op.b)
     registers = s.get(op.accumulator).waves[tile.int_of(op.wave)]
     columns = s.get(op.accumulator).columns
-    types = [_WGMMA_TYPE[str(tile.element_of(v.type))] for v in (a, bb)]
-    sides = _Matrix.of(op, "a"), _Matrix.of(op, "b")
+    types = [MMA_TYPE[str(tile.element_of(v.type))] for v in (a, bb)]
+    sides = Matrix.of(op, "a"), Matrix.of(op, "b")
     waves = tile.int_of(op.waves)
     depth = _STEP * 8 // tile.bits_of(tile.element_of(a.type))  # K of one wgmma
     # addresses in units of 16 bytes, as descriptors hold them; what does not change is computed once
@@ -92,10 +98,7 @@ def mma(s: State, op: ir.OpView) -> None:
     layouts = [col if sides[0].mn else row, row if sides[1].mn else col]
     struct = ir.Type.parse(f"!llvm.struct<({', '.join(['f32'] * len(registers))})>")
     current = b.op("llvm.mlir.undef", [struct], [])
-    # rule 1: tied to the old values, so that FMAs on them cannot float past; through no instruction, before the fence,
-    # so that neither can the moves that give equal values (zeros) registers of their own
-    old = b.asm("", [b.f32] * len(registers), [v.get() for v in registers], tied=len(registers), memory=False)
-    for i, value in enumerate(old):
+    for i, value in enumerate(renewed(b, registers)):
         current = b.insert(current, i, value)
     nvvm.WgmmaFenceAlignedOp()
     accumulate = bool(tile.int_of(op.accumulate))
@@ -110,6 +113,12 @@ def mma(s: State, op: ir.OpView) -> None:
     nvvm.WgmmaGroupSyncAlignedOp()
     for i, v in enumerate(registers):
         v.set(b.extract(current, i, b.f32))
+
+
+def renewed(b: Builder, registers: list[Variable]) -> list[ir.Value]:
+    """Rule 1: a chain is tied to the old values, so that FMAs on them cannot float past; through no instruction, before
+    the fence, so that neither can the moves that give equal values (zeros) registers of their own."""
+    return b.asm("", [b.f32] * len(registers), [v.get() for v in registers], tied=len(registers), memory=False)
 
 
 @TABLE.lowers("tile.mma_wait")

@@ -127,7 +127,8 @@ def choose(problem: Problem, given: Request, spare: int = 0, search: str = SEARC
         UnsupportedError: nothing is decided, and the target has no tile for the program.
     """
     seen = problem.transposed() if must_swap(problem) else problem
-    promote = promotion(seen) if given.promote is None else given.promote
+    depth = given.tile[2] if given.tile is not None else 0
+    promote = promotion(seen, depth) if given.promote is None else given.promote
     costs = costs_of(problem, promote)
     swap = given.swap if given.swap is not None else int(_swaps(problem, given))
     ways = _both_ways(problem, given, swap)
@@ -238,13 +239,13 @@ def _fastest(
     return None
 
 
-def promotion(problem: Problem) -> int:
+def promotion(problem: Problem, depth: int = 0) -> int:
     """K elements that the tensor core sums by itself: a scale step, or as many as it has bits for; 0: all, as where
-    there are no more than that. Those of a tile where parts that warps take out of tensor memory, of 2^i columns, would
-    cut blocks of the result's scales."""
+    there are no more than that. Of a tile that is deeper than most, `depth`. Those of a tile where parts that warps
+    take out of tensor memory, of 2^i columns, would cut blocks of the result's scales."""
     long = problem.depth is None or problem.depth > PROMOTION_BLOCK
     if problem.has_scales or (problem.family.short_sums and long):
-        return min(problem.constant_k, deepest(problem))
+        return min(problem.constant_k, max(deepest(problem), depth))
     uneven = problem.block_columns & (problem.block_columns - 1)
     return deepest(problem) if problem.family.sums_in == "tensor" and uneven else 0
 
@@ -316,6 +317,8 @@ def _swaps(problem: Problem, given: Request) -> bool:
     """
     if must_swap(problem):
         return True
+    if given.convert == "registers":
+        return not problem.lhs.converted
     if problem.family.warps == 1 and problem.block > problem.family.m:
         return False
     if keeps_sides(given):

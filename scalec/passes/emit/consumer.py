@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 from scalec.formats import ALL, NUMBERS, WHOLE
 from scalec.ir.mlir import ir
+from scalec.ir.tile_types import shape_of
 from scalec.passes.emit.epilogue import Epilogue
 from scalec.passes.emit.handles import Handles, Side
 from scalec.passes.emit.sums import Point
 from scalec.passes.emit.tensors import Work
 from scalec.passes.emit.turns import Turns
 from scalec.passes.plan.column_factors import by_block, fetched, step_of
+from scalec.passes.plan.converted import in_registers, slices_of
 from scalec.passes.plan.loop import without_loop
 from scalec.passes.plan.parts import part_blocks
 from scalec.passes.plan.promotion import plane, slices
@@ -70,6 +73,9 @@ class Consumer(Epilogue):
     def accumulate(self, h: Handles, w: Work, cursor: ir.Value, accumulator: ir.Value) -> None:
         """Sums in the tensor core: one K block in flight while the next is issued; stages handed back one later."""
         e = self.e
+        if in_registers(self.schedule):
+            self.accumulate_converted(h, w, cursor, accumulator)
+            return
         if self.lone_block:
             e.op("tile.wait", operands=[h.ring, cursor])
             for wave in range(self.waves):
@@ -91,6 +97,84 @@ class Consumer(Epilogue):
                 e.op("tile.advance", operands=[cursor])
             e.op("tile.mma_wait", operands=[accumulator], pending=0)
         self.release(h, cursor, lag=1)
+
+    def accumulate_converted(self, h: Handles, w: Work, cursor: ir.Value, accumulator: ir.Value) -> None:
+        """Likewise with A out of registers."""
+        e, count = self.e, slices_of(self.problem, self.schedule)
+        parts = [(slice_, wave, wave) for slice_, wave in product(range(count), range(self.waves))]
+
+        def block(first: ir.Value | None) -> None:
+            e.op("tile.wait", operands=[h.ring, cursor])
+            for number in self.multiply_converted(h, accumulator, cursor, parts, count, int(first is not None)):
+                if number == 0 and first is not None:
+                    self.release(h, cursor, lag=1, unless=first)
+            e.op("tile.advance", operands=[cursor])
+
+        if self.lone_block:
+            block(None)
+        else:
+            with self.over_k(w, self.schedule.unroll) as k0:
+                block(e.compare("eq", k0, e.i32(0)))
+        e.op("tile.mma_wait", operands=[accumulator], pending=0)
+        self.release(h, cursor, lag=1)
+
+    def multiply_converted(
+        self,
+        h: Handles,
+        accumulator: ir.Value,
+        cursor: ir.Value,
+        parts: list[tuple[int, int, int]],
+        count: int,
+        accumulate: int,
+        column: int = 0,
+    ) -> Iterator[int]:
+        """Products of slices of a stage, so many of which it is: each a slice, a wave of A and one of the accumulator.
+        One is multiplied while the next is converted, into other registers, which nobody multiplies any more, and the
+        one behind it loaded; a lone one's registers are those of the next stage's too. Yields the number of a product
+        when at most that one is under way."""
+        begun: set[int] = set()
+        loaded = [self.load_stored(h, cursor, slice_, a_wave, count) for slice_, a_wave, _ in parts[:1]]
+        for number, (slice_, _, wave) in enumerate(parts):
+            stored = loaded.pop()
+            loaded = [self.load_stored(h, cursor, after, a_wave, count) for after, a_wave, _ in parts[number + 1 :][:1]]
+            adds = int(accumulate or wave in begun)
+            begun.add(wave)
+            self.mma_converted(h, accumulator, cursor, self.converted(stored), wave, adds, column, (slice_, count))
+            self.e.op("tile.mma_wait", operands=[accumulator], pending=min(1, len(parts) - 1))
+            yield number
+
+    def load_stored(self, h: Handles, cursor: ir.Value, slice_: int, wave: int, count: int) -> ir.Value:
+        """A slice of a wave of A as it is stored, in registers."""
+        side = self.sides[0]
+        factors = [h.scale_tiles[side.label]] if side.operand.folded is not None else []
+        stored, made = (ir.Type.parse(x.mlir) for x in (side.operand.stored, side.operand.element))
+        kind = self.e.multiplicand("a", self.wave, self.schedule.tile[2] // count, stored)
+        where = {"a_wave": wave, "waves": self.waves, "number": slice_, "count": count}
+        operands, segments = [h.tiles[side.label], cursor, *factors], (1, 1, len(factors))
+        made = ir.TypeAttr.get(made)
+        return self.e.op("tile.load_stored", [kind], operands, segments=segments, made=made, **where).result
+
+    def converted(self, loaded: ir.Value) -> ir.Value:
+        """It as it is multiplied."""
+        made = self.e.multiplicand("a", *shape_of(loaded.type), ir.Type.parse(self.sides[0].operand.element.mlir))
+        return self.e.op("tile.converted", [made], [loaded]).result
+
+    def mma_converted(
+        self,
+        h: Handles,
+        accumulator: ir.Value,
+        cursor: ir.Value,
+        a: ir.Value,
+        wave: int,
+        accumulate: int,
+        column: int,
+        slice_: tuple[int, int],
+    ) -> None:
+        some: dict[str, Any] = {"b_mn": ir.UnitAttr.get()} if self.sides[1].operand.mn_major else {}
+        some |= {"slice": slice_} if slice_[1] > 1 else {}
+        operands = [accumulator, a, h.tiles["B"], cursor]
+        which: dict[str, Any] = {"wave": wave, "column": column, "accumulate": accumulate}
+        self.e.op("tile.mma_converted", operands=operands, **which, **some)
 
     @property
     def lone_block(self) -> bool:
@@ -125,12 +209,19 @@ class Consumer(Epilogue):
         accumulate: int,
         column: int = 0,
         slice_: int = 0,
+        slices: int = 1,
     ) -> None:
+        if in_registers(self.schedule):
+            each = slices_of(self.problem, self.schedule) // slices
+            parts = [(slice_ * each + i, a_wave, wave) for i in range(each)]
+            for _ in self.multiply_converted(h, accumulator, cursor, parts, each * slices, accumulate, column):
+                pass
+            return
         operands = [accumulator, h.tiles["A"], h.tiles["B"], cursor]
         which: dict[str, Any] = {"a_wave": a_wave, "wave": wave, "waves": self.waves, "column": column}
         which |= {f"{x.label.lower()}_mn": ir.UnitAttr.get() for x in self.sides if x.operand.mn_major}
-        if not accumulate and (count := slices(self.schedule)) > 1:
-            which["slice"] = (slice_, count)
+        if slices > 1:
+            which["slice"] = (slice_, slices)
         self.e.op("tile.mma", operands=operands, **which, accumulate=accumulate)
 
     def release(self, h: Handles, cursor: ir.Value, lag: int = 0, unless: ir.Value | None = None) -> None:
@@ -165,7 +256,7 @@ class Consumer(Epilogue):
             products = list(product(range(slices(s)), goes))
             known: Known = {}
             for number, (slice_, (wave, column)) in enumerate(products):
-                self.mma(h, partial, cursor, wave, 0, accumulate=0, column=column, slice_=slice_)
+                self.mma(h, partial, cursor, wave, 0, 0, column, slice_, slices(s))
                 if (wave, column) == goes[0]:  # the rest is read and fetched under the first product
                     factors = [self.factors(h, at, fetched, v, column0, slice_, known) for v in range(self.waves)]
                 if number == 0:

@@ -17,6 +17,7 @@ from scalec.passes.emit.emitter import Emitter, Source
 from scalec.passes.emit.handles import Handles, Side
 from scalec.passes.emit.sums import Sums
 from scalec.passes.emit.tensors import Work
+from scalec.passes.plan.converted import in_registers, pairs_of, stored_swizzle
 from scalec.passes.plan.gather import copied_by_threads, stored_row
 from scalec.passes.plan.items import ITEMS, RANGE_OF_K, cut_along, item_bytes, item_words
 from scalec.passes.plan.panes import Strip, strips
@@ -143,11 +144,16 @@ class Frame(Sums):
             element = element_in_memory(operand)
             self.map_operand(h, side)
             if operand.converted:
-                h.stored[side.label] = self.shared(f"{side.label}_stored", side.stored(depth), element, 0, s.stages)
+                name, shape, swizzle = (
+                    f"{side.label}_stored",
+                    side.stored(depth),
+                    stored_swizzle(self.problem, s, operand),
+                )
+                h.stored[side.label] = h.tiles[side.label] = self.shared(name, shape, element, swizzle, s.stages)
                 element = ir.Type.parse(operand.element.mlir)
-            shape = side.shape(depth)
-            stages = self.plan[side.label].stages
-            h.tiles[side.label] = self.shared(side.label, shape, element, side.swizzle, stages, operand.atom)
+            if not (operand.converted and in_registers(s)):
+                shape, stages = side.shape(depth), self.plan[side.label].stages
+                h.tiles[side.label] = self.shared(side.label, shape, element, side.swizzle, stages, operand.atom)
             name, plan = f"{side.label}_scale", self.word_plan(side)
             if plan is not None and plan.tiles:
                 pair, width = ir.IntegerType.get_signless(64), TILE_WORDS * plan.words
@@ -170,7 +176,8 @@ class Frame(Sums):
             copy = self.copy_of(side)
             shape = (side.rows, WINDOW) if copy == "window" else (scale.within(depth), side.rows)
             swizzle = 4 * WINDOW if copy == "window" else 0  # 8 adjacent rows then lie in different banks
-            h.scale_tiles[side.label] = self.shared(name, shape, f32, swizzle, self.plan[name].stages)
+            kind = ir.IntegerType.get_signless(32) if pairs_of(s, operand) else f32
+            h.scale_tiles[side.label] = self.shared(name, shape, kind, swizzle, self.plan[name].stages)
             if copy != "thread":
                 rows, k = scale.axes
                 axes = (k, rows) if copy == "window" else (rows, k)
@@ -213,7 +220,9 @@ class Frame(Sums):
         number = self.sides.index(side)
         for own_side in (x[number] for x in self.pairs):
             operand = own_side.operand
-            box, swizzle = own_side.box(self.schedule.tile[2]), 0 if operand.converted else side.swizzle
+            box, swizzle = own_side.box(self.schedule.tile[2]), side.swizzle
+            if operand.converted:
+                swizzle = stored_swizzle(self.problem, self.schedule, operand)
             element = element_in_memory(operand)
             for pane, own in enumerate(operand.panes):
                 source = Source(

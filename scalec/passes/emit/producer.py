@@ -18,6 +18,7 @@ from scalec.passes.emit.items import Dealer
 from scalec.passes.emit.results import Results
 from scalec.passes.emit.sums import Point
 from scalec.passes.emit.tensors import Work
+from scalec.passes.plan.converted import pairs_of
 from scalec.passes.plan.gather import gathered_together
 from scalec.passes.plan.panes import Strip
 from scalec.passes.plan.parts import part_blocks
@@ -453,6 +454,8 @@ class Producer(Results, Dealer, Converter):
             elif plan.scale.in_mma:
                 e.op("tile.store_bytes", operands=operands, **at)
             else:
+                pairs = pairs_of(self.schedule, side.operand)
+                at |= {"pairs": pairs} if pairs else {}
                 e.op("tile.store_factors", operands=operands, element=plan.scale.type, **at)
         e.op("tile.commit", operands=[h.filled, cursor], warp=ir.UnitAttr.get())
         e.op("tile.advance", operands=[cursor])

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from scalec.errors import ScheduleError
 from scalec.ir.schedule import Schedule
+from scalec.passes.plan.converted import in_registers
 from scalec.passes.plan.panes import strip_columns
-from scalec.passes.plan.swizzle import no_panels, no_turned
+from scalec.passes.plan.swizzle import no_deep_rows, no_panels, no_turned
 from scalec.passes.plan.tiles import cuts_new_scales, narrow_boxes
 from scalec.passes.problem.operand import PROMOTION_BLOCK, Operand
 from scalec.passes.problem.types import Problem
@@ -44,9 +45,14 @@ def tile_k(problem: Problem, schedule: Schedule) -> None:
             step = 8 * problem.target.tma_align // operand.stored.bits
             raise ScheduleError(reason, fix=f"tile {'MN'[axis]} a multiple of {step}")
         row = operand.shared_bytes(k)
-        if swizzle == 0 or row != swizzle:
+        if operand.converted and in_registers(schedule):
+            continue
+        deep = in_registers(schedule) and swizzle and row > swizzle and row % swizzle == 0
+        reason = no_deep_rows(problem, operand, k) if deep else ""
+        if reason or not (deep or row == swizzle):
             raise ScheduleError(
                 f"a row of the tile of {operand.name} is {row} bytes and {field} = {swizzle}",
+                got=reason,
                 expected="equal: one box of the bulk copy is one swizzled row",
                 fix=f"tile K = {problem.target.swizzles[0] * 8 // operand.shared_bits}, "
                 f"{field}={problem.target.swizzles[0]}",

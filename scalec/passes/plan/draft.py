@@ -27,9 +27,9 @@ the tensor core busy."""
 
 PLAINEST: dict[str, Any] = {
     "swap": 0, "cluster": (1, 1), "cta_group": 1, "split": 1, "parts": "memory", "stages": 0, "swizzle_a": 0,
-    "swizzle_b": 0, "consumers": "cooperative", "converters": 0, "registers": (0, 0), "scale_copier": 0,
-    "permute_n": 0, "promote": 0, "mma_n": 0, "early_wait": 0, "unroll": 1, "epilogue": "direct", "staged": 0,
-    "panels": 0, "adds": "memory", "scheduler": "static", "dependent": 0, "order": "n", "band": 1,
+    "swizzle_b": 0, "consumers": "cooperative", "convert": "shared", "converters": 0, "registers": (0, 0),
+    "scale_copier": 0, "permute_n": 0, "promote": 0, "mma_n": 0, "early_wait": 0, "unroll": 1, "epilogue": "direct",
+    "staged": 0, "panels": 0, "adds": "memory", "scheduler": "static", "dependent": 0, "order": "n", "band": 1,
     "run": 1, "stationary": 0,
 }  # fmt: skip
 """What a draft has where nothing is decided and nothing follows from the tile: what a kernel does without. 0 `stages`:
@@ -61,7 +61,7 @@ def draft(problem: Problem, given: Request) -> Schedule:
     made = Schedule(**values)
     if given.scale_copier is None and (copier := copier_for(problem, made)):
         made = made.with_fields(scale_copier=copier)
-    if problem.converts and given.converters != 0:
+    if problem.converts and made.convert == "shared" and given.converters != 0:
         return _converting(problem, given, made)
     registers = given.registers or fitting_registers(problem, made, registers_for(problem, made))
     return made.with_fields(registers=registers)

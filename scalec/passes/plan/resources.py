@@ -10,6 +10,7 @@ from math import prod
 
 from scalec.ir.schedule import Schedule
 from scalec.ir.tile import ITEM_ALIGN, RESPONSE_BYTES, VECTOR, WORD_ROWS
+from scalec.passes.plan.converted import in_registers
 from scalec.passes.plan.gather import copies_of_thread, gatherers, scales_copied_by_threads, stored_row, whole_tiles
 from scalec.passes.plan.items import ITEMS, cuts_k, free_warps, item_bytes
 from scalec.passes.plan.promotion import no_planes
@@ -178,12 +179,17 @@ class SharedPlan:
         lhs, rhs = problem.lhs, problem.rhs
         stationary = SLOTS if schedule.stationary else 0
         wanted = [
-            Buffer("A", bm * lhs.shared_bytes(bk), stages, TILE_ALIGN),
-            Buffer("B", copied_columns(schedule) * rhs.shared_bytes(bk), stationary or stages, TILE_ALIGN),
+            Buffer(name, rows * x.shared_bytes(bk), count, TILE_ALIGN)
+            for name, x, rows, count in (
+                ("A", lhs, bm, stages),
+                ("B", rhs, copied_columns(schedule), stationary or stages),
+            )
+            if not (x.converted and in_registers(schedule))
         ]
         for name, operand, rows in (("A_stored", lhs, bm), ("B_stored", rhs, bn)):
             if operand.converted:
-                wanted.append(Buffer(name, rows * stored_row(problem, operand, bk), stages, STORED_ALIGN))
+                align = TILE_ALIGN if in_registers(schedule) else STORED_ALIGN
+                wanted.append(Buffer(name, rows * stored_row(problem, operand, bk), stages, align))
         for number, of in enumerate(problem.each):
             if schedule.epilogue == "bulk":
                 row = of.result.element.bytes(staged_columns(of, schedule))
@@ -233,7 +239,7 @@ class SharedPlan:
         if problem.queued:
             wanted.append(Buffer("items", item_bytes(problem, schedule), ITEMS, ITEM_ALIGN))
             wanted.append(Buffer("item_barriers", BARRIER_BYTES, ITEMS, BARRIER_BYTES))
-        if problem.converts:
+        if schedule.converters:
             wanted.append(Buffer("stored_barriers", BARRIER_BYTES // 2, stages, BARRIER_BYTES))
         if gatherers(problem):
             wanted.append(Buffer("row_barriers", BARRIER_BYTES // 2, stages, BARRIER_BYTES))

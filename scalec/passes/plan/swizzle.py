@@ -6,7 +6,7 @@ from math import gcd, prod
 
 from scalec.ir.schedule import MOST_PANELS, Request, Schedule
 from scalec.ir.tile import LANES, VECTOR
-from scalec.passes.plan.items import cut_along
+from scalec.passes.plan.items import cut_along, cuts_k
 from scalec.passes.plan.resources import staged_row, staged_widths, stages_that_fit, turns, units
 from scalec.passes.plan.results import ONLY_REDUCED, no_loaded_result
 from scalec.passes.problem.access import Dim
@@ -159,6 +159,16 @@ def no_panels(target: Target, operand: Operand, rows: int) -> str:
         return f"a tile of {rows} of {operand.rows}: {operand.name} is copied {PADDED_ROW} at a time"
     if not operand.padded and not widest(operand.swizzles(target), row):
         return f"a tile of {rows} of {operand.rows}, {row} bytes of {operand.name}: no swizzle divides it"
+    return ""
+
+
+def no_deep_rows(problem: Problem, operand: Operand, depth: int) -> str:
+    """Why the tile of an operand, beside one that is converted in registers, cannot have several panels along K, ""
+    where it can."""
+    if operand.gathered or operand.pages:
+        return f"copies bring rows of {operand.name} one by one"
+    if cuts_k(problem, depth):
+        return f"a range of {problem.k.name} may begin within a tile of {operand.name}"
     return ""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from scalec.formats import WHOLE
 from scalec.ir.schedule import LANES, Request, Schedule
 from scalec.ir.tile import CHUNK
+from scalec.passes.plan.converted import in_registers, no_registers
 from scalec.passes.plan.draft import draft
 from scalec.passes.plan.gather import no_gather
 from scalec.passes.plan.items import cut_along, cuts_k
@@ -254,7 +255,8 @@ def planned(problem: Problem, given: Request) -> tuple[Schedule, str]:
     uneven = (row for row in staged_widths(problem, plan) if given.swizzle_c and row % given.swizzle_c)
     if (row := next(uneven, 0)) and not no_bulk_epilogue(problem, plan):
         return plan, f"rows of {row} bytes of results, which a swizzle of {given.swizzle_c} does not divide"
-    reason = no_panes(problem, plan) or no_gather(problem, plan)
+    reason = no_registers(problem, plan) if in_registers(plan) else ""
+    reason = reason or no_panes(problem, plan) or no_gather(problem, plan)
     reason = reason or (no_panels(problem.target, problem.lhs, plan.tile[0]) if problem.lhs.mn_major else "")
     reason = reason or no_halves(problem, plan.tile, plan.cta_group)
     for operand, rows in zip((problem.lhs, problem.rhs), plan.tile[:2], strict=True):

@@ -1,0 +1,211 @@
+"""A of wgmma out of registers, where threads convert what copies brought (PTX ISA 9.7.15.5.1.1).
+
+A register of A holds 4 bytes of K of a row: thread q of the four that share a row has bytes 4q to 4q + 3 of each 16, a
+chunk. Of narrower stored elements that is a byte, or two, of each word, or two words, that all four load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from scalec.formats import ELEMENT_TYPES, ElementType, element_spelled
+from scalec.ir import tile
+from scalec.ir.mlir import ir, nvvm
+from scalec.lowering.builder import Builder
+from scalec.lowering.common.convert import Words, converted, pair_of, scaled
+from scalec.lowering.common.state import State, swizzle
+from scalec.lowering.sm90.multiply import MMA_TYPE, Matrix, renewed
+from scalec.lowering.sm90.table import TABLE
+from scalec.targets import WAVES
+
+_BELOW = 8  # rows between a thread's two
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What a thread has of its two rows of a slice: a word for each chunk, in which its part is, and the factor of
+    each, a pair of 16 bits or an f32; no factors where there are none."""
+
+    words: tuple[Words, Words]
+    factors: tuple[Words, Words]
+
+
+def _element(t: ir.Type) -> ElementType:
+    found = element_spelled(str(tile.element_of(t)))
+    assert found is not None
+    return found
+
+
+def _part(stored: ElementType, made: ElementType) -> int:
+    """Bits of what becomes a register."""
+    return stored.bits * 32 // made.bits
+
+
+@TABLE.lowers("tile.load_stored")
+def load_stored(s: State, op: ir.OpView) -> None:
+    b, cursor = s.b, s.get(op.cursor)
+    stored, made = _element(op.result.type), element_spelled(str(ir.TypeAttr(op.made).value))
+    assert made is not None
+    (wave, depth), (rows, width) = tile.shape_of(op.result.type), tile.shape_of(op.source.type)
+    waves, number, above = tile.int_of(op.waves), tile.int_of(op.number), tile.int_of(op.a_wave) * wave
+    pitch, part = width * tile.bits_of(tile.element_of(op.source.type)) // 8, _part(stored, made)
+    row = s.once(("converted row", waves), lambda: b.add(b.mul(s.unit(0), waves * wave), s.row_in_wave))
+    turned = bool(tile.swizzle_of(op.source.type))
+
+    def own() -> ir.Value:
+        at = b.add(s.get(op.source).base, b.mul(row, pitch))
+        if part == 16:
+            at = b.add(at, b.shl(b.shr(_quarter(s), 1), 2))
+        return b.add(at, b.shl(swizzle(b, row, pitch), 4)) if turned else at
+
+    at = s.get(op.source).at(b, cursor, s.once(("converted", op.source, waves), own))
+    chunks = depth * made.bits // 128
+    first = number * depth * stored.bits // 8
+    words = [_words(b, at, part, first, chunks, (above + r) * pitch, turned) for r in (0, _BELOW)]
+    factors: list[Words] = [[], []]
+    if op.factors is not None:
+        planes = tile.shape_of(op.factors.type)[0]
+        each = depth * tile.int_of(op.count) // planes  # elements of K that share a factor
+        place = s.once(("factors", op.factors, waves), lambda: b.add(s.get(op.factors).base, b.shl(row, 2)))
+        place = s.get(op.factors).at(b, cursor, place)
+        which = [k // each for k in range(number * depth, (number + 1) * depth, 128 // made.bits)]
+        for i, r in enumerate((0, _BELOW)):
+            found = {n: _factor(s, op, place, 4 * (n * rows + above + r), made.name) for n in dict.fromkeys(which)}
+            factors[i] = [found[n] for n in which]
+    s.values[op.result] = Loaded((words[0], words[1]), (factors[0], factors[1]))
+
+
+def _quarter(s: State) -> ir.Value:
+    return s.once("of four", lambda: s.b.and_(s.lane, 3))
+
+
+def _factor(s: State, op: ir.OpView, place: ir.Value, offset: int, made: str) -> ir.Value:
+    pairs = str(tile.element_of(op.factors.type)) != "f32"
+    text = f"ld.shared.{'b32' if pairs else 'f32'} $0, [$1 + {offset}];"
+    value = s.b.asm(text, [s.b.i32 if pairs else s.b.f32], [place])[0]
+    return value if pairs else pair_of(s.b, value, made)
+
+
+def _words(b: Builder, at: ir.Value, part: int, first: int, chunks: int, offset: int, turned: bool) -> Words:
+    """A word of each chunk of what is made, in which the thread's part of the row at `offset` is."""
+    found: Words = []
+    each = part // 2  # bytes that become a chunk
+    for chunk in range(first, first + chunks * each, 16):
+        place = b.xor(at, chunk) if turned else b.add(at, chunk)
+        if part == 8:
+            found += b.asm(f"ld.shared.v4.b32 {{$0, $1, $2, $3}}, [$4 + {offset}];", [b.i32] * 4, [place])
+        else:
+            found += [b.asm(f"ld.shared.b32 $0, [$1 + {offset + i}];", [b.i32], [place])[0] for i in (0, 8)]
+    return found
+
+
+@TABLE.lowers("tile.converted")
+def convert(s: State, op: ir.OpView) -> None:
+    """The registers are tied behind the conversion, so that none of it is sunk behind the fence."""
+    b, loaded = s.b, s.get(op.stored)
+    stored, made = _element(op.stored.type), _element(op.result.type)
+    halves: list[Words] = []
+    for words, factors in zip(loaded.words, loaded.factors, strict=True):
+        if (stored.name, made.name) in _ALONE:
+            values = [_ALONE[stored.name, made.name](s, word) for word in words]
+        else:
+            values = _together(s, words, stored, made)
+        halves.append([scaled(b, x, f, made.name) for x, f in zip(values, factors, strict=True)] if factors else values)
+    steps = len(halves[0]) // 2
+    registers = [halves[i % 2][2 * step + i // 2] for step in range(steps) for i in range(4)]
+    tied = b.asm("", [b.i32] * len(registers), registers, tied=len(registers), memory=False)
+    s.values[op.result] = [tied[i : i + 4] for i in range(0, len(tied), 4)]
+
+
+def _together(s: State, words: Words, stored: ElementType, made: ElementType) -> Words:
+    """The parts of several words side by side in one, converted as any other."""
+    b, part = s.b, _part(stored, made)
+
+    def emit() -> ir.Value:
+        """Of `prmt`, that takes a thread's part of each of two words."""
+        if part == 8:
+            return b.add(b.mul(_quarter(s), 0x11), 0x40)
+        return b.add(b.mul(b.and_(_quarter(s), 1), 0x2222), 0x5410)
+
+    selector, per, found = s.once(("selector", part), emit), 32 // part, []
+    for first in range(0, len(words), per):
+        some = words[first : first + per]
+        while len(some) > 1:
+            how = selector if len(some) == per else 0x5410
+            some = [b.pure("prmt.b32 $0, $1, $2, $3;", b.i32, *some[i : i + 2], how) for i in range(0, len(some), 2)]
+        found += converted(b, some, stored.name, made.name)
+    return found
+
+
+def _spread(s: State, word: ir.Value, other: ir.Value) -> ir.Value:
+    """The thread's byte of a word in both bytes of the lower half, and that of another in the upper half's."""
+    selector = s.once("spread", lambda: s.b.add(s.b.mul(_quarter(s), 0x1111), 0x4400))
+    return s.b.pure("prmt.b32 $0, $1, $2, $3;", s.b.i32, word, other, selector)
+
+
+def _e2m1_alone(made: str, bit: int) -> Callable[[State, ir.Value], ir.Value]:
+    """The thread's two e2m1 of a word: exponent and mantissa at the lowest bit of the exponent make a number that is
+    less by a power of two, subnormal ones too (PTX ISA 9.7.4.3: mul keeps subnormals), `bit` being the mantissa's
+    highest. Nibbles lie in bits 4 to 7, and 12 to 15, of each half; the latter's sign is in its place."""
+    mask, up = 0x00070007 << bit, 1 << (bit - 4)
+    of = {"bf16": 0x7E807E80, "f16": 0x74007400}[made]  # 2^126, 2^14
+
+    def convert(s: State, word: ir.Value) -> ir.Value:
+        b = s.b
+        pair = _spread(s, b.mul(word, 16), word)
+        value = b.and_(b.mul(pair, up), mask)
+        value = b.or_(value, b.and_(pair, 0x80008000))
+        return b.pure(f"mul.rn.{made}x2 $0, $1, $2;", b.i32, value, of)
+
+    return convert
+
+
+def _4_alone(made: str, number: int) -> Callable[[State, ir.Value], ir.Value]:
+    """The thread's two integers of 4 bits of a word, as scalec.lowering.common.convert.four_as has it."""
+
+    def convert(s: State, word: ir.Value) -> ir.Value:
+        b, both = s.b, 0x10001 * number
+        value = b.xor(b.and_(_spread(s, word, b.shr(word, 4)), 0x000F000F), both)
+        return b.pure(f"sub.rn.{made}x2 $0, $1, $2;", b.i32, value, both)
+
+    return convert
+
+
+_ALONE: dict[tuple[str, str], Callable[[State, ir.Value], ir.Value]] = {
+    ("e2m1", "bf16"): _e2m1_alone("bf16", 6),
+    ("e2m1", "f16"): _e2m1_alone("f16", 9),
+    ("i4", "bf16"): _4_alone("bf16", 0x4308),
+    ("i4", "f16"): _4_alone("f16", 0x6408),
+}
+"""By the types before and behind: conversions of a word alone, of a byte of it."""
+
+assert all(_part(ELEMENT_TYPES[stored], ELEMENT_TYPES[made]) == 8 for stored, made in _ALONE)
+
+
+@TABLE.lowers("tile.mma_converted")
+def mma(s: State, op: ir.OpView) -> None:
+    b, cursor, bb = s.b, s.get(op.cursor), s.get(op.b)
+    registers = s.get(op.accumulator).waves[tile.int_of(op.wave)]
+    matrix, kind = Matrix.of(op, "b"), MMA_TYPE[str(tile.element_of(op.a.type))]
+    steps = s.get(op.a)
+    number, _ = tile.slice_of(op)
+    start = bb.at(b, cursor, s.once(("b", op.b), lambda: matrix.place(b, bb.base)), 16)
+    start = b.add(start, tile.int_of(op.column) * matrix.row // 16)
+    count = len(registers)
+    sums, a = (", ".join(f"${i}" for i in some) for some in (range(count), range(count, count + 4)))
+    shape = f"m{WAVES['registers']}n{2 * count}k{tile.shape_of(op.a.type)[1] // len(steps)}"
+    turned = f", {int(matrix.mn)}" if kind in ("bf16", "f16") else ""
+    values = renewed(b, registers)
+    nvvm.WgmmaFenceAlignedOp()
+    for i, step in enumerate(steps):
+        adds = int(bool(tile.int_of(op.accumulate)) or i > 0)
+        text = (
+            f"{{ .reg .pred p; setp.ne.b32 p, {adds}, 0; wgmma.mma_async.sync.aligned.{shape}.f32.{kind}.{kind} "
+            f"{{{sums}}}, {{{a}}}, ${count + 4}, p, 1, 1{turned}; }}"
+        )
+        descriptor = matrix.descriptor(s, start, number * len(steps) + i)
+        values = b.asm(text, [b.f32] * count, [*step, descriptor, *values], tied=count)
+    nvvm.WgmmaGroupSyncAlignedOp()
+    for v, x in zip(registers, values, strict=True):
+        v.set(x)

@@ -1,0 +1,78 @@
+"""Where operands are converted: what the tensor core takes from registers, and what a tile of it needs."""
+
+from __future__ import annotations
+
+from math import gcd
+
+from scalec.ir.schedule import Schedule
+from scalec.ir.tile import CHUNK
+from scalec.passes.problem.operand import Operand
+from scalec.passes.problem.types import Problem
+
+STEPS = 2
+"""Instructions along K whose A consumers convert at a time: it is multiplied while the next is converted, in registers
+of its own (PTX ISA 9.7.15.7.1: those of A belong to wgmma until it was waited for). Four bits of a row are 16 bytes."""
+
+PARTS = (8, 16)
+"""Bits of stored elements that become a register of A: bytes of a word that others need the rest of."""
+
+WORD = 32
+"""Bits of a register."""
+
+
+def part_bits(operand: Operand) -> int:
+    """Bits of an operand as it is stored that become a register of what is multiplied."""
+    return operand.stored.bits * WORD // operand.element.bits
+
+
+def no_registers(problem: Problem, schedule: Schedule) -> str:
+    """Why A cannot be converted in the registers out of which it is multiplied, "" where it can."""
+    a, b = problem.lhs, problem.rhs
+    if problem.family.kernel != "shared":
+        return f"{problem.target.name} has no instruction that takes one operand from registers, one from shared memory"
+    if not problem.converts:
+        return "no operand is converted"
+    if b.converted:
+        both = f"both {a.name} and {b.name} are" if a.converted else f"{b.name} is"
+        return f"{both} converted, and wgmma takes its left operand alone from registers: {a.name}"
+    if a.turned:
+        return f"{a.name} is contiguous along {a.rows}: a thread has elements that are adjacent along {problem.k.name}"
+    if a.transformed or a.zeros is not None:
+        what = "less zero points" if a.zeros is not None else "computed or reduced on the way"
+        return f"{a.name} is {what}"
+    if part_bits(a) not in PARTS:
+        return (
+            f"{WORD // a.element.bits} elements of {a.stored.name} ({a.name}) are {part_bits(a)} bits, not whole bytes"
+        )
+    if problem.added:
+        return f"products are added up, and rows of {a.name} may be followed by some of {problem.added[0].lhs.name}"
+    if a.gathered or a.pages:
+        return f"rows of {a.name} are named by {a.gathered or a.pages}"
+    some = schedule.tile[2] // slices_of(problem, schedule)
+    if some * a.stored.bits % (8 * CHUNK):
+        return f"threads load {CHUNK} bytes of a row of {a.name}, and {some} of {problem.k.name} are promoted together"
+    return ""
+
+
+def in_registers(schedule: Schedule) -> bool:
+    """Whether A is converted there."""
+    return schedule.convert == "registers"
+
+
+def stored_swizzle(problem: Problem, schedule: Schedule, operand: Operand) -> int:
+    """Bytes of the swizzle of a tile that is converted: where registers are loaded of it, whose threads have the same
+    chunks of eight rows, a row of it, if there is such a swizzle; else 0."""
+    row = operand.copied_bytes(schedule.tile[2])
+    return row if in_registers(schedule) and row in problem.target.swizzles else 0
+
+
+def slices_of(problem: Problem, schedule: Schedule) -> int:
+    """Slices of a K block whose A is converted at a time: within what is promoted together, if sums are."""
+    depth = schedule.tile[2]
+    return depth // gcd(STEPS * problem.family.k, depth, schedule.promote)
+
+
+def pairs_of(schedule: Schedule, operand: Operand) -> str:
+    """The type of 16 bits of the two equal numbers that threads find in shared memory for each folded scale; "" where
+    they find an f32."""
+    return operand.element.name if in_registers(schedule) and operand.folded and operand.element.bits == 16 else ""

@@ -1,0 +1,120 @@
+"""Operands that consumers convert in the registers out of which wgmma takes them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import scalec
+from scalec.errors import DeviceError, ScheduleError
+from tests.emulator.quantised import changed
+from tests.emulator.running import run_on
+from tests.emulator.test_converted import EVERY, HOPPER, MORE, PROGRAMS, every_element_is_the_same
+from tests.emulator.test_several_results import run
+
+ALL = PROGRAMS | HOPPER
+
+SCHEDULES = [
+    ("bf16 x nvfp4", "swap=1, tile=64x16x64"),
+    ("bf16 x mxfp4", "swap=1, tile=128x24x64, cluster=2x1, split=2, parts=cluster"),
+    ("nvfp4 x f16", "swap=0, tile=128x40x64, stages=2"),
+    ("bf16 x tiled ue4m3", "swap=1, tile=256x8x64, warpgroups=2, unroll=1"),
+    ("bf16 x i4", "swap=1, tile=64x64x64, consumers=pingpong"),
+    ("bf16 x i4 1x64 of bf16", "swap=1, tile=192x16x64, scale_path=thread"),
+    ("bf16 x e4m3 128x128", "swap=1, tile=64x64x64, mma_n=32, cluster=1x2"),
+    ("e4m3 x e2m1", "swap=1, tile=64x16x128, promote=32, early_wait=0"),
+    ("e5m2 x f16", "swap=0, tile=64x56x64, split=3"),
+    ("bf16 x tf32", "swap=0, tile=64x16x32"),
+    ("nvfp4 x f16", "swap=0, tile=64x8x32, swizzle_a=64, swizzle_b=64, unroll=1"),
+]
+
+
+@pytest.mark.once(touches=lambda schedule, **_: re.findall("mma_n|consumers", schedule))
+@pytest.mark.parametrize(("name", "schedule"), SCHEDULES)
+def test_the_same_bits_as_from_shared_memory(name: str, schedule: str) -> None:
+    """Sums are in one order, whichever way A comes: tails of all dimensions, and K no multiple of its tile."""
+    dims, made = {"m": 40, "n": 80, "k": 160}, {}
+    for convert in ("shared", "registers"):
+        given = schedule if convert == "registers" else schedule.replace(", consumers=pingpong", "")
+        _, results = run(f"{ALL[name]} with convert={convert}, {given}", "sm_90a", dims, "nk")
+        made[convert] = results["C"].tobytes()
+    assert made["shared"] == made["registers"]
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("stored", "made"),
+    [("e2m1", "bf16"), *(x for x in EVERY if x not in (("e2m1", "bf16"), ("e2m1", "tf32"), ("i4", "tf32")))],
+)
+def test_every_element_is_the_same_behind_it(stored: str, made: str) -> None:
+    every_element_is_the_same(stored, made, "swap=1, convert=registers")
+
+
+DEEP = [
+    ("bf16 x nvfp4", "tile=64x16x256, stages=2"),
+    ("bf16 x ue4m3@blocked", "tile=128x16x128, split=2"),
+    ("bf16 x i4", "tile=64x24x128"),
+    ("bf16 x e4m3 128x128", "tile=64x16x128, cluster=2x1"),
+]
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(("name", "schedule"), DEEP)
+def test_tiles_of_several_panels_along_k(name: str, schedule: str) -> None:
+    program = f"{ALL[name]} with swap=1, convert=registers, {schedule}"
+    run_on(program, {"m": 24, "n": 72, "k": 320}, ("n", "k"), 3, 1e-5)
+
+
+WITH_MORE = [x for x in MORE if "e4m3 @" not in x[0] and "i4 @" not in x[0] and "nvfp4 @" not in x[0]]
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(("program", "sizes"), WITH_MORE)
+def test_more(program: str, sizes: dict[str, int]) -> None:
+    """Batches, sums of several indices, groups, gathered activations, epilogues."""
+    dims = {"m": 80, "n": 160, "k": 128, **sizes}
+    run_on(f"{program} with swap=1, convert=registers", dims, ("n", "k"), 3, 1e-3)
+
+
+@pytest.mark.parametrize(
+    ("program", "schedule", "reason"),
+    [
+        (ALL["bf16 x nvfp4"], "swap=0", "B is converted, and wgmma takes its left operand alone from registers: A"),
+        (ALL["nvfp4 x nvfp4"], "swap=1", "both B and A are converted, and wgmma takes its left operand alone"),
+        (ALL["bf16 x nvfp4"].replace("B[n,k]:nvfp4", "B[n,k]:bf16"), "swap=1", "no operand is converted"),
+        ("C[m,n]:f32 = A[m,k]:bf16 @ B[k,n]:e4m3", "swap=1", "B is contiguous along n"),
+        ("C[m,n]:f32 = A[m,k]:bf16 @ (B[n,k]:u4 - 8)", "swap=1", "B is less zero points"),
+        ("C[m,n] = relu(A[m,k]:bf16) @ B[n,k]:bf16", "swap=0", "A is computed or reduced on the way"),
+        ("C[m,n]:f32 = A[m,k]:tf32 @ B[n,k]:i4", "swap=1", "1 elements of i4 .B. are 4 bits, not whole bytes"),
+        ("C[m,n]:f32 = A[idx[m],k]:nvfp4 @ B[n,k]:bf16", "swap=0", "rows of A are named by idx"),
+        (
+            ALL["bf16 x i4 1x32"],
+            "swap=1, promote=16, tile=64x16x64",
+            "16 bytes of a row of B, and 16 of k are promoted",
+        ),
+    ],
+)
+def test_refused(program: str, schedule: str, reason: str) -> None:
+    with pytest.raises(ScheduleError, match=reason):
+        scalec.compile(f"{program} with {schedule}, convert=registers", target="sm_90a")
+
+
+@pytest.mark.parametrize("target", ["sm_100a", "sm_120a"])
+def test_other_targets_have_none(target: str) -> None:
+    with pytest.raises(ScheduleError, match="has no instruction that takes one operand from registers"):
+        scalec.compile(f"{ALL['bf16 x nvfp4']} with convert=registers", target=target)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "what"),
+    [
+        (r"wgmma\.wait_group\.sync\.aligned 1;", "wgmma.wait_group.sync.aligned 3;", "in-flight"),
+        (r"\twgmma\.fence\.sync\.aligned;\n", "", "wgmma"),
+    ],
+)
+def test_registers_that_are_multiplied_are_not_touched(old: str, new: str, what: str) -> None:
+    """Converted anew before the product of them was waited for; and multiplied before they are known to be there."""
+    program = f"{ALL['bf16 x nvfp4']} with swap=1, convert=registers, tile=64x16x64, unroll=1"
+    with pytest.raises(DeviceError, match=rf"\b{what}: "):
+        run_on(program, {"m": 16, "n": 64, "k": 512}, ("n", "k"), 3, 1e-5, change=changed(old, new))
