@@ -156,7 +156,8 @@ class Consumer(Epilogue):
 
     def converted(self, loaded: ir.Value) -> ir.Value:
         """It as it is multiplied."""
-        made = self.e.multiplicand("a", *shape_of(loaded.type), ir.Type.parse(self.sides[0].operand.element.mlir))
+        rows, depth = shape_of(loaded.type)
+        made = self.e.multiplicand("a", rows, depth, ir.Type.parse(self.sides[0].operand.element.mlir))
         return self.e.op("tile.converted", [made], [loaded]).result
 
     def mma_converted(
