@@ -90,7 +90,7 @@ REFUSED: dict[str, tuple[str, str, str, str]] = {
         "C[m,n] = A[idx[m],k]:e2m1 @ B[n,k]:bf16",
         "sm_90a",
         "tile=64x64x16, swizzle_a=32, swizzle_b=32",
-        "8 bytes of a row of A, which .* names: threads copy 16 bytes each",
+        "8 bytes of a row of A, and copies bring multiples of 16",
     ),
     "an instruction's sums": (
         "C[m,n] = A[idx[m],k] @ B[n,k]",
