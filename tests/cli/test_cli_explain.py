@@ -198,5 +198,5 @@ def test_what_is_converted_is_said(invoke) -> None:
     shown = invoke("explain", "C[m,n] = A[k,m]:e4m3 @ B[n,k]:e4m3 scale(128x1,128x128)", *dims).stdout
     assert "warps turn A, so that k is contiguous" in shown
     shown = invoke("explain", "C[m,n] = A[m,k]:bf16 @ B[n,k]:nvfp4", *dims).stdout
-    assert "warps make bf16 of B (e2m1), times B_scale\n" in shown
+    assert "consumers make bf16 of B (e2m1), times B_scale\n" in shown
     assert "no scale is left for FP32" in shown

@@ -252,7 +252,7 @@ def test_a_tile_is_not_halved_below_what_copies_bring() -> None:
         ("C[m,n]:f32 = A[m,k]:bf16 @ B[k,n]:i4", {}, "reads i4 contiguous along K only"),
         ("C[m,n]:f32 = A[m,k]:i4 @ B[n,k]:i4", {"k": 33}, "k = 33 end in half a byte, of A and of B"),
         ("C[m,n]:f32 = A[m,k]:i8 @ B[n,k]:i4", {}, "no tensor-core instruction that multiplies i8 by i4"),
-        ("C[m,n]:i4 = A[m,k] @ B[n,k]", {}, "C is i4, which results have no kernel for"),
+        ("C[m,n]:i4 = A[m,k] @ B[n,k]", {}, "C is i4, which results of a product have no kernel for"),
         ("C[m,n] = A[m,k] @ B[n,k] + x[m,n]:i4", {}, "x is i4, which the elementwise expression has no kernel for"),
         ("C[m,n]:e4m3 scale(1x32:f16) = A[m,k] @ B[n,k]", {}, "C is quantised with scales in f16"),
     ],
