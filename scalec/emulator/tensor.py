@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -167,6 +168,26 @@ def multiply(
         if kind:
             unit = OPERANDS[kind].unit * OPERANDS[b_kind or kind].unit
         return _exact(a, b, c, unit, _RESULTS[result], pairs)
+
+
+def multiply_sparse(
+    a: np.ndarray, stored: np.ndarray, b: np.ndarray, c: np.ndarray | None, kind: str, result: str, **given: Any
+) -> np.ndarray:
+    """One instruction whose A is sparse: `multiply`, in the mode "exact".
+
+    What is not stored of A meets nothing of B, not even an infinity or a NaN there.
+
+    Args:
+        a: float64 (m, k), with its zeros.
+        stored: bool (m, k), half of each row: the elements that take part.
+    """
+    if np.isfinite(b).all():
+        return multiply(a, b, c, kind, result, **given)
+    rows = [
+        multiply(a[i : i + 1, at], b[:, at], None if c is None else c[i : i + 1], kind, result, **given)
+        for i, at in enumerate(stored)
+    ]
+    return np.concatenate(rows)
 
 
 def _each(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -19,11 +19,12 @@ from scalec.emulator.findings import Finding, NotModelled, PtxSyntaxError
 from scalec.emulator.instructions.table import Decoder, Grouped, Source, Step, op, uniform
 from scalec.emulator.layouts import fragments
 from scalec.emulator.layouts.shared_matrix import Descriptor, operand_addresses
+from scalec.emulator.layouts.sparse import DISTINCT, HALVES, check_selector, expand, find_malformed, register_metadata
 from scalec.emulator.machine.access import need_written, operand_pieces
 from scalec.emulator.machine.pieces import Pieces, pick
 from scalec.emulator.machine.warp import Warp
 from scalec.emulator.program import Instruction, Operand, Reg, Vector
-from scalec.emulator.tensor import OPERANDS, decode, multiply
+from scalec.emulator.tensor import OPERANDS, decode, multiply, multiply_sparse
 
 _SHAPE = re.compile(r"m64n(\d+)k(\d+)")
 # 9.7.15.2, table of supported types: K is 256 bits of the operands
@@ -193,17 +194,19 @@ def _compute(state: _State, upto: int) -> None:
 
 @op("wgmma.mma_async")
 def mma(instruction: Instruction, decoder: Decoder) -> Step:
-    """wgmma.mma_async.sync.aligned.shape.dtype.atype.btype: 9.7.15.5."""
+    """wgmma.mma_async{.sp}.sync.aligned.shape.dtype.atype.btype: 9.7.15.5, 9.7.15.6."""
     decoder.need_target("sm_90a")
     found = next(filter(None, map(_SHAPE.fullmatch, instruction.modifiers)), None)
-    if instruction.has("sp") or found is None:
+    if found is None:
         raise NotModelled(instruction.name)
-    n, k = int(found[1]), int(found[2])
+    n, k, fold = int(found[1]), int(found[2]), 2 if instruction.has("sp") else 1
     shape = found.group()
-    decoder.only(instruction, "mma_async", "sync", "aligned", shape, "satfinite")
+    decoder.only(instruction, "mma_async", "sp", "sync", "aligned", shape, "satfinite")
     result, a_type, b_type = instruction.types
-    _check_shape(instruction, n, k, result, a_type, b_type)
+    _check_shape(instruction, n, k // fold, result, a_type, b_type)
     operands = list(instruction.operands)
+    sparse = _Sparse.of(a_type, operands[3:5], decoder) if fold == 2 else None
+    del operands[3 : 3 + 2 * (fold - 1)]
     registers, put, get = _accumulators(operands[0], decoder, result, n)
     a_registers: list[Source] = []
     a_indices: list[int] = []
@@ -223,7 +226,8 @@ def mma(instruction: Instruction, decoder: Decoder) -> Step:
     identity = hash(instruction.line)
     used = (*registers, *a_indices)
     chained, flying = dict.fromkeys(registers, shape + result), dict.fromkeys(used, text)
-    form, every = (tuple(registers), shape + result), frozenset(used)
+    form = (tuple(registers), shape + result)
+    every = frozenset(used) if sparse is None else frozenset((*used, *sparse.indices))
     bits = OPERANDS[a_type].bits
     saturate = instruction.has("satfinite")
 
@@ -238,13 +242,14 @@ def mma(instruction: Instruction, decoder: Decoder) -> Step:
             word_b = uniform(warp, b_descriptor(warp), "the descriptor of B")
             accumulate = True if scale_d is None else bool(uniform(warp, scale_d(warp), "scale-d"))
             words.append((word_a, word_b, accumulate))
+        metadata = None if sparse is None else sparse.metadata(warps)
         word_a, word_b, accumulate = words[0]
         if any(each != words[0] for each in words):
             return None
         first, machine, shared = warps[0].index % 4 * 16, warps[0].machine, warps[0].cta.shared
         order = warps[0].cta.cluster.order
         rows = slice(first, first + 16 * len(warps))
-        place_a = (word_a, 64, k, bits, bool(transposed[0]))
+        place_a = (word_a, 64, k // fold, bits, bool(transposed[0]))
         a_bytes, extent = _bytes(*place_a, rows.start, rows.stop) if a_descriptor is not None else (None, (0, 0))
         if a_bytes is not None:
             _judge_operand(warps, a_bytes, *extent)
@@ -273,7 +278,11 @@ def mma(instruction: Instruction, decoder: Decoder) -> Step:
                         state.made.settle()
                 c = get(warps) if accumulate else None
             mode = machine.options.tensor_core
-            c = multiply(matrix_a, matrix_b, c, a_type, result, mode, b_kind=b_type, saturate=saturate)
+            if metadata is None:
+                c = multiply(matrix_a, matrix_b, c, a_type, result, mode, b_kind=b_type, saturate=saturate)
+            else:
+                parts = expand(matrix_a, metadata)
+                c = multiply_sparse(*parts, matrix_b, c, a_type, result, b_kind=b_type, saturate=saturate)
             made = _Made(warps, states, form, c, put)
             for state in states:
                 state.made = made
@@ -315,6 +324,40 @@ def mma(instruction: Instruction, decoder: Decoder) -> Step:
         return [warp for group, _ in agreeing for warp in group]
 
     return Grouped(run, together)
+
+
+class _Sparse(NamedTuple):
+    """The metadata of a sparse A: 9.7.15.6.1.
+
+    Attributes:
+        source, indices: the register.
+        threads: lanes of a quad that give it; selector: which.
+        legal: the values that mean something.
+    """
+
+    source: Source
+    indices: list[int]
+    threads: int
+    selector: int
+    legal: frozenset[int]
+
+    @staticmethod
+    def of(a_type: str, operands: Sequence[Operand | None], decoder: Decoder) -> _Sparse:
+        threads, selector = 4 if OPERANDS[a_type].bits == 8 else 2, decoder.integer(operands[1])
+        check_selector(threads, selector)
+        indices = [x.index for x in operands[:1] if isinstance(x, Reg)]
+        legal = HALVES if a_type == "tf32" else DISTINCT
+        return _Sparse(decoder.source(operands[0], "b32"), indices, threads, selector, legal)
+
+    def metadata(self, warps: list[Warp]) -> np.ndarray:
+        """uint8 (16 * warps, chunks), read when the product is issued: of the registers that may not be touched before
+        the wait it is none (9.7.15.7.3), and CUTLASS's main loops load the next while products are in flight."""
+        words = np.stack([self.source(warp) for warp in warps])
+        codes = register_metadata(words, self.threads, self.selector).reshape(16 * len(warps), -1)
+        found = find_malformed(codes, self.legal, warps[0].index % 4 * 16)
+        if found is not None:
+            warps[0].machine.report(found)
+        return codes
 
 
 def _check_shape(instruction: Instruction, n: int, k: int, result: str, a_type: str, b_type: str) -> None:

@@ -107,7 +107,7 @@ def operand_addresses(d: Descriptor, rows: int, k: int, bits: int, mn_major: boo
 
     Args:
         rows: any number, also less than 8 (tcgen05.cp).
-        k: elements; every dense wgmma and tcgen05.mma takes 32 bytes of them.
+        k: elements; wgmma and tcgen05.mma take 32 bytes of them, 64 of B beside a sparse A.
         mn_major: transposed.
 
     Returns:
@@ -125,6 +125,8 @@ def operand_addresses(d: Descriptor, rows: int, k: int, bits: int, mn_major: boo
         )
     if d.atom == 32 and not mn_major:
         raise NotModelled("a K-major operand in the 128-byte swizzle of 32-byte atoms")
+    if not mn_major and 0 < d.swizzle < k * bits // 8:  # B beside a sparse A, of which CUTLASS has none
+        raise NotModelled(f"a K-major operand of {k * bits // 8} bytes in the {d.swizzle}-byte swizzle")
     phase = d.address % PATTERN_BYTES
     offsets = _offsets(d.leading, d.stride, d.base, d.swizzle, d.atom, phase, rows, k, bits, mn_major)
     return offsets + (d.address - phase)
