@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from scalec.emulator.machine.kernel import Kernel
     from scalec.emulator.program import Instruction
 
-_TENSOR = ("wgmma.mma_async", "mma.sync", "tcgen05.mma", "wmma.mma")
+_TENSOR = ("wgmma.mma_async", "mma", "tcgen05.mma", "wmma.mma")
 # instruction class -> opcodes, or dotted prefixes; the first that fits
 _CLASSES = {
     "tensor": _TENSOR,

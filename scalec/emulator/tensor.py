@@ -171,9 +171,16 @@ def multiply(
 
 
 def multiply_sparse(
-    a: np.ndarray, stored: np.ndarray, b: np.ndarray, c: np.ndarray | None, kind: str, result: str, **given: Any
+    a: np.ndarray,
+    stored: np.ndarray,
+    b: np.ndarray,
+    c: np.ndarray | None,
+    kind: str,
+    result: str,
+    pairs: Pairs | None = None,
+    **given: Any,
 ) -> np.ndarray:
-    """One instruction whose A is sparse: `multiply`, in the mode "exact".
+    """`multiply` of one instruction whose A is sparse, or of several, in the mode "exact".
 
     What is not stored of A meets nothing of B, not even an infinity or a NaN there.
 
@@ -182,7 +189,10 @@ def multiply_sparse(
         stored: bool (m, k), half of each row: the elements that take part.
     """
     if np.isfinite(b).all():
-        return multiply(a, b, c, kind, result, **given)
+        return multiply(a, b, c, kind, result, pairs=pairs, **given)
+    if pairs is not None:
+        each = zip(*pairs, [None] * len(pairs[0]) if c is None else c, strict=True)
+        return np.stack([multiply_sparse(a[i], stored[i], b[j], d, kind, result, **given) for i, j, d in each])
     rows = [
         multiply(a[i : i + 1, at], b[:, at], None if c is None else c[i : i + 1], kind, result, **given)
         for i, at in enumerate(stored)

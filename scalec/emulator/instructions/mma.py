@@ -1,10 +1,11 @@
-"""mma.sync (PTX ISA 9.7.14.5.14): matrix products of a warp."""
+"""mma.sync (PTX ISA 9.7.14.5.14) and mma.sp (9.7.14.6.3): matrix products of a warp."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,15 +13,25 @@ from scalec.emulator import exact
 from scalec.emulator.findings import Finding, NotModelled, PtxSyntaxError
 from scalec.emulator.instructions.table import Decoder, Merging, Sink, Source, Step, op, uniform
 from scalec.emulator.layouts import fragments
+from scalec.emulator.layouts.sparse import (
+    DISTINCT,
+    HALVES,
+    ORDERED,
+    check_selector,
+    expand,
+    find_malformed,
+    register_metadata,
+)
 from scalec.emulator.machine.warp import Warp
 from scalec.emulator.program import Instruction, Operand, Vector
-from scalec.emulator.tensor import decode, multiply, scaled, scaled_unit
+from scalec.emulator.tensor import OPERANDS, decode, multiply, multiply_sparse, scaled, scaled_unit
 
 if TYPE_CHECKING:
     from scalec.emulator.machine.kernel import Kernel
 
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
 _SCALE_VECTOR = re.compile(r"scale_vec::([124])X")
+_SPARSE = ("sp", "sp::ordered_metadata")
 _FLOAT8 = ("e4m3", "e5m2")
 _FLOAT864 = (*_FLOAT8, "e3m2", "e2m3", "e2m1")
 _SCALE_TYPES = ("ue8m0", "ue4m3")
@@ -68,15 +79,15 @@ _KINDS = {
 }
 
 
-@op("mma.sync")
+@op("mma.sync", "mma.sp", "mma.sp::ordered_metadata")
 def mma(instruction: Instruction, decoder: Decoder) -> Step:
-    """mma.sync.aligned.m16n8kK.row.col{.kind}{.block_scale}: 9.7.14.5.14."""
+    """mma{.sp}.sync.aligned.m16n8kK.row.col{.kind}{.block_scale}: 9.7.14.5.14, 9.7.14.6.3."""
     found = next(filter(None, map(_SHAPE.fullmatch, instruction.modifiers)), None)
     if found is None:
         raise NotModelled(instruction.name, instruction.where)
     if instruction.types[0] == "f64":
         return _doubles(instruction, decoder, *map(int, found.groups()))
-    allowed = ("sync", "aligned", found.group(), "row", "col", "satfinite", "block_scale")
+    allowed = ("sync", "aligned", *_SPARSE, found.group(), "row", "col", "satfinite", "block_scale")
     scale_names = [m for m in instruction.modifiers if _SCALE_VECTOR.fullmatch(m)]
     decoder.only(instruction, allowed, _KINDS, scale_names, _SCALE_TYPES)
     if not instruction.has("row", "col") or found.group(1, 2) != ("16", "8") or len(instruction.types) < 4:
@@ -84,32 +95,45 @@ def mma(instruction: Instruction, decoder: Decoder) -> Step:
     name = next((m for m in instruction.modifiers if m in _KINDS), "")
     result, a_type, b_type, c_type = instruction.types[:4]
     kind, k = _kind(instruction, name, a_type), int(found[3])
-    if b_type not in kind.types or k not in kind.shapes or result not in kind.results or c_type != result:
+    operands, metadata = list(instruction.operands), None
+    fold = 2 if any(m in _SPARSE for m in instruction.modifiers) else 1  # a sparse A is half of K
+    shapes = {fold * k: count for k, count in kind.shapes.items()}
+    if name and instruction.has("sp"):
+        raise Finding("illegal", f"{instruction.name}: .{name} has .sp::ordered_metadata alone (PTX ISA 9.7.14.6.3)")
+    if fold == 2 and OPERANDS[a_type].bits == 8 and not name:
+        shapes = _without_pairs(instruction, shapes, k, a_type)
+    if b_type not in kind.types or k not in shapes or result not in kind.results or c_type != result:
         raise Finding("illegal", f"{instruction.name}: no such combination of shape and types (PTX ISA 9.7.14.5.14)")
     if kind.targets:
         decoder.need_target(*kind.targets)
-    count = kind.shapes[k]
-    operands = instruction.operands
+    count = shapes[k]
+    packed = kind.scales is not None and "e2m1" in kind.types and len(kind.types) == 1
+    if fold == 2:
+        metadata = _Metadata.of(instruction, decoder, k // (8 if packed else 2 if a_type == "tf32" else 4), a_type)
+        del operands[4:6]
     puts, sums = decoder.sinks(operands[0], "b32"), 2 if result == "f16" else 4
     if len(puts) != sums:
         raise PtxSyntaxError(f"{len(puts)} registers of D, expected {sums}")
     gets = (
         _registers(decoder, operands[1], count, "A"),
-        _registers(decoder, operands[2], count // 2, "B"),
+        _registers(decoder, operands[2], count * fold // 2, "B"),
         _registers(decoder, operands[3], sums, "C"),
     )
     form = _Form(
         instruction.name,
         (a_type, b_type, result),
         fragments.operand_a(count),
-        fragments.operand_b(count // 2),
+        fragments.operand_b(count * fold // 2),
         fragments.accumulator(8, 16 if result == "f16" else 32),
-        kind.scales is not None and "e2m1" in kind.types and len(kind.types) == 1,
+        packed,
         instruction.has("satfinite"),
         16 * 8 * k,
         *_scale_form(instruction, kind),
+        metadata is not None,
     )
-    return _Product(form, gets, puts, _scales(instruction, decoder) if form.factors else None, operands)
+    scales = _scales(operands[4:], decoder) if form.factors else None
+    keys = ((*operands[1:2], *operands[4:6], *instruction.operands[4:6]), (*operands[2:3], *operands[6:8]))
+    return _Product(form, gets, puts, scales, metadata, keys)
 
 
 @dataclass(frozen=True)
@@ -122,6 +146,7 @@ class _Form:
         packed: two elements to a byte.
         operations: multiplications.
         factors: scale factors in a row, 0 without scales; scale_type: theirs.
+        sparse: half of A is stored.
     """
 
     name: str
@@ -134,6 +159,7 @@ class _Form:
     operations: int
     factors: int
     scale_type: str
+    sparse: bool
 
 
 class _Product(Merging):
@@ -146,7 +172,8 @@ class _Product(Merging):
     Attributes:
         gets: the registers of A, of B and of C.
         scales: the data, byte and thread selectors of A's factors and of B's.
-        operands: of the instruction.
+        metadata: of a sparse A.
+        keys: the operands that A is made of, and those of B.
         together: warp.end -> this product and those that are computed with it.
     """
 
@@ -156,9 +183,11 @@ class _Product(Merging):
         gets: tuple[list[Source], list[Source], list[Source]],
         puts: list[Sink],
         scales: tuple[_Selected, _Selected] | None,
-        operands: tuple[Operand | None, ...],
+        metadata: _Metadata | None,
+        keys: tuple[tuple[Operand | None, ...], tuple[Operand | None, ...]],
     ) -> None:
-        self.form, self.gets, self.puts, self.scales, self.operands = form, gets, puts, scales, operands
+        self.form, self.gets, self.puts, self.scales = form, gets, puts, scales
+        self.metadata, self.keys = metadata, keys
         self.together: dict[int, _Together] = {}
 
     def __call__(self, warp: Warp) -> None:
@@ -207,8 +236,7 @@ class _Together:
         self.pairs: list[np.ndarray] = []
         for side in range(2):
             firsts: dict[object, int] = {}
-            which = [firsts.setdefault((s.operands[1 + side], s.operands[4 + 2 * side : 6 + 2 * side]), i)
-                     for i, s in enumerate(steps)]  # fmt: skip
+            which = [firsts.setdefault(s.keys[side], i) for i, s in enumerate(steps)]
             order = sorted(firsts.values())
             self.sides.append([steps[i] for i in order])
             self.pairs.append(np.array([order.index(i) for i in which]))
@@ -232,35 +260,46 @@ class _Together:
         """uint32 (products, registers, 32), or (products, registers, warps, 32) of several warps.
 
         Raises:
-            Finding: by the selectors of scale factors.
+            Finding: by the selectors of scale factors, and by metadata that means nothing.
         """
         form = self.form
         a_type, b_type, result = form.types
-        a, unit_a = self._operand(warp, 0, a_type, form.a)
-        b, unit_b = self._operand(warp, 1, b_type, form.b)
+        a, stored, unit_a = self._operand(warp, 0, a_type, form.a)
+        b, _, unit_b = self._operand(warp, 1, b_type, form.b)
         c = _matrices(warp, self.c, len(self.turns), form.c).view(_RESULTS[result])
         mode = warp.machine.options.tensor_core
         warps = np.arange(warp.mask.size // 32)[:, None]
         pairs = [(warps * len(side) + which).reshape(-1) for side, which in zip(self.sides, self.pairs, strict=True)]
-        d = multiply(a, b, c, "" if form.factors else a_type, result, mode, b_kind=b_type, instruction="mma",
-                     saturate=form.saturate, unit=unit_a * unit_b, pairs=(pairs[0], pairs[1]))  # fmt: skip
+        kind = "" if form.factors else a_type
+        given: dict[str, Any] = {"b_kind": b_type, "saturate": form.saturate, "unit": unit_a * unit_b}
+        if stored is not None:
+            d = multiply_sparse(a, stored, b, c, kind, result, (pairs[0], pairs[1]), **given)
+        else:
+            d = multiply(a, b, c, kind, result, mode, instruction="mma", pairs=(pairs[0], pairs[1]), **given)
         words = form.c.registers(d)
         if warp.mask.ndim == 1:
             return words
         return np.ascontiguousarray(np.moveaxis(words.reshape(len(warps), len(self.turns), -1, 32), 0, 2))
 
-    def _operand(self, warp: Warp, side: int, kind: str, fragment: fragments.Fragment) -> tuple[np.ndarray, float]:
-        """The matrices of A (side 0) or B, scaled where there are scales, and then their unit."""
+    def _operand(
+        self, warp: Warp, side: int, kind: str, fragment: fragments.Fragment
+    ) -> tuple[np.ndarray, np.ndarray | None, float]:
+        """The matrices of A (side 0) or B, scaled where there are scales; of a sparse A what is stored; the unit of
+        scaled ones."""
         form, steps = self.form, self.sides[side]
         sources = [get for s in steps for get in s.gets[side]]
         matrix = decode(_matrices(warp, sources, len(steps), fragment), kind, form.packed)
+        stored = None
+        if form.sparse and side == 0:
+            codes = np.stack([s.metadata.codes(warp) for s in steps if s.metadata], axis=-3)
+            matrix, stored = expand(matrix, codes.reshape(len(matrix), *codes.shape[-2:]))
         if not form.factors:
-            return matrix, 0.0
+            return matrix, stored, 0.0
         each = [s.scales[side].factors(warp, form.factors) for s in steps if s.scales]
         factors = np.stack(np.broadcast_arrays(*each), axis=-3)  # the warps, if there are several, come first
         factors = np.broadcast_to(factors, (*warp.mask.shape[:-1], *factors.shape[-3:]))
         factors = factors.reshape(-1, *factors.shape[-2:])
-        return scaled(matrix, factors, form.scale_type), scaled_unit(kind, factors, form.scale_type)
+        return scaled(matrix, factors, form.scale_type), stored, scaled_unit(kind, factors, form.scale_type)
 
 
 def _matrices(warp: Warp, sources: list[Source], count: int, fragment: fragments.Fragment) -> np.ndarray:
@@ -279,6 +318,46 @@ def _kind(instruction: Instruction, name: str, a_type: str) -> _Kind:
         if a_type in kind.types and instruction.has("block_scale") == (kind.scales is not None):
             return kind
     raise NotModelled(instruction.name, instruction.where)
+
+
+def _without_pairs(instruction: Instruction, shapes: dict[int, int], k: int, a_type: str) -> dict[int, int]:
+    """Of 8-bit types those shapes in which all four lanes of a quad give metadata."""
+    if k == 32 and a_type in ("s8", "u8"):  # which bits of a pair of lanes are whose, only a figure says
+        raise NotModelled(f"{instruction.name}: the metadata of m16n8k32 of 8 bits", instruction.where)
+    return {64: shapes[64]}
+
+
+@dataclass(frozen=True)
+class _Metadata:
+    """The metadata of a sparse A: 9.7.14.6.1.
+
+    Attributes:
+        threads: lanes of a quad that give it; selector: which.
+        legal: the values that mean something.
+    """
+
+    source: Source
+    threads: int
+    selector: int
+    legal: frozenset[int]
+
+    @staticmethod
+    def of(instruction: Instruction, decoder: Decoder, chunks: int, a_type: str) -> _Metadata:
+        source, selector = instruction.operands[4:6]
+        threads, chosen = chunks // 4, decoder.integer(selector)
+        check_selector(threads, chosen)
+        ordered = ORDERED if instruction.has("sp::ordered_metadata") else DISTINCT
+        return _Metadata(decoder.source(source, "b32"), threads, chosen, HALVES if a_type == "tf32" else ordered)
+
+    def codes(self, warp: Warp) -> np.ndarray:
+        """uint8 (..., 16, chunks)."""
+        words = np.broadcast_to(self.source(warp), warp.mask.shape)
+        codes = register_metadata(words, self.threads, self.selector)
+        for each in codes.reshape(-1, *codes.shape[-2:]):
+            found = find_malformed(each, self.legal)
+            if found is not None:
+                warp.machine.report(found)
+        return codes
 
 
 def _registers(decoder: Decoder, operand: Operand | None, count: int, what: str) -> list[Source]:
@@ -323,9 +402,9 @@ class _Selected:
         return fragments.scale_factors(self.data(warp), self.matrix, count, byte, thread)
 
 
-def _scales(instruction: Instruction, decoder: Decoder) -> tuple[_Selected, _Selected]:
+def _scales(operands: Sequence[Operand | None], decoder: Decoder) -> tuple[_Selected, _Selected]:
     sides = []
-    for matrix, data, selector in zip("ab", instruction.operands[4::2], instruction.operands[5::2], strict=True):
+    for matrix, data, selector in zip("ab", operands[::2], operands[1::2], strict=True):
         if not isinstance(selector, Vector) or len(selector.elements) != 2:
             raise PtxSyntaxError(f"got {selector}, expected {{byte-id-{matrix}, thread-id-{matrix}}}")
         byte, thread = (decoder.source(e, "u16") for e in selector.elements)

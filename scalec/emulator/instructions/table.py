@@ -52,7 +52,6 @@ _NOT_MODELLED = {
     **dict.fromkeys(("stacksave", "stackrestore", "alloca"), "a stack that grows"),
     "multimem": "addresses that stand for memory of several GPUs",
     "wmma": "matrices whose registers the ISA leaves open; mma.sync, ldmatrix and stmatrix are modelled",
-    "mma": "sparse products",
 }
 """Why what has no row has none, by opcode."""
 
