@@ -97,6 +97,7 @@ def multiply(
     scale_a: np.ndarray | None = None,
     scale_b: np.ndarray | None = None,
     scale_d: int = 0,
+    stored: np.ndarray | None = None,
 ) -> np.ndarray:
     """The new matrix D, or a part of it: M and N here are those of the arrays.
 
@@ -107,6 +108,7 @@ def multiply(
         scale_a: (M, factors) uint8 with block scaling.
         scale_b: (N, factors) uint8 with block scaling.
         scale_d: scale-input-d.
+        stored: bool (M, K), the elements of a sparse A that take part: where it has none, nothing of B is met.
 
     Returns:
         (M, N) uint32 words of tensor memory; a float16 in the lower half of each (9.7.16.10.4.1).
@@ -123,6 +125,13 @@ def multiply(
     if descriptor.d_type == "s32":
         return _integers(descriptor, a, b, d)
     left, right = decode(a, descriptor.a_type), decode(b, descriptor.b_type)
+    if stored is not None and not np.isfinite(right).all():
+        rows = []
+        for i, at in enumerate(stored):
+            old, scale = (None if x is None else x[i : i + 1] for x in (d, scale_a))
+            row = multiply(descriptor, a[i : i + 1, at], b[:, at], old, scale_a=scale, scale_b=scale_b, scale_d=scale_d)
+            rows.append(row)
+        return np.concatenate(rows)
     if descriptor.negate_a != descriptor.negate_b:
         left = -left
     start = np.zeros((len(a), len(b))) if d is None else _accumulator(d, descriptor.d_type) * 2.0**-scale_d

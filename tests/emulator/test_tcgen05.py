@@ -415,7 +415,8 @@ def test_a_copy_that_decompresses():
     "line",
     [
         "tcgen05.shift.down.cta_group::1 [%r8];",
-        "tcgen05.mma.sp.cta_group::1.kind::f16 [%r8], %rd4, %rd5, [%r9], %r25, %p5;",
+        "tcgen05.mma.sp.cta_group::1.kind::f16 [%r8], [%r9], %rd5, [%r9], %r25, %p5;",
+        "tcgen05.mma.ws.sp.cta_group::1.kind::f16 [%r8], %rd4, %rd5, [%r9], %r25, %p5;",
         "tcgen05.mma.ws.cta_group::1.kind::f16 [%r8], [%r9], %rd5, %r25, %p5;",
     ],
 )

@@ -1,4 +1,4 @@
-"""tcgen05.mma (PTX ISA 9.7.16.10.9): dense products, with and without block scaling, of one CTA or of a pair.
+"""tcgen05.mma (PTX ISA 9.7.16.10.9): products, with and without block scaling, of one CTA or of a pair.
 
 What a product reads and writes is judged when it is issued; it happens when the pipe comes to it.
 """
@@ -25,6 +25,15 @@ from scalec.emulator.layouts.scale_factors import (
     split_scale_address,
 )
 from scalec.emulator.layouts.shared_matrix import Descriptor, operand_addresses
+from scalec.emulator.layouts.sparse import (
+    HALVES,
+    ORDERED,
+    aligned,
+    expand,
+    find_malformed,
+    metadata_cells,
+    tensor_metadata,
+)
 from scalec.emulator.layouts.tensor_memory import (
     COLUMNS,
     accumulator_cells,
@@ -59,6 +68,7 @@ class _Form:
     group: int
     qualifier: str
     ws: bool
+    sparse: bool
 
     @property
     def scaled(self) -> bool:
@@ -67,7 +77,7 @@ class _Form:
 
 @dataclass(frozen=True)
 class _Call:
-    """The operands of one issue: `a` is a descriptor, or with `a_tensor` an address."""
+    """The operands of one issue: `a` is a descriptor, or with `a_tensor` an address; `metadata`: of a sparse A."""
 
     d: int
     a: int
@@ -77,21 +87,23 @@ class _Call:
     accumulate: bool
     scale_d: int
     disabled: np.ndarray | None
+    metadata: int
 
 
 @op("tcgen05.mma")
 def mma(instruction: Instruction, decoder: Decoder) -> Step:
-    """tcgen05.mma{.ws}.cta_group.kind{.block_scale{.scale_vectorsize}}{.collector_usage}
+    """tcgen05.mma{.ws}{.sp}.cta_group.kind{.block_scale{.scale_vectorsize}}{.collector_usage}
     [d-tmem], a-desc | [a-tmem], b-desc, idesc, {disable-output-lane,} enable-input-d {, scale-input-d}; block-scaled:
-    ..., idesc, [scale-A-tmem], [scale-B-tmem], enable-input-d: 9.7.16.10.9.1; .ws: 9.7.16.10.9.3."""
-    if instruction.has("sp"):
-        raise NotModelled("sparse products of tcgen05.mma")
+    ..., idesc, [scale-A-tmem], [scale-B-tmem], enable-input-d: 9.7.16.10.9.1; .sp: [sp-meta-tmem] behind b-desc,
+    9.7.16.10.9.2; .ws: 9.7.16.10.9.3."""
     if instruction.has("kind::i8"):
         decoder.need_target("sm_100", "sm_101", "sm_110")
-    decoder.only(instruction, "mma", "ws", "block_scale", GROUPS, _KINDS, _SCALE_SIZES, _COLLECTORS)
+    decoder.only(instruction, "mma", "ws", "sp", "block_scale", GROUPS, _KINDS, _SCALE_SIZES, _COLLECTORS)
     kind = next(m for m in instruction.modifiers if m in _KINDS).removeprefix("kind::")
     qualifier = next((m for m in instruction.modifiers if m in _SCALE_SIZES), "")
-    form = _Form(kind, cta_group(instruction, decoder), qualifier, instruction.has("ws"))
+    form = _Form(kind, cta_group(instruction, decoder), qualifier, instruction.has("ws"), instruction.has("sp"))
+    if form.ws and form.sparse:
+        raise NotModelled("sparse products of tcgen05.mma.ws")
     if form.scaled != instruction.has("block_scale"):
         raise PtxSyntaxError(f"{instruction.name}: .block_scale belongs to {', '.join(SCALE_VECTORS)}")
     operands = list(instruction.operands)
@@ -99,7 +111,10 @@ def mma(instruction: Instruction, decoder: Decoder) -> Step:
     a_tensor = isinstance(operands[1], Address)
     if a_tensor and form.ws:
         raise NotModelled("matrix A of tcgen05.mma.ws in tensor memory")
+    if a_tensor and form.sparse:
+        raise NotModelled("matrix A of tcgen05.mma.sp in tensor memory")
     a = decoder.address(operands[1]) if a_tensor else decoder.source(operands[1], "b64")
+    metadata = decoder.address(operands.pop(3)) if form.sparse else None
     b, descriptor = decoder.source(operands[2], "b64"), decoder.source(operands[3], "b32")
     rest = operands[4:]
     scales = [decoder.address(rest.pop(0)) for _ in range(2)] if form.scaled else []
@@ -113,8 +128,11 @@ def mma(instruction: Instruction, decoder: Decoder) -> Step:
         words, places = descriptor(warp), [s(warp) for s in scales]
         masks = [s(warp) for s in disabled]
         ds, as_, bs, flags = d(warp), a(warp), b(warp), accumulate(warp)
+        sparse_at = ds if metadata is None else metadata(warp)
         for lane in np.flatnonzero(warp.mask).tolist():
-            found = instruction_descriptor.decode(int(words[lane]), form.kind, form.group, form.qualifier, form.ws)
+            found = instruction_descriptor.decode(
+                int(words[lane]), form.kind, form.group, form.qualifier, form.ws, form.sparse
+            )
             call = _Call(
                 int(ds[lane]),
                 int(as_[lane]),
@@ -124,6 +142,7 @@ def mma(instruction: Instruction, decoder: Decoder) -> Step:
                 bool(flags[lane]),
                 scale_d,
                 disabled_lanes([int(m[lane]) for m in masks]) if masks else None,
+                int(sparse_at[lane]),
             )
             _issue(warp, lane, instruction, form, found, call)
 
@@ -144,7 +163,8 @@ class _Part:
     Attributes:
         d: cells of D, (M / cta_group, N).
         a: bytes in shared memory, M / cta_group rows of 32, or cells, (copies, M / cta_group, 8).
-        b: bytes in shared memory, N / cta_group rows of 32.
+        b: bytes in shared memory, N / cta_group rows of 32, or of 64 beside a sparse A.
+        metadata: cells (M / cta_group, 1 or 2) of a sparse A, a lane to each row.
         a_used, b_used: those of them that hold elements.
         scales: cells (4, rows) of the scale factors of A and of B.
     """
@@ -165,7 +185,11 @@ class _Part:
         else:
             self.a = _bytes(call.a, m // group, found.a_type, found.transpose_a)
             self.a_used = _used(self.a, found.a_type, form, found.transpose_a)
-        self.b = _bytes(call.b, n // group, found.b_type, found.transpose_b)
+        self.b = _bytes(call.b, n // group, found.b_type, found.transpose_b, 2 if form.sparse else 1)
+        self.metadata: Placed | None = None
+        if found.selector is not None:
+            shape, lane, column = (m, group, found.kind, found.selector), *split_address(call.metadata)
+            self.metadata = placed(metadata_cells, shape, *aligned(lane, column), "the metadata of tcgen05.mma.sp")
         self.b_used = _used(self.b, found.b_type, form, found.transpose_b)
         self.scales: list[Placed] = []
         if call.scales:
@@ -175,10 +199,10 @@ class _Part:
 
 
 @lru_cache(maxsize=512)  # a loop comes to the same stages again
-def _bytes(word: int, rows: int, type_: str, transposed: bool) -> Pieces | np.ndarray:
-    """Where the 32 bytes of each row of an operand lie."""
+def _bytes(word: int, rows: int, type_: str, transposed: bool, fold: int = 1) -> Pieces | np.ndarray:
+    """Where the 32 bytes of each row of an operand lie, or `fold` times 32."""
     bits = max(8, BITS[type_])
-    addresses = operand_addresses(Descriptor.tcgen05(word), rows, ROW_BYTES * 8 // bits, bits, transposed)
+    addresses = operand_addresses(Descriptor.tcgen05(word), rows, fold * ROW_BYTES * 8 // bits, bits, transposed)
     return operand_pieces(addresses, transposed)
 
 
@@ -209,6 +233,8 @@ def _issue(
         else:
             shared_operand(warp, part.cta, thread, part.a_used, "matrix A of tcgen05.mma", "shared -> tensor core")
         shared_operand(warp, part.cta, thread, part.b_used, "matrix B of tcgen05.mma", "shared -> tensor core")
+        if part.metadata is not None:
+            part.memory.reads(part.metadata, replace(operand, what="tcgen05.mma (metadata)"))
         for cells, what in zip(part.scales, ("A", "B"), strict=False):
             part.memory.reads(cells, replace(operand, what=f"tcgen05.mma (scale_{what})"))
         result = Access(state, "tcgen05.mma (matrix D)", "accumulator", accumulator)
@@ -221,7 +247,7 @@ def _issue(
                 part.memory.reads(kept, result)
             part.memory.overwrites(kept, result, read=call.accumulate)
             part.memory.note_write(kept, Write(thread, thread.count, accumulator))
-        for cells in (*part.scales, part.a):
+        for cells in (*part.scales, part.a, part.metadata):
             if isinstance(cells, Placed):
                 part.memory.note_read(cells, thread, thread.count)
     text = f"{instruction.where}\n      issued by {warp.name} lane {lane}"
@@ -232,7 +258,8 @@ def _issue(
 
 def _compute(found: InstructionDescriptor, form: _Form, call: _Call, parts: Sequence[_Part]) -> None:
     """The product itself, on what its operands hold now."""
-    b = np.concatenate([pick(p.cta.shared.data, p.b).reshape(-1, ROW_BYTES) for p in parts])
+    width = ROW_BYTES * (2 if form.sparse else 1)
+    b = np.concatenate([pick(p.cta.shared.data, p.b).reshape(-1, width) for p in parts])
     b_codes = elements(b, found.b_type, form.kind, transposed=found.transpose_b)
     results = []
     for part in parts:
@@ -245,6 +272,14 @@ def _compute(found: InstructionDescriptor, form: _Form, call: _Call, parts: Sequ
         a_codes = elements(
             copies, found.a_type, form.kind, tensor_memory=in_tensor_memory, transposed=found.transpose_a
         )
+        stored = None
+        if part.metadata is not None:
+            bits = tensor_metadata(part.memory.read(part.metadata))
+            wrong = find_malformed(bits, HALVES if found.kind == "tf32" else ORDERED | {0x6})
+            if wrong is not None:
+                part.cta.machine.report(wrong)
+            dense, stored = expand(a_codes[0], bits)
+            a_codes = dense[None]
         old = part.memory.read(part.d) if call.accumulate else None
         scale_a = scale_b = None
         if part.scales:
@@ -267,6 +302,7 @@ def _compute(found: InstructionDescriptor, form: _Form, call: _Call, parts: Sequ
                     scale_a=scale_a,
                     scale_b=None if scale_b is None else scale_b[mine],
                     scale_d=call.scale_d,
+                    stored=stored,
                 )
             )
         results.append(np.concatenate(blocks, 1) if len(blocks) > 1 else blocks[0])

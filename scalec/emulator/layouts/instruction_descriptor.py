@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TypeVar
 
@@ -29,6 +29,7 @@ _ACCUMULATORS = {  # code of dtype
     "f8f6f4": {0: "f16", 1: "f32"},
     "i8": {2: "s32"},
 }
+_WHOLE = ("i8", "f8f6f4", "mxf8f6f4", "mxf4", "mxf4nvf4")  # the sparsity selector is 0, or taken to be: 9.7.16.10.8.4.6
 _K = {"f16": 16, "tf32": 8, "f8f6f4": 32, "i8": 32, "mxf8f6f4": 32, "mxf4": 64, "mxf4nvf4": 64}  # Table 39, dense
 
 
@@ -48,6 +49,7 @@ class InstructionDescriptor:
         scale_a_id, scale_b_id: the byte where the scale factors of a row begin.
         max_shift: of .ws, in columns.
         saturate: integer sums stay within their 32 bits, instead of wrapping.
+        selector: which columns hold the metadata of a sparse A; None if A is dense.
     """
 
     kind: str
@@ -67,11 +69,14 @@ class InstructionDescriptor:
     scale_b_id: int = 0
     max_shift: int = 0
     saturate: bool = False
+    selector: int | None = None
 
 
 @cache
-def decode(value: int, kind: str, cta_group: int, qualifier: str = "", ws: bool = False) -> InstructionDescriptor:
-    """Decodes and checks the descriptor of a dense tcgen05.mma.
+def decode(
+    value: int, kind: str, cta_group: int, qualifier: str = "", ws: bool = False, sparse: bool = False
+) -> InstructionDescriptor:
+    """Decodes and checks the descriptor of a tcgen05.mma.
 
     Args:
         value: 32 bits.
@@ -79,6 +84,7 @@ def decode(value: int, kind: str, cta_group: int, qualifier: str = "", ws: bool 
         cta_group: 1 or 2.
         qualifier: .scale_vectorsize, e.g. "block32" or "scale_vec::1X"; "" if there is none.
         ws: the instruction is tcgen05.mma.ws.
+        sparse: it is tcgen05.mma.sp.
 
     Raises:
         Finding: descriptor, for reserved bits, and for values and shapes that the kind does not have; illegal, for
@@ -86,7 +92,11 @@ def decode(value: int, kind: str, cta_group: int, qualifier: str = "", ws: bool 
     """
     if ws and (kind in SCALE_VECTORS or cta_group == 2):
         raise Finding("illegal", f"tcgen05.mma.ws with .kind::{kind}, .cta_group::{cta_group} (Table 39)")
-    found = _block_scaled(value, kind, qualifier) if kind in SCALE_VECTORS else _plain(value, kind, ws)
+    selector = _selector(value, kind) if sparse else None
+    dense = value & ~7 if sparse else value
+    found = _block_scaled(dense, kind, qualifier) if kind in SCALE_VECTORS else _plain(dense, kind, ws)
+    if sparse:
+        found = replace(found, k=2 * found.k, selector=selector)
     _check_transpose(value, found, cta_group)
     _check_shape(value, found, cta_group, ws)
     return found
@@ -177,6 +187,25 @@ def _zero(value: int, kind: str, *fields: tuple[int, int, str]) -> None:
                 f"instruction descriptor {value:#010x}: {_bits(start, width)} ({name}) not zero for .kind::{kind}",
                 expected="0",
             )
+
+
+def _selector(value: int, kind: str) -> int:
+    """Bits 0 to 2 with tcgen05.mma.sp."""
+    if not _field(value, 2, 1):
+        raise Finding(
+            "descriptor",
+            f"instruction descriptor {value:#010x}: bit 2 (sparsity) is 0 with tcgen05.mma.sp",
+            expected="1: matrix A is sparse",
+            fix="use tcgen05.mma",
+        )
+    selector = _field(value, 0, 2)
+    if kind in _WHOLE and selector:
+        raise Finding(
+            "descriptor",
+            f"instruction descriptor {value:#010x}: the sparsity selector (bits 0-1) is {selector}",
+            expected=f"0 for .kind::{kind}, whose metadata fill two columns (9.7.16.10.8.4.6)",
+        )
+    return selector
 
 
 def _dense(value: int, kind: str, first: int) -> None:

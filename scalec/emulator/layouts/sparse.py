@@ -7,9 +7,12 @@ which has 4 bits of metadata: two indices of 2 bits, the first in the lower bits
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
-from scalec.emulator.findings import Finding
+from scalec.emulator.findings import Finding, NotModelled
+from scalec.emulator.layouts.tensor_memory import LANES, Cells
 
 ORDERED = frozenset({0x4, 0x8, 0x9, 0xC, 0xD, 0xE})
 """What .sp::ordered_metadata allows: rising indices."""
@@ -51,6 +54,66 @@ def register_metadata(words: np.ndarray, threads: int, selector: int) -> np.ndar
     else:
         lane, at = row % 8 * 4 + selector * threads + chunk // 4, row // 8 * 4 + chunk % 4
     return (words[..., lane] >> (4 * at).astype(np.uint32) & np.uint32(15)).astype(np.uint8)
+
+
+# -- tensor memory: 9.7.16.10.8.4 --------------------------------------------------------------------------------------
+
+
+def aligned(lane: int, column: int) -> tuple[int, int]:
+    """The address of metadata, checked.
+
+    Raises:
+        Finding: alignment, another lane than the first.
+        NotModelled: an odd column: CUTLASS, whose layouts are what is known, has even ones alone, and the selector.
+    """
+    if lane:
+        raise Finding("alignment", f"the metadata of tcgen05.mma.sp at lane {lane}", expected="lane 0")
+    if column % 2:
+        raise NotModelled(f"the metadata of tcgen05.mma.sp at the odd column {column}")
+    return lane, column
+
+
+@cache
+def metadata_cells(m: int, cta_group: int, kind: str, selector: int) -> Cells:
+    """The cells that hold the metadata of one CTA's 128 rows: for 16-bit types and tf32 one column of all lanes, which
+    the selector chooses of two, else two columns (CUTLASS's tmem_e_frg, and how it divides an address).
+
+    Returns:
+        Cells (128 lanes, 1 or 2 columns).
+
+    Raises:
+        NotModelled: other selectors, and other rows than 128 for each CTA: they are in figures alone.
+    """
+    if m // cta_group != LANES:
+        raise NotModelled(f"tcgen05.mma.sp with M = {m} and .cta_group::{cta_group}: the layout of the metadata")
+    if selector > 1:
+        raise NotModelled(f"tcgen05.mma.sp with a sparsity selector of {selector}")
+    columns = [selector] if kind in ("f16", "tf32") else [0, 1]
+    lanes, at = (x.copy() for x in np.broadcast_arrays(np.arange(LANES)[:, None], np.array(columns)))
+    lanes.flags.writeable = at.flags.writeable = False
+    return Cells(lanes, at)
+
+
+def tensor_metadata(words: np.ndarray) -> np.ndarray:
+    """The metadata of 128 rows, out of the words of `metadata_cells`.
+
+    Two columns are a row of 64 bits to a lane. One column is as a register of mma.sp: lane l has row
+    16 (l / 16) + l % 8 in its lower half and the one 8 further in its upper one; of the first half of K if l / 8 is
+    even.
+
+    Returns:
+        uint8 (128, 8 or 16): 4 bits of each chunk.
+    """
+    chunk = np.arange(8)
+    if words.shape[1] == 2:
+        found = words[:, :, None] >> (4 * chunk).astype(np.uint32)
+        return (found & np.uint32(15)).astype(np.uint8).reshape(len(words), -1)
+    row = np.arange(len(words))[:, None]
+    lane, at = row // 16 * 16 + row % 8 + chunk // 4 * 8, row // 8 % 2 * 4 + chunk % 4
+    return (words[lane, 0] >> (4 * at).astype(np.uint32) & np.uint32(15)).astype(np.uint8)
+
+
+# -- values ------------------------------------------------------------------------------------------------------------
 
 
 def find_malformed(codes: np.ndarray, legal: frozenset[int], first: int = 0) -> Finding | None:
