@@ -131,6 +131,19 @@ def test_the_wrong_selector_takes_other_threads_metadata() -> None:
     assert (run(case(0, 1)[3], codes_a, codes_b, zero, words) != expected).any()
 
 
+@pytest.mark.parametrize("counted", [True, False])
+def test_lanes_that_are_not_counted_need_no_metadata(counted: bool) -> None:
+    a, b, (codes_a, codes_b, words), made = case(0, 3)
+    test = f"and.b32 %r5, %r0, 3; setp.{'eq' if counted else 'ne'}.u32 %p2, %r5, 3;"
+    made = made.replace("ld.global.b32 %sa", f"{test} @%p2 ld.global.b32 %sa")
+    zero = np.zeros((4, 32), np.uint32)
+    if counted:
+        np.testing.assert_array_equal(run(made, codes_a, codes_b, zero, words), accumulators(a.dense @ b.T, "f32"))
+        return
+    with pytest.raises(Finding, match="register %sa has no value"):
+        run(made, codes_a, codes_b, zero, words)
+
+
 def test_what_is_not_stored_of_a_meets_no_nan() -> None:
     a, b, (codes_a, codes_b, words), made = case(2, 0)
     codes_b[0, 0] = 0x7FC0  # column 0, K = 0 and 1: NaN and 0

@@ -156,6 +156,19 @@ def test_falling_indices_are_not_forbidden() -> None:
     np.testing.assert_array_equal(launch("f16", a, codes, words, kernel("f16", 0)), expected @ b.T)
 
 
+@pytest.mark.parametrize("counted", [True, False])
+def test_lanes_that_are_not_counted_need_no_metadata(counted: bool) -> None:
+    a, b, codes, words = case("f16", 1)
+    load = "ld.global.b32 %r20, [%rd1];"
+    test = f"and.b32 %r21, %r1, 2; setp.{'ne' if counted else 'eq'}.u32 %p2, %r21, 0;"
+    text = kernel("f16", 1).replace(load, f"{test} @%p2 {load}")
+    if counted:
+        np.testing.assert_array_equal(launch("f16", a, codes, words, text), a.dense @ b.T)
+        return
+    with pytest.raises(Finding, match="register %r20 has no value in lanes 2"):
+        launch("f16", a, codes, words, text)
+
+
 @pytest.mark.parametrize(("name", "selector"), [("f16", 2), ("tf32", 3), ("fp8", 1), ("int8", 1)])
 def test_no_such_selector(name: str, selector: int) -> None:
     a, _, codes, words = case(name)

@@ -20,10 +20,11 @@ from scalec.emulator.layouts.sparse import (
     check_selector,
     expand,
     find_malformed,
+    ignored_lanes,
     register_metadata,
 )
 from scalec.emulator.machine.warp import Warp
-from scalec.emulator.program import Instruction, Operand, Vector
+from scalec.emulator.program import Instruction, Operand, Reg, Vector
 from scalec.emulator.tensor import OPERANDS, decode, multiply, multiply_sparse, scaled, scaled_unit
 
 if TYPE_CHECKING:
@@ -174,6 +175,7 @@ class _Product(Merging):
         scales: the data, byte and thread selectors of A's factors and of B's.
         metadata: of a sparse A.
         keys: the operands that A is made of, and those of B.
+        ignored: register -> bool (32,), the lanes in which it is not looked at.
         together: warp.end -> this product and those that are computed with it.
     """
 
@@ -188,6 +190,7 @@ class _Product(Merging):
     ) -> None:
         self.form, self.gets, self.puts, self.scales = form, gets, puts, scales
         self.metadata, self.keys = metadata, keys
+        self.ignored = {} if metadata is None else metadata.ignored
         self.together: dict[int, _Together] = {}
 
     def __call__(self, warp: Warp) -> None:
@@ -334,12 +337,14 @@ class _Metadata:
     Attributes:
         threads: lanes of a quad that give it; selector: which.
         legal: the values that mean something.
+        ignored: the register, and the lanes that do not give metadata: bool (32,).
     """
 
     source: Source
     threads: int
     selector: int
     legal: frozenset[int]
+    ignored: dict[int, np.ndarray]
 
     @staticmethod
     def of(instruction: Instruction, decoder: Decoder, chunks: int, a_type: str) -> _Metadata:
@@ -347,7 +352,9 @@ class _Metadata:
         threads, chosen = chunks // 4, decoder.integer(selector)
         check_selector(threads, chosen)
         ordered = ORDERED if instruction.has("sp::ordered_metadata") else DISTINCT
-        return _Metadata(decoder.source(source, "b32"), threads, chosen, HALVES if a_type == "tf32" else ordered)
+        ignored = {source.index: ignored_lanes(threads, chosen)} if isinstance(source, Reg) else {}
+        legal = HALVES if a_type == "tf32" else ordered
+        return _Metadata(decoder.source(source, "b32"), threads, chosen, legal, ignored)
 
     def codes(self, warp: Warp) -> np.ndarray:
         """uint8 (..., 16, chunks)."""

@@ -9,8 +9,9 @@ could be done there.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
@@ -72,10 +73,16 @@ class Grouped:
 
     Attributes:
         together: the step of some of them, which it returns; each of the others must do it by itself.
+        ignored: register -> bool (32,), the lanes in which it is not looked at.
     """
 
-    def __init__(self, step: Step, together: Callable[[list[Warp]], list[Warp]]) -> None:
-        self.step, self.together = step, together
+    def __init__(
+        self,
+        step: Step,
+        together: Callable[[list[Warp]], list[Warp]],
+        ignored: Mapping[int, np.ndarray] = MappingProxyType({}),
+    ) -> None:
+        self.step, self.together, self.ignored = step, together, ignored
 
     def __call__(self, warp: Warp) -> Signal | None:
         return self.step(warp)

@@ -19,7 +19,15 @@ from scalec.emulator.findings import Finding, NotModelled, PtxSyntaxError
 from scalec.emulator.instructions.table import Decoder, Grouped, Source, Step, op, uniform
 from scalec.emulator.layouts import fragments
 from scalec.emulator.layouts.shared_matrix import Descriptor, operand_addresses
-from scalec.emulator.layouts.sparse import DISTINCT, HALVES, check_selector, expand, find_malformed, register_metadata
+from scalec.emulator.layouts.sparse import (
+    DISTINCT,
+    HALVES,
+    check_selector,
+    expand,
+    find_malformed,
+    ignored_lanes,
+    register_metadata,
+)
 from scalec.emulator.machine.access import need_written, operand_pieces
 from scalec.emulator.machine.pieces import Pieces, pick
 from scalec.emulator.machine.warp import Warp
@@ -323,7 +331,7 @@ def mma(instruction: Instruction, decoder: Decoder) -> Step:
             issue()
         return [warp for group, _ in agreeing for warp in group]
 
-    return Grouped(run, together)
+    return Grouped(run, together, {} if sparse is None else sparse.ignored)
 
 
 class _Sparse(NamedTuple):
@@ -348,6 +356,11 @@ class _Sparse(NamedTuple):
         indices = [x.index for x in operands[:1] if isinstance(x, Reg)]
         legal = HALVES if a_type == "tf32" else DISTINCT
         return _Sparse(decoder.source(operands[0], "b32"), indices, threads, selector, legal)
+
+    @property
+    def ignored(self) -> dict[int, np.ndarray]:
+        """The register, and the lanes that do not give metadata."""
+        return dict.fromkeys(self.indices, ignored_lanes(self.threads, self.selector))
 
     def metadata(self, warps: list[Warp]) -> np.ndarray:
         """uint8 (16 * warps, chunks), read when the product is issued: of the registers that may not be touched before

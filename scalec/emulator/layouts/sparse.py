@@ -33,6 +33,11 @@ def check_selector(threads: int, selector: int) -> None:
         )
 
 
+def ignored_lanes(threads: int, selector: int) -> np.ndarray:
+    """bool (32,): the lanes whose metadata do not count."""
+    return np.arange(32) % 4 // threads != selector
+
+
 def register_metadata(words: np.ndarray, threads: int, selector: int) -> np.ndarray:
     """The metadata of a warp's 16 rows, of mma.sp and of wgmma.sp.
 

@@ -41,7 +41,7 @@ _PURE = {
 _MOVES = {"bfe": 2, "bfi": 2, "cvt": 0, "mov": 0, "prmt": 1, "shf": 1, "shl": 1, "shr": 1}
 _LOGIC = {"and": 0xC0, "not": 0x0F, "or": 0xFC, "xor": 0x3C}  # as lop3 has it: of operands 0xF0, 0xCC and 0xAA
 _PACKED = {"e4m3x2", "e5m2x2", "e2m3x2", "e3m2x2", "ue8m0x2", "f16x2", "bf16x2"}  # two that fill a register
-_ALL = np.ones(32, bool)
+_ALL, _NONE = np.ones(32, bool), np.zeros(32, bool)
 _PRIVATE = {"local", "param", "param::func", "shared", "shared::cta", "shared::cluster"}
 
 
@@ -185,6 +185,7 @@ def careful(kernel: Kernel, pc: int, step: Step, unwritten: list[int]) -> Step:
     operands = [r for r in sources if guard is None or r != guard.index or r in _named(instruction)]
     spread = _spread(kernel, instruction) if instruction.opcode in _PURE else None
     private = _private(instruction)
+    ignored = getattr(step, "ignored", {})
     stored = named(instruction.operands[-1:])
     byte = instruction.opcode == "st" and instruction.types[-1:] in (("b8",), ("u8",), ("s8",))
 
@@ -205,7 +206,7 @@ def careful(kernel: Kernel, pc: int, step: Step, unwritten: list[int]) -> Step:
                 for r in results:
                     undefined.put(r, unsure, ones(kernel, r), why)
                 return None
-        held = [r for r in operands if r in bits and _lanes(bits[r])[lanes].any()]
+        held = [r for r in operands if r in bits and _lanes(bits[r])[lanes & ~ignored.get(r, _NONE)].any()]
         if spread is not None:
             found = spread(warp, bits) if held else {}
             why = undefined.where[held[0]] if held else ""
