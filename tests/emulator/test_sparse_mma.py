@@ -79,6 +79,17 @@ def test_products(number: int, selector: int) -> None:
     np.testing.assert_array_equal(found, accumulators(a.dense @ b.T + c, d))
 
 
+def test_the_spelling_of_cutlass(tmp_path: Path) -> None:
+    """The modifiers in another order, the metadata in braces (example 80)."""
+    a, b, (codes_a, codes_b, words), made = case(8, 0)
+    made = made.replace("mma.sp::ordered_metadata.sync.aligned.", "mma.sync.aligned.kind::f8f6f4.sp::ordered_metadata.")
+    made = made.replace("row.col.kind::f8f6f4.", "row.col.").replace(", %sa, 0;", ", {%sa}, 0x0;")
+    assert "{%sa}, 0x0" in made
+    found = run(made, codes_a, codes_b, np.zeros((4, 32), np.uint32), words)
+    np.testing.assert_array_equal(found, accumulators(a.dense @ b.T, "f32"))
+    taken(made, "sm_120a", tmp_path)
+
+
 @pytest.mark.parametrize("kind", SCALED)
 def test_block_scales(kind: str) -> None:
     type_, count, scale, factors = SCALED[kind]
@@ -174,8 +185,12 @@ def test_what_is_refused() -> None:
 
 def test_ptxas_takes_them(tmp_path: Path) -> None:
     for number in range(len(CASES)):
-        path, target = tmp_path / f"{number}.ptx", "sm_120a" if CASES[number][6] else "sm_90a"
-        path.write_text(case(number, 0)[3])
-        command = [ptxas(), f"-arch={target}", path, "-o", tmp_path / "k.cubin"]
-        run_ = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert run_.returncode == 0, run_.stdout + run_.stderr
+        taken(case(number, 0)[3], "sm_120a" if CASES[number][6] else "sm_90a", tmp_path)
+
+
+def taken(made: str, target: str, folder: Path) -> None:
+    path = folder / "k.ptx"
+    path.write_text(made)
+    command = [ptxas(), f"-arch={target}", path, "-o", folder / "k.cubin"]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stdout + process.stderr

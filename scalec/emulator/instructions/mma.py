@@ -24,7 +24,7 @@ from scalec.emulator.layouts.sparse import (
     register_metadata,
 )
 from scalec.emulator.machine.warp import Warp
-from scalec.emulator.program import Instruction, Operand, Reg, Vector
+from scalec.emulator.program import Instruction, Operand, Vector, named
 from scalec.emulator.tensor import OPERANDS, decode, multiply, multiply_sparse, scaled, scaled_unit
 
 if TYPE_CHECKING:
@@ -352,7 +352,7 @@ class _Metadata:
         threads, chosen = chunks // 4, decoder.integer(selector)
         check_selector(threads, chosen)
         ordered = ORDERED if instruction.has("sp::ordered_metadata") else DISTINCT
-        ignored = {source.index: ignored_lanes(threads, chosen)} if isinstance(source, Reg) else {}
+        ignored = dict.fromkeys(named([source]), ignored_lanes(threads, chosen))
         legal = HALVES if a_type == "tf32" else ordered
         return _Metadata(decoder.source(source, "b32"), threads, chosen, legal, ignored)
 

@@ -31,7 +31,7 @@ from scalec.emulator.layouts.sparse import (
 from scalec.emulator.machine.access import need_written, operand_pieces
 from scalec.emulator.machine.pieces import Pieces, pick
 from scalec.emulator.machine.warp import Warp
-from scalec.emulator.program import Instruction, Operand, Reg, Vector
+from scalec.emulator.program import Instruction, Operand, Reg, Vector, named
 from scalec.emulator.tensor import OPERANDS, decode, multiply, multiply_sparse
 
 _SHAPE = re.compile(r"m64n(\d+)k(\d+)")
@@ -353,7 +353,7 @@ class _Sparse(NamedTuple):
     def of(a_type: str, operands: Sequence[Operand | None], decoder: Decoder) -> _Sparse:
         threads, selector = 4 if OPERANDS[a_type].bits == 8 else 2, decoder.integer(operands[1])
         check_selector(threads, selector)
-        indices = [x.index for x in operands[:1] if isinstance(x, Reg)]
+        indices = sorted(named(operands[:1]))
         legal = HALVES if a_type == "tf32" else DISTINCT
         return _Sparse(decoder.source(operands[0], "b32"), indices, threads, selector, legal)
 
