@@ -110,6 +110,10 @@ DEEPER = (1, 2, 4)
 """Times the K of a tile: of one whose A is converted in registers, which has so few bytes that with eight stages less
 is on its way than memory takes to answer."""
 
+NARROW = 4
+"""Bits of an element that registers convert where nothing else is asked for: e4m3 took 1.02 to 1.09 of shared memory's
+time at 1 and 16 rows, and 0.94 to 1.06 at more (H100, 2026-11-27, n = k = 8192, and 7168 by 2048)."""
+
 
 def _ways_to_convert(
     problem: Problem, given: Request, fields: dict[str, Value], tile: tuple[int, int, int], promote: int
@@ -121,7 +125,7 @@ def _ways_to_convert(
     where = given.convert or ("shared" if given.converters else None)
     if where != "registers" and not (fields["swap"] and _turned_alone(problem, given)):
         yield {**fields, "tile": tile, "promote": promote, "convert": "shared"}
-    for times in DEEPER if where != "shared" else ():
+    for times in DEEPER if where == "registers" or (where is None and problem.lhs.stored.bits <= NARROW) else ():
         deep = (*tile[:2], times * tile[2])
         most = min(problem.constant_k, deep[2]) if promote and problem.has_scales else promote
         made: dict[str, Value] = {**fields, "tile": deep, "promote": most, "convert": "registers"}
