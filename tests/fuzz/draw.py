@@ -1,5 +1,4 @@
-"""Draws a case from a seed, out of the rows of weights.py. What is drawn is documented in docs/language.md; what is not
-for a target is refused, and counted."""
+"""Draws a case from a seed, out of the rows of weights.py: what docs/language.md has. What a target refuses counts."""
 
 from __future__ import annotations
 
@@ -124,21 +123,20 @@ def _operands(random: Random, target: str) -> tuple[Operand, Operand]:
         if format_:
             made.append(Operand(name, index, format_))
             continue
-        unsaid = "e4m3" if levels else "bf16"
-        made.append(Operand(name, index, "" if element == unsaid and random.random() < 0.7 else element, ordered))
+        unsaid = element == ("e4m3" if levels else "bf16") and random.random() < 0.7
+        made.append(Operand(name, index, "" if unsaid else element, ordered))
     return made[0], made[1]
 
 
 def _computed(random: Random, x: Operand) -> Operand:
     """An operand, computed if it can be."""
-    able = x.index[-1] == "k" and x.type not in FORMATS and not (x.levels or x.zeros)
-    able = able and ELEMENT_TYPES[x.element].bits >= 8
+    plain = x.index[-1] == "k" and x.type not in FORMATS and not (x.levels or x.zeros)
+    able = plain and ELEMENT_TYPES[x.element].bits >= 8
     return replace(x, body=random.choice(("", *PLAIN))) if able else x
 
 
 def _converted(random: Random, target: str) -> tuple[Operand, Operand]:
-    """Both operands, of a row of MIXED: those of 4 and 8 bits with promoted scales along K or none, those of 8 and 32
-    bits also with M or N last."""
+    """Of a row of MIXED: 4 and 8 bits with promoted scales along K or none, 8 and 32 bits also with M or N last."""
     types = list(pick(random, MIXED))
     random.shuffle(types)
     made = []
