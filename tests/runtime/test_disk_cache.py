@@ -271,7 +271,8 @@ def test_a_hit_is_quick_and_imports_no_compiler(folder, tmp_path):
         [sys.executable, "-c", _PUT], capture_output=True, text=True, check=True, cwd=Path(__file__).parent
     )
     assert key.stdout == "put\n"
-    got = subprocess.run([sys.executable, "-c", _GET], capture_output=True, text=True, check=True)
+    got = subprocess.run([sys.executable, "-c", _GET], capture_output=True, text=True, check=False)
+    assert got.returncode == 0, got.stderr
     milliseconds, heavy = got.stdout.split()
     assert heavy == "[]"
     assert float(milliseconds) < 50  # a millisecond or two on a quiet machine
