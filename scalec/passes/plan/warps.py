@@ -31,9 +31,10 @@ copies, and where sums are in tensor memory, the one that issues products. Where
 tensor memory, those that bring them are a warpgroup of their own (resources.scale_warps)."""
 
 
-BYTEWISE = (96, 200)
-"""Those of two consumer warpgroups where producer threads bring scale bytes: up to 48 are on the way to one. With 88
-and 208 ptxas 13.0 spaced the consumers' loop worse (docs/notes/toolchain.md)."""
+BYTEWISE = {False: (96, 200), True: (88, 208)}
+"""Those of two consumer warpgroups where producer threads bring scale bytes, by whether columns are folded: up to 48
+bytes are on the way to a producer. Logits spilled 8 bytes with 200, and 56 with 40 and 232; the loops of other products
+ptxas 13.0 spaced worse with 88 and 208 (docs/notes/toolchain.md)."""
 
 
 WIDENED = {1: (72, 232), 2: (56, 224), 3: REGISTERS[3]}
@@ -177,7 +178,8 @@ def registers_for(problem: Problem, schedule: Schedule) -> tuple[int, int]:
     """The `registers` of a schedule that leaves them undecided."""
     warpgroups = schedule.warpgroups
     bytewise = problem.lhs.scale_in_mma or problem.rhs.scale_in_mma
-    registers = BYTEWISE if bytewise and warpgroups == 2 else REGISTERS[warpgroups]
+    folded = problem.column_fold is not None
+    registers = BYTEWISE[folded] if bytewise and warpgroups == 2 else REGISTERS[warpgroups]
     if schedule.scale_path == "thread" and problem.family.kernel in PROMOTES:
         rows = (s for x in (problem.lhs, problem.rhs) if (s := x.by_row) is not None)
         if any(s.type != "f32" or s.within(schedule.tile[2]) > 1 for s in rows):
