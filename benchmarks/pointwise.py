@@ -11,12 +11,10 @@ against the same sums in float32. Runs from a checkout, whether or not scalec is
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import geometric_mean
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -208,22 +206,12 @@ def figures(cases: list[Case], rounds: int) -> Iterator[dict[str, Any]]:
 @click.option("--rounds", default=11, show_default=True, help="Measurements of each contender.")
 @click.option("-o", "output", metavar="PATH", help="Write JSON there.")
 def main(rows: tuple[int, ...], only: str, rounds: int, output: str | None) -> None:
-    from scalec.bench import provenance
+    from scalec.bench.report import report
     from scalec.bench.shape import require_gpu
 
     require_gpu()
-    made, ratios = [], {}
-    for row in figures([Case(name, m) for m in rows for name in PROGRAMS if only in name], rounds):
-        made.append(row)
-        for name, ratio in row["ratio"].items():
-            ratios.setdefault(f"{name}, {row['m']} rows", []).append(ratio)
-        click.echo(json.dumps({k: v for k, v in row.items() if k != "quartiles"}))
-    means = {name: round(geometric_mean(r), 4) for name, r in ratios.items()}
-    click.echo(json.dumps({"geometric_means": means}))
-    if output:
-        head = {**provenance.of_machine(), **provenance.of_compiler()}
-        head |= {"method": method.summary(rounds, 0, 0), "geometric_means": means}
-        Path(output).write_text(json.dumps({**head, "cases": made}, indent=1) + "\n")
+    cases = [Case(name, m) for m in rows for name in PROGRAMS if only in name]
+    report(figures(cases, rounds), lambda case, name: f"{name}, {case['m']} rows", rounds, output)
 
 
 if __name__ == "__main__":

@@ -12,12 +12,10 @@ memory is left out, and said. Runs from a checkout.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from statistics import geometric_mean
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,7 +23,6 @@ import click
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(1, str(Path(__file__).resolve().parent.parent / "examples" / "python"))
 
-from scalec.bench import method
 
 os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")  # the largest layers fill the memory
 
@@ -188,22 +185,11 @@ def figures(only: str, rounds: int) -> Iterator[dict[str, Any]]:
 @click.option("--rounds", default=11, show_default=True, help="Measurements of each contender.")
 @click.option("-o", "output", metavar="PATH", help="Write JSON there.")
 def main(only: str, rounds: int, output: str | None) -> None:
-    from scalec.bench import provenance
+    from scalec.bench.report import report
     from scalec.bench.shape import require_gpu
 
     require_gpu()
-    made, ratios = [], {}
-    for row in figures(only, rounds):
-        made.append(row)
-        for name, ratio in row["ratio"].items():
-            ratios.setdefault(f"{row['layer']}, {name}", []).append(ratio)
-        click.echo(json.dumps({k: v for k, v in row.items() if k != "quartiles"}))
-    means = {name: round(geometric_mean(r), 4) for name, r in ratios.items()}
-    click.echo(json.dumps({"geometric_means": means}))
-    if output:
-        head = {**provenance.of_machine(), **provenance.of_compiler()}
-        head |= {"method": method.summary(rounds, 0, 0), "geometric_means": means}
-        Path(output).write_text(json.dumps({**head, "cases": made}, indent=1) + "\n")
+    report(figures(only, rounds), lambda case, name: f"{case['layer']}, {name}", rounds, output)
 
 
 if __name__ == "__main__":

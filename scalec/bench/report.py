@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import exp, log
+from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 from rich.table import Table
 
-from scalec.bench import provenance
+from scalec.bench import method, provenance
 from scalec.bench.result import OURS, Row
 
 Groups = Mapping[str, Sequence[Mapping[str, int]]]
@@ -135,6 +137,32 @@ def document(
         "shapes": [row.to_json() for row in rows],
     }
     return json.dumps(data, indent=1)
+
+
+def report(
+    cases: Iterable[Mapping[str, Any]], named: Callable[[Mapping[str, Any], str], str], rounds: int, output: str | None
+) -> None:
+    """Prints a line of JSON for each case as soon as there is one, then the geometric means of their ratios.
+
+    Args:
+        cases: each with `ratio`, by contender; its `quartiles` are not printed.
+        named: what the mean that a contender's ratio in a case counts for is called.
+        rounds: measurements of each contender.
+        output: where all of it is written, if anywhere.
+    """
+    found: list[Mapping[str, Any]] = []
+    ratios: dict[str, list[float]] = {}
+    for case in cases:
+        found.append(case)
+        for contender, ratio in case["ratio"].items():
+            ratios.setdefault(named(case, contender), []).append(ratio)
+        print(json.dumps({k: v for k, v in case.items() if k != "quartiles"}), flush=True)
+    means = _rounded({name: geometric_mean(of) for name, of in ratios.items()})
+    print(json.dumps({"geometric_means": means}))
+    if output:
+        head = {**provenance.of_machine(), **provenance.of_compiler(), "method": method.summary(rounds, 0, 0)}
+        text = json.dumps({**head, "geometric_means": means, "cases": found}, indent=1)
+        Path(output).write_text(text + "\n", encoding="utf-8")
 
 
 def _rounded(means: Mapping[str, float]) -> dict[str, float]:

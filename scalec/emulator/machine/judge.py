@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scalec.emulator.findings import Finding
-from scalec.emulator.machine.order import LAUNCH, Agent, Order, Readers, Shadow, View
+from scalec.emulator.machine.order import LAUNCH, Agent, Order, Readers, View
 from scalec.emulator.machine.pieces import Pieces, Where, extent, fill, pick
 
 if TYPE_CHECKING:
@@ -57,24 +57,23 @@ class Judge:
         if unseen:
             self._race(segment, at, epochs == unseen, order, unseen, "read", "written")
         if asynchronous:
-            unseen = self._unfenced(shadow, at, epochs, order, *views)
-            if unseen and "proxy" not in self.ignore:
-                raise Finding(
-                    "proxy",
-                    f"the async proxy reads {segment.place(_offset(at, epochs == unseen))}, which"
-                    f" {order.describe(unseen)} wrote through the generic proxy; no proxy fence stands between them",
-                    expected="a fence after the write, before the asynchronous operation is issued",
-                    fix="fence.proxy.async after the write, then the barrier that orders the two",
-                )
+            self._fenced(segment, at, epochs, order, "reads", *views)
         return False
 
-    @staticmethod
-    def _unfenced(shadow: Shadow, at: Where, epochs: np.ndarray, order: Order, *views: View) -> int:
-        """The first of the epochs of writes through the generic proxy that a view has no proxy fence behind, or 0."""
-        generic = pick(shadow.generic, at)
-        if 1 not in generic.tobytes():
-            return 0
-        return order.first_unseen(np.where(generic, epochs, 0), *[view.fenced for view in views])
+    def _fenced(self, segment: Segment, at: Where, epochs: np.ndarray, order: Order, verb: str, *views: View) -> None:
+        """Looks whether views have a proxy fence behind all of the writes through the generic proxy."""
+        generic = pick(segment.shadow.generic, at)
+        if 1 not in generic.tobytes() or "proxy" in self.ignore:
+            return
+        unseen = order.first_unseen(np.where(generic, epochs, 0), *[view.fenced for view in views])
+        if unseen:
+            raise Finding(
+                "proxy",
+                f"the async proxy {verb} {segment.place(_offset(at, epochs == unseen))}, which"
+                f" {order.describe(unseen)} wrote through the generic proxy; no proxy fence stands between them",
+                expected="a fence after the earlier write, before the asynchronous operation is issued",
+                fix="fence.proxy.async after the write, then the barrier that orders the two",
+            )
 
     def note_read(
         self, segment: Segment, at: Where, order: Order, agent: int, clock: int, *, strong: bool = False
@@ -144,15 +143,7 @@ class Judge:
         if unseen:
             self._race(segment, at, epochs == unseen, order, unseen, "written", "written")
         if asynchronous:
-            unseen = self._unfenced(shadow, at, epochs, order, view)
-            if unseen and "proxy" not in self.ignore:
-                raise Finding(
-                    "proxy",
-                    f"the async proxy writes {segment.place(_offset(at, epochs == unseen))}, which"
-                    f" {order.describe(unseen)} wrote through the generic proxy; no proxy fence stands between them",
-                    expected="a fence after the earlier write, before the asynchronous operation is issued",
-                    fix="fence.proxy.async after the write, then the barrier that orders the two",
-                )
+            self._fenced(segment, at, epochs, order, "writes", view)
 
     @staticmethod
     def may_write(segment: Segment, at: Where, order: Order, agents: Sequence[Agent], who: np.ndarray) -> bool:

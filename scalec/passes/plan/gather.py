@@ -65,16 +65,9 @@ def stored_row(problem: Problem, operand: Operand, depth: int) -> int:
 def no_gather(problem: Problem, schedule: Schedule) -> str:
     """Why rows cannot be gathered into a tile, "" where they can, or need not."""
     for operand in (x for p in problem.products for x in (p.lhs, p.rhs)):
-        if not operand.gathered:
+        if not operand.gathered or copied_by_threads(problem, operand):
             continue
         row, together = _row(problem, operand, schedule.tile[2]), gathered_together(problem, operand)
-        if copied_by_threads(problem, operand):
-            if row % CHUNK:
-                return (
-                    f"a tile has {row} bytes of a row of {operand.name}, which {operand.gathered} names: threads copy "
-                    f"{CHUNK} bytes each"
-                )
-            continue
         if row * together % COPY_ALIGN:
             return (
                 f"a tile has {row} bytes of a row of {operand.name}, which {operand.gathered} names: a copy of "
