@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from scalec.errors import UnsupportedError
-from scalec.formats import ElementType
+from scalec.formats import NUMBERS, ElementType
 from scalec.rates import B200, B300, H200, RTX_5080, RTX_5090, RTX_PRO_6000, Rates
 from scalec.suggestions import did_you_mean
 
@@ -50,6 +50,74 @@ class BlockScale:
 
 
 @dataclass(frozen=True)
+class Kind:
+    """A kind of kernel: what an instruction asks of the warps around it. All families of an instruction have one row;
+    passes ask for its facts, and have what is theirs (tiles to try, how warps share one) in tables by its name.
+
+    Attributes:
+        name: the PTX instruction.
+        warps: the warps that execute one instruction together: a warpgroup's four, or one.
+        fragment: in whose registers a wave of sums is when its results are computed: "registers" of a warpgroup, or
+            "warp" (WAVES).
+        tensor_memory: whether it leaves its sums in tensor memory, where warps come for them; else in registers of the
+            warps that execute it.
+        loads_operands: whether those warps bring A and B to registers; else it reads both from shared memory.
+        takes_registers: whether A may also come from registers while B is in shared memory.
+        promotes_slices: whether sums of parts of a K tile may be promoted, down to what one instruction sums; else
+            those of whole tiles.
+        promotes: element types of the scales that sums are promoted by.
+        words: the layout of block scales that copies bring as they lie.
+        meets: whether all consumer warps reach the epilogue together, and may meet there.
+        lean: whether a launch takes no more registers than its roles share out, so that the next finds some beside them
+            (`dependent`). wgmma's were timed with all that an SM has.
+        runs: whether tiles of the same columns may go in a run, one overlapping the next, while B's stays.
+        permutes: whether copies may permute the rows of B, so that a thread's sums are of adjacent columns.
+        turns: whether results computed by columns may be turned in shared memory; elsewhere nobody has measured it.
+        unswizzled: whether staged rows may lie there without a swizzle; elsewhere nobody has measured it, and 4-bit
+            results spilled on sm_120a (ptxas 13.0).
+    """
+
+    name: str
+    warps: int
+    fragment: str
+    tensor_memory: bool = False
+    loads_operands: bool = False
+    takes_registers: bool = False
+    promotes_slices: bool = False
+    promotes: tuple[str, ...] = NUMBERS
+    words: str = "packed"
+    meets: bool = False
+    lean: bool = True
+    runs: bool = False
+    permutes: bool = False
+    turns: bool = False
+    unswizzled: bool = False
+
+    @property
+    def warpgroup_sums(self) -> bool:
+        """Whether sums of one instruction lie in the registers of a warpgroup, which may do other things meanwhile."""
+        return self.warps > 1 and not self.tensor_memory
+
+
+WGMMA = Kind(
+    "wgmma",
+    warps=4,
+    fragment="registers",
+    takes_registers=True,
+    promotes_slices=True,
+    promotes=(*NUMBERS, "ue8m0"),
+    meets=True,
+    lean=False,
+    runs=True,
+    permutes=True,
+    turns=True,
+    unswizzled=True,
+)
+MMA = Kind("mma", warps=1, fragment="warp", loads_operands=True)
+TCGEN05 = Kind("tcgen05", warps=4, fragment="warp", tensor_memory=True, words="blocked")
+
+
+@dataclass(frozen=True)
 class MmaShape:
     """One family of tensor-core instructions.
 
@@ -60,9 +128,7 @@ class MmaShape:
         operands: the element types that A and B may have, freely mixed within the family.
         reads_mn_major: whether A and B may be stored with M or N contiguous in shared memory; K must be where not.
         k_major: those of `operands` that must be contiguous along K even where others need not.
-        warps: the warps that execute one instruction together: a warpgroup's four, or one.
-        operands_in: where A and B are when it multiplies: "shared" or "registers".
-        sums_in: where it leaves its sums: "registers" or "tensor" (memory), where warps come for them.
+        kind: the kind of kernel that it is for.
         scales: the block scales that it applies itself, of one type for both sides. It then always applies some: ones
             where the program has none.
         short_sums: whether it sums in fewer bits than FP32 has, so that sums must leave it every so often.
@@ -78,9 +144,7 @@ class MmaShape:
     k: int
     operands: frozenset[str]
     reads_mn_major: bool
-    warps: int = 4
-    operands_in: str = "shared"
-    sums_in: str = "registers"
+    kind: Kind = WGMMA
     scales: tuple[BlockScale, ...] = ()
     short_sums: bool = False
     container_bits: int = 0
@@ -92,7 +156,7 @@ class MmaShape:
     @property
     def columns_step(self) -> int:
         """Of which a tile's columns are multiples: whole instructions, of warps that multiply alone two."""
-        return 2 * self.n[0] if self.warps == 1 else self.n.step
+        return 2 * self.n[0] if self.kind.warps == 1 else self.n.step
 
     def columns(self, ctas: int) -> range:
         """The column counts it may have where so many CTAs execute it together."""
@@ -103,20 +167,15 @@ class MmaShape:
         return self.reads_mn_major and element not in self.k_major
 
     @property
-    def kernel(self) -> str:
-        """The kind of kernel it is for, by where its operands and its sums are: "shared", "registers" or "tensor"."""
-        return "tensor" if self.sums_in == "tensor" else self.operands_in
-
-    @property
     def adjacent_rows(self) -> int:
         """Adjacent rows that each warp has of the sums, whatever the tile; of its own sums two waves, as most tiles
         give it."""
-        return 2 * self.m if self.warps == 1 else self.m // self.warps
+        return 2 * self.m if self.kind.warps == 1 else self.m // self.kind.warps
 
     @property
     def wave(self) -> int:
         """Rows of a wave of sums in registers, of the warpgroup or warp that has them."""
-        return WAVES["warp"] if self.sums_in == "tensor" else self.m
+        return WAVES[self.kind.fragment]
 
     def shared_bits(self, element: ElementType, mn_major: bool) -> int:
         """Bits that an element takes in shared memory."""
@@ -235,7 +294,7 @@ _SM90_MMA = (
 
 
 def _warp_mma(k: int, *operands: str, **more: Any) -> MmaShape:
-    shape = MmaShape(WAVES["warp"], range(8, 9, 8), k, frozenset(operands), True, 1, "registers")
+    shape = MmaShape(WAVES["warp"], range(8, 9, 8), k, frozenset(operands), True, MMA)
     return replace(shape, **more)
 
 
@@ -255,7 +314,7 @@ _SM120_MMA = (
 
 
 def _tensor_mma(k: int, *operands: str, **more: Any) -> MmaShape:
-    shape = MmaShape(WAVES["tensor"], range(16, 257, 16), k, frozenset(operands), True, sums_in="tensor")
+    shape = MmaShape(WAVES["tensor"], range(16, 257, 16), k, frozenset(operands), True, TCGEN05)
     return replace(shape, pair_n=range(32, 257, 32), **more)
 
 

@@ -117,7 +117,7 @@ class Costs:
 
 
 FITTED = {
-    ("shared", "blocks"): Costs(
+    ("wgmma", "blocks"): Costs(
         launch=1390, warpgroup=364, cluster=382, tensor=1.03, chain=46.8, step=10.7, fill=0.00492, empty=3.02,
         l2=0.00763, block=42.2, tile=577, column=2.27, turned=23.4, memory=1.16, stream=0.025, lone=0.0165,
         spread=0.98, split=1090, exchange=0.0985, sent=0.14, overlap=3.52, bound=2.8,
@@ -134,7 +134,7 @@ FITTED = {
                (1, 192, 80): 1.1, (1, 192, 96): 1.11, (1, 192, 112): 1.14, (1, 192, 128): 1.04, (1, 256, 32): 1.04,
                (1, 256, 48): 1.05, (1, 256, 64): 1.04, (1, 256, 80): 1.08, (1, 256, 96): 1.08, (1, 256, 112): 1.07},
     ),
-    ("shared", "rows"): Costs(
+    ("wgmma", "rows"): Costs(
         launch=0, warpgroup=1030, cluster=190, tensor=1.58, chain=32.6, step=11.3, fill=0.0117, empty=0, l2=0.00822,
         block=0, tile=606, column=27.7, turned=37.1, memory=0.713, stream=0, lone=0, spread=1, split=751,
         exchange=0.0877, sent=0.14, overlap=1.49, bound=4.55,
@@ -146,7 +146,7 @@ FITTED = {
                128, 64): 1.03, (1, 128, 80): 0.98, (1, 128, 112): 1.04, (1, 128, 128): 0.97, (1, 192, 80): 1.03, (1,
                192, 96): 1.04},
     ),
-    ("shared", "whole"): Costs(
+    ("wgmma", "whole"): Costs(
         launch=1240, warpgroup=366, cluster=367, tensor=1.18, chain=80.4, step=0, fill=0.00801, empty=5, l2=0.00783,
         block=0, tile=385, column=2.5, turned=0, memory=1.11, stream=0.024, lone=0.0165, spread=0.98,
         split=1180, exchange=0.11, sent=0.14, overlap=2.58, bound=6.39,
@@ -180,13 +180,13 @@ few rows the second knows nothing else, as few were timed."""
 
 
 def kind_of(problem: Problem, promote: int) -> tuple[str, str]:
-    """The kind of kernel that a problem has: MmaShape.kernel, and how sums come about: "whole" in the tensor core,
+    """The kind of kernel that a problem has: its Kind, and how sums come about: "whole" in the tensor core,
     or promoted by "blocks", or by "rows" where both sides have a scale for each of theirs: two multiplications an
     accumulator, not one."""
     if not promote:
-        return problem.family.kernel, "whole"
+        return problem.kind.name, "whole"
     both = all(any(s.rows == 1 for s in side.promoted) for side in (problem.lhs, problem.rhs))
-    return problem.family.kernel, "rows" if both else "blocks"
+    return problem.kind.name, "rows" if both else "blocks"
 
 
 def costs_of(problem: Problem, promote: int) -> Costs | None:
@@ -299,7 +299,7 @@ def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> f
     if together:
         total += c.sent * math.prod(part_rooms(problem, schedule))
     elif parts > 1:
-        steps = meetings(parts) if family.sums_in == "registers" else [parts]
+        steps = meetings(parts) if not family.kind.tensor_memory else [parts]
         if len(steps) > 1:
             moved = sum(min(left, FAN_IN) + 1 for left in steps) - 1
             total += c.split * len(steps) + STEPWISE * c.exchange * moved * bm * bn

@@ -162,7 +162,7 @@ def shared_bytes(problem: Problem, schedule: Schedule) -> int:
     """
     bm, bn, bk = schedule.tile
     a, b = bm * problem.lhs.shared_bytes(bk), bn * problem.rhs.shared_bytes(bk)
-    if problem.family.operands_in == "shared":  # each instruction reads its rows of A and the B that is here
+    if not problem.kind.loads_operands:  # each instruction reads its rows of A and the B that is here
         return a + b * (bm // problem.family.m) // schedule.cta_group
     along_m, along_n = units(problem, schedule)  # each warp loads its rows and its columns
     return a * along_n + b * along_m

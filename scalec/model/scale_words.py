@@ -25,16 +25,14 @@ class Instructions:
     load: float
 
 
-LOOP = 29.0
-"""Instructions of the loop whatever it brings: its counters, the wait for an empty stage, the hand-over."""
+LOOP = {"tcgen05": 29.0}
+"""Instructions of the loop whatever it brings, by kinds of kernels that they were counted in: its counters, the wait
+for an empty stage, the hand-over."""
 
 APART, BESIDE = Instructions(4.0, 8.0), Instructions(7.0, 3.5)
 """Of loads whose address is computed for each, and of those beside each other in a row. Of 20 kernels for sm_100a, in
 all four layouts, this was within 12 % of the count; where four warps share the rows, 31 % above it for bytes that are
 loaded one by one (ptxas 13.5, 2026-11-21)."""
-
-COUNTED = frozenset({"tensor"})
-"""Kinds of kernels that this was counted in (MmaShape.kernel)."""
 
 
 def rearranged(problem: Problem, schedule: Schedule) -> list[tuple[Operand, WordPlan, int]]:
@@ -52,10 +50,10 @@ def instructions(problem: Problem, schedule: Schedule) -> float:
 
     A warp issues one a clock at the most, so these are also the clocks that it takes at the least.
     """
-    brought = rearranged(problem, schedule)
-    if not brought or problem.family.kernel not in COUNTED:
+    brought, loop = rearranged(problem, schedule), LOOP.get(problem.kind.name)
+    if not brought or loop is None:
         return 0.0
-    total, threads = LOOP, 32 * scale_warps(problem, schedule)[1]
+    total, threads = loop, 32 * scale_warps(problem, schedule)[1]
     for _, plan, rows in brought:
         each, own = BESIDE if plan.beside else APART, -(-rows // threads)
         total += own * (each.row + each.load * plan.loads)

@@ -253,7 +253,7 @@ def _splits(problem: Problem, given: Request, plan: Schedule, tiles: int) -> lis
     blocks, most = k_blocks(problem, plan), OVERFULL * problem.target.sms
     able = [s for s in SPLITS if s == 1 or (tiles * s <= most and blocks // s >= FEWEST_BLOCKS)]
     able += [s for s in MORE_SPLITS if tiles * s <= most and blocks // s >= LONG]
-    if problem.family.sums_in == "registers" and tiles * BY_STEPS <= problem.target.sms and blocks // BY_STEPS >= LONG:
+    if not problem.kind.tensor_memory and tiles * BY_STEPS <= problem.target.sms and blocks // BY_STEPS >= LONG:
         able.append(BY_STEPS)
     return [s for s in able if not no_unroll(problem, plan.with_fields(split=s))]
 

@@ -263,7 +263,7 @@ def _parts(problem: Problem, chosen: Schedule) -> str:
         return f"{ctas} CTAs are a cluster, and the sums of parts go to the shared memory of {first}"
     reason = no_meeting(problem, chosen.cluster, chosen.split, chosen.scheduler)
     reason = reason or "a cluster of all parts has no room for their sums, or not all run at once"
-    if len(meetings(chosen.split)) > 1 and problem.family.sums_in == "registers":
+    if len(meetings(chosen.split)) > 1 and not problem.kind.tensor_memory:
         return f"{FAN_IN} parts meet at a time, and the last CTA to come goes on with their sum; {reason}"
     return f"the last CTA of a tile adds the sums of all; {reason}"
 
@@ -286,12 +286,12 @@ def _consumers(chosen: Schedule) -> str:
 
 def _warps(problem: Problem, chosen: Schedule) -> str:
     rows, columns = chosen.tile[0] // chosen.warps[0], chosen.tile[1] // chosen.warps[1]
-    if problem.family.sums_in == "tensor":
+    if problem.kind.tensor_memory:
         told = f"{_count(chosen.warpgroups, 'warpgroup')} to write results: {rows} rows by {columns} columns a warp"
         if chosen.promote and chosen.tile[1] > PROMOTED_COLUMNS:
             return f"{told}, whose sums a thread holds"
         return told if chosen.warpgroups != 1 else f"{told}; two share them likewise, which nobody has measured"
-    if problem.family.warps > 1:
+    if problem.kind.warps > 1:
         sharing = units(problem, chosen)[0]
         who = f"{sharing} warpgroups multiply together" if sharing > 1 else "a warpgroup multiplies"
         named = [x for x in (problem.lhs, problem.rhs) if copied_by_threads(problem, x)]

@@ -9,7 +9,7 @@ import pytest
 
 from scalec.passes.plan.parts import part_blocks, parts, split_of
 from scalec.passes.problem.types import Problem
-from scalec.targets import get_target
+from scalec.targets import MMA, TCGEN05, get_target
 from tests.passes.scale_programs import text
 from tests.schedules import plain
 
@@ -18,7 +18,7 @@ TILE = plain(tile=(64, 128, 128))
 
 def seen(problem: Problem) -> Problem:
     """The problem as a target sees it whose tensor core takes operands from registers, of 188 SMs."""
-    family = replace(problem.family, operands_in="registers")
+    family = replace(problem.family, kind=MMA)
     return replace(problem, family=family, target=get_target("sm_120a"))
 
 
@@ -67,7 +67,7 @@ def test_where_sums_are_in_tensor_memory(problem_of: Callable[[str], Problem]) -
     """On 148 SMs, tiles of 128 rows."""
     problems = [problem_of(text(m=64, n=n, k=7168)) for n in (256, 4096, 16384)]
     target = get_target("sm_100a")
-    tensor = [replace(p, family=replace(p.family, sums_in="tensor"), target=target) for p in problems]
+    tensor = [replace(p, family=replace(p.family, kind=TCGEN05), target=target) for p in problems]
     assert [split_of(p, TILE.with_fields(tile=(128, 128, 128))) for p in tensor] == [4, 4, 1]
 
 

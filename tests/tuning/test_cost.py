@@ -50,7 +50,7 @@ def microseconds(sizes: tuple[int, int, int], **fields: str) -> float:
         given = from_mapping({"swap": "1", "split": "1", "promote": "128", "cluster": "1x1", **fields})
         seen = problem.transposed() if given.swap else problem
         schedule = draft(seen, given)
-        return 1e6 * seconds(seen, schedule, Load.of(problem), FITTED["shared", "blocks"])
+        return 1e6 * seconds(seen, schedule, Load.of(problem), FITTED["wgmma", "blocks"])
 
 
 @pytest.mark.parametrize(

@@ -156,7 +156,7 @@ def test_bytes_follow_each_tensors_own_dimensions(source: str, dims: dict[str, i
 
 def test_a_launch_of_several_takes_as_long_as_a_dense_one_of_as_many_tiles() -> None:
     schedule = plain(tile=(128, 128, 128), promote=128)
-    costs = FITTED["shared", "blocks"]
+    costs = FITTED["wgmma", "blocks"]
     dense = problem_of(DENSE, m=128, n=128 * 64, k=4096)
     batched = problem_of(GROUPS, g=64, m=128, n=128, k=4096)
     same = replace(Load.of(batched), bytes=Load.of(dense).bytes)  # 64 times A, where the dense one has one
@@ -184,7 +184,7 @@ def test_what_is_summed_over_lengthens_k() -> None:
     p, dense = Prediction.of(many, schedule, sizes), Prediction.of(one, schedule, {"m": 64, "n": 64, "k": 6 * 128})
     assert p.times["tensor issue"] == dense.times["tensor issue"]
     assert (p.sizes, p.tiles, p.flop) == (sizes, 2, 2 * 64 * 64 * 100 * 6)
-    load, costs = Load.of(many, sizes), FITTED["shared", "whole"]
+    load, costs = Load.of(many, sizes), FITTED["wgmma", "whole"]
     same = replace(load, bytes=Load.of(one).bytes)
     assert seconds(many, schedule, same, costs) == pytest.approx(seconds(one, schedule, Load.of(one), costs))
 

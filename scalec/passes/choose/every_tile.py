@@ -14,8 +14,8 @@ from scalec.passes.plan.tiles import misfit, planned, spared
 from scalec.passes.problem.types import Problem
 from scalec.targets import MAX_BOX
 
-ROWS = {"registers": (16, 32, 64, 128), "shared": (64, 128, 192, 256), "tensor": (128,)}
-"""Of tiles, by MmaShape.kernel."""
+ROWS = {"mma": (16, 32, 64, 128), "wgmma": (64, 128, 192, 256), "tcgen05": (128,)}
+"""Of tiles, by kind of kernel."""
 
 NARROWEST = 32
 """Columns of an instruction where a wave's are multiplied in several goes: of each it reads all of A's rows again."""
@@ -53,11 +53,11 @@ def tiles(problem: Problem, given: Request, tile_k: int, promote: int) -> Iterat
         return
     step = column_step(problem)
     for columns in reversed(range(step, MAX_BOX + 1, step)):
-        for rows in reversed(ROWS[problem.family.kernel]):
+        for rows in reversed(ROWS[problem.kind.name]):
             tried = {"tile": (rows, columns, tile_k), "cta_group": 1, "promote": promote}
             plan = given.with_fields(**{**tried, **given.decided()})
             yield plan
-            if given.mma_n is None and problem.family.kernel == "shared" and not no_mma_n(problem, promote):
+            if given.mma_n is None and not no_mma_n(problem, promote):
                 yield from (plan.with_fields(mma_n=n) for n in widths(problem, columns) if NARROWEST <= n < columns)
 
 

@@ -50,7 +50,7 @@ class ChooseStages(Decision):
         return given.with_fields(
             stages=stages,
             scale_path=plan.scale_path,
-            early_wait=int(problem.family.kernel == "shared" and plan.warpgroups == 2 and not waits),
+            early_wait=int(problem.kind.warpgroup_sums and plan.warpgroups == 2 and not waits),
             unroll=given.unroll or unroll_of(problem, plan.with_fields(stages=stages)),
         )
 
@@ -59,7 +59,7 @@ def in_whole_rounds(problem: Problem, schedule: Schedule, most: int) -> int:
     """The most stages, up to `most`, that are whole rounds of the rings in tensor memory, if there are any: the loop
     that issues products then knows each stage's accumulator and scales. Instructions a product with promotion: 9.1 with
     seven stages and four accumulators, 6.8 with six and three (FP8 1x128 by 128x128, ptxas 13.0, 2026-11-21)."""
-    if problem.family.sums_in != "tensor":
+    if not problem.kind.tensor_memory:
         return most
 
     def whole(stages: int) -> bool:
@@ -79,7 +79,7 @@ def unroll_of(problem: Problem, schedule: Schedule) -> int:
     11.3 and 9.7 (FP8 1x128 by 128x128), 19.3 and 18.3 (NVFP4, of four, whose thread copied scales too; ptxas 13.0,
     2026-11-21).
     """
-    if problem.family.sums_in == "tensor":
+    if problem.kind.tensor_memory:
         few = problem.depth is not None and k_blocks(problem, schedule) < schedule.stages
         round_ = schedule.with_fields(unroll=schedule.stages)
         return 1 if few or no_unroll(problem, round_) else schedule.stages

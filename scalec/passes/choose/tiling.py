@@ -67,8 +67,8 @@ _TENSOR = (
     Candidate(128, 16, 0.25),
 )
 
-CANDIDATES = {"registers": _REGISTERS, "tensor": _TENSOR}
-"""By MmaShape.kernel, of kinds whose launches nobody has measured (scalec.model.cost)."""
+CANDIDATES = {"mma": _REGISTERS, "tcgen05": _TENSOR}
+"""By kind of kernel, of kinds whose launches nobody has measured (scalec.model.cost)."""
 
 COLUMNS = 16
 """Columns that a warp takes, or an instruction has, multiples of."""
@@ -77,7 +77,7 @@ COLUMNS = 16
 def candidates(problem: Problem) -> Iterator[Candidate]:
     """Those of the problem's kind of kernel, of other columns where they would cut blocks of the result's scales."""
     step = math.lcm(problem.block_columns, COLUMNS)
-    for c in CANDIDATES[problem.family.kernel]:
+    for c in CANDIDATES[problem.kind.name]:
         columns = c.n if c.n % problem.block_columns == 0 else c.n // step * step or step
         yield replace(c, n=columns, efficiency=c.efficiency * min(1, columns / c.n))
 
@@ -247,7 +247,7 @@ def promotion(problem: Problem, depth: int = 0) -> int:
     if problem.has_scales or (problem.family.short_sums and long):
         return min(problem.constant_k, max(deepest(problem), depth))
     uneven = problem.block_columns & (problem.block_columns - 1)
-    return deepest(problem) if problem.family.sums_in == "tensor" and uneven else 0
+    return deepest(problem) if problem.kind.tensor_memory and uneven else 0
 
 
 def _groups(problem: Problem, given: Request) -> tuple[int, ...]:
@@ -285,7 +285,7 @@ def _depth(problem: Problem, given: Request, tile: tuple[int, int, int], promote
     core's, ptxas 13.0 for sm_120a), which a kernel that waits for memory does not need.
     """
     halves = tile[2] // 2
-    if promote or problem.lhs.padded or problem.rhs.padded or problem.family.operands_in != "registers":
+    if promote or problem.lhs.padded or problem.rhs.padded or not problem.kind.loads_operands:
         return tile[2]
     if given.invariant:  # what the bound is depends on M
         return tile[2]
@@ -319,7 +319,7 @@ def _swaps(problem: Problem, given: Request) -> bool:
         return True
     if given.convert == "registers":
         return not problem.lhs.converted
-    if problem.family.warps == 1 and problem.block > problem.family.m:
+    if problem.kind.warps == 1 and problem.block > problem.family.m:
         return False
     if keeps_sides(given):
         return False

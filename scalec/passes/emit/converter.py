@@ -84,7 +84,7 @@ class Converter(Transformer):
                     own = point.sides[number]
                     self.convert_side(h, own, cursor, less if own.operand.zeros is not None else [])
         e.op("tile.pass_on", operands=[h.ring, cursor])
-        if self.family.sums_in == "tensor":  # which hands stages back behind its own reads alone
+        if self.family.kind.tensor_memory:  # which hands stages back behind its own reads alone
             e.op("tile.release", operands=[h.ring, cursor], segments=(1, 1, 0), lag=0)
 
     def convert_side(self, h: Handles, side: Side, cursor: ir.Value, less: list[ir.Value]) -> None:

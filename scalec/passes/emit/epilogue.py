@@ -190,7 +190,7 @@ class Epilogue(Reductions):
             if window is None or window.otherwise is None or fold is None:
                 continue
             rows, columns = (x // y for x, y in zip(self.walked, self.units, strict=True))
-            space = "registers" if self.family.sums_in == "registers" and self.family.warps > 1 else "warp"
+            space = "registers" if not self.family.kind.tensor_memory and self.family.kind.warps > 1 else "warp"
             kind = e.accumulator(rows, folded_columns(columns, fold.size), space)
             nothing = e.op("tile.fragment", [kind], live=columns // fold.size).result
             empty = replace(window, low=0, high=0)

@@ -124,14 +124,14 @@ class Frame(Sums):
         rows, as nobody waits for all that is under way (H200, 2026-11-22). A CTA alone meets too: 0.99 of the time at
         one row, same run, for no reason known."""
         alone = self.ctas == 1 and self.schedule.parts != "cluster"
-        return alone or self.family.sums_in == "tensor" or self.schedule.scheduler == "dynamic"
+        return alone or self.family.kind.tensor_memory or self.schedule.scheduler == "dynamic"
 
     @property
     def stays(self) -> bool:
         """Whether those who fill a ring wait at the end until all of it is empty: no thread of another CTA, and no
         tcgen05.commit, then arrives at barriers of a CTA that has exited, and who meets needs no more than to meet.
         The responses of clusters that take tiles over are a ring of which nobody does."""
-        return not self.ends_together or (self.family.sums_in == "tensor" and self.schedule.scheduler != "dynamic")
+        return not self.ends_together or (self.family.kind.tensor_memory and self.schedule.scheduler != "dynamic")
 
     def handles(self) -> Handles:
         """Parameters, shared memory and barriers."""

@@ -72,7 +72,7 @@ class EmitTile:
             schedule = schedules.read(function).complete()
             problem = problem_of(function, target, schedule)
             with ir.InsertionPoint(function):
-                kernel = RunKernel if schedule.stationary else KERNELS[problem.family.kernel]
+                kernel = RunKernel if schedule.stationary else KERNELS[problem.kind.name]
                 kernel(problem, schedule, SharedPlan.of(problem, schedule), function).build()
             function.operation.erase()
 
@@ -144,5 +144,5 @@ class RunKernel(RunRoles, Kernel):
     """A kernel whose columns' operand stays for a run of tiles."""
 
 
-KERNELS: dict[str, type[Kernel]] = {"shared": Kernel, "registers": RegisterKernel, "tensor": TensorKernel}
-"""By MmaShape.kernel."""
+KERNELS: dict[str, type[Kernel]] = {"wgmma": Kernel, "mma": RegisterKernel, "tcgen05": TensorKernel}
+"""By kind of kernel."""

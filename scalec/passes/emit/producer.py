@@ -74,7 +74,7 @@ class Producer(Results, Dealer, Converter):
         is still in device memory."""
         sides, inputs = [side for side in self.sides if self.prefetched(side)], self.ahead
         busy = any(self.threaded(side) for side in self.sides) and self.producers == 1
-        if not (sides or inputs) or busy or self.family.sums_in == "tensor" or self.schedule.scheduler != "static":
+        if not (sides or inputs) or busy or self.family.kind.tensor_memory or self.schedule.scheduler != "static":
             return
         e = self.e
         with e.region("tile.warp", index=1, count=1, elected=0), self.over_all_tiles(h) as w:

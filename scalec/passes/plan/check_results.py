@@ -18,7 +18,7 @@ def result_blocks(problem: Problem, schedule: Schedule) -> None:
         if not (reason := cuts_blocks(problem, scale, schedule)):
             continue
         axis = 0 if problem.swapped else 1  # which blocks run along
-        alone = problem.family.warps == 1 or not problem.swapped
+        alone = problem.kind.warps == 1 or not problem.swapped
         step = scale.block * (schedule.warps[axis] if alone else 1) * (problem.panes if axis else 1)
         extent = schedule.tile[axis]
         fits = f"tile {'MN'[axis]} = {-(-extent // step) * step}"
@@ -83,7 +83,7 @@ def staged_epilogue(problem: Problem, schedule: Schedule) -> None:
         raise ScheduleError("epilogue=bulk is not possible", got=reason, fix=f"epilogue={able}")
     waves = schedule.tile[0] // (problem.family.wave * units(problem, schedule)[0])
     if schedule.staged and waves % schedule.staged:
-        who = "warp" if problem.family.warps == 1 else "warpgroup"
+        who = "warp" if problem.kind.warps == 1 else "warpgroup"
         raise ScheduleError(
             f"staged = {schedule.staged} does not divide the {waves} waves of a {who}",
             expected="0 for all of them, or a divisor",
@@ -119,7 +119,7 @@ def room_for_panels(problem: Problem, schedule: Schedule) -> None:
     if not schedule.panels:
         return
     row, what = min(staged_widths(problem, schedule)), f"panels = {schedule.panels}"
-    if problem.family.sums_in == "tensor":
+    if problem.kind.tensor_memory:
         raise ScheduleError(f"{what}, and results come out of tensor memory by parts anyway", expected="0")
     if schedule.staged != 1:
         raise ScheduleError(f"{what} are a wave's, and staged = {schedule.staged}", fix="staged=1, or panels=0")

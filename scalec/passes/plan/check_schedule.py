@@ -30,11 +30,12 @@ from scalec.passes.plan.resources import (
     threads,
     turns,
 )
+from scalec.passes.plan.sharing import SHARING
 from scalec.passes.plan.stationary import no_stationary
 from scalec.passes.plan.tensor_columns import scale_copies
 from scalec.passes.plan.tiles import PAIR, must_swap, no_group, no_swap
 from scalec.passes.plan.turns import READ, no_pingpong, no_run, no_scheduler
-from scalec.passes.plan.warps import TENSOR, WARPS, most_converters, shared_out, steps, too_wide, warps_for
+from scalec.passes.plan.warps import TENSOR, WARPS, most_converters, too_wide
 from scalec.passes.problem import read_pointwise
 from scalec.passes.problem.contraction import contractions
 from scalec.passes.problem.types import Problem
@@ -76,9 +77,9 @@ class CheckSchedule:
 def _warps(problem: Problem, schedule: Schedule) -> None:
     sharing = schedule.warpgroups // turns(schedule)
     (along_m, along_n), warps = schedule.warps, WARPS * sharing
-    if problem.family.sums_in == "tensor":
+    if problem.kind.tensor_memory:
         _quarters(problem, schedule)
-    elif problem.family.warps > 1 and (along_m, along_n) != (warps, 1):
+    elif problem.kind.warps > 1 and (along_m, along_n) != (warps, 1):
         raise ScheduleError(
             f"warps = {along_m}x{along_n}, and {problem.target.name} multiplies for whole warpgroups, which share M",
             expected=f"{warps}x1",
@@ -87,21 +88,23 @@ def _warps(problem: Problem, schedule: Schedule) -> None:
     if along_m * along_n != warps:
         raise ScheduleError(
             f"warps = {along_m}x{along_n} are {along_m * along_n} warps, {schedule.warpgroups} warpgroups have {warps}",
-            fix=f"warps={'x'.join(map(str, warps_for(problem, schedule.tile, sharing)))}",
+            fix=f"warps={'x'.join(map(str, SHARING[problem.kind.name].warps(problem, schedule.tile, sharing)))}",
         )
 
 
 def _quarters(problem: Problem, schedule: Schedule) -> None:
     """Refuses warps that cannot share an accumulator in tensor memory."""
-    reason = shared_out(problem.family, schedule.tile, schedule.warpgroups, schedule.warps)
+    shared = SHARING[problem.kind.name]
+    reason = shared.misfit(problem.family, schedule.tile, schedule.warpgroups, schedule.warps)
     if reason:
-        step, known = steps(problem.family, schedule.warpgroups, schedule.warps)[1], schedule.warpgroups in TENSOR
+        known = schedule.warpgroups in TENSOR
+        step = shared.steps(problem.family, schedule.warpgroups, schedule.warps)[1]
         raise ScheduleError(
             f"a tile of {reason}" if known else reason,
             got=f"tile N = {schedule.tile[1]}, warpgroups = {schedule.warpgroups}",
             fix=f"tile N = {-(-schedule.tile[1] // step) * step}, or warpgroups=1" if known else "warpgroups=1",
         )
-    if schedule.warps != (wanted := warps_for(problem, schedule.tile, schedule.warpgroups)):
+    if schedule.warps != (wanted := shared.warps(problem, schedule.tile, schedule.warpgroups)):
         raise ScheduleError(
             f"warps = {schedule.warps[0]}x{schedule.warps[1]}, and each warp of a warpgroup reads a quarter of the "
             "rows in tensor memory: warpgroups share columns",
@@ -147,7 +150,7 @@ def _converters(problem: Problem, schedule: Schedule) -> None:
 
 def _tile_rows(problem: Problem, schedule: Schedule) -> None:
     family, rows = problem.family, schedule.tile[0]
-    if family.sums_in == "tensor":
+    if family.kind.tensor_memory:
         if rows != family.m:
             pair = rows == 2 * family.m and family.pair_n
             raise ScheduleError(
@@ -156,7 +159,8 @@ def _tile_rows(problem: Problem, schedule: Schedule) -> None:
             )
         return
     sharing = schedule.warpgroups // turns(schedule)
-    who, step = "warpgroups" if family.warps > 1 else "warps", steps(family, sharing, schedule.warps)[0]
+    who = "warpgroups" if family.kind.warps > 1 else "warps"
+    step = SHARING[family.kind.name].steps(family, sharing, schedule.warps)[0]
     if rows % step:
         raise ScheduleError(
             f"tile M = {rows} is not a multiple of {step} ({family.m} rows for each of {step // family.m} {who})",
@@ -174,8 +178,8 @@ def _box(problem: Problem, schedule: Schedule) -> None:
 
 def _tile_columns(problem: Problem, schedule: Schedule) -> None:
     family, columns = problem.family, schedule.tile[1]
-    if family.warps == 1:
-        step = steps(family, schedule.warpgroups, schedule.warps)[1]
+    if family.kind.warps == 1:
+        step = SHARING[family.kind.name].steps(family, schedule.warpgroups, schedule.warps)[1]
         if columns % step:
             raise ScheduleError(
                 f"tile N = {columns} is not a multiple of {step} ({step // schedule.warps[1]} columns for each of "
@@ -405,7 +409,7 @@ def _scale_path(problem: Problem, schedule: Schedule) -> None:
 def _scale_copier(problem: Problem, schedule: Schedule) -> None:
     reason = no_copier(problem, schedule)
     if schedule.scale_copier and reason:
-        copied = problem.family.sums_in == "tensor" and scale_copies(problem, schedule)
+        copied = problem.kind.tensor_memory and scale_copies(problem, schedule)
         fix = "a tile of fewer columns, or scale_copier=0" if copied else "scale_copier=0"
         raise ScheduleError(f"scale_copier = 1, and {reason}", fix=fix)
 

@@ -17,7 +17,7 @@ def tile_k(problem: Problem, schedule: Schedule) -> None:
     family, k = problem.family, schedule.tile[2]
     if k % family.k:
         raise ScheduleError(f"tile K = {k} is not a multiple of {family.k}, the K of one tensor-core instruction")
-    if family.operands_in == "registers" and k % (2 * family.k):
+    if family.kind.loads_operands and k % (2 * family.k):
         raise ScheduleError(
             f"tile K = {k} is not a multiple of {2 * family.k}: instructions take turns with two sets of registers",
             fix=f"tile K = {k + family.k}",

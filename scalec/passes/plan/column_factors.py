@@ -44,9 +44,7 @@ def factor_registers(problem: Problem, schedule: Schedule) -> int:
     this tells which of 256x128 and 192x128 spill, at each unroll (ptxas 13.5, 2026-11-21).
     """
     blocks = [s.rows for s in problem.rhs.promoted if s.rows not in (1, WHOLE)]
-    sets = 1 + (
-        1 if problem.family.sums_in == "tensor" else schedule.unroll
-    )  # there the loop that promotes is not unrolled
+    sets = 1 + (1 if problem.kind.tensor_memory else schedule.unroll)  # there the loop that promotes is not unrolled
     counts = [fetched(schedule, schedule.tile[1], b)[0] for b in blocks]
     return max((max(0, count - FREE_FACTORS) * sets for count in counts), default=0)
 
@@ -57,7 +55,7 @@ def no_permuted_columns(problem: Problem, schedule: Schedule, within: int) -> st
     family, b, n = problem.family, problem.rhs, problem.n
     if problem.panes > 1:
         return f"{' and '.join(x.name for x in b.panes)} lie side by side in a tile, and copies permute those of one"
-    if family.kernel != "shared":
+    if not family.kind.permutes:
         return f"{problem.target.name} does not multiply from shared memory into registers"
     if len(problem.results) != 1:
         return f"{problem.names} are staged from the same sums, each by elements of its own"

@@ -28,7 +28,7 @@ def part_bits(operand: Operand) -> int:
 def no_registers(problem: Problem, schedule: Schedule) -> str:
     """Why A cannot be converted in the registers out of which it is multiplied, "" where it can."""
     a, b = problem.lhs, problem.rhs
-    if problem.family.kernel != "shared":
+    if not problem.kind.takes_registers:
         return f"{problem.target.name} has no instruction that takes one operand from registers, one from shared memory"
     if not problem.converts:
         return "no operand is converted"

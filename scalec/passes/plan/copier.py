@@ -14,8 +14,8 @@ of MXFP8, its loop has 8.0 instructions a product, at twice as many 12.4 (MXFP4;
 
 def no_copier(problem: Problem, schedule: Schedule) -> str:
     """Why no warp of its own can copy scales to tensor memory, "" where one can."""
-    if problem.family.sums_in != "tensor" or not scale_copies(problem, schedule):
-        what = "no scales of this program" if problem.family.sums_in == "tensor" else "no scales"
+    if not problem.kind.tensor_memory or not scale_copies(problem, schedule):
+        what = "no scales of this program" if problem.kind.tensor_memory else "no scales"
         return f"{what} are copied to tensor memory on {problem.target.name}"
     if cuts_k(problem, schedule.tile[2]):
         return f"its warp cuts K blocks where a range of {problem.k.name} begins and ends"

@@ -9,6 +9,7 @@ from scalec.ir.schedule import Request, Schedule
 from scalec.passes.plan.copier import copier_for
 from scalec.passes.plan.registers import free_registers
 from scalec.passes.plan.resources import fitting_registers, path_of_scales, register_file, threads
+from scalec.passes.plan.sharing import SHARING
 from scalec.passes.plan.warps import (
     CONVERTING,
     MAX_WARPGROUPS,
@@ -16,8 +17,6 @@ from scalec.passes.plan.warps import (
     most_converters,
     registers_for,
     too_wide,
-    warpgroups_for,
-    warps_for,
 )
 from scalec.passes.problem.types import Problem
 
@@ -45,15 +44,14 @@ def draft(problem: Problem, given: Request) -> Schedule:
     tile = given.tile
     if tile is None:
         raise given.undecided("tile")
-    warpgroups = given_warpgroups(given) or warpgroups_for(
-        problem.family, tile, given.promote or 0, max(1, len(problem.results))
-    )
+    shared, several = SHARING[problem.kind.name], max(1, len(problem.results))
+    warpgroups = given_warpgroups(given) or shared.warpgroups(problem.family, tile, given.promote or 0, several)
     sharing = 1 if given.consumers == "pingpong" else warpgroups
     values: dict[str, Any] = {
         **PLAINEST,
         "swizzle_c": max(problem.target.swizzles),
         "warpgroups": warpgroups,
-        "warps": given.warps or warps_for(problem, tile, sharing),
+        "warps": given.warps or shared.warps(problem, tile, sharing),
         "scale_path": given.scale_path or path_of_scales(problem, tile),
         **given.decided(),
         "invariant": given.invariant,
@@ -75,7 +73,7 @@ def _converting(problem: Problem, given: Request, made: Schedule) -> Schedule:
     """With the most converters beside which consumers find the registers that they need: two where tiles are small, and
     each takes long for its conversion. With many columns one keeps up: tiles of 256x128 took as long with two (bf16 by
     nvfp4, H100, 2026-11-25)."""
-    able = CONVERTING[problem.family.kernel]
+    able = CONVERTING[problem.kind.name]
     counts = [given.converters] if given.converters else range(most_converters(problem), 0, -1)
     tried = made
     for count in counts:

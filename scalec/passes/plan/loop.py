@@ -37,7 +37,7 @@ def promoted_at_once(problem: Problem, schedule: Schedule) -> bool:
     blocks without a loop gains (WHOLE). Where nothing is promoted ptxas 13.0 injects a warpgroup.arrive (C7519)."""
     two = all(any(s.rows == 1 for s in side.promoted) for side in (problem.lhs, problem.rhs))
     whole = schedule.split == 1 and problem.term is None  # K blocks of several loops
-    return problem.family.kernel == "shared" and bool(schedule.promote) and whole and not two
+    return problem.kind.warpgroup_sums and bool(schedule.promote) and whole and not two
 
 
 def without_loop(problem: Problem, schedule: Schedule) -> bool:
@@ -61,6 +61,6 @@ def in_a_loop(problem: Problem, schedule: Schedule) -> int:
 
 def no_early_wait(problem: Problem, promote: int) -> str:
     """Why the next stage is not waited for before a promotion, "" where it can be."""
-    if problem.family.operands_in != "shared":
+    if problem.kind.loads_operands:
         return "looks ahead to the next stage, for which the loop waits before its last products anyway"
     return "" if promote else "looks ahead before each promotion, and with promote = 0 there is none"

@@ -15,9 +15,9 @@ reads 32 bytes of each of A's 64 rows and B's n, 128 bytes a clock: below 64 it 
 def no_mma_n(problem: Problem, promote: int) -> str:
     """Why a wave's columns cannot be multiplied in several goes, "" where they can."""
     target = problem.target.name
-    if problem.family.sums_in == "tensor":
+    if problem.kind.tensor_memory:
         return f"sums are in tensor memory on {target}, of which warps take some columns at a time anyway"
-    if problem.family.warps == 1:
+    if problem.kind.warps == 1:
         return f"an instruction on {target} has {problem.family.n[0]} columns, whatever the tile has"
     if not promote:
         return "promote = 0: there are no partial sums beside those of the tile"

@@ -45,7 +45,7 @@ def sharing(problem: Problem, schedule: Schedule) -> int:
 
 def _taken_apart(problem: Problem, schedule: Schedule) -> bool:
     """Whether warps take the sums of each contraction out of tensor memory by themselves."""
-    return problem.family.sums_in == "tensor" and not schedule.promote
+    return problem.kind.tensor_memory and not schedule.promote
 
 
 def strip_columns(problem: Problem, schedule: Schedule) -> int:

@@ -52,7 +52,7 @@ def no_unroll(problem: Problem, schedule: Schedule) -> str:
     part lie in one half of a window of scales.
     """
     unroll = schedule.unroll
-    if unroll > 1 and problem.depth is None and problem.family.sums_in == "registers":
+    if unroll > 1 and problem.depth is None and not problem.kind.tensor_memory:
         return not_known(problem)
     lengths = sorted({len(p) for p in parts(problem, schedule)})
     if unroll == 1 or schedule.split == 1 or (len(lengths) == 1 and lengths[0] % unroll == 0):
@@ -85,7 +85,7 @@ def no_meeting(problem: Problem, cluster: tuple[int, int], split: int, scheduler
         return "split = 1: there are no parts"
     if problem.reductions:
         return f"{problem.reductions[0].name} is a reduction over tiles, of which each is finished by one CTA"
-    if problem.family.sums_in == "tensor":
+    if problem.kind.tensor_memory:
         return f"{target.name} sums in tensor memory, from where parts do not meet in a cluster yet"
     ctas = cluster_ctas(cluster, split, "cluster")
     if ctas > target.max_cluster:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scalec.ir.schedule import Schedule
-from scalec.passes.problem.operand import PROMOTES, PROMOTION_BLOCK, Scale
+from scalec.passes.problem.operand import PROMOTION_BLOCK, Scale
 from scalec.passes.problem.types import Problem
 
 
@@ -15,7 +15,7 @@ def slices(schedule: Schedule) -> int:
 
 def promoted_one_by_one(problem: Problem, schedule: Schedule) -> bool:
     """Whether each instruction of a warpgroup has sums of its own, which leave it behind that one."""
-    return problem.family.kernel == "shared" and schedule.promote == problem.family.k
+    return problem.kind.warpgroup_sums and schedule.promote == problem.family.k
 
 
 def plane(schedule: Schedule, scale: Scale, number: int) -> int:
@@ -41,7 +41,7 @@ def promotions(problem: Problem, k: int) -> tuple[int, ...]:
     family, constant = problem.family, problem.constant_k if problem.has_scales else k
     if problem.has_scales and PROMOTION_BLOCK % k:
         return ()
-    if family.kernel not in PROMOTES:
+    if not family.kind.promotes_slices:
         return (k, 0) if not problem.has_scales else () if constant % k else (k,)
     parts = [n for n in range(min(constant, k), 0, -family.k) if constant % n == 0 and k % n == 0]
     return (*parts, *(() if problem.has_scales else (0,)))

@@ -113,7 +113,7 @@ def meets_at_end(problem: Problem, schedule: Schedule) -> tuple[str, ...]:
 
     H100, 2026-11-26, beside FP8 8192x4096x7168 and bf16 8192x8192x8192, times as long as the product: max over columns
     1.03 and 1.01, with each tile counted on its own 1.05 and 1.05; a sum over rows 1.26 and 1.07, and 1.13 and 1.08."""
-    known = schedule.scheduler == "static" and schedule.split == 1 and problem.family.sums_in == "registers"
+    known = schedule.scheduler == "static" and schedule.split == 1 and not problem.kind.tensor_memory
     return tuple(axis for axis in arrivals(problem, schedule) if axis == "n" and known)
 
 

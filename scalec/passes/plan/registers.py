@@ -53,7 +53,7 @@ class Registers:
         """
         family, tile, warps, promote = problem.family, schedule.tile, schedule.warps, schedule.promote
         sums, several = tile[0] * tile[1] // (32 * warps[0] * warps[1]), len(problem.results) > 1
-        if family.sums_in == "tensor":
+        if family.kind.tensor_memory:
             own = tile[1] // warps[1]
             if promote:
                 taken = parts_taken(problem, own, promote) * taken_columns(problem, own, promote)
@@ -62,9 +62,9 @@ class Registers:
                 apart = taken_apart(problem, promote)
                 taken = apart * parts_taken(problem, each, 0) * taken_columns(problem, each, 0)
             return Registers(own, max(taken, own * several)) if promote else Registers(taken, 0)
-        if family.operands_in == "shared":
+        if not family.kind.loads_operands:
             beside = NARROW_OVERHEAD if schedule.mma_n else OVERHEAD_REGISTERS
-            promoted = (schedule.mma_n or tile[1]) * family.m // (32 * family.warps) if promote else 0
+            promoted = (schedule.mma_n or tile[1]) * family.m // (32 * family.kind.warps) if promote else 0
             return Registers(sums, max(promoted, sums * several), beside=beside)
         rows, columns = tile[0] // warps[0], tile[1] // warps[1]
         return Registers(sums, sums if promote or several else 0, 2 * (rows // 4 + columns // 4))
@@ -77,9 +77,8 @@ registers 28 of 120 that split K spilled, and none of 32 that did not (ptxas 13.
 
 def free_registers(problem: Problem, schedule: Schedule) -> int:
     """Registers that a consumer thread keeps free, estimated."""
-    shared = problem.family.kernel == "shared"
-    parted = SPLIT_REGISTERS if schedule.split > 1 and shared else 0
-    own = READ_REGISTERS * reads_of_own(problem) if shared else 0
+    parted = SPLIT_REGISTERS if schedule.split > 1 and problem.kind.warpgroup_sums else 0
+    own = READ_REGISTERS * reads_of_own(problem) if problem.kind.warpgroup_sums else 0
     need = Registers.of(problem, schedule).total + parted + own + factor_registers(problem, schedule)
     return schedule.registers[1] - need - fold_registers(problem, schedule)
 
@@ -92,7 +91,7 @@ which it would need behind the products too."""
 def fold_registers(problem: Problem, schedule: Schedule) -> int:
     """Registers of a thread that has what a fold reads for each of its columns, before the products: a quarter of them
     for each input. 192x192 spilled without them (ptxas 13.0, 2026-11-26)."""
-    if problem.column_fold is None or problem.family.kernel != "shared" or schedule.promote or problem.panes > 1:
+    if problem.column_fold is None or not problem.kind.warpgroup_sums or schedule.promote or problem.panes > 1:
         return 0
     inputs = sum(x.kind == "col" for r in problem.results for x in r.inputs)
     return inputs * schedule.tile[1] // units(problem, schedule)[1] // 4
@@ -122,7 +121,7 @@ def crowded(problem: Problem, schedule: Schedule) -> bool:
     """Whether the epilogue reads elements one by one beside more sums than it finds registers with."""
     if not reads_of_own(problem):
         return False
-    by_parts = problem.family.sums_in == "tensor" and not schedule.promote
+    by_parts = problem.kind.tensor_memory and not schedule.promote
     own = result_columns(problem, schedule) // units(problem, schedule)[1]
     apart = taken_apart(problem, schedule.promote)
     sums = apart * taken_columns(problem, own, 0) if by_parts else sums_of_thread(problem, schedule)
@@ -143,7 +142,7 @@ and 128x64, which leaves 96, did not (sm_120a, ptxas 13.0, 2026-11-21)."""
 def staging_registers(problem: Problem, epilogue: str | None, promote: int) -> int:
     """Registers of a thread that staging takes, where it is not decided that results leave directly."""
     staged = epilogue != "direct" and not problem.swapped
-    narrow = problem.family.warps == 1 and any(r.element.bits == 8 for r in problem.results)
+    narrow = problem.kind.warps == 1 and any(r.element.bits == 8 for r in problem.results)
     return STAGED_NARROW if promote and staged and narrow else 0
 
 

@@ -14,12 +14,13 @@ from scalec.passes.plan.converted import in_registers
 from scalec.passes.plan.gather import copies_of_thread, gatherers, scales_copied_by_threads, stored_row, whole_tiles
 from scalec.passes.plan.items import ITEMS, cuts_k, free_warps, item_bytes
 from scalec.passes.plan.promotion import no_planes
+from scalec.passes.plan.sharing import SHARING
 from scalec.passes.plan.stationary import SLOTS
 from scalec.passes.plan.tensor_columns import bare_sides, sums_slots, taken_columns, word_rows
 from scalec.passes.plan.warps import SCALE_WARPS, WARPS
 from scalec.passes.plan.windows import WINDOW, window_slots
 from scalec.passes.plan.words import WordPlan, no_bulk_words
-from scalec.passes.problem.operand import PROMOTES, PROMOTION_BLOCK, Operand, Scale
+from scalec.passes.problem.operand import PROMOTION_BLOCK, Operand, Scale
 from scalec.passes.problem.products import partly_scaled
 from scalec.passes.problem.types import Problem
 from scalec.targets import WARPGROUP, WAVES, shared_out
@@ -55,7 +56,7 @@ def deepest(problem: Problem) -> int:
     row = problem.target.swizzles[0] * 8 // max(problem.lhs.shared_bits, problem.rhs.shared_bits)
     if not problem.has_scales:
         return row
-    return min(PROMOTION_BLOCK if problem.family.kernel in PROMOTES else problem.constant_k, row)
+    return min(PROMOTION_BLOCK if problem.kind.promotes_slices else problem.constant_k, row)
 
 
 def no_bulk(problem: Problem, scale: Scale) -> str:
@@ -105,7 +106,7 @@ def _no_strips(problem: Problem, scale: Scale) -> str:
     """Why copies cannot bring columns of a scale for strips of a tile (Problem.panes), "" where they can."""
     if problem.panes == 1 or scale not in problem.rhs.scales:
         return ""
-    if problem.family.warps == 1:
+    if problem.kind.warps == 1:
         return f"each warp has columns of {' and '.join(x.name for x in problem.rhs.panes)}, too few for a copy"
     count = scale.within(deepest(problem))
     return f"{scale.name} has {count} columns in a K block, and a copy brings one for each strip" if count > 1 else ""
@@ -118,7 +119,7 @@ def no_bulk_scales(problem: Problem, tile: tuple[int, int, int]) -> str:
     """
     scales = [s for operand in (problem.lhs, problem.rhs) if (s := operand.by_row) is not None]
     applied = [x for x in (problem.lhs, problem.rhs) if x.scale_in_mma is not None]
-    if applied and problem.family.sums_in == "tensor":
+    if applied and problem.kind.tensor_memory:
         reasons = [no_bulk_words(problem, x, tile) for x in applied] + [no_bulk(problem, s) for s in scales]
         return "; ".join(reasons) if all(reasons) else ""
     return next((reason for s in scales if (reason := no_bulk(problem, s))), "")
@@ -229,7 +230,7 @@ class SharedPlan:
         wanted.append(Buffer("barriers", BARRIER_BYTES + beside, stages, BARRIER_BYTES))
         if stationary:
             wanted.append(Buffer("B_barriers", BARRIER_BYTES, stationary, BARRIER_BYTES))
-        if problem.family.sums_in == "tensor":
+        if problem.kind.tensor_memory:
             wanted.append(Buffer("sums_barriers", BARRIER_BYTES, sums_slots(problem, schedule), BARRIER_BYTES))
             wanted.append(Buffer("sums_address", BARRIER_BYTES, 1, BARRIER_BYTES))
             if schedule.scale_copier:
@@ -318,7 +319,7 @@ def turned_tile(problem: Problem, schedule: Schedule) -> tuple[int, int]:
 
 def converted_columns(problem: Problem, schedule: Schedule) -> int:
     """Columns of a tile that are converted together: all, or those that warps take out of tensor memory at a time."""
-    by_parts, along_n = problem.family.sums_in == "tensor" and not schedule.promote, units(problem, schedule)[1]
+    by_parts, along_n = problem.kind.tensor_memory and not schedule.promote, units(problem, schedule)[1]
     columns = result_columns(problem, schedule)
     return along_n * taken_columns(problem, columns // along_n, 0) if by_parts else columns
 
@@ -342,7 +343,7 @@ def box_columns(problem: Problem, schedule: Schedule) -> int:
 def box_rows(problem: Problem, schedule: Schedule) -> int:
     """Rows of a box of the result that one bulk copy writes: those of a wave; where sums come out of tensor memory, all
     that a warp stages at once, as their parts in shared memory lie under each other."""
-    if problem.family.sums_in == "tensor":
+    if problem.kind.tensor_memory:
         return staged_rows(problem, schedule) // units(problem, schedule)[0]
     return problem.family.wave
 
@@ -373,10 +374,7 @@ def turns(schedule: Schedule) -> int:
 
 def units(problem: Problem, schedule: Schedule) -> tuple[int, int]:
     """Warpgroups, or warps, that share a tile (along M, along N): as many as execute one instruction together."""
-    family, warpgroups = problem.family, schedule.warpgroups // turns(schedule)
-    if family.sums_in == "tensor":  # each warp of a warpgroup has its own quarter of the rows (PTX ISA 9.7.16.8.1)
-        return WARPS, warpgroups
-    return (warpgroups, 1) if family.warps > 1 else schedule.warps
+    return SHARING[problem.kind.name].units(schedule.warpgroups // turns(schedule), schedule.warps)
 
 
 def threaded(problem: Problem, operand: Operand, schedule: Schedule) -> bool:
@@ -392,7 +390,7 @@ def threaded(problem: Problem, operand: Operand, schedule: Schedule) -> bool:
 def producer_warpgroups(problem: Problem, schedule: Schedule) -> int:
     """One; two where threads bring scales beside a warp that copies them on, or no warp is left for them: copies,
     products and that warp in one, those threads in the other."""
-    sides, (first, _) = (problem.lhs, problem.rhs), SCALE_WARPS[problem.family.kernel]
+    sides, (first, _) = (problem.lhs, problem.rhs), SCALE_WARPS[problem.kind.name]
     busy = schedule.scale_copier or first >= free_warps(problem, schedule)
     return 2 if busy and any(threaded(problem, x, schedule) for x in sides) else 1
 
@@ -401,7 +399,7 @@ def scale_warps(problem: Problem, schedule: Schedule) -> tuple[int, int]:
     """First and number of the warps, of their warpgroup, that bring scales where threads do."""
     if producer_warpgroups(problem, schedule) > 1:
         return 0, WARPS
-    first, count = SCALE_WARPS[problem.family.kernel]
+    first, count = SCALE_WARPS[problem.kind.name]
     return first, min(count, free_warps(problem, schedule) - first)
 
 
@@ -447,14 +445,9 @@ def fitting_registers(problem: Problem, schedule: Schedule, registers: tuple[int
     return producer, min(consumer, shared_out(left, schedule.warpgroups))
 
 
-LEAN = frozenset({"registers", "tensor"})
-"""Kernels, by MmaShape.kernel, that are launched with no more registers than their roles share out: those of the next
-launch then find some beside them (`dependent`). wgmma's were timed with all that an SM has."""
-
-
 def most_registers(problem: Problem, schedule: Schedule) -> tuple[int, int] | None:
     """The `registers` of a launch that takes all that an SM has, where sums are in tensor memory; elsewhere None."""
-    if problem.family.kernel != "tensor":
+    if not problem.kind.tensor_memory:
         return None
     each = 240 if schedule.warpgroups == 1 else 208
     entering = threads(problem, schedule)
@@ -466,6 +459,6 @@ def most_registers(problem: Problem, schedule: Schedule) -> tuple[int, int] | No
 def launch_registers(problem: Problem, schedule: Schedule) -> int:
     """Registers that a thread is launched with, by 8, so that setmaxnreg can give each role its own; 0 where these are
     all that there are."""
-    if problem.family.kernel not in LEAN:
+    if not problem.kind.lean:
         return 0
     return -(-register_file(problem, schedule) // (8 * threads(problem, schedule))) * 8

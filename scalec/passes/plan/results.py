@@ -33,7 +33,7 @@ def no_loaded_result(problem: Problem, schedule: Schedule) -> str:
         return f"split = {schedule.split}: which CTA adds a tile's sums to {result} shows when its products are done"
     if turns(schedule) > 1:
         return f"consumers=pingpong: one warp loads and stores the tiles of {result} one after the other"
-    if problem.family.sums_in == "tensor" and not schedule.promote:
+    if problem.kind.tensor_memory and not schedule.promote:
         return "sums come out of tensor memory by parts, of which shared memory has room for one"
     if gatherers(problem):
         return f"a warp hands over the rows that threads copy, and none is left that could load and store {result}"

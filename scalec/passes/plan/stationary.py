@@ -14,7 +14,7 @@ SLOTS = 2
 def no_stationary(problem: Problem, schedule: Schedule) -> str:
     """Why the columns' operand cannot stay (`Schedule.stationary`), "" where it can."""
     fold, target = problem.column_fold, problem.target.name
-    if problem.family.kernel != "shared":
+    if not problem.kind.runs:
         return f"tiles of a run begin one after the other on {target}"
     if fold is None:
         return "no index is reduced in a tile: tiles of the same columns do not follow each other"

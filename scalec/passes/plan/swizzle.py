@@ -40,7 +40,7 @@ def worth_staging(problem: Problem, given: Request, plan: Schedule) -> bool:
         bits = of.result.element.bits
         if not widest(problem.target.swizzles, staged_row(of, plan)):
             return bits < STAGED_BITS and not given.swizzle_c
-        return bits <= STAGED_BITS or bool(plan.panels and problem.family.warps > 1)
+        return bits <= STAGED_BITS or bool(plan.panels and problem.kind.warps > 1)
 
     return all(map(worth, problem.each))
 
@@ -62,7 +62,7 @@ def not_worth_turning(problem: Problem, schedule: Schedule) -> str:
     (rows, columns, _), bits = schedule.tile, max(r.element.bits for r in problem.results)
     if bits > STAGED_BITS or columns not in TURNED_COLUMNS:
         return f"{columns} columns of {bits} bits are not known to gain by being turned"
-    sums = rows * columns // (LANES * problem.family.warps * prod(units(problem, schedule)))
+    sums = rows * columns // (LANES * problem.kind.warps * prod(units(problem, schedule)))
     if sums > TURNED_SUMS:
         return f"beside {sums} sums a thread may have no registers for turning them"
     turned, direct = (stages_that_fit(problem, schedule.with_fields(epilogue=x)) for x in ("turned", "direct"))
@@ -71,15 +71,15 @@ def not_worth_turning(problem: Problem, schedule: Schedule) -> str:
     return ""
 
 
-LOADED_K = 1024
+LOADED_K = {"wgmma": 1024}
 """K up to which what results are added to is loaded. H200, 2026-11-22, FP8 1x128 by 1x128, times as long as copies that
 add in memory, which L2 does at 1.1 TB/s: 0.70 to 0.74 at K = 512 (seven tiles), 1.03 to 1.1 and more from 1536 on; up
-to 970 what is read and written takes longer than the products (predicted)."""
+to 970 what is read and written takes longer than the products (predicted). By kinds of kernels that were measured."""
 
 
 def worth_loading(problem: Problem, given: Request, plan: Schedule) -> bool:
     """Whether results of a `plan` for `given` are known to be added sooner to what was loaded than in memory."""
-    short = problem.depth is not None and problem.depth <= LOADED_K and problem.family.kernel == "shared"
+    short = problem.depth is not None and problem.depth <= LOADED_K.get(problem.kind.name, -1)
     if not short or given.epilogue == "direct" or no_bulk_epilogue(problem, plan):
         return False
     plan = staging(problem, given, plan.with_fields(epilogue="bulk", adds="loaded"))
@@ -104,11 +104,11 @@ def staging(problem: Problem, given: Request, plan: Schedule) -> Schedule:
         return _ahead(problem, plan, most)
     wide = any(r.element.bits > STAGED_BITS for r in problem.results)
     if panels is None:
-        by_panels = wide and staged is None and problem.family.sums_in == "registers" and not loaded
+        by_panels = wide and staged is None and not problem.kind.tensor_memory and not loaded
         panels = PANELS if by_panels and most > PANELS else 0
     if staged is not None or panels:
         return plan.with_fields(panels=panels, staged=1 if staged is None else staged)
-    if problem.family.warps > 1 and turns(plan) == 1 and not wide:
+    if problem.kind.warps > 1 and turns(plan) == 1 and not wide:
         return plan.with_fields(panels=0, staged=0)
     all_, one, none = (
         stages_that_fit(problem, plan.with_fields(epilogue=epilogue, staged=staged, panels=0))
@@ -225,7 +225,7 @@ def no_turned_epilogue(problem: Problem) -> str:
         return _folded(problem)
     if not problem.swapped:
         return f"swap=0 computes rows of {problem.names}"
-    if problem.family.kernel != "shared":  # nobody has measured it
+    if not problem.kind.turns:
         return f"{problem.target.name} does not multiply from shared memory into registers"
     if left_out := next((x for x in problem.row_lookups if x.dim == problem.m.name), None):
         return f"{left_out.name} may be negative, and a thread stores several {left_out.dim} of a row"
@@ -262,7 +262,7 @@ def no_bulk_epilogue(problem: Problem, schedule: Schedule) -> str:
     if staged_swizzle(target, rows):
         return ""
     row = next(row for row in rows if not widest(target.swizzles, row))
-    if problem.family.kernel != "shared":  # nobody has measured it; on sm_120a 4-bit results spilled (ptxas 13.0)
+    if not problem.kind.unswizzled:
         return f"a row of the staged tile is {row} bytes: no swizzle divides it"
     if uneven := next((row for row in rows if row % target.tma_align), 0):
         return f"a row of the staged tile is {uneven} bytes, not a multiple of {target.tma_align}"

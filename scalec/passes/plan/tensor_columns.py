@@ -96,7 +96,7 @@ def padded_rows(rows: int) -> int:
 
 def word_rows(family: MmaShape, rows: int) -> int:
     """Rows of scale words in a stage for so many rows of a tile."""
-    return padded_rows(rows) if family.sums_in == "tensor" else rows
+    return padded_rows(rows) if family.kind.tensor_memory else rows
 
 
 def word_columns(problem: Problem, schedule: Schedule) -> tuple[int, int]:
@@ -111,7 +111,7 @@ def word_columns(problem: Problem, schedule: Schedule) -> tuple[int, int]:
 
 def bare_sides(problem: Problem) -> tuple[bool, bool]:
     """Whether the instructions take scales of A, and of B, from tensor memory that the program has none for."""
-    takes = problem.family.sums_in == "tensor" and bool(problem.family.scales)
+    takes = problem.kind.tensor_memory and bool(problem.family.scales)
     return takes and problem.lhs.scale_in_mma is None, takes and problem.rhs.scale_in_mma is None
 
 

@@ -23,9 +23,10 @@ from scalec.passes.plan.resources import (
     turns,
     units,
 )
+from scalec.passes.plan.sharing import SHARING
 from scalec.passes.plan.swizzle import no_bulk_epilogue, no_panels, no_turned, staging
 from scalec.passes.plan.tensor_columns import sums_slots
-from scalec.passes.plan.warps import shared_out, too_wide
+from scalec.passes.plan.warps import too_wide
 from scalec.passes.problem.types import Problem, ResultScale
 from scalec.targets import WAVES
 
@@ -58,8 +59,7 @@ def no_swap(problem: Problem) -> str:
         if result.gaps is not None:
             return f"{result.name} has gaps along {result.coords[-1].dim}, around which rows of a tile are not stored"
     for scale in (r.scale for r in problem.results if r.scale is not None):
-        together = problem.family.kernel == "shared"  # all consumer warps reach the epilogue, and may meet there
-        if scale.block % LANES_ROWS or (scale.block > problem.family.adjacent_rows and not together):
+        if scale.block % LANES_ROWS or (scale.block > problem.family.adjacent_rows and not problem.kind.meets):
             return (
                 f"{scale.name} has one scale for each {scale.block} columns, which are rows of the transposed tile: a "
                 f"warp has {problem.family.adjacent_rows} adjacent ones, in waves of {LANES_ROWS}"
@@ -199,15 +199,15 @@ def cuts_blocks(problem: Problem, scale: ResultScale, schedule: Schedule) -> str
     )
     if problem.swapped:
         own = rows // along_m
-        if problem.family.warps == 1 and own % scale.block:
+        if problem.kind.warps == 1 and own % scale.block:
             return f"{rows} rows for {along_m} warps: {scale.name} has one for each {scale.block} rows of it"
-        if problem.family.kernel == "shared" and rows % scale.block:
+        if rows % scale.block:
             return f"rows that are no multiple of {scale.block}: {scale.name} has one for each {scale.block} of them"
         return ""
     if columns % scale.block:
         return f"columns that are no multiple of {scale.block}: {scale.name} has one for each {scale.block}"
     # warps may find a scale together where they hold all sums of a tile at once
-    own, shares = columns // along_n, problem.family.sums_in == "registers" or bool(schedule.promote)
+    own, shares = columns // along_n, not problem.kind.tensor_memory or bool(schedule.promote)
     if own % scale.block and not (shares and scale.block % own == 0):
         return f"{columns} columns for {along_n} warps: {scale.name} has one for each {scale.block} columns"
     if along_n > 1 and scale.block % own == 0:
@@ -241,7 +241,7 @@ def planned(problem: Problem, given: Request) -> tuple[Schedule, str]:
     epilogue, unless decided), scales of the result that are cut evenly, registers that are too few for the sums
     alone."""
     plan = draft(problem, given)
-    reason = shared_out(problem.family, plan.tile, plan.warpgroups // turns(plan), plan.warps)
+    reason = SHARING[problem.kind.name].misfit(problem.family, plan.tile, plan.warpgroups // turns(plan), plan.warps)
     reason = (
         reason
         or cuts_pages(problem, plan)
@@ -277,7 +277,7 @@ def _no_room(problem: Problem, given: Request, plan: Schedule) -> str:
     if Registers.of(problem, plan).total > most:  # as check-schedule has it
         return f"more than the {most} registers of a consumer thread"
     several = plan.promote or problem.term is not None
-    if family.sums_in == "tensor" and several and sums_slots(problem, plan) < 2:
+    if family.kind.tensor_memory and several and sums_slots(problem, plan) < 2:
         return "one accumulator in tensor memory: products would wait until its sums are added up"
     if reason := too_wide(problem, plan.mma_n or plan.tile[1], entering):
         return reason

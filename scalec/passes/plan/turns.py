@@ -14,9 +14,9 @@ def no_pingpong(problem: Problem, schedule: Schedule) -> str:
         return f"{READ}: a warpgroup does not know how many K blocks and windows of others' it passes over"
     if problem.converts and not in_registers(schedule):
         return "operands are converted, by warps that walk all tiles"
-    if problem.family.sums_in == "tensor":
+    if problem.kind.tensor_memory:
         return f"sums are in tensor memory on {target}: the next tile's are summed while one's are stored anyway"
-    if problem.family.warps == 1:
+    if problem.kind.warps == 1:
         return f"each warp multiplies by itself on {target}, and those of all warpgroups share a tile"
     if schedule.warpgroups < 2:
         return "one consumer warpgroup, which has nobody to take turns with"

@@ -1,11 +1,10 @@
-"""Warps and their registers: how many a kernel has of each kind, and how they share a tile."""
+"""Warps and their registers: how many a kernel has of each kind, and of how many registers."""
 
 from __future__ import annotations
 
 from scalec.ir.schedule import MAX_CONVERTERS, Schedule
-from scalec.passes.problem.operand import PROMOTES
 from scalec.passes.problem.types import Problem
-from scalec.targets import WARPGROUP, MmaShape
+from scalec.targets import WARPGROUP
 
 MAX_WARPGROUPS = 3
 
@@ -25,8 +24,8 @@ at 192x128 (H200, 2026-11-21, six shapes of FP8 1x128 by 128x128, interleaved). 
 of the time of 1 at 18 shapes of up to 64 rows, 0.98 to 0.99 with scales of rows, 1.00 of BF16 (H200, 2026-11-22)."""
 
 
-SCALE_WARPS = {"shared": (1, 3), "registers": (1, 3), "tensor": (2, 2)}
-"""First and number of the producer warpgroup's warps that bring scales, by MmaShape.kernel: all but the one that issues
+SCALE_WARPS = {"wgmma": (1, 3), "mma": (1, 3), "tcgen05": (2, 2)}
+"""First and number of the producer warpgroup's warps that bring scales, by kind of kernel: all but the one that issues
 copies, and where sums are in tensor memory, the one that issues products. Where one more warp copies scales on to
 tensor memory, those that bring them are a warpgroup of their own (resources.scale_warps)."""
 
@@ -44,17 +43,17 @@ or several f32 of a row for a K tile: with 40, MXFP8 spilled 8 to 32 bytes at 12
 
 
 CONVERTING: dict[str, dict[tuple[int, int], tuple[tuple[int, int], ...]]] = {
-    "shared": {
+    "wgmma": {
         (1, 2): ((88, 232),),
         (1, 1): ((88, 232),),
         (2, 2): ((80, 120), (56, 152), (48, 168)),
         (2, 1): ((72, 184),),
         (3, 1): ((48, 112),),
     },
-    "registers": {(1, 1): ((88, 232),), (2, 1): ((72, 184),)},
-    "tensor": {(1, 1): ((72, 240),), (2, 1): ((48, 208),)},
+    "mma": {(1, 1): ((88, 232),), (2, 1): ((72, 184),)},
+    "tcgen05": {(1, 1): ((72, 240),), (2, 1): ((48, 208),)},
 }
-"""Likewise where operands are converted, by MmaShape.kernel, and by the warpgroups of consumers and of those who
+"""Likewise where operands are converted, by kind of kernel, and by the warpgroups of consumers and of those who
 convert, which have a producer's: as many as the file holds, of several pairs the first that leaves consumers enough.
 Two convert where that was measured."""
 
@@ -101,75 +100,11 @@ LEAST_COLUMNS = 16
 """Of a warp that takes sums out of tensor memory: those of one stmatrix."""
 
 
-def warpgroups_for(family: MmaShape, tile: tuple[int, ...], promote: int = 0, results: int = 1) -> int:
-    """Of warpgroups that multiply together the most, up to three, that share a tile's rows in whole waves: 256 rows are
-    two waves for each of two. Of warps that multiply alone, two warpgroups. Of those that take sums out of tensor
-    memory one, or two where K blocks are added up and a thread of one has no registers for a tile's columns, or
-    with several results for twice as many."""
-    if family.sums_in == "tensor":
-        halves = (
-            promote and tile[1] > PROMOTED_COLUMNS // min(results, 2) and not shared_out(family, tile, 2, (WARPS, 2))
-        )
-        return 2 if halves else 1
-    if family.warps == 1:
-        two = [(along, 2 * WARPS // along) for along in (1, 2, 4, 8)]
-        return 2 if any(not shared_out(family, tile, 2, warps) for warps in two) else 1
-    return next((w for w in range(MAX_WARPGROUPS, 1, -1) if tile[0] % (family.m * w) == 0), 1)
-
-
-def warps_for(problem: Problem, tile: tuple[int, ...], warpgroups: int) -> tuple[int, int]:
-    """How consumer warps share a tile: where each multiplies alone, so that they load the least of shared memory, and
-    so that each has whole blocks of the result's scales, or a part of one, and all columns that become one."""
-    warps = WARPS * warpgroups
-    if problem.family.sums_in == "tensor":
-        return WARPS, warpgroups
-    if problem.family.warps > 1:
-        return warps, 1
-    ways = [(along, warps // along) for along in range(1, warps + 1) if warps % along == 0]
-    fitting = [w for w in ways if not shared_out(problem.family, tile, warpgroups, w)]
-    block = problem.block
-    if problem.swapped:
-        whole = [w for w in fitting if tile[0] // w[0] % block == 0]
-    else:
-        whole = [w for w in fitting if tile[1] // w[1] % block == 0 or block % (tile[1] // w[1]) == 0]
-    if problem.column_fold is not None and problem.column_fold.along == problem.n.name:
-        whole = [w for w in fitting if tile[1] // w[1] % problem.column_fold.size == 0]
-    fitting = whole or fitting
-    return min(fitting or ways, key=lambda w: (tile[0] // w[0] + tile[1] // w[1], w[0]))
-
-
-def steps(family: MmaShape, warpgroups: int, warps: tuple[int, int]) -> tuple[int, int]:
-    """Of which a tile's rows and columns are multiples, where so many warpgroups, or warps, share it."""
-    if family.sums_in == "tensor":
-        return family.m, LEAST_COLUMNS * warpgroups if warpgroups > 1 else 1
-    if family.warps > 1:
-        return family.m * warpgroups, 1
-    return family.m * warps[0], 2 * family.n[0] * warps[1]  # one ldmatrix loads the columns of two instructions
-
-
-def shared_out(family: MmaShape, tile: tuple[int, ...], warpgroups: int, warps: tuple[int, int]) -> str:
-    """Why warpgroups, or warps, cannot share a tile, "" where they can."""
-    rows, columns = steps(family, warpgroups, warps)
-    if family.sums_in == "tensor":
-        if warpgroups not in TENSOR:
-            return f"{warpgroups} warpgroups, and sums in tensor memory are for {' or '.join(map(str, TENSOR))}"
-        uneven = tile[1] % columns
-        return f"columns that {warpgroups} warpgroups cannot share by {LEAST_COLUMNS}" if uneven else ""
-    if family.warps > 1:
-        return f"rows that {warpgroups} warpgroups cannot share in waves of {family.m}" if tile[0] % rows else ""
-    if warps[0] * warps[1] != WARPS * warpgroups:
-        return f"{warps[0]}x{warps[1]} warps, of {warpgroups} warpgroups that have {WARPS * warpgroups}"
-    for extent, step, count, what in ((tile[0], rows, warps[0], "rows"), (tile[1], columns, warps[1], "columns")):
-        if extent % step:
-            return f"{what} that {count} warps cannot share by {step // count}"
-    return ""
-
-
 def too_wide(problem: Problem, columns: int, threads: int) -> str:
     """Why a warpgroup of so many `threads` cannot issue an instruction of so many columns, "" where it can: ptxas gives
     its sums, and what it needs beside them, the registers that threads enter with."""
     entry = problem.target.entry_registers(threads)
-    if problem.family.kernel != "shared" or columns * problem.family.m // WARPGROUP + INSTRUCTION <= entry:
+    if not problem.kind.warpgroup_sums or columns * problem.family.m // WARPGROUP + INSTRUCTION <= entry:
         return ""
     return f"sums of an instruction for more than the {entry} registers of a thread at entry"
 
@@ -180,11 +115,11 @@ def registers_for(problem: Problem, schedule: Schedule) -> tuple[int, int]:
     bytewise = problem.lhs.scale_in_mma or problem.rhs.scale_in_mma
     folded = problem.column_fold is not None
     registers = BYTEWISE[folded] if bytewise and warpgroups == 2 else REGISTERS[warpgroups]
-    if schedule.scale_path == "thread" and problem.family.kernel in PROMOTES:
+    if schedule.scale_path == "thread" and problem.kind.promotes_slices:
         rows = (s for x in (problem.lhs, problem.rhs) if (s := x.by_row) is not None)
         if any(s.type != "f32" or s.within(schedule.tile[2]) > 1 for s in rows):
             registers = WIDENED[warpgroups]
-    if problem.family.sums_in != "tensor":
+    if not problem.kind.tensor_memory:
         return registers
     two = schedule.scale_copier or problem.range_of_k is not None  # producer warpgroups, there may be
     tables = (TENSOR_COPIER, TENSOR_COPIER_WIDE) if two else (TENSOR, TENSOR_WIDE)

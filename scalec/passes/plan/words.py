@@ -15,9 +15,6 @@ from scalec.passes.problem.types import Problem
 WORD = 4
 """Scale bytes in a register (PTX ISA 9.7.14.5.14: scale-a-data and scale-b-data are .b32)."""
 
-AS_STORED = {"registers": "packed", "tensor": "blocked"}
-"""The layout whose words are those of a stage as they lie in memory, by where instructions take them from."""
-
 
 @dataclass(frozen=True)
 class WordPlan:
@@ -117,7 +114,7 @@ def no_bulk_words(problem: Problem, operand: Operand, tile: tuple[int, int, int]
     if scale is None:
         return ""
     dim, rows = (problem.m, tile[0]) if operand is problem.lhs else (problem.n, tile[1])
-    align, wanted = problem.target.tma_align, AS_STORED["tensor" if problem.family.sums_in == "tensor" else "registers"]
+    align, wanted = problem.target.tma_align, problem.kind.words
     if scale.gathered:
         return f"{scale.name} is of rows that {scale.gathered} names"
     if scale.layout != wanted or scale.rows != 1:

@@ -13,7 +13,7 @@ from scalec.ir.mlir import ir
 from scalec.ir.scale import dims_in, map_of
 from scalec.passes.problem.access import Coord
 from scalec.passes.problem.epilogue import EpilogueReader, element_of
-from scalec.passes.problem.operand import PROMOTES, Operand, OperandInput
+from scalec.passes.problem.operand import Operand, OperandInput
 from scalec.passes.problem.sources import is_op, whole_of
 from scalec.passes.problem.types import STORED, Problem
 
@@ -103,7 +103,7 @@ def _input(
 def check_bodies(problem: Problem) -> None:
     """Refuses bodies where a kernel has not the elements that they are of."""
     depth = problem.target.swizzles[0] * 8 // max(problem.lhs.shared_bits, problem.rhs.shared_bits)
-    if problem.has_scales and problem.family.kernel not in PROMOTES:
+    if problem.has_scales and not problem.kind.promotes_slices:
         depth = math.gcd(depth, problem.constant_k)
     for x in (problem.lhs, problem.rhs):
         rows = next(d for d in (problem.m, problem.n) if d.name == x.rows)

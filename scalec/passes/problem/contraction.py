@@ -16,7 +16,6 @@ from scalec.passes.problem.operand import (
     PROMOTION_BLOCK,
     TURNED,
     WHOLE_STEP,
-    promoted_types,
     promotion_step,
 )
 from scalec.passes.problem.sources import computed_of, is_op, unscaled, where_of
@@ -170,7 +169,7 @@ class _Side:
             return "" if level.k % block else "plainly"
         if folds(self.element, level.type, multiplied, self.zeros) and level.k % FOLDED_STEP == 0:
             return "plainly"
-        promotes = level.type in promoted_types(family) and level.k % promotion_step(family) == 0
+        promotes = level.type in family.kind.promotes and level.k % promotion_step(family) == 0
         if not promotes or ELEMENT_TYPES[self.element].bits > PROMOTED_BITS:
             return ""
         if level.k % PROMOTION_BLOCK == 0:

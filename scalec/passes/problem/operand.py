@@ -5,24 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from scalec.formats import NUMBERS, WHOLE, ElementType
+from scalec.formats import WHOLE, ElementType
 from scalec.passes.problem.access import Coord, Dim
 from scalec.passes.problem.zero_points import ZeroPoints
 from scalec.targets import ATOM, ATOMIC_SPAN, MmaShape, Target
 
 PROMOTION_BLOCK = 128
 """K elements that one scale step promotes: the block of the FP8 formats, and one K tile of 128 bytes. Where kernels
-promote parts of a tile (PROMOTES), the most."""
-
-PROMOTES = {"shared": (*NUMBERS, "ue8m0")}
-"""Element types of promoted scales, by the kinds of kernels (MmaShape.kernel) that also promote parts of a K tile, down
-to what one instruction sums; the others promote whole tiles, by NUMBERS, shorter ones where scales change within."""
-
-
-def promoted_types(family: MmaShape) -> tuple[str, ...]:
-    """Element types of the scales that sums of a family are promoted by."""
-    return PROMOTES.get(family.kernel, NUMBERS)
-
+promote parts of a tile (Kind.promotes_slices), the most."""
 
 WHOLE_STEP = 32
 """K elements that a tile has at least that is promoted whole: of 4 bits 16 bytes, as boxes of copies ask for (CUDA
@@ -32,7 +22,7 @@ driver API, cuTensorMapEncodeTiled: boxDim)."""
 def promotion_step(family: MmaShape) -> int:
     """K elements of which blocks of promoted scales are multiples: what an instruction sums, or a tile of two of them;
     where a tile may have elements that copies pad, their boxes."""
-    if family.kernel in PROMOTES:
+    if family.kind.promotes_slices:
         return family.k
     return PROMOTION_BLOCK if family.container_bits else max(2 * family.k, WHOLE_STEP)
 
@@ -62,7 +52,7 @@ class Scale:
         k: K elements of a block: a multiple of `promotion_step`, or with `in_mma` of the instruction's block, or WHOLE.
         layout: "row" (K contiguous) or "col" (rows contiguous); of bytes also "blocked" or "packed"
             (scalec.formats.Granularity).
-        type: its element type: one of `promoted_types`, or with `in_mma` one of the family's.
+        type: its element type: one of those that sums are promoted by, or with `in_mma` one of the family's.
         in_mma: the instruction applies it; else sums of `k` products are promoted by it, in FP32.
         folded: the conversion of the operand's elements applies it instead.
         made: warps that convert the operand find it, as they quantise what they have (`Operand.made`).

@@ -22,7 +22,6 @@ from scalec.passes.problem.operand import (
     TURNED,
     Operand,
     Scale,
-    promoted_types,
     promotion_step,
 )
 from scalec.passes.problem.sources import quantization, unscaled
@@ -344,7 +343,7 @@ class OperandReader(EpilogueReader):
         if kind in (applied or (self.target.scale_types() if family is None or along_k != WHOLE else ())):
             return True
         usual = family or self.target.mma[0]  # what does not go together is told later
-        step, promoted = finest(element_of(unscaled(op.values), operand).name, self.target), promoted_types(usual)
+        step, promoted = finest(element_of(unscaled(op.values), operand).name, self.target), usual.kind.promotes
         stored, number = str(element(op.scales.type)), kind in NUMBERS
         if kind not in promoted or (stored != kind if number else stored in NUMBERS):
             said = f":{kind}" + ("" if layout == "row" else f"@{layout}")

@@ -14,7 +14,7 @@ from scalec.errors import Place
 from scalec.formats import ElementType
 from scalec.passes.problem.access import Chance, Coord, Dim, Domain, Gaps, Index, Lookup, Reduced
 from scalec.passes.problem.operand import PROMOTION_BLOCK, Fold, Operand, Product
-from scalec.targets import MmaShape, Target
+from scalec.targets import Kind, MmaShape, Target
 
 ASSUMED = 4096
 """Elements of a dimension whose size is not known: large, as in training and prefill."""
@@ -226,6 +226,11 @@ class Problem:
     reductions: tuple[Result, ...] = ()
     added: tuple[Product, ...] = ()
     term: Term | None = None
+
+    @property
+    def kind(self) -> Kind:
+        """What the instructions ask of the warps around them."""
+        return self.family.kind
 
     @property
     def products(self) -> tuple[Problem, ...]:
