@@ -224,14 +224,16 @@ def _count(number: int, what: str) -> str:
 
 def _tiles(problem: Problem, typical: Prediction) -> str:
     """How many tiles there are, and of how many points of Problem.outer."""
-    walks = prod(typical.sizes[d.name] for d in problem.outer)
-    told = _count(typical.tiles, "tile")
-    return f"{told}, {typical.tiles // walks} for each {_point(problem)}," if problem.outer else told
+    point, walks = _point(problem), prod(typical.sizes[d.name] for d in problem.outer)
+    told = _count(typical.tiles, "tile") + (f", {typical.tiles // walks} for each {point}," if point else "")
+    as_one = ", ".join(f"{dim} with {other}" for dim, other in problem.spans)
+    return told + (f" (walked as one where strides allow: {as_one})" if as_one else "")
 
 
 def _point(problem: Problem) -> str:
-    """What one point of Problem.outer is called."""
-    return " and ".join(d.name for d in problem.outer)
+    """What one point of Problem.outer is called, of those that no tile walks over; "" without any."""
+    within = {other for _, other in problem.spans}
+    return " and ".join(d.name for d in problem.outer if d.name not in within)
 
 
 def _cluster(problem: Problem, chosen: Schedule) -> str:
@@ -248,7 +250,7 @@ def _cluster(problem: Problem, chosen: Schedule) -> str:
         return f"{problem.target.name} has no multicast to gain from"
     sides = zip((problem.m, problem.n), chosen.tile, strict=False)
     if all(d.largest is not None and d.largest <= extent for d, extent in sides):
-        return f"one tile{f' for each {_point(problem)}' if problem.outer else ''}: nothing to share"
+        return f"one tile{f' for each {point}' if (point := _point(problem)) else ''}: nothing to share"
     return (
         "each CTA copies tiles of its own: to share copies would not be faster by the same reckoning, or does not fit"
     )
@@ -429,4 +431,4 @@ def _order(problem: Problem, chosen: Schedule) -> str:
     if chosen.run > 1:
         keeps = f"what is read for each of {problem.n.name}" + ", B's tile too" * chosen.stationary
         told = f"{told}; a cluster takes up to {chosen.run} along {problem.m.name} in a row, and keeps {keeps}"
-    return f"{told}; all of one {_point(problem)} before the next" if problem.outer else told
+    return f"{told}; all of one {point} before the next" if (point := _point(problem)) else told

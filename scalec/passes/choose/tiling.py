@@ -19,8 +19,9 @@ from scalec.passes.plan.resources import deepest, stages_that_fit
 from scalec.passes.plan.tiles import PAIR, keeps_sides, misfit, must_swap, narrow_boxes, no_group, no_halves, no_swap
 from scalec.passes.problem.epilogue import RESULT_BLOCK
 from scalec.passes.problem.operand import PROMOTION_BLOCK
+from scalec.passes.problem.result import Result
 from scalec.passes.problem.two_programs import two_programs
-from scalec.passes.problem.types import ASSUMED, Problem, Result
+from scalec.passes.problem.types import ASSUMED, Problem
 from scalec.targets import MAX_BOX, WAVES
 
 

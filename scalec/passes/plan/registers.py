@@ -8,7 +8,8 @@ from scalec.ir.schedule import Schedule
 from scalec.passes.plan.column_factors import factor_registers
 from scalec.passes.plan.resources import result_columns, units
 from scalec.passes.plan.tensor_columns import parts_taken, taken_apart, taken_columns
-from scalec.passes.problem.types import EpilogueInput, Problem
+from scalec.passes.problem.result import EpilogueInput
+from scalec.passes.problem.types import Problem
 from scalec.targets import WAVES
 
 ACCUMULATORS = 128

@@ -27,7 +27,8 @@ from scalec.passes.plan.sharing import SHARING
 from scalec.passes.plan.swizzle import no_bulk_epilogue, no_panels, no_turned, staging
 from scalec.passes.plan.tensor_columns import sums_slots
 from scalec.passes.plan.warps import too_wide
-from scalec.passes.problem.types import Problem, ResultScale
+from scalec.passes.problem.result import ResultScale
+from scalec.passes.problem.types import Problem
 from scalec.targets import WAVES
 
 PAIR = (2, 1)

@@ -30,8 +30,10 @@ from scalec.passes.problem.panes import check_alike, check_computed, check_forms
 from scalec.passes.problem.products import check_added, check_alone, check_places, check_sums, first_of
 from scalec.passes.problem.read_operand import OperandReader
 from scalec.passes.problem.reduced import check_known, check_reductions
+from scalec.passes.problem.result import Result, Term
 from scalec.passes.problem.sources import below, computation, is_op, reduction_of, where_of
-from scalec.passes.problem.types import ASSUMED, Problem, Result, Term
+from scalec.passes.problem.spans import with_spans
+from scalec.passes.problem.types import ASSUMED, Problem
 from scalec.sizes import MOST
 from scalec.targets import MmaShape, Target
 
@@ -100,7 +102,7 @@ class Reader(OperandReader):
             check_summed(x)
         check_left_out(made)
         check_reductions(made)
-        return self.shared(made)
+        return with_spans(self.shared(made), self.function)
 
     def first_terms(self, contracts: list[Any]) -> list[Any]:
         """Of each sum of contractions the one that stands for it (`first_of`)."""
