@@ -23,7 +23,8 @@ def with_spans(problem: Problem, function: ir.OpView) -> Problem:
     maps = [m for op in ops for m in _maps(op)]
     fixed = {dims.index(ir.StringAttr(op.attributes["dim"]).value) for op in ops if "dim" in op.attributes}
     memory, made = [], problem
-    for facts in (*function.attributes["arg_attrs"], *function.attributes["res_attrs"]):
+    given = function.attributes
+    for facts in (x for key in ("arg_attrs", "res_attrs") if key in given for x in given[key]):
         if "scale.of" in facts:  # a part, which begins where sizes say
             fixed |= {d for name in ("scale.shape", "scale.first") for d in dims_in(map_of(facts[name]))}
         if "scale.shape" in facts:
