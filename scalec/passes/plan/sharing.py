@@ -15,7 +15,9 @@ Pair = tuple[int, int]
 
 
 class Sharing(Protocol):
-    """What is asked of it."""
+    """What is asked of it. `who` share a tile: warpgroups or warps, as each has an accumulator."""
+
+    who = "warps"
 
     def warpgroups(self, family: MmaShape, tile: tuple[int, ...], promote: int, results: int) -> int:
         """How many share a tile, where nobody has decided it."""
@@ -39,47 +41,31 @@ class Sharing(Protocol):
 
     def check_warps(self, problem: Problem, schedule: Schedule, warpgroups: int) -> None:
         """Refuses `warps` that so many warpgroups cannot have."""
-        ...
 
     def check_rows(self, problem: Problem, schedule: Schedule, warpgroups: int) -> None:
         """Refuses a tile whose rows they cannot share."""
-        ...
+        m, rows, step = problem.family.m, schedule.tile[0], self.steps(problem.family, warpgroups, schedule.warps)[0]
+        if rows % step:
+            raise ScheduleError(
+                f"tile M = {rows} is not a multiple of {step} ({m} rows for each of {step // m} {self.who})",
+                fix=f"tile M = {-(-rows // step) * step}, or other {self.who}",
+            )
 
     def check_columns(self, problem: Problem, schedule: Schedule) -> None:
         """Refuses a tile whose columns no instruction has, or warps cannot share."""
-        ...
+        columns, ctas = schedule.tile[1], schedule.cta_group
+        if columns not in (widths := problem.family.columns(ctas)):
+            raise ScheduleError(
+                f"tile N = {columns} is not a width of the tensor-core instruction"
+                + (f" of {ctas} CTAs" if ctas > 1 else ""),
+                expected=f"a multiple of {widths.step} from {widths[0]} to {widths[-1]}",
+            )
 
 
-def _check_count(schedule: Schedule, wanted: Pair) -> None:
-    (along_m, along_n), warps = schedule.warps, prod(wanted)
-    if along_m * along_n != warps:
-        raise ScheduleError(
-            f"warps = {along_m}x{along_n} are {along_m * along_n} warps, {schedule.warpgroups} warpgroups have {warps}",
-            fix=f"warps={wanted[0]}x{wanted[1]}",
-        )
-
-
-def _check_multiple(problem: Problem, rows: int, step: int, who: str) -> None:
-    m = problem.family.m
-    if rows % step:
-        raise ScheduleError(
-            f"tile M = {rows} is not a multiple of {step} ({m} rows for each of {step // m} {who})",
-            fix=f"tile M = {-(-rows // step) * step}, or other {who}",
-        )
-
-
-def _check_width(problem: Problem, schedule: Schedule) -> None:
-    columns, ctas = schedule.tile[1], schedule.cta_group
-    if columns not in (widths := problem.family.columns(ctas)):
-        raise ScheduleError(
-            f"tile N = {columns} is not a width of the tensor-core instruction"
-            + (f" of {ctas} CTAs" if ctas > 1 else ""),
-            expected=f"a multiple of {widths.step} from {widths[0]} to {widths[-1]}",
-        )
-
-
-class Warpgroups:
+class Warpgroups(Sharing):
     """Warpgroups share the rows, in whole waves."""
+
+    who = "warpgroups"
 
     def warpgroups(self, family: MmaShape, tile: tuple[int, ...], promote: int, results: int) -> int:
         """The most, up to three: 256 rows are two waves for each of two."""
@@ -108,14 +94,8 @@ class Warpgroups:
                 fix="leave warps out, and decide warpgroups",
             )
 
-    def check_rows(self, problem: Problem, schedule: Schedule, warpgroups: int) -> None:
-        _check_multiple(problem, schedule.tile[0], problem.family.m * warpgroups, "warpgroups")
 
-    def check_columns(self, problem: Problem, schedule: Schedule) -> None:
-        _check_width(problem, schedule)
-
-
-class Alone:
+class Alone(Sharing):
     """Each warp multiplies rows and columns of its own."""
 
     def warpgroups(self, family: MmaShape, tile: tuple[int, ...], promote: int, results: int) -> int:
@@ -154,10 +134,13 @@ class Alone:
         return ""
 
     def check_warps(self, problem: Problem, schedule: Schedule, warpgroups: int) -> None:
-        _check_count(schedule, self.warps(problem, schedule.tile, warpgroups))
-
-    def check_rows(self, problem: Problem, schedule: Schedule, warpgroups: int) -> None:
-        _check_multiple(problem, schedule.tile[0], problem.family.m * schedule.warps[0], "warps")
+        (along_m, along_n), wanted = schedule.warps, self.warps(problem, schedule.tile, warpgroups)
+        if along_m * along_n != (count := prod(wanted)):
+            raise ScheduleError(
+                f"warps = {along_m}x{along_n} are {along_m * along_n} warps, {schedule.warpgroups} warpgroups have "
+                f"{count}",
+                fix=f"warps={wanted[0]}x{wanted[1]}",
+            )
 
     def check_columns(self, problem: Problem, schedule: Schedule) -> None:
         columns, along_n = schedule.tile[1], schedule.warps[1]
@@ -170,7 +153,7 @@ class Alone:
             )
 
 
-class Quarters:
+class Quarters(Sharing):
     """Each warp of a warpgroup has its own quarter of the rows in tensor memory (PTX ISA 9.7.16.8.1), and warpgroups
     share the columns."""
 
@@ -220,9 +203,6 @@ class Quarters:
                 f"tile M = {rows}, and one instruction sums {m} rows in tensor memory",
                 fix=f"tile M = {m}" + (", cta_group=2 for two CTAs that multiply together" if pair else ""),
             )
-
-    def check_columns(self, problem: Problem, schedule: Schedule) -> None:
-        _check_width(problem, schedule)
 
 
 SHARING: dict[str, Sharing] = {"wgmma": Warpgroups(), "mma": Alone(), "tcgen05": Quarters()}
