@@ -62,6 +62,9 @@ CASES = {
     "quantised": (
         "C[b,s,n]:mxfp8 = relu(A[b,s,k]:mxfp8 @ W[n,k]:mxfp8) * y[b,s]", "b=3 s=9 n=64 k=128", "nk", "b=1 s=27"
     ),
+    "tiles of scales": (
+        "C[b,s,n]:e4m3 scale(1x32:ue8m0@blocked) = A[b,s,k] @ W[n,k]", "b=2 s=128 n=128 k=64", "nk", "b=1 s=256"
+    ),
     "decode": ("C[b,s,n] = A[b,s,k] @ W[n,k]", "b=33 s=1 n=64 k=64", "nk", "b=1 s=33"),
     "three": ("C[a,b,s,n] = A[a,b,s,k] @ W[n,k]", "a=2 b=3 s=7 n=64 k=64", "nk", "a=1 b=1 s=42"),
     "gathered": ("C[b,s,n] = E[i[b,s],k] @ W[n,k]", "b=3 s=20 n=64 k=64", "nk", "b=1 s=60"),
