@@ -18,7 +18,8 @@ def with_spans(problem: Problem, function: ir.OpView) -> Problem:
     The program must be the same for one index of both: each tensor has both or neither, beside each other and each as
     an index of its own, and nothing asks for the size or a range of one. A call says both sizes: it may say others."""
     dims, ops = program_dims(function), list(function.body.blocks[0].operations)
-    if any(op.operation.name == "scale.hadamard" for op in ops):  # of adjacent columns
+    alone = not (problem.outer or problem.summed)
+    if alone or any(op.operation.name == "scale.hadamard" for op in ops):  # of adjacent columns
         return problem
     maps = [m for op in ops for m in _maps(op)]
     fixed = {dims.index(ir.StringAttr(op.attributes["dim"]).value) for op in ops if "dim" in op.attributes}
