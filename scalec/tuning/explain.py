@@ -40,6 +40,7 @@ from scalec.passes.plan.resources import (
 from scalec.passes.plan.swizzle import no_bulk_epilogue, no_turned_epilogue, not_worth_turning
 from scalec.passes.plan.tensor_columns import scale_copies, scale_slots
 from scalec.passes.plan.warps import PROMOTED_COLUMNS
+from scalec.passes.problem.products import in_order
 from scalec.passes.problem.types import Problem
 from scalec.sizes import Range, Size
 from scalec.targets import Target, get_target
@@ -336,6 +337,23 @@ def _converted(problem: Problem, chosen: Schedule) -> str:
 
 
 def _sums(problem: Problem, chosen: Schedule) -> str:
+    return "; ".join(filter(None, (_promoted(problem, chosen), _term(problem, chosen))))
+
+
+def _term(problem: Problem, chosen: Schedule) -> str:
+    """What is computed of the sums of one product before those of others are added."""
+    if (term := problem.term) is None:
+        return ""
+    first, *others = (f"{x.lhs.name} @ {x.rhs.name}" for x in map(problem.products.__getitem__, in_order(problem)))
+    read = " and ".join(dict.fromkeys(x.name for x in term.result.inputs))
+    apart = ", in accumulators of their own" * (problem.kind.tensor_memory and not chosen.promote)
+    return (
+        f"sums of {first} come first, of which something is computed{f' with {read}' * bool(read)}; "
+        f"then those of {' and '.join(others)} are added{apart}"
+    )
+
+
+def _promoted(problem: Problem, chosen: Schedule) -> str:
     if not chosen.promote:
         return "no scale is left for FP32, and the tensor core's own sums are wide enough"
     scales = [s.name for o in (problem.lhs, problem.rhs) for s in o.promoted]
@@ -432,6 +450,6 @@ def _order(problem: Problem, chosen: Schedule) -> str:
     inner, outer = (problem.m, problem.n) if chosen.order == "n" else (problem.n, problem.m)
     told = f"tiles follow each other along {inner.name} within {chosen.band} along {outer.name}, which stay in L2"
     if chosen.run > 1:
-        keeps = f"what is read for each of {problem.n.name}" + ", B's tile too" * chosen.stationary
+        keeps = f"what is read for each of {problem.n.name}" + f", and a tile of {problem.rhs.name}" * chosen.stationary
         told = f"{told}; a cluster takes up to {chosen.run} along {problem.m.name} in a row, and keeps {keeps}"
     return f"{told}; all of one {point} before the next" if (point := _point(problem)) else told
