@@ -10,7 +10,7 @@ from scalec.errors import UnsupportedError
 from scalec.formats import DRAWN, ELEMENT_TYPES
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
-from scalec.ir.scale import GranularityAttr, maps_of, ranges_of
+from scalec.ir.scale import GranularityAttr, dims_in, dims_read, map_of, maps_of, ranges_of, symbols_in, written
 from scalec.passes.problem.access import Dim
 from scalec.passes.problem.bodies import check_bodies, with_inputs
 from scalec.passes.problem.column_folds import check_size, check_walked, reduced
@@ -417,6 +417,7 @@ class Reader(OperandReader):
         roles = {entry.name: [ir.StringAttr(a).value for a in entry.attr] for entry in attributes["roles"]}
         for role in ("m", "n", "k"):
             if not roles[role]:
+                self.check_named(contract, roles["batch"], self.sides(contract, role == "n")[1])
                 raise UnsupportedError(
                     f"the contraction has 0 {role.upper()} dimensions",
                     got="none",
@@ -425,6 +426,22 @@ class Reader(OperandReader):
                     place=place_of(contract),
                 )
         return roles
+
+    def check_named(self, contract: Any, batch: list[str], operand: Side) -> None:
+        """Refuses an operand of which an index from memory names another matrix for each of a `batch` dimension, which
+        else would be one of the other operand's rows."""
+        value, where, side = operand
+        for index in (contract.symbols[i].owner.opview for i in sorted(symbols_in(where))):
+            own = dims_read(map_of(index.map), list(index.symbols)) - dims_in(where)
+            if each := next((self.dims[d] for d in sorted(own) if self.dims[d] in batch), ""):
+                (_, name, _), tensor = self.argument(below(value), f"the {side} operand"), self.tensor(index.tensor)
+                at = ",".join(written(e, self.dims) for e in map_of(index.map).results)
+                raise UnsupportedError(
+                    f"{name} is read at {tensor}[{at}], another matrix for each {each}",
+                    expected=f"one for several of {each}, as {tensor}[{each}/64] names it, or a range",
+                    fix=f"sort {each} by it, and write for {each} in off[g]:off[g+1] with {name} at g",
+                    place=place_of(contract),
+                )
 
     def dim(self, name: str, contract: Any) -> Dim:
         """The dimension and the first static extent that an operand or the result has for it."""
