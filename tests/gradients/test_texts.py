@@ -108,6 +108,31 @@ def test_scales_of_gathered_rows_are_multiplied_in_as_they_are_put_in_their_orde
     assert turned == "A_rows_m[k,m]:e4m3 scale(1x128@col) = A[idx[m],k]:fp8_block"
 
 
+def test_gathered_rows_without_scales_are_quantised_as_they_are_gathered():
+    texts = lines("C[m,n] = A[idx[m],k] @ B[n,k]", wrt="B", quantize="mxfp8")
+    assert [x for x in texts if x.startswith("A_")] == ["A_rows_m[k,m]:mxfp8 = A[idx[m],k]"]
+
+
+ADAPTER = "C[m,n] = A[m,k] @ B[n,k] + alpha * (D[m,r] @ E[n,r])"
+
+
+@pytest.mark.parametrize(
+    ("source", "kept"),
+    [
+        (ADAPTER, ()),
+        ("C[m,n] = relu(A[m,k] @ B[n,k] + x[m] * (D[m,r] @ E[n,r]))", ("C_in_kept",)),  # the sum of both
+        (f"T[m,n] = D[m,r] @ E[n,r]; {ADAPTER}; F[m,n]:f32 = T", ()),
+        ("C[m,n] = A[m,k] @ B[n,k] + x[n] * (A[m,k] @ E[n,k])", ("C_in_kept",)),  # of one operand: sums of their own
+    ],
+)
+def test_of_products_that_are_added_up_one_alone_is_computed_again(source: str, kept: tuple[str, ...]):
+    g = scalec.grad(source)
+    assert g.kept == kept
+    if not source.startswith("T"):
+        for text in (g.forward, *(s.text for s in g.steps if {"D", "E"} <= s.reads.keys())):
+            compiler.compile_source(text, "sm_90a", {}, {}, until="tile")
+
+
 @pytest.mark.parametrize("options", [{}, {"once": "idx"}])
 def test_rows_that_are_read_twice_are_added_up_before_they_are_put_back(options: dict):
     source = "G[m,n] = A[idx[m],k] @ B[n,k]; U[m,n] = A[idx[m],k] @ D[n,k]; H[m,n] = silu(G)*U"
