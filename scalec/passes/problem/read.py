@@ -10,7 +10,8 @@ from scalec.errors import UnsupportedError
 from scalec.formats import DRAWN, ELEMENT_TYPES
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
-from scalec.ir.scale import GranularityAttr, dims_in, dims_read, map_of, maps_of, ranges_of, symbols_in, written
+from scalec.ir.scale import GranularityAttr, dims_in, dims_read, map_of, maps_of, ranges_of, symbols_in
+from scalec.ir.scale import written as spelled
 from scalec.passes.problem.access import Dim
 from scalec.passes.problem.bodies import check_bodies, with_inputs
 from scalec.passes.problem.column_folds import check_size, check_walked, reduced
@@ -435,7 +436,7 @@ class Reader(OperandReader):
             own = dims_read(map_of(index.map), list(index.symbols)) - dims_in(where)
             if each := next((self.dims[d] for d in sorted(own) if self.dims[d] in batch), ""):
                 (_, name, _), tensor = self.argument(below(value), f"the {side} operand"), self.tensor(index.tensor)
-                at = ",".join(written(e, self.dims) for e in map_of(index.map).results)
+                at = ",".join(spelled(e, self.dims) for e in map_of(index.map).results)
                 raise UnsupportedError(
                     f"{name} is read at {tensor}[{at}], another matrix for each {each}",
                     expected=f"one for several of {each}, as {tensor}[{each}/64] names it, or a range",
