@@ -177,6 +177,7 @@ def test_schedule_that_converts(target: str, fields: str) -> None:
 
 
 REFUSED = {
+    "C[m,n] = A[m,k] @ B[n,k] + alpha * (D[m,r] @ E[n,r]) + beta * (F[m,q] @ G[n,q])": "meet other products",
     "C[m,n] = s[0] * (A[m,k] @ B[n,k]) + alpha * (D[m,r] @ E[n,r])": "one of them alone",
     f"C[m,n] = A[m,k]:bf16 @ B[n,k]:nvfp4 + alpha * ({ADAPTER})": "one of them alone",
     "C[m,n] = A[m,k]:bf16 @ B[n,k]:mxfp4 + D[m,r]:mxfp4 @ E[n,r]:bf16": "D is converted to bf16 beside A, which is not",
@@ -191,6 +192,14 @@ REFUSED = {
 def test_refused(program: str) -> None:
     with pytest.raises(UnsupportedError, match=REFUSED[program]):
         scalec.compile(program, target="sm_90a")
+
+
+def test_the_type_that_is_multiplied_is_the_way_out() -> None:
+    """Of operands that are converted for their scales it is another than the one that they are stored in."""
+    program = "C[m,n] = A[m,k] @ B[n,k] scale(1x32, 32x32) + D[m,r]:e4m3 @ E[n,r]:e4m3"
+    with pytest.raises(UnsupportedError, match="store D as bf16, or write") as error:
+        scalec.compile(program, target="sm_100a")
+    assert error.value.got == "A: bf16 of e4m3, D: e4m3"
 
 
 def test_parts_of_a_factor_are_refused() -> None:
