@@ -59,6 +59,15 @@ def test_products_that_no_kernel_adds_up_are_steps_of_their_own(source: str):
     assert [n for s in scalec.grad(source, wrt="X").steps for n in s.results][-2:] == ["dX_part", "dX"]
 
 
+def test_a_step_that_reads_another_ones_result_stays_behind_it():
+    """Though both read the same."""
+    texts = lines("C[m,n] = R[m,n] * relu(A[m,k] @ B[n,k] + R[m,n] * (D[m,r] @ E[n,r]))", wrt=["A", "D"])
+    assert texts[:2] == [
+        "dAB[m,n] = dC[m,n]*R[m,n] * relu(sign(C_in_kept[m,n]))",
+        "dDE[m,n] = dAB[m,n]*R[m,n]",
+    ]
+
+
 @pytest.mark.parametrize("over", ["for m in off[g]:off[g+1]", "for m < rows[g]"])
 def test_sums_over_a_range_are_steps_of_their_own(over: str):
     g = "g," * (over == "for m < rows[g]")
