@@ -32,6 +32,7 @@ CONVERTED = {
     "two adapters": f"C[m,n] = A[m,k]:bf16 @ B[n,k]:mxfp4 + {ADAPTER} + F[m,q]:bf16 @ G[n,q]:mxfp4",
     "the left one": "C[m,n] = A[m,k]:mxfp4 @ B[n,k]:bf16 + D[m,r]:bf16 @ E[n,r]:bf16",
     "fp8 of one": "C[m,n] = A[m,k] @ B[n,k] scale(1x128, 128x128) + D[m,r]:e4m3 @ E[n,r]:e4m3",
+    "fp8 of one, in columns": "C[m,n] = A[m,k] @ B[n,k] scale(1x128@col, 128x128) + D[m,r]:e4m3 @ E[n,r]:e4m3",
     "quantised": f"C[m,n]:mxfp8 = gelu(A[m,k]:bf16 @ B[n,k]:nvfp4 + {ADAPTER})",
     "an adapter for each 64 rows": "C[m,n] = A[m,k]:bf16 @ B[n,k]:nvfp4 + D[m,r]:bf16 @ E[e[m/64],n,r]:bf16",
 }
@@ -51,6 +52,7 @@ FACTORS = {
     "batches": "C[b,m,n] = A[b,m,k] @ B[b,n,k] + s[b]:f32 * (D[b,m,r] @ E[b,n,r])",
     "fp8 blocks": "C[m,n] = A[m,k] @ B[n,k] scale(1x128, 128x128) + alpha * (D[m,r] @ E[n,r] scale(1x128, 128x128))",
     "fp8 rows": "C[m,n]:f32 = A[m,k] @ B[n,k] scale(1xk, 1xk) + D[m,r]:e4m3 @ E[n,r]:e4m3",
+    "of rows that an index names": "C[m,n] = A[m,k] @ B[n,k] + x[idx[m]]:f32 * (D[m,r] @ E[n,r])",
     "groups": "C[m,n] = A[m,k] @ B[n,k] + s[e[m/64]]:f32 * (D[m,r] @ E[e[m/64],n,r])",
     "ragged": "C[m,n] = A[m,k] @ B[g,n,k] + s[g]:f32 * (D[m,r] @ E[g,n,r]) for m in off[g]:off[g+1]",
 }
@@ -66,14 +68,17 @@ GATHERED = {
 }
 """Rows that an index names, of operands of one product or of both."""
 
-OTHERS = {"b": 2, "g": 3, "A_0": 50, "C_0": 160, "D_0": 60, "E_0": 3}
+OTHERS = {"b": 2, "g": 3, "A_0": 50, "C_0": 160, "D_0": 60, "E_0": 3, "x_0": 70}
 
 SIZES = (
     ({"m": 20, "n": 64, "k": 160, "r": 16, "q": 32} | OTHERS, "nkrq"),
     ({"m": 136, "n": 96, "k": 96, "r": 160, "q": 32} | OTHERS, "n"),
 )
 
-USUAL = {"nvfp4", "zero points, folded", "fp8 of one", "of three", "fp8 blocks", "experts"}
+USUAL = {
+    "nvfp4", "zero points, folded", "fp8 of one, in columns", "of three", "of rows that an index names", "fp8 blocks",
+    "experts",
+}  # fmt: skip
 """Of the programs, those of a usual run."""
 
 
