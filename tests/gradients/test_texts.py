@@ -17,6 +17,7 @@ NOT_YET = (
     "at a computed index, or filled (else)",  # a scalar's gradient
     "or with a range",  # sums over a range without a contraction
     "the contraction has 0",
+    "another matrix for each m",
     "has a range, and",  # a range of the index that an operand is contiguous along
     "t has a range for each q",
     "the ranges of t for each q may overlap",
