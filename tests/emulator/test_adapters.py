@@ -151,7 +151,7 @@ def test_not_a_number(name: str, target: str) -> None:
 
 
 SCHEDULES = {
-    "sm_90a": ("consumers=pingpong", "swap=1", "cluster=2x1", "cluster=1x2", "stages=2", "promote=64"),
+    "sm_90a": ("consumers=pingpong", "swap=1", "cluster=2x1", "cluster=1x2", "stages=2", "promote=64, unroll=5"),
     "sm_100a": ("cta_group=2, cluster=2x1", "scheduler=dynamic", "swap=1", "warpgroups=2", "promote=64"),
     "sm_120a": ("scheduler=dynamic", "swap=1", "stages=2", "promote=64"),
 }

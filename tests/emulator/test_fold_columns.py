@@ -182,6 +182,23 @@ def test_runs(fields: str, terms: str) -> None:
     assert np.allclose(got[inside], expected[inside], rtol=1e-2, atol=1e-3 * np.abs(expected[inside]).max())
 
 
+@pytest.mark.once("target")
+@pytest.mark.parametrize("target", TARGETS)
+def test_terms_that_are_finite_with_their_rows_factor_alone(target: str) -> None:
+    """W of some queries is so large that without a scale of K its terms are infinite."""
+    dims = {"q": 3, "t": 70, "h": 64, "d": 64}
+    values, _ = made_up(FP8, dims, 6)
+    values = {x: np.array(v) for x, v in values.items()}
+    values["K_scale"][...] = 2.0**-24
+    values["W"][1] = 2.0**126
+    with context.context():
+        expected = reference.run(build(FP8, dims), values, dims=dims, exact=True)["L"]
+    got = launched(FP8, target, dims, values, FILLS[0])
+    assert np.isfinite(expected).all()
+    assert np.abs(expected[1]).max() > 2.0**102
+    assert np.allclose(got / expected.max(1)[:, None], expected / expected.max(1)[:, None], rtol=1e-2, atol=1e-3)
+
+
 SCHEDULES = [
     ("sm_90a", FP8, "consumers=pingpong, tile=64x128x128"),
     ("sm_90a", FP8, "tile=64x256x128, warpgroups=1, mma_n=128, promote=128"),
