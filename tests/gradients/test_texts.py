@@ -60,6 +60,16 @@ def test_products_that_no_kernel_adds_up_are_steps_of_their_own(source: str):
     assert [n for s in scalec.grad(source, wrt="X").steps for n in s.results][-2:] == ["dX_part", "dX"]
 
 
+def test_temporaries_of_steps_that_are_joined_have_names_of_their_own():
+    source = "G[m,n] = X[m,k] @ V[n,k]; U[m,n] = X[m,k] @ W[n,k]; H[m,n] = silu(G)*silu(U)"
+    assert lines(source, wrt="X")[0].splitlines() == [
+        "u[m,n] = sigmoid(U_kept[m,n])",
+        "u_[m,n] = sigmoid(G_kept[m,n])",
+        "dU[m,n] = dH[m,n] * silu(G_kept[m,n]) * u * (1 + U_kept[m,n] * (1 - u))",
+        "dG[m,n] = dH[m,n] * silu(U_kept[m,n]) * u_ * (1 + G_kept[m,n] * (1 - u_))",
+    ]
+
+
 def test_a_step_that_reads_another_ones_result_stays_behind_it():
     """Though both read the same."""
     texts = lines("C[m,n] = R[m,n] * relu(A[m,k] @ B[n,k] + R[m,n] * (D[m,r] @ E[n,r]))", wrt=["A", "D"])
