@@ -181,7 +181,12 @@ def test_schedule_that_converts(target: str, fields: str) -> None:
     assert set(fields.split(", ")) <= set(kernel.spec.schedule.split(", "))
 
 
+PAIR = "S[m,n] = A[m,k] @ B[n,k]; T[m,n] = D[m,r] @ E[n,r]"
+
 REFUSED = {
+    f"{PAIR}; C[m,n] = S + alpha * T; F[m,n] = S + beta * T": "which are not one operand",
+    f"{PAIR}; C[m,n] = S + 2 * T; F[m,n] = S + 3 * T": "which are not one operand",
+    f"{PAIR}; C[m,n] = S + T; F[m,n] = S - T": "which are not one operand",
     "C[m,n] = A[m,k] @ B[n,k] + alpha * (D[m,r] @ E[n,r]) + beta * (F[m,q] @ G[n,q])": "meet other products",
     "C[m,n] = s[0] * (A[m,k] @ B[n,k]) + alpha * (D[m,r] @ E[n,r])": "one of them alone",
     f"C[m,n] = A[m,k]:bf16 @ B[n,k]:nvfp4 + alpha * ({ADAPTER})": "one of them alone",
