@@ -185,6 +185,7 @@ PAIR = "S[m,n] = A[m,k] @ B[n,k]; T[m,n] = D[m,r] @ E[n,r]"
 
 REFUSED = {
     f"{PAIR}; C[m,n] = S + alpha * T; F[m,n] = S + beta * T": "which are not one operand",
+    "C[m,n] = A[m,k] @ B[n,k] + (D[m,r] @ E[n,r]) * (F[m,q] @ G[n,q])": "which are not one operand",
     f"{PAIR}; C[m,n] = S + 2 * T; F[m,n] = S + 3 * T": "which are not one operand",
     f"{PAIR}; C[m,n] = S + T; F[m,n] = S - T": "which are not one operand",
     "C[m,n] = A[m,k] @ B[n,k] + alpha * (D[m,r] @ E[n,r]) + beta * (F[m,q] @ G[n,q])": "meet other products",
