@@ -18,7 +18,7 @@ from scalec.bench.contenders import Contender
 def test_contenders_and_errors(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     monkeypatch.setenv("SCALEC_DEVICE", "emulator")
     monkeypatch.setattr(logits, "H", 8)
-    case = Case(kind, 3, 100, "uniform")
+    case = Case(kind, 3, 100, "rising")
     assert case.length == [33, 66, 100]
     kernel: Any = scalec.compile(SOURCES[kind], "sm_90a", {"h": 8, "d": logits.D})
     made = logits.inputs(case, 3, device="cpu")
