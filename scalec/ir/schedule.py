@@ -144,8 +144,8 @@ class Schedule(_Fields):
         split: parts of K of one tile, dealt out in whole K blocks; above 1 where K is known. The sums of the parts are
             added in their order.
         parts: where the sums of parts of K meet: in "memory", where each part is the work of a cluster of its own and
-            the last to come adds them; or in the shared memory of the first of as many CTAs of one "cluster". Without
-            parts, "memory".
+            the last to come adds them; in memory where each CTA adds some "columns"; or in the shared memory of the
+            first of as many CTAs of one "cluster". Without parts, "memory".
         stages: depth of the shared-memory ring, in K blocks.
         swizzle_a, swizzle_b, swizzle_c: bytes of the shared-memory swizzle of each tile, 0 for none. A tile whose rows
             are longer, along M or N, lies in panels that wide. Of the result 0 where nothing is staged, or where rows
@@ -247,7 +247,7 @@ class Request(_Fields):
     cluster: tuple[int, int] | None = _decided("1x2", _ints(2))
     cta_group: int | None = _decided("1", _int(1, 2))
     split: int | None = _decided("1", _int(1, MAX_SPLIT))
-    parts: str | None = _decided("cluster", _choice("memory", "cluster"))
+    parts: str | None = _decided("cluster", _choice("memory", "columns", "cluster"))
     stages: int | None = _decided("4", _int(2, 32))
     swizzle_a: int | None = _decided("128", _swizzle)
     swizzle_b: int | None = _decided("128", _swizzle)

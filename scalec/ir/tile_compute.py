@@ -311,7 +311,7 @@ class InputOp(Tile.Operation, name="input"):
 
 
 class PrefetchInputOp(Tile.Operation, name="prefetch_input"):
-    """Asks L2 for what a tile at (m0, n0) reads of an input of kind "row" or "col", within (m, n); a warp."""
+    """Asks L2 for what a tile at (m0, n0) reads of an input of kind "row", "col" or "both", within (m, n); a warp."""
 
     input: ext.Operand[InputType]
     m0: ext.Operand[I32]
@@ -323,8 +323,8 @@ class PrefetchInputOp(Tile.Operation, name="prefetch_input"):
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         made = maker(op.input, "tile.input")
-        if made is not None and str_of(made.kind) not in ("row", "col"):
-            return fail(op, f"an input of kind {made.kind}, expected row or col")
+        if made is not None and str_of(made.kind) not in ("row", "col", "both"):
+            return fail(op, f"an input of kind {made.kind}, expected row, col or both")
         return extents(op, "tile")
 
 

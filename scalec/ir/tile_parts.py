@@ -5,7 +5,7 @@
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import at_least, in_step, memory_of
+from scalec.ir.tile_checks import at_least, in_step, memory_of, takes
 from scalec.ir.tile_types import (
     I1,
     I32,
@@ -42,6 +42,44 @@ class SumPartsOp(Tile.Operation, name="sum_parts"):
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         return memory_of(op, "parts", "f32") and memory_of(op, "counters", "i32") and at_least(op, 2, "split")
+
+
+class BeginPartOp(Tile.Operation, name="begin_part"):
+    """Counts this CTA among those that have begun a part of tile `number`: `tile.add_columns` asks how many have."""
+
+    counters: ext.Operand[Any]
+    number: ext.Operand[I32]
+
+    verify_invariants = verifier(lambda op: memory_of(op, "counters", "i32"))
+
+
+class AddColumnsOp(Tile.Operation, name="add_columns", traits=[ir.NoTerminatorTrait]):
+    """columns = the sum of those of all `split` parts of tile `number`, of which this CTA has worked on `part`; then
+    body(column): `columns` has the tile's from `column` on.
+
+    Each CTA stores its sums in `parts`, and counts itself in the tile's counter. If all have begun their parts by then,
+    it waits for theirs, and adds some columns of all parts, in the order of the parts; each CTA has others. Who finds
+    that some have not begun does not wait, as these may need its SM: then the last to come adds all columns. Behind
+    that the counter is 0 again.
+    """
+
+    accumulator: ext.Operand[FragmentType]
+    columns: ext.Operand[FragmentType]
+    parts: ext.Operand[Any]
+    counters: ext.Operand[Any]
+    part: ext.Operand[I32]
+    number: ext.Operand[I32]
+    split: ir.IntegerAttr
+    body: ext.Region
+
+    @verifier
+    def verify_region_invariants(op: ir.OpView) -> bool:
+        if not (memory_of(op, "parts", "f32") and memory_of(op, "counters", "i32") and at_least(op, 2, "split")):
+            return False
+        (rows, whole), (own, some) = shape_of(op.accumulator.type), shape_of(op.columns.type)
+        if rows != own or whole % some:
+            return fail(op, f"columns are [{own}, {some}] of sums of [{rows}, {whole}], expected equal parts of these")
+        return takes(op, [ir.IntegerType.get_signless(32)])
 
 
 class SumInClusterOp(Tile.Operation, name="sum_in_cluster"):

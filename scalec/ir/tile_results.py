@@ -93,7 +93,7 @@ class StoreDirectOp(Tile.Operation, name="store_direct"):
 
     `gaps`, an optional attribute of three integers, size, every and phase: each column lies size * ((column + phase) /
     every) columns further on. Then `together` columns of the accumulator, from the first one on, never are on both
-    sides of a gap, nor are those of a pair.
+    sides of a gap, nor are those of a pair. With the optional attribute `adds`, f32 are added to what is there.
     """
 
     accumulator: ext.Operand[FragmentType]

@@ -18,7 +18,7 @@ from scalec.formats import WHOLE
 from scalec.ir.schedule import Schedule
 from scalec.passes.plan.column_factors import fetched
 from scalec.passes.plan.converted import in_registers
-from scalec.passes.plan.parts import cluster_ctas
+from scalec.passes.plan.parts import cluster_ctas, part_columns
 from scalec.passes.plan.promotion import slices
 from scalec.passes.plan.resources import part_rooms, turns, units
 from scalec.passes.problem.access import elements
@@ -298,6 +298,11 @@ def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> f
         total += c.cluster
     if together:
         total += c.sent * math.prod(part_rooms(problem, schedule))
+    elif schedule.parts == "columns":
+        shares = sharing * bn // part_columns(bn, parts)  # each of a unit's columns
+        if rows * columns > 1 and blocks >= APART:
+            total *= DRIFT
+        total += c.split + COLUMNWISE * c.exchange * bm * bn * (1 + max(1, parts / shares))
     elif parts > 1:
         steps = meetings(parts) if not family.kind.tensor_memory else [parts]
         if len(steps) > 1:
@@ -310,6 +315,15 @@ def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> f
     own = written if problem.converts else c.tiles.get((schedule.swap, bm, bn), 1.0)
     return total * 1e-9 * own
 
+
+COLUMNWISE = 1.5
+"""Of `exchange`, where a CTA stores its sums and adds its share of all: 64x64 in 11 parts took 2.4 µs beyond its
+products, 64x128 in 22 parts 3.4, 128x192 in 64 parts 8 and 15 with long sums (H100, 2026-11-27)."""
+
+DRIFT, APART = 1.08, 128
+"""Times as long where clusters read the same rows of an operand, in parts of so many K blocks: they drift apart, and
+L2 keeps less of it. With b = 4096 and 8192, three clusters or two took 1.03 to 1.16 of the time of one that covers
+the result (ibid.)."""
 
 STEPWISE = 0.6
 """Of `exchange`, where parts meet by steps: threads of large tiles have more loads under way at a time. 64 parts of

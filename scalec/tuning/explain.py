@@ -26,7 +26,7 @@ from scalec.passes.base import programs
 from scalec.passes.choose.scheduler import choice
 from scalec.passes.plan.converted import in_registers, no_registers
 from scalec.passes.plan.gather import copied_by_threads
-from scalec.passes.plan.parts import cluster_ctas, no_meeting
+from scalec.passes.plan.parts import cluster_ctas, no_meeting, part_columns
 from scalec.passes.plan.reductions import partial_words
 from scalec.passes.plan.resources import (
     SharedPlan,
@@ -261,6 +261,9 @@ def _parts(problem: Problem, chosen: Schedule) -> str:
         first = "the first" if part_owners(problem, chosen) == 1 else "the first two"
         ctas = cluster_ctas(chosen.cluster, chosen.split, chosen.parts)
         return f"{ctas} CTAs are a cluster, and the sums of parts go to the shared memory of {first}"
+    if chosen.parts == "columns":
+        some = part_columns(chosen.tile[1], chosen.split)
+        return f"where all CTAs of a tile run they wait for each other, and add {some} columns each"
     reason = no_meeting(problem, chosen.cluster, chosen.split, chosen.scheduler)
     reason = reason or "a cluster of all parts has no room for their sums, or not all run at once"
     if len(meetings(chosen.split)) > 1 and not problem.kind.tensor_memory:

@@ -13,6 +13,7 @@ from scalec.ir.schedule import LANES
 from scalec.lowering import scalar
 from scalec.lowering.builder import Builder
 from scalec.lowering.common import rounding
+from scalec.lowering.common.copies import SECTOR
 from scalec.lowering.common.gather import RowIndex, goes_to, placed
 from scalec.lowering.common.state import COMMON, State
 
@@ -326,14 +327,17 @@ def hold(s: State, op: ir.OpView) -> None:
 
 @COMMON.lowers("tile.prefetch_input")
 def prefetch_input(s: State, op: ir.OpView) -> None:
-    """A lane for each row or column; those of a sector ask for it together."""
+    """A lane for each row or column; those of a sector ask for it together. Of both, a lane for each row."""
     b, source = s.b, s.get(op.input)
-    reader, (rows, columns), by_row = Reader(s, source), tile.ints_of(op.tile), source.kind == "row"
+    both, by_row = source.kind == "both", source.kind != "col"
+    reader, (rows, columns) = Reader(s, source), tile.ints_of(op.tile)
     first, last, count = (op.m0, op.m, rows) if by_row else (op.n0, op.n, columns)
     for i in range(0, count, tile.LANES):
         at = b.min(b.add(b.add(s.get(first), i), s.lane), b.sub(s.get(last), 1))
-        pointer = reader.pointer(at, None) if by_row else reader.pointer(None, at)
-        b.asm("prefetch.global.L2 [$0];", [], [b.op("llvm.ptrtoint", [b.i64], [pointer])])
+        for column in range(0, columns, 8 * SECTOR // rounding.bits_of(source.element)) if both else [0]:
+            other = b.min(b.add(s.get(op.n0), column), b.sub(s.get(op.n), 1)) if both else None
+            pointer = reader.pointer(at, other) if by_row else reader.pointer(None, at)
+            b.asm("prefetch.global.L2 [$0];", [], [b.op("llvm.ptrtoint", [b.i64], [pointer])])
 
 
 def functions_of(op: ir.OpView) -> dict[str, scalar.Op]:
@@ -398,11 +402,8 @@ def has_rows(s: State, op: ir.OpView, waves: int) -> ir.Value:
 def address_of(s: State, pointer: ir.Value, index: ir.Value, element: str) -> ir.Value:
     """Address of an element; narrow ones, which are no types of LLVM's, lie in bytes."""
     b = s.b
-    return b.op(
-        "llvm.ptrtoint",
-        [b.i64],
-        [b.offset(pointer, index, b.i8 if rounding.bits_of(element) < 16 else ir.Type.parse(element))],
-    )
+    kind = b.i8 if rounding.bits_of(element) < 16 else ir.Type.parse(element)
+    return b.op("llvm.ptrtoint", [b.i64], [b.offset(pointer, index, kind)])
 
 
 @COMMON.lowers("tile.store_direct")
@@ -412,6 +413,7 @@ def store_direct(s: State, op: ir.OpView) -> None:
     element = str(op.target.type.element_type)
     pair, bits = bool(tile.int_of(op.pair)), rounding.bits_of(element)
     strides = s.get(op.row_stride), s.get(op.column_stride)
+    store = _ADD if "adds" in op.operation.attributes else "st.global"
     gaps = tile.gaps_of(op)
     adjacent = strides[1] == 1 if isinstance(strides[1], int) else False
     together = tile.int_of(op.operation.attributes["together"]) if gaps is not None else fragment.columns
@@ -437,7 +439,7 @@ def store_direct(s: State, op: ir.OpView) -> None:
                 if bits < 8 and not pair:
                     _store_rows(s, op, element, rows[half], place, values)
                 elif pair and element == "f32":
-                    b.asm(f"@$3 st.global.v2.f32 [$0 + {offset}], {{$1, $2}};", [], [at, *values, inside[0]])
+                    b.asm(f"@$3 {store}.v2.f32 [$0 + {offset}], {{$1, $2}};", [], [at, *values, inside[0]])
                 elif pair:
                     packed = rounding.pair(s, element, *values)
                     b.asm(f"@$2 st.global.b{2 * bits} [$0 + {offset}], $1;", [], [at, packed, inside[0]])
@@ -448,7 +450,10 @@ def store_direct(s: State, op: ir.OpView) -> None:
                             step = address(rows[half], place.column_to[1])
                         elif i and together % 2:  # two columns of a thread, the first an even one
                             step = address(rows[half], b.add(place.column, 1))
-                        store_one(s, step, offset, element, values[i], inside[i])
+                        store_one(s, step, offset, element, values[i], inside[i], store)
+
+
+_ADD = "red.relaxed.gpu.global.add"  # nobody else adds to an element, so that no order shows
 
 
 def around(b: Builder, column: ir.Value, gaps: tuple[int, int, int] | None) -> ir.Value:
@@ -485,9 +490,11 @@ def _store_rows(s: State, op: ir.OpView, element: str, row: ir.Value, place: Pla
     b.asm("@$2 st.global.b8 [$0], $1;", [], [address, packed, inside])
 
 
-def store_one(s: State, address: ir.Value, offset: int, element: str, value: ir.Value, inside: ir.Value) -> None:
+def store_one(
+    s: State, address: ir.Value, offset: int, element: str, value: ir.Value, inside: ir.Value, by: str = "st.global"
+) -> None:
     """Rounds and stores an element, where it is inside."""
     b, bits = s.b, rounding.bits_of(element)
     rounded = value if element == "f32" else rounding.one(s, element, value)
     width = "f32" if element == "f32" else f"b{bits}"
-    b.asm(f"@$2 st.global.{width} [$0 + {offset}], $1;", [], [address, rounded, inside])
+    b.asm(f"@$2 {by}.{width} [$0 + {offset}], $1;", [], [address, rounded, inside])

@@ -45,6 +45,7 @@ class ChooseSwizzle(Decision):
         plan = staging(problem, given, plain.with_fields(epilogue="bulk"))
         if epilogue is None and problem.swapped:
             able = not no_turned_epilogue(problem) and not not_worth_turning(problem, plain)
+            able = able and plain.parts != "columns"
             epilogue = "turned" if able else "direct"
         elif epilogue is None:
             most = stages_that_fit(problem, plain.with_fields(epilogue="direct"))

@@ -56,7 +56,7 @@ class Consumer(Epilogue):
             h.parts_cursor = e.op("tile.cursor", [e.type("position")], depth=1).result
         self.hold()
         with self.over_tiles(h, turns=self.turns) as w:
-            w = self.judged(w)
+            w = self.begin(w)
             if not self.lone_block:
                 e.op("tile.clear", operands=[accumulator])
             self.ahead_of = self.read_ahead(w, accumulator)

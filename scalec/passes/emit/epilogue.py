@@ -18,6 +18,7 @@ from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.reductions import Reductions
 from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.items import cut_along
+from scalec.passes.plan.parts import part_columns
 from scalec.passes.plan.registers import FEW_FREE, fold_registers, free_registers
 from scalec.passes.plan.resources import exchanges, numbered, part_owners
 from scalec.passes.problem.access import Chance
@@ -42,11 +43,25 @@ class Epilogue(Reductions):
             operands = [accumulator, h.parts, h.parts_ring, h.parts_cursor, w.part]
             owners = part_owners(self.problem, s)
             last = e.op("tile.sum_in_cluster", [result], operands, split=s.split, owners=owners).result
+        elif s.parts == "columns":
+            (rows, columns), space = shape_of(accumulator.type), str_of(accumulator.type.space)
+            some = e.op("tile.fragment", [e.accumulator(rows, part_columns(columns, s.split), space)]).result
+            operands, i32 = [accumulator, some, *self.workspace(), w.part, w.number], ir.IntegerType.get_signless(32)
+            with e.region("tile.add_columns", operands, [i32], split=s.split) as block:
+                n0 = e.arith("arith.addi", w.n0, block.arguments[0])
+                self.epilogue(h, some, replace(w, n0=n0))
+            return
         else:
             operands = [accumulator, *self.workspace(), w.part, w.number]
             last = e.op("tile.sum_parts", [result], operands, split=s.split).result
         with e.region("tile.when", [last]):
             self.epilogue(h, accumulator, w)
+
+    def begin(self, w: Work) -> Work:
+        """A tile begins, or a part of one."""
+        if self.schedule.parts == "columns":
+            self.e.op("tile.begin_part", operands=[self.workspace()[1], w.number])
+        return self.judged(w)
 
     def epilogue(self, h: Handles, accumulator: ir.Value, w: Work) -> None:
         """Each reduction, then each result: all but the last of a copy of the sums."""
@@ -262,7 +277,7 @@ class Epilogue(Reductions):
 
     def store_direct(self, of: Problem, accumulator: ir.Value, w: Work) -> None:
         """Stores what threads have in registers of a tile: what of it is there."""
-        e, result, around = self.e, of.result, {}
+        e, result, around = self.e, of.result, dict[str, Any]()
         bits = result.element.bits
         adjacent = self.problem.column_fold is None and not of.swapped
         pair = max(self.even_columns(), int(bits < 8)) if adjacent else 0  # whole bytes
@@ -271,6 +286,8 @@ class Epilogue(Reductions):
             together = math.gcd(gaps.every, gaps.phase, self.walked[1], shape_of(accumulator.type)[1])
             around = {"gaps": gaps.numbers, "together": together}
             pair = 0 if together % 2 or gaps.size % 2 else pair
+        if self.added(result) is not None:
+            around["adds"] = ir.UnitAttr.get()
         size = max(1, bits // 8)
         target, stride = self.result_memory(of, size * (1 + pair) if bits >= 8 else 1, w)
         strides = [e.i64(1), stride] if of.swapped else [stride, e.i64(1)]

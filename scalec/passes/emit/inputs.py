@@ -29,9 +29,10 @@ class Inputs(Frame):
         return int(even % 2 == 0 and not cut)
 
     def added(self, result: Result) -> EpilogueInput | None:
-        """The result itself, where copies add to it, or it is loaded: one rounding of the same sum, and no thread reads
-        memory."""
-        return result.added if self.schedule.epilogue == "bulk" else None
+        """The result itself, where copies, or threads that have some columns, add to it, or it is loaded: one rounding
+        of the same sum, and no thread reads memory."""
+        by_threads = self.schedule.parts == "columns" and result.element.name == "f32"
+        return result.added if self.schedule.epilogue == "bulk" or by_threads else None
 
     def read(self, result: Result) -> list[EpilogueInput]:
         """The inputs of a result that threads read."""

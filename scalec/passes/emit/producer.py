@@ -21,7 +21,7 @@ from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.converted import pairs_of
 from scalec.passes.plan.gather import gathered_together
 from scalec.passes.plan.panes import Strip
-from scalec.passes.plan.parts import part_blocks
+from scalec.passes.plan.parts import part_blocks, part_columns
 from scalec.passes.plan.resources import WINDOW
 from scalec.passes.plan.tensor_columns import word_rows
 from scalec.passes.plan.words import WordPlan
@@ -68,19 +68,30 @@ class Producer(Results, Dealer, Converter):
         self.cut_blocks(h)
         self.pass_rows_on(h)
 
+    def own_columns_of(self, w: Work) -> tuple[ir.Value, tuple[int, int]]:
+        """Where columns of a tile begin that a part's CTA adds (`parts=columns`), if all do, and their extents."""
+        e, (rows, columns), split = self.e, self.walked, self.schedule.split
+        some = part_columns(columns, split)
+        whole, count = e.arith("arith.divui", w.part, e.i32(columns // some)), e.i32(columns // some)
+        own = e.arith("arith.subi", w.part, e.arith("arith.muli", whole, count))
+        return e.arith("arith.addi", w.n0, e.arith("arith.muli", own, e.i32(some))), (rows, some)
+
     def prefetch(self, h: Handles) -> None:
         """A warp that has nothing else to do asks L2 for the scales of blocks of rows, which consumers load a K block
         ahead, and for what the elementwise body reads of rows and columns, behind the last product: too late for what
         is still in device memory."""
         sides, inputs = [side for side in self.sides if self.prefetched(side)], self.ahead
         busy = any(self.threaded(side) for side in self.sides) and self.producers == 1
+        if self.schedule.parts == "columns":
+            inputs += [x for r in self.problem.bodies for x in r.inputs if x.kind == "both" and not self.looked_up(x)]
         if not (sides or inputs) or busy or self.family.kind.tensor_memory or self.schedule.scheduler != "static":
             return
         e = self.e
         with e.region("tile.warp", index=1, count=1, elected=0), self.over_all_tiles(h) as w:
             for x in inputs:
-                operands = [self.input(x, w), w.m0, w.n0, w.m_end, w.n_end]
-                e.op("tile.prefetch_input", operands=operands, tile=self.walked)
+                n0, extents = self.own_columns_of(w) if x.kind == "both" else (w.n0, self.walked)
+                operands = [self.input(x, w), w.m0, n0, w.m_end, w.n_end]
+                e.op("tile.prefetch_input", operands=operands, tile=extents)
             for side in sides:
                 scale = self.block_scale(side)
                 if scale.rows == WHOLE:

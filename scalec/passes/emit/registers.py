@@ -48,7 +48,7 @@ class RegisterConsumer(Consumer):
         h.result_cursor = self.result_cursor()
         self.hold()
         with self.over_tiles(h) as w:
-            w = self.judged(w)
+            w = self.begin(w)
             e.op("tile.clear", operands=[p.accumulator])
             if p.window is not None:
                 self.open_window(h, w, p.window)

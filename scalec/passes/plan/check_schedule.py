@@ -18,7 +18,17 @@ from scalec.passes.plan.gather import no_gather, no_shared_gather
 from scalec.passes.plan.loop import no_early_wait
 from scalec.passes.plan.mma_n import no_goes, no_mma_n, widths
 from scalec.passes.plan.panes import no_panes
-from scalec.passes.plan.parts import clusters_of, k_blocks, no_meeting, no_parts, no_unroll, not_known, sums, unknown
+from scalec.passes.plan.parts import (
+    clusters_of,
+    k_blocks,
+    no_columns,
+    no_meeting,
+    no_parts,
+    no_unroll,
+    not_known,
+    sums,
+    unknown,
+)
 from scalec.passes.plan.promotion import promotions
 from scalec.passes.plan.registers import Registers
 from scalec.passes.plan.resources import (
@@ -297,6 +307,8 @@ def _parts(problem: Problem, schedule: Schedule) -> None:
     reason = no_meeting(problem, schedule.cluster, schedule.split, schedule.scheduler)
     if schedule.parts == "cluster" and reason:
         raise ScheduleError("parts=cluster is not possible", got=reason, fix="parts=memory")
+    if schedule.parts == "columns" and (reason := no_columns(problem, schedule)):
+        raise ScheduleError("parts=columns is not possible", got=reason, fix="parts=memory")
 
 
 def _scheduler(problem: Problem, schedule: Schedule) -> None:

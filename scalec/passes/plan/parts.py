@@ -95,6 +95,36 @@ def no_meeting(problem: Problem, cluster: tuple[int, int], split: int, scheduler
     return ""
 
 
+COLUMNS = 8
+"""Of a tile, that a thread has four sums of a wave's rows of: VECTOR of scalec/lowering/common/parts.py."""
+
+
+def part_columns(columns: int, split: int) -> int:
+    """Columns of a tile's that each CTA adds (`parts=columns`): equal shares, for no more than as many as there are."""
+    return next(x for x in range(COLUMNS, columns + 1, COLUMNS) if columns % x == 0 and columns // x <= split)
+
+
+def no_columns(problem: Problem, schedule: Schedule) -> str:
+    """Why CTAs cannot add some columns each of the parts of K, "" where they can."""
+    if schedule.split == 1:
+        return "split = 1: there are no parts"
+    if problem.kind.tensor_memory:
+        return f"{problem.target.name} sums in tensor memory, which sums leave some columns at a time already"
+    if schedule.warps[1] > 1:
+        return f"warps = {schedule.warps[0]}x{schedule.warps[1]} share a tile's columns"
+    if problem.reductions:
+        return f"{problem.reductions[0].name} is a reduction over tiles, of which each is finished by one CTA"
+    if problem.panes > 1 or problem.column_fold is not None:
+        return f"{problem.names} is computed of several columns of a tile"
+    if whole := next((r.name for r in problem.results if r.scale is not None or r.chance is not None), ""):
+        return f"{whole} is rounded by more columns than a CTA adds"
+    if schedule.epilogue == "turned":
+        return "epilogue=turned stores whole tiles"
+    if schedule.scheduler != "static":
+        return f"scheduler={schedule.scheduler}: whether all parts have begun shows where CTAs know their tiles"
+    return ""
+
+
 def no_parts(problem: Problem) -> str:
     """Why K cannot be split, whatever its size, "" where it can."""
     if problem.queued:

@@ -252,6 +252,8 @@ def no_bulk_epilogue(problem: Problem, schedule: Schedule) -> str:
         return f"rows of {scattered.name} are scattered, to {scattered.scattered}"
     if problem.swapped:
         return f"swap=1 computes {problem.names} by columns, and a bulk copy stores rows"
+    if schedule.parts == "columns":
+        return "parts=columns: a CTA has some columns of a tile"
     if apart := next(filter(None, (problem.begins_apart(n.name, r.element.bits) for r in problem.results)), ""):
         return apart
     if len(result.coords) > MOST_INDICES:

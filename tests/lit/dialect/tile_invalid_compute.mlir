@@ -383,18 +383,8 @@ func.func @p(%A: memref<?xf32>, %i: i64) {
 
 // -----
 
-// prefetch_input: what is read once
-// EXPECT: an input of kind "both", expected row or col
-func.func @p(%A: memref<?x?xf32>, %i: i64, %x: i32) {
-  %n = "tile.input"(%A, %i, %i) {axes = array<i64: 0, 1, 0, 1, 1, 0>, kind = "both", operandSegmentSizes = array<i32: 1, 2>, pair = 0 : i64} : (memref<?x?xf32>, i64, i64) -> !tile.operand
-  "tile.prefetch_input"(%n, %x, %x, %x, %x) {tile = array<i64: 64, 64>} : (!tile.operand, i32, i32, i32, i32) -> ()
-  return
-}
-
-// -----
-
 // prefetch_input: a scalar
-// EXPECT: an input of kind "scalar", expected row or col
+// EXPECT: an input of kind "scalar", expected row, col or both
 func.func @p(%A: f32, %i: i64, %x: i32) {
   %n = "tile.input"(%A, %i, %i) {axes = array<i64: 0, 1, 0, 1, 1, 0>, kind = "scalar", operandSegmentSizes = array<i32: 1, 2>, pair = 0 : i64} : (f32, i64, i64) -> !tile.operand
   "tile.prefetch_input"(%n, %x, %x, %x, %x) {tile = array<i64: 64, 64>} : (!tile.operand, i32, i32, i32, i32) -> ()

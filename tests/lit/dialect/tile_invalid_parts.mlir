@@ -59,6 +59,41 @@ func.func @p(%sums: memref<?xf32>, %i: i32) {
 
 // -----
 
+// begin_part: counters
+// EXPECT: counters are memref<?xf32>, expected a memref of i32
+func.func @p(%sums: memref<?xf32>, %i: i32) {
+  "tile.begin_part"(%sums, %i) : (memref<?xf32>, i32) -> ()
+  return
+}
+
+// -----
+
+// add_columns: columns
+// EXPECT: columns are [64, 48] of sums of [64, 64], expected equal parts of these
+func.func @p(%sums: memref<?xf32>, %counters: memref<?xi32>, %i: i32) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  %some = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 48>, "registers">
+  "tile.add_columns"(%t, %some, %sums, %counters, %i, %i) ({
+  ^bb0(%column: i32):
+    "tile.drain"() : () -> ()
+  }) {split = 4 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.accumulator<array<i64: 64, 48>, "registers">, memref<?xf32>, memref<?xi32>, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// add_columns: body
+// EXPECT: body takes (), expected (i32)
+func.func @p(%sums: memref<?xf32>, %counters: memref<?xi32>, %i: i32) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  "tile.add_columns"(%t, %t, %sums, %counters, %i, %i) ({
+    "tile.drain"() : () -> ()
+  }) {split = 4 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.accumulator<array<i64: 64, 64>, "registers">, memref<?xf32>, memref<?xi32>, i32, i32) -> ()
+  return
+}
+
+// -----
+
 // tiles: split
 // EXPECT: split is 0, expected at least 1
 func.func @p(%m: i32, %n: i32) {

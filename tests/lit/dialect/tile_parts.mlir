@@ -22,6 +22,16 @@ func.func @parts(%m: i32, %n: i32, %sums: memref<?xf32>, %counters: memref<?xi32
     %all = "tile.last_part"(%counters, %number) {split = 4 : i64} : (memref<?xi32>, i32) -> i1
     // CHECK-NEXT: "tile.add_parts"({{.*}}) {piece = 1 : i64, pieces = 2 : i64, split = 4 : i64} : ({{.*}}, memref<?xf32>, i32) -> ()
     "tile.add_parts"(%t, %sums, %number) {piece = 1 : i64, pieces = 2 : i64, split = 4 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?xf32>, i32) -> ()
+    // CHECK-NEXT: "tile.begin_part"(%{{.*}}, %{{.*}}) : (memref<?xi32>, i32) -> ()
+    "tile.begin_part"(%counters, %number) : (memref<?xi32>, i32) -> ()
+    %some = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 16>, "registers">
+    // CHECK: "tile.add_columns"
+    // CHECK-NEXT: ^bb0(%{{.*}}: i32):
+    "tile.add_columns"(%t, %some, %sums, %counters, %part, %number) ({
+    ^bb0(%column: i32):
+      "tile.drain"() : () -> ()
+    // CHECK: }) {split = 4 : i64}
+    }) {split = 4 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.accumulator<array<i64: 64, 16>, "registers">, memref<?xf32>, memref<?xi32>, i32, i32) -> ()
   // CHECK: }) {{{.*}}split = 4 : i64
   }) {band = 8 : i64, cluster = array<i64: 1, 1>, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 4 : i64, tile = array<i64: 64, 64>, turns = 1 : i64} : (i32, i32) -> ()
   return
