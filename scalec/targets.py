@@ -255,11 +255,6 @@ class Target:
         """Clusters of so many CTAs, one to an SM, that run at once."""
         return self.clusters.get(ctas, max(1, self.sms // ctas))
 
-    @property
-    def shared_of_two(self) -> int:
-        """Dynamic shared memory of each of two CTAs on an SM, beside the KB that each takes (CUDA guide, ibid.)."""
-        return (self.shared_bytes + 1024) // 2 - 1024
-
     def entry_registers(self, threads: int) -> int:
         """Registers of a thread at entry, before setmaxnreg: the register file shared out, in steps of 8."""
         return shared_out(min(self.registers, self.max_registers * threads), threads)

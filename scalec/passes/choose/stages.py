@@ -5,7 +5,6 @@ from __future__ import annotations
 from scalec.errors import ScheduleError
 from scalec.ir.schedule import Request, Schedule
 from scalec.passes.base import Decision
-from scalec.passes.plan.beside import room_beside, stages_beside
 from scalec.passes.plan.column_factors import factor_registers
 from scalec.passes.plan.draft import draft
 from scalec.passes.plan.loop import few_blocks, no_early_wait, usual_unroll
@@ -37,8 +36,7 @@ class ChooseStages(Decision):
 
     def choose(self, problem: Problem, given: Request) -> Request:
         plan = draft(problem, given)
-        fit = stages_beside(problem, plan) if room_beside(problem, plan) else stages_that_fit(problem, plan)
-        most = min(MAX_STAGES, fit)
+        most = min(MAX_STAGES, stages_that_fit(problem, plan))
         stages = given.stages or in_whole_rounds(problem, plan, most)
         if stages < 2:
             known = given.with_fields(scale_path=plan.scale_path)

@@ -29,9 +29,8 @@ from scalec.passes.emit.producer import Producer
 from scalec.passes.emit.registers import RegisterConsumer
 from scalec.passes.emit.runs import RunRoles
 from scalec.passes.emit.tensor import TensorConsumer
-from scalec.passes.plan.beside import launch_registers
 from scalec.passes.plan.pointwise import Spread
-from scalec.passes.plan.resources import SharedPlan, threads
+from scalec.passes.plan.resources import SharedPlan, launch_registers, threads
 from scalec.passes.problem import read_pointwise
 from scalec.passes.problem.contraction import contractions
 from scalec.targets import Target

@@ -6,7 +6,6 @@ from math import prod
 from typing import Any
 
 from scalec.ir.schedule import Request, Schedule
-from scalec.passes.plan.beside import registers_beside
 from scalec.passes.plan.copier import copier_for
 from scalec.passes.plan.registers import free_registers
 from scalec.passes.plan.resources import fitting_registers, path_of_scales, register_file, threads
@@ -63,8 +62,7 @@ def draft(problem: Problem, given: Request) -> Schedule:
     if problem.converts and made.convert == "shared" and given.converters != 0:
         return _converting(problem, given, made)
     registers = given.registers or fitting_registers(problem, made, registers_for(problem, made))
-    made = made.with_fields(registers=registers)
-    return made if given.registers else made.with_fields(registers=registers_beside(problem, made))
+    return made.with_fields(registers=registers)
 
 
 ENOUGH = 16

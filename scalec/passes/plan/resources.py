@@ -356,14 +356,13 @@ def result_boxes(problem: Problem, schedule: Schedule) -> tuple[int, int]:
     return schedule.tile[0] * result_columns(problem, schedule) // box, room // box
 
 
-def stages_that_fit(problem: Problem, schedule: Schedule, room: int | None = None) -> int:
-    """The most stages that fit into so much shared memory, or all of the target's; 0 where not even one does."""
-    room = problem.target.shared_bytes if room is None else room
+def stages_that_fit(problem: Problem, schedule: Schedule) -> int:
+    """The most stages that fit into the target's shared memory, 0 where not even one does."""
     per_stage = SharedPlan.of(problem, schedule.with_fields(stages=2)).total - (
         SharedPlan.of(problem, schedule.with_fields(stages=1)).total
     )
-    stages = room // per_stage  # per_stage is rounded by alignment: step down to what fits
-    while stages and SharedPlan.of(problem, schedule.with_fields(stages=stages)).total > room:
+    stages = problem.target.shared_bytes // per_stage  # per_stage is rounded by alignment: step down to what fits
+    while stages and SharedPlan.of(problem, schedule.with_fields(stages=stages)).total > problem.target.shared_bytes:
         stages -= 1
     return stages
 
@@ -455,3 +454,11 @@ def most_registers(problem: Problem, schedule: Schedule) -> tuple[int, int] | No
     all_ = problem.target.entry_registers(entering) * entering // WARPGROUP
     rest = all_ - schedule.warpgroups * each
     return min(240, shared_out(rest, other_warpgroups(problem, schedule))), each
+
+
+def launch_registers(problem: Problem, schedule: Schedule) -> int:
+    """Registers that a thread is launched with, by 8, so that setmaxnreg can give each role its own; 0 where these are
+    all that there are."""
+    if not problem.kind.lean:
+        return 0
+    return -(-register_file(problem, schedule) // (8 * threads(problem, schedule))) * 8
