@@ -62,6 +62,8 @@ def test_the_target_is_the_one_that_compile_takes(invoke, monkeypatch):
          ("parts=memory  .*has no room for their sums",)),
         ("m=64,n=512,k=7168", "tile=64x64x128,cluster=1x1,split=9",
          ("parts=memory  .*clusters of 9 CTAs, of at most 8",)),
+        ("m=64,n=512,k=7168", "tile=64x64x128,cluster=1x1,split=3,parts=columns",
+         ("parts=columns  .*wait for each other, and add 32 columns each",)),
     ],
 )  # fmt: skip
 def test_why_copies_and_sums_go_where_they_do(invoke, dims: str, schedule: str, reasons: tuple[str, ...]) -> None:

@@ -67,6 +67,7 @@ def test_long_sums_to_few_results_have_more_parts() -> None:
     sizes = {"m": 128, "n": 384, "k": 128}
     many, few = (chosen("D[m,n]:f32 += A[b,m,k] @ B[b,n,k]", b=b, **sizes) for b in (4096, 129))
     assert many.split > 16 >= few.split > 1
+    assert many.parts == few.parts == "columns"
     tiles = (128 // many.tile[0]) * (384 // many.tile[1])
     assert 100 < tiles * many.split <= 132
 
