@@ -17,6 +17,8 @@ SCHEDULES = [
     "split=3, parts=cluster, tile=64x32x128, cluster=1x2",
     "split=8, parts=cluster, tile=64x48x128, cluster=1x1",
     "split=2, parts=cluster, tile=64x8x128, cluster=4x1, swap=1",
+    "split=4, parts=columns, tile=64x64x128, cluster=1x1",
+    "split=7, parts=columns, tile=128x48x128, cluster=2x1",
 ]
 
 
@@ -34,5 +36,6 @@ def test_a_first_call_on_a_stream_may_be_captured(torch) -> None:
     need_same_in_a_graph(torch, *compiled(torch, "split=4", 64, 2112, 7168))
 
 
-def test_two_streams_at_once(torch) -> None:
-    need_same_on_two_streams(torch, *compiled(torch, "split=4", 64, 2112, 7168))
+@pytest.mark.parametrize("schedule", ["split=4", "split=4, parts=columns, tile=64x64x128, cluster=1x1"])
+def test_two_streams_at_once(torch, schedule: str) -> None:
+    need_same_on_two_streams(torch, *compiled(torch, schedule, 64, 2112, 7168))
