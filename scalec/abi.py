@@ -288,6 +288,8 @@ class Launch:
         sums: (dim, step) of the dimensions of K, where these are several: a kernel counts the product of their sizes,
             each rounded up to a multiple of its step, in 32 bits. Without a contraction, of what is summed over.
         added: likewise of each product whose sums are added to those, which then are in `sums` in any case.
+        spans: (dim, other), a dimension along which tiles run and one of which a tile has one index, that are walked as
+            one where the strides of all tensors allow (scalec.runtime.spans).
         one_each: whether a cluster of its own is launched for each tile or part, which running clusters may take over.
     """
 
@@ -304,6 +306,7 @@ class Launch:
     dependent: Bytes = 0
     sums: tuple[tuple[str, Positive], ...] = ()
     added: tuple[tuple[tuple[str, Positive], ...], ...] = ()
+    spans: tuple[tuple[str, str], ...] = ()
 
     @property
     def by_element(self) -> bool:
@@ -424,6 +427,7 @@ def _check(spec: KernelSpec) -> None:
         (a.dim for a in spec.arguments if a.kind in ("dim", "size")),
         (dim for dim, _, _ in spec.launch.tiles),
         (dim for x in (spec.launch.sums, *spec.launch.added) for dim, _ in x),
+        chain(*spec.launch.spans),
         spec.flops,
         spec.ranges,
         (dim for reads in spec.reads for entry in reads.entries for dim in entry.dims),

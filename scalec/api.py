@@ -6,6 +6,7 @@ import operator
 import os
 import warnings
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, overload
 
 from scalec import env
@@ -172,12 +173,18 @@ def default_target() -> str:
     named = env.TARGET.get()
     if named:
         return get_target(named).name
-    if not os.path.exists("/dev/nvidiactl") and os.name == "posix" and not os.path.exists("/dev/dxg"):
-        return DEFAULT_TARGET  # no NVIDIA device node (dxg: the one of WSL): spares the import of cuda-bindings
+    if not _may_have_gpu():
+        return DEFAULT_TARGET
     from scalec.runtime import driver
 
     gpu = driver.detect()
     return gpu.target if gpu is not None and gpu.target else DEFAULT_TARGET
+
+
+@cache
+def _may_have_gpu() -> bool:
+    """Whether there is a device node of NVIDIA (dxg: that of WSL): where not, the import of cuda-bindings is spared."""
+    return os.name != "posix" or os.path.exists("/dev/nvidiactl") or os.path.exists("/dev/dxg")
 
 
 def _check_kind(name: str, value: Any, kind: type, expected: str) -> None:

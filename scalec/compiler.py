@@ -354,7 +354,7 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
     added = [[d.name for d in (x.k, *x.summed)] for x in problem.added]
     return emitted(
         lambda kernel: signature.launch_of(
-            kernel, roles, schedule, problem.blocks, inner, partial, problem.panes, added
+            kernel, roles, schedule, problem.blocks, inner, partial, problem.panes, added, problem.spans
         ),
         str(schedule),
         signature.flops_of(roles, read),

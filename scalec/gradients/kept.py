@@ -2,7 +2,8 @@
 
 Of `C = gelu(alpha*A@B + b)` the gradient reads what gelu is of. That, and not the product, is kept, as all that reads
 the product reads it there. Where a product is read in two ways, it is kept itself, and what is elementwise computed
-again. A value that a result of the program has anyway is read there.
+again. A value that a result of the program has anyway is read there. Some of several products that one accumulator adds
+up are computed again, as no kernel has these sums by themselves.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ class Keeper:
 
     def choose(self) -> None:
         """Decides, after the first time."""
-        values = dict(self.wanted)
+        values = {k: v for k, v in self.wanted.items() if self._result(k) or not self._added(v)}
         while True:
             count: dict[int, int] = {}
             for v in values.values():
@@ -115,15 +116,28 @@ class Keeper:
                 values |= {self.key(x): x for x in nodes.values()}
         self.chosen = {k: self._kept(k, v) for k, v in values.items()}
 
+    def _added(self, v: Value) -> bool:
+        """Whether a value has some products of a sum of the program, and not all, which have no operand in common."""
+        mine = self._products(v)
+        for s in self.program.statements:
+            for x in below(self.expanded(s.value)):
+                every = self._products(x)
+                if isinstance(x, Apply) and x.function in ("+", "-") and mine.keys() < every.keys():
+                    apart = [{self.key(side) for side in (c.left, c.right)} for c in every.values()]
+                    if not set.intersection(*apart):
+                        return True
+        return False
+
+    def _products(self, v: Value) -> dict[str, Contract]:
+        return {self.key(x): x for x in below(v) if isinstance(x, Contract) and id(x) in self.opaque}
+
     def _kept(self, key: str, v: Value) -> Kept:
         part = min(self._parts(v), key=lambda p: [id(x) for x in below(v)].index(p))
         s = self.opaque[part]
         order = s.dims if set(s.dims) == v.dims else tuple(d for d in in_order(v) if d in v.dims)
         order = tuple(order) or tuple(sorted(v.dims))
-        for t in self.program.statements:
-            plain_result = not t.temporary and not t.accumulate and not t.tensor.levels and t.index == plain(t.dims)
-            if plain_result and t.otherwise is None and self.key(self.expanded(t.value)) == key:
-                return Kept(v, t.dims, t.tensor, t, result=True)
+        if (t := self._result(key)) is not None:
+            return Kept(v, t.dims, t.tensor, t, result=True)
         temporary = next(
             (t for t in self.program.statements if t.temporary and self.key(self.expanded(t.value)) == key), None
         )
@@ -134,6 +148,14 @@ class Keeper:
         element = "f32" if isinstance(v, Reduce) else element if element in ("bf16", "f16", "f32") else "bf16"
         tensor = Tensor(name, (0, 0), [None] * len(order), self.types.get(name, element))
         return Kept(v, order, tensor, temporary or s)
+
+    def _result(self, key: str) -> Statement | None:
+        """The program's result that has a value anyway."""
+        for t in self.program.statements:
+            plain_result = not t.temporary and not t.accumulate and not t.tensor.levels and t.index == plain(t.dims)
+            if plain_result and t.otherwise is None and self.key(self.expanded(t.value)) == key:
+                return t
+        return None
 
     def _name(self, name: str) -> str:
         while name in self.fresh:

@@ -161,7 +161,8 @@ def _operand(t: Trace, v: Value, summed: frozenset[str], s: Statement) -> Value:
         made = read(tensor, plain(order))
     elif isinstance(v, Read) and isinstance(v.source, Tensor):
         made = v
-        if _read_along(v, summed) and not v.source.levels:
+        quantises = t.options.recipe is not None and _turns(v, summed)
+        if _read_along(v, summed) and not v.source.levels and not quantises:
             made = _rows(t, v)
     else:
         raise t.error(

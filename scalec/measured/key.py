@@ -7,7 +7,8 @@ from dataclasses import replace
 from scalec.formats import WHOLE
 from scalec.passes.problem.access import Coord, Dim
 from scalec.passes.problem.operand import Operand
-from scalec.passes.problem.types import EpilogueInput, Problem
+from scalec.passes.problem.result import EpilogueInput
+from scalec.passes.problem.types import Problem
 
 
 def describe(problem: Problem) -> str:

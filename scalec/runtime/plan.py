@@ -18,7 +18,7 @@ from typing import Any
 from scalec import env
 from scalec.abi import PADDED_BOX, Argument, TensorSpec, multiplications
 from scalec.errors import ArgumentError
-from scalec.runtime import checks, extents, stored
+from scalec.runtime import checks, extents, spans, stored
 from scalec.runtime.device import Device, Launcher, Parameter
 from scalec.runtime.form import Form
 from scalec.runtime.moved import Moved, Mover
@@ -48,6 +48,7 @@ class Plan:
         template: the parameters of a launch, as bytes; None before the first launch.
         moved: parameters for what comes once; None before the first launch, and where the device moves none.
         seen: what came once.
+        walked: forms as the kernel walks them, of a plan that walks dimensions as one (scalec.runtime.spans).
         zeros: where operands without elements are taken to be, by their places among the tensors; see `of_nothing`.
         checked: index tensors that are read and checked before each launch (scalec.runtime.indices): places and forms.
         sizes: the size of every dimension, as the caller gives it.
@@ -70,6 +71,7 @@ class Plan:
     zeros: dict[int, int] = field(default_factory=dict)
     checked: tuple[tuple[int, Form], ...] = ()
     sizes: dict[str, int] = field(default_factory=dict)
+    walked: tuple[Form, ...] = ()
 
     @staticmethod
     def make(
@@ -144,6 +146,8 @@ class Plan:
             plan.checked = tuple([(i, forms[i]) for i in signature.indices])
         if not spec.launch.by_element and any(0 in f.shape for f in plan.operands):
             plan.of_nothing()
+        elif spec.launch.spans:
+            plan.dims, plan.walked = spans.walked(spec.launch, dims, forms)
         plan.grid = spec.launch.grid(plan.dims, clusters)
         plan.workspace = spec.launch.workspace(plan.dims)
         return plan
@@ -293,11 +297,13 @@ class Plan:
         for i in range(len(self.operands), len(forms)):
             for j in range(i):
                 checks.check_overlap(forms[j], addresses[j], forms[i], addresses[i])
-        where = dict(zip((f.spec.name for f in forms), zip(forms, addresses, strict=True), strict=True))
+        seen = self.walked or forms
+        where = dict(zip((f.spec.name for f in forms), zip(seen, addresses, strict=True), strict=True))
         where |= {name: (form, addresses[i] + offset) for name, (i, form, offset) in self.parts.items()}
         values = dict(zip(self.signature.scalars, scalars, strict=True))
         spec = self.signature.spec
-        bound = Given(where, values, self.dims, self.sizes, workspace, self.tensor_map)
+        sizes = self.dims if self.walked else self.sizes
+        bound = Given(where, values, self.dims, sizes, workspace, self.tensor_map)
         slots = [SLOTS[a.kind](i, a, bound) for i, a in enumerate(spec.arguments)]
         memory = [(f.spec.name, address, f.span) for f, address in zip(forms, addresses, strict=True)]
         if workspace is not None:

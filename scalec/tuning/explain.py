@@ -40,6 +40,7 @@ from scalec.passes.plan.resources import (
 from scalec.passes.plan.swizzle import no_bulk_epilogue, no_turned_epilogue, not_worth_turning
 from scalec.passes.plan.tensor_columns import scale_copies, scale_slots
 from scalec.passes.plan.warps import PROMOTED_COLUMNS
+from scalec.passes.problem.products import in_order
 from scalec.passes.problem.types import Problem
 from scalec.sizes import Range, Size
 from scalec.targets import Target, get_target
@@ -224,14 +225,16 @@ def _count(number: int, what: str) -> str:
 
 def _tiles(problem: Problem, typical: Prediction) -> str:
     """How many tiles there are, and of how many points of Problem.outer."""
-    walks = prod(typical.sizes[d.name] for d in problem.outer)
-    told = _count(typical.tiles, "tile")
-    return f"{told}, {typical.tiles // walks} for each {_point(problem)}," if problem.outer else told
+    point, walks = _point(problem), prod(typical.sizes[d.name] for d in problem.outer)
+    told = _count(typical.tiles, "tile") + (f", {typical.tiles // walks} for each {point}," if point else "")
+    as_one = ", ".join(f"{dim} with {other}" for dim, other in problem.spans)
+    return told + (f" (walked as one where strides allow: {as_one})" if as_one else "")
 
 
 def _point(problem: Problem) -> str:
-    """What one point of Problem.outer is called."""
-    return " and ".join(d.name for d in problem.outer)
+    """What one point of Problem.outer is called, of those that no tile walks over; "" without any."""
+    within = {other for _, other in problem.spans}
+    return " and ".join(d.name for d in problem.outer if d.name not in within)
 
 
 def _cluster(problem: Problem, chosen: Schedule) -> str:
@@ -248,7 +251,7 @@ def _cluster(problem: Problem, chosen: Schedule) -> str:
         return f"{problem.target.name} has no multicast to gain from"
     sides = zip((problem.m, problem.n), chosen.tile, strict=False)
     if all(d.largest is not None and d.largest <= extent for d, extent in sides):
-        return f"one tile{f' for each {_point(problem)}' if problem.outer else ''}: nothing to share"
+        return f"one tile{f' for each {point}' if (point := _point(problem)) else ''}: nothing to share"
     return (
         "each CTA copies tiles of its own: to share copies would not be faster by the same reckoning, or does not fit"
     )
@@ -334,6 +337,23 @@ def _converted(problem: Problem, chosen: Schedule) -> str:
 
 
 def _sums(problem: Problem, chosen: Schedule) -> str:
+    return "; ".join(filter(None, (_promoted(problem, chosen), _term(problem, chosen))))
+
+
+def _term(problem: Problem, chosen: Schedule) -> str:
+    """What is computed of the sums of one product before those of others are added."""
+    if (term := problem.term) is None:
+        return ""
+    first, *others = (f"{x.lhs.name} @ {x.rhs.name}" for x in map(problem.products.__getitem__, in_order(problem)))
+    read = " and ".join(dict.fromkeys(x.name for x in term.result.inputs))
+    apart = ", in accumulators of their own" * (problem.kind.tensor_memory and not chosen.promote)
+    return (
+        f"sums of {first} come first, of which something is computed{f' with {read}' * bool(read)}; "
+        f"then those of {' and '.join(others)} are added{apart}"
+    )
+
+
+def _promoted(problem: Problem, chosen: Schedule) -> str:
     if not chosen.promote:
         return "no scale is left for FP32, and the tensor core's own sums are wide enough"
     scales = [s.name for o in (problem.lhs, problem.rhs) for s in o.promoted]
@@ -430,6 +450,6 @@ def _order(problem: Problem, chosen: Schedule) -> str:
     inner, outer = (problem.m, problem.n) if chosen.order == "n" else (problem.n, problem.m)
     told = f"tiles follow each other along {inner.name} within {chosen.band} along {outer.name}, which stay in L2"
     if chosen.run > 1:
-        keeps = f"what is read for each of {problem.n.name}" + ", B's tile too" * chosen.stationary
+        keeps = f"what is read for each of {problem.n.name}" + f", and a tile of {problem.rhs.name}" * chosen.stationary
         told = f"{told}; a cluster takes up to {chosen.run} along {problem.m.name} in a row, and keeps {keeps}"
-    return f"{told}; all of one {_point(problem)} before the next" if problem.outer else told
+    return f"{told}; all of one {point} before the next" if (point := _point(problem)) else told

@@ -33,6 +33,8 @@ def _found(p: Problem, sizes: Mapping[str, int]) -> Iterator[tuple[str, int]]:
     if p.panes > 1:
         read = shared.stored.bytes(elements(shared.coords, sizes))
         yield f"{shared.name} is read once for {weights}", (p.panes - 1) * read
+    for x in p.added:
+        yield f"{x.lhs.name} @ {x.rhs.name} is added up in the same place", 2 * sums
     for r in p.results:
         first, computed = r is p.results[0], len(r.body) > 2 or len(set(r.panes)) > 1
         handed = len(set(r.panes)) * sums  # written, and read; beside others read again

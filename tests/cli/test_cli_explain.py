@@ -37,12 +37,36 @@ def test_one_shape(invoke):
          ["S is reduced as A passes by: 4.0 MB less", "A is made tf32 on its way: 16.0 MB less"]),
         ("L[q,t]:f32 = sum[h](relu(Q[q,h,d] @ K[t,d]) * W[q,h])", "q=100,h=64,d=64,t=1000",
          ["L is the sum over h of sums in registers, which are not written: 25.6 MB less"]),
+        ("C[m,n] = A[m,k] @ B[n,k] + D[m,r] @ E[n,r]", "m=1000,n=1000,k=2000,r=16",
+         ["D @ E is added up in the same place: 4.0 MB less"]),
     ],
 )  # fmt: skip
 def test_what_rides_on_the_product(invoke, source, dims, lines):
     result = invoke("explain", source, "--dim", dims)
     assert result.exit_code == 0, result.stderr
     assert re.findall("in one kernel: (.*)", result.stdout) == lines
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "told"),
+    [
+        ("C[m,n] = A[m,k] @ B[n,k] - alpha * (D[m,r] @ E[n,r])", "sm_90a",
+         "sums of D @ E come first, of which something is computed with alpha; then those of A @ B are added\n"),
+        ("C[m,n] = A[m,k] @ B[n,k] - D[m,r] @ E[n,r]", "sm_100a",
+         "sums of D @ E come first, of which something is computed; then those of A @ B are added, in accumulators"),
+        ("C[m,n] = A[m,k] @ B[n,k] + D[m,r] @ E[n,r]", "sm_90a", ""),
+    ],
+)  # fmt: skip
+def test_what_is_computed_of_one_product_that_is_added_up(invoke, source, target, told):
+    found = invoke("explain", source, "--target", target, "--dim", "n=1024,k=1024,r=64").stdout
+    assert (f"; {told}" in found) if told else ("come first" not in found)
+
+
+def test_the_operand_that_stays_for_a_run_has_its_name(invoke):
+    source = "L[q,t]:f32 = sum[h](relu(Q[q,h,d]:e4m3 @ K[t,d]:e4m3) * W[q,h])"
+    found = invoke("explain", source, "--dim", "h=64,d=128").stdout
+    assert "stationary=1" in found
+    assert "keeps what is read for each of q, and a tile of Q" in found
 
 
 def test_the_target_is_the_one_that_compile_takes(invoke, monkeypatch):

@@ -32,6 +32,7 @@ CONVERTED = {
     "two adapters": f"C[m,n] = A[m,k]:bf16 @ B[n,k]:mxfp4 + {ADAPTER} + F[m,q]:bf16 @ G[n,q]:mxfp4",
     "the left one": "C[m,n] = A[m,k]:mxfp4 @ B[n,k]:bf16 + D[m,r]:bf16 @ E[n,r]:bf16",
     "fp8 of one": "C[m,n] = A[m,k] @ B[n,k] scale(1x128, 128x128) + D[m,r]:e4m3 @ E[n,r]:e4m3",
+    "fp8 of one, in columns": "C[m,n] = A[m,k] @ B[n,k] scale(1x128@col, 128x128) + D[m,r]:e4m3 @ E[n,r]:e4m3",
     "quantised": f"C[m,n]:mxfp8 = gelu(A[m,k]:bf16 @ B[n,k]:nvfp4 + {ADAPTER})",
     "an adapter for each 64 rows": "C[m,n] = A[m,k]:bf16 @ B[n,k]:nvfp4 + D[m,r]:bf16 @ E[e[m/64],n,r]:bf16",
 }
@@ -51,6 +52,7 @@ FACTORS = {
     "batches": "C[b,m,n] = A[b,m,k] @ B[b,n,k] + s[b]:f32 * (D[b,m,r] @ E[b,n,r])",
     "fp8 blocks": "C[m,n] = A[m,k] @ B[n,k] scale(1x128, 128x128) + alpha * (D[m,r] @ E[n,r] scale(1x128, 128x128))",
     "fp8 rows": "C[m,n]:f32 = A[m,k] @ B[n,k] scale(1xk, 1xk) + D[m,r]:e4m3 @ E[n,r]:e4m3",
+    "of rows that an index names": "C[m,n] = A[m,k] @ B[n,k] + x[idx[m]]:f32 * (D[m,r] @ E[n,r])",
     "groups": "C[m,n] = A[m,k] @ B[n,k] + s[e[m/64]]:f32 * (D[m,r] @ E[e[m/64],n,r])",
     "ragged": "C[m,n] = A[m,k] @ B[g,n,k] + s[g]:f32 * (D[m,r] @ E[g,n,r]) for m in off[g]:off[g+1]",
 }
@@ -66,14 +68,17 @@ GATHERED = {
 }
 """Rows that an index names, of operands of one product or of both."""
 
-OTHERS = {"b": 2, "g": 3, "A_0": 50, "C_0": 160, "D_0": 60, "E_0": 3}
+OTHERS = {"b": 2, "g": 3, "A_0": 50, "C_0": 160, "D_0": 60, "E_0": 3, "x_0": 70}
 
 SIZES = (
     ({"m": 20, "n": 64, "k": 160, "r": 16, "q": 32} | OTHERS, "nkrq"),
     ({"m": 136, "n": 96, "k": 96, "r": 160, "q": 32} | OTHERS, "n"),
 )
 
-USUAL = {"nvfp4", "zero points, folded", "fp8 of one", "of three", "fp8 blocks", "experts"}
+USUAL = {
+    "nvfp4", "zero points, folded", "fp8 of one, in columns", "of three", "of rows that an index names", "fp8 blocks",
+    "experts",
+}  # fmt: skip
 """Of the programs, those of a usual run."""
 
 
@@ -146,7 +151,7 @@ def test_not_a_number(name: str, target: str) -> None:
 
 
 SCHEDULES = {
-    "sm_90a": ("consumers=pingpong", "swap=1", "cluster=2x1", "cluster=1x2", "stages=2", "promote=64"),
+    "sm_90a": ("consumers=pingpong", "swap=1", "cluster=2x1", "cluster=1x2", "stages=2", "promote=64, unroll=5"),
     "sm_100a": ("cta_group=2, cluster=2x1", "scheduler=dynamic", "swap=1", "warpgroups=2", "promote=64"),
     "sm_120a": ("scheduler=dynamic", "swap=1", "stages=2", "promote=64"),
 }
@@ -176,7 +181,14 @@ def test_schedule_that_converts(target: str, fields: str) -> None:
     assert set(fields.split(", ")) <= set(kernel.spec.schedule.split(", "))
 
 
+PAIR = "S[m,n] = A[m,k] @ B[n,k]; T[m,n] = D[m,r] @ E[n,r]"
+
 REFUSED = {
+    f"{PAIR}; C[m,n] = S + alpha * T; F[m,n] = S + beta * T": "which are not one operand",
+    "C[m,n] = A[m,k] @ B[n,k] + (D[m,r] @ E[n,r]) * (F[m,q] @ G[n,q])": "which are not one operand",
+    f"{PAIR}; C[m,n] = S + 2 * T; F[m,n] = S + 3 * T": "which are not one operand",
+    f"{PAIR}; C[m,n] = S + T; F[m,n] = S - T": "which are not one operand",
+    "C[m,n] = A[m,k] @ B[n,k] + alpha * (D[m,r] @ E[n,r]) + beta * (F[m,q] @ G[n,q])": "meet other products",
     "C[m,n] = s[0] * (A[m,k] @ B[n,k]) + alpha * (D[m,r] @ E[n,r])": "one of them alone",
     f"C[m,n] = A[m,k]:bf16 @ B[n,k]:nvfp4 + alpha * ({ADAPTER})": "one of them alone",
     "C[m,n] = A[m,k]:bf16 @ B[n,k]:mxfp4 + D[m,r]:mxfp4 @ E[n,r]:bf16": "D is converted to bf16 beside A, which is not",
@@ -191,6 +203,14 @@ REFUSED = {
 def test_refused(program: str) -> None:
     with pytest.raises(UnsupportedError, match=REFUSED[program]):
         scalec.compile(program, target="sm_90a")
+
+
+def test_the_type_that_is_multiplied_is_the_way_out() -> None:
+    """Of operands that are converted for their scales it is another than the one that they are stored in."""
+    program = "C[m,n] = A[m,k] @ B[n,k] scale(1x32, 32x32) + D[m,r]:e4m3 @ E[n,r]:e4m3"
+    with pytest.raises(UnsupportedError, match="store D as bf16, or write") as error:
+        scalec.compile(program, target="sm_100a")
+    assert error.value.got == "A: bf16 of e4m3, D: e4m3"
 
 
 def test_parts_of_a_factor_are_refused() -> None:

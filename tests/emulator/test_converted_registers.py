@@ -100,6 +100,19 @@ def test_refused(program: str, schedule: str, reason: str) -> None:
         scalec.compile(f"{program} with {schedule}, convert=registers", target="sm_90a")
 
 
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [
+        ("C[g,m,n]:f32 = A[m,k]:bf16 @ B[n,k]:e4m3 for k in off[g]:off[g+1] by 32", "a range of k may begin within"),
+        ("C[m,n]:f32 = A[idx[m],k]:bf16 @ B[n,k]:e4m3", "copies bring rows of A one by one"),
+    ],
+)
+def test_tiles_that_have_one_panel_alone(program: str, reason: str) -> None:
+    with pytest.raises(ScheduleError) as error:
+        scalec.compile(f"{program} with swap=1, convert=registers, tile=64x16x128", target="sm_90a")
+    assert reason in str(error.value.got)
+
+
 @pytest.mark.parametrize("target", ["sm_100a", "sm_120a"])
 def test_other_targets_have_none(target: str) -> None:
     with pytest.raises(ScheduleError, match="has no instruction that takes one operand from registers"):

@@ -182,6 +182,23 @@ def test_runs(fields: str, terms: str) -> None:
     assert np.allclose(got[inside], expected[inside], rtol=1e-2, atol=1e-3 * np.abs(expected[inside]).max())
 
 
+@pytest.mark.once("target")
+@pytest.mark.parametrize("target", TARGETS)
+def test_terms_that_are_finite_with_their_rows_factor_alone(target: str) -> None:
+    """W of some queries is so large that without a scale of K its terms are infinite."""
+    dims = {"q": 3, "t": 70, "h": 64, "d": 64}
+    values, _ = made_up(FP8, dims, 6)
+    values = {x: np.array(v) for x, v in values.items()}
+    values["K_scale"][...] = 2.0**-24
+    values["W"][1] = 2.0**126
+    with context.context():
+        expected = reference.run(build(FP8, dims), values, dims=dims, exact=True)["L"]
+    got = launched(FP8, target, dims, values, FILLS[0])
+    assert np.isfinite(expected).all()
+    assert np.abs(expected[1]).max() > 2.0**102
+    assert np.allclose(got / expected.max(1)[:, None], expected / expected.max(1)[:, None], rtol=1e-2, atol=1e-3)
+
+
 SCHEDULES = [
     ("sm_90a", FP8, "consumers=pingpong, tile=64x128x128"),
     ("sm_90a", FP8, "tile=64x256x128, warpgroups=1, mma_n=128, promote=128"),
@@ -237,20 +254,20 @@ def test_columns_counted_from_where_a_window_begins(name: str, target: str, size
 @pytest.mark.parametrize("fields", ["", " with split=2"])
 @pytest.mark.parametrize("target", TARGETS)
 def test_what_a_compressed_window_leaves(target: str, fields: str) -> None:
-    """Of windows longer than the result, that begin at the end or behind their end, nothing is written elsewhere, and
-    what lies outside keeps its bytes."""
-    dims, source = {"q": 6, "t": 133, "h": 32, "d": 256, "L_1": 60}, COMPRESSED["FP8"] + fields
+    """Of windows longer than the result, that begin at the end, behind their end or below 0, nothing is written
+    elsewhere, and what lies outside keeps its bytes."""
+    dims, source = {"q": 7, "t": 133, "h": 32, "d": 256, "L_1": 60}, COMPRESSED["FP8"] + fields
     values, _ = made_up(source, {**dims, "L_1": 133}, 5)
-    low = np.array([3, 0, 100, 70, 133, 130], np.int32)
-    high = np.array([133, 40, 133, 20, 133, 133], np.int32)
+    low = np.array([3, 0, 100, 70, 133, 130, -3], np.int32)
+    high = np.array([133, 40, 133, 20, 133, 133, 40], np.int32)
     values = {**values, "lo": low, "hi": high}
     whole, sizes = COMPRESSED["FP8"].replace("t - lo[q]", "t"), {d: n for d, n in dims.items() if d != "L_1"}
     with context.context():
         at_t = reference.run(build(whole, sizes), values, dims=sizes, exact=True)["L"]
     got = launched(source, target, dims, values, FILLS[1])
     kept = np.frombuffer(bytes([FILLS[1]]) * 4, np.float32)[0]
-    for q in range(6):
-        count = min(max(0, int(high[q]) - int(low[q])), 60)
+    for q in range(7):
+        count = min(max(0, int(high[q]) - int(low[q])), 60) if low[q] >= 0 else 0
         wanted = at_t[q, low[q] : low[q] + count]
         assert np.allclose(got[q, :count], wanted, rtol=1e-2, atol=1e-2 * np.abs(wanted).max(initial=1))
         assert got[q, count:].tobytes() == np.full(60 - count, kept, np.float32).tobytes(), q

@@ -126,6 +126,11 @@ CASES = [
     Case("D[s,m,n] = A[m,s,k] @ B[n,s,k]", lambda t: einsum("msk,nsk->smn", t.A, t.B), dict(s=2, **MNK)),
     # epilogues
     Case("C[m,n] = gelu(alpha * A[m,k]@B[n,k] + bias[n]) * gate[m]", _gelu_of_all, MNK),
+    Case(
+        "C[m,n] = relu(A[m,k] @ B[n,k] + alpha * (D[m,r] @ E[n,r]))",
+        lambda t: torch.relu(t.A @ t.B.T + t.alpha * (t.D @ t.E.T)),
+        {"r": 3, **MNK},
+    ),
     Case("C[m,n] = relu(A[m,k]@B[n,k] + b[n]) + R[m,n]", lambda t: torch.relu(t.A @ t.B.T + t.b) + t.R, MNK),
     Case(
         "C[m,n] = max(A[m,k]@B[n,k], 0)^2 - 2*x[m]",

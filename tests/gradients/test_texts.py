@@ -17,6 +17,7 @@ NOT_YET = (
     "at a computed index, or filled (else)",  # a scalar's gradient
     "or with a range",  # sums over a range without a contraction
     "the contraction has 0",
+    "another matrix for each m",
     "has a range, and",  # a range of the index that an operand is contiguous along
     "t has a range for each q",
     "the ranges of t for each q may overlap",
@@ -57,6 +58,25 @@ def test_a_gated_layer_reads_as_a_person_would_write_it():
 )
 def test_products_that_no_kernel_adds_up_are_steps_of_their_own(source: str):
     assert [n for s in scalec.grad(source, wrt="X").steps for n in s.results][-2:] == ["dX_part", "dX"]
+
+
+def test_temporaries_of_steps_that_are_joined_have_names_of_their_own():
+    source = "G[m,n] = X[m,k] @ V[n,k]; U[m,n] = X[m,k] @ W[n,k]; H[m,n] = silu(G)*silu(U)"
+    assert lines(source, wrt="X")[0].splitlines() == [
+        "u[m,n] = sigmoid(U_kept[m,n])",
+        "u_[m,n] = sigmoid(G_kept[m,n])",
+        "dU[m,n] = dH[m,n] * silu(G_kept[m,n]) * u * (1 + U_kept[m,n] * (1 - u))",
+        "dG[m,n] = dH[m,n] * silu(U_kept[m,n]) * u_ * (1 + G_kept[m,n] * (1 - u_))",
+    ]
+
+
+def test_a_step_that_reads_another_ones_result_stays_behind_it():
+    """Though both read the same."""
+    texts = lines("C[m,n] = R[m,n] * relu(A[m,k] @ B[n,k] + R[m,n] * (D[m,r] @ E[n,r]))", wrt=["A", "D"])
+    assert texts[:2] == [
+        "dAB[m,n] = dC[m,n]*R[m,n] * relu(sign(C_in_kept[m,n]))",
+        "dDE[m,n] = dAB[m,n]*R[m,n]",
+    ]
 
 
 @pytest.mark.parametrize("over", ["for m in off[g]:off[g+1]", "for m < rows[g]"])
@@ -106,6 +126,31 @@ def test_scales_of_gathered_rows_are_multiplied_in_as_they_are_put_in_their_orde
     assert lines(source, wrt="B")[0] == "A_rows[m,k] = A[idx[m],k]:fp8_block"
     turned = lines(source, wrt="B", quantize="deepseek_v3")[1]
     assert turned == "A_rows_m[k,m]:e4m3 scale(1x128@col) = A[idx[m],k]:fp8_block"
+
+
+def test_gathered_rows_without_scales_are_quantised_as_they_are_gathered():
+    texts = lines("C[m,n] = A[idx[m],k] @ B[n,k]", wrt="B", quantize="mxfp8")
+    assert [x for x in texts if x.startswith("A_")] == ["A_rows_m[k,m]:mxfp8 = A[idx[m],k]"]
+
+
+ADAPTER = "C[m,n] = A[m,k] @ B[n,k] + alpha * (D[m,r] @ E[n,r])"
+
+
+@pytest.mark.parametrize(
+    ("source", "kept"),
+    [
+        (ADAPTER, ()),
+        ("C[m,n] = relu(A[m,k] @ B[n,k] + x[m] * (D[m,r] @ E[n,r]))", ("C_in_kept",)),  # the sum of both
+        (f"T[m,n] = D[m,r] @ E[n,r]; {ADAPTER}; F[m,n]:f32 = T", ()),
+        ("C[m,n] = A[m,k] @ B[n,k] + x[n] * (A[m,k] @ E[n,k])", ("C_in_kept",)),  # of one operand: sums of their own
+    ],
+)
+def test_of_products_that_are_added_up_one_alone_is_computed_again(source: str, kept: tuple[str, ...]):
+    g = scalec.grad(source)
+    assert g.kept == kept
+    if not source.startswith("T"):
+        for text in (g.forward, *(s.text for s in g.steps if {"D", "E"} <= s.reads.keys())):
+            compiler.compile_source(text, "sm_90a", {}, {}, until="tile")
 
 
 @pytest.mark.parametrize("options", [{}, {"once": "idx"}])

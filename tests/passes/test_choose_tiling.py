@@ -152,9 +152,21 @@ def test_nothing_fits(decide: Callable[..., Schedule]) -> None:
         "32 stages do not fit into 232448 bytes of shared memory",
     ):
         assert reason in message
-    assert message.endswith(
-        "\n  expected: a tile for which none of these holds\n  fix: decide tile too, or leave more to the compiler"
-    )
+    assert message.endswith("\n  expected: a tile for which none of these holds\n  fix: leave stages out")
+
+
+@pytest.mark.parametrize(
+    ("schedule", "fix"),
+    [
+        ({"convert": "registers"}, "leave convert out"),
+        ({"stationary": "1", "run": "2"}, "leave stationary out"),
+        ({"stages": "32", "stationary": "1"}, "decide tile too, or leave more to the compiler"),
+    ],
+)
+def test_what_no_tile_has_is_left_out(schedule: dict[str, str], fix: str) -> None:
+    with pytest.raises(ScheduleError) as refusal:
+        compiler.decide("C[m,n] = A[m,k] @ B[n,k]", "sm_90a", {"n": 4096, "k": 4096}, schedule)
+    assert refusal.value.fix == fix
 
 
 def test_fine_column_blocks_take_registers(decide: Callable[..., Schedule]) -> None:

@@ -276,6 +276,20 @@ def test_scales_constant_along_one_of_two_dimensions_of_k(problem_in: Callable[.
         problem_in("C[m,n] = A[b,m,k] @ B[b,n,k] scale(1xk,none)", "sm_90a")
 
 
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("C[m,n] = A[m,k] @ B[e[m/1],n,k]", r"B is read at e\[m\], another matrix for each m"),
+        ("C[m,n] = A[i[m],k] @ B[e[m,0],n,k]", r"B is read at e\[m,0\], another matrix for each m"),
+        ("C[m,n] = A[e[n],m,k] @ B[n,k]", r"A is read at e\[n\], another matrix for each n"),
+        ("C[m,n] = A[i[m],k] @ B[m,n,k]", "the contraction has 0 M dimensions"),
+    ],
+)
+def test_a_matrix_for_each_row_is_refused(problem_in: Callable[..., Problem], source: str, told: str) -> None:
+    with pytest.raises(UnsupportedError, match=told):
+        problem_in(source, "sm_90a")
+
+
 def test_operands_contiguous_along_different_dimensions_of_k(problem_in: Callable[..., Problem]) -> None:
     with pytest.raises(UnsupportedError, match=r"B\[t, n, s\] is contiguous along s, and the other operand along t"):
         problem_in("C[m,n] = A[s,m,t] @ B[t,n,s]", "sm_90a")

@@ -110,13 +110,24 @@ def test_targets(compilations, monkeypatch):
 
 def test_the_gpu_decides_the_target(monkeypatch):
     monkeypatch.delenv("SCALEC_TARGET", raising=False)
-    monkeypatch.setattr(api.os.path, "exists", lambda _: True)
-    for target, chosen in (("sm_90a", "sm_90a"), ("", "sm_90a")):
+    monkeypatch.setattr(api, "_may_have_gpu", lambda: True)
+    for target, chosen in (("sm_120a", "sm_120a"), ("", "sm_90a")):
         gpu = driver.GpuFacts(0, "GPU", (9, 0), 132, target)
         monkeypatch.setattr(driver, "detect", lambda gpu=gpu: gpu)
         assert api.default_target() == chosen
     monkeypatch.setattr(driver, "detect", lambda: None)
     assert api.default_target() == "sm_90a"
+
+
+def test_a_machine_is_asked_once_whether_it_may_have_a_gpu(monkeypatch):
+    """Calls of quantisers ask for the target each time."""
+    monkeypatch.delenv("SCALEC_TARGET", raising=False)
+    asked = []
+    monkeypatch.setattr(api.os.path, "exists", lambda path: bool(asked.append(path)))
+    api._may_have_gpu.cache_clear()
+    assert [api.default_target() for _ in range(3)] == ["sm_90a"] * 3
+    assert asked == ["/dev/nvidiactl", "/dev/dxg"]
+    api._may_have_gpu.cache_clear()
 
 
 def test_variables(monkeypatch):

@@ -225,6 +225,14 @@ def test_a_key_has_them_with_their_sizes() -> None:
     for at, text in (("n/4", "n/4"), ("n%4", "n%4"), ("g/2%4", "o0/2%4")):
         assert f"; bf16[{text}]: " in key(f"C[g,m,n] = A[g,m,k] @ B[g,n,k] + x[{at}]")
     assert key(SUMS, b=129) == "bf16[m,n] = bf16[s0=129,m,k] . bf16[s0,n,k]: truncf"
+    both = "A[m,k] @ B[n,k] + {}D[m,r] @ E[n,r]"
+    assert key(f"C[m,n] = {both.format('')}", r=16).endswith(
+        "= bf16[m,k] . bf16[n,k] + bf16[m,s0=16] . bf16[n,s0]: truncf"
+    )
+    assert key(f"C[m,n] = {both.format('alpha * ')}", r=16).endswith(
+        "= bf16[m,k] . bf16[n,k] + (bf16[m,s0=16] . bf16[n,s0]: mulf); f32: truncf"
+    )
+    assert key("C[m,n] = stochastic(A[m,k] @ B[n,k], s[0])").startswith("bf16[m,n] by chance = ")
     assert key("Y[i,j] = X[i,k] @ W[j,k]", i=8) == "bf16[m,n] = bf16[m,k] . bf16[n,k]: truncf"  # as it ever was
 
 

@@ -19,8 +19,9 @@ from scalec.passes.plan.resources import deepest, stages_that_fit
 from scalec.passes.plan.tiles import PAIR, keeps_sides, misfit, must_swap, narrow_boxes, no_group, no_halves, no_swap
 from scalec.passes.problem.epilogue import RESULT_BLOCK
 from scalec.passes.problem.operand import PROMOTION_BLOCK
+from scalec.passes.problem.result import Result
 from scalec.passes.problem.two_programs import two_programs
-from scalec.passes.problem.types import ASSUMED, Problem, Result
+from scalec.passes.problem.types import ASSUMED, Problem
 from scalec.targets import MAX_BOX, WAVES
 
 
@@ -413,12 +414,21 @@ def _none_fits(problem: Problem, given: Request, refused: Refused, retried: bool
         )
     if not got and given.parts == "cluster":
         got = f"parts=cluster: {every_tile.cannot_meet(problem, given)}"
+    alone = [name for name in given.decided() if _has_any(problem, given.with_fields(**{name: None}))]
     return ScheduleError(
         f"{what} with {given}",
         got=got,
         expected="a tile for which none of these holds",
-        fix="decide tile too, or leave more to the compiler",
+        fix=f"leave {' or '.join(alone)} out" if alone else "decide tile too, or leave more to the compiler",
     )
+
+
+def _has_any(problem: Problem, given: Request) -> bool:
+    """Whether a tile goes with what is decided."""
+    swap = given.swap if given.swap is not None else int(_swaps(problem, given))
+    promote = promotion(problem) if given.promote is None else given.promote
+    ways = _both_ways(problem, given, swap)
+    return every_tile.roomiest(ways, deepest(problem), promote, 0, lambda *_: None) is not None
 
 
 def _some(tiles: list[str]) -> str:

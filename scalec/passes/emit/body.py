@@ -17,8 +17,9 @@ from scalec.passes.emit.row_factors import row_factors
 from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.registers import crowded
 from scalec.passes.problem.column_folds import made_by
+from scalec.passes.problem.result import Result
 from scalec.passes.problem.sources import is_op
-from scalec.passes.problem.types import Problem, Result
+from scalec.passes.problem.types import Problem
 
 LARGEST_INVERSE = 2.0**118
 """Of a given scale of the whole result: times the largest reciprocal of a ue4m3 scale, 2^9, it is finite."""

@@ -22,7 +22,8 @@ from scalec.passes.plan.parts import part_columns
 from scalec.passes.plan.registers import FEW_FREE, fold_registers, free_registers
 from scalec.passes.plan.resources import exchanges, numbered, part_owners
 from scalec.passes.problem.access import Chance
-from scalec.passes.problem.types import Problem, ResultScale, Window
+from scalec.passes.problem.result import ResultScale, Window
+from scalec.passes.problem.types import Problem
 
 WORD_BLOCKS = 4
 """Blocks of a row whose scales are a word of the layouts "blocked" and "packed" (scalec.formats.Granularity)."""

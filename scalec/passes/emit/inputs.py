@@ -15,7 +15,7 @@ from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.items import cut_along
 from scalec.passes.plan.reached import walked_window
 from scalec.passes.problem.access import Lookup
-from scalec.passes.problem.types import EpilogueInput, Result, Window
+from scalec.passes.problem.result import EpilogueInput, Result, Window
 
 
 class Inputs(Frame):

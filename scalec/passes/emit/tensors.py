@@ -13,7 +13,8 @@ from scalec.passes.emit.handles import Handles
 from scalec.passes.problem.access import Coord, Dim, Index
 from scalec.passes.problem.operand import Scale
 from scalec.passes.problem.pointwise import Output
-from scalec.passes.problem.types import Problem, Result
+from scalec.passes.problem.result import Result
+from scalec.passes.problem.types import Problem
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ from scalec.passes.plan.stationary import no_stationary
 from scalec.passes.plan.tensor_columns import scale_copies
 from scalec.passes.plan.tiles import PAIR, must_swap, no_group, no_swap
 from scalec.passes.plan.turns import READ, no_pingpong, no_run, no_scheduler
-from scalec.passes.plan.warps import TENSOR, WARPS, most_converters, too_wide
+from scalec.passes.plan.warps import most_converters, too_wide
 from scalec.passes.problem import read_pointwise
 from scalec.passes.problem.contraction import contractions
 from scalec.passes.problem.types import Problem
@@ -85,42 +85,7 @@ class CheckSchedule:
 
 
 def _warps(problem: Problem, schedule: Schedule) -> None:
-    sharing = schedule.warpgroups // turns(schedule)
-    (along_m, along_n), warps = schedule.warps, WARPS * sharing
-    if problem.kind.tensor_memory:
-        _quarters(problem, schedule)
-    elif problem.kind.warps > 1 and (along_m, along_n) != (warps, 1):
-        raise ScheduleError(
-            f"warps = {along_m}x{along_n}, and {problem.target.name} multiplies for whole warpgroups, which share M",
-            expected=f"{warps}x1",
-            fix="leave warps out, and decide warpgroups",
-        )
-    if along_m * along_n != warps:
-        raise ScheduleError(
-            f"warps = {along_m}x{along_n} are {along_m * along_n} warps, {schedule.warpgroups} warpgroups have {warps}",
-            fix=f"warps={'x'.join(map(str, SHARING[problem.kind.name].warps(problem, schedule.tile, sharing)))}",
-        )
-
-
-def _quarters(problem: Problem, schedule: Schedule) -> None:
-    """Refuses warps that cannot share an accumulator in tensor memory."""
-    shared = SHARING[problem.kind.name]
-    reason = shared.misfit(problem.family, schedule.tile, schedule.warpgroups, schedule.warps)
-    if reason:
-        known = schedule.warpgroups in TENSOR
-        step = shared.steps(problem.family, schedule.warpgroups, schedule.warps)[1]
-        raise ScheduleError(
-            f"a tile of {reason}" if known else reason,
-            got=f"tile N = {schedule.tile[1]}, warpgroups = {schedule.warpgroups}",
-            fix=f"tile N = {-(-schedule.tile[1] // step) * step}, or warpgroups=1" if known else "warpgroups=1",
-        )
-    if schedule.warps != (wanted := shared.warps(problem, schedule.tile, schedule.warpgroups)):
-        raise ScheduleError(
-            f"warps = {schedule.warps[0]}x{schedule.warps[1]}, and each warp of a warpgroup reads a quarter of the "
-            "rows in tensor memory: warpgroups share columns",
-            expected=f"{wanted[0]}x{wanted[1]}",
-            fix="leave warps out, and decide warpgroups",
-        )
+    SHARING[problem.kind.name].check_warps(problem, schedule, schedule.warpgroups // turns(schedule))
 
 
 def _swap(problem: Problem, schedule: Schedule) -> None:
@@ -159,23 +124,7 @@ def _converters(problem: Problem, schedule: Schedule) -> None:
 
 
 def _tile_rows(problem: Problem, schedule: Schedule) -> None:
-    family, rows = problem.family, schedule.tile[0]
-    if family.kind.tensor_memory:
-        if rows != family.m:
-            pair = rows == 2 * family.m and family.pair_n
-            raise ScheduleError(
-                f"tile M = {rows}, and one instruction sums {family.m} rows in tensor memory",
-                fix=f"tile M = {family.m}" + (", cta_group=2 for two CTAs that multiply together" if pair else ""),
-            )
-        return
-    sharing = schedule.warpgroups // turns(schedule)
-    who = "warpgroups" if family.kind.warps > 1 else "warps"
-    step = SHARING[family.kind.name].steps(family, sharing, schedule.warps)[0]
-    if rows % step:
-        raise ScheduleError(
-            f"tile M = {rows} is not a multiple of {step} ({family.m} rows for each of {step // family.m} {who})",
-            fix=f"tile M = {-(-rows // step) * step}, or other {who}",
-        )
+    SHARING[problem.kind.name].check_rows(problem, schedule, schedule.warpgroups // turns(schedule))
 
 
 def _box(problem: Problem, schedule: Schedule) -> None:
@@ -187,21 +136,7 @@ def _box(problem: Problem, schedule: Schedule) -> None:
 
 
 def _tile_columns(problem: Problem, schedule: Schedule) -> None:
-    family, columns = problem.family, schedule.tile[1]
-    if family.kind.warps == 1:
-        step = SHARING[family.kind.name].steps(family, schedule.warpgroups, schedule.warps)[1]
-        if columns % step:
-            raise ScheduleError(
-                f"tile N = {columns} is not a multiple of {step} ({step // schedule.warps[1]} columns for each of "
-                f"{schedule.warps[1]} warps)",
-                fix=f"tile N = {-(-columns // step) * step}, or other warps",
-            )
-    elif columns not in (widths := family.columns(schedule.cta_group)):
-        raise ScheduleError(
-            f"tile N = {columns} is not a width of the tensor-core instruction"
-            + (f" of {schedule.cta_group} CTAs" if schedule.cta_group > 1 else ""),
-            expected=f"a multiple of {widths.step} from {widths[0]} to {widths[-1]}",
-        )
+    SHARING[problem.kind.name].check_columns(problem, schedule)
 
 
 def _panes(problem: Problem, schedule: Schedule) -> None:

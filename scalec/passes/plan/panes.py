@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from scalec.ir.schedule import Schedule
 from scalec.passes.plan.resources import copied_columns, scale_copy, units
 from scalec.passes.plan.swizzle import no_panels
+from scalec.passes.plan.tensor_columns import by_parts
 from scalec.passes.problem.types import Problem
 
 GROUP = 8
@@ -40,12 +41,7 @@ def strips(problem: Problem, schedule: Schedule) -> tuple[Strip, ...]:
 def sharing(problem: Problem, schedule: Schedule) -> int:
     """Warps or warpgroups along N that each have all contractions' sums for some columns; those that take sums out of
     tensor memory part by part take each contraction's where it is."""
-    return 1 if _taken_apart(problem, schedule) else units(problem, schedule)[1]
-
-
-def _taken_apart(problem: Problem, schedule: Schedule) -> bool:
-    """Whether warps take the sums of each contraction out of tensor memory by themselves."""
-    return problem.kind.tensor_memory and not schedule.promote
+    return 1 if by_parts(problem, schedule) else units(problem, schedule)[1]
 
 
 def strip_columns(problem: Problem, schedule: Schedule) -> int:
@@ -63,7 +59,7 @@ def no_panes(problem: Problem, schedule: Schedule) -> str:
     columns, along_n = schedule.tile[1], units(problem, schedule)[1]
     if schedule.cta_group > 1:
         return f"{names} lie side by side in a tile, and of {schedule.cta_group} CTAs each copies a part of its rows"
-    least = (TAKEN if _taken_apart(problem, schedule) else GROUP) * problem.panes * along_n
+    least = (TAKEN if by_parts(problem, schedule) else GROUP) * problem.panes * along_n
     if columns % least:
         return f"{columns} columns, and {names} need a multiple of {least}"
     rows = strip_columns(problem, schedule)

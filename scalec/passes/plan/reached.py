@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from scalec.ir.schedule import Schedule
-from scalec.passes.problem.types import EpilogueInput, Problem, Window
+from scalec.passes.problem.result import EpilogueInput, Window
+from scalec.passes.problem.types import Problem
 
 MOST_BOUNDS = 16
 """Columns of a cluster whose bounds each thread reads when it begins a run of tiles."""

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from scalec.ir.schedule import Schedule
 from scalec.passes.plan.column_factors import factor_registers
 from scalec.passes.plan.resources import result_columns, units
-from scalec.passes.plan.tensor_columns import parts_taken, taken_apart, taken_columns
-from scalec.passes.problem.types import EpilogueInput, Problem
+from scalec.passes.plan.tensor_columns import by_parts, parts_taken, taken_apart, taken_columns
+from scalec.passes.problem.result import EpilogueInput
+from scalec.passes.problem.types import Problem
 from scalec.targets import WAVES
 
 ACCUMULATORS = 128
@@ -51,23 +52,32 @@ class Registers:
         two slices of A and of B. Of several results all but the last take a copy of the sums, which are then promoted;
         out of tensor memory each takes its own.
         """
-        family, tile, warps, promote = problem.family, schedule.tile, schedule.warps, schedule.promote
-        sums, several = tile[0] * tile[1] // (32 * warps[0] * warps[1]), len(problem.results) > 1
-        if family.kind.tensor_memory:
-            own = tile[1] // warps[1]
-            if promote:
-                taken = parts_taken(problem, own, promote) * taken_columns(problem, own, promote)
-            else:
-                each = own // problem.panes
-                apart = taken_apart(problem, promote)
-                taken = apart * parts_taken(problem, each, 0) * taken_columns(problem, each, 0)
-            return Registers(own, max(taken, own * several)) if promote else Registers(taken, 0)
-        if not family.kind.loads_operands:
-            beside = NARROW_OVERHEAD if schedule.mma_n else OVERHEAD_REGISTERS
-            promoted = (schedule.mma_n or tile[1]) * family.m // (32 * family.kind.warps) if promote else 0
-            return Registers(sums, max(promoted, sums * several), beside=beside)
-        rows, columns = tile[0] // warps[0], tile[1] // warps[1]
-        return Registers(sums, sums if promote or several else 0, 2 * (rows // 4 + columns // 4))
+        (rows, columns, _), (along_m, along_n) = schedule.tile, schedule.warps
+        return ESTIMATES[problem.kind.name](problem, schedule, rows // along_m, columns // along_n)
+
+
+def _of_warpgroups(problem: Problem, schedule: Schedule, rows: int, columns: int) -> Registers:
+    sums, wave = rows * columns // 32, problem.family.m // problem.kind.warps
+    beside = NARROW_OVERHEAD if schedule.mma_n else OVERHEAD_REGISTERS
+    promoted = (schedule.mma_n or columns) * wave // 32 if schedule.promote else 0
+    return Registers(sums, max(promoted, sums * (len(problem.results) > 1)), beside=beside)
+
+
+def _of_warps(problem: Problem, schedule: Schedule, rows: int, columns: int) -> Registers:
+    sums, copied = rows * columns // 32, schedule.promote or len(problem.results) > 1
+    return Registers(sums, sums if copied else 0, 2 * (rows // 4 + columns // 4))
+
+
+def _out_of_tensor_memory(problem: Problem, schedule: Schedule, rows: int, columns: int) -> Registers:
+    promote, each = schedule.promote, columns if schedule.promote else columns // problem.panes
+    taken = parts_taken(problem, each, promote) * taken_columns(problem, each, promote)
+    if not promote:
+        return Registers(taken_apart(problem, promote) * taken, 0)
+    return Registers(columns, max(taken, columns * (len(problem.results) > 1)))
+
+
+ESTIMATES = {"wgmma": _of_warpgroups, "mma": _of_warps, "tcgen05": _out_of_tensor_memory}
+"""By kind of kernel, for a warp's rows and columns of a tile."""
 
 
 SPLIT_REGISTERS = 16
@@ -121,10 +131,9 @@ def crowded(problem: Problem, schedule: Schedule) -> bool:
     """Whether the epilogue reads elements one by one beside more sums than it finds registers with."""
     if not reads_of_own(problem):
         return False
-    by_parts = problem.kind.tensor_memory and not schedule.promote
     own = result_columns(problem, schedule) // units(problem, schedule)[1]
     apart = taken_apart(problem, schedule.promote)
-    sums = apart * taken_columns(problem, own, 0) if by_parts else sums_of_thread(problem, schedule)
+    sums = apart * taken_columns(problem, own, 0) if by_parts(problem, schedule) else sums_of_thread(problem, schedule)
     return sums > most_accumulators(problem)
 
 

@@ -16,7 +16,7 @@ from scalec.passes.plan.items import ITEMS, cuts_k, free_warps, item_bytes
 from scalec.passes.plan.promotion import no_planes
 from scalec.passes.plan.sharing import SHARING
 from scalec.passes.plan.stationary import SLOTS
-from scalec.passes.plan.tensor_columns import bare_sides, sums_slots, taken_columns, word_rows
+from scalec.passes.plan.tensor_columns import bare_sides, by_parts, sums_slots, taken_columns, word_rows
 from scalec.passes.plan.warps import SCALE_WARPS, WARPS
 from scalec.passes.plan.windows import WINDOW, window_slots
 from scalec.passes.plan.words import WordPlan, no_bulk_words
@@ -319,9 +319,8 @@ def turned_tile(problem: Problem, schedule: Schedule) -> tuple[int, int]:
 
 def converted_columns(problem: Problem, schedule: Schedule) -> int:
     """Columns of a tile that are converted together: all, or those that warps take out of tensor memory at a time."""
-    by_parts, along_n = problem.kind.tensor_memory and not schedule.promote, units(problem, schedule)[1]
-    columns = result_columns(problem, schedule)
-    return along_n * taken_columns(problem, columns // along_n, 0) if by_parts else columns
+    along_n, columns = units(problem, schedule)[1], result_columns(problem, schedule)
+    return along_n * taken_columns(problem, columns // along_n, 0) if by_parts(problem, schedule) else columns
 
 
 def staged_row(problem: Problem, schedule: Schedule) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from scalec.ir.schedule import Schedule
 from scalec.passes.plan.gather import gatherers
 from scalec.passes.plan.resources import producer_warpgroups, scale_warps, threaded, turns
+from scalec.passes.plan.tensor_columns import by_parts
 from scalec.passes.plan.turns import READ
 from scalec.passes.plan.warps import WARPS
 from scalec.passes.problem.types import Problem
@@ -33,7 +34,7 @@ def no_loaded_result(problem: Problem, schedule: Schedule) -> str:
         return f"split = {schedule.split}: which CTA adds a tile's sums to {result} shows when its products are done"
     if turns(schedule) > 1:
         return f"consumers=pingpong: one warp loads and stores the tiles of {result} one after the other"
-    if problem.kind.tensor_memory and not schedule.promote:
+    if by_parts(problem, schedule):
         return "sums come out of tensor memory by parts, of which shared memory has room for one"
     if gatherers(problem):
         return f"a warp hands over the rows that threads copy, and none is left that could load and store {result}"

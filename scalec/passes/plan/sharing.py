@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Protocol
 
+from scalec.errors import ScheduleError
+from scalec.ir.schedule import Schedule
 from scalec.passes.plan.warps import LEAST_COLUMNS, MAX_WARPGROUPS, PROMOTED_COLUMNS, TENSOR, WARPS
 from scalec.passes.problem.types import Problem
 from scalec.targets import MmaShape
@@ -12,7 +15,9 @@ Pair = tuple[int, int]
 
 
 class Sharing(Protocol):
-    """What is asked of it."""
+    """What is asked of it. `who` share a tile: warpgroups or warps, as each has an accumulator."""
+
+    who = "warps"
 
     def warpgroups(self, family: MmaShape, tile: tuple[int, ...], promote: int, results: int) -> int:
         """How many share a tile, where nobody has decided it."""
@@ -34,9 +39,33 @@ class Sharing(Protocol):
         """Why they cannot share a tile, "" where they can."""
         ...
 
+    def check_warps(self, problem: Problem, schedule: Schedule, warpgroups: int) -> None:
+        """Refuses `warps` that so many warpgroups cannot have."""
 
-class Warpgroups:
+    def check_rows(self, problem: Problem, schedule: Schedule, warpgroups: int) -> None:
+        """Refuses a tile whose rows they cannot share."""
+        m, rows, step = problem.family.m, schedule.tile[0], self.steps(problem.family, warpgroups, schedule.warps)[0]
+        if rows % step:
+            raise ScheduleError(
+                f"tile M = {rows} is not a multiple of {step} ({m} rows for each of {step // m} {self.who})",
+                fix=f"tile M = {-(-rows // step) * step}, or other {self.who}",
+            )
+
+    def check_columns(self, problem: Problem, schedule: Schedule) -> None:
+        """Refuses a tile whose columns no instruction has, or warps cannot share."""
+        columns, ctas = schedule.tile[1], schedule.cta_group
+        if columns not in (widths := problem.family.columns(ctas)):
+            raise ScheduleError(
+                f"tile N = {columns} is not a width of the tensor-core instruction"
+                + (f" of {ctas} CTAs" if ctas > 1 else ""),
+                expected=f"a multiple of {widths.step} from {widths[0]} to {widths[-1]}",
+            )
+
+
+class Warpgroups(Sharing):
     """Warpgroups share the rows, in whole waves."""
+
+    who = "warpgroups"
 
     def warpgroups(self, family: MmaShape, tile: tuple[int, ...], promote: int, results: int) -> int:
         """The most, up to three: 256 rows are two waves for each of two."""
@@ -55,8 +84,18 @@ class Warpgroups:
         rows = family.m * warpgroups
         return f"rows that {warpgroups} warpgroups cannot share in waves of {family.m}" if tile[0] % rows else ""
 
+    def check_warps(self, problem: Problem, schedule: Schedule, warpgroups: int) -> None:
+        along_m, along_n = schedule.warps
+        if schedule.warps != (WARPS * warpgroups, 1):
+            what = f"{problem.target.name} multiplies for whole warpgroups, which share M"
+            raise ScheduleError(
+                f"warps = {along_m}x{along_n}, and {what}",
+                expected=f"{WARPS * warpgroups}x1",
+                fix="leave warps out, and decide warpgroups",
+            )
 
-class Alone:
+
+class Alone(Sharing):
     """Each warp multiplies rows and columns of its own."""
 
     def warpgroups(self, family: MmaShape, tile: tuple[int, ...], promote: int, results: int) -> int:
@@ -94,8 +133,27 @@ class Alone:
                 return f"{what} that {count} warps cannot share by {step // count}"
         return ""
 
+    def check_warps(self, problem: Problem, schedule: Schedule, warpgroups: int) -> None:
+        (along_m, along_n), wanted = schedule.warps, self.warps(problem, schedule.tile, warpgroups)
+        if along_m * along_n != (count := prod(wanted)):
+            raise ScheduleError(
+                f"warps = {along_m}x{along_n} are {along_m * along_n} warps, {schedule.warpgroups} warpgroups have "
+                f"{count}",
+                fix=f"warps={wanted[0]}x{wanted[1]}",
+            )
 
-class Quarters:
+    def check_columns(self, problem: Problem, schedule: Schedule) -> None:
+        columns, along_n = schedule.tile[1], schedule.warps[1]
+        step = self.steps(problem.family, schedule.warpgroups, schedule.warps)[1]
+        if columns % step:
+            raise ScheduleError(
+                f"tile N = {columns} is not a multiple of {step} ({step // along_n} columns for each of "
+                f"{along_n} warps)",
+                fix=f"tile N = {-(-columns // step) * step}, or other warps",
+            )
+
+
+class Quarters(Sharing):
     """Each warp of a warpgroup has its own quarter of the rows in tensor memory (PTX ISA 9.7.16.8.1), and warpgroups
     share the columns."""
 
@@ -119,6 +177,32 @@ class Quarters:
             return f"{warpgroups} warpgroups, and sums in tensor memory are for {' or '.join(map(str, TENSOR))}"
         uneven = tile[1] % self.steps(family, warpgroups, warps)[1]
         return f"columns that {warpgroups} warpgroups cannot share by {LEAST_COLUMNS}" if uneven else ""
+
+    def check_warps(self, problem: Problem, schedule: Schedule, warpgroups: int) -> None:
+        family, tile, warpgroups, warps = problem.family, schedule.tile, schedule.warpgroups, schedule.warps
+        if reason := self.misfit(family, tile, warpgroups, warps):
+            known, step = warpgroups in TENSOR, self.steps(family, warpgroups, warps)[1]
+            raise ScheduleError(
+                f"a tile of {reason}" if known else reason,
+                got=f"tile N = {tile[1]}, warpgroups = {warpgroups}",
+                fix=f"tile N = {-(-tile[1] // step) * step}, or warpgroups=1" if known else "warpgroups=1",
+            )
+        if warps != (wanted := self.warps(problem, tile, warpgroups)):
+            raise ScheduleError(
+                f"warps = {warps[0]}x{warps[1]}, and each warp of a warpgroup reads a quarter of the rows in tensor "
+                "memory: warpgroups share columns",
+                expected=f"{wanted[0]}x{wanted[1]}",
+                fix="leave warps out, and decide warpgroups",
+            )
+
+    def check_rows(self, problem: Problem, schedule: Schedule, warpgroups: int) -> None:
+        m, rows = problem.family.m, schedule.tile[0]
+        if rows != m:
+            pair = rows == 2 * m and problem.family.pair_n
+            raise ScheduleError(
+                f"tile M = {rows}, and one instruction sums {m} rows in tensor memory",
+                fix=f"tile M = {m}" + (", cta_group=2 for two CTAs that multiply together" if pair else ""),
+            )
 
 
 SHARING: dict[str, Sharing] = {"wgmma": Warpgroups(), "mma": Alone(), "tcgen05": Quarters()}

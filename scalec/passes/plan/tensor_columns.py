@@ -27,6 +27,12 @@ MOST_TAKEN = 64
 """Columns of which two parts find room in a thread's registers."""
 
 
+def by_parts(problem: Problem, schedule: Schedule) -> bool:
+    """Whether warps take sums out of tensor memory some columns at a time, each as they write it; else a thread holds
+    all that it has of a tile."""
+    return problem.kind.tensor_memory and not schedule.promote
+
+
 def taken_columns(problem: Problem, columns: int, promote: int) -> int:
     """Columns that a warp takes at once of so many that it has of a tile. Where they are converted as they come: whole
     blocks of the result's scales, and where bulk copies may write them, as many as fill a row of the widest swizzle. A

@@ -25,9 +25,10 @@ from scalec.passes.plan.resources import (
 )
 from scalec.passes.plan.sharing import SHARING
 from scalec.passes.plan.swizzle import no_bulk_epilogue, no_panels, no_turned, staging
-from scalec.passes.plan.tensor_columns import sums_slots
+from scalec.passes.plan.tensor_columns import by_parts, sums_slots
 from scalec.passes.plan.warps import too_wide
-from scalec.passes.problem.types import Problem, ResultScale
+from scalec.passes.problem.result import ResultScale
+from scalec.passes.problem.types import Problem
 from scalec.targets import WAVES
 
 PAIR = (2, 1)
@@ -207,7 +208,7 @@ def cuts_blocks(problem: Problem, scale: ResultScale, schedule: Schedule) -> str
     if columns % scale.block:
         return f"columns that are no multiple of {scale.block}: {scale.name} has one for each {scale.block}"
     # warps may find a scale together where they hold all sums of a tile at once
-    own, shares = columns // along_n, not problem.kind.tensor_memory or bool(schedule.promote)
+    own, shares = columns // along_n, not by_parts(problem, schedule)
     if own % scale.block and not (shares and scale.block % own == 0):
         return f"{columns} columns for {along_n} warps: {scale.name} has one for each {scale.block} columns"
     if along_n > 1 and scale.block % own == 0:

@@ -10,7 +10,8 @@ from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import dims_of_domains, map_of, maps_of
 from scalec.passes.problem.contraction import sums_of
-from scalec.passes.problem.types import Problem, Result
+from scalec.passes.problem.result import Result
+from scalec.passes.problem.types import Problem
 from scalec.targets import MAX_BOX
 
 FOLDED = 8

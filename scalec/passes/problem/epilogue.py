@@ -16,10 +16,11 @@ from scalec.passes.problem.contraction import contractions, sums_of
 from scalec.passes.problem.gaps import dimension_of, gaps_of
 from scalec.passes.problem.lookups import Lookups
 from scalec.passes.problem.reduced import MEET, in_a_tile, kept_of, reduce_of
+from scalec.passes.problem.result import ColumnFold, EpilogueInput, Result, ResultScale, Window
 from scalec.passes.problem.scatter import before_scatter, check_range, coords_of, distance_of, order_of
 from scalec.passes.problem.sources import is_op, of_inputs, reduction_of, refuse_transform
 from scalec.passes.problem.two_programs import refuse_type
-from scalec.passes.problem.types import STORED, ColumnFold, EpilogueInput, Result, ResultScale, Window
+from scalec.passes.problem.types import STORED
 from scalec.passes.problem.whole_rows import row_block
 from scalec.targets import Target
 

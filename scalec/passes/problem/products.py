@@ -25,8 +25,9 @@ def check_alone(contracts: list[Any], terms: list[Any]) -> None:
     if len(contracts) > 1:
         raise UnsupportedError(
             f"{len(terms)} products are added up, and meet other products in an expression",
-            expected="one sum of products, which expressions read",
-            fix="one program for each sum",
+            expected="one sum of products, which expressions read, and something computed of one of them before",
+            fix="one program for each sum; where it is a factor, multiply an operand of each further one by its own "
+            "before the call",
             place=place_of(terms[-1]),
         )
 
@@ -106,17 +107,19 @@ def check_added(one: Operand, other: Operand, contract: Any) -> None:
                     place=place_of(contract),
                 )
     kind = one.stored if other.converted else one.element
-    for what, a, b in (
-        ("element types", kind.name, other.stored.name),
-        ("scales", *(", ".join(map(_said, x.scales or one.scales)) or "none" for x in (one, other))),
-        ("layouts", *(f"{'rows' if x.mn_major else 'the sum'} last" for x in (one, other))),
+    told = kind.name if kind == one.stored else f"{kind.name} of {one.stored.name}"
+    like = f"as {one.name} is"
+    for what, a, b, fix in (
+        ("element types", told, other.stored.name if other.stored != kind else told, f"as {kind.name}"),
+        ("scales", *(", ".join(map(_said, x.scales or one.scales)) or "none" for x in (one, other)), like),
+        ("layouts", *(f"{'rows' if x.mn_major else 'the sum'} last" for x in (one, other)), like),
     ):
         if a != b:
             raise UnsupportedError(
                 f"{one.name} and {other.name} are operands of products that are added up, and differ in their {what}",
                 got=f"{one.name}: {a}, {other.name}: {b}",
                 expected="the same of both: a tile of one is multiplied in the place of one of the other",
-                fix=f"store {other.name} as {one.name} is, or write a program for each product, the second with +=",
+                fix=f"store {other.name} {fix}, or write a program for each product, the second with +=",
                 place=place_of(contract),
             )
 

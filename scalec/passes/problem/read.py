@@ -10,7 +10,8 @@ from scalec.errors import UnsupportedError
 from scalec.formats import DRAWN, ELEMENT_TYPES
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
-from scalec.ir.scale import GranularityAttr, maps_of, ranges_of
+from scalec.ir.scale import GranularityAttr, dims_in, dims_read, map_of, maps_of, ranges_of, symbols_in
+from scalec.ir.scale import written as spelled
 from scalec.passes.problem.access import Dim
 from scalec.passes.problem.bodies import check_bodies, with_inputs
 from scalec.passes.problem.column_folds import check_size, check_walked, reduced
@@ -30,8 +31,10 @@ from scalec.passes.problem.panes import check_alike, check_computed, check_forms
 from scalec.passes.problem.products import check_added, check_alone, check_places, check_sums, first_of
 from scalec.passes.problem.read_operand import OperandReader
 from scalec.passes.problem.reduced import check_known, check_reductions
+from scalec.passes.problem.result import Result, Term
 from scalec.passes.problem.sources import below, computation, is_op, reduction_of, where_of
-from scalec.passes.problem.types import ASSUMED, Problem, Result, Term
+from scalec.passes.problem.spans import with_spans
+from scalec.passes.problem.types import ASSUMED, Problem
 from scalec.sizes import MOST
 from scalec.targets import MmaShape, Target
 
@@ -100,7 +103,7 @@ class Reader(OperandReader):
             check_summed(x)
         check_left_out(made)
         check_reductions(made)
-        return self.shared(made)
+        return with_spans(self.shared(made), self.function)
 
     def first_terms(self, contracts: list[Any]) -> list[Any]:
         """Of each sum of contractions the one that stands for it (`first_of`)."""
@@ -415,6 +418,7 @@ class Reader(OperandReader):
         roles = {entry.name: [ir.StringAttr(a).value for a in entry.attr] for entry in attributes["roles"]}
         for role in ("m", "n", "k"):
             if not roles[role]:
+                self.check_named(contract, roles["batch"], self.sides(contract, role == "n")[1])
                 raise UnsupportedError(
                     f"the contraction has 0 {role.upper()} dimensions",
                     got="none",
@@ -423,6 +427,22 @@ class Reader(OperandReader):
                     place=place_of(contract),
                 )
         return roles
+
+    def check_named(self, contract: Any, batch: list[str], operand: Side) -> None:
+        """Refuses an operand of which an index from memory names another matrix for each of a `batch` dimension, which
+        else would be one of the other operand's rows."""
+        value, where, side = operand
+        for index in (contract.symbols[i].owner.opview for i in sorted(symbols_in(where))):
+            own = dims_read(map_of(index.map), list(index.symbols)) - dims_in(where)
+            if each := next((self.dims[d] for d in sorted(own) if self.dims[d] in batch), ""):
+                (_, name, _), tensor = self.argument(below(value), f"the {side} operand"), self.tensor(index.tensor)
+                at = ",".join(spelled(e, self.dims) for e in map_of(index.map).results)
+                raise UnsupportedError(
+                    f"{name} is read at {tensor}[{at}], another matrix for each {each}",
+                    expected=f"one for several of {each}, as {tensor}[{each}/64] names it, or a range",
+                    fix=f"sort {each} by it, and write for {each} in off[g]:off[g+1] with {name} at g",
+                    place=place_of(contract),
+                )
 
     def dim(self, name: str, contract: Any) -> Dim:
         """The dimension and the first static extent that an operand or the result has for it."""

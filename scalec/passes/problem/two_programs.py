@@ -9,7 +9,8 @@ from scalec.formats import WHOLE
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, block_of
 from scalec.passes.problem.pointwise import READ
-from scalec.passes.problem.types import ROUNDED, Result
+from scalec.passes.problem.result import Result
+from scalec.passes.problem.types import ROUNDED
 
 
 def two_programs(result: Result, type: str) -> str:

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from scalec.errors import Place
-from scalec.formats import ElementType
-from scalec.passes.problem.access import Chance, Coord, Dim, Domain, Gaps, Index, Lookup, Reduced
+from scalec.passes.problem.access import Coord, Dim, Domain, Index, Lookup
 from scalec.passes.problem.operand import PROMOTION_BLOCK, Fold, Operand, Product
+from scalec.passes.problem.result import ColumnFold, EpilogueInput, Result, Term
 from scalec.targets import Kind, MmaShape, Target
 
 ASSUMED = 4096
@@ -33,166 +33,6 @@ ROUNDED = (*STORED, "e4m3", "e5m2", "e2m1")
 
 
 @dataclass(frozen=True)
-class EpilogueInput:
-    """A view that the epilogue's body reads beside the accumulator.
-
-    Attributes:
-        argument_index: position among the function's arguments.
-        name: what the user calls it.
-        element: its element type.
-        kind: "row" (depends on M alone), "col" (on N alone), "both" or "scalar".
-        coords: where it is read, one entry an axis; empty for a scalar argument.
-        layout: "row" or "col", the layout of the argument.
-        view: position among the map's views, and so among the body's arguments.
-        spaced: its elements do not lie side by side: every so-many-th of a tensor (scalec.passes.fuse.views).
-    """
-
-    argument_index: int
-    name: str
-    element: ElementType
-    kind: str
-    coords: tuple[Coord, ...]
-    layout: str
-    view: int
-    spaced: bool = False
-
-
-@dataclass(frozen=True)
-class ResultScale:
-    """The scales of a quantised result, one for each `block` columns of a row.
-
-    Attributes:
-        name: what the user calls them.
-        index: position among the function's results.
-        block: columns that share one.
-        type: their element type.
-        layout: one of scalec.formats.LAYOUTS.
-        outer: the scale of the whole result, which is given; None where there is none.
-        place: where the program says so.
-    """
-
-    name: str
-    index: int
-    block: int
-    type: str
-    layout: str
-    outer: EpilogueInput | None = None
-    place: Place | None = None
-
-
-@dataclass(frozen=True)
-class Window:
-    """The points of a result that are computed: those whose index along the dimension `dim` is at least `low` and below
-    `high`, each a number or read from memory. All others are `otherwise`, or with None keep what they are. With `width`
-    points are at their distance from `low`, below it; of a `low` below 0 none is."""
-
-    dim: str
-    low: EpilogueInput | int
-    high: EpilogueInput | int
-    otherwise: float | None = None
-    width: Dim | None = None
-
-    @property
-    def bounds(self) -> tuple[EpilogueInput | int, EpilogueInput | int]:
-        return self.low, self.high
-
-    @property
-    def read(self) -> tuple[EpilogueInput, ...]:
-        """Those that are read."""
-        return tuple(x for x in self.bounds if not isinstance(x, int))
-
-
-@dataclass(frozen=True)
-class ColumnFold:
-    """A reduction within a tile: of what a result's body computes for all indices of one dimension, before another
-    body computes the result of it.
-
-    Attributes:
-        kind: "sum", "max" or "min".
-        dim: the dimension that is reduced, `size` indices: all of them adjacent columns of a tile.
-        along: the dimension of a tile that has them (Dim.inner), by its name; `dim` itself where it has no other.
-        body, accumulators, inputs: of the body behind it, as a Result has them, and at indices of what is left.
-    """
-
-    kind: str
-    dim: str
-    size: int
-    along: str
-    body: tuple[str, ...] = ()
-    accumulators: tuple[int, ...] = ()
-    inputs: tuple[EpilogueInput, ...] = ()
-
-
-@dataclass(frozen=True)
-class Result:
-    """A tensor that the kernel writes: `epilogue` of the sums and of `inputs`.
-
-    Attributes:
-        name: what the user calls it.
-        element: its element type.
-        dims: (M, N) of a tile by name.
-        inout: it is also read, being accumulated into.
-        scale: what it is quantised by, None where it is only rounded.
-        coords: where it is written, one entry an axis; its scales likewise, the last one divided by their block.
-        gaps: what is left out along the last axis, None where nothing is.
-        scattered: the lookup that says which row of it a row of a tile is; "" where they are those of the tile.
-        index: position among the function's results.
-        body: names of the ops of its `scale.map`, in order; none where the f32 sums are the result.
-        adds: whether the last one adds what is there, in f32.
-        accumulators: positions of the sums among the epilogue's views.
-        panes: of which contraction (`Problem.panes`) each of these is, or without a body the result.
-        inputs: what the epilogue reads beside them.
-        column_fold: the reduction between that and the result; None where the body computes the result itself.
-        window: which points of it are computed; None where all are, or ranges of the problem say it.
-        reduced: of a reduction, over what; None where each point is written.
-        chance: by what it is rounded up or down; None where it is rounded to nearest.
-    """
-
-    name: str
-    element: ElementType
-    dims: tuple[str, str]
-    inout: bool
-    scale: ResultScale | None = None
-    coords: tuple[Coord, ...] = ()
-    gaps: Gaps | None = None
-    scattered: str = ""
-    index: int = 0
-    body: tuple[str, ...] = ()
-    adds: bool = False
-    accumulators: tuple[int, ...] = ()
-    panes: tuple[int, ...] = (0,)
-    inputs: tuple[EpilogueInput, ...] = ()
-    column_fold: ColumnFold | None = None
-    window: Window | None = None
-    reduced: Reduced | None = None
-    chance: Chance | None = None
-
-    @property
-    def added(self) -> EpilogueInput | None:
-        """The result itself, where the last thing that is done is to add it: bulk copies can do so."""
-        return next((x for x in self.inputs if x.name == self.name), None) if self.adds else None
-
-    @property
-    def block(self) -> int:
-        """Elements of a row that share a scale, 1 where there is none."""
-        return self.scale.block if self.scale is not None else 1
-
-    @property
-    def group(self) -> int:
-        """Columns that are written together: those of a scale, and whole bytes of packed elements."""
-        return math.lcm(self.block, self.element.unit)
-
-
-@dataclass(frozen=True)
-class Term:
-    """What is computed of the sums of one product before those of the others are added to it: of number `number` of
-    the products, by the body of `result`, which no memory has."""
-
-    number: int
-    result: Result
-
-
-@dataclass(frozen=True)
 class Problem:
     """result[o, m, n] = epilogue(sum over k of lhs[o, m, k] * rhs[o, n, k], inputs), for each of `results`.
 
@@ -205,7 +45,8 @@ class Problem:
     `family` are the instructions that multiply `lhs` and `rhs`; `written` is where the program says so. The results
     have the same indices, in the same order. `reductions` have one index less each: they are sums, or the largest or
     least, along M or N, of what their bodies compute. `swapped`: rows of the results in memory are columns here
-    (`transposed`). `beside`: of a problem of one result (`each`) the other results of the same sums.
+    (`transposed`). `beside`: of a problem of one result (`each`) the other results of the same sums. `spans`: a
+    dimension of a tile and one of `outer` or `summed`, whose indices a launch walks as one where strides allow.
     """
 
     target: Target
@@ -226,6 +67,7 @@ class Problem:
     reductions: tuple[Result, ...] = ()
     added: tuple[Product, ...] = ()
     term: Term | None = None
+    spans: tuple[tuple[str, str], ...] = ()
 
     @property
     def kind(self) -> Kind:
@@ -406,7 +248,8 @@ class Problem:
     def sizes(self, given: Mapping[str, int] | None = None) -> dict[str, int]:
         """A size of each of `dims`, and of each lookup, by name: its own, else the one given, else the largest of its
         range, or where any may come as large as is assumed. Of one that groups share out a share. A lookup has that of
-        what it is an index of; with an index for each row, it reaches as many as there are rows."""
+        what it is an index of; with an index for each row, it reaches as many as there are rows. Dimensions that are
+        walked as one (`spans`) are: the first has all indices."""
 
         def size(d: Dim) -> int:
             own = d.size
@@ -415,6 +258,8 @@ class Problem:
             return own if own is not None else ASSUMED_OUTER if d not in self.dims[:3] else ASSUMED
 
         sizes = {d.name: size(d) for d in self.dims}
+        for dim, other in self.spans:
+            sizes[dim], sizes[other] = sizes[dim] * sizes[other], 1
         if (shared := self.shared_out) is not None:
             sizes[shared.dim] = -(-sizes[shared.dim] // max(1, sizes[shared.group]))
         sizes |= {d.name: d.share for d in (self.m, self.n, self.k) if d.share}

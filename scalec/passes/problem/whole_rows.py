@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from scalec.errors import Place, UnsupportedError
 from scalec.passes.problem.access import Dim
+from scalec.passes.problem.result import Result
 from scalec.passes.problem.two_programs import two_programs
-from scalec.passes.problem.types import Result
 from scalec.targets import MAX_BOX
 
 COLUMNS = 16, 64

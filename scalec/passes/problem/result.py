@@ -1,0 +1,170 @@
+"""What a kernel computes of its sums: results, what their bodies read, and what they are quantised by."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from scalec.errors import Place
+from scalec.formats import ElementType
+from scalec.passes.problem.access import Chance, Coord, Dim, Gaps, Reduced
+
+
+@dataclass(frozen=True)
+class EpilogueInput:
+    """A view that the epilogue's body reads beside the accumulator.
+
+    Attributes:
+        argument_index: position among the function's arguments.
+        name: what the user calls it.
+        element: its element type.
+        kind: "row" (depends on M alone), "col" (on N alone), "both" or "scalar".
+        coords: where it is read, one entry an axis; empty for a scalar argument.
+        layout: "row" or "col", the layout of the argument.
+        view: position among the map's views, and so among the body's arguments.
+        spaced: its elements do not lie side by side: every so-many-th of a tensor (scalec.passes.fuse.views).
+    """
+
+    argument_index: int
+    name: str
+    element: ElementType
+    kind: str
+    coords: tuple[Coord, ...]
+    layout: str
+    view: int
+    spaced: bool = False
+
+
+@dataclass(frozen=True)
+class ResultScale:
+    """The scales of a quantised result, one for each `block` columns of a row.
+
+    Attributes:
+        name: what the user calls them.
+        index: position among the function's results.
+        block: columns that share one.
+        type: their element type.
+        layout: one of scalec.formats.LAYOUTS.
+        outer: the scale of the whole result, which is given; None where there is none.
+        place: where the program says so.
+    """
+
+    name: str
+    index: int
+    block: int
+    type: str
+    layout: str
+    outer: EpilogueInput | None = None
+    place: Place | None = None
+
+
+@dataclass(frozen=True)
+class Window:
+    """The points of a result that are computed: those whose index along the dimension `dim` is at least `low` and below
+    `high`, each a number or read from memory. All others are `otherwise`, or with None keep what they are. With `width`
+    points are at their distance from `low`, below it; of a `low` below 0 none is."""
+
+    dim: str
+    low: EpilogueInput | int
+    high: EpilogueInput | int
+    otherwise: float | None = None
+    width: Dim | None = None
+
+    @property
+    def bounds(self) -> tuple[EpilogueInput | int, EpilogueInput | int]:
+        return self.low, self.high
+
+    @property
+    def read(self) -> tuple[EpilogueInput, ...]:
+        """Those that are read."""
+        return tuple(x for x in self.bounds if not isinstance(x, int))
+
+
+@dataclass(frozen=True)
+class ColumnFold:
+    """A reduction within a tile: of what a result's body computes for all indices of one dimension, before another
+    body computes the result of it.
+
+    Attributes:
+        kind: "sum", "max" or "min".
+        dim: the dimension that is reduced, `size` indices: all of them adjacent columns of a tile.
+        along: the dimension of a tile that has them (Dim.inner), by its name; `dim` itself where it has no other.
+        body, accumulators, inputs: of the body behind it, as a Result has them, and at indices of what is left.
+    """
+
+    kind: str
+    dim: str
+    size: int
+    along: str
+    body: tuple[str, ...] = ()
+    accumulators: tuple[int, ...] = ()
+    inputs: tuple[EpilogueInput, ...] = ()
+
+
+@dataclass(frozen=True)
+class Result:
+    """A tensor that the kernel writes: `epilogue` of the sums and of `inputs`.
+
+    Attributes:
+        name: what the user calls it.
+        element: its element type.
+        dims: (M, N) of a tile by name.
+        inout: it is also read, being accumulated into.
+        scale: what it is quantised by, None where it is only rounded.
+        coords: where it is written, one entry an axis; its scales likewise, the last one divided by their block.
+        gaps: what is left out along the last axis, None where nothing is.
+        scattered: the lookup that says which row of it a row of a tile is; "" where they are those of the tile.
+        index: position among the function's results.
+        body: names of the ops of its `scale.map`, in order; none where the f32 sums are the result.
+        adds: whether the last one adds what is there, in f32.
+        accumulators: positions of the sums among the epilogue's views.
+        panes: of which contraction (`Problem.panes`) each of these is, or without a body the result.
+        inputs: what the epilogue reads beside them.
+        column_fold: the reduction between that and the result; None where the body computes the result itself.
+        window: which points of it are computed; None where all are, or ranges of the problem say it.
+        reduced: of a reduction, over what; None where each point is written.
+        chance: by what it is rounded up or down; None where it is rounded to nearest.
+    """
+
+    name: str
+    element: ElementType
+    dims: tuple[str, str]
+    inout: bool
+    scale: ResultScale | None = None
+    coords: tuple[Coord, ...] = ()
+    gaps: Gaps | None = None
+    scattered: str = ""
+    index: int = 0
+    body: tuple[str, ...] = ()
+    adds: bool = False
+    accumulators: tuple[int, ...] = ()
+    panes: tuple[int, ...] = (0,)
+    inputs: tuple[EpilogueInput, ...] = ()
+    column_fold: ColumnFold | None = None
+    window: Window | None = None
+    reduced: Reduced | None = None
+    chance: Chance | None = None
+
+    @property
+    def added(self) -> EpilogueInput | None:
+        """The result itself, where the last thing that is done is to add it: bulk copies can do so."""
+        return next((x for x in self.inputs if x.name == self.name), None) if self.adds else None
+
+    @property
+    def block(self) -> int:
+        """Elements of a row that share a scale, 1 where there is none."""
+        return self.scale.block if self.scale is not None else 1
+
+    @property
+    def group(self) -> int:
+        """Columns that are written together: those of a scale, and whole bytes of packed elements."""
+        return math.lcm(self.block, self.element.unit)
+
+
+@dataclass(frozen=True)
+class Term:
+    """What is computed of the sums of one product before those of the others are added to it: of number `number` of
+    the products, by the body of `result`, which no memory has."""
+
+    number: int
+    result: Result

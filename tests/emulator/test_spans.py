@@ -1,0 +1,116 @@
+"""Several indices of M, N or K that lie one behind the other are walked as one, others by their coordinates: the same
+bits, between guards, on every target."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import scalec
+from scalec import reference
+from scalec.checking.compare import compare
+from scalec.checking.guarded import FILLS, Guarded
+from scalec.checking.launch import made_up, values_of
+from scalec.runtime import emulated
+from scalec.runtime.plan import Plan
+from scalec.sizes import Range
+
+TARGETS = ("sm_90a", "sm_100a", "sm_120a")
+
+
+def launched(
+    source: str, target: str, dims: dict[str, int], known: dict[str, Any], gap: int, seed: int = 3
+) -> tuple[Plan, list[bytes]]:
+    """The plan and the results of a launch over tensors whose outer indices have a gap of so many rows between them:
+    right, and nothing else written."""
+    kernel = scalec.compile(source, target=target, dims=known)
+    kernel = kernel.kernels[0] if isinstance(kernel, scalec.Program) else kernel
+    device = emulated.EmulatedDevice(target)
+    device.options = replace(device.options, seed=seed)
+    loaded = kernel.load(device)
+    kernel.fixed = device
+    values, expected = made_up(source, dims, seed)
+    given = [
+        float(values[t.name]) if t.scalar else Guarded(device, t, reference.storage(values[t.name]), gap=gap)
+        for t in kernel.spec.operands
+    ]
+    outs = [
+        Guarded.result(device, r, dims, FILLS[0], reference.storage(values[r.name]) if r.inout else None, gap=gap)
+        for r in kernel.spec.results
+    ]
+    kernel(*given, out=tuple(outs))
+    assert not any(x.changed() for x in given if isinstance(x, Guarded))
+    assert not any(x.changed(dims) for x in outs)
+    with np.errstate(all="ignore"):
+        checks = compare({x.spec.name: values_of(x.spec, x) for x in outs}, expected)
+    assert all(c.ok for c in checks), f"{source}, {dims}: {checks}"
+    return next(reversed(loaded.plans.values())), [x.contents(dims) for x in outs]
+
+
+CASES = {
+    # program, sizes, those known, sizes as the kernel walks them, tiles walked by coordinates and as one
+    "rows": ("C[b,s,n] = A[b,s,k] @ W[n,k] + x[n]", "b=5 s=20 n=72 k=64", "nk", "b=1 s=100"),
+    "rows of scales": (
+        "C[b,s,n] = A[b,s,k] @ W[n,k] scale(1x1x128, 128x128) + R[b,s,n]", "b=3 s=50 n=128 k=256", "nk", "b=1 s=150"
+    ),
+    "blocks of rows": (
+        "C[b,s,n] = A[b,s,k] @ W[n,k] scale(1x128x128, 128x128)", "b=2 s=128 n=64 k=256", "nk", "b=1 s=256"
+    ),
+    "quantised": (
+        "C[b,s,n]:mxfp8 = relu(A[b,s,k]:mxfp8 @ W[n,k]:mxfp8) * y[b,s]", "b=3 s=9 n=64 k=128", "nk", "b=1 s=27"
+    ),
+    "tiles of scales": (
+        "C[b,s,n]:e4m3 scale(1x32:ue8m0@blocked) = A[b,s,k] @ W[n,k]", "b=2 s=128 n=128 k=64", "nk", "b=1 s=256"
+    ),
+    "decode": ("C[b,s,n] = A[b,s,k] @ W[n,k]", "b=33 s=1 n=64 k=64", "nk", "b=1 s=33"),
+    "three": ("C[a,b,s,n] = A[a,b,s,k] @ W[n,k]", "a=2 b=3 s=7 n=64 k=64", "nk", "a=1 b=1 s=42"),
+    "gathered": ("C[b,s,n] = E[i[b,s],k] @ W[n,k]", "b=3 s=20 n=64 k=64", "nk", "b=1 s=60"),
+    "largest": ("R[b,s] = max[n](A[b,s,k] @ W[n,k])", "b=3 s=20 n=136 k=64", "nk", "b=1 s=60"),
+    "by chance": ("C[b,s,n]:e4m3 = stochastic(A[b,s,k] @ W[n,k], seed[0])", "b=3 s=20 n=64 k=64", "nk", "b=1 s=60"),
+    "columns": ("C[m,h,n] = A[m,k] @ W[h,n,k]", "m=40 h=5 n=24 k=64", "k", "h=1 n=120"),
+    "tokens": ("D[n,k]:f32 += G[b,s,n] @ A[b,s,k]", "b=3 s=20 n=64 k=64", "nk", "b=1 s=60"),
+}  # fmt: skip
+
+
+@pytest.mark.once("target")
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", CASES)
+def test_what_lies_behind_each_other_is_walked_as_one(name: str, target: str) -> None:
+    source, sizes, fixed, wanted = CASES[name]
+    dims = {d: int(size) for d, size in (x.split("=") for x in sizes.split())}
+    walked = dims | {d: int(size) for d, size in (x.split("=") for x in wanted.split())}
+    known = {d: dims[d] for d in fixed}
+    plan, made = launched(source, target, dims, known, gap=0)
+    assert [{d: of[d] for d in dims} for of in (plan.sizes, plan.dims)] == [dims, walked]
+    apart, others = launched(source, target, dims, known, gap=1)
+    assert {d: apart.dims[d] for d in dims} == (
+        walked if name == "decode" else dims
+    )  # a gap behind one row is a longer way to the next
+    assert plan.grid <= apart.grid
+    if name != "tokens":  # which are added up in blocks of K that begin elsewhere
+        assert made == others
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_index_that_tiles_run_along_may_be_the_outer_one(target: str) -> None:
+    """The larger one is M: a tile then has rows of all b of one s, and of the next."""
+    source = "C[s,b,n]:e4m3 = stochastic(A[s,b,k] @ W[n,k], seed[0])"
+    dims, known = {"s": 20, "b": 3, "n": 64, "k": 64}, {"s": Range(1, 8192), "n": 64, "k": 64}
+    plan, made = launched(source, target, dims, known, gap=0)
+    assert plan.dims == {**dims, "s": 60, "b": 1}
+    apart, others = launched(source, target, dims, known, gap=1)
+    assert apart.dims == dims
+    assert made == others
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("target", TARGETS)
+def test_blocks_that_would_meet_are_walked_by_coordinates(target: str) -> None:
+    """136 rows end within a block of 128."""
+    source, dims = CASES["blocks of rows"][0], {"b": 2, "s": 136, "n": 64, "k": 256}
+    plan, _ = launched(source, target, dims, {"n": 64, "k": 256}, gap=0)
+    assert plan.dims == dims
