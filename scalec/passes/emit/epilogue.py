@@ -33,8 +33,8 @@ class Epilogue(Reductions):
     """Writes the results."""
 
     def finish(self, h: Handles, w: Work, accumulator: ir.Value) -> None:
-        """The epilogue; where K is split, of the sums of all parts: by the CTA whose part is the last to arrive, or by
-        units of a cluster's first ones."""
+        """The epilogue; where K is split, of the sums of all parts: by the CTA whose part is the last to arrive, by
+        each CTA of some columns, or by units of a cluster's first ones."""
         e, s = self.e, self.schedule
         if s.split == 1:
             self.epilogue(h, accumulator, w)
