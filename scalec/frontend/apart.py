@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from scalec.frontend import affine, ast, scales
+from scalec.frontend import affine, ast
 from scalec.frontend.diagnostics import Source
-from scalec.frontend.program import Range, Statement, pads, reads_in
+from scalec.frontend.program import Range, Statement, all_reads, reads_in
 
 
 class Apart:
@@ -51,7 +51,7 @@ class Apart:
         for tensor, index in reads_in(statement.value):
             if not tensor.levels:
                 continue
-            groups = {axis: found[name] for axis, i in enumerate(index) if (name := affine.plain(i) or "") in found}
+            groups = _along(index, found)
             known = self.groups.setdefault(tensor.name, groups)
             one, other = ({axis: (r.dim, r.lower, r.upper) for axis, r in x.items()} for x in (known, groups))
             if one != other:
@@ -65,15 +65,12 @@ class Apart:
                     fix="give one of the two tensors another name",
                 )
             tensor.groups = known
-        result = statement.tensor
-        result.groups = {
-            a: found[name] for a, i in enumerate(statement.index) if (name := affine.plain(i) or "") in found
-        }
-        if result.levels and pads(result, result.levels[0]):
-            raise self.source.error(
-                result.said,
-                f"the scales of {result.name} would be padded for each group",
-                got=scales.describe(result.levels),
-                expected="row-major scales, one for each row",
-                fix="leave out the layout, and let scalec.layouts.blocked_by_group lay them out",
-            )
+        for read in all_reads(statement.value):  # where a temporary has no value, what is computed of it has none
+            if isinstance(read.source, Statement):
+                found = {r.dim: r for r in read.source.tensor.groups.values()} | found
+        statement.tensor.groups = _along(statement.index, found)
+
+
+def _along(index: tuple[affine.Linear, ...], found: dict[str, Range]) -> dict[int, Range]:
+    """The ranges of a tensor's indices, by their positions."""
+    return {axis: found[name] for axis, i in enumerate(index) if (name := affine.plain(i) or "") in found}

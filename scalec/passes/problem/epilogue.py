@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from scalec.errors import UnsupportedError
-from scalec.formats import ELEMENT_TYPES, QUANTISED, WHOLE, ElementType, element_spelled
+from scalec.formats import ELEMENT_TYPES, QUANTISED, WHOLE, ElementType, element_spelled, padded_to
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
-from scalec.ir.scale import GranularityAttr, block_of, dims_in, element, map_of, maps_of, symbols_in, written
+from scalec.ir.scale import GranularityAttr, apart_in, block_of, dims_in, element, map_of, maps_of, symbols_in, written
 from scalec.passes.problem.access import Coord, Dim, Gaps
 from scalec.passes.problem.column_folds import Reduced, check_result, reduced
 from scalec.passes.problem.contraction import contractions, sums_of
@@ -420,7 +420,10 @@ class EpilogueReader(Lookups):
             )
         facts = self.facts("res_attrs", index)
         outer = next((self.outer_scale(x) for x in op.outer), None)
-        return ResultScale(self.name(facts, f"{name}_scale"), index, block, kind, layout, outer, place)
+        pads = [
+            padded_to(block_of(granularity), layout, axis) for axis, at in enumerate(coords) if at.dim in apart_in(op)
+        ]
+        return ResultScale(self.name(facts, f"{name}_scale"), index, block, kind, layout, outer, place, sum(pads))
 
     def outer_scale(self, value: Any) -> EpilogueInput:
         """The scale of the whole result: no view of the map."""
