@@ -17,26 +17,35 @@ class Apart:
         self.groups: dict[str, dict[int, Range]] = {}  # of each scaled tensor that was read
         self.ranges: dict[str, Range] = {}  # that are apart, by dimension
 
+    def check_bounds(self, node: ast.Range, found: Range, used: set[str], contracts: bool) -> None:
+        """Refuses bounds that read an index which is not `used` in the statement, unless they are offsets, by which
+        each index of the range is one group's; where the statement `contracts`, an operand or the result has groups."""
+        tells = _group_of(found) is not None and not contracts
+        for n in ast.walk(node.lower, node.upper):
+            if isinstance(n, ast.IndexName) and (n.text == found.dim or (n.text not in used and not tells)):
+                raise self.source.error(
+                    n.span,
+                    f"the range of {found.dim} depends on {n.text}",
+                    got=f"{n.text}, which is " + ("the index itself" if n.text == found.dim else "in no tensor here"),
+                    expected="bounds that read other indices of this statement",
+                )
+
     def read(self, node: ast.Range, found: Range) -> Range:
         """The range with the dimension of which each index has blocks of its own, where the program says so."""
         said = next((p for p in node.promises if p.number is None), None)
         if said is None:
             return found
-        low, high = (x.terms[0][0] if affine.read(x) else None for x in (found.lower, found.upper))
-        if isinstance(low, affine.Symbol) and isinstance(high, affine.Symbol) and len(low.index) == 1:
-            group = affine.plain(low.index[0])
-            following = affine.add(low.index[0], affine.constant(1))
-            if group is not None and high == affine.Symbol(low.tensor, (following,)):
-                known = self.ranges.setdefault(found.dim, found)
-                if known.lower == found.lower:
-                    return replace(found, group=group)
-                raise self.source.error(
-                    said.span,
-                    f"{found.dim} has two ranges whose groups are apart",
-                    got=f"{found.lower}:{found.upper}",
-                    expected=f"{known.lower}:{known.upper}, as before",
-                    fix="give one of the two dimensions another name",
-                )
+        if (group := _group_of(found)) is not None:
+            known = self.ranges.setdefault(found.dim, found)
+            if known.lower == found.lower:
+                return replace(found, group=group)
+            raise self.source.error(
+                said.span,
+                f"{found.dim} has two ranges whose groups are apart",
+                got=f"{found.lower}:{found.upper}",
+                expected=f"{known.lower}:{known.upper}, as before",
+                fix="give one of the two dimensions another name",
+            )
         raise self.source.error(
             said.span,
             f"groups of {found.dim} are apart, and the range does not tell where each begins",
@@ -69,6 +78,15 @@ class Apart:
             if isinstance(read.source, Statement):
                 found = {r.dim: r for r in read.source.tensor.groups.values()} | found
         statement.tensor.groups = _along(statement.index, found)
+
+
+def _group_of(found: Range) -> str | None:
+    """The index of the groups that share out a dimension by offsets, off[g]:off[g+1]; None of another range."""
+    low, high = (x.terms[0][0] if affine.read(x) else None for x in (found.lower, found.upper))
+    if not isinstance(low, affine.Symbol) or len(low.index) != 1:
+        return None
+    following = affine.add(low.index[0], affine.constant(1))
+    return affine.plain(low.index[0]) if high == affine.Symbol(low.tensor, (following,)) else None
 
 
 def _along(index: tuple[affine.Linear, ...], found: dict[str, Range]) -> dict[int, Range]:

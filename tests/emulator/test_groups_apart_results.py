@@ -101,6 +101,12 @@ def launched(
     return {x.spec.name: x for x in outs}
 
 
+def guards_kept(x: Guarded) -> bool:
+    """Whether nothing is written before and behind it."""
+    around = [x.device.download(at, GUARD, 0) for at in (x.pointer - GUARD, x.pointer + x.nbytes)]
+    return all(bytes(raw) == bytes([PATTERN]) * GUARD for raw in around)
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_two_products(target: str) -> None:
     """The second reads what the first wrote, values and scales as they are: exact sums, so all bits are known."""
@@ -133,8 +139,7 @@ def test_offsets_out_of_order_write_nothing_else(target: str, offsets: list[int]
     with context.context():
         values = dict(reference.make(build(source, {}), dims, seed=1)) | {"off": np.array(offsets, np.int32)}
     for x in launched(source, target, dims, values, "nk").values():
-        around = [x.device.download(at, GUARD, 0) for at in (x.pointer - GUARD, x.pointer + x.nbytes)]
-        assert all(raw == bytes([PATTERN]) * GUARD for raw in around), x.spec.name
+        assert guards_kept(x), x.spec.name
 
 
 def test_scales_of_another_shape() -> None:
