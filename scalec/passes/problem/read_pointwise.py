@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from scalec.errors import UnsupportedError
-from scalec.formats import QUANTISED, WHOLE, padded_to
+from scalec.formats import QUANTISED, WHOLE
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
-from scalec.ir.scale import GranularityAttr, apart_in, block_of, dims_read, map_of, maps_of, ranges_of
+from scalec.ir.scale import GranularityAttr, block_of, dims_read, map_of, maps_of, ranges_of
 from scalec.passes.problem.access import Coord, Dim, Index, Lookup
 from scalec.passes.problem.epilogue import RESULT_BLOCK, EpilogueReader, element_of
-from scalec.passes.problem.lookups import further
+from scalec.passes.problem.lookups import further, pads
 from scalec.passes.problem.pointwise import (
     READ,
     SCALED,
@@ -195,8 +195,8 @@ class PointwiseReader(EpilogueReader):
                 f"blocks of a multiple of {RESULT_BLOCK} of the last index, by any number of the one before, or rows",
                 f"say 1x32, 128x128 or 1x{of.coords[-1].dim}, or quantise {of.name} after the call",
             )
-        pads = self.pads(op, block, layout, [c.dim for c in of.coords])
-        if pads[-1]:
+        padded = pads(op, [c.dim for c in of.coords])
+        if padded[-1]:
             what = f"{of.name} quantised in blocks of {said} along {of.dims[-1]}, whose groups are apart"
             raise self.refused(what, op, "blocks along another index", "leave out apart")
         if layout != "row" and len(of.coords) < 2:
@@ -204,13 +204,7 @@ class PointwiseReader(EpilogueReader):
         name = self.name(self.facts("res_attrs", of.index + 1), f"{of.name}_scale")
         whole = [self.at(x, ir.AffineMap.get_empty(), [], -1) for x in op.outer]
         columns, outer = 0 if columns == WHOLE else columns, whole[0] if whole else None
-        return Blocks(name, of.index + 1, rows, columns, kind, layout, outer, sum(pads))
-
-    @staticmethod
-    def pads(op: Any, block: Sequence[int], layout: str, dims: Sequence[str]) -> list[int]:
-        """To how much of each index a group's scales are padded, where an op says that groups of it are apart."""
-        apart = apart_in(op)
-        return [padded_to(block, layout, axis) if dim in apart else 0 for axis, dim in enumerate(dims)]
+        return Blocks(name, of.index + 1, rows, columns, kind, layout, outer, sum(padded))
 
     def body(self, value: Any) -> Body:
         """What computes the result of a `scale.map`.
@@ -415,15 +409,15 @@ class PointwiseReader(EpilogueReader):
         index, name, _ = self.argument(op.scales, f"the scales of {of}")
         granularity, block = GranularityAttr(op.granularity), block_of(op.granularity)
         kind, layout = ir.StringAttr(granularity.type).value, ir.StringAttr(granularity.layout).value
-        pads = self.pads(op, block, layout, [c.dim for c in coords])
-        if (layout != "row" and len(block) < 2) or pads[-1:] > [0]:
+        padded = pads(op, [c.dim for c in coords])
+        if (layout != "row" and len(block) < 2) or padded[-1:] > [0]:
             what = f"scales of {of} in a layout of two indices, or with blocks along an index whose groups are apart"
             raise self.refused(what, op, "others")
         if any(size > 1 and at.modulus for size, at in zip(block[:-1], coords, strict=False)):
             raise self.refused(f"{of} read at what is left of a division, with scales of several rows", op, "one row")
         rows = [
             Coord() if size == WHOLE else replace(at, divisor=at.divisor * size, apart=pad)
-            for size, at, pad in zip(block[:-1], coords, pads, strict=False)
+            for size, at, pad in zip(block[:-1], coords, padded, strict=False)
         ]
         return Level(name, index, tuple(rows), 0 if block[-1] == WHOLE else block[-1], kind, layout)
 
