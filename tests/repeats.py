@@ -15,8 +15,8 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from pathlib import Path
 
 from tests import reach
@@ -38,22 +38,32 @@ lowering for others. An eighth of the time goes for one block in 500."""
 
 
 def chosen(cases: Sequence[Case], cheap: float = CHEAP) -> set[str]:
-    """Names of the cases of a usual run: the cheap ones, and of the others those that add most for their time."""
-    reached = set().union(*(c.reached for c in cases if c.seconds < cheap))
-    kept = {c.name for c in cases if c.seconds < cheap}
-    waiting = [(-len(c.reached) / c.seconds, i) for i, c in enumerate(cases) if c.name not in kept]
+    """Names of the cases of a usual run: the cheap ones, and of the others those that add most for their time, less
+    those that add nothing to the ones that came later."""
+    kept = [c for c in cases if c.seconds < cheap]
+    reached = Counter(thing for c in kept for thing in c.reached)
+    dear = [c for c in cases if c.seconds >= cheap]
+    waiting = [(-len(c.reached) / c.seconds, i) for i, c in enumerate(dear)]
     heapq.heapify(waiting)
     while waiting:
         # what a case adds only shrinks: one that still adds most when it is looked at again adds most of all
         _, i = heapq.heappop(waiting)
-        added = cases[i].reached - reached
-        rate = len(added) / cases[i].seconds
+        added = [thing for thing in dear[i].reached if not reached[thing]]
+        rate = len(added) / dear[i].seconds
         if rate and waiting and -rate > waiting[0][0]:
             heapq.heappush(waiting, (-rate, i))
-        elif rate >= LEAST or not all(isinstance(thing, Lowered) for thing in added):
-            kept.add(cases[i].name)
-            reached |= cases[i].reached
-    return kept
+        elif _worth(added, dear[i]):
+            kept.append(dear[i])
+            reached.update(dear[i].reached)
+    for case in sorted(kept, key=lambda c: -c.seconds):
+        if case.seconds >= cheap and not _worth([thing for thing in case.reached if reached[thing] == 1], case):
+            kept.remove(case)
+            reached.subtract(case.reached)
+    return {c.name for c in kept}
+
+
+def _worth(added: Collection[Hashable], case: Case) -> bool:
+    return len(added) >= LEAST * case.seconds or not all(isinstance(thing, Lowered) for thing in added)
 
 
 Listed = dict[str, dict[str, list[str]]]  # file -> test -> its cases, none for all
