@@ -1,8 +1,9 @@
 """Writes tests/repeats.txt, what a usual run passes over: `python -m tests.repeats 16` on so many cores.
 
 A case that takes long enough to count is usual if it reaches something (tests/reach.py) that the others do not. Chosen
-are those that reach most for their time: all that all cases together reach is reached. It takes four minutes of 16
-cores. To be run when the usual tests have become slow: what is not in the list is as its marks say.
+are those that reach most for their time: all that all cases together reach is reached, but for a few blocks of the
+lowering on one target or another (LEAST). It takes two minutes of 64 cores. To be run when the usual tests have become
+slow: what is not in the list is as its marks say.
 
 `python -m tests.repeats 2 tests/emulator/test_reductions.py` adds what repeats among the usual cases of some files, as
 if there were no others: seconds for a new file, and what all reach together is reached still.
@@ -23,8 +24,9 @@ from tests import reach
 from tests.reach import Case, Lowered
 from tests.tiers import REPEATS
 
-CHEAP = 0.2
-"""CPU seconds: cases that take less are usual whatever they reach. Half of all, they take a twentieth of the time."""
+CHEAP = 0.1
+"""CPU seconds: cases that take less are usual whatever they reach, and of each test the quickest that takes less than
+twice as much. Nine of ten cases of a usual run, they take a fifth of its time."""
 
 HEAD = """\
 # Cases that take seconds and reach nothing that the others of a usual run do not: thorough, as if they were marked so.
@@ -32,17 +34,19 @@ HEAD = """\
 # Written by `python -m tests.repeats`, which says how.
 """
 
-LEAST = 0.5
+LEAST = 2
 """Things for each second: a case that adds fewer is not usual if it only repeats, on its target, what is reached of the
-lowering for others. An eighth of the time goes for one block in 500."""
+lowering for others. A seventh of the time goes for one such block in 130."""
 
 
 def chosen(cases: Sequence[Case], cheap: float = CHEAP) -> set[str]:
     """Names of the cases of a usual run: the cheap ones, and of the others those that add most for their time, less
     those that add nothing to the ones that came later."""
-    kept = [c for c in cases if c.seconds < cheap]
+    quickest = {c.name.partition("[")[0]: c for c in sorted(cases, key=lambda c: -c.seconds)}.values()
+    sure = {c.name for c in cases if c.seconds < cheap} | {c.name for c in quickest if c.seconds < 2 * cheap}
+    kept = [c for c in cases if c.name in sure]
     reached = Counter(thing for c in kept for thing in c.reached)
-    dear = [c for c in cases if c.seconds >= cheap]
+    dear = [c for c in cases if c.name not in sure]
     waiting = [(-len(c.reached) / c.seconds, i) for i, c in enumerate(dear)]
     heapq.heapify(waiting)
     while waiting:
@@ -56,7 +60,7 @@ def chosen(cases: Sequence[Case], cheap: float = CHEAP) -> set[str]:
             kept.append(dear[i])
             reached.update(dear[i].reached)
     for case in sorted(kept, key=lambda c: -c.seconds):
-        if case.seconds >= cheap and not _worth([thing for thing in case.reached if reached[thing] == 1], case):
+        if case.name not in sure and not _worth([thing for thing in case.reached if reached[thing] == 1], case):
             kept.remove(case)
             reached.subtract(case.reached)
     return {c.name for c in kept}
