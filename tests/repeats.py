@@ -36,7 +36,7 @@ HEAD = """\
 
 LEAST = 2
 """Things for each second: a case that adds fewer is not usual if it only repeats, on its target, what is reached of the
-lowering for others. A seventh of the time goes for one such block in 130."""
+lowering for others. A ninth of the time goes for one such block in 130."""
 
 
 def chosen(cases: Sequence[Case], cheap: float = CHEAP) -> set[str]:
