@@ -147,7 +147,8 @@ class Meaning:
         _, _, element, level = tree
         x, zeros = self.program.tensors[multiplied(tree)], zeros_of(tree, self.program.tensors)
         given, shape = self.values[x.name], self.values[x.name].shape
-        values, outer = given.astype(np.float64) - (float(zeros[1]) if zeros else 0.0), np.ones(shape)
+        inner, outer = tree[1], np.ones(shape)
+        values = given.astype(np.float64) - float(zeros[1]) if zeros else self.computed(inner, x)
         for g, suffix in zip(x.granularities(side), ("_scale", "_scale2"), strict=False):
             each = self.factor(x, g, self.values[x.name + suffix], shape, None)
             if g.tensor or g.block[-1] == WHOLE:
@@ -169,6 +170,15 @@ class Meaning:
             scale = np.repeat(scale, block, axis=-1)[..., : shape[-1]]
             made = round_to(values * (1 / scale).astype(np.float32), element)
         return made, scale * outer
+
+    def computed(self, tree: Tree, x: Operand) -> Array:
+        """What a tensor is before it is quantised anew: an expression whose every step f32 holds once rounded."""
+        if tree[0] != "tensor":
+            inner = [Bounded(self.computed(t, x)) for t in tree[1:]]
+            made = bounds.INFIX[tree[0]](*inner) if tree[0] in bounds.INFIX else bounds.EXACT[tree[0]](*inner)
+            return made.value.astype(np.float32).astype(np.float64)
+        array, index = self.values[tree[1]].astype(np.float64), tree[2]
+        return array if tree[1] == x.name else array.reshape([-1 if i in index else 1 for i in x.index])
 
     def dequantized(self, x: Operand, side: str, r: Range | None) -> Array:
         with np.errstate(all="ignore"):
