@@ -167,6 +167,10 @@ def no_deep_rows(problem: Problem, operand: Operand, depth: int) -> str:
     where it can."""
     if operand.gathered or operand.pages:
         return f"copies bring rows of {operand.name} one by one"
+    if problem.panes > 1:
+        return (
+            f"copies bring strips of {' and '.join(x.name for x in problem.rhs.panes)}, and each has rows of all panels"
+        )
     if cuts_k(problem, depth):
         return f"a range of {problem.k.name} may begin within a tile of {operand.name}"
     return ""
