@@ -73,7 +73,7 @@ PAIRS: tuple[Pair, ...] = tuple(Pair(*row) for row in (
     ("{0}:tf32", "({0}:u4 - zp[n]:u4)", " scale(none, 1x64)", 2, "zeros", 1),
     ("quantize({0}:bf16, {{e}}, {{qb}})", "{0}:e4m3", "", 1, "blocks", 2),
     ("{0}:e5m2", "quantize({0}:nvfp4, {{e}}, {{qb}})", "", 2, "blocks", 2),
-    ("quantize({0}, {{e}}, {{qb}})", "quantize({0}:f16, {{e1}}, {{qb1}})", " scale(1x32:ue8m0)", 1, "blocks", 1),
+    ("quantize({0}, {{e}}, {{qb}})", "quantize({0}:f16, {{e1}}, {{qb1}})", " scale(1x32:ue8m0, none)", 1, "blocks", 1),
     ("quantize(relu({0}:bf16), {{e}}, {{qb}})", "{0}:e4m3", "", 1, "blocks", 2),
     ("quantize({0}:bf16 * wk[{k}]:f32, {{e}}, {{qb}})", "{0}", " scale(none, 128x128)", 1, "blocks", 1),
     ("quantize(abs({0}) * rm[m], {{e}}, {{qb}})", "quantize({0}:i4, e4m3, 1x64)", " scale(none, 1x64)", 2, "blocks", 1),
