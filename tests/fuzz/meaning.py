@@ -29,6 +29,16 @@ Skip = tuple[Names, Array]
 
 
 @dataclass
+class Terms:
+    """Of a sum that contains one of products: how large the terms are together, the largest power of two that all of
+    them are multiples of, and how many they are."""
+
+    magnitude: Array
+    quantum: float
+    count: int
+
+
+@dataclass
 class Value:
     """Numbers over the space, which has one axis a dimension of the program, of extent 1 where nothing depends on it.
 
@@ -36,11 +46,13 @@ class Value:
         dims: those that something depends on, whatever their extents.
         of: the numbers and their errors.
         skips: what leaves points out.
+        terms: of a sum that contains one of products as it is.
     """
 
     dims: Names
     of: Bounded
     skips: tuple[Skip, ...] = ()
+    terms: Terms | None = None
 
 
 class Lookup:
@@ -244,7 +256,19 @@ class Meaning:
             return Value(frozenset(), Bounded(np.full([1] * len(self.axes), float(np.float32(rest[0])))))
         inner = [self.tree(t, s, slack, left, kept) for t in rest if isinstance(t, tuple)]
         dims, skips = frozenset().union(*(x.dims for x in inner)), tuple(k for x in inner for k in x.skips)
-        return Value(dims, apply(op, [x.of for x in inner], rest, slack), skips)
+        made = apply(op, [x.of for x in inner], rest, slack)
+        if op not in ("+", "-") or len(inner) < 2 or not any(x.terms for x in inner):
+            return Value(dims, made, skips)
+        terms = together(inner)
+        if all(self.multiplied(t) for t in rest):  # products that are added up are one sum, in any order
+            made = Bounded(made.value, summed(made.value, sum((x.of.error for x in inner), np.zeros(())), terms))
+        return Value(dims, made, skips, terms)
+
+    def multiplied(self, tree: Tree) -> bool:
+        """Whether something is computed of a product."""
+        below = every(tree)
+        names = {t[1] for t in below if t[0] in ("name", "tensor")} & self.made.keys()
+        return any(t[0] == "@" for t in below) or any(self.multiplied(self.made[n].tree) for n in names)
 
     def _tensor(self, tree: Tree, s: Statement, slack: Slack, left: list[Skip], kept: Names) -> Value:
         if tree[1] in self.made:
@@ -295,7 +319,9 @@ class Meaning:
         if names and not self.scales_are_numbers(names):  # of sums over nothing these may make NaN
             loose = loose | ~self.einsum(mask * np.ones_like(a), np.ones_like(b) * mask, summed).astype(bool)
         own = tuple((d, m) for d, m in skips if d <= kept)
-        return Value((lhs.dims | rhs.dims) & kept, Bounded(value, np.where(loose, np.inf, error)), own)
+        quantum = 0.0 if ea.any() or eb.any() else bounds.quantum(a) * bounds.quantum(b)
+        of = Bounded(value, np.where(loose, np.inf, error))
+        return Value((lhs.dims | rhs.dims) & kept, of, own, Terms(magnitude, quantum, terms))
 
     def scales_are_numbers(self, names: list[str]) -> bool:
         found = [self.values[n + x] for n in names for x in ("_scale", "_scale2") if n + x in self.values]
@@ -363,7 +389,7 @@ class Meaning:
             other = float(np.float32(s.otherwise))
             of = Bounded(np.where(outside, other, made.of.value), np.where(outside, 0.0, made.of.error))
             return Value(dims, of)
-        return Value(dims, made.of, tuple(skips))
+        return Value(dims, made.of, tuple(skips), made.terms)
 
     def result(self, s: Statement, shape: tuple[int, ...]) -> Bounded:
         """What is written to a result of this shape, and `asked`: which of its elements are."""
@@ -403,6 +429,26 @@ def apply(op: str, inner: list[Bounded], rest: list[Any], slack: Slack) -> Bound
     if op in bounds.INFIX:
         return bounds.INFIX[op](*inner)
     return bounds.EXACT[op](*inner) if op in bounds.EXACT else bounds.FUNCTIONS[op](*inner, slack[op])
+
+
+def together(values: list[Value]) -> Terms:
+    """The terms of a sum of some; of one that is no sum of products itself all of it is a term."""
+    found = []
+    for x in values:
+        size = np.where(np.isfinite(x.of.value), np.abs(x.of.value), 0) + np.where(np.isinf(x.of.error), 0, x.of.error)
+        quantum = 0.0 if x.of.error.any() else bounds.quantum(x.of.value)
+        found.append(x.terms or Terms(size, quantum, 1))
+    return Terms(
+        sum((x.magnitude for x in found), np.zeros(())), min(x.quantum for x in found), sum(x.count for x in found)
+    )
+
+
+def summed(value: Array, error: Array, terms: Terms) -> Array:
+    """The largest error of a sum in any order, of terms that have one."""
+    exact = (error == 0) & (terms.magnitude <= 2.0**24 * terms.quantum)
+    error = np.where(exact, 0.0, error + (terms.count + 8) * (ROUND * terms.magnitude + LEAST))
+    error = np.where(np.isfinite(value) | np.isinf(error), error, 0.0)
+    return np.where(terms.magnitude + error > LARGEST, np.inf, error)
 
 
 def transformed(x: Bounded, axis: int) -> Bounded:
