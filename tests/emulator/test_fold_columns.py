@@ -83,6 +83,7 @@ def test_empty_and_one(target: str, size: str, count: int) -> None:
     run(PLAIN, target, dims, "h")
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("target", TARGETS)
 def test_scales_of_rows_of_two_indices(target: str) -> None:
     """Rows of Q's scales are 16 bytes, which a tensor map could bring, and a tile has those of several q."""

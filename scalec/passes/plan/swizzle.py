@@ -209,6 +209,8 @@ def _cut_box(problem: Problem, schedule: Schedule, row: int, able: int) -> str:
             f"a copy stores {width} columns, and {result.name} has gaps of {gaps.size} every {gaps.every} of "
             f"{n.name} = {n.size}, {gaps.every - gaps.phase % gaps.every} in front of the first"
         )
+    if (begins := problem.begins(n.name)) % width:
+        return f"a copy stores {width} columns, a tile may begin at {begins} of {n.name}, and {result.name} has gaps"
     align = problem.target.tma_align * 8
     if any(columns * result.element.bits % align for columns in (gaps.size, gaps.at(n.size - 1) + 1)):
         return f"a row of {result.name} with its gaps is {gaps.at(n.size - 1) + 1} columns: it may be misaligned"
