@@ -179,7 +179,7 @@ TABLES: dict[str, Weighted] = {
     "sc": {
         " scale(1xk, 1xk)": 2,
         " scale(1xk, tensor)": 1,
-        " scale(tensor, none)": 1,
+        " scale(tensor, 1xk)": 1,
         " scale(1x128*tensor, 1x128)": 1,
     },
     "narrow": {"nvfp4": 2, "mxfp4": 2, "e4m3": 1, "i4": 1},

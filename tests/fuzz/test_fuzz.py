@@ -214,6 +214,24 @@ def test_texts_of_nothing(text: str, empty: str) -> None:
     assert check(case, runs=1).kind == "ok"
 
 
+OWN = {  # what the fuzzer once asked of results, and nobody says of them
+    "a sum in any order": ("C[m,n]:f32 = A[m,k] @ B[n,k] + (D[m,j] @ E[n,j]) / 3",
+                           {"m": 8, "n": 24, "k": 40, "j": 40}, ()),
+    "an infinite scale": ("C[m,n]:f32 = quantize(A[m,k]:f32, e2m1, 1x128) @ B[n,k]:e2m1", {"m": 2, "n": 2, "k": 130},
+                          (("same", 1), ("specials", 1))),
+    "groups of nothing": ("C[g,m,n] = A[m,k] @ B[n,k] scale(1x128@col, 1x128@col) for k in off[g]:off[g+1] by 16 apart",
+                          {"m": 3, "n": 5, "g": 2, "k": 0}, ()),
+}  # fmt: skip
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("name", OWN)
+def test_nothing_more_is_asked_than_the_language_says(name: str) -> None:
+    text, sizes, twists = OWN[name]
+    case = Written("sm_90a", text, dict.fromkeys(read(text).lookups, "drawn"), launches=(sizes,), twists=twists, seed=1)
+    assert check(case, runs=1).kind == "ok"
+
+
 def test_what_may_be_anything_has_any_sign() -> None:
     with np.errstate(invalid="ignore"):
         anything = bounds.FUNCTIONS["sqrt"](bounds.Bounded(-1e-9, 1e-6), (0, 0))
