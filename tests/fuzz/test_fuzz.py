@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
 
 from scalec import compiler
 from scalec.reference.packing import numpy_dtype
-from tests.fuzz import bounds, forms, minimise, mutants
+from tests.fuzz import bounds, forms, minimise, mutants, pool
+from tests.fuzz.__main__ import main as fuzz
 from tests.fuzz.case import SUMS, Case, Operand
 from tests.fuzz.draw import draw
 from tests.fuzz.kinds import KINDS
@@ -49,6 +52,23 @@ def test_programs(first: int) -> None:
 def test_more_programs(first: int) -> None:
     found = run("programs", range(first, min(first + CHUNK, 300)))
     assert found["ok"] > found["refused"]
+
+
+@pytest.mark.parametrize("ends", ["time", "a signal"])
+def test_a_run_that_is_cut_short_says_what_it_found(ends: str, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    def some(*_: Any) -> Iterator[tuple[int, Outcome]]:
+        yield 7, Outcome("wrong", "by 1")
+        if ends == "a signal":
+            raise KeyboardInterrupt
+        yield 8, Outcome("ok")
+
+    monkeypatch.setattr(pool, "run", some)
+    monkeypatch.setattr("sys.argv", ["fuzz", "--seeds", "7:9", "--for", "0" if ends == "time" else "60"])
+    with monkeypatch.context() as m:
+        m.setattr("signal.signal", lambda *_: None)
+        assert fuzz() == 1
+    last = capsys.readouterr().out.splitlines()[-2:]
+    assert last == ["7, python -m tests.fuzz --seed 7, wrong, by 1", "1 of 2 seeds, 1 failures"]
 
 
 @pytest.mark.parametrize("kind", [k for k in KINDS if k not in ("programs", "gpu")])
