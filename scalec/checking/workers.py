@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import multiprocessing as mp
+import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ class Ended:
 
 
 def _work(function: Callable[[Any], Any], memory: int | None, link: Any) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started this process gets it too, and ends it
     if memory is not None:
         import resource  # which Windows has not
 

@@ -195,6 +195,7 @@ REFUSED = {
     "C[m,n] = A[m,k]:bf16 @ B[n,k]:mxfp4 + D[m,r]:f16 @ E[n,r]:f16": "differ in their element types",
     "C[m,n] = A[m,k]:bf16 @ B[n,k]:i4 + D[m,r]:bf16 @ (E[n,r]:i4 - 3)": "E has zero points",
     "C[m,n] = A[idx[m],k] @ B[n,k] + D[m,r] @ E[jdx[n],r]": r"E has rows that jdx\[n\] names beside B",
+    "C[m,n] = relu(A[m,k] @ B[n,k] + D[m,r] @ E[n,r]) * (F[m,q] @ G[n,q] + H[m,p] @ I[n,p])": "meet other products",
     "C[m,n] = A[idx[m],k] @ B[n,k] scale(1x128, none) + D[m,r]:e4m3 @ E[n,r]:e4m3": r"scales and rows that idx\[m\]",
 }
 

@@ -89,6 +89,11 @@ def test_more(program: str, sizes: dict[str, int]) -> None:
         ("C[m,n]:f32 = A[m,k]:tf32 @ B[n,k]:i4", "swap=1", "1 elements of i4 .B. are 4 bits, not whole bytes"),
         ("C[m,n]:f32 = A[idx[m],k]:nvfp4 @ B[n,k]:bf16", "swap=0", "rows of A are named by idx"),
         (
+            "G[m,n] = X[m,k]:i4 @ V[n,k]:bf16; H[m,n] = G * (X[m,k]:i4 @ W[n,k]:bf16)",
+            "tile=64x64x128",
+            "strips of V and W",
+        ),
+        (
             ALL["bf16 x i4 1x32"],
             "swap=1, promote=16, tile=64x16x64",
             "16 bytes of a row of B, and 16 of k are promoted",

@@ -83,6 +83,14 @@ def test_empty_and_one(target: str, size: str, count: int) -> None:
     run(PLAIN, target, dims, "h")
 
 
+@pytest.mark.once
+@pytest.mark.parametrize("target", TARGETS)
+def test_scales_of_rows_of_two_indices(target: str) -> None:
+    """Rows of Q's scales are 16 bytes, which a tensor map could bring, and a tile has those of several q."""
+    program = "L[q,t]:f32 = sum[h](relu(Q[q,h,d] @ K[t,d] scale(1x128, 1x128)))"
+    run(program, target, {"q": 3, "t": 20, "h": 8, "d": 512}, "hd")
+
+
 WINDOWS = {
     "none": (lambda q, t: np.zeros(q), lambda q, t: np.zeros(q)),
     "one": (lambda q, t: np.arange(q) % t, lambda q, t: np.arange(q) % t + 1),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import time
 from math import inf
@@ -23,7 +24,8 @@ def main() -> int:
     parser.add_argument("--case", help="runs a case: its JSON, or a file that holds it")
     parser.add_argument("--minimise", help="makes a failing seed, or a case's file, smaller")
     parser.add_argument("--kind", choices=list(KINDS), default="programs")
-    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=pool.cpus(), help="processes; as many as CPUs")
+    parser.add_argument("--for", type=float, default=inf, dest="most", help="seconds, after which it ends with a count")
     parser.add_argument("--timeout", type=float, default=pool.TIMEOUT, help="seconds of a seed")
     parser.add_argument("--failures", default="", help="a file for a line each, besides stdout")
     parser.add_argument("-v", "--verbose", action="store_true")
@@ -39,27 +41,37 @@ def main() -> int:
 
 
 def many(given: argparse.Namespace, seeds: range) -> int:
+    """Runs seeds until all are, time is over or a signal comes; what was found is printed either way."""
     from tests.fuzz import pool
     from tests.fuzz.kinds import KINDS
 
-    tally, shown, failed = pool.Tally(), time.monotonic(), 0
+    tally, start = pool.Tally(), time.monotonic()
+    shown, failed = start, list[str]()
     option = f" --kind {given.kind}" * (given.kind != "programs")
     memory = None if given.kind == "gpu" else pool.MEMORY
-    for seed, outcome in pool.run(KINDS[given.kind], seeds, given.jobs, given.timeout, memory):
-        tally.add(seed, outcome)
-        if outcome.failed:
-            failed += 1
-            message = " | ".join(x.strip() for x in outcome.message.splitlines())[:500]
-            line = f"{seed}, python -m tests.fuzz{option} --seed {seed}, {outcome.kind}, {message}"
-            print(line, flush=True)
-            if given.failures:
-                with Path(given.failures).open("a") as file:
-                    file.write(line + "\n")
-        if time.monotonic() - shown > 60:
-            shown = time.monotonic()
-            print(tally.line(), file=sys.stderr, flush=True)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        for seed, outcome in pool.run(KINDS[given.kind], seeds, given.jobs, given.timeout, memory):
+            tally.add(seed, outcome)
+            now = time.monotonic()
+            if outcome.failed:
+                message = " | ".join(x.strip() for x in outcome.message.splitlines())[:500]
+                failed.append(f"{seed}, python -m tests.fuzz{option} --seed {seed}, {outcome.kind}, {message}")
+                print(failed[-1], flush=True)
+                if given.failures:
+                    with Path(given.failures).open("a") as file:
+                        file.write(failed[-1] + "\n")
+            if now - shown > 60:
+                shown = now
+                print(tally.line(), file=sys.stderr, flush=True)
+            if now - start > given.most:
+                break
+    except KeyboardInterrupt:
+        pass
     tally.report()
-    return int(failed > 0)
+    count = sum(tally.kinds.values())
+    print(*failed, f"{count} of {len(seeds)} seeds, {len(failed)} failures", sep="\n", flush=True)
+    return int(bool(failed) or count < len(seeds))
 
 
 def one(given: argparse.Namespace) -> int:

@@ -6,18 +6,15 @@ from dataclasses import replace
 from random import Random
 
 from scalec.formats import ELEMENT_TYPES, FORMATS
-from scalec.targets import TARGETS
 from scalec.zero_points import SHIFTED
 from tests.fuzz.case import SUMS, Case, Level, Operand, Tree
 from tests.fuzz.groups import grouped
+from tests.fuzz.schedules import converted, schedule
 from tests.fuzz.weights import (
     BLOCK_K,
     COMPUTED,
     CONVERTED,
-    CONVERTERS,
-    CONVERTS,
     F32_K,
-    FIELD_VALUES,
     FINE_K,
     FUNCTIONS,
     GROUP_BLOCK,
@@ -43,7 +40,6 @@ from tests.fuzz.weights import (
     Weighted,
     pick,
 )
-from tests.fuzz.written import Written
 
 
 def draw(seed: int) -> Case:
@@ -96,11 +92,7 @@ def draw(seed: int) -> Case:
     if exact and random.random() < 0.5:
         case = case.but(twists=(("integers", random.randrange(1, 7)), *case.twists))
     fields = schedule(random, case) if random.random() < 0.5 else {}
-    if fields and (own := Random(f"converted {seed}")).random() < CONVERTED and own.random() < 0.5:
-        fields["converters"] = pick(own, CONVERTERS)
-        if own.random() < 0.5 and pick(own, CONVERTS) == "registers":
-            fields |= {"convert": "registers", "converters": "0"}
-    return case.but(schedule=fields)
+    return case.but(schedule=converted(Random(f"converts {seed}"), case, fields))
 
 
 # ------------------------------------------------------------------------------------------------------------ operands
@@ -475,26 +467,3 @@ def _grouped(random: Random, case: Case) -> Case:
     )
     known = (name,) if random.random() < 0.4 and len({sizes[name] for sizes in launches}) == 1 else ()
     return case.but(launches=launches, known=(*case.known, *known))
-
-
-# ------------------------------------------------------------------------------------------------------------- schedule
-
-
-def schedule(random: Random, case: Case | Written) -> dict[str, str]:
-    """Some fields, of which those that cannot be are left out when they are refused."""
-    drawn = {}
-    if random.random() < 0.5:
-        drawn["tile"] = _tile(random, case)
-    for name in random.sample(sorted(FIELD_VALUES), random.choice((1, 2, 3, 4, 5))):
-        drawn[name] = pick(random, FIELD_VALUES[name])
-    return drawn
-
-
-def _tile(random: Random, case: Case | Written) -> str:
-    family = TARGETS[case.target].mma_for(case.operands[0].element, case.operands[1].element)
-    step = 32 if family is None else max(32, family.m)
-    rows = step * (1 if step == 128 else random.choice((1, 1, 2, 2, 3, 4)))
-    columns = random.choice((8, 16, 16, 24, 32, 32, 48, 64, 64, 80, 96, 128, 176, 192, 256))
-    bits = max(x.bits for x in case.operands)
-    k = random.choice((1, 2, 2, 2, 4)) * 512 // {6: 8}.get(bits, bits)  # mostly 128 bytes of a row
-    return f"{rows}x{columns}x{k}"

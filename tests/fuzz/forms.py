@@ -1,7 +1,7 @@
 """Draws texts: a form is a row of FORMS, its holes are filled from rows of other tables.
 
-`{fn}` is a draw of TABLES["fn"], of which `{fn1}`, `{fn2}` are others; `{of T}` is one with `{0}` replaced by T. `{l A[m,k]}`,
-`{r B[n,k]}` and `{s}` are the operands and the scales of a row of PAIRS, the same throughout a text.
+`{l A[m,k]}`, `{r B[n,k]}` and `{s}` are the operands and the scales of a row of PAIRS, the same throughout a text; for the
+others see holes.py.
 """
 
 # ruff: noqa: E501  (a row of the table of forms is as long as its text)
@@ -11,13 +11,14 @@ import re
 from dataclasses import dataclass, field
 from math import prod
 from random import Random
-from typing import NamedTuple
 
 from tests.fuzz import draw as structured
 from tests.fuzz.case import Case
+from tests.fuzz.holes import ALWAYS_KNOWN, EXTENTS, PAIRS, TABLES, Pair
 from tests.fuzz.language import every, read
 from tests.fuzz.routing import ROUTINGS
-from tests.fuzz.weights import GROUP_COUNT, TARGET, TEXTS, TWIST_OF, Weighted, pick
+from tests.fuzz.schedules import converted, schedule
+from tests.fuzz.weights import TARGET, TEXTS, TWIST_OF, pick
 from tests.fuzz.written import Written
 
 
@@ -47,183 +48,6 @@ class Form:
 BLACKWELL = ("sm_100a", "sm_103a", "sm_120a")
 
 
-class Pair(NamedTuple):
-    """Operands, {0} the tensor, {1} a tensor of zero points with its indices but for what follows K; their scales; a
-    step of K; where else than in "any" they may be; a weight."""
-
-    left: str
-    right: str
-    scales: str
-    step: int
-    kinds: str
-    weight: int
-
-
-PAIRS: tuple[Pair, ...] = tuple(Pair(*row) for row in (
-    ("{0}", "{0}", "", 1, "plain grouped fold added", 5),
-    ("{0}:f16", "{0}:f16", "", 1, "plain grouped fold added", 1),
-    ("{0}:tf32", "{0}:tf32", "", 1, "plain grouped fold added", 1),
-    ("{0}:e4m3", "{0}:e4m3", "", 1, "plain grouped fold added", 2),
-    ("{0}:e5m2", "{0}:e4m3", "", 1, "plain grouped fold added", 1),
-    ("{0}:bf16", "{0}:e4m3", "", 1, "plain grouped fold", 1),
-    ("{0}:bf16", "{0}:tf32", "", 1, "plain fold", 1),
-    ("{0}", "{0}", " scale(1x128, 1x128)", 1, "grouped added", 2),
-    ("{0}", "{0}", " scale(1x128, 128x128)", 1, "grouped added", 3),
-    ("{0}", "{0}", " scale(1x{k}, 1x{k})", 1, "grouped", 2),
-    ("{0}", "{0}", " scale(1x128@col, tensor)", 1, "grouped", 1),
-    ("{0}:bf16", "{0}:bf16", " scale(1x{k}, tensor)", 1, "grouped", 1),
-    ("{0}", "{0}", " scale(1x64, 1x128:bf16)", 1, "grouped", 1),
-    ("{0}:e4m3", "{0}", " scale(none, 128x128@col)", 1, "added", 1),
-    ("{0}:mxfp8", "{0}:mxfp8", "", 1, "grouped", 2),
-    ("{0}:nvfp4", "{0}:nvfp4", "", 2, "grouped", 2),
-    ("{0}:mxfp4", "{0}:mxfp4", "", 2, "grouped", 1),
-    ("{0}", "{0}:mxfp4", " scale(1x128)", 128, "grouped", 1),
-    ("{0}:bf16", "{0}:nvfp4", "", 2, "grouped", 2),
-    ("{0}:bf16", "{0}:i4", "", 2, "grouped", 1),
-    ("{0}:bf16", "{0}:i4", " scale(none, 1x64:bf16)", 2, "grouped", 1),
-    ("{0}:e4m3", "{0}:i4", " scale(1x128, 1x128:f16)", 2, "grouped", 1),
-    ("{0}:bf16", "({0}:u4 - 8)", " scale(none, 1x128:f16)", 2, "grouped", 1),
-    ("{0}:bf16", "({0}:u4 - {1}/64])", " scale(none, 1x64:bf16)", 2, "", 1),
-    ("{0}:e4m3", "({0}:u4 - {1}/128]:i8)", " scale(1x128, 1x128)", 2, "", 1),
-    ("{0}:e2m1", "{0}:e2m1", "", 2, "", 1),
-    ("{0}", "quantize({0}:nvfp4, e4m3, 1x128)", " scale(1x128)", 2, "anew", 2),
-    ("{0}", "quantize({0}:mxfp4, e4m3, 1x128:ue8m0)", " scale(1x128@col)", 2, "anew", 1),
-    ("quantize({0}:bf16, e4m3, 1x128)", "{0}", " scale(none, 128x128)", 1, "anew", 2),
-    ("quantize({0}:f16, e5m2, 1x128)", "quantize({0}:f32, e4m3, 1x128)", "", 1, "anew", 1),
-    ("{0}:e4m3", "quantize({0}:i4, e4m3, 1x128)", " scale(none, 1x64:bf16)", 2, "anew", 1),
-    ("{0}", "quantize({0}:u4 - 8, e4m3, 1x128)", " scale(1x128, 1x{k}:f16)", 2, "anew", 1),
-    ("relu({0})", "{0}", "", 1, "computed", 2),
-    ("({0} * wk[{k}]:f32)", "{0}", "", 1, "computed", 1),
-    ("({0}:f32 * wk[{k}]):bf16", "{0}", "", 1, "computed", 1),
-    ("silu({0}:e4m3):bf16", "abs({0})", "", 1, "computed", 1),
-    ("{0}:bf16", "({0}:i4 - alpha):bf16", "", 2, "computed", 1),
-))  # fmt: skip
-"""What contractions multiply."""
-
-EPILOGUES: Weighted = {
-    "{0}": 5, "relu({0})": 2, "{0} * x[{n}]": 2, "gelu({0} + x[{n}])": 1, "-{0}": 1, "alpha * {0}": 1,
-    "{0} + y[{m},{n}]:f32": 1, "max({0}, 0)^2": 1, "{0} * r[{m}] + 0.5": 1, "silu({0})": 1, "{0} + x[{n}%64]": 1,
-}  # fmt: skip
-
-TABLES: dict[str, Weighted] = {
-    "of": EPILOGUES,
-    "fn": {"relu": 2, "silu": 3, "gelu": 1, "sigmoid": 1, "abs": 2, "": 1},
-    "t": {"": 3, ":f32": 4, ":f16": 1, ":e4m3": 1, ":e5m2": 1},
-    "q": {"": 3, ":f32": 4, ":f16": 1, ":e4m3": 1, ":mxfp8": 2, ":nvfp4": 1, ":fp8_block": 1, ":e2m1": 1},
-    "p": {
-        ":mxfp8": 4,
-        ":mxfp8_e5m2": 1,
-        ":mxfp4": 2,
-        ":nvfp4": 3,
-        ":fp8_block": 1,
-        ":e4m3 scale(1x{n})": 2,
-        ":e4m3 scale(1x24)": 1,
-        ":e5m2 scale(1x8@col)": 1,
-        ":e4m3 scale(32x32:ue8m0@blocked)": 1,
-        ":e2m1 scale(1x32:ue8m0@packed)": 1,
-        ":e4m3 scale(128x128)": 1,
-        ":e4m3": 2,
-        ":e5m2": 1,
-        ":e2m1": 1,
-        ":bf16": 2,
-        ":f16": 1,
-        ":mxfp6": 1,
-        ":mxfp6_e2m3": 1,
-        ":e3m2": 1,
-        ":e2m3 scale(1x64)": 1,
-    },
-    "d": {
-        ":mxfp6": 1,
-        ":e2m3 scale(1x32:ue8m0@blocked)": 1,
-        ":nvfp4": 3,
-        ":mxfp8": 3,
-        ":mxfp4": 2,
-        ":mxfp8_e5m2": 1,
-        ":fp8_block": 1,
-        ":e4m3 scale(1x{n})": 1,
-        " scale(1x128)": 1,
-        " scale(1x32:ue8m0@blocked)": 1,
-        " scale(2x32:ue8m0@packed)": 1,
-        ":e5m2 scale(8x16@col)": 1,
-        ":e2m1 scale(1x16:ue4m3@blocked)": 1,
-        ":bf16 scale(1x64:bf16)": 1,
-        ":e4m3 scale(1x24*tensor)": 1,
-    },
-    "pq": {
-        "": 2,
-        ":f16": 1,
-        ":e4m3": 1,
-        ":e5m2": 1,
-        ":e2m1": 1,
-        ":mxfp8": 3,
-        ":mxfp8_e5m2": 1,
-        ":mxfp4": 2,
-        ":nvfp4": 3,
-        ":fp8_block": 1,
-        ":e4m3 scale(1x24)": 1,
-        ":e5m2 scale(1x16@col)": 1,
-        ":e4m3 scale(1x32:ue8m0@blocked)": 1,
-        ":e2m1 scale(1x32:ue8m0@packed)": 1,
-    },
-    "pc": {
-        "stochastic({0}, seed[0])": 2,
-        "stochastic({0}, seed[1], seed[0])": 2,
-        "stochastic({0}, words[2,0], seed[3], words[0,1])": 1,
-        "stochastic({0}, seed[3], seed[0], seed[2], seed[1])": 1,
-    },
-    "w": {"nvfp4": 3, "mxfp4": 2, "e4m3": 1, "i4 scale(none, 1x64:bf16)": 2, "e4m3 scale(none, 128x128)": 1},
-    "chance": {
-        "stochastic({0}, seed[0])": 2,
-        "stochastic({0}, seed[0], seed[1])": 2,
-        "stochastic({0}, words[2,0], seed[3], words[0,1])": 1,
-        "stochastic({0}, seed[3], seed[0], seed[2], seed[1])": 1,
-        "stochastic(hadamard({0}, 16), seed[0])": 3,
-        "hadamard({0}, 16)": 3,
-    },
-    "turned": {
-        "hadamard({0}, 16)": 2,
-        "stochastic({0}, seed[1])": 2,
-        "stochastic(hadamard({0}, 16), seed[1])": 2,
-        "{0}": 1,
-    },
-    "b": {
-        ":mxfp8": 4,
-        ":mxfp4": 2,
-        ":nvfp4": 2,
-        ":e4m3 scale(1x16)": 1,
-        ":e4m3 scale(1x128@col)": 1,
-        ":bf16": 1,
-        ":e5m2": 1,
-    },
-    "rt": {":f32": 5, "": 1, ":f16": 1},
-    "red": {"sum": 2, "max": 2, "min": 1},
-    "term": {"abs({0})": 3, "{0}": 2, "{0}*{0}": 2, "{0}^2": 1, "relu({0} + x[{n}])": 1, "-{0}*alpha": 1},
-    "back": {"{0}": 4, "{0} / 448": 1, "sqrt(abs({0}) / 128)": 1, "max({0}, 0.25)": 1},
-    "head": {"relu({0})*w[{m},h]": 3, "{0}": 2, "relu({0})": 2, "{0} + w[{m},h]:f32": 1, "exp({0}*0.125)": 1},
-    "else": {"-inf": 3, "0": 2, "1.5": 1},
-    "P": {"8": 1, "16": 2, "32": 2, "64": 3, "24": 1},
-    "B": {"128": 3, "64": 1, "32": 2, "8": 1, "24": 1, "1": 1},
-    "add": {"": 3, ":f32 +": 3},
-    "by": {"": 3, " by 16": 1, " by 128": 1},
-    "word": {"": 1, " apart": 1},
-    "term_k": {"{0}^2": 3, "abs({0})": 2, "{0}": 1, "({0} * wk[k])^2": 1, "{0}*alpha": 1},
-    "input": {"": 2, ":f32": 2, ":f16": 1},
-    "lay": {"": 1, "@blocked": 2, "@packed": 1, "@col": 1},
-}
-"""What holes are filled with."""
-
-EXTENTS: dict[str, Weighted] = {
-    "heads": {8: 2, 16: 3, 32: 3, 64: 2, 24: 1, 40: 1},
-    "groups": GROUP_COUNT,
-    "few": {1: 1, 2: 3, 3: 3, 5: 2, 8: 1},
-    "queries": {1: 1, 2: 2, 3: 2, 5: 2, 9: 1, 20: 1},
-    "row": {8: 1, 16: 2, 24: 1, 40: 2, 64: 2, 96: 1, 128: 2, 192: 1, 256: 1},
-    "wide": {8: 1, 16: 1, 32: 2, 64: 2, 72: 1, 96: 1, 128: 2, 192: 1},
-}
-"""Sizes of dimensions that are no M, N or K; of "heads" and "row" ones the compiler knows them."""
-
-ALWAYS_KNOWN = ("heads", "row")
-
 HEADS = {"h": "heads", "q": "queries", "s": "few"}
 ROWS = " for m in off[g]:off[g+1]"
 GROUP = {"g": "groups"}
@@ -246,11 +70,71 @@ FORMS: dict[str, Form] = {
     "added thrice": Form("C[m,n]{add}= {l A[m,k]} @ {r B[n,k]}{s} + x[m] + {l D[m,k]} @ {r E[n,k]}{s} + {l F[m,j]} @ {r G[n,j]}{s}",
                          1, {}, "added"),
     "added batches": Form("C[b,m,n]{t} = {l A[b,m,k]} @ {r B[n,k]}{s} + {l D[m,j]} @ {r E[b,n,j]}{s}", 1, {"b": "few"}, "added"),
-    "added converted": Form("C[m,n]{q} = {of (A[m,k]:bf16 @ B[n,k]:{w} + D[m,j]:bf16 @ E[n,j]:bf16)}", 2, {}, "", step=2),
-    "added converted, groups": Form("C[m,n]{t} = A[m,k]:bf16 @ B[e[m/{B}],n,k]:{w} + D[m,j]:bf16 @ E[f[m/{B}],n,j]:bf16", 1, {}, "",
+    "added converted": Form("C[m,n]{q} = {of (A[m,k]:bf16 @ B[n,k]:{w} + D[m,j]:bf16 @ E[n,j]:bf16)}", 4, {}, "", step=2),
+    "added converted, groups": Form("C[m,n]{t} = A[m,k]:bf16 @ B[e[m/{B}],n,k]:{w} + D[m,j]:bf16 @ E[f[m/{B}],n,j]:bf16", 2, {}, "",
                                     step=2),
     "added reduced": Form("T[m,n] = {l A[m,k]} @ {r B[n,k]}{s} + {l D[m,j]} @ {r E[n,j]}{s}; C[m,n]{t} = {of T};"
                           " R[m]{rt} = {back {red}[n]({term T})}", 1, {}, "added"),
+    "factor": Form("C[m,n]{q} = {of ({l A[m,k]} @ {r B[n,k]}{s} + {fac ({l D[m,j]} @ {r E[n,j]}{s})})}", 5, {}, "added"),
+    "factor of the first": Form("C[m,n]{q} = {of ({fac ({l A[m,k]} @ {r B[n,k]}{s})} + {l D[m,j]} @ {r E[n,j]}{s})}", 3, {}, "added"),
+    "difference": Form("C[m,n]{add}= {l A[m,k]} @ {r B[n,k]}{s} + x[n] - {l D[m,j]} @ {r E[n,j]}{s}", 2, {}, "added"),
+    "factor of three": Form("C[m,n]{t} = {l A[m,k]} @ {r B[n,k]}{s} + {fac ({l D[m,j]} @ {r E[n,j]}{s})} + {l F[m,k]} @ {r G[n,k]}{s}",
+                            2, {}, "added"),
+    "factor, columns last": Form("C[n,m]{t} = {l A[m,k]} @ {r B[n,k]}{s} + r[m] * ({l D[m,j]} @ {r E[n,j]}{s})", 1, {}, "added"),
+    "factor, batches": Form("C[b,m,n]{t} = {l A[b,m,k]} @ {r B[b,n,k]}{s} + s[b]:f32 * ({l D[b,m,j]} @ {r E[b,n,j]}{s})", 2,
+                            {"b": "few"}, "added"),
+    "factor, groups": Form("C[m,n]{q} = {l A[m,k]} @ {r B[n,k]}{s} + {fac ({l D[m,j]} @ {r E[e[m/{B}],n,j]}{s})}", 2, {}, "added"),
+    "factor, groups' own": Form("C[m,n]{t} = {l A[m,k]} @ {r B[n,k]}{s} + s[e[m/{B}]]:f32 * ({l D[m,j]} @ {r E[e[m/{B}],n,j]}{s})", 1, {},
+                                "added"),
+    "factor, rows": Form("C[m,n]{t} = {l A[m,k]} @ {r B[g,n,k]}{s} + s[g]:f32 * ({l D[m,j]} @ {r E[g,n,j]}{s})" + ROWS, 2, GROUP, "added"),
+    "factor, two results": Form("T[m,n] = {l A[m,k]} @ {r B[n,k]}{s} + {fac ({l D[m,j]} @ {r E[n,j]}{s})}; C[m,n]{q} = T; F[m,n]{q1} ="
+                                " {of T}", 2, {}, "added"),
+    "factor, reduced": Form("T[m,n] = {fac ({l A[m,k]} @ {r B[n,k]}{s})} + {l D[m,j]} @ {r E[n,j]}{s}; C[m,n]{t} = T; R[m]{rt} ="
+                            " {back {red}[n]({term T})}", 2, {}, "added"),
+    "factor, by chance": Form("C[m,n]{pq} = {pc {l A[m,k]} @ {r B[n,k]}{s} + {fac ({l D[m,j]} @ {r E[n,j]}{s})}}", 1, {}, "added"),
+    "factor, scattered": Form("C[idx[m],n]{q} = {l A[m,k]} @ {r B[n,k]}{s} + {fac ({l D[m,j]} @ {r E[n,j]}{s})}", 1, {}, "added"),
+    "factor, several sums": Form("C[m,n]{t} = {l A[m,b,k]} @ {r B[n,b,k]}{s} + {fac ({l D[m,c,j]} @ {r E[n,c,j]}{s})}", 1,
+                                 {"b": "few", "c": "few"}, "plain"),
+    "factor, converted": Form("C[m,n]{q} = {fac (A[m,k]:bf16 @ B[n,k]:{w})} + D[m,j]:bf16 @ E[n,j]:bf16", 3, {}, "", step=2),
+    "factor of 16 bits": Form("C[m,n]{q} = A[m,k]:bf16 @ B[n,k]:{w1} + {fac (D[m,j]:bf16 @ E[n,j]:bf16)}", 3, {}, "", step=2),
+    "factor, scales": Form("C[m,n]{t} = A[m,k] @ B[n,k]{sc} + D[m,j]:e4m3 @ E[n,j]:e4m3", 2, {}, ""),
+    "added, zero points": Form("C[m,n]{t} = A[m,k]:bf16 @ (B[n,k]:u4 - Z[n,k/32]) scale(none, 1x32:f16) + {maybe (D[m,j]:bf16 @"
+                               " E[n,j]:bf16)}", 1, {}, "", step=2),
+    "added, left converted": Form("C[m,n]{t} = A[m,k]:{narrow} @ B[n,k]:bf16 + D[m,j]:bf16 @ E[n,j]:bf16", 1, {}, "", step=2),
+    "added, gathered": Form("C[m,n]{q} = {l A[idx[m],k]} @ {r B[n,k]}{s} + {maybe ({l D[m,j]} @ {r E[n,j]}{s})}", 2, {}, "plain"),
+    "added, gathered both": Form("C[m,n]{t} = {l A[idx[m],k]} @ {r B[n,k]}{s} + {maybe ({l D[jdx[m],j]} @ {r E[n,j]}{s})}", 2, {}, "plain"),
+    "added, gathered adapter": Form("C[m,n]{t} = {l A[m,k]} @ {r B[n,k]}{s} + {maybe ({l D[idx[m],j]} @ {r E[n,j]}{s})}", 1, {}, "plain"),
+    "added, gathered converted": Form("C[m,n]{t} = A[idx[m],k]:bf16 @ B[n,k]:{narrow} + D[m,j]:bf16 @ E[e[m/{B}],n,j]:bf16", 1, {}, "", step=2),
+    "added, there and back": Form("C[idx[m],n]:f32 += {l A[idx[m],k]} @ {r B[n,k]}{s} + {l D[idx[m],j]} @ {r E[n,j]}{s}", 1, {}, "plain"),
+    "two sums": Form("C[m,n] = {fn}({l A[m,k]} @ {r B[n,k]}{s} + {l D[m,k]} @ {r E[n,k]}{s}) * ({l F[m,j]} @ {r G[n,j]}{s} + {l H[m,j]} @"
+                     " {r I[n,j]}{s})", 1, {}, "plain"),
+    "converted": Form("C[m,n]{q} = {of ({l A[m,k]} @ {r B[n,k]}{s})}", 4, {}, "converted"),
+    "converted, blocks": Form("C[m,n]{q} = {l A[m,k]} @ {r B[e[m/{B}],n,k]}{s}", 1, {}, "converted"),
+    "converted, rows": Form("C[m,n]{t} = {l A[m,k]} @ {r B[g,n,k]}{s}" + ROWS + "{promise}", 1, GROUP, "converted"),
+    "converted, gated": Form("G[m,n] = {l X[m,k]} @ {r V[n,k]}{s}; H[m,n]{q} = {fn}(G) * ({l X[m,k]} @ {r W[n,k]}{s})", 1, {}, "converted"),
+    "zero points": Form("C[m,n]{q} = {of ({l A[m,k]} @ {r B[n,k]}{s})}", 2, {}, "zeros"),
+    "zero points, blocks": Form("C[m,n]{q} = {l A[m,k]} @ {r B[e[m/{B}],n,k]}{s}", 2, {}, "zeros"),
+    "zero points, rows": Form("C[m,n]{t} = {l A[m,k]} @ {r B[g,n,k]}{s}" + ROWS, 1, GROUP, "zeros"),
+    "zero points, gathered": Form("C[m,n]{t} = {l A[idx[m],k]} @ {r B[n,k]}{s}", 1, {}, "zeros"),
+    "promised rows": Form("C[m,n]{q} = {of ({l A[m,k]} @ {r B[g,n,k]}{s})}" + ROWS + "{promise}", 3, GROUP, "grouped"),
+    "promised counts": Form("C[g,m,n]{q} = {l A[g,m,k]} @ {r B[g,n,k]}{s} for m < rows[g]{promise}", 2, GROUP, "grouped"),
+    "first rows": Form("C[m,n]{q} = {of ({l A[m,k]} @ {r B[n,k]}{s})} for m < rows[0]{promise}", 2, {}, "grouped"),
+    "some rows": Form("C[m,n]{t} = {l A[m,k]} @ {r B[n,k]}{s} for m in lo[0]:hi[0]", 1, {}, "grouped"),
+    "some columns": Form("C[m,n]{t} = {l A[m,k]} @ {r B[n,k]}{s} for n in lo[0]:hi[0]", 1, {}, "grouped"),
+    "scattered batches": Form("C[b,idx[m],n]{q} = {l A[b,m,k]} @ {r B[n,k]}{s}", 1, {"b": "few"}, "plain"),
+    "scattered by two": Form("C[b,idx[b,m],n]{q} = {l A[b,m,k]} @ {r B[b,n,k]}{s}", 1, {"b": "few"}, "plain"),
+    "gathered batches": Form("C[b,m,n]{t} = {l A[b,idx[b,m],k]} @ {r B[n,k]}{s}", 1, {"b": "few"}, "plain"),
+    "gathered by two": Form("C[b,m,n]{t} = {l A[idx[b,m],k]} @ {r B[b,n,k]}{s}", 1, {"b": "few"}, "plain"),
+    "parts of operands": Form("C[m,n]{q} = {l A[m,k+128]} @ {r B[n+size(n),k]}{s}", 1, {}, "grouped"),
+    "parts without a product": Form("Y[m,n]{p} = {fn}(X[m,n]{input}) * X[m,n+size(n)]", 2, {"n": "wide"}, ""),
+    "rows by turns": Form("Y[m,n]{p} = {fn}(X[2*m,n]{input}) * X[2*m+1,n]", 1, {"n": "wide"}, ""),
+    "quantised anew, others": Form("C[m,n]{t} = {of ({l A[m,k]} @ {r B[n,k]}{s})}", 3, {}, "blocks"),
+    "quantised anew, batches": Form("C[b,m,n]{t} = {l A[b,m,k]} @ {r B[b,n,k]}{s}", 1, {"b": "few"}, "blocks"),
+    "quantised anew, added to": Form("C[m,n]:f32 += {l A[idx[m],k]} @ {r B[e[m/{B}],n,k]}{s}", 1, {}, "anew"),
+    "computed, batches": Form("C[b,m,n]{t} = (A[b,m,k] * wk[b,k] * r[b,m]:f32) @ B[b,n,k]", 1, {"b": "few"}, ""),
+    "computed, reduced": Form("T[m,n] = {l A[m,k]} @ {r B[n,k]}; C[m,n]{t} = T; R[m]{rt} = {back {red}[n]({term T})}", 1, {}, "computed"),
+    "ranges without a product": Form("Q[m,n]{p} = {of X[m,n]{input}} for m in lo[0]:hi[0]", 1, {"n": "wide"}, ""),
+    "windows without a product": Form("Q[g,m,n]{p} = {fn}(X[g,m,n]{input}) for m in lo[g]:hi[g]", 1, GROUP | {"n": "wide"}, ""),
     "gated rows": Form("G[m,n] = {l X[m,k]} @ {r V[g,n,k]}{s}" + ROWS + "; H[m,n]{q} = {fn}(G) * ({l X[m,k]} @ {r W[g,n,k]}{s})"
                        + ROWS, 2, GROUP, "grouped"),
     "gated blocks": Form("G[m,n] = {l X[m,k]} @ {r V[e[m/{B}],n,k]}{s}; H[m,n]{q} = {fn}(G) * ({l X[m,k]} @"
@@ -367,11 +251,11 @@ FORMS: dict[str, Form] = {
     "by chance, gathered": Form("Q[b,m,n]{p} = {chance {fn}(X[idx[b,m],n]{input})}", 1, {"b": "few", "n": "wide"}, ""),
     "by chance, norm": Form("R[m] = sum[n](X[m,n]^2); Y[m,n]{p} = {chance X[m,n] * x[n] / sqrt(R/64 + 1)}", 2, {"n": "wide"}, ""),
     "by chance, step": Form("V[m,n]{p} = {chance W[m,n]{input} - alpha * X[m,n]:f32}", 1, {"n": "wide"}, ""),
-    "dequantised": Form("Y[m,n]{rt} = {of X[m,n]{d}}", 2, {"n": "wide"}, ""),
-    "dequantised, any": Form("Y[m,n]{rt} = {fn}(X[m,n]{d}) + y[m,n]", 1, {}, ""),
-    "requantised": Form("Q[m,n]{p} = {of X[m,n]{d}}", 2, {"n": "wide"}, ""),
-    "dequantised, gathered": Form("Q[m,n]{p} = {fn}(X[idx[m],n]{d})", 1, {"n": "wide"}, ""),
-    "softmax": Form("M[m] = max[n](X[m,n]{input}); S[m] = sum[n](exp(X[m,n] - M)); Y[m,n]{p} = exp(X[m,n] - M) / S", 2, {"n": "wide"}, ""),
+    "dequantised": Form("Y[m,n]{rt} = {of X[m,n]{d}}", 4, {"n": "wide"}, ""),
+    "dequantised, any": Form("Y[m,n]{rt} = {fn}(X[m,n]{d}) + y[m,n]", 2, {}, ""),
+    "requantised": Form("Q[m,n]{p} = {of X[m,n]{d}}", 3, {"n": "wide"}, ""),
+    "dequantised, gathered": Form("Q[m,n]{p} = {fn}(X[idx[m],n]{d})", 2, {"n": "wide"}, ""),
+    "softmax": Form("M[m] = max[n](X[m,n]{input}); S[m] = sum[n](exp(X[m,n] - M)); Y[m,n]{p} = exp(X[m,n] - M) / S", 6, {"n": "wide"}, ""),
     "transformed": Form("Q[m,n]:f32 = hadamard({of X[m,n]{input}}, 16); P[m,n]{t} = X[m,n]", 1, {"n": "wide"}, ""),
     "whole rows, quantised": Form("Q[m,n]{p} = {of X[m,n]{input}}", 2, {}, ""),
     "row": Form("R[m]{rt} = {back {red}[n]({fn}(X[m,n]{input}) * w[n])}", 2, {"n": "wide"}, ""),
@@ -444,9 +328,18 @@ def draw(seed: int) -> Written:
         views=tuple(random.choice((0, 0, random.randrange(1, 100))) for _ in range(12)) if random.random() < 0.3 else (),
         sms=random.choice((1, 2, 4, 4, 8)), seed=seed,
     )  # fmt: skip
-    if random.random() < 0.5 and any(t[0] == "@" for s in program.statements for t in every(s.tree)):
-        case = case.but(schedule=structured.schedule(random, case))
-    return case
+    if not any(t[0] == "@" for s in program.statements for t in every(s.tree)):
+        return case
+    if random.random() < 0.5:
+        case = case.but(schedule=schedule(random, case))
+    if random.random() < 0.1:
+        dim = random.choice(names)
+        own = [sizes[dim] for sizes in launches if sizes[dim]]
+        if dim not in known and own:
+            case = case.but(
+                ranges={dim: (max(1, min(own) - random.choice((0, 5))), max(own) + random.choice((0, 100)))}
+            )
+    return case.but(schedule=converted(random, case, case.schedule))
 
 
 def filled(random: Random, form: Form) -> tuple[str, int]:

@@ -16,7 +16,7 @@ FOLDS = ("sum", "max", "min")
 
 @dataclass(frozen=True)
 class Range:
-    """`for dim in low:high by step apart`."""
+    """`for dim in low:high by step apart`; `about` says nothing of results."""
 
     dim: str
     low: str
@@ -115,10 +115,10 @@ class Reader:
         rest = self.text[self.at :]
         self.at = len(self.text)
         rest, _, otherwise = rest.partition(" else ")
-        bounds, *words = rest.split(" by ") if " by " in rest else rest.split(" apart")
-        by = int(words[0].split()[0]) if " by " in rest else 1
-        parts = split(bounds.strip(), ":") if sign == "in" else ("0", bounds.strip())
-        return Range(dim, parts[0], parts[1], by, " apart" in f" {rest}"), otherwise.strip()
+        bounds = re.split(r" (?:by|about|apart)\b", rest)[0].strip()
+        by = re.search(r" by (\d+)", rest)
+        parts = split(bounds, ":") if sign == "in" else ("0", bounds)
+        return Range(dim, parts[0], parts[1], int(by[1]) if by else 1, " apart" in rest), otherwise.strip()
 
     def clause(self) -> tuple[str, ...]:
         if not self.take("scale"):
@@ -292,8 +292,9 @@ def read(text: str) -> Program:
                 tensors[name] = replace(tensors[name], levels=own)
                 sides[name] = side
                 zero = zeros_of(operand, tensors)
-                if zero and zero[0] == "tensor" and not tensors[zero[1]].type:
-                    tensors[zero[1]] = replace(tensors[zero[1]], type=tensors[name].type)
+                if zero and zero[0] == "tensor":  # whose extents are those of what they are of
+                    tensors[zero[1]] = replace(tensors[zero[1]], type=tensors[zero[1]].type or tensors[name].type)
+                    reached = {at: of for at, of in reached.items() if at.rpartition("_")[0] != zero[1]}
     return Program(statements, tensors, sides, lookups, reached, tuple(dims))
 
 

@@ -4,7 +4,6 @@ element. See bounds.py, whose steps these are; shares nothing with the front end
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -21,11 +20,22 @@ from tests.fuzz import bounds
 from tests.fuzz.bounds import LARGEST, LEAST, ROUND, SPAN, Bounded, Slack
 from tests.fuzz.case import Operand, Tree
 from tests.fuzz.language import NAMES, Program, Range, Statement, every, multiplied, zeros_of
+from tests.fuzz.steps import apply, folded, transformed
 
 Array = NDArray[Any]
 Names = frozenset[str]
 Skip = tuple[Names, Array]
 """Where points are left out, over the space, and what dimensions say so."""
+
+
+@dataclass
+class Terms:
+    """Of a sum that contains one of products: how large the terms are together, the largest power of two that all of
+    them are multiples of, and how many they are."""
+
+    magnitude: Array
+    quantum: float
+    count: int
 
 
 @dataclass
@@ -36,11 +46,13 @@ class Value:
         dims: those that something depends on, whatever their extents.
         of: the numbers and their errors.
         skips: what leaves points out.
+        terms: of a sum that contains one of products as it is.
     """
 
     dims: Names
     of: Bounded
     skips: tuple[Skip, ...] = ()
+    terms: Terms | None = None
 
 
 class Lookup:
@@ -129,7 +141,10 @@ class Meaning:
         if tree[0] == "quantize":
             name = multiplied(tree)
             values, scales = self.quantized(tree, side)
-            return self.tensor(name, tensors[name].index, values * scales, left)
+            made = self.tensor(name, tensors[name].index, values * scales, left)
+            # an infinite scale makes NaN of 0, and of sums of 0 and others infinity
+            loose = self.tensor(name, tensors[name].index, np.where(np.isinf(scales), np.inf, 0.0), left)
+            return Value(made.dims, Bounded(made.of.value, loose.of.value), made.skips)
         zeros = zeros_of(tree, tensors)
         if zeros is None:
             if tree[0] != "rounded":
@@ -147,7 +162,8 @@ class Meaning:
         _, _, element, level = tree
         x, zeros = self.program.tensors[multiplied(tree)], zeros_of(tree, self.program.tensors)
         given, shape = self.values[x.name], self.values[x.name].shape
-        values, outer = given.astype(np.float64) - (float(zeros[1]) if zeros else 0.0), np.ones(shape)
+        inner, outer = tree[1], np.ones(shape)
+        values = given.astype(np.float64) - float(zeros[1]) if zeros else self.computed(inner, x)
         for g, suffix in zip(x.granularities(side), ("_scale", "_scale2"), strict=False):
             each = self.factor(x, g, self.values[x.name + suffix], shape, None)
             if g.tensor or g.block[-1] == WHOLE:
@@ -170,6 +186,15 @@ class Meaning:
             made = round_to(values * (1 / scale).astype(np.float32), element)
         return made, scale * outer
 
+    def computed(self, tree: Tree, x: Operand) -> Array:
+        """What a tensor is before it is quantised anew: an expression whose every step f32 holds once rounded."""
+        if tree[0] != "tensor":
+            inner = [Bounded(self.computed(t, x)) for t in tree[1:]]
+            made = bounds.INFIX[tree[0]](*inner) if tree[0] in bounds.INFIX else bounds.EXACT[tree[0]](*inner)
+            return made.value.astype(np.float32).astype(np.float64)
+        array, index = self.values[tree[1]].astype(np.float64), tree[2]
+        return array if tree[1] == x.name else array.reshape([-1 if i in index else 1 for i in x.index])
+
     def dequantized(self, x: Operand, side: str, r: Range | None) -> Array:
         with np.errstate(all="ignore"):
             return dequantize(self.values[x.name], [], x.element, []) * self.factors(x, side, r)
@@ -185,8 +210,10 @@ class Meaning:
     def factor(self, x: Operand, g: Granularity, scales: Array, shape: tuple[int, ...], r: Range | None) -> Array:
         ones = np.ones(shape, np.float32).astype(self.values[x.name].dtype)
         axis = x.index.index(r.dim) if r is not None and r.apart and r.dim in x.index else None
-        if r is None or axis is None or g.tensor or not shape[axis]:
+        if r is None or axis is None or g.tensor:
             return dequantize(ones, [scales], x.element, [g])
+        if not shape[axis]:  # there are scales of groups of nothing
+            return np.ones(shape)
         block, tail = block_shape(g, shape), len(shape) - axis
         step = block[axis] * {("blocked", 2): 128, ("blocked", 1): 4, ("packed", 1): 4}.get((g.layout, tail), 1)
         if step == 1:
@@ -234,7 +261,19 @@ class Meaning:
             return Value(frozenset(), Bounded(np.full([1] * len(self.axes), float(np.float32(rest[0])))))
         inner = [self.tree(t, s, slack, left, kept) for t in rest if isinstance(t, tuple)]
         dims, skips = frozenset().union(*(x.dims for x in inner)), tuple(k for x in inner for k in x.skips)
-        return Value(dims, apply(op, [x.of for x in inner], rest, slack), skips)
+        made = apply(op, [x.of for x in inner], rest, slack)
+        if op not in ("+", "-") or len(inner) < 2 or not any(x.terms for x in inner):
+            return Value(dims, made, skips)
+        terms = together(inner)
+        if all(self.multiplied(t) for t in rest):  # products that are added up are one sum, in any order
+            made = Bounded(made.value, summed(made.value, sum((x.of.error for x in inner), np.zeros(())), terms))
+        return Value(dims, made, skips, terms)
+
+    def multiplied(self, tree: Tree) -> bool:
+        """Whether something is computed of a product."""
+        below = every(tree)
+        names = {t[1] for t in below if t[0] in ("name", "tensor")} & self.made.keys()
+        return any(t[0] == "@" for t in below) or any(self.multiplied(self.made[n].tree) for n in names)
 
     def _tensor(self, tree: Tree, s: Statement, slack: Slack, left: list[Skip], kept: Names) -> Value:
         if tree[1] in self.made:
@@ -272,6 +311,10 @@ class Meaning:
             mask = mask & ~outside
         a, b = (np.where(mask, x.of.value, 0.0) for x in (lhs, rhs))
         ea, eb = (np.where(mask, x.of.error, 0.0) for x in (lhs, rhs))
+        anything = [
+            self.einsum(np.isinf(e).astype(float), mask + 0.0, summed) > 0 for e in (ea, eb) if np.isinf(e).any()
+        ]
+        ea, eb = (np.where(np.isinf(e), 0.0, e) for e in (ea, eb))
         finite = [np.where(np.isfinite(x), np.abs(x), 0) for x in (a, b)]
         value, magnitude = self.einsum(a, b, summed), self.einsum(finite[0], finite[1], summed)
         terms = int(np.prod([float(self.sizes[d]) for d in summed]))
@@ -282,10 +325,14 @@ class Meaning:
         error = np.where(exact, 0.0, off + (terms + 8) * (ROUND * magnitude + LEAST))
         error = np.where(np.isfinite(value) | np.isinf(error), error, 0.0)
         loose = (magnitude + error > LARGEST) | (sum(self.span.get(n, 0.0) for n in set(names)) > SPAN)
+        for other in anything:
+            loose = loose | other
         if names and not self.scales_are_numbers(names):  # of sums over nothing these may make NaN
             loose = loose | ~self.einsum(mask * np.ones_like(a), np.ones_like(b) * mask, summed).astype(bool)
         own = tuple((d, m) for d, m in skips if d <= kept)
-        return Value((lhs.dims | rhs.dims) & kept, Bounded(value, np.where(loose, np.inf, error)), own)
+        quantum = 0.0 if ea.any() or eb.any() else bounds.quantum(a) * bounds.quantum(b)
+        of = Bounded(value, np.where(loose, np.inf, error))
+        return Value((lhs.dims | rhs.dims) & kept, of, own, Terms(magnitude, quantum, terms))
 
     def scales_are_numbers(self, names: list[str]) -> bool:
         found = [self.values[n + x] for n in names for x in ("_scale", "_scale2") if n + x in self.values]
@@ -353,7 +400,7 @@ class Meaning:
             other = float(np.float32(s.otherwise))
             of = Bounded(np.where(outside, other, made.of.value), np.where(outside, 0.0, made.of.error))
             return Value(dims, of)
-        return Value(dims, made.of, tuple(skips))
+        return Value(dims, made.of, tuple(skips), made.terms)
 
     def result(self, s: Statement, shape: tuple[int, ...]) -> Bounded:
         """What is written to a result of this shape, and `asked`: which of its elements are."""
@@ -378,56 +425,21 @@ class Meaning:
             return stored
 
 
-def apply(op: str, inner: list[Bounded], rest: list[Any], slack: Slack) -> Bounded:
-    """One elementwise step."""
-    if op == "^":
-        made = inner[0]
-        for _ in range(rest[1] - 1):
-            made = bounds.INFIX["*"](made, inner[0])
-        return made
-    if op == "rounded":
-        low, high = bounds.accepted(inner[0], rest[1])
-        value = round_to(inner[0].value, rest[1])
-        near = np.maximum(np.abs(high - value), np.abs(low - value))
-        return Bounded(value, np.where(np.isnan(near), np.where(np.isinf(inner[0].error), np.inf, 0.0), near))
-    if op in bounds.INFIX:
-        return bounds.INFIX[op](*inner)
-    return bounds.EXACT[op](*inner) if op in bounds.EXACT else bounds.FUNCTIONS[op](*inner, slack[op])
+def together(values: list[Value]) -> Terms:
+    """The terms of a sum of some; of one that is no sum of products itself all of it is a term."""
+    found = []
+    for x in values:
+        size = np.where(np.isfinite(x.of.value), np.abs(x.of.value), 0) + np.where(np.isinf(x.of.error), 0, x.of.error)
+        quantum = 0.0 if x.of.error.any() else bounds.quantum(x.of.value)
+        found.append(x.terms or Terms(size, quantum, 1))
+    return Terms(
+        sum((x.magnitude for x in found), np.zeros(())), min(x.quantum for x in found), sum(x.count for x in found)
+    )
 
 
-def transformed(x: Bounded, axis: int) -> Bounded:
-    """H/4 times each 16 along an axis, with 0 for what is not there."""
-    value, error = (np.moveaxis(a, axis, -1) for a in (x.value, x.error))
-    *outer, n = value.shape
-    pad = [(0, 0)] * len(outer) + [(0, -n % 16)]
-    made = Bounded(np.pad(value, pad), np.pad(error, pad))
-    full = made.value.shape
-    for apart in (1, 2, 4, 8):
-        value, error = (a.reshape(*outer, full[-1] // (2 * apart), 2, apart) for a in (made.value, made.error))
-        a, b = (Bounded(value[..., i, :], error[..., i, :]) for i in (0, 1))
-        both = [bounds.INFIX[op](a, b) for op in "+-"]
-        made = Bounded(*(np.stack([getattr(y, of) for y in both], -2).reshape(full) for of in ("value", "error")))
-    made = bounds.INFIX["*"](made, Bounded(0.25))
-    return Bounded(*(np.moveaxis(a[..., :n], -1, axis) for a in (made.value, made.error)))
-
-
-COMBINE: dict[str, Callable[..., Array]] = {"max": np.maximum.reduce, "min": np.minimum.reduce}
-
-
-def folded(how: str, value: Array, error: Array, axes: tuple[int, ...], none: float) -> Bounded:
-    """A reduction in any order."""
-    loose = np.isinf(error).any(axis=axes, keepdims=True)
-    if how != "sum":
-        made, most = (
-            COMBINE[how](value, axis=axes, keepdims=True, initial=none),
-            error.max(axes, keepdims=True, initial=0),
-        )
-        return Bounded(made, np.where(loose, np.inf, np.where(np.isfinite(made), most, 0)))
-    made = value.sum(axis=axes, keepdims=True)
-    magnitude = np.where(np.isfinite(value), np.abs(value), 0).sum(axis=axes, keepdims=True)
-    off = np.where(np.isinf(error), 0, error).sum(axis=axes, keepdims=True)
-    exact = (off == 0) & (magnitude <= 2.0**24 * bounds.quantum(value))
-    terms = int(np.prod([value.shape[a] for a in axes]))
-    most = np.where(exact, 0.0, off + (terms + 8) * (ROUND * (magnitude + off) + LEAST))
-    loose = loose | (magnitude + most > LARGEST)
-    return Bounded(made, np.where(loose, np.inf, np.where(np.isfinite(made), most, 0.0)))
+def summed(value: Array, error: Array, terms: Terms) -> Array:
+    """The largest error of a sum in any order, of terms that have one."""
+    exact = (error == 0) & (terms.magnitude <= 2.0**24 * terms.quantum)
+    error = np.where(exact, 0.0, error + (terms.count + 8) * (ROUND * terms.magnitude + LEAST))
+    error = np.where(np.isfinite(value) | np.isinf(error), error, 0.0)
+    return np.where(terms.magnitude + error > LARGEST, np.inf, error)

@@ -143,7 +143,7 @@ WORDS = (
     (r"(\w\]):(?!f32)\w+", r"\1"),
     (r"(?:relu|abs|silu|gelu|sigmoid|exp)\(", "("),
     (r"(?<=[\w)\]]) [-+*/] (?:\w+\[[\w,/%]*\](?::\w+)?|[\d.]+)", ""),
-    (r" apart| by \d+", ""),
+    (r" apart| by \d+| about \d+", ""),
     (r"stochastic\((.*?)(?:, \w+\[[\d,]+\])+\)", r"\1"),
     (r"stochastic\((.*?, \w+\[[\d,]+\]), \w+\[[\d,]+\]\)", r"stochastic(\1)"),
     (r"hadamard\((.*?), 16\)", r"\1"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -16,6 +17,11 @@ TIMEOUT = 120.0
 
 MEMORY = 8 << 30
 """Bytes of address space of a process."""
+
+
+def cpus() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _checked(check: Callable[[int], Outcome], seed: int) -> Outcome:
@@ -70,11 +76,11 @@ class Tally:
         return f"{sum(self.kinds.values())} seeds: {kinds}; {self.seconds['all']:.0f} s of CPU"
 
     def report(self, write: Callable[[str], object] = print) -> None:
-        """All of it."""
-        write(self.line())
+        """All of it, what counts most last."""
+        for message, count in self.refusals.most_common():
+            write(f"refused {count} times, first by seed {self.example[message]}: {message}")
         if self.elements["compared"]:
             write("elements: " + ", ".join(f"{n} {what}" for what, n in self.elements.items()))
             write("seconds: " + ", ".join(f"{what} {n:.0f}" for what, n in self.seconds.most_common()))
             write("schedules that ran, by field: " + ", ".join(f"{f} {n}" for f, n in self.fields.most_common()))
-        for message, count in self.refusals.most_common():
-            write(f"refused {count} times, first by seed {self.example[message]}: {message}")
+        write(self.line())

@@ -21,7 +21,7 @@ from scalec.abi import KernelSpec, TensorSpec
 from scalec.checking.guarded import written
 from scalec.emulator.findings import Finding
 from scalec.emulator.stats import Stats
-from scalec.errors import DeviceError, ScalecError, ScheduleError
+from scalec.errors import ArgumentError, DeviceError, ScalecError, ScheduleError, SourceError, UnsupportedError
 from scalec.formats import ELEMENT_TYPES
 from scalec.frontend import build
 from scalec.ir import context
@@ -48,6 +48,9 @@ tiles may run along a short index. 2^20 take it 6 s, and 25 s where operands are
 HARMLESS = ("ok", "refused", "found", "escape", "elsewhere")
 """Kinds of outcomes that are no failures; "found" and "escape" are what became of a fault put into a kernel,
 "elsewhere" is a program of another target than that of this machine's GPU."""
+
+REFUSALS = (SourceError, UnsupportedError, ScheduleError, ArgumentError)
+"""What a program may hear; an IRError is none of them."""
 
 
 @dataclass
@@ -164,9 +167,10 @@ def check(
             _check(case, found, change, most, beside, runs, made, largest)
     except Failed as error:
         found.kind, found.message = error.kind, error.message
-    except ScalecError as error:
-        found.kind, found.message = "refused", short(error)
-        found.refusals.append(found.message)
+    except ScalecError as error:  # a program that is refused is told so; others have failed on their way
+        found.kind = "refused" if isinstance(error, REFUSALS) else "exception"
+        found.message = short(error)
+        found.refusals += [found.message] * (not found.failed)
     except Exception as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{last.filename.rpartition('scalec/')[2]}:{last.lineno}"

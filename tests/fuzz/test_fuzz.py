@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
 
 from scalec import compiler
 from scalec.reference.packing import numpy_dtype
-from tests.fuzz import bounds, forms, minimise, mutants
+from tests.fuzz import bounds, forms, minimise, mutants, pool
+from tests.fuzz.__main__ import main as fuzz
 from tests.fuzz.case import SUMS, Case, Operand
 from tests.fuzz.draw import draw
 from tests.fuzz.kinds import KINDS
@@ -49,6 +52,23 @@ def test_programs(first: int) -> None:
 def test_more_programs(first: int) -> None:
     found = run("programs", range(first, min(first + CHUNK, 300)))
     assert found["ok"] > found["refused"]
+
+
+@pytest.mark.parametrize("ends", ["time", "a signal"])
+def test_a_run_that_is_cut_short_says_what_it_found(ends: str, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    def some(*_: Any) -> Iterator[tuple[int, Outcome]]:
+        yield 7, Outcome("wrong", "by 1")
+        if ends == "a signal":
+            raise KeyboardInterrupt
+        yield 8, Outcome("ok")
+
+    monkeypatch.setattr(pool, "run", some)
+    monkeypatch.setattr("sys.argv", ["fuzz", "--seeds", "7:9", "--for", "0" if ends == "time" else "60"])
+    with monkeypatch.context() as m:
+        m.setattr("signal.signal", lambda *_: None)
+        assert fuzz() == 1
+    last = capsys.readouterr().out.splitlines()[-2:]
+    assert last == ["7, python -m tests.fuzz --seed 7, wrong, by 1", "1 of 2 seeds, 1 failures"]
 
 
 @pytest.mark.parametrize("kind", [k for k in KINDS if k not in ("programs", "gpu")])
@@ -211,6 +231,24 @@ def test_another_text_of_a_form_is_a_failure(name: str) -> None:
 @pytest.mark.parametrize("empty", ["m", "n"])
 def test_texts_of_nothing(text: str, empty: str) -> None:
     case = Written("sm_90a", text, launches=({"m": 3, "n": 5, **({"k": 4} if "k" in text else {}), empty: 0},))
+    assert check(case, runs=1).kind == "ok"
+
+
+OWN = {  # what the fuzzer once asked of results, and nobody says of them
+    "a sum in any order": ("C[m,n]:f32 = A[m,k] @ B[n,k] + (D[m,j] @ E[n,j]) / 3",
+                           {"m": 8, "n": 24, "k": 40, "j": 40}, ()),
+    "an infinite scale": ("C[m,n]:f32 = quantize(A[m,k]:f32, e2m1, 1x128) @ B[n,k]:e2m1", {"m": 2, "n": 2, "k": 130},
+                          (("same", 1), ("specials", 1))),
+    "groups of nothing": ("C[g,m,n] = A[m,k] @ B[n,k] scale(1x128@col, 1x128@col) for k in off[g]:off[g+1] by 16 apart",
+                          {"m": 3, "n": 5, "g": 2, "k": 0}, ()),
+}  # fmt: skip
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("name", OWN)
+def test_nothing_more_is_asked_than_the_language_says(name: str) -> None:
+    text, sizes, twists = OWN[name]
+    case = Written("sm_90a", text, dict.fromkeys(read(text).lookups, "drawn"), launches=(sizes,), twists=twists, seed=1)
     assert check(case, runs=1).kind == "ok"
 
 

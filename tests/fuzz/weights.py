@@ -110,7 +110,7 @@ ZEROS: Weighted = {"": 2, "k/64": 3, "k/128": 2, "k/32": 1, "k/16": 1, "k/80": 1
 COMPUTED = 0.08
 """How many of the cases have operands that are computed, by one of PLAIN."""
 
-TEXTS = 0.5
+TEXTS = 0.7
 """How many of the seeds are texts, of forms.py."""
 
 GROUPS = 0.25
@@ -157,8 +157,7 @@ FIELD_VALUES: dict[str, Weighted] = {
 """What fields of the schedule are drawn from; `tile` is drawn by the elements' bytes."""
 
 CONVERTERS: Weighted = {"1": 1, "2": 1}
-CONVERTS: Weighted = {"shared": 1, "registers": 3}
-"""Fields of cases that are CONVERTED, where they have a schedule."""
+"""Of cases that are CONVERTED, where they have a schedule; `convert` is drawn where it may be `registers`."""
 
 assert {*FIELD_VALUES, "tile", "converters", "convert"} == set(FIELDS)
 

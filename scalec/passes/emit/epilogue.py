@@ -283,8 +283,9 @@ class Epilogue(Reductions):
         adjacent = self.problem.column_fold is None and not of.swapped
         pair = max(self.even_columns(), int(bits < 8)) if adjacent else 0  # whole bytes
         if (gaps := result.gaps) is not None:
-            # a part of a tile begins at a multiple of its columns behind a multiple of the tile's
-            together = math.gcd(gaps.every, gaps.phase, self.walked[1], shape_of(accumulator.type)[1])
+            # a part of a tile begins at a multiple of its columns behind where the tile does
+            begins = math.gcd(self.walked[1], self.problem.begins(self.problem.n.name))
+            together = math.gcd(gaps.every, gaps.phase, begins, shape_of(accumulator.type)[1])
             around = {"gaps": gaps.numbers, "together": together}
             pair = 0 if together % 2 or gaps.size % 2 else pair
         if self.added(result) is not None:

@@ -109,21 +109,29 @@ class JoinProducts:
 
     def run(self, module: ir.Module, target: Target) -> None:
         for function in programs(module):
-            uses = [(x, [Use.of(op, x) for op in _readers(x)]) for x in contractions(function)]
-            found: dict[tuple[Any, ...], list[tuple[Any, list[Use]]]] = {}
-            for contract, mine in uses:
-                roots = tuple(x.root for x in mine)
-                if mine and all(root is not None for root in roots):
-                    found.setdefault(roots, []).append((contract, mine))
-            together = [x for terms in found.values() if len(terms) > 1 for x, _ in terms]
-            alone = [(x, mine) for x, mine in uses if x not in together]
-            for roots, terms in found.items():
-                others = [(x, made) for x, mine in alone if (made := _within(mine, roots)) and made[0].computed]
-                every = [*terms, *others[:1]]
-                if len({_left(x) for x, _ in every}) > 1:
-                    _join(terms, others[:1])
-                    alone = [(x, mine) for x, mine in alone if x not in [y for y, _ in every]]
+            while _join_one(function):
+                pass
             erase_unused(function.body.blocks[0])
+
+
+def _join_one(function: Any) -> bool:
+    """Adds up the first contractions that can be; False where there are none. The maps that read them are then others:
+    what was found of further ones is gone."""
+    uses = [(x, [Use.of(op, x) for op in _readers(x)]) for x in contractions(function)]
+    found: dict[tuple[Any, ...], list[tuple[Any, list[Use]]]] = {}
+    for contract, mine in uses:
+        roots = tuple(x.root for x in mine)
+        if mine and all(root is not None for root in roots):
+            found.setdefault(roots, []).append((contract, mine))
+    together = [x for terms in found.values() if len(terms) > 1 for x, _ in terms]
+    alone = [(x, mine) for x, mine in uses if x not in together]
+    for roots, terms in found.items():
+        others = [(x, made) for x, mine in alone if (made := _within(mine, roots)) and made[0].computed]
+        every = [*terms, *others[:1]]
+        if len({_left(x) for x, _ in every}) > 1:
+            _join(terms, others[:1])
+            return True
+    return False
 
 
 def _readers(contract: Any) -> list[Any]:

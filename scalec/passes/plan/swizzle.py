@@ -167,6 +167,10 @@ def no_deep_rows(problem: Problem, operand: Operand, depth: int) -> str:
     where it can."""
     if operand.gathered or operand.pages:
         return f"copies bring rows of {operand.name} one by one"
+    if problem.panes > 1:
+        return (
+            f"copies bring strips of {' and '.join(x.name for x in problem.rhs.panes)}, and each has rows of all panels"
+        )
     if cuts_k(problem, depth):
         return f"a range of {problem.k.name} may begin within a tile of {operand.name}"
     return ""
@@ -205,6 +209,8 @@ def _cut_box(problem: Problem, schedule: Schedule, row: int, able: int) -> str:
             f"a copy stores {width} columns, and {result.name} has gaps of {gaps.size} every {gaps.every} of "
             f"{n.name} = {n.size}, {gaps.every - gaps.phase % gaps.every} in front of the first"
         )
+    if (begins := problem.begins(n.name)) % width:
+        return f"a copy stores {width} columns, a tile may begin at {begins} of {n.name}, and {result.name} has gaps"
     align = problem.target.tma_align * 8
     if any(columns * result.element.bits % align for columns in (gaps.size, gaps.at(n.size - 1) + 1)):
         return f"a row of {result.name} with its gaps is {gaps.at(n.size - 1) + 1} columns: it may be misaligned"
