@@ -35,7 +35,7 @@ class Epilogue(Reductions):
     def finish(self, h: Handles, w: Work, accumulator: ir.Value) -> None:
         """The epilogue; where K is split, of the sums of all parts: by the CTA whose part is the last to arrive, or by
         units of a cluster's first ones."""
-        e, s = self.e, self.schedule
+        e, s, w = self.e, self.schedule, self.told(w)
         if s.split == 1:
             self.epilogue(h, accumulator, w)
             return
@@ -249,25 +249,33 @@ class Epilogue(Reductions):
         return [self.row_index(name, w) for name in names], {"to": names.index(scattered)} if scattered else {}
 
     def judged(self, w: Work) -> Work:
-        """The tile, and whether all of it is to be written, where that is not so of each: copies then store it."""
+        """The tile when it begins, and whether all of it is to be written, as far as that is known without what indices
+        have, which is asked for: copies then store it (`told`)."""
         e, s, p = self.e, self.schedule, self.problem
         cut = cut_along(p, s)
         if s.epilogue != "bulk" or not (cut or p.row_lookups):
             return w
-        whole: list[ir.Value] = []
+        whole: ir.Value | None = None
         rows, columns = self.walked
         if cut:
             first, end, extent = (w.m0, w.m_end, rows) if cut == p.m.name else (w.n0, w.n_end, columns)
-            whole.append(e.compare("lt", e.arith("arith.addi", first, e.i32(extent - 1)), end))
+            whole = e.compare("lt", e.arith("arith.addi", first, e.i32(extent - 1)), end)
+        asked: list[ir.Value] = []
         for lookup in p.row_lookups:
             by_m = lookup.dim == p.m.name
-            first, end, extent = (w.m0, w.m_end, rows) if by_m else (w.n0, w.n_end, columns)
-            operands, i1 = [self.row_index(lookup.name, w), first, end], ir.IntegerType.get_signless(1)
-            whole.append(e.op("tile.all_named", [i1], operands, count=extent).result)
-        every, *others = whole
-        for other in others:
-            every = e.arith("arith.andi", every, other)
-        return replace(w, whole=every)
+            first, end, count = (w.m0, w.m_end, rows // self.units[0]) if by_m else (w.n0, w.n_end, columns)
+            operands = [self.row_index(lookup.name, w), first, end]
+            asked.append(e.op("tile.ask_named", [e.type("registers")], operands, count=count).result)
+        return replace(w, whole=whole, asked=tuple(asked))
+
+    def told(self, w: Work) -> Work:
+        """The tile when its products are done, by when what was asked has come: tiles of 128x256 whose consumers waited
+        for it in front of their first product took 2 to 4 % longer."""
+        e, i1, whole = self.e, ir.IntegerType.get_signless(1), w.whole
+        for asked in w.asked:
+            named = e.op("tile.all_named", [i1], [asked]).result
+            whole = named if whole is None else e.arith("arith.andi", whole, named)
+        return replace(w, whole=whole, asked=())
 
     def store_bulk(self, of: Problem, accumulator: ir.Value, staging: ir.Value | None, w: Work) -> None:
         """Stores a tile by copies out of shared memory."""

@@ -41,8 +41,10 @@ func.func @p(%A: !desc, %at: memref<?xi32>, %s: i64, %x: i32, %S: memref<?x4xf32
   "tile.look_up"(%scales, %index, %x, %x) : (!tile.rows, !tile.index, i32, i32) -> ()
   // CHECK: "tile.load_rows"({{.*}}) {block = 128 : i64, row_block = 128 : i64, step = 128 : i64}
   "tile.load_rows"(%scales, %S, %s, %s, %x, %x, %x, %x) {block = 128 : i64, row_block = 128 : i64, step = 128 : i64} : (!tile.rows, memref<?x4xf32>, i64, i64, i32, i32, i32, i32) -> ()
-  // CHECK: "tile.all_named"(%[[INDEX]], %{{.*}}, %{{.*}}) {count = 64 : i64} : (!tile.index, i32, i32) -> i1
-  %whole = "tile.all_named"(%index, %x, %x) {count = 64 : i64} : (!tile.index, i32, i32) -> i1
+  // CHECK: %[[ASKED:.*]] = "tile.ask_named"(%[[INDEX]], %{{.*}}, %{{.*}}) {count = 64 : i64} : (!tile.index, i32, i32) -> !tile.registers
+  %asked = "tile.ask_named"(%index, %x, %x) {count = 64 : i64} : (!tile.index, i32, i32) -> !tile.registers
+  // CHECK: "tile.all_named"(%[[ASKED]]) : (!tile.registers) -> i1
+  %whole = "tile.all_named"(%asked) : (!tile.registers) -> i1
   %input = "tile.input"(%r, %s) {axes = array<i64: 0, 1, 0>, kind = "row", operandSegmentSizes = array<i32: 1, 1>, pair = 0 : i64} : (memref<?xf32>, i64) -> !tile.operand
   // CHECK: "tile.input_at"(%{{.*}}, %[[INDEX]]) {axis = 0 : i64} : (!tile.operand, !tile.index) -> !tile.operand
   %looked = "tile.input_at"(%input, %index) {axis = 0 : i64} : (!tile.operand, !tile.index) -> !tile.operand

@@ -169,11 +169,21 @@ func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %f: memref<?xf32>) {
 
 // -----
 
-// all_named: count
+// ask_named: count
 // EXPECT: count is 0, expected at least 1
 func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %f: memref<?xf32>) {
   %i = "tile.row_index"(%at, %s, %x) {axis = "m", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
-  %b = "tile.all_named"(%i, %x, %x) {count = 0 : i64} : (!tile.index, i32, i32) -> i1
+  %b = "tile.ask_named"(%i, %x, %x) {count = 0 : i64} : (!tile.index, i32, i32) -> !tile.registers
+  return
+}
+
+// -----
+
+// all_named: made by tile.ask_named
+// EXPECT: what is asked is not made by tile.ask_named
+func.func @p() {
+  %f = "tile.scalars"() {count = 2 : i64} : () -> !tile.registers
+  %b = "tile.all_named"(%f) : (!tile.registers) -> i1
   return
 }
 
