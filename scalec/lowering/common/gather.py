@@ -40,7 +40,10 @@ class RowIndex:
 
     def at(self, b: Builder, row: ir.Value, inside: ir.Value) -> tuple[ir.Value, ir.Value]:
         """The index of a row or column that is `inside`, and whether it is and names something."""
-        found = self.load(b, row, inside)
+        return self.told(b, self.load(b, row, inside), row)
+
+    def told(self, b: Builder, found: ir.Value, row: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """The index of a row or column for which memory has what was `found`, and whether it names something."""
         named = self.names(b, found)
         if self.flat:
             block = b.div(row, self.block)

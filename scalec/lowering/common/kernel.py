@@ -30,6 +30,7 @@ from scalec.lowering.common import (  # noqa: F401 - they fill the common table
     runs,
     scale_bytes,
     staging,
+    stored_rows,
     stochastic,
     transform,
     turned,

@@ -110,6 +110,8 @@ class Epilogue(Reductions):
                 self.store_direct(of, accumulator, w)
         elif s.epilogue == "bulk":
             self.store_bulk(of, accumulator, staging, w)
+        elif s.epilogue == "rows":
+            self.store_staged(of, accumulator, staging, w)
         elif s.epilogue == "turned":
             target, stride = self.result_memory(of, VECTOR, w)
             skips, to = self.skips(of, w)
@@ -253,6 +255,13 @@ class Epilogue(Reductions):
         have, which is asked for: copies then store it (`told`)."""
         e, s, p = self.e, self.schedule, self.problem
         cut = cut_along(p, s)
+        if s.epilogue == "rows":
+            kind, names = e.type("gathered_rows"), {x.name: self.row_index(x.name, w) for x in p.row_lookups}
+            rows = {
+                name: e.op("tile.own_rows", [kind], [index, w.m0, w.m_end], waves=self.waves).result
+                for name, index in names.items()
+            }
+            return replace(w, rows=rows)
         if s.epilogue != "bulk" or not (cut or p.row_lookups):
             return w
         whole: ir.Value | None = None
@@ -283,6 +292,14 @@ class Epilogue(Reductions):
         around: dict[str, Any] = {"gaps": result.gaps.numbers, "columns": of.n.size} if result.gaps else {}
         operands = [accumulator, staging, self.result_map(of, w), w.m0, w.n0]
         e.op("tile.store", operands=operands, adds=int(self.added(result) is not None), **around)
+
+    def store_staged(self, of: Problem, accumulator: ir.Value, staging: ir.Value | None, w: Work) -> None:
+        """Stores rows out of shared memory: what of them is there, each where it goes."""
+        target, stride = self.result_memory(of, VECTOR, w)
+        names, scattered = [x.name for x in of.skips], of.result.scattered
+        to = {"to": names.index(scattered)} if scattered else {}
+        operands = [accumulator, staging, target, stride, w.m0, w.n0, w.m_end, w.n_end, *(w.rows[x] for x in names)]
+        self.e.op("tile.store_staged", operands=operands, segments=(1,) * 8 + (len(names),), **to)
 
     def store_direct(self, of: Problem, accumulator: ir.Value, w: Work) -> None:
         """Stores what threads have in registers of a tile: what of it is there."""

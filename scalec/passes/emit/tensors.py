@@ -35,6 +35,7 @@ class Work:
         whole: whether all of the tile, or of what a unit has of it, is to be written (i1); None where nobody asks, or
             each tile's is.
         asked: what indices have for its rows or columns, of which that depends too, while it is being loaded.
+        rows: likewise for the rows that a warp stores, by the name of the lookup.
     """
 
     m0: ir.Value
@@ -52,6 +53,7 @@ class Work:
     low: ir.Value | None = None
     whole: ir.Value | None = None
     asked: tuple[ir.Value, ...] = ()
+    rows: dict[str, ir.Value] = field(default_factory=dict)
 
     @property
     def row0(self) -> dict[str, ir.Value]:
