@@ -61,7 +61,7 @@ class Staging:
     panels: int
 
     @classmethod
-    def of(cls, s: State, op: ir.OpView, box: tuple[int, int]) -> Self:
+    def of(cls, s: State, op: ir.OpView, box: tuple[int, ...]) -> Self:
         """That of an op, in boxes of so many columns and rows."""
         b, fragment, staging = s.b, s.get(op.accumulator), s.get(op.staging)
         element = str(tile.element_of(op.staging.type))

@@ -64,7 +64,10 @@ def store_staged(s: State, op: ir.OpView) -> None:
     own = [b.add(which, i) for i in range(0, OWN, together)]
     within = b.mul(s.warp_in_unit, OWN * staging.pitch)
     sources = [
-        b.add(b.add(staging.own, within), b.add(b.mul(r, staging.pitch), b.shl(b.xor(chunk, swizzle(b, r, staging.pitch)), 4)))
+        b.add(
+            b.add(staging.own, within),
+            b.add(b.mul(r, staging.pitch), b.shl(b.xor(chunk, swizzle(b, r, staging.pitch)), 4)),
+        )
         for r in own
     ]
     to = tile.int_of(op.operation.attributes["to"]) if "to" in op.operation.attributes else -1

@@ -27,9 +27,9 @@ class ChooseSwizzle(Decision):
 
     Operand tiles take the widest swizzle that divides a row of the tile, along the operand's contiguous index. Results
     are staged in shared memory and leave by bulk copy where that is known to be worth it (`worth_staging`), the copy's
-    alignment is known to hold and three stages still fit, or where rows of them are scattered by threads; transposed ones are turned there (`not_worth_turning`);
-    otherwise registers are stored directly. Only what is staged so has a `swizzle_c` (else 0). What results are added to is
-    loaded where K is short (LOADED_K), else copies add in memory.
+    alignment is known to hold and three stages still fit; likewise, where they are scattered, row by row; transposed
+    ones are turned there (`not_worth_turning`); otherwise registers are stored directly. Only what is staged has a
+    `swizzle_c` (else 0). What results are added to is loaded where K is short (LOADED_K), else copies add in memory.
 
         #scale.schedule<{tile = array<i64: 256, 128, 128>}>
     -->

@@ -297,7 +297,7 @@ class Epilogue(Reductions):
         """Stores rows out of shared memory: what of them is there, each where it goes."""
         target, stride = self.result_memory(of, VECTOR, w)
         names, scattered = [x.name for x in of.skips], of.result.scattered
-        to = {"to": names.index(scattered)} if scattered else {}
+        to: dict[str, Any] = {"to": names.index(scattered)} if scattered else {}
         operands = [accumulator, staging, target, stride, w.m0, w.n0, w.m_end, w.n_end, *(w.rows[x] for x in names)]
         self.e.op("tile.store_staged", operands=operands, segments=(1,) * 8 + (len(names),), **to)
 
