@@ -1,5 +1,5 @@
-"""Faults in the PTX of kernels whose work is read from memory: the queue of items, and tiles that a range cuts. See
-test_groups_faults.py."""
+"""Faults in the PTX of kernels whose work is read from memory: the queue of items, tiles that a range cuts, and rows that
+an index names. See test_groups_faults.py."""
 
 from __future__ import annotations
 
@@ -16,6 +16,14 @@ BLOCKS = (
 MASKED = (
     "C[g,m,n] = A[g,m,k] @ B[g,n,k] for m < rows[g] with tile=64x32x64, warps=4x1, cluster=1x1, stages=3, unroll=1, "
     "epilogue=bulk, swap=0, order=n, band=8"
+)
+SCATTERED = (
+    "C[idx[m],n] = A[m,k] @ B[n,k] with tile=128x64x64, cluster=1x1, stages=3, unroll=1, warpgroups=1, epilogue=rows, "
+    "staged=1, swap=0, order=n, band=8"
+)
+NAMED = (
+    "C[m,n] = A[idx[m],k] @ B[n,k] with tile=128x64x64, cluster=1x1, stages=3, unroll=1, warpgroups=2, epilogue=bulk, "
+    "swap=0, order=n, band=8"
 )
 
 LOST = ("deadlock", "barrier", "bounds", WRONG, *EARLY, "proxy")
@@ -141,9 +149,28 @@ RANGES = [
           (WRONG, "bounds")),
 ]  # fmt: skip
 
+_STAGED = r"(ld\.shared\.v4\.b32 \{[^}]*\}, \[%r\d+) \+ 0\]"
+_GOES = r"shfl\.sync\.idx\.b32 (%r\d+), (%r\d+), (%r\d+), 31, -1;"
+
+ROWS = [
+    Fault("scattered: a warp stores the next one's rows", SCATTERED, _STAGED, r"\1 + 2048]", (WRONG, *EARLY)),
+    Fault("scattered: a thread stores the chunk beside its own", SCATTERED, _STAGED, r"\1 + 16]", (WRONG, *EARLY)),
+    Fault("scattered: a row goes where the warp's first one does", SCATTERED, _GOES,
+          r"shfl.sync.idx.b32 \1, \2, 0, 31, -1;", (WRONG, "race")),
+    Fault("scattered: rows of the second wave go where those of the first do", SCATTERED,
+          r"or\.b32 \t(%r\d+), (%r\d+), 16;", r"mov.b32 \t\1, \2;", (WRONG, "race")),
+    Fault("scattered: a row is stored whatever its index", SCATTERED, r"@%p\d+ (st\.global\.v4)", r"\1",
+          ("bounds", WRONG)),
+    Fault("scattered: columns behind the last are stored", SCATTERED,
+          r"and\.pred \t(%p\d+), (%p\d+), (%p\d+);(?=\n\t// begin inline asm\n\t@\1 st\.global\.v4)",
+          r"mov.pred \t\1, \2;", ("bounds", "race", WRONG)),
+    Fault("named: one row of a tile is enough for copies", NAMED, r"vote\.sync\.all", "vote.sync.any", (WRONG,)),
+]  # fmt: skip
+
 FAULTS = [
     *_queue("ragged", RAGGED, 0, 3, 6, 5),
     *_queue("blocks", BLOCKS, 0, 8, 6, 6),
     *_queue("masked", MASKED, 0, 3, -2, 5),
     *RANGES,
+    *ROWS,
 ]
