@@ -1,5 +1,5 @@
-"""Faults in the PTX of kernels whose work is read from memory: the queue of items, tiles that a range cuts, and rows that
-an index names. See test_groups_faults.py."""
+"""Faults in the PTX of kernels whose work is read from memory: the queue of items, tiles that a range cuts, and rows
+that an index names. See test_groups_faults.py."""
 
 from __future__ import annotations
 
