@@ -62,7 +62,7 @@ def await_stores(s: State, op: ir.OpView) -> None:
 def add_loaded(s: State, op: ir.OpView) -> None:
     """All loads of the box first. Each thread makes its own writes known to copies, and one arrives for the warp."""
     b, fragment, cursor = s.b, s.get(op.accumulator), s.get(op.cursor)
-    staging = Staging.of(s, op, tile.shape_of(op.target.type))
+    staging = Staging.of(s, op)
     slot = b.mul(cursor.at(), staging.tall * staging.pitch)
     staging = replace(staging, at=b.add(staging.at, slot))
     down, across = divmod(tile.int_of(op.index), staging.columns // staging.width)

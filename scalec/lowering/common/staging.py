@@ -61,11 +61,11 @@ class Staging:
     panels: int
 
     @classmethod
-    def of(cls, s: State, op: ir.OpView, box: tuple[int, ...]) -> Self:
-        """That of an op, in boxes of so many columns and rows."""
+    def of(cls, s: State, op: ir.OpView, box: tuple[int, ...] = ()) -> Self:
+        """That of an op, in boxes of so many columns and rows, or in those that its copies store."""
         b, fragment, staging = s.b, s.get(op.accumulator), s.get(op.staging)
         element = str(tile.element_of(op.staging.type))
-        bits, (width, tall) = rounding.bits_of(element), box
+        bits, (width, tall) = rounding.bits_of(element), box or tile.shape_of(op.target.type)
         waves, columns, rows = len(fragment.waves), fragment.columns, s.geometry.wave
         height, across = tile.shape_of(op.staging.type)
         staged, room = height // (s.geometry.units[0] * rows), across // s.geometry.units[1]
@@ -186,7 +186,7 @@ def store(s: State, op: ir.OpView) -> None:
 
     Before what is staged is overwritten, the bulk stores before must have read it.
     """
-    b, fragment, staging, lead = s.b, s.get(op.accumulator), Staging.of(s, op, tile.shape_of(op.target.type)), s.lead
+    b, fragment, staging, lead = s.b, s.get(op.accumulator), Staging.of(s, op), s.lead
     target = MapView.of(s, op.target)
     for load in staging.loads():
         pending = ir.IntegerAttr.get(b.i32, load.pending)
