@@ -89,24 +89,6 @@ class AllNamedOp(Tile.Operation, name="all_named"):
         return asked or fail(op, "what is asked is not made by tile.ask_named")
 
 
-class OwnRowsOp(Tile.Operation, name="own_rows"):
-    """Loads what `index` has for the rows that a warp has of a tile which begins at `m0`, of those below `m`: of each
-    of a unit's `waves`. Nobody waits for them here."""
-
-    index: ext.Operand[RowIndexType]
-    m0: ext.Operand[I32]
-    m: ext.Operand[I32]
-    result: ext.Result[GatheredType]
-    waves: ir.IntegerAttr
-
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        made = maker(op.index, "tile.row_index")
-        if made is not None and str_of(made.axis) != "m":
-            return fail(op, f"an index along {str_of(made.axis)}, expected m")
-        return at_least(op, 1, "waves")
-
-
 class GatheredOp(Tile.Operation, name="gathered"):
     """Registers for the indices of `rows` rows, spread over a warp's threads, `together` adjacent ones in each."""
 

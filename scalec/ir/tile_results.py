@@ -12,9 +12,9 @@ from scalec.ir.tile_types import (
     CursorType,
     DescriptorType,
     FragmentType,
-    GatheredType,
     RingType,
     RowIndexType,
+    ScalarsType,
     SharedType,
     Tile,
     bits_of,
@@ -176,8 +176,10 @@ class StoreStagedOp(Tile.Operation, name="store_staged"):
     threads VECTOR bytes each, as many next to each other as the swizzle is wide.
 
     Element (row, column) goes to target[row * stride + column], of packed elements in bytes. `n` and rows of the target
-    are whole VECTORs. Rows for which one of `skips` (tile.own_rows) names nothing are not stored. Where there is the
+    are whole VECTORs. Rows for which one of `skips` (tile.ask_named) names nothing are not stored. Where there is the
     optional attribute `to`, the number of one of `skips`, a row goes where that one would whose index it has.
+
+    `copied`, an optional unit attribute: copies of another tile may still read what is staged, and are waited for.
     """
 
     accumulator: ext.Operand[FragmentType]
@@ -188,7 +190,7 @@ class StoreStagedOp(Tile.Operation, name="store_staged"):
     n0: ext.Operand[I32]
     m: ext.Operand[I32]
     n: ext.Operand[I32]
-    skips: Sequence[ext.Operand[GatheredType]]
+    skips: Sequence[ext.Operand[ScalarsType]]
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
@@ -196,9 +198,10 @@ class StoreStagedOp(Tile.Operation, name="store_staged"):
             return fail(op, f"stores into {op.target.type}, expected a memref")
         if not scattered(op, "m"):
             return False
-        wave, (_, columns), made = wave_rows(op.accumulator.type), shape_of(op.accumulator.type), op.target.type
-        if any(maker(x, "tile.own_rows") is None for x in op.skips):
-            return fail(op, "skips what is not made by tile.own_rows")
+        wave, (rows, columns), made = wave_rows(op.accumulator.type), shape_of(op.accumulator.type), op.target.type
+        for asked in (maker(x, "tile.ask_named") for x in op.skips):
+            if asked is None or int_of(asked.count) != rows:
+                return fail(op, f"skips what is not made by tile.ask_named of {rows} rows")
         staging, element, swizzle = op.staging.type, element_of(op.staging.type), swizzle_of(op.staging.type)
         if element != made.element_type or not swizzle:
             return fail(op, f"stages {element} with swizzle {swizzle}, stores {made.element_type}, expected a swizzle")

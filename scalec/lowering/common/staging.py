@@ -101,6 +101,15 @@ class Staging:
             wave, box = divmod(i, across)
             yield Load(range(wave, wave + 1), range(box, box + 1), slot * self.tall * self.pitch, since - 1)
 
+    @staticmethod
+    def await_copies(s: State, pending: int) -> None:
+        """Until all bulk copies of the unit but the last `pending` have read what they store."""
+        b = s.b
+        with b.when(s.lead):
+            group = ir.IntegerAttr.get(b.i32, pending)
+            b.op("nvvm.cp.async.bulk.wait_group", [], [], group=group, read=ir.UnitAttr.get())
+        s.unit_barrier()
+
     def put(self, s: State, fragment: Any, load: Load) -> None:
         """Rounds what is loaded, and stores it."""
         narrow = _stage_wide if self.bits == 32 else _stage_narrow
@@ -189,10 +198,7 @@ def store(s: State, op: ir.OpView) -> None:
     b, fragment, staging, lead = s.b, s.get(op.accumulator), Staging.of(s, op), s.lead
     target = MapView.of(s, op.target)
     for load in staging.loads():
-        pending = ir.IntegerAttr.get(b.i32, load.pending)
-        with b.when(lead):
-            b.op("nvvm.cp.async.bulk.wait_group", [], [], group=pending, read=ir.UnitAttr.get())
-        s.unit_barrier()
+        staging.await_copies(s, load.pending)
         staging.put(s, fragment, load)
         kind, space = (ir.Attribute.parse(f"#nvvm.{t}") for t in ("proxy_kind<async.shared>", "shared_space<cta>"))
         b.op("nvvm.fence.proxy", [], [], kind=kind, space=space)

@@ -8,7 +8,7 @@ from typing import Any
 
 from scalec.formats import ELEMENT_TYPES
 from scalec.ir.mlir import ir
-from scalec.ir.schedule import LANES
+from scalec.ir.schedule import LANES, STAGED
 from scalec.ir.tile import VECTOR
 from scalec.ir.tile_fold_columns import folded_columns
 from scalec.ir.tile_types import shape_of, str_of
@@ -21,6 +21,7 @@ from scalec.passes.plan.items import cut_along
 from scalec.passes.plan.parts import part_columns
 from scalec.passes.plan.registers import FEW_FREE, fold_registers, free_registers
 from scalec.passes.plan.resources import exchanges, numbered, part_owners
+from scalec.passes.plan.swizzle import no_rows_epilogue
 from scalec.passes.problem.access import Chance
 from scalec.passes.problem.result import ResultScale, Window
 from scalec.passes.problem.types import Problem
@@ -107,7 +108,10 @@ class Epilogue(Reductions):
             with e.region("tile.when", [w.whole]):
                 self.store_bulk(of, accumulator, staging, w)
             with e.region("tile.when", [e.arith("arith.xori", w.whole, e.i1(1))]):
-                self.store_direct(of, accumulator, w)
+                if self.problem.row_lookups and not no_rows_epilogue(self.problem, s):
+                    self.store_staged(of, accumulator, staging, w, copied=ir.UnitAttr.get())
+                else:
+                    self.store_direct(of, accumulator, w)
         elif s.epilogue == "bulk":
             self.store_bulk(of, accumulator, staging, w)
         elif s.epilogue == "rows":
@@ -254,37 +258,29 @@ class Epilogue(Reductions):
         """The tile when it begins, and whether all of it is to be written, as far as that is known without what indices
         have, which is asked for: copies then store it (`told`)."""
         e, s, p = self.e, self.schedule, self.problem
-        cut = cut_along(p, s)
-        if s.epilogue == "rows":
-            kind, names = e.type("gathered_rows"), {x.name: self.row_index(x.name, w) for x in p.row_lookups}
-            rows = {
-                name: e.op("tile.own_rows", [kind], [index, w.m0, w.m_end], waves=self.waves).result
-                for name, index in names.items()
-            }
-            return replace(w, rows=rows)
-        if s.epilogue != "bulk" or not (cut or p.row_lookups):
+        cut = cut_along(p, s) if s.epilogue == "bulk" else ""
+        if s.epilogue not in STAGED or not (cut or p.row_lookups):
             return w
         whole: ir.Value | None = None
         rows, columns = self.walked
         if cut:
             first, end, extent = (w.m0, w.m_end, rows) if cut == p.m.name else (w.n0, w.n_end, columns)
             whole = e.compare("lt", e.arith("arith.addi", first, e.i32(extent - 1)), end)
-        asked: list[ir.Value] = []
+        asked: dict[str, ir.Value] = {}
         for lookup in p.row_lookups:
             by_m = lookup.dim == p.m.name
             first, end, count = (w.m0, w.m_end, rows // self.units[0]) if by_m else (w.n0, w.n_end, columns)
             operands = [self.row_index(lookup.name, w), first, end]
-            asked.append(e.op("tile.ask_named", [e.type("registers")], operands, count=count).result)
-        return replace(w, whole=whole, asked=tuple(asked))
+            asked[lookup.name] = e.op("tile.ask_named", [e.type("registers")], operands, count=count).result
+        return replace(w, whole=whole, asked=asked)
 
     def told(self, w: Work) -> Work:
-        """The tile when its products are done, by when what was asked has come: tiles of 128x256 whose consumers waited
-        for it in front of their first product took 2 to 4 % longer."""
+        """The tile when its products are done, by when what was asked has come."""
         e, i1, whole = self.e, ir.IntegerType.get_signless(1), w.whole
-        for asked in w.asked:
+        for asked in w.asked.values() if self.schedule.epilogue == "bulk" else ():
             named = e.op("tile.all_named", [i1], [asked]).result
             whole = named if whole is None else e.arith("arith.andi", whole, named)
-        return replace(w, whole=whole, asked=())
+        return replace(w, whole=whole)
 
     def store_bulk(self, of: Problem, accumulator: ir.Value, staging: ir.Value | None, w: Work) -> None:
         """Stores a tile by copies out of shared memory."""
@@ -293,13 +289,13 @@ class Epilogue(Reductions):
         operands = [accumulator, staging, self.result_map(of, w), w.m0, w.n0]
         e.op("tile.store", operands=operands, adds=int(self.added(result) is not None), **around)
 
-    def store_staged(self, of: Problem, accumulator: ir.Value, staging: ir.Value | None, w: Work) -> None:
+    def store_staged(self, of: Problem, accumulator: ir.Value, staging: ir.Value | None, w: Work, **how: Any) -> None:
         """Stores rows out of shared memory: what of them is there, each where it goes."""
         target, stride = self.result_memory(of, VECTOR, w)
         names, scattered = [x.name for x in of.skips], of.result.scattered
         to: dict[str, Any] = {"to": names.index(scattered)} if scattered else {}
-        operands = [accumulator, staging, target, stride, w.m0, w.n0, w.m_end, w.n_end, *(w.rows[x] for x in names)]
-        self.e.op("tile.store_staged", operands=operands, segments=(1,) * 8 + (len(names),), **to)
+        operands = [accumulator, staging, target, stride, w.m0, w.n0, w.m_end, w.n_end, *(w.asked[x] for x in names)]
+        self.e.op("tile.store_staged", operands=operands, segments=(1,) * 8 + (len(names),), **to, **how)
 
     def store_direct(self, of: Problem, accumulator: ir.Value, w: Work) -> None:
         """Stores what threads have in registers of a tile: what of it is there."""

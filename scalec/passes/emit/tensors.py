@@ -34,8 +34,8 @@ class Work:
         low: where the group of a range of rows or columns begins; None where nobody asks.
         whole: whether all of the tile, or of what a unit has of it, is to be written (i1); None where nobody asks, or
             each tile's is.
-        asked: what indices have for its rows or columns, of which that depends too, while it is being loaded.
-        rows: likewise for the rows that a warp stores, by the name of the lookup.
+        asked: what each lookup has for the unit's rows, or the tile's columns, while it is being loaded: of which that
+            depends too, and where rows go.
     """
 
     m0: ir.Value
@@ -52,8 +52,7 @@ class Work:
     grids: dict[int, tuple[ir.Value, ir.Value]] = field(default_factory=dict)
     low: ir.Value | None = None
     whole: ir.Value | None = None
-    asked: tuple[ir.Value, ...] = ()
-    rows: dict[str, ir.Value] = field(default_factory=dict)
+    asked: dict[str, ir.Value] = field(default_factory=dict)
 
     @property
     def row0(self) -> dict[str, ir.Value]:
