@@ -27,13 +27,13 @@ OFFSETS = np.concatenate([[-4], np.cumsum(SIZES), [400]])
 ROWS = [40, 64, 0, 63, 1, 9, *[0] * 20, 33, 2, *[0] * 3, 7, 40, 64, 5, 70]
 # rows in no order, some of which name nothing; all rows of a warpgroup but one
 SHUFFLED = np.where(np.arange(300) % 29 == 5, -1, np.random.default_rng(1).permutation(320)[:300])
-BUT_ONE = np.where(np.arange(140) == 100, -1, np.arange(140) % 90)
+BUT_ONE = np.where(np.arange(300) == 228, -1, np.arange(300) % 90)
 
 PROGRAMS = {
     RAGGED: ("sm_90a", {"m": 380, "n": 72, "k": 200, "g": len(OFFSETS) - 1}, ("off", OFFSETS)),
     BLOCKS: ("sm_100a", {"m": 780, "n": 72, "k": 200, "B_0": 3}, ("e", [1, 0, -1, 2, 1, -9, 2])),
     SCATTERED: ("sm_90a", {"m": 300, "n": 136, "k": 72, "C_0": 320}, ("idx", SHUFFLED)),
-    NAMED: ("sm_90a", {"m": 140, "n": 72, "k": 72, "A_0": 90}, ("idx", BUT_ONE)),
+    NAMED: ("sm_90a", {"m": 300, "n": 72, "k": 72, "A_0": 90}, ("idx", BUT_ONE)),
     MASKED: ("sm_120a", {"m": 70, "n": 72, "k": 200, "g": len(ROWS)}, ("rows", ROWS)),
 }
 
