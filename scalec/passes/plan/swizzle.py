@@ -246,7 +246,7 @@ def no_rows_epilogue(problem: Problem, schedule: Schedule) -> str:
         return f"{_BY_COLUMNS.format(problem.names)}, and rows are stored"
     if schedule.parts == "columns":
         return _SOME_COLUMNS
-    if problem.family.kernel != "shared":  # nobody has measured it
+    if not problem.kind.rows:
         return f"{problem.target.name} does not multiply from shared memory into registers"
     if left_out := next((x for x in problem.row_lookups if x.dim == n.name), None):
         return f"{left_out.name} may be negative, and a thread stores several {n.name} of a row"
