@@ -102,10 +102,10 @@ class Staging:
             yield Load(range(wave, wave + 1), range(box, box + 1), slot * self.tall * self.pitch, since - 1)
 
     @staticmethod
-    def await_copies(s: State, pending: int) -> None:
-        """Until all bulk copies of the unit but the last `pending` have read what they store."""
+    def await_copies(s: State, lead: ir.Value, pending: int) -> None:
+        """Until all but the last `pending` bulk copies that a unit's `lead` issued have read what they store."""
         b = s.b
-        with b.when(s.lead):
+        with b.when(lead):
             group = ir.IntegerAttr.get(b.i32, pending)
             b.op("nvvm.cp.async.bulk.wait_group", [], [], group=group, read=ir.UnitAttr.get())
         s.unit_barrier()
@@ -198,7 +198,7 @@ def store(s: State, op: ir.OpView) -> None:
     b, fragment, staging, lead = s.b, s.get(op.accumulator), Staging.of(s, op), s.lead
     target = MapView.of(s, op.target)
     for load in staging.loads():
-        staging.await_copies(s, load.pending)
+        staging.await_copies(s, lead, load.pending)
         staging.put(s, fragment, load)
         kind, space = (ir.Attribute.parse(f"#nvvm.{t}") for t in ("proxy_kind<async.shared>", "shared_space<cta>"))
         b.op("nvvm.fence.proxy", [], [], kind=kind, space=space)

@@ -66,7 +66,7 @@ def store_staged(s: State, op: ir.OpView) -> None:
         return found
 
     if "copied" in op.operation.attributes:
-        staging.await_copies(s, 0)
+        staging.await_copies(s, s.lead, 0)
     known: dict[int, list[tuple[ir.Value, ir.Value]]] = {}
     for load in staging.loads():
         b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
