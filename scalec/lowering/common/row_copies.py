@@ -16,9 +16,6 @@ from scalec.lowering.builder import Builder, Variable
 from scalec.lowering.common.state import COMMON, State, swizzle
 from scalec.targets import WARPGROUP
 
-_COPY = "cp.async.cg.shared.global.L2::256B"
-"""L2 is asked for 256 bytes of a row at once, as tensor copies ask: the next K block's are then on their way."""
-
 _MISSING = ".reg .pred P1;\n.reg .b32 M;\nand.b32 M, $2, {bit};\nsetp.ne.b32 P1, M, 0;\n"
 """P1: nobody looks at the source of a copy, a row without an index."""
 
@@ -87,7 +84,7 @@ def copy_rows(s: State, op: ir.OpView) -> None:
 
     def issue(left: ir.Value | None) -> None:
         for i, behind, is_row in rows.each(s):
-            copy, missing = f"{_COPY} [$0 + {behind * pitch}], [$1], {tile.CHUNK}, ", _missing(i)
+            copy, missing = f"cp.async.cg.shared.global [$0 + {behind * pitch}], [$1], {tile.CHUNK}, ", _missing(i)
             operands: list[ir.Value] = [place, b.add(source, rows.offsets[i].get()), rows.missing.get()]
             if left is None:
                 text = f"{{\n{missing}{copy}P1;\n}}"
