@@ -1,17 +1,17 @@
 """Products in groups on Hopper: of whole blocks, ragged and masked, with rows gathered or scattered, or results
-quantised, against a dense kernel and a copy of as many bytes.
+quantised, and sums in groups along K, against a dense kernel and a copy of as many bytes.
 
     python benchmarks/groups.py -o result.json                compiles and measures on this machine
     python benchmarks/groups.py --only decode --next 3        and the three schedules that are ranked next
     python benchmarks/groups.py --contenders deepgemm.py      and what a file of one's own has: contenders(spec, dims)
 
-FP8 with scales of 1x128 and 128x128. Kernels are compiled side by side, one process for each core, checked against
-float32 group by group, and measured case by case, contenders interleaved (scalec/bench/): scalec; scalec's dense kernel
-of as many rows, of one matrix B; where rows are gathered or scattered, scalec's kernel of the same groups with rows in
-order; and a copy within the GPU's memory that reads and writes, both together, as many bytes as the groups that have
-rows need. A ratio is another's time over scalec's. Rows are gathered, or scattered, in a shuffled order, or as a router
-has them: each of so many tokens has TOP of EXPERTS_OF experts, which are as likely as each other, or 1 / rank. Runs
-from a checkout, whether or not scalec is installed.
+FP8 with scales of 1x128 and 128x128, along K of 1x128 on both sides, added to f32. Kernels are compiled side by side,
+one process for each core, checked against float64 group by group, and measured case by case, contenders interleaved
+(scalec/bench/): scalec; scalec's dense kernel of as many rows, of one matrix B, or of all of K; where rows are gathered
+or scattered, scalec's kernel of the same groups with rows in order; and a copy within the GPU's memory that reads and
+writes, both together, as many bytes as the groups that have rows need. A ratio is another's time over scalec's. Rows
+are gathered, or scattered, in a shuffled order, or as a router has them: each of so many tokens has TOP of EXPERTS_OF
+experts, which are as likely as each other, or 1 / rank. Runs from a checkout, whether or not scalec is installed.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ SOURCES = {
     "blocks": "C[m,n] = A[m,k] @ B[e[m/128],n,k] scale(1x128,1x128x128)",
     "ragged": "C[m,n] = A[m,k] @ B[g,n,k] scale(1x128,1x128x128) for m in off[g]:off[g+1]",
     "masked": "C[g,m,n] = A[g,m,k] @ B[g,n,k] scale(1x1x128,1x128x128) for m < rows[g] about {about}",
+    "along": "C[g,m,n]:f32 += A[m,k] @ B[n,k] scale(1x128@col,1x128@col) for k in off[g]:off[g+1] by 128",
 }
 SOURCES |= {
     "gathered": SOURCES["ragged"].replace("A[m,k]", "A[idx[m],k]"),
@@ -55,6 +56,7 @@ ROWS_OF = {"gathered": "A_0", "scattered": "C_0"}
 """The dimension that an index of rows reaches: as many as there are rows, in a shuffled order."""
 
 DENSE = "C[m,n] = A[m,k] @ B[n,k] scale(1x128,128x128)"
+ALL_K = "C[m,n]:f32 += A[m,k] @ B[n,k] scale(1x128@col,1x128@col)"
 
 OURS, ALL_ROWS, COPY = "scalec", "scalec, dense", "a copy of as many bytes"
 IN_ORDER = "scalec, rows in order"
@@ -64,12 +66,15 @@ TOP, EXPERTS_OF = 8, 128
 WEIGHTS = ((6144, 7168), (7168, 3072), (4096, 4096), (4096, 2048))
 EXPERTS = ((4096, 7168), (7168, 2048))
 """(n, k)."""
+GRADIENTS = ((4096, 7168), (7168, 2048))
+"""(m, n)."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """Groups of so many `rows`; `most` rows are there for each where they are masked. Of `tokens`, if there are any, a
-    router has made the rows, with experts as likely as each other, or not (`zipf`)."""
+    """Groups of so many `rows`; `most` rows are there for each where they are masked. Along K, `rows` are those of K,
+    and `most` those of each result. Of `tokens`, if there are any, a router has made the rows, with experts as likely
+    as each other, or not (`zipf`)."""
 
     suite: str
     kind: str
@@ -93,21 +98,30 @@ class Case:
     @property
     def dims(self) -> dict[str, int]:
         groups, sizes = len(self.rows), {"n": self.n, "k": self.k}
-        if self.kind == "masked":
+        if self.kind in ("masked", "along"):
             return {"g": groups, "m": self.most, **sizes}
         made = {"B_0" if self.kind == "blocks" else "g": groups, "m": sum(self.held), **sizes}
         reached = self.tokens if self.tokens and self.kind == "gathered" else sum(self.held)
         return made | ({ROWS_OF[self.kind]: reached} if self.kind in ROWS_OF else {})
 
     @property
+    def dense(self) -> tuple[str, dict[str, int]]:
+        """A product of as many operations without groups."""
+        along = self.kind == "along"
+        return ALL_K if along else DENSE, {"m": self.most if along else sum(self.rows), "n": self.n, "k": self.k}
+
+    @property
     def bytes(self) -> int:
-        """What must be moved: matrices of groups that have rows, these rows and their results."""
+        """What must be moved: matrices of groups that have rows, these rows and their results, read too where they
+        are added to."""
+        if self.kind == "along":
+            return (self.most + self.n) * (self.k + 4 * self.k // BLOCK) + 8 * len(self.rows) * self.most * self.n
         used = sum(r > 0 for r in self.rows)
         return used * self.n * self.k + sum(self.rows) * (self.k + 4 * self.k // BLOCK + 2 * self.n)
 
     @property
     def flops(self) -> int:
-        return 2 * sum(self.rows) * self.n * self.k
+        return 2 * (self.most if self.kind == "along" else sum(self.rows)) * self.n * self.k
 
     def told(self) -> dict[str, Any]:
         told = {"suite": self.suite, "kind": self.kind, "groups": len(self.rows), "rows": sum(self.rows), **self.dims}
@@ -151,6 +165,9 @@ def cases() -> list[Case]:
             for kind, (n, k) in zip(ROWS_OF, EXPERTS, strict=True):
                 rows = routed(tokens, zipf)[0]
                 made.append(Case("routed", kind, rows, n, k, tokens=tokens, zipf=zipf))
+    for groups, rows in ((4, 8192), (8, 4096), (16, 2048)):
+        held = tuple(-(-r // BLOCK) * BLOCK for r in _about(groups, rows, groups))
+        made += [Case("along", "along", held, n, sum(held), m) for m, n in GRADIENTS]
     for n, k in EXPERTS:
         made.append(Case("zipf", "ragged", _zipf(256, 64, 32768), n, k))
         for groups in (32, 6):
@@ -176,10 +193,11 @@ def inputs(case: Case, spec: Any, seed: int, device: str = "cuda") -> Inputs:
         shape = shape_of(t, case.dims)
         if t.name in ("A", "B"):
             values[t.name] = torch.empty(shape, dtype=torch.float8_e4m3fn, device=device)
-            for matrix in values[t.name] if t.name == "B" else [values[t.name]]:
+            for matrix in values[t.name] if values[t.name].ndim == 3 else [values[t.name]]:
                 matrix.copy_(torch.randn(matrix.shape, device=device, generator=generator, dtype=torch.bfloat16) * 32)
         elif t.name.endswith("_scale"):
-            values[t.name] = torch.exp(torch.randn(shape, device=device, generator=generator))
+            scales = torch.exp(torch.randn(shape, device=device, generator=generator))
+            values[t.name] = scales.mT.contiguous().mT if t.layout == "col" else scales
     starts = [sum(case.held[:g]) for g in range(len(case.held) + 1)]
     if case.kind == "blocks":
         groups = [g for g, held in enumerate(case.held) for _ in range(held // BLOCK)]
@@ -200,26 +218,47 @@ def inputs(case: Case, spec: Any, seed: int, device: str = "cuda") -> Inputs:
     return Inputs({t.name: values[t.name] for t in spec.operands}, outputs)
 
 
-def error(case: Case, inputs: Inputs, result: torch.Tensor) -> float:
-    """1 - 2<x,y> / (|x|^2 + |y|^2) of all rows, group by group."""
+def blank(spec: Any, inputs: Inputs) -> None:
+    """Makes results NaN, or 0 where they are added to."""
+    import torch
 
+    for r in spec.results:
+        inputs.outputs[r.name].copy_(torch.tensor(0 if r.inout else float("nan")))
+
+
+def error(case: Case, inputs: Inputs, result: torch.Tensor) -> float:
+    """1 - 2<x,y> / (|x|^2 + |y|^2) of all rows, group by group in float64."""
     v, first, off, both = inputs.values, 0, 0.0, 0.0
     for g, rows in enumerate(case.rows):
         at = (g, slice(0, rows)) if case.kind == "masked" else slice(first, first + rows)
         first += case.held[g]
         if not rows:
             continue
-        read = v["idx"][at] if case.kind == "gathered" else at
-        a = v["A"][read].float() * v["A_scale"][read].repeat_interleave(BLOCK, -1)[:, : case.k]
-        scales = v["B_scale"][g].repeat_interleave(BLOCK, 0)[: case.n].repeat_interleave(BLOCK, 1)[:, : case.k]
-        wanted = (a @ (v["B"][g].float() * scales).T).double()
-        found = result[v["idx"][at] if case.kind == "scattered" else at].double()
+        wanted, found = _wanted(case, v, g, at), _found(case, v, result, g, at).double()
         if case.kind == "quantised":
             found *= inputs.outputs["C_scale"][at].repeat_interleave(BLOCK, -1)[:, : case.n]
         off += float(((found - wanted) ** 2).sum())
         both += float((found * found + wanted * wanted).sum())
-        del a, scales, wanted, found
+        del wanted, found
     return off / both
+
+
+def _wanted(case: Case, v: Mapping[str, torch.Tensor], g: int, at: Any) -> torch.Tensor:
+    """The product of group g, whose rows, or K, are at `at`."""
+    if case.kind == "along":
+        scaled = slice(at.start // BLOCK, -(-at.stop // BLOCK))
+        a, b = (
+            v[x][:, at].double() * v[f"{x}_scale"][:, scaled].double().repeat_interleave(BLOCK, 1) for x in ("A", "B")
+        )
+        return a @ b.T
+    read = v["idx"][at] if case.kind == "gathered" else at
+    a = v["A"][read].double() * v["A_scale"][read].repeat_interleave(BLOCK, -1)[:, : case.k]
+    scales = v["B_scale"][g].repeat_interleave(BLOCK, 0)[: case.n].repeat_interleave(BLOCK, 1)[:, : case.k]
+    return a @ (v["B"][g].double() * scales).T
+
+
+def _found(case: Case, v: Mapping[str, torch.Tensor], result: torch.Tensor, g: int, at: Any) -> torch.Tensor:
+    return result[g if case.kind == "along" else v["idx"][at] if case.kind == "scattered" else at]
 
 
 def allowed(case: Case) -> float:
@@ -254,7 +293,11 @@ def contenders(
         return there.view(torch.uint8)[i.values["idx"].long()].view(there.dtype)
 
     def all_rows(i: Inputs) -> Callable[[], object]:
-        v, (a, a_scale) = i.values, (rows_of(i, name) for name in ("A", "A_scale"))
+        v = i.values
+        if case.kind == "along":
+            added = torch.zeros(case.most, case.n, device="cuda")
+            return lambda: others[ALL_ROWS](v["A"], v["B"], v["A_scale"], v["B_scale"], out=added)
+        a, a_scale = (rows_of(i, name) for name in ("A", "A_scale"))
         out = torch.empty(len(a), case.n, dtype=torch.bfloat16, device="cuda")
         return lambda: others[ALL_ROWS](a, v["B"][0], a_scale, v["B_scale"][0], out=out)
 
@@ -289,10 +332,9 @@ def compiled(found: Sequence[Case], count: int) -> dict[tuple[Case, str], Any]:
             name = fields(schedule) or OURS
             recipe = Recipe(name, case.source, "sm_90a", (*case.dims.items(),), (*schedule.items(),))
             places.setdefault(recipe, []).append((case, OURS, name))
-        dims = {"m": sum(case.rows), "n": case.n, "k": case.k}
-        others = {ALL_ROWS: (DENSE, dims)}
+        others = {ALL_ROWS: case.dense}
         if case.kind in ROWS_OF:
-            others[IN_ORDER] = SOURCES["ragged"], {"g": len(case.rows), **dims}
+            others[IN_ORDER] = SOURCES["ragged"], {"g": len(case.rows), **case.dense[1]}
         for which, (source, sizes) in others.items():
             places.setdefault(Recipe(which, source, "sm_90a", (*sizes.items(),), ()), []).append((case, which, OURS))
     made: dict[tuple[Case, str], Any] = {}
@@ -323,6 +365,7 @@ def measured(case: Case, made: Mapping[tuple[Case, str], Any], rounds: int, file
     for name, make in contenders(case, kernels, others, files).items():
         try:
             launches = [make(i) for i in sets]
+            blank(spec, sets[0])
             result = launches[0]()
             torch.cuda.synchronize()
             if name not in (ALL_ROWS, IN_ORDER, COPY):

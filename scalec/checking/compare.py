@@ -52,20 +52,20 @@ def compare(got: Mapping[str, NDArray[Any]], expected: Results) -> list[Checked]
 
     from scalec.reference import decode
     from scalec.reference.packing import from_layout
-    from scalec.reference.quantize import block_shape, expand_scales, scale_shape, spread
+    from scalec.reference.quantize import block_shape, counted, expand_scales, scale_shape, spread, taken
 
     checks = {}
-    laid_out = {scales for scales, _ in expected.scales.values()}  # the others are row by row, maybe to a byte's end
+    laid_out = {scales for scales, *_ in expected.scales.values()}  # the others are row by row, maybe to a byte's end
     got = {n: x if n in laid_out else x[..., : expected[n].shape[-1]] for n, x in got.items()}
-    for name, (scales, g) in expected.scales.items():
+    for name, (scales, g, places) in expected.scales.items():
         values = got[name]
-        block = block_shape(g, values.shape)
-        counted = values.astype(np.float64) * expand_scales(got[scales], g, values.shape)
-        unit = np.broadcast_to(spread(expected[scales], block, values.shape), values.shape)
-        np.divide(counted, unit, out=counted, where=unit != 0)
-        checks[name] = check(name, counted, expected[name], values.dtype)
+        block, every = block_shape(g, values.shape), counted(values.shape, places)
+        stood_for = values.astype(np.float64) * expand_scales(got[scales], g, values.shape, places)
+        unit = np.broadcast_to(taken(spread(expected[scales], block, every), places), values.shape)
+        np.divide(stood_for, unit, out=stood_for, where=unit != 0)
+        checks[name] = check(name, stood_for, expected[name], values.dtype)
         each = got[scales] if g.layout == "packed" else decode(got[scales], g.type)
-        each = from_layout(each, g.layout, scale_shape(block, values.shape), g.type)
+        each = from_layout(each, g.layout, scale_shape(block, every), g.type)
         checks[scales] = check(scales, each, expected[scales])
     return [checks.get(name) or check(name, values, expected[name]) for name, values in got.items()]
 

@@ -80,6 +80,8 @@ PROGRAMS: dict[str, str] = {
     "ragged, +=": "C[m,n]:f32 += A[m,k]@B[g,n,k] scale(1x128,1x128x128) for m in off[g]:off[g+1]",
     "masked groups": "C[g,m,n] = A[g,m,k]:mxfp8 @ B[g,n,k]:mxfp8 for m < rows[g]",
     "ragged mxfp8 result": "C[m,n]:mxfp8 = A[m,k]@B[g,n,k] scale(1x128,1x128x128) for m in off[g]:off[g+1]",
+    "ragged result, @blocked": "C[m,n]:e4m3 scale(1x32:ue8m0@blocked) = A[m,k]@B[g,n,k] scale(1x128,1x128x128) "
+    "for m in off[g]:off[g+1] apart",
     "gathered rows": "C[m,n] = A[idx[m],k]@B[n,k] scale(1x128,128x128)",
     "gathered rows, mxfp8": "C[m,n]:mxfp8 = A[idx[m],k]:mxfp8 @ B[n,k]:mxfp8",
     "gathered rows of ragged groups": "C[m,n] = A[idx[m],k]@B[g,n,k] scale(1x128,1x128x128) for m in off[g]:off[g+1]",
@@ -89,6 +91,7 @@ PROGRAMS: dict[str, str] = {
     "quantised along both": "Q[m,n]:mxfp8 = X[m,n]; T[n,m]:mxfp8 = X[m,n]",
     "quantised twice": "Q[m,n]:e4m3 scale(128x128) = X[m,n]; P[m,n]:nvfp4 = X[m,n]",
     "quantised rows": "Q[m,k]:e4m3 scale(1xk) = X[m,k] * x[k]",
+    "quantised rows of groups": "Q[m,n]:e4m3 scale(1x32:ue8m0@blocked) = X[m,n] * w[g] for m in off[g]:off[g+1] apart",
     "quantised to 6 bits": "Q[m,n]:mxfp6 = X[m,n]; T[n,m]:mxfp6_e2m3 = X[m,n]",
     "dequantised": "Y[m,n] = X[m,n]:nvfp4",
     "dequantised of 6 bits": "Y[m,n] = X[m,n]:mxfp6_e2m3",

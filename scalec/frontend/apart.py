@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from scalec.frontend import affine, ast, scales
+from scalec.frontend import affine, ast
 from scalec.frontend.diagnostics import Source
-from scalec.frontend.program import Range, Statement, pads, reads_in
+from scalec.frontend.program import Range, Statement, all_reads, reads_in
 
 
 class Apart:
@@ -17,26 +17,35 @@ class Apart:
         self.groups: dict[str, dict[int, Range]] = {}  # of each scaled tensor that was read
         self.ranges: dict[str, Range] = {}  # that are apart, by dimension
 
+    def check_bounds(self, node: ast.Range, found: Range, used: set[str], contracts: bool) -> None:
+        """Refuses bounds that read an index which is not `used` in the statement, unless they are offsets, by which
+        each index of the range is one group's; where the statement `contracts`, an operand or the result has groups."""
+        tells = _group_of(found) is not None and not contracts
+        for n in ast.walk(node.lower, node.upper):
+            if isinstance(n, ast.IndexName) and (n.text == found.dim or (n.text not in used and not tells)):
+                raise self.source.error(
+                    n.span,
+                    f"the range of {found.dim} depends on {n.text}",
+                    got=f"{n.text}, which is " + ("the index itself" if n.text == found.dim else "in no tensor here"),
+                    expected="bounds that read other indices of this statement",
+                )
+
     def read(self, node: ast.Range, found: Range) -> Range:
         """The range with the dimension of which each index has blocks of its own, where the program says so."""
         said = next((p for p in node.promises if p.number is None), None)
         if said is None:
             return found
-        low, high = (x.terms[0][0] if affine.read(x) else None for x in (found.lower, found.upper))
-        if isinstance(low, affine.Symbol) and isinstance(high, affine.Symbol) and len(low.index) == 1:
-            group = affine.plain(low.index[0])
-            following = affine.add(low.index[0], affine.constant(1))
-            if group is not None and high == affine.Symbol(low.tensor, (following,)):
-                known = self.ranges.setdefault(found.dim, found)
-                if known.lower == found.lower:
-                    return replace(found, group=group)
-                raise self.source.error(
-                    said.span,
-                    f"{found.dim} has two ranges whose groups are apart",
-                    got=f"{found.lower}:{found.upper}",
-                    expected=f"{known.lower}:{known.upper}, as before",
-                    fix="give one of the two dimensions another name",
-                )
+        if (group := _group_of(found)) is not None:
+            known = self.ranges.setdefault(found.dim, found)
+            if known.lower == found.lower:
+                return replace(found, group=group)
+            raise self.source.error(
+                said.span,
+                f"{found.dim} has two ranges whose groups are apart",
+                got=f"{found.lower}:{found.upper}",
+                expected=f"{known.lower}:{known.upper}, as before",
+                fix="give one of the two dimensions another name",
+            )
         raise self.source.error(
             said.span,
             f"groups of {found.dim} are apart, and the range does not tell where each begins",
@@ -51,7 +60,7 @@ class Apart:
         for tensor, index in reads_in(statement.value):
             if not tensor.levels:
                 continue
-            groups = {axis: found[name] for axis, i in enumerate(index) if (name := affine.plain(i) or "") in found}
+            groups = _along(index, found)
             known = self.groups.setdefault(tensor.name, groups)
             one, other = ({axis: (r.dim, r.lower, r.upper) for axis, r in x.items()} for x in (known, groups))
             if one != other:
@@ -65,15 +74,21 @@ class Apart:
                     fix="give one of the two tensors another name",
                 )
             tensor.groups = known
-        result = statement.tensor
-        result.groups = {
-            a: found[name] for a, i in enumerate(statement.index) if (name := affine.plain(i) or "") in found
-        }
-        if result.levels and pads(result, result.levels[0]):
-            raise self.source.error(
-                result.said,
-                f"the scales of {result.name} would be padded for each group",
-                got=scales.describe(result.levels),
-                expected="row-major scales, one for each row",
-                fix="leave out the layout, and let scalec.layouts.blocked_by_group lay them out",
-            )
+        for read in all_reads(statement.value):  # where a temporary has no value, what is computed of it has none
+            if isinstance(read.source, Statement):
+                found = {r.dim: r for r in read.source.tensor.groups.values()} | found
+        statement.tensor.groups = _along(statement.index, found)
+
+
+def _group_of(found: Range) -> str | None:
+    """The index of the groups that share out a dimension by offsets, off[g]:off[g+1]; None of another range."""
+    low, high = (x.terms[0][0] if affine.read(x) else None for x in (found.lower, found.upper))
+    if not isinstance(low, affine.Symbol) or len(low.index) != 1:
+        return None
+    following = affine.add(low.index[0], affine.constant(1))
+    return affine.plain(low.index[0]) if high == affine.Symbol(low.tensor, (following,)) else None
+
+
+def _along(index: tuple[affine.Linear, ...], found: dict[str, Range]) -> dict[int, Range]:
+    """The ranges of a tensor's indices, by their positions."""
+    return {axis: found[name] for axis, i in enumerate(index) if (name := affine.plain(i) or "") in found}

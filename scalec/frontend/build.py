@@ -241,6 +241,7 @@ class Builder:
         values, level = self._type(ELEMENT_TYPES[tensor.element].mlir, tensor.shape), levels[0]
         outer = [self.values[scale_name(tensor.name, i)] for i in range(1, len(levels))]
         op = QuantizeOp(value, outer, words, values, self._scale_type(tensor, level), self._granularity(level))
+        self._apart(op, tensor, level)
         return list(op.operation.results)
 
     def _granularity(self, level: Level) -> ir.Attribute:
@@ -334,11 +335,15 @@ class Builder:
             scales = self.values[scale_name(tensor.name, i)]
             to = self._type("f32", tensor.shape)
             made = scale.DequantizeOp(value, scales, to, self._granularity(level))
-            if apart := [tensor.groups[axis] for axis in pads(tensor, level)]:
-                names = [ir.StringAttr.get(r.dim) for r in apart]
-                made.operation.attributes["apart"] = ir.ArrayAttr.get(names)
+            self._apart(made, tensor, level)
             value = made.result
         return value
+
+    def _apart(self, made: ir.OpView, tensor: Tensor, level: Level) -> None:
+        """Notes along which dimensions the scales of a level are counted from where each group begins."""
+        if apart := [tensor.groups[axis] for axis in pads(tensor, level)]:
+            names = [ir.StringAttr.get(r.dim) for r in apart]
+            made.operation.attributes["apart"] = ir.ArrayAttr.get(names)
 
     def _contract(self, value: Contract, index: Index) -> ir.Value:
         left, at_left = self._place(value.left)

@@ -201,9 +201,13 @@ class Reduce(Value):
 
 def reads_in(value: Value) -> Iterator[tuple[Tensor, tuple[Linear, ...]]]:
     """The tensors in memory that a value reads itself, and at which indices."""
+    return ((x.source, x.index) for x in all_reads(value) if isinstance(x.source, Tensor))
+
+
+def all_reads(value: Value) -> Iterator[Read]:
+    """What a value reads itself: tensors in memory, scalars and temporaries."""
     if isinstance(value, Read):
-        if isinstance(value.source, Tensor):
-            yield value.source, value.index
+        yield value
         return
     inner: tuple[Value, ...] = ()
     if isinstance(value, Subtract):
@@ -215,7 +219,7 @@ def reads_in(value: Value) -> Iterator[tuple[Tensor, tuple[Linear, ...]]]:
     elif isinstance(value, (Reduce, Rounded, Quantized)):
         inner = (value.value,)
     for x in inner:
-        yield from reads_in(x)
+        yield from all_reads(x)
 
 
 # ------------------------------------------------------------------------------------------------------- statements

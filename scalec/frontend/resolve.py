@@ -175,18 +175,10 @@ class Resolver:
                 raise self.source.error(
                     r.dim.span, f"{dim} has two ranges", got=f"a second range of {dim}", expected="one for each index"
                 )
-            for n in ast.walk(r.lower, r.upper):
-                if isinstance(n, ast.IndexName) and (n.text == dim or n.text not in used):
-                    raise self.source.error(
-                        n.span,
-                        f"the range of {dim} depends on {n.text}",
-                        got=f"{n.text}, which is " + ("the index itself" if n.text == dim else "in no tensor here"),
-                        expected="bounds that read other indices of this statement",
-                    )
             lower = self.names.index(r.lower) if r.lower else affine.constant(0)
-            found[dim] = self.apart.read(
-                r, Range(r.span, dim, lower, self.names.index(r.upper), promises(self.source, r))
-            )
+            made = Range(r.span, dim, lower, self.names.index(r.upper), promises(self.source, r))
+            self.apart.check_bounds(r, made, used, any(isinstance(x, ast.Contract) for x in ast.walk(node.value)))
+            found[dim] = self.apart.read(r, made)
         return tuple(found.values())
 
     # ------------------------------------------------------------------------------------------------- expressions

@@ -22,7 +22,8 @@ class QuantizeOp(Scale.Operation, name="quantize"):
     multiplies amax by its magnitude before the scale is found, and the reciprocal of the block's scale after, each
     product rounded to f32, the latter to the largest finite number at most.
 
-    With `words` values are rounded up or down by chance, as those of `scale.round` are.
+    With `words` values are rounded up or down by chance, as those of `scale.round` are. `apart` is that of
+    `scale.dequantize`: along such a dimension a group's blocks are its own, and scales lie as are those of operands.
     """
 
     input: ext.Operand[Any]

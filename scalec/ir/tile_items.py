@@ -7,7 +7,7 @@ from typing import Any
 
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import at_least, extents, in_step, takes
-from scalec.ir.tile_types import I32, CursorType, ItemsType, RingType, Tile, int_of, str_of
+from scalec.ir.tile_types import I1, I32, CursorType, ItemsType, RingType, Tile, int_of, str_of
 from scalec.ir.verify import fail, verifier
 
 ITEM_ALIGN = 16
@@ -80,6 +80,26 @@ class LoadIndexOp(Tile.Operation, name="load_index"):
         if len(op.at) != len(op.strides):
             return fail(op, f"{len(op.at)} indices and {len(op.strides)} strides, expected as many")
         memory = op.source.type
+        if not isinstance(memory, ir.MemRefType) or str(memory.element_type) != "i32":
+            return fail(op, f"reads {memory}, expected memory of i32")
+        return True
+
+
+class FindGroupOp(Tile.Operation, name="find_group"):
+    """Which of `groups` has the index `at`: the last one that begins at or below it, by offsets that do not fall, group
+    g's and at g + 1 its end; where it begins, `low`, and whether `at` lies `inside`. 0 and 0 where no group does."""
+
+    offsets: ext.Operand[Any]
+    stride: ext.Operand[ir.IntegerType[64]]
+    groups: ext.Operand[I32]
+    at: ext.Operand[I32]
+    group: ext.Result[I32]
+    low: ext.Result[I32]
+    inside: ext.Result[I1]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        memory = op.offsets.type
         if not isinstance(memory, ir.MemRefType) or str(memory.element_type) != "i32":
             return fail(op, f"reads {memory}, expected memory of i32")
         return True

@@ -30,7 +30,7 @@ class QuantizeOp(Tile.Operation, name="quantize"):
     bytes. `exchange`: where in shared memory warps that share a tile's columns exchange an f32 for each of its rows and
     of them, as a block is wider than a warp's columns, or `by_rows` one for each of its columns and waves of 16 rows,
     as it is higher than a warp's; there the tiles of a CTA take turns with two places, one behind the other. -1 where
-    neither is.
+    neither is. `moved`, one or none: how much further a row is counted among those whose scales are stored.
     """
 
     accumulator: ext.Operand[FragmentType]
@@ -42,6 +42,7 @@ class QuantizeOp(Tile.Operation, name="quantize"):
     n: ext.Operand[I32]
     inverse: Sequence[ext.Operand[InputType]]
     skips: Sequence[ext.Operand[RowIndexType]]
+    moved: Sequence[ext.Operand[I32]]
     block: ir.IntegerAttr
     by_rows: ir.IntegerAttr
     element: ir.TypeAttr
@@ -63,6 +64,8 @@ class QuantizeOp(Tile.Operation, name="quantize"):
             return False
         if len(op.inverse) > 1 or any(maker(x, "tile.hold") is None for x in op.inverse):
             return fail(op, f"{len(op.inverse)} inverses, expected one that tile.hold made, or none")
+        if len(op.moved) > 1:
+            return fail(op, f"rows are moved by {len(op.moved)} numbers, expected one or none")
         along = "n" if int_of(op.by_rows) else "m"
         if any(str_of(made.axis) != along for x in op.skips if (made := maker(x, "tile.row_index")) is not None):
             return fail(op, f"skips some of a block's elements, expected whole blocks: indices along {along}")

@@ -62,7 +62,9 @@ def describe(problem: Problem) -> str:
     roles = _roles(problem)
     inputs = [_input(x, roles) for x in problem.inputs if x.name != problem.result.name]
     result, scale = problem.result, problem.result.scale
-    made = _result(problem, result.element.name) + (f"*{scale.type}/1x{scale.block}@{scale.layout}" if scale else "")
+    made = _result(problem, result.element.name)
+    if scale is not None:
+        made += f"*{scale.type}/1x{scale.block}@{scale.layout}" + " apart" * bool(scale.apart)
     made += f"*{scale.outer.element.name}/all" if scale and scale.outer else ""
     made += " by chance" * (result.chance is not None)
     body = " ".join(_body(problem))

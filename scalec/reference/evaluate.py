@@ -35,8 +35,10 @@ from scalec.reference.contract import contract
 from scalec.reference.packing import Count, from_layout, numpy_dtype
 from scalec.reference.quantize import (
     HAS_NAN,
+    Places,
     block_shape,
     cast,
+    counted,
     encode_scale,
     scale_shape,
 )
@@ -54,14 +56,15 @@ class Results(dict[str, Array]):
         written: for each result, which of its elements have a value: those that the program writes, and all of a result
             that is added to.
         reached: for each result, which of its elements the program writes or adds to; the others keep their bytes.
-        scales: for each quantised result, the name of its scales' result and their granularity.
+        scales: for each quantised result, the name of its scales' result, their granularity, and for each axis along
+            which groups are apart `_Run.places` of it.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.written: dict[str, Array] = {}
         self.reached: dict[str, Array] = {}
-        self.scales: dict[str, tuple[str, Granularity]] = {}
+        self.scales: dict[str, tuple[str, Granularity, Places]] = {}
 
 
 @checked
@@ -126,9 +129,10 @@ class _Run:
         self.apart: dict[str, Domain] = {}  # ranges of whose groups each has blocks of its own, by dimension
         for argument, s, a in zip(self.block.arguments, self.inputs, arrays, strict=True):
             self.values[argument] = Tensor(a, name=s.name)
-        self.quantized: list[tuple[Any, Any, Granularity]] = []  # values, their scales
+        self.quantized: list[tuple[Any, Any, Granularity, Places]] = []  # values, their scales
         self.result_shapes: dict[Any, tuple[int | None, ...]] = {}  # extents that only a result tells: scattered ones
         returned = self.block.operations[len(self.block.operations) - 1].operation.operands
+        self.signatures = dict(zip([*self.block.arguments, *returned], [*self.inputs, *self.outputs], strict=True))
         for value, s in zip(returned, self.outputs, strict=True):
             if s.name in results_in:
                 self.result_shapes[value] = np.shape(results_in[s.name])
@@ -148,7 +152,8 @@ class _Run:
                     out[s.name], out.written[s.name] = self._store(result, s)
                     reached = result.written
                     out.reached[s.name] = out.written[s.name] if reached is None else reached
-                out.scales = {names[v]: (names[of], g) for v, of, g in self.quantized if v in names and of in names}
+                known = [x for x in self.quantized if x[0] in names and x[1] in names]
+                out.scales = {names[v]: (names[of], g, places) for v, of, g, places in known}
             elif name == "arith.constant":
                 self.values[op.operation.results[0]] = Tensor(np.asarray(constant(op)), name="a constant")
             elif name in _OPS:
@@ -184,21 +189,26 @@ class _Run:
         return Access(self.values[value], m, symbols)
 
     def axis_of(self, value: ir.Value, dim: str) -> int:
-        """The axis of an argument, scaled or not, that runs along a dimension."""
-        while not isinstance(value.owner, ir.Block):
+        """The axis of a result, or of an argument, scaled or not, that runs along a dimension."""
+        while value not in self.signatures:
             value = value.owner.operands[0]
-        shape = self.inputs[list(self.block.arguments).index(value)].shape
+        shape = self.signatures[value].shape
         assert shape is not None
         own = [isinstance(e, ir.AffineDimExpr) and e.position == self.names.index(dim) for e in shape.results]
         return own.index(True)
 
+    def places_of(self, op: ir.OpView, value: ir.Value, g: Granularity, shape: Sequence[int]) -> Places:
+        """`places` of each axis of a value along which its op says that groups are apart."""
+        dims = {self.axis_of(value, d): d for d in apart_in(op)}
+        return {axis: self.places(d, shape[axis], padded_to(g.block, g.layout, axis)) for axis, d in dims.items()}
+
     def places(self, dim: str, extent: int, padded: int) -> tuple[int, Array]:
         """How many elements of a dimension are counted where each group's begin at a multiple of `padded`, and which of
-        these each of `extent` is; 0 for those of no group, which nothing reads."""
+        these each of `extent` is; -1 for those of no group, which nothing reads."""
         domain = self.apart[dim]
         groups = self.space(domain.bound_dims())
         lower, upper = (b.ravel() for b in domain.bounds(groups))
-        place = np.zeros(extent, np.int64)
+        place = np.full(extent, -1)
         for g, (low, high) in enumerate(zip(lower, upper, strict=True)):
             inside = np.arange(max(0, low), max(0, min(high, extent)))
             place[inside] = inside - low + (low // padded + g) * padded
@@ -269,12 +279,10 @@ def _domain(run: _Run, op: ir.OpView) -> None:
 def _dequantize(run: _Run, op: ir.OpView) -> None:
     g = granularity_of(op.granularity)
     values, scales = run.values[op.values], run.values[op.scales]
-    block, counted, places = block_shape(g, values.data.shape), list(values.data.shape), {}
-    for name in apart_in(op):
-        axis = run.axis_of(op.values, name)
-        counted[axis], places[axis] = run.places(name, counted[axis], padded_to(g.block, g.layout, axis))
-    each = from_layout(scales.data, g.layout, scale_shape(block, tuple(counted)), g.type)
-    factor = Factor(each, block, tuple(size == WHOLE for size in g.block), places)
+    shape = values.data.shape
+    block, places = block_shape(g, shape), run.places_of(op, op.values, g, shape)
+    each = from_layout(scales.data, g.layout, scale_shape(block, counted(shape, places)), g.type)
+    factor = Factor(each, block, tuple(size == WHOLE for size in g.block), {a: at for a, (_, at) in places.items()})
     run.values[op.result] = Tensor(values.data, (*values.factors, factor), values.written, values.name)
 
 

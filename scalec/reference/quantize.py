@@ -11,7 +11,7 @@ overflow to infinity as IEEE 754 says. Integers saturate; NaN becomes 0.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -170,6 +170,32 @@ def scale_shape(block: Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(1 if b == WHOLE else -(-n // b) for n, b in zip(shape, block, strict=True))
 
 
+Places = Mapping[int, tuple[int, Array]]
+"""By axis along which groups have blocks of their own: how many elements are counted, and which of these each element
+is, -1 for those of no group."""
+
+
+def counted(shape: Sequence[int], places: Places) -> tuple[int, ...]:
+    """The elements of which there are blocks."""
+    return tuple(places[axis][0] if axis in places else n for axis, n in enumerate(shape))
+
+
+def placed(x: Array, places: Places) -> Array:
+    """A tensor's elements where they are counted, 0 between them."""
+    for axis, (count, place) in places.items():
+        made = np.zeros((*x.shape[:axis], count, *x.shape[axis + 1 :]), x.dtype)
+        np.moveaxis(made, axis, 0)[place[place >= 0]] = np.moveaxis(x, axis, 0)[place >= 0]
+        x = made
+    return x
+
+
+def taken(x: Array, places: Places) -> Array:
+    """What `placed` elements have become, each at its place in the tensor; what is of no group may be anything."""
+    for axis, (_, place) in places.items():
+        x = x.take(place, axis)
+    return x
+
+
 def block_amax(x: ArrayLike, block: Sequence[int]) -> F64:
     """The largest magnitude of each block; NaN where the block has one, 0 of no elements."""
     a = np.abs(np.asarray(x, dtype=np.float64))
@@ -304,13 +330,13 @@ def dequantize(values: Array, scales: Sequence[Array], element: Element, levels:
     return out
 
 
-def expand_scales(scales: Array, g: Granularity, shape: Sequence[int]) -> F64:
+def expand_scales(scales: Array, g: Granularity, shape: Sequence[int], places: Places | None = None) -> F64:
     """The scales of one level, in memory form, as float64 broadcastable to the tensor's shape."""
-    block = block_shape(g, shape)
+    block, every = block_shape(g, shape), counted(shape, places or {})
     if not (g.layout == "packed" and scales.dtype.itemsize == 4):
         scales = decode(scales, g.type)
-    each = from_layout(scales, g.layout, scale_shape(block, shape), g.type)
-    return spread(each.astype(np.float64), block, shape)
+    each = from_layout(scales, g.layout, scale_shape(block, every), g.type)
+    return taken(spread(each.astype(np.float64), block, every), places or {})
 
 
 @checked

@@ -13,7 +13,15 @@ from scalec.ir.mlir import ir
 from scalec.reference.bind import granularity_of
 from scalec.reference.body import element_name
 from scalec.reference.packing import to_layout
-from scalec.reference.quantize import block_amax, block_shape, cast_by_chance, quantize, quantize_given
+from scalec.reference.quantize import (
+    block_amax,
+    block_shape,
+    cast_by_chance,
+    placed,
+    quantize,
+    quantize_given,
+    taken,
+)
 from scalec.reference.space import Tensor
 from scalec.reference.stochastic import random_bits
 
@@ -30,14 +38,16 @@ def quantize_op(run: Any, op: ir.OpView) -> None:
     if any(use.owner.name == "scale.dequantize" for use in op.values.uses):
         _quantize_operand(run, op, x, g)
         return
-    run.quantized.append((op.values, op.scales, g))
+    places = run.places_of(op, op.values, g, x.shape)
+    run.quantized.append((op.values, op.scales, g, places))
     outer = [run.values[v].dense().item() for v in op.outer]
     element = element_name(op.values.type.element_type)
     bits = _bits(run, op, x.shape)
+    block, has_value = block_shape(g, x.shape), np.ones(x.shape, bool) if written is None else written
+    x, bits = placed(x, places), None if bits is None else placed(bits, places)
     q = quantize_given(x, element, g, outer[0], bits) if outer else quantize(x, element, [g], bits=bits)
-    block = block_shape(g, x.shape)
-    scale_written = None if written is None else block_amax(written.astype(np.float64), block) > 0
-    run.values[op.values] = Tensor(q.exact if run.exact else q.values, written=written)
+    scale_written = None if has_value.all() and not places else block_amax(placed(has_value, places), block) > 0
+    run.values[op.values] = Tensor(taken(q.exact if run.exact else q.values, places), written=written)
     if run.exact:
         run.values[op.scales] = Tensor(q.scales[0].astype(np.float64), written=scale_written)
     elif g.layout in ("row", "col"):

@@ -16,7 +16,7 @@ from scalec.emulator.stats import Stats
 from scalec.frontend import build
 from scalec.ir import context
 from scalec.reference.packing import decode, from_layout
-from scalec.reference.quantize import block_amax, block_shape, scale_shape
+from scalec.reference.quantize import block_amax, block_shape, counted, placed, scale_shape
 from scalec.runtime import emulated
 from scalec.runtime.kernel import Kernel
 from tests.emulator.quantised import codes, same
@@ -84,13 +84,13 @@ def points_of(name: str, expected: Any) -> Any:
     if name not in (known := scales_of(expected)):
         return expected.reached[name]
     of, g = known[name]
-    points = expected.reached[of]
-    return block_amax(points, block_shape(g, points.shape)) > 0
+    points, places = expected.reached[of], expected.scales[of][2]
+    return block_amax(placed(points, places), block_shape(g, points.shape)) > 0
 
 
 def scales_of(expected: Any) -> dict[str, tuple[str, Any]]:
     """The results that are scales: of which, and their granularities."""
-    return {scales: (of, g) for of, (scales, g) in expected.scales.items()}
+    return {scales: (of, g) for of, (scales, g, _) in expected.scales.items()}
 
 
 def unpacked(scales: Any, g: Any, shape: tuple[int, ...]) -> Any:
@@ -107,9 +107,10 @@ def bit_equal(source: str, dims: Mapping[str, int], fixed: str, target: str, **m
         wanted = expected[name]
         if name in known:
             of, g = known[name]
-            shape = made[of].shape
+            places = expected.scales[of][2]
+            shape = counted(made[of].shape, places)
             got, wanted = unpacked(got, g, shape), unpacked(wanted, g, shape)
-            if g.layout in ("packed", "blocked") and expected.reached[of].all():
+            if g.layout in ("packed", "blocked") and expected.reached[of].all() and not places:
                 padded_with_zeros(made[name], g, shape)
         reached = points_of(name, expected)
         got, wanted = (codes(np.ascontiguousarray(x))[reached] for x in (got, wanted))

@@ -186,7 +186,7 @@ def test_runs(fields: str, terms: str) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 def test_terms_that_are_finite_with_their_rows_factor_alone(target: str) -> None:
     """W of some queries is so large that without a scale of K its terms are infinite."""
-    dims = {"q": 3, "t": 70, "h": 64, "d": 64}
+    dims = {"q": 3, "t": 40, "h": 16, "d": 64}
     values, _ = made_up(FP8, dims, 6)
     values = {x: np.array(v) for x, v in values.items()}
     values["K_scale"][...] = 2.0**-24
@@ -197,6 +197,22 @@ def test_terms_that_are_finite_with_their_rows_factor_alone(target: str) -> None
     assert np.isfinite(expected).all()
     assert np.abs(expected[1]).max() > 2.0**102
     assert np.allclose(got / expected.max(1)[:, None], expected / expected.max(1)[:, None], rtol=1e-2, atol=1e-3)
+
+
+def test_clusters_share_first_runs() -> None:
+    """The first runs of all sequences are not one cluster's, though as many as there are runs divide the clusters."""
+    dims = {"s": 16, "t": 256, "h": 16, "d": 128}
+    program = "L[s,t]:f32 = sum[h](Q[s,h,d]:e4m3 @ K[s,t,d]:e4m3) for t < len[s]"
+    kernel = scalec.compile(program, "sm_90a", {x: dims[x] for x in "hd"}, {"tile": "64x16x128", "cluster": "1x1"})
+    device = kernel.fixed = emulated.EmulatedDevice("sm_90a")
+    device.sms, device.options = 2, replace(device.options, sms=2, part=(0, 2))  # the first of two clusters
+    with context.context():
+        values = dict(reference.make(build(program, dims), dims, 1))
+    values["len"] = np.full(16, 128, np.int32)
+    given = [Guarded(device, t, reference.storage(values[t.name])) for t in kernel.spec.operands]
+    kernel(*given, out=Guarded.result(device, kernel.spec.results[0], dims, FILLS[0], None))
+    assert device.stats is not None
+    assert device.stats.counts["tensor operations"] == 16 * 128 * 16 * 128 / 2
 
 
 SCHEDULES = [

@@ -78,7 +78,6 @@ def test_what_cannot_be() -> None:
     for text, why in (
         ("C[m,n] = A[m,k] @ B[g,n,k] for m in off[g]:end[g] apart", "does not tell where each begins"),
         ("C[m,n] = A[m,k] @ B[g,n,k] for m in off[g]:off[g+1] apart apart", "the range of m has apart too"),
-        ("D[m,n]:e4m3 scale(1x32:ue8m0@blocked) = A[m,k] @ B[g,n,k]" + RANGE, "would be padded for each group"),
     ):
         with pytest.raises(SourceError, match=re.escape(why)):
             scalec.compile(text, target="sm_100a")

@@ -92,6 +92,12 @@ FACTS = {
         "C bf16",
         "(s0, k) (g, n, k) (m, n)",
     ),
+    "ragged_quantised": (
+        "m n k g",
+        "A f8E4M3FN, B f8E4M3FN, A_scale f8E8M0FNU, B_scale f8E8M0FNU, b bf16, off i32",
+        "D f8E4M3FN, D_scale f8E8M0FNU",
+        "(m, k) (g, n, k) (m, n)",
+    ),
     "quantise": ("m k", "X bf16", "Q f8E4M3FN, Q_scale f8E8M0FNU, P f8E4M3FN, P_scale f32", ""),
     "quantise_hadamard": (
         "m k",

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import scalec
+from scalec import layouts
 from scalec.errors import ArgumentError, UnsupportedError
 from scalec.runtime import bundle, emulated
 from scalec.runtime.kernel import Kernel
@@ -263,3 +264,38 @@ def test_quantised_results_are_partly_written_with_their_scales() -> None:
     found = scalec.compile("D[m,n]:mxfp8 = A[m,k]:mxfp8 @ B[e[m/128],n,k]:mxfp8", target="sm_100a")
     assert isinstance(found, Kernel)
     assert [(r.name, r.partial) for r in found.spec.results] == [("D", True), ("D_scale", True)]
+
+
+@pytest.mark.thorough
+def test_a_result_with_scales_by_group() -> None:
+    """Compiled calls write what others do, in a tensor of scales that is larger than what rows need; torch's own
+    type of scales is taken, and the helper of the layout says where they are."""
+    source = f"{RAGGED.replace('C[m,n]', 'D[m,n]:e4m3 scale(1x32:ue8m0@blocked)')} apart"
+    found = scalec.compile(source, target="sm_90a", dims={"n": N, "k": K})
+    a, b, index, _ = arguments("ragged")
+
+    def room() -> tuple:
+        scales = torch.full((128 * (2 + GROUPS), 4), 7, dtype=torch.uint8).view(torch.float8_e8m0fnu)
+        return torch.full((150, N), 7, dtype=torch.uint8).view(torch.float8_e4m3fn), scales
+
+    @torch.compile(backend="aot_eager", fullgraph=True)
+    def call(a, b, index, values, scales):
+        found(a, b, index, out=(values, scales))
+        return values.view(torch.uint8) + 0, scales.view(torch.uint8) + 0
+
+    plain, made = room(), room()
+    found(a, b, index, out=plain)
+    copies = call(a, b, index, *made)
+    row = scalec.compile(f"{RAGGED.replace('C[m,n]', 'D[m,n]:mxfp8')}", target="sm_90a", dims={"n": N, "k": K})
+    values, scales = torch.zeros(150, N, dtype=torch.float8_e4m3fn), torch.zeros(150, 2, dtype=torch.uint8)
+    row(a, b, index, out=(values, scales))
+    for x, y, z in zip(plain, made, copies, strict=True):
+        assert torch.equal(x.view(torch.uint8), y.view(torch.uint8))
+        assert torch.equal(x.view(torch.uint8), z)
+    assert torch.equal(plain[0].view(torch.uint8), values.view(torch.uint8))
+    places = layouts.blocked_by_group(torch.ones_like(scales), index) > 0
+    got = plain[1].view(torch.uint8)
+    assert torch.equal(got[places], layouts.blocked_by_group(scales, index)[places])
+    words = layouts.blocked_by_group(torch.ones(150, 4, dtype=torch.uint8), index) > 0
+    assert (got[words & ~places] == 0).all()  # fill up a row's word of four
+    assert (got[~words] == 7).all()

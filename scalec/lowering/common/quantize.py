@@ -49,6 +49,7 @@ def address_of_scale(
 
 def _address(s: State, op: ir.OpView, base: ir.Value, row: ir.Value, block: ir.Value) -> ir.Value:
     """Where blocks run along a row's columns, or a column's rows."""
+    row = s.b.add(row, s.get(op.moved[0])) if len(op.moved) else row
     return address_of_scale(s, op, base, row, block, s.get(op.m if tile.int_of(op.by_rows) else op.n))
 
 

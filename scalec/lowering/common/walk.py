@@ -124,7 +124,12 @@ RUNS = 16
 def _in_runs(
     s: State, op: ir.OpView, walk: Walk, first: ir.Value | int, clusters: ir.Value | int, sizes: list[ir.Value | int]
 ) -> None:
-    """`tile.tiles` with a `run`: that many tiles along M or fewer, so that clusters have RUNS of them."""
+    """`tile.tiles` with a `run`: that many tiles along M or fewer, so that clusters have RUNS of them.
+
+    Of further dimensions clusters take runs there and back, the first of a row of them the last of the next: where a
+    window says how much there is to do, and the runs of a point divide the clusters, one would else have all first
+    runs. 0.75 of the time in pages of lengths from 0 to 8192 (H100, 2026-11-27); without further dimensions, where
+    columns go by in bands, 0.95 to 1.04."""
     b, block, (along, across) = s.b, op.body.blocks[0], walk.blocks
     points: ir.Value | int = 1
     for size in sizes:
@@ -136,6 +141,8 @@ def _in_runs(
         run = b.div(b.add(along, b.sub(count, 1)), count)
     runs = replace(walk, blocks=(b.div(b.add(along, b.sub(run, 1)), run), across))
     unit, row = b.variable(b.i32, first), b.variable(b.i32)
+    both = b.mul(clusters, 2)  # a step there and one back
+    step = b.variable(b.i32, b.sub(b.sub(both, 1), b.mul(first, 2))) if sizes else None
     total = b.mul(runs.clusters(s), points)
 
     def tiles() -> None:
@@ -161,7 +168,9 @@ def _in_runs(
             body()
         else:
             b.loop(lambda: b.compare("lt", row.get(), end), one)
-        unit.set(b.add(unit.get(), clusters))
+        unit.set(b.add(unit.get(), clusters if step is None else step.get()))
+        if step is not None:
+            step.set(b.sub(both, step.get()))
 
     b.loop(lambda: b.compare("lt", unit.get(), total), tiles)
     s.run = None

@@ -34,8 +34,8 @@ class Epilogue(Reductions):
     """Writes the results."""
 
     def finish(self, h: Handles, w: Work, accumulator: ir.Value) -> None:
-        """The epilogue; where K is split, of the sums of all parts: by the CTA whose part is the last to arrive, or by
-        units of a cluster's first ones."""
+        """The epilogue; where K is split, of the sums of all parts: by the CTA whose part is the last to arrive, by
+        each CTA of some columns, or by units of a cluster's first ones."""
         e, s, w = self.e, self.schedule, self.told(w)
         if s.split == 1:
             self.epilogue(h, accumulator, w)
@@ -358,11 +358,12 @@ class Epilogue(Reductions):
         stride = e.i64(0) if outer is None else self.stride(scale.name, outer)
         inverse = [x for x in [self.split[number + len(self.problem.reductions)].inverse] if x is not None]
         skips, to = self.skips(of, w)
-        operands = [accumulator, target, stride, *place, *inverse, *skips]
+        moved = [x for x in [self.moved_by(scale.apart, w)] if x is not None]
+        operands = [accumulator, target, stride, *place, *inverse, *skips, *moved]
         e.op(
             "tile.quantize",
             operands=operands,
-            segments=(1,) * (3 + len(place)) + (len(inverse), len(skips)),
+            segments=(1,) * (3 + len(place)) + (len(inverse), len(skips), len(moved)),
             block=scale.block,
             by_rows=int(by_rows),
             element=ir.TypeAttr.get(ir.Type.parse(result.element.mlir)),

@@ -13,7 +13,7 @@ from scalec.ir.mlir import ir
 from scalec.ir.tile_pointwise import LANES
 from scalec.passes.emit.body import inverse_of
 from scalec.passes.emit.emitter import Source
-from scalec.passes.emit.pointwise import Point, PointwiseKernel
+from scalec.passes.emit.pointwise import BEGIN, Point, PointwiseKernel
 from scalec.passes.problem.access import Domain, Index, Lookup
 from scalec.passes.problem.pointwise import Blocks, Body, Output
 
@@ -66,6 +66,7 @@ class MeetingKernel(PointwiseKernel):
         """Rows one after the other, or blocks of several."""
         e, s, p = self.e, self.spread, self.p
         self.aligned_, self.column, rows = aligned, column, []
+        self.groups: dict[ir.Value, tuple[ir.Value, ir.Value, ir.Value]] = {}
         for i in range(s.down):
             where = dict(outer)
             if p.rows:
@@ -116,7 +117,12 @@ class MeetingKernel(PointwiseKernel):
         for dim, end in ends.items():
             valid = e.arith("arith.andi", valid, e.compare("lt", where[dim], end))
         for d in p.domains:
-            valid = e.arith("arith.andi", valid, self.in_range(d, where))
+            if d.group and d.group not in {x.name for x in p.rows}:
+                group, low, inside = self.group_of(d, where[d.dim])
+                where = where | {d.group: group, BEGIN: low}
+            else:
+                inside = self.in_range(d, where)
+            valid = e.arith("arith.andi", valid, inside)
         gates = [x for x in p.gates if name in where or all(c.dim != name for c in x.index.coords)]
         where, valid = self.looked_up(gates, where, valid)
         if self.aligned_ is None or name not in where:
@@ -126,6 +132,17 @@ class MeetingKernel(PointwiseKernel):
         count = e.op("arith.select", [left.type], [valid, left, e.i32(0)]).result
         whole = e.arith("arith.andi", self.aligned_, e.compare("lt", e.i32(vector - 1), count))
         return Point(where, vector, valid, count, whole)
+
+    def group_of(self, d: Domain, at: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
+        """The group whose range has an index, where it begins, and whether there is one: once for each row."""
+        if at not in self.groups:
+            assert isinstance(d.low, Index)
+            i32, i1 = (ir.IntegerType.get_signless(bits) for bits in (32, 1))
+            source = self.pointer(d.low.tensor, d.low.argument_index, 4)
+            count = self.size(next(x for x in self.p.groups if x.name == d.group))
+            operands = [source, *self.strided(d.low.tensor, 1), count, at]
+            self.groups[at] = tuple(self.e.op("tile.find_group", [i32, i32, i1], operands).results)
+        return self.groups[at]
 
     def in_range(self, d: Domain, where: dict[str, ir.Value]) -> ir.Value:
         """Whether an index lies in a range. Ends may be any i32, whose sign unsigned comparisons do not see."""
@@ -272,8 +289,9 @@ class MeetingKernel(PointwiseKernel):
         memory = e.memory(self.returned(scale.index).type)
         target = e.parameter(self.body, memory, Source("pointer", scale.name, align=1))
         coords = o.coords[:-1]
-        if scale.rows > 1:
-            coords = (*coords[:-1], replace(coords[-1], divisor=coords[-1].divisor * scale.rows))
+        if scale.rows > 1 or scale.apart:
+            own = replace(coords[-1], divisor=coords[-1].divisor * scale.rows, apart=scale.apart)
+            coords = (*coords[:-1], own)
         row, target = self.scale_row(scale.name, target, coords, at)
         stride = self.scale_stride(scale.name, scale.layout, rank)
         n, block = (self.size(self.p.columns), scale.columns) if scale.columns else (e.i32(1), 1)

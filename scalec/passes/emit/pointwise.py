@@ -16,6 +16,9 @@ from scalec.passes.plan.pointwise import Spread
 from scalec.passes.problem.access import Coord, Lookup
 from scalec.passes.problem.pointwise import Body, Level, Output, Pointwise, Read, Reduction
 
+BEGIN = "begin"
+"""Among the indices of a point: where the group begins that its row is in."""
+
 
 @dataclass(frozen=True)
 class Point:
@@ -148,12 +151,22 @@ class Columns(Tensors):
     def scale_row(self, name: str, memory: ir.Value, coords: tuple[Coord, ...], at: Point) -> tuple[ir.Value, ir.Value]:
         """The row of scales, and their memory, where a tensor is at some coordinates along all indices but the last."""
         e, leading = self.e, range(len(coords) - 1)
-        row = self.placed(coords[-1], at.where) if coords else e.i32(0)
+        row = self.counted_at(coords[-1], at.where) if coords else e.i32(0)
         if leading:
-            indices = [self.placed(coords[axis], at.where) for axis in leading]
+            indices = [self.counted_at(coords[axis], at.where) for axis in leading]
             operands = [memory, *indices, *(self.stride(name, axis) for axis in leading)]
             memory = e.op("tile.view", [memory.type], operands, segments=(1, len(leading), len(leading))).result
         return row, memory
+
+    def counted_at(self, c: Coord, where: dict[str, ir.Value]) -> ir.Value:
+        """`placed`, of scales: where groups are apart, counted from where the index's own begins."""
+        if not c.apart:
+            return self.placed(c, where)
+        e, low = self.e, where[BEGIN]
+        (group,) = (d.group for d in self.p.domains if d.dim == c.dim)
+        unit = e.arith("arith.addi", e.arith("arith.divui", low, e.i32(c.apart)), where[group])
+        moved = e.arith("arith.subi", e.arith("arith.muli", unit, e.i32(c.apart)), low)
+        return self.placed(c, where | {c.dim: e.arith("arith.addi", where[c.dim], moved)})
 
     def scale_stride(self, name: str, layout: str, rank: int) -> ir.Value:
         """The stride of scales that is not 1, of a tensor of so many indices."""

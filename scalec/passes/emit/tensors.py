@@ -131,13 +131,18 @@ class Tensors:
     def scale_rows(self, label: str, scale: Scale, w: Work) -> tuple[ir.Value, ir.Value]:
         """The first row of a tile, and where its rows end, as the scales of a side count them: where groups are apart,
         from where the tile's begins."""
-        e, at, row0, end = self.e, scale.coords[scale.axes[0]], w.row0[label], w.row_end[label]
-        ragged = self.problem.ragged
-        if not at.apart or ragged is None or w.low is None:
-            return row0, end
-        unit = e.arith("arith.addi", e.arith("arith.divui", w.low, e.i32(at.apart)), w.outer[ragged.group])
-        moved = e.arith("arith.subi", e.arith("arith.muli", unit, e.i32(at.apart)), w.low)
-        return e.arith("arith.addi", row0, moved), e.arith("arith.addi", end, moved)
+        e, row0, end = self.e, w.row0[label], w.row_end[label]
+        moved = self.moved_by(scale.coords[scale.axes[0]].apart, w)
+        return (row0, end) if moved is None else (e.arith("arith.addi", row0, moved), e.arith("arith.addi", end, moved))
+
+    def moved_by(self, apart: int, w: Work) -> ir.Value | None:
+        """How much further scales of which each group's are padded to `apart` count a row; None where groups have none
+        of their own."""
+        e, ragged = self.e, self.problem.ragged
+        if not apart or ragged is None or w.low is None:
+            return None
+        unit = e.arith("arith.addi", e.arith("arith.divui", w.low, e.i32(apart)), w.outer[ragged.group])
+        return e.arith("arith.subi", e.arith("arith.muli", unit, e.i32(apart)), w.low)
 
     def grids(self, h: Handles, w: Work) -> dict[int, tuple[ir.Value, ir.Value]]:
         """`Work.grids` of an item: an empty range is no group's, its scales are behind those of all."""

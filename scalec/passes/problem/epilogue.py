@@ -14,7 +14,7 @@ from scalec.passes.problem.access import Coord, Dim, Gaps
 from scalec.passes.problem.column_folds import Reduced, check_result, reduced
 from scalec.passes.problem.contraction import contractions, sums_of
 from scalec.passes.problem.gaps import dimension_of, gaps_of
-from scalec.passes.problem.lookups import Lookups
+from scalec.passes.problem.lookups import Lookups, pads
 from scalec.passes.problem.reduced import MEET, in_a_tile, kept_of, reduce_of
 from scalec.passes.problem.result import ColumnFold, EpilogueInput, Result, ResultScale, Window
 from scalec.passes.problem.scatter import before_scatter, check_range, coords_of, distance_of, order_of
@@ -420,7 +420,8 @@ class EpilogueReader(Lookups):
             )
         facts = self.facts("res_attrs", index)
         outer = next((self.outer_scale(x) for x in op.outer), None)
-        return ResultScale(self.name(facts, f"{name}_scale"), index, block, kind, layout, outer, place)
+        apart = sum(pads(op, [at.dim for at in coords]))
+        return ResultScale(self.name(facts, f"{name}_scale"), index, block, kind, layout, outer, place, apart)
 
     def outer_scale(self, value: Any) -> EpilogueInput:
         """The scale of the whole result: no view of the map."""

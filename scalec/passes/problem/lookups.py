@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from scalec.errors import UnsupportedError
-from scalec.formats import WHOLE
+from scalec.formats import WHOLE, padded_to
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
-from scalec.ir.scale import map_of, maps_of, written
+from scalec.ir.scale import GranularityAttr, apart_in, block_of, map_of, maps_of, written
 from scalec.ir.tile_types import int_of
 from scalec.passes.problem.access import Chance, Coord, Dim, Domain, Index, Lookup
 from scalec.passes.problem.operand import PROMOTION_BLOCK, Operand
@@ -298,6 +298,14 @@ class Lookups:
             )
         size = None if value.type.is_dynamic_dim(axis) else value.type.get_dim_size(axis)
         return Dim(self.dims[e.position], size, e.position)
+
+
+def pads(op: Any, dims: Sequence[str]) -> list[int]:
+    """To how much of each index of a tensor the scales of an op are padded by group, 0 where groups are not apart."""
+    g, apart = GranularityAttr(op.granularity), apart_in(op)
+    block, layout = block_of(g), ir.StringAttr(g.layout).value
+    block = [1] * (len(dims) - len(block)) + block
+    return [padded_to(block, layout, axis) if dim in apart else 0 for axis, dim in enumerate(dims)]
 
 
 def further(index: Index, by: int) -> Index:

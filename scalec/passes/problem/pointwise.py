@@ -90,6 +90,7 @@ class Blocks:
         name, index: what the user calls them, and their position among the function's results.
         type, layout: as scalec.formats.Granularity has them.
         outer: the scale of the whole result, which is given; None where there is none.
+        apart: to how many rows each group's are padded, where groups of rows are apart; else 0.
     """
 
     name: str
@@ -99,6 +100,7 @@ class Blocks:
     type: str
     layout: str
     outer: Read | None
+    apart: int = 0
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,7 @@ class Pointwise:
         reductions: what bodies read beside tensors, each of tensors and earlier ones; over `columns` they are of a row.
         lookups: indices that are read from memory, by name.
         domains: ranges of rows outside which nothing is written.
+        groups: the dimensions that tell apart the ranges of one index, and that no result has.
     """
 
     target: Target
@@ -148,6 +151,7 @@ class Pointwise:
     reductions: tuple[Reduction, ...]
     lookups: tuple[Lookup, ...]
     domains: tuple[Domain, ...] = ()
+    groups: tuple[Dim, ...] = ()
 
     @property
     def dims(self) -> tuple[Dim, ...]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from scalec.errors import UnsupportedError
-from scalec.formats import CONVERTED, ELEMENT_TYPES, LAYOUTS, NUMBERS, WHOLE, padded_to
+from scalec.formats import CONVERTED, ELEMENT_TYPES, LAYOUTS, NUMBERS, WHOLE
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, apart_in, block_of, element
@@ -14,6 +14,7 @@ from scalec.passes.problem.access import Coord, Dim
 from scalec.passes.problem.bodies import elements_of
 from scalec.passes.problem.contraction import finest, folds, levels_of, subtraction
 from scalec.passes.problem.epilogue import EpilogueReader, element_of
+from scalec.passes.problem.lookups import pads
 from scalec.passes.problem.operand import (
     FOLDED_STEP,
     PROMOTED_BITS,
@@ -278,15 +279,14 @@ class OperandReader(EpilogueReader):
                 fix=f"leave out @{layout}, and repeat scales along {rows.name} before the call",
                 place=place,
             )
-        said = ir.StringAttr(granularity.layout).value
-        pads = [padded_to(tuple(blocks.values()), said, axis) if x in apart else 0 for axis, x in enumerate(order)]
+        padded = pads(op, order)
         coords = tuple(
             Coord()
             if size == WHOLE
             else Coord(x, modulus=page)
             if page and x == rows.name
             else self.spanned(Coord(x, size, apart=pad), (rows,))
-            for (x, size), pad in zip(blocks.items(), pads, strict=True)
+            for (x, size), pad in zip(blocks.items(), padded, strict=True)
         )
         axes = (order.index(rows.within or rows.name), order.index(k.name))
         if rows.within and (layout != "row" or axes[0] != order.index(rows.name) + 1):

@@ -10,9 +10,10 @@ from scalec.errors import UnsupportedError
 from scalec.formats import QUANTISED, WHOLE
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
-from scalec.ir.scale import GranularityAttr, apart_in, block_of, dims_read, map_of, maps_of, ranges_of
-from scalec.passes.problem.access import Coord, Dim, Lookup
+from scalec.ir.scale import GranularityAttr, block_of, dims_read, map_of, maps_of, ranges_of
+from scalec.passes.problem.access import Coord, Dim, Index, Lookup
 from scalec.passes.problem.epilogue import RESULT_BLOCK, EpilogueReader, element_of
+from scalec.passes.problem.lookups import further, pads
 from scalec.passes.problem.pointwise import (
     READ,
     SCALED,
@@ -67,12 +68,16 @@ class PointwiseReader(EpilogueReader):
         self.operations = [op.operation for op in self.block.operations]
         self.known: dict[Any, int] = {}
         self.ranges: list[Any] = []
+        self.inner: set[Any] = set()  # of reductions
         for op in self.operations:
             if op.name not in PARTS:
                 what = f"{NO_KERNEL.get(op.name, op.name)} without a contraction"
                 raise self.refused(what, op, "elementwise expressions and reductions")
         reductions = tuple(self.reduced(op.opview) for op in self.operations if op.name == "scale.reduce")
         outputs = tuple(self.outputs())
+        if not self.inner <= {*self.ranges}:
+            what = "a result computed of a reduction with a range that it has not itself"
+            raise self.refused(what, self.function, "the same range for both", "say the range behind both")
         lookups = tuple(Lookup(n, self.index(s), e) for n, (s, e) in self.found.items())
         named = {x.name: x for x in lookups}
         rows, columns = self.orientation(outputs, reductions, named)
@@ -80,9 +85,9 @@ class PointwiseReader(EpilogueReader):
         if columns not in over and len(over) == 1 and any(self.turned(r, columns, named) for r in reductions):
             rows, columns = [*rows, columns], next(iter(over))
         domains = tuple(self.domain(x) for x in self.ranges)
-        problem = Pointwise(
-            self.target, tuple(map(self.dim_of, rows)), self.dim_of(columns), outputs, reductions, lookups, domains
-        )
+        groups = tuple(self.dim_of(d.group) for d in domains if d.group and d.group not in rows)
+        own = tuple(map(self.dim_of, rows)), self.dim_of(columns)
+        problem = Pointwise(self.target, *own, outputs, reductions, lookups, domains, groups)
         self.check(problem)
         return problem
 
@@ -190,13 +195,16 @@ class PointwiseReader(EpilogueReader):
                 f"blocks of a multiple of {RESULT_BLOCK} of the last index, by any number of the one before, or rows",
                 f"say 1x32, 128x128 or 1x{of.coords[-1].dim}, or quantise {of.name} after the call",
             )
+        padded = pads(op, [c.dim for c in of.coords])
+        if padded[-1]:
+            what = f"{of.name} quantised in blocks of {said} along {of.dims[-1]}, whose groups are apart"
+            raise self.refused(what, op, "blocks along another index", "leave out apart")
         if layout != "row" and len(of.coords) < 2:
             raise self.refused(f"{of.name} has scales of layout {layout} and one index", op, "two indices")
         name = self.name(self.facts("res_attrs", of.index + 1), f"{of.name}_scale")
         whole = [self.at(x, ir.AffineMap.get_empty(), [], -1) for x in op.outer]
-        return Blocks(
-            name, of.index + 1, rows, 0 if columns == WHOLE else columns, kind, layout, whole[0] if whole else None
-        )
+        columns, outer = 0 if columns == WHOLE else columns, whole[0] if whole else None
+        return Blocks(name, of.index + 1, rows, columns, kind, layout, outer, sum(padded))
 
     def body(self, value: Any) -> Body:
         """What computes the result of a `scale.map`.
@@ -296,7 +304,7 @@ class PointwiseReader(EpilogueReader):
             if any(level.columns for level in x.levels) and not p.along(x):
                 what = f"{x.name} has scales along its last index, and is not read along {columns} there"
                 raise self.refused(what, self.function, f"{columns} as its last index")
-            if beyond := x.dims(lookups) - {d.name for d in p.dims}:
+            if beyond := x.dims(lookups) - {d.name for d in (*p.dims, *p.groups)}:
                 names = " and ".join(sorted(beyond))
                 raise self.refused(
                     f"{x.name} is read along {names}, which neither the result nor its sum has",
@@ -329,9 +337,14 @@ class PointwiseReader(EpilogueReader):
     def check_ranges(self, p: Pointwise, rows: set[str]) -> None:
         """Refuses ranges of other indices than rows, and lookups that a row has several of and is reduced over."""
         for d in p.domains:
-            if d.dim not in rows or (d.group and d.group not in rows):
+            told = not d.group or d.group in rows or (isinstance(d.low, Index) and further(d.low, 1) == d.high)
+            if d.dim not in rows or not told:
                 what = f"a range of {d.dim}" + (f" for each {d.group}" if d.group else "")
                 raise self.refused(what, self.function, f"one of {' or '.join(sorted(rows))}, for each of these")
+        groups, looked_up = {d.name for d in p.groups}, {c.dim for x in p.lookups for c in x.index.coords}
+        if several := groups & (looked_up | {r.dim.name for r in p.reductions}):
+            what = f"an index from memory for each {' and '.join(several)}, or a sum over it, beside its ranges"
+            raise self.refused(what, self.function, "tensors that have it")
         columns = p.columns.name
         if any(map(p.of_row, p.reductions)) and any(c.dim == columns for x in p.lookups for c in x.index.coords):
             what = f"reductions over {columns} beside an index from memory for each {columns}"
@@ -347,7 +360,7 @@ class PointwiseReader(EpilogueReader):
         kept = dims_read(result, [])
         inside = dims_read(source, list(op.symbols)) - kept
         plain = all(isinstance(e, ir.AffineDimExpr) for e in result.results)
-        if len(op.domains) or len(inside) != 1 or not plain:
+        if self.over_range(op, kept) or len(inside) != 1 or not plain:
             raise self.refused(f"a sum over {len(inside)} indices, or with a range", op, "one index, without a range")
         value = op.input
         if isinstance(value.owner, ir.Block):
@@ -355,12 +368,18 @@ class PointwiseReader(EpilogueReader):
         else:
             made = value.owner.opview
             same = value.owner.name == "scale.map" and list(map_of(made.map).results) == list(source.results)
-            if not same or len(made.domains):
+            if not same or self.over_range(made, kept):
                 raise self.refused("a sum of what is no elementwise expression", op, "an elementwise expression")
             body = self.body(value)
         kind, dim = ir.StringAttr(op.kind).value, self.dim_of(self.dims[next(iter(inside))])
         self.known[op.result] = len(self.known)
         return Reduction(kind, dim, body, frozenset(self.dims[d] for d in kept))
+
+    def over_range(self, op: Any, kept: set[int]) -> bool:
+        """Whether what a reduction is of has a range of an index that it runs over; ranges of others are noted, as its
+        results must have them."""
+        self.inner |= {*map(ir.Value, op.domains)}
+        return any(self.dims.index(ir.StringAttr(d.owner.opview.dim).value) not in kept for d in op.domains)
 
     def at(self, value: Any, where: ir.AffineMap, symbols: list[Any], view: int) -> Read:
         """What a body reads as its argument number `view`, at the results of a map.
@@ -390,13 +409,15 @@ class PointwiseReader(EpilogueReader):
         index, name, _ = self.argument(op.scales, f"the scales of {of}")
         granularity, block = GranularityAttr(op.granularity), block_of(op.granularity)
         kind, layout = ir.StringAttr(granularity.type).value, ir.StringAttr(granularity.layout).value
-        if apart_in(op) or (layout != "row" and len(block) < 2):
-            raise self.refused(f"scales of {of} for each group apart, or in a layout of two indices", op, "others")
+        padded = pads(op, [c.dim for c in coords])
+        if (layout != "row" and len(block) < 2) or padded[-1:] > [0]:
+            what = f"scales of {of} in a layout of two indices, or with blocks along an index whose groups are apart"
+            raise self.refused(what, op, "others")
         if any(size > 1 and at.modulus for size, at in zip(block[:-1], coords, strict=False)):
             raise self.refused(f"{of} read at what is left of a division, with scales of several rows", op, "one row")
         rows = [
-            Coord() if size == WHOLE else replace(at, divisor=at.divisor * size)
-            for size, at in zip(block[:-1], coords, strict=False)
+            Coord() if size == WHOLE else replace(at, divisor=at.divisor * size, apart=pad)
+            for size, at, pad in zip(block[:-1], coords, padded, strict=False)
         ]
         return Level(name, index, tuple(rows), 0 if block[-1] == WHOLE else block[-1], kind, layout)
 

@@ -47,6 +47,7 @@ class ResultScale:
         layout: one of scalec.formats.LAYOUTS.
         outer: the scale of the whole result, which is given; None where there is none.
         place: where the program says so.
+        apart: to how many rows each group's are padded, where groups of rows are apart; else 0.
     """
 
     name: str
@@ -56,6 +57,7 @@ class ResultScale:
     layout: str
     outer: EpilogueInput | None = None
     place: Place | None = None
+    apart: int = 0
 
 
 @dataclass(frozen=True)

@@ -216,9 +216,10 @@ class Problem:
         return block if along == dim else 0
 
     def apart(self, dim: str) -> bool:
-        """Whether scales of operands are counted from where each group of the range of a dimension begins."""
+        """Whether scales are counted from where each group of the range of a dimension begins."""
         scales = [s for x in (self.lhs, self.rhs) for s in x.scales]
-        return any(at.apart for s in scales for at in s.coords if at.dim == dim)
+        of_results = dim != self.k.name and any(r.scale is not None and r.scale.apart for r in self.results)
+        return of_results or any(at.apart for s in scales for at in s.coords if at.dim == dim)
 
     def begins_apart(self, dim: str, bits: int) -> str:
         """Why a tile may begin elsewhere than at a multiple of 16 bytes of elements of so many `bits` that lie along a

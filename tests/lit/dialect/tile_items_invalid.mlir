@@ -114,6 +114,16 @@ func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
 
 // -----
 
+// find_group: of another type
+// EXPECT: reads memref<?xf32>, expected memory of i32
+func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
+  %one = arith.constant 1 : i64
+  %x:3 = "tile.find_group"(%f, %one, %n, %m) : (memref<?xf32>, i64, i32, i32) -> (i32, i32, i1)
+  return
+}
+
+// -----
+
 // ragged_tiles: axis
 // EXPECT: axis is "k", expected m or n
 func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
