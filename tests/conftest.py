@@ -14,8 +14,9 @@ from tests import tiers
 os.environ["SCALEC_TUNING"] = "off"
 """What was measured here, or ships, is not to decide what a test expects; tests of the database name one."""
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-"""Read when numpy is first imported. pytest-xdist has a process for each core; threads of the emulator's small products
+for _library in ("OPENBLAS", "OMP"):
+    os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
+"""Read when numpy and torch are first imported. pytest-xdist has a process for each core; threads of small products
 only spin beside those: a tenth of the CPU time of tests/emulator/test_turns.py on two cores, 2026-11-22."""
 
 
@@ -35,6 +36,22 @@ def pytest_configure(config: pytest.Config) -> None:
 
         gpu.BESIDE = True
     config.pluginmanager.register(Instructions())
+
+
+@pytest.fixture
+def ptx_alone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
+    """Compiles to PTX alone: ptxas took a sixth of a usual run's time. It sees kernels of cases that are thorough or
+    marked `assembled`, or run beside a GPU."""
+    from scalec.runtime import cache
+    from tests.fuzz import gpu
+    from tests.fuzz.running import without_ptxas
+
+    if gpu.BESIDE or any(request.node.get_closest_marker(x) for x in ("assembled", "thorough")):
+        yield
+        return
+    monkeypatch.setenv("SCALEC_CACHE_DIR", f"{cache.directory()}/ptx")  # others look for whole kernels
+    with without_ptxas():
+        yield
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m looks at the markers
@@ -62,9 +79,11 @@ def not_skipped(report: Any, needs_gpu: bool) -> Any:
 
 def pytest_collection_finish() -> None:
     """Leaves all that is there before the first test out of every later search for garbage: the modules and the tests,
-    which outlive them all. Those searches took a sixth of a run."""
+    which outlive them all. Those searches took a sixth of a run. What tests make
+    is searched less often than by default, which took a fiftieth still."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -12,7 +12,6 @@ Number = int | float
 SHARED, CLUSTER, GLOBAL = 3, 7, 1  # LLVM NVPTX address spaces
 
 _PREDICATES = {"eq": 0, "ne": 1, "slt": 2, "sle": 3, "lt": 6, "le": 7, "gt": 8, "ge": 9}  # arith.cmpi; lt..ge unsigned
-_CONSTRAINT = {"i1": "b", "i16": "h", "i32": "r", "i64": "l", "f32": "f"}
 
 
 class Builder:
@@ -22,6 +21,8 @@ class Builder:
         signless = ir.IntegerType.get_signless
         self.i1, self.i8, self.i16, self.i32, self.i64 = (signless(w) for w in (1, 8, 16, 32, 64))
         self.f32 = ir.F32Type.get()
+        self._constraints = {self.i1: "b", self.i16: "h", self.i32: "r", self.i64: "l", self.f32: "f"}
+        self._att = ir.IntegerAttr.get(self.i64, 0)
         self.entry = entry
         self.pointer = ir.Type.parse("!llvm.ptr")
 
@@ -188,28 +189,23 @@ class Builder:
         """Inline PTX; $0.. are results, then operands. The last `tied` operands share the results' registers."""
         values = [self.value(x) for x in operands]
         free = len(values) - tied
-        parts = ["=" + _CONSTRAINT[str(t)] for t in results]
-        parts += [_CONSTRAINT[str(v.type)] for v in values[:free]]
+        parts = ["=" + self._constraints[t] for t in results]
+        parts += [self._constraints[v.type] for v in values[:free]]
         parts += [str(i) for i in range(tied)]
         if memory:
             parts.append("~{memory}")
-        types = [str(t) for t in results]
-        result = (
-            None
-            if not types
-            else results[0]
-            if len(types) == 1
-            else ir.Type.parse(f"!llvm.struct<({', '.join(types)})>")
-        )
+        result = results[0] if results else None
+        if len(results) > 1:
+            result = ir.Type.parse(f"!llvm.struct<({', '.join(map(str, results))})>")
         made = llvm.InlineAsmOp(
             result,
             values,
             text,
             ",".join(parts),
             has_side_effects=True if volatile else None,
-            asm_dialect=ir.Attribute.parse("0 : i64"),
+            asm_dialect=self._att,
         )
-        if len(types) < 2:
+        if len(results) < 2:
             return list(made.results)
         return [self.extract(made.results[0], i, t) for i, t in enumerate(results)]
 

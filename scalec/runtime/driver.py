@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from scalec.errors import DeviceError
-from scalec.runtime import trampoline
+from scalec.runtime import trampoline, trampoline_block
 from scalec.runtime.device import Launcher, Parameter, Place, TensorMap
 from scalec.targets import TARGETS
 
@@ -361,9 +361,9 @@ class CudaDevice:
         if entries is None:
             return None
         made = self._config(grid, threads, shared_bytes, 0, dependent)
-        config = ctypes.string_at(int(made.getPtr()), trampoline.CONFIG)
+        config = ctypes.string_at(int(made.getPtr()), trampoline_block.CONFIG)
         (at,) = struct.unpack_from("Q", config, _ATTRS)
-        attributes = ctypes.string_at(at, trampoline.ATTRIBUTE) if dependent else b""
+        attributes = ctypes.string_at(at, trampoline_block.ATTRIBUTE) if dependent else b""
         return trampoline.make(
             entries, self._handle, int(function), config, attributes, slots, spans, aligns, operands, asked
         )

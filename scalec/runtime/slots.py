@@ -14,7 +14,7 @@ from scalec.formats import ELEMENT_TYPES
 from scalec.runtime import stored
 from scalec.runtime.device import Parameter, TensorMap
 from scalec.runtime.form import Form
-from scalec.runtime.trampoline import CONSTANT, F32, POINTER, TENSOR_MAP, U64
+from scalec.runtime.trampoline_block import CONSTANT, F32, POINTER, TENSOR_MAP, U64
 from scalec.runtime.workspace import Workspace
 
 NEWER = "load it with the scalec that compiled it"

@@ -26,6 +26,7 @@ from functools import cache
 from typing import Any, Literal, NamedTuple
 
 from scalec.runtime.handles import Handles
+from scalec.runtime.trampoline_block import ATTRIBUTE, CONFIG, CONSTANT, HEAD, TENSOR
 
 Results = tuple[Any, ...] | None
 Answer = tuple[Any, ...] | None | Literal[False]
@@ -35,26 +36,9 @@ launch in the ordinary way; False where they are not like those it was made for.
 
 Without results (None) they are allocated; without a stream (None) it is torch's current one."""
 
-CONSTANT, TENSOR_MAP, POINTER, F32, U64 = range(5)
-"""What is written into a parameter at each launch: nothing, a tensor's address (into a tensor map; by itself), or a
-number as f32 or as a 64-bit integer."""
-
-CONFIG, ATTRIBUTE = 56, 72  # bytes of a CUlaunchConfig and of a CUlaunchAttribute (cuda.h, 64-bit)
 _MAP_ALIGN = 64  # of a CUtensorMap
 _MOST = 32768  # bytes of parameters, which lie on the stack: cuda's limit is 32764 (CUDA programming guide)
 _METH_FASTCALL = 0x80  # CPython's methodobject.h, in its stable ABI
-
-FIELDS = (
-    *("launch", "replace", "current", "context", "function", "tensors", "operands", "slots", "bytes"),
-    *("check", "check_results", "refused", "address", "exchange", "wrote", "allocate", "stream", "ordinal"),
-    *("work_stream", "device", "none", "tensors_at", "slots_at", "parameters_at", "attributes_at"),
-    *("data_ptr", "dim", "sizes", "strides", "offset", "type_offset"),
-)
-"""The words that a trampoline's block begins with; those that end in `at` say where something begins in it. Python's
-objects are those that are called, `ordinal` and `none`; `device` is two integers of 32 bits."""
-HEAD = 8 * len(FIELDS)
-TENSOR, SLOT = 5, 4
-"""Words that the block has for each tensor and parameter: see scalec.runtime.trampoline_code."""
 
 
 class Slot(NamedTuple):

@@ -14,7 +14,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from scalec.runtime.trampoline import CONFIG, F32, FIELDS, POINTER, SLOT, TENSOR, TENSOR_MAP, U64
+from scalec.runtime.trampoline_block import CONFIG, F32, FIELDS, POINTER, SLOT, TENSOR, TENSOR_MAP, U64
 
 SPAN, MASK, RANK, SHOWN, TYPE = range(TENSOR)
 KIND, PLACE, OFFSET, BEHIND = range(SLOT)

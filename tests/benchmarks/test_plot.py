@@ -84,6 +84,7 @@ def test_recorded_results_can_be_read():
             assert plot.table(plot.read(path.read_text())).count("\n") > 4
 
 
+@pytest.mark.thorough  # needs matplotlib, of the extra `check`: eight packages for one test
 def test_figure(text, tmp_path):
     source, first, second = tmp_path / "r.json", tmp_path / "1.svg", tmp_path / "2.svg"
     rows = (row(1, 10, 20, held=2, third=30), row(64, 10, 20, held=3, published={"DeepGEMM": 1.3}))

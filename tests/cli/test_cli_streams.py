@@ -41,7 +41,7 @@ def test_a_cubin_is_not_written_to_a_terminal():
 
 
 def test_colour_on_a_terminal_only(shell):
-    wrong = ("compile", "C[m,n] = A[m,k]@B[n,q]")
+    wrong = ("emulate", "no such file.ptx", "--grid", "1", "--block", "1")
     without = {k: v for k, v in os.environ.items() if k != "NO_COLOR"}
     assert b"\x1b[" in on_terminal(*wrong, TERM="xterm", NO_COLOR="")[1]
     assert b"\x1b[" not in on_terminal(*wrong, TERM="xterm", NO_COLOR="1")[1]
@@ -68,7 +68,9 @@ def test_pipes(shell):
 def test_a_reader_that_leaves():
     read, write = os.pipe()
     os.close(read)
-    done = subprocess.run([*SCALEC, "compile", FP8, "--emit", "ptx"], stdout=write, stderr=subprocess.PIPE, check=False)
+    done = subprocess.run(
+        [*SCALEC, "compile", FP8, "--emit", "scale"], stdout=write, stderr=subprocess.PIPE, check=False
+    )
     os.close(write)
     assert done.returncode == 1
     assert done.stderr == b""

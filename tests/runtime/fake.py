@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from scalec.abi import PARAMETERS, Argument, Extent, KernelSpec, Launch, TensorSpec
-from scalec.runtime import trampoline
+from scalec.runtime import trampoline, trampoline_block
 from scalec.runtime.device import Parameter, Place, TensorMap
 
 CONTEXT = 0x100  # the driver's handle of the device's context
@@ -123,7 +123,7 @@ class FakeDevice:
             pointers = (ctypes.c_void_p * len(slots)).from_address(table)
             values = []
             for slot, pointer in zip(slots, pointers, strict=True):
-                kind = ctypes.c_float if slot.kind == trampoline.F32 else kinds.get(len(slot.data))
+                kind = ctypes.c_float if slot.kind == trampoline_block.F32 else kinds.get(len(slot.data))
                 assert pointer is not None
                 assert pointer % (64 if kind is None else len(slot.data)) == 0
                 value = (kind or ctypes.c_char * 128).from_address(pointer).value
@@ -152,7 +152,7 @@ class FakeDevice:
         ]
         self.kept += functions
         driver = trampoline.Driver(*[ctypes.cast(f, pointer).value or 0 for f in functions])
-        config = bytes(trampoline.CONFIG)
+        config = bytes(trampoline_block.CONFIG)
         return trampoline.make(driver, CONTEXT, 1, config, b"", slots, spans, aligns, operands, asked)
 
     def _value(self, parameter: Parameter) -> Any:

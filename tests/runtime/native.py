@@ -7,7 +7,8 @@ import struct
 from typing import Any
 
 from scalec.runtime import trampoline
-from scalec.runtime.trampoline import F32, POINTER, TENSOR_MAP, U64, Asked, Slot
+from scalec.runtime.trampoline import Asked, Slot
+from scalec.runtime.trampoline_block import F32, POINTER, TENSOR_MAP, U64
 
 CONFIG = struct.pack("7I4xQQI4x", 132, 1, 1, 384, 1, 1, 200000, 0, 0, 1)
 ATTRIBUTES = struct.pack("I4xI60x", 6, 1)

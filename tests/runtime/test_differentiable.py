@@ -113,7 +113,7 @@ CASES = {
 
 
 @pytest.fixture(autouse=True)
-def _emulator(monkeypatch: pytest.MonkeyPatch) -> None:
+def _emulator(ptx_alone: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCALEC_DEVICE", "emulator")
 
 

@@ -110,7 +110,7 @@ def tracked(kernel: Kernel) -> tuple[dict[int, list[int]], dict[int, list[int]]]
         return {}, {}
     writes = {}
     for pc, instruction in enumerate(kernel.code):
-        found = every.intersection(dataflow.members(dataflow.writes(instruction)))
+        found = every & instruction.writes
         if found:
             writes[pc] = sorted(found)
     return reads, writes
@@ -178,8 +178,8 @@ def careful(kernel: Kernel, pc: int, step: Step, unwritten: list[int]) -> Step:
         unwritten: registers that the instruction may find unwritten.
     """
     instruction = kernel.code[pc]
-    results = dataflow.members(dataflow.writes(instruction))
-    sources = dataflow.members(dataflow.reads(instruction))
+    results = sorted(instruction.writes)
+    sources = sorted(instruction.reads)
     touched = frozenset((*results, *sources))
     guard = instruction.guard
     operands = [r for r in sources if guard is None or r != guard.index or r in _named(instruction)]
@@ -263,7 +263,7 @@ _Spread = Callable[["Warp", dict[int, np.ndarray]], dict[int, np.ndarray]]
 
 def _spread(kernel: Kernel, instruction: Instruction) -> _Spread:
     """How undefined bits get from the operands of an instruction into its results."""
-    results = dataflow.members(dataflow.writes(instruction))
+    results = sorted(instruction.writes)
     sources = sorted(_named(instruction))
     opcode, operands = instruction.opcode, instruction.operands
 
