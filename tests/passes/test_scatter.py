@@ -63,13 +63,13 @@ def test_how_rows_leave(problem_in: Callable[..., Problem]) -> None:
 
     wanted = "rows of C are scattered, to idx[m]"
     staged = "C leaves through shared memory, out of which threads store rows"
-    assert told(f"C[idx[m],n] = {BF16} with swap=0") == staged
-    assert told(f"C[m,n] = {BF16} with swap=0, epilogue=rows") == staged
+    assert told(f"C[idx[m],n] = {BF16} with swap=0, tile=64x64x64") == staged
+    assert told(f"C[m,n] = {BF16} with swap=0, tile=64x64x64, epilogue=rows") == f"given; {staged}"
     for target, n in (("sm_100a", 256), ("sm_120a", 256), ("sm_90a", 252)):
         assert told(f"C[idx[m],n] = {BF16} with swap=0", target, n) == f"C leaves from registers: {wanted}"
     assert "C is turned in shared memory" in told(f"C[idx[m],n] = {BF16} with swap=1, tile=64x32x64")
     with pytest.raises(ScheduleError, match="epilogue=bulk is not possible") as refused:
-        told(f"C[idx[m],n] = {BF16} with swap=0, epilogue=bulk")
+        told(f"C[idx[m],n] = {BF16} with swap=0, tile=64x64x64, epilogue=bulk")
     assert wanted in str(refused.value)
     assert "fix: epilogue=rows" in str(refused.value)
 
