@@ -7,9 +7,11 @@ quantised, and sums in groups along K, against a dense kernel and a copy of as m
 
 FP8 with scales of 1x128 and 128x128, along K of 1x128 on both sides, added to f32. Kernels are compiled side by side,
 one process for each core, checked against float64 group by group, and measured case by case, contenders interleaved
-(scalec/bench/): scalec; scalec's dense kernel of as many rows, of one matrix B, or of all of K; and a copy within the
-GPU's memory that reads and writes, both together, as many bytes as the groups that have rows need. A ratio is another's
-time over scalec's. Runs from a checkout, whether or not scalec is installed.
+(scalec/bench/): scalec; scalec's dense kernel of as many rows, of one matrix B, or of all of K; where rows are gathered
+or scattered, scalec's kernel of the same groups with rows in order; and a copy within the GPU's memory that reads and
+writes, both together, as many bytes as the groups that have rows need. A ratio is another's time over scalec's. Rows
+are gathered, or scattered, in a shuffled order, or as a router has them: each of so many tokens has TOP of EXPERTS_OF
+experts, which are as likely as each other, or 1 / rank. Runs from a checkout, whether or not scalec is installed.
 """
 
 from __future__ import annotations
@@ -19,11 +21,13 @@ import random
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from statistics import geometric_mean
 from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -55,6 +59,9 @@ DENSE = "C[m,n] = A[m,k] @ B[n,k] scale(1x128,128x128)"
 ALL_K = "C[m,n]:f32 += A[m,k] @ B[n,k] scale(1x128@col,1x128@col)"
 
 OURS, ALL_ROWS, COPY = "scalec", "scalec, dense", "a copy of as many bytes"
+IN_ORDER = "scalec, rows in order"
+
+TOP, EXPERTS_OF = 8, 128
 
 WEIGHTS = ((6144, 7168), (7168, 3072), (4096, 4096), (4096, 2048))
 EXPERTS = ((4096, 7168), (7168, 2048))
@@ -66,7 +73,8 @@ GRADIENTS = ((4096, 7168), (7168, 2048))
 @dataclass(frozen=True)
 class Case:
     """Groups of so many `rows`; `most` rows are there for each where they are masked. Along K, `rows` are those of K,
-    and `most` those of each result."""
+    and `most` those of each result. Of `tokens`, if there are any, a router has made the rows, with experts as likely
+    as each other, or not (`zipf`)."""
 
     suite: str
     kind: str
@@ -74,6 +82,8 @@ class Case:
     n: int
     k: int
     most: int = 0
+    tokens: int = 0
+    zipf: bool = False
 
     @property
     def held(self) -> tuple[int, ...]:
@@ -91,7 +101,8 @@ class Case:
         if self.kind in ("masked", "along"):
             return {"g": groups, "m": self.most, **sizes}
         made = {"B_0" if self.kind == "blocks" else "g": groups, "m": sum(self.held), **sizes}
-        return made | ({ROWS_OF[self.kind]: sum(self.held)} if self.kind in ROWS_OF else {})
+        reached = self.tokens if self.tokens and self.kind == "gathered" else sum(self.held)
+        return made | ({ROWS_OF[self.kind]: reached} if self.kind in ROWS_OF else {})
 
     @property
     def dense(self) -> tuple[str, dict[str, int]]:
@@ -113,7 +124,8 @@ class Case:
         return 2 * (self.most if self.kind == "along" else sum(self.rows)) * self.n * self.k
 
     def told(self) -> dict[str, Any]:
-        return {"suite": self.suite, "kind": self.kind, "groups": len(self.rows), "rows": sum(self.rows), **self.dims}
+        told = {"suite": self.suite, "kind": self.kind, "groups": len(self.rows), "rows": sum(self.rows), **self.dims}
+        return told | ({"tokens": self.tokens, "zipf": self.zipf} if self.tokens else {})
 
 
 def _about(count: int, rows: int, seed: int) -> tuple[int, ...]:
@@ -130,6 +142,16 @@ def _zipf(count: int, empty: int, total: int) -> tuple[int, ...]:
     return tuple(rows)
 
 
+@cache
+def routed(tokens: int, zipf: bool) -> tuple[tuple[int, ...], np.ndarray]:
+    """(rows of each expert, for each row of these in turn its number among the TOP of all tokens)."""
+    draw = np.random.default_rng(6)
+    likely = -np.log(1.0 + draw.permutation(EXPERTS_OF)) * zipf
+    chosen = np.argsort(likely + draw.gumbel(size=(tokens, EXPERTS_OF)), axis=1)[:, -TOP:].reshape(-1)
+    rows = np.bincount(chosen, minlength=EXPERTS_OF)
+    return tuple(map(int, rows)), np.argsort(chosen, kind="stable")
+
+
 def cases() -> list[Case]:
     made: list[Case] = []
     for n, k in WEIGHTS:
@@ -138,6 +160,11 @@ def cases() -> list[Case]:
             made += [Case("prefill", kind, drawn, n, k) for kind in ("blocks", "ragged", *ROWS_OF, "quantised")]
         made.append(Case("masked", "masked", _about(6, 1024, 1), n, k, 2048))
         made.append(Case("masked", "masked", _about(32, 192, 2), n, k, 512))
+    for tokens in (4096, 32768):
+        for zipf in (False, True):
+            for kind, (n, k) in zip(ROWS_OF, EXPERTS, strict=True):
+                rows = routed(tokens, zipf)[0]
+                made.append(Case("routed", kind, rows, n, k, tokens=tokens, zipf=zipf))
     for groups, rows in ((4, 8192), (8, 4096), (16, 2048)):
         held = tuple(-(-r // BLOCK) * BLOCK for r in _about(groups, rows, groups))
         made += [Case("along", "along", held, n, sum(held), m) for m, n in GRADIENTS]
@@ -176,7 +203,11 @@ def inputs(case: Case, spec: Any, seed: int, device: str = "cuda") -> Inputs:
         groups = [g for g, held in enumerate(case.held) for _ in range(held // BLOCK)]
         values["e"] = torch.tensor(groups, dtype=torch.int32, device=device)
     elif case.kind != "masked":
-        values["idx"] = torch.randperm(sum(case.held), device=device, generator=generator).int()
+        if case.tokens:
+            numbers = routed(case.tokens, case.zipf)[1] // (TOP if case.kind == "gathered" else 1)
+            values["idx"] = torch.tensor(numbers, dtype=torch.int32, device=device)
+        else:
+            values["idx"] = torch.randperm(sum(case.held), device=device, generator=generator).int()
         values["off"] = torch.tensor(starts, dtype=torch.int32, device=device)
     else:
         values["rows"] = torch.tensor(case.rows, dtype=torch.int32, device=device)
@@ -237,7 +268,9 @@ def allowed(case: Case) -> float:
     return 2.6e-3 if case.kind == "quantised" else MAX_DIFF
 
 
-def contenders(case: Case, kernels: Mapping[str, Any], dense: Any, files: Sequence[Any]) -> dict[str, Any]:
+def contenders(
+    case: Case, kernels: Mapping[str, Any], others: Mapping[str, Any], files: Sequence[Any]
+) -> dict[str, Any]:
     """By name: what makes a launch of a set of inputs."""
     import torch
 
@@ -251,14 +284,28 @@ def contenders(case: Case, kernels: Mapping[str, Any], dense: Any, files: Sequen
 
         return make
 
+    def rows_of(i: Inputs, name: str) -> torch.Tensor:
+        """As many as there are, of what may be gathered from fewer, or lie in several matrices."""
+        there, rows = i.values[name], sum(case.rows)
+        there = there.reshape(-1, there.shape[-1])
+        if case.kind != "gathered":
+            return there[:rows]
+        return there.view(torch.uint8)[i.values["idx"].long()].view(there.dtype)
+
     def all_rows(i: Inputs) -> Callable[[], object]:
-        rows, v = sum(case.rows), i.values
+        v = i.values
         if case.kind == "along":
             added = torch.zeros(case.most, case.n, device="cuda")
-            return lambda: dense(v["A"], v["B"], v["A_scale"], v["B_scale"], out=added)
-        a, a_scale = (v[name].reshape(-1, v[name].shape[-1])[:rows] for name in ("A", "A_scale"))
-        out = torch.empty(rows, case.n, dtype=torch.bfloat16, device="cuda")
-        return lambda: dense(a, v["B"][0], a_scale, v["B_scale"][0], out=out)
+            return lambda: others[ALL_ROWS](v["A"], v["B"], v["A_scale"], v["B_scale"], out=added)
+        a, a_scale = (rows_of(i, name) for name in ("A", "A_scale"))
+        out = torch.empty(len(a), case.n, dtype=torch.bfloat16, device="cuda")
+        return lambda: others[ALL_ROWS](a, v["B"][0], a_scale, v["B_scale"][0], out=out)
+
+    def in_order(i: Inputs) -> Callable[[], object]:
+        kernel, out = others[IN_ORDER], i.outputs["C"]
+        v = i.values | {name: rows_of(i, name) for name in ("A", "A_scale")}
+        arguments = [v[t.name] for t in kernel.spec.operands]
+        return lambda: kernel(*arguments, out=out)
 
     def copy(i: Inputs) -> Callable[[], object]:
         source = torch.zeros(case.bytes // 2, dtype=torch.uint8, device="cuda")
@@ -268,40 +315,46 @@ def contenders(case: Case, kernels: Mapping[str, Any], dense: Any, files: Sequen
     made: dict[str, Any] = {name: of(kernel) for name, kernel in kernels.items()}
     for source in files:
         made |= {name: c.variants[""] for name, c in source(spec, case.dims).items()}
-    return made | ({ALL_ROWS: all_rows} if dense is not None else {}) | {COPY: copy}
+    makes = {ALL_ROWS: all_rows, IN_ORDER: in_order}
+    return made | {name: makes[name] for name in others} | {COPY: copy}
 
 
-def compiled(found: Sequence[Case], count: int) -> dict[tuple[Case, bool], Any]:
-    """(case, whether of all rows at once) -> the kernels by name, or why there is none."""
+def compiled(found: Sequence[Case], count: int) -> dict[tuple[Case, str], Any]:
+    """(case, OURS, ALL_ROWS or IN_ORDER) -> the kernels by name, or why there is none."""
     from scalec.runtime.kernel import Kernel
     from scalec.tuning.build import Recipe, fields, pool
     from scalec.tuning.ranking import ranked
 
-    places: dict[Recipe, tuple[Case, bool, str]] = {}
+    places: dict[Recipe, list[tuple[Case, str, str]]] = {}
     for case in found:
         schedules = [{}, *(r.schedule for r in ranked(case.source, "sm_90a", case.dims)[:count] if count)]
         for schedule in schedules:
             name = fields(schedule) or OURS
             recipe = Recipe(name, case.source, "sm_90a", (*case.dims.items(),), (*schedule.items(),))
-            places[recipe] = case, False, name
-        source, dims = case.dense
-        places[Recipe(f"{case}", source, "sm_90a", (*dims.items(),), ())] = case, True, OURS
-    made: dict[tuple[Case, bool], Any] = {}
+            places.setdefault(recipe, []).append((case, OURS, name))
+        others = {ALL_ROWS: case.dense}
+        if case.kind in ROWS_OF:
+            others[IN_ORDER] = SOURCES["ragged"], {"g": len(case.rows), **case.dense[1]}
+        for which, (source, sizes) in others.items():
+            places.setdefault(Recipe(which, source, "sm_90a", (*sizes.items(),), ()), []).append((case, which, OURS))
+    made: dict[tuple[Case, str], Any] = {}
     with pool() as build:
         for recipe, result in build(places):
-            case, dense, name = places[recipe]
-            kernels = made.setdefault((case, dense), {})
-            kernels[name] = result if isinstance(result, str) else Kernel(result.spec, result.cubin, ptx=result.ptx)
+            kernel = result if isinstance(result, str) else Kernel(result.spec, result.cubin, ptx=result.ptx)
+            for case, which, name in places[recipe]:
+                made.setdefault((case, which), {})[name] = kernel
     return made
 
 
-def measured(case: Case, made: Mapping[tuple[Case, bool], Any], rounds: int, files: Sequence[Any]) -> dict[str, Any]:
+def measured(case: Case, made: Mapping[tuple[Case, str], Any], rounds: int, files: Sequence[Any]) -> dict[str, Any]:
     """The figures of a case."""
     import torch
 
     from scalec.bench.graphs import burst, capture
 
-    kernels, dense = made[case, False], made.get((case, True), {}).get(OURS)
+    kernels = made[case, OURS]
+    others = {name: made.get((case, name), {}).get(OURS) for name in (ALL_ROWS, IN_ORDER)}
+    others = {name: k for name, k in others.items() if k is not None and not isinstance(k, str)}
     if isinstance(kernels.get(OURS), str):
         return {**case.told(), "failed": kernels[OURS]}
     kernels = {name: k for name, k in kernels.items() if not isinstance(k, str)}
@@ -309,13 +362,13 @@ def measured(case: Case, made: Mapping[tuple[Case, bool], Any], rounds: int, fil
     count = min(method.sets_in_rotation(case.bytes), 16)
     sets = [inputs(case, spec, 7 + i) for i in range(count)]
     errors, graphs = {}, {}
-    for name, make in contenders(case, kernels, None if isinstance(dense, str) else dense, files).items():
+    for name, make in contenders(case, kernels, others, files).items():
         try:
             launches = [make(i) for i in sets]
             blank(spec, sets[0])
             result = launches[0]()
             torch.cuda.synchronize()
-            if name not in (ALL_ROWS, COPY):
+            if name not in (ALL_ROWS, IN_ORDER, COPY):
                 shown = result if isinstance(result, torch.Tensor) else sets[0].outputs["C"]
                 errors[name] = error(case, sets[0], shown)
                 if not errors[name] <= allowed(case):

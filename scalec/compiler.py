@@ -248,7 +248,7 @@ class Attempt:
         alone = spilled.warpgroups == 1  # whose tiles the model knows from kernels with one K block an iteration
         if given.unroll is None and spilled.unroll > 1 and (few or alone or given.tile is not None):
             return replace(self, unroll=1)
-        if given.epilogue is None and spilled.epilogue == "turned":  # seldom the cause: TURNED_SUMS
+        if given.epilogue is None and spilled.epilogue in ("rows", "turned"):  # seldom the cause: TURNED_SUMS
             return replace(self, epilogue="direct")
         if given.adds is None and spilled.adds == "loaded":
             return replace(self, unroll=None, adds="memory")
@@ -271,7 +271,7 @@ def _fewer_registers(made: Compilation) -> list[str]:
         *(["unroll=1"] if schedule.unroll > 1 else []),
         *(["adds=memory"] if schedule.adds == "loaded" else []),
         *(["permute_n=0"] if schedule.permute_n else []),
-        *(["epilogue=direct"] if schedule.epilogue == "turned" else []),
+        *(["epilogue=direct"] if schedule.epilogue in ("rows", "turned") else []),
     ]
 
 

@@ -73,6 +73,7 @@ class Kind:
         runs: whether tiles of the same columns may go in a run, one overlapping the next, while B's stays.
         permutes: whether copies may permute the rows of B, so that a thread's sums are of adjacent columns.
         turns: whether results computed by columns may be turned in shared memory; elsewhere nobody has measured it.
+        rows: whether threads may store rows of results out of shared memory; elsewhere nobody has measured it.
         unswizzled: whether staged rows may lie there without a swizzle; elsewhere nobody has measured it, and 4-bit
             results spilled on sm_120a (ptxas 13.0).
     """
@@ -91,6 +92,7 @@ class Kind:
     runs: bool = False
     permutes: bool = False
     turns: bool = False
+    rows: bool = False
     unswizzled: bool = False
 
     @property
@@ -111,6 +113,7 @@ WGMMA = Kind(
     runs=True,
     permutes=True,
     turns=True,
+    rows=True,
     unswizzled=True,
 )
 MMA = Kind("mma", warps=1, fragment="warp", loads_operands=True)

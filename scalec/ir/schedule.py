@@ -32,6 +32,9 @@ MOST_PANELS = 16
 MAX_CONVERTERS = 2
 """Warpgroups that convert operands."""
 
+STAGED = ("bulk", "rows")
+"""Ways that results take to memory which stage rows of them in shared memory."""
+
 LANES = 4
 """Of a warp, that share a row of an accumulator (PTX ISA 9.7.15.5.1)."""
 
@@ -176,9 +179,9 @@ class Schedule(_Fields):
         early_wait: 1 tests the next stage's barrier before the promotion, 0 after.
         unroll: K blocks in one iteration of the main loop; above 1 where K is known, or sums in tensor memory, where
             it is the loop that issues products, and `stages` blocks, or a multiple, are rounds of the ring.
-        epilogue: how results reach memory: "bulk" (through shared memory and a tensor copy), "turned" (of a transposed
-            result: through shared memory, where columns become rows, and stored by threads) or "direct" (registers to
-            global memory).
+        epilogue: how results reach memory: "bulk" (through shared memory and a tensor copy), "rows" (through shared
+            memory, out of which threads store rows, each where it goes), "turned" (of a transposed result: through
+            shared memory, where columns become rows, and stored by threads) or "direct" (registers to global memory).
         staged: waves of each warpgroup, or warp, that go through shared memory at once; 0: all of them.
         panels: of a staged wave, each as wide as `swizzle_c`, that have room in shared memory: each leaves by a copy of
             its own, and takes the place of the one that many before it. 0: all have room.
@@ -265,7 +268,7 @@ class Request(_Fields):
     mma_n: int | None = _decided("88", _int(0, 256))
     early_wait: int | None = _decided("1", _int(0, 1))
     unroll: int | None = _decided("1", _int(1, 16))
-    epilogue: str | None = _decided("bulk", _choice("bulk", "turned", "direct"))
+    epilogue: str | None = _decided("bulk", _choice("bulk", "rows", "turned", "direct"))
     staged: int | None = _decided("0", _int(0, 16))
     panels: int | None = _decided("0", _int(0, MOST_PANELS))
     adds: str | None = _decided("loaded", _choice("memory", "loaded"))

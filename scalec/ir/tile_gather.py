@@ -19,6 +19,7 @@ from scalec.ir.tile_types import (
     RingType,
     RowIndexType,
     RowScalesType,
+    ScalarsType,
     SharedType,
     Tile,
     atom_of,
@@ -63,17 +64,29 @@ class RowIndexOp(Tile.Operation, name="row_index"):
         return bool(len(op.extents)) or fail(op, "has no extents, expected one or more")
 
 
-class AllNamedOp(Tile.Operation, name="all_named"):
-    """Whether `index` names something for all of `count` rows or columns from `first` on, of those below `end`; each
-    warp asks for itself."""
+class AskNamedOp(Tile.Operation, name="ask_named"):
+    """Loads what `index` has for the `count` rows that a unit has of a tile which begins at `first`, or for the `count`
+    columns of the tile, of those below `end`; each warp has all of them. Nobody waits for them here."""
 
     index: ext.Operand[RowIndexType]
     first: ext.Operand[I32]
     end: ext.Operand[I32]
-    result: ext.Result[I1]
+    result: ext.Result[ScalarsType]
     count: ir.IntegerAttr
 
     verify_invariants = verifier(lambda op: at_least(op, 1, "count"))
+
+
+class AllNamedOp(Tile.Operation, name="all_named"):
+    """Whether all that was `asked` (tile.ask_named) names something; what is not below the end counts as if it did."""
+
+    asked: ext.Operand[ScalarsType]
+    result: ext.Result[I1]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        asked = maker(op.asked, "tile.ask_named") is not None
+        return asked or fail(op, "what is asked is not made by tile.ask_named")
 
 
 class GatheredOp(Tile.Operation, name="gathered"):

@@ -14,6 +14,7 @@ from scalec.ir.tile_types import (
     FragmentType,
     RingType,
     RowIndexType,
+    ScalarsType,
     SharedType,
     Tile,
     bits_of,
@@ -167,6 +168,46 @@ class StoreTurnedOp(Tile.Operation, name="store_turned"):
                 op, f"stages [{rows}, {columns}] in waves of {wave} rows in [{tall}, {wide}] of {element}, expected "
                 f"rows of {wanted}, {rows // wave * columns} for each fragment"
             )  # fmt: skip
+        return True
+
+
+class StoreStagedOp(Tile.Operation, name="store_staged"):
+    """Rounds the accumulator, stages it in shared memory as `tile.store` does, and stores its rows, within (m, n):
+    threads VECTOR bytes each, as many next to each other as the swizzle is wide.
+
+    Element (row, column) goes to target[row * stride + column], of packed elements in bytes. `n` and rows of the target
+    are whole VECTORs. Rows for which one of `skips` (tile.ask_named) names nothing are not stored. Where there is the
+    optional attribute `to`, the number of one of `skips`, a row goes where that one would whose index it has.
+
+    `copied`, an optional unit attribute: copies of another tile may still read what is staged, and are waited for.
+    """
+
+    accumulator: ext.Operand[FragmentType]
+    staging: ext.Operand[SharedType]
+    target: ext.Operand[Any]
+    stride: ext.Operand[ir.IntegerType[64]]
+    m0: ext.Operand[I32]
+    n0: ext.Operand[I32]
+    m: ext.Operand[I32]
+    n: ext.Operand[I32]
+    skips: Sequence[ext.Operand[ScalarsType]]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if not isinstance(op.target.type, ir.MemRefType):
+            return fail(op, f"stores into {op.target.type}, expected a memref")
+        if not scattered(op, "m"):
+            return False
+        wave, (rows, columns), made = wave_rows(op.accumulator.type), shape_of(op.accumulator.type), op.target.type
+        for asked in (maker(x, "tile.ask_named") for x in op.skips):
+            if asked is None or int_of(asked.count) != rows:
+                return fail(op, f"skips what is not made by tile.ask_named of {rows} rows")
+        staging, element, swizzle = op.staging.type, element_of(op.staging.type), swizzle_of(op.staging.type)
+        if element != made.element_type or not swizzle:
+            return fail(op, f"stages {element} with swizzle {swizzle}, stores {made.element_type}, expected a swizzle")
+        (tall, wide), width = shape_of(staging), 8 * swizzle // bits_of(element)
+        if columns % width or wide % width or tall % wave:
+            return fail(op, f"stages rows of {columns} by {width} columns, {wave} rows at a time, in [{tall}, {wide}]")
         return True
 
 

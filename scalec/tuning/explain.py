@@ -414,6 +414,8 @@ def _epilogue(problem: Problem, chosen: Schedule) -> str:
             columns = chosen.permute_n // LANES
             told += f"; {problem.rhs.name}'s rows come permuted, for threads to have {columns} adjacent columns"
         return told
+    if chosen.epilogue == "rows":
+        return f"{problem.names} {leaves} through shared memory, out of which threads store rows"
     if chosen.epilogue == "turned":
         is_, it = ("is", "it") if len(problem.results) == 1 else ("are", "them")
         return f"{problem.names} {is_} turned in shared memory: threads store rows of {it}"

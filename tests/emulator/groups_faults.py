@@ -1,5 +1,5 @@
-"""Faults in the PTX of kernels whose work is read from memory: the queue of items, and tiles that a range cuts. See
-test_groups_faults.py."""
+"""Faults in the PTX of kernels whose work is read from memory: the queue of items, tiles that a range cuts, and rows
+that an index names. See test_groups_faults.py."""
 
 from __future__ import annotations
 
@@ -16,6 +16,14 @@ BLOCKS = (
 MASKED = (
     "C[g,m,n] = A[g,m,k] @ B[g,n,k] for m < rows[g] with tile=64x32x64, warps=4x1, cluster=1x1, stages=3, unroll=1, "
     "epilogue=bulk, swap=0, order=n, band=8"
+)
+SCATTERED = (
+    "C[idx[m],n] = A[m,k] @ B[n,k] with tile=128x64x64, cluster=1x1, stages=3, unroll=1, warpgroups=1, epilogue=rows, "
+    "staged=1, swap=0, order=n, band=8"
+)
+NAMED = (
+    "C[m,n] = A[idx[m],k] @ B[n,k] with tile=128x64x64, cluster=1x1, stages=3, unroll=1, warpgroups=2, epilogue=bulk, "
+    "swap=0, order=n, band=8"
 )
 
 LOST = ("deadlock", "barrier", "bounds", WRONG, *EARLY, "proxy")
@@ -141,9 +149,34 @@ RANGES = [
           (WRONG, "bounds")),
 ]  # fmt: skip
 
+_STAGED = r"(ld\.shared\.v4\.b32 \{[^}]*\}, \[%r\d+) \+ 0\]"
+_GOES = r"shfl\.sync\.idx\.b32 (%r\d+), (%r\d+), (%r\d+), 31, -1;"
+
+ROWS = [
+    Fault("scattered: a warp stores the next one's rows", SCATTERED, _STAGED, r"\1 + 2048]", (WRONG, *EARLY)),
+    Fault("scattered: a thread stores the chunk beside its own", SCATTERED, _STAGED, r"\1 + 16]", (WRONG, *EARLY)),
+    Fault("scattered: a row goes where the warp's first one does", SCATTERED, _GOES,
+          r"shfl.sync.idx.b32 \1, \2, 0, 31, -1;", (WRONG, "race")),
+    Fault("scattered: the last two warps look up rows of the first two", SCATTERED,
+          r"selp\.b32 \t(%r\d+), (%r\d+), (%r\d+), (%p\d+);(?=\n\t// begin inline asm\n\tshfl)",
+          r"mov.b32 \t\1, \3;", (WRONG, "race"), at=-1),
+    Fault("scattered: odd warps look up rows of even ones", SCATTERED,
+          r"and\.b32 \t(%r\d+), (%r\d+), 16;(?=\n\tor\.b32[^\n]*\n\t// begin inline asm\n\tshfl)",
+          r"mov.b32 \t\1, 0;", (WRONG, "race")),
+    Fault("scattered: a row is stored whatever its index", SCATTERED, r"@%p\d+ (st\.global\.v4)", r"\1",
+          ("bounds", WRONG)),
+    Fault("scattered: columns behind the last are stored", SCATTERED,
+          r"and\.pred \t(%p\d+), (%p\d+), (%p\d+);(?=\n\t// begin inline asm\n\t@\1 st\.global\.v4)",
+          r"mov.pred \t\1, \2;", ("bounds", "race", WRONG)),
+    Fault("named: rows are staged while copies of the tile before read", NAMED,
+          r"cp\.async\.bulk\.wait_group\.read \t0;", "", ("race", "in-flight"), at=1),
+    Fault("named: one row of a tile is enough for copies", NAMED, r"vote\.sync\.all", "vote.sync.any", (WRONG,)),
+]  # fmt: skip
+
 FAULTS = [
     *_queue("ragged", RAGGED, 0, 3, 6, 5),
     *_queue("blocks", BLOCKS, 0, 8, 6, 6),
     *_queue("masked", MASKED, 0, 3, -2, 5),
     *RANGES,
+    *ROWS,
 ]

@@ -16,7 +16,7 @@ from scalec.emulator.findings import Finding, PtxSyntaxError
 from scalec.errors import DeviceError
 from scalec.runtime.kernel import Kernel
 from tests.emulator.faults import WRONG, Fault
-from tests.emulator.groups_faults import BLOCKS, FAULTS, MASKED, RAGGED
+from tests.emulator.groups_faults import BLOCKS, FAULTS, MASKED, NAMED, RAGGED, SCATTERED
 from tests.emulator.test_groups import Device
 
 SEEDS = range(3)
@@ -25,10 +25,15 @@ SEEDS = range(3)
 SIZES = [70, 64, 0, 63, 1, 9, *[0] * 20, 33, 2, *[0] * 3, 7, 40, 64, 5, 3]
 OFFSETS = np.concatenate([[-4], np.cumsum(SIZES), [400]])
 ROWS = [40, 64, 0, 63, 1, 9, *[0] * 20, 33, 2, *[0] * 3, 7, 40, 64, 5, 70]
+# rows in no order, some of which name nothing; all rows of a warpgroup but one
+SHUFFLED = np.where(np.arange(300) % 29 == 5, -1, np.random.default_rng(1).permutation(320)[:300])
+BUT_ONE = np.where(np.arange(300) == 228, -1, np.arange(300) % 90)
 
 PROGRAMS = {
     RAGGED: ("sm_90a", {"m": 380, "n": 72, "k": 200, "g": len(OFFSETS) - 1}, ("off", OFFSETS)),
     BLOCKS: ("sm_100a", {"m": 780, "n": 72, "k": 200, "B_0": 3}, ("e", [1, 0, -1, 2, 1, -9, 2])),
+    SCATTERED: ("sm_90a", {"m": 300, "n": 136, "k": 72, "C_0": 320}, ("idx", SHUFFLED)),
+    NAMED: ("sm_90a", {"m": 300, "n": 72, "k": 72, "A_0": 90}, ("idx", BUT_ONE)),
     MASKED: ("sm_120a", {"m": 70, "n": 72, "k": 200, "g": len(ROWS)}, ("rows", ROWS)),
 }
 
@@ -77,7 +82,7 @@ def faulty(fault: Fault) -> str:
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("program", PROGRAMS, ids=["ragged", "blocks", "masked"])
+@pytest.mark.parametrize("program", PROGRAMS, ids=["ragged", "blocks", "scattered", "named", "masked"])
 def test_without_a_fault_there_is_no_finding(program: str) -> None:
     for seed in SEEDS:
         assert outcome(program, device(program).kernel.ptx, seed) == ""

@@ -93,7 +93,8 @@ FIELDS = [
     ("sm_90a", "tile=64x64x64, warpgroups=2, consumers=pingpong"),
     ("sm_90a", "tile=128x64x64, split=2"),
     ("sm_90a", "tile=128x64x64, split=2, parts=cluster"),
-    ("sm_90a", "tile=64x64x64, cluster=2x1"),
+    ("sm_90a", "tile=256x64x64, warpgroups=2, staged=1"),
+    ("sm_90a", "tile=64x64x64, cluster=2x1, epilogue=direct"),
     ("sm_90a", "swap=1, tile=64x32x64, epilogue=turned"),
     ("sm_90a", "swap=1, tile=128x16x64, warpgroups=2, epilogue=turned"),
     ("sm_90a", "swap=1, tile=64x16x64, epilogue=direct, split=2"),
@@ -122,6 +123,17 @@ def test_formats_of_columns(form: str, fields: str) -> None:
     """Rows of the result are columns of the tile, of each type that is stored."""
     dims = {"m": 37, "n": 160, "k": 64, "C_0": 50}
     run(f"C[idx[m],n]:{form} = {BF16} with swap=1, tile=64x32x64, {fields}", "sm_90a", dims, "nk", 1)
+
+
+@pytest.mark.once("form")
+@pytest.mark.parametrize("swizzle", [0, 32])
+@pytest.mark.parametrize("form", ["f32", "bf16", "f16", "e4m3", "e2m1"])
+def test_formats_of_rows(form: str, swizzle: int) -> None:
+    """Rows out of shared memory, of each type that is stored: 16 bytes a thread, as many threads a row as a swizzle
+    allows; of two waves of a warpgroup."""
+    dims, narrow = {"m": 137, "n": 160, "k": 64, "C_0": 150}, f", swizzle_c={swizzle}" * bool(swizzle)
+    fields = f"tile=128x64x64, warpgroups=1, epilogue=rows{narrow}"
+    run(f"C[idx[m],n]:{form} = {BF16} with {fields}", "sm_90a", dims, "nk", 1)
 
 
 def scattered(target: str, source: str, index: np.ndarray, m: int, n: int, rows: int) -> tuple[np.ndarray, np.ndarray]:

@@ -142,7 +142,7 @@ FIELD_VALUES: dict[str, Weighted] = {
     "mma_n": {"0": 1, "8": 1, "16": 1, "32": 1, "40": 1, "64": 1},
     "early_wait": {"0": 1, "1": 1},
     "unroll": {"1": 2, "2": 2, "3": 1, "4": 1, "5": 1, "8": 1},
-    "epilogue": {"bulk": 1, "turned": 1, "direct": 1},
+    "epilogue": {"bulk": 1, "rows": 1, "turned": 1, "direct": 1},
     "staged": {"0": 1, "1": 2, "2": 1, "3": 1},
     "panels": {"0": 1, "1": 2, "2": 2, "3": 1},
     "adds": {"memory": 1, "loaded": 2},

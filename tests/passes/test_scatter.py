@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
 
+from scalec.compiler import compile_source
 from scalec.errors import ScheduleError, UnsupportedError
 from scalec.passes.plan.swizzle import no_turned_epilogue
 from scalec.passes.problem.types import Problem
@@ -56,15 +58,50 @@ def test_how_rows_leave(problem_in: Callable[..., Problem]) -> None:
     """By threads; explain says why."""
     assert not no_turned_epilogue(problem_in(f"C[idx[m],n] = {BF16}", "sm_90a", n=256, k=128).transposed())
 
-    def told(source: str) -> str:
-        return explain(source, "sm_90a", {"m": 64, "n": 256, "k": 128}, {}).reasons["epilogue"]
+    def told(source: str, target: str = "sm_90a", n: int = 256) -> str:
+        return explain(source, target, {"m": 64, "n": n, "k": 128}, {}).reasons["epilogue"]
 
     wanted = "rows of C are scattered, to idx[m]"
-    assert told(f"C[idx[m],n] = {BF16} with swap=0") == f"C leaves from registers: {wanted}"
+    staged = "C leaves through shared memory, out of which threads store rows"
+    assert told(f"C[idx[m],n] = {BF16} with swap=0, tile=64x64x64") == staged
+    assert told(f"C[m,n] = {BF16} with swap=0, tile=64x64x64, epilogue=rows") == f"given; {staged}"
+    for target, n in (("sm_100a", 256), ("sm_120a", 256), ("sm_90a", 252)):
+        assert told(f"C[idx[m],n] = {BF16} with swap=0", target, n) == f"C leaves from registers: {wanted}"
     assert "C is turned in shared memory" in told(f"C[idx[m],n] = {BF16} with swap=1, tile=64x32x64")
     with pytest.raises(ScheduleError, match="epilogue=bulk is not possible") as refused:
-        told(f"C[idx[m],n] = {BF16} with swap=0, epilogue=bulk")
+        told(f"C[idx[m],n] = {BF16} with swap=0, tile=64x64x64, epilogue=bulk")
     assert wanted in str(refused.value)
+    assert "fix: epilogue=rows" in str(refused.value)
+
+
+NO_ROWS = [
+    (f"C[m,n] = {BF16} with swap=1", "sm_90a", 256, "swap=1 computes C by columns, and rows are stored"),
+    (f"C[m,n] = {BF16}", "sm_100a", 256, "sm_100a does not multiply from shared memory into registers"),
+    (f"C[m,n] = {BF16} with swap=0", "sm_90a", 252, "a row of C is 504 bytes"),
+    (f"C[m,n] = {BF16} with tile=64x24x64, swap=0", "sm_90a", 256, "of the staged tiles are 48 bytes: no swizzle"),
+    (
+        "C[m,n] = A[g,m,k] @ B[n,k] for n in off[g]:off[g+1] with swap=0",
+        "sm_90a",
+        256,
+        "n has a range, or blocks, which may begin",
+    ),
+    (
+        "C[m,n] = A[m,k] @ B[idx[n],k] with swap=0",
+        "sm_90a",
+        256,
+        r"idx\[n\] may be negative, and a thread stores several n",
+    ),
+    (f"C[m,n/64*96 + n%64] = {BF16}", "sm_90a", 256, "rows of C have gaps"),
+]
+
+
+@pytest.mark.parametrize(("source", "target", "n", "message"), NO_ROWS)
+def test_no_rows(source: str, target: str, n: int, message: str) -> None:
+    """What cannot leave so is refused, and another way is offered."""
+    with pytest.raises(ScheduleError, match="epilogue=rows is not possible") as refused:
+        compile_source(source, target, {"n": n, "k": 128}, {"epilogue": "rows"}, until="tile")
+    assert re.search(message, str(refused.value))
+    assert re.search("fix: epilogue=(bulk|direct|turned)", str(refused.value))
 
 
 REFUSED = [

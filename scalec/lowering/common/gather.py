@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from scalec.ir import tile
 from scalec.ir.mlir import ir
@@ -25,16 +26,27 @@ class RowIndex:
     block: int = 1
     flat: bool = False
 
-    def at(self, b: Builder, row: ir.Value, inside: ir.Value) -> tuple[ir.Value, ir.Value]:
-        """The index of a row or column that is `inside`, and whether it is and names something."""
-        block = b.div(row, self.block)
-        wide = b.widen(block)
+    def load(self, b: Builder, row: ir.Value, inside: ir.Value, otherwise: int = NOTHING) -> ir.Value:
+        """What memory has for a row or column that is `inside`, `otherwise` for others."""
+        wide = b.widen(b.div(row, self.block))
         index = wide if isinstance(self.stride, int) and self.stride == 1 else b.mul(wide, self.stride)
         address = b.op("llvm.ptrtoint", [b.i64], [b.offset(self.source, index, b.i32)])
-        operands = [address, inside, b.constant(NOTHING)]
-        (found,) = b.asm("@$2 ld.global.nc.b32 $0, [$1];", [b.i32], operands, tied=1)
-        named = b.compare("lt", found, self.extent)
+        operands = [address, inside, b.constant(otherwise)]
+        return b.asm("@$2 ld.global.nc.b32 $0, [$1];", [b.i32], operands, tied=1)[0]
+
+    def names(self, b: Builder, found: ir.Value) -> ir.Value:
+        """Whether what memory has names something."""
+        return b.compare("lt", found, self.extent)
+
+    def at(self, b: Builder, row: ir.Value, inside: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """The index of a row or column that is `inside`, and whether it is and names something."""
+        return self.told(b, self.load(b, row, inside), row)
+
+    def told(self, b: Builder, found: ir.Value, row: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """The index of a row or column for which memory has what was `found`, and whether it names something."""
+        named = self.names(b, found)
         if self.flat:
+            block = b.div(row, self.block)
             found = b.add(b.mul(found, self.block), b.sub(row, b.mul(block, self.block)))
         return found, named
 
@@ -72,19 +84,34 @@ def row_index(s: State, op: ir.OpView) -> None:
     s.values[op.result] = RowIndex(s.get(op.source), s.get(op.stride), first, tile.str_of(op.axis), block, flat)
 
 
-@COMMON.lowers("tile.all_named")
-def all_named(s: State, op: ir.OpView) -> None:
+@dataclass(frozen=True)
+class Asked:
+    """What an index has for some rows or columns, each lane some of them, and 0 for those that are not there."""
+
+    index: RowIndex
+    found: list[ir.Value]
+
+
+@COMMON.lowers("tile.ask_named")
+def ask_named(s: State, op: ir.OpView) -> None:
     """Lanes ask for a row each. Beyond the end there is nothing to name."""
-    b, count, index, every = s.b, tile.int_of(op.count), s.get(op.index), None
+    b, count, index, found = s.b, tile.int_of(op.count), s.get(op.index), []
+    first = b.add(s.get(op.first), b.mul(s.unit(0), count)) if index.axis == "m" else s.get(op.first)
     for i in range(0, count, tile.LANES):
         row = b.add(s.lane, i)
-        at = b.add(s.get(op.first), row)
+        at = b.add(first, row)
         inside = b.compare("lt", at, s.get(op.end))
         if i + tile.LANES > count:
             inside = b.and_(inside, b.compare("lt", row, count))
-        _, names = index.at(b, at, inside)
-        fine = b.or_(names, b.xor(inside, b.constant(1, b.i1)))
-        every = fine if every is None else b.and_(every, fine)
+        found.append(index.load(b, at, inside, 0))
+    s.values[op.result] = Asked(index, found)
+
+
+@COMMON.lowers("tile.all_named")
+def all_named(s: State, op: ir.OpView) -> None:
+    b, asked = s.b, s.get(op.asked)
+    first, *others = (asked.index.names(b, x) for x in asked.found)
+    every = reduce(b.and_, others, first)
     text = (
         "{\n.reg .pred P1;\nsetp.ne.b32 P1, $1, 0;\nvote.sync.all.pred P1, P1, 0xFFFFFFFF;\nselp.b32 $0, 1, 0, P1;\n}"
     )

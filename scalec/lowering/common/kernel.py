@@ -31,6 +31,7 @@ from scalec.lowering.common import (  # noqa: F401 - they fill the common table
     scale_bytes,
     staging,
     stochastic,
+    stored_rows,
     transform,
     turned,
     turns,

@@ -61,11 +61,11 @@ class Staging:
     panels: int
 
     @classmethod
-    def of(cls, s: State, op: ir.OpView) -> Self:
+    def of(cls, s: State, op: ir.OpView, box: tuple[int, ...] = ()) -> Self:
+        """That of an op, in boxes of so many columns and rows, or in those that its copies store."""
         b, fragment, staging = s.b, s.get(op.accumulator), s.get(op.staging)
         element = str(tile.element_of(op.staging.type))
-        bits = rounding.bits_of(element)
-        width, tall = tile.shape_of(op.target.type)
+        bits, (width, tall) = rounding.bits_of(element), box or tile.shape_of(op.target.type)
         waves, columns, rows = len(fragment.waves), fragment.columns, s.geometry.wave
         height, across = tile.shape_of(op.staging.type)
         staged, room = height // (s.geometry.units[0] * rows), across // s.geometry.units[1]
@@ -100,6 +100,15 @@ class Staging:
             since = next(d for d in range(1, len(slots) + 1) if slots[(i - d) % len(slots)] == slot)
             wave, box = divmod(i, across)
             yield Load(range(wave, wave + 1), range(box, box + 1), slot * self.tall * self.pitch, since - 1)
+
+    @staticmethod
+    def await_copies(s: State, lead: ir.Value, pending: int) -> None:
+        """Until all but the last `pending` bulk copies that a unit's `lead` issued have read what they store."""
+        b = s.b
+        with b.when(lead):
+            group = ir.IntegerAttr.get(b.i32, pending)
+            b.op("nvvm.cp.async.bulk.wait_group", [], [], group=group, read=ir.UnitAttr.get())
+        s.unit_barrier()
 
     def put(self, s: State, fragment: Any, load: Load) -> None:
         """Rounds what is loaded, and stores it."""
@@ -189,10 +198,7 @@ def store(s: State, op: ir.OpView) -> None:
     b, fragment, staging, lead = s.b, s.get(op.accumulator), Staging.of(s, op), s.lead
     target = MapView.of(s, op.target)
     for load in staging.loads():
-        pending = ir.IntegerAttr.get(b.i32, load.pending)
-        with b.when(lead):
-            b.op("nvvm.cp.async.bulk.wait_group", [], [], group=pending, read=ir.UnitAttr.get())
-        s.unit_barrier()
+        staging.await_copies(s, lead, load.pending)
         staging.put(s, fragment, load)
         kind, space = (ir.Attribute.parse(f"#nvvm.{t}") for t in ("proxy_kind<async.shared>", "shared_space<cta>"))
         b.op("nvvm.fence.proxy", [], [], kind=kind, space=space)

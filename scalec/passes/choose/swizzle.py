@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scalec.ir.schedule import Request
+from scalec.ir.schedule import STAGED, Request
 from scalec.passes.base import Decision
 from scalec.passes.plan.draft import draft
 from scalec.passes.plan.panes import strip_columns
@@ -10,6 +10,7 @@ from scalec.passes.plan.resources import staged_widths, stages_that_fit
 from scalec.passes.plan.swizzle import (
     STAGES_BESIDE_STAGING,
     no_bulk_epilogue,
+    no_rows_epilogue,
     no_turned_epilogue,
     not_worth_turning,
     operand_swizzle,
@@ -26,9 +27,9 @@ class ChooseSwizzle(Decision):
 
     Operand tiles take the widest swizzle that divides a row of the tile, along the operand's contiguous index. Results
     are staged in shared memory and leave by bulk copy where that is known to be worth it (`worth_staging`), the copy's
-    alignment is known to hold and three stages still fit; transposed ones are turned there (`not_worth_turning`);
-    otherwise registers are stored directly. Only copies have a `swizzle_c` (else 0). What results are added to is
-    loaded where K is short (LOADED_K), else copies add in memory.
+    alignment is known to hold and three stages still fit; likewise, where they are scattered, row by row; transposed
+    ones are turned there (`not_worth_turning`); otherwise registers are stored directly. Only what is staged has a
+    `swizzle_c` (else 0). What results are added to is loaded where K is short (LOADED_K), else copies add in memory.
 
         #scale.schedule<{tile = array<i64: 256, 128, 128>}>
     -->
@@ -51,15 +52,17 @@ class ChooseSwizzle(Decision):
             most = stages_that_fit(problem, plain.with_fields(epilogue="direct"))
             fits = stages_that_fit(problem, plan) >= (plan.stages or min(most, STAGES_BESIDE_STAGING))
             worth = (fits and worth_staging(problem, given, plan)) or adds == "loaded"
-            able = worth and not no_bulk_epilogue(problem, plain)
-            epilogue = "bulk" if able else "direct"
+            scattered = any(r.scattered for r in problem.results)
+            able = {"bulk": no_bulk_epilogue(problem, plain), "rows": no_rows_epilogue(problem, plain)}
+            ways = [way for way, no in able.items() if worth and not no and (way == "bulk" or scattered)]
+            epilogue = ways[0] if ways else "direct"
         rows, _, depth = plain.tile
         return given.with_fields(
             adds=adds,
-            staged=plan.staged if epilogue == "bulk" else 0,
-            panels=plan.panels if epilogue == "bulk" else 0,
+            staged=plan.staged if epilogue in STAGED else 0,
+            panels=plan.panels if epilogue in STAGED else 0,
             swizzle_a=operand_swizzle(problem, problem.lhs, rows, depth),
             swizzle_b=operand_swizzle(problem, problem.rhs, strip_columns(problem, plain), depth),
-            swizzle_c=staged_swizzle(problem.target, staged_widths(problem, plain)) if epilogue == "bulk" else 0,
+            swizzle_c=staged_swizzle(problem.target, staged_widths(problem, plain)) if epilogue in STAGED else 0,
             epilogue=epilogue,
         )

@@ -8,7 +8,7 @@ from typing import Any
 
 from scalec.formats import ELEMENT_TYPES
 from scalec.ir.mlir import ir
-from scalec.ir.schedule import LANES
+from scalec.ir.schedule import LANES, STAGED
 from scalec.ir.tile import VECTOR
 from scalec.ir.tile_fold_columns import folded_columns
 from scalec.ir.tile_types import shape_of, str_of
@@ -21,6 +21,7 @@ from scalec.passes.plan.items import cut_along
 from scalec.passes.plan.parts import part_columns
 from scalec.passes.plan.registers import FEW_FREE, fold_registers, free_registers
 from scalec.passes.plan.resources import exchanges, numbered, part_owners
+from scalec.passes.plan.swizzle import no_rows_epilogue
 from scalec.passes.problem.access import Chance
 from scalec.passes.problem.result import ResultScale, Window
 from scalec.passes.problem.types import Problem
@@ -35,7 +36,7 @@ class Epilogue(Reductions):
     def finish(self, h: Handles, w: Work, accumulator: ir.Value) -> None:
         """The epilogue; where K is split, of the sums of all parts: by the CTA whose part is the last to arrive, by
         each CTA of some columns, or by units of a cluster's first ones."""
-        e, s = self.e, self.schedule
+        e, s, w = self.e, self.schedule, self.told(w)
         if s.split == 1:
             self.epilogue(h, accumulator, w)
             return
@@ -107,9 +108,14 @@ class Epilogue(Reductions):
             with e.region("tile.when", [w.whole]):
                 self.store_bulk(of, accumulator, staging, w)
             with e.region("tile.when", [e.arith("arith.xori", w.whole, e.i1(1))]):
-                self.store_direct(of, accumulator, w)
+                if self.problem.row_lookups and not no_rows_epilogue(self.problem, s):
+                    self.store_staged(of, accumulator, staging, w, copied=ir.UnitAttr.get())
+                else:
+                    self.store_direct(of, accumulator, w)
         elif s.epilogue == "bulk":
             self.store_bulk(of, accumulator, staging, w)
+        elif s.epilogue == "rows":
+            self.store_staged(of, accumulator, staging, w)
         elif s.epilogue == "turned":
             target, stride = self.result_memory(of, VECTOR, w)
             skips, to = self.skips(of, w)
@@ -249,25 +255,32 @@ class Epilogue(Reductions):
         return [self.row_index(name, w) for name in names], {"to": names.index(scattered)} if scattered else {}
 
     def judged(self, w: Work) -> Work:
-        """The tile, and whether all of it is to be written, where that is not so of each: copies then store it."""
+        """The tile when it begins, and whether all of it is to be written, as far as that is known without what indices
+        have, which is asked for: copies then store it (`told`)."""
         e, s, p = self.e, self.schedule, self.problem
-        cut = cut_along(p, s)
-        if s.epilogue != "bulk" or not (cut or p.row_lookups):
+        cut = cut_along(p, s) if s.epilogue == "bulk" else ""
+        if s.epilogue not in STAGED or not (cut or p.row_lookups):
             return w
-        whole: list[ir.Value] = []
+        whole: ir.Value | None = None
         rows, columns = self.walked
         if cut:
             first, end, extent = (w.m0, w.m_end, rows) if cut == p.m.name else (w.n0, w.n_end, columns)
-            whole.append(e.compare("lt", e.arith("arith.addi", first, e.i32(extent - 1)), end))
+            whole = e.compare("lt", e.arith("arith.addi", first, e.i32(extent - 1)), end)
+        asked: dict[str, ir.Value] = {}
         for lookup in p.row_lookups:
             by_m = lookup.dim == p.m.name
-            first, end, extent = (w.m0, w.m_end, rows) if by_m else (w.n0, w.n_end, columns)
-            operands, i1 = [self.row_index(lookup.name, w), first, end], ir.IntegerType.get_signless(1)
-            whole.append(e.op("tile.all_named", [i1], operands, count=extent).result)
-        every, *others = whole
-        for other in others:
-            every = e.arith("arith.andi", every, other)
-        return replace(w, whole=every)
+            first, end, count = (w.m0, w.m_end, rows // self.units[0]) if by_m else (w.n0, w.n_end, columns)
+            operands = [self.row_index(lookup.name, w), first, end]
+            asked[lookup.name] = e.op("tile.ask_named", [e.type("registers")], operands, count=count).result
+        return replace(w, whole=whole, asked=asked)
+
+    def told(self, w: Work) -> Work:
+        """The tile when its products are done, by when what was asked has come."""
+        e, i1, whole = self.e, ir.IntegerType.get_signless(1), w.whole
+        for asked in w.asked.values() if self.schedule.epilogue == "bulk" else ():
+            named = e.op("tile.all_named", [i1], [asked]).result
+            whole = named if whole is None else e.arith("arith.andi", whole, named)
+        return replace(w, whole=whole)
 
     def store_bulk(self, of: Problem, accumulator: ir.Value, staging: ir.Value | None, w: Work) -> None:
         """Stores a tile by copies out of shared memory."""
@@ -275,6 +288,14 @@ class Epilogue(Reductions):
         around: dict[str, Any] = {"gaps": result.gaps.numbers, "columns": of.n.size} if result.gaps else {}
         operands = [accumulator, staging, self.result_map(of, w), w.m0, w.n0]
         e.op("tile.store", operands=operands, adds=int(self.added(result) is not None), **around)
+
+    def store_staged(self, of: Problem, accumulator: ir.Value, staging: ir.Value | None, w: Work, **how: Any) -> None:
+        """Stores rows out of shared memory: what of them is there, each where it goes."""
+        target, stride = self.result_memory(of, VECTOR, w)
+        names, scattered = [x.name for x in of.skips], of.result.scattered
+        to: dict[str, Any] = {"to": names.index(scattered)} if scattered else {}
+        operands = [accumulator, staging, target, stride, w.m0, w.n0, w.m_end, w.n_end, *(w.asked[x] for x in names)]
+        self.e.op("tile.store_staged", operands=operands, segments=(1,) * 8 + (len(names),), **to, **how)
 
     def store_direct(self, of: Problem, accumulator: ir.Value, w: Work) -> None:
         """Stores what threads have in registers of a tile: what of it is there."""

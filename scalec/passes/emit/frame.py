@@ -10,7 +10,7 @@ from typing import Any
 
 from scalec.abi import PADDED, TILE_WORDS, TILES
 from scalec.ir.mlir import ir
-from scalec.ir.schedule import Schedule
+from scalec.ir.schedule import STAGED, Schedule
 from scalec.ir.tile import RESPONSE_BYTES, WORD_ROWS
 from scalec.ir.tile_types import atom_of, element_of, int_of, shape_of, swizzle_of
 from scalec.passes.emit.emitter import Emitter, Source
@@ -184,7 +184,7 @@ class Frame(Sums):
                 count = self.strip_rows(side)
                 box = (WINDOW, count) if copy == "window" else (count, shape[0])
                 self.map_scales(h, side, scale, box, axes, f32, swizzle=swizzle)
-        for number, of in enumerate(self.problem.each if s.epilogue in ("turned", "bulk") else ()):
+        for number, of in enumerate(self.problem.each if s.epilogue in ("turned", *STAGED) else ()):
             name, element = numbered("C", number), ir.Type.parse(of.result.element.mlir)
             turned = s.epilogue == "turned"
             shape = turned_tile(of, s) if turned else (staged_rows(of, s), staged_columns(of, s))

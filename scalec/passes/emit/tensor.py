@@ -265,6 +265,7 @@ class TensorConsumer(Producer, Consumer):
                 w = self.judged(w)
                 for own in slots:
                     e.op("tile.wait", operands=[h.sums_ring, own])
+                w = self.told(w)
                 if s.split > 1:
                     self.sum_parts(h, w, slot, parts)
                 else:

@@ -32,7 +32,10 @@ class Work:
         grids: where groups of K are apart, by what each group's scales are padded to (`Scale.k_apart`): how much
             further they count an element of K, and where K ends for them.
         low: where the group of a range of rows or columns begins; None where nobody asks.
-        whole: whether all of the tile is to be written (i1); None where nobody asks, or each tile's is.
+        whole: whether all of the tile, or of what a unit has of it, is to be written (i1); None where nobody asks, or
+            each tile's is.
+        asked: what each lookup has for the unit's rows, or the tile's columns, while it is being loaded: of which that
+            depends too, and where rows go.
     """
 
     m0: ir.Value
@@ -49,6 +52,7 @@ class Work:
     grids: dict[int, tuple[ir.Value, ir.Value]] = field(default_factory=dict)
     low: ir.Value | None = None
     whole: ir.Value | None = None
+    asked: dict[str, ir.Value] = field(default_factory=dict)
 
     @property
     def row0(self) -> dict[str, ir.Value]:

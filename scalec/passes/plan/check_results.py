@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from scalec.errors import ScheduleError
-from scalec.ir.schedule import Schedule
+from scalec.ir.schedule import STAGED, Schedule
 from scalec.passes.plan.column_factors import no_permuted_columns
 from scalec.passes.plan.reductions import no_invariant
 from scalec.passes.plan.resources import staged_widths, units
 from scalec.passes.plan.results import no_loaded_result
-from scalec.passes.plan.swizzle import no_bulk_epilogue, no_turned_epilogue, staged_swizzle
+from scalec.passes.plan.swizzle import no_bulk_epilogue, no_rows_epilogue, no_turned_epilogue, staged_swizzle
 from scalec.passes.plan.tiles import cuts_blocks, cuts_column_fold, cuts_lookups, cuts_pages, no_swap
 from scalec.passes.problem.types import Problem
 
@@ -65,7 +65,7 @@ def staged_epilogue(problem: Problem, schedule: Schedule) -> None:
             turn = not problem.swapped and not no_turned_epilogue(problem.transposed()) and not no_swap(problem)
             fix = "swap=1, or " * turn + f"epilogue={other}"
             raise ScheduleError("epilogue=turned is not possible", got=reason, fix=fix)
-    if schedule.epilogue != "bulk":
+    if schedule.epilogue not in STAGED:
         for name in ("staged", "panels"):
             if getattr(schedule, name):
                 reason = no_bulk_epilogue(problem, schedule)
@@ -77,10 +77,10 @@ def staged_epilogue(problem: Problem, schedule: Schedule) -> None:
                     fix=f"leave {name} out" if reason else f"epilogue=bulk, or leave {name} out",
                 )
         return
-    reason = no_bulk_epilogue(problem, schedule)
-    if reason:
-        able = "direct" if no_turned_epilogue(problem) else "turned"
-        raise ScheduleError("epilogue=bulk is not possible", got=reason, fix=f"epilogue={able}")
+    ways = {"bulk": no_bulk_epilogue(problem, schedule), "rows": no_rows_epilogue(problem, schedule)}
+    if reason := ways[schedule.epilogue]:
+        able = next((way for way, no in ways.items() if not no), "direct" if no_turned_epilogue(problem) else "turned")
+        raise ScheduleError(f"epilogue={schedule.epilogue} is not possible", got=reason, fix=f"epilogue={able}")
     waves = schedule.tile[0] // (problem.family.wave * units(problem, schedule)[0])
     if schedule.staged and waves % schedule.staged:
         who = "warp" if problem.kind.warps == 1 else "warpgroup"

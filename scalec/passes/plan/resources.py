@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from scalec.ir.schedule import Schedule
+from scalec.ir.schedule import STAGED, Schedule
 from scalec.ir.tile import ITEM_ALIGN, RESPONSE_BYTES, VECTOR, WORD_ROWS
 from scalec.passes.plan.converted import in_registers
 from scalec.passes.plan.gather import copies_of_thread, gatherers, scales_copied_by_threads, stored_row, whole_tiles
@@ -194,7 +194,7 @@ class SharedPlan:
                 align = TILE_ALIGN if in_registers(schedule) else STORED_ALIGN
                 wanted.append(Buffer(name, rows * stored_row(problem, operand, bk), stages, align))
         for number, of in enumerate(problem.each):
-            if schedule.epilogue == "bulk":
+            if schedule.epilogue in STAGED:
                 row = of.result.element.bytes(staged_columns(of, schedule))
                 size, align = staged_rows(of, schedule) * row, TILE_ALIGN
                 wanted.append(Buffer(numbered("C", number), size, turns(schedule), align))

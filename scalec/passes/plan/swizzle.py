@@ -241,6 +241,38 @@ def no_turned_epilogue(problem: Problem) -> str:
     return _ragged_rows(problem, problem.m, VECTOR)
 
 
+def no_rows_epilogue(problem: Problem, schedule: Schedule) -> str:
+    """Why threads cannot store rows of results out of shared memory, "" where they can."""
+    if not problem.results:
+        return ONLY_REDUCED
+    n = problem.n
+    if problem.column_fold is not None:
+        return _folded(problem)
+    if problem.swapped:
+        return f"{_BY_COLUMNS.format(problem.names)}, and rows are stored"
+    if schedule.parts == "columns":
+        return _SOME_COLUMNS
+    if not problem.kind.rows:
+        return f"{problem.target.name} does not multiply from shared memory into registers"
+    if left_out := next((x for x in problem.row_lookups if x.dim == n.name), None):
+        return f"{left_out.name} may be negative, and a thread stores several {n.name} of a row"
+    if cut_along(problem, schedule) == n.name:
+        return f"{n.name} has a range, or blocks, which may begin anywhere in a row of {problem.names}"
+    if gaps := next((r.name for r in problem.results if r.gaps is not None), ""):
+        return f"rows of {gaps} have gaps"
+    rows = staged_widths(problem, schedule)
+    if reason := _ragged_rows(problem, n, VECTOR):
+        return reason
+    if not staged_swizzle(problem.target, rows):
+        return f"rows of the staged tiles are {' and '.join(map(str, rows))} bytes: no swizzle divides them"
+    return ""
+
+
+_BY_COLUMNS = "swap=1 computes {} by columns"
+
+_SOME_COLUMNS = "parts=columns: a CTA has some columns of a tile"
+
+
 def no_bulk_epilogue(problem: Problem, schedule: Schedule) -> str:
     """Why results cannot leave by bulk copy, "" where they can."""
     if not problem.results:
@@ -257,9 +289,9 @@ def no_bulk_epilogue(problem: Problem, schedule: Schedule) -> str:
     if scattered := next((r for r in problem.results if r.scattered), None):
         return f"rows of {scattered.name} are scattered, to {scattered.scattered}"
     if problem.swapped:
-        return f"swap=1 computes {problem.names} by columns, and a bulk copy stores rows"
+        return f"{_BY_COLUMNS.format(problem.names)}, and a bulk copy stores rows"
     if schedule.parts == "columns":
-        return "parts=columns: a CTA has some columns of a tile"
+        return _SOME_COLUMNS
     if apart := next(filter(None, (problem.begins_apart(n.name, r.element.bits) for r in problem.results)), ""):
         return apart
     if len(result.coords) > MOST_INDICES:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scalec.formats import WHOLE
-from scalec.ir.schedule import LANES, Request, Schedule
+from scalec.ir.schedule import LANES, STAGED, Request, Schedule
 from scalec.ir.tile import CHUNK
 from scalec.passes.plan.converted import in_registers, no_registers
 from scalec.passes.plan.draft import draft
@@ -45,7 +45,7 @@ TURNED = ("tile", "cluster", "swizzle_a", "swizzle_b", "warps", "order")
 def keeps_sides(given: Request) -> bool:
     """Whether fields are decided that the transposed problem would turn, or that ask for bulk copies of the result's
     rows, so that `swap=1` is not chosen."""
-    by_rows = given.epilogue == "bulk" or given.staged or given.panels or given.adds == "loaded"
+    by_rows = given.epilogue in STAGED or given.staged or given.panels or given.adds == "loaded"
     return bool(by_rows) or any(getattr(given, name) is not None for name in TURNED)
 
 
@@ -264,7 +264,7 @@ def planned(problem: Problem, given: Request) -> tuple[Schedule, str]:
         reason = reason or no_turned(problem.target, operand, rows)
     if reason:
         return plan, reason
-    if plan.epilogue == "bulk":
+    if plan.epilogue in STAGED:
         plan = staging(problem, given, plan)
     return plan, no_goes(problem, plan) or _no_room(problem, given, plan)
 

@@ -169,11 +169,21 @@ func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %f: memref<?xf32>) {
 
 // -----
 
-// all_named: count
+// ask_named: count
 // EXPECT: count is 0, expected at least 1
 func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %f: memref<?xf32>) {
   %i = "tile.row_index"(%at, %s, %x) {axis = "m", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
-  %b = "tile.all_named"(%i, %x, %x) {count = 0 : i64} : (!tile.index, i32, i32) -> i1
+  %b = "tile.ask_named"(%i, %x, %x) {count = 0 : i64} : (!tile.index, i32, i32) -> !tile.registers
+  return
+}
+
+// -----
+
+// all_named: made by tile.ask_named
+// EXPECT: what is asked is not made by tile.ask_named
+func.func @p() {
+  %f = "tile.scalars"() {count = 2 : i64} : () -> !tile.registers
+  %b = "tile.all_named"(%f) : (!tile.registers) -> i1
   return
 }
 
@@ -377,5 +387,95 @@ func.func @p(%s: i64, %x: i32, %M: memref<?x512xf8E4M3FN>, %S: memref<?x4xf32>) 
   %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
   %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
   "tile.pass_on"(%r, %c) {arrivals = 0 : i64} : (!tile.stages, !tile.position) -> ()
+  return
+}
+
+// -----
+
+// store_staged: target
+// EXPECT: stores into i32, expected a memref
+func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %C: memref<?x64xbf16>) {
+  %i = "tile.row_index"(%at, %s, %x) {axis = "m", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
+  %o = "tile.ask_named"(%i, %x, %x) {count = 64 : i64} : (!tile.index, i32, i32) -> !tile.registers
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  %b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 1 : i64>
+  "tile.store_staged"(%t, %b, %x, %s, %x, %x, %x, %x, %o) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 1 : i64>, i32, i64, i32, i32, i32, i32, !tile.registers) -> ()
+  return
+}
+
+// -----
+
+// store_staged: skips
+// EXPECT: skips what is not made by tile.ask_named of 64 rows
+func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %C: memref<?x64xbf16>) {
+  %o = "tile.scalars"() {count = 2 : i64} : () -> !tile.registers
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  %b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 1 : i64>
+  "tile.store_staged"(%t, %b, %C, %s, %x, %x, %x, %x, %o) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 1 : i64>, memref<?x64xbf16>, i64, i32, i32, i32, i32, !tile.registers) -> ()
+  return
+}
+
+// -----
+
+// store_staged: to
+// EXPECT: to is 1, of 1 skips
+func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %C: memref<?x64xbf16>) {
+  %i = "tile.row_index"(%at, %s, %x) {axis = "m", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
+  %o = "tile.ask_named"(%i, %x, %x) {count = 64 : i64} : (!tile.index, i32, i32) -> !tile.registers
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  %b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 1 : i64>
+  "tile.store_staged"(%t, %b, %C, %s, %x, %x, %x, %x, %o) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>, to = 1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 1 : i64>, memref<?x64xbf16>, i64, i32, i32, i32, i32, !tile.registers) -> ()
+  return
+}
+
+// -----
+
+// store_staged: element
+// EXPECT: stages f16 with swizzle 128, stores bf16, expected a swizzle
+func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %C: memref<?x64xbf16>) {
+  %i = "tile.row_index"(%at, %s, %x) {axis = "m", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
+  %o = "tile.ask_named"(%i, %x, %x) {count = 64 : i64} : (!tile.index, i32, i32) -> !tile.registers
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  %b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 64>, f16, 128 : i64, 1 : i64>
+  "tile.store_staged"(%t, %b, %C, %s, %x, %x, %x, %x, %o) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 64, 64>, f16, 128 : i64, 1 : i64>, memref<?x64xbf16>, i64, i32, i32, i32, i32, !tile.registers) -> ()
+  return
+}
+
+// -----
+
+// store_staged: swizzle
+// EXPECT: stages bf16 with swizzle 0, stores bf16, expected a swizzle
+func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %C: memref<?x64xbf16>) {
+  %i = "tile.row_index"(%at, %s, %x) {axis = "m", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
+  %o = "tile.ask_named"(%i, %x, %x) {count = 64 : i64} : (!tile.index, i32, i32) -> !tile.registers
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  %b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 0 : i64, 1 : i64>
+  "tile.store_staged"(%t, %b, %C, %s, %x, %x, %x, %x, %o) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 64, 64>, bf16, 0 : i64, 1 : i64>, memref<?x64xbf16>, i64, i32, i32, i32, i32, !tile.registers) -> ()
+  return
+}
+
+// -----
+
+// store_staged: columns
+// EXPECT: stages rows of 48 by 64 columns, 64 rows at a time, in [64, 64]
+func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %C: memref<?x64xbf16>) {
+  %i = "tile.row_index"(%at, %s, %x) {axis = "m", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
+  %o = "tile.ask_named"(%i, %x, %x) {count = 64 : i64} : (!tile.index, i32, i32) -> !tile.registers
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 48>, "registers">
+  %b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 1 : i64>
+  "tile.store_staged"(%t, %b, %C, %s, %x, %x, %x, %x, %o) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>} : (!tile.accumulator<array<i64: 64, 48>, "registers">, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 1 : i64>, memref<?x64xbf16>, i64, i32, i32, i32, i32, !tile.registers) -> ()
+  return
+}
+
+// -----
+
+// store_staged: rows
+// EXPECT: stages rows of 64 by 64 columns, 64 rows at a time, in [32, 64]
+func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %C: memref<?x64xbf16>) {
+  %i = "tile.row_index"(%at, %s, %x) {axis = "m", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
+  %o = "tile.ask_named"(%i, %x, %x) {count = 64 : i64} : (!tile.index, i32, i32) -> !tile.registers
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  %b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 32, 64>, bf16, 128 : i64, 1 : i64>
+  "tile.store_staged"(%t, %b, %C, %s, %x, %x, %x, %x, %o) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 32, 64>, bf16, 128 : i64, 1 : i64>, memref<?x64xbf16>, i64, i32, i32, i32, i32, !tile.registers) -> ()
   return
 }
