@@ -108,7 +108,7 @@ class Epilogue(Reductions):
             with e.region("tile.when", [w.whole]):
                 self.store_bulk(of, accumulator, staging, w)
             with e.region("tile.when", [e.arith("arith.xori", w.whole, e.i1(1))]):
-                if self.problem.row_lookups and not no_rows_epilogue(self.problem, s):
+                if not no_rows_epilogue(self.problem, s):
                     self.store_staged(of, accumulator, staging, w, copied=ir.UnitAttr.get())
                 else:
                     self.store_direct(of, accumulator, w)

@@ -1,6 +1,6 @@
 // The outline of kernels whose work is read from memory: one warp finds items, the other roles take them.
 
-// Ranges: a group's tiles begin where the range does; a whole tile leaves by a copy, the last one from registers.
+// Ranges: a group's tiles begin where the range does; a whole tile leaves by a copy, the last one row by row out of shared memory.
 // RUN: scalec compile 'C[m,n] = A[m,k] @ B[g,n,k] for m in off[g]:off[g+1]' --dim n=72,k=200 --schedule tile=64x32x64,swap=0,epilogue=bulk --emit tile | filecheck %s --check-prefix=RANGE
 // RANGE: %[[SLOTS:.*]] = "tile.items"() {{.*}} -> !tile.item_slots<4 : i64, 4 : i64>
 // four consumer warps and the one that copies take each item
@@ -13,7 +13,7 @@
 // RANGE: "tile.when"(%[[WHOLE]]) ({
 // RANGE-NEXT: "tile.store"
 // RANGE: "tile.when"
-// RANGE: "tile.store_direct"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %[[M0]], %[[N0]], %[[UPTO]], %c72_i32)
+// RANGE: "tile.store_staged"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %[[M0]], %[[N0]], %[[UPTO]], %c72_i32)
 // RANGE: "tile.work"
 // RANGE: "tile.copy"
 // RANGE: "tile.view"
@@ -31,7 +31,7 @@
 // BLOCK-NOT: tile.ragged_tiles
 // BLOCK: "tile.work"
 // BLOCK: "tile.store"
-// BLOCK-NOT: tile.store_direct
+// BLOCK-NOT: tile.store_staged
 // BLOCK: "tile.tiles"
 // BLOCK: %[[E:.*]] = "tile.load_index"
 // BLOCK: %[[LEADS:.*]] = arith.cmpi ult, %[[E]]
