@@ -23,7 +23,7 @@ def test_along_k(monkeypatch: pytest.MonkeyPatch) -> None:
     made = groups.inputs(case, kernel.spec, 3, device="cpu")
     assert made.values["off"].tolist() == [0, 128, 128, 384]
     assert made.values["A_scale"].stride() == (1, 8)
-    found = groups.contenders(case, {OURS: kernel}, dense, [])
+    found = groups.contenders(case, {OURS: kernel}, {ALL_ROWS: dense}, [])
     assert list(found) == [OURS, ALL_ROWS, COPY]
     made.outputs["C"].fill_(7)
     groups.blank(kernel.spec, made)

@@ -319,7 +319,7 @@ def test_a_quantised_result_is_what_it_stands_for(element: str, layout: str, kin
     found = quantize(source, element, [g])
     expected = Results()
     expected.update(D=found.exact, D_scale=found.scales[0].astype(np.float64))
-    expected.scales["D"] = ("D_scale", g)
+    expected.scales["D"] = ("D_scale", g, {})
 
     def checked(values: np.ndarray, scales: np.ndarray) -> list[bool]:
         kinds = found.values.dtype, found.scales[0].dtype
