@@ -290,6 +290,8 @@ class Launch:
         added: likewise of each product whose sums are added to those, which then are in `sums` in any case.
         spans: (dim, other), a dimension along which tiles run and one of which a tile has one index, that are walked as
             one where the strides of all tensors allow (scalec.runtime.spans).
+        numbered: the dimensions of each result that is rounded by chance, in the order of its indices: an element has
+            random bits by its row, counted through all but the last, and four neighbours in a row by one number.
         one_each: whether a cluster of its own is launched for each tile or part, which running clusters may take over.
     """
 
@@ -307,6 +309,7 @@ class Launch:
     sums: tuple[tuple[str, Positive], ...] = ()
     added: tuple[tuple[tuple[str, Positive], ...], ...] = ()
     spans: tuple[tuple[str, str], ...] = ()
+    numbered: tuple[tuple[str, ...], ...] = ()
 
     @property
     def by_element(self) -> bool:
@@ -427,7 +430,7 @@ def _check(spec: KernelSpec) -> None:
         (a.dim for a in spec.arguments if a.kind in ("dim", "size")),
         (dim for dim, _, _ in spec.launch.tiles),
         (dim for x in (spec.launch.sums, *spec.launch.added) for dim, _ in x),
-        chain(*spec.launch.spans),
+        chain(*spec.launch.spans, *spec.launch.numbered),
         spec.flops,
         spec.ranges,
         (dim for reads in spec.reads for entry in reads.entries for dim in entry.dims),

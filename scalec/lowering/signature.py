@@ -236,12 +236,13 @@ def launch_of(
     panes: int = 1,
     added: Sequence[Sequence[str]] = (),
     spans: tuple[tuple[str, str], ...] = (),
+    numbered: tuple[tuple[str, ...], ...] = (),
 ) -> abi.Launch:
     """How the kernel of a contraction is launched; `roles` are the names of its dimensions: m, n, k, outer and summed
     as scalec.passes.problem.types.Problem has them, and `panes`; `blocks` a dimension in blocks with tiles of their
     own, `inner` how many rows or columns of a tile an index of M or N has, where that is not one, and `partial` bytes
     of a tile's partial results of reductions, counters, and which tiles have these; `added` what each product sums over
-    that is added to the first one, that of a tile's K first; `spans` those of the launch."""
+    that is added to the first one, that of a tile's K first; `spans` and `numbered` those of the launch."""
     (bm, bn, bk), (cm, cn), split = schedule.tile, schedule.cluster, schedule.split
     (m,), (n,), (k,) = (roles[role] for role in ("m", "n", "k"))
     along, (dim, block) = {m: (bm, cm), n: (bn // panes, cn)}, blocks
@@ -265,6 +266,7 @@ def launch_of(
         sums=((k, bk), *((dim, 1) for dim in roles["summed"])) if roles["summed"] or added else (),
         added=tuple(((x[0], bk), *((dim, 1) for dim in x[1:])) for x in added),
         spans=spans,
+        numbered=numbered,
     )
 
 

@@ -10,6 +10,9 @@ from scalec.runtime import stored
 from scalec.runtime.form import Form
 from scalec.sizes import MOST
 
+WORDS = 4
+"""Neighbours in a row that have random bits of one number (docs/language.md, "Stochastic rounding")."""
+
 
 def walked(launch: Launch, sizes: Mapping[str, int], forms: Sequence[Form]) -> tuple[dict[str, int], tuple[Form, ...]]:
     """Sizes and forms as the kernel walks them: of each pair of `launch.spans` whose strides allow, `dim` has all
@@ -26,12 +29,26 @@ def walked(launch: Launch, sizes: Mapping[str, int], forms: Sequence[Form]) -> t
             if dims[other] == 1 or dims[dim] * dims[other] > MOST:
                 continue
             for outer in (other, dim):
+                if not all(_same_numbers(x, dims, dim, other, outer) for x in launch.numbered):
+                    continue
                 made = [_as_one(form, dims, dim, other, outer) for form in found]
                 if all(made):
                     found = [form for form in made if form is not None]
                     dims[dim], dims[other], again = dims[dim] * dims[other], 1, True
                     break
     return dims, tuple(found)
+
+
+def _same_numbers(order: Sequence[str], dims: Mapping[str, int], dim: str, other: str, outer: str) -> bool:
+    """Whether elements of a result with these dimensions keep the random bits that they have by their places: where all
+    indices of the inner one follow on each of `outer`, and rows stay rows, or follow on all that share a number."""
+    if dim not in order and other not in order:
+        return True
+    inner = dim if outer == other else other
+    first, last = order.index(outer), order.index(inner)
+    if first > last or any(dims[d] > 1 for d in order[first + 1 : last]):
+        return False
+    return last < len(order) - 1 or (inner == dim and dims[dim] % WORDS == 0)
 
 
 def _as_one(form: Form, dims: Mapping[str, int], dim: str, other: str, outer: str) -> Form | None:

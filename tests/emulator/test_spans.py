@@ -22,10 +22,17 @@ TARGETS = ("sm_90a", "sm_100a", "sm_120a")
 
 
 def launched(
-    source: str, target: str, dims: dict[str, int], known: dict[str, Any], gap: int, seed: int = 3
+    source: str,
+    target: str,
+    dims: dict[str, int],
+    known: dict[str, Any],
+    gap: int,
+    seed: int = 3,
+    orders: dict[str, tuple[int, ...]] | None = None,
 ) -> tuple[Plan, list[bytes]]:
-    """The plan and the results of a launch over tensors whose outer indices have a gap of so many rows between them:
-    right, and nothing else written."""
+    """The plan and the results of a launch over tensors whose outer indices have a gap of so many rows between them,
+    with axes from the outermost to the contiguous one in these `orders`: right, and nothing else written."""
+    lie = orders or {}
     kernel = scalec.compile(source, target=target, dims=known)
     kernel = kernel.kernels[0] if isinstance(kernel, scalec.Program) else kernel
     device = emulated.EmulatedDevice(target)
@@ -34,12 +41,15 @@ def launched(
     kernel.fixed = device
     values, expected = made_up(source, dims, seed)
     given = [
-        float(values[t.name]) if t.scalar else Guarded(device, t, reference.storage(values[t.name]), gap=gap)
+        float(values[t.name])
+        if t.scalar
+        else Guarded(device, t, reference.storage(values[t.name]), gap=gap, order=lie.get(t.name))
         for t in kernel.spec.operands
     ]
     outs = [
-        Guarded.result(device, r, dims, FILLS[0], reference.storage(values[r.name]) if r.inout else None, gap=gap)
+        Guarded.result(device, r, dims, FILLS[0], before, gap=gap, order=lie.get(r.name))
         for r in kernel.spec.results
+        for before in [reference.storage(values[r.name]) if r.inout else None]
     ]
     kernel(*given, out=tuple(outs))
     assert not any(x.changed() for x in given if isinstance(x, Guarded))
@@ -114,3 +124,40 @@ def test_blocks_that_would_meet_are_walked_by_coordinates(target: str) -> None:
     source, dims = CASES["blocks of rows"][0], {"b": 2, "s": 136, "n": 64, "k": 256}
     plan, _ = launched(source, target, dims, {"n": 64, "k": 256}, gap=0)
     assert plan.dims == dims
+
+
+CHANCE = {
+    # program, sizes, orders of axes in memory, sizes as the kernel walks them
+    "b within s": (
+        "C[b,s,n]:e4m3 = stochastic(A[b,s,k] @ W[n,k], seed[0])",
+        "b=3 s=20 n=64 k=64",
+        {"A": (1, 0, 2), "C": (1, 0, 2)},
+        "",
+    ),
+    "b between": (
+        "C[a,b,s,n]:e4m3 = stochastic(A[a,b,s,k] @ W[n,k], seed[0])",
+        "a=2 b=3 s=8 n=64 k=64",
+        {"A": (1, 0, 2, 3), "C": (1, 0, 2, 3)},
+        "",
+    ),
+    "nothing between": (
+        "C[a,b,s,n]:e4m3 = stochastic(A[a,b,s,k] @ W[n,k], seed[0])", "a=2 b=1 s=8 n=64 k=64", {}, "a=1 s=16"
+    ),
+    "columns of no whole words": ("C[m,h,n] = stochastic(A[m,k] @ W[h,n,k], seed[0])", "m=24 h=5 n=22 k=64", {}, ""),
+    "columns of whole words": (
+        "C[m,h,n] = stochastic(A[m,k] @ W[h,n,k], seed[0])", "m=24 h=5 n=24 k=64", {}, "h=1 n=120"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.once("target")
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", CHANCE)
+def test_random_bits_are_those_of_an_element_s_place_however_it_is_walked(name: str, target: str) -> None:
+    source, sizes, orders, wanted = CHANCE[name]
+    dims = {d: int(size) for d, size in (x.split("=") for x in sizes.split())}
+    known = {d: dims[d] for d in ("k" if "h" in dims else "nk")}
+    plan, made = launched(source, target, dims, known, gap=0, orders=orders)
+    assert plan.dims == dims | {d: int(size) for d, size in (x.split("=") for x in wanted.split())}
+    _, others = launched(source, target, dims, known, gap=1, orders=orders)
+    assert made == others

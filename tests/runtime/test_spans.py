@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from scalec.abi import Extent, Launch, TensorSpec
@@ -63,6 +65,28 @@ def test_all_tensors_must_allow_it_in_one_order() -> None:
     assert spans.walked(LAUNCH, sizes, [rows, rows])[0] == {**sizes, "b": 1, "s": 60}
     assert spans.walked(LAUNCH, sizes, [others, others])[0] == {**sizes, "b": 1, "s": 60}
     assert spans.walked(LAUNCH, sizes, [rows, others]) == (sizes, (rows, others))
+
+
+@pytest.mark.parametrize(
+    ("order", "b", "s", "strides", "merges"),
+    [
+        ("b s n", 3, 20, (1280, 64, 1), True),
+        ("b s n", 3, 20, (64, 192, 1), False),  # b within s
+        ("s b n", 3, 20, (1280, 64, 1), False),  # s within b
+        ("s b n", 3, 20, (64, 192, 1), True),
+        ("s b n", 3, 1, (64, 64, 1), True),  # in either order
+        ("b n s", 3, 20, (1280, 64, 1), False),
+        ("n b s", 3, 20, (1280, 64, 1), True),
+        ("n b s", 3, 21, (1344, 64, 1), False),  # rows of s begin within a word of four
+        ("n s b", 4, 20, (64, 256, 1), False),  # one of a row would be a row
+        ("n s b", 4, 1, (64, 64, 1), False),
+        ("n", 3, 20, (64, 192, 1), True),
+    ],
+)
+def test_random_bits_stay_those_of_a_place(order: str, b: int, s: int, strides: tuple[int, ...], merges: bool) -> None:
+    sizes, tensor = {"b": b, "s": s, "n": 64, "k": 64}, form("b s k", (b, s, 64), strides)
+    dims, _ = spans.walked(replace(LAUNCH, numbered=(tuple(order.split()),)), sizes, [tensor])
+    assert dims == (sizes | {"b": 1, "s": b * s} if merges else sizes)
 
 
 def test_no_more_indices_than_a_kernel_counts() -> None:
