@@ -8,7 +8,9 @@ from functools import partial
 import numpy as np
 import pytest
 
+import scalec
 from scalec import reference
+from scalec.errors import UnsupportedError
 from scalec.frontend import build
 from scalec.ir import context
 from tests.emulator.pointwise import Values, bit_equal
@@ -86,6 +88,22 @@ def test_bits(target: str, name: str, seed: int) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 def test_close(target: str, name: str, seed: int) -> None:
     right(CLOSE[name], target, sizes(CLOSE[name], seed), ("k", "")[seed % 2], seed)
+
+
+def test_offsets_that_begin_further_on() -> None:
+    """The first group's is another element than the first."""
+    source, dims = "Q[m,k] = X[m,k] * w[g] for m in off[g+2]:off[g+3]", {"m": 60, "k": 40, "g": 3}
+    offsets = np.array([2, 5, 9, 9, 30, 51], np.int32)
+    bit_equal(source, dims, "k", "sm_90a", change=lambda values: values.update(off=offsets))
+
+
+@pytest.mark.parametrize(
+    "source", ["Q[m,g] = X[m,g] for m in off[g]:off[g+1]", "Q[m,k] = X[m,k] * w[g] for m in off[g%3]:off[(g+1)%3]"]
+)
+def test_what_no_search_finds_is_refused(source: str) -> None:
+    """Groups that are columns, and those whose offsets do not lie side by side."""
+    with pytest.raises(UnsupportedError, match="a range of m for each g"):
+        scalec.compile(source, target="sm_90a")
 
 
 @pytest.mark.once

@@ -136,6 +136,12 @@ def test_formats_of_rows(form: str, swizzle: int) -> None:
     run(f"C[idx[m],n]:{form} = {BF16} with {fields}", "sm_90a", dims, "nk", 1)
 
 
+def test_rows_are_added_to_where_nothing_is_loaded() -> None:
+    """Of few K blocks bulk copies would load what is added to."""
+    kernel, _ = run(f"C[m,n]:f32 += {BF16} with epilogue=rows", "sm_90a", {"m": 70, "n": 72, "k": 64}, "nk")
+    assert {"epilogue=rows", "adds=memory"} <= {*kernel.spec.schedule.split(", ")}
+
+
 def scattered(target: str, source: str, index: np.ndarray, m: int, n: int, rows: int) -> tuple[np.ndarray, np.ndarray]:
     """(C as written over 0xFF bytes, the sums of rows of A with B), with these indices."""
     kernel: Kernel = scalec.compile(source, target=target, dims={"n": n, "k": 64})

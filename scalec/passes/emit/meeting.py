@@ -138,7 +138,10 @@ class MeetingKernel(PointwiseKernel):
         if at not in self.groups:
             assert isinstance(d.low, Index)
             i32, i1 = (ir.IntegerType.get_signless(bits) for bits in (32, 1))
-            source = self.pointer(d.low.tensor, d.low.argument_index, 4)
+            source, (first,) = self.pointer(d.low.tensor, d.low.argument_index, 4), d.low.coords
+            if first.offset:
+                operands = [source, self.e.i32(first.offset), *self.strided(d.low.tensor, 1)]
+                source = self.e.op("tile.view", [source.type], operands, segments=(1, 1, 1)).result
             count = self.size(next(x for x in self.p.groups if x.name == d.group))
             operands = [source, *self.strided(d.low.tensor, 1), count, at]
             self.groups[at] = tuple(self.e.op("tile.find_group", [i32, i32, i1], operands).results)

@@ -80,7 +80,7 @@ to 970 what is read and written takes longer than the products (predicted). By k
 def worth_loading(problem: Problem, given: Request, plan: Schedule) -> bool:
     """Whether results of a `plan` for `given` are known to be added sooner to what was loaded than in memory."""
     short = problem.depth is not None and problem.depth <= LOADED_K.get(problem.kind.name, -1)
-    if not short or given.epilogue == "direct" or no_bulk_epilogue(problem, plan):
+    if not short or given.epilogue not in (None, "bulk") or no_bulk_epilogue(problem, plan):
         return False
     plan = staging(problem, given, plan.with_fields(epilogue="bulk", adds="loaded"))
     wanted = max(STAGES_BESIDE_STAGING, plan.stages)

@@ -11,7 +11,7 @@ from scalec.formats import QUANTISED, WHOLE
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, block_of, dims_read, map_of, maps_of, ranges_of
-from scalec.passes.problem.access import Coord, Dim, Index, Lookup
+from scalec.passes.problem.access import Coord, Dim, Domain, Index, Lookup
 from scalec.passes.problem.epilogue import RESULT_BLOCK, EpilogueReader, element_of
 from scalec.passes.problem.lookups import further, pads
 from scalec.passes.problem.pointwise import (
@@ -337,7 +337,7 @@ class PointwiseReader(EpilogueReader):
     def check_ranges(self, p: Pointwise, rows: set[str]) -> None:
         """Refuses ranges of other indices than rows, and lookups that a row has several of and is reduced over."""
         for d in p.domains:
-            told = not d.group or d.group in rows or (isinstance(d.low, Index) and further(d.low, 1) == d.high)
+            told = not d.group or d.group in rows or (d.group != p.columns.name and follow_one_another(d))
             if d.dim not in rows or not told:
                 what = f"a range of {d.dim}" + (f" for each {d.group}" if d.group else "")
                 raise self.refused(what, self.function, f"one of {' or '.join(sorted(rows))}, for each of these")
@@ -441,3 +441,10 @@ def read(function: Any, target: Target) -> Pointwise:
         UnsupportedError: no kernel has this form yet.
     """
     return PointwiseReader(function, target).problem()
+
+
+def follow_one_another(d: Domain) -> bool:
+    """Whether a range's groups begin at elements that lie side by side, each where the one before ends."""
+    if not isinstance(d.low, Index) or further(d.low, 1) != d.high:
+        return False
+    return d.low.coords == (Coord(d.group, offset=d.low.coords[0].offset),)
