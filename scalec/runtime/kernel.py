@@ -233,7 +233,7 @@ class Kernel:
         return self._loaded.setdefault(device.place, Loaded(device, function, clusters, Workspaces(device)))
 
     def launch_grid(self, dims: Mapping[str, int], clusters: int | None = None) -> int:
-        """CTAs launched for these sizes (those fixed at compile time may be left out).
+        """CTAs launched for these sizes (those fixed at compile time may be left out), no indices walked as one.
 
         Args:
             clusters: clusters that run at once; as on the device it is loaded on, else as on the target's usual part.
