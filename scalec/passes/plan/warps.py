@@ -31,9 +31,10 @@ tensor memory, those that bring them are a warpgroup of their own (resources.sca
 
 
 BYTEWISE = {False: (96, 200), True: (88, 208)}
-"""Those of two consumer warpgroups where producer threads bring scale bytes, by whether columns are folded: up to 48
-bytes are on the way to a producer. Logits spilled 8 bytes with 200, and 56 with 40 and 232; the loops of other products
-ptxas 13.0 spaced worse with 88 and 208 (docs/notes/toolchain.md)."""
+"""Those of two consumer warpgroups where producer threads bring scale bytes, by whether columns are folded or an
+operand lies along M or N: up to 48 bytes are on the way to a producer. Logits spilled 8 bytes with 200, and 56 with 40
+and 232, transposed 4-bit operands 76 with 200; the loops of other products ptxas 13.0 spaced worse with 88 and 208
+(docs/notes/toolchain.md)."""
 
 
 WIDENED = {1: (72, 232), 2: (56, 224), 3: REGISTERS[3]}
@@ -113,8 +114,8 @@ def registers_for(problem: Problem, schedule: Schedule) -> tuple[int, int]:
     """The `registers` of a schedule that leaves them undecided."""
     warpgroups = schedule.warpgroups
     bytewise = problem.lhs.scale_in_mma or problem.rhs.scale_in_mma
-    folded = problem.column_fold is not None
-    registers = BYTEWISE[folded] if bytewise and warpgroups == 2 else REGISTERS[warpgroups]
+    crowded = problem.column_fold is not None or problem.lhs.mn_major or problem.rhs.mn_major
+    registers = BYTEWISE[crowded] if bytewise and warpgroups == 2 else REGISTERS[warpgroups]
     if schedule.scale_path == "thread" and problem.kind.promotes_slices:
         rows = (s for x in (problem.lhs, problem.rhs) if (s := x.by_row) is not None)
         if any(s.type != "f32" or s.within(schedule.tile[2]) > 1 for s in rows):
