@@ -30,6 +30,9 @@ from tests.fuzz.running import Launched, Outcome, check
 MOST = 100_000
 """Instructions of a warp, of which kernels of these sizes execute a tenth."""
 
+LARGEST = 1 << 20
+"""Elements of a launch's tiles, as in running.py, for its kernel runs up to nine times: 2.6 million took 36 s each."""
+
 _RESULT = re.compile(r"[a-z][\w.:]* \t?(%\w+)")
 """Of an instruction that computes, its result."""
 
@@ -88,7 +91,7 @@ def check_mutant_seed(seed: int) -> Outcome:
         if not _telling(case):
             continue
         kernel = Executed()
-        right = check(case, beside=kernel.note, runs=1)
+        right = check(case, beside=kernel.note, runs=1, largest=LARGEST)
         if right.failed:
             return right
         if right.kind == "ok" and isinstance(right.case, Case) and (faults := kernel.faults()):
@@ -104,18 +107,19 @@ def _with_a_fault(case: Case, kernel: Executed, faults: dict[str, list[re.Match[
     place = f"{what} (line {kernel.line(match)}: {match[0].strip()} -> {new.strip() or 'nothing'})"
     escape = Outcome("escape", place, case=case, refusals=[f"escape: {what}"])
     for again, tried in enumerate(tries):
-        found = check(tried, lambda text: _put(text, match, new), MOST, made=kernel.made)
+        found = check(tried, lambda text: _put(text, match, new), MOST, made=kernel.made, largest=LARGEST)
         if found.kind in ("exception", "timeout", "crash"):
             found.message = f"{place}: {found.message}"
             return found
         if found.kind not in ("ok", "refused"):
-            if again and (right := check(tried)).kind != "ok":
+            if again and (right := check(tried, largest=LARGEST)).kind != "ok":
                 return right
             return Outcome("found", f"{place}: {found.kind}", refusals=[f"found: {what}"], seconds=found.seconds)
         escape.seconds = found.seconds
     telling = trapping(match[0], new)
     if telling and all(
-        check(tried, lambda text: _put(text, match, telling), MOST, made=kernel.made).kind == "ok" for tried in tries
+        check(tried, lambda text: _put(text, match, telling), MOST, made=kernel.made, largest=LARGEST).kind == "ok"
+        for tried in tries
     ):
         escape.message, escape.refusals = f"idle: {place}", [f"idle: {what}"]
     return escape

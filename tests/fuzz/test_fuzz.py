@@ -79,7 +79,7 @@ def test_other_kinds(kind: str) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", [k for k in KINDS if k not in ("programs", "gpu")])
 def test_more_of_other_kinds(kind: str) -> None:
-    run(kind, range(1, 12))
+    run(kind, range(1, 40))
 
 
 def test_a_seed_is_a_case_that_travels() -> None:
