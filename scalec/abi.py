@@ -473,20 +473,6 @@ def _check_views(spec: KernelSpec, tensors: Mapping[str, TensorSpec]) -> None:
             raise FormatError("two tensors of one name")
 
 
-def operations(spec: KernelSpec, sizes: Mapping[str, int]) -> int:
-    """Floating-point operations of one call at these sizes; 0 where `flops` is empty."""
-    return 2 * multiplications(spec, sizes) if spec.flops else 0
-
-
-def multiplications(spec: KernelSpec, sizes: Mapping[str, int]) -> int:
-    """The multiplications of one call at these sizes."""
-    added = spec.launch.added
-    summed = [dim for dim, _ in spec.launch.sums] if added else []
-    others = math.prod(sizes[dim] for dim in spec.flops if dim not in summed)
-    own = [summed, *([dim for dim, _ in x] for x in added)]
-    return spec.panes * others * sum(math.prod(sizes[dim] for dim in x) for x in own)
-
-
 def _check_reads(reads: Reads, tensors: Mapping[str, TensorSpec], operands: set[str]) -> None:
     for entry in reads.entries:
         t = tensors.get(entry.tensor)

@@ -2,8 +2,8 @@
 
 A case that takes long enough to count is usual if it reaches something (tests/reach.py) that the others do not. Chosen
 are those that reach most for their time: all that all cases together reach is reached, but for a few blocks of the
-lowering on one target or another (LEAST). It takes two minutes of 64 cores. To be run when the usual tests have become
-slow: what is not in the list is as its marks say.
+lowering on one target or another (LEAST). It takes three minutes of 64 cores. To be run when the usual tests have
+become slow: what is not in the list is as its marks say.
 
 `python -m tests.repeats 2 tests/emulator/test_reductions.py` adds what repeats among the usual cases of some files, as
 if there were no others: seconds for a new file, and what all reach together is reached still.

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from scalec.abi import KernelSpec, operations
+from scalec.abi import KernelSpec
 from scalec.bench import method
 from scalec.bench.contenders import Contender, NoSuchVariantError, Source, contenders
 from scalec.bench.contraction import Contraction, contraction, diff, reference
@@ -17,6 +17,7 @@ from scalec.bench.graphs import Graph, Launch, burst, capture, fastest, sustaine
 from scalec.bench.inputs import Inputs, make_inputs
 from scalec.bench.result import OURS, Row
 from scalec.errors import DeviceError, ScalecError
+from scalec.operations import operations
 
 MAX_DIFF = 1e-4  # rounding a result to bf16 gives about 1.4e-6 (H200, 2026-11-21); one wrong scale far more
 

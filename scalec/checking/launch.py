@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from scalec.abi import KernelSpec, TensorSpec, multiplications
+from scalec.abi import KernelSpec, TensorSpec
+from scalec.operations import multiplications
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,7 +12,7 @@ from itertools import chain
 from math import isfinite, prod
 from typing import Any
 
-from scalec.abi import KernelSpec, operations
+from scalec.abi import KernelSpec
 from scalec.checking.compare import Checked, compare
 from scalec.checking.launch import (
     made_up,
@@ -26,6 +26,7 @@ from scalec.checking.launch import (
 from scalec.commands.compile import Request
 from scalec.commands.output import note, note_dropped, plain_table, print_table
 from scalec.errors import ScalecError
+from scalec.operations import operations
 from scalec.sizes import fixed
 
 DEFAULT_SIZE, DEFAULT_K, DEFAULT_OUTER = 192, 256, 3

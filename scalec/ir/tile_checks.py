@@ -61,6 +61,11 @@ def gaps(op: ir.OpView) -> bool:
     return True
 
 
+def into_memory(op: ir.OpView) -> bool:
+    """Refuses a target that is not memory."""
+    return isinstance(op.target.type, ir.MemRefType) or fail(op, f"stores into {op.target.type}, expected a memref")
+
+
 def scattered(op: ir.OpView, *axes: str) -> bool:
     """Refuses a number of one of `skips` (`to`) that is none, or of one that is not along one of these axes."""
     if "to" not in op.operation.attributes:

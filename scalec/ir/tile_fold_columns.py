@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import extents, maker, takes
+from scalec.ir.tile_checks import extents, into_memory, maker, takes
 from scalec.ir.tile_compute import yields
 from scalec.ir.tile_types import I1, I32, FragmentType, InputType, RowIndexType, Tile, int_of, shape_of, str_of
 from scalec.ir.verify import fail, verifier
@@ -171,8 +171,8 @@ class StoreWithinOp(Tile.Operation, name="store_within"):
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        if not isinstance(op.target.type, ir.MemRefType):
-            return fail(op, f"stores into {op.target.type}, expected a memref")
+        if not into_memory(op):
+            return False
         if str_of(op.along) not in ("m", "n"):
             return fail(op, f"along is {op.along}, expected m or n")
         return two_bounds(op)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import at_least, flag, memory_of, takes
+from scalec.ir.tile_checks import at_least, flag, into_memory, memory_of, takes
 from scalec.ir.tile_compute import yields
 from scalec.ir.tile_types import I1, I32, CursorType, FragmentType, RowIndexType, Tile, TotalsType, int_of, str_of
 from scalec.ir.verify import fail, verifier
@@ -133,8 +133,8 @@ class FinishReductionOp(Tile.Operation, name="finish_reduction"):
 
     @verifier
     def verify_region_invariants(op: ir.OpView) -> bool:
-        if not isinstance(op.target.type, ir.MemRefType):
-            return fail(op, f"stores into {op.target.type}, expected a memref")
+        if not into_memory(op):
+            return False
         if not (_kind(op) and _place(op) and at_least(op, 1, "slots") and flag(op, "alone")):
             return False
         return takes(op, [ir.F32Type.get()]) and yields(op)

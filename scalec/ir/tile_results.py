@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import at_least, extents, flag, gaps, in_step, maker, scattered
+from scalec.ir.tile_checks import at_least, extents, flag, gaps, in_step, into_memory, maker, scattered
 from scalec.ir.tile_types import (
     I32,
     CursorType,
@@ -110,8 +110,8 @@ class StoreDirectOp(Tile.Operation, name="store_direct"):
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        if not isinstance(op.target.type, ir.MemRefType):
-            return fail(op, f"stores into {op.target.type}, expected a memref")
+        if not into_memory(op):
+            return False
         if not flag(op, "pair") or not gaps(op) or not scattered(op, "m", "n"):
             return False
         if (around := gaps_of(op)) is None:
@@ -152,9 +152,7 @@ class StoreTurnedOp(Tile.Operation, name="store_turned"):
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        if not isinstance(op.target.type, ir.MemRefType):
-            return fail(op, f"stores into {op.target.type}, expected a memref")
-        if not scattered(op, "n"):
+        if not into_memory(op) or not scattered(op, "n"):
             return False
         if any(str_of(made.axis) != "n" for x in op.skips if (made := maker(x, "tile.row_index")) is not None):
             return fail(op, "skips rows of the accumulator, whose columns are stored whole")
@@ -194,9 +192,7 @@ class StoreStagedOp(Tile.Operation, name="store_staged"):
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        if not isinstance(op.target.type, ir.MemRefType):
-            return fail(op, f"stores into {op.target.type}, expected a memref")
-        if not scattered(op, "m"):
+        if not into_memory(op) or not scattered(op, "m"):
             return False
         wave, (rows, columns), made = wave_rows(op.accumulator.type), shape_of(op.accumulator.type), op.target.type
         for asked in (maker(x, "tile.ask_named") for x in op.skips):

@@ -16,8 +16,9 @@ from functools import cached_property
 from typing import Any
 
 from scalec import env
-from scalec.abi import PADDED_BOX, Argument, TensorSpec, multiplications
+from scalec.abi import PADDED_BOX, Argument, TensorSpec
 from scalec.errors import ArgumentError
+from scalec.operations import multiplications
 from scalec.runtime import checks, extents, spans, stored
 from scalec.runtime.device import Device, Launcher, Parameter
 from scalec.runtime.form import Form

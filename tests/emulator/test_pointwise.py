@@ -10,7 +10,6 @@ import torch
 
 import scalec
 from scalec import reference
-from scalec.abi import operations
 from scalec.checking.guarded import FILLS, Guarded
 from scalec.checking.launch import values_of
 from scalec.commands.explain import explain_program
@@ -19,6 +18,7 @@ from scalec.errors import ArgumentError, ScheduleError, SlowKernelError, Unsuppo
 from scalec.frontend import build
 from scalec.ir import context
 from scalec.lowering import ptxas
+from scalec.operations import operations
 from scalec.runtime import emulated
 from scalec.runtime.dispatch import Program
 from scalec.sizes import Range

@@ -14,13 +14,12 @@ from scalec.errors import UnsupportedError
 from scalec.frontend import build
 from scalec.ir import context
 from tests.emulator.pointwise import Values, bit_equal
-from tests.emulator.test_groups_apart_results import guards_kept, launched
+from tests.emulator.test_groups_apart_results import MX, NV, guards_kept, launched
 from tests.emulator.test_several_results import TARGETS
 from tests.emulator.test_several_results import run as right
 from tests.tiers import SEEDS
 
 RANGE = "for m in off[g]:off[g+1]"
-MX, NV = "e4m3 scale(1x32:ue8m0@blocked)", "e2m1 scale(1x16:ue4m3@blocked*tensor)"
 
 EXACT = {
     "quantised": f"Q[m,k]:{MX} = X[m,k] {RANGE} apart",

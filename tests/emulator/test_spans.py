@@ -60,6 +60,10 @@ def launched(
     return next(reversed(loaded.plans.values())), [x.contents(dims) for x in outs]
 
 
+def numbers(sizes: str) -> dict[str, int]:
+    return {d: int(size) for d, size in (x.split("=") for x in sizes.split())}
+
+
 CASES = {
     # program, sizes, those known, sizes as the kernel walks them, tiles walked by coordinates and as one
     "rows": ("C[b,s,n] = A[b,s,k] @ W[n,k] + x[n]", "b=5 s=20 n=72 k=64", "nk", "b=1 s=100"),
@@ -90,8 +94,8 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_what_lies_behind_each_other_is_walked_as_one(name: str, target: str) -> None:
     source, sizes, fixed, wanted = CASES[name]
-    dims = {d: int(size) for d, size in (x.split("=") for x in sizes.split())}
-    walked = dims | {d: int(size) for d, size in (x.split("=") for x in wanted.split())}
+    dims = numbers(sizes)
+    walked = dims | numbers(wanted)
     known = {d: dims[d] for d in fixed}
     plan, made = launched(source, target, dims, known, gap=0)
     assert [{d: of[d] for d in dims} for of in (plan.sizes, plan.dims)] == [dims, walked]
@@ -155,9 +159,9 @@ CHANCE = {
 @pytest.mark.parametrize("name", CHANCE)
 def test_random_bits_are_those_of_an_element_s_place_however_it_is_walked(name: str, target: str) -> None:
     source, sizes, orders, wanted = CHANCE[name]
-    dims = {d: int(size) for d, size in (x.split("=") for x in sizes.split())}
+    dims = numbers(sizes)
     known = {d: dims[d] for d in ("k" if "h" in dims else "nk")}
     plan, made = launched(source, target, dims, known, gap=0, orders=orders)
-    assert plan.dims == dims | {d: int(size) for d, size in (x.split("=") for x in wanted.split())}
+    assert plan.dims == dims | numbers(wanted)
     _, others = launched(source, target, dims, known, gap=1, orders=orders)
     assert made == others
