@@ -109,7 +109,7 @@ FAULTS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "no acquire": (r"atom\.acq_rel", "atom.release", ("race",)),
     "neither": (r"atom\.acq_rel", "atom.relaxed", ("race",)),
     "the first to arrive adds": (r"setp\.eq\.u32 P, (%r\d+), 2;", r"setp.ne.u32 P, \1, 1;", ("race", WRONG)),
-    "a part in the place of another": (r"(add\.s64 \t%rd\d+, %rd\d+), 49152;", r"\1, 32768;", (WRONG,)),
+    "a part in the place of another": (r"(ld\.global\.v4\.f32 .*) \+ 16384\];", r"\1 + 0];", (WRONG,)),
 }
 
 
