@@ -8,3 +8,9 @@ import pytest
 @pytest.fixture(autouse=True)
 def _ptx_alone(ptx_alone: None) -> None:
     """The emulator runs PTX. ptxas sees the programs of examples/, of tests/lowering and tests/cli."""
+
+
+@pytest.fixture(autouse=True)
+def _emulator_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also beside a GPU, where kernels for another one would be refused."""
+    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
