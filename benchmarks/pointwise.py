@@ -2,6 +2,7 @@
 
     python benchmarks/pointwise.py -o result.json                  compiles and measures on this machine
     python benchmarks/pointwise.py --rows 64 --only quantise       some of it
+    python benchmarks/pointwise.py --contenders torchao.py         and what that file has: contenders(spec, dims)
 
 Contenders, interleaved (scalec/bench/): scalec; torch's copy of as many bytes as scalec reads and writes; a Triton
 kernel where `quantise_triton.py` has one; and at few rows a launch that does nothing but store one element. A ratio is
@@ -12,7 +13,7 @@ against the same sums in float32. Runs from a checkout, whether or not scalec is
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -137,7 +138,7 @@ class Set:
         self.target = torch.empty_like(self.source)
 
 
-def contenders(case: Case) -> dict[str, Callable[[Set], Callable[[], object]]]:
+def contenders(case: Case, spec: KernelSpec, files: Sequence[Any]) -> dict[str, Callable[[Set], Callable[[], object]]]:
     """By name: what makes a launch of a set."""
     one: list[torch.Tensor] = []
 
@@ -157,10 +158,12 @@ def contenders(case: Case) -> dict[str, Callable[[Set], Callable[[], object]]]:
 
     made = {OURS: lambda s: s.launch, COPY: lambda s: lambda: s.target.copy_(s.source)}
     made |= {NOTHING: nothing} if case.m <= FEW else {}
+    for source in files:
+        made |= {name: c.variants[""] for name, c in source(spec, case.dims).items()}
     return made | ({TRITON: triton} if case.name in IN_TRITON else {})
 
 
-def figures(cases: list[Case], rounds: int) -> Iterator[dict[str, Any]]:
+def figures(cases: list[Case], rounds: int, files: Sequence[Any] = ()) -> Iterator[dict[str, Any]]:
     """The figures of all cases."""
     import torch
 
@@ -169,7 +172,8 @@ def figures(cases: list[Case], rounds: int) -> Iterator[dict[str, Any]]:
 
     for case in cases:
         kernel: Any = scalec.compile(PROGRAMS[case.name], dims={"k": K})
-        first = Set(kernel, kernel.spec, case, 7)
+        spec: KernelSpec = kernel.spec
+        first = Set(kernel, spec, case, 7)
         made = found(first.results)
         error = None
         if made is not None:
@@ -180,9 +184,9 @@ def figures(cases: list[Case], rounds: int) -> Iterator[dict[str, Any]]:
                     f"{case.name} with {case.m} rows is wrong: {error:.2e}, at most {ALLOWED:.0e}"
                 )
         sets = [first] + [
-            Set(kernel, kernel.spec, case, 8 + i) for i in range(min(method.sets_in_rotation(first.bytes), 64) - 1)
+            Set(kernel, spec, case, 8 + i) for i in range(min(method.sets_in_rotation(first.bytes), 64) - 1)
         ]
-        graphs = {name: capture([make(s) for s in sets]) for name, make in contenders(case).items()}
+        graphs = {name: capture([make(s) for s in sets]) for name, make in contenders(case, spec, files).items()}
         timings = burst(graphs, rounds)
         us = {name: t.median for name, t in timings.items()}
         yield {
@@ -205,13 +209,18 @@ def figures(cases: list[Case], rounds: int) -> Iterator[dict[str, Any]]:
 @click.option("--only", default="", help="Programs whose name has this.")
 @click.option("--rounds", default=11, show_default=True, help="Measurements of each contender.")
 @click.option("-o", "output", metavar="PATH", help="Write JSON there.")
-def main(rows: tuple[int, ...], only: str, rounds: int, output: str | None) -> None:
+@click.option(
+    "--contenders", "files", multiple=True, metavar="FILE.py", help="More contenders, of scalec bench's kind."
+)
+def main(rows: tuple[int, ...], only: str, rounds: int, output: str | None, files: tuple[str, ...]) -> None:
     from scalec.bench.report import report
     from scalec.bench.shape import require_gpu
+    from scalec.commands.bench import load_contenders
 
     require_gpu()
     cases = [Case(name, m) for m in rows for name in PROGRAMS if only in name]
-    report(figures(cases, rounds), lambda case, name: f"{name}, {case['m']} rows", rounds, output)
+    measured = figures(cases, rounds, [load_contenders(f) for f in files])
+    report(measured, lambda case, name: f"{name}, {case['m']} rows", rounds, output)
 
 
 if __name__ == "__main__":
