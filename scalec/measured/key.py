@@ -157,7 +157,8 @@ def _product(problem: Problem) -> str:
 
     made = list(map(text, problem.products))
     if (term := problem.term) is not None:
-        made[term.number] = f"({made[term.number]}: {' '.join(_ops(term.result.body))})"
+        computed = "; ".join(" ".join(_ops(x.body)) for x in term.results)
+        made[term.number] = f"({made[term.number]}: {computed})"
     return " + ".join(made)
 
 

@@ -345,7 +345,7 @@ def _term(problem: Problem, chosen: Schedule) -> str:
     if (term := problem.term) is None:
         return ""
     first, *others = (f"{x.lhs.name} @ {x.rhs.name}" for x in map(problem.products.__getitem__, in_order(problem)))
-    read = " and ".join(dict.fromkeys(x.name for x in term.result.inputs))
+    read = " and ".join(dict.fromkeys(x.name for r in term.results for x in r.inputs))
     apart = ", in accumulators of their own" * (problem.kind.tensor_memory and not chosen.promote)
     return (
         f"sums of {first} come first, of which something is computed{f' with {read}' * bool(read)}; "

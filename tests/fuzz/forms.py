@@ -106,6 +106,14 @@ FORMS: dict[str, Form] = {
     "added, gathered adapter": Form("C[m,n]{t} = {l A[m,k]} @ {r B[n,k]}{s} + {maybe ({l D[idx[m],j]} @ {r E[n,j]}{s})}", 1, {}, "plain"),
     "added, gathered converted": Form("C[m,n]{t} = A[idx[m],k]:bf16 @ B[n,k]:{narrow} + D[m,j]:bf16 @ E[e[m/{B}],n,j]:bf16", 1, {}, "", step=2),
     "added, there and back": Form("C[idx[m],n]:f32 += {l A[idx[m],k]} @ {r B[n,k]}{s} + {l D[idx[m],j]} @ {r E[n,j]}{s}", 1, {}, "plain"),
+    "gated adapters": Form("G[m,n] = {l X[m,k]} @ {r V[n,k]}{s} + {l D[m,j]} @ {r E[n,j]}{s}; H[m,n]{q} = {fn}(G) * ({l X[m,k]} @"
+                           " {r W[n,k]}{s} + {l D[m,j]} @ {r F[n,j]}{s})", 2, {}, "added"),
+    "gated adapters, factors": Form("G[m,n] = {l X[m,k]} @ {r V[n,k]}{s} + {fac ({l D[m,j]} @ {r E[n,j]}{s})}; H[m,n]{q} = {fn}(G) *"
+                                    " ({l X[m,k]} @ {r W[n,k]}{s} + {fac ({l D[m,j]} @ {r F[n,j]}{s})})", 3, {}, "added"),
+    "gated adapters, rows": Form("G[m,n] = {l X[m,k]} @ {r V[g,n,k]}{s} + {l D[m,j]} @ {r E[g,n,j]}{s}" + ROWS + "; H[m,n]{t} = {fn}(G) *"
+                                 " ({l X[m,k]} @ {r W[g,n,k]}{s} + {l D[m,j]} @ {r F[g,n,j]}{s})" + ROWS, 1, GROUP, "added"),
+    "gated adapters, converted": Form("G[m,n] = X[m,k]:bf16 @ V[n,k]:{narrow} + D[m,j]:bf16 @ E[n,j]:bf16; H[m,n]{t} = {fn}(G) *"
+                                      " (X[m,k]:bf16 @ W[n,k]:{narrow} + D[m,j]:bf16 @ F[n,j]:bf16)", 1, {}, "", step=2),
     "two sums": Form("C[m,n] = {fn}({l A[m,k]} @ {r B[n,k]}{s} + {l D[m,k]} @ {r E[n,k]}{s}) * ({l F[m,j]} @ {r G[n,j]}{s} + {l H[m,j]} @"
                      " {r I[n,j]}{s})", 1, {}, "plain"),
     "converted": Form("C[m,n]{q} = {of ({l A[m,k]} @ {r B[n,k]}{s})}", 4, {}, "converted"),

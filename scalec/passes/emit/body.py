@@ -17,6 +17,7 @@ from scalec.passes.emit.row_factors import row_factors
 from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.registers import crowded
 from scalec.passes.problem.column_folds import made_by
+from scalec.passes.problem.contraction import contractions, sums_of
 from scalec.passes.problem.result import Result
 from scalec.passes.problem.sources import is_op
 from scalec.passes.problem.types import Problem
@@ -63,7 +64,7 @@ class Body(Results):
 
     split: list[Split]
     last: list[Split | None]
-    split_term: Split | None
+    split_terms: list[Split | None]
     ahead_of: dict[int, dict[Any, ir.Value]]
     """Of folds whose inputs are read before a tile's products, the inputs in registers: by the inputs in memory, those
     of a window by their name and coordinates."""
@@ -77,16 +78,17 @@ class Body(Results):
         each = [(of, not self.by_tile(of.result)) for of in every]
         self.split = [self.split_body(of.result) if once else Split() for of, once in each]
         self.last = [self.split_last(of) if once else None for of, once in each]
-        term = self.problem.term
-        self.split_term = None if term is None or self.by_tile(term.result) else self.split_body(term.result)
+        terms = self.problem.term.results if self.problem.term is not None else ()
+        self.split_terms = [None if self.by_tile(x) else self.split_body(x) for x in terms]
 
-    def compute_term(self, sums: ir.Value, w: Work) -> None:
+    def compute_term(self, sums: Sums, w: Work) -> None:
         """What is computed of the sums of one product before others are added, in their place."""
         term = self.problem.term
         assert term is not None
-        split = self.split_term or self.split_body(term.result, w)
-        of = replace(self.problem, results=(term.result,), reductions=())
-        self.elementwise(of, split, [sums], [w.m0, w.n0, w.m_end, w.n_end])
+        for own, result, known in zip(self.panes(sums), term.results, self.split_terms, strict=True):
+            split = known or self.split_body(result, w)
+            of = replace(self.problem, results=(result,), reductions=())
+            self.elementwise(of, split, [own], [w.m0, w.n0, w.m_end, w.n_end])
 
     def split_last(self, of: Problem, w: Work | None = None) -> Split | None:
         """What follows a result's fold; None where it has none."""
@@ -233,9 +235,10 @@ class Body(Results):
     def body_of(self, result: Result) -> ir.Block:
         """The block that computes a result, of its `scale.map`; of one that is folded, what is."""
         term = self.problem.term
-        if term is not None and result is term.result:
-            added = next(x for x in self.function.body.blocks[0].operations if x.operation.name == "scale.add")
-            return next(x for x in added.terms if is_op(x, "scale.map")).owner.opview.body.blocks[0]
+        if term is not None and any(result is x for x in term.results):
+            sums = list(dict.fromkeys(ir.Value(sums_of(x)) for x in contractions(self.function)))
+            terms = sums[result.index].owner.opview.terms
+            return next(x for x in terms if is_op(x, "scale.map")).owner.opview.body.blocks[0]
         last = self.last_map(result)
         if result.column_fold is not None or result.reduced is not None:
             last = self.reduce_of(result).input.owner

@@ -405,7 +405,7 @@ class Producer(Results, Dealer, Converter):
     def load_rows(self, h: Handles, side: Side, room: ir.Value, w: Work, k0: ir.Value) -> None:
         points = self.points(h, w, k0)
         for point in points:
-            own = side if self.problem.panes > 1 else next(x for x in point.sides if x.label == side.label)
+            own = next(x for own in point.sides for x in self.pieces(own) if x.piece == side.piece)
             plan = self.byte_plan(own)
             if plan is None and own.operand.by_row is None:
                 continue  # what is there is not read, or ones

@@ -297,12 +297,12 @@ class TensorConsumer(Producer, Consumer):
         """The sums of a part of a tile: where something is computed of one product's, this and the others' sums."""
         if self.problem.term is None:
             return taken
-        first, others = taken
+        panes = self.problem.panes
+        first, others = taken[:panes], taken[panes:]
         self.compute_term(first, w)
-        for wave in range(self.waves):
-            operands = [first, others]
-            self.e.op("tile.promote", operands=operands, segments=(1, 1, 0, 0), wave=wave, column=0)
-        return [first]
+        for operands, wave in product(zip(first, others, strict=True), range(self.waves)):
+            self.e.op("tile.promote", operands=list(operands), segments=(1, 1, 0, 0), wave=wave, column=0)
+        return first
 
     def sum_parts(self, h: Handles, w: Work, slot: ir.Value, parts: list[list[ir.Value]]) -> None:
         """A part's sums go to memory, some columns at a time; a tile's last CTA adds those of all, and goes on."""
@@ -353,7 +353,7 @@ class TensorConsumer(Producer, Consumer):
         self, h: Handles, slots: list[ir.Value], parts: list[list[ir.Value]], times: int = 1
     ) -> Iterator[tuple[int, list[ir.Value]]]:
         """The accumulators at `slots`, which are full, part by part, each so many times: (its first column, its
-        registers, of each contraction, or of each accumulator). What is emitted for one part stands under the loads of
+        registers, of each contraction, in each accumulator). What is emitted for one part stands under the loads of
         the next.
 
         Warpgroups take parts side by side, each where the first one's part begins and so many columns behind; sums that
@@ -365,8 +365,8 @@ class TensorConsumer(Producer, Consumer):
         starts = [column for column in range(0, step * (own // columns), step) for _ in range(times)]
 
         def take(part: list[ir.Value], column: int) -> None:
-            for pane, sums in enumerate(part):
-                slot, at = (slots[0], column + pane * own * across) if len(slots) == 1 else (slots[pane], column)
+            for (slot, pane), sums in zip(product(slots, range(len(part) // len(slots))), part, strict=True):
+                at = column + pane * own * across
                 e.op("tile.take", operands=[sums, h.sums, slot], column=at, apart=apart)
 
         take(parts[0], 0)

@@ -15,20 +15,34 @@ from scalec.passes.problem.types import Problem
 from scalec.targets import Target
 
 
-def check_alone(contracts: list[Any], terms: list[Any]) -> None:
-    """Refuses sums of products that meet those of others.
+def check_alone(order: list[Any], terms: list[Any], made: list[Any]) -> None:
+    """Refuses a further sum of products that meets the first in an expression, and has other left operands.
 
     Args:
-        contracts: one contraction of each sum.
-        terms: those of a sum of several.
+        order: the contractions of the first sum, `terms` of the further one.
+        made: of the further one those whose left operands the first's have, in their order.
     """
-    if len(contracts) > 1:
+    if not len(order) == len(terms) == len(made):
         raise UnsupportedError(
-            f"{len(terms)} products are added up, and meet other products in an expression",
-            expected="one sum of products, which expressions read, and something computed of one of them before",
+            f"{max(len(order), len(terms))} products are added up, and meet other products in an expression",
+            expected="one sum of products, which expressions read, or several of the same left operands; and something "
+            "computed of one of them before",
             fix="one program for each sum; where it is a factor, multiply an operand of each further one by its own "
             "before the call",
-            place=place_of(terms[-1]),
+            place=place_of(terms[-1] if len(terms) > 1 else order[-1]),
+        )
+
+
+def check_terms(numbers: list[int | None], sums: list[list[Any]]) -> None:
+    """Refuses several sums of products of which something is computed before they are added, of another in each or not
+    in each: `numbers` are those of the products, None where nothing is. Those of one left operand come first; and of an
+    accumulator of which a part stays as it is ptxas 13.0 serialises all products (C7511)."""
+    if len(set(numbers)) > 1:
+        raise UnsupportedError(
+            "something is computed of one product before others are added, in another sum of another or none",
+            expected="in each sum, of the products of one left operand",
+            fix="give each sum such a factor, as one * (...) of a scalar, or multiply operands before the call",
+            place=place_of(sums[-1][-1]),
         )
 
 

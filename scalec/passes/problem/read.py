@@ -28,7 +28,7 @@ from scalec.passes.problem.gather import check_left_out, check_summed
 from scalec.passes.problem.lookups import check_beginnings, check_beginnings_of_k
 from scalec.passes.problem.operand import Fold, Operand, Product
 from scalec.passes.problem.panes import check_alike, check_computed, check_forms, check_left, check_ranges, check_shared
-from scalec.passes.problem.products import check_added, check_alone, check_places, check_sums, first_of
+from scalec.passes.problem.products import check_added, check_alone, check_places, check_sums, check_terms, first_of
 from scalec.passes.problem.read_operand import OperandReader
 from scalec.passes.problem.reduced import check_known, check_reductions
 from scalec.passes.problem.result import Result, Term
@@ -51,14 +51,14 @@ class Reader(OperandReader):
     """The walk over one function; each method refuses what it cannot represent."""
 
     def problem(self) -> Problem:
-        self.contracts = self.first_terms(self.contractions())
+        sums = self.terms(self.contractions())
+        self.contracts = [terms[0] for terms in sums]
         contract = self.contracts[0]
         self.symbols = list(contract.symbols)
         order = self.result_order(contract)
         self.folded_dim = self.column_fold_of(contract, self.roles(contract))
         roles, turned = self.sided(contract, order)
-        terms = [x for x in terms_of(contract) if x.result != contract.result]
-        alike = [x for x in roles["m"] if all(x in self.sided(t, order)[0]["m"] for t in terms)]
+        alike = [x for x in roles["m"] if all(x in self.sided(t, order)[0]["m"] for t in sums[0])]
         roles = roles | {"m": alike or roles["m"]}
         left, right = self.sides(contract, turned)
         m, n, k = self.of_tile(contract, roles, order, left, right)
@@ -67,19 +67,20 @@ class Reader(OperandReader):
         summed = tuple(self.dim(name, contract) for name in roles["k"] if name != k.name)
         family, lhs, rhs = self.multiplied(contract, turned, m, n, k)
         folds = self.folds(contract, (rhs, lhs) if turned else (lhs, rhs))
-        added = tuple(self.product(x, lhs, rhs, order, m, n) for x in terms)
+        products = zip(*sums, strict=True)
+        rhs = self.panes(next(products), lhs, rhs, turned, m, n, k)
+        added = tuple(self.product(x, lhs, rhs, order, m, n) for x in products)
         self.symbols = list(contract.symbols)
-        if more := self.contracts[1:]:
-            found = [self.pane(x, lhs, rhs, turned, m, n, k) for x in more]
-            rhs, n = replace(rhs, others=tuple(found)), replace(n, panes=1 + len(found))
-            check_forms(rhs, folds[rhs.name], more[0])
+        if rhs.others:
+            n = replace(n, panes=len(rhs.panes))
+            check_forms(rhs, folds[rhs.name], self.contracts[1])
         lhs, rhs = (replace(x, folds=folds[x.name]) for x in (lhs, rhs))
         others = tuple(d.name for d in outer), tuple(d.name for d in summed)
         lhs = with_inputs(self, lhs, self.bodies(lhs, left[0]), k.name, *others)
         rhs = with_inputs(self, rhs, self.bodies(rhs, right[0]), k.name, *others)
         results, reductions = (read(contract, m, n, outer) for read in (self.results, self.reductions))
         made = Problem(self.target, family, m, n, k, lhs, rhs, place_of(contract), results, reductions=reductions)
-        made = replace(made, summed=summed, added=added, term=self.term(contract, terms, m, n, outer))
+        made = replace(made, summed=summed, added=added, term=self.term(sums, m, n, outer))
         for x in made.products:
             others = [d.name for d in made.dims[3:] if d not in (x.k, *outer)]
             if others and x.half_bytes:
@@ -105,19 +106,34 @@ class Reader(OperandReader):
         check_reductions(made)
         return with_spans(self.shared(made), self.function)
 
-    def first_terms(self, contracts: list[Any]) -> list[Any]:
-        """Of each sum of contractions the one that stands for it (`first_of`)."""
-        sums: dict[Any, list[Any]] = {}
-        for contract in contracts:
-            sums.setdefault(ir.Value(sums_of(contract)), []).append(contract)
-        for terms in sums.values():
-            if len(terms) > 1:
-                check_alone(list(sums), terms)
+    def terms(self, contracts: list[Any]) -> list[list[Any]]:
+        """The contractions of each sum: first the one whose operands the others' are like (`first_of`). Those of
+        several sums stand in one order, in which they have the same left operands."""
 
         def length(contract: Any) -> int:
             return math.prod(self.dim(name, contract).tiles(1, ASSUMED) for name in self.roles(contract)["k"])
 
-        return [first_of(terms, length, self.target) if len(terms) > 1 else terms[0] for terms in sums.values()]
+        found = list({ir.Value(sums_of(x)): terms_of(x) for x in contracts}.values())
+        first = first_of(found[0], length, self.target) if len(found[0]) > 1 else found[0][0]
+        order = [first, *(x for x in found[0] if x.result != first.result)]
+        return [order, *(self.in_order(order, terms) for terms in found[1:])]
+
+    def in_order(self, order: list[Any], terms: list[Any]) -> list[Any]:
+        """The terms of a further sum, which have the left operands of those of the first, in their `order`."""
+        if len(order) == len(terms) == 1:
+            return terms
+        left, made = list(terms), []
+        for contract in order:
+            same = [x for x in left if self.left_name(x) == self.left_name(contract)]
+            made += same[:1]
+            left = [x for x in left if x.result != same[0].result] if same else left
+        check_alone(order, terms, made)
+        return made
+
+    def left_name(self, contract: Any) -> str:
+        """What the operand of a contraction is called that does not have the last index of its result."""
+        _, turned = self.sided(contract, self.result_order(contract))
+        return self.argument(below(self.sides(contract, turned)[0][0]), "the left operand")[1]
 
     def sided(self, contract: Any, order: list[str]) -> tuple[dict[str, list[str]], bool]:
         """The roles of a contraction's dimensions, and whether M and N are those of its right and left operand, as rows
@@ -126,26 +142,33 @@ class Reader(OperandReader):
         turned = bool(order) and order[-1] in roles["m"]
         return (roles | {"m": roles["n"], "n": roles["m"]} if turned else roles), turned
 
-    def product(self, contract: Any, lhs: Operand, rhs: Operand, order: list[str], m: Dim, n: Dim) -> Product:
-        """A product that is added to that of `lhs` and `rhs`."""
+    def product(
+        self, contracts: tuple[Any, ...], lhs: Operand, rhs: Operand, order: list[str], m: Dim, n: Dim
+    ) -> Product:
+        """A product that is added to that of `lhs` and `rhs`: of each sum's one contraction."""
+        contract = contracts[0]
         (roles, turned), self.symbols = self.sided(contract, order), list(contract.symbols)
         check_places(m.name, n.name, roles, contract)
         k = self.k_of(contract, roles, *self.sides(contract, turned))
         _, left, right = self.multiplied(contract, turned, m, n, k)
         check_added(lhs, left, contract)
         check_added(rhs, right, contract)
+        right = self.panes(contracts, left, right, turned, m, n, k)
         return Product(left, right, k, tuple(self.dim(x, contract) for x in roles["k"] if x != k.name))
 
-    def term(self, contract: Any, others: list[Any], m: Dim, n: Dim, outer: tuple[Dim, ...]) -> Term | None:
-        """What is computed of the sums of a contraction, or of one of the `others` that are added to it, before they
-        are added up; None where nothing is."""
-        op = computed_term(contract)
-        if op is None:
-            return None
-        of, name = contracted(op.result), self.written()[0].name
-        number = [x.result for x in (contract, *others)].index(of.result)
-        body = self.computed(op, [of.result], maps_of(of.maps)[2], name, m, n, outer)
-        return Term(number, Result(name, ELEMENT_TYPES["f32"], (m.name, n.name), False, **body))
+    def term(self, sums: list[list[Any]], m: Dim, n: Dim, outer: tuple[Dim, ...]) -> Term | None:
+        """What is computed of the contractions of one product before others are added up; None where nothing is."""
+        name, made, numbers = self.written()[0].name, [], []
+        for index, terms in enumerate(sums):
+            if (op := computed_term(terms[0])) is None:
+                numbers.append(None)
+                continue
+            of = contracted(op.result)
+            numbers.append([x.result for x in terms].index(of.result))
+            body = self.computed(op, [of.result], maps_of(of.maps)[2], name, m, n, outer)
+            made.append(Result(name, ELEMENT_TYPES["f32"], (m.name, n.name), False, index=index, **body))
+        check_terms(numbers, sums)
+        return Term(numbers[0], tuple(made)) if numbers[0] is not None else None
 
     def folds(self, contract: Any, operands: tuple[Operand, Operand]) -> dict[str, tuple[Fold, ...]]:
         """By operand, left and right as the program has them, the results that are reductions of it."""
@@ -207,10 +230,17 @@ class Reader(OperandReader):
             self.check_rows(operand, rows if operand.mn_major else k)
         return family, lhs, rhs
 
-    def pane(self, contract: Any, lhs: Operand, rhs: Operand, turned: bool, m: Dim, n: Dim, k: Dim) -> Operand:
-        """The right operand of a further contraction, which has the operand `lhs` of the first one, and one like its
-        `rhs`."""
-        first, again = (self.sides(x, turned)[0][0] for x in (self.contracts[0], contract))
+    def panes(
+        self, contracts: tuple[Any, ...], lhs: Operand, rhs: Operand, turned: bool, m: Dim, n: Dim, k: Dim
+    ) -> Operand:
+        """The right operand `rhs` of the first of several contractions that have one left operand, with the others'."""
+        others = [self.pane(x, contracts[0], lhs, rhs, turned, m, n, k) for x in contracts[1:]]
+        return replace(rhs, others=tuple(others))
+
+    def pane(self, contract: Any, of: Any, lhs: Operand, rhs: Operand, turned: bool, m: Dim, n: Dim, k: Dim) -> Operand:
+        """The right operand of a further contraction, which has the operand `lhs` of the first one, `of`, and one like
+        its `rhs`."""
+        first, again = (self.sides(x, turned)[0][0] for x in (of, contract))
         one, other = (self.argument(below(x), "the left operand")[1] for x in (first, again))
         check_left(one, other, contract)
         _, mine, other = self.multiplied(contract, turned, m, n, k)

@@ -175,7 +175,7 @@ class Problem:
     @property
     def inputs(self) -> tuple[EpilogueInput, ...]:
         """What the epilogues read beside the sums."""
-        first = (self.term.result,) if self.term is not None else ()
+        first = self.term.results if self.term is not None else ()
         return tuple(x for r in (*first, *self.bodies) for x in r.inputs)
 
     @property
@@ -345,5 +345,5 @@ class Problem:
         reductions = tuple(map(turned, self.reductions))
         made = replace(self, results=results, beside=beside, reductions=reductions, swapped=not self.swapped)
         added = tuple(x.transposed() for x in self.added)
-        term = self.term and replace(self.term, result=turned(self.term.result))
+        term = self.term and replace(self.term, results=tuple(map(turned, self.term.results)))
         return replace(made, m=self.n, n=self.m, lhs=self.rhs, rhs=self.lhs, added=added, term=term)
