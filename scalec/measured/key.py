@@ -156,7 +156,7 @@ def _product(problem: Problem) -> str:
         return f"{lhs} . {rhs}" + (f" and {x.panes - 1} more" if x.panes > 1 else "")
 
     made = list(map(text, problem.products))
-    if (term := problem.term) is not None:
+    for term in problem.terms:
         computed = "; ".join(" ".join(_ops(x.body)) for x in term.results)
         made[term.number] = f"({made[term.number]}: {computed})"
     return " + ".join(made)

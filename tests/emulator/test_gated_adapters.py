@@ -36,6 +36,7 @@ CASES = {
     "fp8, in columns": gated("X[m,k] @ W[n,k] scale(1x128@col,1x128@col)", "D[m,r]:e4m3 @ E[n,r]:e4m3"),
     "i4": gated("X[m,k]:bf16 @ W[n,k]:i4 scale(none,1x64:bf16)", ADAPTER),
     "mxfp4": gated("X[m,k]:bf16 @ W[n,k]:mxfp4", f"alpha * ({ADAPTER})"),
+    "nvfp4": gated("X[m,k]:bf16 @ W[n,k]:nvfp4", f"alpha * ({ADAPTER})"),
     "n contiguous": gated("X[m,k] @ W[k,n]", "D[m,r] @ E[r,n]"),
     "halves": "G[m,n] = X[m,k] @ W[n,k] + D[m,r] @ E[n,r]; U[m,n] = X[m,k] @ W[n+size(n),k] + D[m,r] @ E[n+size(n),r];"
     " H[m,n] = silu(G) * U",

@@ -106,6 +106,11 @@ FORMS: dict[str, Form] = {
     "added, gathered adapter": Form("C[m,n]{t} = {l A[m,k]} @ {r B[n,k]}{s} + {maybe ({l D[idx[m],j]} @ {r E[n,j]}{s})}", 1, {}, "plain"),
     "added, gathered converted": Form("C[m,n]{t} = A[idx[m],k]:bf16 @ B[n,k]:{narrow} + D[m,j]:bf16 @ E[e[m/{B}],n,j]:bf16", 1, {}, "", step=2),
     "added, there and back": Form("C[idx[m],n]:f32 += {l A[idx[m],k]} @ {r B[n,k]}{s} + {l D[idx[m],j]} @ {r E[n,j]}{s}", 1, {}, "plain"),
+    "factors": Form("C[m,n]{q} = {of ({fac ({l A[m,k]} @ {r B[n,k]}{s})} + {fac1 ({l D[m,j]} @ {r E[n,j]}{s})})}", 3, {}, "added"),
+    "factors, less": Form("C[m,n]{add}= x[n] - {l A[m,k]} @ {r B[n,k]}{s} - {fac ({l D[m,j]} @ {r E[n,j]}{s})}", 1, {}, "added"),
+    "factors of three": Form("C[m,n]{t} = {fac ({l A[m,k]} @ {r B[n,k]}{s})} + {fac1 ({l D[m,j]} @ {r E[n,j]}{s})} + {maybe ({l F[m,k]} @"
+                             " {r G[n,k]}{s})}", 2, {}, "added"),
+    "factors, converted": Form("C[m,n]{q} = A[m,k]:bf16 @ B[n,k]:{w1} + {fac ({fn}(D[m,j]:bf16 @ E[n,j]:bf16))}", 2, {}, "", step=2),
     "gated adapters": Form("G[m,n] = {l X[m,k]} @ {r V[n,k]}{s} + {l D[m,j]} @ {r E[n,j]}{s}; H[m,n]{q} = {fn}(G) * ({l X[m,k]} @"
                            " {r W[n,k]}{s} + {l D[m,j]} @ {r F[n,j]}{s})", 2, {}, "added"),
     "gated adapters, factors": Form("G[m,n] = {l X[m,k]} @ {r V[n,k]}{s} + {fac ({l D[m,j]} @ {r E[n,j]}{s})}; H[m,n]{q} = {fn}(G) *"

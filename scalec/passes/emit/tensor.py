@@ -258,9 +258,10 @@ class TensorConsumer(Producer, Consumer):
             self.promoting(h, slot)
         else:
             parts, slots = self.parts(), [slot]
-            if self.problem.term is not None:  # a tile's sums are in two accumulators
+            for number in range(1, self.problem.segments):  # a tile's sums are in several accumulators
                 slots.append(self.slot(h))
-                e.op("tile.advance", operands=slots[1:])
+                for _ in range(number):
+                    e.op("tile.advance", operands=slots[number:])
             with self.over_tiles(h) as w:
                 w = self.judged(w)
                 for own in slots:
@@ -295,13 +296,13 @@ class TensorConsumer(Producer, Consumer):
 
     def added_up(self, taken: list[ir.Value], w: Work) -> list[ir.Value]:
         """The sums of a part of a tile: where something is computed of one product's, this and the others' sums."""
-        if self.problem.term is None:
-            return taken
         panes = self.problem.panes
-        first, others = taken[:panes], taken[panes:]
-        self.compute_term(first, w)
-        for operands, wave in product(zip(first, others, strict=True), range(self.waves)):
-            self.e.op("tile.promote", operands=list(operands), segments=(1, 1, 0, 0), wave=wave, column=0)
+        first, *others = (taken[i : i + panes] for i in range(0, len(taken), panes))
+        for number, sums in enumerate((first, *others)):
+            if number < len(self.problem.terms):
+                self.compute_term(number, sums, w)
+            for operands, wave in product(zip(first, sums, strict=True), range(self.waves) if number else ()):
+                self.e.op("tile.promote", operands=list(operands), segments=(1, 1, 0, 0), wave=wave, column=0)
         return first
 
     def sum_parts(self, h: Handles, w: Work, slot: ir.Value, parts: list[list[ir.Value]]) -> None:
@@ -395,6 +396,7 @@ class TensorConsumer(Producer, Consumer):
         cursor = e.op("tile.cursor", [e.type("position")], depth=s.stages).result
         sums = e.op("tile.fragment", [e.accumulator(self.waves * self.wave, self.own_columns, "warp")]).result
         parts, at = self.parts(), Positions(cursor, self.window())
+        self.second_accumulator(sums.type)
         with self.over_tiles(h) as w:
             w = self.judged(w)
             e.op("tile.clear", operands=[sums])
@@ -404,8 +406,7 @@ class TensorConsumer(Producer, Consumer):
             for side in self.sides:
                 self.fetch(h, side, fetched, w, self.at_k(w))
             for number, part in enumerate(self.segments(w)):
-                if number:
-                    self.compute_term(sums, w)
+                into = self.into(number, sums)
                 with self.over_k(part) as k0:
                     shown = (h.ring, cursor) if h.pair_rank is None else (h.sums_ring, slot)
                     e.op("tile.wait", operands=shown)
@@ -416,10 +417,11 @@ class TensorConsumer(Producer, Consumer):
                         for wave, pair in enumerate(factors):
                             present = [f for f in pair if f is not None]
                             segments = (1, 1, *(int(f is not None) for f in pair))
-                            operands = [sums, taken, *present]
+                            operands = [into, taken, *present]
                             e.op("tile.promote", operands=operands, segments=segments, wave=wave, column=column)
                     following = self.at_k(part, e.arith("arith.addi", k0, e.i32(s.tile[2])))
                     for side in self.sides:
                         self.fetch(h, side, fetched, w, following)
                     self.hand_over(h, at)
+                self.summed(number, into, sums, w)
             self.finish(h, w, sums)

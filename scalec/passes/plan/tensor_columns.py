@@ -39,8 +39,8 @@ def taken_columns(problem: Problem, columns: int, promote: int) -> int:
     copy then writes whole lines of memory, and what stands around each part is shared by more columns: 28.5
     instructions of a warp for 32 columns of bf16, 37 with parts of 32 (ptxas 13.0, 2026-11-21). Not where something is
     read for each element, which takes registers of its own: `silu(...) * R[m,n]` spilled so, ibid. All results of the
-    same sums take as many; fewer where a warp takes more than two numbers for each element."""
-    least, most = TAKEN_COLUMNS, MOST_TAKEN if taken_apart(problem, promote) <= PARTS else TAKEN_COLUMNS
+    same sums take as many; fewer where a warp takes several numbers for each element of a contraction, or of some."""
+    least, most = TAKEN_COLUMNS, TAKEN_COLUMNS if _many(problem, promote) else MOST_TAKEN
     results = () if promote else (*problem.bodies, *problem.beside)
     narrow = problem.n.size is None or problem.swapped or any(x.kind == "both" for r in results for x in r.inputs)
     for result in (r for r in results if r.reduced is None):
@@ -53,25 +53,30 @@ def taken_columns(problem: Problem, columns: int, promote: int) -> int:
 
 def parts_taken(problem: Problem, columns: int, promote: int) -> int:
     """How many of these parts have registers of their own: one is on its way while another is converted, if two fit."""
-    few = taken_apart(problem, promote) <= PARTS and taken_columns(problem, columns, promote) <= MOST_TAKEN
+    few = not _many(problem, promote) and taken_columns(problem, columns, promote) <= MOST_TAKEN
     return PARTS if few else 1
+
+
+def _many(problem: Problem, promote: int) -> bool:
+    """Whether a warp takes sums of several segments, and more than two numbers for each element."""
+    return problem.segments > 1 and taken_apart(problem, promote) > 2
 
 
 def taken_apart(problem: Problem, promote: int) -> int:
     """Sums for each element of a result that a warp takes out of tensor memory beside each other, part by part: those
-    of each contraction; where something is computed of one product's, these and the others'."""
-    return 1 if promote else problem.panes * (1 if problem.term is None else 2)
+    of each contraction, of each of its segments."""
+    return 1 if promote else problem.panes * problem.segments
 
 
 def sums_slots(problem: Problem, schedule: Schedule) -> int:
     """Accumulators in tensor memory: two, so that one tile's results are written while the next one's are summed, or
     one where two do not fit beside a K block's scales. With promotion up to four, each of one K block: of these as many
-    as make up whole rounds of the stages. Up to two pairs where a tile takes two (`taken_apart`)."""
+    as make up whole rounds of the stages. Up to twice those that a tile takes (`Problem.segments`)."""
     beside = sum(word_columns(problem, schedule)) + ones_columns(problem, schedule)
     room = (TENSOR_COLUMNS - beside) // schedule.tile[1]
     if schedule.promote:
         return whole_rounds(schedule.stages, min(4, room))
-    return min(2, room) if problem.term is None else min(4, room // 2 * 2)
+    return min(2, room) if problem.segments == 1 else min(2, room // problem.segments) * problem.segments
 
 
 def most_scale_slots(problem: Problem, schedule: Schedule) -> int:

@@ -277,7 +277,7 @@ def _no_room(problem: Problem, given: Request, plan: Schedule) -> str:
         return f"{register_file(problem, plan)} registers, and the {entering} threads of a CTA enter with {pool}"
     if Registers.of(problem, plan).total > most:  # as check-schedule has it
         return f"more than the {most} registers of a consumer thread"
-    several = plan.promote or problem.term is not None
+    several = plan.promote or problem.terms
     if family.kind.tensor_memory and several and sums_slots(problem, plan) < 2:
         return "one accumulator in tensor memory: products would wait until its sums are added up"
     if reason := too_wide(problem, plan.mma_n or plan.tile[1], entering):

@@ -46,8 +46,7 @@ def check_left(one: str, other: str, contract: Any) -> None:
         f"the program's contractions multiply {one} and {other}, which are not one operand",
         expected=f"{one} in each, and in the others the result's last index; or a sum of the contractions themselves",
         fix="one program for each contraction, or write the results with the index of these last; where they are added "
-        "up, one of them alone has a factor, a sign or scales: multiply an operand of each other one by its own "
-        "before the call",
+        "up, do it in each result alike, with the same factors",
         place=place_of(contract),
     )
 

@@ -33,14 +33,14 @@ def check_alone(order: list[Any], terms: list[Any], made: list[Any]) -> None:
         )
 
 
-def check_terms(numbers: list[int | None], sums: list[list[Any]]) -> None:
-    """Refuses several sums of products of which something is computed before they are added, of another in each or not
-    in each: `numbers` are those of the products, None where nothing is. Those of one left operand come first; and of an
-    accumulator of which a part stays as it is ptxas 13.0 serialises all products (C7511)."""
-    if len(set(numbers)) > 1:
+def check_terms(numbers: list[list[int]], sums: list[list[Any]]) -> None:
+    """Refuses several sums of products of which something is computed before they are added, of others in each sum:
+    `numbers` are those of the products. Those of one left operand come first; and of an accumulator of which a part
+    stays as it is ptxas 13.0 serialises all products (C7511)."""
+    if len(set(map(frozenset, numbers))) > 1:
         raise UnsupportedError(
             "something is computed of one product before others are added, in another sum of another or none",
-            expected="in each sum, of the products of one left operand",
+            expected="in each sum, of the products of the same left operands",
             fix="give each sum such a factor, as one * (...) of a scalar, or multiply operands before the call",
             place=place_of(sums[-1][-1]),
         )
@@ -66,9 +66,9 @@ def partly_scaled(problem: Problem) -> bool:
 
 
 def in_order(problem: Problem) -> tuple[int, ...]:
-    """The numbers of the products in the order of their K blocks: in front that of whose sums something is computed."""
-    numbers, term = range(len(problem.products)), problem.term
-    return tuple(sorted(numbers, key=lambda x: term is not None and x != term.number))
+    """The numbers of the products in the order of their K blocks: in front those of which something is computed."""
+    first = [x.number for x in problem.terms]
+    return (*first, *(x for x in range(len(problem.products)) if x not in first))
 
 
 def first_of(terms: list[Any], length: Callable[[Any], int], target: Target) -> Any:

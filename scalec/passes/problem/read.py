@@ -16,7 +16,7 @@ from scalec.passes.problem.access import Dim
 from scalec.passes.problem.bodies import check_bodies, with_inputs
 from scalec.passes.problem.column_folds import check_size, check_walked, reduced
 from scalec.passes.problem.contraction import (
-    computed_term,
+    computed_terms,
     contracted,
     contractions,
     multiplied_as,
@@ -80,7 +80,7 @@ class Reader(OperandReader):
         rhs = with_inputs(self, rhs, self.bodies(rhs, right[0]), k.name, *others)
         results, reductions = (read(contract, m, n, outer) for read in (self.results, self.reductions))
         made = Problem(self.target, family, m, n, k, lhs, rhs, place_of(contract), results, reductions=reductions)
-        made = replace(made, summed=summed, added=added, term=self.term(sums, m, n, outer))
+        made = replace(made, summed=summed, added=added, terms=self.computed_before(sums, m, n, outer))
         for x in made.products:
             others = [d.name for d in made.dims[3:] if d not in (x.k, *outer)]
             if others and x.half_bytes:
@@ -113,9 +113,12 @@ class Reader(OperandReader):
         def length(contract: Any) -> int:
             return math.prod(self.dim(name, contract).tiles(1, ASSUMED) for name in self.roles(contract)["k"])
 
-        found = list({ir.Value(sums_of(x)): terms_of(x) for x in contracts}.values())
+        by_sum: dict[Any, list[Any]] = {}
+        for contract in contracts:
+            by_sum.setdefault(ir.Value(sums_of(contract)), []).append(contract)
+        found = list(by_sum.values())
         first = first_of(found[0], length, self.target) if len(found[0]) > 1 else found[0][0]
-        order = [first, *(x for x in found[0] if x.result != first.result)]
+        order = [first, *(x for x in terms_of(first) if x.result != first.result)]
         return [order, *(self.in_order(order, terms) for terms in found[1:])]
 
     def in_order(self, order: list[Any], terms: list[Any]) -> list[Any]:
@@ -156,19 +159,19 @@ class Reader(OperandReader):
         right = self.panes(contracts, left, right, turned, m, n, k)
         return Product(left, right, k, tuple(self.dim(x, contract) for x in roles["k"] if x != k.name))
 
-    def term(self, sums: list[list[Any]], m: Dim, n: Dim, outer: tuple[Dim, ...]) -> Term | None:
-        """What is computed of the contractions of one product before others are added up; None where nothing is."""
-        name, made, numbers = self.written()[0].name, [], []
-        for index, terms in enumerate(sums):
-            if (op := computed_term(terms[0])) is None:
-                numbers.append(None)
-                continue
-            of = contracted(op.result)
-            numbers.append([x.result for x in terms].index(of.result))
-            body = self.computed(op, [of.result], maps_of(of.maps)[2], name, m, n, outer)
-            made.append(Result(name, ELEMENT_TYPES["f32"], (m.name, n.name), False, index=index, **body))
-        check_terms(numbers, sums)
-        return Term(numbers[0], tuple(made)) if numbers[0] is not None else None
+    def computed_before(self, sums: list[list[Any]], m: Dim, n: Dim, outer: tuple[Dim, ...]) -> tuple[Term, ...]:
+        """What is computed of the contractions of each product before others are added up."""
+        name, found = self.written()[0].name, []
+        for terms in sums:
+            own: dict[int, Result] = {}
+            for place, op in computed_terms(terms[0]).items():
+                of = contracted(op.result)
+                body = self.computed(op, [of.result], maps_of(of.maps)[2], name, m, n, outer)
+                made = Result(name, ELEMENT_TYPES["f32"], (m.name, n.name), False, index=place, **body)
+                own[[x.result for x in terms].index(of.result)] = made
+            found.append(own)
+        check_terms([list(own) for own in found], sums)
+        return tuple(Term(number, tuple(own[number] for own in found)) for number in found[0])
 
     def folds(self, contract: Any, operands: tuple[Operand, Operand]) -> dict[str, tuple[Fold, ...]]:
         """By operand, left and right as the program has them, the results that are reductions of it."""
