@@ -87,6 +87,39 @@ GATHERED = {
 }
 """Rows that an index names, of operands of one product or of both."""
 
+
+def adapted(scales: str, other: str = "", form: str = "{} + alpha * ({})") -> str:
+    """A product and an adapter with scales, those of the adapter the same unless others are given."""
+    return "C[m,n] = " + form.format(f"A[m,k] @ B[n,k] scale({scales})", f"D[m,r] @ E[n,r] scale({other or scales})")
+
+
+MX, WORDS, BLOCKED = (
+    "1x32:ue8m0, 1x32:ue8m0",
+    "1x32:ue8m0@packed, 1x32:ue8m0@packed",
+    "1x32:ue8m0@blocked, 1x32:ue8m0@blocked",
+)
+
+BYTES = {
+    "mxfp8": "C[m,n] = A[m,k]:mxfp8 @ B[n,k]:mxfp8 + D[m,r]:mxfp8 @ E[n,r]:mxfp8",
+    "mxfp8 to mxfp8": "C[m,n]:mxfp8 = relu(A[m,k]:mxfp8 @ B[n,k]:mxfp8 + D[m,r]:mxfp8 @ E[n,r]:mxfp8 + x[n])",
+    "mxfp8 packed": adapted(WORDS),
+    "mxfp8 blocked": adapted(BLOCKED, form="{} + {}"),
+    "nvfp4 by nvfp4": "C[m,n] = A[m,k]:nvfp4 @ B[n,k]:nvfp4 + alpha * (D[m,r]:nvfp4 @ E[n,r]:nvfp4)",
+    "mxfp8 ragged": "C[m,n] = A[m,k]:mxfp8 @ B[g,n,k]:mxfp8 + D[m,r]:mxfp8 @ E[g,n,r]:mxfp8 for m in off[g]:off[g+1]",
+    "mxfp8 gated": "G[m,n] = A[m,k]:mxfp8 @ B[n,k]:mxfp8 + D[m,r]:mxfp8 @ E[n,r]:mxfp8;"
+    " C[m,n] = silu(G) * (A[m,k]:mxfp8 @ F[n,k]:mxfp8 + D[m,r]:mxfp8 @ G2[n,r]:mxfp8)",
+    "bytes of blocks": adapted("1x128:ue8m0, 128x128:ue8m0"),
+    "bytes of blocks, packed": adapted("1x128:ue8m0@packed, 128x128:ue8m0"),
+}
+"""Scales of a byte."""
+
+UNLIKE = {
+    "blocks, then rows": adapted("1x128:ue8m0, 128x128:ue8m0", MX),
+    "blocked, then others": adapted(BLOCKED, "1x128:ue8m0@packed, 1x64:ue8m0@col"),
+    "row-major, then packed": adapted(MX, WORDS),
+}
+"""Scales that the tensor core applies, of other blocks and layouts than the other product's."""
+
 OTHERS = {"b": 2, "g": 3, "A_0": 50, "C_0": 160, "D_0": 60, "E_0": 3, "x_0": 70}
 
 SIZES = (
@@ -96,16 +129,21 @@ SIZES = (
 
 USUAL = {
     "nvfp4", "zero points, folded", "fp8 of one, in columns", "of three", "of rows that an index names", "fp8 blocks",
-    "experts", "two scalars", "fp8 row scales, both", "all of three",
+    "experts", "two scalars", "fp8 row scales, both", "all of three", "mxfp8 gated", "blocked, then others",
 }  # fmt: skip
 """Of the programs, those of a usual run."""
 
 
+PROGRAMS = CONVERTED | FACTORS | BOTH | GATHERED | BYTES | UNLIKE
+
+
 @pytest.mark.once("target", touches=lambda name, **_: {name} & USUAL)
 @pytest.mark.parametrize("size", range(len(SIZES)))
-@pytest.mark.parametrize(("target", "name"), [(t, x) for x in CONVERTED | FACTORS | BOTH | GATHERED for t in TARGETS])
+@pytest.mark.parametrize(
+    ("target", "name"), [(t, x) for x in PROGRAMS for t in TARGETS if t != "sm_90a" or x not in UNLIKE]
+)
 def test_program(target: str, name: str, size: int) -> None:
-    (dims, fixed), program = SIZES[size], (FACTORS | CONVERTED | BOTH | GATHERED)[name]
+    (dims, fixed), program = SIZES[size], PROGRAMS[name]
     names = {d for d in dims if re.search(rf"\b{d}[],/]", program)}
     names |= {d for d in OTHERS if d.endswith("_0") and re.search(rf"\b{d[0]}\[\w+\[", program)}
     run(program, target, {d: dims[d] for d in dims if d in names}, "".join(d for d in fixed if d in names))
@@ -208,6 +246,7 @@ REFUSED = {
     "C[m,n] = A[m,k] @ B[n,k] + (D[m,r] @ E[n,r]) * (F[m,q] @ G[n,q])": "which are not one operand",
     f"{PAIR}; C[m,n] = S + 2 * T; F[m,n] = S + 3 * T": "which are not one operand",
     f"{PAIR}; C[m,n] = S + T; F[m,n] = S - T": "which are not one operand",
+    "C[m,n] = A[m,k]:mxfp8 @ B[n,k]:mxfp8 + D[m,r]:e4m3 @ E[n,r]:e4m3": "D has no scales of a byte, unlike A",
     "C[m,n] = A[m,k]:bf16 @ B[n,k]:mxfp4 + D[m,r]:mxfp4 @ E[n,r]:bf16": "D is converted to bf16 beside A, which is not",
     "C[m,n] = A[m,k]:bf16 @ B[n,k]:mxfp4 + D[m,r]:f16 @ E[n,r]:f16": "differ in their element types",
     "C[m,n] = A[m,k]:bf16 @ B[n,k]:i4 + D[m,r]:bf16 @ (E[n,r]:i4 - 3)": "E has zero points",

@@ -346,7 +346,9 @@ class Consumer(Epilogue):
                 self.e.op("tile.fetch", operands=operands, **sizes, k_block=scale.k, **zeros, **part)
             else:
                 operands = [room, source, *self.byte_strides(of), *where]
-                self.e.op("tile.fetch_bytes", operands=operands, **sizes, block=scale.k, layout=scale.layout, **part)
+                kept = {} if point is points[0] else {"keeps": ir.UnitAttr.get()}
+                sizes |= {"block": scale.k, "layout": scale.layout, **kept}
+                self.e.op("tile.fetch_bytes", operands=operands, **sizes, **part)
 
     def within_range(self, h: Handles, scale: Scale, point: Point, first: int, unit: int) -> tuple[ir.Value, ir.Value]:
         """The K element `first` of a K tile at a point, and the end of K, as a scale counts them; so that nothing is

@@ -196,7 +196,9 @@ class Producer(Results, Dealer, Converter):
         for point in points if words or vectors else ():
             with self.of_point(point), self.one_thread():
                 own = [x for x in point.sides if x.label in {side.label for side in vectors}]
-                self.scale_copies(h, (filled, cursor), point.w, point.k0, words, own)
+                told = {side.label for side, _ in words}
+                planned = [(x, p) for x in point.sides if x.label in told and (p := self.word_plan(x)) is not None]
+                self.scale_copies(h, (filled, cursor), point.w, point.k0, planned, own)
         e.op("tile.advance", operands=[cursor])
 
     def announce(self, ring: ir.Value, cursor: ir.Value, size: int) -> None:

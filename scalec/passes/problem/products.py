@@ -92,9 +92,9 @@ def check_added(one: Operand, other: Operand, contract: Any) -> None:
         before = f"before the call, and pass {x.name} as that"
         for found, what, fix in (
             (
-                [s for s in x.scales if s.in_mma or not (s.folded or s.type in NUMBERS)],
-                f"has scales that sums are not promoted by ({', '.join(s.name for s in x.scales)})",
-                "dequantise it",
+                x is other and len(_of_bytes(x)) != len(_of_bytes(one)),
+                f"has {'' if _of_bytes(x) else 'no '}scales of a byte, unlike {one.name}",
+                "give it such scales" if _of_bytes(one) else "dequantise it",
             ),
             (x is other and x.zeros, "has zero points", "subtract them"),
             (x.body or x.rounded, "is computed", "compute it"),
@@ -138,8 +138,15 @@ def check_added(one: Operand, other: Operand, contract: Any) -> None:
             )
 
 
+def _of_bytes(operand: Operand) -> list[Scale]:
+    """The scales of an operand in whose place nobody makes ones."""
+    return [s for s in operand.scales if s.in_mma or not (s.folded or s.type in NUMBERS)]
+
+
 def _said(scale: Scale) -> str:
     """What must be the same of the scales of two operands of which tiles are in each other's place."""
+    if scale.in_mma:  # threads may bring those of any blocks and layout
+        return scale.type
     apart = max(at.apart for at in scale.coords)
     block = "x".join("all" if size == WHOLE else str(size) for size in (scale.rows, scale.k))
     return f"{block}:{scale.type}@{scale.layout}" + (f", {apart} apart" if apart else "")
