@@ -120,6 +120,22 @@ UNLIKE = {
 }
 """Scales that the tensor core applies, of other blocks and layouts than the other product's."""
 
+FINE, COARSE = "1x128, 1x128", "1x128, 128x128"
+
+SPREAD = {
+    "blocks and rows": adapted(COARSE, FINE, "{} + {}"),
+    "rows and blocks": adapted(FINE, COARSE),
+    "columns and all": adapted("1x128@col, 128x128", "mx128, nx128"),
+    "rows, and columns": adapted("1x128, 1x128", "1x128@col, 1x128@col"),
+    "rows of bytes": adapted("1x128:ue8m0, 1x128", "128x128:ue8m0, 1x128"),
+    "blocks, rows and none": adapted(COARSE, FINE, "{} + {} + F[m,q]:e4m3 @ G[n,q]:e4m3"),
+    "gated": f"G[m,n] = A[m,k] @ B[n,k] scale({COARSE}) + D[m,r] @ E[n,r] scale({FINE});"
+    f" C[m,n] = silu(G) * (A[m,k] @ F[n,k] scale({COARSE}) + D[m,r] @ H[n,r] scale({FINE}))",
+    "ragged rows": "C[m,n] = A[m,k] @ B[g,n,k] scale(1x128, 1x128x128) + D[m,r] @ E[g,n,r] scale(1x128, 1x1x128)"
+    " for m in off[g]:off[g+1]",
+}
+"""Scales that sums are promoted by, of other blocks of rows and layouts than the other product's."""
+
 OTHERS = {"b": 2, "g": 3, "A_0": 50, "C_0": 160, "D_0": 60, "E_0": 3, "x_0": 70}
 
 SIZES = (
@@ -129,12 +145,12 @@ SIZES = (
 
 USUAL = {
     "nvfp4", "zero points, folded", "fp8 of one, in columns", "of three", "of rows that an index names", "fp8 blocks",
-    "experts", "two scalars", "fp8 row scales, both", "all of three", "mxfp8 gated", "blocked, then others",
+    "experts", "two scalars", "fp8 row scales, both", "all of three", "mxfp8 gated", "blocked, then others", "gated",
 }  # fmt: skip
 """Of the programs, those of a usual run."""
 
 
-PROGRAMS = CONVERTED | FACTORS | BOTH | GATHERED | BYTES | UNLIKE
+PROGRAMS = CONVERTED | FACTORS | BOTH | GATHERED | BYTES | UNLIKE | SPREAD
 
 
 @pytest.mark.once("target", touches=lambda name, **_: {name} & USUAL)
@@ -247,6 +263,7 @@ REFUSED = {
     f"{PAIR}; C[m,n] = S + 2 * T; F[m,n] = S + 3 * T": "which are not one operand",
     f"{PAIR}; C[m,n] = S + T; F[m,n] = S - T": "which are not one operand",
     "C[m,n] = A[m,k]:mxfp8 @ B[n,k]:mxfp8 + D[m,r]:e4m3 @ E[n,r]:e4m3": "D has no scales of a byte, unlike A",
+    "C[m,n] = A[m,k] @ B[n,k] scale(1x128, none) + D[m,r] @ E[n,r] scale(1x64, none)": "differ in their scales",
     "C[m,n] = A[m,k]:bf16 @ B[n,k]:mxfp4 + D[m,r]:mxfp4 @ E[n,r]:bf16": "D is converted to bf16 beside A, which is not",
     "C[m,n] = A[m,k]:bf16 @ B[n,k]:mxfp4 + D[m,r]:f16 @ E[n,r]:f16": "differ in their element types",
     "C[m,n] = A[m,k]:bf16 @ B[n,k]:i4 + D[m,r]:bf16 @ (E[n,r]:i4 - 3)": "E has zero points",

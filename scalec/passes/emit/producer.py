@@ -426,9 +426,9 @@ class Producer(Results, Dealer, Converter):
         strides = self.strides(scale)
         place = [w.row0[side.label], w.row_end[side.label], *self.scale_k(h, scale, w, point.k0, point.end)]
         operands = [room, source, *strides, *place]
-        row_block = scale.coords[scale.axes[0]].divisor if scale.gathered else 1
-        if scale.folded:
-            row_block = ALL if scale.rows == WHOLE else scale.rows
+        row_block = scale.coords[scale.axes[0]].divisor if scale.gathered else scale.spread or 1
+        row_block = scale.rows if scale.folded else row_block
+        row_block = ALL if row_block == WHOLE else row_block
         step = self.schedule.tile[2] // scale.within(self.schedule.tile[2])
         sizes: dict[str, Any] = {"step": step, "block": scale.k, "row_block": row_block}
         self.e.op("tile.load_rows", operands=operands, **sizes, **self.beyond(scale))
@@ -439,9 +439,10 @@ class Producer(Results, Dealer, Converter):
         source = self.pointer(scale.name, scale.argument_index, align=4 if plan.whole else 0)
         source = self.at(source, scale.name, scale.coords, w)
         strides, place = self.byte_strides(scale), self.scale_k(h, scale, w, point.k0, point.end)
-        row_block = ALL if scale.rows == WHOLE else scale.rows
+        row_block = scale.spread or scale.rows
         if scale.gathered and not scale.in_mma:
             row_block = scale.coords[scale.axes[0]].divisor
+        row_block = ALL if row_block == WHOLE else row_block
         self.e.op(
             "tile.load_bytes",
             operands=[room, source, *strides, *self.scale_rows(side.label, scale, w), *place],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from scalec.errors import UnsupportedError
@@ -147,9 +148,24 @@ def _said(scale: Scale) -> str:
     """What must be the same of the scales of two operands of which tiles are in each other's place."""
     if scale.in_mma:  # threads may bring those of any blocks and layout
         return scale.type
-    apart = max(at.apart for at in scale.coords)
-    block = "x".join("all" if size == WHOLE else str(size) for size in (scale.rows, scale.k))
-    return f"{block}:{scale.type}@{scale.layout}" + (f", {apart} apart" if apart else "")
+    apart = f", {max(at.apart for at in scale.coords)} apart" * any(at.apart for at in scale.coords)
+    k, rows = ("all" if size == WHOLE else str(size) for size in (scale.k, scale.rows))
+    if not scale.folded and not apart:  # of blocks of rows threads may make scales of rows
+        return f"{k} of the sum:{scale.type}"
+    return f"{rows}x{k}:{scale.type}@{scale.layout}{apart}"
+
+
+def with_scales_alike(operands: tuple[Operand, ...]) -> tuple[Operand, ...]:
+    """The operands of products in whose tiles' place each other's are: where scales that sums are promoted by are of
+    other blocks of rows, or layouts, each row has its own of all of them."""
+    if len({tuple((s.rows, s.layout) for s in x.promoted) for x in operands if x.promoted}) < 2:
+        return operands
+
+    def spread(x: Operand) -> Operand:
+        kept = {s: s if s.in_mma or s.folded else replace(s, rows=1, spread=s.rows) for s in x.scales}
+        return replace(x, scales=tuple(kept.values()), others=tuple(map(spread, x.others)))
+
+    return tuple(map(spread, operands))
 
 
 def check_sums(problem: Problem) -> None:

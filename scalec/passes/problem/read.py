@@ -25,10 +25,19 @@ from scalec.passes.problem.contraction import (
 )
 from scalec.passes.problem.folds import check_folds, fold_of
 from scalec.passes.problem.gather import check_left_out, check_summed
+from scalec.passes.problem.half_bytes import check_half_bytes
 from scalec.passes.problem.lookups import check_beginnings, check_beginnings_of_k
 from scalec.passes.problem.operand import Fold, Operand, Product
 from scalec.passes.problem.panes import check_alike, check_computed, check_forms, check_left, check_ranges, check_shared
-from scalec.passes.problem.products import check_added, check_alone, check_places, check_sums, check_terms, first_of
+from scalec.passes.problem.products import (
+    check_added,
+    check_alone,
+    check_places,
+    check_sums,
+    check_terms,
+    first_of,
+    with_scales_alike,
+)
 from scalec.passes.problem.read_operand import OperandReader
 from scalec.passes.problem.reduced import check_known, check_reductions
 from scalec.passes.problem.result import Result, Term
@@ -71,6 +80,10 @@ class Reader(OperandReader):
         rhs = self.panes(next(products), lhs, rhs, turned, m, n, k)
         added = tuple(self.product(x, lhs, rhs, order, m, n) for x in products)
         self.symbols = list(contract.symbols)
+        lhs, *others = with_scales_alike((lhs, *(x.lhs for x in added)))
+        added = tuple(replace(x, lhs=own) for x, own in zip(added, others, strict=True))
+        rhs, *others = with_scales_alike((rhs, *(x.rhs for x in added)))
+        added = tuple(replace(x, rhs=own) for x, own in zip(added, others, strict=True))
         if rhs.others:
             n = replace(n, panes=len(rhs.panes))
             check_forms(rhs, folds[rhs.name], self.contracts[1])
@@ -81,22 +94,13 @@ class Reader(OperandReader):
         results, reductions = (read(contract, m, n, outer) for read in (self.results, self.reductions))
         made = Problem(self.target, family, m, n, k, lhs, rhs, place_of(contract), results, reductions=reductions)
         made = replace(made, summed=summed, added=added, terms=self.computed_before(sums, m, n, outer))
-        for x in made.products:
-            others = [d.name for d in made.dims[3:] if d not in (x.k, *outer)]
-            if others and x.half_bytes:
-                raise UnsupportedError(
-                    f"rows of {x.k.name} = {x.k.size} end in half a byte, and sums run over {others[0]} too",
-                    expected=f"an even {x.k.name}",
-                    fix=f"pad {x.k.name} with zeros in both operands",
-                    place=place_of(contract),
-                )
         ranged = (m.name, n.name) if summed else (m.name, n.name, k.name)
         domains = () if self.folded_dim else self.domains(contract, ranged, outer)  # else each result has a window
         made = replace(made, outer=outer, domains=domains, lookups=self.lookups((m.name, n.name)))
         check_sums(made)
         for x in made.products:
             self.check_cut(x)
-            self.check_converted(x)
+            check_half_bytes(x, made)
             check_folds(x)
             self.check_zero_points(x)
             check_bodies(x)
@@ -276,18 +280,6 @@ class Reader(OperandReader):
                 )
         check_beginnings(problem)
         check_beginnings_of_k(problem)
-
-    def check_converted(self, problem: Problem) -> None:
-        """Refuses converted operands of which each has half a byte behind the end of K: one alone meets zeros."""
-        converted = [x for x in (problem.lhs, problem.rhs) if x.converted]
-        k, packed = problem.k, [x for x in (problem.lhs, problem.rhs) if x.stored.bits < 8]
-        if converted and len(packed) > 1 and k.size is not None and k.size * packed[0].stored.bits % 8:
-            raise UnsupportedError(
-                f"rows of {k.name} = {k.size} end in half a byte, of {packed[0].name} and of {packed[1].name}",
-                expected=f"an even {k.name}",
-                fix=f"pad {k.name} with zeros in both operands",
-                place=problem.written,
-            )
 
     def check_zero_points(self, problem: Problem) -> None:
         """Refuses zero points of both operands: behind the end of K copies bring zeros, and their products, of zero
