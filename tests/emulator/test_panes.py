@@ -50,6 +50,17 @@ CASES: dict[str, tuple[str, dict[str, int], tuple[str, ...]]] = {
     "w4a16, int4": (gated("X[m,k]:bf16", "W[n,k]:i4", "scale(none,1x64:f16)", to=":mxfp8"), DENSE, EVERY),
     "w4a8": (gated("X[m,k]:e4m3", "W[n,k]:e2m1", "scale(1x128,1x128)"), DENSE, EVERY),
     "n contiguous": (gated("X[m,k]", "W[k,n]"), DENSE, EVERY),
+    "turned, to bf16": (gated("X[m,k]", "W[k,n]:e4m3"), DENSE, ("sm_90a",)),
+    "turned, fp8": (gated("X[m,k]:e4m3", "W[k,n]:e4m3", to=":mxfp8"), DENSE, ("sm_90a",)),
+    "turned, fp8 blocks": (gated("X[m,k]", "W[k,n]", "scale(1x128,128x128)"), {**DENSE, "n": 256}, ("sm_90a",)),
+    "turned, tf32": (gated("X[m,k]:tf32", "W[k,n]:tf32", to=":f32"), DENSE, ("sm_90a",)),
+    "turned, ragged": (gated("X[m,k]:e4m3", "W[g,k,n]:e4m3", where=RAGGED), GROUPS, ("sm_90a",)),
+    "three, turned": (
+        "P[m,n] = X[m,k]:e4m3 @ A[k,n]:e4m3; Q[m,n] = X[m,k]:e4m3 @ B[k,n]:e4m3;"
+        " H[m,n] = P + Q * (X[m,k]:e4m3 @ C[k,n]:e4m3)",
+        {**DENSE, "n": 192},
+        ("sm_90a",),
+    ),
     "f32 and tf32": (gated("X[m,k]:tf32", "W[n,k]:tf32", to=":f32"), DENSE, EVERY),
     "batches": (gated("X[b,m,k]", "W[b,n,k]", at="b,m,n"), {**DENSE, "b": 3}, EVERY),
     "a sum over two": (gated("X[b,m,k]", "W[b,n,k]"), {**DENSE, "k": 72, "b": 3}, EVERY),

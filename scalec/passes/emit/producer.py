@@ -215,13 +215,15 @@ class Producer(Results, Dealer, Converter):
             self.copy_pages(h, side, stage, w, k0)
         elif side.map_of(0) in h.maps and not operand.gathered:
             x, row = self.element_of_map(side, k0), self.copied_row(h, side, w.row0[side.label])
-            for strip in side.strips:
+            for number, strip in enumerate(side.strips):
                 at = self.strip_row(row, strip)
                 place = (at, k0) if operand.stored_mn_major else (x, at)
                 own = operand.panes[strip.pane]
                 source = self.at(h.maps[side.map_of(strip.pane)], own.name, own.coords, w)
-                axis = int(operand.stored_mn_major)
-                target = self.strip(self.copies_into(h, side), strip, side.copied, axis)
+                if operand.turned:
+                    target = self.turned_strip(h, side, number)
+                else:
+                    target = self.strip(self.copies_into(h, side), strip, side.copied, int(operand.stored_mn_major))
                 self.e.op("tile.copy", operands=[source, target, *stage, *place], multicast=side.multicast)
 
     def page_indices(self, side: Side, w: Work) -> list[ir.Value]:

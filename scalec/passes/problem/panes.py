@@ -120,7 +120,6 @@ def check_forms(rhs: Operand, folds: tuple[Fold, ...], contract: Any) -> None:
         (rhs.body, "are computed", "compute them before the call"),
         (rhs.pages, f"are read by pages of {rhs.pages}", "one program for each contraction"),
         (rhs.gathered, f"are gathered by {rhs.gathered}", "gather them before the call"),
-        (rhs.turned, f"are contiguous along {rhs.rows}, and kernels turn them", "store them with K last"),
     ):
         if found:
             raise UnsupportedError(
