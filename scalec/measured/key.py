@@ -152,8 +152,11 @@ def _product(problem: Problem) -> str:
     roles, sized = _roles(problem), _sized(problem, problem.dims[3 + len(problem.outer) :])
 
     def text(x: Problem) -> str:
-        lhs, rhs = _operand(x.lhs, sized), _operand(x.rhs, roles)
-        return f"{lhs} . {rhs}" + (f" and {x.panes - 1} more" if x.panes > 1 else "")
+        lhs, rhs = (
+            _operand(own, of) + f" and {len(own.others)} more" * bool(own.others)
+            for own, of in ((x.lhs, sized), (x.rhs, roles))
+        )
+        return f"{lhs} . {rhs}"
 
     made = list(map(text, problem.products))
     for term in problem.terms:

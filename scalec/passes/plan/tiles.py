@@ -80,6 +80,9 @@ def no_swap(problem: Problem) -> str:
 
 def must_swap(problem: Problem) -> str:
     """Why a program is computed transposed, whatever its sizes; "" where it need not be."""
+    if problem.lhs.others:
+        names = " and ".join(x.name for x in problem.lhs.panes)
+        return f"{names} have the rows of results, and lie side by side in columns of a tile"
     if problem.column_fold is None or problem.column_fold.along != problem.m.name:
         return ""
     return f"{problem.names} is reduced over {problem.column_fold.dim}, indices of which are columns of a tile"

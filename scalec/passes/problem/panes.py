@@ -44,9 +44,8 @@ def check_left(one: str, other: str, contract: Any) -> None:
         return
     raise UnsupportedError(
         f"the program's contractions multiply {one} and {other}, which are not one operand",
-        expected=f"{one} in each, and in the others the result's last index; or a sum of the contractions themselves",
-        fix="one program for each contraction, or write the results with the index of these last; where they are added "
-        "up, do it in each result alike, with the same factors",
+        expected=f"{one} in each, or the other operand; or a sum of the contractions themselves",
+        fix="one program for each contraction; where they are added up, alike in each result, with the same factors",
         place=place_of(contract),
     )
 

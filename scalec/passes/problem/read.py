@@ -77,16 +77,20 @@ class Reader(OperandReader):
         family, lhs, rhs = self.multiplied(contract, turned, m, n, k)
         folds = self.folds(contract, (rhs, lhs) if turned else (lhs, rhs))
         products = zip(*sums, strict=True)
-        rhs = self.panes(next(products), lhs, rhs, turned, m, n, k)
+        across = self.shares_columns(sums)
+        if across:
+            lhs, m = self.panes(next(products), rhs, lhs, not turned, n, m, k), replace(m, panes=len(sums))
+        else:
+            rhs = self.panes(next(products), lhs, rhs, turned, m, n, k)
         added = tuple(self.product(x, lhs, rhs, order, m, n) for x in products)
         self.symbols = list(contract.symbols)
         lhs, *others = with_scales_alike((lhs, *(x.lhs for x in added)))
         added = tuple(replace(x, lhs=own) for x, own in zip(added, others, strict=True))
         rhs, *others = with_scales_alike((rhs, *(x.rhs for x in added)))
         added = tuple(replace(x, rhs=own) for x, own in zip(added, others, strict=True))
-        if rhs.others:
-            n = replace(n, panes=len(rhs.panes))
-            check_forms(rhs, folds[rhs.name], self.contracts[1])
+        if len(sums) > 1:
+            n = n if across else replace(n, panes=len(sums))
+            check_forms(several := lhs if across else rhs, folds[several.name], self.contracts[1])
         lhs, rhs = (replace(x, folds=folds[x.name]) for x in (lhs, rhs))
         others = tuple(d.name for d in outer), tuple(d.name for d in summed)
         lhs = with_inputs(self, lhs, self.bodies(lhs, left[0]), k.name, *others)
@@ -131,16 +135,22 @@ class Reader(OperandReader):
             return terms
         left, made = list(terms), []
         for contract in order:
-            same = [x for x in left if self.left_name(x) == self.left_name(contract)]
+            same = [x for x in left if self.names_of(x)[0] == self.names_of(contract)[0]]
             made += same[:1]
             left = [x for x in left if x.result != same[0].result] if same else left
         check_alone(order, terms, made)
         return made
 
-    def left_name(self, contract: Any) -> str:
-        """What the operand of a contraction is called that does not have the last index of its result."""
+    def shares_columns(self, sums: list[list[Any]]) -> bool:
+        """Whether several contractions have the operand in common that has the result's last index, and no other: what
+        they compute is then computed transposed."""
+        left, right = (set(x) for x in zip(*(self.names_of(terms[0]) for terms in sums), strict=True))
+        return len(sums[0]) == 1 and len(left) > 1 and len(right) == 1
+
+    def names_of(self, contract: Any) -> tuple[str, ...]:
+        """What the operands of a contraction are called, the one without the last index of its result first."""
         _, turned = self.sided(contract, self.result_order(contract))
-        return self.argument(below(self.sides(contract, turned)[0][0]), "the left operand")[1]
+        return tuple(self.argument(below(x), "an operand")[1] for x, _, _ in self.sides(contract, turned))
 
     def sided(self, contract: Any, order: list[str]) -> tuple[dict[str, list[str]], bool]:
         """The roles of a contraction's dimensions, and whether M and N are those of its right and left operand, as rows
