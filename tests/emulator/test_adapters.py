@@ -240,6 +240,13 @@ def test_schedule_of_a_factor(target: str, fields: str, name: str) -> None:
     assert set(fields.split(", ")) <= set(kernel.spec.schedule.split(", "))
 
 
+@pytest.mark.once
+@pytest.mark.parametrize("target", TARGETS)
+def test_words_of_one_product(target: str) -> None:
+    """Rows of one product's scales are whole words, of the other's they are not."""
+    run(BYTES["mxfp8"], target, {"m": 20, "n": 64, "k": 256, "r": 96}, "nkr")
+
+
 CONVERTING = {
     "sm_90a": ("split=2", "swap=1", "converters=1", "stages=2", "scheduler=static"),
     "sm_100a": ("split=2", "converters=2", "scheduler=dynamic"),
