@@ -49,7 +49,8 @@ class StoreFactorsOp(Tile.Operation, name="store_factors"):
 
 
 class FetchBytesOp(Tile.Operation, name="fetch_bytes"):
-    """Loads into `into`, a room for them, the scales of a byte of `count` rows at K element k0, while k0 < k; else 0.
+    """Loads into `into`, a room for them, the scales of a byte of `count` rows at K element k0, while k0 < k; else 0,
+    or with `keeps` what is there.
 
     They stand at row / row_block and k0 / block of a tensor in `layout`, as those of `load_bytes`. Which rows these are
     `fetch` says.

@@ -152,12 +152,16 @@ def _product(problem: Problem) -> str:
     roles, sized = _roles(problem), _sized(problem, problem.dims[3 + len(problem.outer) :])
 
     def text(x: Problem) -> str:
-        lhs, rhs = _operand(x.lhs, sized), _operand(x.rhs, roles)
-        return f"{lhs} . {rhs}" + (f" and {x.panes - 1} more" if x.panes > 1 else "")
+        lhs, rhs = (
+            _operand(own, of) + f" and {len(own.others)} more" * bool(own.others)
+            for own, of in ((x.lhs, sized), (x.rhs, roles))
+        )
+        return f"{lhs} . {rhs}"
 
     made = list(map(text, problem.products))
-    if (term := problem.term) is not None:
-        made[term.number] = f"({made[term.number]}: {' '.join(_ops(term.result.body))})"
+    for term in problem.terms:
+        computed = "; ".join(" ".join(_ops(x.body)) for x in term.results)
+        made[term.number] = f"({made[term.number]}: {computed})"
     return " + ".join(made)
 
 

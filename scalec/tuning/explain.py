@@ -342,15 +342,15 @@ def _sums(problem: Problem, chosen: Schedule) -> str:
 
 def _term(problem: Problem, chosen: Schedule) -> str:
     """What is computed of the sums of one product before those of others are added."""
-    if (term := problem.term) is None:
+    if not problem.terms:
         return ""
-    first, *others = (f"{x.lhs.name} @ {x.rhs.name}" for x in map(problem.products.__getitem__, in_order(problem)))
-    read = " and ".join(dict.fromkeys(x.name for x in term.result.inputs))
+    named = [f"{x.lhs.name} @ {x.rhs.name}" for x in map(problem.products.__getitem__, in_order(problem))]
+    first, others = (" and ".join(x) for x in (named[: len(problem.terms)], named[len(problem.terms) :]))
+    read = " and ".join(dict.fromkeys(x.name for term in problem.terms for r in term.results for x in r.inputs))
     apart = ", in accumulators of their own" * (problem.kind.tensor_memory and not chosen.promote)
-    return (
-        f"sums of {first} come first, of which something is computed{f' with {read}' * bool(read)}; "
-        f"then those of {' and '.join(others)} are added{apart}"
-    )
+    behind = f"then those of {others} are added" if others else "then they are added up"
+    computed = "something is computed" + " of each" * (len(problem.terms) > 1) + f" with {read}" * bool(read)
+    return f"sums of {first} come first, of which {computed}; {behind}{apart}"
 
 
 def _promoted(problem: Problem, chosen: Schedule) -> str:

@@ -29,10 +29,11 @@ def _found(p: Problem, sizes: Mapping[str, int]) -> Iterator[tuple[str, int]]:
     """(what rides on what, the bytes that it saves)."""
     points = p.walks(sizes) * sizes[p.m.name] * sizes[p.n.name]
     sums = HANDED.bytes(points)
-    shared, weights = p.lhs, " and ".join(x.name for x in p.rhs.panes)
-    if p.panes > 1:
+    shared, several = (p.rhs, p.lhs) if p.lhs.others else (p.lhs, p.rhs)
+    if several.others:
         read = shared.stored.bytes(elements(shared.coords, sizes))
-        yield f"{shared.name} is read once for {weights}", (p.panes - 1) * read
+        weights = " and ".join(x.name for x in several.panes)
+        yield f"{shared.name} is read once for {weights}", len(several.others) * read
     for x in p.added:
         yield f"{x.lhs.name} @ {x.rhs.name} is added up in the same place", 2 * sums
     for r in p.results:

@@ -17,7 +17,7 @@ from tests.emulator.test_several_results import run
 
 TARGETS = ("sm_90a", "sm_100a", "sm_120a")
 
-ADAPTER = "D[m,r]:bf16 @ E[n,r]:bf16"
+ADAPTER, ADAPTER8 = "D[m,r]:bf16 @ E[n,r]:bf16", "D[m,r]:e4m3 @ E[n,r]:e4m3"
 
 CONVERTED = {
     "nvfp4": f"C[m,n] = A[m,k]:bf16 @ B[n,k]:nvfp4 + {ADAPTER} + x[n]",
@@ -58,6 +58,25 @@ FACTORS = {
 }
 """Something that is computed of one product before the other is added."""
 
+BOTH = {
+    "two scalars": "C[m,n] = s[0]:f32 * (A[m,k] @ B[n,k]) + alpha * (D[m,r] @ E[n,r]) + x[n]",
+    "nvfp4 and alpha": f"C[m,n] = A[m,k]:bf16 @ B[n,k]:nvfp4 + alpha * ({ADAPTER})",
+    "fp8 rows and alpha": "C[m,n] = A[m,k] @ B[n,k] scale(1xk, 1xk) + alpha * (D[m,r]:e4m3 @ E[n,r]:e4m3)",
+    "fp8 blocks, both": f"C[m,n] = x[m] * (A[m,k] @ B[n,k] scale(1x128, 128x128)) + alpha * ({ADAPTER8})",
+    "fp8 row scales, both": f"C[m,n]:f32 = x[m] * (A[m,k] @ B[n,k] scale(1x128, 1x128)) - y[n] * ({ADAPTER8})",
+    "less, then more": "C[m,n]:f32 = x[n] - s[0]:f32 * (A[m,k] @ B[n,k]) + alpha * (D[m,r] @ E[n,r])",
+    "less and less": "C[m,n] = x[m] - A[m,k] @ B[n,k] - alpha * (D[m,r] @ E[n,r])",
+    "only less": "C[m,n] = x[m] - A[m,k] @ B[n,k] - D[m,r] @ E[n,r]",
+    "functions": "C[m,n] = relu(A[m,k] @ B[n,k] + x[n]) + sigmoid(D[m,r] @ E[n,r])",
+    "two of three": "C[m,n]:mxfp8 = relu(x[m] * (A[m,k] @ B[n,k]) + alpha * (D[m,r] @ E[n,r]) + F[m,q] @ G[n,q])",
+    "all of three": "C[m,n] = x[m] * (A[m,k] @ B[n,k]) + alpha * (D[m,r] @ E[n,r]) + y[n] * (F[m,q] @ G[n,q])",
+    "both, two results": "T[m,n] = x[m] * (A[m,k] @ B[n,k]) + alpha * (D[m,r] @ E[n,r]); C[m,n] = T;"
+    " F[m,n]:mxfp8 = relu(T); R[m]:f32 = max[n](T)",
+    "both, groups": "C[m,n] = x[m] * (A[m,k] @ B[n,k]) + s[e[m/64]]:f32 * (D[m,r] @ E[e[m/64],n,r])",
+    "both, ragged": "C[m,n] = w[g]:f32 * (A[m,k] @ B[g,n,k]) + s[g]:f32 * (D[m,r] @ E[g,n,r]) for m in off[g]:off[g+1]",
+}
+"""Something that is computed of several, each by itself."""
+
 GATHERED = {
     "of one": "C[m,n] = A[idx[m],k] @ B[n,k] + D[m,r] @ E[n,r]",
     "of the adapter": "C[m,n] = A[m,k] @ B[n,k] + alpha * (D[idx[m],r] @ E[n,r])",
@@ -68,6 +87,55 @@ GATHERED = {
 }
 """Rows that an index names, of operands of one product or of both."""
 
+
+def adapted(scales: str, other: str = "", form: str = "{} + alpha * ({})") -> str:
+    """A product and an adapter with scales, those of the adapter the same unless others are given."""
+    return "C[m,n] = " + form.format(f"A[m,k] @ B[n,k] scale({scales})", f"D[m,r] @ E[n,r] scale({other or scales})")
+
+
+MX, WORDS, BLOCKED = (
+    "1x32:ue8m0, 1x32:ue8m0",
+    "1x32:ue8m0@packed, 1x32:ue8m0@packed",
+    "1x32:ue8m0@blocked, 1x32:ue8m0@blocked",
+)
+
+BYTES = {
+    "mxfp8": "C[m,n] = A[m,k]:mxfp8 @ B[n,k]:mxfp8 + D[m,r]:mxfp8 @ E[n,r]:mxfp8",
+    "mxfp8 to mxfp8": "C[m,n]:mxfp8 = relu(A[m,k]:mxfp8 @ B[n,k]:mxfp8 + D[m,r]:mxfp8 @ E[n,r]:mxfp8 + x[n])",
+    "mxfp8 packed": adapted(WORDS),
+    "mxfp8 blocked": adapted(BLOCKED, form="{} + {}"),
+    "nvfp4 by nvfp4": "C[m,n] = A[m,k]:nvfp4 @ B[n,k]:nvfp4 + alpha * (D[m,r]:nvfp4 @ E[n,r]:nvfp4)",
+    "mxfp8 ragged": "C[m,n] = A[m,k]:mxfp8 @ B[g,n,k]:mxfp8 + D[m,r]:mxfp8 @ E[g,n,r]:mxfp8 for m in off[g]:off[g+1]",
+    "mxfp8 gated": "G[m,n] = A[m,k]:mxfp8 @ B[n,k]:mxfp8 + D[m,r]:mxfp8 @ E[n,r]:mxfp8;"
+    " C[m,n] = silu(G) * (A[m,k]:mxfp8 @ F[n,k]:mxfp8 + D[m,r]:mxfp8 @ G2[n,r]:mxfp8)",
+    "bytes of blocks": adapted("1x128:ue8m0, 128x128:ue8m0"),
+    "bytes of blocks, packed": adapted("1x128:ue8m0@packed, 128x128:ue8m0"),
+}
+"""Scales of a byte."""
+
+UNLIKE = {
+    "blocks, then rows": adapted("1x128:ue8m0, 128x128:ue8m0", MX),
+    "blocked, then others": adapted(BLOCKED, "1x128:ue8m0@packed, 1x64:ue8m0@col"),
+    "row-major, then packed": adapted(MX, WORDS),
+}
+"""Scales that the tensor core applies, of other blocks and layouts than the other product's."""
+
+FINE, COARSE = "1x128, 1x128", "1x128, 128x128"
+
+SPREAD = {
+    "blocks and rows": adapted(COARSE, FINE, "{} + {}"),
+    "rows and blocks": adapted(FINE, COARSE),
+    "columns and all": adapted("1x128@col, 128x128", "mx128, nx128"),
+    "rows, and columns": adapted("1x128, 1x128", "1x128@col, 1x128@col"),
+    "rows of bytes": adapted("1x128:ue8m0, 1x128", "128x128:ue8m0, 1x128"),
+    "blocks, rows and none": adapted(COARSE, FINE, "{} + {} + F[m,q]:e4m3 @ G[n,q]:e4m3"),
+    "gated": f"G[m,n] = A[m,k] @ B[n,k] scale({COARSE}) + D[m,r] @ E[n,r] scale({FINE});"
+    f" C[m,n] = silu(G) * (A[m,k] @ F[n,k] scale({COARSE}) + D[m,r] @ H[n,r] scale({FINE}))",
+    "ragged rows": "C[m,n] = A[m,k] @ B[g,n,k] scale(1x128, 1x128x128) + D[m,r] @ E[g,n,r] scale(1x128, 1x1x128)"
+    " for m in off[g]:off[g+1]",
+}
+"""Scales that sums are promoted by, of other blocks of rows and layouts than the other product's."""
+
 OTHERS = {"b": 2, "g": 3, "A_0": 50, "C_0": 160, "D_0": 60, "E_0": 3, "x_0": 70}
 
 SIZES = (
@@ -77,16 +145,21 @@ SIZES = (
 
 USUAL = {
     "nvfp4", "zero points, folded", "fp8 of one, in columns", "of three", "of rows that an index names", "fp8 blocks",
-    "experts",
+    "experts", "two scalars", "fp8 row scales, both", "all of three", "mxfp8 gated", "blocked, then others", "gated",
 }  # fmt: skip
 """Of the programs, those of a usual run."""
 
 
+PROGRAMS = CONVERTED | FACTORS | BOTH | GATHERED | BYTES | UNLIKE | SPREAD
+
+
 @pytest.mark.once("target", touches=lambda name, **_: {name} & USUAL)
 @pytest.mark.parametrize("size", range(len(SIZES)))
-@pytest.mark.parametrize(("target", "name"), [(t, x) for x in CONVERTED | FACTORS | GATHERED for t in TARGETS])
+@pytest.mark.parametrize(
+    ("target", "name"), [(t, x) for x in PROGRAMS for t in TARGETS if t != "sm_90a" or x not in UNLIKE]
+)
 def test_program(target: str, name: str, size: int) -> None:
-    (dims, fixed), program = SIZES[size], (FACTORS | CONVERTED | GATHERED)[name]
+    (dims, fixed), program = SIZES[size], PROGRAMS[name]
     names = {d for d in dims if re.search(rf"\b{d}[],/]", program)}
     names |= {d for d in OTHERS if d.endswith("_0") and re.search(rf"\b{d[0]}\[\w+\[", program)}
     run(program, target, {d: dims[d] for d in dims if d in names}, "".join(d for d in fixed if d in names))
@@ -103,11 +176,11 @@ EDGES = (
 
 @pytest.mark.once("case", "target")
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", ["alpha", "nvfp4", "i4"])
+@pytest.mark.parametrize("name", ["alpha", "nvfp4", "i4", "two scalars"])
 @pytest.mark.parametrize("case", range(len(EDGES)))
 def test_edge(case: int, name: str, target: str) -> None:
     dims, fixed = EDGES[case]
-    run((FACTORS | CONVERTED)[name], target, dims, fixed)
+    run((FACTORS | BOTH | CONVERTED)[name], target, dims, fixed)
 
 
 @pytest.mark.once
@@ -120,11 +193,11 @@ def test_k_of_one(k: int, r: int, target: str) -> None:
 
 @pytest.mark.once("target", "name")
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", ["plain", "alpha", "nvfp4", "i4"])
+@pytest.mark.parametrize("name", ["plain", "alpha", "nvfp4", "i4", "two scalars"])
 def test_not_a_number(name: str, target: str) -> None:
     """NaN and infinities of either product reach the rows and columns that they are in, and no others; so do those of a
     factor, of a product of zeros too."""
-    program = {"plain": "C[m,n]:f32 = A[m,k] @ B[n,k] + D[m,r] @ E[n,r]", **FACTORS, **CONVERTED}[name]
+    program = {"plain": "C[m,n]:f32 = A[m,k] @ B[n,k] + D[m,r] @ E[n,r]", **FACTORS, **BOTH, **CONVERTED}[name]
     dims = {"m": 24, "n": 32, "k": 96, "r": 24}
     kernel, device = scalec.compile(program, target=target, dims={"n": 32}), emulated.EmulatedDevice(target)
     kernel.load(device)
@@ -159,11 +232,19 @@ SCHEDULES = {
 
 @pytest.mark.once
 @pytest.mark.parametrize(("target", "fields"), [(t, x) for t in TARGETS for x in SCHEDULES[t]])
-def test_schedule_of_a_factor(target: str, fields: str) -> None:
+@pytest.mark.parametrize("name", ["alpha", "two scalars"])
+def test_schedule_of_a_factor(target: str, fields: str, name: str) -> None:
     """The sums of the product with the factor are those of its K blocks alone, whoever has them."""
     dims = {"m": 72, "n": 136, "k": 136, "r": 72}
-    kernel, _ = run(f"{FACTORS['alpha']} with {fields}", target, dims, "mnkr")
+    kernel, _ = run(f"{(FACTORS | BOTH)[name]} with {fields}", target, dims, "mnkr")
     assert set(fields.split(", ")) <= set(kernel.spec.schedule.split(", "))
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("target", TARGETS)
+def test_words_of_one_product(target: str) -> None:
+    """Rows of one product's scales are whole words, of the other's they are not."""
+    run(BYTES["mxfp8"], target, {"m": 20, "n": 64, "k": 256, "r": 96}, "nkr")
 
 
 CONVERTING = {
@@ -188,9 +269,8 @@ REFUSED = {
     "C[m,n] = A[m,k] @ B[n,k] + (D[m,r] @ E[n,r]) * (F[m,q] @ G[n,q])": "which are not one operand",
     f"{PAIR}; C[m,n] = S + 2 * T; F[m,n] = S + 3 * T": "which are not one operand",
     f"{PAIR}; C[m,n] = S + T; F[m,n] = S - T": "which are not one operand",
-    "C[m,n] = A[m,k] @ B[n,k] + alpha * (D[m,r] @ E[n,r]) + beta * (F[m,q] @ G[n,q])": "meet other products",
-    "C[m,n] = s[0] * (A[m,k] @ B[n,k]) + alpha * (D[m,r] @ E[n,r])": "one of them alone",
-    f"C[m,n] = A[m,k]:bf16 @ B[n,k]:nvfp4 + alpha * ({ADAPTER})": "one of them alone",
+    "C[m,n] = A[m,k]:mxfp8 @ B[n,k]:mxfp8 + D[m,r]:e4m3 @ E[n,r]:e4m3": "D has no scales of a byte, unlike A",
+    "C[m,n] = A[m,k] @ B[n,k] scale(1x128, none) + D[m,r] @ E[n,r] scale(1x64, none)": "differ in their scales",
     "C[m,n] = A[m,k]:bf16 @ B[n,k]:mxfp4 + D[m,r]:mxfp4 @ E[n,r]:bf16": "D is converted to bf16 beside A, which is not",
     "C[m,n] = A[m,k]:bf16 @ B[n,k]:mxfp4 + D[m,r]:f16 @ E[n,r]:f16": "differ in their element types",
     "C[m,n] = A[m,k]:bf16 @ B[n,k]:i4 + D[m,r]:bf16 @ (E[n,r]:i4 - 3)": "E has zero points",

@@ -13,8 +13,8 @@ BLACKWELL = ("sm_100a", "sm_120a")
 
 
 def gated(x: str, w: str, scales: str = "", at: str = "m,n", to: str = "", where: str = "") -> str:
-    """A gated layer: `w` has W for the name of the weights."""
-    gate, up = (f"{t}[{at}] = {x} @ {w.replace('W', f'W{t.lower()}')} {scales} {where}" for t in "GU")
+    """A gated layer: W is the name of the weights, on either side."""
+    gate, up = (f"{t}[{at}] = {x} @ {w} {scales} {where}".replace("W", f"W{t.lower()}") for t in "GU")
     return f"{gate}; {up}; H[{at}]{to} = silu(G) * U"
 
 
@@ -90,6 +90,52 @@ CASES: dict[str, tuple[str, dict[str, int], tuple[str, ...]]] = {
         EVERY,
     ),
 }
+
+
+MORE: dict[str, tuple[str, dict[str, int], tuple[str, ...]]] = {
+    "turned, to bf16": (gated("X[m,k]", "W[k,n]:e4m3"), DENSE, ("sm_90a",)),
+    "turned, fp8": (gated("X[m,k]:e4m3", "W[k,n]:e4m3", to=":mxfp8"), DENSE, ("sm_90a",)),
+    "turned, fp8 blocks": (gated("X[m,k]", "W[k,n]", "scale(1x128,128x128)"), {**DENSE, "n": 256}, ("sm_90a",)),
+    "turned, tf32": (gated("X[m,k]:tf32", "W[k,n]:tf32", to=":f32"), DENSE, ("sm_90a",)),
+    "turned, ragged": (gated("X[m,k]:e4m3", "W[g,k,n]:e4m3", where=RAGGED), GROUPS, ("sm_90a",)),
+    "three, turned": (
+        "P[m,n] = X[m,k]:e4m3 @ A[k,n]:e4m3; Q[m,n] = X[m,k]:e4m3 @ B[k,n]:e4m3;"
+        " H[m,n] = P + Q * (X[m,k]:e4m3 @ C[k,n]:e4m3)",
+        {**DENSE, "n": 192},
+        ("sm_90a",),
+    ),
+    "the right one in common": ("C[m,n] = V[m,k] @ X[n,k]; D[m,n] = W[m,k] @ X[n,k]", DENSE, EVERY),
+    "..., bf16": (gated("W[m,k]", "X[n,k]"), DENSE, EVERY),
+    "..., fp8": (gated("W[m,k]", "X[n,k]", "scale(128x128,1x128)"), {**DENSE, "m": 200}, EVERY),
+    "..., mxfp8": (gated("W[m,k]:mxfp8", "X[n,k]:mxfp8", to=":mxfp8"), DENSE, EVERY),
+    "..., w16a4": (gated("W[m,k]:bf16", "X[n,k]:nvfp4", to=":f32"), DENSE, EVERY),
+    "..., turned": (gated("W[k,m]:e4m3", "X[n,k]:e4m3", to=":f32"), {**DENSE, "m": 80}, EVERY),
+    "..., ragged": (gated("W[m,k]", "X[g,n,k]", where=RAGGED), GROUPS, EVERY),
+    "..., reduced": (
+        "G[m,n] = V[m,k] @ X[n,k]; H[m,n]:f32 += G * (W[m,k] @ X[n,k] + b[n]); R[n]:f32 = max[m](abs(G));"
+        " S[m]:f32 = sum[n](G)",
+        DENSE,
+        EVERY,
+    ),
+    "..., scattered": (
+        "G[m,n] = V[m,k] @ X[n,k]; U[m,n] = W[m,k] @ X[n,k]; H[idx[m],n] = G * U; D[m,n] = G",
+        {**DENSE, "H_0": 200},
+        EVERY,
+    ),
+}
+"""Of which a usual run has one."""
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    "case", [(name, target) for name, (_, _, targets) in MORE.items() for target in targets], ids=" ".join
+)
+def test_more(case: tuple[str, str], seed: int) -> None:
+    name, target = case
+    source, dims, _ = MORE[name]
+    dims = dims | ({"m": 16} if seed == 1 and set(dims) <= {"m", "n", "k"} and "turned" in name else {})
+    run(source, target, dims, "".join(d for d in dims if len(d) == 1 and (d != "m" or "turned" in name)), seed)
 
 
 @pytest.mark.once("case")

@@ -106,6 +106,23 @@ FORMS: dict[str, Form] = {
     "added, gathered adapter": Form("C[m,n]{t} = {l A[m,k]} @ {r B[n,k]}{s} + {maybe ({l D[idx[m],j]} @ {r E[n,j]}{s})}", 1, {}, "plain"),
     "added, gathered converted": Form("C[m,n]{t} = A[idx[m],k]:bf16 @ B[n,k]:{narrow} + D[m,j]:bf16 @ E[e[m/{B}],n,j]:bf16", 1, {}, "", step=2),
     "added, there and back": Form("C[idx[m],n]:f32 += {l A[idx[m],k]} @ {r B[n,k]}{s} + {l D[idx[m],j]} @ {r E[n,j]}{s}", 1, {}, "plain"),
+    "factors": Form("C[m,n]{q} = {of ({fac ({l A[m,k]} @ {r B[n,k]}{s})} + {fac1 ({l D[m,j]} @ {r E[n,j]}{s})})}", 3, {}, "added"),
+    "factors, less": Form("C[m,n]{add}= x[n] - {l A[m,k]} @ {r B[n,k]}{s} - {fac ({l D[m,j]} @ {r E[n,j]}{s})}", 1, {}, "added"),
+    "factors of three": Form("C[m,n]{t} = {fac ({l A[m,k]} @ {r B[n,k]}{s})} + {fac1 ({l D[m,j]} @ {r E[n,j]}{s})} + {maybe ({l F[m,k]} @"
+                             " {r G[n,k]}{s})}", 2, {}, "added"),
+    "factors, converted": Form("C[m,n]{q} = A[m,k]:bf16 @ B[n,k]:{w1} + {fac ({fn}(D[m,j]:bf16 @ E[n,j]:bf16))}", 2, {}, "", step=2),
+    "added bytes": Form("C[m,n]{q} = {of (A[m,k] @ B[n,k] scale({sb}) + {maybe (D[m,j] @ E[n,j] scale({sb1}))})}", 3, {}, ""),
+    "added, scales unlike": Form("C[m,n]{q} = {of (A[m,k] @ B[n,k] scale({sf}) + {maybe (D[m,j] @ E[n,j] scale({sf1}))})}", 3, {}, ""),
+    "gated from the left": Form("G[m,n] = {l V[m,k]} @ {r X[n,k]}{s}; H[m,n]{q} = {fn}(G) * ({l W[m,k]} @ {r X[n,k]}{s})", 3),
+    "gated, columns last": Form("G[m,n] = {l X[m,k]} @ {r V[k,n]}{s}; H[m,n]{q} = {fn}(G) * ({l X[m,k]} @ {r W[k,n]}{s})", 2, {}, "plain"),
+    "gated adapters": Form("G[m,n] = {l X[m,k]} @ {r V[n,k]}{s} + {l D[m,j]} @ {r E[n,j]}{s}; H[m,n]{q} = {fn}(G) * ({l X[m,k]} @"
+                           " {r W[n,k]}{s} + {l D[m,j]} @ {r F[n,j]}{s})", 2, {}, "added"),
+    "gated adapters, factors": Form("G[m,n] = {l X[m,k]} @ {r V[n,k]}{s} + {fac ({l D[m,j]} @ {r E[n,j]}{s})}; H[m,n]{q} = {fn}(G) *"
+                                    " ({l X[m,k]} @ {r W[n,k]}{s} + {fac ({l D[m,j]} @ {r F[n,j]}{s})})", 3, {}, "added"),
+    "gated adapters, rows": Form("G[m,n] = {l X[m,k]} @ {r V[g,n,k]}{s} + {l D[m,j]} @ {r E[g,n,j]}{s}" + ROWS + "; H[m,n]{t} = {fn}(G) *"
+                                 " ({l X[m,k]} @ {r W[g,n,k]}{s} + {l D[m,j]} @ {r F[g,n,j]}{s})" + ROWS, 1, GROUP, "added"),
+    "gated adapters, converted": Form("G[m,n] = X[m,k]:bf16 @ V[n,k]:{narrow} + D[m,j]:bf16 @ E[n,j]:bf16; H[m,n]{t} = {fn}(G) *"
+                                      " (X[m,k]:bf16 @ W[n,k]:{narrow} + D[m,j]:bf16 @ F[n,j]:bf16)", 1, {}, "", step=2),
     "two sums": Form("C[m,n] = {fn}({l A[m,k]} @ {r B[n,k]}{s} + {l D[m,k]} @ {r E[n,k]}{s}) * ({l F[m,j]} @ {r G[n,j]}{s} + {l H[m,j]} @"
                      " {r I[n,j]}{s})", 1, {}, "plain"),
     "converted": Form("C[m,n]{q} = {of ({l A[m,k]} @ {r B[n,k]}{s})}", 4, {}, "converted"),

@@ -182,6 +182,19 @@ TABLES: dict[str, Weighted] = {
         " scale(tensor, 1xk)": 1,
         " scale(1x128*tensor, 1x128)": 1,
     },
+    "sb": {
+        "1x32:ue8m0, 1x32:ue8m0": 3,
+        "1x32:ue8m0@packed, 1x32:ue8m0@packed": 2,
+        "1x32:ue8m0@blocked, 1x32:ue8m0@blocked": 2,
+        "1x128:ue8m0, 128x128:ue8m0": 1,
+    },
+    "sf": {
+        "1x128, 128x128": 3,
+        "1x128, 1x128": 2,
+        "1x128@col, 1x128@col": 1,
+        "mx128, nx128": 1,
+        "1x128, 256x128@col": 1,
+    },
     "narrow": {"nvfp4": 2, "mxfp4": 2, "e4m3": 1, "i4": 1},
     "w": {"nvfp4": 3, "mxfp4": 2, "e4m3": 1, "i4 scale(none, 1x64:bf16)": 2, "e4m3 scale(none, 128x128)": 1},
     "chance": {

@@ -139,11 +139,6 @@ REFUSED = {
         "the program's contractions multiply A and F, which are not one operand",
         "one program for each contraction",
     ),
-    "contractions that share the other operand": (
-        "C[m,n] = B[m,k] @ A[n,k]; D[m,n] = E[m,k] @ A[n,k]",
-        "the program's contractions multiply B and E, which are not one operand",
-        "or write the results with the index of these last",
-    ),
     "contractions of other indices": (
         "C[m,n] = A[m,k] @ B[n,k]; D[m,j] = A[m,k] @ E[j,k]",
         "the program's contractions have results with different indices",

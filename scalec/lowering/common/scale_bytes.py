@@ -133,5 +133,5 @@ def fetch_bytes(s: State, op: ir.OpView) -> None:
     inside, column = b.compare("lt", k0, s.get(op.k)), b.div(k0, tile.int_of(op.block))
     for room, row in rows_of(s, op):
         address = b.add(source, _PLACES[tile.str_of(op.layout)](s, op, row, column))
-        operands = [address, inside, b.constant(0)]
+        operands = [address, inside, room.get() if "keeps" in op.operation.attributes else b.constant(0)]
         room.set(b.asm("@$2 ld.global.nc.u8 $0, [$1];", [b.i32], operands, tied=1)[0])

@@ -17,8 +17,8 @@ from scalec.passes.emit.row_factors import row_factors
 from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.registers import crowded
 from scalec.passes.problem.column_folds import made_by
+from scalec.passes.problem.contraction import contractions, sums_of
 from scalec.passes.problem.result import Result
-from scalec.passes.problem.sources import is_op
 from scalec.passes.problem.types import Problem
 
 LARGEST_INVERSE = 2.0**118
@@ -63,7 +63,8 @@ class Body(Results):
 
     split: list[Split]
     last: list[Split | None]
-    split_term: Split | None
+    split_terms: list[list[Split | None]]
+    second: ir.Value | None
     ahead_of: dict[int, dict[Any, ir.Value]]
     """Of folds whose inputs are read before a tile's products, the inputs in registers: by the inputs in memory, those
     of a window by their name and coordinates."""
@@ -77,16 +78,36 @@ class Body(Results):
         each = [(of, not self.by_tile(of.result)) for of in every]
         self.split = [self.split_body(of.result) if once else Split() for of, once in each]
         self.last = [self.split_last(of) if once else None for of, once in each]
-        term = self.problem.term
-        self.split_term = None if term is None or self.by_tile(term.result) else self.split_body(term.result)
+        terms = (x.results for x in self.problem.terms)
+        self.split_terms = [[None if self.by_tile(x) else self.split_body(x) for x in own] for own in terms]
 
-    def compute_term(self, sums: ir.Value, w: Work) -> None:
+    def compute_term(self, number: int, sums: Sums, w: Work) -> None:
         """What is computed of the sums of one product before others are added, in their place."""
-        term = self.problem.term
-        assert term is not None
-        split = self.split_term or self.split_body(term.result, w)
-        of = replace(self.problem, results=(term.result,), reductions=())
-        self.elementwise(of, split, [sums], [w.m0, w.n0, w.m_end, w.n_end])
+        results, split = self.problem.terms[number].results, self.split_terms[number]
+        for own, result, known in zip(self.panes(sums), results, split, strict=True):
+            of = replace(self.problem, results=(result,), reductions=())
+            self.elementwise(of, known or self.split_body(result, w), [own], [w.m0, w.n0, w.m_end, w.n_end])
+
+    def second_accumulator(self, kind: ir.Type) -> None:
+        """Registers for sums of which something is computed before they are added to others."""
+        self.second = self.e.op("tile.fragment", [kind]).result if len(self.problem.terms) > 1 else None
+
+    def into(self, number: int, accumulator: ir.Value) -> ir.Value:
+        """Where the sums of a segment of K lie."""
+        if self.second is None or not 0 < number < len(self.problem.terms):
+            return accumulator
+        self.e.op("tile.clear", operands=[self.second])
+        return self.second
+
+    def summed(self, number: int, sums: ir.Value, accumulator: ir.Value, w: Work) -> None:
+        """Behind a segment of K: something is computed of its `sums`, and they are added to those of others."""
+        if number < len(self.problem.terms):
+            self.compute_term(number, sums, w)
+        if sums is not accumulator:
+            read = self.e.op("tile.input_sums", [self.e.type("operand")], [sums]).result
+            operands, segments = [accumulator, w.m0, w.n0, w.m_end, w.n_end, read], (1,) * 6
+            with self.e.region("tile.epilogue", operands, (ir.F32Type.get(),) * 2, segments=segments) as block:
+                self.e.op("tile.yield", operands=[arith.addf(*block.arguments)])
 
     def split_last(self, of: Problem, w: Work | None = None) -> Split | None:
         """What follows a result's fold; None where it has none."""
@@ -232,10 +253,10 @@ class Body(Results):
 
     def body_of(self, result: Result) -> ir.Block:
         """The block that computes a result, of its `scale.map`; of one that is folded, what is."""
-        term = self.problem.term
-        if term is not None and result is term.result:
-            added = next(x for x in self.function.body.blocks[0].operations if x.operation.name == "scale.add")
-            return next(x for x in added.terms if is_op(x, "scale.map")).owner.opview.body.blocks[0]
+        for pane, own in (x for term in self.problem.terms for x in enumerate(term.results)):
+            if own is result:
+                sums = list(dict.fromkeys(ir.Value(sums_of(x)) for x in contractions(self.function)))
+                return sums[pane].owner.opview.terms[result.index].owner.opview.body.blocks[0]
         last = self.last_map(result)
         if result.column_fold is not None or result.reduced is not None:
             last = self.reduce_of(result).input.owner

@@ -47,6 +47,7 @@ class Consumer(Epilogue):
         turns = Turns(self, h)
         cursor = turns.cursor()
         accumulator = e.op("tile.fragment", [e.accumulator(self.waves * self.wave, s.tile[1])]).result
+        self.second_accumulator(accumulator.type)
         partial = None
         if s.promote:
             partial = e.op("tile.fragment", [e.accumulator(self.wave, s.mma_n or s.tile[1])]).result
@@ -85,17 +86,17 @@ class Consumer(Epilogue):
             e.op("tile.advance", operands=[cursor])
             return
         for number, part in enumerate(self.segments(w)):
-            if number:
-                self.compute_term(accumulator, w)
+            sums = self.into(number, accumulator)
             with self.over_k(part, self.schedule.unroll) as k0:
                 first = None if number else e.compare("eq", k0, e.i32(0))
                 e.op("tile.wait", operands=[h.ring, cursor])
                 for wave in range(self.waves):
-                    self.mma(h, accumulator, cursor, wave, wave, accumulate=1)
-                e.op("tile.mma_wait", operands=[accumulator], pending=self.waves)
+                    self.mma(h, sums, cursor, wave, wave, accumulate=1)
+                e.op("tile.mma_wait", operands=[sums], pending=self.waves)
                 self.release(h, cursor, lag=1, unless=first)
                 e.op("tile.advance", operands=[cursor])
-            e.op("tile.mma_wait", operands=[accumulator], pending=0)
+            e.op("tile.mma_wait", operands=[sums], pending=0)
+            self.summed(number, sums, accumulator, w)
         self.release(h, cursor, lag=1)
 
     def accumulate_converted(self, h: Handles, w: Work, cursor: ir.Value, accumulator: ir.Value) -> None:
@@ -180,7 +181,7 @@ class Consumer(Epilogue):
     @property
     def lone_block(self) -> bool:
         """Whether the sums are those of one K block, in the tensor core: it then begins with them."""
-        alone = not self.schedule.promote and self.problem.term is None
+        alone = not self.schedule.promote and not self.problem.terms
         return alone and part_blocks(self.problem, self.schedule) == (1, 1)
 
     @property
@@ -235,9 +236,9 @@ class Consumer(Epilogue):
             self.open_window(h, w, at.window)
         fetched = {side.label: self.scalars(side) for side in self.sides if self.block_scale(side)}
         for number, part in enumerate(self.segments(w)):
-            if number:
-                self.compute_term(accumulator, w)
-            self.promoted_part(h, part, at, fetched, accumulator, partial)
+            sums = self.into(number, accumulator)
+            self.promoted_part(h, part, at, fetched, sums, partial)
+            self.summed(number, sums, accumulator, w)
 
     def promoted_part(
         self, h: Handles, w: Work, at: Positions, fetched: Fetched, accumulator: ir.Value, partial: ir.Value
@@ -345,7 +346,9 @@ class Consumer(Epilogue):
                 self.e.op("tile.fetch", operands=operands, **sizes, k_block=scale.k, **zeros, **part)
             else:
                 operands = [room, source, *self.byte_strides(of), *where]
-                self.e.op("tile.fetch_bytes", operands=operands, **sizes, block=scale.k, layout=scale.layout, **part)
+                kept = {} if point is points[0] else {"keeps": ir.UnitAttr.get()}
+                sizes |= {"block": scale.k, "layout": scale.layout, **kept}
+                self.e.op("tile.fetch_bytes", operands=operands, **sizes, **part)
 
     def within_range(self, h: Handles, scale: Scale, point: Point, first: int, unit: int) -> tuple[ir.Value, ir.Value]:
         """The K element `first` of a K tile at a point, and the end of K, as a scale counts them; so that nothing is

@@ -92,11 +92,16 @@ class Converter(Transformer):
         if not side.operand.converted:
             return
         factors = [h.scale_tiles[side.label]] if side.operand.folded is not None else []
-        operands = [h.stored[side.label], h.tiles[side.label], cursor, *factors, *less]
         how: dict[str, Any] = {"stored": ir.TypeAttr.parse(side.operand.stored.mlir)}
-        if side.operand.turned:
-            how["turned"] = ir.UnitAttr.get()
-        self.e.op("tile.convert", operands=operands, segments=(1, 1, 1, len(factors), len(less)), **how)
+        how |= {"segments": (1, 1, 1, len(factors), len(less))}
+        if not side.operand.turned:
+            operands = [h.stored[side.label], h.tiles[side.label], cursor, *factors, *less]
+            self.e.op("tile.convert", operands=operands, **how)
+            return
+        for number, strip in enumerate(side.strips):
+            target = self.strip(h.tiles[side.label], strip, side.copied)
+            operands = [self.turned_strip(h, side, number), target, cursor]
+            self.e.op("tile.convert", operands=operands, turned=ir.UnitAttr.get(), **how)
 
     def zero_points(self, h: Handles, side: Side, w: Work, k: ir.Value) -> ir.Value:
         """Those of a side, in registers of the threads that convert it."""

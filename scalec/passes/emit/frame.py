@@ -251,6 +251,12 @@ class Frame(Sums):
         kind = self.e.buffer((shape[0], shape[1]), element_of(of), swizzle_of(of), int_of(of.stages), atom_of(of))
         return self.e.op("tile.strip", [kind], [tile], first=strip.first // unit, axis=axis).result
 
+    def turned_strip(self, h: Handles, side: Side, number: int) -> ir.Value:
+        """Of the tile that copies bring and warps turn the strip of a number."""
+        depth = self.schedule.tile[2]
+        strip = Strip(0, number * depth, depth, 0)
+        return self.strip(h.stored[side.label], strip, depth * len(side.strips))
+
     def takers(self, scale_warps: int) -> int:
         """Warps of a CTA that take items: one that copies, `scale_warps` that bring scales, and consumers."""
         return 1 + scale_warps + self.consumers + 4 * self.converters

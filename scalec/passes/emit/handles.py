@@ -79,9 +79,11 @@ class Side:
         return max(1, self.copied // self.operand.page) if self.operand.page else 1
 
     def stored(self, depth: int) -> tuple[int, int]:
-        """Of the tile that copies bring and warps convert, likewise."""
-        bits = max(8, self.operand.stored.bits)
-        return (depth, self.copied) if self.operand.turned else (self.copied, self.stored_row * 8 // bits)
+        """Of the tile that copies bring and warps convert, likewise; of one that they turn strips lie one behind the
+        other."""
+        if self.operand.turned:
+            return depth * len(self.strips), self.strips[0].rows
+        return self.copied, self.stored_row * 8 // max(8, self.operand.stored.bits)
 
     def shape(self, depth: int) -> tuple[int, int]:
         """Of its tile in shared memory, `depth` elements of K deep; packed elements in bytes."""

@@ -196,7 +196,9 @@ class Producer(Results, Dealer, Converter):
         for point in points if words or vectors else ():
             with self.of_point(point), self.one_thread():
                 own = [x for x in point.sides if x.label in {side.label for side in vectors}]
-                self.scale_copies(h, (filled, cursor), point.w, point.k0, words, own)
+                told = {side.label for side, _ in words}
+                planned = [(x, p) for x in point.sides if x.label in told and (p := self.word_plan(x)) is not None]
+                self.scale_copies(h, (filled, cursor), point.w, point.k0, planned, own)
         e.op("tile.advance", operands=[cursor])
 
     def announce(self, ring: ir.Value, cursor: ir.Value, size: int) -> None:
@@ -213,13 +215,15 @@ class Producer(Results, Dealer, Converter):
             self.copy_pages(h, side, stage, w, k0)
         elif side.map_of(0) in h.maps and not operand.gathered:
             x, row = self.element_of_map(side, k0), self.copied_row(h, side, w.row0[side.label])
-            for strip in side.strips:
+            for number, strip in enumerate(side.strips):
                 at = self.strip_row(row, strip)
                 place = (at, k0) if operand.stored_mn_major else (x, at)
                 own = operand.panes[strip.pane]
                 source = self.at(h.maps[side.map_of(strip.pane)], own.name, own.coords, w)
-                axis = int(operand.stored_mn_major)
-                target = self.strip(self.copies_into(h, side), strip, side.copied, axis)
+                if operand.turned:
+                    target = self.turned_strip(h, side, number)
+                else:
+                    target = self.strip(self.copies_into(h, side), strip, side.copied, int(operand.stored_mn_major))
                 self.e.op("tile.copy", operands=[source, target, *stage, *place], multicast=side.multicast)
 
     def page_indices(self, side: Side, w: Work) -> list[ir.Value]:
@@ -405,7 +409,7 @@ class Producer(Results, Dealer, Converter):
     def load_rows(self, h: Handles, side: Side, room: ir.Value, w: Work, k0: ir.Value) -> None:
         points = self.points(h, w, k0)
         for point in points:
-            own = side if self.problem.panes > 1 else next(x for x in point.sides if x.label == side.label)
+            own = next(x for own in point.sides for x in self.pieces(own) if x.piece == side.piece)
             plan = self.byte_plan(own)
             if plan is None and own.operand.by_row is None:
                 continue  # what is there is not read, or ones
@@ -424,9 +428,9 @@ class Producer(Results, Dealer, Converter):
         strides = self.strides(scale)
         place = [w.row0[side.label], w.row_end[side.label], *self.scale_k(h, scale, w, point.k0, point.end)]
         operands = [room, source, *strides, *place]
-        row_block = scale.coords[scale.axes[0]].divisor if scale.gathered else 1
-        if scale.folded:
-            row_block = ALL if scale.rows == WHOLE else scale.rows
+        row_block = scale.coords[scale.axes[0]].divisor if scale.gathered else scale.spread or 1
+        row_block = scale.rows if scale.folded else row_block
+        row_block = ALL if row_block == WHOLE else row_block
         step = self.schedule.tile[2] // scale.within(self.schedule.tile[2])
         sizes: dict[str, Any] = {"step": step, "block": scale.k, "row_block": row_block}
         self.e.op("tile.load_rows", operands=operands, **sizes, **self.beyond(scale))
@@ -437,9 +441,10 @@ class Producer(Results, Dealer, Converter):
         source = self.pointer(scale.name, scale.argument_index, align=4 if plan.whole else 0)
         source = self.at(source, scale.name, scale.coords, w)
         strides, place = self.byte_strides(scale), self.scale_k(h, scale, w, point.k0, point.end)
-        row_block = ALL if scale.rows == WHOLE else scale.rows
+        row_block = scale.spread or scale.rows
         if scale.gathered and not scale.in_mma:
             row_block = scale.coords[scale.axes[0]].divisor
+        row_block = ALL if row_block == WHOLE else row_block
         self.e.op(
             "tile.load_bytes",
             operands=[room, source, *strides, *self.scale_rows(side.label, scale, w), *place],

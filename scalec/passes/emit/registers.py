@@ -7,7 +7,7 @@ the next stage and the loop's own branch fall together.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from scalec.ir.mlir import ir
 from scalec.passes.emit.consumer import Consumer, Fetched, Positions
@@ -37,6 +37,10 @@ class Pipeline:
     fetched: Fetched = field(default_factory=dict)
     work: Work | None = None
 
+    def summing(self, sums: ir.Value) -> Pipeline:
+        """With other sums in the accumulator's place."""
+        return replace(self, accumulator=sums, target=sums if self.target is self.accumulator else self.target)
+
 
 class RegisterConsumer(Consumer):
     """Empties the stages by way of registers."""
@@ -45,6 +49,7 @@ class RegisterConsumer(Consumer):
         """Multiplies, promotes, and writes results."""
         e = self.e
         p = self.pipeline(h)
+        self.second_accumulator(p.accumulator.type)
         h.result_cursor = self.result_cursor()
         self.hold()
         with self.over_tiles(h) as w:
@@ -54,9 +59,9 @@ class RegisterConsumer(Consumer):
                 self.open_window(h, w, p.window)
             p.fetched = {side.label: self.scalars(side) for side in self.sides if self.block_scale(side)}
             for number, part in enumerate(self.segments(w)):
-                if number:
-                    self.compute_term(p.accumulator, w)
-                self.sum_part(h, p, part)
+                sums = self.into(number, p.accumulator)
+                self.sum_part(h, p.summing(sums), part)
+                self.summed(number, sums, p.accumulator, w)
             self.finish(h, w, p.accumulator)
         self.meet_at_end(h)
         self.drain()

@@ -87,13 +87,18 @@ class Sums(Scales):
         return [made[number] for number in range(len(products))]
 
     def segments(self, w: Work) -> list[Work]:
-        """The parts of a tile's K that are summed by themselves: that of the product of which something is computed
-        before others are added, and theirs. No product is over nothing, as its K would be walked as one zero."""
-        term, e = self.problem.term, self.e
-        if term is None:
+        """The parts of a tile's K that are summed by themselves (`Problem.segments`). No product is over nothing, as
+        its K would be walked as one zero."""
+        p, e = self.problem, self.e
+        if p.segments == 1:
             return [w]
-        first = self.length_of(self.problem.products[term.number])
-        return [replace(w, k=first), replace(w, k=e.arith("arith.subi", w.k, first), k0=first)]
+        first = [self.length_of(p.products[x.number]) for x in p.terms]
+        made, k0, left = [], None, w.k
+        for length in first[: p.segments - 1]:
+            made.append(replace(w, k=length, k0=k0))
+            left = e.arith("arith.subi", left, length)
+            k0 = length if k0 is None else e.arith("arith.addi", k0, length)
+        return [*made, replace(w, k=left, k0=k0)]
 
     @contextmanager
     def of_point(self, point: Point) -> Iterator[None]:

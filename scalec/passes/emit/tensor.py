@@ -258,9 +258,10 @@ class TensorConsumer(Producer, Consumer):
             self.promoting(h, slot)
         else:
             parts, slots = self.parts(), [slot]
-            if self.problem.term is not None:  # a tile's sums are in two accumulators
+            for number in range(1, self.problem.segments):  # a tile's sums are in several accumulators
                 slots.append(self.slot(h))
-                e.op("tile.advance", operands=slots[1:])
+                for _ in range(number):
+                    e.op("tile.advance", operands=slots[number:])
             with self.over_tiles(h) as w:
                 w = self.judged(w)
                 for own in slots:
@@ -295,14 +296,14 @@ class TensorConsumer(Producer, Consumer):
 
     def added_up(self, taken: list[ir.Value], w: Work) -> list[ir.Value]:
         """The sums of a part of a tile: where something is computed of one product's, this and the others' sums."""
-        if self.problem.term is None:
-            return taken
-        first, others = taken
-        self.compute_term(first, w)
-        for wave in range(self.waves):
-            operands = [first, others]
-            self.e.op("tile.promote", operands=operands, segments=(1, 1, 0, 0), wave=wave, column=0)
-        return [first]
+        panes = self.problem.panes
+        first, *others = (taken[i : i + panes] for i in range(0, len(taken), panes))
+        for number, sums in enumerate((first, *others)):
+            if number < len(self.problem.terms):
+                self.compute_term(number, sums, w)
+            for operands, wave in product(zip(first, sums, strict=True), range(self.waves) if number else ()):
+                self.e.op("tile.promote", operands=list(operands), segments=(1, 1, 0, 0), wave=wave, column=0)
+        return first
 
     def sum_parts(self, h: Handles, w: Work, slot: ir.Value, parts: list[list[ir.Value]]) -> None:
         """A part's sums go to memory, some columns at a time; a tile's last CTA adds those of all, and goes on."""
@@ -353,7 +354,7 @@ class TensorConsumer(Producer, Consumer):
         self, h: Handles, slots: list[ir.Value], parts: list[list[ir.Value]], times: int = 1
     ) -> Iterator[tuple[int, list[ir.Value]]]:
         """The accumulators at `slots`, which are full, part by part, each so many times: (its first column, its
-        registers, of each contraction, or of each accumulator). What is emitted for one part stands under the loads of
+        registers, of each contraction, in each accumulator). What is emitted for one part stands under the loads of
         the next.
 
         Warpgroups take parts side by side, each where the first one's part begins and so many columns behind; sums that
@@ -365,8 +366,8 @@ class TensorConsumer(Producer, Consumer):
         starts = [column for column in range(0, step * (own // columns), step) for _ in range(times)]
 
         def take(part: list[ir.Value], column: int) -> None:
-            for pane, sums in enumerate(part):
-                slot, at = (slots[0], column + pane * own * across) if len(slots) == 1 else (slots[pane], column)
+            for (slot, pane), sums in zip(product(slots, range(len(part) // len(slots))), part, strict=True):
+                at = column + pane * own * across
                 e.op("tile.take", operands=[sums, h.sums, slot], column=at, apart=apart)
 
         take(parts[0], 0)
@@ -395,6 +396,7 @@ class TensorConsumer(Producer, Consumer):
         cursor = e.op("tile.cursor", [e.type("position")], depth=s.stages).result
         sums = e.op("tile.fragment", [e.accumulator(self.waves * self.wave, self.own_columns, "warp")]).result
         parts, at = self.parts(), Positions(cursor, self.window())
+        self.second_accumulator(sums.type)
         with self.over_tiles(h) as w:
             w = self.judged(w)
             e.op("tile.clear", operands=[sums])
@@ -404,8 +406,7 @@ class TensorConsumer(Producer, Consumer):
             for side in self.sides:
                 self.fetch(h, side, fetched, w, self.at_k(w))
             for number, part in enumerate(self.segments(w)):
-                if number:
-                    self.compute_term(sums, w)
+                into = self.into(number, sums)
                 with self.over_k(part) as k0:
                     shown = (h.ring, cursor) if h.pair_rank is None else (h.sums_ring, slot)
                     e.op("tile.wait", operands=shown)
@@ -416,10 +417,11 @@ class TensorConsumer(Producer, Consumer):
                         for wave, pair in enumerate(factors):
                             present = [f for f in pair if f is not None]
                             segments = (1, 1, *(int(f is not None) for f in pair))
-                            operands = [sums, taken, *present]
+                            operands = [into, taken, *present]
                             e.op("tile.promote", operands=operands, segments=segments, wave=wave, column=column)
                     following = self.at_k(part, e.arith("arith.addi", k0, e.i32(s.tile[2])))
                     for side in self.sides:
                         self.fetch(h, side, fetched, w, following)
                     self.hand_over(h, at)
+                self.summed(number, into, sums, w)
             self.finish(h, w, sums)

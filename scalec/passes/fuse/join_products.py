@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 from scalec.ir.mlir import arith, ir
@@ -44,12 +45,15 @@ class Use:
     @property
     def root(self) -> Any:
         """The sum that the contraction's is a term of as it is; None where it is of none."""
-        root = None
-        for op, place in self.chain:
-            if op.operation.name not in _ADDS or (op.operation.name == "arith.subf" and place):
-                break
-            root = key(op.result)
-        return root
+        return _sum_along(self.chain)
+
+    def meets(self, other: Use) -> Any:
+        """The sum in which what is computed of it meets what is computed of another; None where they meet otherwise."""
+        theirs = {key(op.result) for op, _ in other.chain}
+        number = next((i for i, (op, _) in enumerate(self.chain) if key(op.result) in theirs), None)
+        if number is None or self.chain[number][0].operation.name not in _ADDS:
+            return None
+        return _sum_along(self.chain[number + 1 :]) or key(self.chain[number][0].result)
 
     def within(self, root: Any) -> Use | None:
         """Its use as a term of the sum `root`, behind what is computed of it before; None where it is no term."""
@@ -89,7 +93,7 @@ class JoinProducts:
     """Adds up contractions before a map reads them: one accumulator then sums the terms of all of them.
 
     So it is where every map that reads one of them adds it to the others, at its own points, and uses it nowhere else;
-    what else is added may stand between. Of one of them something may be computed before, the same in all maps: the
+    what else is added may stand between. Of any of them something may be computed before, the same in all maps: the
     sum then has a map of that contraction as a term. Contractions of one left operand (of the two the one without the
     last index of what the map computes) stay as they are: their right operands lie side by side in a tile.
 
@@ -125,11 +129,15 @@ def _join_one(function: Any) -> bool:
             found.setdefault(roots, []).append((contract, mine))
     together = [x for terms in found.values() if len(terms) > 1 for x, _ in terms]
     alone = [(x, mine) for x, mine in uses if x not in together]
+    for (_, one), (_, other) in combinations([x for x in alone if x[1]], 2):
+        meeting = tuple(x.meets(y) for x, y in zip(one, other, strict=False)) if len(one) == len(other) else (None,)
+        if all(root is not None for root in meeting):
+            found.setdefault(meeting, [])
     for roots, terms in found.items():
         others = [(x, made) for x, mine in alone if (made := _within(mine, roots)) and made[0].computed]
-        every = [*terms, *others[:1]]
+        every = [*terms, *sorted(others, key=lambda x: x[1][0].negated)]
         if len({_left(x) for x, _ in every}) > 1:
-            _join(terms, others[:1])
+            _join(terms, every[len(terms) :])
             return True
     return False
 
@@ -158,6 +166,16 @@ def _contracted(value: Any, use: Use) -> bool:
     return any(_contracted(x, use) for x in value.owner.operands)
 
 
+def _sum_along(chain: tuple[tuple[Any, int], ...]) -> Any:
+    """The last of the additions that a chain begins with; None where it begins otherwise."""
+    root = None
+    for op, place in chain:
+        if op.operation.name not in _ADDS or (op.operation.name == "arith.subf" and place):
+            break
+        root = key(op.result)
+    return root
+
+
 def _added(root: Any) -> set[Any]:
     """The additions that a sum is made by."""
     found, open_ = set(), [root]
@@ -182,47 +200,60 @@ def _left(contract: Any) -> tuple[Any, str]:
 
 def _join(terms: list[tuple[Any, list[Use]]], others: list[tuple[Any, list[Use]]]) -> None:
     """One sum of contractions, in front of the maps that read them; of `others` of what is computed of them."""
-    with ir.InsertionPoint(terms[0][1][0].op), terms[-1][0].location:
-        added = [x.result for x, _ in terms] + [_computed(x, mine[0]) for x, mine in others]
-        total = AddOp(added, terms[0][0].result.type).result
-    for number, op in enumerate([use.op for use in terms[0][1]]):
-        kept, *left = [uses[number] for _, uses in (*terms, *others)]
-        gone = {key(x.term) for x in left}
+    every = [*terms, *others]
+    with ir.InsertionPoint(every[0][1][0].op), every[len(terms) - 1][0].location:
+        minus = every[0][1][0].negated  # that stays, before the sum
+        added = [x.result for x, _ in terms] + [_computed(x, mine[0], mine[0].negated != minus) for x, mine in others]
+        total = AddOp(added, every[0][0].result.type).result
+    for number, op in enumerate([use.op for use in every[0][1]]):
+        kept, *left = [uses[number] for _, uses in every]
+        gone, place = {key(x.term) for x in left}, kept.value.arg_number
         value = op.body.blocks[0].operations[len(op.body.blocks[0].operations) - 1].operands[0]
-        needed = _reads(value, gone)
+        needed = _reads(value, gone, {key(kept.term): place})
         with ir.InsertionPoint(op), op.location:
             views = {i: op.views[i] for i in needed}
-            at = views[kept.value.arg_number].owner.opview
-            views[kept.value.arg_number] = read(total, map_of(at.map), list(at.symbols))
+            at = views[place].owner.opview
+            views[place] = read(total, map_of(at.map), list(at.symbols))
 
-            def body(given: list[Any], value: Any = value, needed: list[int] = needed, gone: set[Any] = gone) -> Any:
-                return _emit(value, dict(zip(needed, given, strict=True)), gone, {})
+            def body(
+                given: list[Any],
+                value: Any = value,
+                needed: list[int] = needed,
+                gone: set[Any] = gone,
+                kept: Use = kept,
+            ) -> Any:
+                there = dict(zip(needed, given, strict=True))
+                return _emit(value, there, gone, {key(kept.term): there[kept.value.arg_number]})
 
             made = build_map(list(views.values()), access(op), list(op.domains), op.result.type, body, like=op)
         op.result.replace_all_uses_with(made.result)
         op.operation.erase()
 
 
-def _computed(contract: Any, use: Use) -> Any:
-    """What is computed of a contraction before it is added to others, at its points."""
-    needed = _reads(use.term, set())
+def _computed(contract: Any, use: Use, negated: bool) -> Any:
+    """What is computed of a contraction before it is added to others, at its points, or the opposite of that."""
+    if not (use.own or negated):
+        return contract.result
+    needed = _reads(use.term, set(), {})
 
     def body(given: list[Any]) -> Any:
         made = _emit(use.term, dict(zip(needed, given, strict=True)), set(), {})
-        return arith.negf(made) if use.negated else made
+        return arith.negf(made) if negated else made
 
     (where,), symbols = used([maps_of(contract.maps)[2]], contract.symbols)
     views = [use.op.views[i] for i in needed]
     return build_map(views, (where, symbols), list(use.op.domains), contract.result.type, body).result
 
 
-def _reads(value: Any, gone: set[Any]) -> list[int]:
-    """The arguments of a body that a value is computed of, without what is `gone`."""
+def _reads(value: Any, gone: set[Any], taken: dict[Any, int]) -> list[int]:
+    """The arguments of a body that a value is computed of, without what is `gone`; of what is `taken` the one given."""
     if key(value) in gone:
         return []
+    if key(value) in taken:
+        return [taken[key(value)]]
     if isinstance(value.owner, ir.Block):
         return [value.arg_number]
-    return list(dict.fromkeys(i for x in value.owner.operands for i in _reads(x, gone)))
+    return list(dict.fromkeys(i for x in value.owner.operands for i in _reads(x, gone, taken)))
 
 
 def _emit(value: Any, given: dict[int, Any], gone: set[Any], made: dict[Any, Any]) -> Any:
@@ -230,10 +261,10 @@ def _emit(value: Any, given: dict[int, Any], gone: set[Any], made: dict[Any, Any
     it is a term of are without."""
     if key(value) in gone:
         return None
-    if isinstance(value.owner, ir.Block):
-        return given[value.arg_number]
     if key(value) in made:
         return made[key(value)]
+    if isinstance(value.owner, ir.Block):
+        return given[value.arg_number]
     operands = [_emit(x, given, gone, made) for x in value.owner.operands]
     there = [x for x in operands if x is not None]
     if len(there) < len(operands):

@@ -36,7 +36,7 @@ def promoted_at_once(problem: Problem, schedule: Schedule) -> bool:
     """Whether each product of a whole tile is promoted behind it, with one factor for each sum: where walking its K
     blocks without a loop gains (WHOLE). Where nothing is promoted ptxas 13.0 injects a warpgroup.arrive (C7519)."""
     two = all(any(s.rows == 1 for s in side.promoted) for side in (problem.lhs, problem.rhs))
-    whole = schedule.split == 1 and problem.term is None  # K blocks of several loops
+    whole = schedule.split == 1 and not problem.terms  # K blocks of several loops
     return problem.kind.warpgroup_sums and bool(schedule.promote) and whole and not two
 
 

@@ -16,6 +16,9 @@ GROUP = 8
 TAKEN = 16
 """Columns, a multiple of which a warp takes out of tensor memory at once (`tile.take`)."""
 
+TURNED = 16
+"""Bytes of a line that a thread turns at once (`tile.convert`)."""
+
 COPIED = 128
 """Bytes whose multiples copies of boxes begin at in shared memory (PTX ISA 9.7.9.25.5.2)."""
 
@@ -65,6 +68,8 @@ def no_panes(problem: Problem, schedule: Schedule) -> str:
     rows = strip_columns(problem, schedule)
     if rhs.mn_major and (reason := no_panels(problem.target, rhs, rows)):
         return reason
+    if rhs.turned and rows * rhs.stored.bits % (8 * TURNED):
+        return f"{rows} rows of {rhs.name}, of which warps turn {TURNED * 8 // rhs.stored.bits} at a time"
     return _uneven_scales(problem, schedule, rows)
 
 

@@ -129,7 +129,7 @@ def no_parts(problem: Problem) -> str:
     """Why K cannot be split, whatever its size, "" where it can."""
     if problem.queued:
         return "what there is to do is read from memory"
-    if problem.term is not None:
+    if problem.terms:
         return "something is computed of one product's sums before others are added: of all its K"
     if problem.folds:
         return f"{problem.folds[0].name} is a reduction over {problem.k.name}, which one CTA walks for it"

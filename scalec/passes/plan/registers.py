@@ -60,12 +60,14 @@ def _of_warpgroups(problem: Problem, schedule: Schedule, rows: int, columns: int
     sums, wave = rows * columns // 32, problem.family.m // problem.kind.warps
     beside = NARROW_OVERHEAD if schedule.mma_n else OVERHEAD_REGISTERS
     promoted = (schedule.mma_n or columns) * wave // 32 if schedule.promote else 0
-    return Registers(sums, max(promoted, sums * (len(problem.results) > 1)), beside=beside)
+    apart = sums * (len(problem.terms) > 1)
+    return Registers(sums, max(promoted + apart, sums * (len(problem.results) > 1)), beside=beside)
 
 
 def _of_warps(problem: Problem, schedule: Schedule, rows: int, columns: int) -> Registers:
-    sums, copied = rows * columns // 32, schedule.promote or len(problem.results) > 1
-    return Registers(sums, sums if copied else 0, 2 * (rows // 4 + columns // 4))
+    sums, apart = rows * columns // 32, len(problem.terms) > 1
+    copies = max(bool(schedule.promote) + apart, len(problem.results) > 1)
+    return Registers(sums, sums * copies, 2 * (rows // 4 + columns // 4))
 
 
 def _out_of_tensor_memory(problem: Problem, schedule: Schedule, rows: int, columns: int) -> Registers:
@@ -73,7 +75,8 @@ def _out_of_tensor_memory(problem: Problem, schedule: Schedule, rows: int, colum
     taken = parts_taken(problem, each, promote) * taken_columns(problem, each, promote)
     if not promote:
         return Registers(taken_apart(problem, promote) * taken, 0)
-    return Registers(columns, max(taken, columns * (len(problem.results) > 1)))
+    apart = columns * (len(problem.terms) > 1)
+    return Registers(columns, max(taken + apart, columns * (len(problem.results) > 1)))
 
 
 ESTIMATES = {"wgmma": _of_warpgroups, "mma": _of_warps, "tcgen05": _out_of_tensor_memory}

@@ -67,6 +67,8 @@ def no_bulk(problem: Problem, scale: Scale) -> str:
         return f"{scale.name} is {bytes_of if scale.type != 'f32' else f'of rows that {scale.gathered} names'}"
     if partly_scaled(problem):
         return f"{scale.name} is of one of the products that are added up, and threads make ones for the others"
+    if scale.spread:
+        return f"{scale.name} is of one of the products that are added up, and has other blocks than others' have"
     if dim.inner > 1:  # a window's box has rows of one axis
         return f"{scale.name} has rows of {dim.name} and {dim.within}, and a tile walks them as one"
     if scale.folded:

@@ -39,38 +39,44 @@ def taken_columns(problem: Problem, columns: int, promote: int) -> int:
     copy then writes whole lines of memory, and what stands around each part is shared by more columns: 28.5
     instructions of a warp for 32 columns of bf16, 37 with parts of 32 (ptxas 13.0, 2026-11-21). Not where something is
     read for each element, which takes registers of its own: `silu(...) * R[m,n]` spilled so, ibid. All results of the
-    same sums take as many."""
-    least = TAKEN_COLUMNS
+    same sums take as many; fewer where a warp takes several numbers for each element of a contraction, or of some."""
+    least, most = TAKEN_COLUMNS, TAKEN_COLUMNS if _many(problem, promote) else MOST_TAKEN
     results = () if promote else (*problem.bodies, *problem.beside)
     narrow = problem.n.size is None or problem.swapped or any(x.kind == "both" for r in results for x in r.inputs)
     for result in (r for r in results if r.reduced is None):
         row = problem.target.swizzles[0] * 8 // result.element.bits
         narrowest = row * min(s for s in problem.target.swizzles if s) // problem.target.swizzles[0]
         block = result.column_fold.size if result.column_fold is not None else 1 if problem.swapped else result.block
-        least = max(least, block, min(narrowest if narrow else row, MOST_TAKEN))
+        least = max(least, block, min(narrowest if narrow else row, most))
     return math.gcd(columns, 1 << (least - 1).bit_length())
 
 
 def parts_taken(problem: Problem, columns: int, promote: int) -> int:
     """How many of these parts have registers of their own: one is on its way while another is converted, if two fit."""
-    return PARTS if taken_columns(problem, columns, promote) <= MOST_TAKEN else 1
+    few = not _many(problem, promote) and taken_columns(problem, columns, promote) <= MOST_TAKEN
+    return PARTS if few else 1
+
+
+def _many(problem: Problem, promote: int) -> bool:
+    """Whether a warp takes sums of several segments, and more than two numbers for each element."""
+    return problem.segments > 1 and taken_apart(problem, promote) > 2
 
 
 def taken_apart(problem: Problem, promote: int) -> int:
     """Sums for each element of a result that a warp takes out of tensor memory beside each other, part by part: those
-    of each contraction; or where something is computed of one product's, these and the others'."""
-    return 1 if promote else problem.panes if problem.term is None else 2
+    of each contraction, of each of its segments."""
+    return 1 if promote else problem.panes * problem.segments
 
 
 def sums_slots(problem: Problem, schedule: Schedule) -> int:
     """Accumulators in tensor memory: two, so that one tile's results are written while the next one's are summed, or
     one where two do not fit beside a K block's scales. With promotion up to four, each of one K block: of these as many
-    as make up whole rounds of the stages. Up to two pairs where a tile takes two (`taken_apart`)."""
+    as make up whole rounds of the stages. Up to twice those that a tile takes (`Problem.segments`)."""
     beside = sum(word_columns(problem, schedule)) + ones_columns(problem, schedule)
     room = (TENSOR_COLUMNS - beside) // schedule.tile[1]
     if schedule.promote:
         return whole_rounds(schedule.stages, min(4, room))
-    return min(2, room) if problem.term is None else min(4, room // 2 * 2)
+    return min(2, room) if problem.segments == 1 else min(2, room // problem.segments) * problem.segments
 
 
 def most_scale_slots(problem: Problem, schedule: Schedule) -> int:

@@ -80,6 +80,9 @@ def no_swap(problem: Problem) -> str:
 
 def must_swap(problem: Problem) -> str:
     """Why a program is computed transposed, whatever its sizes; "" where it need not be."""
+    if problem.lhs.others:
+        names = " and ".join(x.name for x in problem.lhs.panes)
+        return f"{names} have the rows of results, and lie side by side in columns of a tile"
     if problem.column_fold is None or problem.column_fold.along != problem.m.name:
         return ""
     return f"{problem.names} is reduced over {problem.column_fold.dim}, indices of which are columns of a tile"
@@ -277,7 +280,7 @@ def _no_room(problem: Problem, given: Request, plan: Schedule) -> str:
         return f"{register_file(problem, plan)} registers, and the {entering} threads of a CTA enter with {pool}"
     if Registers.of(problem, plan).total > most:  # as check-schedule has it
         return f"more than the {most} registers of a consumer thread"
-    several = plan.promote or problem.term is not None
+    several = plan.promote or problem.terms
     if family.kind.tensor_memory and several and sums_slots(problem, plan) < 2:
         return "one accumulator in tensor memory: products would wait until its sums are added up"
     if reason := too_wide(problem, plan.mma_n or plan.tile[1], entering):

@@ -60,9 +60,10 @@ class WordPlan:
         scale = operand.scale_in_mma
         if scale is None:
             return None
-        unit, count = _bytes(problem, scale, schedule.tile)
-        whole = unit == scale.k and count % WORD == 0 and _words_in_memory(problem, scale)
+        unit, count = _bytes(problem, operand, schedule.tile)
         bulk = schedule.scale_path != "thread" and not no_bulk_words(problem, operand, schedule.tile)
+        problem = product_of(problem, operand)
+        whole = unit == scale.k and count % WORD == 0 and _words_in_memory(problem, scale)
         return WordPlan(
             scale, unit, count, whole, whole and bool(_pads(problem, scale)), bulk, bulk and scale.layout == "blocked"
         )
@@ -73,6 +74,7 @@ class WordPlan:
         scale = operand.by_row
         if scale is None or scale.type in NUMBERS:
             return None
+        problem = product_of(problem, operand)
         count = scale.within(schedule.tile[2])
         unit = schedule.tile[2] // count
         whole = unit == scale.k and count % WORD == 0 and _words_in_memory(problem, scale)
@@ -83,11 +85,25 @@ class WordPlan:
         return self.tiles and rows % WORD_ROWS > 0
 
 
-def _bytes(problem: Problem, scale: Scale, tile: tuple[int, int, int]) -> tuple[int, int]:
-    """(K elements of a scale byte, bytes of a row) of a stage."""
+def product_of(problem: Problem, operand: Operand) -> Problem:
+    """Of products that are added up the problem of the one that an operand is of."""
+    if not problem.added:
+        return problem
+    return next(x for x in problem.products if any(operand is own for own in (x.lhs, *x.rhs.panes)))
+
+
+def _in_place(problem: Problem, operand: Operand) -> list[tuple[Problem, Operand]]:
+    """The operands that tiles of an operand are in one place with, it among them: of each product, with its problem."""
+    left = any(operand is x.lhs for x in problem.products)
+    return [(x, x.lhs if left else x.rhs) for x in problem.products]
+
+
+def _bytes(problem: Problem, operand: Operand, tile: tuple[int, int, int]) -> tuple[int, int]:
+    """(K elements of a scale byte, bytes of a row) of a stage, of the finest scale of all products."""
     family, depth = problem.family, tile[2]
-    block = family.scale_block(scale.type)
-    unit = block if block < family.k else depth if scale.k == WHOLE else math.gcd(scale.k, depth)
+    scales = [s for _, x in _in_place(problem, operand) if (s := x.scale_in_mma) is not None]
+    block = family.scale_block(scales[0].type)
+    unit = block if block < family.k else math.gcd(depth, *(depth if s.k == WHOLE else s.k for s in scales))
     return unit, depth // unit
 
 
@@ -106,13 +122,21 @@ def _pads(problem: Problem, scale: Scale) -> str:
 
 
 def no_bulk_words(problem: Problem, operand: Operand, tile: tuple[int, int, int]) -> str:
-    """Why no bulk copy brings the words of an operand's scale as they are, "" where one can, or it has none.
+    """Why no bulk copy brings the words of an operand's scale as they are, or of one in its place of another product,
+    "" where one can, or it has none.
 
     Padding along M or N may come along: it scales results that nobody stores.
     """
-    scale = operand.scale_in_mma
-    if scale is None:
+    if operand.scale_in_mma is None:
         return ""
+    step = _bytes(problem, operand, tile)
+    return next(filter(None, (_no_bulk_words(x, own, tile, *step) for x, own in _in_place(problem, operand))), "")
+
+
+def _no_bulk_words(problem: Problem, operand: Operand, tile: tuple[int, int, int], unit: int, count: int) -> str:
+    """Likewise of one product's, of which a row has `count` bytes in a stage, for `unit` elements of K each."""
+    scale = operand.scale_in_mma
+    assert scale is not None
     dim, rows = (problem.m, tile[0]) if operand is problem.lhs else (problem.n, tile[1])
     align, wanted = problem.target.tma_align, problem.kind.words
     if scale.gathered:
@@ -121,7 +145,6 @@ def no_bulk_words(problem: Problem, operand: Operand, tile: tuple[int, int, int]
         return f"{scale.name} is not {wanted}, one scale for each {dim.name}"
     if operand is problem.rhs and problem.panes > 1 and (wanted == "packed" or rows // problem.panes % WORD_ROWS):
         return f"a tile has {rows // problem.panes} rows of {operand.name}, and of others as many"
-    unit, count = _bytes(problem, scale, tile)
     if unit != scale.k or count % WORD:
         return f"a stage has {tile[2]} of {problem.k.name}, no whole words of {scale.name}"
     pads = _pads(problem, scale)

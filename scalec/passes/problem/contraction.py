@@ -50,12 +50,11 @@ def contracted(term: Any) -> Any:
     return next(x.owner.opview for x in read if is_op(x, "scale.contract"))
 
 
-def computed_term(contract: Any) -> Any:
-    """Of a sum of contractions the `scale.map` that computes a term of one of them; None where all are added up as they
-    are."""
+def computed_terms(contract: Any) -> dict[int, Any]:
+    """Of a sum of contractions the `scale.map`s that compute terms of one of them each, by their places."""
     sums = sums_of(contract)
     terms = list(sums.owner.opview.terms) if is_op(sums, "scale.add") else []
-    return next((x.owner.opview for x in terms if is_op(x, "scale.map")), None)
+    return {place: x.owner.opview for place, x in enumerate(terms) if is_op(x, "scale.map")}
 
 
 def family_of(contract: Any, target: Target) -> MmaShape | None:

@@ -60,6 +60,8 @@ class Scale:
         coords: where it is read, one entry an axis.
         gathered: the lookup that says which row it is of; "" where its rows are those of the tile. Promoted, each row
             of a tile then has its own (`rows` is 1), whatever the block in memory (`coords`).
+        spread: rows of a block in memory, WHOLE for all, of which each row of a tile has the scale as its own (`rows`
+            is 1), as scales of another product that is added up are of other blocks or layouts; 0 where all are alike.
     """
 
     argument_index: int
@@ -74,6 +76,7 @@ class Scale:
     gathered: str = ""
     folded: bool = False
     made: bool = False
+    spread: int = 0
 
     @property
     def k_apart(self) -> int:

@@ -44,10 +44,8 @@ def check_left(one: str, other: str, contract: Any) -> None:
         return
     raise UnsupportedError(
         f"the program's contractions multiply {one} and {other}, which are not one operand",
-        expected=f"{one} in each, and in the others the result's last index; or a sum of the contractions themselves",
-        fix="one program for each contraction, or write the results with the index of these last; where they are added "
-        "up, one of them alone has a factor, a sign or scales: multiply an operand of each other one by its own "
-        "before the call",
+        expected=f"{one} in each, or the other operand; or a sum of the contractions themselves",
+        fix="one program for each contraction; where they are added up, alike in each result, with the same factors",
         place=place_of(contract),
     )
 
@@ -121,7 +119,6 @@ def check_forms(rhs: Operand, folds: tuple[Fold, ...], contract: Any) -> None:
         (rhs.body, "are computed", "compute them before the call"),
         (rhs.pages, f"are read by pages of {rhs.pages}", "one program for each contraction"),
         (rhs.gathered, f"are gathered by {rhs.gathered}", "gather them before the call"),
-        (rhs.turned, f"are contiguous along {rhs.rows}, and kernels turn them", "store them with K last"),
     ):
         if found:
             raise UnsupportedError(

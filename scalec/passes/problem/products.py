@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from scalec.errors import UnsupportedError
@@ -15,20 +16,34 @@ from scalec.passes.problem.types import Problem
 from scalec.targets import Target
 
 
-def check_alone(contracts: list[Any], terms: list[Any]) -> None:
-    """Refuses sums of products that meet those of others.
+def check_alone(order: list[Any], terms: list[Any], made: list[Any]) -> None:
+    """Refuses a further sum of products that meets the first in an expression, and has other left operands.
 
     Args:
-        contracts: one contraction of each sum.
-        terms: those of a sum of several.
+        order: the contractions of the first sum, `terms` of the further one.
+        made: of the further one those whose left operands the first's have, in their order.
     """
-    if len(contracts) > 1:
+    if not len(order) == len(terms) == len(made):
         raise UnsupportedError(
-            f"{len(terms)} products are added up, and meet other products in an expression",
-            expected="one sum of products, which expressions read, and something computed of one of them before",
+            f"{max(len(order), len(terms))} products are added up, and meet other products in an expression",
+            expected="one sum of products, which expressions read, or several of the same left operands; and something "
+            "computed of one of them before",
             fix="one program for each sum; where it is a factor, multiply an operand of each further one by its own "
             "before the call",
-            place=place_of(terms[-1]),
+            place=place_of(terms[-1] if len(terms) > 1 else order[-1]),
+        )
+
+
+def check_terms(numbers: list[list[int]], sums: list[list[Any]]) -> None:
+    """Refuses several sums of products of which something is computed before they are added, of others in each sum:
+    `numbers` are those of the products. Those of one left operand come first; and of an accumulator of which a part
+    stays as it is ptxas 13.0 serialises all products (C7511)."""
+    if len(set(map(frozenset, numbers))) > 1:
+        raise UnsupportedError(
+            "something is computed of one product before others are added, in another sum of another or none",
+            expected="in each sum, of the products of the same left operands",
+            fix="give each sum such a factor, as one * (...) of a scalar, or multiply operands before the call",
+            place=place_of(sums[-1][-1]),
         )
 
 
@@ -52,9 +67,9 @@ def partly_scaled(problem: Problem) -> bool:
 
 
 def in_order(problem: Problem) -> tuple[int, ...]:
-    """The numbers of the products in the order of their K blocks: in front that of whose sums something is computed."""
-    numbers, term = range(len(problem.products)), problem.term
-    return tuple(sorted(numbers, key=lambda x: term is not None and x != term.number))
+    """The numbers of the products in the order of their K blocks: in front those of which something is computed."""
+    first = [x.number for x in problem.terms]
+    return (*first, *(x for x in range(len(problem.products)) if x not in first))
 
 
 def first_of(terms: list[Any], length: Callable[[Any], int], target: Target) -> Any:
@@ -78,9 +93,9 @@ def check_added(one: Operand, other: Operand, contract: Any) -> None:
         before = f"before the call, and pass {x.name} as that"
         for found, what, fix in (
             (
-                [s for s in x.scales if s.in_mma or not (s.folded or s.type in NUMBERS)],
-                f"has scales that sums are not promoted by ({', '.join(s.name for s in x.scales)})",
-                "dequantise it",
+                x is other and len(_of_bytes(x)) != len(_of_bytes(one)),
+                f"has {'' if _of_bytes(x) else 'no '}scales of a byte, unlike {one.name}",
+                "give it such scales" if _of_bytes(one) else "dequantise it",
             ),
             (x is other and x.zeros, "has zero points", "subtract them"),
             (x.body or x.rounded, "is computed", "compute it"),
@@ -124,11 +139,33 @@ def check_added(one: Operand, other: Operand, contract: Any) -> None:
             )
 
 
+def _of_bytes(operand: Operand) -> list[Scale]:
+    """The scales of an operand in whose place nobody makes ones."""
+    return [s for s in operand.scales if s.in_mma or not (s.folded or s.type in NUMBERS)]
+
+
 def _said(scale: Scale) -> str:
     """What must be the same of the scales of two operands of which tiles are in each other's place."""
-    apart = max(at.apart for at in scale.coords)
-    block = "x".join("all" if size == WHOLE else str(size) for size in (scale.rows, scale.k))
-    return f"{block}:{scale.type}@{scale.layout}" + (f", {apart} apart" if apart else "")
+    if scale.in_mma:  # threads may bring those of any blocks and layout
+        return scale.type
+    apart = f", {max(at.apart for at in scale.coords)} apart" * any(at.apart for at in scale.coords)
+    k, rows = ("all" if size == WHOLE else str(size) for size in (scale.k, scale.rows))
+    if not scale.folded and not apart:  # of blocks of rows threads may make scales of rows
+        return f"{k} of the sum:{scale.type}"
+    return f"{rows}x{k}:{scale.type}@{scale.layout}{apart}"
+
+
+def with_scales_alike(operands: tuple[Operand, ...]) -> tuple[Operand, ...]:
+    """The operands of products in whose tiles' place each other's are: where scales that sums are promoted by are of
+    other blocks of rows, or layouts, each row has its own of all of them."""
+    if len({tuple((s.rows, s.layout) for s in x.promoted) for x in operands if x.promoted}) < 2:
+        return operands
+
+    def spread(x: Operand) -> Operand:
+        kept = {s: s if s.in_mma or s.folded else replace(s, rows=1, spread=s.rows) for s in x.scales}
+        return replace(x, scales=tuple(kept.values()), others=tuple(map(spread, x.others)))
+
+    return tuple(map(spread, operands))
 
 
 def check_sums(problem: Problem) -> None:

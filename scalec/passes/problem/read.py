@@ -16,7 +16,7 @@ from scalec.passes.problem.access import Dim
 from scalec.passes.problem.bodies import check_bodies, with_inputs
 from scalec.passes.problem.column_folds import check_size, check_walked, reduced
 from scalec.passes.problem.contraction import (
-    computed_term,
+    computed_terms,
     contracted,
     contractions,
     multiplied_as,
@@ -25,10 +25,19 @@ from scalec.passes.problem.contraction import (
 )
 from scalec.passes.problem.folds import check_folds, fold_of
 from scalec.passes.problem.gather import check_left_out, check_summed
+from scalec.passes.problem.half_bytes import check_half_bytes
 from scalec.passes.problem.lookups import check_beginnings, check_beginnings_of_k
 from scalec.passes.problem.operand import Fold, Operand, Product
 from scalec.passes.problem.panes import check_alike, check_computed, check_forms, check_left, check_ranges, check_shared
-from scalec.passes.problem.products import check_added, check_alone, check_places, check_sums, first_of
+from scalec.passes.problem.products import (
+    check_added,
+    check_alone,
+    check_places,
+    check_sums,
+    check_terms,
+    first_of,
+    with_scales_alike,
+)
 from scalec.passes.problem.read_operand import OperandReader
 from scalec.passes.problem.reduced import check_known, check_reductions
 from scalec.passes.problem.result import Result, Term
@@ -51,14 +60,14 @@ class Reader(OperandReader):
     """The walk over one function; each method refuses what it cannot represent."""
 
     def problem(self) -> Problem:
-        self.contracts = self.first_terms(self.contractions())
+        sums = self.terms(self.contractions())
+        self.contracts = [terms[0] for terms in sums]
         contract = self.contracts[0]
         self.symbols = list(contract.symbols)
         order = self.result_order(contract)
         self.folded_dim = self.column_fold_of(contract, self.roles(contract))
         roles, turned = self.sided(contract, order)
-        terms = [x for x in terms_of(contract) if x.result != contract.result]
-        alike = [x for x in roles["m"] if all(x in self.sided(t, order)[0]["m"] for t in terms)]
+        alike = [x for x in roles["m"] if all(x in self.sided(t, order)[0]["m"] for t in sums[0])]
         roles = roles | {"m": alike or roles["m"]}
         left, right = self.sides(contract, turned)
         m, n, k = self.of_tile(contract, roles, order, left, right)
@@ -67,35 +76,35 @@ class Reader(OperandReader):
         summed = tuple(self.dim(name, contract) for name in roles["k"] if name != k.name)
         family, lhs, rhs = self.multiplied(contract, turned, m, n, k)
         folds = self.folds(contract, (rhs, lhs) if turned else (lhs, rhs))
-        added = tuple(self.product(x, lhs, rhs, order, m, n) for x in terms)
+        products = zip(*sums, strict=True)
+        across = self.shares_columns(sums)
+        if across:
+            lhs, m = self.panes(next(products), rhs, lhs, not turned, n, m, k), replace(m, panes=len(sums))
+        else:
+            rhs = self.panes(next(products), lhs, rhs, turned, m, n, k)
+        added = tuple(self.product(x, lhs, rhs, order, m, n) for x in products)
         self.symbols = list(contract.symbols)
-        if more := self.contracts[1:]:
-            found = [self.pane(x, lhs, rhs, turned, m, n, k) for x in more]
-            rhs, n = replace(rhs, others=tuple(found)), replace(n, panes=1 + len(found))
-            check_forms(rhs, folds[rhs.name], more[0])
+        lhs, *others = with_scales_alike((lhs, *(x.lhs for x in added)))
+        added = tuple(replace(x, lhs=own) for x, own in zip(added, others, strict=True))
+        rhs, *others = with_scales_alike((rhs, *(x.rhs for x in added)))
+        added = tuple(replace(x, rhs=own) for x, own in zip(added, others, strict=True))
+        if len(sums) > 1:
+            n = n if across else replace(n, panes=len(sums))
+            check_forms(several := lhs if across else rhs, folds[several.name], self.contracts[1])
         lhs, rhs = (replace(x, folds=folds[x.name]) for x in (lhs, rhs))
         others = tuple(d.name for d in outer), tuple(d.name for d in summed)
         lhs = with_inputs(self, lhs, self.bodies(lhs, left[0]), k.name, *others)
         rhs = with_inputs(self, rhs, self.bodies(rhs, right[0]), k.name, *others)
         results, reductions = (read(contract, m, n, outer) for read in (self.results, self.reductions))
         made = Problem(self.target, family, m, n, k, lhs, rhs, place_of(contract), results, reductions=reductions)
-        made = replace(made, summed=summed, added=added, term=self.term(contract, terms, m, n, outer))
-        for x in made.products:
-            others = [d.name for d in made.dims[3:] if d not in (x.k, *outer)]
-            if others and x.half_bytes:
-                raise UnsupportedError(
-                    f"rows of {x.k.name} = {x.k.size} end in half a byte, and sums run over {others[0]} too",
-                    expected=f"an even {x.k.name}",
-                    fix=f"pad {x.k.name} with zeros in both operands",
-                    place=place_of(contract),
-                )
+        made = replace(made, summed=summed, added=added, terms=self.computed_before(sums, m, n, outer))
         ranged = (m.name, n.name) if summed else (m.name, n.name, k.name)
         domains = () if self.folded_dim else self.domains(contract, ranged, outer)  # else each result has a window
         made = replace(made, outer=outer, domains=domains, lookups=self.lookups((m.name, n.name)))
         check_sums(made)
         for x in made.products:
             self.check_cut(x)
-            self.check_converted(x)
+            check_half_bytes(x, made)
             check_folds(x)
             self.check_zero_points(x)
             check_bodies(x)
@@ -105,19 +114,43 @@ class Reader(OperandReader):
         check_reductions(made)
         return with_spans(self.shared(made), self.function)
 
-    def first_terms(self, contracts: list[Any]) -> list[Any]:
-        """Of each sum of contractions the one that stands for it (`first_of`)."""
-        sums: dict[Any, list[Any]] = {}
-        for contract in contracts:
-            sums.setdefault(ir.Value(sums_of(contract)), []).append(contract)
-        for terms in sums.values():
-            if len(terms) > 1:
-                check_alone(list(sums), terms)
+    def terms(self, contracts: list[Any]) -> list[list[Any]]:
+        """The contractions of each sum: first the one whose operands the others' are like (`first_of`). Those of
+        several sums stand in one order, in which they have the same left operands."""
 
         def length(contract: Any) -> int:
             return math.prod(self.dim(name, contract).tiles(1, ASSUMED) for name in self.roles(contract)["k"])
 
-        return [first_of(terms, length, self.target) if len(terms) > 1 else terms[0] for terms in sums.values()]
+        by_sum: dict[Any, list[Any]] = {}
+        for contract in contracts:
+            by_sum.setdefault(ir.Value(sums_of(contract)), []).append(contract)
+        found = list(by_sum.values())
+        first = first_of(found[0], length, self.target) if len(found[0]) > 1 else found[0][0]
+        order = [first, *(x for x in terms_of(first) if x.result != first.result)]
+        return [order, *(self.in_order(order, terms) for terms in found[1:])]
+
+    def in_order(self, order: list[Any], terms: list[Any]) -> list[Any]:
+        """The terms of a further sum, which have the left operands of those of the first, in their `order`."""
+        if len(order) == len(terms) == 1:
+            return terms
+        left, made = list(terms), []
+        for contract in order:
+            same = [x for x in left if self.names_of(x)[0] == self.names_of(contract)[0]]
+            made += same[:1]
+            left = [x for x in left if x.result != same[0].result] if same else left
+        check_alone(order, terms, made)
+        return made
+
+    def shares_columns(self, sums: list[list[Any]]) -> bool:
+        """Whether several contractions have the operand in common that has the result's last index, and no other: what
+        they compute is then computed transposed."""
+        left, right = (set(x) for x in zip(*(self.names_of(terms[0]) for terms in sums), strict=True))
+        return len(sums[0]) == 1 and len(left) > 1 and len(right) == 1
+
+    def names_of(self, contract: Any) -> tuple[str, ...]:
+        """What the operands of a contraction are called, the one without the last index of its result first."""
+        _, turned = self.sided(contract, self.result_order(contract))
+        return tuple(self.argument(below(x), "an operand")[1] for x, _, _ in self.sides(contract, turned))
 
     def sided(self, contract: Any, order: list[str]) -> tuple[dict[str, list[str]], bool]:
         """The roles of a contraction's dimensions, and whether M and N are those of its right and left operand, as rows
@@ -126,26 +159,33 @@ class Reader(OperandReader):
         turned = bool(order) and order[-1] in roles["m"]
         return (roles | {"m": roles["n"], "n": roles["m"]} if turned else roles), turned
 
-    def product(self, contract: Any, lhs: Operand, rhs: Operand, order: list[str], m: Dim, n: Dim) -> Product:
-        """A product that is added to that of `lhs` and `rhs`."""
+    def product(
+        self, contracts: tuple[Any, ...], lhs: Operand, rhs: Operand, order: list[str], m: Dim, n: Dim
+    ) -> Product:
+        """A product that is added to that of `lhs` and `rhs`: of each sum's one contraction."""
+        contract = contracts[0]
         (roles, turned), self.symbols = self.sided(contract, order), list(contract.symbols)
         check_places(m.name, n.name, roles, contract)
         k = self.k_of(contract, roles, *self.sides(contract, turned))
         _, left, right = self.multiplied(contract, turned, m, n, k)
         check_added(lhs, left, contract)
         check_added(rhs, right, contract)
+        right = self.panes(contracts, left, right, turned, m, n, k)
         return Product(left, right, k, tuple(self.dim(x, contract) for x in roles["k"] if x != k.name))
 
-    def term(self, contract: Any, others: list[Any], m: Dim, n: Dim, outer: tuple[Dim, ...]) -> Term | None:
-        """What is computed of the sums of a contraction, or of one of the `others` that are added to it, before they
-        are added up; None where nothing is."""
-        op = computed_term(contract)
-        if op is None:
-            return None
-        of, name = contracted(op.result), self.written()[0].name
-        number = [x.result for x in (contract, *others)].index(of.result)
-        body = self.computed(op, [of.result], maps_of(of.maps)[2], name, m, n, outer)
-        return Term(number, Result(name, ELEMENT_TYPES["f32"], (m.name, n.name), False, **body))
+    def computed_before(self, sums: list[list[Any]], m: Dim, n: Dim, outer: tuple[Dim, ...]) -> tuple[Term, ...]:
+        """What is computed of the contractions of each product before others are added up."""
+        name, found = self.written()[0].name, []
+        for terms in sums:
+            own: dict[int, Result] = {}
+            for place, op in computed_terms(terms[0]).items():
+                of = contracted(op.result)
+                body = self.computed(op, [of.result], maps_of(of.maps)[2], name, m, n, outer)
+                made = Result(name, ELEMENT_TYPES["f32"], (m.name, n.name), False, index=place, **body)
+                own[[x.result for x in terms].index(of.result)] = made
+            found.append(own)
+        check_terms([list(own) for own in found], sums)
+        return tuple(Term(number, tuple(own[number] for own in found)) for number in found[0])
 
     def folds(self, contract: Any, operands: tuple[Operand, Operand]) -> dict[str, tuple[Fold, ...]]:
         """By operand, left and right as the program has them, the results that are reductions of it."""
@@ -207,10 +247,17 @@ class Reader(OperandReader):
             self.check_rows(operand, rows if operand.mn_major else k)
         return family, lhs, rhs
 
-    def pane(self, contract: Any, lhs: Operand, rhs: Operand, turned: bool, m: Dim, n: Dim, k: Dim) -> Operand:
-        """The right operand of a further contraction, which has the operand `lhs` of the first one, and one like its
-        `rhs`."""
-        first, again = (self.sides(x, turned)[0][0] for x in (self.contracts[0], contract))
+    def panes(
+        self, contracts: tuple[Any, ...], lhs: Operand, rhs: Operand, turned: bool, m: Dim, n: Dim, k: Dim
+    ) -> Operand:
+        """The right operand `rhs` of the first of several contractions that have one left operand, with the others'."""
+        others = [self.pane(x, contracts[0], lhs, rhs, turned, m, n, k) for x in contracts[1:]]
+        return replace(rhs, others=tuple(others))
+
+    def pane(self, contract: Any, of: Any, lhs: Operand, rhs: Operand, turned: bool, m: Dim, n: Dim, k: Dim) -> Operand:
+        """The right operand of a further contraction, which has the operand `lhs` of the first one, `of`, and one like
+        its `rhs`."""
+        first, again = (self.sides(x, turned)[0][0] for x in (of, contract))
         one, other = (self.argument(below(x), "the left operand")[1] for x in (first, again))
         check_left(one, other, contract)
         _, mine, other = self.multiplied(contract, turned, m, n, k)
@@ -243,18 +290,6 @@ class Reader(OperandReader):
                 )
         check_beginnings(problem)
         check_beginnings_of_k(problem)
-
-    def check_converted(self, problem: Problem) -> None:
-        """Refuses converted operands of which each has half a byte behind the end of K: one alone meets zeros."""
-        converted = [x for x in (problem.lhs, problem.rhs) if x.converted]
-        k, packed = problem.k, [x for x in (problem.lhs, problem.rhs) if x.stored.bits < 8]
-        if converted and len(packed) > 1 and k.size is not None and k.size * packed[0].stored.bits % 8:
-            raise UnsupportedError(
-                f"rows of {k.name} = {k.size} end in half a byte, of {packed[0].name} and of {packed[1].name}",
-                expected=f"an even {k.name}",
-                fix=f"pad {k.name} with zeros in both operands",
-                place=problem.written,
-            )
 
     def check_zero_points(self, problem: Problem) -> None:
         """Refuses zero points of both operands: behind the end of K copies bring zeros, and their products, of zero

@@ -166,7 +166,8 @@ class Result:
 @dataclass(frozen=True)
 class Term:
     """What is computed of the sums of one product before those of the others are added to it: of number `number` of
-    the products, by the body of `result`, which no memory has."""
+    the products, by the body of each contraction's of `results`, which no memory has. The `index` of these is their
+    place among what is added up."""
 
     number: int
-    result: Result
+    results: tuple[Result, ...]

@@ -40,7 +40,7 @@ class Problem:
     dimensions of M and N, in the result's order. It sums over all points of `summed`, more dimensions of K, the K
     of each padded to whole K blocks. Each tensor has those of them that its `coords` name. The K blocks of the products
     `added` follow, each product's over a K of its own, and are summed in the same place; in front of all stand those of
-    the product that `term` is of, if there is one.
+    the products that `terms` are of, of each by itself.
 
     `family` are the instructions that multiply `lhs` and `rhs`; `written` is where the program says so. The results
     have the same indices, in the same order. `reductions` have one index less each: they are sums, or the largest or
@@ -66,7 +66,7 @@ class Problem:
     domains: tuple[Domain, ...] = ()
     reductions: tuple[Result, ...] = ()
     added: tuple[Product, ...] = ()
-    term: Term | None = None
+    terms: tuple[Term, ...] = ()
     spans: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -77,8 +77,14 @@ class Problem:
     @property
     def products(self) -> tuple[Problem, ...]:
         """The problem of each product of the sums alone."""
-        own = replace(self, added=(), term=None) if self.added else self
+        own = replace(self, added=(), terms=()) if self.added else self
         return (own, *(replace(own, lhs=x.lhs, rhs=x.rhs, k=x.k, summed=x.summed) for x in self.added))
+
+    @property
+    def segments(self) -> int:
+        """Parts of a tile's K that are summed by themselves: that of each product of which something is computed before
+        others are added, and theirs."""
+        return len(self.terms) + (len(self.terms) < 1 + len(self.added))
 
     @property
     def queued(self) -> bool:
@@ -175,7 +181,7 @@ class Problem:
     @property
     def inputs(self) -> tuple[EpilogueInput, ...]:
         """What the epilogues read beside the sums."""
-        first = (self.term.result,) if self.term is not None else ()
+        first = (r for term in self.terms for r in term.results)
         return tuple(x for r in (*first, *self.bodies) for x in r.inputs)
 
     @property
@@ -345,5 +351,5 @@ class Problem:
         reductions = tuple(map(turned, self.reductions))
         made = replace(self, results=results, beside=beside, reductions=reductions, swapped=not self.swapped)
         added = tuple(x.transposed() for x in self.added)
-        term = self.term and replace(self.term, result=turned(self.term.result))
-        return replace(made, m=self.n, n=self.m, lhs=self.rhs, rhs=self.lhs, added=added, term=term)
+        terms = tuple(replace(x, results=tuple(map(turned, x.results))) for x in self.terms)
+        return replace(made, m=self.n, n=self.m, lhs=self.rhs, rhs=self.lhs, added=added, terms=terms)
