@@ -28,19 +28,25 @@ SECTORS = 8
 """Threads along a row, at least, where the row has as many vectors: 128 bytes, a line of L2. Not measured."""
 
 HELD, MOST_HELD = 32, 64
-"""Elements that a thread holds of each tensor of a row that it keeps, and of a block of several rows at most. Not
-measured."""
+"""Elements that a thread holds of a row that it keeps; at most of it, and of a block of several rows. More than the
+first where a row has more threads than ROW_THREADS else, or WASTED of them: over rows of 7168 RMSNorm took 0.81 to 0.89
+of the time, a softmax 0.90, but over 2048 1.02 to 1.39 (H100, docs/notes/pointwise.md)."""
 
 WIDEST = 32
 """Bytes that a thread has of a row in the widest type: more would be loads that are further apart. Not measured."""
 
 
 SQUARE, MOST_SQUARE = 64, 128
-"""Rows and columns of a tile that is turned; of blocks that need it at most. Not measured."""
+"""Rows and columns of a tile that is turned; at most of blocks that need it, or where rows of the tile would end within
+a SECTOR else: 0.78 of the time for elements of 6 bits (H100, docs/notes/pointwise.md)."""
 
-LIMITS = {32: 64, 64: 128}
+SECTOR = 32
+"""Bytes of memory that are written at once."""
+
+LIMITS = {32: 64, 56: 96, 64: 128}
 """Registers of a thread that holds up to so many elements: with 64 an SM has 1024 threads, so that some load while
-others wait for each other. A softmax over 7168 had 167 of them, and 256 threads on an SM."""
+others wait for each other. A softmax over 7168 had 167 of them without a limit, 56 elements take 0.95 of the time with
+96 instead of 128, and spill with 80 (H100)."""
 
 
 @dataclass(frozen=True)
@@ -201,12 +207,22 @@ def _rows(p: Pointwise, vector: int, vectors: int, widest: int, whole: bool) -> 
     across = 1
     while across < widest or across * each < vectors:
         across *= 2
+    while widest < across <= MOST_THREADS and _better_halved(across, vectors, vector * min(reads, 2)):
+        across //= 2
     if p.columns.size and across <= MOST_THREADS:
         threads, along = max(THREADS, across), max(1, -(-vectors // across))
         return Spread(vector, threads // across, across * along * vector, _together(p), whole, threads, along=along)
     if widest > ROW_THREADS:
         raise _refused(f"blocks of {widest * vector} columns in rows of many", "fewer")
     return Spread(vector, 1, ROW_THREADS * vector, _together(p), whole, ROW_THREADS, looped=True)
+
+
+def _better_halved(across: int, vectors: int, held: int) -> bool:
+    """Whether half as many threads, which hold so many elements of each vector, have such a row rather."""
+    half = across // 2
+    wasted, left = -vectors % across, -vectors % half
+    fewer = across > ROW_THREADS or (WASTED * wasted > vectors and left < wasted)
+    return fewer and -(-vectors // half) * held <= MOST_HELD
 
 
 def _blocks(p: Pointwise, vector: int, widest: int, blocks: list[Blocks], whole: bool) -> Spread:
@@ -231,6 +247,8 @@ def _square(p: Pointwise, vector: int) -> Spread:
     """A CTA has as many rows as columns, in registers and, on the way to who has them turned, in shared memory."""
     blocks = [x for o in p.outputs if o.scale is not None for x in (o.scale.rows, o.scale.columns)]
     size, n = max(SQUARE, *blocks, 0), p.columns.size
+    while size < MOST_SQUARE and any(size * o.element.bits % (8 * SECTOR) for o in p.outputs):
+        size *= 2
     if p.spans or size > MOST_SQUARE or vector & (vector - 1) or any(size % max(1, x) for x in blocks):
         raise _refused(
             "results with another last index than what they are computed of, in such blocks or beside a whole row,",

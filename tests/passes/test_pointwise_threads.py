@@ -1,0 +1,27 @@
+"""How many threads share a row, and a turned tile, of a program without a contraction."""
+
+from __future__ import annotations
+
+import pytest
+
+import scalec
+
+NORM = "R[m] = sum[k](X[m,k]^2); Y[m,k]:mxfp8 = X[m,k] * w[k] / sqrt(R)"
+SOFTMAX = "M[m] = max[k](X[m,k]); E[m,k] = exp(X[m,k] - M); S[m] = sum[k](E); Y[m,k] = E / S"
+
+
+@pytest.mark.parametrize(
+    ("program", "k", "threads", "spread"),
+    [
+        pytest.param(SOFTMAX, 2048, 128, "rows=2, columns=2048", id="none has nothing"),
+        pytest.param(SOFTMAX, 7168, 128, "rows=1, columns=7168", id="an eighth of 256 had nothing"),
+        pytest.param(NORM, 7168, 256, "rows=1, columns=8192", id="more than 256"),
+        pytest.param(NORM, 12288, 256, "rows=1, columns=4096", id="walked, as 512 threads would hold 64"),
+        pytest.param("T[k,m]:mxfp6 = X[m,k]", 7168, 512, "rows=128, columns=128", id="whole sectors of 6 bits"),
+        pytest.param("T[k,m]:mxfp8 = X[m,k]", 7168, 128, "rows=64, columns=64", id="of 8"),
+    ],
+)
+def test_threads(program: str, k: int, threads: int, spread: str) -> None:
+    spec = scalec.compile(program, "sm_90a", dims={"k": k}).spec
+    assert spec.launch.threads == threads
+    assert spec.schedule.startswith(spread)
