@@ -127,6 +127,42 @@ def test_tiles_of_pages(case: tuple[str, str, int]) -> None:
     run(f"{source} with {fields}", target, {"s": 2, "t": 300, "d": 256, "h": 16, "K_0": 20}, "hd")
 
 
+DEALERS = [
+    ("for t < len[s]", "queue"),
+    ("for t in 0:len[s]", "queue"),
+    ("for t < len[s] else -inf", "static"),  # who stores fills what is outside
+    ("for t in lo[s]:len[s]", "static"),  # a page does not begin where a tile does
+    ("for t < 100", "static"),
+    ("", "static"),
+]
+
+
+@pytest.mark.parametrize(("written", "expected"), DEALERS)
+def test_who_deals_out_tiles(written: str, expected: str) -> None:
+    """Lengths of sequences alone, where nothing is written beyond them, are a list of tiles."""
+    source = f"{FP8.split(' for ')[0]} {written}"
+    kernel = scalec.compile(source, target="sm_90a", dims={"h": 16, "d": 128})
+    assert f"scheduler={expected}" in kernel.spec.schedule
+
+
+@pytest.mark.parametrize(("target", "cluster"), [("sm_90a", "2x1"), ("sm_100a", "2x1"), ("sm_120a", "1x1")])
+def test_many_lengths(target: str, cluster: str) -> None:
+    """More sequences than a warp looks at together, some of no length; CTAs take several tiles each."""
+    dims = {"s": 37, "t": 150, "d": 128, "h": 16, "K_0": 50}
+    source = FP8.replace(" else -inf", "") + f" with cluster={cluster}"
+    values, _ = made_up(source, dims, 4)
+    lengths = np.random.default_rng(4).integers(1, 151, 37).astype(np.int32)
+    lengths[[3, 20, 33]] = 0
+    values = {**values, "len": lengths, "table": abs(values["table"])}  # all name pages
+    with context.context():
+        results = reference.run(build(source, dims), values, dims=dims, exact=True)
+    expected, reached = results["L"], results.written["L"]
+    assert (reached.sum(1) == lengths).all()
+    got = launched(source, target, dims, values, 0x5A, 6)
+    assert (got[~reached] == np.frombuffer(b"\x5a" * 4, np.float32)[0]).all()
+    assert np.abs(got - expected)[reached].max() < 1e-2 * np.abs(expected[reached]).max()
+
+
 def test_a_tile_that_cuts_pages() -> None:
     with pytest.raises(ScheduleError, match=r"192 t, and K has pages of 128"):
         scalec.compile(FP8.replace("64", "128") + " with tile=192x16x128", target="sm_90a", dims={"h": 16, "d": 128})

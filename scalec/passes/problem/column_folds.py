@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ from scalec.errors import UnsupportedError
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import dims_of_domains, map_of, maps_of
+from scalec.passes.problem.access import Dim, Domain, Index
 from scalec.passes.problem.contraction import sums_of
 from scalec.passes.problem.result import Result
 from scalec.passes.problem.types import Problem
@@ -125,3 +127,26 @@ def check_walked(problem: Problem) -> None:
                 fix=f"repeat each index {x.block} times, and read it at {x.dim}",
                 place=problem.written,
             )
+
+
+def uneven(results: Sequence[Result], outer: Sequence[Dim]) -> tuple[Domain, ...]:
+    """The range that all folded results have, by which tiles are dealt out: from 0 up to an end that is read for each
+    index of a further dimension, where nothing is written beyond. Such ends may differ by any factor, and so would the
+    shares of those who walk all tiles alike."""
+    found = {(r.window.dim, _end(r)) if r.window is not None else None for r in results}
+    (first,) = found if len(found) == 1 else (None,)
+    end = None if first is None else first[1]
+    groups = {at.dim for at in end.coords if at.dim} if end is not None else set()
+    if first is None or len(groups) != 1 or not groups <= {d.name for d in outer}:
+        return ()
+    return (Domain(first[0], 0, end, groups.pop()),) if end is not None else ()
+
+
+def _end(result: Result) -> Index | None:
+    """Where the rows end that are written, where that is read, others are left alone and the first one is row 0."""
+    window, fold = result.window, result.column_fold
+    if window is None or fold is None or window.dim == fold.along or window.low != 0:
+        return None
+    if isinstance(window.high, int) or window.otherwise is not None or window.width is not None:
+        return None
+    return Index(window.high.argument_index, window.high.name, window.high.coords)

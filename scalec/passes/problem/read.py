@@ -14,7 +14,7 @@ from scalec.ir.scale import GranularityAttr, dims_in, dims_read, map_of, maps_of
 from scalec.ir.scale import written as spelled
 from scalec.passes.problem.access import Dim
 from scalec.passes.problem.bodies import check_bodies, with_inputs
-from scalec.passes.problem.column_folds import check_size, check_walked, reduced
+from scalec.passes.problem.column_folds import check_size, check_walked, reduced, uneven
 from scalec.passes.problem.contraction import (
     computed_terms,
     contracted,
@@ -99,7 +99,7 @@ class Reader(OperandReader):
         made = Problem(self.target, family, m, n, k, lhs, rhs, place_of(contract), results, reductions=reductions)
         made = replace(made, summed=summed, added=added, terms=self.computed_before(sums, m, n, outer))
         ranged = (m.name, n.name) if summed else (m.name, n.name, k.name)
-        domains = () if self.folded_dim else self.domains(contract, ranged, outer)  # else each result has a window
+        domains = uneven(results, outer) if self.folded_dim else self.domains(contract, ranged, outer)
         made = replace(made, outer=outer, domains=domains, lookups=self.lookups((m.name, n.name)))
         check_sums(made)
         for x in made.products:
