@@ -419,7 +419,8 @@ def _check(spec: KernelSpec) -> None:
     """Refuses a spec that speaks of what it does not have.
 
     Raises:
-        FormatError: a name that is not there, or is there twice; an axis beyond a tensor's; a range without sizes.
+        FormatError: a name that is not there, or is there twice; an axis beyond a tensor's; a range without sizes; a
+            dimension that is walked as one with itself, or that is fixed and walked as one with another.
     """
     tensors = {t.name: t for t in (*spec.operands, *spec.results)}
     if len(tensors) != len(spec.operands) + len(spec.results):
@@ -444,6 +445,9 @@ def _check(spec: KernelSpec) -> None:
             raise FormatError(
                 f"a range {low}:{high} of {dim}", wanted="one with sizes, of a dimension that is not fixed"
             )
+    for pair in spec.launch.spans:
+        if len({*pair}) < 2 or any(spec.dims[dim] is not None for dim in pair):
+            raise FormatError(f"{pair[0]} and {pair[1]} walked as one", wanted="two dimensions that are not fixed")
     if any(e.size < 0 and not e.terms for t in tensors.values() for e in t.shape):
         raise FormatError("an extent below 0", wanted="0 or more")
     _check_views(spec, tensors)

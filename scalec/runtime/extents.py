@@ -104,9 +104,10 @@ def _solve(
             dims[e.tells], giver[e.tells] = size, t.name
 
 
-def check_tiles(spec: KernelSpec, dims: Mapping[str, int]) -> None:
-    """Refuses sizes of more tiles than a kernel counts."""
-    length = spec.launch.length(dims)
+def check_tiles(spec: KernelSpec, dims: Mapping[str, int], walked: Mapping[str, int] | None = None) -> None:
+    """Refuses sizes of more tiles than a kernel counts, where it walks `walked`, else `dims`."""
+    walked = walked or dims
+    length = spec.launch.length(walked)
     if length > MOST:
         raise ArgumentError(
             f"{spec.entry} would sum over {length} products",
@@ -114,7 +115,7 @@ def check_tiles(spec: KernelSpec, dims: Mapping[str, int]) -> None:
             expected=f"at most {MOST}: a kernel counts them in 32 bits",
             fix="call it for parts of a dimension, with +=",
         )
-    ctas = spec.launch.ctas(dims)
+    ctas = spec.launch.ctas(walked)
     if ctas > MOST_CTAS:
         sizes = ", ".join(f"{dim} = {dims[dim]}" for dim, _, _ in spec.launch.tiles)
         tiles = "x".join(str(tile) for _, tile, _ in spec.launch.tiles)

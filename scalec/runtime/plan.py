@@ -113,7 +113,6 @@ class Plan:
                     fix="another out=",
                 )
         dims = extents.bind_dims(spec, views)
-        extents.check_tiles(spec, dims)
         for t in signature.tensors:
             if signature.uses[t.name].padded:
                 extents.check_padded(t, dims)
@@ -149,6 +148,7 @@ class Plan:
             plan.of_nothing()
         elif spec.launch.spans:
             plan.dims, plan.walked = spans.walked(spec.launch, dims, forms)
+        extents.check_tiles(spec, dims, plan.dims)
         plan.grid = spec.launch.grid(plan.dims, clusters)
         plan.workspace = spec.launch.workspace(plan.dims)
         return plan

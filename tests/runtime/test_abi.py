@@ -112,6 +112,7 @@ def test_what_is_no_spec_is_a_value_error(text):
         (("entry",), "C;", "entry: 'C;', expected an identifier of PTX"),
         (("source",), "\ud800", "source: .*, expected whole characters"),
         (("ranges",), {"m": [5, 2]}, "a range 5:2 of m"),
+        (("launch", "spans"), [["m", "m"]], "m and m walked as one, expected two dimensions that are not fixed"),
         (("arguments", 8, "dim"), "q", "no dimension 'q'"),
         (("arguments", 2, "tensor"), "Z", "a parameter of kind pointer for 'Z'"),
         (("arguments", 3, "axis"), 2, "axis 2 of A_scale, which has 2"),
@@ -174,3 +175,10 @@ def test_a_spec_of_before_launch_control_is_refused():
 def test_extents():
     assert [str(e) for e in (Extent("k"), Extent("k", 128), Extent(size=3))] == ["k", "ceil(k/128)", "3"]
     assert [e.value({"k": 129}) for e in (Extent("k"), Extent("k", 128), Extent(size=3))] == [129, 2, 3]
+
+
+def test_a_size_that_is_a_number_in_the_kernel_is_not_walked_with_another():
+    spec = gemm_spec(k=1024)
+    spec = replace(spec, launch=replace(spec.launch, spans=(("m", "k"),)))
+    with pytest.raises(FormatError, match="m and k walked as one"):
+        KernelSpec.from_json(spec.to_json())

@@ -6,10 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+import scalec
 from scalec.abi import Extent, Launch, TensorSpec
+from scalec.errors import ArgumentError
 from scalec.runtime import spans
 from scalec.runtime.form import Form
+from scalec.runtime.kernel import Kernel
 from scalec.sizes import MOST
+from tests.runtime.fake import FakeDevice, Tensor
 
 LAUNCH = Launch(128, 0, 1, (("s", 128, 1), ("n", 128, 1), ("b", 1, 1)), spans=(("s", "b"),))
 
@@ -94,3 +98,20 @@ def test_no_more_indices_than_a_kernel_counts() -> None:
     tensor = form("b s", (2, half), (half, 1))
     assert spans.walked(LAUNCH, {"b": 2, "s": half}, [tensor]) == ({"b": 2, "s": half}, (tensor,))
     assert spans.walked(LAUNCH, {"b": 1, "s": half}, [form("b s", (1, half), (half, 1))])[0] == {"b": 1, "s": half}
+
+
+def test_sums_are_counted_as_they_are_walked() -> None:
+    """Each of 2^25 b has a block of 64 products where it is walked for itself: more than are counted in 32 bits."""
+    device, many = FakeDevice(), 1 << 25
+    made = scalec.compile("D[n,k]:f32 += G[b,s,n] @ A[b,s,k]", "sm_90a", dims={"n": 64, "k": 64})
+    kernel = Kernel(made.spec, b"", device=device)
+    g, a, d = (
+        Tensor((many, 1, 64), "<V2"),
+        Tensor((many, 1, 64), "<V2", at=1 << 40),
+        Tensor((64, 64), "<f4", at=1 << 50),
+    )
+    kernel(g, a, out=d)
+    assert len(device.launches) == 1
+    apart = Tensor((many, 2, 64), "<V2", strides=(256, 64, 1))
+    with pytest.raises(ArgumentError, match=r"would sum over 2147483648 products\n  got: s = 2, b = 33554432"):
+        kernel(apart, Tensor((many, 2, 64), "<V2", at=1 << 40), out=d)
