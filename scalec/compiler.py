@@ -352,11 +352,12 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
     inner = {d.name: d.inner for d in (problem.m, problem.n)}
     partial = 4 * partial_words(problem, schedule), len(arrivals(problem, schedule)), bands(problem, schedule)
     added = [[d.name for d in (x.k, *x.summed)] for x in problem.added]
-    chances = [r.chance for r in problem.results if r.chance is not None] if problem.spans else []
+    spans = problem.spans + problem.permuted_spans
+    chances = [r.chance for r in problem.results if r.chance is not None] if spans else []
     numbered = tuple(tuple(d.name for d in x.extents if d.name) for x in chances)
     return emitted(
         lambda kernel: signature.launch_of(
-            kernel, roles, schedule, problem.blocks, inner, partial, problem.panes, added, problem.spans, numbered
+            kernel, roles, schedule, problem.blocks, inner, partial, problem.panes, added, spans, numbered
         ),
         str(schedule),
         signature.flops_of(roles, read),

@@ -130,6 +130,38 @@ def test_blocks_that_would_meet_are_walked_by_coordinates(target: str) -> None:
     assert plan.dims == dims
 
 
+PERMUTED = {
+    # program, sizes, orders of axes in memory, sizes as the kernel walks them
+    "products": (
+        "D[m,n]:f32 += A[b,m,k] @ B[b,n,k]",
+        "b=3 m=40 n=24 k=40",
+        {"A": (1, 0, 2), "B": (1, 0, 2)},
+        "b=1 k=120",
+    ),
+    "of one operand": ("D[m,n]:f32 += A[b,m,k] @ B[b,n,k]", "b=3 m=40 n=24 k=40", {"A": (1, 0, 2)}, ""),
+    "blocks of products": (
+        "D[m,n]:f32 += A[b,m,k]:e4m3 @ B[b,n,k]:e4m3 scale(1x1x128, 1x128x128)",
+        "b=3 m=40 n=128 k=256",
+        {x: (1, 0, 2) for x in ("A", "B", "A_scale", "B_scale")},
+        "b=1 k=768",
+    ),
+    "rows": ("C[s,b,n] = A[b,s,k] @ W[n,k]", "b=3 s=20 n=64 k=64", {"C": (1, 0, 2)}, "b=60 s=1"),
+}
+
+
+@pytest.mark.once("target")
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", PERMUTED)
+def test_what_permuted_tensors_have_behind_each_other_is_walked_as_one(name: str, target: str) -> None:
+    source, sizes, orders, wanted = PERMUTED[name]
+    dims = numbers(sizes)
+    known = {d: dims[d] for d in ("n" if "k" in wanted or not wanted else "nk")}
+    plan, _ = launched(source, target, dims, known, gap=0, orders=orders)
+    assert plan.dims == dims | numbers(wanted)
+    contiguous, _ = launched(source, target, dims, known, gap=0)
+    assert contiguous.dims == dims
+
+
 CHANCE = {
     # program, sizes, orders of axes in memory, sizes as the kernel walks them
     "b within s": (

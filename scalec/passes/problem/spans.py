@@ -16,7 +16,8 @@ def with_spans(problem: Problem, function: ir.OpView) -> Problem:
     C[b,s,n] = A[b,s,k] @ W[n,k] is (s, b). Whatever is only a choice is made for all of their indices as one.
 
     The program must be the same for one index of both: each tensor has both or neither, beside each other and each as
-    an index of its own, and nothing asks for the size or a range of one. A call says both sizes: it may say others."""
+    an index of its own, and nothing asks for the size or a range of one. A call says both sizes: it may say others.
+    Those that are not beside each other can be so in the memory of permuted tensors: a call may walk these as one too."""
     dims, ops = program_dims(function), list(function.body.blocks[0].operations)
     alone = not (problem.outer or problem.summed)
     if alone or any(op.operation.name == "scale.hadamard" for op in ops):  # of adjacent columns
@@ -37,7 +38,12 @@ def with_spans(problem: Problem, function: ir.OpView) -> Problem:
             known = d.size is not None or other.size is not None or d.inner > 1 or fixed & set(pair)
             if known or (role == "k" and problem.added) or not all(_together(m, *pair) for m in maps):
                 continue
-            if {_beside(axes, *pair) for axes in memory} - {0} not in ({1}, {-1}):
+            apart = {_beside(axes, *pair) for axes in memory} - {0}
+            if None in apart:
+                continue
+            if apart not in ({1}, {-1}):  # with m between b and k of A[b,m,k], for one
+                if d.most is other.most is None:
+                    made = replace(made, permuted_spans=(*made.permuted_spans, (d.name, other.name)))
                 continue
             memory = [[x for x in axes if pair[1] not in x] for axes in memory]
             most = d.most * other.most if d.most and other.most else None
@@ -74,7 +80,7 @@ def _axes(facts: Any) -> list[set[int]]:
     return axes
 
 
-def _beside(axes: list[set[int]], *pair: int) -> int:
-    """How far apart two dimensions are, 0 where there is neither."""
+def _beside(axes: list[set[int]], *pair: int) -> int | None:
+    """How far apart two dimensions are, 0 where there is neither, None where there is one."""
     first, other = ([i for i, x in enumerate(axes) if d in x] for d in pair)
-    return first[0] - other[0] if first and other else 2 * (bool(first) or bool(other))
+    return first[0] - other[0] if first and other else None if first or other else 0

@@ -46,7 +46,8 @@ class Problem:
     have the same indices, in the same order. `reductions` have one index less each: they are sums, or the largest or
     least, along M or N, of what their bodies compute. `swapped`: rows of the results in memory are columns here
     (`transposed`). `beside`: of a problem of one result (`each`) the other results of the same sums. `spans`: a
-    dimension of a tile and one of `outer` or `summed`, whose indices a launch walks as one where strides allow.
+    dimension of a tile and one of `outer` or `summed`, whose indices a launch walks as one where strides allow, which
+    `sizes` takes for granted; `permuted_spans`: for which only strides of permuted tensors do.
     """
 
     target: Target
@@ -68,6 +69,7 @@ class Problem:
     added: tuple[Product, ...] = ()
     terms: tuple[Term, ...] = ()
     spans: tuple[tuple[str, str], ...] = ()
+    permuted_spans: tuple[tuple[str, str], ...] = ()
 
     @property
     def kind(self) -> Kind:
