@@ -142,7 +142,7 @@ PERMUTED = {
     "blocks of products": (
         "D[m,n]:f32 += A[b,m,k]:e4m3 @ B[b,n,k]:e4m3 scale(1x1x128, 1x128x128)",
         "b=3 m=40 n=128 k=256",
-        {x: (1, 0, 2) for x in ("A", "B", "A_scale", "B_scale")},
+        dict.fromkeys(("A", "B", "A_scale", "B_scale"), (1, 0, 2)),
         "b=1 k=768",
     ),
     "rows": ("C[s,b,n] = A[b,s,k] @ W[n,k]", "b=3 s=20 n=64 k=64", {"C": (1, 0, 2)}, "b=60 s=1"),

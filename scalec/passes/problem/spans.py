@@ -17,7 +17,7 @@ def with_spans(problem: Problem, function: ir.OpView) -> Problem:
 
     The program must be the same for one index of both: each tensor has both or neither, beside each other and each as
     an index of its own, and nothing asks for the size or a range of one. A call says both sizes: it may say others.
-    Those that are not beside each other can be so in the memory of permuted tensors: a call may walk these as one too."""
+    Those that are not beside each other can be so in the memory of permuted tensors: a call may walk them as one."""
     dims, ops = program_dims(function), list(function.body.blocks[0].operations)
     alone = not (problem.outer or problem.summed)
     if alone or any(op.operation.name == "scale.hadamard" for op in ops):  # of adjacent columns
