@@ -293,7 +293,8 @@ def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> f
         block = _norm(c.bound, products, chain, filled, converted, asked * ctas / target.sms) + beside + c.block
         return _norm(c.overlap, blocks * block + stored, memory(ctas))
 
-    total = (waves - 1) * wave(at_once * size) + wave(last * size) + c.launch + c.warpgroup * sharing * taking
+    whole = wave(at_once * size) if waves > 1 else 0
+    total = (waves - 1) * whole + wave(last * size) + c.launch + c.warpgroup * sharing * taking
     if size > 1 and not spread:
         total += c.cluster
     if together:

@@ -297,7 +297,7 @@ def _by_turns(problem: Problem, given: Request, plan: Schedule, tiles: int) -> b
     """Whether it is worth looking at warpgroups that take tiles by turns, of which a CTA has several."""
     if given.consumers or given.adds == "loaded" or given.warpgroups not in (None, 2) or problem.depth is None:
         return False
-    if plan.promote or plan.swap:
+    if plan.promote or plan.swap or plan.tile[:2] not in TURNS_TILES or tiles < 2 * problem.target.sms:
         return False
     few = max(x.shared_bytes(problem.depth) for x in (problem.lhs, problem.rhs)) <= TURNS
-    return few and plan.tile[:2] in TURNS_TILES and tiles >= 2 * problem.target.sms and not no_pingpong(problem, plan)
+    return few and not no_pingpong(problem, plan)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from scalec.formats import WHOLE, ElementType
 from scalec.passes.problem.access import Coord, Dim
@@ -230,7 +231,7 @@ class Operand:
         """The scales that sums are promoted by."""
         return tuple(s for s in self.scales if not s.in_mma and not s.folded)
 
-    @property
+    @cached_property
     def converted(self) -> bool:
         """Whether warps make of each stage's elements those that are multiplied."""
         return self.stored != self.element or self.turned or self.transformed

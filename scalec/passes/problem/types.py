@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from scalec.errors import Place
 from scalec.passes.problem.access import Coord, Dim, Domain, Index, Lookup
@@ -116,7 +117,7 @@ class Problem:
         names = {at.dim for coords in (*multiplied, *read) for at in coords}
         return tuple(x for x in self.row_lookups if x.name in names)
 
-    @property
+    @cached_property
     def ragged(self) -> Domain | None:
         """The range of rows or columns of a tile; None where all are there."""
         return next((d for d in self.domains if d.dim != self.k.name), None)
@@ -191,7 +192,7 @@ class Problem:
         """What the user calls the results."""
         return " and ".join(r.name for r in self.results or self.reductions)
 
-    @property
+    @cached_property
     def depth(self) -> int | None:
         """Products of a sum; None where it is not known."""
         if self.range_of_k is not None:
@@ -313,7 +314,7 @@ class Problem:
         folded = self.column_fold.size if self.column_fold is not None and self.column_fold.along == self.n.name else 1
         return folded if self.swapped else math.lcm(self.block, folded)
 
-    @property
+    @cached_property
     def converts(self) -> bool:
         """Whether warps convert an operand between copies and products."""
         return self.lhs.converted or self.rhs.converted
