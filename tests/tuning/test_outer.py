@@ -37,7 +37,7 @@ ROWS = "C[b,s,n] = A[b,s,k] @ W[n,k] scale(1x128,128x128)"
 DENSE = "C[m,n] = A[m,k] @ B[n,k] scale(1x128,128x128)"
 
 
-def problem_of(source: str, target: str = "sm_90a", /, **dims: int) -> Problem:
+def problem_of(source: str, target: str = "sm_90a", /, **dims: Size) -> Problem:
     with contexts.context():
         module, row = frontend.build(source, dims), TARGETS[target]
         run_pipeline(module, row, passes=find(["infer-roles", "fuse-epilogue"]))

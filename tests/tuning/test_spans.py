@@ -6,6 +6,7 @@ import pytest
 
 from scalec.model.cost import Load
 from scalec.model.predict import Prediction
+from scalec.sizes import Range
 from tests.schedules import plain
 from tests.tuning.test_outer import problem_of
 
@@ -26,7 +27,7 @@ ROWS = "C[b,s,n] = A[b,s,k] @ W[n,k]"
         (f"{ROWS} + x[b]", ""),
         ("C[m,h,n] = A[m,k] @ W[h,n,k] + x[n%64]", ""),  # computed of one of them
         ("C[s,b,n] = A[b,s,k] @ W[n,k]", ""),  # in another order
-        ("D[m,n]:f32 += A[b,m,k] @ B[b,n,k]", ""),  # with rows between them
+        ("D[m,n]:f32 += A[b,m,k] @ B[b,n,k]", ""),  # with rows between them where tensors are contiguous
         ("C[b,s,n] = A[b,s,k] @ W[b,n,k]", ""),  # a batch
         ("S[b,n] = max[s](A[b,s,k] @ W[n,k])", ""),
         ("C[g,s,n] = A[g,s,k] @ W[n,k] for s in 0:count[g]", ""),
@@ -41,8 +42,11 @@ def test_programs_that_are_the_same_for_one_index(program: str, wanted: str) -> 
 
 
 def test_known_sizes_are_walked_by_coordinates() -> None:
-    """A kernel that has a size as a number cannot walk another one."""
+    """A kernel that has a size as a number cannot walk another one; one that checks it alone can."""
     assert problem_of(ROWS, s=20).spans == problem_of(ROWS, b=64).spans == ()
+    only = problem_of(ROWS, b=Range(64, 64), s=Range(20, 20))
+    assert {*only.spans[0]} == {"b", "s"}
+    assert only.m.most == 1280
 
 
 def test_predictions_are_those_of_all_rows_as_one() -> None:
