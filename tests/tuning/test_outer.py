@@ -22,7 +22,7 @@ from scalec.passes.pipeline import find, run_pipeline
 from scalec.passes.plan.parts import clusters_of
 from scalec.passes.problem.read import read as read_problem
 from scalec.passes.problem.types import ASSUMED, ASSUMED_OUTER, Problem
-from scalec.sizes import Range
+from scalec.sizes import Range, Size
 from scalec.targets import TARGETS
 from scalec.tuning import tuner
 from scalec.tuning.explain import explain
