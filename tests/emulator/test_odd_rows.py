@@ -66,6 +66,16 @@ OPERANDS = [  # a block of K whose first, a middle or the last slice is cut; blo
     ("sm_100a", E2M1, 257, "cluster=1x2, tile=128x16x256"),
     ("sm_100a", E2M1, 129, "tile=128x64x128"),
     ("sm_100a", f"{E2M1} scale(1x128,1x128)", 383, ""),
+    # converted on both sides: to elements of 8 bits, and of 16; parts of K, stages by turns
+    ("sm_90a", E2M1, 1, ""),
+    ("sm_90a", E2M1, 517, "converters=2, split=2"),
+    ("sm_90a", f"{E2M1} scale(1x128,1x128)", 383, ""),
+    ("sm_90a", NVFP4, 95, ""),
+    ("sm_90a", "C[m,n]:f32 = A[m,k]:i4 @ B[n,k]:e2m1", 77, "swap=1"),
+    ("sm_90a", "C[m,n]:f32 = (A[m,k]:u4 - 8) @ B[n,k]:e2m1", 77, ""),
+    ("sm_90a", "C[m,n]:f32 = A[m,k]:mxfp4 @ B[n,k]:mxfp4", 95, ""),
+    ("sm_100a", "C[m,n]:f32 = A[m,k]:i4 @ B[n,k]:i4", 77, ""),
+    ("sm_120a", "C[m,n]:f32 = A[m,k]:i4 @ B[n,k]:i4", 77, ""),
 ]
 
 
