@@ -44,8 +44,8 @@ class ConvertOp(Tile.Operation, name="convert"):
 
     Both tiles are [rows, K], or with `turned`, an optional unit attribute, `source` is [K, rows]. Rows of `source` lie
     one behind the other, packed where elements have less than 8 bits; those of `target` are as wide as its swizzle.
-    `factors`, of f32, is [blocks of K, rows]. Where `last` is true, the stored element `element` of each row, an integer
-    attribute, counts as 0: what shares a byte with the last one of K.
+    `factors`, of f32, is [blocks of K, rows]. Where `last` is true, the stored element `element` of each row, an
+    integer attribute, counts as 0: what shares a byte with the last one of K.
     """
 
     source: ext.Operand[SharedType]
