@@ -102,6 +102,19 @@ def padded_with_sixes(values: np.ndarray) -> np.ndarray:
     return stored
 
 
+def test_infinity_beside_rows() -> None:
+    """Where what pads a row is infinite times the scale that is multiplied into it, both operands have zeros there."""
+    source, dims = "C[m,n]:f32 = A[m,k]:mxfp4 @ B[n,k]:mxfp4", {"m": 10, "n": 24, "k": 1}
+    with context.context():
+        values = dict(reference.make(build(source, dims), dims, seed=1))
+    for name, exponent in (("A", 127), ("B", -126)):
+        values[name] = padded_with_sixes(np.full_like(values[name], 0.5))
+        scale = values[f"{name}_scale"]
+        values[f"{name}_scale"] = np.full(scale.shape, 127 + exponent, np.uint8).view(scale.dtype)
+    (got,), _ = launch(compile_(source, "sm_90a", dims, ("n", "k")), "sm_90a", values, dims, 1)
+    assert (got == 0.5).all()
+
+
 def test_beside_an_operand_with_k_outermost() -> None:
     """Its copies give zeros behind the last row, and tell an odd K that is not known before."""
     source, dims = "C[m,n]:f32 = A[k,m]:e2m1 @ B[n,k]:e2m1", {"m": 128, "n": 24, "k": 77}
