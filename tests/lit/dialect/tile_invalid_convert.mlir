@@ -115,3 +115,14 @@ func.func @f(%Z: memref<?xi8>, %s: i64, %i: i32) {
   %z = "tile.zero_points"(%b, %Z, %s, %s, %i, %i, %i, %i) {row_block = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 2, 4>} : (!tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, memref<?xi8>, i64, i64, i32, i32, i32, i32) -> !tile.subtrahends
   return
 }
+
+// -----
+
+// EXPECT: has no element 64 of 4 bits, without zero points, in a row of 64
+func.func @f(%last: i1) {
+  %at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>
+  %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>
+  "tile.convert"(%a, %b, %at, %last) {element = 64 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 1>, stored = f4E2M1FN} : (!tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, !tile.position, i1) -> ()
+  return
+}
