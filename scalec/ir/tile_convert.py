@@ -44,7 +44,8 @@ class ConvertOp(Tile.Operation, name="convert"):
 
     Both tiles are [rows, K], or with `turned`, an optional unit attribute, `source` is [K, rows]. Rows of `source` lie
     one behind the other, packed where elements have less than 8 bits; those of `target` are as wide as its swizzle.
-    `factors`, of f32, is [blocks of K, rows].
+    `factors`, of f32, is [blocks of K, rows]. Where `last` is true, the stored element `element` of each row, an
+    integer attribute, counts as 0: what shares a byte with the last one of K.
     """
 
     source: ext.Operand[SharedType]
@@ -52,6 +53,7 @@ class ConvertOp(Tile.Operation, name="convert"):
     cursor: ext.Operand[CursorType]
     factors: ext.Operand[SharedType] | None
     zeros: ext.Operand[ZeroPointsType] | None
+    last: ext.Operand[I1] | None
     stored: Any
 
     @verifier
@@ -75,6 +77,10 @@ class ConvertOp(Tile.Operation, name="convert"):
                 return fail(op, f"turns {source}, expected lines of whole 16 bytes, of 8 or 32 bits, without factors")
         if not _of_one_shape(op, (rows, width), stored.bits):
             return False
+        if op.last is not None:
+            element = int_of(op.operation.attributes["element"]) if "element" in op.operation.attributes else depth
+            if turned or op.zeros is not None or stored.bits != 4 or not 0 <= element < depth:
+                return fail(op, f"has no element {element} of 4 bits, without zero points, in a row of {depth}")
         if op.factors is not None:
             planes, count = shape_of(op.factors.type)
             if str(element_of(op.factors.type)) != "f32" or count != rows or depth % planes or depth // planes % 8:

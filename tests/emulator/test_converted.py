@@ -246,11 +246,14 @@ def test_a_tile_is_not_halved_below_what_copies_bring() -> None:
 @pytest.mark.parametrize(
     ("program", "dims", "message"),
     [
-        ("C[m,n]:f32 = A[m,k]:nvfp4 @ B[n,k]:nvfp4", {"k": 33}, "k = 33 end in half a byte, of A and of B"),
         ("C[m,n]:f32 = A[k,m]:bf16 @ B[n,k]:tf32", {}, "multiplies bf16 by tf32"),
         ("C[m,n]:f32 = A[m,k]:bf16 @ B[k,n]:e2m1", {}, "reads e2m1 contiguous along K only"),
         ("C[m,n]:f32 = A[m,k]:bf16 @ B[k,n]:i4", {}, "reads i4 contiguous along K only"),
-        ("C[m,n]:f32 = A[m,k]:i4 @ B[n,k]:i4", {"k": 33}, "k = 33 end in half a byte, of A and of B"),
+        (
+            "C[m,n]:f32 = A[m,k]:i4 @ B[n,k]:i4 + D[m,r]:i4 @ E[n,r]:i4",
+            {"k": 33},
+            "k = 33 end in half a byte, of A and of B",
+        ),
         ("C[m,n]:f32 = A[m,k]:i8 @ B[n,k]:i4", {}, "no tensor-core instruction that multiplies i8 by i4"),
         ("C[m,n]:i4 = A[m,k] @ B[n,k]", {}, "C is i4, which results of a product have no kernel for"),
         ("C[m,n] = A[m,k] @ B[n,k] + x[m,n]:i4", {}, "x is i4, which the elementwise expression has no kernel for"),

@@ -66,6 +66,16 @@ OPERANDS = [  # a block of K whose first, a middle or the last slice is cut; blo
     ("sm_100a", E2M1, 257, "cluster=1x2, tile=128x16x256"),
     ("sm_100a", E2M1, 129, "tile=128x64x128"),
     ("sm_100a", f"{E2M1} scale(1x128,1x128)", 383, ""),
+    # converted on both sides: to elements of 8 bits, and of 16; parts of K, stages by turns
+    ("sm_90a", E2M1, 1, ""),
+    ("sm_90a", E2M1, 517, "converters=2, split=2"),
+    ("sm_90a", f"{E2M1} scale(1x128,1x128)", 383, ""),
+    ("sm_90a", NVFP4, 95, ""),
+    ("sm_90a", "C[m,n]:f32 = A[m,k]:i4 @ B[n,k]:e2m1", 77, "swap=1"),
+    ("sm_90a", "C[m,n]:f32 = (A[m,k]:u4 - 8) @ B[n,k]:e2m1", 77, ""),
+    ("sm_90a", "C[m,n]:f32 = A[m,k]:mxfp4 @ B[n,k]:mxfp4", 95, ""),
+    ("sm_100a", "C[m,n]:f32 = A[m,k]:i4 @ B[n,k]:i4", 77, ""),
+    ("sm_120a", "C[m,n]:f32 = A[m,k]:i4 @ B[n,k]:i4", 77, ""),
 ]
 
 
@@ -90,6 +100,19 @@ def padded_with_sixes(values: np.ndarray) -> np.ndarray:
     stored = reference.storage(values).copy()
     stored[:, -1] |= 0x70
     return stored
+
+
+def test_infinity_beside_rows() -> None:
+    """Where what pads a row is infinite times the scale that is multiplied into it, both operands have zeros there."""
+    source, dims = "C[m,n]:f32 = A[m,k]:mxfp4 @ B[n,k]:mxfp4", {"m": 10, "n": 24, "k": 1}
+    with context.context():
+        values = dict(reference.make(build(source, dims), dims, seed=1))
+    for name, exponent in (("A", 127), ("B", -126)):
+        values[name] = padded_with_sixes(np.full_like(values[name], 0.5))
+        scale = values[f"{name}_scale"]
+        values[f"{name}_scale"] = np.full(scale.shape, 127 + exponent, np.uint8).view(scale.dtype)
+    (got,), _ = launch(compile_(source, "sm_90a", dims, ("n", "k")), "sm_90a", values, dims, 1)
+    assert (got == 0.5).all()
 
 
 def test_beside_an_operand_with_k_outermost() -> None:

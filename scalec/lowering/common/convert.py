@@ -127,9 +127,13 @@ def convert(s: State, op: ir.OpView) -> None:
         return
     c = Chunks.of(s, op, thread, stored, made)
     factors = c.of_rows(s, op.factors, cursor) if op.factors is not None else None
+    cut = _cut(s, op, c, stored) if op.last is not None else None
 
     def some(firsts: Sequence[int]) -> None:
         words = [c.load(b, first) for first in firsts]
+        if cut is not None:
+            number, kept = cut
+            words = [[b.and_(x, kept) if i == number else x for i, x in enumerate(row)] for row in words]
         by = [factor(b, factors, first) for first in firsts] if factors is not None else []
         for i, first in enumerate(firsts):
             if op.zeros is not None:
@@ -142,6 +146,14 @@ def convert(s: State, op: ir.OpView) -> None:
             c.store(b, first, values)
 
     c.all(b, some)
+
+
+def _cut(s: State, op: ir.OpView, c: Chunks, stored: ElementType) -> tuple[int, ir.Value]:
+    """Of the words of each chunk the one that may have the element that counts as 0, and the bits of it that remain."""
+    b, (chunk, place) = s.b, divmod(tile.int_of(op.operation.attributes["element"]), c.each)
+    number, first = divmod(place * stored.bits, 32)
+    mine = b.and_(b.compare("eq", c.chunk, chunk), s.get(op.last))
+    return number, b.select(mine, b.constant(0xFFFFFFFF ^ ((1 << stored.bits) - 1 << first)), -1)
 
 
 def elements_of(op: ir.OpView) -> tuple[ElementType, ElementType]:

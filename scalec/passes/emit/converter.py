@@ -10,6 +10,7 @@ from scalec.ir.mlir import ir
 from scalec.passes.emit.handles import Handles, Side
 from scalec.passes.emit.tensors import Work
 from scalec.passes.emit.transformer import Held, Transformer
+from scalec.passes.problem.half_bytes import cut_converted
 
 
 class Converter(Transformer):
@@ -68,6 +69,7 @@ class Converter(Transformer):
         beside = {side.label: self.along_k(h, side, w, k) for side in computed}
         zeros = {side.label: self.zero_points(h, side, w, k) for side in self.sides if side.operand.zeros is not None}
         inside = self.elements_inside(h, w, k) if any(self.masked(side, held) for side in computed) else None
+        last = self.in_last(w, k)
         e.op("tile.wait", operands=[h.filled, cursor])
         points = self.points(h, w, self.at_k(w, k))
         for number, side in enumerate(self.sides):
@@ -77,25 +79,38 @@ class Converter(Transformer):
                 continue
             ways = [(x.operand.converted, x.operand.folded is None, x.operand.zeros) for x in self.of_side(number)]
             if len(set(ways)) == 1:
-                self.convert_side(h, side, cursor, less)
+                self.convert_side(h, side, cursor, less, last)
                 continue
             for point in points:  # what is not converted copies bring as it is multiplied
                 with self.of_point(point):
                     own = point.sides[number]
-                    self.convert_side(h, own, cursor, less if own.operand.zeros is not None else [])
+                    self.convert_side(h, own, cursor, less if own.operand.zeros is not None else [], last)
         e.op("tile.pass_on", operands=[h.ring, cursor])
         if self.family.kind.tensor_memory:  # which hands stages back behind its own reads alone
             e.op("tile.release", operands=[h.ring, cursor], segments=(1, 1, 0), lag=0)
 
-    def convert_side(self, h: Handles, side: Side, cursor: ir.Value, less: list[ir.Value]) -> None:
-        """A side's tile of a stage, if it is converted: less zero points, and times factors that go with it."""
+    def in_last(self, w: Work, k: ir.Value) -> ir.Value | None:
+        """Whether a stage is K's last; None where nobody asks (`cut_converted`)."""
+        size = self.problem.k.size
+        if size is None or not cut_converted(self.problem):
+            return None
+        return self.e.compare("eq", self.at_k(w, k), self.e.i32(size - size % self.schedule.tile[2]))
+
+    def convert_side(
+        self, h: Handles, side: Side, cursor: ir.Value, less: list[ir.Value], last: ir.Value | None
+    ) -> None:
+        """A side's tile of a stage, if it is converted: less zero points, and times factors that go with it. In the
+        `last` one of K what shares a byte with K's last element is 0, where that is asked."""
         if not side.operand.converted:
             return
         factors = [h.scale_tiles[side.label]] if side.operand.folded is not None else []
         how: dict[str, Any] = {"stored": ir.TypeAttr.parse(side.operand.stored.mlir)}
-        how |= {"segments": (1, 1, 1, len(factors), len(less))}
+        cut = [] if last is None or side.operand not in cut_converted(self.problem) else [last]
+        how |= {"segments": (1, 1, 1, len(factors), len(less), len(cut))}
+        if cut and self.problem.k.size is not None:
+            how["element"] = self.problem.k.size % self.schedule.tile[2]
         if not side.operand.turned:
-            operands = [h.stored[side.label], h.tiles[side.label], cursor, *factors, *less]
+            operands = [h.stored[side.label], h.tiles[side.label], cursor, *factors, *less, *cut]
             self.e.op("tile.convert", operands=operands, **how)
             return
         for number, strip in enumerate(side.strips):
