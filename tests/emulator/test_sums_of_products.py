@@ -45,6 +45,8 @@ PROGRAMS = {
     "fp8 blocks of both": f"C[m,n]:mxfp8 = {scaled('128x128, 128x128:bf16')}",
     "fp8 of one side": "C[m,n] = A[m,k]:e4m3 @ B[n,k] scale(none, 128x128) + D[m,r]:e4m3 @ E[n,r] scale(none, 128x128)",
     "fp8, several K": "C[m,n] = A[b,m,k] @ B[b,n,k] scale(1x128, 128x128) + D[m,r] @ E[n,r] scale(1x128, 128x128)",
+    "fp8, other blocks of rows": "C[m,n] = A[m,k] @ B[n,k] scale(1x128, 128x128) + D[m,r] @ E[n,r] scale(1x128, 1x128)",
+    "fp8, a factor of each": "C[m,n] = A[m,k] @ B[n,k] scale(1x128, 1xk) + D[m,r] @ E[n,r] scale(1x128, 1xr)",
 }
 """On all targets. Blocks of scales are longer than R, or not: either way the scales of its product change along it."""
 
@@ -193,9 +195,6 @@ REFUSED = {
     "C[m,n] = A[m,k] @ B[n,k] + D[m,r] @ E[r,n]": "differ in their layouts",
     "C[m,n] = relu(A[m,k]) @ B[n,k] + D[m,r] @ E[n,r]": "A is computed, and its product is added to another",
     "C[b,m,n] = A[m,k] @ B[b,n,k] + D[b,r] @ E[m,n,r]": "m is a row of one product, and not of another",
-    "C[m,n] = A[m,k]:mxfp8 @ B[n,k]:mxfp8 + D[m,r]:mxfp8 @ E[n,r]:mxfp8": "A has scales that sums are not promoted by",
-    "C[m,n] = A[m,k] @ B[n,k] scale(1x128, 1xk) + D[m,r] @ E[n,r] scale(1x128, 1xr)": "one of them alone has a factor",
-    "C[m,n] = A[m,k] @ B[n,k] scale(1x128, 128x128) + D[m,r] @ E[n,r] scale(1x128, 1x128)": "differ in their scales",
     "G[m,n] = A[m,k] @ B[n,k]; C[m,n] = silu(G) * (A[m,k] @ F[n,k] + D[m,r] @ E[n,r])": "meet other products",
     "C[g,m,n]:f32 += A[k,m] @ B[k,n] + D[k,m] @ E[k,n] for k in off[g]:off[g+1]": "k has a range",
     "C[m,n] = A[m,j,k] @ B[n,j,k] + D[m,k,j] @ E[n,k,j]": "is the last index of one sum",
