@@ -79,11 +79,17 @@ OPERANDS = [  # a block of K whose first, a middle or the last slice is cut; blo
 ]
 
 
+GROUPED = "C[m,n]:f32 = A[m,k]:nvfp4 @ B[e[m/128],n,k]:nvfp4"
+
+
 @pytest.mark.once("target", "source", touches=lambda settings, **_: fields(settings))
-@pytest.mark.parametrize(("target", "source", "k", "settings"), OPERANDS)
+@pytest.mark.parametrize(
+    ("target", "source", "k", "settings"),
+    [*OPERANDS, *((t, GROUPED, 61, "") for t in ("sm_90a", "sm_100a", "sm_120a"))],
+)
 def test_operands(target: str, source: str, k: int, settings: str) -> None:
     """Bit for bit, as the data are small integers: the halves of bytes that pad rows hold the largest numbers."""
-    dims = {"m": 10, "n": 24, "k": k}
+    dims = {"m": 10, "n": 24, "k": k} | ({"m": 140, "B_0": 3} if source == GROUPED else {})
     kernel = compile_(source + f" with {settings}" * bool(settings), target, dims, ("n", "k"))
     with context.context():
         program = build(source, dims)
@@ -98,7 +104,7 @@ def test_operands(target: str, source: str, k: int, settings: str) -> None:
 def padded_with_sixes(values: np.ndarray) -> np.ndarray:
     """As stored, an odd number in a row."""
     stored = reference.storage(values).copy()
-    stored[:, -1] |= 0x70
+    stored[..., -1] |= 0x70
     return stored
 
 
