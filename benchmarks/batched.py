@@ -29,7 +29,7 @@ import click
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from scalec.bench import method
-from scalec.bench.contenders import Contender, Source, batched
+from scalec.bench.contenders import PAGE, Contender, Source, batched
 from scalec.bench.contraction import contraction, dequantised
 from scalec.bench.result import OURS, Row
 from scalec.errors import ScalecError
@@ -111,7 +111,7 @@ def copy(spec: KernelSpec, dims: dict[str, int]) -> dict[str, Contender]:
         def make(inputs: Inputs) -> Callable[[], object]:
             import torch
 
-            device, words = next(iter(inputs.outputs.values())).device, inputs.bytes() // 2 // 8
+            device, words = next(iter(inputs.outputs.values())).device, -(-inputs.bytes() // (2 * PAGE)) * PAGE // 8
             source = torch.zeros(words, dtype=torch.int64, device=device)
             copied = torch.empty_like(source)
             return lambda: way(source, copied)

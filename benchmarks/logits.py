@@ -138,7 +138,7 @@ def moved(case: Case, inputs: Inputs) -> int:
 
 def contenders(case: Case, kernel: Any, files: Sequence[Any]) -> dict[str, Callable[[Inputs], Callable[[], Any]]]:
     """By name: what makes a launch of a set of inputs."""
-    import torch
+    from scalec.bench.contenders import copied
 
     dims = {"q" if case.kind == "windows" else "s": case.rows, "t": case.most, "h": H, "d": D}
 
@@ -147,9 +147,7 @@ def contenders(case: Case, kernel: Any, files: Sequence[Any]) -> dict[str, Calla
         return lambda: kernel(**i.values, out=out)
 
     def copy(i: Inputs) -> Callable[[], Any]:
-        source = torch.zeros(moved(case, i) // 2, dtype=torch.uint8, device="cuda")
-        copied = torch.empty_like(source)
-        return lambda: copied.copy_(source)
+        return copied(moved(case, i))
 
     made = {OURS: ours}
     for source in files:

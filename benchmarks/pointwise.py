@@ -120,8 +120,7 @@ class Set:
     def __init__(self, kernel: Any, spec: KernelSpec, case: Case, seed: int) -> None:
         from dataclasses import replace
 
-        import torch
-
+        from scalec.bench.contenders import copied
         from scalec.bench.inputs import make_inputs
 
         made = make_inputs(replace(spec, results=()), case.dims, seed)
@@ -134,8 +133,7 @@ class Set:
         self.launch = lambda: kernel(*given, out=out)
         size = made.input_bytes() + sum(t.nbytes for t in self.results)
         self.bytes = size
-        self.source = torch.empty(size // 2, dtype=torch.uint8, device="cuda")
-        self.target = torch.empty_like(self.source)
+        self.copy = copied(size)
 
 
 def contenders(case: Case, spec: KernelSpec, files: Sequence[Any]) -> dict[str, Callable[[Set], Callable[[], object]]]:
@@ -156,7 +154,7 @@ def contenders(case: Case, spec: KernelSpec, files: Sequence[Any]) -> dict[str, 
         raw = scales.view(torch.uint8) if scales.dtype == torch.float8_e8m0fnu else scales
         return lambda: quantise(s.values["X"], values, raw, IN_TRITON[case.name])
 
-    made = {OURS: lambda s: s.launch, COPY: lambda s: lambda: s.target.copy_(s.source)}
+    made = {OURS: lambda s: s.launch, COPY: lambda s: s.copy}
     made |= {NOTHING: nothing} if case.m <= FEW else {}
     for source in files:
         made |= {name: c.variants[""] for name, c in source(spec, case.dims).items()}

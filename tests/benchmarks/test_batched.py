@@ -73,7 +73,8 @@ def test_contenders(name: str) -> None:
     for way in copy.variants.values():
         copied = way(inputs)()
         assert isinstance(copied, torch.Tensor)
-        assert 0 <= inputs.bytes() // 2 - copied.nbytes < 8
+        assert 0 <= 2 * copied.nbytes - inputs.bytes() < 2 * batched.PAGE
+        assert copied.nbytes % batched.PAGE == 0  # of other sizes the driver's copies are slower
 
     def kernel(*operands: torch.Tensor, out: torch.Tensor) -> None:
         out += product if what.accumulates else product - out
