@@ -42,8 +42,8 @@ class NoSuchVariantError(Exception):
 
 
 PAGE = 4096
-"""Bytes in whose multiples the driver copies at full speed: 2.85 to 2.99 TB/s of an H100, else 2.31 to 2.44 (36 sizes
-of 2026-11-26 and 27). An H200's files of 2026-11-24 have copies of other sizes at 2.6 to 2.8 of 4.26 TB/s."""
+"""Bytes in whose multiples the driver copies at full speed: 26 sizes at 2.85 to 2.99 TB/s of an H100, 10 others at
+2.32 to 2.39 (`pointwise.py` with 8192 rows, 2026-11-26 and 27). Why was not looked for."""
 
 
 def copied(size: int) -> Launch:

@@ -11,17 +11,18 @@ SOFTMAX = "M[m] = max[k](X[m,k]); E[m,k] = exp(X[m,k] - M); S[m] = sum[k](E); Y[
 
 
 @pytest.mark.parametrize(
-    ("program", "k", "threads", "spread"),
+    ("program", "k", "threads", "registers", "spread"),
     [
-        pytest.param(SOFTMAX, 2048, 128, "rows=2, columns=2048", id="none has nothing"),
-        pytest.param(SOFTMAX, 7168, 128, "rows=1, columns=7168", id="an eighth of 256 had nothing"),
-        pytest.param(NORM, 7168, 256, "rows=1, columns=8192", id="more than 256"),
-        pytest.param(NORM, 12288, 256, "rows=1, columns=4096", id="walked, as 512 threads would hold 64"),
-        pytest.param("T[k,m]:mxfp6 = X[m,k]", 7168, 512, "rows=128, columns=128", id="whole sectors of 6 bits"),
-        pytest.param("T[k,m]:mxfp8 = X[m,k]", 7168, 128, "rows=64, columns=64", id="of 8"),
+        pytest.param(SOFTMAX, 2048, 128, 64, "rows=2, columns=2048", id="none has nothing"),
+        pytest.param(SOFTMAX, 7168, 128, 96, "rows=1, columns=7168", id="an eighth of 256 had nothing"),
+        pytest.param(NORM, 7168, 256, 128, "rows=1, columns=8192", id="more than 256"),
+        pytest.param(NORM, 12288, 256, 64, "rows=1, columns=4096", id="walked, as 512 threads would hold 64"),
+        pytest.param("T[k,m]:mxfp6 = X[m,k]", 7168, 512, 64, "rows=128, columns=128", id="whole sectors of 6 bits"),
+        pytest.param("T[k,m]:mxfp8 = X[m,k]", 7168, 128, 64, "rows=64, columns=64", id="of 8"),
     ],
 )
-def test_threads(program: str, k: int, threads: int, spread: str) -> None:
-    spec = scalec.compile(program, "sm_90a", dims={"k": k}).spec
-    assert spec.launch.threads == threads
-    assert spec.schedule.startswith(spread)
+def test_threads(program: str, k: int, threads: int, registers: int, spread: str) -> None:
+    kernel = scalec.compile(program, "sm_90a", dims={"k": k})
+    assert kernel.spec.launch.threads == threads
+    assert kernel.spec.schedule.startswith(spread)
+    assert f".maxnreg {registers}\n" in kernel.ptx

@@ -28,9 +28,10 @@ SECTORS = 8
 """Threads along a row, at least, where the row has as many vectors: 128 bytes, a line of L2. Not measured."""
 
 HELD, MOST_HELD = 32, 64
-"""Elements that a thread holds of a row that it keeps; at most of it, and of a block of several rows. More than the
-first where a row has more threads than ROW_THREADS else, or WASTED of them: over rows of 7168 RMSNorm took 0.81 to 0.89
-of the time, a softmax 0.90, but over 2048 1.02 to 1.39 (H100, docs/notes/pointwise.md)."""
+"""Elements that a thread holds of each tensor of a row that it keeps; and at most, of all of these and of a block of
+several rows. It holds more than the first number where the row would have more than ROW_THREADS else, or idle ones
+(WASTED): over rows of 7168 RMSNorm took 0.80 to 0.88 of the time and a softmax 0.90, where it did for all rows of 2048
+1.02 to 1.39 (H100, docs/notes/pointwise.md)."""
 
 WIDEST = 32
 """Bytes that a thread has of a row in the widest type: more would be loads that are further apart. Not measured."""
@@ -46,7 +47,7 @@ SECTOR = 32
 LIMITS = {32: 64, 56: 96, 64: 128}
 """Registers of a thread that holds up to so many elements: with 64 an SM has 1024 threads, so that some load while
 others wait for each other. A softmax over 7168 had 167 of them without a limit, 56 elements take 0.95 of the time with
-96 instead of 128, and spill with 80 (H100)."""
+96 instead of 128, and 1.39 with 80 (H100)."""
 
 
 @dataclass(frozen=True)

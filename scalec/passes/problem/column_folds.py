@@ -133,20 +133,22 @@ def uneven(results: Sequence[Result], outer: Sequence[Dim]) -> tuple[Domain, ...
     """The range that all folded results have, by which tiles are dealt out: from 0 up to an end that is read for each
     index of a further dimension, where nothing is written beyond. Such ends may differ by any factor, and so would the
     shares of those who walk all tiles alike."""
-    found = {(r.window.dim, _end(r)) if r.window is not None else None for r in results}
-    (first,) = found if len(found) == 1 else (None,)
-    end = None if first is None else first[1]
-    groups = {at.dim for at in end.coords if at.dim} if end is not None else set()
-    if first is None or len(groups) != 1 or not groups <= {d.name for d in outer}:
+    found = set(map(_written, results))
+    if len(found) != 1 or (only := found.pop()) is None:
         return ()
-    return (Domain(first[0], 0, end, groups.pop()),) if end is not None else ()
+    dim, end = only
+    groups = {at.dim for at in end.coords if at.dim}
+    if len(groups) != 1 or not groups <= {d.name for d in outer}:
+        return ()
+    return (Domain(dim, 0, end, groups.pop()),)
 
 
-def _end(result: Result) -> Index | None:
-    """Where the rows end that are written, where that is read, others are left alone and the first one is row 0."""
+def _written(result: Result) -> tuple[str, Index] | None:
+    """The dimension of the rows that are written, and where they end: where that is read, others are left alone, and
+    the first one is row 0."""
     window, fold = result.window, result.column_fold
     if window is None or fold is None or window.dim == fold.along or window.low != 0:
         return None
     if isinstance(window.high, int) or window.otherwise is not None or window.width is not None:
         return None
-    return Index(window.high.argument_index, window.high.name, window.high.coords)
+    return window.dim, Index(window.high.argument_index, window.high.name, window.high.coords)
