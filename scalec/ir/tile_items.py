@@ -121,6 +121,33 @@ class BoundsOp(Tile.Operation, name="bounds"):
     high: ext.Operand[I32]
 
 
+class SameOp(Tile.Operation, name="same"):
+    """Ends `values` of `tile.run`."""
+
+    values: Sequence[ext.Operand[I32]]
+
+
+class RunOp(Tile.Operation, name="run", traits=[ir.NoTerminatorTrait]):
+    """Of `blocks` blocks, whether the one `at` begins a run of such that have the same values(block), and the first one
+    behind that run; of one that begins none the next one."""
+
+    at: ext.Operand[I32]
+    blocks: ext.Operand[I32]
+    begins: ext.Result[I1]
+    behind: ext.Result[I32]
+    values: ext.Region
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        found = list(op.values.blocks)
+        if len(found) != 1 or [str(a.type) for a in found[0].arguments] != ["i32"]:
+            return fail(op, "values is not one block that takes the number of a block")
+        last = found[0].operations[len(found[0].operations) - 1]
+        if last.operation.name != "tile.same" or not len(last.operands):
+            return fail(op, f"values ends in {last.operation.name}, expected tile.same of one or more values")
+        return True
+
+
 class RaggedTilesOp(Tile.Operation, name="ragged_tiles", traits=[ir.NoTerminatorTrait]):
     """Walks the tiles of this CTA's cluster, as `tile.tiles` does, of groups that each have a range of rows or columns.
 

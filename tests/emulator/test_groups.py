@@ -359,6 +359,18 @@ def test_an_index_beyond_the_extent_is_skipped(target: str) -> None:
     skipped.need_right()
 
 
+@pytest.mark.once
+@pytest.mark.parametrize("target", ALL)
+def test_blocks_of_one_group_that_follow_each_other(target: str) -> None:
+    """Tiles run over them: runs of one to all 43 blocks, of more than lanes look at at once, and of skipped ones."""
+    made = Device(target, BLOCKS, {"m": 683, "n": 40, "k": 24, "B_0": 3}, ("n", "k"))
+    made.upload()
+    runs = [2] * 9 + [0] + [1] * 8 + [-1] * 7 + [1] * 2 + [0, 2, 0, 0] + [2] * 12
+    for groups in ([1] * 43, [g % 3 for g in range(43)], [-1] * 43, runs):
+        made.set("e", groups)
+        made.need_right()
+
+
 TWO = "C[b,m,n]:f32 = A[b,m,k] @ B[e[b,m/16],n,k]"
 
 

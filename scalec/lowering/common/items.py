@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from scalec.ir import tile
 from scalec.ir.mlir import ir
@@ -144,6 +145,56 @@ def find_group(s: State, op: ir.OpView) -> None:
     s.values[op.inside] = b.and_(begun, b.compare("lt", at, offset(some.get(), begun)))
 
 
+AT_ONCE = 8
+"""Blocks of a run that are looked at together: loads that wait for memory, or L1, at the same time."""
+
+
+@COMMON.lowers("tile.run")
+def run(s: State, op: ir.OpView) -> None:
+    """Each lane's own run; lanes go on until the last one has come to its end, so that the warp stays together."""
+    b, at, blocks = s.b, s.b.value(s.get(op.at)), s.b.value(s.get(op.blocks))
+
+    def values(number: ir.Value) -> list[ir.Value]:
+        s.values[op.values.blocks[0].arguments[0]] = number
+        *ops, last = list(op.values.blocks[0].operations)
+        for inner in ops:
+            s.table.one(s, inner)
+        return [s.get(x) for x in last.values]
+
+    own = values(at)
+
+    def same(number: ir.Value) -> ir.Value:
+        equal = [b.compare("eq", x, y) for x, y in zip(own, values(number), strict=True)]
+        return reduce(b.and_, equal)
+
+    one, zero = b.constant(1), b.constant(0)
+    first = b.compare("eq", at, 0)
+    within = b.and_(same(b.select(first, zero, b.sub(at, 1))), b.compare("ne", at, 0))
+    behind = b.variable(b.i32, b.add(at, 1))
+    goes = b.variable(b.i32, b.select(within, zero, one))
+
+    def further() -> None:
+        count, going = zero, goes.get()
+        for i in range(AT_ONCE):
+            number = b.add(behind.get(), i)
+            there = b.compare("lt", number, blocks)
+            alike = b.and_(there, same(b.select(there, number, at)))
+            going = b.select(alike, going, zero)
+            count = b.add(count, going)
+        behind.set(b.add(behind.get(), count))
+        goes.set(going)
+
+    b.loop(lambda: b.compare("ne", ballot(b, b.compare("ne", goes.get(), 0)), 0), further)
+    s.values[op.begins] = b.compare("eq", b.select(within, one, zero), 0)
+    s.values[op.behind] = behind.get()
+
+
+def ballot(b: Builder, value: ir.Value) -> ir.Value:
+    """Of which lanes a value holds, a bit each."""
+    text = "{\n.reg .pred P1;\nsetp.ne.b32 P1, $1, 0;\nvote.sync.ballot.b32 $0, P1, 0xFFFFFFFF;\n}"
+    return b.asm(text, [b.i32], [b.select(value, b.constant(1), 0)])[0]
+
+
 @dataclass(frozen=True)
 class Range:
     """Of each lane's group: its range, and the tiles of the groups up to its own."""
@@ -202,12 +253,7 @@ def ragged_tiles(s: State, op: ir.OpView) -> None:
     def here() -> None:
         within = b.sub(unit.get(), before.get())
         beyond = b.compare("lt", within, mine.until.get())
-        vote = b.asm(
-            "{\n.reg .pred P1;\nsetp.ne.b32 P1, $1, 0;\nvote.sync.ballot.b32 $0, P1, 0xFFFFFFFF;\n}",
-            [b.i32],
-            [b.select(beyond, b.constant(1), 0)],
-        )[0]
-        found = b.pure("brev.b32 $0, $1;", b.i32, vote)
+        found = b.pure("brev.b32 $0, $1;", b.i32, ballot(b, beyond))
         found = b.pure("clz.b32 $0, $1;", b.i32, found)
         low, high, own, until = (shuffled(b, x.get(), found) for x in (mine.low, mine.high, mine.own, mine.until))
         t = b.sub(within, b.sub(until, own))

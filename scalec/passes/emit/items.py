@@ -82,9 +82,7 @@ class Dealer(Frame):
             if p.ragged is not None:
                 ends = [self.bound(x, {group: number}) for x in (p.ragged.low, p.ragged.high)]
             else:
-                first = e.arith("arith.muli", number, block)
-                left = e.arith("arith.subi", extent, first)  # a whole block more may be beyond what an i32 holds
-                ends = [first, e.arith("arith.addi", first, e.arith("arith.minui", left, block))]
+                ends = self.run_of_blocks(number, groups, block, extent)
             e.op("tile.bounds", operands=ends)
         body = made.regions[1].blocks.append(*(i32,) * (5 + len(others)))
         with ir.InsertionPoint(body):
@@ -93,6 +91,32 @@ class Dealer(Frame):
             outer |= {group: number} if group else {}
             w = Work(m0, n0, h.m, h.n, self.length(h), outer=outer, low=low)
             yield replace(w, m_end=high) if axis == "m" else replace(w, n_end=high)
+
+    def run_of_blocks(
+        self, number: ir.Value, blocks: ir.Value, block: ir.Value, extent: ir.Value
+    ) -> tuple[ir.Value, ir.Value]:
+        """The range of a block, and of those behind it that have the same lookups where these depend on nothing else;
+        an empty one of a block behind such a one."""
+        e, p, i32 = self.e, self.problem, ir.IntegerType.get_signless(32)
+        first = e.arith("arith.muli", number, block)
+
+        def end(count: ir.Value) -> ir.Value:
+            """Where so many blocks behind the first end: a whole one more may be beyond what an i32 holds."""
+            left = e.arith("arith.subi", extent, first)
+            return e.arith("arith.addi", first, e.arith("arith.minui", left, e.arith("arith.muli", count, block)))
+
+        if not p.in_runs:
+            return first, end(e.i32(1))
+        made = e.op("tile.run", [ir.IntegerType.get_signless(1), i32], [number, blocks], regions=1)
+        found = made.regions[0].blocks.append(i32)
+        with ir.InsertionPoint(found):
+            at = {p.blocks[0]: e.arith("arith.muli", found.arguments[0], block)}
+            values = [self.index_at(x.index, at) for x in p.constant_lookups if x.dim]
+            e.op("tile.same", operands=values, segments=(len(values),))
+        begins, behind = made.results
+        count = e.arith("arith.subi", behind, number)
+        count = e.op("arith.select", [i32], [begins, count, e.i32(0)]).result
+        return first, end(count)
 
     def look_up(self, w: Work) -> tuple[Work, ir.Value | None]:
         """The tile's lookups, and whether all of them lead somewhere; None where there are none."""

@@ -314,7 +314,8 @@ class Reader(OperandReader):
             )
             return replace(problem, m=m, n=n, k=k)
         if domain is None:
-            own = [replace(d, share=block) if d.name == along else d for d in (problem.m, problem.n)]
+            rows = block * problem.run
+            own = [replace(d, share=rows) if d.name == along else d for d in (problem.m, problem.n)]
             return replace(problem, m=own[0], n=own[1])
 
         def dim(d: Dim) -> Dim:

@@ -207,11 +207,31 @@ class Problem:
         along = [x for x in self.constant_lookups if x.dim]
         return (along[0].dim, math.gcd(*(x.block for x in along))) if along else ("", 0)
 
+    @property
+    def in_runs(self) -> bool:
+        """Whether blocks of lookups that follow each other and have the same ones are walked as one range: where
+        lookups depend on no other index."""
+        along, _ = self.blocks
+        used = {c.dim for x in self.constant_lookups if x.dim for c in x.index.coords if c.dim}
+        return bool(along) and used == {along}
+
+    @property
+    def run(self) -> int:
+        """Of how many blocks such a range is assumed to be: as if lookups named each matrix once, 1 where sizes are not
+        known."""
+        along, block = self.blocks
+        found = [d.largest for d in (self.m, self.n) if d.name == along]
+        named = [d.largest for x in self.constant_lookups if x.dim for d in x.extents]
+        if not self.in_runs or not all(found + named):
+            return 1
+        return max(1, -(-(found[0] or 0) // (block * max(x or 0 for x in named))))
+
     def covering(self, d: Dim, size: int, extent: int) -> float:
         """Tiles of `extent` that `size` indices of a dimension take; of a range, whose lengths differ from group to
         group, so many on average over UNEVEN."""
-        ragged = self.ragged
-        if ragged is None or ragged.dim != d.name or not d.share:
+        along, block = self.blocks
+        ranged = self.ragged.dim == d.name if self.ragged is not None else along == d.name and (d.share or 0) > block
+        if not ranged or not d.share:
             return -(-size // extent)
         return sum(max(1, math.ceil(size * part / extent)) for part in UNEVEN) / len(UNEVEN)
 

@@ -124,6 +124,30 @@ func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
 
 // -----
 
+// run: nothing that is the same
+// EXPECT: values ends in tile.same, expected tile.same of one or more values
+func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
+  %x:2 = "tile.run"(%m, %n) ({
+  ^bb0(%block: i32):
+    "tile.same"() {operandSegmentSizes = array<i32: 0>} : () -> ()
+  }) : (i32, i32) -> (i1, i32)
+  return
+}
+
+// -----
+
+// run: of several numbers
+// EXPECT: values is not one block that takes the number of a block
+func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
+  %x:2 = "tile.run"(%m, %n) ({
+  ^bb0(%block: i32, %other: i32):
+    "tile.same"(%block) {operandSegmentSizes = array<i32: 1>} : (i32) -> ()
+  }) : (i32, i32) -> (i1, i32)
+  return
+}
+
+// -----
+
 // ragged_tiles: axis
 // EXPECT: axis is "k", expected m or n
 func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {

@@ -38,15 +38,26 @@
 // BLOCK: "tile.when"(%[[LEADS]]) ({
 // BLOCK: "tile.post"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %[[E]], %{{.*}})
 
-// Blocks of fewer rows than a tile: tiles begin where blocks do, and all tiles of a cluster look up one index, that of
-// the block's last row where they begin behind it.
+// Blocks of fewer rows than a tile: tiles begin where a run of blocks with one index does, and all tiles of a cluster look
+// up one index, that of the run's last row where they begin behind it.
 // RUN: scalec compile 'C[m,n] = A[m,k] @ B[e[m/8],n,k]' --dim n=72,k=200 --schedule tile=64x32x64,cluster=2x1,swap=0 --emit tile | filecheck %s --check-prefix=SMALL
 // SMALL: "tile.ragged_tiles"
+// SMALL: %[[OUT:.*]]:2 = "tile.run"
+// SMALL: %[[OF:.*]] = "tile.load_index"
+// SMALL-NEXT: "tile.same"(%[[OF]])
+// SMALL: arith.select %[[OUT]]#0
+// SMALL: "tile.bounds"
 // SMALL: ^bb0(%[[FIRST:.*]]: i32, %{{.*}}: i32, %{{.*}}: i32, %[[UNTIL:.*]]: i32, %{{.*}}: i32):
 // SMALL: %[[BEFORE:.*]] = arith.subi %[[UNTIL]], %{{.*}}
 // SMALL-NEXT: %[[AT:.*]] = arith.minui %[[FIRST]], %[[BEFORE]]
 // SMALL: arith.divui %[[AT]]
 // SMALL: "tile.load_index"
+
+// An index that depends on another dimension too: each block is a range of its own.
+// RUN: scalec compile 'C[b,m,n] = A[b,m,k] @ B[e[b,m/8],n,k]' --dim n=72,k=200 --schedule tile=64x32x64,swap=0 --emit tile | filecheck %s --check-prefix=EACH
+// EACH: "tile.ragged_tiles"
+// EACH-NOT: tile.run
+// EACH: "tile.bounds"
 
 // Groups of K that are apart: K blocks begin where the range does, and the scales of group g at low / 128 + g; those of
 // an empty group, which begins behind all of K, two behind the last group's.
