@@ -41,18 +41,20 @@ class NoSuchVariantError(Exception):
     """Raised by a `Make`: there are fewer variants here. Not worth a warning, as long as there are some."""
 
 
-PAGE = 4096
-"""Bytes in whose multiples the driver copies at full speed: 26 sizes at 2.85 to 2.99 TB/s of an H100, 10 others at
-2.32 to 2.39 (`pointwise.py` with 8192 rows, 2026-11-26 and 27). Why was not looked for."""
+PAGE, PIECE = 1 << 14, 1 << 29
+"""Bytes in whose multiples the driver copies at full speed, and of the largest such copy. Of an H100 (2026-11-27): 2.94
+TB/s at 270, 340 and 453 MiB in multiples of 16 KiB, 2.38 in multiples of 4 KiB, which do below 256 MiB; at 1600 MiB 2.37 in
+any multiple. Why was not looked for."""
 
 
 def copied(size: int) -> Launch:
-    """A copy within the GPU's memory that reads and writes `size` bytes together, rounded up to whole pages each."""
+    """Copies within the GPU's memory that read and write `size` bytes together, rounded up to whole pages each."""
     import torch
 
     source = torch.zeros(-(-size // (2 * PAGE)) * PAGE, dtype=torch.uint8, device="cuda")
     target = torch.empty_like(source)
-    return lambda: target.copy_(source)
+    pieces = list(zip(target.split(PIECE), source.split(PIECE), strict=True))
+    return lambda: [to.copy_(of) for to, of in pieces]
 
 
 Source = Callable[[KernelSpec, dict[str, int]], Mapping[str, Contender]]
