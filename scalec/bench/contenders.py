@@ -43,8 +43,8 @@ class NoSuchVariantError(Exception):
 
 PAGE, PIECE = 1 << 14, 1 << 29
 """Bytes in whose multiples the driver copies at full speed, and of the largest such copy. Of an H100 (2026-11-27): 2.94
-TB/s at 270, 340 and 453 MiB in multiples of 16 KiB, 2.38 in multiples of 4 KiB, which do below 256 MiB; at 1600 MiB 2.37 in
-any multiple. Why was not looked for."""
+TB/s at 270, 340 and 453 MiB in multiples of 16 KiB, 2.38 in multiples of 4 KiB, which do below 256 MiB; at 1600 MiB
+2.37 in any multiple. Why was not looked for."""
 
 
 def copied(size: int) -> Launch:

@@ -181,13 +181,20 @@ class ByteScalesOp(Tile.Operation, name="byte_scales"):
     verify_invariants = verifier(lambda op: at_least(op, 1, "rows", "words", "warps"))
 
 
+def together_of(op: ir.OpView) -> int:
+    """Words that a `tile.load_bytes` loads at once."""
+    attributes = op.operation.attributes
+    return int_of(attributes["together"]) if "together" in attributes else 1
+
+
 class LoadBytesOp(Tile.Operation, name="load_bytes"):
     """Loads, for all rows i and bytes j of `into`, the scale of row row0 + i and K element k0 + j * unit, inside k.
 
     It stands at row / row_block and K / block of a tensor in `layout`, whose strides between rows and between K blocks
     (words of them where "packed", tiles where "blocked") are in its elements. `bytes` of each row are loaded; `whole` 1
     says that each four lie side by side at a multiple of four; with `pads` 1 some of them may be of no K, and those are
-    replaced by zeros, as all bytes outside k are. Rows are clamped below `rows`; where `into` is looked up
+    replaced by zeros, as all bytes outside k are. `together` words lie side by side, all of them inside k or none, and
+    are loaded at once where they are aligned so. Rows are clamped below `rows`; where `into` is looked up
     (`tile.look_up`), they are those that it names.
     """
 
@@ -213,6 +220,10 @@ class LoadBytesOp(Tile.Operation, name="load_bytes"):
             return False
         if int_of(op.pads) and not int_of(op.whole):
             return fail(op, "pads is 1 and whole 0: bytes that are loaded one by one are none that pad")
+        words = together_of(op)
+        beside = int_of(op.whole) and str_of(op.layout) == "row" and int_of(op.unit) == int_of(op.block)
+        if words not in (1, 2, 4) or (words > 1 and (int_of(op.bytes) % (4 * words) or int_of(op.pads) or not beside)):
+            return fail(op, f"{words} of {int_of(op.bytes)} bytes' words together, expected 1, or 2 or 4 side by side")
         if str_of(op.layout) not in WORD_LAYOUTS:
             return fail(op, f"layout is {op.layout}, expected {', '.join(WORD_LAYOUTS)}")
         room = maker(op.into, "tile.byte_scales")

@@ -26,7 +26,7 @@ from scalec.ir.verify import fail, verifier
 class StoreFactorsOp(Tile.Operation, name="store_factors"):
     """Stores the bytes of the rows, scales of type `element`, as f32 into the cursor's stage of shared vectors
     [bytes, rows], with `strips` as `store_rows`; with `pairs`, an optional string attribute, as two equal numbers of
-    that type of 16 bits, an i32."""
+    that type of 16 bits, an i32; with `index`, an optional number, those behind the bytes of so many stages."""
 
     source: ext.Operand[ByteScalesType]
     target: ext.Operand[SharedType]
@@ -41,7 +41,9 @@ class StoreFactorsOp(Tile.Operation, name="store_factors"):
         wanted = "i32" if "pairs" in op.operation.attributes else "f32"
         if str(element_of(op.target.type)) != wanted:
             return fail(op, f"stores into tiles of {element_of(op.target.type)}, expected {wanted}")
-        if room is not None and count > 4 * int_of(room.words):
+        attributes = op.operation.attributes
+        index = int_of(attributes["index"]) if "index" in attributes else 0
+        if room is not None and (index + 1) * -(-count // 4) > int_of(room.words):
             return fail(op, f"stores {int_of(room.words)} words of {int_of(room.rows)} rows in {op.target.type}")
         if room is not None and not fills(op, room, rows):
             return False

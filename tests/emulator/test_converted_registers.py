@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
 import scalec
+from scalec import reference
+from scalec.checking.guarded import FILLS, Guarded
+from scalec.checking.launch import made_up
 from scalec.errors import DeviceError, ScheduleError
+from scalec.runtime import emulated
 from tests.emulator.quantised import changed
 from tests.emulator.running import run_on
 from tests.emulator.test_converted import EVERY, HOPPER, MORE, PROGRAMS, every_element_is_the_same
@@ -136,3 +141,39 @@ def test_registers_that_are_multiplied_are_not_touched(old: str, new: str, what:
     program = f"{ALL['bf16 x nvfp4']} with swap=1, convert=registers, tile=64x16x64, unroll=1"
     with pytest.raises(DeviceError, match=rf"\b{what}: "):
         run_on(program, {"m": 16, "n": 64, "k": 512}, ("n", "k"), 3, 1e-5, change=changed(old, new))
+
+
+BY_VECTORS = [
+    ("bf16 x mxfp4", "sm_90a", "tile=64x16x128, swap=1, convert=registers", 1024),
+    ("bf16 x nvfp4", "sm_90a", "tile=64x16x128, swap=1, convert=registers, split=2", 1024),
+    ("bf16 x nvfp4", "sm_90a", "tile=64x16x256, swap=1, convert=registers, stages=2", 512),
+    ("bf16 x nvfp4", "sm_100a", "", 1024),
+    ("bf16 x nvfp4", "sm_120a", "", 1024),
+    ("C[m,n]:f32 = A[idx[m],k]:mxfp8 @ B[n,k]:mxfp8", "sm_90a", "", 512),
+]
+
+
+@pytest.mark.once("target")
+@pytest.mark.parametrize(("name", "target", "schedule", "k"), BY_VECTORS)
+def test_scale_bytes_of_several_k_blocks_in_one_load(name: str, target: str, schedule: str, k: int) -> None:
+    """Rows of scales that lie at multiples of 16 bytes, and those of a view that do not: right, of the same bits."""
+    program, dims = ALL.get(name, name), {"m": 24, "n": 72, "k": k}
+    dims |= {"A_0": 30} if "idx" in program else {}
+    program += f" with {schedule}" if schedule else ""
+    kernel = run_on(program, dims, ("n", "k"), 3, 1e-3, target=target).kernel
+    assert "ld.global.nc.v4.b32" in kernel.ptx
+    device, (values, expected) = emulated.EmulatedDevice(target), made_up(program, dims, 3)
+    kernel.load(device)
+    kernel.fixed = device
+    made = []
+    for pad in (0, 1):
+        given = [Guarded(device, t, reference.storage(values[t.name]), pad=pad) for t in kernel.spec.operands]
+        strides = [x.strides[0] % 16 for x in given if x.spec.name.endswith("_scale")]
+        assert strides
+        assert all(strides) == bool(pad)
+        out = Guarded.result(device, kernel.spec.results[0], dims, FILLS[0], None)
+        kernel(*given, out=out)
+        made.append(out.numpy().copy())
+    assert made[0].tobytes() == made[1].tobytes()
+    found, wanted = (x[expected.written["C"]].astype(np.float64) for x in (made[0], expected["C"]))
+    assert reference.diff(found, wanted) < 1e-3

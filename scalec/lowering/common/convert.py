@@ -261,8 +261,14 @@ _BYTES = {
 """By type and byte (1: the highest) that byte of the eight magnitudes, the least first. That byte of f16 is all."""
 
 
-def _picked(b: Builder, table: tuple[int, int], selectors: ir.Value) -> ir.Value:
-    return b.pure("prmt.b32 $0, $1, $2, $3;", b.i32, *table, selectors)
+def _picked(b: Builder, table: tuple[int, int], selectors: ir.Value, *, kept: bool = False) -> ir.Value:
+    """One word of a table may be a constant of `prmt`. ptxas 13.0 has the other in a uniform register and moves it
+    before each use, unless it seems to differ by lane, as if `kept`: no lane has the highest bit of its lanemask_lt.
+    That is a register of the thread's for a whole loop."""
+    first, second = b.constant(table[0]), table[1]
+    if kept:
+        first = b.pure("{ .reg .b32 T; mov.u32 T, %lanemask_lt; shr.u32 T, T, 31; or.b32 $0, T, $1; }", b.i32, first)
+    return b.pure("prmt.b32 $0, $1, $2, $3;", b.i32, first, second, selectors)
 
 
 def _narrow(b: Builder, word: ir.Value, half: int, made: str) -> tuple[ir.Value, ir.Value | None]:
@@ -271,24 +277,24 @@ def _narrow(b: Builder, word: ir.Value, half: int, made: str) -> tuple[ir.Value,
     spread = b.pure("prmt.b32 $0, $1, $2, $3;", b.i32, b.shl(word, 4), word, 0x7362 if half else 0x5140)
     signs = b.and_(spread, 0x80808080)
     low = _BYTES.get((made, 0))
-    high = b.or_(_picked(b, _BYTES[made, 1], magnitudes), signs)
-    return high, _picked(b, low, magnitudes) if low is not None else None
+    kept = made != "e4m3"  # whose sums are promoted, by threads that have no more registers
+    high = b.or_(_picked(b, _BYTES[made, 1], magnitudes, kept=kept), signs)
+    return high, _picked(b, low, magnitudes, kept=kept) if low is not None else None
 
 
 def _e2m1_to_e4m3(b: Builder, words: Words) -> Words:
     return [_narrow(b, word, half, "e4m3")[0] for word in words for half in (0, 1)]
 
 
-def _e2m1_to_16(made: str) -> Callable[[Builder, Words], Words]:
-    def convert(b: Builder, words: Words) -> Words:
-        found: Words = []
-        for half in (0, 1):
-            high, low = _narrow(b, words[0], half, made)
-            for selector in (0x5140, 0x7362):  # low, high, low, high
-                found.append(b.pure("prmt.b32 $0, $1, $2, $3;", b.i32, 0 if low is None else low, high, selector))
-        return found
+def half_of_e2m1(b: Builder, word: ir.Value, half: int, made: str) -> Words:
+    """Two pairs of 16 bits of half a word."""
+    high, low = _narrow(b, word, half, made)
+    low = b.constant(0) if low is None else low
+    return [b.pure("prmt.b32 $0, $1, $2, $3;", b.i32, low, high, which) for which in (0x5140, 0x7362)]
 
-    return convert
+
+def _e2m1_to_16(made: str) -> Callable[[Builder, Words], Words]:
+    return lambda b, words: [pair for half in (0, 1) for pair in half_of_e2m1(b, words[0], half, made)]
 
 
 def _8_to_f16(stored: str) -> Callable[[Builder, Words], Words]:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 from scalec.ir import tile
 from scalec.ir.mlir import ir
+from scalec.ir.tile_registers import together_of
+from scalec.lowering.builder import Builder
 from scalec.lowering.common.convert import pair_of
 from scalec.lowering.common.copies import RowScales, indices_of, rows_of, store_vectors, stored_row, widened
 from scalec.lowering.common.state import COMMON, State
@@ -28,7 +30,7 @@ def load_bytes(s: State, op: ir.OpView) -> None:
     count, unit, block = (tile.int_of(x) for x in (op.bytes, op.unit, op.block))
     place = _PLACES[tile.str_of(op.layout)]
     source = b.op("llvm.ptrtoint", [b.i64], [s.get(op.source)])
-    step = 4 if tile.int_of(op.whole) else 1
+    step = 4 * together_of(op) if tile.int_of(op.whole) else 1
     adjacent = tile.str_of(op.layout) == "row" and unit == block
     for row, is_row, registers in s.get(op.into).of(s, op):
         index = b.div(row, tile.int_of(op.row_block))
@@ -42,6 +44,9 @@ def load_bytes(s: State, op: ir.OpView) -> None:
             offset = j if adjacent else 0  # one address for all of them saves registers
             if address is None or not adjacent:
                 address = b.add(source, place(s, op, index, b.div(at, block)))
+            if step > 4:
+                parts += _vector(b, step // 4, address, offset, inside)
+                continue
             text = f"@$2 ld.global.nc.{'b32' if step == 4 else 'u8'} $0, [$1 + {offset}];"
             (part,) = b.asm(text, [b.i32], [address, inside, b.constant(0)], tied=1)
             if tile.int_of(op.pads):  # the lowest bytes are of K; bfe: PTX ISA 9.7.1.19
@@ -49,7 +54,20 @@ def load_bytes(s: State, op: ir.OpView) -> None:
                 (part,) = b.asm("bfe.u32 $0, $1, 0, $2;", [b.i32], [part, bits], volatile=False, memory=False)
             parts.append(part)
         for word, register in enumerate(registers):
-            register.set(parts[word] if step == 4 else _word(s, parts[4 * word : 4 * word + 4]))
+            register.set(parts[word] if step > 1 else _word(s, parts[4 * word : 4 * word + 4]))
+
+
+def _vector(b: Builder, count: int, address: ir.Value, offset: int, inside: ir.Value) -> list[ir.Value]:
+    """So many words that lie side by side, at once where they are aligned so: a view's rows may be so far apart that
+    they are not."""
+    whole = ", ".join(f"${i}" for i in range(count))
+    alone = " ".join(f"@Q ld.global.nc.b32 ${i}, [${count} + {offset + 4 * i}];" for i in range(count))
+    text = (
+        f"{{ .reg .pred P, Q; .reg .b64 L; and.b64 L, ${count}, {4 * count - 1}; "
+        f"setp.eq.and.u64 P, L, 0, ${count + 1}; setp.ne.and.u64 Q, L, 0, ${count + 1}; "
+        f"@P ld.global.nc.v{count}.b32 {{{whole}}}, [${count} + {offset}]; {alone} }}"
+    )
+    return b.asm(text, [b.i32] * count, [address, inside, *[b.constant(0)] * count], tied=count)
 
 
 def _word(s: State, parts: list[ir.Value]) -> ir.Value:
@@ -117,11 +135,13 @@ def store_bytes(s: State, op: ir.OpView) -> None:
 def store_factors(s: State, op: ir.OpView) -> None:
     b, element = s.b, tile.str_of(op.element)
     base, (count, _) = s.get(op.target).address(b, s.get(op.cursor)), tile.shape_of(op.target.type)
+    attributes = op.operation.attributes
+    first = tile.int_of(attributes["index"]) * -(-count // 4) if "index" in attributes else 0
     for row, is_row, registers in s.get(op.source).mine(s):
-        words = [v.get() for v in registers]
+        words = [v.get() for v in registers[first:]]
         values = [widened(b, words[i // 4], i % 4, element) for i in range(count)]
-        if "pairs" in op.operation.attributes:
-            values = [pair_of(b, x, tile.str_of(op.operation.attributes["pairs"])) for x in values]
+        if "pairs" in attributes:
+            values = [pair_of(b, x, tile.str_of(attributes["pairs"])) for x in values]
         store_vectors(s, op, b.add(base, b.shl(stored_row(b, op, row), 2)), is_row, values)
 
 

@@ -13,7 +13,7 @@ from scalec.formats import ELEMENT_TYPES, ElementType, element_spelled
 from scalec.ir import tile
 from scalec.ir.mlir import ir, nvvm
 from scalec.lowering.builder import Builder
-from scalec.lowering.common.convert import Words, converted, pair_of, scaled
+from scalec.lowering.common.convert import Words, converted, half_of_e2m1, pair_of, scaled
 from scalec.lowering.common.state import State, swizzle
 from scalec.lowering.sm90.multiply import MMA_TYPE, Matrix, renewed
 from scalec.lowering.sm90.table import TABLE
@@ -107,8 +107,8 @@ def convert(s: State, op: ir.OpView) -> None:
     stored, made = _element(op.stored.type), _element(op.result.type)
     halves: list[Words] = []
     for words, factors in zip(loaded.words, loaded.factors, strict=True):
-        if (stored.name, made.name) in _ALONE:
-            values = [_ALONE[stored.name, made.name](s, word) for word in words]
+        if (stored.name, made.name) in _BY_BYTE:
+            values = _BY_BYTE[stored.name, made.name](s, words)
         else:
             values = _together(s, words, stored, made)
         halves.append([scaled(b, x, f, made.name) for x, f in zip(values, factors, strict=True)] if factors else values)
@@ -121,14 +121,7 @@ def convert(s: State, op: ir.OpView) -> None:
 def _together(s: State, words: Words, stored: ElementType, made: ElementType) -> Words:
     """The parts of several words side by side in one, converted as any other."""
     b, part = s.b, _part(stored, made)
-
-    def emit() -> ir.Value:
-        """Of `prmt`, that takes a thread's part of each of two words."""
-        if part == 8:
-            return b.add(b.mul(_quarter(s), 0x11), 0x40)
-        return b.add(b.mul(b.and_(_quarter(s), 1), 0x2222), 0x5410)
-
-    selector, per, found = s.once(("selector", part), emit), 32 // part, []
+    selector, per, found = _selector(s, part), 32 // part, []
     for first in range(0, len(words), per):
         some = words[first : first + per]
         while len(some) > 1:
@@ -138,49 +131,59 @@ def _together(s: State, words: Words, stored: ElementType, made: ElementType) ->
     return found
 
 
+def _selector(s: State, part: int) -> ir.Value:
+    """Of `prmt`, that takes the thread's part of each of two words."""
+    b = s.b
+
+    def emit() -> ir.Value:
+        if part == 8:
+            return b.add(b.mul(_quarter(s), 0x11), 0x40)
+        return b.add(b.mul(b.and_(_quarter(s), 1), 0x2222), 0x5410)
+
+    return s.once(("selector", part), emit)
+
+
 def _spread(s: State, word: ir.Value, other: ir.Value) -> ir.Value:
     """The thread's byte of a word in both bytes of the lower half, and that of another in the upper half's."""
     selector = s.once("spread", lambda: s.b.add(s.b.mul(_quarter(s), 0x1111), 0x4400))
     return s.b.pure("prmt.b32 $0, $1, $2, $3;", s.b.i32, word, other, selector)
 
 
-def _e2m1_alone(made: str, bit: int) -> Callable[[State, ir.Value], ir.Value]:
-    """The thread's two e2m1 of a word: exponent and mantissa at the lowest bit of the exponent make a number that is
-    less by a power of two, subnormal ones too (PTX ISA 9.7.4.3: mul keeps subnormals), `bit` being the mantissa's
-    highest. Nibbles lie in bits 4 to 7, and 12 to 15, of each half; the latter's sign is in its place."""
-    mask, up = 0x00070007 << bit, 1 << (bit - 4)
-    of = {"bf16": 0x7E807E80, "f16": 0x74007400}[made]  # 2^126, 2^14
+def _e2m1_by_byte(made: str) -> Callable[[State, Words], Words]:
+    """The thread's two e2m1 of each word, those of two words together: 4.5 instructions for two elements."""
 
-    def convert(s: State, word: ir.Value) -> ir.Value:
-        b = s.b
-        pair = _spread(s, b.mul(word, 16), word)
-        value = b.and_(b.mul(pair, up), mask)
-        value = b.or_(value, b.and_(pair, 0x80008000))
-        return b.pure(f"mul.rn.{made}x2 $0, $1, $2;", b.i32, value, of)
+    def convert(s: State, words: Words) -> Words:
+        b, found = s.b, []
+        for i in range(0, len(words), 2):
+            four = b.pure("prmt.b32 $0, $1, $2, $3;", b.i32, *words[i : i + 2], _selector(s, 8))
+            found += half_of_e2m1(b, four, 0, made)
+        return found
 
     return convert
 
 
-def _4_alone(made: str, number: int) -> Callable[[State, ir.Value], ir.Value]:
-    """The thread's two integers of 4 bits of a word, as scalec.lowering.common.convert.four_as has it."""
+def _4_by_byte(made: str, number: int) -> Callable[[State, Words], Words]:
+    """The thread's two integers of 4 bits of each word, as scalec.lowering.common.convert.four_as has it."""
 
-    def convert(s: State, word: ir.Value) -> ir.Value:
-        b, both = s.b, 0x10001 * number
-        value = b.xor(b.and_(_spread(s, word, b.shr(word, 4)), 0x000F000F), both)
-        return b.pure(f"sub.rn.{made}x2 $0, $1, $2;", b.i32, value, both)
+    def convert(s: State, words: Words) -> Words:
+        b, both, found = s.b, 0x10001 * number, []
+        for word in words:
+            value = b.xor(b.and_(_spread(s, word, b.shr(word, 4)), 0x000F000F), both)
+            found.append(b.pure(f"sub.rn.{made}x2 $0, $1, $2;", b.i32, value, both))
+        return found
 
     return convert
 
 
-_ALONE: dict[tuple[str, str], Callable[[State, ir.Value], ir.Value]] = {
-    ("e2m1", "bf16"): _e2m1_alone("bf16", 6),
-    ("e2m1", "f16"): _e2m1_alone("f16", 9),
-    ("i4", "bf16"): _4_alone("bf16", 0x4308),
-    ("i4", "f16"): _4_alone("f16", 0x6408),
+_BY_BYTE: dict[tuple[str, str], Callable[[State, Words], Words]] = {
+    ("e2m1", "bf16"): _e2m1_by_byte("bf16"),
+    ("e2m1", "f16"): _e2m1_by_byte("f16"),
+    ("i4", "bf16"): _4_by_byte("bf16", 0x4308),
+    ("i4", "f16"): _4_by_byte("f16", 0x6408),
 }
-"""By the types before and behind: conversions of a word alone, of a byte of it."""
+"""By the types before and behind: conversions of a byte of each word."""
 
-assert all(_part(ELEMENT_TYPES[stored], ELEMENT_TYPES[made]) == 8 for stored, made in _ALONE)
+assert all(_part(ELEMENT_TYPES[stored], ELEMENT_TYPES[made]) == 8 for stored, made in _BY_BYTE)
 
 
 @TABLE.lowers("tile.mma_converted")

@@ -80,6 +80,11 @@ class WordPlan:
         whole = unit == scale.k and count % WORD == 0 and _words_in_memory(problem, scale)
         return WordPlan(scale, unit, count, whole, whole and bool(_pads(problem, scale)), bulk=False, tiles=False)
 
+    @property
+    def vectors(self) -> bool:
+        """Whether threads may load several words of a row at once."""
+        return self.whole and self.beside and not self.pads and not self.scale.in_mma
+
     def within(self, rows: int) -> bool:
         """Whether a tile of so many rows may begin within the rows of a copy."""
         return self.tiles and rows % WORD_ROWS > 0
