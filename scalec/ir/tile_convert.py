@@ -75,7 +75,7 @@ class ConvertOp(Tile.Operation, name="convert"):
             rows, width = width, rows
             if rows * stored.bits % 128 or stored.bits not in (8, 32) or op.factors is not None:
                 return fail(op, f"turns {source}, expected lines of whole 16 bytes, of 8 or 32 bits, without factors")
-        if not _of_one_shape(op, (rows, width), stored.bits):
+        if not _of_one_shape(op, (rows, width), stored.bits, 1 if turned or op.zeros is not None else MOST_MADE):
             return False
         if op.last is not None:
             element = int_of(op.operation.attributes["element"]) if "element" in op.operation.attributes else depth
@@ -89,15 +89,20 @@ class ConvertOp(Tile.Operation, name="convert"):
         return plainly_swizzled(op, op.target) and in_step(op, None, *buffers)
 
 
-def _of_one_shape(op: ir.OpView, source: tuple[int, ...], stored: int) -> bool:
+MOST_MADE = 2
+"""Panels along K of a tile that is converted plainly, at most: so that the rows that a warpgroup makes at once are a
+multiple of those after which a swizzle repeats."""
+
+
+def _of_one_shape(op: ir.OpView, source: tuple[int, ...], stored: int, panels: int = 1) -> bool:
     """Refuses tiles of unlike shapes: `source` has rows and their elements, of `stored` bits each below a byte."""
     (rows, width), (own, depth) = source, shape_of(op.target.type)
     element = bits_of(element_of(op.source.type))
     if rows != own or width * element < depth * stored or swizzle_of(op.source.type):
         return fail(op, f"converts {op.source.type} to {op.target.type}, expected as many elements, not swizzled")
-    bits = depth * bits_of(element_of(op.target.type))
-    if bits != 8 * swizzle_of(op.target.type):
-        return fail(op, f"converts to rows of {bits // 8} bytes, expected those of the swizzle")
+    row, swizzle = depth * bits_of(element_of(op.target.type)) // 8, swizzle_of(op.target.type)
+    if row not in range(swizzle, panels * swizzle + 1, swizzle or 1):
+        return fail(op, f"converts to rows of {row} bytes, expected those of the swizzle, of {panels} panels at most")
     return True
 
 

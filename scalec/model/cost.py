@@ -40,6 +40,11 @@ the time. H100, 2026-11-27, at 8192x8192: all of it a block of 128x16x128 took 0
 BESIDE = 0.3
 LONE = 1.2
 
+HANDED = 200
+"""Nanoseconds that a K block's conversion takes beyond its bytes, of B beside A in registers: blocks of 128x128x64 of
+e4m3 by nvfp4 took 800, of 128x128x128 1230 to 1310, of 256x96x64, for which A and products are the longer, 1190 (H100,
+2026-11-27, n = k = 8192)."""
+
 WRITTEN = 1.2
 """Times as long as this says that a kernel takes whose warps write what they convert to shared memory: 1.14 to 1.26 of
 nvfp4, mxfp4 and i4 at 256 and 4096 rows (same run). Which of its tiles is the fastest does not depend on it."""
@@ -275,6 +280,8 @@ def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> f
         each = IN_REGISTERS.get(kind, IN_REGISTERS[8, False]) * (LONE if sharing == 1 else 1)
         taken = bm * bk * each * (bn // (schedule.mma_n or bn))
         beside, converted = BESIDE * taken, max(taken, ANSWER / max(1, stages - 1))
+        if problem.rhs.converted:  # by other warps, and what is promoted was waited for
+            converted = max(converted, bn * column * CONVERTED + HANDED, taken + products * bool(schedule.promote))
     asked = (min(bm, m) * row / along_n + min(bn, n) * column / along_m) * c.l2
     stored = c.tile + (c.turned if schedule.swap else c.column) * waves_each * bn
     moved = load.bytes / (tiles * parts)

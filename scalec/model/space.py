@@ -103,13 +103,14 @@ def plans(problem: Problem, given: Request, tile_k: int, promote: int, larger: b
     for swap in _ways(problem, given):
         seen = problem.transposed() if swap and not problem.swapped else problem
         m, n = (d.tiles(1, ASSUMED) for d in (seen.m, seen.n))
+        longest = seen.longest(seen.m, m), seen.longest(seen.n, n)
         columns = COLUMNS
         if swap and n <= FEWEST_COLUMNS:
             columns = (FEWEST_COLUMNS, *columns)
         elif n <= ROWS[0] if swap else ROWS[0] // 2 < m <= ROWS[0]:
             columns = tuple(sorted((*columns, *BETWEEN)))
         for bm, bn in product(ROWS, columns):
-            if not larger and (_too_large(bm, m, ROWS) or _too_large(bn, n, columns)):
+            if not larger and (_too_large(bm, longest[0], ROWS) or _too_large(bn, longest[1], columns)):
                 continue
             for tile in _ways_to_convert(seen, given, {"swap": swap, "cta_group": 1}, (bm, bn, tile_k), promote):
                 yield from _of_tile(seen, given, tile, (bm, bn), (-(-m // bm), -(-n // bn)))
@@ -141,7 +142,8 @@ def _ways_to_convert(
         plan = draft(problem, given.with_fields(**made))
         if no_registers(problem, plan) or (times > 1 and no_deep_rows(problem, problem.rhs, deep[2])):
             continue
-        if times > 1 and stages_that_fit(problem, plan) < FEWEST_STAGES:
+        fewest = FEWEST_STAGES - problem.rhs.converted  # whose conversion takes as long as memory
+        if times > 1 and stages_that_fit(problem, plan) < fewest:
             continue
         if most in promotions(problem, deep[2]):
             yield made
@@ -217,7 +219,8 @@ def _ways(problem: Problem, given: Request) -> tuple[int, ...]:
         return (1,)
     if keeps_sides(given):
         return (0,)
-    turned = not problem.lhs.converted and problem.rhs.converted and given.convert != "shared"
+    wide = not problem.lhs.converted or problem.rhs.stored.bits <= NARROW < problem.lhs.stored.bits
+    turned = problem.rhs.converted and wide and given.convert != "shared"
     return (0, 1) if (turned or _few(problem)) and not no_swap(problem) else (0,)
 
 

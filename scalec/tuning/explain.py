@@ -24,7 +24,7 @@ from scalec.model import cost, scale_words, space
 from scalec.model.predict import Prediction, cycles_of_tile
 from scalec.passes.base import programs
 from scalec.passes.choose.scheduler import choice
-from scalec.passes.plan.converted import in_registers, no_registers
+from scalec.passes.plan.converted import in_registers, no_registers, registers_make
 from scalec.passes.plan.gather import copied_by_threads
 from scalec.passes.plan.parts import cluster_ctas, no_meeting, part_columns
 from scalec.passes.plan.reductions import partial_words
@@ -309,14 +309,18 @@ def _warps(problem: Problem, chosen: Schedule) -> str:
 def _where_converted(problem: Problem, chosen: Schedule) -> str:
     """Where operands become what is multiplied."""
     if in_registers(chosen):
-        return f"consumers make what is multiplied of {problem.lhs.name} in registers, out of which wgmma takes it"
+        beside = f"; warps make that of {problem.rhs.name} in shared memory" if problem.rhs.converted else ""
+        return (
+            f"consumers make what is multiplied of {problem.lhs.name} in registers, out of which wgmma takes it{beside}"
+        )
     return no_registers(problem, chosen) if problem.converts else ""
 
 
 def _converted(problem: Problem, chosen: Schedule) -> str:
     """What becomes of operands between copies and products."""
-    told, warps = [], "consumers" if in_registers(chosen) else "warps"
+    told = []
     for x in (problem.lhs, problem.rhs):
+        warps = "consumers" if registers_make(problem, chosen, x) else "warps"
         if x.made is not None:
             times, to = f" times {x.folded.name}" if x.folded is not None else "", x.rounded and x.rounded.name
             scales = f"scales of {x.made.type} for each {x.made.k} of {problem.k.name}"

@@ -82,11 +82,39 @@ def test_more(program: str, sizes: dict[str, int]) -> None:
     run_on(f"{program} with swap=1, convert=registers", dims, ("n", "k"), 3, 1e-3)
 
 
+BOTH = [
+    ("C[m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:nvfp4 scale(1x128)", "swap=1, tile=64x16x64", 160),
+    ("C[m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:nvfp4 scale(1x128)", "swap=1, tile=128x24x128, promote=64, unroll=1", 320),
+    ("C[m,n]:f32 = A[m,k]:mxfp4 @ B[n,k]:mxfp4", "swap=1, tile=128x40x128, cluster=2x1, split=2, parts=cluster", 320),
+    ("C[m,n]:f32 = A[m,k]:nvfp4 @ B[n,k]:nvfp4", "swap=0, tile=256x16x128, converters=2", 160),
+    ("C[m,n]:f32 = A[m,k]:mxfp8 @ B[n,k]:i4 scale(1x32)", "swap=1, tile=64x56x64", 160),
+    ("C[m,n]:f32 = (A[m,k]:bf16 * w[k]) @ B[n,k]:nvfp4", "swap=1, tile=64x16x64", 160),
+]
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(("program", "schedule", "k"), BOTH)
+def test_beside_an_operand_that_warps_convert(program: str, schedule: str, k: int) -> None:
+    """The same bits as if warps converted both, whose tiles have one panel along K: what is promoted is as long."""
+    made, dims = {}, {"m": 40, "n": 80, "k": k}
+    for convert in ("shared", "registers"):
+        given = schedule if convert == "registers" else schedule.replace("x128", "x64")
+        _, results = run(f"{program} with convert={convert}, {given}", "sm_90a", dims, "nk")
+        made[convert] = results["C"].tobytes()
+    assert made["shared"] == made["registers"]
+
+
+def test_half_a_byte_of_both() -> None:
+    with pytest.raises(ScheduleError) as error:
+        scalec.compile(f"{ALL['mxfp4 x mxfp4']} with swap=1, convert=registers", target="sm_90a", dims={"k": 161})
+    assert "rows of k = 161 end in half a byte, which warps make 0 in shared memory" in str(error.value.got)
+
+
 @pytest.mark.parametrize(
     ("program", "schedule", "reason"),
     [
         (ALL["bf16 x nvfp4"], "swap=0", "B is converted, and wgmma takes its left operand alone from registers: A"),
-        (ALL["nvfp4 x nvfp4"], "swap=1", "both B and A are converted, and wgmma takes its left operand alone"),
+        ("C[m,n]:f32 = A[m,k]:mxfp8 @ B[n,k]:bf16", "swap=1", "A is converted, and wgmma takes its left operand alone"),
         (ALL["bf16 x nvfp4"].replace("B[n,k]:nvfp4", "B[n,k]:bf16"), "swap=1", "no operand is converted"),
         ("C[m,n]:f32 = A[m,k]:bf16 @ B[k,n]:e4m3", "swap=1", "B is contiguous along n"),
         ("C[m,n]:f32 = A[m,k]:bf16 @ (B[n,k]:u4 - 8)", "swap=1", "B is less zero points"),

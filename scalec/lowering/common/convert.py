@@ -39,7 +39,7 @@ class Chunks:
     """The chunks of 16 bytes that a thread makes, one of each of its rows: `at_once` lie between these.
 
     Attributes:
-        rows, pitch: of the tile that is made; its rows have so many bytes.
+        rows, pitch: of the tile that is made; rows of its panels along K have so many bytes.
         chunks, each: of a row, and elements of each.
         loaded, apart: bytes that become a chunk, and from row to row of what is stored.
         row, chunk: the thread's first row, and its chunk of each.
@@ -61,15 +61,18 @@ class Chunks:
     def of(s: State, op: ir.OpView, thread: ir.Value, stored: ElementType, made: ElementType) -> Chunks:
         """Those of the cursor's stage."""
         b, cursor = s.b, s.get(op.cursor)
-        rows, pitch = tile.shape_of(op.target.type)[0], tile.swizzle_of(op.target.type)
-        chunks, each = pitch // tile.CHUNK, 8 * tile.CHUNK // made.bits
+        (rows, depth), pitch = tile.shape_of(op.target.type), tile.swizzle_of(op.target.type)
+        each, of_panel = 8 * tile.CHUNK // made.bits, pitch // tile.CHUNK
+        chunks = depth // each
         loaded = each * stored.bits // 8
         row, chunk = place_of(b, thread, chunks)
         apart = tile.shape_of(op.source.type)[1] * tile.bits_of(tile.element_of(op.source.type)) // 8
         own = b.mul(thread, loaded) if apart == chunks * loaded else b.add(b.mul(row, apart), b.mul(chunk, loaded))
         source = b.add(s.get(op.source).address(b, cursor), own)
-        turned = b.shl(b.xor(chunk, swizzle(b, row, pitch)), 4)
+        turned = b.shl(b.xor(b.and_(chunk, of_panel - 1), swizzle(b, row, pitch)), 4)
         target = b.add(b.add(s.get(op.target).address(b, cursor), b.mul(row, pitch)), turned)
+        if chunks > of_panel:
+            target = b.add(target, b.mul(b.div(chunk, of_panel), rows * pitch))
         return Chunks(rows, pitch, chunks, each, loaded, apart, row, chunk, source, target)
 
     @property

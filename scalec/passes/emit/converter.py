@@ -10,6 +10,7 @@ from scalec.ir.mlir import ir
 from scalec.passes.emit.handles import Handles, Side
 from scalec.passes.emit.tensors import Work
 from scalec.passes.emit.transformer import Held, Transformer
+from scalec.passes.plan.converted import registers_make
 from scalec.passes.problem.half_bytes import cut_converted
 
 
@@ -101,7 +102,7 @@ class Converter(Transformer):
     ) -> None:
         """A side's tile of a stage, if it is converted: less zero points, and times factors that go with it. In the
         `last` one of K what shares a byte with K's last element is 0, where that is asked."""
-        if not side.operand.converted:
+        if not side.operand.converted or registers_make(self.problem, self.schedule, side.operand):
             return
         factors = [h.scale_tiles[side.label]] if side.operand.folded is not None else []
         how: dict[str, Any] = {"stored": ir.TypeAttr.parse(side.operand.stored.mlir)}

@@ -17,7 +17,7 @@ from scalec.passes.emit.emitter import Emitter, Source
 from scalec.passes.emit.handles import Handles, Side
 from scalec.passes.emit.sums import Sums
 from scalec.passes.emit.tensors import Work
-from scalec.passes.plan.converted import in_registers, pairs_of, stored_swizzle
+from scalec.passes.plan.converted import pairs_of, registers_make, stored_swizzle
 from scalec.passes.plan.gather import copied_by_threads, stored_row
 from scalec.passes.plan.items import ITEMS, RANGE_OF_K, cut_along, item_bytes, item_words
 from scalec.passes.plan.panes import Strip, strips
@@ -151,7 +151,7 @@ class Frame(Sums):
                 )
                 h.stored[side.label] = h.tiles[side.label] = self.shared(name, shape, element, swizzle, s.stages)
                 element = ir.Type.parse(operand.element.mlir)
-            if not (operand.converted and in_registers(s)):
+            if not (operand.converted and registers_make(self.problem, s, operand)):
                 shape, stages = side.shape(depth), self.plan[side.label].stages
                 h.tiles[side.label] = self.shared(side.label, shape, element, side.swizzle, stages, operand.atom)
             name, plan = f"{side.label}_scale", self.word_plan(side)
@@ -176,7 +176,7 @@ class Frame(Sums):
             copy = self.copy_of(side)
             shape = (side.rows, WINDOW) if copy == "window" else (scale.within(depth), side.rows)
             swizzle = 4 * WINDOW if copy == "window" else 0  # 8 adjacent rows then lie in different banks
-            kind = ir.IntegerType.get_signless(32) if pairs_of(s, operand) else f32
+            kind = ir.IntegerType.get_signless(32) if pairs_of(self.problem, s, operand) else f32
             h.scale_tiles[side.label] = self.shared(name, shape, kind, swizzle, self.plan[name].stages)
             if copy != "thread":
                 rows, k = scale.axes

@@ -491,7 +491,7 @@ class Producer(Results, Dealer, Converter):
             elif plan.scale.in_mma:
                 e.op("tile.store_bytes", operands=operands, **at)
             else:
-                pairs = pairs_of(self.schedule, side.operand)
+                pairs = pairs_of(self.problem, self.schedule, side.operand)
                 at |= {name: value for name, value in (("pairs", pairs), ("index", index)) if value}
                 e.op("tile.store_factors", operands=operands, element=plan.scale.type, **at)
         e.op("tile.commit", operands=[h.filled, cursor], warp=ir.UnitAttr.get())

@@ -12,7 +12,7 @@ from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.passes.base import problem_of, programs
 from scalec.passes.plan import check_results, check_tiles
-from scalec.passes.plan.converted import in_registers, no_registers
+from scalec.passes.plan.converted import in_registers, no_registers, warps_make
 from scalec.passes.plan.copier import no_copier
 from scalec.passes.plan.gather import no_gather, no_shared_gather
 from scalec.passes.plan.loop import no_early_wait
@@ -104,15 +104,17 @@ def _consumers(problem: Problem, schedule: Schedule) -> None:
 
 
 def _converters(problem: Problem, schedule: Schedule) -> None:
-    most, converts = most_converters(problem), problem.converts
-    if in_registers(schedule):
-        if reason := no_registers(problem, schedule):
-            raise ScheduleError("convert=registers is not possible", got=reason, fix="convert=shared")
-        converts = False
+    if in_registers(schedule) and (reason := no_registers(problem, schedule)):
+        raise ScheduleError("convert=registers is not possible", got=reason, fix="convert=shared")
+    most, converts = most_converters(problem), warps_make(problem, schedule)
     if bool(schedule.converters) != converts or schedule.converters > most:
         which = "an operand is converted" if problem.converts else "no operand is converted"
         if in_registers(schedule):
-            which = f"consumers convert {problem.lhs.name} in registers"
+            which = (
+                f"warps convert {problem.rhs.name}"
+                if converts
+                else f"consumers convert {problem.lhs.name} in registers"
+            )
         if schedule.converters > most:
             which = f"{problem.folds[0].name} is added up by one warpgroup"
         several = "1" if most == 1 else f"1 to {most}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scalec.errors import ScheduleError
 from scalec.ir.schedule import Schedule
-from scalec.passes.plan.converted import in_registers
+from scalec.passes.plan.converted import in_registers, registers_make
 from scalec.passes.plan.panes import strip_columns
 from scalec.passes.plan.swizzle import no_deep_rows, no_panels, no_turned
 from scalec.passes.plan.tiles import cuts_new_scales, narrow_boxes
@@ -45,7 +45,7 @@ def tile_k(problem: Problem, schedule: Schedule) -> None:
             step = 8 * problem.target.tma_align // operand.stored.bits
             raise ScheduleError(reason, fix=f"tile {'MN'[axis]} a multiple of {step}")
         row = operand.shared_bytes(k)
-        if operand.converted and in_registers(schedule):
+        if operand.converted and registers_make(problem, schedule, operand):
             continue
         deep = in_registers(schedule) and swizzle and row > swizzle and row % swizzle == 0
         reason = no_deep_rows(problem, operand, k) if deep else ""

@@ -6,6 +6,7 @@ from math import gcd
 
 from scalec.ir.schedule import Schedule
 from scalec.ir.tile import CHUNK
+from scalec.passes.problem.half_bytes import cut_converted
 from scalec.passes.problem.operand import Operand
 from scalec.passes.problem.types import Problem
 
@@ -32,9 +33,10 @@ def no_registers(problem: Problem, schedule: Schedule) -> str:
         return f"{problem.target.name} has no instruction that takes one operand from registers, one from shared memory"
     if not problem.converts:
         return "no operand is converted"
-    if b.converted:
-        both = f"both {a.name} and {b.name} are" if a.converted else f"{b.name} is"
-        return f"{both} converted, and wgmma takes its left operand alone from registers: {a.name}"
+    if not a.converted:
+        return f"{b.name} is converted, and wgmma takes its left operand alone from registers: {a.name}"
+    if cut_converted(problem):
+        return f"rows of {problem.k.name} = {problem.k.size} end in half a byte, which warps make 0 in shared memory"
     if a.turned:
         return f"{a.name} is contiguous along {a.rows}: a thread has elements that are adjacent along {problem.k.name}"
     if a.transformed or a.zeros is not None:
@@ -59,11 +61,21 @@ def in_registers(schedule: Schedule) -> bool:
     return schedule.convert == "registers"
 
 
+def registers_make(problem: Problem, schedule: Schedule, operand: Operand) -> bool:
+    """Whether it is this operand that consumers make in registers."""
+    return in_registers(schedule) and operand is problem.lhs
+
+
+def warps_make(problem: Problem, schedule: Schedule) -> bool:
+    """Whether warps of their own convert an operand, in shared memory: beside A in registers that is B."""
+    return problem.rhs.converted if in_registers(schedule) else problem.converts
+
+
 def stored_swizzle(problem: Problem, schedule: Schedule, operand: Operand) -> int:
     """Bytes of the swizzle of a tile that is converted: where registers are loaded of it, whose threads have the same
     chunks of eight rows, a row of it, if there is such a swizzle; else 0."""
     row = operand.copied_bytes(schedule.tile[2])
-    return row if in_registers(schedule) and row in problem.target.swizzles else 0
+    return row if registers_make(problem, schedule, operand) and row in problem.target.swizzles else 0
 
 
 def slices_of(problem: Problem, schedule: Schedule) -> int:
@@ -72,7 +84,8 @@ def slices_of(problem: Problem, schedule: Schedule) -> int:
     return depth // gcd(STEPS * problem.family.k, depth, schedule.promote)
 
 
-def pairs_of(schedule: Schedule, operand: Operand) -> str:
+def pairs_of(problem: Problem, schedule: Schedule, operand: Operand) -> str:
     """The type of 16 bits of the two equal numbers that threads find in shared memory for each folded scale; "" where
     they find an f32."""
-    return operand.element.name if in_registers(schedule) and operand.folded and operand.element.bits == 16 else ""
+    pairs = registers_make(problem, schedule, operand) and operand.folded and operand.element.bits == 16
+    return operand.element.name if pairs else ""

@@ -6,6 +6,7 @@ from math import prod
 from typing import Any
 
 from scalec.ir.schedule import Request, Schedule
+from scalec.passes.plan.converted import in_registers, warps_make
 from scalec.passes.plan.copier import copier_for
 from scalec.passes.plan.registers import free_registers
 from scalec.passes.plan.resources import fitting_registers, path_of_scales, register_file, threads
@@ -59,11 +60,18 @@ def draft(problem: Problem, given: Request) -> Schedule:
     made = Schedule(**values)
     if given.scale_copier is None and (copier := copier_for(problem, made)):
         made = made.with_fields(scale_copier=copier)
-    if problem.converts and made.convert == "shared" and given.converters != 0:
+    if warps_make(problem, made) and given.converters != 0:
         return _converting(problem, given, made)
     registers = given.registers or fitting_registers(problem, made, registers_for(problem, made))
     return made.with_fields(registers=registers)
 
+
+LOADED = 32
+"""Columns of sums whose registers A takes that consumers convert, of two instructions."""
+
+LEAST_COLUMNS = 16
+"""Of a tile whose B one warpgroup converts beside A in registers: it took 0.88 to 0.98 of two's time (e4m3 by nvfp4,
+mxfp4 and nvfp4 by themselves, one and 16 rows of 8192x8192), of 64 columns 1.00 to 1.08 (H100, 2026-11-27)."""
 
 ENOUGH = 16
 """Registers that a consumer thread keeps free, estimated, beside those who convert."""
@@ -74,7 +82,8 @@ def _converting(problem: Problem, given: Request, made: Schedule) -> Schedule:
     each takes long for its conversion. With many columns one keeps up: tiles of 256x128 took as long with two (bf16 by
     nvfp4, H100, 2026-11-25)."""
     able = CONVERTING[problem.kind.name]
-    counts = [given.converters] if given.converters else range(most_converters(problem), 0, -1)
+    most = 1 if in_registers(made) and made.tile[1] <= LEAST_COLUMNS else most_converters(problem)
+    counts = [given.converters] if given.converters else range(most, 0, -1)
     tried = made
     for count in counts:
         known = able.get((made.warpgroups, count)) or (able[1, 1] if count == counts[-1] else ())
@@ -82,7 +91,8 @@ def _converting(problem: Problem, given: Request, made: Schedule) -> Schedule:
             tried = made.with_fields(converters=count)
             tried = tried.with_fields(registers=given.registers or fitting_registers(problem, tried, registers))
             entering = threads(problem, tried)
-            wide = too_wide(problem, tried.mma_n or tried.tile[1], entering)
+            columns = (tried.mma_n or tried.tile[1]) + LOADED * in_registers(tried)
+            wide = too_wide(problem, columns, entering)
             held = register_file(problem, tried) <= problem.target.entry_registers(entering) * entering
             if held and not wide and free_registers(problem, tried) >= ENOUGH:
                 return tried

@@ -10,7 +10,7 @@ from math import prod
 
 from scalec.ir.schedule import STAGED, Schedule
 from scalec.ir.tile import ITEM_ALIGN, RESPONSE_BYTES, VECTOR, WORD_ROWS
-from scalec.passes.plan.converted import in_registers
+from scalec.passes.plan.converted import registers_make
 from scalec.passes.plan.gather import copies_of_thread, gatherers, scales_copied_by_threads, stored_row, whole_tiles
 from scalec.passes.plan.items import ITEMS, cuts_k, free_warps, item_bytes
 from scalec.passes.plan.promotion import no_planes
@@ -189,11 +189,11 @@ class SharedPlan:
                 ("A", lhs, bm, stages),
                 ("B", rhs, copied_columns(schedule), stationary or stages),
             )
-            if not (x.converted and in_registers(schedule))
+            if not (x.converted and registers_make(problem, schedule, x))
         ]
         for name, operand, rows in (("A_stored", lhs, bm), ("B_stored", rhs, bn)):
             if operand.converted:
-                align = TILE_ALIGN if in_registers(schedule) else STORED_ALIGN
+                align = TILE_ALIGN if registers_make(problem, schedule, operand) else STORED_ALIGN
                 wanted.append(Buffer(name, rows * stored_row(problem, operand, bk), stages, align))
         for number, of in enumerate(problem.each):
             if schedule.epilogue in STAGED:

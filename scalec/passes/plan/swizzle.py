@@ -6,6 +6,7 @@ from math import gcd, prod
 
 from scalec.ir.schedule import MOST_PANELS, Request, Schedule
 from scalec.ir.tile import LANES, VECTOR
+from scalec.ir.tile_convert import MOST_MADE
 from scalec.passes.plan.items import cut_along, cuts_k
 from scalec.passes.plan.resources import staged_row, staged_widths, stages_that_fit, turns, units
 from scalec.passes.plan.results import ONLY_REDUCED, no_loaded_result
@@ -167,6 +168,13 @@ def no_deep_rows(problem: Problem, operand: Operand, depth: int) -> str:
     where it can."""
     if operand.gathered or operand.pages:
         return f"copies bring rows of {operand.name} one by one"
+    if operand.converted and (operand.turned or operand.transformed or operand.zeros is not None):
+        return f"{operand.name} is computed, turned, or less zero points on its way"
+    row = operand.shared_bytes(depth)
+    if operand.converted and row > MOST_MADE * max(problem.target.swizzles):
+        return (
+            f"warps make {MOST_MADE} panels of {operand.name} at most, and {depth} of {problem.k.name} are {row} bytes"
+        )
     if problem.panes > 1:
         return (
             f"copies bring strips of {' and '.join(x.name for x in problem.rhs.panes)}, and each has rows of all panels"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scalec.ir.schedule import Schedule
-from scalec.passes.plan.converted import in_registers
+from scalec.passes.plan.converted import warps_make
 from scalec.passes.problem.types import Problem
 
 
@@ -12,7 +12,7 @@ def no_pingpong(problem: Problem, schedule: Schedule) -> str:
     target = problem.target.name
     if problem.queued:
         return f"{READ}: a warpgroup does not know how many K blocks and windows of others' it passes over"
-    if problem.converts and not in_registers(schedule):
+    if warps_make(problem, schedule):
         return "operands are converted, by warps that walk all tiles"
     if problem.kind.tensor_memory:
         return f"sums are in tensor memory on {target}: the next tile's are summed while one's are stored anyway"

@@ -226,12 +226,19 @@ class Problem:
             return 1
         return max(1, -(-(found[0] or 0) // (block * max(x or 0 for x in named))))
 
-    def covering(self, d: Dim, size: int, extent: int) -> float:
-        """Tiles of `extent` that `size` indices of a dimension take; of a range, whose lengths differ from group to
-        group, so many on average over UNEVEN."""
+    def uneven(self, d: Dim) -> bool:
+        """Whether tiles of a dimension are those of ranges, whose lengths differ from group to group."""
         along, block = self.blocks
         ranged = self.ragged.dim == d.name if self.ragged is not None else along == d.name and (d.share or 0) > block
-        if not ranged or not d.share:
+        return ranged and bool(d.share)
+
+    def longest(self, d: Dim, size: int) -> int:
+        """Of a dimension of `size` indices, or whose ranges have so many on average, what a tile may cover."""
+        return math.ceil(size * UNEVEN[-1]) if self.uneven(d) else size
+
+    def covering(self, d: Dim, size: int, extent: int) -> float:
+        """Tiles of `extent` that `size` indices of a dimension take; of a range so many on average over UNEVEN."""
+        if not self.uneven(d):
             return -(-size // extent)
         return sum(max(1, math.ceil(size * part / extent)) for part in UNEVEN) / len(UNEVEN)
 
