@@ -38,11 +38,12 @@ def to_llvm_dialect(module: ir.Module) -> None:
     passes.run(module.operation)
 
 
-# How MLIR's LLVM writes f32 constants: decimals that the type rounds, f0x and its own 8 digits, +inf, -inf. LLVM 22
-# (llvmlite) reads only decimals that are exact and 0x with the 16 digits of the same number as a double. All floating
-# constants of our modules are f32. A space stands before each: a search that begins with a character is fast.
+# How MLIR's LLVM writes f32 constants: decimals that the type rounds, f0x and its own 8 digits, +inf, -inf, and +qnan,
+# -qnan of what it folds, as inf - inf. LLVM 22 (llvmlite) reads only decimals that are exact and 0x with the 16 digits
+# of the same number as a double. All floating constants of our modules are f32. A space stands before each: a search
+# that begins with a character is fast.
 _SINGLE = re.compile(
-    r" (?:f0x(?P<bits>[0-9A-Fa-f]{8})|(?P<decimal>-?\d+\.\d+e[+-]\d+)|(?P<infinity>[+-]inf))"
+    r" (?:f0x(?P<bits>[0-9A-Fa-f]{8})|(?P<decimal>-?\d+\.\d+e[+-]\d+)|(?P<sign>[+-])q?(?P<other>inf|nan))"
     r"(?=[\s,)\]>}]|$)",
     re.MULTILINE,
 )
@@ -52,7 +53,8 @@ def _as_double(literal: re.Match[str]) -> str:
     if literal["bits"]:
         (value,) = struct.unpack(">f", bytes.fromhex(literal["bits"]))
     else:
-        (value,) = struct.unpack(">f", struct.pack(">f", float(literal["decimal"] or literal["infinity"])))
+        decimal = literal["decimal"] or literal["sign"] + literal["other"]
+        (value,) = struct.unpack(">f", struct.pack(">f", float(decimal)))
     return " 0x" + struct.pack(">d", value).hex().upper()
 
 

@@ -28,6 +28,12 @@ def test_infinity() -> None:
     assert "0f7F800000" in ptx or str(0x7F800000) in ptx
 
 
+@pytest.mark.parametrize("text", ["inf - inf", "inf * 0"])
+def test_what_is_folded_to_nan(text: str) -> None:
+    ptx = compile_source(f"Y[m,n]:f32 = max(X[m,n], {text})", until="ptx").ptx
+    assert "0f7FC00000" in ptx or str(0x7FC00000) in ptx
+
+
 def test_the_contraction_is_m_by_n_whatever_came_first() -> None:
     source = "V[n] = relu(b[n]); C[m,n] = A[m,k]@B[n,k] + V[n]"
     assert compile_source(source, dims={"n": 64, "k": 64}, until="tile").spec is not None
