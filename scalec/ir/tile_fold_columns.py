@@ -154,6 +154,8 @@ class StoreWithinOp(Tile.Operation, name="store_within"):
     `high`, in place of its input. Rows, or columns, for which one of `names` names nothing lie outside too.
 
     With a `width` the index `along` is counted from `low` on, where that is not below 0, and stored below the width.
+
+    `known` (optional): columns and bounds are those of all tiles of a run, and in registers (`tile.read_ahead`).
     """
 
     accumulator: ext.Operand[FragmentType]
@@ -175,4 +177,9 @@ class StoreWithinOp(Tile.Operation, name="store_within"):
             return False
         if str_of(op.along) not in ("m", "n"):
             return fail(op, f"along is {op.along}, expected m or n")
+        attributes, more = op.operation.attributes, len(op.names) + len(op.width)
+        if "known" in attributes and (
+            str_of(op.along) != "m" or more or not len(op.bounds) or "otherwise" in attributes
+        ):
+            return fail(op, "known columns, expected bounds along m that are read, and nothing else to decide")
         return two_bounds(op)

@@ -14,6 +14,7 @@ from scalec.ir.mlir import ir
 from scalec.ir.schedule import LANES
 from scalec.lowering import functions, scalar
 from scalec.lowering.builder import Builder, Variable
+from scalec.lowering.common import rounding
 from scalec.lowering.common.both import Both
 from scalec.lowering.common.epilogue import (
     PIECE,
@@ -259,14 +260,17 @@ class _Wave:
     def _same(self, factors: Sequence[ir.Value], totals: Sequence[ir.Value]) -> ir.Value:
         """Whether the factors of all of a warp's rows may be multiplied to what its terms come to, 1 or 0."""
         low = _SMALLEST if len(self._factors) > 1 else 0.0
-        lines, count = ["setp.eq.b32 P, 0, 0;"], 1 + len(factors)
+        # bits of f32 from 0 on are in order, and those of negative numbers, and of NaN, are larger: one comparison
+        lines, count = ["mov.b32 B, 0;"], 1 + len(factors)
         for i in range(1, count):
-            lines += [f"setp.ge.and.f32 P, ${i}, {_hex(low)}, P;", f"setp.le.and.f32 P, ${i}, {_hex(_LARGEST)}, P;"]
+            lines += [f"sub.u32 C, ${i}, {_bits(low)};", "max.u32 B, B, C;"]
+        lines += [f"setp.le.u32 P, B, {_bits(_LARGEST) - _bits(low)};"]
         for i in range(count, count + len(totals)):
             lines += [f"abs.f32 A, ${i};", f"setp.lt.and.f32 P, A, {_hex(math.inf)}, P;"]
         lines += ["vote.sync.all.pred P, P, 0xFFFFFFFF;", "selp.b32 $0, 1, 0, P;"]
-        text = "{\n.reg .pred P;\n.reg .f32 A;\n" + "\n".join(lines) + "\n}"
-        return self._s.b.asm(text, [self._s.b.i32], [*factors, *totals])[0]
+        text = "{\n.reg .pred P;\n.reg .f32 A;\n.reg .b32 B, C;\n" + "\n".join(lines) + "\n}"
+        bits = [self._s.b.op("llvm.bitcast", [self._s.b.i32], [x]) for x in factors]
+        return self._s.b.asm(text, [self._s.b.i32], [*bits, *totals])[0]
 
     def _reduced(self, factors: Sequence[Sequence[ir.Value]] | None) -> Totals:
         """What the terms come to, of sums that are multiplied by the factors of their row, if any."""
@@ -327,7 +331,12 @@ class _Wave:
 
 def _hex(value: float) -> str:
     """An f32 as PTX writes it."""
-    return "0f" + struct.pack(">f", value).hex().upper()
+    return f"0f{_bits(value):08X}"
+
+
+def _bits(value: float) -> int:
+    """Those of an f32."""
+    return int.from_bytes(struct.pack(">f", value))
 
 
 def _across(b: Builder, combined: Callable[..., ir.Value], total: ir.Value) -> ir.Value:
@@ -356,7 +365,16 @@ def store_within(s: State, op: ir.OpView) -> None:
     for wave, registers in enumerate(fragment.waves):
         reads = [r.of_wave(wave) for r in readers]
         rows: list[ir.Value] = []
+        ends = _before_run(s, op, readers, wave) if "known" in attributes else None
+        size = max(1, rounding.bits_of(element) // 8)
         for g, place in places_of(s, op, wave, len(fragment.waves), fragment.columns, fragment.live, fragment.one):
+            if ends is not None:
+                for i in range(0, 4, 2 if fragment.one else 1):
+                    (begin, end, column), row = ends[g][i % 2], b.add(place.row, 8 * (i // 2))
+                    inside = b.and_(b.compare("sle", begin, row), b.compare("slt", row, end))
+                    address = b.add(column, b.mul(b.mul(b.widen(row), strides[0]), size))
+                    store_one(s, address, 0, element, registers[4 * g + i].get(), inside)
+                continue
             low, high = _bounds(op, [read(g, place) for read in reads])
             rows = rows or _named(s, op, "m", (place.row, b.add(place.row, 8)), place.row_inside)
             columns = _named(s, op, "n", (place.column, b.add(place.column, 1)), place.column_inside)
@@ -379,6 +397,32 @@ def store_within(s: State, op: ir.OpView) -> None:
                     )
                 index = b.add(b.mul(b.widen(row), strides[0]), b.mul(b.widen(column), strides[1]))
                 store_one(s, address_of(s, target, index, element), 0, element, value, inside)
+
+
+def _before_run(s: State, op: ir.OpView, readers: Sequence[Held], wave: int) -> list[list[tuple[ir.Value, ...]]]:
+    """Of each group's two columns: the rows where what is stored begins and ends, and the column's address. Computed
+    once, behind the bounds: else ptxas 13.0 computes it for each tile."""
+    b, fragment, element = s.b, s.get(op.accumulator), str(op.target.type.element_type)
+    live = fragment.live
+    last = readers[-1].waves[wave][-1][-1]
+
+    def made() -> list[list[tuple[ir.Value, ...]]]:
+        first = b.add(s.get(op.n0), b.mul(s.unit(1), live))
+        n = b.min(s.get(op.n), b.add(first, live))
+        start = b.add(first, b.and_(s.lane, LANES - 1) if fragment.one else s.first_column)
+        ends = []
+        for g in range(fragment.columns // 8):
+            bounds, of_columns = _bounds(op, [r.waves[wave][g] for r in readers]), []
+            for i, (low, high) in enumerate(list(zip(*bounds, strict=True))[:2]):
+                column = b.add(start, s.geometry.column(g) + i)
+                end = b.op("arith.minsi", [b.i32], [b.value(high), b.value(s.get(op.m))])
+                end = b.select(b.compare("lt", column, n), end, b.constant(0))
+                index = b.mul(b.widen(column), s.get(op.column_stride))
+                of_columns.append((low, end, address_of(s, s.get(op.target), index, element)))
+            ends.append(of_columns)
+        return ends
+
+    return s.once(("columns", op.accumulator, wave), made, behind=last)
 
 
 def _named(

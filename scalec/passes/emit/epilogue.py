@@ -29,6 +29,9 @@ from scalec.passes.problem.types import Problem
 WORD_BLOCKS = 4
 """Blocks of a row whose scales are a word of the layouts "blocked" and "packed" (scalec.formats.Granularity)."""
 
+Memory = tuple[ir.Value, ir.Value]
+"""Where a result begins for a tile, and how far its rows lie apart."""
+
 
 class Epilogue(Reductions):
     """Writes the results."""
@@ -195,14 +198,16 @@ class Epilogue(Reductions):
             self.computed_in(block, result, split)
         return made.result
 
-    def store_folded(self, of: Problem, last: Split, made: ir.Value, w: Work, body: int) -> None:
-        """The rest of a result, of what has been folded."""
+    def store_folded(
+        self, of: Problem, last: Split, made: ir.Value, w: Work, body: int, memory: Memory | None = None
+    ) -> None:
+        """The rest of a result, of what has been folded; `memory`: where it goes, if columns are known for a run."""
         left = of.behind
         self.elementwise(left, last, [made], [w.m0, w.n0, w.m_end, w.n_end])
         if left.result.window is None:
             self.store_direct(left, made, w)
         else:
-            self.store_within(left, left.result.window, made, w, self.ahead_of.get(body, {}))
+            self.store_within(left, left.result.window, made, w, self.ahead_of.get(body, {}), memory=memory)
 
     def fill(self, w: Work) -> None:
         """What stands in place of the results of a tile outside of their window."""
@@ -218,6 +223,10 @@ class Epilogue(Reductions):
             empty = replace(window, low=0, high=0)
             self.store_within(of.behind, empty, nothing, self.folded(w, fold.size), {}, named=False)
 
+    def memory_of(self, of: Problem, w: Work) -> Memory:
+        """The result's tile, and elements from one of its rows to the next."""
+        return self.result_memory(of, max(1, of.result.element.bits // 8), w)
+
     def store_within(
         self,
         of: Problem,
@@ -226,11 +235,12 @@ class Epilogue(Reductions):
         w: Work,
         ahead: dict[Any, ir.Value],
         named: bool = True,
+        memory: Memory | None = None,
     ) -> None:
         """Stores what threads have in registers of a result's window, and fills what is around it; `named`: asks
         whether all that is to name something does."""
-        e, result = self.e, of.result
-        target, stride = self.result_memory(of, max(1, result.element.bits // 8), w)
+        e = self.e
+        target, stride = memory or self.memory_of(of, w)
         strides = [e.i64(1), stride] if of.swapped else [stride, e.i64(1)]
         bounds = [ahead.get((x.name, x.coords)) or self.input(x, w, adjacent=False) for x in window.read]
         names = self.skips(of, w)[0] if named else []
@@ -240,11 +250,15 @@ class Epilogue(Reductions):
         }
         if window.otherwise is not None:
             ends["otherwise"] = ir.FloatAttr.get(ir.F32Type.get(), window.otherwise)
+        held = [x for x in window.read if (x.name, x.coords) in ahead]
+        along = "m" if window.dim == of.m.name else "n"
+        if memory is not None and held == list(window.read) != [] and along == "m" and not names + width:
+            ends |= {"known": ir.UnitAttr.get()} if window.otherwise is None else {}
         e.op(
             "tile.store_within",
             operands=[accumulator, target, *strides, w.m0, w.n0, w.m_end, w.n_end, *bounds, *names, *width],
             segments=(1,) * 8 + (len(bounds), len(names), len(width)),
-            along="m" if window.dim == of.m.name else "n",
+            along=along,
             **ends,
         )
 
@@ -318,7 +332,7 @@ class Epilogue(Reductions):
         operands = [accumulator, target, *strides, w.m0, w.n0, w.m_end, w.n_end, *skips]
         e.op("tile.store_direct", operands=operands, segments=(1,) * 8 + (len(skips),), pair=pair, **around, **to)
 
-    def result_memory(self, of: Problem, align: int, w: Work) -> tuple[ir.Value, ir.Value]:
+    def result_memory(self, of: Problem, align: int, w: Work) -> Memory:
         """Where the result begins for the tile, a multiple of so many bytes as its rows are, and how far its rows lie
         apart."""
         e, result = self.e, of.result

@@ -118,6 +118,8 @@ class RunRoles(Producer, Consumer):
                 self.split[0], last = self.split_body(of.result, run.w), self.split_last(of, run.w)
             assert last is not None
             works = [self.moved(run.w, x) for x in columns]
+            folded = self.folded(run.w, fold.size)
+            memory = self.memory_of(of.behind, folded)
             bounds = self.read_ahead(run.w, accumulator, ("window",))
             reads = [self.read_ahead(w, go, ("col",)) for w, go in zip(works, goes, strict=True)]
             surely = self.surely(of, reads)
@@ -160,7 +162,7 @@ class RunRoles(Producer, Consumer):
                 self.ahead_of = bounds
                 kind = e.accumulator(self.waves * self.wave, folded_columns(s.tile[1], fold.size))
                 made = e.op("tile.join_folds", [kind], shares, segments=(len(shares),), kind=fold.kind).result
-                self.store_folded(of, last, made, self.folded(replace(run.w, m0=m0), fold.size), 0)
+                self.store_folded(of, last, made, replace(folded, m0=m0), 0, memory)
             self.release(replace(h, ring=h.columns), of_b)
             e.op("tile.advance", operands=[of_b])
         self.meet_at_end(h)
