@@ -223,6 +223,23 @@ def test_clusters_share_first_runs() -> None:
     assert device.stats.counts["tensor operations"] == 16 * 128 * 16 * 128 / 2
 
 
+def test_clusters_share_windows_that_end_later_and_later() -> None:
+    """Of four columns, which have 1, 2, 3 and 4 tiles in runs of two, each of two clusters has 5."""
+    dims = {"q": 8, "t": 256, "h": 16, "d": 64}
+    program = "L[q,t]:f32 = sum[h](Q[q,h,d]:e4m3 @ K[t,d]:e4m3) for t < hi[q]"
+    schedule = {"tile": "64x32x64", "cluster": "1x1", "mma_n": "16", "stationary": "1"}
+    kernel = scalec.compile(program, "sm_90a", {x: dims[x] for x in "hd"}, schedule)
+    device = kernel.fixed = emulated.EmulatedDevice("sm_90a")
+    device.sms, device.options = 2, replace(device.options, sms=2, part=(0, 2))  # the first of two clusters
+    with context.context():
+        values = dict(reference.make(build(program, dims), dims, 1))
+    values["hi"] = np.arange(32, 288, 32, dtype=np.int32)
+    given = [Guarded(device, t, reference.storage(values[t.name])) for t in kernel.spec.operands]
+    kernel(*given, out=Guarded.result(device, kernel.spec.results[0], dims, FILLS[0], None))
+    assert device.stats is not None
+    assert device.stats.counts["tensor operations"] == 5 * 64 * 32 * 64
+
+
 SCHEDULES = [
     ("sm_90a", FP8, "consumers=pingpong, tile=64x128x128"),
     ("sm_90a", FP8, "tile=64x256x128, warpgroups=1, mma_n=128, promote=128"),

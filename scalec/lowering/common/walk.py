@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.ir.tile_control import run_of
+from scalec.lowering.builder import Builder
 from scalec.lowering.common.control import NO_CLUSTER
 from scalec.lowering.common.state import COMMON, State
 
@@ -124,25 +125,26 @@ RUNS = 16
 def _in_runs(
     s: State, op: ir.OpView, walk: Walk, first: ir.Value | int, clusters: ir.Value | int, sizes: list[ir.Value | int]
 ) -> None:
-    """`tile.tiles` with a `run`: that many tiles along M or fewer, so that clusters have RUNS of them.
+    """`tile.tiles` with a `run`: that many tiles along M or fewer, so that clusters have RUNS of them; runs that are
+    `whole` are as long as each other.
 
-    Of further dimensions clusters take runs there and back, the first of a row of them the last of the next: where a
-    window says how much there is to do, and the runs of a point divide the clusters, one would else have all first
-    runs. 0.75 of the time in pages of lengths from 0 to 8192 (H100, 2026-11-27); without further dimensions, where
-    columns go by in bands, 0.95 to 1.04."""
+    Those, and runs of further dimensions, clusters take there and back, the first of a row of them the last of the
+    next: where a window says how much there is to do, and the runs of a point divide the clusters, one would else have
+    all first runs. 0.75 of the time in pages of lengths from 0 to 8192 (H100, 2026-11-27)."""
     b, block, (along, across) = s.b, op.body.blocks[0], walk.blocks
     points: ir.Value | int = 1
     for size in sizes:
         points = b.mul(points, size)
-    run = b.min(b.div(b.mul(walk.clusters(s), points), b.mul(clusters, RUNS)), run_of(op))
-    run = b.select(b.compare("eq", run, 0), 1, run)
-    if "whole" in op.operation.attributes:  # as long as each other
-        count = b.div(b.add(along, b.sub(run, 1)), run)
-        run = b.div(b.add(along, b.sub(count, 1)), count)
+    whole = "whole" in op.operation.attributes
+    if whole:
+        run = _even_run(b, along, b.mul(across, points), clusters, run_of(op))
+    else:
+        run = b.min(b.div(b.mul(walk.clusters(s), points), b.mul(clusters, RUNS)), run_of(op))
+        run = b.select(b.compare("eq", run, 0), 1, run)
     runs = replace(walk, blocks=(b.div(b.add(along, b.sub(run, 1)), run), across))
     unit, row = b.variable(b.i32, first), b.variable(b.i32)
     both = b.mul(clusters, 2)  # a step there and one back
-    step = b.variable(b.i32, b.sub(b.sub(both, 1), b.mul(first, 2))) if sizes else None
+    step = b.variable(b.i32, b.sub(b.sub(both, 1), b.mul(first, 2))) if sizes or whole else None
     total = b.mul(runs.clusters(s), points)
 
     def tiles() -> None:
@@ -163,7 +165,7 @@ def _in_runs(
             row.set(b.add(row.get(), 1))
 
         row.set(start)
-        if "whole" in op.operation.attributes:
+        if whole:
             s.values[block.arguments[2]] = walk.first(s, end, nb)[0]
             body()
         else:
@@ -174,6 +176,38 @@ def _in_runs(
 
     b.loop(lambda: b.compare("lt", unit.get(), total), tiles)
     s.run = None
+
+
+LENGTHS = 4
+"""Lengths of runs that are looked at, of which the one is taken with which clusters end first if all tiles are
+computed; what a run takes beside its tiles is about as long as one (MQA logits, H100, 2026-11-27)."""
+
+EVEN_RUNS = 3
+"""Runs of each cluster, at least: windows may have less of some columns than of others."""
+
+
+def _even_run(
+    b: Builder, along: ir.Value | int, across: ir.Value | int, clusters: ir.Value | int, most: int
+) -> ir.Value:
+    """Cluster tiles of a run, at most `most`, of `along` in each of `across` columns, in runs as long as each other."""
+
+    def up(x: ir.Value | int, y: ir.Value | int) -> ir.Value:
+        return b.value(b.div(b.add(x, b.sub(y, 1)), y))
+
+    fewest = b.op("arith.maxui", [b.i32], [up(along, most), up(b.mul(clusters, EVEN_RUNS), across)])
+
+    def length(more: int) -> tuple[ir.Value, ir.Value]:
+        """A length, and the tiles, and runs, of a cluster then."""
+        run = up(along, b.add(fewest, more))
+        run = b.select(b.compare("eq", run, 0), 1, run)
+        return run, b.value(b.mul(up(b.mul(up(along, run), across), clusters), b.add(run, 1)))
+
+    run, time = length(0)
+    for more in range(1, LENGTHS):
+        other, others = length(more)
+        less = b.compare("lt", others, time)
+        run, time = b.select(less, other, run), b.select(less, others, time)
+    return run
 
 
 def point_of(

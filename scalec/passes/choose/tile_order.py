@@ -24,6 +24,10 @@ STATIONARY_RUN = 64
 """Likewise where B's tile stays: 0.93 to 1.01 of the time with 16, 0.97 in the mean (MQA logits of eight sizes and
 windows, H100, 2026-11-27)."""
 
+STATIONARY_BAND = 1 << 16
+"""Likewise: all columns, of each of which clusters have runs of everywhere. In bands of 8, pairs of CTAs had runs that
+begin at the same rows, and took 1.7 times as long where windows end later and later (65536 keys, ibid.)."""
+
 
 class TileOrder(Decision):
     """Decides `order` and `band`: M is walked within a band of N tiles, or the other way round where that reads less.
@@ -63,6 +67,8 @@ def _blocks(problem: Problem, schedule: Schedule, order: str) -> int:
 
 
 def _band(problem: Problem, schedule: Schedule, order: str) -> int:
+    if schedule.stationary:
+        return STATIONARY_BAND
     if (problem.n if order == "n" else problem.m).largest is None:
         return GROUP
     return group_of(_blocks(problem, schedule, order))
