@@ -26,7 +26,7 @@ windows, H100, 2026-11-27)."""
 
 STATIONARY_BAND = 1
 """Likewise: runs of the same columns follow each other, so that clusters have of all rows. Where windows end later and
-later, or all half way, clusters have at most 1.17 of the mean from 1024 rows of the result on, by what a simulation
+later, or all half way, clusters have at most 1.18 of the mean from 1024 rows of the result on, by what a simulation
 counts; in bands of 8, runs that begin at the same rows may all be one cluster's, and that has up to 2.2."""
 
 
