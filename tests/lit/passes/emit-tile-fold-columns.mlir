@@ -103,3 +103,10 @@
 // LOOKS-NOT: "tile.at_most"
 // LOOKS: %[[START:.*]] = "tile.behind"
 // LOOKS: "tile.fold_columns"({{.*}}%[[START]])
+
+// What is stored of a column, and where, is known before a run; runs of the same columns follow each other, and a pair
+// of CTAs shares A's tiles.
+
+// RUN: scalec compile 'L[q,t]:f32 = sum[h](relu(Q[q,h,d]:e4m3@K[t,d]:e4m3 scale(none,1xd)) * W[q,h]:f32) for t in lo[q]:hi[q]' --target sm_90a --dim h=64 --dim d=128 --emit tile | filecheck %s --check-prefix=KNOWN
+// KNOWN: "tile.store_within"({{.*}}) {along = "m", known,
+// KNOWN: {band = 1 : i64, cluster = array<i64: 1, 2>,
