@@ -37,6 +37,7 @@ PROGRAMS = {
     "tensor memory, promoted": ("sm_100a", FP8, (72, 2048)),
     "tensor memory, pairs": ("sm_100a", BF16, (520, 1024)),
     "tensor memory, mxfp8": ("sm_100a", "C[m,n]:f32 = A[m,k]:mxfp8 @ B[n,k]:mxfp8", (72, 1024)),
+    "Hopper, computed transposed": ("sm_90a", "C[m,n]:f32 = max(A[m,k] @ B[n,k], D[m,k] @ B[n,k])", (72, 256)),
     "registers, promoted": ("sm_120a", FP8, (72, 2048)),
     "registers, bf16": ("sm_120a", BF16, (72, 1024)),
     "registers, nvfp4": ("sm_120a", "C[m,n]:f32 = A[m,k]:nvfp4 @ B[n,k]:nvfp4", (72, 1024)),
@@ -132,6 +133,12 @@ def test_the_order_is_decided_alike_for_every_m(target: str, source: str) -> Non
     assert {name: fixed[0].get(name) for name in wanted} == wanted
     free = orders(source)
     assert any(order != free[0] for order in free)
+
+
+@pytest.mark.parametrize("m", [{}, {"m": 16}])
+def test_what_is_always_computed_transposed(m: dict[str, int]) -> None:
+    source = "L[m,n]:f32 = sum[h](relu(A[m,h,k] @ B[n,k])) with invariant"
+    assert decided(source, "sm_90a", {"h": 8, "n": 64, "k": 64} | m).swap == 1
 
 
 def decided(source: str, target: str, dims: dict[str, int]) -> schedules.Schedule:

@@ -132,6 +132,12 @@ def test_schedules_that_cannot_be(schedule: str, message: str) -> None:
         compiler.compile_source(f"D[m, n + n/24*8] = A[m,k] @ B[n,k] with {schedule}", "sm_90a", dims={"n": 240})
 
 
+def test_what_must_be_transposed_has_no_gaps() -> None:
+    source = "G[m,n] = V[m,k] @ A[n,k]; D[m, n + n/128*64] = G * (W[m,k] @ A[n,k])"
+    with pytest.raises(ScheduleError, match=r"neither swap=0 nor swap=1 is possible\n  got: V and W .*; D has gaps"):
+        compiler.compile_source(source, "sm_90a", dims={"n": 512})
+
+
 @pytest.mark.parametrize("m", [4, 16])
 def test_few_rows_are_not_swapped(m: int) -> None:
     """Where they would be without gaps."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scalec.ir.schedule import Request
 from scalec.passes.base import Decision
+from scalec.passes.plan.tiles import must_swap
 from scalec.passes.problem.types import Problem
 
 ORDER = {"swap": 0, "cta_group": 1, "split": 1}
@@ -16,9 +17,10 @@ kinds are taken to agree. Beside these a row's sums depend on `promote` and on t
 class FixOrder(Decision):
     """Decides the fields of ORDER where `invariant` is 1, whatever M is.
 
-    A field that was decided stays: it is the program's, and so the same for every M. choose-tiling then decides
-    `promote` and the K of `tile` by element types and scales alone. M may change everything else: rows, columns and
-    stages of a tile, who takes it and when, and how results leave change no sum.
+    A field that was decided stays: it is the program's, and so the same for every M. So is `swap=1` of what can only be
+    computed transposed. choose-tiling then decides `promote` and the K of `tile` by element types and scales alone. M
+    may change everything else: rows, columns and stages of a tile, who takes it and when, and how results leave change
+    no sum.
 
         #scale.schedule<{invariant = 1 : i64}>
     -->
@@ -28,11 +30,12 @@ class FixOrder(Decision):
     name = "fix-order"
 
     def choose(self, problem: Problem, given: Request) -> Request:
-        return fixed(given)
+        return fixed(problem, given)
 
 
-def fixed(given: Request) -> Request:
+def fixed(problem: Problem, given: Request) -> Request:
     """The request with what must not depend on M decided, where that is asked for."""
     if not given.invariant:
         return given
-    return given.with_fields(**{**ORDER, **given.decided()})
+    must = {"swap": 1} if must_swap(problem) else {}
+    return given.with_fields(**{**ORDER, **must, **given.decided()})

@@ -86,7 +86,7 @@ def keeps_order(problem: Problem, given: Request, schedule: Request) -> bool:
     """Whether a schedule adds in the order that `invariant` asks for, where the program does."""
     if not given.invariant:
         return True
-    asked = fixed(given)
+    asked = fixed(problem, given)
     wanted = asked.with_fields(promote=promotion(problem) if asked.promote is None else asked.promote)
     same = all(getattr(schedule, name) in (None, getattr(wanted, name)) for name in (*ORDER, "promote"))
     return same and _tile_k(problem, schedule) == _tile_k(problem, asked)

@@ -90,6 +90,12 @@ def _warps(problem: Problem, schedule: Schedule) -> None:
 
 def _swap(problem: Problem, schedule: Schedule) -> None:
     reason = no_swap(problem.transposed()) if schedule.swap else ""
+    if reason and (other := must_swap(problem.transposed())):
+        raise ScheduleError(
+            "neither swap=0 nor swap=1 is possible",
+            got=f"{other}; {reason}",
+            fix="one program for each product, or reduction",
+        )
     if reason:
         raise ScheduleError("swap=1 is not possible", got=reason, fix="swap=0")
     reason = must_swap(problem) if not schedule.swap else ""
