@@ -333,6 +333,8 @@ def _converted(problem: Problem, chosen: Schedule) -> str:
             told.append(f"{warps} make {x.element.name} of {x.name} ({x.stored.name}){less}{folded}")
         elif x.turned:
             told.append(f"warps turn {x.name}, so that {problem.k.name} is contiguous")
+        elif x.shifted:
+            told.append(f"warps shift rows of {x.name}, of which groups of {problem.k.name} begin anywhere")
         elif x.converted:
             told.append(f"warps read {x.name}, and write it again as it is")
         if x.folds:

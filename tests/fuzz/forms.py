@@ -231,10 +231,10 @@ FORMS: dict[str, Form] = {
     "parts of K": Form("C[g,m,n]{add}= {l A[m,k]} @ {r B[n,k]}{s} for k in off[g]:off[g+1]{by}", 3, GROUP, "grouped"),
     "weight gradient": Form("C[g,m,n]{add}= {l A[k,m]} @ {r B[k,n]} for k in off[g]:off[g+1]", 3, GROUP, "plain"),
     "K apart": Form("C[g,m,n]{t} = A[m,k]:e4m3 @ B[n,k]:e4m3 scale(1x32:ue8m0{lay}, 1x32:ue8m0{lay})"
-                    " for k in off[g]:off[g+1] by 32 apart", 3, GROUP, "", BLACKWELL),
-    "K apart 4": Form("C[g,m,n]{t} = A[m,k]:mxfp4 @ B[n,k]:mxfp4 for k in off[g]:off[g+1] by 32 apart", 1, GROUP, "",
+                    " for k in off[g]:off[g+1]{by} apart", 3, GROUP, "", BLACKWELL),
+    "K apart 4": Form("C[g,m,n]{t} = A[m,k]:mxfp4 @ B[n,k]:mxfp4 for k in off[g]:off[g+1]{even} apart", 1, GROUP, "",
                       BLACKWELL, step=32),
-    "K apart 90": Form("C[g,m,n]{add}= A[m,k] @ B[n,k] scale(1x128@col, 1x128@col) for k in off[g]:off[g+1] by 16 apart", 1,
+    "K apart 90": Form("C[g,m,n]{add}= A[m,k] @ B[n,k] scale(1x128@col, 1x128@col) for k in off[g]:off[g+1]{by} apart", 1,
                        GROUP, ""),
     "rows apart": Form("C[m,n]{t} = A[m,k]:e4m3 @ B[g,n,k]:e4m3 scale(1x32:ue8m0{lay}, 1x1x32:ue8m0@blocked)" + ROWS + " apart",
                        3, GROUP, "", BLACKWELL),

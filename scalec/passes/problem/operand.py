@@ -157,6 +157,8 @@ class Operand:
         gathered: the lookup that says which row of it is a row of the tile; "" where they are those of `rows`.
         pages: the lookup that says which page its rows are of, `page` of each; "" where it has none.
         turned: its rows are contiguous in memory, and warps make rows of it that are contiguous along K.
+        shifted: K blocks begin at any element of its rows, and copies at the multiple of `align` bytes before, of as
+            many bytes more; warps move each row of a K block to where it begins.
         folds: what they reduce it to on the way.
         zeros: what its elements are less, before they are converted; None where that is nothing.
         rounded: what they compute of its elements, or quantise, is rounded to this type, and that multiplied, exactly,
@@ -181,6 +183,7 @@ class Operand:
     turned: bool = False
     pages: str = ""
     page: int = 0
+    shifted: bool = False
     folds: tuple[Fold, ...] = ()
     zeros: ZeroPoints | None = None
     rounded: ElementType | None = None
@@ -234,7 +237,7 @@ class Operand:
     @cached_property
     def converted(self) -> bool:
         """Whether warps make of each stage's elements those that are multiplied."""
-        return self.stored != self.element or self.turned or self.transformed
+        return self.stored != self.element or self.turned or self.shifted or self.transformed
 
     @property
     def transformed(self) -> bool:
@@ -273,7 +276,8 @@ class Operand:
 
     def copied_bytes(self, count: int) -> int:
         """Likewise of what copies bring."""
-        return self.stored.bytes(count) if self.converted else self.shared_bytes(count)
+        brought = self.stored.bytes(count) if self.converted else self.shared_bytes(count)
+        return brought + self.align * self.shifted
 
 
 @dataclass(frozen=True)
