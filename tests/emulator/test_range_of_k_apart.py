@@ -47,6 +47,8 @@ ANYWHERE: dict[str, tuple[str, int, tuple[str, ...]]] = {
         for name, (source, step, targets) in PROGRAMS.items()
         if step not in (1, 128)
     },
+    "bf16 x 1x16:ue4m3": ("C[g,m,n]:f32 = A[m,k]:bf16 @ B[n,k]:e2m1 scale(none,1x16:ue4m3)", 2, ALL),
+    "bf16 x 1x128": ("C[g,m,n]:f32 = A[m,k]:bf16 @ B[n,k]:e4m3 scale(none,1x128)", 1, ALL),
     "by M, along K": ("C[g,m,n]:f32 = A[k,m]:e4m3 @ B[n,k] scale(32x1:ue8m0,1x32:ue8m0)", 1, BOTH),
 }
 """Likewise such of which groups begin at any element, or any byte: warps shift what is contiguous along K."""
@@ -296,7 +298,9 @@ def test_a_broken_promise(target: str) -> None:
     [
         ("A[m,k]:mxfp4 @ B[n,k]:mxfp4", "apart", "sm_120a", "multiples of 2: a byte has several"),
         ("A[m,k]:mxfp6 @ B[n,k]:mxfp6", "by 64 apart", "sm_100a", "multiples of 128: copies pad A"),
-        ("(relu(A[m,k]:e4m3)):e4m3 @ B[n,k] scale(none,1x128)", "by 8 apart", "sm_90a", "A is computed"),
+        ("A[m,k]:e4m3 @ (B[n,k]:u4 - 8) scale(1x128,1x64:f16)", "by 2 apart", "sm_90a", "B is less zero points"),
+        ("A[idx[m],k] @ B[n,k] scale(1x128,1x128)", "by 8 apart", "sm_90a", "rows of A are named by idx[m]"),
+        ("A[m,k]:tf32 @ B[n,k]:mxfp4", "by 16 apart", "sm_120a", "B becomes one of 8 times its bits"),
     ],
 )
 def test_what_cannot_be(source: str, range_: str, target: str, why: str) -> None:
