@@ -181,8 +181,8 @@ SCHEDULES = [
     ("1x128 @col, +=, anywhere", "sm_90a", "converters=2, cluster=2x1, tile=128x64x128"),
     ("1x128 @col, +=, anywhere", "sm_90a", "swap=1, tile=64x24x128, warpgroups=1"),
     ("mxfp8, anywhere", "sm_100a", "tile=128x64x64, swizzle_a=64, swizzle_b=64"),
-    ("mxfp8 @packed, anywhere", "sm_120a", "tile=64x128x128, stages=2, scale_path=thread"),
-    ("1x16:ue4m3, anywhere", "sm_120a", "tile=64x64x64, swizzle_a=32, swizzle_b=32"),
+    ("mxfp8 @packed, anywhere", "sm_120a", "tile=64x64x128, stages=2, scale_path=thread"),
+    ("1x16:ue4m3, anywhere", "sm_120a", "tile=64x64x128, swizzle_a=64, swizzle_b=64"),
 ]
 
 

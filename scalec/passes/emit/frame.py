@@ -226,6 +226,8 @@ class Frame(Sums):
         number = self.sides.index(side)
         for own_side in (x[number] for x in self.pairs):
             operand = own_side.operand
+            if copied_by_threads(self.problem, operand):
+                continue
             box, swizzle = own_side.box(self.schedule.tile[2]), side.swizzle
             if operand.converted:
                 swizzle = stored_swizzle(self.problem, self.schedule, operand)
@@ -242,9 +244,8 @@ class Frame(Sums):
                     align=operand.align,
                     axes=self.axes(operand.coords, *own_side.axes, pages=operand.pages),
                 )
-                if not copied_by_threads(self.problem, operand):
-                    made = self.e.descriptor(box, element, swizzle, operand.atom)
-                    h.maps[own_side.map_of(pane)] = self.e.parameter(self.body, made, source)
+                made = self.e.descriptor(box, element, swizzle, operand.atom)
+                h.maps[own_side.map_of(pane)] = self.e.parameter(self.body, made, source)
 
     def strip(self, tile: ir.Value, strip: Strip, count: int, axis: int = 0, unit: int = 1) -> ir.Value:
         """The part of a shared tile that a copy of a strip fills: the tile itself where it fills all `count` rows;

@@ -57,6 +57,9 @@ class Gatherer(Frame):
 
     def gather(self, h: Handles) -> None:
         """The role of the warpgroup."""
+        if self.problem.k_lookups:
+            self.gather_k(h)
+            return
         e, depth = self.e, self.schedule.tile[2]
         cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
         each = [x for pair in self.pairs for x in pair if copied_by_threads(self.problem, x.operand)]
@@ -79,6 +82,54 @@ class Gatherer(Frame):
                     self.copy_row_scales(h, side, of_scales[side.label], cursor, points[0].w, points[0].k0)
                 e.op("tile.land", operands=[h.landed, cursor])
                 e.op("tile.advance", operands=[cursor])
+
+    def gather_k(self, h: Handles) -> None:
+        """Likewise where indices along K are read from memory: rows are those of K, of both operands. It asks for the
+        indices of a stage before it waits for that to be empty."""
+        e, depth, lookups = self.e, self.schedule.tile[2], self.problem.k_lookups
+        cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
+        extents = {"rows": depth, "count": len(lookups)}
+        rooms = {
+            swizzle: e.op("tile.k_rows", [e.type("gathered_rows")], chunks=swizzle // CHUNK, **extents).result
+            for swizzle in {side.swizzle for side in self.sides}
+        }
+        with self.over_all_tiles(h) as w:
+            indices = [self.row_index(x.name, w) for x in lookups]
+            high = h.k if w.k_high is None else e.arith("arith.minui", w.k_high, h.k)
+            bounds = [e.i32(0) if w.k_low is None else w.k_low, high]
+
+            def ask(k0: ir.Value) -> None:
+                for room in rooms.values():
+                    e.op("tile.look_up_k", [], [room, *indices, k0, *bounds], segments=(1, len(indices), 1, 1, 1))
+
+            ask(self.at_k(w))
+            with self.over_k(w) as k:
+                e.op("tile.acquire", operands=[h.ring, cursor])
+                for side in self.sides:
+                    self.copy_k_rows(h, side, rooms[side.swizzle], cursor, indices, w, self.at_k(w, k))
+                e.op("tile.land", operands=[h.landed, cursor])
+                e.op("tile.advance", operands=[cursor])
+                ask(self.at_k(w, e.arith("arith.addi", k, e.i32(depth))))
+
+    def copy_k_rows(
+        self,
+        h: Handles,
+        side: Side,
+        rows: ir.Value,
+        cursor: ir.Value,
+        indices: list[ir.Value],
+        w: Work,
+        k0: ir.Value,
+    ) -> None:
+        """Rows of K of a side in a stage, from element `k0` on."""
+        operand, names = side.operand, [x.name for x in self.problem.k_lookups]
+        along = next(i for i, c in enumerate(operand.coords) if c.dim in (operand.gathered_k or self.problem.k.name,))
+        memory = self.pointer(operand.name, operand.argument_index, align=operand.align)
+        source, stride = self.at(memory, operand.name, operand.coords, w), self.stride(operand.name, along)
+        place = [h.tiles[side.label], cursor, rows, *indices, k0, w.row0[side.label], w.row_end[side.label]]
+        how: dict[str, Any] = {"own": names.index(operand.gathered_k)} if operand.gathered_k else {}
+        segments = (1, 1, 1, 1, 1, len(indices), 1, 1, 1)
+        self.e.op("tile.copy_k_rows", operands=[source, stride, *place], segments=segments, **how)
 
     def pass_rows_on(self, h: Handles) -> None:
         """The role of the warp."""

@@ -186,7 +186,7 @@ class Tensors:
         """The lookup of each row, or column, of a tile by its name, where the tile is along the dimensions of
         `outer`; `flat`: of pages the row of each among the rows of all."""
         p, e = self.problem, self.e
-        lookup = next(x for x in p.row_lookups if x.name == name)
+        lookup = next(x for x in (*p.row_lookups, *p.k_lookups) if x.name == name)
         coords, tensor = lookup.index.coords, lookup.index.tensor
         source = self.pointer(tensor, lookup.index.argument_index, align=4)
         if w is not None:
@@ -194,7 +194,7 @@ class Tensors:
         along = [c.dim for c in coords].index(lookup.dim)
         stride = e.i64(1) if along == len(coords) - 1 else self.stride(tensor, along)
         operands = [source, stride, *(self.size(d) for d in lookup.extents)]
-        axis = "m" if lookup.dim == p.m.name else "n"
+        axis = {p.m.name: "m", p.n.name: "n"}.get(lookup.dim, "k")
         segments = (1, 1, len(lookup.extents))
         blocks: dict[str, Any] = {"block": lookup.block} if lookup.block > 1 else {}
         blocks |= {"flat": ir.UnitAttr.get()} if flat and blocks else {}

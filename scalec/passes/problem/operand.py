@@ -155,6 +155,7 @@ class Operand:
         atom: bytes that the swizzle of its tile keeps together.
         coords: where it is read, one entry an axis.
         gathered: the lookup that says which row of it is a row of the tile; "" where they are those of `rows`.
+        gathered_k: the lookup that says which index of it is an index of K; "" where they are those of K.
         pages: the lookup that says which page its rows are of, `page` of each; "" where it has none.
         turned: its rows are contiguous in memory, and warps make rows of it that are contiguous along K.
         shifted: K blocks begin at any element of its rows, and copies at the multiple of `align` bytes before, of as
@@ -180,6 +181,7 @@ class Operand:
     atom: int = ATOM
     coords: tuple[Coord, ...] = ()
     gathered: str = ""
+    gathered_k: str = ""
     turned: bool = False
     pages: str = ""
     page: int = 0
