@@ -34,6 +34,7 @@ PROGRAMS: dict[str, str] = {
     "groups": "C[g,m,n] = A[idx[k],m]:f16 @ B[k,n]:f16" + RANGE,
     "groups, right": "C[g,m,n]:f32 = A[k,m] @ B[idx[k],n]" + RANGE,
     "groups, both": "C[g,m,n]:f32 += A[idx[k],m] @ B[jdx[k],n]" + RANGE,
+    "blocks of rows": "C[m,n]:f32 = A[idx[k],m] @ B[e[m/64],k,n]",
     "an epilogue": "C[m,n] = relu(A[idx[k],m] @ B[k,n] + x[n])",
 }
 
@@ -63,7 +64,7 @@ def made(text: str, dims: dict[str, int], ends: tuple[int, ...], seed: int) -> t
     if "off" in values:
         k = np.arange(dims["k"])
         inside = inside & (k >= ends[0]) & (k < ends[-1])
-    for tensor, index in re.findall(r"([AB])\[(?:b,)?(\w+)\[", text) + [
+    for tensor, index in re.findall(r"([AB])\[(?:b,)?([ij]dx)\[", text) + [
         (x, "") for x in re.findall(r"([AB])\[k", text)
     ]:
         array = values[tensor]
@@ -112,6 +113,29 @@ def check(
     assert not np.isnan(got).any(), f"NaN: {target}, {text}, {kernel.spec.schedule}"
     assert reference.diff(got, wanted) < (1e-5 if ":f32" in text else 1e-3), f"{target}, {text}, {kernel.spec.schedule}"
     return kernel
+
+
+REFUSED = {
+    "e4m3": ("C[m,n] = A[idx[k],m]:e4m3 @ B[k,n]:e4m3", "16 bits that are multiplied as they are, without scales"),
+    "along K": ("C[m,n] = A[idx[k],m] @ B[n,k]", "beside B"),
+    "several": ("G[m,n] = A[idx[k],m] @ B[k,n]; U[m,n] = A[idx[k],m] @ D[k,n]; H[m,n] = G*U", "of one contraction"),
+    "blocks of K": ("C[m,n] = A[idx[k],m] @ B[e[k/64],k,n]", "an index for each k, in the place of k"),
+    "two": ("C[m,n] = A[idx[k],jdx[k],m] @ B[k,n]", "2 indices for each k"),
+    "elements": ("C[m,n] = A[m,idx[k]] @ B[n,k]", "contiguous along idx[k]"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_cannot_be(what: str) -> None:
+    source, why = REFUSED[what]
+    with pytest.raises(UnsupportedError, match=re.escape(why)):
+        scalec.compile(source, target="sm_90a")
+
+
+@pytest.mark.parametrize(("settings", "target"), [("cluster=2x1", "sm_90a"), ("cta_group=2", "sm_100a")])
+def test_nothing_is_shared(settings: str, target: str) -> None:
+    with pytest.raises(ScheduleError, match="each CTA copies its own rows of k"):
+        scalec.compile(f"{PROGRAMS['plain']} with {settings}", target=target)
 
 
 USUAL = {"plain", "groups, both", "groups, +="}

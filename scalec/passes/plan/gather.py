@@ -89,11 +89,16 @@ def _row(problem: Problem, operand: Operand, depth: int) -> int:
     return stored_row(problem, operand, depth) if operand.converted else operand.shared_bytes(depth)
 
 
+def own_rows(problem: Problem) -> str:
+    """Why CTAs share nothing where indices along K are read from memory."""
+    return f"each CTA copies its own rows of {problem.k.name}, which {problem.k_lookups[0].name} names"
+
+
 def no_shared_gather(problem: Problem, cluster: tuple[int, int], cta_group: int = 1) -> str:
     """Why the CTAs of a cluster cannot share the tiles that they share, "" where they can: no copy of gathered rows is
     a multicast."""
-    if problem.k_lookups and (cluster != (1, 1) or cta_group > 1):
-        return f"each CTA copies its own rows of {problem.k.name}, which {problem.k_lookups[0].name} names"
+    if problem.k_lookups and cluster != (1, 1):
+        return own_rows(problem)
     along_m, along_n = cluster
     shared = problem.lhs if along_n > 1 else problem.rhs if along_m > cta_group else None
     if shared is None or not shared.gathered:
