@@ -95,7 +95,8 @@ class Gatherer(Frame):
         }
         with self.over_all_tiles(h) as w:
             indices = [self.row_index(x.name, w) for x in lookups]
-            high = h.k if w.k_high is None else e.arith("arith.minui", w.k_high, h.k)
+            end = self.own_size(self.problem.k)  # 0 where K is empty, of which one element is walked
+            high = end if w.k_high is None else e.arith("arith.minui", w.k_high, end)
             bounds = [e.i32(0) if w.k_low is None else w.k_low, high]
 
             def ask(k0: ir.Value) -> None:

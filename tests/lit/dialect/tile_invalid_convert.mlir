@@ -126,3 +126,27 @@ func.func @f(%last: i1) {
   "tile.convert"(%a, %b, %at, %last) {element = 64 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 1, 0>, stored = f4E2M1FN} : (!tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, !tile.position, i1) -> ()
   return
 }
+
+// -----
+
+// convert: shifted rows have 16 bytes more
+// EXPECT: shifts rows of 128 bytes, expected 144 in whole 16, and no zero points or last
+func.func @p(%x: i32) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 0 : i64, 2 : i64>
+  %b = "tile.shared"() {offset = 16384 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>
+  %at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+  "tile.convert"(%a, %b, %at, %x) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 1>, stored = f8E4M3FN} : (!tile.buffer<array<i64: 64, 128>, f8E4M3FN, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, !tile.position, i32) -> ()
+  return
+}
+
+// -----
+
+// convert: shifted elements of 4 bits that become 32
+// EXPECT: shifts 4 bits that become 32, or are turned
+func.func @p(%x: i32) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>
+  %b = "tile.shared"() {offset = 16384 : i64} : () -> !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>
+  %at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+  "tile.convert"(%a, %b, %at, %x) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 1>, stored = f4E2M1FN} : (!tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>, !tile.position, i32) -> ()
+  return
+}
