@@ -19,7 +19,6 @@ from scalec.gradients.steps import MadeIndex
 from scalec.gradients.text import in_order
 from scalec.gradients.trace import FLOATS, Trace, order_of
 
-
 GATHERED = ("bf16", "f16")
 """Element types of operands that products read through memory along what they sum over."""
 
@@ -102,12 +101,11 @@ def _gathers(t: Trace, c: Contract, core: list[Value], other: Value, summed: fro
     """Whether a gradient's product may read its operands through memory along what it sums over: one index, which
     neither has last, and 16 bits of both."""
     element, value = multiplied(c), product(core)
-    last = [d for d in order_of(c, s) if d in value.dims][-1:]
-    if isinstance(value, Read) and isinstance(value.source, Tensor):
-        last = [affine.plain(value.index[-1])]
-    if isinstance(other, Read):
-        last.append(affine.plain(other.index[-1]))
-    plain_last = len(last) == 2 and None not in last and not summed & set(last)
+    rows = isinstance(value, Read) and isinstance(value.source, Tensor)
+    order = [d for d in order_of(c, s) if d in value.dims]
+    first = affine.plain(value.index[-1]) if rows else (order or [None])[-1]  # pyright: ignore
+    second = affine.plain(other.index[-1]) if isinstance(other, Read) else None
+    plain_last = first is not None and second is not None and not summed & {first, second}
     return t.options.recipe is None and len(summed) == 1 and element in GATHERED and plain_last
 
 

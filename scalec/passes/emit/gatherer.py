@@ -88,7 +88,7 @@ class Gatherer(Frame):
         indices of a stage before it waits for that to be empty."""
         e, depth, lookups = self.e, self.schedule.tile[2], self.problem.k_lookups
         cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
-        extents = {"rows": depth, "count": len(lookups)}
+        extents: dict[str, Any] = {"rows": depth, "count": len(lookups)}
         rooms = {
             swizzle: e.op("tile.k_rows", [e.type("gathered_rows")], chunks=swizzle // CHUNK, **extents).result
             for swizzle in {side.swizzle for side in self.sides}

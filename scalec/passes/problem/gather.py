@@ -46,7 +46,7 @@ def check_gathered_k(problem: Problem) -> None:
             for x in sides
         ),
         (
-            bool(problem.summed or problem.added),
+            bool(problem.summed),
             f"{named} is read along {k}, and the sum runs over more than {k}",
             f"a sum over {k} alone",
             f"gather what {named} names by a program of its own, as X[m,n] = A[idx[m],n]",
@@ -57,7 +57,9 @@ def check_gathered_k(problem: Problem) -> None:
 
 
 def check_summed(problem: Problem) -> None:
-    """Refuses indices that change along a further dimension of the sum: tiles look them up when they begin."""
+    """Refuses indices that change along a further dimension of the sum: tiles look them up when they begin. Likewise
+    what cannot be beside indices along K."""
+    check_gathered_k(problem)
     summed = {d.name for d in problem.summed}
     for lookup in problem.lookups:
         for along in (c.dim for c in lookup.index.coords if c.dim in summed):
