@@ -178,3 +178,11 @@ def test_drawn(target: str, seed: int) -> None:
     ends = np.sort(rng.integers(0, k + 1, int(rng.integers(1, 12)) + 1))
     sizes = {"m": 8 * int(rng.integers(1, 33)), "n": 8 * int(rng.integers(1, 33)), "k": k}
     check(name, target, "", tuple(map(int, ends)), seed, (), **sizes)
+
+
+@pytest.mark.once("name", "target")
+@pytest.mark.parametrize("name", ["plain", "groups, both"])
+@pytest.mark.parametrize("target", ALL)
+def test_nothing(name: str, target: str) -> None:
+    """A sum over no k is 0."""
+    check(name, target, "", (0,) * len(ENDS), 1, (), k=0)
