@@ -219,7 +219,8 @@ class CopyRowsOp(Tile.Operation, name="copy_rows"):
 
 class KRowsOp(Tile.Operation, name="k_rows"):
     """Registers for the `count` indices of each of `rows` rows of K, spread over a warpgroup's threads: `chunks`
-    adjacent ones share a row, of which each copies 16 bytes of each panel, and each has every so-many-th row."""
+    adjacent ones share a row, of which each copies 16 bytes of each panel, and each has every so-many-th row. With
+    `alone`, an optional unit attribute, over a warp's."""
 
     result: ext.Result[GatheredType]
     rows: ir.IntegerAttr
@@ -287,6 +288,26 @@ class CopyKRowsOp(Tile.Operation, name="copy_k_rows"):
         if "own" in attributes and not 0 <= int_of(attributes["own"]) < len(op.index):
             return fail(op, f"own is {int_of(attributes['own'])}, of {len(op.index)} indices")
         return _of_k(op, op.rows) and plainly_swizzled(op, op.target) and in_step(op, None, op.target)
+
+
+class CutKRowsOp(Tile.Operation, name="cut_k_rows"):
+    """Makes zero of the rows of the cursor's stage of `tile`, [rows, elements] in panels as wide as its swizzle, for
+    which any `index` names nothing. All lanes of the warp are here whose `rows` these are."""
+
+    tile: ext.Operand[SharedType]
+    cursor: ext.Operand[CursorType]
+    rows: ext.Operand[GatheredType]
+    index: Sequence[ext.Operand[RowIndexType]]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        made, (rows, columns), swizzle = maker(op.rows, "tile.k_rows"), shape_of(op.tile.type), swizzle_of(op.tile.type)
+        width = columns * bits_of(element_of(op.tile.type)) // 8
+        if not swizzle or width % swizzle:
+            return fail(op, f"a row is {width} bytes and the swizzle {swizzle}, expected whole panels")
+        if made is not None and (int_of(made.rows) != rows or "alone" not in made.operation.attributes):
+            return fail(op, f"has {int_of(made.rows)} rows, expected {rows} of a warp alone")
+        return _of_k(op, op.rows) and in_step(op, None, op.tile)
 
 
 def _of_k(op: ir.OpView, rows: ir.Value) -> bool:

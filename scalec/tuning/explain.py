@@ -304,7 +304,8 @@ def _warps(problem: Problem, chosen: Schedule) -> str:
         rows_of = " and ".join(f"of {x.name} that {x.gathered} names" for x in named)
         if problem.k_lookups:
             along = " and ".join(x.name for x in problem.k_lookups)
-            rows_of = f"of {problem.lhs.name} and {problem.rhs.name} for each {problem.k.name} that {along} names"
+            copied = " and ".join(x.name for x in named)
+            rows_of = f"of {copied} for each {problem.k.name} that {along} names"
         return f"{who}, {rows} rows a warp" + (f"; another copies the rows {rows_of}" if named else "")
     return f"each warp multiplies {rows}x{columns} of the tile by itself"
 

@@ -132,9 +132,15 @@ def test_what_cannot_be(what: str) -> None:
         scalec.compile(source, target="sm_90a")
 
 
-@pytest.mark.parametrize(("settings", "target"), [("cluster=2x1", "sm_90a"), ("cta_group=2", "sm_100a")])
-def test_nothing_is_shared(settings: str, target: str) -> None:
-    with pytest.raises(ScheduleError, match="each CTA copies its own rows of k"):
+@pytest.mark.parametrize(
+    ("settings", "target", "why"),
+    [
+        ("cluster=1x2", "sm_90a", "share tiles of A, whose rows idx[k] names"),
+        ("cta_group=2", "sm_100a", "each CTA copies its own rows of k"),
+    ],
+)
+def test_no_gathered_rows_are_shared(settings: str, target: str, why: str) -> None:
+    with pytest.raises(ScheduleError, match=re.escape(why)):
         scalec.compile(f"{PROGRAMS['plain']} with {settings}", target=target)
 
 
@@ -154,6 +160,9 @@ SCHEDULES = [
     ("plain", "sm_90a", "consumers=pingpong, tile=64x64x64, warpgroups=2"),
     ("plain", "sm_90a", "tile=64x32x32, swizzle_a=128, swizzle_b=64"),
     ("groups, +=", "sm_90a", "tile=128x192x64, stages=2"),
+    ("groups, +=", "sm_90a", "tile=64x64x64, cluster=2x1"),
+    ("groups, right", "sm_90a", "tile=64x32x64, cluster=1x2, swap=0"),
+    ("groups, +=", "sm_100a", "tile=128x64x64, cluster=2x1, swap=0"),
     ("plain", "sm_100a", "swap=1, stages=2"),
     ("plain", "sm_100a", "tile=128x64x32, split=2"),
     ("groups, +=", "sm_100a", "tile=128x256x64, stages=2"),
@@ -162,7 +171,7 @@ SCHEDULES = [
 ]
 
 
-@pytest.mark.once(touches=lambda settings, **_: {*fields(settings)} & {"swap", "split", "consumers"})
+@pytest.mark.once(touches=lambda settings, **_: {*fields(settings)} & {"swap", "split", "consumers", "cluster"})
 @pytest.mark.parametrize(("name", "target", "settings"), SCHEDULES)
 def test_schedule(name: str, target: str, settings: str) -> None:
     check(name, target, settings)

@@ -26,17 +26,20 @@ class KRows:
     rows: int
     chunks: int
     found: list[list[Variable]]
+    threads: int = WARPGROUP
 
     def place(self, s: State) -> tuple[ir.Value, ir.Value]:
         """The first row of this thread, and its chunk of each."""
         b = s.b
+        if self.threads < WARPGROUP:
+            return s.lane, b.constant(0)
         thread = s.once("thread", lambda: b.sub(s.tid, b.constant(32 * s.first_warp)))
         row = s.once(("row of", self.chunks), lambda: b.div(thread, self.chunks))
         return row, s.once(("chunk of", self.chunks), lambda: b.and_(thread, self.chunks - 1))
 
     def each(self, s: State) -> Iterator[tuple[int, list[Variable], ir.Value | None]]:
         """(how many rows behind the thread's first, what is found for it, whether it is a row of the tile) of each."""
-        b, (row, _), at_once = s.b, self.place(s), WARPGROUP // self.chunks
+        b, (row, _), at_once = s.b, self.place(s), self.threads // self.chunks
         for i, found in enumerate(self.found):
             partly = (i + 1) * at_once > self.rows
             yield i * at_once, found, b.compare("lt", row, self.rows - i * at_once) if partly else None
@@ -45,9 +48,10 @@ class KRows:
 @COMMON.lowers("tile.k_rows")
 def k_rows(s: State, op: ir.OpView) -> None:
     rows, chunks, count = (tile.int_of(x) for x in (op.rows, op.chunks, op.count))
-    each = -(-rows * chunks // WARPGROUP)
+    threads = tile.LANES if "alone" in op.operation.attributes else WARPGROUP
+    each = -(-rows * chunks // threads)
     found = [[s.b.variable(s.b.i32, NOTHING) for _ in range(count)] for _ in range(each)]
-    s.values[op.result] = KRows(rows, chunks, found)
+    s.values[op.result] = KRows(rows, chunks, found, threads)
 
 
 @COMMON.lowers("tile.look_up_k")
@@ -88,3 +92,19 @@ def copy_k_rows(s: State, op: ir.OpView) -> None:
             if is_row is not None:
                 copy, operands = f"@$3 {copy}", [*operands, is_row]
             b.asm(copy, [], operands)
+
+
+@COMMON.lowers("tile.cut_k_rows")
+def cut_k_rows(s: State, op: ir.OpView) -> None:
+    """A row each lane: the swizzle moves bytes within lines alone."""
+    b, rows, line = s.b, s.get(op.rows), tile.swizzle_of(op.tile.type)
+    (depth, columns), bits = tile.shape_of(op.tile.type), tile.bits_of(tile.element_of(op.tile.type))
+    own = b.add(s.get(op.tile).address(b, s.get(op.cursor)), b.mul(rows.place(s)[0], line))
+    for behind, found, is_row in rows.each(s):
+        named = reduce(b.and_, (s.get(x).names(b, v.get()) for x, v in zip(op.index, found, strict=True)))
+        left_out = b.xor(named, b.constant(1, b.i1))
+        with b.when(left_out if is_row is None else b.and_(left_out, is_row)):
+            for panel in range(columns * bits // 8 // line):
+                for at in range(0, line, tile.CHUNK):
+                    place = panel * depth * line + behind * line + at
+                    b.asm(f"st.shared.v4.b32 [$0 + {place}], {{$1, $1, $1, $1}};", [], [own, b.constant(0)])

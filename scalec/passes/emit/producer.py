@@ -151,6 +151,8 @@ class Producer(Results, Dealer, Converter):
         ctas = self.schedule.cta_group  # whose copies the barrier counts
         e.op("tile.acquire", operands=[h.ring, cursor])
         ring, filled = h.filled if self.converters else h.ring, h.filled
+        if self.problem.k_lookups:
+            ring = filled = h.landed
         if h.cut_ring is not None:
             ring = filled = self.detour(h, w, k0)
         first, of_window = None, k0
