@@ -162,6 +162,7 @@ SCHEDULES = [
     ("groups, +=", "sm_90a", "tile=128x192x64, stages=2"),
     ("groups, +=", "sm_90a", "tile=64x64x64, cluster=2x1"),
     ("groups, right", "sm_90a", "tile=64x32x64, cluster=1x2, swap=0"),
+    ("groups, right", "sm_90a", "tile=64x64x16"),
     ("groups, +=", "sm_100a", "tile=128x64x64, cluster=2x1, swap=0"),
     ("plain", "sm_100a", "swap=1, stages=2"),
     ("plain", "sm_100a", "tile=128x64x32, split=2"),
@@ -195,3 +196,19 @@ def test_drawn(target: str, seed: int) -> None:
 def test_nothing(name: str, target: str) -> None:
     """A sum over no k is 0."""
     check(name, target, "", (0,) * len(ENDS), 1, (), k=0)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("target", ALL)
+def test_an_index_beyond_the_tensor_is_none(target: str) -> None:
+    """Nothing is read outside, and the result is that of a negative one."""
+    text, dims = PROGRAMS["groups, both"], {"g": 2, "m": 40, "n": 48, "k": 70, "A_0": ROWS, "B_0": ROWS}
+    values, _ = made(text, dims, (1, 30, 69), 1)
+    kernel = scalec.compile(text, target=target)
+    device = kernel.fixed = emulated.EmulatedDevice(target)
+    device.checks = False
+    kernel.load(device)
+    wanted = run(kernel, target, values, dims, 1)
+    for name, far in (("idx", ROWS), ("jdx", 2**31 - 1)):
+        values[name] = np.where(values[name] < 0, np.int32(far), values[name])
+    assert run(kernel, target, values, dims, 1).tobytes() == wanted.tobytes()
