@@ -85,6 +85,8 @@ PROGRAMS: dict[str, str] = {
     "gathered rows": "C[m,n] = A[idx[m],k]@B[n,k] scale(1x128,128x128)",
     "gathered rows, mxfp8": "C[m,n]:mxfp8 = A[idx[m],k]:mxfp8 @ B[n,k]:mxfp8",
     "gathered rows of ragged groups": "C[m,n] = A[idx[m],k]@B[g,n,k] scale(1x128,1x128x128) for m in off[g]:off[g+1]",
+    "rows gathered along K": "C[g,m,n]:f32 += A[idx[k],m] @ B[k,n] for k in off[g]:off[g+1]",
+    "groups of K apart": "C[g,m,n]:f32 = A[m,k]@B[n,k] scale(1x128,1x128) for k in off[g]:off[g+1] apart",
     "several results": "T[m,n] = A[m,k] @ B[n,k]; C[m,n] = T[m,n] + x[n]; D[m,n]:mxfp8 = relu(T[m,n])",
     "several results of FP8": "T[m,n] = A[m,k]@B[n,k] scale(1x128,128x128); C[m,n]:f32 += T; D[m,n]:e4m3 = gelu(T)",
     "quantised gate": "Q[m,n]:mxfp8 = silu(G[m,n]) * U[m,n]",

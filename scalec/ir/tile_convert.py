@@ -45,7 +45,8 @@ class ConvertOp(Tile.Operation, name="convert"):
     Both tiles are [rows, K], or with `turned`, an optional unit attribute, `source` is [K, rows]. Rows of `source` lie
     one behind the other, packed where elements have less than 8 bits; those of `target` are as wide as its swizzle.
     `factors`, of f32, is [blocks of K, rows]. Where `last` is true, the stored element `element` of each row, an
-    integer attribute, counts as 0: what shares a byte with the last one of K.
+    integer attribute, counts as 0: what shares a byte with the last one of K. Elements are those from byte
+    `shift` of each row on, which is below CHUNK: rows then have so many bytes more.
     """
 
     source: ext.Operand[SharedType]
@@ -54,6 +55,7 @@ class ConvertOp(Tile.Operation, name="convert"):
     factors: ext.Operand[SharedType] | None
     zeros: ext.Operand[ZeroPointsType] | None
     last: ext.Operand[I1] | None
+    shift: ext.Operand[I32] | None
     stored: Any
 
     @verifier
@@ -61,7 +63,7 @@ class ConvertOp(Tile.Operation, name="convert"):
         stored = element_spelled(str(ir.TypeAttr(op.stored).value))
         made = element_spelled(str(element_of(op.target.type)))
         turned = "turned" in op.operation.attributes
-        same, points = turned and stored == made, None
+        same, points = (turned or op.shift is not None) and stored == made, None
         able = CONVERTED.get(stored.name, ()) if stored is not None else ()
         if op.zeros is not None and (points := maker(op.zeros, "tile.zero_points")) is not None:
             able = converts(stored.name, *bounds_in(points)) if stored is not None and stored.name in SHIFTED else ()
@@ -76,6 +78,8 @@ class ConvertOp(Tile.Operation, name="convert"):
             if rows * stored.bits % 128 or stored.bits not in (8, 32) or op.factors is not None:
                 return fail(op, f"turns {source}, expected lines of whole 16 bytes, of 8 or 32 bits, without factors")
         if not _of_one_shape(op, (rows, width), stored.bits, 1 if turned or op.zeros is not None else MOST_MADE):
+            return False
+        if op.shift is not None and not _shifts(op, width, stored.bits, made.bits if made is not None else 0):
             return False
         if op.last is not None:
             element = int_of(op.operation.attributes["element"]) if "element" in op.operation.attributes else depth
@@ -103,6 +107,17 @@ def _of_one_shape(op: ir.OpView, source: tuple[int, ...], stored: int, panels: i
     row, swizzle = depth * bits_of(element_of(op.target.type)) // 8, swizzle_of(op.target.type)
     if row not in range(swizzle, panels * swizzle + 1, swizzle or 1):
         return fail(op, f"converts to rows of {row} bytes, expected those of the swizzle, of {panels} panels at most")
+    return True
+
+
+def _shifts(op: ir.OpView, width: int, stored: int, made: int) -> bool:
+    """Refuses a shift of rows that end too early, or of elements that are turned, or become others 8 times as long."""
+    row = width * bits_of(element_of(op.source.type)) // 8
+    wanted = shape_of(op.target.type)[1] * stored // 8 + CHUNK
+    if row < wanted or row % CHUNK or op.zeros is not None or op.last is not None:
+        return fail(op, f"shifts rows of {row} bytes, expected {wanted} in whole {CHUNK}, and no zero points or last")
+    if "turned" in op.operation.attributes or made > 4 * stored:
+        return fail(op, f"shifts {stored} bits that become {made}, or are turned")
     return True
 
 

@@ -42,8 +42,8 @@ GATHERED_TOGETHER = (1, 4)
 
 
 class RowIndexOp(Tile.Operation, name="row_index"):
-    """An index for each row of a tile (`axis` "m") or each column ("n"): that of row or column i of the tensors is
-    source[i * stride]. One that is negative, or not below all `extents`, names nothing.
+    """An index for each row of a tile (`axis` "m"), column ("n") or element of K ("k"): that of the i-th of the tensors
+    is source[i * stride]. One that is negative, or not below all `extents`, names nothing.
 
     `block`, an optional integer: there is one for each so many rows or columns, source[i / block * stride]. With
     `flat`, an optional unit attribute, that of row i is row i % block of the blocks that are named."""
@@ -59,8 +59,8 @@ class RowIndexOp(Tile.Operation, name="row_index"):
         memory = op.source.type
         if not isinstance(memory, ir.MemRefType) or str(memory.element_type) != "i32":
             return fail(op, f"reads {memory}, expected memory of i32")
-        if str_of(op.axis) not in ("m", "n"):
-            return fail(op, f"axis is {op.axis}, expected m or n")
+        if str_of(op.axis) not in ("m", "n", "k"):
+            return fail(op, f"axis is {op.axis}, expected m, n or k")
         return bool(len(op.extents)) or fail(op, "has no extents, expected one or more")
 
 
@@ -215,6 +215,109 @@ class CopyRowsOp(Tile.Operation, name="copy_rows"):
         if made is not None and int_of(made.chunks) * CHUNK != width:
             return fail(op, f"{int_of(made.chunks)} threads copy {CHUNK} bytes each of a row of {width}")
         return plainly_swizzled(op, op.target) and in_step(op, None, op.target)
+
+
+class KRowsOp(Tile.Operation, name="k_rows"):
+    """Registers for the `count` indices of each of `rows` rows of K, spread over a warpgroup's threads: `chunks`
+    adjacent ones share a row, of which each copies 16 bytes of each panel, and each has every so-many-th row. With
+    `alone`, an optional unit attribute, over a warp's."""
+
+    result: ext.Result[GatheredType]
+    rows: ir.IntegerAttr
+    chunks: ir.IntegerAttr
+    count: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if not at_least(op, 1, "rows", "chunks", "count"):
+            return False
+        chunks = int_of(op.chunks)
+        return not WARPGROUP % chunks or fail(op, f"{chunks} threads share a row, expected a divisor of {WARPGROUP}")
+
+
+class LookUpKOp(Tile.Operation, name="look_up_k"):
+    """Loads what each `index` has for the elements k0 + i of K, for all rows i of `into`; for those below `low`, and
+    from `high` on, none. Nobody waits for them here."""
+
+    into: ext.Operand[GatheredType]
+    index: Sequence[ext.Operand[RowIndexType]]
+    k0: ext.Operand[I32]
+    low: ext.Operand[I32]
+    high: ext.Operand[I32]
+
+    verify_invariants = verifier(lambda op: _of_k(op, op.into))
+
+
+class CopyKRowsOp(Tile.Operation, name="copy_k_rows"):
+    """Copies of rows of K into the cursor's stage, a warpgroup's: each thread copies its 16 bytes of each panel of its
+    rows (cp.async), which are read from element `first` on, a multiple of 16 bytes; what a row has from element `end`
+    on is zeros. Row i is that which the `own`-th index has for k0 + i, or k0 + i itself where there is no `own`, an
+    optional attribute; zeros where any `index` names nothing.
+
+    The target is [rows, elements], in panels as wide as its swizzle. Rows of memory are `stride` elements apart. The
+    copies are the stage's when they have landed (`tile.land`).
+    """
+
+    source: ext.Operand[Any]
+    stride: ext.Operand[ir.IntegerType[64]]
+    target: ext.Operand[SharedType]
+    cursor: ext.Operand[CursorType]
+    rows: ext.Operand[GatheredType]
+    index: Sequence[ext.Operand[RowIndexType]]
+    k0: ext.Operand[I32]
+    first: ext.Operand[I32]
+    end: ext.Operand[I32]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        made, (rows, columns), swizzle = (
+            maker(op.rows, "tile.k_rows"),
+            shape_of(op.target.type),
+            swizzle_of(op.target.type),
+        )
+        width = columns * bits_of(element_of(op.target.type)) // 8
+        if not isinstance(op.source.type, ir.MemRefType):
+            return fail(op, f"copies from {op.source.type}, expected memory")
+        if not swizzle or width % swizzle:
+            return fail(op, f"a row is {width} bytes and the swizzle {swizzle}, expected whole panels")
+        if made is not None and (int_of(made.rows), int_of(made.chunks) * CHUNK) != (rows, swizzle):
+            return fail(
+                op, f"{int_of(made.rows)} rows, {int_of(made.chunks)} threads each, of panels {rows} x {swizzle} bytes"
+            )
+        attributes = op.operation.attributes
+        if "own" in attributes and not 0 <= int_of(attributes["own"]) < len(op.index):
+            return fail(op, f"own is {int_of(attributes['own'])}, of {len(op.index)} indices")
+        return _of_k(op, op.rows) and plainly_swizzled(op, op.target) and in_step(op, None, op.target)
+
+
+class CutKRowsOp(Tile.Operation, name="cut_k_rows"):
+    """Makes zero of the rows of the cursor's stage of `tile`, [rows, elements] in panels as wide as its swizzle, for
+    which any `index` names nothing. All lanes of the warp are here whose `rows` these are."""
+
+    tile: ext.Operand[SharedType]
+    cursor: ext.Operand[CursorType]
+    rows: ext.Operand[GatheredType]
+    index: Sequence[ext.Operand[RowIndexType]]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        made, (rows, columns), swizzle = maker(op.rows, "tile.k_rows"), shape_of(op.tile.type), swizzle_of(op.tile.type)
+        width = columns * bits_of(element_of(op.tile.type)) // 8
+        if not swizzle or width % swizzle:
+            return fail(op, f"a row is {width} bytes and the swizzle {swizzle}, expected whole panels")
+        if made is not None and (int_of(made.rows) != rows or "alone" not in made.operation.attributes):
+            return fail(op, f"has {int_of(made.rows)} rows, expected {rows} of a warp alone")
+        return _of_k(op, op.rows) and in_step(op, None, op.tile)
+
+
+def _of_k(op: ir.OpView, rows: ir.Value) -> bool:
+    """Refuses other indices than those of elements of K, as many as there are registers for."""
+    made = maker(rows, "tile.k_rows")
+    if any(str_of(x.axis) != "k" for y in op.index if (x := maker(y, "tile.row_index")) is not None):
+        return fail(op, "has an index of rows or columns, expected those of elements of K")
+    if made is None or int_of(made.count) != len(op.index):
+        return fail(op, f"has {len(op.index)} indices, expected rows of tile.k_rows of as many")
+    return True
 
 
 class CopyRowScalesOp(Tile.Operation, name="copy_row_scales"):

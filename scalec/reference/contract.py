@@ -41,8 +41,8 @@ def contract(lhs: Access, rhs: Access, out: Access, domains: Sequence[Domain], s
             mask = mask & d.mask(box)
         for operand in (lhs, rhs):
             operand.check(box, mask)
-            for s in operand.skipped(box):
-                if varying(s) <= kept:
+            for s, dims in zip(operand.skipped(box), operand.skipped_along(), strict=True):
+                if dims <= kept:
                     mask = mask & ~s
             missing = operand.missing(box)
             if missing is not None:
@@ -110,7 +110,19 @@ def multiply(lhs: Access, rhs: Access, at_l: Space, at_r: Space, kept: set[int])
     rounded = _rounded(lhs, rhs, kept)
     if rounded:
         return _with_rounded(lhs, rhs, at_l, at_r, kept, rounded)
-    return _product(lhs.values(at_l), rhs.values(at_r), kept)
+    a, b = lhs.values(at_l), rhs.values(at_r)
+    return _product(_left_out(a, rhs, at_r, kept), _left_out(b, lhs, at_l, kept), kept)
+
+
+def _left_out(values: Array, other: Access, at: Space, kept: set[int]) -> Array:
+    """An operand's values, 0 where an index of the other one leaves a point out of the sum: what is there may be no
+    number, or infinite."""
+    if np.isfinite(values).all():
+        return values
+    for skipped, dims in zip(other.skipped(at), other.skipped_along(), strict=True):
+        if dims - kept:
+            values = np.where(skipped, 0.0, values)
+    return values
 
 
 Scaled = list[tuple[Access, Factor]]

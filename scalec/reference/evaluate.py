@@ -322,8 +322,8 @@ def _point_mask(accesses: Sequence[Access], masked: Sequence[Domain], space: Spa
         mask = mask & d.mask(space)
     for a in accesses:
         a.check(space, mask)
-        for s in a.skipped(space):
-            if varying(s) <= kept:
+        for s, dims in zip(a.skipped(space), a.skipped_along(), strict=True):
+            if dims <= kept:
                 mask = mask & ~s
         missing = a.missing(space)
         if missing is not None:

@@ -201,6 +201,10 @@ class Access:
         """For each symbol that the map uses: where it is negative, over the space."""
         return [self.symbols[i].integers(space) < 0 for i in symbols_in(self.map)]
 
+    def skipped_along(self) -> list[set[int]]:
+        """Likewise the dimensions that say where."""
+        return [self.symbols[i].dims() for i in symbols_in(self.map)]
+
     def behind(self, space: Space) -> Array:
         """Where an index that is counted from one read from memory, as t - lo[q], lies behind the tensor."""
         found = np.zeros((1,) * len(space.points), bool)

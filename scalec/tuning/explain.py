@@ -302,6 +302,10 @@ def _warps(problem: Problem, chosen: Schedule) -> str:
         who = f"{sharing} warpgroups multiply together" if sharing > 1 else "a warpgroup multiplies"
         named = [x for x in (problem.lhs, problem.rhs) if copied_by_threads(problem, x)]
         rows_of = " and ".join(f"of {x.name} that {x.gathered} names" for x in named)
+        if problem.k_lookups:
+            along = " and ".join(x.name for x in problem.k_lookups)
+            copied = " and ".join(x.name for x in named)
+            rows_of = f"of {copied} for each {problem.k.name} that {along} names"
         return f"{who}, {rows} rows a warp" + (f"; another copies the rows {rows_of}" if named else "")
     return f"each warp multiplies {rows}x{columns} of the tile by itself"
 
@@ -333,6 +337,8 @@ def _converted(problem: Problem, chosen: Schedule) -> str:
             told.append(f"{warps} make {x.element.name} of {x.name} ({x.stored.name}){less}{folded}")
         elif x.turned:
             told.append(f"warps turn {x.name}, so that {problem.k.name} is contiguous")
+        elif x.shifted:
+            told.append(f"warps shift rows of {x.name}, of which groups of {problem.k.name} begin anywhere")
         elif x.converted:
             told.append(f"warps read {x.name}, and write it again as it is")
         if x.folds:

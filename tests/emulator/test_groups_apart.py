@@ -9,7 +9,7 @@ import pytest
 
 import scalec
 from scalec import layouts, reference
-from scalec.errors import SourceError, UnsupportedError
+from scalec.errors import SourceError
 from scalec.frontend import build
 from scalec.ir import context
 from tests.emulator.test_range_of_k import run
@@ -81,7 +81,3 @@ def test_what_cannot_be() -> None:
     ):
         with pytest.raises(SourceError, match=re.escape(why)):
             scalec.compile(text, target="sm_100a")
-    with pytest.raises(UnsupportedError, match="groups of k are apart"):
-        scalec.compile(
-            "C[g,m,n]:f32 += A[m,k] @ B[n,k] scale(1x128,1x128) for k in off[g]:off[g+1] apart", target="sm_90a"
-        )

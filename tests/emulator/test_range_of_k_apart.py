@@ -4,6 +4,7 @@ where the group does. What lies outside, in the operands or between the scales o
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,21 @@ PROGRAMS: dict[str, tuple[str, int, tuple[str, ...]]] = {
     "e2m1 by M": ("C[g,m,n]:f32 = A[k,m]:e2m1 @ B[n,k]:e2m1 scale(16x1:ue4m3,1x16:ue4m3)", 32, ("sm_120a",)),
     "swapped": ("C[g,n,m]:f32 = A[m,k] @ B[n,k] scale(1x128@col,128x128)", 16, ALL),
 }
-"""By name: a program, of how many elements bounds are multiples, and the targets that have it."""
+"""By name: a program, at a multiple of how many elements copies begin, and the targets that have it."""
+
+ANYWHERE: dict[str, tuple[str, int, tuple[str, ...]]] = {
+    **{
+        f"{name}, anywhere": (source, 2 if any(x in source for x in ("e2m1", "mxfp4", ":i4")) else 1, targets)
+        for name, (source, step, targets) in PROGRAMS.items()
+        if step not in (1, 128)
+    },
+    "bf16 x 1x16:ue4m3": ("C[g,m,n]:f32 = A[m,k]:bf16 @ B[n,k]:e2m1 scale(none,1x16:ue4m3)", 2, ALL),
+    "bf16 x 1x128": ("C[g,m,n]:f32 = A[m,k]:bf16 @ B[n,k]:e4m3 scale(none,1x128)", 1, ALL),
+    "by M, along K": ("C[g,m,n]:f32 = A[k,m]:e4m3 @ B[n,k] scale(32x1:ue8m0,1x32:ue8m0)", 1, BOTH),
+}
+"""Likewise such of which groups begin at any element, or any byte: warps shift what is contiguous along K."""
+
+EVERY = PROGRAMS | ANYWHERE
 
 ENDS = (3, 3, 40, 130, 131, 256, 517, 752, 752)
 """Of eight groups, in multiples of what the program promises, some rounded up: two empty, one within a block, one over
@@ -53,23 +68,32 @@ def ends_of(step: int, ends: tuple[int, ...] = ENDS) -> tuple[int, ...]:
     return tuple(-(-x // step) * step for x in ends)
 
 
-def needed(count: int, k: int, ends: tuple[int, ...], unit: int) -> np.ndarray:
-    """Which of `count` scales along K are those of elements of groups; each group's are padded to so many scales."""
-    groups = len(ends) - 1
-    block = next(b for b in (16, 32, 64, 128, 256) if (-(-k // (b * unit)) + groups) * unit == count)
+def needed(count: int, k: int, ends: tuple[int, ...], unit: int, groups: Sequence[int]) -> np.ndarray:
+    """Which of `count` scales along K are those of elements of `groups`; each group's are padded to so many scales."""
+    every = len(ends) - 1
+    block = next(b for b in (16, 32, 64, 128, 256) if (-(-k // (b * unit)) + every) * unit == count)
     found = np.zeros(count, bool)
-    for g in range(groups):
+    for g in groups:
         first = (ends[g] // (block * unit) + g) * unit
         found[first : first - (-(ends[g + 1] - ends[g]) // block)] = True
     return found
 
 
 def poisoned(
-    kernel: Kernel, source: str, values: dict[str, Any], dims: dict[str, int], ends: tuple[int, ...]
+    kernel: Kernel,
+    source: str,
+    values: dict[str, Any],
+    dims: dict[str, int],
+    ends: tuple[int, ...],
+    groups: Sequence[int] | None = None,
 ) -> dict[str, Any]:
-    """With NaN, or the largest number of a type that has none, outside of all groups, and of all scales in between."""
+    """With NaN, or the largest number of a type that has none, outside of all groups, or of those `groups`, and of all
+    scales in between."""
     after, k = dict(values), dims["k"]
-    inside = (np.arange(k) >= ends[0]) & (np.arange(k) < ends[-1])
+    groups = range(len(ends) - 1) if groups is None else groups
+    inside = np.zeros(k, bool)
+    for g in groups:
+        inside[ends[g] : ends[g + 1]] = True
     for t in kernel.spec.operands:
         if t.name[0] not in "AB":
             continue
@@ -82,7 +106,7 @@ def poisoned(
         extents = [e.value(dims) for e in t.shape]
         extents, dtype = ([extents[0], 4 * extents[1]], "ue8m0") if t.layout == "packed" else (extents, t.dtype)
         logical = np.array(reference.from_layout(array, t.layout, tuple(extents), dtype))
-        kept = needed(extents[axis], k, ends, UNITS.get(t.layout, (1, 1))[axis])
+        kept = needed(extents[axis], k, ends, UNITS.get(t.layout, (1, 1))[axis], groups)
         nan = np.array(np.nan, logical.dtype)
         after[t.name] = reference.to_layout(np.where(kept.reshape(shape), logical, nan), t.layout).view(array.dtype)
     return after
@@ -98,11 +122,12 @@ def check(
     step: int = 0,
     **sizes: int,
 ) -> Kernel:
-    """Against the reference, with NaN where nothing of any group is."""
-    source, least, _ = PROGRAMS[name]
+    """Against the reference, with NaN where nothing of any group is; where groups begin anywhere, then with NaN in
+    every other group: the same bits in the others."""
+    source, least, _ = EVERY[name]
     step = step or least
     ends = ends_of(step) if ends is None else ends
-    padded = 128 if name == "e2m1 by M" else 0
+    padded = 128 if name.startswith("e2m1 by M") else 0
     dims = {"m": padded or 48, "n": 80, "k": -(-752 // step) * step} | sizes | {"g": len(ends) - 1}
     text = text_of(source, step)
     kernel = scalec.compile(
@@ -115,6 +140,11 @@ def check(
     for g in range(dims["g"]):
         scale = max(1e-30, float(np.abs(wanted[g]).max()))
         assert np.abs(got[g] - wanted[g]).max() <= 0.01 * scale, f"group {g} of {what}"
+    some = range(seed % 2, dims["g"], 2) if name in ANYWHERE else ()
+    if some:
+        again = run(kernel, target, poisoned(kernel, source, values, dims, ends, some), dims, seed)
+        for g in some:
+            assert again[g].tobytes() == got[g].tobytes(), f"beside NaN group {g} of {what}"
     return kernel
 
 
@@ -124,6 +154,15 @@ USUAL = {"1x128 @col, +=", "mxfp8 @blocked", "mxfp8 @packed", "by M and N"}
 @pytest.mark.once(touches=lambda name, target: {target} | ({name} & USUAL))
 @pytest.mark.parametrize(("name", "target"), [(name, t) for name, (*_, targets) in PROGRAMS.items() for t in targets])
 def test_program(name: str, target: str) -> None:
+    check(name, target)
+
+
+USUAL_ANYWHERE = {"1x128 @col, +=, anywhere", "mxfp8 @blocked, anywhere", "1x16:ue4m3, anywhere"}
+
+
+@pytest.mark.once(touches=lambda name, target: {target} | ({name} & USUAL_ANYWHERE))
+@pytest.mark.parametrize(("name", "target"), [(name, t) for name, (*_, targets) in ANYWHERE.items() for t in targets])
+def test_anywhere(name: str, target: str) -> None:
     check(name, target)
 
 
@@ -139,6 +178,11 @@ SCHEDULES = [
     ("by M and N", "sm_100a", "swap=1"),
     ("mxfp8 @packed", "sm_120a", "tile=64x128x128, stages=3"),
     ("mxfp8 @packed", "sm_120a", "scale_path=thread"),
+    ("1x128 @col, +=, anywhere", "sm_90a", "converters=2, cluster=2x1, tile=128x64x128"),
+    ("1x128 @col, +=, anywhere", "sm_90a", "swap=1, tile=64x24x128, warpgroups=1"),
+    ("mxfp8, anywhere", "sm_100a", "tile=128x64x64, swizzle_a=64, swizzle_b=64"),
+    ("mxfp8 @packed, anywhere", "sm_120a", "tile=64x64x128, stages=2, scale_path=thread"),
+    ("1x16:ue4m3, anywhere", "sm_120a", "tile=64x64x128, swizzle_a=64, swizzle_b=64"),
 ]
 
 
@@ -150,19 +194,22 @@ def test_schedule(name: str, target: str, settings: str) -> None:
 
 BOUNDS = {
     "all in one": (0, 400),
-    "of one element": tuple(range(250, 270)),
+    "of one element": tuple(range(250, 262)),
     "an empty one at the end": (0, 7, 399, 400, 400, 400),
     "nothing": (400, 400, 400),
     "none": (0, 0, 0, 0),
 }
 
 
-@pytest.mark.once("ends")
+@pytest.mark.once("ends", "name")
 @pytest.mark.parametrize("ends", BOUNDS)
-@pytest.mark.parametrize("target", BOTH)
-def test_bounds(target: str, ends: str) -> None:
-    """Wherever a group begins and ends, where operands are contiguous along M and N."""
-    check("by M and N", target, "", BOUNDS[ends], k=400, m=32)
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [*(("by M and N", t) for t in BOTH), *(("1x128, anywhere", t) for t in ALL), ("mxfp8, anywhere", "sm_100a")],
+)
+def test_bounds(name: str, target: str, ends: str) -> None:
+    """Wherever a group begins and ends."""
+    check(name, target, "", BOUNDS[ends], k=400, m=32)
 
 
 @pytest.mark.once("k")
@@ -221,14 +268,14 @@ def test_scales_behind_a_promised_end(k: int) -> None:
 def test_drawn(target: str, seed: int) -> None:
     """Ends that are drawn, of sizes that are not known."""
     rng = np.random.default_rng(seed)
-    names = sorted(name for name, (*_, targets) in PROGRAMS.items() if target in targets)
+    names = sorted(name for name, (*_, targets) in EVERY.items() if target in targets)
     name = names[int(rng.integers(len(names)))]
-    step = PROGRAMS[name][1]
-    k = -(-int(rng.integers(1, 700)) // max(step, 16)) * max(step, 16)
+    step, rows = EVERY[name][1], max(EVERY[name.removesuffix(", anywhere")][1], 16)
+    k = -(-int(rng.integers(1, 700)) // rows) * rows
     ends = np.sort(rng.integers(0, k // step + 1, int(rng.integers(1, 20)) + 1)) * step
-    step_m = 128 if name == "e2m1 by M" else 16
-    rows = {"m": step_m * int(rng.integers(1, 8 * 16 // step_m + 1)), "n": 16 * int(rng.integers(1, 10))}
-    check(name, target, "", tuple(map(int, ends)), (), seed, k=k, **rows)
+    step_m = 128 if name.startswith("e2m1 by M") else 16
+    sizes = {"m": step_m * int(rng.integers(1, 8 * 16 // step_m + 1)), "n": 16 * int(rng.integers(1, 10))}
+    check(name, target, "", tuple(map(int, ends)), (), seed, k=k, **sizes)
 
 
 @pytest.mark.once
@@ -249,11 +296,11 @@ def test_a_broken_promise(target: str) -> None:
 @pytest.mark.parametrize(
     ("source", "range_", "target", "why"),
     [
-        ("A[m,k] @ B[n,k] scale(1x128,1x128)", "apart", "sm_90a", "multiples of 16"),
-        ("A[m,k] @ B[n,k] scale(1x128,1x128)", "by 8 apart", "sm_100a", "begin at multiples of 8"),
-        ("A[m,k]:mxfp4 @ B[n,k]:mxfp4", "by 16 apart", "sm_120a", "multiples of 32"),
-        ("A[m,k]:mxfp6 @ B[n,k]:mxfp6", "by 64 apart", "sm_100a", "multiples of 128"),
-        ("A[k,m]:e4m3 @ B[n,k] scale(32x1:ue8m0,1x32:ue8m0)", "apart", "sm_120a", "B is contiguous along it"),
+        ("A[m,k]:mxfp4 @ B[n,k]:mxfp4", "apart", "sm_120a", "multiples of 2: a byte has several"),
+        ("A[m,k]:mxfp6 @ B[n,k]:mxfp6", "by 64 apart", "sm_100a", "multiples of 128: copies pad A"),
+        ("A[m,k]:e4m3 @ (B[n,k]:u4 - 8) scale(1x128,1x64:f16)", "by 2 apart", "sm_90a", "B is less zero points"),
+        ("A[idx[m],k] @ B[n,k] scale(1x128,1x128)", "by 8 apart", "sm_90a", "rows of A are named by idx[m]"),
+        ("A[m,k]:tf32 @ B[n,k]:mxfp4", "by 16 apart", "sm_120a", "B becomes one of 8 times its bits"),
     ],
 )
 def test_what_cannot_be(source: str, range_: str, target: str, why: str) -> None:

@@ -263,6 +263,16 @@ def test_a_skipped_page_of_a_contracted_dimension_adds_nothing() -> None:
     compare(r["O"], want)
 
 
+@pytest.mark.parametrize("k", [1, 3])
+def test_a_skipped_point_is_left_out_whatever_the_other_operand_has(k: int) -> None:
+    with program("C[m,n]:f32 = A[idx[k],m]:tf32 @ B[k,n]:tf32") as module:
+        b = np.array([[np.nan, np.inf], [1.0, 2.0], [3.0, 4.0]], np.float32)[:k]
+        idx = np.array([-1, 0, 1], np.int32)[:k]
+        r = run(module, {"A": np.array([[1.0], [10.0]], np.float32), "B": b, "idx": idx})
+    assert r["C"].tolist() == ([[31.0, 42.0]] if k == 3 else [[0.0, 0.0]])
+    assert r.written["C"].all()
+
+
 def test_reductions() -> None:
     a, r = case("S[m]:f32 = sum[k](A[m,k]^2)\nT[n]:f32 = max[m](abs(B[m,n]))", {"m": 3, "k": 4, "n": 5})
     compare(r["S"], (a["A"] ** 2).sum(axis=1))
@@ -320,6 +330,11 @@ def test_a_sum_of_which_all_terms_are_skipped_is_0() -> None:
         with program(text) as module:
             r = run(module, {"w": w, "D": rows, "inv": inv} if "w[" in text else {"D": rows, "inv": inv})
         assert r["Y"].tolist() == [[3.0, 6.0] if "w[" in text else [1.0, 2.0], [0.0, 0.0]]
+        assert r.written["Y"].all()
+        with program(text) as module:  # of one term, too
+            one = {"w": w[:, 1:], "D": rows, "inv": inv[:, 1:]}
+            r = run(module, one if "w[" in text else {"D": rows, "inv": inv[:, 1:]})
+        assert r["Y"].tolist() == [[0.0, 0.0]] * 2
         assert r.written["Y"].all()
     with program("Y[t,n]:f32 = sum[j](w[t,j]:f32 * D[e[t],n]:f32)") as module:
         r = run(module, {"w": np.ones((2, 2), np.float32), "D": rows, "e": np.array([0, -1], np.int32)})

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from scalec.formats import ELEMENT_TYPES, ElementType, element_spelled
 from scalec.ir import tile
@@ -43,6 +44,7 @@ class Chunks:
         chunks, each: of a row, and elements of each.
         loaded, apart: bytes that become a chunk, and from row to row of what is stored.
         row, chunk: the thread's first row, and its chunk of each.
+        shift: bytes that lie before what becomes its chunk and does not, fewer than become it; None for none.
         source, target: shared addresses of these in the first row.
     """
 
@@ -56,10 +58,18 @@ class Chunks:
     chunk: ir.Value
     source: ir.Value
     target: ir.Value
+    shift: ir.Value | None = None
 
     @staticmethod
-    def of(s: State, op: ir.OpView, thread: ir.Value, stored: ElementType, made: ElementType) -> Chunks:
-        """Those of the cursor's stage."""
+    def of(
+        s: State,
+        op: ir.OpView,
+        thread: ir.Value,
+        stored: ElementType,
+        made: ElementType,
+        shift: ir.Value | None = None,
+    ) -> Chunks:
+        """Those of the cursor's stage, from byte `shift` of each row on."""
         b, cursor = s.b, s.get(op.cursor)
         (rows, depth), pitch = tile.shape_of(op.target.type), tile.swizzle_of(op.target.type)
         each, of_panel = 8 * tile.CHUNK // made.bits, pitch // tile.CHUNK
@@ -69,11 +79,14 @@ class Chunks:
         apart = tile.shape_of(op.source.type)[1] * tile.bits_of(tile.element_of(op.source.type)) // 8
         own = b.mul(thread, loaded) if apart == chunks * loaded else b.add(b.mul(row, apart), b.mul(chunk, loaded))
         source = b.add(s.get(op.source).address(b, cursor), own)
+        if shift is not None:
+            within = b.and_(shift, loaded - 1)
+            source, shift = b.add(source, b.sub(shift, within)), within
         turned = b.shl(b.xor(b.and_(chunk, of_panel - 1), swizzle(b, row, pitch)), 4)
         target = b.add(b.add(s.get(op.target).address(b, cursor), b.mul(row, pitch)), turned)
         if chunks > of_panel:
             target = b.add(target, b.mul(b.div(chunk, of_panel), rows * pitch))
-        return Chunks(rows, pitch, chunks, each, loaded, apart, row, chunk, source, target)
+        return Chunks(rows, pitch, chunks, each, loaded, apart, row, chunk, source, target, shift)
 
     @property
     def at_once(self) -> int:
@@ -88,7 +101,10 @@ class Chunks:
 
     def load(self, b: Builder, first: int) -> Words:
         """What becomes the thread's chunk of the row that is `first` rows behind its first one."""
-        return _load(b, self.source, self.loaded, first * self.apart)
+        words = _load(b, self.source, self.loaded, first * self.apart)
+        if self.shift is None:
+            return words
+        return _shifted(b, words + _load(b, self.source, self.loaded, first * self.apart + self.loaded), self.shift)
 
     def store(self, b: Builder, first: int, values: Words) -> None:
         text = f"st.shared.v4.b32 [$0 + {first * self.pitch}], {{$1, $2, $3, $4}};"
@@ -128,7 +144,7 @@ def convert(s: State, op: ir.OpView) -> None:
     if "turned" in op.operation.attributes:
         _turn(s, op, thread, stored.name, made.name)
         return
-    c = Chunks.of(s, op, thread, stored, made)
+    c = Chunks.of(s, op, thread, stored, made, s.get(op.shift) if op.shift is not None else None)
     factors = c.of_rows(s, op.factors, cursor) if op.factors is not None else None
     cut = _cut(s, op, c, stored) if op.last is not None else None
 
@@ -142,13 +158,13 @@ def convert(s: State, op: ir.OpView) -> None:
             if op.zeros is not None:
                 values = s.get(op.zeros).convert(b, words[i], first, stored.name, made.name)
             else:
-                values = _CONVERSIONS[stored.name, made.name](b, words[i])
+                values = converted(b, words[i], stored.name, made.name)
             if by:
                 pair = pair_of(b, by[i], made.name)
                 values = [scaled(b, x, pair, made.name) for x in values]
             c.store(b, first, values)
 
-    c.all(b, some)
+    c.all(b, some, AT_ONCE if op.shift is None else AT_ONCE // 2)  # of which each is loaded with the next
 
 
 def _cut(s: State, op: ir.OpView, c: Chunks, stored: ElementType) -> tuple[int, ir.Value]:
@@ -228,6 +244,17 @@ def _column(b: Builder, words: Words, byte: ir.Value) -> ir.Value:
     selector = b.add(b.mul(byte, 0x11), 0x40)
     pairs = [b.pure("prmt.b32 $0, $1, $2, $3;", b.i32, *words[i : i + 2], selector) for i in (0, 2)]
     return b.pure("prmt.b32 $0, $1, $2, $3;", b.i32, *pairs, 0x5410)
+
+
+def _shifted(b: Builder, words: Words, by: ir.Value) -> Words:
+    """Of some words the half that begins at byte `by`, of fewer than a half has."""
+    step = len(words) // 4
+    while step:
+        further = b.compare("ne", b.and_(by, 4 * step), 0)
+        words = [b.select(further, y, x) for x, y in zip(words, words[step:], strict=False)]
+        step //= 2
+    bits = b.shl(b.and_(by, 3), 3)
+    return [b.pure("shf.r.wrap.b32 $0, $1, $2, $3;", b.i32, *x, bits) for x in pairwise(words)]
 
 
 def _load(b: Builder, address: ir.Value, count: int, offset: int) -> Words:

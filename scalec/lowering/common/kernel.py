@@ -17,6 +17,7 @@ from scalec.lowering.common import (  # noqa: F401 - they fill the common table
     gather,
     integers,
     items,
+    k_rows,
     launch,
     meeting,
     panes,

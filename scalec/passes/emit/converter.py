@@ -7,11 +7,13 @@ from typing import Any
 
 from scalec.formats import ALL, WHOLE
 from scalec.ir.mlir import ir
+from scalec.passes.emit.frame import element_in_memory
 from scalec.passes.emit.handles import Handles, Side
 from scalec.passes.emit.tensors import Work
 from scalec.passes.emit.transformer import Held, Transformer
 from scalec.passes.plan.converted import registers_make
 from scalec.passes.problem.half_bytes import cut_converted
+from scalec.passes.problem.operand import Operand
 
 
 class Converter(Transformer):
@@ -80,12 +82,12 @@ class Converter(Transformer):
                 continue
             ways = [(x.operand.converted, x.operand.folded is None, x.operand.zeros) for x in self.of_side(number)]
             if len(set(ways)) == 1:
-                self.convert_side(h, side, cursor, less, last)
+                self.convert_side(h, side, cursor, w, less, last)
                 continue
             for point in points:  # what is not converted copies bring as it is multiplied
                 with self.of_point(point):
                     own = point.sides[number]
-                    self.convert_side(h, own, cursor, less if own.operand.zeros is not None else [], last)
+                    self.convert_side(h, own, cursor, w, less if own.operand.zeros is not None else [], last)
         e.op("tile.pass_on", operands=[h.ring, cursor])
         if self.family.kind.tensor_memory:  # which hands stages back behind its own reads alone
             e.op("tile.release", operands=[h.ring, cursor], segments=(1, 1, 0), lag=0)
@@ -98,26 +100,36 @@ class Converter(Transformer):
         return self.e.compare("eq", self.at_k(w, k), self.e.i32(size - size % self.schedule.tile[2]))
 
     def convert_side(
-        self, h: Handles, side: Side, cursor: ir.Value, less: list[ir.Value], last: ir.Value | None
+        self, h: Handles, side: Side, cursor: ir.Value, w: Work, less: list[ir.Value], last: ir.Value | None
     ) -> None:
         """A side's tile of a stage, if it is converted: less zero points, and times factors that go with it. In the
         `last` one of K what shares a byte with K's last element is 0, where that is asked."""
         if not side.operand.converted or registers_make(self.problem, self.schedule, side.operand):
             return
         factors = [h.scale_tiles[side.label]] if side.operand.folded is not None else []
-        how: dict[str, Any] = {"stored": ir.TypeAttr.parse(side.operand.stored.mlir)}
+        operand, shift = side.operand, self.shifted_bytes(side.operand, w)
+        plain = operand.stored == operand.element and bool(shift)  # packed elements are bytes then
+        stored = element_in_memory(operand) if plain else ir.Type.parse(operand.stored.mlir)
+        how: dict[str, Any] = {"stored": ir.TypeAttr.get(stored)}
         cut = [] if last is None or side.operand not in cut_converted(self.problem) else [last]
-        how |= {"segments": (1, 1, 1, len(factors), len(less), len(cut))}
+        how |= {"segments": (1, 1, 1, len(factors), len(less), len(cut), len(shift))}
         if cut and self.problem.k.size is not None:
             how["element"] = self.problem.k.size % self.schedule.tile[2]
         if not side.operand.turned:
-            operands = [h.stored[side.label], h.tiles[side.label], cursor, *factors, *less, *cut]
+            operands = [h.stored[side.label], h.tiles[side.label], cursor, *factors, *less, *cut, *shift]
             self.e.op("tile.convert", operands=operands, **how)
             return
         for number, strip in enumerate(side.strips):
             target = self.strip(h.tiles[side.label], strip, side.copied)
             operands = [self.turned_strip(h, side, number), target, cursor]
             self.e.op("tile.convert", operands=operands, turned=ir.UnitAttr.get(), **how)
+
+    def shifted_bytes(self, operand: Operand, w: Work) -> list[ir.Value]:
+        """How many bytes of a row copies bring before a K block; nothing where they bring none."""
+        shift, bits = self.shift(operand, w), operand.stored.bits
+        if shift is None:
+            return []
+        return [self.e.arith("arith.divui", self.e.arith("arith.muli", shift, self.e.i32(bits)), self.e.i32(8))]
 
     def zero_points(self, h: Handles, side: Side, w: Work, k: ir.Value) -> ir.Value:
         """Those of a side, in registers of the threads that convert it."""

@@ -64,7 +64,7 @@ class Cutter(Gatherer):
                 low, high, count = self.inside(w, self.at_k(w, k))
                 with e.region("tile.when", [e.compare("lt", count, depth)]):
                     e.op("tile.wait", operands=[h.cut_ring, cursor])
-                    self.cut_stage(h, cursor, low, high)
+                    self.cut_stage(h, cursor, w, low, high)
                     e.op("tile.pass_on", operands=[h.filled, cursor], arrivals=self.copiers)
                     e.op("tile.advance", operands=[cursor])
                 whole = e.arith("arith.subi", depth, e.i32(1))
@@ -89,12 +89,14 @@ class Cutter(Gatherer):
             for piece, (name, unit) in own:
                 self.e.op(name, operands=[rooms[piece], low, high], unit=unit)
 
-    def cut_stage(self, h: Handles, cursor: ir.Value, low: ir.Value, high: ir.Value) -> None:
+    def cut_stage(self, h: Handles, cursor: ir.Value, w: Work, low: ir.Value, high: ir.Value) -> None:
         """Both operands, as copies brought them, and the scales that came with them."""
         for side in self.sides:
             operand = side.operand
             bits, stored = operand.stored.bits, operand.stored.bits if operand.converted else operand.shared_bits
-            operands = [h.stored.get(side.label, h.tiles[side.label]), cursor, low, high]
+            tile, shift = h.stored.get(side.label, h.tiles[side.label]), self.shift(operand, w)
+            bounds = [x if shift is None else self.e.arith("arith.addi", x, shift) for x in (low, high)]
+            operands = [tile, cursor, *bounds]
             mn = int(operand.stored_mn_major)
             self.e.op("tile.cut_k", operands=operands, each=8 * CHUNK // stored, bits=bits, mn=mn)
             plan = self.word_plan(side)

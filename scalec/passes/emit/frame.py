@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from scalec.abi import PADDED, TILE_WORDS, TILES
+from scalec.formats import ElementType
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import STAGED, Schedule
 from scalec.ir.tile import RESPONSE_BYTES, WORD_ROWS
@@ -50,7 +51,12 @@ from scalec.targets import ATOM
 
 def element_in_memory(operand: Operand) -> ir.Type:
     """Of the tiles that copies of an operand fill: packed or padded ones are of bytes."""
-    return ir.IntegerType.get_signless(8) if operand.stored.bits < 8 else ir.Type.parse(operand.stored.mlir)
+    return in_bytes(operand.stored)
+
+
+def in_bytes(element: ElementType) -> ir.Type:
+    """An element type in shared memory, where packed ones are of bytes."""
+    return ir.IntegerType.get_signless(8) if element.bits < 8 else ir.Type.parse(element.mlir)
 
 
 class Frame(Sums):
@@ -150,7 +156,7 @@ class Frame(Sums):
                     stored_swizzle(self.problem, s, operand),
                 )
                 h.stored[side.label] = h.tiles[side.label] = self.shared(name, shape, element, swizzle, s.stages)
-                element = ir.Type.parse(operand.element.mlir)
+                element = in_bytes(operand.element)
             if not (operand.converted and registers_make(self.problem, s, operand)):
                 shape, stages = side.shape(depth), self.plan[side.label].stages
                 h.tiles[side.label] = self.shared(side.label, shape, element, side.swizzle, stages, operand.atom)
@@ -220,6 +226,8 @@ class Frame(Sums):
         number = self.sides.index(side)
         for own_side in (x[number] for x in self.pairs):
             operand = own_side.operand
+            if copied_by_threads(self.problem, operand):
+                continue
             box, swizzle = own_side.box(self.schedule.tile[2]), side.swizzle
             if operand.converted:
                 swizzle = stored_swizzle(self.problem, self.schedule, operand)
@@ -236,9 +244,8 @@ class Frame(Sums):
                     align=operand.align,
                     axes=self.axes(operand.coords, *own_side.axes, pages=operand.pages),
                 )
-                if not copied_by_threads(self.problem, operand):
-                    made = self.e.descriptor(box, element, swizzle, operand.atom)
-                    h.maps[own_side.map_of(pane)] = self.e.parameter(self.body, made, source)
+                made = self.e.descriptor(box, element, swizzle, operand.atom)
+                h.maps[own_side.map_of(pane)] = self.e.parameter(self.body, made, source)
 
     def strip(self, tile: ir.Value, strip: Strip, count: int, axis: int = 0, unit: int = 1) -> ir.Value:
         """The part of a shared tile that a copy of a strip fills: the tile itself where it fills all `count` rows;

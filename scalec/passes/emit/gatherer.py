@@ -36,7 +36,8 @@ class Gatherer(Frame):
         """The barriers where its copies of a stage complete, too."""
         h = super().handles()
         if self.by_threads:
-            h.landed = self.ring("row_barriers", "tile.cut_ring", depth=self.schedule.stages, full=WARPGROUP)
+            full = WARPGROUP + bool(self.problem.k_lookups)  # who copies by bulk, or nothing, arrives there too
+            h.landed = self.ring("row_barriers", "tile.cut_ring", depth=self.schedule.stages, full=full)
         return h
 
     @property
@@ -57,6 +58,9 @@ class Gatherer(Frame):
 
     def gather(self, h: Handles) -> None:
         """The role of the warpgroup."""
+        if self.problem.k_lookups:
+            self.gather_k(h)
+            return
         e, depth = self.e, self.schedule.tile[2]
         cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
         each = [x for pair in self.pairs for x in pair if copied_by_threads(self.problem, x.operand)]
@@ -80,9 +84,63 @@ class Gatherer(Frame):
                 e.op("tile.land", operands=[h.landed, cursor])
                 e.op("tile.advance", operands=[cursor])
 
+    def gather_k(self, h: Handles) -> None:
+        """Likewise where indices along K are read from memory: rows are those of K. It asks for the indices of a stage
+        before it waits for that to be empty."""
+        e, depth, lookups = self.e, self.schedule.tile[2], self.problem.k_lookups
+        cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
+        extents: dict[str, Any] = {"rows": depth, "count": len(lookups)}
+        rooms = {
+            swizzle: e.op("tile.k_rows", [e.type("gathered_rows")], chunks=swizzle // CHUNK, **extents).result
+            for swizzle in {side.swizzle for side in self.by_threads}
+        }
+        with self.over_all_tiles(h) as w:
+            indices = [self.row_index(x.name, w) for x in lookups]
+            for room in rooms.values():
+                self.ask_k(room, indices, w, self.at_k(w))
+            with self.over_k(w) as k:
+                e.op("tile.acquire", operands=[h.ring, cursor])
+                for side in self.by_threads:
+                    self.copy_k_rows(h, side, rooms[side.swizzle], cursor, indices, w, self.at_k(w, k))
+                e.op("tile.land", operands=[h.landed, cursor])
+                e.op("tile.advance", operands=[cursor])
+                for room in rooms.values():
+                    self.ask_k(room, indices, w, self.at_k(w, e.arith("arith.addi", k, e.i32(depth))))
+
+    def ask_k(self, room: ir.Value, indices: list[ir.Value], w: Work, k0: ir.Value) -> None:
+        """Asks for what indices have for a K block, as far as it is in K and its range."""
+        e = self.e
+        end = self.own_size(self.problem.k)  # 0 where K is empty, of which one element is walked
+        high = end if w.k_high is None else e.arith("arith.minui", w.k_high, end)
+        low = e.i32(0) if w.k_low is None else w.k_low
+        e.op("tile.look_up_k", [], [room, *indices, k0, low, high], segments=(1, len(indices), 1, 1, 1))
+
+    def copy_k_rows(
+        self,
+        h: Handles,
+        side: Side,
+        rows: ir.Value,
+        cursor: ir.Value,
+        indices: list[ir.Value],
+        w: Work,
+        k0: ir.Value,
+    ) -> None:
+        """Rows of K of a side in a stage, from element `k0` on."""
+        operand, names = side.operand, [x.name for x in self.problem.k_lookups]
+        along = next(i for i, c in enumerate(operand.coords) if c.dim in (operand.gathered_k or self.problem.k.name,))
+        memory = self.pointer(operand.name, operand.argument_index, align=operand.align)
+        source, stride = self.at(memory, operand.name, operand.coords, w), self.stride(operand.name, along)
+        place = [h.tiles[side.label], cursor, rows, *indices, k0, w.row0[side.label], w.row_end[side.label]]
+        how: dict[str, Any] = {"own": names.index(operand.gathered_k)} if operand.gathered_k else {}
+        segments = (1, 1, 1, 1, 1, len(indices), 1, 1, 1)
+        self.e.op("tile.copy_k_rows", operands=[source, stride, *place], segments=segments, **how)
+
     def pass_rows_on(self, h: Handles) -> None:
         """The role of the warp."""
         if h.landed is None:
+            return
+        if self.problem.k_lookups:
+            self.pass_k_rows_on(h)
             return
         e = self.e
         with e.region("tile.warp", index=free_warps(self.problem, self.schedule), count=1, elected=0):
@@ -91,6 +149,27 @@ class Gatherer(Frame):
                 e.op("tile.wait", operands=[h.landed, cursor])
                 e.op("tile.pass_on", operands=[self.detour(h, *self.at_point(w, self.at_k(w, k))), cursor])
                 e.op("tile.advance", operands=[cursor])
+
+    def pass_k_rows_on(self, h: Handles) -> None:
+        """Likewise rows of K. What an operand that tensor copies bring has for those that are left out becomes zero: it
+        may be no number."""
+        e, depth, lookups = self.e, self.schedule.tile[2], self.problem.k_lookups
+        tiles = [h.tiles[side.label] for side in self.sides if side not in self.by_threads]
+        with e.region("tile.warp", index=free_warps(self.problem, self.schedule), count=1, elected=0):
+            cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
+            extents: dict[str, Any] = {"rows": depth, "chunks": 1, "count": len(lookups), "alone": ir.UnitAttr.get()}
+            room = e.op("tile.k_rows", [e.type("gathered_rows")], **extents).result
+            with self.over_all_tiles(h) as w:
+                indices = [self.row_index(x.name, w) for x in lookups]
+                self.ask_k(room, indices, w, self.at_k(w))
+                with self.over_k(w) as k:
+                    e.op("tile.wait", operands=[h.landed, cursor])
+                    for tile in tiles:
+                        operands = [tile, cursor, room, *indices]
+                        e.op("tile.cut_k_rows", [], operands, segments=(1, 1, 1, len(indices)))
+                    e.op("tile.pass_on", operands=[h.ring, cursor], arrivals=self.arrivals)
+                    e.op("tile.advance", operands=[cursor])
+                    self.ask_k(room, indices, w, self.at_k(w, e.arith("arith.addi", k, e.i32(depth))))
 
     def row_chunks(self, side: Side) -> ir.Value:
         """Registers for where the rows are."""

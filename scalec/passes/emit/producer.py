@@ -25,7 +25,7 @@ from scalec.passes.plan.parts import part_blocks, part_columns
 from scalec.passes.plan.resources import WINDOW
 from scalec.passes.plan.tensor_columns import word_rows
 from scalec.passes.plan.words import WordPlan
-from scalec.passes.problem.operand import Scale
+from scalec.passes.problem.operand import Operand, Scale
 from scalec.passes.problem.products import partly_scaled
 
 AHEAD = 4
@@ -140,7 +140,7 @@ class Producer(Results, Dealer, Converter):
         w, k0 = points[0].w, points[0].k0
         # barriers count what is copied, not what pads it
         bytes_of = [
-            sum(x.copied * x.operand.stored.bytes(depth) for x in p.sides if x.map_of(0) in h.maps) for p in points
+            sum(x.copied * self.bytes_of_row(x.operand) for x in p.sides if x.map_of(0) in h.maps) for p in points
         ]
         total = bytes_of[0]
         vectors = [side for side in self.sides if self.copy_of(side) == "vector"]
@@ -151,6 +151,8 @@ class Producer(Results, Dealer, Converter):
         ctas = self.schedule.cta_group  # whose copies the barrier counts
         e.op("tile.acquire", operands=[h.ring, cursor])
         ring, filled = h.filled if self.converters else h.ring, h.filled
+        if self.problem.k_lookups:
+            ring = filled = h.landed
         if h.cut_ring is not None:
             ring = filled = self.detour(h, w, k0)
         first, of_window = None, k0
@@ -203,6 +205,10 @@ class Producer(Results, Dealer, Converter):
                 self.scale_copies(h, (filled, cursor), point.w, point.k0, planned, own)
         e.op("tile.advance", operands=[cursor])
 
+    def bytes_of_row(self, operand: Operand) -> int:
+        """Of a K block, as barriers count what copies bring of an operand."""
+        return operand.stored.bytes(self.schedule.tile[2]) + operand.align * operand.shifted
+
     def announce(self, ring: ir.Value, cursor: ir.Value, size: int) -> None:
         """That so many bytes come into a stage by copies; nothing where threads copy all that there is."""
         if size:
@@ -216,7 +222,7 @@ class Producer(Results, Dealer, Converter):
         if operand.pages:
             self.copy_pages(h, side, stage, w, k0)
         elif side.map_of(0) in h.maps and not operand.gathered:
-            x, row = self.element_of_map(side, k0), self.copied_row(h, side, w.row0[side.label])
+            x, row = self.element_of_map(side, self.before(operand, k0)), self.copied_row(h, side, w.row0[side.label])
             for number, strip in enumerate(side.strips):
                 at = self.strip_row(row, strip)
                 place = (at, k0) if operand.stored_mn_major else (x, at)

@@ -11,7 +11,7 @@ from scalec.ir.tile import DescriptorType
 from scalec.passes.emit.emitter import Emitter, Source
 from scalec.passes.emit.handles import Handles
 from scalec.passes.problem.access import Coord, Dim, Index
-from scalec.passes.problem.operand import Scale
+from scalec.passes.problem.operand import Operand, Scale
 from scalec.passes.problem.pointwise import Output
 from scalec.passes.problem.result import Result
 from scalec.passes.problem.types import Problem
@@ -171,11 +171,22 @@ class Tensors:
         moved, end = w.grids[scale.k_apart]
         return self.e.arith("arith.addi", k0, moved), end
 
+    def before(self, operand: Operand, k0: ir.Value) -> ir.Value:
+        """The element of K at which copies of a K block begin that begins at element `k0`."""
+        step = 8 * operand.align // operand.stored.bits
+        return self.e.arith("arith.andi", k0, self.e.i32(-step)) if operand.shifted else k0
+
+    def shift(self, operand: Operand, w: Work) -> ir.Value | None:
+        """How many elements that is before it; None where K blocks begin where copies do."""
+        if not operand.shifted or w.k_low is None:
+            return None
+        return self.e.arith("arith.andi", w.k_low, self.e.i32(8 * operand.align // operand.stored.bits - 1))
+
     def row_index(self, name: str, w: Work | None, flat: bool = False) -> ir.Value:
         """The lookup of each row, or column, of a tile by its name, where the tile is along the dimensions of
         `outer`; `flat`: of pages the row of each among the rows of all."""
         p, e = self.problem, self.e
-        lookup = next(x for x in p.row_lookups if x.name == name)
+        lookup = next(x for x in (*p.row_lookups, *p.k_lookups) if x.name == name)
         coords, tensor = lookup.index.coords, lookup.index.tensor
         source = self.pointer(tensor, lookup.index.argument_index, align=4)
         if w is not None:
@@ -183,7 +194,7 @@ class Tensors:
         along = [c.dim for c in coords].index(lookup.dim)
         stride = e.i64(1) if along == len(coords) - 1 else self.stride(tensor, along)
         operands = [source, stride, *(self.size(d) for d in lookup.extents)]
-        axis = "m" if lookup.dim == p.m.name else "n"
+        axis = {p.m.name: "m", p.n.name: "n"}.get(lookup.dim, "k")
         segments = (1, 1, len(lookup.extents))
         blocks: dict[str, Any] = {"block": lookup.block} if lookup.block > 1 else {}
         blocks |= {"flat": ir.UnitAttr.get()} if flat and blocks else {}

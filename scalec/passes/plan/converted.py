@@ -39,6 +39,8 @@ def no_registers(problem: Problem, schedule: Schedule) -> str:
         return f"rows of {problem.k.name} = {problem.k.size} end in half a byte, which warps make 0 in shared memory"
     if a.turned:
         return f"{a.name} is contiguous along {a.rows}: a thread has elements that are adjacent along {problem.k.name}"
+    if a.shifted:
+        return f"groups of {problem.k.name} begin at any element of rows of {a.name}, which warps shift"
     if a.transformed or a.zeros is not None:
         what = "less zero points" if a.zeros is not None else "computed or reduced on the way"
         return f"{a.name} is {what}"

@@ -13,9 +13,14 @@ PLAIN_INDICES = 2
 and the rows (PTX ISA 5.5.3.4)."""
 
 
+ROWS_AT_ONCE = 16
+"""Of K that a warpgroup copies, 16 bytes a thread, of panels of the widest swizzle."""
+
+
 def copied_by_threads(problem: Problem, operand: Operand) -> bool:
-    """Whether threads copy an operand's gathered rows, 16 bytes each: where no tensor copy brings several at once."""
-    return bool(operand.gathered) and problem.target.gathers == 1
+    """Whether threads copy an operand, 16 bytes each: rows that are gathered along K, and others where no tensor copy
+    brings several at once."""
+    return bool(operand.gathered_k) or (bool(operand.gathered) and problem.target.gathers == 1)
 
 
 def gatherers(problem: Problem) -> int:
@@ -27,6 +32,8 @@ def copies_of_thread(problem: Problem, tile: tuple[int, int, int]) -> int:
     """Copies of 16 bytes that each of their threads makes for a stage, of each product that is added up: it knows where
     the rows of all of them are."""
     sides = [pair for p in problem.products for pair in ((p.lhs, tile[0]), (p.rhs, tile[1]))]
+    if problem.k_lookups:  # it has an index of a row of all panels
+        return len([x for x, _ in sides if x.gathered_k]) * -(-tile[2] // ROWS_AT_ONCE)
     gathered = [(x, rows) for x, rows in sides if copied_by_threads(problem, x)]
     return sum(-(-rows * _row(problem, x, tile[2]) // (CHUNK * WARPGROUP)) for x, rows in gathered)
 
@@ -81,11 +88,17 @@ def _row(problem: Problem, operand: Operand, depth: int) -> int:
     return stored_row(problem, operand, depth) if operand.converted else operand.shared_bytes(depth)
 
 
+def own_rows(problem: Problem) -> str:
+    """Why CTAs do not multiply together where indices along K are read from memory."""
+    return f"each CTA copies its own rows of {problem.k.name}, which {problem.k_lookups[0].name} names"
+
+
 def no_shared_gather(problem: Problem, cluster: tuple[int, int], cta_group: int = 1) -> str:
     """Why the CTAs of a cluster cannot share the tiles that they share, "" where they can: no copy of gathered rows is
     a multicast."""
     along_m, along_n = cluster
     shared = problem.lhs if along_n > 1 else problem.rhs if along_m > cta_group else None
-    if shared is None or not shared.gathered:
+    names = (shared.gathered or shared.gathered_k) if shared is not None else ""
+    if shared is None or not names:
         return ""
-    return f"CTAs of a cluster of {along_m}x{along_n} share tiles of {shared.name}, whose rows {shared.gathered} names"
+    return f"CTAs of a cluster of {along_m}x{along_n} share tiles of {shared.name}, whose rows {names} names"

@@ -36,7 +36,7 @@ def cuts_k(problem: Problem, depth: int) -> bool:
     """Whether a range of K may begin or end within a K block of so many elements; at the end of K copies make zeros of
     what is beyond, but of half a byte, and of scales where those of another group may follow."""
     domain, size = problem.range_of_k, problem.k.size
-    if domain is None:
+    if domain is None or problem.k_lookups:  # who copies rows of K leaves out those outside
         return False
     operands = (problem.lhs, problem.rhs)
     several = any(s.k_apart and s.within(depth) > 1 for x in operands for s in x.scales)

@@ -22,7 +22,7 @@ def no_stationary(problem: Problem, schedule: Schedule) -> str:
         return reason
     if schedule.promote or k_blocks(problem, schedule) != 1:
         return f"a tile has more than one block of {schedule.tile[2]} of {problem.k.name}, or nobody knows"
-    if problem.converts or any(x.gathered or x.pages for x in (problem.lhs, problem.rhs)):
+    if problem.converts or any(x.gathered or x.gathered_k or x.pages for x in (problem.lhs, problem.rhs)):
         return "operands are converted, gathered or in pages, by tiles"
     if problem.panes > 1 or len(problem.bodies) > 1:
         return "a tile has several contractions or results"

@@ -7,7 +7,7 @@ from scalec.ir.schedule import LANES, STAGED, Request, Schedule
 from scalec.ir.tile import CHUNK
 from scalec.passes.plan.converted import in_registers, no_registers
 from scalec.passes.plan.draft import draft
-from scalec.passes.plan.gather import no_gather
+from scalec.passes.plan.gather import no_gather, own_rows
 from scalec.passes.plan.items import cut_along, cuts_k
 from scalec.passes.plan.mma_n import no_goes
 from scalec.passes.plan.panes import no_panes
@@ -97,6 +97,8 @@ def no_group(problem: Problem, ctas: int) -> str:
         )
     if ctas > 1 and problem.converts:
         return f"each CTA converts its own tiles, and {ctas} multiply by one's leave"
+    if ctas > 1 and problem.k_lookups:
+        return own_rows(problem)
     deepest = problem.target.swizzles[0] * 8 // min(x.shared_bits for x in (problem.lhs, problem.rhs))
     if ctas > 1 and cuts_k(problem, deepest):
         return _cut_alone(problem, ctas)

@@ -20,8 +20,46 @@ def check_left_out(problem: Problem) -> None:
             )
 
 
+def check_gathered_k(problem: Problem) -> None:
+    """Refuses indices along K that do not say which of an operand's is one of K, and operands beside them that no
+    thread copies as those rows lie: with the other index last, of 16 bits."""
+    k, sides = problem.k.name, (problem.lhs, problem.rhs)
+    along = [x for x in problem.lookups if x.dim == k]
+    if not along:
+        return
+    named = along[0].name
+    for found, what, expected, fix in (
+        (
+            len(along) > len([x for x in sides if x.gathered_k]) or any(not x.by_row for x in along),
+            f"{named} changes along {k}, which is summed",
+            f"an index for each {k}, in the place of {k}",
+            "compute what it leads to before the call",
+        ),
+        *(
+            (
+                not x.mn_major or x.stored.bits != 16 or x.converted or x.scales or x.others or x.gathered or x.pages,
+                f"{named} is read along {k}, which is summed, beside {x.name}",
+                f"{x.name}[{k},{x.rows}] of 16 bits that are multiplied as they are, in order along {x.rows}, of one "
+                "contraction",
+                f"gather what {named} names by a program of its own, as X[m,n] = A[idx[m],n]",
+            )
+            for x in sides
+        ),
+        (
+            bool(problem.summed),
+            f"{named} is read along {k}, and the sum runs over more than {k}",
+            f"a sum over {k} alone",
+            f"gather what {named} names by a program of its own, as X[m,n] = A[idx[m],n]",
+        ),
+    ):
+        if found:
+            raise UnsupportedError(what, expected=expected, fix=fix, place=problem.written)
+
+
 def check_summed(problem: Problem) -> None:
-    """Refuses indices that change along a further dimension of the sum: tiles look them up when they begin."""
+    """Refuses indices that change along a further dimension of the sum: tiles look them up when they begin. Likewise
+    what cannot be beside indices along K."""
+    check_gathered_k(problem)
     summed = {d.name for d in problem.summed}
     for lookup in problem.lookups:
         for along in (c.dim for c in lookup.index.coords if c.dim in summed):

@@ -344,25 +344,53 @@ def check_beginnings(problem: Problem) -> None:
                 )
 
 
-def check_beginnings_of_k(problem: Problem) -> None:
-    """Likewise operands along K, where K blocks begin where groups do, as each has scales of its own."""
+def shifted(problem: Problem) -> Problem:
+    """With the operands told that warps shift (`Operand.shifted`): K blocks begin where groups do, as each has scales
+    of its own, and copies of what is contiguous along K cannot.
+
+    Raises:
+        UnsupportedError: with the place of the contraction, of operands that warps cannot shift.
+    """
     domain, k = problem.range_of_k, problem.k.name
     if domain is None or not problem.apart(k):
-        return
-    for operand in (problem.lhs, problem.rhs):
+        return problem
+
+    def read(operand: Operand) -> Operand:
         step = _copied_from(problem, operand)
         if operand.stored_mn_major or domain.step % step == 0:
-            continue
+            return operand
+        least = max(1, 8 // operand.stored.bits)
+        why = _unshifted(operand)
+        if not why and domain.step % least == 0:
+            return replace(operand, shifted=True)
+        step = step if why else least
         align = problem.target.tma_align
         raise UnsupportedError(
             f"groups of {k} are apart, and {operand.name} is contiguous along it",
             got=f"groups that begin at any {k}"
             if domain.step == 1
             else f"groups that begin at multiples of {domain.step}",
-            expected=f"groups that begin at multiples of {step}: copies begin at multiples of {align} bytes",
+            expected=f"groups that begin at multiples of {step}: "
+            + (f"{why}, and copies begin at multiples of {align} bytes" if why else "a byte has several"),
             fix=f"say by {step} apart, where that is so, or leave out apart: one grid of scales for all of {k}",
             place=problem.written,
         )
+
+    return replace(problem, lhs=read(problem.lhs), rhs=read(problem.rhs))
+
+
+def _unshifted(operand: Operand) -> str:
+    """Why warps cannot shift an operand's rows, "" where they can."""
+    reasons = {
+        f"copies pad {operand.name} to a byte": operand.padded,
+        f"{operand.name} is computed, quantised or reduced on the way": operand.transformed,
+        f"{operand.name} is less zero points": operand.zeros is not None,
+        f"rows of {operand.name} are named by {operand.gathered or operand.pages}": bool(
+            operand.gathered or operand.pages
+        ),
+        f"an element of {operand.name} becomes one of 8 times its bits": operand.element.bits > 4 * operand.stored.bits,
+    }
+    return next((why for why, so in reasons.items() if so), "")
 
 
 def _copied_from(problem: Problem, operand: Operand) -> int:

@@ -155,8 +155,11 @@ class Operand:
         atom: bytes that the swizzle of its tile keeps together.
         coords: where it is read, one entry an axis.
         gathered: the lookup that says which row of it is a row of the tile; "" where they are those of `rows`.
+        gathered_k: the lookup that says which index of it is an index of K; "" where they are those of K.
         pages: the lookup that says which page its rows are of, `page` of each; "" where it has none.
         turned: its rows are contiguous in memory, and warps make rows of it that are contiguous along K.
+        shifted: K blocks begin at any element of its rows, and copies at the multiple of `align` bytes before, of as
+            many bytes more; warps move each row of a K block to where it begins.
         folds: what they reduce it to on the way.
         zeros: what its elements are less, before they are converted; None where that is nothing.
         rounded: what they compute of its elements, or quantise, is rounded to this type, and that multiplied, exactly,
@@ -178,9 +181,11 @@ class Operand:
     atom: int = ATOM
     coords: tuple[Coord, ...] = ()
     gathered: str = ""
+    gathered_k: str = ""
     turned: bool = False
     pages: str = ""
     page: int = 0
+    shifted: bool = False
     folds: tuple[Fold, ...] = ()
     zeros: ZeroPoints | None = None
     rounded: ElementType | None = None
@@ -234,7 +239,7 @@ class Operand:
     @cached_property
     def converted(self) -> bool:
         """Whether warps make of each stage's elements those that are multiplied."""
-        return self.stored != self.element or self.turned or self.transformed
+        return self.stored != self.element or self.turned or self.shifted or self.transformed
 
     @property
     def transformed(self) -> bool:
@@ -273,7 +278,8 @@ class Operand:
 
     def copied_bytes(self, count: int) -> int:
         """Likewise of what copies bring."""
-        return self.stored.bytes(count) if self.converted else self.shared_bytes(count)
+        brought = self.stored.bytes(count) if self.converted else self.shared_bytes(count)
+        return brought + self.align * self.shifted
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from scalec.passes.problem.contraction import (
 from scalec.passes.problem.folds import check_folds, fold_of
 from scalec.passes.problem.gather import check_left_out, check_summed
 from scalec.passes.problem.half_bytes import check_half_bytes
-from scalec.passes.problem.lookups import check_beginnings, check_beginnings_of_k
+from scalec.passes.problem.lookups import check_beginnings, shifted
 from scalec.passes.problem.operand import Fold, Operand, Product
 from scalec.passes.problem.panes import check_alike, check_computed, check_forms, check_left, check_ranges, check_shared
 from scalec.passes.problem.products import (
@@ -100,8 +100,8 @@ class Reader(OperandReader):
         made = replace(made, summed=summed, added=added, terms=self.computed_before(sums, m, n, outer))
         ranged = (m.name, n.name) if summed else (m.name, n.name, k.name)
         domains = uneven(results, outer) if self.folded_dim else self.domains(contract, ranged, outer)
-        made = replace(made, outer=outer, domains=domains, lookups=self.lookups((m.name, n.name)))
-        check_sums(made)
+        made = replace(made, outer=outer, domains=domains, lookups=self.lookups((m.name, n.name, k.name)))
+        check_sums(made := shifted(made))
         for x in made.products:
             self.check_cut(x)
             check_half_bytes(x, made)
@@ -289,7 +289,6 @@ class Reader(OperandReader):
                     place=problem.written,
                 )
         check_beginnings(problem)
-        check_beginnings_of_k(problem)
 
     def check_zero_points(self, problem: Problem) -> None:
         """Refuses zero points of both operands: behind the end of K copies bring zeros, and their products, of zero

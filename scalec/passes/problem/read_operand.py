@@ -85,16 +85,18 @@ class OperandReader(EpilogueReader):
                 fix=f"store {name} with {k.name} last",
                 place=place_of(value),
             )
-        if k.name not in order:
-            raise UnsupportedError(
-                f"{name}[{', '.join(order)}] is read through memory along {k.name}, which is summed",
-                expected=f"{k.name} as an index of {name}",
-                fix=f"gather {name} by a program of its own, as X[m,n] = {name}[idx[m],n]",
-                place=place_of(value),
-            )
+        summed = k.name if k.name in order else self.row_of(where, self.symbols, k.name, value)
         row = rows.name if page else self.row_of(where, self.symbols, rows.name, value)
         own = family or self.target.mma_for(element.name, element.name)  # what does not go together is told later
         reads = own is not None and own.reads_transposed(element.name) and stored == element and rounded is None
+        if summed != k.name and not (reads and stored.bits == 16 and not levels):
+            raise UnsupportedError(
+                f"{name}[{', '.join(order)}] is read through memory along {k.name}, which is summed",
+                got=f"{stored.name}{' with scales' if levels else ''}",
+                expected="16 bits that are multiplied as they are, without scales",
+                fix=f"gather {name} by a program of its own, as X[m,n] = {name}[idx[m],n]",
+                place=place_of(value),
+            )
         turned = transposed and not reads and family is not None and stored.name in TURNED and row == rows.name
         if transposed and not reads and not turned:
             reason = f"the tensor core of {self.target.name} reads {element.name} contiguous along K only"
@@ -152,6 +154,7 @@ class OperandReader(EpilogueReader):
             )
         made = Operand(index, name, stored, element, rows.name, order[-1], scales, bits, align, atom, coords, gathered)
         made = replace(made, turned=turned, rounded=rounded, body=body, pages=pages, page=page)
+        made = replace(made, gathered_k=summed if summed != k.name else "")
         return replace(made, zeros=self.zero_points(subtract, made, (rows.name, k.name), order))
 
     def zero_points(

@@ -105,9 +105,15 @@ class Problem:
         return tuple(x for x in self.lookups if not x.by_row)
 
     @property
+    def k_lookups(self) -> tuple[Lookup, ...]:
+        """Those of which each index of K has its own, wherever an operand has them: a point for which one names nothing
+        is left out of the sum."""
+        return tuple(x for x in self.lookups if x.by_row and x.dim == self.k.name)
+
+    @property
     def row_lookups(self) -> tuple[Lookup, ...]:
         """Those of which each row of a tile, or each column, has its own."""
-        return tuple(x for x in self.lookups if x.by_row)
+        return tuple(x for x in self.lookups if x.by_row and x.dim != self.k.name)
 
     @property
     def skips(self) -> tuple[Lookup, ...]:

@@ -16,20 +16,20 @@
     %at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
     "tile.wait"(%filled, %at) : (!tile.stages, !tile.position) -> ()
     // CHECK: "tile.convert"({{.*}}) {{.*}}stored = f4E2M1FN}
-    "tile.convert"(%packed, %wide, %at, %factors) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0>, stored = f4E2M1FN} : (!tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, !tile.position, !tile.buffer<array<i64: 4, 64>, f32, 0 : i64, 2 : i64>) -> ()
+    "tile.convert"(%packed, %wide, %at, %factors) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0>, stored = f4E2M1FN} : (!tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, !tile.position, !tile.buffer<array<i64: 4, 64>, f32, 0 : i64, 2 : i64>) -> ()
     // CHECK: "tile.convert"({{.*}}) {{.*}}stored = f8E4M3FN, turned}
-    "tile.convert"(%lines, %rows, %at) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, stored = f8E4M3FN, turned} : (!tile.buffer<array<i64: 128, 64>, f8E4M3FN, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, !tile.position) -> ()
+    "tile.convert"(%lines, %rows, %at) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 0>, stored = f8E4M3FN, turned} : (!tile.buffer<array<i64: 128, 64>, f8E4M3FN, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, !tile.position) -> ()
     %stride = arith.constant 4 : i64
     %one = arith.constant 1 : i64
     %row = arith.constant 64 : i32
     %end = arith.constant 100 : i32
     // CHECK: "tile.zero_points"({{.*}}) {along = "k", k_block = 128 : i64, {{.*}}row_block = 1 : i64} : {{.*}} -> !tile.subtrahends
     %zeros = "tile.zero_points"(%wide, %Z, %stride, %one, %row, %end, %row, %end) {along = "k", k_block = 128 : i64, operandSegmentSizes = array<i32: 1, 1, 2, 4>, row_block = 1 : i64} : (!tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, memref<?x?xui4>, i64, i64, i32, i32, i32, i32) -> !tile.subtrahends
-    // CHECK: "tile.convert"({{.*}}) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0>, stored = ui4}
-    "tile.convert"(%packed, %wide, %at, %zeros) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0>, stored = ui4} : (!tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, !tile.position, !tile.subtrahends) -> ()
+    // CHECK: "tile.convert"({{.*}}) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0, 0>, stored = ui4}
+    "tile.convert"(%packed, %wide, %at, %zeros) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0, 0>, stored = ui4} : (!tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, !tile.position, !tile.subtrahends) -> ()
     // CHECK: "tile.zero_points"({{.*}}) {number = 8 : i64, {{.*}}-> !tile.subtrahends
     %eight = "tile.zero_points"(%wide) {number = 8 : i64, operandSegmentSizes = array<i32: 1, 0, 0, 0>} : (!tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>) -> !tile.subtrahends
-    "tile.convert"(%packed, %wide, %at, %eight) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0>, stored = i4} : (!tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, !tile.position, !tile.subtrahends) -> ()
+    "tile.convert"(%packed, %wide, %at, %eight) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0, 0>, stored = i4} : (!tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, !tile.position, !tile.subtrahends) -> ()
     // CHECK: "tile.own_stage"({{.*}}) {of = 2 : i64} : (!tile.position) -> i1
     %own = "tile.own_stage"(%at) {of = 2 : i64} : (!tile.position) -> i1
     "tile.pass_on"(%ring, %at) : (!tile.stages, !tile.position) -> ()

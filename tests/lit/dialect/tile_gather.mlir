@@ -36,6 +36,20 @@ func.func @p(%A: !desc, %at: memref<?xi32>, %s: i64, %x: i32, %S: memref<?x4xf32
   "tile.land"(%r2, %c) : (!tile.stages, !tile.position) -> ()
   // CHECK: "tile.pass_on"(%{{.*}}, %{{.*}}) {arrivals = 2 : i64} : (!tile.stages, !tile.position) -> ()
   "tile.pass_on"(%ring, %c) {arrivals = 2 : i64} : (!tile.stages, !tile.position) -> ()
+  // Rows of K, of two panels each, where two indices along K are read.
+  %kb = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>
+  // CHECK: %[[K:.*]] = "tile.row_index"(%{{.*}}, %{{.*}}, %{{.*}}) {axis = "k",
+  %k = "tile.row_index"(%at, %s, %x) {axis = "k", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
+  // CHECK: %[[KROWS:.*]] = "tile.k_rows"() {chunks = 8 : i64, count = 2 : i64, rows = 64 : i64} : () -> !tile.gathered_rows
+  %krows = "tile.k_rows"() {chunks = 8 : i64, count = 2 : i64, rows = 64 : i64} : () -> !tile.gathered_rows
+  // CHECK: "tile.look_up_k"(%[[KROWS]], %[[K]], %[[K]], %{{.*}}, %{{.*}}, %{{.*}})
+  "tile.look_up_k"(%krows, %k, %k, %x, %x, %x) {operandSegmentSizes = array<i32: 1, 2, 1, 1, 1>} : (!tile.gathered_rows, !tile.index, !tile.index, i32, i32, i32) -> ()
+  // CHECK: "tile.copy_k_rows"({{.*}}) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 2, 1, 1, 1>, own = 1 : i64}
+  "tile.copy_k_rows"(%C, %s, %kb, %c, %krows, %k, %k, %x, %x, %x) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 2, 1, 1, 1>, own = 1 : i64} : (memref<?x64xbf16>, i64, !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>, !tile.position, !tile.gathered_rows, !tile.index, !tile.index, i32, i32, i32) -> ()
+  // CHECK: %[[ALONE:.*]] = "tile.k_rows"() {alone, chunks = 1 : i64, count = 1 : i64, rows = 64 : i64} : () -> !tile.gathered_rows
+  %alone = "tile.k_rows"() {alone, chunks = 1 : i64, count = 1 : i64, rows = 64 : i64} : () -> !tile.gathered_rows
+  // CHECK: "tile.cut_k_rows"(%{{.*}}, %{{.*}}, %[[ALONE]], %[[K]]) {operandSegmentSizes = array<i32: 1, 1, 1, 1>}
+  "tile.cut_k_rows"(%kb, %c, %alone, %k) {operandSegmentSizes = array<i32: 1, 1, 1, 1>} : (!tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>, !tile.position, !tile.gathered_rows, !tile.index) -> ()
   %scales = "tile.row_scales"() {rows = 64 : i64, blocks = 2 : i64, warps = 3 : i64} : () -> !tile.rows
   // CHECK: "tile.look_up"(%{{.*}}, %[[INDEX]], %{{.*}}, %{{.*}}) : (!tile.rows, !tile.index, i32, i32) -> ()
   "tile.look_up"(%scales, %index, %x, %x) : (!tile.rows, !tile.index, i32, i32) -> ()

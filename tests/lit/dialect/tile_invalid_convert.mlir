@@ -4,7 +4,7 @@
 %at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
 %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, bf16, 0 : i64, 2 : i64>
 %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>
-"tile.convert"(%a, %b, %at) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, stored = bf16} : (!tile.buffer<array<i64: 64, 128>, bf16, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, !tile.position) -> ()
+"tile.convert"(%a, %b, %at) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 0>, stored = bf16} : (!tile.buffer<array<i64: 64, 128>, bf16, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, !tile.position) -> ()
 
 // -----
 
@@ -12,7 +12,7 @@
 %at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
 %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 16>, i8, 0 : i64, 2 : i64>
 %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>
-"tile.convert"(%a, %b, %at) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, stored = f4E2M1FN} : (!tile.buffer<array<i64: 64, 16>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, !tile.position) -> ()
+"tile.convert"(%a, %b, %at) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 0>, stored = f4E2M1FN} : (!tile.buffer<array<i64: 64, 16>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, !tile.position) -> ()
 
 // -----
 
@@ -20,7 +20,7 @@
 %at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
 %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 16>, i8, 0 : i64, 2 : i64>
 %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 32>, bf16, 128 : i64, 2 : i64>
-"tile.convert"(%a, %b, %at) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, stored = f4E2M1FN} : (!tile.buffer<array<i64: 64, 16>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 32>, bf16, 128 : i64, 2 : i64>, !tile.position) -> ()
+"tile.convert"(%a, %b, %at) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 0>, stored = f4E2M1FN} : (!tile.buffer<array<i64: 64, 16>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 32>, bf16, 128 : i64, 2 : i64>, !tile.position) -> ()
 
 // -----
 
@@ -29,7 +29,7 @@
 %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>
 %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>
 %f = "tile.shared"() {offset = 131072 : i64} : () -> !tile.buffer<array<i64: 16, 64>, f32, 0 : i64, 2 : i64>
-"tile.convert"(%a, %b, %at, %f) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0>, stored = f4E2M1FN} : (!tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, !tile.position, !tile.buffer<array<i64: 16, 64>, f32, 0 : i64, 2 : i64>) -> ()
+"tile.convert"(%a, %b, %at, %f) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0>, stored = f4E2M1FN} : (!tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, !tile.position, !tile.buffer<array<i64: 16, 64>, f32, 0 : i64, 2 : i64>) -> ()
 
 // -----
 
@@ -37,7 +37,7 @@
 %at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
 %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 8>, f8E4M3FN, 0 : i64, 2 : i64>
 %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 8, 128>, f8E4M3FN, 128 : i64, 2 : i64>
-"tile.convert"(%a, %b, %at) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, stored = f8E4M3FN, turned} : (!tile.buffer<array<i64: 128, 8>, f8E4M3FN, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 8, 128>, f8E4M3FN, 128 : i64, 2 : i64>, !tile.position) -> ()
+"tile.convert"(%a, %b, %at) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 0>, stored = f8E4M3FN, turned} : (!tile.buffer<array<i64: 128, 8>, f8E4M3FN, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 8, 128>, f8E4M3FN, 128 : i64, 2 : i64>, !tile.position) -> ()
 
 // -----
 
@@ -53,7 +53,7 @@
 %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 64>, i8, 0 : i64, 2 : i64>
 %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>
 %z = "tile.zero_points"(%b) {number = -8 : i64, operandSegmentSizes = array<i32: 1, 0, 0, 0>} : (!tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>) -> !tile.subtrahends
-"tile.convert"(%a, %b, %at, %z) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0>, stored = ui4} : (!tile.buffer<array<i64: 64, 64>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, !tile.position, !tile.subtrahends) -> ()
+"tile.convert"(%a, %b, %at, %z) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0, 0>, stored = ui4} : (!tile.buffer<array<i64: 64, 64>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, !tile.position, !tile.subtrahends) -> ()
 
 // -----
 
@@ -62,7 +62,7 @@
 %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 64>, i8, 0 : i64, 2 : i64>
 %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>
 %z = "tile.zero_points"(%b) {number = 1 : i64, operandSegmentSizes = array<i32: 1, 0, 0, 0>} : (!tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>) -> !tile.subtrahends
-"tile.convert"(%a, %b, %at, %z) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0>, stored = f4E2M1FN} : (!tile.buffer<array<i64: 64, 64>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, !tile.position, !tile.subtrahends) -> ()
+"tile.convert"(%a, %b, %at, %z) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0, 0>, stored = f4E2M1FN} : (!tile.buffer<array<i64: 64, 64>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, !tile.position, !tile.subtrahends) -> ()
 
 // -----
 
@@ -72,7 +72,7 @@
 %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>
 %c = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 32, 128>, f8E4M3FN, 128 : i64, 2 : i64>
 %z = "tile.zero_points"(%c) {number = 8 : i64, operandSegmentSizes = array<i32: 1, 0, 0, 0>} : (!tile.buffer<array<i64: 32, 128>, f8E4M3FN, 128 : i64, 2 : i64>) -> !tile.subtrahends
-"tile.convert"(%a, %b, %at, %z) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0>, stored = ui4} : (!tile.buffer<array<i64: 64, 64>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, !tile.position, !tile.subtrahends) -> ()
+"tile.convert"(%a, %b, %at, %z) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0, 0>, stored = ui4} : (!tile.buffer<array<i64: 64, 64>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, !tile.position, !tile.subtrahends) -> ()
 
 // -----
 
@@ -123,6 +123,30 @@ func.func @f(%last: i1) {
   %at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
   %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>
   %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>
-  "tile.convert"(%a, %b, %at, %last) {element = 64 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 1>, stored = f4E2M1FN} : (!tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, !tile.position, i1) -> ()
+  "tile.convert"(%a, %b, %at, %last) {element = 64 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 1, 0>, stored = f4E2M1FN} : (!tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, !tile.position, i1) -> ()
+  return
+}
+
+// -----
+
+// convert: shifted rows have 16 bytes more
+// EXPECT: shifts rows of 128 bytes, expected 144 in whole 16, and no zero points or last
+func.func @p(%x: i32) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 0 : i64, 2 : i64>
+  %b = "tile.shared"() {offset = 16384 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>
+  %at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+  "tile.convert"(%a, %b, %at, %x) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 1>, stored = f8E4M3FN} : (!tile.buffer<array<i64: 64, 128>, f8E4M3FN, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, !tile.position, i32) -> ()
+  return
+}
+
+// -----
+
+// convert: shifted elements of 4 bits that become 32
+// EXPECT: shifts 4 bits that become 32, or are turned
+func.func @p(%x: i32) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>
+  %b = "tile.shared"() {offset = 16384 : i64} : () -> !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>
+  %at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+  "tile.convert"(%a, %b, %at, %x) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 1>, stored = f4E2M1FN} : (!tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>, !tile.position, i32) -> ()
   return
 }

@@ -141,9 +141,9 @@ func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %f: memref<?xf32>) {
 // -----
 
 // row_index: axis
-// EXPECT: axis is "k", expected m or n
+// EXPECT: axis is "q", expected m, n or k
 func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %f: memref<?xf32>) {
-  %i = "tile.row_index"(%at, %s, %x) {axis = "k", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
+  %i = "tile.row_index"(%at, %s, %x) {axis = "q", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
   return
 }
 
@@ -477,5 +477,122 @@ func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %C: memref<?x64xbf16>) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
   %b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 32, 64>, bf16, 128 : i64, 1 : i64>
   "tile.store_staged"(%t, %b, %C, %s, %x, %x, %x, %x, %o) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 32, 64>, bf16, 128 : i64, 1 : i64>, memref<?x64xbf16>, i64, i32, i32, i32, i32, !tile.registers) -> ()
+  return
+}
+
+// -----
+
+// copy_k_rows: memory
+// EXPECT: copies from i64, expected memory
+func.func @p(%s: i64, %x: i32, %M: memref<?x512xbf16>, %I: memref<?xi32>) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  %i = "tile.row_index"(%I, %s, %x) {axis = "k", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
+  %r = "tile.k_rows"() {chunks = 8 : i64, count = 1 : i64, rows = 64 : i64} : () -> !tile.gathered_rows
+  "tile.copy_k_rows"(%s, %s, %a, %c, %r, %i, %x, %x, %x) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>} : (i64, i64, !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>, !tile.position, !tile.gathered_rows, !tile.index, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// copy_k_rows: panels
+// EXPECT: a row is 256 bytes and the swizzle 0, expected whole panels
+func.func @p(%s: i64, %x: i32, %M: memref<?x512xbf16>, %I: memref<?xi32>) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, bf16, 0 : i64, 4 : i64>
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  %i = "tile.row_index"(%I, %s, %x) {axis = "k", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
+  %r = "tile.k_rows"() {chunks = 8 : i64, count = 1 : i64, rows = 64 : i64} : () -> !tile.gathered_rows
+  "tile.copy_k_rows"(%M, %s, %a, %c, %r, %i, %x, %x, %x) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>} : (memref<?x512xbf16>, i64, !tile.buffer<array<i64: 64, 128>, bf16, 0 : i64, 4 : i64>, !tile.position, !tile.gathered_rows, !tile.index, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// copy_k_rows: threads
+// EXPECT: 64 rows, 4 threads each, of panels 64 x 128 bytes
+func.func @p(%s: i64, %x: i32, %M: memref<?x512xbf16>, %I: memref<?xi32>) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  %i = "tile.row_index"(%I, %s, %x) {axis = "k", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
+  %r = "tile.k_rows"() {chunks = 4 : i64, count = 1 : i64, rows = 64 : i64} : () -> !tile.gathered_rows
+  "tile.copy_k_rows"(%M, %s, %a, %c, %r, %i, %x, %x, %x) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>} : (memref<?x512xbf16>, i64, !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>, !tile.position, !tile.gathered_rows, !tile.index, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// copy_k_rows: threads of a row
+// EXPECT: 3 threads share a row, expected a divisor of 128
+func.func @p(%s: i64, %x: i32, %M: memref<?x512xbf16>, %I: memref<?xi32>) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  %i = "tile.row_index"(%I, %s, %x) {axis = "k", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
+  %r = "tile.k_rows"() {chunks = 3 : i64, count = 1 : i64, rows = 64 : i64} : () -> !tile.gathered_rows
+  "tile.copy_k_rows"(%M, %s, %a, %c, %r, %i, %x, %x, %x) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>} : (memref<?x512xbf16>, i64, !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>, !tile.position, !tile.gathered_rows, !tile.index, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// copy_k_rows: own
+// EXPECT: own is 1, of 1 indices
+func.func @p(%s: i64, %x: i32, %M: memref<?x512xbf16>, %I: memref<?xi32>) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  %i = "tile.row_index"(%I, %s, %x) {axis = "k", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
+  %r = "tile.k_rows"() {chunks = 8 : i64, count = 1 : i64, rows = 64 : i64} : () -> !tile.gathered_rows
+  "tile.copy_k_rows"(%M, %s, %a, %c, %r, %i, %x, %x, %x) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>, own = 1 : i64} : (memref<?x512xbf16>, i64, !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>, !tile.position, !tile.gathered_rows, !tile.index, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// copy_k_rows: axis
+// EXPECT: has an index of rows or columns, expected those of elements of K
+func.func @p(%s: i64, %x: i32, %M: memref<?x512xbf16>, %I: memref<?xi32>) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  %i = "tile.row_index"(%I, %s, %x) {axis = "m", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
+  %r = "tile.k_rows"() {chunks = 8 : i64, count = 1 : i64, rows = 64 : i64} : () -> !tile.gathered_rows
+  "tile.copy_k_rows"(%M, %s, %a, %c, %r, %i, %x, %x, %x) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>} : (memref<?x512xbf16>, i64, !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>, !tile.position, !tile.gathered_rows, !tile.index, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// copy_k_rows: count
+// EXPECT: has 1 indices, expected rows of tile.k_rows of as many
+func.func @p(%s: i64, %x: i32, %M: memref<?x512xbf16>, %I: memref<?xi32>) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  %i = "tile.row_index"(%I, %s, %x) {axis = "k", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
+  %r = "tile.k_rows"() {chunks = 8 : i64, count = 2 : i64, rows = 64 : i64} : () -> !tile.gathered_rows
+  "tile.copy_k_rows"(%M, %s, %a, %c, %r, %i, %x, %x, %x) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>} : (memref<?x512xbf16>, i64, !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>, !tile.position, !tile.gathered_rows, !tile.index, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// cut_k_rows: panels
+// EXPECT: a row is 256 bytes and the swizzle 0, expected whole panels
+func.func @p(%s: i64, %x: i32, %I: memref<?xi32>) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, bf16, 0 : i64, 4 : i64>
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  %i = "tile.row_index"(%I, %s, %x) {axis = "k", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
+  %r = "tile.k_rows"() {alone, chunks = 1 : i64, count = 1 : i64, rows = 64 : i64} : () -> !tile.gathered_rows
+  "tile.cut_k_rows"(%a, %c, %r, %i) {operandSegmentSizes = array<i32: 1, 1, 1, 1>} : (!tile.buffer<array<i64: 64, 128>, bf16, 0 : i64, 4 : i64>, !tile.position, !tile.gathered_rows, !tile.index) -> ()
+  return
+}
+
+// -----
+
+// cut_k_rows: a warp's
+// EXPECT: has 64 rows, expected 64 of a warp alone
+func.func @p(%s: i64, %x: i32, %I: memref<?xi32>) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  %i = "tile.row_index"(%I, %s, %x) {axis = "k", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
+  %r = "tile.k_rows"() {chunks = 1 : i64, count = 1 : i64, rows = 64 : i64} : () -> !tile.gathered_rows
+  "tile.cut_k_rows"(%a, %c, %r, %i) {operandSegmentSizes = array<i32: 1, 1, 1, 1>} : (!tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>, !tile.position, !tile.gathered_rows, !tile.index) -> ()
   return
 }

@@ -1,0 +1,110 @@
+"""Rows of K that threads copy into shared memory where indices along K are read from memory (cp.async, PTX ISA
+9.7.9.27.3).
+
+A thread has the same 16 bytes of each panel of every row that it copies, and rows lie as many apart as the swizzle
+repeats after. What memory has for a row is asked for a stage ahead, and looked at when the row is copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
+
+from scalec.ir import tile
+from scalec.ir.mlir import ir
+from scalec.lowering.builder import Variable
+from scalec.lowering.common.copies import NOTHING
+from scalec.lowering.common.state import COMMON, State, swizzle
+from scalec.targets import WARPGROUP
+
+
+@dataclass(frozen=True)
+class KRows:
+    """What indices have for the rows of a thread, `chunks` of which share a row; each index for each row."""
+
+    rows: int
+    chunks: int
+    found: list[list[Variable]]
+    threads: int = WARPGROUP
+
+    def place(self, s: State) -> tuple[ir.Value, ir.Value]:
+        """The first row of this thread, and its chunk of each."""
+        b = s.b
+        if self.threads < WARPGROUP:
+            return s.lane, b.constant(0)
+        thread = s.once("thread", lambda: b.sub(s.tid, b.constant(32 * s.first_warp)))
+        row = s.once(("row of", self.chunks), lambda: b.div(thread, self.chunks))
+        return row, s.once(("chunk of", self.chunks), lambda: b.and_(thread, self.chunks - 1))
+
+    def each(self, s: State) -> Iterator[tuple[int, list[Variable], ir.Value | None]]:
+        """(how many rows behind the thread's first, what is found for it, whether it is a row of the tile) of each."""
+        b, (row, _), at_once = s.b, self.place(s), self.threads // self.chunks
+        for i, found in enumerate(self.found):
+            partly = (i + 1) * at_once > self.rows
+            yield i * at_once, found, b.compare("lt", row, self.rows - i * at_once) if partly else None
+
+
+@COMMON.lowers("tile.k_rows")
+def k_rows(s: State, op: ir.OpView) -> None:
+    rows, chunks, count = (tile.int_of(x) for x in (op.rows, op.chunks, op.count))
+    threads = tile.LANES if "alone" in op.operation.attributes else WARPGROUP
+    each = -(-rows * chunks // threads)
+    found = [[s.b.variable(s.b.i32, NOTHING) for _ in range(count)] for _ in range(each)]
+    s.values[op.result] = KRows(rows, chunks, found, threads)
+
+
+@COMMON.lowers("tile.look_up_k")
+def look_up_k(s: State, op: ir.OpView) -> None:
+    b, into, low, high = s.b, s.get(op.into), s.get(op.low), s.get(op.high)
+    first = b.add(s.get(op.k0), into.place(s)[0])
+    for behind, found, is_row in into.each(s):
+        at = b.add(first, behind)
+        inside = b.and_(b.compare("ge", at, low), b.compare("lt", at, high))
+        inside = inside if is_row is None else b.and_(inside, is_row)
+        for variable, index in zip(found, op.index, strict=True):
+            variable.set(s.get(index).load(b, at, inside))
+
+
+@COMMON.lowers("tile.copy_k_rows")
+def copy_k_rows(s: State, op: ir.OpView) -> None:
+    b, rows, line = s.b, s.get(op.rows), tile.swizzle_of(op.target.type)
+    (depth, columns), bits = tile.shape_of(op.target.type), tile.bits_of(tile.element_of(op.target.type))
+    panels, attributes = columns * bits // 8 // line, op.operation.attributes
+    own = tile.int_of(attributes["own"]) if "own" in attributes else None
+    row, chunk = rows.place(s)
+    turned = s.once(("turned", line), lambda: b.xor(chunk, swizzle(b, row, line)))
+    place = b.add(s.get(op.target).address(b, s.get(op.cursor)), b.add(b.mul(row, line), b.shl(turned, 4)))
+    begins = b.add(b.mul(b.widen(s.get(op.first)), bits // 8), b.widen(b.shl(chunk, 4)))
+    source = b.add(b.op("llvm.ptrtoint", [b.i64], [s.get(op.source)]), begins)
+    stride = b.mul(b.value(s.get(op.stride), b.i64), bits // 8)
+    text = "{\n.reg .b64 D;\nmax.s64 D, $1, 0;\nmin.s64 D, D, 16;\ncvt.u32.u64 $0, D;\n}"
+    behind_all = b.sub(b.mul(b.widen(s.get(op.end)), bits // 8), begins)
+    left = [b.pure(text, b.i32, b.sub(behind_all, panel * line)) for panel in range(panels)]
+    for behind, found, is_row in rows.each(s):
+        values = [x.get() for x in found]
+        named = reduce(b.and_, (s.get(x).names(b, v) for x, v in zip(op.index, values, strict=True)))
+        at = b.add(s.get(op.k0), b.add(row, behind)) if own is None else values[own]
+        address = b.add(source, b.mul(b.widen(b.select(named, at, b.constant(0))), stride))
+        for panel in range(panels):
+            copy = f"cp.async.cg.shared.global [$0 + {panel * depth * line + behind * line}], [$1], {tile.CHUNK}, $2;"
+            operands = [place, b.add(address, panel * line), b.select(named, left[panel], b.constant(0))]
+            if is_row is not None:
+                copy, operands = f"@$3 {copy}", [*operands, is_row]
+            b.asm(copy, [], operands)
+
+
+@COMMON.lowers("tile.cut_k_rows")
+def cut_k_rows(s: State, op: ir.OpView) -> None:
+    """A row each lane: the swizzle moves bytes within lines alone."""
+    b, rows, line = s.b, s.get(op.rows), tile.swizzle_of(op.tile.type)
+    (depth, columns), bits = tile.shape_of(op.tile.type), tile.bits_of(tile.element_of(op.tile.type))
+    own = b.add(s.get(op.tile).address(b, s.get(op.cursor)), b.mul(rows.place(s)[0], line))
+    for behind, found, is_row in rows.each(s):
+        named = reduce(b.and_, (s.get(x).names(b, v.get()) for x, v in zip(op.index, found, strict=True)))
+        left_out = b.xor(named, b.constant(1, b.i1))
+        with b.when(left_out if is_row is None else b.and_(left_out, is_row)):
+            for panel in range(columns * bits // 8 // line):
+                for at in range(0, line, tile.CHUNK):
+                    place = panel * depth * line + behind * line + at
+                    b.asm(f"st.shared.v4.b32 [$0 + {place}], {{$1, $1, $1, $1}};", [], [own, b.constant(0)])

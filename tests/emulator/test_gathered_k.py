@@ -1,0 +1,214 @@
+"""Sums over indices read from memory, `A[idx[k],m] @ B[k,n]`: points whose index names nothing are left out, and what
+lies there or outside of a group's range, NaN too, is not multiplied."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import scalec
+from scalec import reference
+from scalec.checking.launch import upload
+from scalec.errors import ScheduleError, UnsupportedError
+from scalec.frontend import build
+from scalec.ir import context
+from scalec.runtime import emulated
+from scalec.runtime.kernel import Kernel
+from tests.tiers import SEEDS, fields
+
+ALL = ("sm_90a", "sm_100a", "sm_120a")
+RANGE = " for k in off[g]:off[g+1]"
+
+PROGRAMS: dict[str, str] = {
+    "plain": "C[m,n]:f32 = A[idx[k],m] @ B[k,n]",
+    "right": "C[m,n] = A[k,m] @ B[idx[k],n]",
+    "both": "C[m,n]:f32 = A[idx[k],m]:f16 @ B[jdx[k],n]:f16",
+    "both by one": "C[m,n]:f32 = A[idx[k],m] @ B[idx[k],n]",
+    "turned": "C[n,m]:f32 = A[idx[k],m] @ B[k,n]",
+    "batches": "C[b,m,n]:f32 = A[b,idx[b,k],m] @ B[k,b,n]",
+    "groups, +=": "C[g,m,n]:f32 += A[idx[k],m] @ B[k,n]" + RANGE,
+    "groups": "C[g,m,n] = A[idx[k],m]:f16 @ B[k,n]:f16" + RANGE,
+    "groups, right": "C[g,m,n]:f32 = A[k,m] @ B[idx[k],n]" + RANGE,
+    "groups, both": "C[g,m,n]:f32 += A[idx[k],m] @ B[jdx[k],n]" + RANGE,
+    "blocks of rows": "C[m,n]:f32 = A[idx[k],m] @ B[e[m/64],k,n]",
+    "an epilogue": "C[m,n] = relu(A[idx[k],m] @ B[k,n] + x[n])",
+}
+
+ENDS = (3, 3, 40, 130, 131, 256, 300, 300)
+ROWS = 40
+"""Of a tensor that is gathered."""
+
+DIMS = {"m": 72, "n": 104, "k": 310, "b": 2, "g": len(ENDS) - 1}
+
+
+def made(text: str, dims: dict[str, int], ends: tuple[int, ...], seed: int) -> tuple[dict[str, Any], np.ndarray]:
+    """Operands with indices of which some are negative and some of one row, and NaN in all rows that are not summed;
+    the result."""
+    rng = np.random.default_rng(seed)
+    with context.context():
+        program = build(text, dims)
+        values = dict(reference.make(program, dims, seed=seed))
+        if "off" in values:
+            values["off"] = np.array(ends, np.int32)
+        for name in ("idx", "jdx"):
+            if name in values:
+                found = rng.integers(0, ROWS, values[name].shape).astype(np.int32)
+                values[name] = np.where(rng.random(found.shape) < 0.1, np.int32(-1), found)
+        (wanted,) = reference.run(program, values, dims=dims, exact=True).values()
+    names = {x for x in ("idx", "jdx") if x in values}
+    inside = np.all([values[x] >= 0 for x in names], axis=0)
+    if "off" in values:
+        k = np.arange(dims["k"])
+        inside = inside & (k >= ends[0]) & (k < ends[-1])
+    for tensor, index in re.findall(r"([AB])\[(?:b,)?([ij]dx)\[", text) + [
+        (x, "") for x in re.findall(r"([AB])\[k", text)
+    ]:
+        array = values[tensor]
+        kept = np.zeros(array.shape[:-1], bool)
+        if not index:
+            kept = (inside.T if inside.ndim > 1 else inside).copy()
+        elif inside.ndim > 1:
+            for b in range(dims["b"]):
+                kept[b, values[index][b][inside[b]]] = True
+        else:
+            kept[values[index][inside]] = True
+        values[tensor] = np.where(kept[..., None], array, np.array(np.nan, array.dtype))
+    return values, wanted
+
+
+def run(kernel: Kernel, target: str, values: dict[str, Any], dims: dict[str, int], seed: int) -> np.ndarray:
+    """The result of a launch between guards, whose bytes are all written, from NaN on."""
+    device = kernel.fixed
+    if not isinstance(device, emulated.EmulatedDevice):
+        device = kernel.fixed = emulated.EmulatedDevice(target)
+        device.checks = True
+        kernel.load(device)
+    device.options = replace(device.options, seed=seed)
+    arguments, (out,) = upload(device, kernel.spec, values, dims)
+    kernel(*arguments, out=out)
+    return np.array(out.numpy().astype(np.float64))
+
+
+def check(
+    name: str,
+    target: str,
+    settings: str = "",
+    ends: tuple[int, ...] = ENDS,
+    seed: int = 1,
+    fixed: tuple[str, ...] = ("n", "k"),
+    **sizes: int,
+) -> Kernel:
+    """Against the reference, with NaN wherever nothing is summed."""
+    text = PROGRAMS[name]
+    dims = {d: n for d, n in (DIMS | sizes | {"g": len(ends) - 1}).items() if re.search(rf"\b{d}\b", text)}
+    dims |= {f"{x}_{int(bool(b))}": ROWS for x, b in re.findall(r"([AB])\[(b,)?\w+\[", text)}
+    known = {d: dims[d] for d in fixed}
+    kernel = scalec.compile(text + f" with {settings}" * bool(settings), target=target, dims=known)
+    values, wanted = made(text, dims, ends, seed)
+    got = run(kernel, target, values, dims, seed)
+    assert not np.isnan(got).any(), f"NaN: {target}, {text}, {kernel.spec.schedule}"
+    assert reference.diff(got, wanted) < (1e-5 if ":f32" in text else 1e-3), f"{target}, {text}, {kernel.spec.schedule}"
+    return kernel
+
+
+REFUSED = {
+    "e4m3": ("C[m,n] = A[idx[k],m]:e4m3 @ B[k,n]:e4m3", "16 bits that are multiplied as they are, without scales"),
+    "along K": ("C[m,n] = A[idx[k],m] @ B[n,k]", "beside B"),
+    "several": ("G[m,n] = A[idx[k],m] @ B[k,n]; U[m,n] = A[idx[k],m] @ D[k,n]; H[m,n] = G*U", "of one contraction"),
+    "blocks of K": ("C[m,n] = A[idx[k],m] @ B[e[k/64],k,n]", "an index for each k, in the place of k"),
+    "two": ("C[m,n] = A[idx[k],jdx[k],m] @ B[k,n]", "2 indices for each k"),
+    "elements": ("C[m,n] = A[m,idx[k]] @ B[n,k]", "contiguous along idx[k]"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_cannot_be(what: str) -> None:
+    source, why = REFUSED[what]
+    with pytest.raises(UnsupportedError, match=re.escape(why)):
+        scalec.compile(source, target="sm_90a")
+
+
+@pytest.mark.parametrize(
+    ("settings", "target", "why"),
+    [
+        ("cluster=1x2", "sm_90a", "share tiles of A, whose rows idx[k] names"),
+        ("cta_group=2", "sm_100a", "each CTA copies its own rows of k"),
+    ],
+)
+def test_no_gathered_rows_are_shared(settings: str, target: str, why: str) -> None:
+    with pytest.raises(ScheduleError, match=re.escape(why)):
+        scalec.compile(f"{PROGRAMS['plain']} with {settings}", target=target)
+
+
+USUAL = {"plain", "groups, both", "groups, +="}
+
+
+@pytest.mark.once(touches=lambda name, target: {target} | ({name} & USUAL))
+@pytest.mark.parametrize("target", ALL)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_program(name: str, target: str) -> None:
+    check(name, target)
+
+
+SCHEDULES = [
+    ("plain", "sm_90a", "swap=1"),
+    ("plain", "sm_90a", "split=2"),
+    ("plain", "sm_90a", "consumers=pingpong, tile=64x64x64, warpgroups=2"),
+    ("plain", "sm_90a", "tile=64x32x32, swizzle_a=128, swizzle_b=64"),
+    ("groups, +=", "sm_90a", "tile=128x192x64, stages=2"),
+    ("groups, +=", "sm_90a", "tile=64x64x64, cluster=2x1"),
+    ("groups, right", "sm_90a", "tile=64x32x64, cluster=1x2, swap=0"),
+    ("groups, right", "sm_90a", "tile=64x64x16"),
+    ("groups, +=", "sm_100a", "tile=128x64x64, cluster=2x1, swap=0"),
+    ("plain", "sm_100a", "swap=1, stages=2"),
+    ("plain", "sm_100a", "tile=128x64x32, split=2"),
+    ("groups, +=", "sm_100a", "tile=128x256x64, stages=2"),
+    ("plain", "sm_120a", "swap=1"),
+    ("groups, +=", "sm_120a", "tile=64x64x32, stages=3"),
+]
+
+
+@pytest.mark.once(touches=lambda settings, **_: {*fields(settings)} & {"swap", "split", "consumers", "cluster"})
+@pytest.mark.parametrize(("name", "target", "settings"), SCHEDULES)
+def test_schedule(name: str, target: str, settings: str) -> None:
+    check(name, target, settings)
+
+
+@pytest.mark.once("seed")
+@pytest.mark.parametrize("target", ALL)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_drawn(target: str, seed: int) -> None:
+    """Sizes, ends and indices that are drawn, of sizes that are not known."""
+    rng = np.random.default_rng(seed)
+    name, k = list(PROGRAMS)[int(rng.integers(len(PROGRAMS)))], int(rng.integers(1, 400))
+    ends = np.sort(rng.integers(0, k + 1, int(rng.integers(1, 12)) + 1))
+    sizes = {"m": 8 * int(rng.integers(1, 33)), "n": 8 * int(rng.integers(1, 33)), "k": k}
+    check(name, target, "", tuple(map(int, ends)), seed, (), **sizes)
+
+
+@pytest.mark.once("name", "target")
+@pytest.mark.parametrize("name", ["plain", "groups, both"])
+@pytest.mark.parametrize("target", ALL)
+def test_nothing(name: str, target: str) -> None:
+    """A sum over no k is 0."""
+    check(name, target, "", (0,) * len(ENDS), 1, (), k=0)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("target", ALL)
+def test_an_index_beyond_the_tensor_is_none(target: str) -> None:
+    """Nothing is read outside, and the result is that of a negative one."""
+    text, dims = PROGRAMS["groups, both"], {"g": 2, "m": 40, "n": 48, "k": 70, "A_0": ROWS, "B_0": ROWS}
+    values, _ = made(text, dims, (1, 30, 69), 1)
+    kernel = scalec.compile(text, target=target)
+    device = kernel.fixed = emulated.EmulatedDevice(target)
+    device.checks = False
+    kernel.load(device)
+    wanted = run(kernel, target, values, dims, 1)
+    for name, far in (("idx", ROWS), ("jdx", 2**31 - 1)):
+        values[name] = np.where(values[name] < 0, np.int32(far), values[name])
+    assert run(kernel, target, values, dims, 1).tobytes() == wanted.tobytes()
