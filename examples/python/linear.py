@@ -10,7 +10,9 @@ FP8, as DeepSeek-V3 trains: activations and gradients have a scale for each 1x12
 layer quantises its input and its weight, keeps both so, once, and multiplies. Backward quantises the gradient along
 each of its indices, of one read, and the input that was kept along its other one. Those programs are what
 `scalec.grad(..., quantize="deepseek_v3")` says. FP8 products of sm_90a read what they sum contiguous alone: there the
-weight, whose blocks are square, is quantised in both orders of one read, and backward keeps the turned one.
+weight, whose blocks are square, is quantised in both orders of one read, and backward keeps the turned one. With
+"deepseek_v3_2d" a gradient's blocks are square too, so that dW has one scale for 128 of its rows: less to do, and
+coarser.
 
 All is compared with float64; the errors of FP8 with those of its rounding alone.
 """
@@ -56,12 +58,13 @@ class FP8Linear:
     Args:
         outputs, inputs: of the layer, multiples of 128.
         target: of the kernels.
+        recipe: of scalec.gradients.RECIPES, with f32 scales.
     """
 
-    def __init__(self, outputs: int, inputs: int, target: str) -> None:
+    def __init__(self, outputs: int, inputs: int, target: str, recipe: str = "deepseek_v3") -> None:
         self.sizes, self.target = {"n": outputs, "k": inputs}, target
         turned = "W" if target in TURNS else ()
-        self.gradients = scalec.grad(FP8, quantize="deepseek_v3", types={"dW": "f32"}, turned=turned)
+        self.gradients = scalec.grad(FP8, quantize=recipe, types={"dW": "f32"}, turned=turned)
         self.quantise_x = scalec.compile(ACTIVATIONS, target, {"k": inputs})
         self.quantise_w = scalec.compile(weights("W", target), target, self.sizes)
         self.forward = scalec.compile(self.gradients.forward, target, self.sizes)
@@ -106,9 +109,9 @@ class _Linear(torch.autograd.Function):
         return made["dX"], made["dW"], None
 
 
-def turned(x: Tensor, scale: Tensor | None = None) -> tuple[Tensor, Tensor]:
+def turned(x: Tensor, scale: Tensor | None = None, rows: int = 1) -> tuple[Tensor, Tensor]:
     """A matrix, or one in FP8 with its scales, turned and in FP8 again."""
-    return quantised((x.float() if scale is None else dequantised(x, scale)).T.contiguous())
+    return quantised((x.float() if scale is None else dequantised(x, scale)).T.contiguous(), rows)
 
 
 def quantised(x: Tensor, rows: int = 1) -> tuple[Tensor, Tensor]:
@@ -163,18 +166,19 @@ def bf16(x: Tensor, w: Tensor, bias: Tensor, dy: Tensor, target: str) -> bool:
     return passed
 
 
-def fp8(x: Tensor, w: Tensor, dy: Tensor, target: str) -> bool:
-    """The layer in FP8: as far from float64 as the same roundings are, made here."""
-    layer = FP8Linear(w.shape[0], w.shape[1], target)
+def fp8(x: Tensor, w: Tensor, dy: Tensor, target: str, recipe: str, rows: int) -> bool:
+    """The layer in FP8, gradients in blocks of so many rows: as far from float64 as these roundings are, made here."""
+    layer = FP8Linear(w.shape[0], w.shape[1], target, recipe)
     leaves = x.clone().requires_grad_(), w.float().requires_grad_()
     y = layer(*leaves)
     made: dict[str, Tensor] = dict(zip(("Y", "dX", "dW"), (y, *torch.autograd.grad(y, leaves, dy)), strict=True))
     exact = {"Y": x.double() @ w.double().T, "dX": dy.double() @ w.double(), "dW": dy.double().T @ x.double()}
     q, r = dequantised(*quantised(x)), dequantised(*quantised(w, 128), 128)
-    d, t, p = dequantised(*quantised(dy)), dequantised(*turned(dy)), dequantised(*turned(*quantised(x)))
+    d, t = (dequantised(*of(dy, rows=rows), rows) for of in (quantised, turned))
+    p = dequantised(*turned(*quantised(x)))
     rounded = {"Y": q.double() @ r.double().T, "dX": d.double() @ r.double(), "dW": t.double() @ p.double().T}
     limits = {what: 1.1 * error(value, exact[what]) for what, value in rounded.items()}
-    return report("FP8", made, exact, limits)
+    return report("FP8" if rows == 1 else "2D", made, exact, limits)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -204,8 +208,9 @@ def main(arguments: list[str] | None = None) -> int:
         torch.randn(outputs, **options),
     )
     w = torch.randn(outputs, inputs, **options) / inputs**0.5
-    passed = bf16(x, w, bias, dy, target)
-    return 0 if fp8(x, w, dy, target) and passed else 1
+    passed = [bf16(x, w, bias, dy, target)]
+    passed += [fp8(x, w, dy, target, *how) for how in (("deepseek_v3", 1), ("deepseek_v3_2d", 128))]
+    return 0 if all(passed) else 1
 
 
 if __name__ == "__main__":

@@ -35,12 +35,13 @@ class Recipe:
     turned: str = ""
 
 
-_ROW, _MX = Granularity((1, 128)), Granularity((1, 32), "ue8m0")
+_ROW, _MX, _SQUARE = Granularity((1, 128)), Granularity((1, 32), "ue8m0"), Granularity((128, 128))
 
 RECIPES: dict[str, Recipe] = {
     r.name: r
     for r in (
         Recipe("deepseek_v3", ("e4m3", _ROW), ("e4m3", _ROW), turned="col"),
+        Recipe("deepseek_v3_2d", ("e4m3", _SQUARE), ("e4m3", _ROW), turned="col"),
         Recipe("mxfp8", ("e4m3", _MX), ("e4m3", _MX), both=True),
         Recipe("mxfp8_e5m2", ("e5m2", _MX), ("e4m3", _MX), both=True),
     )

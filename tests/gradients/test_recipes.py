@@ -26,6 +26,15 @@ def test_deepseek_v3_keeps_the_weights_blocks_and_quantises_all_else_along_the_s
     assert g.steps[0].makes == ("dC_n", "dC_n_scale", "dC_m", "dC_m_scale")
 
 
+def test_gradients_in_square_blocks():
+    g = scalec.grad(FP8, quantize="deepseek_v3_2d", types={"dB": "f32"})
+    assert [s.text for s in g.steps][::2] == [
+        "dC_n[m,n]:e4m3 scale(128x128) = dC[m,n]\ndC_m[n,m]:e4m3 scale(128x128@col) = dC[m,n]",
+        "dA[m,k] = dC_n[m,n] @ B[n,k] scale(128x128, 128x128)",
+    ]
+    assert g.steps[3].text == "dB[n,k]:f32 = dC_m[n,m] @ A_m[k,m] scale(128x128@col, 1x128@col)"
+
+
 def test_what_is_computed_to_be_quantised_is_rounded_once():
     g = scalec.grad("C[m,n] = relu(A[m,k] @ B[n,k] scale(1x128, 128x128))", quantize="deepseek_v3")
     first, *rest = [s.text for s in g.steps]
