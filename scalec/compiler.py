@@ -42,7 +42,7 @@ OnPass = Callable[[str, Callable[[], str], float], None]
 OnDrop = Callable[[Dropped], None]
 STAGES = ("scale", "tile", "nvvm", "llvm", "ptx", "cubin")
 
-FEW = 6
+FEW = 10
 """Registers that fewer K blocks in one iteration may save: of 20 kernels with promotion that spilled at unroll = 2 and
 256x128, unroll = 1 cured those that had spilled 1, 5, 6 and 10; the others had spilled 2 to 96 (ptxas 13.5,
 2026-11-21)."""
