@@ -321,15 +321,16 @@ def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> f
     # what tiles take beyond this was found with kernels that convert nothing
     written = 1.0 if in_registers(schedule) else WRITTEN
     own = written if problem.converts else c.tiles.get((schedule.swap, bm, bn), 1.0)
-    if bm * bn < ENOUGH_SUMS and all(any(s.rows == 1 for s in x.promoted) for x in (problem.lhs, problem.rhs)):
+    by_both = all(any(s.rows == 1 for s in x.promoted) for x in (problem.lhs, problem.rhs))
+    if by_both and bm * bn < ENOUGH_SUMS and waves > SEVERAL:
         own *= FEW_SUMS
     return total * 1e-9 * own
 
 
-ENOUGH_SUMS, FEW_SUMS = 192 * 128, 1.1
-"""Of a tile, and times as long as this says with fewer, where sums are promoted by factors of rows and of columns:
-128x128 took 1.17 of it, 128x160 1.03 to 1.15, 192x128 and 128x256 0.94 to 1.00 (1x128 by 1x128, f32, 8192 summed to
-7168x2048 and 4096x7168; H100, 2026-11-27)."""
+ENOUGH_SUMS, FEW_SUMS, SEVERAL = 192 * 128, 1.1, 3
+"""Of a tile, and times as long as this says with fewer, where sums are promoted by factors of rows and of columns, in
+more than so many waves: 128x128 took 1.17 of it, 128x160 1.03 to 1.15, 192x128 and 128x256 0.94 to 1.00 (1x128 by
+1x128, f32, 8192 summed to 7168x2048 and 4096x7168, 7 and 11 waves; H100, 2026-11-27)."""
 
 
 COLUMNWISE = 1.5
