@@ -228,7 +228,8 @@ def main(arguments: list[str] | None = None) -> int:
     for name, defaults in SIZES.items():
         parser.add_argument(f"--{name}", type=int, help="default: {} on a GPU, {} on the emulator".format(*defaults))
     given = parser.parse_args(arguments)
-    capability = torch.cuda.get_device_capability() if torch.cuda.is_available() else (0, 0)
+    emulated = os.environ.get("SCALEC_DEVICE") == "emulator"
+    capability = torch.cuda.get_device_capability() if torch.cuda.is_available() and not emulated else (0, 0)
     cuda = given.target is None and capability in TARGETS
     tokens, count, topk, hidden, inter = (getattr(given, s) or d[0 if cuda else 1] for s, d in SIZES.items())
     if topk > count or hidden % 128 or inter % 128:
