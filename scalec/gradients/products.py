@@ -19,9 +19,6 @@ from scalec.gradients.steps import MadeIndex
 from scalec.gradients.text import in_order
 from scalec.gradients.trace import FLOATS, Trace, order_of
 
-GATHERED = ("bf16", "f16")
-"""Element types of operands that products read through memory along what they sum over."""
-
 
 @dataclass(frozen=True)
 class Passed:
@@ -49,9 +46,8 @@ def back(t: Trace, c: Contract, adjoint: Value, s: Statement) -> Iterator[Passed
         dims = target.dims | t.linked(other.dims, own) & target.dims
         summed = (_dims(core) & other.dims) - dims
         t.all_there(c, c.dims - dims - t.linked(dims, own), _dims(core))
-        gathers = _gathers(t, c, core, other, summed, s)
-        gradient = _gradient(t, c, core, summed, s, gathers)
-        second = _operand(t, other, summed, s, gathers)
+        gradient = _gradient(t, c, core, summed, s)
+        second = _operand(t, other, summed, s)
         if summed:
             pair = (gradient, second) if _first(target, dims, gradient, second) else (second, gradient)
             made: Value = Contract(NOWHERE, frozenset(dims), *pair)
@@ -97,37 +93,13 @@ def multiplied(c: Contract) -> str:
     return "bf16"
 
 
-def _gathers(t: Trace, c: Contract, core: list[Value], other: Value, summed: frozenset[str], s: Statement) -> bool:
-    """Whether a gradient's product may read its operands through memory along what it sums over: one index, which
-    neither has last, and 16 bits of both."""
-    element, value = multiplied(c), product(core)
-    rows = isinstance(value, Read) and isinstance(value.source, Tensor)
-    order = [d for d in order_of(c, s) if d in value.dims]
-    first = affine.plain(value.index[-1]) if rows else (order or [None])[-1]  # pyright: ignore
-    second = affine.plain(other.index[-1]) if isinstance(other, Read) else None
-    plain_last = first is not None and second is not None and not summed & {first, second}
-    return t.options.recipe is None and len(summed) == 1 and element in GATHERED and plain_last
-
-
-def _named(v: Read, summed: frozenset[str], element: str) -> bool:
-    """Whether such a product reads a tensor as it is: at an element of a tensor of indices for each that is summed."""
-    found = [i for i in v.index if affine.dims(i) & summed]
-    symbols = affine.symbols(found[0]) if len(found) == 1 else []
-    if len(symbols) != 1 or not isinstance(v.source, Tensor) or v.source.levels or v.source.element != element:
-        return False
-    return affine.atom(symbols[0]) == found[0] and all(affine.plain(x) for x in symbols[0].index)
-
-
-def _gradient(
-    t: Trace, c: Contract, core: list[Value], summed: frozenset[str], s: Statement, gathers: bool = False
-) -> Read:
+def _gradient(t: Trace, c: Contract, core: list[Value], summed: frozenset[str], s: Statement) -> Read:
     """The gradient of a contraction as an operand: dC itself, or what a step makes of it."""
     element, recipe = multiplied(c), t.options.recipe
     value = product(core)
     alone = isinstance(value, Read) and isinstance(value.source, Tensor)
     quantises = alone and recipe is not None and bool(summed) and _turns(value, summed)  # pyright: ignore
-    straight = not _read_along(value, summed) or (gathers and _named(value, summed, element))  # pyright: ignore
-    as_it_is = quantises or (alone and _fits(value, element) and straight)  # pyright: ignore
+    as_it_is = quantises or (alone and _fits(value, element) and not _read_along(value, summed))  # pyright: ignore
     if as_it_is:
         made = value
     else:
@@ -176,8 +148,8 @@ def _name(c: Contract, s: Statement) -> str:
     return f"d{''.join(names)}"
 
 
-def _operand(t: Trace, v: Value, summed: frozenset[str], s: Statement, gathers: bool = False) -> Value:
-    """The other operand, as one of the gradient's product, which `gathers` or not."""
+def _operand(t: Trace, v: Value, summed: frozenset[str], s: Statement) -> Value:
+    """The other operand, as one of the gradient's product."""
     if isinstance(v, Subtract):
         return v
     if isinstance(v, Rounded):
@@ -190,8 +162,7 @@ def _operand(t: Trace, v: Value, summed: frozenset[str], s: Statement, gathers: 
     elif isinstance(v, Read) and isinstance(v.source, Tensor):
         made = v
         quantises = t.options.recipe is not None and _turns(v, summed)
-        direct = gathers and _named(v, summed, v.source.element)
-        if _read_along(v, summed) and not v.source.levels and not quantises and not direct:
+        if _read_along(v, summed) and not v.source.levels and not quantises:
             made = _rows(t, v)
     else:
         raise t.error(

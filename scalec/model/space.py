@@ -223,7 +223,8 @@ def _ways(problem: Problem, given: Request) -> tuple[int, ...]:
         return (1,)
     if keeps_sides(given):
         return (0,)
-    if _by_row(problem.rhs) and not _by_row(problem.lhs) and not no_swap(problem):
+    columns_alone = _by_row(problem.rhs) and not _by_row(problem.lhs)
+    if columns_alone and not (_few(problem.transposed()) or no_swap(problem)):
         return (1,)
     wide = not problem.lhs.converted or problem.rhs.stored.bits <= NARROW < problem.lhs.stored.bits
     turned = problem.rhs.converted and wide and given.convert != "shared"

@@ -108,6 +108,22 @@ def test_few_rows_take_one_warpgroup(decide: Callable[..., Schedule]) -> None:
     assert schedule.warpgroups == 1
 
 
+@pytest.mark.parametrize(
+    ("scales", "n", "swap"),
+    [
+        ("128x128, 1x128", 4096, 1),
+        ("128x128, 1x128", 16, 0),  # few columns are no rows of a tile
+        ("1x128, 128x128", 4096, 0),
+        ("1x128, 1x128", 4096, 0),
+    ],
+)
+def test_factors_of_columns_alone_become_those_of_rows(scales: str, n: int, swap: int) -> None:
+    source = f"C[m,n]:f32 = A[m,k] @ B[n,k] scale({scales})"
+    made = compiler.compile_source(source, "sm_90a", {"m": 8192, "n": n, "k": 1024}, until="tile", tuned=False)
+    assert made.schedule is not None
+    assert made.schedule.swap == swap
+
+
 def test_a_decided_number_of_warpgroups_limits_the_tiles(decide: Callable[..., Schedule]) -> None:
     assert decide(text(), warpgroups=3).tile == (192, 128, 128)
 

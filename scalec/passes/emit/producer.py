@@ -5,42 +5,28 @@ from __future__ import annotations
 import math
 from contextlib import nullcontext
 from dataclasses import replace
-from itertools import product
 from typing import Any
 
 from scalec.abi import TILE_WORDS
-from scalec.formats import ALL, ELEMENT_TYPES, NUMBERS, WHOLE
+from scalec.formats import ALL, NUMBERS, WHOLE
 from scalec.ir.mlir import ir
 from scalec.ir.tile import WORD_ROWS
 from scalec.passes.emit.converter import Converter
 from scalec.passes.emit.handles import Handles, Side
 from scalec.passes.emit.items import Dealer
 from scalec.passes.emit.results import Results
-from scalec.passes.emit.sums import Point
+from scalec.passes.emit.scale_rows import ScaleRows
 from scalec.passes.emit.tensors import Work
-from scalec.passes.plan.converted import pairs_of
 from scalec.passes.plan.gather import gathered_together
 from scalec.passes.plan.panes import Strip
-from scalec.passes.plan.parts import part_blocks, part_columns
+from scalec.passes.plan.parts import part_columns
 from scalec.passes.plan.resources import WINDOW
 from scalec.passes.plan.tensor_columns import word_rows
 from scalec.passes.plan.words import WordPlan
 from scalec.passes.problem.operand import Operand, Scale
-from scalec.passes.problem.products import partly_scaled
-
-AHEAD = 4
-"""K blocks whose scales of single bytes, or several of a row, are on their way at once, or groups of such K blocks:
-with one, a stage takes as long as memory takes to answer."""
-
-BESIDE = 44
-"""Registers of a producer's thread beside those. With half of the others none spilled (ptxas 13.0, 2026-11-25)."""
-
-VECTOR = 4  # words of scale bytes that come in one load
-BESIDE_VECTORS = 36, 4  # registers beside those, and for each operand more
-GROUP = 2  # K blocks whose scales travel together through registers, for one operand; half for each of two or more
 
 
-class Producer(Results, Dealer, Converter):
+class Producer(ScaleRows, Results, Dealer, Converter):
     """Fills the stages."""
 
     def producer(self, h: Handles) -> None:
@@ -313,192 +299,3 @@ class Producer(Results, Dealer, Converter):
     def strip_row(self, row: ir.Value, strip: Strip) -> ir.Value:
         """The first row of a strip in memory, the tile's being `row`."""
         return self.e.arith("arith.addi", row, self.e.i32(strip.ahead)) if strip.ahead else row
-
-    def row_copies(self, h: Handles) -> None:
-        """Row scales by way of registers, a group of K blocks at a time: a sector of memory holds several of a row's.
-
-        The next groups are loaded before the wait for an empty stage, which hides their latency: as many as are
-        `ahead`, each into registers of its own.
-        """
-        e, step = self.e, self.schedule.tile[2]
-        sides = [piece for side in self.sides if self.threaded(side) for piece in self.pieces(side)]
-        several = any(scale.within(step) > 1 for side in sides if (scale := side.operand.by_row) is not None)
-        alone = bool(self.problem.summed or self.problem.added) or several
-        words = max((plan.words for side in sides if (plan := self.byte_plan(side)) is not None), default=0)
-        group = max(1, self.together(sides) // words) if words else 1 if alone else max(1, GROUP // len(sides))
-        cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
-        ahead = self.groups_ahead(sides, group) if words or group == 1 else 1
-        rooms = [{side.piece: self.room(side, group) for side in sides} for _ in range(ahead)]
-        k = self.problem.depth
-        blocks = group * ahead  # of an iteration
-        whole = blocks == 1 or (k is not None and k % (blocks * step) == 0)
-        if self.schedule.split > 1:
-            whole = all(count % blocks == 0 for count in part_blocks(self.problem, self.schedule))
-        with self.over_all_tiles(h) as w:
-            for side, (i, room) in product(sides, enumerate(rooms)):
-                if self.gathers_scales(side):
-                    self.look_up_rows(room[side.piece], side, w, w.row0[side.label])
-                ahead_of = e.i32(i * group * step) if i else None
-                self.load_rows(h, side, room[side.piece], w, self.at_k(w, ahead_of), group)
-            with self.over_k(w, step=blocks * step) as k0:
-                self.cut_rooms(h, rooms[0], w, self.at_k(w, k0))
-                for j in range(blocks):
-                    room, index = rooms[j // group], j % group
-                    if whole or j == 0:
-                        self.store_rows(h, sides, room, cursor, index)
-                    else:
-                        at = e.arith("arith.addi", k0, e.i32(j * step))
-                        with e.region("tile.when", [e.compare("lt", at, w.k)]):
-                            self.store_rows(h, sides, room, cursor, index)
-                    if index == group - 1:
-                        following = self.at_k(w, e.arith("arith.addi", k0, e.i32((j + 1 - group + blocks) * step)))
-                        for side in sides:
-                            self.load_rows(h, side, room[side.piece], w, following, group)
-
-    @staticmethod
-    def pieces(side: Side) -> list[Side]:
-        """A side, or where its tile has strips of several operands a side for each operand."""
-        panes, made = side.operand.panes, []
-        if len(panes) == 1:
-            return [side]
-        for pane, own in enumerate(panes):
-            mine, name = tuple(x for x in side.strips if x.pane == pane), f"{side.label}{pane}"
-            made.append(replace(side, operand=own, rows=side.rows // len(panes), strips=mine, piece=name, of=side.rows))
-        return made
-
-    @staticmethod
-    def stored_strips(side: Side) -> dict[str, Any]:
-        """Where the rows of a piece of a side are in its tile, as the ops that store their scales take it."""
-        first, rows = side.strips[0].first, side.strips[0].rows
-        return {} if side.piece == side.label else {"strips": (first, rows, side.apart)}
-
-    def together(self, sides: list[Side]) -> int:
-        """Words of scale bytes in one load of a thread, so of several K blocks: as many as all rows have whole."""
-        p, plans = self.problem, [self.byte_plan(side) for side in sides]
-        words = max(plan.words if plan is not None and plan.vectors else VECTOR + 1 for plan in plans)
-        group = VECTOR // words
-        while group > 1 and group * sum(map(self.room_registers, sides)) > self.spare(sides):
-            group //= 2
-        if VECTOR % words or p.summed or p.added or p.range_of_k is not None or p.depth is None:
-            return 1
-        parted = self.schedule.split > 1 and any(count % group for count in part_blocks(p, self.schedule))
-        return 1 if parted or p.depth % (group * self.schedule.tile[2]) else group * words
-
-    def groups_ahead(self, sides: list[Side], group: int) -> int:
-        """Groups of K blocks whose scales are on their way at once: as many as threads have registers for. Ranges of K,
-        and sums over several indices, cut or look up each block's for themselves."""
-        p = self.problem
-        if p.summed or p.added or p.range_of_k is not None or any(self.gathers_scales(side) for side in sides):
-            return 1
-        spare = self.spare(sides) if group > 1 else (self.schedule.registers[0] - BESIDE) // 2
-        return max(1, min(AHEAD, spare // (group * sum(map(self.room_registers, sides)))))
-
-    def spare(self, sides: list[Side]) -> int:
-        """Registers for words that come in vectors."""
-        return self.schedule.registers[0] - BESIDE_VECTORS[0] - BESIDE_VECTORS[1] * len(sides)
-
-    def room_registers(self, side: Side) -> int:
-        """Registers of a thread for the scales of one K block."""
-        plan, threads = self.byte_plan(side), 32 * self.scale_warps[1]
-        each = self.brought(side).within(self.schedule.tile[2]) if plan is None else plan.words
-        return -(-side.rows // threads) * each
-
-    @staticmethod
-    def brought(side: Side) -> Scale:
-        """The side's scale of single rows that threads bring, as f32."""
-        scale = side.operand.by_row
-        assert scale is not None
-        return scale
-
-    def gathers_scales(self, side: Side) -> bool:
-        """Whether the scales that threads bring are those of gathered rows, and not one for all of them."""
-        plan = self.byte_plan(side)
-        scale = side.operand.by_row if plan is None else plan.scale
-        return scale is not None and bool(scale.gathered)
-
-    def room(self, side: Side, group: int) -> ir.Value:
-        """Registers for the side's scales on their way."""
-        e, plan = self.e, self.byte_plan(side)
-        rows, warps = side.rows, self.scale_warps[1]
-        if plan is not None:
-            rows += word_rows(self.family, side.of) - side.of if plan.scale.in_mma and side.padded else 0
-            made = e.op("tile.byte_scales", [e.type("scale_bytes")], rows=rows, words=group * plan.words, warps=warps)
-        else:
-            scale = self.brought(side)
-            blocks = group * scale.within(self.schedule.tile[2])
-            element: dict[str, Any] = {} if scale.type == "f32" else {"element": scale.type}
-            made = e.op("tile.row_scales", [e.type("rows")], rows=rows, blocks=blocks, warps=warps, **element)
-        return made.result
-
-    def load_rows(self, h: Handles, side: Side, room: ir.Value, w: Work, k0: ir.Value, group: int = 1) -> None:
-        points = self.points(h, w, k0)
-        for point in points:
-            own = next(x for own in point.sides for x in self.pieces(own) if x.piece == side.piece)
-            plan = self.byte_plan(own)
-            if plan is None and own.operand.by_row is None:
-                continue  # what is there is not read, or ones
-            ones = partly_scaled(self.problem) and point is points[0]
-            with nullcontext() if ones else self.of_point(point):
-                if plan is not None:
-                    self.load_bytes(h, own, plan, room, point, group)
-                else:
-                    self.load_numbers(h, own, room, point)
-
-    def load_numbers(self, h: Handles, side: Side, room: ir.Value, point: Point) -> None:
-        """Those of f32, or 16 bits, of one product."""
-        scale, w = self.brought(side), point.w
-        align = ELEMENT_TYPES[scale.type].bits // 8
-        source = self.at(self.pointer(scale.name, scale.argument_index, align), scale.name, scale.coords, w)
-        strides = self.strides(scale)
-        place = [w.row0[side.label], w.row_end[side.label], *self.scale_k(h, scale, w, point.k0, point.end)]
-        operands = [room, source, *strides, *place]
-        row_block = scale.coords[scale.axes[0]].divisor if scale.gathered else scale.spread or 1
-        row_block = scale.rows if scale.folded else row_block
-        row_block = ALL if row_block == WHOLE else row_block
-        step = self.schedule.tile[2] // scale.within(self.schedule.tile[2])
-        sizes: dict[str, Any] = {"step": step, "block": scale.k, "row_block": row_block}
-        self.e.op("tile.load_rows", operands=operands, **sizes, **self.beyond(scale))
-
-    def load_bytes(self, h: Handles, side: Side, plan: WordPlan, room: ir.Value, point: Point, group: int) -> None:
-        """Those of a byte, of one product."""
-        scale, w = plan.scale, point.w
-        source = self.pointer(scale.name, scale.argument_index, align=4 if plan.whole else 0)
-        source = self.at(source, scale.name, scale.coords, w)
-        strides, place = self.byte_strides(scale), self.scale_k(h, scale, w, point.k0, point.end)
-        row_block = scale.spread or scale.rows
-        if scale.gathered and not scale.in_mma:
-            row_block = scale.coords[scale.axes[0]].divisor
-        row_block = ALL if row_block == WHOLE else row_block
-        words = min(self.together([side]), group * plan.words)
-        vector: dict[str, Any] = {"together": words} if words > 1 else {}
-        self.e.op(
-            "tile.load_bytes",
-            operands=[room, source, *strides, *self.scale_rows(side.label, scale, w), *place],
-            bytes=group * plan.bytes,
-            unit=plan.unit,
-            block=ALL if scale.k == WHOLE else scale.k,
-            row_block=row_block,
-            layout=scale.layout,
-            whole=int(plan.whole),
-            pads=int(plan.pads),
-            **vector,
-        )
-
-    def store_rows(
-        self, h: Handles, sides: list[Side], rooms: dict[str, ir.Value], cursor: ir.Value, index: int
-    ) -> None:
-        e = self.e
-        e.op("tile.acquire", operands=[h.ring, cursor])
-        for side in sides:
-            operands, plan = [rooms[side.piece], h.scale_tiles[side.label], cursor], self.byte_plan(side)
-            at = self.stored_strips(side)
-            if plan is None:
-                e.op("tile.store_rows", operands=operands, index=index, **at)
-            elif plan.scale.in_mma:
-                e.op("tile.store_bytes", operands=operands, **at)
-            else:
-                pairs = pairs_of(self.problem, self.schedule, side.operand)
-                at |= {name: value for name, value in (("pairs", pairs), ("index", index)) if value}
-                e.op("tile.store_factors", operands=operands, element=plan.scale.type, **at)
-        e.op("tile.commit", operands=[h.filled, cursor], warp=ir.UnitAttr.get())
-        e.op("tile.advance", operands=[cursor])
