@@ -13,7 +13,6 @@ from scalec.ir.schedule import LANES
 from scalec.lowering import scalar
 from scalec.lowering.builder import Builder
 from scalec.lowering.common import rounding
-from scalec.lowering.common.copies import SECTOR
 from scalec.lowering.common.gather import RowIndex, goes_to, placed
 from scalec.lowering.common.state import COMMON, State
 
@@ -189,8 +188,13 @@ class Reader:
         return self._in.kind
 
     def pointer(self, row: ir.Value | None, column: ir.Value | None) -> ir.Value:
-        """Address of the element at a row and a column; None where it has none."""
-        return self._address([(row, column)[which] for (which, _, _), _ in self._in.axes])
+        """Address of the element at a row and a column; None where it has none. Of what names nothing the first one."""
+        b, indices = self._s.b, [(row, column)[which] for (which, _, _), _ in self._in.axes]
+        for axis, lookup in self._in.lookups.items():
+            if (at := indices[axis]) is not None:
+                found, named = lookup.at(b, at, b.constant(1, b.i1))
+                indices[axis] = b.select(named, found, 0)
+        return self._address(indices)
 
     def _address(self, indices: list[ir.Value | None]) -> ir.Value:
         """Address of the element whose axes are indexed by these; None where an axis does not count."""
@@ -323,21 +327,6 @@ def hold(s: State, op: ir.OpView) -> None:
     values = [x.source if x.value else Reader(s, x).scalar()[0] for x in sources]
     value = scalar.evaluate(s.b, op.body.blocks[0], values, scalar.ONCE)
     s.values[op.result] = Input(value, "f32", "scalar", [], pair=False, value=True)
-
-
-@COMMON.lowers("tile.prefetch_input")
-def prefetch_input(s: State, op: ir.OpView) -> None:
-    """A lane for each row or column; those of a sector ask for it together. Of both, a lane for each row."""
-    b, source = s.b, s.get(op.input)
-    both, by_row = source.kind == "both", source.kind != "col"
-    reader, (rows, columns) = Reader(s, source), tile.ints_of(op.tile)
-    first, last, count = (op.m0, op.m, rows) if by_row else (op.n0, op.n, columns)
-    for i in range(0, count, tile.LANES):
-        at = b.min(b.add(b.add(s.get(first), i), s.lane), b.sub(s.get(last), 1))
-        for column in range(0, columns, 8 * SECTOR // rounding.bits_of(source.element)) if both else [0]:
-            other = b.min(b.add(s.get(op.n0), column), b.sub(s.get(op.n), 1)) if both else None
-            pointer = reader.pointer(at, other) if by_row else reader.pointer(None, at)
-            b.asm("prefetch.global.L2 [$0];", [], [b.op("llvm.ptrtoint", [b.i64], [pointer])])
 
 
 def functions_of(op: ir.OpView) -> dict[str, scalar.Op]:

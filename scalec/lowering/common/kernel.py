@@ -8,6 +8,7 @@ from scalec.ir.mlir import ir
 from scalec.ir.tile_control import launch_registers, parts_of
 from scalec.lowering.builder import Builder
 from scalec.lowering.common import (  # noqa: F401 - they fill the common table
+    ahead,
     control,
     convert,
     copies,

@@ -303,8 +303,10 @@ class Body(Results):
 
 
 def kind_of(value: ir.Value) -> str:
-    """Of what a body reads: the kind of a `tile.input`, "" where another op made it."""
+    """Of what a body reads: the kind of a `tile.input`, looked up or not, "" where another op made it."""
     owner = value.owner
+    while not isinstance(owner, ir.Block) and owner.name == "tile.input_at":
+        owner = owner.operands[0].owner
     return owner.opview.kind.value if not isinstance(owner, ir.Block) and owner.name == "tile.input" else ""
 
 

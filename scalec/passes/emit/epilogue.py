@@ -201,10 +201,11 @@ class Epilogue(Reductions):
     def store_folded(
         self, of: Problem, last: Split, made: ir.Value, w: Work, body: int, memory: Memory | None = None
     ) -> None:
-        """The rest of a result, of what has been folded; `memory`: where it goes, if columns are known for a run."""
+        """The rest of a result, of what has been folded; `memory`: where it goes, if columns are known for a run. Of
+        tiles that are dealt out by the window's range, what is there is what is within."""
         left = of.behind
         self.elementwise(left, last, [made], [w.m0, w.n0, w.m_end, w.n_end])
-        if left.result.window is None:
+        if left.result.window is None or self.problem.ragged is not None:
             self.store_direct(left, made, w)
         else:
             self.store_within(left, left.result.window, made, w, self.ahead_of.get(body, {}), memory=memory)

@@ -18,6 +18,7 @@ from scalec.passes.emit.emitter import Emitter, Source
 from scalec.passes.emit.handles import Handles, Side
 from scalec.passes.emit.sums import Sums
 from scalec.passes.emit.tensors import Work
+from scalec.passes.plan.ahead import asked_ahead
 from scalec.passes.plan.converted import pairs_of, registers_make, stored_swizzle
 from scalec.passes.plan.gather import copied_by_threads, stored_row
 from scalec.passes.plan.items import ITEMS, RANGE_OF_K, cut_along, item_bytes, item_words
@@ -265,8 +266,10 @@ class Frame(Sums):
         return self.strip(h.stored[side.label], strip, depth * len(side.strips))
 
     def takers(self, scale_warps: int) -> int:
-        """Warps of a CTA that take items: one that copies, `scale_warps` that bring scales, and consumers."""
-        return 1 + scale_warps + self.consumers + 4 * self.converters
+        """Warps of a CTA that take items: one that copies, `scale_warps` that bring scales, one that asks L2, and
+        consumers."""
+        asks = bool(asked_ahead(self.problem, self.schedule))
+        return 1 + scale_warps + asks + self.consumers + 4 * self.converters
 
     def walkers(self, scale_warps: int, ctas: int) -> int:
         """Warps of a cluster that walk the tiles: one of a CTA that copies, `scale_warps` that bring scales, one that

@@ -17,6 +17,7 @@ from scalec.passes.emit.items import Dealer
 from scalec.passes.emit.results import Results
 from scalec.passes.emit.scale_rows import ScaleRows
 from scalec.passes.emit.tensors import Work
+from scalec.passes.plan.ahead import asked_ahead
 from scalec.passes.plan.gather import gathered_together
 from scalec.passes.plan.panes import Strip
 from scalec.passes.plan.parts import part_columns
@@ -67,12 +68,14 @@ class Producer(ScaleRows, Results, Dealer, Converter):
     def prefetch(self, h: Handles) -> None:
         """A warp that has nothing else to do asks L2 for the scales of blocks of rows, which consumers load a K block
         ahead, and for what the elementwise body reads of rows and columns, behind the last product: too late for what
-        is still in device memory."""
+        is still in device memory. Of tiles that a queue has, for what is looked up (`asked_ahead`)."""
         sides, inputs = [side for side in self.sides if self.prefetched(side)], self.ahead
         busy = any(self.threaded(side) for side in self.sides) and self.producers == 1
         if self.schedule.parts == "columns":
             inputs += [x for r in self.problem.bodies for x in r.inputs if x.kind == "both" and not self.looked_up(x)]
-        if not (sides or inputs) or busy or self.family.kind.tensor_memory or self.schedule.scheduler != "static":
+        if self.schedule.scheduler != "static":
+            sides, inputs = [], asked_ahead(self.problem, self.schedule)
+        if not (sides or inputs) or busy or self.family.kind.tensor_memory:
             return
         e = self.e
         with e.region("tile.warp", index=1, count=1, elected=0), self.over_all_tiles(h) as w:
