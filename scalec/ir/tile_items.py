@@ -153,7 +153,8 @@ class RaggedTilesOp(Tile.Operation, name="ragged_tiles", traits=[ir.NoTerminator
 
     bounds(group) gives a group's range of dimension `axis` ("m" or "n"), of which what lies outside the dimension does
     not count; its tiles begin where the range does. body(m0, n0, low, high, group, *outer), with the range. A warp
-    walks them, which looks at as many groups at a time as it has lanes. `outer` are sizes as those of `tile.tiles`.
+    walks them, which looks at `each` times as many groups together as it has lanes. `outer` are sizes as those of
+    `tile.tiles`.
     """
 
     m: ext.Operand[I32]
@@ -161,6 +162,7 @@ class RaggedTilesOp(Tile.Operation, name="ragged_tiles", traits=[ir.NoTerminator
     groups: ext.Operand[I32]
     outer: Sequence[ext.Operand[I32]]
     axis: ir.StringAttr
+    each: ir.IntegerAttr
     tile: Any
     cluster: Any
     order: ir.StringAttr
@@ -180,4 +182,8 @@ class RaggedTilesOp(Tile.Operation, name="ragged_tiles", traits=[ir.NoTerminator
         if last.operation.name != "tile.bounds":
             return fail(op, f"bounds ends in {last.operation.name}, expected tile.bounds")
         i32 = ir.IntegerType.get_signless(32)
-        return extents(op, "tile", "cluster") and at_least(op, 1, "band") and takes(op, [i32] * (5 + len(op.outer)))
+        return (
+            extents(op, "tile", "cluster")
+            and at_least(op, 1, "band", "each")
+            and takes(op, [i32] * (5 + len(op.outer)))
+        )

@@ -197,12 +197,16 @@ def ballot(b: Builder, value: ir.Value) -> ir.Value:
 
 @dataclass(frozen=True)
 class Range:
-    """Of each lane's group: its range, and the tiles of the groups up to its own."""
+    """Of a group of each lane: its range, its tiles, and those of all that are looked at together up to it."""
 
     low: Variable
     high: Variable
     own: Variable
     until: Variable
+
+    @property
+    def words(self) -> list[ir.Value]:
+        return [x.get() for x in (self.low, self.high, self.own, self.until)]
 
 
 @COMMON.lowers("tile.clamp")
@@ -216,13 +220,14 @@ def _clamped(b: Builder, value: ir.Value, low: ir.Value | int, high: ir.Value | 
 
 @COMMON.lowers("tile.ragged_tiles")
 def ragged_tiles(s: State, op: ir.OpView) -> None:
-    """Lanes have a group each: a prefix sum of their tiles says which one the cluster's next tile is in."""
+    """Lanes have a group each, or each so-many-th of several: a prefix sum of their tiles says which one the cluster's
+    next tile is in."""
     b, walk, axis = s.b, Walk.of(s, op), "mn".index(tile.str_of(op.axis))
     groups, sizes, block = s.get(op.groups), [s.get(x) for x in op.outer], op.body.blocks[0]
     extent, along = s.get((op.m, op.n)[axis]), walk.tile[axis] * walk.cluster[axis]
     clusters = b.div(b.special("nctaid_x"), s.cluster_ctas)
     unit, chunk, before = (b.variable(b.i32, x) for x in (b.div(b.special("ctaid_x"), s.cluster_ctas), 0, 0))
-    mine = Range(*(b.variable(b.i32, 0) for _ in range(4)))
+    every = [Range(*(b.variable(b.i32, 0) for _ in range(4))) for _ in range(tile.int_of(op.each))]
 
     def of_group(length: ir.Value | int) -> tuple[Walk, ir.Value | int]:
         """The tiles of a group of `length` rows or columns: their order at one point of `outer`, and at how many."""
@@ -230,14 +235,25 @@ def ragged_tiles(s: State, op: ir.OpView) -> None:
         blocks[axis] = b.ceildiv(length, along)
         return replace(walk, blocks=(blocks[0], blocks[1])), b.mul(*blocks)
 
-    def look() -> None:
-        group = b.add(chunk.get(), s.lane)
+    def read(group: ir.Value) -> tuple[ir.Value, ir.Value]:
         s.values[op.bounds.blocks[0].arguments[0]] = b.min(group, b.sub(groups, 1))
         *ops, last = list(op.bounds.blocks[0].operations)
         for inner in ops:
             s.table.one(s, inner)
-        low = _clamped(b, b.value(s.get(last.low)), 0, extent)
-        high = _clamped(b, b.value(s.get(last.high)), low, extent)
+        return b.value(s.get(last.low)), b.value(s.get(last.high))
+
+    def look() -> None:
+        first = b.add(chunk.get(), s.lane)
+        numbers = [first, *(b.add(first, i * WARP_LANES) for i in range(1, len(every)))]
+        before: ir.Value | None = None
+        for group, ends, mine in zip(numbers, [read(x) for x in numbers], every, strict=True):
+            until = count_in(group, ends, mine, before)
+            before = shuffled(b, until, 31) if mine is not every[-1] else None
+
+    def count_in(group: ir.Value, ends: tuple[ir.Value, ir.Value], mine: Range, before: ir.Value | None) -> ir.Value:
+        """A lane's group, behind groups of so many tiles; the tiles up to it."""
+        low = _clamped(b, ends[0], 0, extent)
+        high = _clamped(b, ends[1], low, extent)
         count = of_group(b.sub(high, low))[1]
         for size in sizes:
             count = b.mul(count, size)
@@ -247,20 +263,27 @@ def ragged_tiles(s: State, op: ir.OpView) -> None:
             kind = ir.Attribute.parse(_SHUFFLE["up"])
             below = b.op("nvvm.shfl.sync", [b.i32], [b.constant(-1), until, b.constant(step), b.constant(0)], kind=kind)
             until = b.add(until, b.select(b.compare("ge", s.lane, step), below, 0))
+        until = until if before is None else b.add(until, before)
         for variable, value in ((mine.low, low), (mine.high, high), (mine.own, count), (mine.until, until)):
             variable.set(value)
+        return until
 
     def here() -> None:
         within = b.sub(unit.get(), before.get())
-        beyond = b.compare("lt", within, mine.until.get())
-        found = b.pure("brev.b32 $0, $1;", b.i32, ballot(b, beyond))
+        beyond = [ballot(b, b.compare("lt", within, x.until.get())) for x in every]
+        lanes, words, skipped = beyond[-1], every[-1].words, b.constant((len(every) - 1) * WARP_LANES)
+        for i in reversed(range(len(every) - 1)):
+            some = b.compare("ne", beyond[i], 0)
+            lanes, skipped = b.select(some, beyond[i], lanes), b.select(some, b.constant(i * WARP_LANES), skipped)
+            words = [b.select(some, x, y) for x, y in zip(every[i].words, words, strict=True)]
+        found = b.pure("brev.b32 $0, $1;", b.i32, lanes)
         found = b.pure("clz.b32 $0, $1;", b.i32, found)
-        low, high, own, until = (shuffled(b, x.get(), found) for x in (mine.low, mine.high, mine.own, mine.until))
+        low, high, own, until = (shuffled(b, x, found) for x in words)
         t = b.sub(within, b.sub(until, own))
         order, each = of_group(b.sub(high, low))
         arguments = list(block.arguments)
         s.values[arguments[2]], s.values[arguments[3]] = low, high
-        s.values[arguments[4]] = b.add(chunk.get(), found)
+        s.values[arguments[4]] = b.add(b.add(chunk.get(), skipped) if len(every) > 1 else chunk.get(), found)
         if sizes:
             t = point_of(s, arguments[5:], sizes, each, t)
         corner = list(order.corner(s, t))
@@ -270,13 +293,15 @@ def ragged_tiles(s: State, op: ir.OpView) -> None:
         unit.set(b.add(unit.get(), clusters))
 
     def further() -> None:
-        before.set(b.add(before.get(), shuffled(b, mine.until.get(), 31)))
-        chunk.set(b.add(chunk.get(), WARP_LANES))
+        before.set(b.add(before.get(), shuffled(b, every[-1].until.get(), 31)))
+        chunk.set(b.add(chunk.get(), WARP_LANES * len(every)))
         with b.when(b.compare("lt", chunk.get(), groups)):
             look()
 
     def either() -> None:
-        b.either(b.compare("lt", b.sub(unit.get(), before.get()), shuffled(b, mine.until.get(), 31)), here, further)
+        b.either(
+            b.compare("lt", b.sub(unit.get(), before.get()), shuffled(b, every[-1].until.get(), 31)), here, further
+        )
 
     with b.when(b.compare("lt", 0, groups)):
         look()

@@ -11,7 +11,15 @@ from scalec.ir.mlir import ir
 from scalec.passes.emit.frame import Frame
 from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.tensors import Work
-from scalec.passes.plan.items import ITEM_WARP, ITEMS, RANGE_OF_K, cut_along, item_bytes, item_words
+from scalec.passes.plan.items import (
+    ITEM_WARP,
+    ITEMS,
+    RANGE_OF_K,
+    cut_along,
+    groups_of_lane,
+    item_bytes,
+    item_words,
+)
 from scalec.passes.problem.access import Domain, Index
 
 
@@ -75,7 +83,8 @@ class Dealer(Frame):
         if p.ragged is None:
             groups = e.arith("arith.divui", e.arith("arith.addi", extent, e.i32(p.blocks[1] - 1)), block)
         operands, segments = [h.m, h.n, groups, *sizes], (1, 1, 1, len(sizes))
-        made = e.op("tile.ragged_tiles", operands=operands, segments=segments, regions=2, axis=axis, **extents)
+        own = {"axis": axis, "each": groups_of_lane(p)}
+        made = e.op("tile.ragged_tiles", operands=operands, segments=segments, regions=2, **own, **extents)
         bounds = made.regions[0].blocks.append(i32)
         with ir.InsertionPoint(bounds):
             number = bounds.arguments[0]

@@ -156,7 +156,7 @@ func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
     "tile.bounds"(%group, %group) : (i32, i32) -> ()
   }, {
   ^bb0(%m0: i32, %n0: i32, %low: i32, %high: i32, %g: i32):
-  }) {axis = "k", operandSegmentSizes = array<i32: 1, 1, 1, 0>, band = 8 : i64, cluster = array<i64: 1, 1>, order = "n", tile = array<i64: 64, 32>} : (i32, i32, i32) -> ()
+  }) {axis = "k", each = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0>, band = 8 : i64, cluster = array<i64: 1, 1>, order = "n", tile = array<i64: 64, 32>} : (i32, i32, i32) -> ()
   return
 }
 
@@ -170,7 +170,7 @@ func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
     "tile.bounds"(%group, %group) : (i32, i32) -> ()
   }, {
   ^bb0(%m0: i32, %n0: i32, %low: i32, %high: i32, %g: i32):
-  }) {axis = "m", operandSegmentSizes = array<i32: 1, 1, 1, 0>, band = 8 : i64, cluster = array<i64: 1, 1>, order = "k", tile = array<i64: 64, 32>} : (i32, i32, i32) -> ()
+  }) {axis = "m", each = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0>, band = 8 : i64, cluster = array<i64: 1, 1>, order = "k", tile = array<i64: 64, 32>} : (i32, i32, i32) -> ()
   return
 }
 
@@ -184,7 +184,21 @@ func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
     "tile.bounds"(%group, %group) : (i32, i32) -> ()
   }, {
   ^bb0(%m0: i32, %n0: i32, %low: i32, %high: i32, %g: i32):
-  }) {axis = "m", operandSegmentSizes = array<i32: 1, 1, 1, 0>, band = 0 : i64, cluster = array<i64: 1, 1>, order = "n", tile = array<i64: 64, 32>} : (i32, i32, i32) -> ()
+  }) {axis = "m", each = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0>, band = 0 : i64, cluster = array<i64: 1, 1>, order = "n", tile = array<i64: 64, 32>} : (i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// ragged_tiles: each
+// EXPECT: each is 0, expected at least 1
+func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
+  "tile.ragged_tiles"(%m, %n, %m) ({
+  ^bb0(%group: i32):
+    "tile.bounds"(%group, %group) : (i32, i32) -> ()
+  }, {
+  ^bb0(%m0: i32, %n0: i32, %low: i32, %high: i32, %g: i32):
+  }) {axis = "m", each = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0>, band = 8 : i64, cluster = array<i64: 1, 1>, order = "n", tile = array<i64: 64, 32>} : (i32, i32, i32) -> ()
   return
 }
 
@@ -198,7 +212,7 @@ func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
     "tile.bounds"(%m, %m) : (i32, i32) -> ()
   }, {
   ^bb0(%m0: i32, %n0: i32, %low: i32, %high: i32, %g: i32):
-  }) {axis = "m", operandSegmentSizes = array<i32: 1, 1, 1, 0>, band = 8 : i64, cluster = array<i64: 1, 1>, order = "n", tile = array<i64: 64, 32>} : (i32, i32, i32) -> ()
+  }) {axis = "m", each = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0>, band = 8 : i64, cluster = array<i64: 1, 1>, order = "n", tile = array<i64: 64, 32>} : (i32, i32, i32) -> ()
   return
 }
 
@@ -212,7 +226,7 @@ func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
     %x = arith.addi %group, %group : i32
   }, {
   ^bb0(%m0: i32, %n0: i32, %low: i32, %high: i32, %g: i32):
-  }) {axis = "m", operandSegmentSizes = array<i32: 1, 1, 1, 0>, band = 8 : i64, cluster = array<i64: 1, 1>, order = "n", tile = array<i64: 64, 32>} : (i32, i32, i32) -> ()
+  }) {axis = "m", each = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0>, band = 8 : i64, cluster = array<i64: 1, 1>, order = "n", tile = array<i64: 64, 32>} : (i32, i32, i32) -> ()
   return
 }
 
@@ -226,6 +240,6 @@ func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
     "tile.bounds"(%group, %group) : (i32, i32) -> ()
   }, {
   ^bb0(%m0: i32, %n0: i32, %low: i32, %high: i32):
-  }) {axis = "m", operandSegmentSizes = array<i32: 1, 1, 1, 0>, band = 8 : i64, cluster = array<i64: 1, 1>, order = "n", tile = array<i64: 64, 32>} : (i32, i32, i32) -> ()
+  }) {axis = "m", each = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0>, band = 8 : i64, cluster = array<i64: 1, 1>, order = "n", tile = array<i64: 64, 32>} : (i32, i32, i32) -> ()
   return
 }
