@@ -143,6 +143,9 @@ def test_who_deals_out_tiles(written: str, expected: str) -> None:
     source = f"{FP8.split(' for ')[0]} {written}"
     kernel = scalec.compile(source, target="sm_90a", dims={"h": 16, "d": 128})
     assert f"scheduler={expected}" in kernel.spec.schedule
+    few = "stages=3" in kernel.spec.schedule  # what is read beside copies waits behind them
+    assert few == (expected == "queue")
+    assert "dependent=1048576" in kernel.spec.schedule
 
 
 @pytest.mark.parametrize(("target", "cluster"), [("sm_90a", "2x1"), ("sm_100a", "2x1"), ("sm_120a", "1x1")])

@@ -11,6 +11,11 @@ DEPENDENT = 8
 1x7168x2048 1.11, 64x7168x2048 1.10, 16x2112x7168 1.08, 64x2112x7168 1.07, 128x24576x1536 (4.5 units) 1.02; but
 128x7168x16384 (14) and 4096x2112x7168 (58) 0.97, three larger ones 1.00. On other GPUs nothing has been measured."""
 
+OF_PAGES = 1 << 20
+"""Likewise of programs that read an operand by pages, so each element for a few columns alone: memory bounds these
+whatever their size. 256 sequences of up to 8192 keys take 0.98 to 0.99 of the time, of ten larger cases the least took
+0.98 and the most 1.005 (H100, 2026-11-27)."""
+
 
 class ChooseDependent(Decision):
     """Decides `dependent`: launches up to a size that gained by it. What precedes the first copy (barriers, tensor
@@ -25,4 +30,5 @@ class ChooseDependent(Decision):
     name = "choose-dependent"
 
     def choose(self, problem: Problem, given: Request) -> Request:
-        return given.with_fields(dependent=DEPENDENT)
+        pages = any(x.pages for x in (problem.lhs, problem.rhs))
+        return given.with_fields(dependent=OF_PAGES if pages else DEPENDENT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from scalec.errors import ScheduleError
 from scalec.ir.schedule import Request, Schedule
 from scalec.passes.base import Decision
+from scalec.passes.plan.ahead import asked_ahead
 from scalec.passes.plan.column_factors import factor_registers
 from scalec.passes.plan.draft import draft
 from scalec.passes.plan.loop import few_blocks, no_early_wait, usual_unroll
@@ -16,6 +17,11 @@ from scalec.passes.problem.types import Problem
 
 MAX_STAGES = 8
 """Small tiles would fit more; their copies are never all on the way at once."""
+
+
+ASKED_STAGES = 3
+"""Tiles ahead of which copies are where a fold's own reads wait behind them in memory (`asked_ahead`): of pages, five
+took 1.00 to 1.02 of the time of three, with two tokens a sequence four 1.01 to 1.02 (H100, 2026-11-27, docs/notes/results.md)."""
 
 
 class ChooseStages(Decision):
@@ -37,6 +43,8 @@ class ChooseStages(Decision):
     def choose(self, problem: Problem, given: Request) -> Request:
         plan = draft(problem, given)
         most = min(MAX_STAGES, stages_that_fit(problem, plan))
+        if asked_ahead(problem, plan) and (blocks := part_blocks(problem, plan)[0]):
+            most = min(most, max(2, ASKED_STAGES * blocks))
         stages = given.stages or in_whole_rounds(problem, plan, most)
         if stages < 2:
             known = given.with_fields(scale_path=plan.scale_path)
