@@ -39,6 +39,8 @@ SOURCES = {
     "pages": "L[s,t]:f32 = sum[h](relu(Q[s,h,d]:e4m3 @ K[table[s,t/64],t%64,d]:e4m3 scale(none,1x1xd)) * W[s,h]:f32) "
     "for t < len[s]",
 }
+SOURCES["tokens"] = SOURCES["pages"].replace("L[s,t]", "L[s,u,t]").replace("[s,h", "[s,u,h")
+"""Several tokens of each sequence."""
 
 OURS, COPY = "scalec", "a copy of as many bytes"
 
@@ -57,6 +59,13 @@ class Case:
     rows: int
     most: int
     lengths: str
+    tokens: int = 1
+
+    @property
+    def program(self) -> tuple[str, dict[str, int]]:
+        """Its source, and the sizes that the kernel knows."""
+        known = {"h": H, "d": D}
+        return (SOURCES["tokens"], known | {"u": self.tokens}) if self.tokens > 1 else (SOURCES[self.kind], known)
 
     @property
     def length(self) -> list[int]:
@@ -67,7 +76,8 @@ class Case:
         return [self.most if self.lengths == "all" else row * self.most // self.rows for row in rows]
 
     def told(self) -> dict[str, Any]:
-        return {"kind": self.kind, "rows": self.rows, "keys": self.most, "lengths": self.lengths}
+        told = {"kind": self.kind, "rows": self.rows, "keys": self.most, "lengths": self.lengths}
+        return told | ({"tokens": self.tokens} if self.tokens > 1 else {})
 
 
 CASES = [
@@ -75,6 +85,9 @@ CASES = [
     *(Case("windows", q, t, "rising") for q in (2048, 8192) for t in (8192, 65536)),
     *(Case("pages", s, t, "all") for s, t in ((256, 8192), (256, 16384), (64, 65536))),
     *(Case("pages", 256, 8192, lengths) for lengths in ("rising", "drawn")),
+    *(Case("pages", s, t, "drawn") for s, t in ((256, 65536), (4096, 8192), (4096, 1024), (4096, 64))),
+    *(Case("pages", 256, 8192, lengths, 2) for lengths in ("all", "drawn")),
+    *(Case("pages", s, t, "drawn", 2) for s, t in ((256, 65536), (4096, 8192))),
 ]
 
 
@@ -96,7 +109,8 @@ def inputs(case: Case, seed: int, device: str = "cuda") -> Inputs:
     def ints(values: Sequence[int]) -> torch.Tensor:
         return torch.tensor(values, dtype=torch.int32, device=device)
 
-    values: dict[str, Any] = {"Q": fp8(case.rows, H, D), "W": normal(case.rows, H).float()}
+    tokens = (case.tokens,) if case.tokens > 1 else ()
+    values: dict[str, Any] = {"Q": fp8(case.rows, *tokens, H, D), "W": normal(case.rows, *tokens, H).float()}
     if case.kind == "windows":
         values |= {"K": fp8(case.most, D), "K_scale": normal(case.most, 1).float().exp()}
         values |= {"lo": ints([0] * case.rows), "hi": ints(case.length)}
@@ -110,7 +124,7 @@ def inputs(case: Case, seed: int, device: str = "cuda") -> Inputs:
         scales.copy_(normal(pages, PAGE, 1).float().exp())
         table = torch.randperm(pages, device=device, generator=generator).int().view(case.rows, each)
         values |= {"K": keys, "K_scale": scales, "table": table, "len": ints(case.length)}
-    return Inputs(values, {"L": torch.empty(case.rows, case.most, device=device)})
+    return Inputs(values, {"L": torch.empty(case.rows, *tokens, case.most, device=device)})
 
 
 def error(case: Case, inputs: Inputs, result: torch.Tensor) -> float:
@@ -122,10 +136,10 @@ def error(case: Case, inputs: Inputs, result: torch.Tensor) -> float:
         at = v["table"][row, : -(-n // PAGE)].long() if case.kind == "pages" else slice(None)
         keys, scales = (v[name][at].reshape(-1, size)[:n] for name, size in (("K", D), ("K_scale", 1)))
         product = v["Q"][row].double() @ (keys.double() * scales.double()).T
-        wanted = v["W"][row].double() @ product.relu()
-        worst = max(float((result[row, :n] - wanted).abs().max()), worst, key=lambda x: (x != x, x))
+        wanted = (v["W"][row].double().unsqueeze(-2) @ product.relu()).squeeze(-2)
+        worst = max(float((result[row, ..., :n] - wanted).abs().max()), worst, key=lambda x: (x != x, x))
         largest = max(largest, float(wanted.abs().max()))
-    missing = any(bool(result[row, :n].isnan().any()) for row, n in enumerate(case.length))
+    missing = any(bool(result[row, ..., :n].isnan().any()) for row, n in enumerate(case.length))
     return float("nan") if missing else worst / largest
 
 
@@ -133,14 +147,14 @@ def moved(case: Case, inputs: Inputs) -> int:
     """Bytes of operands, keys as far as they are read, and logits."""
     keys = sum(case.length) if case.kind == "pages" else case.most
     rest = sum(t.nbytes for name, t in inputs.values.items() if not name.startswith("K"))
-    return rest + keys * (D + 4) + 4 * sum(case.length)
+    return rest + keys * (D + 4) + 4 * case.tokens * sum(case.length)
 
 
 def contenders(case: Case, kernel: Any, files: Sequence[Any]) -> dict[str, Callable[[Inputs], Callable[[], Any]]]:
     """By name: what makes a launch of a set of inputs."""
     from scalec.bench.contenders import copied
 
-    dims = {"q" if case.kind == "windows" else "s": case.rows, "t": case.most, "h": H, "d": D}
+    dims = {"q" if case.kind == "windows" else "s": case.rows, "t": case.most, **case.program[1]}
 
     def ours(i: Inputs) -> Callable[[], Any]:
         out = i.outputs["L"]
@@ -166,9 +180,10 @@ def figures(cases: Sequence[Case], rounds: int, files: Sequence[Any]) -> Iterato
     import scalec
     from scalec.bench.graphs import burst, capture
 
-    kernels = {kind: scalec.compile(SOURCES[kind], "sm_90a", {"h": H, "d": D}) for kind in {c.kind for c in cases}}
+    made: dict[tuple[str, int], Any] = {}
     for case in cases:
-        kernel = kernels[case.kind]
+        source, known = case.program
+        kernel = made.setdefault((case.kind, case.tokens), scalec.compile(source, "sm_90a", known))
         first = inputs(case, 7)
         count = min(method.sets_in_rotation(moved(case, first)), 16)
         sets = [first, *(inputs(case, 8 + i) for i in range(count - 1))]
@@ -195,7 +210,7 @@ def figures(cases: Sequence[Case], rounds: int, files: Sequence[Any]) -> Iterato
             "schedule": kernel.spec.schedule,
             "us": {name: round(t, 2) for name, t in us.items()},
             "ratio": {name: round(t / us[OURS], 4) for name, t in us.items() if name != OURS},
-            "tflops": round(2 * H * D * sum(case.length) / us[OURS] / 1e6, 1),
+            "tflops": round(2 * case.tokens * H * D * sum(case.length) / us[OURS] / 1e6, 1),
             "tb_per_s": round(moved(case, first) / us[OURS] / 1e6, 3),
             "errors": errors,
             "quartiles": {name: t.quartiles for name, t in timings.items()},

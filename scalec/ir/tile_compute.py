@@ -17,6 +17,7 @@ from scalec.ir.tile_checks import (
     plainly_swizzled,
     takes,
 )
+from scalec.ir.tile_tensor import LANES
 from scalec.ir.tile_types import (
     I32,
     CursorType,
@@ -326,6 +327,34 @@ class PrefetchInputOp(Tile.Operation, name="prefetch_input"):
         if made is not None and str_of(made.kind) not in ("row", "col", "both"):
             return fail(op, f"an input of kind {made.kind}, expected row, col or both")
         return extents(op, "tile")
+
+
+class CopyInputOp(Tile.Operation, name="copy_input"):
+    """A warp copies what an input of kind "row", f32, has for the rows of a tile from m0 on into the cursor's stage of
+    shared vectors: zeros for rows that are not below `m`, and where what is looked up names nothing. The copies are
+    asynchronous: `tile.land` says when they have landed."""
+
+    input: ext.Operand[InputType]
+    target: ext.Operand[SharedType]
+    cursor: ext.Operand[CursorType]
+    m0: ext.Operand[I32]
+    m: ext.Operand[I32]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        made, (vectors, rows) = maker(op.input, "tile.input"), shape_of(op.target.type)
+        if made is not None and str_of(made.kind) != "row":
+            return fail(op, f"an input of kind {made.kind}, expected row")
+        if str(element_of(op.target.type)) != "f32" or vectors != 1 or rows % LANES:
+            return fail(op, f"copies into {op.target.type}, expected one vector of f32 for a multiple of {LANES} rows")
+        return in_step(op, None, op.target)
+
+
+class RowsHeldOp(Tile.Operation, name="rows_held"):
+    """result = an input of kind "row" whose values are the `factors` of each wave (`tile.row_factors`)."""
+
+    result: ext.Result[InputType]
+    factors: Sequence[ext.Operand[ScalesType]]
 
 
 class HoldOp(Tile.Operation, name="hold"):

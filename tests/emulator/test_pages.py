@@ -148,6 +148,16 @@ def test_who_deals_out_tiles(written: str, expected: str) -> None:
     assert "dependent=1048576" in kernel.spec.schedule
 
 
+@pytest.mark.parametrize(
+    ("target", "d", "brought"), [("sm_90a", 128, True), ("sm_90a", 256, False), ("sm_120a", 128, False)]
+)
+def test_scales_of_pages(target: str, d: int, brought: bool) -> None:
+    """They come with the only K block of a tile; else L2 is asked for them."""
+    kernel = scalec.compile(FP8.replace(" else -inf", ""), target=target, dims={"h": 16, "d": d})
+    assert ("cp.async.ca.shared.global" in kernel.ptx) == brought
+    assert ("prefetch.global.L2" in kernel.ptx) != brought
+
+
 @pytest.mark.parametrize(("target", "cluster"), [("sm_90a", "2x1"), ("sm_100a", "2x1"), ("sm_120a", "1x1")])
 def test_many_lengths(target: str, cluster: str) -> None:
     """More sequences than a warp looks at together, most of no length; CTAs take several tiles each."""

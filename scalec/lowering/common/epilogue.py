@@ -188,13 +188,8 @@ class Reader:
         return self._in.kind
 
     def pointer(self, row: ir.Value | None, column: ir.Value | None) -> ir.Value:
-        """Address of the element at a row and a column; None where it has none. Of what names nothing the first one."""
-        b, indices = self._s.b, [(row, column)[which] for (which, _, _), _ in self._in.axes]
-        for axis, lookup in self._in.lookups.items():
-            if (at := indices[axis]) is not None:
-                found, named = lookup.at(b, at, b.constant(1, b.i1))
-                indices[axis] = b.select(named, found, 0)
-        return self._address(indices)
+        """Address of the element at a row and a column; None where it has none."""
+        return self._address([(row, column)[which] for (which, _, _), _ in self._in.axes])
 
     def _address(self, indices: list[ir.Value | None]) -> ir.Value:
         """Address of the element whose axes are indexed by these; None where an axis does not count."""
@@ -230,6 +225,11 @@ class Reader:
         if (half, axis) not in self._found:
             self._found[half, axis] = self._in.lookups[axis].at(self._s.b, row, inside)
         return self._found[half, axis]
+
+    def of_row(self, row: ir.Value, inside: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """(address, whether there is one) of what a row has that is looked up."""
+        self._found = {}
+        return self._located(0, (row, inside), None)
 
     def of_wave(self, _wave: int) -> Read:
         """What reads a wave's values: row values of the one before do not hold any more."""

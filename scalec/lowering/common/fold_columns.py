@@ -110,6 +110,11 @@ def ends_of(s: State, op: ir.OpView) -> Callable[[], list[ir.Value]]:
     return lambda: [end("low", "arith.minsi"), end("high", "arith.maxsi")]
 
 
+@COMMON.lowers("tile.rows_held")
+def rows_held(s: State, op: ir.OpView) -> None:
+    s.values[op.result] = RowsHeld([[v for v in s.get(x).rows for _ in (0, 1)] for x in op.factors])
+
+
 @dataclass(frozen=True)
 class Held:
     """An input whose values are in registers, those of each wave by groups of 8 columns."""
@@ -119,6 +124,19 @@ class Held:
     def of_wave(self, wave: int) -> Callable[[int, Any], list[ir.Value]]:
         """What reads a wave's values."""
         return lambda group, _: self.waves[wave][group]
+
+    def once(self, _place: Any) -> None:
+        """Nothing is loaded."""
+
+
+@dataclass(frozen=True)
+class RowsHeld:
+    """Likewise of one that has a value for each row: those of each wave, the same in all groups."""
+
+    waves: list[list[ir.Value]]
+
+    def of_wave(self, wave: int) -> Callable[[int, Any], list[ir.Value]]:
+        return lambda _group, _place: self.waves[wave]
 
     def once(self, _place: Any) -> None:
         """Nothing is loaded."""

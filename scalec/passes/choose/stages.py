@@ -5,13 +5,12 @@ from __future__ import annotations
 from scalec.errors import ScheduleError
 from scalec.ir.schedule import Request, Schedule
 from scalec.passes.base import Decision
-from scalec.passes.plan.ahead import asked_ahead
 from scalec.passes.plan.column_factors import factor_registers
 from scalec.passes.plan.draft import draft
 from scalec.passes.plan.loop import few_blocks, no_early_wait, usual_unroll
 from scalec.passes.plan.parts import k_blocks, no_unroll, part_blocks
 from scalec.passes.plan.registers import free_registers
-from scalec.passes.plan.resources import SharedPlan, stages_that_fit
+from scalec.passes.plan.resources import SharedPlan, asked_ahead, stages_that_fit
 from scalec.passes.plan.tensor_columns import scale_slots, sums_slots
 from scalec.passes.problem.types import Problem
 

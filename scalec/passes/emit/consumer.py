@@ -79,6 +79,7 @@ class Consumer(Epilogue):
             return
         if self.lone_block:
             e.op("tile.wait", operands=[h.ring, cursor])
+            self.take_rows(h, cursor)
             for wave in range(self.waves):
                 self.mma(h, accumulator, cursor, wave, wave, accumulate=0)
             e.op("tile.mma_wait", operands=[accumulator], pending=0)

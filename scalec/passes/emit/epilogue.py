@@ -20,9 +20,9 @@ from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.items import cut_along
 from scalec.passes.plan.parts import part_columns
 from scalec.passes.plan.registers import FEW_FREE, fold_registers, free_registers
-from scalec.passes.plan.resources import exchanges, numbered, part_owners
+from scalec.passes.plan.resources import brought, exchanges, numbered, part_owners
 from scalec.passes.plan.swizzle import no_rows_epilogue
-from scalec.passes.problem.access import Chance
+from scalec.passes.problem.access import Chance, Coord
 from scalec.passes.problem.result import ResultScale, Window
 from scalec.passes.problem.types import Problem
 
@@ -152,11 +152,34 @@ class Epilogue(Reductions):
                     if self.schedule.stationary:
                         attributes["joined"] = ir.UnitAttr.get()
                     made[x.name, x.coords] = e.op("tile.read_ahead", [value.type], operands, **attributes).result
+            later = self.brought_values(of, body)
             for value in self.split[body].held.values():
-                if kind_of(value) in kinds and able.get(kind_of(value)):
+                if kind_of(value) in kinds and able.get(kind_of(value)) and value not in later:
                     operands = [value, accumulator, w.m0, w.n0, w.m_end, w.n_end]
                     made[value] = e.op("tile.read_ahead", [value.type], operands, size=size).result
         return every
+
+    def brought_values(self, of: Problem, body: int) -> dict[ir.Value, tuple[str, tuple[Coord, ...]]]:
+        """What a fold reads that comes into the stages (`Handles.rows`), by the operands that read it from memory."""
+        keys = {(x.name, x.coords) for x in brought(self.problem, self.schedule)}
+        held = self.split[body].held
+        views = {x.view: (x.name, x.coords) for x in of.result.inputs if (x.name, x.coords) in keys}
+        return {held[self.body_of(of.result).arguments[view]]: key for view, key in views.items()}
+
+    def take_rows(self, h: Handles, cursor: ir.Value) -> None:
+        """Reads it in a stage that is full."""
+        e = self.e
+        for number, of in enumerate(self.problem.each if h.rows else ()):
+            body = number + len(self.problem.reductions)
+            for value, key in self.brought_values(of, body).items():
+                factors = [
+                    e.op(
+                        "tile.row_factors", [e.type("factors")], [h.rows[key], cursor], wave=w, waves=self.waves
+                    ).result
+                    for w in range(self.waves)
+                ]
+                made = e.op("tile.rows_held", [value.type], factors, segments=(len(factors),)).result
+                self.ahead_of[body][value] = made
 
     def fold_columns(self, of: Problem, body: int, last: Split, sums: list[ir.Value], w: Work) -> None:
         """Terms of adjacent columns become one value, of which the rest of a result is computed: threads store it."""

@@ -12,13 +12,12 @@ from scalec.abi import PADDED, TILE_WORDS, TILES
 from scalec.formats import ElementType
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import STAGED, Schedule
-from scalec.ir.tile import RESPONSE_BYTES, WORD_ROWS
+from scalec.ir.tile import LANES, RESPONSE_BYTES, WORD_ROWS
 from scalec.ir.tile_types import atom_of, element_of, int_of, shape_of, swizzle_of
 from scalec.passes.emit.emitter import Emitter, Source
 from scalec.passes.emit.handles import Handles, Side
 from scalec.passes.emit.sums import Sums
 from scalec.passes.emit.tensors import Work
-from scalec.passes.plan.ahead import asked_ahead
 from scalec.passes.plan.converted import pairs_of, registers_make, stored_swizzle
 from scalec.passes.plan.gather import copied_by_threads, stored_row
 from scalec.passes.plan.items import ITEMS, RANGE_OF_K, cut_along, item_bytes, item_words
@@ -29,6 +28,8 @@ from scalec.passes.plan.resources import (
     RESPONSES,
     WINDOW,
     SharedPlan,
+    asked_ahead,
+    brought,
     copied_columns,
     numbered,
     part_rooms,
@@ -196,6 +197,9 @@ class Frame(Sums):
             turned = s.epilogue == "turned"
             shape = turned_tile(of, s) if turned else (staged_rows(of, s), staged_columns(of, s))
             h.tiles[name] = self.shared(name, shape, element, 0 if turned else s.swizzle_c, self.turns)
+        for number, x in enumerate(brought(self.problem, s)):
+            shape, name = (1, s.tile[0]), numbered("rows", number)
+            h.rows[x.name, x.coords] = self.shared(name, shape, ir.F32Type.get(), 0, s.stages)
         if s.adds == "loaded":
             h.result_ring = self.ring(
                 "C_barriers", depth=result_boxes(self.problem, s)[1], full=1, empty=self.consumers
@@ -266,8 +270,8 @@ class Frame(Sums):
         return self.strip(h.stored[side.label], strip, depth * len(side.strips))
 
     def takers(self, scale_warps: int) -> int:
-        """Warps of a CTA that take items: one that copies, `scale_warps` that bring scales, one that asks L2, and
-        consumers."""
+        """Warps of a CTA that take items: one that copies, `scale_warps` that bring scales, one that asks L2 or brings
+        what a fold reads, and consumers."""
         asks = bool(asked_ahead(self.problem, self.schedule))
         return 1 + scale_warps + asks + self.consumers + 4 * self.converters
 
@@ -285,7 +289,8 @@ class Frame(Sums):
     def arrivals(self) -> int:
         """Of those who copy into a stage."""
         by_threads = any(self.threaded(side) for side in self.sides)
-        return 1 + (self.scale_arrivals if by_threads else 0)
+        lanes = LANES if brought(self.problem, self.schedule) else 0
+        return 1 + lanes + (self.scale_arrivals if by_threads else 0)
 
     @property
     def scale_arrivals(self) -> int:

@@ -10,6 +10,7 @@ from scalec.abi import permuted_rows
 from scalec.ir.mlir import ir
 from scalec.passes.plan.panes import Strip
 from scalec.passes.plan.resources import numbered
+from scalec.passes.problem.access import Coord
 from scalec.passes.problem.operand import Operand, Scale
 
 
@@ -130,6 +131,7 @@ class Handles:
         cut_ring: where copies of a stage complete that a warp cuts before others see it; None where none does.
         landed: where copies of gathered rows complete that a warp hands over; None where none does.
         gathered: of sides whose rows are gathered the registers of the warp that copies, with their indices.
+        rows: what a fold reads of rows, in shared memory, by name and where it is read.
         pages: of sides whose rows are of pages the page of each copy of the tile that is copied.
         fill: what the role does with a tile (Work) outside of a window; None where it passes them over.
     """
@@ -159,6 +161,7 @@ class Handles:
     parts_cursor: ir.Value | None = None
     gathered: dict[str, ir.Value] = field(default_factory=dict)
     pages: dict[str, list[ir.Value]] = field(default_factory=dict)
+    rows: dict[tuple[str, tuple[Coord, ...]], ir.Value] = field(default_factory=dict)
     items: ir.Value | None = None
     item_ring: ir.Value | None = None
     cut_ring: ir.Value | None = None

@@ -17,14 +17,14 @@ from scalec.passes.emit.items import Dealer
 from scalec.passes.emit.results import Results
 from scalec.passes.emit.scale_rows import ScaleRows
 from scalec.passes.emit.tensors import Work
-from scalec.passes.plan.ahead import asked_ahead
 from scalec.passes.plan.gather import gathered_together
 from scalec.passes.plan.panes import Strip
 from scalec.passes.plan.parts import part_columns
-from scalec.passes.plan.resources import WINDOW
+from scalec.passes.plan.resources import WINDOW, asked_ahead
 from scalec.passes.plan.tensor_columns import word_rows
 from scalec.passes.plan.words import WordPlan
 from scalec.passes.problem.operand import Operand, Scale
+from scalec.passes.problem.result import EpilogueInput
 
 
 class Producer(ScaleRows, Results, Dealer, Converter):
@@ -75,6 +75,9 @@ class Producer(ScaleRows, Results, Dealer, Converter):
             inputs += [x for r in self.problem.bodies for x in r.inputs if x.kind == "both" and not self.looked_up(x)]
         if self.schedule.scheduler != "static":
             sides, inputs = [], asked_ahead(self.problem, self.schedule)
+        if h.rows:
+            self.bring(h, inputs)
+            return
         if not (sides or inputs) or busy or self.family.kind.tensor_memory:
             return
         e = self.e
@@ -101,6 +104,22 @@ class Producer(ScaleRows, Results, Dealer, Converter):
                         source = self.at(self.pointer(own.name, own.argument_index), own.name, own.coords, w)
                         operands = [source, *self.strides(own), w.row0[label], w.row_end[label], first, k]
                         e.op("tile.prefetch", operands=operands, **extents)
+
+    def bring(self, h: Handles, inputs: list[EpilogueInput]) -> None:
+        """That warp copies what a fold reads of rows into the stages of their tiles; of other types, it asks L2."""
+        e = self.e
+        with e.region("tile.warp", index=1, count=1, elected=0):
+            cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
+            with self.over_all_tiles(h) as w:
+                e.op("tile.acquire", operands=[h.ring, cursor])
+                for x in inputs:
+                    place, value = [w.m0, w.n0, w.m_end, w.n_end], self.input(x, w)
+                    if (into := h.rows.get((x.name, x.coords))) is None:
+                        e.op("tile.prefetch_input", operands=[value, *place], tile=self.walked)
+                    else:
+                        e.op("tile.copy_input", operands=[value, into, cursor, w.m0, w.m_end])
+                e.op("tile.land", operands=[h.ring, cursor])
+                e.op("tile.advance", operands=[cursor])
 
     def prefetched(self, side: Side) -> bool:
         """Whether a side has such scales, of more than a byte for whole K blocks. Of products that are added up all of

@@ -13,6 +13,7 @@ from scalec.ir.tile import ITEM_ALIGN, RESPONSE_BYTES, VECTOR, WORD_ROWS
 from scalec.passes.plan.converted import registers_make
 from scalec.passes.plan.gather import copies_of_thread, gatherers, scales_copied_by_threads, stored_row, whole_tiles
 from scalec.passes.plan.items import ITEMS, cuts_k, free_warps, item_bytes
+from scalec.passes.plan.parts import k_blocks
 from scalec.passes.plan.promotion import no_planes
 from scalec.passes.plan.sharing import SHARING
 from scalec.passes.plan.stationary import SLOTS
@@ -22,6 +23,7 @@ from scalec.passes.plan.windows import WINDOW, window_slots
 from scalec.passes.plan.words import WordPlan, no_bulk_words
 from scalec.passes.problem.operand import PROMOTION_BLOCK, Operand, Scale
 from scalec.passes.problem.products import partly_scaled
+from scalec.passes.problem.result import EpilogueInput
 from scalec.passes.problem.types import Problem
 from scalec.targets import WARPGROUP, WAVES, shared_out
 
@@ -222,6 +224,10 @@ class SharedPlan:
             if operand.made is not None:
                 size = round_up(rows * 4 * operand.made.within(bk), SCALE_ALIGN)
                 wanted.append(Buffer(f"{name[0]}_made", size, stages, SCALE_ALIGN))
+        size = round_up(4 * bm, SCALE_ALIGN)
+        wanted += [
+            Buffer(numbered("rows", i), size, stages, SCALE_ALIGN) for i in range(len(brought(problem, schedule)))
+        ]
         for number, of in enumerate(problem.each):
             if exchanges(of, schedule):
                 size = 2 * bm // WAVES["warp"] * bn if problem.swapped else bm * units(problem, schedule)[1]
@@ -368,6 +374,27 @@ def stages_that_fit(problem: Problem, schedule: Schedule) -> int:
     while stages and SharedPlan.of(problem, schedule.with_fields(stages=stages)).total > problem.target.shared_bytes:
         stages -= 1
     return stages
+
+
+def asked_ahead(problem: Problem, schedule: Schedule) -> list[EpilogueInput]:
+    """What a fold reads of rows that are looked up, where a queue says which tiles there are and a warp of producers
+    has nothing else to do: that asks L2 for it as soon as a tile is posted, or brings it (`brought`)."""
+    sides = (problem.lhs, problem.rhs)
+    busy = producer_warpgroups(problem, schedule) == 1 and any(threaded(problem, x, schedule) for x in sides)
+    if not problem.queued or problem.column_fold is None or problem.kind.tensor_memory or busy:
+        return []
+    names = {x.name for x in problem.row_lookups}
+    inputs = {(x.name, x.coords): x for r in problem.results for x in r.inputs if x.kind == "row"}
+    return [x for x in inputs.values() if any(at.dim in names for at in x.coords)]
+
+
+def brought(problem: Problem, schedule: Schedule) -> list[EpilogueInput]:
+    """Those that come into the stage with the operands' tiles, by copies of 4 bytes: where a tile is one K block, and
+    warpgroups multiply."""
+    alone = k_blocks(problem, schedule) == 1 and schedule.split == 1 and not schedule.promote and not problem.terms
+    if not alone or not problem.kind.warpgroup_sums or problem.converts:
+        return []
+    return [x for x in asked_ahead(problem, schedule) if x.element.name == "f32"]
 
 
 def turns(schedule: Schedule) -> int:

@@ -8,6 +8,13 @@ func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %lo: memref<?xi32>, %rs: i64
   // CHECK: %[[AHEAD:.*]] = "tile.read_ahead"
   // CHECK-SAME: size = 64 : i64
   %h = "tile.read_ahead"(%w, %a, %m, %n, %m, %n) {size = 64 : i64} : (!tile.operand, !tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32) -> !tile.operand
+  %rows = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 64>, f32, 0 : i64, 4 : i64>
+  %at = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  // CHECK: "tile.copy_input"({{.*}}) : (!tile.operand, !tile.buffer<array<i64: 1, 64>, f32, 0 : i64, 4 : i64>, !tile.position, i32, i32) -> ()
+  "tile.copy_input"(%f, %rows, %at, %m, %m) : (!tile.operand, !tile.buffer<array<i64: 1, 64>, f32, 0 : i64, 4 : i64>, !tile.position, i32, i32) -> ()
+  %own = "tile.row_factors"(%rows, %at) {wave = 0 : i64, waves = 1 : i64} : (!tile.buffer<array<i64: 1, 64>, f32, 0 : i64, 4 : i64>, !tile.position) -> !tile.factors
+  // CHECK: "tile.rows_held"({{.*}}) : (!tile.factors) -> !tile.operand
+  %held = "tile.rows_held"(%own) : (!tile.factors) -> !tile.operand
   // CHECK: "tile.fold_columns"({{.*}}%[[AHEAD]]
   // CHECK: arith.mulf
   // CHECK: kind = "sum"

@@ -383,6 +383,26 @@ func.func @p(%A: memref<?xf32>, %i: i64) {
 
 // -----
 
+// copy_input: columns
+// EXPECT: an input of kind "col", expected row
+func.func @p(%A: memref<?xf32>, %i: i64, %x: i32, %b: !tile.buffer<array<i64: 1, 64>, f32, 0 : i64, 4 : i64>, %c: !tile.position) {
+  %n = "tile.input"(%A, %i) {axes = array<i64: 1, 1, 0>, kind = "col", operandSegmentSizes = array<i32: 1, 1>, pair = 0 : i64} : (memref<?xf32>, i64) -> !tile.operand
+  "tile.copy_input"(%n, %b, %c, %x, %x) : (!tile.operand, !tile.buffer<array<i64: 1, 64>, f32, 0 : i64, 4 : i64>, !tile.position, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// copy_input: part of a warp's rows
+// EXPECT: expected one vector of f32 for a multiple of 32 rows
+func.func @p(%A: memref<?xf32>, %i: i64, %x: i32, %b: !tile.buffer<array<i64: 1, 48>, f32, 0 : i64, 4 : i64>, %c: !tile.position) {
+  %n = "tile.input"(%A, %i) {axes = array<i64: 0, 1, 0>, kind = "row", operandSegmentSizes = array<i32: 1, 1>, pair = 0 : i64} : (memref<?xf32>, i64) -> !tile.operand
+  "tile.copy_input"(%n, %b, %c, %x, %x) : (!tile.operand, !tile.buffer<array<i64: 1, 48>, f32, 0 : i64, 4 : i64>, !tile.position, i32, i32) -> ()
+  return
+}
+
+// -----
+
 // prefetch_input: a scalar
 // EXPECT: an input of kind "scalar", expected row, col or both
 func.func @p(%A: f32, %i: i64, %x: i32) {
