@@ -180,10 +180,10 @@ def figures(cases: Sequence[Case], rounds: int, files: Sequence[Any]) -> Iterato
     import scalec
     from scalec.bench.graphs import burst, capture
 
-    made: dict[tuple[str, int], Any] = {}
+    programs = {(c.kind, c.tokens): c.program for c in cases}
+    kernels = {key: scalec.compile(source, "sm_90a", known) for key, (source, known) in programs.items()}
     for case in cases:
-        source, known = case.program
-        kernel = made.setdefault((case.kind, case.tokens), scalec.compile(source, "sm_90a", known))
+        kernel = kernels[case.kind, case.tokens]
         first = inputs(case, 7)
         count = min(method.sets_in_rotation(moved(case, first)), 16)
         sets = [first, *(inputs(case, 8 + i) for i in range(count - 1))]
