@@ -20,7 +20,7 @@ MAX_STAGES = 8
 
 ASKED_STAGES = 3
 """Tiles ahead of which copies are where a fold's own reads wait behind them in memory (`asked_ahead`): of pages, five
-took 1.00 to 1.02 of the time of three, with two tokens a sequence four 1.01 to 1.02 (H100, 2026-11-27)."""
+took 1.00 to 1.02 of the time of three, with two tokens a sequence four did (H100, 2026-11-27)."""
 
 
 class ChooseStages(Decision):
