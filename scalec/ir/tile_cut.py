@@ -104,6 +104,28 @@ class CutKOp(Tile.Operation, name="cut_k"):
         return in_step(op, None, op.tile)
 
 
+class WrapKOp(Tile.Operation, name="wrap_k"):
+    """Of each row of a tile of an operand, of the stage before the cursor's, the first `shift` elements of so many
+    `bits`, fewer than CHUNK bytes, become those of the cursor's stage, of which those from `high` on count as zero. All
+    lanes of a warp are here; tiles are those of `cut_k` with `mn` 0."""
+
+    tile: ext.Operand[SharedType]
+    cursor: ext.Operand[CursorType]
+    shift: ext.Operand[I32]
+    high: ext.Operand[I32]
+    bits: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        (_, width), swizzle = shape_of(op.tile.type), swizzle_of(op.tile.type)
+        row = width * bits_of(element_of(op.tile.type)) // 8
+        if row % CHUNK or swizzle not in (0, row):
+            return fail(
+                op, f"wraps rows of {row} bytes swizzled over {swizzle}, expected whole {CHUNK}, or its swizzle"
+            )
+        return at_least(op, 1, "bits") and in_step(op, None, op.tile)
+
+
 class CutWordsOp(Tile.Operation, name="cut_words"):
     """Makes zero of the scale bytes of the cursor's stage that scale no K element in [low, high), of which each has
     `unit`: what they are nobody says, and the zeros of the operands times NaN are NaN. All lanes of a warp are here.
@@ -148,13 +170,15 @@ class CutScalesOp(Tile.Operation, name="cut_scales"):
 
 
 class PassOnOp(Tile.Operation, name="pass_on"):
-    """A warp arrives at the stage's full barrier, once or in the place of so many `arrivals`: what its lanes stored
-    before is seen by who waits there, the tensor core and later copies too."""
+    """A warp arrives at the full barrier of the stage, or with `lag` 1 of the one before, once or in the place of so
+    many `arrivals`: what its lanes stored before is seen by who waits there, the tensor core and later copies too."""
 
     ring: ext.Operand[RingType]
     cursor: ext.Operand[CursorType]
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        given = "arrivals" in op.operation.attributes
-        return in_step(op, op.ring) and (not given or at_least(op, 1, "arrivals"))
+        given = op.operation.attributes
+        if "lag" in given and not flag(op, "lag"):
+            return False
+        return in_step(op, op.ring) and ("arrivals" not in given or at_least(op, 1, "arrivals"))

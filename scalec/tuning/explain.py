@@ -337,6 +337,8 @@ def _converted(problem: Problem, chosen: Schedule) -> str:
             told.append(f"{warps} make {x.element.name} of {x.name} ({x.stored.name}){less}{folded}")
         elif x.turned:
             told.append(f"warps turn {x.name}, so that {problem.k.name} is contiguous")
+        elif x.wrapped:
+            told.append(f"a warp makes K blocks of {x.name} whole, of which groups of {problem.k.name} begin anywhere")
         elif x.shifted:
             told.append(f"warps shift rows of {x.name}, of which groups of {problem.k.name} begin anywhere")
         elif x.converted:

@@ -321,9 +321,7 @@ def commit(s: State, op: ir.OpView) -> None:
 def release(s: State, op: ir.OpView) -> None:
     """Predicated inside the instruction: a branch here would split the block between wgmma and promotion (rule 3)."""
     b, c = s.b, s.get(op.cursor)
-    stage = c.stage.get()
-    if tile.int_of(op.lag):
-        stage = b.select(b.compare("eq", stage, 0), b.constant(c.depth - 1), b.sub(stage, 1))
+    stage = c.before(b) if tile.int_of(op.lag) else c.stage.get()
     offset = b.shl(stage, 3)
     if s.ctas > 1:
         # .release.cluster here makes a full memory barrier of each K block (hopper.md rule 6): the plain form

@@ -14,6 +14,9 @@ from scalec.lowering.common.state import COMMON, Ring, State, swizzle
 _LOADS = 4
 """Of a lane on their way at once, 16 bytes each."""
 
+_WRAPPED = _LOADS // 2
+"""Rows of a lane likewise, of which each is two chunks."""
+
 _LANE_BYTES = tile.LANES * tile.CHUNK  # that a warp stores at once
 
 
@@ -34,21 +37,23 @@ def detour(s: State, op: ir.OpView) -> None:
 def pass_on(s: State, op: ir.OpView) -> None:
     """Each lane fences what it stored (PTX ISA 9.7.13.4, fence.proxy): wgmma and tcgen05.mma read it, and copies
     overwrite it, by the async proxy. One arrives behind all lanes' stores."""
-    b = s.b
-    barrier = b.add(s.get(op.ring).full, b.shl(s.get(op.cursor).stage.get(), 3))
+    b, cursor, attributes = s.b, s.get(op.cursor), op.operation.attributes
+    lags = "lag" in attributes and tile.int_of(attributes["lag"])
+    barrier = b.add(s.get(op.ring).full, b.shl(cursor.before(b) if lags else cursor.stage.get(), 3))
     b.asm("fence.proxy.async.shared::cta;")
     b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
-    attributes = op.operation.attributes
     count = f", {tile.int_of(attributes['arrivals'])}" if "arrivals" in attributes else ""
     b.asm(f"@$1 mbarrier.arrive.shared::cta.b64 _, [$0]{count};", [], [barrier, b.compare("eq", s.lane, 0)])
 
 
-def _between(b: Builder, value: ir.Value | int, most: int) -> ir.Value:
+def _between(b: Builder, value: ir.Value | int, most: int) -> ir.Value | int:
     """`value`, signed, but at least 0 and at most `most`."""
+    if isinstance(value, int) and isinstance(most, int):
+        return max(0, min(value, most))
     return b.pure("max.s32 $0, $1, 0;", b.i32, b.pure("min.s32 $0, $1, $2;", b.i32, value, most))
 
 
-def kept_bits(b: Builder, low: ir.Value, high: ir.Value) -> ir.Value:
+def kept_bits(b: Builder, low: ir.Value | int, high: ir.Value | int) -> ir.Value:
     """A word's bits from `low` up to `high`, signed, as far as they are its own: shl by 32 is 0 (PTX ISA 9.7.8.7)."""
     masks = [b.pure("shl.b32 $0, $1, $2;", b.i32, -1, _between(b, x, 32)) for x in (low, high)]
     return b.and_(masks[0], b.xor(masks[1], 0xFFFFFFFF))
@@ -120,6 +125,29 @@ def _cut_rows(s: State, op: ir.OpView, base: ir.Value) -> None:
             clear()
 
     _each(b, 0, pitch // tile.CHUNK, 1, chunk)
+
+
+@COMMON.lowers("tile.wrap_k")
+def wrap_k(s: State, op: ir.OpView) -> None:
+    """The first chunk of a row each lane, of its bits from the shift on, and of those of the other stage before."""
+    b, (rows, width), swizzled = s.b, tile.shape_of(op.tile.type), tile.swizzle_of(op.tile.type)
+    pitch = width * tile.bits_of(tile.element_of(op.tile.type)) // 8
+    own = b.mul(s.lane, pitch)
+    if swizzled:
+        own = b.add(own, b.shl(swizzle(b, s.lane, pitch), 4))
+    buffer, cursor = s.get(op.tile), s.get(op.cursor)
+    at = b.add(b.add(buffer.base, own), b.mul(cursor.before(b), buffer.stage))
+    behind = b.add(buffer.address(b, cursor), own)
+    shift, bits = s.get(op.shift), tile.int_of(op.bits)
+    taken = b.pure("min.u32 $0, $1, $2;", b.i32, shift, s.get(op.high))
+    ends = [[b.sub(b.mul(x, bits), 32 * word) for x in (shift, taken)] for word in range(tile.CHUNK // 4)]
+    masks = [(kept_bits(b, own, 32), kept_bits(b, 0, other)) for own, other in ends]
+    for group in range(0, rows, _WRAPPED * tile.LANES):
+        firsts = range(group, min(rows, group + _WRAPPED * tile.LANES), tile.LANES)
+        found = [[_load(s, x, row * pitch, rows - row) for x in (at, behind)] for row in firsts]
+        for row, values in zip(firsts, found, strict=True):
+            words = [b.or_(b.and_(x, own), b.and_(y, other)) for x, y, (own, other) in zip(*values, masks, strict=True)]
+            _store(b, at, row * pitch, words, _mine(s, rows - row))
 
 
 def _mine(s: State, left: int) -> ir.Value | None:

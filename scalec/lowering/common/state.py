@@ -106,6 +106,11 @@ class Cursor:
             return self.phase.get()
         return b.and_(b.op("arith.shrui", [b.i32], [self.rounds.get(), self.stage.get()]), 1)
 
+    def before(self, b: Builder) -> ir.Value:
+        """The stage before this one."""
+        stage = self.stage.get()
+        return b.select(b.compare("eq", stage, 0), b.constant(self.depth - 1), b.sub(stage, 1))
+
     def at(self) -> ir.Value | int:
         return self.stage.get() if self.known is None else self.known
 

@@ -251,7 +251,7 @@ class Consumer(Epilogue):
         late = self.row_scale(self.sides[1]) is not None  # column factors are read during promotion
         scale = self.block_scale(self.sides[1])
         column0 = w.n0 if scale is None else self.scale_rows("B", scale, w)[0]
-        with self.over_k(w, s.unroll, once=without_loop(self.problem, s)) as k0:
+        with self.over_k(self.multiplied(w), s.unroll, once=without_loop(self.problem, s)) as k0:
             e.op("tile.wait", operands=[h.ring, cursor])
             following = self.at_k(w, e.arith("arith.addi", k0, e.i32(s.tile[2])))
             factors: list[tuple[ir.Value | None, ir.Value | None]] = []
@@ -277,6 +277,15 @@ class Consumer(Epilogue):
                 )
                 if last and late:
                     self.hand_over(h, at)
+        self.pass_over(h, w, at)
+
+    def pass_over(self, h: Handles, w: Work, at: Positions) -> None:
+        """A stage of which nothing is multiplied, where there is one."""
+        if not self.problem.wraps:
+            return
+        with self.e.region("tile.when", [self.left_over(w)]):
+            self.e.op("tile.wait", operands=[h.ring, at.cursor])
+            self.hand_over(h, at)
 
     def keep(self, h: Handles, at: Positions, fetched: Fetched, column0: ir.Value, known: Known) -> None:
         """What was fetched for the later slices of a K tile, before it is fetched for the next one."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from scalec.ir.mlir import ir
 from scalec.ir.tile import CHUNK
 from scalec.passes.emit.gatherer import Gatherer
@@ -14,7 +16,8 @@ class Cutter(Gatherer):
     """K blocks begin where those of all of K do, as their scales do, or where groups are apart, where the range does.
     So the last of a range, and of the former the first, may reach beyond it. What is there, of whoever else's, becomes
     zero in both operands, as zero times NaN is NaN: where the copies of a stage have arrived, by a warp that then
-    passes it on. Whoever multiplies sees whole stages alone."""
+    passes it on. Whoever multiplies sees whole stages alone. Where a range begins behind what copies bring, which is
+    whole chunks, the same warp puts the end of each K block in the place of what lies before it (`Operand.wrapped`)."""
 
     def handles(self) -> Handles:
         """The barriers where the copies of such a stage complete, too."""
@@ -44,6 +47,12 @@ class Cutter(Gatherer):
         )
         return low, high, e.arith("arith.subi", high, low)
 
+    def wraps(self, w: Work) -> ir.Value | None:
+        """Whether a tile's K blocks begin where no copy does; None where none does."""
+        if not self.problem.wraps or w.k0 is None or w.k_low is None:
+            return None
+        return self.e.compare("lt", w.k0, w.k_low)
+
     def detour(self, h: Handles, w: Work, k0: ir.Value) -> ir.Value:
         """The ring as who copies the K block at element `k0` of the tensors sees it."""
         e = self.e
@@ -51,25 +60,78 @@ class Cutter(Gatherer):
             return h.filled
         _, _, count = self.inside(w, k0)
         cut = e.compare("lt", count, e.i32(self.schedule.tile[2]))
+        if (wrapped := self.wraps(w)) is not None:
+            cut = e.arith("arith.ori", cut, wrapped)
         return e.op("tile.detour", [e.type("stages")], [h.filled, h.cut_ring, cut]).result
 
     def cut_blocks(self, h: Handles) -> None:
         """The role of the warp."""
         if h.cut_ring is None:
             return
-        e, depth = self.e, self.e.i32(self.schedule.tile[2])
+        e = self.e
         with e.region("tile.warp", index=CUT_WARP, count=1, elected=0):
             cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
-            with self.over_all_tiles(h) as w, self.over_k(w) as k:
-                low, high, count = self.inside(w, self.at_k(w, k))
-                with e.region("tile.when", [e.compare("lt", count, depth)]):
-                    e.op("tile.wait", operands=[h.cut_ring, cursor])
-                    self.cut_stage(h, cursor, w, low, high)
-                    e.op("tile.pass_on", operands=[h.filled, cursor], arrivals=self.copiers)
-                    e.op("tile.advance", operands=[cursor])
-                whole = e.arith("arith.subi", depth, e.i32(1))
-                with e.region("tile.when", [e.compare("lt", whole, count)]):
-                    e.op("tile.skip", operands=[cursor, e.i32(1)])
+            with self.over_all_tiles(h) as w:
+                if (wrapped := self.wraps(w)) is not None:
+                    self.wrap_blocks(h, cursor, w, wrapped)
+                else:
+                    self.cut_alone(h, cursor, w)
+
+    def cut_alone(self, h: Handles, cursor: ir.Value, w: Work) -> None:
+        """The K blocks of a tile, of which those that reach beyond the range are cut."""
+        e, depth = self.e, self.e.i32(self.schedule.tile[2])
+        with self.over_k(w) as k:
+            low, high, count = self.inside(w, self.at_k(w, k))
+            with e.region("tile.when", [e.compare("lt", count, depth)]):
+                e.op("tile.wait", operands=[h.cut_ring, cursor])
+                self.cut_stage(h, cursor, w, low, high)
+                self.pass_on(h, cursor)
+                e.op("tile.advance", operands=[cursor])
+            whole = e.arith("arith.subi", depth, e.i32(1))
+            with e.region("tile.when", [e.compare("lt", whole, count)]):
+                e.op("tile.skip", operands=[cursor, e.i32(1)])
+
+    def pass_on(self, h: Handles, cursor: ir.Value, lag: int = 0) -> None:
+        """A stage, or the one before it, to those who multiply."""
+        which: dict[str, Any] = {"lag": lag} if lag else {}
+        self.e.op("tile.pass_on", operands=[h.filled, cursor], arrivals=self.copiers, **which)
+
+    def wrap_blocks(self, h: Handles, cursor: ir.Value, w: Work, wrapped: ir.Value) -> None:
+        """The K blocks of a tile where any may begin behind what copies bring, as they do if they are `wrapped`. Then
+        each stage that has come has the end of the block before, which is whole then. The last has that of its own, or
+        is left over."""
+        e, depth, one = self.e, self.schedule.tile[2], self.e.i32(1)
+        assert w.k0 is not None
+        assert w.k_low is not None
+        shift = e.arith("arith.subi", w.k_low, w.k0)
+        before = e.arith("arith.andi", e.arith("arith.subi", w.k, one), e.i32(-depth))  # the last
+        end = e.arith("arith.subi", w.k, before)
+        with e.region("tile.when", [wrapped]):
+            e.op("tile.wait", operands=[h.cut_ring, cursor])
+            with self.over_k(w, start=depth) as k:
+                e.op("tile.advance", operands=[cursor])
+                e.op("tile.wait", operands=[h.cut_ring, cursor])
+                high = e.arith("arith.subi", w.k, k)
+                for side in self.sides:
+                    operands = [h.tiles[side.label], cursor, shift, high]
+                    e.op("tile.wrap_k", operands=operands, bits=side.operand.shared_bits)
+                self.pass_on(h, cursor, lag=1)
+        with e.region("tile.when", [self.no(wrapped)]):
+            e.op("tile.skip", operands=[cursor, e.arith("arith.divui", before, e.i32(depth))])
+        cut = e.compare("lt", end, e.i32(depth))
+        with e.region("tile.when", [e.arith("arith.andi", cut, self.no(wrapped))]):
+            e.op("tile.wait", operands=[h.cut_ring, cursor])
+        cut = e.arith("arith.ori", cut, wrapped)
+        with e.region("tile.when", [cut]):
+            with e.region("tile.when", [self.no(self.left_over(w))]):
+                self.cut_stage(h, cursor, w, shift, end)
+            self.pass_on(h, cursor)
+            e.op("tile.advance", operands=[cursor])
+        with e.region("tile.when", [self.no(cut)]):
+            e.op("tile.skip", operands=[cursor, one])
+
+    def no(self, condition: ir.Value) -> ir.Value:
+        return self.e.arith("arith.xori", condition, self.e.i1(1))
 
     def cut_rooms(self, h: Handles, rooms: dict[str, ir.Value], w: Work, k0: ir.Value) -> None:
         """Likewise the scales of the K block at element `k0` of the tensors that threads have in registers, where these

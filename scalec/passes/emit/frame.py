@@ -20,7 +20,7 @@ from scalec.passes.emit.sums import Sums
 from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.converted import pairs_of, registers_make, stored_swizzle
 from scalec.passes.plan.gather import copied_by_threads, stored_row
-from scalec.passes.plan.items import ITEMS, RANGE_OF_K, cut_along, item_bytes, item_words
+from scalec.passes.plan.items import ITEMS, cut_along, item_bytes, item_words, range_of_k
 from scalec.passes.plan.panes import Strip, strips
 from scalec.passes.plan.parts import k_blocks, part_blocks
 from scalec.passes.plan.promotion import promoted_one_by_one
@@ -402,7 +402,7 @@ class Frame(Sums):
             first = at.get("low")
             w = Work(at["m0"], at["n0"], ends[p.m.name], ends[p.n.name], self.length(h), outer=outer, low=first)
             if p.range_of_k is not None:
-                w = replace(w, **{name: at[name] for name in RANGE_OF_K})
+                w = replace(w, **{name: at[name] for name in range_of_k(p)})
             yield replace(w, grids=self.grids(h, w))
 
     def part(self, w: Work, part: ir.Value, number: ir.Value) -> Work:

@@ -14,11 +14,11 @@ from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.items import (
     ITEM_WARP,
     ITEMS,
-    RANGE_OF_K,
     cut_along,
     groups_of_lane,
     item_bytes,
     item_words,
+    range_of_k,
 )
 from scalec.passes.problem.access import Domain, Index
 
@@ -52,7 +52,7 @@ class Dealer(Frame):
         if w.low is not None:
             says["low"] = w.low
         if p.range_of_k is not None:
-            says |= dict(zip(RANGE_OF_K, self.range_of_k(h, p.range_of_k, w), strict=True))
+            says |= dict(zip(range_of_k(p), self.range_of_k(h, p.range_of_k, w), strict=True))
         values = [says[name] for name in item_words(p, self.schedule)]
         values += [e.i32(0)] * (words - len(values))
         e.op("tile.post", operands=[*slot, *values], segments=(1, 1, 1, words))
@@ -140,8 +140,9 @@ class Dealer(Frame):
 
     def range_of_k(self, h: Handles, domain: Domain, w: Work) -> tuple[ir.Value, ...]:
         """What an item says of a range of K: where its first K block begins, from there up to its end, and the range.
-        K blocks begin where those of all of K do; where groups are apart, where the range does. Of an empty range the
-        first K block behind all of K: of whatever lies there, copies make zeros, scales too."""
+        K blocks begin where those of all of K do; where groups are apart, where the range does, or copies begin before
+        that. Of an empty range the first K block behind all of K: of whatever lies there, copies make zeros, scales
+        too."""
         e, depth, apart = self.e, self.schedule.tile[2], self.problem.apart(domain.dim)
         at = self.positions(w)
         low, high = (self.bound(x, at) for x in (domain.low, domain.high))
@@ -155,8 +156,17 @@ class Dealer(Frame):
         )
         if apart:  # as promised: if that is not so, copies would begin where none can
             low = self.multiple(low, math.gcd(domain.step, depth))
-        k0 = low if apart else self.multiple(low, depth)
-        return k0, e.arith("arith.subi", high, k0), low, high
+        k0 = self.multiple(low, depth) if not apart else low
+        if not self.problem.wraps:
+            return k0, e.arith("arith.subi", high, k0), low, high
+        k0 = self.multiple(low, self.problem.lhs.begins)
+        copied = e.arith("arith.subi", high, k0)
+        whole, own = (
+            e.arith("arith.divui", e.arith("arith.addi", x, e.i32(depth - 1)), step)
+            for x in (copied, e.arith("arith.subi", high, low))
+        )
+        less = e.arith("arith.subi", whole, own)
+        return k0, copied, low, high, e.arith("arith.subi", e.arith("arith.muli", own, step), less)
 
     def multiple(self, value: ir.Value, of: int) -> ir.Value:
         """A number rounded down to a multiple."""

@@ -74,13 +74,21 @@ class RegisterConsumer(Consumer):
         self.enter(h, p)
         self.turn(p)
         self.slices_but_the_last(h, p, self.at_end(w))
-        with self.over_k(w, s.unroll, start=s.tile[2]) as k0:
+        with self.over_k(self.multiplied(w), s.unroll, start=s.tile[2]) as k0:
             self.enter(h, p)
             self.last_slice(h, p, self.at_k(w, k0))
             self.turn(p)
             self.slices_but_the_last(h, p, self.at_end(w, k0))
         self.cut(p, self.slices - 1, self.at_end(w, w.k))
         self.last_slice(h, p, None)
+        if self.problem.wraps:
+            with self.e.region("tile.when", [self.left_over(w)]):
+                self.e.op("tile.wait", operands=[h.ring, p.front])
+                self.e.op("tile.advance", operands=[p.front])
+                self.release(h, p.back)
+                if p.window is not None:
+                    self.e.op("tile.next_block", operands=[p.window])
+                self.e.op("tile.advance", operands=[p.back])
 
     def pipeline(self, h: Handles) -> Pipeline:
         """All registers."""

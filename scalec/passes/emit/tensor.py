@@ -135,7 +135,7 @@ class TensorConsumer(Producer, Consumer):
             if ones and not sure:  # there may be no item, or no window, and then nobody waits for what was written
                 self.fill_ones(h, filled, cursor, beside, ones)
             before = self.columns_before(w)
-            for part in [w] if promote else self.segments(w):
+            for part in [self.multiplied(w)] if promote else self.segments(w):
                 if not promote:
                     e.op("tile.acquire", operands=[h.sums_ring, slot])
                 with self.over_k(part, self.schedule.unroll, cursors=self.rounds(cursor, slot, words)) as k0:
@@ -156,6 +156,11 @@ class TensorConsumer(Producer, Consumer):
                         self.sums_done(h, slot)
                 if not promote:
                     self.sums_done(h, slot)
+            if self.problem.wraps:
+                with e.region("tile.when", [self.left_over(w)]):
+                    e.op("tile.wait", operands=[filled, cursor])
+                    e.op("tile.hand_over", operands=[h.ring, cursor], side="empty")
+                    e.op("tile.advance", operands=[cursor])
 
     def fill_ones(self, h: Handles, filled: ir.Value, cursor: ir.Value, column: int, columns: int) -> None:
         """Writes the scale words of operands without scales."""
@@ -407,7 +412,7 @@ class TensorConsumer(Producer, Consumer):
                 self.fetch(h, side, fetched, w, self.at_k(w))
             for number, part in enumerate(self.segments(w)):
                 into = self.into(number, sums)
-                with self.over_k(part) as k0:
+                with self.over_k(self.multiplied(part)) as k0:
                     shown = (h.ring, cursor) if h.pair_rank is None else (h.sums_ring, slot)
                     e.op("tile.wait", operands=shown)
                     factors = [self.factors(h, at, fetched, wave) for wave in range(self.waves)]
@@ -423,5 +428,6 @@ class TensorConsumer(Producer, Consumer):
                     for side in self.sides:
                         self.fetch(h, side, fetched, w, following)
                     self.hand_over(h, at)
+                self.pass_over(h, part, at)
                 self.summed(number, into, sums, w)
             self.finish(h, w, sums)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from scalec.ir.mlir import ir
@@ -29,6 +29,8 @@ class Work:
         part, number: of the part within its tile, and of the tile among all tiles; None where K is not split.
         outer: the tile's index along each dimension of the problem's `outer`, and each lookup, by name.
         k_low, k_high: the range of K, where there is one: the first and last K block may reach beyond it.
+        k_own: where K blocks are wrapped (`Operand.wrapped`), what whole ones there are to multiply: so many elements,
+            or one less where copies bring one more block. One register says both, and who multiplies has few.
         grids: where groups of K are apart, by what each group's scales are padded to (`Scale.k_apart`): how much
             further they count an element of K, and where K ends for them.
         low: where the group of a range of rows or columns begins; None where nobody asks.
@@ -49,6 +51,7 @@ class Work:
     outer: dict[str, ir.Value] = field(default_factory=dict)
     k_low: ir.Value | None = None
     k_high: ir.Value | None = None
+    k_own: ir.Value | None = None
     grids: dict[int, tuple[ir.Value, ir.Value]] = field(default_factory=dict)
     low: ir.Value | None = None
     whole: ir.Value | None = None
@@ -156,7 +159,8 @@ class Tensors:
         made = {}
         for step in steps:
             unit = e.arith("arith.addi", e.arith("arith.divui", w.k_low, e.i32(step)), group)
-            moved = e.arith("arith.subi", e.arith("arith.muli", unit, e.i32(step)), w.k_low)
+            begins = w.k_low if w.k0 is None or not p.wraps else w.k0
+            moved = e.arith("arith.subi", e.arith("arith.muli", unit, e.i32(step)), begins)
             units = e.arith("arith.divui", e.arith("arith.addi", h.k, e.i32(step - 1)), e.i32(step))
             made[step] = moved, e.arith("arith.muli", e.arith("arith.addi", units, groups), e.i32(step))
         return made
@@ -173,14 +177,23 @@ class Tensors:
 
     def before(self, operand: Operand, k0: ir.Value) -> ir.Value:
         """The element of K at which copies of a K block begin that begins at element `k0`."""
-        step = 8 * operand.align // operand.stored.bits
-        return self.e.arith("arith.andi", k0, self.e.i32(-step)) if operand.shifted else k0
+        return self.e.arith("arith.andi", k0, self.e.i32(-operand.begins)) if operand.shifted else k0
 
     def shift(self, operand: Operand, w: Work) -> ir.Value | None:
         """How many elements that is before it; None where K blocks begin where copies do."""
         if not operand.shifted or w.k_low is None:
             return None
-        return self.e.arith("arith.andi", w.k_low, self.e.i32(8 * operand.align // operand.stored.bits - 1))
+        return self.e.arith("arith.andi", w.k_low, self.e.i32(operand.begins - 1))
+
+    @staticmethod
+    def multiplied(w: Work) -> Work:
+        """A tile's K as those walk it who multiply."""
+        return w if w.k_own is None else replace(w, k=w.k_own)
+
+    def left_over(self, w: Work) -> ir.Value:
+        """Whether copies bring a K block more than these walk, for the end of the one before."""
+        assert w.k_own is not None
+        return self.e.compare("lt", self.e.i32(0), self.e.arith("arith.andi", w.k_own, self.e.i32(1)))
 
     def row_index(self, name: str, w: Work | None, flat: bool = False) -> ir.Value:
         """The lookup of each row, or column, of a tile by its name, where the tile is along the dimensions of

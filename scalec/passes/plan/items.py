@@ -37,13 +37,19 @@ def groups_of_lane(problem: Problem) -> int:
     return MOST_GROUPS if size is None else min(MOST_GROUPS, max(1, -(-size // LANES)))
 
 
+def range_of_k(problem: Problem) -> tuple[str, ...]:
+    """What an item says of a range of K, by the names that Work has: where K blocks are wrapped (`Problem.wraps`), how
+    many elements are multiplied, too."""
+    return (*RANGE_OF_K, *("k_own",) * problem.wraps) if problem.range_of_k is not None else ()
+
+
 def item_words(problem: Problem, schedule: Schedule) -> tuple[str, ...]:
     """What an item says: the tile's first row and column, where its rows or columns end if that may be within the tile,
     a range of K, and an index for each of `outer` and each lookup."""
     ends: tuple[str, ...] = ("end",) if cut_along(problem, schedule) else ()
     if problem.ragged is not None and problem.apart(problem.ragged.dim):
         ends = ("low", *ends)
-    k = RANGE_OF_K if problem.range_of_k is not None else ()
+    k = range_of_k(problem)
     return ("m0", "n0", *ends, *k, *(d.name for d in problem.outer), *(x.name for x in problem.constant_lookups))
 
 

@@ -43,6 +43,10 @@ or several f32 of a row for a K tile: with 40, MXFP8 spilled 8 to 32 bytes at 12
 (ptxas 13.0, 2026-11-25)."""
 
 
+WRAPPING = WIDENED | {3: (56, 152)}
+"""Likewise where a warp wraps K blocks (`Operand.wrapped`): with 32 that spilled 8 bytes (ptxas 13.0, 2026-11-27)."""
+
+
 CONVERTING: dict[str, dict[tuple[int, int], tuple[tuple[int, int], ...]]] = {
     "wgmma": {
         (1, 2): ((88, 232),),
@@ -120,6 +124,8 @@ def registers_for(problem: Problem, schedule: Schedule) -> tuple[int, int]:
         rows = (s for x in (problem.lhs, problem.rhs) if (s := x.by_row) is not None)
         if any(s.type != "f32" or s.within(schedule.tile[2]) > 1 for s in rows):
             registers = WIDENED[warpgroups]
+    if problem.wraps:
+        registers = WRAPPING[warpgroups]
     if not problem.kind.tensor_memory:
         return registers
     two = schedule.scale_copier or problem.range_of_k is not None  # producer warpgroups, there may be

@@ -345,8 +345,8 @@ def check_beginnings(problem: Problem) -> None:
 
 
 def shifted(problem: Problem) -> Problem:
-    """With the operands told that warps shift (`Operand.shifted`): K blocks begin where groups do, as each has scales
-    of its own, and copies of what is contiguous along K cannot.
+    """With the operands told of which K blocks begin where groups do, as each has scales of its own, though copies of
+    what is contiguous along K cannot: that warps shift (`Operand.shifted`), or put in another order.
 
     Raises:
         UnsupportedError: with the place of the contraction, of operands that warps cannot shift.
@@ -376,7 +376,19 @@ def shifted(problem: Problem) -> Problem:
             place=problem.written,
         )
 
-    return replace(problem, lhs=read(problem.lhs), rhs=read(problem.rhs))
+    lhs, rhs = read(problem.lhs), read(problem.rhs)
+    if _in_one_order(lhs, rhs):
+        lhs, rhs = (replace(x, shifted=False, wrapped=True) for x in (lhs, rhs))
+    return replace(problem, lhs=lhs, rhs=rhs)
+
+
+def _in_one_order(lhs: Operand, rhs: Operand) -> bool:
+    """Whether both operands may have the elements of a K block in another order, the same one: none has scales for
+    parts of a block, and none is converted."""
+    if not (lhs.shifted and rhs.shifted) or lhs.element.bits != rhs.element.bits:
+        return False
+    plain = all(x.stored == x.element and x.promoted == x.scales for x in (lhs, rhs))
+    return plain and all(s.within(PROMOTION_BLOCK) == 1 for x in (lhs, rhs) for s in x.scales)
 
 
 def _unshifted(operand: Operand) -> str:

@@ -160,6 +160,8 @@ class Operand:
         turned: its rows are contiguous in memory, and warps make rows of it that are contiguous along K.
         shifted: K blocks begin at any element of its rows, and copies at the multiple of `align` bytes before, of as
             many bytes more; warps move each row of a K block to where it begins.
+        wrapped: likewise, but rows stay where they are: what a K block has in the first `align` bytes of the next, a
+            warp puts in the place of what lies there before the block, as both operands may have K in any one order.
         folds: what they reduce it to on the way.
         zeros: what its elements are less, before they are converted; None where that is nothing.
         rounded: what they compute of its elements, or quantise, is rounded to this type, and that multiplied, exactly,
@@ -186,6 +188,7 @@ class Operand:
     pages: str = ""
     page: int = 0
     shifted: bool = False
+    wrapped: bool = False
     folds: tuple[Fold, ...] = ()
     zeros: ZeroPoints | None = None
     rounded: ElementType | None = None
@@ -230,6 +233,11 @@ class Operand:
     def stored_mn_major(self) -> bool:
         """Whether its rows are contiguous in memory."""
         return self.contiguous == self.rows
+
+    @property
+    def begins(self) -> int:
+        """Elements of a row of which copies of it begin at a multiple."""
+        return 8 * self.align // self.stored.bits
 
     @property
     def promoted(self) -> tuple[Scale, ...]:

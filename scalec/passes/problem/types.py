@@ -353,6 +353,11 @@ class Problem:
         return self.lhs.converted or self.rhs.converted
 
     @property
+    def wraps(self) -> bool:
+        """Whether K blocks, of both operands, begin before and end behind what copies of them bring."""
+        return self.lhs.wrapped and self.rhs.wrapped
+
+    @property
     def folds(self) -> tuple[Fold, ...]:
         """The results that are reductions of an operand."""
         return (*self.lhs.folds, *self.rhs.folds)
