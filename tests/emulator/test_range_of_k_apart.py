@@ -51,7 +51,8 @@ ANYWHERE: dict[str, tuple[str, int, tuple[str, ...]]] = {
     "bf16 x 1x128": ("C[g,m,n]:f32 = A[m,k]:bf16 @ B[n,k]:e4m3 scale(none,1x128)", 1, ALL),
     "by M, along K": ("C[g,m,n]:f32 = A[k,m]:e4m3 @ B[n,k] scale(32x1:ue8m0,1x32:ue8m0)", 1, BOTH),
 }
-"""Likewise such of which groups begin at any element, or any byte: warps shift what is contiguous along K."""
+"""Likewise such of which groups begin at any element, or any byte: a warp wraps K blocks of what is contiguous along K,
+or warps shift it."""
 
 EVERY = PROGRAMS | ANYWHERE
 
@@ -178,9 +179,9 @@ SCHEDULES = [
     ("by M and N", "sm_100a", "swap=1"),
     ("mxfp8 @packed", "sm_120a", "tile=64x128x128, stages=3"),
     ("mxfp8 @packed", "sm_120a", "scale_path=thread"),
-    ("1x64, 8x32, anywhere", "sm_90a", "converters=2, cluster=2x1, tile=128x64x128"),
+    ("bf16 x 1x128", "sm_90a", "converters=2, cluster=2x1, tile=128x64x64"),
     ("1x128 @col, +=, anywhere", "sm_90a", "stages=2, cluster=2x1, tile=128x64x128"),
-    ("1x128, 128x128, anywhere", "sm_90a", "tile=128x64x64, swizzle_a=64, swizzle_b=64"),
+    ("1x128, 128x128, anywhere", "sm_90a", "tile=128x64x64, promote=64, swizzle_a=64, swizzle_b=64"),
     ("1x128 @col, +=, anywhere", "sm_90a", "swap=1, tile=64x24x128, warpgroups=1"),
     ("mxfp8, anywhere", "sm_100a", "tile=128x64x64, swizzle_a=64, swizzle_b=64"),
     ("mxfp8 @packed, anywhere", "sm_120a", "tile=64x64x128, stages=2, scale_path=thread"),

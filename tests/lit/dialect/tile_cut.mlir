@@ -21,11 +21,15 @@
     "tile.cut_k"(%a, %at, %low, %high) {bits = 8 : i64, each = 16 : i64, mn = 0 : i64} : (!tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position, i32, i32) -> ()
     // CHECK: "tile.cut_k"({{.*}}) {bits = 16 : i64, each = 8 : i64, mn = 1 : i64}
     "tile.cut_k"(%b, %at, %low, %high) {bits = 16 : i64, each = 8 : i64, mn = 1 : i64} : (!tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>, !tile.position, i32, i32) -> ()
+    // CHECK: "tile.wrap_k"({{.*}}) {bits = 8 : i64}
+    "tile.wrap_k"(%a, %at, %low, %high) {bits = 8 : i64} : (!tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position, i32, i32) -> ()
     // CHECK: "tile.cut_words"({{.*}}) {unit = 32 : i64}
     "tile.cut_words"(%words, %at, %low, %high) {unit = 32 : i64} : (!tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 4 : i64>, !tile.position, i32, i32) -> ()
     %room = "tile.byte_scales"() {rows = 128 : i64, words = 1 : i64, warps = 1 : i64} : () -> !tile.scale_bytes
     // CHECK: "tile.cut_bytes"({{.*}}) {unit = 32 : i64}
     "tile.cut_bytes"(%room, %low, %high) {unit = 32 : i64} : (!tile.scale_bytes, i32, i32) -> ()
+    // CHECK: "tile.pass_on"({{.*}}) {lag = 1 : i64}
+    "tile.pass_on"(%ring, %at) {lag = 1 : i64} : (!tile.stages, !tile.position) -> ()
     // CHECK: "tile.pass_on"
     "tile.pass_on"(%ring, %at) : (!tile.stages, !tile.position) -> ()
   }) {label = "producer", registers = 40 : i64, warps = array<i64: 0, 4>} : () -> ()

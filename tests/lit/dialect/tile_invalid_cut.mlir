@@ -70,3 +70,26 @@
 %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>
 %at = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
 "tile.cut_words"(%a, %at, %low, %low) {unit = 32 : i64} : (!tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position, i32, i32) -> ()
+
+// -----
+
+// EXPECT: wraps rows of 128 bytes swizzled over 64, expected whole 16, or its swizzle
+%low = "arith.constant"() {value = 1 : i32} : () -> i32
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 64 : i64, 4 : i64>
+%at = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.wrap_k"(%a, %at, %low, %low) {bits = 8 : i64} : (!tile.buffer<array<i64: 128, 128>, f8E4M3FN, 64 : i64, 4 : i64>, !tile.position, i32, i32) -> ()
+
+// -----
+
+// EXPECT: the cursor goes through 3 stages, the buffer has 4
+%low = "arith.constant"() {value = 1 : i32} : () -> i32
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+%at = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
+"tile.wrap_k"(%a, %at, %low, %low) {bits = 8 : i64} : (!tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position, i32, i32) -> ()
+
+// -----
+
+// EXPECT: lag is 2
+%ring = "tile.ring"() {depth = 4 : i64, empty = 4 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+%at = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.pass_on"(%ring, %at) {lag = 2 : i64} : (!tile.stages, !tile.position) -> ()
