@@ -22,7 +22,7 @@ from scalec.passes.plan.parts import cluster_ctas, part_columns
 from scalec.passes.plan.promotion import slices
 from scalec.passes.plan.resources import part_rooms, turns, units
 from scalec.passes.problem.access import elements
-from scalec.passes.problem.types import Problem
+from scalec.passes.problem.types import FAR, UNEVEN, Problem
 
 CONVERTED = 0.032
 """Nanoseconds of a byte that warpgroups convert operands to. H100, 2026-11-25, one of them, tiles of 64x16 at
@@ -247,15 +247,33 @@ def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> f
         load: of the launch.
         costs: of the kind of kernel.
     """
+    time, waves = _launch(problem, schedule, load, costs)
+    if waves > SEVERAL or not (problem.uneven(problem.m) or problem.uneven(problem.n)):
+        return time
+    far, _ = _launch(problem, schedule, load, costs, FAR)
+    return time + FAR_SHARE * (far - time)
+
+
+FAR_SHARE = 0.25
+"""Share of launches whose ranges are as long as FAR has them, where another wave is much of a few: what lies beyond a
+tile then takes one. Eight groups of 16 to 48 rows, 4096x7168, took 95 µs with 256x40, 84 with 128x48 (H100,
+2026-11-27)."""
+
+
+def _launch(
+    problem: Problem, schedule: Schedule, load: Load, costs: Costs, lengths: tuple[float, ...] = UNEVEN
+) -> tuple[float, float]:
+    """Likewise, with ranges of these `lengths`, and in how many waves."""
     c, target, family = costs, problem.target, problem.family
     (bm, bn, bk), (along_m, along_n), parts = schedule.tile, schedule.cluster, schedule.split
     m, n, k = load.sizes
     if schedule.swap:
         m, n = n, m
-    tiles = problem.covering(problem.m, m, bm) * problem.covering(problem.n, n, bn) * load.walks
+    tiles = problem.covering(problem.m, m, bm, lengths) * problem.covering(problem.n, n, bn, lengths) * load.walks
     together = schedule.parts == "cluster"
     size = cluster_ctas(schedule.cluster, parts, schedule.parts)
-    rows, columns = problem.covering(problem.m, m, bm * along_m), problem.covering(problem.n, n, bn * along_n)
+    rows = problem.covering(problem.m, m, bm * along_m, lengths)
+    columns = problem.covering(problem.n, n, bn * along_n, lengths)
     clusters = load.walks * rows * columns * (1 if together else parts)
     at_once = target.at_once(size)
     waves = -(-clusters // at_once)
@@ -324,7 +342,7 @@ def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> f
     by_both = all(any(s.rows == 1 for s in x.promoted) for x in (problem.lhs, problem.rhs))
     if by_both and bm * bn < ENOUGH_SUMS and waves > SEVERAL:
         own *= FEW_SUMS
-    return total * 1e-9 * own
+    return total * 1e-9 * own, waves
 
 
 ENOUGH_SUMS, FEW_SUMS, SEVERAL = 192 * 128, 1.1, 3

@@ -26,6 +26,9 @@ ASSUMED_OUTER = 64
 UNEVEN = (0.7, 0.85, 1.0, 1.15, 1.3)
 """Lengths of ranges that share a dimension, as parts of what each has on average: what DeepGEMM's tests draw from."""
 
+FAR = (0.5, 0.75, 1.0, 1.25, 1.5)
+"""Likewise where they differ more."""
+
 STORED = ("f32", "bf16", "f16")
 """Element types that threads read: of inputs of the elementwise expression."""
 
@@ -240,13 +243,13 @@ class Problem:
 
     def longest(self, d: Dim, size: int) -> int:
         """Of a dimension of `size` indices, or whose ranges have so many on average, what a tile may cover."""
-        return math.ceil(size * UNEVEN[-1]) if self.uneven(d) else size
+        return math.ceil(size * FAR[-1]) if self.uneven(d) else size
 
-    def covering(self, d: Dim, size: int, extent: int) -> float:
-        """Tiles of `extent` that `size` indices of a dimension take; of a range so many on average over UNEVEN."""
+    def covering(self, d: Dim, size: int, extent: int, lengths: tuple[float, ...] = UNEVEN) -> float:
+        """Tiles of `extent` that `size` indices of a dimension take; of a range so many on average over `lengths`."""
         if not self.uneven(d):
             return -(-size // extent)
-        return sum(max(1, math.ceil(size * part / extent)) for part in UNEVEN) / len(UNEVEN)
+        return sum(max(1, math.ceil(size * part / extent)) for part in lengths) / len(lengths)
 
     def begins(self, dim: str) -> int:
         """Where a tile may begin along a dimension: at a multiple of its extent behind one of this number; 0: of its
