@@ -49,6 +49,7 @@ ANYWHERE: dict[str, tuple[str, int, tuple[str, ...]]] = {
     },
     "bf16 x 1x16:ue4m3": ("C[g,m,n]:f32 = A[m,k]:bf16 @ B[n,k]:e2m1 scale(none,1x16:ue4m3)", 2, ALL),
     "bf16 x 1x128": ("C[g,m,n]:f32 = A[m,k]:bf16 @ B[n,k]:e4m3 scale(none,1x128)", 1, ALL),
+    "1x128:ue8m0": ("C[g,m,n]:f32 = A[m,k] @ B[n,k]:e5m2 scale(1x128:ue8m0,1x256:ue8m0)", 1, ALL),
     "by M, along K": ("C[g,m,n]:f32 = A[k,m]:e4m3 @ B[n,k] scale(32x1:ue8m0,1x32:ue8m0)", 1, BOTH),
 }
 """Likewise such of which groups begin at any element, or any byte: a warp wraps K blocks of what is contiguous along K,
@@ -199,6 +200,7 @@ BOUNDS = {
     "all in one": (0, 400),
     "of one element": tuple(range(250, 262)),
     "an empty one at the end": (0, 7, 399, 400, 400, 400),
+    "in the chunk behind a K block": (5, 133, 260, 264, 400),
     "nothing": (400, 400, 400),
     "none": (0, 0, 0, 0),
 }
