@@ -355,9 +355,12 @@ def shifted(problem: Problem) -> Problem:
     if domain is None or not problem.apart(k):
         return problem
 
+    def anywhere(operand: Operand) -> bool:
+        return not operand.stored_mn_major and domain.step % _copied_from(problem, operand) != 0
+
     def read(operand: Operand) -> Operand:
         step = _copied_from(problem, operand)
-        if operand.stored_mn_major or domain.step % step == 0:
+        if not anywhere(operand):
             return operand
         least = max(1, 8 // operand.stored.bits)
         why = _unshifted(operand)
@@ -376,18 +379,19 @@ def shifted(problem: Problem) -> Problem:
             place=problem.written,
         )
 
-    lhs, rhs = read(problem.lhs), read(problem.rhs)
-    if _in_one_order(lhs, rhs):
-        lhs, rhs = (replace(x, shifted=False, wrapped=True) for x in (lhs, rhs))
-    return replace(problem, lhs=lhs, rhs=rhs)
+    sides = (problem.lhs, problem.rhs)
+    if all(anywhere(x) for x in sides) and _in_one_order(*sides):
+        lhs, rhs = (replace(x, wrapped=True) for x in sides)
+        return replace(problem, lhs=lhs, rhs=rhs)
+    return replace(problem, lhs=read(problem.lhs), rhs=read(problem.rhs))
 
 
 def _in_one_order(lhs: Operand, rhs: Operand) -> bool:
     """Whether both operands may have the elements of a K block in another order, the same one: none has scales for
-    parts of a block, and none is converted."""
-    if not (lhs.shifted and rhs.shifted) or lhs.element.bits != rhs.element.bits:
+    parts of a block, and none is converted, or has elements of less than a byte."""
+    if lhs.element.bits != rhs.element.bits or lhs.element.bits < 8:
         return False
-    plain = all(x.stored == x.element and x.promoted == x.scales for x in (lhs, rhs))
+    plain = all(not (x.converted or x.padded) and x.promoted == x.scales for x in (lhs, rhs))
     return plain and all(s.within(PROMOTION_BLOCK) == 1 for x in (lhs, rhs) for s in x.scales)
 
 
