@@ -6,6 +6,7 @@ import pytest
 
 from scalec import compiler
 from scalec.errors import ScalecError
+from scalec.model import cost
 from scalec.tuning.ranking import ranked, work
 
 FP8 = "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)"
@@ -145,3 +146,12 @@ def test_programs_that_look_rows_and_groups_up_are_ranked(target: str) -> None:
         assert work(source, target, {**sizes, **more})[0] == 2 * 1024 * 256 * 256
     about = {"m": 1024, "n": 256, "k": 256, "g": 8}
     assert work("C[g,m,n] = A[g,m,k] @ B[g,n,k] for m < rows[g] about 20", target, about)[0] == 2 * 8 * 20 * 256 * 256
+
+
+def test_ranges_that_may_be_longer_than_a_tile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a few waves: tiles of 1.3 of the mean would have one wave, and with longer ranges two."""
+    ragged = "C[m,n] = A[m,k] @ B[g,n,k] scale(1x128,1x128x128) for m in off[g]:off[g+1]"
+    sizes = {"m": 231, "g": 8, "n": 4096, "k": 7168}
+    assert ranked(ragged, "sm_90a", sizes)[0].schedule["tile"] == "128x48x128"
+    monkeypatch.setattr(cost, "FAR_SHARE", 0)
+    assert ranked(ragged, "sm_90a", sizes)[0].schedule["tile"] == "256x40x128"
