@@ -254,6 +254,11 @@ def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> f
     return time + FAR_SHARE * (far - time)
 
 
+OFF_LINES = 4.0
+"""Times as much asked of L2 where rows of copies lie in two lines of it: with K blocks at any 16 bytes 192x128 took
+1.15 to 1.24 of the time, 256x128 1.04 and 1.05 (FP8, 1x128 by 1x128, f32; H100, 2026-11-27). So much that it
+chooses the latter there; it then predicts a quarter too much."""
+
 FAR_SHARE = 0.25
 """Share of launches whose ranges are as long as FAR has them, where another wave is much of a few: what lies beyond a
 tile then takes one. Eight groups of 16 to 48 rows, 4096x7168, took 95 µs with 256x40, 84 with 128x48 (H100,
@@ -300,7 +305,8 @@ def _launch(
         beside, converted = BESIDE * taken, max(taken, ANSWER / max(1, stages - 1))
         if problem.rhs.converted:  # by other warps, and what is promoted was waited for
             converted = max(converted, bn * column * CONVERTED + HANDED, taken + products * bool(schedule.promote))
-    asked = (min(bm, m) * row / along_n + min(bn, n) * column / along_m) * c.l2
+    lines = [OFF_LINES if problem.off_lines(x) else 1.0 for x in (problem.lhs, problem.rhs)]
+    asked = (min(bm, m) * row / along_n * lines[0] + min(bn, n) * column / along_m * lines[1]) * c.l2
     stored = c.tile + (c.turned if schedule.swap else c.column) * waves_each * bn
     moved = load.bytes / (tiles * parts)
     spread = size == SPREAD and not together and target.sms < 2 * clusters * size and clusters < at_once

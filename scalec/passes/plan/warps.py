@@ -126,6 +126,8 @@ def registers_for(problem: Problem, schedule: Schedule) -> tuple[int, int]:
             registers = WIDENED[warpgroups]
     if problem.wraps:
         registers = WRAPPING[warpgroups]
+    elif warpgroups == 2 and problem.kind.warpgroup_sums and any(map(problem.off_lines, (problem.lhs, problem.rhs))):
+        registers = WIDENED[2]  # a warp cuts K blocks: with 40, 256x128 spilled
     if not problem.kind.tensor_memory:
         return registers
     two = schedule.scale_copier or problem.range_of_k is not None  # producer warpgroups, there may be

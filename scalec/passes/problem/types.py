@@ -29,6 +29,9 @@ UNEVEN = (0.7, 0.85, 1.0, 1.15, 1.3)
 FAR = (0.5, 0.75, 1.0, 1.25, 1.5)
 """Likewise where they differ more."""
 
+LINE = 128
+"""Bytes that L2 has and sends together."""
+
 STORED = ("f32", "bf16", "f16")
 """Element types that threads read: of inputs of the elementwise expression."""
 
@@ -359,6 +362,14 @@ class Problem:
     def wraps(self) -> bool:
         """Whether K blocks, of both operands, begin before and end behind what copies of them bring."""
         return self.lhs.wrapped and self.rhs.wrapped
+
+    def off_lines(self, operand: Operand) -> bool:
+        """Whether copies of rows of an operand begin within LINE bytes of memory, as K blocks of groups that are apart
+        may."""
+        domain = self.range_of_k
+        if domain is None or self.converts or operand.mn_major or not self.apart(self.k.name):
+            return False
+        return domain.step * operand.stored.bits % (8 * LINE) != 0
 
     @property
     def folds(self) -> tuple[Fold, ...]:
