@@ -155,3 +155,12 @@ def test_ranges_that_may_be_longer_than_a_tile(monkeypatch: pytest.MonkeyPatch) 
     assert ranked(ragged, "sm_90a", sizes)[0].schedule["tile"] == "128x48x128"
     monkeypatch.setattr(cost, "FAR_SHARE", 0)
     assert ranked(ragged, "sm_90a", sizes)[0].schedule["tile"] == "256x40x128"
+
+
+@pytest.mark.parametrize(
+    ("promise", "tile"), [("by 128", "192x128x128"), ("by 16", "128x256x128"), ("", "128x256x128")]
+)
+def test_copies_whose_rows_lie_in_two_lines_of_l2(promise: str, tile: str) -> None:
+    along = "C[g,m,n]:f32 += A[m,k] @ B[n,k] scale(1x128@col,1x128@col) for k in off[g]:off[g+1]"
+    found = ranked(f"{along} {promise} apart", "sm_90a", {"g": 16, "m": 7168, "n": 2048, "k": 32768})
+    assert found[0].schedule["tile"] == tile
