@@ -160,7 +160,8 @@ class Schedule(_Fields):
             warpgroup takes tile M / warpgroups rows: 4 * warpgroups along M, 1 along N; with "pingpong" 4 along M.
             Where sums are in tensor memory, warpgroups share the columns: 4 along M, warpgroups along N.
         convert: where an operand becomes what is multiplied: in "shared" memory, where converters write another tile;
-            or in the "registers" of consumers, out of which the tensor core takes A. Where none is converted, "shared".
+            or in the "registers" of consumers, out of which the tensor core takes A, or there as two "addends" of each
+            element, both of which are multiplied. Where none is converted, "shared".
         converters: warpgroups that convert operands between copies and products: stages by turns. 0: none does.
         registers: (producer, consumer) registers of a thread after setmaxnreg; those who convert have a producer's.
         scale_path: how scales with one value a row that vary along K reach shared memory: "bulk" (tensor copies: of a
@@ -258,7 +259,7 @@ class Request(_Fields):
     warpgroups: int | None = _decided("2", _int(1, 3))
     consumers: str | None = _decided("pingpong", _choice("cooperative", "pingpong"))
     warps: tuple[int, int] | None = _decided("2x4", _ints(2))
-    convert: str | None = _decided("registers", _choice("shared", "registers"))
+    convert: str | None = _decided("registers", _choice("shared", "registers", "addends"))
     converters: int | None = _decided("2", _int(0, MAX_CONVERTERS))
     registers: tuple[int, int] | None = _decided("40x232", _ints(2))
     scale_path: str | None = _decided("bulk", _choice("bulk", "thread"))

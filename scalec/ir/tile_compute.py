@@ -255,7 +255,8 @@ class BlockFactorsOp(Tile.Operation, name="block_factors"):
 class PromoteOp(Tile.Operation, name="promote"):
     """accumulator[wave] += partial * a_factors * b_factors, in FP32 registers.
 
-    `partial` may be some columns of the accumulator's, from `column` on.
+    `partial` may be some columns of the accumulator's, from `column` on. It is multiplied by the power of two
+    `exponent`, an optional integer attribute, first.
     """
 
     accumulator: ext.Operand[FragmentType]

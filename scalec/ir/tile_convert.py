@@ -5,7 +5,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from scalec.formats import CONVERTED, element_spelled
+from scalec.formats import ADDENDS, CONVERTED, ELEMENT_TYPES, element_spelled
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import at_least, in_step, kind, maker, plainly_swizzled, takes
 from scalec.ir.tile_compute import yields
@@ -14,6 +14,7 @@ from scalec.ir.tile_tensor import LANES
 from scalec.ir.tile_types import (
     I1,
     I32,
+    AddendsType,
     CursorType,
     ElementsType,
     FoldsType,
@@ -126,7 +127,8 @@ class LoadStoredOp(Tile.Operation, name="load_stored"):
     has of them in the slice `number` of `count` equal ones along K, and the factor of each row and block of K there.
 
     `source` and `factors` are as `convert` has them, but that rows of `source` may be swizzled, and that `factors` may
-    be i32: twice each, of 16 bits. `source` has the rows of all warpgroups, `waves` waves each."""
+    be i32: twice each, of 16 bits, or with `words`, a unit attribute, bytes as `tile.store_factors` has these.
+    `source` has the rows of all warpgroups, `waves` waves each."""
 
     source: ext.Operand[SharedType]
     cursor: ext.Operand[CursorType]
@@ -155,6 +157,8 @@ class LoadStoredOp(Tile.Operation, name="load_stored"):
             return fail(op, f"has {depth} elements of {stored.name} of rows in {op.source.type}")
         if slice_ * made.bits % (2 * 8 * CHUNK) or slice_ * stored.bits % (8 * CHUNK):
             return fail(op, f"converts {slice_} elements of {stored.name}, expected whole {CHUNK} bytes")
+        if "words" in op.operation.attributes:
+            return _of_words(op, depth, stored.name, rows)
         if op.factors is not None:
             planes, factors = shape_of(op.factors.type)
             kinds = ("f32", "i32") if made.bits == 16 else ("f32",)
@@ -166,11 +170,33 @@ class LoadStoredOp(Tile.Operation, name="load_stored"):
         return plainly_swizzled(op, op.source) and in_step(op, None, *buffers)
 
 
+def _of_words(op: ir.OpView, depth: int, stored: str, rows: int) -> bool:
+    """Refuses words of scale bytes of which no addends are made."""
+    if op.factors is None or str(element_of(op.factors.type)) != "i32":
+        return fail(op, f"has factors {op.factors}, expected words of scales")
+    (planes, factors), made = shape_of(op.factors.type), str(ir.TypeAttr(op.made).value)
+    if factors != rows or depth % (4 * (planes - 1)) or depth // (4 * (planes - 1)) % CHUNK:
+        return fail(op, f"has words {op.factors.type} for {rows} rows of {depth}")
+    if made not in (ELEMENT_TYPES[x].mlir for (element, _), x in ADDENDS.items() if element == stored):
+        return fail(op, f"makes addends {made} of {stored}")
+    return plainly_swizzled(op, op.source) and in_step(op, None, op.source, op.factors)
+
+
+SCALES = ("alike", "ordinary", "small")
+"""Of which scales addends are made (`ConvertedOp`)."""
+
+
 class ConvertedOp(Tile.Operation, name="converted"):
     """A slice of a wave of A as its result's element type, each element times its factor, in registers that nobody
-    touches until wgmma has multiplied them."""
+    touches until wgmma has multiplied them.
+
+    Of what was loaded with `words` two addends each, whose sum is 2^-2 times that. `scales`, an optional attribute of
+    SCALES, says of which elements. "alike": of all, whose scales are those of `addends`, of LOW ones 2 times that;
+    "ordinary": of those of ORDINARY scales, the rest is 0; "small": of those that are below, and NaN, 2^4 times that,
+    the rest is 0."""
 
     stored: ext.Operand[MultiplicandType]
+    addends: ext.Operand[AddendsType] | None
     result: ext.Result[MultiplicandType]
 
     @verifier
@@ -178,6 +204,10 @@ class ConvertedOp(Tile.Operation, name="converted"):
         stored, made = (element_spelled(str(element_of(x.type))) for x in (op.stored, op.result))
         if stored is None or made is None or made.name not in CONVERTED.get(stored.name, ()):
             return fail(op, f"converts {op.stored.type} to {op.result.type}, which is not exact")
+        attributes, loaded = op.operation.attributes, maker(op.stored, "tile.load_stored")
+        scales = str_of(attributes["scales"]) if "scales" in attributes else ""
+        if scales not in ("", *SCALES) or (loaded is not None and bool(scales) != ("words" in loaded.attributes)):
+            return fail(op, f"makes addends of {scales!r} scales, expected one of {', '.join(SCALES)}, of words alone")
         return shape_of(op.stored.type) == shape_of(op.result.type) or fail(
             op, f"makes {op.result.type} of another shape"
         )

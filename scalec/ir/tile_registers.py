@@ -193,7 +193,8 @@ class LoadBytesOp(Tile.Operation, name="load_bytes"):
     It stands at row / row_block and K / block of a tensor in `layout`, whose strides between rows and between K blocks
     (words of them where "packed", tiles where "blocked") are in its elements. `bytes` of each row are loaded; `whole` 1
     says that each four lie side by side at a multiple of four; with `pads` 1 some of them may be of no K, and those are
-    replaced by zeros, as all bytes outside k are. `together` words lie side by side, all of them inside k or none, and
+    replaced by zeros, as all bytes outside k are; or by ones where the optional attribute `ones` names the scales'
+    type. `together` words lie side by side, all of them inside k or none, and
     are loaded at once where they are aligned so. Rows are clamped below `rows`; where `into` is looked up
     (`tile.look_up`), they are those that it names.
     """

@@ -5,13 +5,16 @@
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import element_in, fetches, fills, in_step, maker
+from scalec.ir.tile_checks import at_least, element_in, fetches, fills, in_step, maker
 from scalec.ir.tile_copies import WIDENED
 from scalec.ir.tile_registers import WORD_LAYOUTS
 from scalec.ir.tile_types import (
+    I1,
     I32,
+    AddendsType,
     ByteScalesType,
     CursorType,
+    FragmentType,
     ScalarsType,
     SharedType,
     Tile,
@@ -26,7 +29,9 @@ from scalec.ir.verify import fail, verifier
 class StoreFactorsOp(Tile.Operation, name="store_factors"):
     """Stores the bytes of the rows, scales of type `element`, as f32 into the cursor's stage of shared vectors
     [bytes, rows], with `strips` as `store_rows`; with `pairs`, an optional string attribute, as two equal numbers of
-    that type of 16 bits, an i32; with `index`, an optional number, those behind the bytes of so many stages."""
+    that type of 16 bits, an i32; with `index`, an optional number, those behind the bytes of so many stages. With
+    `words`, a unit attribute, four bytes each as they are, an i32, and in the last vector for each of the warps that do
+    so bits of each of SEEN that one of its bytes is."""
 
     source: ext.Operand[ByteScalesType]
     target: ext.Operand[SharedType]
@@ -38,16 +43,77 @@ class StoreFactorsOp(Tile.Operation, name="store_factors"):
         room, (count, rows) = maker(op.source, "tile.byte_scales"), shape_of(op.target.type)
         if str_of(op.element) not in WIDENED:
             return fail(op, f"makes f32 of {op.element}, expected {' or '.join(WIDENED)}")
-        wanted = "i32" if "pairs" in op.operation.attributes else "f32"
+        words = "words" in op.operation.attributes
+        wanted = "i32" if words or "pairs" in op.operation.attributes else "f32"
         if str(element_of(op.target.type)) != wanted:
             return fail(op, f"stores into tiles of {element_of(op.target.type)}, expected {wanted}")
         attributes = op.operation.attributes
         index = int_of(attributes["index"]) if "index" in attributes else 0
-        if room is not None and (index + 1) * -(-count // 4) > int_of(room.words):
+        each = count - 1 if words else -(-count // 4)
+        if words and room is not None and rows < int_of(room.warps):
+            return fail(op, f"tells what {int_of(room.warps)} warps have seen in {op.target.type}")
+        if room is not None and (index + 1) * each > int_of(room.words):
             return fail(op, f"stores {int_of(room.words)} words of {int_of(room.rows)} rows in {op.target.type}")
         if room is not None and not fills(op, room, rows):
             return False
         return in_step(op, None, op.target)
+
+
+ORDINARY = (0x20, 0x7E)
+"""The ue4m3, 2^-3 to the largest, that a power of two from 2^-3 to 1 makes an e4m3 of by adding to its exponent."""
+
+LOW_SHIFT = 3
+"""The power of two by which the addends of LOW scales are larger beside those of ORDINARY ones."""
+
+LOW = (0x08, 0x66)
+"""Those, of the least normal one to 56, that one from 1 to 2^3 does."""
+
+SEEN = {"not ordinary": 0x80808080, "not low": 0x40404040, "zero": 0x20202020}
+"""What a scale may be that is not ORDINARY, or not LOW, where it is not 0; or 0: by the bits of which one says so."""
+
+
+class SeenScalesOp(Tile.Operation, name="seen_scales"):
+    """Which of SEEN scales are in the cursor's stage of words that `warps` warps stored (`tile.store_factors`)."""
+
+    source: ext.Operand[SharedType]
+    cursor: ext.Operand[CursorType]
+    result: ext.Result[I32]
+    warps: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if str(element_of(op.source.type)) != "i32" or shape_of(op.source.type)[0] < 2:
+            return fail(op, f"asks {op.source.type}, expected words of scales, and one vector behind")
+        return at_least(op, 1, "warps") and in_step(op, None, op.source)
+
+
+class StartAddendsOp(Tile.Operation, name="start_addends"):
+    """Of ORDINARY scales, at first."""
+
+    result: ext.Result[AddendsType]
+
+
+class AreAlikeOp(Tile.Operation, name="are_alike"):
+    """Whether scales that were seen are all those of `addends`."""
+
+    addends: ext.Operand[AddendsType]
+    seen: ext.Operand[I32]
+    result: ext.Result[I1]
+
+
+class TurnAddendsOp(Tile.Operation, name="turn_addends"):
+    """Makes `addends` those of LOW scales, or of ORDINARY ones, and the sums of the accumulator stand for these."""
+
+    addends: ext.Operand[AddendsType]
+    low: ext.Operand[I1]
+    accumulator: ext.Operand[FragmentType]
+
+
+class EndAddendsOp(Tile.Operation, name="end_addends"):
+    """Makes sums that stand for `addends` those of elements times their scales."""
+
+    addends: ext.Operand[AddendsType]
+    accumulator: ext.Operand[FragmentType]
 
 
 class FetchBytesOp(Tile.Operation, name="fetch_bytes"):

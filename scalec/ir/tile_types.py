@@ -61,6 +61,10 @@ class FragmentType(Tile.Type, name="accumulator"):
     space: ir.StringAttr
 
 
+class AddendsType(Tile.Type, name="addends"):
+    """Which scales a warpgroup makes addends of, for whose elements its sums stand: a mutable value of each thread."""
+
+
 class FoldsType(Tile.Type, name="folded_rows"):
     """A reduction along K of each of a thread's `count` rows, of what the thread has of these, as f32 in registers."""
 

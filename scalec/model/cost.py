@@ -37,6 +37,11 @@ the time. H100, 2026-11-27, at 8192x8192: all of it a block of 128x16x128 took 0
 0.043 of e2m1 with ue8m0 and ue4m3, 0.047 of e4m3; of 64x16x128 1.1 to 1.3 of that. Of nvfp4 and 256 rows blocks of
 64x256x64, 128x256x64 and 128x128x128 took 386, 750 and 890 ns, of which products take 345, 690 and 690."""
 
+IN_ADDENDS = 0.018
+"""Likewise of addends, whose product is waited for before others are made. Blocks of 128x96x128, 128x128x128 and
+128x160x128 of e4m3 by nvfp4 took 905, 1050 and 1217 ns, products 450, 600 and 750 of these (H100, 2026-11-27); LONE
+also where a warpgroup has several waves: tiles of 256x40 took 1.08 and 1.12 of the time of 128x40."""
+
 BESIDE = 0.3
 LONE = 1.2
 
@@ -288,7 +293,15 @@ def _launch(
     waves_each = bm // (family.m * sharing)
 
     rates = target.rates
-    flop = 2 * bn * bk / rates.flop_per_clock(problem.lhs.element.name, problem.rhs.element.name) / rates.clock * 1e9
+    flop = (
+        2
+        * bn
+        * bk
+        * (1 + problem.lhs.multiplied_as_addends)
+        / rates.flop_per_clock(problem.lhs.element.name, problem.rhs.element.name)
+        / rates.clock
+        * 1e9
+    )
     products = bm * flop * c.tensor
     goes = bn // (schedule.mma_n or bn) * slices(schedule)
     chain = waves_each * (family.m * flop * c.tensor + goes * c.chain + c.step * _steps(problem, schedule))
@@ -301,8 +314,12 @@ def _launch(
         stages = min(AT_ONCE, target.shared_bytes // (bm * row + bn * column))
         kind = problem.lhs.stored.bits, problem.lhs.folded is not None
         each = IN_REGISTERS.get(kind, IN_REGISTERS[8, False]) * (LONE if sharing == 1 else 1)
+        if problem.lhs.multiplied_as_addends:
+            each = IN_ADDENDS * (LONE if sharing == 1 or waves_each > 1 else 1)
         taken = bm * bk * each * (bn // (schedule.mma_n or bn))
         beside, converted = BESIDE * taken, max(taken, ANSWER / max(1, stages - 1))
+        if problem.lhs.multiplied_as_addends:  # each product is waited for
+            converted = max(converted, taken + products)
         if problem.rhs.converted:  # by other warps, and what is promoted was waited for
             converted = max(converted, bn * column * CONVERTED + HANDED, taken + products * bool(schedule.promote))
     lines = [OFF_LINES if problem.off_lines(x) else 1.0 for x in (problem.lhs, problem.rhs)]

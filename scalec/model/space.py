@@ -7,7 +7,7 @@ from itertools import product
 from math import prod
 
 from scalec.ir.schedule import MAX_SPLIT, Request, Schedule, Value
-from scalec.model.cost import Costs, Load, seconds
+from scalec.model.cost import Costs, Load, costs_of, seconds
 from scalec.passes.plan.converted import no_registers
 from scalec.passes.plan.draft import draft
 from scalec.passes.plan.gather import no_shared_gather
@@ -23,7 +23,7 @@ from scalec.passes.plan.parts import (
     no_unroll,
 )
 from scalec.passes.plan.promotion import promotions
-from scalec.passes.plan.resources import WINDOW, part_rooms, stages_that_fit
+from scalec.passes.plan.resources import WINDOW, deepest, part_rooms, stages_that_fit
 from scalec.passes.plan.stationary import no_stationary
 from scalec.passes.plan.swizzle import no_deep_rows
 from scalec.passes.plan.tiles import keeps_sides, misfit, must_swap, no_swap
@@ -115,7 +115,8 @@ def plans(problem: Problem, given: Request, tile_k: int, promote: int, larger: b
             if not larger and (_too_large(bm, longest[0], ROWS) or _too_large(bn, longest[1], columns)):
                 continue
             for tile in _ways_to_convert(seen, given, {"swap": swap, "cta_group": 1}, (bm, bn, tile_k), promote):
-                yield from _of_tile(seen, given, tile, (bm, bn), (-(-m // bm), -(-n // bn)))
+                own = (seen.in_addends if tile.get("convert") == "addends" else None) or seen
+                yield from _of_tile(own, given, tile, (bm, bn), (-(-m // bm), -(-n // bn)))
 
 
 DEEPER = (1, 2, 4)
@@ -135,6 +136,10 @@ def _ways_to_convert(
         yield {**fields, "tile": tile, "promote": promote}
         return
     where = given.convert or ("shared" if given.converters else None)
+    if where in (None, "addends"):
+        yield from _in_addends(problem if where else problem.in_addends, given, fields, tile)
+    if where == "addends":
+        return
     if where != "registers" and not (fields["swap"] and _turned_alone(problem, given)):
         yield {**fields, "tile": tile, "promote": promote, "convert": "shared"}
     for times in DEEPER if where == "registers" or (where is None and problem.lhs.stored.bits <= NARROW) else ():
@@ -149,6 +154,19 @@ def _ways_to_convert(
             continue
         if most in promotions(problem, deep[2]):
             yield made
+
+
+def _in_addends(
+    problem: Problem | None, given: Request, fields: dict[str, Value], tile: tuple[int, int, int]
+) -> Iterator[dict[str, Value]]:
+    """Those of a problem whose elements are the sum of two, if there is one."""
+    if problem is None or not problem.lhs.multiplied_as_addends:
+        return
+    depth = deepest(problem)
+    made: dict[str, Value] = {**fields, "tile": (*tile[:2], depth), "promote": promotions(problem, depth)[0]}
+    plan = draft(problem, given.with_fields(**made, convert="addends"))
+    if not no_registers(problem, plan):
+        yield {**made, "convert": "addends"}
 
 
 def _of_tile(
@@ -207,12 +225,17 @@ def ranked(
         spare: registers that a consumer thread must have beyond those that are estimated.
     """
     load = Load.of(problem.transposed() if problem.swapped else problem)
-    seen = {problem.swapped: problem, not problem.swapped: problem.transposed()}
+    ways: list[tuple[int, str | None]] = [(swap, convert) for swap in (0, 1) for convert in (None, "addends")]
+    seen = {way: problem.seen_by(given.with_fields(swap=way[0], convert=way[1])) for way in ways}
+
+    def way(plan: Request | Schedule) -> tuple[int, str | None]:
+        return int(plan.swap or 0), "addends" if plan.convert == "addends" else None
+
     found = plans(problem, given, tile_k, promote, larger)
-    timed = [(seconds(seen[bool(plan.swap)], plan, load, costs), fields) for fields, plan in found]
+    timed = [(seconds(own := seen[way(x)], x, load, costs_of(own, x.promote) or costs), fields) for fields, x in found]
     for time, fields in sorted(timed, key=lambda x: x[0]):
         request = given.with_fields(**fields)
-        yield time, request, misfit(seen[bool(request.swap)], request, spare)
+        yield time, request, misfit(seen[way(request)], request, spare)
 
 
 def _ways(problem: Problem, given: Request) -> tuple[int, ...]:

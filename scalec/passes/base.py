@@ -39,8 +39,9 @@ def programs(module: ir.Module) -> Iterator[Any]:
             yield op
 
 
-_READ: ContextVar[dict[tuple[str, str, bool], Problem] | None] = ContextVar("read", default=None)
-"""What was read of a module's programs, by name, target and whether transposed; None where the programs may change."""
+_READ: ContextVar[dict[tuple[str, str, bool, bool], Problem] | None] = ContextVar("read", default=None)
+"""What was read of a module's programs, by name, target, whether transposed, and in addends; None where the programs
+may change."""
 
 
 @contextmanager
@@ -56,11 +57,11 @@ def deciding() -> Iterator[None]:
 
 def problem_of(function: Any, target: Target, schedule: Request | Schedule) -> Problem:
     """The program as its schedule sees it: transposed where the schedule swaps the operands."""
-    kept, key = _READ.get(), (function.name.value, target.name, bool(schedule.swap))
+    addends = schedule.convert == "addends"
+    kept, key = _READ.get(), (function.name.value, target.name, bool(schedule.swap), addends)
     found = kept.get(key) if kept is not None else None
     if found is None:
-        problem = read_problem(function, target)
-        found = problem.transposed() if schedule.swap else problem
+        found = read_problem(function, target).seen_by(schedule)
         if kept is not None:
             kept[key] = found
     return found

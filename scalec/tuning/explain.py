@@ -314,6 +314,8 @@ def _where_converted(problem: Problem, chosen: Schedule) -> str:
     """Where operands become what is multiplied."""
     if in_registers(chosen):
         beside = f"; warps make that of {problem.rhs.name} in shared memory" if problem.rhs.converted else ""
+        if problem.lhs.multiplied_as_addends:
+            beside = ", twice: as two addends of each element"
         return (
             f"consumers make what is multiplied of {problem.lhs.name} in registers, out of which wgmma takes it{beside}"
         )
@@ -333,6 +335,7 @@ def _converted(problem: Problem, chosen: Schedule) -> str:
             told.append(f"warps compute what is multiplied of {x.name} ({x.stored.name}), rounded to {x.rounded.name}")
         elif x.stored != x.element:
             folded = f", times {x.folded.name}" if x.folded is not None else ""
+            folded += ", as the sum of two" * x.multiplied_as_addends
             less = "" if x.zeros is None else f" less {x.zeros.name or x.zeros.number}"
             told.append(f"{warps} make {x.element.name} of {x.name} ({x.stored.name}){less}{folded}")
         elif x.turned:

@@ -212,10 +212,12 @@ class Products:
 @COMMON.lowers("tile.promote")
 def promote(s: State, op: ir.OpView) -> None:
     b, products = s.b, products_of(s, op)
+    attributes = op.operation.attributes
+    power = b.constant(2.0 ** tile.int_of(attributes["exponent"])) if "exponent" in attributes else None
     for g, sums, partial in groups(s, op):
         factors = products.group(g)
         for i, (target, part) in enumerate(zip(sums, partial, strict=True)):
-            x = part.get()
+            x = part.get() if power is None else b.fmul(part.get(), power)
             target.set(b.fadd(target.get(), x) if factors is None else b.fma(x, factors[i], target.get()))
 
 

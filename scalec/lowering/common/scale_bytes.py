@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.ir.tile_registers import together_of
+from scalec.ir.tile_scales import LOW, ORDINARY, SEEN
 from scalec.lowering.builder import Builder
 from scalec.lowering.common.convert import pair_of
 from scalec.lowering.common.copies import RowScales, indices_of, rows_of, store_vectors, stored_row, widened
@@ -27,6 +29,7 @@ def byte_scales(s: State, op: ir.OpView) -> None:
 def load_bytes(s: State, op: ir.OpView) -> None:
     """Predicated loads; bytes of K elements that do not exist are zeros, which the zeros of the operands meet."""
     b = s.b
+    fill = b.constant(ONES[tile.str_of(op.operation.attributes["ones"])] if "ones" in op.operation.attributes else 0)
     count, unit, block = (tile.int_of(x) for x in (op.bytes, op.unit, op.block))
     place = _PLACES[tile.str_of(op.layout)]
     source = b.op("llvm.ptrtoint", [b.i64], [s.get(op.source)])
@@ -45,10 +48,10 @@ def load_bytes(s: State, op: ir.OpView) -> None:
             if address is None or not adjacent:
                 address = b.add(source, place(s, op, index, b.div(at, block)))
             if step > 4:
-                parts += _vector(b, step // 4, address, offset, inside)
+                parts += _vector(b, step // 4, address, offset, inside, fill)
                 continue
             text = f"@$2 ld.global.nc.{'b32' if step == 4 else 'u8'} $0, [$1 + {offset}];"
-            (part,) = b.asm(text, [b.i32], [address, inside, b.constant(0)], tied=1)
+            (part,) = b.asm(text, [b.i32], [address, inside, fill if step == 4 else b.and_(fill, 0xFF)], tied=1)
             if tile.int_of(op.pads):  # the lowest bytes are of K; bfe: PTX ISA 9.7.1.19
                 bits = b.shl(b.min(b.ceildiv(b.sub(s.get(op.k), at), unit), 4), 3)
                 (part,) = b.asm("bfe.u32 $0, $1, 0, $2;", [b.i32], [part, bits], volatile=False, memory=False)
@@ -57,7 +60,7 @@ def load_bytes(s: State, op: ir.OpView) -> None:
             register.set(parts[word] if step > 1 else _word(s, parts[4 * word : 4 * word + 4]))
 
 
-def _vector(b: Builder, count: int, address: ir.Value, offset: int, inside: ir.Value) -> list[ir.Value]:
+def _vector(b: Builder, count: int, address: ir.Value, offset: int, inside: ir.Value, fill: ir.Value) -> list[ir.Value]:
     """So many words that lie side by side, at once where they are aligned so: a view's rows may be so far apart that
     they are not."""
     whole = ", ".join(f"${i}" for i in range(count))
@@ -67,7 +70,7 @@ def _vector(b: Builder, count: int, address: ir.Value, offset: int, inside: ir.V
         f"setp.eq.and.u64 P, L, 0, ${count + 1}; setp.ne.and.u64 Q, L, 0, ${count + 1}; "
         f"@P ld.global.nc.v{count}.b32 {{{whole}}}, [${count} + {offset}]; {alone} }}"
     )
-    return b.asm(text, [b.i32] * count, [address, inside, *[b.constant(0)] * count], tied=count)
+    return b.asm(text, [b.i32] * count, [address, inside, *[fill] * count], tied=count)
 
 
 def _word(s: State, parts: list[ir.Value]) -> ir.Value:
@@ -136,13 +139,63 @@ def store_factors(s: State, op: ir.OpView) -> None:
     b, element = s.b, tile.str_of(op.element)
     base, (count, _) = s.get(op.target).address(b, s.get(op.cursor)), tile.shape_of(op.target.type)
     attributes = op.operation.attributes
-    first = tile.int_of(attributes["index"]) * -(-count // 4) if "index" in attributes else 0
+    each = count - 1 if "words" in attributes else -(-count // 4)
+    first = tile.int_of(attributes["index"]) * each if "index" in attributes else 0
+    if "words" in attributes:
+        _store_words(s, op, base, first, each)
+        return
     for row, is_row, registers in s.get(op.source).mine(s):
         words = [v.get() for v in registers[first:]]
         values = [widened(b, words[i // 4], i % 4, element) for i in range(count)]
         if "pairs" in attributes:
             values = [pair_of(b, x, tile.str_of(attributes["pairs"])) for x in values]
         store_vectors(s, op, b.add(base, b.shl(stored_row(b, op, row), 2)), is_row, values)
+
+
+def _store_words(s: State, op: ir.OpView, base: ir.Value, first: int, each: int) -> None:
+    """And what the warp has seen, which are ordinary scales, or else is looked at more closely: producers take issue
+    slots of consumers."""
+    b, rows, all_ = s.b, tile.shape_of(op.target.type)[1], []
+    for row, is_row, registers in s.get(op.source).mine(s):
+        words = [v.get() for v in registers[first : first + each]]
+        store_vectors(s, op, b.add(base, b.shl(stored_row(b, op, row), 2)), is_row, words)
+        all_ += words
+    beyond = b.and_(reduce(b.or_, (_beyond(b, x, *ORDINARY) for x in all_)), SEEN["not ordinary"])
+    text = "{ .reg .pred P; setp.ne.b32 P, $1, 0; vote.sync.any.pred P, P, 0xFFFFFFFF; selp.b32 $0, 1, 0, P; }"
+    (some,) = b.asm(text, [b.i32], [beyond])
+    found = b.variable(b.i32, 0)
+    found.set(b.constant(SEEN["not low"]))  # some may be
+    with b.when(b.compare("ne", some, 0)):
+        seen = reduce(b.or_, (_seen(b, x) for x in all_))
+        found.set(b.asm("redux.sync.or.b32 $0, $1, 0xFFFFFFFF;", [b.i32], [seen])[0])
+    warp = next(iter(s.get(op.source).mine(s)))[0]
+    place = b.add(base, b.shl(b.shr(warp, 5), 2))
+    guard = b.compare("eq", s.lane, 0)
+    b.asm(f"@$2 st.shared.b32 [$0 + {4 * rows * each}], $1;", [], [place, found.get(), guard])
+
+
+def _seen(b: Builder, word: ir.Value) -> ir.Value:
+    """Bits of SEEN of a word of four. What carries into the highest bit of a byte are the others of it; 0 counts as
+    0x20, which is ordinary and low."""
+    some = b.or_(b.or_(b.add(b.and_(word, 0x7F7F7F7F), 0x7F7F7F7F), word), 0x7F7F7F7F)
+    zero = b.shr(b.xor(some, 0xFFFFFFFF), 2)
+    given, high = b.or_(word, zero), SEEN["not ordinary"]
+    not_ordinary, not_low = (b.and_(_beyond(b, given, *kind), high) for kind in (ORDINARY, LOW))
+    return b.or_(b.or_(not_ordinary, b.shr(not_low, 1)), zero)
+
+
+def _beyond(b: Builder, word: ir.Value, low: int, high: int) -> ir.Value:
+    """With the highest bit of a byte where one is below `low`, which borrows, or above `high`, which carries."""
+    return b.or_(b.sub(word, 0x01010101 * low), b.add(word, 0x01010101 * (0x7F - high)))
+
+
+@COMMON.lowers("tile.seen_scales")
+def seen_scales(s: State, op: ir.OpView) -> None:
+    b, (planes, rows) = s.b, tile.shape_of(op.source.type)
+    at, behind = s.get(op.source).address(b, s.get(op.cursor)), 4 * (planes - 1) * rows
+    words = range(tile.int_of(op.warps))
+    seen = [b.asm(f"ld.shared.b32 $0, [$1 + {behind + 4 * i}];", [b.i32], [at])[0] for i in words]
+    s.values[op.result] = reduce(b.or_, seen)
 
 
 @COMMON.lowers("tile.fetch_bytes")

@@ -6,7 +6,7 @@ chunk. Of narrower stored elements that is a byte, or two, of each word, or two 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from scalec.formats import ELEMENT_TYPES, ElementType, element_spelled
@@ -15,20 +15,28 @@ from scalec.ir.mlir import ir, nvvm
 from scalec.lowering.builder import Builder
 from scalec.lowering.common.convert import Words, converted, half_of_e2m1, pair_of, scaled
 from scalec.lowering.common.state import State, swizzle
+from scalec.lowering.sm90.addends import FACTORS, Kind, both, is_low
 from scalec.lowering.sm90.multiply import MMA_TYPE, Matrix, renewed
 from scalec.lowering.sm90.table import TABLE
 from scalec.targets import WAVES
 
+INSTRUCTION = 256  # bits of K of a row that an instruction multiplies
+
 _BELOW = 8  # rows between a thread's two
+
+
+Scales = Sequence[tuple[ir.Value, int]]
 
 
 @dataclass(frozen=True)
 class Loaded:
     """What a thread has of its two rows of a slice: a word for each chunk, in which its part is, and the factor of
-    each, a pair of 16 bits or an f32; no factors where there are none."""
+    each, a pair of 16 bits or an f32; no factors where there are none. Or `scales`: of a row's scale bytes the word
+    that each has, and which of its bytes."""
 
     words: tuple[Words, Words]
     factors: tuple[Words, Words]
+    scales: tuple[Scales, Scales] = ((), ())
 
 
 def _element(t: ir.Type) -> ElementType:
@@ -51,29 +59,49 @@ def load_stored(s: State, op: ir.OpView) -> None:
     waves, number, above = tile.int_of(op.waves), tile.int_of(op.number), tile.int_of(op.a_wave) * wave
     pitch, part = width * tile.bits_of(tile.element_of(op.source.type)) // 8, _part(stored, made)
     row = s.once(("converted row", waves), lambda: b.add(b.mul(s.unit(0), waves * wave), s.row_in_wave))
-    turned = bool(tile.swizzle_of(op.source.type))
+    turned, scaled_words = bool(tile.swizzle_of(op.source.type)), "words" in op.operation.attributes
 
     def own() -> ir.Value:
         at = b.add(s.get(op.source).base, b.mul(row, pitch))
-        if part == 16:
+        if scaled_words:
+            at = b.add(at, b.shl(_quarter(s), 1))
+        elif part == 16:
             at = b.add(at, b.shl(b.shr(_quarter(s), 1), 2))
         return b.add(at, b.shl(swizzle(b, row, pitch), 4)) if turned else at
 
     at = s.get(op.source).at(b, cursor, s.once(("converted", op.source, waves), own))
     chunks = depth * made.bits // 128
     first = number * depth * stored.bits // 8
-    words = [_words(b, at, part, first, chunks, (above + r) * pitch, turned) for r in (0, _BELOW)]
+    load = _halves if scaled_words else _words
+    words = [load(b, at, part, first, chunks, (above + r) * pitch, turned) for r in (0, _BELOW)]
     factors: list[Words] = [[], []]
+    scales: list[Scales] = [[], []]
     if op.factors is not None:
         planes = tile.shape_of(op.factors.type)[0]
+        planes = 4 * (planes - 1) if scaled_words else planes
         each = depth * tile.int_of(op.count) // planes  # elements of K that share a factor
         place = s.once(("factors", op.factors, waves), lambda: b.add(s.get(op.factors).base, b.shl(row, 2)))
         place = s.get(op.factors).at(b, cursor, place)
         which = [k // each for k in range(number * depth, (number + 1) * depth, 128 // made.bits)]
+        held = [n // 4 for n in which] if scaled_words else which
         for i, r in enumerate((0, _BELOW)):
-            found = {n: _factor(s, op, place, 4 * (n * rows + above + r), made.name) for n in dict.fromkeys(which)}
-            factors[i] = [found[n] for n in which]
-    s.values[op.result] = Loaded((words[0], words[1]), (factors[0], factors[1]))
+            found = {n: _factor(s, op, place, 4 * (n * rows + above + r), made.name) for n in dict.fromkeys(held)}
+            if scaled_words:
+                scales[i] = [(found[n // 4], n % 4) for n in which]
+            else:
+                factors[i] = [found[n] for n in which]
+    s.values[op.result] = Loaded((words[0], words[1]), (factors[0], factors[1]), (scales[0], scales[1]))
+
+
+def _halves(b: Builder, at: ir.Value, part: int, first: int, chunks: int, offset: int, turned: bool) -> Words:
+    """The thread's 16 bits of each chunk of what is made, of the row at `offset`."""
+    found: Words = []
+    for chunk in range(first, first + chunks * part // 2, 16):
+        place = b.xor(at, chunk) if turned else b.add(at, chunk)
+        for i in (0, 8):
+            text = f"{{ .reg .b16 H; ld.shared.b16 H, [$1 + {offset + i}]; cvt.u32.u16 $0, H; }}"
+            found += b.asm(text, [b.i32], [place])
+    return found
 
 
 def _quarter(s: State) -> ir.Value:
@@ -105,6 +133,10 @@ def convert(s: State, op: ir.OpView) -> None:
     """The registers are tied behind the conversion, so that none of it is sunk behind the fence."""
     b, loaded = s.b, s.get(op.stored)
     stored, made = _element(op.stored.type), _element(op.result.type)
+    if "scales" in op.operation.attributes:
+        low = is_low(b, s.get(op.addends)) if op.addends is not None else None
+        s.values[op.result] = _addends(b, loaded, FACTORS[tile.str_of(op.operation.attributes["scales"])], low)
+        return
     halves: list[Words] = []
     for words, factors in zip(loaded.words, loaded.factors, strict=True):
         if (stored.name, made.name) in _BY_BYTE:
@@ -112,10 +144,28 @@ def convert(s: State, op: ir.OpView) -> None:
         else:
             values = _together(s, words, stored, made)
         halves.append([scaled(b, x, f, made.name) for x, f in zip(values, factors, strict=True)] if factors else values)
-    steps = len(halves[0]) // 2
-    registers = [halves[i % 2][2 * step + i // 2] for step in range(steps) for i in range(4)]
+    s.values[op.result] = _tied(b, _registers(halves))
+
+
+def _registers(rows: list[Words]) -> list[Words]:
+    """Those of each instruction, of the chunks of a thread's two rows."""
+    return [[rows[i % 2][2 * step + i // 2] for i in range(4)] for step in range(len(rows[0]) // 2)]
+
+
+def _tied(b: Builder, steps: list[Words]) -> list[Words]:
+    registers = [x for step in steps for x in step]
     tied = b.asm("", [b.i32] * len(registers), registers, tied=len(registers), memory=False)
-    s.values[op.result] = [tied[i : i + 4] for i in range(0, len(tied), 4)]
+    return [tied[i : i + 4] for i in range(0, len(tied), 4)]
+
+
+def _addends(b: Builder, loaded: Loaded, factor: Kind, low: ir.Value | None) -> list[Words]:
+    """Those of each instruction, the one addend's behind the other's."""
+    rows = [
+        both(b, words, [factor(b, word, number, low) for word, number in scales])
+        for words, scales in zip(loaded.words, loaded.scales, strict=True)
+    ]
+    one, other = (_registers([row[i] for row in rows]) for i in (0, 1))
+    return _tied(b, [x for pair in zip(one, other, strict=True) for x in pair])
 
 
 def _together(s: State, words: Words, stored: ElementType, made: ElementType) -> Words:
@@ -195,9 +245,10 @@ def mma(s: State, op: ir.OpView) -> None:
     number, _ = tile.slice_of(op)
     start = bb.at(b, cursor, s.once(("b", op.b), lambda: matrix.place(b, bb.base)), 16)
     start = b.add(start, tile.int_of(op.column) * matrix.row // 16)
-    count = len(registers)
+    count, row = len(registers), tile.shape_of(op.a.type)[1] * tile.bits_of(tile.element_of(op.a.type))
+    each = len(steps) * INSTRUCTION // row  # two of addends
     sums, a = (", ".join(f"${i}" for i in some) for some in (range(count), range(count, count + 4)))
-    shape = f"m{WAVES['registers']}n{2 * count}k{tile.shape_of(op.a.type)[1] // len(steps)}"
+    shape = f"m{WAVES['registers']}n{2 * count}k{tile.shape_of(op.a.type)[1] * each // len(steps)}"
     turned = f", {int(matrix.mn)}" if kind in ("bf16", "f16") else ""
     values = renewed(b, registers)
     nvvm.WgmmaFenceAlignedOp()
@@ -207,7 +258,7 @@ def mma(s: State, op: ir.OpView) -> None:
             f"{{ .reg .pred p; setp.ne.b32 p, {adds}, 0; wgmma.mma_async.sync.aligned.{shape}.f32.{kind}.{kind} "
             f"{{{sums}}}, {{{a}}}, ${count + 4}, p, 1, 1{turned}; }}"
         )
-        descriptor = matrix.descriptor(s, start, number * len(steps) + i)
+        descriptor = matrix.descriptor(s, start, number * (len(steps) // each) + i // each)
         values = b.asm(text, [b.f32] * count, [*step, descriptor, *values], tied=count)
     nvvm.WgmmaGroupSyncAlignedOp()
     for v, x in zip(registers, values, strict=True):

@@ -185,8 +185,8 @@ def _both_ways(problem: Problem, given: Request, swap: int) -> list[every_tile.W
     other = not no_swap(problem) and not must_swap(problem) and not keeps_sides(given) and given.swap is None
     ways = []
     for way in (swap, 1 - swap) if other else (swap,):
-        seen = problem.transposed() if way and not problem.swapped else problem
-        ways.append((seen, given.with_fields(swap=way)))
+        own = given.with_fields(swap=way)
+        ways.append((problem.seen_by(own), own))
     return ways
 
 
@@ -318,7 +318,7 @@ def _swaps(problem: Problem, given: Request) -> bool:
     """
     if must_swap(problem):
         return True
-    if given.convert == "registers":
+    if given.convert in ("registers", "addends"):
         return not problem.lhs.converted
     if problem.kind.warps == 1 and problem.block > problem.family.m:
         return False

@@ -18,7 +18,7 @@ from scalec.passes.emit.emitter import Emitter, Source
 from scalec.passes.emit.handles import Handles, Side
 from scalec.passes.emit.sums import Sums
 from scalec.passes.emit.tensors import Work
-from scalec.passes.plan.converted import pairs_of, registers_make, stored_swizzle
+from scalec.passes.plan.converted import holds_words, registers_make, scale_planes, stored_swizzle
 from scalec.passes.plan.gather import copied_by_threads, stored_row
 from scalec.passes.plan.items import ITEMS, cut_along, item_bytes, item_words, range_of_k
 from scalec.passes.plan.panes import Strip, strips
@@ -182,9 +182,10 @@ class Frame(Sums):
             if scale is None:
                 continue
             copy = self.copy_of(side)
-            shape = (side.rows, WINDOW) if copy == "window" else (scale.within(depth), side.rows)
+            planes = scale_planes(self.problem, s, operand, scale)
+            shape = (side.rows, WINDOW) if copy == "window" else (planes, side.rows)
             swizzle = 4 * WINDOW if copy == "window" else 0  # 8 adjacent rows then lie in different banks
-            kind = ir.IntegerType.get_signless(32) if pairs_of(self.problem, s, operand) else f32
+            kind = ir.IntegerType.get_signless(32) if holds_words(self.problem, s, operand) else f32
             h.scale_tiles[side.label] = self.shared(name, shape, kind, swizzle, self.plan[name].stages)
             if copy != "thread":
                 rows, k = scale.axes

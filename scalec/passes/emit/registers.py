@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from scalec.ir.mlir import ir
-from scalec.passes.emit.consumer import Consumer, Fetched, Positions
+from scalec.passes.emit.consumer import Consumer
+from scalec.passes.emit.factors import Fetched, Positions
 from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.tensors import Work
 

@@ -12,7 +12,8 @@ from itertools import product
 
 from scalec.ir.mlir import ir
 from scalec.ir.tile import LANES, WORD_ROWS
-from scalec.passes.emit.consumer import Consumer, Positions
+from scalec.passes.emit.consumer import Consumer
+from scalec.passes.emit.factors import Positions
 from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.producer import Producer
 from scalec.passes.emit.tensors import Work

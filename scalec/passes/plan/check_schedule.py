@@ -12,7 +12,7 @@ from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.passes.base import problem_of, programs
 from scalec.passes.plan import check_results, check_tiles
-from scalec.passes.plan.converted import in_registers, no_registers, warps_make
+from scalec.passes.plan.converted import in_registers, no_addends, no_registers, warps_make
 from scalec.passes.plan.copier import no_copier
 from scalec.passes.plan.gather import no_gather, no_shared_gather
 from scalec.passes.plan.loop import no_early_wait
@@ -110,8 +110,10 @@ def _consumers(problem: Problem, schedule: Schedule) -> None:
 
 
 def _converters(problem: Problem, schedule: Schedule) -> None:
+    if schedule.convert == "addends" and (reason := no_addends(problem)):
+        raise ScheduleError("convert=addends is not possible", got=reason, fix="convert=registers")
     if in_registers(schedule) and (reason := no_registers(problem, schedule)):
-        raise ScheduleError("convert=registers is not possible", got=reason, fix="convert=shared")
+        raise ScheduleError(f"convert={schedule.convert} is not possible", got=reason, fix="convert=shared")
     most, converts = most_converters(problem), warps_make(problem, schedule)
     if bool(schedule.converters) != converts or schedule.converters > most:
         which = "an operand is converted" if problem.converts else "no operand is converted"

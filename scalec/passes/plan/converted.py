@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from math import gcd
 
+from scalec.formats import ADDENDS
 from scalec.ir.schedule import Schedule
 from scalec.ir.tile import CHUNK
 from scalec.passes.problem.half_bytes import cut_converted
-from scalec.passes.problem.operand import Operand
+from scalec.passes.problem.operand import Operand, Scale
 from scalec.passes.problem.types import Problem
 
 STEPS = 2
@@ -48,6 +49,8 @@ def no_registers(problem: Problem, schedule: Schedule) -> str:
         return (
             f"{WORD // a.element.bits} elements of {a.stored.name} ({a.name}) are {part_bits(a)} bits, not whole bytes"
         )
+    if a.multiplied_as_addends and (reason := _no_addends(a, schedule)):
+        return reason
     if problem.added:
         return f"products are added up, and rows of {a.name} may be followed by some of {problem.added[0].lhs.name}"
     if a.gathered or a.pages:
@@ -58,9 +61,46 @@ def no_registers(problem: Problem, schedule: Schedule) -> str:
     return ""
 
 
+SMALL_SHIFT = 6
+"""The power of two by which addends of scales below 2^-3 are larger, beside others: the least one, 2^-9, then counts as
+2^-3."""
+
+WORD_OF_SCALES = 4
+"""Scale bytes of a word, of which threads find those of a chunk of a row."""
+
+
+def _no_addends(a: Operand, schedule: Schedule) -> str:
+    """Why consumers cannot make addends of A."""
+    scale, depth = a.folded, schedule.tile[2]
+    assert scale is not None
+    if not schedule.promote:
+        return "sums are not promoted, and the tensor core adds products of 8 bits in fewer than f32 has"
+    if scale.within(depth) % WORD_OF_SCALES:
+        return f"a K tile of {depth} has {scale.within(depth)} scales of a row, not whole words of {WORD_OF_SCALES}"
+    return ""
+
+
+def no_addends(problem: Problem) -> str:
+    """Why no operand is multiplied as the sum of two, "" where one is."""
+    if problem.lhs.multiplied_as_addends or problem.rhs.multiplied_as_addends:
+        return ""
+    (stored, scale), made = next(iter(ADDENDS.items()))
+    return (
+        f"no product of {problem.target.name} of {stored} with {scale} scales of whole {CHUNK} of {problem.k.name} by "
+        f"{made}, alone, each as it lies in memory, contiguous along {problem.k.name}, and without a body"
+    )
+
+
+def scale_planes(problem: Problem, schedule: Schedule, operand: Operand, scale: Scale) -> int:
+    """Words of a row of a tile in shared memory that its scales take: one each, or of addends one for each four, and
+    one behind for what rows there are whose scales ask for more."""
+    count = scale.within(schedule.tile[2])
+    return -(-count // WORD_OF_SCALES) + 1 if scale.folded and operand.multiplied_as_addends else count
+
+
 def in_registers(schedule: Schedule) -> bool:
     """Whether A is converted there."""
-    return schedule.convert == "registers"
+    return schedule.convert in ("registers", "addends")
 
 
 def registers_make(problem: Problem, schedule: Schedule, operand: Operand) -> bool:
@@ -83,7 +123,8 @@ def stored_swizzle(problem: Problem, schedule: Schedule, operand: Operand) -> in
 def slices_of(problem: Problem, schedule: Schedule) -> int:
     """Slices of a K block whose A is converted at a time: within what is promoted together, if sums are."""
     depth = schedule.tile[2]
-    return depth // gcd(STEPS * problem.family.k, depth, schedule.promote)
+    steps = 1 if problem.lhs.multiplied_as_addends else STEPS
+    return depth // gcd(steps * problem.family.k, depth, schedule.promote)
 
 
 def pairs_of(problem: Problem, schedule: Schedule, operand: Operand) -> str:
@@ -91,3 +132,8 @@ def pairs_of(problem: Problem, schedule: Schedule, operand: Operand) -> str:
     they find an f32."""
     pairs = registers_make(problem, schedule, operand) and operand.folded and operand.element.bits == 16
     return operand.element.name if pairs else ""
+
+
+def holds_words(problem: Problem, schedule: Schedule, operand: Operand) -> bool:
+    """Whether threads find folded scales as words, of pairs (`pairs_of`) or of bytes; else as f32."""
+    return bool(pairs_of(problem, schedule, operand)) or operand.multiplied_as_addends

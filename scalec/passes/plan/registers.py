@@ -24,6 +24,12 @@ NARROW_OVERHEAD = 24
 leaves 28 of 160, 256x160 (160 + 40) at 224 registers leaves 24, and neither spilled (ptxas 13.0, 2026-11-21)."""
 
 
+ADDENDS_REGISTERS = 28
+"""Likewise of two slices of A that consumers make addends of: 256x96 (96 + 48) and 128x192 by 96 (96 + 48) spilled at
+200 registers, 128x192 (96 + 96) at 224; 128x128 (64 + 64) at 200 and 128x160 (80 + 80) at 224 did not (ptxas 13.0,
+2026-11-27)."""
+
+
 @dataclass(frozen=True)
 class Registers:
     """Registers of one consumer thread, estimated.
@@ -61,7 +67,8 @@ def _of_warpgroups(problem: Problem, schedule: Schedule, rows: int, columns: int
     beside = NARROW_OVERHEAD if schedule.mma_n else OVERHEAD_REGISTERS
     promoted = (schedule.mma_n or columns) * wave // 32 if schedule.promote else 0
     apart = sums * (len(problem.terms) > 1)
-    return Registers(sums, max(promoted + apart, sums * (len(problem.results) > 1)), beside=beside)
+    slices = ADDENDS_REGISTERS * problem.lhs.multiplied_as_addends
+    return Registers(sums, max(promoted + apart, sums * (len(problem.results) > 1)), slices, beside)
 
 
 def _of_warps(problem: Problem, schedule: Schedule, rows: int, columns: int) -> Registers:

@@ -10,7 +10,7 @@ from math import prod
 
 from scalec.ir.schedule import STAGED, Schedule
 from scalec.ir.tile import ITEM_ALIGN, RESPONSE_BYTES, VECTOR, WORD_ROWS
-from scalec.passes.plan.converted import registers_make
+from scalec.passes.plan.converted import registers_make, scale_planes
 from scalec.passes.plan.gather import copies_of_thread, gatherers, scales_copied_by_threads, stored_row, whole_tiles
 from scalec.passes.plan.items import ITEMS, cuts_k, free_warps, item_bytes
 from scalec.passes.plan.parts import k_blocks
@@ -219,8 +219,8 @@ class SharedPlan:
                 slots = window_slots(problem, schedule, stages)
                 wanted.append(Buffer(name, round_up(rows * 4 * WINDOW, WINDOW_ALIGN), slots, WINDOW_ALIGN))
             elif scale is not None:
-                size = round_up(rows * 4 * scale.within(bk), SCALE_ALIGN)
-                wanted.append(Buffer(name, size, stages, SCALE_ALIGN))
+                planes = scale_planes(problem, schedule, operand, scale)
+                wanted.append(Buffer(name, round_up(rows * 4 * planes, SCALE_ALIGN), stages, SCALE_ALIGN))
             if operand.made is not None:
                 size = round_up(rows * 4 * operand.made.within(bk), SCALE_ALIGN)
                 wanted.append(Buffer(f"{name[0]}_made", size, stages, SCALE_ALIGN))

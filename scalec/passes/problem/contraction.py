@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 from scalec import zero_points
-from scalec.formats import CONVERTED, ELEMENT_TYPES, FOLDED, WHOLE, element_spelled
+from scalec.formats import ADDENDS, CONVERTED, ELEMENT_TYPES, FOLDED, WHOLE, element_spelled
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, block_of, element, maps_of
 from scalec.passes.problem.operand import (
@@ -86,6 +86,20 @@ def multiplied_as(contract: Any, target: Target) -> tuple[MmaShape | None, tuple
     return min(found, key=lambda way: way[:2])[2:]
 
 
+def multiplied_as_addends(contract: Any, target: Target) -> tuple[MmaShape | None, tuple[str, str]]:
+    """Likewise where each element of one operand, times its scale, is the sum of two of the type that the other one has
+    (ADDENDS), and both are multiplied; None where there is no such operand."""
+    sides = _Side.of(contract, 0), _Side.of(contract, 1)
+    scales = {level.type for side in sides for level in side.levels} & target.scale_types()
+    for one, other in (sides, sides[::-1]):
+        made = next((ADDENDS[one.element, x] for x in one.along_k if (one.element, x) in ADDENDS), None)
+        family = target.mma_for(made, made, scales) if made is not None and made == other.element else None
+        plain = one.k_major and one.zeros is None and other.k_major and other.zeros is None
+        if family is not None and plain and len(one.along_k) == 1 and other.applied(family, other.element):
+            return family, (other.element, other.element)
+    return None, (sides[0].element, sides[1].element)
+
+
 def elements_of(contract: Any) -> tuple[str, str]:
     """The element types of a contraction's operands below their scales."""
     return _Side.of(contract, 0).element, _Side.of(contract, 1).element
@@ -98,6 +112,11 @@ def levels_of(value: Any) -> list[Any]:
         levels.insert(0, value.owner.opview)
         value = value.owner.opview.values
     return levels
+
+
+def scale_type(level: Any) -> str:
+    """The element type of the scales of a `scale.dequantize`."""
+    return ir.StringAttr(GranularityAttr(level.granularity).type).value
 
 
 def subtraction(value: Any) -> Any:
@@ -136,7 +155,7 @@ class _Side:
         def level(op: Any) -> _Level:
             blocks = block_of(GranularityAttr(op.granularity))
             along = [x for x, k in zip(reversed(blocks), reversed(summed), strict=False) if k]
-            kind = ir.StringAttr(GranularityAttr(op.granularity).type).value
+            kind = scale_type(op)
             new = is_op(op.scales, "scale.quantize")  # which warps find, as f32, whatever they are rounded to
             return _Level("f32" if new else kind, along[0] if along else WHOLE)
 
@@ -152,6 +171,11 @@ class _Side:
             return converts(self.element, *self.zeros) if self.k_major else ()
         able = self.k_major or TURNED.get(self.element) == 8
         return (self.element, *(CONVERTED.get(self.element, ()) if able else ()))
+
+    @property
+    def along_k(self) -> list[str]:
+        """The types of its scales that change along K."""
+        return [level.type for level in self.levels if level.k != WHOLE]
 
     def natively(self, family: MmaShape, multiplied: str) -> set[str]:
         """The types of its scales that the instruction applies, which takes one type for both sides."""
@@ -184,9 +208,11 @@ def finest(stored: str, target: Target) -> int:
     return min(able, default=PROMOTION_BLOCK)
 
 
-def folds(stored: str, scale: str, multiplied: str, zeros: tuple[int, int] | None) -> bool:
+def folds(stored: str, scale: str, multiplied: str, zeros: tuple[int, int] | None, *, addends: bool = False) -> bool:
     """Whether the conversion of an operand applies its scales of a type too: without rounding. `zeros`: between what
-    its zero points lie, None where it has none."""
+    its zero points lie, None where it has none; `addends`: whether it makes two elements of each."""
+    if addends and ADDENDS.get((stored, scale)) == multiplied:
+        return True
     if zeros is not None:
         return zero_points.folds(stored, scale, multiplied, *zeros)
     return multiplied in FOLDED.get((stored, scale), ())

@@ -85,9 +85,9 @@ class EpilogueReader(Lookups):
 
     contracts: list[Any]
 
-    def __init__(self, function: Any, target: Target) -> None:
+    def __init__(self, function: Any, target: Target, addends: bool = False) -> None:
         super().__init__(function)
-        self.target = target
+        self.target, self.addends = target, addends
 
     def argument(self, value: Any, what: str) -> tuple[int, str, str]:
         """(position, name, layout) of a value that must be an argument of the function."""

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from scalec.formats import WHOLE, ElementType
+from scalec.formats import ADDENDS, WHOLE, ElementType
 from scalec.passes.problem.access import Coord, Dim
 from scalec.passes.problem.zero_points import ZeroPoints
 from scalec.targets import ATOM, ATOMIC_SPAN, MmaShape, Target
@@ -258,6 +258,13 @@ class Operand:
     def folded(self) -> Scale | None:
         """The scale that they apply, None where they apply none."""
         return next((s for s in self.scales if s.folded), None)
+
+    @property
+    def multiplied_as_addends(self) -> bool:
+        """Whether each element times its scale is the sum of two that are multiplied."""
+        if self.folded is None or self.transformed:  # what is quantised anew has scales that are folded in too
+            return False
+        return ADDENDS.get((self.stored.name, self.folded.type)) == self.element.name
 
     @property
     def made(self) -> Scale | None:

@@ -13,13 +13,13 @@ from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, dims_in, dims_read, map_of, maps_of, ranges_of, symbols_in
 from scalec.ir.scale import written as spelled
 from scalec.passes.problem.access import Dim
+from scalec.passes.problem.addends import with_addends
 from scalec.passes.problem.bodies import check_bodies, with_inputs
 from scalec.passes.problem.column_folds import check_size, check_walked, reduced, uneven
 from scalec.passes.problem.contraction import (
     computed_terms,
     contracted,
     contractions,
-    multiplied_as,
     sums_of,
     terms_of,
 )
@@ -235,7 +235,7 @@ class Reader(OperandReader):
         """The instructions of a contraction, and its operands."""
         left, right = self.sides(contract, turned)
         self.symbols = list(contract.symbols)
-        family, multiplied = multiplied_as(contract, self.target)
+        family, multiplied = self.multiplied_as(contract, self.target)
         as_what: dict[str, str] = dict(zip(("left", "right"), multiplied, strict=True))
         # promotion: one instruction covers its rows of A and, of a thread's accumulators, columns of B in groups of 8
         lhs = self.operand(*left, m, k, family, (family or self.target.mma[0]).m, as_what[left[2]])
@@ -497,4 +497,4 @@ def read(function: Any, target: Target) -> Problem:
     Raises:
         UnsupportedError: it is not a dense two-dimensional contraction that `target` has instructions for.
     """
-    return Reader(function, target).problem()
+    return with_addends(Reader(function, target).problem(), Reader(function, target, addends=True).problem)

@@ -12,7 +12,15 @@ from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, apart_in, block_of, element
 from scalec.passes.problem.access import Coord, Dim
 from scalec.passes.problem.bodies import elements_of
-from scalec.passes.problem.contraction import finest, folds, levels_of, subtraction
+from scalec.passes.problem.contraction import (
+    finest,
+    folds,
+    levels_of,
+    multiplied_as,
+    multiplied_as_addends,
+    scale_type,
+    subtraction,
+)
 from scalec.passes.problem.epilogue import EpilogueReader, element_of
 from scalec.passes.problem.lookups import pads
 from scalec.passes.problem.operand import (
@@ -27,7 +35,7 @@ from scalec.passes.problem.operand import (
 )
 from scalec.passes.problem.sources import quantization, unscaled
 from scalec.passes.problem.zero_points import ZeroPoints, bounds_of, read_zero_points
-from scalec.targets import ATOM, MAX_BOX, MOST_INDICES, PADDED_ALIGN, PADDED_ROW, MmaShape
+from scalec.targets import ATOM, MAX_BOX, MOST_INDICES, PADDED_ALIGN, PADDED_ROW, MmaShape, Target
 
 NEW = ("f32", "ue8m0")
 """Types of the scales that kernels quantise operands by."""
@@ -42,6 +50,10 @@ class OperandReader(EpilogueReader):
 
     symbols: list[Any]
     folded_dim = ""
+
+    def multiplied_as(self, contract: Any, target: Target) -> tuple[MmaShape | None, tuple[str, str]]:
+        """The instructions of a contraction, and as which types it multiplies its operands."""
+        return multiplied_as_addends(contract, target) if self.addends else multiplied_as(contract, target)
 
     def operand(
         self,
@@ -124,8 +136,7 @@ class OperandReader(EpilogueReader):
         folding = [
             QUANTISED_STEP
             if quantize is not None
-            else FOLDED_STEP
-            * folds(stored.name, ir.StringAttr(GranularityAttr(x.granularity).type).value, element.name, bounds)
+            else FOLDED_STEP * folds(stored.name, scale_type(x), element.name, bounds, addends=self.addends)
             for x in levels
         ]
         pages = next(iter(self.pages & set(order)), "") if page else ""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from scalec.errors import Place
+from scalec.ir.schedule import Request, Schedule
 from scalec.passes.problem.access import Coord, Dim, Domain, Index, Lookup
 from scalec.passes.problem.operand import PROMOTION_BLOCK, Fold, Operand, Product
 from scalec.passes.problem.result import ColumnFold, EpilogueInput, Result, Term
@@ -54,7 +55,8 @@ class Problem:
     least, along M or N, of what their bodies compute. `swapped`: rows of the results in memory are columns here
     (`transposed`). `beside`: of a problem of one result (`each`) the other results of the same sums. `spans`: a
     dimension of a tile and one of `outer` or `summed`, whose indices a launch walks as one where strides allow, which
-    `sizes` takes for granted; `permuted_spans`: for which only strides of permuted tensors do.
+    `sizes` takes for granted; `permuted_spans`: for which only strides of permuted tensors do. `in_addends`: the same
+    program where each element of an operand is the sum of two that are multiplied, if it may be.
     """
 
     target: Target
@@ -77,6 +79,7 @@ class Problem:
     terms: tuple[Term, ...] = ()
     spans: tuple[tuple[str, str], ...] = ()
     permuted_spans: tuple[tuple[str, str], ...] = ()
+    in_addends: Problem | None = None
 
     @property
     def kind(self) -> Kind:
@@ -407,4 +410,11 @@ class Problem:
         made = replace(self, results=results, beside=beside, reductions=reductions, swapped=not self.swapped)
         added = tuple(x.transposed() for x in self.added)
         terms = tuple(replace(x, results=tuple(map(turned, x.results))) for x in self.terms)
+        other = None if self.in_addends is None else self.in_addends.transposed()
+        made = replace(made, in_addends=other)
         return replace(made, m=self.n, n=self.m, lhs=self.rhs, rhs=self.lhs, added=added, terms=terms)
+
+    def seen_by(self, schedule: Request | Schedule) -> Problem:
+        """As a schedule sees the program: transposed where it swaps the operands, in addends where it makes these."""
+        found = self.in_addends if schedule.convert == "addends" and self.in_addends is not None else self
+        return found.transposed() if bool(schedule.swap) != found.swapped else found

@@ -1,0 +1,125 @@
+"""Elements of 4 bits that are multiplied as two e4m3 each, of which their product with a scale is the sum."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import scalec
+from scalec.errors import ScheduleError
+from scalec.runtime.emulated import EmulatedDevice
+from tests.emulator.test_converted import pack
+from tests.emulator.test_several_results import run
+
+PROGRAM = "C[m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:nvfp4 scale(1x128)"
+WEIGHTS_FIRST = "C[n,m]:f32 = B[n,k]:nvfp4 @ A[m,k]:e4m3 scale(1x128)"
+FORMS = {
+    "results": "C[m,n] = A[m,k]:e4m3 @ B[n,k]:nvfp4 scale(1x128)",
+    "blocked": "C[m,n] += A[m,k]:e4m3 @ B[n,k]:e2m1 scale(1x128, 1x16:ue4m3@blocked)",
+    "blocks of 32": "C[m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:e2m1 scale(128x128, 1x32:ue4m3)",
+    "no other scale": "C[m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:e2m1 scale(none, 1x16:ue4m3)",
+    "tiled": "C[m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:e2m1 scale(1x128, 8x16:ue4m3)",
+    "mxfp8": "C[m,n]:f32 = A[m,k]:mxfp8 @ B[n,k]:nvfp4",
+    "batches": "C[b,m,n]:f32 = A[b,m,k]:e4m3 @ B[b,n,k]:nvfp4 scale(1x128)",
+    "groups": "C[m,n]:f32 = A[m,k]:e4m3 @ B[g,n,k]:nvfp4 scale(1x128) for m in off[g]:off[g+1]",
+    "quantised": "C[m,n]:mxfp8 = A[m,k]:e4m3 @ B[n,k]:nvfp4 scale(1x128)",
+}
+SCHEDULES = [
+    "tile=64x16x128, stages=2",
+    "tile=128x24x128, split=2, parts=cluster",
+    "tile=192x64x128",
+    "tile=256x64x128, cluster=1x2",
+    "tile=128x64x128, mma_n=32",
+    "tile=64x8x64, promote=64",
+]
+E4M3, E2M1 = ml_dtypes.float8_e4m3fn, ml_dtypes.float4_e2m1fn
+
+EDGES = (0, 1, 7, 8, 0x1F, 0x20, 0x38, 0x66, 0x67, 0x7E, 0x7F, 0x80, 0x81, 0x9F, 0xA0, 0xB8, 0xFE, 0xFF)
+"""Scale bytes at the ends of what addends are made of: zeros, subnormal, low, ordinary ones, and NaN, of both signs."""
+
+
+def made(program: str, codes: np.ndarray, scales: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """[tokens, weights], of weights' codes and scale bytes, and e4m3 tokens whose scales are 1."""
+    kernel = scalec.compile(program, target="sm_90a")
+    kernel.fixed = EmulatedDevice("sm_90a")
+    left = tokens.astype(E4M3), np.ones((len(tokens), tokens.shape[1] // 128), np.float32)
+    right: list[Any] = [pack(codes), scales.view(E4M3), np.ones((), np.float32)]
+    if program.startswith("C[n,m]"):
+        return np.asarray(kernel(right[0], left[0], *right[1:], left[1])).T
+    return np.asarray(kernel(left[0], right[0], left[1], *right[1:]))
+
+
+def values(codes: np.ndarray, scales: np.ndarray) -> np.ndarray:
+    """What weights stand for."""
+    with np.errstate(all="ignore"):
+        return codes.view(E2M1).astype(np.float64) * np.repeat(scales.view(E4M3).astype(np.float64), 16, axis=1)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("beside", [0x38, 0x10, 0x03])
+@pytest.mark.parametrize(
+    ("program", "scales"), [(PROGRAM, EDGES), pytest.param(WEIGHTS_FIRST, range(256), marks=pytest.mark.thorough)]
+)
+def test_every_scale_times_every_element(program: str, scales: Any, beside: int) -> None:
+    """A row for each byte of a scale, beside a scale that is ordinary, low or small; a column for each element."""
+    rows = np.array(scales, np.uint8)
+    codes, bytes_ = np.zeros((len(rows), 256), np.uint8), np.full((len(rows), 16), beside, np.uint8)
+    codes[:, 16:32], bytes_[:, 1] = np.arange(16), rows
+    tokens = np.zeros((16, 256), np.float32)
+    tokens[:, 16:32] = np.eye(16)
+    found = made(f"{program} with convert=addends", codes, bytes_, tokens)
+    np.testing.assert_array_equal(found, values(codes, bytes_)[:, 16:32].T)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("seed", [0, *(pytest.param(x, marks=pytest.mark.thorough) for x in range(1, 8))])
+def test_blocks_of_unlike_scales(seed: int) -> None:
+    """K blocks whose scales are ordinary, low, small, or all of these, in any order: sums are told anew each time."""
+    drawn = np.random.default_rng(seed)
+    kinds = [(0x20, 0x7E), (0x08, 0x66), (0x00, 0x20), (0x00, 0x7E)]
+    blocks = [drawn.integers(*kinds[drawn.integers(4)], (70, 8), np.uint8) for _ in range(9)]
+    scales = np.concatenate(blocks, axis=1)
+    codes = drawn.integers(0, 16, (70, 9 * 128), np.uint8)
+    tokens = drawn.integers(-8, 9, (9, 9 * 128)).astype(np.float32)
+    found, weights = made(f"{PROGRAM} with convert=addends", codes, scales, tokens), values(codes, scales)
+    bound = np.abs(tokens.astype(np.float64)) @ np.abs(weights).T
+    assert (np.abs(found - tokens.astype(np.float64) @ weights.T) <= 2.0**-11 * bound).all()
+
+
+@pytest.mark.once("name", "known")
+@pytest.mark.parametrize("known", ["nk", ""])
+@pytest.mark.parametrize("name", FORMS)
+def test_forms(name: str, known: str) -> None:
+    dims = {"m": 24, "n": 80, "k": 416} | {x: 3 for x in "bg" if f"[{x}," in FORMS[name]}
+    kernel, _ = run(f"{FORMS[name]} with convert=addends", "sm_90a", dims, known)
+    assert "convert=addends" in kernel.spec.schedule
+
+
+@pytest.mark.once("schedule")
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_schedules(schedule: str) -> None:
+    run(f"{PROGRAM} with convert=addends, {schedule}", "sm_90a", {"m": 40, "n": 80, "k": 416}, "nk")
+
+
+@pytest.mark.parametrize(
+    ("program", "target", "message"),
+    [
+        (f"{PROGRAM} with convert=addends, swap=0", "sm_90a", "wgmma takes its left operand alone from registers"),
+        (f"{PROGRAM} with convert=addends", "sm_100a", "no instruction that takes one operand from registers"),
+        ("C[m,n] = A[m,k]:e4m3 @ B[n,k]:mxfp4 scale(1x128) with convert=addends", "sm_90a", "no product of sm_90a"),
+        ("C[m,n] = A[i[m],k]:bf16 @ B[n,k]:nvfp4 with convert=addends", "sm_90a", "no product of sm_90a"),
+        (f"{PROGRAM} with convert=addends, tile=64x16x32", "sm_90a", "not whole words of 4"),
+    ],
+)
+def test_refused(program: str, target: str, message: str) -> None:
+    with pytest.raises(ScheduleError, match=message):
+        scalec.compile(program, target=target)
+
+
+def test_sums_that_are_not_promoted() -> None:
+    program = "C[m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:e2m1 scale(none, 1x16:ue4m3) with convert=addends, promote=0"
+    with pytest.raises(ScheduleError, match="sums are not promoted"):
+        scalec.compile(program, target="sm_90a", dims={"k": 128})
