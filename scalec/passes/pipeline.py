@@ -28,6 +28,7 @@ from scalec.passes.choose.tile_order import TileOrder
 from scalec.passes.choose.tiling import ChooseTiling
 from scalec.passes.choose.warp_specialize import WarpSpecialize
 from scalec.passes.emit.kernel import EmitTile
+from scalec.passes.fuse.cse import EliminateCommonSubexpressions
 from scalec.passes.fuse.epilogue import FuseEpilogue
 from scalec.passes.fuse.infer_roles import InferRoles
 from scalec.passes.fuse.join_products import JoinProducts
@@ -41,6 +42,7 @@ PIPELINE: list[Pass] = [
     InferRoles(),
     FuseEpilogue(),
     JoinProducts(),
+    EliminateCommonSubexpressions(),
     PlaceReductions(),
     RecallTuned(),
     FixOrder(),
@@ -62,7 +64,7 @@ PIPELINE: list[Pass] = [
 ]
 
 
-FUSE = ("take-views", "infer-roles", "fuse-epilogue", "join-products", "place-reductions")
+FUSE = ("take-views", "infer-roles", "fuse-epilogue", "join-products", "cse", "place-reductions")
 """Those after which a program can be read (scalec.passes.base.problem_of)."""
 
 

@@ -115,7 +115,7 @@ def _completed(module: ir.Module, row: Target, schedule: Request) -> Iterator[tu
     function = next(programs(copy))
     schedules.write(function, schedule)
     try:
-        run_pipeline(copy, row, passes=[p for p in PIPELINE[2:-1] if not isinstance(p, RecallTuned)])
+        run_pipeline(copy, row, passes=[p for p in PIPELINE[:-1] if p.name not in (*FUSE, RecallTuned.name)])
     except ScheduleError:
         return
     chosen = schedules.read(function).complete()

@@ -61,6 +61,13 @@ FORMS: dict[str, Form] = {
     "interleaved rows": Form("G[m,n] = {l X[m,k]} @ {r W[g,2*n,k]}{s}" + ROWS + "; H[m,n]{q} = {fn}(G + b[g,2*n]) *"
                              " ({l X[m,k]} @ {r W[g,2*n+1,k]}{s} + b[g,2*n+1])" + ROWS, 1, GROUP, "grouped"),
     "a part": Form("C[m,n]{q} = {of ({l A[m,k]} @ {r B[n+128,k]}{s})}", 1),
+    "written twice": Form("C[m,n]{t} = {of ({l A[m,k]} @ {r B[n,k]}{s})}; D[m,n]{q1} = {of1 ({l A[m,k]} @ {r B[n,k]}{s})}"),
+    "gated, written twice": Form("H[m,n]{t} = {fn}({l X[m,k]} @ {r V[n,k]}{s}) * ({l X[m,k]} @ {r W[n,k]}{s}); R[m]{rt} ="
+                                 " {back {red}[n]({fn}({l X[m,k]} @ {r V[n,k]}{s}) * ({l X[m,k]} @ {r W[n,k]}{s}))}", 1),
+    "added, written twice": Form("T[m,n] = {l A[m,k]} @ {r B[n,k]}{s}; C[m,n]{t} = T + {maybe ({l D[m,j]} @ {r E[n,j]}{s})}; F[m,n]{q1}"
+                                 " = {of1 (T + {maybe ({l D[m,j]} @ {r E[n,j]}{s})})}", 2, {}, "added"),
+    "added, another in each": Form("T[m,n] = {l A[m,k]} @ {r B[n,k]}{s}; U[m,n] = {l D[m,j]} @ {r E[n,j]}{s}; C[m,n]{t} = T + {fac U};"
+                                   " F[m,n]{t1} = T + {fac1 U}", 1, {}, "added"),
     "panes": Form("P[m,n] = {l X[m,k]} @ {r V[n,k]}{s}; Q[m,n] = {l X[m,k]} @ {r W[n,k]}{s};"
                   " C[m,n]{t} = {of P}; D[m,n]{t1} = {of1 Q}"),
     "three": Form("C[m,n]{t} = ({l X[m,k]} @ {r U[n,k]}{s}) + ({l X[m,k]} @ {r V[n,k]}{s}) * {fn}({l X[m,k]} @ {r W[n,k]}{s})"),

@@ -92,10 +92,11 @@ class Use:
 class JoinProducts:
     """Adds up contractions before a map reads them: one accumulator then sums the terms of all of them.
 
-    So it is where every map that reads one of them adds it to the others, at its own points, and uses it nowhere else;
-    what else is added may stand between. Of any of them something may be computed before, the same in all maps: the
-    sum then has a map of that contraction as a term. Contractions of one left operand (of the two the one without the
-    last index of what the map computes) stay as they are: their right operands lie side by side in a tile.
+    So it is where the map adds it to the others, at its own points, and uses it nowhere else; what else is added may
+    stand between. Of any of them something may be computed before: the sum then has a map of that contraction as a
+    term. Each map has contractions and sums of its own: `cse` then leaves one of those that are equal. Contractions of
+    one left operand (of the two the one without the last index of what the map computes) stay as they are: their right
+    operands lie side by side in a tile.
 
         %t = scale.contract(%A, %B)
         %u = scale.contract(%D, %E)
@@ -113,9 +114,25 @@ class JoinProducts:
 
     def run(self, module: ir.Module, target: Target) -> None:
         for function in programs(module):
+            _take_apart(function)
             while _join_one(function):
                 pass
             erase_unused(function.body.blocks[0])
+
+
+def _take_apart(function: Any) -> None:
+    """Gives each map that reads a contraction one of its own, since what it adds that to is its own."""
+    found = contractions(function)
+    for contract in found if len(found) > 1 else []:
+        last = contract.operation
+        for op in _readers(contract)[1:]:
+            with ir.InsertionPoint.after(last):
+                last = last.clone()
+            with ir.InsertionPoint(op):
+                for place, view in enumerate(op.views):
+                    at = view.owner.opview
+                    if at.source == contract.result:
+                        op.operation.operands[place] = read(last.results[0], map_of(at.map), list(at.symbols))
 
 
 def _join_one(function: Any) -> bool:
