@@ -128,7 +128,7 @@ def test_batches(target: str, name: str, seed: int) -> None:
 
 
 @pytest.mark.once("target", "form")
-@pytest.mark.parametrize("form", ["mxfp8", "fp8_block", "mxfp4"])
+@pytest.mark.parametrize("form", ["mxfp8", "fp8_block", "mxfp6", "mxfp4"])
 @pytest.mark.parametrize("target", TARGETS)
 def test_bits(target: str, form: str) -> None:
     """A quantised result of the sums beside these sums, as they are: in f32, first or last."""

@@ -319,7 +319,7 @@ def test_refused(problem_of: Callable[[str], Problem], case: str) -> None:
         ("D[m,n]:e4m3 scale(128x128) = A[m,k] @ B[n,k]", "blocks of 128x128", "say 1x32 or 1x128"),
         ("D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[n,k]", "by whole rows, and n = 511", "by a program of its own"),
         ("D[m,n]:e4m3 scale(1x20) = A[m,k] @ B[n,k]", "blocks of 1x20", "say 1x32 or 1x128"),
-        ("D[m,n]:mxfp6 = A[m,k] @ B[n,k]", "D is e3m2", "its own: Q[m,n]:e3m2 scale(1x32:ue8m0) = D[m,n]:f32"),
+        ("D[m,n]:i8 = A[m,k] @ B[n,k]", "D is i8", "give D one of these types and convert it after the call"),
     ],
 )
 def test_results_without_a_kernel(program: str, found: str, fix: str) -> None:

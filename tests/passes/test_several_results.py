@@ -185,9 +185,9 @@ REFUSED = {
         "say the same range",
     ),
     "a type of one": (
-        "T[m,n] = A[m,k] @ B[n,k]; C[m,n] = T[m,n]; D[m,n]:e3m2 = T[m,n]",
-        "D is e3m2",
-        "write D[m,n]:f32 here, and quantise it",
+        "T[m,n] = A[m,k] @ B[n,k]; C[m,n] = T[m,n]; D[m,n]:i8 = T[m,n]",
+        "D is i8",
+        "convert it after the call",
     ),
     "blocks of one": (
         "T[m,n] = A[m,k] @ B[n,k]; C[m,n] = T[m,n]; D[m,n]:e4m3 scale(128x128) = T[m,n]",

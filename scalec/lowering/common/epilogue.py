@@ -1,4 +1,4 @@
-"""From accumulators to memory: elementwise body, and stores of registers (those through shared memory: staging)."""
+"""From accumulators to results: the elementwise body, with what it reads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import LANES
 from scalec.lowering import scalar
-from scalec.lowering.builder import Builder
 from scalec.lowering.common import rounding
 from scalec.lowering.common.gather import RowIndex, goes_to, placed
 from scalec.lowering.common.state import COMMON, State
@@ -395,95 +394,10 @@ def address_of(s: State, pointer: ir.Value, index: ir.Value, element: str) -> ir
     return b.op("llvm.ptrtoint", [b.i64], [b.offset(pointer, index, kind)])
 
 
-@COMMON.lowers("tile.store_direct")
-def store_direct(s: State, op: ir.OpView) -> None:
-    """Where columns are adjacent, their distances are offsets of the instructions, not addresses in registers."""
-    b, fragment = s.b, s.get(op.accumulator)
-    element = str(op.target.type.element_type)
-    pair, bits = bool(tile.int_of(op.pair)), rounding.bits_of(element)
-    strides = s.get(op.row_stride), s.get(op.column_stride)
-    store = _ADD if "adds" in op.operation.attributes else "st.global"
-    gaps = tile.gaps_of(op)
-    adjacent = strides[1] == 1 if isinstance(strides[1], int) else False
-    together = tile.int_of(op.operation.attributes["together"]) if gaps is not None else fragment.columns
-    adjacent = adjacent and together % max(8, s.geometry.permuted) == 0
-
-    def address(row: ir.Value, column: ir.Value) -> ir.Value:
-        column = b.div(column, max(1, 8 // bits))  # strides count bytes of packed elements
-        index = b.add(b.mul(b.widen(row), strides[0]), b.mul(around(b, column, gaps), strides[1]))
-        return address_of(s, s.get(op.target), index, element)
-
-    for wave, registers in enumerate(fragment.waves):
-        first: list[ir.Value] = []
-        for g, place in places(s, op, wave, len(fragment.waves), fragment.columns, fragment.live, fragment.one):
-            rows = place.row_to or [b.add(place.row, 8 * half) for half in (0, 1)]
-            column = place.column_to[0] if place.column_to else place.column
-            within = s.geometry.column(g) % together
-            if adjacent and not within:
-                first = [address(row, column) for row in rows]
-            for half in (0, 1):
-                values = [registers[4 * g + 2 * half + i].get() for i in (0, 1)]
-                at, offset = (first[half], within * bits // 8) if adjacent else (address(rows[half], column), 0)
-                inside = [b.and_(place.row_inside[half], c) for c in place.column_inside]
-                if bits < 8 and not pair:
-                    _store_rows(s, op, element, rows[half], place, values)
-                elif pair and element == "f32":
-                    b.asm(f"@$3 {store}.v2.f32 [$0 + {offset}], {{$1, $2}};", [], [at, *values, inside[0]])
-                elif pair:
-                    packed = rounding.pair(s, element, *values)
-                    b.asm(f"@$2 st.global.b{2 * bits} [$0 + {offset}], $1;", [], [at, packed, inside[0]])
-                else:
-                    for i in (0, 1):
-                        step = b.add(at, b.mul(strides[1], i * bits // 8))
-                        if i and place.column_to:
-                            step = address(rows[half], place.column_to[1])
-                        elif i and together % 2:  # two columns of a thread, the first an even one
-                            step = address(rows[half], b.add(place.column, 1))
-                        store_one(s, step, offset, element, values[i], inside[i], store)
-
-
-_ADD = "red.relaxed.gpu.global.add"  # nobody else adds to an element, so that no order shows
-
-
-def around(b: Builder, column: ir.Value, gaps: tuple[int, int, int] | None) -> ir.Value:
-    """Where a column goes, as i64: around gaps, if there are any."""
-    if gaps is None:
-        return b.widen(column)
-    size, every, phase = gaps
-    return b.add(b.widen(column), b.mul(b.widen(b.div(b.add(column, phase), every)), size))
-
-
-def both_of_a_column(s: State, values: list[ir.Value]) -> tuple[ir.Value, ir.Value, tuple[ir.Value, ir.Value]]:
-    """What lanes of two adjacent rows have of two columns, exchanged: which column this lane then has (an index, and
-    whether it is the second), and its elements of both rows, the even one's first."""
+def exchange(s: State, second: ir.Value, distance: int, low: ir.Value, high: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """Of two values of each of two lanes, the `low` ones for the first lane, the `high` ones for the `second`: the first
+    lane's, then the second's."""
     b = s.b
-    odd = b.and_(b.shr(s.lane, 2), 1)
-    second = b.compare("eq", odd, 1)
-    sent = b.select(second, values[0], values[1])
-    other = b.asm("shfl.sync.bfly.b32 $0, $1, 4, 31, -1;", [b.f32], [sent])[0]
-    return odd, second, (b.select(second, other, values[0]), b.select(second, values[1], other))
-
-
-def _store_rows(s: State, op: ir.OpView, element: str, row: ir.Value, place: Place, values: list[ir.Value]) -> None:
-    """Packed elements of which two rows share a byte: lanes of two adjacent rows exchange, so that the even row's has
-    both elements of its first column, the odd one's both of its second. Both store where the even row is inside: behind
-    an odd number of rows, half a byte is padding."""
-    b = s.b
-    odd, second, both = both_of_a_column(s, values)
-    packed = rounding.pair(s, element, *both)
-    column = b.select(second, *place.column_to[::-1]) if place.column_to else b.add(place.column, odd)
-    at = b.mul(b.widen(column), s.get(op.column_stride))
-    address = address_of(s, s.get(op.target), b.add(b.widen(b.div(row, 2)), at), element)
-    inside = b.select(second, place.column_inside[1], place.column_inside[0])
-    inside = b.and_(b.compare("lt", b.sub(row, odd), s.get(op.m)), inside)
-    b.asm("@$2 st.global.b8 [$0], $1;", [], [address, packed, inside])
-
-
-def store_one(
-    s: State, address: ir.Value, offset: int, element: str, value: ir.Value, inside: ir.Value, by: str = "st.global"
-) -> None:
-    """Rounds and stores an element, where it is inside."""
-    b, bits = s.b, rounding.bits_of(element)
-    rounded = value if element == "f32" else rounding.one(s, element, value)
-    width = "f32" if element == "f32" else f"b{bits}"
-    b.asm(f"@$2 {by}.{width} [$0 + {offset}], $1;", [], [address, rounded, inside])
+    kept, sent = b.select(second, high, low), b.select(second, low, high)
+    other = b.asm(f"shfl.sync.bfly.b32 $0, $1, {distance}, 31, -1;", [low.type], [sent])[0]
+    return b.select(second, other, kept), b.select(second, kept, other)

@@ -26,11 +26,11 @@ from scalec.lowering.common.epilogue import (
     in_runs,
     reader_of,
     readers_of,
-    store_one,
 )
 from scalec.lowering.common.epilogue import places as places_of
 from scalec.lowering.common.gather import named
 from scalec.lowering.common.state import COMMON, Fragment, State
+from scalec.lowering.common.stores import store_one
 
 _COMBINED: dict[str, Callable[[Any, Any, Any], Any]] = {
     "sum": lambda b, x, y: b.fadd(x, y),

@@ -34,6 +34,7 @@ from scalec.lowering.common import (  # noqa: F401 - they fill the common table
     staging,
     stochastic,
     stored_rows,
+    stores,
     transform,
     turned,
     turns,

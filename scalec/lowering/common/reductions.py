@@ -11,9 +11,10 @@ from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering import functions, scalar
 from scalec.lowering.builder import Builder, Variable
-from scalec.lowering.common.epilogue import address_of, places, store_one
+from scalec.lowering.common.epilogue import address_of, places
 from scalec.lowering.common.parts import BARRIER, Crew, count_arrivals, pointer_of, threads_of
 from scalec.lowering.common.state import COMMON, State
+from scalec.lowering.common.stores import store_one
 
 _QUAD = 4  # lanes that hold the columns of a row, two of each eight (PTX ISA 9.7.14.5.8)
 _COLUMN_LANES = (4, 8, 16)  # distances of the lanes that hold the rows of a column, ibid.

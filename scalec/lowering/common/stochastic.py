@@ -12,7 +12,7 @@ from scalec.formats import DRAWN, GRIDS, element_spelled
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering.builder import Builder, Variable
-from scalec.lowering.common.epilogue import PIECE, Place, has_rows, places
+from scalec.lowering.common.epilogue import PIECE, Place, exchange, has_rows, places
 from scalec.lowering.common.state import COMMON, State
 
 ROUNDS = 10
@@ -129,7 +129,7 @@ def _of_columns(s: State, fours: _Fours, groups: Groups) -> Bits:
         upper, lower = _both(b, place.row, 8, place.row_to)
         random = fours.random(b.select(odd, lower, upper), place.column)
         for i in (0, 1):
-            own, other = _kept(s, odd, 1, random[i], random[i + 2])
+            own, other = exchange(s, odd, 1, random[i], random[i + 2])
             yield 4 * g + i, own
             yield 4 * g + 2 + i, other
 
@@ -145,18 +145,9 @@ def _of_rows(s: State, fours: _Fours, groups: Groups) -> Bits:
         random = fours.random(b.select(second, right, left), first)
         for bit, distance, pairs in ((second, 4, ((0, 1), (2, 3))), (below, 8, ((0, 2), (1, 3)))):
             for i, j in pairs:
-                random[i], random[j] = _kept(s, bit, distance, random[i], random[j])
+                random[i], random[j] = exchange(s, bit, distance, random[i], random[j])
         for i, bits in enumerate(random):
             yield 4 * g + i, bits
-
-
-def _kept(s: State, second: ir.Value, distance: int, low: ir.Value, high: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Of two words of each of two lanes, the `low` ones for the first lane, the `high` ones for the `second`: the first
-    lane's, then the second's."""
-    b = s.b
-    kept, sent = b.select(second, high, low), b.select(second, low, high)
-    other = b.asm(f"shfl.sync.bfly.b32 $0, $1, {distance}, 31, -1;", [b.i32], [sent])[0]
-    return b.select(second, other, kept), b.select(second, kept, other)
 
 
 def _both(b: Builder, first: ir.Value, step: int, to: tuple[ir.Value, ir.Value] | None) -> tuple[ir.Value, ir.Value]:

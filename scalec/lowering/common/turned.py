@@ -10,9 +10,10 @@ from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering.builder import SHARED
 from scalec.lowering.common import rounding
-from scalec.lowering.common.epilogue import address_of, both_of_a_column
+from scalec.lowering.common.epilogue import address_of
 from scalec.lowering.common.gather import placed
 from scalec.lowering.common.state import COMMON, State
+from scalec.lowering.common.stores import both_of_a_column
 
 _OWN = 16  # rows of a wave that a warp holds
 

@@ -26,6 +26,9 @@ from scalec.passes.problem.access import Chance, Coord
 from scalec.passes.problem.result import ResultScale, Window
 from scalec.passes.problem.types import Problem
 
+WORD = 4
+"""Bytes."""
+
 WORD_BLOCKS = 4
 """Blocks of a row whose scales are a word of the layouts "blocked" and "packed" (scalec.formats.Granularity)."""
 
@@ -349,12 +352,23 @@ class Epilogue(Reductions):
             pair = 0 if together % 2 or gaps.size % 2 else pair
         if self.added(result) is not None:
             around["adds"] = ir.UnitAttr.get()
-        size = max(1, bits // 8)
-        target, stride = self.result_memory(of, size * (1 + pair) if bits >= 8 else 1, w)
+        size, align = max(1, bits // 8), 1
+        if bits >= 8:
+            align = size * (1 + pair)
+        elif pair and self.in_words(of, accumulator):
+            around["words"], align = ir.UnitAttr.get(), WORD
+        target, stride = self.result_memory(of, align, w)
         strides = [e.i64(1), stride] if of.swapped else [stride, e.i64(1)]
         skips, to = self.skips(of, w)
         operands = [accumulator, target, *strides, w.m0, w.n0, w.m_end, w.n_end, *skips]
         e.op("tile.store_direct", operands=operands, segments=(1,) * 8 + (len(skips),), pair=pair, **around, **to)
+
+    def in_words(self, of: Problem, accumulator: ir.Value) -> bool:
+        """Whether rows of elements of which several share bytes are whole words, and begin with one in every tile."""
+        element, n = of.result.element, self.problem.n
+        together = WORD * element.unit  # that fill words
+        begins = math.gcd(self.problem.begins(n.name), *self.walked[1:], shape_of(accumulator.type)[1])
+        return element.unit > 2 and n.size is not None and n.size % together == 0 and begins % (2 * together) == 0
 
     def result_memory(self, of: Problem, align: int, w: Work) -> Memory:
         """Where the result begins for the tile, a multiple of so many bytes as its rows are, and how far its rows lie

@@ -227,16 +227,21 @@ def _cut_box(problem: Problem, schedule: Schedule, row: int, able: int) -> str:
     return ""
 
 
-def _folded(problem: Problem) -> str:
-    return f"{problem.names} has one column of a tile for all that are reduced into it, which threads store"
+def _from_registers(problem: Problem) -> str:
+    """Why results leave from registers alone, "" where they need not."""
+    if not problem.results:
+        return ONLY_REDUCED
+    if problem.column_fold is not None:
+        return f"{problem.names} has one column of a tile for all that are reduced into it, which threads store"
+    if of := next((r for r in problem.results if r.element.unit > 2), None):
+        return f"{of.name} has elements of {of.element.bits} bits, which threads store"
+    return ""
 
 
 def no_turned_epilogue(problem: Problem) -> str:
     """Why results cannot be turned in shared memory, "" where they can."""
-    if not problem.results:
-        return ONLY_REDUCED
-    if problem.column_fold is not None:
-        return _folded(problem)
+    if reason := _from_registers(problem):
+        return reason
     if not problem.swapped:
         return f"swap=0 computes rows of {problem.names}"
     if not problem.kind.turns:
@@ -251,11 +256,9 @@ def no_turned_epilogue(problem: Problem) -> str:
 
 def no_rows_epilogue(problem: Problem, schedule: Schedule) -> str:
     """Why threads cannot store rows of results out of shared memory, "" where they can."""
-    if not problem.results:
-        return ONLY_REDUCED
+    if reason := _from_registers(problem):
+        return reason
     n = problem.n
-    if problem.column_fold is not None:
-        return _folded(problem)
     if problem.swapped:
         return f"{_BY_COLUMNS.format(problem.names)}, and rows are stored"
     if schedule.parts == "columns":
@@ -283,11 +286,9 @@ _SOME_COLUMNS = "parts=columns: a CTA has some columns of a tile"
 
 def no_bulk_epilogue(problem: Problem, schedule: Schedule) -> str:
     """Why results cannot leave by bulk copy, "" where they can."""
-    if not problem.results:
-        return ONLY_REDUCED
+    if reason := _from_registers(problem):
+        return reason
     result, n, target = problem.results[0], problem.n, problem.target
-    if problem.column_fold is not None:
-        return _folded(problem)
     if any(r.added is not None for r in problem.results):
         cut, left_out = cut_along(problem, schedule), [x.name for x in problem.row_lookups]
         why = f"a range or block of {cut} may end within a tile" if cut else ""

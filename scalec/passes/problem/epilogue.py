@@ -225,7 +225,7 @@ class EpilogueReader(Lookups):
             coords, rows = coords_of(self, op, name, extents, m, n)
             result = replace(result, coords=coords, scattered=rows)
         result = replace(result, chance=self.chance(written.rounds, written.value, written.index, name))
-        refuse_type(result, written.quantize, self.target.name, place)
+        refuse_type(result, self.target.name, place)
         if written.quantize is not None:
             result = replace(result, scale=self.result_scale(written, m, n, result))
         sums = [sums_of(x) for x in self.contracts]
