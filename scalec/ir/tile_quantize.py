@@ -1,11 +1,11 @@
-"""The ops of `tile` that find and store the scales of a quantised result, and round one by chance."""
+"""The ops of `tile` that find and store the scales of a quantised result, transform one, and round one by chance."""
 
 # no `from __future__ import annotations` here: the bindings read the annotations as classes
 
 from collections.abc import Sequence
 from typing import Any
 
-from scalec.formats import GRIDS, LAYOUTS, MOST_WORDS, QUANTISED, element_spelled
+from scalec.formats import GRIDS, LAYOUTS, MOST_WORDS, QUANTISED, TRANSFORMED, element_spelled
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import at_least, flag, maker, scattered
 from scalec.ir.tile_types import I32, FragmentType, InputType, RowIndexType, Tile, int_of, shape_of, str_of
@@ -128,6 +128,26 @@ class RoundSumsOp(Tile.Operation, name="round_sums"):
         if not flag(op, "by_rows") or not scattered(op, "n" if int_of(op.by_rows) else "m"):
             return False
         return rounds(op)
+
+
+class TransformSumsOp(Tile.Operation, name="transform_sums"):
+    """Transforms sums as `scale.hadamard` does, of adjacent columns or, `by_rows` 1, rows: each 16 from the first of
+    the tensor on. `ragged` 1: the last ones may end beyond n, or m, where values do not count."""
+
+    accumulator: ext.Operand[FragmentType]
+    m0: ext.Operand[I32]
+    n0: ext.Operand[I32]
+    m: ext.Operand[I32]
+    n: ext.Operand[I32]
+    by_rows: ir.IntegerAttr
+    ragged: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        columns = shape_of(op.accumulator.type)[1]
+        if flag(op, "by_rows", "ragged") and not int_of(op.by_rows) and columns % TRANSFORMED:
+            return fail(op, f"transforms {columns} columns, expected a multiple of {TRANSFORMED}")
+        return flag(op, "by_rows", "ragged")
 
 
 def rounds(op: ir.OpView) -> bool:

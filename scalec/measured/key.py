@@ -66,7 +66,7 @@ def describe(problem: Problem) -> str:
     if scale is not None:
         made += f"*{scale.type}/1x{scale.block}@{scale.layout}" + " apart" * bool(scale.apart)
     made += f"*{scale.outer.element.name}/all" if scale and scale.outer else ""
-    made += " by chance" * (result.chance is not None)
+    made += " by chance" * (result.chance is not None) + " transformed" * result.transformed
     body = " ".join(_body(problem))
     if (reduced := result.reduced) is not None:
         body += f", {reduced.kind} over {roles[reduced.over]}: {' '.join(_ops(reduced.final))}"

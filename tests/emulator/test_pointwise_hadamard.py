@@ -123,9 +123,6 @@ def test_wrong_programs(source: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("D[m,n] = hadamard(A[m,k] @ B[n,k], 16)", "D, of a product, is transformed"),
-        ("D[m,n]:mxfp8 = hadamard(A[m,k] @ B[n,k], 16)", "D, of a product, is transformed"),
-        ("D[m,n]:f32 = hadamard(A[m,k] @ B[n,k], 16)", "D, of a product, is transformed"),
         (
             "R[m]:f32 = hadamard(sum[k](X[m,k]), 16); Q[m,k] = X[m,k]",
             "R, which is transformed and has an element a row",

@@ -175,6 +175,8 @@ TABLES: dict[str, Weighted] = {
         "stochastic({0}, seed[1], seed[0])": 2,
         "stochastic({0}, words[2,0], seed[3], words[0,1])": 1,
         "stochastic({0}, seed[3], seed[0], seed[2], seed[1])": 1,
+        "stochastic(hadamard({0}, 16), seed[0])": 2,
+        "hadamard({0}, 16)": 3,
     },
     "fac": {
         "alpha * {0}": 3,

@@ -395,8 +395,8 @@ def address_of(s: State, pointer: ir.Value, index: ir.Value, element: str) -> ir
 
 
 def exchange(s: State, second: ir.Value, distance: int, low: ir.Value, high: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Of two values of each of two lanes, the `low` ones for the first lane, the `high` ones for the `second`: the first
-    lane's, then the second's."""
+    """Of two values that two lanes have each, the `low` ones for the first lane, the `high` ones for the `second`: the
+    first lane's, then the second's."""
     b = s.b
     kept, sent = b.select(second, high, low), b.select(second, low, high)
     other = b.asm(f"shfl.sync.bfly.b32 $0, $1, {distance}, 31, -1;", [low.type], [sent])[0]

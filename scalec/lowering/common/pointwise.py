@@ -12,6 +12,7 @@ from scalec.ir.mlir import ir
 from scalec.lowering import scalar
 from scalec.lowering.builder import Variable
 from scalec.lowering.common import convert, copies, epilogue, quantize, rounding, six_bits
+from scalec.lowering.common import hadamard as hadamards
 from scalec.lowering.common.state import COMMON, State
 
 REDUCTIONS = {
@@ -242,21 +243,10 @@ def _of_warps(s: State, op: ir.OpView, kind: str, value: ir.Value) -> ir.Value:
 
 @COMMON.lowers("tile.hadamard")
 def hadamard(s: State, op: ir.OpView) -> None:
-    """Of columns of one thread the sum and the difference; of those that two lanes have, each makes one."""
-    b, values = s.b, [_now(x) for x in s.get(op.value)]
-    own, apart = len(values), 1
-    while apart < TRANSFORMED:
-        if apart < own:
-            pairs = [(values[i & ~apart], values[i | apart], i & apart) for i in range(own)]
-            values = [b.op("arith.subf", [b.f32], [x, y]) if upper else b.fadd(x, y) for x, y, upper in pairs]
-        else:
-            distance = apart // own
-            upper = b.compare("ne", b.and_(s.tid, distance), 0)
-            for i, x in enumerate(values):
-                other = b.asm(f"shfl.sync.bfly.b32 $0, $1, {distance}, 31, -1;", [b.f32], [x])[0]
-                values[i] = b.fadd(other, b.select(upper, b.op("arith.negf", [b.f32], [x]), x))
-        apart *= 2
-    s.values[op.result] = [b.fmul(x, b.constant(0.25)) for x in values]
+    values = [_now(x) for x in s.get(op.value)]
+    own, apart = len(values), [1 << i for i in range(TRANSFORMED.bit_length() - 1)]
+    steps = [("own", x) if x < own else ("lanes", x // own) for x in apart]
+    s.values[op.result] = hadamards.transformed(s, values, s.tid, steps)
 
 
 class _Square:

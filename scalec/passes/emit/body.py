@@ -198,7 +198,8 @@ class Body(Results):
         segments, operands = (1, 1, 1, 1, 1, len(inputs)), [accumulator, *place, *inputs]
         arguments = (ir.F32Type.get(),) * (1 + len(inputs))
         stored = [result.element, *([ELEMENT_TYPES[result.scale.type]] if result.scale else [])]
-        few = all(x.bits <= 16 for x in stored) and result.column_fold is None  # terms of a sum may cancel
+        summed = result.column_fold is not None or result.transformed  # terms of a sum may cancel
+        few = all(x.bits <= 16 for x in stored) and not summed
         narrow = {"approximate": ir.UnitAttr.get()} if few else {}
         narrow |= self.piecewise(of)
         with self.e.region("tile.epilogue", operands, arguments, segments=segments, **narrow) as block:
@@ -263,9 +264,9 @@ class Body(Results):
         return last.opview.body.blocks[0]
 
     def last_map(self, result: Result) -> Any:
-        """The `scale.map` that a result is quantised, scattered or returned of."""
+        """The `scale.map` that a result is quantised, scattered, transformed or returned of."""
         last = self.returned(result.index).owner
-        while last.name in ("scale.quantize", "scale.round", "scale.scatter"):
+        while last.name in ("scale.quantize", "scale.round", "scale.scatter", "scale.hadamard"):
             last = last.opview.input.owner
         return last
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from scalec.formats import ELEMENT_TYPES
+from scalec.formats import ELEMENT_TYPES, TRANSFORMED
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import LANES, STAGED
 from scalec.ir.tile import VECTOR
@@ -103,6 +103,11 @@ class Epilogue(Reductions):
             self.fold_columns(of, body, last, self.panes(sums), w)
             return
         accumulator = self.elementwise(of, self.split[body], self.panes(sums), place)
+        if result.transformed:
+            n, known = ("m", of.m.size) if of.swapped else ("n", of.n.size)
+            ragged = known is None or known % TRANSFORMED != 0
+            operands = [accumulator, *place]
+            e.op("tile.transform_sums", operands=operands, by_rows=int(n == "m"), ragged=int(ragged))
         if result.scale is not None:
             self.quantize(number, of, accumulator, result.scale, place, w)
         if result.chance is not None:

@@ -9,6 +9,7 @@ from scalec.ir.mlir import ir
 from scalec.ir.scale import ContractOp, ScatterOp, dims_in, dims_of_domains, dims_read, map_of, maps_of, program_dims
 from scalec.passes.fuse.indices import access, used
 from scalec.passes.fuse.rewrite import build_map, inline
+from scalec.passes.problem.sources import before_transform, is_op
 
 
 def kept(contract: Any) -> list[Any]:
@@ -79,8 +80,8 @@ def narrow(contract: Any) -> None:
 
 def carry_to_scatter(scatter: Any) -> None:
     """Gives a scatter the ranges of the map whose points it moves."""
-    source = scatter.input
-    if isinstance(source.owner, ir.Block) or source.owner.name != "scale.map":
+    source, _ = before_transform(scatter.input)
+    if not is_op(source, "scale.map"):
         return
     op, maps = source.owner.opview, maps_of(scatter.maps)
     domains = union(scatter.domains, op.domains)
@@ -88,7 +89,7 @@ def carry_to_scatter(scatter: Any) -> None:
     if not same or "otherwise" in op.operation.attributes or domains is None or len(domains) == len(scatter.domains):
         return
     with ir.InsertionPoint(scatter), scatter.location:
-        made = ScatterOp(source, list(scatter.symbols), domains, scatter.result.type, scatter.maps)
+        made = ScatterOp(scatter.input, list(scatter.symbols), domains, scatter.result.type, scatter.maps)
     scatter.result.replace_all_uses_with(made.result)
     scatter.operation.erase()
 

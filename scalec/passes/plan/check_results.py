@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from scalec.errors import ScheduleError
+from scalec.formats import TRANSFORMED
 from scalec.ir.schedule import STAGED, Schedule
 from scalec.passes.plan.column_factors import no_permuted_columns
 from scalec.passes.plan.reductions import no_invariant
 from scalec.passes.plan.resources import staged_widths, units
 from scalec.passes.plan.results import no_loaded_result
 from scalec.passes.plan.swizzle import no_bulk_epilogue, no_rows_epilogue, no_turned_epilogue, staged_swizzle
-from scalec.passes.plan.tiles import cuts_blocks, cuts_column_fold, cuts_lookups, cuts_pages, no_swap
+from scalec.passes.plan.tiles import (
+    cuts_blocks,
+    cuts_column_fold,
+    cuts_lookups,
+    cuts_pages,
+    cuts_transforms,
+    no_swap,
+)
 from scalec.passes.problem.types import Problem
 
 
@@ -28,6 +36,10 @@ def result_blocks(problem: Problem, schedule: Schedule) -> None:
             fix=f"{fits}, or other warps" if alone else f"{fits}, or swap=0",
         )
 
+    if reason := cuts_transforms(problem, schedule):
+        step = TRANSFORMED * units(problem, schedule)[1] * problem.panes
+        fix = f"tile N = {-(-schedule.tile[1] // step) * step}, or other warps"
+        raise ScheduleError(f"a tile of {reason}", got=f"tile N = {schedule.tile[1]}", fix=fix)
     if reason := cuts_lookups(problem, schedule):
         axis = "MN"[0 if problem.swapped else 1]
         raise ScheduleError(

@@ -60,6 +60,8 @@ def no_permuted_columns(problem: Problem, schedule: Schedule, within: int) -> st
     if len(problem.results) != 1:
         return f"{problem.names} are staged from the same sums, each by elements of its own"
     result = problem.result
+    if result.transformed:
+        return f"{result.name} is transformed, by lanes that have adjacent columns in order"
     if PERMUTED.get(result.element.bits) != within:
         rows = " and ".join(f"{columns // LANES} of {bits} bits" for bits, columns in PERMUTED.items())
         return f"{result.name} has {result.element.bits}-bit elements, and a register holds {rows}"

@@ -116,8 +116,9 @@ def no_columns(problem: Problem, schedule: Schedule) -> str:
         return f"{problem.reductions[0].name} is a reduction over tiles, of which each is finished by one CTA"
     if problem.panes > 1 or problem.column_fold is not None:
         return f"{problem.names} is computed of several columns of a tile"
-    if whole := next((r.name for r in problem.results if r.scale is not None or r.chance is not None), ""):
-        return f"{whole} is rounded by more columns than a CTA adds"
+    whole = (r.name for r in problem.results if r.scale is not None or r.chance is not None or r.transformed)
+    if of := next(whole, ""):
+        return f"{of} is transformed, or rounded, by more columns than a CTA adds"
     if schedule.epilogue == "turned":
         return "epilogue=turned stores whole tiles"
     if schedule.scheduler != "static":

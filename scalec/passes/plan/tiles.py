@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scalec.formats import WHOLE
+from scalec.formats import TRANSFORMED, WHOLE
 from scalec.ir.schedule import LANES, STAGED, Request, Schedule
 from scalec.ir.tile import CHUNK
 from scalec.passes.plan.converted import in_registers, no_registers
@@ -127,9 +127,20 @@ def no_halves(problem: Problem, tile: tuple[int, ...], ctas: int) -> str:
 
 
 def cuts_result(problem: Problem, schedule: Schedule) -> str:
-    """Why a tile's columns do not hold whole blocks of a result's scales, "" where they do, and each unit's too."""
+    """Why a tile's columns do not hold whole blocks of a result's scales, or of its transforms, "" where they do, and
+    each unit's too."""
     scales = (r.scale for r in problem.results if r.scale is not None)
-    return next((reason for scale in scales if (reason := cuts_blocks(problem, scale, schedule))), "")
+    reason = next((reason for scale in scales if (reason := cuts_blocks(problem, scale, schedule))), "")
+    return reason or cuts_transforms(problem, schedule)
+
+
+def cuts_transforms(problem: Problem, schedule: Schedule) -> str:
+    """Likewise of what is transformed. A wave of rows has whole ones."""
+    of = next((r.name for r in problem.results if r.transformed and not problem.swapped), "")
+    for columns in (result_columns(problem, schedule), converted_columns(problem, schedule)) if of else ():
+        if (own := columns // units(problem, schedule)[1]) % TRANSFORMED:
+            return f"{own} columns of a warp: {of} is transformed by {TRANSFORMED} of them"
+    return ""
 
 
 def cuts_column_fold(problem: Problem, schedule: Schedule) -> str:

@@ -89,6 +89,7 @@ def check_result(result: Result, place: Any) -> None:
     for found, what in (
         (result.scale is not None, "is quantised"),
         (result.chance is not None, "is rounded by chance"),
+        (result.transformed, "is transformed"),
         (bool(result.scattered), "is scattered"),
         (result.gaps is not None, "is written around gaps"),
         (not whole, f"is {result.element.name}"),

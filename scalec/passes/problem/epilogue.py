@@ -16,9 +16,9 @@ from scalec.passes.problem.contraction import contractions, sums_of
 from scalec.passes.problem.gaps import dimension_of, gaps_of
 from scalec.passes.problem.lookups import Lookups, pads
 from scalec.passes.problem.reduced import MEET, in_a_tile, kept_of, reduce_of
-from scalec.passes.problem.result import ColumnFold, EpilogueInput, Result, ResultScale, Window
+from scalec.passes.problem.result import ColumnFold, EpilogueInput, Result, ResultScale, Window, adds_last
 from scalec.passes.problem.scatter import before_scatter, check_range, coords_of, distance_of, order_of
-from scalec.passes.problem.sources import is_op, of_inputs, reduction_of, refuse_transform
+from scalec.passes.problem.sources import before_transform, is_op, of_inputs, reduction_of
 from scalec.passes.problem.two_programs import refuse_type
 from scalec.passes.problem.types import STORED
 from scalec.passes.problem.whole_rows import row_block
@@ -67,6 +67,7 @@ class Written:
         scatter: the op that writes what is computed where indices out of memory say, None where none does.
         rounds: the op that rounds the values, `quantize` or another; None where the map does.
         reduce: the op that takes the value over an index of the contraction, where tiles meet for it; else None.
+        transformed: whether what is computed is transformed before that.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Written:
     scatter: Any = None
     rounds: Any = None
     reduce: Any = None
+    transformed: bool = False
 
 
 class EpilogueReader(Lookups):
@@ -115,13 +117,14 @@ class EpilogueReader(Lookups):
             facts = self.facts("res_attrs", index)
             otherwise = ir.StringAttr(self.function.attributes["sym_name"]).value if not index else f"result {index}"
             quantize = last if last is not None and last.operation.name == "scale.quantize" else None
-            refuse_transform(value, self.name(facts, otherwise))
             count = 1
             if quantize is not None and returned[index : index + 2] == list(quantize.operation.results):
                 count = 2
             rounds = quantize or (value.owner.opview if is_op(value, "scale.round") else None)
             final, scatter = before_scatter(value if rounds is None else rounds.input)
-            found.append(Written(self.name(facts, otherwise), index, count, value, final, quantize, scatter, rounds))
+            final, transformed = before_transform(final)
+            name = self.name(facts, otherwise)
+            found.append(Written(name, index, count, value, final, quantize, scatter, rounds, transformed=transformed))
             index += count
         if MEET not in self.function.attributes and in_a_tile(
             [x.final for x in found], self.target, self.product_ranges()
@@ -212,7 +215,8 @@ class EpilogueReader(Lookups):
         name, final, place = written.name, written.final, place_of(written.value)
         inout = "scale.inout" in self.facts("res_attrs", written.index)
         element = element_of(written.value, name)
-        result = Result(name, element, (m.name, n.name), inout, coords=coords, index=written.index)
+        tiled, transformed = (m.name, n.name), written.transformed
+        result = Result(name, element, tiled, inout, coords=coords, index=written.index, transformed=transformed)
         _, gaps = self.indices_of(written, contract)
         if gaps is not None:
             result = replace(result, gaps=gaps)
@@ -486,15 +490,3 @@ class EpilogueReader(Lookups):
                 place=place_of(read),
             )
         return found
-
-
-def adds_last(result: Result, body: ir.Block) -> bool:
-    """Whether the last thing that a body does is to add the result that is there, in f32, which bulk copies can do."""
-    if not result.inout or result.element.name != "f32":
-        return False
-    last = body.operations[len(body.operations) - 1].operands[0]
-    mine = next((x for x in result.inputs if x.name == result.name), None)
-    if mine is None or last.owner.name != "arith.addf" or len(list(last.uses)) != 1:
-        return False
-    read = body.arguments[mine.view]
-    return list(last.owner.operands).count(read) == 1 and len(list(read.uses)) == 1

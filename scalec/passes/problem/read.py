@@ -10,8 +10,7 @@ from scalec.errors import UnsupportedError
 from scalec.formats import DRAWN, ELEMENT_TYPES
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
-from scalec.ir.scale import GranularityAttr, dims_in, dims_read, map_of, maps_of, ranges_of, symbols_in
-from scalec.ir.scale import written as spelled
+from scalec.ir.scale import GranularityAttr, maps_of, ranges_of
 from scalec.passes.problem.access import Dim
 from scalec.passes.problem.addends import with_addends
 from scalec.passes.problem.bodies import check_bodies, with_inputs
@@ -38,7 +37,7 @@ from scalec.passes.problem.products import (
     first_of,
     with_scales_alike,
 )
-from scalec.passes.problem.read_operand import OperandReader
+from scalec.passes.problem.read_operand import OperandReader, Side
 from scalec.passes.problem.reduced import check_known, check_reductions
 from scalec.passes.problem.result import Result, Term
 from scalec.passes.problem.sources import below, computation, is_op, reduction_of, where_of
@@ -51,9 +50,6 @@ NO_KERNEL = {
     "scale.reduce": ("a reduction beside the contraction", "compute it outside the program"),
 }
 """Ops of `scale` that no kernel has yet: what a message calls them, and what can be done instead."""
-
-Side = tuple[Any, ir.AffineMap, str]
-"""An operand of the contraction, its map, and where it stands: "left" or "right"."""
 
 
 class Reader(OperandReader):
@@ -285,7 +281,9 @@ class Reader(OperandReader):
                 raise UnsupportedError(
                     f"{cut} has {ends}, and {result.name} has blocks of {size} along it",
                     expected=f"a result of whole bytes without scales{nearest}, or one with {problem.n.name} not last",
-                    fix=f"give {result.name} f32{'' if nearest else ', bf16 or f16'} and quantise it after the call",
+                    fix=f"give {result.name} f32{'' if nearest else ', bf16 or f16'} and quantise it after the call"
+                    if not result.transformed
+                    else f"write {result.name} in f32, and transform it after the call",
                     place=problem.written,
                 )
         check_beginnings(problem)
@@ -404,7 +402,7 @@ class Reader(OperandReader):
 
     def contractions(self) -> list[Any]:
         """Those of the program: one, or several that meet element by element."""
-        known = ("contract", "add", "dequantize", "subtract", "map", "read", "quantize", "round", "scatter")
+        known = ("contract", "add", "dequantize", "subtract", "map", "read", "hadamard", "quantize", "round", "scatter")
         known = (*(f"scale.{name}" for name in (*known, "index", "domain")), "func.return")
         for x in self.written():
             check_known(x.name, x.final, self.dims)
@@ -462,22 +460,6 @@ class Reader(OperandReader):
                     place=place_of(contract),
                 )
         return roles
-
-    def check_named(self, contract: Any, batch: list[str], operand: Side) -> None:
-        """Refuses an operand of which an index from memory names another matrix for each of a `batch` dimension, which
-        else would be one of the other operand's rows."""
-        value, where, side = operand
-        for index in (contract.symbols[i].owner.opview for i in sorted(symbols_in(where))):
-            own = dims_read(map_of(index.map), list(index.symbols)) - dims_in(where)
-            if each := next((self.dims[d] for d in sorted(own) if self.dims[d] in batch), ""):
-                (_, name, _), tensor = self.argument(below(value), f"the {side} operand"), self.tensor(index.tensor)
-                at = ",".join(spelled(e, self.dims) for e in map_of(index.map).results)
-                raise UnsupportedError(
-                    f"{name} is read at {tensor}[{at}], another matrix for each {each}",
-                    expected=f"one for several of {each}, as {tensor}[{each}/64] names it, or a range",
-                    fix=f"sort {each} by it, and write for {each} in off[g]:off[g+1] with {name} at g",
-                    place=place_of(contract),
-                )
 
     def dim(self, name: str, contract: Any) -> Dim:
         """The dimension and the first static extent that an operand or the result has for it."""

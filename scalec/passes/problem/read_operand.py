@@ -9,7 +9,8 @@ from scalec.errors import UnsupportedError
 from scalec.formats import CONVERTED, ELEMENT_TYPES, LAYOUTS, NUMBERS, WHOLE
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
-from scalec.ir.scale import GranularityAttr, apart_in, block_of, element
+from scalec.ir.scale import GranularityAttr, apart_in, block_of, dims_in, dims_read, element, map_of, symbols_in
+from scalec.ir.scale import written as spelled
 from scalec.passes.problem.access import Coord, Dim
 from scalec.passes.problem.bodies import elements_of
 from scalec.passes.problem.contraction import (
@@ -33,9 +34,12 @@ from scalec.passes.problem.operand import (
     Scale,
     promotion_step,
 )
-from scalec.passes.problem.sources import quantization, unscaled
+from scalec.passes.problem.sources import below, quantization, unscaled
 from scalec.passes.problem.zero_points import ZeroPoints, bounds_of, read_zero_points
 from scalec.targets import ATOM, MAX_BOX, MOST_INDICES, PADDED_ALIGN, PADDED_ROW, MmaShape, Target
+
+Side = tuple[Any, ir.AffineMap, str]
+"""An operand of the contraction, its map, and where it stands: "left" or "right"."""
 
 NEW = ("f32", "ue8m0")
 """Types of the scales that kernels quantise operands by."""
@@ -54,6 +58,22 @@ class OperandReader(EpilogueReader):
     def multiplied_as(self, contract: Any, target: Target) -> tuple[MmaShape | None, tuple[str, str]]:
         """The instructions of a contraction, and as which types it multiplies its operands."""
         return multiplied_as_addends(contract, target) if self.addends else multiplied_as(contract, target)
+
+    def check_named(self, contract: Any, batch: list[str], operand: Side) -> None:
+        """Refuses an operand of which an index from memory names another matrix for each of a `batch` dimension, which
+        else would be one of the other operand's rows."""
+        value, where, side = operand
+        for index in (contract.symbols[i].owner.opview for i in sorted(symbols_in(where))):
+            own = dims_read(map_of(index.map), list(index.symbols)) - dims_in(where)
+            if each := next((self.dims[d] for d in sorted(own) if self.dims[d] in batch), ""):
+                (_, name, _), tensor = self.argument(below(value), f"the {side} operand"), self.tensor(index.tensor)
+                at = ",".join(spelled(e, self.dims) for e in map_of(index.map).results)
+                raise UnsupportedError(
+                    f"{name} is read at {tensor}[{at}], another matrix for each {each}",
+                    expected=f"one for several of {each}, as {tensor}[{each}/64] names it, or a range",
+                    fix=f"sort {each} by it, and write for {each} in off[g]:off[g+1] with {name} at g",
+                    place=place_of(contract),
+                )
 
     def operand(
         self,

@@ -27,6 +27,7 @@ from scalec.passes.problem.pointwise import (
     dims_of,
 )
 from scalec.passes.problem.scatter import before_scatter, order_of
+from scalec.passes.problem.sources import before_transform
 from scalec.targets import Target
 
 PARTS = (
@@ -127,8 +128,7 @@ class PointwiseReader(EpilogueReader):
             index += 1 if quantize is None else 2
             rounds = quantize or (made if made is not None and made.operation.name == "scale.round" else None)
             final, scatter = before_scatter(value if rounds is None else rounds.input)
-            hadamard = not isinstance(final.owner, ir.Block) and final.owner.name == "scale.hadamard"
-            final = final.owner.opview.input if hadamard else final
+            final, hadamard = before_transform(final)
             facts = self.facts("res_attrs", at)
             name = self.name(facts, ir.StringAttr(self.function.attributes["sym_name"]).value)
             if isinstance(final.owner, ir.Block) or final.owner.name != "scale.map":

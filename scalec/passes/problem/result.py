@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass
 
 from scalec.errors import Place
-from scalec.formats import ElementType
+from scalec.formats import TRANSFORMED, ElementType
+from scalec.ir.mlir import ir
 from scalec.passes.problem.access import Chance, Coord, Dim, Gaps, Reduced
 
 
@@ -126,6 +127,7 @@ class Result:
         window: which points of it are computed; None where all are, or ranges of the problem say it.
         reduced: of a reduction, over what; None where each point is written.
         chance: by what it is rounded up or down; None where it is rounded to nearest.
+        transformed: whether adjacent columns are transformed together before they are rounded (`scale.hadamard`).
     """
 
     name: str
@@ -146,6 +148,7 @@ class Result:
     window: Window | None = None
     reduced: Reduced | None = None
     chance: Chance | None = None
+    transformed: bool = False
 
     @property
     def added(self) -> EpilogueInput | None:
@@ -159,8 +162,8 @@ class Result:
 
     @property
     def group(self) -> int:
-        """Columns that are written together: those of a scale, and whole bytes of packed elements."""
-        return math.lcm(self.block, self.element.unit)
+        """Columns that are written together: those of a scale, of a transform, and whole bytes of packed elements."""
+        return math.lcm(self.block, self.element.unit, TRANSFORMED if self.transformed else 1)
 
 
 @dataclass(frozen=True)
@@ -171,3 +174,15 @@ class Term:
 
     number: int
     results: tuple[Result, ...]
+
+
+def adds_last(result: Result, body: ir.Block) -> bool:
+    """Whether the last thing that a body does is to add the result that is there, in f32, which bulk copies can do."""
+    if not result.inout or result.element.name != "f32":
+        return False
+    last = body.operations[len(body.operations) - 1].operands[0]
+    mine = next((x for x in result.inputs if x.name == result.name), None)
+    if mine is None or last.owner.name != "arith.addf" or len(list(last.uses)) != 1:
+        return False
+    read = body.arguments[mine.view]
+    return list(last.owner.operands).count(read) == 1 and len(list(read.uses)) == 1

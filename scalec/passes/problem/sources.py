@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from scalec.errors import UnsupportedError
-from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import map_of
 
@@ -34,21 +32,9 @@ def of_inputs(reduce: Any) -> bool:
     return all(isinstance(below(x).owner, ir.Block) for x in read)
 
 
-def refuse_transform(value: Any, name: str) -> None:
-    """Refuses a result of a product that is transformed.
-
-    Raises:
-        UnsupportedError: it is.
-    """
-    while any(is_op(value, f"scale.{x}") for x in ("quantize", "round", "scatter")):
-        value = value.owner.opview.input
-    if is_op(value, "scale.hadamard"):
-        raise UnsupportedError(
-            f"{name}, of a product, is transformed, which has no kernel yet",
-            expected="a result without a contraction",
-            fix="write the product in f32, and do that in a program of its own",
-            place=place_of(value),
-        )
+def before_transform(value: Any) -> tuple[Any, bool]:
+    """What is transformed into a value, and whether that is so; the value itself where it is not."""
+    return (value.owner.opview.input, True) if is_op(value, "scale.hadamard") else (value, False)
 
 
 def unscaled(value: Any) -> Any:

@@ -208,3 +208,13 @@ func.func @p(%p: i32) {
   "tile.round_sums"(%t, %p, %p, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 1, 1, 0>, by_rows = 0 : i64, along = 0 : i64, element = f32} : (!tile.accumulator<array<i64: 64, 64>, "registers">, i32, i32, i32, i32, i32, i32) -> ()
   return
 }
+
+// -----
+
+// transform_sums: columns
+// EXPECT: transforms 24 columns, expected a multiple of 16
+func.func @p(%p: i32) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 24>, "registers">
+  "tile.transform_sums"(%t, %p, %p, %p, %p) {by_rows = 0 : i64, ragged = 0 : i64} : (!tile.accumulator<array<i64: 64, 24>, "registers">, i32, i32, i32, i32) -> ()
+  return
+}

@@ -18,7 +18,9 @@ func.func @quantize(%E: memref<?x2xf8E8M0FNU>, %F: memref<?x4xf32>, %s: i64, %p:
   "tile.quantize"(%u, %E, %s, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 0, 0>, block = 32 : i64, by_rows = 1 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row",
     ragged = 1 : i64, padding = 3 : i64, together = 1 : i64, exchange = -1 : i64}
     : (!tile.accumulator<array<i64: 32, 16>, "warp">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
-  // Rounded by chance.
+  // Transformed, rounded by chance.
+  // CHECK: "tile.transform_sums"({{.*}}) {by_rows = 0 : i64, ragged = 1 : i64}
+  "tile.transform_sums"(%t, %p, %p, %p, %p) {by_rows = 0 : i64, ragged = 1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, i32, i32, i32, i32) -> ()
   // CHECK: "tile.round_sums"({{.*}}) {along = 1 : i64, by_rows = 0 : i64, element = bf16, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 2, 2, 0>}
   "tile.round_sums"(%t, %p, %p, %p, %p, %p, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 2, 2, 0>, by_rows = 0 : i64, along = 1 : i64, element = bf16}
     : (!tile.accumulator<array<i64: 64, 64>, "registers">, i32, i32, i32, i32, i32, i32, i32, i32, i32) -> ()
