@@ -56,7 +56,8 @@ class Quotient:
     ceiling: bool = False
 
     def __str__(self) -> str:
-        return f"ceil({self.value}/{self.divisor})" if self.ceiling else f"{_tight(self.value)}/{self.divisor}"
+        text = f"{_tight(self.value)}/{self.divisor}"
+        return f"ceil({text})" if self.ceiling else text
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,8 @@ def divide(a: Linear, divisor: int, ceiling: bool = False) -> Linear:
         return _linear({t: c // divisor for t, c in a.terms}, a.constant // divisor)
     if not a.terms:
         return constant(-(-a.constant // divisor) if ceiling else a.constant // divisor)
-    return atom(Quotient(a, divisor, ceiling))
+    whole = a.constant // divisor if a.constant % divisor == 0 else 0  # (m + 32)/16 is m/16 + 2
+    return add(atom(Quotient(Linear(a.terms, a.constant - whole * divisor), divisor, ceiling)), constant(whole))
 
 
 def remainder(a: Linear, divisor: int) -> Linear:

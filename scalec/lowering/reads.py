@@ -168,9 +168,8 @@ class _Walk:
         inner, by = self._coord(e.lhs), e.rhs.value
         if inner is None:
             return None
-        plain = inner.divisor == 1 and not inner.modulus
         if isinstance(e, ir.AffineAddExpr):
-            return replace(inner, offset=inner.offset + by) if plain else None
+            return None if inner.modulus else replace(inner, offset=inner.offset + by * inner.divisor)
         if isinstance(e, ir.AffineFloorDivExpr):
             return None if inner.modulus else replace(inner, divisor=inner.divisor * by)
         if isinstance(e, ir.AffineModExpr):

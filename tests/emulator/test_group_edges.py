@@ -83,3 +83,19 @@ def test_words_of_scales_of_two_groups_of_columns(target: str) -> None:
             continue
         with pytest.raises(ScheduleError, match="changes after each 32: C_scale has one for several"):
             run_program(Request(f"{WORDS} with swap=0, {cut}", target, sizes), 0)
+
+
+SHIFTED = (
+    "C[m,n] = A[m,k] @ B[e[m/16+1],n,k]",
+    "C[m,n] = A[m,k] @ B[e[(m+32)/16],n,k] scale(1x128,1x1x128) * x[e[m/16+2],n]",
+    "C[m,n] = A[m,k] @ B[e[m/16],n,k] + x[e[m/16+1],n]",
+    "C[n,m] = A[m,k] @ B[e[m/24+1],n,k]",
+)
+"""Blocks whose indices stand further on in the tensor of indices."""
+
+
+@pytest.mark.once("program")
+@pytest.mark.parametrize("program", SHIFTED)
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a", "sm_120a"])
+def test_blocks_whose_indices_stand_further_on(program: str, target: str) -> None:
+    run_program(Request(program, target, {"m": 70, "n": 40, "k": 128}), 0)

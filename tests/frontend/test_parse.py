@@ -276,6 +276,7 @@ def test_affine_extents_are_one_more_than_the_largest_value() -> None:
         n,
         add(n, constant(3)),
         divide(n, 7),
+        divide(add(n, constant(21)), 7),
         add(times(divide(n, 8), 12), remainder(n, 8)),
         add(n, times(divide(add(n, constant(4)), 8), 2)),
         add(constant(40), times(n, -1)),

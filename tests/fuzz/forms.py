@@ -231,6 +231,7 @@ FORMS: dict[str, Form] = {
     "gathered along K, both": Form("C[b,m,n]{t} = A[jdx[k],b,m]{half} @ B[idx[b,k],n]{half}", 1, {"b": "few"}, ""),
     "gathered columns": Form("C[m,n]{t} = {of ({l A[m,k]} @ {r B[idx[n],k]}{s})}", 1, {}, "grouped"),
     "gathered groups": Form("C[m,n]{q} = {l A[idx[m],k]} @ {r B[g,n,k]}{s}" + ROWS, 3, GROUP, "grouped"),
+    "blocks further on": Form("C[m,n]{q} = {of ({l A[m,k]} @ {r B[e[m/{B}+1],n,k]}{s})} * w[e[m/{B}+1],n]", 1, {}, "grouped"),
     "gathered blocks": Form("C[m,n]{q} = {l A[idx[m],k]} @ {r B[e[m/{B}],n,k]}{s}", 2, {}, "grouped"),
     "scattered": Form("C[idx[m],n]{q} = {of ({l A[m,k]} @ {r B[n,k]}{s})}", 3, {}, "grouped"),
     "scattered added": Form("C[idx[m],n]:f32 += {l A[m,k]} @ {r B[n,k]}{s} + z[idx[m],n]:f32", 2, {}, "grouped"),

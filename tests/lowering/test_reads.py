@@ -41,6 +41,7 @@ OFFSETS = "off[g] <= m < off[g+1], rises along 0"
         ("D[m, n/8*12 + n%8]:f32 = A[m,k] @ B[n,k]", "D", []),
         ("C[m,n] = A[m,k] @ B[e[m/128],n,k] scale(1x128,1x128x128)", "C", ["e[m/128] of B 0"]),
         ("D[m,n]:mxfp8 = A[m,k]:mxfp8 @ B[e[m/128],n,k]:mxfp8", "D D_scale", ["e[m/128] of B 0"]),
+        ("C[m,n] = A[m,k] @ B[e[m/16+1],n,k]", "C", ["e[(m+16)/16] of B 0"]),
         (f"C[m,n] = A[m,k] @ B[g,n,k] {RAGGED}", "C", [OFFSETS]),
         (f"C[m,n] = A[m,k] @ B[g,n,k] {RAGGED} else 0", "", [OFFSETS]),
         (f"C[m,n] += A[m,k] @ B[g,n,k] {RAGGED}", "C", [OFFSETS]),

@@ -282,6 +282,11 @@ def test_scales_constant_along_one_of_two_dimensions_of_k(problem_in: Callable[.
         ("C[m,n] = A[m,k] @ B[e[m/1],n,k]", r"B is read at e\[m\], another matrix for each m"),
         ("C[m,n] = A[i[m],k] @ B[e[m,0],n,k]", r"B is read at e\[m,0\], another matrix for each m"),
         ("C[m,n] = A[e[n],m,k] @ B[n,k]", r"A is read at e\[n\], another matrix for each n"),
+        (
+            "C[m,n] = A[m,k] @ B[e[m+1],n,k]",
+            r"(?s)B is read at e\[m \+ 1\], another.*one for several .* e\[m/64 \+ 1\]",
+        ),
+        ("C[m,n] = A[m,k] @ B[e[(m+8)/16],n,k]", r"(?s)e\[\(m \+ 8\)/16\] is read along m.*begin at multiples"),
         ("C[m,n] = A[i[m],k] @ B[m,n,k]", "the contraction has 0 M dimensions"),
     ],
 )

@@ -67,11 +67,16 @@ class InferRoles:
 
 
 def _by_points(where: ir.AffineMap, symbols: list[ir.Value]) -> set[int]:
-    """Dimensions that stand in a map itself, or undivided in that of an index it reads from memory."""
+    """Dimensions that stand in a map itself, or undivided in that of an index it reads from memory: a number that is
+    added makes no difference."""
     found = dims_in(where)
     for position in symbols_in(where):
         index = symbols[position].owner.opview
         at = map_of(index.map)
-        whole = [r for r in at.results if not isinstance(r, ir.AffineFloorDivExpr)]
+        moved = [
+            r.lhs if isinstance(r, ir.AffineAddExpr) and isinstance(r.rhs, ir.AffineConstantExpr) else r
+            for r in at.results
+        ]
+        whole = [r for r in moved if not isinstance(r, ir.AffineFloorDivExpr)]
         found |= _by_points(ir.AffineMap.get(at.n_dims, at.n_symbols, whole), list(index.symbols))
     return found

@@ -161,11 +161,13 @@ class Lookups:
     def _lookup(self, name: str, symbol: Any, extents: tuple[Dim, ...], tiled: tuple[str, ...]) -> Lookup:
         index = self.index(symbol)
         along = [c for c in index.coords if c.dim in tiled]
-        if len(along) > 1 or any(c.modulus or c.offset for c in along):
+        if len(along) > 1 or any(c.modulus or c.offset % c.divisor or (c.offset and c.divisor == 1) for c in along):
+            each = along[0].dim
             raise UnsupportedError(
                 f"{name} is read along {' and '.join(c.dim for c in along)}",
-                expected=f"one index among {', '.join(tiled)}, divided by a number or not",
-                fix="compute the index before the call",
+                expected=f"one index among {', '.join(tiled)}, as it is, or divided by a number ({each}/64), with one "
+                f"added or not ({each}/64 + 1): blocks begin at multiples of their size",
+                fix=f"compute the index of each block before the call, and read it at {each}/64",
                 place=place_of(symbol.owner),
             )
         made = Lookup(name, index, extents)
@@ -260,7 +262,7 @@ class Lookups:
         if inner is None:
             return None
         if isinstance(e, ir.AffineAddExpr):
-            return replace(inner, offset=by) if inner == Coord(inner.dim) else None
+            return replace(inner, offset=inner.offset + by * inner.divisor) if not inner.modulus else None
         if isinstance(e, ir.AffineFloorDivExpr) and not inner.modulus % by:
             return replace(inner, divisor=inner.divisor * by, modulus=inner.modulus // by)
         if isinstance(e, ir.AffineModExpr) and not (inner.modulus and inner.modulus % by and by % inner.modulus):

@@ -70,8 +70,10 @@ class OperandReader(EpilogueReader):
                 at = ",".join(spelled(e, self.dims) for e in map_of(index.map).results)
                 raise UnsupportedError(
                     f"{name} is read at {tensor}[{at}], another matrix for each {each}",
-                    expected=f"one for several of {each}, as {tensor}[{each}/64] names it, or a range",
-                    fix=f"sort {each} by it, and write for {each} in off[g]:off[g+1] with {name} at g",
+                    expected=f"one for several of {each}, as {tensor}[{each}/64] or {tensor}[{each}/64 + 1] names it, "
+                    "or a range",
+                    fix=f"sort {each} by it, and write for {each} in off[g]:off[g+1] with {name} at g; or compute the "
+                    "index of each block before the call",
                     place=place_of(contract),
                 )
 
