@@ -1,4 +1,5 @@
-"""benchmarks/quantise_triton.py: compiled by Triton without a GPU, run in the emulator. Needs Triton and torch."""
+"""benchmarks/quantise_triton.py: compiled by Triton (3.6 and 3.9) without a GPU, run in the emulator. Needs Triton and
+torch."""
 
 from __future__ import annotations
 

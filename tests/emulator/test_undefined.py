@@ -47,7 +47,9 @@ def outcome(body: str, **options: Any) -> str:
         "setp.eq.u32 %p8, %r9, 0; @%p8 bra END;",
         "add.u32 %r8, %r9, 1; st.shared.u32 [%r4], %r8; ld.shared.u32 %r7, [%r4];"
         "st.global.u32 [%rd4], %r7;",
-        "bar.sync %r9;", "shfl.sync.idx.b32 %r8, %r9, 0, 31, -1;", "vote.sync.any.pred %p8, %p9, -1;",
+        "bar.sync %r9;", "shfl.sync.idx.b32 %r8, %r9, 0, 31, -1; st.global.u32 [%rd4], %r8;",
+        "shfl.sync.idx.b32 %r8, %r1, %r9, 31, -1;", "shfl.sync.idx.b32 %r8|%p8, %r9, 0, 31, -1;",
+        "vote.sync.any.pred %p8, %p9, -1;",
         "selp.u32 %r8, 1, 2, %p9; st.global.u32 [%rd4], %r8;", "mbarrier.init.shared.b64 [bar], %r9;", "@!%p9 ret;",
         "mov.b64 {%r7, %r8}, %rd9; add.u32 %r8, %r8, %r4; ld.shared.u32 %r8, [%r8];", "bar.warp.sync %r9;",
         "@%p2 mov.u32 %r8, %r9; @%p2 st.global.u32 [%rd4], %r8;",
@@ -89,6 +91,8 @@ def test_a_register_that_nothing_wrote_decides_something(use: str) -> None:
         "@%p2 mov.u32 %r9, 5; st.global.u32 [%rd4], %r9;",
         "@%p1 mov.u32 %r9, 5; @!%p1 mov.u32 %r9, 6; st.global.u32 [%rd4], %r9;",
         "@%p1 mov.u32 %r9, 5; @%p1 st.global.u32 [%rd4], %r9;",
+        "shfl.sync.bfly.b32 %r8, %r9, 1, 31, -1; max.u32 %r8, %r8, %r9;",
+        "@%p1 mov.u32 %r9, 5; shfl.sync.idx.b32 %r8, %r9, 0, 31, -1; st.global.u32 [%rd4], %r8;",
         "@%p1 bra LOW; mov.u32 %r9, 1; bra ON; LOW: mov.u32 %r8, 2; ON: @%p1 bra OUT; st.global.u32 [%rd4], %r9; OUT:",
     ],
 )  # fmt: skip
@@ -102,6 +106,7 @@ def test_bits_that_are_never_used(body: str) -> None:
         ("@%p1 mov.u32 %r9, 5; st.global.u32 [%rd4], %r9;", "lanes 16-31"),
         ("@%p1 bra ON; mov.u32 %r9, 1; ON: st.global.u32 [%rd4], %r9;", "lanes 0-15"),
         ("selp.u32 %r8, %r9, 1, %p1; st.global.u32 [%rd4], %r8;", "lanes 0-15"),
+        ("@%p1 mov.u32 %r9, 5; shfl.sync.bfly.b32 %r8, %r9, 16, 31, -1; st.global.u32 [%rd4], %r8;", "lanes 0-15"),
         ("@%p1 mov.pred %p9, %p2; @%p9 bra ON; ON: ", "lanes 16-31"),
         ("mov.u32 %r8, 0; LOOP: @!%p1 mov.u32 %r9, %r8; add.u32 %r8, %r8, 1; setp.lt.u32 %p3, %r8, 3; @%p3 bra LOOP;"
          "st.global.u32 [%rd4], %r9;", "lanes 0-15"),

@@ -2,9 +2,9 @@
 
 A read of such bits is no mistake: compilers pack registers of which a part is never used, and load more than they need.
 It is one when the bits decide anything: an address, a predicate of a branch or of an instruction that does more than
-write registers, what is stored to global memory, multiplied or exchanged, an operand of a barrier. Until then they
-spread as far as they reach, through a CTA's own memory too, as in Memcheck (Seward and Nethercote, "Using Valgrind to
-detect undefined value errors with bit-precision", 2005).
+write registers, which lane another reads, what is stored to global memory or multiplied, an operand of a barrier. Until
+then they spread as far as they reach, to another lane (shfl) and through a CTA's own memory too, as in Memcheck (Seward
+and Nethercote, "Using Valgrind to detect undefined value errors with bit-precision", 2005).
 
 It costs nothing where there are none. Which reads may find a register unwritten is known when a kernel is decoded
 (dataflow.py): few or none. There, and at writes of the same registers, a warp notes which lanes have been written. Once
@@ -38,7 +38,7 @@ _PURE = {
     "shr", "sin", "slct", "sqrt", "sub", "subc", "szext", "tanh", "testp", "xor",
 }  # fmt: skip
 # whose bits go where the last so many operands say, whatever they are
-_MOVES = {"bfe": 2, "bfi": 2, "cvt": 0, "mov": 0, "prmt": 1, "shf": 1, "shl": 1, "shr": 1}
+_MOVES = {"bfe": 2, "bfi": 2, "cvt": 0, "mov": 0, "prmt": 1, "shf": 1, "shfl": 3, "shl": 1, "shr": 1}
 _LOGIC = {"and": 0xC0, "not": 0x0F, "or": 0xFC, "xor": 0x3C}  # as lop3 has it: of operands 0xF0, 0xCC and 0xAA
 _PACKED = {"e4m3x2", "e5m2x2", "e2m3x2", "e3m2x2", "ue8m0x2", "f16x2", "bf16x2"}  # two that fill a register
 _ALL, _NONE = np.ones(32, bool), np.zeros(32, bool)
@@ -183,7 +183,9 @@ def careful(kernel: Kernel, pc: int, step: Step, unwritten: list[int]) -> Step:
     touched = frozenset((*results, *sources))
     guard = instruction.guard
     operands = [r for r in sources if guard is None or r != guard.index or r in _named(instruction)]
-    spread = _spread(kernel, instruction) if instruction.opcode in _PURE else None
+    # a value goes to other lanes as it is, unless which lane gives it is not known, or is asked for
+    exchanged = instruction.opcode == "shfl" and len(results) == 1 and not named(instruction.operands[2:])
+    spread = _spread(kernel, instruction) if exchanged or instruction.opcode in _PURE else None
     private = _private(instruction)
     ignored = getattr(step, "ignored", {})
     stored = named(instruction.operands[-1:])
