@@ -74,6 +74,13 @@ SEVERAL = {
         512,
     ),
     "ragged": ("T[m,n] = A[m,k] @ B[n,k]; C[m,n] = T + x[n]; D[m,n]:e4m3 = relu(T)", 1031, 264),
+    "6 bits": ("T[m,n] = A[m,k] @ B[n,k]; C[m,n] = T; D[m,n]:mxfp6 = T; E[m,n]:e2m3 = T", 1536, 264),
+    "6 bits, ragged": ("C[m,n]:mxfp6 = A[m,k] @ B[n,k]; D[m,n]:mxfp6_e2m3 = relu(A[m,k] @ B[n,k])", 1031, 264),
+    "transformed": (
+        "C[m,n]:f32 = hadamard(A[m,k] @ B[n,k], 16); D[m,n]:mxfp8 = hadamard(A[m,k] @ B[n,k], 16)",
+        1032,
+        264,
+    ),
 }
 
 # results whose last index is computed: program, largest diff, sizes, and another size of the dimension with gaps, of
