@@ -94,7 +94,7 @@ SHIFTED = (
 """Blocks whose indices stand further on in the tensor of indices."""
 
 
-@pytest.mark.once("program")
+@pytest.mark.once("target")
 @pytest.mark.parametrize("program", SHIFTED)
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a", "sm_120a"])
 def test_blocks_whose_indices_stand_further_on(program: str, target: str) -> None:
