@@ -19,49 +19,49 @@ def bind_dims(spec: KernelSpec, views: Mapping[str, TensorView]) -> dict[str, in
     dims: dict[str, int] = {}
     giver: dict[str, str] = {}
     tensors = [t for t in (*spec.operands, *spec.results) if t.name in views]
+    for t in tensors:
+        if t.layout != "blocked":
+            _check_rank(t, views[t.name])
     # whole bytes of packed elements may be of several numbers of them, the fewer bits the more: those are asked last
-    for t in sorted(tensors, key=lambda t: -min(ELEMENT_TYPES[t.dtype].bits, 8)):
-        view = views[t.name]
-        if t.layout == "blocked":
-            continue
-        if ELEMENT_TYPES[t.dtype].bits < 8:
+    axes = [(t, axis) for t in tensors if t.layout != "blocked" for axis in range(len(t.shape))]
+    for t, axis in sorted(axes, key=lambda x: (_packed(*x), -min(ELEMENT_TYPES[x[0].dtype].bits, 8))):
+        view, e = views[t.name], t.shape[axis]
+        if _packed(t, axis):
             _solve(tensors, views, dims, giver, packed=False)
-        _check_rank(t, view)
-        for axis, e in enumerate(t.shape):
-            if not e.dim or e.divisor != 1:
-                continue
-            size = elements(t, axis, view)
-            fixed = spec.dims.get(e.dim)
-            if (
-                fixed is not None
-                and size != fixed
-                and stored_shape(t, {**_ones(t), e.dim: fixed})[axis] != _extent(t, axis, view)
-            ):
-                raise ArgumentError(
-                    f"{t.name} has {e.dim} = {size}, the kernel was compiled for {e.dim} = {fixed}",
-                    got=seen(t, view),
-                    expected=f"{written(t)} with {e.dim} = {fixed}",
-                    fix=f"compile with {e.dim} = {size}, or without {e.dim} in dims to leave it open",
-                )
-            size = size if fixed is None else fixed
-            known = dims.setdefault(e.dim, size)
-            if known != size and stored_shape(t, {**_ones(t), e.dim: known})[axis] != _extent(t, axis, view):
-                raise ArgumentError(
-                    f"{t.name} has {e.dim} = {size}, {giver[e.dim]} has {e.dim} = {dims[e.dim]}",
-                    got=seen(t, view),
-                    expected=f"{written(t)} with {e.dim} = {dims[e.dim]}",
-                )
-            giver.setdefault(e.dim, t.name)
-            within = spec.ranges.get(e.dim)
-            if within is not None and not Range(*within).has(size):
-                raise ArgumentError(
-                    f"{t.name} has {e.dim} = {size}, the kernel was compiled for {e.dim} = {Range(*within)}",
-                    got=seen(t, view),
-                    expected=f"{written(t)} with {e.dim} from {within[0]} to {within[1]}",
-                    fix=f"compile with a range that has {size}, or without {e.dim} in dims to leave it open",
-                )
-            if size > MOST:
-                raise ArgumentError(f"{t.name} has {e.dim} = {size}", expected=f"at most {MOST}")
+        if not e.dim or e.divisor != 1:
+            continue
+        size = elements(t, axis, view)
+        fixed = spec.dims.get(e.dim)
+        if (
+            fixed is not None
+            and size != fixed
+            and stored_shape(t, {**_ones(t), e.dim: fixed})[axis] != _extent(t, axis, view)
+        ):
+            raise ArgumentError(
+                f"{t.name} has {e.dim} = {size}, the kernel was compiled for {e.dim} = {fixed}",
+                got=seen(t, view),
+                expected=f"{written(t)} with {e.dim} = {fixed}",
+                fix=f"compile with {e.dim} = {size}, or without {e.dim} in dims to leave it open",
+            )
+        size = size if fixed is None else fixed
+        known = dims.setdefault(e.dim, size)
+        if known != size and stored_shape(t, {**_ones(t), e.dim: known})[axis] != _extent(t, axis, view):
+            raise ArgumentError(
+                f"{t.name} has {e.dim} = {size}, {giver[e.dim]} has {e.dim} = {dims[e.dim]}",
+                got=seen(t, view),
+                expected=f"{written(t)} with {e.dim} = {dims[e.dim]}",
+            )
+        giver.setdefault(e.dim, t.name)
+        within = spec.ranges.get(e.dim)
+        if within is not None and not Range(*within).has(size):
+            raise ArgumentError(
+                f"{t.name} has {e.dim} = {size}, the kernel was compiled for {e.dim} = {Range(*within)}",
+                got=seen(t, view),
+                expected=f"{written(t)} with {e.dim} from {within[0]} to {within[1]}",
+                fix=f"compile with a range that has {size}, or without {e.dim} in dims to leave it open",
+            )
+        if size > MOST:
+            raise ArgumentError(f"{t.name} has {e.dim} = {size}", expected=f"at most {MOST}")
     dims.update({name: size for name, size in spec.dims.items() if size is not None})
     _solve(tensors, views, dims, giver)
     for t in (*spec.operands, *spec.results):
@@ -79,6 +79,11 @@ def bind_dims(spec: KernelSpec, views: Mapping[str, TensorView]) -> dict[str, in
     return dims
 
 
+def _packed(t: TensorSpec, axis: int) -> bool:
+    """Whether elements along an axis share bytes."""
+    return ELEMENT_TYPES[t.dtype].bits < 8 and axis == t.contiguous
+
+
 def _solve(
     tensors: Sequence[TensorSpec],
     views: Mapping[str, TensorView],
@@ -90,7 +95,7 @@ def _solve(
     extents along which elements share bytes, which may be of several sizes, tell too."""
     for t in tensors:
         for axis, e in enumerate(t.shape):
-            if not packed and ELEMENT_TYPES[t.dtype].bits < 8 and axis == t.contiguous:
+            if not packed and _packed(t, axis):
                 continue
             if not e.terms or not e.tells or e.tells in dims or len(views[t.name].shape) != len(t.shape):
                 continue

@@ -182,6 +182,16 @@ def test_six_bits_tell_what_four_do_not():
     assert device.launches[-1].parameters[-1] == 257
 
 
+def test_rows_tell_what_bytes_do_not():
+    """63 bytes are 83 or 84 elements of 6 bits; another tensor has 83 rows, though of 4 bits."""
+    a, b = (TensorSpec(*x, align=1) for x in (("A", "e3m2", (M, K)), ("B", "e2m1", (K, N))))
+    spec = replace(packed_spec("e2m1"), operands=(a, b))
+    device = FakeDevice(capability=(12, 0))
+    spec = replace(spec, arguments=(Argument("pointer", "A"), *spec.arguments[1:], Argument("dim", dim="k")))
+    Kernel(spec, b"", device=device)(Tensor((70, 63)), Tensor((83, 4), at=2 * GB))
+    assert device.launches[-1].parameters[-1] == 83
+
+
 def test_torch_has_bytes_of_two():
     assert LIBRARY_NAMES["float4_e2m1fn_x2"] == "e2m1"
     assert not {"float4_e2m1fn", "float6_e3m2fn", "float6_e2m3fn"} & set(LIBRARY_NAMES)  # ml_dtypes': a byte each
