@@ -372,7 +372,7 @@ class Epilogue(Reductions):
         """Whether rows of elements of which several share bytes are whole words, and begin with one in every tile."""
         element, n = of.result.element, self.problem.n
         together = WORD * element.unit  # that fill words
-        begins = math.gcd(self.problem.begins(n.name), *self.walked[1:], shape_of(accumulator.type)[1])
+        begins = math.gcd(self.problem.begins(n.name), self.walked[1], shape_of(accumulator.type)[1])
         return element.unit > 2 and n.size is not None and n.size % together == 0 and begins % (2 * together) == 0
 
     def result_memory(self, of: Problem, align: int, w: Work) -> Memory:
