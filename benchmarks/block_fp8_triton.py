@@ -1,6 +1,5 @@
 """A block-scaled FP8 GEMM in Triton: what a good kernel in that language gives on Hopper. A contender for the bench.
 
-    python benchmarks/hopper_fp8.py -o result.json
     scalec bench --contenders benchmarks/block_fp8_triton.py
 
 C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128), bf16 from e4m3 with f32 scales: bulk tensor copies (descriptors made on the

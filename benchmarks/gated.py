@@ -11,12 +11,10 @@ checkout, whether or not scalec is installed.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import geometric_mean
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -216,22 +214,12 @@ def figures(found: list[Case], rounds: int, count: int) -> Iterator[dict[str, An
 @click.option("--rounds", default=11, show_default=True, help="Measurements of each contender.")
 @click.option("-o", "output", metavar="PATH", help="Write JSON there.")
 def main(rows: tuple[int, ...], count: int, rounds: int, output: str | None) -> None:
-    from scalec.bench import provenance
+    from scalec.bench.report import report
     from scalec.bench.shape import require_gpu
 
     require_gpu()
-    found, ratios = [], {}
-    for row in figures([Case(m, n, form) for m in rows for n in COLUMNS for form in TYPES], rounds, count):
-        found.append(row)
-        for name, ratio in row["ratio"].items():
-            ratios.setdefault(name, []).append(ratio)
-        click.echo(json.dumps({k: v for k, v in row.items() if k != "quartiles"}))
-    means = {name: round(geometric_mean(r), 4) for name, r in ratios.items() if len(r) == len(found)}
-    click.echo(json.dumps({"geometric_means": means}))
-    if output:
-        head = {**provenance.of_machine(), **provenance.of_compiler(), "target": "sm_90a"}
-        head |= {"method": method.summary(rounds, 0, 0), "geometric_means": means}
-        Path(output).write_text(json.dumps({**head, "cases": found}, indent=1) + "\n")
+    cases = [Case(m, n, form) for m in rows for n in COLUMNS for form in TYPES]
+    report(figures(cases, rounds, count), lambda _, name: name, rounds, output)
 
 
 if __name__ == "__main__":

@@ -16,14 +16,12 @@ experts, which are as likely as each other, or 1 / rank. Runs from a checkout, w
 
 from __future__ import annotations
 
-import json
 import random
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from statistics import geometric_mean
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -411,7 +409,7 @@ def figures(found: Sequence[Case], rounds: int, count: int, files: Sequence[Any]
 )
 @click.option("-o", "output", metavar="PATH", help="Write JSON there.")
 def main(only: tuple[str, ...], count: int, rounds: int, files: tuple[str, ...], output: str | None) -> None:
-    from scalec.bench import provenance
+    from scalec.bench.report import report
     from scalec.bench.shape import require_gpu
     from scalec.commands.bench import load_contenders
 
@@ -419,18 +417,8 @@ def main(only: tuple[str, ...], count: int, rounds: int, files: tuple[str, ...],
     if not chosen:
         raise click.UsageError(f"--only {' '.join(only)}: no such suite or kind")
     require_gpu()
-    found, ratios = [], {}
-    for row in figures(chosen, rounds, count, [load_contenders(f) for f in files]):
-        found.append(row)
-        for name, ratio in row.get("ratio", {}).items():
-            ratios.setdefault(f"{row['suite']} {row['kind']}", {}).setdefault(name, []).append(ratio)
-        click.echo(json.dumps({k: v for k, v in row.items() if k not in ("quartiles", "schedule")}))
-    means = {s: {n: round(geometric_mean(r), 4) for n, r in of.items()} for s, of in ratios.items()}
-    click.echo(json.dumps({"geometric_means": means}))
-    if output:
-        head = {**provenance.of_machine(), **provenance.of_compiler(), "target": "sm_90a"}
-        head |= {"method": method.summary(rounds, 0, 0), "geometric_means": means}
-        Path(output).write_text(json.dumps({**head, "cases": found}, indent=1) + "\n")
+    found = figures(chosen, rounds, count, [load_contenders(f) for f in files])
+    report(found, lambda case, name: f"{case['suite']} {case['kind']}, {name}", rounds, output)
 
 
 if __name__ == "__main__":

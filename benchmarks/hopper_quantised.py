@@ -1,8 +1,6 @@
 """Quantised results on Hopper: what the epilogue costs over a bf16 result, and what it saves over a second kernel.
 
-    python benchmarks/hopper_quantised.py -o result.json               compiles and measures on this machine
-    python benchmarks/hopper_quantised.py --write-bundle DIR           compiles here, needs no GPU
-    python benchmarks/hopper_quantised.py --bundle DIR -o result.json  measures there, needs no compiler
+    python benchmarks/hopper_quantised.py -o result.json
 
 At each shape four contenders, interleaved (scalec/bench/): the program with a quantised result, the same one with a
 bf16 result, that one followed by a Triton kernel that quantises what it wrote, and torch's block-scaled kernel
@@ -15,7 +13,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import geometric_mean
@@ -91,9 +89,7 @@ def compiled(left: str, dims: Mapping[str, int]) -> Any:
     return scalec.compile(OPERANDS.format(left), target="sm_90a", dims=dims)
 
 
-def bench(
-    format_: str, dims: dict[str, int], rounds: int, make: Callable[[str, Mapping[str, int]], Any]
-) -> dict[str, Any]:
+def bench(format_: str, dims: dict[str, int], rounds: int) -> dict[str, Any]:
     """One shape: medians in microseconds, and how much of the quantised results agrees."""
     import torch
     from quantise_triton import quantise
@@ -102,7 +98,7 @@ def bench(
     from scalec.bench.graphs import measure
     from scalec.bench.inputs import make_inputs
 
-    fused, plain = make(f"D[m,n]:{format_}", dims), make("D[m,n]", dims)
+    fused, plain = compiled(f"D[m,n]:{format_}", dims), compiled("D[m,n]", dims)
     result, (m, n) = RESULTS[format_], (dims["m"], dims["n"])
     block, whole = result.block, torch.ones((), device="cuda") if result.whole else None
 
@@ -163,35 +159,23 @@ def bench(
     "--suite", type=click.Choice(list(SUITES)), default="hopper-fp8-six", show_default=True, help="Its shapes."
 )
 @click.option("--format", "formats", multiple=True, type=click.Choice(list(RESULTS)), default=list(RESULTS))
-@click.option("--write-bundle", "written", metavar="DIR", help="Compile into this bundle and stop.")
-@click.option("--bundle", metavar="DIR", help="Measure the kernels of this bundle.")
 @click.option("--rounds", default=31, show_default=True, help="Measurements of each contender.")
 @click.option("-o", "output", metavar="PATH", help="Write JSON there.")
-def main(
-    suite: str, formats: tuple[str, ...], written: str | None, bundle: str | None, rounds: int, output: str | None
-) -> None:
+def main(suite: str, formats: tuple[str, ...], rounds: int, output: str | None) -> None:
     from scalec.bench import provenance
-    from scalec.commands.bench import from_bundle
-    from scalec.runtime.bundle import write
 
     shapes = [dict(dims) for dims in SUITES[suite].shapes]
-    if written:
-        lefts = ["D[m,n]", *(f"D[m,n]:{f}" for f in formats)]
-        write(written, [compiled(left, dims) for left in lefts for dims in shapes])
-        provenance.write(written)
-        return
-    make = (lambda left, dims: from_bundle(bundle, OPERANDS.format(left))(dims)) if bundle else compiled
     rows = []
     for format_ in formats:
         for dims in shapes:
-            rows.append(bench(format_, dims, rounds, make))
+            rows.append(bench(format_, dims, rounds))
             click.echo(json.dumps({name: rows[-1][name] for name in ("format", "dims", "us", *RATIOS)}))
         of = [row for row in rows if row["format"] == format_]
         means = {name: round(geometric_mean(row[name] for row in of), 4) for name in RATIOS}
         click.echo(f"{format_}, geometric means of {len(of)} shapes: {json.dumps(means)}")
     if output:
-        compiler = provenance.read(bundle) if bundle else provenance.of_compiler()
-        data = {**provenance.of_machine(), **compiler, "expression": OPERANDS.format("D[m,n]:<format>"), "rows": rows}
+        data = {**provenance.of_machine(), **provenance.of_compiler()}
+        data |= {"expression": OPERANDS.format("D[m,n]:<format>"), "rows": rows}
         Path(output).write_text(json.dumps(data, indent=1) + "\n")
 
 

@@ -1,8 +1,6 @@
 """Host time of a call, until its launch is on its way, beside torch's own calls.
 
-    python benchmarks/launch.py -o result.json               compiles and measures on this machine
-    python benchmarks/launch.py --write-bundle DIR           compiles here, needs no GPU
-    python benchmarks/launch.py --bundle DIR -o result.json  measures there, needs no compiler
+    python benchmarks/launch.py -o result.json
 
 Every contender makes bursts of calls on an idle GPU, which is waited for between them and not timed; bursts of all
 contenders are interleaved in shuffled rounds. Needs torch. Runs from a checkout, whether or not scalec is installed.
@@ -226,31 +224,19 @@ def of_host() -> dict[str, str]:
 
 
 @click.command(help=__doc__.split("\n", maxsplit=1)[0] if __doc__ else None)
-@click.option("--write-bundle", "written", metavar="DIR", help="Compile into this bundle and stop.")
-@click.option("--bundle", metavar="DIR", help="Measure the kernels of this bundle.")
 @click.option("--rounds", default=101, show_default=True, help="Bursts of each contender.")
 @click.option("-o", "output", metavar="PATH", help="Write JSON there.")
-def main(written: str | None, bundle: str | None, rounds: int, output: str | None) -> None:
-    import scalec
-    from scalec.bench import provenance
-    from scalec.commands.bench import from_bundle
-    from scalec.runtime.bundle import write
-
-    fixed = {d: size for d, size in DIMS.items() if d != "m"}
-
-    def compiled(program: str) -> Any:
-        return scalec.compile(program, target="sm_90a", dims=fixed)
-
-    if written:
-        write(written, [compiled(program) for program in PROGRAMS.values()])
-        provenance.write(written)
-        return
+def main(rounds: int, output: str | None) -> None:
     import torch
 
+    import scalec
+    from scalec.bench import provenance
+
+    fixed = {d: size for d, size in DIMS.items() if d != "m"}
     contenders, schedules = of_torch(torch, DIMS, "cuda"), {}
     with torch.inference_mode():
         for name, program in PROGRAMS.items():
-            kernel = from_bundle(bundle, program)(DIMS) if bundle else compiled(program)
+            kernel = scalec.compile(program, target="sm_90a", dims=fixed)
             schedules[name] = kernel.spec.schedule
             contenders |= {f"{name}: {what}": c for what, c in of_kernel(torch, kernel, DIMS, "cuda").items()}
         rows = measure(contenders, rounds, CALLS, torch.cuda.synchronize)
@@ -259,10 +245,9 @@ def main(written: str | None, bundle: str | None, rounds: int, output: str | Non
     trampolines = any(name.endswith("part: trampoline") for name in rows)
     click.echo(f"launches by trampolines: {'yes' if trampolines else 'no (see scalec/runtime/trampoline.py)'}")
     if output:
-        compiler = provenance.read(bundle) if bundle else provenance.of_compiler()
-        data = {**provenance.of_machine(), **of_host(), **compiler, "programs": PROGRAMS, "schedules": schedules}
+        data = {**provenance.of_machine(), **of_host(), **provenance.of_compiler(), "programs": PROGRAMS}
         method = f"bursts of {CALLS} calls on an idle GPU, interleaved in {rounds} shuffled rounds; host time of a call"
-        data |= {"dims": DIMS, "method": method, "trampolines": trampolines, "rows": rows}
+        data |= {"schedules": schedules, "dims": DIMS, "method": method, "trampolines": trampolines, "rows": rows}
         Path(output).write_text(json.dumps(data, indent=1) + "\n")
 
 

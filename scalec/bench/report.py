@@ -145,7 +145,7 @@ def report(
     """Prints a line of JSON for each case as soon as there is one, then the geometric means of their ratios.
 
     Args:
-        cases: each with `ratio`, by contender; its `quartiles` are not printed.
+        cases: each with `ratio`, by contender, where it did not fail; its `quartiles` are not printed.
         named: what the mean that a contender's ratio in a case counts for is called.
         rounds: measurements of each contender.
         output: where all of it is written, if anywhere.
@@ -154,7 +154,7 @@ def report(
     ratios: dict[str, list[float]] = {}
     for case in cases:
         found.append(case)
-        for contender, ratio in case["ratio"].items():
+        for contender, ratio in case.get("ratio", {}).items():
             ratios.setdefault(named(case, contender), []).append(ratio)
         print(json.dumps({k: v for k, v in case.items() if k != "quartiles"}), flush=True)
     means = _rounded({name: geometric_mean(of) for name, of in ratios.items()})
