@@ -9,7 +9,7 @@ from typing import Any
 from scalec.ir.mlir import arith, ir, llvm, nvvm, scf
 
 Number = int | float
-SHARED, CLUSTER, GLOBAL = 3, 7, 1  # LLVM NVPTX address spaces
+SHARED, CLUSTER = 3, 7  # LLVM NVPTX address spaces
 
 _PREDICATES = {"eq": 0, "ne": 1, "slt": 2, "sle": 3, "lt": 6, "le": 7, "gt": 8, "ge": 9}  # arith.cmpi; lt..ge unsigned
 

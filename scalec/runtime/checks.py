@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,7 +18,6 @@ from scalec.runtime.stored import (
     memory_order,
 )
 from scalec.runtime.tensors import CPU, TensorView
-from scalec.sizes import MOST
 from scalec.suggestions import did_you_mean
 
 _WHOLE_ROWS = 16  # bytes that copies and vectors of a thread store at once: no other result asks for as much
@@ -115,29 +113,6 @@ def check_nothing(spec: KernelSpec, left: Sequence[TensorSpec], dims: Mapping[st
             expected=f"at least one {empty}",
             fix=f"compute {' and '.join(written)} outside the program where {empty} is 0",
         )
-
-
-def sizes(given: Any) -> dict[str, int]:
-    """Sizes by name, as a caller gives them.
-
-    Raises:
-        ArgumentError: no mapping, or an entry that is no integer from 0 to MOST.
-    """
-    if not isinstance(given, Mapping):
-        raise ArgumentError("these are no sizes", got=shown(given), expected="a mapping, as {'m': 4096}")
-    found: dict[str, int] = {}
-    for name, size in given.items():
-        try:
-            found[name] = -1 if isinstance(size, bool) else operator.index(size)
-        except TypeError:
-            found[name] = -1
-        if not 0 <= found[name] <= MOST:
-            raise ArgumentError(
-                f"{name!s:.80} = {shown(size)} is no size",
-                got=f"type {type(size).__qualname__}",
-                expected=f"an integer from 0 to {MOST}",
-            )
-    return found
 
 
 def number(name: str, value: Any) -> float:

@@ -127,25 +127,6 @@ class Program:
         for kernel in self.kernels:
             kernel.load(device)
 
-    def for_sizes(self, sizes: Mapping[str, int]) -> Kernel:
-        """The kernel that runs these sizes, one of every dimension.
-
-        Raises:
-            ArgumentError: none does, or what is given is no size.
-        """
-        sizes = checks.sizes(sizes)
-        for kernel in self.kernels:
-            if runs(kernel.spec, sizes):
-                return kernel
-        raise ArgumentError(
-            f"no kernel of {self.name} is compiled for these sizes",
-            got=", ".join(f"{name} = {size}" for name, size in sizes.items()),
-            expected=f"one of: {self._known()}",
-        )
-
-    def _known(self) -> str:
-        return "; ".join(_dims(k.spec) for k in self.kernels)
-
     def _kernel(self, operands: tuple[Any, ...], out: Any, named: dict[str, Any]) -> Kernel:
         kernel = self._ladder.find(operands) if self._ladder is not None and not torch_calls.tracing() else None
         if kernel is None:
@@ -180,7 +161,9 @@ class Program:
         if not fits:
             seen = ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
             raise ArgumentError(
-                f"no kernel of {self.name} is compiled for these shapes", got=seen, expected=f"one of: {self._known()}"
+                f"no kernel of {self.name} is compiled for these shapes",
+                got=seen,
+                expected=f"one of: {'; '.join(_dims(k.spec) for k in self.kernels)}",
             )
         targets = {k.spec.target for k in fits}
         if len(targets) == 1:

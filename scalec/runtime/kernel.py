@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from operator import itemgetter
@@ -231,29 +231,6 @@ class Kernel:
         function = device.load(image, self.spec.entry, launch.shared_bytes)
         clusters = device.clusters(function, launch.threads, launch.shared_bytes, launch.cluster)
         return self._loaded.setdefault(device.place, Loaded(device, function, clusters, Workspaces(device)))
-
-    def launch_grid(self, dims: Mapping[str, int], clusters: int | None = None) -> int:
-        """CTAs launched for these sizes (those fixed at compile time may be left out), no indices walked as one.
-
-        Args:
-            clusters: clusters that run at once; as on the device it is loaded on, else as on the target's usual part.
-
-        Raises:
-            ArgumentError: a size that is none, or that is missing.
-        """
-        sizes = {name: size for name, size in self.spec.dims.items() if size is not None} | checks.sizes(dims)
-        missing = [dim for dim, _, _ in self.spec.launch.tiles if dim not in sizes]
-        if missing:
-            raise ArgumentError(f"the size of {', '.join(missing)} is not given", expected=", ".join(self.spec.dims))
-        if clusters is not None:
-            checks.sizes({"clusters": clusters})
-        else:
-            loaded = next(iter(tuple(self._loaded.values())), None)
-            row = TARGETS.get(self.spec.target)
-            if loaded is None and row is None:
-                raise ArgumentError(f"unknown target {self.spec.target!r}", fix="give clusters=")
-            clusters = loaded.clusters if loaded is not None else row.sms // self.spec.launch.cluster  # pyright: ignore
-        return self.spec.launch.grid(sizes, clusters)
 
     # --------------------------------------------------------------------------------------------------------- a call
 

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from scalec.emulator.findings import Finding, NotModelled
-from scalec.emulator.layouts.tensor_map import DRIVER_ELEMENTS, ELEMENTS, TensorMap, decode, encode, replace_field
+from scalec.emulator.layouts.tensor_map import TensorMap, decode, encode, replace_field
 
 BASE = 0x10000
 PLAIN = TensorMap("u8", BASE, (512, 64), (512,), (64, 4))
@@ -99,12 +99,6 @@ def test_what_is_no_map(data, what):
     with pytest.raises(Finding, match=what) as caught:
         decode(data)
     assert caught.value.kind == "descriptor"
-
-
-def test_drivers_numbers_of_elements_are_not_the_isas():
-    # cuda.h: FLOAT64 = 8, BFLOAT16 = 9, FLOAT32_FTZ = 10; PTX ISA table 33: .f32.ftz 8, .f64 9, .bf16 10
-    assert [DRIVER_ELEMENTS[n] for n in (7, 8, 9, 10, 11)] == ["f32", "f64", "bf16", "f32_ftz", "tf32"]
-    assert [ELEMENTS[e].code for e in ("f32", "f64", "bf16", "f32_ftz", "tf32")] == [7, 9, 10, 8, 11]
 
 
 # --- tensormap.replace

@@ -99,15 +99,6 @@ def test_all_are_loaded_before_a_capture() -> None:
     assert len(device.loads) == 3
 
 
-def test_the_kernel_for_sizes() -> None:
-    program = Program("C", [*ladder(None).kernels, Kernel(gemm_spec(n=512, k=1024), b"any")])
-    sizes = {"m": 64, "n": 512, "k": 1024}
-    assert code_of(program.for_sizes(sizes).cubin) == b"17:64"
-    assert program.for_sizes({**sizes, "m": 9000}).cubin == b"any"
-    with pytest.raises(ArgumentError, match="no kernel of C is compiled for these sizes"):
-        program.for_sizes({**sizes, "n": 640})
-
-
 def test_invariant_kernels_that_add_differently_are_refused() -> None:
     fields = "swap=0, tile=64x16x128, cta_group=1, split={}, promote=128, invariant=1"
     one, other = (kernel(None, *r, schedule=fields.format(s)) for r, s in (((1, 16), 4), ((17, 64), 1)))

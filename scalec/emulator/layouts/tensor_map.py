@@ -67,11 +67,6 @@ ELEMENTS = {
     )
 }
 _BY_CODE = {element.code: element.name for element in ELEMENTS.values()}
-# CUtensorMapDataType counts otherwise than the ISA from 8 on (cuda.h)
-DRIVER_ELEMENTS = (
-    *("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f64", "bf16", "f32_ftz", "tf32", "tf32_ftz"),
-    *("b4x16", "b4x16_p64", "b6x16_p32"),
-)
 # values of tensormap.replace's fields, by position
 INTERLEAVES = (0, 16, 32)
 SWIZZLES = (0, 32, 64, 128)
