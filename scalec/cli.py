@@ -331,7 +331,7 @@ def explain(
 )
 @click.option("--database", metavar="FILE", help="Keep the winners there.  [default: the user's, see `scalec env`]")
 @click.option("--journal", metavar="FILE", help="Where to go on after an interruption.  [default: beside the database]")
-@click.option("--plot", metavar="FILE.svg", help="Write a plot: time over M, with the roofline.")
+@click.option("--plot", metavar="FILE.svg", help="Write a plot: time over M, with the roofline (needs matplotlib).")
 @options.OUTPUT
 @click.option("--list", "list_them", is_flag=True, help="List the schedules that are kept, and do nothing else.")
 @click.option("--forget", metavar="N,...|all", help="Remove these of them, and do nothing else.")

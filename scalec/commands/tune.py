@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,10 +60,12 @@ def tune_program(job: Job, files: Files, *, peers: bool = False, workers: int | 
     """Tunes on this machine's GPU; prints a table, writes the database and what else is asked for.
 
     Raises:
-        ScalecError: a refusal of the compiler, or a wrong kernel.
+        ScalecError: a refusal of the compiler, a wrong kernel, or a plot without matplotlib.
         DeviceError: no GPU, no torch, or a GPU of another kind.
     """
     require_gpu()
+    if files.plot is not None and find_spec("matplotlib") is None:
+        raise ScalecError("a plot needs matplotlib", fix="pip install 'scalec[bench]', or leave --plot out")
     from scalec.tuning.build import pool
     from scalec.tuning.gpu_timer import GpuTimer
 
@@ -186,8 +189,9 @@ def table(found: Sequence[Found]) -> Table:
 
 
 def plot(job: Job, found: Sequence[Found], facts: Mapping[str, str]) -> str:
-    """Times over M: the winners, the compiler's own choices, peers, and the roofline."""
-    from scalec.tuning.chart import chart
+    """Times over M as an SVG, both axes logarithmic: the winners, the compiler's own choices, peers, the roofline."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
 
     lines = {
         "tuned": [(one.at, one.us) for one in found],
@@ -200,7 +204,18 @@ def plot(job: Job, found: Sequence[Found], facts: Mapping[str, str]) -> str:
     }
     sizes = ", ".join(f"{name}={size}" for name, size in job.dims.items())
     where = ", ".join(part for part in (facts.get("gpu"), facts.get("date")) if part)
-    return chart(f"{' '.join(job.source.split())}; {sizes}; {where}", lines, "m", "us")
+    figure, made = Figure(figsize=(9, 5), layout="constrained"), StringIO()
+    axes = figure.subplots()
+    for name, line in lines.items():
+        style = "--" if name.startswith("roofline") else "o-"  # which nobody measured
+        axes.plot(*zip(*line, strict=True), style, label=name, markersize=4)
+    axes.set(xscale="log", yscale="log", xlabel="m", ylabel="us")
+    axes.set_title(f"{' '.join(job.source.split())}; {sizes}; {where}", fontsize=9)
+    axes.grid(which="both", linewidth=0.3)
+    axes.legend()
+    with rc_context({"svg.fonttype": "none"}):  # text stays text
+        figure.savefig(made, format="svg", metadata={"Date": None})
+    return made.getvalue()
 
 
 # ------------------------------------------------------------------------------------------------------------ database

@@ -10,10 +10,10 @@ from xml.etree import ElementTree
 import pytest
 
 from scalec.commands import tune as command
+from scalec.errors import ScalecError
 from scalec.measured import database
 from scalec.measured.database import Entry
 from scalec.sizes import Range
-from scalec.tuning.chart import chart
 from scalec.tuning.tuner import Found, Job
 from tests.early import without_what_follows
 
@@ -122,28 +122,27 @@ def test_the_table(capsys, own) -> None:
     assert out[1].split()[-6:] == ["8.00", "10.00", "25.0%", "59", "50%", "12.50"]
 
 
-def test_json_and_plot(tmp_path, capsys, own) -> None:
-    files = command.Files(output=str(tmp_path / "out.json"), plot=str(tmp_path / "out.svg"))
-    command.report(JOB, FOUND, files, FACTS)
+def test_json(tmp_path, capsys, own) -> None:
+    command.report(JOB, FOUND, command.Files(output=str(tmp_path / "out.json")), FACTS)
     data = json.loads((tmp_path / "out.json").read_text())
     assert (data["gpu"], data["dims"], [r["us"] for r in data["ranges"]]) == (
         "Made-up GPU", {"n": 7168, "k": 2048}, [8.0, 10.0])  # fmt: skip
-    svg = ElementTree.fromstring((tmp_path / "out.svg").read_text())
-    names = [e.text for e in svg.iter("{http://www.w3.org/2000/svg}text")]
-    assert {"tuned", "default", "torch", "roofline (documents)", "m", "us"} <= set(names)
-    assert len(list(svg.iter("{http://www.w3.org/2000/svg}polyline"))) == 4
 
 
-def test_a_chart_puts_points_where_they_belong() -> None:
-    svg = ElementTree.fromstring(chart("a < b", {"line": [(1, 10), (100, 1000)], "other": [(10, 100)]}, "x", "y"))
-    ends, middle = (e.get("points") for e in svg.iter("{http://www.w3.org/2000/svg}polyline"))
-    (x1, y1), (x2, y2) = (tuple(map(float, p.split(","))) for p in str(ends).split())
-    x, y = map(float, str(middle).split(","))
-    assert x1 < x2
-    assert y1 > y2
-    assert (x, y) == pytest.approx(((x1 + x2) / 2, (y1 + y2) / 2), abs=0.2)  # logarithmic both ways
-    with pytest.raises(ValueError, match="points above 0"):
-        chart("", {"line": [(0, 1)]}, "x", "y")
+@pytest.mark.thorough  # needs matplotlib, of the extra `check`
+def test_plot(tmp_path, capsys, own) -> None:
+    command.report(JOB, FOUND, command.Files(plot=str(tmp_path / "out.svg")), FACTS)
+    drawn = (tmp_path / "out.svg").read_text()
+    texts = [e.text for e in ElementTree.fromstring(drawn).iter("{http://www.w3.org/2000/svg}text")]
+    assert {"tuned", "default", "torch", "roofline (documents)", "m", "us"} <= set(texts)
+    assert any("Made-up GPU" in str(text) for text in texts)
+
+
+def test_a_plot_without_matplotlib_is_refused_before_anything_is_measured(own, monkeypatch) -> None:
+    monkeypatch.setattr(command, "require_gpu", lambda: None)
+    monkeypatch.setattr(command, "find_spec", lambda _: None)
+    with pytest.raises(ScalecError, match="a plot needs matplotlib"):
+        command.tune_program(JOB, command.Files(plot="out.svg"))
 
 
 def test_progress_without_a_terminal_is_lines(capsys) -> None:
