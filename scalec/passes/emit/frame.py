@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -337,6 +337,14 @@ class Frame(Sums):
         """A ring's barriers, which the plan has by that name."""
         return self.e.op(op, [self.e.type("stages")], offset=self.plan[name].offset, **counts).result
 
+    def tiles(self, h: Handles, count: int, **ways: Any) -> AbstractContextManager[ir.Block]:
+        """A loop over all output tiles, whose body takes `count` numbers and the tile's indices along further
+        dimensions; `ways` in which it is not the plainest."""
+        s, sizes = self.schedule, [self.size(d) for d in self.problem.outer]
+        walk = {"tile": self.walked, "cluster": s.cluster, "order": s.order, "band": s.band, "split": 1, "turns": 1}
+        arguments = (ir.IntegerType.get_signless(32),) * (count + len(sizes))
+        return self.e.region("tile.tiles", [h.m, h.n, *sizes], arguments, segments=(1, 1, len(sizes)), **(walk | ways))
+
     @contextmanager
     def over_tiles(self, h: Handles, asks: bool = False, turns: int = 1) -> Iterator[Work]:
         """The persistent loop over output tiles, or over the parts of K of each; with `turns`, over a warpgroup's own.
@@ -353,19 +361,8 @@ class Frame(Sums):
         outer = [d.name for d in self.problem.outer]
         if h.response_ring is not None:
             response = [h.response_ring, e.op("tile.cursor", [e.type("position")], depth=RESPONSES).result]
-        with self.e.region(
-            "tile.tiles",
-            [h.m, h.n, *(self.size(d) for d in self.problem.outer)],
-            (i32,) * ((4 if s.split > 1 else 2) + len(outer)),
-            segments=(1, 1, len(outer)),
-            tile=self.walked,
-            cluster=s.cluster,
-            order=s.order,
-            band=s.band,
-            split=s.split,
-            turns=turns,
-            **({"run": s.run} if s.run > 1 else {}),
-        ) as block:
+        runs = {"run": s.run} if s.run > 1 else {}
+        with self.tiles(h, 4 if s.split > 1 else 2, split=s.split, turns=turns, **runs) as block:
             m0, n0, *rest = block.arguments
             part, indices = rest[: -len(outer)] if outer else rest, rest[len(rest) - len(outer) :]
             if response and asks:

@@ -62,14 +62,9 @@ class Dealer(Frame):
     def over_ranges(self, h: Handles) -> Iterator[Work]:
         """The tiles of this CTA, of ranges of rows or columns where there are such."""
         e, s, p, i32 = self.e, self.schedule, self.problem, ir.IntegerType.get_signless(32)
-        extents = {"tile": self.walked, "cluster": s.cluster, "order": s.order, "band": s.band}
         cut = cut_along(p, s)
         if not cut:
-            sizes = [self.size(d) for d in p.outer]
-            arguments = (i32,) * (2 + len(sizes))
-            with e.region(
-                "tile.tiles", [h.m, h.n, *sizes], arguments, segments=(1, 1, len(sizes)), split=1, turns=1, **extents
-            ) as block:
+            with self.tiles(h, 2) as block:
                 m0, n0, *indices = block.arguments
                 outer = {d.name: at for d, at in zip(p.outer, indices, strict=True)}
                 yield Work(m0, n0, h.m, h.n, self.length(h), outer=outer)
@@ -83,8 +78,9 @@ class Dealer(Frame):
         if p.ragged is None:
             groups = e.arith("arith.divui", e.arith("arith.addi", extent, e.i32(p.blocks[1] - 1)), block)
         operands, segments = [h.m, h.n, groups, *sizes], (1, 1, 1, len(sizes))
+        walk = {"tile": self.walked, "cluster": s.cluster, "order": s.order, "band": s.band}
         own = {"axis": axis, "each": groups_of_lane(p)}
-        made = e.op("tile.ragged_tiles", operands=operands, segments=segments, regions=2, **own, **extents)
+        made = e.op("tile.ragged_tiles", operands=operands, segments=segments, regions=2, **own, **walk)
         bounds = made.regions[0].blocks.append(i32)
         with ir.InsertionPoint(bounds):
             number = bounds.arguments[0]

@@ -41,20 +41,7 @@ class RunRoles(Producer, Consumer):
         """The persistent loop over runs of output tiles, of those that have tiles within the results' window."""
         e, s, i32 = self.e, self.schedule, ir.IntegerType.get_signless(32)
         outer, window = [d.name for d in self.problem.outer], walked_window(self.problem, s)
-        with e.region(
-            "tile.tiles",
-            [h.m, h.n, *(self.size(d) for d in self.problem.outer)],
-            (i32,) * (3 + len(outer)),
-            segments=(1, 1, len(outer)),
-            tile=self.walked,
-            cluster=s.cluster,
-            order=s.order,
-            band=s.band,
-            split=1,
-            turns=1,
-            run=s.run,
-            whole=ir.UnitAttr.get(),
-        ) as block:
+        with self.tiles(h, 3, run=s.run, whole=ir.UnitAttr.get()) as block:
             m0, n0, end, *indices = block.arguments
             w = Work(m0, n0, h.m, h.n, self.length(h), outer=dict(zip(outer, indices, strict=True)))
             if window is None:
