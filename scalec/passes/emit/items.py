@@ -116,7 +116,7 @@ class Dealer(Frame):
         found = made.regions[0].blocks.append(i32)
         with ir.InsertionPoint(found):
             at = {p.blocks[0]: e.arith("arith.muli", found.arguments[0], block)}
-            values = [self.index_at(x.index, at) for x in p.constant_lookups if x.dim]
+            values = [self.read_index(x.index, at) for x in p.constant_lookups if x.dim]
             e.op("tile.same", operands=values, segments=(len(values),))
         begins, behind = made.results
         count = e.arith("arith.subi", behind, number)
@@ -127,7 +127,7 @@ class Dealer(Frame):
         """The tile's lookups, and whether all of them lead somewhere; None where there are none."""
         e, leads = self.e, None
         for lookup in self.problem.constant_lookups:
-            value = self.index_at(lookup.index, self.positions(w))
+            value = self.read_index(lookup.index, self.positions(w))
             for extent in lookup.extents:
                 inside = e.compare("lt", value, self.size(extent))  # unsigned: a negative one is beyond any
                 leads = inside if leads is None else e.arith("arith.andi", leads, inside)
@@ -171,7 +171,7 @@ class Dealer(Frame):
 
     def bound(self, x: Index | int, at: dict[str, ir.Value]) -> ir.Value:
         """A bound of a range."""
-        return self.e.i32(x) if isinstance(x, int) else self.index_at(x, at)
+        return self.e.i32(x) if isinstance(x, int) else self.read_index(x, at)
 
     def positions(self, w: Work) -> dict[str, ir.Value]:
         """Where a tile is along each dimension: of one that overhangs, as those of a cluster do, where the dimension or
@@ -182,15 +182,3 @@ class Dealer(Frame):
             for first, end in ((w.m0, w.m_end), (w.n0, w.n_end))
         ]
         return {p.m.name: last[0], p.n.name: last[1], **w.outer}
-
-    def index_at(self, index: Index, at: dict[str, ir.Value]) -> ir.Value:
-        """An element of a tensor of indices."""
-        e = self.e
-        source = self.pointer(index.tensor, index.argument_index, align=4)
-        last = len(index.coords) - 1
-        used = [axis for axis, c in enumerate(index.coords) if c.dim]
-        indices = [self.placed(index.coords[axis], at) for axis in used]
-        strides = [e.i64(1) if axis == last else self.stride(index.tensor, axis) for axis in used]
-        i32 = ir.IntegerType.get_signless(32)
-        segments = (1, len(indices), len(strides))
-        return e.op("tile.load_index", [i32], [source, *indices, *strides], segments=segments).result

@@ -248,7 +248,7 @@ class Producer(ScaleRows, Results, Dealer, Converter):
         lookup = next(x for x in self.problem.lookups if x.name == operand.pages)
         last = e.arith("arith.subi", w.row_end[side.label], e.i32(1))
         first = [e.arith("arith.addi", w.row0[side.label], e.i32(i * operand.page)) for i in range(side.copies)]
-        return [self.index_at(lookup.index, {**w.outer, rows: e.arith("arith.minui", row, last)}) for row in first]
+        return [self.read_index(lookup.index, {**w.outer, rows: e.arith("arith.minui", row, last)}) for row in first]
 
     def copy_pages(self, h: Handles, side: Side, stage: tuple[ir.Value, ir.Value], w: Work, k0: ir.Value) -> None:
         """A tile of rows of pages, each page's by a copy of its own; of a larger page some."""

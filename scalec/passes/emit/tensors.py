@@ -254,11 +254,12 @@ class Tensors:
 
     def read_index(self, x: Index, where: dict[str, ir.Value]) -> ir.Value:
         """An element of a tensor of indices."""
-        rank = len(x.coords)
-        source = self.pointer(x.tensor, x.argument_index, 4)
-        at, strides = [self.placed(c, where) for c in x.coords], self.strided(x.tensor, rank)
-        i32 = ir.IntegerType.get_signless(32)
-        return self.e.op("tile.load_index", [i32], [source, *at, *strides], segments=(1, rank, rank)).result
+        source, last = self.pointer(x.tensor, x.argument_index, align=4), len(x.coords) - 1
+        used = [axis for axis, c in enumerate(x.coords) if c.dim or c.offset]
+        at = [self.placed(x.coords[axis], where) for axis in used]
+        strides = [self.e.i64(1) if axis == last else self.stride(x.tensor, axis) for axis in used]
+        i32, segments = ir.IntegerType.get_signless(32), (1, len(at), len(strides))
+        return self.e.op("tile.load_index", [i32], [source, *at, *strides], segments=segments).result
 
     def read_words(self, results: Iterable[Result | Output]) -> dict[Index, ir.Value]:
         """What the random bits of results are made of."""
