@@ -37,9 +37,6 @@ class Table:
 
         return register
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._functions
-
     def one(self, state: Any, op: ir.OpView) -> None:
         """Lowers one op.
 

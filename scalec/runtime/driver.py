@@ -252,18 +252,6 @@ class CudaDevice:
             )
         return min(int(most), self.sms // cluster)
 
-    def registers(self, function: Any) -> int:
-        """Registers of a thread of a loaded function."""
-        cu = self._cu
-        with self._current():
-            return int(
-                _check(
-                    cu,
-                    cu.cuFuncGetAttribute(cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NUM_REGS, function),
-                    "cuFuncGetAttribute(NUM_REGS)",
-                )
-            )
-
     def encode(self, tensor_map: TensorMap) -> ctypes.Array:
         cu, m = self._cu, tensor_map
         with self._current():
