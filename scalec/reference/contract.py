@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scalec.errors import ScalecError
 from scalec.ir.mlir import ir
 from scalec.ir.scale import dims_in
-from scalec.reference.space import Access, Domain, Factor, Space, regions, varying
+from scalec.reference.space import Access, Domain, Factor, Space, point_mask, regions
 
 Array = NDArray[Any]
 
@@ -36,17 +36,7 @@ def contract(lhs: Access, rhs: Access, out: Access, domains: Sequence[Domain], s
     for box, masked in regions(space, domains, kept):
         if any(box.size(d) == 0 for d in kept):
             continue
-        mask = np.ones((1,) * len(box.points), bool)
-        for d in masked:
-            mask = mask & d.mask(box)
-        for operand in (lhs, rhs):
-            operand.check(box, mask)
-            for s, dims in zip(operand.skipped(box), operand.skipped_along(), strict=True):
-                if dims <= kept:
-                    mask = mask & ~s
-            missing = operand.missing(box)
-            if missing is not None:
-                mask = mask & ~missing.all(axis=tuple(varying(missing) - kept), keepdims=True)
+        mask = point_mask((lhs, rhs), masked, box, kept)
         if not mask.any():
             continue
         part = multiply(lhs, rhs, box, box, tied)  # a box has one point of what is tied and not kept

@@ -42,7 +42,18 @@ from scalec.reference.quantize import (
     encode_scale,
     scale_shape,
 )
-from scalec.reference.space import Access, Domain, Factor, Space, Tensor, evaluate, regions, symbols_in, varying
+from scalec.reference.space import (
+    Access,
+    Domain,
+    Factor,
+    Space,
+    Tensor,
+    evaluate,
+    point_mask,
+    regions,
+    symbols_in,
+    varying,
+)
 
 Array = NDArray[Any]
 
@@ -315,22 +326,6 @@ def _contract(run: _Run, op: ir.OpView) -> None:
     run.values[op.result] = replace(out.tensor, skips=skips)
 
 
-def _point_mask(accesses: Sequence[Access], masked: Sequence[Domain], space: Space, kept: set[int]) -> Array:
-    """Which points are inside the domains and have a value to read, over the space, check of bounds included."""
-    mask = np.ones((1,) * len(space.points), bool)
-    for d in masked:
-        mask = mask & d.mask(space)
-    for a in accesses:
-        a.check(space, mask)
-        for s, dims in zip(a.skipped(space), a.skipped_along(), strict=True):
-            if dims <= kept:
-                mask = mask & ~s
-        missing = a.missing(space)
-        if missing is not None:
-            mask = mask & ~missing.all(axis=tuple(varying(missing) - kept), keepdims=True)
-    return mask
-
-
 def _assign(out: Access, space: Space, mask: Array, values: Array) -> None:
     """Writes values (over the space) to the points of the result that the mask leaves."""
     index = np.broadcast_arrays(*out.indices(space), mask & ~out.behind(space), values)
@@ -363,7 +358,7 @@ def _map(run: _Run, op: ir.OpView) -> None:
             for piece in cell.chunks(kept, CHUNK):
                 if any(piece.size(d) == 0 for d in used):
                     continue
-                mask = _point_mask(views, masked, piece, kept)
+                mask = point_mask(views, masked, piece, kept)
                 for s in out.skipped(piece):
                     mask = mask & ~s
                 values = evaluate_body(block, [v.values(piece) for v in views], outer, exact)
@@ -419,7 +414,7 @@ def _reduce(run: _Run, op: ir.OpView) -> None:
             if any(piece.size(d) == 0 for d in kept):
                 continue
             # what is left out along what is summed over leaves terms out: a sum of none is written too
-            mask = _point_mask([whole], masked, piece, kept)
+            mask = point_mask([whole], masked, piece, kept)
             for skip in source.tensor.skips:
                 if skip.skip_dims() <= kept:
                     outside = skip.skip_mask(piece)
@@ -451,7 +446,7 @@ def _scatter(run: _Run, op: ir.OpView) -> None:
         for piece in box.chunks(kept, CHUNK):
             if any(piece.size(d) == 0 for d in used):
                 continue
-            mask = _point_mask([source], masked, piece, kept)
+            mask = point_mask([source], masked, piece, kept)
             for s in out.skipped(piece):
                 mask = mask & ~s
             _assign(out, piece, mask, source.values(piece))

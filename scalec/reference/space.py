@@ -345,3 +345,19 @@ def regions(space: Space, domains: Sequence[Domain], kept: set[int]) -> Iterator
                 yield from regions(space.with_points(free[0], np.array([p])), domains, kept)
             return
     yield space, list(domains)
+
+
+def point_mask(accesses: Sequence[Access], masked: Sequence[Domain], space: Space, kept: set[int]) -> Array:
+    """Which points are inside the domains and have a value to read, over the space, check of bounds included."""
+    mask = np.ones((1,) * len(space.points), bool)
+    for d in masked:
+        mask = mask & d.mask(space)
+    for a in accesses:
+        a.check(space, mask)
+        for s, dims in zip(a.skipped(space), a.skipped_along(), strict=True):
+            if dims <= kept:
+                mask = mask & ~s
+        missing = a.missing(space)
+        if missing is not None:
+            mask = mask & ~missing.all(axis=tuple(varying(missing) - kept), keepdims=True)
+    return mask

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property
 
@@ -180,12 +181,7 @@ class Kernel:
 
     def _lay_out(self, module: Module, function: Function, dynamic_bytes: int) -> None:
         variables = [*module.variables, *function.variables]
-        self.shared_layout: list[tuple[Variable, int]] = []
-        at = 0
-        for variable in (v for v in variables if v.space == "shared" and not v.extern):
-            at = -(-at // variable.align) * variable.align
-            self.shared_layout.append((variable, at))
-            at += variable.size
+        self.shared_layout, at = _laid_out(v for v in variables if v.space == "shared" and not v.extern)
         for variable in (v for v in variables if v.space == "shared" and v.extern):
             # every extern array begins where the dynamic memory begins (CUDA C++ Programming Guide, "__shared__")
             start = -(-at // variable.align) * variable.align
@@ -198,25 +194,15 @@ class Kernel:
                 "resources",
                 f"{self.shared_bytes} bytes of shared memory a CTA, {self.facts.name} has {self.facts.shared_bytes}",
             )
-        self.param_offsets: dict[str, int] = {}
-        at = 0
-        for param in function.params:
-            at = -(-at // param.align) * param.align
-            self.param_offsets[param.name] = at
-            at += param.size
-        self.param_bytes = at
-        if at > _PARAM_LIMIT and "resources" not in self.passed:
-            raise Finding("resources", f"{at} bytes of parameters, at most {_PARAM_LIMIT} are allowed")
-        self.local_offsets: dict[str, int] = {}
-        at = 0
+        params, self.param_bytes = _laid_out(function.params)
+        self.param_offsets = {param.name: at for param, at in params}
+        if self.param_bytes > _PARAM_LIMIT and "resources" not in self.passed:
+            raise Finding("resources", f"{self.param_bytes} bytes of parameters, at most {_PARAM_LIMIT} are allowed")
         # .param variables declared in the body carry the arguments of calls; they are as private as .local
-        for variable in (v for v in function.variables if v.space in ("local", "param")):
-            at = -(-at // variable.align) * variable.align
-            self.local_offsets[variable.name] = at
-            at += variable.size
-        self.local_bytes = at
-        if at > _LOCAL_LIMIT and "resources" not in self.passed:
-            raise Finding("resources", f"{at} bytes of local memory a thread, at most {_LOCAL_LIMIT} are allowed")
+        own, size = _laid_out(v for v in function.variables if v.space in ("local", "param"))
+        self.local_offsets, self.local_bytes = {variable.name: at for variable, at in own}, size
+        if size > _LOCAL_LIMIT and "resources" not in self.passed:
+            raise Finding("resources", f"{size} bytes of local memory a thread, at most {_LOCAL_LIMIT} are allowed")
 
     def symbol(self, name: str) -> tuple[str, int]:
         """State space and address of a variable, "code" and that of a function; a shared variable's is counted from the
@@ -244,6 +230,16 @@ class Kernel:
         """Generic address of a variable that is not shared or local."""
         space, address = self.symbol(name)
         return address + WINDOWS.get(space, 0)
+
+
+def _laid_out(variables: Iterable[Variable]) -> tuple[list[tuple[Variable, int]], int]:
+    """Variables one after the other, each with where it begins, and where the last one ends."""
+    found, at = [], 0
+    for variable in variables:
+        at = -(-at // variable.align) * variable.align
+        found.append((variable, at))
+        at += variable.size
+    return found, at
 
 
 def _bits(registers: frozenset[int]) -> int:
