@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import prod
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scalec import reference
-from scalec.abi import TensorSpec
+from scalec.abi import KernelSpec, TensorSpec
 from scalec.formats import ELEMENT_TYPES
 from scalec.runtime.array import DeviceArray
 from scalec.runtime.stored import align_up, itemsize, laid_out, stored_shape
@@ -86,6 +87,31 @@ class Guarded(DeviceArray):
 
     def _written(self, sizes: Mapping[str, int], points: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
         return written(self.spec, self, sizes, self.bytes.size - 2 * GUARD, points)
+
+
+def between_guards(
+    device: Any,
+    spec: KernelSpec,
+    values: Mapping[str, Any],
+    sizes: Mapping[str, int],
+    fill: int,
+    lies: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+) -> tuple[list[Any], list[Guarded]]:
+    """(arguments, results) of a launch.
+
+    Args:
+        values: by name, of arguments and of results that are added to; the other results are filled with `fill`.
+        lies: by tensor, further arguments of `laid_out`.
+    """
+    given: list[Any] = []
+    for t in spec.operands:
+        x = values[t.name]
+        given.append(float(x) if t.scalar else Guarded(device, t, reference.storage(x), **lies.get(t.name, {})))
+    outs = []
+    for r in spec.results:
+        before = reference.storage(values[r.name]) if r.inout else None
+        outs.append(Guarded.result(device, r, sizes, fill, before, **lies.get(r.name, {})))
+    return given, outs
 
 
 def stored_points(spec: TensorSpec, points: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -95,9 +95,8 @@ def _check(item: Item, result: Result) -> None:
     """Every launch, twice, over results of different bytes."""
     import numpy as np
 
-    from scalec import reference
     from scalec.checking.compare import compare
-    from scalec.checking.guarded import FILLS, Guarded
+    from scalec.checking.guarded import FILLS, Guarded, between_guards
     from scalec.checking.launch import made_up, values_of
 
     known = {name: size for name, size in item.launches[0].items() if name != "m"}
@@ -110,14 +109,7 @@ def _check(item: Item, result: Result) -> None:
         start = time.perf_counter()
         runs: list[tuple[dict[str, Any], dict[str, bytes]]] = []
         for fill in FILLS:
-            given = [
-                float(values[t.name]) if t.scalar else Guarded(device, t, reference.storage(values[t.name]))
-                for t in spec.operands
-            ]
-            outs = [
-                Guarded.result(device, r, sizes, fill, reference.storage(values[r.name]) if r.inout else None)
-                for r in spec.results
-            ]
+            given, outs = between_guards(device, spec, values, sizes, fill)
             kernel(*given, out=outs[0] if len(outs) == 1 else tuple(outs))
             device.synchronize(0)
             for x in (x for x in given if isinstance(x, Guarded)):

@@ -10,7 +10,7 @@ import numpy as np
 
 import scalec
 from scalec import reference
-from scalec.checking.guarded import FILLS, Guarded
+from scalec.checking.guarded import FILLS, Guarded, between_guards
 from scalec.checking.launch import values_of
 from scalec.emulator.stats import Stats
 from scalec.frontend import build
@@ -58,11 +58,7 @@ def ran(
             expected = reference.run(build(source), values, dims=dims, exact=exact)
     runs: list[Values] = []
     for fill in FILLS:
-        given = [
-            float(values[t.name]) if t.scalar else Guarded(device, t, reference.storage(values[t.name]))
-            for t in kernel.spec.operands
-        ]
-        outs = [Guarded.result(device, r, dims, fill, None) for r in kernel.spec.results]
+        given, outs = between_guards(device, kernel.spec, values, dims, fill)
         kernel(*given, out=outs[0] if len(outs) == 1 else tuple(outs))
         for x in given:
             assert not isinstance(x, Guarded) or not x.changed(), f"{x.spec.name} has changed"

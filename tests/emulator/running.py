@@ -11,7 +11,9 @@ import numpy as np
 import scalec
 from scalec import reference
 from scalec.abi import KernelSpec
-from scalec.checking.launch import upload
+from scalec.checking.compare import compare
+from scalec.checking.guarded import FILLS, Guarded, between_guards
+from scalec.checking.launch import upload, values_of
 from scalec.emulator.stats import Stats
 from scalec.frontend import build
 from scalec.ir import context
@@ -82,6 +84,36 @@ def run_on(
         device.options = replace(device.options, tensor_core=gpu.SUMS.get(target, "exact"))
         _beside_gpu(kernel, values, dims, points, _run(kernel, device, values, dims, points), limit)
     return Ran(kernel, stats)
+
+
+def launched(
+    kernel: Kernel, values: Any, expected: Any, dims: dict[str, int], seed: int, launches: int = len(FILLS)
+) -> dict[str, Any]:
+    """The results, by name, of launches between guards, over NaNs and over another byte, whose CTAs come in different
+    orders: right, equal, and nothing else written.
+
+    Args:
+        kernel: fixed to an emulated device.
+        values, expected: of arguments, and of results that are added to; what the reference makes of them.
+    """
+    device, runs = kernel.fixed, []
+    assert isinstance(device, emulated.EmulatedDevice)
+    for turn in range(launches):
+        device.options = replace(device.options, seed=seed + 100 * turn)
+        given, outs = between_guards(device, kernel.spec, values, dims, FILLS[turn % len(FILLS)])
+        kernel(*given, out=outs[0] if len(outs) == 1 else tuple(outs))
+        assert not any(x.changed() for x in given if isinstance(x, Guarded)), f"{dims}: an argument has changed"
+        points = [expected.written[r.name] if r.given else None for r in kernel.spec.results]
+        for x, reached in zip(outs, points, strict=True):
+            assert not x.changed(dims, reached), f"{dims}: {x.spec.name} has bytes written where none are to be"
+        contents = [x.contents(dims, reached) for x, reached in zip(outs, points, strict=True)]
+        runs.append(({x.spec.name: values_of(x.spec, x) for x in outs}, contents))
+    (made, first), *others = runs
+    assert all(other == first for _, other in others), f"{dims}: launches differ, or do not write all"
+    with np.errstate(all="ignore"):
+        checks = compare(made, expected)
+    assert all(c.ok for c in checks), f"{kernel.spec.source}, {dims}, {kernel.spec.schedule}: {checks}"
+    return made
 
 
 def _beside_gpu(

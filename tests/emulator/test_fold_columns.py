@@ -13,7 +13,7 @@ import pytest
 import scalec
 from scalec import reference
 from scalec.checking.compare import compare
-from scalec.checking.guarded import FILLS, Guarded
+from scalec.checking.guarded import FILLS, between_guards
 from scalec.checking.launch import made_up, values_of
 from scalec.errors import ScheduleError, UnsupportedError
 from scalec.frontend import build
@@ -134,13 +134,11 @@ def launched(
     device.sms, device.options = sms, replace(device.options, sms=sms)
     kernel.load(device)
     kernel.fixed = device
-    given = [Guarded(device, t, reference.storage(values[t.name])) for t in kernel.spec.operands]
-    (spec,) = kernel.spec.results
-    out = Guarded.result(device, spec, dims, fill, None)
+    given, (out,) = between_guards(device, kernel.spec, values, dims, fill)
     kernel(*given, out=out)
     assert not any(x.changed() for x in given)
     assert not out.changed(dims, None)
-    return np.asarray(values_of(spec, out), np.float32)
+    return np.asarray(values_of(out.spec, out), np.float32)
 
 
 ONES = ("Q[q,h,d]:e2m1 @ K[t,d]:e2m1", "Q[q,h,d] @ K[t,d]:mxfp4 scale(1x128)")
@@ -217,8 +215,8 @@ def test_clusters_share_first_runs() -> None:
     with context.context():
         values = dict(reference.make(build(program, dims), dims, 1))
     values["len"] = np.full(16, 128, np.int32)
-    given = [Guarded(device, t, reference.storage(values[t.name])) for t in kernel.spec.operands]
-    kernel(*given, out=Guarded.result(device, kernel.spec.results[0], dims, FILLS[0], None))
+    given, (out,) = between_guards(device, kernel.spec, values, dims, FILLS[0])
+    kernel(*given, out=out)
     assert device.stats is not None
     assert device.stats.counts["tensor operations"] == 16 * 128 * 16 * 128 / 2
 
@@ -234,8 +232,8 @@ def test_clusters_share_windows_that_end_later_and_later() -> None:
     with context.context():
         values = dict(reference.make(build(program, dims), dims, 1))
     values["hi"] = np.arange(32, 288, 32, dtype=np.int32)
-    given = [Guarded(device, t, reference.storage(values[t.name])) for t in kernel.spec.operands]
-    kernel(*given, out=Guarded.result(device, kernel.spec.results[0], dims, FILLS[0], None))
+    given, (out,) = between_guards(device, kernel.spec, values, dims, FILLS[0])
+    kernel(*given, out=out)
     assert device.stats is not None
     assert device.stats.counts["tensor operations"] == 5 * 64 * 32 * 64
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,14 +11,12 @@ import pytest
 
 import scalec
 from scalec import reference
-from scalec.checking.compare import compare
-from scalec.checking.guarded import FILLS, Guarded
-from scalec.checking.launch import values_of
 from scalec.errors import ScalecError, ScheduleError
 from scalec.frontend import build
 from scalec.ir import context
 from scalec.runtime import emulated
 from scalec.runtime.kernel import Kernel
+from tests.emulator.running import launched
 from tests.tiers import SEEDS, fields
 
 EVERY = ("sm_90a", "sm_100a", "sm_120a")
@@ -146,26 +143,7 @@ def run(
             values[name] = given(name, values[name]).astype(np.int32)
         taken = {name: meant(name, values[name]).astype(np.int32) for name in indices(source, values)}
         expected = reference.run(program, {**values, **taken}, dims=dims, exact=True)
-    runs = []
-    for turn, fill in enumerate(FILLS):
-        device.options = replace(device.options, seed=seed + 100 * turn)
-        arguments = [Guarded(device, t, reference.storage(values[t.name])) for t in kernel.spec.operands]
-        outs = [
-            Guarded.result(device, r, dims, fill, reference.storage(values[r.name]) if r.inout else None)
-            for r in kernel.spec.results
-        ]
-        kernel(*arguments, out=outs[0] if len(outs) == 1 else tuple(outs))
-        assert not any(x.changed() for x in arguments), f"{dims}: an argument has changed"
-        points = [expected.written[r.name] if r.given else None for r in kernel.spec.results]
-        for x, reached in zip(outs, points, strict=True):
-            assert not x.changed(dims, reached), f"{dims}: {x.spec.name} has bytes written where none are to be"
-        contents = [x.contents(dims, reached) for x, reached in zip(outs, points, strict=True)]
-        runs.append(({x.spec.name: values_of(x.spec, x) for x in outs}, contents))
-    (made, first), (_, second) = runs
-    assert first == second, f"{dims}: two launches differ, or do not write all"
-    with np.errstate(all="ignore"):
-        checks = compare(made, expected)
-    assert all(c.ok for c in checks), f"{source}, {dims}, {kernel.spec.schedule}: {checks}"
+    launched(kernel, values, expected, dims, seed)
     return kernel
 
 

@@ -10,7 +10,7 @@ import torch
 
 import scalec
 from scalec import reference
-from scalec.checking.guarded import FILLS, Guarded
+from scalec.checking.guarded import FILLS, between_guards
 from scalec.checking.launch import values_of
 from scalec.commands.explain import explain_program
 from scalec.compiler import compile_source
@@ -86,12 +86,8 @@ def test_small_integers_are_exact(source: str, dims: dict[str, int], fixed: str,
                 values[t.name][-1] = np.nan
         expected = reference.run(build(source), values, dims=dims)
     for fill in FILLS:
-        given = [
-            float(values[t.name]) if t.scalar else Guarded(device, t, reference.storage(values[t.name]))
-            for t in kernel.spec.operands
-        ]
+        given, (out,) = between_guards(device, kernel.spec, values, dims, fill)
         (r,) = kernel.spec.results
-        out = Guarded.result(device, r, dims, fill, reference.storage(values[r.name]) if r.inout else None)
         kernel(*given, out=out)
         reached = expected.reached[r.name]
         assert not out.changed(dims, reached if r.given else None)

@@ -3,7 +3,6 @@ are no whole tiles, over many tiles, and bit-equal whichever tile comes last."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ import pytest
 
 import scalec
 from scalec import reference
-from scalec.checking.compare import compare
 from scalec.checking.guarded import FILLS, Guarded
 from scalec.checking.launch import made_up, values_of
 from scalec.errors import ArgumentError
@@ -19,6 +17,7 @@ from scalec.frontend import build
 from scalec.ir import context
 from scalec.reference.packing import numpy_dtype
 from scalec.runtime import emulated
+from tests.emulator.running import launched
 
 TARGETS = ("sm_90a", "sm_100a", "sm_120a")
 
@@ -34,30 +33,7 @@ def run(source: str, target: str, dims: dict[str, int], fixed: str = "", seed: i
     kernel.load(device)
     kernel.fixed = device
     values, expected = made_up(source, dims, seed)
-    runs: list[Any] = []
-    for turn in range(launches):
-        device.options = replace(device.options, seed=seed + 100 * turn)
-        given = [
-            float(values[t.name]) if t.scalar else Guarded(device, t, reference.storage(values[t.name]))
-            for t in kernel.spec.operands
-        ]
-        fill = FILLS[turn % len(FILLS)]
-        outs = [
-            Guarded.result(device, r, dims, fill, reference.storage(values[r.name]) if r.inout else None)
-            for r in kernel.spec.results
-        ]
-        kernel(*given, out=outs[0] if len(outs) == 1 else tuple(outs))
-        assert not any(x.changed() for x in given if isinstance(x, Guarded)), f"{dims}: an argument has changed"
-        points = [expected.written[r.name] if r.given else None for r in kernel.spec.results]
-        for x, reached in zip(outs, points, strict=True):
-            assert not x.changed(dims, reached), f"{dims}: {x.spec.name} has bytes written around or between its rows"
-        contents = [x.contents(dims, reached) for x, reached in zip(outs, points, strict=True)]
-        runs.append(({x.spec.name: values_of(x.spec, x) for x in outs}, contents))
-    made, first = runs[0]
-    assert all(other == first for _, other in runs[1:]), f"{dims}: launches differ, or do not write all"
-    checks = compare(made, expected)
-    assert all(c.ok for c in checks), f"{source}, {dims}, {kernel.spec.schedule}: {checks}"
-    return kernel, made, expected
+    return kernel, launched(kernel, values, expected, dims, seed, launches), expected
 
 
 def close(made: dict[str, Any], expected: Any, *names: str) -> None:

@@ -4,22 +4,19 @@ the quantising of the f32 sums that stand beside them."""
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import scalec
-from scalec import reference
-from scalec.checking.compare import compare
-from scalec.checking.guarded import FILLS, Guarded
-from scalec.checking.launch import made_up, values_of
+from scalec.checking.launch import made_up
 from scalec.formats import FORMATS
 from scalec.reference.quantize import quantize
 from scalec.runtime import emulated
 from scalec.runtime.kernel import Kernel
 from tests.emulator.quantised import codes, same
+from tests.emulator.running import launched
 from tests.tiers import SEEDS
 
 TARGETS = ["sm_90a", "sm_100a", "sm_120a"]
@@ -34,30 +31,7 @@ def run(source: str, target: str, dims: dict[str, int], fixed: str = "", seed: i
     kernel.load(device)
     kernel.fixed = device
     values, expected = made_up(source, dims, seed)
-    runs = []
-    for turn, fill in enumerate(FILLS):
-        device.options = replace(device.options, seed=seed + 100 * turn)
-        given = [
-            float(values[t.name]) if t.scalar else Guarded(device, t, reference.storage(values[t.name]))
-            for t in kernel.spec.operands
-        ]
-        outs = [
-            Guarded.result(device, r, dims, fill, reference.storage(values[r.name]) if r.inout else None)
-            for r in kernel.spec.results
-        ]
-        kernel(*given, out=tuple(outs))
-        assert not any(x.changed() for x in given if isinstance(x, Guarded)), f"{dims}: an argument has changed"
-        points = [expected.written[r.name] if r.given else None for r in kernel.spec.results]
-        for x, reached in zip(outs, points, strict=True):
-            assert not x.changed(dims, reached), f"{dims}: {x.spec.name} has bytes written around or between its rows"
-        contents = [x.contents(dims, reached) for x, reached in zip(outs, points, strict=True)]
-        runs.append(({x.spec.name: values_of(x.spec, x) for x in outs}, contents))
-    (made, first), (_, second) = runs
-    assert first == second, f"{dims}: two launches differ, or do not write all"
-    with np.errstate(all="ignore"):
-        checks = compare(made, expected)
-    assert all(c.ok for c in checks), f"{source}, {dims}, {kernel.spec.schedule}: {checks}"
-    return kernel, made
+    return kernel, launched(kernel, values, expected, dims, seed)
 
 
 def tails(seed: int) -> dict[str, int]:

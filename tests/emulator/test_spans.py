@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 import scalec
-from scalec import reference
 from scalec.checking.compare import compare
-from scalec.checking.guarded import FILLS, Guarded
+from scalec.checking.guarded import FILLS, Guarded, between_guards
 from scalec.checking.launch import made_up, values_of
 from scalec.runtime import emulated
 from scalec.runtime.plan import Plan
@@ -32,7 +31,6 @@ def launched(
 ) -> tuple[Plan, list[bytes]]:
     """The plan and the results of a launch over tensors whose outer indices have a gap of so many rows between them,
     with axes from the outermost to the contiguous one in these `orders`: right, and nothing else written."""
-    lie = orders or {}
     kernel = scalec.compile(source, target=target, dims=known)
     kernel = kernel.kernels[0] if isinstance(kernel, scalec.Program) else kernel
     device = emulated.EmulatedDevice(target)
@@ -40,17 +38,10 @@ def launched(
     loaded = kernel.load(device)
     kernel.fixed = device
     values, expected = made_up(source, dims, seed)
-    given = [
-        float(values[t.name])
-        if t.scalar
-        else Guarded(device, t, reference.storage(values[t.name]), gap=gap, order=lie.get(t.name))
-        for t in kernel.spec.operands
-    ]
-    outs = [
-        Guarded.result(device, r, dims, FILLS[0], before, gap=gap, order=lie.get(r.name))
-        for r in kernel.spec.results
-        for before in [reference.storage(values[r.name]) if r.inout else None]
-    ]
+    lies = {
+        t.name: {"gap": gap, "order": (orders or {}).get(t.name)} for t in kernel.spec.operands + kernel.spec.results
+    }
+    given, outs = between_guards(device, kernel.spec, values, dims, FILLS[0], lies)
     kernel(*given, out=tuple(outs))
     assert not any(x.changed() for x in given if isinstance(x, Guarded))
     assert not any(x.changed(dims) for x in outs)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from scalec import reference
-from scalec.checking.guarded import FILLS, Guarded, written
+from scalec.checking.guarded import FILLS, Guarded, between_guards, written
 from scalec.formats import ELEMENT_TYPES
 from scalec.runtime import driver
 from scalec.runtime.kernel import Kernel
@@ -114,11 +114,7 @@ def _run(
     lies: Mapping[str, Mapping[str, Any]],
     fill: int,
 ) -> dict[str, Guarded]:
-    spec = kernel.spec
-    given = [
-        float(raw[t.name]) if t.scalar else Guarded(gpu, t, raw[t.name], **lies.get(t.name, {})) for t in spec.operands
-    ]
-    outs = [Guarded.result(gpu, r, sizes, fill, raw.get(r.name), **lies.get(r.name, {})) for r in spec.results]
+    given, outs = between_guards(gpu, kernel.spec, raw, sizes, fill, lies)
     kernel(*given, out=outs[0] if len(outs) == 1 else tuple(outs))
     gpu.synchronize(0)
     for x in given:
