@@ -13,7 +13,6 @@ from scalec.emulator.findings import Finding, NotModelled, PtxSyntaxError
 from scalec.emulator.flow import END, inline_calls, joins, leaving, successors_of
 from scalec.emulator.instructions.table import Decoder, Grouped, Step, decode, known_functions
 from scalec.emulator.machine import crew, poison
-from scalec.emulator.machine.memory import WINDOWS
 from scalec.emulator.program import TYPE_BITS, Function, Instruction, Module, Variable
 
 _GARBAGE = {8: np.uint8(0xCD), 16: np.uint16(0xCDCD), 32: np.uint32(0xFFF8CDCD), 64: np.uint64(0xFFF8CDCDCDCDCDCD)}
@@ -225,11 +224,6 @@ class Kernel:
         if code is not None:
             return "code", code
         raise PtxSyntaxError(f"no variable {name!r}")
-
-    def generic(self, name: str) -> int:
-        """Generic address of a variable that is not shared or local."""
-        space, address = self.symbol(name)
-        return address + WINDOWS.get(space, 0)
 
 
 def _laid_out(variables: Iterable[Variable]) -> tuple[list[tuple[Variable, int]], int]:

@@ -11,7 +11,6 @@ import bisect
 
 import numpy as np
 
-from scalec.emulator.findings import Finding
 from scalec.emulator.machine.order import LAUNCH, Shadow
 
 SHARED_RESERVED = 1024
@@ -112,12 +111,6 @@ class GlobalMemory:
         self._bases[first:last] = [address]
         self._segments[first:last] = [segment]
         return segment
-
-    def free(self, address: int) -> None:
-        at = bisect.bisect_right(self._bases, address) - 1
-        if at < 0 or self._bases[at] != address:
-            raise Finding("bounds", f"no allocation begins at {address:#x}")
-        del self._bases[at], self._segments[at]
 
     def find(self, address: int) -> Segment | None:
         """The allocation that an address belongs to, or that ends within the gap before it; None if there is none."""

@@ -61,11 +61,6 @@ class View:
         """A proxy fence between generic and async: all observed so far holds for the async proxy too."""
         np.maximum(self.fenced, self.seen, out=self.fenced)
 
-    def copy(self) -> View:
-        new = View.__new__(View)
-        new.seen, new.fenced = self.seen.copy(), self.fenced.copy()
-        return new
-
 
 class Agent(View):
     """A view with a place of its own; its clock is seen[index], and counts from 1."""
