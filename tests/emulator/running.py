@@ -59,10 +59,8 @@ def run_on(
     kernel = scalec.compile(source, target=target, dims={d: dims[d] for d in fixed})
     if change is not None:
         kernel = change(kernel)
-    device = emulated.EmulatedDevice(target)
+    device = kernel.fixed = emulated.EmulatedDevice(target)
     device.sms, device.options = sms, replace(device.options, sms=sms)
-    kernel.load(device)
-    kernel.fixed = device
     with context.context():
         program = build(source, dims)
         values = reference.make(program, dims, seed=seed + dims.get("m", 0))

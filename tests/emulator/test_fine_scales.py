@@ -213,9 +213,7 @@ def both(
     with context.context():
         (wanted,) = reference.run(build(source, dims), values, dims=dims, exact=True).values()
     kernel = scalec.compile(source, target="sm_90a", dims={d: dims[d] for d in known})
-    device = emulated.EmulatedDevice("sm_90a")
-    kernel.load(device)
-    kernel.fixed = device
+    device = kernel.fixed = emulated.EmulatedDevice("sm_90a")
     arguments, (out,) = upload(device, kernel.spec, values, dims)
     kernel(*arguments, out=out)
     return np.array(out.numpy().astype(np.float64)), wanted

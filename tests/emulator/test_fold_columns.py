@@ -130,10 +130,8 @@ def launched(
 ) -> np.ndarray:
     """The result of a launch over memory that holds one byte, of which so many CTAs run at once."""
     kernel = scalec.compile(source, target=target, dims={x: dims[x] for x in "hd"})
-    device = emulated.EmulatedDevice(target)
+    device = kernel.fixed = emulated.EmulatedDevice(target)
     device.sms, device.options = sms, replace(device.options, sms=sms)
-    kernel.load(device)
-    kernel.fixed = device
     given, (out,) = between_guards(device, kernel.spec, values, dims, fill)
     kernel(*given, out=out)
     assert not any(x.changed() for x in given)

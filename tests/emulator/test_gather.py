@@ -133,9 +133,7 @@ def run(
     `given` makes the indices of those that are made up, `meant` those that the reference takes in their place.
     """
     kernel = change(scalec.compile(source, target=target, dims={d: dims[d] for d in fixed}))
-    device = emulated.EmulatedDevice(target)
-    kernel.load(device)
-    kernel.fixed = device
+    kernel.fixed = emulated.EmulatedDevice(target)
     with context.context():
         program = build(source, dims)
         values = dict(reference.make(program, dims, seed))

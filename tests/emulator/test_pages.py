@@ -186,9 +186,7 @@ def test_keys_and_scales_in_one_buffer() -> None:
     dims = {"s": 2, "t": 150, "d": 128, "h": 16, "K_0": 7}
     values, expected = made_up(FP8, dims, 3)
     kernel = scalec.compile(FP8, target="sm_90a", dims={"h": 16, "d": 128})
-    device = emulated.EmulatedDevice("sm_90a")
-    kernel.load(device)
-    kernel.fixed = device
+    device = kernel.fixed = emulated.EmulatedDevice("sm_90a")
     pages = np.zeros((7, 64 * 132), np.uint8)
     pages[:, : 64 * 128] = values["K"].view(np.uint8).reshape(7, -1)
     pages[:, 64 * 128 :] = values["K_scale"].astype(np.float32).reshape(7, 64).view(np.uint8)
@@ -226,9 +224,7 @@ def test_refusals() -> None:
 def test_scales_of_bytes_with_gaps_are_refused() -> None:
     """Scales that the tensor core applies are read by one stride for all rows of all pages."""
     kernel = scalec.compile(FORMS["MXFP4"][0], target="sm_100a", dims={"h": 16, "d": 128})
-    device = emulated.EmulatedDevice("sm_100a")
-    kernel.load(device)
-    kernel.fixed = device
+    device = kernel.fixed = emulated.EmulatedDevice("sm_100a")
     shapes = {"Q": (2, 16, 64), "K": (7, 64, 64), "table": (2, 3), "Q_scale": (2, 16, 4), "K_scale": (7, 64, 4)}
     shapes |= {"W": (2, 16), "len": (2,)}
     given = {

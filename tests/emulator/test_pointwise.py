@@ -68,9 +68,7 @@ nobody.facts = nobody.open = nobody  # pyright: ignore
 @pytest.mark.parametrize(("source", "dims", "fixed"), CASES + APART + SKIPPED)
 def test_small_integers_are_exact(source: str, dims: dict[str, int], fixed: str, target: str) -> None:
     kernel = scalec.compile(source, target=target, dims={d: dims[d] for d in fixed})
-    device = emulated.EmulatedDevice(target)
-    kernel.load(device)
-    kernel.fixed = device
+    device = kernel.fixed = emulated.EmulatedDevice(target)
     draw = np.random.default_rng(1)
     with context.context():
         program = build(source, {d: n for d, n in dims.items() if n})

@@ -29,9 +29,7 @@ def run(source: str, target: str, dims: dict[str, int], fixed: str = "", seed: i
     """Launches of one kernel with one workspace, whose CTAs come in different orders, between guards and over NaNs and
     another byte: right, equal, and nothing else written; each row's reduction is close to its own value."""
     kernel = scalec.compile(source, target=target, dims={d: dims[d] for d in fixed})
-    device = emulated.EmulatedDevice(target)
-    kernel.load(device)
-    kernel.fixed = device
+    kernel.fixed = emulated.EmulatedDevice(target)
     values, expected = made_up(source, dims, seed)
     return kernel, launched(kernel, values, expected, dims, seed, launches), expected
 
@@ -136,9 +134,7 @@ def test_nan_and_infinity(target: str) -> None:
     source = f"T[m,n] = A[m,k] @ B[n,k]; {of_rows}; Z[n]:f32 = max[m](T * y[m])"
     dims = {"m": 70, "n": 200, "k": 64}
     kernel = scalec.compile(source, target=target, dims={"k": 64})
-    device = emulated.EmulatedDevice(target)
-    kernel.load(device)
-    kernel.fixed = device
+    device = kernel.fixed = emulated.EmulatedDevice(target)
     a, b = np.zeros((70, 64), np.float32), np.zeros((200, 64), np.float32)
     a[:, 0], b[:, 0] = 1, np.arange(200) - 100.0
     a[3, 1], b[150, 1] = np.nan, 0.0
@@ -161,9 +157,7 @@ def test_nan_and_infinity(target: str) -> None:
 def test_nothing_to_reduce_is_refused_at_the_call() -> None:
     """Nothing is launched that could write the result. Without rows there is no result either."""
     kernel = scalec.compile("R[m]:f32 = max[n](A[m,k] @ B[n,k])", target="sm_90a")
-    device = emulated.EmulatedDevice("sm_90a")
-    kernel.load(device)
-    kernel.fixed = device
+    device = kernel.fixed = emulated.EmulatedDevice("sm_90a")
     for dims, refused in (({"m": 5, "n": 0, "k": 64}, True), ({"m": 0, "n": 5, "k": 64}, False)):
         given = [
             Guarded(device, t, np.zeros([e.value(dims) for e in t.shape], np.uint16)) for t in kernel.spec.operands
@@ -311,9 +305,7 @@ def test_routings(target: str, name: str) -> None:
     source, dims = RAGGED, {"m": 140, "n": 136, "k": 64, "g": 6}
     values, _ = made_up(source, dims, 5)
     kernel = scalec.compile(f"{source} with tile={'128' if target == 'sm_100a' else '64'}x64x64, swap=0", target=target)
-    device = emulated.EmulatedDevice(target)
-    kernel.load(device)
-    kernel.fixed = device
+    device = kernel.fixed = emulated.EmulatedDevice(target)
     for offsets in (ROUTINGS[name], [0, 20, 40, 60, 80, 100, 120], ROUTINGS[name]):
         own = {**values, "off": np.asarray(offsets, np.int32)}
         with context.context():

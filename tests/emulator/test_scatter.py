@@ -145,9 +145,7 @@ def test_rows_are_added_to_where_nothing_is_loaded() -> None:
 def scattered(target: str, source: str, index: np.ndarray, m: int, n: int, rows: int) -> tuple[np.ndarray, np.ndarray]:
     """(C as written over 0xFF bytes, the sums of rows of A with B), with these indices."""
     kernel: Kernel = scalec.compile(source, target=target, dims={"n": n, "k": 64})
-    device = emulated.EmulatedDevice(target)
-    kernel.load(device)
-    kernel.fixed = device
+    device = kernel.fixed = emulated.EmulatedDevice(target)
     device.checks = False  # which would refuse what is beyond the result
     rng = np.random.default_rng(5)
     a, b = (rng.integers(-3, 4, (x, 64)).astype(np.float32) for x in (m, n))

@@ -27,9 +27,7 @@ BLACKWELL = ("sm_100a", "sm_120a")
 def run(source: str, target: str, dims: dict[str, int], fixed: str = "", seed: int = 3) -> tuple[Kernel, Any]:
     """Two launches between guards, over NaNs and over another byte: right, equal, and nothing else written."""
     kernel = scalec.compile(source, target=target, dims={d: dims[d] for d in fixed})
-    device = emulated.EmulatedDevice(target)
-    kernel.load(device)
-    kernel.fixed = device
+    kernel.fixed = emulated.EmulatedDevice(target)
     values, expected = made_up(source, dims, seed)
     return kernel, launched(kernel, values, expected, dims, seed)
 
