@@ -4,7 +4,6 @@ lies there or outside of a group's range, NaN too, is not multiplied."""
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +11,12 @@ import pytest
 
 import scalec
 from scalec import reference
-from scalec.checking.launch import upload
 from scalec.errors import ScheduleError, UnsupportedError
 from scalec.frontend import build
 from scalec.ir import context
 from scalec.runtime import emulated
 from scalec.runtime.kernel import Kernel
+from tests.emulator.test_range_of_k import run
 from tests.tiers import SEEDS, fields
 
 ALL = ("sm_90a", "sm_100a", "sm_120a")
@@ -78,19 +77,6 @@ def made(text: str, dims: dict[str, int], ends: tuple[int, ...], seed: int) -> t
             kept[values[index][inside]] = True
         values[tensor] = np.where(kept[..., None], array, np.array(np.nan, array.dtype))
     return values, wanted
-
-
-def run(kernel: Kernel, target: str, values: dict[str, Any], dims: dict[str, int], seed: int) -> np.ndarray:
-    """The result of a launch between guards, whose bytes are all written, from NaN on."""
-    device = kernel.fixed
-    if not isinstance(device, emulated.EmulatedDevice):
-        device = kernel.fixed = emulated.EmulatedDevice(target)
-        device.checks = True
-        kernel.load(device)
-    device.options = replace(device.options, seed=seed)
-    arguments, (out,) = upload(device, kernel.spec, values, dims)
-    kernel(*arguments, out=out)
-    return np.array(out.numpy().astype(np.float64))
 
 
 def check(
