@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+
+from scalec.emulator.findings import Finding, PtxSyntaxError
+from scalec.errors import DeviceError
 
 WRONG = "wrong"
 EARLY = ("in-flight", "race", "uninitialised")
@@ -25,3 +29,20 @@ class Fault:
     new: str
     kinds: tuple[str, ...]
     at: int = 0
+
+    def put_into(self, ptx: str) -> str:
+        """The PTX with the fault."""
+        found = list(re.finditer(self.old, ptx))
+        assert found, f"no match of {self.old!r}"
+        match = found[self.at]
+        changed = ptx[: match.start()] + match.expand(self.new) + ptx[match.end() :]
+        assert changed != ptx
+        return changed
+
+
+def kind_of(error: DeviceError) -> str:
+    """The kind of the finding that stopped a launch."""
+    cause = error.__cause__
+    assert isinstance(cause, Finding), cause
+    assert not isinstance(cause, PtxSyntaxError), cause
+    return cause.kind

@@ -13,6 +13,15 @@ from scalec.emulator.machine.memory import GlobalMemory
 from scalec.emulator.machine.options import Options
 from scalec.emulator.stats import Stats
 
+# %r0: lane or thread, %rd0, %rd1: the arguments, %rd2: %rd0 + 4 * thread, %rd3: %rd1 + 4 * thread
+START = """
+    mov.u32 %r0, %tid.x;
+    ld.param.u64 %rd0, [p0];
+    ld.param.u64 %rd1, [p1];
+    mad.wide.u32 %rd2, %r0, 4, %rd0;
+    mad.wide.u32 %rd3, %r0, 4, %rd1;
+"""
+
 
 @dataclass
 class Out:

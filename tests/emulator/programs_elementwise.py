@@ -95,9 +95,8 @@ def _quantize_mxfp4(row: Mapping[str, Any]) -> Give:
     return give
 
 
-def _softmax(row: Mapping[str, Any]) -> Give:
+def softmax(rows: int, columns: int) -> Give:
     def give(rng: np.random.Generator) -> Given:
-        rows, columns = 3, 500
         x = (rng.standard_normal((rows, columns)) * 3).astype(np.float32)
         power = np.exp(x.astype(np.float64) - x.max(1, keepdims=True).astype(np.float64))
         want = power / power.sum(1, keepdims=True)
@@ -290,7 +289,7 @@ MAKERS: dict[str, Callable[[Mapping[str, Any]], Give]] = {
     "narrow": _narrow,
     "round_toward_zero": _round_toward_zero,
     "quantize_mxfp4": _quantize_mxfp4,
-    "softmax": _softmax,
+    "softmax": lambda _: softmax(3, 500),
     "reductions": _reductions,
     "integer_extremes": _integer_extremes,
     "scan_and_sort": _scan_and_sort,

@@ -9,6 +9,7 @@ import numpy as np
 
 from tests.emulator.operands import DTYPES, operand, product, scaled
 from tests.emulator.programs import Expected, Given, blank
+from tests.emulator.programs_elementwise import softmax
 from tests.emulator.programs_matmul import Maker, constant, kind_of
 
 Give = Callable[[np.random.Generator], Given]
@@ -147,18 +148,6 @@ def _add_specialized(row: Mapping[str, Any]) -> Give:
     return give
 
 
-def _cluster_softmax(row: Mapping[str, Any]) -> Give:
-    def give(rng: np.random.Generator) -> Given:
-        rows, columns = 2, 1001
-        x = (rng.standard_normal((rows, columns)) * 3).astype(np.float32)
-        power = np.exp(x.astype(np.float64) - x.max(1, keepdims=True).astype(np.float64))
-        want = power / power.sum(1, keepdims=True)
-        out = blank(x.shape, np.float32)
-        return Given({"x": x, "out": out, "columns": columns}, {"out": Expected(want, want * 2e-5 + 1e-9)}, (rows,))
-
-    return give
-
-
 def _cluster_transpose(row: Mapping[str, Any]) -> Give:
     def give(rng: np.random.Generator) -> Given:
         x = rng.standard_normal((32, 32)).astype(np.float32)
@@ -276,7 +265,7 @@ MAKERS: dict[str, Maker] = {
     "gluon_tma_copy_u8_32": _tma_copy,
     "gluon_tma_atomics": _tma_atomics,
     "gluon_add_specialized": _add_specialized,
-    "gluon_cluster_softmax": _cluster_softmax,
+    "gluon_cluster_softmax": lambda _: softmax(2, 1001),
     "gluon_cluster_transpose": _cluster_transpose,
     "gluon_remote_store": _remote_store,
     "gluon_gather_rows": _gather_rows,

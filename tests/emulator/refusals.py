@@ -11,6 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from scalec.emulator.findings import Finding
+
+
+def found(kind: str, call, *arguments) -> Finding:
+    with pytest.raises(Finding) as caught:
+        call(*arguments)
+    assert caught.value.kind == kind
+    return caught.value
+
 
 def ptxas() -> Path:
     """The one of the test dependencies, or of this machine; skips the test where there is none."""

@@ -6,16 +6,7 @@ import numpy as np
 import pytest
 
 from scalec.emulator.findings import Finding, NotModelled
-from tests.emulator.harness import Out, module, run_ptx
-
-# %r0: thread, %rd0, %rd1: the arguments, %rd2, %rd3: with 4 bytes a thread
-START = """
-    mov.u32 %r0, %tid.x;
-    ld.param.u64 %rd0, [p0];
-    ld.param.u64 %rd1, [p1];
-    mad.wide.u32 %rd2, %r0, 4, %rd0;
-    mad.wide.u32 %rd3, %r0, 4, %rd1;
-"""
+from tests.emulator.harness import START, Out, module, run_ptx
 
 
 def run(body: str, memory: np.ndarray, out: Out | None = None, **options):

@@ -5,17 +5,15 @@ As in test_mutations.py, `WRONG` is a run without a finding whose numbers are wr
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
 
-from scalec.emulator.findings import Finding, PtxSyntaxError
 from scalec.errors import DeviceError
 from scalec.runtime.kernel import Kernel
-from tests.emulator.faults import WRONG, Fault
+from tests.emulator.faults import WRONG, Fault, kind_of
 from tests.emulator.groups_faults import BLOCKS, FAULTS, MASKED, NAMED, RAGGED, SCATTERED
 from tests.emulator.test_groups import Device
 
@@ -61,10 +59,7 @@ def outcome(program: str, ptx: str, seed: int) -> str:
     try:
         got, written = made.run()
     except DeviceError as error:
-        cause = error.__cause__
-        assert not isinstance(cause, PtxSyntaxError), cause
-        assert isinstance(cause, Finding), cause
-        return cause.kind
+        return kind_of(error)
     finally:
         made.kernel = kept
     value, points = expected(program)
@@ -72,13 +67,7 @@ def outcome(program: str, ptx: str, seed: int) -> str:
 
 
 def faulty(fault: Fault) -> str:
-    ptx = device(fault.program).kernel.ptx
-    found = list(re.finditer(fault.old, ptx))
-    assert found, f"no match of {fault.old!r}"
-    match = found[fault.at]
-    changed = ptx[: match.start()] + match.expand(fault.new) + ptx[match.end() :]
-    assert changed != ptx
-    return changed
+    return fault.put_into(device(fault.program).kernel.ptx)
 
 
 @pytest.mark.once

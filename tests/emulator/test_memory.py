@@ -7,17 +7,9 @@ import pytest
 
 from scalec.emulator.findings import Finding, NotModelled
 from scalec.emulator.machine.banks import wavefronts
-from tests.emulator.harness import Out, module, run_ptx
+from tests.emulator.harness import START, Out, module, run_ptx
 
 LANE = np.arange(32)
-# %r0: lane or thread, %rd0, %rd1: the arguments, %rd2: %rd0 + 4 * thread, %rd3: %rd1 + 4 * thread
-START = """
-    mov.u32 %r0, %tid.x;
-    ld.param.u64 %rd0, [p0];
-    ld.param.u64 %rd1, [p1];
-    mad.wide.u32 %rd2, %r0, 4, %rd0;
-    mad.wide.u32 %rd3, %r0, 4, %rd1;
-"""
 SHARED = ".shared .align 16 .b8 tile[1024];"
 
 

@@ -18,7 +18,6 @@ import pytest
 import scalec
 from scalec import reference
 from scalec.checking.launch import upload
-from scalec.emulator.findings import Finding, PtxSyntaxError
 from scalec.errors import DeviceError
 from scalec.frontend import build
 from scalec.ir import context
@@ -34,7 +33,7 @@ from tests.emulator import (
     sm100_warpgroups_faults,
     sm120_faults,
 )
-from tests.emulator.faults import EARLY, WRONG, Fault
+from tests.emulator.faults import EARLY, WRONG, Fault, kind_of
 
 SEEDS = range(3)
 FP8 = "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128) with tile=128x128x128, cluster=1x2, stages=4, scale_path=bulk"
@@ -194,22 +193,13 @@ def outcome(program: str, ptx: str, seed: int) -> str:
     try:
         changed(*arguments, out=out)
     except DeviceError as error:
-        cause = error.__cause__
-        assert not isinstance(cause, PtxSyntaxError), cause
-        assert isinstance(cause, Finding), cause
-        return cause.kind
+        return kind_of(error)
     got = out.numpy().astype(np.float64)
     return "" if reference.diff(got, expected) < 3e-6 else WRONG
 
 
 def faulty(fault: Fault) -> str:
-    ptx = compiled(fault.program)[0].ptx
-    found = list(re.finditer(fault.old, ptx))
-    assert found, f"no match of {fault.old!r}"
-    match = found[fault.at]
-    changed = ptx[: match.start()] + match.expand(fault.new) + ptx[match.end() :]
-    assert changed != ptx
-    return changed
+    return fault.put_into(compiled(fault.program)[0].ptx)
 
 
 NAMES = [

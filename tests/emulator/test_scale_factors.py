@@ -5,17 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from scalec.emulator.findings import Finding, NotModelled
+from scalec.emulator.findings import NotModelled
 from scalec.emulator.layouts import scale_factors as sf
 from scalec.emulator.layouts import tensor_memory as tm
-from tests.emulator.refusals import refused_lines
-
-
-def found(kind: str, call, *arguments) -> Finding:
-    with pytest.raises(Finding) as caught:
-        call(*arguments)
-    assert caught.value.kind == kind
-    return caught.value
+from tests.emulator.refusals import found, refused_lines
 
 
 def memory_of(scales: np.ndarray) -> np.ndarray:

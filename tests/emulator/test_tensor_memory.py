@@ -7,16 +7,8 @@ import re
 import numpy as np
 import pytest
 
-from scalec.emulator.findings import Finding
 from scalec.emulator.layouts import tensor_memory as tm
-from tests.emulator.refusals import refused_lines
-
-
-def found(kind: str, call, *arguments) -> Finding:
-    with pytest.raises(Finding) as caught:
-        call(*arguments)
-    assert caught.value.kind == kind
-    return caught.value
+from tests.emulator.refusals import found, refused_lines
 
 
 def pairs(cells: tm.Cells) -> list[tuple[int, int]]:
