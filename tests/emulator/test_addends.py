@@ -89,6 +89,24 @@ def test_blocks_of_unlike_scales(seed: int) -> None:
     assert (np.abs(found - tokens.astype(np.float64) @ weights.T) <= 2.0**-11 * bound).all()
 
 
+@pytest.mark.once
+@pytest.mark.parametrize("tile", ["64x8x128", "128x8x128"])
+def test_low_scales_are_multiplied_again_in_one_block(tile: str) -> None:
+    """As all are alike; also where a warp that brings scales has no rows."""
+    counts = {}
+    for name, scale in (("ordinary", 0x38), ("low", 0x10)):
+        kernel = scalec.compile(f"{PROGRAM} with convert=addends, swap=1, tile={tile}", target="sm_90a")
+        kernel.fixed = device = EmulatedDevice("sm_90a")
+        codes, scales = np.full((128, 1024), 2, np.uint8), np.full((128, 64), scale, np.uint8)
+        ones = np.ones((8, 8), np.float32)
+        args = np.ones((8, 1024), E4M3), pack(codes), ones, scales.view(E4M3), np.ones((), np.float32)
+        assert (np.asarray(kernel(*args)) == 1024 * np.uint8(scale).view(E4M3).astype(np.float32)).all()
+        assert device.stats is not None
+        counts[name] = device.stats.counts["wgmma"]
+    blocks = 1024 // 128
+    assert counts["low"] * blocks == counts["ordinary"] * (blocks + 1)
+
+
 @pytest.mark.once("name", "known")
 @pytest.mark.parametrize("known", ["nk", ""])
 @pytest.mark.parametrize("name", FORMS)

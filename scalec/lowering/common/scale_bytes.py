@@ -168,8 +168,10 @@ def _store_words(s: State, op: ir.OpView, base: ir.Value, first: int, each: int)
     with b.when(b.compare("ne", some, 0)):
         seen = reduce(b.or_, (_seen(b, x) for x in all_))
         found.set(b.asm("redux.sync.or.b32 $0, $1, 0xFFFFFFFF;", [b.i32], [seen])[0])
-    warp = next(iter(s.get(op.source).mine(s)))[0]
-    place = b.add(base, b.shl(b.shr(warp, 5), 2))
+    row, is_row, _ = next(iter(s.get(op.source).mine(s)))
+    if is_row is not None:  # of a warp with none
+        found.set(b.select(is_row, found.get(), b.constant(0)))
+    place = b.add(base, b.shl(b.shr(row, 5), 2))
     guard = b.compare("eq", s.lane, 0)
     b.asm(f"@$2 st.shared.b32 [$0 + {4 * rows * each}], $1;", [], [place, found.get(), guard])
 
