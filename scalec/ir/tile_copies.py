@@ -56,7 +56,7 @@ class CopyOp(Tile.Operation, name="copy"):
             return False
         permuted = permuted_of(shape_of(op.source.type))
         for use in op.target.uses if permuted else ():
-            roles = {"tile.copy": 1, "tile.mma": 2, "tile.mma_converted": 2, "tile.cut_k": 0}  # target, b, tile
+            roles = {"tile.copy": 1, "tile.mma": 2, "tile.mma_converted": 2, "tile.cut_k": 0, "tile.wrap_k": 0}
             role = roles.get(use.owner.operation.name)
             if use.operand_number != role:
                 return fail(op, f"permutes rows within {permuted} of a tile that is not B of tile.mma alone")

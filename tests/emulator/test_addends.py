@@ -107,7 +107,7 @@ def test_low_scales_are_multiplied_again_in_one_block(tile: str) -> None:
     assert counts["low"] * blocks == counts["ordinary"] * (blocks + 1)
 
 
-@pytest.mark.once("name", "known")
+@pytest.mark.once
 @pytest.mark.parametrize("known", ["nk", ""])
 @pytest.mark.parametrize("name", FORMS)
 def test_forms(name: str, known: str) -> None:
@@ -116,10 +116,18 @@ def test_forms(name: str, known: str) -> None:
     assert "convert=addends" in kernel.spec.schedule
 
 
-@pytest.mark.once("schedule")
+@pytest.mark.once
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_schedules(schedule: str) -> None:
     run(f"{PROGRAM} with convert=addends, {schedule}", "sm_90a", {"m": 40, "n": 80, "k": 416}, "nk")
+
+
+def test_three_warpgroups() -> None:
+    """Producers of scales keep registers for what they look for in these: with 32 they spilled."""
+    kernel = scalec.compile(
+        f"{PROGRAM} with convert=addends, tile=192x64x128", target="sm_90a", dims={"n": 4096, "k": 512}
+    )
+    assert "warpgroups=3" in kernel.spec.schedule
 
 
 @pytest.mark.parametrize(

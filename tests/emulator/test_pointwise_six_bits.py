@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
@@ -141,23 +140,3 @@ def test_refused(source: str, message: str) -> None:
     with pytest.raises(UnsupportedError, match=message) as refusal:
         scalec.compile(source, target="sm_90a")
     assert refusal.value.fix
-
-
-@pytest.mark.parametrize(
-    ("type", "value", "target"),
-    [
-        ("e3m2", "stochastic({}, s[0], s[3])", "sm_90a"),
-        ("mxfp6_e2m3", "{}", "sm_100a"),
-        ("e2m3 scale(1xn:ue8m0@blocked)", "{}", "sm_120a"),
-    ],
-)
-def test_products_are_refused_with_two_programs_that_run(type: str, value: str, target: str) -> None:
-    with pytest.raises(UnsupportedError, match="which results of a product have no kernel for") as refusal:
-        scalec.compile(f"C[m,n]:{type} = {value.format('A[m,k] @ B[n,k]')}", target=target)
-    found = re.fullmatch(r"write (\S+) here, and quantise it by a program of its own: (.*)", str(refusal.value.fix))
-    assert found
-    scalec.compile(f"{found[1]} = A[m,k] @ B[n,k]", target=target)
-    bit_equal(found[2], {"m": 5, "n": 98}, "", target)
-    source = f"Q[m,n]:{type} = {value.format('C[m,n]:f32')}"
-    wanted, made = (scalec.compile(x, target=target).ptx for x in (source, found[2]))
-    assert wanted == made

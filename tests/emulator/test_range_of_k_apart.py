@@ -17,6 +17,7 @@ from scalec.formats import UNITS
 from scalec.runtime import emulated
 from scalec.runtime.kernel import Kernel
 from tests.emulator.test_range_of_k import ALL, BOTH, made, run
+from tests.emulator.test_several_results import run as guarded
 from tests.tiers import SEEDS, fields
 
 PROGRAMS: dict[str, tuple[str, int, tuple[str, ...]]] = {
@@ -176,6 +177,13 @@ USUAL_ANYWHERE = {"1x128 @col, +=, anywhere", "mxfp8 @blocked, anywhere", "1x16:
 @pytest.mark.parametrize(("name", "target"), [(name, t) for name, (*_, targets) in ANYWHERE.items() for t in targets])
 def test_anywhere(name: str, target: str) -> None:
     check(name, target)
+
+
+def test_blocks_of_a_result_in_permuted_columns() -> None:
+    """Threads then have whole blocks of a row, as rows of B's tile are in another order: which are wrapped, too."""
+    source = "C[g,m,n]:fp8_block = A[m,k] @ B[n,k] scale(1x128,1x128) for k in off[g]:off[g+1] apart"
+    kernel, _ = guarded(source, "sm_90a", {"m": 40, "n": 128, "k": 740, "g": 3}, "n")
+    assert "permute_n=16" in kernel.spec.schedule
 
 
 SCHEDULES = [

@@ -87,7 +87,8 @@ def no_addends(problem: Problem) -> str:
     (stored, scale), made = next(iter(ADDENDS.items()))
     return (
         f"no product of {problem.target.name} of {stored} with {scale} scales of whole {CHUNK} of {problem.k.name} by "
-        f"{made}, alone, each as it lies in memory, contiguous along {problem.k.name}, and without a body"
+        f"{made}, alone, each as it lies in memory, contiguous along {problem.k.name}, without a body, reductions or "
+        "finer scales"
     )
 
 

@@ -47,7 +47,7 @@ WRAPPING = WIDENED | {3: (56, 152)}
 """Likewise where a warp wraps K blocks (`Operand.wrapped`): with 32 that spilled 8 bytes (ptxas 13.0, 2026-11-27)."""
 
 
-ADDENDS = {1: (152, 232), 2: (104, 200), 3: REGISTERS[3]}, 128
+ADDENDS = {1: (152, 232), 2: (104, 200), 3: (56, 152)}, 128
 """Likewise where consumers make addends, of at most so many columns: producers then have scales of several K blocks on
 their way, beside what they look for in these."""
 
