@@ -62,8 +62,9 @@ class StoreFactorsOp(Tile.Operation, name="store_factors"):
 ORDINARY = (0x20, 0x7E)
 """The ue4m3, 2^-3 to the largest, that a power of two from 2^-3 to 1 makes an e4m3 of by adding to its exponent."""
 
-LOW_SHIFT = 3
-"""The power of two by which the addends of LOW scales are larger beside those of ORDINARY ones."""
+LOW_SHIFT, SMALL_SHIFT = 3, 6
+"""The powers of two by which the addends of LOW scales are larger beside those of ORDINARY ones, and those of scales
+below these, of which the least one, 2^-9, then counts as 2^-3."""
 
 LOW = (0x08, 0x66)
 """Those, of the least normal one to 56, that one from 1 to 2^3 does."""

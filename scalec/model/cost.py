@@ -293,15 +293,8 @@ def _launch(
     waves_each = bm // (family.m * sharing)
 
     rates = target.rates
-    flop = (
-        2
-        * bn
-        * bk
-        * (1 + problem.lhs.multiplied_as_addends)
-        / rates.flop_per_clock(problem.lhs.element.name, problem.rhs.element.name)
-        / rates.clock
-        * 1e9
-    )
+    rate = rates.flop_per_clock(problem.lhs.element.name, problem.rhs.element.name) * rates.clock
+    flop = 2 * bn * bk * (1 + problem.lhs.multiplied_as_addends) / rate * 1e9
     products = bm * flop * c.tensor
     goes = bn // (schedule.mma_n or bn) * slices(schedule)
     chain = waves_each * (family.m * flop * c.tensor + goes * c.chain + c.step * _steps(problem, schedule))

@@ -122,6 +122,23 @@ def test_schedules(schedule: str) -> None:
     run(f"{PROGRAM} with convert=addends, {schedule}", "sm_90a", {"m": 40, "n": 80, "k": 416}, "nk")
 
 
+def test_a_row_beside_others_where_that_must_not_matter() -> None:
+    """Its scales are low, theirs ordinary, so that its addends would be others than those of it alone."""
+    program = "C[m,n]:f32 = A[m,k]:nvfp4 @ B[n,k]:e4m3 scale(1x128) with invariant"
+    kernel = scalec.compile(program, target="sm_90a", dims={"n": 64, "k": 512})
+    kernel.fixed = EmulatedDevice("sm_90a")
+    drawn = np.random.default_rng(1)
+    codes, scales = drawn.integers(0, 16, (40, 512), np.uint8), drawn.integers(0x20, 0x7E, (40, 32), np.uint8)
+    scales[0] = drawn.integers(0x08, 0x66, 32, np.uint8)
+    other, factors = drawn.normal(size=(64, 512)).astype(E4M3), drawn.random((64, 4)).astype(np.float32)
+
+    def first(rows: int) -> bytes:
+        args = pack(codes[:rows]), other, scales[:rows].view(E4M3), np.ones((), np.float32), factors
+        return np.asarray(kernel(*args))[0].tobytes()
+
+    assert first(1) == first(40)
+
+
 def test_three_warpgroups() -> None:
     """Producers of scales keep registers for what they look for in these: with 32 they spilled."""
     kernel = scalec.compile(

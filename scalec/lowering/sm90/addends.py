@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from scalec.ir.mlir import ir
-from scalec.ir.tile_scales import LOW_SHIFT, ORDINARY, SEEN
+from scalec.ir.tile_scales import LOW_SHIFT, ORDINARY, SEEN, SMALL_SHIFT
 from scalec.lowering.builder import Builder, Variable
 from scalec.lowering.common.convert import Words
 from scalec.lowering.common.state import Fragment, State
@@ -31,6 +31,8 @@ RAISED = LOW_SHIFT * 8
 SHIFT = -2
 """The power of two by which addends are smaller than elements times their scales (scalec.formats.ADDENDS)."""
 
+SUBNORMAL = 0x2C282000, 0x36343230  # the bytes of 0 to 7 times 2^-9, times 2^SMALL_SHIFT
+
 EVERY = 0x7777  # bits of the magnitudes of four elements
 NAN = 0x7F
 
@@ -38,7 +40,8 @@ NAN = 0x7F
 @dataclass(frozen=True)
 class Factor:
     """Of a chunk's scale: the byte that its tables are made of, which of the bits of magnitudes count, and what all
-    bytes of the tables are changed by; None where nothing is to be changed. `nan`: whether all elements are NaN."""
+    bytes of the tables are changed by; None where nothing is to be changed. `nan`: whether all elements are NaN; `low`:
+    whether the scale is LOW."""
 
     byte: ir.Value
     kept: ir.Value | None = None
@@ -60,10 +63,10 @@ def ordinary(b: Builder, word: ir.Value, number: int, _: ir.Value | None = None)
 
 
 def small(b: Builder, word: ir.Value, number: int, _: ir.Value | None = None) -> Factor:
-    """Those alone, times 2^6: normal ones have an exponent to which 6 is added, the others are looked up."""
+    """Those alone, times 2^SMALL_SHIFT: to exponents of normal ones that is added, others are looked up."""
     byte, sign = _signed(b, word, number)
-    least = b.pure("prmt.b32 $0, $1, $2, $3;", b.i32, b.constant(0x2C282000), 0x36343230, byte)
-    made = b.select(b.compare("lt", byte, 8), b.and_(least, 0xFF), b.add(byte, 6 * 8))
+    least = b.pure("prmt.b32 $0, $1, $2, $3;", b.i32, b.constant(SUBNORMAL[0]), SUBNORMAL[1], byte)
+    made = b.select(b.compare("lt", byte, 8), b.and_(least, 0xFF), b.add(byte, SMALL_SHIFT * 8))
     kept = b.select(b.compare("lt", byte, ORDINARY[0]), b.constant(EVERY), 0)
     kept = b.select(b.compare("eq", byte, 0), b.constant(0), kept)
     return Factor(made, kept, sign, b.compare("eq", byte, NAN))

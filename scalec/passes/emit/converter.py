@@ -45,7 +45,7 @@ class Converter(Transformer):
                 some = e.arith("arith.ori", some, other)
             with e.region("tile.when", [some]):
                 self.convert_tile(h, cursor, w, writes)
-            with e.region("tile.when", [e.arith("arith.xori", some, e.i1(1))]):
+            with e.region("tile.when", [e.negated(some)]):
                 self.convert_tile(h, cursor, w, {})
 
     def convert_tile(self, h: Handles, cursor: ir.Value, w: Work, writes: dict[str, ir.Value | None]) -> None:

@@ -116,22 +116,19 @@ class Cutter(Gatherer):
                     operands = [h.tiles[side.label], cursor, shift, high]
                     e.op("tile.wrap_k", operands=operands, bits=side.operand.shared_bits)
                 self.pass_on(h, cursor, lag=1)
-        with e.region("tile.when", [self.no(wrapped)]):
+        with e.region("tile.when", [e.negated(wrapped)]):
             e.op("tile.skip", operands=[cursor, e.arith("arith.divui", before, e.i32(depth))])
         cut = e.compare("lt", end, e.i32(depth))
-        with e.region("tile.when", [e.arith("arith.andi", cut, self.no(wrapped))]):
+        with e.region("tile.when", [e.arith("arith.andi", cut, e.negated(wrapped))]):
             e.op("tile.wait", operands=[h.cut_ring, cursor])
         cut = e.arith("arith.ori", cut, wrapped)
         with e.region("tile.when", [cut]):
-            with e.region("tile.when", [self.no(self.left_over(w))]):
+            with e.region("tile.when", [e.negated(self.left_over(w))]):
                 self.cut_stage(h, cursor, w, shift, end)
             self.pass_on(h, cursor)
             e.op("tile.advance", operands=[cursor])
-        with e.region("tile.when", [self.no(cut)]):
+        with e.region("tile.when", [e.negated(cut)]):
             e.op("tile.skip", operands=[cursor, one])
-
-    def no(self, condition: ir.Value) -> ir.Value:
-        return self.e.arith("arith.xori", condition, self.e.i1(1))
 
     def cut_rooms(self, h: Handles, rooms: dict[str, ir.Value], w: Work, k0: ir.Value) -> None:
         """Likewise the scales of the K block at element `k0` of the tensors that threads have in registers, where these

@@ -96,6 +96,10 @@ class Emitter:
     def compare(self, predicate: str, a: ir.Value, b: ir.Value) -> ir.Value:
         return self.op("arith.cmpi", [ir.IntegerType.get_signless(1)], [a, b], predicate=_PREDICATES[predicate]).result
 
+    def negated(self, condition: ir.Value) -> ir.Value:
+        """Whether a condition (i1) does not hold."""
+        return self.arith("arith.xori", condition, self.i1(1))
+
     def i32(self, value: int) -> ir.Value:
         return self._constant(value, 32)
 

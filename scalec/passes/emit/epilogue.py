@@ -118,7 +118,7 @@ class Epilogue(Reductions):
         elif s.epilogue == "bulk" and w.whole is not None:
             with e.region("tile.when", [w.whole]):
                 self.store_bulk(of, accumulator, staging, w)
-            with e.region("tile.when", [e.arith("arith.xori", w.whole, e.i1(1))]):
+            with e.region("tile.when", [e.negated(w.whole)]):
                 if not no_rows_epilogue(self.problem, s):
                     self.store_staged(of, accumulator, staging, w, copied=ir.UnitAttr.get())
                 else:

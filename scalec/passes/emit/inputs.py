@@ -82,7 +82,7 @@ class Inputs(Frame):
             with e.region("tile.when", [some]):
                 yield w
             if h.fill is not None:
-                with e.region("tile.when", [e.arith("arith.xori", some, e.i1(1))]):
+                with e.region("tile.when", [e.negated(some)]):
                     h.fill(w)
 
     def reaches(self, w: Work, window: Window) -> ir.Value:

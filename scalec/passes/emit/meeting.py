@@ -154,7 +154,7 @@ class MeetingKernel(PointwiseKernel):
         for end in (d.low, d.high):
             value = e.i32(end) if isinstance(end, int) else self.read_index(end, self.clamped(end, where))
             ends.append(e.op("arith.select", [i32], [e.compare("lt", value, negative), value, e.i32(0)]).result)
-        below = e.arith("arith.xori", e.compare("lt", at, ends[0]), e.i1(1))
+        below = e.negated(e.compare("lt", at, ends[0]))
         return e.arith("arith.andi", below, e.compare("lt", at, ends[1]))
 
     def look_up(self, x: Lookup, where: dict[str, ir.Value]) -> tuple[ir.Value, ir.Value]:

@@ -362,7 +362,7 @@ class PointwiseKernel(Columns):
             whole = e.arith("arith.andi", aligned, e.compare("lt", last, n))
             with e.region("tile.when", [whole]):
                 self.points(where | {p.columns.name: column}, s.vector)
-            with e.region("tile.when", [e.arith("arith.xori", whole, e.i1(1))]):
+            with e.region("tile.when", [e.negated(whole)]):
                 count = e.arith("arith.minui", e.arith("arith.subi", n, column), e.i32(s.vector))
                 with e.region("tile.steps", [count], (i32,), segments=(1, 0), start=0, step=1, unroll=1) as loop:
                     one = e.arith("arith.addi", column, loop.arguments[0])

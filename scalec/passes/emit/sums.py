@@ -81,7 +81,7 @@ class Sums(Scales):
                 before = [e.compare("lt", k0, self.length_of(product))]
             end = h.k if sides is self.sides else self.size(product.k)
             made[number] = Point([*behind, *before], sides, *at, end)
-            behind += [e.arith("arith.xori", x, e.i1(1)) for x in before]
+            behind += [e.negated(x) for x in before]
             if before:
                 k0 = e.arith("arith.subi", k0, self.length_of(product))
         return [made[number] for number in range(len(products))]

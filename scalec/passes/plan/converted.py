@@ -61,10 +61,6 @@ def no_registers(problem: Problem, schedule: Schedule) -> str:
     return ""
 
 
-SMALL_SHIFT = 6
-"""The power of two by which addends of scales below 2^-3 are larger, beside others: the least one, 2^-9, then counts as
-2^-3."""
-
 WORD_OF_SCALES = 4
 """Scale bytes of a word, of which threads find those of a chunk of a row."""
 
@@ -73,6 +69,8 @@ def _no_addends(a: Operand, schedule: Schedule) -> str:
     """Why consumers cannot make addends of A."""
     scale, depth = a.folded, schedule.tile[2]
     assert scale is not None
+    if schedule.invariant:
+        return f"scales of other rows of {a.name} decide how a row's products are added up, and invariant was asked for"
     if not schedule.promote:
         return "sums are not promoted, and the tensor core adds products of 8 bits in fewer than f32 has"
     if scale.within(depth) % WORD_OF_SCALES:
@@ -93,8 +91,8 @@ def no_addends(problem: Problem) -> str:
 
 
 def scale_planes(problem: Problem, schedule: Schedule, operand: Operand, scale: Scale) -> int:
-    """Words of a row of a tile in shared memory that its scales take: one each, or of addends one for each four, and
-    one behind for what rows there are whose scales ask for more."""
+    """Words that the scales of a row of a tile take in shared memory: one each, or of addends one for each four, behind
+    which one of all rows' is what warps have seen of these."""
     count = scale.within(schedule.tile[2])
     return -(-count // WORD_OF_SCALES) + 1 if scale.folded and operand.multiplied_as_addends else count
 
