@@ -225,17 +225,23 @@ def ranked(
         spare: registers that a consumer thread must have beyond those that are estimated.
     """
     load = Load.of(problem.transposed() if problem.swapped else problem)
-    ways: list[tuple[int, str | None]] = [(swap, convert) for swap in (0, 1) for convert in (None, "addends")]
-    seen = {way: problem.seen_by(given.with_fields(swap=way[0], convert=way[1])) for way in ways}
+    seen: dict[tuple[bool, bool], tuple[Problem, Costs]] = {}
 
-    def way(plan: Request | Schedule) -> tuple[int, str | None]:
-        return int(plan.swap or 0), "addends" if plan.convert == "addends" else None
+    def way(plan: Request | Schedule) -> tuple[Problem, Costs]:
+        """The program as a plan sees it, and the constants of its kind."""
+        key = bool(plan.swap), plan.convert == "addends"
+        if key not in seen:
+            own = problem.seen_by(plan)
+            seen[key] = own, (costs_of(own, plan.promote or 0) if key[1] else None) or costs
+        return seen[key]
 
-    found = plans(problem, given, tile_k, promote, larger)
-    timed = [(seconds(own := seen[way(x)], x, load, costs_of(own, x.promote) or costs), fields) for fields, x in found]
+    timed = []
+    for fields, plan in plans(problem, given, tile_k, promote, larger):
+        own, constants = way(plan)
+        timed.append((seconds(own, plan, load, constants), fields))
     for time, fields in sorted(timed, key=lambda x: x[0]):
         request = given.with_fields(**fields)
-        yield time, request, misfit(seen[way(request)], request, spare)
+        yield time, request, misfit(way(request)[0], request, spare)
 
 
 def _ways(problem: Problem, given: Request) -> tuple[int, ...]:

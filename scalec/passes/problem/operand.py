@@ -254,12 +254,12 @@ class Operand:
         """Whether they have each element as f32: it is computed, or reduced."""
         return bool(self.folds) or self.rounded is not None
 
-    @property
+    @cached_property
     def folded(self) -> Scale | None:
         """The scale that they apply, None where they apply none."""
         return next((s for s in self.scales if s.folded), None)
 
-    @property
+    @cached_property
     def multiplied_as_addends(self) -> bool:
         """Whether each element times its scale is the sum of two that are multiplied."""
         if self.folded is None or self.transformed:  # what is quantised anew has scales that are folded in too
