@@ -142,10 +142,11 @@ of 4 bits less another (`scalec.zero_points`), has four, so that eight are the m
 range down to 2^-128, which bf16 and tf32 hold as a subnormal; an e4m3 would have more bits there."""
 
 
-ADDENDS: dict[tuple[str, str], str] = {("e2m1", "ue4m3"): "e4m3"}
-"""By element type and the type of its scales: as the sum of two of which type the product of both may be multiplied.
-An e2m1 is a sum of two powers of two, or zeros; a power of two times a ue4m3 is an e4m3, within its range: of scales
-from 2^-3 on, if both are multiplied by 2^-2, so that six times the largest one is still below e4m3's largest."""
+ADDENDS: dict[tuple[str, str], tuple[str, int]] = {("e2m1", "ue4m3"): ("e4m3", 2), ("e2m1", "ue8m0"): ("e4m3", 1)}
+"""By element type and the type of its scales: of which type as the sum of how many the product of both may be
+multiplied. An e2m1 is a sum of two powers of two, or zeros; a power of two times a ue4m3 is an e4m3, within its range:
+of scales from 2^-3 on, if both are multiplied by 2^-2, so that six times the largest one is still below e4m3's largest.
+An e2m1 times a power of two is an e4m3 itself, of any twelve that follow each other, but for one of all of them."""
 
 
 WHOLE = -1  # a granularity block entry that spans the whole dimension

@@ -19,6 +19,7 @@ from scalec.ir.tile_types import (
     ElementsType,
     FoldsType,
     MultiplicandType,
+    PowersType,
     SharedType,
     Tile,
     bits_of,
@@ -177,26 +178,27 @@ def _of_words(op: ir.OpView, depth: int, stored: str, rows: int) -> bool:
     (planes, factors), made = shape_of(op.factors.type), str(ir.TypeAttr(op.made).value)
     if factors != rows or depth % (4 * (planes - 1)) or depth // (4 * (planes - 1)) % CHUNK:
         return fail(op, f"has words {op.factors.type} for {rows} rows of {depth}")
-    if made not in (ELEMENT_TYPES[x].mlir for (element, _), x in ADDENDS.items() if element == stored):
+    if made not in (ELEMENT_TYPES[x].mlir for (element, _), (x, _) in ADDENDS.items() if element == stored):
         return fail(op, f"makes addends {made} of {stored}")
     return plainly_swizzled(op, op.source) and in_step(op, None, op.source, op.factors)
 
 
-SCALES = ("alike", "ordinary", "small")
-"""Of which scales addends are made (`ConvertedOp`)."""
+SCALES = {"alike": AddendsType, "ordinary": None, "small": None, "power": PowersType, "plain": None}
+"""Of which scales addends are made, and of which type is what is known of these (`ConvertedOp`)."""
 
 
 class ConvertedOp(Tile.Operation, name="converted"):
     """A slice of a wave of A as its result's element type, each element times its factor, in registers that nobody
     touches until wgmma has multiplied them.
 
-    Of what was loaded with `words` two addends each, whose sum is 2^-2 times that. `scales`, an optional attribute of
-    SCALES, says of which elements. "alike": of all, whose scales are those of `addends`, of LOW ones 2 times that;
-    "ordinary": of those of ORDINARY scales, the rest is 0; "small": of those that are below, and NaN, 2^4 times that,
-    the rest is 0."""
+    Of what was loaded with `words` addends. `scales`, an optional attribute of SCALES, says which. Of ue4m3 these are
+    two, whose sum is 2^-2 times that: "alike": of all, whose scales are those that are `known`, of LOW ones 2 times
+    that; "ordinary": of those of ORDINARY scales, the rest is 0; "small": of those that are below, and NaN, 2^4 times
+    that, the rest is 0. Of ue8m0 it is one: "power": of all, whose scales are in REACH of those that are `known`, over
+    the factor of these (`power_factors`); "plain": of all, without a scale."""
 
     stored: ext.Operand[MultiplicandType]
-    addends: ext.Operand[AddendsType] | None
+    known: ext.Operand[Any] | None
     result: ext.Result[MultiplicandType]
 
     @verifier
@@ -208,6 +210,9 @@ class ConvertedOp(Tile.Operation, name="converted"):
         scales = str_of(attributes["scales"]) if "scales" in attributes else ""
         if scales not in ("", *SCALES) or (loaded is not None and bool(scales) != ("words" in loaded.attributes)):
             return fail(op, f"makes addends of {scales!r} scales, expected one of {', '.join(SCALES)}, of words alone")
+        wanted = SCALES.get(scales)
+        if (op.known is None) != (wanted is None) or (wanted and not isinstance(op.known.type, wanted)):
+            return fail(op, f"makes addends of {scales!r} scales, and knows {op.known and op.known.type} of these")
         return shape_of(op.stored.type) == shape_of(op.result.type) or fail(
             op, f"makes {op.result.type} of another shape"
         )

@@ -65,6 +65,10 @@ class AddendsType(Tile.Type, name="addends"):
     """Which scales a warpgroup makes addends of, for whose elements its sums stand: a mutable value of each thread."""
 
 
+class PowersType(Tile.Type, name="powers"):
+    """The largest and the least of the scales of a K block, powers of two."""
+
+
 class FoldsType(Tile.Type, name="folded_rows"):
     """A reduction along K of each of a thread's `count` rows, of what the thread has of these, as f32 in registers."""
 

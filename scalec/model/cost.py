@@ -294,7 +294,7 @@ def _launch(
 
     rates = target.rates
     rate = rates.flop_per_clock(problem.lhs.element.name, problem.rhs.element.name) * rates.clock
-    flop = 2 * bn * bk * (1 + problem.lhs.multiplied_as_addends) / rate * 1e9
+    flop = 2 * bn * bk * max(1, problem.lhs.addends) / rate * 1e9
     products = bm * flop * c.tensor
     goes = bn // (schedule.mma_n or bn) * slices(schedule)
     chain = waves_each * (family.m * flop * c.tensor + goes * c.chain + c.step * _steps(problem, schedule))
@@ -307,11 +307,11 @@ def _launch(
         stages = min(AT_ONCE, target.shared_bytes // (bm * row + bn * column))
         kind = problem.lhs.stored.bits, problem.lhs.folded is not None
         each = IN_REGISTERS.get(kind, IN_REGISTERS[8, False]) * (LONE if sharing == 1 else 1)
-        if problem.lhs.multiplied_as_addends:
+        if problem.lhs.addends:
             each = IN_ADDENDS * (LONE if sharing == 1 or waves_each > 1 else 1)
         taken = bm * bk * each * (bn // (schedule.mma_n or bn))
         beside, converted = BESIDE * taken, max(taken, ANSWER / max(1, stages - 1))
-        if problem.lhs.multiplied_as_addends:  # each product is waited for
+        if problem.lhs.addends:  # each product is waited for
             converted = max(converted, taken + products)
         if problem.rhs.converted:  # by other warps, and what is promoted was waited for
             converted = max(converted, bn * column * CONVERTED + HANDED, taken + products * bool(schedule.promote))

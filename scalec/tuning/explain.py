@@ -314,8 +314,9 @@ def _where_converted(problem: Problem, chosen: Schedule) -> str:
     """Where operands become what is multiplied."""
     if in_registers(chosen):
         beside = f"; warps make that of {problem.rhs.name} in shared memory" if problem.rhs.converted else ""
-        if problem.lhs.multiplied_as_addends:
-            beside = ", twice: as two addends of each element"
+        if problem.lhs.addends:
+            twice = problem.lhs.addends > 1
+            beside = ", twice: as two addends of each element" if twice else ", over a power of two of each K block"
         return (
             f"consumers make what is multiplied of {problem.lhs.name} in registers, out of which wgmma takes it{beside}"
         )
@@ -335,7 +336,7 @@ def _converted(problem: Problem, chosen: Schedule) -> str:
             told.append(f"warps compute what is multiplied of {x.name} ({x.stored.name}), rounded to {x.rounded.name}")
         elif x.stored != x.element:
             folded = f", times {x.folded.name}" if x.folded is not None else ""
-            folded += ", as the sum of two" * x.multiplied_as_addends
+            folded += {1: ", over a power of two of each K block", 2: ", as the sum of two"}.get(x.addends, "")
             less = "" if x.zeros is None else f" less {x.zeros.name or x.zeros.number}"
             told.append(f"{warps} make {x.element.name} of {x.name} ({x.stored.name}){less}{folded}")
         elif x.turned:

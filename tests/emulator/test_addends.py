@@ -152,7 +152,7 @@ def test_three_warpgroups() -> None:
     [
         (f"{PROGRAM} with convert=addends, swap=0", "sm_90a", "wgmma takes its left operand alone from registers"),
         (f"{PROGRAM} with convert=addends", "sm_100a", "no instruction that takes one operand from registers"),
-        ("C[m,n] = A[m,k]:e4m3 @ B[n,k]:mxfp4 scale(1x128) with convert=addends", "sm_90a", "no product of sm_90a"),
+        ("C[m,n] = A[m,k]:bf16 @ B[n,k]:mxfp4 with convert=addends", "sm_90a", "no product of sm_90a"),
         ("C[m,n] = A[i[m],k]:bf16 @ B[n,k]:nvfp4 with convert=addends", "sm_90a", "no product of sm_90a"),
         (f"{PROGRAM} with convert=addends, tile=64x16x32", "sm_90a", "not whole words of 4"),
     ],

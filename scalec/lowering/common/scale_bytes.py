@@ -7,6 +7,7 @@ from functools import reduce
 
 from scalec.ir import tile
 from scalec.ir.mlir import ir
+from scalec.ir.tile_powers import COMMON_POWERS
 from scalec.ir.tile_registers import together_of
 from scalec.ir.tile_scales import LOW, ORDINARY, SEEN
 from scalec.lowering.builder import Builder
@@ -153,27 +154,66 @@ def store_factors(s: State, op: ir.OpView) -> None:
 
 
 def _store_words(s: State, op: ir.OpView, base: ir.Value, first: int, each: int) -> None:
-    """And what the warp has seen, which are ordinary scales, or else is looked at more closely: producers take issue
-    slots of consumers."""
+    """And what the warp has seen, which are usual scales, or else is looked at more closely: producers take issue slots
+    of consumers."""
     b, rows, all_ = s.b, tile.shape_of(op.target.type)[1], []
+    element = tile.str_of(op.element)
     for row, is_row, registers in s.get(op.source).mine(s):
         words = [v.get() for v in registers[first : first + each]]
         store_vectors(s, op, b.add(base, b.shl(stored_row(b, op, row), 2)), is_row, words)
-        all_ += words
-    beyond = b.and_(reduce(b.or_, (_beyond(b, x, *ORDINARY) for x in all_)), SEEN["not ordinary"])
+        all_ += [(x, is_row) for x in words]
+    unusual, usual, closely = _SEEN[element]
+    beyond = b.and_(reduce(b.or_, (unusual(b, x) for x, _ in all_)), 0x80808080)
     text = "{ .reg .pred P; setp.ne.b32 P, $1, 0; vote.sync.any.pred P, P, 0xFFFFFFFF; selp.b32 $0, 1, 0, P; }"
     (some,) = b.asm(text, [b.i32], [beyond])
     found = b.variable(b.i32, 0)
-    found.set(b.constant(SEEN["not low"]))  # some may be
+    found.set(b.constant(usual))
     with b.when(b.compare("ne", some, 0)):
-        seen = reduce(b.or_, (_seen(b, x) for x in all_))
-        found.set(b.asm("redux.sync.or.b32 $0, $1, 0xFFFFFFFF;", [b.i32], [seen])[0])
+        found.set(closely(b, all_))
     row, is_row, _ = next(iter(s.get(op.source).mine(s)))
     if is_row is not None:  # of a warp with none
         found.set(b.select(is_row, found.get(), b.constant(0)))
     place = b.add(base, b.shl(b.shr(row, 5), 2))
     guard = b.compare("eq", s.lane, 0)
     b.asm(f"@$2 st.shared.b32 [$0 + {4 * rows * each}], $1;", [], [place, found.get(), guard])
+
+
+Rows = list[tuple[ir.Value, ir.Value | None]]
+"""Words of scales, and whether there is such a row, None where there is."""
+
+
+def _kinds(b: Builder, words: Rows) -> ir.Value:
+    """Bits of SEEN of the words of all lanes."""
+    return b.asm("redux.sync.or.b32 $0, $1, 0xFFFFFFFF;", [b.i32], [reduce(b.or_, (_seen(b, x) for x, _ in words))])[0]
+
+
+def _unusual_powers(b: Builder, word: ir.Value) -> ir.Value:
+    """With the highest bit of a byte that is not one of COMMON_POWERS, of which the largest has all others."""
+    below = b.xor(b.sub(b.or_(word, 0x80808080), 0x01010101 * COMMON_POWERS[0]), 0xFFFFFFFF)
+    return b.or_(word, below)
+
+
+def _powers(b: Builder, words: Rows) -> ir.Value:
+    """The largest and the least of all lanes, as `tile.seen_powers` has them."""
+    found = []
+    for turn in (0, 0xFFFFFFFF):
+        turned = [(b.xor(x, turn) if turn else x, row) for x, row in words]
+        some = [x if row is None else b.select(row, x, b.constant(0)) for x, row in turned]
+        halves = [b.and_(x, 0x00FF00FF) for word in some for x in (word, b.shr(word, 8))]
+        both = reduce(lambda x, y: b.pure("max.u16x2 $0, $1, $2;", b.i32, x, y), halves)
+        own = b.pure("max.u32 $0, $1, $2;", b.i32, b.and_(both, 0xFF), b.shr(both, 16))
+        found.append(b.asm("redux.sync.max.u32 $0, $1, 0xFFFFFFFF;", [b.i32], [own])[0])
+    top, below = found
+    top = b.select(b.compare("eq", top, 0xFF), b.constant(0x7FFF), top)
+    return b.or_(b.shl(top, 16), below)
+
+
+_SEEN: dict[str, tuple[Callable[[Builder, ir.Value], ir.Value], int, Callable[[Builder, Rows], ir.Value]]] = {
+    "ue4m3": (lambda b, word: _beyond(b, word, *ORDINARY), SEEN["not low"], _kinds),
+    "ue8m0": (_unusual_powers, COMMON_POWERS[1] << 16 | 0xFF - COMMON_POWERS[0], _powers),
+}
+"""By type of scales: what has the highest bit of a byte that is unusual, of a word; what is said of those that are not;
+and what is said of some words of which some are."""
 
 
 def _seen(b: Builder, word: ir.Value) -> ir.Value:

@@ -52,7 +52,7 @@ class Factor:
 
 def alike(b: Builder, word: ir.Value, number: int, low: ir.Value | None = None) -> Factor:
     """Of a scale that all others of its rows are like; `low`: whether these are LOW."""
-    return Factor(_byte(b, word, number), low=low)
+    return Factor(byte_of(b, word, number), low=low)
 
 
 def ordinary(b: Builder, word: ir.Value, number: int, _: ir.Value | None = None) -> Factor:
@@ -107,13 +107,13 @@ def _table(b: Builder, factor: Factor, by: int, more: int) -> ir.Value:
     return made if factor.nan is None else b.select(factor.nan, b.constant(0x01010101 * NAN), made)
 
 
-def _byte(b: Builder, word: ir.Value, number: int) -> ir.Value:
+def byte_of(b: Builder, word: ir.Value, number: int) -> ir.Value:
     return b.pure("prmt.b32 $0, $1, $2, $3;", b.i32, word, 0, 0x4440 + number)
 
 
 def _signed(b: Builder, word: ir.Value, number: int) -> tuple[ir.Value, ir.Value]:
     """Of a byte what is below its highest bit, and that in each byte of a word."""
-    byte = _byte(b, word, number)
+    byte = byte_of(b, word, number)
     return b.and_(byte, 0x7F), b.mul(b.and_(byte, 0x80), 0x01010101)
 
 

@@ -15,8 +15,9 @@ from scalec.ir.mlir import ir, nvvm
 from scalec.lowering.builder import Builder
 from scalec.lowering.common.convert import Words, converted, half_of_e2m1, pair_of, scaled
 from scalec.lowering.common.state import State, swizzle
-from scalec.lowering.sm90.addends import FACTORS, Kind, both, is_low
+from scalec.lowering.sm90.addends import FACTORS, Kind, both, byte_of, is_low
 from scalec.lowering.sm90.multiply import MMA_TYPE, Matrix, renewed
+from scalec.lowering.sm90.powers import Powers, plain_tables, row_of, tables_of
 from scalec.lowering.sm90.table import TABLE
 from scalec.targets import WAVES
 
@@ -134,8 +135,12 @@ def convert(s: State, op: ir.OpView) -> None:
     b, loaded = s.b, s.get(op.stored)
     stored, made = _element(op.stored.type), _element(op.result.type)
     if "scales" in op.operation.attributes:
-        low = is_low(b, s.get(op.addends)) if op.addends is not None else None
-        s.values[op.result] = _addends(b, loaded, FACTORS[tile.str_of(op.operation.attributes["scales"])], low)
+        kind, known = tile.str_of(op.operation.attributes["scales"]), s.get(op.known) if op.known is not None else None
+        s.values[op.result] = (
+            _addends(b, loaded, FACTORS[kind], None if known is None else is_low(b, known))
+            if kind in FACTORS
+            else _one_each(b, loaded, known)
+        )
         return
     halves: list[Words] = []
     for words, factors in zip(loaded.words, loaded.factors, strict=True):
@@ -166,6 +171,19 @@ def _addends(b: Builder, loaded: Loaded, factor: Kind, low: ir.Value | None) -> 
     ]
     one, other = (_registers([row[i] for row in rows]) for i in (0, 1))
     return _tied(b, [x for pair in zip(one, other, strict=True) for x in pair])
+
+
+def _one_each(b: Builder, loaded: Loaded, powers: Powers | None) -> list[Words]:
+    """Those of each instruction, of a K block whose `powers` are known, or of elements without their scales."""
+    rows = []
+    for words, scales in zip(loaded.words, loaded.scales, strict=True):
+        if powers is None:
+            tables = [plain_tables(b)] * len(words)
+        else:
+            own = {x: tables_of(b, powers, byte_of(b, *x)) for x in dict.fromkeys(scales)}
+            tables = [own[x] for x in scales]
+        rows.append(row_of(b, words, tables))
+    return _tied(b, _registers(rows))
 
 
 def _together(s: State, words: Words, stored: ElementType, made: ElementType) -> Words:

@@ -90,7 +90,7 @@ def unroll_of(problem: Problem, schedule: Schedule) -> int:
         few = problem.depth is not None and k_blocks(problem, schedule) < schedule.stages
         round_ = schedule.with_fields(unroll=schedule.stages)
         return 1 if few or no_unroll(problem, round_) else schedule.stages
-    if problem.lhs.multiplied_as_addends:  # of which an iteration has both ways
+    if problem.lhs.addends:  # of which an iteration has both ways
         return 1
     usual = usual_unroll(schedule)
     whole = part_blocks(problem, schedule)[0] if few_blocks(problem, schedule) else usual

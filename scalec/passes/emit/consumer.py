@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
 
 from scalec.ir.mlir import ir
-from scalec.ir.tile_scales import SEEN, SMALL_SHIFT
-from scalec.ir.tile_types import shape_of
-from scalec.passes.emit.factors import Factors, Fetched, Known, Positions
+from scalec.passes.emit.addends import Addends, addends_of
+from scalec.passes.emit.factors import Fetched, Known, Positions
 from scalec.passes.emit.handles import Handles
+from scalec.passes.emit.multiplier import Block, Go, Multiplier
 from scalec.passes.emit.tensors import Work
 from scalec.passes.emit.turns import Turns
 from scalec.passes.plan.converted import in_registers, slices_of
@@ -20,48 +17,10 @@ from scalec.passes.plan.parts import part_blocks
 from scalec.passes.plan.promotion import slices
 
 
-@dataclass(frozen=True)
-class Made:
-    """Of which scales A's elements are made (`tile.converted`)."""
+class Consumer(Multiplier):
+    """Empties the stages. `addends`: what becomes of sums of these, None where there are none."""
 
-    scales: str = ""
-    addends: ir.Value | None = None
-
-
-@dataclass(frozen=True)
-class Block:
-    """A K block of promoted sums: where they go, and what is known of it.
-
-    Attributes:
-        partial: the sums that are promoted.
-        column0: the tile's first column as scales of B count them.
-        following: the K element of the next block.
-        seen: what scales A has, where its elements are addends.
-    """
-
-    w: Work
-    fetched: Fetched
-    accumulator: ir.Value
-    partial: ir.Value
-    column0: ir.Value
-    following: ir.Value
-    seen: ir.Value | None = None
-
-
-@dataclass(frozen=True)
-class Go:
-    """One of a block's products: of a wave, of columns from one on, of a slice of so many of K."""
-
-    wave: int
-    column: int
-    slice_: int
-    slices: int
-
-
-class Consumer(Factors):
-    """Empties the stages. `kind`: of which scales addends are made, None where there are none."""
-
-    kind: ir.Value | None = None
+    addends: Addends | None = None
 
     def consumer(self, h: Handles) -> None:
         """Multiplies, promotes, and writes results."""
@@ -73,7 +32,7 @@ class Consumer(Factors):
         partial = None
         if s.promote:
             partial = e.op("tile.fragment", [e.accumulator(self.wave, s.mma_n or s.tile[1])]).result
-            self.kind = e.op("tile.start_addends", [e.type("addends")]).result if self.addends else None
+            self.addends = addends_of(self)
         window = turns.window()
         h.result_cursor = self.result_cursor()
         if h.parts_ring is not None:
@@ -143,70 +102,6 @@ class Consumer(Factors):
         e.op("tile.mma_wait", operands=[accumulator], pending=0)
         self.release(h, cursor, lag=1)
 
-    def multiply_converted(
-        self,
-        h: Handles,
-        accumulator: ir.Value,
-        cursor: ir.Value,
-        parts: list[tuple[int, int, int]],
-        count: int,
-        accumulate: int,
-        column: int = 0,
-        made: Made | None = None,
-    ) -> Iterator[int]:
-        """Products of slices of a stage, so many of which it is: each a slice, a wave of A and one of the accumulator.
-        One is multiplied while the next is converted, into other registers, which nobody multiplies any more, and the
-        one behind it loaded; a lone one's registers are those of the next stage's too. Yields the number of a product
-        when at most that one is under way."""
-        begun: set[int] = set()
-        loaded = [self.load_stored(h, cursor, slice_, a_wave, count) for slice_, a_wave, _ in parts[:1]]
-        for number, (slice_, _, wave) in enumerate(parts):
-            stored = loaded.pop()
-            loaded = [self.load_stored(h, cursor, after, a_wave, count) for after, a_wave, _ in parts[number + 1 :][:1]]
-            adds = int(accumulate or wave in begun)
-            begun.add(wave)
-            a = self.converted(stored, made or Made())
-            self.mma_converted(h, accumulator, cursor, a, wave, adds, column, (slice_, count))
-            self.e.op("tile.mma_wait", operands=[accumulator], pending=min(1, len(parts) - 1))
-            yield number
-
-    def load_stored(self, h: Handles, cursor: ir.Value, slice_: int, wave: int, count: int) -> ir.Value:
-        """A slice of a wave of A as it is stored, in registers."""
-        side = self.sides[0]
-        factors = [h.scale_tiles[side.label]] if side.operand.folded is not None else []
-        stored, made = (ir.Type.parse(x.mlir) for x in (side.operand.stored, side.operand.element))
-        kind = self.e.multiplicand("a", self.wave, self.schedule.tile[2] // count, stored)
-        where: dict[str, Any] = {"a_wave": wave, "waves": self.waves, "number": slice_, "count": count}
-        where |= {"words": ir.UnitAttr.get()} if self.addends else {}
-        operands, segments = [h.tiles[side.label], cursor, *factors], (1, 1, len(factors))
-        made = ir.TypeAttr.get(made)
-        return self.e.op("tile.load_stored", [kind], operands, segments=segments, made=made, **where).result
-
-    def converted(self, loaded: ir.Value, of: Made) -> ir.Value:
-        """It as it is multiplied."""
-        rows, depth = shape_of(loaded.type)
-        made = self.e.multiplicand("a", rows, depth, ir.Type.parse(self.sides[0].operand.element.mlir))
-        scales: dict[str, Any] = {"scales": of.scales} if of.scales else {}
-        kind = [] if of.addends is None else [of.addends]
-        return self.e.op("tile.converted", [made], [loaded, *kind], segments=(1, len(kind)), **scales).result
-
-    def mma_converted(
-        self,
-        h: Handles,
-        accumulator: ir.Value,
-        cursor: ir.Value,
-        a: ir.Value,
-        wave: int,
-        accumulate: int,
-        column: int,
-        slice_: tuple[int, int],
-    ) -> None:
-        some: dict[str, Any] = {"b_mn": ir.UnitAttr.get()} if self.sides[1].operand.mn_major else {}
-        some |= {"slice": slice_} if slice_[1] > 1 else {}
-        operands = [accumulator, a, h.tiles["B"], cursor]
-        which: dict[str, Any] = {"wave": wave, "column": column, "accumulate": accumulate}
-        self.e.op("tile.mma_converted", operands=operands, **which, **some)
-
     @property
     def lone_block(self) -> bool:
         """Whether the sums are those of one K block, in the tensor core: it then begins with them."""
@@ -230,36 +125,6 @@ class Consumer(Factors):
             end = e.arith("arith.addi", end, e.i32(self.schedule.tile[2]))
         return e.compare("lt", e.i32(k - padding), end)
 
-    def mma(
-        self,
-        h: Handles,
-        accumulator: ir.Value,
-        cursor: ir.Value,
-        a_wave: int,
-        wave: int,
-        accumulate: int,
-        column: int = 0,
-        slice_: int = 0,
-        slices: int = 1,
-        made: Made | None = None,
-    ) -> None:
-        if in_registers(self.schedule):
-            each = slices_of(self.problem, self.schedule) // slices
-            parts = [(slice_ * each + i, a_wave, wave) for i in range(each)]
-            for _ in self.multiply_converted(h, accumulator, cursor, parts, each * slices, accumulate, column, made):
-                pass
-            return
-        operands = [accumulator, h.tiles["A"], h.tiles["B"], cursor]
-        which: dict[str, Any] = {"a_wave": a_wave, "wave": wave, "waves": self.waves, "column": column}
-        which |= {f"{x.label.lower()}_mn": ir.UnitAttr.get() for x in self.sides if x.operand.mn_major}
-        if slices > 1:
-            which["slice"] = (slice_, slices)
-        self.e.op("tile.mma", operands=operands, **which, accumulate=accumulate)
-
-    def release(self, h: Handles, cursor: ir.Value, lag: int = 0, unless: ir.Value | None = None) -> None:
-        extra = [] if unless is None else [unless]
-        self.e.op("tile.release", operands=[h.ring, cursor, *extra], segments=(1, 1, len(extra)), lag=lag)
-
     def promoted(self, h: Handles, w: Work, at: Positions, accumulator: ir.Value, partial: ir.Value) -> None:
         """Each K block's product is scaled and added into FP32 registers, wave by wave."""
         if at.window is not None:
@@ -268,14 +133,9 @@ class Consumer(Factors):
         for number, part in enumerate(self.segments(w)):
             sums = self.into(number, accumulator)
             self.promoted_part(h, part, at, fetched, sums, partial)
-            if self.kind is not None:
-                self.e.op("tile.end_addends", operands=[self.kind, sums])
+            if self.addends is not None:
+                self.addends.end(sums)
             self.summed(number, sums, accumulator, w)
-
-    @property
-    def addends(self) -> bool:
-        """Whether each element of A is two that are multiplied."""
-        return self.sides[0].operand.multiplied_as_addends
 
     def promoted_part(
         self, h: Handles, w: Work, at: Positions, fetched: Fetched, accumulator: ir.Value, sums: ir.Value
@@ -289,9 +149,8 @@ class Consumer(Factors):
         with self.over_k(self.multiplied(w), s.unroll, once=without_loop(self.problem, s)) as k0:
             e.op("tile.wait", operands=[h.ring, cursor])
             following = self.at_k(w, e.arith("arith.addi", k0, e.i32(s.tile[2])))
-
-            block = Block(w, fetched, accumulator, sums, column0, following)
-            self.block(h, at, replace(block, seen=self.seen(h, at)) if self.addends else block)
+            seen = None if self.addends is None else self.addends.seen(h, cursor)
+            self.block(h, at, Block(w, fetched, accumulator, sums, column0, following, seen))
         self.pass_over(h, w, at)
 
     def pass_over(self, h: Handles, w: Work, at: Positions) -> None:
@@ -302,22 +161,18 @@ class Consumer(Factors):
             self.e.op("tile.wait", operands=[h.ring, at.cursor])
             self.hand_over(h, at)
 
-    def seen(self, h: Handles, at: Positions) -> ir.Value:
-        """What scales of A a K block has."""
-        source, i32 = h.scale_tiles[self.sides[0].label], ir.IntegerType.get_signless(32)
-        return self.e.op("tile.seen_scales", [i32], [source, at.cursor], warps=self.scale_warps[1]).result
-
     def block(self, h: Handles, at: Positions, block: Block) -> None:
         """A K block's products, each promoted; the stage is handed over as soon as nothing of it is read again."""
-        s, seen = self.schedule, block.seen
-        late = self.row_scale(self.sides[1]) is not None  # column factors are read during promotion
+        s, addends = self.schedule, self.addends
+        # column factors are read during promotion
+        late = addends is not None or self.row_scale(self.sides[1]) is not None
         factors: list[tuple[ir.Value | None, ir.Value | None]] = []
         goes = list(product(range(self.waves), range(0, s.tile[1], s.mma_n or s.tile[1])))
         products = list(product(range(slices(s)), goes))
         known: Known = {}
         for number, (slice_, (wave, column)) in enumerate(products):
             go = Go(wave, column, slice_, slices(s))
-            self.go(h, at, block, go, "alike" if seen is not None else "")
+            self.go(h, at.cursor, block, go, None if addends is None else addends.made(block))
             if (wave, column) == goes[0]:  # the rest is read and fetched under the first product
                 factors = [
                     self.factors(h, at, block.fetched, v, block.column0, slice_, known) for v in range(self.waves)
@@ -326,54 +181,16 @@ class Consumer(Factors):
                 self.keep(h, at, block.fetched, block.column0, known)
                 for side in self.sides:
                     self.fetch(h, side, block.fetched, block.w, block.following)
-            self.e.op("tile.mma_wait", operands=[block.partial], pending=0)
+            self.arrive(block)
             last = number == len(products) - 1
-            if last and not late and seen is None:
+            if last and not late:
                 self.hand_over(h, at)
-            if seen is not None:
-                self.again(h, at, block, seen, go, factors[wave])
-            self.promote(block, go, factors[wave])
-            if last and (late or seen is not None):
+            if addends is not None:
+                addends.promote(h, at.cursor, block, go, factors[wave])
+            else:
+                self.promote(block, go, factors[wave])
+            if last and late:
                 self.hand_over(h, at)
-
-    def again(
-        self, h: Handles, at: Positions, block: Block, seen: ir.Value, go: Go, factors: tuple[ir.Value | None, ...]
-    ) -> None:
-        """Multiplies once more where scales are others than those that addends were made of: all of them others, or
-        some, in two products. Where none are, a branch is all of it, of at most 1.02 of the time; before the
-        conversion one took 1.07 and 1.11 (H100, 2026-11-27, docs/notes/converted.md)."""
-        e, i1, kind = self.e, ir.IntegerType.get_signless(1), self.kind
-
-        def none(*kinds: str) -> ir.Value:
-            return e.compare("eq", e.arith("arith.andi", seen, e.i32(sum(SEEN[x] for x in kinds))), e.i32(0))
-
-        with e.region("tile.when", [e.negated(e.op("tile.are_alike", [i1], [kind, seen]).result)]):
-            ordinary = none("not ordinary", "zero")
-            low = e.arith("arith.andi", e.negated(ordinary), none("not low", "zero"))
-            e.op("tile.turn_addends", operands=[kind, low, block.accumulator])
-            mixed = e.negated(e.arith("arith.ori", ordinary, low))
-            with e.region("tile.when", [mixed]):
-                with e.region("tile.when", [e.negated(none("not ordinary"))]):
-                    self.go(h, at, block, go, "small")
-                    e.op("tile.mma_wait", operands=[block.partial], pending=0)
-                    self.promote(block, go, factors, -SMALL_SHIFT)
-                self.go(h, at, block, go, "ordinary")
-            with e.region("tile.when", [e.negated(mixed)]):
-                self.go(h, at, block, go, "alike")
-            e.op("tile.mma_wait", operands=[block.partial], pending=0)
-
-    def go(self, h: Handles, at: Positions, block: Block, go: Go, scales: str = "") -> None:
-        """One of its products, of elements with such scales."""
-        made = Made(scales, self.kind if scales == "alike" else None)
-        self.mma(h, block.partial, at.cursor, go.wave, 0, 0, go.column, go.slice_, go.slices, made)
-
-    def promote(self, block: Block, go: Go, factors: tuple[ir.Value | None, ...], exponent: int = 0) -> None:
-        """That, times a power of two."""
-        sides = [f for f in factors if f is not None]
-        segments = (1, 1, *(int(f is not None) for f in factors))
-        power: dict[str, Any] = {"exponent": exponent} if exponent else {}
-        operands = [block.accumulator, block.partial, *sides]
-        self.e.op("tile.promote", operands=operands, segments=segments, wave=go.wave, column=go.column, **power)
 
     def keep(self, h: Handles, at: Positions, fetched: Fetched, column0: ir.Value, known: Known) -> None:
         """What was fetched for the later slices of a K tile, before it is fetched for the next one."""

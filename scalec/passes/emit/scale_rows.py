@@ -193,7 +193,7 @@ class ScaleRows(Dealer, Converter):
         row_block = ALL if row_block == WHOLE else row_block
         words = min(self.together([side]), group * plan.words)
         vector: dict[str, Any] = {"together": words} if words > 1 else {}
-        vector |= {"ones": scale.type} if side.operand.multiplied_as_addends else {}
+        vector |= {"ones": scale.type} if side.operand.addends else {}
         self.e.op(
             "tile.load_bytes",
             operands=[room, source, *strides, *self.scale_rows(side.label, scale, w), *place],
@@ -221,7 +221,7 @@ class ScaleRows(Dealer, Converter):
                 e.op("tile.store_bytes", operands=operands, **at)
             else:
                 pairs = pairs_of(self.problem, self.schedule, side.operand)
-                words = ir.UnitAttr.get() if side.operand.multiplied_as_addends else None
+                words = ir.UnitAttr.get() if side.operand.addends else None
                 named = ("pairs", pairs), ("index", index), ("words", words)
                 at |= {name: value for name, value in named if value}
                 e.op("tile.store_factors", operands=operands, element=plan.scale.type, **at)

@@ -49,7 +49,7 @@ def no_registers(problem: Problem, schedule: Schedule) -> str:
         return (
             f"{WORD // a.element.bits} elements of {a.stored.name} ({a.name}) are {part_bits(a)} bits, not whole bytes"
         )
-    if a.multiplied_as_addends and (reason := _no_addends(a, schedule)):
+    if a.addends and (reason := _no_addends(a, schedule)):
         return reason
     if problem.added:
         return f"products are added up, and rows of {a.name} may be followed by some of {problem.added[0].lhs.name}"
@@ -79,12 +79,13 @@ def _no_addends(a: Operand, schedule: Schedule) -> str:
 
 
 def no_addends(problem: Problem) -> str:
-    """Why no operand is multiplied as the sum of two, "" where one is."""
-    if problem.lhs.multiplied_as_addends or problem.rhs.multiplied_as_addends:
+    """Why no operand is multiplied as a sum of addends, "" where one is."""
+    if problem.lhs.addends or problem.rhs.addends:
         return ""
-    (stored, scale), made = next(iter(ADDENDS.items()))
+    kinds = " or ".join(f"{stored} with {scale}" for stored, scale in ADDENDS)
+    made, _ = next(iter(ADDENDS.values()))
     return (
-        f"no product of {problem.target.name} of {stored} with {scale} scales of whole {CHUNK} of {problem.k.name} by "
+        f"no product of {problem.target.name} of {kinds} scales of whole {CHUNK} of {problem.k.name} by "
         f"{made}, alone, each as it lies in memory, contiguous along {problem.k.name}, without a body, reductions or "
         "finer scales"
     )
@@ -94,7 +95,7 @@ def scale_planes(problem: Problem, schedule: Schedule, operand: Operand, scale: 
     """Words that the scales of a row of a tile take in shared memory: one each, or of addends one for each four, behind
     which one of all rows' is what warps have seen of these."""
     count = scale.within(schedule.tile[2])
-    return -(-count // WORD_OF_SCALES) + 1 if scale.folded and operand.multiplied_as_addends else count
+    return -(-count // WORD_OF_SCALES) + 1 if scale.folded and operand.addends else count
 
 
 def in_registers(schedule: Schedule) -> bool:
@@ -122,7 +123,7 @@ def stored_swizzle(problem: Problem, schedule: Schedule, operand: Operand) -> in
 def slices_of(problem: Problem, schedule: Schedule) -> int:
     """Slices of a K block whose A is converted at a time: within what is promoted together, if sums are."""
     depth = schedule.tile[2]
-    steps = 1 if problem.lhs.multiplied_as_addends else STEPS
+    steps = 1 if problem.lhs.addends else STEPS
     return depth // gcd(steps * problem.family.k, depth, schedule.promote)
 
 
@@ -135,4 +136,4 @@ def pairs_of(problem: Problem, schedule: Schedule, operand: Operand) -> str:
 
 def holds_words(problem: Problem, schedule: Schedule, operand: Operand) -> bool:
     """Whether threads find folded scales as words, of pairs (`pairs_of`) or of bytes; else as f32."""
-    return bool(pairs_of(problem, schedule, operand)) or operand.multiplied_as_addends
+    return bool(pairs_of(problem, schedule, operand) or operand.addends)

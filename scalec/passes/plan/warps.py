@@ -129,7 +129,7 @@ def registers_for(problem: Problem, schedule: Schedule) -> tuple[int, int]:
         rows = (s for x in (problem.lhs, problem.rhs) if (s := x.by_row) is not None)
         if any(s.type != "f32" or s.within(schedule.tile[2]) > 1 for s in rows):
             registers = WIDENED[warpgroups]
-        if problem.lhs.multiplied_as_addends and (schedule.mma_n or schedule.tile[1]) <= ADDENDS[1]:
+        if problem.lhs.addends and (schedule.mma_n or schedule.tile[1]) <= ADDENDS[1]:
             registers = ADDENDS[0][warpgroups]
     if problem.wraps:
         registers = WRAPPING[warpgroups]

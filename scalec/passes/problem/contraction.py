@@ -87,12 +87,12 @@ def multiplied_as(contract: Any, target: Target) -> tuple[MmaShape | None, tuple
 
 
 def multiplied_as_addends(contract: Any, target: Target) -> tuple[MmaShape | None, tuple[str, str]]:
-    """Likewise where each element of one operand, times its scale, is the sum of two of the type that the other one has
-    (ADDENDS), and both are multiplied; None where there is no such operand."""
+    """Likewise where each element of one operand, times its scale, is a sum of some of the type that the other one has
+    (ADDENDS), and all are multiplied; None where there is no such operand."""
     sides = _Side.of(contract, 0), _Side.of(contract, 1)
     scales = {level.type for side in sides for level in side.levels} & target.scale_types()
     for one, other in (sides, sides[::-1]):
-        made = next((ADDENDS[one.element, x] for x in one.along_k if (one.element, x) in ADDENDS), None)
+        made = next((ADDENDS[one.element, x][0] for x in one.along_k if (one.element, x) in ADDENDS), None)
         family = target.mma_for(made, made, scales) if made is not None and made == other.element else None
         plain = one.k_major and one.zeros is None and other.k_major and other.zeros is None
         if family is not None and plain and len(one.along_k) == 1 and other.applied(family, other.element):
@@ -210,8 +210,8 @@ def finest(stored: str, target: Target) -> int:
 
 def folds(stored: str, scale: str, multiplied: str, zeros: tuple[int, int] | None, *, addends: bool = False) -> bool:
     """Whether the conversion of an operand applies its scales of a type too: without rounding. `zeros`: between what
-    its zero points lie, None where it has none; `addends`: whether it makes two elements of each."""
-    if addends and ADDENDS.get((stored, scale)) == multiplied:
+    its zero points lie, None where it has none; `addends`: whether it makes a sum of each (ADDENDS)."""
+    if addends and ADDENDS.get((stored, scale), ("", 0))[0] == multiplied:
         return True
     if zeros is not None:
         return zero_points.folds(stored, scale, multiplied, *zeros)

@@ -260,11 +260,12 @@ class Operand:
         return next((s for s in self.scales if s.folded), None)
 
     @cached_property
-    def multiplied_as_addends(self) -> bool:
-        """Whether each element times its scale is the sum of two that are multiplied."""
+    def addends(self) -> int:
+        """Of how many that are multiplied each element times its scale is the sum; 0 where it is not told so."""
         if self.folded is None or self.transformed:  # what is quantised anew has scales that are folded in too
-            return False
-        return ADDENDS.get((self.stored.name, self.folded.type)) == self.element.name
+            return 0
+        made, count = ADDENDS.get((self.stored.name, self.folded.type), ("", 0))
+        return count if made == self.element.name else 0
 
     @property
     def made(self) -> Scale | None:

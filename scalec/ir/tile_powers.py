@@ -1,0 +1,85 @@
+"""Ops of `tile` for a K block of A whose elements, times their scales of a power of two, are multiplied as they are
+times a power of two that all of the block has in common."""
+
+# no `from __future__ import annotations` here: the bindings read the annotations as classes
+
+from scalec.ir.mlir import ext, ir
+from scalec.ir.tile_checks import at_least, in_step
+from scalec.ir.tile_copies import WIDENED
+from scalec.ir.tile_types import (
+    I1,
+    CursorType,
+    PowersType,
+    ScalesType,
+    SharedType,
+    Tile,
+    element_of,
+    int_of,
+    shape_of,
+    str_of,
+)
+from scalec.ir.verify import fail, verifier
+
+REACH = 11
+"""The power of two that the largest scale of a block may be times the least one: an e2m1 that is not 0 has exponents
+from -1 to 2, and an e4m3 normal ones from -6 to 8."""
+
+COMMON_POWERS = (0x74, 0x7F)
+"""The ue8m0, 2^-11 to 1, of which warps that bring scales say no more: as those of weights mostly are."""
+
+
+class SeenPowersOp(Tile.Operation, name="seen_powers"):
+    """The largest scale and the least one in the cursor's stage of words that `warps` warps stored
+    (`tile.store_factors`), each half a word: of the largest a ue8m0's byte, more than that where one is NaN, and of the
+    least 255 less its byte."""
+
+    source: ext.Operand[SharedType]
+    cursor: ext.Operand[CursorType]
+    result: ext.Result[PowersType]
+    warps: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return of_words(op) and at_least(op, 1, "warps") and in_step(op, None, op.source)
+
+
+class InReachOp(Tile.Operation, name="in_reach"):
+    """Whether these are at most REACH powers of two apart, and none is NaN: elements may then be made of all."""
+
+    powers: ext.Operand[PowersType]
+    result: ext.Result[I1]
+
+
+class PowerFactorsOp(Tile.Operation, name="power_factors"):
+    """By what sums of such elements are promoted."""
+
+    powers: ext.Operand[PowersType]
+    result: ext.Result[ScalesType]
+
+
+class WordFactorsOp(Tile.Operation, name="word_factors"):
+    """Factors of the rows of a wave, the scales of type `element` that are byte `byte` of each row's words."""
+
+    source: ext.Operand[SharedType]
+    cursor: ext.Operand[CursorType]
+    result: ext.Result[ScalesType]
+    element: ir.StringAttr
+    byte: ir.IntegerAttr
+    wave: ir.IntegerAttr
+    waves: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if not of_words(op) or str_of(op.element) not in WIDENED:
+            return fail(op, f"reads {op.element}, expected words of {' or '.join(WIDENED)}")
+        planes, waves = shape_of(op.source.type)[0], int_of(op.waves)
+        if not 0 <= int_of(op.byte) < 4 * (planes - 1) or not 0 <= int_of(op.wave) < waves:
+            return fail(op, f"reads byte {int_of(op.byte)}, wave {int_of(op.wave)} of {waves}, in {op.source.type}")
+        return in_step(op, None, op.source)
+
+
+def of_words(op: ir.OpView) -> bool:
+    """Refuses what is no words of scales, and one vector behind."""
+    if str(element_of(op.source.type)) != "i32" or shape_of(op.source.type)[0] < 2:
+        return fail(op, f"asks {op.source.type}, expected words of scales, and one vector behind")
+    return True

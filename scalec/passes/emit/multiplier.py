@@ -1,0 +1,170 @@
+"""Products of a consumer: slices of a stage, out of shared memory or of registers, and their promotion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from scalec.ir.mlir import ir
+from scalec.ir.tile_types import shape_of
+from scalec.passes.emit.factors import Factors, Fetched
+from scalec.passes.emit.handles import Handles
+from scalec.passes.emit.tensors import Work
+from scalec.passes.plan.converted import in_registers, slices_of
+
+
+@dataclass(frozen=True)
+class Made:
+    """Of which scales A's elements are made, and what is known of these (`tile.converted`)."""
+
+    scales: str = ""
+    known: ir.Value | None = None
+
+
+@dataclass(frozen=True)
+class Block:
+    """A K block of promoted sums: where they go, and what is known of it.
+
+    Attributes:
+        partial: the sums that are promoted.
+        column0: the tile's first column as scales of B count them.
+        following: the K element of the next block.
+        seen: what scales A has, where its elements are addends.
+    """
+
+    w: Work
+    fetched: Fetched
+    accumulator: ir.Value
+    partial: ir.Value
+    column0: ir.Value
+    following: ir.Value
+    seen: ir.Value | None = None
+
+
+@dataclass(frozen=True)
+class Go:
+    """One of a block's products: of a wave, of columns from one on, of a slice of so many of K."""
+
+    wave: int
+    column: int
+    slice_: int
+    slices: int
+
+    def part(self, number: int, count: int) -> Go:
+        """Of a part of its slice, of so many."""
+        return Go(self.wave, self.column, self.slice_ * count + number, self.slices * count)
+
+
+class Multiplier(Factors):
+    """What a consumer does with a stage that has come."""
+
+    def mma(
+        self,
+        h: Handles,
+        accumulator: ir.Value,
+        cursor: ir.Value,
+        a_wave: int,
+        wave: int,
+        accumulate: int,
+        column: int = 0,
+        slice_: int = 0,
+        slices: int = 1,
+        made: Made | None = None,
+    ) -> None:
+        if in_registers(self.schedule):
+            each = slices_of(self.problem, self.schedule) // slices
+            parts = [(slice_ * each + i, a_wave, wave) for i in range(each)]
+            for _ in self.multiply_converted(h, accumulator, cursor, parts, each * slices, accumulate, column, made):
+                pass
+            return
+        operands = [accumulator, h.tiles["A"], h.tiles["B"], cursor]
+        which: dict[str, Any] = {"a_wave": a_wave, "wave": wave, "waves": self.waves, "column": column}
+        which |= {f"{x.label.lower()}_mn": ir.UnitAttr.get() for x in self.sides if x.operand.mn_major}
+        if slices > 1:
+            which["slice"] = (slice_, slices)
+        self.e.op("tile.mma", operands=operands, **which, accumulate=accumulate)
+
+    def multiply_converted(
+        self,
+        h: Handles,
+        accumulator: ir.Value,
+        cursor: ir.Value,
+        parts: list[tuple[int, int, int]],
+        count: int,
+        accumulate: int,
+        column: int = 0,
+        made: Made | None = None,
+    ) -> Iterator[int]:
+        """Products of slices of a stage, so many of which it is: each a slice, a wave of A and one of the accumulator.
+        One is multiplied while the next is converted, into other registers, which nobody multiplies any more, and the
+        one behind it loaded; a lone one's registers are those of the next stage's too. Yields the number of a product
+        when at most that one is under way."""
+        begun: set[int] = set()
+        loaded = [self.load_stored(h, cursor, slice_, a_wave, count) for slice_, a_wave, _ in parts[:1]]
+        for number, (slice_, _, wave) in enumerate(parts):
+            stored = loaded.pop()
+            loaded = [self.load_stored(h, cursor, after, a_wave, count) for after, a_wave, _ in parts[number + 1 :][:1]]
+            adds = int(accumulate or wave in begun)
+            begun.add(wave)
+            a = self.converted(stored, made or Made())
+            self.mma_converted(h, accumulator, cursor, a, wave, adds, column, (slice_, count))
+            self.e.op("tile.mma_wait", operands=[accumulator], pending=min(1, len(parts) - 1))
+            yield number
+
+    def load_stored(self, h: Handles, cursor: ir.Value, slice_: int, wave: int, count: int) -> ir.Value:
+        """A slice of a wave of A as it is stored, in registers."""
+        side = self.sides[0]
+        factors = [h.scale_tiles[side.label]] if side.operand.folded is not None else []
+        stored, made = (ir.Type.parse(x.mlir) for x in (side.operand.stored, side.operand.element))
+        kind = self.e.multiplicand("a", self.wave, self.schedule.tile[2] // count, stored)
+        where: dict[str, Any] = {"a_wave": wave, "waves": self.waves, "number": slice_, "count": count}
+        where |= {"words": ir.UnitAttr.get()} if side.operand.addends else {}
+        operands, segments = [h.tiles[side.label], cursor, *factors], (1, 1, len(factors))
+        made = ir.TypeAttr.get(made)
+        return self.e.op("tile.load_stored", [kind], operands, segments=segments, made=made, **where).result
+
+    def converted(self, loaded: ir.Value, of: Made) -> ir.Value:
+        """It as it is multiplied."""
+        rows, depth = shape_of(loaded.type)
+        made = self.e.multiplicand("a", rows, depth, ir.Type.parse(self.sides[0].operand.element.mlir))
+        scales: dict[str, Any] = {"scales": of.scales} if of.scales else {}
+        known = [] if of.known is None else [of.known]
+        return self.e.op("tile.converted", [made], [loaded, *known], segments=(1, len(known)), **scales).result
+
+    def mma_converted(
+        self,
+        h: Handles,
+        accumulator: ir.Value,
+        cursor: ir.Value,
+        a: ir.Value,
+        wave: int,
+        accumulate: int,
+        column: int,
+        slice_: tuple[int, int],
+    ) -> None:
+        some: dict[str, Any] = {"b_mn": ir.UnitAttr.get()} if self.sides[1].operand.mn_major else {}
+        some |= {"slice": slice_} if slice_[1] > 1 else {}
+        operands = [accumulator, a, h.tiles["B"], cursor]
+        which: dict[str, Any] = {"wave": wave, "column": column, "accumulate": accumulate}
+        self.e.op("tile.mma_converted", operands=operands, **which, **some)
+
+    def go(self, h: Handles, cursor: ir.Value, block: Block, go: Go, made: Made | None = None) -> None:
+        """One of a block's products."""
+        self.mma(h, block.partial, cursor, go.wave, 0, 0, go.column, go.slice_, go.slices, made)
+
+    def arrive(self, block: Block) -> None:
+        """Waits for it."""
+        self.e.op("tile.mma_wait", operands=[block.partial], pending=0)
+
+    def promote(self, block: Block, go: Go, factors: tuple[ir.Value | None, ...], exponent: int = 0) -> None:
+        """That, times a power of two."""
+        sides = [f for f in factors if f is not None]
+        segments = (1, 1, *(int(f is not None) for f in factors))
+        power: dict[str, Any] = {"exponent": exponent} if exponent else {}
+        operands = [block.accumulator, block.partial, *sides]
+        self.e.op("tile.promote", operands=operands, segments=segments, wave=go.wave, column=go.column, **power)
+
+    def release(self, h: Handles, cursor: ir.Value, lag: int = 0, unless: ir.Value | None = None) -> None:
+        extra = [] if unless is None else [unless]
+        self.e.op("tile.release", operands=[h.ring, cursor, *extra], segments=(1, 1, len(extra)), lag=lag)

@@ -1,0 +1,120 @@
+"""Elements of 4 bits times powers of two that are multiplied as one e4m3 each, over a power of two of each K block."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import scalec
+from scalec.runtime.emulated import EmulatedDevice
+from tests.emulator.test_converted import pack
+from tests.emulator.test_several_results import run
+
+PROGRAM = "C[m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:mxfp4 scale(1x128)"
+WEIGHTS_FIRST = "C[n,m]:f32 = B[n,k]:mxfp4 @ A[m,k]:e4m3 scale(1x128)"
+FORMS = {
+    "results": "C[m,n] = A[m,k]:e4m3 @ B[n,k]:mxfp4 scale(1x128)",
+    "blocked": "C[m,n] += A[m,k]:e4m3 @ B[n,k]:e2m1 scale(1x128, 1x32:ue8m0@blocked)",
+    "packed": "C[m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:e2m1 scale(128x128, 1x32:ue8m0@packed)",
+    "no other scale": "C[m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:e2m1 scale(none, 1x32:ue8m0)",
+    "tiled": "C[m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:e2m1 scale(1x128, 8x32:ue8m0)",
+    "mxfp8": "C[m,n]:f32 = A[m,k]:mxfp8 @ B[n,k]:mxfp4",
+    "batches": "C[b,m,n]:f32 = A[b,m,k]:e4m3 @ B[b,n,k]:mxfp4 scale(1x128)",
+    "groups": "C[m,n]:f32 = A[m,k]:e4m3 @ B[g,n,k]:mxfp4 scale(1x128) for m in off[g]:off[g+1]",
+    "quantised": "C[m,n]:mxfp8 = A[m,k]:e4m3 @ B[n,k]:mxfp4 scale(1x128)",
+}
+SCHEDULES = [
+    "tile=64x16x128, stages=2",
+    "tile=128x24x128, split=2, parts=cluster",
+    "tile=192x64x128",
+    "tile=256x64x128, cluster=1x2",
+    "tile=128x64x128, mma_n=32",
+]
+E4M3, E2M1, UE8M0 = ml_dtypes.float8_e4m3fn, ml_dtypes.float4_e2m1fn, ml_dtypes.float8_e8m0fnu
+
+
+def made(program: str, codes: np.ndarray, scales: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """[tokens, weights], of weights' codes and scale bytes, and e4m3 tokens whose scales are 1."""
+    kernel = scalec.compile(program, target="sm_90a")
+    kernel.fixed = EmulatedDevice("sm_90a")
+    left = tokens.astype(E4M3), np.ones((len(tokens), tokens.shape[1] // 128), np.float32)
+    right: tuple[Any, ...] = pack(codes), scales.view(UE8M0)
+    if program.startswith("C[n,m]"):
+        return np.asarray(kernel(right[0], left[0], right[1], left[1])).T
+    return np.asarray(kernel(left[0], right[0], left[1], right[1]))
+
+
+def values(codes: np.ndarray, scales: np.ndarray) -> np.ndarray:
+    """What weights stand for."""
+    with np.errstate(all="ignore"):
+        return codes.view(E2M1).astype(np.float64) * np.repeat(scales.view(UE8M0).astype(np.float64), 32, axis=1)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("beside", [0, 100, 120, 250])
+@pytest.mark.parametrize("program", [PROGRAM, pytest.param(WEIGHTS_FIRST, marks=pytest.mark.thorough)])
+def test_every_scale_times_every_element(program: str, beside: int) -> None:
+    """A row for each byte of a scale, each in a tile whose other rows have scales that are alike, in reach or not."""
+    rows = np.arange(256, dtype=np.uint8)
+    codes, bytes_ = np.zeros((256, 256), np.uint8), np.full((256, 8), beside, np.uint8)
+    codes[:, 32:48], bytes_[:, 1] = np.arange(16), rows
+    tokens = np.zeros((16, 256), np.float32)
+    tokens[:, 32:48] = np.eye(16)
+    found = made(f"{program} with convert=addends", codes, bytes_, tokens)
+    with np.errstate(over="ignore"):
+        wanted = values(codes, bytes_)[:, 32:48].T.astype(np.float32)
+    np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("first", [0, 5, 90, 116, 122, 225])
+def test_scales_in_reach_are_multiplied_once(first: int) -> None:
+    """Twelve powers of two that follow each other, of which each row has four, in K blocks of one kind or mixed."""
+    drawn, counts = np.random.default_rng(first), []
+    for beyond in (0, 1):  # one more than twelve
+        scales = drawn.integers(first, first + 12, (128, 16)).astype(np.uint8)
+        scales[3, 2], scales[70, 1] = first, first + 11 + beyond
+        codes, tokens = drawn.integers(0, 16, (128, 512), np.uint8), drawn.integers(-8, 9, (9, 512))
+        kernel = scalec.compile(f"{PROGRAM} with convert=addends, swap=1, tile=128x16x128", target="sm_90a")
+        kernel.fixed = device = EmulatedDevice("sm_90a")
+        ones = np.ones((9, 4), np.float32)
+        found = np.asarray(kernel(tokens.astype(E4M3), pack(codes), ones, scales.view(UE8M0)))
+        weights = values(codes, scales)
+        bound = np.abs(tokens) @ np.abs(weights).T
+        assert (np.abs(found - tokens @ weights.T) <= 2.0**-11 * bound).all()
+        assert device.stats is not None
+        counts.append(device.stats.counts["wgmma"])
+    assert counts[0] * 5 == counts[1] * 4
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("seed", [0, *(pytest.param(x, marks=pytest.mark.thorough) for x in range(1, 8))])
+def test_blocks_of_unlike_scales(seed: int) -> None:
+    """K blocks whose scales are alike, elsewhere alike, or anything that products of f32 hold, in any order."""
+    drawn = np.random.default_rng(seed)
+    kinds = [(116, 128), (100, 112), (112, 124), (60, 180)]
+    blocks = [drawn.integers(*kinds[drawn.integers(4)], (70, 4), np.uint8) for _ in range(9)]
+    scales = np.concatenate(blocks, axis=1)
+    codes = drawn.integers(0, 16, (70, 9 * 128), np.uint8)
+    tokens = drawn.integers(-8, 9, (9, 9 * 128)).astype(np.float32)
+    found, weights = made(f"{PROGRAM} with convert=addends", codes, scales, tokens), values(codes, scales)
+    bound = np.abs(tokens.astype(np.float64)) @ np.abs(weights).T
+    assert (np.abs(found - tokens.astype(np.float64) @ weights.T) <= 2.0**-11 * bound).all()
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("known", ["nk", ""])
+@pytest.mark.parametrize("name", FORMS)
+def test_forms(name: str, known: str) -> None:
+    dims = {"m": 24, "n": 80, "k": 416} | {x: 3 for x in "bg" if f"[{x}," in FORMS[name]}
+    kernel, _ = run(f"{FORMS[name]} with convert=addends", "sm_90a", dims, known)
+    assert "convert=addends" in kernel.spec.schedule
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_schedules(schedule: str) -> None:
+    run(f"{PROGRAM} with convert=addends, {schedule}", "sm_90a", {"m": 40, "n": 80, "k": 416}, "nk")
