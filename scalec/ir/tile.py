@@ -27,6 +27,7 @@ from scalec.ir import (
     tile_powers,
     tile_quantize,
     tile_reductions,
+    tile_relays,
     tile_runs,
     tile_scales,
     tile_turns,

@@ -8,8 +8,8 @@ from typing import Any
 from scalec.formats import ADDENDS, CONVERTED, ELEMENT_TYPES, element_spelled
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import at_least, in_step, kind, maker, plainly_swizzled, takes
-from scalec.ir.tile_compute import yields
-from scalec.ir.tile_cut import CHUNK
+from scalec.ir.tile_compute import slice_of, yields
+from scalec.ir.tile_cut import CHUNK, LINE
 from scalec.ir.tile_tensor import LANES
 from scalec.ir.tile_types import (
     I1,
@@ -129,7 +129,8 @@ class LoadStoredOp(Tile.Operation, name="load_stored"):
 
     `source` and `factors` are as `convert` has them, but that rows of `source` may be swizzled, and that `factors` may
     be i32: twice each, of 16 bits, or with `words`, a unit attribute, bytes as `tile.store_factors` has these.
-    `source` has the rows of all warpgroups, `waves` waves each."""
+    `source` has the rows of all warpgroups, `waves` waves each. With `interleaved`, a unit attribute, B's rows are
+    (`tile.interleave_k`), and the slice is as much of K as LINE bytes of these, or several times that."""
 
     source: ext.Operand[SharedType]
     cursor: ext.Operand[CursorType]
@@ -158,6 +159,10 @@ class LoadStoredOp(Tile.Operation, name="load_stored"):
             return fail(op, f"has {depth} elements of {stored.name} of rows in {op.source.type}")
         if slice_ * made.bits % (2 * 8 * CHUNK) or slice_ * stored.bits % (8 * CHUNK):
             return fail(op, f"converts {slice_} elements of {stored.name}, expected whole {CHUNK} bytes")
+        if "interleaved" in op.operation.attributes and slice_ * made.bits % (8 * LINE):
+            return fail(
+                op, f"loads {slice_} elements of {stored.name} interleaved, expected {LINE} bytes of {made.name}"
+            )
         if "words" in op.operation.attributes:
             return _of_words(op, depth, stored.name, rows)
         if op.factors is not None:
@@ -195,7 +200,9 @@ class ConvertedOp(Tile.Operation, name="converted"):
     two, whose sum is 2^-2 times that: "alike": of all, whose scales are those that are `known`, of LOW ones 2 times
     that; "ordinary": of those of ORDINARY scales, the rest is 0; "small": of those that are below, and NaN, 2^4 times
     that, the rest is 0. Of ue8m0 it is one: "power": of all, whose scales are in REACH of those that are `known`, over
-    the factor of these (`power_factors`); "plain": of all, without a scale."""
+    the factor of these (`power_factors`); "plain": of all, without a scale, or with `only`, an optional integer, of
+    those whose scale is that one of a row's of the stage, the rest is 0. `slice`, an optional attribute, is which of so
+    many equal slices of what was loaded."""
 
     stored: ext.Operand[MultiplicandType]
     known: ext.Operand[Any] | None
@@ -213,9 +220,11 @@ class ConvertedOp(Tile.Operation, name="converted"):
         wanted = SCALES.get(scales)
         if (op.known is None) != (wanted is None) or (wanted and not isinstance(op.known.type, wanted)):
             return fail(op, f"makes addends of {scales!r} scales, and knows {op.known and op.known.type} of these")
-        return shape_of(op.stored.type) == shape_of(op.result.type) or fail(
-            op, f"makes {op.result.type} of another shape"
-        )
+        (rows, depth), (own, made_of) = shape_of(op.stored.type), shape_of(op.result.type)
+        number, count = slice_of(op)
+        if (rows, depth) != (own, made_of * count) or not 0 <= number < count:
+            return fail(op, f"makes {op.result.type} of slice {number} of {count} of {op.stored.type}")
+        return True
 
 
 class FoldsOp(Tile.Operation, name="folds"):

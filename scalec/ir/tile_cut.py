@@ -22,6 +22,9 @@ from scalec.ir.tile_types import (
 )
 from scalec.ir.verify import fail, verifier
 
+LINE = 128
+"""Bytes of the widest swizzle, of which a row is interleaved."""
+
 CHUNK = 16
 """Bytes that a swizzle keeps together at least, and one instruction moves."""
 
@@ -57,7 +60,7 @@ class DetourOp(Tile.Operation, name="detour"):
 
     ring: ext.Operand[RingType]
     through: ext.Operand[RingType]
-    condition: ext.Operand[I1]
+    condition: ext.Operand[I1] | None
     result: ext.Result[RingType]
 
     @verifier
@@ -145,6 +148,23 @@ class CutWordsOp(Tile.Operation, name="cut_words"):
         if bits != 32 and not words_of(op.words.type)[0]:
             return fail(op, f"cuts {op.words.type}, expected words of rows, or tiles of a blocked tensor")
         return at_least(op, 1, "unit") and in_step(op, None, op.words)
+
+
+class InterleaveKOp(Tile.Operation, name="interleave_k"):
+    """Of each LINE bytes of a row of a tile, of the cursor's stage, four bytes of number 8 i + j become those of number
+    i + 4 j: what wgmma multiplies with the registers of one of the four threads that share a row of A was adjacent (PTX
+    ISA 9.7.15.5.1.1). All lanes of a warp are here; rows are as wide as the swizzle, or several panels of that."""
+
+    tile: ext.Operand[SharedType]
+    cursor: ext.Operand[CursorType]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        (_, width), swizzle = shape_of(op.tile.type), swizzle_of(op.tile.type)
+        row = width * bits_of(element_of(op.tile.type)) // 8
+        if swizzle != LINE or row % LINE:
+            return fail(op, f"interleaves rows of {row} bytes swizzled over {swizzle}, expected {LINE} of its swizzle")
+        return in_step(op, None, op.tile)
 
 
 class CutBytesOp(Tile.Operation, name="cut_bytes"):

@@ -69,6 +69,10 @@ class PowersType(Tile.Type, name="powers"):
     """The largest and the least of the scales of a K block, powers of two."""
 
 
+class RelayType(Tile.Type, name="relay"):
+    """A mutable place in registers for a value of any type, which an iteration of a loop leaves there for the next."""
+
+
 class FoldsType(Tile.Type, name="folded_rows"):
     """A reduction along K of each of a thread's `count` rows, of what the thread has of these, as f32 in registers."""
 

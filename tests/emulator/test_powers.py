@@ -87,7 +87,7 @@ def test_scales_in_reach_are_multiplied_once(first: int) -> None:
         assert (np.abs(found - tokens @ weights.T) <= 2.0**-11 * bound).all()
         assert device.stats is not None
         counts.append(device.stats.counts["wgmma"])
-    assert counts[0] * 5 == counts[1] * 4
+    assert counts[1] == 2 * counts[0]  # of four K blocks one, each 32 of K by themselves
 
 
 @pytest.mark.once

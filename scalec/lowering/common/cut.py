@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 
 from scalec.ir import tile
 from scalec.ir.mlir import ir
+from scalec.ir.tile_cut import LINE
 from scalec.lowering.builder import Builder
 from scalec.lowering.common.control import set_up
 from scalec.lowering.common.state import COMMON, Ring, State, swizzle
@@ -30,7 +32,8 @@ def cut_ring(s: State, op: ir.OpView) -> None:
 @COMMON.lowers("tile.detour")
 def detour(s: State, op: ir.OpView) -> None:
     ring, through = s.get(op.ring), s.get(op.through)
-    s.values[op.result] = replace(ring, full=s.b.select(s.get(op.condition), through.full, ring.full))
+    full = through.full if op.condition is None else s.b.select(s.get(op.condition), through.full, ring.full)
+    s.values[op.result] = replace(ring, full=full)
 
 
 @COMMON.lowers("tile.pass_on")
@@ -150,18 +153,41 @@ def wrap_k(s: State, op: ir.OpView) -> None:
             _store(b, at, row * pitch, words, _mine(s, rows - row))
 
 
+@COMMON.lowers("tile.interleave_k")
+def interleave_k(s: State, op: ir.OpView) -> None:
+    """A row two lanes: the even chunks become the first four, the odd ones the others, in which words change places
+    alone. What eight lanes load or store at once lies in all banks."""
+    b, (rows, width), line = s.b, tile.shape_of(op.tile.type), LINE
+    panels, together = width * tile.bits_of(tile.element_of(op.tile.type)) // 8 // line, tile.LANES // 2
+    odd, row = b.shr(s.lane, 4), b.and_(s.lane, together - 1)
+    own = b.add(s.get(op.tile).address(b, s.get(op.cursor)), b.mul(row, line))
+    own = b.add(own, b.shl(swizzle(b, row, line), 4))
+    source, target = b.xor(own, b.shl(odd, 4)), b.xor(own, b.shl(odd, 6))
+    for panel, first in product(range(panels), range(0, rows, together)):
+        offset, mine = line * (panel * rows + first), None
+        if rows - first < together:
+            mine = b.compare("lt", row, rows - first)
+        words = [x for i in range(4) for x in _load_of(b, b.xor(source, 32 * i), offset, mine)]
+        b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
+        for i in range(4):
+            _store(b, b.xor(target, 16 * i), offset, words[i::4], mine)
+
+
 def _mine(s: State, left: int) -> ir.Value | None:
     """Whether this lane has one of the rows that are left; None where all lanes have."""
     return s.b.compare("lt", s.lane, left) if left < tile.LANES else None
 
 
 def _load(s: State, address: ir.Value, offset: int, left: int) -> list[ir.Value]:
-    mine, zeros = _mine(s, left), [0] * 4
+    return _load_of(s.b, address, offset, _mine(s, left))
+
+
+def _load_of(b: Builder, address: ir.Value, offset: int, mine: ir.Value | None) -> list[ir.Value]:
     guard = "" if mine is None else "@$5 "
     text = f"{guard}ld.shared.v4.b32 {{$0, $1, $2, $3}}, [$4 + {offset}];"
     if mine is None:
-        return s.b.asm(text, [s.b.i32] * 4, [address])
-    return s.b.asm(text, [s.b.i32] * 4, [address, mine, *zeros], tied=4)
+        return b.asm(text, [b.i32] * 4, [address])
+    return b.asm(text, [b.i32] * 4, [address, mine, *[0] * 4], tied=4)
 
 
 def _store(b: Builder, address: ir.Value, offset: int, values: list[ir.Value], mine: ir.Value | None = None) -> None:

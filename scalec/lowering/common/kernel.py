@@ -28,6 +28,7 @@ from scalec.lowering.common import (  # noqa: F401 - they fill the common table
     promote,
     quantize,
     reductions,
+    relays,
     results,
     row_copies,
     runs,

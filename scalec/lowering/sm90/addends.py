@@ -8,7 +8,7 @@ those, are the two tables that `prmt` looks four elements up in (PTX ISA 9.7.9.7
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from scalec.ir.mlir import ir
@@ -33,7 +33,7 @@ SHIFT = -2
 
 SUBNORMAL = 0x2C282000, 0x36343230  # the bytes of 0 to 7 times 2^-9, times 2^SMALL_SHIFT
 
-EVERY = 0x7777  # bits of the magnitudes of four elements
+EVERY = 0x77777777  # bits of the magnitudes of eight elements
 NAN = 0x7F
 
 
@@ -50,19 +50,19 @@ class Factor:
     low: ir.Value | None = None
 
 
-def alike(b: Builder, word: ir.Value, number: int, low: ir.Value | None = None) -> Factor:
+def alike(b: Builder, word: ir.Value, number: ir.Value | int, low: ir.Value | None = None) -> Factor:
     """Of a scale that all others of its rows are like; `low`: whether these are LOW."""
     return Factor(byte_of(b, word, number), low=low)
 
 
-def ordinary(b: Builder, word: ir.Value, number: int, _: ir.Value | None = None) -> Factor:
+def ordinary(b: Builder, word: ir.Value, number: ir.Value | int, _: ir.Value | None = None) -> Factor:
     """Where some may be smaller, or NaN: those count as 0."""
     byte, sign = _signed(b, word, number)
     inside = b.compare("lt", b.sub(byte, ORDINARY[0]), ORDINARY[1] + 1 - ORDINARY[0])
     return Factor(byte, b.select(inside, b.constant(EVERY), 0), sign)
 
 
-def small(b: Builder, word: ir.Value, number: int, _: ir.Value | None = None) -> Factor:
+def small(b: Builder, word: ir.Value, number: ir.Value | int, _: ir.Value | None = None) -> Factor:
     """Those alone, times 2^SMALL_SHIFT: to exponents of normal ones that is added, others are looked up."""
     byte, sign = _signed(b, word, number)
     least = b.pure("prmt.b32 $0, $1, $2, $3;", b.i32, b.constant(SUBNORMAL[0]), SUBNORMAL[1], byte)
@@ -72,29 +72,37 @@ def small(b: Builder, word: ir.Value, number: int, _: ir.Value | None = None) ->
     return Factor(made, kept, sign, b.compare("eq", byte, NAN))
 
 
-Kind = Callable[[Builder, ir.Value, int, ir.Value | None], Factor]
+Kind = Callable[[Builder, ir.Value, ir.Value | int, ir.Value | None], Factor]
 
 FACTORS: dict[str, Kind] = {"alike": alike, "ordinary": ordinary, "small": small}
 """By the `scales` of a `tile.converted`."""
 
 
-def addends(b: Builder, elements: ir.Value, factor: Factor) -> tuple[ir.Value, ir.Value]:
-    """Of four e2m1, the lowest 16 bits, a register of each addend. 6 instructions of the integer unit, beside those of
-    the scale, and 5 products."""
-    magnitudes = b.and_(elements, EVERY if factor.kept is None else factor.kept)
-    signs = b.pure("prmt.b32 $0, $1, $2, $3;", b.i32, b.shl(elements, 4), elements, 0x5140)
-    made = []
-    for tables in TABLES:
-        halves = [_table(b, factor, by, more) for by, more in tables]
-        value = b.pure("prmt.b32 $0, $1, $2, $3;", b.i32, *halves, magnitudes)
-        made.append(b.pure("lop3.b32 $0, $1, $2, 0x80808080, 0x78;", b.i32, value, signs))  # a ^ (b & c)
-    return made[0], made[1]
+def fours(b: Builder, word: ir.Value, count: int, kept: ir.Value | int = EVERY) -> Iterator[tuple[ir.Value, ir.Value]]:
+    """Of so many times four e2m1, from a word's lowest bits on, the magnitudes that are `kept`, selectors of `prmt`,
+    and the signs, the highest bits of four bytes."""
+    shifted, magnitudes = b.shl(word, 4), b.and_(word, kept)
+    for number, spread in zip(range(count), (0x5140, 0x7362), strict=False):
+        signs = b.pure("prmt.b32 $0, $1, $2, $3;", b.i32, shifted, word, spread)
+        yield b.shr(magnitudes, 16) if number else magnitudes, signs
 
 
-def both(b: Builder, words: Words, factors: list[Factor]) -> tuple[Words, Words]:
-    """Of several chunks of a row."""
-    pairs = [addends(b, word, factor) for word, factor in zip(words, factors, strict=True)]
-    return [x for x, _ in pairs], [x for _, x in pairs]
+def addends(b: Builder, word: ir.Value, count: int, factor: Factor) -> tuple[Words, Words]:
+    """Of so many times four e2m1 of a word a register of each addend. 6 instructions of the integer unit for four,
+    beside those of the scale, and 5 products."""
+    tables = [[_table(b, factor, by, more) for by, more in pair] for pair in TABLES]
+    made: tuple[Words, Words] = [], []
+    for magnitudes, signs in fours(b, word, count, EVERY if factor.kept is None else factor.kept):
+        for found, halves in zip(made, tables, strict=True):
+            value = b.pure("prmt.b32 $0, $1, $2, $3;", b.i32, *halves, magnitudes)
+            found.append(b.pure("lop3.b32 $0, $1, $2, 0x80808080, 0x78;", b.i32, value, signs))  # a ^ (b & c)
+    return made
+
+
+def both(b: Builder, words: Words, count: int, factors: list[Factor]) -> tuple[Words, Words]:
+    """Of several words of a row."""
+    pairs = [addends(b, word, count, factor) for word, factor in zip(words, factors, strict=True)]
+    return [x for one, _ in pairs for x in one], [x for _, other in pairs for x in other]
 
 
 def _table(b: Builder, factor: Factor, by: int, more: int) -> ir.Value:
@@ -107,11 +115,18 @@ def _table(b: Builder, factor: Factor, by: int, more: int) -> ir.Value:
     return made if factor.nan is None else b.select(factor.nan, b.constant(0x01010101 * NAN), made)
 
 
-def byte_of(b: Builder, word: ir.Value, number: int) -> ir.Value:
-    return b.pure("prmt.b32 $0, $1, $2, $3;", b.i32, word, 0, 0x4440 + number)
+def byte_of(b: Builder, word: ir.Value, number: ir.Value | int) -> ir.Value:
+    """That byte of a word; `number`: or what selects it, with zeros above (`selector`)."""
+    which = 0x4440 + number if isinstance(number, int) else number
+    return b.pure("prmt.b32 $0, $1, $2, $3;", b.i32, word, 0, which)
 
 
-def _signed(b: Builder, word: ir.Value, number: int) -> tuple[ir.Value, ir.Value]:
+def selector(b: Builder, number: ir.Value) -> ir.Value:
+    """Of `byte_of`."""
+    return b.or_(number, 0x4440)
+
+
+def _signed(b: Builder, word: ir.Value, number: ir.Value | int) -> tuple[ir.Value, ir.Value]:
     """Of a byte what is below its highest bit, and that in each byte of a word."""
     byte = byte_of(b, word, number)
     return b.and_(byte, 0x7F), b.mul(b.and_(byte, 0x80), 0x01010101)

@@ -6,44 +6,22 @@ chunk. Of narrower stored elements that is a byte, or two, of each word, or two 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 
 from scalec.formats import ELEMENT_TYPES, ElementType, element_spelled
 from scalec.ir import tile
 from scalec.ir.mlir import ir, nvvm
 from scalec.lowering.builder import Builder
-from scalec.lowering.common.convert import Words, converted, half_of_e2m1, pair_of, scaled
+from scalec.lowering.common.convert import Words, converted, half_of_e2m1, scaled
 from scalec.lowering.common.state import State, swizzle
 from scalec.lowering.sm90.addends import FACTORS, Kind, both, byte_of, is_low
+from scalec.lowering.sm90.loaded import BELOW, Loaded, Scales, element_in, factor_at, interleaved, quarter_of
 from scalec.lowering.sm90.multiply import MMA_TYPE, Matrix, renewed
-from scalec.lowering.sm90.powers import Powers, plain_tables, row_of, tables_of
+from scalec.lowering.sm90.powers import Powers, looked_up, plain_tables, tables_of
 from scalec.lowering.sm90.table import TABLE
 from scalec.targets import WAVES
 
 INSTRUCTION = 256  # bits of K of a row that an instruction multiplies
-
-_BELOW = 8  # rows between a thread's two
-
-
-Scales = Sequence[tuple[ir.Value, int]]
-
-
-@dataclass(frozen=True)
-class Loaded:
-    """What a thread has of its two rows of a slice: a word for each chunk, in which its part is, and the factor of
-    each, a pair of 16 bits or an f32; no factors where there are none. Or `scales`: of a row's scale bytes the word
-    that each has, and which of its bytes."""
-
-    words: tuple[Words, Words]
-    factors: tuple[Words, Words]
-    scales: tuple[Scales, Scales] = ((), ())
-
-
-def _element(t: ir.Type) -> ElementType:
-    found = element_spelled(str(tile.element_of(t)))
-    assert found is not None
-    return found
 
 
 def _part(stored: ElementType, made: ElementType) -> int:
@@ -54,9 +32,12 @@ def _part(stored: ElementType, made: ElementType) -> int:
 @TABLE.lowers("tile.load_stored")
 def load_stored(s: State, op: ir.OpView) -> None:
     b, cursor = s.b, s.get(op.cursor)
-    stored, made = _element(op.result.type), element_spelled(str(ir.TypeAttr(op.made).value))
+    stored, made = element_in(op.result.type), element_spelled(str(ir.TypeAttr(op.made).value))
     assert made is not None
     (wave, depth), (rows, width) = tile.shape_of(op.result.type), tile.shape_of(op.source.type)
+    if "interleaved" in op.operation.attributes:
+        s.values[op.result] = interleaved(s, op, stored, made)
+        return
     waves, number, above = tile.int_of(op.waves), tile.int_of(op.number), tile.int_of(op.a_wave) * wave
     pitch, part = width * tile.bits_of(tile.element_of(op.source.type)) // 8, _part(stored, made)
     row = s.once(("converted row", waves), lambda: b.add(b.mul(s.unit(0), waves * wave), s.row_in_wave))
@@ -65,16 +46,16 @@ def load_stored(s: State, op: ir.OpView) -> None:
     def own() -> ir.Value:
         at = b.add(s.get(op.source).base, b.mul(row, pitch))
         if scaled_words:
-            at = b.add(at, b.shl(_quarter(s), 1))
+            at = b.add(at, b.shl(quarter_of(s), 1))
         elif part == 16:
-            at = b.add(at, b.shl(b.shr(_quarter(s), 1), 2))
+            at = b.add(at, b.shl(b.shr(quarter_of(s), 1), 2))
         return b.add(at, b.shl(swizzle(b, row, pitch), 4)) if turned else at
 
     at = s.get(op.source).at(b, cursor, s.once(("converted", op.source, waves), own))
     chunks = depth * made.bits // 128
     first = number * depth * stored.bits // 8
     load = _halves if scaled_words else _words
-    words = [load(b, at, part, first, chunks, (above + r) * pitch, turned) for r in (0, _BELOW)]
+    words = [load(b, at, part, first, chunks, (above + r) * pitch, turned) for r in (0, BELOW)]
     factors: list[Words] = [[], []]
     scales: list[Scales] = [[], []]
     if op.factors is not None:
@@ -85,8 +66,8 @@ def load_stored(s: State, op: ir.OpView) -> None:
         place = s.get(op.factors).at(b, cursor, place)
         which = [k // each for k in range(number * depth, (number + 1) * depth, 128 // made.bits)]
         held = [n // 4 for n in which] if scaled_words else which
-        for i, r in enumerate((0, _BELOW)):
-            found = {n: _factor(s, op, place, 4 * (n * rows + above + r), made.name) for n in dict.fromkeys(held)}
+        for i, r in enumerate((0, BELOW)):
+            found = {n: factor_at(s, op, place, 4 * (n * rows + above + r), made.name) for n in dict.fromkeys(held)}
             if scaled_words:
                 scales[i] = [(found[n // 4], n % 4) for n in which]
             else:
@@ -103,17 +84,6 @@ def _halves(b: Builder, at: ir.Value, part: int, first: int, chunks: int, offset
             text = f"{{ .reg .b16 H; ld.shared.b16 H, [$1 + {offset + i}]; cvt.u32.u16 $0, H; }}"
             found += b.asm(text, [b.i32], [place])
     return found
-
-
-def _quarter(s: State) -> ir.Value:
-    return s.once("of four", lambda: s.b.and_(s.lane, 3))
-
-
-def _factor(s: State, op: ir.OpView, place: ir.Value, offset: int, made: str) -> ir.Value:
-    pairs = str(tile.element_of(op.factors.type)) != "f32"
-    text = f"ld.shared.{'b32' if pairs else 'f32'} $0, [$1 + {offset}];"
-    value = s.b.asm(text, [s.b.i32 if pairs else s.b.f32], [place])[0]
-    return value if pairs else pair_of(s.b, value, made)
 
 
 def _words(b: Builder, at: ir.Value, part: int, first: int, chunks: int, offset: int, turned: bool) -> Words:
@@ -133,21 +103,25 @@ def _words(b: Builder, at: ir.Value, part: int, first: int, chunks: int, offset:
 def convert(s: State, op: ir.OpView) -> None:
     """The registers are tied behind the conversion, so that none of it is sunk behind the fence."""
     b, loaded = s.b, s.get(op.stored)
-    stored, made = _element(op.stored.type), _element(op.result.type)
-    if "scales" in op.operation.attributes:
-        kind, known = tile.str_of(op.operation.attributes["scales"]), s.get(op.known) if op.known is not None else None
+    stored, made = element_in(op.stored.type), element_in(op.result.type)
+    attributes, loaded = op.operation.attributes, loaded.slice(*tile.slice_of(op))
+    if "scales" in attributes:
+        kind, known = tile.str_of(attributes["scales"]), s.get(op.known) if op.known is not None else None
         s.values[op.result] = (
             _addends(b, loaded, FACTORS[kind], None if known is None else is_low(b, known))
             if kind in FACTORS
-            else _one_each(b, loaded, known)
+            else _one_each(b, loaded, known, tile.int_of(attributes["only"]) if "only" in attributes else None)
         )
         return
     halves: list[Words] = []
     for words, factors in zip(loaded.words, loaded.factors, strict=True):
-        if (stored.name, made.name) in _BY_BYTE:
+        if loaded.several:
+            values = [x for word in words for x in converted(b, [word], stored.name, made.name)]
+        elif (stored.name, made.name) in _BY_BYTE:
             values = _BY_BYTE[stored.name, made.name](s, words)
         else:
             values = _together(s, words, stored, made)
+        factors = [x for x in factors for _ in range(loaded.several or 1)]
         halves.append([scaled(b, x, f, made.name) for x, f in zip(values, factors, strict=True)] if factors else values)
     s.values[op.result] = _tied(b, _registers(halves))
 
@@ -166,15 +140,16 @@ def _tied(b: Builder, steps: list[Words]) -> list[Words]:
 def _addends(b: Builder, loaded: Loaded, factor: Kind, low: ir.Value | None) -> list[Words]:
     """Those of each instruction, the one addend's behind the other's."""
     rows = [
-        both(b, words, [factor(b, word, number, low) for word, number in scales])
+        both(b, words, loaded.several or 1, [factor(b, word, number, low) for word, number in scales])
         for words, scales in zip(loaded.words, loaded.scales, strict=True)
     ]
     one, other = (_registers([row[i] for row in rows]) for i in (0, 1))
     return _tied(b, [x for pair in zip(one, other, strict=True) for x in pair])
 
 
-def _one_each(b: Builder, loaded: Loaded, powers: Powers | None) -> list[Words]:
-    """Those of each instruction, of a K block whose `powers` are known, or of elements without their scales."""
+def _one_each(b: Builder, loaded: Loaded, powers: Powers | None, only: int | None) -> list[Words]:
+    """Those of each instruction, of a K block whose `powers` are known, or of elements without their scales, of which
+    those of one alone may count."""
     rows = []
     for words, scales in zip(loaded.words, loaded.scales, strict=True):
         if powers is None:
@@ -182,7 +157,12 @@ def _one_each(b: Builder, loaded: Loaded, powers: Powers | None) -> list[Words]:
         else:
             own = {x: tables_of(b, powers, byte_of(b, *x)) for x in dict.fromkeys(scales)}
             tables = [own[x] for x in scales]
-        rows.append(row_of(b, words, tables))
+        some = words
+        if only is not None:
+            here = [b.compare("eq", number, only) for number in loaded.numbers]
+            some = [b.select(x, word, b.constant(0)) for x, word in zip(here, words, strict=True)]
+        pairs = zip(some, tables, strict=True)
+        rows.append([x for word, table in pairs for x in looked_up(b, word, loaded.several or 1, table)])
     return _tied(b, _registers(rows))
 
 
@@ -205,15 +185,15 @@ def _selector(s: State, part: int) -> ir.Value:
 
     def emit() -> ir.Value:
         if part == 8:
-            return b.add(b.mul(_quarter(s), 0x11), 0x40)
-        return b.add(b.mul(b.and_(_quarter(s), 1), 0x2222), 0x5410)
+            return b.add(b.mul(quarter_of(s), 0x11), 0x40)
+        return b.add(b.mul(b.and_(quarter_of(s), 1), 0x2222), 0x5410)
 
     return s.once(("selector", part), emit)
 
 
 def _spread(s: State, word: ir.Value, other: ir.Value) -> ir.Value:
     """The thread's byte of a word in both bytes of the lower half, and that of another in the upper half's."""
-    selector = s.once("spread", lambda: s.b.add(s.b.mul(_quarter(s), 0x1111), 0x4400))
+    selector = s.once("spread", lambda: s.b.add(s.b.mul(quarter_of(s), 0x1111), 0x4400))
     return s.b.pure("prmt.b32 $0, $1, $2, $3;", s.b.i32, word, other, selector)
 
 

@@ -18,6 +18,7 @@ from scalec.lowering.common.convert import Words
 from scalec.lowering.common.copies import widened
 from scalec.lowering.common.promote import RowFactors, UniformFactors
 from scalec.lowering.common.state import State
+from scalec.lowering.sm90.addends import fours
 from scalec.lowering.sm90.table import TABLE
 
 MANTISSA = 23  # bits of an f32
@@ -99,14 +100,10 @@ def plain_tables(b: Builder) -> tuple[ir.Value, ir.Value]:
     return b.constant(PLAIN[0]), b.constant(PLAIN[1])
 
 
-def looked_up(b: Builder, elements: ir.Value, tables: tuple[ir.Value, ir.Value]) -> ir.Value:
-    """Four e2m1, the lowest 16 bits, as a register of e4m3."""
-    magnitudes = b.and_(elements, 0x7777)
-    signs = b.pure("prmt.b32 $0, $1, $2, $3;", b.i32, b.shl(elements, 4), elements, 0x5140)
-    value = b.pure("prmt.b32 $0, $1, $2, $3;", b.i32, *tables, magnitudes)
-    return b.pure("lop3.b32 $0, $1, $2, 0x80808080, 0xf8;", b.i32, value, signs)  # a | b & c
-
-
-def row_of(b: Builder, words: Words, tables: list[tuple[ir.Value, ir.Value]]) -> Words:
-    """The registers of several chunks of a row."""
-    return [looked_up(b, word, table) for word, table in zip(words, tables, strict=True)]
+def looked_up(b: Builder, word: ir.Value, count: int, tables: tuple[ir.Value, ir.Value]) -> Words:
+    """Of so many times four e2m1 of a word registers of e4m3."""
+    found = []
+    for magnitudes, signs in fours(b, word, count):
+        value = b.pure("prmt.b32 $0, $1, $2, $3;", b.i32, *tables, magnitudes)
+        found.append(b.pure("lop3.b32 $0, $1, $2, 0x80808080, 0xf8;", b.i32, value, signs))  # a | b & c
+    return found

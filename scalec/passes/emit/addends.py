@@ -7,19 +7,23 @@ of at most 1.02 of the time; before the conversion one took 1.07 and 1.11 (H100,
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from scalec.ir.mlir import ir
 from scalec.ir.tile_scales import SEEN, SMALL_SHIFT
 from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.multiplier import Block, Go, Made, Multiplier
+from scalec.passes.plan.converted import interleaves
 
 Both = tuple[ir.Value | None, ir.Value | None]
 """Factors of promotion, of either side."""
 
 
 class Addends:
-    """Of a consumer, `c`, for all of its tiles."""
+    """Of a consumer, `c`, for all of its tiles. `turns`: whether a block may change what others are made of."""
+
+    turns = False
 
     def __init__(self, c: Multiplier) -> None:
         self.c, self.e, self.side = c, c.e, c.sides[0]
@@ -28,12 +32,21 @@ class Addends:
         """What scales A has in a K block."""
         raise NotImplementedError
 
-    def made(self, block: Block) -> Made:
-        """What its products are made of, if it is as others are."""
+    def made(self, seen: ir.Value | None) -> Made:
+        """What a block's products are made of, if it is as others are."""
         raise NotImplementedError
 
-    def promote(self, h: Handles, cursor: ir.Value, block: Block, go: Go, factors: Both) -> None:
-        """A product that has come, or what is in its place where the block is not."""
+    def promote(
+        self,
+        h: Handles,
+        cursor: ir.Value,
+        block: Block,
+        go: Go,
+        factors: Both,
+        turned: Callable[[], object] | None = None,
+    ) -> None:
+        """A product that has come, or what is in its place where the block is not; `turned`: what follows where others
+        are then made of something else."""
         raise NotImplementedError
 
     def end(self, sums: ir.Value) -> None:
@@ -43,6 +56,8 @@ class Addends:
 class Pairs(Addends):
     """Two of each, as of ue4m3: sums stand for those of a power of two, whichever scales were of last."""
 
+    turns = True
+
     def __init__(self, c: Multiplier) -> None:
         super().__init__(c)
         self.kind = self.e.op("tile.start_addends", [self.e.type("addends")]).result
@@ -51,10 +66,18 @@ class Pairs(Addends):
         operands, i32 = [h.scale_tiles[self.side.label], cursor], ir.IntegerType.get_signless(32)
         return self.e.op("tile.seen_scales", [i32], operands, warps=self.c.scale_warps[1]).result
 
-    def made(self, block: Block) -> Made:
+    def made(self, seen: ir.Value | None) -> Made:
         return Made("alike", self.kind)
 
-    def promote(self, h: Handles, cursor: ir.Value, block: Block, go: Go, factors: Both) -> None:
+    def promote(
+        self,
+        h: Handles,
+        cursor: ir.Value,
+        block: Block,
+        go: Go,
+        factors: Both,
+        turned: Callable[[], object] | None = None,
+    ) -> None:
         e, c, i1, kind = self.e, self.c, ir.IntegerType.get_signless(1), self.kind
         assert block.seen is not None
         seen = block.seen
@@ -74,8 +97,10 @@ class Pairs(Addends):
                     c.promote(block, go, factors, -SMALL_SHIFT)
                 c.go(h, cursor, block, go, Made("ordinary"))
             with e.region("tile.when", [e.negated(mixed)]):
-                c.go(h, cursor, block, go, self.made(block))
+                c.go(h, cursor, block, go, self.made(seen))
             c.arrive(block)
+            if turned is not None:
+                turned()
         c.promote(block, go, factors)
 
     def end(self, sums: ir.Value) -> None:
@@ -90,10 +115,18 @@ class Lone(Addends):
         operands, powers = [h.scale_tiles[self.side.label], cursor], [self.e.type("powers")]
         return self.e.op("tile.seen_powers", powers, operands, warps=self.c.scale_warps[1]).result
 
-    def made(self, block: Block) -> Made:
-        return Made("power", block.seen)
+    def made(self, seen: ir.Value | None) -> Made:
+        return Made("power", seen)
 
-    def promote(self, h: Handles, cursor: ir.Value, block: Block, go: Go, factors: Both) -> None:
+    def promote(
+        self,
+        h: Handles,
+        cursor: ir.Value,
+        block: Block,
+        go: Go,
+        factors: Both,
+        turned: Callable[[], object] | None = None,
+    ) -> None:
         e, c, factor = self.e, self.c, [self.e.type("factors")]
         assert block.seen is not None
         assert factors[0] is None
@@ -105,11 +138,13 @@ class Lone(Addends):
             scale = self.side.operand.folded
             assert scale is not None
             of = [h.scale_tiles[self.side.label], cursor]
-            parts = max(1, c.schedule.tile[2] // go.slices // scale.k)
+            depth = c.schedule.tile[2] // go.slices
+            parts = max(1, depth // scale.k)
+            whole = interleaves(c.problem, c.schedule)
             for number in range(parts):
-                part = go.part(number, parts)
-                c.go(h, cursor, block, part, Made("plain"))
-                byte = part.slice_ * c.schedule.tile[2] // part.slices // scale.k
+                byte = (go.slice_ * depth + number * scale.k) // scale.k
+                part, only = (go, byte) if whole else (go.part(number, parts), None)
+                c.go(h, cursor, block, part, Made("plain", only=only))
                 where: dict[str, Any] = {"byte": byte, "wave": go.wave, "waves": c.waves}
                 own = e.op("tile.word_factors", factor, of, element=scale.type, **where).result
                 c.arrive(block)

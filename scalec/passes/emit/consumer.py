@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 from scalec.ir.mlir import ir
-from scalec.passes.emit.addends import Addends, addends_of
-from scalec.passes.emit.factors import Fetched, Known, Positions
+from scalec.passes.emit.addends import addends_of
+from scalec.passes.emit.ahead import Ahead
+from scalec.passes.emit.factors import Fetched, Positions
 from scalec.passes.emit.handles import Handles
-from scalec.passes.emit.multiplier import Block, Go, Multiplier
+from scalec.passes.emit.multiplier import Beneath, Block
 from scalec.passes.emit.tensors import Work
 from scalec.passes.emit.turns import Turns
 from scalec.passes.plan.converted import in_registers, slices_of
 from scalec.passes.plan.loop import without_loop
 from scalec.passes.plan.parts import part_blocks
-from scalec.passes.plan.promotion import slices
 
 
-class Consumer(Multiplier):
-    """Empties the stages. `addends`: what becomes of sums of these, None where there are none."""
-
-    addends: Addends | None = None
+class Consumer(Ahead):
+    """Empties the stages."""
 
     def consumer(self, h: Handles) -> None:
         """Multiplies, promotes, and writes results."""
@@ -33,6 +32,8 @@ class Consumer(Multiplier):
         if s.promote:
             partial = e.op("tile.fragment", [e.accumulator(self.wave, s.mma_n or s.tile[1])]).result
             self.addends = addends_of(self)
+            if in_registers(s) and self.turns == 1:
+                self.front = turns.cursor()
         window = turns.window()
         h.result_cursor = self.result_cursor()
         if h.parts_ring is not None:
@@ -146,11 +147,15 @@ class Consumer(Multiplier):
             self.fetch(h, side, fetched, w, self.at_k(w))
         scale = self.block_scale(self.sides[1])
         column0 = w.n0 if scale is None else self.scale_rows("B", scale, w)[0]
+        block = Block(w, fetched, accumulator, sums, column0)
+        if self.front is not None:
+            self.blocks_ahead(h, w, at, self.front, block)
+            return
         with self.over_k(self.multiplied(w), s.unroll, once=without_loop(self.problem, s)) as k0:
             e.op("tile.wait", operands=[h.ring, cursor])
             following = self.at_k(w, e.arith("arith.addi", k0, e.i32(s.tile[2])))
             seen = None if self.addends is None else self.addends.seen(h, cursor)
-            self.block(h, at, Block(w, fetched, accumulator, sums, column0, following, seen))
+            self.block(h, at, replace(block, following=following, seen=seen))
         self.pass_over(h, w, at)
 
     def pass_over(self, h: Handles, w: Work, at: Positions) -> None:
@@ -163,47 +168,15 @@ class Consumer(Multiplier):
 
     def block(self, h: Handles, at: Positions, block: Block) -> None:
         """A K block's products, each promoted; the stage is handed over as soon as nothing of it is read again."""
-        s, addends = self.schedule, self.addends
-        # column factors are read during promotion
-        late = addends is not None or self.row_scale(self.sides[1]) is not None
-        factors: list[tuple[ir.Value | None, ir.Value | None]] = []
-        goes = list(product(range(self.waves), range(0, s.tile[1], s.mma_n or s.tile[1])))
-        products = list(product(range(slices(s)), goes))
-        known: Known = {}
-        for number, (slice_, (wave, column)) in enumerate(products):
-            go = Go(wave, column, slice_, slices(s))
-            self.go(h, at.cursor, block, go, None if addends is None else addends.made(block))
-            if (wave, column) == goes[0]:  # the rest is read and fetched under the first product
-                factors = [
-                    self.factors(h, at, block.fetched, v, block.column0, slice_, known) for v in range(self.waves)
-                ]
-            if number == 0:
-                self.keep(h, at, block.fetched, block.column0, known)
-                for side in self.sides:
-                    self.fetch(h, side, block.fetched, block.w, block.following)
+        late = self.addends is not None or self.row_scale(self.sides[1]) is not None  # read during promotion
+        beneath = Beneath()
+        for number, go in enumerate(self.goes):
+            self.go(h, at.cursor, block, go, self.made(block.seen))
+            self.beneath(h, at, block, number, beneath)
             self.arrive(block)
-            last = number == len(products) - 1
+            last = number == len(self.goes) - 1
             if last and not late:
                 self.hand_over(h, at)
-            if addends is not None:
-                addends.promote(h, at.cursor, block, go, factors[wave])
-            else:
-                self.promote(block, go, factors[wave])
+            self.promote_go(h, at, block, go, beneath.factors[go.wave])
             if last and late:
                 self.hand_over(h, at)
-
-    def keep(self, h: Handles, at: Positions, fetched: Fetched, column0: ir.Value, known: Known) -> None:
-        """What was fetched for the later slices of a K tile, before it is fetched for the next one."""
-        for slice_, wave in product(range(1, slices(self.schedule)), range(self.waves)):
-            for side in self.sides:
-                if self.block_scale(side) is not None:
-                    self.factor(h, side, at, fetched, wave, column0, slice_, known)
-
-    def hand_over(self, h: Handles, at: Positions) -> None:
-        cursor = at.cursor
-        self.release(h, cursor)
-        self.e.op("tile.advance", operands=[cursor])
-        if at.window is not None:
-            self.e.op("tile.next_block", operands=[at.window])
-        if self.schedule.early_wait:
-            self.e.op("tile.peek", operands=[h.ring, cursor])

@@ -1,4 +1,5 @@
-"""The warp that leaves of a K block what lies in a range of K, where sums run over one, before others multiply it."""
+"""The warp that changes K blocks that copies brought, before others multiply them: where sums run over a range of K it
+leaves what lies in that, and it interleaves what is multiplied with registers."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from scalec.ir.tile import CHUNK
 from scalec.passes.emit.gatherer import Gatherer
 from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.tensors import Work
-from scalec.passes.plan.items import CUT_WARP, cuts_k
+from scalec.passes.plan.converted import interleaves
+from scalec.passes.plan.items import changes_blocks, cut_warp
 
 
 class Cutter(Gatherer):
@@ -17,12 +19,15 @@ class Cutter(Gatherer):
     So the last of a range, and of the former the first, may reach beyond it. What is there, of whoever else's, becomes
     zero in both operands, as zero times NaN is NaN: where the copies of a stage have arrived, by a warp that then
     passes it on. Whoever multiplies sees whole stages alone. Where a range begins behind what copies bring, which is
-    whole chunks, the same warp puts the end of each K block in the place of what lies before it (`Operand.wrapped`)."""
+    whole chunks, the same warp puts the end of each K block in the place of what lies before it (`Operand.wrapped`).
+
+    Where A is multiplied out of registers, a thread needs four bytes of each 16 of a row of what is made of it. The
+    warp puts those of B elsewhere, so that they are of elements of A that are adjacent (`interleaves`)."""
 
     def handles(self) -> Handles:
         """The barriers where the copies of such a stage complete, too."""
         h = super().handles()
-        if cuts_k(self.problem, self.schedule.tile[2]):
+        if changes_blocks(self.problem, self.schedule):
             h.cut_ring = self.ring("cut_barriers", "tile.cut_ring", depth=self.schedule.stages, full=self.copiers)
         return h
 
@@ -33,7 +38,7 @@ class Cutter(Gatherer):
 
     def takers(self, scale_warps: int) -> int:
         """This warp, too."""
-        return super().takers(scale_warps) + int(cuts_k(self.problem, self.schedule.tile[2]))
+        return super().takers(scale_warps) + changes_blocks(self.problem, self.schedule)
 
     def inside(self, w: Work, k0: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
         """Where the range begins and ends in the K block at element `k0` of the tensors, and how many elements of the
@@ -58,24 +63,43 @@ class Cutter(Gatherer):
         e = self.e
         if h.cut_ring is None:
             return h.filled
-        _, _, count = self.inside(w, k0)
-        cut = e.compare("lt", count, e.i32(self.schedule.tile[2]))
+        condition = []
+        if not self.interleaves:
+            _, _, count = self.inside(w, k0)
+            condition = [e.compare("lt", count, e.i32(self.schedule.tile[2]))]
         if (wrapped := self.wraps(w)) is not None:
-            cut = e.arith("arith.ori", cut, wrapped)
-        return e.op("tile.detour", [e.type("stages")], [h.filled, h.cut_ring, cut]).result
+            condition = [e.arith("arith.ori", *condition, wrapped)]
+        rings, segments = [h.filled, h.cut_ring], (1, 1, len(condition))
+        return e.op("tile.detour", [e.type("stages")], [*rings, *condition], segments=segments).result
 
     def cut_blocks(self, h: Handles) -> None:
         """The role of the warp."""
         if h.cut_ring is None:
             return
         e = self.e
-        with e.region("tile.warp", index=CUT_WARP, count=1, elected=0):
+        with e.region("tile.warp", index=cut_warp(self.problem), count=1, elected=0):
             cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
             with self.over_all_tiles(h) as w:
-                if (wrapped := self.wraps(w)) is not None:
+                if self.interleaves:
+                    self.interleave_blocks(h, cursor, w)
+                elif (wrapped := self.wraps(w)) is not None:
                     self.wrap_blocks(h, cursor, w, wrapped)
                 else:
                     self.cut_alone(h, cursor, w)
+
+    @property
+    def interleaves(self) -> bool:
+        """Whether it changes the order of all K blocks."""
+        return interleaves(self.problem, self.schedule)
+
+    def interleave_blocks(self, h: Handles, cursor: ir.Value, w: Work) -> None:
+        """The K blocks of a tile, B's rows of each."""
+        e = self.e
+        with self.over_k(w):
+            e.op("tile.wait", operands=[h.cut_ring, cursor])
+            e.op("tile.interleave_k", operands=[h.tiles["B"], cursor])
+            self.pass_on(h, cursor)
+            e.op("tile.advance", operands=[cursor])
 
     def cut_alone(self, h: Handles, cursor: ir.Value, w: Work) -> None:
         """The K blocks of a tile, of which those that reach beyond the range are cut."""
@@ -141,7 +165,7 @@ class Cutter(Gatherer):
             elif scale is not None and (several := scale.within(self.schedule.tile[2])) > 1:
                 units[side.label] = "tile.cut_scales", self.schedule.tile[2] // several
         own = [(piece, units[piece[0]]) for piece in rooms if piece[0] in units]
-        if h.cut_ring is None or not own:
+        if h.cut_ring is None or self.interleaves or not own:
             return
         low, high, count = self.inside(w, k0)
         with self.e.region("tile.when", [self.e.compare("lt", count, self.e.i32(self.schedule.tile[2]))]):

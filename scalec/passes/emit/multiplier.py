@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from scalec.ir.mlir import ir
 from scalec.ir.tile_types import shape_of
-from scalec.passes.emit.factors import Factors, Fetched
+from scalec.passes.emit.factors import Factors, Fetched, Known
 from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.tensors import Work
-from scalec.passes.plan.converted import in_registers, slices_of
+from scalec.passes.plan.converted import elements_interleaved, in_registers, interleaves, slices_of
 
 
 @dataclass(frozen=True)
 class Made:
-    """Of which scales A's elements are made, and what is known of these (`tile.converted`)."""
+    """Of which scales A's elements are made, what is known of these, and which one alone, of a row's, counts
+    (`tile.converted`)."""
 
     scales: str = ""
     known: ir.Value | None = None
+    only: int | None = None
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Block:
     Attributes:
         partial: the sums that are promoted.
         column0: the tile's first column as scales of B count them.
-        following: the K element of the next block.
+        following: the K element of the next block, None where none follows.
         seen: what scales A has, where its elements are addends.
     """
 
@@ -38,7 +40,7 @@ class Block:
     accumulator: ir.Value
     partial: ir.Value
     column0: ir.Value
-    following: ir.Value
+    following: ir.Value | None = None
     seen: ir.Value | None = None
 
 
@@ -54,6 +56,14 @@ class Go:
     def part(self, number: int, count: int) -> Go:
         """Of a part of its slice, of so many."""
         return Go(self.wave, self.column, self.slice_ * count + number, self.slices * count)
+
+
+@dataclass
+class Beneath:
+    """Factors that were read under products of a block: those of its slice, by wave, and all of them."""
+
+    factors: list[tuple[ir.Value | None, ir.Value | None]] = field(default_factory=list)
+    known: Known = field(default_factory=dict)
 
 
 class Multiplier(Factors):
@@ -101,16 +111,31 @@ class Multiplier(Factors):
         one behind it loaded; a lone one's registers are those of the next stage's too. Yields the number of a product
         when at most that one is under way."""
         begun: set[int] = set()
-        loaded = [self.load_stored(h, cursor, slice_, a_wave, count) for slice_, a_wave, _ in parts[:1]]
-        for number, (slice_, _, wave) in enumerate(parts):
-            stored = loaded.pop()
-            loaded = [self.load_stored(h, cursor, after, a_wave, count) for after, a_wave, _ in parts[number + 1 :][:1]]
+        together = self.loaded_together(count)
+        loaded: dict[tuple[int, int], ir.Value] = {}
+
+        def load(slice_: int, wave: int) -> ir.Value:
+            key = slice_ // together, wave
+            if key not in loaded:
+                loaded[key] = self.load_stored(h, cursor, key[0], wave, count // together)
+            return loaded[key]
+
+        for number, (slice_, a_wave, wave) in enumerate(parts):
+            stored = load(slice_, a_wave)
+            for after, other, _ in parts[number + 1 :][:1]:
+                load(after, other)
             adds = int(accumulate or wave in begun)
             begun.add(wave)
-            a = self.converted(stored, made or Made())
+            a = self.converted(stored, made or Made(), (slice_ % together, together))
             self.mma_converted(h, accumulator, cursor, a, wave, adds, column, (slice_, count))
             self.e.op("tile.mma_wait", operands=[accumulator], pending=min(1, len(parts) - 1))
             yield number
+
+    def loaded_together(self, count: int) -> int:
+        """Slices of a stage, so many of which it is, that a thread loads at once."""
+        if not interleaves(self.problem, self.schedule):
+            return 1
+        return max(1, elements_interleaved(self.sides[0].operand) * count // self.schedule.tile[2])
 
     def load_stored(self, h: Handles, cursor: ir.Value, slice_: int, wave: int, count: int) -> ir.Value:
         """A slice of a wave of A as it is stored, in registers."""
@@ -120,15 +145,19 @@ class Multiplier(Factors):
         kind = self.e.multiplicand("a", self.wave, self.schedule.tile[2] // count, stored)
         where: dict[str, Any] = {"a_wave": wave, "waves": self.waves, "number": slice_, "count": count}
         where |= {"words": ir.UnitAttr.get()} if side.operand.addends else {}
+        where |= {"interleaved": ir.UnitAttr.get()} if interleaves(self.problem, self.schedule) else {}
         operands, segments = [h.tiles[side.label], cursor, *factors], (1, 1, len(factors))
         made = ir.TypeAttr.get(made)
         return self.e.op("tile.load_stored", [kind], operands, segments=segments, made=made, **where).result
 
-    def converted(self, loaded: ir.Value, of: Made) -> ir.Value:
-        """It as it is multiplied."""
+    def converted(self, loaded: ir.Value, of: Made, slice_: tuple[int, int]) -> ir.Value:
+        """A slice of it as it is multiplied."""
         rows, depth = shape_of(loaded.type)
+        depth //= slice_[1]
         made = self.e.multiplicand("a", rows, depth, ir.Type.parse(self.sides[0].operand.element.mlir))
         scales: dict[str, Any] = {"scales": of.scales} if of.scales else {}
+        scales |= {"slice": slice_} if slice_[1] > 1 else {}
+        scales |= {} if of.only is None else {"only": of.only}
         known = [] if of.known is None else [of.known]
         return self.e.op("tile.converted", [made], [loaded, *known], segments=(1, len(known)), **scales).result
 

@@ -7,6 +7,7 @@ from math import gcd
 from scalec.formats import ADDENDS
 from scalec.ir.schedule import Schedule
 from scalec.ir.tile import CHUNK
+from scalec.ir.tile_cut import LINE
 from scalec.passes.problem.half_bytes import cut_converted
 from scalec.passes.problem.operand import Operand, Scale
 from scalec.passes.problem.types import Problem
@@ -101,6 +102,20 @@ def scale_planes(problem: Problem, schedule: Schedule, operand: Operand, scale: 
 def in_registers(schedule: Schedule) -> bool:
     """Whether A is converted there."""
     return schedule.convert in ("registers", "addends")
+
+
+def interleaves(problem: Problem, schedule: Schedule) -> bool:
+    """Whether a warp interleaves B's rows (`tile.interleave_k`), so that a thread has adjacent elements of A."""
+    a, b = problem.lhs, problem.rhs
+    if not a.addends or b.converted or b.mn_major or b.gathered or problem.range_of_k is not None:
+        return False
+    group = elements_interleaved(a)
+    return schedule.tile[2] % group == 0 and schedule.promote % group == 0 and schedule.swizzle_b in (None, LINE)
+
+
+def elements_interleaved(operand: Operand) -> int:
+    """Elements of a row of what is made of an operand within which those of B's are interleaved."""
+    return 8 * LINE // operand.element.bits
 
 
 def registers_make(problem: Problem, schedule: Schedule, operand: Operand) -> bool:

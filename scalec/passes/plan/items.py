@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scalec.ir.schedule import Schedule
 from scalec.ir.tile import ITEM_ALIGN, LANES
+from scalec.passes.plan.converted import interleaves
 from scalec.passes.plan.gather import gatherers
 from scalec.passes.plan.warps import WARPS
 from scalec.passes.problem.types import Problem
@@ -15,8 +16,11 @@ accumulators in tensor memory), and the next item is found meanwhile."""
 ITEM_WARP = WARPS - 1
 """The producer warpgroup's warp that finds items: others issue copies, products, and copies of scales."""
 
-CUT_WARP = ITEM_WARP - 1
-"""Likewise the one that cuts K blocks, where sums run over a range of K."""
+
+def cut_warp(problem: Problem) -> int:
+    """Likewise the one that changes K blocks that copies brought."""
+    return ITEM_WARP - problem.queued
+
 
 RANGE_OF_K = ("k0", "k", "k_low", "k_high")
 """Of an item with a range of K: the first element that is walked, how many are, and the range within."""
@@ -71,8 +75,12 @@ def cuts_k(problem: Problem, depth: int) -> bool:
 def free_warps(problem: Problem, schedule: Schedule) -> int:
     """How many warps of that warpgroup, the first ones, have no such role. Where threads copy rows, the next one hands
     their stages over."""
-    free = CUT_WARP if cuts_k(problem, schedule.tile[2]) else ITEM_WARP if problem.queued else WARPS
-    return free - gatherers(problem)
+    return WARPS - problem.queued - changes_blocks(problem, schedule) - gatherers(problem)
+
+
+def changes_blocks(problem: Problem, schedule: Schedule) -> bool:
+    """Whether a warp changes K blocks that copies brought, before they are multiplied."""
+    return cuts_k(problem, schedule.tile[2]) or interleaves(problem, schedule)
 
 
 def item_bytes(problem: Problem, schedule: Schedule) -> int:

@@ -67,7 +67,7 @@ def _of_warpgroups(problem: Problem, schedule: Schedule, rows: int, columns: int
     beside = NARROW_OVERHEAD if schedule.mma_n else OVERHEAD_REGISTERS
     promoted = (schedule.mma_n or columns) * wave // 32 if schedule.promote else 0
     apart = sums * (len(problem.terms) > 1)
-    slices = ADDENDS_REGISTERS * problem.lhs.addends
+    slices = ADDENDS_REGISTERS * min(1, problem.lhs.addends)
     return Registers(sums, max(promoted + apart, sums * (len(problem.results) > 1)), slices, beside)
 
 

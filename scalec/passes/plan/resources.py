@@ -12,7 +12,7 @@ from scalec.ir.schedule import STAGED, Schedule
 from scalec.ir.tile import ITEM_ALIGN, RESPONSE_BYTES, VECTOR, WORD_ROWS
 from scalec.passes.plan.converted import registers_make, scale_planes
 from scalec.passes.plan.gather import copies_of_thread, gatherers, scales_copied_by_threads, stored_row, whole_tiles
-from scalec.passes.plan.items import ITEMS, cuts_k, free_warps, item_bytes
+from scalec.passes.plan.items import ITEMS, changes_blocks, free_warps, item_bytes
 from scalec.passes.plan.parts import k_blocks
 from scalec.passes.plan.promotion import no_planes
 from scalec.passes.plan.sharing import SHARING
@@ -254,7 +254,7 @@ class SharedPlan:
             wanted.append(Buffer("stored_barriers", BARRIER_BYTES // 2, stages, BARRIER_BYTES))
         if gatherers(problem):
             wanted.append(Buffer("row_barriers", BARRIER_BYTES // 2, stages, BARRIER_BYTES))
-        if cuts_k(problem, bk):
+        if changes_blocks(problem, schedule):
             wanted.append(Buffer("cut_barriers", BARRIER_BYTES // 2, stages, BARRIER_BYTES))
         if schedule.scheduler == "dynamic":
             wanted.append(Buffer("responses", RESPONSE_BYTES, RESPONSES, RESPONSE_BYTES))

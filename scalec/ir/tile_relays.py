@@ -1,0 +1,39 @@
+"""Ops of `tile` for what one iteration of a loop leaves to the next in registers."""
+
+# no `from __future__ import annotations` here: the bindings read the annotations as classes
+
+from typing import Any
+
+from scalec.ir.mlir import ext, ir
+from scalec.ir.tile_types import RelayType, Tile
+from scalec.ir.verify import fail, verifier
+
+
+class StartRelayOp(Tile.Operation, name="start_relay"):
+    """Room for a value of a type, where nothing is at first."""
+
+    result: ext.Result[RelayType]
+
+
+class LeaveOp(Tile.Operation, name="leave"):
+    """Leaves a value there, in place of the one that was."""
+
+    relay: ext.Operand[RelayType]
+    value: ext.Operand[Any]
+
+    verify_invariants = verifier(lambda op: _alike(op, op.relay, op.value.type))
+
+
+class LeftOp(Tile.Operation, name="left"):
+    """What was left there last."""
+
+    relay: ext.Operand[RelayType]
+    result: ext.Result[Any]
+
+    verify_invariants = verifier(lambda op: _alike(op, op.relay, op.result.type))
+
+
+def _alike(op: ir.OpView, relay: ir.Value, wanted: ir.Type) -> bool:
+    """Refuses a type that is not that of what is put there."""
+    put = {str(use.owner.opview.value.type) for use in relay.uses if use.owner.operation.name == "tile.leave"}
+    return put <= {str(wanted)} or fail(op, f"is of {wanted}, and the relay of {' and '.join(sorted(put))}")

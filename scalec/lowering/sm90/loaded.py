@@ -1,0 +1,148 @@
+"""What a thread has of A on its way from shared memory to the registers out of which wgmma takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from scalec.formats import ElementType, element_spelled
+from scalec.ir import tile
+from scalec.ir.mlir import ir
+from scalec.ir.tile_cut import LINE
+from scalec.lowering.common.convert import Words, pair_of
+from scalec.lowering.common.state import State, swizzle
+from scalec.lowering.sm90.addends import selector
+
+BELOW = 8  # rows between a thread's two
+
+QUARTERS = 4  # threads that share a row
+
+Scales = Sequence[tuple[ir.Value, ir.Value | int]]
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """Of its two rows of a slice: a word for each chunk, in which its part is, and the factor of each, a pair of 16
+    bits or an f32; no factors where there are none. Or `scales`: of a row's scale bytes the word that each has, and
+    which of its bytes.
+
+    With `several` a word has the thread's elements of so many chunks, one behind the other; `numbers` are of each word
+    which of the row's scales in the stage it has."""
+
+    words: tuple[Words, Words]
+    factors: tuple[Words, Words]
+    scales: tuple[Scales, Scales] = ((), ())
+    several: int = 0
+    numbers: Sequence[ir.Value] = ()
+
+    def slice(self, number: int, count: int) -> Loaded:
+        """One of so many equal parts."""
+
+        def some(of: Any) -> Any:
+            each = len(of) // count
+            return of[number * each : (number + 1) * each]
+
+        def both(of: tuple[Any, Any]) -> tuple[Any, Any]:
+            return some(of[0]), some(of[1])
+
+        if count == 1:
+            return self
+        return Loaded(both(self.words), both(self.factors), both(self.scales), self.several, some(self.numbers))
+
+
+def element_in(t: ir.Type) -> ElementType:
+    """The element type of a type that has one."""
+    found = element_spelled(str(tile.element_of(t)))
+    assert found is not None
+    return found
+
+
+def quarter_of(s: State) -> ir.Value:
+    """The thread's number among those that share a row."""
+    return s.once("of four", lambda: s.b.and_(s.lane, QUARTERS - 1))
+
+
+def interleaved(s: State, op: ir.OpView, stored: ElementType, made: ElementType) -> Loaded:
+    """Of a `tile.load_stored` where B's rows are interleaved: of each group, that LINE bytes are made of, the thread
+    has a quarter, side by side."""
+    b = s.b
+    (wave, depth), of = tile.shape_of(op.result.type), op.source.type
+    waves, above, swizzled = tile.int_of(op.waves), tile.int_of(op.a_wave) * wave, bool(tile.swizzle_of(of))
+    pitch = tile.shape_of(of)[1] * tile.bits_of(tile.element_of(of)) // 8
+    group = 8 * LINE // made.bits * stored.bits // 8  # bytes of a row
+    mine = group // QUARTERS
+    row = s.once(("converted row", waves), lambda: b.add(b.mul(s.unit(0), waves * wave), s.row_in_wave))
+
+    def own() -> ir.Value:
+        at = b.add(b.add(s.get(op.source).base, b.mul(row, pitch)), b.mul(quarter_of(s), mine))
+        return b.xor(at, b.shl(swizzle(b, row, pitch), 4)) if swizzled else at
+
+    at = s.get(op.source).at(b, s.get(op.cursor), s.once(("interleaved", op.source, waves), own))
+    words: tuple[Words, Words] = [], []
+    count, first = mine // 4, tile.int_of(op.number) * depth * stored.bits // 8
+    to = ", ".join(f"${i}" for i in range(count))
+    for begin, (found, below) in product(
+        range(first, first + depth * stored.bits // 8, group), zip(words, (0, BELOW), strict=True)
+    ):
+        place = b.xor(at, begin) if swizzled else b.add(at, begin)
+        text = f"ld.shared.v{count}.b32 {{{to}}}, [${count} + {(above + below) * pitch}];"
+        found += b.asm(text, [b.i32] * count, [place])
+    loaded = Loaded(words, ([], []), several=made.bits // stored.bits)
+    return loaded if op.factors is None else _with_scales(s, op, loaded, made)
+
+
+def _with_scales(s: State, op: ir.OpView, loaded: Loaded, made: ElementType) -> Loaded:
+    """With its factors, or scale bytes: those of a quarter follow each other too, or several quarters have one."""
+    b, attributes = s.b, op.operation.attributes
+    (wave, depth), (planes, rows) = tile.shape_of(op.result.type), tile.shape_of(op.factors.type)
+    in_word = 4 if "words" in attributes else 1
+    group = 8 * LINE // made.bits  # elements of K
+    groups = depth // group
+    block = depth * tile.int_of(op.count) // (in_word * (planes - 1) if in_word > 1 else planes)  # with one scale
+    quarter = group // QUARTERS
+    of_quarter, apart = max(1, quarter // block), max(1, block // quarter)
+
+    def number() -> ir.Value:
+        """Of a group's scales the first of the thread's."""
+        return b.mul(b.div(quarter_of(s), apart), of_quarter)
+
+    mine = s.once(("scales of a quarter", of_quarter, apart), number)
+
+    def own() -> ir.Value:
+        row = b.add(b.mul(s.unit(0), tile.int_of(op.waves) * wave), s.row_in_wave)
+        return b.add(b.add(s.get(op.factors).base, b.shl(row, 2)), b.mul(b.div(mine, in_word), 4 * rows))
+
+    at = s.get(op.factors).at(b, s.get(op.cursor), s.once(("factors of a quarter", op.factors), own))
+    found: dict[int, ir.Value] = {}
+    each = len(loaded.words[0]) // groups  # words of a group
+    factors: tuple[Words, Words] = [], []
+    scales: tuple[list[tuple[ir.Value, ir.Value | int]], list[tuple[ir.Value, ir.Value | int]]] = [], []
+    numbers = []
+    for g, i in product(range(tile.int_of(op.number) * groups, (tile.int_of(op.number) + 1) * groups), range(each)):
+        begins, behind = g * group // block, i * of_quarter // each
+        numbers.append(b.add(mine, begins + behind))
+        plane = begins // in_word if in_word > 1 else begins + behind
+        for x, below in enumerate((0, BELOW)):
+            offset = 4 * (plane * rows + tile.int_of(op.a_wave) * wave + below)
+            if offset not in found:
+                found[offset] = factor_at(s, op, at, offset, made.name)
+            if in_word == 1:
+                factors[x].append(found[offset])
+                continue
+
+            def which(behind: int = behind, begins: int = begins) -> ir.Value:
+                return selector(b, b.add(b.and_(mine, in_word - 1), begins % in_word + behind))
+
+            key = "byte of a quarter", of_quarter, apart, begins % in_word + behind
+            scales[x].append((found[offset], s.once(key, which)))
+    return Loaded(loaded.words, factors, scales, loaded.several, numbers)
+
+
+def factor_at(s: State, op: ir.OpView, at: ir.Value, offset: int, made: str) -> ir.Value:
+    """A factor at an address, a pair of 16 bits or, of `made` of 32, an f32; or a word of scale bytes."""
+    words = str(tile.element_of(op.factors.type)) != "f32"
+    text = f"ld.shared.{'b32' if words else 'f32'} $0, [$1 + {offset}];"
+    value = s.b.asm(text, [s.b.i32 if words else s.b.f32], [at])[0]
+    return value if words else pair_of(s.b, value, made)
