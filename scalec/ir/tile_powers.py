@@ -9,6 +9,7 @@ from scalec.ir.tile_copies import WIDENED
 from scalec.ir.tile_types import (
     I1,
     CursorType,
+    FragmentType,
     PowersType,
     ScalesType,
     SharedType,
@@ -51,10 +52,17 @@ class InReachOp(Tile.Operation, name="in_reach"):
 
 
 class PowerFactorsOp(Tile.Operation, name="power_factors"):
-    """By what sums of such elements are promoted."""
+    """By what sums of such elements are promoted; 1 where no powers are given."""
 
-    powers: ext.Operand[PowersType]
+    powers: ext.Operand[PowersType] | None
     result: ext.Result[ScalesType]
+
+
+class MultiplyRowsOp(Tile.Operation, name="multiply_rows"):
+    """Multiplies sums of a wave, in registers of a warpgroup, by factors of its rows."""
+
+    partial: ext.Operand[FragmentType]
+    factors: ext.Operand[ScalesType]
 
 
 class WordFactorsOp(Tile.Operation, name="word_factors"):

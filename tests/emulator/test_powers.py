@@ -21,7 +21,6 @@ FORMS = {
     "packed": "C[m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:e2m1 scale(128x128, 1x32:ue8m0@packed)",
     "no other scale": "C[m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:e2m1 scale(none, 1x32:ue8m0)",
     "tiled": "C[m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:e2m1 scale(1x128, 8x32:ue8m0)",
-    "mxfp8": "C[m,n]:f32 = A[m,k]:mxfp8 @ B[n,k]:mxfp4",
     "batches": "C[b,m,n]:f32 = A[b,m,k]:e4m3 @ B[b,n,k]:mxfp4 scale(1x128)",
     "groups": "C[m,n]:f32 = A[m,k]:e4m3 @ B[g,n,k]:mxfp4 scale(1x128) for m in off[g]:off[g+1]",
     "quantised": "C[m,n]:mxfp8 = A[m,k]:e4m3 @ B[n,k]:mxfp4 scale(1x128)",

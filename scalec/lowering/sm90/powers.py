@@ -66,7 +66,16 @@ def in_reach(s: State, op: ir.OpView) -> None:
 
 @TABLE.lowers("tile.power_factors")
 def power_factors(s: State, op: ir.OpView) -> None:
-    s.values[op.result] = UniformFactors([s.get(op.powers).factor], 0)
+    value = s.b.constant(1.0) if op.powers is None else s.get(op.powers).factor
+    s.values[op.result] = UniformFactors([value], 0)
+
+
+@TABLE.lowers("tile.multiply_rows")
+def multiply_rows(s: State, op: ir.OpView) -> None:
+    rows = s.get(op.factors).rows
+    for wave in s.get(op.partial).waves:
+        for number, v in enumerate(wave):  # of each four two are of the row below
+            v.set(s.b.fmul(v.get(), rows[number // 2 % 2]))
 
 
 @TABLE.lowers("tile.word_factors")

@@ -7,7 +7,6 @@ of at most 1.02 of the time; before the conversion one took 1.07 and 1.11 (H100,
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from scalec.ir.mlir import ir
@@ -21,9 +20,7 @@ Both = tuple[ir.Value | None, ir.Value | None]
 
 
 class Addends:
-    """Of a consumer, `c`, for all of its tiles. `turns`: whether a block may change what others are made of."""
-
-    turns = False
+    """Of a consumer, `c`, for all of its tiles."""
 
     def __init__(self, c: Multiplier) -> None:
         self.c, self.e, self.side = c, c.e, c.sides[0]
@@ -36,17 +33,8 @@ class Addends:
         """What a block's products are made of, if it is as others are."""
         raise NotImplementedError
 
-    def promote(
-        self,
-        h: Handles,
-        cursor: ir.Value,
-        block: Block,
-        go: Go,
-        factors: Both,
-        turned: Callable[[], object] | None = None,
-    ) -> None:
-        """A product that has come, or what is in its place where the block is not; `turned`: what follows where others
-        are then made of something else."""
+    def promote(self, h: Handles, cursor: ir.Value, block: Block, go: Go, factors: Both) -> None:
+        """A product that has come, or what is in its place where the block is not."""
         raise NotImplementedError
 
     def end(self, sums: ir.Value) -> None:
@@ -55,8 +43,6 @@ class Addends:
 
 class Pairs(Addends):
     """Two of each, as of ue4m3: sums stand for those of a power of two, whichever scales were of last."""
-
-    turns = True
 
     def __init__(self, c: Multiplier) -> None:
         super().__init__(c)
@@ -69,15 +55,7 @@ class Pairs(Addends):
     def made(self, seen: ir.Value | None) -> Made:
         return Made("alike", self.kind)
 
-    def promote(
-        self,
-        h: Handles,
-        cursor: ir.Value,
-        block: Block,
-        go: Go,
-        factors: Both,
-        turned: Callable[[], object] | None = None,
-    ) -> None:
+    def promote(self, h: Handles, cursor: ir.Value, block: Block, go: Go, factors: Both) -> None:
         e, c, i1, kind = self.e, self.c, ir.IntegerType.get_signless(1), self.kind
         assert block.seen is not None
         seen = block.seen
@@ -99,8 +77,6 @@ class Pairs(Addends):
             with e.region("tile.when", [e.negated(mixed)]):
                 c.go(h, cursor, block, go, self.made(seen))
             c.arrive(block)
-            if turned is not None:
-                turned()
         c.promote(block, go, factors)
 
     def end(self, sums: ir.Value) -> None:
@@ -118,37 +94,36 @@ class Lone(Addends):
     def made(self, seen: ir.Value | None) -> Made:
         return Made("power", seen)
 
-    def promote(
-        self,
-        h: Handles,
-        cursor: ir.Value,
-        block: Block,
-        go: Go,
-        factors: Both,
-        turned: Callable[[], object] | None = None,
-    ) -> None:
+    def promote(self, h: Handles, cursor: ir.Value, block: Block, go: Go, factors: Both) -> None:
         e, c, factor = self.e, self.c, [self.e.type("factors")]
         assert block.seen is not None
         assert factors[0] is None
         reaches = e.op("tile.in_reach", [ir.IntegerType.get_signless(1)], [block.seen]).result
-        with e.region("tile.when", [reaches]):
-            power = e.op("tile.power_factors", factor, [block.seen]).result
-            c.promote(block, go, (power, factors[1]))
+        relay = e.op("tile.start_relay", [e.type("relay")]).result
+        power = e.op("tile.power_factors", factor, [block.seen], segments=(1,)).result
+        e.op("tile.leave", operands=[relay, power])
         with e.region("tile.when", [e.negated(reaches)]):
-            scale = self.side.operand.folded
-            assert scale is not None
-            of = [h.scale_tiles[self.side.label], cursor]
-            depth = c.schedule.tile[2] // go.slices
-            parts = max(1, depth // scale.k)
-            whole = interleaves(c.problem, c.schedule)
-            for number in range(parts):
-                byte = (go.slice_ * depth + number * scale.k) // scale.k
-                part, only = (go, byte) if whole else (go.part(number, parts), None)
-                c.go(h, cursor, block, part, Made("plain", only=only))
-                where: dict[str, Any] = {"byte": byte, "wave": go.wave, "waves": c.waves}
-                own = e.op("tile.word_factors", factor, of, element=scale.type, **where).result
-                c.arrive(block)
+            self.parts(h, cursor, block, go, factors)
+            e.op("tile.leave", operands=[relay, e.op("tile.power_factors", factor, segments=(0,)).result])
+        c.promote(block, go, (e.op("tile.left", factor, [relay]).result, factors[1]))
+
+    def parts(self, h: Handles, cursor: ir.Value, block: Block, go: Go, factors: Both) -> None:
+        """Sums of each scale by themselves; those of the last one, times these, in the place of all."""
+        e, c, scale = self.e, self.c, self.side.operand.folded
+        assert scale is not None
+        depth, of = c.schedule.tile[2] // go.slices, [h.scale_tiles[self.side.label], cursor]
+        count, whole = max(1, depth // scale.k), interleaves(c.problem, c.schedule)
+        for number in range(count):
+            byte = (go.slice_ * depth + number * scale.k) // scale.k
+            part, only = (go, byte) if whole else (go.part(number, count), None)
+            c.go(h, cursor, block, part, Made("plain", only=only))
+            where: dict[str, Any] = {"byte": byte, "wave": go.wave, "waves": c.waves}
+            own = e.op("tile.word_factors", [e.type("factors")], of, element=scale.type, **where).result
+            c.arrive(block)
+            if number < count - 1:
                 c.promote(block, part, (own, factors[1]))
+            else:
+                e.op("tile.multiply_rows", operands=[block.partial, own])
 
 
 def addends_of(c: Multiplier) -> Addends | None:

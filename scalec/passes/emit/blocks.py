@@ -56,11 +56,12 @@ class Blocks(Multiplier):
                 if self.block_scale(side) is not None:
                     self.factor(h, side, at, fetched, wave, column0, slice_, known)
 
-    def hand_over(self, h: Handles, at: Positions) -> None:
+    def hand_over(self, h: Handles, at: Positions, peek: bool = True) -> None:
+        """Of a stage; `peek`: whether the next one is asked for."""
         cursor = at.cursor
         self.release(h, cursor)
         self.e.op("tile.advance", operands=[cursor])
         if at.window is not None:
             self.e.op("tile.next_block", operands=[at.window])
-        if self.schedule.early_wait:
+        if self.schedule.early_wait and peek:
             self.e.op("tile.peek", operands=[h.ring, cursor])

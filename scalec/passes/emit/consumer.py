@@ -13,7 +13,7 @@ from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.multiplier import Beneath, Block
 from scalec.passes.emit.tensors import Work
 from scalec.passes.emit.turns import Turns
-from scalec.passes.plan.converted import in_registers, slices_of
+from scalec.passes.plan.converted import in_registers, makes_ahead, slices_of
 from scalec.passes.plan.loop import without_loop
 from scalec.passes.plan.parts import part_blocks
 
@@ -32,7 +32,7 @@ class Consumer(Ahead):
         if s.promote:
             partial = e.op("tile.fragment", [e.accumulator(self.wave, s.mma_n or s.tile[1])]).result
             self.addends = addends_of(self)
-            if in_registers(s) and self.turns == 1:
+            if makes_ahead(self.problem, s):
                 self.front = turns.cursor()
         window = turns.window()
         h.result_cursor = self.result_cursor()

@@ -117,7 +117,7 @@ class Multiplier(Factors):
         def load(slice_: int, wave: int) -> ir.Value:
             key = slice_ // together, wave
             if key not in loaded:
-                loaded[key] = self.load_stored(h, cursor, key[0], wave, count // together)
+                loaded[key] = self.load_stored(h, cursor, *key, count // together)
             return loaded[key]
 
         for number, (slice_, a_wave, wave) in enumerate(parts):
@@ -126,7 +126,7 @@ class Multiplier(Factors):
                 load(after, other)
             adds = int(accumulate or wave in begun)
             begun.add(wave)
-            a = self.converted(stored, made or Made(), (slice_ % together, together))
+            a = self.converted(stored, made, (slice_ % together, together))
             self.mma_converted(h, accumulator, cursor, a, wave, adds, column, (slice_, count))
             self.e.op("tile.mma_wait", operands=[accumulator], pending=min(1, len(parts) - 1))
             yield number
@@ -150,8 +150,9 @@ class Multiplier(Factors):
         made = ir.TypeAttr.get(made)
         return self.e.op("tile.load_stored", [kind], operands, segments=segments, made=made, **where).result
 
-    def converted(self, loaded: ir.Value, of: Made, slice_: tuple[int, int]) -> ir.Value:
+    def converted(self, loaded: ir.Value, of: Made | None = None, slice_: tuple[int, int] = (0, 1)) -> ir.Value:
         """A slice of it as it is multiplied."""
+        of = of or Made()
         rows, depth = shape_of(loaded.type)
         depth //= slice_[1]
         made = self.e.multiplicand("a", rows, depth, ir.Type.parse(self.sides[0].operand.element.mlir))

@@ -47,9 +47,9 @@ WRAPPING = WIDENED | {3: (56, 152)}
 """Likewise where a warp wraps K blocks (`Operand.wrapped`): with 32 that spilled 8 bytes (ptxas 13.0, 2026-11-27)."""
 
 
-ADDENDS = {1: (152, 232), 2: (104, 200), 3: (56, 152)}, 128
-"""Likewise where consumers make addends, of at most so many columns: producers then have scales of several K blocks on
-their way, beside what they look for in these."""
+ADDENDS = {1: (152, 232), 2: (104, 200), 3: (56, 152)}, 64
+"""Likewise where consumers make addends, of at most so many sums a thread: producers then have scales of several K
+blocks on their way, beside what they look for in these."""
 
 
 CONVERTING: dict[str, dict[tuple[int, int], tuple[tuple[int, int], ...]]] = {
@@ -129,7 +129,7 @@ def registers_for(problem: Problem, schedule: Schedule) -> tuple[int, int]:
         rows = (s for x in (problem.lhs, problem.rhs) if (s := x.by_row) is not None)
         if any(s.type != "f32" or s.within(schedule.tile[2]) > 1 for s in rows):
             registers = WIDENED[warpgroups]
-        if problem.lhs.addends and (schedule.mma_n or schedule.tile[1]) <= ADDENDS[1]:
+        if problem.lhs.addends and schedule.tile[0] * schedule.tile[1] // (WARPGROUP * warpgroups) <= ADDENDS[1]:
             registers = ADDENDS[0][warpgroups]
     if problem.wraps:
         registers = WRAPPING[warpgroups]
