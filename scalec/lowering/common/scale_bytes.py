@@ -163,12 +163,9 @@ def _store_words(s: State, op: ir.OpView, base: ir.Value, first: int, each: int)
         store_vectors(s, op, b.add(base, b.shl(stored_row(b, op, row), 2)), is_row, words)
         all_ += [(x, is_row) for x in words]
     unusual, usual, closely = _SEEN[element]
-    beyond = b.and_(reduce(b.or_, (unusual(b, x) for x, _ in all_)), 0x80808080)
-    text = "{ .reg .pred P; setp.ne.b32 P, $1, 0; vote.sync.any.pred P, P, 0xFFFFFFFF; selp.b32 $0, 1, 0, P; }"
-    (some,) = b.asm(text, [b.i32], [beyond])
     found = b.variable(b.i32, 0)
     found.set(b.constant(usual))
-    with b.when(b.compare("ne", some, 0)):
+    with b.when(_some(b, reduce(b.or_, (unusual(b, x) for x, _ in all_)))):
         found.set(closely(b, all_))
     row, is_row, _ = next(iter(s.get(op.source).mine(s)))
     if is_row is not None:  # of a warp with none
@@ -183,8 +180,18 @@ Rows = list[tuple[ir.Value, ir.Value | None]]
 
 
 def _kinds(b: Builder, words: Rows) -> ir.Value:
-    """Bits of SEEN of the words of all lanes."""
-    return b.asm("redux.sync.or.b32 $0, $1, 0xFFFFFFFF;", [b.i32], [reduce(b.or_, (_seen(b, x) for x, _ in words))])[0]
+    """Bits of SEEN of the words of all lanes, of which some are not ordinary: mostly all are low then."""
+    found = b.variable(b.i32, SEEN["not ordinary"])
+    with b.when(_some(b, reduce(b.or_, (_beyond(b, x, *LOW) for x, _ in words)))):
+        seen = reduce(b.or_, (_seen(b, x) for x, _ in words))
+        found.set(b.asm("redux.sync.or.b32 $0, $1, 0xFFFFFFFF;", [b.i32], [seen])[0])
+    return found.get()
+
+
+def _some(b: Builder, words: ir.Value) -> ir.Value:
+    """Whether a lane has the highest bit of a byte."""
+    text = "{ .reg .pred P; setp.ne.b32 P, $1, 0; vote.sync.any.pred P, P, 0xFFFFFFFF; selp.b32 $0, 1, 0, P; }"
+    return b.compare("ne", b.asm(text, [b.i32], [b.and_(words, 0x80808080)])[0], 0)
 
 
 def _unusual_powers(b: Builder, word: ir.Value) -> ir.Value:

@@ -11,8 +11,8 @@
   %words = "tile.shared"() {offset = 132096 : i64} : () -> !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 4 : i64>
   "tile.role"() ({
     %at = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
-    // CHECK: %[[OWN:.*]] = "tile.detour"(%{{.*}}, %[[CUT]], %{{.*}}) : (!tile.stages, !tile.stages, i1) -> !tile.stages
-    %own = "tile.detour"(%ring, %through, %cut) : (!tile.stages, !tile.stages, i1) -> !tile.stages
+    // CHECK: %[[OWN:.*]] = "tile.detour"(%{{.*}}, %[[CUT]], %{{.*}}) {operandSegmentSizes = array<i32: 1, 1, 1>} : (!tile.stages, !tile.stages, i1) -> !tile.stages
+    %own = "tile.detour"(%ring, %through, %cut) {operandSegmentSizes = array<i32: 1, 1, 1>} : (!tile.stages, !tile.stages, i1) -> !tile.stages
     // CHECK: "tile.expect"(%[[OWN]], %{{.*}}) {bytes = 4096 : i64}
     "tile.expect"(%own, %at) {bytes = 4096 : i64} : (!tile.stages, !tile.position) -> ()
     // CHECK: "tile.wait"(%[[CUT]], %{{.*}})
@@ -23,6 +23,10 @@
     "tile.cut_k"(%b, %at, %low, %high) {bits = 16 : i64, each = 8 : i64, mn = 1 : i64} : (!tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>, !tile.position, i32, i32) -> ()
     // CHECK: "tile.wrap_k"({{.*}}) {bits = 8 : i64}
     "tile.wrap_k"(%a, %at, %low, %high) {bits = 8 : i64} : (!tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position, i32, i32) -> ()
+    // CHECK: "tile.detour"(%{{.*}}, %[[CUT]]) {operandSegmentSizes = array<i32: 1, 1, 0>}
+    %all = "tile.detour"(%ring, %through) {operandSegmentSizes = array<i32: 1, 1, 0>} : (!tile.stages, !tile.stages) -> !tile.stages
+    // CHECK: "tile.interleave_k"
+    "tile.interleave_k"(%a, %at) : (!tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position) -> ()
     // CHECK: "tile.cut_words"({{.*}}) {unit = 32 : i64}
     "tile.cut_words"(%words, %at, %low, %high) {unit = 32 : i64} : (!tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 4 : i64>, !tile.position, i32, i32) -> ()
     %room = "tile.byte_scales"() {rows = 128 : i64, words = 1 : i64, warps = 1 : i64} : () -> !tile.scale_bytes

@@ -13,7 +13,7 @@
 // EXPECT: does not lead through a tile.cut_ring
 %cut = "arith.constant"() {value = 1 : i1} : () -> i1
 %ring = "tile.ring"() {depth = 4 : i64, empty = 4 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
-%own = "tile.detour"(%ring, %ring, %cut) : (!tile.stages, !tile.stages, i1) -> !tile.stages
+%own = "tile.detour"(%ring, %ring, %cut) {operandSegmentSizes = array<i32: 1, 1, 1>} : (!tile.stages, !tile.stages, i1) -> !tile.stages
 
 // -----
 
@@ -22,7 +22,7 @@
 %ring = "tile.ring"() {depth = 4 : i64, empty = 4 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
 %leader = "tile.leader"(%ring) : (!tile.stages) -> !tile.stages
 %through = "tile.cut_ring"() {depth = 4 : i64, full = 1 : i64, offset = 64 : i64} : () -> !tile.stages
-%own = "tile.detour"(%leader, %through, %cut) : (!tile.stages, !tile.stages, i1) -> !tile.stages
+%own = "tile.detour"(%leader, %through, %cut) {operandSegmentSizes = array<i32: 1, 1, 1>} : (!tile.stages, !tile.stages, i1) -> !tile.stages
 
 // -----
 
@@ -30,7 +30,7 @@
 %cut = "arith.constant"() {value = 1 : i1} : () -> i1
 %ring = "tile.ring"() {depth = 4 : i64, empty = 4 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
 %through = "tile.cut_ring"() {depth = 3 : i64, full = 1 : i64, offset = 64 : i64} : () -> !tile.stages
-%own = "tile.detour"(%ring, %through, %cut) : (!tile.stages, !tile.stages, i1) -> !tile.stages
+%own = "tile.detour"(%ring, %through, %cut) {operandSegmentSizes = array<i32: 1, 1, 1>} : (!tile.stages, !tile.stages, i1) -> !tile.stages
 
 // -----
 
@@ -93,3 +93,10 @@
 %ring = "tile.ring"() {depth = 4 : i64, empty = 4 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
 %at = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
 "tile.pass_on"(%ring, %at) {lag = 2 : i64} : (!tile.stages, !tile.position) -> ()
+
+// -----
+
+// EXPECT: interleaves rows of 64 bytes swizzled over 64, expected 128 of its swizzle
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 16, 64>, f8E4M3FN, 64 : i64, 4 : i64>
+%at = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.interleave_k"(%a, %at) : (!tile.buffer<array<i64: 16, 64>, f8E4M3FN, 64 : i64, 4 : i64>, !tile.position) -> ()
