@@ -108,8 +108,12 @@ def test_rounding(element: str, target: str) -> None:
 @pytest.mark.parametrize(
     ("source", "old", "new"),
     [
-        ("Q[m,k]:e3m2 = X[m,k]:f32", r"min\.f32", "min.NaN.f32"),  # a NaN of 8 bits
-        ("Q[m,k]:e2m3 = X[m,k]:f32", r"-?\b2048;", "1024;"),  # the sign of every second element
+        (
+            "Q[m,k]:e3m2 = X[m,k]:f32",
+            r"mul\.lo\.s32 ([^;]*), 31;",
+            r"mul.lo.s32 \1, 15;",
+        ),  # all bits of the largest number
+        ("Q[m,k]:e2m3 = X[m,k]:f32", "0x80808080", "0x80808000"),  # the sign of every fourth element
         ("Y[m,k]:f32 = X[m,k]:e3m2", r"shf\.\S+ ([^;]*), \d+;", r"shf.l.wrap.b32 \1, 1;"),
     ],
 )

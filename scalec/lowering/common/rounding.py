@@ -16,6 +16,8 @@ _PAIRS = {
     "f16": ("cvt.rn.f16x2.f32 $0, $1, $2;", "i32"),
     "f8E4M3FN": ("cvt.rn.satfinite.e4m3x2.f32 $0, $1, $2;", "i16"),
     "f8E5M2": ("cvt.rn.satfinite.e5m2x2.f32 $0, $1, $2;", "i16"),
+    "f6E3M2FN": ("cvt.rn.satfinite.e3m2x2.f32 $0, $1, $2;", "i16"),  # a byte each, as the next one
+    "f6E2M3FN": ("cvt.rn.satfinite.e2m3x2.f32 $0, $1, $2;", "i16"),
     "f4E2M1FN": ("{\n.reg .b8 P;\ncvt.rn.satfinite.e2m1x2.f32 P, $1, $2;\nmov.b16 $0, {P, 0};\n}", "i16"),
 }
 _ONE = {"bf16": "cvt.rn.bf16.f32 $0, $1;", "f16": "cvt.rn.f16.f32 $0, $1;"}
@@ -47,10 +49,11 @@ def pair(s: State, element: str, low: ir.Value, high: ir.Value) -> ir.Value:
 
 
 def word(s: State, element: str, values: list[ir.Value]) -> ir.Value:
-    """Values as adjacent elements that fill an i32: two of 16 bits, four of 8, or eight of 4 without an instruction."""
+    """Values as adjacent elements that fill an i32: two of 16 bits, four of 8, or of 6 in a byte each, or eight of 4
+    without an instruction."""
     if not _converts(s, element):
         return _packed(s.b, element, values)
-    if bits_of(element) < 8:
+    if bits_of(element) == 4:
         cvt = [f"cvt.rn.satfinite.e2m1x2.f32 P{i}, ${2 * i + 2}, ${2 * i + 1};" for i in range(4)]
         text = "\n".join(["{\n.reg .b8 P0, P1, P2, P3;", *cvt, "mov.b32 $0, {P0, P1, P2, P3};\n}"])
         return s.b.pure(text, s.b.i32, *values)
