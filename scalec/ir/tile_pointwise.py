@@ -22,6 +22,23 @@ LANES, MOST_THREADS = 32, 1024
 """Of a warp, and of a CTA."""
 
 
+def square_steps(size: int, vector: int) -> tuple[int, int]:
+    """Words of shared memory from a row of a square to the next, and so many more every `vector` rows: column c is
+    c + c / 32 words behind the first one. Of a warp that writes a column of each of its vectors, and of one that reads
+    a row of each where the square is turned, no two lanes meet in a bank.
+
+    Lanes that share a row, and do not differ in their banks by `vector`, differ in c / 32; the rows below are as many
+    banks apart as that takes. Who reads turned has lanes in adjacent columns, and vectors of rows as many banks apart
+    as these are, or an odd multiple."""
+    return size + size // LANES, max(1, LANES * vector // size)
+
+
+def square_words(size: int, vector: int) -> int:
+    """Words of shared memory of a square."""
+    line, further = square_steps(size, vector)
+    return size * line + size // vector * further
+
+
 class ColumnsType(Tile.Type, name="columns"):
     """`count` f32, one for each of so many adjacent columns of a row, in registers of a thread."""
 

@@ -9,6 +9,7 @@ from typing import Any
 from scalec.formats import ELEMENT_TYPES, TRANSFORMED, element_spelled
 from scalec.ir import tile
 from scalec.ir.mlir import ir
+from scalec.ir.tile_pointwise import LANES, square_steps
 from scalec.lowering import scalar
 from scalec.lowering.builder import Variable
 from scalec.lowering.common import convert, copies, epilogue, quantize, rounding, six_bits
@@ -250,63 +251,41 @@ def hadamard(s: State, op: ir.OpView) -> None:
 
 
 class _Square:
-    """Where a thread's words of a square lie: column c of row r in bank c ^ (c / 32) ^ f(r), modulo 32, of the row's
-    words. Of a warp that writes, and of one that reads the square turned, no two lanes have a bank in common.
-
-    The lanes that share a row differ in bits of c, of which those from 32 on come down to the lowest bits of the bank.
-    The rows of a warp that writes differ in their lowest bits, which take the bits between. The vectors of a warp that
-    reads begin at rows that differ in higher bits, which take what the few columns of that warp leave."""
+    """Where a thread's words of a square lie (`square_steps`): its own first column of a place's row, or where it is
+    turned its first row of the column that is its row then. The others lie behind that at constant distances."""
 
     def __init__(self, s: State, op: ir.OpView, vector: int) -> None:
         b, self.size, self.vector = s.b, tile.int_of(op.size), vector
-        across, wide = self.size // vector, self.size.bit_length() - 1
-        self.few = max(0, 5 - (across.bit_length() - 1))  # bits of the rows, or turned of the columns, of a warp
-        self.above, self.b = wide - 5, b
+        across = self.size // vector
         self.row = b.add(b.div(s.tid, across), tile.int_of(op.place) * (s.threads // across))
-        self.first = b.mul(b.and_(s.tid, across - 1), vector)
+        self.first, self.b = b.mul(b.and_(s.tid, across - 1), vector), b
         self.base = b.add(s.shared, tile.int_of(op.at))
 
-    def bank(self, row: ir.Value, column: ir.Value) -> ir.Value:
-        """Of a row that is a multiple of `vector`, or of any column with such."""
-        b = self.b
-        of_row = b.shl(b.div(row, self.vector), self.few)
-        return b.and_(b.xor(b.xor(column, b.div(column, 32)), of_row), 31)
-
-    def low(self, row: ir.Value | int) -> Any:
-        """What the lowest bits of a row change of its banks."""
-        mask = (1 << self.few) - 1
-        if isinstance(row, int):
-            return (row & mask) << self.above
-        return self.b.shl(self.b.and_(row, mask), self.above)
-
-    def word(self, row: ir.Value, column: ir.Value, bank: ir.Value) -> ir.Value:
-        """The address of a word."""
-        b = self.b
-        line = b.add(b.mul(row, self.size), b.and_(column, ~31 & 0xFFFFFFFF))
-        return b.add(self.base, b.shl(b.add(line, bank), 2))
+    def address(self, row: ir.Value, column: ir.Value) -> ir.Value:
+        """Of a word."""
+        b, line, further = self.b, *square_steps(self.size, self.vector)
+        words = b.add(b.mul(row, line), b.mul(b.div(row, self.vector), further))
+        return b.add(self.base, b.shl(b.add(words, b.add(column, b.div(column, LANES))), 2))
 
 
 @COMMON.lowers("tile.lay_columns")
 def lay_columns(s: State, op: ir.OpView) -> None:
-    """A word for each column: adjacent ones differ in the lowest bits of their banks, so of their addresses."""
-    b, values = s.b, [_now(x) for x in s.get(op.value)]
+    """A word for each column."""
+    values = [_now(x) for x in s.get(op.value)]
     q = _Square(s, op, len(values))
-    bank = b.xor(q.bank(q.row, q.first), q.low(q.row))
-    at = q.word(q.row, q.first, bank)
+    at = q.address(q.row, q.first)
     for i, value in enumerate(values):
-        b.asm("st.shared.f32 [$0], $1;", [], [b.xor(at, 4 * i), value])
+        s.b.asm(f"st.shared.f32 [$0 + {4 * i}], $1;", [], [at, value])
 
 
 @COMMON.lowers("tile.take_turned")
 def take_turned(s: State, op: ir.OpView) -> None:
     """A word for each row, in the column that is the thread's row when it is turned."""
-    b, count = s.b, tile.int_of(op.result.type.count)
+    count, made = tile.int_of(op.result.type.count), []
     q = _Square(s, op, count)
-    at = q.word(q.first, q.row, q.bank(q.first, q.row))
-    made = []
+    at, line = q.address(q.first, q.row), 4 * square_steps(q.size, count)[0]
     for i in range(count):
-        there = b.xor(at, 4 * q.low(i))
-        made += b.asm(f"ld.shared.f32 $0, [$1 + {4 * i * q.size}];", [b.f32], [there])
+        made += s.b.asm(f"ld.shared.f32 $0, [$1 + {line * i}];", [s.b.f32], [at])
     s.values[op.result] = made
 
 

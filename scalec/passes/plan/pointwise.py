@@ -7,7 +7,7 @@ from math import gcd
 
 from scalec.errors import UnsupportedError
 from scalec.formats import TRANSFORMED
-from scalec.ir.tile_pointwise import LANES, MOST_BYTES
+from scalec.ir.tile_pointwise import LANES, MOST_BYTES, square_words
 from scalec.passes.problem.pointwise import Blocks, Pointwise
 
 THREADS = 128
@@ -112,7 +112,7 @@ class Spread:
     def named_at(self, p: Pointwise) -> int:
         """The byte where it says which rows of a tile that is turned are there, behind what is exchanged and that tile,
         in f32."""
-        return self.exchanged_bytes(p) + 4 * self.square**2
+        return self.exchanged_bytes(p) + (4 * square_words(self.square, self.vector) if self.turns else 0)
 
     def shared_bytes(self, p: Pointwise) -> int:
         """Of a CTA."""
