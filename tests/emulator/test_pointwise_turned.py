@@ -102,6 +102,19 @@ def some(values: dict[str, Any]) -> None:
             values[name][...] = at
 
 
+@pytest.mark.parametrize(
+    "source",
+    ["Q[m,k]:mxfp8 = {}", "Q[k,m]:mxfp8 = {}", "Q[m,k]:mxfp8 = hadamard({}, 16); T[k,m]:mxfp8 = hadamard({}, 16)"],
+)
+def test_what_is_not_there_does_not_count(source: str) -> None:
+    """Of the zeros that loads leave there the largest results are made."""
+
+    def nearly(values: dict[str, Any]) -> None:
+        values["X"][...] = values["X"] % 1 - 9
+
+    bit_equal(source.replace("{}", "X[m,k]:f32 + 9"), {"m": 37, "k": 43}, "", "sm_90a", change=nearly)
+
+
 def test_square_blocks_are_the_same_bytes_in_both_orders() -> None:
     """What weights are given as where a gradient reads them turned: nothing is rounded twice."""
     source = "W[n,k]:e4m3 scale(128x128) = w[n,k]; W_n[k,n]:e4m3 scale(128x128) = w[n,k]"

@@ -13,7 +13,7 @@ from scalec.ir.mlir import ir
 from scalec.ir.tile_pointwise import LANES
 from scalec.passes.emit.body import inverse_of
 from scalec.passes.emit.emitter import Source
-from scalec.passes.emit.pointwise import BEGIN, Point, PointwiseKernel
+from scalec.passes.emit.pointwise import BEGIN, CONVERSIONS, Point, PointwiseKernel
 from scalec.passes.problem.access import Domain, Index, Lookup
 from scalec.passes.problem.pointwise import Blocks, Body, Output
 
@@ -54,6 +54,7 @@ class MeetingKernel(PointwiseKernel):
                     "tile.input", [e.type("operand")], [source], segments=(1, 0), kind="scalar", axes=(), pair=0
                 ).result
                 self.inverses[o.index] = inverse_of(e, made)
+        self.largest: dict[Any, ir.Value] = {}
         turned = self.p.turned
         if turned is not None:
             self.turned = copy(self)
@@ -66,6 +67,7 @@ class MeetingKernel(PointwiseKernel):
         """Rows one after the other, or blocks of several."""
         e, s, p = self.e, self.spread, self.p
         self.aligned_, self.column, rows = aligned, column, []
+        self.largest.clear()
         self.groups: dict[ir.Value, tuple[ir.Value, ir.Value, ir.Value]] = {}
         for i in range(s.down):
             where = dict(outer)
@@ -85,7 +87,9 @@ class MeetingKernel(PointwiseKernel):
                 if p.is_turned(o):
                     self.write_turned(o, rows, outer)
                 elif not p.is_row(o):
-                    self.write_blocks(o, rows, [self.result(o, r, at) for r in rows for at in r.points])
+                    self.write_blocks(
+                        o, rows, [self.result(o, r, at) for r in rows for at in r.points], self.what(o.body)
+                    )
         for o in p.outputs:
             if p.is_row(o):
                 for r in rows:
@@ -273,6 +277,13 @@ class MeetingKernel(PointwiseKernel):
         n, s = self.p.columns.size, self.spread
         return rows > 1 or not n or bool(n % (columns or s.columns))
 
+    def is_zeros(self, body: Body) -> bool:
+        """Whether a body that computes nothing has zeros where nothing is there, as loads have (`tile.load_columns`)
+        and what is taken of a turned tile."""
+        names = [x.operation.name for x in self.block_of(body).operations] if body.op >= 0 else []
+        read = not body.sums and all(self.p.along(x) and not x.levels for x in body.reads)
+        return read and all(x in (*CONVERSIONS, "scale.yield") for x in names)
+
     def find_scale(self, o: Output, scale: Blocks, largest: ir.Value) -> Scale:
         """That of a block with this largest magnitude."""
         i32, inverse = ir.IntegerType.get_signless(32), [x for i, x in self.inverses.items() if i == o.index]
@@ -320,7 +331,8 @@ class MeetingKernel(PointwiseKernel):
         """Columns of a result that is, by all threads that have some of the same ones; what is not there is 0."""
         if not o.hadamard:
             return value
-        value = self.counted(value, at, "sum") if self.ragged(1, TRANSFORMED) else value
+        if self.ragged(1, TRANSFORMED) and not self.is_zeros(o.body):
+            value = self.counted(value, at, "sum")
         return self.e.op("tile.hadamard", [value.type], [value]).result
 
     def write_turned(self, o: Output, rows: list[Row], outer: dict[str, ir.Value]) -> None:
@@ -330,7 +342,7 @@ class MeetingKernel(PointwiseKernel):
         (m0, n0), (row, column), i32 = self.corner, (p.rows[-1], p.columns), ir.IntegerType.get_signless(32)
         square: dict[str, Any] = {"size": s.square, "at": s.exchanged_bytes(p)}
         values = [self.result(o, r, at) for r in rows for at in r.points]
-        if p.skips:  # what is not there does not count
+        if not self.is_zeros(o.body):  # what is not there does not count
             values = [self.counted(x, r.points[0], "absmax") for x, r in zip(values, rows, strict=True)]
         e.op("tile.sync", scope="cta", releases=0)  # what was turned before has been taken
         for place, value in enumerate(values):
@@ -350,8 +362,10 @@ class MeetingKernel(PointwiseKernel):
             where = outer | {column.name: self.further(made.results[0], i * s.step[0])}
             at = other.point(where | {row.name: made.results[1]}, s.vector)
             turned.append(Row(other.point(where, 1), [other.masked(at, *mask) if mask else at], []))
+        of = self.what(o.body)
+        (o,) = (x for x in other.p.outputs if x.index == o.index)
         taken = [other.transformed(o, x, r.points[0]) for x, r in zip(taken, turned, strict=True)]
-        other.write_blocks(o, turned, taken)
+        other.write_blocks(o, turned, taken, of)
 
     def masked(self, at: Point, mask: ir.Value, some: ir.Value) -> Point:
         """A point of which the columns of a mask are there, and some of their block."""
@@ -361,8 +375,14 @@ class MeetingKernel(PointwiseKernel):
             whole = e.arith("arith.andi", self.aligned_, whole)
         return Point(at.where, at.vector, e.arith("arith.andi", at.valid, some), mask, whole, masked=True)
 
-    def write_blocks(self, o: Output, rows: list[Row], made: list[ir.Value]) -> None:
-        """A result of which a thread has `made` all its points at once: block by block."""
+    def what(self, body: Body) -> Any:
+        """The tensor that a body has elements of as they are, and where; None where it computes."""
+        read = body.reads[0] if self.is_zeros(body) and body.reads else None
+        return read and (read.argument_index, read.coords)
+
+    def write_blocks(self, o: Output, rows: list[Row], made: list[ir.Value], of: Any) -> None:
+        """A result of which a thread has `made` all its points at once: block by block. Where a block is all of a tile,
+        its largest magnitude is that of whatever else is `of` the same tensor, turned or not."""
         s, scale = self.spread, o.scale
         down = along = 1
         if scale is not None:
@@ -374,9 +394,12 @@ class MeetingKernel(PointwiseKernel):
                 values = [made[y * s.along + x] for y in range(i, i + down) for x in range(j, j + along)]
                 if scale is not None:
                     found = values
-                    if self.ragged(scale.rows, scale.columns) and not group[0][1].masked:
+                    if self.ragged(scale.rows, scale.columns) and not self.is_zeros(o.body):
                         found = [self.counted(x, at, "absmax") for x, (_, at) in zip(values, group, strict=True)]
-                    largest = self.reduce("absmax", found, scale.rows, scale.columns)
+                    known = of if (scale.rows, scale.columns) == (s.rows, s.columns) and not o.hadamard else None
+                    largest = self.largest.get(known) or self.reduce("absmax", found, scale.rows, scale.columns)
+                    if known is not None:
+                        self.largest[known] = largest
                     code, reciprocal = self.find_scale(o, scale, largest)
                     values = [self.product(x, reciprocal) for x in values]
                     self.store_scale(o, scale, code, group[0][1] if scale.columns else group[0][0].edge)
@@ -408,7 +431,7 @@ class MeetingKernel(PointwiseKernel):
                     value = self.product(value, scales[o.index][1])
                 elif o.scale is not None:
                     found = value
-                    if self.ragged(o.scale.rows, o.scale.columns):
+                    if self.ragged(o.scale.rows, o.scale.columns) and not self.is_zeros(o.body):
                         found = self.counted(value, at, "absmax")
                     largest = self.reduce("absmax", [found], o.scale.rows, o.scale.columns)
                     code, reciprocal = self.find_scale(o, o.scale, largest)

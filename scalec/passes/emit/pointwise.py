@@ -20,6 +20,10 @@ BEGIN = "begin"
 """Among the indices of a point: where the group begins that its row is in."""
 
 
+CONVERSIONS = ("arith.extf", "arith.truncf")
+"""What loads and stores do of a body."""
+
+
 @dataclass(frozen=True)
 class Point:
     """Adjacent columns of a row that a thread has.
@@ -213,7 +217,7 @@ class Columns(Tensors):
                 operands = [known[v] for v in op.operands]
                 if op.operation.name == "scale.yield":
                     e.op("tile.yield", operands=operands)
-                elif op.operation.name in ("arith.extf", "arith.truncf"):
+                elif op.operation.name in CONVERSIONS:
                     known[op.result] = operands[0]
                 else:
                     known[op.result] = copied(op, operands)
