@@ -7,10 +7,11 @@ BF16: `scalec.differentiable` compiles the layer and the programs of its gradien
 through, under torch.compile too.
 
 FP8, as DeepSeek-V3 trains: activations and gradients have a scale for each 1x128, weights one for each 128x128. The
-layer quantises its input and its weight, keeps both so, once, and multiplies. Backward quantises the gradient along
-each of its indices, of one read, and the input that was kept along its other one. Those programs are what
-`scalec.grad(..., quantize="deepseek_v3")` says. FP8 products of sm_90a read what they sum contiguous alone: there the
-weight, whose blocks are square, is quantised in both orders of one read, and backward keeps the turned one. With
+layer quantises its input along each of its indices, of one read, and its weight, and multiplies; what backward reads is
+kept, the input along the other index alone. Backward quantises the gradient along each of its indices. Those programs
+are what `scalec.grad(..., quantize="deepseek_v3")` says, with `turned`: left out, it would quantise the input that was
+kept once more. FP8 products of sm_90a read what they sum contiguous alone: there the weight, whose blocks are square,
+is quantised in both orders of one read, and backward keeps the turned one. With
 "deepseek_v3_2d" a gradient's blocks are square too, so that dW has one scale for 128 of its rows: less to do, and
 coarser.
 
@@ -41,6 +42,7 @@ Named = Mapping[str, Tensor]
 LINEAR = "Y[m,n] = X[m,k] @ W[n,k] + bias[n]"
 FP8 = "Y[m,n] = X[m,k] @ W[n,k] scale(1x128,128x128)"
 ACTIVATIONS = "X[m,k]:e4m3 scale(1x128) = x[m,k]"
+BOTH = f"{ACTIVATIONS}; X_m[k,m]:e4m3 scale(1x128@col) = x[m,k]"
 TURNS = ("sm_90a",)
 """The targets whose FP8 products read operands contiguous along what is summed alone; others turn them in each tile."""
 
@@ -63,9 +65,9 @@ class FP8Linear:
 
     def __init__(self, outputs: int, inputs: int, target: str, recipe: str = "deepseek_v3") -> None:
         self.sizes, self.target = {"n": outputs, "k": inputs}, target
-        turned = "W" if target in TURNS else ()
+        turned = ("X", "W") if target in TURNS else "X"
         self.gradients = scalec.grad(FP8, quantize=recipe, types={"dW": "f32"}, turned=turned)
-        self.quantise_x = scalec.compile(ACTIVATIONS, target, {"k": inputs})
+        self.quantise_x = scalec.compile(BOTH, target, {"k": inputs})
         self.quantise_w = scalec.compile(weights("W", target), target, self.sizes)
         self.forward = scalec.compile(self.gradients.forward, target, self.sizes)
         self.steps = [(s, self.kernel(s)) for s in self.gradients.steps]
@@ -109,9 +111,9 @@ class _Linear(torch.autograd.Function):
         return made["dX"], made["dW"], None
 
 
-def turned(x: Tensor, scale: Tensor | None = None, rows: int = 1) -> tuple[Tensor, Tensor]:
-    """A matrix, or one in FP8 with its scales, turned and in FP8 again."""
-    return quantised((x.float() if scale is None else dequantised(x, scale)).T.contiguous(), rows)
+def turned(x: Tensor, rows: int = 1) -> tuple[Tensor, Tensor]:
+    """A matrix turned, in FP8."""
+    return quantised(x.T.contiguous(), rows)
 
 
 def quantised(x: Tensor, rows: int = 1) -> tuple[Tensor, Tensor]:
@@ -173,9 +175,8 @@ def fp8(x: Tensor, w: Tensor, dy: Tensor, target: str, recipe: str, rows: int) -
     y = layer(*leaves)
     made: dict[str, Tensor] = dict(zip(("Y", "dX", "dW"), (y, *torch.autograd.grad(y, leaves, dy)), strict=True))
     exact = {"Y": x.double() @ w.double().T, "dX": dy.double() @ w.double(), "dW": dy.double().T @ x.double()}
-    q, r = dequantised(*quantised(x)), dequantised(*quantised(w, 128), 128)
+    (q, p), r = (dequantised(*of(x)) for of in (quantised, turned)), dequantised(*quantised(w, 128), 128)
     d, t = (dequantised(*of(dy, rows=rows), rows) for of in (quantised, turned))
-    p = dequantised(*turned(*quantised(x)))
     rounded = {"Y": q.double() @ r.double().T, "dX": d.double() @ r.double(), "dW": t.double() @ p.double().T}
     limits = {what: 1.1 * error(value, exact[what]) for what, value in rounded.items()}
     return report("FP8" if rows == 1 else "2D", made, exact, limits)

@@ -53,9 +53,10 @@ BF16 = {
 }
 FP8 = BF16 | {
     "gate_up": f"T[m,n] = X[token[m],k] @ W[g,n,k] scale(1x128,1x128x128) {ROWS}",
-    "gated": "H[m,n]:e4m3 scale(1x128) = silu(G[m,n]) * U[m,n]",
+    "gated": "H[m,n]:e4m3 scale(1x128) = silu(G[m,n]) * U[m,n]",  # beside it H_m, which dWd reads
     "down": f"Y[m,n] = H[m,k] @ Wd[g,n,k] scale(1x128,1x128x128) {ROWS}",
 }
+FORWARD = {"gated": f"{FP8['gated']}; H_m[n,m]:e4m3 scale(1x128@col) = silu(G[m,n]) * U[m,n]"}
 ROUNDED = {"X": "X[m,k] = x[m,k]", "W": "W[g,n,k] = w[g,n,k]:f32", "Wd": "Wd[g,n,k] = w[g,n,k]:f32"}
 """What makes the operands of BF16; those of FP8 are linear.py's."""
 
@@ -108,7 +109,7 @@ class Layer:
         options: dict[str, dict[str, Any]] = {
             "gate_up": products | {"types": {"dW": "f32"}, "turned": "W" if turned else ()},
             "gated": {"straight_through": True},
-            "down": products | {"types": {"dWd": "f32"}, "turned": "Wd" if turned else ()},
+            "down": products | {"types": {"dWd": "f32"}, "turned": ("H", "Wd") if turned else "H" if fp8 else ()},
             "combine": {"once": "row"},
         }
         about = f" about {max(1, tokens * j // g)}"  # rows of an expert
@@ -116,7 +117,8 @@ class Layer:
         self.backward: list[scalec.Kernel] = []
         for name, program in (FP8 if fp8 else BF16).items():
             source = f"{program}{about}" if ROWS in program else program
-            self.forward.append(self.kernel(scalec.grad(source, **options[name]).forward, dims[name]))
+            forward = scalec.grad(source, **options[name]).forward
+            self.forward.append(self.kernel(FORWARD.get(name, forward) if fp8 else forward, dims[name]))
             known = {"j": j, **dims[name]}  # a token has j rows
             steps = steps_of(name, source, fp8, options[name])
             made = [self.kernel(s.text, {d: known[d] for d in s.dims if d in known}) for s in steps]
@@ -233,8 +235,8 @@ def rounded(x: Tensor, gate_up: Tensor, down: Tensor, w: Tensor, dz: Tensor, to:
     t = each(x[token], gate_up, to)
     gate, up = t.chunk(2, 1)
     s = gate.sigmoid()
-    h = in_fp8(gate * s * up)
-    y = each(h, down, to)
+    h = gate * s * up
+    y = each(in_fp8(h), down, to)
     dy = torch.empty_like(y)
     dy[row] = w[:, :, None] * dz[:, None]
     dh = each(in_fp8(dy), down.mT, to)
