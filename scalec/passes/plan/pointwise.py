@@ -119,7 +119,10 @@ class Spread:
         return self.named_at(p) + (self.square if p.skips else 0)
 
     def registers(self, p: Pointwise) -> int:
-        """The most that a thread is to have; 0 where ptxas may take what it likes."""
+        """The most that a thread is to have; 0 where ptxas may take what it likes. Of a tile that is turned a thread
+        computes one place after another."""
+        if self.turns:
+            return min(LIMITS.values())
         reads = len({(x.name, x.coords) for x in p.every if p.along(x)})
         held = self.down * self.along * self.vector * max(1, reads)
         return next((most for few, most in LIMITS.items() if held <= few), 0)
