@@ -177,7 +177,8 @@ class _Layer(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, gate_up: Tensor, down: Tensor, w: Tensor, layer: Layer, to: Routing) -> Tensor:
-        row = to.slot.argsort().view(w.shape).int()  # where a token's rows stand
+        places = torch.arange(len(to.slot), dtype=torch.int32, device=w.device)
+        row = places.scatter(0, to.slot.long(), places).view(w.shape)  # where a token's rows stand
         known = {"w": w, "weight": w.flatten(), "row": row, "token_inv": row, "off": to.off}
         known |= {"slot": to.slot, "token": to.slot // layer.topk}
         for name, given in (("X", x), ("W", gate_up), ("Wd", down)):
