@@ -11,8 +11,8 @@ routes, and has the gradient of that.
 
 FP8, as DeepSeek-V3 trains: see linear.py. Every operand of a product is FP8, quantised along what is summed. What one
 program's gradient is and the next one's reads, dY, and dG and dU, is needed quantised alone. So in place of programs
-that compute it there are such as write it in both orders, rounded once (`at_once`): dY gathered, as a row is another
-token's, and dG and dU each to where the gradient of their product reads it.
+that compute it there are such as write it quantised, rounded once: dG and dU in both orders (`at_once`), each to where
+the gradient of their product reads it; dY, whose rows are tokens' rows times a weight, along m alone (`GATHERED`).
 
 Results and gradients are compared with torch's autograd in float64, their errors in FP8 with those of the roundings
 alone; and each gradient with finite differences of the float64 layer along that gradient.
@@ -23,6 +23,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -63,14 +64,26 @@ ROUNDED = {"X": "X[m,k] = x[m,k]", "W": "W[g,n,k] = w[g,n,k]:f32", "Wd": "Wd[g,n
 Named = dict[str, Tensor]
 
 
-GATHERED = "dY[m,n] = dZ[token[m],n] * weight[slot[m]]:f32"
-"""What scalec.grad scatters: `dY[row[t,j],n] = dZ[t,n] * w[t,j]`."""
+WEIGHED = "weight[slot[m]]:f32 * "
+GATHERED = (
+    Step({"dZ_n": ""}, "dZ_n[t,n]:e4m3 scale(1x128) = dZ[t,n]", {}, (), dims=("t", "n")),
+    Step({"dY_m": ""}, f"dY_m[n,m]:e4m3 scale(1x128@col) = {WEIGHED}dZ[token[m],n]", {}, (), dims=("m", "n")),
+)
+"""What scalec.grad scatters, `dY[row[t,j],n] = dZ[t,n] * w[t,j]`, along m. Along n a weight is one number for all that
+is summed: dH reads dZ's rows, which are quantised once a token, and multiplies behind (`weighed`)."""
 
 
 def at_once(text: str, name: str) -> Step:
     """A program that computes `name` as a step that writes it quantised along each of its indices instead."""
     orders = f"{name}_n[m,n]:e4m3 scale(1x128) = {name}\n{name}_m[n,m]:e4m3 scale(1x128@col) = {name}"
     return Step({f"{name}_n": "", f"{name}_m": ""}, f"{text}\n{orders}", {}, (), dims=("m", "n"))
+
+
+def weighed(step: Step) -> Step:
+    """dH = dY_n @ Wd of dZ_n's rows."""
+    to, _, value = step.text.partition(" = ")
+    made, _, rows = value.replace("dY_n[m,n]", "dZ_n[token[m],n]").partition(" for ")
+    return replace(step, text=f"{to} = {WEIGHED}({made}) for {rows}")
 
 
 def steps_of(name: str, source: str, fp8: bool, options: Mapping[str, Any]) -> Sequence[Step]:
@@ -81,8 +94,10 @@ def steps_of(name: str, source: str, fp8: bool, options: Mapping[str, Any]) -> S
     if name == "gated":
         alone = {x: scalec.grad(source, wrt=x, **options).steps for x in "GU"}
         return [at_once(step.text, f"d{x}") for x, (step,) in alone.items()]
-    steps = [at_once(GATHERED, "dY") if "dY" in s.results and name == "combine" else s for s in steps]
-    return steps if name == "combine" else [s for s in steps if not {"dY_n", "dT_n"} & s.results.keys()]
+    if name == "combine":
+        return [x for s in steps for x in (GATHERED if "dY" in s.results else (s,))]
+    steps = [s for s in steps if not {"dY_n", "dT_n"} & s.results.keys()]
+    return [weighed(s) if "dH" in s.results else s for s in steps]
 
 
 class Layer:
@@ -240,7 +255,7 @@ def rounded(x: Tensor, gate_up: Tensor, down: Tensor, w: Tensor, dz: Tensor, to:
     y = each(in_fp8(h), down, to)
     dy = torch.empty_like(y)
     dy[row] = w[:, :, None] * dz[:, None]
-    dh = each(in_fp8(dy), down.mT, to)
+    dh = w.flatten()[to.slot, None] * each(in_fp8(dz)[token], down.mT, to)
     dt = torch.cat([dh * up * s * (1 + gate * (1 - s)), dh * gate * s], 1)
     return {
         "Z": (w[:, :, None] * y[row]).sum(1),
