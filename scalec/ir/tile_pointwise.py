@@ -22,21 +22,21 @@ LANES, MOST_THREADS = 32, 1024
 """Of a warp, and of a CTA."""
 
 
-def square_steps(size: int, vector: int) -> tuple[int, int]:
-    """Words of shared memory from a row of a square to the next, and so many more every `vector` rows: column c is
-    c + c / 32 words behind the first one. Of a warp that writes a column of each of its vectors, and of one that reads
-    a row of each where the square is turned, no two lanes meet in a bank.
+def turned_steps(rows: int, columns: int, vector: int) -> tuple[int, int]:
+    """Words of shared memory from a row of a tile that is turned to the next, and so many more every `vector` rows:
+    column c is c + c / 32 words behind the first one. Of a warp that writes a column of each of its vectors, and of one
+    that reads a row of each where the tile is turned, no two lanes meet in a bank.
 
     Lanes that share a row, and do not differ in their banks by `vector`, differ in c / 32; the rows below are as many
     banks apart as that takes. Who reads turned has lanes in adjacent columns, and vectors of rows as many banks apart
     as these are, or an odd multiple."""
-    return size + size // LANES, max(1, LANES * vector // size)
+    return columns + columns // LANES, max(1, LANES * vector // rows)
 
 
-def square_words(size: int, vector: int) -> int:
-    """Words of shared memory of a square."""
-    line, further = square_steps(size, vector)
-    return size * line + size // vector * further
+def turned_words(rows: int, columns: int, vector: int) -> int:
+    """Words of shared memory of such a tile."""
+    line, further = turned_steps(rows, columns, vector)
+    return rows * line + rows // vector * further
 
 
 class ColumnsType(Tile.Type, name="columns"):
@@ -214,40 +214,42 @@ class ReduceLanesOp(Tile.Operation, name="reduce_lanes"):
 
 
 class LayColumnsOp(Tile.Operation, name="lay_columns"):
-    """Leaves what a thread has of a square of `size` rows and columns in shared memory, from byte `at` on: its columns
-    in place number `place` of those that it has one below the other (`tile.point` says where the first is)."""
+    """Leaves what a thread has of a tile of so many `rows` and `columns` in shared memory, from byte `at` on: its
+    columns in place number `place` of those that it has one below the other (`tile.point` says where the first is)."""
 
     value: ext.Operand[ColumnsType]
-    size: ir.IntegerAttr
+    rows: ir.IntegerAttr
+    columns: ir.IntegerAttr
     at: ir.IntegerAttr
     place: ir.IntegerAttr
 
-    verify_invariants = verifier(lambda op: _square(op, int_of(op.value.type.count)))
+    verify_invariants = verifier(lambda op: _turned(op, int_of(op.value.type.count), "rows", "columns"))
 
 
 class TakeTurnedOp(Tile.Operation, name="take_turned"):
     """As many adjacent rows of one column as a thread left columns of one row (`tile.lay_columns`, which all threads
-    have done): what it has of the square with rows and columns in each other's place."""
+    have done, of a tile of so many `rows` and `columns`): what it has of it with these in each other's place."""
 
     result: ext.Result[ColumnsType]
-    size: ir.IntegerAttr
+    rows: ir.IntegerAttr
+    columns: ir.IntegerAttr
     at: ir.IntegerAttr
     place: ir.IntegerAttr
 
-    verify_invariants = verifier(lambda op: _square(op, int_of(op.result.type.count)))
+    verify_invariants = verifier(lambda op: _turned(op, int_of(op.result.type.count), "rows", "columns"))
 
 
 class LayNamedOp(Tile.Operation, name="lay_named"):
-    """Leaves whether a row of a square of `size` rows is there, a byte, from byte `at` of shared memory on: of place
-    number `place` of a thread that has `vector` columns of it, as `tile.lay_columns` counts them."""
+    """Leaves whether a row of a tile of so many `columns` is there, a byte, from byte `at` of shared memory on: of
+    place number `place` of a thread that has `vector` columns of it, as `tile.lay_columns` counts them."""
 
     valid: ext.Operand[I1]
-    size: ir.IntegerAttr
+    columns: ir.IntegerAttr
     vector: ir.IntegerAttr
     at: ir.IntegerAttr
     place: ir.IntegerAttr
 
-    verify_invariants = verifier(lambda op: _square(op, int_of(op.vector)))
+    verify_invariants = verifier(lambda op: _turned(op, int_of(op.vector), "columns"))
 
 
 class TakeNamedOp(Tile.Operation, name="take_named"):
@@ -256,17 +258,17 @@ class TakeNamedOp(Tile.Operation, name="take_named"):
 
     mask: ext.Result[I32]
     some: ext.Result[I1]
-    size: ir.IntegerAttr
+    rows: ir.IntegerAttr
     vector: ir.IntegerAttr
     block: ir.IntegerAttr
     at: ir.IntegerAttr
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        vector, block, size = int_of(op.vector), int_of(op.block), int_of(op.size)
-        if block % vector or size % block:
-            return fail(op, f"blocks of {block}, expected a multiple of {vector} that divides {size}")
-        return _square(op, vector)
+        vector, block, rows = int_of(op.vector), int_of(op.block), int_of(op.rows)
+        if block % vector or rows % block:
+            return fail(op, f"blocks of {block}, expected a multiple of {vector} that divides {rows}")
+        return _turned(op, vector, "rows")
 
 
 class FindScaleOp(Tile.Operation, name="find_scale"):
@@ -407,11 +409,13 @@ def _indexed(op: ir.OpView) -> bool:
     return True
 
 
-def _square(op: ir.OpView, vector: int) -> bool:
-    """Refuses a square whose words do not lie in all banks alike."""
-    size, at = int_of(op.size), int_of(op.at)
-    if size & (size - 1) or not LANES <= size <= LANES * LANES:
-        return fail(op, f"size is {size}, expected a power of two from {LANES} to {LANES * LANES}")
+def _turned(op: ir.OpView, vector: int, *sizes: str) -> bool:
+    """Refuses a tile whose words do not lie in all banks alike."""
+    at = int_of(op.at)
+    for name in sizes:
+        size = int_of(op.operation.attributes[name])
+        if size & (size - 1) or not LANES <= size <= LANES * LANES:
+            return fail(op, f"{name} is {size}, expected a power of two from {LANES} to {LANES * LANES}")
     if vector & (vector - 1) or vector > LANES:
         return fail(op, f"{vector} columns a thread, expected a power of two up to {LANES}")
     if at % (4 * LANES) and "vector" not in op.operation.attributes:

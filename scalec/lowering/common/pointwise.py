@@ -9,7 +9,7 @@ from typing import Any
 from scalec.formats import ELEMENT_TYPES, TRANSFORMED, element_spelled
 from scalec.ir import tile
 from scalec.ir.mlir import ir
-from scalec.ir.tile_pointwise import LANES, square_steps
+from scalec.ir.tile_pointwise import LANES, turned_steps
 from scalec.lowering import scalar
 from scalec.lowering.builder import Variable
 from scalec.lowering.common import convert, copies, epilogue, quantize, rounding, six_bits
@@ -250,30 +250,25 @@ def hadamard(s: State, op: ir.OpView) -> None:
     s.values[op.result] = hadamards.transformed(s, values, s.tid, steps)
 
 
-class _Square:
-    """Where a thread's words of a square lie (`square_steps`): its own first column of a place's row, or where it is
-    turned its first row of the column that is its row then. The others lie behind that at constant distances."""
+def _word(s: State, op: ir.OpView, vector: int, row: ir.Value, column: ir.Value) -> ir.Value:
+    """The address of a word of a tile that is turned (`turned_steps`)."""
+    b, (line, further) = s.b, turned_steps(tile.int_of(op.rows), tile.int_of(op.columns), vector)
+    words = b.add(b.mul(row, line), b.mul(b.div(row, vector), further))
+    return b.add(s.shared, b.add(tile.int_of(op.at), b.shl(b.add(words, b.add(column, b.div(column, LANES))), 2)))
 
-    def __init__(self, s: State, op: ir.OpView, vector: int) -> None:
-        b, self.size, self.vector = s.b, tile.int_of(op.size), vector
-        across = self.size // vector
-        self.row = b.add(b.div(s.tid, across), tile.int_of(op.place) * (s.threads // across))
-        self.first, self.b = b.mul(b.and_(s.tid, across - 1), vector), b
-        self.base = b.add(s.shared, tile.int_of(op.at))
 
-    def address(self, row: ir.Value, column: ir.Value) -> ir.Value:
-        """Of a word."""
-        b, line, further = self.b, *square_steps(self.size, self.vector)
-        words = b.add(b.mul(row, line), b.mul(b.div(row, self.vector), further))
-        return b.add(self.base, b.shl(b.add(words, b.add(column, b.div(column, LANES))), 2))
+def _own(s: State, op: ir.OpView, vector: int, size: int) -> tuple[ir.Value, ir.Value]:
+    """The row of a place, and where a thread's vector in it begins, of rows of `size`."""
+    b, across = s.b, size // vector
+    row = b.add(b.div(s.tid, across), tile.int_of(op.place) * (s.threads // across))
+    return row, b.mul(b.and_(s.tid, across - 1), vector)
 
 
 @COMMON.lowers("tile.lay_columns")
 def lay_columns(s: State, op: ir.OpView) -> None:
     """A word for each column."""
     values = [_now(x) for x in s.get(op.value)]
-    q = _Square(s, op, len(values))
-    at = q.address(q.row, q.first)
+    at = _word(s, op, len(values), *_own(s, op, len(values), tile.int_of(op.columns)))
     for i, value in enumerate(values):
         s.b.asm(f"st.shared.f32 [$0 + {4 * i}], $1;", [], [at, value])
 
@@ -281,20 +276,18 @@ def lay_columns(s: State, op: ir.OpView) -> None:
 @COMMON.lowers("tile.take_turned")
 def take_turned(s: State, op: ir.OpView) -> None:
     """A word for each row, in the column that is the thread's row when it is turned."""
-    count, made = tile.int_of(op.result.type.count), []
-    q = _Square(s, op, count)
-    at, line = q.address(q.first, q.row), 4 * square_steps(q.size, count)[0]
-    for i in range(count):
-        made += s.b.asm(f"ld.shared.f32 $0, [$1 + {line * i}];", [s.b.f32], [at])
+    count, rows = tile.int_of(op.result.type.count), tile.int_of(op.rows)
+    column, row = _own(s, op, count, rows)
+    at, (line, _) = _word(s, op, count, row, column), turned_steps(rows, tile.int_of(op.columns), count)
+    made = [s.b.asm(f"ld.shared.f32 $0, [$1 + {4 * line * i}];", [s.b.f32], [at])[0] for i in range(count)]
     s.values[op.result] = made
 
 
 @COMMON.lowers("tile.lay_named")
 def lay_named(s: State, op: ir.OpView) -> None:
     """The first of the threads that share a row."""
-    b, across = s.b, tile.int_of(op.size) // tile.int_of(op.vector)
-    row = b.add(b.div(s.tid, across), tile.int_of(op.place) * (s.threads // across))
-    at, first = b.add(b.add(s.shared, tile.int_of(op.at)), row), b.compare("eq", b.and_(s.tid, across - 1), 0)
+    b, (row, column) = s.b, _own(s, op, tile.int_of(op.vector), tile.int_of(op.columns))
+    at, first = b.add(b.add(s.shared, tile.int_of(op.at)), row), b.compare("eq", column, 0)
     b.asm("@$2 st.shared.b8 [$0], $1;", [], [at, b.select(s.get(op.valid), 1, 0), first])
 
 
@@ -303,7 +296,7 @@ def take_named(s: State, op: ir.OpView) -> None:
     """Bytes become bits by a product: byte i of a word, 0 or 1, times 2^(28 - 7i), is bit 28 + i, and nothing below
     carries."""
     b, vector, block = s.b, tile.int_of(op.vector), tile.int_of(op.block)
-    first = b.mul(b.and_(s.tid, tile.int_of(op.size) // vector - 1), vector)
+    first = b.mul(b.and_(s.tid, tile.int_of(op.rows) // vector - 1), vector)
     base, mask = b.add(s.shared, tile.int_of(op.at)), b.constant(0)
     for i, word in enumerate(_named(s, b.add(base, first), vector)):
         mask = b.or_(mask, b.shl(b.shr(b.mul(word, 0x10204080), 28), 4 * i))

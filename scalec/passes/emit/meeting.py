@@ -340,26 +340,28 @@ class MeetingKernel(PointwiseKernel):
         it, and write these as any others."""
         e, p, s, other = self.e, self.p, self.spread, self.turned
         (m0, n0), (row, column), i32 = self.corner, (p.rows[-1], p.columns), ir.IntegerType.get_signless(32)
-        square: dict[str, Any] = {"size": s.square, "at": s.exchanged_bytes(p)}
+        whole: dict[str, Any] = {"rows": s.rows, "columns": s.columns, "at": s.exchanged_bytes(p)}
         values = [self.result(o, r, at) for r in rows for at in r.points]
         if not self.is_zeros(o.body):  # what is not there does not count
             values = [self.counted(x, r.points[0], "absmax") for x, r in zip(values, rows, strict=True)]
         e.op("tile.sync", scope="cta", releases=0)  # what was turned before has been taken
         for place, value in enumerate(values):
-            e.op("tile.lay_columns", operands=[value], place=place, **square)
-        named: dict[str, Any] = {"size": s.square, "vector": s.vector, "at": s.named_at(p)}
+            e.op("tile.lay_columns", operands=[value], place=place, **whole)
+        named: dict[str, Any] = {"vector": s.vector, "at": s.named_at(p)}
         for place, r in enumerate(rows if p.skips else ()):
-            e.op("tile.lay_named", operands=[r.edge.valid], place=place, **named)
+            e.op("tile.lay_named", operands=[r.edge.valid], place=place, columns=s.columns, **named)
         e.op("tile.sync", scope="cta", releases=0)
-        taken = [e.op("tile.take_turned", [x.type], place=i, **square).result for i, x in enumerate(values)]
+        taken = [e.op("tile.take_turned", [x.type], place=i, **whole).result for i, x in enumerate(values)]
         ends = [n0, m0, self.size(column), self.size(row)]
-        made = e.op("tile.point", [i32, i32, ir.IntegerType.get_signless(1)], ends, columns=s.square, vector=s.vector)
+        made = e.op("tile.point", [i32, i32, ir.IntegerType.get_signless(1)], ends, columns=s.rows, vector=s.vector)
         turned, mask = [], ()
         if p.skips:
             block = o.scale.columns if o.scale is not None else s.vector
-            mask = e.op("tile.take_named", [i32, ir.IntegerType.get_signless(1)], block=block, **named).results
+            mask = e.op(
+                "tile.take_named", [i32, ir.IntegerType.get_signless(1)], block=block, rows=s.rows, **named
+            ).results
         for i in range(s.down):
-            where = outer | {column.name: self.further(made.results[0], i * s.step[0])}
+            where = outer | {column.name: self.further(made.results[0], i * other.spread.step[0])}
             at = other.point(where | {row.name: made.results[1]}, s.vector)
             turned.append(Row(other.point(where, 1), [other.masked(at, *mask) if mask else at], []))
         of = self.what(o.body)

@@ -7,7 +7,7 @@ from math import gcd
 
 from scalec.errors import UnsupportedError
 from scalec.formats import TRANSFORMED
-from scalec.ir.tile_pointwise import LANES, MOST_BYTES, square_words
+from scalec.ir.tile_pointwise import LANES, MOST_BYTES, turned_words
 from scalec.passes.problem.pointwise import Blocks, Pointwise
 
 THREADS = 128
@@ -37,8 +37,8 @@ WIDEST = 32
 """Bytes that a thread has of a row in the widest type: more would be loads that are further apart. Not measured."""
 
 
-SQUARE, MOST_SQUARE = 64, 128
-"""Rows and columns of a tile that is turned; at most of blocks that need it, or where rows of the tile would end within
+SIDE, MOST_SIDE = 64, 128
+"""Rows, and columns, of a tile that is turned; at most where blocks need it, or where rows of the tile would end within
 a SECTOR else: 0.78 of the time for elements of 6 bits (H100, docs/notes/pointwise.md)."""
 
 SECTOR = 32
@@ -82,15 +82,10 @@ class Spread:
         """Threads that share a row, a power of two: those that follow one another."""
         return self.columns // self.along // self.vector
 
-    @property
-    def square(self) -> int:
-        """Rows and columns of a tile that is turned: it has as many of both."""
-        return self.columns if self.turns else 0
-
     def turned(self, p: Pointwise) -> Spread:
         """How threads share out the same tile with rows and columns in each other's place: the same way."""
         m = p.rows[-1].size
-        return replace(self, whole=bool(m) and not m % self.vector)
+        return replace(self, rows=self.columns, columns=self.rows, whole=bool(m) and not m % self.vector)
 
     @property
     def step(self) -> tuple[int, int]:
@@ -112,11 +107,11 @@ class Spread:
     def named_at(self, p: Pointwise) -> int:
         """The byte where it says which rows of a tile that is turned are there, behind what is exchanged and that tile,
         in f32."""
-        return self.exchanged_bytes(p) + (4 * square_words(self.square, self.vector) if self.turns else 0)
+        return self.exchanged_bytes(p) + (4 * turned_words(self.rows, self.columns, self.vector) if self.turns else 0)
 
     def shared_bytes(self, p: Pointwise) -> int:
         """Of a CTA."""
-        return self.named_at(p) + (self.square if p.skips else 0)
+        return self.named_at(p) + (self.rows if self.turns and p.skips else 0)
 
     def registers(self, p: Pointwise) -> int:
         """The most that a thread is to have; 0 where ptxas may take what it likes. Of a tile that is turned a thread
@@ -140,7 +135,7 @@ class Spread:
         if transformed and vector & (vector - 1):
             raise _refused(f"a transform of {TRANSFORMED} columns beside blocks of scales", "blocks of a power of two")
         if p.turned is not None:
-            return _square(p, vector)
+            return _turning(p, vector)
         vectors = -(-(p.columns.largest or THREADS * vector) // vector)
         across, whole = _across(vectors), bool(n) and not n % vector
         if not p.meets:
@@ -247,21 +242,27 @@ def _blocks(p: Pointwise, vector: int, widest: int, blocks: list[Blocks], whole:
     return Spread(vector, rows * down, across * vector, _together(p), whole, threads, down=down)
 
 
-def _square(p: Pointwise, vector: int) -> Spread:
-    """A CTA has as many rows as columns, in registers and, on the way to who has them turned, in shared memory."""
-    blocks = [x for o in p.outputs if o.scale is not None for x in (o.scale.rows, o.scale.columns)]
-    size, n = max(SQUARE, *blocks, 0), p.columns.size
-    while size < MOST_SQUARE and any(size * o.element.bits % (8 * SECTOR) for o in p.outputs):
-        size *= 2
-    if p.spans or size > MOST_SQUARE or vector & (vector - 1) or any(size % max(1, x) for x in blocks):
-        raise _refused(
-            "results with another last index than what they are computed of, in such blocks or beside a whole row,",
-            f"blocks of a power of two up to {MOST_SQUARE}",
-            "compute them of a copy in a program of its own",
-        )
-    threads = THREADS * size**2 // SQUARE**2
-    down, whole = size * size // vector // threads, bool(n) and not n % vector
-    return Spread(vector, size, size, _together(p), whole, threads, down=down, turns=True)
+def _turning(p: Pointwise, vector: int) -> Spread:
+    """A CTA has a tile in registers and, on the way to who has it turned, in shared memory: of as few rows and columns
+    as the blocks of all results take."""
+    sizes = []
+    for along in (False, True):  # which index: that of rows, that of columns
+        blocks = [x.columns if p.is_turned(o) != along else x.rows for o in p.outputs if (x := o.scale) is not None]
+        bits = [o.element.bits for o in p.outputs if p.is_turned(o) != along]
+        size = max(SIDE, *blocks, 0)
+        while size < MOST_SIDE and any(size * x % (8 * SECTOR) for x in bits):
+            size *= 2
+        sizes.append(size)
+        if p.spans or size > MOST_SIDE or vector & (vector - 1) or any(size % max(1, x) for x in blocks):
+            raise _refused(
+                "results with another last index than what they are computed of, in such blocks or beside a whole row,",
+                f"blocks of a power of two up to {MOST_SIDE}",
+                "compute them of a copy in a program of its own",
+            )
+    (rows, columns), n = sizes, p.columns.size
+    threads = THREADS * rows * columns // SIDE**2
+    down, whole = rows * columns // vector // threads, bool(n) and not n % vector
+    return Spread(vector, rows, columns, _together(p), whole, threads, down=down, turns=True)
 
 
 def _across(vectors: int) -> int:

@@ -232,11 +232,11 @@ func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
 
 // -----
 
-// lay_columns: size
-// EXPECT: size is 48, expected a power of two from 32 to 1024
+// lay_columns: columns
+// EXPECT: columns is 48, expected a power of two from 32 to 1024
 func.func @p() {
   %a = "tile.running"() {kind = "sum"} : () -> !tile.columns<8 : i64>
-  "tile.lay_columns"(%a) {at = 0 : i64, place = 0 : i64, size = 48 : i64} : (!tile.columns<8 : i64>) -> ()
+  "tile.lay_columns"(%a) {at = 0 : i64, columns = 48 : i64, place = 0 : i64, rows = 64 : i64} : (!tile.columns<8 : i64>) -> ()
   return
 }
 
@@ -246,7 +246,7 @@ func.func @p() {
 // EXPECT: 64 columns a thread, expected a power of two up to 32
 func.func @p() {
   %a = "tile.running"() {kind = "sum"} : () -> !tile.columns<64 : i64>
-  "tile.lay_columns"(%a) {at = 0 : i64, place = 0 : i64, size = 64 : i64} : (!tile.columns<64 : i64>) -> ()
+  "tile.lay_columns"(%a) {at = 0 : i64, columns = 64 : i64, place = 0 : i64, rows = 64 : i64} : (!tile.columns<64 : i64>) -> ()
   return
 }
 
@@ -256,7 +256,7 @@ func.func @p() {
 // EXPECT: at is 4, expected a multiple of 128: a word for each bank
 func.func @p() {
   %a = "tile.running"() {kind = "sum"} : () -> !tile.columns<8 : i64>
-  "tile.lay_columns"(%a) {at = 4 : i64, place = 0 : i64, size = 64 : i64} : (!tile.columns<8 : i64>) -> ()
+  "tile.lay_columns"(%a) {at = 4 : i64, columns = 64 : i64, place = 0 : i64, rows = 64 : i64} : (!tile.columns<8 : i64>) -> ()
   return
 }
 
@@ -265,7 +265,7 @@ func.func @p() {
 // lay_named: vector
 // EXPECT: 64 columns a thread, expected a power of two up to 32
 func.func @p(%i: i1) {
-  "tile.lay_named"(%i) {at = 0 : i64, place = 0 : i64, size = 64 : i64, vector = 64 : i64} : (i1) -> ()
+  "tile.lay_named"(%i) {at = 0 : i64, columns = 64 : i64, place = 0 : i64, vector = 64 : i64} : (i1) -> ()
   return
 }
 
@@ -274,7 +274,7 @@ func.func @p(%i: i1) {
 // take_named: block
 // EXPECT: blocks of 24, expected a multiple of 8 that divides 64
 func.func @p() {
-  %a:2 = "tile.take_named"() {at = 0 : i64, block = 24 : i64, size = 64 : i64, vector = 8 : i64} : () -> (i32, i1)
+  %a:2 = "tile.take_named"() {at = 0 : i64, block = 24 : i64, rows = 64 : i64, vector = 8 : i64} : () -> (i32, i1)
   return
 }
 
@@ -293,7 +293,7 @@ func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
 // take_turned: place
 // EXPECT: place is -1, expected at least 0
 func.func @p() {
-  %a = "tile.take_turned"() {at = 0 : i64, place = -1 : i64, size = 64 : i64} : () -> !tile.columns<8 : i64>
+  %a = "tile.take_turned"() {at = 0 : i64, columns = 64 : i64, place = -1 : i64, rows = 64 : i64} : () -> !tile.columns<8 : i64>
   return
 }
 

@@ -33,10 +33,10 @@ func.func @quantised(%D: memref<?x?xbf16>, %Y: memref<?x?xf8E4M3FN>, %Z: memref<
   %x = "tile.load_columns"(%D, %p, %p, %s, %s, %i, %p, %i) {along = 1 : i64, operandSegmentSizes = array<i32: 1, 2, 2, 1, 1, 1>, together = 8 : i64} : (memref<?x?xbf16>, i32, i32, i64, i64, i1, i32, i1) -> !tile.columns<8 : i64>
   // CHECK-NEXT: "tile.load_scales"({{.*}}) {block = 32 : i64, layout = "packed", scale = "ue8m0"}
   %f = "tile.load_scales"(%Z, %p, %p, %p, %s, %i) {block = 32 : i64, layout = "packed", scale = "ue8m0"} : (memref<?x?xf8E8M0FNU>, i32, i32, i32, i64, i1) -> !tile.columns<8 : i64>
-  // CHECK-NEXT: "tile.lay_columns"(%[[X]]) {at = 128 : i64, place = 1 : i64, size = 64 : i64}
-  "tile.lay_columns"(%x) {at = 128 : i64, place = 1 : i64, size = 64 : i64} : (!tile.columns<8 : i64>) -> ()
-  // CHECK-NEXT: "tile.take_turned"() {at = 128 : i64, place = 1 : i64, size = 64 : i64}
-  %t = "tile.take_turned"() {at = 128 : i64, place = 1 : i64, size = 64 : i64} : () -> !tile.columns<8 : i64>
+  // CHECK-NEXT: "tile.lay_columns"(%[[X]]) {at = 128 : i64, columns = 64 : i64, place = 1 : i64, rows = 64 : i64}
+  "tile.lay_columns"(%x) {at = 128 : i64, columns = 64 : i64, place = 1 : i64, rows = 64 : i64} : (!tile.columns<8 : i64>) -> ()
+  // CHECK-NEXT: "tile.take_turned"() {at = 128 : i64, columns = 64 : i64, place = 1 : i64, rows = 64 : i64}
+  %t = "tile.take_turned"() {at = 128 : i64, columns = 64 : i64, place = 1 : i64, rows = 64 : i64} : () -> !tile.columns<8 : i64>
   // CHECK-NEXT: "tile.hadamard"(%[[X]]) : (!tile.columns<8 : i64>) -> !tile.columns<8 : i64>
   %h = "tile.hadamard"(%x) : (!tile.columns<8 : i64>) -> !tile.columns<8 : i64>
   // CHECK-NEXT: "tile.round_columns"(%[[X]], {{.*}}) {element = f8E4M3FN, operandSegmentSizes = array<i32: 1, 2, 1, 2>}

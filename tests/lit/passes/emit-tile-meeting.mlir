@@ -35,9 +35,9 @@
 // TURNED: %[[X:.*]] = "tile.load_columns"
 // TURNED: %[[MADE:.*]] = "tile.compute"(%[[X]])
 // TURNED: "tile.sync"() {releases = 0 : i64, scope = "cta"}
-// TURNED: "tile.lay_columns"(%[[MADE]]) {at = 0 : i64, place = 0 : i64, size = 64 : i64}
+// TURNED: "tile.lay_columns"(%[[MADE]]) {at = 0 : i64, columns = 64 : i64, place = 0 : i64, rows = 64 : i64}
 // TURNED: "tile.sync"() {releases = 0 : i64, scope = "cta"}
-// TURNED: %[[TAKEN:.*]] = "tile.take_turned"() {at = 0 : i64, place = 0 : i64, size = 64 : i64}
+// TURNED: %[[TAKEN:.*]] = "tile.take_turned"() {at = 0 : i64, columns = 64 : i64, place = 0 : i64, rows = 64 : i64}
 // TURNED: "tile.reduce_lanes"({{.*}}) {exchange = -1 : i64, kind = "absmax"
 // TURNED: "tile.store_columns"
 // FIRST: "tile.load_columns"
