@@ -161,15 +161,15 @@ def contenders(case: Case, spec: KernelSpec, files: Sequence[Any]) -> dict[str, 
     return made | ({TRITON: triton} if case.name in IN_TRITON else {})
 
 
-def figures(cases: list[Case], rounds: int, files: Sequence[Any] = ()) -> Iterator[dict[str, Any]]:
-    """The figures of all cases."""
+def figures(cases: list[Case], rounds: int, files: Sequence[Any] = (), known: bool = False) -> Iterator[dict[str, Any]]:
+    """The figures of all cases, of kernels for any number of rows, or each for its own, which is `known`."""
     import torch
 
     import scalec
     from scalec.bench.graphs import burst, capture
 
     for case in cases:
-        kernel: Any = scalec.compile(PROGRAMS[case.name], dims={"k": K})
+        kernel: Any = scalec.compile(PROGRAMS[case.name], dims=case.dims if known else {"k": K})
         spec: KernelSpec = kernel.spec
         first = Set(kernel, spec, case, 7)
         made = found(first.results)
@@ -205,19 +205,22 @@ def figures(cases: list[Case], rounds: int, files: Sequence[Any] = ()) -> Iterat
 @click.command(help=__doc__.split("\n", maxsplit=1)[0] if __doc__ else None)
 @click.option("--rows", multiple=True, type=int, default=(1, 64, 8192), show_default=True, help="Rows, of 7168.")
 @click.option("--only", default="", help="Programs whose name has this.")
+@click.option("--known", is_flag=True, help="Compile for each number of rows.")
 @click.option("--rounds", default=11, show_default=True, help="Measurements of each contender.")
 @click.option("-o", "output", metavar="PATH", help="Write JSON there.")
 @click.option(
     "--contenders", "files", multiple=True, metavar="FILE.py", help="More contenders, of scalec bench's kind."
 )
-def main(rows: tuple[int, ...], only: str, rounds: int, output: str | None, files: tuple[str, ...]) -> None:
+def main(
+    rows: tuple[int, ...], only: str, known: bool, rounds: int, output: str | None, files: tuple[str, ...]
+) -> None:
     from scalec.bench.report import report
     from scalec.bench.shape import require_gpu
     from scalec.commands.bench import load_contenders
 
     require_gpu()
     cases = [Case(name, m) for m in rows for name in PROGRAMS if only in name]
-    measured = figures(cases, rounds, [load_contenders(f) for f in files])
+    measured = figures(cases, rounds, [load_contenders(f) for f in files], known)
     report(measured, lambda case, name: f"{name}, {case['m']} rows", rounds, output)
 
 

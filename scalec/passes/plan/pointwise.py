@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import gcd
+from math import gcd, prod
 
 from scalec.errors import UnsupportedError
 from scalec.formats import TRANSFORMED
@@ -40,6 +40,12 @@ WIDEST = 32
 SIDE, MOST_SIDE = 64, 128
 """Rows, and columns, of a tile that is turned; at most where blocks need it, or where rows of the tile would end within
 a SECTOR else: 0.78 of the time for elements of 6 bits (H100, docs/notes/pointwise.md)."""
+
+MANY = 16
+"""Tiles for each SM from which on those of results with scales in both orders have MOST_SIDE rows too, not columns
+alone. Each row of a tile is a store of its scales, a few bytes, which costs L2 as much as one of a sector: 8192 x 7168
+bf16 in mxfp8 took 100 us in tiles of 64 x 64, 96 in 64 x 128, which take 64 rows as long, and 94 in 128 x 128, which
+take those 3.5 us for 3.1 (H100, docs/notes/pointwise.md)."""
 
 SECTOR = 32
 """Bytes of memory that are written at once."""
@@ -259,10 +265,20 @@ def _turning(p: Pointwise, vector: int) -> Spread:
                 f"blocks of a power of two up to {MOST_SIDE}",
                 "compute them of a copy in a program of its own",
             )
+    scaled = {p.is_turned(o) for o in p.outputs if o.scale is not None}
     (rows, columns), n = sizes, p.columns.size
+    if len(scaled) == 2:
+        columns = MOST_SIDE
+        rows = MOST_SIDE if _tiles(p, MOST_SIDE) >= MANY * p.target.rates.sms else rows
     threads = THREADS * rows * columns // SIDE**2
     down, whole = rows * columns // vector // threads, bool(n) and not n % vector
     return Spread(vector, rows, columns, _together(p), whole, threads, down=down, turns=True)
+
+
+def _tiles(p: Pointwise, side: int) -> int:
+    """How many tiles there are with so many rows and columns; 0 where sizes are not known."""
+    *outer, row, column = (d.largest or 0 for d in (*p.rows, p.columns))
+    return prod(outer) * -(-row // side) * -(-column // side)
 
 
 def _across(vectors: int) -> int:
