@@ -9,6 +9,9 @@ import scalec
 NORM = "R[m] = sum[k](X[m,k]^2); Y[m,k]:mxfp8 = X[m,k] * w[k] / sqrt(R)"
 SOFTMAX = "M[m] = max[k](X[m,k]); E[m,k] = exp(X[m,k] - M); S[m] = sum[k](E); Y[m,k] = E / S"
 
+BOTH = "Q[m,k]:mxfp8 = X[m,k]; T[k,m]:mxfp8 = X[m,k]"
+GATE = "D[m,k] = dH[m,k] * U[m,k] * sigmoid(G[m,k]); Q[m,k]:fp8_block = D; T[k,m]:fp8_block = D"
+
 
 @pytest.mark.parametrize(
     ("program", "k", "threads", "registers", "spread"),
@@ -17,8 +20,11 @@ SOFTMAX = "M[m] = max[k](X[m,k]); E[m,k] = exp(X[m,k] - M); S[m] = sum[k](E); Y[
         pytest.param(SOFTMAX, 7168, 128, 96, "rows=1, columns=7168", id="an eighth of 256 had nothing"),
         pytest.param(NORM, 7168, 256, 128, "rows=1, columns=8192", id="more than 256"),
         pytest.param(NORM, 12288, 256, 64, "rows=1, columns=4096", id="walked, as 512 threads would hold 64"),
-        pytest.param("T[k,m]:mxfp6 = X[m,k]", 7168, 512, 64, "rows=128, columns=128", id="whole sectors of 6 bits"),
+        pytest.param("T[k,m]:mxfp6 = X[m,k]", 7168, 256, 64, "rows=128, columns=64", id="whole sectors of 6 bits"),
         pytest.param("T[k,m]:mxfp8 = X[m,k]", 7168, 128, 64, "rows=64, columns=64", id="of 8"),
+        pytest.param("T[k,m]:fp8_block = X[m,k]", 7168, 256, 64, "rows=128, columns=64", id="blocks of 128 of a row"),
+        pytest.param(GATE, 7168, 512, 64, "rows=128, columns=128", id="of three tensors, one place after another"),
+        pytest.param(BOTH, 7168, 256, 64, "rows=64, columns=128", id="scales in both orders"),
     ],
 )
 def test_threads(program: str, k: int, threads: int, registers: int, spread: str) -> None:
@@ -26,3 +32,9 @@ def test_threads(program: str, k: int, threads: int, registers: int, spread: str
     assert kernel.spec.launch.threads == threads
     assert kernel.spec.schedule.startswith(spread)
     assert f".maxnreg {registers}\n" in kernel.ptx
+
+
+@pytest.mark.parametrize(("m", "rows"), [(1024, 64), (8192, 128)])
+def test_many_rows_have_tiles_of_more(m: int, rows: int) -> None:
+    kernel = scalec.compile(BOTH, "sm_90a", dims={"m": m, "k": 7168})
+    assert kernel.spec.schedule.startswith(f"rows={rows}, columns=128")
