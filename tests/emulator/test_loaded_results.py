@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from scalec import compiler
 from scalec.compiler import compile_source, decide
 from scalec.errors import ScheduleError
 from tests.emulator.running import run_on
+from tests.emulator.test_range_of_k import RANGE, check
 
 FINE = "C[m,n]:f32 += A[m,k]@B[n,k] scale(1x128,1x128)"
 BLOCKS = "C[m,n]:f32 += A[m,k]@B[n,k] scale(1x128,128x128)"
 BF16 = "C[m,n]:f32 += A[m,k]@B[n,k]"
+RANGES = "C[g,m,n]:f32 += A[m,k] @ B[n,k] scale(128x128,128x128) {}"
 BODY = "C[m,n]:f32 += alpha * gelu(A[m,k]@B[n,k] + b[n]) * r[m]"
 
 # target, program, schedule, (m, n, k): several tiles for each of the four CTAs that run at once, tails along M and N
@@ -47,6 +51,20 @@ def test_sums(case: str) -> None:
     assert "epilogue=bulk" in ran.kernel.spec.schedule
     assert "cp.reduce" not in ran.kernel.ptx
     assert "ld.global.v2.f32" not in ran.kernel.ptx
+
+
+def test_of_groups() -> None:
+    """By a warp that takes items too; an empty group's are stored as they are."""
+    settings, dims = "adds=loaded, tile=64x64x128, panels=1, staged=1", {"m": 40, "n": 72, "k": 300}
+    check(RANGES, "sm_90a", settings, ends=(0, *(10,) * 7, 128, 130, *(300,) * 5), dims=dims)
+
+
+def test_tiles_that_may_be_one_are_refused() -> None:
+    """Groups whose indices are the same add to the same result."""
+    with pytest.raises(ScheduleError, match=re.escape("two tiles of C may be one, at the same e[g]")):
+        compiler.decide(
+            RANGES.format(RANGE).replace("C[g,", "C[e[g],"), "sm_90a", {"n": 512, "k": 1024}, {"adds": "loaded"}
+        )
 
 
 def test_what_is_not_decided() -> None:

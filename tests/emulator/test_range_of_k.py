@@ -28,6 +28,7 @@ RANGE = "for k in off[g]:off[g+1]"
 PROGRAMS: dict[str, tuple[str, tuple[str, ...]]] = {
     "1x128, +=": ("C[g,m,n]:f32 += A[m,k] @ B[n,k] scale(1x128,1x128) {}", ALL),
     "1x128 @col": ("C[g,m,n]:f32 = A[m,k] @ B[n,k] scale(1x128@col,1x128@col) {}", ALL),
+    "128x128, +=": ("C[g,m,n]:f32 += A[m,k] @ B[n,k] scale(128x128,128x128) {}", ALL),
     "1x128, 128x128": ("C[g,m,n] = A[m,k] @ B[n,k] scale(1x128,128x128) {}", ALL),
     "128x256, 1x256": ("C[g,m,n]:f32 = A[m,k] @ B[n,k] scale(128x256,1x256) {}", ALL),
     "bf16, +=": ("C[g,m,n]:f32 += A[m,k]:bf16 @ B[n,k]:bf16 {}", ALL),
@@ -170,6 +171,8 @@ SCHEDULES: list[tuple[str, str, str]] = [
     *(("1x128, +=", t, s) for t in ALL for s in COMMON),
     *(("1x128 @col", t, s) for t in ALL[:2] for s in ("cluster=2x1, tile=128x64x128", "cluster=1x2, swap=0")),
     *(("bf16", t, s) for t in ALL[:2] for s in ("cluster=2x1", "cluster=1x2, swap=0", "epilogue=bulk")),
+    *(("128x128, +=", "sm_90a", f"adds=loaded, {s}") for s in ("cluster=1x2", "tile=64x64x128, panels=1, staged=1")),
+    ("bf16, +=", "sm_120a", "adds=loaded, epilogue=bulk"),
     ("1x128 @col", "sm_90a", "tile=64x32x128, warpgroups=1, cluster=1x1"),
     ("1x128 @col", "sm_90a", "tile=192x64x128, warpgroups=3"),
     ("1x128 @col", "sm_90a", "tile=128x80x128, mma_n=40, warpgroups=1"),
@@ -285,6 +288,7 @@ def test_an_element_that_is_left_is_found() -> None:
         ("consumers=pingpong", "sm_90a", "what there is to do is read from memory"),
         ("split=2", "sm_90a", "what there is to do is read from memory"),
         ("scheduler=static", "sm_120a", "what there is to do is read from memory"),
+        ("adds=loaded", "sm_100a", "by a warp, and none is left that could load and store C"),
     ],
 )
 def test_what_cannot_be(settings: str, target: str, why: str) -> None:
@@ -302,6 +306,7 @@ ALIGNED = (0, 0, 256, 512, 512, 704)
 
 PROMISED = [
     *(("1x128 @col", t, "") for t in ALL),
+    *(("128x128, +=", t, "adds=loaded, epilogue=bulk") for t in ALL),
     ("bf16", "sm_90a", ""),
     ("bf16 by M and N", "sm_100a", "cta_group=2"),
     ("1x128 @col", "sm_100a", "cta_group=2"),

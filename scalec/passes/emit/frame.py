@@ -272,9 +272,9 @@ class Frame(Sums):
 
     def takers(self, scale_warps: int) -> int:
         """Warps of a CTA that take items: one that copies, `scale_warps` that bring scales, one that asks L2 or brings
-        what a fold reads, and consumers."""
-        asks = bool(asked_ahead(self.problem, self.schedule))
-        return 1 + scale_warps + asks + self.consumers + 4 * self.converters
+        what a fold reads, or that loads results, and consumers."""
+        others = bool(asked_ahead(self.problem, self.schedule)) + (self.schedule.adds == "loaded")
+        return 1 + scale_warps + others + self.consumers + 4 * self.converters
 
     def walkers(self, scale_warps: int, ctas: int) -> int:
         """Warps of a cluster that walk the tiles: one of a CTA that copies, `scale_warps` that bring scales, one that

@@ -10,7 +10,7 @@ from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.inputs import Inputs
 from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.resources import box_columns, box_rows, result_boxes
-from scalec.passes.plan.results import RESULT_WARP
+from scalec.passes.plan.results import result_warp
 from scalec.passes.problem.types import Problem
 
 F32 = 32
@@ -65,7 +65,7 @@ class Results(Inputs):
         e, (boxes, slots) = self.e, result_boxes(self.problem, self.schedule)
         wide = box_columns(self.problem, self.schedule)
         size = self.units[0] * self.units[1] * box_rows(self.problem, self.schedule) * wide * F32 // 8
-        with e.region("tile.warp", index=RESULT_WARP, count=1, elected=1):
+        with e.region("tile.warp", index=result_warp(self.problem, self.schedule), count=1, elected=1):
             loaded, added = self.result_cursor(), self.result_cursor()
             for _ in range(slots):  # a round ahead: what is handed back is the box that is there
                 e.op("tile.advance", operands=[added])
