@@ -7,7 +7,7 @@ from typing import Any
 
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import at_least, extents, in_step, takes
-from scalec.ir.tile_types import I1, I32, CursorType, ItemsType, RingType, Tile, int_of, str_of
+from scalec.ir.tile_types import I1, I32, CursorType, FragmentType, ItemsType, RingType, Tile, int_of, str_of
 from scalec.ir.verify import fail, verifier
 
 ITEM_ALIGN = 16
@@ -49,6 +49,13 @@ class WorkOp(Tile.Operation, name="work", traits=[ir.NoTerminatorTrait]):
             return fail(op, f"turns is {int_of(op.turns)}, expected 1: who takes an item does not know the next one's")
         words = int_of(op.items.type.words)
         return extents(op, "tile") and in_step(op, op.ring) and takes(op, [ir.IntegerType.get_signless(32)] * words)
+
+
+class OwnRowOp(Tile.Operation, name="own_row"):
+    """The first row that this thread's unit has of a tile, counted from the tile's first, of which it has sums."""
+
+    accumulator: ext.Operand[FragmentType]
+    result: ext.Result[I32]
 
 
 class PostOp(Tile.Operation, name="post"):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from scalec import reference
 from scalec.commands.compile import Request
 from scalec.commands.run import run_program
 from scalec.errors import ScheduleError, UnsupportedError
+from tests.emulator.pointwise import ran
 
 RANGE = "for m in off[g]:off[g+1]"
 
@@ -99,3 +102,24 @@ SHIFTED = (
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a", "sm_120a"])
 def test_blocks_whose_indices_stand_further_on(program: str, target: str) -> None:
     run_program(Request(program, target, {"m": 70, "n": 40, "k": 128}), 0)
+
+
+@pytest.mark.parametrize(
+    ("target", "schedule", "rows", "own"),
+    [
+        ("sm_90a", "tile=128x64x128, cluster=2x1", 64, (70, 0, 256, 1, 65, 10)),
+        ("sm_90a", "tile=192x64x128, scale_path=bulk", 64, (10, 64, 129, 10, 2, 65)),
+        ("sm_120a", "tile=128x64x128, warps=8x1", 16, (10, 65, 128, 1, 20)),
+    ],
+)
+def test_units_without_rows_of_a_cut_tile_do_not_multiply(
+    target: str, schedule: str, rows: int, own: tuple[int, ...]
+) -> None:
+    """Warpgroups, of `rows` rows each, or warps."""
+    program = f"C[g,m,n] = A[g,m,k] @ B[g,n,k] scale(1x1x128,1x128x128) for m < own[g] with {schedule}"
+    dims = {"g": len(own), "m": 256, "n": 64, "k": 512}
+    made, expected, _, stats = ran(program, dims, "nk", target, change=lambda v: v.update(own=np.array(own, np.int32)))
+    there = expected.reached["C"] > 0
+    assert reference.diff(made["C"][there], expected["C"][there]) < 1e-5
+    units = sum(-(-r // rows) for r in own)
+    assert stats.counts["tensor operations"] == units * rows * dims["n"] * dims["k"]

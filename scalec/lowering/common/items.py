@@ -99,6 +99,12 @@ def work(s: State, op: ir.OpView) -> None:
     b.loop(lambda: b.compare("ne", taken[0].get(), END), body)
 
 
+@COMMON.lowers("tile.own_row")
+def own_row(s: State, op: ir.OpView) -> None:
+    rows = len(s.get(op.accumulator).waves) * s.geometry.wave
+    s.values[op.result] = s.b.mul(s.unit(0), rows)
+
+
 def shuffled(b: Builder, value: ir.Value, lane: ir.Value | int) -> ir.Value:
     """What `lane` has, in all lanes."""
     kind = ir.Attribute.parse(_SHUFFLE["idx"])

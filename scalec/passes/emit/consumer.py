@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import product
 
@@ -14,6 +16,7 @@ from scalec.passes.emit.multiplier import Beneath, Block
 from scalec.passes.emit.tensors import Work
 from scalec.passes.emit.turns import Turns
 from scalec.passes.plan.converted import in_registers, makes_ahead, slices_of
+from scalec.passes.plan.items import cut_along
 from scalec.passes.plan.loop import without_loop
 from scalec.passes.plan.parts import part_blocks
 
@@ -44,15 +47,41 @@ class Consumer(Ahead):
             if not self.lone_block:
                 e.op("tile.clear", operands=[accumulator])
             self.ahead_of = self.read_ahead(w, accumulator)
-            if partial is None:
-                self.accumulate(h, w, cursor, accumulator)
-            else:
-                self.promoted(h, w, Positions(cursor, window), accumulator, partial)
+            at = Positions(cursor, window)
+            with self.of_rows(w, accumulator, lambda: self.pass_tile(h, w, at)):
+                if partial is None:
+                    self.accumulate(h, w, cursor, accumulator)
+                else:
+                    self.promoted(h, w, at, accumulator, partial)
             self.finish(h, w, accumulator)
             turns.pass_on()
         turns.end()
         self.meet_at_end(h)
         self.drain()
+
+    @contextmanager
+    def of_rows(self, w: Work, accumulator: ir.Value, otherwise: Callable[[], None]) -> Iterator[None]:
+        """What warpgroups, or warps, do that have rows of a tile, and `otherwise`: where a range cuts a tile, some may
+        have none, and hand its stages back without a product."""
+        e, p = self.e, self.problem
+        several = self.units[0] * self.schedule.cluster[0] > 1
+        if cut_along(p, self.schedule) != p.m.name or not several or self.lone_block:
+            yield
+            return
+        own = e.op("tile.own_row", [ir.IntegerType.get_signless(32)], [accumulator]).result
+        has = e.compare("lt", e.arith("arith.addi", w.m0, own), w.m_end)
+        with e.region("tile.when", [e.negated(has)]):
+            otherwise()
+        with e.region("tile.when", [has]):
+            yield
+
+    def pass_tile(self, h: Handles, w: Work, at: Positions) -> None:
+        """Hands back all stages of a tile."""
+        if at.window is not None:
+            self.open_window(h, w, at.window)
+        with self.over_k(w):
+            self.e.op("tile.wait", operands=[h.ring, at.cursor])
+            self.hand_over(h, at)
 
     def accumulate(self, h: Handles, w: Work, cursor: ir.Value, accumulator: ir.Value) -> None:
         """Sums in the tensor core: one K block in flight while the next is issued; stages handed back one later."""

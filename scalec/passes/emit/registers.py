@@ -58,11 +58,12 @@ class RegisterConsumer(Consumer):
             e.op("tile.clear", operands=[p.accumulator])
             if p.window is not None:
                 self.open_window(h, w, p.window)
-            p.fetched = {side.label: self.scalars(side) for side in self.sides if self.block_scale(side)}
-            for number, part in enumerate(self.segments(w)):
-                sums = self.into(number, p.accumulator)
-                self.sum_part(h, p.summing(sums), part)
-                self.summed(number, sums, p.accumulator, w)
+            with self.of_rows(w, p.accumulator, lambda: self.pass_stages(h, p, w)):
+                p.fetched = {side.label: self.scalars(side) for side in self.sides if self.block_scale(side)}
+                for number, part in enumerate(self.segments(w)):
+                    sums = self.into(number, p.accumulator)
+                    self.sum_part(h, p.summing(sums), part)
+                    self.summed(number, sums, p.accumulator, w)
             self.finish(h, w, p.accumulator)
         self.meet_at_end(h)
         self.drain()
@@ -84,12 +85,21 @@ class RegisterConsumer(Consumer):
         self.last_slice(h, p, None)
         if self.problem.wraps:
             with self.e.region("tile.when", [self.left_over(w)]):
-                self.e.op("tile.wait", operands=[h.ring, p.front])
-                self.e.op("tile.advance", operands=[p.front])
-                self.release(h, p.back)
-                if p.window is not None:
-                    self.e.op("tile.next_block", operands=[p.window])
-                self.e.op("tile.advance", operands=[p.back])
+                self.pass_stage(h, p)
+
+    def pass_stage(self, h: Handles, p: Pipeline) -> None:
+        """Hands a stage back of which nothing is multiplied."""
+        self.e.op("tile.wait", operands=[h.ring, p.front])
+        self.e.op("tile.advance", operands=[p.front])
+        self.release(h, p.back)
+        if p.window is not None:
+            self.e.op("tile.next_block", operands=[p.window])
+        self.e.op("tile.advance", operands=[p.back])
+
+    def pass_stages(self, h: Handles, p: Pipeline, w: Work) -> None:
+        """Those of a tile."""
+        with self.over_k(w):
+            self.pass_stage(h, p)
 
     def pipeline(self, h: Handles) -> Pipeline:
         """All registers."""
