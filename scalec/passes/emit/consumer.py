@@ -16,7 +16,6 @@ from scalec.passes.emit.multiplier import Beneath, Block
 from scalec.passes.emit.tensors import Work
 from scalec.passes.emit.turns import Turns
 from scalec.passes.plan.converted import in_registers, makes_ahead, slices_of
-from scalec.passes.plan.items import cut_along
 from scalec.passes.plan.loop import without_loop
 from scalec.passes.plan.parts import part_blocks
 
@@ -65,7 +64,7 @@ class Consumer(Ahead):
         have none, and hand its stages back without a product."""
         e, p = self.e, self.problem
         several = self.units[0] * self.schedule.cluster[0] > 1
-        if cut_along(p, self.schedule) != p.m.name or not several or self.lone_block:
+        if not p.passed_over or not several or self.lone_block or self.front is not None:
             yield
             return
         own = e.op("tile.own_row", [ir.IntegerType.get_signless(32)], [accumulator]).result

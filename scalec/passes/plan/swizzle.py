@@ -8,6 +8,7 @@ from scalec.ir.schedule import MOST_PANELS, Request, Schedule
 from scalec.ir.tile import LANES, VECTOR
 from scalec.ir.tile_convert import MOST_MADE
 from scalec.passes.plan.items import cut_along, cuts_k
+from scalec.passes.plan.parts import at_once, part_blocks
 from scalec.passes.plan.resources import staged_row, staged_widths, stages_that_fit, turns, units
 from scalec.passes.plan.results import ONLY_REDUCED, no_loaded_result
 from scalec.passes.problem.access import Dim
@@ -92,9 +93,9 @@ def staging(problem: Problem, given: Request, plan: Schedule) -> Schedule:
     """A plan for `given`, which stores by bulk copies, with its `staged` and `panels`.
 
     Wide elements leave by PANELS panels of a wave, where it has more. Else all waves are staged at once (0) where that
-    costs no stage, and one where units do not wait for each other, or do so while another tile is multiplied. Where
-    what is there is loaded, more of it is on its way while a tile is multiplied the more has room: all, or as many
-    panels as leave three stages.
+    costs no stage, and one where units do not wait for each other, or do so while another tile is multiplied; by
+    warpgroups a panel of one where `worth_more_stages`. Where what is there is loaded, more of it is on its way while a
+    tile is multiplied the more has room: all, or as many panels as leave three stages.
     """
     if not problem.results:
         return plan.with_fields(panels=0, staged=0)
@@ -110,12 +111,25 @@ def staging(problem: Problem, given: Request, plan: Schedule) -> Schedule:
     if staged is not None or panels:
         return plan.with_fields(panels=panels, staged=1 if staged is None else staged)
     if problem.kind.warps > 1 and turns(plan) == 1 and not wide:
-        return plan.with_fields(panels=0, staged=0)
+        whole, panel = plan.with_fields(panels=0, staged=0), plan.with_fields(panels=PANELS, staged=1)
+        return panel if most > PANELS and worth_more_stages(problem, whole, panel) else whole
     all_, one, none = (
         stages_that_fit(problem, plan.with_fields(epilogue=epilogue, staged=staged, panels=0))
         for epilogue, staged in (("bulk", 0), ("bulk", 1), ("direct", 0))
     )
     return plan.with_fields(panels=0, staged=0 if all_ >= min(one, none) else 1)
+
+
+def worth_more_stages(problem: Problem, plan: Schedule, other: Schedule) -> bool:
+    """Whether a plan with no more than STAGES_BESIDE_STAGING stages, of which all that are on their way come out of
+    memory, as a CTA has one tile, is better with those that another one leaves, whose tile takes longer to store. H100,
+    2026-11-28: four stages of 128x256, not three, took 0.94 of the time at 512 tokens of 8 heads of 1024 x 4096 (FP8),
+    0.97 and 0.95 at 1024 x 4096 x 7168 and 512 x 7168 x 4096; six of 128x128, not five, 0.97 to 1.03."""
+    if plan.stages or problem.kind.tensor_memory or not at_once(problem, plan):
+        return False
+    stages = stages_that_fit(problem, plan)
+    more = min(stages_that_fit(problem, other), part_blocks(problem, plan)[1])
+    return stages <= STAGES_BESIDE_STAGING and stages < more
 
 
 def _ahead(problem: Problem, plan: Schedule, panels: int) -> Schedule:

@@ -18,6 +18,12 @@ REGISTERS = {1: (40, 232), 2: (40, 232), 3: (32, 160)}
 promotion, and the fastest of the splits tried; H200, 2026-11-21. One takes what two take."""
 
 
+PASSING = REGISTERS | {2: (32, 232)}
+"""Likewise where sums are promoted and warpgroups may pass a tile over: with 40, the loop of 128x256 had 16
+instructions and 60 stalls more in two K blocks, those of other tiles the same (ptxas 13.0), and took 1.004 to 1.008 of
+the time (32 groups of some 189 rows, H100, 2026-11-28)."""
+
+
 UNROLL = {1: 2, 2: 2, 3: 4}
 """K blocks in one iteration, by consumer warpgroups: +0.3 to +0.9 % for 2 over 1 at 256x128, +0.5 to +1 % for 4 over 1
 at 192x128 (H200, 2026-11-21, six shapes of FP8 1x128 by 128x128, interleaved). With one warpgroup, 2 took 0.96 to 1.00
@@ -124,7 +130,8 @@ def registers_for(problem: Problem, schedule: Schedule) -> tuple[int, int]:
     warpgroups = schedule.warpgroups
     bytewise = problem.lhs.scale_in_mma or problem.rhs.scale_in_mma
     crowded = problem.column_fold is not None or problem.lhs.mn_major or problem.rhs.mn_major
-    registers = BYTEWISE[crowded] if bytewise and warpgroups == 2 else REGISTERS[warpgroups]
+    usual = PASSING if schedule.promote and problem.passed_over else REGISTERS
+    registers = BYTEWISE[crowded] if bytewise and warpgroups == 2 else usual[warpgroups]
     if schedule.scale_path == "thread" and problem.kind.promotes_slices:
         rows = (s for x in (problem.lhs, problem.rhs) if (s := x.by_row) is not None)
         if any(s.type != "f32" or s.within(schedule.tile[2]) > 1 for s in rows):
