@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from scalec import compiler
 from scalec.errors import ScheduleError
 from scalec.ir.schedule import Request
 from scalec.passes.plan.draft import draft
@@ -126,3 +127,22 @@ def test_registers(problem_of: Callable[[str], Problem], target: Target) -> None
     shares = ((2, (48, 232)), (3, (32, 160)))
     two, three = (plain(tile=(192, 128, 128), warpgroups=w, registers=r) for w, r in shares)
     assert register_file(wgmma, two) == register_file(wgmma, three) == 65536
+
+
+@pytest.mark.parametrize(
+    ("dims", "fields", "found"),
+    [
+        ({"m": 1024, "k": 7168}, {}, (4, 1, 1)),
+        ({"m": 2048, "k": 7168}, {}, (3, 0, 0)),  # two tiles for each CTA
+        ({"k": 7168}, {}, (3, 0, 0)),
+        ({"m": 1024, "k": 384}, {"tile": "128x256x128"}, (3, 0, 0)),  # three K blocks
+        ({"m": 1024, "k": 7168}, {"stages": "3"}, (3, 0, 0)),
+        ({"m": 512, "k": 7168}, {}, (5, 0, 0)),
+    ],
+)
+def test_lone_tiles_leave_by_panels_where_a_fourth_stage_then_has_room(
+    dims: dict[str, int], fields: dict[str, str], found: tuple[int, int, int]
+) -> None:
+    source = "C[m,n] = A[m,k] @ B[n,k] scale(1x128,128x128)"
+    chosen = compiler.decide(source, "sm_90a", {"n": 4096, **dims}, fields, tuned=False)[0]
+    assert (chosen.stages, chosen.staged, chosen.panels) == found
