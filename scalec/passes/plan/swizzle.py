@@ -122,9 +122,9 @@ def staging(problem: Problem, given: Request, plan: Schedule) -> Schedule:
 
 def worth_more_stages(problem: Problem, plan: Schedule, other: Schedule) -> bool:
     """Whether a plan with no more than STAGES_BESIDE_STAGING stages, of which all that are on their way come out of
-    memory, as a CTA has one tile, is better with those that another one leaves, whose tile takes longer to store. H100,
-    2026-11-28: four stages of 128x256, not three, took 0.94 of the time at 512 tokens of 8 heads of 1024 x 4096 (FP8),
-    0.97 and 0.95 at 1024 x 4096 x 7168 and 512 x 7168 x 4096; six of 128x128, not five, 0.97 to 1.03."""
+    memory, as a CTA has one tile, is better with those that another one leaves, whose tile takes longer to store. Four
+    stages, not three, took 0.91 to 0.99 of the time at eight sizes of FP8 and bf16, six, not five, 0.97 to 1.03 at four
+    (H100, 2026-11-28, docs/notes/results.md)."""
     if plan.stages or problem.kind.tensor_memory or not at_once(problem, plan):
         return False
     stages = stages_that_fit(problem, plan)

@@ -145,9 +145,9 @@ class Problem:
     @property
     def passed_over(self) -> bool:
         """Whether warpgroups, or warps, that have no rows of a tile which a range cuts hand its stages back without a
-        product: where groups do not share rows out. That took 0.89 to 0.99 of the time with six groups of some 1024
-        rows, 0.98 to 1.00 with 32 of some 189; of groups that do, even ones 1.00, and uneven ones 1.02 and 1.10: who
-        has less to do runs ahead, and finds less of the weights in L2 (H100, 2026-11-28)."""
+        product: where groups do not share rows out. That took 0.96 to 0.99 of the time with six groups of some 1024
+        rows, 0.98 to 1.00 with 32 of some 189; of groups that do, even ones 1.00, and uneven ones 1.02 and 1.10 (H100,
+        2026-11-28, docs/notes/groups.md)."""
         return self.ragged is not None and self.ragged.dim == self.m.name and self.shared_out is None
 
     @property
