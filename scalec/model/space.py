@@ -323,8 +323,7 @@ def _splits(problem: Problem, given: Request, plan: Schedule, tiles: int) -> lis
     able += [s for s in MORE_SPLITS if tiles * s <= most and blocks // s >= LONG]
     if not problem.kind.tensor_memory and tiles * BY_STEPS <= problem.target.sms and blocks // BY_STEPS >= LONG:
         able.append(BY_STEPS)
-    ctas = prod(plan.cluster)
-    every = min(MAX_SPLIT, problem.target.at_once(ctas) * ctas // tiles)  # fill the GPU
+    every = min(MAX_SPLIT, problem.target.sms // tiles)  # fill the GPU
     if problem.summed and every > 1 and blocks // every >= FEWEST_BLOCKS:
         able.append(every)
     return [s for s in dict.fromkeys(able) if not no_unroll(problem, plan.with_fields(split=s))]
