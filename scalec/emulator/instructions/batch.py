@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from scalec.emulator.machine.warp import Warp
 
 _BY_THEMSELVES = {"tcgen05"}  # whose functions do not take stacked operands
-_CONSTANTS_COUNT = {"lop3", "shf", "shl", "shr"}  # whose constants say what they do
+_CONSTANTS_COUNT = {"lop3", "prmt", "shf", "shfl", "shl", "shr"}  # whose constants say what they do
 
 
 def batches(kernel: Kernel, start: int, end: int) -> list[tuple[int, Step]]:

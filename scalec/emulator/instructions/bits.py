@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from scalec.emulator.findings import Finding
-from scalec.emulator.instructions.table import DTYPES, Decoder, Step, op
+from scalec.emulator.instructions.table import DTYPES, Decoder, Step, interleaved, op
 from scalec.emulator.machine.warp import Warp
 from scalec.emulator.program import TYPE_BITS, Imm, Instruction
 
@@ -214,6 +214,13 @@ _MODES = {
 _NIBBLES = np.array([0, 4, 8, 12], np.uint32)
 
 
+def nibbles_of(control: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
+    """uint32 (..., 32) -> int64 (..., 32, 4): which of the eight bytes, plus 8 for its sign alone, each result byte is."""
+    if rows is not None:
+        return rows[control & np.uint32(3)]
+    return (control[..., None] >> _NIBBLES & np.uint32(15)).astype(np.int64)
+
+
 @op("prmt")
 def prmt(instruction: Instruction, decoder: Decoder) -> Step:
     """prmt.b32{.mode} d, a, b, c: 9.7.9.7; bytes chosen from the eight of b (high) and a (low)."""
@@ -223,35 +230,19 @@ def prmt(instruction: Instruction, decoder: Decoder) -> Step:
     a, b, c = (decoder.source(s, "b32") for s in instruction.operands[1:4])
     rows = np.array(_MODES[mode]) if mode else None
     control = instruction.operands[3]
-
-    if isinstance(control, Imm):
-        if rows is not None:
-            chosen = rows[control.value & 3]
-        else:
-            chosen = np.array([control.value >> n & 15 for n in (0, 4, 8, 12)])
-        signs = chosen >= 8
-        which = chosen & 7
-
-        def fixed(warp: Warp) -> None:
-            both = np.empty((32, 2), np.uint32)
-            both[:, 0], both[:, 1] = a(warp), b(warp)
-            picked = both.view(np.uint8).take(which, axis=1)
-            if signs.any():
-                picked = np.where(signs, (picked.view(np.int8) >> 7).view(np.uint8), picked)
-            put(warp, picked.view(np.uint32)[:, 0])
-
-        return fixed
+    fixed = nibbles_of(decoder.constant(control, "b32")[:1], rows)[0] if isinstance(control, Imm) else None
 
     def step(warp: Warp) -> None:
-        both = np.empty((32, 2), np.uint32)
-        both[:, 0], both[:, 1] = a(warp), b(warp)
-        control = c(warp)
-        if rows is not None:
-            nibbles = rows[control & np.uint32(3)]
+        octets = interleaved(a(warp), b(warp)).view(np.uint8)
+        if fixed is not None:
+            picked, signs = octets[..., fixed & 7], fixed >= 8
         else:
-            nibbles = (control[:, None] >> _NIBBLES & np.uint32(15)).astype(np.int64)
-        picked = np.take_along_axis(both.view(np.uint8), nibbles & 7, axis=1)
-        picked = np.where(nibbles >= 8, (picked.view(np.int8) >> 7).view(np.uint8), picked)
-        put(warp, np.ascontiguousarray(picked).view(np.uint32)[:, 0])
+            nibbles = nibbles_of(c(warp), rows)
+            octets = np.broadcast_to(octets, (*np.broadcast_shapes(octets.shape[:-1], nibbles.shape[:-1]), 8))
+            picked = np.take_along_axis(octets, np.broadcast_to(nibbles & 7, (*octets.shape[:-1], 4)), axis=-1)
+            signs = nibbles >= 8
+        if signs.any():
+            picked = np.where(signs, (picked.view(np.int8) >> 7).view(np.uint8), picked)
+        put(warp, np.ascontiguousarray(picked).view(np.uint32)[..., 0])
 
     return step

@@ -20,7 +20,7 @@ from scalec.emulator.findings import EmulatorError
 from scalec.emulator.instructions.batch import batches
 from scalec.emulator.machine import stores
 from scalec.emulator.machine.warp import Warp
-from scalec.emulator.program import Instruction, Special, Vector
+from scalec.emulator.program import Imm, Instruction, Special, Vector
 
 if TYPE_CHECKING:
     from scalec.emulator.instructions.table import Step
@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 
 # whose functions take registers of any shape (..., 32) that broadcast against each other, and touch nothing else
 _REGISTERS_ONLY = {
-    "abs", "add", "and", "cnot", "cvt", "cvta", "ex2", "fma", "lg2", "lop3", "mad", "max", "min", "mov", "mul", "neg",
-    "not", "or", "rcp", "rsqrt", "selp", "setp", "shf", "shl", "shr", "sqrt", "sub", "tanh", "xor",
+    "abs", "add", "and", "bfe", "bfi", "clz", "cnot", "cvt", "cvta", "div", "ex2", "fma", "lg2", "lop3", "mad", "max",
+    "min", "mov", "mul", "neg", "not", "or", "popc", "prmt", "rcp", "rem", "rsqrt", "selp", "setp", "shf", "shl", "shr",
+    "sqrt", "sub", "tanh", "xor",
 }  # fmt: skip
 # loads and stores that another warp could see happen at another time, or that may differ in what they touch
 _APART = {"relaxed", "acquire", "release", "volatile", "mmio", "local", "async", "bulk"}
@@ -52,6 +53,9 @@ def in_runs(instruction: Instruction) -> bool:
             return instruction.modifiers[0] == "ld"
         case "mma":
             return "f64" not in instruction.types and not instruction.guard
+        case "shfl":  # among all lanes of each warp, known ones
+            constants = [part.value for part in parts[-3:] if isinstance(part, Imm)]
+            return len(constants) == 3 and constants[-1] & 0xFFFFFFFF == 0xFFFFFFFF and not instruction.guard
     registers_only = instruction.opcode in _REGISTERS_ONLY
     return registers_only and "b128" not in instruction.types and not instruction.has("cc")  # .cc is a carry
 
