@@ -1,4 +1,4 @@
-"""The passes in order, and how they run: each verified and timed."""
+"""The passes in order, and how they run: timed, and what they leave verified."""
 
 from __future__ import annotations
 
@@ -88,7 +88,8 @@ def run_pipeline(
     passes: Sequence[Pass] | None = None,
     on_pass: Callable[[str, ir.Module, float], None] | None = None,
 ) -> None:
-    """Runs `passes` (all of PIPELINE, unless given) on `module`, in place, and verifies it after each.
+    """Runs `passes` (all of PIPELINE, unless given) on `module`, in place, and verifies it after each, but after those
+    that decide fields in a row, which change the schedule alone, once.
 
     `on_pass(name, module, seconds)` is called after each pass.
 
@@ -97,13 +98,15 @@ def run_pipeline(
         IRError: a pass left an invalid module.
     """
     chosen = PIPELINE if passes is None else passes
-    for decides, steps in groupby(chosen, lambda step: isinstance(step, Decision | CheckSchedule)):
+    for decides, group in groupby(chosen, lambda step: isinstance(step, Decision | CheckSchedule)):
+        steps = list(group)
         with deciding() if decides else nullcontext():
             for step in steps:
                 start = time.perf_counter()
                 step.run(module, target)
                 seconds = time.perf_counter() - start
-                contexts.verify(module, step.name)
+                if not decides or step is steps[-1]:
+                    contexts.verify(module, step.name)
                 if on_pass is not None:
                     on_pass(step.name, module, seconds)
 
