@@ -20,7 +20,7 @@ from scalec.ir.schedule import Request, Schedule
 from scalec.lowering import llvm, ptxas, reads, signature
 from scalec.measured.database import Entry
 from scalec.measured.key import describe
-from scalec.passes.base import problem_of
+from scalec.passes.base import problem_of, reading_once
 from scalec.passes.choose.recall_tuned import RecallTuned
 from scalec.passes.choose.tiling import SEARCHES, ChooseTiling
 from scalec.passes.emit.kernel import EmitTile
@@ -277,7 +277,8 @@ def _fewer_registers(made: Compilation) -> list[str]:
 
 def _compile(made: Compilation, module: Any, row: Target, until: str, on_pass: OnPass | None, attempt: Attempt) -> None:
     """One attempt: from a `scale` module with the user's schedule to the cubin."""
-    kernel = _to_tile(made, module, row, on_pass, attempt)
+    with reading_once():
+        kernel = _to_tile(made, module, row, on_pass, attempt)
     _to_ptx(made, kernel, row, until == "nvvm")
     with made.timed("ptxas"):
         assembled = ptxas.assemble(made.ptx, row.name, made.spec.schedule if made.spec else "")
@@ -415,15 +416,17 @@ def decisions(
     schedules.write(_function(copy), given)
     passes = [RecallTuned(tuned, taken.append) if isinstance(p, RecallTuned) else p for p in PIPELINE[:-1]]
     try:
-        run_pipeline(copy, row, passes=passes)
+        with reading_once():
+            run_pipeline(copy, row, passes=passes)
+            schedule = schedules.read(_function(copy)).complete()
+            problem = problem_of(_function(copy), row, schedule)
     except ScheduleError:
         if not taken:
             raise
         return decisions(module, row, given, tuned=False)
     for entry in taken:
         found(entry)
-    schedule = schedules.read(_function(copy)).complete()
-    return problem_of(_function(copy), row, schedule), schedule
+    return problem, schedule
 
 
 def has_schedule(source: str, dims: Mapping[str, Size] | None = None) -> bool:

@@ -20,8 +20,8 @@ class IRError(ScalecError):
 
 
 _USES = 128
-"""How often a context is used: making one takes 40 ms, and it keeps all attributes. With 16 uses a process was no smaller
-after 267 compilations (2026-11-28)."""
+"""How often a context is used: making one takes 40 ms, and it keeps all attributes. With 16 uses a process was no
+smaller after 267 compilations (2026-11-28)."""
 _idle: list[tuple[ir.Context, int]] = []  # contexts that nobody is in, and how often they have been used
 _making = threading.Lock()
 """Held while dialects load: `load` keeps its module in the class, and of two at a time one would load the module of the

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
-from itertools import groupby
+from itertools import zip_longest
 
 from scalec.errors import ScalecError
 from scalec.ir import context as contexts
 from scalec.ir.mlir import ir
-from scalec.passes.base import Decision, Pass, deciding
+from scalec.passes.base import Decision, Pass, forget, reading_once
 from scalec.passes.choose.consumers import ChooseConsumers
 from scalec.passes.choose.copy_scales import CopyScales
 from scalec.passes.choose.dependent import ChooseDependent
@@ -98,17 +97,22 @@ def run_pipeline(
         IRError: a pass left an invalid module.
     """
     chosen = PIPELINE if passes is None else passes
-    for decides, group in groupby(chosen, lambda step: isinstance(step, Decision | CheckSchedule)):
-        steps = list(group)
-        with deciding() if decides else nullcontext():
-            for step in steps:
-                start = time.perf_counter()
-                step.run(module, target)
-                seconds = time.perf_counter() - start
-                if not decides or step is steps[-1]:
-                    contexts.verify(module, step.name)
-                if on_pass is not None:
-                    on_pass(step.name, module, seconds)
+    with reading_once():
+        for step, following in zip_longest(chosen, chosen[1:]):
+            start = time.perf_counter()
+            step.run(module, target)
+            seconds = time.perf_counter() - start
+            if not _only_decides(step):
+                forget()
+            if not (_only_decides(step) and _only_decides(following)):
+                contexts.verify(module, step.name)
+            if on_pass is not None:
+                on_pass(step.name, module, seconds)
+
+
+def _only_decides(step: Pass | None) -> bool:
+    """Whether a pass changes the schedules of programs alone."""
+    return isinstance(step, Decision | CheckSchedule)
 
 
 def opt(text: str, passes: Sequence[str], target: str = DEFAULT_TARGET, name: str = "<module>") -> str:

@@ -16,7 +16,7 @@ from scalec.ir.schedule import Request, Schedule
 from scalec.model import space
 from scalec.model.cost import Costs, Load, costs_of
 from scalec.model.predict import Prediction, memory_bytes
-from scalec.passes.base import problem_of, programs
+from scalec.passes.base import problem_of, programs, reading_once
 from scalec.passes.choose.fix_order import FixOrder
 from scalec.passes.choose.recall_tuned import RecallTuned
 from scalec.passes.choose.tiling import candidates, promotion
@@ -115,11 +115,13 @@ def _completed(module: ir.Module, row: Target, schedule: Request) -> Iterator[tu
     function = next(programs(copy))
     schedules.write(function, schedule)
     try:
-        run_pipeline(copy, row, passes=[p for p in PIPELINE[:-1] if p.name not in (*FUSE, RecallTuned.name)])
+        with reading_once():
+            run_pipeline(copy, row, passes=[p for p in PIPELINE[:-1] if p.name not in (*FUSE, RecallTuned.name)])
+            chosen = schedules.read(function).complete()
+            problem = problem_of(function, row, chosen)
     except ScheduleError:
         return
-    chosen = schedules.read(function).complete()
-    yield problem_of(function, row, chosen), chosen
+    yield problem, chosen
 
 
 def _variants(module: ir.Module, row: Target, given: Request, one: Ranked, adds: bool) -> Iterator[Ranked]:

@@ -215,7 +215,7 @@ _NIBBLES = np.array([0, 4, 8, 12], np.uint32)
 
 
 def nibbles_of(control: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
-    """uint32 (..., 32) -> int64 (..., 32, 4): which of the eight bytes, plus 8 for its sign alone, each result byte is."""
+    """uint32 (..., 32) -> int64 (..., 32, 4): which of the eight bytes, plus 8 for its sign alone."""
     if rows is not None:
         return rows[control & np.uint32(3)]
     return (control[..., None] >> _NIBBLES & np.uint32(15)).astype(np.int64)
