@@ -145,6 +145,11 @@ def named(operands: Iterable[Operand | None]) -> set[int]:
     return found
 
 
+def is_full(operand: Operand | None) -> bool:
+    """Whether it is the constant that names all lanes of a warp."""
+    return isinstance(operand, Imm) and operand.value & 0xFFFFFFFF == 0xFFFFFFFF
+
+
 @dataclass(frozen=True)
 class Instruction:
     """One instruction.

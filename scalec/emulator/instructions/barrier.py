@@ -10,7 +10,7 @@ from scalec.emulator.machine import set_up
 from scalec.emulator.machine.cta import NAMED_BARRIERS, Barrier, Phase
 from scalec.emulator.machine.signals import Blocked, Condition
 from scalec.emulator.machine.warp import Warp
-from scalec.emulator.program import Instruction
+from scalec.emulator.program import Instruction, is_full
 
 _NOT = np.full(32, -1)  # for each lane the generation of the cluster's barrier at which it arrived; -1: it has waited
 
@@ -19,8 +19,11 @@ _NOT = np.full(32, -1)  # for each lane the generation of the cluster's barrier 
 def bar_warp(instruction: Instruction, decoder: Decoder) -> Step:
     """bar.warp.sync: 9.7.13.2: waits for the lanes named in the mask, which may execute another one elsewhere."""
     named = decoder.source(instruction.operands[0], "b32")
+    every = is_full(instruction.operands[0])
 
     def sync(warp: Warp) -> Blocked | None:
+        if every and warp.full:
+            return None
         mask = int(named(warp)[np.argmax(warp.mask)])
         lanes = (mask >> np.arange(32) & 1).astype(bool)
         if (warp.mask & ~lanes).any():

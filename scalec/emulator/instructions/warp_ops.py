@@ -14,7 +14,7 @@ import numpy as np
 from scalec.emulator.findings import Finding
 from scalec.emulator.instructions.table import DTYPES, Decoder, Sink, Source, Step, op
 from scalec.emulator.machine.warp import LANES, Warp
-from scalec.emulator.program import Imm, Instruction
+from scalec.emulator.program import Imm, Instruction, is_full
 
 _LANES = LANES.astype(np.uint32)
 _BITS = np.uint32(1) << _LANES
@@ -60,7 +60,7 @@ def members(instruction: Instruction, decoder: Decoder, at: int) -> Callable[[Wa
     """
     operand = instruction.operands[at]
     mask = decoder.source(operand, "u32")
-    all_lanes = isinstance(operand, Imm) and operand.value & _ALL == _ALL
+    all_lanes = is_full(operand)
     name = instruction.name
 
     def groups(warp: Warp) -> list[np.ndarray]:

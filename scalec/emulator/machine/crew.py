@@ -20,7 +20,7 @@ from scalec.emulator.findings import EmulatorError
 from scalec.emulator.instructions.batch import batches
 from scalec.emulator.machine import stores
 from scalec.emulator.machine.warp import Warp
-from scalec.emulator.program import Imm, Instruction, Special, Vector
+from scalec.emulator.program import Imm, Instruction, Special, Vector, is_full
 
 if TYPE_CHECKING:
     from scalec.emulator.instructions.table import Step
@@ -53,9 +53,10 @@ def in_runs(instruction: Instruction) -> bool:
             return instruction.modifiers[0] == "ld"
         case "mma":
             return "f64" not in instruction.types and not instruction.guard
-        case "shfl":  # among all lanes of each warp, known ones
-            constants = [part.value for part in parts[-3:] if isinstance(part, Imm)]
-            return len(constants) == 3 and constants[-1] & 0xFFFFFFFF == 0xFFFFFFFF and not instruction.guard
+        case "shfl":  # from lanes that are known
+            return all(isinstance(part, Imm) for part in parts[-3:]) and is_full(parts[-1]) and not instruction.guard
+        case "bar":  # where all lanes are, none waits
+            return instruction.modifiers == ("warp", "sync") and is_full(parts[-1]) and not instruction.guard
     registers_only = instruction.opcode in _REGISTERS_ONLY
     return registers_only and "b128" not in instruction.types and not instruction.has("cc")  # .cc is a carry
 
