@@ -13,7 +13,7 @@ import pytest
 from tests import tiers
 from tests.reach import Case, Lowered, cases
 from tests.repeats import added, chosen, text
-from tests.tiers import REPEATS, covering, fields, repeats
+from tests.tiers import REPEATS, covering, fields, of_share, repeats
 
 ROOT = Path(__file__).parents[1]
 
@@ -74,15 +74,21 @@ def test_cases_that_add_most_come_first_and_others_are_spread() -> None:
     assert covering([set(), set()], [{1}, {2}]) == [0]
 
 
-def test_shares_are_disjoint_and_hold_all(tmp_path: Path) -> None:
-    arguments = ("-q", "--collect-only", "-m", "thorough")
-    found = [run(tmp_path, CASES, *arguments, TEST_SHARE=f"{i}/3") for i in range(3)]
-    shares = [{line for line in text.splitlines() if "::" in line} for text in found]
-    whole = {line for line in run(tmp_path, CASES, *arguments).splitlines() if "::" in line}
-    assert [len(share) for share in shares] == [2, 3, 2]
-    assert set().union(*shares) == whole
-    usual = run(tmp_path, CASES, "-q", "--collect-only", "-m", "not thorough", TEST_SHARE="1/3")
-    assert usual.count("::") == 6
+def test_a_share_of_the_thorough_cases(tmp_path: Path) -> None:
+    found = run(tmp_path, CASES, "-q", "--collect-only", TEST_SHARE="1/3")
+    assert [line.partition("::")[2] for line in found.splitlines() if "::" in line] == [
+        "test_product[1-x]", "test_product[1-y]", "test_product[2-y]", "test_product[3-x]", "test_rows[1-schedule0]",
+        "test_rows[1-schedule1]", "test_rows[2-schedule2]", "test_one[1]", "test_one[3]",
+    ]  # fmt: skip
+
+
+def test_shares_are_disjoint_and_hold_all() -> None:
+    items: list[Any] = [Item(str(i)) for i in range(7)]
+    for item in items[1:]:
+        item.add_marker(pytest.mark.thorough)
+    shares = [[item.nodeid for item in of_share(items, (i, 3))] for i in range(3)]
+    assert shares == [["0", "3", "6"], ["0", "1", "4"], ["0", "2", "5"]]
+    assert of_share(items, (0, 1)) == items
 
 
 def test_fields_of_schedules() -> None:

@@ -95,10 +95,13 @@ class _Parser(Declarations):
         """What stands up to the closing brace, which is taken, and an end behind it."""
         start, depth = self.at, 1
         while depth:
-            token = self.tokens[self.at]
-            if token.kind == "end":
+            kind, text, _ = self.tokens[self.at]
+            if kind == "end":
                 raise self.error("the function has no closing brace")
-            depth += {"{": 1, "}": -1}.get(token.text, 0)
+            if text == "{":
+                depth += 1
+            elif text == "}":
+                depth -= 1
             self.at += 1
         last = self.tokens[self.at - 1]
         return [*self.tokens[start : self.at], Token("end", "the end of the function", last.line)]

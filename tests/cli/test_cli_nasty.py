@@ -131,7 +131,7 @@ def measures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
     def passed(listed: list[Any], jobs: int, timeout: float) -> list[Any]:
         assert 1 <= timeout <= 86400
-        return [(item, Result("pass")) for item in listed]
+        return [(item, Result("pass")) for item in listed[:4]]  # a table of all takes a tenth of a second
 
     monkeypatch.setattr("scalec.commands.selftest._run", passed)
     monkeypatch.setenv("SCALEC_DEVICE", "emulator")
