@@ -9,7 +9,7 @@ could be done there.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Mapping
 from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -66,6 +66,10 @@ DTYPES: dict[str, np.dtype] = {
     **{t: np.dtype("u2") for t in ("e4m3x2", "e5m2x2", "e3m2x2", "e2m3x2", "ue8m0x2", "e2m1x4")},
     **{t: np.dtype("u4") for t in ("e4m3x4", "e5m2x4", "e3m2x4", "e2m3x4")},
 }  # fmt: skip
+
+
+_UNSIGNED = {kind: DTYPES.get(f"u{max(bits, 8)}", DTYPES["b128"]) for kind, bits in TYPE_BITS.items()}
+"""What registers hold a type's bits in: of b128 two of 64."""
 
 
 class Grouped:
@@ -249,13 +253,12 @@ class Decoder:
         """Whether anything behind the instruction reads its results."""
         return bool(writes(instruction) & self.kernel.looked_at[self.pc])
 
-    def only(self, instruction: Instruction, *allowed: str | Iterable[str]) -> None:
+    def only(self, instruction: Instruction, *allowed: str | Container[str]) -> None:
         """Raises NotModelled for a modifier that is neither a type nor among `allowed`."""
-        known: set[str] = set()
-        for entry in allowed:
-            known.update([entry] if isinstance(entry, str) else entry)
         for modifier in instruction.modifiers:
-            if modifier not in known and modifier not in TYPE_BITS:
+            if modifier not in TYPE_BITS and not any(
+                modifier == each if isinstance(each, str) else modifier in each for each in allowed
+            ):
                 raise NotModelled(f".{modifier} of {instruction.name}", instruction.where)
 
     # -- sources ---------------------------------------------------------------------------------------------------
@@ -297,7 +300,7 @@ class Decoder:
             if register.negated:
                 return lambda warp: ~warp.registers[at]
             return lambda warp: warp.registers[at]
-        unsigned = dtype if want == 128 else np.dtype(f"u{max(want, 8) // 8}")
+        unsigned = _UNSIGNED[kind]
         if have < want:
             raise PtxSyntaxError(f"register {register.name} has {have} bits, the instruction needs {want}")
         if have > max(want, 8):
@@ -376,11 +379,11 @@ class Decoder:
             raise PtxSyntaxError(f"register {operand.name} has {have} bits, the result {want}")
         if have == 128:
             return self._wide_sink(operand, kind)
-        canonical = np.dtype(bool) if kind == "pred" else np.dtype(f"u{max(have, 8) // 8}")
+        canonical = DTYPES["pred"] if kind == "pred" else _UNSIGNED[operand.type]
         dtype = DTYPES[kind]
         extend = have > max(want, 8)
         wide = np.dtype(f"i{have // 8}") if dtype.kind == "i" else canonical
-        narrow = dtype if dtype.kind == "i" else np.dtype(f"u{max(want, 8) // 8}")
+        narrow = dtype if dtype.kind == "i" else _UNSIGNED[kind]
 
         def put(warp: Warp, value: np.ndarray) -> None:
             if value.dtype is not canonical:
