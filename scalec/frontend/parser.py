@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from lark import Lark, Token, Transformer, Tree, v_args
@@ -310,6 +310,7 @@ def _check_depth(source: Source, tree: Tree[Token]) -> None:
             )
 
 
+@lru_cache(maxsize=64)  # of one program kernels for several sizes, a key, a reference
 def parse(source: Source) -> ast.Program:
     """Reads a program.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import cache, wraps
 
 from scalec.ir.mlir import ext, ir
 
@@ -14,6 +14,11 @@ def fail(op: ir.OpView, message: str) -> bool:
     return False
 
 
+@cache
+def _attributes(kind: type[ir.OpView]) -> list[str]:
+    return [f.name for f in kind._fields if isinstance(f, ext.AttributeDef)]
+
+
 def verifier(check: Callable[[ir.OpView], bool]) -> staticmethod:
     """A verifier that says so where hand-written IR lacks what the accessors need: segment sizes, attributes."""
 
@@ -22,7 +27,7 @@ def verifier(check: Callable[[ir.OpView], bool]) -> staticmethod:
         attributes = op.operation.attributes
         if op._ODS_OPERAND_SEGMENTS and "operandSegmentSizes" not in attributes:
             return fail(op, "needs operandSegmentSizes: how many operands each group has")
-        missing = [f.name for f in op._fields if isinstance(f, ext.AttributeDef) and f.name not in attributes]
+        missing = [name for name in _attributes(type(op)) if name not in attributes]
         if missing:
             return fail(op, f"lacks attribute {', '.join(missing)}")
         try:
