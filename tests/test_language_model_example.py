@@ -22,7 +22,7 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("only", ["BF16", "FP8"])
 def test_losses_are_those_of_float32(target: str, only: str, script: Any, capsys: pytest.CaptureFixture[str]):
-    assert script.main(["--target", target, "--only", only, "--steps", "3"]) == 0
+    assert script.main(["--target", target, "--only", only, "--steps", "2"]) == 0
     assert capsys.readouterr().out.count("PASS") == 2
 
 
@@ -35,5 +35,5 @@ def test_a_wrong_gradient_is_found(script: Any, monkeypatch: pytest.MonkeyPatch,
         return (lambda *tensors: -kernel(*tensors)) if "W" in step.of else kernel
 
     monkeypatch.setattr(script.FP8Linear, "kernel", wrong)
-    assert script.main(["--target", "sm_90a", "--only", "FP8", "--steps", "3"]) == 1
+    assert script.main(["--target", "sm_90a", "--only", "FP8", "--steps", "2"]) == 1
     assert [x.split()[0] for x in capsys.readouterr().out.splitlines() if x.endswith("FAIL")] == ["FP8"]
