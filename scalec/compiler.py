@@ -356,9 +356,10 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
     spans = problem.spans + problem.permuted_spans
     chances = [r.chance for r in problem.results if r.chance is not None] if spans else []
     numbered = tuple(tuple(d.name for d in x.extents if d.name) for x in chances)
+    panes, segments = problem.panes, problem.segments
     return emitted(
         lambda kernel: signature.launch_of(
-            kernel, roles, schedule, problem.blocks, inner, partial, problem.panes, added, spans, numbered
+            kernel, roles, schedule, problem.blocks, inner, partial, panes, added, spans, numbered, segments
         ),
         str(schedule),
         signature.flops_of(roles, read),

@@ -16,6 +16,7 @@ from scalec.ir.tile_types import (
     Tile,
     element_of,
     int_of,
+    ints_of,
     shape_of,
 )
 from scalec.ir.verify import fail, verifier
@@ -125,7 +126,8 @@ def _piece(op: ir.OpView) -> bool:
 
 class StorePartOp(Tile.Operation, name="store_part"):
     """Stores a CTA's sums of `part` of tile `number`: `piece` of the `pieces` that a tile's sums come in, some columns
-    each. What `sum_parts` does at once, where no fragment has all sums: then `last_part`, and there `add_parts`."""
+    each. What `sum_parts` does at once, where no fragment has all sums, or a part has several: then `last_part`, and
+    there `add_parts`."""
 
     accumulator: ext.Operand[FragmentType]
     parts: ext.Operand[Any]
@@ -150,7 +152,11 @@ class LastPartOp(Tile.Operation, name="last_part"):
 
 
 class AddPartsOp(Tile.Operation, name="add_parts"):
-    """accumulator = the sum of a piece of all `split` parts of tile `number`, in their order; the last CTA does so."""
+    """accumulator = the sum of a piece of all `split` parts of tile `number`, in their order; the last CTA does so.
+
+    `some`, optional: the first of these parts and the one behind the last, where these alone are added. `adds`,
+    optional: to what the accumulator has.
+    """
 
     accumulator: ext.Operand[FragmentType]
     parts: ext.Operand[Any]
@@ -159,4 +165,9 @@ class AddPartsOp(Tile.Operation, name="add_parts"):
     piece: ir.IntegerAttr
     pieces: ir.IntegerAttr
 
-    verify_invariants = verifier(_piece)
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if not _piece(op) or "some" not in op.operation.attributes:
+            return _piece(op)
+        low, high = ints_of(op.operation.attributes["some"])
+        return 0 <= low < high <= int_of(op.split) or fail(op, f"adds parts {low} to {high} of {int_of(op.split)}")

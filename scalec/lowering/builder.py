@@ -109,6 +109,11 @@ class Builder:
             return min(a, b)
         return arith.minui(*self._pair(a, b))
 
+    def max(self, a: ir.Value | int, b: ir.Value | int) -> ir.Value | int:
+        if isinstance(a, int) and isinstance(b, int):
+            return max(a, b)
+        return arith.maxui(*self._pair(a, b))
+
     def compare(self, predicate: str, a: ir.Value | int, b: ir.Value | int) -> ir.Value:
         """i1; eq, ne, slt, sle (signed), lt, le, gt, ge (unsigned)."""
         return arith.cmpi(_PREDICATES[predicate], *self._pair(a, b))

@@ -237,12 +237,14 @@ def launch_of(
     added: Sequence[Sequence[str]] = (),
     spans: tuple[tuple[str, str], ...] = (),
     numbered: tuple[tuple[str, ...], ...] = (),
+    segments: int = 1,
 ) -> abi.Launch:
     """How the kernel of a contraction is launched; `roles` are the names of its dimensions: m, n, k, outer and summed
     as scalec.passes.problem.types.Problem has them, and `panes`; `blocks` a dimension in blocks with tiles of their
     own, `inner` how many rows or columns of a tile an index of M or N has, where that is not one, and `partial` bytes
     of a tile's partial results of reductions, counters, and which tiles have these; `added` what each product sums over
-    that is added to the first one, that of a tile's K first; `spans` and `numbered` those of the launch."""
+    that is added to the first one, that of a tile's K first; `spans` and `numbered` those of the launch;
+    `segments` of K that are summed by themselves (scalec.passes.plan.parts.stored_parts)."""
     (bm, bn, bk), (cm, cn), split = schedule.tile, schedule.cluster, schedule.split
     (m,), (n,), (k,) = (roles[role] for role in ("m", "n", "k"))
     along, (dim, block) = {m: (bm, cm), n: (bn // panes, cn)}, blocks
@@ -257,7 +259,7 @@ def launch_of(
             *((dim, 1, 1) for dim in roles["outer"]),
         ),
         split=split // parts_of(kernel),
-        part_bytes=bm * bn * 4 if split > parts_of(kernel) else 0,  # f32
+        part_bytes=-(-bm * bn * 4 * (split + segments - 1) // split) if split > parts_of(kernel) else 0,  # f32
         partial_bytes=partial[0],
         arrivals=partial[1],
         bands=partial[2],

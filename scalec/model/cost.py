@@ -18,7 +18,7 @@ from scalec.formats import WHOLE
 from scalec.ir.schedule import Schedule
 from scalec.passes.plan.column_factors import fetched
 from scalec.passes.plan.converted import in_registers
-from scalec.passes.plan.parts import cluster_ctas, part_columns
+from scalec.passes.plan.parts import cluster_ctas, meets_by_steps, part_columns, stored_parts
 from scalec.passes.plan.promotion import slices
 from scalec.passes.plan.resources import part_rooms, turns, units
 from scalec.passes.problem.access import elements
@@ -346,12 +346,12 @@ def _launch(
             total *= DRIFT
         total += c.split + COLUMNWISE * c.exchange * bm * bn * (1 + max(1, parts / shares))
     elif parts > 1:
-        steps = meetings(parts) if not family.kind.tensor_memory else [parts]
+        steps = meetings(parts) if meets_by_steps(problem) else [stored_parts(problem, schedule)]
         if len(steps) > 1:
             moved = sum(min(left, FAN_IN) + 1 for left in steps) - 1
             total += c.split * len(steps) + STEPWISE * c.exchange * moved * bm * bn
         else:
-            total += c.split + c.exchange * parts * bm * bn
+            total += c.split + c.exchange * steps[0] * bm * bn
     # what tiles take beyond this was found with kernels that convert nothing
     written = 1.0 if in_registers(schedule) else WRITTEN
     own = written if problem.converts else c.tiles.get((schedule.swap, bm, bn), 1.0)

@@ -17,6 +17,7 @@ from scalec.passes.plan.parts import (
     FEWEST_STAGES,
     at_once,
     k_blocks,
+    meets_by_steps,
     no_columns,
     no_meeting,
     no_parts,
@@ -321,7 +322,7 @@ def _splits(problem: Problem, given: Request, plan: Schedule, tiles: int) -> lis
     blocks, most = k_blocks(problem, plan), OVERFULL * problem.target.sms
     able = [s for s in SPLITS if s == 1 or (tiles * s <= most and blocks // s >= FEWEST_BLOCKS)]
     able += [s for s in MORE_SPLITS if tiles * s <= most and blocks // s >= LONG]
-    if not problem.kind.tensor_memory and tiles * BY_STEPS <= problem.target.sms and blocks // BY_STEPS >= LONG:
+    if meets_by_steps(problem) and tiles * BY_STEPS <= problem.target.sms and blocks // BY_STEPS >= LONG:
         able.append(BY_STEPS)
     every = min(MAX_SPLIT, problem.target.sms // tiles)  # fill the GPU
     if problem.summed and every > 1 and blocks // every >= FEWEST_BLOCKS:

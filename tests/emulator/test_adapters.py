@@ -193,13 +193,15 @@ def test_k_of_one(k: int, r: int, target: str) -> None:
 
 @pytest.mark.once("target", "name")
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", ["plain", "alpha", "nvfp4", "i4", "two scalars"])
+@pytest.mark.parametrize("name", ["plain", "alpha", "alpha with split=2", "nvfp4", "i4", "two scalars"])
 def test_not_a_number(name: str, target: str) -> None:
     """NaN and infinities of either product reach the rows and columns that they are in, and no others; so do those of a
-    factor, of a product of zeros too."""
+    factor, of a product of zeros too. Of a part of a product's sums an infinite factor would make NaN."""
+    name, parts, fields = name.partition(" with ")
     program = {"plain": "C[m,n]:f32 = A[m,k] @ B[n,k] + D[m,r] @ E[n,r]", **FACTORS, **BOTH, **CONVERTED}[name]
-    dims = {"m": 24, "n": 32, "k": 96, "r": 24}
-    kernel, device = scalec.compile(program, target=target, dims={"n": 32}), emulated.EmulatedDevice(target)
+    program, dims = program + parts + fields, {"m": 24, "n": 32, "k": 96, "r": 152 if parts else 24}
+    fixed = dims if parts else {"n": 32}
+    kernel, device = scalec.compile(program, target=target, dims=fixed), emulated.EmulatedDevice(target)
     kernel.load(device)
     kernel.fixed = device
     values = {x: np.array(v) if isinstance(v, np.ndarray) else v for x, v in made_up(program, dims, 3)[0].items()}
@@ -293,7 +295,34 @@ def test_the_type_that_is_multiplied_is_the_way_out() -> None:
     assert error.value.got == "A: bf16 of e4m3, D: e4m3"
 
 
-def test_parts_of_a_factor_are_refused() -> None:
-    """Of a part of the first product's sums the factor would be taken, of which an infinite one makes NaN."""
-    with pytest.raises(ScheduleError, match="of all its K"):
-        scalec.compile(f"{FACTORS['alpha']} with split=2", target="sm_90a", dims={"k": 4096, "r": 16, "n": 128})
+PARTED = (
+    "alpha", "fp8 blocks", "columns last", "reduced", "batches", "two scalars", "fp8 rows and alpha", "nvfp4 and alpha",
+    "all of three", "both, two results", "functions",
+)  # fmt: skip
+
+
+@pytest.mark.once("target", touches=lambda name, **_: {name} & {"all of three", "both, two results"})
+@pytest.mark.parametrize("split", [2, 3, 5])
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", PARTED)
+def test_parts_of_a_factor(name: str, target: str, split: int) -> None:
+    """Parts of K begin in any product, and end in it or in another: each product's sums meet by themselves."""
+    dims = {"m": 20, "n": 64, "k": 544, "r": 144, "q": 32, "b": 2}
+    names = {d for d in dims if re.search(rf"\b{d}[],/]", (FACTORS | BOTH)[name])}
+    own = {d: size for d, size in dims.items() if d in names}
+    run(f"{(FACTORS | BOTH)[name]} with split={split}", target, own, "".join(own))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("k", "r", "split"), [(128, 128, 2), (64, 256, 5), (2300, 64, 35)])
+def test_parts_that_products_end_with(k: int, r: int, split: int, target: str) -> None:
+    """A part ends with a product's K, a product is one part's alone, and there are more parts than meet at once."""
+    program = f"{BOTH['two scalars']} with split={split}, swap=0"
+    run(program, target, {"m": 20, "n": 16, "k": k, "r": r}, "mnkr")
+
+
+@pytest.mark.parametrize("fields", ["split=2, parts=cluster", "split=2, parts=columns", "split=2, unroll=2"])
+def test_parts_of_a_factor_are_refused(fields: str) -> None:
+    with pytest.raises(ScheduleError, match="something is computed"):
+        scalec.compile(f"{FACTORS['alpha']} with {fields}", target="sm_90a", dims={"k": 4096, "r": 16, "n": 128})

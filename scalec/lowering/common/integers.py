@@ -31,6 +31,7 @@ _ARITHMETIC = {
     "arith.andi": Builder.and_,
     "arith.ori": Builder.or_,
     "arith.minui": Builder.min,
+    "arith.maxui": Builder.max,
     "arith.divui": Builder.div,
 }
 

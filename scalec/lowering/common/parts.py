@@ -112,14 +112,16 @@ class Piece:
         count: ir.Value | int | None = None,
         apart: int = 1,
         groups: list[tuple[int, list[Variable]]] | None = None,
+        adds: bool = False,
     ) -> None:
-        """The sums of `count` parts, or of all, each `apart` from the one before, in their order."""
+        """The sums of `count` parts, or of all, each `apart` from the one before, in their order; `adds`: to what the
+        registers have."""
         b, groups = self.s.b, self.groups if groups is None else groups
         at = b.variable(b.i64, first)
         step, count = apart * self.part_bytes, self.split if count is None else count
         length = b.constant(count * step, b.i64) if isinstance(count, int) else b.mul(b.widen(count), step)
         end = b.add(first, length)
-        for v in (v for _, group in groups for v in group):
+        for v in (v for _, group in groups for v in group if not adds):
             v.set(0.0)
 
         def add_part() -> None:
@@ -347,5 +349,9 @@ def last_part(s: State, op: ir.OpView) -> None:
 
 @COMMON.lowers("tile.add_parts")
 def add_parts(s: State, op: ir.OpView) -> None:
-    piece = Piece.of(s, op, tile.int_of(op.piece), tile.int_of(op.pieces))
-    piece.add(piece.first(op.parts, s.b.widen(s.get(op.number))))
+    b, piece, more = s.b, Piece.of(s, op, tile.int_of(op.piece), tile.int_of(op.pieces)), op.operation.attributes
+    low, high = tile.ints_of(more["some"]) if "some" in more else (0, piece.split)
+    first = piece.first(op.parts, b.widen(s.get(op.number)))
+    if low:
+        first = b.add(first, b.constant(low * piece.part_bytes, b.i64))
+    piece.add(first, high - low, adds="adds" in more)

@@ -64,7 +64,6 @@ class Body(Results):
     split: list[Split]
     last: list[Split | None]
     split_terms: list[list[Split | None]]
-    second: ir.Value | None
     ahead_of: dict[int, dict[Any, ir.Value]]
     """Of folds whose inputs are read before a tile's products, the inputs in registers: by the inputs in memory, those
     of a window by their name and coordinates."""
@@ -87,27 +86,6 @@ class Body(Results):
         for own, result, known in zip(self.panes(sums), results, split, strict=True):
             of = replace(self.problem, results=(result,), reductions=())
             self.elementwise(of, known or self.split_body(result, w), [own], [w.m0, w.n0, w.m_end, w.n_end])
-
-    def second_accumulator(self, kind: ir.Type) -> None:
-        """Registers for sums of which something is computed before they are added to others."""
-        self.second = self.e.op("tile.fragment", [kind]).result if len(self.problem.terms) > 1 else None
-
-    def into(self, number: int, accumulator: ir.Value) -> ir.Value:
-        """Where the sums of a segment of K lie."""
-        if self.second is None or not 0 < number < len(self.problem.terms):
-            return accumulator
-        self.e.op("tile.clear", operands=[self.second])
-        return self.second
-
-    def summed(self, number: int, sums: ir.Value, accumulator: ir.Value, w: Work) -> None:
-        """Behind a segment of K: something is computed of its `sums`, and they are added to those of others."""
-        if number < len(self.problem.terms):
-            self.compute_term(number, sums, w)
-        if sums is not accumulator:
-            read = self.e.op("tile.input_sums", [self.e.type("operand")], [sums]).result
-            operands, segments = [accumulator, w.m0, w.n0, w.m_end, w.n_end, read], (1,) * 6
-            with self.e.region("tile.epilogue", operands, (ir.F32Type.get(),) * 2, segments=segments) as block:
-                self.e.op("tile.yield", operands=[arith.addf(*block.arguments)])
 
     def split_last(self, of: Problem, w: Work | None = None) -> Split | None:
         """What follows a result's fold; None where it has none."""

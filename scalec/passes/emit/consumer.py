@@ -97,10 +97,9 @@ class Consumer(Ahead):
             self.release(h, cursor)
             e.op("tile.advance", operands=[cursor])
             return
-        for number, part in enumerate(self.segments(w)):
-            sums = self.into(number, accumulator)
+        for number, part, sums in self.summing(w, accumulator):
             with self.over_k(part, self.schedule.unroll) as k0:
-                first = None if number else e.compare("eq", k0, e.i32(0))
+                first = e.compare("eq", k0, e.i32(0)) if self.segments_meet or not number else None
                 e.op("tile.wait", operands=[h.ring, cursor])
                 for wave in range(self.waves):
                     self.mma(h, sums, cursor, wave, wave, accumulate=1)
@@ -108,8 +107,10 @@ class Consumer(Ahead):
                 self.release(h, cursor, lag=1, unless=first)
                 e.op("tile.advance", operands=[cursor])
             e.op("tile.mma_wait", operands=[sums], pending=0)
-            self.summed(number, sums, accumulator, w)
-        self.release(h, cursor, lag=1)
+            if self.segments_meet:
+                self.release(h, cursor, lag=1)
+        if not self.segments_meet:
+            self.release(h, cursor, lag=1)
 
     def accumulate_converted(self, h: Handles, w: Work, cursor: ir.Value, accumulator: ir.Value) -> None:
         """Likewise with A out of registers."""
@@ -159,12 +160,10 @@ class Consumer(Ahead):
         if at.window is not None:
             self.open_window(h, w, at.window)
         fetched = {side.label: self.scalars(side) for side in self.sides if self.block_scale(side)}
-        for number, part in enumerate(self.segments(w)):
-            sums = self.into(number, accumulator)
+        for _, part, sums in self.summing(w, accumulator):
             self.promoted_part(h, part, at, fetched, sums, partial)
             if self.addends is not None:
                 self.addends.end(sums)
-            self.summed(number, sums, accumulator, w)
 
     def promoted_part(
         self, h: Handles, w: Work, at: Positions, fetched: Fetched, accumulator: ir.Value, sums: ir.Value

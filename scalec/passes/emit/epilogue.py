@@ -15,7 +15,7 @@ from scalec.ir.tile_types import shape_of, str_of
 from scalec.passes.emit.body import Split, Sums, kind_of
 from scalec.passes.emit.emitter import Source
 from scalec.passes.emit.handles import Handles
-from scalec.passes.emit.reductions import Reductions
+from scalec.passes.emit.segments import Segments
 from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.items import cut_along
 from scalec.passes.plan.parts import part_columns
@@ -36,7 +36,7 @@ Memory = tuple[ir.Value, ir.Value]
 """Where a result begins for a tile, and how far its rows lie apart."""
 
 
-class Epilogue(Reductions):
+class Epilogue(Segments):
     """Writes the results."""
 
     def finish(self, h: Handles, w: Work, accumulator: ir.Value) -> None:
@@ -59,10 +59,14 @@ class Epilogue(Reductions):
                 n0 = e.arith("arith.addi", w.n0, block.arguments[0])
                 self.epilogue(h, some, replace(w, n0=n0))
             return
+        elif self.segments_meet:
+            last = e.op("tile.last_part", [result], [self.workspace()[1], w.number], split=s.split).result
         else:
             operands = [accumulator, *self.workspace(), w.part, w.number]
             last = e.op("tile.sum_parts", [result], operands, split=s.split).result
         with e.region("tile.when", [last]):
+            if self.segments_meet:
+                self.add_segments(accumulator, w)
             self.epilogue(h, accumulator, w)
 
     def begin(self, w: Work) -> Work:

@@ -12,6 +12,7 @@ from scalec.passes.emit.body import Body, Sums, copied
 from scalec.passes.emit.emitter import Source
 from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.tensors import Work
+from scalec.passes.plan.parts import stored_parts
 from scalec.passes.plan.reductions import (
     Overhang,
     Partial,
@@ -154,7 +155,7 @@ class Reductions(Body):
         memory, counters = self.workspace()
         if s.split == 1 or s.parts == "cluster":
             return memory, counters
-        words = (s.split * s.tile[0] * s.tile[1], tile_counters(s.split))
+        words = (stored_parts(self.problem, s) * s.tile[0] * s.tile[1], tile_counters(s.split))
         moved = [
             e.op("tile.view", [x.type], [x, self.all_tiles(), e.i64(count)], segments=(1, 1, 1)).result
             for x, count in zip((memory, counters), words, strict=True)

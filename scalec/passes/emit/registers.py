@@ -60,10 +60,8 @@ class RegisterConsumer(Consumer):
                 self.open_window(h, w, p.window)
             with self.of_rows(w, p.accumulator, lambda: self.pass_stages(h, p, w)):
                 p.fetched = {side.label: self.scalars(side) for side in self.sides if self.block_scale(side)}
-                for number, part in enumerate(self.segments(w)):
-                    sums = self.into(number, p.accumulator)
+                for _, part, sums in self.summing(w, p.accumulator):
                     self.sum_part(h, p.summing(sums), part)
-                    self.summed(number, sums, p.accumulator, w)
             self.finish(h, w, p.accumulator)
         self.meet_at_end(h)
         self.drain()

@@ -86,20 +86,6 @@ class Sums(Scales):
                 k0 = e.arith("arith.subi", k0, self.length_of(product))
         return [made[number] for number in range(len(products))]
 
-    def segments(self, w: Work) -> list[Work]:
-        """The parts of a tile's K that are summed by themselves (`Problem.segments`). No product is over nothing, as
-        its K would be walked as one zero."""
-        p, e = self.problem, self.e
-        if p.segments == 1:
-            return [w]
-        first = [self.length_of(p.products[x.number]) for x in p.terms]
-        made, k0, left = [], None, w.k
-        for length in first[: p.segments - 1]:
-            made.append(replace(w, k=length, k0=k0))
-            left = e.arith("arith.subi", left, length)
-            k0 = length if k0 is None else e.arith("arith.addi", k0, length)
-        return [*made, replace(w, k=left, k0=k0)]
-
     @contextmanager
     def of_point(self, point: Point) -> Iterator[None]:
         """What is done for a point alone if the element is in its product's K."""

@@ -139,7 +139,8 @@ class TensorConsumer(Producer, Consumer):
             for part in [self.multiplied(w)] if promote else self.segments(w):
                 if not promote:
                     e.op("tile.acquire", operands=[h.sums_ring, slot])
-                with self.over_k(part, self.schedule.unroll, cursors=self.rounds(cursor, slot, words)) as k0:
+                rounds = self.rounds(cursor, slot, words)
+                with self.if_there(part), self.over_k(part, self.schedule.unroll, cursors=rounds) as k0:
                     if promote:
                         e.op("tile.acquire", operands=[h.sums_ring, slot])
                     e.op("tile.wait", operands=[filled, cursor])
@@ -274,7 +275,7 @@ class TensorConsumer(Producer, Consumer):
                     e.op("tile.wait", operands=[h.sums_ring, own])
                 w = self.told(w)
                 if s.split > 1:
-                    self.sum_parts(h, w, slot, parts)
+                    self.sum_parts(h, w, slots, parts)
                 else:
                     own, bodies = self.has_rows(h, w) if len(parts) > 1 else None, len(self.problem.bodies)
                     totals = self.totals()
@@ -311,26 +312,29 @@ class TensorConsumer(Producer, Consumer):
                 self.e.op("tile.promote", operands=list(operands), segments=(1, 1, 0, 0), wave=wave, column=0)
         return first
 
-    def sum_parts(self, h: Handles, w: Work, slot: ir.Value, parts: list[list[ir.Value]]) -> None:
+    def sum_parts(self, h: Handles, w: Work, slots: list[ir.Value], parts: list[list[ir.Value]]) -> None:
         """A part's sums go to memory, some columns at a time; a tile's last CTA adds those of all, and goes on."""
-        e, s = self.e, self.schedule
-        columns, split = self.part_columns, s.split
-        (memory, counters), each = self.workspace(), self.own_columns // columns
-        panes, pieces = self.problem.panes, self.problem.panes * each
-        for piece, (_, taken) in enumerate(self.taking(h, [slot], parts)):
-            for pane, sums in enumerate(taken):
-                operands = [sums, memory, w.part, w.number]
-                e.op("tile.store_part", operands=operands, split=split, piece=panes * piece + pane, pieces=pieces)
+        e, columns = self.e, self.part_columns
+        panes, each = self.problem.panes, self.own_columns // columns
+        pieces = panes * each
+        for (segment, slot), part in zip(enumerate(slots), self.segments(w), strict=True):
+            for piece, (_, taken) in enumerate(self.taking(h, [slot], [x[:panes] for x in parts])):
+                with self.if_there(part):
+                    for pane, sums in enumerate(taken):
+                        self.store_segment(segment, sums, w, panes * piece + pane, pieces)
+            for _ in slots[1:]:
+                e.op("tile.advance", operands=[slot])
         result = ir.IntegerType.get_signless(1)
-        last = e.op("tile.last_part", [result], [counters, w.number], split=split).result
+        operands = [self.workspace()[1], w.number]
+        last = e.op("tile.last_part", [result], operands, split=self.schedule.split).result
         with e.region("tile.when", [last]):
             totals = self.totals()
             for piece, number in product(range(each), range(len(self.problem.bodies))):
                 column = piece * columns * self.units[1]
-                for pane, sums in enumerate(parts[0]):
-                    operands, at = [sums, memory, w.number], panes * piece + pane
-                    e.op("tile.add_parts", operands=operands, split=split, piece=at, pieces=pieces)
-                self.compute(h, number, parts[0], self.from_column(w, column), totals, column)
+                for place, sums in enumerate(parts[0]):
+                    self.add_segment(place // panes, sums, w, panes * piece + place % panes, pieces)
+                at = self.from_column(w, column)
+                self.compute(h, number, self.added_up(parts[0], at), at, totals, column)
             self.meet_tiles(w, totals)
 
     def parts(self) -> list[list[ir.Value]]:
@@ -411,8 +415,7 @@ class TensorConsumer(Producer, Consumer):
             fetched = {side.label: self.scalars(side) for side in self.sides if self.block_scale(side)}
             for side in self.sides:
                 self.fetch(h, side, fetched, w, self.at_k(w))
-            for number, part in enumerate(self.segments(w)):
-                into = self.into(number, sums)
+            for _, part, into in self.summing(w, sums):
                 with self.over_k(self.multiplied(part)) as k0:
                     shown = (h.ring, cursor) if h.pair_rank is None else (h.sums_ring, slot)
                     e.op("tile.wait", operands=shown)
@@ -430,5 +433,4 @@ class TensorConsumer(Producer, Consumer):
                         self.fetch(h, side, fetched, w, following)
                     self.hand_over(h, at)
                 self.pass_over(h, part, at)
-                self.summed(number, into, sums, w)
             self.finish(h, w, sums)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import prod
 
 from scalec.abi import ALONE
 from scalec.ir.schedule import Schedule
+from scalec.passes.problem.products import in_order
 from scalec.passes.problem.types import ASSUMED, Problem
 
 
@@ -14,7 +15,11 @@ def k_blocks(problem: Problem, schedule: Schedule) -> int:
     """K blocks of a whole tile; 0 where it is not known how many."""
     if problem.depth is None:
         return 0
-    return sum(x.k.tiles(schedule.tile[2], 0) * prod(d.tiles(1, 0) for d in x.summed) for x in problem.products)
+    return sum(_own_blocks(x, schedule) for x in problem.products)
+
+
+def _own_blocks(product: Problem, schedule: Schedule) -> int:
+    return product.k.tiles(schedule.tile[2], 0) * prod(d.tiles(1, 0) for d in product.summed)
 
 
 def unknown(problem: Problem) -> list[str]:
@@ -45,6 +50,33 @@ def part_blocks(problem: Problem, schedule: Schedule) -> tuple[int, int]:
     return min(lengths), max(lengths)
 
 
+def segments(problem: Problem, schedule: Schedule) -> list[range]:
+    """The K blocks of each part of a tile's K that is summed by itself (`Problem.segments`), where K is known."""
+    own, last = [_own_blocks(problem.products[x], schedule) for x in in_order(problem)], problem.segments - 1
+    ends = [0, *accumulate((*own[:last], sum(own[last:])))]
+    return [range(low, high) for low, high in pairwise(ends)]
+
+
+def sharers(problem: Problem, schedule: Schedule) -> list[range]:
+    """The parts that have K blocks of each of these."""
+    dealt, found = parts(problem, schedule), list[range]()
+    for blocks in segments(problem, schedule):
+        some = [p for p, x in enumerate(dealt) if x.start < blocks.stop and blocks.start < x.stop]
+        found.append(range(some[0], some[-1] + 1))
+    return found
+
+
+def stored_parts(problem: Problem, schedule: Schedule) -> int:
+    """Sums of a tile that the workspace has room for: part p's of segment s are number p + s. K blocks of parts and of
+    segments are in one order, so no two have one number."""
+    return schedule.split + problem.segments - 1
+
+
+def meets_by_steps(problem: Problem) -> bool:
+    """Whether more parts than abi.ALONE meet by steps: sums that go through one fragment of a thread."""
+    return not (problem.kind.tensor_memory or problem.terms)
+
+
 def no_unroll(problem: Problem, schedule: Schedule) -> str:
     """Why the loop over K, or over a part of it, cannot be unrolled as decided, "" where it can.
 
@@ -55,9 +87,16 @@ def no_unroll(problem: Problem, schedule: Schedule) -> str:
     if unroll > 1 and problem.depth is None and not problem.kind.tensor_memory:
         return not_known(problem)
     lengths = sorted({len(p) for p in parts(problem, schedule)})
-    if unroll == 1 or schedule.split == 1 or (len(lengths) == 1 and lengths[0] % unroll == 0):
+    if unroll == 1 or schedule.split == 1:
+        return ""
+    if problem.terms:
+        return "parts may have K blocks of several products, of each of which something is computed by itself"
+    if len(lengths) == 1 and lengths[0] % unroll == 0:
         return ""
     return f"parts of {problem.k.name} have {' or '.join(map(str, lengths))} K blocks"
+
+
+COMPUTED_BEFORE = "something is computed of one product's sums before others are added: each's meet by themselves"
 
 
 def cluster_ctas(cluster: tuple[int, int], split: int, parts: str) -> int:
@@ -87,6 +126,8 @@ def no_meeting(problem: Problem, cluster: tuple[int, int], split: int, scheduler
         return f"{problem.reductions[0].name} is a reduction over tiles, of which each is finished by one CTA"
     if problem.kind.tensor_memory:
         return f"{target.name} sums in tensor memory, from where parts do not meet in a cluster yet"
+    if problem.terms:
+        return COMPUTED_BEFORE
     ctas = cluster_ctas(cluster, split, "cluster")
     if ctas > target.max_cluster:
         return f"{split} parts make clusters of {ctas} CTAs, of at most {target.max_cluster} on {target.name}"
@@ -112,6 +153,8 @@ def no_columns(problem: Problem, schedule: Schedule) -> str:
         return f"{problem.target.name} sums in tensor memory, which sums leave some columns at a time already"
     if schedule.warps[1] > 1:
         return f"warps = {schedule.warps[0]}x{schedule.warps[1]} share a tile's columns"
+    if problem.terms:
+        return COMPUTED_BEFORE
     if problem.reductions:
         return f"{problem.reductions[0].name} is a reduction over tiles, of which each is finished by one CTA"
     if problem.panes > 1 or problem.column_fold is not None:
@@ -130,8 +173,6 @@ def no_parts(problem: Problem) -> str:
     """Why K cannot be split, whatever its size, "" where it can."""
     if problem.queued:
         return "what there is to do is read from memory"
-    if problem.terms:
-        return "something is computed of one product's sums before others are added: of all its K"
     if problem.folds:
         return f"{problem.folds[0].name} is a reduction over {problem.k.name}, which one CTA walks for it"
     return ""
