@@ -119,7 +119,7 @@ class EndAddendsOp(Tile.Operation, name="end_addends"):
 
 class FetchBytesOp(Tile.Operation, name="fetch_bytes"):
     """Loads into `into`, a room for them, the scales of a byte of `count` rows at K element k0, while k0 < k; else 0,
-    or with `keeps` what is there.
+    with `ones`, the scales' type, 1, or with `keeps` what is there.
 
     They stand at row / row_block and k0 / block of a tensor in `layout`, as those of `load_bytes`. Which rows these are
     `fetch` says.

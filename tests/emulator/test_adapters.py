@@ -136,6 +136,23 @@ SPREAD = {
 }
 """Scales that sums are promoted by, of other blocks of rows and layouts than the other product's."""
 
+PARTLY = {
+    "mxfp8 of one": f"C[m,n] = A[m,k]:mxfp8 @ B[n,k]:mxfp8 + {ADAPTER8}",
+    "mxfp8 of one, both computed": f"C[m,n] = x[m] * (A[m,k]:mxfp8 @ B[n,k]:mxfp8) + alpha * ({ADAPTER8})",
+    "mxfp8 of a left one": "C[m,n] = A[m,k]:mxfp8 @ B[n,k]:mxfp8 + D[m,r]:mxfp8 @ E[n,r]:e4m3",
+    "mxfp8 of left ones": f"C[m,n]:f32 = A[m,k]:mxfp8 @ B[n,k]:e4m3 + {ADAPTER8}",
+    "blocked of one": f"C[m,n] = A[m,k] @ B[n,k] scale({BLOCKED}) + alpha * ({ADAPTER8})",
+    "packed of one": f"C[m,n] = A[m,k] @ B[n,k] scale({WORDS}) + {ADAPTER8}",
+    "bytes of blocks, of one": f"C[m,n] = A[m,k] @ B[n,k] scale(1x128:ue8m0, 128x128:ue8m0) + {ADAPTER8}",
+    "bytes and numbers, of one": f"C[m,n] = A[m,k] @ B[n,k] scale(1x128:ue8m0, 1x128) + alpha * ({ADAPTER8})",
+    "nvfp4 of one": "C[m,n] = A[m,k]:nvfp4 @ B[n,k]:nvfp4 + alpha * (D[m,r]:e2m1 @ E[n,r]:e2m1)",
+    "mxfp8 of one, gated": "G[m,n] = A[m,k]:mxfp8 @ B[n,k]:mxfp8 + D[m,r]:e4m3 @ E[n,r]:e4m3;"
+    " C[m,n] = silu(G) * (A[m,k]:mxfp8 @ F[n,k]:mxfp8 + D[m,r]:e4m3 @ G2[n,r]:e4m3)",
+    "mxfp8 of one, ragged": "C[m,n] = A[m,k]:mxfp8 @ B[g,n,k]:mxfp8 + D[m,r]:e4m3 @ E[g,n,r]:e4m3"
+    " for m in off[g]:off[g+1]",
+}
+"""Scales of a byte in one of the products alone."""
+
 OTHERS = {"b": 2, "g": 3, "A_0": 50, "C_0": 160, "D_0": 60, "E_0": 3, "x_0": 70}
 
 SIZES = (
@@ -146,11 +163,12 @@ SIZES = (
 USUAL = {
     "nvfp4", "zero points, folded", "fp8 of one, in columns", "of three", "of rows that an index names", "fp8 blocks",
     "experts", "two scalars", "fp8 row scales, both", "all of three", "mxfp8 gated", "blocked, then others", "gated",
+    "blocked of one", "bytes of blocks, of one",
 }  # fmt: skip
 """Of the programs, those of a usual run."""
 
 
-PROGRAMS = CONVERTED | FACTORS | BOTH | GATHERED | BYTES | UNLIKE | SPREAD
+PROGRAMS = CONVERTED | FACTORS | BOTH | GATHERED | BYTES | UNLIKE | SPREAD | PARTLY
 
 
 @pytest.mark.once("target", touches=lambda name, **_: {name} & USUAL)
@@ -249,6 +267,15 @@ def test_words_of_one_product(target: str) -> None:
     run(BYTES["mxfp8"], target, {"m": 20, "n": 64, "k": 256, "r": 96}, "nkr")
 
 
+@pytest.mark.once("target")
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("layout", ["packed", "blocked"])
+def test_words_of_no_product(layout: str, target: str) -> None:
+    """Where K is not known words of its scales end anywhere, and in the K blocks of the other product all are ones."""
+    program = f"C[m,n] = A[m,k] @ B[n,k] scale(1x32:ue8m0@{layout}, 1x32:ue8m0@{layout}) + {ADAPTER8}"
+    run(program, target, {"m": 20, "n": 64, "k": 112, "r": 160}, "n")
+
+
 CONVERTING = {
     "sm_90a": ("split=2", "swap=1", "converters=1", "stages=2", "scheduler=static"),
     "sm_100a": ("split=2", "converters=2", "scheduler=dynamic"),
@@ -270,7 +297,7 @@ REFUSED = {
     f"{PAIR}; C[m,n] = S; F[m,n] = S + alpha * T": "meet other products in an expression",
     "C[m,n] = A[m,k] @ B[n,k] + (D[m,r] @ E[n,r]) * (F[m,q] @ G[n,q])": "which are not one operand",
     f"{PAIR}; C[m,n] = S + T; F[m,n] = S - T": "something is computed of one product before others are added",
-    "C[m,n] = A[m,k]:mxfp8 @ B[n,k]:mxfp8 + D[m,r]:e4m3 @ E[n,r]:e4m3": "D has no scales of a byte, unlike A",
+    "C[m,n] = A[m,k]:mxfp8 @ B[n,k]:e4m3 + D[m,r]:e4m3 @ E[n,r]:mxfp8": "differ in their scales",
     "C[m,n] = A[m,k] @ B[n,k] scale(1x128, none) + D[m,r] @ E[n,r] scale(1x64, none)": "differ in their scales",
     "C[m,n] = A[m,k]:bf16 @ B[n,k]:mxfp4 + D[m,r]:mxfp4 @ E[n,r]:bf16": "D is converted to bf16 beside A, which is not",
     "C[m,n] = A[m,k]:bf16 @ B[n,k]:mxfp4 + D[m,r]:f16 @ E[n,r]:f16": "differ in their element types",

@@ -119,6 +119,7 @@ FORMS: dict[str, Form] = {
                              " {r G[n,k]}{s})}", 2, {}, "added"),
     "factors, converted": Form("C[m,n]{q} = A[m,k]:bf16 @ B[n,k]:{w1} + {fac ({fn}(D[m,j]:bf16 @ E[n,j]:bf16))}", 2, {}, "", step=2),
     "added bytes": Form("C[m,n]{q} = {of (A[m,k] @ B[n,k] scale({sb}) + {maybe (D[m,j] @ E[n,j] scale({sb1}))})}", 3, {}, ""),
+    "added, bytes of one": Form("C[m,n]{q} = {of (A[m,k] @ B[n,k] scale({sb}) + {maybe (D[m,j]:e4m3 @ E[n,j]:e4m3)})}", 2, {}, ""),
     "added, scales unlike": Form("C[m,n]{q} = {of (A[m,k] @ B[n,k] scale({sf}) + {maybe (D[m,j] @ E[n,j] scale({sf1}))})}", 3, {}, ""),
     "gated from the left": Form("G[m,n] = {l V[m,k]} @ {r X[n,k]}{s}; H[m,n]{q} = {fn}(G) * ({l W[m,k]} @ {r X[n,k]}{s})", 3),
     "gated, columns last": Form("G[m,n] = {l X[m,k]} @ {r V[k,n]}{s}; H[m,n]{q} = {fn}(G) * ({l X[m,k]} @ {r W[k,n]}{s})", 2, {}, "plain"),

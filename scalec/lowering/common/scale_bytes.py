@@ -26,11 +26,16 @@ def byte_scales(s: State, op: ir.OpView) -> None:
     s.values[op.result] = RowScales(rows, threads, registers, indices_of(s, op, len(registers)))
 
 
+def _fill(s: State, op: ir.OpView) -> ir.Value:
+    """A word of what stands for scales that are not there."""
+    more = op.operation.attributes
+    return s.b.constant(ONES[tile.str_of(more["ones"])] if "ones" in more else 0)
+
+
 @COMMON.lowers("tile.load_bytes")
 def load_bytes(s: State, op: ir.OpView) -> None:
     """Predicated loads; bytes of K elements that do not exist are zeros, which the zeros of the operands meet."""
-    b = s.b
-    fill = b.constant(ONES[tile.str_of(op.operation.attributes["ones"])] if "ones" in op.operation.attributes else 0)
+    b, fill, ones = s.b, _fill(s, op), "ones" in op.operation.attributes
     count, unit, block = (tile.int_of(x) for x in (op.bytes, op.unit, op.block))
     place = _PLACES[tile.str_of(op.layout)]
     source = b.op("llvm.ptrtoint", [b.i64], [s.get(op.source)])
@@ -55,6 +60,7 @@ def load_bytes(s: State, op: ir.OpView) -> None:
             (part,) = b.asm(text, [b.i32], [address, inside, fill if step == 4 else b.and_(fill, 0xFF)], tied=1)
             if tile.int_of(op.pads):  # the lowest bytes are of K; bfe: PTX ISA 9.7.1.19
                 bits = b.shl(b.min(b.ceildiv(b.sub(s.get(op.k), at), unit), 4), 3)
+                bits = b.select(inside, bits, 8 * 4) if ones else bits
                 (part,) = b.asm("bfe.u32 $0, $1, 0, $2;", [b.i32], [part, bits], volatile=False, memory=False)
             parts.append(part)
         for word, register in enumerate(registers):
@@ -250,10 +256,10 @@ def seen_scales(s: State, op: ir.OpView) -> None:
 @COMMON.lowers("tile.fetch_bytes")
 def fetch_bytes(s: State, op: ir.OpView) -> None:
     """Predicated loads, no branch (rule 3 of wgmma): they are issued between a product and its promotion."""
-    b, k0 = s.b, s.get(op.k0)
+    b, k0, fill = s.b, s.get(op.k0), _fill(s, op)
     source = b.op("llvm.ptrtoint", [b.i64], [s.get(op.source)])
     inside, column = b.compare("lt", k0, s.get(op.k)), b.div(k0, tile.int_of(op.block))
     for room, row in rows_of(s, op):
         address = b.add(source, _PLACES[tile.str_of(op.layout)](s, op, row, column))
-        operands = [address, inside, room.get() if "keeps" in op.operation.attributes else b.constant(0)]
+        operands = [address, inside, room.get() if "keeps" in op.operation.attributes else b.and_(fill, 0xFF)]
         room.set(b.asm("@$2 ld.global.nc.u8 $0, [$1];", [b.i32], operands, tied=1)[0])

@@ -15,6 +15,7 @@ from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.column_factors import by_block, fetched, step_of
 from scalec.passes.plan.promotion import plane
 from scalec.passes.problem.operand import Scale
+from scalec.passes.problem.products import partly_scaled
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,8 @@ class Factors(Epilogue):
                 self.e.op("tile.fetch", operands=operands, **sizes, k_block=scale.k, **zeros, **part)
             else:
                 operands = [room, source, *self.byte_strides(of), *where]
-                kept = {} if point is points[0] else {"keeps": ir.UnitAttr.get()}
+                first = {"ones": scale.type} if partly_scaled(self.problem) else {}
+                kept = first if point is points[0] else {"keeps": ir.UnitAttr.get()}
                 sizes |= {"block": scale.k, "layout": scale.layout, **kept}
                 self.e.op("tile.fetch_bytes", operands=operands, **sizes, **part)
 

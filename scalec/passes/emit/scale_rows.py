@@ -193,7 +193,8 @@ class ScaleRows(Dealer, Converter):
         row_block = ALL if row_block == WHOLE else row_block
         words = min(self.together([side]), group * plan.words)
         vector: dict[str, Any] = {"together": words} if words > 1 else {}
-        vector |= {"ones": scale.type} if side.operand.addends else {}
+        if side.operand.addends or partly_scaled(self.problem):
+            vector["ones"] = scale.type
         self.e.op(
             "tile.load_bytes",
             operands=[room, source, *strides, *self.scale_rows(side.label, scale, w), *place],

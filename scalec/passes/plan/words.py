@@ -141,7 +141,8 @@ def no_bulk_words(problem: Problem, operand: Operand, tile: tuple[int, int, int]
 def _no_bulk_words(problem: Problem, operand: Operand, tile: tuple[int, int, int], unit: int, count: int) -> str:
     """Likewise of one product's, of which a row has `count` bytes in a stage, for `unit` elements of K each."""
     scale = operand.scale_in_mma
-    assert scale is not None
+    if scale is None:
+        return f"{operand.name} has none, for which threads make ones"
     dim, rows = (problem.m, tile[0]) if operand is problem.lhs else (problem.n, tile[1])
     align, wanted = problem.target.tma_align, problem.kind.words
     if scale.gathered:

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from scalec.errors import UnsupportedError
-from scalec.formats import NUMBERS, WHOLE
+from scalec.formats import WHOLE
 from scalec.ir.location import place_of
 from scalec.ir.scale import dims_in, maps_of
 from scalec.passes.problem.contraction import elements_of, levels_of, multiplied_as
-from scalec.passes.problem.operand import Operand, Scale
+from scalec.passes.problem.operand import Operand, Product, Scale
 from scalec.passes.problem.types import Problem
 from scalec.targets import Target
 
@@ -61,9 +61,13 @@ def check_places(m: str, n: str, roles: dict[str, list[str]], contract: Any) -> 
 
 
 def partly_scaled(problem: Problem) -> bool:
-    """Whether sums are promoted by scales that one of several products has none of: ones are in their place."""
-    own = len(problem.lhs.promoted), len(problem.rhs.promoted)
-    return any((len(x.lhs.promoted), len(x.rhs.promoted)) != own for x in problem.added)
+    """Whether sums are promoted by scales that one of several products has none of, or the tensor core applies such:
+    ones are in their place."""
+
+    def own(x: Problem | Product) -> list[int]:
+        return [sum(not s.folded for s in side.scales) for side in (x.lhs, x.rhs)]
+
+    return any(own(x) != own(problem) for x in problem.added)
 
 
 def in_order(problem: Problem) -> tuple[int, ...]:
@@ -92,11 +96,6 @@ def check_added(one: Operand, other: Operand, contract: Any) -> None:
     for x in (one, other):
         before = f"before the call, and pass {x.name} as that"
         for found, what, fix in (
-            (
-                x is other and len(_of_bytes(x)) != len(_of_bytes(one)),
-                f"has {'' if _of_bytes(x) else 'no '}scales of a byte, unlike {one.name}",
-                "give it such scales" if _of_bytes(one) else "dequantise it",
-            ),
             (x is other and x.zeros, "has zero points", "subtract them"),
             (x.body or x.rounded, "is computed", "compute it"),
             (x.pages, f"has rows in pages ({x.pages})", "gather them"),
@@ -138,11 +137,6 @@ def check_added(one: Operand, other: Operand, contract: Any) -> None:
                 fix=f"store {other.name} {fix}, or write a program for each product, the second with +=",
                 place=place_of(contract),
             )
-
-
-def _of_bytes(operand: Operand) -> list[Scale]:
-    """The scales of an operand in whose place nobody makes ones."""
-    return [s for s in operand.scales if s.in_mma or not (s.folded or s.type in NUMBERS)]
 
 
 def _said(scale: Scale) -> str:
