@@ -21,6 +21,7 @@ from scalec.lowering import llvm, ptxas, reads, signature
 from scalec.measured.database import Entry
 from scalec.measured.key import describe
 from scalec.passes.base import problem_of, reading_once
+from scalec.passes.choose.place_reductions import PlaceReductions
 from scalec.passes.choose.recall_tuned import RecallTuned
 from scalec.passes.choose.tiling import SEARCHES, ChooseTiling
 from scalec.passes.emit.kernel import EmitTile
@@ -63,6 +64,7 @@ class Compilation:
         step: registers that a smaller tile must leave beyond these: half of the accumulators of a thread.
         narrower: instructions that take fewer registers for partial sums than those of `mma_n`, the widest first.
         looped: K blocks in one iteration of a loop, where all of a tile's are walked without one; else 0.
+        folds: whether tiles have all of an index that is reduced.
         most: the `registers` of the schedule if its launch took all that an SM has (resources.most_registers).
         dropped: the schedules that were tried before this one, and why ptxas's kernel of each is not shipped.
         times: (stage or pass, seconds) in order, those of dropped schedules too.
@@ -81,6 +83,7 @@ class Compilation:
     step: int = 0
     narrower: tuple[int, ...] = ()
     looped: int = 0
+    folds: bool = False
     most: tuple[int, int] | None = None
     dropped: list[Dropped] = field(default_factory=list)
     times: list[tuple[str, float]] = field(default_factory=list)
@@ -204,8 +207,8 @@ def compile_source(
 class Attempt:
     """What an attempt decides beside the user: `unroll`, `scheduler`, `adds`, `mma_n`, `permute_n`, `epilogue`,
     `registers`, `stationary`, those that a tile must leave `spare`, of which ptxas has refused less than `least`, in
-    which `search` it is looked for, whether the tuning database is asked, and whether registers are `limited` without a
-    schedule."""
+    which `search` it is looked for, whether the tuning database is asked, whether registers are `limited` without a
+    schedule, and whether tiles that have all of an index are too `crowded` to reduce it."""
 
     unroll: int | None = None
     scheduler: str | None = None
@@ -220,6 +223,7 @@ class Attempt:
     least: int = 1
     tuned: bool = True
     limited: bool = True
+    crowded: bool = False
 
     def further(self, made: Compilation) -> Attempt | None:
         """The next attempt, where there is no tile for this one, and what was `made` before is slow."""
@@ -228,7 +232,9 @@ class Attempt:
         if self.spare > more:
             return replace(self, spare=more)
         later = SEARCHES[SEARCHES.index(self.search) + 1 :]
-        return replace(self, search=later[0], spare=more) if later else None
+        if not later:
+            return Attempt(tuned=self.tuned, crowded=True) if made.folds and not self.crowded else None
+        return replace(self, search=later[0], spare=more)
 
     def after(self, slow: SlowKernelError, given: Request, made: Compilation) -> Attempt | None:
         """The next attempt, where what was `made` is slow and the user decided `given`; None where nothing is left."""
@@ -299,7 +305,7 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
         made.tuned = entry
 
     changed = ChooseTiling(attempt.spare, attempt.search), RecallTuned(attempt.tuned, found), EmitTile(attempt.limited)
-    own = {p.name: p for p in changed}
+    own = {p.name: p for p in (*changed, PlaceReductions(attempt.crowded))}
     *decisions, emit = (own.get(p.name, p) for p in PIPELINE)
     run_pipeline(module, row, passes=decisions, on_pass=after)
     operands, results, views = signature.tensors(_function(module))
@@ -342,7 +348,7 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
     made.free = free_registers(problem, made.schedule)
     made.step = sums_of_thread(problem, made.schedule) // 2
     made.narrower = narrower(problem, made.schedule)
-    made.looped = in_a_loop(problem, made.schedule)
+    made.looped, made.folds = in_a_loop(problem, made.schedule), problem.column_fold is not None
     made.most = most_registers(problem, made.schedule)
     roles = {"outer": [d.name for d in problem.outer], "summed": [d.name for d in problem.summed]}
     roles |= {role: [getattr(problem, role).name] for role in ("m", "n", "k")}

@@ -162,6 +162,15 @@ def test_refused(program: str, target: str, message: str) -> None:
         scalec.compile(program, target=target)
 
 
+def test_the_way_out_of_a_tile_keeps_the_addends() -> None:
+    """Without `swap` the operand that is converted is the right one."""
+    program = "C[m,n]:fp8_block = A[m,k]:e4m3 @ B[n,k]:nvfp4 scale(1x128) with convert=addends, tile={}x160x128"
+    with pytest.raises(ScheduleError, match="no multiple of 128") as error:
+        scalec.compile(program.format(64), target="sm_90a", dims={"n": 2048, "k": 512})
+    assert error.value.fix == "tile M = 128"
+    scalec.compile(program.format(128), target="sm_90a", dims={"n": 2048, "k": 512})
+
+
 def test_sums_that_are_not_promoted() -> None:
     program = "C[m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:e2m1 scale(none, 1x16:ue4m3) with convert=addends, promote=0"
     with pytest.raises(ScheduleError, match="sums are not promoted"):

@@ -252,6 +252,16 @@ def test_a_decided_tile_of_many_factors_spills_at_its_widest_instruction() -> No
     assert refusal.value.fix.startswith("mma_n=64, ")
 
 
+def test_reductions_meet_where_each_tile_that_has_all_columns_spills(slow: Callable[..., list[str]]) -> None:
+    """ptxas 13.0 does so with the only ones that sm_120a has of 128 promoted columns."""
+    asked = slow("x128x128, ")
+    program = "R[m] = max[n](abs(A[m,k] @ B[n,k] scale(1x128,1x128)))"
+    made = compile_source(program, target="sm_120a", dims={"n": 128})
+    assert made.spec is not None
+    assert made.spec.launch.partial_bytes
+    assert len(asked) == 1 + len(made.dropped)
+
+
 def test_the_last_refusal_counts_where_no_tile_is_left(slow: Callable[..., list[str]]) -> None:
     asked = slow("tile")
     with pytest.raises(SlowKernelError):

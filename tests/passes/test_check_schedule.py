@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+import scalec
 from scalec.errors import ScheduleError
 from scalec.ir.schedule import Schedule
 from tests.passes.scale_programs import text
@@ -73,7 +74,7 @@ REFUSED: dict[str, tuple[str, dict[str, object], str]] = {
     "registers of a whole tile": (
         text(),
         {"consumers": "pingpong", "tile": (256, 128, 128)},
-        "about 352 registers: 256 accumulators, 64 partial sums.*\n.*\n  fix: a smaller tile, consumers=cooperative",
+        "about 352 registers: 256 accumulators, 64 partial sums.*\n.*\n  fix: a smaller tile, or consumers=cooperative",
     ),
     "warps of turns": (
         text(),
@@ -151,6 +152,32 @@ def test_refused(decide: Callable[..., Schedule], case: str) -> None:
     with pytest.raises(ScheduleError) as refusal:
         decide(program, **fields)
     assert re.search(message, str(refusal.value)), str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("program", "message", "fix"),
+    [
+        (
+            "C[g,m,n] = A[m,k] @ B[n,k] for k in off[g]:off[g+1] with unroll=2",
+            "unroll = 2 and k has a range",
+            "unroll=1",
+        ),
+        (
+            "C[m,n] = A[m,k] @ B[n,k] scale(1x128,128x128) with tile=128x256x128, warpgroups=1",
+            "needs about 416 registers",
+            "a smaller tile, or more warpgroups",
+        ),
+        (
+            "C[m,n] = A[m,k]:e4m3 @ B[n,k]:e4m3 with tile=128x256x128, warpgroups=1, promote=128",
+            "needs about 416 registers",
+            "a smaller tile, more warpgroups, or promote=0",
+        ),
+    ],
+)
+def test_a_fix_can_be_followed(program: str, message: str, fix: str) -> None:
+    with pytest.raises(ScheduleError, match=message) as error:
+        scalec.compile(program, target="sm_90a", dims={"k": 4096, "n": 512})
+    assert error.value.fix == fix
 
 
 def test_decided_fields_stay(decide: Callable[..., Schedule]) -> None:

@@ -31,18 +31,22 @@ class PlaceReductions:
 
     name = "place-reductions"
 
+    def __init__(self, crowded: bool = False) -> None:
+        """`crowded`: ptxas has refused the tiles that have all of the index."""
+        self.crowded = crowded
+
     def run(self, module: ir.Module, target: Target) -> None:
         for function in programs(module):
-            if contractions(function) and MEET not in function.attributes and _meets(function, target):
+            if contractions(function) and MEET not in function.attributes and _meets(function, target, self.crowded):
                 function.attributes[MEET] = ir.UnitAttr.get()
 
 
-def _meets(function: Any, target: Target) -> bool:
+def _meets(function: Any, target: Target, crowded: bool) -> bool:
     if not any(op.operation.name == "scale.reduce" for op in function.body.blocks[0].operations):
         return False
     try:
         problem = read(function, target)
-        if problem.column_fold is None or _has_tile(problem):
+        if problem.column_fold is None or (_has_tile(problem) and not crowded):
             return False
     except UnsupportedError:  # which a later pass says again, unless tiles that meet have a way
         pass

@@ -6,6 +6,7 @@ from scalec.errors import ScheduleError
 from scalec.formats import TRANSFORMED
 from scalec.ir.schedule import STAGED, Schedule
 from scalec.passes.plan.column_factors import no_permuted_columns
+from scalec.passes.plan.converted import in_registers
 from scalec.passes.plan.reductions import no_invariant
 from scalec.passes.plan.resources import staged_widths, units
 from scalec.passes.plan.results import no_loaded_result
@@ -33,7 +34,7 @@ def result_blocks(problem: Problem, schedule: Schedule) -> None:
         raise ScheduleError(
             f"a tile of {reason}",
             got=f"tile {'MN'[axis]} = {extent}",
-            fix=f"{fits}, or other warps" if alone else f"{fits}, or swap=0",
+            fix=fits + (", or other warps" if alone else "" if in_registers(schedule) else ", or swap=0"),
         )
 
     if reason := cuts_transforms(problem, schedule):

@@ -307,14 +307,14 @@ def _registers(problem: Problem, schedule: Schedule) -> None:
     need = Registers.of(problem, schedule)
     if need.total > schedule.registers[1]:
         copied = ", or copies for all results but one" if len(problem.results) > 1 else ""
+        fixes = ["a smaller tile", *(["a smaller mma_n"] if schedule.mma_n else [])]
+        fixes.append("consumers=cooperative" if schedule.consumers == "pingpong" else "more warpgroups")
+        fixes += ["promote=0"] if schedule.promote and not problem.has_scales else []
         raise ScheduleError(
             f"a consumer thread needs about {need.total} registers: {need.accumulators} accumulators, {need.partials} "
             f"partial sums{copied}, {need.total - need.accumulators - need.partials} for the rest",
             got=f"registers={schedule.registers[0]}x{schedule.registers[1]}",
-            fix="a smaller tile, "
-            + ("a smaller mma_n, " if schedule.mma_n else "")
-            + ("consumers=cooperative, " if schedule.consumers == "pingpong" else "more warpgroups, ")
-            + "or promote=0 where no scale varies along K",
+            fix=f"{', '.join(fixes[:-1])}, or {fixes[-1]}",
         )
 
 
@@ -323,7 +323,7 @@ def _unroll(problem: Problem, schedule: Schedule) -> None:
         expected, fix = "parts of one length, a multiple of it", "unroll=1, or split=1"
         if problem.depth is None:
             expected = "unroll = 1: the remainder's loop might not run, and accumulators would come from two places"
-            fix = f"give {' and '.join(unknown(problem))} in dims"
+            fix = "unroll=1" if problem.range_of_k else f"give {' and '.join(unknown(problem))} in dims"
         raise ScheduleError(f"unroll = {schedule.unroll} and {reason}", expected=expected, fix=fix)
 
 

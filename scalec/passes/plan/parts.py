@@ -29,6 +29,8 @@ def unknown(problem: Problem) -> list[str]:
 
 def not_known(problem: Problem) -> str:
     """That they are not known."""
+    if problem.range_of_k is not None:
+        return f"{problem.k.name} has a range"
     names = unknown(problem)
     return f"{' and '.join(names)} {'are' if len(names) > 1 else 'is'} not known"
 
