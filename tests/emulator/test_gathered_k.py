@@ -37,6 +37,13 @@ PROGRAMS: dict[str, str] = {
     "an epilogue": "C[m,n] = relu(A[idx[k],m] @ B[k,n] + x[n])",
 }
 
+EIGHT: dict[str, str] = {
+    "8 bits": "C[m,n]:f32 = A[idx[k],m]:e4m3 @ B[k,n]:e5m2",
+    "8 bits, right": "C[m,n] = A[k,m]:e5m2 @ B[idx[k],n]:e4m3",
+    "8 bits, groups": "C[g,m,n]:f32 += A[idx[k],m]:e4m3 @ B[jdx[k],n]:e4m3" + RANGE,
+}
+"""Where the tensor core reads 8 bits so."""
+
 ENDS = (3, 3, 40, 130, 131, 256, 300, 300)
 ROWS = 40
 """Of a tensor that is gathered."""
@@ -89,7 +96,7 @@ def check(
     **sizes: int,
 ) -> Kernel:
     """Against the reference, with NaN wherever nothing is summed."""
-    text = PROGRAMS[name]
+    text = (PROGRAMS | EIGHT)[name]
     dims = {d: n for d, n in (DIMS | sizes | {"g": len(ends) - 1}).items() if re.search(rf"\b{d}\b", text)}
     dims |= {f"{x}_{int(bool(b))}": ROWS for x, b in re.findall(r"([AB])\[(b,)?\w+\[", text)}
     known = {d: dims[d] for d in fixed}
@@ -140,6 +147,13 @@ def test_program(name: str, target: str) -> None:
     check(name, target)
 
 
+@pytest.mark.once("name", "target")
+@pytest.mark.parametrize("target", ["sm_100a", "sm_120a"])
+@pytest.mark.parametrize("name", EIGHT)
+def test_eight_bits(name: str, target: str) -> None:
+    check(name, target, n=112, m=80)
+
+
 SCHEDULES = [
     ("plain", "sm_90a", "swap=1"),
     ("plain", "sm_90a", "split=2"),
@@ -155,6 +169,8 @@ SCHEDULES = [
     ("groups, +=", "sm_100a", "tile=128x256x64, stages=2"),
     ("plain", "sm_120a", "swap=1"),
     ("groups, +=", "sm_120a", "tile=64x64x32, stages=3"),
+    ("8 bits", "sm_120a", "tile=64x64x64, swap=1"),
+    ("8 bits, groups", "sm_100a", "tile=128x64x64, stages=2"),
 ]
 
 

@@ -228,6 +228,7 @@ FORMS: dict[str, Form] = {
     "whole rows of groups": Form("C[m,n]:e5m2 scale(1x{n}) = {l A[m,k]} @ {r B[g,n,k]}{s}" + ROWS, 1, {"n": "row"} | GROUP, "grouped"),
     "gathered": Form("C[m,n]{q} = {of ({l A[idx[m],k]} @ {r B[n,k]}{s})}", 3, {}, "grouped"),
     "gathered along K": Form("C[m,n]{q} = {of (A[idx[k],m]{half} @ B[k,n]{half})}", 2, {}, ""),
+    "gathered along K, of 8 bits": Form("C[m,n]{q} = {of (A[idx[k],m]:e4m3 @ B[jdx[k],n]:e5m2)}", 1, {}, "", BLACKWELL),
     "gathered along K, groups": Form("C[g,m,n]{add}= A[idx[k],m]{half} @ B[k,n]{half} for k in off[g]:off[g+1]{by}", 2, GROUP, ""),
     "gathered along K, both": Form("C[b,m,n]{t} = A[jdx[k],b,m]{half} @ B[idx[b,k],n]{half}", 1, {"b": "few"}, ""),
     "gathered columns": Form("C[m,n]{t} = {of ({l A[m,k]} @ {r B[idx[n],k]}{s})}", 1, {}, "grouped"),

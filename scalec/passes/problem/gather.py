@@ -5,6 +5,9 @@ from __future__ import annotations
 from scalec.errors import UnsupportedError
 from scalec.passes.problem.types import Problem
 
+GATHERED_BITS = frozenset({8, 16})
+"""Of elements whose rows threads copy along K: whole bytes, in a swizzle that keeps what a thread copies together."""
+
 
 def check_left_out(problem: Problem) -> None:
     """Refuses results of which an index for each column, where it is negative, leaves out some of a block of scales, or
@@ -22,7 +25,7 @@ def check_left_out(problem: Problem) -> None:
 
 def check_gathered_k(problem: Problem) -> None:
     """Refuses indices along K that do not say which of an operand's is one of K, and operands beside them that no
-    thread copies as those rows lie: with the other index last, of 16 bits."""
+    thread copies as those rows lie: with the other index last, as wide as GATHERED_BITS."""
     k, sides = problem.k.name, (problem.lhs, problem.rhs)
     along = [x for x in problem.lookups if x.dim == k]
     if not along:
@@ -37,10 +40,16 @@ def check_gathered_k(problem: Problem) -> None:
         ),
         *(
             (
-                not x.mn_major or x.stored.bits != 16 or x.converted or x.scales or x.others or x.gathered or x.pages,
+                not x.mn_major
+                or x.stored.bits not in GATHERED_BITS
+                or x.converted
+                or x.scales
+                or x.others
+                or x.gathered
+                or x.pages,
                 f"{named} is read along {k}, which is summed, beside {x.name}",
-                f"{x.name}[{k},{x.rows}] of 16 bits that are multiplied as they are, in order along {x.rows}, of one "
-                "contraction",
+                f"{x.name}[{k},{x.rows}] of {' or '.join(map(str, sorted(GATHERED_BITS)))} bits that are multiplied as "
+                f"they are, in order along {x.rows}, of one contraction",
                 f"gather what {named} names by a program of its own, as X[m,n] = A[idx[m],n]",
             )
             for x in sides
