@@ -351,7 +351,7 @@ def _launch(
             moved = sum(min(left, FAN_IN) + 1 for left in steps) - 1
             total += c.split * len(steps) + STEPWISE * c.exchange * moved * bm * bn
         else:
-            total += c.split + c.exchange * steps[0] * bm * bn
+            total += c.split * problem.segments + c.exchange * steps[0] * bm * bn  # of one behind the other
     # what tiles take beyond this was found with kernels that convert nothing
     written = 1.0 if in_registers(schedule) else WRITTEN
     own = written if problem.converts else c.tiles.get((schedule.swap, bm, bn), 1.0)
