@@ -52,8 +52,74 @@ def blocked_by_group(scales: Any, offsets: Any) -> Any:
     low = offsets[group] if groups else at
     place = at - low + (low // ROWS + group) * ROWS
     out[place * inside + ROWS * tiles * (~inside), :columns] = raw
-    stored = out[:-1].reshape(tiles, 4, 32, across, 4)
-    order = (0, 3, 2, 1, 4)
+    return _in_tiles(out[:-1])
+
+
+def columns_by_group(scales: Any, offsets: Any, k: int, block: int, layout: str = "row") -> Any:
+    """Scales along K, which groups share out in `for k in off[g]:off[g+1] apart`, of those of groups that follow one
+    another without padding, as each group's own quantisation makes them.
+
+    Nothing is read on the host: shapes follow from shapes, so it can be captured in a CUDA graph.
+
+    Args:
+        scales: [R, S], of which group g has ceil((off[g+1] - off[g]) / block) columns, behind those of the groups
+            before it. A numpy array or a torch tensor.
+        offsets: int32 or int64 of G + 1, where groups begin and end along K, on the same device.
+        k: the extent of K.
+        block: elements of K that share a scale.
+        layout: "row", "col", "packed" or "blocked"; the last two of one-byte scales.
+
+    Returns:
+        what the program takes: where P elements of K share a scale, or a word of four, group g's begin at
+        `off[g] // P + g` of ceil(k / P) + G scales or words of a row; "blocked" as bytes (uint8), of 128 ceil(R / 128)
+        rows. Padding is zero.
+
+    Raises:
+        ArgumentError: scales that are no matrix, or of more than a byte in words; no group; another layout.
+    """
+    together = {"row": 1, "col": 1, "packed": COLUMNS, "blocked": COLUMNS}.get(layout, 0)
+    groups = offsets.shape[0] - 1
+    if len(scales.shape) != 2 or not together or groups < 1 or (together > 1 and scales.dtype.itemsize != 1):
+        raise ArgumentError(
+            "scales of columns",
+            got=f"{tuple(scales.shape)} of {scales.dtype}, {groups} groups, layout {layout!r}",
+            expected="[R, S], of bytes if packed or blocked; a group; row, col, packed or blocked",
+        )
+    rows, columns = scales.shape
+    unit, number = block * together, (-(-k // (block * together)) + groups) * together
+    if isinstance(scales, np.ndarray):
+        at, each, ends = np.arange(number), np.arange(groups), offsets.astype(np.int64)
+    else:
+        import torch
+
+        at, each = (torch.arange(x, device=scales.device) for x in (number, groups))
+        ends = offsets.to(at.dtype)
+    begins, sizes = (ends[:-1] // unit + each) * together, (ends[1:] - ends[:-1] + block - 1) // block
+    behind = (at[:, None] >= begins[None]).sum(1)  # groups that begin at a column or before it
+    own = (behind - 1).clip(0, groups - 1)
+    within = at - begins[own]
+    inside = (behind > 0) & (within < sizes[own])
+    source = ((sizes.cumsum(0) - sizes)[own] + within).clip(0, max(columns - 1, 0))
+    if isinstance(scales, np.ndarray):
+        made = np.ascontiguousarray(np.where(inside, scales[:, source], np.zeros(1, scales.dtype)))
+        if layout == "blocked":
+            return _in_tiles(np.pad(made.view(np.uint8), ((0, -rows % ROWS), (0, 0))))
+        made = made.view(np.int32) if layout == "packed" else made
+        return made if layout == "row" else np.asfortranarray(made)
+    import torch
+
+    raw = scales.view({1: torch.uint8, 2: torch.int16, 4: torch.int32}[scales.dtype.itemsize])
+    made = raw[:, source] * inside
+    if layout == "blocked":
+        return _in_tiles(torch.nn.functional.pad(made, (0, 0, 0, -rows % ROWS)))
+    made = made.view(torch.int32) if layout == "packed" else made.view(scales.dtype)
+    return made if layout == "row" else made.T.contiguous().T
+
+
+def _in_tiles(raw: Any) -> Any:
+    """Bytes [R, S] in the order of "blocked"."""
+    tiles, across = raw.shape[0] // ROWS, raw.shape[1] // COLUMNS
+    order, stored = (0, 3, 2, 1, 4), raw.reshape(tiles, 4, 32, across, 4)
     stored = stored.transpose(order) if isinstance(stored, np.ndarray) else stored.permute(order)
     return stored.reshape(ROWS * tiles, COLUMNS * across)
 

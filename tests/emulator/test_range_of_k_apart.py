@@ -5,15 +5,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 
 import scalec
-from scalec import reference
-from scalec.errors import UnsupportedError
+from scalec import layouts, reference
+from scalec.errors import ArgumentError, UnsupportedError
 from scalec.formats import UNITS
+from scalec.reference.packing import from_layout
 from scalec.runtime import emulated
 from scalec.runtime.kernel import Kernel
 from tests.emulator.test_range_of_k import ALL, BOTH, made, run
@@ -314,6 +316,39 @@ def test_a_broken_promise(target: str) -> None:
     values, wanted = made(text_of(source, 1), dims, ends, 1)
     got = run(kernel, target, values, dims, 1)
     assert reference.diff(got[2], wanted[2]) < 1e-5
+
+
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+@pytest.mark.parametrize("layout", ["row", "col", "packed", "blocked"])
+def test_layout(layout: str, kind: str) -> None:
+    """Scales of each group alone stand where the program's are: made up for it, taken out and put together again, they
+    are these, but for padding."""
+    ends, k, block, words = (3, 3, 40, 130, 131, 256, 300, 300), 310, 32, layout in ("packed", "blocked")
+    unit = block * UNITS[layout][1] if words else block
+    shape = (150, (-(-k // unit) + len(ends) - 1) * unit // block)
+    rng = np.random.default_rng(1)
+    whole, kept = rng.integers(1, 255, shape, np.uint8), np.zeros(shape[1], bool)
+    for g, (low, high) in enumerate(pairwise(ends)):
+        kept[(low // unit + g) * unit // block :][: -(-(high - low) // block)] = True
+    scales, offsets = whole[:, kept], np.array(ends, np.int32)
+    if kind == "torch":
+        torch = pytest.importorskip("torch")
+        made = layouts.columns_by_group(torch.from_numpy(scales), torch.from_numpy(offsets), k, block, layout).numpy()
+    else:
+        made = layouts.columns_by_group(scales, offsets, k, block, layout)
+    assert layout not in ("col", "packed") or made.flags.f_contiguous
+    found = from_layout(made, layout, shape, "ue8m0") if words else made
+    assert (np.asarray(found).view(np.uint8) == np.where(kept, whole, 0)).all()
+
+
+@pytest.mark.parametrize(
+    ("shape", "itemsize", "count", "layout"),
+    [((4,), 1, 2, "row"), ((4, 4), 4, 2, "packed"), ((4, 4), 1, 1, "row"), ((4, 4), 1, 2, "tiled")],
+)
+def test_no_layout(shape: tuple[int, ...], itemsize: int, count: int, layout: str) -> None:
+    scales = np.zeros(shape, f"u{itemsize}")
+    with pytest.raises(ArgumentError, match="scales of columns"):
+        layouts.columns_by_group(scales, np.arange(count, dtype=np.int32), 4, 1, layout)
 
 
 @pytest.mark.parametrize(
