@@ -3,6 +3,7 @@
 # no `from __future__ import annotations` here: the bindings read the annotations as classes
 
 from collections.abc import Sequence
+from math import gcd
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
@@ -248,14 +249,25 @@ class LookUpKOp(Tile.Operation, name="look_up_k"):
     verify_invariants = verifier(lambda op: _of_k(op, op.into))
 
 
+WIDEST_LINE = 128
+"""Bytes of a row that threads copy side by side, at the most: a line of the cache."""
+
+
+def line_of(width: int, swizzle: int) -> int:
+    """Bytes of a row of `width` that threads of `tile.copy_k_rows` copy side by side: a panel's, or of rows without a
+    swizzle as many as a power of two divides them."""
+    return swizzle or gcd(width, WIDEST_LINE)
+
+
 class CopyKRowsOp(Tile.Operation, name="copy_k_rows"):
     """Copies of rows of K into the cursor's stage, a warpgroup's: each thread copies its 16 bytes of each panel of its
     rows (cp.async), which are read from element `first` on, a multiple of 16 bytes; what a row has from element `end`
     on is zeros. Row i is that which the `own`-th index has for k0 + i, or k0 + i itself where there is no `own`, an
     optional attribute; zeros where any `index` names nothing.
 
-    The target is [rows, elements], in panels as wide as its swizzle. Rows of memory are `stride` elements apart. The
-    copies are the stage's when they have landed (`tile.land`).
+    The target is [rows, elements], in panels as wide as its swizzle; without one rows lie one behind the other, and
+    panels are parts of them (`line_of`). Rows of memory are `stride` elements apart. The copies are the stage's when
+    they have landed (`tile.land`).
     """
 
     source: ext.Operand[Any]
@@ -270,19 +282,16 @@ class CopyKRowsOp(Tile.Operation, name="copy_k_rows"):
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        made, (rows, columns), swizzle = (
-            maker(op.rows, "tile.k_rows"),
-            shape_of(op.target.type),
-            swizzle_of(op.target.type),
-        )
+        made, (rows, columns) = maker(op.rows, "tile.k_rows"), shape_of(op.target.type)
         width = columns * bits_of(element_of(op.target.type)) // 8
+        line = line_of(width, swizzle_of(op.target.type))
         if not isinstance(op.source.type, ir.MemRefType):
             return fail(op, f"copies from {op.source.type}, expected memory")
-        if not swizzle or width % swizzle:
-            return fail(op, f"a row is {width} bytes and the swizzle {swizzle}, expected whole panels")
-        if made is not None and (int_of(made.rows), int_of(made.chunks) * CHUNK) != (rows, swizzle):
+        if width % line or line % CHUNK:
+            return fail(op, f"a row is {width} bytes and the swizzle {line}, expected whole panels")
+        if made is not None and (int_of(made.rows), int_of(made.chunks) * CHUNK) != (rows, line):
             return fail(
-                op, f"{int_of(made.rows)} rows, {int_of(made.chunks)} threads each, of panels {rows} x {swizzle} bytes"
+                op, f"{int_of(made.rows)} rows, {int_of(made.chunks)} threads each, of panels {rows} x {line} bytes"
             )
         attributes = op.operation.attributes
         if "own" in attributes and not 0 <= int_of(attributes["own"]) < len(op.index):
@@ -291,8 +300,8 @@ class CopyKRowsOp(Tile.Operation, name="copy_k_rows"):
 
 
 class CutKRowsOp(Tile.Operation, name="cut_k_rows"):
-    """Makes zero of the rows of the cursor's stage of `tile`, [rows, elements] in panels as wide as its swizzle, for
-    which any `index` names nothing. All lanes of the warp are here whose `rows` these are."""
+    """Makes zero of the rows of the cursor's stage of `tile`, [rows, elements] as those of `copy_k_rows`, for which any
+    `index` names nothing. All lanes of the warp are here whose `rows` these are."""
 
     tile: ext.Operand[SharedType]
     cursor: ext.Operand[CursorType]
@@ -303,7 +312,7 @@ class CutKRowsOp(Tile.Operation, name="cut_k_rows"):
     def verify_invariants(op: ir.OpView) -> bool:
         made, (rows, columns), swizzle = maker(op.rows, "tile.k_rows"), shape_of(op.tile.type), swizzle_of(op.tile.type)
         width = columns * bits_of(element_of(op.tile.type)) // 8
-        if not swizzle or width % swizzle:
+        if width % line_of(width, swizzle):
             return fail(op, f"a row is {width} bytes and the swizzle {swizzle}, expected whole panels")
         if made is not None and (int_of(made.rows) != rows or "alone" not in made.operation.attributes):
             return fail(op, f"has {int_of(made.rows)} rows, expected {rows} of a warp alone")

@@ -42,7 +42,7 @@ EIGHT: dict[str, str] = {
     "8 bits, right": "C[m,n] = A[k,m]:e5m2 @ B[idx[k],n]:e4m3",
     "8 bits, groups": "C[g,m,n]:f32 += A[idx[k],m]:e4m3 @ B[jdx[k],n]:e4m3" + RANGE,
 }
-"""Where the tensor core reads 8 bits so."""
+"""8 bits, which warps turn where the tensor core does not read them so."""
 
 ENDS = (3, 3, 40, 130, 131, 256, 300, 300)
 ROWS = 40
@@ -109,7 +109,9 @@ def check(
 
 
 REFUSED = {
-    "e4m3": ("C[m,n] = A[idx[k],m]:e4m3 @ B[k,n]:e4m3", "16 bits that are multiplied as they are, without scales"),
+    "scales": ("C[m,n] = A[idx[k],m] @ B[k,n] scale(128x1, 128x1)", "8 or 16 bits that are multiplied as they are"),
+    "tf32": ("C[m,n] = A[idx[k],m]:tf32 @ B[k,n]:tf32", "8 or 16 bits that are multiplied as they are"),
+    "two types": ("C[m,n] = A[idx[k],m]:e4m3 @ B[k,n]:bf16", "that are multiplied as they are"),
     "along K": ("C[m,n] = A[idx[k],m] @ B[n,k]", "beside B"),
     "several": ("G[m,n] = A[idx[k],m] @ B[k,n]; U[m,n] = A[idx[k],m] @ D[k,n]; H[m,n] = G*U", "of one contraction"),
     "blocks of K": ("C[m,n] = A[idx[k],m] @ B[e[k/64],k,n]", "an index for each k, in the place of k"),
@@ -148,7 +150,7 @@ def test_program(name: str, target: str) -> None:
 
 
 @pytest.mark.once("name", "target")
-@pytest.mark.parametrize("target", ["sm_100a", "sm_120a"])
+@pytest.mark.parametrize("target", ALL)
 @pytest.mark.parametrize("name", EIGHT)
 def test_eight_bits(name: str, target: str) -> None:
     check(name, target, n=112, m=80)
@@ -170,6 +172,9 @@ SCHEDULES = [
     ("plain", "sm_120a", "swap=1"),
     ("groups, +=", "sm_120a", "tile=64x64x32, stages=3"),
     ("8 bits", "sm_120a", "tile=64x64x64, swap=1"),
+    ("8 bits", "sm_90a", "tile=64x96x128, swap=0"),
+    ("8 bits", "sm_90a", "tile=128x48x64, promote=64, swap=1, split=2"),
+    ("8 bits, groups", "sm_90a", "tile=64x128x128, stages=2"),
     ("8 bits, groups", "sm_100a", "tile=128x64x64, stages=2"),
 ]
 

@@ -13,6 +13,7 @@ from functools import reduce
 
 from scalec.ir import tile
 from scalec.ir.mlir import ir
+from scalec.ir.tile_gather import line_of
 from scalec.lowering.builder import Variable
 from scalec.lowering.common.copies import NOTHING
 from scalec.lowering.common.state import COMMON, State, swizzle
@@ -45,6 +46,14 @@ class KRows:
             yield i * at_once, found, b.compare("lt", row, self.rows - i * at_once) if partly else None
 
 
+def _panels(of: ir.Type) -> tuple[int, int, list[int]]:
+    """Of a tile bytes of a panel's row, from one row to the next, and where each panel begins."""
+    (depth, columns), swizzled = tile.shape_of(of), tile.swizzle_of(of)
+    width = columns * tile.bits_of(tile.element_of(of)) // 8
+    line = line_of(width, swizzled)
+    return line, line if swizzled else width, [i * (depth if swizzled else 1) * line for i in range(width // line)]
+
+
 @COMMON.lowers("tile.k_rows")
 def k_rows(s: State, op: ir.OpView) -> None:
     rows, chunks, count = (tile.int_of(x) for x in (op.rows, op.chunks, op.count))
@@ -68,26 +77,27 @@ def look_up_k(s: State, op: ir.OpView) -> None:
 
 @COMMON.lowers("tile.copy_k_rows")
 def copy_k_rows(s: State, op: ir.OpView) -> None:
-    b, rows, line = s.b, s.get(op.rows), tile.swizzle_of(op.target.type)
-    (depth, columns), bits = tile.shape_of(op.target.type), tile.bits_of(tile.element_of(op.target.type))
-    panels, attributes = columns * bits // 8 // line, op.operation.attributes
+    b, rows, attributes = s.b, s.get(op.rows), op.operation.attributes
+    bits, (line, pitch, panels) = tile.bits_of(tile.element_of(op.target.type)), _panels(op.target.type)
     own = tile.int_of(attributes["own"]) if "own" in attributes else None
     row, chunk = rows.place(s)
-    turned = s.once(("turned", line), lambda: b.xor(chunk, swizzle(b, row, line)))
-    place = b.add(s.get(op.target).address(b, s.get(op.cursor)), b.add(b.mul(row, line), b.shl(turned, 4)))
+    turned = chunk
+    if swizzled := tile.swizzle_of(op.target.type):
+        turned = s.once(("turned", line), lambda: b.xor(chunk, swizzle(b, row, swizzled)))
+    place = b.add(s.get(op.target).address(b, s.get(op.cursor)), b.add(b.mul(row, pitch), b.shl(turned, 4)))
     begins = b.add(b.mul(b.widen(s.get(op.first)), bits // 8), b.widen(b.shl(chunk, 4)))
     source = b.add(b.op("llvm.ptrtoint", [b.i64], [s.get(op.source)]), begins)
     stride = b.mul(b.value(s.get(op.stride), b.i64), bits // 8)
     text = "{\n.reg .b64 D;\nmax.s64 D, $1, 0;\nmin.s64 D, D, 16;\ncvt.u32.u64 $0, D;\n}"
     behind_all = b.sub(b.mul(b.widen(s.get(op.end)), bits // 8), begins)
-    left = [b.pure(text, b.i32, b.sub(behind_all, panel * line)) for panel in range(panels)]
+    left = [b.pure(text, b.i32, b.sub(behind_all, panel * line)) for panel in range(len(panels))]
     for behind, found, is_row in rows.each(s):
         values = [x.get() for x in found]
         named = reduce(b.and_, (s.get(x).names(b, v) for x, v in zip(op.index, values, strict=True)))
         at = b.add(s.get(op.k0), b.add(row, behind)) if own is None else values[own]
         address = b.add(source, b.mul(b.widen(b.select(named, at, b.constant(0))), stride))
-        for panel in range(panels):
-            copy = f"cp.async.cg.shared.global [$0 + {panel * depth * line + behind * line}], [$1], {tile.CHUNK}, $2;"
+        for panel, further in enumerate(panels):
+            copy = f"cp.async.cg.shared.global [$0 + {further + behind * pitch}], [$1], {tile.CHUNK}, $2;"
             operands = [place, b.add(address, panel * line), b.select(named, left[panel], b.constant(0))]
             if is_row is not None:
                 copy, operands = f"@$3 {copy}", [*operands, is_row]
@@ -97,14 +107,13 @@ def copy_k_rows(s: State, op: ir.OpView) -> None:
 @COMMON.lowers("tile.cut_k_rows")
 def cut_k_rows(s: State, op: ir.OpView) -> None:
     """A row each lane: the swizzle moves bytes within lines alone."""
-    b, rows, line = s.b, s.get(op.rows), tile.swizzle_of(op.tile.type)
-    (depth, columns), bits = tile.shape_of(op.tile.type), tile.bits_of(tile.element_of(op.tile.type))
-    own = b.add(s.get(op.tile).address(b, s.get(op.cursor)), b.mul(rows.place(s)[0], line))
+    b, rows, (line, pitch, panels) = s.b, s.get(op.rows), _panels(op.tile.type)
+    own = b.add(s.get(op.tile).address(b, s.get(op.cursor)), b.mul(rows.place(s)[0], pitch))
     for behind, found, is_row in rows.each(s):
         named = reduce(b.and_, (s.get(x).names(b, v.get()) for x, v in zip(op.index, found, strict=True)))
         left_out = b.xor(named, b.constant(1, b.i1))
         with b.when(left_out if is_row is None else b.and_(left_out, is_row)):
-            for panel in range(columns * bits // 8 // line):
+            for further in panels:
                 for at in range(0, line, tile.CHUNK):
-                    place = panel * depth * line + behind * line + at
+                    place = further + behind * pitch + at
                     b.asm(f"st.shared.v4.b32 [$0 + {place}], {{$1, $1, $1, $1}};", [], [own, b.constant(0)])

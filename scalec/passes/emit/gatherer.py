@@ -6,6 +6,8 @@ from typing import Any
 
 from scalec.ir.mlir import ir
 from scalec.ir.tile import CHUNK
+from scalec.ir.tile_gather import line_of
+from scalec.ir.tile_types import bits_of, element_of, shape_of, swizzle_of
 from scalec.passes.emit.frame import Frame
 from scalec.passes.emit.handles import Handles, Side
 from scalec.passes.emit.sums import Point
@@ -91,8 +93,8 @@ class Gatherer(Frame):
         cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
         extents: dict[str, Any] = {"rows": depth, "count": len(lookups)}
         rooms = {
-            swizzle: e.op("tile.k_rows", [e.type("gathered_rows")], chunks=swizzle // CHUNK, **extents).result
-            for swizzle in {side.swizzle for side in self.by_threads}
+            line: e.op("tile.k_rows", [e.type("gathered_rows")], chunks=line // CHUNK, **extents).result
+            for line in {self.line(h, side) for side in self.by_threads}
         }
         with self.over_all_tiles(h) as w:
             indices = [self.row_index(x.name, w) for x in lookups]
@@ -101,11 +103,16 @@ class Gatherer(Frame):
             with self.over_k(w) as k:
                 e.op("tile.acquire", operands=[h.ring, cursor])
                 for side in self.by_threads:
-                    self.copy_k_rows(h, side, rooms[side.swizzle], cursor, indices, w, self.at_k(w, k))
+                    self.copy_k_rows(h, side, rooms[self.line(h, side)], cursor, indices, w, self.at_k(w, k))
                 e.op("tile.land", operands=[h.landed, cursor])
                 e.op("tile.advance", operands=[cursor])
                 for room in rooms.values():
                     self.ask_k(room, indices, w, self.at_k(w, e.arith("arith.addi", k, e.i32(depth))))
+
+    def line(self, h: Handles, side: Side) -> int:
+        """Bytes of a row of K that threads copy side by side."""
+        of = self.copies_into(h, side).type
+        return line_of(shape_of(of)[1] * bits_of(element_of(of)) // 8, swizzle_of(of))
 
     def ask_k(self, room: ir.Value, indices: list[ir.Value], w: Work, k0: ir.Value) -> None:
         """Asks for what indices have for a K block, as far as it is in K and its range."""
@@ -130,7 +137,7 @@ class Gatherer(Frame):
         along = next(i for i, c in enumerate(operand.coords) if c.dim in (operand.gathered_k or self.problem.k.name,))
         memory = self.pointer(operand.name, operand.argument_index, align=operand.align)
         source, stride = self.at(memory, operand.name, operand.coords, w), self.stride(operand.name, along)
-        place = [h.tiles[side.label], cursor, rows, *indices, k0, w.row0[side.label], w.row_end[side.label]]
+        place = [self.copies_into(h, side), cursor, rows, *indices, k0, w.row0[side.label], w.row_end[side.label]]
         how: dict[str, Any] = {"own": names.index(operand.gathered_k)} if operand.gathered_k else {}
         segments = (1, 1, 1, 1, 1, len(indices), 1, 1, 1)
         self.e.op("tile.copy_k_rows", operands=[source, stride, *place], segments=segments, **how)
@@ -154,7 +161,7 @@ class Gatherer(Frame):
         """Likewise rows of K. What an operand that tensor copies bring has for those that are left out becomes zero: it
         may be no number."""
         e, depth, lookups = self.e, self.schedule.tile[2], self.problem.k_lookups
-        tiles = [h.tiles[side.label] for side in self.sides if side not in self.by_threads]
+        tiles = [self.copies_into(h, side) for side in self.sides if side not in self.by_threads]
         with e.region("tile.warp", index=free_warps(self.problem, self.schedule), count=1, elected=0):
             cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
             extents: dict[str, Any] = {"rows": depth, "chunks": 1, "count": len(lookups), "alone": ir.UnitAttr.get()}
@@ -167,7 +174,7 @@ class Gatherer(Frame):
                     for tile in tiles:
                         operands = [tile, cursor, room, *indices]
                         e.op("tile.cut_k_rows", [], operands, segments=(1, 1, 1, len(indices)))
-                    e.op("tile.pass_on", operands=[h.ring, cursor], arrivals=self.arrivals)
+                    e.op("tile.pass_on", operands=[h.filled, cursor], arrivals=self.arrivals)
                     e.op("tile.advance", operands=[cursor])
                     self.ask_k(room, indices, w, self.at_k(w, e.arith("arith.addi", k, e.i32(depth))))
 

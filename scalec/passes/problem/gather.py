@@ -30,7 +30,7 @@ def check_gathered_k(problem: Problem) -> None:
     along = [x for x in problem.lookups if x.dim == k]
     if not along:
         return
-    named = along[0].name
+    named, bits = along[0].name, " or ".join(map(str, sorted(GATHERED_BITS)))
     for found, what, expected, fix in (
         (
             len(along) > len([x for x in sides if x.gathered_k]) or any(not x.by_row for x in along),
@@ -40,16 +40,11 @@ def check_gathered_k(problem: Problem) -> None:
         ),
         *(
             (
-                not x.mn_major
-                or x.stored.bits not in GATHERED_BITS
-                or x.converted
-                or x.scales
-                or x.others
-                or x.gathered
-                or x.pages,
+                not (x.stored_mn_major and x.stored.bits in GATHERED_BITS and x.stored == x.element)
+                or any((x.transformed, x.scales, x.others, x.gathered, x.pages)),
                 f"{named} is read along {k}, which is summed, beside {x.name}",
-                f"{x.name}[{k},{x.rows}] of {' or '.join(map(str, sorted(GATHERED_BITS)))} bits that are multiplied as "
-                f"they are, in order along {x.rows}, of one contraction",
+                f"{x.name}[{k},{x.rows}] of {bits} bits that are multiplied as they are, in order along {x.rows}, of "
+                "one contraction",
                 f"gather what {named} names by a program of its own, as X[m,n] = A[idx[m],n]",
             )
             for x in sides

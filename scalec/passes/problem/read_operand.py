@@ -124,11 +124,12 @@ class OperandReader(EpilogueReader):
         row = rows.name if page else self.row_of(where, self.symbols, rows.name, value)
         own = family or self.target.mma_for(element.name, element.name)  # what does not go together is told later
         reads = own is not None and own.reads_transposed(element.name) and stored == element and rounded is None
-        if summed != k.name and not (reads and stored.bits in GATHERED_BITS and not levels):
+        turns = transposed and stored.name in TURNED and stored == element and rounded is None
+        if summed != k.name and not ((reads or turns) and stored.bits in GATHERED_BITS and not levels):
             raise UnsupportedError(
                 f"{name}[{', '.join(order)}] is read through memory along {k.name}, which is summed",
                 got=f"{stored.name}{' with scales' if levels else ''}",
-                expected=f"{self.gathered_bits()} bits that are multiplied as they are, without scales",
+                expected="8 or 16 bits that are multiplied as they are, without scales",
                 fix=f"gather {name} by a program of its own, as X[m,n] = {name}[idx[m],n]",
                 place=place_of(value),
             )
@@ -366,11 +367,6 @@ class OperandReader(EpilogueReader):
         axes = order.index(rows.within or rows.name), order.index(k.name)
         coords = tuple(Coord(x, size) for x, size in blocks.items())
         return Scale(-1, f"quantize({operand})", 1, along_k, "row", kind, axes=axes, coords=coords, made=True)
-
-    def gathered_bits(self) -> str:
-        """Of elements whose rows may be gathered along K: the tensor core reads them with another index last."""
-        bits = {ELEMENT_TYPES[x].bits for own in self.target.mma for x in own.operands if own.reads_transposed(x)}
-        return " or ".join(map(str, sorted(bits & GATHERED_BITS)))
 
     def check_scale_type(self, op: Any, operand: str, along_k: int, k: Dim, family: MmaShape | None) -> bool:
         """Refuses scales that no kernel reads; whether the instruction applies this one, else it is promoted.

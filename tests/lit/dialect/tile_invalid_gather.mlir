@@ -496,13 +496,13 @@ func.func @p(%s: i64, %x: i32, %M: memref<?x512xbf16>, %I: memref<?xi32>) {
 // -----
 
 // copy_k_rows: panels
-// EXPECT: a row is 256 bytes and the swizzle 0, expected whole panels
+// EXPECT: a row is 192 bytes and the swizzle 128, expected whole panels
 func.func @p(%s: i64, %x: i32, %M: memref<?x512xbf16>, %I: memref<?xi32>) {
-  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, bf16, 0 : i64, 4 : i64>
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 96>, bf16, 128 : i64, 4 : i64>
   %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
   %i = "tile.row_index"(%I, %s, %x) {axis = "k", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
   %r = "tile.k_rows"() {chunks = 8 : i64, count = 1 : i64, rows = 64 : i64} : () -> !tile.gathered_rows
-  "tile.copy_k_rows"(%M, %s, %a, %c, %r, %i, %x, %x, %x) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>} : (memref<?x512xbf16>, i64, !tile.buffer<array<i64: 64, 128>, bf16, 0 : i64, 4 : i64>, !tile.position, !tile.gathered_rows, !tile.index, i32, i32, i32) -> ()
+  "tile.copy_k_rows"(%M, %s, %a, %c, %r, %i, %x, %x, %x) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>} : (memref<?x512xbf16>, i64, !tile.buffer<array<i64: 64, 96>, bf16, 128 : i64, 4 : i64>, !tile.position, !tile.gathered_rows, !tile.index, i32, i32, i32) -> ()
   return
 }
 
@@ -574,13 +574,13 @@ func.func @p(%s: i64, %x: i32, %M: memref<?x512xbf16>, %I: memref<?xi32>) {
 // -----
 
 // cut_k_rows: panels
-// EXPECT: a row is 256 bytes and the swizzle 0, expected whole panels
+// EXPECT: a row is 192 bytes and the swizzle 128, expected whole panels
 func.func @p(%s: i64, %x: i32, %I: memref<?xi32>) {
-  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, bf16, 0 : i64, 4 : i64>
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 96>, bf16, 128 : i64, 4 : i64>
   %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
   %i = "tile.row_index"(%I, %s, %x) {axis = "k", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
   %r = "tile.k_rows"() {alone, chunks = 1 : i64, count = 1 : i64, rows = 64 : i64} : () -> !tile.gathered_rows
-  "tile.cut_k_rows"(%a, %c, %r, %i) {operandSegmentSizes = array<i32: 1, 1, 1, 1>} : (!tile.buffer<array<i64: 64, 128>, bf16, 0 : i64, 4 : i64>, !tile.position, !tile.gathered_rows, !tile.index) -> ()
+  "tile.cut_k_rows"(%a, %c, %r, %i) {operandSegmentSizes = array<i32: 1, 1, 1, 1>} : (!tile.buffer<array<i64: 64, 96>, bf16, 128 : i64, 4 : i64>, !tile.position, !tile.gathered_rows, !tile.index) -> ()
   return
 }
 
