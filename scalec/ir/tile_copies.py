@@ -8,6 +8,7 @@ from typing import Any
 from scalec.formats import NUMBERS
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import announces, at_least, copies, element_in, fetches, fills, in_step, maker, reads_numbers
+from scalec.ir.tile_cut import CHUNK
 from scalec.ir.tile_types import (
     I32,
     CursorType,
@@ -18,10 +19,12 @@ from scalec.ir.tile_types import (
     SharedType,
     Tile,
     WindowType,
+    bits_of,
     element_of,
     int_of,
     permuted_of,
     shape_of,
+    swizzle_of,
 )
 from scalec.ir.verify import fail, verifier
 
@@ -61,6 +64,24 @@ class CopyOp(Tile.Operation, name="copy"):
             if use.operand_number != role:
                 return fail(op, f"permutes rows within {permuted} of a tile that is not B of tile.mma alone")
         return True
+
+
+class ClearRowsOp(Tile.Operation, name="clear_rows"):
+    """All threads of the CTA make zero of the rows of each stage of `target` from `first` on, which no copy brings;
+    what syncs them follows."""
+
+    target: ext.Operand[SharedType]
+    first: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        rows, columns = shape_of(op.target.type)
+        line = columns * bits_of(element_of(op.target.type)) // 8
+        if line > (swizzle_of(op.target.type) or line) or line % CHUNK:
+            return fail(
+                op, f"clears rows of {line} bytes of {op.target.type}, expected one panel of whole {CHUNK} bytes"
+            )
+        return 0 < int_of(op.first) < rows or fail(op, f"clears rows from {int_of(op.first)} of {rows} on")
 
 
 class ViewOp(Tile.Operation, name="view"):

@@ -1,14 +1,20 @@
-"""Up to eight rows on sm_90a, which are the eight columns of a tile of the transposed result: right on the emulator."""
+"""Few rows: up to eight are the eight columns of a tile of the transposed result on sm_90a, and of tiles of more rows,
+as those of gated layers, copies bring those that are there. Right on the emulator."""
 
 from __future__ import annotations
+
+import re
 
 import pytest
 
 import scalec
+from scalec.checking.launch import made_up
+from scalec.runtime import emulated
 from scalec.runtime.dispatch import Program
 from scalec.runtime.kernel import Kernel
 from tests.emulator.quantised import run_quantised
-from tests.emulator.running import run_on
+from tests.emulator.running import launched, run_on
+from tests.emulator.test_several_results import EVERY, run
 from tests.gpu.programs import PROGRAMS
 
 ROWS = (1, 3, 5, 7, 8)
@@ -67,3 +73,47 @@ def test_ranges() -> None:
     for m in (1, 6, 8):
         own = Kernel(few.spec, few.cubin, ptx=few.ptx)
         run_on(source, {"m": m, **sizes}, (), m, limit, times=1, change=lambda _, own=own: own)
+
+
+SCALES = "scale(1x128,128x128)"
+UPRIGHT = {
+    "gated": "G[m,n] = A[m,k] @ B[n,k]; H[m,n] = silu(G) * (A[m,k] @ W[n,k])",
+    "gated, quantised": f"G[m,n] = A[m,k] @ B[n,k] {SCALES}; H[m,n]:mxfp8 = silu(G) * (A[m,k] @ W[n,k] {SCALES})",
+    "split": f"C[m,n] = A[m,k] @ B[n,k] {SCALES} with swap=0, split=2",
+    "reduced": "T[m,n] = A[m,k] @ B[n,k]; C[m,n] = T; R[n]:f32 = sum[m](T*T); S[n]:f32 = max[m](T) with swap=0",
+    "an adapter": "C[m,n] = A[m,k] @ B[n,k] + alpha * (D[m,r] @ E[n,r]) with swap=0, split=2",
+    "batches": "C[b,m,n] = A[b,m,k] @ B[b,n,k] with swap=0",
+    "mxfp8": "C[m,n] = A[m,k]:mxfp8 @ B[n,k]:mxfp8 with swap=0",
+    "a cluster": f"C[m,n] = A[m,k] @ B[n,k] {SCALES} with swap=0, cluster=1x2",
+    "a cluster of rows": "C[m,n] = A[m,k] @ B[n,k] with swap=0, cluster=2x1",
+    "converted": "C[m,n] = A[m,k]:bf16 @ B[n,k]:nvfp4 with swap=0, convert=shared",
+}
+
+
+@pytest.mark.once("target", touches=lambda name, **_: {name} & {"gated, quantised", "a cluster", "an adapter"})
+@pytest.mark.parametrize("m", [1, 9])
+@pytest.mark.parametrize(
+    ("target", "name"), [(t, x) for t in EVERY for x in UPRIGHT if t != "sm_120a" or "cluster" not in UPRIGHT[x]]
+)
+def test_tiles_of_more_rows(name: str, target: str, m: int) -> None:
+    """What copies do not bring is zero, and no row reads another's."""
+    dims = {"m": m, "n": 256, "k": 256, "r": 64, "b": 3}
+    own = {d: size for d, size in dims.items() if re.search(rf"\b{d}[],/]", UPRIGHT[name])}
+    kernel, _ = run(UPRIGHT[name], target, own, "".join(own))
+    boxes = {x.box[1] for x in kernel.spec.arguments if x.tensor in ("A", "D") and x.box}
+    assert boxes == {8 if m == 1 else 16}
+
+
+def test_rows_of_a_range_that_end_within_a_tile() -> None:
+    """One row and all that may come; not where a call may walk several dimensions of rows as one."""
+    source, sizes = UPRIGHT["gated"], {"n": 64, "k": 64}
+    for text, rows in ((source, 8), (source.replace("[m,", "[b,m,"), 64)):
+        made = scalec.compile(text, target="sm_90a", dims={"m": "1:8", **sizes})
+        assert isinstance(made, Program)
+        few = made.kernels[0]
+        assert {x.box[1] for x in few.spec.arguments if x.tensor == "A"} == {rows}
+        for m in (1, 8):
+            dims = {"m": m, **sizes} | ({"b": 3} if rows > 8 else {})
+            own = Kernel(few.spec, few.cubin, ptx=few.ptx)
+            own.fixed = emulated.EmulatedDevice("sm_90a")
+            launched(own, *made_up(text, dims, 3), dims, 3)

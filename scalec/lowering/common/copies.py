@@ -49,6 +49,25 @@ def copy(s: State, op: ir.OpView) -> None:
     _bulk_copy(s, op, s.get(op.target).address(s.b, s.get(op.cursor)))
 
 
+@COMMON.lowers("tile.clear_rows")
+def clear_rows(s: State, op: ir.OpView) -> None:
+    b, into, first = s.b, s.get(op.target), tile.int_of(op.first)
+    rows, columns = tile.shape_of(into.type)
+    line = columns * tile.bits_of(tile.element_of(into.type)) // 8
+    each = (rows - first) * line
+    at = b.variable(b.i32, b.shl(s.tid, tile.CHUNK.bit_length() - 1))
+
+    def clear() -> None:
+        stage = b.div(at.get(), each)
+        place = b.add(at.get(), b.mul(stage, into.stage - each))
+        address = b.add(b.add(into.base, first * line), place)
+        b.asm("st.shared.v4.b32 [$0], {$1, $1, $1, $1};", [], [address, b.constant(0)])
+        at.set(b.add(at.get(), tile.CHUNK * s.threads))
+
+    b.loop(lambda: b.compare("lt", at.get(), each * tile.int_of(into.type.stages)), clear)
+    b.asm("fence.proxy.async.shared::cta;")  # the tensor core reads them
+
+
 def _panels(op: ir.OpView) -> Iterator[tuple[int, int]]:
     """(columns to the right, bytes further on) of the panels of the tile that a copy fills: one where it is the box."""
     box, (rows, columns) = tile.shape_of(op.source.type), tile.shape_of(op.target.type)

@@ -19,6 +19,7 @@ from scalec.passes.emit.handles import Handles, Side
 from scalec.passes.emit.sums import Sums
 from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.converted import holds_words, registers_make, scale_planes, stored_swizzle
+from scalec.passes.plan.few_rows import rows_there
 from scalec.passes.plan.gather import copied_by_threads, stored_row
 from scalec.passes.plan.items import ITEMS, cut_along, item_bytes, item_words, range_of_k
 from scalec.passes.plan.panes import Strip, strips
@@ -82,7 +83,7 @@ class Frame(Sums):
                 a,
                 problem.k.name,
                 stored_row(problem, problem.lhs, s.tile[2]),
-                (Strip(0, 0, s.tile[0], 0),),
+                (Strip(0, 0, rows_there(problem, s), 0),),
                 s.tile[0],
                 "A",
             ),
@@ -162,6 +163,8 @@ class Frame(Sums):
             if not (operand.converted and registers_make(self.problem, s, operand)):
                 shape, stages = side.shape(depth), self.plan[side.label].stages
                 h.tiles[side.label] = self.shared(side.label, shape, element, side.swizzle, stages, operand.atom)
+                if side.brought < side.copied:
+                    self.e.op("tile.clear_rows", operands=[h.tiles[side.label]], first=side.brought)
             name, plan = f"{side.label}_scale", self.word_plan(side)
             if plan is not None and plan.tiles:
                 pair, width = ir.IntegerType.get_signless(64), TILE_WORDS * plan.words

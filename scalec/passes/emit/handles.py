@@ -75,6 +75,11 @@ class Side:
         return (*rows, k) if self.operand.stored_mn_major else (k, *rows)
 
     @property
+    def brought(self) -> int:
+        """Rows of the tile that copies bring."""
+        return sum(strip.rows for strip in self.strips)
+
+    @property
     def copies(self) -> int:
         """Copies that bring its tile, each of rows of one page."""
         return max(1, self.copied // self.operand.page) if self.operand.page else 1
@@ -94,7 +99,7 @@ class Side:
     def box(self, depth: int) -> tuple[int, ...]:
         """Of one copy, innermost first: a strip of the tile, or a panel of it where its rows are wider than the
         swizzle; of gathered rows one."""
-        if len(self.strips) > 1:
+        if self.strips[0].rows < self.copied:
             return replace(self, copied=self.strips[0].rows, strips=self.strips[:1]).box(depth)
         height, width = self.stored(depth) if self.operand.converted else self.shape(depth)
         if self.operand.gathered:

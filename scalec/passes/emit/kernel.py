@@ -29,6 +29,7 @@ from scalec.passes.emit.producer import Producer
 from scalec.passes.emit.registers import RegisterConsumer
 from scalec.passes.emit.runs import RunRoles
 from scalec.passes.emit.tensor import TensorConsumer
+from scalec.passes.plan.parts import cluster_ctas
 from scalec.passes.plan.pointwise import Spread
 from scalec.passes.plan.resources import SharedPlan, launch_registers, threads
 from scalec.passes.problem import read_pointwise
@@ -81,7 +82,10 @@ class Kernel(Producer, Consumer):
     """A kernel with its two roles, whose tensor core reads shared memory."""
 
     def meet(self, h: Handles) -> None:
-        """All threads of the cluster meet when its barriers are ready."""
+        """All threads of the cluster meet when its barriers are ready; of rows that it makes zero those of a CTA do."""
+        cleared = any(side.brought < side.copied for side in self.sides)
+        if cleared and cluster_ctas(self.schedule.cluster, self.schedule.split, self.schedule.parts) > 1:
+            self.e.op("tile.sync", scope="cta", releases=1)
         self.e.op("tile.sync", scope="cluster", releases=0)
 
     def build(self) -> None:

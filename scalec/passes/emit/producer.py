@@ -148,7 +148,7 @@ class Producer(ScaleRows, Results, Dealer, Converter):
         w, k0 = points[0].w, points[0].k0
         # barriers count what is copied, not what pads it
         bytes_of = [
-            sum(x.copied * self.bytes_of_row(x.operand) for x in p.sides if x.map_of(0) in h.maps) for p in points
+            sum(x.brought * self.bytes_of_row(x.operand) for x in p.sides if x.map_of(0) in h.maps) for p in points
         ]
         total = bytes_of[0]
         vectors = [side for side in self.sides if self.copy_of(side) == "vector"]

@@ -479,3 +479,17 @@ func.func @f(%p: memref<4x4xf32>, %i: i32, %s: i64) {
   "tile.fetch"(%a, %p, %s, %s, %i, %i, %i, %i) {row_block = 128 : i64, k_block = 128 : i64, axis = "n", own = 0 : i64, spacing = 64 : i64, part = array<i64: 3, 2>} : (!tile.registers, memref<4x4xf32>, i64, i64, i32, i32, i32, i32) -> ()
   return
 }
+
+// -----
+
+// clear_rows: first
+// EXPECT: clears rows from 64 of 64 on
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>
+"tile.clear_rows"(%a) {first = 64 : i64} : (!tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>) -> ()
+
+// -----
+
+// clear_rows: panels
+// EXPECT: clears rows of 256 bytes of
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 2 : i64>
+"tile.clear_rows"(%a) {first = 8 : i64} : (!tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 2 : i64>) -> ()
