@@ -18,6 +18,7 @@ from scalec.formats import WHOLE
 from scalec.ir.schedule import Schedule
 from scalec.passes.plan.column_factors import fetched
 from scalec.passes.plan.converted import in_registers
+from scalec.passes.plan.few_rows import rows_there
 from scalec.passes.plan.parts import cluster_ctas, meets_by_steps, part_columns, stored_parts
 from scalec.passes.plan.promotion import slices
 from scalec.passes.plan.resources import part_rooms, turns, units
@@ -299,7 +300,9 @@ def _launch(
     goes = bn // (schedule.mma_n or bn) * slices(schedule)
     chain = waves_each * (family.m * flop * c.tensor + goes * c.chain + c.step * _steps(problem, schedule))
     row, column = problem.lhs.shared_bytes(bk), problem.rhs.shared_bytes(bk)
-    filled = (bm * row + bn * column) * c.fill + (max(bm - m, 0) + max(bn - n, 0)) * c.empty
+    # of one contraction, whose transposed tiles are faster at few rows, this stays as it was fitted
+    there = rows_there(problem, schedule) if problem.panes > 1 else bm
+    filled = (there * row + bn * column) * c.fill + (max(there - m, 0) + max(bn - n, 0)) * c.empty
     made = bm * row * problem.lhs.converted + bn * column * problem.rhs.converted
     beside, converted = 0.0, made * CONVERTED
     if in_registers(schedule):

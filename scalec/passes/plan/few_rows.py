@@ -22,6 +22,6 @@ def rows_there(problem: Problem, schedule: Schedule) -> int:
     for operand in (x.lhs for x in problem.products):
         if operand.converted or operand.mn_major or operand.gathered or operand.pages or operand.wrapped:
             return rows
-        if operand.shared_bytes(schedule.tile[2]) > schedule.swizzle_a:
+        if operand.shared_bytes(schedule.tile[2]) > (schedule.swizzle_a or problem.target.swizzles[0]):
             return rows  # by panels, each of all rows
     return min(rows, max(1, -(-m.largest // PATTERN)) * PATTERN)
