@@ -276,6 +276,11 @@ def test_words_of_no_product(layout: str, target: str) -> None:
     run(program, target, {"m": 20, "n": 64, "k": 112, "r": 160}, "n")
 
 
+def test_bytes_of_no_product_that_sums_are_promoted_by() -> None:
+    """Those of blocks of rows, which consumers load ahead."""
+    run(PARTLY["bytes of blocks, of one"], "sm_90a", {"m": 20, "n": 64, "k": 144, "r": 160}, "nkr")
+
+
 CONVERTING = {
     "sm_90a": ("split=2", "swap=1", "converters=1", "stages=2", "scheduler=static"),
     "sm_100a": ("split=2", "converters=2", "scheduler=dynamic"),
