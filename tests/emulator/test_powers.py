@@ -31,6 +31,7 @@ SCHEDULES = [
     "tile=192x64x128",
     "tile=256x64x128, cluster=1x2",
     "tile=128x64x128, mma_n=32",
+    "tile=64x16x128, consumers=pingpong",
 ]
 E4M3, E2M1, UE8M0 = ml_dtypes.float8_e4m3fn, ml_dtypes.float4_e2m1fn, ml_dtypes.float8_e8m0fnu
 

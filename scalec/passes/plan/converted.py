@@ -114,7 +114,7 @@ def interleaves(problem: Problem, schedule: Schedule) -> bool:
     a, b = problem.lhs, problem.rhs
     if not a.addends or b.converted or b.mn_major or b.gathered or problem.range_of_k is not None:
         return False
-    if schedule.tile[1] > MOST_INTERLEAVED:
+    if schedule.tile[1] > MOST_INTERLEAVED or schedule.consumers != "cooperative":  # others have rings by turns
         return False
     group = elements_interleaved(a)
     return schedule.tile[2] % group == 0 and schedule.promote % group == 0 and schedule.swizzle_b in (None, LINE)
