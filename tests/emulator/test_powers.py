@@ -47,10 +47,10 @@ def made(program: str, codes: np.ndarray, scales: np.ndarray, tokens: np.ndarray
     return np.asarray(kernel(left[0], right[0], left[1], right[1]))
 
 
-def values(codes: np.ndarray, scales: np.ndarray) -> np.ndarray:
+def values(codes: np.ndarray, scales: np.ndarray, block: int = 32) -> np.ndarray:
     """What weights stand for."""
     with np.errstate(all="ignore"):
-        return codes.view(E2M1).astype(np.float64) * np.repeat(scales.view(UE8M0).astype(np.float64), 32, axis=1)
+        return codes.view(E2M1).astype(np.float64) * np.repeat(scales.view(UE8M0).astype(np.float64), block, axis=1)
 
 
 @pytest.mark.once
@@ -101,6 +101,20 @@ def test_blocks_of_unlike_scales(seed: int) -> None:
     codes = drawn.integers(0, 16, (70, 9 * 128), np.uint8)
     tokens = drawn.integers(-8, 9, (9, 9 * 128)).astype(np.float32)
     found, weights = made(f"{PROGRAM} with convert=addends", codes, scales, tokens), values(codes, scales)
+    bound = np.abs(tokens.astype(np.float64)) @ np.abs(weights).T
+    assert (np.abs(found - tokens.astype(np.float64) @ weights.T) <= 2.0**-11 * bound).all()
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("tile", ["64x72x128", "64x16x128, promote=32", "64x16x128"])
+def test_scales_of_half_of_what_an_instruction_multiplies(tile: str) -> None:
+    """Out of reach of each other: of each instruction's 32 of K one half counts at a time."""
+    drawn = np.random.default_rng(2)
+    scales, codes = drawn.integers(60, 160, (40, 16), np.uint8), drawn.integers(0, 16, (40, 256), np.uint8)
+    tokens = drawn.integers(-8, 9, (5, 256)).astype(np.float32)
+    program = "C[m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:e2m1 scale(1x128, 1x16:ue8m0)"
+    found = made(f"{program} with convert=addends, swap=1, tile={tile}", codes, scales, tokens)
+    weights = values(codes, scales, 16)
     bound = np.abs(tokens.astype(np.float64)) @ np.abs(weights).T
     assert (np.abs(found - tokens.astype(np.float64) @ weights.T) <= 2.0**-11 * bound).all()
 

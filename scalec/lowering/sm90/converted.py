@@ -58,6 +58,7 @@ def load_stored(s: State, op: ir.OpView) -> None:
     words = [load(b, at, part, first, chunks, (above + r) * pitch, turned) for r in (0, BELOW)]
     factors: list[Words] = [[], []]
     scales: list[Scales] = [[], []]
+    numbers: list[int] = []
     if op.factors is not None:
         planes = tile.shape_of(op.factors.type)[0]
         planes = 4 * (planes - 1) if scaled_words else planes
@@ -69,10 +70,11 @@ def load_stored(s: State, op: ir.OpView) -> None:
         for i, r in enumerate((0, BELOW)):
             found = {n: factor_at(s, op, place, 4 * (n * rows + above + r), made.name) for n in dict.fromkeys(held)}
             if scaled_words:
-                scales[i] = [(found[n // 4], n % 4) for n in which]
+                scales[i], numbers = [(found[n // 4], n % 4) for n in which], which
             else:
                 factors[i] = [found[n] for n in which]
-    s.values[op.result] = Loaded((words[0], words[1]), (factors[0], factors[1]), (scales[0], scales[1]))
+    both_rows = (words[0], words[1]), (factors[0], factors[1]), (scales[0], scales[1])
+    s.values[op.result] = Loaded(*both_rows, numbers=numbers)
 
 
 def _halves(b: Builder, at: ir.Value, part: int, first: int, chunks: int, offset: int, turned: bool) -> Words:
@@ -159,11 +161,17 @@ def _one_each(b: Builder, loaded: Loaded, powers: Powers | None, only: int | Non
             tables = [own[x] for x in scales]
         some = words
         if only is not None:
-            here = [b.compare("eq", number, only) for number in loaded.numbers]
-            some = [b.select(x, word, b.constant(0)) for x, word in zip(here, words, strict=True)]
+            some = [_if_of(b, word, number, only) for word, number in zip(words, loaded.numbers, strict=True)]
         pairs = zip(some, tables, strict=True)
         rows.append([x for word, table in pairs for x in looked_up(b, word, loaded.several or 1, table)])
     return _tied(b, _registers(rows))
+
+
+def _if_of(b: Builder, word: ir.Value, number: ir.Value | int, only: int) -> ir.Value:
+    """A word, if its scale's number is that; else 0."""
+    if isinstance(number, int):
+        return word if number == only else b.constant(0)
+    return b.select(b.compare("eq", number, only), word, b.constant(0))
 
 
 def _together(s: State, words: Words, stored: ElementType, made: ElementType) -> Words:

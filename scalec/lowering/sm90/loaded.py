@@ -28,14 +28,14 @@ class Loaded:
     bits or an f32; no factors where there are none. Or `scales`: of a row's scale bytes the word that each has, and
     which of its bytes.
 
-    With `several` a word has the thread's elements of so many chunks, one behind the other; `numbers` are of each word
-    which of the row's scales in the stage it has."""
+    With `several` a word has the thread's elements of so many chunks, one behind the other; `numbers` are, where there
+    are `scales`, of each word which of the row's scales in the stage it has."""
 
     words: tuple[Words, Words]
     factors: tuple[Words, Words]
     scales: tuple[Scales, Scales] = ((), ())
     several: int = 0
-    numbers: Sequence[ir.Value] = ()
+    numbers: Sequence[ir.Value | int] = ()
 
     def slice(self, number: int, count: int) -> Loaded:
         """One of so many equal parts."""

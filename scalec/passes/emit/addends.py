@@ -13,7 +13,7 @@ from scalec.ir.mlir import ir
 from scalec.ir.tile_scales import SEEN, SMALL_SHIFT
 from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.multiplier import Block, Go, Made, Multiplier
-from scalec.passes.plan.converted import interleaves
+from scalec.passes.plan.converted import interleaves, slices_of
 
 Both = tuple[ir.Value | None, ir.Value | None]
 """Factors of promotion, of either side."""
@@ -112,10 +112,11 @@ class Lone(Addends):
         e, c, scale = self.e, self.c, self.side.operand.folded
         assert scale is not None
         depth, of = c.schedule.tile[2] // go.slices, [h.scale_tiles[self.side.label], cursor]
-        count, whole = max(1, depth // scale.k), interleaves(c.problem, c.schedule)
+        count, alone = max(1, depth // scale.k), slices_of(c.problem, c.schedule) // go.slices
+        alone = 1 if interleaves(c.problem, c.schedule) else min(count, alone)  # parts that are multiplied alone
         for number in range(count):
             byte = (go.slice_ * depth + number * scale.k) // scale.k
-            part, only = (go, byte) if whole else (go.part(number, count), None)
+            part, only = go.part(number * alone // count, alone), byte if alone < count else None
             c.go(h, cursor, block, part, Made("plain", only=only))
             where: dict[str, Any] = {"byte": byte, "wave": go.wave, "waves": c.waves}
             own = e.op("tile.word_factors", [e.type("factors")], of, element=scale.type, **where).result
