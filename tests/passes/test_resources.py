@@ -138,6 +138,7 @@ def test_registers(problem_of: Callable[[str], Problem], target: Target) -> None
         ({"m": 1024, "k": 384}, {"tile": "128x256x128"}, (3, 0, 0)),  # three K blocks
         ({"m": 1024, "k": 7168}, {"stages": "3"}, (3, 0, 0)),
         ({"m": 512, "k": 7168}, {}, (5, 0, 0)),
+        ({"n": 264, "k": 7168}, {"tile": "192x160x128", "cluster": "2x1"}, (3, 0, 0)),  # three warpgroups
     ],
 )
 def test_lone_tiles_leave_by_panels_where_a_fourth_stage_then_has_room(

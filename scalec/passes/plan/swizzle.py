@@ -11,6 +11,7 @@ from scalec.passes.plan.items import cut_along, cuts_k
 from scalec.passes.plan.parts import at_once, part_blocks
 from scalec.passes.plan.resources import staged_row, staged_widths, stages_that_fit, turns, units
 from scalec.passes.plan.results import ONLY_REDUCED, no_loaded_result
+from scalec.passes.plan.warps import MAX_WARPGROUPS
 from scalec.passes.problem.access import Dim
 from scalec.passes.problem.operand import Operand
 from scalec.passes.problem.types import Problem
@@ -124,8 +125,8 @@ def worth_more_stages(problem: Problem, plan: Schedule, other: Schedule) -> bool
     """Whether a plan with no more than STAGES_BESIDE_STAGING stages, of which all that are on their way come out of
     memory, as a CTA has one tile, is better with those that another one leaves, whose tile takes longer to store. Four
     stages, not three, took 0.91 to 0.99 of the time at eight sizes of FP8 and bf16, six, not five, 0.97 to 1.03 at four
-    (H100, 2026-11-28, docs/notes/results.md)."""
-    if plan.stages or problem.kind.tensor_memory or not at_once(problem, plan):
+    (H100, 2026-11-28, docs/notes/results.md). Of three warpgroups 192x160 spilled 4 bytes (ptxas 13.0)."""
+    if plan.stages or problem.kind.tensor_memory or plan.warpgroups == MAX_WARPGROUPS or not at_once(problem, plan):
         return False
     stages = stages_that_fit(problem, plan)
     more = min(stages_that_fit(problem, other), part_blocks(problem, plan)[1])
