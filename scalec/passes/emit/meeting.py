@@ -279,7 +279,7 @@ class MeetingKernel(PointwiseKernel):
 
     def is_zeros(self, body: Body) -> bool:
         """Whether a body that computes nothing has zeros where nothing is there, as loads have (`tile.load_columns`)
-        and what is taken of a turned tile."""
+        and what is taken of a turned tile. A transform of these has other numbers there."""
         names = [x.operation.name for x in self.block_of(body).operations] if body.op >= 0 else []
         read = not body.sums and all(self.p.along(x) and not x.levels for x in body.reads)
         return read and all(x in (*CONVERSIONS, "scale.yield") for x in names)
@@ -396,7 +396,7 @@ class MeetingKernel(PointwiseKernel):
                 values = [made[y * s.along + x] for y in range(i, i + down) for x in range(j, j + along)]
                 if scale is not None:
                     found = values
-                    if self.ragged(scale.rows, scale.columns) and not self.is_zeros(o.body):
+                    if self.ragged(scale.rows, scale.columns) and (o.hadamard or not self.is_zeros(o.body)):
                         found = [self.counted(x, at, "absmax") for x, (_, at) in zip(values, group, strict=True)]
                     known = of if (scale.rows, scale.columns) == (s.rows, s.columns) and not o.hadamard else None
                     largest = self.largest.get(known) or self.reduce("absmax", found, scale.rows, scale.columns)
@@ -433,7 +433,7 @@ class MeetingKernel(PointwiseKernel):
                     value = self.product(value, scales[o.index][1])
                 elif o.scale is not None:
                     found = value
-                    if self.ragged(o.scale.rows, o.scale.columns) and not self.is_zeros(o.body):
+                    if self.ragged(o.scale.rows, o.scale.columns) and (o.hadamard or not self.is_zeros(o.body)):
                         found = self.counted(value, at, "absmax")
                     largest = self.reduce("absmax", [found], o.scale.rows, o.scale.columns)
                     code, reciprocal = self.find_scale(o, o.scale, largest)
