@@ -6,6 +6,7 @@ times a power of two that all of the block has in common."""
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import at_least, in_step
 from scalec.ir.tile_copies import WIDENED
+from scalec.ir.tile_scales import of_words
 from scalec.ir.tile_types import (
     I1,
     CursorType,
@@ -14,7 +15,6 @@ from scalec.ir.tile_types import (
     ScalesType,
     SharedType,
     Tile,
-    element_of,
     int_of,
     shape_of,
     str_of,
@@ -84,10 +84,3 @@ class WordFactorsOp(Tile.Operation, name="word_factors"):
         if not 0 <= int_of(op.byte) < 4 * (planes - 1) or not 0 <= int_of(op.wave) < waves:
             return fail(op, f"reads byte {int_of(op.byte)}, wave {int_of(op.wave)} of {waves}, in {op.source.type}")
         return in_step(op, None, op.source)
-
-
-def of_words(op: ir.OpView) -> bool:
-    """Refuses what is no words of scales, and one vector behind."""
-    if str(element_of(op.source.type)) != "i32" or shape_of(op.source.type)[0] < 2:
-        return fail(op, f"asks {op.source.type}, expected words of scales, and one vector behind")
-    return True

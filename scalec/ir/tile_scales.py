@@ -83,9 +83,14 @@ class SeenScalesOp(Tile.Operation, name="seen_scales"):
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        if str(element_of(op.source.type)) != "i32" or shape_of(op.source.type)[0] < 2:
-            return fail(op, f"asks {op.source.type}, expected words of scales, and one vector behind")
-        return at_least(op, 1, "warps") and in_step(op, None, op.source)
+        return of_words(op) and at_least(op, 1, "warps") and in_step(op, None, op.source)
+
+
+def of_words(op: ir.OpView) -> bool:
+    """Refuses what is no words of scales, and one vector behind."""
+    if str(element_of(op.source.type)) != "i32" or shape_of(op.source.type)[0] < 2:
+        return fail(op, f"asks {op.source.type}, expected words of scales, and one vector behind")
+    return True
 
 
 class StartAddendsOp(Tile.Operation, name="start_addends"):

@@ -160,7 +160,7 @@ def _ways_to_convert(
 def _in_addends(
     problem: Problem | None, given: Request, fields: dict[str, Value], tile: tuple[int, int, int]
 ) -> Iterator[dict[str, Value]]:
-    """Those of a problem whose elements are the sum of two, if there is one."""
+    """Those of a problem whose elements are sums of addends, if there is one."""
     if problem is None or not problem.lhs.addends:
         return
     depth = deepest(problem)

@@ -246,11 +246,15 @@ def _beyond(b: Builder, word: ir.Value, low: int, high: int) -> ir.Value:
 
 @COMMON.lowers("tile.seen_scales")
 def seen_scales(s: State, op: ir.OpView) -> None:
+    s.values[op.result] = reduce(s.b.or_, what_warps_saw(s, op))
+
+
+def what_warps_saw(s: State, op: ir.OpView) -> list[ir.Value]:
+    """A word of each warp, behind the words of scales in the cursor's stage of `source`."""
     b, (planes, rows) = s.b, tile.shape_of(op.source.type)
     at, behind = s.get(op.source).address(b, s.get(op.cursor)), 4 * (planes - 1) * rows
     words = range(tile.int_of(op.warps))
-    seen = [b.asm(f"ld.shared.b32 $0, [$1 + {behind + 4 * i}];", [b.i32], [at])[0] for i in words]
-    s.values[op.result] = reduce(b.or_, seen)
+    return [b.asm(f"ld.shared.b32 $0, [$1 + {behind + 4 * i}];", [b.i32], [at])[0] for i in words]
 
 
 @COMMON.lowers("tile.fetch_bytes")

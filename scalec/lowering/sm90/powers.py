@@ -17,6 +17,7 @@ from scalec.lowering.builder import Builder
 from scalec.lowering.common.convert import Words
 from scalec.lowering.common.copies import widened
 from scalec.lowering.common.promote import RowFactors, UniformFactors
+from scalec.lowering.common.scale_bytes import what_warps_saw
 from scalec.lowering.common.state import State
 from scalec.lowering.sm90.addends import fours
 from scalec.lowering.sm90.table import TABLE
@@ -46,11 +47,8 @@ class Powers:
 
 @TABLE.lowers("tile.seen_powers")
 def seen_powers(s: State, op: ir.OpView) -> None:
-    b, (planes, rows) = s.b, tile.shape_of(op.source.type)
-    at, behind = s.get(op.source).address(b, s.get(op.cursor)), 4 * (planes - 1) * rows
-    words = range(tile.int_of(op.warps))
-    seen = [b.asm(f"ld.shared.b32 $0, [$1 + {behind + 4 * i}];", [b.i32], [at])[0] for i in words]
-    both = reduce(lambda x, y: b.pure("max.u16x2 $0, $1, $2;", b.i32, x, y), seen)
+    b = s.b
+    both = reduce(lambda x, y: b.pure("max.u16x2 $0, $1, $2;", b.i32, x, y), what_warps_saw(s, op))
     largest, below = b.shr(both, 16), b.and_(both, 0xFFFF)
     reaches = b.compare("lt", b.add(largest, below), 255 + REACH + 1)
     least = b.sub(b.pure(f"max.u32 $0, $1, {REACH};", b.i32, largest), REACH)

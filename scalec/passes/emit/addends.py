@@ -7,6 +7,7 @@ of at most 1.02 of the time; before the conversion one took 1.07 and 1.11 (H100,
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 from scalec.ir.mlir import ir
@@ -19,26 +20,26 @@ Both = tuple[ir.Value | None, ir.Value | None]
 """Factors of promotion, of either side."""
 
 
-class Addends:
+class Addends(ABC):
     """Of a consumer, `c`, for all of its tiles."""
 
     def __init__(self, c: Multiplier) -> None:
         self.c, self.e, self.side = c, c.e, c.sides[0]
 
+    @abstractmethod
     def seen(self, h: Handles, cursor: ir.Value) -> ir.Value:
         """What scales A has in a K block."""
-        raise NotImplementedError
 
+    @abstractmethod
     def made(self, seen: ir.Value | None) -> Made:
         """What a block's products are made of, if it is as others are."""
-        raise NotImplementedError
 
+    @abstractmethod
     def promote(self, h: Handles, cursor: ir.Value, block: Block, go: Go, factors: Both) -> None:
         """A product that has come, or what is in its place where the block is not."""
-        raise NotImplementedError
 
-    def end(self, sums: ir.Value) -> None:
-        """Behind the last block of a tile, where sums stand for others."""
+    def end(self, sums: ir.Value) -> None:  # noqa: B027 - nothing, unless sums stand for others
+        """Behind the last block of a tile."""
 
 
 class Pairs(Addends):

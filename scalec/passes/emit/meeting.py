@@ -277,9 +277,13 @@ class MeetingKernel(PointwiseKernel):
         n, s = self.p.columns.size, self.spread
         return rows > 1 or not n or bool(n % (columns or s.columns))
 
-    def is_zeros(self, body: Body) -> bool:
+    def is_zeros(self, o: Output) -> bool:
+        """Whether a result has zeros where nothing is there: a transform has other numbers."""
+        return not o.hadamard and self.reads_zeros(o.body)
+
+    def reads_zeros(self, body: Body) -> bool:
         """Whether a body that computes nothing has zeros where nothing is there, as loads have (`tile.load_columns`)
-        and what is taken of a turned tile. A transform of these has other numbers there."""
+        and what is taken of a turned tile."""
         names = [x.operation.name for x in self.block_of(body).operations] if body.op >= 0 else []
         read = not body.sums and all(self.p.along(x) and not x.levels for x in body.reads)
         return read and all(x in (*CONVERSIONS, "scale.yield") for x in names)
@@ -331,7 +335,7 @@ class MeetingKernel(PointwiseKernel):
         """Columns of a result that is, by all threads that have some of the same ones; what is not there is 0."""
         if not o.hadamard:
             return value
-        if self.ragged(1, TRANSFORMED) and not self.is_zeros(o.body):
+        if self.ragged(1, TRANSFORMED) and not self.reads_zeros(o.body):
             value = self.counted(value, at, "sum")
         return self.e.op("tile.hadamard", [value.type], [value]).result
 
@@ -342,7 +346,7 @@ class MeetingKernel(PointwiseKernel):
         (m0, n0), (row, column), i32 = self.corner, (p.rows[-1], p.columns), ir.IntegerType.get_signless(32)
         whole: dict[str, Any] = {"rows": s.rows, "columns": s.columns, "at": s.exchanged_bytes(p)}
         values = [self.result(o, r, at) for r in rows for at in r.points]
-        if not self.is_zeros(o.body):  # what is not there does not count
+        if not self.reads_zeros(o.body):  # what is not there does not count
             values = [self.counted(x, r.points[0], "absmax") for x, r in zip(values, rows, strict=True)]
         e.op("tile.sync", scope="cta", releases=0)  # what was turned before has been taken
         for place, value in enumerate(values):
@@ -379,7 +383,7 @@ class MeetingKernel(PointwiseKernel):
 
     def what(self, body: Body) -> Any:
         """The tensor that a body has elements of as they are, and where; None where it computes."""
-        read = body.reads[0] if self.is_zeros(body) and body.reads else None
+        read = body.reads[0] if self.reads_zeros(body) and body.reads else None
         return read and (read.argument_index, read.coords)
 
     def write_blocks(self, o: Output, rows: list[Row], made: list[ir.Value], of: Any) -> None:
@@ -396,7 +400,7 @@ class MeetingKernel(PointwiseKernel):
                 values = [made[y * s.along + x] for y in range(i, i + down) for x in range(j, j + along)]
                 if scale is not None:
                     found = values
-                    if self.ragged(scale.rows, scale.columns) and (o.hadamard or not self.is_zeros(o.body)):
+                    if self.ragged(scale.rows, scale.columns) and not self.is_zeros(o):
                         found = [self.counted(x, at, "absmax") for x, (_, at) in zip(values, group, strict=True)]
                     known = of if (scale.rows, scale.columns) == (s.rows, s.columns) and not o.hadamard else None
                     largest = self.largest.get(known) or self.reduce("absmax", found, scale.rows, scale.columns)
@@ -433,7 +437,7 @@ class MeetingKernel(PointwiseKernel):
                     value = self.product(value, scales[o.index][1])
                 elif o.scale is not None:
                     found = value
-                    if self.ragged(o.scale.rows, o.scale.columns) and (o.hadamard or not self.is_zeros(o.body)):
+                    if self.ragged(o.scale.rows, o.scale.columns) and not self.is_zeros(o):
                         found = self.counted(value, at, "absmax")
                     largest = self.reduce("absmax", [found], o.scale.rows, o.scale.columns)
                     code, reciprocal = self.find_scale(o, o.scale, largest)
