@@ -125,6 +125,26 @@ class Builder:
         """i32 to i64, unsigned."""
         return self.constant(a, self.i64) if isinstance(a, int) else arith.extui(self.i64, a)
 
+    def strided(self, index: ir.Value | int, stride: ir.Value | int) -> ir.Value:
+        """index * stride, of an i32 and an i64, as i64."""
+        return self.mul(self.widen(index), stride)
+
+    def both(self, a: ir.Value, b: ir.Value | None) -> ir.Value:
+        """A condition, and another one where there is one."""
+        return a if b is None else self.and_(a, b)
+
+    def integer(self, pointer: ir.Value) -> ir.Value:
+        """A pointer into global memory, or of any space, as i64."""
+        return self.op("llvm.ptrtoint", [self.i64], [pointer])
+
+    def bits(self, x: ir.Value) -> ir.Value:
+        """The bits of an f32."""
+        return self.op("llvm.bitcast", [self.i32], [x])
+
+    def float_of(self, bits: ir.Value) -> ir.Value:
+        """The f32 of these bits."""
+        return self.op("llvm.bitcast", [self.f32], [bits])
+
     def fadd(self, a: ir.Value, b: ir.Value) -> ir.Value:
         return arith.addf(a, b)
 
@@ -188,12 +208,18 @@ class Builder:
         operands: Sequence[ir.Value | Number] = (),
         *,
         tied: int = 0,
+        only: ir.Value | None = None,
         volatile: bool = True,
         memory: bool = True,
     ) -> list[ir.Value]:
-        """Inline PTX; $0.. are results, then operands. The last `tied` operands share the results' registers."""
+        """Inline PTX; $0.. are results, then operands. The last `tied` operands share the results' registers. `only`:
+        the text is one instruction, which is carried out where this i1 holds."""
         values = [self.value(x) for x in operands]
         free = len(values) - tied
+        if only is not None:
+            values.insert(free, only)
+            text = f"@${len(results) + free} {text}"
+            free += 1
         parts = ["=" + self._constraints[t] for t in results]
         parts += [self._constraints[v.type] for v in values[:free]]
         parts += [str(i) for i in range(tied)]
@@ -217,6 +243,10 @@ class Builder:
     def pure(self, text: str, result: ir.Type, *operands: ir.Value | Number) -> ir.Value:
         """Inline PTX of one result that depends on its operands alone."""
         return self.asm(text, [result], operands, volatile=False, memory=False)[0]
+
+    def butterfly(self, x: ir.Value, distance: int) -> ir.Value:
+        """What the lane of a warp has whose number differs in the bits of `distance`."""
+        return self.asm(f"shfl.sync.bfly.b32 $0, $1, {distance}, 31, -1;", [x.type], [x])[0]
 
     def extract(self, struct: ir.Value, index: int, type: ir.Type) -> ir.Value:
         return self.op("llvm.extractvalue", [type], [struct], position=ir.DenseI64ArrayAttr.get([index]))

@@ -21,12 +21,12 @@ def prefetch_input(s: State, op: ir.OpView) -> None:
         at = b.min(b.add(b.add(s.get(first), i), s.lane), b.sub(s.get(last), 1))
         if source.lookups:
             pointer, there = reader.of_row(at, b.constant(1, b.i1))
-            b.asm("@$1 prefetch.global.L2 [$0];", [], [b.op("llvm.ptrtoint", [b.i64], [pointer]), there])
+            b.asm("@$1 prefetch.global.L2 [$0];", [], [b.integer(pointer), there])
             continue
         for column in range(0, columns, 8 * SECTOR // rounding.bits_of(source.element)) if both else [0]:
             other = b.min(b.add(s.get(op.n0), column), b.sub(s.get(op.n), 1)) if both else None
             pointer = reader.pointer(at, other) if by_row else reader.pointer(None, at)
-            b.asm("prefetch.global.L2 [$0];", [], [b.op("llvm.ptrtoint", [b.i64], [pointer])])
+            b.asm("prefetch.global.L2 [$0];", [], [b.integer(pointer)])
 
 
 @COMMON.lowers("tile.copy_input")
@@ -39,4 +39,4 @@ def copy_input(s: State, op: ir.OpView) -> None:
         pointer, there = reader.of_row(at, b.compare("lt", at, s.get(op.m)))
         text = f"cp.async.ca.shared.global [$0 + {4 * i}], [$1], 4, $2;"
         size = b.select(there, b.constant(4), 0)
-        b.asm(text, [], [target, b.op("llvm.ptrtoint", [b.i64], [pointer]), size])
+        b.asm(text, [], [target, b.integer(pointer), size])

@@ -22,14 +22,6 @@ class Found:
     reciprocal: ir.Value
 
 
-def _bits(b: Builder, x: ir.Value) -> ir.Value:
-    return b.op("llvm.bitcast", [b.i32], [x])
-
-
-def _float(b: Builder, x: ir.Value) -> ir.Value:
-    return b.op("llvm.bitcast", [b.f32], [x])
-
-
 def _over_largest(b: Builder, amax: ir.Value, element: str) -> ir.Value:
     """amax / the largest number of an element type, rounded to nearest even as `div.rn.f32` does.
 
@@ -40,7 +32,7 @@ def _over_largest(b: Builder, amax: ir.Value, element: str) -> ir.Value:
     inverse = b.constant(1 / largest)
     quotient = b.fmul(amax, inverse)
     corrected = b.fma(b.fma(quotient, b.constant(-largest), amax), inverse, quotient)
-    return b.select(b.compare("lt", _bits(b, amax), _INFINITY), corrected, quotient)
+    return b.select(b.compare("lt", b.bits(amax), _INFINITY), corrected, quotient)
 
 
 def _near_over_largest(b: Builder, amax: ir.Value, element: str) -> ir.Value:
@@ -83,13 +75,13 @@ def _ue8m0(b: Builder, amax: ir.Value, element: str) -> Found:
 
     The reciprocal of 2^(code - 127) has the biased exponent 254 - code; that of 2^127 is a subnormal f32.
     """
-    bits, emax = _bits(b, amax), math.floor(math.log2(ELEMENT_TYPES[element].max))
+    bits, emax = b.bits(amax), math.floor(math.log2(ELEMENT_TYPES[element].max))
     code = b.pure("max.s32 $0, $1, 0;", b.i32, b.sub(b.shr(bits, _MANTISSA), emax))
     finite, nan = b.compare("lt", bits, _INFINITY), b.compare("gt", bits, _INFINITY)
     code = b.select(finite, code, b.select(nan, b.constant(255), 254))
     other = b.select(nan, b.constant(_NAN), 1 << (_MANTISSA - 1))
     inverse = b.select(finite, b.shl(b.sub(b.constant(254), code), _MANTISSA), other)
-    return Found(code, _float(b, inverse))
+    return Found(code, b.float_of(inverse))
 
 
 def _ue4m3(b: Builder, amax: ir.Value, element: str) -> Found:
@@ -107,15 +99,15 @@ def _ue4m3(b: Builder, amax: ir.Value, element: str) -> Found:
         "mov.b32 {L, H}, W;\ncvt.f32.f16 $0, L;\n}"
     )
     value = b.pure(text, b.f32, code)
-    inverse = b.select(b.compare("eq", _bits(b, value), 0), zero, _reciprocal_of_few_bits(b, value))
+    inverse = b.select(b.compare("eq", b.bits(value), 0), zero, _reciprocal_of_few_bits(b, value))
     return Found(code, inverse)
 
 
 def _f32(b: Builder, amax: ir.Value, element: str) -> Found:
     """amax / largest, at least 2^-126 so that its reciprocal is finite, and 1 for a block of zeros."""
     quotient = _over_largest(b, amax, element)
-    quotient = b.pure("max.NaN.f32 $0, $1, $2;", b.f32, quotient, _float(b, b.constant(1 << _MANTISSA)))
-    none = b.compare("eq", _bits(b, amax), 0)
+    quotient = b.pure("max.NaN.f32 $0, $1, $2;", b.f32, quotient, b.float_of(b.constant(1 << _MANTISSA)))
+    none = b.compare("eq", b.bits(amax), 0)
     scale = b.select(none, b.constant(1.0), quotient)
     return Found(scale, _reciprocal(b, scale))
 

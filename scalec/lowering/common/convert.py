@@ -199,7 +199,7 @@ def widened(b: Builder, words: Words, stored: str, count: int) -> list[ir.Value]
         bits = _bf16_to_tf32(b, pairs[: count // 2])
     elif stored not in ("f32", "tf32"):
         bits = _CONVERSIONS[stored, "tf32"](b, words)
-    return [b.op("llvm.bitcast", [b.f32], [x]) for x in bits[:count]]
+    return [b.float_of(x) for x in bits[:count]]
 
 
 def _turn(s: State, op: ir.OpView, thread: ir.Value, stored: str, made: str) -> None:

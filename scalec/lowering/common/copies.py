@@ -224,14 +224,13 @@ def load_rows(s: State, op: ir.OpView) -> None:
     step, block, row_block = (tile.int_of(x) for x in (op.step, op.block, op.row_block))
     stored = op.source.type.element_type
     for row, is_row, registers in s.get(op.into).of(s, op):
-        at_row = b.offset(s.get(op.source), _scaled(s, b.div(row, row_block), s.get(op.row_stride)), stored)
+        at_row = b.offset(s.get(op.source), b.strided(b.div(row, row_block), s.get(op.row_stride)), stored)
         for j, register in enumerate(registers):
             at = b.add(s.get(op.k0), j * step)
             inside = b.compare("lt", at, s.get(op.k))
-            if is_row is not None:
-                inside = b.and_(inside, is_row)
-            address = b.offset(at_row, _scaled(s, b.div(at, block), s.get(op.k_stride)), stored)
-            pointer = b.op("llvm.ptrtoint", [b.i64], [address])
+            inside = b.both(inside, is_row)
+            address = b.offset(at_row, b.strided(b.div(at, block), s.get(op.k_stride)), stored)
+            pointer = b.integer(address)
             _load_scale(s, op, register, pointer, inside)
 
 
@@ -258,19 +257,8 @@ def store_vectors(s: State, op: ir.OpView, address: ir.Value, is_row: ir.Value |
     """A row's f32, each into its one of the shared vectors of the op's target; `address`: in the first."""
     _, rows = tile.shape_of(op.target.type)
     for number, value in enumerate(values):
-        operands, guard = [address, value], ""
-        if is_row is not None:
-            operands.append(is_row)
-            guard = "@$2 "
-        offset = f" + {4 * rows * number}" if number else ""
-        s.b.asm(f"{guard}st.shared.{'f32' if value.type == s.b.f32 else 'b32'} [$0{offset}], $1;", [], operands)
-
-
-def _scaled(s: State, index: ir.Value | int, stride: ir.Value | int) -> ir.Value:
-    """index * stride as i64."""
-    b = s.b
-    wide = b.widen(index)
-    return wide if isinstance(stride, int) and stride == 1 else b.mul(wide, stride)
+        offset, kind = f" + {4 * rows * number}" if number else "", "f32" if value.type == s.b.f32 else "b32"
+        s.b.asm(f"st.shared.{kind} [$0{offset}], $1;", [], [address, value], only=is_row)
 
 
 @dataclass(frozen=True)
@@ -301,7 +289,7 @@ def as_f32(b: Builder, held: ir.Value, element: str) -> ir.Value:
     if element == "f32":
         return held
     if element == "bf16":
-        return b.op("llvm.bitcast", [b.f32], [b.shl(held, 16)])
+        return b.float_of(b.shl(held, 16))
     if element == "f16":
         return b.pure("{ .reg .b16 H; cvt.u16.u32 H, $1; cvt.f32.f16 $0, H; }", b.f32, held)
     return widened(b, held, 0, element)
@@ -317,7 +305,7 @@ def widened(b: Builder, word: ir.Value, byte: int, element: str) -> ir.Value:
     bits = b.and_(b.shl(word, up) if up > 0 else b.shr(word, -up), _INFINITY)
     least = b.pure(f"max.u32 $0, $1, {_LEAST};", b.i32, bits)
     bits = b.select(b.compare("eq", bits, _INFINITY), b.constant(_NAN), least)
-    return b.op("llvm.bitcast", [b.f32], [bits])
+    return b.float_of(bits)
 
 
 _INFINITY, _NAN, _LEAST = 0x7F800000, 0x7FFFFFFF, 0x00400000  # the last one is 2^-127
@@ -346,8 +334,8 @@ def prefetch(s: State, op: ir.OpView) -> None:
         block = b.add(b.div(s.get(op.k0), step), block)
         row = b.add(s.get(op.row0), b.mul(b.sub(number, b.mul(sector, count)), tile.int_of(op.spacing)))
         row = b.div(b.min(row, last), tile.int_of(op.row_block))
-        at = b.offset(source, b.add(_scaled(s, block, stride), _scaled(s, row, s.get(op.row_stride))), stored)
-        b.asm("@$1 prefetch.global.L2 [$0];", [], [b.op("llvm.ptrtoint", [b.i64], [at]), inside])
+        at = b.offset(source, b.add(b.strided(block, stride), b.strided(row, s.get(op.row_stride))), stored)
+        b.asm("@$1 prefetch.global.L2 [$0];", [], [b.integer(at), inside])
 
 
 @COMMON.lowers("tile.fetch")
@@ -356,12 +344,12 @@ def fetch(s: State, op: ir.OpView) -> None:
     b = s.b
     k0 = s.get(op.k0)
     inside = b.compare("lt", k0, s.get(op.k))
-    column = _scaled(s, b.div(k0, tile.int_of(op.k_block)), s.get(op.k_stride))
+    column = b.strided(b.div(k0, tile.int_of(op.k_block)), s.get(op.k_stride))
     stored = op.source.type.element_type
     source = b.offset(s.get(op.source), column, stored)
     for room, row in rows_of(s, op):
-        address = b.offset(source, _scaled(s, row, s.get(op.row_stride)), stored)
-        pointer = b.op("llvm.ptrtoint", [b.i64], [address])
+        address = b.offset(source, b.strided(row, s.get(op.row_stride)), stored)
+        pointer = b.integer(address)
         _load_scale(s, op, room, pointer, inside)
 
 

@@ -183,17 +183,12 @@ def _load(s: State, address: ir.Value, offset: int, left: int) -> list[ir.Value]
 
 
 def _load_of(b: Builder, address: ir.Value, offset: int, mine: ir.Value | None) -> list[ir.Value]:
-    guard = "" if mine is None else "@$5 "
-    text = f"{guard}ld.shared.v4.b32 {{$0, $1, $2, $3}}, [$4 + {offset}];"
-    if mine is None:
-        return b.asm(text, [b.i32] * 4, [address])
-    return b.asm(text, [b.i32] * 4, [address, mine, *[0] * 4], tied=4)
+    text, others = f"ld.shared.v4.b32 {{$0, $1, $2, $3}}, [$4 + {offset}];", [] if mine is None else [0] * 4
+    return b.asm(text, [b.i32] * 4, [address, *others], tied=len(others), only=mine)
 
 
 def _store(b: Builder, address: ir.Value, offset: int, values: list[ir.Value], mine: ir.Value | None = None) -> None:
-    guard = "" if mine is None else "@$5 "
-    text = f"{guard}st.shared.v4.b32 [$0 + {offset}], {{$1, $2, $3, $4}};"
-    b.asm(text, [], [address, *values, *([] if mine is None else [mine])])
+    b.asm(f"st.shared.v4.b32 [$0 + {offset}], {{$1, $2, $3, $4}};", [], [address, *values], only=mine)
 
 
 def _kept_bytes(s: State, op: ir.OpView, words: int) -> list[ir.Value]:

@@ -122,7 +122,7 @@ def in_runs(s: State, groups: Iterable[tuple[int, Place]], size: int) -> Iterato
 def load_behind(s: State, pointer: ir.Value, element: str, offset: int, count: int) -> list[ir.Value]:
     """`count` elements (1, or 2 adjacent and aligned) that lie `offset` bytes behind a pointer, as f32."""
     b = s.b
-    address = b.op("llvm.ptrtoint", [b.i64], [pointer])
+    address = b.integer(pointer)
     if element == "f32" and count == 2:
         return b.asm(f"ld.global.v2.f32 {{$0, $1}}, [$2 + {offset}];", [b.f32] * 2, [address])
     if element == "f32":
@@ -141,7 +141,7 @@ def load(s: State, pointer: ir.Value, element: str, inside: ir.Value, count: int
     Not `.nc`: with `+=` the kernel writes what it reads here (PTX ISA 9.7.9.9 wants read-only memory for the kernel).
     """
     b = s.b
-    address = b.op("llvm.ptrtoint", [b.i64], [pointer])
+    address = b.integer(pointer)
     zero = [b.constant(0.0)] * count
     if element == "i32":
         return b.asm("@$2 ld.global.b32 $0, [$1];", [b.i32], [address, inside, b.constant(0)], tied=1)
@@ -163,7 +163,7 @@ def unpack(s: State, raw: ir.Value, element: str, half: int) -> ir.Value:
     b = s.b
     if element == "bf16":  # bf16 is the upper half of an f32
         bits = b.and_(raw, 0xFFFF0000) if half else b.shl(raw, 16)
-        return b.op("llvm.bitcast", [b.f32], [bits])
+        return b.float_of(bits)
     lower, upper = ("_", "H") if half else ("H", "_")
     text = f"{{\n.reg .b16 H;\nmov.b32 {{{lower}, {upper}}}, $1;\ncvt.f32.f16 $0, H;\n}}"
     return b.asm(text, [b.f32], [raw], volatile=False, memory=False)[0]
@@ -391,7 +391,7 @@ def address_of(s: State, pointer: ir.Value, index: ir.Value, element: str) -> ir
     """Address of an element; narrow ones, which are no types of LLVM's, lie in bytes."""
     b = s.b
     kind = b.i8 if rounding.bits_of(element) < 16 else ir.Type.parse(element)
-    return b.op("llvm.ptrtoint", [b.i64], [b.offset(pointer, index, kind)])
+    return b.integer(b.offset(pointer, index, kind))
 
 
 def exchange(s: State, second: ir.Value, distance: int, low: ir.Value, high: ir.Value) -> tuple[ir.Value, ir.Value]:
@@ -399,5 +399,5 @@ def exchange(s: State, second: ir.Value, distance: int, low: ir.Value, high: ir.
     first lane's, then the second's."""
     b = s.b
     kept, sent = b.select(second, high, low), b.select(second, low, high)
-    other = b.asm(f"shfl.sync.bfly.b32 $0, $1, {distance}, 31, -1;", [low.type], [sent])[0]
+    other = b.butterfly(sent, distance)
     return b.select(second, other, kept), b.select(second, kept, other)

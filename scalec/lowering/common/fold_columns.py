@@ -287,7 +287,7 @@ class _Wave:
             lines += [f"abs.f32 A, ${i};", f"setp.lt.and.f32 P, A, {_hex(math.inf)}, P;"]
         lines += ["vote.sync.all.pred P, P, 0xFFFFFFFF;", "selp.b32 $0, 1, 0, P;"]
         text = "{\n.reg .pred P;\n.reg .f32 A;\n.reg .b32 B, C;\n" + "\n".join(lines) + "\n}"
-        bits = [self._s.b.op("llvm.bitcast", [self._s.b.i32], [x]) for x in factors]
+        bits = [self._s.b.bits(x) for x in factors]
         return self._s.b.asm(text, [self._s.b.i32], [*bits, *totals])[0]
 
     def _reduced(self, factors: Sequence[Sequence[ir.Value]] | None) -> Totals:
@@ -368,7 +368,7 @@ def _exchanged(
     b: Builder, combined: Callable[..., ir.Value], kept: ir.Value, sent: ir.Value, distance: int
 ) -> ir.Value:
     """What a lane keeps, and what another sends."""
-    (other,) = b.asm(f"shfl.sync.bfly.b32 $0, $1, {distance}, 31, -1;", [b.f32], [sent])
+    other = b.butterfly(sent, distance)
     return combined(b, kept, other)
 
 

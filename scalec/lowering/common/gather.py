@@ -28,9 +28,7 @@ class RowIndex:
 
     def load(self, b: Builder, row: ir.Value, inside: ir.Value, otherwise: int = NOTHING) -> ir.Value:
         """What memory has for a row or column that is `inside`, `otherwise` for others."""
-        wide = b.widen(b.div(row, self.block))
-        index = wide if isinstance(self.stride, int) and self.stride == 1 else b.mul(wide, self.stride)
-        address = b.op("llvm.ptrtoint", [b.i64], [b.offset(self.source, index, b.i32)])
+        address = b.integer(b.offset(self.source, b.strided(b.div(row, self.block), self.stride), b.i32))
         operands = [address, inside, b.constant(otherwise)]
         return b.asm("@$2 ld.global.nc.b32 $0, [$1];", [b.i32], operands, tied=1)[0]
 
@@ -150,7 +148,7 @@ def look_up(s: State, op: ir.OpView) -> None:
     def load(variable: Variable, row: ir.Value, is_row: ir.Value | None) -> None:
         at = b.add(s.get(op.row0), row)
         inside = b.compare("lt", at, s.get(op.rows))
-        found, names = index.at(b, at, inside if is_row is None else b.and_(inside, is_row))
+        found, names = index.at(b, at, b.both(inside, is_row))
         variable.set(b.select(names, found, b.constant(NOTHING)))
 
     if isinstance(into, Chunks):
@@ -158,7 +156,7 @@ def look_up(s: State, op: ir.OpView) -> None:
         for i, behind, is_row in into.each(s):
             at = b.add(s.get(op.row0), b.add(row, behind))
             inside = b.compare("lt", at, s.get(op.rows))
-            found, names = index.at(b, at, inside if is_row is None else b.and_(inside, is_row))
+            found, names = index.at(b, at, b.both(inside, is_row))
             into.offsets[i].set(b.select(names, into.offset(b, found), b.constant(0, b.i64)))
             missing = b.or_(missing, b.select(names, b.constant(0), 1 << i))
         into.missing.set(missing)

@@ -25,7 +25,7 @@ def transformed(s: State, values: Sequence[ir.Value], thread: ir.Value, steps: S
         else:
             upper = b.compare("ne", b.and_(thread, apart), 0)
             for i, x in enumerate(values):
-                other = b.asm(f"shfl.sync.bfly.b32 $0, $1, {apart}, 31, -1;", [b.f32], [x])[0]
+                other = b.butterfly(x, apart)
                 values[i] = b.fadd(other, b.select(upper, b.op("arith.negf", [b.f32], [x]), x))
     return [b.fmul(x, b.constant(0.25)) for x in values]
 

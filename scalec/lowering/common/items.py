@@ -79,11 +79,11 @@ def work(s: State, op: ir.OpView) -> None:
             for i, value in zip(words, found, strict=True):
                 # the same in all lanes, and known to be so: the loop over items stays uniform
                 taken[i].set(value if one else shuffled(b, value, 0))
-        text, operands = "mbarrier.arrive.shared::cta.b64 _, [$0];", [b.add(ring.empty, offset)]
+        barrier, first = b.add(ring.empty, offset), None
         if not one:  # behind the reads of all lanes, which have shuffled what they read
             b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
-            text, operands = f"@$1 {text}", [*operands, b.compare("eq", s.lane, 0)]
-        b.asm(text, [], operands)
+            first = b.compare("eq", s.lane, 0)
+        b.asm("mbarrier.arrive.shared::cta.b64 _, [$0];", [], [barrier], only=first)
         following = b.add(c.stage.get(), 1)
         wraps = b.compare("eq", following, c.depth)
         c.phase.set(b.xor(c.phase.get(), b.select(wraps, b.constant(1), 0)))
@@ -116,7 +116,7 @@ def load_index(s: State, op: ir.OpView) -> None:
     b, at = s.b, s.b.constant(0, s.b.i64)
     for index, stride in zip(op.at, op.strides, strict=True):
         at = b.add(at, b.mul(b.widen(s.get(index)), s.get(stride)))
-    address = b.op("llvm.ptrtoint", [b.i64], [b.offset(s.get(op.source), at, b.i32)])
+    address = b.integer(b.offset(s.get(op.source), at, b.i32))
     s.values[op.result] = b.asm("ld.global.b32 $0, [$1];", [b.i32], [address])[0]
 
 
@@ -125,7 +125,7 @@ def find_group(s: State, op: ir.OpView) -> None:
     """A binary search: of the offsets at which groups begin, `some` are at or below the index, and the next `step` are
     looked at. Unsigned: a negative offset is above any index."""
     b, groups, at = s.b, s.b.value(s.get(op.groups)), s.b.value(s.get(op.at))
-    base, stride = b.op("llvm.ptrtoint", [b.i64], [s.get(op.offsets)]), b.mul(s.get(op.stride), 4)
+    base, stride = b.integer(s.get(op.offsets)), b.mul(s.get(op.stride), 4)
     some, low = b.variable(b.i32, 0), b.variable(b.i32, 0)
     zeros = b.pure("clz.b32 $0, $1;", b.i32, groups)  # 32 of no groups: a shift by as many gives 0
     step = b.variable(b.i32, b.pure("shr.u32 $0, 0x80000000, $1;", b.i32, zeros))

@@ -70,7 +70,7 @@ def look_up_k(s: State, op: ir.OpView) -> None:
     for behind, found, is_row in into.each(s):
         at = b.add(first, behind)
         inside = b.and_(b.compare("ge", at, low), b.compare("lt", at, high))
-        inside = inside if is_row is None else b.and_(inside, is_row)
+        inside = b.both(inside, is_row)
         for variable, index in zip(found, op.index, strict=True):
             variable.set(s.get(index).load(b, at, inside))
 
@@ -86,7 +86,7 @@ def copy_k_rows(s: State, op: ir.OpView) -> None:
         turned = s.once(("turned", line), lambda: b.xor(chunk, swizzle(b, row, swizzled)))
     place = b.add(s.get(op.target).address(b, s.get(op.cursor)), b.add(b.mul(row, pitch), b.shl(turned, 4)))
     begins = b.add(b.mul(b.widen(s.get(op.first)), bits // 8), b.widen(b.shl(chunk, 4)))
-    source = b.add(b.op("llvm.ptrtoint", [b.i64], [s.get(op.source)]), begins)
+    source = b.add(b.integer(s.get(op.source)), begins)
     stride = b.mul(b.value(s.get(op.stride), b.i64), bits // 8)
     text = "{\n.reg .b64 D;\nmax.s64 D, $1, 0;\nmin.s64 D, D, 16;\ncvt.u32.u64 $0, D;\n}"
     behind_all = b.sub(b.mul(b.widen(s.get(op.end)), bits // 8), begins)
@@ -99,9 +99,7 @@ def copy_k_rows(s: State, op: ir.OpView) -> None:
         for panel, further in enumerate(panels):
             copy = f"cp.async.cg.shared.global [$0 + {further + behind * pitch}], [$1], {tile.CHUNK}, $2;"
             operands = [place, b.add(address, panel * line), b.select(named, left[panel], b.constant(0))]
-            if is_row is not None:
-                copy, operands = f"@$3 {copy}", [*operands, is_row]
-            b.asm(copy, [], operands)
+            b.asm(copy, [], operands, only=is_row)
 
 
 @COMMON.lowers("tile.cut_k_rows")
@@ -112,7 +110,7 @@ def cut_k_rows(s: State, op: ir.OpView) -> None:
     for behind, found, is_row in rows.each(s):
         named = reduce(b.and_, (s.get(x).names(b, v.get()) for x, v in zip(op.index, found, strict=True)))
         left_out = b.xor(named, b.constant(1, b.i1))
-        with b.when(left_out if is_row is None else b.and_(left_out, is_row)):
+        with b.when(b.both(left_out, is_row)):
             for further in panels:
                 for at in range(0, line, tile.CHUNK):
                     place = further + behind * pitch + at

@@ -143,4 +143,4 @@ def _prefetch(s: State, body: ir.Block) -> None:
         return
     with b.when(b.compare("eq", s.warp, 0)), b.when(b.op("nvvm.elect.sync", [b.i1], [])):
         for pointer in maps:  # nvvm.prefetch would be two: of the parameter, and of its generic address (LLVM 22)
-            b.asm("prefetch.tensormap [$0];", [], [b.op("llvm.ptrtoint", [b.i64], [pointer])])
+            b.asm("prefetch.tensormap [$0];", [], [b.integer(pointer)])

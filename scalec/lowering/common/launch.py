@@ -83,10 +83,9 @@ def query_cancel(s: State, op: ir.OpView) -> None:
             return b.op("llvm.ptrtoint", [b.i32], [theirs])
 
         empty = s.once(("responses", op.ring), first_of_cluster)
-    text, operands = f"mbarrier.arrive.shared::{space}.b64 _, [$0];", [b.add(empty, b.shl(c.stage.get(), 3))]
-    if not one:
-        text, operands = f"@$1 {text}", [*operands, b.compare("eq", s.lane, 0)]
-    b.asm(text, [], operands)
+    barrier = b.add(empty, b.shl(c.stage.get(), 3))
+    first = None if one else b.compare("eq", s.lane, 0)
+    b.asm(f"mbarrier.arrive.shared::{space}.b64 _, [$0];", [], [barrier], only=first)
     s.values[op.following] = cta if s.ctas == 1 else b.select(b.compare("eq", cta, NO_CLUSTER), cta, b.div(cta, s.ctas))
 
 

@@ -175,7 +175,7 @@ def thread_of(s: State) -> ir.Value:
 
 
 def pointer_of(s: State, source: ir.Value) -> ir.Value:
-    return s.b.op("llvm.ptrtoint", [s.b.i64], [s.get(source)])
+    return s.b.integer(s.get(source))
 
 
 def count_arrivals(s: State, counters: ir.Value, number: ir.Value, split: ir.Value | int) -> ir.Value:

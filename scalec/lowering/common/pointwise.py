@@ -46,7 +46,7 @@ def point(s: State, op: ir.OpView) -> None:
 def aligned(s: State, op: ir.OpView) -> None:
     """The address and all strides have no bit below `bytes`."""
     b, bits = s.b, rounding.bits_of(str(op.source.type.element_type))
-    every = b.op("llvm.ptrtoint", [b.i64], [s.get(op.source)])
+    every = b.integer(s.get(op.source))
     for stride in op.strides:
         every = b.or_(every, b.mul(s.get(stride), max(1, bits // 8)))
     s.values[op.result] = b.compare("eq", b.and_(every, tile.int_of(op.bytes) - 1), 0)
@@ -96,9 +96,7 @@ def load_columns(s: State, op: ir.OpView) -> None:
             raw = _words(s, address, first * size, words, valid)
             for word in raw:
                 values += (
-                    [b.op("llvm.bitcast", [b.f32], [word])]
-                    if size == 4
-                    else [epilogue.unpack(s, word, element, half) for half in (0, 1)]
+                    [b.float_of(word)] if size == 4 else [epilogue.unpack(s, word, element, half) for half in (0, 1)]
                 )
         return values
 
@@ -155,7 +153,7 @@ def load_scales(s: State, op: ir.OpView) -> None:
     """A load for each block that a thread has columns of."""
     b, kind, block = s.b, tile.str_of(op.scale), tile.int_of(op.block)
     count, row, n = tile.int_of(op.result.type.count), _value(s, op.row), _value(s, op.n)
-    base, valid = b.op("llvm.ptrtoint", [b.i64], [s.get(op.source)]), b.value(s.get(op.valid), b.i1)
+    base, valid = b.integer(s.get(op.source)), b.value(s.get(op.valid), b.i1)
     made: list[ir.Value] = []
     for first in range(0, count, block):
         column = b.add(_value(s, op.column), first)
@@ -221,7 +219,7 @@ def reduce_lanes(s: State, op: ir.OpView) -> None:
     of_lanes = "max" if kind == "absmax" else kind
     for distance in (1, 2, 4, 8, 16):
         if sharing & distance:
-            other = b.asm(f"shfl.sync.bfly.b32 $0, $1, {distance}, 31, -1;", [b.f32], [made])[0]
+            other = b.butterfly(made, distance)
             made = _combined(s, of_lanes, made, other)
     s.values[op.result] = made if sharing < tile.LANES else _of_warps(s, op, of_lanes, made)
 
@@ -323,7 +321,7 @@ def _named(s: State, at: Any, count: int) -> list[ir.Value]:
 def find_scale(s: State, op: ir.OpView) -> None:
     """As results of contractions find theirs."""
     b, found = s.b, quantize.scale_of(s, op, s.get(op.largest))
-    s.values[op.code] = found.code if found.code.type == b.i32 else b.op("llvm.bitcast", [b.i32], [found.code])
+    s.values[op.code] = found.code if found.code.type == b.i32 else b.bits(found.code)
     s.values[op.reciprocal] = found.reciprocal
 
 
@@ -331,7 +329,7 @@ def find_scale(s: State, op: ir.OpView) -> None:
 def store_scale(s: State, op: ir.OpView) -> None:
     """The thread whose number has no bit of those that the threads of a block differ in."""
     b, row, block, n = s.b, _value(s, op.row), _value(s, op.at), _value(s, op.n)
-    base = b.op("llvm.ptrtoint", [b.i64], [s.get(op.target)])
+    base = b.integer(s.get(op.target))
     mine = b.compare("eq", b.and_(s.tid, tile.int_of(op.sharing)), 0)
     inside = b.and_(b.value(s.get(op.inside), b.i1), mine)
 
@@ -376,7 +374,7 @@ def store_columns(s: State, op: ir.OpView) -> None:
         own, start, size = values[first : first + together], first * bits // 8, row.accessed(together)
         words, strings = size // 4, six_bits.packed(s, element, own) if row.unit > 2 else []
         for at in range(0, row.bytes(together), size):
-            guard = [] if there is None else [is_there(first + 8 * at // bits, there)]
+            only = None if there is None else is_there(first + 8 * at // bits, there)
             if not words:
                 made = [b.shr(strings[at // 4], at % 4 * 8) if strings else _few(s, element, own)]
                 shape = f".b{size * 8} [$0 + {start + at}], $1"
@@ -389,7 +387,7 @@ def store_columns(s: State, op: ir.OpView) -> None:
                 names, kind = ", ".join(f"${1 + i}" for i in range(words)), "f32" if bits == 32 else "b32"
                 shape = f".v{words}.{kind} [$0 + {start + at}], {{{names}}}"
                 shape = shape if words > 1 else f".{kind} [$0 + {start + at}], $1"
-            b.asm(f"{f'@${1 + len(made)} ' if guard else ''}st.global{shape};", [], [address, *made, *guard])
+            b.asm(f"st.global{shape};", [], [address, *made], only=only)
 
     def whole() -> None:
         for first in range(0, len(values), together):

@@ -88,7 +88,7 @@ def _quantize_rows(s: State, op: ir.OpView) -> None:
     b, fragment, size = s.b, s.get(op.accumulator), tile.int_of(op.block)
     together = tile.int_of(op.exchange) >= 0
     octet, waves_of_block = b.shr(s.lane, 2), 1 if together else size // _WAVE
-    blocks, base = b.ceildiv(s.get(op.m), size), b.op("llvm.ptrtoint", [b.i64], [s.get(op.target)])
+    blocks, base = b.ceildiv(s.get(op.m), size), b.integer(s.get(op.target))
     stretches = list(_stretches(s, op, fragment, octet, waves_of_block))
     larger = _of_warps(s, op, stretches, octet) if together else [x.largest for x in stretches]
     for x, largest in zip(stretches, larger, strict=True):
@@ -120,7 +120,7 @@ def _stretches(s: State, op: ir.OpView, fragment: Any, octet: ir.Value, count: i
                 ]
                 largest = _largest(s, op, values)
                 for distance in (4, 8, 16):
-                    other = b.asm(f"shfl.sync.bfly.b32 $0, $1, {distance}, 31, -1;", [b.f32], [largest])[0]
+                    other = b.butterfly(largest, distance)
                     largest = b.pure("max.NaN.f32 $0, $1, $2;", b.f32, largest, other)
                 yield _Stretch(place, i, values, b.compare("eq", octet, (2 * g + i) % 8), largest)
 
@@ -170,7 +170,7 @@ def _quantize_columns(s: State, op: ir.OpView) -> None:
     b, fragment = s.b, s.get(op.accumulator)
     size, together, exchange = (tile.int_of(x) for x in (op.block, op.together, op.exchange))
     blocks = b.ceildiv(s.get(op.n), size)
-    base = b.op("llvm.ptrtoint", [b.i64], [s.get(op.target)])
+    base = b.integer(s.get(op.target))
     waves = [list(places(s, op, wave, len(fragment.waves), fragment.columns)) for wave in range(len(fragment.waves))]
     shares = list(_shares(s, op, fragment, waves))
     found = [[_dealt(s, [_largest(s, op, values) for values in owned]) for owned in x.blocks] for x in shares]
@@ -210,7 +210,7 @@ def _quantize_halves(s: State, op: ir.OpView) -> None:
     size, together, groups = tile.int_of(op.block), tile.int_of(op.together), s.geometry.permuted // 8
     quad, blocks = _in_quad(s), b.ceildiv(s.get(op.n), size)
     lower, upper = b.and_(quad, 1), b.shr(quad, 1)  # which of its rows, and which of two blocks
-    base = b.op("llvm.ptrtoint", [b.i64], [s.get(op.target)])
+    base = b.integer(s.get(op.target))
     for wave, registers in enumerate(fragment.waves):
         across = list(places(s, op, wave, len(fragment.waves), fragment.columns))
         place = across[0][1]
@@ -249,7 +249,7 @@ def _quantize_halves(s: State, op: ir.OpView) -> None:
 def _swapped(s: State, own: ir.Value, which: ir.Value, distance: int) -> tuple[ir.Value, ir.Value]:
     """What the lanes with `which` = 0 and 1 have, of two that are `distance` apart: both have both."""
     b = s.b
-    other = b.asm(f"shfl.sync.bfly.b32 $0, $1, {distance}, 31, -1;", [own.type], [own])[0]
+    other = b.butterfly(own, distance)
     second = b.compare("ne", which, 0)
     return b.select(second, other, own), b.select(second, own, other)
 
@@ -266,7 +266,7 @@ def _alternating(s: State, codes: list[ir.Value], upper: ir.Value) -> ir.Value:
     )
     second = b.compare("ne", upper, 0)
     kept, given = b.select(second, last, first), b.select(second, first, last)
-    other = b.asm("shfl.sync.bfly.b32 $0, $1, 2, 31, -1;", [b.i32], [given])[0]
+    other = b.butterfly(given, 2)
     even, odd = b.select(second, other, kept), b.select(second, kept, other)
     return b.or_(even, b.shl(odd, 8))
 
@@ -340,7 +340,7 @@ def _dealt(s: State, parts: list[ir.Value], distances: tuple[int, ...] = (1, 2))
         parts = []
         for even_, odd_ in pairs:
             kept, given = (even_, odd_) if even_ is odd_ else (b.select(odd, odd_, even_), b.select(odd, even_, odd_))
-            other = b.asm(f"shfl.sync.bfly.b32 $0, $1, {distance}, 31, -1;", [b.f32], [given])[0]
+            other = b.butterfly(given, distance)
             parts.append(b.pure("max.NaN.f32 $0, $1, $2;", b.f32, kept, other))
     return parts[0]
 

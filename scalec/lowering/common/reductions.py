@@ -31,10 +31,6 @@ def _combine(b: Builder, kind: str, x: ir.Value, y: ir.Value) -> ir.Value:
     return functions.maximum(b, x, y) if kind == "max" else functions.minimum(b, x, y)
 
 
-def _from_lane(b: Builder, value: ir.Value, distance: int) -> ir.Value:
-    return b.asm(f"shfl.sync.bfly.b32 $0, $1, {distance}, 31, -1;", [b.f32], [value])[0]
-
-
 @dataclass(frozen=True)
 class Totals:
     """Of each row of a thread, wave by wave: the upper one's, then the lower one's."""
@@ -73,7 +69,7 @@ def store_totals(s: State, op: ir.OpView) -> None:
     for number, total in enumerate(rows):
         value = total.get()
         for distance in (1, 2):
-            value = _combine(b, kind, value, _from_lane(b, value, distance))
+            value = _combine(b, kind, value, b.butterfly(value, distance))
         offset = 4 * (number // 2 * wave + number % 2 * 8)
         b.asm(f"@$2 st.global.f32 [$0 + {offset}], $1;", [], [at, value, first])
 
@@ -123,12 +119,12 @@ def _dealt(s: State, kind: str, values: list[ir.Value]) -> ir.Value:
     b, row = s.b, _row_lane(s)
     for bit, distance in enumerate(_COLUMN_LANES):
         if len(values) == 1:
-            values = [_combine(b, kind, values[0], _from_lane(b, values[0], distance))]
+            values = [_combine(b, kind, values[0], b.butterfly(values[0], distance))]
             continue
         odd, made = b.compare("ne", b.and_(row, 1 << bit), 0), []
         for even, other in zip(values[::2], values[1::2], strict=True):
             kept, given = b.select(odd, other, even), b.select(odd, even, other)
-            made.append(_combine(b, kind, kept, _from_lane(b, given, distance)))
+            made.append(_combine(b, kind, kept, b.butterfly(given, distance)))
         values = made
     return values[0]
 

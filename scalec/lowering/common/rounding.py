@@ -80,12 +80,8 @@ def _packed(b: Builder, element: str, values: list[ir.Value]) -> ir.Value:
     codes, signs = b.constant(0), b.constant(0)
     for low, high in zip(values[-2::-2], values[::-2], strict=True):
         codes = _shifted_in(b, codes, _magnitude(b, element, low), _magnitude(b, element, high))
-        signs = _shifted_in(b, signs, _bits(b, low), _bits(b, high))
+        signs = _shifted_in(b, signs, b.bits(low), b.bits(high))
     return b.or_(codes, b.and_(signs, sum(8 << 4 * i for i in range(len(values)))))
-
-
-def _bits(b: Builder, x: ir.Value) -> ir.Value:
-    return b.op("llvm.bitcast", [b.i32], [x])
 
 
 def _shifted_in(b: Builder, words: ir.Value, low: ir.Value, high: ir.Value) -> ir.Value:
@@ -106,9 +102,9 @@ def _magnitude(b: Builder, element: str, x: ir.Value) -> ir.Value:
     mantissa, least, most = _GRIDS[element]
     magnitude = b.pure("abs.f32 $0, $1;", b.f32, x)
     subnormal = b.constant(math.ldexp(1.0, _LEAST + mantissa - least))
-    counts = [_bits(b, b.fmul(magnitude, subnormal))]
+    counts = [b.bits(b.fmul(magnitude, subnormal))]
     for exponent in range(least + 1, most + 1, 2):
         doubled = exponent + _DIGITS - mantissa  # the exponent of the sum, where |x| has the next exponent
         total = b.fadd(magnitude, b.constant(math.ldexp(1.0, doubled) - math.ldexp(1.0, exponent + 1)))
-        counts.append(b.add(_bits(b, total), (exponent - least + 2 << mantissa) - (doubled + _BIAS << _DIGITS - 1)))
+        counts.append(b.add(b.bits(total), (exponent - least + 2 << mantissa) - (doubled + _BIAS << _DIGITS - 1)))
     return reduce(b.min, counts)

@@ -80,7 +80,7 @@ def copy_rows(s: State, op: ir.OpView) -> None:
 
     place = b.add(s.get(op.target).address(b, s.get(op.cursor)), s.once(("in stage", op.rows), in_stage))
     begins = b.add(_bytes(s, k0, bits), b.widen(b.shl(chunk, 4)))  # behind where a row does
-    source = b.add(b.op("llvm.ptrtoint", [b.i64], [s.get(op.source)]), begins)
+    source = b.add(b.integer(s.get(op.source)), begins)
 
     def issue(left: ir.Value | None) -> None:
         for i, behind, is_row in rows.each(s):
@@ -131,7 +131,7 @@ def copy_row_scales(s: State, op: ir.OpView) -> None:
     b, rows, k0, k = s.b, s.get(op.rows), s.get(op.k0), s.get(op.k)
     (vectors, length), step, block = tile.shape_of(op.target.type), tile.int_of(op.step), tile.int_of(op.block)
     place = b.add(s.get(op.target).address(b, s.get(op.cursor)), b.shl(rows.place(s)[0], 2))
-    memory = b.op("llvm.ptrtoint", [b.i64], [s.get(op.source)])
+    memory = b.integer(s.get(op.source))
     for j in range(vectors):
         at = b.add(k0, j * step)
         source = b.add(memory, b.mul(b.mul(b.widen(b.div(at, block)), s.get(op.k_stride)), 4))

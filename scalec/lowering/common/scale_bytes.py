@@ -38,7 +38,7 @@ def load_bytes(s: State, op: ir.OpView) -> None:
     b, fill, ones = s.b, _fill(s, op), "ones" in op.operation.attributes
     count, unit, block = (tile.int_of(x) for x in (op.bytes, op.unit, op.block))
     place = _PLACES[tile.str_of(op.layout)]
-    source = b.op("llvm.ptrtoint", [b.i64], [s.get(op.source)])
+    source = b.integer(s.get(op.source))
     step = 4 * together_of(op) if tile.int_of(op.whole) else 1
     adjacent = tile.str_of(op.layout) == "row" and unit == block
     for row, is_row, registers in s.get(op.into).of(s, op):
@@ -48,8 +48,7 @@ def load_bytes(s: State, op: ir.OpView) -> None:
         for j in range(0, count, step):
             at = b.add(s.get(op.k0), j * unit)
             inside = b.compare("lt", at, s.get(op.k))
-            if is_row is not None:
-                inside = b.and_(inside, is_row)
+            inside = b.both(inside, is_row)
             offset = j if adjacent else 0  # one address for all of them saves registers
             if address is None or not adjacent:
                 address = b.add(source, place(s, op, index, b.div(at, block)))
@@ -93,13 +92,13 @@ def _word(s: State, parts: list[ir.Value]) -> ir.Value:
 
 
 def _strided(s: State, op: ir.OpView, row: ir.Value, k: ir.Value) -> ir.Value:
-    return s.b.add(_times(s, row, s.get(op.row_stride)), _times(s, k, s.get(op.k_stride)))
+    return s.b.add(s.b.strided(row, s.get(op.row_stride)), s.b.strided(k, s.get(op.k_stride)))
 
 
 def _packed(s: State, op: ir.OpView, row: ir.Value, k: ir.Value) -> ir.Value:
     """Four along K in an i32, the first lowest."""
     b = s.b
-    word = b.add(_times(s, row, s.get(op.row_stride)), _times(s, b.shr(k, 2), s.get(op.k_stride)))
+    word = b.add(b.strided(row, s.get(op.row_stride)), b.strided(b.shr(k, 2), s.get(op.k_stride)))
     return b.add(b.op("arith.shli", [b.i64], [word, b.constant(2, b.i64)]), b.widen(b.and_(k, 3)))
 
 
@@ -110,11 +109,6 @@ def _blocked(s: State, op: ir.OpView, row: ir.Value, k: ir.Value) -> ir.Value:
     number = b.add(b.mul(b.shr(row, 7), tiles), b.shr(k, 2))
     within = b.add(b.shl(b.and_(row, 31), 4), b.add(b.shl(b.and_(b.shr(row, 5), 3), 2), b.and_(k, 3)))
     return b.add(b.mul(b.widen(number), b.constant(512, b.i64)), b.widen(within))
-
-
-def _times(s: State, index: ir.Value, stride: ir.Value | int) -> ir.Value:
-    wide = s.b.widen(index)
-    return wide if isinstance(stride, int) and stride == 1 else s.b.mul(wide, s.b.value(stride, s.b.i64))
 
 
 _PLACES: dict[str, Callable[[State, ir.OpView, ir.Value, ir.Value], ir.Value]] = {
@@ -134,11 +128,7 @@ def store_bytes(s: State, op: ir.OpView) -> None:
     for row, is_row, registers in source.mine(s):
         address = b.add(base, source.place(b, stored_row(b, op, row)))
         for word, register in enumerate(registers):
-            operands, guard = [address, register.get()], ""
-            if is_row is not None:
-                operands.append(is_row)
-                guard = "@$2 "
-            b.asm(f"{guard}st.shared.b32 [$0 + {4 * rows * word}], $1;", [], operands)
+            b.asm(f"st.shared.b32 [$0 + {4 * rows * word}], $1;", [], [address, register.get()], only=is_row)
 
 
 @COMMON.lowers("tile.store_factors")
@@ -177,8 +167,8 @@ def _store_words(s: State, op: ir.OpView, base: ir.Value, first: int, each: int)
     if is_row is not None:  # of a warp with none
         found.set(b.select(is_row, found.get(), b.constant(0)))
     place = b.add(base, b.shl(b.shr(row, 5), 2))
-    guard = b.compare("eq", s.lane, 0)
-    b.asm(f"@$2 st.shared.b32 [$0 + {4 * rows * each}], $1;", [], [place, found.get(), guard])
+    first = b.compare("eq", s.lane, 0)
+    b.asm(f"st.shared.b32 [$0 + {4 * rows * each}], $1;", [], [place, found.get()], only=first)
 
 
 Rows = list[tuple[ir.Value, ir.Value | None]]
@@ -261,7 +251,7 @@ def what_warps_saw(s: State, op: ir.OpView) -> list[ir.Value]:
 def fetch_bytes(s: State, op: ir.OpView) -> None:
     """Predicated loads, no branch (rule 3 of wgmma): they are issued between a product and its promotion."""
     b, k0, fill = s.b, s.get(op.k0), _fill(s, op)
-    source = b.op("llvm.ptrtoint", [b.i64], [s.get(op.source)])
+    source = b.integer(s.get(op.source))
     inside, column = b.compare("lt", k0, s.get(op.k)), b.div(k0, tile.int_of(op.block))
     for room, row in rows_of(s, op):
         address = b.add(source, _PLACES[tile.str_of(op.layout)](s, op, row, column))

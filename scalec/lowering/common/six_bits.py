@@ -82,5 +82,5 @@ def widened(b: Builder, words: list[ir.Value], element: str, count: int) -> list
             top = b.shl(word, WORD - BITS - shift) if shift < WORD - BITS else word
         apart = WORD - 2 - (DIGITS + 4 - mantissa)  # from the highest bit of the magnitude to where f32 has it
         bits = b.and_(b.op("arith.shrsi", [b.i32], [top, b.constant(apart)]), kept)
-        made.append(b.fmul(b.op("llvm.bitcast", [b.f32], [bits]), factor))
+        made.append(b.fmul(b.float_of(bits), factor))
     return made

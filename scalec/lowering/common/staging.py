@@ -209,7 +209,7 @@ def store(s: State, op: ir.OpView) -> None:
                 inside = staging.inside(s, op, x, columns)
                 with b.when(inside) if inside is not None else nullcontext():
                     if tile.int_of(op.adds):
-                        map_, at = b.op("llvm.ptrtoint", [b.i64], [target.map]), [b.add(x, columns), y, *target.at]
+                        map_, at = b.integer(target.map), [b.add(x, columns), y, *target.at]
                         b.asm(instruction(op, len(at)), [], [map_, *at, source])
                     else:
                         shared = b.address(SHARED, source)

@@ -164,12 +164,12 @@ def rounded(b: Builder, x: ir.Value, mantissa: int, least: int, bits: ir.Value) 
     A product with 1 or -1 gives the sign back, and NaN none, which targets without an instruction would keep.
     """
     dropped = DIGITS - mantissa
-    own = b.op("llvm.bitcast", [b.i32], [x])
+    own = b.bits(x)
     magnitude = b.and_(own, SIGN - 1)
     below = b.compare("lt", magnitude, least + BIAS << DIGITS)
     moved = b.select(below, math.ldexp(1.0, least), 0.0)
-    total = b.pure("add.rz.f32 $0, $1, $2;", b.f32, b.op("llvm.bitcast", [b.f32], [magnitude]), moved)
-    bits = b.add(b.op("llvm.bitcast", [b.i32], [total]), b.shr(bits, 32 - dropped))
-    kept = b.op("llvm.bitcast", [b.f32], [b.and_(b.min(bits, NAN), (1 << 32) - (1 << dropped))])
-    sign = b.op("llvm.bitcast", [b.f32], [b.or_(b.and_(own, SIGN), BIAS << DIGITS)])
+    total = b.pure("add.rz.f32 $0, $1, $2;", b.f32, b.float_of(magnitude), moved)
+    bits = b.add(b.bits(total), b.shr(bits, 32 - dropped))
+    kept = b.float_of(b.and_(b.min(bits, NAN), (1 << 32) - (1 << dropped)))
+    sign = b.float_of(b.or_(b.and_(own, SIGN), BIAS << DIGITS))
     return b.fmul(b.op("arith.subf", [b.f32], [kept, moved]), sign)

@@ -79,7 +79,7 @@ def both_of_a_column(s: State, values: list[ir.Value]) -> tuple[ir.Value, ir.Val
     odd = b.and_(b.shr(s.lane, 2), 1)
     second = b.compare("eq", odd, 1)
     sent = b.select(second, values[0], values[1])
-    other = b.asm("shfl.sync.bfly.b32 $0, $1, 4, 31, -1;", [b.f32], [sent])[0]
+    other = b.butterfly(sent, 4)
     return odd, second, (b.select(second, other, values[0]), b.select(second, values[1], other))
 
 

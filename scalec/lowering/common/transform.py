@@ -157,7 +157,7 @@ class _NewScales:
             largest = b.pure(text, b.f32, largest, x)
         distance = 1
         while distance < self.lanes:
-            other = b.asm(f"shfl.sync.bfly.b32 $0, $1, {distance}, 31, -1;", [b.f32], [largest])[0]
+            other = b.butterfly(largest, distance)
             largest, distance = b.pure("max.NaN.f32 $0, $1, $2;", b.f32, largest, other), 2 * distance
         found = SCALES[self.type](b, largest, self.element)
         scale = found.code if self.type == "f32" else byte_as_f32(b, found.code, 0, self.type)
@@ -184,7 +184,7 @@ def store_folds(s: State, op: ir.OpView) -> None:
     for number, held in enumerate(fold.rows):
         value, distance = held.get(), 1
         while distance < chunks:
-            other = b.asm(f"shfl.sync.bfly.b32 $0, $1, {distance}, 31, -1;", [b.f32], [value])[0]
+            other = b.butterfly(value, distance)
             value, distance = fold.combine(s, value, other), 2 * distance
         value = scalar.evaluate(b, op.body.blocks[0], [value, *scalars], epilogue.functions_of(op))
         own = b.add(row, number * at_once)

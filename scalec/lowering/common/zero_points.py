@@ -117,7 +117,7 @@ def zero_points(s: State, op: ir.OpView) -> None:
             address = b.offset(address, step, b.i8)
         else:
             address = b.offset(source, _bytes(b, index, row_stride, packed), b.i8)
-        pointer = b.op("llvm.ptrtoint", [b.i64], [address])
+        pointer = b.integer(address)
         mine = b.and_(b.compare("lt", row, rows), inside)
         loaded[first] = b.asm(load, [b.i32], [pointer, mine, b.constant(0)], tied=1)[0]
         if narrow:

@@ -30,7 +30,7 @@ def store(s: State, op: ir.OpView) -> None:
     groups and wait for their own, which but for that thread's are empty (PTX ISA 9.7.9.25.3)."""
     b, fragment, staging = s.b, s.get(op.accumulator), Staged.once(s, op)
     view = MapView.of(s, op.target)
-    target, x = b.op("llvm.ptrtoint", [b.i64], [view.map]), staging.first_column(s, op)
+    target, x = b.integer(view.map), staging.first_column(s, op)
     for load in staging.loads():
         b.asm(f"cp.async.bulk.wait_group.read {load.pending};")
         s.unit_barrier()

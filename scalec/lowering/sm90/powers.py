@@ -54,7 +54,7 @@ def seen_powers(s: State, op: ir.OpView) -> None:
     least = b.sub(b.pure(f"max.u32 $0, $1, {REACH};", b.i32, largest), REACH)
     first, second = (b.pure("mad.lo.u32 $0, $1, $2, $3;", b.i32, least, -by, more) for by, more in TABLES)
     bits = b.shl(b.add(least, SHIFT), MANTISSA)  # a ue8m0 and an f32 have the same bias
-    s.values[op.result] = Powers(reaches, (first, second), b.op("llvm.bitcast", [b.f32], [bits]))
+    s.values[op.result] = Powers(reaches, (first, second), b.float_of(bits))
 
 
 @TABLE.lowers("tile.in_reach")
