@@ -29,7 +29,6 @@ from scalec.passes.pipeline import FUSE, PIPELINE, find, run_pipeline
 from scalec.passes.plan.loop import in_a_loop
 from scalec.passes.plan.mma_n import LEAST, narrower
 from scalec.passes.plan.pointwise import Spread
-from scalec.passes.plan.reductions import arrivals, bands, partial_words
 from scalec.passes.plan.registers import free_registers, sums_of_thread
 from scalec.passes.plan.resources import most_registers
 from scalec.passes.problem import read_pointwise
@@ -350,25 +349,13 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
     made.narrower = narrower(problem, made.schedule)
     made.looped, made.folds = in_a_loop(problem, made.schedule), problem.column_fold is not None
     made.most = most_registers(problem, made.schedule)
-    roles = {"outer": [d.name for d in problem.outer], "summed": [d.name for d in problem.summed]}
-    roles |= {role: [getattr(problem, role).name] for role in ("m", "n", "k")}
-    roles["within"] = [d.within for d in (problem.m, problem.n) if d.within]
     for d in (problem.m, problem.n):  # the kernel counts both indices as one, in 32 bits
         if d.within and d.size is None:
             within.setdefault(d.name, (1, MOST // d.inner))
-    inner = {d.name: d.inner for d in (problem.m, problem.n)}
-    partial = 4 * partial_words(problem, schedule), len(arrivals(problem, schedule)), bands(problem, schedule)
-    added = [[d.name for d in (x.k, *x.summed)] for x in problem.added]
-    spans = problem.spans + problem.permuted_spans
-    chances = [r.chance for r in problem.results if r.chance is not None] if spans else []
-    numbered = tuple(tuple(d.name for d in x.extents if d.name) for x in chances)
-    panes, segments = problem.panes, problem.segments
     return emitted(
-        lambda kernel: signature.launch_of(
-            kernel, roles, schedule, problem.blocks, inner, partial, panes, added, spans, numbered, segments
-        ),
+        lambda kernel: signature.launch_of(kernel, problem, schedule),
         str(schedule),
-        signature.flops_of(roles, read),
+        signature.flops_of(problem, read),
         problem.panes,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from scalec import abi
@@ -15,7 +15,10 @@ from scalec.ir.schedule import Schedule
 from scalec.ir.tile_control import parts_of
 from scalec.lowering.reads import partial
 from scalec.passes.plan.pointwise import Spread
+from scalec.passes.plan.reductions import arrivals, bands, partial_words
+from scalec.passes.problem.operand import Product
 from scalec.passes.problem.pointwise import Pointwise
+from scalec.passes.problem.types import Problem
 from scalec.reads import Reads
 
 
@@ -226,49 +229,38 @@ def _check_begin(view: abi.View, tensor: abi.TensorSpec, align: int) -> None:
     )
 
 
-def launch_of(
-    kernel: ir.OpView,
-    roles: Mapping[str, Sequence[str]],
-    schedule: Schedule,
-    blocks: tuple[str, int] = ("", 0),
-    inner: Mapping[str, int] | None = None,
-    partial: tuple[int, int, tuple[abi.Extent, ...]] = (0, 0, ()),
-    panes: int = 1,
-    added: Sequence[Sequence[str]] = (),
-    spans: tuple[tuple[str, str], ...] = (),
-    numbered: tuple[tuple[str, ...], ...] = (),
-    segments: int = 1,
-) -> abi.Launch:
-    """How the kernel of a contraction is launched; `roles` are the names of its dimensions: m, n, k, outer and summed
-    as scalec.passes.problem.types.Problem has them, and `panes`; `blocks` a dimension in blocks with tiles of their
-    own, `inner` how many rows or columns of a tile an index of M or N has, where that is not one, and `partial` bytes
-    of a tile's partial results of reductions, counters, and which tiles have these; `added` what each product sums over
-    that is added to the first one, that of a tile's K first; `spans` and `numbered` those of the launch;
-    `segments` of K that are summed by themselves (scalec.passes.plan.parts.stored_parts)."""
-    (bm, bn, bk), (cm, cn), split = schedule.tile, schedule.cluster, schedule.split
-    (m,), (n,), (k,) = (roles[role] for role in ("m", "n", "k"))
-    along, (dim, block) = {m: (bm, cm), n: (bn // panes, cn)}, blocks
+def launch_of(kernel: ir.OpView, problem: Problem, schedule: Schedule) -> abi.Launch:
+    """How the kernel of a contraction is launched."""
+    (bm, bn, bk), (cm, cn), split, segments = schedule.tile, schedule.cluster, schedule.split, problem.segments
+    m, n, together, (dim, block) = problem.m, problem.n, parts_of(kernel), problem.blocks
+    along = {m.name: (bm, cm), n.name: (bn // problem.panes, cn)}
     if dim and block % (whole := math.prod(along[dim])):  # each block's last tile has fewer rows, or its only one
         along[dim] = block // -(-block // whole), 1
+
+    def summed(x: Product | Problem) -> tuple[tuple[str, int], ...]:
+        return ((x.k.name, bk), *((d.name, 1) for d in x.summed))
+
+    spans = problem.spans + problem.permuted_spans
+    chances = [r.chance for r in problem.results if r.chance is not None] if spans else []
     return abi.Launch(
         threads=tile.int_of(kernel.threads),
         shared_bytes=tile.int_of(kernel.shared_bytes),
-        cluster=cm * cn * parts_of(kernel),
+        cluster=cm * cn * together,
         tiles=(
-            *((dim, along[dim][0] // (inner or {}).get(dim, 1), along[dim][1]) for dim in (m, n)),
-            *((dim, 1, 1) for dim in roles["outer"]),
+            *((d.name, along[d.name][0] // d.inner, along[d.name][1]) for d in (m, n)),
+            *((d.name, 1, 1) for d in problem.outer),
         ),
-        split=split // parts_of(kernel),
-        part_bytes=-(-bm * bn * 4 * (split + segments - 1) // split) if split > parts_of(kernel) else 0,  # f32
-        partial_bytes=partial[0],
-        arrivals=partial[1],
-        bands=partial[2],
+        split=split // together,
+        part_bytes=-(-bm * bn * 4 * (split + segments - 1) // split) if split > together else 0,  # f32
+        partial_bytes=4 * partial_words(problem, schedule),
+        arrivals=len(arrivals(problem, schedule)),
+        bands=bands(problem, schedule),
         one_each=schedule.scheduler == "dynamic",
         dependent=schedule.dependent << 30,
-        sums=((k, bk), *((dim, 1) for dim in roles["summed"])) if roles["summed"] or added else (),
-        added=tuple(((x[0], bk), *((dim, 1) for dim in x[1:])) for x in added),
+        sums=summed(problem) if problem.summed or problem.added else (),
+        added=tuple(map(summed, problem.added)),
         spans=spans,
-        numbered=numbered,
+        numbered=tuple(tuple(d.name for d in x.extents if d.name) for x in chances),
     )
 
 
@@ -289,9 +281,11 @@ def launch_of_spread(problem: Pointwise, spread: Spread) -> abi.Launch:
     )
 
 
-def flops_of(roles: Mapping[str, Sequence[str]], reads: Sequence[Reads]) -> tuple[str, ...]:
+def flops_of(problem: Problem, reads: Sequence[Reads]) -> tuple[str, ...]:
     """The dimensions whose product is a contraction's multiplications."""
     # groups that follow one another have a dimension between them, and not each all of it
     shared = {dim for x in reads for domain in x.domains if domain.rises is not None for dim in domain.dims}
-    (m,), (n,), (k,) = (roles[role] for role in ("m", "n", "k"))
-    return (m, n, k, *(dim for dim in roles["outer"] if dim not in shared), *roles["summed"], *roles.get("within", ()))
+    m, n = problem.m, problem.n
+    outer = [d.name for d in problem.outer if d.name not in shared]
+    within = [d.within for d in (m, n) if d.within]
+    return (m.name, n.name, problem.k.name, *outer, *(d.name for d in problem.summed), *within)
