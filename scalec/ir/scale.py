@@ -86,6 +86,18 @@ def ranges_of(function: ir.OpView) -> dict[str, Range]:
     return {a.name: Range(*ir.DenseI64ArrayAttr(a.attr)) for a in ir.DictAttr(attributes["scale.ranges"])}
 
 
+def facts_of(function: ir.OpView, key: str, position: int) -> dict[str, ir.Attribute]:
+    """What a function says of an argument ("arg_attrs") or a result ("res_attrs"); nothing where it says nothing."""
+    attributes = function.attributes
+    return {a.name: a.attr for a in attributes[key][position]} if key in attributes else {}
+
+
+def values_returned(function: ir.OpView) -> list[ir.Value]:
+    """What a function returns, in order."""
+    block = function.body.blocks[0]
+    return list(block.operations[len(block.operations) - 1].operands)
+
+
 def maps_of(attribute: ir.Attribute) -> list[ir.AffineMap]:
     return [map_of(a) for a in ir.ArrayAttr(attribute)]
 

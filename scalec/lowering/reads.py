@@ -197,7 +197,7 @@ class _Walk:
 def reads(function: ir.OpView) -> tuple[Reads, ...]:
     """What is read for each result of a program, each once; empty where it has no such indices and ranges."""
     block = function.body.blocks[0]
-    returned = block.operations[len(block.operations) - 1].operands
+    returned = scale.values_returned(function)
     names = dict(zip(block.arguments, _names(function, "arg_attrs", block.arguments), strict=True))
     found: dict[Reads, None] = {}
     for value, name in zip(returned, _names(function, "res_attrs", returned), strict=True):
@@ -209,9 +209,8 @@ def reads(function: ir.OpView) -> tuple[Reads, ...]:
 
 
 def _names(function: ir.OpView, key: str, values: Sequence[Any]) -> Iterator[str]:
-    attributes = function.attributes
     for i, _ in enumerate(values):
-        facts = {a.name: a.attr for a in attributes[key][i]} if key in attributes else {}
+        facts = scale.facts_of(function, key, i)
         if "scale.of" in facts:  # a part of an argument
             facts["scale.name"] = facts["scale.of"]
         yield ir.StringAttr(facts["scale.name"]).value if "scale.name" in facts else f"argument{i}"

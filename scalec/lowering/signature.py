@@ -82,8 +82,6 @@ def tensors(
     """(operands, results, parts of operands) of a program; alignments are not known yet (1)."""
     dims = scale.program_dims(function)
     block = function.body.blocks[0]
-    returned = block.operations[len(block.operations) - 1].operands
-    attributes = function.attributes
 
     scales = {
         op.scales: ir.StringAttr(scale.GranularityAttr(op.granularity).type).value
@@ -100,8 +98,7 @@ def tensors(
     def specs(values: Sequence[ir.Value], key: str, result: bool = False) -> list[abi.TensorSpec]:
         made = []
         for i, value in enumerate(values):
-            t = value.type
-            facts = {a.name: a.attr for a in attributes[key][i]} if key in attributes else {}
+            t, facts = value.type, scale.facts_of(function, key, i)
             shape, name = (), _text(facts, "scale.name", f"argument{i}")
             if isinstance(t, ir.RankedTensorType):
                 shape = tuple(_extent(e, dims, name) for e in scale.map_of(facts["scale.shape"]).results)
@@ -119,11 +116,11 @@ def tensors(
             )
         return made
 
-    results = specs(list(returned), "res_attrs", result=True)
+    results = specs(scale.values_returned(function), "res_attrs", result=True)
     given = {r.name for r in results if r.inout}
     operands, parts = [], []
     for i, t in enumerate(specs(list(block.arguments), "arg_attrs")):
-        facts = {a.name: a.attr for a in attributes["arg_attrs"][i]} if "arg_attrs" in attributes else {}
+        facts = scale.facts_of(function, "arg_attrs", i)
         if "scale.of" not in facts:
             operands.append(t)
             continue
@@ -139,13 +136,12 @@ def sizes(function: ir.OpView) -> dict[str, int | None]:
     """Size of each dimension of the program, None where it is dynamic: read off the static extents of the types."""
     dims = scale.program_dims(function)
     found: dict[str, int | None] = dict.fromkeys(dims)
-    block, attributes = function.body.blocks[0], function.attributes
-    returned = block.operations[len(block.operations) - 1].operands
-    for values, key in ((block.arguments, "arg_attrs"), (returned, "res_attrs")):
+    arguments = function.body.blocks[0].arguments
+    for values, key in ((arguments, "arg_attrs"), (scale.values_returned(function), "res_attrs")):
         for i, value in enumerate(values):
             if not isinstance(value.type, ir.RankedTensorType):
                 continue
-            facts = {a.name: a.attr for a in attributes[key][i]}
+            facts = scale.facts_of(function, key, i)
             for axis, e in enumerate(scale.map_of(facts["scale.shape"]).results):
                 if isinstance(e, ir.AffineDimExpr) and not value.type.is_dynamic_dim(axis):
                     found[dims[e.position]] = value.type.get_dim_size(axis)

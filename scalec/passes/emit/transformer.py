@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scalec.ir.mlir import ir
+from scalec.ir.scale import facts_of
 from scalec.ir.tile import FoldsType
 from scalec.ir.tile_convert import rows_of_thread
 from scalec.passes.emit.body import copied
@@ -184,8 +185,7 @@ class Transformer(Cutter):
 
     def scalar(self, index: int) -> ir.Value:
         """A scalar argument of the function, as a parameter."""
-        facts = self.function.attributes["arg_attrs"][index]
-        name = next(ir.StringAttr(x.attr).value for x in facts if x.name == "scale.name")
+        name = ir.StringAttr(facts_of(self.function, "arg_attrs", index)["scale.name"]).value
         return self.e.parameter(self.body, ir.F32Type.get(), Source("scalar", name))
 
     def inlined(self, op: Any, element: ir.Value, known: dict[Key, ir.Value]) -> ir.Value:

@@ -20,6 +20,7 @@ from scalec.ir.scale import (
     axis_and_block,
     block_of,
     element,
+    facts_of,
     map_of,
     maps_of,
     program_dims,
@@ -361,10 +362,7 @@ class _Views:
     # ------------------------------------------------------------------------------------------------------- facts
 
     def _facts(self, argument: Any) -> dict[str, ir.Attribute]:
-        if "arg_attrs" not in self.function.attributes:  # of IR that no front end of ours wrote
-            return {}
-        attributes = self.function.attributes["arg_attrs"][list(self.block.arguments).index(argument)]
-        return {a.name: a.attr for a in ir.DictAttr(attributes)}
+        return facts_of(self.function, "arg_attrs", list(self.block.arguments).index(argument))
 
     def _name(self, value: Any) -> str:
         return ir.StringAttr(self._facts(unscaled(value))["scale.name"]).value

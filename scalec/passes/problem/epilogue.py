@@ -9,7 +9,17 @@ from scalec.errors import UnsupportedError
 from scalec.formats import ELEMENT_TYPES, QUANTISED, WHOLE, ElementType, element_spelled
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
-from scalec.ir.scale import GranularityAttr, block_of, dims_in, element, map_of, maps_of, symbols_in, written
+from scalec.ir.scale import (
+    GranularityAttr,
+    block_of,
+    dims_in,
+    element,
+    map_of,
+    maps_of,
+    symbols_in,
+    values_returned,
+    written,
+)
 from scalec.passes.problem.access import Coord, Dim, Gaps
 from scalec.passes.problem.column_folds import Reduced, check_result, reduced
 from scalec.passes.problem.contraction import contractions, sums_of
@@ -107,7 +117,7 @@ class EpilogueReader(Lookups):
 
     def written(self) -> list[Written]:
         """The results of the contraction, in order."""
-        returned, found, index = list(list(self.block.operations)[-1].operation.operands), [], 0
+        returned, found, index = values_returned(self.function), [], 0
         while index < len(returned):
             value = returned[index]
             if index in self.folded():
@@ -139,7 +149,7 @@ class EpilogueReader(Lookups):
 
     def folded(self) -> dict[int, Any]:
         """The results that are computed of a reduction of arguments, by their positions."""
-        returned = list(list(self.block.operations)[-1].operation.operands)
+        returned = values_returned(self.function)
         found = {i: reduction_of(value) for i, value in enumerate(returned)}
         return {i: returned[i] for i, op in found.items() if op is not None and of_inputs(op)}
 

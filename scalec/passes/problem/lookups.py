@@ -11,7 +11,7 @@ from scalec.errors import UnsupportedError
 from scalec.formats import WHOLE, padded_to
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
-from scalec.ir.scale import GranularityAttr, apart_in, block_of, map_of, maps_of, written
+from scalec.ir.scale import GranularityAttr, apart_in, block_of, facts_of, map_of, maps_of, written
 from scalec.ir.tile_types import int_of
 from scalec.passes.problem.access import Chance, Coord, Dim, Domain, Index, Lookup
 from scalec.passes.problem.operand import PROMOTION_BLOCK, Operand
@@ -32,8 +32,7 @@ class Lookups:
 
     def facts(self, attribute: str, position: int) -> dict[str, Any]:
         """What the function says of an argument ("arg_attrs") or a result ("res_attrs")."""
-        attributes = self.function.attributes
-        return {e.name: e.attr for e in attributes[attribute][position]} if attribute in attributes else {}
+        return facts_of(self.function, attribute, position)
 
     def results_of(self, where: ir.AffineMap, symbols: Sequence[Any] = ()) -> list[str]:
         """The results of a map as the language writes them: dimensions by their names, what is read from memory as
