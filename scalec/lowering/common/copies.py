@@ -179,9 +179,8 @@ class RowScales:
     def mine(self, s: State) -> Iterator[tuple[ir.Value, ir.Value | None, list[Variable]]]:
         """(row within the tile, whether it is one, its registers) of this thread."""
         b = s.b
-        thread = s.once("thread", lambda: b.sub(s.tid, b.constant(32 * s.first_warp)))
         for i, registers in enumerate(self.registers):
-            row = b.add(thread, i * self.threads)
+            row = b.add(s.thread, i * self.threads)
             partly = (i + 1) * self.threads > self.rows
             yield row, b.compare("lt", row, self.rows) if partly else None, registers
 

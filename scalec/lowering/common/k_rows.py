@@ -7,7 +7,6 @@ repeats after. What memory has for a row is asked for a stage ahead, and looked 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
 
@@ -16,34 +15,16 @@ from scalec.ir.mlir import ir
 from scalec.ir.tile_gather import line_of
 from scalec.lowering.builder import Variable
 from scalec.lowering.common.copies import NOTHING
+from scalec.lowering.common.row_copies import Shared
 from scalec.lowering.common.state import COMMON, State, swizzle
 from scalec.targets import WARPGROUP
 
 
 @dataclass(frozen=True)
-class KRows:
-    """What indices have for the rows of a thread, `chunks` of which share a row; each index for each row."""
+class KRows(Shared):
+    """What indices have for the rows of a thread: each index for each row."""
 
-    rows: int
-    chunks: int
     found: list[list[Variable]]
-    threads: int = WARPGROUP
-
-    def place(self, s: State) -> tuple[ir.Value, ir.Value]:
-        """The first row of this thread, and its chunk of each."""
-        b = s.b
-        if self.threads < WARPGROUP:
-            return s.lane, b.constant(0)
-        thread = s.once("thread", lambda: b.sub(s.tid, b.constant(32 * s.first_warp)))
-        row = s.once(("row of", self.chunks), lambda: b.div(thread, self.chunks))
-        return row, s.once(("chunk of", self.chunks), lambda: b.and_(thread, self.chunks - 1))
-
-    def each(self, s: State) -> Iterator[tuple[int, list[Variable], ir.Value | None]]:
-        """(how many rows behind the thread's first, what is found for it, whether it is a row of the tile) of each."""
-        b, (row, _), at_once = s.b, self.place(s), self.threads // self.chunks
-        for i, found in enumerate(self.found):
-            partly = (i + 1) * at_once > self.rows
-            yield i * at_once, found, b.compare("lt", row, self.rows - i * at_once) if partly else None
 
 
 def _panels(of: ir.Type) -> tuple[int, int, list[int]]:
@@ -60,18 +41,18 @@ def k_rows(s: State, op: ir.OpView) -> None:
     threads = tile.LANES if "alone" in op.operation.attributes else WARPGROUP
     each = -(-rows * chunks // threads)
     found = [[s.b.variable(s.b.i32, NOTHING) for _ in range(count)] for _ in range(each)]
-    s.values[op.result] = KRows(rows, chunks, found, threads)
+    s.values[op.result] = KRows(rows, chunks, threads, found)
 
 
 @COMMON.lowers("tile.look_up_k")
 def look_up_k(s: State, op: ir.OpView) -> None:
     b, into, low, high = s.b, s.get(op.into), s.get(op.low), s.get(op.high)
     first = b.add(s.get(op.k0), into.place(s)[0])
-    for behind, found, is_row in into.each(s):
+    for i, behind, is_row in into.each(s):
         at = b.add(first, behind)
         inside = b.and_(b.compare("ge", at, low), b.compare("lt", at, high))
         inside = b.both(inside, is_row)
-        for variable, index in zip(found, op.index, strict=True):
+        for variable, index in zip(into.found[i], op.index, strict=True):
             variable.set(s.get(index).load(b, at, inside))
 
 
@@ -91,8 +72,8 @@ def copy_k_rows(s: State, op: ir.OpView) -> None:
     text = "{\n.reg .b64 D;\nmax.s64 D, $1, 0;\nmin.s64 D, D, 16;\ncvt.u32.u64 $0, D;\n}"
     behind_all = b.sub(b.mul(b.widen(s.get(op.end)), bits // 8), begins)
     left = [b.pure(text, b.i32, b.sub(behind_all, panel * line)) for panel in range(len(panels))]
-    for behind, found, is_row in rows.each(s):
-        values = [x.get() for x in found]
+    for i, behind, is_row in rows.each(s):
+        values = [x.get() for x in rows.found[i]]
         named = reduce(b.and_, (s.get(x).names(b, v) for x, v in zip(op.index, values, strict=True)))
         at = b.add(s.get(op.k0), b.add(row, behind)) if own is None else values[own]
         address = b.add(source, b.mul(b.widen(b.select(named, at, b.constant(0))), stride))
@@ -107,8 +88,8 @@ def cut_k_rows(s: State, op: ir.OpView) -> None:
     """A row each lane: the swizzle moves bytes within lines alone."""
     b, rows, (line, pitch, panels) = s.b, s.get(op.rows), _panels(op.tile.type)
     own = b.add(s.get(op.tile).address(b, s.get(op.cursor)), b.mul(rows.place(s)[0], pitch))
-    for behind, found, is_row in rows.each(s):
-        named = reduce(b.and_, (s.get(x).names(b, v.get()) for x, v in zip(op.index, found, strict=True)))
+    for i, behind, is_row in rows.each(s):
+        named = reduce(b.and_, (s.get(x).names(b, v.get()) for x, v in zip(op.index, rows.found[i], strict=True)))
         left_out = b.xor(named, b.constant(1, b.i1))
         with b.when(b.both(left_out, is_row)):
             for further in panels:

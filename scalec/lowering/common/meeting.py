@@ -10,7 +10,7 @@ from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering.builder import Variable
 from scalec.lowering.common.control import WAIT, advance
-from scalec.lowering.common.parts import VECTOR, thread_of
+from scalec.lowering.common.parts import VECTOR
 from scalec.lowering.common.state import COMMON, State
 
 _WAIT = WAIT.replace("try_wait.parity", "try_wait.parity.acquire.cluster")
@@ -48,7 +48,7 @@ class Meeting:
         unit = s.unit_index if prod(s.geometry.units) > 1 else 0
         owner = b.and_(b.value(unit), 1) if owners > 1 else 0
         room = b.mul(b.shr(b.value(unit), 1) if owners > 1 else unit, (tile.int_of(op.split) - 1) * _bytes(s, sums))
-        thread = b.mul(b.and_(thread_of(s), _threads(s) - 1), 4 * VECTOR)
+        thread = b.mul(b.and_(s.thread, _threads(s) - 1), 4 * VECTOR)
         return Meeting(s, sums, owner, b.add(b.add(s.get(op.sums).base, room), thread))
 
     def groups(self, others: int) -> Iterator[tuple[int, list[Variable]]]:
@@ -102,7 +102,7 @@ def sum_in_cluster(s: State, op: ir.OpView) -> None:
         each = (split - 1) * _bytes(s, at.sums)
         expected = [len(range(owner, units, owners)) * each for owner in range(owners)]
         bytes = b.select(b.compare("eq", part, 0), b.constant(expected[0]), expected[-1]) if owners > 1 else expected[0]
-        with b.when(b.compare("eq", thread_of(s), b.mul(part, _threads(s)) if owners > 1 else 0)):
+        with b.when(b.compare("eq", s.thread, b.mul(part, _threads(s)) if owners > 1 else 0)):
             b.asm("mbarrier.arrive.expect_tx.relaxed.cta.shared::cta.b64 _, [$0], $1;", [], [full, b.value(bytes)])
         b.asm(_WAIT, [], [full, c.parity(b)])
         at.add(split - 1)

@@ -59,7 +59,7 @@ class Piece:
     def first(self, parts: ir.Value, number: ir.Value) -> ir.Value:
         """Address of this thread's sums in part 0 of a tile."""
         b = self.s.b
-        thread = thread_of(self.s)
+        thread = self.s.thread
         first = b.add(pointer_of(self.s, parts), b.mul(number, b.constant(self.split * self.part_bytes, b.i64)))
         return b.add(first, b.widen(b.mul(thread, 4 * VECTOR)))
 
@@ -152,7 +152,7 @@ class Crew:
     @staticmethod
     def of(s: State) -> Crew:
         if s.geometry.turns == 1:
-            return Crew(BARRIER, threads_of(s), thread_of(s))
+            return Crew(BARRIER, threads_of(s), s.thread)
         threads = 32 * s.geometry.warps
         own = s.once("own thread", lambda: s.b.and_(s.tid, threads - 1))
         return Crew(s.once("own barrier", lambda: s.b.add(s.turn, 1)), threads, own)  # as State.unit_barrier has it
@@ -167,11 +167,6 @@ class Crew:
 def threads_of(s: State) -> int:
     """All consumers."""
     return 32 * s.geometry.warps * prod(s.geometry.units)
-
-
-def thread_of(s: State) -> ir.Value:
-    """This thread's number among them."""
-    return s.once("thread", lambda: s.b.sub(s.tid, s.b.constant(32 * s.first_warp)))
 
 
 def pointer_of(s: State, source: ir.Value) -> ir.Value:

@@ -21,36 +21,38 @@ _MISSING = ".reg .pred P1;\n.reg .b32 M;\nand.b32 M, $2, {bit};\nsetp.ne.b32 P1,
 
 
 @dataclass(frozen=True)
-class Chunks:
-    """Where a tile's rows are, in bytes, of `chunks` threads each that share a row, and of as many rows as that are at
-    once; bit i of `missing` is set where the thread's i-th row has no index, and is then said to be the tensor's first.
-    An index leads to a row `stride` bytes further for each `row_block`."""
+class Shared:
+    """A tile's rows, each of which `chunks` threads of a warpgroup share, or those of a warp: as many rows as that are
+    at once."""
 
     rows: int
     chunks: int
-    offsets: list[Variable]
-    missing: Variable
-    stride: ir.Value
-    row_block: int
-
-    @property
-    def at_once(self) -> int:
-        return WARPGROUP // self.chunks
+    threads: int
 
     def place(self, s: State) -> tuple[ir.Value, ir.Value]:
         """The first row of this thread, and its chunk of each."""
         b = s.b
-        thread = s.once("thread", lambda: b.sub(s.tid, b.constant(32 * s.first_warp)))
-        row = s.once(("row of", self.chunks), lambda: b.div(thread, self.chunks))
-        return row, s.once(("chunk of", self.chunks), lambda: b.and_(thread, self.chunks - 1))
+        if self.threads < WARPGROUP:
+            return s.lane, b.constant(0)
+        row = s.once(("row of", self.chunks), lambda: b.div(s.thread, self.chunks))
+        return row, s.once(("chunk of", self.chunks), lambda: b.and_(s.thread, self.chunks - 1))
 
     def each(self, s: State) -> Iterator[tuple[int, int, ir.Value | None]]:
         """(its number, how many rows behind the thread's first, whether it is a row of the tile) of each row."""
-        b, (row, _) = s.b, self.place(s)
-        for i in range(len(self.offsets)):
-            behind = i * self.at_once
-            partly = behind + self.at_once > self.rows
-            yield i, behind, b.compare("lt", row, self.rows - behind) if partly else None
+        b, (row, _), at_once = s.b, self.place(s), self.threads // self.chunks
+        for i, behind in enumerate(range(0, self.rows, at_once)):
+            yield i, behind, b.compare("lt", row, self.rows - behind) if behind + at_once > self.rows else None
+
+
+@dataclass(frozen=True)
+class Chunks(Shared):
+    """Where a tile's rows are, in bytes; bit i of `missing` is set where the thread's i-th row has no index, and is
+    then said to be the tensor's first. An index leads to a row `stride` bytes further for each `row_block`."""
+
+    offsets: list[Variable]
+    missing: Variable
+    stride: ir.Value
+    row_block: int
 
     def offset(self, b: Builder, index: ir.Value) -> ir.Value:
         """Where the row of an index is that leads somewhere."""
@@ -63,7 +65,7 @@ def row_chunks(s: State, op: ir.OpView) -> None:
     offsets = [b.variable(b.i64, b.constant(0, b.i64)) for _ in range(-(-rows * chunks // WARPGROUP))]
     missing = b.variable(b.i32, 0xFFFFFFFF)
     stride = b.mul(b.value(s.get(op.stride), b.i64), max(1, tile.int_of(op.bits) // 8))
-    s.values[op.result] = Chunks(rows, chunks, offsets, missing, stride, tile.int_of(op.row_block))
+    s.values[op.result] = Chunks(rows, chunks, WARPGROUP, offsets, missing, stride, tile.int_of(op.row_block))
 
 
 @COMMON.lowers("tile.copy_rows")

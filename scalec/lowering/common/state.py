@@ -288,6 +288,11 @@ class State:
         self.lane = self.b.asm("mov.u32 $0, %laneid;", [self.b.i32], memory=False)[0]
         self.enter_role(first_warp)
 
+    @property
+    def thread(self) -> ir.Value:
+        """Number of this thread within its role."""
+        return self.once("thread", lambda: self.b.sub(self.tid, self.b.constant(32 * self.first_warp)))
+
     def unit(self, axis: int) -> ir.Value | int:
         """Index of this unit (warpgroup or warp) within its role along M (0) or N (1)."""
         b, along = self.b, self.geometry.units
