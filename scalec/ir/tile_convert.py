@@ -194,7 +194,7 @@ SCALES = {"alike": AddendsType, "ordinary": None, "small": None, "power": Powers
 
 class ConvertedOp(Tile.Operation, name="converted"):
     """A slice of a wave of A as its result's element type, each element times its factor, in registers that nobody
-    touches until wgmma has multiplied them.
+    touches until wgmma has multiplied them. With `less_8`, a unit attribute, u4 less that.
 
     Of what was loaded with `words` addends. `scales`, an optional attribute of SCALES, says which. Of ue4m3 these are
     two, whose sum is 2^-2 times that: "alike": of all, whose scales are those that are `known`, of LOW ones 2 times
@@ -221,6 +221,8 @@ class ConvertedOp(Tile.Operation, name="converted"):
         if (op.known is None) != (wanted is None) or (wanted and not isinstance(op.known.type, wanted)):
             return fail(op, f"makes addends of {scales!r} scales, and knows {op.known and op.known.type} of these")
         (rows, depth), (own, made_of) = shape_of(op.stored.type), shape_of(op.result.type)
+        if "less_8" in attributes and stored.name != "u4":
+            return fail(op, f"makes {made.name} of {stored.name} less 8, expected u4")
         number, count = slice_of(op)
         if (rows, depth) != (own, made_of * count) or not 0 <= number < count:
             return fail(op, f"makes {op.result.type} of slice {number} of {count} of {op.stored.type}")

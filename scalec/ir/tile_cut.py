@@ -25,6 +25,9 @@ from scalec.ir.verify import fail, verifier
 LINE = 128
 """Bytes of the widest swizzle, of which a row is interleaved."""
 
+PAIRS_APART = 4
+"""Registers of A that a word becomes whose eight elements are multiplied in pairs of two that are four apart."""
+
 CHUNK = 16
 """Bytes that a swizzle keeps together at least, and one instruction moves."""
 
@@ -153,7 +156,10 @@ class CutWordsOp(Tile.Operation, name="cut_words"):
 class InterleaveKOp(Tile.Operation, name="interleave_k"):
     """Of each LINE bytes of a row of a tile, of the cursor's stage, four bytes of number 8 i + j become those of number
     i + 4 j: what wgmma multiplies with the registers of one of the four threads that share a row of A was adjacent (PTX
-    ISA 9.7.15.5.1.1). All lanes of a warp are here; rows are as wide as the swizzle, or several panels of that."""
+    ISA 9.7.15.5.1.1). All lanes of a warp are here; rows are as wide as the swizzle, or several panels of that. With
+    `apart`, a unit attribute, of each 16 bytes before that those two of number i and i + 4 become four, as threads make
+    pairs of elements that are PAIRS_APART. With `ahead`, another, rows are loaded while those before them are on their
+    way, which takes registers for both."""
 
     tile: ext.Operand[SharedType]
     cursor: ext.Operand[CursorType]
@@ -164,6 +170,8 @@ class InterleaveKOp(Tile.Operation, name="interleave_k"):
         row = width * bits_of(element_of(op.tile.type)) // 8
         if swizzle != LINE or row % LINE:
             return fail(op, f"interleaves rows of {row} bytes swizzled over {swizzle}, expected {LINE} of its swizzle")
+        if "apart" in op.operation.attributes and bits_of(element_of(op.tile.type)) != 16:
+            return fail(op, f"pairs elements of {element_of(op.tile.type)}, expected 16 bits")
         return in_step(op, None, op.tile)
 
 

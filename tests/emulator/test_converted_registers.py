@@ -18,33 +18,64 @@ from tests.emulator.running import run_on
 from tests.emulator.test_converted import EVERY, HOPPER, MORE, PROGRAMS, every_element_is_the_same
 from tests.emulator.test_several_results import run
 
-ALL = PROGRAMS | HOPPER
+ALL = {
+    **PROGRAMS,
+    **HOPPER,
+    "bf16 x u4 - 8": "C[m,n]:f32 = A[m,k]:bf16 @ (B[n,k]:u4 - 8) scale(none, 1x64:bf16)",
+    "e4m3 x u4 - 8": "C[m,n]:f32 = A[m,k]:e4m3 @ (B[n,k]:u4 - 8) scale(1x128, 1x128)",
+}
 
 SCHEDULES = [
+    ("bf16 x nvfp4", "swap=1, tile=64x72x64"),
+    ("nvfp4 x f16", "invariant, swap=0, tile=64x16x64"),
+    ("nvfp4 x f16", "swap=0, tile=64x8x32, swizzle_a=64, swizzle_b=64, unroll=1"),
+    ("bf16 x i4", "swap=1, tile=64x64x64, consumers=pingpong"),
+    ("bf16 x i4 1x64 of bf16", "swap=1, tile=192x80x64, scale_path=thread"),
+    ("e4m3 x e2m1", "swap=1, tile=64x16x128, promote=32, early_wait=0"),
+    ("bf16 x u4 - 8", "swap=1, tile=128x72x64"),
+    ("e4m3 x u4 - 8", "swap=1, tile=64x128x128"),
+]
+
+INTERLEAVED = [
     ("bf16 x nvfp4", "swap=1, tile=64x16x64"),
     ("bf16 x mxfp4", "swap=1, tile=128x24x64, cluster=2x1, split=2, parts=cluster"),
     ("nvfp4 x f16", "swap=0, tile=128x40x64, stages=2"),
     ("bf16 x tiled ue4m3", "swap=1, tile=256x8x64, warpgroups=2, unroll=1"),
-    ("bf16 x i4", "swap=1, tile=64x64x64, consumers=pingpong"),
     ("bf16 x i4 1x64 of bf16", "swap=1, tile=192x16x64, scale_path=thread"),
     ("bf16 x e4m3 128x128", "swap=1, tile=64x64x64, mma_n=32, cluster=1x2"),
-    ("e4m3 x e2m1", "swap=1, tile=64x16x128, promote=32, early_wait=0"),
+    ("e4m3 x e2m1", "swap=1, tile=64x16x128, early_wait=0"),
+    ("e4m3 1x128 x i4", "swap=1, tile=64x32x128"),
+    ("bf16 x u4 - 8", "swap=1, tile=64x24x64"),
+    ("e4m3 x u4 - 8", "swap=1, tile=128x16x128"),
     ("e5m2 x f16", "swap=0, tile=64x56x64, split=3"),
     ("bf16 x tf32", "swap=0, tile=64x16x32"),
-    ("nvfp4 x f16", "swap=0, tile=64x8x32, swizzle_a=64, swizzle_b=64, unroll=1"),
 ]
+
+
+def both_ways(name: str, schedule: str) -> list[np.ndarray]:
+    """Of conversion in shared memory and in registers: tails of all dimensions, and K no multiple of its tile."""
+    dims, made = {"m": 40, "n": 80, "k": 160}, []
+    for convert in ("shared", "registers"):
+        given = schedule if convert == "registers" else schedule.replace(", consumers=pingpong", "")
+        _, results = run(f"{ALL[name]} with convert={convert}, {given}", "sm_90a", dims, "nk")
+        made.append(results["C"])
+    return made
 
 
 @pytest.mark.once(touches=lambda schedule, **_: re.findall("mma_n|consumers", schedule))
 @pytest.mark.parametrize(("name", "schedule"), SCHEDULES)
 def test_the_same_bits_as_from_shared_memory(name: str, schedule: str) -> None:
-    """Sums are in one order, whichever way A comes: tails of all dimensions, and K no multiple of its tile."""
-    dims, made = {"m": 40, "n": 80, "k": 160}, {}
-    for convert in ("shared", "registers"):
-        given = schedule if convert == "registers" else schedule.replace(", consumers=pingpong", "")
-        _, results = run(f"{ALL[name]} with convert={convert}, {given}", "sm_90a", dims, "nk")
-        made[convert] = results["C"].tobytes()
-    assert made["shared"] == made["registers"]
+    """Sums are in one order, whichever way A comes."""
+    shared, registers = both_ways(name, schedule)
+    assert shared.tobytes() == registers.tobytes()
+
+
+@pytest.mark.once(touches=lambda name, **_: re.findall("i4|u4|e2m1|nvfp4|tf32", name))
+@pytest.mark.parametrize(("name", "schedule"), INTERLEAVED)
+def test_where_rows_are_interleaved(name: str, schedule: str) -> None:
+    """The same products in another order, of which the f32 sums are."""
+    shared, registers = both_ways(name, schedule)
+    np.testing.assert_allclose(registers, shared, rtol=0, atol=2e-6 * float(np.abs(shared).max()))
 
 
 @pytest.mark.once
@@ -117,7 +148,8 @@ def test_half_a_byte_of_both() -> None:
         ("C[m,n]:f32 = A[m,k]:mxfp8 @ B[n,k]:bf16", "swap=1", "A is converted, and wgmma takes its left operand alone"),
         (ALL["bf16 x nvfp4"].replace("B[n,k]:nvfp4", "B[n,k]:bf16"), "swap=1", "no operand is converted"),
         ("C[m,n]:f32 = A[m,k]:bf16 @ B[k,n]:e4m3", "swap=1", "B is contiguous along n"),
-        ("C[m,n]:f32 = A[m,k]:bf16 @ (B[n,k]:u4 - 8)", "swap=1", "B is less zero points"),
+        ("C[m,n]:f32 = A[m,k]:bf16 @ (B[n,k]:u4 - 7)", "swap=1", "B is less other zero points than 8 of u4"),
+        ("C[m,n]:f32 = A[m,k]:bf16 @ (B[n,k]:u4 - Z[n,k/64])", "swap=1", "B is less other zero points than 8 of u4"),
         ("C[m,n] = relu(A[m,k]:bf16) @ B[n,k]:bf16", "swap=0", "A is computed or reduced on the way"),
         ("C[m,n]:f32 = A[m,k]:tf32 @ B[n,k]:i4", "swap=1", "1 elements of i4 .B. are 4 bits, not whole bytes"),
         ("C[m,n]:f32 = A[idx[m],k]:nvfp4 @ B[n,k]:bf16", "swap=0", "rows of A are named by idx"),

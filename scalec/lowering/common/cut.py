@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import product
 
 from scalec.ir import tile
 from scalec.ir.mlir import ir
@@ -158,19 +157,39 @@ def interleave_k(s: State, op: ir.OpView) -> None:
     """A row two lanes: the even chunks become the first four, the odd ones the others, in which words change places
     alone. What eight lanes load or store at once lies in all banks."""
     b, (rows, width), line = s.b, tile.shape_of(op.tile.type), LINE
-    panels, together = width * tile.bits_of(tile.element_of(op.tile.type)) // 8 // line, tile.LANES // 2
+    lines, together = rows * width * tile.bits_of(tile.element_of(op.tile.type)) // 8 // line, tile.LANES // 2
     odd, row = b.shr(s.lane, 4), b.and_(s.lane, together - 1)
     own = b.add(s.get(op.tile).address(b, s.get(op.cursor)), b.mul(row, line))
     own = b.add(own, b.shl(swizzle(b, row, line), 4))
     source, target = b.xor(own, b.shl(odd, 4)), b.xor(own, b.shl(odd, 6))
-    for panel, first in product(range(panels), range(0, rows, together)):
-        offset, mine = line * (panel * rows + first), None
-        if rows - first < together:
-            mine = b.compare("lt", row, rows - first)
-        words = [x for i in range(4) for x in _load_of(b, b.xor(source, 32 * i), offset, mine)]
+    attributes, behind = op.operation.attributes, None
+    apart, ahead = "apart" in attributes, "ahead" in attributes
+
+    def load(first: int) -> tuple[list[list[ir.Value]], int, ir.Value | None]:
+        offset, mine = line * first, None
+        if lines - first < together:
+            mine = b.compare("lt", row, lines - first)
+        return [_load_of(b, b.xor(source, 32 * i), offset, mine) for i in range(4)], offset, mine
+
+    def store(chunks: list[list[ir.Value]], offset: int, mine: ir.Value | None) -> None:
         b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
+        words = [x for chunk in chunks for x in (_apart(b, chunk) if apart else chunk)]
         for i in range(4):
             _store(b, b.xor(target, 16 * i), offset, words[i::4], mine)
+
+    for first in range(0, lines, together):  # panels follow each other, of whole eights of rows
+        loaded = load(first)
+        if behind is not None:
+            store(*behind)
+        behind = loaded if ahead else store(*loaded)
+    if behind is not None:
+        store(*behind)
+
+
+def _apart(b: Builder, chunk: list[ir.Value]) -> list[ir.Value]:
+    """Of eight elements of 16 bits the pairs of two that are four apart."""
+    pairs = [(*chunk[i::2], which) for i in (0, 1) for which in (0x5410, 0x7632)]
+    return [b.pure("prmt.b32 $0, $1, $2, $3;", b.i32, *x) for x in pairs]
 
 
 def _mine(s: State, left: int) -> ir.Value | None:

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from scalec.formats import ELEMENT_TYPES, ElementType, element_spelled
 from scalec.ir import tile
 from scalec.ir.mlir import ir, nvvm
+from scalec.ir.tile_cut import PAIRS_APART
 from scalec.lowering.builder import Builder
-from scalec.lowering.common.convert import Words, converted, half_of_e2m1, scaled
+from scalec.lowering.common.convert import APART, Words, converted, half_of_e2m1, held, scaled
 from scalec.lowering.common.state import State, swizzle
 from scalec.lowering.sm90.addends import FACTORS, Kind, both, byte_of, is_low
 from scalec.lowering.sm90.loaded import BELOW, Loaded, Scales, element_in, factor_at, interleaved, quarter_of
@@ -115,14 +116,19 @@ def convert(s: State, op: ir.OpView) -> None:
             else _one_each(b, loaded, known, tile.int_of(attributes["only"]) if "only" in attributes else None)
         )
         return
+    of_words, name = loaded.words, stored.name
+    if "less_8" in attributes:  # an i4 whose sign bit is turned
+        name, of_words = "i4", tuple([b.xor(word, 0x88888888) for word in words] for words in of_words)
     halves: list[Words] = []
-    for words, factors in zip(loaded.words, loaded.factors, strict=True):
-        if loaded.several:
-            values = [x for word in words for x in converted(b, [word], stored.name, made.name)]
-        elif (stored.name, made.name) in _BY_BYTE:
-            values = _BY_BYTE[stored.name, made.name](s, words)
+    for words, factors in zip(of_words, loaded.factors, strict=True):
+        if loaded.several == PAIRS_APART:
+            values = [x for word in words for x in APART[name, made.name](b, word)]
+        elif loaded.several:
+            values = [x for word in words for x in converted(b, [word], name, made.name)]
+        elif (name, made.name) in _BY_BYTE:
+            values = _BY_BYTE[name, made.name](s, words)
         else:
-            values = _together(s, words, stored, made)
+            values = _together(s, words, ELEMENT_TYPES[name], made)
         factors = [x for x in factors for _ in range(loaded.several or 1)]
         halves.append([scaled(b, x, f, made.name) for x, f in zip(values, factors, strict=True)] if factors else values)
     s.values[op.result] = _tied(b, _registers(halves))
@@ -222,9 +228,9 @@ def _4_by_byte(made: str, number: int) -> Callable[[State, Words], Words]:
     """The thread's two integers of 4 bits of each word, as scalec.lowering.common.convert.four_as has it."""
 
     def convert(s: State, words: Words) -> Words:
-        b, both, found = s.b, 0x10001 * number, []
+        b, both, nibbles, found = s.b, 0x10001 * number, held(s.b, 0x000F000F), []
         for word in words:
-            value = b.xor(b.and_(_spread(s, word, b.shr(word, 4)), 0x000F000F), both)
+            value = b.xor(b.and_(_spread(s, word, b.shr(word, 4)), nibbles), both)
             found.append(b.pure(f"sub.rn.{made}x2 $0, $1, $2;", b.i32, value, both))
         return found
 

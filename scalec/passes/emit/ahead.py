@@ -44,12 +44,23 @@ class Ahead(Blocks):
     def enter_block(self, h: Handles, front: ir.Value, after: ir.Value | None) -> ir.Value:
         """The first slice of the block at `front`, made when of products into the sums `after` one is under way at
         most, if any is."""
-        go, count = self.goes[0], slices_of(self.problem, self.schedule)
+        go = self.goes[0]
         self.e.op("tile.wait", operands=[h.ring, front])
-        stored = self.load_stored(h, front, self.slices_of(go)[0], go.wave, count)
+        stored = self.load_slice(h, front, self.slices_of(go)[0], go)
         if after is not None:
             self.e.op("tile.mma_wait", operands=[after], pending=1)
-        return self.converted(stored)
+        return self.converted_slice(stored, self.slices_of(go)[0])
+
+    def load_slice(self, h: Handles, cursor: ir.Value, part: int, go: Go) -> ir.Value:
+        """A slice, and those that are loaded with it."""
+        count = slices_of(self.problem, self.schedule)
+        together = self.loaded_together(count)
+        return self.load_stored(h, cursor, part // together, go.wave, count // together)
+
+    def converted_slice(self, stored: ir.Value, part: int) -> ir.Value:
+        """That slice alone."""
+        together = self.loaded_together(slices_of(self.problem, self.schedule))
+        return self.converted(stored, slice_=(part % together, together))
 
     def block_ahead(self, h: Handles, at: Positions, front: ir.Value, block: Block, a: ir.Value) -> ir.Value:
         """A block's products, each promoted, of which `a` is the first slice; that of the one that follows, if one
@@ -58,7 +69,7 @@ class Ahead(Blocks):
         units, beneath = [(go, part) for go in self.goes for part in self.slices_of(go)], Beneath()
         for number, (go, part) in enumerate(units):
             after = units[number + 1] if number + 1 < len(units) else None
-            stored = None if after is None else self.load_stored(h, at.cursor, after[1], after[0].wave, count)
+            stored = None if after is None else self.load_slice(h, at.cursor, after[1], after[0])
             begins, ends = (part == self.slices_of(go)[i] for i in (0, -1))
             self.mma_converted(h, block.partial, at.cursor, a, 0, int(not begins), go.column, (part, count))
             if begins:
@@ -67,9 +78,9 @@ class Ahead(Blocks):
                 e.op("tile.advance", operands=[front])
                 if self.schedule.early_wait:
                     e.op("tile.peek", operands=[h.ring, front])
-            if stored is not None:
+            if after is not None and stored is not None:
                 e.op("tile.mma_wait", operands=[block.partial], pending=1)
-                a = self.converted(stored)
+                a = self.converted_slice(stored, after[1])
             elif not last:
                 a = self.enter_block(h, front, block.partial)
             if ends:

@@ -7,10 +7,11 @@ from typing import Any
 
 from scalec.ir.mlir import ir
 from scalec.ir.tile import CHUNK
+from scalec.ir.tile_cut import PAIRS_APART
 from scalec.passes.emit.gatherer import Gatherer
 from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.tensors import Work
-from scalec.passes.plan.converted import interleaves
+from scalec.passes.plan.converted import interleaves, interleaves_ahead
 from scalec.passes.plan.items import changes_blocks, cut_warp
 
 
@@ -94,10 +95,13 @@ class Cutter(Gatherer):
 
     def interleave_blocks(self, h: Handles, cursor: ir.Value, w: Work) -> None:
         """The K blocks of a tile, B's rows of each."""
-        e = self.e
+        e, a = self.e, self.problem.lhs
+        apart = a.element.bits == PAIRS_APART * a.stored.bits
+        ahead = interleaves_ahead(self.problem, self.schedule)
+        how = {name: ir.UnitAttr.get() for name, x in (("apart", apart), ("ahead", ahead)) if x}
         with self.over_k(w):
             e.op("tile.wait", operands=[h.cut_ring, cursor])
-            e.op("tile.interleave_k", operands=[h.tiles["B"], cursor])
+            e.op("tile.interleave_k", operands=[h.tiles["B"], cursor], **how)
             self.pass_on(h, cursor)
             e.op("tile.advance", operands=[cursor])
 

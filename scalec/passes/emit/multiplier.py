@@ -11,7 +11,7 @@ from scalec.ir.tile_types import shape_of
 from scalec.passes.emit.factors import Factors, Fetched, Known
 from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.tensors import Work
-from scalec.passes.plan.converted import elements_interleaved, in_registers, interleaves, slices_of
+from scalec.passes.plan.converted import elements_interleaved, in_registers, interleaves, slices_of, turns_sign
 
 
 @dataclass(frozen=True)
@@ -159,6 +159,7 @@ class Multiplier(Factors):
         scales: dict[str, Any] = {"scales": of.scales} if of.scales else {}
         scales |= {"slice": slice_} if slice_[1] > 1 else {}
         scales |= {} if of.only is None else {"only": of.only}
+        scales |= {"less_8": ir.UnitAttr.get()} if turns_sign(self.sides[0].operand) else {}
         known = [] if of.known is None else [of.known]
         return self.e.op("tile.converted", [made], [loaded, *known], segments=(1, len(known)), **scales).result
 

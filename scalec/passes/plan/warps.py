@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scalec.ir.schedule import MAX_CONVERTERS, Schedule
+from scalec.passes.plan.converted import interleaves
 from scalec.passes.problem.types import Problem
 from scalec.targets import WARPGROUP
 
@@ -51,6 +52,11 @@ or several f32 of a row for a K tile: with 40, MXFP8 spilled 8 to 32 bytes at 12
 
 WRAPPING = WIDENED | {3: (56, 152)}
 """Likewise where a warp wraps K blocks (`Operand.wrapped`): with 32 that spilled 8 bytes (ptxas 13.0, 2026-11-27)."""
+
+
+INTERLEAVING = {1: (88, 232), 2: (72, 216), 3: (56, 152)}
+"""Likewise where a warp interleaves rows, of two warpgroups 16 of them while others are on their way: with 56 that
+spilled 44 bytes (ptxas 13.5, 2026-11-28)."""
 
 
 ADDENDS = {1: (152, 232), 2: (104, 200), 3: (56, 152)}, 64
@@ -138,7 +144,9 @@ def registers_for(problem: Problem, schedule: Schedule) -> tuple[int, int]:
             registers = WIDENED[warpgroups]
         if problem.lhs.addends and schedule.tile[0] * schedule.tile[1] // (WARPGROUP * warpgroups) <= ADDENDS[1]:
             registers = ADDENDS[0][warpgroups]
-    if problem.wraps:
+    if interleaves(problem, schedule) and not problem.lhs.addends:
+        registers = INTERLEAVING[warpgroups]
+    elif problem.wraps:
         registers = WRAPPING[warpgroups]
     elif warpgroups == 2 and problem.kind.warpgroup_sums and any(map(problem.off_lines, (problem.lhs, problem.rhs))):
         registers = WIDENED[2]  # a warp cuts K blocks: with 40, 256x128 spilled
