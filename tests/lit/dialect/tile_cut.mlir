@@ -27,6 +27,8 @@
     %all = "tile.detour"(%ring, %through) {operandSegmentSizes = array<i32: 1, 1, 0>} : (!tile.stages, !tile.stages) -> !tile.stages
     // CHECK: "tile.interleave_k"
     "tile.interleave_k"(%a, %at) : (!tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position) -> ()
+    // CHECK: "tile.interleave_k"({{.*}}) {ahead, apart}
+    "tile.interleave_k"(%b, %at) {ahead, apart} : (!tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>, !tile.position) -> ()
     // CHECK: "tile.cut_words"({{.*}}) {unit = 32 : i64}
     "tile.cut_words"(%words, %at, %low, %high) {unit = 32 : i64} : (!tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 4 : i64>, !tile.position, i32, i32) -> ()
     %room = "tile.byte_scales"() {rows = 128 : i64, words = 1 : i64, warps = 1 : i64} : () -> !tile.scale_bytes

@@ -100,3 +100,10 @@
 %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 16, 64>, f8E4M3FN, 64 : i64, 4 : i64>
 %at = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
 "tile.interleave_k"(%a, %at) : (!tile.buffer<array<i64: 16, 64>, f8E4M3FN, 64 : i64, 4 : i64>, !tile.position) -> ()
+
+// -----
+
+// EXPECT: pairs elements of f8E4M3FN, expected 16 bits
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 16, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+%at = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.interleave_k"(%a, %at) {apart} : (!tile.buffer<array<i64: 16, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position) -> ()
