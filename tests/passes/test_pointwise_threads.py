@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import scalec
+from scalec.compiler import compile_source
 
 NORM = "R[m] = sum[k](X[m,k]^2); Y[m,k]:mxfp8 = X[m,k] * w[k] / sqrt(R)"
 SOFTMAX = "M[m] = max[k](X[m,k]); E[m,k] = exp(X[m,k] - M); S[m] = sum[k](E); Y[m,k] = E / S"
@@ -38,3 +39,17 @@ def test_threads(program: str, k: int, threads: int, registers: int, spread: str
 def test_many_rows_have_tiles_of_more(m: int, rows: int) -> None:
     kernel = scalec.compile(BOTH, "sm_90a", dims={"m": m, "k": 7168})
     assert kernel.spec.schedule.startswith(f"rows={rows}, columns=128")
+
+
+@pytest.mark.parametrize(
+    ("program", "order"),
+    [
+        ("T[k,m]:mxfp8 = X[idx[m],k]", "n"),
+        ("T[k,m]:mxfp8 = X[m,k]", "m"),
+        ("Q[m,k]:mxfp8 = X[idx[m],k]", "m"),
+        ("Q[m,k]:mxfp8 = X[idx[m],k]; T[k,m]:mxfp8 = X[idx[m],k]", "m"),
+    ],
+)
+def test_order_of_tiles(program: str, order: str) -> None:
+    made = compile_source(program, "sm_90a", {"k": 256}, until="tile")
+    assert f'order = "{order}"' in made.texts["tile"]

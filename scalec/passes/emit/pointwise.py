@@ -332,7 +332,7 @@ class PointwiseKernel(Columns):
                 segments=(1, 1, len(outer)),
                 tile=(s.rows, 1 if p.spans else s.columns),
                 cluster=(1, 1),
-                order="m",
+                order=s.order(p),
                 band=1,
                 split=1,
                 turns=1,
