@@ -4,7 +4,7 @@ the work of one that has not begun (cluster launch control)."""
 # no `from __future__ import annotations` here: the bindings read the annotations as classes
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import in_step
+from scalec.ir.tile_checks import at_least, in_step
 from scalec.ir.tile_types import I32, RESPONSE_BYTES, CursorType, ResponsesType, RingType, Tile, int_of
 from scalec.ir.verify import fail, verifier
 
@@ -12,6 +12,14 @@ from scalec.ir.verify import fail, verifier
 class DependOp(Tile.Operation, name="depend"):
     """All threads: lets the next kernel of the stream be launched, and waits until the one before this has ended and
     what it wrote is there. Before it, nothing may be read or written that another kernel writes."""
+
+
+class StaggerOp(Tile.Operation, name="stagger"):
+    """All threads: the launch's cluster number i goes on i times `cycles` of the SM's clock later."""
+
+    cycles: ir.IntegerAttr
+
+    verify_invariants = verifier(lambda op: at_least(op, 1, "cycles"))
 
 
 class ResponsesOp(Tile.Operation, name="responses"):

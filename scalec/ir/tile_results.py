@@ -213,7 +213,8 @@ class DrainOp(Tile.Operation, name="drain"):
 
 
 class LoadResultOp(Tile.Operation, name="load_result"):
-    """Bulk copies of the box `index` of each warpgroup, or warp, of the `tile` at (m0, n0) into the cursor's slot.
+    """Bulk copies of the box `index` of each warpgroup, or warp, of the `tile` at (m0, n0) into the cursor's slot; with
+    the optional unit attribute `once`, L2 is told that nobody else reads it.
 
     They complete on the ring's full barrier. `staging` has as many slots as the ring, of a box of each warpgroup or
     warp, whose own ones lie under each other; their boxes are numbered along N, then along M.
@@ -257,7 +258,8 @@ class AddLoadedOp(Tile.Operation, name="add_loaded"):
 
 
 class StoreResultOp(Tile.Operation, name="store_result"):
-    """Bulk stores of the cursor's slot: the box `index` of each warpgroup, or warp, of the `tile` at (m0, n0)."""
+    """Bulk stores of the cursor's slot: the box `index` of each warpgroup, or warp, of the `tile` at (m0, n0). `once`
+    is as that of `tile.load_result`."""
 
     staging: ext.Operand[SharedType]
     target: ext.Operand[DescriptorType]

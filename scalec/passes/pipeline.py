@@ -22,6 +22,7 @@ from scalec.passes.choose.recall_tuned import RecallTuned
 from scalec.passes.choose.scheduler import ChooseScheduler
 from scalec.passes.choose.split import ChooseSplit
 from scalec.passes.choose.stages import ChooseStages
+from scalec.passes.choose.stream_results import StreamResults
 from scalec.passes.choose.swizzle import ChooseSwizzle
 from scalec.passes.choose.tile_order import TileOrder
 from scalec.passes.choose.tiling import ChooseTiling
@@ -44,6 +45,7 @@ PIPELINE: list[Pass] = [
     EliminateCommonSubexpressions(),
     PlaceReductions(),
     RecallTuned(),
+    StreamResults(),
     FixOrder(),
     ChooseTiling(),
     ChooseSplit(),

@@ -39,6 +39,17 @@ def depend(s: State, op: ir.OpView) -> None:
     s.b.asm("griddepcontrol.wait;")
 
 
+@COMMON.lowers("tile.stagger")
+def stagger(s: State, op: ir.OpView) -> None:
+    """`nanosleep` may sleep for nothing, or for twice as long (PTX ISA 9.7.13.16)."""
+    b = s.b
+    cluster = b.div(b.special("ctaid_x"), s.cluster_ctas)
+    lines = ["mov.u64 T0, %clock64;", "LATER:", "mov.u64 T1, %clock64;", "sub.u64 T1, T1, T0;"]
+    lines += ["setp.lt.u64 P, T1, $0;", "@P bra LATER;"]
+    text = "\n".join(["{", ".reg .pred P;", ".reg .b64 T<2>;", *lines, "}"])
+    b.asm(text, [], [b.widen(b.mul(cluster, tile.int_of(op.cycles)))])
+
+
 @COMMON.lowers("tile.responses")
 def responses(s: State, op: ir.OpView) -> None:
     s.values[op.result] = Responses(s.b.add(s.shared, tile.int_of(op.offset)))

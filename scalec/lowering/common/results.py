@@ -27,6 +27,15 @@ def _boxes(s: State, op: ir.OpView, boxes: ir.Value) -> Iterator[tuple[ir.Value,
         yield x, y, b.add(slot, unit * own)
 
 
+EVICT_FIRST = 0x12F0000000000000
+"""What `createpolicy.fractional.L2::evict_first` makes (PTX ISA, createpolicy), as CUTLASS has it: as a constant."""
+
+
+def _once(s: State, op: ir.OpView) -> list[ir.Value]:
+    """The cache policy of a copy, if it has one."""
+    return [s.b.constant(EVICT_FIRST, s.b.i64)] if "once" in op.operation.attributes else []
+
+
 @COMMON.lowers("tile.load_result")
 def load_result(s: State, op: ir.OpView) -> None:
     b, space = s.b, CLUSTER if s.target.max_cluster > 1 else SHARED  # as tile.copy
@@ -36,10 +45,10 @@ def load_result(s: State, op: ir.OpView) -> None:
         b.op(
             "nvvm.cp.async.bulk.tensor.shared.cluster.global",
             [],
-            [b.value(v) for v in (b.address(space, address), source.map, x, y, *source.at, barrier)],
+            [b.value(v) for v in (b.address(space, address), source.map, x, y, *source.at, barrier, *_once(s, op))],
             isCTAOnly=ir.BoolAttr.get(space == SHARED),
             mode=ir.Attribute.parse("#nvvm.tma_load_mode<tile>"),
-            operandSegmentSizes=ir.DenseI32ArrayAttr.get([1, 1, 2 + len(source.at), 1, 0, 0, 0, 0]),
+            operandSegmentSizes=ir.DenseI32ArrayAttr.get([1, 1, 2 + len(source.at), 1, 0, 0, len(_once(s, op)), 0]),
         )
 
 
@@ -48,7 +57,7 @@ def store_result(s: State, op: ir.OpView) -> None:
     b = s.b
     target = MapView.of(s, op.target)
     for x, y, address in _boxes(s, op, op.target):
-        store_box(s, target, b.address(SHARED, address), x, y)
+        store_box(s, target, b.address(SHARED, address), x, y, policy=_once(s, op))
     b.op("nvvm.cp.async.bulk.commit.group", [], [])
 
 

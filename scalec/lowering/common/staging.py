@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Self
@@ -177,15 +177,17 @@ def instruction(op: ir.OpView, rank: int) -> str:
     return f"cp.{kind}.bulk.tensor.{rank}d.global.shared::cta{adds}.tile.bulk_group [$0, {{{indices}}}], [${1 + rank}];"
 
 
-def store_box(s: State, target: MapView, source: ir.Value, *at: ir.Value | int) -> None:
-    """Stores a box, from a pointer to shared memory, at indices innermost first."""
+def store_box(
+    s: State, target: MapView, source: ir.Value, *at: ir.Value | int, policy: Sequence[ir.Value] = ()
+) -> None:
+    """Stores a box, from a pointer to shared memory, at indices innermost first, by a cache policy if there is one."""
     b = s.b
     b.op(
         "nvvm.cp.async.bulk.tensor.global.shared.cta",
         [],
-        [b.value(v) for v in (target.map, source, *at, *target.at)],
+        [b.value(v) for v in (target.map, source, *at, *target.at, *policy)],
         mode=ir.Attribute.parse("#nvvm.tma_store_mode<tile>"),
-        operandSegmentSizes=ir.DenseI32ArrayAttr.get([1, 1, len(at) + len(target.at), 0, 0]),
+        operandSegmentSizes=ir.DenseI32ArrayAttr.get([1, 1, len(at) + len(target.at), len(policy), 0]),
     )
 
 

@@ -32,6 +32,7 @@ from scalec.passes.emit.tensor import TensorConsumer
 from scalec.passes.plan.parts import cluster_ctas
 from scalec.passes.plan.pointwise import Spread
 from scalec.passes.plan.resources import SharedPlan, launch_registers, threads
+from scalec.passes.plan.streams import stagger
 from scalec.passes.problem import read_pointwise
 from scalec.passes.problem.contraction import contractions
 from scalec.targets import Target
@@ -109,6 +110,8 @@ class Kernel(Producer, Consumer):
             self.meet(h)
             if s.dependent:
                 e.op("tile.depend")
+            if cycles := stagger(self.problem, s):
+                e.op("tile.stagger", cycles=cycles)
             with e.region("tile.role", label="consumer", warps=(0, self.consumers), registers=s.registers[1]):
                 h.fill = self.fill
                 self.consumer(h)

@@ -11,6 +11,7 @@ from scalec.passes.emit.inputs import Inputs
 from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.resources import box_columns, box_rows, result_boxes
 from scalec.passes.plan.results import result_warp
+from scalec.passes.plan.streams import mean_k
 from scalec.passes.problem.types import Problem
 
 F32 = 32
@@ -71,6 +72,8 @@ class Results(Inputs):
                 e.op("tile.advance", operands=[added])
             with self.over_tiles(h) as w:
                 place: dict[str, Any] = {"tile": self.walked}
+                if mean_k(self.problem) is not None:
+                    place["once"] = ir.UnitAttr.get()
                 target = self.result_map(self.problem, w)
 
                 def load(index: int, pending: int) -> None:

@@ -1,5 +1,14 @@
 // RUN: %invalid none %s
 
+// stagger: cycles
+// EXPECT: cycles is 0, expected at least 1
+func.func @p() {
+  "tile.stagger"() {cycles = 0 : i64} : () -> ()
+  return
+}
+
+// -----
+
 // responses: offset
 // EXPECT: offset 8 is not a multiple of 16, the size of a response
 func.func @p() {

@@ -5,6 +5,8 @@
 func.func @dynamic(%m: i32, %n: i32) {
   // CHECK: "tile.depend"() : () -> ()
   "tile.depend"() : () -> ()
+  // CHECK-NEXT: "tile.stagger"() {cycles = 113 : i64} : () -> ()
+  "tile.stagger"() {cycles = 113 : i64} : () -> ()
   %ring = "tile.ring"() {offset = 0 : i64, depth = 3 : i64, full = 1 : i64, empty = 12 : i64} : () -> !tile.stages
   // CHECK: "tile.responses"() {offset = 48 : i64} : () -> !tile.response_slots<3 : i64>
   %r = "tile.responses"() {offset = 48 : i64} : () -> !tile.response_slots<3 : i64>
