@@ -24,6 +24,7 @@ class Builder:
         self._constraints = {self.i1: "b", self.i16: "h", self.i32: "r", self.i64: "l", self.f32: "f"}
         self._att = ir.IntegerAttr.get(self.i64, 0)
         self.entry = entry
+        self._taken: ir.Value | None = None
         self.pointer = ir.Type.parse("!llvm.ptr")
 
     # ------------------------------------------------------------------------------------------------- raw operations
@@ -261,6 +262,27 @@ class Builder:
     def address(self, space: int, value: ir.Value | int) -> ir.Value:
         """A pointer into an address space from an i32 address."""
         return self.op("llvm.inttoptr", [ir.Type.parse(f"!llvm.ptr<{space}>")], [self.value(value)])
+
+    def take(self, address: ir.Value, count: int = 1) -> list[ir.Value]:
+        """So many adjacent f32, one or two, of a stage's shared memory, by loads that stay in order: who has the last
+        has all (`last_taken`)."""
+        to = "$0" if count == 1 else "{$0, $1}"
+        text = f"ld.volatile.shared.{'' if count == 1 else 'v2.'}f32 {to}, [${count}];"
+        return self.took(self.asm(text, [self.f32] * count, [address], memory=False))
+
+    def took(self, loaded: list[ir.Value]) -> list[ir.Value]:
+        """Notes what was loaded of a stage, of 32 bits each."""
+        self._taken = loaded[-1]
+        return loaded
+
+    def last_taken(self) -> ir.Value | None:
+        """What was taken last (`take`), if that is on every way to here."""
+        if self._taken is None:
+            return None
+        block, wanted = ir.InsertionPoint.current.block, self._taken.owner.operation.block
+        while block not in (wanted, self.entry):
+            block = block.owner.operation.block
+        return self._taken if block == wanted else None
 
     def load(self, pointer: ir.Value, type: ir.Type) -> ir.Value:
         return self.op("llvm.load", [type], [pointer])

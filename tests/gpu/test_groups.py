@@ -98,3 +98,25 @@ def test_without_the_check_nothing_waits_and_nothing_else_is_written(torch, guar
         kernel(a, b, index, out=out)
         torch.cuda.synchronize()
         assert intact()
+
+
+def test_stages_are_copied_over_when_they_were_read(torch) -> None:
+    """Stores of one tile's end keep loads of others' scales waiting, while the barrier that hands a stage back is not
+    kept: sums were wrong in some 0.2 % of elements, in columns whose scales were loaded last."""
+    program = "C[g,m,n]:f32 += A[m,k] @ B[n,k] scale(1x128@col, 1x128@col) for k in off[g]:off[g+1] by 128"
+    m, n, k, groups = 4096, 7168, 16384, 8
+    made = []
+    for schedule in ("direct, cluster=1x2", "direct, cluster=1x1", "bulk"):
+        kernel = scalec.compile(
+            f"{program} with tile=192x128x128, stages=4, epilogue={schedule}", dims={"m": m, "n": n, "g": groups}
+        )
+        torch.manual_seed(3)
+        a, b = (torch.randn(x, k, device="cuda").to(torch.float8_e4m3fn) for x in (m, n))
+        scales = [torch.randn(k // 128, x, device="cuda").exp().mT for x in (m, n)]
+        off = torch.arange(0, k + 1, k // groups, device="cuda", dtype=torch.int32)
+        out = torch.zeros(groups, m, n, device="cuda")
+        values = {"A": a, "B": b, "A_scale": scales[0], "B_scale": scales[1], "off": off}
+        kernel(*(values[t.name] for t in kernel.spec.operands), out=out)
+        made.append(out)
+    assert torch.equal(made[0], made[2])
+    assert torch.equal(made[1], made[2])

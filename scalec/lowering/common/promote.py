@@ -94,7 +94,7 @@ def row_factors(s: State, op: ir.OpView) -> None:
     # rows 8 or 64 below have the same swizzle
     base = _factors_at(s, op, mine, lambda: row_swizzle(b, s.row_in_wave))
     above = tile.int_of(op.wave) * s.geometry.wave * pitch + behind
-    first, second = (b.load(b.address(3, b.add(base, above + o)), b.f32) for o in (0, 8 * pitch))  # rows r and r + 8
+    first, second = (b.take(b.add(base, above + o))[0] for o in (0, 8 * pitch))  # rows r and r + 8
     s.values[op.result] = RowFactors((first, second))
 
 
@@ -196,10 +196,8 @@ class Products:
             address = b.xor(address, (column >> 2 & 1) << 4)  # a row of the window's: `row_swizzle`
         first = b.add(address, side.pitch * column)
         if side.pitch > 4:
-            return [b.load(b.address(3, b.add(first, i * side.pitch)), b.f32) for i in (0, 1)] * 2
-        pair = b.load(b.address(3, first), ir.Type.parse("vector<2xf32>"))
-        columns = [b.op("llvm.extractelement", [b.f32], [pair, b.constant(i)]) for i in (0, 1)]
-        return columns * 2
+            return [b.take(b.add(first, i * side.pitch))[0] for i in (0, 1)] * 2
+        return b.take(first, 2) * 2
 
     def _multiply(self, x: list[ir.Value], y: list[ir.Value]) -> list[ir.Value]:
         made: dict[tuple[ir.Value, ir.Value], ir.Value] = {}

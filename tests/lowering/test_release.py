@@ -1,0 +1,38 @@
+"""Who hands a stage back has read it: the arrival's address depends on what was loaded last."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import scalec
+
+FACTORS = "C[m,n]:f32 += A[m,k] @ B[n,k] scale(1x128, 1x128)"
+RELEASE = re.compile(
+    r"mov\.b32 T, (%[rf]\d+); and\.b32 (%r\d+), T, %r\d+; \}\s+// end inline asm\s+"
+    r"(?:add\.s32\s+%r\d+, [^\n]*\n\s*)+// begin inline asm\s+@%p\d+ mbarrier\.arrive\.shared::\w+\.b64 _,"
+)
+LOAD = re.compile(r"(?:ld\.volatile\.shared\.(?:v2\.)?f32|ldmatrix\S+) \{?([^}\[]*?)\}?, \[")
+
+
+@pytest.mark.parametrize(
+    ("target", "program", "schedule"),
+    [
+        ("sm_90a", FACTORS, "tile=128x128x128, stages=4, cluster=2x1"),
+        ("sm_90a", FACTORS, "tile=128x128x128, stages=4, cluster=1x1"),
+        ("sm_90a", FACTORS.replace("1x128, 1x128", "1x128@col, 1x128@col"), "tile=192x128x128"),
+        ("sm_100a", FACTORS, "tile=128x128x128"),
+        ("sm_120a", FACTORS, "tile=128x64x128, stages=2"),
+        ("sm_120a", "C[m,n] = A[m,k] @ B[n,k]", "tile=128x128x64"),
+    ],
+)
+def test_a_stage_is_handed_back_behind_its_loads(target: str, program: str, schedule: str) -> None:
+    """On a GPU: tests/gpu/test_groups.py."""
+    sizes = {"m": 4096, "n": 4096, "k": 4096}
+    ptx = scalec.compile(f"{program} with {schedule}", target=target, dims=sizes).ptx
+    found = list(RELEASE.finditer(ptx))
+    assert found
+    for release in found:
+        *_, last = LOAD.findall(ptx[: release.start()])
+        assert last.split(", ")[-1] == release[1]
