@@ -12,12 +12,14 @@ from typing import Any, overload
 from scalec import env
 from scalec.abi import Dropped
 from scalec.errors import ArgumentError, ToolchainError, shown
+from scalec.launches import Launches, may_be_several, of_later
 from scalec.measured import database
 from scalec.runtime import cache as disk
 from scalec.runtime.bundle import Bundle
 from scalec.runtime.bundle import load as load
 from scalec.runtime.dispatch import Program
 from scalec.runtime.kernel import Kernel
+from scalec.runtime.sequence import Sequence
 from scalec.sizes import MOST, Range, Size, fixed, parse_size, ranges
 from scalec.targets import DEFAULT_TARGET, get_target
 
@@ -43,7 +45,7 @@ def compile(
     schedule: Mapping[str, Any] | None = None,
     cache: bool = True,
     tuning: bool = True,
-) -> Kernel | Program: ...
+) -> Kernel | Program | Sequence: ...
 
 
 def compile(
@@ -53,11 +55,12 @@ def compile(
     schedule: Mapping[str, Any] | None = None,
     cache: bool = True,
     tuning: bool = True,
-) -> Kernel | Program:
+) -> Kernel | Program | Sequence:
     """Compiles a program to a callable kernel, or takes it from the disk cache.
 
     Where a dimension has a range, the result is a Program: kernels for parts of the range, called as one. There are as
-    many as there are schedules; a call's tensors decide which runs.
+    many as there are schedules; a call's tensors decide which runs. A program that takes several launches (results
+    quantised by whole rows that no tile has) is a Sequence of these, called as one.
 
     Args:
         source: the program, e.g. "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)".
@@ -86,16 +89,24 @@ def compile(
     sizes = {dim: _given(dim, size) for dim, size in _items("dims", dims, "{'k': 2048}")}
     decisions = {field: _text(field, value) for field, value in _items("schedule", schedule, "{'stages': 5}")}
 
-    def one(dims: Mapping[str, Size]) -> Kernel:
-        made = compiled(source, name, dims, decisions, cache=cache, tuning=tuning)
-        return Kernel(made.spec, made.cubin, ptx=made.ptx)
+    def launch(source: str, sizes: Mapping[str, Size], decisions: Mapping[str, str]) -> Kernel | Program:
+        def one(dims: Mapping[str, Size]) -> Kernel:
+            made = compiled(source, name, dims, decisions, cache=cache, tuning=tuning)
+            return Kernel(made.spec, made.cubin, ptx=made.ptx)
 
-    if not ranges(sizes):
-        return one(sizes)
-    dim, _ = next(iter(ranges(sizes).items()))
-    found = rungs(source, name, sizes, decisions, cache=cache, tuning=tuning)
-    kernels = [one({**sizes, dim: part}) for part in found]
-    return Program(kernels[0].name, kernels)
+        if not ranges(sizes):
+            return one(sizes)
+        dim, _ = next(iter(ranges(sizes).items()))
+        found = rungs(source, name, sizes, decisions, cache=cache, tuning=tuning)
+        kernels = [one({**sizes, dim: part}) for part in found]
+        return Program(kernels[0].name, kernels)
+
+    every = launches(source, name, sizes, decisions, cache=cache, tuning=tuning)
+    first = launch(every.texts[0], sizes, decisions)
+    if len(every.texts) == 1:
+        return first
+    later = [launch(text, of_later(text, sizes), {}) for text in every.texts[1:]]
+    return Sequence(source, [first, *later], every.operands, every.results)
 
 
 def compiled(
@@ -159,6 +170,29 @@ def rungs(
     (whole,) = ranges(dims).values()
     joined = [whole.low, *(r.high + 1 for r in found)] == [*(r.low for r in found), whole.high + 1]
     return found if joined else find()
+
+
+def launches(
+    source: str,
+    target: str,
+    dims: Mapping[str, Size],
+    schedule: Mapping[str, str],
+    *,
+    cache: bool = True,
+    tuning: bool = True,
+) -> Launches:
+    """The launches that a program takes, noted in the disk cache; see scalec.launches.launches."""
+    if not may_be_several(source):
+        return Launches((source,))
+
+    def find() -> Launches:
+        from scalec.launches import launches
+
+        return launches(source, target, dims, schedule, tuned=tuning)
+
+    if not (cache and env.CACHE.get()):
+        return find()
+    return disk.remember(_key(source, target, dims, schedule, tuning, "launches"), Launches, find)
 
 
 def _key(

@@ -70,6 +70,27 @@ class UnsupportedError(ScalecError):
     """A valid program that the chosen target (or this version of scalec) cannot run, with the place where known."""
 
 
+class ApartError(UnsupportedError):
+    """A program that no one kernel computes, and two launches do: where a result is cut off (scalec.frontend.launches).
+
+    Args:
+        result: the name of the result that a launch of its own quantises.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        result: str,
+        got: str = "",
+        expected: str = "",
+        fix: str = "",
+        place: Place | None = None,
+    ) -> None:
+        super().__init__(message, got=got, expected=expected, fix=fix, place=place)
+        self.result = result
+
+
 class ScheduleError(ScalecError):
     """A schedule that cannot exist on the target: its message carries the numbers needed and available."""
 

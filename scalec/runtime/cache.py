@@ -327,7 +327,7 @@ def remember(key: str, kind: type[T], make: Callable[[], T]) -> T:
     except (OSError, FormatError):
         pass
     made = make()
-    _store(path, _sealed(json.dumps({"key": key, "value": made}).encode()))
+    _store(path, _sealed(json.dumps({"key": key, "value": made}, default=asdict).encode()))
     return made
 
 

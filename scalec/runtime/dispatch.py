@@ -127,6 +127,15 @@ class Program:
         for kernel in self.kernels:
             kernel.load(device)
 
+    def kernel(self, *operands: Any) -> Kernel:
+        """The kernel that a call with these operands would run.
+
+        Raises:
+            ArgumentError: none fits.
+            DeviceError: no usable GPU.
+        """
+        return self._kernel(operands, None, {})
+
     def _kernel(self, operands: tuple[Any, ...], out: Any, named: dict[str, Any]) -> Kernel:
         kernel = self._ladder.find(operands) if self._ladder is not None and not torch_calls.tracing() else None
         if kernel is None:

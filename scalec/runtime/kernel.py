@@ -315,6 +315,23 @@ class Kernel:
             outs = tuple([o.numpy() if isinstance(o, DeviceArray) else o for o in outs])
         return outs[0] if self._single else outs
 
+    def results(self, operands: tuple[Any, ...], stream: Any = None) -> tuple[Any, ...]:
+        """What a call with these operands, in order, would allocate for its results, unwritten; nothing is launched.
+
+        Raises:
+            ArgumentError: an operand does not fit.
+            DeviceError: no usable GPU.
+        """
+        tensors, torch = self._tensors(operands), _notice_torch()
+        if torch is not None and torch_calls.dispatched(torch, tensors):
+            from scalec.runtime import custom_op
+
+            return custom_op.made_results(self, operands)
+        found = self._look(tensors, False, stream)
+        if found.torch_at is None:
+            return tuple([_array(found.device, form, found.handle) for form in found.plan.results])
+        return tuple([_allocate(f, found.torch_at, found.handle, stream is not None) for f in found.plan.results])
+
     def _look(self, tensors: tuple[Any, ...], given: bool, stream: Any, form: int = 1) -> _Found:
         """Checks the tensors of a call (with the results if those are given), and finds or makes their plan."""
         torch = sys.modules.get("torch")

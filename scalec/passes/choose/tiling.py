@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from scalec.errors import ScalecError, ScheduleError, UnsupportedError
+from scalec.errors import ApartError, ScalecError, ScheduleError, UnsupportedError
 from scalec.ir.schedule import Request
 from scalec.model.cost import Costs, Load, costs_of
 from scalec.model.space import ranked
@@ -384,10 +384,10 @@ def _has_tile(problem: Problem, result: Result, block: int) -> bool:
 def _way_out(problem: Problem) -> str:
     """What a program of which no tile fits may be written as."""
     scaled = [r for r in problem.results if r.scale is not None]
+    whole = _whole_row(problem)
     if len(problem.results) > 1:
         return "one program for each result"
-    if scaled and problem.n.size is not None and scaled[0].block >= problem.n.size:
-        whole = scaled[0]
+    if whole is not None:
         return two_programs(whole, f"{whole.element.name} scale(1x{whole.coords[-1].dim})")
     if scaled:
         others = [f"1x{block}" for block in (32, 128) if block != scaled[0].block]
@@ -402,16 +402,19 @@ def _way_out(problem: Problem) -> str:
     return f"give {', '.join(sizes)} in dims" if sizes else "one program for each contraction, or another target"
 
 
+def _whole_row(problem: Problem) -> Result | None:
+    """The first result that is quantised by whole rows."""
+    n = problem.n.size
+    return next((r for r in problem.results if r.scale is not None and n is not None and r.block >= n), None)
+
+
 def _none_fits(problem: Problem, given: Request, refused: Refused, retried: bool) -> ScalecError:
     got, what = str(refused), f"no tile fits {problem.target.name}"
     if not given.decided() and not retried:
-        return UnsupportedError(
-            what,
-            got=got,
-            expected="a tile for which none of these holds",
-            fix=_way_out(problem),
-            place=problem.place,
-        )
+        said = {"got": got, "expected": "a tile for which none of these holds", "fix": _way_out(problem)}
+        if (whole := _whole_row(problem)) is not None:
+            return ApartError(what, result=whole.name, place=problem.place, **said)
+        return UnsupportedError(what, place=problem.place, **said)
     if not got and given.parts == "cluster":
         got = f"parts=cluster: {every_tile.cannot_meet(problem, given)}"
     alone = [name for name in given.decided() if _has_any(problem, given.with_fields(**{name: None}))]

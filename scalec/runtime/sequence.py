@@ -1,0 +1,222 @@
+"""A program of several launches, called as one: what one of them leaves in memory, a later one reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Several
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+from scalec.abi import KernelSpec, TensorSpec
+from scalec.errors import ArgumentError
+from scalec.runtime import checks, torch_calls
+from scalec.runtime.bound import Bound
+from scalec.runtime.device import Device
+from scalec.runtime.dispatch import Program
+from scalec.runtime.kernel import Kernel, Loaded
+from scalec.runtime.registry import kernels
+from scalec.runtime.signature import Signature
+
+_serials = count()
+
+
+class Sequence:
+    """The launches of one program, called as one: arguments, results and refusals are those of a Kernel.
+
+    A call makes what stands between two launches as it makes results, so torch's allocator has it back after the call,
+    and a CUDA graph keeps its own. `bind` makes it once. torch.compile sees one op where each launch has one kernel, else
+    an op for each launch. A result that does not fit a later launch is refused when the first has been launched: that
+    wrote nothing but what stands between, and results of its own.
+
+    Attributes:
+        spec: the program's: what a caller passes and receives, its sizes. Schedule and launch are the first one's, and
+            arguments there are none.
+        launches: a kernel for each, or several for parts of a range of sizes.
+        between: the tensors that one launch leaves to a later one.
+        cubin, ptx: those of all launches, one behind the other.
+        fixed: the device that all always run on; None for the GPU of each call's tensors.
+        serial: its number, of all made in this process.
+        signature: what follows from the specs.
+    """
+
+    def __init__(
+        self, source: str, launches: Several[Kernel | Program], operands: Several[str], results: Several[str]
+    ) -> None:
+        self.source, self.launches = source, tuple(launches)
+        specs = [_spec(x) for x in self.launches]
+        known = {t.name: t for spec in specs for t in (*spec.operands, *spec.results)}
+        made = {t.name for spec in specs for t in spec.results}
+        self.spec = _whole(source, specs, [known[n] for n in operands], [known[n] for n in results])
+        self.between = tuple(known[n] for n in known if n in made and n not in results)
+        self.signature = _signature(self.spec, [_first(x).signature for x in self.launches])
+        self._steps = [([t.name for t in s.operands], [t.name for t in s.results]) for s in specs]
+        self._names = tuple(t.name for t in self.spec.results)
+        self._given = any(t.given for t in self.spec.results)
+        self.fixed = _first(self.launches[0]).fixed
+        self.cubin = b"".join(k.cubin for x in self.launches for k in _kernels(x))
+        self.ptx = "".join(k.ptx for x in self.launches for k in _kernels(x))
+        self.serial = f"sequence {next(_serials)}"
+        self._one_op = all(len(_kernels(x)) == 1 for x in self.launches)
+        self._op: Any = None
+        kernels[self.serial] = self
+
+    @property
+    def name(self) -> str:
+        """The name of the program."""
+        return self.spec.entry
+
+    @property
+    def op(self) -> Any:
+        """All launches as one op of torch's: see Kernel.op.
+
+        Raises:
+            ArgumentError: torch has not been imported, or the kernel of a launch depends on the sizes of the call.
+        """
+        if not self._one_op:
+            raise ArgumentError(
+                f"{self.name} has several kernels for one launch", expected="one for each", fix="call it: torch sees an op"
+            )
+        if self._op is None:
+            from scalec.runtime import custom_op
+
+            self._op = custom_op.registered(self)
+        return self._op
+
+    def __deepcopy__(self, memo: Any) -> Sequence:
+        return self
+
+    def __reduce__(self) -> Any:
+        return Sequence, (self.source, self.launches, [t.name for t in self.spec.operands], self._names)
+
+    def __repr__(self) -> str:
+        return f"Sequence({self.name}: {', then '.join(map(repr, self.launches))})"
+
+    def __call__(self, *operands: Any, out: Any = None, stream: Any = None, **named: Any) -> Any:
+        """Runs all launches, one behind the other; arguments are those of Kernel.__call__.
+
+        Raises:
+            ArgumentError: an argument does not fit.
+            DeviceError: no usable GPU, or the driver refused a launch.
+        """
+        if self._one_op and torch_calls.tracing():
+            from scalec.runtime import traced
+
+            return traced.call(self, operands, out, stream, named)
+        values, outs = checks.bind(self.spec, operands, out, named)
+        return self._run(values, outs, stream)
+
+    def bind(self, *operands: Any, out: Any = None, stream: Any = None, **named: Any) -> BoundSequence:
+        """A call that will be made again and again with these very arguments, and the same memory between launches: see
+        Kernel.bind.
+
+        Raises:
+            ArgumentError: an argument does not fit, or no result is given to write.
+            DeviceError: no usable GPU.
+        """
+        values, outs = checks.bind(self.spec, operands, out, named)
+        if outs is None:
+            raise ArgumentError(
+                f"no result is given to bind: each call would write {self._names[0]} elsewhere",
+                expected="memory that each call writes anew",
+                fix=f"out={self._names[0]}",
+            )
+        have = self._named(values, outs)
+        bound = []
+        for launch, (inputs, results) in zip(self.launches, self._steps, strict=True):
+            given = tuple([have[name] for name in inputs])
+            have |= self._missing(launch, given, results, have, stream)
+            bound.append(launch.bind(*given, out=tuple([have[name] for name in results]), stream=stream))
+        return BoundSequence(bound, outs)
+
+    def load(self, device: Device | None = None) -> Loaded:
+        """Loads every kernel on a device (before a CUDA graph is captured), and returns the first; see Kernel.load.
+
+        Raises:
+            DeviceError: a GPU that a kernel is not compiled for, or none where one is asked for.
+        """
+        return [k.load(device) for x in self.launches for k in _kernels(x)][0]
+
+    def _named(self, operands: tuple[Any, ...], outs: tuple[Any, ...] | None) -> dict[str, Any]:
+        have = dict(zip((t.name for t in self.spec.operands), operands, strict=True))
+        return have | dict(zip(self._names, outs or (), strict=False))
+
+    def _run(self, operands: tuple[Any, ...], outs: tuple[Any, ...] | None, stream: Any = None) -> Any:
+        """The launches, with operands, and results (None: allocates them), in order."""
+        have = self._named(operands, outs)
+        for launch, (inputs, results) in zip(self.launches, self._steps, strict=True):
+            given, out = tuple([have[name] for name in inputs]), None
+            if any(name in have for name in results) or any(t.given for t in _spec(launch).results):
+                have |= self._missing(launch, given, results, have, stream)
+                out = tuple([have[name] for name in results])
+            made = launch(*given, out=out, stream=stream)
+            have |= zip(results, made if len(results) > 1 else (made[0] if out else made,), strict=True)
+        made = tuple([have[name] for name in self._names])
+        return made[0] if len(made) == 1 else made
+
+    def _missing(
+        self, launch: Kernel | Program, given: tuple[Any, ...], results: list[str], have: dict[str, Any], stream: Any
+    ) -> dict[str, Any]:
+        """Memory for those results of a launch that stand between two."""
+        if all(name in have for name in results):
+            return {}
+        kernel = launch if isinstance(launch, Kernel) else launch.kernel(*given)
+        made = zip(results, kernel.results(given, stream), strict=True)
+        return {name: x for name, x in made if name not in have}
+
+
+class BoundSequence:
+    """Launches bound to their arguments: `bound()` launches all, one behind the other. See scalec.runtime.bound.Bound.
+
+    Attributes:
+        out: the result that each call writes; a tuple of several.
+    """
+
+    __slots__ = ("_bound", "out")
+
+    def __init__(self, bound: Several[Bound], outs: tuple[Any, ...]) -> None:
+        self._bound = tuple(bound)
+        self.out = outs[0] if len(outs) == 1 else outs
+
+    def __call__(self) -> Any:
+        """Launches, and returns `out`; raises what Bound.__call__ does."""
+        for bound in self._bound:
+            bound()
+        return self.out
+
+    def __repr__(self) -> str:
+        return f"BoundSequence({', then '.join(map(repr, self._bound))})"
+
+
+def _kernels(launch: Kernel | Program) -> list[Kernel]:
+    return launch.kernels if isinstance(launch, Program) else [launch]
+
+
+def _first(launch: Kernel | Program) -> Kernel:
+    return _kernels(launch)[0]
+
+
+def _spec(launch: Kernel | Program) -> KernelSpec:
+    return _first(launch).spec
+
+
+def _whole(source: str, specs: list[KernelSpec], operands: list[TensorSpec], results: list[TensorSpec]) -> KernelSpec:
+    """The spec of a program of several launches."""
+    dims = {name: size for spec in reversed(specs) for name, size in spec.dims.items()}
+    return replace(
+        specs[0],
+        source=source,
+        entry=specs[-1].entry,
+        dims={name: dims[name] for spec in specs for name in spec.dims},
+        operands=tuple(operands),
+        results=tuple(results),
+        arguments=(),
+        ranges={},
+        views=(),
+    )
+
+
+def _signature(spec: KernelSpec, parts: list[Signature]) -> Signature:
+    """What follows from the specs of all launches."""
+    tensors = (*(t for t in spec.operands if not t.scalar), *spec.results)
+    uses = {name: use for part in reversed(parts) for name, use in part.uses.items()}
+    return Signature(spec, tensors, tuple(t.name for t in spec.operands if t.scalar), uses)
