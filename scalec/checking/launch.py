@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from scalec.reference import Results
     from scalec.runtime.array import DeviceArray
     from scalec.runtime.kernel import Kernel
+    from scalec.runtime.sequence import Sequence
 
 LAUNCHES = 20
 """Timed launches, one after another, on the same inputs."""
@@ -99,18 +100,34 @@ def touched(
     return int((raw(made.numpy()) != before).any(axis=-1).sum())
 
 
-def time_launches(kernel: Kernel, device: Any, arguments: list[Any], outputs: list[DeviceArray]) -> float:
-    """Seconds of one launch, the mean of LAUNCHES in a row. The inputs stay in L2 where they fit: see `bench`."""
-    loaded = kernel.load()
-    plan = next(reversed(loaded.plans.values()))  # that of the call just made
-    addresses = tuple(t.pointer for t in [*arguments, *outputs] if not isinstance(t, float))
-    scalars = tuple(a for a in arguments if isinstance(a, float))
-    launch = plan.launcher(addresses, scalars, loaded.workspaces.of(0, plan.workspace) if plan.workspace[0] else None)
+def time_launches(kernel: Kernel | Sequence, device: Any, arguments: list[Any], outputs: list[DeviceArray]) -> float:
+    """Seconds of one launch, or of those of one program, the mean of LAUNCHES in a row. The inputs stay in L2 where they fit: see `bench`."""
+    from scalec.runtime.sequence import Sequence
+
+    calls: list[tuple[Any, Any, Any]] = [(kernel, arguments, outputs)]
+    if isinstance(kernel, Sequence):
+        calls = kernel.calls(tuple(arguments), tuple(outputs))
+    launchers = [_launcher(*call) for call in calls]
+
+    def launch(stream: int) -> None:
+        for one in launchers:
+            one(stream)
+
     launch(0)
     start = device.record(0)
     for _ in range(LAUNCHES):
         launch(0)
     return device.elapsed(start, device.record(0)) / LAUNCHES
+
+
+def _launcher(kernel: Any, arguments: Any, outputs: Any) -> Any:
+    """What launches a kernel with these arguments again, after a call with them."""
+    kernel(*arguments, out=outputs[0] if len(outputs) == 1 else tuple(outputs))
+    loaded = kernel.load()
+    plan = next(reversed(loaded.plans.values()))  # that of the call just made
+    addresses = tuple(t.pointer for t in [*arguments, *outputs] if not isinstance(t, float))
+    scalars = tuple(a for a in arguments if isinstance(a, float))
+    return plan.launcher(addresses, scalars, loaded.workspaces.of(0, plan.workspace) if plan.workspace[0] else None)
 
 
 def moved_bytes(spec: KernelSpec, arguments: list[Any], outputs: list[DeviceArray]) -> int:

@@ -34,7 +34,6 @@ class Sequence:
         launches: a kernel for each, or several for parts of a range of sizes.
         between: the tensors that one launch leaves to a later one.
         cubin, ptx: those of all launches, one behind the other.
-        fixed: the device that all always run on; None for the GPU of each call's tensors.
         serial: its number, of all made in this process.
         signature: what follows from the specs.
     """
@@ -52,13 +51,22 @@ class Sequence:
         self._steps = [([t.name for t in s.operands], [t.name for t in s.results]) for s in specs]
         self._names = tuple(t.name for t in self.spec.results)
         self._given = any(t.given for t in self.spec.results)
-        self.fixed = _first(self.launches[0]).fixed
         self.cubin = b"".join(k.cubin for x in self.launches for k in _kernels(x))
         self.ptx = "".join(k.ptx for x in self.launches for k in _kernels(x))
         self.serial = f"sequence {next(_serials)}"
         self._one_op = all(len(_kernels(x)) == 1 for x in self.launches)
         self._op: Any = None
         kernels[self.serial] = self
+
+    @property
+    def fixed(self) -> Device | None:
+        """The device that all launches always run on; None for the GPU of each call's tensors."""
+        return _first(self.launches[0]).fixed
+
+    @fixed.setter
+    def fixed(self, device: Device | None) -> None:
+        for kernel in (k for x in self.launches for k in _kernels(x)):
+            kernel.fixed = device
 
     @property
     def name(self) -> str:
@@ -120,13 +128,19 @@ class Sequence:
                 expected="memory that each call writes anew",
                 fix=f"out={self._names[0]}",
             )
-        have = self._named(values, outs)
-        bound = []
+        every = self.calls(values, outs, stream)
+        return BoundSequence([launch.bind(*given, out=out, stream=stream) for launch, given, out in every], outs)
+
+    def calls(
+        self, operands: tuple[Any, ...], outs: tuple[Any, ...], stream: Any = None
+    ) -> list[tuple[Kernel | Program, tuple[Any, ...], tuple[Any, ...]]]:
+        """Each launch with its operands and results, in order, of operands and results of the whole."""
+        have, every = self._named(operands, outs), []
         for launch, (inputs, results) in zip(self.launches, self._steps, strict=True):
             given = tuple([have[name] for name in inputs])
             have |= self._missing(launch, given, results, have, stream)
-            bound.append(launch.bind(*given, out=tuple([have[name] for name in results]), stream=stream))
-        return BoundSequence(bound, outs)
+            every.append((launch, given, tuple([have[name] for name in results])))
+        return every
 
     def load(self, device: Device | None = None) -> Loaded:
         """Loads every kernel on a device (before a CUDA graph is captured), and returns the first; see Kernel.load.
@@ -149,7 +163,7 @@ class Sequence:
                 have |= self._missing(launch, given, results, have, stream)
                 out = tuple([have[name] for name in results])
             made = launch(*given, out=out, stream=stream)
-            have |= zip(results, made if len(results) > 1 else (made[0] if out else made,), strict=True)
+            have |= zip(results, made if len(results) > 1 else (made,), strict=True)
         made = tuple([have[name] for name in self._names])
         return made[0] if len(made) == 1 else made
 

@@ -1,0 +1,137 @@
+"""Programs of several launches on every target: results quantised by whole rows that no tile has."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import scalec
+from scalec import reference
+from scalec.checking.compare import compare
+from scalec.checking.launch import made_up, values_of
+from scalec.errors import ArgumentError, UnsupportedError
+from scalec.formats import WHOLE, Granularity
+from scalec.frontend import build
+from scalec.ir import context
+from scalec.reference.quantize import quantize
+from scalec.runtime.sequence import Sequence
+from tests.emulator.quantised import codes, compile_, launch, run_quantised, same
+
+TARGETS = ["sm_90a", "sm_100a", "sm_120a"]
+BF16 = "D[m,n]{} = A[m,k] @ B[n,k]"
+FP8 = "D[m,n]{} = A[m,k] @ B[n,k] scale(1x128,128x128)"
+BIAS = "D[m,n]{} = relu(A[m,k] @ B[n,k] + bias[n])"
+
+
+@pytest.mark.once("target", "program")
+@pytest.mark.parametrize(
+    ("program", "result", "n", "fixed"),
+    [
+        (BF16, "e4m3 scale(1xn)", 264, ("n", "k")),
+        (BIAS, "e5m2 scale(1xn:ue8m0)", 400, ("k",)),
+        (FP8, "e4m3 scale(1xn@col)", 328, ("n", "k")),
+        (BF16, "e2m1 scale(1xn)", 40, ()),
+    ],
+)
+@pytest.mark.parametrize("target", TARGETS)
+def test_bits(target: str, program: str, result: str, n: int, fixed: tuple[str, ...]) -> None:
+    """Rows with NaN, infinities and zeros among them: the reference's quantising of the f32 result."""
+    kernel = run_quantised(program, result, {"m": 70, "n": n, "k": 128}, fixed, 5, target, times=1)
+    assert isinstance(kernel, Sequence)
+    assert [t.name for t in kernel.between] == ["D_f32"]
+    assert [t.name for t in kernel.spec.results] == ["D", "D_scale"]
+
+
+@pytest.mark.once("target", "program")
+@pytest.mark.parametrize(
+    ("program", "sizes", "between"),
+    [
+        ("D[b,m,n]:e4m3 scale(1x1xn) = A[b,m,k] @ B[b,n,k]", {"b": 2, "m": 9, "n": 264, "k": 64}, 1),
+        ("D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[g,n,k] for m in off[g]:off[g+1]", {"g": 3, "m": 40, "n": 264, "k": 64}, 1),
+        ("D[g,m,n]:e4m3 scale(1x1xn) = A[g,m,k] @ B[g,n,k] for m < rows[g]", {"g": 2, "m": 20, "n": 264, "k": 64}, 1),
+        ("D[m,n]:e4m3 scale(1xn) = A[idx[m],k] @ B[n,k]", {"m": 20, "n": 264, "k": 64, "A_0": 30}, 1),
+        (
+            "T[m,n] = A[m,k] @ B[n,k] # both\nE[m,n]:bf16 = T[m,n]; D[m,n]:e4m3 scale(1xn) = relu(T); "
+            "R[m] = max[n](abs(T)); F[m,n]:e5m2 scale(1xn:ue8m0) = -T[m,n]",
+            {"m": 9, "n": 264, "k": 64},
+            2,
+        ),
+        ("G = X[m,k]@Wg[n,k]; U = X[m,k]@Wu[n,k]; D[m,n]:e4m3 scale(1xn) = silu(G)*U", {"m": 9, "n": 264, "k": 64}, 1),
+        ("D[m,n]:e4m3 scale(1xn) = stochastic(x * (A[m,k] @ B[n,k]), w[0])", {"m": 9, "n": 264, "k": 64}, 1),
+    ],
+    ids=["batch", "ragged", "masked", "gathered", "several", "gated", "by chance"],
+)
+@pytest.mark.parametrize("target", TARGETS)
+def test_against_the_reference(target: str, program: str, sizes: dict[str, int], between: int) -> None:
+    kernel = scalec.compile(program, target=target, dims={"k": sizes["k"]})
+    assert isinstance(kernel, Sequence)
+    assert len(kernel.between) == between
+    with context.context():
+        function = build(program, {}).body.operations[0]
+        names = [str(a["scale.name"]).strip('"') for a in function.attributes["arg_attrs"]]
+    assert [t.name for t in kernel.spec.operands] == names
+    values, expected = made_up(program, sizes, 3)
+    outs, _ = launched(kernel, target, values, sizes)
+    for found in compare(dict(zip((r.name for r in kernel.spec.results), outs, strict=True)), expected):
+        assert found.ok, found
+
+
+def launched(kernel: Sequence, target: str, values: dict, sizes: dict[str, int]) -> tuple[list, list]:
+    from scalec.checking.launch import upload
+    from scalec.runtime import emulated
+
+    device = kernel.fixed = emulated.EmulatedDevice(target)
+    arguments, outs = upload(device, kernel.spec, values, sizes)
+    kernel(*arguments, out=tuple(outs))
+    return [values_of(r, o) for r, o in zip(kernel.spec.results, outs, strict=True)], outs
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_sizes_of_a_call(target: str) -> None:
+    """Of 0 and 1 too, by position and name, with results given and not, bound, and the same bits as two programs."""
+    first, second = "C[m,n]:f32 = A[m,k] @ B[n,k]", "D[m,n]:e4m3 scale(1xn) = C[m,n]:f32"
+    kernel = scalec.compile("D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[n,k]", target=target)
+    one, other = scalec.compile(first, target=target), scalec.compile(second, target=target)
+    for m, n, k in [(0, 264, 64), (1, 1, 64), (9, 264, 64), (3, 300, 0)]:
+        sizes = {"m": m, "n": n, "k": k}
+        with context.context():
+            values = reference.make(build(first, {}), sizes, 7)
+        a, b = values["A"], values["B"]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("SCALEC_DEVICE", "emulator")
+            wanted = other(one(a, b))
+            got = kernel(a, B=b)
+            given = tuple(np.empty_like(x) for x in got)
+            assert kernel(a, b, out=given) is not None
+            bound = kernel.bind(a, b, out=tuple(np.empty_like(x) for x in got))
+            again = bound()
+        for x, y, z, w in zip(got, given, again, wanted, strict=True):
+            assert x.shape == w.shape
+            assert x.tobytes() == y.tobytes() == z.tobytes() == w.tobytes(), sizes
+
+
+def test_a_range_of_sizes() -> None:
+    """A ladder of kernels for the first launch, one for the second."""
+    kernel = scalec.compile("D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[n,k]", "sm_90a", {"n": 512, "k": 64, "m": "1:64"})
+    assert isinstance(kernel, Sequence)
+    assert [len(x.kernels) for x in kernel.launches][1] == 1
+    assert len(kernel.launches[0].kernels) > 1
+    with pytest.raises(ArgumentError, match="several kernels for one launch"):
+        _ = kernel.op
+
+
+def test_rows_that_a_tile_has_take_one_launch() -> None:
+    kernel = scalec.compile("D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[n,k]", "sm_90a", {"n": 256, "k": 64})
+    assert not isinstance(kernel, Sequence)
+
+
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        ("D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[n,k]; C[m,n]:f32 += A[m,k] @ B[n,k]", "by whole rows, and n is not known"),
+        ("D[m,n]:e4m3 scale(1xn:bf16) = A[m,k] @ B[n,k]", "scales in bf16"),
+    ],
+)
+def test_what_no_cut_helps_is_refused(program: str, message: str) -> None:
+    with pytest.raises(UnsupportedError, match=message):
+        scalec.compile(program, "sm_90a")
