@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING
 
 from scalec.errors import ApartError
@@ -83,6 +84,18 @@ def launches(
 def of_later(text: str, dims: Mapping[str, Size]) -> dict[str, Size]:
     """The sizes that a later launch's program speaks of."""
     return {name: size for name, size in dims.items() if re.search(rf"\b{re.escape(name)}\b", text)}
+
+
+def told(every: Launches, sizes: Mapping[str, int]) -> tuple[str, ...]:
+    """For people: a line for each launch of several, and the bytes between them at these sizes."""
+    if len(every.texts) == 1:
+        return ()
+    lines = [f"launch {i} of {len(every.texts)}: {' '.join(text.split())}" for i, text in enumerate(every.texts, 1)]
+    for i, name in enumerate(every.between, 1):
+        (at,) = re.findall(rf"\b{name}(\[.*?\]):f32", every.texts[i])
+        moved = 4 * prod(sizes[dim] for dim in set(re.findall(r"\w+", at)) if dim in sizes)
+        lines[i] += f" (between them {name}, {moved / 1e6:.1f} MB, written and read once)"
+    return tuple(lines)
 
 
 def _names(source: str, dims: Mapping[str, Size] | None) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from scalec.bench import provenance
 from scalec.commands.output import note, note_dropped, plain_table, print_table, write_result
 from scalec.errors import ScalecError
+from scalec.launches import of_later
 from scalec.sizes import Size, ranges
 
 if TYPE_CHECKING:
@@ -50,12 +51,18 @@ class Request:
     schedule: Mapping[str, str] = field(default_factory=dict)
 
     def rungs(self, cache: bool = True) -> list[Request]:
-        """A request for each kernel: one, or those that the range of a dimension falls into (scalec.ladder)."""
-        if not ranges(self.dims):
-            return [self]
+        """A request for each kernel: one, or those that the range of a dimension falls into (scalec.ladder), of each
+        launch (scalec.launches)."""
         from scalec import api
 
         target = self.target or api.default_target()
+        first, *later = api.launches(self.source, target, self.dims, self.schedule, cache=cache).texts
+        if later:
+            every = [replace(self, source=first)]
+            every += [replace(self, source=text, dims=of_later(text, self.dims), schedule={}) for text in later]
+            return [rung for request in every for rung in request.rungs(cache)]
+        if not ranges(self.dims):
+            return [self]
         found = api.rungs(self.source, target, self.dims, self.schedule, cache=cache)
         dim = next(iter(ranges(self.dims)))
         return [replace(self, target=target, dims={**self.dims, dim: part}) for part in found]
@@ -136,7 +143,8 @@ def compile_program(
     if len(rungs) > 1 and stages and not _is_folder(output):
         raise ScalecError(
             f"{len(rungs)} kernels need a folder",
-            got=", ".join(f"{name}={within}" for r in rungs for name, within in ranges(r.dims).items()),
+            got=", ".join(f"{name}={within}" for r in rungs for name, within in ranges(r.dims).items())
+            or "; ".join(r.source for r in rungs),
             fix="give -o DIR/, or --bundle DIR",
         )
     every = []
@@ -163,7 +171,9 @@ def compile_program(
                 note(f"{path}")
             else:
                 write_result(data, output)
-    if bundle:
+    if bundle and len({rung.source for rung in rungs}) > 1:
+        _write_sequence(request, bundle)
+    elif bundle:
         _write_bundle(every, bundle)
 
 
@@ -197,6 +207,18 @@ def _print_times(made: Compilation) -> None:
         table.add_row(name, f"{seconds * 1e3:.1f}", f"{100 * seconds / total if total else 0:.0f}")
     table.add_row("total", f"{total * 1e3:.1f}", "100")
     print_table(table, stderr=True)
+
+
+def _write_sequence(request: Request, directory: str) -> None:
+    """Adds a program of several launches to a bundle."""
+    from scalec import api
+    from scalec.runtime import bundle
+
+    sequence = api.compile(request.source, request.target, request.dims, request.schedule)
+    bundle.write(directory, [sequence])
+    provenance.write(directory)
+    present = sum(len(p.kernels) for p in bundle.load(directory).values())
+    note(f"{directory}: {sequence.name}, {present} in all")
 
 
 def _write_bundle(every: Sequence[Compilation | Compiled], directory: str) -> None:

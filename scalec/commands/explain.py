@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from scalec.bench.suites import get_suite
 from scalec.commands.output import plain_table, print_table, write_result
 from scalec.errors import ScalecError
-from scalec.sizes import Range, Size, ranges
+from scalec.sizes import Range, Size, fixed, ranges
 from scalec.targets import get_target
 
 if TYPE_CHECKING:
@@ -35,9 +36,10 @@ def explain_program(
     Raises:
         ScalecError: a refusal of the compiler, an unknown suite, or neither program nor suite.
     """
-    from scalec.api import default_target
+    from scalec.api import default_target, launches
+    from scalec.launches import told
     from scalec.model.predict import LABEL
-    from scalec.tuning.explain import explain
+    from scalec.tuning.explain import Explanation, explain
 
     shapes: Sequence[Mapping[str, Size]] = (dims,)
     if suite is not None:
@@ -46,11 +48,13 @@ def explain_program(
     if source is None:
         raise ScalecError("no program", fix="give EXPR, or --suite")
     name = target or default_target()
-    found = [
-        explain(source, name, part, schedule, some)
-        for shape in shapes
-        for part, some in _parts(source, name, shape, schedule, rows)
-    ]
+    found = list[Explanation]()
+    for shape in shapes:
+        every = launches(source, name, shape, schedule)
+        first = every.texts[0]
+        for part, some in _parts(first, name, shape, schedule, rows):
+            one = explain(first, name, part, schedule, some)
+            found.append(replace(one, launches=told(every, one.predictions[0].sizes | one.assumed | fixed(part))))
     if as_json:
         write_result(json.dumps(document(source, name, found), indent=1), None)
         return
@@ -93,6 +97,7 @@ def document(source: str, target: str, found: Sequence[Explanation]) -> dict[str
                 "tuned": one.tuned.to_json() if one.tuned is not None else None,
                 "reasons": one.reasons,
                 "fused": list(one.fused),
+                "launches": list(one.launches),
                 "predictions": [_prediction(p) for p in one.predictions],
             }
             for one in found
@@ -161,6 +166,8 @@ def print_reasons(one: Explanation, target: str) -> None:
     print(f"  also: {', '.join(rest.values())}")
     for line in one.fused:
         print(f"  in one kernel: {line}")
+    for line in one.launches:
+        print(f"  {line}")
     if one.assumed:
         print("  assumed: " + ", ".join(f"{name}={size}" for name, size in one.assumed.items()))
     for p in one.predictions:

@@ -27,6 +27,7 @@ from scalec.runtime import cubin as cubins
 from scalec.runtime.device import Device
 from scalec.runtime.dispatch import Program
 from scalec.runtime.kernel import Kernel
+from scalec.runtime.sequence import Sequence, kernels_of
 from scalec.schema import matching
 from scalec.version import __version__
 
@@ -65,12 +66,24 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Chain:
+    """A program of several launches (scalec.runtime.sequence): the names of the kernels of each, in order."""
+
+    name: Annotated[str, matching(".+", "a name")]
+    source: str
+    launches: tuple[str, ...]
+    operands: tuple[str, ...]
+    results: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Manifest:
     """What a manifest says."""
 
     version: int
     scalec: str
     kernels: tuple[Row, ...]
+    sequences: tuple[Chain, ...] = ()
 
 
 def _seal(name: str, digest: str, spec: dict[str, Any]) -> str:
@@ -111,7 +124,7 @@ def write(
     pairs: list[tuple[Any, Any]] = [*kernels.items()] if isinstance(kernels, Mapping) else [(None, k) for k in kernels]
     if not pairs:
         raise ScalecError("a bundle of no kernels", expected="at least one kernel")
-    for _, kernel in pairs:
+    for kernel in (k for _, x in pairs for k in (x.kernels if isinstance(x, Sequence) else [x])):
         if kernel.spec is None or not kernel.cubin:
             raise ScalecError("a kernel without machine code cannot be bundled", fix="compile it to cubin")
         cubins.check(kernel.spec, kernel.cubin)
@@ -126,20 +139,35 @@ def write(
 
 
 def _merge(folder: Path, pairs: list[tuple[Any, Any]], gone: Callable[[KernelSpec], bool]) -> list[Path]:
-    there = _rows(folder, _text(folder)) if os.path.lexists(folder / MANIFEST) else []
+    there, chains = _rows(folder, _text(folder)) if os.path.lexists(folder / MANIFEST) else ([], [])
     rows = [row for row, spec in there if not gone(spec)]
-    programs: dict[str, str] = {row.name: row.spec["source"] for row in rows}
+    programs: dict[str, str] = {row.name: row.spec["source"] for row in rows} | {c.name: c.source for c in chains}
+    for given, sequence in [(n, k) for n, k in pairs if isinstance(k, Sequence)]:
+        pairs.remove((given, sequence))
+        chain, launches = _chain(given or _name(sequence.spec, programs), sequence)
+        chains = [c for c in chains if c.name != chain.name] + [chain]
+        pairs += launches
     for given, kernel in pairs:
         row = Row.of(given or _name(kernel.spec, programs), kernel.spec, kernel.cubin)
         files.replace(folder / row.file, kernel.cubin)
         rows = [r for r in rows if r.identity != row.identity] + [row]
-    manifest = Manifest(VERSION, __version__, tuple(rows))
+    names = {row.name for row in rows}
+    chains = [c for c in chains if names.issuperset(c.launches)]
+    manifest = Manifest(VERSION, __version__, tuple(rows), tuple(chains))
     files.replace(folder / MANIFEST, json.dumps(asdict(manifest), indent=1).encode())
     now = list(dict.fromkeys(row.file for row in rows))
     for file in {row.file for row, _ in there}.difference(now):
         with suppress(OSError):
             (folder / file).unlink()
     return [*(folder / file for file in now), folder / MANIFEST]
+
+
+def _chain(name: str, sequence: Sequence) -> tuple[Chain, list[tuple[str, Kernel]]]:
+    """How a bundle has a program of several launches: its row, and the kernels by name."""
+    names = [f"{name}, launch {i}" for i in range(1, len(sequence.launches) + 1)]
+    operands, results = [tuple(t.name for t in ts) for ts in (sequence.spec.operands, sequence.spec.results)]
+    kernels = [(n, k) for n, x in zip(names, sequence.launches, strict=True) for k in kernels_of(x)]
+    return Chain(name, sequence.source, tuple(names), operands, results), kernels
 
 
 def _text(folder: Path) -> bytes:
@@ -158,8 +186,8 @@ def _text(folder: Path) -> bytes:
         raise ScalecError(f"{str(folder)!r} cannot be read", got=getattr(error, "strerror", "") or str(error)) from None
 
 
-def _rows(folder: Path, text: bytes) -> list[tuple[Row, KernelSpec]]:
-    """The rows of a bundle's manifest, each as it was written, and their specs.
+def _rows(folder: Path, text: bytes) -> tuple[list[tuple[Row, KernelSpec]], list[Chain]]:
+    """The rows of a bundle's manifest, each as it was written, and their specs; its programs of several launches.
 
     Raises:
         ScalecError: not a manifest, one of another version, or a damaged one.
@@ -169,11 +197,15 @@ def _rows(folder: Path, text: bytes) -> list[tuple[Row, KernelSpec]]:
         version = document.get("version") if isinstance(document, dict) else None
         if type(version) is int and version != VERSION:
             raise ScalecError(f"{folder} is a bundle of version {version}", expected=f"version {VERSION}", fix=AGAIN)
-        rows = schema.read(Manifest, document).kernels
+        manifest = schema.read(Manifest, document)
+        rows = manifest.kernels
         for i, row in enumerate(rows):
             if row.seal != _seal(row.name, row.sha256, row.spec):
                 raise FormatError("a kernel's row that is damaged", path=f"kernels[{i}]")
-        return [(row, KernelSpec.of(row.spec)) for row in rows]
+        for i, chain in enumerate(manifest.sequences):
+            if missing := set(chain.launches).difference(row.name for row in rows):
+                raise FormatError(f"no kernel {missing.pop()!r}", path=f"sequences[{i}]")
+        return [(row, KernelSpec.of(row.spec)) for row in rows], list(manifest.sequences)
     except FormatError as fault:
         raise ScalecError(f"{folder / MANIFEST} is not a bundle's manifest", got=str(fault), fix=AGAIN) from None
 
@@ -212,18 +244,28 @@ def load(directory: str | os.PathLike[str], device: Device | None = None) -> Bun
     text = _text(folder)
     while True:
         try:
-            return _bundle(folder, _rows(folder, text), device)
+            return _bundle(folder, *_rows(folder, text), device)
         except ScalecError:
             before, text = text, _text(folder)
             if text == before:  # else another process wrote the bundle meanwhile, and removed what this one read of
                 raise
 
 
-def _bundle(folder: Path, rows: Iterable[tuple[Row, KernelSpec]], device: Device | None) -> Bundle:
+def _bundle(
+    folder: Path, rows: Iterable[tuple[Row, KernelSpec]], chains: Iterable[Chain], device: Device | None
+) -> Bundle:
     programs: dict[str, list[Kernel]] = {}
     for row, spec in rows:
         programs.setdefault(row.name, []).append(_kernel(folder, row, spec, device))
-    return Bundle({name: Program(name, kernels) for name, kernels in programs.items()})
+    made: dict[str, Program | Sequence] = {name: Program(name, kernels) for name, kernels in programs.items()}
+    for chain in chains:
+        launches = [made.pop(name) for name in chain.launches]
+        try:
+            made[chain.name] = Sequence(chain.source, launches, chain.operands, chain.results)
+        except KeyError as error:
+            got = f"{chain.name} has {error}, which no launch of it has"
+            raise ScalecError(f"{folder / MANIFEST} is not a bundle's manifest", got=got, fix=AGAIN) from None
+    return Bundle(made)
 
 
 def _kernel(folder: Path, row: Row, spec: KernelSpec, device: Device | None) -> Kernel:
@@ -246,13 +288,13 @@ class NoKernelError(ArgumentError, KeyError):
     """A name that a bundle does not have."""
 
 
-class Bundle(Mapping[str, Program]):
+class Bundle(Mapping[str, Program | Sequence]):
     """The programs of a bundle, by name; callable itself where there is only one."""
 
-    def __init__(self, programs: Mapping[str, Program]) -> None:
+    def __init__(self, programs: Mapping[str, Program | Sequence]) -> None:
         self._programs = dict(programs)
 
-    def __getitem__(self, name: str) -> Program:
+    def __getitem__(self, name: str) -> Program | Sequence:
         if isinstance(name, str) and name in self._programs:
             return self._programs[name]
         raise NoKernelError(f"no kernel {shown(name)} in the bundle", expected=", ".join(self._programs))

@@ -51,10 +51,10 @@ class Sequence:
         self._steps = [([t.name for t in s.operands], [t.name for t in s.results]) for s in specs]
         self._names = tuple(t.name for t in self.spec.results)
         self._given = any(t.given for t in self.spec.results)
-        self.cubin = b"".join(k.cubin for x in self.launches for k in _kernels(x))
-        self.ptx = "".join(k.ptx for x in self.launches for k in _kernels(x))
+        self.cubin = b"".join(k.cubin for k in self.kernels)
+        self.ptx = "".join(k.ptx for k in self.kernels)
         self.serial = f"sequence {next(_serials)}"
-        self._one_op = all(len(_kernels(x)) == 1 for x in self.launches)
+        self._one_op = all(len(kernels_of(x)) == 1 for x in self.launches)
         self._op: Any = None
         kernels[self.serial] = self
 
@@ -65,8 +65,13 @@ class Sequence:
 
     @fixed.setter
     def fixed(self, device: Device | None) -> None:
-        for kernel in (k for x in self.launches for k in _kernels(x)):
+        for kernel in self.kernels:
             kernel.fixed = device
+
+    @property
+    def kernels(self) -> list[Kernel]:
+        """The kernels of all launches."""
+        return [k for x in self.launches for k in kernels_of(x)]
 
     @property
     def name(self) -> str:
@@ -82,7 +87,9 @@ class Sequence:
         """
         if not self._one_op:
             raise ArgumentError(
-                f"{self.name} has several kernels for one launch", expected="one for each", fix="call it: torch sees an op"
+                f"{self.name} has several kernels for one launch",
+                expected="one for each",
+                fix="call it: torch sees an op",
             )
         if self._op is None:
             from scalec.runtime import custom_op
@@ -148,7 +155,7 @@ class Sequence:
         Raises:
             DeviceError: a GPU that a kernel is not compiled for, or none where one is asked for.
         """
-        return [k.load(device) for x in self.launches for k in _kernels(x)][0]
+        return [k.load(device) for k in self.kernels][0]
 
     def _named(self, operands: tuple[Any, ...], outs: tuple[Any, ...] | None) -> dict[str, Any]:
         have = dict(zip((t.name for t in self.spec.operands), operands, strict=True))
@@ -201,12 +208,13 @@ class BoundSequence:
         return f"BoundSequence({', then '.join(map(repr, self._bound))})"
 
 
-def _kernels(launch: Kernel | Program) -> list[Kernel]:
+def kernels_of(launch: Kernel | Program) -> list[Kernel]:
+    """The kernels of a launch."""
     return launch.kernels if isinstance(launch, Program) else [launch]
 
 
 def _first(launch: Kernel | Program) -> Kernel:
-    return _kernels(launch)[0]
+    return kernels_of(launch)[0]
 
 
 def _spec(launch: Kernel | Program) -> KernelSpec:

@@ -65,6 +65,7 @@ class Explanation:
         predictions: one for each size of M asked for.
         tuned: what the tuning database had for the program.
         fused: what rides on the product, and what that saves, at the first of the sizes predicted for.
+        launches: where the program takes several (scalec.launches): the program of each, and the bytes between them.
     """
 
     dims: dict[str, Size]
@@ -74,6 +75,7 @@ class Explanation:
     predictions: tuple[Prediction, ...]
     tuned: Entry | None = None
     fused: tuple[str, ...] = ()
+    launches: tuple[str, ...] = ()
 
 
 def explain(

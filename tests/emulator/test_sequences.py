@@ -47,7 +47,11 @@ def test_bits(target: str, program: str, result: str, n: int, fixed: tuple[str, 
     ("program", "sizes", "between"),
     [
         ("D[b,m,n]:e4m3 scale(1x1xn) = A[b,m,k] @ B[b,n,k]", {"b": 2, "m": 9, "n": 264, "k": 64}, 1),
-        ("D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[g,n,k] for m in off[g]:off[g+1]", {"g": 3, "m": 40, "n": 264, "k": 64}, 1),
+        (
+            "D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[g,n,k] for m in off[g]:off[g+1]",
+            {"g": 3, "m": 40, "n": 264, "k": 64},
+            1,
+        ),
         ("D[g,m,n]:e4m3 scale(1x1xn) = A[g,m,k] @ B[g,n,k] for m < rows[g]", {"g": 2, "m": 20, "n": 264, "k": 64}, 1),
         ("D[m,n]:e4m3 scale(1xn) = A[idx[m],k] @ B[n,k]", {"m": 20, "n": 264, "k": 64, "A_0": 30}, 1),
         (
@@ -128,7 +132,10 @@ def test_rows_that_a_tile_has_take_one_launch() -> None:
 @pytest.mark.parametrize(
     ("program", "message"),
     [
-        ("D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[n,k]; C[m,n]:f32 += A[m,k] @ B[n,k]", "by whole rows, and n is not known"),
+        (
+            "D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[n,k]; C[m,n]:f32 += A[m,k] @ B[n,k]",
+            "by whole rows, and n is not known",
+        ),
         ("D[m,n]:e4m3 scale(1xn:bf16) = A[m,k] @ B[n,k]", "scales in bf16"),
     ],
 )
