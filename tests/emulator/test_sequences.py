@@ -10,12 +10,10 @@ from scalec import reference
 from scalec.checking.compare import compare
 from scalec.checking.launch import made_up, values_of
 from scalec.errors import ArgumentError, UnsupportedError
-from scalec.formats import WHOLE, Granularity
 from scalec.frontend import build
 from scalec.ir import context
-from scalec.reference.quantize import quantize
 from scalec.runtime.sequence import Sequence
-from tests.emulator.quantised import codes, compile_, launch, run_quantised, same
+from tests.emulator.quantised import run_quantised
 
 TARGETS = ["sm_90a", "sm_100a", "sm_120a"]
 BF16 = "D[m,n]{} = A[m,k] @ B[n,k]"
