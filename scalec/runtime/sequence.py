@@ -24,9 +24,9 @@ class Sequence:
     """The launches of one program, called as one: arguments, results and refusals are those of a Kernel.
 
     A call makes what stands between two launches as it makes results, so torch's allocator has it back after the call,
-    and a CUDA graph keeps its own. `bind` makes it once. torch.compile sees one op where each launch has one kernel, else
-    an op for each launch. A result that does not fit a later launch is refused when the first has been launched: that
-    wrote nothing but what stands between, and results of its own.
+    and a CUDA graph keeps its own. `bind` makes it once. torch.compile sees one op where each launch has one kernel,
+    else an op for each launch. A result that does not fit a later launch is refused when the first has been launched:
+    that wrote nothing but what stands between, and results of its own.
 
     Attributes:
         spec: the program's: what a caller passes and receives, its sizes. Schedule and launch are the first one's, and
@@ -155,7 +155,8 @@ class Sequence:
         Raises:
             DeviceError: a GPU that a kernel is not compiled for, or none where one is asked for.
         """
-        return [k.load(device) for k in self.kernels][0]
+        first, *_ = [k.load(device) for k in self.kernels]
+        return first
 
     def _named(self, operands: tuple[Any, ...], outs: tuple[Any, ...] | None) -> dict[str, Any]:
         have = dict(zip((t.name for t in self.spec.operands), operands, strict=True))
