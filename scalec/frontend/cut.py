@@ -5,7 +5,8 @@
     D_f32[m,n]:f32 = relu(A[m,k] @ B[n,k] + bias[n]) with stages=4
     D[m,n]:e4m3 scale(1xn) = D_f32[m,n]:f32
 
-Ranges of the statement are those of both; a rounding by chance is the second's.
+Ranges of the statement's rows are those of both, one of K is the first's alone; a rounding by chance is the second's.
+Where an index is read from memory, rows are skipped whose index is -1, for which the second program has no words.
 """
 
 from __future__ import annotations
@@ -51,6 +52,10 @@ def cut(source: str, result: str) -> Cut | None:
     if len(found) != 1 or any(x.accumulate for x in program.statements):
         return None
     (statement,) = found
+    indexed = (x for s in program.statements for x in ast.walk(s.target, s.value) if isinstance(x, ast.IndexRead))
+    rows, last = _dims(statement.target.indices[:-1]), _dims(statement.target.indices[-1:])
+    if any(indexed) or any(r.dim.text in last for r in statement.ranges):
+        return None
     names = {node.name.text for node in ast.walk(program) if isinstance(node, (ast.Tensor, ast.Target, ast.IndexRead))}
     names |= {node.text for node in ast.walk(program) if isinstance(node, ast.Name)}
     between = f"{result}_f32"
@@ -68,8 +73,12 @@ def cut(source: str, result: str) -> Cut | None:
         read = f"{CHANCE}({', '.join([read, *map(text, words)])})"
     first = source[: target.span[0]] + f"{at}:f32" + source[target.span[1] : value.span[0]]
     first += text(sums) + source[value.span[1] :]
-    second = " ".join([text(target), "=", read, *map(text, statement.ranges)])
+    second = " ".join([text(target), "=", read, *(text(r) for r in statement.ranges if r.dim.text in rows)])
     return Cut(first, second, between)
+
+
+def _dims(indices: tuple[ast.Node, ...]) -> set[str]:
+    return {node.text for node in ast.walk(*indices) if isinstance(node, ast.IndexName)}
 
 
 def _whole(scale: ast.Scale) -> bool:

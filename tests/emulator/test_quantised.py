@@ -8,12 +8,12 @@ import pytest
 import scalec
 from scalec import reference
 from scalec.compiler import decide
-from scalec.errors import ScheduleError, UnsupportedError
-from scalec.formats import ELEMENT_TYPES, WHOLE, Granularity
+from scalec.errors import ScheduleError
+from scalec.formats import ELEMENT_TYPES
 from scalec.frontend import build
 from scalec.ir import context
 from scalec.reference.quantize import quantize
-from tests.emulator.quantised import codes, compile_, in_f32, launch, parsed, run_quantised, same
+from tests.emulator.quantised import codes, compile_, launch, parsed, run_quantised, same
 from tests.emulator.running import by_turns
 
 BF16 = "D[m,n]{} = A[m,k] @ B[n,k]"
@@ -83,23 +83,6 @@ def test_whole_rows(target: str, program: str, n: int) -> None:
 )
 def test_whole_rows_by_other_schedules(target: str, settings: str) -> None:
     run_quantised(BF16, "e4m3 scale(1xn)", {"m": 70, "n": 128, "k": 256}, ("n", "k"), 5, target, settings, times=1)
-
-
-@pytest.mark.parametrize(("target", "n"), [("sm_90a", 264), ("sm_90a", 0), ("sm_100a", 256)])
-def test_rows_longer_than_a_tile_are_refused_with_two_programs(target: str, n: int) -> None:
-    """Both of which run, and give what the one would."""
-    dims = {"n": n} if n else {}
-    with pytest.raises(UnsupportedError) as refusal:
-        scalec.compile("D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[n,k]", target=target, dims=dims)
-    assert refusal.value.place is not None
-    second = "Q[m,n]:e4m3 scale(1xn) = D[m,n]:f32"
-    assert f"write D[m,n]:f32 here, and quantise it by a program of its own: {second}" in refusal.value.fix
-    sizes = {"m": 9, "n": n or 264, "k": 64}
-    _, sums = in_f32("D[m,n]:f32 = A[m,k] @ B[n,k]", "", target, tuple(sizes.items()), ("n", "k"), 5)
-    (got, scales), _ = launch(compile_(second, target, sizes, ("n",)), target, {"D": sums}, sizes, 5)
-    wanted = quantize(sums, "e4m3", [Granularity((1, WHOLE), "f32", "row")])
-    same(codes(scales), codes(wanted.scales[0]), "scales")
-    same(codes(got), codes(wanted.values), "values")
 
 
 @pytest.mark.once("target", "result")

@@ -18,6 +18,7 @@ from scalec.frontend import build
 from scalec.frontend.names import FUNCTIONS, KEYWORDS, REDUCTIONS
 from scalec.ir import schedule
 from scalec.ir.context import context, parse
+from scalec.launches import launches, of_later
 from scalec.targets import TARGETS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "language.md").read_text()
@@ -74,7 +75,8 @@ def test_the_front_end_refuses(text: str, message: str) -> None:
 @pytest.mark.once("target")
 @pytest.mark.parametrize(("target", "text"), RUNS)
 def test_the_target_compiles(target: str, text: str) -> None:
-    assert compiler.compile_source(text, target, sizes(text)).cubin
+    for one in launches(text, target, sizes(text)).texts:
+        assert compiler.compile_source(one, target, of_later(one, sizes(text))).cubin
 
 
 @pytest.mark.parametrize(("target", "text"), NO_KERNEL)
