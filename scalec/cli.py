@@ -376,11 +376,12 @@ def tune(
     if rows is None:
         raise click.UsageError("Missing option '--m': the sizes of M to tune for, e.g. --m 1:8192.")
     command.require_gpu()
-    from scalec.api import default_target
+    from scalec.api import default_target, launches
     from scalec.tuning.tuner import Job
 
     sizes, name = program.fixed_sizes(dims, "tune", 1), target or default_target()
-    job = Job(program.read_source(expr), name, sizes, rows, schedule or {}, candidates, rounds)
+    source = launches(program.read_source(expr), name, sizes, schedule or {}).texts[0]  # later ones have no schedule
+    job = Job(source, name, sizes, rows, schedule or {}, candidates, rounds)
     return command.tune_program(job, kept, peers=peers, workers=workers)
 
 

@@ -101,8 +101,8 @@ def touched(
 
 
 def time_launches(kernel: Kernel | Sequence, device: Any, arguments: list[Any], outputs: list[DeviceArray]) -> float:
-    """Seconds of one launch, or of those of one program, the mean of LAUNCHES in a row. The inputs stay in L2 where they
-    fit: see `bench`."""
+    """Seconds of one launch, or of those of one program, the mean of LAUNCHES in a row. The inputs stay in L2 where
+    they fit: see `bench`."""
     from scalec.runtime.sequence import Sequence
 
     calls: list[tuple[Any, Any, Any]] = [(kernel, arguments, outputs)]

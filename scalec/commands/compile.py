@@ -213,8 +213,10 @@ def _write_sequence(request: Request, directory: str) -> None:
     """Adds a program of several launches to a bundle."""
     from scalec import api
     from scalec.runtime import bundle
+    from scalec.runtime.sequence import Sequence
 
     sequence = api.compile(request.source, request.target, request.dims, request.schedule)
+    assert isinstance(sequence, Sequence)  # as the request's rungs are several launches'
     bundle.write(directory, [sequence])
     provenance.write(directory)
     present = sum(len(p.kernels) for p in bundle.load(directory).values())

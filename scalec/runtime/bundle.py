@@ -251,15 +251,15 @@ def load(directory: str | os.PathLike[str], device: Device | None = None) -> Bun
                 raise
 
 
-def _bundle(
-    folder: Path, rows: Iterable[tuple[Row, KernelSpec]], chains: Iterable[Chain], device: Device | None
-) -> Bundle:
+def _bundle(folder: Path, rows: Iterable[tuple[Row, KernelSpec]], chains: list[Chain], device: Device | None) -> Bundle:
     programs: dict[str, list[Kernel]] = {}
     for row, spec in rows:
         programs.setdefault(row.name, []).append(_kernel(folder, row, spec, device))
-    made: dict[str, Program | Sequence] = {name: Program(name, kernels) for name, kernels in programs.items()}
+    every = {name: Program(name, kernels) for name, kernels in programs.items()}
+    parts = {name for chain in chains for name in chain.launches}
+    made: dict[str, Program | Sequence] = {name: x for name, x in every.items() if name not in parts}
     for chain in chains:
-        launches = [made.pop(name) for name in chain.launches]
+        launches = [every[name] for name in chain.launches]
         try:
             made[chain.name] = Sequence(chain.source, launches, chain.operands, chain.results)
         except KeyError as error:

@@ -315,7 +315,7 @@ class Kernel:
             outs = tuple([o.numpy() if isinstance(o, DeviceArray) else o for o in outs])
         return outs[0] if self._single else outs
 
-    def results(self, operands: tuple[Any, ...], stream: Any = None) -> tuple[Any, ...]:
+    def _unwritten(self, operands: tuple[Any, ...], stream: Any = None) -> tuple[Any, ...]:
         """What a call with these operands, in order, would allocate for its results, unwritten; nothing is launched.
 
         Raises:

@@ -16,9 +16,13 @@ class Registered(Protocol):
     spec: KernelSpec
     cubin: bytes
     ptx: str
-    fixed: Device | None
     serial: str
     signature: Signature
+
+    @property
+    def fixed(self) -> Device | None:
+        """The device that it always runs on."""
+        ...
 
     @property
     def op(self) -> Any:

@@ -182,7 +182,7 @@ class Sequence:
         if all(name in have for name in results):
             return {}
         kernel = launch if isinstance(launch, Kernel) else launch.kernel(*given)
-        made = zip(results, kernel.results(given, stream), strict=True)
+        made = zip(results, kernel._unwritten(given, stream), strict=True)
         return {name: x for name, x in made if name not in have}
 
 

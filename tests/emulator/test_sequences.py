@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -9,10 +12,11 @@ import scalec
 from scalec import reference
 from scalec.checking.compare import compare
 from scalec.checking.launch import made_up, values_of
+from scalec.commands.explain import explain_program
 from scalec.errors import ArgumentError, UnsupportedError
 from scalec.frontend import build
 from scalec.ir import context
-from scalec.runtime.sequence import Sequence
+from scalec.runtime.sequence import Sequence, kernels_of
 from tests.emulator.quantised import run_quantised
 
 TARGETS = ["sm_90a", "sm_100a", "sm_120a"]
@@ -86,7 +90,7 @@ def test_against_the_reference(target: str, program: str, sizes: dict[str, int],
         assert found.ok, found
 
 
-def launched(kernel: Sequence, target: str, values: dict, sizes: dict[str, int]) -> tuple[list, list]:
+def launched(kernel: Sequence, target: str, values: Mapping[str, Any], sizes: dict[str, int]) -> tuple[list, list]:
     from scalec.checking.launch import upload
     from scalec.runtime import emulated
 
@@ -124,8 +128,8 @@ def test_a_range_of_sizes() -> None:
     """A ladder of kernels for the first launch, one for the second."""
     kernel = scalec.compile("D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[n,k]", "sm_90a", {"n": 512, "k": 64, "m": "1:64"})
     assert isinstance(kernel, Sequence)
-    assert [len(x.kernels) for x in kernel.launches][1] == 1
-    assert len(kernel.launches[0].kernels) > 1
+    assert len(kernels_of(kernel.launches[1])) == 1
+    assert len(kernels_of(kernel.launches[0])) > 1
     with pytest.raises(ArgumentError, match="several kernels for one launch"):
         _ = kernel.op
 
@@ -156,3 +160,22 @@ def test_rows_that_a_tile_has_take_one_launch() -> None:
 def test_what_no_cut_helps_is_refused(program: str, message: str) -> None:
     with pytest.raises(UnsupportedError, match=message):
         scalec.compile(program, "sm_90a")
+
+
+def test_one_op_of_torch() -> None:
+    """Shapes and types of tensors without memory, and of none other."""
+    torch = pytest.importorskip("torch")
+    kernel = scalec.compile("D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[n,k]", "sm_90a")
+    assert isinstance(kernel, Sequence)
+    a, b = (torch.empty(s, 64, dtype=torch.bfloat16, device="meta") for s in (9, 264))
+    values, scales = kernel.op(a, b)
+    assert (values.shape, values.dtype) == ((9, 264), torch.float8_e4m3fn)
+    assert (scales.shape, scales.dtype) == ((9, 1), torch.float32)
+    assert [x.shape for x in kernel(a, b)] == [(9, 264), (9, 1)]
+
+
+def test_explain_names_both_launches(capsys: pytest.CaptureFixture[str]) -> None:
+    explain_program("D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[n,k]", "sm_90a", {"m": 500, "n": 1000, "k": 64}, {})
+    told = capsys.readouterr().out
+    assert "launch 1 of 2: D_f32[m,n]:f32 = A[m,k] @ B[n,k]\n" in told
+    assert "launch 2 of 2: D[m,n]:e4m3 scale(1xn) = D_f32[m,n]:f32 (between them D_f32, 2.0 MB," in told
