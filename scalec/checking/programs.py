@@ -60,6 +60,7 @@ PROGRAMS: dict[str, str] = {
     "functions": "C[m,n]:f32 = tanh(A[m,k]@B[n,k]) * sigmoid(x[m]:f32) + max(sqrt(abs(y[n]:f32)), 0.5)",
     "e4m3 result": "C[m,n]:e4m3 = relu(A[m,k]@B[n,k] scale(1x128,128x128))",
     "e2m1 result": "C[m,n]:e2m1 = A[m,k]:e4m3 @ B[n,k]:e4m3",
+    "e4m3 result by rows": "C[m,n]:e4m3 scale(1xn) = relu(A[m,k] @ B[n,k])",
     "mxfp8 result": "C[m,n]:mxfp8 = A[m,k]@B[n,k] scale(1x128,128x128)",
     "mxfp8 result by chance": "C[m,n]:mxfp8 = stochastic(A[m,k]@B[n,k] scale(1x128,128x128), s[0], s[1])",
     "mxfp8 result @blocked": "C[m,n]:e4m3 scale(1x32:ue8m0@blocked) = A[m,k] @ B[n,k]",

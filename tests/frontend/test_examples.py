@@ -167,6 +167,12 @@ FACTS = {
         "D f8E4M3FN, D_scale f8E8M0FNU",
         "(m, k) (n, k) (m, n)",
     ),
+    "quantised_rows": (
+        "m n k",
+        "A f8E4M3FN, B f8E4M3FN, A_scale f32, B_scale f32",
+        "D f8E4M3FN, D_scale f32",
+        "(m, k) (n, k) (m, n)",
+    ),
     "quantised_grouped": (
         "m n k B_0",
         "A f8E4M3FN, B f8E4M3FN, e i32, A_scale f8E8M0FNU, B_scale f8E8M0FNU",
