@@ -19,6 +19,7 @@ from scalec.layouts import inverse, offsets_of
 from scalec.runtime import checks, custom_op, torch_calls
 from scalec.runtime.dispatch import Program
 from scalec.runtime.kernel import Kernel
+from scalec.runtime.sequence import Sequence as Launches
 
 _libraries: list[Any] = []
 
@@ -44,8 +45,8 @@ class Differentiable:
         self,
         gradients: Gradients,
         names: Sequence[str],
-        forward: Kernel | Program,
-        steps: Sequence[Kernel | Program],
+        forward: Kernel | Program | Launches,
+        steps: Sequence[Kernel | Program | Launches],
         most: Mapping[str, int],
     ) -> None:
         self.gradients, self.forward, self.steps, self.most = gradients, forward, tuple(steps), dict(most)
@@ -166,7 +167,7 @@ class Differentiable:
         tensor, axis = index.along
         return offsets_of(known[index.source], rows, index.block, shapes[tensor][axis])
 
-    def _pairs(self, wanted: Sequence[str]) -> list[tuple[Step, Kernel | Program]]:
+    def _pairs(self, wanted: Sequence[str]) -> list[tuple[Step, Kernel | Program | Launches]]:
         needed = self._needed(wanted)
         return [(s, k) for s, k in zip(self.gradients.steps, self.steps, strict=True) if s in needed]
 
@@ -181,7 +182,7 @@ class Differentiable:
 
 
 def launched(
-    kernel: Kernel | Program, named: Mapping[str, Any], like: tuple[int, ...] | None = None
+    kernel: Kernel | Program | Launches, named: Mapping[str, Any], like: tuple[int, ...] | None = None
 ) -> tuple[Any, ...]:
     """The results of a kernel. What it leaves elements of unwritten begins as zeros, of the shape `like` where the
     operands do not tell it."""
@@ -196,11 +197,11 @@ def launched(
 
 
 def _empty(
-    kernel: Kernel | Program, named: Mapping[str, Any], like: tuple[int, ...] | None = None
-) -> tuple[Kernel, list[Any]]:
+    kernel: Kernel | Program | Launches, named: Mapping[str, Any], like: tuple[int, ...] | None = None
+) -> tuple[Kernel | Launches, list[Any]]:
     """The kernel that runs these operands, and results like those it makes."""
     values = tuple([named[t.name] for t in _spec(kernel).operands])
-    one = kernel if isinstance(kernel, Kernel) else kernel._kernel(values, None, {})
+    one = kernel._kernel(values, None, {}) if isinstance(kernel, Program) else kernel
     told = {e.dim for t in one.spec.operands for e in t.shape if e.divisor == 1}
     told |= {dim for dim, size in one.spec.dims.items() if size is not None}
     if like is None or {e.dim for t in one.spec.results for e in t.shape if e.dim} <= told:
@@ -212,8 +213,8 @@ def _empty(
     return one, [first.new_empty(like, dtype=torch_calls.result_dtype(torch, result.dtype))]
 
 
-def _spec(kernel: Kernel | Program) -> KernelSpec:
-    return kernel.spec if isinstance(kernel, Kernel) else kernel.kernels[0].spec
+def _spec(kernel: Kernel | Program | Launches) -> KernelSpec:
+    return kernel.kernels[0].spec if isinstance(kernel, Program) else kernel.spec
 
 
 def _registered(program: Differentiable) -> Any:
@@ -221,7 +222,7 @@ def _registered(program: Differentiable) -> Any:
     import torch
 
     spec = _spec(program.forward)
-    kernels = [k for p in (program.forward, *program.steps) for k in ([p] if isinstance(p, Kernel) else p.kernels)]
+    kernels = [k for p in (program.forward, *program.steps) for k in (p.kernels if isinstance(p, Program) else [p])]
     parts = [k.op._qualified_op_name for k in kernels] + [repr(program.gradients), repr(sorted(program.most.items()))]
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
     name = f"{custom_op.NAMESPACE}::{spec.entry.replace('$', '_').replace('%', '_')}_grad_{digest}"

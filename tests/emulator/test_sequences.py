@@ -179,3 +179,15 @@ def test_explain_names_both_launches(capsys: pytest.CaptureFixture[str]) -> None
     told = capsys.readouterr().out
     assert "launch 1 of 2: D_f32[m,n]:f32 = A[m,k] @ B[n,k]\n" in told
     assert "launch 2 of 2: D[m,n]:e4m3 scale(1xn) = D_f32[m,n]:f32 (between them D_f32, 2.0 MB," in told
+
+
+def test_an_op_with_gradients_has_all_launches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What autograd sees are the program's results, not those of its first launch."""
+    torch = pytest.importorskip("torch")
+    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
+    program = "D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[n,k]"
+    a, b = torch.randn(5, 64).bfloat16().requires_grad_(), torch.randn(264, 64).bfloat16()
+    made = scalec.differentiable(program, "sm_90a", straight_through=True)(a, b)
+    wanted = scalec.compile(program, "sm_90a")(a.detach(), b)
+    assert [x.dtype for x in made] == [torch.float8_e4m3fn, torch.float32]
+    assert all(torch.equal(x.view(torch.uint8), y.view(torch.uint8)) for x, y in zip(made, wanted, strict=True))
