@@ -22,7 +22,7 @@ STREAMED = Request(tile=TILE, cluster=(1, 1), adds="loaded")
 """What such a program has: the tile that asks L2 for the least, results that are loaded while a tile is multiplied (L2
 adds at 1.1 TB/s), and CTAs that do not wait for each other's stores."""
 
-WAVES = 8
+TILES = 8
 """Tiles of an SM, from which on it has so many: with fewer, it matters how evenly they are shared out."""
 
 BITS = 8
@@ -59,7 +59,7 @@ def streams(problem: Problem, given: Request) -> bool:
     if any(size is None for size in sizes) or (problem.n.size or 0) % columns:
         return False
     tiles = prod(size or 0 for size in sizes) / (rows * columns)
-    if tiles < WAVES * problem.target.rates.sms or replace(given, invariant=None).decided():
+    if tiles < TILES * problem.target.rates.sms or replace(given, invariant=None).decided():
         return False
     plan = draft(problem, given.with_fields(**STREAMED.decided())).with_fields(epilogue="bulk")
     return not no_bulk_epilogue(problem, plan) and not no_loaded_result(problem, plan)
