@@ -101,11 +101,11 @@ class Lone(Addends):
         assert factors[0] is None
         reaches = e.op("tile.in_reach", [ir.IntegerType.get_signless(1)], [block.seen]).result
         relay = e.op("tile.start_relay", [e.type("relay")]).result
-        power = e.op("tile.power_factors", factor, [block.seen], segments=(1,)).result
+        power = e.op("tile.power_factors", factor, [block.seen]).result
         e.op("tile.leave", operands=[relay, power])
         with e.region("tile.when", [e.negated(reaches)]):
             self.parts(h, cursor, block, go, factors)
-            e.op("tile.leave", operands=[relay, e.op("tile.power_factors", factor, segments=(0,)).result])
+            e.op("tile.leave", operands=[relay, e.op("tile.power_factors", factor, [None]).result])
         c.promote(block, go, (e.op("tile.left", factor, [relay]).result, factors[1]))
 
     def parts(self, h: Handles, cursor: ir.Value, block: Block, go: Go, factors: Both) -> None:

@@ -47,7 +47,7 @@ class Split:
 def inverse_of(e: Emitter, whole: ir.Value) -> ir.Value:
     """`tile.hold` of the reciprocal of what a `tile.input` reads, within the bound."""
     f32 = ir.F32Type.get()
-    made = e.op("tile.hold", [e.type("operand")], [whole], segments=(1,), regions=1)
+    made = e.op("tile.hold", [e.type("operand")], [whole], regions=1)
     block = made.regions[0].blocks.append(f32)
     with ir.InsertionPoint(block):
         one = arith.ConstantOp(f32, ir.FloatAttr.get(f32, 1.0))
@@ -143,7 +143,7 @@ class Body(Results):
         """`tile.hold` of a value that `steps` compute of what is `read`, each with the operand that gives it; of no
         steps the value is the one that is read."""
         e, inputs = self.e, list(read.values())
-        made = e.op("tile.hold", [e.type("operand")], inputs, segments=(len(inputs),), regions=1)
+        made = e.op("tile.hold", [e.type("operand")], [inputs], regions=1)
         block = made.regions[0].blocks.append(*(ir.F32Type.get(),) * len(inputs))
         values = dict(zip(read, block.arguments, strict=True))
         with ir.InsertionPoint(block):
@@ -173,20 +173,15 @@ class Body(Results):
         accumulator = sums[first]
         read = [self.e.op("tile.input_sums", [self.e.type("operand")], [sums[x]]).result for x in others]
         inputs = [*split.held.values(), *read]
-        segments, operands = (1, 1, 1, 1, 1, len(inputs)), [accumulator, *place, *inputs]
+        operands = [accumulator, *place, inputs]
         arguments = (ir.F32Type.get(),) * (1 + len(inputs))
         stored = [result.element, *([ELEMENT_TYPES[result.scale.type]] if result.scale else [])]
         summed = result.column_fold is not None or result.transformed  # terms of a sum may cancel
         few = all(x.bits <= 16 for x in stored) and not summed
-        narrow = {"approximate": ir.UnitAttr.get()} if few else {}
-        narrow |= self.piecewise(of)
-        with self.e.region("tile.epilogue", operands, arguments, segments=segments, **narrow) as block:
+        how = {"approximate": few, "piecewise": crowded(of, self.schedule)}
+        with self.e.region("tile.epilogue", operands, arguments, **how) as block:
             self.computed_in(block, result, split)
         return accumulator
-
-    def piecewise(self, of: Problem) -> dict[str, Any]:
-        """`piecewise`, where a body is computed so."""
-        return {"piecewise": ir.UnitAttr.get()} if crowded(of, self.schedule) else {}
 
     def computed_in(self, block: ir.Block, result: Result, split: Split) -> None:
         """What is left for each element, of the sums of the first contraction, the inputs that are held, the sums of

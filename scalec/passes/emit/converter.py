@@ -90,7 +90,7 @@ class Converter(Transformer):
                     self.convert_side(h, own, cursor, w, less if own.operand.zeros is not None else [], last)
         e.op("tile.pass_on", operands=[h.ring, cursor])
         if self.family.kind.tensor_memory:  # which hands stages back behind its own reads alone
-            e.op("tile.release", operands=[h.ring, cursor], segments=(1, 1, 0), lag=0)
+            e.op("tile.release", operands=[h.ring, cursor, None], lag=0)
 
     def in_last(self, w: Work, k: ir.Value) -> ir.Value | None:
         """Whether a stage is K's last; None where nobody asks (`cut_converted`)."""
@@ -112,17 +112,16 @@ class Converter(Transformer):
         stored = element_in_memory(operand) if plain else ir.Type.parse(operand.stored.mlir)
         how: dict[str, Any] = {"stored": ir.TypeAttr.get(stored)}
         cut = [] if last is None or side.operand not in cut_converted(self.problem) else [last]
-        how |= {"segments": (1, 1, 1, len(factors), len(less), len(cut), len(shift))}
         if cut and self.problem.k.size is not None:
             how["element"] = self.problem.k.size % self.schedule.tile[2]
         if not side.operand.turned:
-            operands = [h.stored[side.label], h.tiles[side.label], cursor, *factors, *less, *cut, *shift]
+            operands = [h.stored[side.label], h.tiles[side.label], cursor, factors, less, cut, shift]
             self.e.op("tile.convert", operands=operands, **how)
             return
         for number, strip in enumerate(side.strips):
             target = self.strip(h.tiles[side.label], strip, side.copied)
-            operands = [self.turned_strip(h, side, number), target, cursor]
-            self.e.op("tile.convert", operands=operands, turned=ir.UnitAttr.get(), **how)
+            operands = [self.turned_strip(h, side, number), target, cursor, factors, less, cut, shift]
+            self.e.op("tile.convert", operands=operands, turned=True, **how)
 
     def shifted_bytes(self, operand: Operand, w: Work) -> list[ir.Value]:
         """How many bytes of a row copies bring before a K block; nothing where they bring none."""
@@ -137,7 +136,7 @@ class Converter(Transformer):
         assert zeros is not None
         kind, target = [e.type("subtrahends")], h.tiles[side.label]
         if not zeros.name:
-            return e.op("tile.zero_points", kind, [target], segments=(1, 0, 0, 0), number=zeros.number).result
+            return e.op("tile.zero_points", kind, [target, None, None, None], number=zeros.number).result
         point = self.points(h, w, self.at_k(w, k))[0]
         w, k0 = point.w, point.k0
         source = self.at(self.pointer(zeros.name, zeros.argument_index), zeros.name, zeros.coords, w)
@@ -151,8 +150,7 @@ class Converter(Transformer):
         how: dict[str, Any] = {name: ALL if block == WHOLE else block for name, block in blocks.items()}
         if zeros.contiguous:
             how["along"] = zeros.contiguous
-        operands = [target, source, *strides, *place]
-        return e.op("tile.zero_points", kind, operands, segments=(1, 1, 2, 4), **how).result
+        return e.op("tile.zero_points", kind, [target, source, strides, place], **how).result
 
     def transforms(self, side: Side, held: dict[str, Held]) -> bool:
         """Whether a side's elements are needed as f32: else they are converted at most."""

@@ -3,8 +3,6 @@ leaves what lies in that, and it interleaves what is multiplied with registers."
 
 from __future__ import annotations
 
-from typing import Any
-
 from scalec.ir.mlir import ir
 from scalec.ir.tile import CHUNK
 from scalec.ir.tile_cut import PAIRS_APART
@@ -70,8 +68,7 @@ class Cutter(Gatherer):
             condition = [e.compare("lt", count, e.i32(self.schedule.tile[2]))]
         if (wrapped := self.wraps(w)) is not None:
             condition = [e.arith("arith.ori", *condition, wrapped)]
-        rings, segments = [h.filled, h.cut_ring], (1, 1, len(condition))
-        return e.op("tile.detour", [e.type("stages")], [*rings, *condition], segments=segments).result
+        return e.op("tile.detour", [e.type("stages")], [h.filled, h.cut_ring, condition]).result
 
     def cut_blocks(self, h: Handles) -> None:
         """The role of the warp."""
@@ -98,10 +95,9 @@ class Cutter(Gatherer):
         e, a = self.e, self.problem.lhs
         apart = a.element.bits == PAIRS_APART * a.stored.bits
         ahead = interleaves_ahead(self.problem, self.schedule)
-        how = {name: ir.UnitAttr.get() for name, x in (("apart", apart), ("ahead", ahead)) if x}
         with self.over_k(w):
             e.op("tile.wait", operands=[h.cut_ring, cursor])
-            e.op("tile.interleave_k", operands=[h.tiles["B"], cursor], **how)
+            e.op("tile.interleave_k", operands=[h.tiles["B"], cursor], apart=apart, ahead=ahead)
             self.pass_on(h, cursor)
             e.op("tile.advance", operands=[cursor])
 
@@ -121,8 +117,7 @@ class Cutter(Gatherer):
 
     def pass_on(self, h: Handles, cursor: ir.Value, lag: int = 0) -> None:
         """A stage, or the one before it, to those who multiply."""
-        which: dict[str, Any] = {"lag": lag} if lag else {}
-        self.e.op("tile.pass_on", operands=[h.filled, cursor], arrivals=self.copiers, **which)
+        self.e.op("tile.pass_on", operands=[h.filled, cursor], arrivals=self.copiers, lag=lag or None)
 
     def wrap_blocks(self, h: Handles, cursor: ir.Value, w: Work, wrapped: ir.Value) -> None:
         """The K blocks of a tile where any may begin behind what copies bring, as they do if they are `wrapped`. Then

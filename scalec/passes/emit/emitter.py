@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from scalec.ir import tile
@@ -16,6 +17,9 @@ _PREDICATES = {"eq": 0, "lt": 6}  # arith.cmpi; lt unsigned
 
 Step = tuple[ir.OpView, list[ir.Value]]
 """An op of an elementwise body, and its operands."""
+
+Operands = Sequence[ir.Value | Sequence[ir.Value] | None]
+"""What an op takes: a list of those that come in any number, and None for one that is left out."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +40,11 @@ class Source:
 
 
 def attribute(value: Any) -> ir.Attribute:
-    """A Python int, str or tuple of ints as an attribute; attributes as they are."""
+    """A Python int, str or tuple of ints as an attribute, True as a unit attribute; attributes as they are."""
     if isinstance(value, ir.Attribute):
         return value
+    if value is True:
+        return ir.UnitAttr.get()
     if isinstance(value, str):
         return ir.StringAttr.get(value)
     if isinstance(value, int):
@@ -48,6 +54,13 @@ def attribute(value: Any) -> ir.Attribute:
 
 def _swizzle(bytes: int, atom: int) -> ir.Attribute:
     return attribute(bytes if atom == ATOM else (bytes, atom))
+
+
+@cache
+def _in_groups() -> frozenset[str]:
+    """The ops whose operands come in groups, of which each has a size of its own."""
+    every: list[Any] = tile.Tile.Operation.__subclasses__()
+    return frozenset(x.OPERATION_NAME for x in every if x._ODS_OPERAND_SEGMENTS)
 
 
 class Emitter:
@@ -62,30 +75,29 @@ class Emitter:
         self,
         name: str,
         results: Sequence[ir.Type] = (),
-        operands: Sequence[ir.Value] = (),
+        operands: Operands = (),
         *,
-        segments: Sequence[int] | None = None,
         regions: int = 0,
         **attributes: Any,
     ) -> ir.Operation:
-        """One operation; `segments` are the sizes of its operand groups, where it has optional ones."""
-        made = {k: attribute(v) for k, v in attributes.items()}
-        if segments is not None:
-            made["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(list(segments))
+        """One operation; an attribute that is False or None is left out."""
+        made = {k: attribute(v) for k, v in attributes.items() if v is not None and v is not False}
+        if name in _in_groups():
+            groups = [x if isinstance(x, (list, tuple)) else [] if x is None else [x] for x in operands]
+            made["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(list(map(len, groups)))
+            operands = [x for group in groups for x in group]
         return ir.Operation.create(name, list(results), list(operands), made, regions=regions)
 
     @contextmanager
     def region(
         self,
         name: str,
-        operands: Sequence[ir.Value] = (),
+        operands: Operands = (),
         arguments: Sequence[ir.Type] = (),
-        *,
-        segments: Sequence[int] | None = None,
         **attributes: Any,
     ) -> Iterator[ir.Block]:
         """An operation with one region of one block, whose body is emitted inside the `with`."""
-        made = self.op(name, operands=operands, segments=segments, regions=1, **attributes)
+        made = self.op(name, operands=operands, regions=1, **attributes)
         block = made.regions[0].blocks.append(*arguments)
         with ir.InsertionPoint(block):
             yield block

@@ -19,7 +19,7 @@ from scalec.passes.emit.segments import Segments
 from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.items import cut_along
 from scalec.passes.plan.parts import part_columns
-from scalec.passes.plan.registers import FEW_FREE, fold_registers, free_registers
+from scalec.passes.plan.registers import FEW_FREE, crowded, fold_registers, free_registers
 from scalec.passes.plan.resources import brought, exchanges, numbered, part_owners
 from scalec.passes.plan.swizzle import no_rows_epilogue
 from scalec.passes.problem.access import Chance, Coord
@@ -124,7 +124,7 @@ class Epilogue(Segments):
                 self.store_bulk(of, accumulator, staging, w)
             with e.region("tile.when", [e.negated(w.whole)]):
                 if not no_rows_epilogue(self.problem, s):
-                    self.store_staged(of, accumulator, staging, w, copied=ir.UnitAttr.get())
+                    self.store_staged(of, accumulator, staging, w, copied=True)
                 else:
                     self.store_direct(of, accumulator, w)
         elif s.epilogue == "bulk":
@@ -133,9 +133,8 @@ class Epilogue(Segments):
             self.store_staged(of, accumulator, staging, w)
         elif s.epilogue == "turned":
             target, stride = self.result_memory(of, VECTOR, w)
-            skips, to = self.skips(of, w)
-            operands = [accumulator, staging, target, stride, *place, *skips]
-            e.op("tile.store_turned", operands=operands, segments=(1,) * 8 + (len(skips),), **to)
+            operands = [accumulator, staging, target, stride, *place, self.skips(of, w)]
+            e.op("tile.store_turned", operands=operands, to=self.goes_to(of))
         else:
             self.store_direct(of, accumulator, w)
 
@@ -160,10 +159,8 @@ class Epilogue(Segments):
                 if free >= FEW_FREE and x.kind in ("row", "col") and not self.looked_up(x):
                     value, at = self.input(x, w, adjacent=False), self.folded(w, size)
                     operands = [value, accumulator, at.m0, at.n0, at.m_end, at.n_end]
-                    attributes = {"size": size, "folded": ir.UnitAttr.get()}
-                    if self.schedule.stationary:
-                        attributes["joined"] = ir.UnitAttr.get()
-                    made[x.name, x.coords] = e.op("tile.read_ahead", [value.type], operands, **attributes).result
+                    how: dict[str, Any] = {"size": size, "folded": True, "joined": bool(self.schedule.stationary)}
+                    made[x.name, x.coords] = e.op("tile.read_ahead", [value.type], operands, **how).result
             later = self.brought_values(of, body)
             for value in self.split[body].held.values():
                 if kind_of(value) in kinds and able.get(kind_of(value)) and value not in later:
@@ -190,7 +187,7 @@ class Epilogue(Segments):
                     ).result
                     for w in range(self.waves)
                 ]
-                made = e.op("tile.rows_held", [value.type], factors, segments=(len(factors),)).result
+                made = e.op("tile.rows_held", [value.type], [factors]).result
                 self.ahead_of[body][value] = made
 
     def fold_columns(self, of: Problem, body: int, last: Split, sums: list[ir.Value], w: Work) -> None:
@@ -205,7 +202,7 @@ class Epilogue(Segments):
         body: int,
         sums: list[ir.Value],
         w: Work,
-        more: tuple[ir.Value | None, ...] = (),
+        more: tuple[ir.Value | None, ...] = (None, None),
         **apart: Any,
     ) -> ir.Value:
         """What terms of adjacent columns come to; `more` are the op's `start` and `sure`."""
@@ -220,12 +217,11 @@ class Epilogue(Segments):
         made = e.op(
             "tile.fold_columns",
             [e.accumulator(rows, folded_columns(columns, fold.size), space)],
-            [accumulator, w.m0, w.n0, w.m_end, w.n_end, *inputs, *factors, *(x for x in more if x is not None)],
-            segments=(*(1,) * 5, len(inputs), len(factors), *(int(x is not None) for x in more or (None, None))),
+            [accumulator, w.m0, w.n0, w.m_end, w.n_end, inputs, factors, *more],
             regions=1,
             kind=fold.kind,
             size=fold.size,
-            **self.piecewise(of),
+            piecewise=crowded(of, self.schedule),
             **apart,
         )
         block = made.regions[0].blocks.append(*(ir.F32Type.get(),) * (1 + len(inputs)))
@@ -279,7 +275,7 @@ class Epilogue(Segments):
         target, stride = memory or self.memory_of(of, w)
         strides = [e.i64(1), stride] if of.swapped else [stride, e.i64(1)]
         bounds = [ahead.get((x.name, x.coords)) or self.input(x, w, adjacent=False) for x in window.read]
-        names = self.skips(of, w)[0] if named else []
+        names = self.skips(of, w) if named else []
         width = [] if window.width is None else [self.size(window.width)]
         ends: dict[str, Any] = {
             name: x for name, x in zip(("low", "high"), window.bounds, strict=True) if isinstance(x, int)
@@ -289,20 +285,23 @@ class Epilogue(Segments):
         held = [x for x in window.read if (x.name, x.coords) in ahead]
         along = "m" if window.dim == of.m.name else "n"
         if memory is not None and held == list(window.read) != [] and along == "m" and not names + width:
-            ends |= {"known": ir.UnitAttr.get()} if window.otherwise is None else {}
+            ends["known"] = window.otherwise is None
         e.op(
             "tile.store_within",
-            operands=[accumulator, target, *strides, w.m0, w.n0, w.m_end, w.n_end, *bounds, *names, *width],
-            segments=(1,) * 8 + (len(bounds), len(names), len(width)),
+            operands=[accumulator, target, *strides, w.m0, w.n0, w.m_end, w.n_end, bounds, names, width],
             along=along,
             **ends,
         )
 
-    def skips(self, of: Problem, w: Work) -> tuple[list[ir.Value], dict[str, Any]]:
-        """What has a result's rows by name, and which of these says where a row goes, as the ops that store take it."""
-        names = [x.name for x in of.skips]
+    def skips(self, of: Problem, w: Work) -> list[ir.Value]:
+        """What has a result's rows by name."""
+        return [self.row_index(x.name, w) for x in of.skips]
+
+    @staticmethod
+    def goes_to(of: Problem) -> int | None:
+        """Which of these says where a row goes, as the ops that store take it."""
         scattered = of.result.scattered
-        return [self.row_index(name, w) for name in names], {"to": names.index(scattered)} if scattered else {}
+        return [x.name for x in of.skips].index(scattered) if scattered else None
 
     def judged(self, w: Work) -> Work:
         """The tile when it begins, and whether all of it is to be written, as far as that is known without what indices
@@ -342,10 +341,9 @@ class Epilogue(Segments):
     def store_staged(self, of: Problem, accumulator: ir.Value, staging: ir.Value | None, w: Work, **how: Any) -> None:
         """Stores rows out of shared memory: what of them is there, each where it goes."""
         target, stride = self.result_memory(of, VECTOR, w)
-        names, scattered = [x.name for x in of.skips], of.result.scattered
-        to: dict[str, Any] = {"to": names.index(scattered)} if scattered else {}
-        operands = [accumulator, staging, target, stride, w.m0, w.n0, w.m_end, w.n_end, *(w.asked[x] for x in names)]
-        self.e.op("tile.store_staged", operands=operands, segments=(1,) * 8 + (len(names),), **to, **how)
+        asked = [w.asked[x.name] for x in of.skips]
+        operands = [accumulator, staging, target, stride, w.m0, w.n0, w.m_end, w.n_end, asked]
+        self.e.op("tile.store_staged", operands=operands, to=self.goes_to(of), **how)
 
     def store_direct(self, of: Problem, accumulator: ir.Value, w: Work) -> None:
         """Stores what threads have in registers of a tile: what of it is there."""
@@ -360,17 +358,16 @@ class Epilogue(Segments):
             around = {"gaps": gaps.numbers, "together": together}
             pair = 0 if together % 2 or gaps.size % 2 else pair
         if self.added(result) is not None:
-            around["adds"] = ir.UnitAttr.get()
+            around["adds"] = True
         size, align = max(1, bits // 8), 1
         if bits >= 8:
             align = size * (1 + pair)
         elif pair and self.in_words(of, accumulator):
-            around["words"], align = ir.UnitAttr.get(), WORD
+            around["words"], align = True, WORD
         target, stride = self.result_memory(of, align, w)
         strides = [e.i64(1), stride] if of.swapped else [stride, e.i64(1)]
-        skips, to = self.skips(of, w)
-        operands = [accumulator, target, *strides, w.m0, w.n0, w.m_end, w.n_end, *skips]
-        e.op("tile.store_direct", operands=operands, segments=(1,) * 8 + (len(skips),), pair=pair, **around, **to)
+        operands = [accumulator, target, *strides, w.m0, w.n0, w.m_end, w.n_end, self.skips(of, w)]
+        e.op("tile.store_direct", operands=operands, pair=pair, to=self.goes_to(of), **around)
 
     def in_words(self, of: Problem, accumulator: ir.Value) -> bool:
         """Whether rows of elements of which several share bytes are whole words, and begin with one in every tile."""
@@ -418,14 +415,10 @@ class Epilogue(Segments):
             scale.layout
         )  # tiles of "blocked" have no gaps
         stride = e.i64(0) if outer is None else self.stride(scale.name, outer)
-        inverse = [x for x in [self.split[number + len(self.problem.reductions)].inverse] if x is not None]
-        skips, to = self.skips(of, w)
-        moved = [x for x in [self.moved_by(scale.apart, w)] if x is not None]
-        operands = [accumulator, target, stride, *place, *inverse, *skips, *moved]
+        inverse, moved = self.split[number + len(self.problem.reductions)].inverse, self.moved_by(scale.apart, w)
         e.op(
             "tile.quantize",
-            operands=operands,
-            segments=(1,) * (3 + len(place)) + (len(inverse), len(skips), len(moved)),
+            operands=[accumulator, target, stride, *place, inverse, self.skips(of, w), moved],
             block=scale.block,
             by_rows=int(by_rows),
             element=ir.TypeAttr.get(ir.Type.parse(result.element.mlir)),
@@ -435,7 +428,7 @@ class Epilogue(Segments):
             padding=padding,
             together=together,
             exchange=self.plan[numbered("amax", number)].offset if exchanges(of, self.schedule) else -1,
-            **to,
+            to=self.goes_to(of),
         )
 
     def round(self, of: Problem, accumulator: ir.Value, chance: Chance, place: list[ir.Value], w: Work) -> None:
@@ -443,15 +436,14 @@ class Epilogue(Segments):
         e, result, row = self.e, of.result, self.row_axis(of)
         outer = [at for axis, at in enumerate(result.coords[:-1]) if axis != row]
         at, extents = [self.placed(x, w.outer) for x in outer], [self.size(d) for d in chance.extents[1:]]
-        words, (skips, to) = [self.drawn[x] for x in chance.words], self.skips(of, w)
+        words = [self.drawn[x] for x in chance.words]
         e.op(
             "tile.round_sums",
-            operands=[accumulator, *place, *at, *extents, *words, *skips],
-            segments=(1,) * (1 + len(place)) + tuple(map(len, (at, extents, words, skips))),
+            operands=[accumulator, *place, at, extents, words, self.skips(of, w)],
             by_rows=int(of.swapped),
             along=-1 if row is None else row,
             element=ir.TypeAttr.get(ir.Type.parse(result.element.mlir)),
-            **to,
+            to=self.goes_to(of),
         )
 
     def scales_together(self, scale: ResultScale, accumulator: ir.Type) -> int:

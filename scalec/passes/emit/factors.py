@@ -79,20 +79,20 @@ class Factors(Epilogue):
             if not own:
                 continue  # ones were loaded
             room, of, w = rooms[number], own[place], point.w
-            part: dict[str, Any] = {"part": (pane * count, count)} if panes > 1 else {}
+            part = (pane * count, count) if panes > 1 else None
             source = self.at(self.pointer(of.name, of.argument_index), of.name, of.coords, w)
             at, end = self.within_range(h, scale, point, number * depth // len(rooms), depth // len(rooms))
             where = [*self.scale_rows(side.label, scale, w), at, end]
             if scale.type in NUMBERS:
                 operands = [room, source, *self.strides(of), *where]
                 zeros = self.beyond(scale) if point is points[0] else {}  # the others' are loaded over the first one's
-                self.e.op("tile.fetch", operands=operands, **sizes, k_block=scale.k, **zeros, **part)
+                self.e.op("tile.fetch", operands=operands, **sizes, k_block=scale.k, part=part, **zeros)
             else:
                 operands = [room, source, *self.byte_strides(of), *where]
                 first = {"ones": scale.type} if partly_scaled(self.problem) else {}
-                kept = first if point is points[0] else {"keeps": ir.UnitAttr.get()}
+                kept = first if point is points[0] else {"keeps": True}
                 sizes |= {"block": scale.k, "layout": scale.layout, **kept}
-                self.e.op("tile.fetch_bytes", operands=operands, **sizes, **part)
+                self.e.op("tile.fetch_bytes", operands=operands, **sizes, part=part)
 
     def within_range(self, h: Handles, scale: Scale, point: Point, first: int, unit: int) -> tuple[ir.Value, ir.Value]:
         """The K element `first` of a K tile at a point, and the end of K, as a scale counts them; so that nothing is
@@ -155,10 +155,10 @@ class Factors(Epilogue):
         position = at.window if self.copy_of(side) == "window" else at.cursor
         tiles = h.scale_tiles if side.operand.made is None else h.made
         operands, result = [tiles[side.label], position], [self.e.type("factors")]
-        planes: dict[str, Any] = {"plane": which} if which else {}
+        plane = which or None
         if side.label == "A":
-            return self.e.op("tile.row_factors", result, operands, wave=wave, waves=self.waves, **planes).result
-        return self.e.op("tile.column_factors", result, operands, **planes).result
+            return self.e.op("tile.row_factors", result, operands, wave=wave, waves=self.waves, plane=plane).result
+        return self.e.op("tile.column_factors", result, operands, plane=plane).result
 
     def block_factor(self, side: Side, room: ir.Value, wave: int, column0: ir.Value | None) -> ir.Value:
         """Factors of blocks of rows, which `fetch` brought."""

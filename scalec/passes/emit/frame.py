@@ -346,7 +346,7 @@ class Frame(Sums):
         s, sizes = self.schedule, [self.size(d) for d in self.problem.outer]
         walk = {"tile": self.walked, "cluster": s.cluster, "order": s.order, "band": s.band, "split": 1, "turns": 1}
         arguments = (ir.IntegerType.get_signless(32),) * (count + len(sizes))
-        return self.e.region("tile.tiles", [h.m, h.n, *sizes], arguments, segments=(1, 1, len(sizes)), **(walk | ways))
+        return self.e.region("tile.tiles", [h.m, h.n, sizes], arguments, **(walk | ways))
 
     @contextmanager
     def over_tiles(self, h: Handles, asks: bool = False, turns: int = 1) -> Iterator[Work]:
@@ -364,8 +364,8 @@ class Frame(Sums):
         outer = [d.name for d in self.problem.outer]
         if h.response_ring is not None:
             response = [h.response_ring, e.op("tile.cursor", [e.type("position")], depth=RESPONSES).result]
-        runs = {"run": s.run} if s.run > 1 else {}
-        with self.tiles(h, 4 if s.split > 1 else 2, split=s.split, turns=turns, **runs) as block:
+        count, run = 4 if s.split > 1 else 2, s.run if s.run > 1 else None
+        with self.tiles(h, count, split=s.split, turns=turns, run=run) as block:
             m0, n0, *rest = block.arguments
             part, indices = rest[: -len(outer)] if outer else rest, rest[len(rest) - len(outer) :]
             if response and asks:
@@ -452,11 +452,8 @@ class Frame(Sums):
         iterations begin where `cursors` are at stage 0, if any. `once`: one is all."""
         i32 = ir.IntegerType.get_signless(32)
         step = step or self.schedule.tile[2]
-        operands, segments = [w.k, *cursors], (1, len(cursors))
-        attributes: dict[str, Any] = {"start": start, "step": step, "unroll": unroll}
-        if once:
-            attributes["once"] = ir.UnitAttr.get()
-        with self.e.region("tile.steps", operands, (i32,), segments=segments, **attributes) as block:
+        how: dict[str, Any] = {"start": start, "step": step, "unroll": unroll, "once": once}
+        with self.e.region("tile.steps", [w.k, list(cursors)], (i32,), **how) as block:
             yield block.arguments[0]
 
     def beyond(self, scale: Scale) -> dict[str, Any]:
@@ -464,9 +461,9 @@ class Frame(Sums):
         tile some may lie there, whose scales are then multiplied by; of products that are added up one may have none:
         it has ones, from the end of the others' K on."""
         if partly_scaled(self.problem):
-            return {"ones": ir.UnitAttr.get()}
+            return {"ones": True}
         asked = self.problem.range_of_k is not None or scale.within(self.schedule.tile[2]) > 1
-        return {"zeros": ir.UnitAttr.get()} if asked else {}
+        return {"zeros": asked}
 
     def at_k(self, w: Work, k: ir.Value | None = None) -> ir.Value:
         """The K element of the tensors that is element `k` (None: the first) of a tile or part."""

@@ -120,7 +120,7 @@ class Gatherer(Frame):
         end = self.own_size(self.problem.k)  # 0 where K is empty, of which one element is walked
         high = end if w.k_high is None else e.arith("arith.minui", w.k_high, end)
         low = e.i32(0) if w.k_low is None else w.k_low
-        e.op("tile.look_up_k", [], [room, *indices, k0, low, high], segments=(1, len(indices), 1, 1, 1))
+        e.op("tile.look_up_k", [], [room, indices, k0, low, high])
 
     def copy_k_rows(
         self,
@@ -137,10 +137,9 @@ class Gatherer(Frame):
         along = next(i for i, c in enumerate(operand.coords) if c.dim in (operand.gathered_k or self.problem.k.name,))
         memory = self.pointer(operand.name, operand.argument_index, align=operand.align)
         source, stride = self.at(memory, operand.name, operand.coords, w), self.stride(operand.name, along)
-        place = [self.copies_into(h, side), cursor, rows, *indices, k0, w.row0[side.label], w.row_end[side.label]]
-        how: dict[str, Any] = {"own": names.index(operand.gathered_k)} if operand.gathered_k else {}
-        segments = (1, 1, 1, 1, 1, len(indices), 1, 1, 1)
-        self.e.op("tile.copy_k_rows", operands=[source, stride, *place], segments=segments, **how)
+        place = [self.copies_into(h, side), cursor, rows, indices, k0, w.row0[side.label], w.row_end[side.label]]
+        own = names.index(operand.gathered_k) if operand.gathered_k else None
+        self.e.op("tile.copy_k_rows", operands=[source, stride, *place], own=own)
 
     def pass_rows_on(self, h: Handles) -> None:
         """The role of the warp."""
@@ -164,7 +163,7 @@ class Gatherer(Frame):
         tiles = [self.copies_into(h, side) for side in self.sides if side not in self.by_threads]
         with e.region("tile.warp", index=free_warps(self.problem, self.schedule), count=1, elected=0):
             cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
-            extents: dict[str, Any] = {"rows": depth, "chunks": 1, "count": len(lookups), "alone": ir.UnitAttr.get()}
+            extents: dict[str, Any] = {"rows": depth, "chunks": 1, "count": len(lookups), "alone": True}
             room = e.op("tile.k_rows", [e.type("gathered_rows")], **extents).result
             with self.over_all_tiles(h) as w:
                 indices = [self.row_index(x.name, w) for x in lookups]
@@ -172,8 +171,7 @@ class Gatherer(Frame):
                 with self.over_k(w) as k:
                     e.op("tile.wait", operands=[h.landed, cursor])
                     for tile in tiles:
-                        operands = [tile, cursor, room, *indices]
-                        e.op("tile.cut_k_rows", [], operands, segments=(1, 1, 1, len(indices)))
+                        e.op("tile.cut_k_rows", [], [tile, cursor, room, indices])
                     e.op("tile.pass_on", operands=[h.filled, cursor], arrivals=self.arrivals)
                     e.op("tile.advance", operands=[cursor])
                     self.ask_k(room, indices, w, self.at_k(w, e.arith("arith.addi", k, e.i32(depth))))
@@ -214,10 +212,8 @@ class Gatherer(Frame):
         operand, w = side.operand, point.w
         memory = self.pointer(operand.name, operand.argument_index, align=operand.align)
         source = self.at(memory, operand.name, operand.coords, w)
-        operands = [source, self.copies_into(h, side), cursor, rows, point.k0]
-        whole = whole_tiles(self.problem, self.schedule.tile[2])
-        how: dict[str, Any] = {"whole": ir.UnitAttr.get()} if whole else {}
-        self.e.op("tile.copy_rows", operands=[*operands, point.end], **how)
+        operands = [source, self.copies_into(h, side), cursor, rows, point.k0, point.end]
+        self.e.op("tile.copy_rows", operands=operands, whole=whole_tiles(self.problem, self.schedule.tile[2]))
 
     def copy_row_scales(self, h: Handles, side: Side, rows: ir.Value, cursor: ir.Value, w: Work, k0: ir.Value) -> None:
         """The scales of these rows in a stage."""

@@ -65,10 +65,10 @@ class Inputs(Frame):
         axes = [a for a, at in enumerate(x.coords) if at.offset and a not in self.problem.outside(x.coords)]
         if not axes:
             return source
-        e, operands = self.e, [source, *(self.e.i32(x.coords[a].offset) for a in axes)]
-        strides = [e.i64(1) if a == len(x.coords) - 1 and x.layout == "row" else self.stride(x.name, a) for a in axes]
-        segments = (1, len(axes), len(axes))
-        return e.op("tile.view", [source.type], [*operands, *strides], segments=segments).result
+        at = [self.e.i32(x.coords[a].offset) for a in axes]
+        last = len(x.coords) - 1 if x.layout == "row" else -1
+        strides = [self.e.i64(1) if a == last else self.stride(x.name, a) for a in axes]
+        return self.e.op("tile.view", [source.type], [source, at, strides]).result
 
     @contextmanager
     def over_tiles(self, h: Handles, asks: bool = False, turns: int = 1) -> Iterator[Work]:
@@ -101,8 +101,7 @@ class Inputs(Frame):
         return e.op(
             name,
             results,
-            [*(tiles or [at.m0]), at.n0, at.n_end, *bounds],
-            segments=(*(1,) * len(tiles or [at.m0]), 1, 1, len(bounds)),
+            [*(tiles or [at.m0]), at.n0, at.n_end, bounds],
             tile=(rows, columns // fold.size),
             cluster=self.schedule.cluster,
             **ends,
@@ -143,8 +142,7 @@ class Inputs(Frame):
         made = e.op(
             "tile.input",
             [e.type("operand")],
-            [source, *(stride for _, stride, _ in axes)],
-            segments=(1, len(axes)),
+            [source, [stride for _, stride, _ in axes]],
             kind=x.kind,
             axes=tuple(number for numbers, _, _ in axes for number in numbers),
             pair=pair,

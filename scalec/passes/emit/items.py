@@ -41,7 +41,7 @@ class Dealer(Frame):
                 else:
                     with e.region("tile.when", [leads]):
                         self.post(h, slot, w, words)
-            e.op("tile.post", operands=slot, segments=(1, 1, 1, 0))
+            e.op("tile.post", operands=[*slot, []])
 
     def post(self, h: Handles, slot: list[ir.Value], w: Work, words: int) -> None:
         """Posts a tile."""
@@ -55,7 +55,7 @@ class Dealer(Frame):
             says |= dict(zip(range_of_k(p), self.range_of_k(h, p.range_of_k, w), strict=True))
         values = [says[name] for name in item_words(p, self.schedule)]
         values += [e.i32(0)] * (words - len(values))
-        e.op("tile.post", operands=[*slot, *values], segments=(1, 1, 1, words))
+        e.op("tile.post", operands=[*slot, values])
         e.op("tile.advance", operands=slot[1:2])
 
     @contextmanager
@@ -77,10 +77,9 @@ class Dealer(Frame):
         block = e.i32(p.blocks[1])
         if p.ragged is None:
             groups = e.arith("arith.divui", e.arith("arith.addi", extent, e.i32(p.blocks[1] - 1)), block)
-        operands, segments = [h.m, h.n, groups, *sizes], (1, 1, 1, len(sizes))
         walk = {"tile": self.walked, "cluster": s.cluster, "order": s.order, "band": s.band}
         own = {"axis": axis, "each": groups_of_lane(p)}
-        made = e.op("tile.ragged_tiles", operands=operands, segments=segments, regions=2, **own, **walk)
+        made = e.op("tile.ragged_tiles", operands=[h.m, h.n, groups, sizes], regions=2, **own, **walk)
         bounds = made.regions[0].blocks.append(i32)
         with ir.InsertionPoint(bounds):
             number = bounds.arguments[0]
@@ -117,7 +116,7 @@ class Dealer(Frame):
         with ir.InsertionPoint(found):
             at = {p.blocks[0]: e.arith("arith.muli", found.arguments[0], block)}
             values = [self.read_index(x.index, at) for x in p.constant_lookups if x.dim]
-            e.op("tile.same", operands=values, segments=(len(values),))
+            e.op("tile.same", operands=[values])
         begins, behind = made.results
         count = e.arith("arith.subi", behind, number)
         count = e.op("arith.select", [i32], [begins, count, e.i32(0)]).result

@@ -50,9 +50,7 @@ class MeetingKernel(PointwiseKernel):
             whole = o.scale.outer if o.scale is not None else None
             if whole is not None:
                 source = self.pointer(whole.name, whole.argument_index, whole.element.bits // 8)
-                made = e.op(
-                    "tile.input", [e.type("operand")], [source], segments=(1, 0), kind="scalar", axes=(), pair=0
-                ).result
+                made = e.op("tile.input", [e.type("operand")], [source, []], kind="scalar", axes=(), pair=0).result
                 self.inverses[o.index] = inverse_of(e, made)
         self.largest: dict[Any, ir.Value] = {}
         turned = self.p.turned
@@ -144,8 +142,8 @@ class MeetingKernel(PointwiseKernel):
             i32, i1 = (ir.IntegerType.get_signless(bits) for bits in (32, 1))
             source, (first,) = self.pointer(d.low.tensor, d.low.argument_index, 4), d.low.coords
             if first.offset:
-                operands = [source, self.e.i32(first.offset), *self.strided(d.low.tensor, 1)]
-                source = self.e.op("tile.view", [source.type], operands, segments=(1, 1, 1)).result
+                operands = [source, self.e.i32(first.offset), self.strided(d.low.tensor, 1)]
+                source = self.e.op("tile.view", [source.type], operands).result
             count = self.size(next(x for x in self.p.groups if x.name == d.group))
             operands = [source, *self.strided(d.low.tensor, 1), count, at]
             self.groups[at] = tuple(self.e.op("tile.find_group", [i32, i32, i1], operands).results)
@@ -180,7 +178,7 @@ class MeetingKernel(PointwiseKernel):
         i32 = ir.IntegerType.get_signless(32)
         with (
             e.region("tile.when", [e.compare("lt", e.i32(0), n)]),
-            e.region("tile.steps", [n], (i32,), segments=(1, 0), start=0, step=s.step[1], unroll=1) as loop,
+            e.region("tile.steps", [n, []], (i32,), start=0, step=s.step[1], unroll=1) as loop,
         ):
             column = e.arith("arith.addi", self.column, loop.arguments[0])
             own = {d.name: r.edge.where[d.name] for d in self.p.rows}
@@ -203,8 +201,7 @@ class MeetingKernel(PointwiseKernel):
         return self.e.op(
             "tile.reduce_lanes",
             [ir.F32Type.get()],
-            values,
-            segments=(len(values),),
+            [values],
             kind=kind,
             sharing=sharing,
             exchange=exchange,
@@ -294,8 +291,7 @@ class MeetingKernel(PointwiseKernel):
         made = self.e.op(
             "tile.find_scale",
             [i32, ir.F32Type.get()],
-            [largest, *inverse],
-            segments=(1, len(inverse)),
+            [largest, inverse],
             element=ir.TypeAttr.get(ir.Type.parse(o.element.mlir)),
             scale=scale.type,
         )

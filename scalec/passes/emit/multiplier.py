@@ -90,7 +90,7 @@ class Multiplier(Factors):
             return
         operands = [accumulator, h.tiles["A"], h.tiles["B"], cursor]
         which: dict[str, Any] = {"a_wave": a_wave, "wave": wave, "waves": self.waves, "column": column}
-        which |= {f"{x.label.lower()}_mn": ir.UnitAttr.get() for x in self.sides if x.operand.mn_major}
+        which |= {f"{x.label.lower()}_mn": True for x in self.sides if x.operand.mn_major}
         if slices > 1:
             which["slice"] = (slice_, slices)
         self.e.op("tile.mma", operands=operands, **which, accumulate=accumulate)
@@ -144,11 +144,10 @@ class Multiplier(Factors):
         stored, made = (ir.Type.parse(x.mlir) for x in (side.operand.stored, side.operand.element))
         kind = self.e.multiplicand("a", self.wave, self.schedule.tile[2] // count, stored)
         where: dict[str, Any] = {"a_wave": wave, "waves": self.waves, "number": slice_, "count": count}
-        where |= {"words": ir.UnitAttr.get()} if side.operand.addends else {}
-        where |= {"interleaved": ir.UnitAttr.get()} if interleaves(self.problem, self.schedule) else {}
-        operands, segments = [h.tiles[side.label], cursor, *factors], (1, 1, len(factors))
+        where |= {"words": side.operand.addends > 0, "interleaved": interleaves(self.problem, self.schedule)}
+        operands = [h.tiles[side.label], cursor, factors]
         made = ir.TypeAttr.get(made)
-        return self.e.op("tile.load_stored", [kind], operands, segments=segments, made=made, **where).result
+        return self.e.op("tile.load_stored", [kind], operands, made=made, **where).result
 
     def converted(self, loaded: ir.Value, of: Made | None = None, slice_: tuple[int, int] = (0, 1)) -> ir.Value:
         """A slice of it as it is multiplied."""
@@ -156,12 +155,9 @@ class Multiplier(Factors):
         rows, depth = shape_of(loaded.type)
         depth //= slice_[1]
         made = self.e.multiplicand("a", rows, depth, ir.Type.parse(self.sides[0].operand.element.mlir))
-        scales: dict[str, Any] = {"scales": of.scales} if of.scales else {}
-        scales |= {"slice": slice_} if slice_[1] > 1 else {}
-        scales |= {} if of.only is None else {"only": of.only}
-        scales |= {"less_8": ir.UnitAttr.get()} if turns_sign(self.sides[0].operand) else {}
-        known = [] if of.known is None else [of.known]
-        return self.e.op("tile.converted", [made], [loaded, *known], segments=(1, len(known)), **scales).result
+        how: dict[str, Any] = {"scales": of.scales or None, "slice": slice_ if slice_[1] > 1 else None, "only": of.only}
+        how["less_8"] = turns_sign(self.sides[0].operand)
+        return self.e.op("tile.converted", [made], [loaded, of.known], **how).result
 
     def mma_converted(
         self,
@@ -174,8 +170,7 @@ class Multiplier(Factors):
         column: int,
         slice_: tuple[int, int],
     ) -> None:
-        some: dict[str, Any] = {"b_mn": ir.UnitAttr.get()} if self.sides[1].operand.mn_major else {}
-        some |= {"slice": slice_} if slice_[1] > 1 else {}
+        some: dict[str, Any] = {"b_mn": self.sides[1].operand.mn_major, "slice": slice_ if slice_[1] > 1 else None}
         operands = [accumulator, a, h.tiles["B"], cursor]
         which: dict[str, Any] = {"wave": wave, "column": column, "accumulate": accumulate}
         self.e.op("tile.mma_converted", operands=operands, **which, **some)
@@ -190,12 +185,8 @@ class Multiplier(Factors):
 
     def promote(self, block: Block, go: Go, factors: tuple[ir.Value | None, ...], exponent: int = 0) -> None:
         """That, times a power of two."""
-        sides = [f for f in factors if f is not None]
-        segments = (1, 1, *(int(f is not None) for f in factors))
-        power: dict[str, Any] = {"exponent": exponent} if exponent else {}
-        operands = [block.accumulator, block.partial, *sides]
-        self.e.op("tile.promote", operands=operands, segments=segments, wave=go.wave, column=go.column, **power)
+        power, operands = exponent or None, [block.accumulator, block.partial, *factors]
+        self.e.op("tile.promote", operands=operands, wave=go.wave, column=go.column, exponent=power)
 
     def release(self, h: Handles, cursor: ir.Value, lag: int = 0, unless: ir.Value | None = None) -> None:
-        extra = [] if unless is None else [unless]
-        self.e.op("tile.release", operands=[h.ring, cursor, *extra], segments=(1, 1, len(extra)), lag=lag)
+        self.e.op("tile.release", operands=[h.ring, cursor, unless], lag=lag)

@@ -79,9 +79,7 @@ class Columns(Tensors):
         """`every`, and whether one tensor of so many indices has such rows."""
         strides = [self.stride(name, axis) for axis in range(rank - 1)]
         size = element.accessed(self.together(element, self.spread.vector))
-        one = self.e.op(
-            "tile.aligned", [ir.IntegerType.get_signless(1)], [source, *strides], segments=(1, len(strides)), bytes=size
-        ).result
+        one = self.e.op("tile.aligned", [ir.IntegerType.get_signless(1)], [source, strides], bytes=size).result
         return self.e.arith("arith.andi", every, one)
 
     def alignment(self, element: Any, vector: int) -> int:
@@ -125,8 +123,7 @@ class Columns(Tensors):
         made = e.op(
             "tile.load_columns",
             [self.columns(at.vector)],
-            [source, *indices, *self.strided(x.name, rank), at.valid, *tail],
-            segments=(1, rank, rank, 1, *(len(tail[:1]),) * 2),
+            [source, indices, self.strided(x.name, rank), at.valid, tail[:1], tail[1:]],
             along=int(along),
             together=together,
         ).result
@@ -158,8 +155,8 @@ class Columns(Tensors):
         row = self.counted_at(coords[-1], at.where) if coords else e.i32(0)
         if leading:
             indices = [self.counted_at(coords[axis], at.where) for axis in leading]
-            operands = [memory, *indices, *(self.stride(name, axis) for axis in leading)]
-            memory = e.op("tile.view", [memory.type], operands, segments=(1, len(leading), len(leading))).result
+            strides = [self.stride(name, axis) for axis in leading]
+            memory = e.op("tile.view", [memory.type], [memory, indices, strides]).result
         return row, memory
 
     def counted_at(self, c: Coord, where: dict[str, ir.Value]) -> ir.Value:
@@ -179,8 +176,9 @@ class Columns(Tensors):
 
     def product(self, one: ir.Value, other: ir.Value) -> ir.Value:
         """Columns times columns, or times one number."""
-        f32, scalar = ir.F32Type.get(), int(other.type == ir.F32Type.get())
-        made = self.e.op("tile.compute", [one.type], [one, other], segments=(2 - scalar, scalar), regions=1)
+        f32 = ir.F32Type.get()
+        operands = [[one], [other]] if other.type == f32 else [[one, other], []]
+        made = self.e.op("tile.compute", [one.type], operands, regions=1)
         block = made.regions[0].blocks.append(f32, f32)
         with ir.InsertionPoint(block):
             self.e.op("tile.yield", operands=[arith.MulFOp(*block.arguments).result])
@@ -200,15 +198,13 @@ class Columns(Tensors):
         are those of loads and stores. Unless `exact`, functions may be off as results of 16 bits allow."""
         e, f32 = self.e, ir.F32Type.get()
         order = sorted(values, key=lambda i: (values[i].type == f32, i))  # scalars last
-        scalars = sum(values[i].type == f32 for i in order)
-        narrow = {} if exact else {"approximate": ir.UnitAttr.get()}
+        columns, scalars = ([values[i] for i in order if (values[i].type == f32) == x] for x in (False, True))
         made = e.op(
             "tile.compute",
             [self.columns(vector)],
-            [values[i] for i in order],
-            segments=(len(order) - scalars, scalars),
+            [columns, scalars],
             regions=1,
-            **narrow,
+            approximate=not exact,
         )
         body = made.regions[0].blocks.append(*(f32,) * len(order))
         known = {block.arguments[i]: body.arguments[n] for n, i in enumerate(order)}
@@ -239,16 +235,15 @@ class Columns(Tensors):
         indices = [self.placed(c, at.where) for c in o.coords]
         if o.chance is not None:
             words = [self.drawn[x] for x in o.chance.words]
-            operands = [made, *indices, *map(self.size, o.chance.extents[1:]), *words]
-            segments, element = (1, rank, rank - 1, len(words)), ir.TypeAttr.get(ir.Type.parse(o.element.mlir))
-            made = self.e.op("tile.round_columns", [made.type], operands, segments=segments, element=element).result
+            operands = [made, indices, [self.size(x) for x in o.chance.extents[1:]], words]
+            element = ir.TypeAttr.get(ir.Type.parse(o.element.mlir))
+            made = self.e.op("tile.round_columns", [made.type], operands, element=element).result
         tail = [] if self.p.is_row(o) else at.tail
         self.e.op(
             "tile.store_columns",
-            operands=[made, self.target(o), *indices, *self.strided(o.name, rank), *tail],
-            segments=(1, 1, rank, rank, *(len(tail[:1]),) * 2),
+            operands=[made, self.target(o), indices, self.strided(o.name, rank), tail[:1], tail[1:]],
             together=1 if self.p.is_row(o) else self.together(o.element, at.vector),
-            **({"masked": ir.UnitAttr.get()} if at.masked else {}),
+            masked=at.masked,
         )
 
     def terms(self, r: Reduction, at: Point, before: list[ir.Value]) -> ir.Value:
@@ -286,7 +281,7 @@ class Columns(Tensors):
             return sums
         with e.region("tile.when", [e.compare("lt", e.i32(0), extent)]):
             i32 = ir.IntegerType.get_signless(32)
-            with e.region("tile.steps", [extent], (i32,), segments=(1, 0), start=0, step=s.together, unroll=1) as loop:
+            with e.region("tile.steps", [extent, []], (i32,), start=0, step=s.together, unroll=1) as loop:
                 terms(loop.arguments[0], s.together, True)
         return sums
 
@@ -327,9 +322,8 @@ class PointwiseKernel(Columns):
             aligned = None if s.whole or s.vector == 1 else self.aligned()
             with e.region(
                 "tile.tiles",
-                [m, e.i32(1) if p.spans else n, *(self.size(d) for d in outer if d)],
+                [m, e.i32(1) if p.spans else n, [self.size(d) for d in outer if d]],
                 (i32,) * (2 + len(outer)),
-                segments=(1, 1, len(outer)),
                 tile=(s.rows, 1 if p.spans else s.columns),
                 cluster=(1, 1),
                 order=s.order(p),
@@ -368,7 +362,7 @@ class PointwiseKernel(Columns):
                 self.points(where | {p.columns.name: column}, s.vector)
             with e.region("tile.when", [e.negated(whole)]):
                 count = e.arith("arith.minui", e.arith("arith.subi", n, column), e.i32(s.vector))
-                with e.region("tile.steps", [count], (i32,), segments=(1, 0), start=0, step=1, unroll=1) as loop:
+                with e.region("tile.steps", [count, []], (i32,), start=0, step=1, unroll=1) as loop:
                     one = e.arith("arith.addi", column, loop.arguments[0])
                     self.points(where | {p.columns.name: one}, 1)
 

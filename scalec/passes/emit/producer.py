@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any
 
 from scalec.abi import TILE_WORDS
 from scalec.formats import ALL, NUMBERS, WHOLE
@@ -260,8 +259,8 @@ class Producer(ScaleRows, Results, Dealer, Converter):
             at = replace(w, outer=w.outer | {operand.pages: page})
             source = self.at(h.maps[side.label], operand.name, operand.coords, at, operand.pages)
             operands = [source, self.copies_into(h, side), *stage, self.element_of_map(side, k0), within]
-            some: dict[str, Any] = {"row": i * operand.page} if side.copies > 1 else {}
-            e.op("tile.copy", operands=operands, multicast=side.multicast, **some)
+            first = i * operand.page if side.copies > 1 else None
+            e.op("tile.copy", operands=operands, multicast=side.multicast, row=first)
 
     def scale_copies(
         self,

@@ -119,8 +119,7 @@ class Reductions(Body):
             mine = [i for i, p in enumerate(self.partials) if p.axis == axis]
             band = self.band(w, self.partials[mine[0]])
             number = band.first if not index else e.arith("arith.addi", band.first, self.all_tiles())
-            operands, segments = [counters, number, band.count, *own], (1, 1, 1, len(own))
-            last = e.op("tile.last_tile", [i1], operands, segments=segments).result
+            last = e.op("tile.last_tile", [i1], [counters, number, band.count, own]).result
             with e.region("tile.when", [last]):
                 for i in mine:
                     self.finish_reduction(self.problem.each_reduction[i], self.partials[i], band, w, len(own))
@@ -135,8 +134,8 @@ class Reductions(Body):
         axis = next(axis for axis, at in enumerate(result.coords) if at.dim == d.name)
         stride = e.i64(1) if axis == len(result.coords) - 1 else self.stride(result.name, axis)
         skips = [self.row_index(x.name, w) for x in of.skips if x.dim == d.name]
-        operands = [self.memory()[0], band.first, band.step, band.count, target, stride, start, end, *skips]
-        facts = {"segments": (1,) * 8 + (len(skips),), "slots": p.slots, "alone": alone, **self.where(p)}
+        operands = [self.memory()[0], band.first, band.step, band.count, target, stride, start, end, skips]
+        facts = {"slots": p.slots, "alone": alone, **self.where(p)}
         with e.region("tile.finish_reduction", operands, [ir.F32Type.get()], **facts) as block:
             source = self.returned(result.index).owner.opview.body.blocks[0]
             values: dict[ir.Value, ir.Value] = dict.fromkeys(source.arguments, block.arguments[0])
@@ -157,7 +156,7 @@ class Reductions(Body):
             return memory, counters
         words = (stored_parts(self.problem, s) * s.tile[0] * s.tile[1], tile_counters(s.split))
         moved = [
-            e.op("tile.view", [x.type], [x, self.all_tiles(), e.i64(count)], segments=(1, 1, 1)).result
+            e.op("tile.view", [x.type], [x, self.all_tiles(), e.i64(count)]).result
             for x, count in zip((memory, counters), words, strict=True)
         ]
         return moved[0], moved[1]

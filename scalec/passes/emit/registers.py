@@ -162,11 +162,7 @@ class RegisterConsumer(Consumer):
             at = Positions(p.back, p.window)
             for wave in range(self.waves):
                 sides = self.factors(h, at, p.fetched, wave)
-                present = [f for f in sides if f is not None]
-                segments = (1, 1, *(int(f is not None) for f in sides))
-                e.op(
-                    "tile.promote", operands=[p.accumulator, p.target, *present], segments=segments, wave=wave, column=0
-                )
+                e.op("tile.promote", operands=[p.accumulator, p.target, *sides], wave=wave, column=0)
             self.release(h, p.back)
             if k0 is not None and p.work is not None:
                 for side in self.sides:
@@ -192,12 +188,10 @@ class RegisterConsumer(Consumer):
             plan = self.word_plan(side)
             if plan is not None:
                 places[side.label] = step * self.family.k // plan.unit
-        given = [p.words[label] for label in ("A", "B") if label in p.words]
         a, b = p.slices[step % 2]
         self.e.op(
             "tile.multiply",
-            operands=[p.target, a, b, *given],
-            segments=(1, 1, 1, int("A" in p.words), int("B" in p.words)),
+            operands=[p.target, a, b, p.words.get("A"), p.words.get("B")],
             a_byte=places["A"],
             b_byte=places["B"],
             scale=self.problem.scale_type,

@@ -41,7 +41,7 @@ class RunRoles(Producer, Consumer):
         """The persistent loop over runs of output tiles, of those that have tiles within the results' window."""
         e, s, i32 = self.e, self.schedule, ir.IntegerType.get_signless(32)
         outer, window = [d.name for d in self.problem.outer], walked_window(self.problem, s)
-        with self.tiles(h, 3, run=s.run, whole=ir.UnitAttr.get()) as block:
+        with self.tiles(h, 3, run=s.run, whole=True) as block:
             m0, n0, end, *indices = block.arguments
             w = Work(m0, n0, h.m, h.n, self.length(h), outer=dict(zip(outer, indices, strict=True)))
             if window is None:
@@ -80,7 +80,7 @@ class RunRoles(Producer, Consumer):
                 settles()
             ahead = made.regions[1].blocks.append(i32)
             with ir.InsertionPoint(ahead):
-                e.op("tile.begun", operands=(read := begins(ahead.arguments[0])), segments=(len(read),))
+                e.op("tile.begun", operands=[read := begins(ahead.arguments[0])])
         body = made.regions[0].blocks.append(i32, *(v.type for v in read))
         with ir.InsertionPoint(body):
             yield list(body.arguments)
@@ -143,12 +143,12 @@ class RunRoles(Producer, Consumer):
                         e.op("tile.ahead")
                     start = None if surely else e.op("tile.behind", [e.type("operand")], [h.ring, cursor]).result
                     self.ahead_of, more = reads[number], (start, surely[number] if surely else None)
-                    shares.append(self.folded_sums(of, 0, [go], replace(w, m0=m0), more, apart=ir.UnitAttr.get()))
+                    shares.append(self.folded_sums(of, 0, [go], replace(w, m0=m0), more, apart=True))
                     if number + 1 < len(goes):
                         e.op("tile.mma_wait", operands=[goes[number + 1]], pending=0)
                 self.ahead_of = bounds
                 kind = e.accumulator(self.waves * self.wave, folded_columns(s.tile[1], fold.size))
-                made = e.op("tile.join_folds", [kind], shares, segments=(len(shares),), kind=fold.kind).result
+                made = e.op("tile.join_folds", [kind], [shares], kind=fold.kind).result
                 self.store_folded(of, last, made, replace(folded, m0=m0), 0, memory)
             self.release(replace(h, ring=h.columns), of_b)
             e.op("tile.advance", operands=[of_b])

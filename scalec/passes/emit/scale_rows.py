@@ -221,10 +221,8 @@ class ScaleRows(Dealer, Converter):
             elif plan.scale.in_mma:
                 e.op("tile.store_bytes", operands=operands, **at)
             else:
-                pairs = pairs_of(self.problem, self.schedule, side.operand)
-                words = ir.UnitAttr.get() if side.operand.addends else None
-                named = ("pairs", pairs), ("index", index), ("words", words)
-                at |= {name: value for name, value in named if value}
+                at |= {"pairs": pairs_of(self.problem, self.schedule, side.operand) or None, "index": index or None}
+                at |= {"words": side.operand.addends > 0}
                 e.op("tile.store_factors", operands=operands, element=plan.scale.type, **at)
-        e.op("tile.commit", operands=[h.filled, cursor], warp=ir.UnitAttr.get())
+        e.op("tile.commit", operands=[h.filled, cursor], warp=True)
         e.op("tile.advance", operands=[cursor])

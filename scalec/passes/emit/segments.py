@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from typing import Any
 
 from scalec.ir.mlir import arith, ir
 from scalec.passes.emit.reductions import Reductions
@@ -89,8 +88,8 @@ class Segments(Reductions):
             self.compute_term(number, sums, w)
         if sums is not accumulator:
             read = self.e.op("tile.input_sums", [self.e.type("operand")], [sums]).result
-            operands, segments = [accumulator, w.m0, w.n0, w.m_end, w.n_end, read], (1,) * 6
-            with self.e.region("tile.epilogue", operands, (ir.F32Type.get(),) * 2, segments=segments) as block:
+            operands = [accumulator, w.m0, w.n0, w.m_end, w.n_end, read]
+            with self.e.region("tile.epilogue", operands, (ir.F32Type.get(),) * 2) as block:
                 self.e.op("tile.yield", operands=[arith.addf(*block.arguments)])
 
     def store_segment(self, number: int, sums: ir.Value, w: Work, piece: int = 0, pieces: int = 1) -> None:
@@ -104,8 +103,8 @@ class Segments(Reductions):
     ) -> None:
         """That of all parts comes from there; `adds`: to what the accumulator has."""
         own, split = sharers(self.problem, self.schedule)[number], stored_parts(self.problem, self.schedule)
-        operands, how = [sums, self.workspace()[0], w.number], dict[str, Any](adds=ir.UnitAttr.get()) if adds else {}
-        how |= {"some": (own.start + number, own.stop + number)} if self.segments_meet else {}
+        some = (own.start + number, own.stop + number) if self.segments_meet else None
+        operands, how = [sums, self.workspace()[0], w.number], {"adds": adds, "some": some}
         self.e.op("tile.add_parts", operands=operands, split=split, piece=piece, pieces=pieces, **how)
 
     def add_segments(self, accumulator: ir.Value, w: Work) -> None:

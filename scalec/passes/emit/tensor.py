@@ -148,8 +148,8 @@ class TensorConsumer(Producer, Consumer):
                     if h.copied is None:
                         self.copy_words(h, sums, cursor)
                     accumulate = e.compare("lt", k0 if promote else e.i32(0), e.i32(0) if promote else k0)
-                    operands = [sums, slot, h.tiles["A"], h.tiles["B"], cursor, accumulate, *before]
-                    how = {"segments": (1,) * 6 + (len(before),), "k": self.family.k, "scale": scale, **elements}
+                    operands = [sums, slot, h.tiles["A"], h.tiles["B"], cursor, accumulate, before]
+                    how = {"k": self.family.k, "scale": scale, **elements}
                     e.op("tile.mma_sums", operands=operands, **how)
                     e.op("tile.hand_over", operands=[h.ring, cursor], side="empty")
                     for position in (cursor, *words):
@@ -309,7 +309,7 @@ class TensorConsumer(Producer, Consumer):
             if number < len(self.problem.terms):
                 self.compute_term(number, sums, w)
             for operands, wave in product(zip(first, sums, strict=True), range(self.waves) if number else ()):
-                self.e.op("tile.promote", operands=list(operands), segments=(1, 1, 0, 0), wave=wave, column=0)
+                self.e.op("tile.promote", operands=[*operands, None, None], wave=wave, column=0)
         return first
 
     def sum_parts(self, h: Handles, w: Work, slots: list[ir.Value], parts: list[list[ir.Value]]) -> None:
@@ -424,10 +424,7 @@ class TensorConsumer(Producer, Consumer):
                         e.op("tile.wait", operands=[h.sums_ring, slot])
                     for column, (taken,) in self.taking(h, [slot], parts):
                         for wave, pair in enumerate(factors):
-                            present = [f for f in pair if f is not None]
-                            segments = (1, 1, *(int(f is not None) for f in pair))
-                            operands = [into, taken, *present]
-                            e.op("tile.promote", operands=operands, segments=segments, wave=wave, column=column)
+                            e.op("tile.promote", operands=[into, taken, *pair], wave=wave, column=column)
                     following = self.at_k(part, e.arith("arith.addi", k0, e.i32(s.tile[2])))
                     for side in self.sides:
                         self.fetch(h, side, fetched, w, following)

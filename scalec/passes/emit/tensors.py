@@ -113,8 +113,7 @@ class Tensors:
             return value
         indices = [self.placed(coords[axis], w.outer) for axis in axes]
         strides = [] if isinstance(value.type, DescriptorType) else [self.stride(name, axis) for axis in axes]
-        segments = (1, len(indices), len(strides))
-        return e.op("tile.view", [value.type], [value, *indices, *strides], segments=segments).result
+        return e.op("tile.view", [value.type], [value, indices, strides]).result
 
     def placed(self, c: Coord, at: dict[str, ir.Value]) -> ir.Value:
         """The index that a coordinate is, an i32; `at` has those of dimensions and lookups by name."""
@@ -206,12 +205,10 @@ class Tensors:
             source = self.at(source, tensor, coords, w)
         along = [c.dim for c in coords].index(lookup.dim)
         stride = e.i64(1) if along == len(coords) - 1 else self.stride(tensor, along)
-        operands = [source, stride, *(self.size(d) for d in lookup.extents)]
+        operands = [source, stride, [self.size(d) for d in lookup.extents]]
         axis = {p.m.name: "m", p.n.name: "n"}.get(lookup.dim, "k")
-        segments = (1, 1, len(lookup.extents))
-        blocks: dict[str, Any] = {"block": lookup.block} if lookup.block > 1 else {}
-        blocks |= {"flat": ir.UnitAttr.get()} if flat and blocks else {}
-        return e.op("tile.row_index", [e.type("index")], operands, segments=segments, axis=axis, **blocks).result
+        how: dict[str, Any] = {"block": lookup.block, "flat": flat} if lookup.block > 1 else {}
+        return e.op("tile.row_index", [e.type("index")], operands, axis=axis, **how).result
 
     def size(self, d: Dim) -> ir.Value:
         """Of a dimension: a constant where it is known, else a parameter."""
@@ -258,8 +255,7 @@ class Tensors:
         used = [axis for axis, c in enumerate(x.coords) if c.dim or c.offset]
         at = [self.placed(x.coords[axis], where) for axis in used]
         strides = [self.e.i64(1) if axis == last else self.stride(x.tensor, axis) for axis in used]
-        i32, segments = ir.IntegerType.get_signless(32), (1, len(at), len(strides))
-        return self.e.op("tile.load_index", [i32], [source, *at, *strides], segments=segments).result
+        return self.e.op("tile.load_index", [ir.IntegerType.get_signless(32)], [source, at, strides]).result
 
     def read_words(self, results: Iterable[Result | Output]) -> dict[Index, ir.Value]:
         """What the random bits of results are made of."""

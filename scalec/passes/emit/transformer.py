@@ -125,15 +125,11 @@ class Transformer(Cutter):
         made = [h.made[side.label]] if operand.made is not None else []
         if operand.made is not None:
             how["scale"] = operand.made.type
-        before = [h.stored[side.label], h.tiles[side.label], cursor, *within, *factors, *zeros, *made]
+        before = [h.stored[side.label], h.tiles[side.label], cursor, within, factors, zeros, made]
         with e.region(
             "tile.transform",
-            [*before, *held.folds, *known.values()],
+            [*before, list(held.folds), list(inputs.values()), list(scalars.values())],
             (f32,) * (1 + len(known)),
-            segments=(
-                *(1, 1, 1),
-                *map(len, (within, factors, zeros, made, held.folds, inputs, scalars)),
-            ),
             **how,
         ) as block:
             element, *rest = block.arguments
@@ -151,9 +147,8 @@ class Transformer(Cutter):
         stride = e.i64(1) if axis == len(fold.coords) - 1 else self.stride(fold.name, axis)
         scalars = {key: self.scalar(key[0]) for key in self.keys_of(final).values() if key}
         place = [w.row0[side.label], w.row_end[side.label], stride]
-        operands = [room, target, h.tiles[side.label], *place, *scalars.values()]
-        segments = (1,) * 6 + (len(scalars),)
-        with e.region("tile.store_folds", operands, (f32,) * (1 + len(scalars)), segments=segments) as block:
+        operands = [room, target, h.tiles[side.label], *place, list(scalars.values())]
+        with e.region("tile.store_folds", operands, (f32,) * (1 + len(scalars))) as block:
             element, *rest = block.arguments
             e.op("tile.yield", operands=[self.inlined(final, element, dict(zip(scalars, rest, strict=True)))])
 
