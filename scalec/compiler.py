@@ -15,9 +15,8 @@ from scalec.frontend.diagnostics import Source
 from scalec.ir import context as contexts
 from scalec.ir import schedule as schedules
 from scalec.ir.mlir import ir
-from scalec.ir.scale import ranges_of
 from scalec.ir.schedule import Request, Schedule
-from scalec.lowering import llvm, ptxas, reads, signature
+from scalec.lowering import llvm, ptxas, signature
 from scalec.measured.database import Entry
 from scalec.measured.key import describe
 from scalec.passes.base import problem_of, reading_once
@@ -307,13 +306,7 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
     own = {p.name: p for p in (*changed, PlaceReductions(attempt.crowded))}
     *decisions, emit = (own.get(p.name, p) for p in PIPELINE)
     run_pipeline(module, row, passes=decisions, on_pass=after)
-    operands, results, views = signature.tensors(_function(module))
-    read = reads.reads(_function(module))
-    dims = signature.sizes(_function(module))
-    dims |= {name: 0 for name, within in ranges_of(_function(module)).items() if not within.high}
-    within: dict[str, tuple[int, int]] = {
-        name: (low, high) for name, (low, high) in ranges_of(_function(module)).items() if high
-    }
+    interface = signature.Interface.of(_function(module), made.source, row.name)
 
     def emitted(
         launch: Callable[[ir.OpView], Launch], schedule: str, flops: tuple[str, ...], panes: int = 1
@@ -321,21 +314,7 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
         run_pipeline(module, row, passes=[emit], on_pass=after)
         made.texts["tile"] = str(module)
         kernel = next(o for o in module.body.operations if o.operation.name == "tile.kernel")
-        made.spec = signature.spec(
-            kernel,
-            operands,
-            results,
-            dims,
-            launch(kernel),
-            schedule,
-            made.source,
-            row.name,
-            within,
-            read,
-            flops,
-            panes,
-            views,
-        )
+        made.spec = interface.spec(kernel, launch(kernel), schedule, flops, panes)
         return kernel
 
     if not contractions(_function(module)):
@@ -349,13 +328,13 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
     made.narrower = narrower(problem, made.schedule)
     made.looped, made.folds = in_a_loop(problem, made.schedule), problem.column_fold is not None
     made.most = most_registers(problem, made.schedule)
-    for d in (problem.m, problem.n):  # the kernel counts both indices as one, in 32 bits
-        if d.within and d.size is None:
-            within.setdefault(d.name, (1, MOST // d.inner))
+    # the kernel counts both indices as one, in 32 bits
+    several = [d for d in (problem.m, problem.n) if d.within and d.size is None and d.name not in interface.ranges]
+    interface = replace(interface, ranges=interface.ranges | {d.name: (1, MOST // d.inner) for d in several})
     return emitted(
         lambda kernel: signature.launch_of(kernel, problem, schedule),
         str(schedule),
-        signature.flops_of(problem, read),
+        signature.flops_of(problem, interface.reads),
         problem.panes,
     )
 

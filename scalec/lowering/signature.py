@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from scalec import abi
 from scalec.errors import UnsupportedError
@@ -14,6 +14,7 @@ from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.ir.tile_control import parts_of
 from scalec.lowering.reads import partial
+from scalec.lowering.reads import reads as reads_of
 from scalec.passes.plan.pointwise import Spread
 from scalec.passes.plan.reductions import arrivals, bands, partial_words
 from scalec.passes.problem.operand import Product
@@ -148,68 +149,79 @@ def sizes(function: ir.OpView) -> dict[str, int | None]:
     return found
 
 
-def spec(
-    kernel: ir.OpView,
-    operands: tuple[abi.TensorSpec, ...],
-    results: tuple[abi.TensorSpec, ...],
-    dims: dict[str, int | None],
-    launch: abi.Launch,
-    schedule: str,
-    source: str,
-    target: str,
-    ranges: dict[str, tuple[int, int]],
-    reads: tuple[Reads, ...] = (),
-    flops: tuple[str, ...] = (),
-    panes: int = 1,
-    views: tuple[abi.View, ...] = (),
-) -> abi.KernelSpec:
-    """The spec of a `tile.kernel`; `launch`, `schedule`, `flops`, `panes` and `views` are those of
-    scalec.abi.KernelSpec, `ranges` of its dynamic dimensions, `reads` what its program reads before
-    (scalec.lowering.reads)."""
-    sources = [{a.name: a.attr for a in ir.DictAttr(d)} for d in kernel.arguments]
-    arguments = tuple(
-        abi.Argument(
-            kind=_text(d, "kind"),
-            tensor=_text(d, "tensor"),
-            dim=_text(d, "dim"),
-            axis=tile.int_of(d["axis"]),
-            box=tile.ints_of(d["box"]),
-            swizzle=tile.int_of(d["swizzle"]),
-            atom=tile.int_of(d["atom"]),
-            element=_text(d, "element"),
-            permuted=tile.int_of(d["permuted"]),
-            axes=tile.ints_of(d["axes"]),
+@dataclass(frozen=True)
+class Interface:
+    """What is known of a program's calls before its kernel is: fields of scalec.abi.KernelSpec, but that alignments of
+    tensors are not known yet (1)."""
+
+    source: str
+    target: str
+    operands: tuple[abi.TensorSpec, ...]
+    results: tuple[abi.TensorSpec, ...]
+    views: tuple[abi.View, ...]
+    dims: dict[str, int | None]
+    ranges: dict[str, tuple[int, int]]
+    reads: tuple[Reads, ...]
+
+    @staticmethod
+    def of(function: ir.OpView, source: str, target: str) -> Interface:
+        """That of a fused program; a dimension whose range ends at 0 is one of size 0."""
+        within = scale.ranges_of(function)
+        dims = sizes(function) | {name: 0 for name, x in within.items() if not x.high}
+        ranges = {name: (low, high) for name, (low, high) in within.items() if high}
+        return Interface(source, target, *tensors(function), dims, ranges, reads_of(function))
+
+    def spec(
+        self, kernel: ir.OpView, launch: abi.Launch, schedule: str, flops: tuple[str, ...], panes: int = 1
+    ) -> abi.KernelSpec:
+        """The spec of a `tile.kernel`; `launch`, `schedule`, `flops` and `panes` are those of scalec.abi.KernelSpec.
+
+        Raises:
+            UnsupportedError: a part of a tensor begins where the kernel cannot read.
+        """
+        sources = [{a.name: a.attr for a in ir.DictAttr(d)} for d in kernel.arguments]
+        arguments = tuple(
+            abi.Argument(
+                kind=_text(d, "kind"),
+                tensor=_text(d, "tensor"),
+                dim=_text(d, "dim"),
+                axis=tile.int_of(d["axis"]),
+                box=tile.ints_of(d["box"]),
+                swizzle=tile.int_of(d["swizzle"]),
+                atom=tile.int_of(d["atom"]),
+                element=_text(d, "element"),
+                permuted=tile.int_of(d["permuted"]),
+                axes=tile.ints_of(d["axes"]),
+            )
+            for d in sources
         )
-        for d in sources
-    )
-    align: dict[str, int] = {}
-    of = {view.name: view.tensor for view in views}
-    for a, d in zip(arguments, sources, strict=True):
-        least, whole = abi.PADDED_ALIGN if a.element == abi.PADDED else 1, of.get(a.tensor, a.tensor)
-        align[whole] = max(align.get(whole, 1), tile.int_of(d["align"]), least)
+        align: dict[str, int] = {}
+        of = {view.name: view.tensor for view in self.views}
+        for a, d in zip(arguments, sources, strict=True):
+            least, whole = abi.PADDED_ALIGN if a.element == abi.PADDED else 1, of.get(a.tensor, a.tensor)
+            align[whole] = max(align.get(whole, 1), tile.int_of(d["align"]), least)
+        for view in self.views:
+            _check_begin(view, next(t for t in self.operands if t.name == view.tensor), align.get(view.tensor, 1))
 
-    def aligned(t: abi.TensorSpec) -> abi.TensorSpec:
-        natural = max(1, ELEMENT_TYPES[t.dtype].bits // 8)
-        return abi.TensorSpec(**{**vars(t), "align": max(natural, align.get(t.name, 1))})
+        def aligned(t: abi.TensorSpec) -> abi.TensorSpec:
+            return replace(t, align=max(1, ELEMENT_TYPES[t.dtype].bits // 8, align.get(t.name, 1)))
 
-    for view in views:
-        _check_begin(view, next(t for t in operands if t.name == view.tensor), align.get(view.tensor, 1))
-    return abi.KernelSpec(
-        source=source,
-        target=target,
-        entry=tile.str_of(kernel.sym_name),
-        dims=dims,
-        operands=tuple(map(aligned, operands)),
-        results=tuple(map(aligned, results)),
-        arguments=arguments,
-        launch=launch,
-        schedule=schedule,
-        flops=flops,
-        panes=panes,
-        ranges=ranges,
-        reads=reads,
-        views=views,
-    )
+        return abi.KernelSpec(
+            source=self.source,
+            target=self.target,
+            entry=tile.str_of(kernel.sym_name),
+            dims=self.dims,
+            operands=tuple(map(aligned, self.operands)),
+            results=tuple(map(aligned, self.results)),
+            arguments=arguments,
+            launch=launch,
+            schedule=schedule,
+            flops=flops,
+            panes=panes,
+            ranges=self.ranges,
+            reads=self.reads,
+            views=self.views,
+        )
 
 
 def _check_begin(view: abi.View, tensor: abi.TensorSpec, align: int) -> None:
