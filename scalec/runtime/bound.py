@@ -55,7 +55,7 @@ class Bound:
         # as Ready.call does, written out: a function called would cost a twentieth of it, and a slot called as a method
         # nearly as much (CPython 3.11 has short cuts for methods and for slots, not for that)
         tracing = ready.tracing
-        if tracing():
+        if tracing() or ready.duals._current_level >= 0:
             return self._call(*self._operands, out=self._outs, stream=self._stream)
         trampoline = ready.trampoline
         if trampoline is not None:

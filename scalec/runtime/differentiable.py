@@ -94,6 +94,8 @@ class Differentiable:
                 raise ArgumentError(
                     f"{name} is of type {type(value).__qualname__}", got=shown(value), expected="a torch tensor"
                 )
+        if not torch_calls.tracing():  # a transform hides the tangent from the op
+            torch_calls.refuse_tangents(torch, self.names, values)
         made = self.op(
             *[checks.number(n, v) if n in self._scalars else v for n, v in zip(self.names, values, strict=True)]
         )
@@ -106,7 +108,14 @@ class Differentiable:
     # --------------------------------------------------------------------------------------------------- for torch
 
     def run(self, *values: Any) -> Any:
-        """The forward program, as the op runs it."""
+        """The forward program, as the op runs it.
+
+        Raises:
+            ArgumentError: a tensor is dual: the op has no derivative in torch's forward mode.
+        """
+        import torch
+
+        torch_calls.refuse_tangents(torch, self.names, values)
         made = launched(self.forward, dict(zip(self.names, values, strict=True)))
         return made[0] if len(made) == 1 else made
 
@@ -140,6 +149,15 @@ class Differentiable:
     def backward(self, ctx: Any, *gradients: Any) -> tuple[Any, ...]:
         import torch
 
+        if torch.is_grad_enabled() and any(
+            d is not None and d.requires_grad for d in (*gradients, *ctx.saved_tensors)
+        ):
+            raise ArgumentError(
+                "the gradient of a gradient is asked for, which is not there",
+                got="backward with create_graph=True",
+                expected="gradients that nothing is differentiated through",
+                fix="leave create_graph out",
+            )
         known = {**ctx.numbers, **dict(zip(ctx.tensors, ctx.saved_tensors, strict=True))}
         for name, d in zip(self._results, gradients, strict=True):
             if name in self._results[: self._count] and d is not None and name not in self.gradients.given:

@@ -38,6 +38,7 @@ _PLANS = 256  # shapes that one kernel keeps plans for
 _serials = count()
 
 _tracing: Callable[[], bool] = torch_calls.tracing  # torch's own once torch is there: a sixth of the time
+_duals: Any = torch_calls.NoDuals  # likewise
 
 
 @dataclass
@@ -148,7 +149,8 @@ class Kernel:
             return traced.call(self, operands, out, stream, named)
         # the usual call, written out: each function called would cost a twentieth of it. The trampoline sees whether
         # there are as many tensors as there should be, and what `out` is
-        if stream is None and not named and (not self._scalars or len(operands) == self._count):
+        usual = stream is None and not named and _duals._current_level < 0
+        if usual and (not self._scalars or len(operands) == self._count):
             if self._scalars:
                 tensors, scalars = self._tensors(operands), self._numbers(operands)
             else:
@@ -269,7 +271,10 @@ class Kernel:
         return self._first(operands, tensors + (outs or ()), scalars, outs, stream, form)
 
     def _known(self, tensors: tuple[Any, ...], form: int) -> Iterator[Ready]:
-        """What earlier calls left: the last one, and one with tensors of these sizes."""
+        """What earlier calls left: the last one, and one with tensors of these sizes. Nothing where some may be dual,
+        which no guard sees."""
+        if _duals._current_level >= 0:
+            return
         last = self._last[form]
         if last is not None:
             yield last
@@ -410,11 +415,11 @@ class _Found(NamedTuple):
 
 
 def _notice_torch() -> Any:
-    """torch, if it is there; from then on its own word on whether a call is being traced."""
-    global _tracing
+    """torch, if it is there; from then on its own word on whether a call is being traced, or tensors may be dual."""
+    global _tracing, _duals
     torch = sys.modules.get("torch")
     if torch is not None and hasattr(torch, "compiler"):
-        _tracing = torch.compiler.is_dynamo_compiling
+        _tracing, _duals = torch.compiler.is_dynamo_compiling, torch_calls.duals(torch)
         return torch
     return None
 

@@ -24,6 +24,7 @@ class Ready:
         allocate: makes the results on torch's current stream.
         stream: torch's current stream on the GPU `ordinal`.
         tracing: whether torch.compile is reading the code that asks.
+        duals: says whether tensors may be dual (torch_calls.duals).
         wrote: tells autograd that the results given were written.
         given: whether a call is given the results.
         trampoline: makes the call in one call of native code, where there is one by now.
@@ -35,6 +36,7 @@ class Ready:
         "address",
         "alike",
         "allocate",
+        "duals",
         "given",
         "ordinal",
         "plan",
@@ -49,7 +51,7 @@ class Ready:
         self._torch, self.plan, self.given = torch, plan, len(tensors) == plan.count
         self.alike, self.address = torch_calls.alike(torch, tensors), torch.Tensor.data_ptr
         self.stream, self.ordinal = torch_calls.stream_of(torch, device), device.index or 0
-        self.tracing = torch.compiler.is_dynamo_compiling
+        self.tracing, self.duals = torch.compiler.is_dynamo_compiling, torch_calls.duals(torch)
         self.wrote = torch_calls.writer(torch)
         forms = [(form.shape, form.strides, form.spec.dtype) for form in plan.results]
         self.allocate = torch_calls.allocator(torch, forms, device)

@@ -138,6 +138,9 @@ def _said(error: Exception) -> str:
 
 
 def _from_torch(name: str, value: Any) -> TensorView:
+    if value.is_nested:
+        fix = f"a call for each of {name}.unbind(), or {name}.to_padded_tensor(0.0)"
+        raise ArgumentError(f"{name} is a nested tensor", got="tensors of several shapes", fix=fix)
     if str(value.layout) != "torch.strided":
         raise ArgumentError(f"{name} is not a dense tensor", got=str(value.layout), fix=f"{name}.to_dense()")
     if value.is_neg() or value.is_conj():

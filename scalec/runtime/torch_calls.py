@@ -35,9 +35,32 @@ def plain(torch: Any, tensors: Sequence[Any]) -> bool:
     return all(type(t) is torch.Tensor or type(t) is torch.nn.Parameter for t in tensors)
 
 
+class NoDuals:
+    """Stands for torch.autograd.forward_ad where there is no torch: there are no dual tensors."""
+
+    _current_level = -1
+
+
+def duals(torch: Any) -> Any:
+    """What says by its `_current_level` whether dual tensors (torch's forward mode) may be there: 0 or more. Of a dual
+    tensor nothing else tells what guards know of it."""
+    found = getattr(torch.autograd, "forward_ad", None)
+    return found if isinstance(getattr(found, "_current_level", None), int) else NoDuals
+
+
+def has_tangent(torch: Any, value: Any) -> bool:
+    """Whether a value is a dual tensor, of which torch's forward mode asks for a derivative."""
+    found, functorch = duals(torch), torch._C._functorch
+    if found._current_level < 0 or not isinstance(value, torch.Tensor):
+        return False
+    while functorch.is_batchedtensor(value):  # vmap has no rule for what is asked
+        value = functorch.get_unwrapped(value)
+    return found.unpack_dual(value).tangent is not None
+
+
 def dispatched(torch: Any, tensors: Sequence[Any]) -> bool:
     """Whether somebody must see the call as an op of torch's: tensors without memory (fake, meta, functional, of a
-    transform, of a subclass that dispatches), a dispatch mode, a transform, or torch.jit.trace."""
+    transform, of a subclass that dispatches), dual ones, a dispatch mode, a transform, or torch.jit.trace."""
     c = torch._C
     functorch = c._functorch
     return (
@@ -49,6 +72,7 @@ def dispatched(torch: Any, tensors: Sequence[Any]) -> bool:
             or functorch.is_functorch_wrapped_tensor(t)
             or torch._is_functional_tensor(t)
             or t.is_meta
+            or has_tangent(torch, t)
             for t in tensors
             if isinstance(t, torch.Tensor)
         )
@@ -56,11 +80,13 @@ def dispatched(torch: Any, tensors: Sequence[Any]) -> bool:
 
 
 def refuse_gradients(torch: Any, names: Sequence[str], tensors: Sequence[Any]) -> None:
-    """Refuses tensors whose gradient somebody will ask for: a kernel has no backward.
+    """Refuses tensors whose gradient somebody will ask for: a kernel has no backward. And dual ones, whose derivative
+    torch's forward mode asks for: it would take that of the result for 0.
 
     Raises:
-        ArgumentError: one requires grad, and grad mode is on.
+        ArgumentError: one requires grad, and grad mode is on; or one is dual.
     """
+    refuse_tangents(torch, names, tensors)
     if not torch.is_grad_enabled():
         return
     for name, t in zip(names, tensors, strict=False):
@@ -69,6 +95,22 @@ def refuse_gradients(torch: Any, names: Sequence[str], tensors: Sequence[Any]) -
                 f"{name} requires grad, and a kernel has no backward",
                 expected="a call that nothing is differentiated through",
                 fix=f"call it under torch.no_grad() or torch.inference_mode(), or give {name}.detach()",
+            )
+
+
+def refuse_tangents(torch: Any, names: Sequence[str], tensors: Sequence[Any]) -> None:
+    """Refuses dual tensors.
+
+    Raises:
+        ArgumentError: one is dual.
+    """
+    for name, t in zip(names, tensors, strict=False):
+        if has_tangent(torch, t):
+            raise ArgumentError(
+                f"{name} has a tangent, and a kernel has no derivative in forward mode",
+                got=f"a dual tensor (torch.func.jvp, torch.autograd.forward_ad) as {name}",
+                expected="a call that nothing is differentiated through",
+                fix=f"give {name} without its tangent: torch.autograd.forward_ad.unpack_dual({name}).primal",
             )
 
 

@@ -210,6 +210,8 @@ def test_torch_tensors():
         assert found.dtype == {"float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "float8_e8m0fnu": "ue8m0"}[name]
     with pytest.raises(ArgumentError, match="A is not a dense tensor"):
         kernel(2, a.float().to_sparse(), b, bias)
+    with pytest.raises(ArgumentError, match="A is a nested tensor"):
+        kernel(2, torch.nested.nested_tensor([a, a[:3]]), b, bias)
     with pytest.raises(ArgumentError, match="B is f32, expected bf16"):
         kernel(2, a, b.float(), bias)
 

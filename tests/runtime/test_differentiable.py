@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch")
+
+from torch.autograd import forward_ad  # noqa: E402
 
 import scalec  # noqa: E402
 from scalec.errors import ArgumentError  # noqa: E402
@@ -232,8 +235,33 @@ def test_what_has_no_gradient_is_refused_at_the_call():
 def test_the_gradient_of_a_gradient_is_refused():
     layer = scalec.differentiable("C[m,n] = A[m,k] @ B[n,k]", "sm_90a")
     a, b = (torch.randn(16, 64).to(BF16).requires_grad_() for _ in "ab")
-    with pytest.raises(Exception, match="requires grad"):
-        torch.autograd.grad(layer(a, b).sum(), a, create_graph=True)
+    for values in ((a, b), (a, b.detach())):
+        with pytest.raises(ArgumentError, match="the gradient of a gradient is asked for"):
+            torch.autograd.grad(layer(*values).float().square().sum(), a, create_graph=True)
+
+
+DUAL = {
+    "jvp": lambda f, x: torch.func.jvp(f, (x,), (x,)),
+    "of vmap": lambda f, x: torch.func.jvp(torch.vmap(f), (x[None],), (x[None],)),
+    "in vmap": lambda f, x: torch.vmap(lambda y: torch.func.jvp(f, (y,), (y,)))(x[None]),
+    "compiled": lambda f, x: torch.compile(f, backend="eager")(forward_ad.make_dual(x, x)),
+    "by itself": lambda f, x: f(forward_ad.make_dual(x, x)),
+}
+"""Ways in which torch's forward mode comes to a function."""
+
+
+@pytest.mark.parametrize("way", DUAL)
+@pytest.mark.parametrize("made", [scalec.compile, scalec.differentiable])
+def test_forward_mode_is_refused(made: Any, way: str):
+    """torch takes the derivative of an op that has none for 0."""
+    kernel = made("C[m,n] = A[m,k] @ B[n,k]", target="sm_90a")
+    a, b = torch.randn(16, 64).to(BF16), torch.randn(16, 64).to(BF16)
+    with forward_ad.dual_level() if way in ("compiled", "by itself") else nullcontext():
+        with pytest.raises(Exception, match="A has a tangent, and a kernel has no derivative in forward mode"):
+            DUAL[way](lambda x: kernel(x, b), a)
+        assert torch.equal(kernel(a, b), kernel(a, b))  # what is not dual is as ever
+    primal, tangent = torch.func.jvp(lambda x: kernel(a, b) * x, (a[:, :16],), (b[:, :16],))
+    assert torch.equal(primal, kernel(a, b) * a[:, :16]) and torch.equal(tangent, kernel(a, b) * b[:, :16])
 
 
 @pytest.mark.parametrize(

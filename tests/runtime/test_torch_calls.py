@@ -322,6 +322,24 @@ def test_what_requires_grad_is_refused_though_it_was_known_without_grad_mode(dev
 
 
 @pytest.mark.usefixtures("ways")
+def test_dual_tensors_are_refused_though_they_were_known(device):
+    """torch's guards take a tensor with a tangent for one without."""
+    forward_ad = torch.autograd.forward_ad
+    kernel, given, out = Kernel(simple_spec(), b"", device=device), operands(), torch.zeros(64, 96)
+    first = given[0]
+    bound = kernel.bind(1, *given, out=out)
+    for _ in range(3):
+        kernel(1, *given), kernel(1, *given, out=out), bound()
+    before = len(device.launches)
+    with forward_ad.dual_level():
+        dual = [forward_ad.make_dual(first, torch.ones_like(first)), *given[1:]]
+        for call in (lambda: kernel(1, *dual), lambda: kernel(1, *dual, out=out), kernel.bind(1, *dual, out=out)):
+            with pytest.raises(ArgumentError, match="A has a tangent"):
+                call()
+    assert len(device.launches) == before
+
+
+@pytest.mark.usefixtures("ways")
 def test_autograd_learns_what_was_overwritten(device):
     kernel, given = Kernel(simple_spec(), b"", device=device), operands()
     x = torch.ones(64, 96, requires_grad=True)
