@@ -149,9 +149,7 @@ class Differentiable:
     def backward(self, ctx: Any, *gradients: Any) -> tuple[Any, ...]:
         import torch
 
-        if torch.is_grad_enabled() and any(
-            d is not None and d.requires_grad for d in (*gradients, *ctx.saved_tensors)
-        ):
+        if torch.is_grad_enabled() and any(d is not None and d.requires_grad for d in (*gradients, *ctx.saved_tensors)):
             raise ArgumentError(
                 "the gradient of a gradient is asked for, which is not there",
                 got="backward with create_graph=True",

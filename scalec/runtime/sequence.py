@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence as Several
 from dataclasses import replace
 from itertools import count
@@ -13,9 +14,11 @@ from scalec.runtime import checks, torch_calls
 from scalec.runtime.bound import Bound
 from scalec.runtime.device import Device
 from scalec.runtime.dispatch import Program
+from scalec.runtime.form import Form
 from scalec.runtime.kernel import Kernel, Loaded
 from scalec.runtime.registry import kernels
 from scalec.runtime.signature import Signature
+from scalec.runtime.tensors import adopt, is_torch
 
 _serials = count()
 
@@ -136,7 +139,26 @@ class Sequence:
                 fix=f"out={self._names[0]}",
             )
         every = self.calls(values, outs, stream)
-        return BoundSequence([launch.bind(*given, out=out, stream=stream) for launch, given, out in every], outs)
+        bound = [launch.bind(*given, out=out, stream=stream) for launch, given, out in every]
+        return BoundSequence(self, bound, values, outs)
+
+    def check_overlaps(self, operands: tuple[Any, ...], outs: tuple[Any, ...]) -> None:
+        """Refuses results that lie over one another, or over an operand: each launch sees but its own tensors.
+
+        Raises:
+            ArgumentError: two tensors share a byte, one of them a result; or a tensor is none.
+        """
+        scalars, torch = set(self.signature.scalars), sys.modules.get("torch")
+        tensors = [x for t, x in zip(self.spec.operands, operands, strict=True) if t.name not in scalars] + [*outs]
+        if torch is not None and torch_calls.dispatched(torch, tensors):
+            return  # without memory, or seen again where they have some
+        seen: list[tuple[Form, int]] = []
+        for i, (t, x) in enumerate(zip(self.signature.tensors, tensors, strict=True)):
+            view = adopt(t.name, x, -1, lambda _: ("cuda", -1))
+            form = Form.of(t, view.shape, view.strides)
+            for other, at in seen if i >= len(tensors) - len(outs) else ():
+                checks.check_overlap(other, at, form, view.pointer)
+            seen.append((form, view.pointer))
 
     def calls(
         self, operands: tuple[Any, ...], outs: tuple[Any, ...], stream: Any = None
@@ -165,6 +187,8 @@ class Sequence:
     def _run(self, operands: tuple[Any, ...], outs: tuple[Any, ...] | None, stream: Any = None) -> Any:
         """The launches, with operands, and results (None: allocates them), in order."""
         have = self._named(operands, outs)
+        if outs is not None:
+            self.check_overlaps(operands, outs)
         for launch, (inputs, results) in zip(self.launches, self._steps, strict=True):
             given, out = tuple([have[name] for name in inputs]), None
             if any(name in have for name in results) or any(t.given for t in _spec(launch).results):
@@ -193,14 +217,26 @@ class BoundSequence:
         out: the result that each call writes; a tuple of several.
     """
 
-    __slots__ = ("_bound", "out")
+    __slots__ = ("_bound", "_lie", "_operands", "_outs", "_sequence", "_torch", "out")
 
-    def __init__(self, bound: Several[Bound], outs: tuple[Any, ...]) -> None:
-        self._bound = tuple(bound)
+    def __init__(
+        self, sequence: Sequence, bound: Several[Bound], operands: tuple[Any, ...], outs: tuple[Any, ...]
+    ) -> None:
+        self._sequence, self._bound, self._operands, self._outs = sequence, tuple(bound), operands, outs
+        self._torch = [x for x in (*operands, *outs) if is_torch(x)]
         self.out = outs[0] if len(outs) == 1 else outs
+        sequence.check_overlaps(operands, outs)
+        self._lie = self._lying()
+
+    def _lying(self) -> list[Any]:
+        """Where torch's tensors are, which may come to lie elsewhere."""
+        return [(x.data_ptr(), x.shape, x.stride()) for x in self._torch]
 
     def __call__(self) -> Any:
         """Launches, and returns `out`; raises what Bound.__call__ does."""
+        if (lie := self._lying()) != self._lie:
+            self._sequence.check_overlaps(self._operands, self._outs)
+            self._lie = lie
         for bound in self._bound:
             bound()
         return self.out

@@ -191,3 +191,49 @@ def test_an_op_with_gradients_has_all_launches(monkeypatch: pytest.MonkeyPatch) 
     wanted = scalec.compile(program, "sm_90a")(a.detach(), b)
     assert [x.dtype for x in made] == [torch.float8_e4m3fn, torch.float32]
     assert all(torch.equal(x.view(torch.uint8), y.view(torch.uint8)) for x, y in zip(made, wanted, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("pair", "bound"),
+    [
+        ("E over D", False),
+        ("E_scale over D_scale", True),
+        ("D over C", True),
+        ("D over seed", False),
+        ("E over A", True),
+    ],
+)
+def test_tensors_of_two_launches_that_overlap_are_refused(
+    pair: str, bound: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each launch sees but its own: the second would write over results of the first, or over what the third reads."""
+    torch = pytest.importorskip("torch")
+    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
+    program = (
+        "T[m,n] = A[m,k] @ B[n,k]; C[m,n]:f32 = T; D[m,n]:e4m3 scale(1xn) = T + 1;"
+        " E[m,n]:e4m3 scale(1xn) = stochastic(T, seed[0])"
+    )
+    kernel = scalec.compile(program, "sm_90a", {"n": 264, "k": 16})
+    tensors = {
+        "A": torch.randn(200, 16).bfloat16()[:20],
+        "B": torch.randn(264, 16).bfloat16(),
+        "seed": torch.zeros(20 * 264, dtype=torch.int32)[:1],
+        "C": torch.zeros(20, 264),
+        "D": torch.zeros(20, 264, dtype=torch.float8_e4m3fn),
+        "D_scale": torch.zeros(20, 1),
+        "E": torch.zeros(20, 264, dtype=torch.float8_e4m3fn),
+        "E_scale": torch.zeros(20, 1),
+    }
+    operands = [tensors[t.name] for t in kernel.spec.operands]
+    outs = [tensors[t.name] for t in kernel.spec.results]
+    wanted = [x.clone() for x in kernel(*operands, out=tuple(outs))]
+    call = kernel.bind(*operands, out=tuple(outs)) if bound else lambda: kernel(*operands, out=tuple(outs))
+    call()
+    name, other = pair.split(" over ")
+    moved, before = tensors[name], tensors[name].clone()
+    moved.set_(tensors[other].untyped_storage(), 0, moved.shape, moved.stride())
+    with pytest.raises(ArgumentError, match=f"{name} overlaps {other} in memory"):
+        call()
+    moved.set_(before)
+    for x, y in zip(call(), wanted, strict=True):
+        assert torch.equal(x.view(torch.uint8), y.view(torch.uint8))
