@@ -268,12 +268,9 @@ class Builder:
         has all (`last_taken`)."""
         to = "$0" if count == 1 else "{$0, $1}"
         text = f"ld.volatile.shared.{'' if count == 1 else 'v2.'}f32 {to}, [${count}];"
-        return self.took(self.asm(text, [self.f32] * count, [address], memory=False))
-
-    def took(self, loaded: list[ir.Value]) -> list[ir.Value]:
-        """Notes what was loaded of a stage, of 32 bits each."""
-        self._taken = loaded[-1]
-        return loaded
+        found = self.asm(text, [self.f32] * count, [address], memory=False)
+        self._taken = found[-1]
+        return found
 
     def last_taken(self) -> ir.Value | None:
         """What was taken last (`take`), if that is on every way to here."""

@@ -78,7 +78,7 @@ FAULTS_90 = [
     Fault("stages freed in the own CTA only", FP8, r"mapa\.shared::cluster\.u64 \t(%rd\d+), (%rd\d+), %r\d+;",
           r"mov.b64 \t\1, \2;", ("barrier", "deadlock", "bounds", *EARLY)),
     Fault("a stage freed before its products are done", FP8,
-          r"(\t// begin inline asm\n\twgmma\.wait_group\.sync\.aligned 0;\n\t// end inline asm\n)((?:.*\n){1,4}?"
+          r"(\t// begin inline asm\n\twgmma\.wait_group\.sync\.aligned 0;\n\t// end inline asm\n)((?:.*\n){1,9}?"
           r"\t@%p\d+ mbarrier\.arrive\.shared::cluster[^\n]*\n\t// end inline asm\n)", r"\2\1", EARLY),
     Fault("wgmma.fence dropped", FP8, r"\twgmma\.fence\.sync\.aligned;\n", "", ("wgmma",)),
     Fault("the second wgmma.fence dropped", FP8, r"\twgmma\.fence\.sync\.aligned;\n", "", ("wgmma",), at=1),
@@ -100,10 +100,10 @@ FAULTS_90 = [
     Fault("a descriptor's K step", FP8, r"or\.b64 \t(%rd\d+), (%rd\d+), 4611686293305294850;",
           r"or.b64 \t\1, \2, 4611686293305294852;", (WRONG,)),
     Fault("scale-d on at the first product", FP8, r"setp\.ne\.b32 p, 0, 0;", "setp.ne.b32 p, 1, 0;", (WRONG,)),
-    Fault("the scale of another row", FP8, r"ld\.shared\.b32 \t(%r\d+), \[(%rd\d+)\+256\]",
-          r"ld.shared.b32 \t\1, [\2+224]", (WRONG,)),
-    Fault("the scale of another K block", FP8, r"ld\.shared\.b32 \t(%r\d+), \[(%rd\d+)\+4\]",
-          r"ld.shared.b32 \t\1, [\2]", (WRONG,)),
+    Fault("the scale of another row", FP8, r"ld\.volatile\.shared\.f32 (%r\d+), \[(%r\d+)\]",
+          r"ld.volatile.shared.f32 \1, [\2+32]", (WRONG,)),
+    Fault("the scale of another K block", FP8, r"ld\.volatile\.shared\.f32 (%r\d+), \[(%r\d+)\]",
+          r"ld.volatile.shared.f32 \1, [\2+4]", (WRONG,)),
     Fault("a block's scale of another K block", FP8, r"add\.s64 \t(%rd\d+), (%rd\d+), 4;", r"add.s64 \t\1, \2, 8;",
           (WRONG, "bounds", "uninitialised")),
     Fault("the producer's K loop one short", FP8, r"setp\.gt\.u32 \t(%p\d+), (%r\d+), 1023;",

@@ -82,7 +82,7 @@ def load(s: State, op: ir.OpView) -> None:
         registers = [v for row, r in flat if rows <= row < rows + 16 for v in r]
         names = ", ".join(f"${i}" for i in range(len(registers)))
         text = f"ldmatrix.sync.aligned.{form.format(len(registers))} {{{names}}}, [${len(registers)} + {rows * pitch}];"
-        for v, x in zip(registers, b.took(b.asm(text, [b.i32] * len(registers), [at])), strict=True):
+        for v, x in zip(registers, b.asm(text, [b.i32] * len(registers), [at]), strict=True):
             v.set(b.shl(x, 2) if padded and element == 4 else x)  # mxf8f6f4 takes e2m1 in bits 2 to 5: 9.7.14.5.10
 
 

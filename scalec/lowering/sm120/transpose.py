@@ -90,7 +90,7 @@ def _halves(x: _Load, first: int, registers: list[Variable]) -> None:
     k = s.once(("k", x.side), lambda: b.add(b.and_(s.lane, 7), of_k))
     at, beyond = x.place(first, k, right, "matrices")
     text = f"ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {{$0, $1, $2, $3}}, [$4 + {beyond}];"
-    for v, value in zip(registers, b.took(b.asm(text, [b.i32] * 4, [at])), strict=True):
+    for v, value in zip(registers, b.asm(text, [b.i32] * 4, [at]), strict=True):
         v.set(value)
 
 
@@ -101,7 +101,7 @@ def _bytes(x: _Load, first: int, registers: list[Variable]) -> None:
     at, beyond = x.place(first, x.s.lane, 0, "matrices")
     form = f"b8x16.{UNPACK[element]}" if element < 8 else "b8"
     text = f"ldmatrix.sync.aligned.m16n16.x2.trans.shared.{form} {{$0, $1, $2, $3}}, [$4 + {beyond}];"
-    for v, value in zip(_by_k(registers, x.side), b.took(b.asm(text, [b.i32] * 4, [at])), strict=True):
+    for v, value in zip(_by_k(registers, x.side), b.asm(text, [b.i32] * 4, [at]), strict=True):
         v.set(b.shl(value, 2) if element == 4 else value)  # mxf8f6f4 takes e2m1 in bits 2 to 5: 9.7.14.5.10
 
 
@@ -126,7 +126,7 @@ def _nibbles(x: _Load, first: int, registers: list[Variable]) -> None:
             "ldmatrix.sync.aligned.m16n16.x2.trans.shared.b8x16.b4x16_p64 {$0, $1, $2, $3}, "
             f"[$4 + {beyond + half * 32 * x.pitch}];"
         )
-        loaded = b.took(b.asm(text, [b.i32] * 4, [at]))
+        loaded = b.asm(text, [b.i32] * 4, [at])
         for v, one, other in zip(by_k[2 * half : 2 * half + 2], loaded[:2], loaded[2:], strict=True):
             v.set(b.add(b.mul(one, places[0]), b.mul(other, places[1])))
 
@@ -151,7 +151,7 @@ def _words(x: _Load, first: int, registers: list[Variable]) -> None:
         loaded = []
         for i, k in enumerate(ks):
             at, beyond = x.place(first + 8 * half, k, row, f"word {i}")
-            loaded += b.took(b.asm(f"ld.shared.b32 $0, [$1 + {beyond}];", [b.i32], [at]))
+            loaded += b.asm(f"ld.shared.b32 $0, [$1 + {beyond}];", [b.i32], [at])
         for v, usual, other in zip(pair, loaded, loaded[::-1], strict=True):
             v.set(either(usual, other))
 
