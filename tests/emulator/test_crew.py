@@ -65,6 +65,7 @@ popc.b32 %r38, %r37;
 clz.b32 %r39, %r36;
 selp.b32 %r26, %r35, %r37, %p3;
 add.s32 %r22, %r38, %r39;
+max.u16x2 %r33, %r33, %r32;
 xor.b32 %r27, %r27, %r33;
 add.s64 %rd6, %rd1, %rd2;
 st.global.v4.b32 [%rd6], {{%r30, %r22, %r26, %r27}};

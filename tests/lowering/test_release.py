@@ -13,7 +13,7 @@ RELEASE = re.compile(
     r"mov\.b32 T, (%[rf]\d+); and\.b32 (%r\d+), T, %r\d+; \}\s+// end inline asm\s+"
     r"(?:add\.s32\s+%r\d+, [^\n]*\n\s*)+// begin inline asm\s+@%p\d+ mbarrier\.arrive\.shared::\w+\.b64 _,"
 )
-LOAD = re.compile(r"(?:ld\.volatile\.shared\.(?:v2\.)?f32) \{?([^}\[]*?)\}?, \[")
+LOAD = re.compile(r"ld(?:\.volatile)?\.shared\.(?:v2\.)?[bf]32\s+\{?([^}\[]*?)\}?, \[")
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,8 @@ LOAD = re.compile(r"(?:ld\.volatile\.shared\.(?:v2\.)?f32) \{?([^}\[]*?)\}?, \["
         ("sm_90a", FACTORS, "tile=128x128x128, stages=4, cluster=2x1"),
         ("sm_90a", FACTORS, "tile=128x128x128, stages=4, cluster=1x1"),
         ("sm_90a", FACTORS.replace("1x128, 1x128", "1x128@col, 1x128@col"), "tile=192x128x128"),
+        ("sm_100a", FACTORS, "tile=128x128x128"),
+        ("sm_120a", FACTORS, "tile=128x64x128, stages=2"),
     ],
 )
 def test_a_stage_is_handed_back_behind_its_loads(target: str, program: str, schedule: str) -> None:
@@ -31,5 +33,5 @@ def test_a_stage_is_handed_back_behind_its_loads(target: str, program: str, sche
     found = list(RELEASE.finditer(ptx))
     assert found
     for release in found:
-        *_, last = LOAD.findall(ptx[: release.start()])
-        assert last.split(", ")[-1] == release[1]
+        loads = [registers.split(", ")[-1] for registers in LOAD.findall(ptx[: release.start()])]
+        assert release[1] in (loads if target == "sm_120a" else loads[-1:])  # whose loads ptxas may move

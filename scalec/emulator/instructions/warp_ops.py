@@ -119,7 +119,7 @@ def shfl(instruction: Instruction, decoder: Decoder) -> Step:
         parts = groups(warp)
         j, valid = fixed or source_lanes(mode, b(warp), c(warp))
         value = a(warp)
-        result = value[..., j] if fixed else value[j]
+        result = np.take(value, j, axis=-1) if fixed else value[j]  # in order of lanes, as views of halves ask
         if not warp.full or len(parts) > 1:
             given = np.zeros(32, bool)
             for part in parts:

@@ -208,16 +208,9 @@ class Products:
 
 
 def _factor(s: State, address: ir.Value, count: int = 1) -> list[ir.Value]:
-    """One or two of a stage, in order where `tile.release` waits for the last: on sm_90a, where that was seen to be
-    needed. On sm_120a a tile of 128x128 spilled 36 bytes of it (ptxas 13.5)."""
-    b = s.b
-    if s.target.mma[0].kind.warpgroup_sums:
-        return b.take(address, count)
-    pointer = b.address(3, address)
-    if count == 1:
-        return [b.load(pointer, b.f32)]
-    pair = b.load(pointer, ir.Type.parse("vector<2xf32>"))
-    return [b.op("llvm.extractelement", [b.f32], [pair, b.constant(i)]) for i in (0, 1)]
+    """One or two of a stage, for the last of which `tile.release` waits. They stay in order but on sm_120a, where a
+    tile of 128x128 spilled 36 bytes of it (ptxas 13.5)."""
+    return s.b.take(address, count, ordered=s.target.mma[0].kind.fragment != "warp")
 
 
 @COMMON.lowers("tile.promote")
