@@ -46,8 +46,9 @@ DEEPSEEK = {
 }
 
 
-def _transformer(model: str, h: int, i: int, q: int, kv: int, d: int = 128) -> dict[str, Projection]:
-    """The layers of a transformer with grouped-query attention and a gated MLP."""
+def _transformer(model: str, h: int, i: int, q: int, kv: int) -> dict[str, Projection]:
+    """The layers of a transformer with grouped-query attention, heads of 128, and a gated MLP."""
+    d = 128
     sizes = {"qkv": ((q + 2 * kv) * d, h), "o": (h, q * d), "gate_up": (2 * i, h), "down": (h, i)}
     return {layer: Projection(model, layer, n, k) for layer, (n, k) in sizes.items()}
 

@@ -70,6 +70,24 @@ def bind(
     return tuple([given[name] for name in names]), _results(spec, given, out)
 
 
+def bind_all(
+    spec: KernelSpec, positional: Sequence[Any], out: Any, named: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """`bind` of a call that is made again and again, whose results must be given.
+
+    Raises:
+        ArgumentError: an argument does not fit, or no result is given to write.
+    """
+    operands, outs = bind(spec, positional, out, named)
+    if outs is None:
+        raise ArgumentError(
+            f"no result is given to bind: each call would write {spec.results[0].name} elsewhere",
+            expected="memory that each call writes anew",
+            fix=f"out={spec.results[0].name}",
+        )
+    return operands, outs
+
+
 def _results(spec: KernelSpec, given: dict[str, Any], out: Any) -> tuple[Any, ...] | None:
     names = [t.name for t in spec.results]
     if out is not None:

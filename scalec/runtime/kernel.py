@@ -182,13 +182,7 @@ class Kernel:
         self, call: Callable[..., Any], operands: tuple[Any, ...], out: Any, stream: Any, named: dict[str, Any]
     ) -> Bound:
         """As `bind`; `call` is whom to ask once a tensor is no longer what it was."""
-        operands, outs = checks.bind(self.spec, operands, out, named)
-        if outs is None:
-            raise ArgumentError(
-                f"no result is given to bind: each call would write {self.spec.results[0].name} elsewhere",
-                expected="memory that each call writes anew",
-                fix=f"out={self.spec.results[0].name}",
-            )
+        operands, outs = checks.bind_all(self.spec, operands, out, named)
         tensors, scalars = self._tensors(operands), self._numbers(operands)
         torch, ready, every = _notice_torch(), None, tensors + outs
         if torch is None or not torch_calls.dispatched(torch, every):

@@ -53,7 +53,6 @@ class Sequence:
         self.signature = _signature(self.spec, [_first(x).signature for x in self.launches])
         self._steps = [([t.name for t in s.operands], [t.name for t in s.results]) for s in specs]
         self._names = tuple(t.name for t in self.spec.results)
-        self._given = any(t.given for t in self.spec.results)
         self.cubin = b"".join(k.cubin for k in self.kernels)
         self.ptx = "".join(k.ptx for k in self.kernels)
         self.serial = f"sequence {next(_serials)}"
@@ -131,13 +130,7 @@ class Sequence:
             ArgumentError: an argument does not fit, or no result is given to write.
             DeviceError: no usable GPU.
         """
-        values, outs = checks.bind(self.spec, operands, out, named)
-        if outs is None:
-            raise ArgumentError(
-                f"no result is given to bind: each call would write {self._names[0]} elsewhere",
-                expected="memory that each call writes anew",
-                fix=f"out={self._names[0]}",
-            )
+        values, outs = checks.bind_all(self.spec, operands, out, named)
         every = self.calls(values, outs, stream)
         bound = [launch.bind(*given, out=out, stream=stream) for launch, given, out in every]
         return BoundSequence(self, bound, values, outs)

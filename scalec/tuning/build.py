@@ -58,9 +58,6 @@ def build(recipe: Recipe) -> Built:
         return str(error).replace("\n", ";")
 
 
-Build = Callable[[Recipe], Built]
-
-
 @contextmanager
 def pool(workers: int | None = None) -> Iterator[Callable[[Iterable[Recipe]], Iterator[tuple[Recipe, Built]]]]:
     """Yields a function that compiles recipes in so many processes (as many as there are cores, if None) and gives

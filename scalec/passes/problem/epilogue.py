@@ -9,17 +9,7 @@ from scalec.errors import UnsupportedError
 from scalec.formats import ELEMENT_TYPES, QUANTISED, WHOLE, ElementType, element_spelled
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
-from scalec.ir.scale import (
-    GranularityAttr,
-    block_of,
-    dims_in,
-    element,
-    map_of,
-    maps_of,
-    symbols_in,
-    values_returned,
-    written,
-)
+from scalec.ir.scale import GranularityAttr, block_of, dims_in, element, map_of, maps_of, symbols_in, written
 from scalec.passes.problem.access import Coord, Dim, Gaps
 from scalec.passes.problem.column_folds import Reduced, check_result, reduced
 from scalec.passes.problem.contraction import contractions, sums_of
@@ -117,7 +107,7 @@ class EpilogueReader(Lookups):
 
     def written(self) -> list[Written]:
         """The results of the contraction, in order."""
-        returned, found, index = values_returned(self.function), [], 0
+        returned, found, index = self.returned, [], 0
         while index < len(returned):
             value = returned[index]
             if index in self.folded():
@@ -149,9 +139,8 @@ class EpilogueReader(Lookups):
 
     def folded(self) -> dict[int, Any]:
         """The results that are computed of a reduction of arguments, by their positions."""
-        returned = values_returned(self.function)
-        found = {i: reduction_of(value) for i, value in enumerate(returned)}
-        return {i: returned[i] for i, op in found.items() if op is not None and of_inputs(op)}
+        found = {i: reduction_of(value) for i, value in enumerate(self.returned)}
+        return {i: self.returned[i] for i, op in found.items() if op is not None and of_inputs(op)}
 
     def result_order(self, contract: Any) -> list[str]:
         """The indices of the results in memory, outermost first; of those computed around gaps the dimension.

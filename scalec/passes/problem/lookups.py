@@ -11,7 +11,7 @@ from scalec.errors import UnsupportedError
 from scalec.formats import WHOLE, padded_to
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
-from scalec.ir.scale import GranularityAttr, apart_in, block_of, facts_of, map_of, maps_of, written
+from scalec.ir.scale import GranularityAttr, apart_in, block_of, facts_of, map_of, maps_of, values_returned, written
 from scalec.ir.tile_types import int_of
 from scalec.passes.problem.access import Chance, Coord, Dim, Domain, Index, Lookup
 from scalec.passes.problem.operand import PROMOTION_BLOCK, Operand
@@ -27,6 +27,7 @@ class Lookups:
         self.block = function.body.blocks[0]
         self.dims = [ir.StringAttr(a).value for a in function.attributes["scale.dims"]]
         self.arguments = list(self.block.arguments)
+        self.returned = values_returned(function)
         self.found: dict[str, tuple[Any, tuple[Dim, ...]]] = {}
         self.pages: set[str] = set()
 
