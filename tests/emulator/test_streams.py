@@ -15,6 +15,7 @@ ENDS = (0, 128, 128, 384)
 KNOWN = ("g", "m", "n", "k")
 
 
+@pytest.mark.once("settings")
 @pytest.mark.parametrize(
     ("settings", "ends"),
     [
@@ -32,6 +33,7 @@ def test_sm_90a(settings: str, ends: tuple[int, ...]) -> None:
     assert "%clock64" in kernel.ptx
 
 
+@pytest.mark.thorough
 def test_sm_120a() -> None:
     source = "C[g,m,n]:f32 += A[m,k]:bf16 @ B[n,k]:bf16 {}"
     kernel = check(source, "sm_120a", "adds=loaded, epilogue=bulk", ENDS, fixed=KNOWN, dims=SIZES)
