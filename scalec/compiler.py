@@ -353,13 +353,24 @@ def decide(
     Raises:
         ScalecError: a refusal of the front end or of a pass.
     """
-    row = get_target(target)
+    problem, chosen, _ = decided(source, target, dims, schedule, tuned=tuned)
+    return chosen, tuple(d.name for d in problem.dims)
+
+
+def decided(
+    source: str,
+    target: str,
+    dims: Mapping[str, Size] | None = None,
+    schedule: Mapping[str, str] | None = None,
+    *,
+    tuned: bool = True,
+) -> tuple[Problem, Schedule, Request]:
+    """A program as what the passes decide sees it, what that is, and what the program and `schedule` do; likewise."""
     with contexts.context():
         module = frontend.build(source, dims)
-        function = _function(module)
-        given = schedules.asked(function, schedule)
-        problem, chosen = decisions(module, row, given, tuned)
-        return chosen, tuple(d.name for d in problem.dims)
+        given = schedules.asked(_function(module), schedule)
+        problem, chosen = decisions(module, get_target(target), given, tuned)
+        return problem, chosen, given
 
 
 def decisions(

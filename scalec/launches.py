@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING
 
-from scalec.errors import ApartError
-from scalec.sizes import Size
+from scalec.errors import ApartError, ScheduleError
+from scalec.formats import ELEMENT_TYPES
+from scalec.passes.problem.access import elements
+from scalec.sizes import Range, Size
 
 if TYPE_CHECKING:
     from scalec.ir.mlir import ir
+    from scalec.ir.schedule import Schedule
+    from scalec.passes.problem.types import Problem
 
 _ROWS = re.compile(r"\bscale\s*\(\s*[\dx\s]*x\s*[A-Za-z_]")
 """What every program with scales of whole rows has: others need not be parsed."""
@@ -27,12 +32,14 @@ class Launches:
         between: what each but the first reads of what the first wrote, in f32.
         operands: names of what a caller passes, in the order of the program; empty for one launch.
         results: likewise of what a caller receives.
+        shared: whether CTAs of a cluster share rows in the first, which the compiler chose.
     """
 
     texts: tuple[str, ...]
     between: tuple[str, ...] = ()
     operands: tuple[str, ...] = ()
     results: tuple[str, ...] = ()
+    shared: bool = False
 
 
 def may_be_several(source: str) -> bool:
@@ -47,38 +54,99 @@ def launches(
     schedule: Mapping[str, str] | None = None,
     *,
     tuned: bool = True,
+    sharing: bool = True,
 ) -> Launches:
-    """The launches that a program takes; arguments are those of scalec.compiler.decide.
+    """The launches that a program takes; arguments are those of scalec.compiler.decide, and whether CTAs may share rows
+    of which nobody asked them to.
 
     Of a result that no tile has whole rows of, the values reach memory in f32 and another launch quantises them: that
-    is what the compiler's refusal asks for (ApartError), as often as there are such results.
+    is what the compiler's refusal asks for (ApartError), as often as there are such results; or what is predicted to be
+    faster than the CTAs of a cluster that share rows, as where there are few of them.
 
     Raises:
         ScalecError: a refusal of the compiler, of what no cut helps.
     """
     if not may_be_several(source):
         return Launches((source,))
-    from scalec import compiler
     from scalec.frontend.cut import by_whole_rows, cut
 
-    first, texts, between = source, list[str](), list[str]()
+    def decided(text: str) -> _Decided:
+        return _Decided.of(text, target, dims, schedule, tuned)
+
+    first, texts, between, shared = source, list[str](), list[str](), False
     left = by_whole_rows(source)
     while left:
+        refused = one = None
         try:
-            compiler.decide(first, target, dims, schedule, tuned=tuned)
-            break
+            one = decided(first)
+            apart = [x for x in one.shared if x in left][:1]
         except ApartError as error:
-            parts = cut(first, error.result) if error.result in left else None
-            if parts is None:
-                raise
-            left.remove(error.result)
-            first = parts.first
-            texts.append(parts.second)
-            between.append(parts.between)
+            refused, apart = error, [error.result] if error.result in left else []
+        parts = cut(first, apart[0]) if apart else None
+        if refused is not None and parts is None:
+            raise refused
+        if parts is None:
+            break
+        if one is not None and sharing and not one.is_slower(partial(decided, parts.first)):
+            shared = True
+            break
+        left.remove(apart[0])
+        first = parts.first
+        texts.append(parts.second)
+        between.append(parts.between)
     if not texts:
-        return Launches((source,))
+        return Launches((source,), shared=shared)
     operands, results = _names(source, dims)
-    return Launches((first, *texts), tuple(between), operands, results)
+    return Launches((first, *texts), tuple(between), operands, results, shared)
+
+
+@dataclass(frozen=True)
+class _Decided:
+    """What the compiler decides for a program.
+
+    Attributes:
+        problem, schedule: the program, as that sees it.
+        shared: the results whose rows CTAs of a cluster share, unless the cluster was asked for.
+        sizes: the smallest of each range.
+    """
+
+    problem: Problem
+    schedule: Schedule
+    shared: list[str]
+    sizes: dict[str, int]
+
+    @staticmethod
+    def of(
+        source: str, target: str, dims: Mapping[str, Size] | None, schedule: Mapping[str, str] | None, tuned: bool
+    ) -> _Decided:
+        """Arguments are those of `launches`."""
+        from scalec import compiler
+
+        problem, chosen, given = compiler.decided(source, target, dims, schedule, tuned=tuned)
+        shared = [r.name for r in problem.results if r.scale is not None and r.scale.ctas > 1]
+        least = {name: size.low if isinstance(size, Range) else size for name, size in (dims or {}).items()}
+        return _Decided(problem, chosen, shared if given.cluster is None else [], least)
+
+    @property
+    def seconds(self) -> float:
+        """The predicted time of a launch."""
+        from scalec.model.predict import Prediction
+
+        prediction = Prediction.of(self.problem, self.schedule, self.problem.sizes(self.sizes))
+        return prediction.seconds if prediction.fitted is None else prediction.fitted
+
+    def is_slower(self, other: Callable[[], _Decided]) -> bool:
+        """Whether this takes longer than another program, of which one result in f32 is then read and quantised."""
+        try:
+            apart = other()
+        except ScheduleError:  # of fields that the other cannot have
+            return False
+        rates, bytes_ = self.problem.target.rates, 0
+        for r in self.problem.results:
+            if r.name == self.shared[0]:
+                count = elements(r.coords, self.problem.sizes(self.sizes))
+                bytes_ = ELEMENT_TYPES["f32"].bytes(count) + r.element.bytes(count)
+        return apart.seconds + rates.launch + bytes_ / rates.memory < self.seconds
 
 
 def of_later(text: str, dims: Mapping[str, Size]) -> dict[str, Size]:

@@ -7,8 +7,19 @@ from typing import Any
 
 from scalec.formats import GRIDS, LAYOUTS, MOST_WORDS, QUANTISED, TRANSFORMED, element_spelled
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import at_least, flag, maker, scattered
-from scalec.ir.tile_types import I32, FragmentType, InputType, RowIndexType, Tile, int_of, shape_of, str_of
+from scalec.ir.tile_checks import at_least, flag, in_step, maker, scattered
+from scalec.ir.tile_types import (
+    I32,
+    CursorType,
+    FragmentType,
+    InputType,
+    RingType,
+    RowIndexType,
+    Tile,
+    int_of,
+    shape_of,
+    str_of,
+)
 from scalec.ir.verify import fail, verifier
 from scalec.targets import WAVES
 
@@ -31,6 +42,11 @@ class QuantizeOp(Tile.Operation, name="quantize"):
     of them, as a block is wider than a warp's columns, or `by_rows` one for each of its columns and waves of 16 rows,
     as it is higher than a warp's; there the tiles of a CTA take turns with two places, one behind the other. -1 where
     neither is. `moved`, one or none: how much further a row is counted among those whose scales are stored.
+
+    With `ctas`, an optional integer, a scale is of `block` columns of each of so many CTAs, a cluster along the
+    columns. They send each other what each unit along the columns has of each of the tile's `rows`, an f32, to two
+    places by turns behind `exchange`; that and an arrival of each warp complete the barrier of `ring` that `cursor` is
+    at, which moves on.
     """
 
     accumulator: ext.Operand[FragmentType]
@@ -43,6 +59,8 @@ class QuantizeOp(Tile.Operation, name="quantize"):
     inverse: Sequence[ext.Operand[InputType]]
     skips: Sequence[ext.Operand[RowIndexType]]
     moved: Sequence[ext.Operand[I32]]
+    ring: ext.Operand[RingType] | None
+    cursor: ext.Operand[CursorType] | None
     block: ir.IntegerAttr
     by_rows: ir.IntegerAttr
     element: ir.TypeAttr
@@ -62,6 +80,13 @@ class QuantizeOp(Tile.Operation, name="quantize"):
             return fail(op, f"stores scales into {op.target.type}, expected a memref")
         if not flag(op, "by_rows", "ragged"):
             return False
+        ctas = op.operation.attributes.get("ctas")
+        if (ctas is not None) != (op.ring is not None) or (op.ring is None) != (op.cursor is None):
+            return fail(op, "shares blocks with other CTAs, or has a ring, expected ctas, a ring and a cursor, or none")
+        if ctas is not None and not (at_least(op, 2, "ctas", "rows") and in_step(op, op.ring)):
+            return False
+        if ctas is not None and (exchange < 0 or int_of(op.by_rows)):
+            return fail(op, f"exchanges at {exchange}, by_rows {int_of(op.by_rows)}, expected a place, and columns")
         if len(op.inverse) > 1 or any(maker(x, "tile.hold") is None for x in op.inverse):
             return fail(op, f"{len(op.inverse)} inverses, expected one that tile.hold made, or none")
         if len(op.moved) > 1:

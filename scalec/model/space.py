@@ -232,7 +232,7 @@ def ranked(
         """The program as a plan sees it, and the constants of its kind."""
         key = bool(plan.swap), plan.convert == "addends"
         if key not in seen:
-            own = problem.seen_by(plan)
+            own = problem.turned_for(plan)
             seen[key] = own, (costs_of(own, plan.promote or 0) if key[1] else None) or costs
         return seen[key]
 

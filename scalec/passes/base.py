@@ -39,9 +39,9 @@ def programs(module: ir.Module) -> Iterator[Any]:
             yield op
 
 
-_READ: ContextVar[dict[tuple[str, str, bool, bool], Problem] | None] = ContextVar("read", default=None)
-"""What was read of a module's programs, by name, target, whether transposed, and in addends; None but in
-`reading_once`."""
+_READ: ContextVar[dict[tuple[object, ...], Problem] | None] = ContextVar("read", default=None)
+"""What was read of a module's programs, by name and target, and as schedules see it, by what of them counts too; None
+but in `reading_once`."""
 
 
 @contextmanager
@@ -67,14 +67,15 @@ def forget() -> None:
 
 def problem_of(function: Any, target: Target, schedule: Request | Schedule) -> Problem:
     """The program as its schedule sees it: transposed where the schedule swaps the operands."""
-    addends = schedule.convert == "addends"
-    kept, key = _READ.get(), (function.name.value, target.name, bool(schedule.swap), addends)
-    found = kept.get(key) if kept is not None else None
-    if found is None:
-        found = read_problem(function, target).seen_by(schedule)
-        if kept is not None:
-            kept[key] = found
-    return found
+    kept, program = _READ.get(), (function.name.value, target.name)
+    if kept is None:
+        return read_problem(function, target).seen_by(schedule)
+    key = (*program, bool(schedule.swap), schedule.convert == "addends", schedule.cluster)
+    if key not in kept:
+        if program not in kept:
+            kept[program] = read_problem(function, target)
+        kept[key] = kept[program].seen_by(schedule)
+    return kept[key]
 
 
 class Decision(ABC):

@@ -37,6 +37,7 @@ from scalec.passes.plan.resources import (
     scale_warps,
     units,
 )
+from scalec.passes.plan.shared_blocks import together
 from scalec.passes.plan.swizzle import no_bulk_epilogue, no_turned_epilogue, not_worth_turning
 from scalec.passes.plan.tensor_columns import scale_copies, scale_slots
 from scalec.passes.plan.warps import PROMOTED_COLUMNS
@@ -244,6 +245,7 @@ def _cluster(problem: Problem, chosen: Schedule) -> str:
     halves = chosen.cta_group
     shared = [f"two CTAs along {problem.m.name} multiply together"] if halves > 1 else []
     shared += [f"{along_n} CTAs along {problem.n.name} take one copy of {problem.lhs.name}"] if along_n > 1 else []
+    shared += [f"as no tile has a block of it, {reason}"] if (reason := together(problem)) else []
     if along_m > halves:
         of = " half" if halves > 1 else ""
         shared.append(f"{along_m // halves} CTAs along {problem.m.name} take one copy of{of} {problem.rhs.name}")

@@ -64,9 +64,9 @@ def test_blocks_of_any_eights_have_a_tile(target: str, block: int) -> None:
      "blocks of 40: no tile of up to 256 of n has whole ones and whole copies of B, which bring 128 at a time",
      "store B as [n, k], say 1x32"),
     ("sm_120a", "C[m,n]:e2m1 scale(1x24:ue8m0@col) = A[m,k]:e2m1 @ B[k,n]:e2m1", "blocks of 24", "store B as [n, k]"),
-    ("sm_90a", "C[m,n]:e4m3 scale(1x512) = A[m,k] @ B[n,k]", "no tile of up to 256 of n has whole ones, on sm_90a",
+    ("sm_90a", "C[m,n]:e4m3 scale(1x4096) = A[m,k] @ B[n,k]", "no tile of up to 256 of n has whole ones, on sm_90a",
      "say 1x32 or 1x128, or give C f32"),
-    ("sm_100a", "C[m,n]:e4m3 scale(1x256) = A[m,k] @ B[n,k]", "no tile fits sm_100a", "say 1x32 or 1x128"),
+    ("sm_120a", "C[m,n]:e4m3 scale(1x512) = A[m,k] @ B[n,k]", "no tile of up to 256 of n", "say 1x32 or 1x128"),
 ])  # fmt: skip
 def test_blocks_that_no_tile_has_are_refused_where_they_stand(target: str, text: str, message: str, fix: str) -> None:
     with pytest.raises(UnsupportedError) as refusal:
@@ -78,10 +78,19 @@ def test_blocks_that_no_tile_has_are_refused_where_they_stand(target: str, text:
     assert (at.line, at.column, at.text) == (1, 1, text)
 
 
+@pytest.mark.parametrize(("text", "cluster"), [
+    ("C[m,n]:e4m3 scale(1x256) = A[m,k] @ B[n,k]", (1, 2)),
+    ("C[m,n]:e4m3 scale(1x1024) = A[m,k] @ B[n,k]", (1, 8)),
+    ("G[m,n] = X[m,k] @ V[n,k] scale(1x128, 128x128);"
+     " H[m,n]:fp8_block = silu(G) * (X[m,k] @ W[n,k] scale(1x128, 128x128))", (1, 4)),
+])  # fmt: skip
+def test_blocks_that_no_tile_has_are_those_of_a_cluster(text: str, cluster: tuple[int, int]) -> None:
+    chosen, _ = compiler.decide(text, "sm_100a", {"k": 128}, tuned=False)
+    assert (chosen.cluster, chosen.split, chosen.consumers) == (cluster, 1, "cooperative")
+
+
 @pytest.mark.parametrize(("text", "fix"), [
     ("T[m,n] = A[m,k] @ B[n,k] scale(1x128, 1x128); R[m]:f32 = max[n](T) * w[m]", "keep n in the result"),
-    ("G[m,n] = X[m,k] @ V[n,k] scale(1x128, 128x128);"
-     " H[m,n]:fp8_block = silu(G) * (X[m,k] @ W[n,k] scale(1x128, 128x128))", "say 1x32, or give H f32"),
     ("L[s,t]:f32 = sum[h](Q[s,h,d] @ K[table[s,t/24],t%24,d])", "lay K out in pages of 16, 32"),
 ])  # fmt: skip
 def test_what_a_refusal_offers_is_not_what_the_program_says(text: str, fix: str) -> None:

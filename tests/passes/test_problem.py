@@ -322,14 +322,14 @@ def test_refused(problem_of: Callable[[str], Problem], case: str) -> None:
     ("program", "found", "fix"),
     [
         ("D[m,n]:e4m3 scale(128x128) = A[m,k] @ B[n,k]", "blocks of 128x128", "say 1x32 or 1x128"),
-        ("D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[n,k]", "by whole rows, and n = 511", "by a program of its own"),
+        ("D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[n,k]", "by whole rows, and n = 2111", "by a program of its own"),
         ("D[m,n]:e4m3 scale(1x20) = A[m,k] @ B[n,k]", "blocks of 1x20", "say 1x32 or 1x128"),
         ("D[m,n]:i8 = A[m,k] @ B[n,k]", "D is i8", "give D one of these types and convert it after the call"),
     ],
 )
 def test_results_without_a_kernel(program: str, found: str, fix: str) -> None:
     with pytest.raises(UnsupportedError) as refusal:
-        compiler.compile_source(program, "sm_90a", {"n": 511, "k": 256}, until="ptx")
+        compiler.compile_source(program, "sm_90a", {"n": 2111, "k": 256}, until="ptx")
     assert found in str(refusal.value)
     assert fix in str(refusal.value)
 
@@ -337,7 +337,10 @@ def test_results_without_a_kernel(program: str, found: str, fix: str) -> None:
 def test_tiles_that_cut_a_scale_of_the_result() -> None:
     with pytest.raises(ScheduleError) as refusal:
         compiler.compile_source(
-            "D[m,n]:fp8_block = A[m,k] @ B[n,k] with tile=128x64x64", "sm_90a", {"n": 512, "k": 256}, until="ptx"
+            "D[m,n]:fp8_block = A[m,k] @ B[n,k] with tile=128x64x64, cluster=1x1",
+            "sm_90a",
+            {"n": 512, "k": 256},
+            until="ptx",
         )
     assert "columns that are no multiple of 128: D_scale has one for each 128" in str(refusal.value)
     assert "fix: tile N = 128" in str(refusal.value)

@@ -13,14 +13,18 @@ from scalec.lowering.common.control import WAIT, advance
 from scalec.lowering.common.parts import VECTOR
 from scalec.lowering.common.state import COMMON, State
 
-_WAIT = WAIT.replace("try_wait.parity", "try_wait.parity.acquire.cluster")
-"""Sums come from other CTAs, and so does the room for them (PTX ISA 8.5: scopes)."""
+WAIT_FOR_CLUSTER = WAIT.replace("try_wait.parity", "try_wait.parity.acquire.cluster")
+"""What comes from other CTAs, and room for what goes to them (PTX ISA 8.5: scopes)."""
 
 
 def _remote(s: State, address: ir.Value | int, part: ir.Value | int) -> ir.Value:
     """The address in the cluster's shared memory of what is at `address` in that of the CTA with a part."""
+    return at_rank(s, address, s.b.add(s.rank, s.b.mul(part, s.ctas)))
+
+
+def at_rank(s: State, address: ir.Value | int, rank: ir.Value | int) -> ir.Value:
+    """Likewise of the CTA of a rank."""
     b = s.b
-    rank = b.add(s.rank, b.mul(part, s.ctas))
     pointer = b.op("nvvm.mapa", [ir.Type.parse("!llvm.ptr<7>")], [b.address(3, address), b.value(rank)])
     return b.op("llvm.ptrtoint", [b.i32], [pointer])
 
@@ -95,7 +99,7 @@ def sum_in_cluster(s: State, op: ir.OpView) -> None:
     units, full, empty = prod(s.geometry.units), s.get(op.ring).full, s.get(op.ring).empty
 
     def send() -> None:  # a fresh barrier counts as complete, so that nobody waits before the first tile
-        b.asm(_WAIT, [], [empty, b.xor(c.phase.get(), 1)])
+        b.asm(WAIT_FOR_CLUSTER, [], [empty, b.xor(c.phase.get(), 1)])
         at.send(op)
 
     def add() -> None:
@@ -104,7 +108,7 @@ def sum_in_cluster(s: State, op: ir.OpView) -> None:
         bytes = b.select(b.compare("eq", part, 0), b.constant(expected[0]), expected[-1]) if owners > 1 else expected[0]
         with b.when(b.compare("eq", s.thread, b.mul(part, _threads(s)) if owners > 1 else 0)):
             b.asm("mbarrier.arrive.expect_tx.relaxed.cta.shared::cta.b64 _, [$0], $1;", [], [full, b.value(bytes)])
-        b.asm(_WAIT, [], [full, c.parity(b)])
+        b.asm(WAIT_FOR_CLUSTER, [], [full, c.parity(b)])
         at.add(split - 1)
         assert s.goes_on is not None
         with b.when(s.goes_on()):  # else nobody sends again, and the others may be gone

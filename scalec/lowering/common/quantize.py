@@ -14,6 +14,7 @@ from scalec.ir.mlir import ir
 from scalec.lowering.common.block_scales import BOUNDED, SCALES, Found
 from scalec.lowering.common.epilogue import Place, places
 from scalec.lowering.common.gather import placed
+from scalec.lowering.common.meeting_rows import ctas_of, meet
 from scalec.lowering.common.parts import BARRIER
 from scalec.lowering.common.state import COMMON, State
 from scalec.targets import WAVES
@@ -169,12 +170,18 @@ def _quantize_columns(s: State, op: ir.OpView) -> None:
     scales it finds and stores, `together` adjacent ones at once; the others get the reciprocals from it."""
     b, fragment = s.b, s.get(op.accumulator)
     size, together, exchange = (tile.int_of(x) for x in (op.block, op.together, op.exchange))
-    blocks = b.ceildiv(s.get(op.n), size)
+    ctas = ctas_of(op)
+    blocks = b.ceildiv(s.get(op.n), size * ctas)
     base = b.integer(s.get(op.target))
     waves = [list(places(s, op, wave, len(fragment.waves), fragment.columns)) for wave in range(len(fragment.waves))]
     shares = list(_shares(s, op, fragment, waves))
     found = [[_dealt(s, [_largest(s, op, values) for values in owned]) for owned in x.blocks] for x in shares]
-    if exchange >= 0:
+    if ctas > 1:
+        shares = [replace(x, block=b.div(x.block, ctas)) for x in shares]
+        mine = [b.compare("lt", _in_quad(s), x.lanes) for x in shares]
+        met = meet(s, op, [(x.row, own, sends) for x, (own,), sends in zip(shares, found, mine, strict=True)])
+        found = [[x] for x in met]
+    elif exchange >= 0:
         found = _exchanged(s, op, shares, found)
     for share, largest in zip(shares, found, strict=True):
         codes = []
@@ -192,6 +199,8 @@ def _quantize_columns(s: State, op: ir.OpView) -> None:
             inside = b.and_(inside, b.compare("lt", _in_quad(s), share.lanes))
         if exchange >= 0:
             inside = b.and_(inside, b.compare("eq", _unit_in_block(s, op), 0))
+        if ctas > 1:
+            inside = b.and_(inside, b.compare("eq", s.rank, 0))
         _store(s, op, _address(s, op, base, row, share.block), _word(s, op, codes, share.block, blocks), inside)
         if tile.int_of(op.padding) and together < _WORD:
             with b.when(b.and_(inside, b.compare("ge", b.add(share.block, together), blocks))):

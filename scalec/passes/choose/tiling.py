@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from scalec.errors import ApartError, ScalecError, ScheduleError, UnsupportedError
 from scalec.ir.schedule import Request
-from scalec.model.cost import Costs, Load, costs_of
+from scalec.model.cost import Costs, Load, costs_of, seconds
 from scalec.model.space import ranked
 from scalec.passes.base import Decision
 from scalec.passes.choose import every_tile
@@ -16,6 +16,7 @@ from scalec.passes.plan.draft import draft
 from scalec.passes.plan.gather import no_gather, no_shared_gather
 from scalec.passes.plan.parts import cluster_ctas, clusters_of
 from scalec.passes.plan.resources import deepest, stages_that_fit
+from scalec.passes.plan.shared_blocks import sharing
 from scalec.passes.plan.tiles import PAIR, keeps_sides, misfit, must_swap, narrow_boxes, no_group, no_halves, no_swap
 from scalec.passes.problem.epilogue import RESULT_BLOCK
 from scalec.passes.problem.operand import PROMOTION_BLOCK
@@ -127,6 +128,23 @@ def choose(problem: Problem, given: Request, spare: int = 0, search: str = SEARC
         ScheduleError: the fields decided leave no candidate.
         UnsupportedError: nothing is decided, and the target has no tile for the program.
     """
+    able = given.cluster is None
+    ways = list(sharing(problem)) if able else []
+    if ways:
+        if (plan := _in_cluster(ways, given, spare, search)) is None:
+            raise _no_sharing(ways)
+        return plan
+    try:
+        return _alone(problem, given, spare, search)
+    except ScalecError:
+        ways = list(sharing(problem, whole=False)) if able and spare <= 0 and search == SEARCHES[0] else []
+        if (plan := _in_cluster(ways, given, spare, search)) is None:
+            raise
+        return plan
+
+
+def _alone(problem: Problem, given: Request, spare: int, search: str) -> Request:
+    """`choose`, of tiles that have whole blocks of results' scales."""
     seen = problem.transposed() if must_swap(problem) else problem
     depth = given.tile[2] if given.tile is not None else 0
     promote = promotion(seen, depth) if given.promote is None else given.promote
@@ -159,6 +177,36 @@ def choose(problem: Problem, given: Request, spare: int = 0, search: str = SEARC
     raise _none_fits(problem, given, refused, retried=spare > 0)
 
 
+def _in_cluster(ways: list[tuple[Problem, tuple[int, int]]], given: Request, spare: int, search: str) -> Request | None:
+    """With a cluster whose CTAs share blocks of a result that no tile has, and for which there is a tile: where
+    launches of the kind of kernel were measured the fastest, else the smallest; None where there is none."""
+    found = list[tuple[float, Request]]()
+    for shared, cluster in ways:
+        try:
+            plan = choose(shared, given.with_fields(cluster=cluster), spare, search)
+        except (ScheduleError, UnsupportedError):
+            continue
+        costs = costs_of(shared, plan.promote or 0)
+        time = 0.0 if costs is None else seconds(shared, draft(shared, plan), Load.of(shared), costs)
+        found.append((time, plan))
+    return min(found, key=lambda x: x[0], default=(0.0, None))[1]
+
+
+def _no_sharing(ways: list[tuple[Problem, tuple[int, int]]]) -> ApartError:
+    """That no tile goes with a cluster that could share a result's blocks."""
+    problem, _ = ways[-1]
+    whole = max((r for r in problem.results if r.scale is not None), key=lambda r: r.scale.width if r.scale else 0)
+    ctas = " or ".join(str(along_n) for _, (_, along_n) in ways)
+    return ApartError(
+        f"{whole.name} is quantised in blocks of {whole.scale.width if whole.scale else 0}",
+        got=f"no tile with which {ctas} CTAs of a cluster could share them",
+        expected="a tile",
+        fix=_way_out(problem),
+        result=whole.name,
+        place=problem.place,
+    )
+
+
 def _first(
     problem: Problem, given: Request, swap: int, tile_k: int, promote: int, spare: int, refused: Refused
 ) -> Request | None:
@@ -186,7 +234,7 @@ def _both_ways(problem: Problem, given: Request, swap: int) -> list[every_tile.W
     ways = []
     for way in (swap, 1 - swap) if other else (swap,):
         own = given.with_fields(swap=way)
-        ways.append((problem.seen_by(own), own))
+        ways.append((problem.turned_for(own), own))
     return ways
 
 

@@ -40,6 +40,7 @@ class Consumer(Ahead):
         h.result_cursor = self.result_cursor()
         if h.parts_ring is not None:
             h.parts_cursor = e.op("tile.cursor", [e.type("position")], depth=1).result
+        self.begin_meetings(h)
         self.hold()
         with self.over_tiles(h, turns=self.turns) as w:
             w = self.begin(w)

@@ -21,6 +21,7 @@ from scalec.passes.plan.items import cut_along
 from scalec.passes.plan.parts import part_columns
 from scalec.passes.plan.registers import FEW_FREE, crowded, fold_registers, free_registers
 from scalec.passes.plan.resources import brought, exchanges, numbered, part_owners
+from scalec.passes.plan.shared_blocks import MEETINGS
 from scalec.passes.plan.swizzle import no_rows_epilogue
 from scalec.passes.problem.access import Chance, Coord
 from scalec.passes.problem.result import ResultScale, Window
@@ -69,6 +70,11 @@ class Epilogue(Segments):
                 self.add_segments(accumulator, w)
             self.epilogue(h, accumulator, w)
 
+    def begin_meetings(self, h: Handles) -> None:
+        """Before a consumer's loop over tiles: where it is among what CTAs send each other of each tile."""
+        for number, (ring, _) in h.meetings.items():
+            h.meetings[number] = ring, self.e.op("tile.cursor", [self.e.type("position")], depth=MEETINGS).result
+
     def begin(self, w: Work) -> Work:
         """A tile begins, or a part of one."""
         if self.schedule.parts == "columns":
@@ -113,7 +119,7 @@ class Epilogue(Segments):
             operands = [accumulator, *place]
             e.op("tile.transform_sums", operands=operands, by_rows=int(n == "m"), ragged=int(ragged))
         if result.scale is not None:
-            self.quantize(number, of, accumulator, result.scale, place, w)
+            self.quantize(h, number, of, accumulator, result.scale, place, w)
         if result.chance is not None:
             self.round(of, accumulator, result.chance, place, w)
         staging = h.tiles.get(numbered("C", number))
@@ -394,6 +400,7 @@ class Epilogue(Segments):
 
     def quantize(
         self,
+        h: Handles,
         number: int,
         of: Problem,
         accumulator: ir.Value,
@@ -403,10 +410,10 @@ class Epilogue(Segments):
     ) -> None:
         """The scales of the tile's blocks, and what remains to be rounded."""
         e, by_rows, result = self.e, of.swapped, of.result
-        n = self.problem.m if by_rows else self.problem.n
+        n, ctas = self.problem.m if by_rows else self.problem.n, scale.ctas if scale.ctas > 1 else None
         memory = e.memory(self.returned(scale.index).type)
         words = scale.layout in ("packed", "blocked")
-        padding = 0 if not words else WORD_BLOCKS - 1 if n.size is None else -n.blocks(scale.block) % WORD_BLOCKS
+        padding = 0 if not words else WORD_BLOCKS - 1 if n.size is None else -n.blocks(scale.width) % WORD_BLOCKS
         together = 1 if by_rows else self.scales_together(scale, accumulator.type)
         target = e.parameter(self.body, memory, Source("pointer", scale.name, align=together))
         target = self.at(target, scale.name, result.coords, w)
@@ -418,17 +425,28 @@ class Epilogue(Segments):
         inverse, moved = self.split[number + len(self.problem.reductions)].inverse, self.moved_by(scale.apart, w)
         e.op(
             "tile.quantize",
-            operands=[accumulator, target, stride, *place, inverse, self.skips(of, w), moved],
+            operands=[
+                accumulator,
+                target,
+                stride,
+                *place,
+                inverse,
+                self.skips(of, w),
+                moved,
+                *h.meetings.get(number, (None, None)),
+            ],
             block=scale.block,
             by_rows=int(by_rows),
             element=ir.TypeAttr.get(ir.Type.parse(result.element.mlir)),
             scale=scale.type,
             layout=scale.layout,
-            ragged=int(n.size is None or n.size % scale.block != 0),
+            ragged=int(n.size is None or n.size % scale.width != 0),
             padding=padding,
             together=together,
             exchange=self.plan[numbered("amax", number)].offset if exchanges(of, self.schedule) else -1,
             to=self.goes_to(of),
+            ctas=ctas,
+            rows=self.schedule.tile[0] if ctas else None,
         )
 
     def round(self, of: Problem, accumulator: ir.Value, chance: Chance, place: list[ir.Value], w: Work) -> None:
@@ -457,7 +475,7 @@ class Epilogue(Segments):
         most = math.gcd(max(1, columns // max(scale.block, self.schedule.permute_n)), WORD_BLOCKS)
         if scale.layout == "row":
             n = self.problem.n
-            most = 1 if n.size is None else math.gcd(most, n.blocks(scale.block))
+            most = 1 if n.size is None else math.gcd(most, n.blocks(scale.width))
         held = 2 * (rows // self.wave) * blocks  # of a thread's rows r and r + 8
         return min((x for x in (1, 2, 4) if x <= most), key=lambda x: (-(-held // (x * LANES)), x))
 

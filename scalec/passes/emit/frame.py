@@ -44,6 +44,7 @@ from scalec.passes.plan.resources import (
     turns,
     units,
 )
+from scalec.passes.plan.shared_blocks import MEETINGS, shares_block
 from scalec.passes.plan.stationary import SLOTS
 from scalec.passes.plan.tensor_columns import word_rows
 from scalec.passes.problem.operand import Operand, Scale
@@ -212,6 +213,10 @@ class Frame(Sums):
             f32 = ir.F32Type.get()
             h.parts = self.shared("parts", part_rooms(self.problem, s), f32, 0, 1)
             h.parts_ring = self.ring("parts_barriers", depth=1, full=1, empty=self.consumers)
+        for number, of in enumerate(self.problem.each):
+            if shares_block(of):
+                name, full = numbered("amax_barriers", number), 1 + self.consumers * s.cluster[1]
+                h.meetings[number] = self.ring(name, "tile.cut_ring", depth=MEETINGS, full=full), None
         by_threads = any(self.threaded(side) for side in self.sides)
         ctas = s.cluster[0] * s.cluster[1]
         by_turns: dict[str, Any] = {"op": "tile.turn_ring", "turns": self.turns} if self.turns > 1 else {}

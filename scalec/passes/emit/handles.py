@@ -133,6 +133,8 @@ class Handles:
         parts, parts_ring, parts_cursor: room for the sums of other parts of K, its barriers, and the consumers'
             position there; None where no sums meet in a cluster.
         items, item_ring: what there is to do, as a warp finds it; None where all know it.
+        meetings: of each result whose scales CTAs find together, by its number, the barriers of what they send each
+            other, and the consumers' position.
         cut_ring: where copies of a stage complete that a warp cuts before others see it; None where none does.
         landed: where copies of gathered rows complete that a warp hands over; None where none does.
         gathered: of sides whose rows are gathered the registers of the warp that copies, with their indices.
@@ -169,6 +171,7 @@ class Handles:
     rows: dict[tuple[str, tuple[Coord, ...]], ir.Value] = field(default_factory=dict)
     items: ir.Value | None = None
     item_ring: ir.Value | None = None
+    meetings: dict[int, tuple[ir.Value, ir.Value | None]] = field(default_factory=dict)
     cut_ring: ir.Value | None = None
     landed: ir.Value | None = None
     columns: ir.Value | None = None

@@ -52,6 +52,7 @@ class RegisterConsumer(Consumer):
         p = self.pipeline(h)
         self.second_accumulator(p.accumulator.type)
         h.result_cursor = self.result_cursor()
+        self.begin_meetings(h)
         self.hold()
         with self.over_tiles(h) as w:
             w = self.begin(w)

@@ -18,6 +18,7 @@ from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.producer import Producer
 from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.reached import walked_window
+from scalec.passes.plan.shared_blocks import together
 from scalec.passes.plan.tensor_columns import (
     bare_sides,
     columns_beside,
@@ -260,6 +261,7 @@ class TensorConsumer(Producer, Consumer):
         e, s = self.e, self.schedule
         slot = self.slot(h)
         h.result_cursor = self.result_cursor()
+        self.begin_meetings(h)
         self.hold()
         if s.promote:
             self.promoting(h, slot)
@@ -277,7 +279,8 @@ class TensorConsumer(Producer, Consumer):
                 if s.split > 1:
                     self.sum_parts(h, w, slots, parts)
                 else:
-                    own, bodies = self.has_rows(h, w) if len(parts) > 1 else None, len(self.problem.bodies)
+                    alone, bodies = len(parts) > 1 and not together(self.problem), len(self.problem.bodies)
+                    own = self.has_rows(h, w) if alone else None
                     totals = self.totals()
                     for number, (column, taken) in enumerate(self.taking(h, slots, parts, bodies)):
                         number %= bodies

@@ -7,6 +7,7 @@ from math import prod
 
 from scalec.abi import ALONE
 from scalec.ir.schedule import Schedule
+from scalec.passes.plan.shared_blocks import together
 from scalec.passes.problem.products import in_order
 from scalec.passes.problem.types import ASSUMED, Problem
 
@@ -177,6 +178,8 @@ def no_parts(problem: Problem) -> str:
         return "what there is to do is read from memory"
     if problem.folds:
         return f"{problem.folds[0].name} is a reduction over {problem.k.name}, which one CTA walks for it"
+    if reason := together(problem):
+        return f"{reason}, and the parts of a tile are finished by one of theirs"
     return ""
 
 

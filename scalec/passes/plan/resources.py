@@ -15,6 +15,7 @@ from scalec.passes.plan.gather import copies_of_thread, gatherers, scales_copied
 from scalec.passes.plan.items import ITEMS, changes_blocks, free_warps, item_bytes
 from scalec.passes.plan.parts import k_blocks
 from scalec.passes.plan.promotion import no_planes
+from scalec.passes.plan.shared_blocks import MEETINGS, met_bytes, shares_block
 from scalec.passes.plan.sharing import SHARING
 from scalec.passes.plan.stationary import SLOTS
 from scalec.passes.plan.tensor_columns import bare_sides, by_parts, sums_slots, taken_columns, word_rows
@@ -229,7 +230,11 @@ class SharedPlan:
             Buffer(numbered("rows", i), size, stages, SCALE_ALIGN) for i in range(len(brought(problem, schedule)))
         ]
         for number, of in enumerate(problem.each):
-            if exchanges(of, schedule):
+            if shares_block(of):
+                size = met_bytes(of, schedule, units(problem, schedule)[1])
+                wanted.append(Buffer(numbered("amax", number), size, MEETINGS, SCALE_ALIGN))
+                wanted.append(Buffer(numbered("amax_barriers", number), BARRIER_BYTES // 2, MEETINGS, BARRIER_BYTES))
+            elif exchanges(of, schedule):
                 size = 2 * bm // WAVES["warp"] * bn if problem.swapped else bm * units(problem, schedule)[1]
                 wanted.append(Buffer(numbered("amax", number), 4 * size, 1, SCALE_ALIGN))
         if schedule.parts == "cluster":
@@ -277,7 +282,10 @@ def exchanges(problem: Problem, schedule: Schedule) -> bool:
     rows, so that warps find its scale together."""
     if problem.swapped:
         return problem.result.block > problem.family.adjacent_rows
-    return problem.block_columns > result_columns(problem, schedule) // units(problem, schedule)[1]
+    return (
+        shares_block(problem)
+        or problem.block_columns > result_columns(problem, schedule) // units(problem, schedule)[1]
+    )
 
 
 def part_owners(problem: Problem, schedule: Schedule) -> int:

@@ -23,6 +23,7 @@ from scalec.passes.plan.resources import (
     turns,
     units,
 )
+from scalec.passes.plan.shared_blocks import together
 from scalec.passes.plan.sharing import SHARING
 from scalec.passes.plan.swizzle import no_bulk_epilogue, no_panels, no_turned, staging
 from scalec.passes.plan.tensor_columns import by_parts, sums_slots
@@ -60,6 +61,8 @@ def no_swap(problem: Problem) -> str:
         if result.gaps is not None:
             return f"{result.name} has gaps along {result.coords[-1].dim}, around which rows of a tile are not stored"
     for scale in (r.scale for r in problem.results if r.scale is not None):
+        if scale.ctas > 1:
+            return f"{scale.ctas} CTAs share {scale.name}, of {scale.width} columns: rows of the transposed tile"
         if scale.block % LANES_ROWS or (scale.block > problem.family.adjacent_rows and not problem.kind.meets):
             return (
                 f"{scale.name} has one scale for each {scale.block} columns, which are rows of the transposed tile: a "
@@ -95,6 +98,8 @@ def no_group(problem: Problem, ctas: int) -> str:
             f"{problem.target.name} has no product of {problem.lhs.element.name} and {problem.rhs.element.name} by "
             f"{ctas} CTAs together"
         )
+    if ctas > 1 and (reason := together(problem)):
+        return f"{reason}, along the columns, and two that multiply together lie along the rows"
     if ctas > 1 and problem.converts:
         return f"each CTA converts its own tiles, and {ctas} multiply by one's leave"
     if ctas > 1 and problem.k_lookups:
@@ -223,6 +228,10 @@ def cuts_blocks(problem: Problem, scale: ResultScale, schedule: Schedule) -> str
         return ""
     if columns % scale.block:
         return f"columns that are no multiple of {scale.block}: {scale.name} has one for each {scale.block}"
+    if scale.ctas > 1 and columns != scale.block:
+        return (
+            f"{columns} columns: the tiles of {scale.ctas} CTAs have the {scale.width} that share one of {scale.name}"
+        )
     # warps may find a scale together where they hold all sums of a tile at once
     own, shares = columns // along_n, not by_parts(problem, schedule)
     if own % scale.block and not (shares and scale.block % own == 0):

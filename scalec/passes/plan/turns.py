@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scalec.ir.schedule import Schedule
 from scalec.passes.plan.converted import warps_make
+from scalec.passes.plan.shared_blocks import together
 from scalec.passes.problem.types import Problem
 
 
@@ -20,6 +21,8 @@ def no_pingpong(problem: Problem, schedule: Schedule) -> str:
         return f"each warp multiplies by itself on {target}, and those of all warpgroups share a tile"
     if schedule.warpgroups < 2:
         return "one consumer warpgroup, which has nobody to take turns with"
+    if reason := together(problem):
+        return f"{reason}, all consumers of each"
     highest = max((r.block for r in problem.results), default=1)
     if problem.swapped and highest > problem.family.adjacent_rows:
         return f"swap=1, and warps of all warpgroups find the scales of {highest} rows of a tile together"

@@ -404,7 +404,7 @@ class EpilogueReader(Lookups):
             )
         said = "x".join(str(x) if x != WHOLE else "whole" for x in (*rows, block))
         if block == WHOLE and all(x == 1 for x in rows):
-            block = row_block(result, n, place)
+            block = row_block(result, n, self.target.max_cluster, place)
         if any(x != 1 for x in rows) or block == WHOLE or block % RESULT_BLOCK:
             raise UnsupportedError(
                 f"{name} is quantised in blocks of {said}, which has no kernel on {self.target.name} yet",

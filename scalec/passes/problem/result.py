@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scalec.errors import Place
 from scalec.formats import TRANSFORMED, ElementType
 from scalec.ir.mlir import ir
 from scalec.passes.problem.access import Chance, Coord, Dim, Gaps, Reduced
+from scalec.targets import MAX_BOX
+
+COLUMNS = 16, 64
+"""Of which the columns of tiles that every target has are multiples: of up to 128, and of more."""
+
+
+def whole_columns(columns: int) -> int:
+    """Columns of the smallest tile that has so many, and that every target has."""
+    step = COLUMNS[columns > MAX_BOX // 2]
+    return -(-columns // step) * step
 
 
 @dataclass(frozen=True)
@@ -38,17 +48,18 @@ class EpilogueInput:
 
 @dataclass(frozen=True)
 class ResultScale:
-    """The scales of a quantised result, one for each `block` columns of a row.
+    """The scales of a quantised result, one for each `block` columns of a row, of each of `ctas` CTAs of a cluster.
 
     Attributes:
         name: what the user calls them.
         index: position among the function's results.
-        block: columns that share one.
+        block: columns of a tile that share one.
         type: their element type.
         layout: one of scalec.formats.LAYOUTS.
         outer: the scale of the whole result, which is given; None where there is none.
         place: where the program says so.
         apart: to how many rows each group's are padded, where groups of rows are apart; else 0.
+        ctas: CTAs of a cluster, along the columns, whose tiles share one: wider blocks than a tile are theirs together.
     """
 
     name: str
@@ -59,6 +70,21 @@ class ResultScale:
     outer: EpilogueInput | None = None
     place: Place | None = None
     apart: int = 0
+    ctas: int = 1
+
+    @property
+    def width(self) -> int:
+        """Columns that share one, of all CTAs."""
+        return self.block * self.ctas
+
+    def shared(self, ctas: int, columns: int, row: int | None) -> ResultScale:
+        """The same where so many CTAs share a block, as tiles have no more than so many `columns`, and all of theirs as
+        many. Those of a whole row, of `row` elements, may have more together than there are."""
+        share = whole_columns(-(-self.block // ctas))
+        uneven = share * ctas != self.block and (row is None or self.block < row)
+        if self.ctas > 1 or self.block <= columns or share > MAX_BOX or uneven:
+            return self
+        return replace(self, block=share, ctas=ctas)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from scalec.ir.schedule import Request, Schedule
 from scalec.passes.problem.access import Coord, Dim, Domain, Index, Lookup
 from scalec.passes.problem.operand import PROMOTION_BLOCK, Fold, Operand, Product
 from scalec.passes.problem.result import ColumnFold, EpilogueInput, Result, Term
-from scalec.targets import Kind, MmaShape, Target
+from scalec.targets import MAX_BOX, Kind, MmaShape, Target
 
 ASSUMED = 4096
 """Elements of a dimension whose size is not known: large, as in training and prefill."""
@@ -422,7 +422,24 @@ class Problem:
         made = replace(made, in_addends=other)
         return replace(made, m=self.n, n=self.m, lhs=self.rhs, rhs=self.lhs, added=added, terms=terms)
 
-    def seen_by(self, schedule: Request | Schedule) -> Problem:
-        """As a schedule sees the program: transposed where it swaps the operands, in addends where it makes these."""
+    def shared(self, ctas: int, columns: int) -> Problem:
+        """With a CTA's share of blocks of results' scales, of so many, where a tile of so many columns has not all."""
+
+        def own(r: Result) -> Result:
+            return r if r.scale is None else replace(r, scale=r.scale.shared(ctas, columns, self.n.size))
+
+        results = tuple(map(own, self.results))
+        return self if results == self.results else replace(self, results=results)
+
+    def turned_for(self, schedule: Request | Schedule) -> Problem:
+        """As a schedule multiplies it: transposed where it swaps the operands, in addends where it makes these."""
         found = self.in_addends if schedule.convert == "addends" and self.in_addends is not None else self
         return found.transposed() if bool(schedule.swap) != found.swapped else found
+
+    def seen_by(self, schedule: Request | Schedule) -> Problem:
+        """As a schedule sees the program: `turned_for` it, and with the shares that CTAs of a cluster have of blocks
+        that no tile has."""
+        found = self.turned_for(schedule)
+        if schedule.cluster is None or schedule.cluster[1] == 1 or schedule.swap:
+            return found
+        return found.shared(schedule.cluster[1], schedule.tile[1] // self.panes if schedule.tile else MAX_BOX)

@@ -75,6 +75,6 @@ func.func @p(%A: !desc, %at: memref<?xi32>, %s: i64, %x: i32, %S: memref<?x4xf32
   // CHECK: "tile.store_staged"({{.*}}) {copied, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>, to = 0 : i64}
   "tile.store_staged"(%sum, %room, %C, %s, %x, %x, %x, %x, %own) {copied, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>, to = 0 : i64} : (!sums, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 1 : i64>, memref<?x64xbf16>, i64, i32, i32, i32, i32, !tile.registers) -> ()
   // CHECK: "tile.quantize"({{.*}}) {block = 32 : i64, {{.*}}to = 0 : i64, together = 1 : i64}
-  "tile.quantize"(%sum, %S, %s, %x, %x, %x, %x, %to) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 1, 0>, block = 32 : i64, by_rows = 0 : i64, element = f8E4M3FN, scale = "f32", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64, to = 0 : i64} : (!sums, memref<?x4xf32>, i64, i32, i32, i32, i32, !tile.index) -> ()
+  "tile.quantize"(%sum, %S, %s, %x, %x, %x, %x, %to) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 1, 0, 0, 0>, block = 32 : i64, by_rows = 0 : i64, element = f8E4M3FN, scale = "f32", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64, to = 0 : i64} : (!sums, memref<?x4xf32>, i64, i32, i32, i32, i32, !tile.index) -> ()
   return
 }

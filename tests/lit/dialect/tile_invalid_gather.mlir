@@ -228,7 +228,7 @@ func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %f: memref<?xf32>, %C: memref
 func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %f: memref<?xf32>) {
   %i = "tile.row_index"(%at, %s, %x) {axis = "m", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-  "tile.quantize"(%t, %f, %s, %x, %x, %x, %x, %i) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 1, 0>, block = 32 : i64, by_rows = 1 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?xf32>, i64, i32, i32, i32, i32, !tile.index) -> ()
+  "tile.quantize"(%t, %f, %s, %x, %x, %x, %x, %i) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 1, 0, 0, 0>, block = 32 : i64, by_rows = 1 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?xf32>, i64, i32, i32, i32, i32, !tile.index) -> ()
   return
 }
 
@@ -262,7 +262,7 @@ func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %f: memref<?xf32>, %C: memref
 func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %f: memref<?xf32>, %C: memref<?x64xbf16>) {
   %i = "tile.row_index"(%at, %s, %x) {axis = "m", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-  "tile.quantize"(%t, %f, %s, %x, %x, %x, %x, %i) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 1, 0>, block = 32 : i64, by_rows = 0 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64, to = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?xf32>, i64, i32, i32, i32, i32, !tile.index) -> ()
+  "tile.quantize"(%t, %f, %s, %x, %x, %x, %x, %i) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 1, 0, 0, 0>, block = 32 : i64, by_rows = 0 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64, to = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?xf32>, i64, i32, i32, i32, i32, !tile.index) -> ()
   return
 }
 

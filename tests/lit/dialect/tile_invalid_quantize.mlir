@@ -4,7 +4,7 @@
 // EXPECT: stores scales into f32, expected a memref
 func.func @p(%E: f32, %s: i64, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 0, 0>, block = 32 : i64, by_rows = 0 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, f32, i64, i32, i32, i32, i32) -> ()
+  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0>, block = 32 : i64, by_rows = 0 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, f32, i64, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -14,7 +14,7 @@ func.func @p(%E: f32, %s: i64, %p: i32) {
 // EXPECT: rows are moved by 2 numbers, expected one or none
 func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 0, 2>, block = 32 : i64, by_rows = 0 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32, i32, i32) -> ()
+  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 0, 2, 0, 0>, block = 32 : i64, by_rows = 0 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -24,7 +24,7 @@ func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
 // EXPECT: blocks of 24 in 64 columns, expected a divisor and a multiple of 8
 func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 0, 0>, block = 24 : i64, by_rows = 0 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
+  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0>, block = 24 : i64, by_rows = 0 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -34,7 +34,7 @@ func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
 // EXPECT: blocks of 4 in 64 columns, expected a divisor and a multiple of 8
 func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 0, 0>, block = 4 : i64, by_rows = 0 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
+  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0>, block = 4 : i64, by_rows = 0 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -44,7 +44,7 @@ func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
 // EXPECT: layout is "tiled", expected row, col, blocked, packed
 func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 0, 0>, block = 32 : i64, by_rows = 0 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "tiled", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
+  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0>, block = 32 : i64, by_rows = 0 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "tiled", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -55,7 +55,7 @@ func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
 func.func @p(%E: memref<?x4xf8E4M3FN>, %s: i64, %p: i32, %x: f32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
   %i = "tile.input"(%x, %s, %s) {axes = array<i64: 0, 1, 0, 1, 1, 0>, kind = "scalar", operandSegmentSizes = array<i32: 1, 2>, pair = 0 : i64} : (f32, i64, i64) -> !tile.operand
-  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p, %i) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0, 0>, block = 16 : i64, by_rows = 0 : i64, element = f4E2M1FN, scale = "ue4m3", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x4xf8E4M3FN>, i64, i32, i32, i32, i32, !tile.operand) -> ()
+  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p, %i) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0>, block = 16 : i64, by_rows = 0 : i64, element = f4E2M1FN, scale = "ue4m3", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x4xf8E4M3FN>, i64, i32, i32, i32, i32, !tile.operand) -> ()
   return
 }
 
@@ -65,7 +65,7 @@ func.func @p(%E: memref<?x4xf8E4M3FN>, %s: i64, %p: i32, %x: f32) {
 // EXPECT: scales are "bf16", expected f32, ue8m0, ue4m3
 func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 0, 0>, block = 32 : i64, by_rows = 0 : i64, element = f8E4M3FN, scale = "bf16", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
+  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0>, block = 32 : i64, by_rows = 0 : i64, element = f8E4M3FN, scale = "bf16", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -75,7 +75,7 @@ func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
 // EXPECT: 4 "ue8m0" at once in 64 columns, expected 1, or 2 or 4 bytes
 func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 0, 0>, block = 32 : i64, by_rows = 0 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 4 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
+  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0>, block = 32 : i64, by_rows = 0 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 4 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -85,7 +85,7 @@ func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
 // EXPECT: 2 "f32" at once in 64 columns, expected 1, or 2 or 4 bytes
 func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 0, 0>, block = 32 : i64, by_rows = 0 : i64, element = f8E4M3FN, scale = "f32", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 2 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
+  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0>, block = 32 : i64, by_rows = 0 : i64, element = f8E4M3FN, scale = "f32", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 2 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -95,7 +95,7 @@ func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
 // EXPECT: ragged is 2, expected 0 or 1
 func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 0, 0>, block = 32 : i64, by_rows = 0 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 2 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
+  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0>, block = 32 : i64, by_rows = 0 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 2 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -105,7 +105,7 @@ func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
 // EXPECT: by_rows is 2, expected 0 or 1
 func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 0, 0>, block = 32 : i64, by_rows = 2 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
+  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0>, block = 32 : i64, by_rows = 2 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -115,7 +115,7 @@ func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
 // EXPECT: blocks of 32 rows, of which a warp has 16, expected a divisor, a multiple of 16
 func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 0, 0>, block = 32 : i64, by_rows = 1 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
+  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0>, block = 32 : i64, by_rows = 1 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -125,7 +125,7 @@ func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
 // EXPECT: blocks of 64 rows, of which a warp has 32, expected a divisor, a multiple of 16
 func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 64>, "warp">
-  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 0, 0>, block = 64 : i64, by_rows = 1 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 32, 64>, "warp">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
+  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0>, block = 64 : i64, by_rows = 1 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 32, 64>, "warp">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -135,7 +135,7 @@ func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
 // EXPECT: blocks of 8 rows, of which a warp has 32, expected a divisor, a multiple of 16
 func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 64>, "warp">
-  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 0, 0>, block = 8 : i64, by_rows = 1 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 32, 64>, "warp">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
+  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0>, block = 8 : i64, by_rows = 1 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 32, 64>, "warp">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -145,7 +145,7 @@ func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
 // EXPECT: 2 : i64 at once, exchanged at -1 : i64, expected 1 and -1 for blocks of rows
 func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 64>, "warp">
-  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 0, 0>, block = 32 : i64, by_rows = 1 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 2 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 32, 64>, "warp">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
+  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0>, block = 32 : i64, by_rows = 1 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 2 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 32, 64>, "warp">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -155,7 +155,7 @@ func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
 // EXPECT: 1 : i64 at once, exchanged at 1024 : i64, expected 1 and -1 for blocks of rows
 func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 64>, "warp">
-  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 0, 0>, block = 32 : i64, by_rows = 1 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = 1024 : i64} : (!tile.accumulator<array<i64: 32, 64>, "warp">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
+  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0>, block = 32 : i64, by_rows = 1 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = 1024 : i64} : (!tile.accumulator<array<i64: 32, 64>, "warp">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
   return
 }
 
