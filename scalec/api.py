@@ -11,7 +11,7 @@ from typing import Any, overload
 
 from scalec import env
 from scalec.abi import Dropped
-from scalec.errors import ArgumentError, SlowKernelError, ToolchainError, shown
+from scalec.errors import ArgumentError, ToolchainError, shown
 from scalec.launches import Launches, may_be_several, of_later
 from scalec.measured import database
 from scalec.runtime import cache as disk
@@ -188,18 +188,7 @@ def launches(
     def find() -> Launches:
         from scalec.launches import launches
 
-        found = launches(source, target, dims, schedule, tuned=tuning)
-        if not found.shared:
-            return found
-        dim = next(iter(ranges(dims)), "")
-        parts = rungs(found.texts[0], target, dims, schedule, cache=cache, tuning=tuning) if dim else (None,)
-        try:
-            for part in parts:
-                own = dims if part is None else {**dims, dim: part}
-                compiled(found.texts[0], target, own, schedule, cache=cache, tuning=tuning)
-        except SlowKernelError:  # what a cluster's CTAs find together takes registers that no estimate knows
-            return launches(source, target, dims, schedule, tuned=tuning, sharing=False)
-        return found
+        return launches(source, target, dims, schedule, tuned=tuning)
 
     if not (cache and env.CACHE.get()):
         return find()

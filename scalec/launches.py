@@ -32,14 +32,12 @@ class Launches:
         between: what each but the first reads of what the first wrote, in f32.
         operands: names of what a caller passes, in the order of the program; empty for one launch.
         results: likewise of what a caller receives.
-        shared: whether CTAs of a cluster share rows in the first, which the compiler chose.
     """
 
     texts: tuple[str, ...]
     between: tuple[str, ...] = ()
     operands: tuple[str, ...] = ()
     results: tuple[str, ...] = ()
-    shared: bool = False
 
 
 def may_be_several(source: str) -> bool:
@@ -54,14 +52,12 @@ def launches(
     schedule: Mapping[str, str] | None = None,
     *,
     tuned: bool = True,
-    sharing: bool = True,
 ) -> Launches:
-    """The launches that a program takes; arguments are those of scalec.compiler.decide, and whether CTAs may share rows
-    of which nobody asked them to.
+    """The launches that a program takes; arguments are those of scalec.compiler.decide.
 
     Of a result that no tile has whole rows of, the values reach memory in f32 and another launch quantises them: that
     is what the compiler's refusal asks for (ApartError), as often as there are such results; or what is predicted to be
-    faster than the CTAs of a cluster that share rows, as where there are few of them.
+    faster than the CTAs of a cluster that share rows, as where there are few of them, or a range has few.
 
     Raises:
         ScalecError: a refusal of the compiler, of what no cut helps.
@@ -70,15 +66,17 @@ def launches(
         return Launches((source,))
     from scalec.frontend.cut import by_whole_rows, cut
 
-    def decided(text: str) -> _Decided:
-        return _Decided.of(text, target, dims, schedule, tuned)
+    least = {name: size.low if isinstance(size, Range) else size for name, size in (dims or {}).items()}
 
-    first, texts, between, shared = source, list[str](), list[str](), False
+    def decided(text: str, sizes: Mapping[str, Size] | None = least) -> _Decided:
+        return _Decided.of(text, target, sizes, schedule, tuned)
+
+    first, texts, between = source, list[str](), list[str]()
     left = by_whole_rows(source)
     while left:
         refused = one = None
         try:
-            one = decided(first)
+            one = decided(first, dims)
             apart = [x for x in one.shared if x in left][:1]
         except ApartError as error:
             refused, apart = error, [error.result] if error.result in left else []
@@ -87,17 +85,16 @@ def launches(
             raise refused
         if parts is None:
             break
-        if one is not None and sharing and not one.is_slower(partial(decided, parts.first)):
-            shared = True
+        if one is not None and not decided(first).is_slower(partial(decided, parts.first)):
             break
         left.remove(apart[0])
         first = parts.first
         texts.append(parts.second)
         between.append(parts.between)
     if not texts:
-        return Launches((source,), shared=shared)
+        return Launches((source,))
     operands, results = _names(source, dims)
-    return Launches((first, *texts), tuple(between), operands, results, shared)
+    return Launches((first, *texts), tuple(between), operands, results)
 
 
 @dataclass(frozen=True)
@@ -107,13 +104,11 @@ class _Decided:
     Attributes:
         problem, schedule: the program, as that sees it.
         shared: the results whose rows CTAs of a cluster share, unless the cluster was asked for.
-        sizes: the smallest of each range.
     """
 
     problem: Problem
     schedule: Schedule
     shared: list[str]
-    sizes: dict[str, int]
 
     @staticmethod
     def of(
@@ -124,29 +119,28 @@ class _Decided:
 
         problem, chosen, given = compiler.decided(source, target, dims, schedule, tuned=tuned)
         shared = [r.name for r in problem.results if r.scale is not None and r.scale.ctas > 1]
-        least = {name: size.low if isinstance(size, Range) else size for name, size in (dims or {}).items()}
-        return _Decided(problem, chosen, shared if given.cluster is None else [], least)
+        return _Decided(problem, chosen, shared if given.cluster is None else [])
 
     @property
     def seconds(self) -> float:
         """The predicted time of a launch."""
         from scalec.model.predict import Prediction
 
-        prediction = Prediction.of(self.problem, self.schedule, self.problem.sizes(self.sizes))
+        prediction = Prediction.of(self.problem, self.schedule, self.problem.sizes())
         return prediction.seconds if prediction.fitted is None else prediction.fitted
 
     def is_slower(self, other: Callable[[], _Decided]) -> bool:
         """Whether this takes longer than another program, of which one result in f32 is then read and quantised."""
+        if not self.shared:
+            return False
         try:
             apart = other()
         except ScheduleError:  # of fields that the other cannot have
             return False
-        rates, bytes_ = self.problem.target.rates, 0
-        for r in self.problem.results:
-            if r.name == self.shared[0]:
-                count = elements(r.coords, self.problem.sizes(self.sizes))
-                bytes_ = ELEMENT_TYPES["f32"].bytes(count) + r.element.bytes(count)
-        return apart.seconds + rates.launch + bytes_ / rates.memory < self.seconds
+        rates, (result,) = self.problem.target.rates, (r for r in self.problem.results if r.name in self.shared[:1])
+        count = elements(result.coords, self.problem.sizes())
+        moved = ELEMENT_TYPES["f32"].bytes(count) + result.element.bytes(count)
+        return apart.seconds + rates.launch + moved / rates.memory < self.seconds
 
 
 def of_later(text: str, dims: Mapping[str, Size]) -> dict[str, Size]:

@@ -16,7 +16,9 @@ from scalec.commands.explain import explain_program
 from scalec.errors import ArgumentError, UnsupportedError
 from scalec.frontend import build
 from scalec.ir import context
+from scalec.launches import launches
 from scalec.runtime.sequence import Sequence, kernels_of
+from scalec.sizes import Range
 from tests.emulator.quantised import run_quantised
 
 TARGETS = ["sm_90a", "sm_100a", "sm_120a"]
@@ -231,3 +233,23 @@ def test_tensors_of_two_launches_that_overlap_are_refused(
     moved.set_(before)
     for x, y in zip(call(), wanted, strict=True):
         assert torch.equal(x.view(torch.uint8), y.view(torch.uint8))
+
+
+@pytest.mark.parametrize(
+    ("target", "sizes", "count"),
+    [
+        ("sm_90a", {"m": 8192, "n": 512, "k": 7168}, 1),
+        ("sm_90a", {"m": 64, "n": 512, "k": 7168}, 2),
+        ("sm_90a", {"m": Range(1, 8192), "n": 512, "k": 7168}, 2),  # few rows are among them
+        ("sm_100a", {"m": 8192, "n": 1024, "k": 7168}, 1),
+        ("sm_100a", {"m": 8192, "n": 4096, "k": 7168}, 2),  # longer rows than clusters have
+        ("sm_120a", {"m": 8192, "n": 512, "k": 7168}, 2),
+    ],
+)
+def test_rows_of_a_cluster_where_these_are_predicted_to_be_faster(target: str, sizes: dict, count: int) -> None:
+    assert len(launches("D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[n,k]", target, sizes).texts) == count
+
+
+def test_what_is_asked_for_is_done() -> None:
+    program = "D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[n,k] with cluster=1x4"
+    assert len(launches(program, "sm_90a", {"m": 64, "n": 512, "k": 64}).texts) == 1

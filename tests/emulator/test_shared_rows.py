@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -84,7 +85,7 @@ def test_against_the_reference(target: str, name: str, seed: int) -> None:
         assert one.tobytes() == other.tobytes()
 
 
-def outcome(kernel: Kernel, values: dict[str, Any], sizes: dict[str, int], seed: int, sms: int) -> list[np.ndarray]:
+def outcome(kernel: Kernel, values: Mapping[str, Any], sizes: dict[str, int], seed: int, sms: int) -> list[np.ndarray]:
     device = Recording(kernel.spec.target, sms, seed)
     runner = Kernel(kernel.spec, kernel.cubin, ptx=kernel.ptx, device=device)
     arguments, outs = upload(device, kernel.spec, values, sizes)
