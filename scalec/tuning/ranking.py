@@ -18,8 +18,9 @@ from scalec.model.cost import Costs, Load, costs_of
 from scalec.model.predict import Prediction, memory_bytes
 from scalec.passes.base import problem_of, programs, reading_once
 from scalec.passes.choose.fix_order import FixOrder
+from scalec.passes.choose.promotion import promotion
 from scalec.passes.choose.recall_tuned import RecallTuned
-from scalec.passes.choose.tiling import candidates, promotion
+from scalec.passes.choose.tiling import candidates
 from scalec.passes.pipeline import FUSE, PIPELINE, find, run_pipeline
 from scalec.passes.plan.loop import few_blocks, several_tiles
 from scalec.passes.plan.parts import part_blocks

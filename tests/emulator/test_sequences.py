@@ -253,3 +253,12 @@ def test_rows_of_a_cluster_where_these_are_predicted_to_be_faster(target: str, s
 def test_what_is_asked_for_is_done() -> None:
     program = "D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[n,k] with cluster=1x4"
     assert len(launches(program, "sm_90a", {"m": 64, "n": 512, "k": 64}).texts) == 1
+    assert len(launches(program, "sm_90a", {"m": 64, "n": 1100, "k": 64}).texts) == 2  # rows that four CTAs do not have
+
+
+def test_rows_that_no_cluster_shares_are_refused_where_no_text_says_two_programs() -> None:
+    with pytest.raises(UnsupportedError) as refusal:
+        launches("D[m,n]:e4m3 scale(1xn) = A[idx[m],k] @ B[n,k]", "sm_90a", {"n": 512, "k": 64})
+    assert "blocks of 512, which 2 or 4 or 8 CTAs of a cluster would share" in refusal.value.message
+    assert "share tiles of A, whose rows idx[m] names" in refusal.value.got
+    assert refusal.value.fix.startswith("write D[m,n]:f32 here, and quantise it by a program of its own")

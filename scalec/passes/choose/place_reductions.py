@@ -9,7 +9,7 @@ from scalec.ir.mlir import ir
 from scalec.ir.schedule import Request
 from scalec.passes.base import programs
 from scalec.passes.choose import every_tile
-from scalec.passes.choose.tiling import promotion
+from scalec.passes.choose.promotion import promotion
 from scalec.passes.plan.resources import deepest
 from scalec.passes.plan.tiles import must_swap, planned
 from scalec.passes.problem.contraction import contractions

@@ -14,7 +14,7 @@ from scalec.measured.database import Entry
 from scalec.measured.key import describe, describe_kin
 from scalec.passes.base import Decision
 from scalec.passes.choose.fix_order import ORDER, fixed
-from scalec.passes.choose.tiling import promotion
+from scalec.passes.choose.promotion import promotion
 from scalec.passes.plan.resources import deepest
 from scalec.passes.plan.tiles import no_swap
 from scalec.passes.problem.types import ASSUMED, Problem

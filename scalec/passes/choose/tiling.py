@@ -12,18 +12,16 @@ from scalec.model.cost import Costs, Load, costs_of, seconds
 from scalec.model.space import ranked
 from scalec.passes.base import Decision
 from scalec.passes.choose import every_tile
+from scalec.passes.choose.promotion import promotion
+from scalec.passes.choose.refusals import Clusters, Refused, blocks_too_wide, no_sharing, way_out, whole_row
 from scalec.passes.plan.draft import draft
 from scalec.passes.plan.gather import no_gather, no_shared_gather
 from scalec.passes.plan.parts import cluster_ctas, clusters_of
 from scalec.passes.plan.resources import deepest, stages_that_fit
 from scalec.passes.plan.shared_blocks import sharing
 from scalec.passes.plan.tiles import PAIR, keeps_sides, misfit, must_swap, narrow_boxes, no_group, no_halves, no_swap
-from scalec.passes.problem.epilogue import RESULT_BLOCK
-from scalec.passes.problem.operand import PROMOTION_BLOCK
-from scalec.passes.problem.result import Result
-from scalec.passes.problem.two_programs import two_programs
 from scalec.passes.problem.types import ASSUMED, Problem
-from scalec.targets import MAX_BOX, WAVES
+from scalec.targets import WAVES
 
 
 @dataclass(frozen=True)
@@ -131,14 +129,16 @@ def choose(problem: Problem, given: Request, spare: int = 0, search: str = SEARC
     able = given.cluster is None
     ways = list(sharing(problem)) if able else []
     if ways:
-        if (plan := _in_cluster(ways, given, spare, search)) is None:
-            raise _no_sharing(ways)
+        plan, refusals = _in_cluster(ways, given, spare, search)
+        if plan is None:
+            raise no_sharing(ways, refusals)
         return plan
     try:
         return _alone(problem, given, spare, search)
     except ScalecError:
         ways = list(sharing(problem, whole=False)) if able and spare <= 0 and search == SEARCHES[0] else []
-        if (plan := _in_cluster(ways, given, spare, search)) is None:
+        plan, _ = _in_cluster(ways, given, spare, search)
+        if plan is None:
             raise
         return plan
 
@@ -152,7 +152,7 @@ def _alone(problem: Problem, given: Request, spare: int, search: str) -> Request
     swap = given.swap if given.swap is not None else int(_swaps(problem, given))
     ways = _both_ways(problem, given, swap)
     if not any(every_tile.has_whole_blocks(way) for way, _ in ways):
-        raise _blocks_too_wide(ways[0][0])
+        raise blocks_too_wide(ways[0][0])
     seen = ways[0][0]
     if given.tile is not None:
         return _finished(seen, given, swap, given.tile, _ctas_of(seen, given, given.tile), promote)
@@ -177,34 +177,23 @@ def _alone(problem: Problem, given: Request, spare: int, search: str) -> Request
     raise _none_fits(problem, given, refused, retried=spare > 0)
 
 
-def _in_cluster(ways: list[tuple[Problem, tuple[int, int]]], given: Request, spare: int, search: str) -> Request | None:
+def _in_cluster(
+    ways: Clusters, given: Request, spare: int, search: str
+) -> tuple[Request | None, dict[tuple[int, int], ScalecError]]:
     """With a cluster whose CTAs share blocks of a result that no tile has, and for which there is a tile: where
-    launches of the kind of kernel were measured the fastest, else the smallest; None where there is none."""
-    found = list[tuple[float, Request]]()
+    launches of the kind of kernel were measured the fastest, else the smallest; None where there is none. Why the
+    others cannot be."""
+    found, refusals = list[tuple[float, Request]](), dict[tuple[int, int], ScalecError]()
     for shared, cluster in ways:
         try:
             plan = choose(shared, given.with_fields(cluster=cluster), spare, search)
-        except (ScheduleError, UnsupportedError):
+        except (ScheduleError, UnsupportedError) as error:
+            refusals[cluster] = error
             continue
         costs = costs_of(shared, plan.promote or 0)
         time = 0.0 if costs is None else seconds(shared, draft(shared, plan), Load.of(shared), costs)
         found.append((time, plan))
-    return min(found, key=lambda x: x[0], default=(0.0, None))[1]
-
-
-def _no_sharing(ways: list[tuple[Problem, tuple[int, int]]]) -> ApartError:
-    """That no tile goes with a cluster that could share a result's blocks."""
-    problem, _ = ways[-1]
-    whole = max((r for r in problem.results if r.scale is not None), key=lambda r: r.scale.width if r.scale else 0)
-    ctas = " or ".join(str(along_n) for _, (_, along_n) in ways)
-    return ApartError(
-        f"{whole.name} is quantised in blocks of {whole.scale.width if whole.scale else 0}",
-        got=f"no tile with which {ctas} CTAs of a cluster could share them",
-        expected="a tile",
-        fix=_way_out(problem),
-        result=whole.name,
-        place=problem.place,
-    )
+    return min(found, key=lambda x: x[0], default=(0.0, None))[1], refusals
 
 
 def _first(
@@ -251,19 +240,6 @@ def _cost_of(problem: Problem, plan: Request) -> float:
     return cost(problem, plan, Candidate(m, n, every_tile.efficiency(m, n), seen.cta_group))
 
 
-class Refused:
-    """Tiles that were looked at, by the reasons why they were not taken."""
-
-    def __init__(self) -> None:
-        self.tiles: dict[str, list[str]] = {}
-
-    def add(self, reason: str, plan: Request) -> None:
-        self.tiles.setdefault(reason, []).append("x".join(map(str, plan.tile or ())))
-
-    def __str__(self) -> str:
-        return "; ".join(f"{_some(tiles)}: {reason}" for reason, tiles in self.tiles.items())
-
-
 def _fastest(
     problem: Problem,
     given: Request,
@@ -286,17 +262,6 @@ def _fastest(
                 return plan
             refused.add(reason, plan)
     return None
-
-
-def promotion(problem: Problem, depth: int = 0) -> int:
-    """K elements that the tensor core sums by itself: a scale step, or as many as it has bits for; 0: all, as where
-    there are no more than that. Of a tile that is deeper than most, `depth`. Those of a tile where parts that warps
-    take out of tensor memory, of 2^i columns, would cut blocks of the result's scales."""
-    long = problem.depth is None or problem.depth > PROMOTION_BLOCK
-    if problem.has_scales or (problem.family.short_sums and long):
-        return min(problem.constant_k, max(deepest(problem), depth))
-    uneven = problem.block_columns & (problem.block_columns - 1)
-    return deepest(problem) if problem.kind.tensor_memory and uneven else 0
 
 
 def _groups(problem: Problem, given: Request) -> tuple[int, ...]:
@@ -394,73 +359,11 @@ def _fitting(
     return found
 
 
-def _blocks_too_wide(problem: Problem) -> UnsupportedError:
-    """That no tile has whole blocks of the result's scales, or of columns it reduces, and whole copies of B."""
-    result, rhs, n = max(problem.results, key=lambda r: r.block), problem.rhs, problem.n.name
-    if (fold := problem.column_fold) is not None and result.scale is None:
-        step = every_tile.column_step(replace(problem, results=(replace(result, column_fold=None),)))
-        return UnsupportedError(
-            f"{fold.kind}[{fold.dim}] beside the contraction, and no tile of up to {MAX_BOX} columns in steps of "
-            f"{step} has whole ones of {fold.size}",
-            expected=f"a size of {fold.dim} whose least common multiple with {step} is {MAX_BOX} at most",
-            fix=f"pad {fold.dim} with what the {fold.kind} passes over"
-            + (f", or store {rhs.name} contiguous along {problem.k.name}" if rhs.mn_major else ""),
-            place=problem.place,
-        )
-    alone = every_tile.column_step(replace(problem, results=(replace(result, scale=None),)))
-    able = [b for b in range(RESULT_BLOCK, MAX_BOX + 1, RESULT_BLOCK) if _has_tile(problem, result, b)]
-    copied = f" and whole copies of {rhs.name}, which bring {alone} at a time" if rhs.mn_major else ""
-    return UnsupportedError(
-        f"{result.name} is quantised in blocks of {result.block}: no tile of up to {MAX_BOX} of {n} has whole ones"
-        f"{copied}, on {problem.target.name}",
-        expected="blocks of " + ", ".join(map(str, able)),
-        fix=(f"store {rhs.name} as [{n}, {problem.k.name}], " if rhs.mn_major else "")
-        + f"say 1x32 or 1x128, or give {result.name} f32, bf16 or f16 and quantise it after the call",
-        place=problem.place,
-    )
-
-
-def _has_tile(problem: Problem, result: Result, block: int) -> bool:
-    """Whether the program has a tile at all with a scale for each `block` columns of a result."""
-    assert result.scale is not None
-    own = replace(result, scale=replace(result.scale, block=block))
-    tried = replace(problem, results=tuple(own if r is result else r for r in problem.results))
-    ways = [(tried, Request())]
-    return every_tile.roomiest(ways, deepest(tried), promotion(tried), 0, lambda *_: None) is not None
-
-
-def _way_out(problem: Problem) -> str:
-    """What a program of which no tile fits may be written as."""
-    scaled = [r for r in problem.results if r.scale is not None]
-    whole = _whole_row(problem)
-    if len(problem.results) > 1:
-        return "one program for each result"
-    if whole is not None:
-        return two_programs(whole, f"{whole.element.name} scale(1x{whole.coords[-1].dim})")
-    if scaled:
-        others = [f"1x{block}" for block in (32, 128) if block != scaled[0].block]
-        kept = f"give {scaled[0].name} f32, bf16 or f16 and quantise it after the call"
-        return f"say {' or '.join(others)}, or {kept}"
-    for x in (problem.lhs, problem.rhs):
-        if x.page and x.page & (x.page - 1):
-            return f"lay {x.name} out in pages of 16, 32, 64 or 128 rows"
-    if (fold := problem.column_fold) is not None:
-        return f"keep {fold.dim} in the result, and take the {fold.kind} over it after the call"
-    sizes = [d.name for d in (problem.m, problem.n, problem.k) if d.size is None]
-    return f"give {', '.join(sizes)} in dims" if sizes else "one program for each contraction, or another target"
-
-
-def _whole_row(problem: Problem) -> Result | None:
-    """The first result that is quantised by whole rows."""
-    n = problem.n.size
-    return next((r for r in problem.results if r.scale is not None and n is not None and r.block >= n), None)
-
-
 def _none_fits(problem: Problem, given: Request, refused: Refused, retried: bool) -> ScalecError:
     got, what = str(refused), f"no tile fits {problem.target.name}"
     if not given.decided() and not retried:
-        said = {"got": got, "expected": "a tile for which none of these holds", "fix": _way_out(problem)}
-        if (whole := _whole_row(problem)) is not None:
+        said = {"got": got, "expected": "a tile for which none of these holds", "fix": way_out(problem)}
+        if (whole := whole_row(problem)) is not None:
             return ApartError(what, result=whole.name, place=problem.place, **said)
         return UnsupportedError(what, place=problem.place, **said)
     if not got and given.parts == "cluster":
@@ -480,13 +383,6 @@ def _has_any(problem: Problem, given: Request) -> bool:
     promote = promotion(problem) if given.promote is None else given.promote
     ways = _both_ways(problem, given, swap)
     return every_tile.roomiest(ways, deepest(problem), promote, 0, lambda *_: None) is not None
-
-
-def _some(tiles: list[str]) -> str:
-    """A few of many."""
-    names = list(dict.fromkeys(tiles))
-    shown = ", ".join(names[:3])
-    return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown
 
 
 def cost(problem: Problem, given: Request, candidate: Candidate) -> float:
