@@ -25,7 +25,7 @@ FP8 = "D[m,n]{} = A[m,k] @ B[n,k] scale(1x128,128x128)"
 BIAS = "D[m,n]{} = relu(A[m,k] @ B[n,k] + bias[n])"
 
 
-@pytest.mark.once("target", "program", "result")
+@pytest.mark.once("target")
 @pytest.mark.parametrize(
     ("program", "result", "n", "settings"),
     [
@@ -68,7 +68,7 @@ PROGRAMS: dict[str, tuple[str, dict[str, int]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.once("target", "name")
+@pytest.mark.once("target")
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("target", TARGETS)
@@ -107,6 +107,7 @@ FAULTS: dict[str, tuple[str, str, tuple[str, ...]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("what", FAULTS)
 def test_faults_are_found(what: str) -> None:
     """Of nine tiles of rows that one cluster works on."""
