@@ -13,6 +13,10 @@ SHIFTED = ("u4", "i4")
 EVERY = {"e4m3": 16, "bf16": 256, "f16": 2048, "tf32": 2048}
 """Up to which magnitude a type has every integer: two to the number of its significant bits."""
 
+NUMBERS = {("u4", "bf16"): 128, ("i4", "bf16"): 136, ("u4", "f16"): 1024, ("i4", "f16"): 1032}
+"""By the types before and behind a number whose last bits, of those that type has, an integer of 4 bits goes into: an
+i4 with its sign turned. What that makes is the number plus the integer."""
+
 STEP = 16
 """Elements along K of which blocks that share a zero point are multiples: those that a thread converts with one."""
 
@@ -23,10 +27,24 @@ def largest_difference(stored: str, low: int, high: int) -> int:
     return max(most - low, high - least)
 
 
+def added(stored: str, made: str, low: int, high: int) -> int:
+    """What zero points between `low` and `high` are stored with for `made`, of 16 bits: the number that is taken away
+    with them (NUMBERS), where the type has their sums; else 0, and it is taken away before."""
+    number = NUMBERS[stored, made]
+    return number if max(abs(number + low), abs(number + high)) <= EVERY[made] else 0
+
+
 def converts(stored: str, low: int, high: int) -> tuple[str, ...]:
     """Element types to which such differences convert without rounding, narrowest first."""
     largest = largest_difference(stored, low, high)
     return tuple(x for x in CONVERTED[stored] if largest <= EVERY[x])
+
+
+def subtracts(stored: str, made: str, number: int) -> bool:
+    """Whether registers make differences from a number, without rounding: of e4m3 those of u4 less 8, an i4."""
+    if made == "e4m3":
+        return (stored, number) == ("u4", 8)
+    return (stored, made) in NUMBERS and made in converts(stored, number, number)
 
 
 def folds(stored: str, scale: str, made: str, low: int, high: int) -> bool:

@@ -32,7 +32,7 @@ from scalec.ir.tile_types import (
 from scalec.ir.tile_zero_points import ZeroPointsType, bounds_in
 from scalec.ir.verify import fail, verifier
 from scalec.targets import WARPGROUP
-from scalec.zero_points import SHIFTED, converts
+from scalec.zero_points import NUMBERS, SHIFTED, converts, subtracts
 
 
 def rows_of_thread(rows: int, swizzle: int) -> int:
@@ -130,11 +130,13 @@ class LoadStoredOp(Tile.Operation, name="load_stored"):
     `source` and `factors` are as `convert` has them, but that rows of `source` may be swizzled, and that `factors` may
     be i32: twice each, of 16 bits, or with `words`, a unit attribute, bytes as `tile.store_factors` has these.
     `source` has the rows of all warpgroups, `waves` waves each. With `interleaved`, a unit attribute, B's rows are
-    (`tile.interleave_k`), and the slice is as much of K as LINE bytes of these, or several times that."""
+    (`tile.interleave_k`), and the slice is as much of K as LINE bytes of these, or several times that. `zeros`, words
+    of [blocks of K, rows] as `tile.store_zeros` makes them, are its zero points."""
 
     source: ext.Operand[SharedType]
     cursor: ext.Operand[CursorType]
     factors: ext.Operand[SharedType] | None
+    zeros: ext.Operand[SharedType] | None
     result: ext.Result[MultiplicandType]
     a_wave: ir.IntegerAttr
     waves: ir.IntegerAttr
@@ -165,14 +167,18 @@ class LoadStoredOp(Tile.Operation, name="load_stored"):
             )
         if "words" in op.operation.attributes:
             return _of_words(op, depth, stored.name, rows)
-        if op.factors is not None:
-            planes, factors = shape_of(op.factors.type)
-            kinds = ("f32", "i32") if made.bits == 16 else ("f32",)
-            if str(element_of(op.factors.type)) not in kinds or factors != rows or depth % planes:
-                return fail(op, f"has factors {op.factors.type} for {rows} rows of {depth}")
+        if op.zeros is not None and (stored.name, made.name) not in NUMBERS:
+            return fail(op, f"has zero points of {stored.name} as {made.name}")
+        kinds = ("f32", "i32") if made.bits == 16 else ("f32",)
+        for name, beside, some in (("factors", op.factors, kinds), ("zero points", op.zeros, ("i32",))):
+            if beside is None:
+                continue
+            planes, of = shape_of(beside.type)
+            if str(element_of(beside.type)) not in some or of != rows or depth % planes:
+                return fail(op, f"has {name} {beside.type} for {rows} rows of {depth}")
             if depth // planes * made.bits % (8 * CHUNK):
-                return fail(op, f"has {planes} factors of a row for {depth} elements of {made.name}")
-        buffers = [x for x in (op.source, op.factors) if x is not None]
+                return fail(op, f"has {planes} {name} of a row for {depth} elements of {made.name}")
+        buffers = [x for x in (op.source, op.factors, op.zeros) if x is not None]
         return plainly_swizzled(op, op.source) and in_step(op, None, *buffers)
 
 
@@ -194,7 +200,8 @@ SCALES = {"alike": AddendsType, "ordinary": None, "small": None, "power": Powers
 
 class ConvertedOp(Tile.Operation, name="converted"):
     """A slice of a wave of A as its result's element type, each element times its factor, in registers that nobody
-    touches until wgmma has multiplied them. With `less_8`, a unit attribute, u4 less that.
+    touches until wgmma has multiplied them. With `less`, an optional integer, less that, e4m3 of u4 less 8. Where zero
+    points were loaded it is less these, to which `added`, an integer, was added, as to those of `tile.store_zeros`.
 
     Of what was loaded with `words` addends. `scales`, an optional attribute of SCALES, says which. Of ue4m3 these are
     two, whose sum is 2^-2 times that: "alike": of all, whose scales are those that are `known`, of LOW ones 2 times
@@ -221,8 +228,10 @@ class ConvertedOp(Tile.Operation, name="converted"):
         if (op.known is None) != (wanted is None) or (wanted and not isinstance(op.known.type, wanted)):
             return fail(op, f"makes addends of {scales!r} scales, and knows {op.known and op.known.type} of these")
         (rows, depth), (own, made_of) = shape_of(op.stored.type), shape_of(op.result.type)
-        if "less_8" in attributes and stored.name != "u4":
-            return fail(op, f"makes {made.name} of {stored.name} less 8, expected u4")
+        if "less" in attributes and not subtracts(stored.name, made.name, int_of(attributes["less"])):
+            return fail(op, f"makes {made.name} of {stored.name} less {int_of(attributes['less'])}")
+        if loaded is not None and (loaded.zeros is not None) != ("added" in attributes):
+            return fail(op, "has zero points and what was added to them, expected both or neither")
         number, count = slice_of(op)
         if (rows, depth) != (own, made_of * count) or not 0 <= number < count:
             return fail(op, f"makes {op.result.type} of slice {number} of {count} of {op.stored.type}")

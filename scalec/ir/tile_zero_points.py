@@ -7,8 +7,18 @@ from typing import Any
 
 from scalec.formats import element_spelled
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import at_least
-from scalec.ir.tile_types import I32, SharedType, Tile, bits_of, int_of, str_of
+from scalec.ir.tile_checks import at_least, in_step, maker
+from scalec.ir.tile_types import (
+    I32,
+    CursorType,
+    SharedType,
+    Tile,
+    bits_of,
+    element_of,
+    int_of,
+    shape_of,
+    str_of,
+)
 from scalec.ir.verify import fail, verifier
 from scalec.zero_points import RANGES
 
@@ -36,16 +46,83 @@ class ZeroPointsOp(Tile.Operation, name="zero_points"):
         attributes = op.operation.attributes
         if "number" in attributes:
             return not len(op.source) or fail(op, "has a number and a source, expected one of these")
-        if (len(op.source), len(op.strides), len(op.place)) != (1, 2, 4):
-            return fail(op, "has no number, expected a source, two strides and row0, rows, k0, k")
-        stored = stored_in(op)
-        if stored not in RANGES:
-            return fail(op, f"loads {op.source[0].type}, expected {' or '.join(RANGES)}")
-        if bits_of(op.source[0].type.element_type) < 8 and along_in(op) not in ("rows", "k"):
-            return fail(op, f"loads {stored}, which is packed along rows or k, got {along_in(op)!r}")
-        return all(name in attributes or fail(op, f"has no {name}") for name in ("row_block", "k_block")) and at_least(
-            op, 1, "row_block", "k_block"
+        return (
+            _read(op)
+            and all(name in attributes or fail(op, f"has no {name}") for name in ("row_block", "k_block"))
+            and at_least(op, 1, "row_block", "k_block")
         )
+
+
+class RowZerosType(Tile.Type, name="zeros"):
+    """Zero points of rows of a tile on their way, as memory has them, in registers of those who bring them."""
+
+
+class RowZerosOp(Tile.Operation, name="row_zeros"):
+    """Registers for the zero points of `rows` rows and `blocks` blocks of K, spread over the threads of `warps`
+    warps."""
+
+    result: ext.Result[RowZerosType]
+    rows: ir.IntegerAttr
+    blocks: ir.IntegerAttr
+    warps: ir.IntegerAttr
+
+    verify_invariants = verifier(lambda op: at_least(op, 1, "rows", "blocks", "warps"))
+
+
+class LoadZerosOp(Tile.Operation, name="load_zeros"):
+    """Loads source[(row0 + i) / row_block, k0 / k_block + j] for all rows i and blocks j of `into`, while inside k.
+
+    Block j is that of K element k0 + j * step. Rows are clamped below `rows`. Beyond k it is what was there, which
+    meets zeros. `place`, `strides` and `along` are as `zero_points` has them.
+    """
+
+    into: ext.Operand[RowZerosType]
+    source: Sequence[ext.Operand[Any]]
+    strides: Sequence[ext.Operand[ir.IntegerType[64]]]
+    place: Sequence[ext.Operand[I32]]
+    step: ir.IntegerAttr
+    row_block: ir.IntegerAttr
+    k_block: ir.IntegerAttr
+
+    verify_invariants = verifier(lambda op: _read(op) and at_least(op, 1, "step", "row_block", "k_block"))
+
+
+class StoreZerosOp(Tile.Operation, name="store_zeros"):
+    """Stores block `index` of the rows' zero points, of type `element`, plus `added`, twice each as 16 bits of type
+    `made`, into the cursor's stage of a shared vector of words; of several vectors [blocks, rows] as many blocks,
+    `index` times as many further."""
+
+    source: ext.Operand[RowZerosType]
+    target: ext.Operand[SharedType]
+    cursor: ext.Operand[CursorType]
+    index: ir.IntegerAttr
+    element: ir.StringAttr
+    made: ir.StringAttr
+    added: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        room, (planes, rows) = maker(op.source, "tile.row_zeros"), shape_of(op.target.type)
+        if str(element_of(op.target.type)) != "i32":
+            return fail(op, f"stores into tiles of {element_of(op.target.type)}, expected i32")
+        if str_of(op.element) not in RANGES or str_of(op.made) not in ("bf16", "f16"):
+            return fail(op, f"makes {str_of(op.made)} of {str_of(op.element)}, expected bf16 or f16 of an integer")
+        if room is not None and int_of(room.rows) != rows:
+            return fail(op, f"stores {int_of(room.rows)} rows into {rows}")
+        if room is not None and not 0 <= int_of(op.index) < int_of(room.blocks) // planes:
+            return fail(op, f"stores block {int_of(op.index)} of {int_of(room.blocks) // planes}")
+        return in_step(op, None, op.target)
+
+
+def _read(op: Any) -> bool:
+    """Refuses a source of zero points that nobody loads so."""
+    if (len(op.source), len(op.strides), len(op.place)) != (1, 2, 4):
+        return fail(op, "has no number, expected a source, two strides and row0, rows, k0, k")
+    if stored_in(op) not in RANGES:
+        return fail(op, f"loads {op.source[0].type}, expected {' or '.join(RANGES)}")
+    if bits_of(op.source[0].type.element_type) < 8 and along_in(op) not in ("rows", "k"):
+        return fail(op, f"loads {stored_in(op)}, which is packed along rows or k, got {along_in(op)!r}")
+    return True
 
 
 def stored_in(op: Any) -> str:

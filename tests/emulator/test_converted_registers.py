@@ -23,6 +23,14 @@ ALL = {
     **HOPPER,
     "bf16 x u4 - 8": "C[m,n]:f32 = A[m,k]:bf16 @ (B[n,k]:u4 - 8) scale(none, 1x64:bf16)",
     "e4m3 x u4 - 8": "C[m,n]:f32 = A[m,k]:e4m3 @ (B[n,k]:u4 - 8) scale(1x128, 1x128)",
+    "f16 x u4 - 3": "C[m,n]:f32 = A[m,k]:f16 @ (B[n,k]:u4 - 3) scale(none, 1x64:bf16)",
+    "bf16 x i4 - 127": "C[m,n]:f32 = A[m,k]:bf16 @ (B[n,k]:i4 - 127) scale(none, 1x128:bf16)",
+    "bf16 x u4 - Z[n,k/128]": "C[m,n]:f32 = A[m,k]:bf16 @ (B[n,k]:u4 - Z[n,k/128]) scale(none, 1x128:f16)",
+    "f16 x u4 - Z[k/32,n]": "C[m,n]:f32 = A[m,k]:f16 @ (B[n,k]:u4 - Z[k/32,n]) scale(none, 1x32:f16)",
+    "bf16 x i4 - Z[n]:i8": "C[m,n]:f32 = A[m,k]:bf16 @ (B[n,k]:i4 - Z[n]:i8) scale(none, 1x64)",
+    "bf16 x u4 - Z[k/16,n/3]:i4": "C[m,n]:f32 = A[m,k]:bf16 @ (B[n,k]:u4 - Z[k/16,n/3]:i4)",
+    "u4 - Z[m,k/48]:i8 x f16": "C[m,n]:f32 = (A[m,k]:u4 - Z[m,k/48]:i8) @ B[n,k]:f16 scale(1x64:bf16, none)",
+    "bf16 x u4 - Z, folded": "C[m,n]:f32 = A[m,k]:bf16 @ (B[n,k]:u4 - Z[n,k/32]) scale(none, 1x32:ue4m3)",
 }
 
 SCHEDULES = [
@@ -34,6 +42,12 @@ SCHEDULES = [
     ("e4m3 x e2m1", "swap=1, tile=64x16x128, promote=32, early_wait=0"),
     ("bf16 x u4 - 8", "swap=1, tile=128x72x64"),
     ("e4m3 x u4 - 8", "swap=1, tile=64x128x128"),
+    ("bf16 x i4 - 127", "swap=1, tile=64x72x64"),
+    ("bf16 x u4 - Z[n,k/128]", "swap=1, tile=64x72x64, consumers=pingpong"),
+    ("f16 x u4 - Z[k/32,n]", "swap=1, tile=128x72x64"),
+    ("bf16 x u4 - Z[k/16,n/3]:i4", "swap=1, tile=64x136x64"),
+    ("u4 - Z[m,k/48]:i8 x f16", "invariant, swap=0, tile=64x16x64"),
+    ("bf16 x u4 - Z, folded", "invariant, swap=1, tile=192x16x64"),
 ]
 
 INTERLEAVED = [
@@ -47,6 +61,13 @@ INTERLEAVED = [
     ("e4m3 1x128 x i4", "swap=1, tile=64x32x128"),
     ("bf16 x u4 - 8", "swap=1, tile=64x24x64"),
     ("e4m3 x u4 - 8", "swap=1, tile=128x16x128"),
+    ("f16 x u4 - 3", "swap=1, tile=64x16x64"),
+    ("bf16 x u4 - Z[n,k/128]", "swap=1, tile=128x16x64, cluster=2x1, split=2, parts=cluster"),
+    ("f16 x u4 - Z[k/32,n]", "swap=1, tile=64x24x64, unroll=1"),
+    ("bf16 x i4 - Z[n]:i8", "swap=1, tile=256x8x64, warpgroups=2, stages=2"),
+    ("bf16 x u4 - Z[k/16,n/3]:i4", "swap=1, tile=192x16x64, early_wait=0"),
+    ("u4 - Z[m,k/48]:i8 x f16", "swap=0, tile=64x32x64, split=2"),
+    ("bf16 x u4 - Z, folded", "swap=1, tile=128x16x64"),
     ("e5m2 x f16", "swap=0, tile=64x56x64, split=3"),
     ("bf16 x tf32", "swap=0, tile=64x16x32"),
 ]
@@ -92,6 +113,9 @@ DEEP = [
     ("bf16 x ue4m3@blocked", "tile=128x16x128, split=2"),
     ("bf16 x i4", "tile=64x24x128"),
     ("bf16 x e4m3 128x128", "tile=64x16x128, cluster=2x1"),
+    ("bf16 x u4 - Z[n,k/128]", "tile=128x16x128, split=2, parts=cluster"),
+    ("f16 x u4 - Z[k/32,n]", "tile=64x72x128, unroll=1"),
+    ("bf16 x i4 - Z[n]:i8", "tile=64x8x128, promote=64, stages=2"),
 ]
 
 
@@ -148,8 +172,13 @@ def test_half_a_byte_of_both() -> None:
         ("C[m,n]:f32 = A[m,k]:mxfp8 @ B[n,k]:bf16", "swap=1", "A is converted, and wgmma takes its left operand alone"),
         (ALL["bf16 x nvfp4"].replace("B[n,k]:nvfp4", "B[n,k]:bf16"), "swap=1", "no operand is converted"),
         ("C[m,n]:f32 = A[m,k]:bf16 @ B[k,n]:e4m3", "swap=1", "B is contiguous along n"),
-        ("C[m,n]:f32 = A[m,k]:bf16 @ (B[n,k]:u4 - 7)", "swap=1", "B is less other zero points than 8 of u4"),
-        ("C[m,n]:f32 = A[m,k]:bf16 @ (B[n,k]:u4 - Z[n,k/64])", "swap=1", "B is less other zero points than 8 of u4"),
+        ("C[m,n]:f32 = A[m,k]:e4m3 @ (B[n,k]:u4 - 7)", "swap=1", "B is less 7, and of e4m3 that is done for 8 of u4"),
+        ("C[m,n]:f32 = A[m,k]:e4m3 @ (B[n,k]:u4 - Z[n])", "swap=1", "B is less Z, and becomes e4m3: zero points"),
+        (
+            "C[g,m,n]:f32 = A[m,k]:bf16 @ (B[n,k]:u4 - Z[n,k/64]) scale(none,1x64) for k in off[g]:off[g+1]",
+            "swap=1",
+            "groups of k begin anywhere in a block of k that has one zero point of Z",
+        ),
         ("C[m,n] = relu(A[m,k]:bf16) @ B[n,k]:bf16", "swap=0", "A is computed or reduced on the way"),
         ("C[m,n]:f32 = A[m,k]:tf32 @ B[n,k]:i4", "swap=1", "1 elements of i4 .B. are 4 bits, not whole bytes"),
         ("C[m,n]:f32 = A[idx[m],k]:nvfp4 @ B[n,k]:bf16", "swap=0", "rows of A are named by idx"),

@@ -16,8 +16,9 @@ from scalec.frontend import build
 from scalec.ir import context
 from scalec.reference.packing import numpy_dtype, pack4
 from scalec.runtime.emulated import EmulatedDevice
-from scalec.zero_points import RANGES, SHIFTED, converts
+from scalec.zero_points import NUMBERS, RANGES, SHIFTED, converts
 from tests.emulator.running import run_on
+from tests.tiers import SEEDS
 
 TARGETS = ("sm_90a", "sm_100a", "sm_120a")
 
@@ -90,11 +91,54 @@ def test_more(program: str, sizes: dict[str, int], target: str) -> None:
     run_on(program, dims, fixed, 3, 1e-5 if "]:f32" in program else 2e-2, target=target)
 
 
+IN_REGISTERS = ("bf16", "f16, rows contiguous", "left", "8", "100", "i8", "i4 by rows", "u4 - i4", "by K alone")
+IN_REGISTERS += ("blocks of rows, packed", "ue4m3 folded", "ue4m3 not folded", "u4 as 16 bits")
+
+
+@pytest.mark.once("size")
+@pytest.mark.parametrize("size", range(len(SIZES)))
+@pytest.mark.parametrize("name", IN_REGISTERS)
+def test_in_registers(name: str, size: int) -> None:
+    (dims, fixed), program = SIZES[size], PROGRAMS[name]
+    swap = int(")" not in program.partition("@")[0] and ":u4 @" not in program)
+    program = f"{program} with convert=registers, swap={swap}"
+    run_on(program, dims, fixed, 3, 1e-2 if ":bf16 =" in program else 1e-5)
+
+
+OTHERS = [x for x in MORE if not any(some in x[0] for some in ("e4m3", "for k in", "(A[idx"))]
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(("program", "sizes"), OTHERS)
+def test_more_in_registers(program: str, sizes: dict[str, int]) -> None:
+    """Groups, batches, sums over two indices, rows of the other operand that are gathered."""
+    dims = {"m": 24, "n": 144, "k": 288, **sizes}
+    fixed = tuple(d for d in "nk" if d not in sizes)
+    program = f"{program} with convert=registers, swap=1"
+    run_on(program, dims, fixed, 3, 1e-5 if "]:f32" in program else 2e-2)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("seed", SEEDS)
+def test_random_tiles_in_registers(seed: int) -> None:
+    """Any block of zero points by any tile, one row of activations and more."""
+    rng = np.random.default_rng(100 + seed)
+    made, stored, zeros = (str(rng.choice(x)) for x in (("bf16", "f16"), SHIFTED, list(RANGES)))
+    at = [f"k/{16 * rng.integers(1, 20)}", str(rng.choice(["n", "n/2", "n/7"]))]
+    scale = int(rng.choice([32, 64, 128]))
+    program = f"C[m,n]:f32 = A[m,k]:{made} @ (B[n,k]:{stored} - Z[{','.join(rng.permutation(at))}]:{zeros})"
+    tile = f"{64 * rng.integers(1, 5)}x{8 * rng.integers(1, 9)}x{64 * rng.integers(1, 3)}"
+    tail = f" scale(none, 1x{scale}:f16) with swap=1, convert=registers, tile={tile}, split={rng.integers(1, 3)}"
+    dims = {"m": int(rng.integers(1, 70)), "n": int(rng.integers(1, 300)), "k": 8 * int(rng.integers(1, 90))}
+    fixed = ("k", *(d for d in "mn" if rng.integers(2)))  # which is split
+    run_on(program + tail, dims, fixed, seed, 1e-5)
+
+
 SCHEDULES = [
-    ("sm_90a", "bf16", "tile=64x64x64, swap=1"),
+    ("sm_90a", "bf16", "tile=64x64x64, swap=1, convert=shared"),
     ("sm_90a", "bf16", "tile=128x64x64, cluster=1x2, converters=1"),
-    ("sm_90a", "bf16", "tile=128x32x64, cluster=2x1, split=2, parts=cluster"),
-    ("sm_90a", "bf16", "tile=64x64x64, split=3"),
+    ("sm_90a", "bf16", "tile=128x32x64, cluster=2x1, split=2, parts=cluster, convert=shared"),
+    ("sm_90a", "bf16", "tile=64x64x64, split=3, convert=shared"),
     ("sm_90a", "bf16", "tile=192x40x64, converters=2, stages=3"),
     ("sm_90a", "e4m3", "tile=128x24x128, converters=2"),
     ("sm_90a", "tf32", "tile=64x24x32, stages=2"),
@@ -121,15 +165,20 @@ EVERY = [
 ]
 
 
+@pytest.mark.once("convert", "made", "zeros")
+@pytest.mark.parametrize("convert", ["shared", "registers"])
 @pytest.mark.parametrize(("stored", "zeros", "made"), EVERY)
-def test_every_element_less_every_zero_point(stored: str, zeros: str, made: str) -> None:
+def test_every_element_less_every_zero_point(stored: str, zeros: str, made: str, convert: str) -> None:
     """Row z of the weights has zero point z, and at 2i and 2i + 1 both halves of byte i: A picks each by itself."""
     codes = np.arange(256, dtype=np.uint8)
     elements = np.stack([codes & 15, codes >> 4], axis=-1).reshape(1, 512).view(numpy_dtype(stored))
     points = np.arange(16, dtype=np.uint8).view(numpy_dtype(zeros)) if zeros != "i8" else np.arange(-128, 128, 5)
     points = points.reshape(-1, 1).astype(numpy_dtype(zeros))
     weights = np.repeat(elements, len(points), axis=0)
-    kernel = scalec.compile(f"C[m,n]:f32 = A[m,k]:{made} @ (B[n,k]:{stored} - Z[n]:{zeros})", target="sm_90a")
+    if convert == "registers" and (stored, made) not in NUMBERS:
+        pytest.skip("warps of their own convert it")
+    program = f"C[m,n]:f32 = A[m,k]:{made} @ (B[n,k]:{stored} - Z[n]:{zeros}) with swap=1, convert={convert}"
+    kernel = scalec.compile(program, target="sm_90a")
     kernel.fixed = EmulatedDevice("sm_90a")
     given = pack(points[:, 0], zeros)
     got = np.asarray(kernel(np.eye(512, dtype=np.float32).astype(numpy_dtype(made)), pack4(weights), given))
@@ -142,7 +191,8 @@ def pack(points: Any, kind: str) -> Any:
     return points.astype(np.int8) if kind == "i8" else pack4(points)
 
 
-def test_differences_of_all_pairs_of_bytes_along_k() -> None:
+@pytest.mark.parametrize("convert", ["shared", "registers"])
+def test_differences_of_all_pairs_of_bytes_along_k(convert: str) -> None:
     """Zero points packed two in a byte, of 16 blocks along K: each half of each byte, at each element."""
     rng = np.random.default_rng(1)
     rows, k = 256, 512
@@ -150,7 +200,8 @@ def test_differences_of_all_pairs_of_bytes_along_k() -> None:
     halves = np.stack([np.arange(256) & 15, np.arange(256) >> 4], axis=-1)
     points = np.concatenate([np.roll(halves, i, axis=0) for i in range(k // 64)], axis=1).astype(ml_dtypes.uint4)
     a = rng.integers(-2, 3, (3, k)).astype(ml_dtypes.bfloat16)
-    kernel = scalec.compile("C[m,n]:f32 = A[m,k]:bf16 @ (B[n,k]:u4 - Z[n,k/32]:u4)", target="sm_90a")
+    program = f"C[m,n]:f32 = A[m,k]:bf16 @ (B[n,k]:u4 - Z[n,k/32]:u4) with swap=1, convert={convert}"
+    kernel = scalec.compile(program, target="sm_90a")
     kernel.fixed = EmulatedDevice("sm_90a")
     got = np.asarray(kernel(a, pack4(weights), pack4(points)))
     shifted = weights.astype(np.float64) - np.repeat(points.astype(np.float64), 32, axis=1)

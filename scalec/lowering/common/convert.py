@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from itertools import pairwise
 
 from scalec.formats import ELEMENT_TYPES, ElementType, element_spelled
@@ -382,9 +382,7 @@ def four_as(b: Builder, word: ir.Value, number: int, made: str, less: Words | No
     for byte in range(4):
         pair = b.pure("prmt.b32 $0, $1, $2, $3;", b.i32, word, odd, 0x0400 + 0x1111 * byte)
         more = b.xor(b.and_(pair, 0x000F000F), both)
-        for x in less or [both]:
-            more = b.pure(f"sub.rn.{made}x2 $0, $1, $2;", b.i32, more, x)
-        found.append(more)
+        found.append(taken_away(b, more, less or [b.constant(both)], made))
     return found
 
 
@@ -413,13 +411,16 @@ def _moved(b: Builder, word: ir.Value, by: int) -> ir.Value:
     return b.shl(word, by) if by > 0 else b.shr(word, -by) if by else word
 
 
-def _integers_apart(b: Builder, word: ir.Value, number: int, made: str) -> Words:
+def _integers_apart(b: Builder, word: ir.Value, less: Words | None = None, *, number: int, made: str) -> Words:
     """Likewise eight integers of 4 bits, as `four_as` has them: 11 instructions."""
-    both, nibbles, found = 0x10001 * number, held(b, 0x000F000F), []
-    for i in range(4):
-        bits = b.xor(b.and_(_moved(b, word, -4 * i), nibbles), both)
-        found.append(b.pure(f"sub.rn.{made}x2 $0, $1, $2;", b.i32, bits, both))
-    return found
+    both, nibbles = 0x10001 * number, held(b, 0x000F000F)
+    bits = [b.xor(b.and_(_moved(b, word, -4 * i), nibbles), both) for i in range(4)]
+    return [taken_away(b, x, less or [b.constant(both)], made) for x in bits]
+
+
+def taken_away(b: Builder, pair: ir.Value, less: Words, made: str) -> ir.Value:
+    """A pair of 16 bits less others, one after the other."""
+    return reduce(lambda x, y: b.pure(f"sub.rn.{made}x2 $0, $1, $2;", b.i32, x, y), less, pair)
 
 
 _I4_BYTES = (0x44403800, 0x4E4C4A48), (0x4A4C4E50, 0x38404448)
@@ -482,7 +483,7 @@ _CONVERSIONS: dict[tuple[str, str], Callable[[Builder, Words], Words]] = {
 }
 """By the types before and behind (scalec.formats.CONVERTED)."""
 
-APART: dict[tuple[str, str], Callable[[Builder, ir.Value], Words]] = {
+APART: dict[tuple[str, str], Callable[..., Words]] = {
     ("e2m1", "bf16"): partial(_e2m1_apart, made="bf16"),
     ("e2m1", "f16"): partial(_e2m1_apart, made="f16"),
     ("i4", "bf16"): partial(_integers_apart, number=0x4308, made="bf16"),
@@ -490,4 +491,5 @@ APART: dict[tuple[str, str], Callable[[Builder, ir.Value], Words]] = {
     ("u4", "bf16"): partial(_integers_apart, number=0x4300, made="bf16"),
     ("u4", "f16"): partial(_integers_apart, number=0x6400, made="f16"),
 }
-"""Likewise, of a word of eight elements of 4 bits, as pairs of two that are four apart."""
+"""Likewise, of a word of eight elements of 4 bits, as pairs of two that are four apart; of integers less others, where
+these are given."""

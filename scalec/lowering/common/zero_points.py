@@ -13,8 +13,9 @@ from scalec.formats import element_spelled
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.ir.tile_zero_points import along_in, bounds_in, stored_in
-from scalec.lowering.builder import Builder
+from scalec.lowering.builder import Builder, Variable
 from scalec.lowering.common.convert import Words, four_as, halves_to_tf32, i4_to_e4m3, place_of, thread_of
+from scalec.lowering.common.copies import RowScales, store_vectors
 from scalec.lowering.common.state import COMMON, State
 from scalec.targets import WARPGROUP
 
@@ -123,6 +124,69 @@ def zero_points(s: State, op: ir.OpView) -> None:
         if narrow:
             shifts[first] = b.value(b.shl(b.and_(b.value(block if along == "k" else index), 1), 2))
     s.values[op.result] = ZeroPoints(loaded, bounds_in(op), shifts, signed)
+
+
+@dataclass(frozen=True)
+class RowZeros:
+    """`threads` threads hold, each for the rows thread, thread + threads, ..., a register for each block, with what
+    memory has: a byte. Of zero points of 4 bits `shifts` are their lowest bits in it, by row (`along` "rows") or by
+    block."""
+
+    scales: RowScales
+    shifts: list[Variable]
+
+
+@COMMON.lowers("tile.row_zeros")
+def row_zeros(s: State, op: ir.OpView) -> None:
+    rows, threads, blocks = (tile.int_of(x) for x in (op.rows, op.warps, op.blocks))
+    threads *= tile.LANES
+    registers = [[s.b.variable(s.b.i32, 0) for _ in range(blocks)] for _ in range(-(-rows // threads))]
+    shifts = [s.b.variable(s.b.i32, 0) for _ in range(max(len(registers), blocks))]
+    s.values[op.result] = RowZeros(RowScales(rows, threads, registers), shifts)
+
+
+@COMMON.lowers("tile.load_zeros")
+def load_zeros(s: State, op: ir.OpView) -> None:
+    """Predicated loads: a register keeps its value where its row or block does not exist."""
+    b, room = s.b, s.get(op.into)
+    row0, rows, k0, k = map(s.get, op.place)
+    row_stride, k_stride = map(s.get, op.strides)
+    step, row_block, k_block = (tile.int_of(x) for x in (op.step, op.row_block, op.k_block))
+    narrow, along = tile.bits_of(op.source[0].type.element_type) == 4, along_in(op)
+    signed, last = stored_in(op) != "u4" and not narrow, b.sub(rows, 1)
+    for i, (row, is_row, registers) in enumerate(room.scales.mine(s)):
+        index = b.div(b.min(b.add(row0, row), last), row_block)
+        at_row = b.offset(s.get(op.source[0]), _bytes(b, index, row_stride, narrow and along == "rows"), b.i8)
+        if narrow and along == "rows":
+            room.shifts[i].set(b.shl(b.and_(index, 1), 2))
+        for j, register in enumerate(registers):
+            at = b.add(k0, j * step)
+            block = b.div(at, k_block)
+            if narrow and along == "k" and i == 0:
+                room.shifts[j].set(b.value(b.shl(b.and_(b.value(block), 1), 2)))
+            address = b.offset(at_row, _bytes(b, block, k_stride, narrow and along == "k"), b.i8)
+            inside = b.both(b.compare("lt", at, k), is_row)
+            text = f"@$2 ld.global.nc.{'s8' if signed else 'u8'} $0, [$1];"
+            register.set(b.asm(text, [b.i32], [b.integer(address), inside, register.get()], tied=1)[0])
+
+
+@COMMON.lowers("tile.store_zeros")
+def store_zeros(s: State, op: ir.OpView) -> None:
+    b, room, element, made = s.b, s.get(op.source), tile.str_of(op.element), tile.str_of(op.made)
+    base, (count, _) = s.get(op.target).address(b, s.get(op.cursor)), tile.shape_of(op.target.type)
+    first = tile.int_of(op.index) * count
+    by_row = any(use.owner.name == "tile.load_zeros" and along_in(use.owner) == "rows" for use in op.source.uses)
+    for i, (row, is_row, registers) in enumerate(room.scales.mine(s)):
+        words = []
+        for j, register in enumerate(registers[first : first + count], first):
+            value = register.get()
+            if element != "i8":
+                value = b.and_(b.op("arith.shrui", [b.i32], [value, room.shifts[i if by_row else j].get()]), 15)
+                value = b.sub(b.xor(value, 8), 8) if element == "i4" else value
+            value = b.add(value, tile.int_of(op.added))
+            text = "{ .reg .f32 F; cvt.rn.f32.s32 F, $1; "
+            words.append(b.pure(text + f"cvt.rn.{made}x2.f32 $0, F, F; }}", b.i32, value))
+        store_vectors(s, op, b.add(base, b.shl(row, 2)), is_row, words)
 
 
 def _bytes(b: Builder, index: ir.Value | int, stride: ir.Value | int, packed: bool) -> ir.Value:

@@ -6,21 +6,24 @@ chunk. Of narrower stored elements that is a byte, or two, of each word, or two 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from scalec.formats import ELEMENT_TYPES, ElementType, element_spelled
 from scalec.ir import tile
 from scalec.ir.mlir import ir, nvvm
 from scalec.ir.tile_cut import PAIRS_APART
 from scalec.lowering.builder import Builder
-from scalec.lowering.common.convert import APART, Words, converted, half_of_e2m1, held, scaled
+from scalec.lowering.common.convert import APART, Words, converted, half_of_e2m1, held, scaled, taken_away
 from scalec.lowering.common.state import State, swizzle
 from scalec.lowering.sm90.addends import FACTORS, Kind, both, byte_of, is_low
-from scalec.lowering.sm90.loaded import BELOW, Loaded, Scales, element_in, factor_at, interleaved, quarter_of
+from scalec.lowering.sm90.loaded import BELOW, Loaded, element_in, factor_at, interleaved, quarter_of
 from scalec.lowering.sm90.multiply import MMA_TYPE, Matrix, renewed
 from scalec.lowering.sm90.powers import Powers, looked_up, plain_tables, tables_of
 from scalec.lowering.sm90.table import TABLE
 from scalec.targets import WAVES
+from scalec.zero_points import NUMBERS, added
 
 INSTRUCTION = 256  # bits of K of a row that an instruction multiplies
 
@@ -57,25 +60,31 @@ def load_stored(s: State, op: ir.OpView) -> None:
     first = number * depth * stored.bits // 8
     load = _halves if scaled_words else _words
     words = [load(b, at, part, first, chunks, (above + r) * pitch, turned) for r in (0, BELOW)]
-    factors: list[Words] = [[], []]
-    scales: list[Scales] = [[], []]
-    numbers: list[int] = []
-    if op.factors is not None:
-        planes = tile.shape_of(op.factors.type)[0]
-        planes = 4 * (planes - 1) if scaled_words else planes
+
+    def beside(source: ir.Value, in_word: int) -> tuple[list[int], list[dict[int, ir.Value]]]:
+        """The number of each chunk's factor, and for both rows words by the number of the first one in it."""
+        planes = tile.shape_of(source.type)[0]
+        planes = in_word * (planes - 1) if in_word > 1 else planes
         each = depth * tile.int_of(op.count) // planes  # elements of K that share a factor
-        place = s.once(("factors", op.factors, waves), lambda: b.add(s.get(op.factors).base, b.shl(row, 2)))
-        place = s.get(op.factors).at(b, cursor, place)
+        place = s.once(("factors", source, waves), lambda: b.add(s.get(source).base, b.shl(row, 2)))
+        place = s.get(source).at(b, cursor, place)
         which = [k // each for k in range(number * depth, (number + 1) * depth, 128 // made.bits)]
-        held = [n // 4 for n in which] if scaled_words else which
-        for i, r in enumerate((0, BELOW)):
-            found = {n: factor_at(s, op, place, 4 * (n * rows + above + r), made.name) for n in dict.fromkeys(held)}
-            if scaled_words:
-                scales[i], numbers = [(found[n // 4], n % 4) for n in which], which
-            else:
-                factors[i] = [found[n] for n in which]
-    both_rows = (words[0], words[1]), (factors[0], factors[1]), (scales[0], scales[1])
-    s.values[op.result] = Loaded(*both_rows, numbers=numbers)
+        held = dict.fromkeys(n // in_word for n in which)
+        offsets = ({n: 4 * (n * rows + above + r) for n in held} for r in (0, BELOW))
+        return which, [{n: factor_at(s, source, place, x, made.name) for n, x in some.items()} for some in offsets]
+
+    found = Loaded((words[0], words[1]), ([], []))
+    if op.zeros is not None:
+        which, (one, other) = beside(op.zeros, 1)
+        found = replace(found, zeros=([one[n] for n in which], [other[n] for n in which]))
+    if scaled_words:
+        which, (one, other) = beside(op.factors, 4)
+        scales = [(one[n // 4], n % 4) for n in which], [(other[n // 4], n % 4) for n in which]
+        found = replace(found, scales=scales, numbers=which)
+    elif op.factors is not None:
+        which, (one, other) = beside(op.factors, 1)
+        found = replace(found, factors=([one[n] for n in which], [other[n] for n in which]))
+    s.values[op.result] = found
 
 
 def _halves(b: Builder, at: ir.Value, part: int, first: int, chunks: int, offset: int, turned: bool) -> Words:
@@ -117,21 +126,50 @@ def convert(s: State, op: ir.OpView) -> None:
         )
         return
     of_words, name = loaded.words, stored.name
-    if "less_8" in attributes:  # an i4 whose sign bit is turned
+    if "less" in attributes and made.bits == 8:  # by 8: an i4 whose sign bit is turned
         name, of_words = "i4", tuple([b.xor(word, 0x88888888) for word in words] for words in of_words)
     halves: list[Words] = []
-    for words, factors in zip(of_words, loaded.factors, strict=True):
+    for words, factors, zeros in zip(of_words, loaded.factors, loaded.zeros, strict=True):
+        less = _subtrahends(b, op, stored, made, zeros or [None] * len(words))
         if loaded.several == PAIRS_APART:
-            values = [x for word in words for x in APART[name, made.name](b, word)]
+            pairs = zip(words, less, strict=True)
+            values = [x for word, y in pairs for x in APART[name, made.name](b, word, *([y] if y else []))]
         elif loaded.several:
             values = [x for word in words for x in converted(b, [word], name, made.name)]
         elif (name, made.name) in _BY_BYTE:
-            values = _BY_BYTE[name, made.name](s, words)
+            values = _BY_BYTE[name, made.name](s, words, less)
         else:
             values = _together(s, words, ELEMENT_TYPES[name], made)
         factors = [x for x in factors for _ in range(loaded.several or 1)]
         halves.append([scaled(b, x, f, made.name) for x, f in zip(values, factors, strict=True)] if factors else values)
     s.values[op.result] = _tied(b, _registers(halves))
+
+
+def _subtrahends(
+    b: Builder, op: ir.OpView, stored: ElementType, made: ElementType, zeros: Sequence[ir.Value | None]
+) -> list[Words]:
+    """What each word's integers are less behind their conversion, one after the other: nothing but the number that this
+    takes away where there are no zero points."""
+    attributes, key = op.operation.attributes, (stored.name, made.name)
+    if key not in NUMBERS or not ("less" in attributes or "added" in attributes):
+        return [[] for _ in zeros]
+
+    def constant(number: int) -> ir.Value:
+        return b.constant(0x10001 * bits_of_16(number, made.name))
+
+    if "less" in attributes:
+        number = tile.int_of(attributes["less"])
+        together = added(*key, number, number)
+        return [[constant(x) for x in ((together + number,) if together else (NUMBERS[key], number))]] * len(zeros)
+    before = [] if tile.int_of(attributes["added"]) else [constant(NUMBERS[key])]
+    return [[*before, x] for x in zeros if x is not None]
+
+
+def bits_of_16(number: int, made: str) -> int:
+    """A number as bf16 or f16, which has it."""
+    if made == "f16":
+        return int.from_bytes(struct.pack("<e", number), "little")
+    return int.from_bytes(struct.pack("<f", number), "little") >> 16
 
 
 def _registers(rows: list[Words]) -> list[Words]:
@@ -211,10 +249,10 @@ def _spread(s: State, word: ir.Value, other: ir.Value) -> ir.Value:
     return s.b.pure("prmt.b32 $0, $1, $2, $3;", s.b.i32, word, other, selector)
 
 
-def _e2m1_by_byte(made: str) -> Callable[[State, Words], Words]:
+def _e2m1_by_byte(made: str) -> Callable[[State, Words, list[Words]], Words]:
     """The thread's two e2m1 of each word, those of two words together: 4.5 instructions for two elements."""
 
-    def convert(s: State, words: Words) -> Words:
+    def convert(s: State, words: Words, _: list[Words]) -> Words:
         b, found = s.b, []
         for i in range(0, len(words), 2):
             four = b.pure("prmt.b32 $0, $1, $2, $3;", b.i32, *words[i : i + 2], _selector(s, 8))
@@ -224,24 +262,26 @@ def _e2m1_by_byte(made: str) -> Callable[[State, Words], Words]:
     return convert
 
 
-def _4_by_byte(made: str, number: int) -> Callable[[State, Words], Words]:
+def _4_by_byte(made: str, number: int) -> Callable[[State, Words, list[Words]], Words]:
     """The thread's two integers of 4 bits of each word, as scalec.lowering.common.convert.four_as has it."""
 
-    def convert(s: State, words: Words) -> Words:
+    def convert(s: State, words: Words, less: list[Words]) -> Words:
         b, both, nibbles, found = s.b, 0x10001 * number, held(s.b, 0x000F000F), []
-        for word in words:
+        for word, some in zip(words, less, strict=True):
             value = b.xor(b.and_(_spread(s, word, b.shr(word, 4)), nibbles), both)
-            found.append(b.pure(f"sub.rn.{made}x2 $0, $1, $2;", b.i32, value, both))
+            found.append(taken_away(b, value, some or [b.constant(both)], made))
         return found
 
     return convert
 
 
-_BY_BYTE: dict[tuple[str, str], Callable[[State, Words], Words]] = {
+_BY_BYTE: dict[tuple[str, str], Callable[[State, Words, list[Words]], Words]] = {
     ("e2m1", "bf16"): _e2m1_by_byte("bf16"),
     ("e2m1", "f16"): _e2m1_by_byte("f16"),
     ("i4", "bf16"): _4_by_byte("bf16", 0x4308),
     ("i4", "f16"): _4_by_byte("f16", 0x6408),
+    ("u4", "bf16"): _4_by_byte("bf16", 0x4300),
+    ("u4", "f16"): _4_by_byte("f16", 0x6400),
 }
 """By the types before and behind: conversions of a byte of each word."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -26,7 +26,7 @@ Scales = Sequence[tuple[ir.Value, ir.Value | int]]
 class Loaded:
     """Of its two rows of a slice: a word for each chunk, in which its part is, and the factor of each, a pair of 16
     bits or an f32; no factors where there are none. Or `scales`: of a row's scale bytes the word that each has, and
-    which of its bytes.
+    which of its bytes. And the zero point of each word, twice as 16 bits, where there are `zeros`.
 
     With `several` a word has the thread's elements of so many chunks, one behind the other; `numbers` are, where there
     are `scales`, of each word which of the row's scales in the stage it has."""
@@ -36,6 +36,7 @@ class Loaded:
     scales: tuple[Scales, Scales] = ((), ())
     several: int = 0
     numbers: Sequence[ir.Value | int] = ()
+    zeros: tuple[Words, Words] = ([], [])
 
     def slice(self, number: int, count: int) -> Loaded:
         """One of so many equal parts."""
@@ -49,7 +50,8 @@ class Loaded:
 
         if count == 1:
             return self
-        return Loaded(both(self.words), both(self.factors), both(self.scales), self.several, some(self.numbers))
+        words, factors, scales, zeros = map(both, (self.words, self.factors, self.scales, self.zeros))
+        return Loaded(words, factors, scales, self.several, some(self.numbers), zeros)
 
 
 def element_in(t: ir.Type) -> ElementType:
@@ -90,14 +92,17 @@ def interleaved(s: State, op: ir.OpView, stored: ElementType, made: ElementType)
         text = f"ld.shared.v{count}.b32 {{{to}}}, [${count} + {(above + below) * pitch}];"
         found += b.asm(text, [b.i32] * count, [place])
     loaded = Loaded(words, ([], []), several=made.bits // stored.bits)
-    return loaded if op.factors is None else _with_scales(s, op, loaded, made)
+    if op.zeros is not None:
+        loaded = replace(loaded, zeros=_with_scales(s, op, loaded, made, op.zeros, 1).factors)
+    in_word = 4 if "words" in op.operation.attributes else 1
+    return loaded if op.factors is None else _with_scales(s, op, loaded, made, op.factors, in_word)
 
 
-def _with_scales(s: State, op: ir.OpView, loaded: Loaded, made: ElementType) -> Loaded:
-    """With its factors, or scale bytes: those of a quarter follow each other too, or several quarters have one."""
-    b, attributes = s.b, op.operation.attributes
-    (wave, depth), (planes, rows) = tile.shape_of(op.result.type), tile.shape_of(op.factors.type)
-    in_word = 4 if "words" in attributes else 1
+def _with_scales(s: State, op: ir.OpView, loaded: Loaded, made: ElementType, source: ir.Value, in_word: int) -> Loaded:
+    """With factors of a `source`, or scale bytes, `in_word` of a word: those of a quarter follow each other too, or
+    several quarters have one."""
+    b = s.b
+    (wave, depth), (planes, rows) = tile.shape_of(op.result.type), tile.shape_of(source.type)
     group = 8 * LINE // made.bits  # elements of K
     groups = depth // group
     block = depth * tile.int_of(op.count) // (in_word * (planes - 1) if in_word > 1 else planes)  # with one scale
@@ -112,9 +117,9 @@ def _with_scales(s: State, op: ir.OpView, loaded: Loaded, made: ElementType) -> 
 
     def own() -> ir.Value:
         row = b.add(b.mul(s.unit(0), tile.int_of(op.waves) * wave), s.row_in_wave)
-        return b.add(b.add(s.get(op.factors).base, b.shl(row, 2)), b.mul(b.div(mine, in_word), 4 * rows))
+        return b.add(b.add(s.get(source).base, b.shl(row, 2)), b.mul(b.div(mine, in_word), 4 * rows))
 
-    at = s.get(op.factors).at(b, s.get(op.cursor), s.once(("factors of a quarter", op.factors), own))
+    at = s.get(source).at(b, s.get(op.cursor), s.once(("factors of a quarter", source), own))
     found: dict[int, ir.Value] = {}
     each = len(loaded.words[0]) // groups  # words of a group
     factors: tuple[Words, Words] = [], []
@@ -127,7 +132,7 @@ def _with_scales(s: State, op: ir.OpView, loaded: Loaded, made: ElementType) -> 
         for x, below in enumerate((0, BELOW)):
             offset = 4 * (plane * rows + tile.int_of(op.a_wave) * wave + below)
             if offset not in found:
-                found[offset] = factor_at(s, op, at, offset, made.name)
+                found[offset] = factor_at(s, source, at, offset, made.name)
             if in_word == 1:
                 factors[x].append(found[offset])
                 continue
@@ -137,12 +142,13 @@ def _with_scales(s: State, op: ir.OpView, loaded: Loaded, made: ElementType) -> 
 
             key = "byte of a quarter", of_quarter, apart, begins % in_word + behind
             scales[x].append((found[offset], s.once(key, which)))
-    return Loaded(loaded.words, factors, scales, loaded.several, numbers)
+    return replace(loaded, factors=factors, scales=scales, numbers=numbers)
 
 
-def factor_at(s: State, op: ir.OpView, at: ir.Value, offset: int, made: str) -> ir.Value:
-    """A factor at an address, a pair of 16 bits or, of `made` of 32, an f32; or a word of scale bytes."""
-    words = str(tile.element_of(op.factors.type)) != "f32"
+def factor_at(s: State, source: ir.Value, at: ir.Value, offset: int, made: str) -> ir.Value:
+    """A factor of a `source`, at an address: a pair of 16 bits or, of `made` of 32, an f32; or a word of scale
+    bytes."""
+    words = str(tile.element_of(source.type)) != "f32"
     text = f"ld.shared.{'b32' if words else 'f32'} $0, [$1 + {offset}];"
     value = s.b.asm(text, [s.b.i32 if words else s.b.f32], [at])[0]
     return value if words else pair_of(s.b, value, made)

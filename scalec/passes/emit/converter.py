@@ -9,6 +9,7 @@ from scalec.formats import ALL, WHOLE
 from scalec.ir.mlir import ir
 from scalec.passes.emit.frame import element_in_memory
 from scalec.passes.emit.handles import Handles, Side
+from scalec.passes.emit.sums import Point
 from scalec.passes.emit.tensors import Work
 from scalec.passes.emit.transformer import Held, Transformer
 from scalec.passes.plan.converted import registers_make
@@ -70,7 +71,8 @@ class Converter(Transformer):
         """A stage that others multiply then; what is loaded for it is on its way while copies are."""
         e, computed = self.e, [side for side in self.sides if self.transforms(side, held)]
         beside = {side.label: self.along_k(h, side, w, k) for side in computed}
-        zeros = {side.label: self.zero_points(h, side, w, k) for side in self.sides if side.operand.zeros is not None}
+        less = [x for x in self.sides if x.operand.zeros is not None and not self.made_by_consumers(x)]
+        zeros = {side.label: self.zero_points(h, side, w, k) for side in less}
         inside = self.elements_inside(h, w, k) if any(self.masked(side, held) for side in computed) else None
         last = self.in_last(w, k)
         e.op("tile.wait", operands=[h.filled, cursor])
@@ -104,7 +106,7 @@ class Converter(Transformer):
     ) -> None:
         """A side's tile of a stage, if it is converted: less zero points, and times factors that go with it. In the
         `last` one of K what shares a byte with K's last element is 0, where that is asked."""
-        if not side.operand.converted or registers_make(self.problem, self.schedule, side.operand):
+        if not side.operand.converted or self.made_by_consumers(side):
             return
         factors = [h.scale_tiles[side.label]] if side.operand.folded is not None else []
         operand, shift = side.operand, self.shifted_bytes(side.operand, w)
@@ -123,6 +125,10 @@ class Converter(Transformer):
             operands = [self.turned_strip(h, side, number), target, cursor, factors, less, cut, shift]
             self.e.op("tile.convert", operands=operands, turned=True, **how)
 
+    def made_by_consumers(self, side: Side) -> bool:
+        """Whether consumers convert it, in registers."""
+        return registers_make(self.problem, self.schedule, side.operand)
+
     def shifted_bytes(self, operand: Operand, w: Work) -> list[ir.Value]:
         """How many bytes of a row copies bring before a K block; nothing where they bring none."""
         shift, bits = self.shift(operand, w), operand.stored.bits
@@ -137,20 +143,27 @@ class Converter(Transformer):
         kind, target = [e.type("subtrahends")], h.tiles[side.label]
         if not zeros.name:
             return e.op("tile.zero_points", kind, [target, None, None, None], number=zeros.number).result
-        point = self.points(h, w, self.at_k(w, k))[0]
-        w, k0 = point.w, point.k0
+        source, strides, place, how = self.place_of_zeros(h, side, self.points(h, w, self.at_k(w, k))[0])
+        return e.op("tile.zero_points", kind, [target, source, strides, place], **how).result
+
+    def place_of_zeros(
+        self, h: Handles, side: Side, point: Point
+    ) -> tuple[ir.Value, list[ir.Value], list[ir.Value], dict[str, Any]]:
+        """Of a side's zero points at a point of K the source, strides, place, and what blocks share one."""
+        e, zeros, w = self.e, side.operand.zeros, point.w
+        assert zeros is not None
         source = self.at(self.pointer(zeros.name, zeros.argument_index), zeros.name, zeros.coords, w)
         last = len(zeros.coords) - 1
         strides = [
             e.i64(0) if axis is None else e.i64(1) if axis == last else self.stride(zeros.name, axis)
             for axis in zeros.axes
         ]
-        place = [self.copied_row(h, side, w.row0[side.label]), w.row_end[side.label], k0, h.k]
+        place = [self.copied_row(h, side, w.row0[side.label]), w.row_end[side.label], point.k0, h.k]
         blocks = {"row_block": zeros.rows, "k_block": zeros.k}
         how: dict[str, Any] = {name: ALL if block == WHOLE else block for name, block in blocks.items()}
         if zeros.contiguous:
             how["along"] = zeros.contiguous
-        return e.op("tile.zero_points", kind, [target, source, strides, place], **how).result
+        return source, strides, place, how
 
     def transforms(self, side: Side, held: dict[str, Held]) -> bool:
         """Whether a side's elements are needed as f32: else they are converted at most."""

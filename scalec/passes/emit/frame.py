@@ -18,7 +18,14 @@ from scalec.passes.emit.emitter import Emitter, Source
 from scalec.passes.emit.handles import Handles, Side
 from scalec.passes.emit.sums import Sums
 from scalec.passes.emit.tensors import Work
-from scalec.passes.plan.converted import holds_words, registers_make, scale_planes, stored_swizzle
+from scalec.passes.plan.converted import (
+    brings_zeros,
+    holds_words,
+    registers_make,
+    scale_planes,
+    stored_swizzle,
+    zero_planes,
+)
 from scalec.passes.plan.few_rows import rows_there
 from scalec.passes.plan.gather import copied_by_threads, stored_row
 from scalec.passes.plan.items import ITEMS, cut_along, item_bytes, item_words, range_of_k
@@ -179,6 +186,9 @@ class Frame(Sums):
                 h.scale_tiles[side.label] = self.shared(name, shape, word, 0, s.stages)
                 if plan.bulk:
                     self.map_scales(h, side, plan.scale, (self.strip_rows(side), plan.words), plan.scale.axes, word)
+            if brings_zeros(self.problem, s, operand):
+                kind, shape = ir.IntegerType.get_signless(32), (zero_planes(s, operand), side.rows)
+                h.zeros[side.label] = self.shared(f"{side.label}_zeros", shape, kind, 0, s.stages)
             scale, f32 = side.operand.by_row, ir.F32Type.get()
             if (new := side.operand.made) is not None:
                 shape = (new.within(depth), side.rows)

@@ -125,6 +125,7 @@ class Handles:
         tiles: of operands as they are multiplied, and of results; `stored`: of operands that warps convert, as copies
             bring them.
         made: of sides that are quantised anew the scales that warps find.
+        zeros: of sides that consumers make in registers the zero points, as these subtract them.
         copied: of the stages whose scales are in tensor memory; None where the thread that multiplies copies them.
         sums_ring: of the accumulators; `vacated`: the one where those who have read one arrive.
         result_ring, result_cursor: of boxes of the result that are loaded, and the consumers' position in it; None
@@ -153,6 +154,7 @@ class Handles:
     maps: dict[str, ir.Value] = field(default_factory=dict)
     scale_tiles: dict[str, ir.Value] = field(default_factory=dict)
     made: dict[str, ir.Value] = field(default_factory=dict)
+    zeros: dict[str, ir.Value] = field(default_factory=dict)
     sums: ir.Value | None = None
     sums_ring: ir.Value | None = None
     copied: ir.Value | None = None

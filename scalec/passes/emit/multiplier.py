@@ -11,7 +11,14 @@ from scalec.ir.tile_types import shape_of
 from scalec.passes.emit.factors import Factors, Fetched, Known
 from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.tensors import Work
-from scalec.passes.plan.converted import elements_interleaved, in_registers, interleaves, slices_of, turns_sign
+from scalec.passes.plan.converted import (
+    added_to_zeros,
+    brings_zeros,
+    elements_interleaved,
+    in_registers,
+    interleaves,
+    slices_of,
+)
 
 
 @dataclass(frozen=True)
@@ -145,7 +152,7 @@ class Multiplier(Factors):
         kind = self.e.multiplicand("a", self.wave, self.schedule.tile[2] // count, stored)
         where: dict[str, Any] = {"a_wave": wave, "waves": self.waves, "number": slice_, "count": count}
         where |= {"words": side.operand.addends > 0, "interleaved": interleaves(self.problem, self.schedule)}
-        operands = [h.tiles[side.label], cursor, factors]
+        operands = [h.tiles[side.label], cursor, factors, h.zeros.get(side.label)]
         made = ir.TypeAttr.get(made)
         return self.e.op("tile.load_stored", [kind], operands, made=made, **where).result
 
@@ -156,7 +163,11 @@ class Multiplier(Factors):
         depth //= slice_[1]
         made = self.e.multiplicand("a", rows, depth, ir.Type.parse(self.sides[0].operand.element.mlir))
         how: dict[str, Any] = {"scales": of.scales or None, "slice": slice_ if slice_[1] > 1 else None, "only": of.only}
-        how["less_8"] = turns_sign(self.sides[0].operand)
+        operand = self.sides[0].operand
+        if brings_zeros(self.problem, self.schedule, operand):
+            how["added"] = added_to_zeros(operand)
+        elif operand.zeros is not None:
+            how["less"] = operand.zeros.number
         return self.e.op("tile.converted", [made], [loaded, of.known], **how).result
 
     def mma_converted(

@@ -9,12 +9,12 @@ from typing import Any
 
 from scalec.formats import ALL, ELEMENT_TYPES, WHOLE
 from scalec.ir.mlir import ir
-from scalec.passes.emit.converter import Converter
 from scalec.passes.emit.handles import Handles, Side
 from scalec.passes.emit.items import Dealer
 from scalec.passes.emit.sums import Point
 from scalec.passes.emit.tensors import Work
-from scalec.passes.plan.converted import pairs_of
+from scalec.passes.emit.zero_rows import ZeroRows
+from scalec.passes.plan.converted import pairs_of, zero_planes
 from scalec.passes.plan.parts import part_blocks
 from scalec.passes.plan.tensor_columns import word_rows
 from scalec.passes.plan.words import WordPlan
@@ -33,7 +33,7 @@ BESIDE_VECTORS = 36, 4  # registers beside those, and for each operand more
 GROUP = 2  # K blocks whose scales travel together through registers, for one operand; half for each of two or more
 
 
-class ScaleRows(Dealer, Converter):
+class ScaleRows(Dealer, ZeroRows):
     """The warps that bring them to the stages."""
 
     def row_copies(self, h: Handles) -> None:
@@ -43,14 +43,17 @@ class ScaleRows(Dealer, Converter):
         `ahead`, each into registers of its own.
         """
         e, step = self.e, self.schedule.tile[2]
-        sides = [piece for side in self.sides if self.threaded(side) for piece in self.pieces(side)]
+        sides = [piece for side in self.sides if self.scales_threaded(side) for piece in self.pieces(side)]
+        less = self.zero_sides
         several = any(scale.within(step) > 1 for side in sides if (scale := side.operand.by_row) is not None)
+        several |= any(zero_planes(self.schedule, side.operand) > 1 for side in less)
         alone = bool(self.problem.summed or self.problem.added) or several
         words = max((plan.words for side in sides if (plan := self.byte_plan(side)) is not None), default=0)
-        group = max(1, self.together(sides) // words) if words else 1 if alone else max(1, GROUP // len(sides))
+        group = max(1, self.together(sides) // words) if words else 1 if alone else max(1, GROUP // max(1, len(sides)))
         cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
         ahead = self.groups_ahead(sides, group) if words or group == 1 else 1
         rooms = [{side.piece: self.room(side, group) for side in sides} for _ in range(ahead)]
+        zeros = [[(side, self.zero_room(side, group)) for side in less] for _ in range(ahead)]
         k = self.problem.depth
         blocks = group * ahead  # of an iteration
         whole = blocks == 1 or (k is not None and k % (blocks * step) == 0)
@@ -62,20 +65,24 @@ class ScaleRows(Dealer, Converter):
                     self.look_up_rows(room[side.piece], side, w, w.row0[side.label])
                 ahead_of = e.i32(i * group * step) if i else None
                 self.load_rows(h, side, room[side.piece], w, self.at_k(w, ahead_of), group)
+            for i, (side, room) in [(i, x) for i, some in enumerate(zeros) for x in some]:
+                self.load_zeros(h, side, room, w, self.at_k(w, e.i32(i * group * step) if i else None))
             with self.over_k(w, step=blocks * step) as k0:
                 self.cut_rooms(h, rooms[0], w, self.at_k(w, k0))
                 for j in range(blocks):
-                    room, index = rooms[j // group], j % group
+                    room, less, index = rooms[j // group], zeros[j // group], j % group
                     if whole or j == 0:
-                        self.store_rows(h, sides, room, cursor, index)
+                        self.store_rows(h, sides, room, less, cursor, index)
                     else:
                         at = e.arith("arith.addi", k0, e.i32(j * step))
                         with e.region("tile.when", [e.compare("lt", at, w.k)]):
-                            self.store_rows(h, sides, room, cursor, index)
+                            self.store_rows(h, sides, room, less, cursor, index)
                     if index == group - 1:
                         following = self.at_k(w, e.arith("arith.addi", k0, e.i32((j + 1 - group + blocks) * step)))
                         for side in sides:
                             self.load_rows(h, side, room[side.piece], w, following, group)
+                        for side, room_of in less:
+                            self.load_zeros(h, side, room_of, w, following)
 
     @staticmethod
     def pieces(side: Side) -> list[Side]:
@@ -99,7 +106,7 @@ class ScaleRows(Dealer, Converter):
         p, plans = self.problem, [self.byte_plan(side) for side in sides]
         words = max(plan.words if plan is not None and plan.vectors else VECTOR + 1 for plan in plans)
         group = VECTOR // words
-        while group > 1 and group * sum(map(self.room_registers, sides)) > self.spare(sides):
+        while group > 1 and group * self.of_block(sides) > self.spare(sides):
             group //= 2
         if VECTOR % words or p.summed or p.added or p.range_of_k is not None or p.depth is None:
             return 1
@@ -113,11 +120,15 @@ class ScaleRows(Dealer, Converter):
         if p.summed or p.added or p.range_of_k is not None or any(self.gathers_scales(side) for side in sides):
             return 1
         spare = self.spare(sides) if group > 1 else (self.schedule.registers[0] - BESIDE) // 2
-        return max(1, min(AHEAD, spare // (group * sum(map(self.room_registers, sides)))))
+        return max(1, min(AHEAD, spare // (group * self.of_block(sides))))
 
     def spare(self, sides: list[Side]) -> int:
         """Registers for words that come in vectors."""
         return self.schedule.registers[0] - BESIDE_VECTORS[0] - BESIDE_VECTORS[1] * len(sides)
+
+    def of_block(self, sides: list[Side]) -> int:
+        """Registers of a thread for all scales and zero points of one K block."""
+        return sum(map(self.room_registers, sides)) + sum(map(self.zero_registers, self.zero_sides))
 
     def room_registers(self, side: Side) -> int:
         """Registers of a thread for the scales of one K block."""
@@ -209,7 +220,13 @@ class ScaleRows(Dealer, Converter):
         )
 
     def store_rows(
-        self, h: Handles, sides: list[Side], rooms: dict[str, ir.Value], cursor: ir.Value, index: int
+        self,
+        h: Handles,
+        sides: list[Side],
+        rooms: dict[str, ir.Value],
+        zeros: list[tuple[Side, ir.Value]],
+        cursor: ir.Value,
+        index: int,
     ) -> None:
         e = self.e
         e.op("tile.acquire", operands=[h.ring, cursor])
@@ -224,5 +241,7 @@ class ScaleRows(Dealer, Converter):
                 at |= {"pairs": pairs_of(self.problem, self.schedule, side.operand) or None, "index": index or None}
                 at |= {"words": side.operand.addends > 0}
                 e.op("tile.store_factors", operands=operands, element=plan.scale.type, **at)
+        for side, room in zeros:
+            self.store_zeros(h, side, room, cursor, index)
         e.op("tile.commit", operands=[h.filled, cursor], warp=True)
         e.op("tile.advance", operands=[cursor])

@@ -8,7 +8,7 @@ from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.passes.emit.handles import Handles, Side
 from scalec.passes.emit.tensors import Tensors, Work
-from scalec.passes.plan.resources import WINDOW, SharedPlan, scale_copy, threaded
+from scalec.passes.plan.resources import WINDOW, SharedPlan, scale_copy, scales_threaded, threaded
 from scalec.passes.plan.words import WordPlan
 from scalec.passes.problem.operand import Scale
 
@@ -68,8 +68,12 @@ class Scales(Tensors):
         return "" if scale is None else scale_copy(self.problem, scale, self.schedule)
 
     def threaded(self, side: Side) -> bool:
-        """Whether lanes copy the side's scales of single rows."""
+        """Whether lanes copy the side's scales of single rows, or its zero points."""
         return threaded(self.problem, side.operand, self.schedule)
+
+    def scales_threaded(self, side: Side) -> bool:
+        """Likewise, and not its zero points alone."""
+        return scales_threaded(self.problem, side.operand, self.schedule)
 
     def window(self) -> ir.Value | None:
         """A position in the ring of windows, where scales come by windows."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from math import gcd
 
-from scalec.formats import ADDENDS
+from scalec.formats import ADDENDS, WHOLE
 from scalec.ir.schedule import Schedule
 from scalec.ir.tile import CHUNK
 from scalec.ir.tile_cut import LINE
 from scalec.passes.problem.half_bytes import cut_converted
 from scalec.passes.problem.operand import Operand, Scale
 from scalec.passes.problem.types import Problem
+from scalec.passes.problem.zero_points import ZeroPoints
+from scalec.zero_points import NUMBERS, RANGES, added, subtracts
 
 STEPS = 2
 """Instructions along K whose A consumers convert at a time: it is multiplied while the next is converted, in registers
@@ -43,8 +45,8 @@ def no_registers(problem: Problem, schedule: Schedule) -> str:
         return f"{a.name} is contiguous along {a.rows}: a thread has elements that are adjacent along {problem.k.name}"
     if a.shifted:
         return f"groups of {problem.k.name} begin at any element of rows of {a.name}, which warps shift"
-    if a.zeros is not None and not turns_sign(a):
-        return f"{a.name} is less other zero points than 8 of u4"
+    if a.zeros is not None and (reason := _no_zeros(problem, a, a.zeros)):
+        return reason
     if a.transformed:
         return f"{a.name} is computed or reduced on the way"
     if part_bits(a) not in PARTS:
@@ -61,6 +63,36 @@ def no_registers(problem: Problem, schedule: Schedule) -> str:
     if some * a.stored.bits % (8 * CHUNK):
         return f"threads load {CHUNK} bytes of a row of {a.name}, and {some} of {problem.k.name} are promoted together"
     return ""
+
+
+def _no_zeros(problem: Problem, a: Operand, zeros: ZeroPoints) -> str:
+    """Why consumers cannot make differences from A's zero points."""
+    made, k = a.element.name, problem.k.name
+    if not zeros.name:
+        able = subtracts(a.stored.name, made, zeros.number)
+        return "" if able else f"{a.name} is less {zeros.number}, and of {made} that is done for 8 of u4 alone"
+    if (a.stored.name, made) not in NUMBERS:
+        return f"{a.name} is less {zeros.name}, and becomes {made}: zero points of tensors are words of 16 bits there"
+    if problem.range_of_k is not None:
+        return f"groups of {k} begin anywhere in a block of {k} that has one zero point of {zeros.name}"
+    return ""
+
+
+def brings_zeros(problem: Problem, schedule: Schedule, operand: Operand) -> bool:
+    """Whether threads bring the zero points of an operand to the stages, where consumers make it of its elements."""
+    return operand.zeros is not None and bool(operand.zeros.name) and registers_make(problem, schedule, operand)
+
+
+def zero_planes(schedule: Schedule, operand: Operand) -> int:
+    """Zero points that a row of a tile has in shared memory."""
+    zeros, depth = operand.zeros, schedule.tile[2]
+    return 1 if zeros is None or zeros.k == WHOLE else depth // gcd(zeros.k, depth)
+
+
+def added_to_zeros(operand: Operand) -> int:
+    """What they are stored with there (`scalec.zero_points.added`)."""
+    assert operand.zeros is not None
+    return added(operand.stored.name, operand.element.name, *RANGES[operand.zeros.type])
 
 
 WORD_OF_SCALES = 4
@@ -98,11 +130,6 @@ def scale_planes(problem: Problem, schedule: Schedule, operand: Operand, scale: 
     which one of all rows' is what warps have seen of these."""
     count = scale.within(schedule.tile[2])
     return -(-count // WORD_OF_SCALES) + 1 if scale.folded and operand.addends else count
-
-
-def turns_sign(a: Operand) -> bool:
-    """Whether consumers make i4 of A by turning a bit: of u4 less 8, as GPTQ has it without zero points."""
-    return a.stored.name == "u4" and a.zeros is not None and a.zeros.turns_sign
 
 
 def in_registers(schedule: Schedule) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scalec.ir.schedule import MAX_CONVERTERS, Schedule
-from scalec.passes.plan.converted import interleaves
+from scalec.passes.plan.converted import brings_zeros, interleaves
 from scalec.passes.problem.types import Problem
 from scalec.targets import WARPGROUP
 
@@ -51,7 +51,8 @@ or several f32 of a row for a K tile: with 40, MXFP8 spilled 8 to 32 bytes at 12
 
 
 WRAPPING = WIDENED | {3: (56, 152)}
-"""Likewise where a warp wraps K blocks (`Operand.wrapped`): with 32 that spilled 8 bytes (ptxas 13.0, 2026-11-27)."""
+"""Likewise where a warp wraps K blocks (`Operand.wrapped`): with 32 that spilled 8 bytes (ptxas 13.0, 2026-11-27). Or
+where threads bring zero points: with 32, beside a ue4m3 for each 32 of K, that spilled 52 (ptxas 13.0, 2026-11-28)."""
 
 
 INTERLEAVING = {1: (88, 232), 2: (72, 216), 3: (56, 152)}
@@ -146,7 +147,7 @@ def registers_for(problem: Problem, schedule: Schedule) -> tuple[int, int]:
             registers = ADDENDS[0][warpgroups]
     if interleaves(problem, schedule) and not problem.lhs.addends:
         registers = INTERLEAVING[warpgroups]
-    elif problem.wraps:
+    elif problem.wraps or brings_zeros(problem, schedule, problem.lhs):
         registers = WRAPPING[warpgroups]
     elif warpgroups == 2 and problem.kind.warpgroup_sums and any(map(problem.off_lines, (problem.lhs, problem.rhs))):
         registers = WIDENED[2]  # a warp cuts K blocks: with 40, 256x128 spilled

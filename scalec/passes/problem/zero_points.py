@@ -39,11 +39,6 @@ class ZeroPoints:
     coords: tuple[Coord, ...] = ()
 
     @property
-    def turns_sign(self) -> bool:
-        """Whether a u4 less them is the i4 whose highest bit is turned."""
-        return not self.name and self.number == 8
-
-    @property
     def contiguous(self) -> str:
         """Which axis is contiguous: "rows", "k", or "" for another."""
         rows, k = self.axes

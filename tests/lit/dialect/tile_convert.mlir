@@ -11,6 +11,7 @@
   %wide = "tile.shared"() {offset = 8192 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>
   %factors = "tile.shared"() {offset = 32768 : i64} : () -> !tile.buffer<array<i64: 4, 64>, f32, 0 : i64, 2 : i64>
   %lines = "tile.shared"() {offset = 40960 : i64} : () -> !tile.buffer<array<i64: 128, 64>, f8E4M3FN, 0 : i64, 2 : i64>
+  %words = "tile.shared"() {offset = 36864 : i64} : () -> !tile.buffer<array<i64: 1, 64>, i32, 0 : i64, 2 : i64>
   %rows = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>
   "tile.role"() ({
     %at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
@@ -30,6 +31,12 @@
     // CHECK: "tile.zero_points"({{.*}}) {number = 8 : i64, {{.*}}-> !tile.subtrahends
     %eight = "tile.zero_points"(%wide) {number = 8 : i64, operandSegmentSizes = array<i32: 1, 0, 0, 0>} : (!tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>) -> !tile.subtrahends
     "tile.convert"(%packed, %wide, %at, %eight) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0, 0>, stored = i4} : (!tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, !tile.position, !tile.subtrahends) -> ()
+    // CHECK: "tile.row_zeros"() {blocks = 2 : i64, rows = 64 : i64, warps = 2 : i64} : () -> !tile.zeros
+    %on_their_way = "tile.row_zeros"() {blocks = 2 : i64, rows = 64 : i64, warps = 2 : i64} : () -> !tile.zeros
+    // CHECK: "tile.load_zeros"({{.*}}) {along = "k", k_block = 128 : i64, {{.*}}row_block = 1 : i64, step = 64 : i64}
+    "tile.load_zeros"(%on_their_way, %Z, %stride, %one, %row, %end, %row, %end) {along = "k", k_block = 128 : i64, operandSegmentSizes = array<i32: 1, 1, 2, 4>, row_block = 1 : i64, step = 64 : i64} : (!tile.zeros, memref<?x?xui4>, i64, i64, i32, i32, i32, i32) -> ()
+    // CHECK: "tile.store_zeros"({{.*}}) {added = 128 : i64, element = "u4", index = 1 : i64, made = "bf16"}
+    "tile.store_zeros"(%on_their_way, %words, %at) {added = 128 : i64, element = "u4", index = 1 : i64, made = "bf16"} : (!tile.zeros, !tile.buffer<array<i64: 1, 64>, i32, 0 : i64, 2 : i64>, !tile.position) -> ()
     // CHECK: "tile.own_stage"({{.*}}) {of = 2 : i64} : (!tile.position) -> i1
     %own = "tile.own_stage"(%at) {of = 2 : i64} : (!tile.position) -> i1
     "tile.pass_on"(%ring, %at) : (!tile.stages, !tile.position) -> ()

@@ -150,3 +150,59 @@ func.func @p(%x: i32) {
   "tile.convert"(%a, %b, %at, %x) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 1>, stored = f4E2M1FN} : (!tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>, !tile.position, i32) -> ()
   return
 }
+
+// -----
+
+// EXPECT: stores into tiles of f32, expected i32
+%at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+%w = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 64>, f32, 0 : i64, 2 : i64>
+%r = "tile.row_zeros"() {blocks = 2 : i64, rows = 64 : i64, warps = 2 : i64} : () -> !tile.zeros
+"tile.store_zeros"(%r, %w, %at) {added = 128 : i64, element = "u4", index = 0 : i64, made = "bf16"} : (!tile.zeros, !tile.buffer<array<i64: 1, 64>, f32, 0 : i64, 2 : i64>, !tile.position) -> ()
+
+// -----
+
+// EXPECT: makes bf16 of bf16, expected bf16 or f16 of an integer
+%at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+%w = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 64>, i32, 0 : i64, 2 : i64>
+%r = "tile.row_zeros"() {blocks = 2 : i64, rows = 64 : i64, warps = 2 : i64} : () -> !tile.zeros
+"tile.store_zeros"(%r, %w, %at) {added = 128 : i64, element = "bf16", index = 0 : i64, made = "bf16"} : (!tile.zeros, !tile.buffer<array<i64: 1, 64>, i32, 0 : i64, 2 : i64>, !tile.position) -> ()
+
+// -----
+
+// EXPECT: stores 64 rows into 32
+%at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+%w = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 32>, i32, 0 : i64, 2 : i64>
+%r = "tile.row_zeros"() {blocks = 2 : i64, rows = 64 : i64, warps = 2 : i64} : () -> !tile.zeros
+"tile.store_zeros"(%r, %w, %at) {added = 128 : i64, element = "u4", index = 0 : i64, made = "bf16"} : (!tile.zeros, !tile.buffer<array<i64: 1, 32>, i32, 0 : i64, 2 : i64>, !tile.position) -> ()
+
+// -----
+
+// EXPECT: stores block 2 of 2
+%at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+%w = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 64>, i32, 0 : i64, 2 : i64>
+%r = "tile.row_zeros"() {blocks = 2 : i64, rows = 64 : i64, warps = 2 : i64} : () -> !tile.zeros
+"tile.store_zeros"(%r, %w, %at) {added = 128 : i64, element = "u4", index = 2 : i64, made = "bf16"} : (!tile.zeros, !tile.buffer<array<i64: 1, 64>, i32, 0 : i64, 2 : i64>, !tile.position) -> ()
+
+// -----
+
+// EXPECT: makes bf16 of e2m1 less 8
+%at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+%s = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>
+%l = "tile.load_stored"(%s, %at) {a_wave = 0 : i64, count = 1 : i64, made = bf16, number = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 0, 0>, waves = 1 : i64} : (!tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>, !tile.position) -> !tile.slice<array<i64: 64, 64>, f4E2M1FN, "a">
+%c = "tile.converted"(%l) {less = 8 : i64, operandSegmentSizes = array<i32: 1, 0>} : (!tile.slice<array<i64: 64, 64>, f4E2M1FN, "a">) -> !tile.slice<array<i64: 64, 64>, bf16, "a">
+
+// -----
+
+// EXPECT: makes bf16 of u4 less 1000
+%at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+%s = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>
+%l = "tile.load_stored"(%s, %at) {a_wave = 0 : i64, count = 1 : i64, made = bf16, number = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 0, 0>, waves = 1 : i64} : (!tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>, !tile.position) -> !tile.slice<array<i64: 64, 64>, ui4, "a">
+%c = "tile.converted"(%l) {less = 1000 : i64, operandSegmentSizes = array<i32: 1, 0>} : (!tile.slice<array<i64: 64, 64>, ui4, "a">) -> !tile.slice<array<i64: 64, 64>, bf16, "a">
+
+// -----
+
+// EXPECT: has zero points and what was added to them, expected both or neither
+%at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+%s = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>
+%l = "tile.load_stored"(%s, %at) {a_wave = 0 : i64, count = 1 : i64, made = bf16, number = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 0, 0>, waves = 1 : i64} : (!tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>, !tile.position) -> !tile.slice<array<i64: 64, 64>, ui4, "a">
+%c = "tile.converted"(%l) {added = 128 : i64, operandSegmentSizes = array<i32: 1, 0>} : (!tile.slice<array<i64: 64, 64>, ui4, "a">) -> !tile.slice<array<i64: 64, 64>, bf16, "a">
