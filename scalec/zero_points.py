@@ -27,10 +27,19 @@ def largest_difference(stored: str, low: int, high: int) -> int:
     return max(most - low, high - least)
 
 
+LOOKED_UP = "e4m3"
+"""Of what is made that type registers look differences up: a zero point comes with all that there are less it."""
+
+
+def words(made: str) -> int:
+    """Words of a zero point in shared memory, where consumers convert: a pair of 16 bits, or a table of 16 bytes."""
+    return 4 if made == LOOKED_UP else 1
+
+
 def added(stored: str, made: str, low: int, high: int) -> int:
     """What zero points between `low` and `high` are stored with for `made`, of 16 bits: the number that is taken away
     with them (NUMBERS), where the type has their sums; else 0, and it is taken away before."""
-    number = NUMBERS[stored, made]
+    number = NUMBERS.get((stored, made), 0)
     return number if max(abs(number + low), abs(number + high)) <= EVERY[made] else 0
 
 
@@ -41,10 +50,13 @@ def converts(stored: str, low: int, high: int) -> tuple[str, ...]:
 
 
 def subtracts(stored: str, made: str, number: int) -> bool:
-    """Whether registers make differences from a number, without rounding: of e4m3 those of u4 less 8, an i4."""
-    if made == "e4m3":
-        return (stored, number) == ("u4", 8)
-    return (stored, made) in NUMBERS and made in converts(stored, number, number)
+    """Whether registers make differences from a number, without rounding."""
+    return takes_zeros(stored, made) and made in converts(stored, number, number)
+
+
+def takes_zeros(stored: str, made: str) -> bool:
+    """Whether registers make differences from zero points of such types."""
+    return (stored, made) in NUMBERS or (stored in SHIFTED and made == LOOKED_UP)
 
 
 def folds(stored: str, scale: str, made: str, low: int, high: int) -> bool:

@@ -32,7 +32,7 @@ from scalec.ir.tile_types import (
 from scalec.ir.tile_zero_points import ZeroPointsType, bounds_in
 from scalec.ir.verify import fail, verifier
 from scalec.targets import WARPGROUP
-from scalec.zero_points import NUMBERS, SHIFTED, converts, subtracts
+from scalec.zero_points import SHIFTED, converts, subtracts, takes_zeros, words
 
 
 def rows_of_thread(rows: int, swizzle: int) -> int:
@@ -167,14 +167,15 @@ class LoadStoredOp(Tile.Operation, name="load_stored"):
             )
         if "words" in op.operation.attributes:
             return _of_words(op, depth, stored.name, rows)
-        if op.zeros is not None and (stored.name, made.name) not in NUMBERS:
+        if op.zeros is not None and not takes_zeros(stored.name, made.name):
             return fail(op, f"has zero points of {stored.name} as {made.name}")
         kinds = ("f32", "i32") if made.bits == 16 else ("f32",)
-        for name, beside, some in (("factors", op.factors, kinds), ("zero points", op.zeros, ("i32",))):
+        each = words(made.name)
+        for name, beside, some, count in (("factors", op.factors, kinds, 1), ("zero points", op.zeros, ("i32",), each)):
             if beside is None:
                 continue
             planes, of = shape_of(beside.type)
-            if str(element_of(beside.type)) not in some or of != rows or depth % planes:
+            if str(element_of(beside.type)) not in some or of != rows * count or depth % planes:
                 return fail(op, f"has {name} {beside.type} for {rows} rows of {depth}")
             if depth // planes * made.bits % (8 * CHUNK):
                 return fail(op, f"has {planes} {name} of a row for {depth} elements of {made.name}")
@@ -200,7 +201,7 @@ SCALES = {"alike": AddendsType, "ordinary": None, "small": None, "power": Powers
 
 class ConvertedOp(Tile.Operation, name="converted"):
     """A slice of a wave of A as its result's element type, each element times its factor, in registers that nobody
-    touches until wgmma has multiplied them. With `less`, an optional integer, less that, e4m3 of u4 less 8. Where zero
+    touches until wgmma has multiplied them. With `less`, an optional integer, less that. Where zero
     points were loaded it is less these, to which `added`, an integer, was added, as to those of `tile.store_zeros`.
 
     Of what was loaded with `words` addends. `scales`, an optional attribute of SCALES, says which. Of ue4m3 these are

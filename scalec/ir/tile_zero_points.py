@@ -20,7 +20,7 @@ from scalec.ir.tile_types import (
     str_of,
 )
 from scalec.ir.verify import fail, verifier
-from scalec.zero_points import RANGES
+from scalec.zero_points import RANGES, takes_zeros, words
 
 
 class ZeroPointsType(Tile.Type, name="subtrahends"):
@@ -90,13 +90,15 @@ class LoadZerosOp(Tile.Operation, name="load_zeros"):
 class StoreZerosOp(Tile.Operation, name="store_zeros"):
     """Stores block `index` of the rows' zero points, of type `element`, plus `added`, twice each as 16 bits of type
     `made`, into the cursor's stage of a shared vector of words; of several vectors [blocks, rows] as many blocks,
-    `index` times as many further."""
+    `index` times as many further. Where `made` is e4m3 each is a table, four words: what each of the 16 integers of
+    `stored`, an element type of 4 bits, is less it."""
 
     source: ext.Operand[RowZerosType]
     target: ext.Operand[SharedType]
     cursor: ext.Operand[CursorType]
     index: ir.IntegerAttr
     element: ir.StringAttr
+    stored: ir.StringAttr
     made: ir.StringAttr
     added: ir.IntegerAttr
 
@@ -105,10 +107,11 @@ class StoreZerosOp(Tile.Operation, name="store_zeros"):
         room, (planes, rows) = maker(op.source, "tile.row_zeros"), shape_of(op.target.type)
         if str(element_of(op.target.type)) != "i32":
             return fail(op, f"stores into tiles of {element_of(op.target.type)}, expected i32")
-        if str_of(op.element) not in RANGES or str_of(op.made) not in ("bf16", "f16"):
-            return fail(op, f"makes {str_of(op.made)} of {str_of(op.element)}, expected bf16 or f16 of an integer")
-        if room is not None and int_of(room.rows) != rows:
-            return fail(op, f"stores {int_of(room.rows)} rows into {rows}")
+        made, stored = str_of(op.made), str_of(op.stored)
+        if str_of(op.element) not in RANGES or not takes_zeros(stored, made):
+            return fail(op, f"has {str_of(op.element)} for {made} of {stored}, expected an integer")
+        if room is not None and int_of(room.rows) * words(made) != rows:
+            return fail(op, f"stores {int_of(room.rows)} rows of {words(made)} words into {rows}")
         if room is not None and not 0 <= int_of(op.index) < int_of(room.blocks) // planes:
             return fail(op, f"stores block {int_of(op.index)} of {int_of(room.blocks) // planes}")
         return in_step(op, None, op.target)

@@ -30,6 +30,9 @@ ALL = {
     "bf16 x i4 - Z[n]:i8": "C[m,n]:f32 = A[m,k]:bf16 @ (B[n,k]:i4 - Z[n]:i8) scale(none, 1x64)",
     "bf16 x u4 - Z[k/16,n/3]:i4": "C[m,n]:f32 = A[m,k]:bf16 @ (B[n,k]:u4 - Z[k/16,n/3]:i4)",
     "u4 - Z[m,k/48]:i8 x f16": "C[m,n]:f32 = (A[m,k]:u4 - Z[m,k/48]:i8) @ B[n,k]:f16 scale(1x64:bf16, none)",
+    "e4m3 x i4 - 5": "C[m,n]:f32 = A[m,k]:e4m3 @ (B[n,k]:i4 - 5) scale(1x128, 1x128)",
+    "e4m3 x u4 - Z[k/128,n]": "C[m,n]:f32 = A[m,k]:e4m3 @ (B[n,k]:u4 - Z[k/128,n]) scale(1x128, 1x128:f16)",
+    "e4m3 x i4 - Z[n/2,k/16]": "C[m,n]:f32 = A[m,k]:e4m3 @ (B[n,k]:i4 - Z[n/2,k/16]) scale(1x128, 1x64:bf16)",
     "bf16 x u4 - Z, folded": "C[m,n]:f32 = A[m,k]:bf16 @ (B[n,k]:u4 - Z[n,k/32]) scale(none, 1x32:ue4m3)",
 }
 
@@ -48,6 +51,10 @@ SCHEDULES = [
     ("bf16 x u4 - Z[k/16,n/3]:i4", "swap=1, tile=64x136x64"),
     ("u4 - Z[m,k/48]:i8 x f16", "invariant, swap=0, tile=64x16x64"),
     ("bf16 x u4 - Z, folded", "invariant, swap=1, tile=192x16x64"),
+    ("e4m3 x i4 - 5", "swap=1, tile=64x24x128"),
+    ("e4m3 x u4 - Z[k/128,n]", "swap=1, tile=128x16x128, split=2, parts=cluster"),
+    ("e4m3 x i4 - Z[n/2,k/16]", "swap=1, tile=128x72x128, promote=64"),
+    ("e4m3 x i4 - Z[n/2,k/16]", "swap=1, tile=192x8x128, promote=64, stages=2"),
 ]
 
 INTERLEAVED = [
@@ -172,8 +179,12 @@ def test_half_a_byte_of_both() -> None:
         ("C[m,n]:f32 = A[m,k]:mxfp8 @ B[n,k]:bf16", "swap=1", "A is converted, and wgmma takes its left operand alone"),
         (ALL["bf16 x nvfp4"].replace("B[n,k]:nvfp4", "B[n,k]:bf16"), "swap=1", "no operand is converted"),
         ("C[m,n]:f32 = A[m,k]:bf16 @ B[k,n]:e4m3", "swap=1", "B is contiguous along n"),
-        ("C[m,n]:f32 = A[m,k]:e4m3 @ (B[n,k]:u4 - 7)", "swap=1", "B is less 7, and of e4m3 that is done for 8 of u4"),
-        ("C[m,n]:f32 = A[m,k]:e4m3 @ (B[n,k]:u4 - Z[n])", "swap=1", "B is less Z, and becomes e4m3: zero points"),
+        (
+            "C[m,n]:f32 = A[m,k]:tf32 @ (B[n,k]:u4 - 7)",
+            "swap=1",
+            "B is less 7, and becomes tf32 in shared memory alone",
+        ),
+        ("C[m,n]:f32 = A[m,k]:tf32 @ (B[n,k]:u4 - Z[n])", "swap=1", "B is less Z, and becomes tf32 in shared memory"),
         (
             "C[g,m,n]:f32 = A[m,k]:bf16 @ (B[n,k]:u4 - Z[n,k/64]) scale(none,1x64) for k in off[g]:off[g+1]",
             "swap=1",

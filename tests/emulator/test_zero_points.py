@@ -16,7 +16,7 @@ from scalec.frontend import build
 from scalec.ir import context
 from scalec.reference.packing import numpy_dtype, pack4
 from scalec.runtime.emulated import EmulatedDevice
-from scalec.zero_points import NUMBERS, RANGES, SHIFTED, converts
+from scalec.zero_points import RANGES, SHIFTED, converts, takes_zeros
 from tests.emulator.running import run_on
 from tests.tiers import SEEDS
 
@@ -91,8 +91,7 @@ def test_more(program: str, sizes: dict[str, int], target: str) -> None:
     run_on(program, dims, fixed, 3, 1e-5 if "]:f32" in program else 2e-2, target=target)
 
 
-IN_REGISTERS = ("bf16", "f16, rows contiguous", "left", "8", "100", "i8", "i4 by rows", "u4 - i4", "by K alone")
-IN_REGISTERS += ("blocks of rows, packed", "ue4m3 folded", "ue4m3 not folded", "u4 as 16 bits")
+IN_REGISTERS = [x for x in PROGRAMS if x not in ("tf32", "u4 alone")]
 
 
 @pytest.mark.once("size")
@@ -105,7 +104,7 @@ def test_in_registers(name: str, size: int) -> None:
     run_on(program, dims, fixed, 3, 1e-2 if ":bf16 =" in program else 1e-5)
 
 
-OTHERS = [x for x in MORE if not any(some in x[0] for some in ("e4m3", "for k in", "(A[idx"))]
+OTHERS = [x for x in MORE if not any(some in x[0] for some in ("for k in", "(A[idx"))]
 
 
 @pytest.mark.once
@@ -123,12 +122,14 @@ def test_more_in_registers(program: str, sizes: dict[str, int]) -> None:
 def test_random_tiles_in_registers(seed: int) -> None:
     """Any block of zero points by any tile, one row of activations and more."""
     rng = np.random.default_rng(100 + seed)
-    made, stored, zeros = (str(rng.choice(x)) for x in (("bf16", "f16"), SHIFTED, list(RANGES)))
+    made, stored, zeros = (str(rng.choice(x)) for x in (("bf16", "f16", "e4m3"), SHIFTED, list(RANGES)))
+    zeros = stored if made == "e4m3" else zeros
     at = [f"k/{16 * rng.integers(1, 20)}", str(rng.choice(["n", "n/2", "n/7"]))]
     scale = int(rng.choice([32, 64, 128]))
     program = f"C[m,n]:f32 = A[m,k]:{made} @ (B[n,k]:{stored} - Z[{','.join(rng.permutation(at))}]:{zeros})"
     tile = f"{64 * rng.integers(1, 5)}x{8 * rng.integers(1, 9)}x{64 * rng.integers(1, 3)}"
-    tail = f" scale(none, 1x{scale}:f16) with swap=1, convert=registers, tile={tile}, split={rng.integers(1, 3)}"
+    left = "none" if made != "e4m3" else "1x128"
+    tail = f" scale({left}, 1x{scale}:f16) with swap=1, convert=registers, tile={tile}, split={rng.integers(1, 3)}"
     dims = {"m": int(rng.integers(1, 70)), "n": int(rng.integers(1, 300)), "k": 8 * int(rng.integers(1, 90))}
     fixed = ("k", *(d for d in "mn" if rng.integers(2)))  # which is split
     run_on(program + tail, dims, fixed, seed, 1e-5)
@@ -158,16 +159,17 @@ def test_schedule(target: str, name: str, schedule: str) -> None:
 
 
 EVERY = [
-    (stored, zeros, made)
+    (stored, zeros, made, convert)
     for stored in SHIFTED
     for zeros, bounds in RANGES.items()
     for made in converts(stored, *bounds)
+    for convert in ("shared", "registers")
+    if convert == "shared" or takes_zeros(stored, made)
 ]
 
 
 @pytest.mark.once("convert", "made", "zeros")
-@pytest.mark.parametrize("convert", ["shared", "registers"])
-@pytest.mark.parametrize(("stored", "zeros", "made"), EVERY)
+@pytest.mark.parametrize(("stored", "zeros", "made", "convert"), EVERY)
 def test_every_element_less_every_zero_point(stored: str, zeros: str, made: str, convert: str) -> None:
     """Row z of the weights has zero point z, and at 2i and 2i + 1 both halves of byte i: A picks each by itself."""
     codes = np.arange(256, dtype=np.uint8)
@@ -175,8 +177,6 @@ def test_every_element_less_every_zero_point(stored: str, zeros: str, made: str,
     points = np.arange(16, dtype=np.uint8).view(numpy_dtype(zeros)) if zeros != "i8" else np.arange(-128, 128, 5)
     points = points.reshape(-1, 1).astype(numpy_dtype(zeros))
     weights = np.repeat(elements, len(points), axis=0)
-    if convert == "registers" and (stored, made) not in NUMBERS:
-        pytest.skip("warps of their own convert it")
     program = f"C[m,n]:f32 = A[m,k]:{made} @ (B[n,k]:{stored} - Z[n]:{zeros}) with swap=1, convert={convert}"
     kernel = scalec.compile(program, target="sm_90a")
     kernel.fixed = EmulatedDevice("sm_90a")

@@ -16,8 +16,10 @@ from scalec.ir.tile_zero_points import along_in, bounds_in, stored_in
 from scalec.lowering.builder import Builder, Variable
 from scalec.lowering.common.convert import Words, four_as, halves_to_tf32, i4_to_e4m3, place_of, thread_of
 from scalec.lowering.common.copies import RowScales, store_vectors
+from scalec.lowering.common.differences import table_of
 from scalec.lowering.common.state import COMMON, State
 from scalec.targets import WARPGROUP
+from scalec.zero_points import LOOKED_UP
 
 _NUMBERS = {
     ("u4", "f16"): 0x6600,
@@ -173,20 +175,28 @@ def load_zeros(s: State, op: ir.OpView) -> None:
 @COMMON.lowers("tile.store_zeros")
 def store_zeros(s: State, op: ir.OpView) -> None:
     b, room, element, made = s.b, s.get(op.source), tile.str_of(op.element), tile.str_of(op.made)
-    base, (count, _) = s.get(op.target).address(b, s.get(op.cursor)), tile.shape_of(op.target.type)
+    base, (count, of_block) = s.get(op.target).address(b, s.get(op.cursor)), tile.shape_of(op.target.type)
     first = tile.int_of(op.index) * count
     by_row = any(use.owner.name == "tile.load_zeros" and along_in(use.owner) == "rows" for use in op.source.uses)
     for i, (row, is_row, registers) in enumerate(room.scales.mine(s)):
-        words = []
+        words, table = [], made == LOOKED_UP
         for j, register in enumerate(registers[first : first + count], first):
             value = register.get()
             if element != "i8":
                 value = b.and_(b.op("arith.shrui", [b.i32], [value, room.shifts[i if by_row else j].get()]), 15)
                 value = b.sub(b.xor(value, 8), 8) if element == "i4" else value
+            if table:
+                words.append(table_of(b, tile.str_of(op.stored), value))
+                continue
             value = b.add(value, tile.int_of(op.added))
             text = "{ .reg .f32 F; cvt.rn.f32.s32 F, $1; "
             words.append(b.pure(text + f"cvt.rn.{made}x2.f32 $0, F, F; }}", b.i32, value))
-        store_vectors(s, op, b.add(base, b.shl(row, 2)), is_row, words)
+        if not table:
+            store_vectors(s, op, b.add(base, b.shl(row, 2)), is_row, words)
+            continue
+        for j, four in enumerate(words):
+            text = f"st.shared.v4.b32 [$0 + {4 * of_block * j}], {{$1, $2, $3, $4}};"
+            b.asm(text, [], [b.add(base, b.shl(row, 4)), *four], only=is_row)
 
 
 def _bytes(b: Builder, index: ir.Value | int, stride: ir.Value | int, packed: bool) -> ir.Value:

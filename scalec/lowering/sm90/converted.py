@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from scalec.formats import ELEMENT_TYPES, ElementType, element_spelled
 from scalec.ir import tile
@@ -16,14 +17,15 @@ from scalec.ir.mlir import ir, nvvm
 from scalec.ir.tile_cut import PAIRS_APART
 from scalec.lowering.builder import Builder
 from scalec.lowering.common.convert import APART, Words, converted, half_of_e2m1, held, scaled, taken_away
+from scalec.lowering.common.differences import differences, table_of_number
 from scalec.lowering.common.state import State, swizzle
 from scalec.lowering.sm90.addends import FACTORS, Kind, both, byte_of, is_low
-from scalec.lowering.sm90.loaded import BELOW, Loaded, element_in, factor_at, interleaved, quarter_of
+from scalec.lowering.sm90.loaded import BELOW, Loaded, element_in, factor_at, interleaved, quarter_of, table_at
 from scalec.lowering.sm90.multiply import MMA_TYPE, Matrix, renewed
 from scalec.lowering.sm90.powers import Powers, looked_up, plain_tables, tables_of
 from scalec.lowering.sm90.table import TABLE
 from scalec.targets import WAVES
-from scalec.zero_points import NUMBERS, added
+from scalec.zero_points import LOOKED_UP, NUMBERS, added
 
 INSTRUCTION = 256  # bits of K of a row that an instruction multiplies
 
@@ -61,17 +63,23 @@ def load_stored(s: State, op: ir.OpView) -> None:
     load = _halves if scaled_words else _words
     words = [load(b, at, part, first, chunks, (above + r) * pitch, turned) for r in (0, BELOW)]
 
-    def beside(source: ir.Value, in_word: int) -> tuple[list[int], list[dict[int, ir.Value]]]:
-        """The number of each chunk's factor, and for both rows words by the number of the first one in it."""
+    def beside(source: ir.Value, in_word: int) -> tuple[list[int], list[dict[int, Any]]]:
+        """The number of each chunk's factor, and for both rows words by the number of the first one in it, or tables
+        of several words."""
         planes = tile.shape_of(source.type)[0]
         planes = in_word * (planes - 1) if in_word > 1 else planes
         each = depth * tile.int_of(op.count) // planes  # elements of K that share a factor
-        place = s.once(("factors", source, waves), lambda: b.add(s.get(source).base, b.shl(row, 2)))
+        size = 4 * tile.shape_of(source.type)[1] // rows  # of a row's
+        place = s.once(("factors", source, waves), lambda: b.add(s.get(source).base, b.mul(row, size)))
         place = s.get(source).at(b, cursor, place)
         which = [k // each for k in range(number * depth, (number + 1) * depth, 128 // made.bits)]
         held = dict.fromkeys(n // in_word for n in which)
-        offsets = ({n: 4 * (n * rows + above + r) for n in held} for r in (0, BELOW))
-        return which, [{n: factor_at(s, source, place, x, made.name) for n, x in some.items()} for some in offsets]
+        offsets = ({n: size * (n * rows + above + r) for n in held} for r in (0, BELOW))
+
+        def one(offset: int) -> Any:
+            return table_at(s, place, offset) if size > 4 else factor_at(s, source, place, offset, made.name)
+
+        return which, [{n: one(x) for n, x in some.items()} for some in offsets]
 
     found = Loaded((words[0], words[1]), ([], []))
     if op.zeros is not None:
@@ -125,11 +133,9 @@ def convert(s: State, op: ir.OpView) -> None:
             else _one_each(b, loaded, known, tile.int_of(attributes["only"]) if "only" in attributes else None)
         )
         return
-    of_words, name = loaded.words, stored.name
-    if "less" in attributes and made.bits == 8:  # by 8: an i4 whose sign bit is turned
-        name, of_words = "i4", tuple([b.xor(word, 0x88888888) for word in words] for words in of_words)
+    name, looked_up = stored.name, made.name == LOOKED_UP and ("less" in attributes or "added" in attributes)
     halves: list[Words] = []
-    for words, factors, zeros in zip(of_words, loaded.factors, loaded.zeros, strict=True):
+    for words, factors, zeros in zip(loaded.words, loaded.factors, loaded.zeros, strict=True):
         less = _subtrahends(b, op, stored, made, zeros or [None] * len(words))
         if loaded.several == PAIRS_APART:
             pairs = zip(words, less, strict=True)
@@ -139,14 +145,17 @@ def convert(s: State, op: ir.OpView) -> None:
         elif (name, made.name) in _BY_BYTE:
             values = _BY_BYTE[name, made.name](s, words, less)
         else:
-            values = _together(s, words, ELEMENT_TYPES[name], made)
+            tables = zeros
+            if looked_up and "less" in attributes:
+                tables = [table_of_number(b, name, tile.int_of(attributes["less"]))] * len(words)
+            values = _together(s, words, ELEMENT_TYPES[name], made, tables if looked_up else None)
         factors = [x for x in factors for _ in range(loaded.several or 1)]
         halves.append([scaled(b, x, f, made.name) for x, f in zip(values, factors, strict=True)] if factors else values)
     s.values[op.result] = _tied(b, _registers(halves))
 
 
 def _subtrahends(
-    b: Builder, op: ir.OpView, stored: ElementType, made: ElementType, zeros: Sequence[ir.Value | None]
+    b: Builder, op: ir.OpView, stored: ElementType, made: ElementType, zeros: Sequence[Any]
 ) -> list[Words]:
     """What each word's integers are less behind their conversion, one after the other: nothing but the number that this
     takes away where there are no zero points."""
@@ -218,8 +227,10 @@ def _if_of(b: Builder, word: ir.Value, number: ir.Value | int, only: int) -> ir.
     return b.select(b.compare("eq", number, only), word, b.constant(0))
 
 
-def _together(s: State, words: Words, stored: ElementType, made: ElementType) -> Words:
-    """The parts of several words side by side in one, converted as any other."""
+def _together(
+    s: State, words: Words, stored: ElementType, made: ElementType, tables: list[Words] | None = None
+) -> Words:
+    """The parts of several words side by side in one, converted as any other, or by tables of each."""
     b, part = s.b, _part(stored, made)
     selector, per, found = _selector(s, part), 32 // part, []
     for first in range(0, len(words), per):
@@ -227,7 +238,10 @@ def _together(s: State, words: Words, stored: ElementType, made: ElementType) ->
         while len(some) > 1:
             how = selector if len(some) == per else 0x5410
             some = [b.pure("prmt.b32 $0, $1, $2, $3;", b.i32, *some[i : i + 2], how) for i in range(0, len(some), 2)]
-        found += converted(b, some, stored.name, made.name)
+        if tables is not None:
+            found += differences(b, some[0], (tables[first], tables[first + 1]))
+        else:
+            found += converted(b, some, stored.name, made.name)
     return found
 
 

@@ -26,7 +26,7 @@ Scales = Sequence[tuple[ir.Value, ir.Value | int]]
 class Loaded:
     """Of its two rows of a slice: a word for each chunk, in which its part is, and the factor of each, a pair of 16
     bits or an f32; no factors where there are none. Or `scales`: of a row's scale bytes the word that each has, and
-    which of its bytes. And the zero point of each word, twice as 16 bits, where there are `zeros`.
+    which of its bytes. And the zero point of each word, twice as 16 bits, or its table, where there are `zeros`.
 
     With `several` a word has the thread's elements of so many chunks, one behind the other; `numbers` are, where there
     are `scales`, of each word which of the row's scales in the stage it has."""
@@ -36,7 +36,7 @@ class Loaded:
     scales: tuple[Scales, Scales] = ((), ())
     several: int = 0
     numbers: Sequence[ir.Value | int] = ()
-    zeros: tuple[Words, Words] = ([], [])
+    zeros: tuple[list[Any], list[Any]] = ([], [])
 
     def slice(self, number: int, count: int) -> Loaded:
         """One of so many equal parts."""
@@ -143,6 +143,11 @@ def _with_scales(s: State, op: ir.OpView, loaded: Loaded, made: ElementType, sou
             key = "byte of a quarter", of_quarter, apart, begins % in_word + behind
             scales[x].append((found[offset], s.once(key, which)))
     return replace(loaded, factors=factors, scales=scales, numbers=numbers)
+
+
+def table_at(s: State, at: ir.Value, offset: int) -> Words:
+    """A table at an address, of four words."""
+    return s.b.asm(f"ld.shared.v4.b32 {{$0, $1, $2, $3}}, [$4 + {offset}];", [s.b.i32] * 4, [at])
 
 
 def factor_at(s: State, source: ir.Value, at: ir.Value, offset: int, made: str) -> ir.Value:

@@ -25,6 +25,7 @@ from scalec.passes.plan.converted import (
     scale_planes,
     stored_swizzle,
     zero_planes,
+    zero_words,
 )
 from scalec.passes.plan.few_rows import rows_there
 from scalec.passes.plan.gather import copied_by_threads, stored_row
@@ -187,7 +188,7 @@ class Frame(Sums):
                 if plan.bulk:
                     self.map_scales(h, side, plan.scale, (self.strip_rows(side), plan.words), plan.scale.axes, word)
             if brings_zeros(self.problem, s, operand):
-                kind, shape = ir.IntegerType.get_signless(32), (zero_planes(s, operand), side.rows)
+                kind, shape = ir.IntegerType.get_signless(32), (zero_planes(s, operand), zero_words(operand, side.rows))
                 h.zeros[side.label] = self.shared(f"{side.label}_zeros", shape, kind, 0, s.stages)
             scale, f32 = side.operand.by_row, ir.F32Type.get()
             if (new := side.operand.made) is not None:

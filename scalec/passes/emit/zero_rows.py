@@ -43,5 +43,6 @@ class ZeroRows(Converter):
         """Those of one K block of the group, as they are subtracted."""
         operand = side.operand
         assert operand.zeros is not None
-        how = {"element": operand.zeros.type, "made": operand.element.name, "added": added_to_zeros(operand)}
+        types = {"element": operand.zeros.type, "stored": operand.stored.name, "made": operand.element.name}
+        how = types | {"added": added_to_zeros(operand)}
         self.e.op("tile.store_zeros", operands=[room, h.zeros[side.label], cursor], index=index, **how)

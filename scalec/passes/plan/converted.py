@@ -12,7 +12,7 @@ from scalec.passes.problem.half_bytes import cut_converted
 from scalec.passes.problem.operand import Operand, Scale
 from scalec.passes.problem.types import Problem
 from scalec.passes.problem.zero_points import ZeroPoints
-from scalec.zero_points import NUMBERS, RANGES, added, subtracts
+from scalec.zero_points import RANGES, added, subtracts, takes_zeros, words
 
 STEPS = 2
 """Instructions along K whose A consumers convert at a time: it is multiplied while the next is converted, in registers
@@ -70,9 +70,9 @@ def _no_zeros(problem: Problem, a: Operand, zeros: ZeroPoints) -> str:
     made, k = a.element.name, problem.k.name
     if not zeros.name:
         able = subtracts(a.stored.name, made, zeros.number)
-        return "" if able else f"{a.name} is less {zeros.number}, and of {made} that is done for 8 of u4 alone"
-    if (a.stored.name, made) not in NUMBERS:
-        return f"{a.name} is less {zeros.name}, and becomes {made}: zero points of tensors are words of 16 bits there"
+        return "" if able else f"{a.name} is less {zeros.number}, and becomes {made} in shared memory alone"
+    if not takes_zeros(a.stored.name, made):
+        return f"{a.name} is less {zeros.name}, and becomes {made} in shared memory alone"
     if problem.range_of_k is not None:
         return f"groups of {k} begin anywhere in a block of {k} that has one zero point of {zeros.name}"
     return ""
@@ -87,6 +87,11 @@ def zero_planes(schedule: Schedule, operand: Operand) -> int:
     """Zero points that a row of a tile has in shared memory."""
     zeros, depth = operand.zeros, schedule.tile[2]
     return 1 if zeros is None or zeros.k == WHOLE else depth // gcd(zeros.k, depth)
+
+
+def zero_words(operand: Operand, rows: int) -> int:
+    """Words that those of so many rows and a block of K take there."""
+    return rows * words(operand.element.name)
 
 
 def added_to_zeros(operand: Operand) -> int:

@@ -10,7 +10,7 @@ from math import prod
 
 from scalec.ir.schedule import STAGED, Schedule
 from scalec.ir.tile import ITEM_ALIGN, RESPONSE_BYTES, VECTOR, WORD_ROWS
-from scalec.passes.plan.converted import brings_zeros, registers_make, scale_planes, zero_planes
+from scalec.passes.plan.converted import brings_zeros, registers_make, scale_planes, zero_planes, zero_words
 from scalec.passes.plan.gather import copies_of_thread, gatherers, scales_copied_by_threads, stored_row, whole_tiles
 from scalec.passes.plan.items import ITEMS, changes_blocks, free_warps, item_bytes
 from scalec.passes.plan.parts import k_blocks
@@ -223,7 +223,7 @@ class SharedPlan:
                 planes = scale_planes(problem, schedule, operand, scale)
                 wanted.append(Buffer(name, round_up(rows * 4 * planes, SCALE_ALIGN), stages, SCALE_ALIGN))
             if brings_zeros(problem, schedule, operand):
-                size = round_up(rows * 4 * zero_planes(schedule, operand), SCALE_ALIGN)
+                size = round_up(4 * zero_words(operand, rows) * zero_planes(schedule, operand), SCALE_ALIGN)
                 wanted.append(Buffer(f"{name[0]}_zeros", size, stages, SCALE_ALIGN))
             if operand.made is not None:
                 size = round_up(rows * 4 * operand.made.within(bk), SCALE_ALIGN)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scalec.ir.schedule import MAX_CONVERTERS, Schedule
-from scalec.passes.plan.converted import brings_zeros, interleaves
+from scalec.passes.plan.converted import brings_zeros, interleaves, zero_planes, zero_words
 from scalec.passes.problem.types import Problem
 from scalec.targets import WARPGROUP
 
@@ -58,6 +58,11 @@ where threads bring zero points: with 32, beside a ue4m3 for each 32 of K, that 
 INTERLEAVING = {1: (88, 232), 2: (72, 216), 3: (56, 152)}
 """Likewise where a warp interleaves rows, of two warpgroups 16 of them while others are on their way: with 56 that
 spilled 44 bytes (ptxas 13.5, 2026-11-28)."""
+
+
+TABLES, ONE_TABLE = {1: (88, 232), 2: (88, 208), 3: (56, 152)}, 4
+"""Likewise where threads bring more words than one table of zero points for a row and K block: of eight with 72 that
+spilled 28 bytes (128x72x128 of e4m3, ptxas 13.0, 2026-11-28)."""
 
 
 ADDENDS = {1: (152, 232), 2: (104, 200), 3: (56, 152)}, 64
@@ -147,7 +152,10 @@ def registers_for(problem: Problem, schedule: Schedule) -> tuple[int, int]:
             registers = ADDENDS[0][warpgroups]
     if interleaves(problem, schedule) and not problem.lhs.addends:
         registers = INTERLEAVING[warpgroups]
-    elif problem.wraps or brings_zeros(problem, schedule, problem.lhs):
+    elif brings_zeros(problem, schedule, problem.lhs):
+        tables = zero_words(problem.lhs, zero_planes(schedule, problem.lhs))
+        registers = (WRAPPING if tables <= ONE_TABLE else TABLES)[warpgroups]
+    elif problem.wraps:
         registers = WRAPPING[warpgroups]
     elif warpgroups == 2 and problem.kind.warpgroup_sums and any(map(problem.off_lines, (problem.lhs, problem.rhs))):
         registers = WIDENED[2]  # a warp cuts K blocks: with 40, 256x128 spilled

@@ -35,8 +35,8 @@
     %on_their_way = "tile.row_zeros"() {blocks = 2 : i64, rows = 64 : i64, warps = 2 : i64} : () -> !tile.zeros
     // CHECK: "tile.load_zeros"({{.*}}) {along = "k", k_block = 128 : i64, {{.*}}row_block = 1 : i64, step = 64 : i64}
     "tile.load_zeros"(%on_their_way, %Z, %stride, %one, %row, %end, %row, %end) {along = "k", k_block = 128 : i64, operandSegmentSizes = array<i32: 1, 1, 2, 4>, row_block = 1 : i64, step = 64 : i64} : (!tile.zeros, memref<?x?xui4>, i64, i64, i32, i32, i32, i32) -> ()
-    // CHECK: "tile.store_zeros"({{.*}}) {added = 128 : i64, element = "u4", index = 1 : i64, made = "bf16"}
-    "tile.store_zeros"(%on_their_way, %words, %at) {added = 128 : i64, element = "u4", index = 1 : i64, made = "bf16"} : (!tile.zeros, !tile.buffer<array<i64: 1, 64>, i32, 0 : i64, 2 : i64>, !tile.position) -> ()
+    // CHECK: "tile.store_zeros"({{.*}}) {added = 128 : i64, element = "u4", index = 1 : i64, made = "bf16", stored = "u4"}
+    "tile.store_zeros"(%on_their_way, %words, %at) {added = 128 : i64, element = "u4", index = 1 : i64, made = "bf16", stored = "u4"} : (!tile.zeros, !tile.buffer<array<i64: 1, 64>, i32, 0 : i64, 2 : i64>, !tile.position) -> ()
     // CHECK: "tile.own_stage"({{.*}}) {of = 2 : i64} : (!tile.position) -> i1
     %own = "tile.own_stage"(%at) {of = 2 : i64} : (!tile.position) -> i1
     "tile.pass_on"(%ring, %at) : (!tile.stages, !tile.position) -> ()

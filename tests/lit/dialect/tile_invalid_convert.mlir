@@ -157,23 +157,23 @@ func.func @p(%x: i32) {
 %at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
 %w = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 64>, f32, 0 : i64, 2 : i64>
 %r = "tile.row_zeros"() {blocks = 2 : i64, rows = 64 : i64, warps = 2 : i64} : () -> !tile.zeros
-"tile.store_zeros"(%r, %w, %at) {added = 128 : i64, element = "u4", index = 0 : i64, made = "bf16"} : (!tile.zeros, !tile.buffer<array<i64: 1, 64>, f32, 0 : i64, 2 : i64>, !tile.position) -> ()
+"tile.store_zeros"(%r, %w, %at) {added = 128 : i64, element = "u4", index = 0 : i64, made = "bf16", stored = "u4"} : (!tile.zeros, !tile.buffer<array<i64: 1, 64>, f32, 0 : i64, 2 : i64>, !tile.position) -> ()
 
 // -----
 
-// EXPECT: makes bf16 of bf16, expected bf16 or f16 of an integer
+// EXPECT: has bf16 for bf16 of u4, expected an integer
 %at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
 %w = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 64>, i32, 0 : i64, 2 : i64>
 %r = "tile.row_zeros"() {blocks = 2 : i64, rows = 64 : i64, warps = 2 : i64} : () -> !tile.zeros
-"tile.store_zeros"(%r, %w, %at) {added = 128 : i64, element = "bf16", index = 0 : i64, made = "bf16"} : (!tile.zeros, !tile.buffer<array<i64: 1, 64>, i32, 0 : i64, 2 : i64>, !tile.position) -> ()
+"tile.store_zeros"(%r, %w, %at) {added = 128 : i64, element = "bf16", index = 0 : i64, made = "bf16", stored = "u4"} : (!tile.zeros, !tile.buffer<array<i64: 1, 64>, i32, 0 : i64, 2 : i64>, !tile.position) -> ()
 
 // -----
 
-// EXPECT: stores 64 rows into 32
+// EXPECT: stores 64 rows of 1 words into 32
 %at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
 %w = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 32>, i32, 0 : i64, 2 : i64>
 %r = "tile.row_zeros"() {blocks = 2 : i64, rows = 64 : i64, warps = 2 : i64} : () -> !tile.zeros
-"tile.store_zeros"(%r, %w, %at) {added = 128 : i64, element = "u4", index = 0 : i64, made = "bf16"} : (!tile.zeros, !tile.buffer<array<i64: 1, 32>, i32, 0 : i64, 2 : i64>, !tile.position) -> ()
+"tile.store_zeros"(%r, %w, %at) {added = 128 : i64, element = "u4", index = 0 : i64, made = "bf16", stored = "u4"} : (!tile.zeros, !tile.buffer<array<i64: 1, 32>, i32, 0 : i64, 2 : i64>, !tile.position) -> ()
 
 // -----
 
@@ -181,7 +181,7 @@ func.func @p(%x: i32) {
 %at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
 %w = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 64>, i32, 0 : i64, 2 : i64>
 %r = "tile.row_zeros"() {blocks = 2 : i64, rows = 64 : i64, warps = 2 : i64} : () -> !tile.zeros
-"tile.store_zeros"(%r, %w, %at) {added = 128 : i64, element = "u4", index = 2 : i64, made = "bf16"} : (!tile.zeros, !tile.buffer<array<i64: 1, 64>, i32, 0 : i64, 2 : i64>, !tile.position) -> ()
+"tile.store_zeros"(%r, %w, %at) {added = 128 : i64, element = "u4", index = 2 : i64, made = "bf16", stored = "u4"} : (!tile.zeros, !tile.buffer<array<i64: 1, 64>, i32, 0 : i64, 2 : i64>, !tile.position) -> ()
 
 // -----
 
