@@ -25,7 +25,7 @@ from scalec.lowering.sm90.multiply import MMA_TYPE, Matrix, renewed
 from scalec.lowering.sm90.powers import Powers, looked_up, plain_tables, tables_of
 from scalec.lowering.sm90.table import TABLE
 from scalec.targets import WAVES
-from scalec.zero_points import LOOKED_UP, NUMBERS, added
+from scalec.zero_points import LOOKED_UP, NUMBERS, added, takes_zeros
 
 INSTRUCTION = 256  # bits of K of a row that an instruction multiplies
 
@@ -133,7 +133,7 @@ def convert(s: State, op: ir.OpView) -> None:
             else _one_each(b, loaded, known, tile.int_of(attributes["only"]) if "only" in attributes else None)
         )
         return
-    name, looked_up = stored.name, made.name == LOOKED_UP and ("less" in attributes or "added" in attributes)
+    name, looked_up = stored.name, takes_zeros(stored.name, made.name) and made.name == LOOKED_UP
     halves: list[Words] = []
     for words, factors, zeros in zip(loaded.words, loaded.factors, loaded.zeros, strict=True):
         less = _subtrahends(b, op, stored, made, zeros or [None] * len(words))
@@ -146,8 +146,9 @@ def convert(s: State, op: ir.OpView) -> None:
             values = _BY_BYTE[name, made.name](s, words, less)
         else:
             tables = zeros
-            if looked_up and "less" in attributes:
-                tables = [table_of_number(b, name, tile.int_of(attributes["less"]))] * len(words)
+            if looked_up and "added" not in attributes:
+                number = tile.int_of(attributes["less"]) if "less" in attributes else 0
+                tables = [table_of_number(b, name, number)] * len(words)
             values = _together(s, words, ELEMENT_TYPES[name], made, tables if looked_up else None)
         factors = [x for x in factors for _ in range(loaded.several or 1)]
         halves.append([scaled(b, x, f, made.name) for x, f in zip(values, factors, strict=True)] if factors else values)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from scalec.ir.mlir import ir
 from scalec.passes.emit.converter import Converter
 from scalec.passes.emit.handles import Handles, Side
@@ -43,6 +45,10 @@ class ZeroRows(Converter):
         """Those of one K block of the group, as they are subtracted."""
         operand = side.operand
         assert operand.zeros is not None
-        types = {"element": operand.zeros.type, "stored": operand.stored.name, "made": operand.element.name}
-        how = types | {"added": added_to_zeros(operand)}
-        self.e.op("tile.store_zeros", operands=[room, h.zeros[side.label], cursor], index=index, **how)
+        types: dict[str, Any] = {
+            "element": operand.zeros.type,
+            "stored": operand.stored.name,
+            "made": operand.element.name,
+        }
+        operands = [room, h.zeros[side.label], cursor]
+        self.e.op("tile.store_zeros", operands=operands, index=index, added=added_to_zeros(operand), **types)
