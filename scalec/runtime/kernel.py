@@ -35,6 +35,7 @@ from scalec.sizes import Range
 from scalec.targets import TARGETS
 
 _PLANS = 256  # shapes that one kernel keeps plans for
+_ALIKE = 4  # strides, types or the like that calls of one shape on one GPU may have by turns
 _serials = count()
 
 _tracing: Callable[[], bool] = torch_calls.tracing  # torch's own once torch is there: a sixth of the time
@@ -87,9 +88,9 @@ class Kernel:
         self._scalars = [(i, t.name) for i, t in enumerate(spec.operands) if t.scalar]
         self._tensors = _picker([i for i, t in enumerate(spec.operands) if not t.scalar])
         self._sizes = _sizes(self.signature)
-        # by the form of the call (see _otherwise): of the last one, and of each of the sizes seen
+        # by the form of the call (see _otherwise): of the last one, and of each of the sizes and GPUs seen
         self._last: list[Ready | None] = [None] * 4
-        self._ready: dict[tuple[Any, ...], Ready] = {}
+        self._ready: dict[tuple[Any, ...], tuple[Ready, ...]] = {}
         self._op: Any = None
         kernels[self.serial] = self
         _notice_torch()
@@ -255,7 +256,7 @@ class Kernel:
         for ready in self._known(tensors, form):
             given = outs
             if outs is None and handle is not None:
-                if torch_calls.nested(sys.modules["torch"], tensors) or not ready.alike(*tensors):
+                if torch_calls.nested(tensors) or not ready.alike(*tensors):
                     continue
                 given = tuple([_allocate(f, tensors[0], handle, True) for f in ready.plan.results])
             made = ready.call(tensors, given, scalars, handle)
@@ -265,19 +266,23 @@ class Kernel:
         return self._first(operands, tensors + (outs or ()), scalars, outs, stream, form)
 
     def _known(self, tensors: tuple[Any, ...], form: int) -> Iterator[Ready]:
-        """What earlier calls left: the last one, and one with tensors of these sizes. Nothing where some may be dual,
-        which no guard sees."""
+        """What earlier calls left: the last one, and those with tensors of these sizes on this GPU. Nothing where some
+        may be dual, which no guard sees."""
         if _duals._current_level >= 0:
             return
         last = self._last[form]
         if last is not None:
             yield last
         try:
-            found = self._ready.get((form, *[tensors[i].size(axis) for i, axis in self._sizes]))
+            found = self._ready.get(self._key(tensors, form), ())
         except Exception:  # not torch's tensors, of another rank, or their sizes symbols
             return
-        if found is not None and found is not last:
-            yield found
+        for one in found:
+            if one is not last:
+                yield one
+
+    def _key(self, tensors: tuple[Any, ...], form: int) -> tuple[Any, ...]:
+        return form, tensors[0].get_device(), *[tensors[i].size(axis) for i, axis in self._sizes]
 
     def _first(
         self,
@@ -348,7 +353,8 @@ class Kernel:
         return _Found(plan, loaded.device, handle, addresses, views, torch_at, plain)
 
     def _keep(self, ready: Ready, tensors: tuple[Any, ...], form: int) -> None:
-        remember(self._ready, (form, *[tensors[i].shape[axis] for i, axis in self._sizes]), ready, _PLANS)
+        key = self._key(tensors, form)
+        remember(self._ready, key, (ready, *self._ready.get(key, ())[: _ALIKE - 1]), _PLANS)
         self._last[form] = ready
 
     def _loaded_for(self, tensors: Sequence[Any], torch_at: Any) -> Loaded:

@@ -80,8 +80,7 @@ class Ready:
                 return made
         else:
             tensors = (*operands, *(outs if self.given and outs is not None else ()))
-            # where there never is a trampoline, to ask that at every call would be a quarter of it
-            if (self._launches < OFTEN and torch_calls.nested(self._torch, tensors)) or not self.alike(*tensors):
+            if torch_calls.nested(tensors) or not self.alike(*tensors):
                 return None
         return self.call_otherwise(operands, outs, scalars, stream)
 

@@ -188,21 +188,22 @@ def test_objects_of_another_type_are_not_looked_into(there, monkeypatch):
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("often", [1, 9])
+@pytest.mark.parametrize(("often", "native"), [(1, True), (9, True), (1, False)])
 @pytest.mark.parametrize(
     "call", ["kernel(2, nested, *given[1:], out=out)", "kernel(2, *given, out=nested)", "kernel(2, *bad, stream=7)"]
 )
-def test_a_nested_tensor_does_not_end_the_process(there, often, call):
+def test_a_nested_tensor_does_not_end_the_process(there, often, native, call):
     """torch's guards would: they ask for strides, which it has not, and let the exception of C++ go."""
     code = (
         "import torch\n"
         "from scalec.runtime import ready\n"
         f"ready.OFTEN = {often}\n"
         "from tests.runtime.test_handles import Kernel, FakeDevice, operands, simple_spec\n"
-        "kernel = Kernel(simple_spec(), b'', device=FakeDevice(place=('cpu', 0), native=True))\n"
+        "kernel = Kernel(simple_spec(), b'', device=FakeDevice(place=('cpu', 0), native="
+        f"{native}))\n"
         "given, out = operands(), torch.zeros(64, 96)\n"
         "for _ in range(3): kernel(2, *given, out=out); kernel(2, *given)\n"
-        f"assert [r.trampoline is not None for r in kernel._ready.values()] == [{often == 1}] * 2\n"
+        f"assert [r.trampoline is not None for (r,) in kernel._ready.values()] == [{often == 1 and native}] * 2\n"
         "nested = torch.nested.nested_tensor([torch.zeros(32), torch.zeros(32)], dtype=torch.bfloat16)\n"
         "bad = [nested, *given[1:]]\n"
         f"try: {call}\n"

@@ -13,7 +13,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from scalec.abi import TensorSpec
+from scalec.abi import Argument, TensorSpec
 from scalec.errors import ArgumentError
 from scalec.runtime import dlpack, ready, torch_calls
 from scalec.runtime.bundle import Program
@@ -138,6 +138,21 @@ def test_shapes_by_turns_are_known(device, quick):
         assert launched(device)[1:-2] == slots(given, c)
         tiles = math.ceil(c.shape[0] / 64) * math.ceil(c.shape[1] / 64)
         assert device.launches[-1].grid == tiles
+
+
+def test_strides_and_gpus_by_turns_are_known(device, quick, monkeypatch):
+    """Of one shape: four strides on each of eight GPUs, which strides stand for here."""
+    monkeypatch.setattr(torch.Tensor, "get_device", lambda t: (t.stride(0) - 32) // 4)
+    kernel = Kernel(
+        simple_spec(arguments=(Argument("stride", "A", axis=0), *simple_spec().arguments)), b"", device=device
+    )
+    calls = [[torch.zeros(64, 32 + more, dtype=torch.bfloat16)[:, :32], *operands()[1:]] for more in range(32)]
+    for given in calls:
+        kernel(1, *given)
+    quick(kernel)
+    for given in [*calls, *reversed(calls)]:
+        c = kernel(1, *given)
+        assert launched(device)[:-2] == [given[0].stride(0), 1.0, *slots(given, c)]
 
 
 def _resized(a):
