@@ -40,6 +40,11 @@ def matching(pattern: str, what: str) -> Check:
     return lambda value: "" if fits(value) else what
 
 
+def some(values: tuple[Any, ...]) -> str:
+    """One value or several."""
+    return "" if values else "at least one"
+
+
 def ordered(ends: tuple[int, int]) -> str:
     """Sizes from one to another."""
     return "" if 0 <= ends[0] <= ends[1] else "a range, its smaller end first"

@@ -1,6 +1,7 @@
 """Bundles: kernels in a directory, to run where there is no compiler.
 
-    DIR/manifest.json    {"version": 2, "scalec": ..., "kernels": [{"name", "file", "sha256", "seal", "spec"}, ...]}
+    DIR/manifest.json    {"version": 2, "scalec": ..., "kernels": [{"name", "file", "sha256", "seal", "spec"}, ...],
+                          "sequences": [{"name", "source", "launches", "operands", "results", "seal"}, ...]}
     DIR/C-3f2a91c0.cubin
     DIR/.lock            held while a process writes
 
@@ -16,7 +17,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Protocol
 
@@ -28,7 +29,7 @@ from scalec.runtime.device import Device
 from scalec.runtime.dispatch import Program
 from scalec.runtime.kernel import Kernel
 from scalec.runtime.sequence import Sequence, kernels_of
-from scalec.schema import matching
+from scalec.schema import matching, some
 from scalec.version import __version__
 
 VERSION = 2
@@ -71,9 +72,20 @@ class Chain:
 
     name: Annotated[str, matching(".+", "a name")]
     source: str
-    launches: tuple[str, ...]
+    launches: Annotated[tuple[str, ...], some]
     operands: tuple[str, ...]
-    results: tuple[str, ...]
+    results: Annotated[tuple[str, ...], some]
+    seal: Digest
+
+    @staticmethod
+    def of(name: str, sequence: Sequence, launches: Iterable[str]) -> Chain:
+        operands, results = [tuple(t.name for t in ts) for ts in (sequence.spec.operands, sequence.spec.results)]
+        chain = Chain(name, sequence.source, tuple(launches), operands, results, "")
+        return replace(chain, seal=chain.sealed())
+
+    def sealed(self) -> str:
+        """The seal that it should have."""
+        return _seal(self.name, self.source, {"launches": self.launches, "of": self.operands, "to": self.results})
 
 
 @dataclass(frozen=True)
@@ -86,8 +98,8 @@ class Manifest:
     sequences: tuple[Chain, ...] = ()
 
 
-def _seal(name: str, digest: str, spec: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps([name, digest, spec], sort_keys=True).encode()).hexdigest()
+def _seal(*row: Any) -> str:
+    return hashlib.sha256(json.dumps(row, sort_keys=True).encode()).hexdigest()
 
 
 class HasCubin(Protocol):
@@ -165,9 +177,8 @@ def _merge(folder: Path, pairs: list[tuple[Any, Any]], gone: Callable[[KernelSpe
 def _chain(name: str, sequence: Sequence) -> tuple[Chain, list[tuple[str, Kernel]]]:
     """How a bundle has a program of several launches: its row, and the kernels by name."""
     names = [f"{name}, launch {i}" for i in range(1, len(sequence.launches) + 1)]
-    operands, results = [tuple(t.name for t in ts) for ts in (sequence.spec.operands, sequence.spec.results)]
     kernels = [(n, k) for n, x in zip(names, sequence.launches, strict=True) for k in kernels_of(x)]
-    return Chain(name, sequence.source, tuple(names), operands, results), kernels
+    return Chain.of(name, sequence, names), kernels
 
 
 def _text(folder: Path) -> bytes:
@@ -203,6 +214,8 @@ def _rows(folder: Path, text: bytes) -> tuple[list[tuple[Row, KernelSpec]], list
             if row.seal != _seal(row.name, row.sha256, row.spec):
                 raise FormatError("a kernel's row that is damaged", path=f"kernels[{i}]")
         for i, chain in enumerate(manifest.sequences):
+            if chain.seal != chain.sealed():
+                raise FormatError("a sequence's row that is damaged", path=f"sequences[{i}]")
             if missing := set(chain.launches).difference(row.name for row in rows):
                 raise FormatError(f"no kernel {missing.pop()!r}", path=f"sequences[{i}]")
         return [(row, KernelSpec.of(row.spec)) for row in rows], list(manifest.sequences)

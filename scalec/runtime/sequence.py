@@ -52,6 +52,11 @@ class Sequence:
         self.between = tuple(known[n] for n in known if n in made and n not in results)
         self.signature = _signature(self.spec, [_first(x).signature for x in self.launches])
         self._steps = [([t.name for t in s.operands], [t.name for t in s.results]) for s in specs]
+        have = set(operands)
+        for inputs, left in self._steps:
+            if missing := set(inputs) - have:
+                raise KeyError(min(missing))
+            have.update(left)
         self._names = tuple(t.name for t in self.spec.results)
         self.cubin = b"".join(k.cubin for k in self.kernels)
         self.ptx = "".join(k.ptx for k in self.kernels)

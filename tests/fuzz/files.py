@@ -20,16 +20,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from scalec.abi import KernelSpec
+from scalec import schema
+from scalec.abi import Argument, KernelSpec, TensorSpec
 from scalec.bench import provenance
 from scalec.errors import ScalecError
 from scalec.measured import database
 from scalec.measured.database import Entry
 from scalec.runtime import bundle, cache
 from scalec.runtime.kernel import Kernel
+from scalec.runtime.sequence import Sequence
 from scalec.sizes import Range
 from scalec.tuning.journal import Found, Journal
-from tests.runtime.fake import FakeDevice, gemm_spec, gemm_tensors, machine_code, simple_spec
+from tests.runtime.fake import FakeDevice, M, N, gemm_spec, gemm_tensors, machine_code, simple_spec
 
 # ------------------------------------------------------------------------------------------------------------- damages
 
@@ -143,7 +145,16 @@ def damaged(rng: random.Random, path: Path, *, json_lines: bool = False, links: 
 
 SPECS = (gemm_spec(), gemm_spec(n=512, k=1024), simple_spec())
 KERNELS = [Kernel(spec, machine_code(spec, b"%d" % i)) for i, spec in enumerate(SPECS)]
-WRITTEN = {(k.spec.to_json(), k.cubin) for k in KERNELS}
+SECOND = simple_spec(
+    source="D[m,n] = C[m,n]:f32",
+    entry="D",
+    operands=(TensorSpec("C", "f32", (M, N), align=4),),
+    results=(TensorSpec("D", "bf16", (M, N), align=2),),
+    arguments=(Argument("pointer", "C"), Argument("pointer", "D")),
+)
+LAUNCHES = [Kernel(simple_spec(), KERNELS[2].cubin), Kernel(SECOND, machine_code(SECOND, b"D"))]
+SEQUENCE = Sequence("C[m,n]:f32 = ...; D[m,n] = C[m,n]", LAUNCHES, [t.name for t in SPECS[2].operands], ["D"])
+WRITTEN = {(k.spec.to_json(), k.cubin) for k in (*KERNELS, *LAUNCHES)}
 KEY, OTHER = "ab" + "0" * 62, "cd" + "0" * 62
 MADE = cache.Compiled(SPECS[0], KERNELS[0].cubin, "// PTX", "7 us")
 PARTS = (Range(1, 64), Range(65, 128))
@@ -168,15 +179,16 @@ def check_spec(rng: random.Random, root: Path) -> None:
 
 def check_bundle(rng: random.Random, root: Path) -> None:
     folder = root / "bundle"
-    bundle.write(folder, KERNELS)
+    bundle.write(folder, [*KERNELS, SEQUENCE])
     provenance.write(folder)
     sealed, manifest = rng.random() < 0.5, folder / bundle.MANIFEST
     if sealed:  # as an attacker can: the row's own digest is right
         document = json.loads(manifest.read_text())
-        row = rng.choice(document["kernels"])
-        with contextlib.suppress(ValueError, RecursionError, KeyError, TypeError):
+        row = rng.choice([*document["kernels"], *document["sequences"]])
+        with contextlib.suppress(ValueError, RecursionError, KeyError, TypeError, ScalecError):
             row.update(json.loads(damage_json(rng, json.dumps(row))))
-            row["seal"] = bundle._seal(row["name"], row["sha256"], row["spec"])
+            chain = None if "sha256" in row else schema.read(bundle.Chain, row)
+            row["seal"] = bundle._seal(row["name"], row["sha256"], row["spec"]) if chain is None else chain.sealed()
         with contextlib.suppress(UnicodeEncodeError):
             manifest.write_text(json.dumps(document))
     else:
@@ -185,6 +197,7 @@ def check_bundle(rng: random.Random, root: Path) -> None:
         for program in bundle.load(folder, FakeDevice()).values():
             for kernel in program.kernels:
                 assert sealed or (kernel.spec.to_json(), kernel.cubin) in WRITTEN, "another kernel than was written"
+            assert sealed or not isinstance(program, Sequence) or program.spec == SEQUENCE.spec, "another sequence"
             _called(program)
     with contextlib.suppress(ScalecError):
         provenance.read(folder)

@@ -34,8 +34,33 @@ def test_a_bundle_without_a_kernel_that_it_names(tmp_path: Path) -> None:
     bundle.write(tmp_path, [scalec.compile("D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[n,k]", "sm_90a")])
     path = tmp_path / bundle.MANIFEST
     manifest = json.loads(path.read_text())
-    manifest["sequences"][0]["launches"][1] = "E"
+    del manifest["kernels"][1]
     path.write_text(json.dumps(manifest))
     with pytest.raises(ScalecError) as refusal:
         scalec.load(tmp_path)
-    assert "no kernel 'E'" in refusal.value.got
+    assert "no kernel 'D, launch 2'" in refusal.value.got
+
+
+def test_a_damaged_row_of_a_sequence_is_found(tmp_path: Path) -> None:
+    """Whatever in it is another text: two operands of one type that have changed places would be wrong numbers."""
+    bundle.write(tmp_path, [scalec.compile("D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[n,k]", "sm_90a")])
+    path = tmp_path / bundle.MANIFEST
+    text = path.read_text()
+    for field, other in (
+        ("operands", ["B", "A"]),
+        ("results", ["D_scale", "D"]),
+        ("launches", ["D, launch 1"]),
+        ("source", "D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[n,k] "),
+        ("name", "E"),
+        ("launches", []),
+    ):
+        manifest = json.loads(text)
+        assert manifest["sequences"][0][field] != other
+        manifest["sequences"][0][field] = other
+        path.write_text(json.dumps(manifest))
+        with pytest.raises(ScalecError) as refusal:
+            scalec.load(tmp_path)
+        assert str(path) in refusal.value.message
+        assert "sequences[0]" in refusal.value.got
+    path.write_text(text)
+    assert list(scalec.load(tmp_path)) == ["D"]
