@@ -180,7 +180,8 @@ def compile_source(
                 if made.tuned is None:
                     following = attempt.further(made) if slow is not None else None
                     if following is None:
-                        raise (slow or error) from None
+                        refused = slow or _whose(error, given)
+                        raise refused from (None if refused is slow or refused is error else error)
                     attempt = following
                     continue
                 slow, reason, what = None, error.message, made.tuned.text
@@ -199,6 +200,13 @@ def compile_source(
         if made.spec is not None:
             made.spec = replace(made.spec, dropped=tuple(made.dropped))
     return made
+
+
+def _whose(error: ScheduleError, given: Request) -> ScalecError:
+    """What a schedule is refused for: where the user decided nothing of it, the program."""
+    if given.decided():
+        return error
+    return UnsupportedError(error.message, got=error.got, expected=error.expected, fix=error.fix)
 
 
 @dataclass(frozen=True)
@@ -404,9 +412,10 @@ def decisions(
             run_pipeline(copy, row, passes=passes)
             schedule = schedules.read(_function(copy)).complete()
             problem = problem_of(_function(copy), row, schedule)
-    except ScheduleError:
+    except ScheduleError as error:
         if not taken:
-            raise
+            refused = _whose(error, given)
+            raise refused from (None if refused is error else error)
         return decisions(module, row, given, tuned=False)
     for entry in taken:
         found(entry)

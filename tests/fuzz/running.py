@@ -198,6 +198,10 @@ def compiled(case: Drawn, found: Outcome, sizes: dict[str, int]) -> compiler.Com
                 made = compiler.compile_source(case.text(), case.target, case.dims(sizes), schedule, tuned=False)
             found.case = case.but(schedule=schedule)
             return made
+        except UnsupportedError as error:
+            if isinstance(error.__cause__, ScheduleError):
+                raise Failed("default", short(error)) from error
+            raise
         except ScheduleError as error:
             if not schedule:
                 raise Failed("default", short(error)) from error

@@ -89,18 +89,19 @@ def _warps(problem: Problem, schedule: Schedule) -> None:
 
 
 def _swap(problem: Problem, schedule: Schedule) -> None:
-    reason = no_swap(problem.transposed()) if schedule.swap else ""
-    if reason and (other := must_swap(problem.transposed())):
-        raise ScheduleError(
+    written = problem.transposed() if schedule.swap else problem
+    must, cannot = must_swap(written), no_swap(written)
+    if must and cannot:  # whatever else the schedule is
+        raise UnsupportedError(
             "neither swap=0 nor swap=1 is possible",
-            got=f"{other}; {reason}",
+            got=f"{must}; {cannot}",
             fix="one program for each product, or reduction",
+            place=problem.place,
         )
-    if reason:
-        raise ScheduleError("swap=1 is not possible", got=reason, fix="swap=0")
-    reason = must_swap(problem) if not schedule.swap else ""
-    if reason:
-        raise ScheduleError("swap=0 is not possible", got=reason, fix="swap=1")
+    if schedule.swap and cannot:
+        raise ScheduleError("swap=1 is not possible", got=cannot, fix="swap=0")
+    if must and not schedule.swap:
+        raise ScheduleError("swap=0 is not possible", got=must, fix="swap=1")
 
 
 def _consumers(problem: Problem, schedule: Schedule) -> None:
