@@ -380,7 +380,9 @@ def tune(
     from scalec.tuning.tuner import Job
 
     sizes, name = program.fixed_sizes(dims, "tune", 1), target or default_target()
-    source = launches(program.read_source(expr), name, sizes, schedule or {}).texts[0]  # later ones have no schedule
+    source, *later = launches(program.read_source(expr), name, sizes, schedule or {}).texts
+    if later:
+        command.note(f"the first of {1 + len(later)} launches is tuned: the others have no schedule to choose")
     job = Job(source, name, sizes, rows, schedule or {}, candidates, rounds)
     return command.tune_program(job, kept, peers=peers, workers=workers)
 

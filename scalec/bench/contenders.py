@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from scalec.abi import KernelSpec
 from scalec.bench import cublaslt
-from scalec.bench.contraction import Contraction, contraction
+from scalec.bench.contraction import Contraction, block_of, contraction, dequantised_result
 from scalec.bench.cublaslt import ALGORITHMS, SCALE_MODES
 from scalec.errors import ScalecError
 
@@ -30,11 +31,13 @@ class Contender:
         variants: ways to run it, by label ("" where there is one): the one that is fastest at the shape is measured.
         checked: whether a launch returns the contraction's result; if not, nothing but its time has a meaning.
         adds: whether a launch adds to the inputs' result, in place, and returns the sum.
+        read: makes the contraction's result of what a launch returns, where it is not that.
     """
 
     variants: Mapping[str, Make]
     checked: bool = True
     adds: bool = False
+    read: Callable[[Any], Any] | None = None
 
 
 class NoSuchVariantError(Exception):
@@ -61,14 +64,15 @@ Source = Callable[[KernelSpec, dict[str, int]], Mapping[str, Contender]]
 
 
 def contenders(spec: KernelSpec, dims: dict[str, int]) -> dict[str, Contender]:
-    """Torch's kernels for the same contraction, by name; none where the kernel is more than a contraction.
+    """Torch's kernels for the same contraction, by name; none where the kernel is more than a contraction. Where its
+    result is quantised, torch does that in kernels of their own: see `quantised`.
 
     Where the kernel adds to its result, which torch._scaled_mm cannot, they write theirs and so move less. Before them
     then stand, where the result is f32, what does add: cuBLASLt itself, and torch in two kernels.
     """
     what = contraction(spec, dims)
     if what is None:
-        return {}
+        return quantised(spec, dims)
     if not what.dense:
         return batched(what) if what.blocks is None else {}
     adds = what.accumulates and spec.results[0].dtype == "f32"
@@ -80,6 +84,54 @@ def contenders(spec: KernelSpec, dims: dict[str, int]) -> dict[str, Contender]:
             sums = _sums(what, (a, b)) if adds and a in SCALE_MODES and b in SCALE_MODES else {}
             return sums | {name: make(what) for name, make in rows.items()}
     return {}
+
+
+THEN = ", then quantised"
+"""What follows the name of a product's contender where torch quantises its result."""
+
+
+def quantised(spec: KernelSpec, dims: dict[str, int]) -> dict[str, Contender]:
+    """What torch has for a contraction whose result is quantised by parts of rows: the contenders for the result in
+    bf16, and behind each what quantises it, op by op or as torch.compile fuses it."""
+    what = contraction(spec, dims, quantised=True)
+    if what is None or what.accumulates:
+        return {}
+    result, scale = spec.results
+    *rows, block = block_of(result, scale, dims)
+    if any(extent != 1 for extent in rows) or dims[what.indices[2][-1]] % block:
+        return {}
+    plain = replace(spec, results=(replace(result, dtype="bf16"),))
+    found = contenders(plain, dims).items()
+    return {name + THEN: _quantised(spec, dims, block, x) for name, x in found if x.checked}
+
+
+def _quantised(spec: KernelSpec, dims: dict[str, int], block: int, product: Contender) -> Contender:
+    def bind(make: Make, compiled: bool) -> Make:
+        def launched(inputs: Inputs) -> Launch:
+            import torch
+
+            of = inputs.outputs[spec.results[0].name]
+            values = replace(inputs, outputs={"": torch.empty(of.shape, dtype=torch.bfloat16, device=of.device)})
+            multiply, quantise = make(values), partial(_quantise, block=block, dtype=of.dtype)
+            quantise = torch.compile(quantise, dynamic=False) if compiled else quantise
+            return lambda: quantise(multiply())
+
+        return launched
+
+    variants = {}
+    for name, make in product.variants.items():
+        for how, compiled in (("op by op", False), ("torch.compile", True)):
+            variants[", ".join(x for x in (name, how) if x)] = bind(make, compiled)
+    return Contender(variants, read=lambda pair: dequantised_result(spec, dims, *pair))
+
+
+def _quantise(product: Any, block: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+    """Values and scales of each `block` elements of the last dimension, whose largest is the type's largest."""
+    import torch
+
+    parts = product.float().unflatten(-1, (-1, block))
+    scales = parts.abs().amax(-1) / torch.finfo(dtype).max
+    return (parts / scales.unsqueeze(-1)).to(dtype).flatten(-2), scales
 
 
 def batched(what: Contraction) -> dict[str, Contender]:

@@ -56,9 +56,13 @@ class Contraction:
         return f"{a},{b}->{c}"
 
 
-def contraction(spec: KernelSpec, dims: dict[str, int]) -> Contraction | None:
+def contraction(spec: KernelSpec, dims: dict[str, int], *, quantised: bool = False) -> Contraction | None:
     """The plain contraction that the kernel is, or None where it is more than that, or has types that torch does not
-    convert to float32."""
+    convert to float32.
+
+    Args:
+        quantised: whether its result has scales, which are a result of their own.
+    """
     statements = parse(Source(spec.source, spec.entry)).statements
     if len(statements) != 1 or not isinstance(statements[0].value, ast.Contract):
         return None
@@ -66,18 +70,21 @@ def contraction(spec: KernelSpec, dims: dict[str, int]) -> Contraction | None:
     data = [t for t in spec.operands if not _is_scale(t, tensors)]
     if any(t.dtype in ("e2m1", "i4", "u4", "ue8m0", "ue4m3") for t in spec.operands):
         return None
-    if len(data) != 2 or len(spec.results) != 1 or any(t.scalar for t in spec.operands):
+    first, *others = spec.results
+    if [t.name for t in others] != [f"{first.name}_scale"] * quantised or any(t.dtype == "ue8m0" for t in others):
+        return None
+    if len(data) != 2 or any(t.scalar for t in spec.operands):
         return None
     a, b = data
-    indices = _index(a), _index(b), _index(spec.results[0])
+    indices = _index(a), _index(b), _index(first)
     of_a, of_b, of_c = map(set, indices)
-    if any(e.divisor != 1 or not e.dim for t in (a, b, spec.results[0]) for e in t.shape):
+    if any(e.divisor != 1 or not e.dim for t in (a, b, first) for e in t.shape):
         return None
     summed = (of_a | of_b) - of_c
     if not summed or summed - (of_a & of_b) or of_c - (of_a | of_b):
         return None
     scales = [tensors.get(f"{t.name}_scale") for t in data]
-    shapes, accumulates = (shape_of(a, dims), shape_of(b, dims)), spec.results[0].inout
+    shapes, accumulates = (shape_of(a, dims), shape_of(b, dims)), first.inout
     if scales == [None, None]:
         plain = len(spec.operands) == 2
         return Contraction(a.name, b.name, indices, shapes, None, accumulates) if plain else None
@@ -134,6 +141,12 @@ def reference(what: Contraction, values: Mapping[str, Any]) -> torch.Tensor:
         return torch.einsum(what.equation, a, b)
     finally:
         torch.backends.cuda.matmul.allow_tf32 = allowed
+
+
+def dequantised_result(spec: KernelSpec, dims: dict[str, int], values: torch.Tensor, scales: torch.Tensor) -> Any:
+    """What a result with scales stands for, in float32."""
+    result, scale = spec.results
+    return values.float() * expand(scales.float(), block_of(result, scale, dims), tuple(values.shape))
 
 
 def diff(x: torch.Tensor, y: torch.Tensor) -> float:

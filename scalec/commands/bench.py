@@ -13,6 +13,8 @@ from scalec.bench.suites import BLOCK_FP8, DEFAULT_SUITE, Suite, get_suite
 from scalec.commands.output import note, note_dropped, print_table, write_result
 from scalec.errors import DeviceError, ScalecError
 from scalec.runtime.dispatch import runs
+from scalec.runtime.sequence import Sequence as Several
+from scalec.runtime.sequence import kernels_of
 
 if TYPE_CHECKING:
     from scalec.bench.contenders import Source
@@ -107,8 +109,11 @@ def measure(
         note(f"{index + 1}/{len(suite.shapes)}: {at}{f' ({label})' if label else ''}")
         try:
             kernel = make(sizes)
-            for dropped in kernel.spec.dropped:
-                note_dropped(dropped)
+            for one in kernel.kernels if isinstance(kernel, Several) else [kernel]:
+                for dropped in one.spec.dropped:
+                    note_dropped(dropped)
+            if isinstance(kernel, Several):
+                note(f"{len(kernel.launches)} launches a call, timed together")
             target, source = kernel.spec.target, kernel.spec.source
             published = suite.published_at(shape) if suite.published else {}
             rows.append(
@@ -185,13 +190,20 @@ def from_bundle(directory: str, program: str | None = None) -> Maker:
     """
     import scalec
 
-    every = [kernel for entry in scalec.load(directory).values() for kernel in entry.kernels]
+    entries = scalec.load(directory).values()
+    every = [x for entry in entries for x in ([entry] if isinstance(entry, Several) else entry.kernels)]
     kernels = [k for k in every if program is None or _same(k.spec.source, program)]
     return lambda dims: pick(kernels, dims, directory)
 
 
 def _same(one: str, other: str) -> bool:
     return "".join(one.split()) == "".join(other.split())
+
+
+def _runs(kernel: Any, dims: Mapping[str, int]) -> bool:
+    """Whether a kernel, or a kernel for each launch of several, runs these sizes."""
+    launches = [kernels_of(x) for x in kernel.launches] if isinstance(kernel, Several) else [[kernel]]
+    return all(any(runs(k.spec, dims) for k in x) for x in launches)
 
 
 def pick(kernels: Sequence[Any], dims: Mapping[str, int], directory: str) -> Any:
@@ -201,7 +213,7 @@ def pick(kernels: Sequence[Any], dims: Mapping[str, int], directory: str) -> Any
         ScalecError: none does.
     """
 
-    fitting = [k for k in kernels if runs(k.spec, dims)]
+    fitting = [k for k in kernels if _runs(k, dims)]
     if not fitting:
         raise ScalecError(
             f"no kernel of {directory} runs {', '.join(f'{n}={s}' for n, s in dims.items())}",

@@ -17,7 +17,7 @@ from scalec.bench.contraction import contraction, diff, reference
 from scalec.bench.graphs import Graph, Launch, capture, fastest
 from scalec.bench.inputs import Inputs, make_inputs
 from scalec.bench.method import PAUSE_SECONDS, sets_in_rotation
-from scalec.bench.shape import MAX_DIFF, ours, usable
+from scalec.bench.shape import MAX_DIFF, allowed_diff, ours, usable
 from scalec.errors import ScalecError
 from scalec.runtime import driver
 from scalec.runtime.cache import Compiled
@@ -94,8 +94,10 @@ class GpuTimer:
                 graphs |= {(name, routing): capture(launches[routing]) for routing in routings}
                 kept.append(launches)
         peers = []
+        if self.peers and product is None and (what := contraction(spec, sizes, quantised=True)) is not None:
+            product = reference(what, first.values)
         for name, contender in contenders(spec, sizes).items() if self.peers else ():
-            variants = usable(name, contender, first, product)
+            variants = usable(name, contender, first, product, allowed_diff(first))
             if variants:
                 makes = contender.variants
                 for routing in routings:

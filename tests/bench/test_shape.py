@@ -7,10 +7,12 @@ from importlib import import_module
 import pytest
 import torch
 
+import scalec
 from scalec.bench.contenders import IN_PLACE, TWO_KERNELS, Contender, NoSuchVariantError, contenders
 from scalec.bench.contraction import contraction, reference
 from scalec.bench.suites import BLOCK_FP8, BOTH_FP8
 from scalec.errors import ScalecError
+from scalec.runtime.sequence import Sequence
 from tests.bench.test_contenders import spec
 
 shape, inputs_of = import_module("scalec.bench.shape"), import_module("scalec.bench.inputs")
@@ -169,3 +171,51 @@ def test_a_library_that_cannot_be_called_is_warned_of_once(monkeypatch):
     with pytest.warns(UserWarning, match="no such library") as warned:
         assert shape.usable(IN_PLACE, contenders(made, DIMS)[IN_PLACE], inputs, product) == {}
     assert len(warned) == 1
+
+
+ROWS = "D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[n,k]"
+QUANTISED = {"m": 5, "n": 96, "k": 64}
+
+
+@pytest.fixture
+def quantised(monkeypatch):
+    """A program of two launches, its inputs and its product."""
+    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
+    kernel = scalec.compile(ROWS, "sm_90a")
+    assert isinstance(kernel, Sequence)
+    inputs = inputs_of.make_inputs(kernel.spec, QUANTISED, 3, device="cpu")
+    what = contraction(kernel.spec, QUANTISED, quantised=True)
+    assert what is not None
+    assert contraction(kernel.spec, QUANTISED) is None
+    return kernel, what, inputs, reference(what, inputs.values)
+
+
+def test_a_program_of_two_launches_is_checked_as_a_whole(quantised):
+    kernel, what, inputs, product = quantised
+    found = shape._check_ours(kernel, kernel.spec, what, QUANTISED, inputs, product)
+    assert 1e-5 < found < shape.allowed_diff(inputs) < 3e-3
+
+    def wrong(*given, out):
+        kernel(*given, out=out)
+        out[1][3] *= 2  # one row's scale
+
+    with pytest.raises(ScalecError, match="is wrong at"):
+        shape._check_ours(wrong, kernel.spec, what, QUANTISED, inputs, product)
+    schedules = shape.schedules_of(kernel, kernel.spec)
+    assert [x.split(",")[0] for x in schedules] == ["swap=0", "rows=1"]
+
+
+@pytest.mark.parametrize("result", ["e4m3 scale(1xn)", "e5m2 scale(1x32)"])
+def test_torch_multiplies_and_then_quantises(result, monkeypatch):
+    monkeypatch.setattr(torch, "compile", lambda function, **_: function)  # takes a compiler of C++ here
+    made = spec(f"D[m,n]:{result} = A[m,k] @ B[n,k]", QUANTISED)
+    inputs = inputs_of.make_inputs(made, QUANTISED, 3, device="cpu")
+    what = contraction(made, QUANTISED, quantised=True)
+    assert what is not None
+    product = reference(what, inputs.values)
+    ((name, contender),) = contenders(made, QUANTISED).items()
+    assert name == "torch.mm (cuBLASLt), then quantised"
+    found = shape.usable(name, contender, inputs, product, shape.allowed_diff(inputs))
+    assert list(found) == ["op by op", "torch.compile"]
+    assert all(x > 1e-6 for x in found.values())
+    assert bool(contenders(made, {**QUANTISED, "n": 95})) == ("1xn" in result)  # a last block may be short of it

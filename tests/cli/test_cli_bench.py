@@ -82,6 +82,17 @@ def test_a_bundle_holds_one_kernel_of_a_kind(invoke, tmp_path):
     assert len(json.loads((tmp_path / "kernels" / "manifest.json").read_text())["kernels"]) == 1
 
 
+def test_programs_of_several_launches_of_a_bundle(invoke, tmp_path):
+    """All launches are timed: none of them alone is the program."""
+    folder, source = str(tmp_path / "kernels"), "D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[n,k]"
+    assert invoke("compile", source, "--target", "sm_90a", "--dim", "n=4096,k=64", "--bundle", folder).exit_code == 0
+    make, sizes = bench.from_bundle(folder, source), {"m": 64, "n": 4096, "k": 64}
+    found = make(sizes)
+    assert (found.spec.source, len(found.kernels)) == (source, 2)
+    with pytest.raises(ScalecError, match=r"no kernel of .* runs m=64, n=512, k=64"):
+        make({**sizes, "n": 512})
+
+
 def test_no_bundle(monkeypatch, invoke, tmp_path):
     monkeypatch.setattr(bench, "require_torch", lambda: None)
     result = invoke("bench", "--load", str(tmp_path))

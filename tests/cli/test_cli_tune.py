@@ -188,3 +188,15 @@ def test_a_range_makes_the_kernels_of_a_bundle(invoke, tmp_path) -> None:
     again = ("--schedule", "tile=64x64x128")  # other parts of the range, whose kernels replace the first ones
     invoke("compile", FP8, "--dim", "n=2112,k=7168,m=1:100", "--bundle", f"{tmp_path}/b", *again)
     assert whole(ranges())
+
+
+def test_of_several_launches_the_first_is_tuned(invoke, monkeypatch) -> None:
+    jobs: list[Job] = []
+    monkeypatch.setattr(command, "require_gpu", lambda: None)
+    monkeypatch.setattr(command, "tune_program", lambda job, *_, **__: jobs.append(job))
+    source = "D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[n,k]"
+    for n, launches in ((4096, 2), (64, 1)):
+        result = invoke("tune", source, "--target", "sm_90a", "--dim", f"n={n},k=1024", "--m", "64:64")
+        assert result.exit_code == 0
+        assert ("the first of 2 launches is tuned" in result.stderr) == (launches > 1)
+    assert [job.source for job in jobs] == ["D_f32[m,n]:f32 = A[m,k] @ B[n,k]", source]
