@@ -16,6 +16,7 @@ imports neither MLIR nor llvmlite nor filelock, and lists directories rather tha
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -267,7 +268,14 @@ def _check_directory() -> None:
         OSError: there is no directory.
     """
     where = directory()
-    fault = _distrust(os.stat(where))
+    facts = os.stat(where)
+    if not stat.S_ISDIR(facts.st_mode):
+        _warn(
+            f"scalec has no cache: {where} is no directory; kernels are compiled anew; set {env.CACHE_DIR.name} to a "
+            f"directory, or {env.CACHE.name}=0 if that is meant"
+        )
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), where)
+    fault = _distrust(facts)
     if fault:
         _warn(
             f"scalec does not use its cache in {where}: {fault}, and who writes an entry decides what runs; kernels "

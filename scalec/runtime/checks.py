@@ -236,13 +236,14 @@ def check_strides(
     """
     if not view.shape or 0 in view.shape:
         return
+    other = "another out=" if output else ""  # of a copy, nobody would have what is written
     if t.layout == "blocked":
         if has_gaps(view):
             raise ArgumentError(
                 f"{t.name} is not contiguous",
                 got=f"strides {view.strides} of shape {list(view.shape)}",
                 expected="tiles without gaps (layout blocked)",
-                fix=_contiguous(t.name, view),
+                fix=other or _contiguous(t.name, view),
             )
         return
     inner, item = t.contiguous, itemsize(t.dtype)
@@ -256,7 +257,7 @@ def check_strides(
             f"{t.name} is not contiguous along index {inner} ({index})",
             got=f"strides {view.strides}",
             expected=f"a stride of 1 along index {inner}" + (f" (layout {t.layout})" if t.layout != "row" else ""),
-            fix=stored,
+            fix=other or stored,
         )
     gapless = dense(t, view.shape)
     outer = [axis for axis in memory_order(t) if axis != inner and view.shape[axis] > 1]
@@ -269,14 +270,14 @@ def check_strides(
                 f"{t.name} has a stride of {stride} elements {where}",
                 got=f"strides {view.strides} of shape {list(view.shape)}",
                 expected=f"at least {reach if output else 1}" + (": results must not overlap" if output else ""),
-                fix=_contiguous(t.name, view),
+                fix=other or _contiguous(t.name, view),
             )
         if not mapped and axis not in free and stride != gapless[axis]:
             raise ArgumentError(
                 f"{t.name} has a stride of {stride} elements {where}, the kernel needs {gapless[axis]}",
                 got=f"strides {view.strides}",
                 expected=f"strides {gapless}",
-                fix=_contiguous(t.name, view),
+                fix=other or _contiguous(t.name, view),
             )
         if stride * item % t.align:
             raise _unaligned_stride(t, view, axis, stride == gapless[axis], output)

@@ -235,6 +235,19 @@ def test_without_a_directory_that_can_be_written_kernels_are_compiled(tmp_path, 
         assert cache.get_or_compile(KEY, lambda: MADE) == MADE
 
 
+@pytest.mark.parametrize("mode", [0o600, 0o666])
+def test_a_file_in_place_of_the_directory(tmp_path, monkeypatch, mode):
+    """/dev/null too, which others can write: nobody is told to change that."""
+    path = tmp_path / "file"
+    path.write_text("mine")
+    path.chmod(mode)
+    monkeypatch.setenv("SCALEC_CACHE_DIR", str(path))
+    with pytest.warns(RuntimeWarning, match=f"{path} is no directory.*SCALEC_CACHE=0") as told:
+        assert cache.get_or_compile(KEY, lambda: MADE) == MADE
+    assert len(told) == 1
+    assert path.read_text() == "mine"
+
+
 def test_the_key(tmp_path, monkeypatch):
     def key(source: str = "C[m,n] = A[m,k] @ B[n,k]", target: str = "sm_90a", dims=(), schedule=()) -> str:
         return cache.key_of(source, target, dict(dims), dict(schedule))

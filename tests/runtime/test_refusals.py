@@ -83,7 +83,7 @@ REFUSED = {
         {},
         {"out": Tensor((256, 512), "<V2", strides=(256, 1), at=4096)},
         "C has a stride of 256 elements along index 0 (m)\n  got: strides (256, 1) of shape [256, 512]\n"
-        "  expected: at least 512: results must not overlap\n  fix: C.contiguous()",
+        "  expected: at least 512: results must not overlap\n  fix: another out=",
     ),
     "NULL": ({"A": Tensor((256, 1024), at=0)}, {}, "A is NULL\n  got: address 0\n  expected: memory"),
     "overlap": (
