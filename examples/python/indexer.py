@@ -140,19 +140,27 @@ def captured(step: Callable[[], Tensor]) -> tuple[Callable[[], None], Tensor]:
     return graph.replay, at
 
 
+def size(text: str) -> int:
+    """A size of the command line: 1 or more."""
+    if (value := int(text)) < 1:
+        raise ValueError(f"{value} is no size")
+    return value
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Some steps; 1 if a wrong token is picked."""
     parser = argparse.ArgumentParser(description="The lightning indexer of sparse attention.")
-    parser.add_argument("--target", help="run on the emulator of this GPU; without it on the GPU, if there is one")
+    told = "run on the emulator of this GPU; without it on the GPU, if there is one"
+    parser.add_argument("--target", choices=TARGETS.values(), help=told)
     for name, defaults in SIZES.items():
-        parser.add_argument(f"--{name}", type=int, help="default: {} on a GPU, {} on the emulator".format(*defaults))
+        parser.add_argument(f"--{name}", type=size, help="default: {} on a GPU, {} on the emulator".format(*defaults))
     given = parser.parse_args(arguments)
     emulated = os.environ.get("SCALEC_DEVICE") == "emulator"
     capability = torch.cuda.get_device_capability() if torch.cuda.is_available() and not emulated else (0, 0)
     cuda = given.target is None and capability in TARGETS
     count, context, heads, dim, topk = (getattr(given, s) or d[0 if cuda else 1] for s, d in SIZES.items())
-    if topk > context:
-        parser.error("topk is at most context")
+    if topk > context or heads % 8 or heads > 256:
+        parser.error("topk is at most context, and heads are a multiple of 8 up to 256")
     if cuda:
         device, target, where = "cuda", TARGETS[capability], torch.cuda.get_device_name()
     else:

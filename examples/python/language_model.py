@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 
 import torch
-from linear import LINEAR, TARGETS, FP8Linear
+from linear import LINEAR, TARGETS, FP8Linear, size
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -163,10 +163,11 @@ def compare(losses: Mapping[str, list[float]]) -> bool:
 def main(arguments: list[str] | None = None) -> int:
     """Trains; 1 if a loss is not that of float32."""
     parser = argparse.ArgumentParser(description="A language model that trains with scalec's linear layers.")
-    parser.add_argument("--target", help="run on the emulator of this GPU; without it on the GPU, if there is one")
+    told = "run on the emulator of this GPU; without it on the GPU, if there is one"
+    parser.add_argument("--target", choices=TARGETS.values(), help=told)
     parser.add_argument("--only", choices=["BF16", "FP8"], help="default: both")
     for name, defaults in SIZES.items():
-        parser.add_argument(f"--{name}", type=int, help="default: {} on a GPU, {} on the emulator".format(*defaults))
+        parser.add_argument(f"--{name}", type=size, help="default: {} on a GPU, {} on the emulator".format(*defaults))
     given = parser.parse_args(arguments)
     emulated = os.environ.get("SCALEC_DEVICE") == "emulator"
     capability = torch.cuda.get_device_capability() if torch.cuda.is_available() and not emulated else (0, 0)
@@ -174,6 +175,8 @@ def main(arguments: list[str] | None = None) -> int:
     sizes = {s: getattr(given, s) or d[0 if cuda else 1] for s, d in SIZES.items()}
     if sizes["width"] % 128 or sizes["inner"] % 128 or sizes["width"] % sizes["heads"]:
         parser.error("width and inner are multiples of 128, and width one of heads")
+    if sizes["steps"] < 2:
+        parser.error("steps are 2 or more: what is compared is how far the loss falls")
     if sizes["batch"] * sizes["context"] % 16:
         parser.error("batch times context is a multiple of 16")  # rows of what is turned begin at 16 bytes
     if cuda:

@@ -182,12 +182,20 @@ def fp8(x: Tensor, w: Tensor, dy: Tensor, target: str, recipe: str, rows: int) -
     return report("FP8" if rows == 1 else "2D", made, exact, limits)
 
 
+def size(text: str) -> int:
+    """A size of the command line: 1 or more."""
+    if (value := int(text)) < 1:
+        raise ValueError(f"{value} is no size")
+    return value
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Both layers; 1 if a result or a gradient is wrong."""
     parser = argparse.ArgumentParser(description="A linear layer, forward and backward, in scalec programs.")
-    parser.add_argument("--target", help="run on the emulator of this GPU; without it on the GPU, if there is one")
+    told = "run on the emulator of this GPU; without it on the GPU, if there is one"
+    parser.add_argument("--target", choices=TARGETS.values(), help=told)
     for name, defaults in SIZES.items():
-        parser.add_argument(f"--{name}", type=int, help="default: {} on a GPU, {} on the emulator".format(*defaults))
+        parser.add_argument(f"--{name}", type=size, help="default: {} on a GPU, {} on the emulator".format(*defaults))
     given = parser.parse_args(arguments)
     emulated = os.environ.get("SCALEC_DEVICE") == "emulator"
     capability = torch.cuda.get_device_capability() if torch.cuda.is_available() and not emulated else (0, 0)

@@ -29,7 +29,7 @@ from typing import Any
 
 import torch
 from linear import ACTIVATIONS, TURNS, dequantised, error, named, quantised, report, weights
-from moe import COMBINE, TARGETS, Routing, microseconds
+from moe import COMBINE, TARGETS, Routing, microseconds, size
 from torch import Tensor
 from torch.nn.functional import silu
 
@@ -327,9 +327,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description="A mixture-of-experts layer, forward and backward, in scalec programs."
     )
-    parser.add_argument("--target", help="run on the emulator of this GPU; without it on the GPU, if there is one")
+    told = "run on the emulator of this GPU; without it on the GPU, if there is one"
+    parser.add_argument("--target", choices=TARGETS.values(), help=told)
     for name, defaults in SIZES.items():
-        parser.add_argument(f"--{name}", type=int, help="default: {} on a GPU, {} on the emulator".format(*defaults))
+        parser.add_argument(f"--{name}", type=size, help="default: {} on a GPU, {} on the emulator".format(*defaults))
     parser.add_argument("--only", choices=["BF16", "FP8"], help="default: both")
     given = parser.parse_args(arguments)
     emulated = os.environ.get("SCALEC_DEVICE") == "emulator"
