@@ -347,6 +347,16 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
     )
 
 
+@contextmanager
+def placed(source: str) -> Iterator[None]:
+    """Refusals in the body show the line that they speak of; a pass has but its number."""
+    try:
+        yield
+    except UnsupportedError as error:
+        error.place = Source(source, frontend.NAME).shown(error.place)
+        raise
+
+
 def decide(
     source: str,
     target: str,
@@ -374,7 +384,7 @@ def decided(
     tuned: bool = True,
 ) -> tuple[Problem, Schedule, Request]:
     """A program as what the passes decide sees it, what that is, and what the program and `schedule` do; likewise."""
-    with contexts.context():
+    with contexts.context(), placed(source):
         module = frontend.build(source, dims)
         given = schedules.asked(_function(module), schedule)
         problem, chosen = decisions(module, get_target(target), given, tuned)

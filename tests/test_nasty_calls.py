@@ -9,10 +9,11 @@ import pytest
 
 import scalec
 from scalec import compiler, frontend
-from scalec.errors import ScalecError, ToolchainError
+from scalec.errors import ScalecError, ToolchainError, UnsupportedError
 from scalec.ir import context as contexts
 from scalec.passes import pipeline
 from scalec.runtime.kernel import Kernel
+from scalec.tuning.explain import explain
 from tests.nasty import HUGE, MANY, VALUES, only_ours
 
 PRODUCT = "C[m,n] = A[m,k]@B[n,k]"
@@ -66,6 +67,26 @@ def test_long_lines_are_cut_around_their_place() -> None:
     _, line, caret, *_ = str(caught.value).splitlines()
     assert len(line) < 210
     assert line[caret.index("^") : caret.index("^") + 4] == "Gelu"
+
+
+@pytest.mark.parametrize("dims", [{}, {"n": 4096}, {"m": "1:64"}], ids=str)
+@pytest.mark.parametrize(
+    "source",
+    [
+        "D[m,n]:e4m3 scale(1xn) = A[idx[m],k] @ B[n,k]",  # asked how many launches it takes
+        "D[m,n]:e4m3 scale(mxn) = A[m,k] @ B[n,k]",
+        "D[m,n] = A[m,k]:i8 @ B[n,k]",
+    ],
+)
+def test_refusals_show_their_line(source: str, dims: dict[str, int | str]) -> None:
+    """Wherever it is that a pass refuses."""
+    with pytest.raises(UnsupportedError) as refused:
+        scalec.compile(source, "sm_90a", dims, cache=False)
+    _, line, caret, *_ = str(refused.value).splitlines()
+    assert (line, caret.strip("^").strip(), caret[-1]) == (f"  {source}", "", "^")
+    with pytest.raises(UnsupportedError) as explained:
+        explain(source, "sm_90a", {}, {})
+    assert str(explained.value).splitlines()[1] == f"  {source}"
 
 
 def test_load(tmp_path: Path) -> None:

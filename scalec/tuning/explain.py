@@ -13,7 +13,7 @@ from typing import Any
 
 from scalec import frontend
 from scalec.abi import FAN_IN, meetings
-from scalec.compiler import decisions
+from scalec.compiler import decisions, placed
 from scalec.errors import ScalecError, ScheduleError
 from scalec.formats import ELEMENT_TYPES
 from scalec.ir import context as contexts
@@ -99,7 +99,7 @@ def explain(
         ScalecError: a refusal of the front end or of a pass; `rows` for an M that is fixed, or outside its range.
     """
     row = get_target(target)
-    with contexts.context():
+    with contexts.context(), placed(source):
         module = frontend.build(source, dims)
         given = schedules.asked(next(programs(module)), schedule)
         taken: list[Entry] = []

@@ -402,7 +402,8 @@ class EpilogueReader(Lookups):
                 fix=f"leave out :{kind}, and convert the scales after the call",
                 place=place,
             )
-        said = "x".join(str(x) if x != WHOLE else "whole" for x in (*rows, block))
+        axes = [coord.dim for coord in coords]
+        said = "x".join(str(x) if x != WHOLE else axis for x, axis in zip((*rows, block), axes, strict=True))
         if block == WHOLE and all(x == 1 for x in rows):
             block = row_block(result, n, self.target.max_cluster, place)
         if any(x != 1 for x in rows) or block == WHOLE or block % RESULT_BLOCK:

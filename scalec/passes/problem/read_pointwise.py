@@ -183,7 +183,7 @@ class PointwiseReader(EpilogueReader):
         kind, layout = ir.StringAttr(granularity.type).value, ir.StringAttr(granularity.layout).value
         block = block_of(granularity)
         *outer, rows, columns = (1, *block)
-        said = "x".join("whole" if x == WHOLE else str(x) for x in block)
+        said = "x".join(axis if x == WHOLE else str(x) for x, axis in zip(block, of.dims, strict=False))
         if kind not in QUANTISED:
             fix = f"leave out :{kind}, and convert the scales after the call"
             raise self.refused(f"{of.name} quantised with scales in {kind}", op, " or ".join(QUANTISED), fix)
