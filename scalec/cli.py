@@ -18,6 +18,7 @@ import click
 from scalec import env as env_of_scalec
 from scalec.commands import options, program
 from scalec.commands.compile import SUFFIXES, Request
+from scalec.commands.output import open_streams
 from scalec.errors import ScalecError
 from scalec.sizes import MOST, Range, Size
 from scalec.version import __version__
@@ -25,6 +26,10 @@ from scalec.version import __version__
 
 class _Commands(click.Group):
     """A group whose commands end as Unix expects: one message on stderr and an exit code, no traceback."""
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        open_streams()
+        return super().main(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,14 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from scalec.abi import Dropped
+
+
+def open_streams() -> None:
+    """Whoever closed one of the standard streams (`>&-`) neither reads nor writes there: /dev/null takes its place, and
+    no file that is opened later its number."""
+    for name, flags in (("stdin", os.O_RDONLY), ("stdout", os.O_WRONLY), ("stderr", os.O_WRONLY)):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, flags), "r" if name == "stdin" else "w"))
 
 
 def console(*, stderr: bool = False) -> Console:

@@ -8,6 +8,8 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 from tests.cli.cli_programs import FP8
 
 SCALEC = [sys.executable, "-m", "scalec.cli"]
@@ -55,6 +57,18 @@ def test_no_color_in_tables():
     shown = on_terminal("targets", TERM="xterm", NO_COLOR="1")[1]
     assert b"sm_90a" in shown
     assert not re.search(rb"\x1b\[[\d;]*[34]\dm", shown)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(
+    ("given", "code"), [("targets", 0), ("compile 'C['", 1), ("compile -", 1), ("nope", 2), ("--version", 0)]
+)
+def test_streams_that_are_closed(given: str, code: int, closed: str):
+    """As of a process that a script starts with `>&-`."""
+    command = f"exec {sys.executable} -m scalec.cli {given} {closed}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, timeout=100, input=b"")
+    assert (done.returncode, b"Traceback" in done.stderr) == (code, False)
 
 
 def test_pipes(shell):
