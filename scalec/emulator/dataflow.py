@@ -5,6 +5,7 @@ Sets of registers are ints, a bit for each.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 from scalec.emulator.flow import END, successors_of
@@ -52,6 +53,30 @@ def looked_at(function: Function) -> list[int]:
             if new != before[pc]:
                 before[pc], changed = new, True
     return behind
+
+
+_CONTROL = {"bra", "brx", "call", "exit", "ret", "trap"}
+_SHARED = {"global", "shared", "shared::cta", "shared::cluster"}  # memory that is not a thread's own
+
+
+def deciding(function: Function) -> frozenset[int]:
+    """The registers on whose values it may depend where control goes: those that branches read, and those that such
+    values are computed from, anywhere in the function. What a thread keeps in memory of its own may come back."""
+    makers: dict[int, list[Instruction]] = defaultdict(list)
+    found, todo = set[int](), list[int]()
+    for instruction in function.code:
+        for register in instruction.writes:
+            makers[register].append(instruction)
+        kept = instruction.opcode == "st" and _SHARED.isdisjoint(instruction.modifiers)
+        if kept or instruction.opcode in _CONTROL:
+            todo += instruction.reads
+    while todo:
+        register = todo.pop()
+        if register not in found:
+            found.add(register)
+            for instruction in makers[register]:
+                todo += instruction.reads
+    return frozenset(found)
 
 
 def maybe_undefined(function: Function) -> list[int]:

@@ -38,7 +38,7 @@ add.s32 %r8, %r5, %r8;
 mov.b32 %r30, 7;
 setp.gt.u32 %p1, %r1, %r2;
 @%p1 add.s32 %r30, %r30, %r3;
-@!%p1 ld.shared.b32 %r30, [%r8];
+@!%p1 ld.volatile.shared.b32 %r30, [%r8];
 ldmatrix.sync.aligned.m8n8.x4.shared.b16 {{%r10, %r11, %r12, %r13}}, [%r8];
 mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {{%r14, %r15, %r16, %r17}}, {{%r10, %r11, %r12, %r13}},
     {{%r1, %r2}}, {{%r3, %r4, %r3, %r4}};
@@ -99,7 +99,11 @@ def test_together_finds_a_race(monkeypatch: pytest.MonkeyPatch):
         with pytest.raises(Finding) as found:
             _run(monkeypatch, alone, barrier="")
         assert found.value.kind in ("race", "uninitialised")
-        assert "ld.shared" in found.value.where or "ldmatrix" in found.value.where or "st.shared" in found.value.where
+        assert (
+            "ld.volatile.shared" in found.value.where
+            or "ldmatrix" in found.value.where
+            or "st.shared" in found.value.where
+        )
 
 
 _UNROLLED = """
@@ -159,8 +163,8 @@ add.s32 %r8, %r5, %r8;
 xor.b32 %r9, %r6, 256;
 add.s32 %r9, %r5, %r9;
 ld.shared.b32 %r25, [%r8];
-ld.shared.b32 %r26, [%r8+4];
-ld.shared.b32 %r27, [%r9+8];
+ld.volatile.shared.b32 %r26, [%r8+4];
+ld.volatile.shared.b32 %r27, [%r9+8];
 @%p1 ld.shared.b32 %r25, [%r9];
 @%p3 ld.shared.b32 %r26, [%r9+4];
 shl.b32 %r28, %r25, 3;
@@ -208,3 +212,105 @@ def _runs(monkeypatch: pytest.MonkeyPatch, values: np.ndarray) -> list[crew.Run]
     monkeypatch.setattr(Crew, "execute", lambda self, run: seen.append(run) or execute(self, run))
     run_ptx(_UNROLLED, [values, Out(4096)], block=(256, 1, 1), seed=1)
     return seen
+
+
+_LOADS_AGAIN = """
+.version 8.7
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 out)
+{{
+.shared .align 16 .b8 tile[64];
+.local .align 8 .b8 own[8];
+.reg .pred %p<5>;
+.reg .b32 %r<9>;
+.reg .b64 %rd<4>;
+ld.param.u64 %rd1, [out];
+mov.u32 %r0, %tid.x;
+mul.wide.u32 %rd2, %r0, 4;
+add.s64 %rd0, %rd1, %rd2;
+mov.b32 %r1, tile;
+setp.ne.u32 %p0, %r0, 0;
+@!%p0 st.shared.v2.b32 [%r1], {{0, 0}};
+bar.sync 0;
+{body}
+ret;
+}}
+"""
+
+_CHANGED = """setp.ge.u32 %p1, %r0, 64;
+setp.ge.u32 %p2, %r0, 32;
+setp.eq.u32 %p3, %r0, 32;
+mov.b32 %r4, 0;
+@%p1 bra reads;
+@%p2 bra changes;
+@!%p0 st.shared.b32 [%r1+4], 5;
+fence.acq_rel.cta;
+@!%p0 st.volatile.shared.b32 [%r1], 1;
+ret;
+changes: @%p3 atom.relaxed.cta.shared.add.u32 %r3, [%r1], 8;
+bar.sync 1, 64;
+ret;
+reads: bar.sync 1, 64;
+ld.volatile.shared.b32 %r2, [%r1];
+setp.eq.u32 %p4, %r2, 9;
+fence.acq_rel.cta;
+@%p4 ld.shared.b32 %r4, [%r1+4];
+st.global.b32 [%rd0], %r4;"""
+"""What an atomic operation of another warp leaves in its place is passed on still."""
+
+_PASSES_ON = """setp.ge.u32 %p1, %r0, 32;
+mov.b32 %r4, 0;
+@%p1 bra reads;
+@!%p0 st.shared.b32 [%r1+4], 5;
+fence.acq_rel.cta;
+@!%p0 st.volatile.shared.b32 [%r1], 1;
+ret;
+reads: ld.volatile.shared.b32 %r2, [%r1];
+setp.ne.u32 %p2, %r2, 0;
+fence.acq_rel.cta;
+@%p2 ld.shared.b32 %r4, [%r1+4];
+st.global.b32 [%rd0], %r4;"""
+
+
+def _volatile_in_runs(
+    monkeypatch: pytest.MonkeyPatch, body: str, seed: int = 0, threads: int = 64
+) -> tuple[bool, np.ndarray]:
+    """Whether a run has a volatile load, and what the kernel wrote."""
+    seen: list[crew.Run] = []
+    execute = Crew.execute
+    with monkeypatch.context() as patch:
+        patch.setattr(Crew, "execute", lambda self, run: seen.append(run) or execute(self, run))
+        out = Out(4 * threads)
+        run_ptx(_LOADS_AGAIN.format(body=body), [out], block=(threads, 1, 1), seed=seed)
+    return any(run.kernel.code[pc].has("volatile") for run in seen for pc in range(run.start, run.end)), out
+
+
+_OWN = """add.u32 %r4, %r2, 0; st.local.b32 [own], %r4; ld.local.b32 %r3, [own];
+setp.eq.u32 %p1, %r3, 0; @%p1 bra again;"""
+
+
+@pytest.mark.parametrize(
+    ("waits", "own"),
+    [
+        ("setp.eq.u32 %p1, %r2, 0; @%p1 bra again;", False),
+        ("add.u32 %r3, %r2, 1; setp.eq.u32 %p1, %r3, 1; @%p1 bra again;", False),
+        (_OWN, True),
+    ],
+)
+def test_a_load_that_a_branch_depends_on_lets_others_run(monkeypatch: pytest.MonkeyPatch, waits: str, own: bool):
+    body = f"@!%p0 st.volatile.shared.b32 [%r1], 9; again: ld.volatile.shared.b32 %r2, [%r1]; {waits}"
+    body += " st.global.b32 [%rd0], %r2;"
+    assert not _volatile_in_runs(monkeypatch, body)[0]
+    body = body.replace(waits, "add.u32 %r3, %r2, 1;" if own else "")
+    assert _volatile_in_runs(monkeypatch, body)[0]
+
+
+def test_volatile_loads_in_runs_are_strong(monkeypatch: pytest.MonkeyPatch):
+    """They do not race with volatile stores, and what such a store passes on is observed."""
+    races = "ld.volatile.shared.b32 %r2, [%r1]; add.u32 %r2, %r2, 1; st.volatile.shared.b32 [%r1], %r2;"
+    for seed in range(4):
+        assert _volatile_in_runs(monkeypatch, races, seed)[0]
+    for body, threads in ((_PASSES_ON, 64), (_CHANGED, 96)):
+        passed = [_volatile_in_runs(monkeypatch, body, seed, threads)[1] for seed in range(8)]
+        assert {int(each.view(np.uint32)[threads - 32]) for each in passed} == {0, 5}

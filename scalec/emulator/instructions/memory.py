@@ -127,7 +127,7 @@ def ld(instruction: Instruction, decoder: Decoder) -> Step:
     """ld: 9.7.9.8; ld.global.nc: 9.7.9.9; ldu: 9.7.9.10.
 
     Results narrower than their registers are extended by the type's sign. Cache operators, eviction priorities,
-    prefetch sizes and cache policies change nothing. A strong load lets other warps run, as it may be polling.
+    prefetch sizes and cache policies change nothing. A strong load that may be polling lets other warps run.
     """
     decoder.only(instruction, SPACES, SCOPES, HINTS, "weak", *_STRONG, *_VECTORS)
     to, where = instruction.operands[:2]
@@ -140,16 +140,16 @@ def ld(instruction: Instruction, decoder: Decoder) -> Step:
     dtype = DTYPES[kind] if kind[0] in "us" else np.dtype(f"u{min(8, each)}")
     whole = runs == [(0, count)]
     read_only = instruction.has("nc")
-    result: Yield | None = YIELD if is_strong else None
+    result: Yield | None = YIELD if is_strong and decoder.kernel.may_poll(instruction) else None
 
     def together(crew: Crew) -> None:
-        if not whole or each == 16:
+        if not whole or each == 16 or (is_strong and strong.published(crew.machine, "shared")):
             raise Apart
         addresses = access.of_all(crew, address(crew))
         if own:
             own_shared(crew, addresses)
         mask = np.broadcast_to(crew.mask, addresses.shape)
-        raw = access.load_together(crew, space, addresses, mask, size, unchanged=read_only)
+        raw = access.load_together(crew, space, addresses, mask, size, unchanged=read_only, strong=is_strong)
         stores.count(crew, space, addresses, mask, size, "{} -> registers")
         parts = raw.view(dtype)
         for i, put in enumerate(puts):

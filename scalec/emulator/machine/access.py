@@ -237,13 +237,21 @@ def _of_warps(crew: Crew, lanes: np.ndarray) -> np.ndarray:
 
 
 def load_together(
-    crew: Crew, space: str, addresses: np.ndarray, mask: np.ndarray, size: int, *, unchanged: bool
+    crew: Crew,
+    space: str,
+    addresses: np.ndarray,
+    mask: np.ndarray,
+    size: int,
+    *,
+    unchanged: bool = False,
+    strong: bool = False,
 ) -> np.ndarray:
-    """Weak loads by several warps that nothing is wrong with: uint8 (..., warps, lanes, size).
+    """Loads by several warps that nothing is wrong with: uint8 (..., warps, lanes, size).
 
     Args:
         addresses: int64 (..., warps, lanes); mask: bool, like it: lanes that are active.
         unchanged: nobody may have written the bytes in this launch.
+        strong: they do not race with later strong writes; what was written before is as for weak ones.
 
     Raises:
         Apart: something may be wrong.
@@ -256,7 +264,7 @@ def load_together(
         if addresses.size == len(crew.warps) * addresses.shape[-1]:
             raise
         each = zip(addresses, mask, strict=True)  # of several instructions each may have a segment of its own
-        return np.stack([load_together(crew, space, a, on, size, unchanged=unchanged) for a, on in each])
+        return np.stack([load_together(crew, space, a, on, size, unchanged=unchanged, strong=strong) for a, on in each])
     at = addresses - (low - offset)
     if size & (size - 1) == 0 and np.bitwise_or.reduce(addresses, axis=None) & size - 1:
         raise Apart
@@ -292,7 +300,7 @@ def load_together(
             continue
         visit(warp, segment)
         index = warp.agent.index
-        judge.note_read(segment, bytes_at(own, size), order, index, int(warp.agent.seen[index]))
+        judge.note_read(segment, bytes_at(own, size), order, index, int(warp.agent.seen[index]), strong=strong)
     return pick(segment.data, every)
 
 

@@ -1,16 +1,16 @@
 """Warps of a CTA that stand at the same instruction, and go on together: straight runs of code are one step for all.
 
-Instructions that read and write registers, and weak loads, have no effect that another warp could see, but that the
-judge knows of a load; weak stores, which nothing in the run reads, happen when it is over. A run of them is executed
-once on arrays of shape (warps, 32), by the functions that else take (32,): a crew is a Warp to them. Where something is
-wrong each warp repeats the run by itself, and finds it. Everything else each warp does by itself (machine.py), or has a
-function of its own for several of them (table.Grouped).
+Instructions that read and write registers, and loads that wait for nothing, have no effect that another warp could
+see, but that the judge knows of a load; weak stores, which nothing in the run reads, happen when it is over. A run of
+them is executed once on arrays of shape (warps, 32), by the functions that else take (32,): a crew is a Warp to them.
+Where something is wrong each warp repeats the run by itself, and finds it. Everything else each warp does by itself
+(machine.py), or has a function of its own for several of them (table.Grouped).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from operator import is_
 from typing import TYPE_CHECKING
 
@@ -34,17 +34,29 @@ _REGISTERS_ONLY = {
 }  # fmt: skip
 # loads and stores that another warp could see happen at another time, or that may differ in what they touch
 _APART = {"relaxed", "acquire", "release", "volatile", "mmio", "local", "async", "bulk"}
+_OWN_SHARED = {"shared", "shared::cta"}
 _CONSTANT = {"nc", "param", "const"}  # loads of what no store changes
 
 
-def in_runs(instruction: Instruction) -> bool:
-    """Whether its function takes a Crew: it reads and writes registers, or loads."""
+def _polls(load: Instruction) -> bool:
+    return True
+
+
+def in_runs(instruction: Instruction, may_poll: Callable[[Instruction], bool] = _polls) -> bool:
+    """Whether its function takes a Crew: it reads and writes registers, or loads.
+
+    Args:
+        may_poll: of a strong load, whether a warp may repeat it until another one has written something.
+    """
     parts = [e for o in instruction.operands for e in (o.elements if isinstance(o, Vector) else (o,))]
     if any(isinstance(part, Special) for part in parts):
         return False
     match instruction.opcode:
         case "ld":
-            return _APART.isdisjoint(instruction.modifiers)
+            apart = _APART.intersection(instruction.modifiers)
+            if apart == {"volatile"}:  # of the CTA's own factors, whose order the compiler keeps by that
+                return not _OWN_SHARED.isdisjoint(instruction.modifiers) and not may_poll(instruction)
+            return not apart
         case "st":
             return _APART.isdisjoint(instruction.modifiers) and None not in parts and "b128" not in instruction.types
         case "ldmatrix" | "stmatrix":
@@ -61,12 +73,12 @@ def in_runs(instruction: Instruction) -> bool:
     return registers_only and "b128" not in instruction.types and not instruction.has("cc")  # .cc is a carry
 
 
-def ends(code: Sequence[Instruction], apart: Set[int]) -> list[int]:
+def ends(code: Sequence[Instruction], apart: Set[int], may_poll: Callable[[Instruction], bool]) -> list[int]:
     """For each instruction the first one from there on that is no part of a run; those in `apart` are none."""
     found = list(range(len(code) + 1))
     behind_stores = found.copy()  # where a run ends that has stored: before the first load
     for at in reversed(range(len(code))):
-        if at not in apart and in_runs(code[at]):
+        if at not in apart and in_runs(code[at], may_poll):
             stores = code[at].opcode in ("st", "stmatrix")
             found[at] = behind_stores[at + 1] if stores else found[at + 1]
             loads = code[at].opcode in ("ld", "ldmatrix") and _CONSTANT.isdisjoint(code[at].modifiers)

@@ -116,7 +116,7 @@ class Kernel:
             self.steps[pc] = poison.entering(self, pc, self.steps[pc], registers)
         self.grouped = {pc: step.together for pc, step in enumerate(self.steps) if isinstance(step, Grouped)}
         self.invalidates = any(i.opcode == "mbarrier" and i.has("inval") for i in function.code)
-        self.ends = crew.ends(function.code, self.unwritten.keys() | noted)
+        self.ends = crew.ends(function.code, self.unwritten.keys() | noted, self.may_poll)
         self._runs: dict[tuple[int, int], crew.Run] = {}
 
     @cached_property
@@ -128,6 +128,15 @@ class Kernel:
     def looked_at(self) -> list[int]:
         """For each instruction the set (dataflow) of registers whose values are looked at behind it."""
         return dataflow.looked_at(self.function)
+
+    @cached_property
+    def deciding(self) -> frozenset[int]:
+        """The registers on whose values it may depend where control goes."""
+        return dataflow.deciding(self.function)
+
+    def may_poll(self, load: Instruction) -> bool:
+        """Whether a warp may repeat a strong load until another warp has written what it waits for."""
+        return not self.deciding.isdisjoint(load.writes)
 
     def meeting(self, pc: int) -> int:
         """The first instruction that all paths from `pc` come to and that lanes execute together; END for none."""

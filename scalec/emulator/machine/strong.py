@@ -21,6 +21,7 @@ from scalec.emulator.machine import access
 from scalec.emulator.machine.order import View
 
 if TYPE_CHECKING:
+    from scalec.emulator.machine.machine import Machine
     from scalec.emulator.machine.memory import Segment
     from scalec.emulator.machine.warp import Warp
 
@@ -110,6 +111,11 @@ def read(warp: Warp, space: str, addresses: np.ndarray, size: int, scope: int, *
                 warp.units.setdefault("observed", {})[id(published), scope] = published
             elif published.reaches(warp, scope):
                 published.acquire(warp)
+
+
+def published(machine: Machine, space: str) -> bool:
+    """Whether a strong read of a state space might observe something of another warp's."""
+    return any(segment.space == space for segment, _ in machine.units.get("released", ()))
 
 
 def fence(warp: Warp, scope: int, *, acquire: bool = True, release: bool = True) -> None:
