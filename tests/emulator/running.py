@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,6 +29,20 @@ MAX_ERROR = 0.01
 def by_turns(names: Iterable[str], sizes: int) -> list[tuple[str, int]]:
     """(name, size) for each name and half of `sizes` sizes: the even ones of a name, the odd ones of the next."""
     return [(name, size) for i, name in enumerate(names) for size in range(i % 2, sizes, 2)]
+
+
+def in_pairs(
+    targets: Sequence[str], names: Iterable[str], sizes: int, step: int | None = None
+) -> list[tuple[str, str, int]]:
+    """(target, name, size): each name for each target, at one of `sizes` sizes, or at every `step`-th, by turns. Each
+    name comes with each size, and each target does, if `step`, or else `sizes`, is no more than there are targets."""
+    step = step or sizes
+    return [
+        (t, n, s)
+        for i, n in enumerate(names)
+        for j, t in enumerate(targets)
+        for s in range((i + j) % step, sizes, step)
+    ]
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from scalec.checking.launch import made_up, upload
 from scalec.errors import ScheduleError, UnsupportedError
 from scalec.ir import context
 from scalec.runtime import emulated
+from tests.emulator.running import in_pairs
 from tests.emulator.test_several_results import run
 
 TARGETS = ("sm_90a", "sm_100a", "sm_120a")
@@ -172,9 +173,9 @@ PROGRAMS = CONVERTED | FACTORS | BOTH | GATHERED | BYTES | UNLIKE | SPREAD | PAR
 
 
 @pytest.mark.once("target", touches=lambda name, **_: {name} & USUAL)
-@pytest.mark.parametrize("size", range(len(SIZES)))
 @pytest.mark.parametrize(
-    ("target", "name"), [(t, x) for x in PROGRAMS for t in TARGETS if t != "sm_90a" or x not in UNLIKE]
+    ("target", "name", "size"),
+    [(t, x, s) for t, x, s in in_pairs(TARGETS, PROGRAMS, len(SIZES)) if t != "sm_90a" or x not in UNLIKE],
 )
 def test_program(target: str, name: str, size: int) -> None:
     (dims, fixed), program = SIZES[size], PROGRAMS[name]

@@ -13,7 +13,7 @@ import scalec
 from scalec.errors import SourceError, UnsupportedError
 from scalec.formats import ELEMENT_TYPES
 from scalec.runtime.emulated import EmulatedDevice
-from tests.emulator.running import run_on
+from tests.emulator.running import in_pairs, run_on
 from tests.emulator.test_several_results import run
 
 TARGETS = ("sm_90a", "sm_100a", "sm_120a")
@@ -58,9 +58,7 @@ SIZES = [
 
 
 @pytest.mark.once("target", "name", "size")
-@pytest.mark.parametrize("size", range(len(SIZES)))
-@pytest.mark.parametrize("name", [*EXACT, *CLOSE])
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("target", "name", "size"), in_pairs(TARGETS, [*EXACT, *CLOSE], len(SIZES), step=2))
 def test_program(target: str, name: str, size: int) -> None:
     dims, fixed = SIZES[size]
     limit = 1e-4 if "C[m,n]:bf16" in EXACT.get(name, "") else 1e-5

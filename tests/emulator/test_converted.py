@@ -13,7 +13,7 @@ from scalec.errors import ScheduleError, UnsupportedError
 from scalec.formats import CONVERTED, ELEMENT_TYPES
 from scalec.reference.packing import numpy_dtype
 from scalec.runtime.emulated import EmulatedDevice
-from tests.emulator.running import run_on
+from tests.emulator.running import in_pairs, run_on
 
 TARGETS = ("sm_90a", "sm_100a", "sm_120a")
 
@@ -74,9 +74,9 @@ of what has M or N last."""
 
 
 @pytest.mark.once("target", "name", "size")
-@pytest.mark.parametrize("size", range(len(SIZES)))
 @pytest.mark.parametrize(
-    ("target", "name"), [*((t, name) for name in PROGRAMS for t in TARGETS), *(("sm_90a", name) for name in HOPPER)]
+    ("target", "name", "size"),
+    [*in_pairs(TARGETS, PROGRAMS, len(SIZES)), *(("sm_90a", name, s) for name in HOPPER for s in range(len(SIZES)))],
 )
 def test_program(target: str, name: str, size: int) -> None:
     (dims, fixed), program = SIZES[size], (PROGRAMS | HOPPER)[name]

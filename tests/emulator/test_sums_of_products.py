@@ -9,6 +9,7 @@ from scalec import abi
 from scalec.errors import UnsupportedError
 from scalec.operations import operations
 from tests import tiers
+from tests.emulator.running import in_pairs
 from tests.emulator.test_several_results import run
 
 TARGETS = ("sm_90a", "sm_100a", "sm_120a")
@@ -78,8 +79,7 @@ def rounded(dims: dict[str, int], program: str) -> dict[str, int]:
 
 
 @pytest.mark.once("target", "size", touches=lambda name, **_: {name} & USUAL)
-@pytest.mark.parametrize("size", range(len(SIZES)))
-@pytest.mark.parametrize(("target", "name"), [(t, x) for x in PROGRAMS | NARROW for t in TARGETS])
+@pytest.mark.parametrize(("target", "name", "size"), in_pairs(TARGETS, PROGRAMS | NARROW, len(SIZES)))
 def test_program(target: str, name: str, size: int) -> None:
     (dims, fixed), program = SIZES[size], (PROGRAMS | NARROW)[name]
     if ":mxfp8" in program:
