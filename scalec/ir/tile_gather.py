@@ -319,6 +319,25 @@ class CutKRowsOp(Tile.Operation, name="cut_k_rows"):
         return _of_k(op, op.rows) and in_step(op, None, op.tile)
 
 
+class CutUnnamedOp(Tile.Operation, name="cut_unnamed"):
+    """Makes zero of scales on their way through registers, of which a row has one for each `unit` elements of K, that
+    scale no element for which each `index` names something. All lanes of the warp are here whose `rows` these are."""
+
+    source: ext.Operand[Any]
+    rows: ext.Operand[GatheredType]
+    index: Sequence[ext.Operand[RowIndexType]]
+    unit: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        made = maker(op.rows, "tile.k_rows")
+        if not isinstance(op.source.type, RowScalesType | ByteScalesType):
+            return fail(op, f"cuts {op.source.type}, expected scales in registers")
+        if made is not None and "alone" not in made.operation.attributes:
+            return fail(op, "has rows of a warpgroup, expected those of a warp alone")
+        return _of_k(op, op.rows) and at_least(op, 1, "unit")
+
+
 def _of_k(op: ir.OpView, rows: ir.Value) -> bool:
     """Refuses other indices than those of elements of K, as many as there are registers for."""
     made = maker(rows, "tile.k_rows")

@@ -44,6 +44,20 @@ EIGHT: dict[str, str] = {
 }
 """8 bits, which warps turn where the tensor core does not read them so."""
 
+SCALED: dict[str, str] = {
+    "scales": "C[m,n]:f32 = A[idx[k],m]:e4m3 @ B[k,n]:e4m3 scale(none, 128x1)",
+    "scales, left": "C[m,n]:f32 = A[k,m]:e5m2 @ B[idx[k],n]:e4m3 scale(128x1@col, none)",
+    "scales of blocks": "C[m,n]:f32 = A[idx[k],m]:e4m3 @ B[k,n]:e4m3 scale(tensor, 128x128)",
+    "ue8m0": "C[m,n]:f32 = A[idx[k],m]:e4m3 @ B[k,n]:e4m3 scale(none, 32x1:ue8m0)",
+    "scales, groups": "C[g,m,n]:f32 += A[idx[k],m]:e4m3 @ B[k,n]:e4m3 scale(none, 128x1)" + RANGE,
+    "scales of blocks, groups": "C[g,m,n] = A[k,m]:e4m3 @ B[idx[k],n]:e4m3 scale(128x128, none)" + RANGE,
+    "ue8m0, groups": "C[g,m,n]:f32 = A[idx[k],m]:e4m3 @ B[k,n]:e4m3 scale(none, 32x1:ue8m0@col)" + RANGE,
+    "scales, apart": "C[g,m,n]:f32 += A[idx[k],m]:e4m3 @ B[k,n]:e4m3 scale(none, 128x1)" + RANGE + " apart",
+    "left, apart": "C[g,m,n]:f32 += A[k,m]:e4m3 @ B[idx[k],n]:e4m3 scale(128x128, none)" + RANGE + " apart",
+    "ue8m0, apart": "C[g,m,n]:f32 += A[idx[k],m]:e4m3 @ B[k,n]:e4m3 scale(none, 32x1:ue8m0)" + RANGE + " apart",
+}
+"""Of the operand beside: of blocks of k, or of each group's."""
+
 ENDS = (3, 3, 40, 130, 131, 256, 300, 300)
 ROWS = 40
 """Of a tensor that is gathered."""
@@ -64,6 +78,8 @@ def made(text: str, dims: dict[str, int], ends: tuple[int, ...], seed: int) -> t
             if name in values:
                 found = rng.integers(0, ROWS, values[name].shape).astype(np.int32)
                 values[name] = np.where(rng.random(found.shape) < 0.1, np.int32(-1), found)
+                if "scale" in text:  # nor any of a block of scales
+                    values[name][32:64] = values[name][128:256] = -1
         (wanted,) = reference.run(program, values, dims=dims, exact=True).values()
     names = {x for x in ("idx", "jdx") if x in values}
     inside = np.all([values[x] >= 0 for x in names], axis=0)
@@ -83,6 +99,11 @@ def made(text: str, dims: dict[str, int], ends: tuple[int, ...], seed: int) -> t
         else:
             kept[values[index][inside]] = True
         values[tensor] = np.where(kept[..., None], array, np.array(np.nan, array.dtype))
+        block = re.search(r"\b(32|128)x", text)
+        if block and not index and "apart" not in text:  # of blocks of which nothing is summed
+            scale, first = values[tensor + "_scale"], range(0, dims["k"], int(block[1]))
+            some = np.array([kept[i : i + first.step].any() for i in first])
+            values[tensor + "_scale"] = np.where(some[:, None], scale, np.array(np.nan, scale.dtype))
     return values, wanted
 
 
@@ -96,7 +117,7 @@ def check(
     **sizes: int,
 ) -> Kernel:
     """Against the reference, with NaN wherever nothing is summed."""
-    text = (PROGRAMS | EIGHT)[name]
+    text = (PROGRAMS | EIGHT | SCALED)[name]
     dims = {d: n for d, n in (DIMS | sizes | {"g": len(ends) - 1}).items() if re.search(rf"\b{d}\b", text)}
     dims |= {f"{x}_{int(bool(b))}": ROWS for x, b in re.findall(r"([AB])\[(b,)?\w+\[", text)}
     known = {d: dims[d] for d in fixed}
@@ -109,7 +130,7 @@ def check(
 
 
 REFUSED = {
-    "scales": ("C[m,n] = A[idx[k],m] @ B[k,n] scale(128x1, 128x1)", "8 or 16 bits that are multiplied as they are"),
+    "scales": ("C[m,n] = A[idx[k],m] @ B[k,n] scale(128x1, 128x1)", "has scales of the rows that idx[k] names"),
     "tf32": ("C[m,n] = A[idx[k],m]:tf32 @ B[k,n]:tf32", "8 or 16 bits that are multiplied as they are"),
     "two types": ("C[m,n] = A[idx[k],m]:e4m3 @ B[k,n]:bf16", "that are multiplied as they are"),
     "along K": ("C[m,n] = A[idx[k],m] @ B[n,k]", "beside B"),
@@ -156,6 +177,25 @@ def test_eight_bits(name: str, target: str) -> None:
     check(name, target, n=112, m=80)
 
 
+@pytest.mark.once("name", "target")
+@pytest.mark.parametrize("target", ALL)
+@pytest.mark.parametrize("name", SCALED)
+def test_scales(name: str, target: str) -> None:
+    check(name, target, n=112, m=80)
+
+
+@pytest.mark.once("seed")
+@pytest.mark.parametrize("target", ALL)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_scales_drawn(target: str, seed: int) -> None:
+    """Sizes, ends and indices that are drawn, of sizes that are not known."""
+    rng = np.random.default_rng(seed)
+    k, name = int(rng.integers(257, 600)), list(SCALED)[int(rng.integers(len(SCALED)))]
+    ends = np.sort(rng.integers(0, k + 1, int(rng.integers(1, 12)) + 1))
+    sizes = {"m": 16 * int(rng.integers(1, 17)), "n": 16 * int(rng.integers(1, 17)), "k": k}
+    check(name, target, "", tuple(map(int, ends)), seed, (), **sizes)
+
+
 SCHEDULES = [
     ("plain", "sm_90a", "swap=1"),
     ("plain", "sm_90a", "split=2"),
@@ -176,6 +216,11 @@ SCHEDULES = [
     ("8 bits", "sm_90a", "tile=128x48x64, promote=64, swap=1, split=2"),
     ("8 bits, groups", "sm_90a", "tile=64x128x128, stages=2"),
     ("8 bits, groups", "sm_100a", "tile=128x64x64, stages=2"),
+    ("scales", "sm_90a", "tile=64x96x128, swap=0, split=2"),
+    ("scales, groups", "sm_90a", "tile=128x64x64, promote=64, swap=1"),
+    ("ue8m0, groups", "sm_120a", "tile=64x64x64, swap=1"),
+    ("ue8m0", "sm_120a", "split=2"),
+    ("ue8m0, apart", "sm_100a", "tile=128x64x128, cluster=2x1, swap=0"),
 ]
 
 

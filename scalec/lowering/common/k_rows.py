@@ -15,6 +15,7 @@ from scalec.ir.mlir import ir
 from scalec.ir.tile_gather import line_of
 from scalec.lowering.builder import Variable
 from scalec.lowering.common.copies import NOTHING
+from scalec.lowering.common.items import ballot
 from scalec.lowering.common.row_copies import Shared
 from scalec.lowering.common.state import COMMON, State, swizzle
 from scalec.targets import WARPGROUP
@@ -96,3 +97,34 @@ def cut_k_rows(s: State, op: ir.OpView) -> None:
                 for at in range(0, line, tile.CHUNK):
                     place = further + behind * pitch + at
                     b.asm(f"st.shared.v4.b32 [$0 + {place}], {{$1, $1, $1, $1}};", [], [own, b.constant(0)])
+
+
+@COMMON.lowers("tile.cut_unnamed")
+def cut_unnamed(s: State, op: ir.OpView) -> None:
+    """A row each lane: what a vote says of 32 of them at a time."""
+    b, rows, unit, source = s.b, s.get(op.rows), tile.int_of(op.unit), s.get(op.source)
+    votes: list[ir.Value] = []
+    for i, _, is_row in rows.each(s):
+        named = reduce(b.and_, (s.get(x).names(b, v.get()) for x, v in zip(op.index, rows.found[i], strict=True)))
+        votes.append(ballot(b, b.both(named, is_row)))
+
+    def any_of(number: int) -> ir.Value:
+        """Whether a unit has any."""
+        found = b.constant(0)
+        for i, vote in enumerate(votes):
+            first, end = (min(max(x - tile.LANES * i, 0), tile.LANES) for x in (number * unit, (number + 1) * unit))
+            mask = (1 << end) - (1 << first)
+            found = b.or_(found, b.and_(vote, mask) if mask < 0xFFFFFFFF else vote) if mask else found
+        return b.compare("ne", found, 0)
+
+    if isinstance(op.source.type, tile.ByteScalesType):
+        for word in range(len(source.registers[0])):
+            kept = reduce(b.or_, (b.select(any_of(4 * word + i), 0xFF << 8 * i, b.constant(0)) for i in range(4)))
+            for registers in source.registers:
+                registers[word].set(b.and_(registers[word].get(), kept))
+        return
+    zero = 0.0 if source.element == "f32" else 0
+    for number in range(len(source.registers[0])):
+        kept = any_of(number)
+        for registers in source.registers:
+            registers[number].set(b.select(kept, registers[number].get(), zero))

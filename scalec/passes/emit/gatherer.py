@@ -163,8 +163,7 @@ class Gatherer(Frame):
         tiles = [self.copies_into(h, side) for side in self.sides if side not in self.by_threads]
         with e.region("tile.warp", index=free_warps(self.problem, self.schedule), count=1, elected=0):
             cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
-            extents: dict[str, Any] = {"rows": depth, "chunks": 1, "count": len(lookups), "alone": True}
-            room = e.op("tile.k_rows", [e.type("gathered_rows")], **extents).result
+            room = self.k_rows_of_warp()
             with self.over_all_tiles(h) as w:
                 indices = [self.row_index(x.name, w) for x in lookups]
                 self.ask_k(room, indices, w, self.at_k(w))
@@ -172,9 +171,14 @@ class Gatherer(Frame):
                     e.op("tile.wait", operands=[h.landed, cursor])
                     for tile in tiles:
                         e.op("tile.cut_k_rows", [], [tile, cursor, room, indices])
-                    e.op("tile.pass_on", operands=[h.filled, cursor], arrivals=self.arrivals)
+                    e.op("tile.pass_on", operands=[h.filled, cursor], arrivals=1 + self.landing_warps)
                     e.op("tile.advance", operands=[cursor])
                     self.ask_k(room, indices, w, self.at_k(w, e.arith("arith.addi", k, e.i32(depth))))
+
+    def k_rows_of_warp(self) -> ir.Value:
+        """Registers for what indices have for the rows of a K block, of a warp alone."""
+        extents: dict[str, Any] = {"rows": self.schedule.tile[2], "chunks": 1, "count": len(self.problem.k_lookups)}
+        return self.e.op("tile.k_rows", [self.e.type("gathered_rows")], **extents, alone=True).result
 
     def row_chunks(self, side: Side) -> ir.Value:
         """Registers for where the rows are."""

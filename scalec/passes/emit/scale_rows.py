@@ -51,7 +51,7 @@ class ScaleRows(Dealer, ZeroRows):
         less = self.zero_sides
         several = any(scale.within(step) > 1 for side in sides if (scale := side.operand.by_row) is not None)
         several |= any(zero_planes(self.schedule, side.operand) > 1 for side in less)
-        alone = bool(self.problem.summed or self.problem.added) or several
+        alone = bool(self.problem.summed or self.problem.added or self.problem.k_lookups) or several
         words = max((plan.words for side in sides if (plan := self.byte_plan(side)) is not None), default=0)
         group = max(1, self.together(sides) // words) if words else 1 if alone else max(1, GROUP // max(1, len(sides)))
         if less and not words and self.groups_ahead(sides, 1) > 1:  # see GROUP
@@ -60,12 +60,16 @@ class ScaleRows(Dealer, ZeroRows):
         ahead = self.groups_ahead(sides, group) if words or group == 1 else 1
         rooms = [{side.piece: self.room(side, group) for side in sides} for _ in range(ahead)]
         zeros = [[(side, self.zero_room(side, group)) for side in less] for _ in range(ahead)]
+        named = self.k_rows_of_warp() if self.problem.k_lookups else None
         k = self.problem.depth
         blocks = group * ahead  # of an iteration
         whole = blocks == 1 or (k is not None and k % (blocks * step) == 0)
         if self.schedule.split > 1:
             whole = all(count % blocks == 0 for count in part_blocks(self.problem, self.schedule))
         with self.over_all_tiles(h) as w:
+            indices = [self.row_index(x.name, w) for x in self.problem.k_lookups]
+            if named is not None:
+                self.ask_k(named, indices, w, self.at_k(w))
             for side, (i, room) in product(sides, enumerate(rooms)):
                 if self.gathers_scales(side):
                     self.look_up_rows(room[side.piece], side, w, w.row0[side.label])
@@ -75,6 +79,9 @@ class ScaleRows(Dealer, ZeroRows):
                 self.load_zeros(h, side, room, w, self.at_k(w, e.i32(i * group * step) if i else None))
             with self.over_k(w, step=blocks * step) as k0:
                 self.cut_rooms(h, rooms[0], w, self.at_k(w, k0))
+                if named is not None:
+                    self.leave_out(sides, rooms[0], named, indices)
+                    self.ask_k(named, indices, w, self.at_k(w, e.arith("arith.addi", k0, e.i32(step))))
                 for j in range(blocks):
                     room, less, index = rooms[j // group], zeros[j // group], j % group
                     if whole or j == 0:
@@ -89,6 +96,16 @@ class ScaleRows(Dealer, ZeroRows):
                             self.load_rows(h, side, room[side.piece], w, following, group)
                         for side, room_of in less:
                             self.load_zeros(h, side, room_of, w, following)
+
+    def leave_out(
+        self, sides: list[Side], rooms: dict[str, ir.Value], named: ir.Value, indices: list[ir.Value]
+    ) -> None:
+        """Makes zero of the scales of a K block that are of no point that is summed, where indices along K say so: they
+        may be no numbers."""
+        for side in sides:
+            plan, depth = self.byte_plan(side), self.schedule.tile[2]
+            unit = plan.unit if plan is not None else depth // self.brought(side).within(depth)
+            self.e.op("tile.cut_unnamed", [], [rooms[side.piece], named, indices], unit=unit)
 
     @staticmethod
     def pieces(side: Side) -> list[Side]:
@@ -114,7 +131,7 @@ class ScaleRows(Dealer, ZeroRows):
         group = VECTOR // words
         while group > 1 and group * self.of_block(sides) > self.spare(sides):
             group //= 2
-        if VECTOR % words or p.summed or p.added or p.range_of_k is not None or p.depth is None:
+        if VECTOR % words or p.summed or p.added or p.k_lookups or p.range_of_k is not None or p.depth is None:
             return 1
         parted = self.schedule.split > 1 and any(count % group for count in part_blocks(p, self.schedule))
         return 1 if parted or p.depth % (group * self.schedule.tile[2]) else group * words
@@ -123,7 +140,7 @@ class ScaleRows(Dealer, ZeroRows):
         """Groups of K blocks whose scales are on their way at once: as many as threads have registers for. Ranges of K,
         and sums over several indices, cut or look up each block's for themselves."""
         p = self.problem
-        if p.summed or p.added or p.range_of_k is not None or any(self.gathers_scales(side) for side in sides):
+        if p.summed or p.added or p.k_lookups or p.range_of_k is not None or any(map(self.gathers_scales, sides)):
             return 1
         spare = self.spare(sides) if group > 1 else (self.schedule.registers[0] - BESIDE) // 2
         return max(1, min(AHEAD, spare // (group * self.of_block(sides))))

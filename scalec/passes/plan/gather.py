@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scalec.ir.schedule import Schedule
 from scalec.ir.tile import CHUNK, COPY_ALIGN
-from scalec.passes.problem.operand import Operand
+from scalec.passes.problem.operand import Operand, Scale
 from scalec.passes.problem.types import Problem
 from scalec.targets import WARPGROUP
 
@@ -91,6 +91,12 @@ def _row(problem: Problem, operand: Operand, depth: int) -> int:
 def own_rows(problem: Problem) -> str:
     """Why CTAs do not multiply together where indices along K are read from memory."""
     return f"each CTA copies its own rows of {problem.k.name}, which {problem.k_lookups[0].name} names"
+
+
+def left_out_by_threads(problem: Problem, scale: Scale) -> str:
+    """Why threads bring a scale of an operand beside rows of K that are gathered: it may be no number where its block
+    has no point that is summed."""
+    return f"{scale.name} is left out where {problem.k_lookups[0].name} names no {problem.k.name} of a block"
 
 
 def no_shared_gather(problem: Problem, cluster: tuple[int, int], cta_group: int = 1) -> str:

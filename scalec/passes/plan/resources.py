@@ -11,7 +11,14 @@ from math import prod
 from scalec.ir.schedule import STAGED, Schedule
 from scalec.ir.tile import ITEM_ALIGN, RESPONSE_BYTES, VECTOR, WORD_ROWS
 from scalec.passes.plan.converted import brings_zeros, registers_make, scale_planes, zero_planes, zero_words
-from scalec.passes.plan.gather import copies_of_thread, gatherers, scales_copied_by_threads, stored_row, whole_tiles
+from scalec.passes.plan.gather import (
+    copies_of_thread,
+    gatherers,
+    left_out_by_threads,
+    scales_copied_by_threads,
+    stored_row,
+    whole_tiles,
+)
 from scalec.passes.plan.items import ITEMS, changes_blocks, free_warps, item_bytes
 from scalec.passes.plan.parts import k_blocks
 from scalec.passes.plan.promotion import no_planes
@@ -68,6 +75,8 @@ def no_bulk(problem: Problem, scale: Scale) -> str:
     if scale.type != "f32" or scale.gathered:
         bytes_of = f"{scale.type}, which threads make f32 of"
         return f"{scale.name} is {bytes_of if scale.type != 'f32' else f'of rows that {scale.gathered} names'}"
+    if problem.k_lookups:
+        return left_out_by_threads(problem, scale)
     if partly_scaled(problem):
         return f"{scale.name} is of one of the products that are added up, and threads make ones for the others"
     if scale.spread:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from scalec.formats import NUMBERS, WHOLE
 from scalec.ir.schedule import Schedule
 from scalec.ir.tile import SHIFT, WORD_ROWS
+from scalec.passes.plan.gather import left_out_by_threads
 from scalec.passes.problem.operand import Operand, Scale
 from scalec.passes.problem.types import Problem
 
@@ -145,6 +146,8 @@ def _no_bulk_words(problem: Problem, operand: Operand, tile: tuple[int, int, int
         return f"{operand.name} has none, for which threads make ones"
     dim, rows = (problem.m, tile[0]) if operand is problem.lhs else (problem.n, tile[1])
     align, wanted = problem.target.tma_align, problem.kind.words
+    if problem.k_lookups:
+        return left_out_by_threads(problem, scale)
     if scale.gathered:
         return f"{scale.name} is of rows that {scale.gathered} names"
     if scale.layout != wanted or scale.rows != 1:

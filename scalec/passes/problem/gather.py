@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from scalec.errors import UnsupportedError
+from scalec.passes.problem.operand import Operand
 from scalec.passes.problem.types import Problem
 
 GATHERED_BITS = frozenset({8, 16})
@@ -41,7 +44,7 @@ def check_gathered_k(problem: Problem) -> None:
         *(
             (
                 not (x.stored_mn_major and x.stored.bits in GATHERED_BITS and x.stored == x.element)
-                or any((x.transformed, x.scales, x.others, x.gathered, x.pages)),
+                or any((x.transformed, x.scales and x.gathered_k, x.others, x.gathered, x.pages)),
                 f"{named} is read along {k}, which is summed, beside {x.name}",
                 f"{x.name}[{k},{x.rows}] of {bits} bits that are multiplied as they are, in order along {x.rows}, of "
                 "one contraction",
@@ -58,6 +61,19 @@ def check_gathered_k(problem: Problem) -> None:
     ):
         if found:
             raise UnsupportedError(what, expected=expected, fix=fix, place=problem.written)
+
+
+def with_scales_of_rows(problem: Problem) -> Problem:
+    """The problem in which each row of an operand in order has its own scales, where rows of K are gathered beside it:
+    threads then bring all scales that sums are promoted by, and leave out those of blocks that have no point."""
+    if not problem.k_lookups:
+        return problem
+
+    def of(x: Operand) -> Operand:
+        kept = [s if s.in_mma or s.folded or s.rows == 1 else replace(s, rows=1, spread=s.rows) for s in x.scales]
+        return replace(x, scales=tuple(kept))
+
+    return replace(problem, lhs=of(problem.lhs), rhs=of(problem.rhs))
 
 
 def check_summed(problem: Problem) -> None:

@@ -23,7 +23,7 @@ from scalec.passes.problem.contraction import (
     terms_of,
 )
 from scalec.passes.problem.folds import check_folds, fold_of
-from scalec.passes.problem.gather import check_left_out, check_summed
+from scalec.passes.problem.gather import check_left_out, check_summed, with_scales_of_rows
 from scalec.passes.problem.half_bytes import check_half_bytes
 from scalec.passes.problem.lookups import check_beginnings, shifted
 from scalec.passes.problem.operand import Fold, Operand, Product
@@ -97,7 +97,8 @@ class Reader(OperandReader):
         ranged = (m.name, n.name) if summed else (m.name, n.name, k.name)
         domains = uneven(results, outer) if self.folded_dim else self.domains(contract, ranged, outer)
         made = replace(made, outer=outer, domains=domains, lookups=self.lookups((m.name, n.name, k.name)))
-        check_sums(made := shifted(made))
+        made = with_scales_of_rows(shifted(made))
+        check_sums(made)
         for x in made.products:
             self.check_cut(x)
             check_half_bytes(x, made)

@@ -125,11 +125,20 @@ class OperandReader(EpilogueReader):
         own = family or self.target.mma_for(element.name, element.name)  # what does not go together is told later
         reads = own is not None and own.reads_transposed(element.name) and stored == element and rounded is None
         turns = transposed and stored.name in TURNED and stored == element and rounded is None
-        if summed != k.name and not ((reads or turns) and stored.bits in GATHERED_BITS and not levels):
+        if summed != k.name and levels:
+            raise UnsupportedError(
+                f"{name}[{', '.join(order)}] has scales of the rows that {summed} names, and the sum runs over these: "
+                f"each {k.name} has its own",
+                expected=f"scales that are constant along {k.name}, or of the operand beside alone",
+                fix=f"gather {name} and quantise it along {k.name} by a program of its own, as "
+                f"T[n,m]:e4m3 scale(1x128) = {name}[idx[m],n] scale(...), and multiply that",
+                place=place_of(value),
+            )
+        if summed != k.name and not ((reads or turns) and stored.bits in GATHERED_BITS):
             raise UnsupportedError(
                 f"{name}[{', '.join(order)}] is read through memory along {k.name}, which is summed",
-                got=f"{stored.name}{' with scales' if levels else ''}",
-                expected="8 or 16 bits that are multiplied as they are, without scales",
+                got=stored.name,
+                expected="8 or 16 bits that are multiplied as they are",
                 fix=f"gather {name} by a program of its own, as X[m,n] = {name}[idx[m],n]",
                 place=place_of(value),
             )

@@ -51,6 +51,8 @@ func.func @p(%A: !desc, %at: memref<?xi32>, %s: i64, %x: i32, %S: memref<?x4xf32
   // CHECK: "tile.cut_k_rows"(%{{.*}}, %{{.*}}, %[[ALONE]], %[[K]]) {operandSegmentSizes = array<i32: 1, 1, 1, 1>}
   "tile.cut_k_rows"(%kb, %c, %alone, %k) {operandSegmentSizes = array<i32: 1, 1, 1, 1>} : (!tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>, !tile.position, !tile.gathered_rows, !tile.index) -> ()
   %scales = "tile.row_scales"() {rows = 64 : i64, blocks = 2 : i64, warps = 3 : i64} : () -> !tile.rows
+  // CHECK: "tile.cut_unnamed"(%{{.*}}, %[[ALONE]], %[[K]]) {operandSegmentSizes = array<i32: 1, 1, 1>, unit = 32 : i64}
+  "tile.cut_unnamed"(%scales, %alone, %k) {operandSegmentSizes = array<i32: 1, 1, 1>, unit = 32 : i64} : (!tile.rows, !tile.gathered_rows, !tile.index) -> ()
   // CHECK: "tile.look_up"(%{{.*}}, %[[INDEX]], %{{.*}}, %{{.*}}) : (!tile.rows, !tile.index, i32, i32) -> ()
   "tile.look_up"(%scales, %index, %x, %x) : (!tile.rows, !tile.index, i32, i32) -> ()
   // CHECK: "tile.load_rows"({{.*}}) {block = 128 : i64, row_block = 128 : i64, step = 128 : i64}

@@ -596,3 +596,26 @@ func.func @p(%s: i64, %x: i32, %I: memref<?xi32>) {
   "tile.cut_k_rows"(%a, %c, %r, %i) {operandSegmentSizes = array<i32: 1, 1, 1, 1>} : (!tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>, !tile.position, !tile.gathered_rows, !tile.index) -> ()
   return
 }
+
+// -----
+
+// cut_unnamed: a warp's
+// EXPECT: has rows of a warpgroup, expected those of a warp alone
+func.func @p(%s: i64, %x: i32, %I: memref<?xi32>) {
+  %a = "tile.row_scales"() {rows = 64 : i64, blocks = 2 : i64, warps = 3 : i64} : () -> !tile.rows
+  %i = "tile.row_index"(%I, %s, %x) {axis = "k", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
+  %r = "tile.k_rows"() {chunks = 1 : i64, count = 1 : i64, rows = 64 : i64} : () -> !tile.gathered_rows
+  "tile.cut_unnamed"(%a, %r, %i) {operandSegmentSizes = array<i32: 1, 1, 1>, unit = 32 : i64} : (!tile.rows, !tile.gathered_rows, !tile.index) -> ()
+  return
+}
+
+// -----
+
+// cut_unnamed: registers
+// EXPECT: cuts i32, expected scales in registers
+func.func @p(%s: i64, %x: i32, %I: memref<?xi32>) {
+  %i = "tile.row_index"(%I, %s, %x) {axis = "k", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
+  %r = "tile.k_rows"() {alone, chunks = 1 : i64, count = 1 : i64, rows = 64 : i64} : () -> !tile.gathered_rows
+  "tile.cut_unnamed"(%x, %r, %i) {operandSegmentSizes = array<i32: 1, 1, 1>, unit = 32 : i64} : (i32, !tile.gathered_rows, !tile.index) -> ()
+  return
+}
