@@ -142,6 +142,11 @@ of 4 bits less another (`scalec.zero_points`), has four, so that eight are the m
 range down to 2^-128, which bf16 and tf32 hold as a subnormal; an e4m3 would have more bits there."""
 
 
+NAMED: dict[tuple[str, str], tuple[str, ...]] = {("e4m3", "ue8m0"): ("bf16",), ("e5m2", "ue8m0"): ("bf16",)}
+"""Likewise of scales of rows that are gathered along a sum, of which each element of K has its own, so that no sum is
+promoted by one. A product below 2^-126 loses digits, of e4m3 with a scale below 2^-117."""
+
+
 ADDENDS: dict[tuple[str, str], tuple[str, int]] = {("e2m1", "ue4m3"): ("e4m3", 2), ("e2m1", "ue8m0"): ("e4m3", 1)}
 """By element type and the type of its scales: of which type as the sum of how many the product of both may be
 multiplied. An e2m1 is a sum of two powers of two, or zeros; a power of two times a ue4m3 is an e4m3, within its range:

@@ -46,9 +46,9 @@ class ConvertOp(Tile.Operation, name="convert"):
 
     Both tiles are [rows, K], or with `turned`, an optional unit attribute, `source` is [K, rows]. Rows of `source` lie
     one behind the other, packed where elements have less than 8 bits; those of `target` are as wide as its swizzle.
-    `factors`, of f32, is [blocks of K, rows]. Where `last` is true, the stored element `element` of each row, an
-    integer attribute, counts as 0: what shares a byte with the last one of K. Elements are those from byte
-    `shift` of each row on, which is below CHUNK: rows then have so many bytes more.
+    `factors`, of f32, is [blocks of K, rows], or where rows are turned [blocks of rows, K]. Where `last` is true, the
+    stored element `element` of each row, an integer attribute, counts as 0: what shares a byte with the last one of K.
+    Elements are those from byte `shift` of each row on, which is below CHUNK: rows then have so many bytes more.
     """
 
     source: ext.Operand[SharedType]
@@ -77,8 +77,8 @@ class ConvertOp(Tile.Operation, name="convert"):
             return fail(op, f"converts to {op.target.type} with the zero points of another tile, or turns it")
         if turned:
             rows, width = width, rows
-            if rows * stored.bits % 128 or stored.bits not in (8, 32) or op.factors is not None:
-                return fail(op, f"turns {source}, expected lines of whole 16 bytes, of 8 or 32 bits, without factors")
+            if rows * stored.bits % 128 or stored.bits not in (8, 32):
+                return fail(op, f"turns {source}, expected lines of whole 16 bytes, of 8 or 32 bits")
         if not _of_one_shape(op, (rows, width), stored.bits, 1 if turned or op.zeros is not None else MOST_MADE):
             return False
         if op.shift is not None and not _shifts(op, width, stored.bits, made.bits if made is not None else 0):
@@ -89,11 +89,18 @@ class ConvertOp(Tile.Operation, name="convert"):
                 return fail(op, f"has no element {element} of 4 bits, without zero points, in a row of {depth}")
         if op.factors is not None:
             planes, count = shape_of(op.factors.type)
-            if str(element_of(op.factors.type)) != "f32" or count != rows or depth % planes or depth // planes % 8:
+            if turned:
+                fits = count == depth and not rows % planes and not rows // planes % TOGETHER and made.name == "bf16"
+                if str(element_of(op.factors.type)) != "f32" or not fits:
+                    return fail(op, f"has factors {op.factors.type} for {rows} rows of {depth} {made.name}")
+            elif str(element_of(op.factors.type)) != "f32" or count != rows or depth % planes or depth // planes % 8:
                 return fail(op, f"has factors {op.factors.type} for {rows} rows of {depth}")
         buffers = [x for x in (op.source, op.target, op.factors) if x is not None]
         return plainly_swizzled(op, op.target) and in_step(op, None, *buffers)
 
+
+TOGETHER = 4
+"""Rows of a word of what is turned, of bytes, which have one factor."""
 
 MOST_MADE = 2
 """Panels along K of a tile that is converted plainly, at most: so that the rows that a warpgroup makes at once are a

@@ -238,15 +238,25 @@ class KRowsOp(Tile.Operation, name="k_rows"):
 
 class LookUpKOp(Tile.Operation, name="look_up_k"):
     """Loads what each `index` has for the elements k0 + i of K, for all rows i of `into`; for those below `low`, and
-    from `high` on, none. Nobody waits for them here."""
+    from `high` on, none. Nobody waits for them here. With `own`, an optional number, `into` are scale bytes, which are
+    then loaded of the rows that the index of that number names, where each names something."""
 
-    into: ext.Operand[GatheredType]
+    into: ext.Operand[Any]
     index: Sequence[ext.Operand[RowIndexType]]
     k0: ext.Operand[I32]
     low: ext.Operand[I32]
     high: ext.Operand[I32]
 
-    verify_invariants = verifier(lambda op: _of_k(op, op.into))
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        attributes = op.operation.attributes
+        if "own" not in attributes:
+            return _of_k(op, op.into)
+        if not isinstance(op.into.type, ByteScalesType):
+            return fail(op, f"looks up into {op.into.type}, expected scale bytes")
+        return 0 <= int_of(attributes["own"]) < len(op.index) or fail(
+            op, f"own is {int_of(attributes['own'])}, of {len(op.index)} indices"
+        )
 
 
 WIDEST_LINE = 128

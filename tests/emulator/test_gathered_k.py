@@ -40,6 +40,8 @@ PROGRAMS: dict[str, str] = {
 EIGHT: dict[str, str] = {
     "8 bits": "C[m,n]:f32 = A[idx[k],m]:e4m3 @ B[k,n]:e5m2",
     "8 bits, right": "C[m,n] = A[k,m]:e5m2 @ B[idx[k],n]:e4m3",
+    "two types": "C[m,n]:f32 = A[idx[k],m]:e4m3 @ B[k,n]:bf16",
+    "two types, groups": "C[g,m,n]:f32 += A[k,m]:f16 @ B[idx[k],n]:e5m2" + RANGE,
     "8 bits, groups": "C[g,m,n]:f32 += A[idx[k],m]:e4m3 @ B[jdx[k],n]:e4m3" + RANGE,
 }
 """8 bits, which warps turn where the tensor core does not read them so."""
@@ -57,6 +59,18 @@ SCALED: dict[str, str] = {
     "ue8m0, apart": "C[g,m,n]:f32 += A[idx[k],m]:e4m3 @ B[k,n]:e4m3 scale(none, 32x1:ue8m0)" + RANGE + " apart",
 }
 """Of the operand beside: of blocks of k, or of each group's."""
+
+NAMED: dict[str, str] = {
+    "named": "C[m,n]:f32 = A[idx[k],m]:e4m3 @ B[k,n]:bf16 scale(1x32:ue8m0, none)",
+    "named, right": "C[m,n]:f32 = A[k,m]:bf16 @ B[idx[k],n]:e5m2 scale(none, 1xn:ue8m0)",
+    "named, columns": "C[m,n]:f32 = A[idx[k],m]:e4m3 @ B[k,n]:bf16 scale(1x8:ue8m0@col, none)",
+    "named, blocks": "C[m,n]:f32 = A[idx[k],m]:e4m3 @ B[k,n]:bf16 scale(4x16:ue8m0, none)",
+    "named, batches": "C[b,m,n]:f32 = A[b,idx[b,k],m]:e4m3 @ B[k,b,n]:bf16 scale(1x1x32:ue8m0, none)",
+    "named, both": "C[g,m,n]:f32 = A[idx[k],m]:e4m3 @ B[jdx[k],n]:e5m2 scale(1x32:ue8m0, 1x128:ue8m0)" + RANGE,
+    "named, groups": "C[g,m,n]:f32 += A[idx[k],m]:e4m3 @ B[k,n]:e4m3 scale(1x128:ue8m0, 128x1)" + RANGE,
+    "named, apart": "C[g,m,n]:f32 += A[idx[k],m]:e4m3 @ B[k,n]:e4m3 scale(1x32:ue8m0, 128x1)" + RANGE + " apart",
+}
+"""Of the rows that are gathered."""
 
 ENDS = (3, 3, 40, 130, 131, 256, 300, 300)
 ROWS = 40
@@ -99,6 +113,9 @@ def made(text: str, dims: dict[str, int], ends: tuple[int, ...], seed: int) -> t
         else:
             kept[values[index][inside]] = True
         values[tensor] = np.where(kept[..., None], array, np.array(np.nan, array.dtype))
+        if index and "scale(1x" in text and inside.ndim == 1 and tensor + "_scale" in values:  # of rows that none names
+            scale = values[tensor + "_scale"]
+            values[tensor + "_scale"] = np.where(kept[:, None], scale, np.array(np.nan, scale.dtype))
         block = re.search(r"\b(32|128)x", text)
         if block and not index and "apart" not in text:  # of blocks of which nothing is summed
             scale, first = values[tensor + "_scale"], range(0, dims["k"], int(block[1]))
@@ -117,7 +134,7 @@ def check(
     **sizes: int,
 ) -> Kernel:
     """Against the reference, with NaN wherever nothing is summed."""
-    text = (PROGRAMS | EIGHT | SCALED)[name]
+    text = (PROGRAMS | EIGHT | SCALED | NAMED)[name]
     dims = {d: n for d, n in (DIMS | sizes | {"g": len(ends) - 1}).items() if re.search(rf"\b{d}\b", text)}
     dims |= {f"{x}_{int(bool(b))}": ROWS for x, b in re.findall(r"([AB])\[(b,)?\w+\[", text)}
     known = {d: dims[d] for d in fixed}
@@ -130,9 +147,16 @@ def check(
 
 
 REFUSED = {
-    "scales": ("C[m,n] = A[idx[k],m] @ B[k,n] scale(128x1, 128x1)", "has scales of the rows that idx[k] names"),
-    "tf32": ("C[m,n] = A[idx[k],m]:tf32 @ B[k,n]:tf32", "8 or 16 bits that are multiplied as they are"),
-    "two types": ("C[m,n] = A[idx[k],m]:e4m3 @ B[k,n]:bf16", "that are multiplied as they are"),
+    "scales": (
+        "C[m,n] = A[idx[k],m] @ B[k,n] scale(128x1, 128x1)",
+        "is gathered along k, which is summed: each has its own A_scale",
+    ),
+    "tf32": ("C[m,n] = A[idx[k],m]:tf32 @ B[k,n]:tf32", "expected: bf16, f16, e4m3 or e5m2"),
+    "4 bits": ("C[m,n] = A[idx[k],m]:mxfp4 @ B[k,n]:bf16", "expected: bf16, f16, e4m3 or e5m2"),
+    "f32 of 1x128": ("C[m,n] = A[idx[k],m] @ B[k,n] scale(1x128, 128x1)", "got: e4m3, scales of f32"),
+    "few rows": ("C[m,n] = A[idx[k],m] @ B[k,n]:bf16 scale(1x4:ue8m0, none)", "expected: a multiple of 8, or all"),
+    "f16": ("C[m,n] = A[idx[k],m] @ B[k,n]:f16 scale(1x32:ue8m0, none)", "an operand beside it that bf16 has too"),
+    "levels": ("C[m,n] = A[idx[k],m]:nvfp4 @ B[k,n]", "got: e2m1"),
     "along K": ("C[m,n] = A[idx[k],m] @ B[n,k]", "beside B"),
     "several": ("G[m,n] = A[idx[k],m] @ B[k,n]; U[m,n] = A[idx[k],m] @ D[k,n]; H[m,n] = G*U", "of one contraction"),
     "blocks of K": ("C[m,n] = A[idx[k],m] @ B[e[k/64],k,n]", "an index for each k, in the place of k"),
@@ -170,27 +194,28 @@ def test_program(name: str, target: str) -> None:
     check(name, target)
 
 
-@pytest.mark.once("name", "target")
+@pytest.mark.once(touches=lambda name, target: {target, name} - {x for x in EIGHT if x.startswith("two")})
 @pytest.mark.parametrize("target", ALL)
 @pytest.mark.parametrize("name", EIGHT)
 def test_eight_bits(name: str, target: str) -> None:
     check(name, target, n=112, m=80)
 
 
-@pytest.mark.once("name", "target")
+@pytest.mark.once(touches=lambda name, target: {name + target} & {"namedsm_90a"})
 @pytest.mark.parametrize("target", ALL)
-@pytest.mark.parametrize("name", SCALED)
+@pytest.mark.parametrize("name", SCALED | NAMED)
 def test_scales(name: str, target: str) -> None:
     check(name, target, n=112, m=80)
 
 
-@pytest.mark.once("seed")
+@pytest.mark.thorough
 @pytest.mark.parametrize("target", ALL)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_scales_drawn(target: str, seed: int) -> None:
     """Sizes, ends and indices that are drawn, of sizes that are not known."""
     rng = np.random.default_rng(seed)
-    k, name = int(rng.integers(257, 600)), list(SCALED)[int(rng.integers(len(SCALED)))]
+    k, programs = int(rng.integers(257, 600)), [*SCALED, *NAMED]
+    name = programs[int(rng.integers(len(programs)))]
     ends = np.sort(rng.integers(0, k + 1, int(rng.integers(1, 12)) + 1))
     sizes = {"m": 16 * int(rng.integers(1, 17)), "n": 16 * int(rng.integers(1, 17)), "k": k}
     check(name, target, "", tuple(map(int, ends)), seed, (), **sizes)
@@ -217,6 +242,11 @@ SCHEDULES = [
     ("8 bits, groups", "sm_90a", "tile=64x128x128, stages=2"),
     ("8 bits, groups", "sm_100a", "tile=128x64x64, stages=2"),
     ("scales", "sm_90a", "tile=64x96x128, swap=0, split=2"),
+    ("named", "sm_90a", "tile=64x96x64, swap=0, split=2"),
+    ("named", "sm_90a", "tile=128x48x64, swap=1"),
+    ("named, groups", "sm_90a", "tile=128x64x64, cluster=2x1, swap=0"),
+    ("named", "sm_100a", "tile=128x64x64, swap=1"),
+    ("named, groups", "sm_120a", "tile=64x64x64, stages=3"),
     ("scales, groups", "sm_90a", "tile=128x64x64, promote=64, swap=1"),
     ("ue8m0, groups", "sm_120a", "tile=64x64x64, swap=1"),
     ("ue8m0", "sm_120a", "split=2"),

@@ -233,6 +233,9 @@ FORMS: dict[str, Form] = {
     "gathered along K, scales": Form("C[m,n]{q} = {of (A[idx[k],m]:e4m3 @ B[k,n]:e4m3 scale(none, 128x1))}", 1, {}, ""),
     "gathered along K, scales of groups": Form("C[g,m,n]{add}= A[k,m]:e4m3 @ B[idx[k],n]:e5m2 scale(32x1:ue8m0, tensor) for k in off[g]:off[g+1]{by}",
                                                1, GROUP, ""),
+    "gathered along K, scales of rows": Form("C[m,n]{t} = {of (A[idx[k],m]:e4m3 @ B[k,n]:bf16 scale(1x32:ue8m0, none))}", 1, {}, ""),
+    "gathered along K, scales of both": Form("C[g,m,n]{add}= A[idx[k],m]:e4m3 @ B[jdx[k],n]:e5m2 scale(1x128:ue8m0, 1x16:ue8m0@col)"
+                                             " for k in off[g]:off[g+1]{by}", 1, GROUP, ""),
     "gathered along K, both": Form("C[b,m,n]{t} = A[jdx[k],b,m]{half} @ B[idx[b,k],n]{half}", 1, {"b": "few"}, ""),
     "gathered columns": Form("C[m,n]{t} = {of ({l A[m,k]} @ {r B[idx[n],k]}{s})}", 1, {}, "grouped"),
     "gathered groups": Form("C[m,n]{q} = {l A[idx[m],k]} @ {r B[g,n,k]}{s}" + ROWS, 3, GROUP, "grouped"),

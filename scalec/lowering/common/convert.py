@@ -214,6 +214,9 @@ def _turn(s: State, op: ir.OpView, thread: ir.Value, stored: str, made: str) -> 
     words, line = rows // together, rows * bits // 8  # of a line
     chunks = depth // each
     source, target = (s.get(x).address(b, cursor) for x in (op.source, op.target))
+    factors, of_block = None, 1  # words of a block of rows
+    if op.factors is not None:
+        factors, of_block = s.get(op.factors).address(b, cursor), words // tile.shape_of(op.factors.type)[0]
     for first in range(0, words * chunks, WARPGROUP):
         number = b.add(thread, first)
         chunk = b.div(number, words)
@@ -222,12 +225,18 @@ def _turn(s: State, op: ir.OpView, thread: ir.Value, stored: str, made: str) -> 
 
         def one(at: ir.Value = at, chunk: ir.Value = chunk, word: ir.Value = word) -> None:
             found = [b.asm(f"ld.shared.b32 $0, [$1 + {k * line}];", [b.i32], [at])[0] for k in range(each)]
+            by: Words = []
+            if factors is not None:
+                place = b.add(b.mul(b.div(word, of_block), 4 * depth), b.mul(chunk, 4 * each))
+                by = _pairs_at(b, b.add(factors, place), each)
             for i in range(together):
                 column = b.and_(b.add(b.shr(word, 1), i), together - 1)
                 row = b.add(b.mul(word, together), column)
                 values = [_column(b, found[k : k + together], column) for k in range(0, each, together)]
                 if stored != made:
                     values = _CONVERSIONS[stored, made](b, values)
+                if by:
+                    values = [scaled(b, x, pair, made) for x, pair in zip(values, by, strict=True)]
                 place = b.add(b.mul(row, pitch), b.shl(b.xor(chunk, swizzle(b, row, pitch)), 4))
                 b.asm("st.shared.v4.b32 [$0], {$1, $2, $3, $4};", [], [b.add(target, place), *values])
 
@@ -236,6 +245,12 @@ def _turn(s: State, op: ir.OpView, thread: ir.Value, stored: str, made: str) -> 
                 one()
         else:
             one()
+
+
+def _pairs_at(b: Builder, address: ir.Value, count: int) -> Words:
+    """So many f32 that lie side by side, which bf16 has too, as pairs of that."""
+    found = [x for i in range(0, count, 4) for x in _load(b, address, 16, 4 * i)]
+    return [b.pure("cvt.rn.bf16x2.f32 $0, $2, $1;", b.i32, *found[i : i + 2]) for i in range(0, count, 2)]
 
 
 def _column(b: Builder, words: Words, byte: ir.Value) -> ir.Value:

@@ -203,7 +203,7 @@ class RowScales:
 
 def indices_of(s: State, room: ir.OpView, count: int) -> list[Variable] | None:
     """Registers for the indices of `count` rows of a thread, where a room is looked up into."""
-    gathered = any(use.owner.name == "tile.look_up" for use in room.result.uses)
+    gathered = any(use.owner.name in ("tile.look_up", "tile.look_up_k") for use in room.result.uses)
     return [s.b.variable(s.b.i32, NOTHING) for _ in range(count)] if gathered else None
 
 

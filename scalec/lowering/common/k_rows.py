@@ -14,7 +14,7 @@ from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.ir.tile_gather import line_of
 from scalec.lowering.builder import Variable
-from scalec.lowering.common.copies import NOTHING
+from scalec.lowering.common.copies import NOTHING, RowScales
 from scalec.lowering.common.items import ballot
 from scalec.lowering.common.row_copies import Shared
 from scalec.lowering.common.state import COMMON, State, swizzle
@@ -48,6 +48,15 @@ def k_rows(s: State, op: ir.OpView) -> None:
 @COMMON.lowers("tile.look_up_k")
 def look_up_k(s: State, op: ir.OpView) -> None:
     b, into, low, high = s.b, s.get(op.into), s.get(op.low), s.get(op.high)
+    if isinstance(into, RowScales):
+        own = tile.int_of(op.operation.attributes["own"])
+        for variable, (row, is_row, _) in zip(into.indices or [], into.mine(s), strict=True):
+            at = b.add(s.get(op.k0), row)
+            inside = b.both(b.and_(b.compare("ge", at, low), b.compare("lt", at, high)), is_row)
+            found = [(s.get(x), s.get(x).load(b, at, inside)) for x in op.index]
+            named = reduce(b.and_, (index.names(b, value) for index, value in found))
+            variable.set(b.select(named, found[own][1], b.constant(NOTHING)))
+        return
     first = b.add(s.get(op.k0), into.place(s)[0])
     for i, behind, is_row in into.each(s):
         at = b.add(first, behind)

@@ -108,7 +108,7 @@ class Converter(Transformer):
         `last` one of K what shares a byte with K's last element is 0, where that is asked."""
         if not side.operand.converted or self.made_by_consumers(side):
             return
-        factors = [h.scale_tiles[side.label]] if side.operand.folded is not None else []
+        factors = [h.scale_tiles[side.label]] if side.operand.folded or side.operand.named else []
         operand, shift = side.operand, self.shifted_bytes(side.operand, w)
         plain = operand.stored == operand.element and bool(shift)  # packed elements are bytes then
         stored = element_in_memory(operand) if plain else ir.Type.parse(operand.stored.mlir)

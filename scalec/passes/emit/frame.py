@@ -28,7 +28,7 @@ from scalec.passes.plan.converted import (
     zero_words,
 )
 from scalec.passes.plan.few_rows import rows_there
-from scalec.passes.plan.gather import copied_by_threads, stored_row
+from scalec.passes.plan.gather import copied_by_threads, named_rows, stored_row
 from scalec.passes.plan.items import ITEMS, cut_along, item_bytes, item_words, range_of_k
 from scalec.passes.plan.panes import Strip, strips
 from scalec.passes.plan.parts import k_blocks, part_blocks
@@ -194,6 +194,9 @@ class Frame(Sums):
             if (new := side.operand.made) is not None:
                 shape = (new.within(depth), side.rows)
                 h.made[side.label] = self.shared(f"{side.label}_made", shape, f32, 0, s.stages)
+            if (named := operand.named) is not None:
+                shape = (side.rows // named_rows(named, side.rows), depth)
+                h.scale_tiles[side.label] = self.shared(name, shape, f32, 0, s.stages)
             if scale is None:
                 continue
             copy = self.copy_of(side)

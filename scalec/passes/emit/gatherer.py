@@ -114,13 +114,13 @@ class Gatherer(Frame):
         of = self.copies_into(h, side).type
         return line_of(shape_of(of)[1] * bits_of(element_of(of)) // 8, swizzle_of(of))
 
-    def ask_k(self, room: ir.Value, indices: list[ir.Value], w: Work, k0: ir.Value) -> None:
-        """Asks for what indices have for a K block, as far as it is in K and its range."""
+    def ask_k(self, room: ir.Value, indices: list[ir.Value], w: Work, k0: ir.Value, own: int | None = None) -> None:
+        """Asks for what indices have for a K block, as far as it is in K and its range; for scales, of the `own`-th."""
         e = self.e
         end = self.own_size(self.problem.k)  # 0 where K is empty, of which one element is walked
         high = end if w.k_high is None else e.arith("arith.minui", w.k_high, end)
         low = e.i32(0) if w.k_low is None else w.k_low
-        e.op("tile.look_up_k", [], [room, indices, k0, low, high])
+        e.op("tile.look_up_k", [], [room, indices, k0, low, high], own=own)
 
     def copy_k_rows(
         self,

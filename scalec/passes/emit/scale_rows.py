@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from itertools import product
@@ -15,9 +16,10 @@ from scalec.passes.emit.sums import Point
 from scalec.passes.emit.tensors import Work
 from scalec.passes.emit.zero_rows import ZeroRows
 from scalec.passes.plan.converted import pairs_of, zero_planes
+from scalec.passes.plan.gather import named_rows
 from scalec.passes.plan.parts import part_blocks
 from scalec.passes.plan.tensor_columns import word_rows
-from scalec.passes.plan.words import WordPlan
+from scalec.passes.plan.words import WORD, WordPlan
 from scalec.passes.problem.operand import Scale
 from scalec.passes.problem.products import partly_scaled
 
@@ -47,7 +49,9 @@ class ScaleRows(Dealer, ZeroRows):
         `ahead`, each into registers of its own.
         """
         e, step = self.e, self.schedule.tile[2]
-        sides = [piece for side in self.sides if self.scales_threaded(side) for piece in self.pieces(side)]
+        by_name = [side for side in self.sides if side.operand.named is not None]
+        threaded = [side for side in self.sides if self.scales_threaded(side) and side not in by_name]
+        sides = [piece for side in threaded for piece in self.pieces(side)]
         less = self.zero_sides
         several = any(scale.within(step) > 1 for side in sides if (scale := side.operand.by_row) is not None)
         several |= any(zero_planes(self.schedule, side.operand) > 1 for side in less)
@@ -56,6 +60,7 @@ class ScaleRows(Dealer, ZeroRows):
         group = max(1, self.together(sides) // words) if words else 1 if alone else max(1, GROUP // max(1, len(sides)))
         if less and not words and self.groups_ahead(sides, 1) > 1:  # see GROUP
             group = 1
+        of_names = {side.label: self.room_of_names(side) for side in by_name}
         cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
         ahead = self.groups_ahead(sides, group) if words or group == 1 else 1
         rooms = [{side.piece: self.room(side, group) for side in sides} for _ in range(ahead)]
@@ -70,6 +75,8 @@ class ScaleRows(Dealer, ZeroRows):
             indices = [self.row_index(x.name, w) for x in self.problem.k_lookups]
             if named is not None:
                 self.ask_k(named, indices, w, self.at_k(w))
+            for side in by_name:
+                self.load_named(side, of_names[side.label], indices, w, self.at_k(w))
             for side, (i, room) in product(sides, enumerate(rooms)):
                 if self.gathers_scales(side):
                     self.look_up_rows(room[side.piece], side, w, w.row0[side.label])
@@ -85,7 +92,7 @@ class ScaleRows(Dealer, ZeroRows):
                 for j in range(blocks):
                     room, less, index = rooms[j // group], zeros[j // group], j % group
                     if whole or j == 0:
-                        self.store_rows(h, sides, room, less, cursor, index)
+                        self.store_rows(h, sides, room | of_names, less, cursor, index, by_name)
                     else:
                         at = e.arith("arith.addi", k0, e.i32(j * step))
                         with e.region("tile.when", [e.compare("lt", at, w.k)]):
@@ -96,6 +103,8 @@ class ScaleRows(Dealer, ZeroRows):
                             self.load_rows(h, side, room[side.piece], w, following, group)
                         for side, room_of in less:
                             self.load_zeros(h, side, room_of, w, following)
+                        for side in by_name:
+                            self.load_named(side, of_names[side.label], indices, w, following)
 
     def leave_out(
         self, sides: list[Side], rooms: dict[str, ir.Value], named: ir.Value, indices: list[ir.Value]
@@ -106,6 +115,41 @@ class ScaleRows(Dealer, ZeroRows):
             plan, depth = self.byte_plan(side), self.schedule.tile[2]
             unit = plan.unit if plan is not None else depth // self.brought(side).within(depth)
             self.e.op("tile.cut_unnamed", [], [rooms[side.piece], named, indices], unit=unit)
+
+    @staticmethod
+    def named_scale(side: Side) -> Scale:
+        """The side's scale of rows of K that are gathered."""
+        scale = side.operand.named
+        assert scale is not None
+        return scale
+
+    def room_of_names(self, side: Side) -> ir.Value:
+        """Registers for those of a K block: rows are those of K."""
+        count = side.rows // named_rows(self.named_scale(side), side.rows)
+        how: dict[str, Any] = {"rows": self.schedule.tile[2], "words": -(-count // WORD), "warps": self.scale_warps[1]}
+        return self.e.op("tile.byte_scales", [self.e.type("scale_bytes")], **how).result
+
+    def load_named(self, side: Side, room: ir.Value, indices: list[ir.Value], w: Work, k0: ir.Value) -> None:
+        """Loads what the K block at element `k0` has, of the rows that indices name: the tile's rows take the place of
+        K, and K that of rows."""
+        scale = self.named_scale(side)
+        own = [x.name for x in self.problem.k_lookups].index(scale.named)
+        self.ask_k(room, indices, w, k0, own=own)
+        source = self.at(self.pointer(scale.name, scale.argument_index), scale.name, scale.coords, w)
+        along_rows, along_k = self.strides(scale)
+        place = [k0, self.size(self.problem.k), w.row0[side.label], w.row_end[side.label]]
+        unit = named_rows(scale, side.rows)
+        self.e.op(
+            "tile.load_bytes",
+            operands=[room, source, along_k, along_rows, *place],
+            bytes=side.rows // unit,
+            unit=unit,
+            block=ALL if scale.rows == WHOLE else scale.rows,
+            row_block=scale.k,
+            layout={"row": "col", "col": "row"}[scale.layout],
+            whole=0,
+            pads=0,
+        )
 
     @staticmethod
     def pieces(side: Side) -> list[Side]:
@@ -250,9 +294,13 @@ class ScaleRows(Dealer, ZeroRows):
         zeros: list[tuple[Side, ir.Value]],
         cursor: ir.Value,
         index: int,
+        by_name: Sequence[Side] = (),
     ) -> None:
         e = self.e
         e.op("tile.acquire", operands=[h.ring, cursor])
+        for side in by_name:
+            operands = [rooms[side.label], h.scale_tiles[side.label], cursor]
+            e.op("tile.store_factors", operands=operands, element=self.named_scale(side).type)
         for side in sides:
             operands, plan = [rooms[side.piece], h.scale_tiles[side.label], cursor], self.byte_plan(side)
             at = self.stored_strips(side)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from math import gcd
+
+from scalec.formats import WHOLE
 from scalec.ir.schedule import Schedule
 from scalec.ir.tile import CHUNK, COPY_ALIGN
 from scalec.passes.problem.operand import Operand, Scale
@@ -97,6 +100,12 @@ def left_out_by_threads(problem: Problem, scale: Scale) -> str:
     """Why threads bring a scale of an operand beside rows of K that are gathered: it may be no number where its block
     has no point that is summed."""
     return f"{scale.name} is left out where {problem.k_lookups[0].name} names no {problem.k.name} of a block"
+
+
+def named_rows(scale: Scale, rows: int) -> int:
+    """Of so many rows of a tile, which begins at a multiple of these, as many as have one scale of each element of K,
+    where rows of K are gathered (`Scale.named`)."""
+    return rows if scale.rows == WHOLE else gcd(scale.rows, rows)
 
 
 def no_shared_gather(problem: Problem, cluster: tuple[int, int], cta_group: int = 1) -> str:

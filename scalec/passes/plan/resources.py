@@ -15,6 +15,7 @@ from scalec.passes.plan.gather import (
     copies_of_thread,
     gatherers,
     left_out_by_threads,
+    named_rows,
     scales_copied_by_threads,
     stored_row,
     whole_tiles,
@@ -234,6 +235,9 @@ class SharedPlan:
             if brings_zeros(problem, schedule, operand):
                 size = round_up(4 * zero_words(operand, rows) * zero_planes(schedule, operand), SCALE_ALIGN)
                 wanted.append(Buffer(f"{name[0]}_zeros", size, stages, SCALE_ALIGN))
+            if (named := operand.named) is not None:
+                size = round_up(4 * bk * (rows // named_rows(named, rows)), SCALE_ALIGN)
+                wanted.append(Buffer(name, size, stages, SCALE_ALIGN))
             if operand.made is not None:
                 size = round_up(rows * 4 * operand.made.within(bk), SCALE_ALIGN)
                 wanted.append(Buffer(f"{name[0]}_made", size, stages, SCALE_ALIGN))
@@ -437,8 +441,10 @@ def scales_threaded(problem: Problem, operand: Operand, schedule: Schedule) -> b
     if scales_copied_by_threads(problem, operand, schedule.tile[2]):
         return False
     plan, scale = WordPlan.of(problem, operand, schedule), operand.by_row
-    return (plan is not None and not plan.bulk) or (
-        scale is not None and scale_copy(problem, scale, schedule) == "thread"
+    return (
+        operand.named is not None
+        or (plan is not None and not plan.bulk)
+        or (scale is not None and scale_copy(problem, scale, schedule) == "thread")
     )
 
 

@@ -7,9 +7,9 @@ from itertools import product
 from typing import Any
 
 from scalec import zero_points
-from scalec.formats import ADDENDS, CONVERTED, ELEMENT_TYPES, FOLDED, WHOLE, element_spelled
+from scalec.formats import ADDENDS, CONVERTED, ELEMENT_TYPES, FOLDED, NAMED, WHOLE, element_spelled
 from scalec.ir.mlir import ir
-from scalec.ir.scale import GranularityAttr, block_of, element, maps_of
+from scalec.ir.scale import GranularityAttr, block_of, dims_in, dims_read, element, maps_of
 from scalec.passes.problem.operand import (
     FOLDED_STEP,
     PROMOTED_BITS,
@@ -128,10 +128,12 @@ def subtraction(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Level:
-    """Scales of an operand: their element type, and along K the elements of a block, WHOLE where all have one."""
+    """Scales of an operand: their element type, and along K the elements of a block, WHOLE where all have one; whether
+    they are of rows that are gathered along K."""
 
     type: str
     k: int
+    named: bool = False
 
 
 @dataclass(frozen=True)
@@ -151,11 +153,19 @@ class _Side:
         where = where_of(value, (lhs, rhs)[slot])
         kept = {x.position for x in result.results if isinstance(x, ir.AffineDimExpr)}
         summed = [isinstance(x, ir.AffineDimExpr) and x.position not in kept for x in where.results]
+        symbols, left = list(contract.symbols), dims_in(result)
+        gathered = [
+            isinstance(x, ir.AffineSymbolExpr)
+            and not dims_read(ir.AffineMap.get(where.n_dims, where.n_symbols, [x]), symbols) <= left
+            for x in where.results
+        ]
 
         def level(op: Any) -> _Level:
             blocks = block_of(GranularityAttr(op.granularity))
             along = [x for x, k in zip(reversed(blocks), reversed(summed), strict=False) if k]
             kind = scale_type(op)
+            if named := [x for x, k in zip(reversed(blocks), reversed(gathered), strict=False) if k and x != WHOLE]:
+                return _Level(kind, named[0], True)
             new = is_op(op.scales, "scale.quantize")  # which warps find, as f32, whatever they are rounded to
             return _Level("f32" if new else kind, along[0] if along else WHOLE)
 
@@ -179,7 +189,7 @@ class _Side:
 
     def natively(self, family: MmaShape, multiplied: str) -> set[str]:
         """The types of its scales that the instruction applies, which takes one type for both sides."""
-        types = {level.type for level in self.levels if level.k != WHOLE}
+        types = {level.type for level in self.levels if level.k != WHOLE and not level.named}
         return {x for x in types if multiplied == self.element and family.scale_block(x)}
 
     def applied(self, family: MmaShape, multiplied: str) -> str:
@@ -188,6 +198,8 @@ class _Side:
         return "" if not all(ways) else "finely" if "finely" in ways else "plainly"
 
     def _applied(self, level: _Level, family: MmaShape, multiplied: str) -> str:
+        if level.named:
+            return "plainly" * (multiplied in NAMED.get((self.element, level.type), ()))
         if multiplied == self.element and (block := family.scale_block(level.type)):
             return "" if level.k % block else "plainly"
         if folds(self.element, level.type, multiplied, self.zeros) and level.k % FOLDED_STEP == 0:

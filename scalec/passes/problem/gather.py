@@ -43,12 +43,20 @@ def check_gathered_k(problem: Problem) -> None:
         ),
         *(
             (
-                not (x.stored_mn_major and x.stored.bits in GATHERED_BITS and x.stored == x.element)
-                or any((x.transformed, x.scales and x.gathered_k, x.others, x.gathered, x.pages)),
+                not (x.stored_mn_major and x.stored.bits in GATHERED_BITS)
+                or any((x.transformed, x.others, x.gathered, x.pages)),
                 f"{named} is read along {k}, which is summed, beside {x.name}",
-                f"{x.name}[{k},{x.rows}] of {bits} bits that are multiplied as they are, in order along {x.rows}, of "
-                "one contraction",
+                f"{x.name}[{k},{x.rows}] of {bits} bits, in order along {x.rows}, of one contraction",
                 f"gather what {named} names by a program of its own, as X[m,n] = A[idx[m],n]",
+            )
+            for x in sides
+        ),
+        *(
+            (
+                any(x.named and x.rows == domain.dim for domain in problem.domains),
+                f"{named} is read along {k}, which is summed, {x.name} has scales, and {x.rows} a range",
+                f"all of {x.rows}: a tile begins where a block of scales does",
+                f"multiply all of {x.rows}, and take the range of the result",
             )
             for x in sides
         ),

@@ -63,6 +63,8 @@ class Scale:
             of a tile then has its own (`rows` is 1), whatever the block in memory (`coords`).
         spread: rows of a block in memory, WHOLE for all, of which each row of a tile has the scale as its own (`rows`
             is 1), as scales of another product that is added up are of other blocks or layouts; 0 where all are alike.
+        named: the lookup that says which row of K it is of (`Operand.gathered_k`): each element of K of a tile has its
+            own, of each block of rows, and `k` counts those of memory. "" where it changes along K in order.
     """
 
     argument_index: int
@@ -78,6 +80,7 @@ class Scale:
     folded: bool = False
     made: bool = False
     spread: int = 0
+    named: str = ""
 
     @property
     def k_apart(self) -> int:
@@ -257,7 +260,13 @@ class Operand:
     @cached_property
     def folded(self) -> Scale | None:
         """The scale that they apply, None where they apply none."""
-        return next((s for s in self.scales if s.folded), None)
+        return next((s for s in self.scales if s.folded and not s.named), None)
+
+    @cached_property
+    def named(self) -> Scale | None:
+        """The scale that they apply which each row of K has its own of, as that is gathered; None where there is
+        none."""
+        return next((s for s in self.scales if s.named), None)
 
     @cached_property
     def addends(self) -> int:

@@ -22,9 +22,10 @@ from scalec.passes.problem.contraction import (
     scale_type,
     subtraction,
 )
-from scalec.passes.problem.epilogue import EpilogueReader, element_of
+from scalec.passes.problem.epilogue import element_of
 from scalec.passes.problem.gather import GATHERED_BITS
 from scalec.passes.problem.lookups import pads
+from scalec.passes.problem.named_scales import NamedScales
 from scalec.passes.problem.operand import (
     FOLDED_STEP,
     PROMOTED_BITS,
@@ -49,7 +50,7 @@ ROWS_OF_PAGE = 8
 """Rows that the pattern of a swizzle has (PTX ISA 5.5.7), at a multiple of which a box begins in a tile."""
 
 
-class OperandReader(EpilogueReader):
+class OperandReader(NamedScales):
     """The walk over the operands of a contraction, whose `symbols` are indices read from memory. `folded_dim`: the
     dimension that results reduce within a tile, "" where none does."""
 
@@ -124,24 +125,18 @@ class OperandReader(EpilogueReader):
         row = rows.name if page else self.row_of(where, self.symbols, rows.name, value)
         own = family or self.target.mma_for(element.name, element.name)  # what does not go together is told later
         reads = own is not None and own.reads_transposed(element.name) and stored == element and rounded is None
-        turns = transposed and stored.name in TURNED and stored == element and rounded is None
-        if summed != k.name and levels:
-            raise UnsupportedError(
-                f"{name}[{', '.join(order)}] has scales of the rows that {summed} names, and the sum runs over these: "
-                f"each {k.name} has its own",
-                expected=f"scales that are constant along {k.name}, or of the operand beside alone",
-                fix=f"gather {name} and quantise it along {k.name} by a program of its own, as "
-                f"T[n,m]:e4m3 scale(1x128) = {name}[idx[m],n] scale(...), and multiply that",
-                place=place_of(value),
-            )
+        turns = transposed and stored.name in TURNED and rounded is None and (stored == element or stored.bits == 8)
         if summed != k.name and not ((reads or turns) and stored.bits in GATHERED_BITS):
             raise UnsupportedError(
                 f"{name}[{', '.join(order)}] is read through memory along {k.name}, which is summed",
                 got=stored.name,
-                expected="8 or 16 bits that are multiplied as they are",
+                expected="bf16, f16, e4m3 or e5m2",
                 fix=f"gather {name} by a program of its own, as X[m,n] = {name}[idx[m],n]",
                 place=place_of(value),
             )
+        named = tuple(
+            self.named_scale(op, order, name, (rows, k, summed), (stored, element)) for op in levels if summed != k.name
+        )
         turned = transposed and not reads and family is not None and stored.name in TURNED and row == rows.name
         if transposed and not reads and not turned:
             reason = f"the tensor core of {self.target.name} reads {element.name} contiguous along K only"
@@ -154,7 +149,7 @@ class OperandReader(EpilogueReader):
                 place=place_of(value),
             )
         if len(levels) > 1:
-            for op in levels if quantize is None else ():
+            for op in levels if quantize is None and summed == k.name else ():
                 self.check_scale_type(op, name, self.blocks(op, order)[k.name], k, family)
             raise UnsupportedError(
                 f"{name} has {len(levels)} levels of scales that vary along {k.name}",
@@ -173,9 +168,10 @@ class OperandReader(EpilogueReader):
             for x in levels
         ]
         pages = next(iter(self.pages & set(order)), "") if page else ""
-        scales = tuple(
+        scales = named + tuple(
             self.scale(op, order, name, seen, k, promoted, family, folded, page).of_rows(gathered or pages)
             for op, folded in zip(levels, folding, strict=True)
+            if not named
         )
         scales += tuple(self.new_scale(op, quantize, order, name, (seen, k), family) for op in new)
         bits = element.bits if family is None else family.shared_bits(element, transposed and not turned)

@@ -12,6 +12,7 @@
   %factors = "tile.shared"() {offset = 32768 : i64} : () -> !tile.buffer<array<i64: 4, 64>, f32, 0 : i64, 2 : i64>
   %lines = "tile.shared"() {offset = 40960 : i64} : () -> !tile.buffer<array<i64: 128, 64>, f8E4M3FN, 0 : i64, 2 : i64>
   %words = "tile.shared"() {offset = 36864 : i64} : () -> !tile.buffer<array<i64: 1, 64>, i32, 0 : i64, 2 : i64>
+  %bytes = "tile.shared"() {offset = 57344 : i64} : () -> !tile.buffer<array<i64: 64, 64>, f8E4M3FN, 0 : i64, 2 : i64>
   %rows = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>
   "tile.role"() ({
     %at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
@@ -20,6 +21,10 @@
     "tile.convert"(%packed, %wide, %at, %factors) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0>, stored = f4E2M1FN} : (!tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, !tile.position, !tile.buffer<array<i64: 4, 64>, f32, 0 : i64, 2 : i64>) -> ()
     // CHECK: "tile.convert"({{.*}}) {{.*}}stored = f8E4M3FN, turned}
     "tile.convert"(%lines, %rows, %at) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 0>, stored = f8E4M3FN, turned} : (!tile.buffer<array<i64: 128, 64>, f8E4M3FN, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, !tile.position) -> ()
+    // Of gathered rows of K, each with factors of its own for each half of the tile's rows.
+    %own_of = "tile.shared"() {offset = 90112 : i64} : () -> !tile.buffer<array<i64: 2, 64>, f32, 0 : i64, 2 : i64>
+    // CHECK: "tile.convert"({{.*}}) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0>, stored = f8E4M3FN, turned}
+    "tile.convert"(%bytes, %wide, %at, %own_of) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0>, stored = f8E4M3FN, turned} : (!tile.buffer<array<i64: 64, 64>, f8E4M3FN, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, !tile.position, !tile.buffer<array<i64: 2, 64>, f32, 0 : i64, 2 : i64>) -> ()
     %stride = arith.constant 4 : i64
     %one = arith.constant 1 : i64
     %row = arith.constant 64 : i32

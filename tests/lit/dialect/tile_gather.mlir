@@ -44,6 +44,9 @@ func.func @p(%A: !desc, %at: memref<?xi32>, %s: i64, %x: i32, %S: memref<?x4xf32
   %krows = "tile.k_rows"() {chunks = 8 : i64, count = 2 : i64, rows = 64 : i64} : () -> !tile.gathered_rows
   // CHECK: "tile.look_up_k"(%[[KROWS]], %[[K]], %[[K]], %{{.*}}, %{{.*}}, %{{.*}})
   "tile.look_up_k"(%krows, %k, %k, %x, %x, %x) {operandSegmentSizes = array<i32: 1, 2, 1, 1, 1>} : (!tile.gathered_rows, !tile.index, !tile.index, i32, i32, i32) -> ()
+  %named = "tile.byte_scales"() {rows = 64 : i64, warps = 2 : i64, words = 1 : i64} : () -> !tile.scale_bytes
+  // CHECK: "tile.look_up_k"({{.*}}) {operandSegmentSizes = array<i32: 1, 2, 1, 1, 1>, own = 1 : i64} : (!tile.scale_bytes,
+  "tile.look_up_k"(%named, %k, %k, %x, %x, %x) {operandSegmentSizes = array<i32: 1, 2, 1, 1, 1>, own = 1 : i64} : (!tile.scale_bytes, !tile.index, !tile.index, i32, i32, i32) -> ()
   // CHECK: "tile.copy_k_rows"({{.*}}) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 2, 1, 1, 1>, own = 1 : i64}
   "tile.copy_k_rows"(%C, %s, %kb, %c, %krows, %k, %k, %x, %x, %x) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 2, 1, 1, 1>, own = 1 : i64} : (memref<?x64xbf16>, i64, !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>, !tile.position, !tile.gathered_rows, !tile.index, !tile.index, i32, i32, i32) -> ()
   // CHECK: %[[ALONE:.*]] = "tile.k_rows"() {alone, chunks = 1 : i64, count = 1 : i64, rows = 64 : i64} : () -> !tile.gathered_rows

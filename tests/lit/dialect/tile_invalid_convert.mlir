@@ -33,6 +33,24 @@
 
 // -----
 
+// EXPECT: has factors
+%at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 64>, f8E4M3FN, 0 : i64, 2 : i64>
+%b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>
+%f = "tile.shared"() {offset = 131072 : i64} : () -> !tile.buffer<array<i64: 2, 32>, f32, 0 : i64, 2 : i64>
+"tile.convert"(%a, %b, %at, %f) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0>, stored = f8E4M3FN, turned} : (!tile.buffer<array<i64: 64, 64>, f8E4M3FN, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, !tile.position, !tile.buffer<array<i64: 2, 32>, f32, 0 : i64, 2 : i64>) -> ()
+
+// -----
+
+// EXPECT: has factors
+%at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 64>, f8E4M3FN, 0 : i64, 2 : i64>
+%b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>
+%f = "tile.shared"() {offset = 131072 : i64} : () -> !tile.buffer<array<i64: 32, 64>, f32, 0 : i64, 2 : i64>
+"tile.convert"(%a, %b, %at, %f) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0>, stored = f8E4M3FN, turned} : (!tile.buffer<array<i64: 64, 64>, f8E4M3FN, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, !tile.position, !tile.buffer<array<i64: 32, 64>, f32, 0 : i64, 2 : i64>) -> ()
+
+// -----
+
 // EXPECT: turns
 %at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
 %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 8>, f8E4M3FN, 0 : i64, 2 : i64>

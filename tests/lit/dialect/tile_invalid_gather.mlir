@@ -619,3 +619,25 @@ func.func @p(%s: i64, %x: i32, %I: memref<?xi32>) {
   "tile.cut_unnamed"(%x, %r, %i) {operandSegmentSizes = array<i32: 1, 1, 1>, unit = 32 : i64} : (i32, !tile.gathered_rows, !tile.index) -> ()
   return
 }
+
+// -----
+
+// look_up_k: scale bytes
+// EXPECT: looks up into !tile.gathered_rows, expected scale bytes
+func.func @p(%s: i64, %x: i32, %I: memref<?xi32>) {
+  %i = "tile.row_index"(%I, %s, %x) {axis = "k", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
+  %r = "tile.k_rows"() {chunks = 1 : i64, count = 1 : i64, rows = 64 : i64} : () -> !tile.gathered_rows
+  "tile.look_up_k"(%r, %i, %x, %x, %x) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1>, own = 0 : i64} : (!tile.gathered_rows, !tile.index, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// look_up_k: which index
+// EXPECT: own is 1, of 1 indices
+func.func @p(%s: i64, %x: i32, %I: memref<?xi32>) {
+  %i = "tile.row_index"(%I, %s, %x) {axis = "k", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
+  %r = "tile.byte_scales"() {rows = 64 : i64, warps = 2 : i64, words = 1 : i64} : () -> !tile.scale_bytes
+  "tile.look_up_k"(%r, %i, %x, %x, %x) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1>, own = 1 : i64} : (!tile.scale_bytes, !tile.index, i32, i32, i32) -> ()
+  return
+}
