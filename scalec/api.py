@@ -102,11 +102,13 @@ def compile(
         return Program(kernels[0].name, kernels)
 
     every = launches(source, name, sizes, decisions, cache=cache, tuning=tuning)
-    first = launch(every.texts[0], sizes, decisions)
     if len(every.texts) == 1:
-        return first
-    later = [launch(text, of_later(text, sizes), {}) for text in every.texts[1:]]
-    return Sequence(source, [first, *later], every.operands, every.results)
+        return launch(every.texts[0], sizes, decisions)
+    made = [
+        launch(text, sizes, decisions) if i == every.main else launch(text, of_later(text, sizes), {})
+        for i, text in enumerate(every.texts)
+    ]
+    return Sequence(source, made, every.operands, every.results)
 
 
 def compiled(

@@ -9,7 +9,7 @@ from functools import partial
 from math import prod
 from typing import TYPE_CHECKING
 
-from scalec.errors import ApartError, ScheduleError
+from scalec.errors import ApartError, ScheduleError, SourceError, UnsupportedError
 from scalec.formats import ELEMENT_TYPES
 from scalec.passes.problem.access import elements
 from scalec.sizes import Range, Size
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from scalec.ir.schedule import Schedule
     from scalec.passes.problem.types import Problem
 
-_ROWS = re.compile(r"\bscale\s*\(\s*[\dx\s]*x\s*[A-Za-z_]")
-"""What every program with scales of whole rows has: others need not be parsed."""
+_ROWS = re.compile(r"\bscale\s*\(\s*[\dx\s]*x\s*[A-Za-z_]|\bquantize\s*\(")
+"""What every program with scales of whole rows, or operands that are quantised anew, has: others need not be parsed."""
 
 
 @dataclass(frozen=True)
@@ -29,15 +29,18 @@ class Launches:
 
     Attributes:
         texts: the program of each.
-        between: what each but the first reads of what the first wrote, in f32.
+        between: what each but the last leaves to later ones that the program has no word for: sums in f32, or an
+            operand with its scales.
         operands: names of what a caller passes, in the order of the program; empty for one launch.
         results: likewise of what a caller receives.
+        main: which of them multiplies: what a schedule is given for.
     """
 
     texts: tuple[str, ...]
     between: tuple[str, ...] = ()
     operands: tuple[str, ...] = ()
     results: tuple[str, ...] = ()
+    main: int = 0
 
 
 def may_be_several(source: str) -> bool:
@@ -57,7 +60,8 @@ def launches(
 
     Of a result that no tile has whole rows of, the values reach memory in f32 and another launch quantises them: that
     is what the compiler's refusal asks for (ApartError), as often as there are such results; or what is predicted to be
-    faster than the CTAs of a cluster that share rows, as where there are few of them, or a range has few.
+    faster than the CTAs of a cluster that share rows, as where there are few of them, or a range has few. An operand
+    that is quantised by whole rows is so in a launch before.
 
     Raises:
         ScalecError: a refusal of the compiler, of what no cut helps.
@@ -71,8 +75,9 @@ def launches(
     def decided(text: str, sizes: Mapping[str, Size] | None = least) -> _Decided:
         return _Decided.of(text, target, sizes, schedule, tuned)
 
-    first, texts, between = source, list[str](), list[str]()
-    left = by_whole_rows(source)
+    first, before, made = _operands_apart(source, target, dims, partial(decided, sizes=dims))
+    texts, between = list[str](), list[str]()
+    left = by_whole_rows(first)
     while left:
         refused = one = None
         try:
@@ -91,10 +96,37 @@ def launches(
         first = parts.first
         texts.append(parts.second)
         between.append(parts.between)
-    if not texts:
+    if not before and not texts:
         return Launches((source,))
     operands, results = _names(source, dims)
-    return Launches((first, *texts), tuple(between), operands, results)
+    return Launches((*before, first, *texts), (*made, *between), operands, results, len(before))
+
+
+def _operands_apart(
+    source: str, target: str, dims: Mapping[str, Size] | None, decided: Callable[[str], _Decided]
+) -> tuple[str, list[str], list[str]]:
+    """A program without operands that are quantised in blocks that no kernel finds, the programs that quantise these,
+    and the names of what they leave; as it is where it then is refused, as the refusal is to be of what was written."""
+    from scalec import compiler
+    from scalec.frontend.cut_operands import by_whole_operands, cut_operand
+
+    text, before, between = source, list[str](), list[str]()
+    try:
+        for name in by_whole_operands(source):
+            parts = cut_operand(text, name)
+            if parts is None:
+                return source, [], []
+            text = parts.second
+            before.append(parts.first)
+            between.append(parts.between)
+            compiler.compile_source(parts.first, target, of_later(parts.first, dims or {}), until="tile")
+        if before:
+            decided(text)
+    except ApartError:  # of a result, which is asked about next
+        pass
+    except (SourceError, UnsupportedError):
+        return source, [], []
+    return text, before, between
 
 
 @dataclass(frozen=True)
@@ -153,15 +185,18 @@ def told(every: Launches, sizes: Mapping[str, int]) -> tuple[str, ...]:
     if len(every.texts) == 1:
         return ()
     lines = [f"launch {i} of {len(every.texts)}: {' '.join(text.split())}" for i, text in enumerate(every.texts, 1)]
-    for i, name in enumerate(every.between, 1):
-        (at,) = re.findall(rf"\b{name}(\[.*?\]):f32", every.texts[i])
-        moved = 4 * prod(sizes[dim] for dim in set(re.findall(r"\w+", at)) if dim in sizes)
-        lines[i] += f" (between them {name}, {moved / 1e6:.1f} MB, written and read once)"
+    for i, name in enumerate(every.between):
+        where = i if i < every.main else i + 1  # who leaves an operand to the others, or reads what is left to it
+        (at, kind), *_ = re.findall(rf"\b{name}(\[.*?\]):(\w+)", every.texts[where])
+        count = prod(sizes[dim] for dim in set(re.findall(r"\w+", at)) if dim in sizes)
+        said = "between it and those behind it" if i < every.main else "between them"
+        moved = ELEMENT_TYPES[kind].bytes(count) / 1e6
+        lines[where] += f" ({said} {name}, {moved:.1f} MB, written and read once)"
     return tuple(lines)
 
 
 def _names(source: str, dims: Mapping[str, Size] | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names of a program's operands and results, in order."""
+    """The names of a program's operands and results, in order: of += among the results alone, as a kernel has them."""
     from scalec import frontend
     from scalec.ir import context as contexts
     from scalec.ir.mlir import ir
@@ -171,4 +206,5 @@ def _names(source: str, dims: Mapping[str, Size] | None) -> tuple[tuple[str, ...
 
     with contexts.context():
         function = frontend.build(source, dims).body.operations[0]
-        return read(function.attributes["arg_attrs"]), read(function.attributes["res_attrs"])
+        results = read(function.attributes["res_attrs"])
+        return tuple(x for x in read(function.attributes["arg_attrs"]) if x not in results), results

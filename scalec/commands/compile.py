@@ -56,10 +56,14 @@ class Request:
         from scalec import api
 
         target = self.target or api.default_target()
-        first, *later = api.launches(self.source, target, self.dims, self.schedule, cache=cache).texts
-        if later:
-            every = [replace(self, source=first)]
-            every += [replace(self, source=text, dims=of_later(text, self.dims), schedule={}) for text in later]
+        launches = api.launches(self.source, target, self.dims, self.schedule, cache=cache)
+        if len(launches.texts) > 1:
+            every = [
+                replace(self, source=text)
+                if i == launches.main
+                else replace(self, source=text, dims=of_later(text, self.dims), schedule={})
+                for i, text in enumerate(launches.texts)
+            ]
             return [rung for request in every for rung in request.rungs(cache)]
         if not ranges(self.dims):
             return [self]

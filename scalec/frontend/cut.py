@@ -49,7 +49,7 @@ def cut(source: str, result: str) -> Cut | None:
     """
     program = parse(Source(source, NAME))
     found = [x for x in program.statements if x.target.name.text == result]
-    if len(found) != 1 or any(x.accumulate for x in program.statements):
+    if len(found) != 1 or found[0].accumulate:
         return None
     (statement,) = found
     indexed = (x for s in program.statements for x in ast.walk(s.target, s.value) if isinstance(x, ast.IndexRead))

@@ -29,7 +29,8 @@ class Sequence:
     A call makes what stands between two launches as it makes results, so torch's allocator has it back after the call,
     and a CUDA graph keeps its own. `bind` makes it once. torch.compile sees one op where each launch has one kernel,
     else an op for each launch. A result that does not fit a later launch is refused when the first has been launched:
-    that wrote nothing but what stands between, and results of its own.
+    that wrote nothing but what stands between, and results of its own. Where results are added to, all launches are
+    checked before.
 
     Attributes:
         spec: the program's: what a caller passes and receives, its sizes. Schedule and launch are the first one's, and
@@ -187,6 +188,11 @@ class Sequence:
         have = self._named(operands, outs)
         if outs is not None:
             self.check_overlaps(operands, outs)
+            if any(t.inout for t in self.spec.results) and not torch_calls.tracing():
+                every = self.calls(operands, outs, stream)
+                for bound in [launch.bind(*given, out=out, stream=stream) for launch, given, out in every]:
+                    bound()
+                return outs[0] if len(outs) == 1 else outs
         for launch, (inputs, results) in zip(self.launches, self._steps, strict=True):
             given, out = tuple([have[name] for name in inputs]), None
             if any(name in have for name in results) or any(t.given for t in _spec(launch).results):

@@ -92,6 +92,89 @@ def test_against_the_reference(target: str, program: str, sizes: dict[str, int],
         assert found.ok, found
 
 
+ANEW: dict[str, tuple[str, dict[str, int], tuple[str, ...]]] = {
+    "rows": ("C[m,n]:f32 = quantize(A[m,k], e4m3, 1xk) @ B[n,k] scale(none, 1xk)", {"m": 70, "n": 72}, ("A",)),
+    "computed": (
+        "C[m,n]:f32 = quantize(silu(A[m,k]) * w[k], e4m3, 1xk) @ B[n,k] scale(none, 128x128) + b[n]",
+        {"m": 70, "n": 72},
+        ("A",),
+    ),
+    "right": ("C[m,n]:f32 = A[m,k] @ quantize(B[n,k]:mxfp8, e5m2, 1xk) scale(1x128)", {"m": 9, "n": 72}, ("B",)),
+    "scaled": (
+        "C[m,n]:f32 = quantize(A[m,k]:e5m2, e4m3, 1xk) @ B[n,k] scale(1x64:f32@col, 1x128)",
+        {"m": 9, "n": 72},
+        ("A",),
+    ),
+    "both": (
+        "C[m,n]:f32 = quantize(A[m,k], e4m3, 1xk) @ quantize(B[n,k]:f16, e4m3, 128x128)",
+        {"m": 9, "n": 200},
+        ("A", "B"),
+    ),
+    "batches": ("C[b,m,n]:f32 = quantize(A[b,m,k], e4m3, 1x1xk) @ B[b,n,k]:e4m3", {"b": 2, "m": 9, "n": 72}, ("A",)),
+    "groups": (
+        "C[m,n]:f32 = quantize(A[m,k], e4m3, 1xk) @ B[g,n,k]:e4m3 for m in off[g]:off[g+1]",
+        {"m": 40, "n": 72, "g": 3},
+        ("A",),
+    ),
+    "gated": (
+        "G[m,n] = quantize(X[m,k], e4m3, 1xk) @ V[n,k]:e4m3; "
+        "H[m,n]:f32 = silu(G) * (quantize(X[m,k], e4m3, 1xk) @ W[n,k]:e4m3)",
+        {"m": 40, "n": 72},
+        ("X",),
+    ),
+    "and a result": (
+        "D[m,n]:e4m3 scale(1xn) = quantize(A[m,k], e4m3, 1xk) @ B[n,k] scale(none, 1xk)",
+        {"m": 40, "n": 272},
+        ("A",),
+    ),
+    "added": ("C[m,n]:f32 += quantize(A[m,k], e4m3, 1xk) @ B[n,k] scale(none, 1xk)", {"m": 40, "n": 272}, ("A",)),
+}
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("name", ANEW)
+@pytest.mark.parametrize("target", TARGETS)
+def test_operands_quantised_by_whole_rows(target: str, name: str) -> None:
+    program, sizes, operands = ANEW[name]
+    sizes = sizes | {"k": 272 if "mxfp8" not in program else 256}
+    kernel = scalec.compile(program, target=target, dims={"k": sizes["k"]})
+    assert isinstance(kernel, Sequence)
+    left = {x for o in operands for t in ("e4m3", "e5m2") for x in (f"{o}_{t}", f"{o}_{t}_scale")}
+    assert {t.name for t in kernel.between} <= left | {"D_f32"}
+    assert len(kernel.launches) == 1 + len(operands) + ("a result" in name)
+    values, expected = made_up(program, sizes, 3)
+    outs, _ = launched(kernel, target, values, sizes)
+    for found in compare(dict(zip((r.name for r in kernel.spec.results), outs, strict=True)), expected):
+        assert found.ok, found
+
+
+ADDED = "T[m,n] = A[m,k] @ B[n,k]; C[m,n]:f32 += T; D[m,n]:e4m3 scale(1xn) = relu(T)"
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("bound", [False, True])
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_result_that_is_added_to(target: str, bound: bool) -> None:
+    """Where a later launch refuses its result, nothing has been added."""
+    from scalec.checking.launch import upload
+    from scalec.runtime import emulated
+
+    sizes = {"m": 40, "n": 272, "k": 64}
+    kernel = scalec.compile(ADDED, target=target)
+    assert isinstance(kernel, Sequence)
+    values, expected = made_up(ADDED, sizes, 3)
+    device = kernel.fixed = emulated.EmulatedDevice(target)
+    arguments, outs = upload(device, kernel.spec, values, sizes)
+    before = outs[0].numpy().tobytes()
+    with pytest.raises(ArgumentError, match="D_scale"):
+        kernel(*arguments, out=(*outs[:2], outs[0]))
+    assert outs[0].numpy().tobytes() == before
+    _ = kernel.bind(*arguments, out=tuple(outs))() if bound else kernel(*arguments, out=tuple(outs))
+    found = {r.name: values_of(r, o) for r, o in zip(kernel.spec.results, outs, strict=True)}
+    for each in compare(found, expected):
+        assert each.ok, each
+
+
 def launched(kernel: Sequence, target: str, values: Mapping[str, Any], sizes: dict[str, int]) -> tuple[list, list]:
     from scalec.checking.launch import upload
     from scalec.runtime import emulated
@@ -144,13 +227,14 @@ def test_rows_that_a_tile_has_take_one_launch() -> None:
 @pytest.mark.parametrize(
     ("program", "message"),
     [
-        (
-            "D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[n,k]; C[m,n]:f32 += A[m,k] @ B[n,k]",
-            "by whole rows, and n is not known",
-        ),
         ("D[m,n]:e4m3 scale(1xn) = A[idx[m],k] @ B[n,k]", "by whole rows, and n is not known"),
         ("D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[e[m/64],n,k]", "by whole rows, and n is not known"),
         ("D[m,n]:e4m3 scale(1xn:bf16) = A[m,k] @ B[n,k]", "scales in bf16"),
+        ("C[m,n] = quantize(A[idx[m],k], e4m3, 1xk) @ B[n,k]:e4m3", "A is quantised anew in blocks of 1xall"),
+        ("C[m,n] = quantize(A[m,k], e4m3, tensor) @ B[n,k]:e4m3", "A is quantised anew in blocks of allxall"),
+        ("C[m,n] = quantize(A[m,k]:nvfp4, e4m3, 1xk) @ B[n,k]:e4m3", "A is quantised anew in blocks of 1xall"),
+        ("C[m,n] = quantize(A[m,k]:u4 - 8, e4m3, 1xk) @ B[n,k]:e4m3", "A is quantised anew in blocks of 1xall"),
+        ("C[m,n] = quantize(A[m,k], e4m3, 1xk) @ B[n,k]:e4m3; S[m] = sum[k](A[m,k])", "in blocks of 1xall"),
     ],
 )
 def test_what_no_cut_helps_is_refused(program: str, message: str) -> None:
@@ -175,6 +259,14 @@ def test_explain_names_both_launches(capsys: pytest.CaptureFixture[str]) -> None
     told = capsys.readouterr().out
     assert "launch 1 of 2: D_f32[m,n]:f32 = A[m,k] @ B[n,k]\n" in told
     assert "launch 2 of 2: D[m,n]:e4m3 scale(1xn) = D_f32[m,n]:f32 (between them D_f32, 6.0 MB," in told
+
+
+def test_explain_names_the_launch_before(capsys: pytest.CaptureFixture[str]) -> None:
+    program = "C[m,n] = quantize(A[m,k], e4m3, 1xk) @ B[n,k] scale(none, 1xk)"
+    explain_program(program, "sm_90a", {"m": 500, "n": 1000, "k": 2000}, {})
+    told = capsys.readouterr().out
+    assert "launch 1 of 2: A_e4m3[m,k]:e4m3 scale(1xk) = A[m,k] (between it and those behind it A_e4m3, 1.0 MB," in told
+    assert "launch 2 of 2: C[m,n] = A_e4m3[m,k]:e4m3 @ B[n,k] scale(1xk, 1xk)\n" in told
 
 
 def test_an_op_with_gradients_has_all_launches(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -366,7 +366,8 @@ class OperandReader(NamedScales):
                 f"{operand} is quantised anew in blocks of {text}, with scales of {kind}",
                 expected=f"blocks along {k.name} alone, of {' or '.join(map(str, sizes))} elements, with scales of "
                 f"{' or '.join(NEW)}: those of a K tile, for each of its rows",
-                fix=f"write 1x{PROMOTION_BLOCK}",
+                fix=f"write 1x{PROMOTION_BLOCK}, or quantise {operand} by a program of its own, as "
+                f"Q[m,k]:e4m3 scale(1xk) = {operand}[m,k]",
                 place=place,
             )
         axes = order.index(rows.within or rows.name), order.index(k.name)
