@@ -226,7 +226,6 @@ FORMS: dict[str, Form] = {
     "product by chance, added": Form("C[m,n]{pq} = {pc {l A[m,k]} @ {r B[n,k]}{s} + {l D[m,j]} @ {r E[n,j]}{s}}", 1, {}, "added"),
     "whole rows": Form("C[m,n]:e4m3 scale(1x{n}) = {of ({l A[m,k]} @ {r B[n,k]}{s})}", 2, {"n": "row"}),
     "whole rows of groups": Form("C[m,n]:e5m2 scale(1x{n}) = {l A[m,k]} @ {r B[g,n,k]}{s}" + ROWS, 1, {"n": "row"} | GROUP, "grouped"),
-    "quantised by whole rows": Form("C[m,n]{t} = {of (quantize(A[m,k]:bf16, e4m3, 1xk) @ B[n,k]:e4m3)}", 1, {}, ""),
     "gathered": Form("C[m,n]{q} = {of ({l A[idx[m],k]} @ {r B[n,k]}{s})}", 3, {}, "grouped"),
     "gathered along K": Form("C[m,n]{q} = {of (A[idx[k],m]{half} @ B[k,n]{half})}", 2, {}, ""),
     "gathered along K, of 8 bits": Form("C[m,n]{q} = {of (A[idx[k],m]:e4m3 @ B[jdx[k],n]:e5m2)}", 1, {}, ""),
