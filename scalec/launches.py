@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from scalec.errors import ApartError, ScheduleError, SourceError, UnsupportedError
 from scalec.formats import ELEMENT_TYPES
-from scalec.passes.problem.access import elements
 from scalec.sizes import Range, Size
 
 if TYPE_CHECKING:
@@ -165,6 +164,8 @@ class _Decided:
         """Whether this takes longer than another program, of which one result in f32 is then read and quantised."""
         if not self.shared:
             return False
+        from scalec.passes.problem.access import elements
+
         try:
             apart = other()
         except ScheduleError:  # of fields that the other cannot have
