@@ -24,11 +24,13 @@ from scalec.passes.plan.parts import (
     no_unroll,
 )
 from scalec.passes.plan.promotion import promotions
-from scalec.passes.plan.resources import WINDOW, deepest, part_rooms, stages_that_fit
+from scalec.passes.plan.resources import deepest, part_rooms
+from scalec.passes.plan.shared_memory import stages_that_fit
 from scalec.passes.plan.stationary import no_stationary
 from scalec.passes.plan.swizzle import no_deep_rows
 from scalec.passes.plan.tiles import keeps_sides, misfit, must_swap, no_swap
 from scalec.passes.plan.turns import no_pingpong
+from scalec.passes.plan.windows import WINDOW
 from scalec.passes.problem.operand import Operand
 from scalec.passes.problem.types import ASSUMED, Problem
 

@@ -28,16 +28,9 @@ from scalec.passes.plan.converted import in_registers, no_registers, registers_m
 from scalec.passes.plan.gather import copied_by_threads
 from scalec.passes.plan.parts import cluster_ctas, no_meeting, part_columns
 from scalec.passes.plan.reductions import partial_words
-from scalec.passes.plan.resources import (
-    SharedPlan,
-    no_bulk,
-    no_bulk_scales,
-    part_owners,
-    scale_copy,
-    scale_warps,
-    units,
-)
+from scalec.passes.plan.resources import no_bulk, no_bulk_scales, part_owners, scale_copy, scale_warps, units
 from scalec.passes.plan.shared_blocks import together
+from scalec.passes.plan.shared_memory import SharedPlan
 from scalec.passes.plan.swizzle import no_bulk_epilogue, no_turned_epilogue, not_worth_turning
 from scalec.passes.plan.tensor_columns import scale_copies, scale_slots
 from scalec.passes.plan.warps import PROMOTED_COLUMNS

@@ -12,7 +12,8 @@ from scalec.ir.schedule import Request, Schedule
 from scalec.model.space import plans
 from scalec.passes.choose.parts import at_once
 from scalec.passes.plan.parts import FEWEST_STAGES, cluster_ctas, no_meeting
-from scalec.passes.plan.resources import SharedPlan, part_owners
+from scalec.passes.plan.resources import part_owners
+from scalec.passes.plan.shared_memory import SharedPlan
 from scalec.passes.problem.types import Problem
 from tests.passes.scale_programs import text
 from tests.schedules import plain

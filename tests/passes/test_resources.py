@@ -13,7 +13,9 @@ from scalec.errors import ScheduleError
 from scalec.ir.schedule import Request
 from scalec.passes.plan.draft import draft
 from scalec.passes.plan.registers import Registers
-from scalec.passes.plan.resources import SharedPlan, register_file, stages_that_fit, window_slots
+from scalec.passes.plan.resources import register_file
+from scalec.passes.plan.shared_memory import SharedPlan, stages_that_fit
+from scalec.passes.plan.windows import window_slots
 from scalec.passes.problem.types import Problem
 from scalec.targets import TARGETS, WARPGROUP, Target
 from tests.passes.scale_programs import text

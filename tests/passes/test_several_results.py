@@ -14,7 +14,7 @@ from scalec.model.predict import memory_bytes
 from scalec.passes.base import programs
 from scalec.passes.pipeline import find, run_pipeline
 from scalec.passes.plan.registers import Registers
-from scalec.passes.plan.resources import SharedPlan
+from scalec.passes.plan.shared_memory import SharedPlan
 from scalec.passes.problem.read import read
 from scalec.passes.problem.types import Problem
 from scalec.targets import get_target

@@ -23,7 +23,7 @@ from scalec.lowering.common import epilogue
 from scalec.lowering.common.staging import store
 from scalec.lowering.common.state import COMMON, Buffer, Geometry, State, Window, row_swizzle
 from scalec.passes.pipeline import find, run_pipeline
-from scalec.passes.plan.resources import SharedPlan
+from scalec.passes.plan.shared_memory import SharedPlan
 from scalec.passes.problem.read import read as read_problem
 from scalec.passes.problem.types import Problem
 from scalec.targets import get_target

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering.builder import Variable
-from scalec.lowering.common.convert import held
+from scalec.lowering.common.elements import held
 from scalec.lowering.common.state import COMMON, Cursor, Ring, State
 
 NO_CLUSTER = 0xFFFFFFFF

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from scalec.ir.mlir import ir
 from scalec.lowering.builder import Builder
-from scalec.lowering.common.convert import Words, held
+from scalec.lowering.common.elements import Words, held
 
 WORDS = 4
 """Of a table: of integers whose bits are 0 to 3, 4 to 7, ..., the first in the lowest byte."""

@@ -12,7 +12,7 @@ from scalec.ir.mlir import ir
 from scalec.ir.tile_pointwise import LANES, turned_steps
 from scalec.lowering import scalar
 from scalec.lowering.builder import Variable
-from scalec.lowering.common import convert, copies, epilogue, quantize, rounding, six_bits
+from scalec.lowering.common import copies, elements, epilogue, quantize, rounding, six_bits
 from scalec.lowering.common import hadamard as hadamards
 from scalec.lowering.common.state import COMMON, State
 
@@ -144,7 +144,7 @@ def _bytes(s: State, address: ir.Value, first: int, count: int, element: str, in
     return [
         x
         for i in range(0, len(words), of)
-        for x in convert.widened(b, words[i : i + of], row.name, min(each, count - i // of * each))
+        for x in elements.widened(b, words[i : i + of], row.name, min(each, count - i // of * each))
     ]
 
 

@@ -11,8 +11,8 @@ from scalec.ir.tile_powers import COMMON_POWERS
 from scalec.ir.tile_registers import together_of
 from scalec.ir.tile_scales import LOW, ORDINARY, SEEN
 from scalec.lowering.builder import Builder
-from scalec.lowering.common.convert import pair_of
 from scalec.lowering.common.copies import RowScales, indices_of, rows_of, store_vectors, stored_row, widened
+from scalec.lowering.common.elements import pair_of
 from scalec.lowering.common.state import COMMON, State
 
 ONES = {"ue8m0": 0x7F7F7F7F, "ue4m3": 0x38383838}

@@ -17,8 +17,9 @@ from scalec.lowering import scalar
 from scalec.lowering.builder import Builder, Variable
 from scalec.lowering.common import epilogue, rounding
 from scalec.lowering.common.block_scales import SCALES
-from scalec.lowering.common.convert import Chunks, converted, elements_of, factor, place_of, thread_of, widened
+from scalec.lowering.common.convert import Chunks, elements_of, factor, place_of, thread_of
 from scalec.lowering.common.copies import widened as byte_as_f32
+from scalec.lowering.common.elements import converted, widened
 from scalec.lowering.common.pointwise import REDUCTIONS
 from scalec.lowering.common.state import COMMON, State
 from scalec.targets import WARPGROUP

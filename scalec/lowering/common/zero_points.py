@@ -14,9 +14,10 @@ from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.ir.tile_zero_points import along_in, bounds_in, stored_in
 from scalec.lowering.builder import Builder, Variable
-from scalec.lowering.common.convert import Words, four_as, halves_to_tf32, i4_to_e4m3, place_of, thread_of
+from scalec.lowering.common.convert import place_of, thread_of
 from scalec.lowering.common.copies import RowScales, store_vectors
 from scalec.lowering.common.differences import table_of
+from scalec.lowering.common.elements import Words, four_as, halves_to_tf32, i4_to_e4m3
 from scalec.lowering.common.state import COMMON, State
 from scalec.targets import WARPGROUP
 from scalec.zero_points import LOOKED_UP

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from scalec.ir.mlir import ir
 from scalec.ir.tile_scales import LOW_SHIFT, ORDINARY, SEEN, SMALL_SHIFT
 from scalec.lowering.builder import Builder, Variable
-from scalec.lowering.common.convert import Words
+from scalec.lowering.common.elements import Words
 from scalec.lowering.common.state import Fragment, State
 from scalec.lowering.sm90.table import TABLE
 

@@ -16,8 +16,8 @@ from scalec.ir import tile
 from scalec.ir.mlir import ir, nvvm
 from scalec.ir.tile_cut import PAIRS_APART
 from scalec.lowering.builder import Builder
-from scalec.lowering.common.convert import APART, Words, converted, half_of_e2m1, held, scaled, taken_away
 from scalec.lowering.common.differences import differences, table_of_number
+from scalec.lowering.common.elements import APART, Words, converted, half_of_e2m1, held, scaled, taken_away
 from scalec.lowering.common.state import State, swizzle
 from scalec.lowering.sm90.addends import FACTORS, Kind, both, byte_of, is_low
 from scalec.lowering.sm90.loaded import BELOW, Loaded, element_in, factor_at, interleaved, quarter_of, table_at

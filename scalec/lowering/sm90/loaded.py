@@ -11,7 +11,7 @@ from scalec.formats import ElementType, element_spelled
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.ir.tile_cut import LINE
-from scalec.lowering.common.convert import Words, pair_of
+from scalec.lowering.common.elements import Words, pair_of
 from scalec.lowering.common.state import State, swizzle
 from scalec.lowering.sm90.addends import selector
 

@@ -6,7 +6,7 @@ from scalec.ir.schedule import Request
 from scalec.passes.base import Decision
 from scalec.passes.plan.draft import draft
 from scalec.passes.plan.parts import FEWEST_STAGES, at_once, no_meeting
-from scalec.passes.plan.resources import SharedPlan
+from scalec.passes.plan.shared_memory import SharedPlan
 from scalec.passes.problem.types import Problem
 
 

@@ -10,7 +10,8 @@ from scalec.passes.plan.draft import draft
 from scalec.passes.plan.loop import few_blocks, no_early_wait, usual_unroll
 from scalec.passes.plan.parts import k_blocks, no_unroll, part_blocks
 from scalec.passes.plan.registers import free_registers
-from scalec.passes.plan.resources import SharedPlan, asked_ahead, stages_that_fit
+from scalec.passes.plan.resources import asked_ahead
+from scalec.passes.plan.shared_memory import SharedPlan, stages_that_fit
 from scalec.passes.plan.tensor_columns import scale_slots, sums_slots
 from scalec.passes.problem.types import Problem
 

@@ -6,7 +6,8 @@ from scalec.ir.schedule import STAGED, Request
 from scalec.passes.base import Decision
 from scalec.passes.plan.draft import draft
 from scalec.passes.plan.panes import strip_columns
-from scalec.passes.plan.resources import staged_widths, stages_that_fit
+from scalec.passes.plan.resources import staged_widths
+from scalec.passes.plan.shared_memory import stages_that_fit
 from scalec.passes.plan.swizzle import (
     STAGES_BESIDE_STAGING,
     no_bulk_epilogue,

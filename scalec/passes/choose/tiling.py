@@ -17,8 +17,9 @@ from scalec.passes.choose.refusals import Clusters, Refused, blocks_too_wide, no
 from scalec.passes.plan.draft import draft
 from scalec.passes.plan.gather import no_gather, no_shared_gather
 from scalec.passes.plan.parts import cluster_ctas, clusters_of
-from scalec.passes.plan.resources import deepest, stages_that_fit
+from scalec.passes.plan.resources import deepest
 from scalec.passes.plan.shared_blocks import sharing
+from scalec.passes.plan.shared_memory import stages_that_fit
 from scalec.passes.plan.tiles import PAIR, keeps_sides, misfit, must_swap, narrow_boxes, no_group, no_halves, no_swap
 from scalec.passes.problem.types import ASSUMED, Problem
 from scalec.targets import WAVES

@@ -34,9 +34,6 @@ from scalec.passes.plan.panes import Strip, strips
 from scalec.passes.plan.parts import k_blocks, part_blocks
 from scalec.passes.plan.promotion import promoted_one_by_one
 from scalec.passes.plan.resources import (
-    RESPONSES,
-    WINDOW,
-    SharedPlan,
     asked_ahead,
     brought,
     copied_columns,
@@ -53,8 +50,10 @@ from scalec.passes.plan.resources import (
     units,
 )
 from scalec.passes.plan.shared_blocks import MEETINGS, shares_block
+from scalec.passes.plan.shared_memory import RESPONSES, SharedPlan
 from scalec.passes.plan.stationary import SLOTS
 from scalec.passes.plan.tensor_columns import word_rows
+from scalec.passes.plan.windows import WINDOW
 from scalec.passes.problem.operand import Operand, Scale
 from scalec.passes.problem.products import partly_scaled
 from scalec.passes.problem.types import Problem

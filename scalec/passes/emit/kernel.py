@@ -31,7 +31,8 @@ from scalec.passes.emit.runs import RunRoles
 from scalec.passes.emit.tensor import TensorConsumer
 from scalec.passes.plan.parts import cluster_ctas
 from scalec.passes.plan.pointwise import Spread
-from scalec.passes.plan.resources import SharedPlan, launch_registers, threads
+from scalec.passes.plan.resources import launch_registers, threads
+from scalec.passes.plan.shared_memory import SharedPlan
 from scalec.passes.plan.streams import stagger
 from scalec.passes.problem import read_pointwise
 from scalec.passes.problem.contraction import contractions

@@ -19,8 +19,9 @@ from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.gather import gathered_together
 from scalec.passes.plan.panes import Strip
 from scalec.passes.plan.parts import part_columns
-from scalec.passes.plan.resources import WINDOW, asked_ahead
+from scalec.passes.plan.resources import asked_ahead
 from scalec.passes.plan.tensor_columns import word_rows
+from scalec.passes.plan.windows import WINDOW
 from scalec.passes.plan.words import WordPlan
 from scalec.passes.problem.operand import Operand, Scale
 from scalec.passes.problem.result import EpilogueInput

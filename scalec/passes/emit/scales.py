@@ -8,7 +8,9 @@ from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.passes.emit.handles import Handles, Side
 from scalec.passes.emit.tensors import Tensors, Work
-from scalec.passes.plan.resources import WINDOW, SharedPlan, scale_copy, scales_threaded, threaded
+from scalec.passes.plan.resources import scale_copy, scales_threaded, threaded
+from scalec.passes.plan.shared_memory import SharedPlan
+from scalec.passes.plan.windows import WINDOW
 from scalec.passes.plan.words import WordPlan
 from scalec.passes.problem.operand import Scale
 

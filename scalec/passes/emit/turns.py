@@ -5,7 +5,7 @@ from __future__ import annotations
 from scalec.ir.mlir import ir
 from scalec.passes.emit.frame import Frame
 from scalec.passes.emit.handles import Handles
-from scalec.passes.plan.resources import WINDOW
+from scalec.passes.plan.windows import WINDOW
 
 
 class Turns:

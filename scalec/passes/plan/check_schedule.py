@@ -31,15 +31,8 @@ from scalec.passes.plan.parts import (
 )
 from scalec.passes.plan.promotion import promotions
 from scalec.passes.plan.registers import Registers
-from scalec.passes.plan.resources import (
-    SharedPlan,
-    deepest,
-    no_bulk_scales,
-    other_warpgroups,
-    register_file,
-    threads,
-    turns,
-)
+from scalec.passes.plan.resources import deepest, no_bulk_scales, other_warpgroups, register_file, threads, turns
+from scalec.passes.plan.shared_memory import SharedPlan
 from scalec.passes.plan.sharing import SHARING
 from scalec.passes.plan.stationary import no_stationary
 from scalec.passes.plan.tensor_columns import scale_copies

@@ -9,8 +9,9 @@ from scalec.ir.tile import LANES, VECTOR
 from scalec.ir.tile_convert import MOST_MADE
 from scalec.passes.plan.items import cut_along, cuts_k
 from scalec.passes.plan.parts import at_once, part_blocks
-from scalec.passes.plan.resources import staged_row, staged_widths, stages_that_fit, turns, units
+from scalec.passes.plan.resources import staged_row, staged_widths, turns, units
 from scalec.passes.plan.results import ONLY_REDUCED, no_loaded_result
+from scalec.passes.plan.shared_memory import stages_that_fit
 from scalec.passes.plan.warps import MAX_WARPGROUPS
 from scalec.passes.problem.access import Dim
 from scalec.passes.problem.operand import Operand

@@ -1,6 +1,6 @@
 """The columns of an SM's tensor memory: accumulators, a K block's scale words beside them, and what a warp takes out.
 
-`resources.py` adds up what registers and shared memory these take.
+`resources.py` adds up what registers these take, `shared_memory.py` what else.
 """
 
 from __future__ import annotations

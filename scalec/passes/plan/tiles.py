@@ -18,12 +18,12 @@ from scalec.passes.plan.resources import (
     register_file,
     result_columns,
     staged_widths,
-    stages_that_fit,
     threads,
     turns,
     units,
 )
 from scalec.passes.plan.shared_blocks import together
+from scalec.passes.plan.shared_memory import stages_that_fit
 from scalec.passes.plan.sharing import SHARING
 from scalec.passes.plan.swizzle import no_bulk_epilogue, no_panels, no_turned, staging
 from scalec.passes.plan.tensor_columns import by_parts, sums_slots

@@ -1,0 +1,256 @@
+"""Elements in registers converted to other types, exactly, a few words at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial, reduce
+
+from scalec.formats import ELEMENT_TYPES
+from scalec.ir.mlir import ir
+from scalec.lowering.builder import Builder
+from scalec.lowering.common import six_bits
+
+Words = list[ir.Value]
+"""Registers of 32 bits, the first elements in the lowest bits of the first."""
+
+
+def converted(b: Builder, words: Words, stored: str, made: str) -> Words:
+    """The same elements as another type, or as they are."""
+    return words if stored == made else _CONVERSIONS[stored, made](b, words)
+
+
+def widened(b: Builder, words: Words, stored: str, count: int) -> list[ir.Value]:
+    """The first `count` elements of some words, as f32."""
+    bits = words
+    if ELEMENT_TYPES[stored].bits == six_bits.BITS:
+        return six_bits.widened(b, words, stored, count)
+    if ELEMENT_TYPES[stored].bits < 8:  # eight elements of a word
+        pairs = [x for word in words for x in _CONVERSIONS[stored, "bf16"](b, [word])]
+        bits = _bf16_to_tf32(b, pairs[: count // 2])
+    elif stored not in ("f32", "tf32"):
+        bits = _CONVERSIONS[stored, "tf32"](b, words)
+    return [b.float_of(x) for x in bits[:count]]
+
+
+def pair_of(b: Builder, factor: ir.Value, made: str) -> ir.Value:
+    """An f32 that the type has too as one multiplies a word by it."""
+    return factor if made == "tf32" else b.pure(f"cvt.rn.{made}x2.f32 $0, $1, $1;", b.i32, factor)
+
+
+def scaled(b: Builder, word: ir.Value, factor: ir.Value, made: str) -> ir.Value:
+    """The elements of a word times a factor (`pair_of`)."""
+    return b.pure(f"mul.rn.{'f32' if made == 'tf32' else made + 'x2'} $0, $1, $2;", b.i32, word, factor)
+
+
+# e2m1: sign, and one of 0, 0.5, 1, 1.5, 2, 3, 4, 6. PTX ISA 9.7.9.7, prmt: each of four bytes by a selector of 4 bits,
+# whose highest one would replicate a sign, so that the e2m1's is masked out and set behind.
+_BYTES = {
+    ("e4m3", 1): (0x3C383000, 0x4C484440),
+    ("bf16", 1): (0x3F3F3F00, 0x40404040),
+    ("bf16", 0): (0xC0800000, 0xC0804000),
+    ("f16", 1): (0x3E3C3800, 0x46444240),
+}
+"""By type and byte (1: the highest) that byte of the eight magnitudes, the least first. That byte of f16 is all."""
+
+
+def _picked(b: Builder, table: tuple[int, int], selectors: ir.Value, *, kept: bool = False) -> ir.Value:
+    """One word of a table may be a constant of `prmt`; the other is a register's for a whole loop, if `kept`."""
+    first, second = held(b, table[0]) if kept else b.constant(table[0]), table[1]
+    return b.pure("prmt.b32 $0, $1, $2, $3;", b.i32, first, second, selectors)
+
+
+def held(b: Builder, number: int) -> ir.Value:
+    """A number in a register of each thread. The second constant of an instruction ptxas 13.0 has in a uniform register
+    and moves before each use, unless it seems to differ by lane: no lane has the highest bit of its lanemask_lt."""
+    text = "{ .reg .b32 T; mov.u32 T, %lanemask_lt; shr.u32 T, T, 31; add.u32 $0, T, $1; }"
+    return b.pure(text, b.i32, b.constant(number))
+
+
+def _narrow(b: Builder, word: ir.Value, half: int, made: str) -> tuple[ir.Value, ir.Value | None]:
+    """Of four e2m1, a half of a word, the highest bytes and the lowest ones, None where these are 0, or the same."""
+    magnitudes = b.and_(b.shr(word, 16) if half else word, 0x7777)
+    spread = b.pure("prmt.b32 $0, $1, $2, $3;", b.i32, b.shl(word, 4), word, 0x7362 if half else 0x5140)
+    signs = b.and_(spread, 0x80808080)
+    low = _BYTES.get((made, 0))
+    kept = made != "e4m3"  # whose sums are promoted, by threads that have no more registers
+    high = b.or_(_picked(b, _BYTES[made, 1], magnitudes, kept=kept), signs)
+    return high, _picked(b, low, magnitudes, kept=kept) if low is not None else None
+
+
+def _e2m1_to_e4m3(b: Builder, words: Words) -> Words:
+    return [_narrow(b, word, half, "e4m3")[0] for word in words for half in (0, 1)]
+
+
+def half_of_e2m1(b: Builder, word: ir.Value, half: int, made: str) -> Words:
+    """Two pairs of 16 bits of half a word."""
+    high, low = _narrow(b, word, half, made)
+    low = b.constant(0) if low is None else low
+    return [b.pure("prmt.b32 $0, $1, $2, $3;", b.i32, low, high, which) for which in (0x5140, 0x7362)]
+
+
+def _e2m1_to_16(made: str) -> Callable[[Builder, Words], Words]:
+    return lambda b, words: [pair for half in (0, 1) for pair in half_of_e2m1(b, words[0], half, made)]
+
+
+def _8_to_f16(stored: str) -> Callable[[Builder, Words], Words]:
+    """PTX ISA 9.7.9.21, cvt: .f16x2 of two adjacent bytes, from sm_89 on."""
+    text = f"cvt.rn.f16x2.{stored}x2 $0, H; }}"
+
+    def convert(b: Builder, words: Words) -> Words:
+        halves = (("cvt.u16.u32 H, $1;"), ("{ .reg .b32 W; shr.b32 W, $1, 16; cvt.u16.u32 H, W; }"))
+        return [b.pure(f"{{ .reg .b16 H; {half} {text}", b.i32, word) for word in words for half in halves]
+
+    return convert
+
+
+def _8_to_bf16(stored: str) -> Callable[[Builder, Words], Words]:
+    """By way of f16 and f32, each of which holds them."""
+    to_f16 = _8_to_f16(stored)
+    text = "{ .reg .b16 L, H; .reg .f32 A, B; mov.b32 {L, H}, $1; cvt.f32.f16 A, L; cvt.f32.f16 B, H; "
+
+    def convert(b: Builder, words: Words) -> Words:
+        return [b.pure(text + "cvt.rn.bf16x2.f32 $0, B, A; }", b.i32, x) for x in to_f16(b, words)]
+
+    return convert
+
+
+def _bf16_to_tf32(b: Builder, words: Words) -> Words:
+    """Their bits are the upper half of those of f32."""
+    return [made for word in words for made in (b.shl(word, 16), b.and_(word, 0xFFFF0000))]
+
+
+def halves_to_tf32(b: Builder, words: Words) -> Words:
+    text = "{{ .reg .b16 L, H; mov.b32 {{L, H}}, $1; cvt.f32.f16 $0, {}; }}"
+    return [b.pure(text.format(half), b.i32, word) for word in words for half in "LH"]
+
+
+def _8_to_tf32(stored: str) -> Callable[[Builder, Words], Words]:
+    to_f16 = _8_to_f16(stored)
+    return lambda b, words: halves_to_tf32(b, to_f16(b, words))
+
+
+def _e2m1_to_tf32(b: Builder, words: Words) -> Words:
+    """Four of them, of half a word."""
+    return _bf16_to_tf32(b, _e2m1_to_16("bf16")(b, words)[:2])
+
+
+def four_as(b: Builder, word: ir.Value, number: int, made: str, less: Words | None = None) -> Words:
+    """Eight integers of 4 bits, a word, as pairs of 16 bits. In the lowest bits of a `number` of these whose last bit
+    is worth one, the bits of v and one xor make that number plus v: `less` the number it is v, exactly. 13 instructions
+    for eight elements."""
+    both = 0x10001 * number
+    odd, found = b.shr(word, 4), []
+    for byte in range(4):
+        pair = b.pure("prmt.b32 $0, $1, $2, $3;", b.i32, word, odd, 0x0400 + 0x1111 * byte)
+        more = b.xor(b.and_(pair, 0x000F000F), both)
+        found.append(taken_away(b, more, less or [b.constant(both)], made))
+    return found
+
+
+def _4_to_16(made: str, number: int) -> Callable[[Builder, Words], Words]:
+    """Of an i4 the number is 136 as bf16, or 1032 as f16, as its sign is turned; of a u4 128 or 1024."""
+    return lambda b, words: four_as(b, words[0], number, made)
+
+
+def _e2m1_apart(b: Builder, word: ir.Value, made: str) -> Words:
+    """Eight e2m1 as pairs of 16 bits, each of two that are four apart: their bits where the type has a sign, and the
+    ends of its exponent and of its fraction, times what that lacks of the exponent's bias. Shifts to the left and
+    products are not of the pipe that `prmt` and logic wait for (sm_90a issues those every other clock): 23 instructions
+    for eight elements, 10 of them there."""
+    fraction, bias = {"bf16": (7, 127), "f16": (10, 15)}[made]
+    kept, factor = 0x10001 * (7 << (fraction - 1)), b.constant(0x10001 * (2 * bias - 1 << fraction))  # 2^(bias - 1)
+    found = []
+    for i in range(4):
+        signs, values = (_moved(b, word, to - 4 * i) for to in (12, fraction - 1))
+        bits = b.or_(b.and_(signs, 0x80008000), b.and_(values, kept))
+        found.append(scaled(b, bits, factor, made))
+    return found
+
+
+def _moved(b: Builder, word: ir.Value, by: int) -> ir.Value:
+    """To the left by so many bits, or to the right."""
+    return b.shl(word, by) if by > 0 else b.shr(word, -by) if by else word
+
+
+def _integers_apart(b: Builder, word: ir.Value, less: Words | None = None, *, number: int, made: str) -> Words:
+    """Likewise eight integers of 4 bits, as `four_as` has them: 11 instructions."""
+    both, nibbles = 0x10001 * number, held(b, 0x000F000F)
+    bits = [b.xor(b.and_(_moved(b, word, -4 * i), nibbles), both) for i in range(4)]
+    return [taken_away(b, x, less or [b.constant(both)], made) for x in bits]
+
+
+def taken_away(b: Builder, pair: ir.Value, less: Words, made: str) -> ir.Value:
+    """A pair of 16 bits less others, one after the other."""
+    return reduce(lambda x, y: b.pure(f"sub.rn.{made}x2 $0, $1, $2;", b.i32, x, y), less, pair)
+
+
+_I4_BYTES = (0x44403800, 0x4E4C4A48), (0x4A4C4E50, 0x38404448)
+"""What an i4 is as e4m3, without sign: 0 to 7, and -8 to -1."""
+
+
+def i4_to_e4m3(b: Builder, words: Words) -> Words:
+    """A selector of prmt from 8 on gives the sign of a byte eight times, here zeros: one table gives those of 0 to 7,
+    one, with the sign turned, those of -8 to -1. 14 instructions for eight elements."""
+    found = []
+    for word in words:
+        signs = b.and_(b.shl(word, 4), 0x80808080), b.and_(word, 0x80808080)
+        for half, pick in enumerate((0x5140, 0x7362)):
+            plain, turned = (b.shr(x, 16) if half else x for x in (word, b.xor(word, 0x88888888)))
+            sign = b.pure("prmt.b32 $0, $1, $2, $3;", b.i32, *signs, pick)
+            magnitude = b.or_(_picked(b, _I4_BYTES[0], plain), _picked(b, _I4_BYTES[1], turned))
+            found.append(b.or_(magnitude, sign))
+    return found
+
+
+def _u4_to_e4m3(b: Builder, words: Words) -> Words:
+    """Likewise: 0 to 7, and 8 to 15, which are larger by 8."""
+    found = []
+    for word in words:
+        for half in (0, 1):
+            plain, turned = (b.shr(x, 16) if half else x for x in (word, b.xor(word, 0x88888888)))
+            found.append(b.or_(_picked(b, _I4_BYTES[0], plain), _picked(b, _U4_BYTES, turned)))
+    return found
+
+
+_U4_BYTES = (0x53525150, 0x57565554)
+
+
+def _4_to_tf32(number: int) -> Callable[[Builder, Words], Words]:
+    """Four of them, of half a word."""
+    return lambda b, words: _bf16_to_tf32(b, four_as(b, words[0], number, "bf16")[:2])
+
+
+_CONVERSIONS: dict[tuple[str, str], Callable[[Builder, Words], Words]] = {
+    ("e2m1", "e4m3"): _e2m1_to_e4m3,
+    ("e2m1", "bf16"): _e2m1_to_16("bf16"),
+    ("e2m1", "f16"): _e2m1_to_16("f16"),
+    ("i4", "e4m3"): i4_to_e4m3,
+    ("i4", "bf16"): _4_to_16("bf16", 0x4308),
+    ("i4", "f16"): _4_to_16("f16", 0x6408),
+    ("i4", "tf32"): _4_to_tf32(0x4308),
+    ("u4", "e4m3"): _u4_to_e4m3,
+    ("u4", "bf16"): _4_to_16("bf16", 0x4300),
+    ("u4", "f16"): _4_to_16("f16", 0x6400),
+    ("u4", "tf32"): _4_to_tf32(0x4300),
+    ("e4m3", "f16"): _8_to_f16("e4m3"),
+    ("e5m2", "f16"): _8_to_f16("e5m2"),
+    ("e4m3", "bf16"): _8_to_bf16("e4m3"),
+    ("e5m2", "bf16"): _8_to_bf16("e5m2"),
+    ("e2m1", "tf32"): _e2m1_to_tf32,
+    ("e4m3", "tf32"): _8_to_tf32("e4m3"),
+    ("e5m2", "tf32"): _8_to_tf32("e5m2"),
+    ("bf16", "tf32"): _bf16_to_tf32,
+    ("f16", "tf32"): halves_to_tf32,
+}
+"""By the types before and behind (scalec.formats.CONVERTED)."""
+
+APART: dict[tuple[str, str], Callable[..., Words]] = {
+    ("e2m1", "bf16"): partial(_e2m1_apart, made="bf16"),
+    ("e2m1", "f16"): partial(_e2m1_apart, made="f16"),
+    ("i4", "bf16"): partial(_integers_apart, number=0x4308, made="bf16"),
+    ("i4", "f16"): partial(_integers_apart, number=0x6408, made="f16"),
+    ("u4", "bf16"): partial(_integers_apart, number=0x4300, made="bf16"),
+    ("u4", "f16"): partial(_integers_apart, number=0x6400, made="f16"),
+}
+"""Likewise, of a word of eight elements of 4 bits, as pairs of two that are four apart; of integers less others, where
+these are given."""
