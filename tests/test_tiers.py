@@ -13,7 +13,7 @@ import pytest
 from tests import tiers
 from tests.reach import Case, Lowered, cases
 from tests.repeats import added, chosen, text
-from tests.tiers import REPEATS, covering, fields, of_share, repeats
+from tests.tiers import LONG, REPEATS, covering, fields, of_share, repeats
 
 ROOT = Path(__file__).parents[1]
 
@@ -154,10 +154,11 @@ def test_a_list_says_what_is_not_usual() -> None:
     assert added(more, []) == more
 
 
-def test_the_list_names_tests_that_there_are() -> None:
-    for name in repeats(REPEATS.read_text()):
+@pytest.mark.parametrize("path", [REPEATS, LONG])
+def test_the_list_names_tests_that_there_are(path: Path) -> None:
+    for name in repeats(path.read_text()):
         file, _, function = name.partition("[")[0].rpartition("::")
-        assert f"def {function}(" in (ROOT / file).read_text(), f"{name}, in {REPEATS.name}, was renamed or is no more"
+        assert f"def {function}(" in (ROOT / file).read_text(), f"{name}, in {path.name}, was renamed or is no more"
 
 
 class Item:

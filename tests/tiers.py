@@ -6,7 +6,8 @@
 
 Values of two parameters that come once each do not come together: pairs are what the thorough run is for.
 
-Of what is left, repeats.txt names the cases that take seconds and reach nothing that others do not: thorough too.
+Of what is left, repeats.txt names the cases that take seconds and reach nothing that others do not, and long.txt those
+that take longest though they do: thorough too.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any
 import pytest
 
 REPEATS = Path(__file__).parent / "repeats.txt"
+LONG = Path(__file__).parent / "long.txt"
 
 SEEDS = range(int(os.environ.get("TEST_SEEDS", "2")))
 """Of tests that draw sizes, data and order from a seed: CI has two, for the sake of its time; set 8 or more after a
@@ -70,8 +72,10 @@ def repeats(text: str) -> set[str]:
 def mark(items: Sequence[pytest.Item]) -> None:
     """Marks all but the cases that a usual run has as thorough."""
     _mark_by_values(items)
-    listed = repeats(REPEATS.read_text())
+    listed, long = repeats(REPEATS.read_text()), repeats(LONG.read_text())
     for item in items:
+        if {item.nodeid, item.nodeid.partition("[")[0]} & long and not item.get_closest_marker("thorough"):
+            item.add_marker(pytest.mark.thorough)
         if {item.nodeid, item.nodeid.partition("[")[0]} & listed and not item.get_closest_marker("thorough"):
             item.add_marker(pytest.mark.thorough)
             item.add_marker(pytest.mark.repeats)

@@ -241,8 +241,6 @@ def _stored(values: np.ndarray) -> np.ndarray:
     ("program", "message"),
     [
         ("C[m,n] = quantize(A[m,k], e4m3, 1x256) @ B[n,k]:e4m3", "in blocks of 1x256"),
-        ("C[m,n] = quantize(A[m,k], e4m3, 1xk) @ B[n,k]:e4m3", "in blocks of 1xall"),
-        ("C[m,n] = quantize(A[m,k], e4m3, 128x128) @ B[n,k]:e4m3", "in blocks of 128x128"),
         ("C[m,n] = quantize(A[m,k], e4m3, 1x128:ue4m3) @ B[n,k]:e4m3", "with scales of ue4m3"),
         ("C[m,n] = quantize(A[k,m], e4m3, 128x1) @ B[n,k]:e4m3", "contiguous along m"),
         ("C[m,n] = quantize(A[m,k]:mxfp6, e4m3, 1x128) @ B[n,k]:e4m3", "a type that f32 holds"),
