@@ -170,7 +170,7 @@ def _quantized(
     """What quantize returns, of an expression of tensors of one shape; {at} in it is their index, {0} a type."""
     x, batched, batch = tensors[0], flags["batched"], "b," if flags["batched"] else ""
     outer = _outer(x, scale2, meaning, batched)
-    turns = (False, True) if flags["both"] else (flags["transposed"],)
+    turns = (0, 1) if flags["both"] else (int(flags["transposed"]),)  # torch 2.11's dynamo takes no bool as an index
     right = value.format(*[_element(t.dtype) for t in tensors], at=f"[{batch}m,k]")
     seeds = () if seed is None else (_seed(x, seed),)
     if seeds:

@@ -108,6 +108,8 @@ FAULTS = [
     Fault("a block's sums promoted by another block's scale", PROMOTED, r"(ld\.global\.nc\.f32 %r\d+, \[)(%rd\d+)\]",
           r"\1\2+4]", (WRONG, "bounds", "uninitialised"), at=1),
     Fault("the stage freed before its f32 scales are read", PROMOTED,
-          r"(\tld\.shared\.b32 \t[^\n]*\n\tld\.shared[^\n]*\n(?:\t(?:mul|fma)[^\n]*\n)+)((?:\t(?:shl|add)[^\n]*\n)+"
-          r"\t// begin inline asm\n\t@%p\d+ mbarrier\.arrive[^\n]*\n\t// end inline asm\n)", r"\2\1", EARLY),
+          r"(\tld\.shared\.b32 \t[^\n]*\n\tld\.shared[^\n]*\n(?:\t(?:mul|fma)[^\n]*\n)+)((?:\t(?:shl|add)[^\n]*\n)+)"
+          r"\t// begin inline asm\n\t\{ \.reg \.b32 T;[^\n]*and\.b32 (%r\d+)[^\n]*\n\t// end inline asm\n"
+          r"((?:\tadd[^\n]*\n)+\t// begin inline asm\n\t@%p\d+ mbarrier\.arrive[^\n]*\n\t// end inline asm\n)",
+          r"\2\tmov.b32 \t\3, 0;\n\4\1", EARLY),
 ]  # fmt: skip

@@ -33,7 +33,7 @@ BIAS = "D[m,n]{} = relu(A[m,k] @ B[n,k] + bias[n])"
         (BF16, "e2m1 scale(1xn)", 640, "cluster=1x4, promote=64"),
         (BIAS, "e5m2 scale(1xn:ue8m0)", 1000, "cluster=1x8"),
         (FP8, "e4m3 scale(1xn@col)", 512, "cluster=1x8"),
-        (FP8, "e4m3 scale(1xn)", 2041, "cluster=1x8, promote=128"),
+        (FP8, "e4m3 scale(1xn)", 2041, "cluster=1x8"),
         (BF16, "e4m3 scale(1x512)", 1100, "cluster=1x4, promote=64"),  # narrower than a row, the last of 76 columns
         (BF16, "e4m3 scale(1x256@packed:ue8m0)", 1025, "tile=128x64x64, cluster=1x4"),
         (BF16, "e4m3 scale(1x128)", 200, "tile=128x64x64, cluster=1x2"),  # of which another tile would have whole ones
@@ -43,7 +43,7 @@ BIAS = "D[m,n]{} = relu(A[m,k] @ B[n,k] + bias[n])"
 def test_bits(target: str, program: str, result: str, n: int, settings: str) -> None:
     """Rows with NaN, infinities and zeros among them: the reference's quantising of the f32 result."""
     result = result.replace("@packed:ue8m0", ":ue8m0@packed")
-    sizes = {"m": 70, "n": n, "k": 128}
+    sizes = {"m": 70, "n": n, "k": 128 if n < 2000 else 256}  # of one K block, 256 columns and FP8 ptxas spills
     kernel = run_quantised(program, result, sizes, ("n", "k"), 5, target, settings, times=1)
     assert kernel.spec.launch.cluster == int(settings[settings.index("cluster=1x") + 10])
 

@@ -103,7 +103,7 @@ def test_what_a_refusal_offers_is_not_what_the_program_says(text: str, fix: str)
 @pytest.mark.parametrize("target", ["sm_100a", "sm_120a"])
 def test_blocks_that_a_refusal_names_have_a_tile(target: str) -> None:
     with pytest.raises(UnsupportedError) as refusal:
-        compiler.decide("C[m,n]:e4m3 scale(1x512) = A[m,k] @ B[n,k]", target, tuned=False)
+        compiler.decide("C[m,n]:e4m3 scale(1x4096) = A[m,k] @ B[n,k]", target, tuned=False)
     named = [int(block) for block in refusal.value.expected.removeprefix("blocks of ").split(", ")]
     for block in (32, 96, 104, 144, 160, 176, 224, 256):
         try:

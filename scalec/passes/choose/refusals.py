@@ -9,6 +9,7 @@ from scalec.ir.schedule import Request
 from scalec.passes.choose import every_tile
 from scalec.passes.choose.promotion import promotion
 from scalec.passes.plan.resources import deepest
+from scalec.passes.plan.shared_blocks import sharing
 from scalec.passes.problem.epilogue import RESULT_BLOCK
 from scalec.passes.problem.result import Result
 from scalec.passes.problem.two_programs import two_programs
@@ -67,11 +68,12 @@ def blocks_too_wide(problem: Problem) -> UnsupportedError:
 
 
 def _has_tile(problem: Problem, result: Result, block: int) -> bool:
-    """Whether the program has a tile at all with a scale for each `block` columns of a result."""
+    """Whether the program has a tile, or those of a cluster, with a scale for each `block` columns of a result."""
     assert result.scale is not None
     own = replace(result, scale=replace(result.scale, block=block))
     tried = replace(problem, results=tuple(own if r is result else r for r in problem.results))
-    ways = [(tried, Request())]
+    shared = [(x, Request().with_fields(cluster=cluster)) for x, cluster in sharing(tried, whole=False)]
+    ways = [(tried, Request()), *shared]
     return every_tile.roomiest(ways, deepest(tried), promotion(tried), 0, lambda *_: None) is not None
 
 

@@ -341,7 +341,7 @@
 // QUANTISED: "tile.shared"(){{.*}} -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 1 : i64>
 // QUANTISED: %[[QSUM:.*]] = "tile.fragment"
 // QUANTISED: "tile.epilogue"(%[[QSUM]]
-// QUANTISED: "tile.quantize"(%[[QSUM]], {{.*}}) {block = 32 : i64, by_rows = 0 : i64, element = f8E4M3FN, exchange = -1 : i64, layout = "row", operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 0, 0>, padding = 0 : i64, ragged = 0 : i64, scale = "ue8m0", together = 2 : i64} : (!tile.accumulator<array<i64: 64, 128>, "registers">, memref<512x16xf8E8M0FNU>
+// QUANTISED: "tile.quantize"(%[[QSUM]], {{.*}}) {block = 32 : i64, by_rows = 0 : i64, element = f8E4M3FN, exchange = -1 : i64, layout = "row", operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0>, padding = 0 : i64, ragged = 0 : i64, scale = "ue8m0", together = 2 : i64} : (!tile.accumulator<array<i64: 64, 128>, "registers">, memref<512x16xf8E8M0FNU>
 // QUANTISED-NEXT: "tile.store"(%[[QSUM]]
 // Copies of B permute its rows within 16: a box counts two, four, two, and as many groups as the tile has.
 // QUANTISED: "tile.copy"{{.*}} : (!tile.descriptor<array<i64: 64, 128>, bf16, 128 : i64>
