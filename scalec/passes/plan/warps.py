@@ -62,7 +62,12 @@ spilled 44 bytes (ptxas 13.5, 2026-11-28)."""
 
 TABLES, ONE_TABLE = {1: (88, 232), 2: (88, 208), 3: (56, 152)}, 4
 """Likewise where threads bring more words than one table of zero points for a row and K block: of eight with 72 that
-spilled 28 bytes (128x72x128 of e4m3, ptxas 13.0, 2026-11-28)."""
+spilled 28 bytes (128x72x128 of e4m3, ptxas 13.0, 2026-11-28). Or where they bring one to a tile of few columns, of
+which more are then on their way: e4m3 by u4 - Z[k/128,n] took 18.1 and 18.7 us for 23.4 and 24.2, Z[n,k/128] 17.4 and
+17.5 for 18.1 and 18.0 (1 and 16 rows, 8192x8192; H100, 2026-11-28)."""
+
+FEW_COLUMNS = 32
+"""Of such a tile."""
 
 
 ADDENDS = {1: (152, 232), 2: (104, 200), 3: (56, 152)}, 64
@@ -154,7 +159,8 @@ def registers_for(problem: Problem, schedule: Schedule) -> tuple[int, int]:
         registers = INTERLEAVING[warpgroups]
     elif brings_zeros(problem, schedule, problem.lhs):
         tables = zero_words(problem.lhs, zero_planes(schedule, problem.lhs))
-        registers = (WRAPPING if tables <= ONE_TABLE else TABLES)[warpgroups]
+        more = tables > ONE_TABLE or (tables == ONE_TABLE and schedule.tile[1] <= FEW_COLUMNS)
+        registers = (TABLES if more else WRAPPING)[warpgroups]
     elif problem.wraps:
         registers = WRAPPING[warpgroups]
     elif warpgroups == 2 and problem.kind.warpgroup_sums and any(map(problem.off_lines, (problem.lhs, problem.rhs))):
