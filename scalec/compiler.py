@@ -444,7 +444,8 @@ def given_fields(
 ) -> dict[str, str]:
     """The fields that a program's `with` and `schedule` decide, as text."""
     with contexts.context():
-        return schedules.asked(_function(frontend.build(source, dims)), schedule).texts()
+        module = frontend.build(source, dims)  # an op does not keep its module
+        return schedules.asked(_function(module), schedule).texts()
 
 
 def program_key(source: str, target: str, dims: Mapping[str, Size] | None = None) -> str:

@@ -206,6 +206,7 @@ def _names(source: str, dims: Mapping[str, Size] | None) -> tuple[tuple[str, ...
         return tuple(ir.StringAttr(ir.DictAttr(x)["scale.name"]).value for x in ir.ArrayAttr(attributes))
 
     with contexts.context():
-        function = frontend.build(source, dims).body.operations[0]
+        module = frontend.build(source, dims)  # an op does not keep its module
+        function = module.body.operations[0]
         results = read(function.attributes["res_attrs"])
         return tuple(x for x in read(function.attributes["arg_attrs"]) if x not in results), results

@@ -25,6 +25,15 @@ def test_registers_at_entry_are_computed_once() -> None:
     assert [p.name for p in COMPILER if "// 8 * 8" in p.read_text()] == ["targets.py"]
 
 
+DROPPED = re.compile(r"_function\((frontend\.)?build\(|\b(build|parse)\([^()]*\)\.body\b")
+
+
+def test_nobody_takes_an_op_of_a_module_that_nobody_holds() -> None:
+    """An op does not keep its module: what is read of it then may be anything, and has ended the process."""
+    files = [*ROOT.rglob("*.py"), *(ROOT.parent / "tests").rglob("*.py")]
+    assert [p.name for p in files if DROPPED.search(p.read_text())] == []
+
+
 @pytest.mark.parametrize("path", sorted((ROOT / "frontend").glob("*.py")), ids=lambda p: p.name)
 def test_no_assert_faces_a_user_of_the_front_end(path: Path) -> None:
     found = [node.lineno for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Assert)]

@@ -45,7 +45,7 @@ class Sequence:
     def __init__(
         self, source: str, launches: Several[Kernel | Program], operands: Several[str], results: Several[str]
     ) -> None:
-        self.source, self.launches = source, tuple(launches)
+        self.source, self.launches = source, _fitting(launches)
         specs = [_spec(x) for x in self.launches]
         known = {t.name: t for spec in specs for t in (*spec.operands, *spec.results)}
         made = {t.name for spec in specs for t in spec.results}
@@ -247,6 +247,24 @@ class BoundSequence:
 
     def __repr__(self) -> str:
         return f"BoundSequence({', then '.join(map(repr, self._bound))})"
+
+
+def _fitting(launches: Several[Kernel | Program]) -> tuple[Kernel | Program, ...]:
+    """The launches, of which each leaves its results with rows as far apart as a later one needs them: copies of rows
+    begin at multiples of 16 bytes, which who stores single elements does not ask for."""
+    needs: dict[str, int] = {}
+    for launch in launches:
+        for kernel in kernels_of(launch):
+            for t in kernel.spec.operands:
+                needs[t.name] = max(needs.get(t.name, 1), t.align)
+
+    def one(kernel: Kernel) -> Kernel:
+        results = tuple(replace(t, align=max(t.align, needs.get(t.name, 1))) for t in kernel.spec.results)
+        if results == kernel.spec.results:
+            return kernel
+        return Kernel(replace(kernel.spec, results=results), kernel.cubin, ptx=kernel.ptx, device=kernel.fixed)
+
+    return tuple(one(x) if isinstance(x, Kernel) else Program(x.name, map(one, x.kernels)) for x in launches)
 
 
 def kernels_of(launch: Kernel | Program) -> list[Kernel]:

@@ -83,8 +83,8 @@ def test_against_the_reference(target: str, program: str, sizes: dict[str, int],
     assert isinstance(kernel, Sequence)
     assert len(kernel.between) == between
     with context.context():
-        function = build(program, {}).body.operations[0]
-        names = [str(a["scale.name"]).strip('"') for a in function.attributes["arg_attrs"]]
+        module = build(program, {})
+        names = [str(a["scale.name"]).strip('"') for a in module.body.operations[0].attributes["arg_attrs"]]
     assert [t.name for t in kernel.spec.operands] == names
     values, expected = made_up(program, sizes, 3)
     outs, _ = launched(kernel, target, values, sizes)
@@ -341,6 +341,20 @@ def test_tensors_of_two_launches_that_overlap_are_refused(
 )
 def test_rows_of_a_cluster_where_these_are_predicted_to_be_faster(target: str, sizes: dict, count: int) -> None:
     assert len(launches("D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[n,k]", target, sizes).texts) == count
+
+
+@pytest.mark.once("target")
+@pytest.mark.parametrize("target", TARGETS)
+def test_rows_of_any_length_between_two_launches(target: str) -> None:
+    """An operand that is quantised before has rows of 75 bytes, and copies begin at multiples of 16."""
+    program = "C[m,n]:f32 = quantize(A[m,k], e4m3, 1xk) @ B[n,k]:e4m3 scale(none, 1xk)"
+    sizes = {"m": 9, "n": 24, "k": 75}
+    kernel = scalec.compile(program, target=target)
+    assert isinstance(kernel, Sequence)
+    values, expected = made_up(program, sizes, 3)
+    outs, _ = launched(kernel, target, values, sizes)
+    for found in compare(dict(zip((r.name for r in kernel.spec.results), outs, strict=True)), expected):
+        assert found.ok, found
 
 
 def test_what_is_asked_for_is_done() -> None:

@@ -121,6 +121,6 @@ def test_the_argument_order_that_the_page_gives() -> None:
     text = "C[m,n] = alpha * A[m,k]@B[n,k] scale(1x128,128x128) + bias[n]"
     assert text.partition(" = ")[2] in PAGE
     with context():
-        function = build(text).body.operations[0]
-        names = [a["scale.name"].value for a in function.attributes["arg_attrs"]]
+        module = build(text)
+        names = [a["scale.name"].value for a in module.body.operations[0].attributes["arg_attrs"]]
     assert f"`{', '.join(names)}`" in PAGE
