@@ -18,6 +18,15 @@ if TYPE_CHECKING:
     from scalec.ir.schedule import Schedule
     from scalec.passes.problem.types import Problem
 
+APART = 3e-6
+"""Seconds that a launch in front of a product takes beyond its bytes. H100, 2026-11-28: 16 and 256 rows of bf16
+quantised by 1x128 before 8192x8192 and 7168x2048 took 3.3 to 4.2 us."""
+
+GAIN = 1.35
+"""What a launch before must be predicted to gain: it takes memory, and predictions are of an H200's, of which an H100
+has two thirds. Of 8192x8192 by nvfp4 16 rows are predicted to gain 1.30 and lost 0.74 on an H100 (2026-11-28), 256 1.28
+and 1.02, 512 1.69 and 1.42, 4096 2.49 and 2.19."""
+
 _ROWS = re.compile(r"\bscale\s*\(\s*[\dx\s]*x\s*[A-Za-z_]|\bquantize\s*\(")
 """What every program with scales of whole rows, or operands that are quantised anew, has: others need not be parsed."""
 
@@ -74,7 +83,7 @@ def launches(
     def decided(text: str, sizes: Mapping[str, Size] | None = least) -> _Decided:
         return _Decided.of(text, target, sizes, schedule, tuned)
 
-    first, before, made = _operands_apart(source, target, dims, partial(decided, sizes=dims))
+    first, before, made = _operands_apart(source, target, dims, decided)
     texts, between = list[str](), list[str]()
     left = by_whole_rows(first)
     while left:
@@ -102,30 +111,51 @@ def launches(
 
 
 def _operands_apart(
-    source: str, target: str, dims: Mapping[str, Size] | None, decided: Callable[[str], _Decided]
+    source: str, target: str, dims: Mapping[str, Size] | None, decided: Callable[..., _Decided]
 ) -> tuple[str, list[str], list[str]]:
-    """A program without operands that are quantised in blocks that no kernel finds, the programs that quantise these,
-    and the names of what they leave; as it is where it then is refused, as the refusal is to be of what was written."""
+    """A program without operands that launches before quantise, the programs of these, and the names of what they
+    leave; as it is where it then is refused, as the refusal is to be of what was written."""
     from scalec import compiler
-    from scalec.frontend.cut_operands import by_whole_operands, cut_operand
+    from scalec.frontend.cut_operands import cut_operand, quantised_operands
 
     text, before, between = source, list[str](), list[str]()
     try:
-        for name in by_whole_operands(source):
+        quantised = quantised_operands(source)
+        for name in sorted(quantised, key=quantised.__getitem__):  # what no tile has first
             parts = cut_operand(text, name)
-            if parts is None:
+            if parts is None and not quantised[name]:
                 return source, [], []
+            if parts is None or (quantised[name] and not _is_faster(text, parts.second, name, dims, decided)):
+                continue
             text = parts.second
             before.append(parts.first)
             between.append(parts.between)
             compiler.compile_source(parts.first, target, of_later(parts.first, dims or {}), until="tile")
         if before:
-            decided(text)
+            decided(text, dims)
     except ApartError:  # of a result, which is asked about next
         pass
     except (SourceError, UnsupportedError):
         return source, [], []
     return text, before, between
+
+
+def _is_faster(
+    text: str, second: str, name: str, dims: Mapping[str, Size] | None, decided: Callable[..., _Decided]
+) -> bool:
+    """Whether a program is, of which a launch quantises the operand `name` before, than that in one kernel, by GAIN;
+    over a range of sizes, whether the former is at its worst less behind the latter than the latter is."""
+    ends = [{x: getattr(s, end, s) for x, s in (dims or {}).items()} for end in ("low", "high")]
+    gains = list[float]()
+    try:
+        for sizes in ends if ends[0] != ends[1] else ends[:1]:
+            one = decided(text, sizes)
+            if one.converts:
+                return False
+            gains.append(one.seconds / (decided(second, sizes).seconds + one.quantised(name)))
+    except (ApartError, ScheduleError, SourceError, UnsupportedError):  # of what cannot be apart, or is anyway
+        return False
+    return max(gains) * min(gains) > GAIN**2
 
 
 @dataclass(frozen=True)
@@ -135,11 +165,13 @@ class _Decided:
     Attributes:
         problem, schedule: the program, as that sees it.
         shared: the results whose rows CTAs of a cluster share, unless the cluster was asked for.
+        converts: whether it was said where operands are converted.
     """
 
     problem: Problem
     schedule: Schedule
     shared: list[str]
+    converts: bool = False
 
     @staticmethod
     def of(
@@ -150,7 +182,8 @@ class _Decided:
 
         problem, chosen, given = compiler.decided(source, target, dims, schedule, tuned=tuned)
         shared = [r.name for r in problem.results if r.scale is not None and r.scale.ctas > 1]
-        return _Decided(problem, chosen, shared if given.cluster is None else [])
+        shared = shared if given.cluster is None else []
+        return _Decided(problem, chosen, shared, given.convert is not None)
 
     @property
     def seconds(self) -> float:
@@ -159,6 +192,15 @@ class _Decided:
 
         prediction = Prediction.of(self.problem, self.schedule, self.problem.sizes())
         return prediction.seconds if prediction.fitted is None else prediction.fitted
+
+    def quantised(self, name: str) -> float:
+        """The predicted time of a launch that quantises an operand."""
+        from scalec.passes.problem.access import elements
+
+        every = [y for x in self.problem.products for side in (x.lhs, x.rhs) for y in side.panes]
+        operand = next(x for x in every if x.name == name)
+        moved = elements(operand.coords, self.problem.sizes()) * (operand.stored.bits + operand.element.bits) / 8
+        return APART + moved / self.problem.target.rates.memory
 
     def is_slower(self, other: Callable[[], _Decided]) -> bool:
         """Whether this takes longer than another program, of which one result in f32 is then read and quantised."""

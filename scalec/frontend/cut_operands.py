@@ -5,10 +5,19 @@
     A_e4m3[m,k]:e4m3 scale(1xk) = silu(A[m,k])
     C[m,n] = A_e4m3[m,k]:e4m3 @ B[n,k] scale(1xk, 1xk) with stages=4
 
+A scale of all the tensor is not in what is quantised: it multiplies sums, and so stays in the second program.
+
+    C[m,n] = A[m,k] @ quantize(B[n,k]:nvfp4, e4m3, 1x128) scale(1x128)
+    -->
+    B_e4m3[n,k]:e4m3 scale(1x128) = B[n,k]:e2m1 scale(1x16:ue4m3)
+    C[m,n] = (A[m,k] @ B_e4m3[n,k]:e4m3 scale(1x128, 1x128) * B_scale2[0,0]:f32)
+
 Where an index is read from memory, the first program would quantise another tensor than the caller's.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from scalec.errors import NAME
 from scalec.formats import FORMATS
@@ -20,15 +29,16 @@ from scalec.frontend.parser import parse
 NOTHING = "none"
 
 
-def by_whole_operands(source: str) -> list[str]:
-    """The tensors of operands that are quantised in blocks other than some elements of one index, as `1xk`.
+def quantised_operands(source: str) -> dict[str, bool]:
+    """The tensors of operands that are quantised, each with whether a tile of the product has whole blocks of it: of
+    some elements of one index, not of `1xk` or `128x128`.
 
     Raises:
         SourceError: the text is no program.
     """
     program = parse(Source(source, NAME))
     found = {_tensor(x).name.text: x for x in ast.walk(program) if isinstance(x, ast.Quantize)}
-    return [name for name, x in found.items() if not _some(x.level.block.text)]
+    return {name: _some(x.level.block.text) for name, x in found.items()}
 
 
 def cut_operand(source: str, operand: str) -> Cut | None:
@@ -59,7 +69,8 @@ def cut_operand(source: str, operand: str) -> Cut | None:
     while {between, f"{between}_scale"} & names:
         between += "_"
     at = f"{between}[{','.join(map(text, _tensor(one).indices))}]:{one.type.text}"
-    own, edits = set[str](), list[tuple[tuple[int, int], str]]()
+    own, edits = dict[str, ast.Item | None](), list[tuple[tuple[int, int], str]]()
+    contracts = list[tuple[ast.Contract, str]]()
     for contract in (x for x in nodes if isinstance(x, ast.Contract)):
         sides = [contract.left, contract.right]
         mine = [x in every for x in sides]
@@ -68,30 +79,54 @@ def cut_operand(source: str, operand: str) -> Cut | None:
         edits += [(x.span, at) for x, quantised in zip(sides, mine, strict=True) if quantised]
         entries = iter(contract.scale.items if contract.scale is not None else ())
         told = [next(entries, None) if _has_entry(x) else None for x in sides]
-        own |= {text(x) if x is not None else NOTHING for x, quantised in zip(told, mine, strict=True) if quantised}
+        own |= {text(x) if x is not None else NOTHING: x for x, quantised in zip(told, mine, strict=True) if quantised}
         said = [
             text(one.level) if quantised else text(x) if x is not None else NOTHING
             for side, x, quantised in zip(sides, told, mine, strict=True)
             if quantised or _has_entry(side)
         ]
-        end = contract.span[1]
+        contracts.append((contract, f"scale({', '.join(said)})"))
+    split = _split(one, next(iter(own.values())), text) if len(own) == 1 else None
+    if split is None:
+        return None
+    value, factor = split
+    for contract, scale in contracts:
+        start, end = contract.span
         place = contract.scale.span if contract.scale is not None else (end, end)
-        edits.append((place, " " * (contract.scale is None) + f"scale({', '.join(said)})"))
-    if len(own) != 1:
-        return None
-    (entry,) = own
-    types = [x.type.text for x in ast.walk(one) if isinstance(x, ast.Tensor) and x.type is not None]
-    if any(len(x.lhs) > 1 or x.lhs != x.rhs for x in (FORMATS[t] for t in types if t in FORMATS)):
-        return None  # a level for all of the tensor multiplies sums; others are of the side of `@`
-    if entry != NOTHING and not (
-        isinstance(one.value, ast.Tensor) and _some(entry.partition(":")[0].partition("@")[0])
-    ):
-        return None
+        edits.append((place, " " * (contract.scale is None) + scale + (factor and f" * {factor})")))
+        edits.append(((start, start), factor and "("))
     second = source
     for (first, end), new in sorted(edits, reverse=True):
         second = second[:first] + new + second[end:]
-    made = f"{at} scale({text(one.level)}) = {text(one.value)}" + f" scale({entry})" * (entry != NOTHING)
-    return Cut(made, second, between)
+    return Cut(f"{at} scale({text(one.level)}) = {value}", second, between)
+
+
+def _split(quantize: ast.Quantize, item: ast.Item | None, text: Callable[[ast.Node], str]) -> tuple[str, str] | None:
+    """What is quantised, with the scales that are in it, and what multiplies sums, "" where nothing does; `item`: the
+    operand's entry in `scale(...)`. None where a text does not say it."""
+    tensor = _tensor(quantize)
+    formats = {x.type.text for x in ast.walk(quantize) if isinstance(x, ast.Tensor) and x.type is not None} & {*FORMATS}
+    if any(FORMATS[x].lhs != FORMATS[x].rhs for x in formats):
+        return None  # which of these it is the side of `@` says
+    of_format = [level for x in formats for level in FORMATS[x].lhs]
+    value, levels = text(quantize.value), [text(level) for level in item.levels] if item is not None else []
+    if any(level.tensor for level in of_format):
+        levels = ["tensor" if x.tensor else f"{'x'.join(map(str, x.block))}:{x.type}" for x in of_format]
+        (name,) = formats
+        value = f"{tensor.name.text}[{','.join(map(text, tensor.indices))}]:{FORMATS[name].element}"
+    if not levels or levels == [NOTHING]:
+        return value, ""
+    if not isinstance(quantize.value, ast.Tensor):
+        return None
+    block, _, kind = levels[-1].partition("@")[0].partition(":")
+    factor = ""
+    if block == "tensor":
+        name = f"{tensor.name.text}_scale" + "2" * (len(levels) > 1)
+        factor = f"{name}[{','.join('0' for _ in tensor.indices)}]:{kind or 'f32'}"
+        levels.pop()
+    if not all(_some(x.partition("@")[0].partition(":")[0]) for x in levels):
+        return None
+    return value + f" scale({'*'.join(levels)})" * bool(levels), factor
 
 
 def _tensor(quantize: ast.Quantize) -> ast.Tensor:

@@ -10,6 +10,7 @@ rates a few constants are fitted to measured launches (benchmarks/fit_costs.py),
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -30,6 +31,11 @@ CONVERTED = 0.032
 8192x8192: 0.030 (e4m3 to bf16), 0.037 (e2m1 to bf16 with its scales, e2m1 to e4m3); 128x128 turned: 0.039. With two
 tiles of 64x16 took 0.83 to 0.92 of the time, of 128x128 0.90 to 1.02: what shared memory gives is shared."""
 
+
+ANEW = (0.105, 0.09)
+"""Likewise of a byte that one warpgroup quantises, and two; products are not hidden behind it. H100, 2026-11-28, at
+8192x8192: blocks of 128x256x128 of which one makes 128x128 took 2300 ns, products 580 of these; of which two make
+64x128 764 beside 16 columns and 1240 beside 256 rows, products 20 and 290."""
 
 IN_REGISTERS = {(4, False): 0.021, (4, True): 0.031, (8, False): 0.028}
 """Nanoseconds of an element of A that consumers convert in registers, by its bits and whether scales are folded in; of
@@ -303,8 +309,10 @@ def _launch(
     # of one contraction, whose transposed tiles are faster at few rows, this stays as it was fitted
     there = rows_there(problem, schedule) if problem.panes > 1 else bm
     filled = (there * row + bn * column) * c.fill + (max(there - m, 0) + max(bn - n, 0)) * c.empty
-    made = bm * row * problem.lhs.converted + bn * column * problem.rhs.converted
-    beside, converted = 0.0, made * CONVERTED
+    made = bm * row * problem.lhs.converted, bn * column * problem.rhs.converted
+    anew = [x.made is not None for x in (problem.lhs, problem.rhs)]
+    rates_of = [ANEW[schedule.converters - 1] if x else CONVERTED for x in anew]
+    beside, converted = 0.0, sum(map(operator.mul, made, rates_of)) + any(anew) * products
     if in_registers(schedule):
         row = problem.lhs.copied_bytes(bk)
         stages = min(AT_ONCE, target.shared_bytes // (bm * row + bn * column))
@@ -356,7 +364,7 @@ def _launch(
         else:
             total += c.split * problem.segments + c.exchange * steps[0] * bm * bn  # of one behind the other
     # what tiles take beyond this was found with kernels that convert nothing
-    written = 1.0 if in_registers(schedule) else WRITTEN
+    written = 1.0 if in_registers(schedule) or any(anew) else WRITTEN
     own = written if problem.converts else c.tiles.get((schedule.swap, bm, bn), 1.0)
     by_both = all(any(s.rows == 1 for s in x.promoted) for x in (problem.lhs, problem.rhs))
     if by_both and bm * bn < ENOUGH_SUMS and waves > SEVERAL:

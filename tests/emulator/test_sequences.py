@@ -17,6 +17,7 @@ from scalec.errors import ArgumentError, UnsupportedError
 from scalec.frontend import build
 from scalec.ir import context
 from scalec.launches import launches
+from scalec.runtime.kernel import Kernel
 from scalec.runtime.sequence import Sequence, kernels_of
 from scalec.sizes import Range
 from tests.emulator.quantised import run_quantised
@@ -146,6 +147,74 @@ def test_operands_quantised_by_whole_rows(target: str, name: str) -> None:
     outs, _ = launched(kernel, target, values, sizes)
     for found in compare(dict(zip((r.name for r in kernel.spec.results), outs, strict=True)), expected):
         assert found.ok, found
+
+
+BEFORE: dict[str, tuple[str, dict[str, int], str]] = {
+    "4 bits": ("C[m,n]:f32 = A[m,k] @ quantize(B[n,k]:mxfp4, e4m3, 1x128) scale(1x128)", {"m": 9, "n": 72}, "B"),
+    "two levels": (
+        "C[m,n]:f32 = x[m] * A[m,k]:e4m3 @ quantize(B[n,k]:nvfp4, e4m3, 1x128) scale(1x128) + y[n]",
+        {"m": 9, "n": 72},
+        "B",
+    ),
+    "levels said": (
+        "C[m,n]:f32 = A[m,k]:e4m3 @ quantize(B[n,k]:e5m2, e4m3, 1x64) scale(1x64, 1x32:bf16*tensor)",
+        {"m": 9, "n": 72},
+        "B",
+    ),
+    "a tensor's": (
+        "C[m,n]:f32 = quantize(A[m,k]:e5m2, e4m3, 1x128) @ B[n,k] scale(tensor:bf16, 128x128)",
+        {"m": 9, "n": 72},
+        "A",
+    ),
+    "gated": (
+        "G[m,n] = quantize(X[m,k], e4m3, 1x128) @ V[n,k]:e4m3; "
+        "U[m,n] = quantize(X[m,k], e4m3, 1x128) @ W[n,k]:e4m3; C[m,n]:f32 = silu(G)*U",
+        {"m": 9, "n": 72},
+        "X",
+    ),
+    "ragged": (
+        "C[m,n]:f32 = A[m,k] @ quantize(B[g,n,k]:nvfp4, e4m3, 1x1x128) scale(1x128) for m in off[g]:off[g+1]",
+        {"g": 3, "m": 40, "n": 72},
+        "B",
+    ),
+}
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("name", BEFORE)
+@pytest.mark.parametrize("target", TARGETS)
+def test_operands_quantised_before(target: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one kernel could do too, where a launch before is taken to be faster."""
+    monkeypatch.setattr("scalec.launches.GAIN", 0)
+    program, sizes, operand = BEFORE[name]
+    sizes = sizes | {"k": 272 if "mxfp4" not in program else 256}
+    kernel = scalec.compile(program, target=target, dims={"k": sizes["k"]}, cache=False)
+    assert isinstance(kernel, Sequence)
+    assert {t.name for t in kernel.between} == {f"{operand}_e4m3", f"{operand}_e4m3_scale"}
+    one = scalec.compile(program, target=target, dims={"k": sizes["k"]}, schedule={"convert": "shared"}, cache=False)
+    assert isinstance(one, Kernel)
+    assert [(t.name, t.dtype) for t in kernel.spec.operands] == [(t.name, t.dtype) for t in one.spec.operands]
+    values, expected = made_up(program, sizes, 3)
+    outs, _ = launched(kernel, target, values, sizes)
+    for found in compare(dict(zip((r.name for r in kernel.spec.results), outs, strict=True)), expected):
+        assert found.ok, found
+
+
+@pytest.mark.parametrize(
+    ("sizes", "schedule", "several"),
+    [
+        ({"m": 16}, {}, False),
+        ({"m": 4096}, {}, True),
+        ({"m": Range(1, 8192)}, {}, True),
+        ({"m": Range(1, 32)}, {}, False),
+        ({"m": 4096}, {"convert": "shared"}, False),
+    ],
+)
+def test_who_quantises_an_operand(sizes: dict[str, Any], schedule: dict[str, str], several: bool) -> None:
+    """A launch before, where many rows would each have the warps of a product quantise it again."""
+    program = "C[m,n] = quantize(A[m,k], e4m3, 1x128) @ B[n,k] scale(none, 128x128)"
+    every = launches(program, "sm_90a", {"n": 8192, "k": 8192, **sizes}, schedule)
+    assert (len(every.texts) == 2) == several
 
 
 ADDED = "T[m,n] = A[m,k] @ B[n,k]; C[m,n]:f32 += T; D[m,n]:e4m3 scale(1xn) = relu(T)"
