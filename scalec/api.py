@@ -12,7 +12,7 @@ from typing import Any, overload
 from scalec import env
 from scalec.abi import Dropped
 from scalec.errors import ArgumentError, ToolchainError, shown
-from scalec.launches import Launches, may_be_several, of_later
+from scalec.launches import Launches, may_be_several
 from scalec.measured import database
 from scalec.runtime import cache as disk
 from scalec.runtime.bundle import Bundle
@@ -105,8 +105,7 @@ def compile(
     if len(every.texts) == 1:
         return launch(every.texts[0], sizes, decisions)
     made = [
-        launch(text, sizes, decisions) if i == every.main else launch(text, of_later(text, sizes), {})
-        for i, text in enumerate(every.texts)
+        launch(text, every.sizes(i, sizes), decisions if i == every.main else {}) for i, text in enumerate(every.texts)
     ]
     return Sequence(source, made, every.operands, every.results)
 

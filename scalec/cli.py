@@ -385,10 +385,12 @@ def tune(
     from scalec.tuning.tuner import Job
 
     sizes, name = program.fixed_sizes(dims, "tune", 1), target or default_target()
-    source, *later = launches(program.read_source(expr), name, sizes, schedule or {}).texts
-    if later:
-        command.note(f"the first of {1 + len(later)} launches is tuned: the others have no schedule to choose")
-    job = Job(source, name, sizes, rows, schedule or {}, candidates, rounds)
+    every = launches(program.read_source(expr), name, sizes, schedule or {})
+    if len(every.texts) > 1:
+        which = f"launch {every.main + 1} of {len(every.texts)}"
+        command.note(f"{which} is tuned: the others have no schedule to choose")
+    text, sizes = every.texts[every.main], every.sizes(every.main, sizes)
+    job = Job(text, name, sizes, rows, schedule or {}, candidates, rounds)
     return command.tune_program(job, kept, peers=peers, workers=workers)
 
 

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from scalec.errors import ApartError, ScheduleError, SourceError, UnsupportedError
 from scalec.formats import ELEMENT_TYPES
-from scalec.sizes import Range, Size
+from scalec.sizes import Size
 
 if TYPE_CHECKING:
+    from scalec.frontend.cut import Cut
     from scalec.ir.mlir import ir
     from scalec.ir.schedule import Schedule
     from scalec.passes.problem.types import Problem
+
+AnySize = TypeVar("AnySize", bound=Size)
 
 APART = 3e-6
 """Seconds that a launch in front of a product takes beyond its bytes. H100, 2026-11-28: 16 and 256 rows of bf16
@@ -42,6 +45,8 @@ class Launches:
         operands: names of what a caller passes, in the order of the program; empty for one launch.
         results: likewise of what a caller receives.
         main: which of them multiplies: what a schedule is given for.
+        lookups: dimensions of tensors that are read by indices from memory, as the program and the main launch call
+            them: `B_0` of what a launch before quantised, `B_e4m3_0`.
     """
 
     texts: tuple[str, ...]
@@ -49,6 +54,14 @@ class Launches:
     operands: tuple[str, ...] = ()
     results: tuple[str, ...] = ()
     main: int = 0
+    lookups: tuple[tuple[str, str], ...] = ()
+
+    def sizes(self, launch: int, dims: Mapping[str, AnySize]) -> dict[str, AnySize]:
+        """What is said of a program's dimensions, as one of its launches calls them."""
+        if launch == self.main:
+            called = dict(self.lookups)
+            return {called.get(name, name): size for name, size in dims.items()}
+        return of_later(self.texts[launch], dims)
 
 
 def may_be_several(source: str) -> bool:
@@ -78,18 +91,19 @@ def launches(
         return Launches((source,))
     from scalec.frontend.cut import by_whole_rows, cut
 
-    least = {name: size.low if isinstance(size, Range) else size for name, size in (dims or {}).items()}
-
-    def decided(text: str, sizes: Mapping[str, Size] | None = least) -> _Decided:
+    def decided(text: str, sizes: Mapping[str, Size]) -> _Decided:
         return _Decided.of(text, target, sizes, schedule, tuned)
 
-    first, before, made = _operands_apart(source, target, dims, decided)
+    given = dict(dims or {})
+    made = _operands_apart(source, target, given, decided)
+    first, sizes = made.text, made.sizes(given)
+    least = _ends(sizes)[0]
     texts, between = list[str](), list[str]()
     left = by_whole_rows(first)
     while left:
         refused = one = None
         try:
-            one = decided(first, dims)
+            one = decided(first, sizes)
             apart = [x for x in one.shared if x in left][:1]
         except ApartError as error:
             refused, apart = error, [error.result] if error.result in left else []
@@ -98,64 +112,106 @@ def launches(
             raise refused
         if parts is None:
             break
-        if one is not None and not decided(first).is_slower(partial(decided, parts.first)):
+        if one is not None and not decided(first, least).is_slower(partial(decided, parts.first, least)):
             break
         left.remove(apart[0])
         first = parts.first
         texts.append(parts.second)
         between.append(parts.between)
-    if not before and not texts:
+    if not made.before and not texts:
         return Launches((source,))
-    operands, results = _names(source, dims)
-    return Launches((*before, first, *texts), (*made, *between), operands, results, len(before))
+    operands, results = _names(source, given)
+    before, every = len(made.before), (*made.before, first, *texts)
+    return Launches(every, (*made.between, *between), operands, results, before, made.lookups)
 
 
-def _operands_apart(
-    source: str, target: str, dims: Mapping[str, Size] | None, decided: Callable[..., _Decided]
-) -> tuple[str, list[str], list[str]]:
-    """A program without operands that launches before quantise, the programs of these, and the names of what they
-    leave; as it is where it then is refused, as the refusal is to be of what was written."""
+@dataclass(frozen=True)
+class _Made:
+    """What launches before a program make.
+
+    Attributes:
+        text: the program that reads it.
+        before, between: the programs of these launches, and the names of what they leave.
+        lookups: see Launches.
+    """
+
+    text: str
+    before: tuple[str, ...] = ()
+    between: tuple[str, ...] = ()
+    lookups: tuple[tuple[str, str], ...] = ()
+
+    def also(self, parts: Cut, lookups: tuple[tuple[str, str], ...]) -> _Made:
+        """This, and one launch more."""
+        between = (*self.between, parts.between)
+        return _Made(parts.second, (*self.before, parts.first), between, (*self.lookups, *lookups))
+
+    def sizes(self, dims: Mapping[str, Size]) -> dict[str, Size]:
+        """What is said of a program's dimensions, as the one here calls them."""
+        called = dict(self.lookups)
+        return {called.get(name, name): size for name, size in dims.items()}
+
+
+Decide = Callable[[str, Mapping[str, Size]], "_Decided"]
+
+
+def _operands_apart(source: str, target: str, dims: Mapping[str, Size], decided: Decide) -> _Made:
+    """A program without operands that launches before quantise: those that no kernel finds the blocks of, and others
+    where that is faster; as it is where it then is refused, as the refusal is to be of what was written."""
     from scalec import compiler
     from scalec.frontend.cut_operands import cut_operand, quantised_operands
 
-    text, before, between = source, list[str](), list[str]()
+    made = _Made(source)
     try:
         quantised = quantised_operands(source)
-        for name in sorted(quantised, key=quantised.__getitem__):  # what no tile has first
-            parts = cut_operand(text, name)
-            if parts is None and not quantised[name]:
-                return source, [], []
-            if parts is None or (quantised[name] and not _is_faster(text, parts.second, name, dims, decided)):
+        for name in sorted(quantised, key=quantised.__getitem__):  # what no kernel finds first
+            try:
+                parts = cut_operand(made.text, name)
+                if parts is None:
+                    raise UnsupportedError(f"{name} is not quantised in a program of its own")
+                axes = re.findall(rf"\b{name}_(\d+)\b", parts.first)
+                also = made.also(parts, tuple((f"{name}_{x}", f"{parts.between}_{x}") for x in dict.fromkeys(axes)))
+                compiler.compile_source(parts.first, target, of_later(parts.first, dims), until="tile")
+            except (SourceError, UnsupportedError):
+                if not quantised[name]:
+                    raise
                 continue
-            text = parts.second
-            before.append(parts.first)
-            between.append(parts.between)
-            compiler.compile_source(parts.first, target, of_later(parts.first, dims or {}), until="tile")
-        if before:
-            decided(text, dims)
+            if not quantised[name] or _is_faster(name, made, also, dims, decided):
+                made = also
+        if made.before:
+            decided(made.text, made.sizes(dims))
     except ApartError:  # of a result, which is asked about next
         pass
     except (SourceError, UnsupportedError):
-        return source, [], []
-    return text, before, between
+        return _Made(source)
+    return made
 
 
-def _is_faster(
-    text: str, second: str, name: str, dims: Mapping[str, Size] | None, decided: Callable[..., _Decided]
-) -> bool:
-    """Whether a program is, of which a launch quantises the operand `name` before, than that in one kernel, by GAIN;
-    over a range of sizes, whether the former is at its worst less behind the latter than the latter is."""
-    ends = [{x: getattr(s, end, s) for x, s in (dims or {}).items()} for end in ("low", "high")]
+def _is_faster(name: str, made: _Made, also: _Made, dims: Mapping[str, Size], decided: Decide) -> bool:
+    """Whether a program is, of which a launch quantises the operand `name` before, than that in one kernel, by GAIN,
+    or is the only one that has kernels; over a range of sizes, whether the former is at its worst less behind the
+    latter than the latter is."""
+    low, high = _ends(dims)
     gains = list[float]()
-    try:
-        for sizes in ends if ends[0] != ends[1] else ends[:1]:
-            one = decided(text, sizes)
-            if one.converts:
-                return False
-            gains.append(one.seconds / (decided(second, sizes).seconds + one.quantised(name)))
-    except (ApartError, ScheduleError, SourceError, UnsupportedError):  # of what cannot be apart, or is anyway
-        return False
+    for sizes in (low, high) if low != high else (low,):
+        try:
+            one = decided(made.text, made.sizes(sizes))
+        except (ApartError, ScheduleError):  # of a result, or of what was asked for: as it was written
+            return False
+        except UnsupportedError:
+            return True
+        if one.converts:
+            return False
+        try:
+            gains.append(one.seconds / (decided(also.text, also.sizes(sizes)).seconds + one.quantised(name)))
+        except (ScheduleError, UnsupportedError):
+            return False
     return max(gains) * min(gains) > GAIN**2
+
+
+def _ends(dims: Mapping[str, Size]) -> tuple[dict[str, Size], dict[str, Size]]:
+    """Sizes with the least of each range, and the largest."""
+    low, high = ({x: getattr(size, end, size) for x, size in dims.items()} for end in ("low", "high"))
+    return low, high
 
 
 @dataclass(frozen=True)
@@ -194,11 +250,15 @@ class _Decided:
         return prediction.seconds if prediction.fitted is None else prediction.fitted
 
     def quantised(self, name: str) -> float:
-        """The predicted time of a launch that quantises an operand."""
+        """The predicted time of a launch that quantises an operand; of rows that are looked up all those that there
+        are, which must be known."""
         from scalec.passes.problem.access import elements
 
         every = [y for x in self.problem.products for side in (x.lhs, x.rhs) for y in side.panes]
         operand = next(x for x in every if x.name == name)
+        rows = [x for x in self.problem.lookups if x.by_row and x.name in (operand.gathered, operand.pages)]
+        if any(d.size is None for x in rows for d in x.extents):
+            return math.inf
         moved = elements(operand.coords, self.problem.sizes()) * (operand.stored.bits + operand.element.bits) / 8
         return APART + moved / self.problem.target.rates.memory
 
@@ -218,7 +278,7 @@ class _Decided:
         return apart.seconds + rates.launch + moved / rates.memory < self.seconds
 
 
-def of_later(text: str, dims: Mapping[str, Size]) -> dict[str, Size]:
+def of_later(text: str, dims: Mapping[str, AnySize]) -> dict[str, AnySize]:
     """The sizes that a later launch's program speaks of."""
     return {name: size for name, size in dims.items() if re.search(rf"\b{re.escape(name)}\b", text)}
 
@@ -231,7 +291,7 @@ def told(every: Launches, sizes: Mapping[str, int]) -> tuple[str, ...]:
     for i, name in enumerate(every.between):
         where = i if i < every.main else i + 1  # who leaves an operand to the others, or reads what is left to it
         (at, kind), *_ = re.findall(rf"\b{name}(\[.*?\]):(\w+)", every.texts[where])
-        count = prod(sizes[dim] for dim in set(re.findall(r"\w+", at)) if dim in sizes)
+        count = math.prod(sizes[dim] for dim in set(re.findall(r"\w+", at)) if dim in sizes)
         said = "between it and those behind it" if i < every.main else "between them"
         moved = ELEMENT_TYPES[kind].bytes(count) / 1e6
         lines[where] += f" ({said} {name}, {moved:.1f} MB, written and read once)"

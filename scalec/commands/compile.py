@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from scalec.bench import provenance
 from scalec.commands.output import note, note_dropped, plain_table, print_table, write_result
 from scalec.errors import ScalecError
-from scalec.launches import of_later
 from scalec.sizes import Size, ranges
 
 if TYPE_CHECKING:
@@ -59,9 +58,12 @@ class Request:
         launches = api.launches(self.source, target, self.dims, self.schedule, cache=cache)
         if len(launches.texts) > 1:
             every = [
-                replace(self, source=text)
-                if i == launches.main
-                else replace(self, source=text, dims=of_later(text, self.dims), schedule={})
+                replace(
+                    self,
+                    source=text,
+                    dims=launches.sizes(i, self.dims),
+                    schedule=self.schedule if i == launches.main else {},
+                )
                 for i, text in enumerate(launches.texts)
             ]
             return [rung for request in every for rung in request.rungs(cache)]

@@ -52,7 +52,7 @@ def explain_program(
     for shape in shapes:
         every = launches(source, name, shape, schedule)
         first = every.texts[every.main]
-        for part, some in _parts(first, name, shape, schedule, rows):
+        for part, some in _parts(first, name, every.sizes(every.main, shape), schedule, rows):
             one = explain(first, name, part, schedule, some)
             found.append(replace(one, launches=told(every, one.predictions[0].sizes | one.assumed | fixed(part))))
     if as_json:

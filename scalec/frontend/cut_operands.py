@@ -12,7 +12,8 @@ A scale of all the tensor is not in what is quantised: it multiplies sums, and s
     B_e4m3[n,k]:e4m3 scale(1x128) = B[n,k]:e2m1 scale(1x16:ue4m3)
     C[m,n] = (A[m,k] @ B_e4m3[n,k]:e4m3 scale(1x128, 1x128) * B_scale2[0,0]:f32)
 
-Where an index is read from memory, the first program would quantise another tensor than the caller's.
+Where an index is read from memory, `A[idx[m],k]`, the first program quantises all of the tensor, along what the
+compiler calls that dimension, `A_0`, and the second one reads what it needs of it.
 """
 
 from __future__ import annotations
@@ -60,15 +61,29 @@ def cut_operand(source: str, operand: str) -> Cut | None:
         return [x.name.text for x in ast.walk(where) if isinstance(x, ast.Tensor)]
 
     one = every[0] if every else None
-    if one is None or any(text(x) != text(one) or isinstance(y, ast.IndexRead) for x in every for y in ast.walk(x)):
+    if one is None or any(text(x) != text(one) for x in every):
         return None
+    indices = _tensor(one).indices
+    looked_up = [x for x in ast.walk(one) if isinstance(x, ast.IndexRead)]
+    extents = {x.span: f"{operand}_{axis}" for axis, x in enumerate(indices) if x in looked_up}
+    if len(extents) < len(looked_up) or names & {*extents.values()}:
+        return None  # an index that is computed of what is read, or of another tensor
+
+    def whole(node: ast.Node) -> str:
+        """The text of what is quantised, of all of the tensor."""
+        found, start = text(node), node.span[0]
+        for (first, end), extent in sorted(extents.items(), reverse=True):
+            if start <= first and end <= node.span[1]:
+                found = found[: first - start] + extent + found[end - start :]
+        return found
+
     inside = read(one)
     if sum(x in inside for x in read(program)) != len(every) * len(inside):
         return None  # what it is made of is read elsewhere, too, where its type may stand
     between = f"{operand}_{one.type.text}"
     while {between, f"{between}_scale"} & names:
         between += "_"
-    at = f"{between}[{','.join(map(text, _tensor(one).indices))}]:{one.type.text}"
+    at, left = (f"{between}[{','.join(map(said, indices))}]:{one.type.text}" for said in (text, whole))
     own, edits = dict[str, ast.Item | None](), list[tuple[tuple[int, int], str]]()
     contracts = list[tuple[ast.Contract, str]]()
     for contract in (x for x in nodes if isinstance(x, ast.Contract)):
@@ -86,7 +101,7 @@ def cut_operand(source: str, operand: str) -> Cut | None:
             if quantised or _has_entry(side)
         ]
         contracts.append((contract, f"scale({', '.join(said)})"))
-    split = _split(one, next(iter(own.values())), text) if len(own) == 1 else None
+    split = _split(one, next(iter(own.values())), whole) if len(own) == 1 else None
     if split is None:
         return None
     value, factor = split
@@ -98,7 +113,7 @@ def cut_operand(source: str, operand: str) -> Cut | None:
     second = source
     for (first, end), new in sorted(edits, reverse=True):
         second = second[:first] + new + second[end:]
-    return Cut(f"{at} scale({text(one.level)}) = {value}", second, between)
+    return Cut(f"{left} scale({text(one.level)}) = {value}", second, between)
 
 
 def _split(quantize: ast.Quantize, item: ast.Item | None, text: Callable[[ast.Node], str]) -> tuple[str, str] | None:

@@ -283,11 +283,13 @@ def _spec(launch: Kernel | Program) -> KernelSpec:
 def _whole(source: str, specs: list[KernelSpec], operands: list[TensorSpec], results: list[TensorSpec]) -> KernelSpec:
     """The spec of a program of several launches."""
     dims = {name: size for spec in reversed(specs) for name, size in spec.dims.items()}
+    seen = [extent for t in (*operands, *results) for extent in t.shape]
+    told = {name for extent in seen for name in extent.names}  # not what tensors in between alone have
     return replace(
         specs[0],
         source=source,
         entry=specs[-1].entry,
-        dims={name: dims[name] for spec in specs for name in spec.dims},
+        dims={name: dims[name] for spec in specs for name in spec.dims if name in told},
         operands=tuple(operands),
         results=tuple(results),
         arguments=(),

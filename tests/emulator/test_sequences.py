@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -111,6 +111,7 @@ ANEW: dict[str, tuple[str, dict[str, int], tuple[str, ...]]] = {
         {"m": 9, "n": 200},
         ("A", "B"),
     ),
+    "levels": ("C[m,n]:f32 = quantize(A[m,k]:nvfp4, e4m3, 1xk) @ B[n,k]:e4m3", {"m": 9, "n": 72}, ("A",)),
     "batches": ("C[b,m,n]:f32 = quantize(A[b,m,k], e4m3, 1x1xk) @ B[b,n,k]:e4m3", {"b": 2, "m": 9, "n": 72}, ("A",)),
     "groups": (
         "C[m,n]:f32 = quantize(A[m,k], e4m3, 1xk) @ B[g,n,k]:e4m3 for m in off[g]:off[g+1]",
@@ -126,6 +127,11 @@ ANEW: dict[str, tuple[str, dict[str, int], tuple[str, ...]]] = {
     "and a result": (
         "D[m,n]:e4m3 scale(1xn) = quantize(A[m,k], e4m3, 1xk) @ B[n,k] scale(none, 1xk)",
         {"m": 40, "n": 272},
+        ("A",),
+    ),
+    "gathered": (
+        "C[m,n]:f32 = quantize(A[idx[m],k], e4m3, 1xk) @ B[g,n,k] scale(none, 1x1xk) for m in off[g]:off[g+1]",
+        {"m": 40, "n": 72, "g": 3, "A_0": 17},
         ("A",),
     ),
     "added": ("C[m,n]:f32 += quantize(A[m,k], e4m3, 1xk) @ B[n,k] scale(none, 1xk)", {"m": 40, "n": 272}, ("A",)),
@@ -177,7 +183,61 @@ BEFORE: dict[str, tuple[str, dict[str, int], str]] = {
         {"g": 3, "m": 40, "n": 72},
         "B",
     ),
+    "blocks": (
+        "C[m,n]:f32 = A[m,k] @ quantize(B[e[m/32],n,k]:nvfp4, e4m3, 1x128) scale(1x128)",
+        {"B_0": 3, "m": 70, "n": 72},
+        "B",
+    ),
+    "gathered": (
+        "C[m,n]:f32 = quantize(A[idx[m],k], e4m3, 1x128) @ B[n,k] scale(none, 128x128)",
+        {"A_0": 17, "m": 40, "n": 72},
+        "A",
+    ),
 }
+
+
+ALONE: dict[str, tuple[str, dict[str, int], Collection[str]]] = {
+    "16 bits": ("C[m,n]:f32 = quantize(A[m,k], e4m3, 1x128) @ B[n,k]:bf16", {"m": 9, "n": 72, "k": 272}, TARGETS),
+    "a range": (
+        "C[g,m,n]:f32 = quantize(A[m,k], e4m3, 1x128) @ B[n,k]:e4m3 for k in off[g]:off[g+1]",
+        {"g": 3, "m": 9, "n": 72, "k": 272},
+        TARGETS,
+    ),
+    "4 bits": (
+        "C[m,n]:f32 = quantize(A[m,k], e2m1, 1x128) @ B[n,k]:e2m1",
+        {"m": 9, "n": 72, "k": 256},
+        ("sm_100a", "sm_120a"),
+    ),
+    "other scales": (
+        "C[m,n]:f32 = quantize(A[m,k], e4m3, 1x128) @ B[n,k] scale(none, 1x64)",
+        {"m": 9, "n": 72, "k": 256},
+        ("sm_100a", "sm_120a"),
+    ),
+    "long blocks": ("C[m,n]:f32 = quantize(A[m,k], e4m3, 1x256) @ B[n,k]:e4m3", {"m": 9, "n": 72, "k": 640}, TARGETS),
+    "6 bits": ("C[m,n]:f32 = quantize(A[m,k]:mxfp6, e4m3, 1x128) @ B[n,k]:e4m3", {"m": 9, "n": 72, "k": 256}, TARGETS),
+    "computed": (
+        "C[m,n]:f32 = quantize(relu(A[m,k]:mxfp8), e4m3, 1x128) @ B[n,k]:e4m3",
+        {"m": 9, "n": 72, "k": 256},
+        TARGETS,
+    ),
+    "short blocks": (
+        "C[m,n]:f32 = quantize(A[m,k]:e2m1, e4m3, 1x128) @ B[n,k]:e4m3 scale(1x8:ue4m3*1x64, none)",
+        {"m": 9, "n": 72, "k": 256},
+        TARGETS,
+    ),
+}
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(("name", "target"), [(name, x) for name, (*_, some) in ALONE.items() for x in some])
+def test_operands_that_no_kernel_quantises(target: str, name: str) -> None:
+    program, sizes, _ = ALONE[name]
+    kernel = scalec.compile(program, target=target, dims={"k": sizes["k"]})
+    assert isinstance(kernel, Sequence)
+    values, expected = made_up(program, sizes, 3)
+    outs, _ = launched(kernel, target, values, sizes)
+    for found in compare(dict(zip((r.name for r in kernel.spec.results), outs, strict=True)), expected):
+        assert found.ok, found
 
 
 @pytest.mark.once
@@ -188,10 +248,11 @@ def test_operands_quantised_before(target: str, name: str, monkeypatch: pytest.M
     monkeypatch.setattr("scalec.launches.GAIN", 0)
     program, sizes, operand = BEFORE[name]
     sizes = sizes | {"k": 272 if "mxfp4" not in program else 256}
-    kernel = scalec.compile(program, target=target, dims={"k": sizes["k"]}, cache=False)
+    known = {x: size for x, size in sizes.items() if x in ("k", "A_0")}  # how many rows are quantised must be known
+    kernel = scalec.compile(program, target=target, dims=known, cache=False)
     assert isinstance(kernel, Sequence)
     assert {t.name for t in kernel.between} == {f"{operand}_e4m3", f"{operand}_e4m3_scale"}
-    one = scalec.compile(program, target=target, dims={"k": sizes["k"]}, schedule={"convert": "shared"}, cache=False)
+    one = scalec.compile(program, target=target, dims=known, schedule={"convert": "shared"}, cache=False)
     assert isinstance(one, Kernel)
     assert [(t.name, t.dtype) for t in kernel.spec.operands] == [(t.name, t.dtype) for t in one.spec.operands]
     values, expected = made_up(program, sizes, 3)
@@ -299,10 +360,8 @@ def test_rows_that_a_tile_has_take_one_launch() -> None:
         ("D[m,n]:e4m3 scale(1xn) = A[idx[m],k] @ B[n,k]", "by whole rows, and n is not known"),
         ("D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[e[m/64],n,k]", "by whole rows, and n is not known"),
         ("D[m,n]:e4m3 scale(1xn:bf16) = A[m,k] @ B[n,k]", "scales in bf16"),
-        ("C[m,n] = quantize(A[idx[m],k], e4m3, 1xk) @ B[n,k]:e4m3", "A is quantised anew in blocks of 1xall"),
         ("C[m,n] = quantize(A[m,k], e4m3, tensor) @ B[n,k]:e4m3", "A is quantised anew in blocks of allxall"),
         ("C[m,n] = quantize(A[m,k], e4m3, 1xk:ue8m0) @ B[n,k]:e4m3", "A is quantised anew in blocks of 1xall"),
-        ("C[m,n] = quantize(A[m,k]:nvfp4, e4m3, 1xk) @ B[n,k]:e4m3", "A is quantised anew in blocks of 1xall"),
         ("C[m,n] = quantize(A[m,k]:u4 - 8, e4m3, 1xk) @ B[n,k]:e4m3", "A is quantised anew in blocks of 1xall"),
         ("C[m,n] = quantize(A[m,k], e4m3, 1xk) @ B[n,k]:e4m3; S[m] = sum[k](A[m,k])", "in blocks of 1xall"),
     ],

@@ -72,17 +72,23 @@ def test_the_front_end_refuses(text: str, message: str) -> None:
     assert str(caught.value) == message
 
 
+def compile_all(text: str, target: str) -> list[bytes | None]:
+    """The machine code of each launch that a program takes."""
+    every = launches(text, target, sizes(text))
+    named = [(x, of_later(x, every.sizes(i, sizes(text)))) for i, x in enumerate(every.texts)]
+    return [compiler.compile_source(x, target, dims).cubin for x, dims in named]
+
+
 @pytest.mark.once("target")
 @pytest.mark.parametrize(("target", "text"), RUNS)
 def test_the_target_compiles(target: str, text: str) -> None:
-    for one in launches(text, target, sizes(text)).texts:
-        assert compiler.compile_source(one, target, of_later(one, sizes(text))).cubin
+    assert all(compile_all(text, target))
 
 
 @pytest.mark.parametrize(("target", "text"), NO_KERNEL)
 def test_the_target_refuses(target: str, text: str) -> None:
     with pytest.raises(UnsupportedError) as refusal:
-        compiler.compile_source(text, target)
+        compile_all(text, target)
     place = refusal.value.place
     assert place is not None
     assert (place.name, place.line, place.text) == ("<program>", 1, text)
