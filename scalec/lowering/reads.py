@@ -41,6 +41,9 @@ def _inputs(op: Any) -> list[Seen]:
 SEEN = ("scale.dequantize", "scale.subtract")
 """Ops whose result is a tensor seen as other numbers, element by element."""
 
+ROUNDED = ("scale.quantize", "scale.round", "scale.hadamard")
+"""Ops that make numbers of those in the same places, and perhaps of those beside them."""
+
 
 def _output(op: Any) -> Seen | None:
     """Where an op writes; None for one without maps."""
@@ -59,7 +62,7 @@ def _sources(op: Any) -> list[Any]:
         return [op.values]
     if op.operation.name == "scale.add":
         return list(op.terms)
-    if op.operation.name in ("scale.quantize", "scale.round", "scale.hadamard"):
+    if op.operation.name in ROUNDED:
         return [op.input]
     return [seen.value for seen in _inputs(op)]
 
@@ -127,10 +130,12 @@ class _Walk:
             self.visit(source, result)
 
     def _argument(self, value: Any) -> str:
-        """What the user calls the argument that a value is, scaled or not; "" for a temporary."""
+        """What the user calls the argument that a value is, scaled, quantised anew or not; "" for a temporary."""
         op = _maker(value)
         if op is None:
             return self.names[value]
+        if op.operation.name in ROUNDED:
+            return self._argument(op.input)
         return self._argument(op.values) if op.operation.name in SEEN else ""
 
     def _seen(self, seen: Seen, tensor: str, once: bool) -> None:

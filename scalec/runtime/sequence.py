@@ -10,6 +10,7 @@ from typing import Any
 
 from scalec.abi import KernelSpec, TensorSpec
 from scalec.errors import ArgumentError
+from scalec.reads import Lookup, Reads
 from scalec.runtime import checks, torch_calls
 from scalec.runtime.bound import Bound
 from scalec.runtime.device import Device
@@ -295,7 +296,21 @@ def _whole(source: str, specs: list[KernelSpec], operands: list[TensorSpec], res
         arguments=(),
         ranges={},
         views=(),
+        reads=_reads(specs, operands),
     )
+
+
+def _reads(specs: list[KernelSpec], operands: list[TensorSpec]) -> tuple[Reads, ...]:
+    """What launches read from memory before they know what to compute. An index of what one left to another is one of
+    the operand that has as many there."""
+    left = {t.name: t for spec in reversed(specs) for t in spec.results}
+    places = {extent: (t.name, axis) for t in reversed(operands) for axis, extent in enumerate(t.shape)}
+
+    def of_operand(x: Lookup) -> Lookup:
+        tensor, axis = places.get(left[x.tensor].shape[x.axis], ("", 0)) if x.tensor in left else ("", 0)
+        return replace(x, tensor=tensor, axis=axis) if tensor and x.once is None else x
+
+    return tuple(replace(r, lookups=tuple(map(of_operand, r.lookups))) for spec in specs for r in spec.reads)
 
 
 def _signature(spec: KernelSpec, parts: list[Signature]) -> Signature:

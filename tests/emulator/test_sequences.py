@@ -255,6 +255,7 @@ def test_operands_quantised_before(target: str, name: str, monkeypatch: pytest.M
     one = scalec.compile(program, target=target, dims=known, schedule={"convert": "shared"}, cache=False)
     assert isinstance(one, Kernel)
     assert [(t.name, t.dtype) for t in kernel.spec.operands] == [(t.name, t.dtype) for t in one.spec.operands]
+    assert kernel.spec.reads == one.spec.reads
     values, expected = made_up(program, sizes, 3)
     outs, _ = launched(kernel, target, values, sizes)
     for found in compare(dict(zip((r.name for r in kernel.spec.results), outs, strict=True)), expected):
