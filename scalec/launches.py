@@ -25,10 +25,13 @@ APART = 3e-6
 """Seconds that a launch in front of a product takes beyond its bytes. H100, 2026-11-28: 16 and 256 rows of bf16
 quantised by 1x128 before 8192x8192 and 7168x2048 took 3.3 to 4.2 us."""
 
-GAIN = 1.35
-"""What a launch before must be predicted to gain: it takes memory, and predictions are of an H200's, of which an H100
-has two thirds. Of 8192x8192 by nvfp4 16 rows are predicted to gain 1.30 and lost 0.74 on an H100 (2026-11-28), 256 1.28
-and 1.02, 512 1.69 and 1.42, 4096 2.49 and 2.19."""
+MEMORY = 0.68
+"""What an H100's memory has of the H200's that predictions are of: the slower one is what counts for more bytes."""
+
+GAIN = 1.2
+"""What a launch before must be predicted to gain: it takes memory, and predictions are off by as much. On an H100
+(2026-11-28) 16 rows by 8192x8192 of nvfp4 are predicted to gain 0.93 and gained 0.74, 256 1.03 and 1.01, 512 1.46 and
+1.39, 4096 2.42 and 1.97; eight groups of 30 and 128 rows by 7168x2048 1.27 and 0.92, 1.33 and 1.21."""
 
 _ROWS = re.compile(r"\bscale\s*\(\s*[\dx\s]*x\s*[A-Za-z_]|\bquantize\s*\(")
 """What every program with scales of whole rows, or operands that are quantised anew, has: others need not be parsed."""
@@ -260,7 +263,7 @@ class _Decided:
         if any(d.size is None for x in rows for d in x.extents):
             return math.inf
         moved = elements(operand.coords, self.problem.sizes()) * (operand.stored.bits + operand.element.bits) / 8
-        return APART + moved / self.problem.target.rates.memory
+        return APART + moved / (MEMORY * self.problem.target.rates.memory)
 
     def is_slower(self, other: Callable[[], _Decided]) -> bool:
         """Whether this takes longer than another program, of which one result in f32 is then read and quantised."""
