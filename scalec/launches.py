@@ -10,8 +10,9 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from scalec.errors import ApartError, ScheduleError, SourceError, UnsupportedError
-from scalec.formats import ELEMENT_TYPES
+from scalec.formats import ELEMENT_TYPES, FORMATS
 from scalec.sizes import Size
+from scalec.targets import get_target
 
 if TYPE_CHECKING:
     from scalec.frontend.cut import Cut
@@ -33,8 +34,13 @@ GAIN = 1.2
 (2026-11-28) 16 rows by 8192x8192 of nvfp4 are predicted to gain 0.93 and gained 0.74, 256 1.03 and 1.01, 512 1.46 and
 1.39, 4096 2.42 and 1.97; eight groups of 30 and 128 rows by 7168x2048 1.27 and 0.92, 1.33 and 1.21."""
 
-_ROWS = re.compile(r"\bscale\s*\(\s*[\dx\s]*x\s*[A-Za-z_]|\bquantize\s*\(")
-"""What every program with scales of whole rows, or operands that are quantised anew, has: others need not be parsed."""
+WIDE = "bf16"
+"""What operands with scales of a byte may be made."""
+
+_FORMATS = "|".join(x.name for x in FORMATS.values() if ELEMENT_TYPES[x.lhs[0].type].bits == 8)
+_ROWS = re.compile(rf"\bscale\s*\(\s*[\dx\s]*x\s*[A-Za-z_]|\bquantize\s*\(|\bue[48]m|:\s*({_FORMATS})\b")
+"""What every program with scales of whole rows, or of a byte, or operands that are quantised anew, has: others need not
+be parsed."""
 
 
 @dataclass(frozen=True)
@@ -158,28 +164,23 @@ Decide = Callable[[str, Mapping[str, Size]], "_Decided"]
 
 
 def _operands_apart(source: str, target: str, dims: Mapping[str, Size], decided: Decide) -> _Made:
-    """A program without operands that launches before quantise: those that no kernel finds the blocks of, and others
-    where that is faster; as it is where it then is refused, as the refusal is to be of what was written."""
-    from scalec import compiler
-    from scalec.frontend.cut_operands import cut_operand, quantised_operands
+    """A program without operands that launches before quantise or convert: those that no kernel finds the blocks of,
+    and others where that is faster; as it is where it then is refused, as the refusal is to be of what was written."""
+    from scalec.frontend.cut_operands import quantised_operands
 
     made = _Made(source)
     try:
         quantised = quantised_operands(source)
         for name in sorted(quantised, key=quantised.__getitem__):  # what no kernel finds first
             try:
-                parts = cut_operand(made.text, name)
-                if parts is None:
-                    raise UnsupportedError(f"{name} is not quantised in a program of its own")
-                axes = re.findall(rf"\b{name}_(\d+)\b", parts.first)
-                also = made.also(parts, tuple((f"{name}_{x}", f"{parts.between}_{x}") for x in dict.fromkeys(axes)))
-                compiler.compile_source(parts.first, target, of_later(parts.first, dims), until="tile")
+                also = _also(made, name, target, dims)
             except (SourceError, UnsupportedError):
                 if not quantised[name]:
                     raise
                 continue
-            if not quantised[name] or _is_faster(name, made, also, dims, decided):
+            if not quantised[name] or _is_faster({name: 0}, made, also, dims, decided):
                 made = also
+        made = _widened(made, target, dims, decided)
         if made.before:
             decided(made.text, made.sizes(dims))
     except ApartError:  # of a result, which is asked about next
@@ -189,10 +190,44 @@ def _operands_apart(source: str, target: str, dims: Mapping[str, Size], decided:
     return made
 
 
-def _is_faster(name: str, made: _Made, also: _Made, dims: Mapping[str, Size], decided: Decide) -> bool:
-    """Whether a program is, of which a launch quantises the operand `name` before, than that in one kernel, by GAIN,
-    or is the only one that has kernels; over a range of sizes, whether the former is at its worst less behind the
-    latter than the latter is."""
+def _also(made: _Made, name: str, target: str, dims: Mapping[str, Size], wide: str = "") -> _Made:
+    """A program of which one operand more is made by a launch before.
+
+    Raises:
+        UnsupportedError, SourceError: it cannot be.
+    """
+    from scalec import compiler
+    from scalec.frontend.cut_operands import cut_operand
+
+    parts = cut_operand(made.text, name, wide)
+    if parts is None:
+        raise UnsupportedError(f"{name} is not made in a program of its own")
+    axes = dict.fromkeys(re.findall(rf"\b{name}_(\d+)\b", parts.first))
+    compiler.compile_source(parts.first, target, of_later(parts.first, dims), until="tile")
+    return made.also(parts, tuple((f"{name}_{x}", f"{parts.between}_{x}") for x in axes))
+
+
+def _widened(made: _Made, target: str, dims: Mapping[str, Size], decided: Decide) -> _Made:
+    """A program of whose operands with scales of a byte, which the target has no instruction for, launches before make
+    16 bits, if that is faster."""
+    from scalec.frontend.cut_operands import scaled_operands
+
+    applied = get_target(target).scale_types()
+    names = [name for name, kinds in scaled_operands(made.text).items() if not kinds <= applied]
+    also = made
+    try:
+        for name in names:
+            also = _also(also, name, target, dims, WIDE)
+    except (SourceError, UnsupportedError):
+        return made
+    bits = ELEMENT_TYPES[WIDE].bits
+    return also if names and _is_faster(dict.fromkeys(names, bits), made, also, dims, decided) else made
+
+
+def _is_faster(names: Mapping[str, int], made: _Made, also: _Made, dims: Mapping[str, Size], decided: Decide) -> bool:
+    """Whether a program is, of whose operands `names` launches before make elements of so many bits (0: as many as the
+    one kernel does), than that in one kernel, by GAIN, or is the only one that has kernels. Over a range of sizes, or
+    of any M, whether the former is at its worst less behind the latter than the latter is."""
     low, high = _ends(dims)
     gains = list[float]()
     for sizes in (low, high) if low != high else (low,):
@@ -205,9 +240,13 @@ def _is_faster(name: str, made: _Made, also: _Made, dims: Mapping[str, Size], de
         if one.converts:
             return False
         try:
-            gains.append(one.seconds / (decided(also.text, also.sizes(sizes)).seconds + one.quantised(name)))
+            other = decided(also.text, also.sizes(sizes))
         except (ScheduleError, UnsupportedError):
             return False
+        m = one.problem.m
+        for rows in ({}, {m.name: 1}) if m.size is None and low == high else ({},):
+            before = sum(one.before(name, bits, rows) for name, bits in names.items())
+            gains.append(one.seconds(rows) / (other.seconds(rows) + before))
     return max(gains) * min(gains) > GAIN**2
 
 
@@ -244,25 +283,27 @@ class _Decided:
         shared = shared if given.cluster is None else []
         return _Decided(problem, chosen, shared, given.convert is not None)
 
-    @property
-    def seconds(self) -> float:
-        """The predicted time of a launch."""
+    def seconds(self, given: Mapping[str, int] | None = None) -> float:
+        """The predicted time of a launch, at sizes given for dimensions of any size."""
         from scalec.model.predict import Prediction
 
-        prediction = Prediction.of(self.problem, self.schedule, self.problem.sizes())
+        prediction = Prediction.of(self.problem, self.schedule, self.problem.sizes(given))
         return prediction.seconds if prediction.fitted is None else prediction.fitted
 
-    def quantised(self, name: str) -> float:
-        """The predicted time of a launch that quantises an operand; of rows that are looked up all those that there
-        are, which must be known."""
+    def before(self, name: str, bits: int, given: Mapping[str, int]) -> float:
+        """The predicted time of a launch that makes elements of an operand of so many bits, those of the kernel if 0:
+        infinite, unless all of its sizes but M are known. Of what is looked up it makes all that there is."""
         from scalec.passes.problem.access import elements
 
         every = [y for x in self.problem.products for side in (x.lhs, x.rhs) for y in side.panes]
         operand = next(x for x in every if x.name == name)
-        rows = [x for x in self.problem.lookups if x.by_row and x.name in (operand.gathered, operand.pages)]
-        if any(d.size is None for x in rows for d in x.extents):
+        read = {c.dim for c in operand.coords}
+        dims = [d for d in self.problem.dims if d.name in read - {self.problem.m.name}]
+        dims += [d for x in self.problem.lookups if x.name in read for d in x.extents]
+        if any(d.size is None for d in dims):
             return math.inf
-        moved = elements(operand.coords, self.problem.sizes()) * (operand.stored.bits + operand.element.bits) / 8
+        count = elements(operand.coords, self.problem.sizes(given))
+        moved = count * (operand.stored.bits + (bits or operand.element.bits)) / 8
         return APART + moved / (MEMORY * self.problem.target.rates.memory)
 
     def is_slower(self, other: Callable[[], _Decided]) -> bool:
@@ -278,7 +319,7 @@ class _Decided:
         rates, (result,) = self.problem.target.rates, (r for r in self.problem.results if r.name in self.shared[:1])
         count = elements(result.coords, self.problem.sizes())
         moved = ELEMENT_TYPES["f32"].bytes(count) + result.element.bytes(count)
-        return apart.seconds + rates.launch + moved / rates.memory < self.seconds
+        return apart.seconds() + rates.launch + moved / rates.memory < self.seconds()
 
 
 def of_later(text: str, dims: Mapping[str, AnySize]) -> dict[str, AnySize]:

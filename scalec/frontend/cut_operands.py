@@ -1,4 +1,4 @@
-"""A program of which an operand is quantised in a launch of its own, cut into two programs: the second multiplies.
+"""A program of which an operand is quantised, or converted, in a launch of its own, cut in two: the second multiplies.
 
     C[m,n] = quantize(silu(A[m,k]), e4m3, 1xk) @ B[n,k] scale(none, 1xk) with stages=4
     -->
@@ -12,6 +12,13 @@ A scale of all the tensor is not in what is quantised: it multiplies sums, and s
     B_e4m3[n,k]:e4m3 scale(1x128) = B[n,k]:e2m1 scale(1x16:ue4m3)
     C[m,n] = (A[m,k] @ B_e4m3[n,k]:e4m3 scale(1x128, 1x128) * B_scale2[0,0]:f32)
 
+An operand with scales of a byte may be converted instead, to 16 bits that have its elements times their scales.
+
+    C[m,n] = A[m,k] @ B[n,k]:mxfp8
+    -->
+    B_bf16[n,k]:bf16 = B[n,k]:mxfp8
+    C[m,n] = A[m,k] @ B_bf16[n,k]:bf16
+
 Where an index is read from memory, `A[idx[m],k]`, the first program quantises all of the tensor, along what the
 compiler calls that dimension, `A_0`, and the second one reads what it needs of it.
 """
@@ -21,13 +28,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from scalec.errors import NAME
-from scalec.formats import FORMATS
+from scalec.formats import ELEMENT_TYPES, FORMATS
 from scalec.frontend import ast
 from scalec.frontend.cut import Cut
 from scalec.frontend.diagnostics import Source
 from scalec.frontend.parser import parse
 
-NOTHING = "none"
+NOTHING, APART = "none", "apart"
 
 
 def quantised_operands(source: str) -> dict[str, bool]:
@@ -42,15 +49,46 @@ def quantised_operands(source: str) -> dict[str, bool]:
     return {name: _some(x.level.block.text) for name, x in found.items()}
 
 
-def cut_operand(source: str, operand: str) -> Cut | None:
-    """The program in two, the first of which quantises the tensor `operand`; None where a text does not say it.
+def scaled_operands(source: str) -> dict[str, set[str]]:
+    """The tensors that are multiplied as they are with scales of a byte, each with the types of scales on both sides of
+    `@`, "" where there are none: elements of a byte or less times such a scale have at most the eight significant bits
+    of a bf16.
+
+    Raises:
+        SourceError: the text is no program.
+    """
+    program, found = parse(Source(source, NAME)), dict[str, set[str]]()
+    for contract in (x for x in ast.walk(program) if isinstance(x, ast.Contract)):
+        entries = iter(contract.scale.items if contract.scale is not None else ())
+        sides = (contract.left, contract.right)
+        kinds = [_scales(side, next(entries, None) if _has_entry(side) else None) for side in sides]
+        for side, kind in zip(sides, kinds, strict=True):
+            if isinstance(side, ast.Tensor) and kind:
+                found.setdefault(side.name.text, set()).update(kinds)
+    return found
+
+
+def _scales(operand: ast.Node, item: ast.Item | None) -> str:
+    """The type of the inner scales of an operand, with its entry in `scale(...)`, where that has a byte; else ""."""
+    types = [x.type.text for x in ast.walk(operand) if isinstance(x, ast.Tensor) and x.type is not None]
+    formats = [FORMATS[x] for x in types if x in FORMATS]
+    level = item.levels[0].type if item is not None else None
+    kind = formats[0].lhs[0].type if formats else level.text if level is not None else ""
+    return kind if kind in ELEMENT_TYPES and ELEMENT_TYPES[kind].bits == 8 else ""
+
+
+def cut_operand(source: str, operand: str, wide: str = "") -> Cut | None:
+    """The program in two, the first of which quantises the tensor `operand`, or makes it the type `wide`; None where a
+    text does not say it.
 
     Raises:
         SourceError: the text is no program.
     """
     program = parse(Source(source, NAME))
     nodes = list(ast.walk(program))
-    every = [x for x in nodes if isinstance(x, ast.Quantize) and _tensor(x).name.text == operand]
+    sides = [x for c in nodes if isinstance(c, ast.Contract) for x in (c.left, c.right)]
+    every = [x for x in sides if isinstance(x, ast.Tensor if wide else ast.Quantize)]
+    every = [x for x in every if _tensor(x).name.text == operand]
     names = {x.name.text for x in nodes if isinstance(x, (ast.Tensor, ast.Target, ast.IndexRead))}
     names |= {x.text for x in nodes if isinstance(x, ast.Name)}
 
@@ -63,6 +101,8 @@ def cut_operand(source: str, operand: str) -> Cut | None:
     one = every[0] if every else None
     if one is None or any(text(x) != text(one) for x in every):
         return None
+    if any(p.word.text == APART for s in program.statements for r in s.ranges for p in r.promises):
+        return None  # each group has blocks of its own, which the first program does not know
     indices = _tensor(one).indices
     looked_up = [x for x in ast.walk(one) if isinstance(x, ast.IndexRead)]
     extents = {x.span: f"{operand}_{axis}" for axis, x in enumerate(indices) if x in looked_up}
@@ -80,10 +120,11 @@ def cut_operand(source: str, operand: str) -> Cut | None:
     inside = read(one)
     if sum(x in inside for x in read(program)) != len(every) * len(inside):
         return None  # what it is made of is read elsewhere, too, where its type may stand
-    between = f"{operand}_{one.type.text}"
+    kind, level = (one.type.text, text(one.level)) if isinstance(one, ast.Quantize) else (wide, "")
+    between = f"{operand}_{kind}"
     while {between, f"{between}_scale"} & names:
         between += "_"
-    at, left = (f"{between}[{','.join(map(said, indices))}]:{one.type.text}" for said in (text, whole))
+    at, left = (f"{between}[{','.join(map(said, indices))}]:{kind}" for said in (text, whole))
     own, edits = dict[str, ast.Item | None](), list[tuple[tuple[int, int], str]]()
     contracts = list[tuple[ast.Contract, str]]()
     for contract in (x for x in nodes if isinstance(x, ast.Contract)):
@@ -96,11 +137,11 @@ def cut_operand(source: str, operand: str) -> Cut | None:
         told = [next(entries, None) if _has_entry(x) else None for x in sides]
         own |= {text(x) if x is not None else NOTHING: x for x, quantised in zip(told, mine, strict=True) if quantised}
         said = [
-            text(one.level) if quantised else text(x) if x is not None else NOTHING
+            (level or NOTHING) if quantised else text(x) if x is not None else NOTHING
             for side, x, quantised in zip(sides, told, mine, strict=True)
             if quantised or _has_entry(side)
         ]
-        contracts.append((contract, f"scale({', '.join(said)})"))
+        contracts.append((contract, f"scale({', '.join(said)})" if {*said} != {NOTHING} else ""))
     split = _split(one, next(iter(own.values())), whole) if len(own) == 1 else None
     if split is None:
         return None
@@ -108,30 +149,30 @@ def cut_operand(source: str, operand: str) -> Cut | None:
     for contract, scale in contracts:
         start, end = contract.span
         place = contract.scale.span if contract.scale is not None else (end, end)
-        edits.append((place, " " * (contract.scale is None) + scale + (factor and f" * {factor})")))
+        edits.append((place, " " * (contract.scale is None and scale != "") + scale + (factor and f" * {factor})")))
         edits.append(((start, start), factor and "("))
     second = source
     for (first, end), new in sorted(edits, reverse=True):
         second = second[:first] + new + second[end:]
-    return Cut(f"{left} scale({text(one.level)}) = {value}", second, between)
+    return Cut(left + f" scale({level})" * (level != "") + f" = {value}", second, between)
 
 
-def _split(quantize: ast.Quantize, item: ast.Item | None, text: Callable[[ast.Node], str]) -> tuple[str, str] | None:
-    """What is quantised, with the scales that are in it, and what multiplies sums, "" where nothing does; `item`: the
-    operand's entry in `scale(...)`. None where a text does not say it."""
-    tensor = _tensor(quantize)
-    formats = {x.type.text for x in ast.walk(quantize) if isinstance(x, ast.Tensor) and x.type is not None} & {*FORMATS}
+def _split(operand: ast.Node, item: ast.Item | None, text: Callable[[ast.Node], str]) -> tuple[str, str] | None:
+    """What is quantised or converted, with the scales that are in it, and what multiplies sums, "" where nothing does;
+    `item`: the operand's entry in `scale(...)`. None where a text does not say it."""
+    tensor, made_of = _tensor(operand), operand.value if isinstance(operand, ast.Quantize) else operand
+    formats = {x.type.text for x in ast.walk(operand) if isinstance(x, ast.Tensor) and x.type is not None} & {*FORMATS}
     if any(FORMATS[x].lhs != FORMATS[x].rhs for x in formats):
         return None  # which of these it is the side of `@` says
     of_format = [level for x in formats for level in FORMATS[x].lhs]
-    value, levels = text(quantize.value), [text(level) for level in item.levels] if item is not None else []
+    value, levels = text(made_of), [text(level) for level in item.levels] if item is not None else []
     if any(level.tensor for level in of_format):
         levels = ["tensor" if x.tensor else f"{'x'.join(map(str, x.block))}:{x.type}" for x in of_format]
         (name,) = formats
         value = f"{tensor.name.text}[{','.join(map(text, tensor.indices))}]:{FORMATS[name].element}"
     if not levels or levels == [NOTHING]:
         return value, ""
-    if not isinstance(quantize.value, ast.Tensor):
+    if not isinstance(made_of, ast.Tensor):
         return None
     block, _, kind = levels[-1].partition("@")[0].partition(":")
     factor = ""
@@ -144,9 +185,9 @@ def _split(quantize: ast.Quantize, item: ast.Item | None, text: Callable[[ast.No
     return value + f" scale({'*'.join(levels)})" * bool(levels), factor
 
 
-def _tensor(quantize: ast.Quantize) -> ast.Tensor:
+def _tensor(operand: ast.Node) -> ast.Tensor:
     """The tensor with all indices of an operand."""
-    return max((x for x in ast.walk(quantize) if isinstance(x, ast.Tensor)), key=lambda x: len(x.indices))
+    return max((x for x in ast.walk(operand) if isinstance(x, ast.Tensor)), key=lambda x: len(x.indices))
 
 
 def _has_entry(operand: ast.Node) -> bool:

@@ -37,6 +37,12 @@ ANEW = (0.105, 0.09)
 8192x8192: blocks of 128x256x128 of which one makes 128x128 took 2300 ns, products 580 of these; of which two make
 64x128 764 beside 16 columns and 1240 beside 256 rows, products 20 and 290."""
 
+FINE = 0.018
+"""Nanoseconds of a sum of a tile for each time beyond the first that sums leave a K block. H100, 2026-11-28, mxfp8 by
+mxfp8 and by mxfp4, where they do four times: blocks of 128x128x128, 192x128x128, 128x192x128 and 128x256x128 took 1390,
+1900, 2200 and 3070 ns, of which 500 to 900 are predicted without."""
+
+
 IN_REGISTERS = {(4, False): 0.021, (4, True): 0.031, (8, False): 0.028}
 """Nanoseconds of an element of A that consumers convert in registers, by its bits and whether scales are folded in; of
 others the last one. Of these BESIDE is not hidden behind products, and where one warpgroup converts, it takes LONE of
@@ -326,6 +332,7 @@ def _launch(
             converted = max(converted, taken + products)
         if problem.rhs.converted:  # by other warps, and what is promoted was waited for
             converted = max(converted, bn * column * CONVERTED + HANDED, taken + products * bool(schedule.promote))
+    beside += FINE * bm * bn * (slices(schedule) - 1)
     lines = [OFF_LINES if problem.off_lines(x) else 1.0 for x in (problem.lhs, problem.rhs)]
     asked = (min(bm, m) * row / along_n * lines[0] + min(bn, n) * column / along_m * lines[1]) * c.l2
     stored = c.tile + (c.turned if schedule.swap else c.column) * waves_each * bn

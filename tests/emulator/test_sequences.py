@@ -196,6 +196,75 @@ BEFORE: dict[str, tuple[str, dict[str, int], str]] = {
 }
 
 
+WIDE: dict[str, tuple[str, dict[str, int], tuple[str, ...]]] = {
+    "formats": ("C[m,n]:f32 = x[m] * A[m,k]:mxfp8 @ B[n,k]:mxfp4 + y[n]", {"m": 9, "n": 72, "k": 288}, ("A", "B")),
+    "two levels": ("C[m,n]:f32 = A[m,k]:nvfp4 @ B[n,k]:nvfp4", {"m": 9, "n": 72, "k": 272}, ("A", "B")),
+    "one": ("C[m,n]:f32 += A[m,k] @ B[n,k]:mxfp8_e5m2", {"m": 9, "n": 72, "k": 288}, ("B",)),
+    "said": (
+        "C[m,n]:f32 = A[m,k]:e5m2 @ B[n,k] scale(1x32:ue8m0@packed, 1x64:ue8m0*tensor)",
+        {"m": 9, "n": 72, "k": 320},
+        ("A", "B"),
+    ),
+    "gated": (
+        "G[m,n] = X[m,k]:mxfp8 @ V[n,k]:mxfp8; U[m,n] = X[m,k]:mxfp8 @ W[n,k]:mxfp8; C[m,n]:f32 = silu(G)*U",
+        {"m": 9, "n": 72, "k": 256},
+        ("X", "V", "W"),
+    ),
+    "groups": (
+        "C[m,n]:f32 = A[m,k]:mxfp8 @ B[g,n,k]:mxfp8 for m in off[g]:off[g+1]",
+        {"g": 3, "m": 40, "n": 72, "k": 256},
+        ("A", "B"),
+    ),
+    "looked up": (
+        "C[m,n]:f32 = A[idx[m],k]:mxfp8 @ B[e[m/32],n,k]:mxfp8",
+        {"m": 70, "n": 72, "k": 256, "A_0": 31, "B_0": 3},
+        ("A", "B"),
+    ),
+    "along K": (
+        "C[g,m,n]:f32 = A[m,k]:mxfp8 @ B[n,k]:mxfp8 for k in off[g]:off[g+1]",
+        {"g": 3, "m": 9, "n": 72, "k": 288},
+        ("A", "B"),
+    ),
+    "6 bits": ("C[m,n]:f32 = A[m,k]:mxfp6 @ B[n,k]:mxfp6_e2m3", {"m": 9, "n": 72, "k": 256}, ("A", "B")),
+}
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("name", WIDE)
+def test_operands_made_16_bits_before(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Elements times their scales, exactly."""
+    monkeypatch.setattr("scalec.launches.GAIN", 0)
+    program, sizes, operands = WIDE[name]
+    known = {x: size for x, size in sizes.items() if x != "m"}
+    kernel = scalec.compile(program, target="sm_90a", dims=known, cache=False)
+    assert isinstance(kernel, Sequence)
+    assert {t.name for t in kernel.between} == {f"{x}_bf16" for x in operands}
+    values, expected = made_up(program, sizes, 3)
+    outs, _ = launched(kernel, "sm_90a", values, sizes)
+    for found in compare(dict(zip((r.name for r in kernel.spec.results), outs, strict=True)), expected):
+        assert found.ok, found
+
+
+def test_groups_with_scales_of_their_own_are_not_made_before() -> None:
+    """What is laid out by group only a program with the groups reads."""
+    program = "C[g,m,n]:f32 = A[m,k]:mxfp8 @ B[n,k]:mxfp8 for k in off[g]:off[g+1] by 128 apart"
+    sizes = {"g": 8, "m": 8192, "n": 8192, "k": 8192}
+    assert len(launches(program, "sm_90a", sizes).texts) == 1
+    assert len(launches(program.removesuffix(" apart"), "sm_90a", sizes).texts) == 3
+
+
+@pytest.mark.parametrize("target", ["sm_100a", "sm_120a"])
+def test_formats_of_8_bits_beside_16_bits(target: str) -> None:
+    """Which no instruction of these targets multiplies with their scales."""
+    program, sizes = "C[m,n]:f32 = A[m,k] @ B[n,k]:mxfp8", {"m": 9, "n": 72, "k": 288}
+    kernel = scalec.compile(program, target=target, dims={"n": 72, "k": 288})
+    assert isinstance(kernel, Sequence)
+    values, expected = made_up(program, sizes, 3)
+    outs, _ = launched(kernel, target, values, sizes)
+    for found in compare(dict(zip((r.name for r in kernel.spec.results), outs, strict=True)), expected):
+        assert found.ok, found
+
+
 ALONE: dict[str, tuple[str, dict[str, int], Collection[str]]] = {
     "16 bits": ("C[m,n]:f32 = quantize(A[m,k], e4m3, 1x128) @ B[n,k]:bf16", {"m": 9, "n": 72, "k": 272}, TARGETS),
     "a range": (
@@ -248,7 +317,7 @@ def test_operands_quantised_before(target: str, name: str, monkeypatch: pytest.M
     monkeypatch.setattr("scalec.launches.GAIN", 0)
     program, sizes, operand = BEFORE[name]
     sizes = sizes | {"k": 272 if "mxfp4" not in program else 256}
-    known = {x: size for x, size in sizes.items() if x in ("k", "A_0")}  # how many rows are quantised must be known
+    known = {x: size for x, size in sizes.items() if x != "m"}  # how much is quantised must be
     kernel = scalec.compile(program, target=target, dims=known, cache=False)
     assert isinstance(kernel, Sequence)
     assert {t.name for t in kernel.between} == {f"{operand}_e4m3", f"{operand}_e4m3_scale"}
