@@ -253,6 +253,7 @@ def test_groups_with_scales_of_their_own_are_not_made_before() -> None:
     assert len(launches(program.removesuffix(" apart"), "sm_90a", sizes).texts) == 3
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("target", ["sm_100a", "sm_120a"])
 def test_formats_of_8_bits_beside_16_bits(target: str) -> None:
     """Which no instruction of these targets multiplies with their scales."""
