@@ -24,7 +24,7 @@ TORCH_TYPES: dict[str, torch.dtype] = {
     "i8": torch.int8,
 }
 
-RAW = {x: (0, 256) for x in ("e3m2", "e2m3", "e2m1", "i4", "u4")} | {"ue8m0": (120, 135), "ue4m3": (0x30, 0x48)}
+RAW = dict.fromkeys(("e3m2", "e2m3", "e2m1", "i4", "u4"), (0, 256)) | {"ue8m0": (120, 135), "ue4m3": (0x30, 0x48)}
 """Types that torch has no arithmetic for, and the bytes that are drawn for them, the last one left out: 4 and 6 bits of
 any value, and scales about one."""
 

@@ -157,6 +157,11 @@ def test_operands_quantised_by_whole_rows(target: str, name: str) -> None:
 
 BEFORE: dict[str, tuple[str, dict[str, int], str]] = {
     "4 bits": ("C[m,n]:f32 = A[m,k] @ quantize(B[n,k]:mxfp4, e4m3, 1x128) scale(1x128)", {"m": 9, "n": 72}, "B"),
+    "integers": (
+        "C[m,n]:f32 = A[m,k] @ quantize(B[n,k]:i4, e4m3, 1x128) scale(1x128, 1x64:bf16)",
+        {"m": 9, "n": 72},
+        "B",
+    ),
     "two levels": (
         "C[m,n]:f32 = x[m] * A[m,k]:e4m3 @ quantize(B[n,k]:nvfp4, e4m3, 1x128) scale(1x128) + y[n]",
         {"m": 9, "n": 72},

@@ -20,7 +20,7 @@ BEGIN = "begin"
 """Among the indices of a point: where the group begins that its row is in."""
 
 
-CONVERSIONS = ("arith.extf", "arith.truncf")
+CONVERSIONS = ("arith.extf", "arith.sitofp", "arith.truncf")
 """What loads and stores do of a body."""
 
 

@@ -12,8 +12,11 @@ from scalec.targets import Target
 SCALED = ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1")
 """Element types of results with scales."""
 
-READ = (*STORED, *SCALED)
-"""Those of inputs, and of results without scales."""
+WRITTEN = (*STORED, *SCALED)
+"""Those of results without scales."""
+
+READ = (*WRITTEN, "i4")
+"""Those of inputs."""
 
 
 @dataclass(frozen=True)

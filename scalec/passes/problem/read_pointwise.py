@@ -17,6 +17,7 @@ from scalec.passes.problem.lookups import further, pads
 from scalec.passes.problem.pointwise import (
     READ,
     SCALED,
+    WRITTEN,
     Blocks,
     Body,
     Level,
@@ -143,7 +144,7 @@ class PointwiseReader(EpilogueReader):
                 raise self.refused(f"{name} with other ranges than the results before it", op, "the same ranges")
             self.ranges = ranges
             element = element_of(value, name)
-            known = READ if quantize is None else SCALED
+            known = WRITTEN if quantize is None else SCALED
             if element.name not in known:
                 raise self.refused(f"a result of {element.name}", op, " or ".join(known))
             dims = tuple(self.results_of(where))
