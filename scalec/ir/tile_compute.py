@@ -157,8 +157,9 @@ class MmaConvertedOp(Tile.Operation, name="mma_converted"):
         wave = wave_rows(op.accumulator.type)
         if c[0] <= int_of(op.wave) * wave or rows != wave:
             return fail(op, f"{rows} rows of A for wave {int_of(op.wave)} of an accumulator of {c[0]} rows")
-        if element_of(op.a.type) != element_of(op.b.type):
-            return fail(op, f"A's elements are {element_of(op.a.type)}, B's {element_of(op.b.type)}")
+        kinds = [element_of(v.type) for v in (op.a, op.b)]
+        if kinds[0] != kinds[1] and {bits_of(kind) for kind in kinds} != {8}:  # those of 8 bits mix
+            return fail(op, f"A's elements are {kinds[0]}, B's {kinds[1]}")
         return plainly_swizzled(op, op.b) and in_step(op, None, op.b)
 
 

@@ -33,6 +33,8 @@ ALL = {
     "e4m3 x i4 - 5": "C[m,n]:f32 = A[m,k]:e4m3 @ (B[n,k]:i4 - 5) scale(1x128, 1x128)",
     "e4m3 x u4 - Z[k/128,n]": "C[m,n]:f32 = A[m,k]:e4m3 @ (B[n,k]:u4 - Z[k/128,n]) scale(1x128, 1x128:f16)",
     "e4m3 x i4 - Z[n/2,k/16]": "C[m,n]:f32 = A[m,k]:e4m3 @ (B[n,k]:i4 - Z[n/2,k/16]) scale(1x128, 1x64:bf16)",
+    "e5m2 x i4": "C[m,n]:f32 = A[m,k]:e5m2 @ B[n,k]:i4 scale(1x128, 1x128:f16)",
+    "e5m2 x u4 - Z[k/128,n]": "C[m,n]:f32 = A[m,k]:e5m2 @ (B[n,k]:u4 - Z[k/128,n]) scale(1x128, 1x64:f16)",
     "bf16 x u4 - Z, folded": "C[m,n]:f32 = A[m,k]:bf16 @ (B[n,k]:u4 - Z[n,k/32]) scale(none, 1x32:ue4m3)",
 }
 
@@ -55,6 +57,7 @@ SCHEDULES = [
     ("e4m3 x u4 - Z[k/128,n]", "swap=1, tile=128x16x128, split=2, parts=cluster"),
     ("e4m3 x i4 - Z[n/2,k/16]", "swap=1, tile=128x72x128, promote=64"),
     ("e4m3 x i4 - Z[n/2,k/16]", "swap=1, tile=192x8x128, promote=64, stages=2"),
+    ("e5m2 x u4 - Z[k/128,n]", "swap=1, tile=64x72x128"),
 ]
 
 INTERLEAVED = [
@@ -68,6 +71,7 @@ INTERLEAVED = [
     ("e4m3 1x128 x i4", "swap=1, tile=64x32x128"),
     ("bf16 x u4 - 8", "swap=1, tile=64x24x64"),
     ("e4m3 x u4 - 8", "swap=1, tile=128x16x128"),
+    ("e5m2 x i4", "swap=1, tile=64x16x128"),
     ("f16 x u4 - 3", "swap=1, tile=64x16x64"),
     ("bf16 x u4 - Z[n,k/128]", "swap=1, tile=128x16x64, cluster=2x1, split=2, parts=cluster"),
     ("f16 x u4 - Z[k/32,n]", "swap=1, tile=64x24x64, unroll=1"),
@@ -98,7 +102,7 @@ def test_the_same_bits_as_from_shared_memory(name: str, schedule: str) -> None:
     assert shared.tobytes() == registers.tobytes()
 
 
-@pytest.mark.once(touches=lambda name, **_: re.findall("i4|u4|e2m1|nvfp4|tf32", name))
+@pytest.mark.once(touches=lambda name, **_: re.findall("e5m2 x i4|i4|u4|e2m1|nvfp4|tf32", name))
 @pytest.mark.parametrize(("name", "schedule"), INTERLEAVED)
 def test_where_rows_are_interleaved(name: str, schedule: str) -> None:
     """The same products in another order, of which the f32 sums are."""

@@ -307,7 +307,7 @@ assert all(_part(ELEMENT_TYPES[stored], ELEMENT_TYPES[made]) == 8 for stored, ma
 def mma(s: State, op: ir.OpView) -> None:
     b, cursor, bb = s.b, s.get(op.cursor), s.get(op.b)
     registers = s.get(op.accumulator).waves[tile.int_of(op.wave)]
-    matrix, kind = Matrix.of(op, "b"), MMA_TYPE[str(tile.element_of(op.a.type))]
+    matrix, kinds = Matrix.of(op, "b"), [MMA_TYPE[str(tile.element_of(x.type))] for x in (op.a, op.b)]
     steps = s.get(op.a)
     number, _ = tile.slice_of(op)
     start = bb.at(b, cursor, s.once(("b", op.b), lambda: matrix.place(b, bb.base)), 16)
@@ -316,13 +316,13 @@ def mma(s: State, op: ir.OpView) -> None:
     each = len(steps) * INSTRUCTION // row  # two of addends
     sums, a = (", ".join(f"${i}" for i in some) for some in (range(count), range(count, count + 4)))
     shape = f"m{WAVES['registers']}n{2 * count}k{tile.shape_of(op.a.type)[1] * each // len(steps)}"
-    turned = f", {int(matrix.mn)}" if kind in ("bf16", "f16") else ""
+    turned = f", {int(matrix.mn)}" if kinds[1] in ("bf16", "f16") else ""
     values = renewed(b, registers)
     nvvm.WgmmaFenceAlignedOp()
     for i, step in enumerate(steps):
         adds = int(bool(tile.int_of(op.accumulate)) or i > 0)
         text = (
-            f"{{ .reg .pred p; setp.ne.b32 p, {adds}, 0; wgmma.mma_async.sync.aligned.{shape}.f32.{kind}.{kind} "
+            f"{{ .reg .pred p; setp.ne.b32 p, {adds}, 0; wgmma.mma_async.sync.aligned.{shape}.f32.{'.'.join(kinds)} "
             f"{{{sums}}}, {{{a}}}, ${count + 4}, p, 1, 1{turned}; }}"
         )
         descriptor = matrix.descriptor(s, start, number * (len(steps) // each) + i // each)
