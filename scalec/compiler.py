@@ -147,7 +147,7 @@ def compile_source(
         made.texts["scale"] = str(module)
         if until == "scale":
             return made
-        text, attempt = made.texts["scale"], Attempt(tuned=tuned)
+        text, attempt = made.texts["scale"], Attempt(tuned=tuned, convert=given.convert)
         slow: SlowKernelError | None = None
         while True:
             tried = given.with_fields(
@@ -159,6 +159,7 @@ def compile_source(
                 epilogue=attempt.epilogue or given.epilogue,
                 registers=attempt.registers or given.registers,
                 stationary=given.stationary if attempt.stationary is None else attempt.stationary,
+                convert=attempt.convert,
             )
             schedules.write(function, tried)
             try:
@@ -212,9 +213,9 @@ def _whose(error: ScheduleError, given: Request) -> ScalecError:
 @dataclass(frozen=True)
 class Attempt:
     """What an attempt decides beside the user: `unroll`, `scheduler`, `adds`, `mma_n`, `permute_n`, `epilogue`,
-    `registers`, `stationary`, those that a tile must leave `spare`, of which ptxas has refused less than `least`, in
-    which `search` it is looked for, whether the tuning database is asked, whether registers are `limited` without a
-    schedule, and whether tiles that have all of an index are too `crowded` to reduce it."""
+    `registers`, `stationary`, `convert`, those that a tile must leave `spare`, of which ptxas has refused less than
+    `least`, in which `search` it is looked for, whether the tuning database is asked, whether registers are `limited`
+    without a schedule, and whether tiles that have all of an index are too `crowded` to reduce it."""
 
     unroll: int | None = None
     scheduler: str | None = None
@@ -224,6 +225,7 @@ class Attempt:
     epilogue: str | None = None
     registers: tuple[int, int] | None = None
     stationary: int | None = None
+    convert: str | None = None
     spare: int = 0
     search: str = SEARCHES[0]
     least: int = 1
@@ -239,7 +241,10 @@ class Attempt:
             return replace(self, spare=more)
         later = SEARCHES[SEARCHES.index(self.search) + 1 :]
         if not later:
-            return Attempt(tuned=self.tuned, crowded=True) if made.folds and not self.crowded else None
+            if made.schedule is not None and made.schedule.convert != "shared" and self.convert is None:
+                return Attempt(tuned=self.tuned, convert="shared")  # whose tiles may be others, without `swap` too
+            crowded = Attempt(tuned=self.tuned, convert=self.convert, crowded=True)
+            return crowded if made.folds and not self.crowded else None
         return replace(self, search=later[0], spare=more)
 
     def after(self, slow: SlowKernelError, given: Request, made: Compilation) -> Attempt | None:

@@ -309,3 +309,14 @@ def test_reads_beside_the_sums_of_a_block_are_piecewise(text: str) -> None:
     assert made.schedule is not None
     assert (made.schedule.tile, made.dropped) == ((128, 128, 128), [])
     assert "piecewise" in made.texts["tile"]
+
+
+def test_warps_convert_where_consumers_have_no_registers(slow: Callable[..., list[str]]) -> None:
+    """Computed transposed, as registers take it, blocks of 128 leave no smaller tile."""
+    slow("convert=registers")
+    program = "C[m,n]:e4m3 scale(1x128) = A[m,k]:mxfp8 @ B[n,k]:i4 scale(1x128:f16)"
+    made = compile_source(program, dims={"n": 8}, until="tile")
+    assert made.schedule is not None
+    assert (made.schedule.convert, made.schedule.swap) == ("shared", 0)
+    with pytest.raises(SlowKernelError):  # nor where the user decided who does
+        compile_source(program, dims={"n": 8}, schedule={"convert": "registers"}, until="tile")
