@@ -117,3 +117,14 @@ def test_rows_of_a_range_that_end_within_a_tile() -> None:
             own = Kernel(few.spec, few.cubin, ptx=few.ptx)
             own.fixed = emulated.EmulatedDevice("sm_90a")
             launched(own, *made_up(text, dims, 3), dims, 3)
+
+
+SECOND = [("C[m,n]:f32 = A[m,k]:mxfp8 @ B[n,k]:mxfp8", 256), ("C[m,n]:f32 = A[m,k]@B[n,k] scale(1x128,1x32)", 64)]
+
+
+@pytest.mark.assembled  # ptxas refused them
+@pytest.mark.parametrize(("program", "k"), SECOND)
+def test_no_thread_has_a_second_row(program: str, k: int) -> None:
+    """Of an instruction's 64 rows eight are there, and no loop keeps the sums of the others."""
+    made = run_on(program, {"m": 2, "n": 8, "k": k}, ("m", "n", "k"), 3, 1e-5, times=1)
+    assert not made.kernel.spec.dropped

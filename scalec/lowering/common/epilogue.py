@@ -10,8 +10,11 @@ from scalec.formats import ELEMENT_TYPES
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import LANES
+from scalec.ir.tile_checks import maker
 from scalec.lowering import scalar
+from scalec.lowering.builder import Builder
 from scalec.lowering.common import rounding
+from scalec.lowering.common.elements import held
 from scalec.lowering.common.gather import RowIndex, goes_to, placed
 from scalec.lowering.common.state import COMMON, State
 
@@ -68,6 +71,14 @@ def input_(s: State, op: ir.OpView) -> None:
     s.values[op.result] = Input(s.get(op.source), element, kind, axes, pair, scalar_value)
 
 
+def _not_known(b: Builder, rows: ir.Value | int) -> ir.Value | int:
+    """How many rows there are. Where these are known to be 8 or fewer, no thread has anything of its second row, and
+    ptxas 13.0 takes the sums of wgmma of which half are read for a lack of registers (C7511): it is not told."""
+    made = maker(rows, "arith.constant") if isinstance(rows, ir.Value) else None
+    known = rows if made is None else made.literal_value
+    return held(b, known) if isinstance(known, int) and known <= 8 else rows
+
+
 def places(
     s: State, op: ir.OpView, wave: int, waves: int, columns: int, live: int = 0, one: bool = False
 ) -> Iterator[tuple[int, Place]]:
@@ -93,7 +104,7 @@ def places(
         (upper, lower), inside = ((made[0][i], made[1][i]) for i in (0, 1))
         return inside, (upper, lower) if to is not None and to.axis == axis else None
 
-    rows_inside, rows_to = both(row, 8, m, "m")
+    rows_inside, rows_to = both(row, 8, _not_known(b, m), "m")
     first = b.add(n0, b.mul(s.unit(1), live)) if live else n0
     n = b.min(n, b.add(first, live)) if live else n
     own = b.and_(s.lane, LANES - 1) if one else s.first_column
