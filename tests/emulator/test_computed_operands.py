@@ -89,6 +89,27 @@ def test_more(target: str, program: str) -> None:
         run(program, target, sizes, fixed, 5)
 
 
+GROUPED = [
+    "C[m,n]:f32 = relu(A[m,k]) @ B[e[m/16],n,k]",
+    "C[m,n]:f32 = (A[m,k] * r[m]) @ B[e[m/24],n,k]:e4m3 scale(none, 1x128x128)",
+    "C[m,n]:f32 = (A[m,k] * w[k] * r[m]) @ B[g,n,k] for m in off[g]:off[g+1]",
+    "C[m,n]:f32 = (A[m,k] * w[k]):e4m3 @ B[g,n,k]:e4m3 scale(none, 1x128x128) for m in off[g]:off[g+1]",
+    "C[m,n]:f32 = A[m,k] @ (B[g,n,k] * r[g,n]) for m in off[g]:off[g+1]",
+    "C[g,m,n]:f32 = (A[g,m,k] * w[g,k]) @ B[g,n,k]:i4 scale(none, 1x1x64:bf16) for m < rows[g]",
+    "C[m,n]:f32 = A[idx[m],k] @ relu(B[n,k])",
+]
+"""Rows of tiles lie in ranges, or blocks, or another operand's are named by an index."""
+
+
+@pytest.mark.once("target", "program")
+@pytest.mark.parametrize("program", GROUPED)
+@pytest.mark.parametrize("target", TARGETS)
+def test_grouped(target: str, program: str) -> None:
+    more = {"B[g,": {"g": 3}, "B[e": {"B_0": 3}, "A[idx": {"A_0": 50}}
+    dims = {"m": 77, "n": 40, "k": 112} | next(sizes for text, sizes in more.items() if text in program)
+    run_on(program, dims, ("n", "k") if "e4m3" in program else (), 3, 1e-5, target=target)
+
+
 SCHEDULES = [
     ("sm_90a", "both", "tile=64x24x64, swap=1"),
     ("sm_90a", "both", "tile=128x64x64, converters=2, stages=3"),
@@ -152,9 +173,11 @@ def test_rounding(target: str, made: str) -> None:
     ("program", "message"),
     [
         ("C[m,n] = (A[m,k] + D[m,k]):bf16 @ B[n,k]", "several tensors that have all its indices"),
-        ("C[m,n] = relu(A[idx[m],k]) @ B[n,k]", "a range, or an index from memory"),
-        ("C[m,n] = relu(A[m,k]) @ B[g,n,k] for m in off[g]:off[g+1]", "a range, or an index from memory"),
-        ("C[m,n] = relu(A[m,k]) @ B[e[m/128],n,k]", "A is computed elementwise, and the program has a range"),
+        ("C[m,n] = relu(A[idx[m],k]) @ B[n,k]", "a computed operand has an index from memory"),
+        (
+            "C[g,m,n] = relu(A[m,k]) @ B[n,k] for k in off[g]:off[g+1]",
+            "A is computed elementwise, and the program has a",
+        ),
         ("C[m,n] = relu(A[k,m]) @ B[n,k]", "contiguous along m"),
         ("C[m,n] = relu(A[m,k]:e2m1):e2m1 @ B[n,k]:e2m1", "a computed operand is e2m1"),
         ("C[m,n] = (A[m,k]:mxfp8 * 2):bf16 @ B[n,k]", "computed of a tensor with scales"),

@@ -46,8 +46,8 @@ def elements_of(walk: EpilogueReader, value: Any, rounded: bool = True) -> tuple
         return value, ()
     op = value.owner.opview
     view = whole_of(op)
-    if len(op.symbols) or len(op.domains) or any(len(x.owner.opview.symbols) for x in op.views):
-        ranged = "a computed operand has a range, or an index from memory"
+    if len(op.symbols) or any(len(x.owner.opview.symbols) for x in op.views):
+        ranged = "a computed operand has an index from memory"
         raise refused(walk, op, ranged, "an operand that is at its own indices, and all of it")
     if view is None:
         several = "an operand is computed of several tensors that have all its indices, or of none"
@@ -120,9 +120,10 @@ def check_bodies(problem: Problem) -> None:
         new, what = x.made, "is computed elementwise" if x.made is None else "is quantised anew"
         shorter = f"blocks of at most {depth}, and beside it elements of 8 bits with scales that change no more often"
         widens = x.stored.name in ("f32", "tf32") or "tf32" in CONVERTED.get(x.stored.name, ())
-        lookups = problem.range_of_k if x.made is not None and not x.body else problem.lookups or problem.domains
+        named = x.gathered or x.pages if x.body else None
         for found, expected in (
-            ("the program has a range, or an index read from memory" if lookups else "", "a dense contraction"),
+            ("the program has a range of K" if problem.range_of_k is not None else "", "all of K"),
+            (f"its rows are named by {named}" if named else "", "rows in order"),
             (f"it is contiguous along {x.rows}" if x.stored_mn_major else "", f"{problem.k.name} last"),
             (f"it is {x.stored.name}" if not widens else "", "a type that f32 holds, without padding"),
             (f"a tile has {depth} of a block of {new.k}" if new is not None and depth % new.k else "", shorter),
