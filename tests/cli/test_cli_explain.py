@@ -210,7 +210,7 @@ def test_misuse(invoke, arguments):
         ([], "no program"),
         (["--suite", "nope"], "no suite 'nope'"),
         ([FP8, "--dim", "m=64", "--m", "1"], "m is fixed"),
-        (["C[m,n] = A[m,k]:mxfp6@B[n,k]:mxfp6", "--target", "sm_90a"], "e3m2"),
+        (["C[m,n] = A[m,k]:e3m2@B[n,k]:e3m2", "--target", "sm_90a"], "e3m2"),
     ],
 )
 def test_refusals(invoke, arguments, message):
