@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from scalec import api
+from scalec import api, env
 from scalec.errors import ArgumentError, SourceError, shown
 from scalec.formats import ELEMENT_TYPES, FORMATS, LAYOUTS, MOST_WORDS, WHOLE, Granularity
 from scalec.runtime import torch_calls
@@ -28,7 +28,9 @@ _FLOATS = ("bf16", "f16", "f32")
 """Types that are quantised, and that dequantised values have."""
 
 _BLOCK = re.compile(r"((\w+) scale\()?([1-9]\d{0,4})x([1-9]\d{0,4}|k)(:(\w+))?(?(1)\))", re.ASCII)
+_WHOLE = re.compile(r"((\w+) scale\()?tensor(?(1)\))", re.ASCII)
 _ALIGNED = 16  # elements: the length of rows is fixed where it is a multiple, so that threads load 16 bytes at once
+_GROUPS = " for m in offsets[g]:offsets[g+1] apart"
 _WORD = (1 << 32) - 1
 _SMALLEST = 2.0**-126  # of scales that are found: the smallest normal f32
 
@@ -46,6 +48,7 @@ class _Meaning(NamedTuple):
     bits: int  # of an element
     by_row: bool  # whether each row has a row of scales, so that they have the leading indices of values
     largest: float  # where there is a scale of the whole tensor, the largest magnitude of what it multiplies; else 0
+    alone: str = ""  # the element type where that scale is the only one
 
 
 def quantize(
@@ -56,6 +59,8 @@ def quantize(
     transposed: bool = False,
     both: bool = False,
     batched: bool = False,
+    rows: Any = None,
+    offsets: Any = None,
     scale2: Any = None,
     seed: Any = None,
     target: str | None = None,
@@ -64,21 +69,27 @@ def quantize(
 
     Args:
         x: a torch tensor or numpy array [..., m, k] of bf16, f16 or f32. Leading indices are rows: [tokens, k] is
-            what a kernel sees. A torch tensor is on the GPU; on a CPU it, and numpy's, run on the emulator.
+            what a kernel sees. A torch tensor is on the GPU; one on a CPU, and numpy's, numpy quantises.
         format: a format, as "mxfp8", "mxfp6", "nvfp4", "fp8_block"; or rows x columns of a block of e4m3, as "1x128",
-            "128x128", "1xk" (whole rows), "1x32:ue8m0" (scales that are not f32); or "e5m2 scale(1x128)".
+            "128x128", "1xk" (whole rows), "1x32:ue8m0" (scales that are not f32), or "tensor", one scale for all; or
+            "e5m2 scale(1x128)".
         layout: of the scales: "row", "col", "packed" or "blocked".
         transposed: gives values [k, m], in blocks along m.
         both: gives a pair of results from one read: (those of x, those transposed).
         batched: leading indices are batches, each a matrix [m, k] with blocks and layouts of its own.
-        scale2: of a format with a scale of the whole tensor (nvfp4), that scale, one f32. If None it is found by a
-            reduction: amax(x) over the product of the largest element and the largest scale (448 * 6), 1 of zeros.
+        rows: with `batched`, int32 on x's device, one for each matrix: how many of its rows, the first ones, are
+            quantised. What belongs to the others is left unwritten.
+        offsets: int32 on x's device, [groups + 1]: rows offsets[g] to offsets[g + 1] of x [m, k] are those of group g,
+            with blocks, and tiles of layout "blocked", of its own (`apart`). Rows of no group are left unwritten.
+        scale2: of a format with a scale of the whole tensor (nvfp4, tensor), that scale, one f32. If None it is found
+            by a reduction: amax(x) over the product of the largest element and the largest scale (448 * 6; 448 of
+            "tensor"), 1 of zeros.
         seed: rounds values by chance, by the bits of a seed: a number from 0 to 2^64 - 1, or on x's device an int32
             tensor of four, which a launch reads (the words of Philox's key and of half its counter). None: to nearest.
         target: a row of scalec.targets; see scalec.api.default_target if None.
 
     Returns:
-        (values, scale), and scale2 as a third where the format has one, of x's library; with `both` two of these.
+        (values, scale), and scale2 as a third where the format has both, of x's library; with `both` two of these.
         Values below 8 bits are packed. Values have x's leading indices, but with `transposed` only if `batched`;
         scales have them if `batched`, or in layout "row" of blocks of one row, and are else those of a matrix.
 
@@ -88,9 +99,9 @@ def quantize(
     """
     flags = {"transposed": transposed, "both": both, "batched": batched}
     meaning = _held({"x": x}, format, layout, flags, target)
-    if scale2 is None and meaning.largest:
+    if scale2 is None and meaning.largest and rows is None and offsets is None:
         scale2 = _found(x, meaning.largest)
-    return _quantized("x{at}:{0}", (x,), meaning, flags, scale2, seed, target)
+    return _quantized("x{at}:{0}", (x,), meaning, flags, (rows, offsets), scale2, seed, target)
 
 
 def silu_mul_quantize(
@@ -102,6 +113,8 @@ def silu_mul_quantize(
     transposed: bool = False,
     both: bool = False,
     batched: bool = False,
+    rows: Any = None,
+    offsets: Any = None,
     scale2: Any = None,
     seed: Any = None,
     target: str | None = None,
@@ -124,7 +137,8 @@ def silu_mul_quantize(
     if gate.shape != up.shape:
         expected = "one shape; where up is None, both in one tensor whose last index is even"
         raise ArgumentError("gate and up differ", got=f"{tuple(gate.shape)}, {tuple(up.shape)}", expected=expected)
-    return _quantized("silu(gate{at}:{0}) * up{at}:{1}", (gate, up), meaning, flags, scale2, seed, target)
+    value = "silu(gate{at}:{0}) * up{at}:{1}"
+    return _quantized(value, (gate, up), meaning, flags, (rows, offsets), scale2, seed, target)
 
 
 def dequantize(
@@ -150,7 +164,10 @@ def dequantize(
     row allow: even of 4 bits, and of 6 bits no 3 more than a multiple of 4. Raises what quantize does.
     """
     meaning = _held({"values": values, "scale": scale}, format, layout, {"batched": batched}, target, dtype)
-    outer = _outer(values, scale2, meaning, batched)
+    if meaning.alone:
+        (scale,), outer = _outer(values, scale, meaning, batched), ()
+    else:
+        outer = _outer(values, scale2, meaning, batched)
     at = "[b,m,k]" if batched else "[m,k]"
     length = values.shape[-1] * 8 // meaning.bits
     scales = _matrices(scale, batched) if len(scale.shape) == len(values.shape) else scale
@@ -163,22 +180,39 @@ def _quantized(
     tensors: tuple[Any, ...],
     meaning: _Meaning,
     flags: dict[str, bool],
+    masks: tuple[Any, Any],
     scale2: Any,
     seed: Any,
     target: str | None,
 ) -> tuple[Any, ...]:
-    """What quantize returns, of an expression of tensors of one shape; {at} in it is their index, {0} a type."""
+    """What quantize returns, of an expression of tensors of one shape; {at} in it is their index, {0} a type. `masks`
+    are rows and offsets."""
     x, batched, batch = tensors[0], flags["batched"], "b," if flags["batched"] else ""
     outer = _outer(x, scale2, meaning, batched)
+    within, ends = _range(x, batched, *masks)
     turns = (0, 1) if flags["both"] else (int(flags["transposed"]),)  # torch 2.11's dynamo takes no bool as an index
     right = value.format(*[_element(t.dtype) for t in tensors], at=f"[{batch}m,k]")
+    given = outer * len(turns)
+    if meaning.alone:
+        given = (_reciprocal(outer[0].reshape(1)),)
+        right = f"({right}) * r[0]:f32"
+        if len(tensors) == 1 and not torch_calls.tracing() and _on_host(x):  # this product is rounded to f32, as there
+            tensors = ((x.astype(np.float32) if is_numpy(x) else x.float()) * given[0],)
+            right, given = right.partition(":")[0][1:] + ":f32", ()
     seeds = () if seed is None else (_seed(x, seed),)
     if seeds:
         right = f"stochastic({right}, {', '.join(f'seed[{i}]' for i in range(MOST_WORDS))})"
-    lines = [f"{'qt'[t]}[{batch}{('m,k', 'k,m')[t]}]:{meaning.along[t]} = {right}" for t in turns]
+    types = (meaning.alone, meaning.alone) if meaning.alone else meaning.along
+    lines = [f"{'qt'[t]}[{batch}{('m,k', 'k,m')[t]}]:{types[t]} = {right}{within}" for t in turns]
     matrices = [_matrices(t, batched) for t in tensors]
-    made = _run("\n".join(lines), x.shape[-1], target, *matrices, *seeds, *outer * len(turns))
+    last = (*seeds, *ends, *given) if not meaning.alone else (*given, *seeds, *ends)
+    made = _run("\n".join(lines), x.shape[-1], target, *matrices, *last)
     lead, results = x.shape[:-2], []
+    if meaning.alone:
+        for turned, values in zip(turns, made if len(turns) > 1 else (made,), strict=True):
+            led = (*lead, values.shape[-2]) if batched else values.shape[:-1] if turned else x.shape[:-1]
+            results.append((_led(values, led), outer[0].reshape(())))
+        return tuple(results) if flags["both"] else results[0]
     for i, turned in enumerate(turns):
         values, scale = made[2 * i : 2 * i + 2]
         if batched:
@@ -190,14 +224,40 @@ def _quantized(
     return tuple(results) if flags["both"] else results[0]
 
 
-def _run(text: str, length: int, target: str | None, *tensors: Any) -> Any:
+def _run(text: str, length: int, target: str | None, x: Any, *others: Any) -> Any:
     """What the program returns, for rows of a length."""
     fixed = length if length % _ALIGNED == 0 else None
+    tensors: tuple[Any, ...] = (x, *others)
     if torch_calls.tracing():
         from scalec.runtime import traced
 
-        return traced.allocating(_serial(text, fixed, target), tensors)
-    return _compiled(text, fixed, target or api.default_target())(*tensors)
+        serial = _serial(text, fixed, target)
+        if " for " in text:
+            return traced.making(serial, tensors)
+        return traced.allocating(serial, tensors)
+    if _on_host(x):
+        from scalec import on_host
+
+        return on_host.run(text, {"k": length}, tensors)
+    kernel = _compiled(text, fixed, target or api.default_target())
+    if " for " not in text:
+        return kernel(*tensors)
+    outs: tuple[Any, ...]
+    if is_torch(x):
+        from scalec.runtime import custom_op
+
+        outs = custom_op.made_results(kernel, tensors)
+        return kernel(*tensors, out=outs[0] if len(outs) == 1 else outs)
+    from scalec import on_host
+
+    outs = on_host.unwritten(kernel, tensors)
+    kernel(*tensors, out=outs[0] if len(outs) == 1 else outs)
+    return outs[0].numpy() if len(outs) == 1 else tuple([x.numpy() for x in outs])
+
+
+def _on_host(x: Any) -> bool:
+    """Whether numpy computes, and no kernel: of tensors in the host's memory, unless kernels are to run there."""
+    return env.DEVICE.get() != "emulator" and (is_numpy(x) or not x.is_cuda)
 
 
 @_constant
@@ -221,20 +281,29 @@ def _meaning(format: str, layout: str) -> _Meaning:
 
 @cache
 def _read(format: str, layout: str) -> _Meaning:
-    row, match = FORMATS.get(format), _BLOCK.fullmatch(format)
+    row, match, whole = FORMATS.get(format), _BLOCK.fullmatch(format), _WHOLE.fullmatch(format)
+    if whole is not None:
+        element = ELEMENT_TYPES[_known_element(whole[2] or "e4m3")]
+        said = f"{element.name} scale(tensor)"
+        return _Meaning((said, said), element.bits, False, element.max, element.name)
     if row is not None:
         element, levels = ELEMENT_TYPES[row.element], row.result
     elif match is not None:
-        name, columns = match[2] or "e4m3", WHOLE if match[4] == "k" else int(match[4])
-        if name not in ELEMENT_TYPES:
-            raise _not_among("the element type in format", name, ELEMENT_TYPES)
+        name, columns = _known_element(match[2] or "e4m3"), WHOLE if match[4] == "k" else int(match[4])
         element, levels = ELEMENT_TYPES[name], (Granularity((int(match[3]), columns), match[6] or "f32"),)
     else:
-        raise _not_among("format", format, FORMATS, "or a block, as 1x128, 128x128, 1xk, 1x32:ue8m0, e5m2 scale(1x128)")
+        blocks = "or a block, as 1x128, 128x128, 1xk, 1x32:ue8m0, e5m2 scale(1x128), or tensor"
+        raise _not_among("format", format, FORMATS, blocks)
     levels = (replace(levels[0], layout=layout), *levels[1:])
     largest = element.max * ELEMENT_TYPES[levels[0].type].max if len(levels) > 1 else 0.0
     in_k, in_m = (f"{element.name} scale({'*'.join([_written(g, last) for g in levels])})" for last in "km")
     return _Meaning((in_k, in_m), element.bits, layout == "row" and levels[0].block[0] == 1, largest)
+
+
+def _known_element(name: str) -> str:
+    if name not in ELEMENT_TYPES:
+        raise _not_among("the element type in format", name, ELEMENT_TYPES)
+    return name
 
 
 def _written(g: Granularity, last: str) -> str:
@@ -260,7 +329,8 @@ def _held(
     if flags.get("both") and flags["transposed"]:
         raise ArgumentError("both and transposed are given", expected="one of them", fix="both gives the two")
     for name, x in tensors.items():
-        least, tensor = 3 if flags["batched"] and name != "scale" else 1, is_torch(x) or is_numpy(x)
+        least, tensor = 3 if flags["batched"] else 1, is_torch(x) or is_numpy(x)
+        least = 0 if name == "scale" else least
         any_type = name in ("values", "scale")
         if not tensor or len(x.shape) < least or not (any_type or _element(x.dtype) in _FLOATS):
             got = f"{x.dtype}, {len(x.shape)} indices" if tensor else f"{shown(x)}, of type {type(x).__qualname__}"
@@ -319,6 +389,36 @@ def _outer(x: Any, scale2: Any, meaning: _Meaning, batched: bool) -> tuple[Any, 
         return (torch.as_tensor(scale2, dtype=torch.float32, device=x.device).reshape(shape),)
     except Exception as error:  # whatever a library raises
         raise ArgumentError(f"scale2 = {shown(scale2)}", expected="one number: a scale of the whole tensor") from error
+
+
+def _reciprocal(scale: Any) -> Any:
+    """Of a scale, one f32 as a kernel takes it, what values are multiplied by."""
+    if is_numpy(scale):
+        with np.errstate(all="ignore"):
+            return np.float32(1) / scale
+    return scale.reciprocal()
+
+
+def _range(x: Any, batched: bool, rows: Any, offsets: Any) -> tuple[str, tuple[Any, ...]]:
+    """The range of rows that a program has, and the tensor that tells it."""
+    if rows is None and offsets is None:
+        return "", ()
+    if torch_calls.tracing():
+        return (" for m < rows[b]", (rows.reshape((-1,)),)) if rows is not None else (_GROUPS, (offsets,))
+    if rows is not None and offsets is not None:
+        raise ArgumentError("rows and offsets are given", expected="one of them")
+    if rows is not None and not batched:
+        raise ArgumentError("rows without batched=True", expected="a number of rows for each matrix of a batch")
+    if offsets is not None and (batched or len(x.shape) != 2):
+        got = f"{len(x.shape)} indices" + (", batched" if batched else "")
+        raise ArgumentError("offsets are of the rows of one matrix", got=got, expected="x of [m, k], not batched")
+    name, ends = ("offsets", offsets) if rows is None else ("rows", rows)
+    ends: Any = ends
+    if not ((is_torch(ends) or is_numpy(ends)) and _element(ends.dtype) == "i32"):
+        raise ArgumentError(f"{name} = {shown(ends)}", expected="an int32 tensor on the device of x")
+    if name == "rows":
+        return " for m < rows[b]", (ends.reshape((math.prod(ends.shape),)),)
+    return _GROUPS, (ends,)
 
 
 def _seed(x: Any, seed: Any) -> Any:

@@ -232,6 +232,12 @@ X = np.ones((4, 64), np.float32)
         ({"format": "mxfp8", "seed": np.zeros(3, np.int32)}, "seed"),
         ({"format": "mxfp8", "seed": np.zeros(4, np.int64)}, "seed"),
         ({"format": "mxfp8", "both": True, "transposed": True}, "both and transposed are given"),
+        ({"format": "mxfp8", "rows": X[0].astype(np.int32)}, "rows without batched=True"),
+        ({"format": "mxfp8", "x": X[None], "batched": True, "rows": [1]}, r"rows = \[1\]\n  expected: an int32"),
+        ({"format": "mxfp8", "x": X[None], "batched": True, "rows": np.ones(1)}, "rows = .*\n  expected: an int32"),
+        ({"format": "mxfp8", "offsets": 3, "rows": 3}, "rows and offsets are given"),
+        ({"format": "mxfp8", "x": X[None], "batched": True, "offsets": 3}, "offsets are of the rows of one matrix"),
+        ({"format": "nvfp4", "offsets": np.zeros(2, np.int32)}, "got: no scale2"),
         ({"format": "mxfp8", "batched": True}, "x does not fit\n  got: float32, 2 indices\n  expected: .* 3 indices"),
         (
             {"format": "mxfp8", "x": X.astype(np.float64)},
@@ -261,3 +267,123 @@ def test_what_has_no_kernel() -> None:
         scalec.silu_mul_quantize(X, X[:2], "mxfp8")
     with pytest.raises(ArgumentError, match="got: no scale2"):
         scalec.silu_mul_quantize(X, X, "nvfp4")
+
+
+def test_one_scale_of_the_whole_tensor() -> None:
+    x = made(20, 48)
+    scale = np.float32(np.abs(x).max() / np.float32(448))
+    values, found = scalec.quantize(x, "tensor")
+    assert (float(found), found.shape) == (float(scale), ())
+    assert bits(values) == bits((x * (np.float32(1) / scale)).astype(ml_dtypes.float8_e4m3fn))
+    back = scalec.dequantize(values, found, "tensor", dtype="f32")
+    assert bits(back) == bits(values.astype(np.float32) * scale)
+    (q, _), (t, _) = scalec.quantize(x, "e5m2 scale(tensor)", both=True, scale2=0.5)
+    assert bits(q) == bits((x * 2).clip(-57344, 57344).astype(ml_dtypes.float8_e5m2))
+    assert bits(t) == bits(q.T)
+    with pytest.raises(ArgumentError, match="got: no scale2"):
+        scalec.silu_mul_quantize(x, None, "tensor")
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize(("format", "layout"), [("1x128", "col"), ("mxfp8", "packed"), ("nvfp4", "row")])
+def test_masked_rows(format: str, layout: str, library: str) -> None:
+    x, rows = made(3, 12, 160), np.array([0, 12, 5], np.int32)
+    x[0], x[2, 5:] = np.nan, np.nan  # what nobody reads
+    more: dict[str, Any] = {"scale2": 0.25} if format == "nvfp4" else {}
+    if library == "torch":
+        torch = pytest.importorskip("torch")
+        x, rows = torch.from_numpy(x), torch.from_numpy(rows)
+    values, scale, *_ = scalec.quantize(x, format, layout=layout, batched=True, rows=rows, **more)
+    for g, n in ((1, 12), (2, 5)):
+        alone = scalec.quantize(x[g, :n], format, layout=layout, **more)
+        assert bits(values[g, :n]) == bits(alone[0])
+        assert bits(scale[g, :n]) == bits(alone[1])
+    gated = scalec.silu_mul_quantize(x, None, "mxfp8", batched=True, rows=rows)
+    assert bits(gated[0][2, :5]) == bits(scalec.silu_mul_quantize(x[2, :5], None, "mxfp8")[0])
+
+
+def test_rows_of_groups_have_tiles_of_their_own() -> None:
+    from scalec.layouts import blocked_by_group
+
+    x, offsets = made(150, 64), np.array([3, 10, 10, 140], np.int32)
+    values, scale = scalec.quantize(x, "mxfp8", layout="blocked", offsets=offsets)
+    want, rows = scalec.quantize(x, "mxfp8")
+    assert bits(values[3:140]) == bits(want[3:140])
+    ones = np.zeros((150, 2), np.uint8)
+    ones[3:140] = 1
+    reached = blocked_by_group(ones, offsets).astype(bool)
+    wanted = blocked_by_group(rows.view(np.uint8), offsets)
+    assert scale.shape == wanted.shape
+    assert bits(scale.view(np.uint8)[reached]) == bits(wanted[reached])
+
+
+@pytest.mark.thorough
+def test_masked_rows_under_torch_compile() -> None:
+    torch = pytest.importorskip("torch")
+    torch._dynamo.reset()
+    x, rows = torch.from_numpy(made(2, 8, 64)).bfloat16(), torch.tensor([3, 8], dtype=torch.int32)
+
+    def run(x: Any, rows: Any) -> Any:
+        return scalec.quantize(x, "mxfp8", batched=True, rows=rows)
+
+    plain, compiled = run(x, rows), torch.compile(run, fullgraph=True, backend="aot_eager")(x, rows)
+    for a, b in zip(plain, compiled, strict=True):
+        assert [bits(a[0, :3]), bits(a[1])] == [bits(b[0, :3]), bits(b[1])]
+
+
+@pytest.mark.once("library", "format")
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize(
+    ("format", "more"),
+    [
+        ("mxfp8", {"both": True}),
+        ("nvfp4", {"seed": SEED}),
+        ("mxfp6", {"transposed": True}),
+        ("128x128", {}),
+        ("1x128", {"layout": "col"}),
+        ("mxfp8", {"layout": "packed"}),
+        ("tensor", {}),
+    ],
+)
+def test_on_the_host_without_a_kernel(
+    format: str, more: dict[str, Any], library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x: Any = made(37, 160, dtype=ml_dtypes.bfloat16)
+    if library == "torch":
+        torch = pytest.importorskip("torch")
+        x = torch.from_numpy(x.view(np.int16)).view(torch.bfloat16)
+
+    def results() -> list[Any]:
+        made: Any = scalec.quantize(x, format, **more)
+        pairs: Any = made if more.get("both") else (made,)
+        layout = more.get("layout", "row")
+        back: Any = [scalec.dequantize(p[0], p[1], format, *p[2:], layout=layout) for p in pairs]
+        back = [] if more.get("transposed") else back
+        return [t for p in pairs for t in p] + back
+
+    kernels = results()
+    monkeypatch.delenv("SCALEC_DEVICE")
+    monkeypatch.setattr("scalec.quantizers._compiled", None)
+    for a, b in zip(results(), kernels, strict=True):
+        assert (type(a), a.shape, a.dtype) == (type(b), b.shape, b.dtype)
+        assert bits(a) == bits(b)
+        if more.get("layout"):
+            strides: Any = [getattr(t, "strides", None) or t.stride() for t in (a, b)]
+            assert strides[0] == strides[1]
+
+
+@pytest.mark.parametrize(
+    ("format", "layout", "scales", "target"),
+    [("1x128", "col", "1x128@col", "sm_90a"), ("mxfp8", "packed", "1x32:ue8m0@packed", "sm_100a")],
+)
+def test_a_product_reads_columns_of_scales(format: str, layout: str, scales: str, target: str) -> None:
+    """37 rows: columns of as many scales do not begin at multiples of 16 bytes by themselves."""
+    a, b = made(37, 256), made(16, 256)
+    (x, x_scale), (y, y_scale) = (scalec.quantize(t, format, layout=layout, target=target) for t in (a, b))
+    got = scalec.compile(f"C[m,n]:f32 = A[m,k] @ B[n,k] scale({scales}, {scales})", target)(x, y, x_scale, y_scale)
+    exact = [
+        scalec.dequantize(v, s, format, layout=layout, dtype="f32").astype(np.float64)
+        for v, s in ((x, x_scale), (y, y_scale))
+    ]
+    wanted = exact[0] @ exact[1].T
+    assert np.abs(got - wanted).max() < 1e-4 * np.abs(wanted).max()

@@ -3,9 +3,10 @@
     C_5f3a...(Tensor A, Tensor B, Tensor A_scale, Tensor B_scale) -> Tensor
     C_5f3a....out(Tensor A, Tensor B, Tensor A_scale, Tensor B_scale, Tensor(a!) C) -> ()
 
-A kernel that accumulates has the second form only, as its default overload. An op is registered when it is first
-asked for, and stays, with its kernel, as long as the process: torch keeps ops by name. The name is made of what the
-kernel is, so torch.compile's caches find it again in another process.
+A kernel that accumulates has the second form only, as its default overload. So has one that leaves elements unwritten,
+and the first form as `made`, for callers to whom these may hold anything. An op is registered when it is first asked
+for, and stays, with its kernel, as long as the process: torch keeps ops by name. The name is made of what the kernel
+is, so torch.compile's caches find it again in another process.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from scalec.runtime.registry import Registered
 from scalec.runtime.tensors import TensorView, torch_dtype
 
 NAMESPACE = "scalec"
+MADE = "made"
+"""The overload that allocates results which are given else."""
+
 _lock = threading.Lock()
 _registered: dict[str, Registered] = {}
 _libraries: list[Any] = []
@@ -86,9 +90,12 @@ def _register(torch: Any, kernel: Registered, full: str) -> None:
     written = [f"Tensor({_alias(i)}!) {n}" for i, n in enumerate(names[len(inputs) :])]
     results = "Tensor" if len(written) == 1 else f"({', '.join(['Tensor'] * len(written))})"
     _libraries.append(library)
+    making = f"({', '.join(inputs)}) -> {results}"
     if overload(spec) == "out":
-        _define(torch, library, kernel, full, f"({', '.join(inputs)}) -> {results}", tags)
+        _define(torch, library, kernel, full, making, tags)
         full += ".out"
+    elif not any(t.inout for t in spec.results):
+        _define(torch, library, kernel, f"{full}.{MADE}", making, tags)
     _define(torch, library, kernel, full, f"({', '.join([*inputs, *written])}) -> ()", tags)
 
 
@@ -99,6 +106,10 @@ def _define(torch: Any, library: Any, kernel: Registered, name: str, schema: str
     count, given, names = len(kernel.spec.operands), schema.endswith("()"), _argument_names(kernel.spec)
 
     def run(*args: Any) -> Any:
+        if which == MADE:
+            made = made_results(kernel, args)
+            kernel._run(args, made)
+            return made[0] if len(made) == 1 else made
         found = kernel._run(args[:count], args[count:] if given else None)
         return None if given else found
 

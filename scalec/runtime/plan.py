@@ -30,6 +30,9 @@ from scalec.runtime.trampoline import Answer, Asked, Results, Slot, Trampoline
 from scalec.runtime.views import part
 from scalec.runtime.workspace import PER_THREAD, Workspace, Workspaces
 
+COPIED = 16
+"""Bytes at multiples of which rows begin that bulk copies read (CUDA Driver API, cuTensorMapEncodeTiled)."""
+
 _KEPT = 256  # launchers, and tensor maps, that one plan keeps
 
 
@@ -377,13 +380,15 @@ def packed(scalars: tuple[float, ...]) -> tuple[Any, ...]:
 def allocated(
     t: TensorSpec, dims: Mapping[str, int], use: Use, largest: Callable[[Any, Any], Any] = max
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """(shape, strides) of a result to allocate: without gaps if its alignment allows, else with padded rows.
+    """(shape, strides) of a result to allocate: without gaps if its alignment allows, else with padded rows. Columns of
+    scales begin where a product can copy them, which this kernel need not.
 
     Args:
         largest: max, or what does its work where sizes are symbols.
     """
     shape, order = stored.stored_shape(t, dims), stored.memory_order(t)
-    multiple = max(1, t.align // stored.itemsize(t.dtype))
+    align = max(t.align, COPIED) if t.layout in ("col", "packed") else t.align
+    multiple = max(1, align // stored.itemsize(t.dtype))
     gapless, padded = [0] * len(shape), [0] * len(shape)
     step = wide = 1
     for place, axis in enumerate(order):

@@ -35,6 +35,11 @@ def allocating(serial: str, operands: tuple[Any, ...]) -> Any:
     return getattr(torch.ops.scalec, _name(serial)).default(*operands)
 
 
+def making(serial: str, operands: tuple[Any, ...]) -> Any:
+    """The op, of operands in order, of a kernel whose results are given: what it leaves of them holds anything."""
+    return getattr(getattr(torch.ops.scalec, _name(serial)), custom_op.MADE)(*operands)
+
+
 @torch.compiler.assume_constant_result
 def _order(serial: str, operands: int, named: str, outs: int, stream: bool) -> str:
     """Where operands and results given stand among all arguments of a call: "0 1 2|3".

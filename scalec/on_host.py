@@ -1,0 +1,87 @@
+"""Programs on tensors in the host's memory, computed by the reference: numpy, and no kernel."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from scalec import frontend, reference
+from scalec.formats import ELEMENT_TYPES
+from scalec.ir import context as contexts
+from scalec.reference.bind import find_program, signatures
+from scalec.runtime import devices, extents, plan, stored, torch_calls
+from scalec.runtime.array import DeviceArray
+from scalec.runtime.tensors import adopt, is_torch, torch_dtype
+
+_TURNED = ("col", "packed")
+
+
+def run(text: str, dims: Mapping[str, int], values: tuple[Any, ...]) -> Any:
+    """What a kernel of the program would return, for torch tensors on a CPU or numpy arrays: one result, or a tuple.
+
+    What is elementwise is computed in float64, in place of f32. Elements that the program does not reach hold anything.
+
+    Args:
+        dims: sizes that shapes do not tell.
+    """
+    with contexts.context():
+        module = frontend.build(text, {})
+        known = {d: n for d, n in dims.items() if d in text}
+        found = reference.run(module, [_array(v) for v in values], dims=known)
+        forms = [(s.element, s.layout) for s in signatures(find_program(module))[1]]
+    made = [np.asarray(reference.storage(x)) for x in found.values()]
+    as_asked = _of_torch if is_torch(values[0]) else _of_numpy
+    results = [as_asked(x, *form) for x, form in zip(made, forms, strict=True)]
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def unwritten(kernel: Any, values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Results of a kernel on the emulator, of the shapes that it would give them for numpy arrays."""
+    spec, device = kernel.spec, devices.default(kernel.spec.target)
+    views = {
+        t.name: stored.single(t, adopt(t.name, v, -1, lambda _: ("cpu", 0)))
+        for t, v in zip(spec.operands, values, strict=True)
+    }
+    sizes = extents.bind_dims(spec, views)
+    forms = [(t, *plan.allocated(t, sizes, kernel.signature.uses[t.name])) for t in spec.results]
+    return tuple([DeviceArray(device, shape, t.dtype, strides) for t, shape, strides in forms])
+
+
+def _array(x: Any) -> Any:
+    """A numpy array of a tensor's elements, of ml_dtypes' types where numpy has none."""
+    if not is_torch(x):
+        return x
+    torch: Any = sys.modules["torch"]
+    name, x = torch_dtype(x.dtype), x.detach().contiguous()
+    if name in ("f32", "f16", "i32", "uint8"):
+        return x.numpy()
+    raw = x.view(torch.int16 if x.element_size() == 2 else torch.uint8).numpy()
+    return raw if name not in ELEMENT_TYPES or ELEMENT_TYPES[name].bits < 8 else raw.view(reference.numpy_dtype(name))
+
+
+def _of_numpy(x: Any, element: str, layout: str) -> Any:
+    flat = x if _as_stored(x, element) else x.view(reference.numpy_dtype(element))
+    return _columns(flat).swapaxes(-1, -2)[..., : x.shape[-2], :] if layout in _TURNED else flat
+
+
+def _of_torch(x: Any, element: str, layout: str) -> Any:
+    torch: Any = sys.modules["torch"]
+    flat = torch.from_numpy(_columns(x) if layout in _TURNED else np.ascontiguousarray(x))
+    if not _as_stored(x, element):
+        flat = flat.view(torch_calls.result_dtype(torch, element))
+    return flat.mT[..., : x.shape[-2], :] if layout in _TURNED else flat
+
+
+def _as_stored(x: Any, element: str) -> bool:
+    """Whether elements are bytes of several, or words of four scales."""
+    return ELEMENT_TYPES[element].bits < 8 or x.dtype == np.int32
+
+
+def _columns(x: Any) -> Any:
+    """The columns of matrices as rows, which begin where those of a kernel's results do."""
+    made = np.zeros((*x.shape[:-2], x.shape[-1], stored.align_up(x.shape[-2], plan.COPIED // x.itemsize)), x.dtype)
+    made[..., : x.shape[-2]] = x.swapaxes(-1, -2)
+    return made
