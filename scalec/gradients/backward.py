@@ -7,12 +7,15 @@ its own (products.py), and what reaches an input is written down there (leaves.p
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from scalec.frontend import affine
 from scalec.frontend.program import Apply, Contract, Range, Read, Reduce, Rounded, Statement, Tensor, Value
 from scalec.gradients import derivatives, products
-from scalec.gradients.expressions import is_number, plus, read
+from scalec.gradients.expressions import below, children, is_number, plus, read
 from scalec.gradients.leaves import summed, write
+from scalec.gradients.steps import LeftOut
 from scalec.gradients.trace import FLOATS, Share, Trace, is_float8
 
 
@@ -96,4 +99,34 @@ class Backward(Trace):
         name = self.given.get(tensor.name) or self.fresh(f"d{tensor.name}")
         self.given[tensor.name] = name
         element = tensor.element if tensor.element in FLOATS else "bf16"
+        if left_out := tuple(self._left_out(s)):
+            self.left_out[name] = left_out
         return read(Tensor(name, span, list(tensor.extents), element), s.index)
+
+    def _left_out(self, s: Statement) -> Iterator[LeftOut]:
+        """The points of a result at which the index of one input leaves out what another one gets a gradient of."""
+        axis = {affine.plain(i): a for a, i in enumerate(s.index)}
+        reads = [x for x in below(s.value) if isinstance(x, Read)]
+        for x in dict.fromkeys(x for r in reads for i in r.index for x in affine.symbols(i)):
+            found = [_in_blocks(i) for i in x.index]
+            if all(f is not None and f[0] in axis for f in found) and self._reached_beside(s.value, x):
+                yield LeftOut(x.tensor, tuple((axis[f[0]], f[1]) for f in found if f is not None))
+
+    def _reached_beside(self, v: Value, x: affine.Symbol) -> bool:
+        """Whether some input whose gradient is asked for is neither read at an index nor multiplied by what is."""
+        if not self.needed(v):
+            return False
+        if isinstance(v, Contract):
+            return all(x not in affine.symbols(i) for r in below(v) if isinstance(r, Read) for i in r.index)
+        if isinstance(v, Read) and not isinstance(v.source, Statement):
+            return all(x not in affine.symbols(i) for i in v.index)
+        return any(self._reached_beside(c, x) for c in children(v))
+
+
+def _in_blocks(i: affine.Linear) -> tuple[str, int] | None:
+    """The dimension of `m`, or of `m/128`, and by what it is divided; None of anything else."""
+    by, (first, *others) = 1, i.terms or ((None, 0),)
+    if not others and not i.constant and first[1] == 1 and isinstance(first[0], affine.Quotient):
+        i, by = (first[0].value, first[0].divisor) if not first[0].ceiling else (i, 1)
+    name = affine.plain(i)
+    return None if name is None else (name, by)

@@ -99,7 +99,9 @@ def grad(
         known |= dict.fromkeys(step.makes, "step")
     of = {of: name for s in steps for name, of in s.results.items() if of}
     _check_types(options.types, {name for s in steps for name in s.results} | set(kept))
-    return Gradients(source, forward or source, kept, dict(b.given), tuple(steps), of, dict(b.indices), layouts)
+    return Gradients(
+        source, forward or source, kept, dict(b.given), tuple(steps), of, dict(b.indices), layouts, b.left_out
+    )
 
 
 def inputs(source: str, name: str = NAME) -> dict[str, bool]:

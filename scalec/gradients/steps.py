@@ -58,6 +58,19 @@ class MadeIndex:
 
 
 @dataclass(frozen=True)
+class LeftOut:
+    """Points of a result that a negative index leaves out, though what reaches an input there does not read it.
+
+    Attributes:
+        source: the index tensor.
+        axes: for each of its indices the axis of the result that it is of, and how many points share an entry.
+    """
+
+    source: str
+    axes: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
 class Gradients:
     """The programs of a program's gradients.
 
@@ -71,6 +84,7 @@ class Gradients:
         indices: by name, the index tensors that steps read and `source` does not.
         layouts: by name, the operand that steps read with another index last than `source` does, and with blocks along
             that.
+        left_out: by the name of a result's gradient, the points at which it is to be given as zeros.
     """
 
     source: str
@@ -81,6 +95,7 @@ class Gradients:
     of: Mapping[str, str] = field(default_factory=dict)
     indices: Mapping[str, MadeIndex] = field(default_factory=dict)
     layouts: Mapping[str, str] = field(default_factory=dict)
+    left_out: Mapping[str, tuple[LeftOut, ...]] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """All programs, with comments between them: one text to read, each program of it one kernel."""
@@ -91,6 +106,9 @@ class Gradients:
             lines.append(f"# {name}: {_made(index)}")
         for name, operand in self.layouts.items():
             lines.append(f"# {name}: what {operand} was made of, quantised with the index last that its name ends in")
+        for name, points in self.left_out.items():
+            sources = " or ".join(dict.fromkeys(x.source for x in points))
+            lines.append(f"# {name}: zeros where {sources} is negative")
         for s in self.steps:
             reads = ", ".join(f"{name} ({what})" for name, what in s.reads.items())
             head = "; ".join(f"{name}, the gradient of {of}" if of else name for name, of in s.results.items())

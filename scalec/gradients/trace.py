@@ -26,7 +26,7 @@ from scalec.frontend.program import (
 from scalec.gradients.expressions import below, plain, read, rewritten
 from scalec.gradients.kept import Keeper, below_own
 from scalec.gradients.recipes import Recipe
-from scalec.gradients.steps import MadeIndex
+from scalec.gradients.steps import LeftOut, MadeIndex
 from scalec.gradients.text import Writer, in_order
 
 FLOATS = ("bf16", "f16", "f32", "tf32")
@@ -95,6 +95,7 @@ class Trace:
     given: dict[str, str] = field(default_factory=dict)
     indices: dict[str, MadeIndex] = field(default_factory=dict)
     shares: dict[str, list[Share]] = field(default_factory=dict)
+    left_out: dict[str, tuple[LeftOut, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.ranges = self._ranges()

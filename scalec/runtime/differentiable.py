@@ -14,7 +14,7 @@ from typing import Any
 
 from scalec.abi import KernelSpec
 from scalec.errors import ArgumentError, shown
-from scalec.gradients.steps import Gradients, MadeIndex, Step
+from scalec.gradients.steps import Gradients, LeftOut, MadeIndex, Step
 from scalec.layouts import inverse, offsets_of
 from scalec.runtime import checks, custom_op, torch_calls
 from scalec.runtime.dispatch import Program
@@ -139,6 +139,7 @@ class Differentiable:
                 )
         read = {n: what for s in self._needed(wanted) for n, what in s.reads.items()}
         read |= {self.gradients.indices[n].source: "input" for n, what in read.items() if what == "index"}
+        read |= {x.source: "input" for n, points in self.gradients.left_out.items() if n in read for x in points}
         tensors = [n for n, what in read.items() if what in ("input", "kept") and n not in self._scalars]
         ctx.wanted, ctx.tensors = wanted, tensors
         ctx.numbers = {n: given[n] for n in self._scalars if n in read}
@@ -166,7 +167,12 @@ class Differentiable:
                 )
             if (called := self.gradients.given.get(name)) is not None:
                 dtype, device, shape = ctx.kinds[name]
-                known[called] = torch.zeros(shape, dtype=dtype, device=device) if d is None else d.contiguous()
+                if d is None:
+                    known[called] = torch.zeros(shape, dtype=dtype, device=device)
+                    continue
+                for points in self.gradients.left_out.get(called, ()):
+                    d = d if points.source not in known else torch.where(_there(points, known, shape), d, 0)
+                known[called] = d.contiguous()
         for step, kernel in self._pairs(ctx.wanted):
             for n, what in step.reads.items():
                 if what == "index" and n not in known:
@@ -195,6 +201,17 @@ class Differentiable:
                 found.append(s)
                 names |= set(s.reads)
         return found
+
+
+def _there(points: LeftOut, known: Mapping[str, Any], shape: tuple[int, ...]) -> Any:
+    """Where no negative index leaves points of a result out, of one entry along what the index is the same for."""
+    named = known[points.source] >= 0
+    for i, (axis, block) in enumerate(points.axes):
+        if block > 1:
+            named = named.repeat_interleave(block, i).narrow(i, 0, shape[axis])
+    order = sorted(range(len(points.axes)), key=lambda i: points.axes[i][0])
+    sizes = {points.axes[i][0]: named.shape[i] for i in order}
+    return named.permute(order).reshape([sizes.get(axis, 1) for axis in range(len(shape))])
 
 
 def launched(

@@ -165,6 +165,60 @@ def test_gradients_are_those_of_autograd_in_float64(name: str):
     )
 
 
+def _left_out(made: Any, index: list[int], block: int = 1) -> Any:
+    """Zeros at the rows that a negative index leaves out: these are not written, whatever reaches them."""
+    there = torch.tensor(index).repeat_interleave(block)[: made.shape[0]] >= 0
+    return torch.where(there[:, None], made, 0)
+
+
+IDX = [3, -1, 0, 2, -1, 4, 3, 1]
+LEFT_OUT = {
+    "an input beside a product": (
+        "C[m,n] = A[m,k] @ B[n,k] + x[idx[m],n]",
+        {"A": (8, 64), "B": (32, 64), "x": (5, 32), "idx": IDX},
+        lambda a, b, x, idx: _left_out(a @ b.T + x[idx.long()], IDX),
+    ),
+    "a bias of gathered rows": (
+        "C[m,n] = gelu(A[idx[m],k] @ B[n,k] + bias[n])",
+        {"A": (5, 64), "idx": IDX, "B": (32, 64), "bias": (32,)},
+        lambda a, idx, b, bias: _left_out(torch.nn.functional.gelu(a[idx.long()] @ b.T + bias), IDX),
+    ),
+    "elementwise": (
+        "C[m,n] = x[idx[m],n] * w[n] + z[m,n]",
+        {"x": (5, 32), "idx": IDX, "w": (32,), "z": (8, 32)},
+        lambda x, idx, w, z: _left_out(x[idx.long()] * w + z, IDX),
+    ),
+    "blocks": (
+        "C[m,n] = A[m,k] @ B[e[m/16],n,k] + z[m,n]",
+        {"A": (40, 64), "B": (3, 32, 64), "e": [0, 1, -1], "z": (40, 32)},
+        lambda a, b, e, z: _left_out(
+            torch.einsum("mk,mnk->mn", a, b[e.long().repeat_interleave(16)[:40]]) + z, [0, 1, -1], 16
+        ),
+    ),
+}
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("name", LEFT_OUT)
+def test_what_a_negative_index_leaves_out_has_no_gradient(name: str):
+    source, arguments, same = LEFT_OUT[name]
+    case = Case(source, arguments, same, {"most": {"idx": 4}} if "idx" in arguments else {})
+    values = made(case)
+    leaves = [v for v in values if v.is_floating_point()]
+    exact = [v.detach().double().requires_grad_() if v.is_floating_point() else v for v in values]
+    layer = scalec.differentiable(source, "sm_90a", **case.options)
+    assert list(layer.gradients.left_out) == ["dC"]
+    got = torch.autograd.grad(layer(*values).float().sum(), leaves)
+    wanted = torch.autograd.grad(same(*exact).sum(), [e for e in exact if e.is_floating_point()])
+    close(list(got), list(wanted), 1.2e-2)
+
+
+def test_a_gradient_that_reads_the_index_needs_no_zeros():
+    gathered = "C[m,n] = A[idx[m],k] @ B[g,n,k] for m in off[g]:off[g+1]"
+    assert not scalec.grad(gathered).left_out
+    assert "# dC: zeros where idx is negative" in str(scalec.grad("C[m,n] = x[idx[m],n] + z[m,n]"))
+
+
 @pytest.mark.once
 @pytest.mark.parametrize("target", ["sm_100a", "sm_120a"])
 def test_on_other_targets(target: str):
