@@ -13,9 +13,22 @@ from dataclasses import dataclass, field
 from scalec.frontend import affine
 from scalec.frontend.program import Apply, Contract, Range, Read, Reduce, Rounded, Statement, Tensor, Value
 from scalec.gradients import derivatives, products
-from scalec.gradients.expressions import below, children, is_number, plus, read
+from scalec.gradients.expressions import (
+    apply,
+    below,
+    children,
+    is_number,
+    minus,
+    number,
+    over,
+    plain,
+    plus,
+    read,
+    times,
+)
 from scalec.gradients.leaves import summed, write
 from scalec.gradients.steps import LeftOut
+from scalec.gradients.text import in_order
 from scalec.gradients.trace import FLOATS, Share, Trace, is_float8
 
 
@@ -46,13 +59,7 @@ class Backward(Trace):
             self.back(v.value, adjoint, s, space)
         elif isinstance(v, Reduce):
             if v.kind != "sum":
-                raise self.error(
-                    v.span,
-                    f"{v.kind}[...] has no gradient here",
-                    f"{v.kind} over an index",
-                    "sum, or max and min of arguments",
-                    f"leave out of wrt what {v.kind} is of: it gets no gradient then",
-                )
+                adjoint, space = self._shared_out(v, adjoint, space)
             self.back(v.value, adjoint, s, space | v.value.dims)
         elif isinstance(v, Contract):
             for p in products.back(self, v, adjoint, s):
@@ -62,6 +69,29 @@ class Backward(Trace):
                     self.back(p.to, p.adjoint, s, p.space)
         else:
             raise self.error(v.span, "zero points have no gradient", "integers", "an operand without them", "")
+
+    def _shared_out(self, v: Reduce, adjoint: Value, space: frozenset[str]) -> tuple[Value, frozenset[str]]:
+        """The gradient of each element that a `max` or `min` is of, and its points: those that it is share its
+        gradient, as torch has it. It is found again, of the same elements: of what functions or products give, two
+        kernels may have others."""
+        if not isinstance(v.value, Read) or isinstance(v.value.source, Statement):
+            raise self.error(
+                v.span,
+                f"{v.kind}[...] of what is computed has no gradient here",
+                f"{v.kind} over an index of an expression",
+                "sum, or max and min of an input's elements",
+                f"leave out of wrt what {v.kind} is of: it gets no gradient then",
+            )
+        kept = tuple(d for d in in_order(v.value) if d in v.dims)
+        if adjoint.dims - v.dims - self.linked(v.dims):  # it is broadcast where it is used
+            name = self.fresh(f"d{v.kind}_{v.value.source.name}")
+            adjoint, space = summed(self, name, "f32", Share(plain(kept), adjoint, space), ""), v.dims
+        index, name = plain(kept), f"{v.kind}_{v.value.source.name}"
+        found = self.emit(self.fresh(name), "f32", index, Reduce(v.span, v.dims, v.kind, v.value))
+        is_it = minus(number(1), apply("sign", apply("abs", minus(v.value, read(found, index)))))
+        count = Reduce(v.span, v.dims, "sum", is_it)
+        each = self.emit(self.fresh(f"d{name}_each"), "f32", index, over(adjoint, count))
+        return times(read(each, index), is_it), space
 
     def reached(self, v: Read, adjoint: Value, space: frozenset[str], ranges: tuple[Range, ...] = ()) -> None:
         """Notes what a use of a tensor, a scalar or a temporary gives it."""

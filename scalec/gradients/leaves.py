@@ -53,24 +53,27 @@ def _write_sum(t: Trace, a: Tensor | Scalar, shares: list[Share]) -> None:
     for s in shares:
         kept = frozenset(d for i in s.index for d in affine.dims(i))
         t.all_there(s.value, s.space - kept - t.linked(kept, s.ranges), s.value.dims)
-        _check_spread(t, a, s, kept)
         if s is last:
             continue
         alone = not _over_what(t, s) and not s.ranges and not _contracts(s.value)
         if alone or (s.ranges == last.ranges and _one_sum(t, s.value, last.value)):
             partial.append(s.value)
             continue
+        _check_spread(t, a, s)
         partial.append(_part(t, name, s))
     if _over_what(t, last) and partial:
+        _check_spread(t, a, last)
         partial.append(_part(t, name, last))
         last = Share(last.index, partial[0], frozenset(partial[0].dims))
         del partial[0]
     value = last.value
     for p in partial:
         value = plus(value, p)
+    last = Share(last.index, value, last.space, last.ranges)
+    _check_spread(t, a, last)
     usual = a.element if isinstance(a, Tensor) else "f32"
     usual = "f32" if usual == "tf32" else usual if usual in FLOATS else "bf16"
-    summed(t, name, t.element_of(name, usual), Share(last.index, value, last.space, last.ranges), a.name)
+    summed(t, name, t.element_of(name, usual), last, a.name)
 
 
 def _part(t: Trace, name: str, s: Share) -> Value:
@@ -83,8 +86,10 @@ def _part(t: Trace, name: str, s: Share) -> Value:
     return summed(t, t.fresh(f"{name}_part"), "f32", Share(tuple(index), s.value, s.space, s.ranges), "")
 
 
-def _check_spread(t: Trace, a: Tensor | Scalar, s: Share, kept: frozenset[str]) -> None:
-    """Refuses what no statement says: a tensor that is the same along one of its indices."""
+def _check_spread(t: Trace, a: Tensor | Scalar, s: Share) -> None:
+    """Refuses what no statement says: a tensor that is the same along one of its indices. A share that is may be added
+    to others that are not, as the mean of a LayerNorm gives each element the same."""
+    kept = frozenset(d for i in s.index for d in affine.dims(i))
     if missing := sorted(kept - s.value.dims - t.linked(s.value.dims, s.ranges)):
         raise t.error(
             a.span,

@@ -212,6 +212,19 @@ CASES = [
         "Y[m,n] = x[m,n] * w[n] / (s + abs(x[m,n])) + b[m]", lambda t: t.x * t.w / (t.s + t.x.abs()) + t.b[:, None], MN
     ),
     Case("R[m] = sqrt(sum[n](x[m,n]^2) + 0.5)", lambda t: ((t.x**2).sum(1) + 0.5).sqrt(), MN),
+    Case("R[m] = max[n](x[m,n]) * w[m]; Q[m] = min[n](x[m,n])", lambda t: (t.x.amax(1) * t.w, t.x.amin(1)), MN),
+    Case("C[m,n] = y[m,n] * max[j](x[m,j])", lambda t: t.y * t.x.amax(1, keepdim=True), {**MN, "j": 5}),
+    Case(
+        "M[m] = max[n](x[m,n]); S[m] = sum[n](exp(x[m,n] - M)); Y[m,n] = exp(x[m,n] - M) / S",
+        lambda t: torch.softmax(t.x, 1),
+        MN,
+    ),
+    Case(
+        "U[m] = sum[n](x[m,n])/6; V[m] = sum[n]((x[m,n] - U)^2)/6;"
+        " Y[m,n] = (x[m,n] - U) / sqrt(V + 0.001) * w[n] + b[n]",
+        lambda t: torch.nn.functional.layer_norm(t.x, (6,), t.w, t.b, 0.001),
+        MN,
+    ),
     Case(
         "S[m] = sum[k](X[m,k]^2); Y[m,k] = X[m,k] * w[k] / sqrt(S[m]/5 + 0.001)",
         lambda t: t.X * t.w / ((t.X**2).sum(1, keepdim=True) / 5 + 0.001).sqrt(),

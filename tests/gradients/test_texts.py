@@ -22,6 +22,7 @@ NOT_YET = (
     "t has a range for each q",
     "the ranges of t for each q may overlap",
     "is filled outside its range",
+    "has an element a row, and is computed of what changes along",
 )
 """What no kernel does yet, of programs and of their gradients: docs/gradients.md. An entry goes when a kernel comes:
 the test of all texts fails then."""
@@ -190,7 +191,8 @@ REFUSED = {
     "Q[m,k]:bf16 = stochastic(X[m,k] * y[m,k], s[0])": "Q is rounded by chance",
     "C[m,n]:i32 = A[m,k]:bf16 @ B[n,k]": "C is of integers and has no gradient",
     "C[m,n] = A[m,k]:i8 @ B[n,k]:i8": "no input of this program has a gradient",
-    "R[m] = max[n](x[m,n])": r"max\[...\] has no gradient here",
+    "R[m] = max[n](abs(x[m,n]))": r"max\[...\] of what is computed has no gradient here",
+    "T[m,n] = A[m,k] @ B[n,k]; R[m] = min[n](T)": r"min\[...\] of what is computed has no gradient here",
     "C[m,n] = A[m,k] @ B[n,k] + x[n%64]": "x is read at n%64",
     "C[m,n] = A[idx[m/2],k] @ B[n,k]": "A is read at",
     "H[m,n] = silu(T[m,n]) * T[m,n+size(n)]": "T is read at two indices",

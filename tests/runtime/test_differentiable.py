@@ -213,6 +213,34 @@ def test_what_a_negative_index_leaves_out_has_no_gradient(name: str):
     close(list(got), list(wanted), 1.2e-2)
 
 
+NORMS = {
+    "softmax": (
+        "M[m] = max[k](X[m,k]); S[m] = sum[k](exp(X[m,k]-M)); Y[m,k] = exp(X[m,k]-M) / S",
+        {"X": (9, 64)},
+        lambda x: torch.softmax(x, 1),
+    ),
+    "layer norm": (
+        "U[m] = sum[k](X[m,k])/64; V[m] = sum[k]((X[m,k]-U)^2)/64; Y[m,k] = (X[m,k]-U) / sqrt(V + 0.001) * w[k] + b[k]",
+        {"X": (9, 64), "w": (64,), "b": (64,)},
+        lambda x, w, b: torch.nn.functional.layer_norm(x, (64,), w, b, 0.001),
+    ),
+    "largest": ("R[m] = max[k](X[m,k])", {"X": (9, 64)}, lambda x: x.amax(1)),
+}
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("name", NORMS)
+def test_norms(name: str):
+    source, arguments, same = NORMS[name]
+    values = made(Case(source, arguments, same))
+    if name == "largest":  # several elements that are it share its gradient
+        with torch.no_grad():
+            values[0][:, 5:8] = 4
+    exact = [v.detach().double().requires_grad_() for v in values]
+    got = gradients(scalec.differentiable(source, "sm_120a")(*values), values)
+    close(got, gradients(same(*exact), exact), 1.2e-2)
+
+
 def test_a_gradient_that_reads_the_index_needs_no_zeros():
     gathered = "C[m,n] = A[idx[m],k] @ B[g,n,k] for m in off[g]:off[g+1]"
     assert not scalec.grad(gathered).left_out
