@@ -15,7 +15,7 @@ is quantised in both orders of one read, and backward keeps the turned one. With
 "deepseek_v3_2d" a gradient's blocks are square too, so that dW has one scale for 128 of its rows: less to do, and
 coarser.
 
-All is compared with float64; the errors of FP8 with those of its rounding alone.
+All is compared with float64, the errors of FP8 with those of its rounding alone, and gradients with finite differences.
 """
 
 from __future__ import annotations
@@ -151,6 +151,21 @@ def report(name: str, found: Named, exact: Named, limits: Mapping[str, float]) -
     return passed
 
 
+def slopes(name: str, leaves: Named, found: Named, dy: Tensor, limits: Mapping[str, float]) -> bool:
+    """Each gradient's length against the slope along it, by finite differences of the float64 layer."""
+    passed, given = True, {n: t.detach().double() for n, t in leaves.items()}
+    for what, leaf in given.items():
+        d = found[f"d{what}"].double()
+        step = 1e-4 * d * leaf.norm() / d.norm()
+        at = [given | {what: leaf + s} for s in (step, -step)]
+        high, low = ((((v["X"] @ v["W"].T) + v.get("bias", 0)) * dy.double()).sum() for v in at)
+        off = abs(float(2 * step.norm() * d.norm() / (high - low)) - 1)
+        right = off <= limits[f"d{what}"]  # NaN is not
+        passed &= right
+        print(f"{name:5} d{what:4} slope along it off by {off:.3%}  {'PASS' if right else 'FAIL'}", flush=True)
+    return passed
+
+
 def bf16(x: Tensor, w: Tensor, bias: Tensor, dy: Tensor, target: str) -> bool:
     """The layer in BF16, and compiled by torch."""
     layer = scalec.differentiable(LINEAR, target, {"n": w.shape[0], "k": w.shape[1]})
@@ -164,7 +179,9 @@ def bf16(x: Tensor, w: Tensor, bias: Tensor, dy: Tensor, target: str) -> bool:
         made: dict[str, Tensor] = dict(
             zip(("Y", "dX", "dW", "dbias"), (y, *torch.autograd.grad(y, leaves, dy)), strict=True)
         )
-        passed &= report(name, made, exact, dict.fromkeys(made, 2**-8))
+        limits = dict.fromkeys(made, 2**-8)
+        passed &= report(name, made, exact, limits)
+        passed &= slopes(name, {"X": x, "W": w, "bias": bias}, made, dy, limits)
     return passed
 
 
@@ -179,7 +196,9 @@ def fp8(x: Tensor, w: Tensor, dy: Tensor, target: str, recipe: str, rows: int) -
     d, t = (dequantised(*of(dy, rows=rows), rows) for of in (quantised, turned))
     rounded = {"Y": q.double() @ r.double().T, "dX": d.double() @ r.double(), "dW": t.double() @ p.double().T}
     limits = {what: 1.1 * error(value, exact[what]) for what, value in rounded.items()}
-    return report("FP8" if rows == 1 else "2D", made, exact, limits)
+    name = "FP8" if rows == 1 else "2D"
+    passed = report(name, made, exact, limits)
+    return slopes(name, {"X": x, "W": w}, made, dy, limits) and passed
 
 
 def size(text: str) -> int:
