@@ -3,10 +3,10 @@
     C_5f3a...(Tensor A, Tensor B, Tensor A_scale, Tensor B_scale) -> Tensor
     C_5f3a....out(Tensor A, Tensor B, Tensor A_scale, Tensor B_scale, Tensor(a!) C) -> ()
 
-A kernel that accumulates has the second form only, as its default overload. So has one that leaves elements unwritten,
-and the first form as `made`, for callers to whom these may hold anything. An op is registered when it is first asked
-for, and stays, with its kernel, as long as the process: torch keeps ops by name. The name is made of what the kernel
-is, so torch.compile's caches find it again in another process.
+A kernel that accumulates has the second form only, as its default overload. So has one that leaves elements unwritten;
+callers to whom these may hold anything have the first form added to it, as `made`. An op is registered when it is first
+asked for, and stays, with its kernel, as long as the process: torch keeps ops by name. The name is made of what the
+kernel is, so torch.compile's caches find it again in another process.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ from scalec.runtime.tensors import TensorView, torch_dtype
 
 NAMESPACE = "scalec"
 MADE = "made"
-"""The overload that allocates results which are given else."""
+"""The overload that allocates results which are given else (`register_made`)."""
 
 _lock = threading.Lock()
 _registered: dict[str, Registered] = {}
 _libraries: list[Any] = []
+_making: set[str] = set()  # ops that have the overload MADE
 
 
 def call(kernel: Registered, values: tuple[Any, ...], outs: tuple[Any, ...] | None, stream: Any) -> Any:
@@ -81,21 +82,37 @@ def registered(kernel: Registered) -> Any:
     return getattr(getattr(torch.ops, NAMESPACE), full)
 
 
-def _register(torch: Any, kernel: Registered, full: str) -> None:
-    library = torch.library.Library(NAMESPACE, "FRAGMENT")
-    spec, names = kernel.spec, _argument_names(kernel.spec)
+def register_made(kernel: Registered) -> None:
+    """Adds the overload MADE to the op of a kernel whose results are given, and are told by its operands."""
+    import torch
+
+    full = kernel.op._qualified_op_name
+    with _lock:
+        if full not in _making:
+            _making.add(full)
+            library, tags, inputs, _, results = _started(torch, kernel.spec)
+            making = f"({', '.join(inputs)}) -> {results}"
+            _define(torch, library, kernel, f"{full.rpartition('::')[2]}.{MADE}", making, tags)
+
+
+def _started(torch: Any, spec: KernelSpec) -> tuple[Any, list[Any], list[str], list[str], str]:
+    """A library to define in, tags, and what schemas say of operands, of results given, and of results."""
+    library, names = torch.library.Library(NAMESPACE, "FRAGMENT"), _argument_names(spec)
     # Inductor may choose other strides for what an op without this tag reads, and the kernel was made for these
     tags = [torch.Tag.pt2_compliant_tag, getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order)]
     inputs = [f"{'float' if t.scalar else 'Tensor'} {n}" for t, n in zip(spec.operands, names, strict=False)]
     written = [f"Tensor({_alias(i)}!) {n}" for i, n in enumerate(names[len(inputs) :])]
     results = "Tensor" if len(written) == 1 else f"({', '.join(['Tensor'] * len(written))})"
     _libraries.append(library)
-    making = f"({', '.join(inputs)}) -> {results}"
+    return library, tags, inputs, written, results
+
+
+def _register(torch: Any, kernel: Registered, full: str) -> None:
+    spec = kernel.spec
+    library, tags, inputs, written, results = _started(torch, spec)
     if overload(spec) == "out":
-        _define(torch, library, kernel, full, making, tags)
+        _define(torch, library, kernel, full, f"({', '.join(inputs)}) -> {results}", tags)
         full += ".out"
-    elif not any(t.inout for t in spec.results):
-        _define(torch, library, kernel, f"{full}.{MADE}", making, tags)
     _define(torch, library, kernel, full, f"({', '.join([*inputs, *written])}) -> ()", tags)
 
 

@@ -37,7 +37,13 @@ def allocating(serial: str, operands: tuple[Any, ...]) -> Any:
 
 def making(serial: str, operands: tuple[Any, ...]) -> Any:
     """The op, of operands in order, of a kernel whose results are given: what it leaves of them holds anything."""
-    return getattr(getattr(torch.ops.scalec, _name(serial)), custom_op.MADE)(*operands)
+    return getattr(torch.ops.scalec, _making(serial)).made(*operands)
+
+
+@torch.compiler.assume_constant_result
+def _making(serial: str) -> str:
+    custom_op.register_made(kernels[serial])
+    return kernels[serial].op._qualified_op_name.rpartition("::")[2]
 
 
 @torch.compiler.assume_constant_result
