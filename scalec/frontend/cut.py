@@ -6,11 +6,24 @@
     D[m,n]:e4m3 scale(1xn) = D_f32[m,n]:f32
 
 Ranges of the statement's rows are those of both, one of K is the first's alone; a rounding by chance is the second's.
-Where an index is read from memory, rows are skipped whose index is -1, for which the second program has no words.
+
+Rows are skipped whose index is negative, also by the second program: it reads the sums as if they were there once more
+for each index that a row may have (scalec.runtime.sequence), where they lie once.
+
+    D[m,n]:e4m3 scale(1xn) = A[idx[m],k] @ B[e[m/128],n,k]
+    -->
+    D_f32[m,n]:f32 = A[idx[m],k] @ B[e[m/128],n,k]
+    D[m,n]:e4m3 scale(1xn) = D_f32[idx[m],e[m/128],m,n]:f32
+
+    D[idx[m],n]:e4m3 scale(1xn) = A[m,k] @ B[n,k]
+    -->
+    D_f32[m,n]:f32 = A[m,k] @ B[n,k]
+    D[idx[m],n]:e4m3 scale(1xn) = D_f32[m,n]:f32
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from scalec.errors import NAME
@@ -52,9 +65,14 @@ def cut(source: str, result: str) -> Cut | None:
     if len(found) != 1 or found[0].accumulate:
         return None
     (statement,) = found
-    indexed = (x for s in program.statements for x in ast.walk(s.target, s.value) if isinstance(x, ast.IndexRead))
     rows, last = _dims(statement.target.indices[:-1]), _dims(statement.target.indices[-1:])
-    if any(indexed) or any(r.dim.text in last for r in statement.ranges):
+    used = _used(program, statement)
+    ranges = [r for s in used for r in s.ranges if r.dim.text in rows | last and (s is statement or not r.otherwise)]
+    along = {r.dim.text: " ".join(_text(source, r).split()) for r in ranges}
+    skipping = _skipping(statement, used, ranges)
+    if skipping is None or along.keys() & last:
+        return None
+    if any(along[r.dim.text] != " ".join(_text(source, r).split()) for r in ranges):
         return None
     names = {node.name.text for node in ast.walk(program) if isinstance(node, (ast.Tensor, ast.Target, ast.IndexRead))}
     names |= {node.text for node in ast.walk(program) if isinstance(node, ast.Name)}
@@ -63,21 +81,53 @@ def cut(source: str, result: str) -> Cut | None:
         between += "_"
 
     def text(node: ast.Node) -> str:
-        return source[slice(*node.span)]
+        return _text(source, node)
 
     target, value = statement.target, statement.value
-    at = f"{between}[{','.join(map(text, target.indices))}]"
-    sums, read = value, f"{at}:f32"
+    plain = [text(x.indices[0] if isinstance(x, ast.IndexRead) else x) for x in target.indices]
+    skips = dict.fromkeys("".join(text(x).split()) for x in skipping)
+    at = f"{between}[{','.join(plain)}]"
+    sums, read = value, f"{between}[{','.join([*skips, *plain])}]:f32"
     if isinstance(value, ast.Call) and value.name.text == CHANCE and value.arguments:
         sums, *words = value.arguments
         read = f"{CHANCE}({', '.join([read, *map(text, words)])})"
     first = source[: target.span[0]] + f"{at}:f32" + source[target.span[1] : value.span[0]]
     first += text(sums) + source[value.span[1] :]
-    second = " ".join([text(target), "=", read, *(text(r) for r in statement.ranges if r.dim.text in rows)])
+    second = " ".join([text(target), "=", read, *along.values()])
     return Cut(first, second, between)
 
 
-def _dims(indices: tuple[ast.Node, ...]) -> set[str]:
+def _used(program: ast.Program, statement: ast.Statement) -> list[ast.Statement]:
+    """A statement, and those of the temporaries that it is computed of: without a value where these have none."""
+    made, used = {s.target.name.text: s for s in program.statements}, [statement]
+    for s in used:  # which grows: temporaries are computed of temporaries
+        names = (node.text for node in ast.walk(s.value) if isinstance(node, ast.Name))
+        used += dict.fromkeys(made[name] for name in names if name in made and made[name] not in used)
+    return used
+
+
+def _skipping(
+    statement: ast.Statement, used: list[ast.Statement], ranges: list[ast.Range]
+) -> list[ast.IndexRead] | None:
+    """The indices from memory by which rows of a statement's value are skipped; None where columns are, or all of a
+    group's, or rows are scattered by an index of more than one."""
+    target = statement.target.indices
+    for x in target:
+        if isinstance(x, ast.IndexRead) and not (len(x.indices) == 1 and isinstance(x.indices[0], ast.IndexName)):
+            return None
+    found = [x for s in used for x in ast.walk(s.value) if isinstance(x, ast.IndexRead)]
+    rows = _dims(target[:-1])
+    others = _dims(target[-1:]) | {d for r in ranges for d in _dims((r.lower, r.upper)) if d not in rows}
+    if any(_dims((x,)) & others for x in found):
+        return None
+    return [x for x in found if _dims((x,)) <= rows]  # others leave out terms of a sum
+
+
+def _text(source: str, node: ast.Node) -> str:
+    return source[slice(*node.span)]
+
+
+def _dims(indices: Iterable[ast.Node | None]) -> set[str]:
     return {node.text for node in ast.walk(*indices) if isinstance(node, ast.IndexName)}
 
 

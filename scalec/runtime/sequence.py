@@ -48,10 +48,18 @@ class Sequence:
     ) -> None:
         self.source, self.launches = source, _fitting(launches)
         specs = [_spec(x) for x in self.launches]
-        known = {t.name: t for spec in specs for t in (*spec.operands, *spec.results)}
-        made = {t.name for spec in specs for t in spec.results}
+        made = {t.name: t for spec in specs for t in spec.results}
+        known = {t.name: t for spec in specs for t in spec.operands} | made
+        self.between = tuple(made[n] for n in made if n not in results)
         self.spec = _whole(source, specs, [known[n] for n in operands], [known[n] for n in results])
-        self.between = tuple(known[n] for n in known if n in made and n not in results)
+        self._ahead = [
+            {
+                i: more
+                for i, t in enumerate(s.operands)
+                if t.name in made and (more := len(t.shape) - len(made[t.name].shape))
+            }
+            for s in specs
+        ]
         self.signature = _signature(self.spec, [_first(x).signature for x in self.launches])
         self._steps = [([t.name for t in s.operands], [t.name for t in s.results]) for s in specs]
         have = set(operands)
@@ -165,8 +173,8 @@ class Sequence:
     ) -> list[tuple[Kernel | Program, tuple[Any, ...], tuple[Any, ...]]]:
         """Each launch with its operands and results, in order, of operands and results of the whole."""
         have, every = self._named(operands, outs), []
-        for launch, (inputs, results) in zip(self.launches, self._steps, strict=True):
-            given = tuple([have[name] for name in inputs])
+        for launch, (inputs, results), ahead in zip(self.launches, self._steps, self._ahead, strict=True):
+            given = self._given(have, inputs, ahead)
             have |= self._missing(launch, given, results, have, stream)
             every.append((launch, given, tuple([have[name] for name in results])))
         return every
@@ -194,8 +202,8 @@ class Sequence:
                 for bound in [launch.bind(*given, out=out, stream=stream) for launch, given, out in every]:
                     bound()
                 return outs[0] if len(outs) == 1 else outs
-        for launch, (inputs, results) in zip(self.launches, self._steps, strict=True):
-            given, out = tuple([have[name] for name in inputs]), None
+        for launch, (inputs, results), ahead in zip(self.launches, self._steps, self._ahead, strict=True):
+            given, out = self._given(have, inputs, ahead), None
             if any(name in have for name in results) or any(t.given for t in _spec(launch).results):
                 have |= self._missing(launch, given, results, have, stream)
                 out = tuple([have[name] for name in results])
@@ -203,6 +211,17 @@ class Sequence:
             have |= zip(results, made if len(results) > 1 else (made,), strict=True)
         made = tuple([have[name] for name in self._names])
         return made[0] if len(made) == 1 else made
+
+    def _given(self, have: dict[str, Any], inputs: list[str], ahead: dict[int, int]) -> tuple[Any, ...]:
+        """The operands of a launch. What stands between two may have indices more in front there, by which rows are
+        skipped (scalec.frontend.cut): it has the same at each, of as many as any operand's indices may name."""
+        given = [have[name] for name in inputs]
+        if ahead:
+            operands = [have[t.name] for t in self.spec.operands if not t.scalar]
+            most = max(n for x in operands for n in (1, *_shape(x)))
+            for i, more in ahead.items():
+                given[i] = _expanded(given[i], (most,) * more)
+        return tuple(given)
 
     def _missing(
         self, launch: Kernel | Program, given: tuple[Any, ...], results: list[str], have: dict[str, Any], stream: Any
@@ -281,6 +300,16 @@ def _spec(launch: Kernel | Program) -> KernelSpec:
     return _first(launch).spec
 
 
+def _shape(x: Any) -> tuple[int, ...]:
+    """The extents of a tensor that a caller passed."""
+    return tuple(x.shape if is_torch(x) else adopt("an operand", x, -1, lambda _: ("cuda", -1)).shape)
+
+
+def _expanded(x: Any, extents: tuple[int, ...]) -> Any:
+    """A tensor between two launches with further indices in front, along which nothing changes."""
+    return x.expand(*extents, *x.shape) if is_torch(x) else x.expanded(extents)
+
+
 def _whole(source: str, specs: list[KernelSpec], operands: list[TensorSpec], results: list[TensorSpec]) -> KernelSpec:
     """The spec of a program of several launches."""
     dims = {name: size for spec in reversed(specs) for name, size in spec.dims.items()}
@@ -302,15 +331,19 @@ def _whole(source: str, specs: list[KernelSpec], operands: list[TensorSpec], res
 
 def _reads(specs: list[KernelSpec], operands: list[TensorSpec]) -> tuple[Reads, ...]:
     """What launches read from memory before they know what to compute. An index of what one left to another is one of
-    the operand that has as many there."""
+    the operand that has as many there; one by which rows are skipped once more says nothing new."""
     left = {t.name: t for spec in reversed(specs) for t in spec.results}
     places = {extent: (t.name, axis) for t in reversed(operands) for axis, extent in enumerate(t.shape)}
+
+    known = {t.name: len(t.shape) for spec in specs for t in spec.operands}
+    again = {name for name, t in left.items() if known.get(name, 0) > len(t.shape)}
 
     def of_operand(x: Lookup) -> Lookup:
         tensor, axis = places.get(left[x.tensor].shape[x.axis], ("", 0)) if x.tensor in left else ("", 0)
         return replace(x, tensor=tensor, axis=axis) if tensor and x.once is None else x
 
-    return tuple(replace(r, lookups=tuple(map(of_operand, r.lookups))) for spec in specs for r in spec.reads)
+    every = [r for spec in specs for r in spec.reads]
+    return tuple(replace(r, lookups=tuple(of_operand(x) for x in r.lookups if x.tensor not in again)) for r in every)
 
 
 def _signature(spec: KernelSpec, parts: list[Signature]) -> Signature:

@@ -11,15 +11,17 @@ import pytest
 import scalec
 from scalec import reference
 from scalec.checking.compare import compare
-from scalec.checking.launch import made_up, values_of
+from scalec.checking.launch import made_up, upload, values_of
 from scalec.commands.explain import explain_program
 from scalec.errors import ArgumentError, UnsupportedError
 from scalec.frontend import build
 from scalec.ir import context
 from scalec.launches import launches
+from scalec.runtime import emulated
 from scalec.runtime.kernel import Kernel
 from scalec.runtime.sequence import Sequence, kernels_of
 from scalec.sizes import Range
+from tests.emulator import running
 from tests.emulator.quantised import run_quantised
 
 TARGETS = ["sm_90a", "sm_100a", "sm_120a"]
@@ -362,9 +364,6 @@ ADDED = "T[m,n] = A[m,k] @ B[n,k]; C[m,n]:f32 += T; D[m,n]:e4m3 scale(1xn) = rel
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_result_that_is_added_to(target: str, bound: bool) -> None:
     """Where a later launch refuses its result, nothing has been added."""
-    from scalec.checking.launch import upload
-    from scalec.runtime import emulated
-
     sizes = {"m": 40, "n": 272, "k": 64}
     kernel = scalec.compile(ADDED, target=target)
     assert isinstance(kernel, Sequence)
@@ -382,9 +381,6 @@ def test_a_result_that_is_added_to(target: str, bound: bool) -> None:
 
 
 def launched(kernel: Sequence, target: str, values: Mapping[str, Any], sizes: dict[str, int]) -> tuple[list, list]:
-    from scalec.checking.launch import upload
-    from scalec.runtime import emulated
-
     device = kernel.fixed = emulated.EmulatedDevice(target)
     arguments, outs = upload(device, kernel.spec, values, sizes)
     kernel(*arguments, out=tuple(outs))
@@ -433,8 +429,16 @@ def test_rows_that_a_tile_has_take_one_launch() -> None:
 @pytest.mark.parametrize(
     ("program", "message"),
     [
-        ("D[m,n]:e4m3 scale(1xn) = A[idx[m],k] @ B[n,k]", "by whole rows, and n is not known"),
-        ("D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[e[m/64],n,k]", "by whole rows, and n is not known"),
+        ("D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[n,k] + x[idx[n]]", "by whole rows, and n is not known"),
+        (
+            "D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[e[g],n,k] for m in off[g]:off[g+1]",
+            "by whole rows, and n is not known",
+        ),
+        (
+            "G[m,n] = A[m,k] @ B[n,k] for m < rows[0]; U[m,n] = A[m,k] @ E[n,k] for m < rows[1];"
+            " D[m,n]:e4m3 scale(1xn) = G * U",
+            "by whole rows, and n is not known|different ranges",
+        ),
         ("D[m,n]:e4m3 scale(1xn:bf16) = A[m,k] @ B[n,k]", "scales in bf16"),
         ("C[m,n] = quantize(A[m,k], e4m3, tensor) @ B[n,k]:e4m3", "A is quantised anew in blocks of allxall"),
         ("C[m,n] = quantize(A[m,k], e4m3, 1xk:ue8m0) @ B[n,k]:e4m3", "A is quantised anew in blocks of 1xall"),
@@ -567,9 +571,71 @@ def test_what_is_asked_for_is_done() -> None:
     assert len(launches(program, "sm_90a", {"m": 64, "n": 1100, "k": 64}).texts) == 2  # rows that four CTAs do not have
 
 
+SKIPPED: dict[str, tuple[str, dict[str, int]]] = {
+    "gathered": ("D[m,n]:e4m3 scale(1xn) = A[idx[m],k] @ B[n,k]", {"A_0": 50}),
+    "blocks": ("D[m,n]:e5m2 scale(1xn:ue8m0@col) = A[m,k] @ B[e[m/16],n,k]", {"B_0": 3}),
+    "both": (
+        "T[m,n] = A[idx[m],k] @ B[e[m/16 + 1],n,k]; C[m,n] = T; D[m,n]:e4m3 scale(1xn) = relu(T)",
+        {"A_0": 50, "B_0": 3},
+    ),
+    "gated": (
+        "G[m,n] = X[idx[m],k] @ W[g,n,k] for m in off[g]:off[g+1]; U[m,n] = X[ idx[m] ,k] @ W[g,n+size(n),k] "
+        "for m in off[g]:off[g+1]; D[m,n]:e4m3 scale(1xn) = silu(G) * U",
+        {"X_0": 50, "g": 3},
+    ),
+    "batches": ("D[b,m,n]:e4m3 scale(1x1xn) = A[idx[b,m],k] @ B[b,n,k]", {"A_0": 50, "b": 2}),
+    "an input": ("D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[n,k] + x[idx[m],n]", {"x_0": 5}),
+    "by chance": ("D[m,n]:e4m3 scale(1xn) = stochastic(A[idx[m],k] @ B[n,k], s[0])", {"A_0": 50}),
+    "along the sum": ("D[m,n]:e4m3 scale(1xn) = A[idx[k],m] @ B[k,n]", {"A_0": 50}),
+    "scattered": ("D[idx[m],n]:e4m3 scale(1xn) = A[m,k] @ B[n,k]", {"D_0": 50}),
+    "there and back": (
+        "D[jdx[m],n]:e4m3 scale(1xn) = A[idx[m],k] @ B[g,n,k] for m in off[g]:off[g+1]",
+        {"D_0": 50, "A_0": 45, "g": 3},
+    ),
+    "a masked temporary": ("T[g,m,n] = A[g,m,k] @ B[g,n,k] for m < rows[g]; D[g,m,n]:e4m3 scale(1x1xn) = T", {"g": 3}),
+}
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("name", SKIPPED)
+@pytest.mark.parametrize("target", TARGETS)
+def test_rows_that_are_skipped_are_so_by_each_launch(target: str, name: str) -> None:
+    """Rows without an index, and those that lie in no range of a temporary, keep what they hold."""
+    program, more = SKIPPED[name]
+    sizes = {"m": 40, "n": 264, "k": 64} | more
+    kernel = scalec.compile(program, target=target)
+    assert isinstance(kernel, Sequence)
+    assert set(kernel.spec.dims) == set(sizes)
+    assert [(t.name, len(t.shape)) for t in kernel.between] == [("D_f32", 3 if "b" in more or "T[g" in program else 2)]
+    values, expected = made_up(program, sizes, 3)
+    kernel.fixed = emulated.EmulatedDevice(target)
+    running.launched(kernel, values, expected, sizes, 3)
+
+
+@pytest.mark.parametrize("bound", [False, True])
+def test_rows_that_are_skipped_of_torch(bound: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
+    kernel = scalec.compile("D[m,n]:e4m3 scale(1xn) = A[idx[m],k] @ B[n,k]", "sm_90a")
+    a, b = torch.randn(6, 64).bfloat16(), torch.randn(264, 64).bfloat16()
+    index = torch.tensor([5, -1, 5, 0], dtype=torch.int32)
+    outs = torch.zeros(4, 264).to(torch.float8_e4m3fn), torch.full((4, 1), 7.0)
+    _ = kernel.bind(a, index, b, out=outs)() if bound else kernel(a, index, b, out=outs)
+    values, scales = scalec.compile("D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[n,k]", "sm_90a")(a, b)
+    for row, at in enumerate(index.tolist()):
+        assert torch.equal(outs[0][row].float(), values[at].float() if at >= 0 else torch.zeros(264))
+        assert outs[1][row] == (scales[at] if at >= 0 else 7)
+
+
+def test_rows_that_no_cluster_shares_take_two_launches() -> None:
+    every = launches("D[m,n]:e4m3 scale(1xn) = A[idx[m],k] @ B[n,k]", "sm_90a", {"n": 512, "k": 64})
+    assert every.texts[1] == "D[m,n]:e4m3 scale(1xn) = D_f32[idx[m],m,n]:f32"
+
+
 def test_rows_that_no_cluster_shares_are_refused_where_no_text_says_two_programs() -> None:
+    program = "D[m,n]:e4m3 scale(1xn) = A[idx[m],k] @ B[e[g],n,k] for m in off[g]:off[g+1]"
     with pytest.raises(UnsupportedError) as refusal:
-        launches("D[m,n]:e4m3 scale(1xn) = A[idx[m],k] @ B[n,k]", "sm_90a", {"n": 512, "k": 64})
+        launches(program, "sm_90a", {"n": 512, "k": 64})
     assert "blocks of 512, which 2 or 4 or 8 CTAs of a cluster would share" in refusal.value.message
     assert "share tiles of A, whose rows idx[m] names" in refusal.value.got
     assert refusal.value.fix.startswith("write D[m,n]:f32 here, and quantise it by a program of its own")
