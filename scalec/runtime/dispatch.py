@@ -128,13 +128,14 @@ class Program:
             kernel.load(device)
 
     def kernel(self, *operands: Any) -> Kernel:
-        """The kernel that a call with these operands would run.
+        """The kernel that a call with these operands would run, whatever results it is given.
 
         Raises:
             ArgumentError: none fits.
             DeviceError: no usable GPU.
         """
-        return self._kernel(operands, None, {})
+        spec = self.kernels[0].spec
+        return self._kernel(operands[: len(spec.operands)], (object(),) * len(spec.results), {})
 
     def _kernel(self, operands: tuple[Any, ...], out: Any, named: dict[str, Any]) -> Kernel:
         kernel = self._ladder.find(operands) if self._ladder is not None and not torch_calls.tracing() else None

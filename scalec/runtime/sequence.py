@@ -230,8 +230,13 @@ class Sequence:
         if all(name in have for name in results):
             return {}
         kernel = launch if isinstance(launch, Kernel) else launch.kernel(*given)
-        made = zip(results, kernel._unwritten(given, stream), strict=True)
-        return {name: x for name, x in made if name not in have}
+        if torch_calls.tracing():
+            from scalec.runtime import custom_op
+
+            made = custom_op.made_results(kernel, given)
+        else:
+            made = kernel._unwritten(given, stream)
+        return {name: x for name, x in zip(results, made, strict=True) if name not in have}
 
 
 class BoundSequence:

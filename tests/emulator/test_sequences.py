@@ -627,6 +627,26 @@ def test_rows_that_are_skipped_of_torch(bound: bool, monkeypatch: pytest.MonkeyP
         assert outs[1][row] == (scales[at] if at >= 0 else 7)
 
 
+@pytest.mark.thorough
+def test_rows_that_are_skipped_by_several_kernels_of_a_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a range of sizes, and traced, a kernel is chosen before there is memory for what its launch leaves."""
+    torch = pytest.importorskip("torch")
+    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
+    program = "D[g,m,n]:e4m3 scale(1x1xn) = A[g,m,k] @ B[n,k] for m < rows[g]"
+    kernel = scalec.compile(program, "sm_90a", {"n": 264, "k": 64, "m": "1:64"})
+    tensors = torch.randn(2, 20, 64).bfloat16(), torch.randn(264, 64).bfloat16(), torch.tensor([9, 0]).int()
+    outs = [(torch.zeros(2, 20, 264).to(torch.float8_e4m3fn), torch.zeros(2, 20, 1)) for _ in range(2)]
+
+    def run(x: Any, s: Any) -> Any:
+        kernel(*tensors, out=(x, s))
+        return s
+
+    run(*outs[0])
+    torch.compile(run, backend="eager")(*outs[1])
+    assert outs[0][1].count_nonzero() == 9
+    assert all(torch.equal(x.view(torch.uint8), y.view(torch.uint8)) for x, y in zip(*outs, strict=True))
+
+
 def test_rows_that_no_cluster_shares_take_two_launches() -> None:
     every = launches("D[m,n]:e4m3 scale(1xn) = A[idx[m],k] @ B[n,k]", "sm_90a", {"n": 512, "k": 64})
     assert every.texts[1] == "D[m,n]:e4m3 scale(1xn) = D_f32[idx[m],m,n]:f32"
