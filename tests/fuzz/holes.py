@@ -78,6 +78,11 @@ PAIRS: tuple[Pair, ...] = tuple(Pair(*row) for row in (
     ("quantize({0}:bf16 * wk[{k}]:f32, {{e}}, {{qb}})", "{0}", " scale(none, 128x128)", 1, "blocks", 1),
     ("quantize(abs({0}) * rm[m], {{e}}, {{qb}})", "quantize({0}:i4, e4m3, 1x64)", " scale(none, 1x64)", 2, "blocks", 1),
     ("quantize({0}:f32, e2m1, {{qb}})", "{0}:e2m1", "", 2, "blocks", 1),
+    ("quantize({0}:bf16, {{e}}, 1x{k})", "{0}", " scale(none, 1x{k})", 1, "whole", 3),
+    ("quantize(relu({0}) * wk[{k}], {{e}}, {{qw}})", "{0}", " scale(none, 128x128)", 1, "whole", 2),
+    ("quantize({0}:f32, {{e}}, {{qw}})", "quantize({0}:f16, {{e1}}, {{qw1}})", "", 1, "whole", 1),
+    ("{0}", "quantize({0}:mxfp8, e4m3, {{qw}})", " scale(1x128)", 1, "whole", 1),
+    ("quantize({0}, e4m3, 1x{k})", "quantize({0}, e4m3, 1x128)", " scale(1x64:bf16, none)", 1, "whole", 1),
     ("relu({0})", "{0}", "", 1, "computed", 2),
     ("({0} * rm[m] * wk[{k}])", "{0}", "", 1, "computed", 1),
     ("({0}:e2m1 * wk[{k}]):bf16", "{0}", "", 2, "computed", 1),
@@ -246,6 +251,13 @@ TABLES: dict[str, Weighted] = {
     "add": {"": 3, ":f32 +": 3},
     "promise": {"": 1, " by 16": 2, " by 128": 1, " about 5": 1, " by 16 about 300": 1, " about 1 by 32": 1},
     "e": {"e4m3": 2, "e5m2": 1},
+    "qw": {"1x{k}": 3, "128x128": 2, "16x32:ue8m0": 1, "2x128": 1},
+    "row": {
+        ":e4m3 scale(1x{n})": 4,
+        ":e5m2 scale(1x{n}:ue8m0)": 2,
+        ":e4m3 scale(1x{n}@col)": 1,
+        ":e2m1 scale(1x{n})": 1,
+    },
     "qb": {"1x128": 2, "1x64": 2, "1x32:ue8m0": 2, "1x128:ue8m0": 1, "1x16": 1},
     "by": {"": 3, " by 16": 1, " by 128": 1},
     "half": {"": 3, ":f16": 1},
@@ -263,6 +275,7 @@ EXTENTS: dict[str, Weighted] = {
     "few": {1: 1, 2: 3, 3: 3, 5: 2, 8: 1},
     "queries": {1: 1, 2: 2, 3: 2, 5: 2, 9: 1, 20: 1},
     "row": {8: 1, 16: 2, 24: 1, 40: 2, 64: 2, 96: 1, 128: 2, 192: 1, 256: 1},
+    "long": {264: 1, 300: 1, 512: 2, 640: 1},
     "wide": {8: 1, 16: 1, 32: 2, 64: 2, 72: 1, 96: 1, 128: 2, 192: 1},
 }
 """Sizes of dimensions that are no M, N or K; of "heads" and "row" ones the compiler knows them."""

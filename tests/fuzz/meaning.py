@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from scalec.formats import ELEMENT_TYPES, WHOLE, Granularity
 from scalec.reference import dequantize, from_layout, round_to
-from scalec.reference.quantize import block_shape, scale_shape
+from scalec.reference.quantize import block_amax, block_shape, scale_shape, spread
 from scalec.reference.stochastic import random_bits
 from tests.fuzz import bounds
 from tests.fuzz.bounds import LARGEST, LEAST, ROUND, SPAN, Bounded, Slack
@@ -170,11 +170,10 @@ class Meaning:
                 outer = outer * each
             else:
                 values = values * each
-        block, most = int(level.block[-1]), ELEMENT_TYPES[element].max
+        block, most = block_shape(level.granularity(), shape), ELEMENT_TYPES[element].max
         with np.errstate(all="ignore"):
             values = values.astype(np.float32)
-            blocks = np.pad(values, [(0, 0)] * (len(shape) - 1) + [(0, -shape[-1] % block)])
-            largest = np.abs(blocks.reshape(*shape[:-1], -(-shape[-1] // block), block)).max(axis=-1).astype(np.float64)
+            largest = block_amax(np.abs(values), block).astype(np.float64)
             if level.type == "ue8m0":
                 power = np.floor(np.log2(np.where(largest > 0, largest, 1))) - np.floor(np.log2(most))
                 scale = np.exp2(np.clip(np.where(largest > 0, power, -127), -127, 127))
@@ -182,7 +181,7 @@ class Meaning:
             else:
                 scale = np.maximum((largest / most).astype(np.float32), np.float32(2.0**-126))
                 scale = np.where(largest == 0, 1.0, scale)
-            scale = np.repeat(scale, block, axis=-1)[..., : shape[-1]]
+            scale = spread(scale, block, shape)
             made = round_to(values * (1 / scale).astype(np.float32), element)
         return made, scale * outer
 

@@ -29,9 +29,11 @@ from scalec.lowering import ptxas
 from scalec.runtime import emulated
 from scalec.runtime.array import DeviceArray
 from scalec.runtime.kernel import Kernel
+from scalec.runtime.sequence import Sequence
 from scalec.runtime.stored import itemsize, laid_out, memory_order, stored_shape
-from tests.fuzz import bounds, data
+from tests.fuzz import bounds, data, launches
 from tests.fuzz.case import Case
+from tests.fuzz.launches import Made
 from tests.fuzz.written import Alone, Written
 
 Drawn = Case | Written
@@ -189,13 +191,13 @@ def general(message: str) -> str:
     return re.sub(r"\d+(\.\d+)?", "#", message)
 
 
-def compiled(case: Drawn, found: Outcome, sizes: dict[str, int]) -> compiler.Compilation:
+def compiled(case: Drawn, found: Outcome, sizes: dict[str, int]) -> Made:
     schedule = dict(case.schedule)
     rng = np.random.default_rng(case.seed)
     while True:
         try:
             with found.timed("compile"):
-                made = compiler.compile_source(case.text(), case.target, case.dims(sizes), schedule, tuned=False)
+                made = launches.compiled(case.text(), case.target, case.dims(sizes), schedule)
             found.case = case.but(schedule=schedule)
             return made
         except UnsupportedError as error:
@@ -217,17 +219,18 @@ def _check(
     most: int,
     beside: Callable[[Launched], None] | None,
     runs: int,
-    made: compiler.Compilation | None,
+    made: Made | None,
     largest: float,
 ) -> None:
     made = made or compiled(case, found, case.launches[0])
-    assert made.spec is not None
+    spec = made.spec
+    assert spec is not None
     device = emulated.EmulatedDevice(case.target)
     device.checks = False  # wrong indices are drawn too: nothing is written outside the result
     device.sms = case.sms
     walks = max(prod(sizes[d] for d in sizes if d not in "mnk") for sizes in case.launches)
     device.options = replace(device.options, sms=case.sms, max_instructions=most * max(1, walks))
-    kernel = Kernel(made.spec, b"", ptx=change(made.ptx), device=device)
+    kernel = launches.called(made, device, change)
     kept: dict[str, Any] = {}
     with found.timed("load"):
         try:
@@ -235,7 +238,7 @@ def _check(
         except DeviceError as error:
             raise Failed("finding", f"load: {error.__cause__ or error}") from error
     for launch, sizes in enumerate(case.launches):
-        if (large := _elements(case, made.spec, sizes) > largest) and launch:
+        if (large := _elements(case, spec, sizes) > largest) and launch:
             continue
         if large:
             found.kind, found.message = "refused", "the emulator would take minutes for so many tiles"
@@ -248,10 +251,10 @@ def _check(
         with found.timed("bounds"):
             bounded = case.bounded(sizes, values)
         results = [_run(kernel, device, case, values, sizes, found, again) for again in range(1 if launch else runs)]
-        compare = partial(_compare_all, case, made.spec, sizes, values, bounded, expected, found)
+        compare = partial(_compare_all, case, spec, sizes, values, bounded, expected, found)
         with found.timed("compare"):
             compare(results[0])
-        if beside is not None:
+        if beside is not None and isinstance(made, compiler.Compilation):
             emulate = partial(_run, kernel, device, case, values, sizes, found, 0)
             beside(Launched(case, made, values, sizes, bounded[0], compare, emulate, kept, found, device.stats))
         for again in results[1:]:
@@ -277,7 +280,7 @@ def _elements(case: Drawn, spec: KernelSpec, sizes: dict[str, int]) -> float:
 
 
 def _run(
-    kernel: Kernel,
+    kernel: Kernel | Sequence,
     device: emulated.EmulatedDevice,
     case: Drawn,
     values: dict[str, Any],
@@ -440,7 +443,7 @@ def _agree(sizes: dict[str, int], bounded: bounds.Bounded, expected: np.ndarray,
         raise Failed("reference", f"{sizes}: {list(at)} is {expected[at]!r}, and by bounds.py {bounded.value[at]!r}")
 
 
-def _rows(case: Case, kernel: Kernel, device: emulated.EmulatedDevice, found: Outcome) -> None:
+def _rows(case: Case, kernel: Kernel | Sequence, device: emulated.EmulatedDevice, found: Outcome) -> None:
     """Raises where the first rows of a result depend on how many there are: with half of them, by a kernel of its own
     where their number is known."""
     sizes = dict(case.launches[0])
@@ -457,7 +460,7 @@ def _rows(case: Case, kernel: Kernel, device: emulated.EmulatedDevice, found: Ou
     own = case.but(launches=(few,), schedule={"invariant": "1"})
     made = compiled(own, Outcome("ok"), few)
     assert made.spec is not None
-    other = Kernel(made.spec, b"", ptx=made.ptx, device=device)
+    other = launches.called(made, device)
     other.load(device)
     with context.context():
         values = data.make(case, build(case.text(), sizes), 0)
