@@ -69,7 +69,7 @@ class Launches:
         """What is said of a program's dimensions, as one of its launches calls them."""
         if launch == self.main:
             called = dict(self.lookups)
-            return {called.get(name, name): size for name, size in dims.items()}
+            return of_main(self.texts[launch], {called.get(name, name): size for name, size in dims.items()})
         return of_later(self.texts[launch], dims)
 
 
@@ -101,7 +101,7 @@ def launches(
     from scalec.frontend.cut import by_whole_rows, cut
 
     def decided(text: str, sizes: Mapping[str, Size]) -> _Decided:
-        return _Decided.of(text, target, sizes, schedule, tuned)
+        return _Decided.of(text, target, sizes if text == source else of_main(text, sizes), schedule, tuned)
 
     given = dict(dims or {})
     made = _operands_apart(source, target, given, decided)
@@ -323,8 +323,25 @@ class _Decided:
 
 
 def of_later(text: str, dims: Mapping[str, AnySize]) -> dict[str, AnySize]:
-    """The sizes that a later launch's program speaks of."""
-    return {name: size for name, size in dims.items() if re.search(rf"\b{re.escape(name)}\b", text)}
+    """The sizes that the program of another launch than the one that multiplies speaks of."""
+    return {name: size for name, size in dims.items() if _speaks_of(text, name)}
+
+
+def of_main(text: str, dims: Mapping[str, AnySize]) -> dict[str, AnySize]:
+    """The sizes of the launch that multiplies: all but of `D_0` where it does not write `D[idx[m],n]`."""
+    return {name: size for name, size in dims.items() if not _axis(name) or _speaks_of(text, name)}
+
+
+def _axis(name: str) -> str:
+    """The tensor of a dimension that only indices from memory reach, as it is called, `A` of `A_0`; "" of others."""
+    tensor, _, axis = name.rpartition("_")
+    return tensor if axis.isdecimal() else ""
+
+
+def _speaks_of(text: str, name: str) -> bool:
+    """Whether a program has a dimension, by its name or by a tensor of which indices from memory reach it."""
+    words = rf"\b{re.escape(name)}\b" + (rf"|\b{re.escape(_axis(name))}\s*\[" if _axis(name) else "")
+    return re.search(words, text) is not None
 
 
 def told(every: Launches, sizes: Mapping[str, int]) -> tuple[str, ...]:

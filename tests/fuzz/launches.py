@@ -8,7 +8,7 @@ from typing import Any
 
 from scalec import compiler
 from scalec.abi import KernelSpec
-from scalec.launches import Launches, launches, of_later
+from scalec.launches import Launches, launches
 from scalec.runtime.kernel import Kernel
 from scalec.runtime.sequence import Sequence
 from scalec.sizes import Size
@@ -45,10 +45,9 @@ def compiled(text: str, target: str, dims: Mapping[str, Size], schedule: Mapping
     if len(every.texts) == 1:
         return compiler.compile_source(text, target, dims, schedule, tuned=False)
     parts = [
-        compiler.compile_source(part, target, dims, schedule, tuned=False) if i == every.main
-        else compiler.compile_source(part, target, of_later(part, dims), {}, tuned=False)
+        compiler.compile_source(part, target, every.sizes(i, dims), schedule if i == every.main else {}, tuned=False)
         for i, part in enumerate(every.texts)
-    ]  # fmt: skip
+    ]
     return Several(text, every, tuple(parts))
 
 
