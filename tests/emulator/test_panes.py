@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from scalec.errors import ScheduleError
+from scalec.errors import ScheduleError, UnsupportedError
 from tests.emulator.test_several_results import EVERY, TARGETS, run
 from tests.tiers import SEEDS
 
@@ -48,6 +48,12 @@ CASES: dict[str, tuple[str, dict[str, int], tuple[str, ...]]] = {
     "mxfp8 packed": (gated("X[m,k]", "W[n,k]", "scale(1x32:ue8m0@packed,1x32:ue8m0@packed)"), DENSE, EVERY),
     "w4a16": (gated("X[m,k]:bf16", "W[n,k]:nvfp4"), DENSE, EVERY),
     "w4a16, int4": (gated("X[m,k]:bf16", "W[n,k]:i4", "scale(none,1x64:f16)", to=":mxfp8"), DENSE, EVERY),
+    "w4a16, a zero point": (gated("X[m,k]:bf16", "(W[n,k]:u4 - 8)", "scale(none,1x64:f16)"), DENSE, EVERY),
+    "w4a8, a zero point": (
+        gated("X[m,k]:e4m3", "(W[n,k]:u4 - 8)", "scale(1x128,1x128:f16)", to=":mxfp8"),
+        DENSE,
+        EVERY,
+    ),
     "w4a8": (gated("X[m,k]:e4m3", "W[n,k]:e2m1", "scale(1x128,1x128)"), DENSE, EVERY),
     "n contiguous": (gated("X[m,k]", "W[k,n]"), DENSE, EVERY),
     "f32 and tf32": (gated("X[m,k]:tf32", "W[n,k]:tf32", to=":f32"), DENSE, EVERY),
@@ -187,6 +193,19 @@ REFUSED = (
     ("permute_n=16", "permute_n = 16 is not possible"),
     ("tile=128x72x64", "72 columns, and Wg and Wu need a multiple of 16"),
 )
+
+
+@pytest.mark.parametrize(
+    ("zeros", "message"),
+    [
+        (("8", "7"), "G and U are operands of contractions that meet, and differ in their zero points"),
+        (("Z[n]", "Z[n]"), "G and U have tensors of zero points"),
+    ],
+)
+def test_zero_points_that_are_no_one_number_are_refused(zeros: tuple[str, str], message: str) -> None:
+    one, other = (f"(X[m,k]:bf16 @ ({w}[n,k]:u4 - {z}))" for w, z in zip("GU", zeros, strict=True))
+    with pytest.raises(UnsupportedError, match=message):
+        run(f"H[m,n] = {one} * {other}", "sm_90a", DENSE, "nk")
 
 
 def test_narrow_tiles() -> None:

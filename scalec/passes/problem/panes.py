@@ -115,7 +115,7 @@ def check_forms(rhs: Operand, folds: tuple[Fold, ...], contract: Any) -> None:
             f"are multiplied, and one is reduced to {' and '.join(x.name for x in folds)}",
             "reduce it in another program",
         ),
-        (rhs.zeros, "have zero points", "one program for each contraction"),
+        (rhs.zeros and rhs.zeros.name, "have tensors of zero points", "one program for each contraction"),
         (rhs.body, "are computed", "compute them before the call"),
         (rhs.pages, f"are read by pages of {rhs.pages}", "one program for each contraction"),
         (rhs.gathered, f"are gathered by {rhs.gathered}", "gather them before the call"),
