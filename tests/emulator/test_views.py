@@ -56,6 +56,13 @@ CASES: dict[str, tuple[str, dict[str, int]]] = {
         DENSE,
     ),
     "n contiguous": (gated(HALVES, "W[k,*]"), DENSE),
+    "anew": (gated(ROWS, "quantize(W[*,k]:mxfp4, e4m3, 1x128:ue8m0)", scales="scale(1x128)", to=":mxfp8"), DENSE),
+    "anew, groups": (
+        gated(HALVES, "quantize(W[g,*,k]:u4 - 8, e4m3, 1x128)", scales="scale(1x128,1xk:f16)", more=RAGGED),
+        DENSE | {"g": 3},
+    ),
+    "anew, a part of k": ("C[m,n] = quantize(A[2*m,k+128]:f16, e4m3, 1x128) @ B[n,k]:e4m3", DENSE),
+    "anew, both": ("C[m,n] = quantize(A[m+3,k]:bf16, e4m3, 1x64) @ quantize(B[2*n+1,k]:nvfp4, e4m3, 1x64)", DENSE),
     "groups": (gated(HALVES, "W[g,*,k]", scales="scale(1x128,1x128x128)", more=RAGGED), WHOLE | {"m": 300, "g": 3}),
     "blocks of groups": (gated(ROWS, "W[e[m/128],*,k]"), DENSE | {"m": 300, "W_0": 3}),
     "gathered": (gated(ROWS, "W[g,*,k]", "X[idx[m],k+64]", more=RAGGED), DENSE | {"g": 3, "X_0": 30}),
@@ -81,7 +88,7 @@ CASES: dict[str, tuple[str, dict[str, int]]] = {
 def test_views(case: tuple[str, str], seed: int) -> None:
     name, target = case
     source, dims = CASES[name]
-    unknown = seed % 2 == 0 and name not in ("mxfp8", "nvfp4", "int4", "tiles of scales", "zero points")
+    unknown = seed % 2 == 0 and name not in ("mxfp8", "nvfp4", "int4", "anew", "tiles of scales", "zero points")
     run(source, target, dims, "" if unknown else "nk" if "k" in dims else "n", seed)
 
 
@@ -123,6 +130,10 @@ def test_parts_that_begin_elsewhere() -> None:
 
 
 REFUSED = (
+    (
+        "C[m,n] = quantize(A[m,k+64]:f16, e4m3, 1x128) @ B[n,k]:e4m3",
+        r"A\[m, k \+ 64\] has a computed index",
+    ),
     (gated(("n", "n+100"), scales=FP8), "W is read at n [+] 100, and W_scale has one for each 128"),
     (gated(("3*n", "3*n+1"), scales=FP8), "W is read at 3[*]n, and W_scale has one for each 128"),
     (gated(ROWS, "W[k,*]"), "W is read at 2[*]n: this index is the contiguous one"),

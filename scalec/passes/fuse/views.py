@@ -26,11 +26,12 @@ from scalec.ir.scale import (
     program_dims,
     written,
 )
+from scalec.ir.scale_round import QuantizeOp
 from scalec.passes.base import programs
 from scalec.passes.fuse.indices import used
 from scalec.passes.fuse.rewrite import erase_unused, key, read
 from scalec.passes.problem.contraction import contractions
-from scalec.passes.problem.sources import unscaled
+from scalec.passes.problem.sources import is_op, quantization, unscaled
 from scalec.targets import Target
 
 TILE = 128
@@ -130,11 +131,11 @@ class _Views:
         """Has an op read views, where it reads parts of tensors."""
         symbols, found = list(op.symbols), False
         for slot, value in enumerate(values):
-            base = unscaled(value)
+            base = _stored(value)
             if base not in self.arguments or "scale.shape" not in self._facts(base):
                 continue
             parts = self._parts(base, maps[slot], symbols)
-            if parts is None:
+            if parts is None or _cuts_blocks(value, parts):
                 continue
             if op.operation.name == "scale.contract":
                 self._check_begin(base, parts[-1])
@@ -243,11 +244,14 @@ class _Views:
         if same in self.made:
             return self.made[same]
         op, attributes = value.owner.opview, value.owner.attributes
-        values = self._seen(op.values, parts)
+        anew = is_op(op.values, "scale.quantize")
+        values = self._quantized(op.values.owner.opview, parts) if anew else self._seen(op.values, parts)
         with ir.InsertionPoint(op), op.location:
             shape = self._static([p.extent for p in parts])
             type = ir.RankedTensorType.get(shape, element(op.result.type))
-            if op.operation.name == "scale.dequantize":
+            if anew:
+                made = DequantizeOp(values.values, values.scales, type, op.granularity)
+            elif op.operation.name == "scale.dequantize":
                 made = self._dequantized(op, values, parts, type)
             else:
                 zeros, blocks = self._zeros(op, parts) if len(op.zeros) else ([], None)
@@ -259,9 +263,22 @@ class _Views:
         self.made[same] = made.result
         return made.result
 
+    def _quantized(self, op: Any, parts: list[_Part]) -> QuantizeOp:
+        """A part of what is quantised anew, in blocks that lie in it as they lie in the whole."""
+        found = self._seen(op.input, parts)
+        shape, dynamic = self._static([p.extent for p in parts]), ir.ShapedType.get_dynamic_size()
+        scales = [
+            1 if block == WHOLE else dynamic if n == dynamic else -(-n // block)
+            for n, block in zip(shape, block_of(op.granularity), strict=True)
+        ]
+        with ir.InsertionPoint(op), op.location:
+            values, by = op.values.type.element_type, op.scales.type.element_type
+            types = [ir.RankedTensorType.get(shape, values), ir.RankedTensorType.get(scales, by)]
+            return QuantizeOp(found, [], [], *types, op.granularity)
+
     def _dequantized(self, op: Any, values: Any, parts: list[_Part], type: ir.Type) -> Any:
         granularity, attributes = GranularityAttr(op.granularity), op.operation.attributes
-        facts, of = self._facts(op.scales), self._name(unscaled(op.values))
+        facts, of = self._facts(op.scales), self._name(_stored(op.values))
         name, whole = self._name(op.scales), list(map_of(facts["scale.shape"]).results)
         apart, cut = apart_in(op), [self.dims[p.dim] for p in parts if p.dim is not None and p.moved]
         layout = ir.StringAttr(granularity.layout).value
@@ -408,3 +425,21 @@ def _reads(e: ir.AffineExpr) -> bool:
 
 def _same(part: _Part) -> tuple[Any, ...]:
     return str(part.extent), part.dim, part.step, part.constant, part.sizes, part.block
+
+
+def _stored(value: Any) -> Any:
+    """What an operand is below its scales and zero points, and below what quantises it anew."""
+    op = quantization(value)
+    return unscaled(value if op is None else op.input)
+
+
+def _cuts_blocks(value: Any, parts: list[_Part]) -> bool:
+    """Whether blocks of an operand that is quantised anew are others in a part than in the whole."""
+    op = quantization(value)
+    blocks = block_of(op.granularity) if op is not None else ()
+    cut = (
+        p.moved and (p.step > 1 or p.sizes or block == WHOLE or p.constant % block)
+        for p, block in zip(parts, blocks, strict=False)
+        if block != 1
+    )
+    return any(cut)
