@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import scalec
+from scalec import compiler
 from scalec.checking.compare import compare
 from scalec.checking.launch import made_up, upload, values_of
 from scalec.emulator.findings import Finding
@@ -144,3 +145,31 @@ def test_faults_are_found(what: str) -> None:
 def test_schedules_that_cannot_be(settings: str, message: str) -> None:
     with pytest.raises((ScheduleError, UnsupportedError), match=message):
         scalec.compile(f"D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[n,k] with {settings}", "sm_90a", {"n": 264, "k": 512})
+
+
+GATED = (
+    "G[m,n] = A[m,k]@B[n,k] scale(1x128,128x128); U[m,n] = A[m,k]@W[n,k] scale(1x128,128x128); "
+    "H[m,n]:fp8_block = silu(G)*U"
+)
+
+
+@pytest.mark.parametrize(("m", "ctas"), [(16, 4), (64, 4), (4096, 1)])
+def test_few_rows_have_narrower_tiles_than_blocks(m: int, ctas: int) -> None:
+    """Tiles with whole blocks of both contractions have 256 columns: too few of them, where one has all rows."""
+    _, schedule, _ = compiler.decided(GATED, "sm_90a", {"m": m, "n": 2048, "k": 7168})
+    assert schedule.cluster[1] == ctas
+
+
+@pytest.mark.once("target")
+@pytest.mark.parametrize("target", TARGETS)
+def test_gates_of_few_rows(target: str) -> None:
+    run_quantised(
+        GATED.replace("H[m,n]:fp8_block", "H[m,n]{}"),
+        "fp8_block",
+        {"m": 9, "n": 392, "k": 256},
+        ("n", "k"),
+        5,
+        target,
+        "tile=64x64x128, cluster=1x4" if target == "sm_90a" else "tile=128x64x128, cluster=1x4",
+        times=1,
+    )
