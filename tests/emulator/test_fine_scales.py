@@ -187,6 +187,25 @@ def test_a_part_is_a_divisor_of_what_scales_allow() -> None:
     run_on(PROGRAMS["1x64, 128x128"] + " with promote=32", {"m": 40, "n": 72, "k": 160}, ("n", "k"), 1, 1e-5)
 
 
+SHORT = [
+    ("sm_120a", "A[m,k]:bf16 @ B[n,k]:e4m3 scale(none, 1x128)", "64x64x32", 32),
+    ("sm_120a", "A[m,k]:e4m3 @ B[n,k]:e4m3 scale(1x128, 128x128)", "64x64x64", 64),
+    ("sm_100a", "A[m,k]:e4m3 @ B[n,k]:e4m3 scale(1x128, 128x128)", "128x64x32", 32),
+    ("sm_90a", "A[m,k]:e4m3 @ B[n,k]:e4m3 scale(1x128, 128x128)", "64x64x64", 64),
+    ("sm_90a", "A[m,k]:e4m3 @ B[n,k]:e5m2", "64x64x64", 64),
+]
+
+
+@pytest.mark.once("target")
+@pytest.mark.parametrize(("target", "product", "tile", "promote"), SHORT)
+def test_a_tile_of_less_k_is_promoted_more_often(target: str, product: str, tile: str, promote: int) -> None:
+    """A tile that is decided, of fewer elements of K than tiles have by themselves: 128 were promoted at once, which it
+    has not, and the schedule was refused."""
+    source = f"C[m,n]:f32 = {product} with tile={tile}"
+    ran = run_on(source, {"m": 40, "n": 72, "k": 160}, ("n", "k"), 1, 1e-5, target=target)
+    assert f"promote={promote}" in ran.kernel.spec.schedule
+
+
 @pytest.mark.parametrize(
     ("source", "found"),
     [

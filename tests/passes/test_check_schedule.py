@@ -33,7 +33,7 @@ REFUSED: dict[str, tuple[str, dict[str, object], str]] = {
         {"promote": 0},
         "promote = 0 with tile K = 128\n  expected: tile K = 128 and promote = 128 or 64 or 32",
     ),
-    "tile K of scales": (text(), {"tile": (128, 128, 64)}, "promote = 128 with tile K = 64"),
+    "tile K of scales": (text(), {"tile": (128, 128, 64), "promote": 128}, "promote = 128 with tile K = 64"),
     "promotion": (PLAIN, {"promote": 256}, "promote = 256 with tile K = 128\n.*0 .* or 128"),
     "cluster in two directions": (PLAIN, {"cluster": (2, 2)}, "a cluster of 2x2 shares tiles in two directions"),
     "cluster of three": (PLAIN, {"cluster": (1, 3)}, "a cluster of 1x3 .* no power of two"),

@@ -87,7 +87,8 @@ def keeps_order(problem: Problem, given: Request, schedule: Request) -> bool:
     if not given.invariant:
         return True
     asked = fixed(problem, given)
-    wanted = asked.with_fields(promote=promotion(problem) if asked.promote is None else asked.promote)
+    own = promotion(problem, asked.tile[2] if asked.tile is not None else 0)
+    wanted = asked.with_fields(promote=own if asked.promote is None else asked.promote)
     same = all(getattr(schedule, name) in (None, getattr(wanted, name)) for name in (*ORDER, "promote"))
     return same and _tile_k(problem, schedule) == _tile_k(problem, asked)
 
