@@ -1,4 +1,4 @@
-"""The command line: what may be typed, and how errors leave. What the commands do is in scalec/commands/.
+"""The command line: what may be typed. What the commands do, and how errors leave, is in scalec/commands/.
 
 Results go to stdout, diagnostics to stderr. Exit codes: 0 done, 1 the program or the machine refused, 2 misuse, 130
 interrupted. Nothing heavy is imported before a command runs.
@@ -6,68 +6,18 @@ interrupted. Nothing heavy is imported before a command runs.
 
 from __future__ import annotations
 
-import errno
-import os
-import re
-import sys
-import warnings
 from typing import Any
 
 import click
 
-from scalec import env as env_of_scalec
 from scalec.commands import options, program
 from scalec.commands.compile import SUFFIXES, Request
-from scalec.commands.output import open_streams
-from scalec.errors import ScalecError
+from scalec.commands.endings import Commands
 from scalec.sizes import MOST, Range, Size
 from scalec.version import __version__
 
 
-class _Commands(click.Group):
-    """A group whose commands end as Unix expects: one message on stderr and an exit code, no traceback."""
-
-    def main(self, *args: Any, **extra: Any) -> Any:
-        open_streams()
-        return super().main(*args, **extra)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            with warnings.catch_warnings():
-                for sentence in env_of_scalec.unknown():
-                    click.echo(f"warning: {sentence}", err=True)
-                    warnings.filterwarnings("ignore", re.escape(sentence))  # scalec.compile says so too
-                result = super().invoke(ctx)
-            sys.stdout.flush()
-            return result
-        except ScalecError as error:
-            _complain(str(program.located(error)))
-            ctx.exit(1)
-        except OSError as error:
-            if error.errno == errno.EPIPE:  # the reader is gone: whoever reads on will not miss us
-                os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-                ctx.exit(1)
-            where = f"{error.filename!s:.200}: " if error.filename else ""
-            _complain(f"{where}{error.strerror or error}")
-            ctx.exit(1)
-        except MemoryError:
-            _complain("out of memory")
-            ctx.exit(1)
-        except KeyboardInterrupt:
-            ctx.exit(130)
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)  # in the order of use, not of the alphabet
-
-
-def _complain(message: str) -> None:
-    """One diagnostic on stderr; `error:` in red where stderr is a terminal and NO_COLOR is not set."""
-    colour = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
-    label = click.style("error:", fg="red", bold=True) if colour else "error:"
-    click.echo(f"{label} {message}", err=True, color=colour)
-
-
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, prog_name="scalec", message="%(prog)s %(version)s")
 def main() -> None:
     """Compile one line of scaled einsum into a GPU kernel.

@@ -22,39 +22,6 @@ from scalec.runtime.kernel import Kernel
 from tests.runtime.fake import FakeDevice, K, M, gemm_spec, simple_spec
 
 
-@pytest.fixture(params=["prepared", "native"])
-def device(request, monkeypatch):
-    """Launched as prepared, and by trampolines from the second launch on."""
-    monkeypatch.setattr(ready, "OFTEN", 1)
-    return FakeDevice(place=("cpu", 0), native=request.param == "native")
-
-
-@pytest.fixture(params=["handles", "exchange", "guards", "attributes"])
-def ways(request, monkeypatch):
-    """With torch's guards and its stable functions of C, with DLPack's exchange of addresses and sizes in their place,
-    without that, and without guards too."""
-    if request.param != "handles":
-        monkeypatch.setattr(torch_calls, "_handles", lambda _torch: Handles())
-    if request.param == "attributes":
-        monkeypatch.setattr(torch_calls, "_guards", lambda _torch: None)
-    else:
-        assert torch_calls._guards(torch) is not None
-    if request.param not in ("handles", "exchange"):
-        monkeypatch.setattr(torch_calls, "_exchange", lambda _torch: dlpack.Exchange(0, 0))
-    elif hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
-        assert all(torch_calls._exchange(torch))
-
-
-@pytest.fixture
-def quick(monkeypatch):
-    """quick(kernel): from now on its calls must be like earlier ones."""
-
-    def forbid(*_: object) -> None:
-        raise AssertionError("a call unlike any before")
-
-    return lambda kernel: monkeypatch.setattr(kernel, "_first", forbid)
-
-
 def operands(m: int = 64, n: int = 96, k: int = 32) -> list:
     return [torch.zeros(m, k, dtype=torch.bfloat16), torch.zeros(k, n, dtype=torch.bfloat16), torch.zeros(n)]
 
@@ -292,69 +259,6 @@ def test_one_tensor_given_twice(device):
 
 
 @pytest.mark.usefixtures("ways")
-def test_what_requires_grad_is_refused(device):
-    kernel, given, out = Kernel(simple_spec(), b"", device=device), operands(), torch.zeros(64, 96)
-    weight = torch.nn.Parameter(given[1])
-    for named in ({}, {"out": out}):
-        for _ in range(2):  # known, and not
-            with pytest.raises(ArgumentError) as caught:
-                kernel(1, given[0], weight, given[2], **named)
-            assert str(caught.value) == (
-                "B requires grad, and a kernel has no backward\n"
-                "  expected: a call that nothing is differentiated through\n"
-                "  fix: call it under torch.no_grad() or torch.inference_mode(), or give B.detach()"
-            )
-            for mode in (torch.no_grad, torch.inference_mode):
-                with mode():
-                    assert not kernel(1, given[0], weight, given[2], **named).requires_grad
-            kernel(1, given[0], weight.detach(), given[2], **named)
-    kernel(1, *given)
-    given[0].requires_grad_()
-    with pytest.raises(ArgumentError, match="A requires grad"):
-        kernel(1, *given)
-
-
-@pytest.mark.usefixtures("ways")
-@pytest.mark.parametrize("place", ["operand", "result"])
-def test_what_requires_grad_is_refused_though_it_was_known_without_grad_mode(device, place):
-    """A weight that requires grad is the same tensor within torch.no_grad() and out of it."""
-    kernel, given, out = Kernel(simple_spec(), b"", device=device), operands(), torch.zeros(64, 96)
-    (given[1] if place == "operand" else out).requires_grad_()
-    with torch.no_grad():
-        bound = kernel.bind(1, *given, out=out)
-        for _ in range(3):
-            kernel(1, *given), kernel(1, *given, out=out), bound()
-    before, message = len(device.launches), f"{'B' if place == 'operand' else 'C'} requires grad"
-    for call in (lambda: kernel(1, *given, out=out), bound):
-        with pytest.raises(ArgumentError, match=message):
-            call()
-    if place == "operand":
-        with pytest.raises(ArgumentError, match=message):
-            kernel(1, *given)
-    assert len(device.launches) == before
-    with torch.no_grad():
-        bound()
-
-
-@pytest.mark.usefixtures("ways")
-def test_dual_tensors_are_refused_though_they_were_known(device):
-    """torch's guards take a tensor with a tangent for one without."""
-    forward_ad = torch.autograd.forward_ad
-    kernel, given, out = Kernel(simple_spec(), b"", device=device), operands(), torch.zeros(64, 96)
-    first = given[0]
-    bound = kernel.bind(1, *given, out=out)
-    for _ in range(3):
-        kernel(1, *given), kernel(1, *given, out=out), bound()
-    before = len(device.launches)
-    with forward_ad.dual_level():
-        dual = [forward_ad.make_dual(first, torch.ones_like(first)), *given[1:]]
-        for call in (lambda: kernel(1, *dual), lambda: kernel(1, *dual, out=out), kernel.bind(1, *dual, out=out)):
-            with pytest.raises(ArgumentError, match="A has a tangent"):
-                call()
-    assert len(device.launches) == before
-
-
-@pytest.mark.usefixtures("ways")
 def test_autograd_learns_what_was_overwritten(device):
     kernel, given = Kernel(simple_spec(), b"", device=device), operands()
     x = torch.ones(64, 96, requires_grad=True)
@@ -364,18 +268,6 @@ def test_autograd_learns_what_was_overwritten(device):
         kernel(1, *given, out=saved)
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
             y.backward()
-
-
-@pytest.mark.usefixtures("ways")
-def test_inference_tensors(device):
-    kernel = Kernel(simple_spec(), b"", device=device)
-    with torch.inference_mode():
-        given = operands()
-        for _ in range(3):
-            made = kernel(1, *given)
-            assert made.is_inference()
-            kernel(1, *given, out=made)
-    assert not kernel(1, *operands()).is_inference()
 
 
 @pytest.mark.usefixtures("ways")
