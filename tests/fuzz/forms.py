@@ -68,6 +68,10 @@ FORMS: dict[str, Form] = {
                                  " = {of1 (T + {maybe ({l D[m,j]} @ {r E[n,j]}{s})})}", 2, {}, "added"),
     "added, another in each": Form("T[m,n] = {l A[m,k]} @ {r B[n,k]}{s}; U[m,n] = {l D[m,j]} @ {r E[n,j]}{s}; C[m,n]{t} = T + {fac U};"
                                    " F[m,n]{t1} = T + {fac1 U}", 1, {}, "added"),
+    "in both orders": Form("T[m,n] = {l A[m,k]} @ {r B[n,k]}{s}; C[m,n]{q} = {of T}; D[n,m]{t1} = {of1 T}", 1),
+    "rows in both orders": Form("T[m,n] = {l A[m,k]} @ {r B[g,n,k]}{s}" + ROWS + "; C[m,n]{t} = {of T}; D[n,m]{t1} = {of1 T}",
+                                1, GROUP, "grouped"),
+    "a batch last": Form("C[m,n,b]{t} = {of ({l A[b,m,k]} @ {r B[b,n,k]}{s})}", 1, {"b": "few"}),
     "panes": Form("P[m,n] = {l X[m,k]} @ {r V[n,k]}{s}; Q[m,n] = {l X[m,k]} @ {r W[n,k]}{s};"
                   " C[m,n]{t} = {of P}; D[m,n]{t1} = {of1 Q}"),
     "three": Form("C[m,n]{t} = ({l X[m,k]} @ {r U[n,k]}{s}) + ({l X[m,k]} @ {r V[n,k]}{s}) * {fn}({l X[m,k]} @ {r W[n,k]}{s})"),

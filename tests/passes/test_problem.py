@@ -130,16 +130,6 @@ REFUSED = {
         ),
         r"A is contiguous along b, a batch dimension",
     ),
-    "a result contiguous along a batch": (
-        contraction(
-            maps("b, m, n, k", "b, m, k", "b, n, k", "m, n, b"),
-            "tensor<4x?x256xbf16>",
-            "tensor<4x512x256xbf16>",
-            "tensor<?x512x4xf32>",
-            '"b", "m", "n", "k"',
-        ),
-        r"the result is contiguous along b, a batch dimension\n  got: \[m, n, b\]",
-    ),
     "k outermost of 4 bits": (
         contraction(
             maps("m, n, k", "k, m", "n, k", "m, n"), "tensor<256x?xf4E2M1FN>", B.replace("bf16", "f8E4M3FN"), C

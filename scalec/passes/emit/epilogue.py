@@ -354,8 +354,10 @@ class Epilogue(Segments):
     def store_direct(self, of: Problem, accumulator: ir.Value, w: Work) -> None:
         """Stores what threads have in registers of a tile: what of it is there."""
         e, result, around = self.e, of.result, dict[str, Any]()
-        bits = result.element.bits
-        adjacent = self.problem.column_fold is None and not of.swapped
+        bits, last = result.element.bits, len(result.coords) - 1
+        # of rows and columns of a tile, where these are not the result's
+        axes = [[at.dim for at in result.coords].index(d) for d in result.dims] if result.strided else []
+        adjacent = self.problem.column_fold is None and (axes[1] == last if axes else not of.swapped)
         pair = max(self.even_columns(), int(bits < 8)) if adjacent else 0  # whole bytes
         if (gaps := result.gaps) is not None:
             # a part of a tile begins at a multiple of its columns behind where the tile does
@@ -372,6 +374,8 @@ class Epilogue(Segments):
             around["words"], align = True, WORD
         target, stride = self.result_memory(of, align, w)
         strides = [e.i64(1), stride] if of.swapped else [stride, e.i64(1)]
+        if axes:
+            strides = [e.i64(1) if axis == last else self.stride(result.name, axis) for axis in axes]
         operands = [accumulator, target, *strides, w.m0, w.n0, w.m_end, w.n_end, self.skips(of, w)]
         e.op("tile.store_direct", operands=operands, pair=pair, to=self.goes_to(of), **around)
 

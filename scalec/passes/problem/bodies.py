@@ -12,10 +12,11 @@ from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import dims_in, map_of
 from scalec.passes.problem.access import Coord
-from scalec.passes.problem.epilogue import EpilogueReader, element_of
+from scalec.passes.problem.epilogue import EpilogueReader
 from scalec.passes.problem.operand import Operand, OperandInput
 from scalec.passes.problem.sources import is_op, whole_of
 from scalec.passes.problem.types import STORED, Problem
+from scalec.passes.problem.written import element_of
 
 OUTSIDE = "compute it outside the program"
 

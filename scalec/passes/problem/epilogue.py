@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from scalec.errors import UnsupportedError
-from scalec.formats import ELEMENT_TYPES, QUANTISED, WHOLE, ElementType, element_spelled
+from scalec.formats import ELEMENT_TYPES, QUANTISED, WHOLE
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
-from scalec.ir.scale import GranularityAttr, block_of, dims_in, element, map_of, maps_of, symbols_in, written
-from scalec.passes.problem.access import Coord, Dim, Gaps
+from scalec.ir.scale import GranularityAttr, block_of, dims_in, map_of, maps_of, symbols_in, written
+from scalec.passes.problem.access import Coord, Dim
 from scalec.passes.problem.column_folds import Reduced, check_result, reduced
-from scalec.passes.problem.contraction import contractions, sums_of
-from scalec.passes.problem.gaps import dimension_of, gaps_of
-from scalec.passes.problem.lookups import Lookups, pads
-from scalec.passes.problem.reduced import MEET, in_a_tile, kept_of, reduce_of
+from scalec.passes.problem.contraction import sums_of
+from scalec.passes.problem.lookups import pads
+from scalec.passes.problem.reduced import kept_of
 from scalec.passes.problem.result import ColumnFold, EpilogueInput, Result, ResultScale, Window, adds_last
-from scalec.passes.problem.scatter import before_scatter, check_range, coords_of, distance_of, order_of
-from scalec.passes.problem.sources import before_transform, is_op, of_inputs, reduction_of
+from scalec.passes.problem.scatter import check_range, coords_of, distance_of, order_of
 from scalec.passes.problem.two_programs import refuse_type
 from scalec.passes.problem.types import STORED
 from scalec.passes.problem.whole_rows import row_block
+from scalec.passes.problem.written import Written, WrittenReader, element_of
 from scalec.targets import Target
 
 RESULT_BLOCK = 8
@@ -37,52 +36,7 @@ def domain_tensor(e: Any, domain: Any) -> Any:
     return list(domain.symbols)[e.position].owner.opview.tensor
 
 
-def element_of(value: Any, name: str) -> ElementType:
-    """The row of a value's element type.
-
-    Raises:
-        UnsupportedError: an MLIR type that the language has no name for.
-    """
-    spelled = str(element(value.type))
-    row = element_spelled(spelled)
-    if row is not None:
-        return row
-    raise UnsupportedError(
-        f"{name} has element type {spelled}",
-        expected=", ".join(ELEMENT_TYPES),
-        fix=f"convert {name} to one of these",
-        place=place_of(value),
-    )
-
-
-@dataclass(frozen=True)
-class Written:
-    """A result of the function.
-
-    Attributes:
-        name: what the user calls it.
-        index, count: position among the function's results, and how many of these it is: its scales follow it.
-        value: what is returned; `final`: what it is rounded from.
-        quantize: the op that does so block by block, None where none does.
-        scatter: the op that writes what is computed where indices out of memory say, None where none does.
-        rounds: the op that rounds the values, `quantize` or another; None where the map does.
-        reduce: the op that takes the value over an index of the contraction, where tiles meet for it; else None.
-        transformed: whether what is computed is transformed before that.
-    """
-
-    name: str
-    index: int
-    count: int
-    value: Any
-    final: Any
-    quantize: Any
-    scatter: Any = None
-    rounds: Any = None
-    reduce: Any = None
-    transformed: bool = False
-
-
-class EpilogueReader(Lookups):
+class EpilogueReader(WrittenReader):
     """The walk over one function, what follows its contraction; each method refuses what it cannot represent."""
 
     contracts: list[Any]
@@ -105,95 +59,12 @@ class EpilogueReader(Lookups):
             place=place_of(value),
         )
 
-    def written(self) -> list[Written]:
-        """The results of the contraction, in order."""
-        returned, found, index = self.returned, [], 0
-        while index < len(returned):
-            value = returned[index]
-            if index in self.folded():
-                index += 1
-                continue
-            last = None if isinstance(value.owner, ir.Block) else value.owner.opview
-            facts = self.facts("res_attrs", index)
-            otherwise = ir.StringAttr(self.function.attributes["sym_name"]).value if not index else f"result {index}"
-            quantize = last if last is not None and last.operation.name == "scale.quantize" else None
-            count = 1
-            if quantize is not None and returned[index : index + 2] == list(quantize.operation.results):
-                count = 2
-            rounds = quantize or (value.owner.opview if is_op(value, "scale.round") else None)
-            final, scatter = before_scatter(value if rounds is None else rounds.input)
-            final, transformed = before_transform(final)
-            name = self.name(facts, otherwise)
-            found.append(Written(name, index, count, value, final, quantize, scatter, rounds, transformed=transformed))
-            index += count
-        if MEET not in self.function.attributes and in_a_tile(
-            [x.final for x in found], self.target, self.product_ranges()
-        ):
-            return found
-        return [replace(x, reduce=reduce_of(x.final)) for x in found]
-
-    def product_ranges(self) -> set[Any]:
-        """The ranges of products over dimensions that their points have."""
-        every = [(d, dims_in(maps_of(x.maps)[2])) for x in contractions(self.function) for d in x.domains]
-        return {ir.Value(d) for d, where in every if self.dims.index(ir.StringAttr(d.owner.opview.dim).value) in where}
-
-    def folded(self) -> dict[int, Any]:
-        """The results that are computed of a reduction of arguments, by their positions."""
-        found = {i: reduction_of(value) for i, value in enumerate(self.returned)}
-        return {i: self.returned[i] for i, op in found.items() if op is not None and of_inputs(op)}
-
-    def result_order(self, contract: Any) -> list[str]:
-        """The indices of the results in memory, outermost first; of those computed around gaps the dimension.
-
-        Raises:
-            UnsupportedError: another one is computed, or the results have theirs in several orders.
-        """
-        written = [x for x in self.written() if x.reduce is None]
-        if not self.written():
-            raise UnsupportedError("the program has no result", expected="one or more", place=place_of(contract))
-        if not written:
-            return self.results_of(maps_of(contract.maps)[2])
-        orders = [self.indices_of(x, contract)[0] for x in written]
-        for x, order in zip(written, orders, strict=True):
-            if order != orders[0]:
-                first, other = f"{written[0].name}[{', '.join(orders[0])}]", f"{x.name}[{', '.join(order)}]"
-                raise UnsupportedError(
-                    f"{first} and {other} are results of one contraction, with different indices",
-                    expected=f"{x.name}[{', '.join(orders[0])}]: the same indices in the same order",
-                    fix=f"write {x.name}[{', '.join(orders[0])}] and transpose it after the call, or give {x.name} a "
-                    "program of its own",
-                    place=place_of(x.value),
-                )
-        return orders[0]
-
-    def indices_of(self, result: Written, contract: Any) -> tuple[list[str], Gaps | None]:
-        """The indices of one result, and the gaps along the last one."""
-        final, where, op = result.final, maps_of(contract.maps)[2], result.scatter
-        if not isinstance(final.owner, ir.Block) and final.owner.name == "scale.map":
-            where = map_of(final.owner.opview.map)
-        if op is not None and list(maps_of(op.maps)[0].results) == list(where.results) and distance_of(op) is None:
-            return order_of(self, op, result.name), None
-        order, name = self.results_of(where), result.name
-        *others, last = where.results
-        if all(isinstance(e, ir.AffineDimExpr) for e in where.results):
-            return order, None
-        dim, gaps = dimension_of(last, len(self.dims)), gaps_of(last)
-        if all(isinstance(e, ir.AffineDimExpr) for e in others) and dim is not None and gaps is not None:
-            return [*order[:-1], self.dims[dim]], gaps
-        names = self.results_of(maps_of(contract.maps)[2])
-        plain = ", ".join(names)
-        raise UnsupportedError(
-            f"{name}[{', '.join(order)}] has a computed index",
-            expected=f"{name}[{plain}], or its last index x written as x + size*((x + phase)/every), with numbers for "
-            "these: gaps of one size, equally far apart",
-            fix=f"write {name}[{plain}], and move it to its places after the call",
-            place=place_of(final),
-        )
-
     def results(self, contract: Any, m: Dim, n: Dim, outer: tuple[Dim, ...]) -> tuple[Result, ...]:
         """The results, in order; the f32 sums themselves, or what a map computes of them."""
-        coords = tuple(self.spanned(Coord(x), (m, n)) for x in self.result_order(contract))
-        found = tuple(self.result(x, contract, m, n, outer, coords) for x in self.written() if x.reduce is None)
+        written = [x for x in self.written() if x.reduce is None]
+        orders = [self.indices_of(x, contract)[0] for x in written]
+        places = [tuple(self.spanned(Coord(d), (m, n)) for d in order) for order in orders]
+        found = tuple(self.result(x, contract, m, n, outer, coords) for x, coords in zip(written, places, strict=True))
         if not found:
             return ()
         dims, tiles = set(self.dims), [{c.dim for c in r.coords} - {r.scattered} for r in found]
@@ -216,6 +87,9 @@ class EpilogueReader(Lookups):
         element = element_of(written.value, name)
         tiled, transformed = (m.name, n.name), written.transformed
         result = Result(name, element, tiled, inout, coords=coords, index=written.index, transformed=transformed)
+        if coords and coords[-1].dim != n.name:
+            result = replace(result, strided=True)
+            self.check_strided(result, written, place)
         _, gaps = self.indices_of(written, contract)
         if gaps is not None:
             result = replace(result, gaps=gaps)
@@ -359,7 +233,7 @@ class EpilogueReader(Lookups):
             own, reduced = kept_of(self, (x.name, x.value, x.final), contract, tiled, [d.name for d in outer])
             inner = replace(x, final=x.reduce.input, reduce=None)
             made = self.result(inner, contract, m, n, outer, coords)
-            found.append(replace(made, coords=own, reduced=reduced))
+            found.append(replace(made, coords=own, strided=False, reduced=reduced))
         return tuple(found)
 
     @staticmethod
@@ -370,23 +244,6 @@ class EpilogueReader(Lookups):
             fix="compute it outside the program",
             place=place,
         )
-
-    def check_gaps(self, result: Result, quantised: bool, place: Any) -> None:
-        """Refuses a result that is not written around gaps."""
-        name, at = result.name, ", ".join(x.dim for x in result.coords)
-        whole = result.element.bits >= 8
-        for found, what, expected, fix in (
-            (result.inout, "is accumulated into (+=)", "=", f"write {name}[{at}] = ..., and add it after the call"),
-            (quantised, "is quantised", "one type", f"give {name} f32, bf16 or f16 and quantise it after the call"),
-            (not whole, f"is {result.element.name}", "whole bytes", f"write {name}[{at}], and move it after the call"),
-        ):
-            if found:
-                raise UnsupportedError(
-                    f"{name} {what}, and its index is computed: it is written around gaps",
-                    expected=expected,
-                    fix=fix,
-                    place=place,
-                )
 
     def result_scale(self, written: Written, m: Dim, n: Dim, result: Result) -> ResultScale:
         """The scales of a quantised result."""

@@ -11,10 +11,11 @@ from scalec.ir.mlir import ir
 from scalec.ir.scale import dims_in, map_of, maps_of
 from scalec.passes.problem.access import Coord
 from scalec.passes.problem.bodies import ops_of
-from scalec.passes.problem.epilogue import EpilogueReader, element_of
+from scalec.passes.problem.epilogue import EpilogueReader
 from scalec.passes.problem.operand import Fold, Operand
 from scalec.passes.problem.sources import below, is_op, reduction_of, where_of, whole_of
 from scalec.passes.problem.types import STORED, Problem
+from scalec.passes.problem.written import element_of
 
 ROUNDED = (*STORED, "e4m3", "e5m2")
 """Element types of reductions of operands."""

@@ -60,7 +60,7 @@ class Reader(OperandReader):
         self.contracts = [terms[0] for terms in sums]
         contract = self.contracts[0]
         self.symbols = list(contract.symbols)
-        order = self.result_order(contract)
+        order = self.tile_order(contract, self.roles(contract))
         self.folded_dim = self.column_fold_of(contract, self.roles(contract))
         roles, turned = self.sided(contract, order)
         alike = [x for x in roles["m"] if all(x in self.sided(t, order)[0]["m"] for t in sums[0])]
@@ -146,7 +146,7 @@ class Reader(OperandReader):
 
     def names_of(self, contract: Any) -> tuple[str, ...]:
         """What the operands of a contraction are called, the one without the last index of its result first."""
-        _, turned = self.sided(contract, self.result_order(contract))
+        _, turned = self.sided(contract, self.tile_order(contract, self.roles(contract)))
         return tuple(self.argument(below(x), "an operand")[1] for x, _, _ in self.sides(contract, turned))
 
     def sided(self, contract: Any, order: list[str]) -> tuple[dict[str, list[str]], bool]:
@@ -340,14 +340,6 @@ class Reader(OperandReader):
                     fix=f"store {operand} with another index last",
                     place=place_of(below(value)),
                 )
-        if order[-1] in roles["batch"]:
-            raise UnsupportedError(
-                f"the result is contiguous along {order[-1]}, a batch dimension",
-                got=f"[{', '.join(order)}]",
-                expected=f"{' or '.join([*roles['n'], *roles['m']])} last",
-                fix=f"write it with {roles['n'][-1]} last, and transpose after the call",
-                place=place_of(contract),
-            )
         ranges = {ir.StringAttr(x.owner.opview.dim).value for x in contract.domains}
         asked = self.beside_last(left[0], left[1], contract)
         tiled = [x for x in roles["m"] if x in asked] or [x for x in roles["m"] if x in ranges]

@@ -22,7 +22,6 @@ from scalec.passes.problem.contraction import (
     scale_type,
     subtraction,
 )
-from scalec.passes.problem.epilogue import element_of
 from scalec.passes.problem.gather import GATHERED_BITS
 from scalec.passes.problem.lookups import pads
 from scalec.passes.problem.named_scales import NamedScales
@@ -37,6 +36,7 @@ from scalec.passes.problem.operand import (
     promotion_step,
 )
 from scalec.passes.problem.sources import below, quantization, unscaled
+from scalec.passes.problem.written import element_of
 from scalec.passes.problem.zero_points import ZeroPoints, bounds_of, read_zero_points
 from scalec.targets import ATOM, MAX_BOX, MOST_INDICES, PADDED_ALIGN, PADDED_ROW, MmaShape, Target
 

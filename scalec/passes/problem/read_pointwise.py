@@ -12,7 +12,7 @@ from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, block_of, dims_read, map_of, maps_of, ranges_of
 from scalec.passes.problem.access import Coord, Dim, Domain, Index, Lookup
-from scalec.passes.problem.epilogue import RESULT_BLOCK, EpilogueReader, element_of
+from scalec.passes.problem.epilogue import RESULT_BLOCK, EpilogueReader
 from scalec.passes.problem.lookups import further, pads
 from scalec.passes.problem.pointwise import (
     READ,
@@ -29,6 +29,7 @@ from scalec.passes.problem.pointwise import (
 )
 from scalec.passes.problem.scatter import before_scatter, order_of
 from scalec.passes.problem.sources import before_transform
+from scalec.passes.problem.written import element_of
 from scalec.targets import Target
 
 PARTS = (

@@ -142,6 +142,7 @@ class Result:
         scale: what it is quantised by, None where it is only rounded.
         coords: where it is written, one entry an axis; its scales likewise, the last one divided by their block.
         gaps: what is left out along the last axis, None where nothing is.
+        strided: the last axis is not N as the program has it: elements of a row lie apart.
         scattered: the lookup that says which row of it a row of a tile is; "" where they are those of the tile.
         index: position among the function's results.
         body: names of the ops of its `scale.map`, in order; none where the f32 sums are the result.
@@ -163,6 +164,7 @@ class Result:
     scale: ResultScale | None = None
     coords: tuple[Coord, ...] = ()
     gaps: Gaps | None = None
+    strided: bool = False
     scattered: str = ""
     index: int = 0
     body: tuple[str, ...] = ()
