@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import scalec
-from scalec import reference
+from scalec import compiler, reference
 from scalec.checking.launch import upload
 from scalec.errors import ScheduleError, UnsupportedError
 from scalec.frontend import build
@@ -214,9 +214,9 @@ def test_a_tile_of_less_k_is_promoted_more_often(target: str, product: str, tile
         ("C[m,n] = A[m,k]:mxfp6 @ B[n,k]:mxfp6", "no tensor-core instruction for e3m2"),
     ],
 )
-def test_what_is_refused(source: str, found: str) -> None:
+def test_what_is_refused_in_one_kernel(source: str, found: str) -> None:
     with pytest.raises(UnsupportedError, match=re.escape(found)):
-        scalec.compile(source, target="sm_90a")
+        compiler.compile_source(source, "sm_90a")
 
 
 def drawn(source: str, dims: dict[str, int]) -> dict[str, Any]:

@@ -1,0 +1,277 @@
+"""Operands that launches before a product quantise or convert, on every target."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import pytest
+
+import scalec
+from scalec.checking.compare import compare
+from scalec.checking.launch import made_up
+from scalec.launches import launches
+from scalec.runtime.kernel import Kernel
+from scalec.runtime.sequence import Sequence
+from scalec.sizes import Range
+from tests.emulator.test_sequences import TARGETS, launched
+
+ANEW: dict[str, tuple[str, dict[str, int], tuple[str, ...]]] = {
+    "rows": ("C[m,n]:f32 = quantize(A[m,k], e4m3, 1xk) @ B[n,k] scale(none, 1xk)", {"m": 70, "n": 72}, ("A",)),
+    "computed": (
+        "C[m,n]:f32 = quantize(silu(A[m,k]) * w[k], e4m3, 1xk) @ B[n,k] scale(none, 128x128) + b[n]",
+        {"m": 70, "n": 72},
+        ("A",),
+    ),
+    "right": ("C[m,n]:f32 = A[m,k] @ quantize(B[n,k]:mxfp8, e5m2, 1xk) scale(1x128)", {"m": 9, "n": 72}, ("B",)),
+    "scaled": (
+        "C[m,n]:f32 = quantize(A[m,k]:e5m2, e4m3, 1xk) @ B[n,k] scale(1x64:f32@col, 1x128)",
+        {"m": 9, "n": 72},
+        ("A",),
+    ),
+    "both": (
+        "C[m,n]:f32 = quantize(A[m,k], e4m3, 1xk) @ quantize(B[n,k]:f16, e4m3, 128x128)",
+        {"m": 9, "n": 200},
+        ("A", "B"),
+    ),
+    "levels": ("C[m,n]:f32 = quantize(A[m,k]:nvfp4, e4m3, 1xk) @ B[n,k]:e4m3", {"m": 9, "n": 72}, ("A",)),
+    "batches": ("C[b,m,n]:f32 = quantize(A[b,m,k], e4m3, 1x1xk) @ B[b,n,k]:e4m3", {"b": 2, "m": 9, "n": 72}, ("A",)),
+    "groups": (
+        "C[m,n]:f32 = quantize(A[m,k], e4m3, 1xk) @ B[g,n,k]:e4m3 for m in off[g]:off[g+1]",
+        {"m": 40, "n": 72, "g": 3},
+        ("A",),
+    ),
+    "gated": (
+        "G[m,n] = quantize(X[m,k], e4m3, 1xk) @ V[n,k]:e4m3; "
+        "H[m,n]:f32 = silu(G) * (quantize(X[m,k], e4m3, 1xk) @ W[n,k]:e4m3)",
+        {"m": 40, "n": 72},
+        ("X",),
+    ),
+    "and a result": (
+        "D[m,n]:e4m3 scale(1xn) = quantize(A[m,k], e4m3, 1xk) @ B[n,k] scale(none, 1xk)",
+        {"m": 40, "n": 272},
+        ("A",),
+    ),
+    "gathered": (
+        "C[m,n]:f32 = quantize(A[idx[m],k], e4m3, 1xk) @ B[g,n,k] scale(none, 1x1xk) for m in off[g]:off[g+1]",
+        {"m": 40, "n": 72, "g": 3, "A_0": 17},
+        ("A",),
+    ),
+    "added": ("C[m,n]:f32 += quantize(A[m,k], e4m3, 1xk) @ B[n,k] scale(none, 1xk)", {"m": 40, "n": 272}, ("A",)),
+}
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("name", ANEW)
+@pytest.mark.parametrize("target", TARGETS)
+def test_operands_quantised_by_whole_rows(target: str, name: str) -> None:
+    program, sizes, operands = ANEW[name]
+    sizes = sizes | {"k": 272 if "mxfp8" not in program else 256}
+    kernel = scalec.compile(program, target=target, dims={"k": sizes["k"]})
+    assert isinstance(kernel, Sequence)
+    left = {x for o in operands for t in ("e4m3", "e5m2") for x in (f"{o}_{t}", f"{o}_{t}_scale")}
+    assert {t.name for t in kernel.between} <= left | {"D_f32"}
+    assert len(kernel.launches) == 1 + len(operands) + ("a result" in name)
+    values, expected = made_up(program, sizes, 3)
+    outs, _ = launched(kernel, target, values, sizes)
+    for found in compare(dict(zip((r.name for r in kernel.spec.results), outs, strict=True)), expected):
+        assert found.ok, found
+
+
+BEFORE: dict[str, tuple[str, dict[str, int], str]] = {
+    "4 bits": ("C[m,n]:f32 = A[m,k] @ quantize(B[n,k]:mxfp4, e4m3, 1x128) scale(1x128)", {"m": 9, "n": 72}, "B"),
+    "integers": (
+        "C[m,n]:f32 = A[m,k] @ quantize(B[n,k]:i4, e4m3, 1x128) scale(1x128, 1x64:bf16)",
+        {"m": 9, "n": 72},
+        "B",
+    ),
+    "two levels": (
+        "C[m,n]:f32 = x[m] * A[m,k]:e4m3 @ quantize(B[n,k]:nvfp4, e4m3, 1x128) scale(1x128) + y[n]",
+        {"m": 9, "n": 72},
+        "B",
+    ),
+    "levels said": (
+        "C[m,n]:f32 = A[m,k]:e4m3 @ quantize(B[n,k]:e5m2, e4m3, 1x64) scale(1x64, 1x32:bf16*tensor)",
+        {"m": 9, "n": 72},
+        "B",
+    ),
+    "a tensor's": (
+        "C[m,n]:f32 = quantize(A[m,k]:e5m2, e4m3, 1x128) @ B[n,k] scale(tensor:bf16, 128x128)",
+        {"m": 9, "n": 72},
+        "A",
+    ),
+    "gated": (
+        "G[m,n] = quantize(X[m,k], e4m3, 1x128) @ V[n,k]:e4m3; "
+        "U[m,n] = quantize(X[m,k], e4m3, 1x128) @ W[n,k]:e4m3; C[m,n]:f32 = silu(G)*U",
+        {"m": 9, "n": 72},
+        "X",
+    ),
+    "ragged": (
+        "C[m,n]:f32 = A[m,k] @ quantize(B[g,n,k]:nvfp4, e4m3, 1x1x128) scale(1x128) for m in off[g]:off[g+1]",
+        {"g": 3, "m": 40, "n": 72},
+        "B",
+    ),
+    "blocks": (
+        "C[m,n]:f32 = A[m,k] @ quantize(B[e[m/32],n,k]:nvfp4, e4m3, 1x128) scale(1x128)",
+        {"B_0": 3, "m": 70, "n": 72},
+        "B",
+    ),
+    "gathered": (
+        "C[m,n]:f32 = quantize(A[idx[m],k], e4m3, 1x128) @ B[n,k] scale(none, 128x128)",
+        {"A_0": 17, "m": 40, "n": 72},
+        "A",
+    ),
+}
+
+
+WIDE: dict[str, tuple[str, dict[str, int], tuple[str, ...]]] = {
+    "formats": ("C[m,n]:f32 = x[m] * A[m,k]:mxfp8 @ B[n,k]:mxfp4 + y[n]", {"m": 9, "n": 72, "k": 288}, ("A", "B")),
+    "two levels": ("C[m,n]:f32 = A[m,k]:nvfp4 @ B[n,k]:nvfp4", {"m": 9, "n": 72, "k": 272}, ("A", "B")),
+    "one": ("C[m,n]:f32 += A[m,k] @ B[n,k]:mxfp8_e5m2", {"m": 9, "n": 72, "k": 288}, ("B",)),
+    "said": (
+        "C[m,n]:f32 = A[m,k]:e5m2 @ B[n,k] scale(1x32:ue8m0@packed, 1x64:ue8m0*tensor)",
+        {"m": 9, "n": 72, "k": 320},
+        ("A", "B"),
+    ),
+    "gated": (
+        "G[m,n] = X[m,k]:mxfp8 @ V[n,k]:mxfp8; U[m,n] = X[m,k]:mxfp8 @ W[n,k]:mxfp8; C[m,n]:f32 = silu(G)*U",
+        {"m": 9, "n": 72, "k": 256},
+        ("X", "V", "W"),
+    ),
+    "groups": (
+        "C[m,n]:f32 = A[m,k]:mxfp8 @ B[g,n,k]:mxfp8 for m in off[g]:off[g+1]",
+        {"g": 3, "m": 40, "n": 72, "k": 256},
+        ("A", "B"),
+    ),
+    "looked up": (
+        "C[m,n]:f32 = A[idx[m],k]:mxfp8 @ B[e[m/32],n,k]:mxfp8",
+        {"m": 70, "n": 72, "k": 256, "A_0": 31, "B_0": 3},
+        ("A", "B"),
+    ),
+    "along K": (
+        "C[g,m,n]:f32 = A[m,k]:mxfp8 @ B[n,k]:mxfp8 for k in off[g]:off[g+1]",
+        {"g": 3, "m": 9, "n": 72, "k": 288},
+        ("A", "B"),
+    ),
+    "6 bits": ("C[m,n]:f32 = A[m,k]:mxfp6 @ B[n,k]:mxfp6_e2m3", {"m": 9, "n": 72, "k": 256}, ("A", "B")),
+}
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("name", WIDE)
+def test_operands_made_16_bits_before(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Elements times their scales, exactly."""
+    monkeypatch.setattr("scalec.launches.GAIN", 0)
+    program, sizes, operands = WIDE[name]
+    known = {x: size for x, size in sizes.items() if x != "m"}
+    kernel = scalec.compile(program, target="sm_90a", dims=known, cache=False)
+    assert isinstance(kernel, Sequence)
+    assert {t.name for t in kernel.between} == {f"{x}_bf16" for x in operands}
+    values, expected = made_up(program, sizes, 3)
+    outs, _ = launched(kernel, "sm_90a", values, sizes)
+    for found in compare(dict(zip((r.name for r in kernel.spec.results), outs, strict=True)), expected):
+        assert found.ok, found
+
+
+def test_groups_with_scales_of_their_own_are_not_made_before() -> None:
+    """What is laid out by group only a program with the groups reads."""
+    program = "C[g,m,n]:f32 = A[m,k]:mxfp8 @ B[n,k]:mxfp8 for k in off[g]:off[g+1] by 128 apart"
+    sizes = {"g": 8, "m": 8192, "n": 8192, "k": 8192}
+    assert len(launches(program, "sm_90a", sizes).texts) == 1
+    assert len(launches(program.removesuffix(" apart"), "sm_90a", sizes).texts) == 3
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("target", ["sm_100a", "sm_120a"])
+def test_formats_of_8_bits_beside_16_bits(target: str) -> None:
+    """Which no instruction of these targets multiplies with their scales."""
+    program, sizes = "C[m,n]:f32 = A[m,k] @ B[n,k]:mxfp8", {"m": 9, "n": 72, "k": 288}
+    kernel = scalec.compile(program, target=target, dims={"n": 72, "k": 288})
+    assert isinstance(kernel, Sequence)
+    values, expected = made_up(program, sizes, 3)
+    outs, _ = launched(kernel, target, values, sizes)
+    for found in compare(dict(zip((r.name for r in kernel.spec.results), outs, strict=True)), expected):
+        assert found.ok, found
+
+
+ALONE: dict[str, tuple[str, dict[str, int], Collection[str]]] = {
+    "16 bits": ("C[m,n]:f32 = quantize(A[m,k], e4m3, 1x128) @ B[n,k]:bf16", {"m": 9, "n": 72, "k": 272}, TARGETS),
+    "a range": (
+        "C[g,m,n]:f32 = quantize(A[m,k], e4m3, 1x128) @ B[n,k]:e4m3 for k in off[g]:off[g+1]",
+        {"g": 3, "m": 9, "n": 72, "k": 272},
+        TARGETS,
+    ),
+    "4 bits": (
+        "C[m,n]:f32 = quantize(A[m,k], e2m1, 1x128) @ B[n,k]:e2m1",
+        {"m": 9, "n": 72, "k": 256},
+        ("sm_100a", "sm_120a"),
+    ),
+    "other scales": (
+        "C[m,n]:f32 = quantize(A[m,k], e4m3, 1x128) @ B[n,k] scale(none, 1x64)",
+        {"m": 9, "n": 72, "k": 256},
+        ("sm_100a", "sm_120a"),
+    ),
+    "long blocks": ("C[m,n]:f32 = quantize(A[m,k], e4m3, 1x256) @ B[n,k]:e4m3", {"m": 9, "n": 72, "k": 640}, TARGETS),
+    "6 bits": ("C[m,n]:f32 = quantize(A[m,k]:mxfp6, e4m3, 1x128) @ B[n,k]:e4m3", {"m": 9, "n": 72, "k": 256}, TARGETS),
+    "computed": (
+        "C[m,n]:f32 = quantize(relu(A[m,k]:mxfp8), e4m3, 1x128) @ B[n,k]:e4m3",
+        {"m": 9, "n": 72, "k": 256},
+        TARGETS,
+    ),
+    "short blocks": (
+        "C[m,n]:f32 = quantize(A[m,k]:e2m1, e4m3, 1x128) @ B[n,k]:e4m3 scale(1x8:ue4m3*1x64, none)",
+        {"m": 9, "n": 72, "k": 256},
+        TARGETS,
+    ),
+}
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(("name", "target"), [(name, x) for name, (*_, some) in ALONE.items() for x in some])
+def test_operands_that_no_kernel_quantises(target: str, name: str) -> None:
+    program, sizes, _ = ALONE[name]
+    kernel = scalec.compile(program, target=target, dims={"k": sizes["k"]})
+    assert isinstance(kernel, Sequence)
+    values, expected = made_up(program, sizes, 3)
+    outs, _ = launched(kernel, target, values, sizes)
+    for found in compare(dict(zip((r.name for r in kernel.spec.results), outs, strict=True)), expected):
+        assert found.ok, found
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("name", BEFORE)
+@pytest.mark.parametrize("target", TARGETS)
+def test_operands_quantised_before(target: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one kernel could do too, where a launch before is taken to be faster."""
+    monkeypatch.setattr("scalec.launches.GAIN", 0)
+    program, sizes, operand = BEFORE[name]
+    sizes = sizes | {"k": 272 if "mxfp4" not in program else 256}
+    known = {x: size for x, size in sizes.items() if x != "m"}  # how much is quantised must be
+    kernel = scalec.compile(program, target=target, dims=known, cache=False)
+    assert isinstance(kernel, Sequence)
+    assert {t.name for t in kernel.between} == {f"{operand}_e4m3", f"{operand}_e4m3_scale"}
+    one = scalec.compile(program, target=target, dims=known, schedule={"convert": "shared"}, cache=False)
+    assert isinstance(one, Kernel)
+    assert [(t.name, t.dtype) for t in kernel.spec.operands] == [(t.name, t.dtype) for t in one.spec.operands]
+    assert kernel.spec.reads == one.spec.reads
+    values, expected = made_up(program, sizes, 3)
+    outs, _ = launched(kernel, target, values, sizes)
+    for found in compare(dict(zip((r.name for r in kernel.spec.results), outs, strict=True)), expected):
+        assert found.ok, found
+
+
+@pytest.mark.parametrize(
+    ("sizes", "schedule", "several"),
+    [
+        ({"m": 16}, {}, False),
+        ({"m": 4096}, {}, True),
+        ({"m": Range(1, 8192)}, {}, True),
+        ({"m": Range(1, 32)}, {}, False),
+        ({"m": 4096}, {"convert": "shared"}, False),
+    ],
+)
+def test_who_quantises_an_operand(sizes: dict[str, Any], schedule: dict[str, str], several: bool) -> None:
+    """A launch before, where many rows would each have the warps of a product quantise it again."""
+    program = "C[m,n] = quantize(A[m,k], e4m3, 1x128) @ B[n,k] scale(none, 128x128)"
+    every = launches(program, "sm_90a", {"n": 8192, "k": 8192, **sizes}, schedule)
+    assert (len(every.texts) == 2) == several
