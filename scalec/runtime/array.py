@@ -52,7 +52,7 @@ class DeviceArray:
         last = sum((e - 1) * s for e, s in zip(self.shape, self.strides, strict=True))
         return (last + 1) * self.itemsize
 
-    def expanded(self, extents: tuple[int, ...]) -> DeviceArray:
+    def _expanded(self, extents: tuple[int, ...]) -> DeviceArray:
         """The same memory with further indices in front, along which nothing changes, in memory as this one."""
         made = object.__new__(DeviceArray)
         made.__dict__ |= self.__dict__ | {"shape": (*extents, *self.shape), "of": self}

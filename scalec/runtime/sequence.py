@@ -312,7 +312,7 @@ def _shape(x: Any) -> tuple[int, ...]:
 
 def _expanded(x: Any, extents: tuple[int, ...]) -> Any:
     """A tensor between two launches with further indices in front, along which nothing changes."""
-    return x.expand(*extents, *x.shape) if is_torch(x) else x.expanded(extents)
+    return x.expand(*extents, *x.shape) if is_torch(x) else x._expanded(extents)
 
 
 def _whole(source: str, specs: list[KernelSpec], operands: list[TensorSpec], results: list[TensorSpec]) -> KernelSpec:

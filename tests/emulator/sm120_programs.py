@@ -194,7 +194,7 @@ REFUSED: list[tuple[str, str, str]] = [
     ("bulk scales", "epilogue=bulk, swap=1", "epilogue=bulk is not possible\n  got: swap=1 computes C by columns"),
     ("mxfp8", "promote=64", "promote = 64 with tile K = 128"),
     ("1x128", "promote=0", "promote = 0 with tile K = 128"),
-    ("1x128", "tile=64x64x64", "promote = 128 with tile K = 64"),
+    ("1x128", "tile=64x64x64, promote=128", "promote = 128 with tile K = 64"),
     ("1x128", "scale_path=bulk", r"scale_path=bulk is not possible\n  got: a row of A_scale is 12 bytes \(k = 272\)"),
     ("mxfp8", "cluster=1x2", "a cluster of 1x2 is 2 CTAs\n  expected: at most 1"),
     ("mxfp8", "warps=3x2", "3x2 warps, of 2 warpgroups that have 8"),

@@ -305,7 +305,7 @@ REFUSED = {
     f"{PAIR}; C[m,n] = S + T; F[m,n] = S - T": "something is computed of one product before others are added",
     "C[m,n] = A[m,k]:mxfp8 @ B[n,k]:e4m3 + D[m,r]:e4m3 @ E[n,r]:mxfp8": "differ in their scales",
     "C[m,n] = A[m,k] @ B[n,k] scale(1x128, none) + D[m,r] @ E[n,r] scale(1x64, none)": "differ in their scales",
-    "C[m,n] = A[m,k]:bf16 @ B[n,k]:mxfp4 + D[m,r]:mxfp4 @ E[n,r]:bf16": "D is converted to bf16 beside A, which is not",
+    "C[m,n] = A[m,k]:bf16 @ B[n,k]:i4 + D[m,r]:i4 @ E[n,r]:bf16": "D is converted to bf16 beside A, which is not",
     "C[m,n] = A[m,k]:bf16 @ B[n,k]:mxfp4 + D[m,r]:f16 @ E[n,r]:f16": "differ in their element types",
     "C[m,n] = A[m,k]:bf16 @ B[n,k]:i4 + D[m,r]:bf16 @ (E[n,r]:i4 - 3)": "E has zero points",
     "C[m,n] = A[idx[m],k] @ B[n,k] + D[m,r] @ E[jdx[n],r]": r"E has rows that jdx\[n\] names beside B",

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import scalec
-from scalec import reference
+from scalec import compiler, reference
 from scalec.errors import ScheduleError, UnsupportedError
 from scalec.frontend import build
 from scalec.ir import context
@@ -169,7 +169,7 @@ REFUSED = {
 def test_what_cannot_be(what: str) -> None:
     source, why = REFUSED[what]
     with pytest.raises(UnsupportedError, match=re.escape(why)):
-        scalec.compile(source, target="sm_90a")
+        compiler.compile_source(source, "sm_90a")
 
 
 @pytest.mark.parametrize(

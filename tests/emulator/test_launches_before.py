@@ -153,6 +153,16 @@ WIDE: dict[str, tuple[str, dict[str, int], tuple[str, ...]]] = {
         {"g": 3, "m": 9, "n": 72, "k": 288},
         ("A", "B"),
     ),
+    "added": (
+        "C[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:mxfp4 + D[m,r]:mxfp4 @ E[n,r]:bf16",
+        {"m": 9, "n": 72, "k": 64, "r": 32},
+        ("B", "D"),
+    ),
+    "gathered along K": (
+        "C[m,n]:f32 = A[idx[k],m]:mxfp4 @ B[k,n]:bf16",
+        {"m": 64, "n": 72, "k": 50, "A_0": 70},
+        ("A",),
+    ),
     "6 bits": ("C[m,n]:f32 = A[m,k]:mxfp6 @ B[n,k]:mxfp6_e2m3", {"m": 9, "n": 72, "k": 256}, ("A", "B")),
 }
 
