@@ -168,7 +168,7 @@ def _operands_apart(source: str, target: str, dims: Mapping[str, Size], decided:
     and others where that is faster; as it is where it then is refused, as the refusal is to be of what was written."""
     from scalec.frontend.cut_operands import quantised_operands
 
-    made = _Made(source)
+    made, quantised = _Made(source), dict[str, bool]()
     try:
         quantised = quantised_operands(source)
         for name in sorted(quantised, key=quantised.__getitem__):  # what no kernel finds first
@@ -187,6 +187,10 @@ def _operands_apart(source: str, target: str, dims: Mapping[str, Size], decided:
         pass
     except (SourceError, UnsupportedError):
         return _Made(source)
+    except ScheduleError:
+        if not all(quantised.values()):
+            raise
+        return _Made(source)  # of fields that are for the one kernel, whose refusal is told
     return made
 
 
@@ -237,7 +241,7 @@ def _is_faster(names: Mapping[str, int], made: _Made, also: _Made, dims: Mapping
             return False
         except UnsupportedError:
             return True
-        if one.converts:
+        if one.alone:
             return False
         try:
             other = decided(also.text, also.sizes(sizes))
@@ -263,13 +267,14 @@ class _Decided:
     Attributes:
         problem, schedule: the program, as that sees it.
         shared: the results whose rows CTAs of a cluster share, unless the cluster was asked for.
-        converts: whether it was said where operands are converted.
+        alone: whether one kernel is asked for: it was said where operands are converted, or that results are the same
+            whatever M is, of which launches before depend.
     """
 
     problem: Problem
     schedule: Schedule
     shared: list[str]
-    converts: bool = False
+    alone: bool = False
 
     @staticmethod
     def of(
@@ -281,7 +286,7 @@ class _Decided:
         problem, chosen, given = compiler.decided(source, target, dims, schedule, tuned=tuned)
         shared = [r.name for r in problem.results if r.scale is not None and r.scale.ctas > 1]
         shared = shared if given.cluster is None else []
-        return _Decided(problem, chosen, shared, given.convert is not None)
+        return _Decided(problem, chosen, shared, given.convert is not None or bool(given.invariant))
 
     def seconds(self, given: Mapping[str, int] | None = None) -> float:
         """The predicted time of a launch, at sizes given for dimensions of any size."""

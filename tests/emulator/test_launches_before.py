@@ -10,6 +10,7 @@ import pytest
 import scalec
 from scalec.checking.compare import compare
 from scalec.checking.launch import made_up
+from scalec.errors import UnsupportedError
 from scalec.launches import launches
 from scalec.runtime.kernel import Kernel
 from scalec.runtime.sequence import Sequence
@@ -278,6 +279,7 @@ def test_operands_quantised_before(target: str, name: str, monkeypatch: pytest.M
         ({"m": Range(1, 8192)}, {}, True),
         ({"m": Range(1, 32)}, {}, False),
         ({"m": 4096}, {"convert": "shared"}, False),
+        ({"m": 4096}, {"invariant": "1"}, False),  # whatever M is
     ],
 )
 def test_who_quantises_an_operand(sizes: dict[str, Any], schedule: dict[str, str], several: bool) -> None:
@@ -285,3 +287,8 @@ def test_who_quantises_an_operand(sizes: dict[str, Any], schedule: dict[str, str
     program = "C[m,n] = quantize(A[m,k], e4m3, 1x128) @ B[n,k] scale(none, 128x128)"
     every = launches(program, "sm_90a", {"n": 8192, "k": 8192, **sizes}, schedule)
     assert (len(every.texts) == 2) == several
+
+
+def test_a_schedule_for_one_kernel_has_that_ones_refusal() -> None:
+    with pytest.raises(UnsupportedError, match="no tensor-core instruction for e3m2"):
+        scalec.compile("C[m,n] = A[m,k]:mxfp6 @ B[n,k]:mxfp6 with convert=shared, converters=2", target="sm_90a")
