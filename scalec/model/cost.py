@@ -67,6 +67,10 @@ WRITTEN = 1.2
 """Times as long as this says that a kernel takes whose warps write what they convert to shared memory: 1.14 to 1.26 of
 nvfp4, mxfp4 and i4 at 256 and 4096 rows (same run). Which of its tiles is the fastest does not depend on it."""
 
+BOTH = 1.12
+"""Likewise of one whose consumers convert A in registers, and warps B: mxfp4 by mxfp4 and nvfp4 by nvfp4 took 1.06 to
+1.36 of what this says without, 1.15 in the mean of 16 sizes from 256 rows on (H100, 2026-11-28)."""
+
 ANSWER = 1000
 """Nanoseconds until memory answers: no stage is filled again sooner."""
 
@@ -371,7 +375,8 @@ def _launch(
         else:
             total += c.split * problem.segments + c.exchange * steps[0] * bm * bn  # of one behind the other
     # what tiles take beyond this was found with kernels that convert nothing
-    written = 1.0 if in_registers(schedule) or any(anew) else WRITTEN
+    in_both = in_registers(schedule) and problem.rhs.converted and not problem.lhs.addends
+    written = BOTH if in_both else 1.0 if in_registers(schedule) or any(anew) else WRITTEN
     own = written if problem.converts else c.tiles.get((schedule.swap, bm, bn), 1.0)
     by_both = all(any(s.rows == 1 for s in x.promoted) for x in (problem.lhs, problem.rhs))
     if by_both and bm * bn < ENOUGH_SUMS and waves > SEVERAL:
