@@ -28,13 +28,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from scalec.errors import NAME
-from scalec.formats import ELEMENT_TYPES, FORMATS
+from scalec.formats import ELEMENT_TYPES, FORMATS, GRIDS
 from scalec.frontend import ast
 from scalec.frontend.cut import Cut
 from scalec.frontend.diagnostics import Source
 from scalec.frontend.parser import parse
 
 NOTHING, APART = "none", "apart"
+UNSAID = "e4m3"
+"""The type of a tensor with scales, if it has none of its own."""
 
 
 def quantised_operands(source: str) -> dict[str, bool]:
@@ -50,9 +52,9 @@ def quantised_operands(source: str) -> dict[str, bool]:
 
 
 def scaled_operands(source: str) -> dict[str, set[str]]:
-    """The tensors that are multiplied as they are with scales of a byte, each with the types of scales on both sides of
-    `@`, "" where there are none: elements of a byte or less times such a scale have at most the eight significant bits
-    of a bf16.
+    """The tensors of floats of a byte or less, or integers of less, that are multiplied as they are with scales of a
+    byte, each with the types of scales on both sides of `@`, "" where there are none. An element times its scale has at
+    most the eight significant bits of a bf16, where four are the scale's; of f16 or bf16 it would be rounded.
 
     Raises:
         SourceError: the text is no program.
@@ -63,9 +65,16 @@ def scaled_operands(source: str) -> dict[str, set[str]]:
         sides = (contract.left, contract.right)
         kinds = [_scales(side, next(entries, None) if _has_entry(side) else None) for side in sides]
         for side, kind in zip(sides, kinds, strict=True):
-            if isinstance(side, ast.Tensor) and kind:
+            if isinstance(side, ast.Tensor) and kind and _is_narrow(side):
                 found.setdefault(side.name.text, set()).update(kinds)
     return found
+
+
+def _is_narrow(tensor: ast.Tensor) -> bool:
+    said = tensor.type.text if tensor.type is not None else UNSAID
+    element = FORMATS[said].element if said in FORMATS else said
+    bits = ELEMENT_TYPES[element].bits
+    return bits < 8 or (bits == 8 and element in GRIDS)
 
 
 def _scales(operand: ast.Node, item: ast.Item | None) -> str:
@@ -182,6 +191,8 @@ def _split(operand: ast.Node, item: ast.Item | None, text: Callable[[ast.Node], 
         levels.pop()
     if not all(_some(x.partition("@")[0].partition(":")[0]) for x in levels):
         return None
+    if not isinstance(operand, ast.Quantize) and len(levels) > 1:
+        return None  # an element times several scales has more bits than 16
     return value + f" scale({'*'.join(levels)})" * bool(levels), factor
 
 

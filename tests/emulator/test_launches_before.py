@@ -73,10 +73,7 @@ def test_operands_quantised_by_whole_rows(target: str, name: str) -> None:
     left = {x for o in operands for t in ("e4m3", "e5m2") for x in (f"{o}_{t}", f"{o}_{t}_scale")}
     assert {t.name for t in kernel.between} <= left | {"D_f32"}
     assert len(kernel.launches) == 1 + len(operands) + ("a result" in name)
-    values, expected = made_up(program, sizes, 3)
-    outs, _ = launched(kernel, target, values, sizes)
-    for found in compare(dict(zip((r.name for r in kernel.spec.results), outs, strict=True)), expected):
-        assert found.ok, found
+    check(kernel, target, program, sizes)
 
 
 BEFORE: dict[str, tuple[str, dict[str, int], str]] = {
@@ -178,10 +175,7 @@ def test_operands_made_16_bits_before(name: str, monkeypatch: pytest.MonkeyPatch
     kernel = scalec.compile(program, target="sm_90a", dims=known, cache=False)
     assert isinstance(kernel, Sequence)
     assert {t.name for t in kernel.between} == {f"{x}_bf16" for x in operands}
-    values, expected = made_up(program, sizes, 3)
-    outs, _ = launched(kernel, "sm_90a", values, sizes)
-    for found in compare(dict(zip((r.name for r in kernel.spec.results), outs, strict=True)), expected):
-        assert found.ok, found
+    check(kernel, "sm_90a", program, sizes)
 
 
 def test_groups_with_scales_of_their_own_are_not_made_before() -> None:
@@ -199,10 +193,7 @@ def test_formats_of_8_bits_beside_16_bits(target: str) -> None:
     program, sizes = "C[m,n]:f32 = A[m,k] @ B[n,k]:mxfp8", {"m": 9, "n": 72, "k": 288}
     kernel = scalec.compile(program, target=target, dims={"n": 72, "k": 288})
     assert isinstance(kernel, Sequence)
-    values, expected = made_up(program, sizes, 3)
-    outs, _ = launched(kernel, target, values, sizes)
-    for found in compare(dict(zip((r.name for r in kernel.spec.results), outs, strict=True)), expected):
-        assert found.ok, found
+    check(kernel, target, program, sizes)
 
 
 ALONE: dict[str, tuple[str, dict[str, int], Collection[str]]] = {
@@ -243,10 +234,7 @@ def test_operands_that_no_kernel_quantises(target: str, name: str) -> None:
     program, sizes, _ = ALONE[name]
     kernel = scalec.compile(program, target=target, dims={"k": sizes["k"]})
     assert isinstance(kernel, Sequence)
-    values, expected = made_up(program, sizes, 3)
-    outs, _ = launched(kernel, target, values, sizes)
-    for found in compare(dict(zip((r.name for r in kernel.spec.results), outs, strict=True)), expected):
-        assert found.ok, found
+    check(kernel, target, program, sizes)
 
 
 @pytest.mark.once
@@ -265,10 +253,7 @@ def test_operands_quantised_before(target: str, name: str, monkeypatch: pytest.M
     assert isinstance(one, Kernel)
     assert [(t.name, t.dtype) for t in kernel.spec.operands] == [(t.name, t.dtype) for t in one.spec.operands]
     assert kernel.spec.reads == one.spec.reads
-    values, expected = made_up(program, sizes, 3)
-    outs, _ = launched(kernel, target, values, sizes)
-    for found in compare(dict(zip((r.name for r in kernel.spec.results), outs, strict=True)), expected):
-        assert found.ok, found
+    check(kernel, target, program, sizes)
 
 
 @pytest.mark.parametrize(
@@ -292,3 +277,44 @@ def test_who_quantises_an_operand(sizes: dict[str, Any], schedule: dict[str, str
 def test_a_schedule_for_one_kernel_has_that_ones_refusal() -> None:
     with pytest.raises(UnsupportedError, match="no tensor-core instruction for e3m2"):
         scalec.compile("C[m,n] = A[m,k]:mxfp6 @ B[n,k]:mxfp6 with convert=shared, converters=2", target="sm_90a")
+
+
+@pytest.mark.parametrize(
+    ("operands", "m", "count"),
+    [
+        ("A[m,k]:mxfp8 @ B[n,k]:mxfp8", 64, 1),
+        ("A[m,k]:mxfp8 @ B[n,k]:mxfp8", 4096, 3),
+        ("A[m,k]:bf16 @ B[n,k]:mxfp8", 4096, 2),
+        ("A[m,k]:bf16 @ B[n,k]:nvfp4", 4096, 1),  # consumers make it in registers
+        ("A[m,k]:nvfp4 @ B[n,k]:nvfp4", 1024, 1),
+        ("A[m,k]:nvfp4 @ B[n,k]:nvfp4", 4096, 3),
+    ],
+)
+def test_who_converts_operands(operands: str, m: int, count: int) -> None:
+    """As was measured on an H100 (docs/notes/converted.md)."""
+    assert len(launches(f"C[m,n] = {operands}", "sm_90a", {"m": m, "n": 8192, "k": 8192}).texts) == count
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    "operands",
+    [
+        "A[m,k]:f16 @ B[n,k]:f16 scale(1x32:ue8m0, none)",
+        "A[m,k]:bf16 @ B[n,k]:bf16 scale(1x16:ue4m3, none)",
+        "A[m,k]:bf16 @ B[n,k]:e2m1 scale(none, 1x16:ue4m3*1x128)",
+    ],
+)
+def test_what_16_bits_would_round_is_refused(operands: str, target: str) -> None:
+    """Elements of 16 bits times scales, and others times two, have more significant bits than a bf16."""
+    program = f"C[m,n] = {operands}"
+    assert launches(program, target, {"n": 512, "k": 512}).texts == (program,)
+    with pytest.raises(UnsupportedError, match=r"scales that vary along k|no kernel for"):
+        scalec.compile(program, target=target, dims={"n": 512, "k": 512})
+
+
+def check(kernel: Sequence, target: str, program: str, sizes: dict[str, int]) -> None:
+    """Compares what all launches give with the reference."""
+    values, expected = made_up(program, sizes, 3)
+    outs, _ = launched(kernel, target, values, sizes)
+    for found in compare(dict(zip((r.name for r in kernel.spec.results), outs, strict=True)), expected):
+        assert found.ok, found
