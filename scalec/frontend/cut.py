@@ -29,7 +29,7 @@ from typing import NamedTuple
 from scalec.errors import NAME
 from scalec.frontend import ast
 from scalec.frontend.diagnostics import Source
-from scalec.frontend.parser import parse
+from scalec.frontend.parser import blank, parse
 
 CHANCE = "stochastic"
 
@@ -40,6 +40,12 @@ class Cut(NamedTuple):
     first: str
     second: str
     between: str
+
+    @classmethod
+    def of(cls, first: str, second: str, between: str) -> Cut:
+        """With texts of which comments left blanks."""
+        lines = ([line.rstrip() for line in text.splitlines() if line.strip()] for text in (first, second))
+        return cls(*map("\n".join, lines), between)
 
 
 def by_whole_rows(source: str) -> list[str]:
@@ -60,6 +66,7 @@ def cut(source: str, result: str) -> Cut | None:
     Raises:
         SourceError: the text is no program.
     """
+    source = blank(source)  # a comment would end what follows it on a line here
     program = parse(Source(source, NAME))
     found = [x for x in program.statements if x.target.name.text == result]
     if len(found) != 1 or found[0].accumulate:
@@ -94,7 +101,7 @@ def cut(source: str, result: str) -> Cut | None:
     first = source[: target.span[0]] + f"{at}:f32" + source[target.span[1] : value.span[0]]
     first += text(sums) + source[value.span[1] :]
     second = " ".join([text(target), "=", read, *along.values()])
-    return Cut(first, second, between)
+    return Cut.of(first, second, between)
 
 
 def _used(program: ast.Program, statement: ast.Statement) -> list[ast.Statement]:

@@ -32,7 +32,7 @@ from scalec.formats import ELEMENT_TYPES, FORMATS, GRIDS
 from scalec.frontend import ast
 from scalec.frontend.cut import Cut
 from scalec.frontend.diagnostics import Source
-from scalec.frontend.parser import parse
+from scalec.frontend.parser import blank, parse
 
 NOTHING, APART = "none", "apart"
 UNSAID = "e4m3"
@@ -93,6 +93,7 @@ def cut_operand(source: str, operand: str, wide: str = "") -> Cut | None:
     Raises:
         SourceError: the text is no program.
     """
+    source = blank(source)  # a comment would end what follows it on a line here
     program = parse(Source(source, NAME))
     nodes = list(ast.walk(program))
     sides = [x for c in nodes if isinstance(c, ast.Contract) for x in (c.left, c.right)]
@@ -163,7 +164,7 @@ def cut_operand(source: str, operand: str, wide: str = "") -> Cut | None:
     second = source
     for (first, end), new in sorted(edits, reverse=True):
         second = second[:first] + new + second[end:]
-    return Cut(left + f" scale({level})" * (level != "") + f" = {value}", second, between)
+    return Cut.of(left + f" scale({level})" * (level != "") + f" = {value}", second, between)
 
 
 def _split(operand: ast.Node, item: ast.Item | None, text: Callable[[ast.Node], str]) -> tuple[str, str] | None:
