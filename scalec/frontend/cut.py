@@ -44,8 +44,11 @@ class Cut(NamedTuple):
     @classmethod
     def of(cls, first: str, second: str, between: str) -> Cut:
         """With texts of which comments left blanks."""
-        lines = ([line.rstrip() for line in text.splitlines() if line.strip()] for text in (first, second))
-        return cls(*map("\n".join, lines), between)
+
+        def tidy(text: str) -> str:
+            return "\n".join(line.rstrip() for line in text.splitlines() if line.strip())
+
+        return cls(tidy(first), tidy(second), between)
 
 
 def by_whole_rows(source: str) -> list[str]:
