@@ -107,7 +107,7 @@ def compile(
     made = [
         launch(text, every.sizes(i, sizes), decisions if i == every.main else {}) for i, text in enumerate(every.texts)
     ]
-    return Sequence(source, made, every.operands, every.results)
+    return Sequence(source, made, every.operands, every.results, every.turned)
 
 
 def compiled(

@@ -38,9 +38,12 @@ WIDE = "bf16"
 """What operands with scales of a byte may be made."""
 
 _FORMATS = "|".join(x.name for x in FORMATS.values() if ELEMENT_TYPES[x.lhs[0].type].bits == 8)
-_ROWS = re.compile(rf"\bscale\s*\(\s*[\dx\s]*x\s*[A-Za-z_]|\bquantize\s*\(|\bue[48]m|:\s*({_FORMATS})\b")
-"""What every program with scales of whole rows, or of a byte, or operands that are quantised anew, has: others need not
-be parsed."""
+_ROWS = re.compile(
+    rf"\bscale\s*\(\s*[\dx\s]*x\s*[A-Za-z_]|\bquantize\s*\(|\bue[48]m|:\s*({_FORMATS})\b"
+    r"|,\s*(?P<last>\w+)\s*\](\s*:\s*\w+)?[\s)]*@(?![^@;]*,\s*(?P=last)\s*\])"
+)
+"""What every program with scales of whole rows, or of a byte, or with operands that are quantised anew, or that differ
+in their last index, has: others need not be parsed."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,8 @@ class Launches:
         main: which of them multiplies: what a schedule is given for.
         lookups: dimensions of tensors that are read by indices from memory, as the program and the main launch call
             them: `B_0` of what a launch before quantised, `B_e4m3_0`.
+        turned: operands, all scales, that the main launch reads with their last two indices exchanged: what it calls
+            them, and what the program does.
     """
 
     texts: tuple[str, ...]
@@ -64,6 +69,7 @@ class Launches:
     results: tuple[str, ...] = ()
     main: int = 0
     lookups: tuple[tuple[str, str], ...] = ()
+    turned: tuple[tuple[str, str], ...] = ()
 
     def sizes(self, launch: int, dims: Mapping[str, AnySize]) -> dict[str, AnySize]:
         """What is said of a program's dimensions, as one of its launches calls them."""
@@ -131,7 +137,7 @@ def launches(
         return Launches((source,))
     operands, results = _names(source, given)
     before, every = len(made.before), (*made.before, first, *texts)
-    return Launches(every, (*made.between, *between), operands, results, before, made.lookups)
+    return Launches(every, (*made.between, *between), operands, results, before, made.lookups, made.turned)
 
 
 @dataclass(frozen=True)
@@ -141,18 +147,19 @@ class _Made:
     Attributes:
         text: the program that reads it.
         before, between: the programs of these launches, and the names of what they leave.
-        lookups: see Launches.
+        lookups, turned: see Launches.
     """
 
     text: str
     before: tuple[str, ...] = ()
     between: tuple[str, ...] = ()
     lookups: tuple[tuple[str, str], ...] = ()
+    turned: tuple[tuple[str, str], ...] = ()
 
     def also(self, parts: Cut, lookups: tuple[tuple[str, str], ...]) -> _Made:
         """This, and one launch more."""
-        between = (*self.between, parts.between)
-        return _Made(parts.second, (*self.before, parts.first), between, (*self.lookups, *lookups))
+        between, turned = (*self.between, parts.between), (*self.turned, *parts.turned)
+        return _Made(parts.second, (*self.before, parts.first), between, (*self.lookups, *lookups), turned)
 
     def sizes(self, dims: Mapping[str, Size]) -> dict[str, Size]:
         """What is said of a program's dimensions, as the one here calls them."""
@@ -181,6 +188,7 @@ def _operands_apart(source: str, target: str, dims: Mapping[str, Size], decided:
             if not quantised[name] or _is_faster({name: 0}, made, also, dims, decided):
                 made = also
         made = _widened(made, target, dims, decided)
+        made = _stored_turned(made, target, dims, decided)
         if made.before:
             decided(made.text, made.sizes(dims))
     except ApartError:  # of a result, which is asked about next
@@ -194,7 +202,7 @@ def _operands_apart(source: str, target: str, dims: Mapping[str, Size], decided:
     return made
 
 
-def _also(made: _Made, name: str, target: str, dims: Mapping[str, Size], wide: str = "") -> _Made:
+def _also(made: _Made, name: str, target: str, dims: Mapping[str, Size], becomes: str = "") -> _Made:
     """A program of which one operand more is made by a launch before.
 
     Raises:
@@ -203,7 +211,7 @@ def _also(made: _Made, name: str, target: str, dims: Mapping[str, Size], wide: s
     from scalec import compiler
     from scalec.frontend.cut_operands import cut_operand
 
-    parts = cut_operand(made.text, name, wide)
+    parts = cut_operand(made.text, name, becomes)
     if parts is None:
         raise UnsupportedError(f"{name} is not made in a program of its own")
     axes = dict.fromkeys(re.findall(rf"\b{name}_(\d+)\b", parts.first))
@@ -226,6 +234,35 @@ def _widened(made: _Made, target: str, dims: Mapping[str, Size], decided: Decide
         return made
     bits = ELEMENT_TYPES[WIDE].bits
     return also if names and _is_faster(dict.fromkeys(names, bits), made, also, dims, decided) else made
+
+
+def _stored_turned(made: _Made, target: str, dims: Mapping[str, Size], decided: Decide) -> _Made:
+    """A program of whose operands of a byte, which the kernel turns as the target multiplies none so stored, launches
+    before store all, or one, the other way round, if that is faster."""
+    from scalec.frontend.cut_operands import TURNED, turned_operands
+
+    names = turned_operands(made.text)
+    if not names:
+        return made
+    problem = decided(made.text, made.sizes(_ends(dims)[0])).problem
+    kept = {
+        x.name
+        for product in problem.products
+        for side in (product.lhs, product.rhs)
+        for x in side.panes
+        if not x.turned
+    }
+    names = [x for x in names if x not in kept]
+    for some in dict.fromkeys([tuple(names), *((name,) for name in names)]):
+        also = made
+        try:
+            for name in some:
+                also = _also(also, name, target, dims, TURNED)
+        except (SourceError, UnsupportedError):
+            continue
+        if some and _is_faster(dict.fromkeys(some, 0), made, also, dims, decided):
+            return also
+    return made
 
 
 def _is_faster(names: Mapping[str, int], made: _Made, also: _Made, dims: Mapping[str, Size], decided: Decide) -> bool:
@@ -361,6 +398,8 @@ def told(every: Launches, sizes: Mapping[str, int]) -> tuple[str, ...]:
         said = "between it and those behind it" if i < every.main else "between them"
         moved = ELEMENT_TYPES[kind].bytes(count) / 1e6
         lines[where] += f" ({said} {name}, {moved:.1f} MB, written and read once)"
+    for name, given in every.turned:
+        lines[every.main] += f" ({name} is {given} with its last two indices exchanged)"
     return tuple(lines)
 
 

@@ -35,20 +35,26 @@ CHANCE = "stochastic"
 
 
 class Cut(NamedTuple):
-    """The texts of both programs, and the name of what the first leaves to the second."""
+    """The texts of both programs, and the name of what the first leaves to the second.
+
+    Attributes:
+        turned: operands, all scales, that the second reads with their last two indices exchanged: what it calls them,
+            and what a caller does.
+    """
 
     first: str
     second: str
     between: str
+    turned: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def of(cls, first: str, second: str, between: str) -> Cut:
+    def of(cls, first: str, second: str, between: str, turned: tuple[tuple[str, str], ...] = ()) -> Cut:
         """With texts of which comments left blanks."""
 
         def tidy(text: str) -> str:
             return "\n".join(line.rstrip() for line in text.splitlines() if line.strip())
 
-        return cls(tidy(first), tidy(second), between)
+        return cls(tidy(first), tidy(second), between, turned)
 
 
 def by_whole_rows(source: str) -> list[str]:

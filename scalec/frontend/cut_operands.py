@@ -19,6 +19,13 @@ An operand with scales of a byte may be converted instead, to 16 bits that have 
     B_bf16[n,k]:bf16 = B[n,k]:mxfp8
     C[m,n] = A[m,k] @ B_bf16[n,k]:bf16
 
+One of a byte whose last index is not the summed one may be stored the other way round, as its scales may be seen.
+
+    C[m,n] = A[m,k] @ B[k,n] scale(1x128, 128x128)
+    -->
+    B_turned[n,k]:e4m3 = B[k,n]:e4m3
+    C[m,n] = A[m,k] @ B_turned[n,k]:e4m3 scale(1x128, 128x128@col)
+
 Where an index is read from memory, `A[idx[m],k]`, the first program quantises all of the tensor, along what the
 compiler calls that dimension, `A_0`, and the second one reads what it needs of it.
 """
@@ -70,11 +77,37 @@ def scaled_operands(source: str) -> dict[str, set[str]]:
     return found
 
 
+def turned_operands(source: str) -> list[str]:
+    """The tensors of a byte an element that are multiplied as they are and whose last index is not the summed one.
+
+    Raises:
+        SourceError: the text is no program.
+    """
+    found = list[str]()
+    for contract in (x for x in ast.walk(parse(Source(source, NAME))) if isinstance(x, ast.Contract)):
+        for side, other in ((contract.left, contract.right), (contract.right, contract.left)):
+            if isinstance(side, ast.Tensor) and len(side.indices) > 1 and _bits(side) == 8:
+                last, before = (
+                    {x.text for x in ast.walk(at) if isinstance(x, ast.IndexName)} for at in side.indices[:-3:-1]
+                )
+                shared = {x.text for x in ast.walk(other) if isinstance(x, ast.IndexName)}
+                if not last & shared and before & shared:
+                    found.append(side.name.text)
+    return [*dict.fromkeys(found)]
+
+
 def _is_narrow(tensor: ast.Tensor) -> bool:
-    said = tensor.type.text if tensor.type is not None else UNSAID
-    element = FORMATS[said].element if said in FORMATS else said
-    bits = ELEMENT_TYPES[element].bits
+    bits, element = _bits(tensor), _element(tensor)
     return bits < 8 or (bits == 8 and element in GRIDS)
+
+
+def _element(tensor: ast.Tensor) -> str:
+    said = tensor.type.text if tensor.type is not None else UNSAID
+    return FORMATS[said].element if said in FORMATS else said
+
+
+def _bits(tensor: ast.Tensor) -> int:
+    return ELEMENT_TYPES[_element(tensor)].bits
 
 
 def _scales(operand: ast.Node, item: ast.Item | None) -> str:
@@ -86,9 +119,12 @@ def _scales(operand: ast.Node, item: ast.Item | None) -> str:
     return kind if kind in ELEMENT_TYPES and ELEMENT_TYPES[kind].bits == 8 else ""
 
 
-def cut_operand(source: str, operand: str, wide: str = "") -> Cut | None:
-    """The program in two, the first of which quantises the tensor `operand`, or makes it the type `wide`; None where a
-    text does not say it.
+TURNED = "turned"
+
+
+def cut_operand(source: str, operand: str, becomes: str = "") -> Cut | None:
+    """The program in two, the first of which quantises the tensor `operand`, or makes it the type `becomes`, or stores
+    it the other way round where that is TURNED; None where a text does not say it.
 
     Raises:
         SourceError: the text is no program.
@@ -97,7 +133,7 @@ def cut_operand(source: str, operand: str, wide: str = "") -> Cut | None:
     program = parse(Source(source, NAME))
     nodes = list(ast.walk(program))
     sides = [x for c in nodes if isinstance(c, ast.Contract) for x in (c.left, c.right)]
-    every = [x for x in sides if isinstance(x, ast.Tensor if wide else ast.Quantize)]
+    every = [x for x in sides if isinstance(x, ast.Tensor if becomes else ast.Quantize)]
     every = [x for x in every if _tensor(x).name.text == operand]
     names = {x.name.text for x in nodes if isinstance(x, (ast.Tensor, ast.Target, ast.IndexRead))}
     names |= {x.text for x in nodes if isinstance(x, ast.Name)}
@@ -130,41 +166,68 @@ def cut_operand(source: str, operand: str, wide: str = "") -> Cut | None:
     inside = read(one)
     if sum(x in inside for x in read(program)) != len(every) * len(inside):
         return None  # what it is made of is read elsewhere, too, where its type may stand
-    kind, level = (one.type.text, text(one.level)) if isinstance(one, ast.Quantize) else (wide, "")
-    between = f"{operand}_{kind}"
-    while {between, f"{between}_scale"} & names:
+    turned = becomes == TURNED
+    level = text(one.level) if isinstance(one, ast.Quantize) else ""
+    kind = one.type.text if isinstance(one, ast.Quantize) else _element(one) if turned else becomes
+    between = f"{operand}_{TURNED if turned else kind}"
+    while {between, f"{between}_scale", f"{between}_scale2"} & names:
         between += "_"
-    at, left = (f"{between}[{','.join(map(said, indices))}]:{kind}" for said in (text, whole))
-    own, edits = dict[str, ast.Item | None](), list[tuple[tuple[int, int], str]]()
-    contracts = list[tuple[ast.Contract, str]]()
+    order = (*indices[:-2], *indices[:-3:-1]) if turned else indices
+    at, left = (f"{between}[{','.join(map(said, order))}]:{kind}" for said in (text, whole))
+    sides, told = dict[ast.Contract, list[ast.Node]](), dict[ast.Contract, list[ast.Item | None]]()
     for contract in (x for x in nodes if isinstance(x, ast.Contract)):
-        sides = [contract.left, contract.right]
-        mine = [x in every for x in sides]
-        if not any(mine):
-            continue
-        edits += [(x.span, at) for x, quantised in zip(sides, mine, strict=True) if quantised]
         entries = iter(contract.scale.items if contract.scale is not None else ())
-        told = [next(entries, None) if _has_entry(x) else None for x in sides]
-        own |= {text(x) if x is not None else NOTHING: x for x, quantised in zip(told, mine, strict=True) if quantised}
-        said = [
-            (level or NOTHING) if quantised else text(x) if x is not None else NOTHING
-            for side, x, quantised in zip(sides, told, mine, strict=True)
-            if quantised or _has_entry(side)
-        ]
-        contracts.append((contract, f"scale({', '.join(said)})" if {*said} != {NOTHING} else ""))
-    split = _split(one, next(iter(own.values())), whole) if len(own) == 1 else None
-    if split is None:
+        sides[contract] = [contract.left, contract.right]
+        told[contract] = [next(entries, None) if _has_entry(x) else None for x in sides[contract]]
+    own = {
+        text(item) if item is not None else NOTHING: item
+        for contract in sides
+        for side, item in zip(sides[contract], told[contract], strict=True)
+        if side in every
+    }
+    item = next(iter(own.values()))
+    split = (f"{whole(_tensor(one)).partition(':')[0]}:{kind}", "") if turned else _split(one, item, whole)
+    there = _turned(item) if turned else level or NOTHING
+    if len(own) != 1 or split is None or there is None:
         return None
     value, factor = split
-    for contract, scale in contracts:
+    edits = list[tuple[tuple[int, int], str]]()
+    for contract in (x for x in sides if {*sides[x]} & {*every}):
+        entries = [
+            there if side in every else text(item) if item is not None else NOTHING
+            for side, item in zip(sides[contract], told[contract], strict=True)
+            if side in every or _has_entry(side)
+        ]
+        scale = f"scale({', '.join(entries)})" if {*entries} != {NOTHING} else ""
         start, end = contract.span
         place = contract.scale.span if contract.scale is not None else (end, end)
+        edits += [(side.span, at) for side in sides[contract] if side in every]
         edits.append((place, " " * (contract.scale is None and scale != "") + scale + (factor and f" * {factor})")))
         edits.append(((start, start), factor and "("))
     second = source
     for (first, end), new in sorted(edits, reverse=True):
         second = second[:first] + new + second[end:]
-    return Cut.of(left + f" scale({level})" * (level != "") + f" = {value}", second, between)
+    levels = range(len(item.levels) if turned and item is not None and text(item) != NOTHING else 0)
+    scales = tuple((f"{between}_scale{'2' * i}", f"{operand}_scale{'2' * i}") for i in levels)
+    return Cut.of(left + f" scale({level})" * (level != "") + f" = {value}", second, between, scales)
+
+
+def _turned(item: ast.Item | None) -> str | None:
+    """An entry of `scale(...)` for the same scales seen with their last two indices exchanged; None where no layout is
+    those'."""
+    if item is None or item.levels[0].block.text == NOTHING:
+        return NOTHING
+    made = list[str]()
+    for level in item.levels:
+        block, layout = level.block.text, level.layout.text if level.layout is not None else "row"
+        if layout not in ("row", "col"):
+            return None
+        if block != "tensor":
+            *ahead, rows, last = ["1", *block.split("x")] if "x" not in block else block.split("x")
+            block = "x".join([*ahead, last, rows])
+        kind = f":{level.type.text}" if level.type is not None else ""
+        made.append(block + kind + "@col" * (layout == "row"))
+    return "*".join(made)
 
 
 def _split(operand: ast.Node, item: ast.Item | None, text: Callable[[ast.Node], str]) -> tuple[str, str] | None:

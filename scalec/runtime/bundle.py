@@ -68,7 +68,8 @@ class Row:
 
 @dataclass(frozen=True)
 class Chain:
-    """A program of several launches (scalec.runtime.sequence): the names of the kernels of each, in order."""
+    """A program of several launches (scalec.runtime.sequence): the names of the kernels of each, in order; `turned` is
+    Sequence's."""
 
     name: Annotated[str, matching(".+", "a name")]
     source: str
@@ -76,16 +77,19 @@ class Chain:
     operands: tuple[str, ...]
     results: Annotated[tuple[str, ...], some]
     seal: Digest
+    turned: tuple[tuple[str, str], ...] = ()
 
     @staticmethod
     def of(name: str, sequence: Sequence, launches: Iterable[str]) -> Chain:
         operands, results = [tuple(t.name for t in ts) for ts in (sequence.spec.operands, sequence.spec.results)]
-        chain = Chain(name, sequence.source, tuple(launches), operands, results, "")
+        chain = Chain(name, sequence.source, tuple(launches), operands, results, "", sequence.turned)
         return replace(chain, seal=chain.sealed())
 
     def sealed(self) -> str:
         """The seal that it should have."""
-        return _seal(self.name, self.source, {"launches": self.launches, "of": self.operands, "to": self.results})
+        turned = {"turned": self.turned} if self.turned else {}
+        said = {"launches": self.launches, "of": self.operands, "to": self.results}
+        return _seal(self.name, self.source, said | turned)
 
 
 @dataclass(frozen=True)
@@ -274,7 +278,7 @@ def _bundle(folder: Path, rows: Iterable[tuple[Row, KernelSpec]], chains: list[C
     for chain in chains:
         launches = [every[name] for name in chain.launches]
         try:
-            made[chain.name] = Sequence(chain.source, launches, chain.operands, chain.results)
+            made[chain.name] = Sequence(chain.source, launches, chain.operands, chain.results, chain.turned)
         except KeyError as error:
             got = f"{chain.name} has {error}, which no launch of it has"
             raise ScalecError(f"{folder / MANIFEST} is not a bundle's manifest", got=got, fix=AGAIN) from None

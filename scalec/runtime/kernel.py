@@ -22,6 +22,7 @@ from scalec.runtime.registry import kernels
 from scalec.runtime.signature import Signature
 from scalec.runtime.tensors import (
     TensorView,
+    Turned,
     adopt,
     array_interface,
     dlpack_device,
@@ -471,6 +472,7 @@ def _adopted(
 
 def _ordinal(name: str, value: Any) -> int | None:
     """The GPU of a tensor that is not torch's, if it says."""
+    value = value.tensor if isinstance(value, Turned) else value
     if (facts := array_interface(name, value)) is not None:
         from scalec.runtime import driver
 

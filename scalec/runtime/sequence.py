@@ -19,7 +19,7 @@ from scalec.runtime.form import Form
 from scalec.runtime.kernel import Kernel, Loaded
 from scalec.runtime.registry import kernels
 from scalec.runtime.signature import Signature
-from scalec.runtime.tensors import adopt, is_torch
+from scalec.runtime.tensors import Turned, adopt, is_torch
 
 _serials = count()
 
@@ -38,18 +38,25 @@ class Sequence:
             arguments there are none.
         launches: a kernel for each, or several for parts of a range of sizes.
         between: the tensors that one launch leaves to a later one.
+        turned: operands that a launch reads with their last two indices exchanged: what it calls them, what callers do.
         cubin, ptx: those of all launches, one behind the other.
         serial: its number, of all made in this process.
         signature: what follows from the specs.
     """
 
     def __init__(
-        self, source: str, launches: Several[Kernel | Program], operands: Several[str], results: Several[str]
+        self,
+        source: str,
+        launches: Several[Kernel | Program],
+        operands: Several[str],
+        results: Several[str],
+        turned: Several[tuple[str, str]] = (),
     ) -> None:
-        self.source, self.launches = source, _fitting(launches)
+        self.source, self.launches, self.turned = source, _fitting(launches), tuple(turned)
         specs = [_spec(x) for x in self.launches]
         made = {t.name: t for spec in specs for t in spec.results}
         known = {t.name: t for spec in specs for t in spec.operands} | made
+        known |= {given: _seen(known[name], given, known.get(given.partition("_scale")[0])) for name, given in turned}
         self.between = tuple(made[n] for n in made if n not in results)
         self.spec = _whole(source, specs, [known[n] for n in operands], [known[n] for n in results])
         self._ahead = [
@@ -62,7 +69,7 @@ class Sequence:
         ]
         self.signature = _signature(self.spec, [_first(x).signature for x in self.launches])
         self._steps = [([t.name for t in s.operands], [t.name for t in s.results]) for s in specs]
-        have = set(operands)
+        have = {*operands, *(name for name, _ in turned)}
         for inputs, left in self._steps:
             if missing := set(inputs) - have:
                 raise KeyError(min(missing))
@@ -118,7 +125,8 @@ class Sequence:
         return self
 
     def __reduce__(self) -> Any:
-        return Sequence, (self.source, self.launches, [t.name for t in self.spec.operands], self._names)
+        names = [t.name for t in self.spec.operands]
+        return Sequence, (self.source, self.launches, names, self._names, self.turned)
 
     def __repr__(self) -> str:
         return f"Sequence({self.name}: {', then '.join(map(repr, self.launches))})"
@@ -190,6 +198,7 @@ class Sequence:
 
     def _named(self, operands: tuple[Any, ...], outs: tuple[Any, ...] | None) -> dict[str, Any]:
         have = dict(zip((t.name for t in self.spec.operands), operands, strict=True))
+        have |= {name: _turned(have[given]) for name, given in self.turned}
         return have | dict(zip(self._names, outs or (), strict=False))
 
     def _run(self, operands: tuple[Any, ...], outs: tuple[Any, ...] | None, stream: Any = None) -> Any:
@@ -313,6 +322,19 @@ def _shape(x: Any) -> tuple[int, ...]:
 def _expanded(x: Any, extents: tuple[int, ...]) -> Any:
     """A tensor between two launches with further indices in front, along which nothing changes."""
     return x.expand(*extents, *x.shape) if is_torch(x) else x._expanded(extents)
+
+
+def _turned(x: Any) -> Any:
+    """A tensor that a caller passed, with its last two indices exchanged."""
+    return x.transpose(-1, -2) if is_torch(x) else Turned(x)
+
+
+def _seen(t: TensorSpec, name: str, of: TensorSpec | None) -> TensorSpec:
+    """An operand, of what a launch reads with its last two indices exchanged: scales of operand `of`, whose other
+    indices are these scales' too."""
+    ahead = of.shape[:-2] if of is not None and len(of.shape) == len(t.shape) else t.shape[:-2]
+    ahead = tuple(x if y.names else y for x, y in zip(ahead, t.shape[:-2], strict=True))
+    return replace(t, name=name, shape=(*ahead, *t.shape[:-3:-1]), layout="row" if t.layout == "col" else "col")
 
 
 def _whole(source: str, specs: list[KernelSpec], operands: list[TensorSpec], results: list[TensorSpec]) -> KernelSpec:

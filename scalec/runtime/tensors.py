@@ -51,6 +51,13 @@ class TensorView(NamedTuple):
         return self.shape, self.strides, self.dtype, self.place
 
 
+class Turned:
+    """A tensor that a caller passed, seen with its last two indices exchanged: `.tensor` is what it passed."""
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor = tensor
+
+
 # what libraries call the element types, and what the language calls them (the first row of a shared type wins);
 # ml_dtypes' types below 8 bits are none of ours: they take a byte an element
 LIBRARY_NAMES: dict[str, str] = {
@@ -105,6 +112,10 @@ def adopt(name: str, value: Any, stream: int, locate: Callable[[int], Place]) ->
     """
     if is_torch(value):
         return _from_torch(name, value)
+    if isinstance(value, Turned):
+        view = adopt(name, value.tensor, stream, locate)
+        shape, strides = ((*x[:-2], *x[:-3:-1]) for x in (view.shape, view.strides))
+        return view._replace(shape=shape, strides=strides)
     facts = array_interface(name, value)
     if facts is not None:
         return _from_array_interface(name, value, facts, locate)

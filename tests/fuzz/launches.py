@@ -60,4 +60,6 @@ def called(made: Made, device: Any = None, change: Callable[[str], str] = str) -
 
     if isinstance(made, compiler.Compilation):
         return one(made)
-    return Sequence(made.text, [one(part) for part in made.parts], made.every.operands, made.every.results)
+    return Sequence(
+        made.text, [one(part) for part in made.parts], made.every.operands, made.every.results, made.every.turned
+    )

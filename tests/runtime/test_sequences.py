@@ -30,6 +30,23 @@ def test_a_bundle_has_all_launches(tmp_path: Path) -> None:
     assert pickle.loads(pickle.dumps(kernel)).spec == kernel.spec
 
 
+def test_a_bundle_of_scales_seen_the_other_way_round(tmp_path: Path) -> None:
+    program = "C[m,n] = A[m,k] @ B[k,n] scale(1x128, 128x128)"
+    kernel = scalec.compile(program, "sm_90a", {"m": 8192, "n": 8192, "k": 8192})
+    assert isinstance(kernel, Sequence)
+    bundle.write(tmp_path, [kernel])
+    found = scalec.load(tmp_path)["C"]
+    assert isinstance(found, Sequence)
+    assert found.turned == kernel.turned == (("B_turned_scale", "B_scale"),)
+    assert found.spec == kernel.spec
+    path = tmp_path / bundle.MANIFEST
+    manifest = json.loads(path.read_text())
+    manifest["sequences"][0]["turned"] = [["B_turned_scale", "A_scale"]]
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(ScalecError, match="not a bundle's manifest"):
+        scalec.load(tmp_path)
+
+
 def test_a_bundle_without_a_kernel_that_it_names(tmp_path: Path) -> None:
     bundle.write(tmp_path, [scalec.compile("D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[n,k]", "sm_90a")])
     path = tmp_path / bundle.MANIFEST

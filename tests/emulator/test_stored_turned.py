@@ -1,0 +1,124 @@
+"""FP8 operands with M or N contiguous, which launches before the product store with K contiguous."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+import scalec
+from scalec.frontend.cut_operands import TURNED, cut_operand
+from scalec.launches import launches, told
+from scalec.runtime.kernel import Kernel
+from scalec.runtime.sequence import Sequence
+from scalec.runtime.tensors import Turned, adopt
+from tests.emulator.test_launches_before import check
+
+PROGRAMS: dict[str, tuple[str, dict[str, int], tuple[str, ...]]] = {
+    "right": ("C[m,n]:f32 = A[m,k] @ B[k,n] scale(1x128, 128x128)", {"m": 40, "n": 272, "k": 400}, ("B",)),
+    "left": ("C[m,n]:f32 = A[k,m] @ B[n,k] scale(128x1, 1x128)", {"m": 48, "n": 72, "k": 400}, ("A",)),
+    "both": ("C[m,n]:f32 += A[k,m] @ B[k,n] scale(128x1, 64x128@col)", {"m": 48, "n": 144, "k": 400}, ("A", "B")),
+    "e5m2": ("C[m,n]:f32 = A[m,k] @ B[k,n]:e5m2 scale(1x128, 128x1)", {"m": 9, "n": 80, "k": 400}, ("B",)),
+    "levels": ("C[m,n]:f32 = A[m,k] @ B[k,n] scale(1x128, 128x64*tensor)", {"m": 9, "n": 144, "k": 400}, ("B",)),
+    "tensor": ("C[m,n]:f32 = A[m,k] @ B[k,n] scale(tensor, tensor) + c[n]", {"m": 9, "n": 80, "k": 400}, ("B",)),
+    "none": ("C[m,n]:f32 = A[m,k]:e4m3 @ B[k,n]:e4m3", {"m": 9, "n": 80, "k": 400}, ("B",)),
+    "whole rows": ("C[m,n]:f32 = A[m,k] @ B[k,n] scale(1xk, kx1)", {"m": 9, "n": 80, "k": 400}, ("B",)),
+    "batches": (
+        "Z[b,h,d]:f32 = X[b,h,r] @ Y[h,r,d] scale(1x128,128x128)",
+        {"b": 9, "h": 2, "r": 272, "d": 144},
+        ("Y",),
+    ),
+    "one for all": (
+        "C[b,m,n]:f32 = A[b,m,k] @ B[b,k,n] scale(1x1x128,bx128x128)",
+        {"b": 2, "m": 9, "n": 144, "k": 272},
+        ("B",),
+    ),
+    "blocks of rows": (
+        "C[m,n]:f32 = A[m,k] @ B[e[m/64],k,n] scale(1x128,128x128)",
+        {"m": 140, "n": 144, "k": 272, "B_0": 3},
+        ("B",),
+    ),
+    "ragged": (
+        "C[m,n]:f32 = A[m,k] @ B[g,k,n] scale(1x128,128x128) for m in off[g]:off[g+1]",
+        {"g": 3, "m": 40, "n": 144, "k": 272},
+        ("B",),
+    ),
+    "along K": (
+        "C[g,m,n]:f32 += A[k,m] @ B[k,n] scale(128x1,128x1) for k in off[g]:off[g+1]",
+        {"g": 3, "m": 48, "n": 80, "k": 400},
+        ("A", "B"),
+    ),
+    "gated": (
+        "G[m,n] = X[m,k] @ V[k,n] scale(1x128,128x128); U[m,n] = X[m,k] @ W[k,n] scale(1x128,128x128); "
+        "C[m,n]:f32 = silu(G)*U",
+        {"m": 9, "n": 144, "k": 272},
+        ("V", "W"),
+    ),
+}
+
+
+@pytest.fixture(autouse=True)
+def cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is predicted."""
+    monkeypatch.setattr("scalec.launches.GAIN", 0)
+
+
+def made(name: str, schedule: dict[str, str] | None = None) -> Kernel | Sequence:
+    program, sizes, _ = PROGRAMS[name]
+    known = {x: size for x, size in sizes.items() if x not in ("m", "b")}
+    known |= {"m": sizes["m"]} if "m" in sizes and "A" in PROGRAMS[name][2] else {}
+    known |= {"b": 2} if name == "one for all" else {}
+    return scalec.compile(program, target="sm_90a", dims=known, schedule=schedule, cache=False)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_operands_stored_the_other_way_round(name: str) -> None:
+    program, sizes, operands = PROGRAMS[name]
+    kernel = made(name)
+    assert isinstance(kernel, Sequence)
+    assert {t.name for t in kernel.between} == {f"{x}_turned" for x in operands}
+    one = made(name, {"convert": "shared"})
+    assert isinstance(one, Kernel)
+    assert [(t.name, t.dtype, t.shape, t.layout) for t in kernel.spec.operands] == [
+        (t.name, t.dtype, t.shape, t.layout) for t in one.spec.operands
+    ]
+    assert kernel.spec.dims == one.spec.dims
+    assert kernel.spec.reads == one.spec.reads
+    check(kernel, "sm_90a", program, sizes)
+
+
+def test_of_a_pickle() -> None:
+    program, sizes, _ = PROGRAMS["right"]
+    check(pickle.loads(pickle.dumps(made("right"))), "sm_90a", program, sizes)
+
+
+def test_the_launches_are_told() -> None:
+    program, sizes, _ = PROGRAMS["right"]
+    every = launches(program, "sm_90a", sizes)
+    first, second = told(every, sizes)
+    assert "B_turned[n,k]:e4m3 = B[k,n]:e4m3" in first
+    assert "scale(1x128, 128x128@col) (B_turned_scale is B_scale with its last two indices exchanged)" in second
+
+
+def test_a_tensor_seen_the_other_way_round() -> None:
+    x = np.zeros((2, 3, 4), np.float32)
+    view = adopt("X", Turned(x), -1, lambda _: ("cpu", 0))
+    assert (view.shape, view.strides) == ((2, 4, 3), (12, 1, 4))
+
+
+def test_not_where_the_tensor_core_reads_them() -> None:
+    program, sizes, _ = PROGRAMS["both"]
+    assert len(launches(program, "sm_100a", sizes).texts) == 1
+
+
+def test_not_with_scales_of_which_no_layout_is_the_other_way_round() -> None:
+    parts = cut_operand("C[m,n] = A[m,k] @ B[k,n] scale(1x128, 128x128:ue8m0@packed)", "B", TURNED)
+    assert parts is None
+
+
+def test_not_beside_operands_that_are_read_as_they_are() -> None:
+    """No kernel turns BF16."""
+    program = "C[m,n] = A[k,m]:bf16 @ B[k,n]:bf16"
+    assert len(launches(program, "sm_90a", {"m": 512, "n": 512, "k": 512}).texts) == 1
