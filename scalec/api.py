@@ -104,9 +104,7 @@ def compile(
     every = launches(source, name, sizes, decisions, cache=cache, tuning=tuning)
     if len(every.texts) == 1:
         return launch(every.texts[0], sizes, decisions)
-    made = [
-        launch(text, every.sizes(i, sizes), decisions if i == every.main else {}) for i, text in enumerate(every.texts)
-    ]
+    made = [launch(text, every.sizes(i, sizes), every.schedule(i, decisions)) for i, text in enumerate(every.texts)]
     return Sequence(source, made, every.operands, every.results, every.turned)
 
 

@@ -340,7 +340,7 @@ def tune(
         which = f"launch {every.main + 1} of {len(every.texts)}"
         command.note(f"{which} is tuned: the others have no schedule to choose")
     text, sizes = every.texts[every.main], every.sizes(every.main, sizes)
-    job = Job(text, name, sizes, rows, schedule or {}, candidates, rounds)
+    job = Job(text, name, sizes, rows, every.schedule(every.main, schedule or {}), candidates, rounds)
     return command.tune_program(job, kept, peers=peers, workers=workers)
 
 

@@ -34,6 +34,9 @@ GAIN = 1.2
 (2026-11-28) 16 rows by 8192x8192 of nvfp4 are predicted to gain 0.93 and gained 0.74, 256 1.03 and 1.01, 512 1.46 and
 1.39, 4096 2.42 and 1.97; eight groups of 30 and 128 rows by 7168x2048 1.27 and 0.92, 1.33 and 1.21."""
 
+BEFORE = "before"
+"""The value of the schedule's field `convert` that asks for launches before a product, whatever is predicted."""
+
 WIDE = "bf16"
 """What operands with scales of a byte may be made."""
 
@@ -78,6 +81,13 @@ class Launches:
             return of_main(self.texts[launch], {called.get(name, name): size for name, size in dims.items()})
         return of_later(self.texts[launch], dims)
 
+    def schedule(self, launch: int, given: Mapping[str, str]) -> dict[str, str]:
+        """What is decided for a program, as one of its launches has it."""
+        if len(self.texts) == 1:
+            return dict(given)
+        mine = given if launch == self.main else {}
+        return {name: value for name, value in mine.items() if (name, value) != ("convert", BEFORE)}
+
 
 def may_be_several(source: str) -> bool:
     """Whether a program may take several launches, as far as that costs nothing to say."""
@@ -104,13 +114,21 @@ def launches(
     """
     if not may_be_several(source):
         return Launches((source,))
-    from scalec.frontend.cut import by_whole_rows, cut
+    from scalec.frontend.cut import by_whole_rows, cut, without
+
+    text, decisions = without(source, "convert", BEFORE), dict(schedule or {})
+    before = text != source or decisions.get("convert") == BEFORE
+    if before:
+        decisions.pop("convert", None)
 
     def decided(text: str, sizes: Mapping[str, Size]) -> _Decided:
-        return _Decided.of(text, target, sizes if text == source else of_main(text, sizes), schedule, tuned)
+        return _Decided.of(text, target, sizes if text == source else of_main(text, sizes), decisions, tuned)
 
     given = dict(dims or {})
-    made = _operands_apart(source, target, given, decided)
+    made = _operands_apart(_Made(text), _Asked(target, given, decided, before))
+    if before and not made.before:
+        decided(text, given)  # which may be refused for more
+        return Launches((source,))
     first, sizes = made.text, made.sizes(given)
     least = _ends(sizes)[0]
     texts, between = list[str](), list[str]()
@@ -167,42 +185,55 @@ class _Made:
         return {called.get(name, name): size for name, size in dims.items()}
 
 
-Decide = Callable[[str, Mapping[str, Size]], "_Decided"]
+@dataclass(frozen=True)
+class _Asked:
+    """What is asked for.
+
+    Attributes:
+        target, dims: as the caller says them.
+        decided: what the compiler decides for a text, with sizes.
+        before: whether launches before are, whatever is predicted.
+    """
+
+    target: str
+    dims: Mapping[str, Size]
+    decided: Callable[[str, Mapping[str, Size]], _Decided]
+    before: bool = False
 
 
-def _operands_apart(source: str, target: str, dims: Mapping[str, Size], decided: Decide) -> _Made:
+def _operands_apart(source: _Made, of: _Asked) -> _Made:
     """A program without operands that launches before quantise or convert: those that no kernel finds the blocks of,
     and others where that is faster; as it is where it then is refused, as the refusal is to be of what was written."""
     from scalec.frontend.cut_operands import quantised_operands
 
-    made, quantised = _Made(source), dict[str, bool]()
+    made, quantised = source, dict[str, bool]()
     try:
-        quantised = quantised_operands(source)
+        quantised = quantised_operands(made.text)
         for name in sorted(quantised, key=quantised.__getitem__):  # what no kernel finds first
             try:
-                also = _also(made, name, target, dims)
+                also = _also(made, name, of)
             except (SourceError, UnsupportedError):
                 if not quantised[name]:
                     raise
                 continue
-            if not quantised[name] or _is_faster({name: 0}, made, also, dims, decided):
+            if not quantised[name] or _is_faster({name: 0}, made, also, of):
                 made = also
-        made = _widened(made, target, dims, decided)
-        made = _stored_turned(made, target, dims, decided)
+        made = _widened(made, of)
+        made = _stored_turned(made, of)
         if made.before:
-            decided(made.text, made.sizes(dims))
+            of.decided(made.text, made.sizes(of.dims))
     except ApartError:  # of a result, which is asked about next
         pass
     except (SourceError, UnsupportedError):
-        return _Made(source)
+        return source
     except ScheduleError:
         if not all(quantised.values()):
             raise
-        return _Made(source)  # of fields that are for the one kernel, whose refusal is told
+        return source  # of fields that are for the one kernel, whose refusal is told
     return made
 
 
-def _also(made: _Made, name: str, target: str, dims: Mapping[str, Size], becomes: str = "") -> _Made:
+def _also(made: _Made, name: str, of: _Asked, becomes: str = "") -> _Made:
     """A program of which one operand more is made by a launch before.
 
     Raises:
@@ -215,28 +246,28 @@ def _also(made: _Made, name: str, target: str, dims: Mapping[str, Size], becomes
     if parts is None:
         raise UnsupportedError(f"{name} is not made in a program of its own")
     axes = dict.fromkeys(re.findall(rf"\b{name}_(\d+)\b", parts.first))
-    compiler.compile_source(parts.first, target, of_later(parts.first, dims), until="tile")
+    compiler.compile_source(parts.first, of.target, of_later(parts.first, of.dims), until="tile")
     return made.also(parts, tuple((f"{name}_{x}", f"{parts.between}_{x}") for x in axes))
 
 
-def _widened(made: _Made, target: str, dims: Mapping[str, Size], decided: Decide) -> _Made:
+def _widened(made: _Made, of: _Asked) -> _Made:
     """A program of whose operands with scales of a byte, which the target has no instruction for, launches before make
     16 bits, if that is faster."""
     from scalec.frontend.cut_operands import scaled_operands
 
-    applied = get_target(target).scale_types()
+    applied = get_target(of.target).scale_types()
     names = [name for name, kinds in scaled_operands(made.text).items() if not kinds <= applied]
     also = made
     try:
         for name in names:
-            also = _also(also, name, target, dims, WIDE)
+            also = _also(also, name, of, WIDE)
     except (SourceError, UnsupportedError):
         return made
     bits = ELEMENT_TYPES[WIDE].bits
-    return also if names and _is_faster(dict.fromkeys(names, bits), made, also, dims, decided) else made
+    return also if names and _is_faster(dict.fromkeys(names, bits), made, also, of) else made
 
 
-def _stored_turned(made: _Made, target: str, dims: Mapping[str, Size], decided: Decide) -> _Made:
+def _stored_turned(made: _Made, of: _Asked) -> _Made:
     """A program of whose operands of a byte, which the kernel turns as the target multiplies none so stored, launches
     before store all, or one, the other way round, if that is faster."""
     from scalec.frontend.cut_operands import TURNED, turned_operands
@@ -244,7 +275,7 @@ def _stored_turned(made: _Made, target: str, dims: Mapping[str, Size], decided: 
     names = turned_operands(made.text)
     if not names:
         return made
-    problem = decided(made.text, made.sizes(_ends(dims)[0])).problem
+    problem = of.decided(made.text, made.sizes(_ends(of.dims)[0])).problem
     kept = {
         x.name
         for product in problem.products
@@ -257,23 +288,23 @@ def _stored_turned(made: _Made, target: str, dims: Mapping[str, Size], decided: 
         also = made
         try:
             for name in some:
-                also = _also(also, name, target, dims, TURNED)
+                also = _also(also, name, of, TURNED)
         except (SourceError, UnsupportedError):
             continue
-        if some and _is_faster(dict.fromkeys(some, 0), made, also, dims, decided):
+        if some and _is_faster(dict.fromkeys(some, 0), made, also, of):
             return also
     return made
 
 
-def _is_faster(names: Mapping[str, int], made: _Made, also: _Made, dims: Mapping[str, Size], decided: Decide) -> bool:
+def _is_faster(names: Mapping[str, int], made: _Made, also: _Made, of: _Asked) -> bool:
     """Whether a program is, of whose operands `names` launches before make elements of so many bits (0: as many as the
-    one kernel does), than that in one kernel, by GAIN, or is the only one that has kernels. Over a range of sizes, or
-    of any M, whether the former is at its worst less behind the latter than the latter is."""
-    low, high = _ends(dims)
+    one kernel does), than that in one kernel, by GAIN, or is asked for, or is the only one that has kernels. Over a
+    range of sizes, or of any M, whether the former is at its worst less behind the latter than the latter is."""
+    low, high = _ends(of.dims)
     gains = list[float]()
     for sizes in (low, high) if low != high else (low,):
         try:
-            one = decided(made.text, made.sizes(sizes))
+            one = of.decided(made.text, made.sizes(sizes))
         except (ApartError, ScheduleError):  # of a result, or of what was asked for: as it was written
             return False
         except UnsupportedError:
@@ -281,9 +312,11 @@ def _is_faster(names: Mapping[str, int], made: _Made, also: _Made, dims: Mapping
         if one.alone:
             return False
         try:
-            other = decided(also.text, also.sizes(sizes))
+            other = of.decided(also.text, also.sizes(sizes))
         except (ScheduleError, UnsupportedError):
             return False
+        if of.before:
+            return True
         m = one.problem.m
         for rows in ({}, {m.name: 1}) if m.size is None and low == high else ({},):
             before = sum(one.before(name, bits, rows) for name, bits in names.items())

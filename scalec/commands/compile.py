@@ -62,7 +62,7 @@ class Request:
                     self,
                     source=text,
                     dims=launches.sizes(i, self.dims),
-                    schedule=self.schedule if i == launches.main else {},
+                    schedule=launches.schedule(i, self.schedule),
                 )
                 for i, text in enumerate(launches.texts)
             ]

@@ -52,8 +52,9 @@ def explain_program(
     for shape in shapes:
         every = launches(source, name, shape, schedule)
         first = every.texts[every.main]
-        for part, some in _parts(first, name, every.sizes(every.main, shape), schedule, rows):
-            one = explain(first, name, part, schedule, some)
+        sizes, decisions = every.sizes(every.main, shape), every.schedule(every.main, schedule)
+        for part, some in _parts(first, name, sizes, decisions, rows):
+            one = explain(first, name, part, decisions, some)
             found.append(replace(one, launches=told(every, one.predictions[0].sizes | one.assumed | fixed(part))))
     if as_json:
         write_result(json.dumps(document(source, name, found), indent=1), None)

@@ -113,6 +113,19 @@ def cut(source: str, result: str) -> Cut | None:
     return Cut.of(first, second, between)
 
 
+def without(source: str, field: str, value: str) -> str:
+    """The program without a decision of its `with` clauses: `source` where no clause has it."""
+    left = source
+    for statement in parse(Source(source, NAME)).statements[::-1]:
+        every = [(x.span, (x.name.text, x.value.text if x.value is not None else "")) for x in statement.settings]
+        kept = [source[slice(*span)] for span, said in every if said != (field, value)]
+        if len(kept) < len(every):
+            start, end = every[0][0][0], every[-1][0][1]
+            start = start if kept else source.rindex("with", 0, start)
+            left = left[:start] + ", ".join(kept) + left[end:]
+    return left
+
+
 def _used(program: ast.Program, statement: ast.Statement) -> list[ast.Statement]:
     """A statement, and those of the temporaries that it is computed of: without a value where these have none."""
     made, used = {s.target.name.text: s for s in program.statements}, [statement]

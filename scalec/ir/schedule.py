@@ -259,7 +259,7 @@ class Request(_Fields):
     warpgroups: int | None = _decided("2", _int(1, 3))
     consumers: str | None = _decided("pingpong", _choice("cooperative", "pingpong"))
     warps: tuple[int, int] | None = _decided("2x4", _ints(2))
-    convert: str | None = _decided("registers", _choice("shared", "registers", "addends"))
+    convert: str | None = _decided("registers", _choice("shared", "registers", "addends", "before"))
     converters: int | None = _decided("2", _int(0, MAX_CONVERTERS))
     registers: tuple[int, int] | None = _decided("40x232", _ints(2))
     scale_path: str | None = _decided("bulk", _choice("bulk", "thread"))
@@ -399,9 +399,18 @@ def asked(function: ir.Operation, over: Mapping[str, str] | None = None) -> Requ
     """What a program asks for, and `over` that, as text, what its user does.
 
     Raises:
-        ScheduleError: the attribute is no schedule, or `over` has an unknown field, or a value it cannot have.
+        ScheduleError: the attribute is no schedule, or `over` has an unknown field, or a value it cannot have; launches
+            before are asked for (scalec.launches), of a program that has none.
     """
-    return read(function).with_fields(**from_mapping(over or {}).decided())
+    given = read(function).with_fields(**from_mapping(over or {}).decided())
+    if given.convert == "before":
+        raise ScheduleError(
+            "convert=before is not possible",
+            got="no operand that a launch before quantises, converts or turns",
+            expected="quantize(...), scales of a byte that the target does not apply, or 8 bits with M or N contiguous",
+            fix="leave convert to the compiler",
+        )
+    return given
 
 
 def write(function: ir.Operation, schedule: Request) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import scalec
+from scalec.errors import ScalecError, ScheduleError
 from scalec.frontend.cut_operands import TURNED, cut_operand
 from scalec.launches import launches, told
 from scalec.runtime.kernel import Kernel
@@ -58,28 +59,20 @@ PROGRAMS: dict[str, tuple[str, dict[str, int], tuple[str, ...]]] = {
 }
 
 
-@pytest.fixture(autouse=True)
-def cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is predicted."""
-    monkeypatch.setattr("scalec.launches.GAIN", 0)
-
-
-def made(name: str, schedule: dict[str, str] | None = None) -> Kernel | Sequence:
-    program, sizes, _ = PROGRAMS[name]
-    known = {x: size for x, size in sizes.items() if x not in ("m", "b")}
-    known |= {"m": sizes["m"]} if "m" in sizes and "A" in PROGRAMS[name][2] else {}
-    known |= {"b": 2} if name == "one for all" else {}
-    return scalec.compile(program, target="sm_90a", dims=known, schedule=schedule, cache=False)
+def made(name: str, convert: str) -> Kernel | Sequence:
+    program, *_ = PROGRAMS[name]
+    known = {"b": 2} if name == "one for all" else {}
+    return scalec.compile(program, target="sm_90a", dims=known, schedule={"convert": convert}, cache=False)
 
 
 @pytest.mark.once
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_operands_stored_the_other_way_round(name: str) -> None:
     program, sizes, operands = PROGRAMS[name]
-    kernel = made(name)
+    kernel = made(name, "before")
     assert isinstance(kernel, Sequence)
     assert {t.name for t in kernel.between} == {f"{x}_turned" for x in operands}
-    one = made(name, {"convert": "shared"})
+    one = made(name, "shared")
     assert isinstance(one, Kernel)
     assert [(t.name, t.dtype, t.shape, t.layout) for t in kernel.spec.operands] == [
         (t.name, t.dtype, t.shape, t.layout) for t in one.spec.operands
@@ -91,12 +84,12 @@ def test_operands_stored_the_other_way_round(name: str) -> None:
 
 def test_of_a_pickle() -> None:
     program, sizes, _ = PROGRAMS["right"]
-    check(pickle.loads(pickle.dumps(made("right"))), "sm_90a", program, sizes)
+    check(pickle.loads(pickle.dumps(made("right", "before"))), "sm_90a", program, sizes)
 
 
 def test_the_launches_are_told() -> None:
     program, sizes, _ = PROGRAMS["right"]
-    every = launches(program, "sm_90a", sizes)
+    every = launches(program, "sm_90a", {}, {"convert": "before"})
     first, second = told(every, sizes)
     assert "B_turned[n,k]:e4m3 = B[k,n]:e4m3" in first
     assert "scale(1x128, 128x128@col) (B_turned_scale is B_scale with its last two indices exchanged)" in second
@@ -108,17 +101,27 @@ def test_a_tensor_seen_the_other_way_round() -> None:
     assert (view.shape, view.strides) == ((2, 4, 3), (12, 1, 4))
 
 
-def test_not_where_the_tensor_core_reads_them() -> None:
-    program, sizes, _ = PROGRAMS["both"]
-    assert len(launches(program, "sm_100a", sizes).texts) == 1
+@pytest.mark.parametrize(
+    ("program", "target"),
+    [
+        ("C[m,n] = A[k,m] @ B[k,n] scale(32x1:ue8m0, 32x1:ue8m0)", "sm_100a"),  # the tensor core reads them as they are
+        ("C[m,n] = A[k,m]:bf16 @ B[k,n]:bf16", "sm_90a"),
+        ("C[m,n] = A[m,k] @ B[n,k] scale(1x128, 128x128)", "sm_90a"),
+    ],
+)
+def test_what_no_launch_before_makes_is_refused(program: str, target: str) -> None:
+    with pytest.raises(ScheduleError, match="convert=before is not possible"):
+        scalec.compile(program, target=target, schedule={"convert": "before"})
+    with pytest.raises(ScheduleError, match="convert=before is not possible"):
+        scalec.compile(f"{program} with convert=before", target=target)
+
+
+def test_what_is_wrong_is_said_first() -> None:
+    """Of a program that launches before are asked for."""
+    with pytest.raises(ScalecError, match="B_scale"):
+        scalec.compile("C[m,n] = A[m,k] @ B[k,n] scale(1x128, 1x128) with convert=before", target="sm_90a")
 
 
 def test_not_with_scales_of_which_no_layout_is_the_other_way_round() -> None:
     parts = cut_operand("C[m,n] = A[m,k] @ B[k,n] scale(1x128, 128x128:ue8m0@packed)", "B", TURNED)
     assert parts is None
-
-
-def test_not_beside_operands_that_are_read_as_they_are() -> None:
-    """No kernel turns BF16."""
-    program = "C[m,n] = A[k,m]:bf16 @ B[k,n]:bf16"
-    assert len(launches(program, "sm_90a", {"m": 512, "n": 512, "k": 512}).texts) == 1

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from scalec.frontend.cut import Cut, cut
+from scalec.frontend.cut import Cut, cut, without
 from scalec.frontend.cut_operands import cut_operand
 
 QUANTISED = """# a line of its own
@@ -31,3 +31,17 @@ def test_what_a_comment_stood_before_is_kept() -> None:
     parts = cut(RESULT, "D")
     assert parts is not None
     assert parts.second == "D[m,n]:e4m3 scale(1xn) = D_f32[m,n]:f32 for m < rows[ 0]"
+
+
+@pytest.mark.parametrize(
+    ("clauses", "left"),
+    [
+        (" with convert=before", ""),
+        (" with stages=4, convert = before # told", " with stages=4 # told"),
+        (" with convert=before, stages=4", " with stages=4"),
+        (" with convert=shared", " with convert=shared"),
+    ],
+)
+def test_without_a_decision(clauses: str, left: str) -> None:
+    product = "C[m,n] = A[m,k] @ B[n,k]"
+    assert without(product + clauses, "convert", "before").rstrip() == product + left

@@ -45,7 +45,7 @@ def compiled(text: str, target: str, dims: Mapping[str, Size], schedule: Mapping
     if len(every.texts) == 1:
         return compiler.compile_source(text, target, dims, schedule, tuned=False)
     parts = [
-        compiler.compile_source(part, target, every.sizes(i, dims), schedule if i == every.main else {}, tuned=False)
+        compiler.compile_source(part, target, every.sizes(i, dims), every.schedule(i, schedule), tuned=False)
         for i, part in enumerate(every.texts)
     ]
     return Several(text, every, tuple(parts))
