@@ -67,7 +67,7 @@ class Sequence:
             }
             for s in specs
         ]
-        self.signature = _signature(self.spec, [_first(x).signature for x in self.launches])
+        self.signature = _signature(self.spec, [_first(x).signature for x in self.launches], self.turned)
         self._steps = [([t.name for t in s.operands], [t.name for t in s.results]) for s in specs]
         have = {*operands, *(name for name, _ in turned)}
         for inputs, left in self._steps:
@@ -155,8 +155,7 @@ class Sequence:
         """
         values, outs = checks.bind_all(self.spec, operands, out, named)
         every = self.calls(values, outs, stream)
-        bound = [launch.bind(*given, out=out, stream=stream) for launch, given, out in every]
-        return BoundSequence(self, bound, values, outs)
+        return BoundSequence(self, self._bound(every, stream), values, outs)
 
     def check_overlaps(self, operands: tuple[Any, ...], outs: tuple[Any, ...]) -> None:
         """Refuses results that lie over one another, or over an operand: each launch sees but its own tensors.
@@ -208,7 +207,7 @@ class Sequence:
             self.check_overlaps(operands, outs)
             if any(t.inout for t in self.spec.results) and not torch_calls.tracing():
                 every = self.calls(operands, outs, stream)
-                for bound in [launch.bind(*given, out=out, stream=stream) for launch, given, out in every]:
+                for bound in self._bound(every, stream):
                     bound()
                 return outs[0] if len(outs) == 1 else outs
         for launch, (inputs, results), ahead in zip(self.launches, self._steps, self._ahead, strict=True):
@@ -216,10 +215,28 @@ class Sequence:
             if any(name in have for name in results) or any(t.given for t in _spec(launch).results):
                 have |= self._missing(launch, given, results, have, stream)
                 out = tuple([have[name] for name in results])
-            made = launch(*given, out=out, stream=stream)
+            try:
+                made = launch(*given, out=out, stream=stream)
+            except ArgumentError as error:
+                raise self._of_caller(error) from None
             have |= zip(results, made if len(results) > 1 else (made,), strict=True)
         made = tuple([have[name] for name in self._names])
         return made[0] if len(made) == 1 else made
+
+    def _bound(self, every: list[tuple[Kernel | Program, tuple[Any, ...], tuple[Any, ...]]], stream: Any) -> list[Any]:
+        """Each launch, bound to its operands and results."""
+        try:
+            return [launch.bind(*given, out=out, stream=stream) for launch, given, out in every]
+        except ArgumentError as error:
+            raise self._of_caller(error) from None
+
+    def _of_caller(self, error: ArgumentError) -> ArgumentError:
+        """The refusal of a launch, in which what it reads with exchanged indices is a view of what its caller did."""
+        parts = error.message, error.got, error.expected, error.fix
+        for name, given in self.turned:
+            parts = [part.replace(name, f"{given}.mT") for part in parts]
+        message, got, expected, fix = parts
+        return ArgumentError(message, got=got, expected=expected, fix=fix, place=error.place)
 
     def _given(self, have: dict[str, Any], inputs: list[str], ahead: dict[int, int]) -> tuple[Any, ...]:
         """The operands of a launch. What stands between two may have indices more in front there, by which rows are
@@ -373,8 +390,12 @@ def _reads(specs: list[KernelSpec], operands: list[TensorSpec]) -> tuple[Reads, 
     return tuple(replace(r, lookups=tuple(of_operand(x) for x in r.lookups if x.tensor not in again)) for r in every)
 
 
-def _signature(spec: KernelSpec, parts: list[Signature]) -> Signature:
+def _signature(spec: KernelSpec, parts: list[Signature], turned: Several[tuple[str, str]]) -> Signature:
     """What follows from the specs of all launches."""
     tensors = (*(t for t in spec.operands if not t.scalar), *spec.results)
     uses = {name: use for part in reversed(parts) for name, use in part.uses.items()}
+    ranks = {t.name: len(t.shape) for t in spec.operands}
+    for name, given in turned:
+        exchanged = {ranks[given] - 2: ranks[given] - 1, ranks[given] - 1: ranks[given] - 2}
+        uses[given] = replace(uses[name], strides=frozenset(exchanged.get(axis, axis) for axis in uses[name].strides))
     return Signature(spec, tensors, tuple(t.name for t in spec.operands if t.scalar), uses)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import scalec
-from scalec.errors import ScalecError, ScheduleError
+from scalec.errors import ArgumentError, ScalecError, ScheduleError
 from scalec.frontend.cut_operands import TURNED, cut_operand
 from scalec.launches import launches, told
 from scalec.runtime.kernel import Kernel
@@ -80,6 +80,23 @@ def test_operands_stored_the_other_way_round(name: str) -> None:
     assert kernel.spec.dims == one.spec.dims
     assert kernel.spec.reads == one.spec.reads
     check(kernel, "sm_90a", program, sizes)
+
+
+def test_calls_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiled too, where one op has all launches; refusals speak of the caller's scales."""
+    torch = pytest.importorskip("torch")
+    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
+    one, kernel = made("right", "shared"), made("right", "before")
+    a, b = (torch.randn(size).to(torch.float8_e4m3fn) for size in ((16, 256), (256, 144)))
+    scales = torch.rand(16, 2), torch.rand(2, 2)
+    wanted = one(a, b, *scales)
+    assert torch.equal(kernel(a, b, *scales), wanted)
+    assert torch.equal(kernel.bind(a, b, *scales, out=torch.empty(16, 144))(), wanted)
+    assert torch.equal(torch.compile(lambda *x: kernel(*x) * 2, fullgraph=True)(a, b, *scales), wanted * 2)
+    for call in (kernel, lambda *x: kernel.bind(*x, out=torch.empty(16, 144))):
+        with pytest.raises(ArgumentError, match=r"B_scale.mT has extent 3 along index 1") as refusal:
+            call(a, b, scales[0], torch.rand(3, 2))
+        assert "B_turned_scale" not in str(refusal.value)
 
 
 def test_of_a_pickle() -> None:
