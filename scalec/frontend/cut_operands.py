@@ -32,7 +32,7 @@ compiler calls that dimension, `A_0`, and the second one reads what it needs of 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from scalec.errors import NAME
 from scalec.formats import ELEMENT_TYPES, FORMATS, GRIDS
@@ -41,7 +41,7 @@ from scalec.frontend.cut import Cut
 from scalec.frontend.diagnostics import Source
 from scalec.frontend.parser import blank, parse
 
-NOTHING, APART = "none", "apart"
+NOTHING, APART, TURNED = "none", "apart", "turned"
 UNSAID = "e4m3"
 """The type of a tensor with scales, if it has none of its own."""
 
@@ -66,12 +66,10 @@ def scaled_operands(source: str) -> dict[str, set[str]]:
     Raises:
         SourceError: the text is no program.
     """
-    program, found = parse(Source(source, NAME)), dict[str, set[str]]()
-    for contract in (x for x in ast.walk(program) if isinstance(x, ast.Contract)):
-        entries = iter(contract.scale.items if contract.scale is not None else ())
-        sides = (contract.left, contract.right)
-        kinds = [_scales(side, next(entries, None) if _has_entry(side) else None) for side in sides]
-        for side, kind in zip(sides, kinds, strict=True):
+    found = dict[str, set[str]]()
+    for _, sides in _contracts(parse(Source(source, NAME))):
+        kinds = [_scales(side, item) for side, item in sides]
+        for (side, _), kind in zip(sides, kinds, strict=True):
             if isinstance(side, ast.Tensor) and kind and _is_narrow(side):
                 found.setdefault(side.name.text, set()).update(kinds)
     return found
@@ -84,16 +82,25 @@ def turned_operands(source: str) -> list[str]:
         SourceError: the text is no program.
     """
     found = list[str]()
-    for contract in (x for x in ast.walk(parse(Source(source, NAME))) if isinstance(x, ast.Contract)):
-        for side, other in ((contract.left, contract.right), (contract.right, contract.left)):
+    for _, ((left, _), (right, _)) in _contracts(parse(Source(source, NAME))):
+        for side, other in ((left, right), (right, left)):
             if isinstance(side, ast.Tensor) and len(side.indices) > 1 and _bits(side) == 8:
-                last, before = (
-                    {x.text for x in ast.walk(at) if isinstance(x, ast.IndexName)} for at in side.indices[:-3:-1]
-                )
-                shared = {x.text for x in ast.walk(other) if isinstance(x, ast.IndexName)}
-                if not last & shared and before & shared:
+                last, before = map(_dims, side.indices[:-3:-1])
+                if not last & _dims(other) and before & _dims(other):
                     found.append(side.name.text)
     return [*dict.fromkeys(found)]
+
+
+def _contracts(program: ast.Program) -> Iterator[tuple[ast.Contract, list[tuple[ast.Node, ast.Item | None]]]]:
+    """The contractions, each with its sides, and what its `scale(...)` says of them."""
+    for contract in (x for x in ast.walk(program) if isinstance(x, ast.Contract)):
+        entries = iter(contract.scale.items if contract.scale is not None else ())
+        sides = (contract.left, contract.right)
+        yield contract, [(side, next(entries, None) if _has_entry(side) else None) for side in sides]
+
+
+def _dims(node: ast.Node) -> set[str]:
+    return {x.text for x in ast.walk(node) if isinstance(x, ast.IndexName)}
 
 
 def _is_narrow(tensor: ast.Tensor) -> bool:
@@ -119,9 +126,6 @@ def _scales(operand: ast.Node, item: ast.Item | None) -> str:
     return kind if kind in ELEMENT_TYPES and ELEMENT_TYPES[kind].bits == 8 else ""
 
 
-TURNED = "turned"
-
-
 def cut_operand(source: str, operand: str, becomes: str = "") -> Cut | None:
     """The program in two, the first of which quantises the tensor `operand`, or makes it the type `becomes`, or stores
     it the other way round where that is TURNED; None where a text does not say it.
@@ -131,29 +135,23 @@ def cut_operand(source: str, operand: str, becomes: str = "") -> Cut | None:
     """
     source = blank(source)  # a comment would end what follows it on a line here
     program = parse(Source(source, NAME))
-    nodes = list(ast.walk(program))
-    sides = [x for c in nodes if isinstance(c, ast.Contract) for x in (c.left, c.right)]
-    every = [x for x in sides if isinstance(x, ast.Tensor if becomes else ast.Quantize)]
-    every = [x for x in every if _tensor(x).name.text == operand]
-    names = {x.name.text for x in nodes if isinstance(x, (ast.Tensor, ast.Target, ast.IndexRead))}
-    names |= {x.text for x in nodes if isinstance(x, ast.Name)}
+    contracts, kinds = [*_contracts(program)], ast.Tensor if becomes else ast.Quantize
+    own = [x for _, sides in contracts for x in sides if isinstance(x[0], kinds) and _tensor(x[0]).name.text == operand]
+    every = [side for side, _ in own]
 
     def text(node: ast.Node) -> str:
         return source[slice(*node.span)]
 
-    def read(where: ast.Node) -> list[str]:
-        return [x.name.text for x in ast.walk(where) if isinstance(x, ast.Tensor)]
-
-    one = every[0] if every else None
-    if one is None or any(text(x) != text(one) for x in every):
+    if len({(text(side), text(item) if item is not None else NOTHING) for side, item in own}) != 1:
         return None
     if any(p.word.text == APART for s in program.statements for r in s.ranges for p in r.promises):
         return None  # each group has blocks of its own, which the first program does not know
-    indices = _tensor(one).indices
-    looked_up = [x for x in ast.walk(one) if isinstance(x, ast.IndexRead)]
-    extents = {x.span: f"{operand}_{axis}" for axis, x in enumerate(indices) if x in looked_up}
-    if len(extents) < len(looked_up) or names & {*extents.values()}:
-        return None  # an index that is computed of what is read, or of another tensor
+    (one, item), *_ = own
+    names = {x.name.text for x in ast.walk(program) if isinstance(x, (ast.Tensor, ast.Target, ast.IndexRead))}
+    names |= {x.text for x in ast.walk(program) if isinstance(x, ast.Name)}
+    extents = _looked_up(one, operand)
+    if extents is None or names & {*extents.values()} or not _read_here_alone(program, every):
+        return None
 
     def whole(node: ast.Node) -> str:
         """The text of what is quantised, of all of the tensor."""
@@ -163,53 +161,57 @@ def cut_operand(source: str, operand: str, becomes: str = "") -> Cut | None:
                 found = found[: first - start] + extent + found[end - start :]
         return found
 
-    inside = read(one)
-    if sum(x in inside for x in read(program)) != len(every) * len(inside):
-        return None  # what it is made of is read elsewhere, too, where its type may stand
     turned = becomes == TURNED
-    level = text(one.level) if isinstance(one, ast.Quantize) else ""
-    kind = one.type.text if isinstance(one, ast.Quantize) else _element(one) if turned else becomes
+    level, kind = (text(one.level), one.type.text) if isinstance(one, ast.Quantize) else ("", becomes)
+    kind = _element(_tensor(one)) if turned else kind
+    split = (f"{whole(_tensor(one)).partition(':')[0]}:{kind}", "") if turned else _split(one, item, whole)
+    there = _turned(item) if turned else level or NOTHING
+    if split is None or there is None:
+        return None
+    value, factor = split
     between = f"{operand}_{TURNED if turned else kind}"
     while {between, f"{between}_scale", f"{between}_scale2"} & names:
         between += "_"
+    indices = _tensor(one).indices
     order = (*indices[:-2], *indices[:-3:-1]) if turned else indices
     at, left = (f"{between}[{','.join(map(said, order))}]:{kind}" for said in (text, whole))
-    sides, told = dict[ast.Contract, list[ast.Node]](), dict[ast.Contract, list[ast.Item | None]]()
-    for contract in (x for x in nodes if isinstance(x, ast.Contract)):
-        entries = iter(contract.scale.items if contract.scale is not None else ())
-        sides[contract] = [contract.left, contract.right]
-        told[contract] = [next(entries, None) if _has_entry(x) else None for x in sides[contract]]
-    own = {
-        text(item) if item is not None else NOTHING: item
-        for contract in sides
-        for side, item in zip(sides[contract], told[contract], strict=True)
-        if side in every
-    }
-    item = next(iter(own.values()))
-    split = (f"{whole(_tensor(one)).partition(':')[0]}:{kind}", "") if turned else _split(one, item, whole)
-    there = _turned(item) if turned else level or NOTHING
-    if len(own) != 1 or split is None or there is None:
-        return None
-    value, factor = split
     edits = list[tuple[tuple[int, int], str]]()
-    for contract in (x for x in sides if {*sides[x]} & {*every}):
+    for contract, sides in contracts:
+        mine = [side in every for side, _ in sides]
+        if not any(mine):
+            continue
         entries = [
-            there if side in every else text(item) if item is not None else NOTHING
-            for side, item in zip(sides[contract], told[contract], strict=True)
-            if side in every or _has_entry(side)
+            there if is_mine else text(entry) if entry is not None else NOTHING
+            for (side, entry), is_mine in zip(sides, mine, strict=True)
+            if is_mine or _has_entry(side)
         ]
         scale = f"scale({', '.join(entries)})" if {*entries} != {NOTHING} else ""
         start, end = contract.span
         place = contract.scale.span if contract.scale is not None else (end, end)
-        edits += [(side.span, at) for side in sides[contract] if side in every]
+        edits += [(side.span, at) for (side, _), is_mine in zip(sides, mine, strict=True) if is_mine]
         edits.append((place, " " * (contract.scale is None and scale != "") + scale + (factor and f" * {factor})")))
         edits.append(((start, start), factor and "("))
     second = source
     for (first, end), new in sorted(edits, reverse=True):
         second = second[:first] + new + second[end:]
-    levels = range(len(item.levels) if turned and item is not None and text(item) != NOTHING else 0)
+    levels = range(len(item.levels) if turned and item is not None and there != NOTHING else 0)
     scales = tuple((f"{between}_scale{'2' * i}", f"{operand}_scale{'2' * i}") for i in levels)
     return Cut.of(left + f" scale({level})" * (level != "") + f" = {value}", second, between, scales)
+
+
+def _looked_up(operand: ast.Node, name: str) -> dict[tuple[int, int], str] | None:
+    """The places of an operand's indices that are read from memory, and what the compiler calls the dimensions there;
+    None where one is computed of what is read, or is another tensor's."""
+    found = [x for x in ast.walk(operand) if isinstance(x, ast.IndexRead)]
+    extents = {x.span: f"{name}_{axis}" for axis, x in enumerate(_tensor(operand).indices) if x in found}
+    return extents if len(extents) == len(found) else None
+
+
+def _read_here_alone(program: ast.Program, every: list[ast.Node]) -> bool:
+    """Whether what equal operands are made of is read by them alone: elsewhere its type may stand."""
+    read = [x.name.text for x in ast.walk(program) if isinstance(x, ast.Tensor)]
+    inside = [x.name.text for x in ast.walk(every[0]) if isinstance(x, ast.Tensor)]
+    return sum(x in inside for x in read) == len(every) * len(inside)
 
 
 def _turned(item: ast.Item | None) -> str | None:
