@@ -116,18 +116,23 @@ def launches(
         return Launches((source,))
     from scalec.frontend.cut import by_whole_rows, cut, without
 
-    text, decisions = without(source, "convert", BEFORE), dict(schedule or {})
-    before = text != source or decisions.get("convert") == BEFORE
+    whole, decisions = without(source, "convert", BEFORE), dict(schedule or {})
+    before = whole != source or decisions.get("convert") == BEFORE
     if before:
         decisions.pop("convert", None)
+    known = dict[tuple[str, tuple[tuple[str, Size], ...]], _Decided]()
 
     def decided(text: str, sizes: Mapping[str, Size]) -> _Decided:
-        return _Decided.of(text, target, sizes if text == source else of_main(text, sizes), decisions, tuned)
+        key = text, tuple(sizes.items())
+        if key not in known:
+            own = sizes if text == whole else of_main(text, sizes)
+            known[key] = _Decided.of(text, target, own, decisions, tuned)
+        return known[key]
 
     given = dict(dims or {})
-    made = _operands_apart(_Made(text), _Asked(target, given, decided, before))
+    made = _operands_apart(_Made(whole), _Asked(target, given, decided, before))
     if before and not made.before:
-        decided(text, given)  # which may be refused for more
+        decided(whole, given)  # which may be refused for more
         return Launches((source,))
     first, sizes = made.text, made.sizes(given)
     least = _ends(sizes)[0]
@@ -210,14 +215,14 @@ def _operands_apart(source: _Made, of: _Asked) -> _Made:
     try:
         quantised = quantised_operands(made.text)
         for name in sorted(quantised, key=quantised.__getitem__):  # what no kernel finds first
-            try:
-                also = _also(made, name, of)
-            except (SourceError, UnsupportedError):
+            if also := _also(made, name):
                 if not quantised[name]:
-                    raise
-                continue
-            if not quantised[name] or _is_faster({name: 0}, made, also, of):
+                    _compile_before(also, of)
+                elif not _is_faster({name: 0}, made, also, of):
+                    continue
                 made = also
+            elif not quantised[name]:
+                return source
         made = _widened(made, of)
         made = _stored_turned(made, of)
         if made.before:
@@ -233,21 +238,27 @@ def _operands_apart(source: _Made, of: _Asked) -> _Made:
     return made
 
 
-def _also(made: _Made, name: str, of: _Asked, becomes: str = "") -> _Made:
-    """A program of which one operand more is made by a launch before.
-
-    Raises:
-        UnsupportedError, SourceError: it cannot be.
-    """
-    from scalec import compiler
+def _also(made: _Made, name: str, becomes: str = "") -> _Made | None:
+    """A program of which one operand more is made by a launch before; None where its text cannot be cut."""
     from scalec.frontend.cut_operands import cut_operand
 
     parts = cut_operand(made.text, name, becomes)
     if parts is None:
-        raise UnsupportedError(f"{name} is not made in a program of its own")
+        return None
     axes = dict.fromkeys(re.findall(rf"\b{name}_(\d+)\b", parts.first))
-    compiler.compile_source(parts.first, of.target, of_later(parts.first, of.dims), until="tile")
     return made.also(parts, tuple((f"{name}_{x}", f"{parts.between}_{x}") for x in axes))
+
+
+def _compile_before(made: _Made, of: _Asked, since: int = 0) -> None:
+    """Compiles the launches before a program, those from number `since` on.
+
+    Raises:
+        UnsupportedError, SourceError: one has no kernel.
+    """
+    from scalec import compiler
+
+    for text in made.before[since:]:
+        compiler.compile_source(text, of.target, of_later(text, of.dims), until="tile")
 
 
 def _widened(made: _Made, of: _Asked) -> _Made:
@@ -257,14 +268,11 @@ def _widened(made: _Made, of: _Asked) -> _Made:
 
     applied = get_target(of.target).scale_types()
     names = [name for name, kinds in scaled_operands(made.text).items() if not kinds <= applied]
-    also = made
-    try:
-        for name in names:
-            also = _also(also, name, of, WIDE)
-    except (SourceError, UnsupportedError):
-        return made
+    also: _Made | None = made
+    for name in names:
+        also = also and _also(also, name, WIDE)
     bits = ELEMENT_TYPES[WIDE].bits
-    return also if names and _is_faster(dict.fromkeys(names, bits), made, also, of) else made
+    return also if also and names and _is_faster(dict.fromkeys(names, bits), made, also, of) else made
 
 
 def _stored_turned(made: _Made, of: _Asked) -> _Made:
@@ -285,18 +293,27 @@ def _stored_turned(made: _Made, of: _Asked) -> _Made:
     }
     names = [x for x in names if x not in kept]
     for some in dict.fromkeys([tuple(names), *((name,) for name in names)]):
-        also = made
-        try:
-            for name in some:
-                also = _also(also, name, of, TURNED)
-        except (SourceError, UnsupportedError):
-            continue
-        if some and _is_faster(dict.fromkeys(some, 0), made, also, of):
+        also: _Made | None = made
+        for name in some:
+            also = also and _also(also, name, TURNED)
+        if also and some and _is_faster(dict.fromkeys(some, 0), made, also, of):
             return also
     return made
 
 
 def _is_faster(names: Mapping[str, int], made: _Made, also: _Made, of: _Asked) -> bool:
+    """Whether a program takes less time with launches before more, which then have kernels; of the arguments says
+    _is_predicted_faster."""
+    if not _is_predicted_faster(names, made, also, of):
+        return False
+    try:
+        _compile_before(also, of, len(made.before))
+    except (SourceError, UnsupportedError):
+        return False
+    return True
+
+
+def _is_predicted_faster(names: Mapping[str, int], made: _Made, also: _Made, of: _Asked) -> bool:
     """Whether a program is, of whose operands `names` launches before make elements of so many bits (0: as many as the
     one kernel does), than that in one kernel, by GAIN, or is asked for, or is the only one that has kernels. Over a
     range of sizes, or of any M, whether the former is at its worst less behind the latter than the latter is."""
