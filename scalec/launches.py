@@ -276,7 +276,7 @@ def _widened(made: _Made, of: _Asked) -> _Made:
 
 
 def _stored_turned(made: _Made, of: _Asked) -> _Made:
-    """A program of whose operands of a byte, which the kernel turns as the target multiplies none so stored, launches
+    """A program of whose operands of e4m3, which the kernel turns as the target multiplies none so stored, launches
     before store all, or one, the other way round, if that is faster."""
     from scalec.frontend.cut_operands import TURNED, turned_operands
 

@@ -19,7 +19,7 @@ An operand with scales of a byte may be converted instead, to 16 bits that have 
     B_bf16[n,k]:bf16 = B[n,k]:mxfp8
     C[m,n] = A[m,k] @ B_bf16[n,k]:bf16
 
-One of a byte whose last index is not the summed one may be stored the other way round, as its scales may be seen.
+One of e4m3 whose last index is not the summed one may be stored the other way round, as its scales may be seen.
 
     C[m,n] = A[m,k] @ B[k,n] scale(1x128, 128x128)
     -->
@@ -77,6 +77,7 @@ def scaled_operands(source: str) -> dict[str, set[str]]:
 
 def turned_operands(source: str) -> list[str]:
     """The tensors of a byte an element that are multiplied as they are and whose last index is not the summed one.
+    Infinities are not stored as they are (they saturate), so there are none of types that have them.
 
     Raises:
         SourceError: the text is no program.
@@ -84,7 +85,9 @@ def turned_operands(source: str) -> list[str]:
     found = list[str]()
     for _, ((left, _), (right, _)) in _contracts(parse(Source(source, NAME))):
         for side, other in ((left, right), (right, left)):
-            if isinstance(side, ast.Tensor) and len(side.indices) > 1 and _bits(side) == 8:
+            if not isinstance(side, ast.Tensor) or len(side.indices) < 2 or _bits(side) != 8:
+                continue
+            if ELEMENT_TYPES[_element(side)].finite:
                 last, before = map(_dims, side.indices[:-3:-1])
                 if not last & _dims(other) and before & _dims(other):
                     found.append(side.name.text)

@@ -20,7 +20,7 @@ PROGRAMS: dict[str, tuple[str, dict[str, int], tuple[str, ...]]] = {
     "right": ("C[m,n]:f32 = A[m,k] @ B[k,n] scale(1x128, 128x128)", {"m": 40, "n": 272, "k": 400}, ("B",)),
     "left": ("C[m,n]:f32 = A[k,m] @ B[n,k] scale(128x1, 1x128)", {"m": 48, "n": 72, "k": 400}, ("A",)),
     "both": ("C[m,n]:f32 += A[k,m] @ B[k,n] scale(128x1, 64x128@col)", {"m": 48, "n": 144, "k": 400}, ("A", "B")),
-    "e5m2": ("C[m,n]:f32 = A[m,k] @ B[k,n]:e5m2 scale(1x128, 128x1)", {"m": 9, "n": 80, "k": 400}, ("B",)),
+    "e5m2": ("C[m,n]:f32 = A[m,k]:e5m2 @ B[k,n] scale(1x128, 128x1)", {"m": 9, "n": 80, "k": 400}, ("B",)),
     "levels": ("C[m,n]:f32 = A[m,k] @ B[k,n] scale(1x128, 128x64*tensor)", {"m": 9, "n": 144, "k": 400}, ("B",)),
     "tensor": ("C[m,n]:f32 = A[m,k] @ B[k,n] scale(tensor, tensor) + c[n]", {"m": 9, "n": 80, "k": 400}, ("B",)),
     "none": ("C[m,n]:f32 = A[m,k]:e4m3 @ B[k,n]:e4m3", {"m": 9, "n": 80, "k": 400}, ("B",)),
@@ -124,6 +124,7 @@ def test_a_tensor_seen_the_other_way_round() -> None:
         ("C[m,n] = A[k,m] @ B[k,n] scale(32x1:ue8m0, 32x1:ue8m0)", "sm_100a"),  # the tensor core reads them as they are
         ("C[m,n] = A[k,m]:bf16 @ B[k,n]:bf16", "sm_90a"),
         ("C[m,n] = A[m,k] @ B[n,k] scale(1x128, 128x128)", "sm_90a"),
+        ("C[m,n] = A[m,k] @ B[k,n]:e5m2 scale(1x128, 128x1)", "sm_90a"),  # infinities saturate where they are stored
     ],
 )
 def test_what_no_launch_before_makes_is_refused(program: str, target: str) -> None:
