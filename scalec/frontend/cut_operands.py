@@ -85,9 +85,7 @@ def turned_operands(source: str) -> list[str]:
     found = list[str]()
     for _, ((left, _), (right, _)) in _contracts(parse(Source(source, NAME))):
         for side, other in ((left, right), (right, left)):
-            if not isinstance(side, ast.Tensor) or len(side.indices) < 2 or _bits(side) != 8:
-                continue
-            if ELEMENT_TYPES[_element(side)].finite:
+            if isinstance(side, ast.Tensor) and len(side.indices) > 1 and _is_moved(side):
                 last, before = map(_dims, side.indices[:-3:-1])
                 if not last & _dims(other) and before & _dims(other):
                     found.append(side.name.text)
@@ -109,6 +107,11 @@ def _dims(node: ast.Node) -> set[str]:
 def _is_narrow(tensor: ast.Tensor) -> bool:
     bits, element = _bits(tensor), _element(tensor)
     return bits < 8 or (bits == 8 and element in GRIDS)
+
+
+def _is_moved(tensor: ast.Tensor) -> bool:
+    """Whether its elements are bytes that a kernel without a contraction stores as they are."""
+    return _bits(tensor) == 8 and ELEMENT_TYPES[_element(tensor)].finite
 
 
 def _element(tensor: ast.Tensor) -> str:
