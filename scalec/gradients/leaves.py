@@ -19,11 +19,11 @@ def write(t: Trace) -> None:
             continue
         shares = t.shares[a.name]
         if isinstance(a, Tensor):
-            _check_index(t, a, shares)
+            _check_index(a, shares)
         _write_sum(t, a, shares)
 
 
-def _check_index(t: Trace, tensor: Tensor, shares: list[Share]) -> None:
+def _check_index(tensor: Tensor, shares: list[Share]) -> None:
     index = shares[0].index
     other = next((s.index for s in shares if s.index != index), None)
     if other is not None:

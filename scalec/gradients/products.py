@@ -38,7 +38,7 @@ def back(t: Trace, c: Contract, adjoint: Value, s: Statement) -> Iterator[Passed
         if not t.needed(mine):
             continue
         if not core:  # nothing but a batch is left: dC[b] * B[b,k]
-            yield Passed(mine, times(behind, _operand(t, other, frozenset(), s)), mine.dims | c.dims)
+            yield Passed(mine, times(behind, _operand(t, other, frozenset())), mine.dims | c.dims)
             continue
         over = (_dims(core) & other.dims) - mine.dims
         grouped = None if over else _grouped(t, mine, other, core)  # rows alone are put back where they were read
@@ -47,7 +47,7 @@ def back(t: Trace, c: Contract, adjoint: Value, s: Statement) -> Iterator[Passed
         summed = (_dims(core) & other.dims) - dims
         t.all_there(c, c.dims - dims - t.linked(dims, own), _dims(core))
         gradient = _gradient(t, c, core, summed, s)
-        second = _operand(t, other, summed, s)
+        second = _operand(t, other, summed)
         if summed:
             pair = (gradient, second) if _first(target, dims, gradient, second) else (second, gradient)
             made: Value = Contract(NOWHERE, frozenset(dims), *pair)
@@ -148,7 +148,7 @@ def _name(c: Contract, s: Statement) -> str:
     return f"d{''.join(names)}"
 
 
-def _operand(t: Trace, v: Value, summed: frozenset[str], s: Statement) -> Value:
+def _operand(t: Trace, v: Value, summed: frozenset[str]) -> Value:
     """The other operand, as one of the gradient's product."""
     if isinstance(v, Subtract):
         return v

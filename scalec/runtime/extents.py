@@ -35,7 +35,7 @@ def bind_dims(spec: KernelSpec, views: Mapping[str, TensorView]) -> dict[str, in
         if (
             fixed is not None
             and size != fixed
-            and stored_shape(t, {**_ones(t), e.dim: fixed})[axis] != _extent(t, axis, view)
+            and stored_shape(t, {**_ones(t), e.dim: fixed})[axis] != _extent(axis, view)
         ):
             raise ArgumentError(
                 f"{t.name} has {e.dim} = {size}, the kernel was compiled for {e.dim} = {fixed}",
@@ -45,7 +45,7 @@ def bind_dims(spec: KernelSpec, views: Mapping[str, TensorView]) -> dict[str, in
             )
         size = size if fixed is None else fixed
         known = dims.setdefault(e.dim, size)
-        if known != size and stored_shape(t, {**_ones(t), e.dim: known})[axis] != _extent(t, axis, view):
+        if known != size and stored_shape(t, {**_ones(t), e.dim: known})[axis] != _extent(axis, view):
             raise ArgumentError(
                 f"{t.name} has {e.dim} = {size}, {giver[e.dim]} has {e.dim} = {dims[e.dim]}",
                 got=seen(t, view),
@@ -136,7 +136,7 @@ def _ones(t: TensorSpec) -> dict[str, int]:
     return {dim: 1 for e in t.shape for dim in e.names}
 
 
-def _extent(t: TensorSpec, axis: int, view: TensorView) -> int:
+def _extent(axis: int, view: TensorView) -> int:
     return view.shape[axis] if view.shape else 1
 
 

@@ -51,8 +51,7 @@ def draw(seed: int) -> Case:
     own = Random(f"converted {seed}")  # draws of its own: cases without are those of before there were any
     if own.random() < CONVERTED:
         operands = _converted(own, target)
-    result, adds = _result(random, target)
-    transposed = [x.index[-1] != "k" for x in operands]
+    result, adds = _result(random)
     scaled = any(o.levels or o.type in FORMATS for o in operands)
     inputs: dict[str, Operand] = {}
     value = _value(random, inputs, exact)
@@ -69,7 +68,7 @@ def draw(seed: int) -> Case:
         seed=seed,
     )
     case = case.but(inputs=case.used(), pads=tuple(random.choice((0, 0, 1, 2)) for _ in range(12)))
-    case = _sizes(random, case, transposed, scaled)
+    case = _sizes(random, case, scaled)
     own = Random(f"outer {seed}")  # draws of its own: a case without further indices is that of before there were any
     if own.random() < OUTER:
         case = _outer(own, case)
@@ -222,7 +221,7 @@ def _ordered(level: Level, turned: bool) -> Level:
 # -------------------------------------------------------------------------------------------------------------- results
 
 
-def _result(random: Random, target: str) -> tuple[Operand, bool]:
+def _result(random: Random) -> tuple[Operand, bool]:
     """The result, and whether it is added to."""
     style = pick(random, {"plain": 6, "adds": 2, "format": 2, "blocks": 2})
     if style == "format":
@@ -314,7 +313,7 @@ def size(random: Random) -> int:
     return random.randint(100, 300)
 
 
-def _sizes(random: Random, case: Case, transposed: list[bool], scaled: bool) -> Case:
+def _sizes(random: Random, case: Case, scaled: bool) -> Case:
     """Sizes of one to three launches, and which of them the compiler knows."""
     steps = steps_of(case)
     first = {d: multiple(size(random), steps[d]) for d in "mnk"}
@@ -436,7 +435,7 @@ def _several(random: Random, case: Case) -> Case:
     """The case with a result more, or two, each made and stored in its own way."""
     index, inputs, further = case.result.index, dict(case.inputs), []
     for name in ("D", "E")[: random.choice((1, 1, 2))]:
-        x, adds = _result(random, case.target)
+        x, adds = _result(random)
         levels = tuple(Level((*("1",) * (len(index) - 2), *y.block), y.type, y.layout) for y in x.levels)
         tree = _value(random, inputs, case.exact)
         further.append((Operand(name, index, "" if adds else x.type, levels), tree))

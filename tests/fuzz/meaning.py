@@ -231,7 +231,7 @@ class Meaning:
         """How far scales of a tensor are above and below 1 at most, as powers of two."""
         found = {}
         for name, side in self.program.sides.items():
-            each = np.abs(self.factors(self.program.tensors[name], side, None)) if self.plain(name) else np.ones(1)
+            each = np.abs(self.factors(self.program.tensors[name], side, None)) if self.plain() else np.ones(1)
             usable = np.where(np.isfinite(each) & (each > 0), each, 1.0)
             found[name] = float(np.abs(np.log2(usable)).max(initial=0))
         for tree in (t for s in self.program.statements for t in every(s.tree) if t[0] == "quantize"):
@@ -240,7 +240,7 @@ class Meaning:
             found[multiplied(tree)] += float(np.abs(np.log2(usable)).max(initial=0))
         return found
 
-    def plain(self, name: str) -> bool:
+    def plain(self) -> bool:
         """Whether no range gives blocks of scales to each group."""
         return not any(s.range and s.range.apart for s in self.program.statements)
 

@@ -53,7 +53,7 @@ def compare(
         # a block that may be of zeros has the scale of one: 1 in f32
         any_loose |= (least == 0) & (most > 0)
         any_loose |= block_amax(asked.astype(np.float64), block) == 0
-        report(case, shape, name + "_scale", each, low, high, bounds.inside(each, low, high, any_loose))
+        report(shape, name + "_scale", each, low, high, bounds.inside(each, low, high, any_loose))
         given = spread(each, block, shape)
         reciprocal = np.where(given == 0, 0.0, 1 / given).astype(F32)
         if outer is not None:
@@ -65,7 +65,7 @@ def compare(
             made.append(np.where(near == 0, near * np.sign(inverse), near * reciprocal).astype(np.float64))
         low, high = (bounds.rounded(f(*made), element, x.bits) for f in (np.minimum, np.maximum))
     wide = spread(any_loose, block, shape) | loose | np.isnan(given) | ~asked  # NaN times anything is NaN
-    report(case, shape, name, numbers, low, high, bounds.inside(numbers, low, high, wide))
+    report(shape, name, numbers, low, high, bounds.inside(numbers, low, high, wide))
     return int((x.error == 0)[asked].sum())
 
 

@@ -251,7 +251,7 @@ def _check(
         with found.timed("bounds"):
             bounded = case.bounded(sizes, values)
         results = [_run(kernel, device, case, values, sizes, found, again) for again in range(1 if launch else runs)]
-        compare = partial(_compare_all, case, spec, sizes, values, bounded, expected, found)
+        compare = partial(_compare_all, case, sizes, values, bounded, expected, found)
         with found.timed("compare"):
             compare(results[0])
         if beside is not None and isinstance(made, compiler.Compilation):
@@ -372,7 +372,6 @@ def placed(
 
 def _compare_all(
     case: Drawn,
-    spec: KernelSpec,
     sizes: dict[str, int],
     values: dict[str, Any],
     bounded: list[bounds.Bounded],
@@ -382,12 +381,11 @@ def _compare_all(
 ) -> None:
     """Each result as if it were alone."""
     for one, own in zip(case.each(), bounded, strict=True):
-        _compare(one, spec, sizes, values, own, expected, found, got)
+        _compare(one, sizes, values, own, expected, found, got)
 
 
 def _compare(
     case: Case | Alone,
-    spec: KernelSpec,
     sizes: dict[str, int],
     values: dict[str, Any],
     bounded: bounds.Bounded,
@@ -417,10 +415,10 @@ def _compare(
     _agree(sizes, bounded, expected[name][..., case.columns(sizes)] if case.gaps else expected[name], asked)
     found.exact += int((bounded.error == 0)[asked].sum())
     low, high = bounds.accepted(bounded, element)
-    report(case, sizes, name, numbers, low, high, bounds.inside(numbers, low, high, loose | ~asked))
+    report(sizes, name, numbers, low, high, bounds.inside(numbers, low, high, loose | ~asked))
 
 
-def report(case: Any, sizes: Any, name: str, got: Any, low: Any, high: Any, right: Any) -> None:
+def report(sizes: Any, name: str, got: Any, low: Any, high: Any, right: Any) -> None:
     """Raises where a result is not what it may be, with the first such element."""
     if right.all():
         return

@@ -39,9 +39,6 @@ def named_space(instruction: Instruction) -> tuple[str, bool]:
     return name.split("::")[0], name in ("shared", "shared::cta")
 
 
-_ALL = np.arange(32)  # lanes
-
-
 def scope_of(instruction: Instruction) -> int:
     """The scope as a number of strong.SCOPES; .volatile and .mmio are of sys, atom's default is gpu."""
     name = next((m for m in instruction.modifiers if m in SCOPES), "")

@@ -17,7 +17,6 @@ SHARED_RESERVED = 1024
 RANK_SHIFT = 24
 # far above every address of a process, so that global memory may lie where the host has it
 WINDOWS = {"shared": 1 << 56, "local": 2 << 56, "param": 3 << 56, "const": 4 << 56}
-_WINDOW_BYTES = 1 << 32
 _GLOBAL_START = 0x7E00 << 32
 _GAP = 4096  # bytes between allocations, so that a step past one meets nothing
 
@@ -119,11 +118,3 @@ class GlobalMemory:
 
     def segments(self) -> list[Segment]:
         return list(self._segments)
-
-
-def space_of(address: int) -> tuple[str, int]:
-    """The state space of a generic address, and the address in that space (PTX ISA 5.2, 7.1)."""
-    for space, base in WINDOWS.items():
-        if base <= address < base + _WINDOW_BYTES:
-            return space, address - base
-    return "global", address

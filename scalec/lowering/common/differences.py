@@ -1,4 +1,5 @@
-"""Integers of 4 bits less a zero point as e4m3, looked up: a table has those of all 16 integers, a byte each.
+"""Integers of 4 bits less a zero point as e4m3, looked up: a table has those of all 16 integers, a byte each, in
+four words: of integers whose bits are 0 to 3, 4 to 7, ..., the first in the lowest byte.
 
 `prmt` takes four of eight bytes (PTX ISA 9.7.9.7). So one gives what four integers are if they are among the first
 eight, another if they are among the last; a third spreads the bits that say which, and one instruction selects.
@@ -9,9 +10,6 @@ from __future__ import annotations
 from scalec.ir.mlir import ir
 from scalec.lowering.builder import Builder
 from scalec.lowering.common.elements import Words, held
-
-WORDS = 4
-"""Of a table: of integers whose bits are 0 to 3, 4 to 7, ..., the first in the lowest byte."""
 
 
 def _values(stored: str) -> list[int]:

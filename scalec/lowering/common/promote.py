@@ -84,7 +84,7 @@ def clear(s: State, op: ir.OpView) -> None:
 def row_factors(s: State, op: ir.OpView) -> None:
     b = s.b
     source, waves = s.get(op.source), tile.int_of(op.waves)
-    pitch, behind = _pitch(s, op), _plane(s, op)
+    pitch, behind = _pitch(s, op), _plane(op)
 
     def emit() -> ir.Value:
         row = b.add(b.mul(s.unit(0), waves * s.geometry.wave), s.row_in_wave)
@@ -108,7 +108,7 @@ def column_factors(s: State, op: ir.OpView) -> None:
     first = s.once(("column", own), lambda: b.add(s.first_column, b.mul(s.unit(1), own)))
     mine = s.once(("columns", op.source), lambda: b.add(source.base, b.mul(first, pitch)))
     base = _factors_at(s, op, mine, lambda: row_swizzle(b, first))
-    s.values[op.result] = ColumnFactors(b.add(base, _plane(s, op)), pitch)
+    s.values[op.result] = ColumnFactors(b.add(base, _plane(op)), pitch)
 
 
 def _factors_at(s: State, op: ir.OpView, first: ir.Value, swizzle: Callable[[], ir.Value]) -> ir.Value:
@@ -125,7 +125,7 @@ def _pitch(s: State, op: ir.OpView) -> int:
     return 4 * blocks if isinstance(s.get(op.position), Window) else 4
 
 
-def _plane(s: State, op: ir.OpView) -> int:
+def _plane(op: ir.OpView) -> int:
     """Bytes before the vector that is read of a stage's."""
     return 4 * tile.plane_of(op) * tile.shape_of(op.source.type)[1]
 

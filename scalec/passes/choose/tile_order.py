@@ -47,7 +47,7 @@ class TileOrder(Decision):
     def choose(self, problem: Problem, given: Request) -> Request:
         schedule = draft(problem, given)
         order = given.order or _order(problem, schedule)
-        keeps = problem.column_fold is not None and not no_run(problem, schedule)
+        keeps = problem.column_fold is not None and not no_run(schedule)
         run = STATIONARY_RUN if schedule.stationary else RUN
         return given.with_fields(order=order, band=_band(problem, schedule, order), run=run if keeps else 1)
 

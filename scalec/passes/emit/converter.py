@@ -73,7 +73,7 @@ class Converter(Transformer):
         beside = {side.label: self.along_k(h, side, w, k) for side in computed}
         less = [x for x in self.sides if x.operand.zeros is not None and not self.made_by_consumers(x)]
         zeros = {side.label: self.zero_points(h, side, w, k) for side in less}
-        inside = self.elements_inside(h, w, k) if any(self.masked(side, held) for side in computed) else None
+        inside = self.elements_inside(w, k) if any(self.masked(side, held) for side in computed) else None
         last = self.in_last(w, k)
         e.op("tile.wait", operands=[h.filled, cursor])
         points = self.points(h, w, self.at_k(w, k))

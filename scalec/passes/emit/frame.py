@@ -199,7 +199,7 @@ class Frame(Sums):
             if scale is None:
                 continue
             copy = self.copy_of(side)
-            planes = scale_planes(self.problem, s, operand, scale)
+            planes = scale_planes(s, operand, scale)
             shape = (side.rows, WINDOW) if copy == "window" else (planes, side.rows)
             swizzle = 4 * WINDOW if copy == "window" else 0  # 8 adjacent rows then lie in different banks
             kind = ir.IntegerType.get_signless(32) if holds_words(self.problem, s, operand) else f32

@@ -49,7 +49,7 @@ class RegisterConsumer(Consumer):
     def consumer(self, h: Handles) -> None:
         """Multiplies, promotes, and writes results."""
         e = self.e
-        p = self.pipeline(h)
+        p = self.pipeline()
         self.second_accumulator(p.accumulator.type)
         h.result_cursor = self.result_cursor()
         self.begin_meetings(h)
@@ -100,7 +100,7 @@ class RegisterConsumer(Consumer):
         with self.over_k(w):
             self.pass_stage(h, p)
 
-    def pipeline(self, h: Handles) -> Pipeline:
+    def pipeline(self) -> Pipeline:
         """All registers."""
         e, s = self.e, self.schedule
         front, back = (e.op("tile.cursor", [e.type("position")], depth=s.stages).result for _ in range(2))

@@ -116,7 +116,7 @@ class TensorConsumer(Producer, Consumer):
         """All products, in the order of copies."""
         e = self.e
         cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
-        slot = self.slot(h)
+        slot = self.slot()
         elements = {f"{x.label.lower()}_element": ir.TypeAttr.parse(x.operand.element.mlir) for x in self.sides}
         taken, columns, scale = self.word_columns, self.columns_of_words(), self.problem.scale_type
         beside = scale_slots(self.problem, self.schedule) * sum(taken.values())
@@ -252,14 +252,14 @@ class TensorConsumer(Producer, Consumer):
         self.e.op("tile.hand_over", operands=[h.sums_ring, slot], side="full")
         self.e.op("tile.advance", operands=[slot])
 
-    def slot(self, h: Handles) -> ir.Value:
+    def slot(self) -> ir.Value:
         """A position in the ring of accumulators."""
         return self.e.op("tile.cursor", [self.e.type("position")], depth=sums_slots(self.problem, self.schedule)).result
 
     def consumer(self, h: Handles) -> None:
         """Takes the sums, some columns at a time, and writes results."""
         e, s = self.e, self.schedule
-        slot = self.slot(h)
+        slot = self.slot()
         h.result_cursor = self.result_cursor()
         self.begin_meetings(h)
         self.hold()
@@ -268,7 +268,7 @@ class TensorConsumer(Producer, Consumer):
         else:
             parts, slots = self.parts(), [slot]
             for number in range(1, self.problem.segments):  # a tile's sums are in several accumulators
-                slots.append(self.slot(h))
+                slots.append(self.slot())
                 for _ in range(number):
                     e.op("tile.advance", operands=slots[number:])
             with self.over_tiles(h) as w:
@@ -280,7 +280,7 @@ class TensorConsumer(Producer, Consumer):
                     self.sum_parts(h, w, slots, parts)
                 else:
                     alone, bodies = len(parts) > 1 and not together(self.problem), len(self.problem.bodies)
-                    own = self.has_rows(h, w) if alone else None
+                    own = self.has_rows(w) if alone else None
                     totals = self.totals()
                     for number, (column, taken) in enumerate(self.taking(h, slots, parts, bodies)):
                         number %= bodies
@@ -294,7 +294,7 @@ class TensorConsumer(Producer, Consumer):
             with self.leading(h):
                 self.stay(h.sums_ring, slot, sums_slots(self.problem, s))
 
-    def has_rows(self, h: Handles, w: Work) -> ir.Value:
+    def has_rows(self, w: Work) -> ir.Value:
         """Whether a warp has rows of the tile: ptxas would convert a part before it loads the next one, were it not for
         a branch between them."""
         rows, i1 = self.waves * self.wave, ir.IntegerType.get_signless(1)

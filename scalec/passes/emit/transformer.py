@@ -87,7 +87,7 @@ class Transformer(Cutter):
             found = one if found is None else e.arith("arith.andi", found, one)
         return found
 
-    def elements_inside(self, h: Handles, w: Work, k: ir.Value) -> ir.Value | None:
+    def elements_inside(self, w: Work, k: ir.Value) -> ir.Value | None:
         """Elements of K that there are from element `k` of a tile's on; None where stages have no others. Where an
         operand is empty, and zeros are walked in its place, none."""
         e, p = self.e, self.problem

@@ -130,7 +130,7 @@ def no_addends(problem: Problem) -> str:
     )
 
 
-def scale_planes(problem: Problem, schedule: Schedule, operand: Operand, scale: Scale) -> int:
+def scale_planes(schedule: Schedule, operand: Operand, scale: Scale) -> int:
     """Words that the scales of a row of a tile take in shared memory: one each, or of addends one for each four, behind
     which one of all rows' is what warps have seen of these."""
     count = scale.within(schedule.tile[2])

@@ -131,7 +131,7 @@ class SharedPlan:
                 slots = window_slots(problem, schedule, stages)
                 wanted.append(Buffer(name, round_up(rows * 4 * WINDOW, WINDOW_ALIGN), slots, WINDOW_ALIGN))
             elif scale is not None:
-                planes = scale_planes(problem, schedule, operand, scale)
+                planes = scale_planes(schedule, operand, scale)
                 wanted.append(Buffer(name, round_up(rows * 4 * planes, SCALE_ALIGN), stages, SCALE_ALIGN))
             if brings_zeros(problem, schedule, operand):
                 size = round_up(4 * zero_words(operand, rows) * zero_planes(schedule, operand), SCALE_ALIGN)

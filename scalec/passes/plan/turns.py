@@ -35,7 +35,7 @@ READ = "what there is to do is read from memory"
 """Why much cannot be with lookups and ranges (Problem.queued)."""
 
 
-def no_run(problem: Problem, schedule: Schedule) -> str:
+def no_run(schedule: Schedule) -> str:
     """Why a cluster cannot take tiles of the same columns one after the other (`Schedule.run`), "" where it can."""
     if schedule.scheduler != "static":
         return f"scheduler={schedule.scheduler}: the next tile is whichever is left"

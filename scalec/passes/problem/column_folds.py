@@ -59,13 +59,13 @@ def reduced(final: Any, contract: Any, dims: list[str]) -> Reduced | None:
     left = [e.position for e in inner.results if e not in list(outer.results)]
     at = map_of(source.map) if source is not None else where
     if list(inner.results) != list(at.results) or not _plain(inner) or not _plain(outer) or len(reduce.symbols):
-        raise _refused(reduce, dims, "its terms are read at computed indices", "terms at the points of the product")
+        raise _refused(reduce, "its terms are read at computed indices", "terms at the points of the product")
     if len(left) != 1:
         names = " and ".join(dims[d] for d in left)
-        raise _refused(reduce, dims, f"it is over {names}", "one index: a tile has all of its terms side by side")
+        raise _refused(reduce, f"it is over {names}", "one index: a tile has all of its terms side by side")
     ranged = [ir.StringAttr(d.owner.opview.dim).value for d in reduce.domains]
     if dims[left[0]] in ranged or left[0] in dims_of_domains(list(reduce.domains)):
-        raise _refused(reduce, dims, f"{dims[left[0]]} has a range", "all indices: a tile has all of its terms")
+        raise _refused(reduce, f"{dims[left[0]]} has a range", "all indices: a tile has all of its terms")
     return Reduced(reduce, source, left[0])
 
 
@@ -73,7 +73,7 @@ def _plain(where: ir.AffineMap) -> bool:
     return all(isinstance(e, ir.AffineDimExpr) for e in where.results)
 
 
-def _refused(op: Any, dims: list[str], found: str, expected: str) -> UnsupportedError:
+def _refused(op: Any, found: str, expected: str) -> UnsupportedError:
     kind = ir.StringAttr(op.kind).value
     return UnsupportedError(
         f"no tile has all terms of the {kind} beside the contraction: {found}",
