@@ -66,7 +66,6 @@ class Compilation:
         most: the `registers` of the schedule if its launch took all that an SM has (resources.most_registers).
         dropped: the schedules that were tried before this one, and why ptxas's kernel of each is not shipped.
         times: (stage or pass, seconds) in order, those of dropped schedules too.
-        ptxas: ptxas's -v log.
         registers: registers of a thread at entry.
         tuned: what the tuning database had for the program; None where it had nothing, or nothing that compiles.
     """
@@ -85,7 +84,6 @@ class Compilation:
     most: tuple[int, int] | None = None
     dropped: list[Dropped] = field(default_factory=list)
     times: list[tuple[str, float]] = field(default_factory=list)
-    ptxas: str = ""
     registers: int = 0
     tuned: Entry | None = None
 
@@ -299,7 +297,7 @@ def _compile(made: Compilation, module: Any, row: Target, until: str, on_pass: O
     _to_ptx(made, kernel, row, until == "nvvm")
     with made.timed("ptxas"):
         assembled = ptxas.assemble(made.ptx, row.name, made.spec.schedule if made.spec else "")
-    made.cubin, made.ptxas, made.registers = assembled.cubin, assembled.log, assembled.registers
+    made.cubin, made.registers = assembled.cubin, assembled.registers
 
 
 def _function(module: ir.Module) -> ir.OpView:

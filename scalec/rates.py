@@ -165,38 +165,3 @@ RTX_PRO_6000 = Rates(
     launch=_LAUNCH,
     issue_cycles=16,
 )
-
-_GEFORCE = (
-    # NVIDIA's RTX Blackwell whitepaper, appendix A, FP32 sums, dense: RTX 5090 1676 TFLOP/s of 4 bits, 209.5 of 16 and
-    # 104.8 of tf32, RTX 5080 900.4, 112.6 and 56.3. 8 bits: 419 and 225.1, half of what 16-bit sums have; with block
-    # scales, as all kernels here multiply them, twice that (mmapeak, RTX 5090: 737.1 beside 370.0). mmapeak has 370.6
-    # of 16 bits, too, as if these were not halved, and with block scales 369.7 of 6 bits: half of 8 bits' rate.
-    (frozenset({"e2m1"}), 4096),
-    (frozenset({"e4m3", "e5m2", "i8"}), 2048),
-    (frozenset({"e3m2", "e2m3"}), 1024),
-    (frozenset({"bf16", "f16"}), 512),
-    (frozenset({"tf32"}), 256),
-)
-
-RTX_5090 = replace(
-    # the same whitepaper: 170 SMs at 2407 MHz, 1792 GB/s. 170 * 4096 * 2.407 GHz = 1676 TFLOP/s. L2: the same chip's,
-    # by clock
-    RTX_PRO_6000,
-    part="RTX 5090",
-    sms=170,
-    source="RTX 5090: NVIDIA RTX Blackwell whitepaper; 8 bits by mmapeak; L2 as the RTX PRO 6000's by clock",
-    clock=2.407e9,
-    l2=RTX_PRO_6000.l2 * 2.407 / 2.617,
-    tensor=_GEFORCE,
-)
-
-RTX_5080 = replace(
-    # the same whitepaper: 84 SMs at 2617 MHz, 960 GB/s; 84 * 4096 * 2.617 GHz = 900 TFLOP/s. L2: in proportion to SMs
-    RTX_PRO_6000,
-    part="RTX 5080",
-    sms=84,
-    source="RTX 5080: NVIDIA RTX Blackwell whitepaper; 8 bits by mmapeak; L2 as the RTX PRO 6000's by SMs",
-    memory=0.96e12,
-    l2=RTX_PRO_6000.l2 * 84 / 188,
-    tensor=_GEFORCE,
-)

@@ -8,7 +8,7 @@ from typing import Any
 
 from scalec.errors import UnsupportedError
 from scalec.formats import NUMBERS, ElementType
-from scalec.rates import B200, B300, H200, RTX_5080, RTX_5090, RTX_PRO_6000, Rates
+from scalec.rates import B200, B300, H200, RTX_PRO_6000, Rates
 from scalec.suggestions import did_you_mean
 
 WARPGROUP = 128
@@ -207,7 +207,6 @@ class Target:
         clusters: by size, clusters that run at once, where these are fewer than the SMs have room for: the CTAs of a
             cluster lie in one GPC.
         rates: peak rates of that part; passes decide without them.
-        others: of other parts that run the same code (`of_part`).
         swizzles: byte widths of shared-memory swizzle that copies and MMA agree on, widest first.
         tma_align: bytes that a tensor's base address and outer strides must be multiples of.
         launch_control: whether a running cluster can take over one that has not begun (clusterlaunchcontrol, PTX ISA
@@ -228,7 +227,6 @@ class Target:
     sms: int
     max_cluster: int
     rates: Rates
-    others: tuple[Rates, ...] = ()
     swizzles: tuple[int, ...] = (128, 64, 32, 0)
     tma_align: int = 16
     devices: tuple[str, ...] = field(default=())
@@ -238,21 +236,6 @@ class Target:
     launch_control: bool = False
     gathers: int = 1
     clusters: Mapping[int, int] = field(default_factory=dict)
-
-    def of_part(self, part: str) -> Target:
-        """The same target, tuned for another part.
-
-        Raises:
-            UnsupportedError: no such part.
-        """
-        rows = {r.part: r for r in (self.rates, *self.others)}
-        if part not in rows:
-            raise UnsupportedError(
-                f"no rates of {part!r:.80} for {self.name}",
-                expected=", ".join(rows),
-                fix=did_you_mean(part, rows) or "name one of these",
-            )
-        return replace(self, rates=rows[part], sms=rows[part].sms)
 
     def at_once(self, ctas: int) -> int:
         """Clusters of so many CTAs, one to an SM, that run at once."""
@@ -409,7 +392,6 @@ TARGETS: dict[str, Target] = {
             sms=RTX_PRO_6000.sms,
             max_cluster=1,
             rates=RTX_PRO_6000,
-            others=(RTX_5090, RTX_5080),
             devices=("RTX PRO 6000", "RTX 5090", "RTX 5080"),
             no_kernel=frozenset({"i8"}),  # mma.sync .s8 (PTX ISA 9.7.14.5.14)
             converts=_CONVERTS,

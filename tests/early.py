@@ -17,7 +17,7 @@ TEXTS = {"scale", "tile"}, {"scale", "tile", "nvvm", "llvm", "ptx"}
 def _assembled(ptx: str, arch: str, what: str) -> ptxas.Assembled:
     """No kernel; what a test has made of `judge` judges it."""
     ptxas.judge("", what)
-    return ptxas.Assembled(b"none", "", 0)
+    return ptxas.Assembled(b"none", 0)
 
 
 def _lowered(made: Any, kernel: Any, row: Any, keep_nvvm: bool) -> None:

@@ -73,7 +73,7 @@ def test_in_a_call(look_up: Callable[[], object], meant: str) -> None:
 
 
 def test_arguments_of_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiler.ptxas, "assemble", lambda *_: Assembled(b"", "", 0))
+    monkeypatch.setattr(compiler.ptxas, "assemble", lambda *_: Assembled(b"", 0))
     kernel = scalec.compile(PRODUCT, "sm_90a", cache=False)
     a = np.zeros((8, 8), np.float16)
     with pytest.raises(ScalecError) as caught:

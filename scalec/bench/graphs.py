@@ -19,6 +19,9 @@ from scalec.bench.result import Timing
 
 Launch = Callable[[], object]
 
+SEED = 5
+"""Of the order of contenders within rounds."""
+
 
 @dataclass
 class Graph:
@@ -86,18 +89,17 @@ def _captured(launches: Sequence[Launch], walks: int, stream: torch.cuda.Stream)
     return Graph(graph, walks * len(launches), stream, launches)
 
 
-def burst(graphs: Mapping[str, Graph], rounds: int, seed: int = 5) -> dict[str, Timing]:
+def burst(graphs: Mapping[str, Graph], rounds: int) -> dict[str, Timing]:
     """Times one replay of each graph in every round, after a pause.
 
     Args:
         graphs: by contender.
         rounds: samples of each contender.
-        seed: of the order within rounds.
     """
     for graph in graphs.values():
         graph.sample()
     order, samples = list(graphs), {name: [] for name in graphs}
-    shuffle = random.Random(seed).shuffle
+    shuffle = random.Random(SEED).shuffle
     for _ in range(rounds):
         shuffle(order)
         for name in order:
@@ -107,9 +109,7 @@ def burst(graphs: Mapping[str, Graph], rounds: int, seed: int = 5) -> dict[str, 
     return {name: Timing(tuple(values)) for name, values in samples.items()}
 
 
-def sustained(
-    graphs: Mapping[str, Graph], rounds: int, block_seconds: float = BLOCK_SECONDS, seed: int = 5
-) -> dict[str, Timing]:
+def sustained(graphs: Mapping[str, Graph], rounds: int, block_seconds: float = BLOCK_SECONDS) -> dict[str, Timing]:
     """Times a block of replays of each graph in every round; the GPU has no pause from the first block to the last.
 
     A block is one contender's replays back to back. Its first part does not count (`method.replays`): the clocks then
@@ -119,11 +119,10 @@ def sustained(
         graphs: by contender.
         rounds: blocks of each contender that count.
         block_seconds: length of a block.
-        seed: of the order within rounds.
     """
     counts = {name: replays(1e-6 * g.sample() * g.launches, block_seconds) for name, g in graphs.items()}
     order, blocks = list(graphs), []
-    shuffle = random.Random(seed).shuffle
+    shuffle = random.Random(SEED).shuffle
     for counted in [False, *[True] * rounds]:
         shuffle(order)
         for name in order:
@@ -144,12 +143,11 @@ def sustained(
     return {name: Timing(tuple(values)) for name, values in samples.items()}
 
 
-def measure(contenders: Mapping[str, Sequence[Launch]], rounds: int, seed: int = 5) -> dict[str, Timing]:
+def measure(contenders: Mapping[str, Sequence[Launch]], rounds: int) -> dict[str, Timing]:
     """`burst` of the graphs of these launches.
 
     Args:
         contenders: for each name its launches, one for each input set.
         rounds: samples of each contender.
-        seed: of the order within rounds.
     """
-    return burst({name: capture(launches) for name, launches in contenders.items()}, rounds, seed)
+    return burst({name: capture(launches) for name, launches in contenders.items()}, rounds)

@@ -27,10 +27,9 @@ _REGISTERS = re.compile(r"Used (\d+) registers")
 
 @dataclass(frozen=True)
 class Assembled:
-    """What ptxas made: the cubin, its -v log, and the registers of a thread at entry."""
+    """What ptxas made: the cubin, and the registers of a thread at entry."""
 
     cubin: bytes
-    log: str
     registers: int
 
 
@@ -130,7 +129,7 @@ def assemble(ptx: str, arch: str, what: str) -> Assembled:
         raise ToolchainError(f"{program} made no cubin", got=log.strip()[:200] or "no output", fix=_fix())
     judge(log, what)
     registers = _REGISTERS.search(log)
-    return Assembled(cubin, log, int(registers.group(1)) if registers else 0)
+    return Assembled(cubin, int(registers.group(1)) if registers else 0)
 
 
 def judge(log: str, what: str) -> None:

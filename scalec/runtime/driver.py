@@ -52,7 +52,7 @@ def _cuda() -> Any:
     return cu
 
 
-def _check(cu: Any, result: tuple[Any, ...], call: str, *, expected: str = "", fix: str = "") -> Any:
+def _check(cu: Any, result: tuple[Any, ...], call: str, *, fix: str = "") -> Any:
     """What a driver call returned besides its status.
 
     Raises:
@@ -62,7 +62,7 @@ def _check(cu: Any, result: tuple[Any, ...], call: str, *, expected: str = "", f
     if int(status):
         name, text = cu.cuGetErrorName(status)[1], cu.cuGetErrorString(status)[1]
         words = " ".join(part.decode() if isinstance(part, bytes) else str(part) for part in (name, text) if part)
-        raise DeviceError(f"{call} failed", got=f"{words} ({int(status)})", expected=expected, fix=fix)
+        raise DeviceError(f"{call} failed", got=f"{words} ({int(status)})", fix=fix)
     return values[0] if len(values) == 1 else tuple(values)
 
 

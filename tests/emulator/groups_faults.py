@@ -44,7 +44,6 @@ _CURSOR = (
     r"\tselp\.b32 \t(%r\d+), 1, 0, \4;\n\t)xor\.b32 \t(%r\d+), \7, \6;(\n\t)selp\.b32 \t\3, 0, \2, \4;"
 )
 _FLIP = r"(setp\.eq\.b32 \t(%p\d+), %r\d+, 4;\n\tselp\.b32 \t(%r\d+), 1, 0, \2;\n\t)xor\.b32 \t(%r\d+), \4, \3;"
-_ONE_LANE = r"\t@%p\d+ bra \t\$L__BB0_\d+;\n(?=\tbra\.uni|\tshl|\tmul)"
 _POSTED = r"(@P1 bra DONE;\nbra WAIT;\nDONE:\n\}\n\t// end inline asm\n)\t@%p\d+ bra \t\$L__BB0_\d+;\n"
 _NEXT = r"(add\.s32 \t(%r\d+), \2, (%r\d+);\n)(?=\$L__BB0_\d+:\n\tsetp\.ge\.u32 \t%p\d+, )"
 _FIRST = r"mov\.u32 \t(%r\d+), %ctaid\.x;"

@@ -138,7 +138,7 @@ class Launched:
 @contextmanager
 def without_ptxas() -> Iterator[None]:
     """Ends compilations at the PTX: the emulator needs no more, and ptxas takes longer than all else."""
-    none = ptxas.Assembled(b"", "", 0)
+    none = ptxas.Assembled(b"", 0)
     with mock.patch.object(ptxas, "assemble", return_value=none):
         yield
 

@@ -16,8 +16,6 @@ from torch.nn.functional import gelu, silu
 from scalec import reference
 from scalec.formats import Granularity
 
-Tensors = Mapping[str, torch.Tensor]
-
 
 @dataclass(frozen=True)
 class Case:

@@ -48,7 +48,7 @@ RENAMED = {
 def test_what_dimensions_are_called_is_all_the_same(
     monkeypatch: pytest.MonkeyPatch, name: str, target: str, names: str
 ) -> None:
-    monkeypatch.setattr(compiler.ptxas, "assemble", lambda *_: Assembled(b"", "", 0))
+    monkeypatch.setattr(compiler.ptxas, "assemble", lambda *_: Assembled(b"", 0))
 
     def ptx(names: str) -> str:
         sizes = {names[i]: size for i, size in ((1, 64), (2, 256), (3, 3)) if f"{{{i}}}" in RENAMED[name]}

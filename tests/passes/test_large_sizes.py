@@ -48,7 +48,7 @@ def cpu_seconds(limit: float) -> Iterator[None]:
 @pytest.fixture
 def ptx(monkeypatch: pytest.MonkeyPatch) -> Callable[..., compiler.Compilation]:
     """Compiles up to the PTX."""
-    monkeypatch.setattr(compiler.ptxas, "assemble", lambda *_: Assembled(b"", "", 0))
+    monkeypatch.setattr(compiler.ptxas, "assemble", lambda *_: Assembled(b"", 0))
     return compiler.compile_source
 
 

@@ -36,7 +36,6 @@ class Box:
     """The bytes that one copy moves.
 
     Attributes:
-        tensor_map: of the copy.
         row_addresses: int64 (rows,): global byte address of every row's first byte, in bounds or not.
         rows_in_bounds: bool (rows,).
         low, high: bytes of a row in bounds: [low, high); low == high when none is. Of a store, those it writes: the
@@ -48,7 +47,6 @@ class Box:
         transaction_bytes: what the mbarrier is told, out-of-bounds bytes included, padding not.
     """
 
-    tensor_map: TensorMap
     row_addresses: np.ndarray
     rows_in_bounds: np.ndarray
     low: int
@@ -125,7 +123,6 @@ class _Geometry:
 
     Attributes:
         unit: bits of a step along dimension 0: an element's, or a slice's with an interleave.
-        row_units: units of a row.
         outer: the dimensions that rows are counted along, fastest first.
         index: int64 (outer, rows): elements from the box's corner, along each of `outer`.
         row_offsets: int64 (rows,): bytes from the box's corner.
@@ -135,7 +132,6 @@ class _Geometry:
     """
 
     unit: int
-    row_units: int
     outer: tuple[int, ...]
     index: np.ndarray
     row_offsets: np.ndarray
@@ -181,14 +177,13 @@ def _geometry(
     for d, along in zip(outer, index, strict=True):
         if not (gathered and d == 1):
             row_offsets += along * all_strides[d]
-    row_units = 1 if strided else slots[0]
-    row_bytes = row_units * unit // 8
+    row_bytes = (1 if strided else slots[0]) * unit // 8
     piece = padded_piece or (8 if flip else 16)
     spread = 16 if padded_piece else piece
     # with a swizzle a row takes the whole span (H200; CUDA programming guide, "shared memory ... to accommodate the
     # full swizzle width"); slices lie densely
     pitch = swizzle if swizzle and not interleave else row_bytes // piece * spread
-    return _Geometry(unit, row_units, outer, index, row_offsets, row_bytes, piece, spread, pitch)
+    return _Geometry(unit, outer, index, row_offsets, row_bytes, piece, spread, pitch)
 
 
 @lru_cache(maxsize=1024)
@@ -254,7 +249,6 @@ def box(
             end = -(-end // BOX_ALIGNMENT) * BOX_ALIGNMENT
         high = max(min(end, high), low)
     return Box(
-        m,
         addresses,
         in_bounds,
         low,
