@@ -22,18 +22,16 @@ def parse(text: str) -> Module:
 class _Parser(Declarations):
     def __init__(self, text: str) -> None:
         super().__init__(tokens_of(text))
-        self.out = Module((0, 0), "")
+        self.out = Module("")
 
     def module(self) -> Module:
         while self.token.kind != "end":
             word = self.next().text
             if word == ".version":
                 major, _, minor = self.token.text.partition(".")
-                numbers = integer_of(major), integer_of(minor or "0")
-                if self.token.kind != "number" or None in numbers:
+                if self.token.kind != "number" or None in (integer_of(major), integer_of(minor or "0")):
                     raise self.error(f"got {self.shown}, expected a version such as 8.7")
                 self.next()
-                self.out.version = (numbers[0] or 0, numbers[1] or 0)
             elif word == ".target":
                 self.out.target = self.next().text
                 while self.take(","):

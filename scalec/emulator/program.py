@@ -285,11 +285,9 @@ class Module:
     """A PTX file.
 
     Attributes:
-        version: e.g. (8, 7).
         target: e.g. "sm_90a".
     """
 
-    version: tuple[int, int]
     target: str
     functions: dict[str, Function] = field(default_factory=dict)
     variables: list[Variable] = field(default_factory=list)

@@ -309,7 +309,7 @@ def test_b4x16_p64():
     assert after[112:128].tolist() == content(first + 56, 8) + [-1] * 8
     assert after[128:136].tolist() == content(first + 128 + 8, 8)
     moved = box(m, (128, 3), SHARED)
-    assert (moved.transaction_bytes, moved.piece, moved.padding) == (128, 8, 8)
+    assert (moved.transaction_bytes, moved.piece) == (128, 8)
     with pytest.raises(Finding, match="coordinate 64") as caught:
         box(m, (64, 3), SHARED)
     assert "128" in caught.value.expected

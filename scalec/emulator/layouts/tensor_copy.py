@@ -43,8 +43,8 @@ class Box:
         row_bytes: bytes of a row in global memory.
         shared_offsets: int64 (rows, pieces): byte offset of every piece of a row from the shared memory address.
         piece: bytes of data of a piece; the pieces of a row follow one another in global memory.
-        padding: bytes that follow a piece in shared memory and that a load leaves undefined (PTX ISA 5.5.1.1.1).
-        transaction_bytes: what the mbarrier is told, out-of-bounds bytes included, padding not.
+        transaction_bytes: what the mbarrier is told, out-of-bounds bytes included, those that follow a piece in shared
+            memory and that a load leaves undefined (PTX ISA 5.5.1.1.1) not.
     """
 
     row_addresses: np.ndarray
@@ -54,7 +54,6 @@ class Box:
     row_bytes: int
     shared_offsets: np.ndarray
     piece: int
-    padding: int
     transaction_bytes: int
 
     @property
@@ -256,7 +255,6 @@ def box(
         geometry.row_bytes,
         _shared_offsets(geometry, shared_address % PATTERN_BYTES, m.swizzle, m.atomicity),
         geometry.piece,
-        geometry.spread - geometry.piece,
         geometry.rows * geometry.row_bytes,
     )
 

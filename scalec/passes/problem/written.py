@@ -45,7 +45,7 @@ class Written:
 
     Attributes:
         name: what the user calls it.
-        index, count: position among the function's results, and how many of these it is: its scales follow it.
+        index: position among the function's results; its scales, if it has any, follow it.
         value: what is returned; `final`: what it is rounded from.
         quantize: the op that does so block by block, None where none does.
         scatter: the op that writes what is computed where indices out of memory say, None where none does.
@@ -56,7 +56,6 @@ class Written:
 
     name: str
     index: int
-    count: int
     value: Any
     final: Any
     quantize: Any
@@ -90,7 +89,7 @@ class WrittenReader(Lookups):
             final, scatter = before_scatter(value if rounds is None else rounds.input)
             final, transformed = before_transform(final)
             name = self.name(facts, otherwise)
-            found.append(Written(name, index, count, value, final, quantize, scatter, rounds, transformed=transformed))
+            found.append(Written(name, index, value, final, quantize, scatter, rounds, transformed=transformed))
             index += count
         if MEET not in self.function.attributes and in_a_tile(
             [x.final for x in found], self.target, self.product_ranges()
