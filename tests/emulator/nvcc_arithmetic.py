@@ -16,10 +16,10 @@ from tests.emulator.programs import Case, Expected, blank
 COUNT = 150
 
 
-def _words(rng: np.random.Generator, count: int = COUNT) -> np.ndarray:
+def _words(rng: np.random.Generator) -> np.ndarray:
     """uint32: random bits, few bits, and the ends of the range."""
-    values = rng.integers(0, 2**32, count, np.uint64)
-    values &= rng.integers(0, 2**32, count, np.uint64) >> rng.integers(0, 30, count, np.uint64)
+    values = rng.integers(0, 2**32, COUNT, np.uint64)
+    values &= rng.integers(0, 2**32, COUNT, np.uint64) >> rng.integers(0, 30, COUNT, np.uint64)
     values[:6] = 0, FULL, 0x80000000, 0x7FFFFFFF, 1, 0x8000
     return rng.permutation(values).astype(np.uint32)
 

@@ -93,12 +93,11 @@ WAIT:
 """
 
 
-def load_out(columns: int, at: int = 0) -> str:
+def load_out(columns: int) -> str:
     """Loads `columns` columns of the warp's lanes, 32x32b, and stores them: row = CTA * 128 + thread."""
     stores = "\n    ".join(f"st.global.u32 [%rd9+{4 * i}], %r{100 + i};" for i in range(columns))
     return f"""
-    add.u32 %r21, %r9, {at};
-    tcgen05.ld.sync.aligned.32x32b.x{columns}.b32 {registers(100, columns)}, [%r21];
+    tcgen05.ld.sync.aligned.32x32b.x{columns}.b32 {registers(100, columns)}, [%r9];
     tcgen05.wait::ld.sync.aligned;
     mov.u32 %r22, %cluster_ctarank;
     shl.b32 %r22, %r22, 7;

@@ -37,9 +37,9 @@ SCALES = {  # kind -> its qualifiers, factors in a row, (code, value) of some
 }
 
 
-def metadata_words(metadata: np.ndarray, column: int, seed: int = 0) -> np.ndarray:
+def metadata_words(metadata: np.ndarray, column: int) -> np.ndarray:
     """(128, 4) words of tensor memory, garbage but for the metadata from `column` on."""
-    words = np.random.default_rng(seed).integers(0, 1 << 32, (128, 4), dtype=np.uint32)
+    words = np.random.default_rng(0).integers(0, 1 << 32, (128, 4), dtype=np.uint32)
     rows, chunks = metadata.shape
     used = [column] if chunks == 8 else [column, column + 1]
     words[:, used] = 0

@@ -184,7 +184,7 @@ ISSUED:
 
 def test_operands_may_be_overwritten_after_the_wait_alone():
     np.testing.assert_allclose(values(REUSED, 0), PRODUCT, rtol=1e-5, atol=1e-5)
-    stores = REUSED[REUSED.index("    mov.b32 %r40") : REUSED.index("    add.u32 %r21")]
+    stores = REUSED[REUSED.index("    mov.b32 %r40") : REUSED.index("    tcgen05.ld")]
     early = REUSED.replace(stores, "").replace("ISSUED:", f"ISSUED:\n    bar.sync 0;\n{stores}")
     for seed in SEEDS:
         with pytest.raises(Finding) as caught:

@@ -14,9 +14,9 @@ ALL = 0xFFFFFFFF
 UNDEFINED = 0xFFF8CDCD
 
 
-def shfl(mode: str, b: object, c: object, a: np.ndarray = LANE + 100) -> tuple[list[int], list[bool]]:
+def shfl(mode: str, b: object, c: object) -> tuple[list[int], list[bool]]:
     b, c = (np.broadcast_to(np.asarray(v, np.uint32), 32).copy() for v in (b, c))
-    d, p = lanes(f"shfl.sync.{mode}.b32 d|p, a, b, c, -1;", a=a, b=b, c=c, d="u32", p="pred")
+    d, p = lanes(f"shfl.sync.{mode}.b32 d|p, a, b, c, -1;", a=LANE + 100, b=b, c=c, d="u32", p="pred")
     return (d - 100).tolist(), p.tolist()
 
 

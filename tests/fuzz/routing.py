@@ -18,8 +18,8 @@ Fill = Callable[[np.random.Generator, tuple[int, ...], int, str], Array]
 """Entries of so many, that say where in an extent."""
 
 
-def _skipped(rng: np.random.Generator, made: Array, share: float = 0.15) -> Array:
-    return np.where(rng.random(made.shape) < share, rng.integers(-3, 0, made.shape), made)
+def _skipped(rng: np.random.Generator, made: Array) -> Array:
+    return np.where(rng.random(made.shape) < 0.15, rng.integers(-3, 0, made.shape), made)
 
 
 def _gather(rng: np.random.Generator, shape: tuple[int, ...], extent: int, how: str) -> Array:

@@ -27,11 +27,11 @@ def view(value: object, stream: int = 0) -> TensorView:
 class Producer:
     """A DLPack producer around a capsule."""
 
-    def __init__(self, capsule: object, device: tuple[int, int] = (2, 0), versions: bool = True) -> None:
-        self.capsule, self.device, self.versions, self.asked = capsule, device, versions, []
+    def __init__(self, capsule: object, versions: bool = True) -> None:
+        self.capsule, self.versions, self.asked = capsule, versions, []
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return self.device
+        return (2, 0)
 
     def __dlpack__(self, **arguments: object) -> object:
         if not self.versions and "max_version" in arguments:

@@ -235,9 +235,9 @@ def test_dlpack_elements_that_take_a_byte_each():
 # ------------------------------------------------------------------------------------------------------------ scales
 
 
-def scales_spec(layout: str, blocked_k: Extent = BLOCKS, align: int = 16, mapped: bool = False) -> KernelSpec:
-    dtype, extents = ("i32", (M, WORDS)) if layout == "packed" else ("ue8m0", (M, blocked_k))
-    scale = TensorSpec("S", dtype, extents, layout, align)
+def scales_spec(layout: str, mapped: bool = False) -> KernelSpec:
+    dtype, extents = ("i32", (M, WORDS)) if layout == "packed" else ("ue8m0", (M, BLOCKS))
+    scale = TensorSpec("S", dtype, extents, layout, 16)
     how = Argument("tensor_map", "S", box=(64, 1)) if mapped else Argument("pointer", "S")
     spec = spec_of(TensorSpec("A", "e4m3", (M, K), align=1), Argument("pointer", "A"), how)
     stride = () if mapped or layout == "blocked" else (Argument("stride", "S", axis=len(extents) - 1),)

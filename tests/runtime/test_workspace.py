@@ -22,10 +22,10 @@ def device():
     return FakeDevice()
 
 
-def split_spec(split: int = 4) -> KernelSpec:
+def split_spec() -> KernelSpec:
     spec = gemm_spec()
     arguments = (*spec.arguments, Argument("parts"), Argument("counters"))
-    return replace(spec, arguments=arguments, launch=replace(spec.launch, split=split, part_bytes=PART))
+    return replace(spec, arguments=arguments, launch=replace(spec.launch, split=4, part_bytes=PART))
 
 
 def test_bytes_and_grid():
