@@ -27,9 +27,23 @@ def widened(b: Builder, words: Words, stored: str, count: int) -> list[ir.Value]
     if ELEMENT_TYPES[stored].bits < 8:  # eight elements of a word
         pairs = [x for word in words for x in _CONVERSIONS[stored, "bf16"](b, [word])]
         bits = _bf16_to_tf32(b, pairs[: count // 2])
+    elif stored in ("i8", "i32"):
+        return [of_integer(b, x) for word in words for x in _integers(b, word, ELEMENT_TYPES[stored].bits)][:count]
     elif stored not in ("f32", "tf32"):
         bits = _CONVERSIONS[stored, "tf32"](b, words)
     return [b.float_of(x) for x in bits[:count]]
+
+
+def of_integer(b: Builder, x: ir.Value) -> ir.Value:
+    """An i32 as f32, to nearest."""
+    return b.pure("cvt.rn.f32.s32 $0, $1;", b.f32, x)
+
+
+def _integers(b: Builder, word: ir.Value, bits: int) -> Words:
+    """Those of a word, each as an i32. bfe: PTX ISA 9.7.1.19."""
+    if bits == 32:
+        return [word]
+    return [b.pure(f"bfe.s32 $0, $1, {at}, {bits};", b.i32, word) for at in range(0, 32, bits)]
 
 
 def pair_of(b: Builder, factor: ir.Value, made: str) -> ir.Value:

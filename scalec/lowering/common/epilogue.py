@@ -13,7 +13,7 @@ from scalec.ir.schedule import LANES
 from scalec.ir.tile_checks import maker
 from scalec.lowering import scalar
 from scalec.lowering.builder import Builder
-from scalec.lowering.common import rounding
+from scalec.lowering.common import elements, rounding
 from scalec.lowering.common.elements import held
 from scalec.lowering.common.gather import RowIndex, goes_to, placed
 from scalec.lowering.common.state import COMMON, State
@@ -138,6 +138,11 @@ def load_behind(s: State, pointer: ir.Value, element: str, offset: int, count: i
         return b.asm(f"ld.global.v2.f32 {{$0, $1}}, [$2 + {offset}];", [b.f32] * 2, [address])
     if element == "f32":
         return b.asm(f"ld.global.f32 $0, [$1 + {offset}];", [b.f32], [address])
+    if element == "i32" and count == 2:
+        raw = b.asm(f"ld.global.v2.b32 {{$0, $1}}, [$2 + {offset}];", [b.i32] * 2, [address])
+        return [elements.of_integer(b, x) for x in raw]
+    if element == "i32":
+        return [elements.of_integer(b, *b.asm(f"ld.global.b32 $0, [$1 + {offset}];", [b.i32], [address]))]
     if count == 2:
         (raw,) = b.asm(f"ld.global.b32 $0, [$1 + {offset}];", [b.i32], [address])
     else:
@@ -147,7 +152,7 @@ def load_behind(s: State, pointer: ir.Value, element: str, offset: int, count: i
 
 
 def load(s: State, pointer: ir.Value, element: str, inside: ir.Value, count: int) -> list[ir.Value]:
-    """`count` elements (1, or 2 adjacent and aligned) as f32, one of i32 as it is; zeros where not inside.
+    """`count` elements (1, or 2 adjacent and aligned) as f32; zeros where not inside.
 
     Not `.nc`: with `+=` the kernel writes what it reads here (PTX ISA 9.7.9.9 wants read-only memory for the kernel).
     """
@@ -155,7 +160,9 @@ def load(s: State, pointer: ir.Value, element: str, inside: ir.Value, count: int
     address = b.integer(pointer)
     zero = [b.constant(0.0)] * count
     if element == "i32":
-        return b.asm("@$2 ld.global.b32 $0, [$1];", [b.i32], [address, inside, b.constant(0)], tied=1)
+        none, names = [b.constant(0)] * count, ("{$0, $1}" if count == 2 else "$0")
+        text = f"@${count + 1} ld.global{'.v2' * (count == 2)}.b32 {names}, [${count}];"
+        return [elements.of_integer(b, x) for x in b.asm(text, [b.i32] * count, [address, inside, *none], tied=count)]
     if element == "f32":
         if count == 2:
             return b.asm("@$3 ld.global.v2.f32 {$0, $1}, [$2];", [b.f32] * 2, [address, inside, *zero], tied=2)

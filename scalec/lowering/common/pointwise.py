@@ -95,9 +95,10 @@ def load_columns(s: State, op: ir.OpView) -> None:
                 continue
             raw = _words(s, address, first * size, words, valid)
             for word in raw:
-                values += (
-                    [b.float_of(word)] if size == 4 else [epilogue.unpack(s, word, element, half) for half in (0, 1)]
-                )
+                if size == 4:
+                    values += elements.widened(b, [word], element, 1)
+                else:
+                    values += [epilogue.unpack(s, word, element, half) for half in (0, 1)]
         return values
 
     def some(there: ir.Value) -> list[ir.Value]:

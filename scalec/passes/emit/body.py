@@ -263,7 +263,7 @@ class Body(Results):
             name, operands = op.operation.name, [same.get(v, v) for v in op.operands]
             if added is not None and name == "arith.addf" and op.result == last.operands[0]:
                 same[op.result] = next(v for v in operands if v != source.arguments[added.view])
-            elif name == "arith.extf" or (name == "arith.truncf" and op.result == last.operands[0]):
+            elif name in ("arith.extf", "arith.sitofp") or (name == "arith.truncf" and op.result == last.operands[0]):
                 same[op.result] = operands[0]
             elif name == "arith.truncf":
                 raise UnsupportedError(

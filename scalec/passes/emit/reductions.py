@@ -143,7 +143,7 @@ class Reductions(Body):
                 own = [values[v] for v in op.operation.operands]
                 if op.operation.name == "scale.yield":
                     e.op("tile.yield", operands=own)
-                elif op.operation.name in ("arith.truncf", "arith.extf"):  # the store rounds
+                elif op.operation.name in ("arith.truncf", "arith.extf", "arith.sitofp"):  # the store rounds
                     values[op.result] = own[0]
                 else:
                     values[op.result] = copied(op, own)

@@ -18,7 +18,7 @@ from scalec.passes.problem.reduced import kept_of
 from scalec.passes.problem.result import ColumnFold, EpilogueInput, Result, ResultScale, Window, adds_last
 from scalec.passes.problem.scatter import check_range, coords_of, distance_of, order_of
 from scalec.passes.problem.two_programs import refuse_type
-from scalec.passes.problem.types import STORED
+from scalec.passes.problem.types import INPUTS
 from scalec.passes.problem.whole_rows import row_block
 from scalec.passes.problem.written import Written, WrittenReader, element_of
 from scalec.targets import Target
@@ -306,10 +306,10 @@ class EpilogueReader(WrittenReader):
                 place=place_of(read),
             )
         row = element_of(read.source, name)
-        if row.name not in STORED:
+        if row.name not in INPUTS:
             raise UnsupportedError(
                 f"{name} is {row.name}, which the elementwise expression has no kernel for on {self.target.name} yet",
-                expected=" or ".join(STORED),
+                expected=" or ".join(INPUTS),
                 fix=f"convert {name} to one of these before the call, and name that type in the program",
                 place=place_of(read),
             )

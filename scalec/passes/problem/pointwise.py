@@ -15,7 +15,7 @@ SCALED = ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1")
 WRITTEN = (*STORED, *SCALED)
 """Those of results without scales."""
 
-READ = (*WRITTEN, "i4")
+READ = (*WRITTEN, "i4", "i8", "i32")
 """Those of inputs."""
 
 

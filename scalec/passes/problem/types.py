@@ -34,7 +34,10 @@ LINE = 128
 """Bytes that L2 has and sends together."""
 
 STORED = ("f32", "bf16", "f16")
-"""Element types that threads read: of inputs of the elementwise expression."""
+"""Element types that threads read and write as they are."""
+
+INPUTS = (*STORED, "i32")
+"""Those of inputs of the elementwise expression."""
 
 ROUNDED = (*STORED, "e4m3", "e5m2", "e3m2", "e2m3", "e2m1")
 """Element types that threads write: of results."""
