@@ -14,7 +14,6 @@ from scalec.errors import ScalecError
 from tests.gradients.programs import CASES
 
 NOT_YET = (
-    "at a computed index, or filled (else)",  # a scalar's gradient
     "or with a range",  # sums over a range without a contraction
     "the contraction has 0",
     "another matrix for each m",

@@ -204,7 +204,7 @@ class Pointwise:
     def meets(self) -> bool:
         """Whether threads exchange what they find, or write what no thread writes alone by single columns."""
         alone = all(
-            o.scale is None and not o.hadamard and o.element.bits >= 8 and o.dims[-1] == self.columns.name
+            o.scale is None and not o.hadamard and o.element.bits >= 8 and o.dims[-1:] == (self.columns.name,)
             for o in self.outputs
         )
         return self.spans or not alone or bool(self.domains) or any(x.element.bits < 8 for x in self.every)

@@ -81,6 +81,8 @@ class PointwiseReader(EpilogueReader):
         if not self.inner <= {*self.ranges}:
             what = "a result computed of a reduction with a range that it has not itself"
             raise self.refused(what, self.function, "the same range for both", "say the range behind both")
+        if not reductions and not any(o.dims for o in outputs):
+            raise self.refused("a result of one number that nothing is reduced to", self.function, "a sum, max or min")
         lookups = tuple(Lookup(n, self.index(s), e) for n, (s, e) in self.found.items())
         named = {x.name: x for x in lookups}
         rows, columns = self.orientation(outputs, reductions, named)
@@ -101,6 +103,8 @@ class PointwiseReader(EpilogueReader):
         """The indices of the results but one, and that which lies side by side in all that is read along several of
         them. Where results have another one last, it is the last of the others."""
         largest = max(outputs, key=lambda o: len(o.dims))
+        if not largest.dims:  # one number, of all that is reduced last
+            return [], reductions[-1].dim.name
         *rows, columns = largest.dims
         reads = [x for of in (*outputs, *reductions) for x in of.body.reads]
         last = {x.coords[-1] for x in reads if len(x.dims(lookups) & set(largest.dims)) > 1}
@@ -137,9 +141,10 @@ class PointwiseReader(EpilogueReader):
                 raise self.refused(f"a result, {name}, of no elementwise expression", self.function, "one")
             op = final.owner.opview
             where = map_of(op.map)
-            plain = all(isinstance(e, ir.AffineDimExpr) for e in where.results)
-            if "otherwise" in op.operation.attributes or not plain or not where.results:
-                raise self.refused(f"a result, {name}, at a computed index, or filled (else)", op, "plain indices")
+            coords = [written_at(e, self.dims) for e in where.results]
+            if "otherwise" in op.operation.attributes or None in coords or not coords:
+                what = f"a result, {name}, at a computed index, or filled (else)"
+                raise self.refused(what, op, "plain indices, or 0")
             ranges = [*map(ir.Value, op.domains)]
             if at and ranges != self.ranges:
                 raise self.refused(f"{name} with other ranges than the results before it", op, "the same ranges")
@@ -148,8 +153,8 @@ class PointwiseReader(EpilogueReader):
             known = WRITTEN if quantize is None else SCALED
             if element.name not in known:
                 raise self.refused(f"a result of {element.name}", op, " or ".join(known))
-            dims = tuple(self.results_of(where))
-            coords = tuple(map(Coord, dims))
+            coords = tuple(x for x in coords if x is not None)
+            dims = tuple(x.dim for x in coords if x.dim)
             if scatter is not None:
                 dims, coords = self.scattered(scatter, where, value, at, name)
             chance = self.chance(rounds, value, at, name)
@@ -241,6 +246,9 @@ class PointwiseReader(EpilogueReader):
                     f"the same, {columns} or {p.rows[-1].name if p.rows else columns} last, or all but {columns}",
                     f"compute {o.name} in a program of its own",
                 )
+            if not p.is_row(o) and o.coords[-1] == Coord():
+                what = f"{o.name}, which has 0 as its last index and {columns} before"
+                raise self.refused(what, self.function, "0 in front of the others, or for each row")
             if p.is_row(o) and (o.scale is not None or o.element.bits < 8):
                 what = f"{o.name} has an element a row, and is quantised, or of {o.element.name}"
                 raise self.refused(what, self.function, "a type of whole bytes, without scales")
@@ -443,6 +451,13 @@ def read(function: Any, target: Target) -> Pointwise:
         UnsupportedError: no kernel has this form yet.
     """
     return PointwiseReader(function, target).problem()
+
+
+def written_at(e: Any, dims: Sequence[str]) -> Coord | None:
+    """Where an axis of a result is written: at a dimension, or at 0; None where that is computed otherwise."""
+    if isinstance(e, ir.AffineDimExpr):
+        return Coord(dims[int(e.position)])
+    return Coord() if isinstance(e, ir.AffineConstantExpr) and not e.value else None
 
 
 def follow_one_another(d: Domain) -> bool:
