@@ -7,11 +7,11 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from scalec.errors import ApartError, ScheduleError, SourceError, UnsupportedError
 from scalec.formats import ELEMENT_TYPES, FORMATS
-from scalec.sizes import Size
+from scalec.sizes import AnySize, Size, axis_of, of_later, speaks_of
 from scalec.targets import get_target
 
 if TYPE_CHECKING:
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from scalec.ir.mlir import ir
     from scalec.ir.schedule import Schedule
     from scalec.passes.problem.types import Problem
-
-AnySize = TypeVar("AnySize", bound=Size)
 
 APART = 3e-6
 """Seconds that a launch in front of a product takes beyond its bytes. H100, 2026-11-28: 16 and 256 rows of bf16
@@ -42,11 +40,11 @@ WIDE = "bf16"
 
 _FORMATS = "|".join(x.name for x in FORMATS.values() if ELEMENT_TYPES[x.lhs[0].type].bits == 8)
 _ROWS = re.compile(
-    rf"\bscale\s*\(\s*[\dx\s]*x\s*[A-Za-z_]|\bquantize\s*\(|\bue[48]m|:\s*({_FORMATS})\b"
-    r"|,\s*(?P<last>\w+)\s*\](\s*:\s*\w+)?[\s)]*@(?![^@;]*,\s*(?P=last)\s*\])"
+    rf"\bscale\s*\(\s*(tensor\b|[\dA-Za-z_]*x\s*[A-Za-z_]|[A-Za-z_]\w*x\d)|\bquantize\s*\(|\bue[48]m|:\s*({_FORMATS})\b"
+    r"|,\s*(?P<last>\w+)\s*\](\s*:\s*\w+)?[\s)]*@(?![^@;]*,\s*(?P=last)\s*\])|\b(sum|max|min)\s*\["
 )
-"""What every program with scales of whole rows, or of a byte, or with operands that are quantised anew, or that differ
-in their last index, has: others need not be parsed."""
+"""What every program with scales of whole rows or of all, or of a byte, with operands that are quantised anew, or that
+differ in their last index, or with reductions, has: others need not be parsed."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +113,7 @@ def launches(
     if not may_be_several(source):
         return Launches((source,))
     from scalec.frontend.cut import by_whole_rows, cut, without
+    from scalec.frontend.cut_reductions import multiplies
 
     whole, decisions = without(source, "convert", BEFORE), dict(schedule or {})
     before = whole != source or decisions.get("convert") == BEFORE
@@ -130,6 +129,11 @@ def launches(
         return known[key]
 
     given = dict(dims or {})
+    if not multiplies(source):
+        from scalec.reduced_apart import reduced_apart
+
+        found = reduced_apart(source, target, given)
+        return Launches(*found, *_names(source, given), len(found.between)) if found else Launches((source,))
     made = _operands_apart(_Made(whole), _Asked(target, given, decided, before))
     if before and not made.before:
         decided(whole, given)  # which may be refused for more
@@ -414,26 +418,9 @@ class _Decided:
         return apart.seconds() + rates.launch + moved / rates.memory < self.seconds()
 
 
-def of_later(text: str, dims: Mapping[str, AnySize]) -> dict[str, AnySize]:
-    """The sizes that the program of another launch than the one that multiplies speaks of."""
-    return {name: size for name, size in dims.items() if _speaks_of(text, name)}
-
-
 def of_main(text: str, dims: Mapping[str, AnySize]) -> dict[str, AnySize]:
     """The sizes of the launch that multiplies: all but of `D_0` where it does not write `D[idx[m],n]`."""
-    return {name: size for name, size in dims.items() if not _axis(name) or _speaks_of(text, name)}
-
-
-def _axis(name: str) -> str:
-    """The tensor of a dimension that only indices from memory reach, as it is called, `A` of `A_0`; "" of others."""
-    tensor, _, axis = name.rpartition("_")
-    return tensor if axis.isdecimal() else ""
-
-
-def _speaks_of(text: str, name: str) -> bool:
-    """Whether a program has a dimension, by its name or by a tensor of which indices from memory reach it."""
-    words = rf"\b{re.escape(name)}\b" + (rf"|\b{re.escape(_axis(name))}\s*\[" if _axis(name) else "")
-    return re.search(words, text) is not None
+    return {name: size for name, size in dims.items() if not axis_of(name) or speaks_of(text, name)}
 
 
 def told(every: Launches, sizes: Mapping[str, int]) -> tuple[str, ...]:
@@ -444,10 +431,11 @@ def told(every: Launches, sizes: Mapping[str, int]) -> tuple[str, ...]:
     for i, name in enumerate(every.between):
         where = i if i < every.main else i + 1  # who leaves an operand to the others, or reads what is left to it
         (at, kind), *_ = re.findall(rf"\b{name}(\[.*?\]):(\w+)", every.texts[where])
-        count = math.prod(sizes[dim] for dim in set(re.findall(r"\w+", at)) if dim in sizes)
+        dims = {dim for dim in re.findall(r"\w+", at) if not dim.isdecimal()}
         said = "between it and those behind it" if i < every.main else "between them"
-        moved = ELEMENT_TYPES[kind].bytes(count) / 1e6
-        lines[where] += f" ({said} {name}, {moved:.1f} MB, written and read once)"
+        count = math.prod(sizes[dim] for dim in dims) if dims <= sizes.keys() else None
+        moved = f" {ELEMENT_TYPES[kind].bytes(count) / 1e6:.1f} MB," if count is not None else ""
+        lines[where] += f" ({said} {name},{moved} written and read once)"
     for name, given in every.turned:
         lines[every.main] += f" ({name} is {given} with its last two indices exchanged)"
     return tuple(lines)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 MOST = 2**31 - 1
 """The largest size of a dimension: kernels count in 32 bits."""
@@ -59,3 +60,23 @@ def fixed(dims: Mapping[str, Size]) -> dict[str, int]:
 
 def ranges(dims: Mapping[str, Size]) -> dict[str, Range]:
     return {name: size for name, size in dims.items() if isinstance(size, Range)}
+
+
+AnySize = TypeVar("AnySize", bound=Size)
+
+
+def of_later(text: str, dims: Mapping[str, AnySize]) -> dict[str, AnySize]:
+    """The sizes that the program of another launch than the one that multiplies speaks of."""
+    return {name: size for name, size in dims.items() if speaks_of(text, name)}
+
+
+def axis_of(name: str) -> str:
+    """The tensor of a dimension that only indices from memory reach, as it is called, `A` of `A_0`; "" of others."""
+    tensor, _, axis = name.rpartition("_")
+    return tensor if axis.isdecimal() else ""
+
+
+def speaks_of(text: str, name: str) -> bool:
+    """Whether a program has a dimension, by its name or by a tensor of which indices from memory reach it."""
+    words = rf"\b{re.escape(name)}\b" + (rf"|\b{re.escape(axis_of(name))}\s*\[" if axis_of(name) else "")
+    return re.search(words, text) is not None

@@ -37,6 +37,7 @@ def explain_program(
         ScalecError: a refusal of the compiler, an unknown suite, or neither program nor suite.
     """
     from scalec.api import default_target, launches
+    from scalec.frontend.cut_reductions import multiplies
     from scalec.launches import told
     from scalec.model.predict import LABEL
     from scalec.tuning.explain import Explanation, explain
@@ -52,6 +53,9 @@ def explain_program(
     for shape in shapes:
         every = launches(source, name, shape, schedule)
         first = every.texts[every.main]
+        if len(every.texts) > 1 and not multiplies(first):
+            print("\n".join([f"{source.strip()} on {name}, which has no schedule:", *told(every, fixed(shape))]))
+            return
         sizes, decisions = every.sizes(every.main, shape), every.schedule(every.main, schedule)
         for part, some in _parts(first, name, sizes, decisions, rows):
             one = explain(first, name, part, decisions, some)

@@ -76,11 +76,13 @@ class IndexNegate(Node):
 
 
 class Level(Node):
-    """One level of scales, `1x128:f32@col`."""
+    """One level of scales, `1x128:f32@col`; of a result perhaps with what its blocks' largest magnitudes are read from,
+    `tensor of M[0]`."""
 
     block: Name
     type: Name | None
     layout: Name | None
+    largest: Tensor | None = None
 
 
 class Item(Node):

@@ -222,7 +222,7 @@ class Builder:
             value = scale.ScatterOp(value, symbols, domains, to, ir.ArrayAttr.get(maps)).result
         words = [self._symbol(x) for i in s.words for x in affine.symbols(i)]
         if tensor.levels:
-            return self._quantize(value, tensor, tensor.levels, words)
+            return self._quantize(value, s, tensor.levels, words)
         if tensor.element != element:
             value = RoundOp(value, words, self._type(ELEMENT_TYPES[tensor.element].mlir, tensor.shape)).result
         return [value]
@@ -235,12 +235,14 @@ class Builder:
             return self._reduce(value, index) if isinstance(value, Reduce) else None
 
     def _quantize(
-        self, value: ir.Value, tensor: Tensor, levels: Sequence[Level], words: Sequence[ir.Value]
+        self, value: ir.Value, s: Statement, levels: Sequence[Level], words: Sequence[ir.Value]
     ) -> list[ir.Value]:
         """The scale of the whole result, where there is one, is given."""
+        tensor, largest = s.tensor, [self.values[s.largest.name]] if s.largest is not None else []
         values, level = self._type(ELEMENT_TYPES[tensor.element].mlir, tensor.shape), levels[0]
         outer = [self.values[scale_name(tensor.name, i)] for i in range(1, len(levels))]
-        op = QuantizeOp(value, outer, words, values, self._scale_type(tensor, level), self._granularity(level))
+        scales, granularity = self._scale_type(tensor, level), self._granularity(level)
+        op = QuantizeOp(value, outer, words, largest, values, scales, granularity)
         self._apart(op, tensor, level)
         return list(op.operation.results)
 
@@ -307,6 +309,7 @@ class Builder:
         like = Tensor(element, value.span, list(shape))
         made = QuantizeOp(
             x,
+            [],
             [],
             [],
             self._type(ELEMENT_TYPES[element].mlir, shape),

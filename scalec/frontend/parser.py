@@ -71,6 +71,7 @@ KEYWORDS = (
     "BY",
     "ABOUT",
     "APART",
+    "OF",
 )  # terminals that are words; written in lower case
 
 
@@ -186,7 +187,8 @@ class _ToAst(Transformer[Token, Any]):
     def level(self, meta: Meta, c: list[Any]) -> ast.Level:
         kind = next((x for x in c[1:] if isinstance(x, ast.Name)), None)
         layout = next((x[0] for x in c[1:] if isinstance(x, tuple)), None)
-        return ast.Level(_span(meta), _name(c[0]), kind, layout)
+        largest = next((x for x in c[1:] if isinstance(x, ast.Tensor)), None)
+        return ast.Level(_span(meta), _name(c[0]), kind, layout, largest)
 
     # indices
 

@@ -253,6 +253,7 @@ class Statement:
         temporary: whether another statement uses it.
         words: what the random bits are made of by which it is rounded; none where it is rounded to nearest.
         hadamard: elements along the last index that are transformed together before that, 0 where none are.
+        largest: the magnitudes that the blocks of a quantised result are scaled by; None where they are found.
     """
 
     tensor: Tensor
@@ -265,6 +266,7 @@ class Statement:
     temporary: bool = False
     words: tuple[Linear, ...] = ()
     hadamard: int = 0
+    largest: Tensor | None = None
 
 
 @dataclass(eq=False)

@@ -104,6 +104,7 @@ class Resolver:
         }
         keep = frozenset(statement.dims)
         names.no_size(node.target, "an index of a result", *node.ranges)
+        statement.largest = results.largest(self.source, names, node.target, statement)
         value, words, statement.hadamard = results.split(self.source, node)
         statement.value = self.value(value, keep)
         statement.words = results.words(self.source, names, words)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TypeGuard
 
-from scalec.formats import GRIDS, MOST_WORDS, TRANSFORMED
+from scalec.formats import GRIDS, MOST_WORDS, TRANSFORMED, WHOLE
 from scalec.frontend import affine, ast, scales
 from scalec.frontend.affine import Linear
 from scalec.frontend.diagnostics import Source, one_of
 from scalec.frontend.names import HADAMARD, STOCHASTIC, Names
-from scalec.frontend.program import Statement
+from scalec.frontend.program import Statement, Tensor
 
 
 def split(source: Source, node: ast.Statement) -> tuple[ast.Node, tuple[ast.Node, ...], int]:
@@ -82,6 +82,33 @@ def words(source: Source, names: Names, nodes: tuple[ast.Node, ...]) -> tuple[Li
             )
         found.append(index)
     return tuple(found)
+
+
+def largest(source: Source, names: Names, target: ast.Target, s: Statement) -> Tensor | None:
+    """The tensor of the largest magnitudes of a result's blocks that its text names, as `scale(tensor of M[0])` does:
+    with one index for each that a block does not span.
+
+    Raises:
+        SourceError: it has other indices than the scales, or another type than f32.
+    """
+    node = target.scale.items[0].levels[0].largest if target.scale is not None else None
+    if node is None or s.tensor.levels is None:
+        return None
+    tensor = names.tensor(node.name, len(node.indices), node.span)
+    index, block = names.indices(tensor, node.indices), s.tensor.levels[0].block
+    if node.type is not None:
+        scales.annotate(source, tensor, node.type, "lhs")
+    else:
+        scales.say(source, tensor, node.span, "f32")
+    wanted = [affine.divide(i, b) for i, b in zip(s.index, block, strict=True) if b != WHOLE] or [affine.constant(0)]
+    if list(index) != wanted or tensor.element != "f32":
+        raise source.error(
+            node.span,
+            f"{tensor.name} has not one f32 for each block of {s.tensor.name}",
+            got=f"{tensor.name}[{', '.join(map(str, index))}]:{tensor.element}",
+            expected=f"{tensor.name}[{', '.join(map(str, wanted))}]:f32",
+        )
+    return tensor
 
 
 def check(source: Source, s: Statement, target: ast.Target) -> None:

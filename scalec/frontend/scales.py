@@ -84,14 +84,20 @@ def _of_format(source: Source, span: Span, tensor: Tensor, name: str, g: Granula
 
 
 def own(
-    source: Source, scale: ast.Scale, formatted: bool, tensor: object, index: Sequence[Linear], called: str
+    source: Source,
+    scale: ast.Scale,
+    formatted: bool,
+    tensor: object,
+    index: Sequence[Linear],
+    called: str,
+    first: int = 0,
 ) -> None:
     """Gives a tensor the scales that stand behind it alone.
 
     Raises:
         SourceError: it has a format, is no tensor in memory, or there are several entries, or none.
     """
-    found = levels(source, scale.items[0], called, index) if len(scale.items) == 1 else ()
+    found = levels(source, scale.items[0], called, index, first) if len(scale.items) == 1 else ()
     if formatted or not found or not isinstance(tensor, Tensor):
         temporary = "" if isinstance(tensor, Tensor) else "scales of a temporary, which is f32"
         raise source.error(
@@ -106,8 +112,9 @@ def own(
     say(source, tensor, scale.span, "", found)
 
 
-def levels(source: Source, item: ast.Item, name: str, index: Sequence[Linear]) -> tuple[Level, ...]:
-    """The scales that one entry of `scale(...)` gives the tensor `name` with indices `index`; () for `none`."""
+def levels(source: Source, item: ast.Item, name: str, index: Sequence[Linear], first: int = 0) -> tuple[Level, ...]:
+    """The scales that one entry of `scale(...)` gives the tensor `name` with indices `index`; () for `none`. `first`:
+    the level from which on none may have largest magnitudes that are given."""
     if len(item.levels) == 1 and item.levels[0].block.text == "none":
         return ()
     if len(item.levels) > 2:
@@ -116,6 +123,14 @@ def levels(source: Source, item: ast.Item, name: str, index: Sequence[Linear]) -
             f"{name} has too many levels of scales",
             got=spelled(len(item.levels), "level"),
             expected="1 or 2, as in 1x16:ue4m3*tensor",
+        )
+    of = next((x.largest for x in item.levels[first:] if x.largest is not None), None)
+    if of is not None:
+        raise source.error(
+            of.span,
+            f"scales of {name} are not found here",
+            got=f"of {source.text[slice(*of.span)]}",
+            expected="largest magnitudes of blocks behind the first level of a result's scales",
         )
     return tuple(_level(source, level, name, index) for level in item.levels)
 

@@ -46,7 +46,7 @@ class Targets:
         dims = {n.text: None for i in target.indices for n in ast.walk(i) if isinstance(n, ast.IndexName)}
         formatted = target.type is not None and scales.annotate(self.source, tensor, target.type, "result")
         if target.scale is not None:
-            scales.own(self.source, target.scale, formatted, tensor, index, f"the result {tensor.name}")
+            scales.own(self.source, target.scale, formatted, tensor, index, f"the result {tensor.name}", 1)
         self.nodes[tensor.name] = target
         statement = Statement(tensor, index, tuple(dims), self.names.current.value, node.accumulate)
         self._check_scaled(statement)

@@ -59,10 +59,15 @@ def grad(
     """
     text = Source(source, name)
     program = _resolved(text)
-    if (s := next((s for s in program.statements if s.words or s.hadamard), None)) is not None:
-        said = f"{s.tensor.name} is {'rounded by chance' if s.words else 'transformed'}"
+    if (s := next((s for s in program.statements if s.words or s.hadamard or s.largest), None)) is not None:
+        what = (
+            "rounded by chance" if s.words else "transformed" if s.hadamard else "scaled by magnitudes that are given"
+        )
+        said = f"{s.tensor.name} is {what}"
         fix = "do that in a program of its own"
-        raise text.error(s.tensor.span, said, got="stochastic(...) or hadamard(...)", expected="neither", fix=fix)
+        raise text.error(
+            s.tensor.span, said, got="stochastic(...), hadamard(...) or scale(... of M[...])", expected="none", fix=fix
+        )
     indices = [a.name for a in program.arguments if isinstance(a, Tensor) and a.index]
     made = [s.tensor.name for s in program.statements if not s.temporary]
     options = Options(

@@ -5,9 +5,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from scalec.formats import MOST_WORDS
+from scalec.formats import MOST_WORDS, WHOLE
 from scalec.ir.mlir import ext, ir
-from scalec.ir.scale import GranularityAttr, Scale, SymbolType, check_block, element, map_of, rank
+from scalec.ir.scale import GranularityAttr, Scale, SymbolType, block_of, check_block, element, map_of, rank
 from scalec.ir.verify import fail, verifier
 
 
@@ -22,6 +22,9 @@ class QuantizeOp(Scale.Operation, name="quantize"):
     multiplies amax by its magnitude before the scale is found, and the reciprocal of the block's scale after, each
     product rounded to f32, the latter to the largest finite number at most.
 
+    With `largest`, an f32 for each block, amax is the magnitude of that. It has one index for each that blocks do not
+    span.
+
     With `words` values are rounded up or down by chance, as those of `scale.round` are. `apart` is that of
     `scale.dequantize`: along such a dimension a group's blocks are its own, and scales lie as are those of operands.
     """
@@ -29,6 +32,7 @@ class QuantizeOp(Scale.Operation, name="quantize"):
     input: ext.Operand[Any]
     outer: Sequence[ext.Operand[Any]]
     words: Sequence[ext.Operand[SymbolType]]
+    largest: Sequence[ext.Operand[Any]]
     values: ext.Result[Any]
     scales: ext.Result[Any]
     granularity: GranularityAttr
@@ -42,6 +46,10 @@ class QuantizeOp(Scale.Operation, name="quantize"):
         if wrong or len(op.outer) > 1:
             found = f"is {', '.join(wrong)}" if wrong else f"has {len(op.outer)} values"
             return fail(op, f"the whole tensor's scale {found}, expected one {one}")
+        own = max(1, sum(x != WHOLE for x in block_of(op.granularity)))
+        if len(op.largest) > 1 or any(rank(x) != own or str(element(x.type)) != "f32" for x in op.largest):
+            found = ", ".join(str(x.type) for x in op.largest)
+            return fail(op, f"largest magnitudes are {found}, expected one f32 tensor of rank {own}")
         return _check_words(op) and check_block(op, op.granularity, rank(op.input))
 
 

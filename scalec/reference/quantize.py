@@ -349,7 +349,12 @@ def quantize_format(x: ArrayLike, name: Format, side: Side = "lhs", rounding: Ro
 
 @checked
 def quantize_given(
-    x: ArrayLike, element: Element, level: Granularity, outer: float, bits: Array | None = None
+    x: ArrayLike,
+    element: Element,
+    level: Granularity,
+    outer: float | None,
+    bits: Array | None = None,
+    largest: Array | None = None,
 ) -> Quantized:
     """`quantize` with one level of scales within a scale of the whole tensor that is given, as results are quantised.
 
@@ -359,7 +364,8 @@ def quantize_given(
 
     Args:
         x: the tensor; its values are taken as f32.
-        outer: the given scale, as f32.
+        outer: the given scale, as f32; None where there is none.
+        largest: numbers by whose magnitudes blocks are scaled, one a block; None: by those of their own.
         bits: as those of `quantize`.
 
     Returns:
@@ -368,10 +374,11 @@ def quantize_given(
     v = np.asarray(x).astype(np.float64, copy=False)
     block = block_shape(level, v.shape)
     with np.errstate(all="ignore"):
-        inverse = np.clip(np.float32(1) / np.float32(outer), -LARGEST_INVERSE, LARGEST_INVERSE)
-        amax = (block_amax(v, block).astype(np.float32) * np.abs(inverse)).astype(np.float64)
+        inverse = np.clip(np.float32(1) / np.float32(1 if outer is None else outer), -LARGEST_INVERSE, LARGEST_INVERSE)
+        own = block_amax(v, block) if largest is None else np.abs(largest)
+        amax = own if outer is None else (own.astype(np.float32) * np.abs(inverse)).astype(np.float64)
         found = _level_scale(amax, ELEMENT_TYPES[element].max, element, level, "floor")
         total = spread(found, block, v.shape)
-        exact = np.where(total == 0, 0.0, v / (total * outer))
-    values = cast_by_chance(_divided(v, total, inverse), element, bits)
+        exact = np.where(total == 0, 0.0, v / (total * (1 if outer is None else outer)))
+    values = cast_by_chance(_divided(v, total, None if outer is None else inverse), element, bits)
     return Quantized(element, (level,), values, (encode_scale(found, level.type),), exact)

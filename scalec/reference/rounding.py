@@ -20,6 +20,7 @@ from scalec.reference.quantize import (
     placed,
     quantize,
     quantize_given,
+    scale_shape,
     taken,
 )
 from scalec.reference.space import Tensor
@@ -45,7 +46,12 @@ def quantize_op(run: Any, op: ir.OpView) -> None:
     bits = _bits(run, op, x.shape)
     block, has_value = block_shape(g, x.shape), np.ones(x.shape, bool) if written is None else written
     x, bits = placed(x, places), None if bits is None else placed(bits, places)
-    q = quantize_given(x, element, g, outer[0], bits) if outer else quantize(x, element, [g], bits=bits)
+    given = [run.values[v].dense().reshape(scale_shape(block, x.shape)) for v in op.largest]
+    q = (
+        quantize_given(x, element, g, outer[0] if outer else None, bits, *given)
+        if outer or given
+        else quantize(x, element, [g], bits=bits)
+    )
     scale_written = None if has_value.all() and not places else block_amax(placed(has_value, places), block) > 0
     run.values[op.values] = Tensor(taken(q.exact if run.exact else q.values, places), written=written)
     if run.exact:

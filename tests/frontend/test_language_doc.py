@@ -18,7 +18,8 @@ from scalec.frontend import build
 from scalec.frontend.names import FUNCTIONS, KEYWORDS, REDUCTIONS
 from scalec.ir import schedule
 from scalec.ir.context import context, parse
-from scalec.launches import launches, of_later
+from scalec.launches import launches
+from scalec.sizes import of_later
 from scalec.targets import TARGETS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "language.md").read_text()

@@ -14,8 +14,8 @@ from scalec.ir.tile_pointwise import LANES
 from scalec.passes.emit.body import inverse_of
 from scalec.passes.emit.emitter import Source
 from scalec.passes.emit.pointwise import BEGIN, CONVERSIONS, Point, PointwiseKernel
-from scalec.passes.problem.access import Domain, Index, Lookup
-from scalec.passes.problem.pointwise import Blocks, Body, Output
+from scalec.passes.problem.access import Coord, Domain, Index, Lookup
+from scalec.passes.problem.pointwise import Blocks, Body, Output, Read
 
 MOST_FIRST = 64
 """Elements that a thread loads before it computes, at most: each is a register."""
@@ -53,6 +53,7 @@ class MeetingKernel(PointwiseKernel):
                 made = e.op("tile.input", [e.type("operand")], [source, []], kind="scalar", axes=(), pair=0).result
                 self.inverses[o.index] = inverse_of(e, made)
         self.largest: dict[Any, ir.Value] = {}
+        self.scales: dict[Any, Scale] = {}
         turned = self.p.turned
         if turned is not None:
             self.turned = copy(self)
@@ -66,6 +67,7 @@ class MeetingKernel(PointwiseKernel):
         e, s, p = self.e, self.spread, self.p
         self.aligned_, self.column, rows = aligned, column, []
         self.largest.clear()
+        self.scales.clear()
         self.groups: dict[ir.Value, tuple[ir.Value, ir.Value, ir.Value]] = {}
         for i in range(s.down):
             where = dict(outer)
@@ -322,6 +324,41 @@ class MeetingKernel(PointwiseKernel):
             padding=int(scale.layout in ("packed", "blocked") and not fits),
         )
 
+    def given(self, o: Output, scale: Blocks, largest: Read, r: Row, at: Point) -> ir.Value:
+        """What the columns of a point are multiplied by, of a block whose largest magnitude is given: once for each
+        index that it differs by. Who is at the first point of a block stores its scale."""
+        e = self.e
+        key = (o.index, *[at.where[c.dim] for c in largest.coords if c.dim])
+        if key not in self.scales:
+            source = self.pointer(largest.name, largest.argument_index, 4)
+            indices = [self.placed(c, at.where) for c in largest.coords]
+            operands = [source, indices, self.strided(largest.name, len(indices)), at.valid, [], []]
+            one = e.op("tile.load_columns", [self.columns(1)], operands, along=0, together=1).result
+            made = e.op("tile.reduce_lanes", [ir.F32Type.get()], [[one]], kind="absmax", sharing=0, exchange=-1).result
+            self.scales[key] = self.find_scale(o, scale, made)
+        code, reciprocal = self.scales[key]
+        blocks = (*scale.leading, scale.rows, scale.columns)[-len(o.coords) :]
+        coords = [replace(c, divisor=size) if size else Coord() for c, size in zip(o.coords, blocks, strict=True)]
+        first = at.valid
+        for c, size in zip(o.coords, blocks, strict=True):
+            if size == 1:
+                continue
+            place = at.where[c.dim]
+            if size:
+                begins = e.arith("arith.muli", e.arith("arith.divui", place, e.i32(size)), e.i32(size))
+                place = e.arith("arith.subi", place, begins)
+            first = e.arith("arith.andi", first, e.compare("eq", place, e.i32(0)))
+        target = e.parameter(
+            self.body, e.memory(self.returned(scale.index).type), Source("pointer", scale.name, align=1)
+        )
+        row, target = self.scale_row(scale.name, target, tuple(coords[:-1]), at)
+        stride = self.scale_stride(scale.name, scale.layout, len(o.coords))
+        n, block = (self.size(self.p.columns), scale.columns) if scale.columns else (e.i32(1), 1)
+        column = self.placed(coords[-1], at.where)
+        facts: dict[str, Any] = {"sharing": 0, "scale": scale.type, "layout": scale.layout, "padding": 0}
+        e.op("tile.store_scale", operands=[code, target, stride, row, column, n, first], block=block, **facts)
+        return reciprocal
+
     def result(self, o: Output, r: Row, at: Point) -> ir.Value:
         """What a result is at a point, before it is scaled and rounded; of a turned one before it is transformed."""
         made = self.value(o.body, at, self.sums(at, o.body, r.known), o.exact)
@@ -387,14 +424,17 @@ class MeetingKernel(PointwiseKernel):
         its largest magnitude is that of whatever else is `of` the same tensor, turned or not."""
         s, scale = self.spread, o.scale
         down = along = 1
-        if scale is not None:
+        if scale is not None and scale.largest is None:
             down = max(1, scale.rows // s.step[0])
             along = max(1, scale.columns // s.step[1]) if scale.columns else s.along
         for i in range(0, s.down, down):
             for j in range(0, s.along, along):
                 group = [(r, at) for r in rows[i : i + down] for at in r.points[j : j + along]]
                 values = [made[y * s.along + x] for y in range(i, i + down) for x in range(j, j + along)]
-                if scale is not None:
+                if scale is not None and scale.largest is not None:
+                    ((r, at),) = group
+                    values = [self.product(values[0], self.given(o, scale, scale.largest, r, at))]
+                elif scale is not None:
                     found = values
                     if self.ragged(scale.rows, scale.columns) and not self.is_zeros(o):
                         found = [self.counted(x, at, "absmax") for x, (_, at) in zip(values, group, strict=True)]
@@ -412,7 +452,7 @@ class MeetingKernel(PointwiseKernel):
     def write_looped(self, r: Row) -> None:
         """Results of a row that is walked: scales of all of it first."""
         p, scales = self.p, {}
-        whole = [o for o in p.outputs if o.scale is not None and not o.scale.columns]
+        whole = [o for o in p.outputs if o.scale is not None and o.scale.largest is None and not o.scale.columns]
         if whole:
             running = {o.index: self.running("absmax") for o in whole}
             with self.over_row(r) as at:
@@ -429,7 +469,9 @@ class MeetingKernel(PointwiseKernel):
         with self.over_row(r) as at:
             for o in written:
                 value = self.result(o, r, at)
-                if o.index in scales:
+                if o.scale is not None and o.scale.largest is not None:
+                    value = self.product(value, self.given(o, o.scale, o.scale.largest, r, at))
+                elif o.index in scales:
                     value = self.product(value, scales[o.index][1])
                 elif o.scale is not None:
                     found = value

@@ -274,7 +274,7 @@ class _Views:
         with ir.InsertionPoint(op), op.location:
             values, by = op.values.type.element_type, op.scales.type.element_type
             types = [ir.RankedTensorType.get(shape, values), ir.RankedTensorType.get(scales, by)]
-            return QuantizeOp(found, [], [], *types, op.granularity)
+            return QuantizeOp(found, [], [], [], *types, op.granularity)
 
     def _dequantized(self, op: Any, values: Any, parts: list[_Part], type: ir.Type) -> Any:
         granularity, attributes = GranularityAttr(op.granularity), op.operation.attributes

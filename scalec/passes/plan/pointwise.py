@@ -113,7 +113,7 @@ class Spread:
 
     def exchanged_bytes(self, p: Pointwise) -> int:
         """Of a CTA: what its warps exchange of blocks and rows."""
-        shared = [(o.scale.rows, o.scale.columns) for o in p.outputs if o.scale is not None]
+        shared = [(x.rows, x.columns) for x in p.found]
         shared += [(1, 0)] * any(map(p.of_row, p.reductions))
         return 4 * self.threads if any(self.sharing(*x) >= LANES for x in shared) else 0
 
@@ -153,7 +153,7 @@ class Spread:
         across, whole = _across(vectors), bool(n) and not n % vector
         if not p.meets:
             return Spread(vector, THREADS // across, across * vector, _together(p), whole)
-        blocks = [o.scale for o in p.outputs if o.scale is not None]
+        blocks = [*p.found]
         widest = max((*transformed, *(x.columns // vector for x in blocks)), default=1) or 1
         high = max((x.rows for x in blocks), default=1)
         if p.spans:
@@ -260,7 +260,8 @@ def _turning(p: Pointwise, vector: int) -> Spread:
     as the blocks of all results take."""
     sizes = []
     for along in (False, True):  # which index: that of rows, that of columns
-        blocks = [x.columns if p.is_turned(o) != along else x.rows for o in p.outputs if (x := o.scale) is not None]
+        scaled = [(o, o.scale) for o in p.outputs if o.scale is not None and o.scale.largest is None]
+        blocks = [x.columns if p.is_turned(o) != along else x.rows for o, x in scaled]
         bits = [o.element.bits for o in p.outputs if p.is_turned(o) != along]
         size = max(SIDE, *blocks, 0)
         while size < MOST_SIDE and any(size * x % (8 * SECTOR) for x in bits):

@@ -249,6 +249,14 @@ class EpilogueReader(WrittenReader):
         """The scales of a quantised result."""
         coords, row = result.coords, result.scattered or m.name
         op, name, index = written.quantize, written.name, written.index + 1
+        if op.largest:
+            raise UnsupportedError(
+                f"{name} is scaled by magnitudes that are given, which results of a product have no kernel for on "
+                f"{self.target.name} yet",
+                expected="scales that are found",
+                fix=f"give {name} f32 or bf16, and quantise it by a program of its own",
+                place=place_of(op),
+            )
         granularity, place = GranularityAttr(op.granularity), place_of(op)
         *rows, block = block_of(granularity)
         kind, layout = ir.StringAttr(granularity.type).value, ir.StringAttr(granularity.layout).value

@@ -93,6 +93,8 @@ class Blocks:
         name, index: what the user calls them, and their position among the function's results.
         type, layout: as scalec.formats.Granularity has them.
         outer: the scale of the whole result, which is given; None where there is none.
+        leading: likewise of the indices in front of these two, 1 or 0.
+        largest: the magnitudes that blocks are scaled by, where these are given; None where they are found.
         apart: to how many rows each group's are padded, where groups of rows are apart; else 0.
     """
 
@@ -104,6 +106,8 @@ class Blocks:
     layout: str
     outer: Read | None
     apart: int = 0
+    leading: tuple[int, ...] = ()
+    largest: Read | None = None
 
 
 @dataclass(frozen=True)
@@ -195,9 +199,14 @@ class Pointwise:
         return replace(self, rows=rows, columns=self.rows[-1], outputs=found, reductions=(), lookups=(), domains=())
 
     @property
+    def found(self) -> tuple[Blocks, ...]:
+        """The scales that threads find: of blocks whose largest magnitudes are not given."""
+        return tuple(o.scale for o in self.outputs if o.scale is not None and o.scale.largest is None)
+
+    @property
     def spans(self) -> bool:
         """Whether something is found of a whole row before the first result of it is known."""
-        whole = any(o.scale is not None and not o.scale.columns for o in self.outputs)
+        whole = any(not x.columns for x in self.found)
         return whole or any(map(self.of_row, self.reductions))
 
     @property

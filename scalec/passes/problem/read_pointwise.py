@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from scalec.errors import UnsupportedError
-from scalec.formats import QUANTISED, WHOLE
+from scalec.formats import ELEMENT_TYPES, QUANTISED, WHOLE
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, block_of, dims_read, map_of, maps_of, ranges_of
@@ -194,8 +194,12 @@ class PointwiseReader(EpilogueReader):
         if kind not in QUANTISED:
             fix = f"leave out :{kind}, and convert the scales after the call"
             raise self.refused(f"{of.name} quantised with scales in {kind}", op, " or ".join(QUANTISED), fix)
-        several = any(x != 1 for x in outer) or rows == WHOLE
-        if several or (columns != WHOLE and columns % RESULT_BLOCK) or (columns == WHOLE and rows != 1):
+        several = not op.largest and (any(x != 1 for x in outer) or rows == WHOLE)
+        if (
+            several
+            or (columns != WHOLE and columns % RESULT_BLOCK)
+            or (columns == WHOLE and rows != 1 and not op.largest)
+        ):
             raise self.refused(
                 f"{of.name} quantised in blocks of {said}",
                 op,
@@ -211,7 +215,18 @@ class PointwiseReader(EpilogueReader):
         name = self.name(self.facts("res_attrs", of.index + 1), f"{of.name}_scale")
         whole = [self.at(x, ir.AffineMap.get_empty(), [], -1) for x in op.outer]
         columns, outer = 0 if columns == WHOLE else columns, whole[0] if whole else None
-        return Blocks(name, of.index + 1, rows, columns, kind, layout, outer, sum(padded))
+        rows = 0 if rows == WHOLE else rows
+        made = Blocks(name, of.index + 1, rows, columns, kind, layout, outer, sum(padded))
+        if not op.largest:
+            return made
+        if sum(padded) or layout != "row" or any(x not in (1, WHOLE) for x in block[:-2]):
+            what = f"{of.name} with magnitudes that are given in blocks of {said}, of layout {layout}"
+            raise self.refused(what, op, "scales of layout row, of all of each index in front of two, or of one each")
+        own = [(at, size) for at, size in zip(of.coords, block, strict=True) if size != WHOLE]
+        coords = tuple(replace(at, divisor=at.divisor * size) for at, size in own) or (Coord(),)
+        index, called, _ = self.argument(op.largest[0], f"the largest magnitudes of {of.name}")
+        leading = tuple(max(0, size) for size in block[:-2])
+        return replace(made, leading=leading, largest=Read(called, index, ELEMENT_TYPES["f32"], coords, -1))
 
     def body(self, value: Any) -> Body:
         """What computes the result of a `scale.map`.
@@ -293,7 +308,7 @@ class PointwiseReader(EpilogueReader):
                     "the same indices from memory for all results",
                     f"compute {o.name} in a program of its own",
                 )
-            if p.skips and o.scale is not None and o.scale.rows > 1:
+            if p.skips and o.scale is not None and (o.scale.rows != 1 or o.scale.largest is not None):
                 what = f"{o.name} quantised in blocks of several rows, of which some may be left out"
                 raise self.refused(what, self.function, "blocks of one row, or all rows")
         self.check_ranges(p, rows)

@@ -74,7 +74,7 @@ func.func @others(%A: tensor<?x256xbf16>, %i: tensor<?xi32>)
   %r = "scale.reduce"(%A) {operandSegmentSizes = array<i32: 1, 0, 0>, kind = "max",
     maps = [affine_map<(m, k) -> (m, k)>, affine_map<(m, k) -> (m)>]} : (tensor<?x256xbf16>) -> tensor<?xf32>
   // CHECK: "scale.quantize"{{.*}} -> (tensor<?x256xf4E2M1FN>, tensor<?x16xf8E4M3FN>)
-  %q:2 = "scale.quantize"(%A) {operandSegmentSizes = array<i32: 1, 0, 0>, granularity = #scale.granularity<array<i64: 1, 16>, "ue4m3", "row">}
+  %q:2 = "scale.quantize"(%A) {operandSegmentSizes = array<i32: 1, 0, 0, 0>, granularity = #scale.granularity<array<i64: 1, 16>, "ue4m3", "row">}
     : (tensor<?x256xbf16>) -> (tensor<?x256xf4E2M1FN>, tensor<?x16xf8E4M3FN>)
   %s = "scale.index"(%i) {operandSegmentSizes = array<i32: 1, 0>, map = affine_map<(m, k) -> (m)>}
     : (tensor<?xi32>) -> !scale.symbol

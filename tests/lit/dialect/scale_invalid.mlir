@@ -257,7 +257,7 @@ func.func @p(%A: tensor<?x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
 // quantize: rank
 // EXPECT: values have rank 1, expected 2 (the input's)
 func.func @p(%A: tensor<?x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
-  %q:2 = "scale.quantize"(%A) {operandSegmentSizes = array<i32: 1, 0, 0>, granularity = #scale.granularity<array<i64: 1, 32>, "ue8m0", "row">}
+  %q:2 = "scale.quantize"(%A) {operandSegmentSizes = array<i32: 1, 0, 0, 0>, granularity = #scale.granularity<array<i64: 1, 32>, "ue8m0", "row">}
     : (tensor<?x256xbf16>) -> (tensor<?xf8E4M3FN>, tensor<?x8xf8E8M0FNU>)
   return
 }
@@ -267,7 +267,7 @@ func.func @p(%A: tensor<?x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
 // quantize: block
 // EXPECT: granularity [32] has 1 entries, expected 2
 func.func @p(%A: tensor<?x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
-  %q:2 = "scale.quantize"(%A) {operandSegmentSizes = array<i32: 1, 0, 0>, granularity = #scale.granularity<array<i64: 32>, "ue8m0", "row">}
+  %q:2 = "scale.quantize"(%A) {operandSegmentSizes = array<i32: 1, 0, 0, 0>, granularity = #scale.granularity<array<i64: 32>, "ue8m0", "row">}
     : (tensor<?x256xbf16>) -> (tensor<?x256xf8E4M3FN>, tensor<?x8xf8E8M0FNU>)
   return
 }
@@ -277,7 +277,7 @@ func.func @p(%A: tensor<?x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
 // quantize: the whole tensor's scale
 // EXPECT: the whole tensor's scale is tensor<2x1xf32>, expected one tensor<1x1xf32>
 func.func @p(%A: tensor<?x256xbf16>, %s: tensor<2x1xf32>) attributes {scale.dims = ["m", "n", "k"]} {
-  %q:2 = "scale.quantize"(%A, %s) {operandSegmentSizes = array<i32: 1, 1, 0>, granularity = #scale.granularity<array<i64: 1, 16>, "ue4m3", "row">}
+  %q:2 = "scale.quantize"(%A, %s) {operandSegmentSizes = array<i32: 1, 1, 0, 0>, granularity = #scale.granularity<array<i64: 1, 16>, "ue4m3", "row">}
     : (tensor<?x256xbf16>, tensor<2x1xf32>) -> (tensor<?x256xf4E2M1FN>, tensor<?x16xf8E4M3FN>)
   return
 }
@@ -287,7 +287,7 @@ func.func @p(%A: tensor<?x256xbf16>, %s: tensor<2x1xf32>) attributes {scale.dims
 // quantize: two scales of the whole tensor
 // EXPECT: the whole tensor's scale has 2 values, expected one tensor<1x1xf32>
 func.func @p(%A: tensor<?x256xbf16>, %s: tensor<1x1xf32>) attributes {scale.dims = ["m", "n", "k"]} {
-  %q:2 = "scale.quantize"(%A, %s, %s) {operandSegmentSizes = array<i32: 1, 2, 0>, granularity = #scale.granularity<array<i64: 1, 16>, "ue4m3", "row">}
+  %q:2 = "scale.quantize"(%A, %s, %s) {operandSegmentSizes = array<i32: 1, 2, 0, 0>, granularity = #scale.granularity<array<i64: 1, 16>, "ue4m3", "row">}
     : (tensor<?x256xbf16>, tensor<1x1xf32>, tensor<1x1xf32>) -> (tensor<?x256xf4E2M1FN>, tensor<?x16xf8E4M3FN>)
   return
 }
@@ -328,7 +328,7 @@ func.func @p(%A: tensor<?x256xf32>, %i: tensor<4xi32>) attributes {scale.dims = 
 // EXPECT: word 0 differs from point to point, expected one number for all
 func.func @p(%A: tensor<?x256xf32>, %i: tensor<?xi32>) attributes {scale.dims = ["m", "n", "k"]} {
   %w = "scale.index"(%i) {operandSegmentSizes = array<i32: 1, 0>, map = affine_map<(m, n, k) -> (m)>} : (tensor<?xi32>) -> !scale.symbol
-  %q:2 = "scale.quantize"(%A, %w) {operandSegmentSizes = array<i32: 1, 0, 1>, granularity = #scale.granularity<array<i64: 1, 16>, "ue4m3", "row">}
+  %q:2 = "scale.quantize"(%A, %w) {operandSegmentSizes = array<i32: 1, 0, 1, 0>, granularity = #scale.granularity<array<i64: 1, 16>, "ue4m3", "row">}
     : (tensor<?x256xf32>, !scale.symbol) -> (tensor<?x256xf4E2M1FN>, tensor<?x16xf8E4M3FN>)
   return
 }

@@ -1,0 +1,239 @@
+"""A program without a contraction that takes several launches, cut in two: the first finds what the second reads.
+
+The largest magnitude of blocks that no CTA has:
+
+    Q[m,k]:e4m3 scale(tensor) = silu(X[m,k])
+    -->
+    Q_largest[0]:f32 = max(max[m,k](abs(silu(X[m,k]))), 0)
+    Q[m,k]:e4m3 scale(tensor of Q_largest[0]) = silu(X[m,k])
+
+A reduction over several indices, of which the last one of a tensor goes first:
+
+    S[0]:f32 = max[m,k](abs(X[m,k])) / 448
+    -->
+    S_k[m]:f32 = max[k](abs(X[m,k]))
+    S[0]:f32 = max[m](S_k[m]:f32) / 448
+
+What rows are reduced to, with what it is computed of:
+
+    R[m] = sum[k](X[m,k]^2); Y[m,k]:mxfp8 = X[m,k] / sqrt(R); T[k,m]:mxfp8 = X[m,k] / sqrt(R)
+    -->
+    R_sum[m]:f32 = sum[k](X[m,k]^2)
+    R[m] = R_sum[m]:f32; Y[m,k]:mxfp8 = X[m,k] / sqrt(R); T[k,m]:mxfp8 = X[m,k] / sqrt(R)
+
+Everything between is f32, as it is within a kernel. What has a range, or an index from memory, is not cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from scalec.errors import NAME
+from scalec.frontend import ast
+from scalec.frontend.cut import CHANCE, Cut
+from scalec.frontend.diagnostics import Source
+from scalec.frontend.names import HADAMARD
+from scalec.frontend.parser import blank, parse
+
+TENSOR = "tensor"
+
+
+def multiplies(source: str) -> bool:
+    """Whether a program has a contraction.
+
+    Raises:
+        SourceError: the text is no program.
+    """
+    return any(isinstance(x, ast.Contract) for x in ast.walk(parse(Source(source, NAME))))
+
+
+def said(source: str) -> str:
+    """The program without comments, where each use of a tensor says its type and scales, which one needs to: a use may
+    come into a program without the others.
+
+    Raises:
+        SourceError: the text is no program.
+    """
+    text, types, every = blank(source), dict[str, str](), list[ast.Tensor]()
+    scales = dict[str, str]()
+    for x in ast.walk(parse(Source(text, NAME))):
+        if isinstance(x, ast.Tensor):
+            every.append(x)
+            if x.type is not None:
+                types[x.name.text] = f":{x.type.text}"
+            if x.scale is not None:
+                scales[x.name.text] = f" {_text(text, x.scale)}"
+    for x in sorted(every, key=lambda x: -x.span[1]):
+        more = types.get(x.name.text, "") if x.type is None else ""
+        more += scales.get(x.name.text, "") if x.scale is None else ""
+        text = text[: x.span[1]] + more + text[x.span[1] :]
+    return text
+
+
+def cut_magnitudes(source: str) -> Cut | None:
+    """The program in two, the first of which finds the largest magnitudes of a result's blocks that span an index; None
+    where there is no such result, or a text does not say it.
+
+    Raises:
+        SourceError: the text is no program.
+    """
+    program = parse(Source(source, NAME))
+    for s in program.statements:
+        level = s.target.scale.items[0].levels[0] if s.target.scale is not None else None
+        kept = (
+            _kept(level.block.text, _plain(s.target.indices)) if level is not None and level.largest is None else None
+        )
+        if level is None or kept is None or not _is_plain(s):
+            continue
+        value = s.value
+        while isinstance(value, ast.Call) and value.name.text == CHANCE:
+            value = value.arguments[0]
+        if isinstance(value, ast.Call) and value.name.text == HADAMARD:
+            continue  # which no expression says of single elements
+        spanned = [x for x in _plain(s.target.indices) if x not in kept]
+        between = _name(program, f"{s.target.name.text}_largest")
+        at = f"{between}[{','.join(kept.values()) or '0'}]"
+        found = f"max(max[{','.join(spanned)}](abs({_text(source, value)})), 0)"
+        first = _with_temporaries(source, program, s.value, f"{at}:f32 = {found}")
+        end = level.span[1]
+        return Cut(first, source[:end] + f" of {at}" + source[end:], between)
+    return None
+
+
+def cut_several(source: str) -> Cut | None:
+    """The program in two, the first of which reduces one of the indices of a reduction over several; None where there
+    is no such, or a text does not say it.
+
+    Raises:
+        SourceError: the text is no program.
+    """
+    return _cut_reduction(source, lambda reduce: len(reduce.indices) > 1)
+
+
+def cut_statistics(source: str) -> Cut | None:
+    """The program in two, the first of which has a reduction; None where the program has none, or is but that, or a
+    text does not say it.
+
+    Raises:
+        SourceError: the text is no program.
+    """
+    program = parse(Source(source, NAME))
+    if all(isinstance(s.value, ast.Reduce) and s.target.type is not None for s in program.statements):
+        return None
+    return _cut_reduction(source, lambda _: True)
+
+
+CUTS: tuple[Callable[[str], Cut | None], ...] = (cut_several, cut_statistics, cut_magnitudes)
+"""In the order in which they are tried: magnitudes are then of the very sums that what is quantised is made of."""
+
+
+def _cut_reduction(source: str, wanted: Callable[[ast.Reduce], bool]) -> Cut | None:
+    """The program in two, the first of which has the first `wanted` reduction, or its first part."""
+    program = parse(Source(source, NAME))
+    for s in program.statements:
+        for x in ast.walk(s.value):
+            if not isinstance(x, ast.Reduce) or not wanted(x) or not _is_plain(s):
+                continue
+            if any(isinstance(y, ast.Reduce) and wanted(y) for y in ast.walk(x.value)):
+                continue  # which comes first
+            over = [y.text for y in x.indices if isinstance(y, ast.IndexName)]
+            if len(over) < len(x.indices):
+                return None
+            dims = _dims(program, x.value)
+            first = over if len(over) == 1 else [next((d for d in reversed(dims) if d in over), over[-1])]
+            kept, kind = [d for d in dims if d not in first], x.name.text
+            between = _name(program, f"{s.target.name.text}_{kind if len(over) == 1 else first[0]}")
+            at, rest = f"{between}[{','.join(kept) or '0'}]:f32", [d for d in over if d not in first]
+            left = _with_temporaries(source, program, x.value, f"{at} = {kind}[{first[0]}]({_text(source, x.value)})")
+            read = f"{kind}[{','.join(rest)}]({at})" if rest else at
+            return Cut(left, _used_alone(source, source[: x.span[0]] + read + source[x.span[1] :]), between)
+    return None
+
+
+def _used_alone(before: str, text: str) -> str:
+    """A program without those temporaries that nothing uses any more: they would be results."""
+    program = parse(Source(text, NAME))
+    gone = _temporaries(parse(Source(before, NAME))) - _temporaries(program)
+    gone &= {s.target.name.text for s in program.statements}
+    if not gone:
+        return text
+    left = [_text(text, s) for s in program.statements if s.target.name.text not in gone]
+    return _used_alone(before, "; ".join(left))
+
+
+def _temporaries(program: ast.Program) -> set[str]:
+    """The names that statements of a program define and use."""
+    read = [x.text if isinstance(x, ast.Name) else x.name.text for x in _reads(program)]
+    return {s.target.name.text for s in program.statements} & {*read}
+
+
+def _reads(program: ast.Program) -> list[ast.Name | ast.Tensor]:
+    return [x for s in program.statements for x in ast.walk(s.value) if isinstance(x, (ast.Name, ast.Tensor))]
+
+
+def _with_temporaries(source: str, program: ast.Program, value: ast.Node, statement: str) -> str:
+    """A statement, behind those of the temporaries that a value is computed of."""
+    made, used = {s.target.name.text: s for s in program.statements}, list[ast.Statement]()
+
+    def use(node: ast.Node) -> None:
+        for x in ast.walk(node):
+            s = (
+                made.get(x.text)
+                if isinstance(x, ast.Name)
+                else made.get(x.name.text)
+                if isinstance(x, ast.Tensor)
+                else None
+            )
+            if s is not None and s not in used:
+                use(s.value)
+                used.append(s)
+
+    use(value)
+    return "; ".join([*(_text(source, s) for s in used), statement])
+
+
+def _is_plain(s: ast.Statement) -> bool:
+    """Whether a statement has neither ranges nor indices from memory, and adds to nothing."""
+    read = any(isinstance(x, ast.IndexRead) for x in ast.walk(s))
+    return not (s.ranges or read or s.accumulate or s.settings)
+
+
+def _kept(block: str, indices: list[str]) -> dict[str, str] | None:
+    """By index that blocks of a result do not span, the number of a block there: m/128; None where they span none, or
+    the text says it otherwise."""
+    if block == TENSOR:
+        return {}
+    entries = block.split("x")
+    entries = ["1"] * (len(indices) - len(entries)) + entries
+    pairs = list(zip(indices, entries, strict=False))
+    if len(entries) != len(indices) or all(x.isdecimal() for x in entries):
+        return None
+    if any(not x.isdecimal() and x != name for name, x in pairs) or any(x not in (name, "1") for name, x in pairs):
+        return None  # of which no reduction finds single blocks
+    return {name: name for name, x in pairs if x == "1"}
+
+
+def _plain(indices: Iterable[ast.Node]) -> list[str]:
+    return [x.text for x in indices if isinstance(x, ast.IndexName)]
+
+
+def _dims(program: ast.Program, value: ast.Node) -> list[str]:
+    """The indices of an expression, those of its largest tensor first, and in the order of that."""
+    made = {s.target.name.text: s.target for s in program.statements}
+    named = [made[x.text] for x in ast.walk(value) if isinstance(x, ast.Name) and x.text in made]
+    tensors = [x for x in ast.walk(value) if isinstance(x, ast.Tensor)]
+    every = sorted([*tensors, *named], key=lambda x: -len(x.indices))
+    return list(dict.fromkeys(y.text for x in every for y in ast.walk(*x.indices) if isinstance(y, ast.IndexName)))
+
+
+def _name(program: ast.Program, wanted: str) -> str:
+    """A name that nothing has."""
+    names = {x.name.text for x in ast.walk(program) if isinstance(x, (ast.Tensor, ast.Target, ast.IndexRead))}
+    names |= {x.text for x in ast.walk(program) if isinstance(x, ast.Name)}
+    while wanted in names:
+        wanted += "_"
+    return wanted
+
+
+def _text(source: str, node: ast.Node) -> str:
+    return " ".join(source[slice(*node.span)].split())

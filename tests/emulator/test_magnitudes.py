@@ -1,0 +1,154 @@
+"""Results whose blocks are scaled by magnitudes that are given, and those whose magnitudes launches before find: of a
+whole tensor, of whole rows in both orders, and what rows are reduced to for both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import scalec
+from scalec.checking.launch import made_up
+from scalec.commands.explain import explain_program
+from scalec.errors import ArgumentError, SourceError, UnsupportedError
+from scalec.launches import launches
+from scalec.runtime.emulated import EmulatedDevice
+from scalec.runtime.sequence import Sequence
+from tests.emulator.pointwise import bit_equal
+from tests.emulator.quantised import changed
+from tests.emulator.running import launched
+
+TARGETS = ["sm_90a", "sm_100a", "sm_120a"]
+BOTH = "Q[m,k]:e4m3 scale(1xk{}) = X[m,k]:f32; T[k,m]:e4m3 scale(1xm{}) = X[m,k]"
+
+GIVEN = [
+    ("Q[m,k]:e4m3 scale(tensor of M[0]) = X[m,k]", {"m": 130, "k": 600}, "k"),
+    ("Q[m,k]:e4m3 scale(tensor of M[0]) = X[m,k]", {"m": 1, "k": 1}, ""),
+    ("Q[m,k]:e4m3 scale(1xk:ue8m0 of M[m]) = X[m,k]", {"m": 9, "k": 2099}, ""),
+    ("Q[m,k]:e5m2 scale(1x32 of M[m,k/32]) = X[m,k]", {"m": 9, "k": 99}, ""),
+    ("Q[m,k]:e4m3 scale(mx32 of M[k/32]) = X[m,k]", {"m": 70, "k": 160}, "k"),
+    ("Q[m,k]:e4m3 scale(128x32 of M[m/128,k/32]) = X[m,k]", {"m": 170, "k": 160}, "k"),
+    ("T[k,m]:e4m3 scale(1xm of M[k]) = X[m,k]", {"m": 170, "k": 99}, ""),
+    (BOTH.format(" of M[m]", " of N[k]"), {"m": 170, "k": 136}, "k"),
+    ("Q[b,m,k]:e2m1 scale(tensor:ue4m3 of M[0]) = X[b,m,k]", {"b": 2, "m": 9, "k": 99}, ""),
+    ("Q[m]:e4m3 scale(m of M[0]) = X[m]", {"m": 700}, ""),
+    ("Q[m,k]:e4m3 scale(tensor of M[0]) = stochastic(X[m,k], s[0])", {"m": 9, "k": 99}, ""),
+    ("Q[m,k]:nvfp4 = X[m,k]; P[m,k]:e4m3 scale(tensor of M[0]) = X[m,k]", {"m": 9, "k": 96}, "k"),
+    ("Q[m,k]:e2m1 scale(1x16:ue4m3 of M[m,k/16]*tensor) = X[m,k]", {"m": 9, "k": 96}, "k"),
+]
+
+
+@pytest.mark.once("source", "target")
+@pytest.mark.parametrize("number", [None, 0.0, -3.5, np.inf, np.nan, 1e-42])
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("source", "dims", "fixed"), GIVEN)
+def test_given(source: str, dims: dict[str, int], fixed: str, target: str, number: float | None) -> None:
+    """Too small, so that values saturate, and too large; and one that is no magnitude."""
+
+    def change(values: dict[str, Any]) -> None:
+        if number is not None:
+            values["M"].reshape(-1)[0] = number
+
+    bit_equal(source, dims, fixed, target, change=change)
+
+
+FOUND = [
+    ("Q[m,k]:e4m3 scale(tensor) = X[m,k]", {"m": 130, "k": 600}, "k", 3),
+    ("Q[m,k]:e4m3 scale(tensor:ue8m0) = -X[m,k]:f32", {"m": 9, "k": 99}, "", 3),
+    ("Q[b,m,k]:e5m2 scale(1xmxk) = X[b,m,k]", {"b": 2, "m": 9, "k": 96}, "k", 3),
+    ("Q[m,k]:e4m3 scale(tensor) = X[m,k]; T[k,m]:e4m3 scale(tensor) = X[m,k]", {"m": 70, "k": 99}, "", 5),
+    ("Q[m,k]:e4m3 scale(tensor) = stochastic(X[m,k], s[0])", {"m": 9, "k": 96}, "k", 3),
+    ("T[k,m]:e4m3 scale(1xm) = X[m,k]", {"m": 170, "k": 99}, "", 2),
+    (BOTH.format("", ""), {"m": 170, "k": 136}, "k", 3),
+    ("S[0]:f32 = max[m,k](abs(X[m,k]:f16)) # of all\nR[0] = min[k,m](X[m,k])", {"m": 9, "k": 99}, "", 3),
+    ("Q[m,k]:e4m3 scale(tensor) = X[m,k]", {"m": 1, "k": 1}, "", 3),
+]
+
+
+@pytest.mark.once("source", "target")
+@pytest.mark.parametrize("special", [None, np.nan, np.inf, -0.0, 0.0])
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("source", "dims", "fixed", "count"), FOUND)
+def test_found(source: str, dims: dict[str, int], fixed: str, count: int, target: str, special: float | None) -> None:
+    """One launch behind the other, to the bit what the reference has of the whole: of zeros alone, too."""
+
+    def change(values: dict[str, Any]) -> None:
+        if special is not None:
+            at = slice(None) if special == 0 else slice(1)
+            values["X"].reshape(-1)[at] = np.array(special).astype(values["X"].dtype)
+
+    assert len(launches(source, target).texts) == count
+    bit_equal(source, dims, fixed, target, change=change)
+
+
+NORMS = [
+    "R[m] = sum[k](X[m,k]^2); N[m,k] = X[m,k] * w[k] / sqrt(R/100 + e); Y[m,k]:mxfp8 = N; T[k,m]:mxfp8 = N",
+    "M[m] = max[k](X[m,k]); S[m] = sum[k](exp(X[m,k] - M)); Y[m,k]:f32 = exp(X[m,k] - M) / S; "
+    "T[k,m] = exp(X[m,k] - M) / S",
+    "R[m] = sum[k](X[m,k]^2); Y[m,k]:e4m3 scale(1xk) = X[m,k] / sqrt(R); T[k,m]:e4m3 scale(1xm) = X[m,k] / sqrt(R)",
+    "S[0]:f32 = sum[m,k](X[m,k]:f32 * Z[m,k])",
+]
+
+
+@pytest.mark.once("source", "target")
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("source", NORMS)
+def test_statistics(source: str, target: str, seed: int) -> None:
+    kernel = scalec.compile(source, target=target)
+    assert isinstance(kernel, Sequence)
+    kernel.fixed = EmulatedDevice(target)
+    dims = {"m": 70, "k": 100}
+    values, expected = made_up(source, dims, seed)
+    launched(kernel, values, expected, dims, seed)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_fault_is_found() -> None:
+    """The magnitude behind the one that is given."""
+    source, dims = "Q[m,k]:e4m3 scale(1xk of M[m]) = X[m,k]", {"m": 5, "k": 99}
+    fault = changed(r"(ld\.global\.f32 \S+, \[\S+)\]", r"\1+4]")
+    with pytest.raises((AssertionError, scalec.ScalecError)):
+        bit_equal(source, dims, "", "sm_90a", fault=fault)
+
+
+def test_what_launches_there_are_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    explain_program("Q[m,k]:e4m3 scale(tensor) = X[m,k]", "sm_90a", {"m": 65536, "k": 512}, {})
+    told = capsys.readouterr().out
+    assert "launch 1 of 3: Q_largest_k[m]:f32 = max[k](abs(X[m,k]))" in told
+    assert "Q_largest_k, 0.3 MB, written and read once" in told
+
+
+@pytest.mark.parametrize("sizes", [(0, 5), (5, 0)])
+def test_of_nothing_no_launch_writes_scales(sizes: tuple[int, int]) -> None:
+    with pytest.raises(ArgumentError, match="leaves no tile to write Q_scale"):
+        bit_equal("Q[m,k]:e4m3 scale(tensor) = X[m,k]", dict(zip("mk", sizes, strict=True)), "", "sm_90a")
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("Q[m,k]:e4m3 scale(1x32 of M[m,k/16]) = X[m,k]", "not one f32 for each block of Q"),
+        ("Q[m,k]:e4m3 scale(tensor of M[0]:bf16) = X[m,k]", "not one f32 for each block of Q"),
+        ("Y[m,k] = X[m,k]:e4m3 scale(tensor of M[0])", "are not found here"),
+        ("C[m,n] = A[m,k] @ B[n,k] scale(1xk of M[m], none)", "are not found here"),
+        ("Q[m,k]:e2m1 scale(1x16:ue4m3*tensor of M[0]) = X[m,k]", "are not found here"),
+    ],
+)
+def test_wrong_texts(source: str, said: str) -> None:
+    with pytest.raises(SourceError, match=said):
+        scalec.compile(source, target="sm_90a")
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("D[m,n]:e4m3 scale(1x32 of M[m,n/32]) = A[m,k] @ B[n,k]", "scaled by magnitudes that are given"),
+        ("Q[m,k]:e4m3 scale(tensor) = hadamard(X[m,k], 16)", "in blocks of mxk"),
+        ("Q[m,k]:e4m3 scale(tensor) = X[m,k] for m < rows[0]", "in blocks of mxk"),
+        ("Q[m,k]:e4m3 scale(tensor of M[0]) = X[m,k] for m < rows[0]", "of which some may be left out"),
+    ],
+)
+def test_what_is_refused(source: str, said: str) -> None:
+    with pytest.raises(UnsupportedError, match=said):
+        scalec.compile(source, target="sm_90a")
