@@ -261,12 +261,20 @@ def test_what_has_no_kernel() -> None:
     for format in ("f32 scale(1x128)", "1x64:bf16", "i8 scale(1x128)"):
         with pytest.raises((ArgumentError, UnsupportedError), match=r"f32|bf16|i8"):
             scalec.quantize(X, format)
-    with pytest.raises(UnsupportedError, match="whole row"):
-        scalec.quantize(X, "1xk", transposed=True)
     with pytest.raises(ArgumentError, match="gate and up differ"):
         scalec.silu_mul_quantize(X, X[:2], "mxfp8")
     with pytest.raises(ArgumentError, match="got: no scale2"):
         scalec.silu_mul_quantize(X, X, "nvfp4")
+
+
+def test_whole_rows_transposed() -> None:
+    """In launches of their own (scalec.frontend.cut_reductions)."""
+    values, scale = scalec.quantize(X, "1xk", transposed=True)
+    wanted = scalec.quantize(np.ascontiguousarray(X.T), "1xk")
+    assert [bits(values), bits(scale)] == [bits(x) for x in wanted]
+    both = scalec.quantize(X, "1xk", both=True)
+    assert [bits(x) for x in both[0]] == [bits(x) for x in scalec.quantize(X, "1xk")]
+    assert [bits(x) for x in both[1]] == [bits(x) for x in wanted]
 
 
 def test_one_scale_of_the_whole_tensor() -> None:
