@@ -18,7 +18,7 @@ CLASSES = {
     "TMA": "UTMALDG UTMASTG UTMAREDG UTMAPF UTMACCTL UTMACMDFLUSH",
     "mbarrier": "SYNCS NANOSLEEP",
     "sync": "BAR WARPSYNC BSSY BSYNC DEPBAR WARPGROUP FENCE MEMBAR YIELD ELECT VOTE VOTEU",
-    "branch": "BRA BRX JMP JMX CALL RET EXIT",
+    "branch": "BRA BRX BRXU JMP JMX JMXU CALL RET EXIT",
     "NOP": "NOP",
     "MOV": "MOV CS2R S2R S2UR",
     "UMOV": "UMOV",
@@ -145,7 +145,7 @@ def successors(function: Function) -> list[list[int]]:
             falls_through = x.guard != "" or not targets
         elif x.stem in ("BRA", "JMP"):
             falls_through = x.conditional
-        elif x.stem in ("EXIT", "RET", "BRX", "JMX", "KILL"):
+        elif x.stem in ("EXIT", "RET", "BRX", "BRXU", "JMX", "JMXU", "KILL"):
             falls_through = x.guard != ""
         else:
             targets = []

@@ -132,6 +132,12 @@ def test_what_may_run_next():
     assert successors(f) == [[1, 5], [2, 5], [3], [4, 5], [6], [6], [5], []]
 
 
+def test_where_a_table_of_branches_goes():
+    f = function('BRXU UR4 -0xa20  (*"BRANCH_TARGETS L1,L2"*)', "L1:", "EXIT", "NOP", "L2:", "BRA L1")
+    assert successors(f) == [[1, 3], [], [3], [1]]
+    assert f.instructions[0].kind == "branch"
+
+
 def test_loops_by_dominators():
     # 1 and 3 head loops, one in the other; then one that 5 heads. Below, a loop of 1 and 2 that is entered at both.
     edges = [[1], [2], [3], [4], [3, 1, 5], [6, 7], [5, 7], []]
