@@ -142,6 +142,31 @@ def test_no_two_lanes_meet_in_a_bank(result: str, element: str) -> None:
     assert not stats.counts.get("bank conflicts")
 
 
+IN_SHARED = [  # what goes through shared memory on its way; sizes of a tile and more, and those that are known
+    ("Q[k,m] = X[m,k]", {"m": 128, "k": 128}, "mk"),
+    ("Q[k,m]:f32 = X[m,k]:f32", {"m": 128, "k": 128}, "k"),
+    ("Q[k,m]:mxfp8 = X[m,k]", {"m": 256, "k": 128}, "k"),
+    ("Q[k,m]:mxfp6_e2m3 = X[m,k]", {"m": 128, "k": 128}, "mk"),
+    ("Q[k,m]:mxfp4 = X[m,k]", {"m": 128, "k": 128}, "mk"),
+    ("Q[k,m]:e4m3 scale(1x128) = X[m,k]", {"m": 256, "k": 128}, "k"),
+    ("Q[k,m]:e4m3 scale(1x128) = X[m,k]:e4m3 scale(1x128)", {"m": 128, "k": 128}, "mk"),
+    ("Q[k,m]:e4m3 scale(1x128) = X[idx[m],k] * w[m]", {"m": 128, "k": 128}, "mk"),
+    ("Q[m,k]:mxfp8 = X[m,k]; T[k,m]:mxfp8 = X[m,k]", {"m": 128, "k": 128}, "mk"),
+    ("Q[m,k]:e4m3 scale(1x128) = X[m,k]; T[k,m]:e4m3 scale(1x128) = X[m,k]", {"m": 128, "k": 128}, "k"),
+    ("Q[m,k]:e4m3 scale(128x128) = X[m,k]", {"m": 128, "k": 256}, "k"),
+    ("S[m] = sum[k](X[m,k]^2); Y[m,k]:mxfp8 = X[m,k] / sqrt(S + 1)", {"m": 4, "k": 2048}, "k"),
+]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("source", "dims", "fixed"), IN_SHARED)
+def test_no_access_takes_longer_than_its_bytes(source: str, dims: dict[str, int], fixed: str, target: str) -> None:
+    _, _, _, stats = ran(source, dims, fixed, target, change=quiet)
+    assert stats.counts["shared wavefronts"]
+    assert not stats.counts.get("bank conflicts")
+
+
 @pytest.mark.parametrize(
     ("source", "message"),
     [
