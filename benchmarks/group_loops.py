@@ -83,13 +83,13 @@ def of_groups(kind: str) -> str:
     return SOURCES[kind].partition(" about ")[0]
 
 
-class _Nest:
+class Nest:
     """Loops of a function, of which each holds the positions of its instructions that are not out of line."""
 
     def __init__(self, function: Function) -> None:
         self.code = function.instructions
         ends = [i for i, x in enumerate(self.code) if x.stem == "EXIT" and x.guard in ("", "PT")]
-        end = ends[0] if ends else len(self.code)  # behind it ptxas puts what waits once more
+        end = ends[-1] if ends else len(self.code)  # behind it ptxas puts what waits once more
         found = [{i for i in body if i <= end} for body in natural_loops(successors(function)).values()]
         self.loops = sorted(found, key=len)
 
@@ -120,7 +120,7 @@ def loops_of(cubin: bytes, schedule: str) -> Loops:
         ScalecError: no loop of it holds tensor instructions, or none bulk copies.
     """
     (function,) = parse(disassemble(cubin, encoding=True))
-    nest = _Nest(function)
+    nest = Nest(function)
     multiply, copy = nest.holding(lambda x: x.kind == "tensor"), nest.holding(lambda x: x.stem == "UTMALDG")
     if len(multiply) < 2 or len(copy) < 2:
         raise ScalecError("no loops over tiles and K that hold tensor instructions, and copies", got=schedule)
