@@ -318,20 +318,30 @@ DEEP = 4
 """Stages with which copies are far enough ahead: where memory is the bound, a shallower K tile makes up for fewer."""
 
 
+WORDS_OF_K = 128
+"""K that a word of four scales is of, where blocks have 32 elements: a K tile has whole words."""
+
+
 def _depth(problem: Problem, given: Request, tile: tuple[int, int, int], promote: int) -> int:
-    """K of a tile: the widest swizzle's, or half where that leaves fewer than DEEP stages and memory is the bound.
+    """K of a tile: the widest swizzle's, or half where that is all of K, and where it leaves fewer than DEEP stages and
+    memory is the bound.
 
     Half the depth costs 3 % of the issue slots (sum of stall counts of the loop, 1.06 against 1.03 times the tensor
     core's, ptxas 13.0 for sm_120a), which a kernel that waits for memory does not need.
     """
     halves = tile[2] // 2
-    if promote or problem.lhs.padded or problem.rhs.padded or not problem.kind.loads_operands:
+    if promote or problem.lhs.padded or problem.rhs.padded:
         return tile[2]
-    if given.invariant:  # what the bound is depends on M
+    short = problem.depth is not None and problem.depth <= halves and halves % WORDS_OF_K == 0
+    if not problem.kind.loads_operands and not (problem.kind.tensor_memory and short):
+        return tile[2]
+    if given.invariant and not short:  # what the bound is depends on M
         return tile[2]
     plan = draft(problem, given.with_fields(tile=tile))
     if narrow_boxes(problem, halves) or no_gather(problem, plan.with_fields(tile=(*tile[:2], halves))):
         return tile[2]
+    if short:  # the other half would be products of zeros
+        return halves
     return tile[2] if stages_that_fit(problem, plan) >= DEEP or not _memory_bound(problem) else halves
 
 
