@@ -5,7 +5,7 @@
 
 No GPU of these targets has run them. All figures are for one warp: instructions, and the sum of the stall counts in the
 control words (README.md). A term is one head's product with one key, as a thread has it in a register. What a warp
-computes once more where a vote fails is not counted.
+computes where a vote fails, and what it reads once a run of tiles, is not counted.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from math import prod
@@ -51,6 +52,12 @@ DIMENSIONS = 128
 NEAR = 8
 """Instructions behind a vote among which the branch upon it is looked for."""
 
+LONG = 32
+"""Instructions of a way that computes terms, at the least."""
+
+OF_A_TILE = ("LDTM", "SYNCS", "STG", "UTMALDG", "QMMA", "OMMA", "HMMA")
+"""What is done for each tile."""
+
 
 def sizes(name: str) -> dict[str, int]:
     """What kernels know of their sizes."""
@@ -67,7 +74,7 @@ class Loops:
         issue: instructions and stalls of that loop for each of them.
         terms: of a thread, in the loop over tiles that folds them.
         fold: instructions and stalls of that loop for a term. On sm_120a it is the same loop.
-        passed: instructions of it that run where a vote fails, which are not counted.
+        passed: instructions of it that are not counted (`rarely`).
     """
 
     schedule: str
@@ -78,19 +85,27 @@ class Loops:
     passed: int
 
 
-def voted_over(function: Function, loop: set[int]) -> set[int]:
-    """Instructions of a loop that a branch upon a vote of all lanes jumps over."""
+def rarely(function: Function, loop: set[int]) -> set[int]:
+    """Instructions of a loop that do not run with each tile: what a branch upon a vote of all lanes jumps over; the
+    longer one of two long ways, where terms are computed with their factors; and what a branch of a whole warp jumps
+    over where nothing in it has to do with the tile, as where columns are the next run's."""
     code, found = function.instructions, set[int]()
-    for i in loop:
-        if not code[i].opcode.startswith("VOTE.ALL"):
+    for i, x in enumerate(code):
+        if i not in loop or x.stem != "BRA" or len(x.targets) != 1 or not x.conditional:
             continue
-        held = code[i].operands.partition(",")[0]
-        for j in range(i + 1, min(i + NEAR, len(code))):
-            jump = code[j]
-            if jump.stem == "BRA" and jump.guard == held and len(jump.targets) == 1:
-                found |= set(range(j + 1, function.labels[jump.targets[0]])) & loop
-                break
+        end = function.labels[x.targets[0]]
+        over, last = set(range(i + 1, end)) & loop, code[end - 1]
+        if last.stem == "BRA" and not last.conditional and end - 1 in over:
+            other = set(range(end, function.labels[last.targets[0]])) & loop
+            found |= max(over, other, key=len) if min(len(over), len(other)) >= LONG else set()
+        elif _upon_a_vote(code, i) or (x.opcode == "BRA.U" and not any(code[j].stem in OF_A_TILE for j in over)):
+            found |= over
     return found
+
+
+def _upon_a_vote(code: Sequence[Instruction], i: int) -> bool:
+    votes = (x for x in code[max(0, i - NEAR) : i] if x.opcode.startswith("VOTE.ALL"))
+    return any(x.operands.partition(",")[0] == code[i].guard for x in votes)
 
 
 def taken(x: Instruction) -> int:
@@ -122,7 +137,7 @@ def count(cubin: bytes, schedule: str = "") -> Loops:
         terms = prod(map(int, decided["tile"].split("x")[:2])) // prod(map(int, decided["warps"].split("x"))) // 32
     else:
         terms = len(tensor) * 4 * _depth(tensor[0]) // DIMENSIONS
-    passed = voted_over(function, fold)
+    passed = rarely(function, fold)
     each, folded, products = nest.count(issue - passed), nest.count(fold - passed), len(tensor)
     return Loops(
         schedule,

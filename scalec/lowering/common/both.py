@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +31,11 @@ class Both:
     def of(self, registers: Sequence[Variable]) -> Two:
         """What two registers hold."""
         return Two(tuple(v.get() for v in registers))
+
+    @contextmanager
+    def branch(self) -> Iterator[None]:
+        """Code that does not dominate what is behind it: nothing is kept that others have in common."""
+        yield
 
     def constant(self, value: float) -> Two:
         return Two((self._b.constant(value),) * 2)

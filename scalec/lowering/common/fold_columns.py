@@ -185,7 +185,8 @@ def at_most(s: State, op: ir.OpView) -> None:
     lines = [each.format(i) for i in range(1, 1 + len(values))]
     vote = ["vote.sync.all.pred P, P, 0xFFFFFFFF;", "selp.b32 $0, 1, 0, P;"]
     text = "\n".join(["{", ".reg .pred P;", ".reg .f32 A;", "setp.eq.b32 P, 0, 0;", *lines, *vote, "}"])
-    s.values[op.result] = b.compare("ne", b.asm(text, [b.i32], values)[0], 0)
+    made = s.once_a_run(op.result, lambda: [b.variable(b.i32, b.asm(text, [b.i32], values)[0])])
+    s.values[op.result] = b.compare("ne", made[0].get(), 0)
 
 
 @COMMON.lowers("tile.join_folds")
@@ -264,12 +265,14 @@ class _Wave:
         made = {key: b.variable(b.f32) for key in self._keys(self._groups)}
 
         def fast() -> None:
-            for (half, i), total in self._reduced(None).items():
-                made[half, i].set(b.fmul(total.get(), products[half]))
+            with self._pairs.branch():
+                for (half, i), total in self._reduced(None).items():
+                    made[half, i].set(b.fmul(total.get(), products[half]))
 
         def slow() -> None:
-            for key, total in self._reduced(of_rows).items():
-                made[key].set(total.get())
+            with self._pairs.branch():
+                for key, total in self._reduced(of_rows).items():
+                    made[key].set(total.get())
 
         fine = b.and_(b.compare("ne", s.values[key], 0), s.get(self._op.sure))
         b.either(fine, fast, slow)

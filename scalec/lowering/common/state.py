@@ -231,6 +231,7 @@ class State:
     part: ir.Value | int = 0
     registers: int = 0  # that a thread is launched with
     run: ir.Value | None = None  # of tiles in runs: a number that no other run of the role has
+    shares_runs: bool = False  # whether all that is set once a run of a block is behind one comparison
     goes_on: Callable[[], ir.Value] | None = None  # whether another tile follows in the `tile.tiles` around
     begins: Callable[[], None] | None = None  # begins the next tile of the `tile.run_tiles` around, where one follows
     _once: dict[Any, Any] = field(default_factory=dict)
@@ -260,6 +261,14 @@ class State:
         b, run = self.b, self.run
         if run is None:
             return emit()
+        if self.shares_runs:  # of one block, whose ops all come where one does, one comparison
+            key = ir.InsertionPoint.current.block
+            if (run, key) not in self._once:
+                last = self.once(("run", key), lambda: b.variable(b.i32, -1))
+                self._once[run, key] = b.compare("ne", last.get(), run)
+                last.set(run)
+            with b.when(self._once[run, key]):
+                return emit()
         last = self.once(("run", key), lambda: b.variable(b.i32, -1))
         with b.when(b.compare("ne", last.get(), run)):
             made = emit()

@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from scalec.ir.mlir import ir
@@ -55,6 +56,13 @@ class PairBuilder:
         """A pair that others may have in common with this one."""
         return self._shared.setdefault(values, Pair(self._b, values))
 
+    @contextmanager
+    def branch(self) -> Iterator[None]:
+        """Code that does not dominate what is behind it: pairs that are packed in it are not there for others."""
+        shared, self._shared = self._shared, {}
+        yield
+        self._shared = shared
+
     def constant(self, value: float) -> Pair:
         if (value,) not in self._shared:
             self._shared[value,] = Pair(self._b, [self._b.constant(value)] * 2)
@@ -104,7 +112,7 @@ def epilogue(s: State, op: ir.OpView) -> None:
     functions = common.functions_of(op)
     for wave, registers in enumerate(fragment.waves):
         reads = [r.of_wave(wave) for r in readers]
-        for g, place in places(s, op, wave, len(fragment.waves), fragment.columns, fragment.live):
+        for g, place in places(s, op, wave, len(fragment.waves), fragment.columns, fragment.live, fragment.one):
             inputs = [read(g, place) for read in reads]
             for i in (0, 2):
                 own = registers[4 * g + i : 4 * g + i + 2]

@@ -18,6 +18,7 @@ from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.segments import Segments
 from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.items import cut_along
+from scalec.passes.plan.joined_folds import joins_folds
 from scalec.passes.plan.parts import part_columns
 from scalec.passes.plan.registers import FEW_FREE, crowded, fold_registers, free_registers
 from scalec.passes.plan.resources import brought, exchanges, numbered, part_owners
@@ -144,6 +145,11 @@ class Epilogue(Segments):
         else:
             self.store_direct(of, accumulator, w)
 
+    @property
+    def at_once(self) -> bool:
+        """Whether all columns of a tile are folded before what they come to is joined."""
+        return bool(self.schedule.stationary) or joins_folds(self.problem, self.schedule)
+
     def read_ahead(
         self, w: Work, accumulator: ir.Value, kinds: tuple[str, ...] = ("row", "col", "window")
     ) -> dict[int, dict[Any, ir.Value]]:
@@ -157,7 +163,7 @@ class Epilogue(Segments):
             if of.result.column_fold is None:
                 continue
             body = number + len(self.problem.reductions)
-            if self.by_tile(of.result) and not self.schedule.stationary:
+            if self.by_tile(of.result) and not self.at_once:
                 self.split[body], self.last[body] = self.split_body(of.result, w), self.split_last(of, w)
             made = every[body] = {}
             window, size = of.result.window, of.result.column_fold.size
@@ -165,7 +171,7 @@ class Epilogue(Segments):
                 if free >= FEW_FREE and x.kind in ("row", "col") and not self.looked_up(x):
                     value, at = self.input(x, w, adjacent=False), self.folded(w, size)
                     operands = [value, accumulator, at.m0, at.n0, at.m_end, at.n_end]
-                    how: dict[str, Any] = {"size": size, "folded": True, "joined": bool(self.schedule.stationary)}
+                    how: dict[str, Any] = {"size": size, "folded": True, "joined": self.at_once}
                     made[x.name, x.coords] = e.op("tile.read_ahead", [value.type], operands, **how).result
             later = self.brought_values(of, body)
             for value in self.split[body].held.values():

@@ -3,7 +3,6 @@ last ones of this tile are folded."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -12,14 +11,12 @@ from typing import Any
 
 from scalec.ir.mlir import ir
 from scalec.ir.tile_fold_columns import folded_columns
-from scalec.passes.emit.consumer import Consumer
+from scalec.passes.emit.folds_at_once import FoldsAtOnce
 from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.producer import Producer
-from scalec.passes.emit.row_factors import times
 from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.reached import walked_window
 from scalec.passes.plan.stationary import SLOTS
-from scalec.passes.problem.types import Problem
 
 Begins = Callable[[ir.Value], list[ir.Value]]
 
@@ -33,7 +30,7 @@ class Run:
     end: ir.Value
 
 
-class RunRoles(Producer, Consumer):
+class RunRoles(Producer, FoldsAtOnce):
     """The roles of such a schedule (`Schedule.stationary`)."""
 
     @contextmanager
@@ -154,24 +151,6 @@ class RunRoles(Producer, Consumer):
             e.op("tile.advance", operands=[of_b])
         self.meet_at_end(h)
         self.drain()
-
-    def surely(self, of: Problem, reads: list[dict[int, dict[Any, ir.Value]]]) -> list[ir.Value]:
-        """Where terms are sums of finite numbers times one value of a column each: whether these are small enough for
-        terms and sums to be finite, for each go; nothing elsewhere, or where there are no factors of rows."""
-        split, factors = self.without_factors(of.result, self.split[0])
-        if not factors:
-            return []
-        value = times(split.left, self.body_of(of.result).arguments[of.result.accumulators[0]])
-        operands, fold = (self.problem.lhs, self.problem.rhs), of.result.column_fold
-        held = split.held.get(value) if value is not None else None
-        if held is None or fold is None or fold.kind != "sum":
-            return []
-        if not all(x.element.finite for x in operands) or not all(held in made[0] for made in reads):
-            return []
-        most = math.prod(x.element.max for x in operands) * self.schedule.tile[2] * fold.size
-        limit = ir.FloatAttr.get(ir.F32Type.get(), 2.0 ** (126 - math.ceil(math.log2(most))))
-        i1 = ir.IntegerType.get_signless(1)
-        return [self.e.op("tile.at_most", [i1], [made[0][held]], limit=limit).result for made in reads]
 
     def moved(self, w: Work, columns: int) -> Work:
         """The work of a tile's columns from some on."""

@@ -12,11 +12,13 @@ from itertools import product
 
 from scalec.ir.mlir import ir
 from scalec.ir.tile import LANES, WORD_ROWS
-from scalec.passes.emit.consumer import Consumer
+from scalec.ir.tile_fold_columns import folded_columns
 from scalec.passes.emit.factors import Positions
+from scalec.passes.emit.folds_at_once import FoldsAtOnce
 from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.producer import Producer
 from scalec.passes.emit.tensors import Work
+from scalec.passes.plan.joined_folds import joins_folds
 from scalec.passes.plan.reached import walked_window
 from scalec.passes.plan.shared_blocks import together
 from scalec.passes.plan.tensor_columns import (
@@ -32,7 +34,7 @@ from scalec.passes.plan.tensor_columns import (
 )
 
 
-class TensorConsumer(Producer, Consumer):
+class TensorConsumer(Producer, FoldsAtOnce):
     """Empties the stages by way of tensor memory."""
 
     @property
@@ -265,6 +267,8 @@ class TensorConsumer(Producer, Consumer):
         self.hold()
         if s.promote:
             self.promoting(h, slot)
+        elif joins_folds(self.problem, s):
+            self.fold_tiles(h, slot)
         else:
             parts, slots = self.parts(), [slot]
             for number in range(1, self.problem.segments):  # a tile's sums are in several accumulators
@@ -293,6 +297,33 @@ class TensorConsumer(Producer, Consumer):
         if self.stays and h.pair_rank is not None:  # the other CTA's warps give accumulators back to the leader
             with self.leading(h):
                 self.stay(h.sums_ring, slot, sums_slots(self.problem, s))
+
+    def fold_tiles(self, h: Handles, slot: ir.Value) -> None:
+        """All parts of a tile are folded before lanes that share a row exchange what they have of it."""
+        e, parts = self.e, self.parts()
+        (of,) = self.problem.each
+        fold, rows, each = of.result.column_fold, self.waves * self.wave, self.part_columns
+        assert fold is not None
+        whole = e.op("tile.fragment", [e.accumulator(rows, self.own_columns, "warp")]).result  # for its type alone
+        with self.over_tiles(h) as w:
+            w, last = self.judged(w), self.last[0]
+            if self.by_tile(of.result):
+                self.split[0], last = self.split_body(of.result, w), self.split_last(of, w)
+            assert last is not None
+            beside = self.read_ahead(w, whole, ("window",))
+            of_rows = self.read_ahead(w, parts[0][0], ("row",))[0]
+            works = [self.from_column(w, column) for column in range(0, self.own_columns, each)]
+            reads = [{0: of_rows | self.read_ahead(at, parts[0][0], ("col",))[0]} for at in works]
+            surely, shares = self.surely(of, reads), list[ir.Value]()
+            e.op("tile.wait", operands=[h.sums_ring, slot])
+            for column, taken in self.taking(h, [slot], parts):
+                number = column // each
+                self.ahead_of, more = reads[number], (None, surely[number] if surely else None)
+                shares.append(self.folded_sums(of, 0, taken, works[number], more, apart=True))
+            self.ahead_of = beside
+            kind = e.accumulator(rows, folded_columns(self.own_columns, fold.size), "warp")
+            made = e.op("tile.join_folds", [kind], [shares], kind=fold.kind).result
+            self.store_folded(of, last, made, self.folded(w, fold.size), 0)
 
     def has_rows(self, w: Work) -> ir.Value:
         """Whether a warp has rows of the tile: ptxas would convert a part before it loads the next one, were it not for

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from scalec.ir.schedule import Schedule
 from scalec.passes.plan.column_factors import factor_registers
+from scalec.passes.plan.joined_folds import joins_folds
 from scalec.passes.plan.resources import result_columns, units
 from scalec.passes.plan.tensor_columns import by_parts, parts_taken, taken_apart, taken_columns
 from scalec.passes.problem.result import EpilogueInput
@@ -111,7 +112,13 @@ which it would need behind the products too."""
 def fold_registers(problem: Problem, schedule: Schedule) -> int:
     """Registers of a thread that has what a fold reads for each of its columns, before the products: a quarter of them
     for each input. 192x192 spilled without them (ptxas 13.0, 2026-11-26)."""
-    if problem.column_fold is None or not problem.kind.warpgroup_sums or schedule.promote or problem.panes > 1:
+    joined = joins_folds(problem, schedule)
+    if (
+        problem.column_fold is None
+        or not (problem.kind.warpgroup_sums or joined)
+        or schedule.promote
+        or problem.panes > 1
+    ):
         return 0
     inputs = sum(x.kind == "col" for r in problem.results for x in r.inputs)
     return inputs * schedule.tile[1] // units(problem, schedule)[1] // 4

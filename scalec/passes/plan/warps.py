@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scalec.ir.schedule import MAX_CONVERTERS, Schedule
 from scalec.passes.plan.converted import brings_zeros, interleaves, zero_planes, zero_words
+from scalec.passes.plan.joined_folds import joins_folds
 from scalec.passes.problem.types import Problem
 from scalec.targets import WARPGROUP
 
@@ -169,5 +170,5 @@ def registers_for(problem: Problem, schedule: Schedule) -> tuple[int, int]:
         return registers
     two = schedule.scale_copier or problem.range_of_k is not None  # producer warpgroups, there may be
     tables = (TENSOR_COPIER, TENSOR_COPIER_WIDE) if two else (TENSOR, TENSOR_WIDE)
-    wide = schedule.promote > 0 or problem.block > PART
+    wide = schedule.promote > 0 or problem.block > PART or joins_folds(problem, schedule)
     return tables[wide].get(warpgroups, registers)
