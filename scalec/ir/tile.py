@@ -34,7 +34,7 @@ from scalec.ir import (
     tile_zero_points,
 )
 from scalec.ir.tile_checks import element_in, plane_of
-from scalec.ir.tile_compute import axes_of, slice_of
+from scalec.ir.tile_compute import axes_of, gaps_in, slice_of
 from scalec.ir.tile_cut import CHUNK
 from scalec.ir.tile_fold_columns import folded_columns
 from scalec.ir.tile_gather import COPY_ALIGN

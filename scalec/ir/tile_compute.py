@@ -288,12 +288,19 @@ def axes_of(op: ir.OpView) -> list[tuple[int, int, int]]:
     return list(zip(flat[::3], flat[1::3], flat[2::3], strict=False))
 
 
+def gaps_in(op: ir.OpView) -> list[tuple[int, int, int]]:
+    """(size, every, phase) of what each axis of a `tile.input` is read around; none where no axis has gaps."""
+    flat = ints_of(op.operation.attributes["gaps"]) if "gaps" in op.operation.attributes else ()
+    return list(zip(flat[::3], flat[1::3], flat[2::3], strict=False))
+
+
 class InputOp(Tile.Operation, name="input"):
     """An epilogue input: the element of `source` at the sum, over its axes, of an index times the axis's stride.
 
     `axes` has three numbers an axis: 0 where it is indexed by the row and 1 by the column, what that is divided by, and
     0 or what of the quotient the remainder is taken by. kind: "row" (one value a row), "col", "both" or "scalar";
-    strides in elements. `pair` 1: two adjacent columns may be loaded at once.
+    strides in elements. `pair` 1: two adjacent columns may be loaded at once. `gaps`, optional, has three numbers an
+    axis, size, every and phase: index i is read at i + size * ((i + phase) / every).
     """
 
     source: ext.Operand[Any]
@@ -310,6 +317,10 @@ class InputOp(Tile.Operation, name="input"):
         axes = ints_of(op.axes)
         if len(axes) != 3 * len(op.strides) or any(a not in (0, 1) or by < 1 or m < 0 for a, by, m in axes_of(op)):
             return fail(op, f"axes are {list(axes)} for {len(op.strides)} strides, expected three numbers for each")
+        around = ints_of(op.operation.attributes["gaps"]) if "gaps" in op.operation.attributes else axes
+        if len(around) != len(axes) or any(size < 0 or every < 1 or c < 0 for size, every, c in gaps_in(op)):
+            expected = "a size, a distance of at least 1 and a phase for each"
+            return fail(op, f"gaps are {list(around)} for {len(op.strides)} strides, expected {expected}")
         return flag(op, "pair")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from scalec.formats import WHOLE
-from scalec.passes.problem.access import Coord, Dim
+from scalec.passes.problem.access import Coord, Dim, Gaps
 from scalec.passes.problem.operand import Operand
 from scalec.passes.problem.result import EpilogueInput
 from scalec.passes.problem.types import Problem
@@ -143,9 +143,12 @@ def _sized(problem: Problem, dims: tuple[Dim, ...]) -> dict[str, str]:
 
 
 def _result(problem: Problem, element: str) -> str:
-    gaps = problem.result.gaps
-    around = f"+{gaps.size}*((n+{gaps.phase})/{gaps.every})" if gaps is not None else ""
+    around = _around(problem.result.gaps, "n")
     return f"{element}[{_index(problem.result.coords, _sized(problem, problem.outer))}{around}]"
+
+
+def _around(gaps: Gaps | None, dim: str) -> str:
+    return f"+{gaps.size}*(({dim}+{gaps.phase})/{gaps.every})" if gaps is not None else ""
 
 
 def _product(problem: Problem) -> str:
@@ -168,7 +171,7 @@ def _product(problem: Problem) -> str:
 def _index(coords: tuple[Coord, ...], roles: dict[str, str]) -> str:
     def text(at: Coord) -> str:
         divided, wrapped = f"/{at.divisor}" if at.divisor > 1 else "", f"%{at.modulus}" if at.modulus else ""
-        return roles.get(at.dim, "0") + divided + wrapped
+        return roles.get(at.dim, "0") + divided + wrapped + _around(at.gaps, at.dim and roles[at.dim])
 
     return ",".join(map(text, coords))
 

@@ -272,6 +272,8 @@ FORMS: dict[str, Form] = {
     "scattered": Form("C[idx[m],n]{q} = {of ({l A[m,k]} @ {r B[n,k]}{s})}", 3, {}, "grouped"),
     "scattered added": Form("C[idx[m],n]:f32 += {l A[m,k]} @ {r B[n,k]}{s} + z[idx[m],n]:f32", 2, {}, "grouped"),
     "scattered groups": Form("C[idx[m],n]{q} = r[m] * ({l A[m,k]} @ {r B[g,n,k]}{s})" + ROWS, 2, GROUP, "grouped"),
+    "scattered columns": Form("C[m,idx[n]]{t} = {of ({l A[m,k]} @ {r B[n,k]}{s})}", 1, {}, "grouped"),
+    "scattered columns added": Form("C[n,idx[m]]:f32 += {l A[m,k]} @ {r B[n,k]}{s} + z[n,idx[m]]:f32", 1, {}, "grouped"),
     "scattered beside": Form("T[m,n] = {l A[m,k]} @ {r B[n,k]}{s}; C[idx[m],n]{t} = {of T}; D[m,n]{t1} = T", 2, {}, "grouped"),
     "there and back": Form("C[p[m],n]{t} = {l A[idx[m],k]} @ {r B[n,k]}{s}", 1, {}, "grouped"),
     "rows' own": Form("C[m,n]{t} = alpha[g] * ({l A[m,k]} @ {r B[g,n,k]}{s}) + bias[g,n]" + ROWS, 2, GROUP, "grouped"),

@@ -79,11 +79,6 @@ REFUSED = {
     "a batch": ("D[b + b/2, m, n] = A[b,m,k] @ B[b,n,k]", "has a computed index"),
     "two dimensions": ("D[m, h*64 + d] = A[m,k] @ B[h,d,k]", "has a computed index"),
     "split into two": ("D[m, n/64, n%64] = A[m,k] @ B[n,k]", "has a computed index"),
-    "added to": (
-        "D[m, n + n/128*64]:f32 += A[m,k] @ B[n,k]",
-        r"D is accumulated into \(\+=\), and its index is computed: .*\n.*\n.*\n  expected: =\n"
-        r"  fix: write D\[m, n\] = ..., and add it after",
-    ),
     "half bytes": (
         "D[m, n + n/128*64]:e2m1 = A[m,k]:e4m3 @ B[n,k]:e4m3",
         r"D is e2m1, and its index is computed: .*\n.*\n.*\n  expected: whole bytes\n  fix: write D\[m, n\], and",

@@ -105,14 +105,15 @@ def test_no_rows(source: str, target: str, n: int, message: str) -> None:
 
 
 REFUSED = [
-    ("C[m,idx[n]] = {}", r"C\[m, idx\[n\]\] is written at idx\[n\]"),
-    ("C[idx[m],n/64*96 + n%64] = {}", "is written at n%64"),
+    ("C[idx[m],p[n]] = {}", r"C\[idx\[m\], p\[n\]\] is written at idx\[m\] and p\[n\]"),
+    ("C[idx[m],2*n] = {}", r"is written at n\*2"),
+    ("C[m,n,e[n/8]] = {}", r"is written at e\[n/8\]"),
     ("C[idx[m]+1,n] = {}", r"is written at an index read from memory \+ 1"),
     ("C[idx[p[m]],n] = {}", r"idx\[p\[m\]\] is read at an index that is computed"),
     ("C[idx[m],p[m],n] = {}", "has 2 indices for each m"),
     ("C[idx[m],m,n] = {}", "has 2 indices for each m"),
     ("C[e[m/128],n] = {}", "has 0 indices for each m"),
-    ("C[idx[n],m,n] = {}", r"is written at idx\[n\], and n is its last index"),
+    ("C[idx[n],m,n] = {}", "has 2 indices for each n"),
     ("T[m,n] = {}; C[e[m/128],m,n] = T; D[m,n] = T", r"D and C .* one is written at e\[m/128\]"),
     ("D[idx[m],n]:fp8_block = {} * x[2*m]", "x is read at m[*]2"),
 ]

@@ -121,12 +121,12 @@ def test_two_warpgroups_where_one_has_no_registers_for_copies() -> None:
 REFUSED = {
     "quantised along both": (
         "T[m,n] = A[m,k] @ B[n,k]; C[m,n]:mxfp8 = T[m,n]; D[n,m]:mxfp8 = relu(T[m,n])",
-        "D[n, m] is contiguous along m, and is quantised, rounded by chance, scattered, or of less than a byte",
+        "D[n, m] is contiguous along m, and is quantised, rounded by chance, transformed, or of less than a byte",
         "write D[m, n], and transpose it after the call",
     ),
     "quantised, contiguous along a batch": (
         "D[m,n,b]:mxfp8 = A[b,m,k] @ B[b,n,k]",
-        "D[m, n, b] is contiguous along b, and is quantised, rounded by chance, scattered, or of less than a byte",
+        "D[m, n, b] is contiguous along b, and is quantised, rounded by chance, transformed, or of less than a byte",
         "write D[m, b, n], and transpose it after the call",
     ),
     "one more index": (

@@ -31,6 +31,7 @@ class Input:
     pair: bool
     value: bool
     lookups: dict[int, RowIndex] = field(default_factory=dict)
+    gaps: list[tuple[int, int, int]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def input_(s: State, op: ir.OpView) -> None:
     element = "f32" if scalar_value else str(source_type.element_type)
     axes = list(zip(tile.axes_of(op), (s.get(stride) for stride in op.strides), strict=True))
     kind, pair = tile.str_of(op.kind), bool(tile.int_of(op.pair))
-    s.values[op.result] = Input(s.get(op.source), element, kind, axes, pair, scalar_value)
+    s.values[op.result] = Input(s.get(op.source), element, kind, axes, pair, scalar_value, gaps=tile.gaps_in(op))
 
 
 def _not_known(b: Builder, rows: ir.Value | int) -> ir.Value | int:
@@ -212,11 +213,12 @@ class Reader:
         """Address of the element whose axes are indexed by these; None where an axis does not count."""
         b, element = self._s.b, ir.Type.parse(self._in.element)
         index = b.constant(0, b.i64)
-        for ((_, divisor, modulus), stride), at in zip(self._in.axes, indices, strict=True):
-            if at is not None:
+        for axis, ((_, divisor, modulus), stride) in enumerate(self._in.axes):
+            if (at := indices[axis]) is not None:
                 at = b.div(at, divisor)
                 at = b.sub(at, b.mul(b.div(at, modulus), modulus)) if modulus else at
-                index = b.add(index, b.mul(b.widen(at), stride))
+                gaps = self._in.gaps[axis] if self._in.gaps and self._in.gaps[axis][0] else None
+                index = b.add(index, b.mul(around(b, at, gaps), stride))
         return b.offset(self._in.source, index, element)
 
     def _located(
@@ -306,7 +308,7 @@ class Reader:
 
     def _step(self, run: Run) -> int | None:
         """Elements from one column of a run to the next; None where that is not known, or not the same."""
-        if self._in.lookups:
+        if self._in.lookups or self._in.gaps:
             return None
         step = 0
         for (_, divisor, modulus), stride in self._in.axes:
@@ -410,6 +412,14 @@ def address_of(s: State, pointer: ir.Value, index: ir.Value, element: str) -> ir
     b = s.b
     kind = b.i8 if rounding.bits_of(element) < 16 else ir.Type.parse(element)
     return b.integer(b.offset(pointer, index, kind))
+
+
+def around(b: Builder, column: ir.Value, gaps: tuple[int, int, int] | None) -> ir.Value:
+    """Where a column goes, as i64: around gaps, if there are any."""
+    if gaps is None:
+        return b.widen(column)
+    size, every, phase = gaps
+    return b.add(b.widen(column), b.mul(b.widen(b.div(b.add(column, phase), every)), size))
 
 
 def exchange(s: State, second: ir.Value, distance: int, low: ir.Value, high: ir.Value) -> tuple[ir.Value, ir.Value]:

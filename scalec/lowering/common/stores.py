@@ -6,7 +6,8 @@ from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering.builder import Builder
 from scalec.lowering.common import rounding, six_bits
-from scalec.lowering.common.epilogue import Place, address_of, exchange, places
+from scalec.lowering.common.epilogue import Place, address_of, around, exchange, places
+from scalec.lowering.common.gather import goes_to
 from scalec.lowering.common.state import COMMON, State
 
 
@@ -19,7 +20,8 @@ def store_direct(s: State, op: ir.OpView) -> None:
     strides = s.get(op.row_stride), s.get(op.column_stride)
     store = _ADD if "adds" in op.operation.attributes else "st.global"
     gaps = tile.gaps_of(op)
-    adjacent = strides[1] == 1 if isinstance(strides[1], int) else False
+    to = goes_to(s, op)
+    adjacent = isinstance(strides[1], int) and strides[1] == 1 and (to is None or to.axis == "m")
     together = tile.int_of(op.operation.attributes["together"]) if gaps is not None else fragment.columns
     adjacent = adjacent and together % max(8, s.geometry.permuted) == 0
 
@@ -62,14 +64,6 @@ def store_direct(s: State, op: ir.OpView) -> None:
 
 
 _ADD = "red.relaxed.gpu.global.add"  # nobody else adds to an element, so that no order shows
-
-
-def around(b: Builder, column: ir.Value, gaps: tuple[int, int, int] | None) -> ir.Value:
-    """Where a column goes, as i64: around gaps, if there are any."""
-    if gaps is None:
-        return b.widen(column)
-    size, every, phase = gaps
-    return b.add(b.widen(column), b.mul(b.widen(b.div(b.add(column, phase), every)), size))
 
 
 def both_of_a_column(s: State, values: list[ir.Value]) -> tuple[ir.Value, ir.Value, tuple[ir.Value, ir.Value]]:

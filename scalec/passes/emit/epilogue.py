@@ -362,7 +362,7 @@ class Epilogue(Segments):
         e, result, around = self.e, of.result, dict[str, Any]()
         bits, last = result.element.bits, len(result.coords) - 1
         # of rows and columns of a tile, where these are not the result's
-        axes = [[at.dim for at in result.coords].index(d) for d in result.dims] if result.strided else []
+        axes = [result.axis(d) for d in result.dims] if result.strided else []
         adjacent = self.problem.column_fold is None and (axes[1] == last if axes else not of.swapped)
         pair = max(self.even_columns(), int(bits < 8)) if adjacent else 0  # whole bytes
         if (gaps := result.gaps) is not None:
@@ -381,7 +381,7 @@ class Epilogue(Segments):
         target, stride = self.result_memory(of, align, w)
         strides = [e.i64(1), stride] if of.swapped else [stride, e.i64(1)]
         if axes:
-            strides = [e.i64(1) if axis == last else self.stride(result.name, axis) for axis in axes]
+            strides = [e.i64(1) if axis == last else self.stride(result.name, axis or 0) for axis in axes]
         operands = [accumulator, target, *strides, w.m0, w.n0, w.m_end, w.n_end, self.skips(of, w)]
         e.op("tile.store_direct", operands=operands, pair=pair, to=self.goes_to(of), **around)
 
@@ -405,8 +405,7 @@ class Epilogue(Segments):
     @staticmethod
     def row_axis(of: Problem) -> int | None:
         """The result's axis that its rows are counted along; None of one that has been folded away."""
-        rows = of.result.scattered or of.result.dims[int(of.swapped)]
-        return next((axis for axis, at in enumerate(of.result.coords) if at.dim == rows), None)
+        return of.result.axis(of.result.dims[int(of.swapped)])
 
     def quantize(
         self,

@@ -14,7 +14,7 @@ from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.items import cut_along
 from scalec.passes.plan.reached import walked_window
-from scalec.passes.problem.access import Lookup
+from scalec.passes.problem.access import Coord, Lookup
 from scalec.passes.problem.result import EpilogueInput, Result, Window
 
 
@@ -117,7 +117,7 @@ class Inputs(Frame):
         columns are those of the product, of which a thread has two side by side."""
         e, dims = self.e, (self.problem.m.name, self.problem.n.name)
         along = {lookup.name: lookup.dim for lookup in self.looked_up(x)}
-        axes: list[tuple[tuple[int, int, int], ir.Value, str]] = []
+        axes: list[tuple[tuple[int, int, int], ir.Value, Coord]] = []
         rank = len(x.coords)
         if isinstance(self.argument(x.argument_index).type, ir.RankedTensorType):
             contiguous = rank - 1 if x.layout == "row" else rank - 2
@@ -125,9 +125,10 @@ class Inputs(Frame):
                 dim = along.get(at.dim, at.dim)
                 if dim in dims:
                     stride = e.i64(1) if axis == contiguous and not x.spaced else self.stride(x.name, axis)
-                    axes.append(((dims.index(dim), at.divisor, at.modulus), stride, at.dim))
+                    axes.append(((dims.index(dim), at.divisor, at.modulus), stride, at))
             last = x.coords[contiguous]
             whole = last.dim == dims[1] and last.divisor == 1 and last.modulus % 2 == 0 and not x.spaced
+            whole = whole and (last.gaps is None or (last.gaps.size % 2 == 0 and not last.gaps.apart(2)))
             others = [at.divisor for axis, at in enumerate(x.coords) if at.dim == dims[1] and axis != contiguous]
             same = not any(divisor % 2 for divisor in others)  # of two columns, the first of which is even
             pair = int(adjacent and x.kind in ("col", "both") and whole and same and self.even_columns())
@@ -139,6 +140,8 @@ class Inputs(Frame):
         else:
             source, pair = e.parameter(self.body, ir.F32Type.get(), Source("scalar", x.name)), 0
         axes.sort(key=lambda axis: axis[0][0])
+        around = tuple(x for _, _, at in axes for x in (at.gaps.numbers if at.gaps is not None else (0, 1, 0)))
+        how: dict[str, Any] = {"gaps": around} if any(around[::3]) else {}
         made = e.op(
             "tile.input",
             [e.type("operand")],
@@ -146,9 +149,10 @@ class Inputs(Frame):
             kind=x.kind,
             axes=tuple(number for numbers, _, _ in axes for number in numbers),
             pair=pair,
+            **how,
         ).result
-        for number, (_, _, name) in enumerate(axes):
-            if name in along:
-                operands = [made, self.row_index(name, w)]
+        for number, (_, _, at) in enumerate(axes):
+            if at.dim in along:
+                operands = [made, self.row_index(at.dim, w)]
                 made = e.op("tile.input_at", [e.type("operand")], operands, axis=number).result
         return made

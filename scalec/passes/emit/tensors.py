@@ -128,6 +128,9 @@ class Tensors:
         if c.modulus:
             above = e.arith("arith.muli", e.arith("arith.divui", index, e.i32(c.modulus)), e.i32(c.modulus))
             index = e.arith("arith.subi", index, above)
+        if c.gaps is not None:
+            passed = e.arith("arith.divui", e.arith("arith.addi", index, e.i32(c.gaps.phase)), e.i32(c.gaps.every))
+            index = e.arith("arith.addi", index, e.arith("arith.muli", passed, e.i32(c.gaps.size)))
         return index
 
     def scale_rows(self, label: str, scale: Scale, w: Work) -> tuple[ir.Value, ir.Value]:

@@ -311,6 +311,8 @@ def no_bulk_epilogue(problem: Problem, schedule: Schedule) -> str:
         cut, left_out = cut_along(problem, schedule), [x.name for x in problem.row_lookups]
         why = f"a range or block of {cut} may end within a tile" if cut else ""
         why = why or next((f"{name} may be negative" for name in left_out), "")
+        if around := next((r.name for r in problem.results if r.added is not None and r.gaps is not None), ""):
+            return f"{around} has gaps, around which no copy adds"
         if why:
             return f"{why}, and copies would add to what is not to be written"
     if scattered := next((r for r in problem.results if r.scattered), None):

@@ -53,7 +53,8 @@ class Dim:
 @dataclass(frozen=True)
 class Coord:
     """Where an axis of a tensor is read or written: at `(dim + offset) floordiv divisor`, of which `mod modulus` where
-    that is not 0; or at 0 where `dim` is empty. `dim` is a dimension, or a `Lookup` by its name.
+    that is not 0; or at 0 where `dim` is empty. `dim` is a dimension, or a `Lookup` by its name. With `gaps`, what
+    reads it does so around these.
 
     With `apart`, each group of the range of `dim` is counted from where it begins, index i of group g, which begins at
     b, as i - b + (b floordiv apart + g) * apart."""
@@ -63,9 +64,12 @@ class Coord:
     modulus: int = 0
     offset: int = 0
     apart: int = 0
+    gaps: Gaps | None = None
 
     def extent(self, size: int) -> int:
         """How many indices there are, of so many of `dim`."""
+        if self.gaps is not None:
+            return self.gaps.at(size - 1) + 1 if size else 0
         return min(-(-size // self.divisor), self.modulus or size)
 
     def spanned(self, span: Dim) -> Coord | None:
@@ -73,10 +77,11 @@ class Coord:
         if self.dim not in (span.name, span.within) or span.inner == 1:
             return self
         if self.dim == span.name:
-            return replace(self, divisor=self.divisor * span.inner) if not self.offset else None
+            plain = not self.offset and self.gaps is None
+            return replace(self, divisor=self.divisor * span.inner) if plain else None
         extent, rest = divmod(span.inner, self.divisor)
         modulus = self.modulus or extent
-        if self.offset or rest or extent % modulus:
+        if self.offset or self.gaps is not None or rest or extent % modulus:
             return None
         return replace(self, dim=span.name, modulus=modulus)
 
@@ -157,7 +162,8 @@ def elements(coords: tuple[Coord, ...], sizes: Mapping[str, int]) -> int:
 
 @dataclass(frozen=True)
 class Gaps:
-    """Columns of a result that nothing is written to: column n goes to n + size * ((n + phase) // every)."""
+    """Columns of a tensor that are left out, of a result those that nothing is written to: column n is at
+    n + size * ((n + phase) // every)."""
 
     size: int
     every: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from scalec.errors import UnsupportedError
@@ -13,6 +14,7 @@ from scalec.ir.scale import GranularityAttr, block_of, dims_in, map_of, maps_of,
 from scalec.passes.problem.access import Coord, Dim
 from scalec.passes.problem.column_folds import Reduced, check_result, reduced
 from scalec.passes.problem.contraction import sums_of
+from scalec.passes.problem.gaps import dimension_of, gaps_of
 from scalec.passes.problem.lookups import pads
 from scalec.passes.problem.reduced import kept_of
 from scalec.passes.problem.result import ColumnFold, EpilogueInput, Result, ResultScale, Window, adds_last
@@ -87,9 +89,6 @@ class EpilogueReader(WrittenReader):
         element = element_of(written.value, name)
         tiled, transformed = (m.name, n.name), written.transformed
         result = Result(name, element, tiled, inout, coords=coords, index=written.index, transformed=transformed)
-        if coords and coords[-1].dim != n.name:
-            result = replace(result, strided=True)
-            self.check_strided(result, written, place)
         _, gaps = self.indices_of(written, contract)
         if gaps is not None:
             result = replace(result, gaps=gaps)
@@ -98,9 +97,13 @@ class EpilogueReader(WrittenReader):
         if away is not None and reduced(final, contract, self.dims) is None:
             order_of(self, written.scatter, name)  # refuses it
         if (op := written.scatter) is not None and away is None:
-            extents = self.extents_of_result(written.value, written.index, name)
-            coords, rows = coords_of(self, op, name, extents, m, n)
-            result = replace(result, coords=coords, scattered=rows)
+            extent = partial(self.extent_of_result, written.value, written.index, name)
+            coords, scattered = coords_of(self, op, name, extent, m, n)
+            ((along, lookup),) = scattered.items() or (("", ""),)
+            result = replace(result, coords=coords, scattered=lookup, scattered_along=along)
+        if coords and coords[-1].dim != n.name:
+            result = replace(result, strided=True)
+            self.check_strided(result, written, place)
         result = replace(result, chance=self.chance(written.rounds, written.value, written.index, name))
         refuse_type(result, self.target.name, place)
         if written.quantize is not None:
@@ -346,11 +349,13 @@ class EpilogueReader(WrittenReader):
             e, divisor = e.lhs, e.rhs.value
         if isinstance(e, ir.AffineSymbolExpr):
             return self.noted(list(read.symbols)[e.position], read.source, axis, divisor)
-        found = self.coord(e)
+        found, dim = self.coord(e), dimension_of(e, len(self.dims))
+        if found is None and dim is not None and (gaps := gaps_of(e)) is not None:
+            found = Coord(self.dims[dim], gaps=gaps)
         if found is None or found.offset:
             raise UnsupportedError(
                 f"{name} is read at {written(e, self.dims)}",
-                expected="a dimension, divided by a number and the remainder by another, or 0",
+                expected="a dimension, divided by a number and the remainder by another, or around gaps, or 0",
                 fix=f"pass a copy of {name} that has an element for each point",
                 place=place_of(read),
             )

@@ -275,8 +275,11 @@ class Lookups:
 
     def extents_of_result(self, value: Any, index: int, name: str) -> tuple[Dim, ...]:
         """Those of the function's result of this number, which the user calls `name`."""
-        facts = self.facts("res_attrs", index)
-        return tuple(self._extent(value, axis, name, facts) for axis in range(value.type.rank))
+        return tuple(self.extent_of_result(value, index, name, axis) for axis in range(value.type.rank))
+
+    def extent_of_result(self, value: Any, index: int, name: str, axis: int) -> Dim:
+        """That of one of its axes, which is a dimension."""
+        return self._extent(value, axis, name, self.facts("res_attrs", index))
 
     def chance(self, rounds: Any, value: Any, index: int, name: str) -> Chance | None:
         """By what the op that rounds such a result does so, None where it rounds to nearest, or there is none."""

@@ -173,12 +173,15 @@ class PointwiseReader(EpilogueReader):
         ranges = [x for x in map(ir.Value, op.domains) if x not in self.ranges]
         if list(source.results) != list(where.results) or ranges:
             raise self.refused(f"{name}, of which other points are scattered than are computed", op, "the same points")
+        order, gaps = order_of(self, op, name)
+        if gaps is not None or not isinstance(target.results[-1], ir.AffineDimExpr):
+            raise self.refused(f"{name}, of which the last index is computed or read from memory", op, "a plain one")
         extents, symbols = self.extents_of_result(value, index, name), list(op.symbols)
         coords = tuple(
             Coord(self.dims[e.position]) if isinstance(e, ir.AffineDimExpr) else self.note(symbols[e.position], extent)  # pyright: ignore
             for e, extent in zip(target.results, extents, strict=True)
         )
-        return tuple(order_of(self, op, name)), coords
+        return tuple(order), coords
 
     def blocks(self, op: Any, of: Output) -> Blocks:
         """The scales of a result.

@@ -143,7 +143,8 @@ class Result:
         coords: where it is written, one entry an axis; its scales likewise, the last one divided by their block.
         gaps: what is left out along the last axis, None where nothing is.
         strided: the last axis is not N as the program has it: elements of a row lie apart.
-        scattered: the lookup that says which row of it a row of a tile is; "" where they are those of the tile.
+        scattered: the lookup that says which row of it a row of a tile is, or which column a column; "" where they are
+            those of the tile. `scattered_along`: the dimension of the tile that it is for each index of.
         index: position among the function's results.
         body: names of the ops of its `scale.map`, in order; none where the f32 sums are the result.
         adds: whether the last one adds what is there, in f32.
@@ -166,6 +167,7 @@ class Result:
     gaps: Gaps | None = None
     strided: bool = False
     scattered: str = ""
+    scattered_along: str = ""
     index: int = 0
     body: tuple[str, ...] = ()
     adds: bool = False
@@ -182,6 +184,11 @@ class Result:
     def added(self) -> EpilogueInput | None:
         """The result itself, where the last thing that is done is to add it: bulk copies can do so."""
         return next((x for x in self.inputs if x.name == self.name), None) if self.adds else None
+
+    def axis(self, dim: str) -> int | None:
+        """The result's axis that a dimension of a tile is along; None of one that has been folded away."""
+        name = self.scattered if self.scattered and dim == self.scattered_along else dim
+        return next((axis for axis, at in enumerate(self.coords) if at.dim == name), None)
 
     @property
     def block(self) -> int:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from scalec.errors import UnsupportedError
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import dims_in, map_of, maps_of, program_dims
-from scalec.passes.problem.access import Coord, Dim
+from scalec.passes.problem.access import Coord, Dim, Gaps
+from scalec.passes.problem.gaps import dimension_of, gaps_of
 from scalec.passes.problem.lookups import Lookups
 
 
@@ -64,66 +66,80 @@ def check_range(name: str, op: Any, contract: Any, tiled: tuple[str, ...]) -> No
         )
 
 
-def order_of(walk: Lookups, op: Any, name: str) -> list[str]:
-    """The dimensions of what is scattered, in the order of the result's indices: of one that is read from memory those
-    that it depends on and no other index is.
+def order_of(walk: Lookups, op: Any, name: str) -> tuple[list[str], Gaps | None]:
+    """The dimensions of what is scattered, in the order of the result's indices, and the gaps along the last one: of
+    one that is read from memory those that it depends on and no other index is.
 
     Raises:
-        UnsupportedError: an index is computed otherwise, or the last one is read from memory.
+        UnsupportedError: an index is computed otherwise, or the last one is read from memory for none of its own.
     """
     where, symbols = maps_of(op.maps)[1], list(op.symbols)
     plain = {walk.dims[d] for d in dims_in(where)}
     order: list[str] = []
-    for e in where.results:
+    gaps: Gaps | None = None
+    for axis, e in enumerate(where.results, 1):
+        own: list[str] = []
         if isinstance(e, ir.AffineDimExpr):
-            order.append(walk.dims[e.position])
-        elif isinstance(e, ir.AffineSymbolExpr) and e != where.results[-1]:
+            own = [walk.dims[e.position]]
+        elif isinstance(e, ir.AffineSymbolExpr):
             read = [c.dim for c in walk.index(symbols[e.position]).coords if c.dim]
-            order += [x for x in read if x not in plain and x not in order]
-        else:
+            own = [x for x in read if x not in plain and x not in order]
+            if axis < len(where.results):
+                order += own
+                continue
+        elif axis == len(where.results) and (dim := dimension_of(e, len(walk.dims))) is not None:
+            gaps = gaps_of(e)
+            own = [walk.dims[dim]] if gaps is not None else []
+        if not own:
             text = walk.results_of(where, symbols)
             raise UnsupportedError(
-                f"{name}[{', '.join(text)}] is written at {text[list(where.results).index(e)]}",
-                expected="dimensions and indices read from memory, a dimension last: what is scattered are rows",
+                f"{name}[{', '.join(text)}] is written at {text[axis - 1]}",
+                expected="dimensions, the last one as it is or around gaps of one size, and indices read from memory",
                 fix=f"write {name} without this index, and move it to its places after the call",
                 place=place_of(op),
             )
-    return order
+        order += own
+    return order, gaps
 
 
 def coords_of(
-    walk: Lookups, op: Any, name: str, extents: tuple[Dim, ...], m: Dim, n: Dim
-) -> tuple[tuple[Coord, ...], str]:
-    """Where a result with these extents is written, and the lookup that each row of a tile has an index of; "" where
-    rows lie as those of the tile do.
+    walk: Lookups, op: Any, name: str, extent: Callable[[int], Dim], m: Dim, n: Dim
+) -> tuple[tuple[Coord, ...], dict[str, str]]:
+    """Where a result is written that has this extent along each axis; and the lookup that each row, or column, of a
+    tile has an index of, by its dimension, none where these lie as the tile's do.
 
     Raises:
-        UnsupportedError: that is read along n, or a row has two indices.
+        UnsupportedError: a row or column has two indices, or both of them one from memory.
     """
     where, symbols = maps_of(op.maps)[1], list(op.symbols)
-    coords, rows = [], []
-    for e, extent in zip(where.results, extents, strict=True):
-        if isinstance(e, ir.AffineDimExpr):
-            coords.append(Coord(walk.dims[e.position]))
-            rows += [coords[-1].dim] * (coords[-1].dim == m.name)
-            continue
-        symbol = symbols[e.position]
-        coords.append(walk.note(symbol, extent))
-        read = [c for c in walk.index(symbol).coords if c.dim]
-        rows += [coords[-1].dim] * walk.gathers(symbol, m.name)
-        if any(c.dim == n.name for c in read):
+    coords: list[Coord] = []
+    found: dict[str, list[str]] = {m.name: [], n.name: []}
+    for axis, e in enumerate(where.results):
+        if isinstance(e, ir.AffineSymbolExpr):
+            coords.append(walk.note(symbols[e.position], extent(axis)))
+            along = [d for d in found if walk.gathers(symbols[e.position], d)]
+        else:
+            dim = dimension_of(e, len(walk.dims))
+            assert dim is not None  # else `order_of` refuses it
+            coords.append(Coord(walk.dims[dim]))
+            along = [coords[-1].dim] * (coords[-1].dim in found)
+        for d in along:
+            found[d].append(coords[-1].dim)
+    text = ", ".join(walk.results_of(where, symbols))
+    for d, own in found.items():
+        if len(own) != 1:
             raise UnsupportedError(
-                f"{name} is written at {walk.spelled(symbol)}, and {n.name} is its last index",
-                expected=f"an index for each {m.name}, or for several: rows are scattered whole",
-                fix=f"write {name} without this index, and move it to its places after the call",
+                f"{name}[{text}] has {len(own)} indices for each {d}",
+                expected=f"one: {d} itself, or an index read from memory",
+                fix=f"compute one index from {' and '.join(own)} before the call" if own else f"give {name} one",
                 place=place_of(op),
             )
-    if len(rows) != 1:
-        text = ", ".join(walk.results_of(where, symbols))
+    scattered = {d: own for d, (own,) in found.items() if own != d}
+    if len(scattered) > 1:
         raise UnsupportedError(
-            f"{name}[{text}] has {len(rows)} indices for each {m.name}",
-            expected=f"one: {m.name} itself, or an index read from memory",
-            fix=f"compute one index from {' and '.join(rows)} before the call" if rows else f"give {name} one",
+            f"{name}[{text}] is written at {' and '.join(scattered.values())}",
+            expected=f"an index from memory for each {m.name} or each {n.name}",
+            fix=f"write {name} with one of them as it is, and move what it has to its places after the call",
             place=place_of(op),
         )
-    return tuple(coords), "" if rows[0] == m.name else rows[0]
+    return tuple(coords), scattered

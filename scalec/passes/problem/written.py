@@ -109,7 +109,7 @@ class WrittenReader(Lookups):
 
     def result_order(self, contract: Any) -> list[str]:
         """The indices of the results in memory, outermost first; of those computed around gaps the dimension. Of
-        several orders the first of a result whose rows have to lie side by side, if there is one.
+        several orders the first of a result whose rows have to lie side by side, else of one that is scattered.
 
         Raises:
             UnsupportedError: another one is computed, or the results have not the same ones.
@@ -129,15 +129,15 @@ class WrittenReader(Lookups):
                     fix=f"give {x.name} a program of its own",
                     place=place_of(x.value),
                 )
-        whole = (order for x, order in zip(written, orders, strict=True) if self.by_rows(x))
-        return next(whole, orders[0])
+        every = list(zip(written, orders, strict=True))
+        needed, wanted = ([o for x, o in every if asks(x)] for asks in (self.by_rows, lambda x: x.scatter is not None))
+        return [*needed, *wanted, *orders][0]
 
-    def by_rows(self, x: Written) -> bool:
-        """Whether a result is written by several elements of a row, or by rows that are read from memory."""
-        return (
-            any((x.quantize is not None, x.scatter is not None, x.rounds is not None, x.transformed))
-            or element_of(x.value, x.name).bits < 8
-        )
+    @staticmethod
+    def by_rows(x: Written) -> bool:
+        """Whether a result is written by several elements of a row at once."""
+        several = x.quantize is not None or x.rounds is not None or x.transformed
+        return several or element_of(x.value, x.name).bits < 8
 
     def tile_order(self, contract: Any, roles: dict[str, list[str]]) -> list[str]:
         """The indices of the results, of which the last is one of a tile: batches that lie side by side go first."""
@@ -151,7 +151,7 @@ class WrittenReader(Lookups):
         if not isinstance(final.owner, ir.Block) and final.owner.name == "scale.map":
             where = map_of(final.owner.opview.map)
         if op is not None and list(maps_of(op.maps)[0].results) == list(where.results) and distance_of(op) is None:
-            return order_of(self, op, result.name), None
+            return order_of(self, op, result.name)
         order, name = self.results_of(where), result.name
         *others, last = where.results
         if all(isinstance(e, ir.AffineDimExpr) for e in where.results):
@@ -174,7 +174,6 @@ class WrittenReader(Lookups):
         name, at = result.name, ", ".join(x.dim for x in result.coords)
         whole = result.element.bits >= 8
         for found, what, expected, fix in (
-            (result.inout, "is accumulated into (+=)", "=", f"write {name}[{at}] = ..., and add it after the call"),
             (quantised, "is quantised", "one type", f"give {name} f32, bf16 or f16 and quantise it after the call"),
             (not whole, f"is {result.element.name}", "whole bytes", f"write {name}[{at}], and move it after the call"),
         ):
@@ -194,7 +193,7 @@ class WrittenReader(Lookups):
         if self.by_rows(written):
             raise UnsupportedError(
                 f"{name}[{', '.join(order)}] is contiguous along {order[-1]}, and is quantised, rounded by chance, "
-                f"scattered, or of less than a byte, along {result.dims[1]}",
+                f"transformed, or of less than a byte, along {result.dims[1]}",
                 expected=f"{result.dims[1]} last",
                 fix=fix,
                 place=place,

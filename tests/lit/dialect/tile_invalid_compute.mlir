@@ -383,6 +383,15 @@ func.func @p(%A: memref<?xf32>, %i: i64) {
 
 // -----
 
+// input: gaps
+// EXPECT: gaps are [64, 0, 0] for 1 strides, expected a size, a distance of at least 1 and a phase for each
+func.func @p(%A: memref<?xf32>, %i: i64) {
+  %n = "tile.input"(%A, %i) {axes = array<i64: 1, 1, 0>, gaps = array<i64: 64, 0, 0>, kind = "col", operandSegmentSizes = array<i32: 1, 1>, pair = 0 : i64} : (memref<?xf32>, i64) -> !tile.operand
+  return
+}
+
+// -----
+
 // copy_input: columns
 // EXPECT: an input of kind "col", expected row
 func.func @p(%A: memref<?xf32>, %i: i64, %x: i32, %b: !tile.buffer<array<i64: 1, 64>, f32, 0 : i64, 4 : i64>, %c: !tile.position) {

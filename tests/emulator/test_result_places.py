@@ -1,0 +1,75 @@
+"""Results that are added to around gaps, or whose rows or columns an index from memory names, anywhere among the
+result's indices: threads store each element where it goes, and read what is there where it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from scalec import frontend
+from scalec.ir import context
+from scalec.ir.scale import program_dims
+from tests.emulator.test_several_results import TARGETS, run
+from tests.tiers import SEEDS
+
+CASES = {
+    "added": "D[m, n + n/64*32]:f32 += A[m,k] @ B[n,k]",
+    "added, rounded": "D[m, n/48*64 + n%48] += A[m,k] @ B[n,k]",
+    "added, the first gap nearer": "D[m, n + (n+32)/64*16] += A[m,k] @ B[n,k] scale(1x128,128x128)",
+    "added, between two columns": "D[m, n + (n+1)/3]:f16 += A[m,k]:f16 @ B[n,k]:f16",
+    "added beside another": "T[m,n] = A[m,k] @ B[n,k]; C[m, n + n/64*32]:f32 += T + x[n]; D[m,n] = T",
+    "added, of groups": "D[m, n + n/64*32]:f32 += A[m,k] @ B[g,n,k] for m in off[g]:off[g+1]",
+    "added, of batches": "D[b, m, n + n/16*8]:f32 += s[b] * (A[b,m,k] @ B[b,n,k])",
+    "read around gaps": "C[m,n] = A[m,k] @ B[n,k] + x[n + n/32*64]:f32 + r[m + (m+3)/8*4] + R[m/4, n/24*32 + n%24]",
+    "read around gaps, transposed": "C[m,n] = A[m,k] @ B[n,k] + R[m + m/8*8, n/24*32 + n%24] with swap=1",
+    "read around gaps of a batch": "C[b,m,n] = A[b,m,k] @ B[b,n,k] + x[b + b/2, n]",
+    "scattered": "C[idx[m], n/64*96 + n%64] = A[m,k] @ B[n,k]",
+    "scattered, added": "C[idx[m], n/64*96 + n%64]:f32 += A[m,k] @ B[n,k] + x[n]",
+    "scattered, added, rounded": "C[idx[m], n + n/3] += A[m,k] @ B[n,k] + x[idx[m],n]",
+    "scattered, of groups": "C[idx[m], n/64*96 + n%64] = A[m,k] @ B[g,n,k] for m in off[g]:off[g+1]",
+    "columns": "C[n,idx[m]] = A[m,k] @ B[n,k]",
+    "columns, added": "C[n,idx[m]]:f32 += A[m,k] @ B[n,k] + x[idx[m]]",
+    "columns of the right": "C[m,idx[n]]:f16 += A[m,k]:f16 @ B[n,k]:f16",
+    "columns, transposed": "C[m,idx[n]] = A[m,k] @ B[n,k] with swap=1",
+    "columns, in parts": "C[m,idx[n]]:f32 = A[m,k] @ B[n,k] with split=2",
+    "columns of batches": "C[b,n,idx[b,m]]:f32 = A[b,m,k] @ B[b,n,k] + y[n]",
+    "columns, gated": "C[m,idx[n]] = relu(X[m,k] @ V[n,k]) * (X[m,k] @ W[n,k])",
+    "columns of groups": "C[n,idx[m]] = A[m,k] @ B[g,n,k] for m in off[g]:off[g+1]",
+    "columns, gathered": "C[n,idx[m]] = A[p[m],k] @ B[e[m/16],n,k]",
+    "columns, reduced": "T[m,n] = A[m,k] @ B[n,k]; C[m,idx[n]] = T; R[m]:f32 = max[n](T)",
+    "along a batch, rows": "C[idx[m],n,b] = A[b,m,k] @ B[b,n,k] + x[n,b]",
+    "along a batch, columns": "C[m,idx[n],b]:f32 = A[b,m,k] @ B[b,n,k]",
+    "a batch": "C[m,n,e[b]] = A[b,m,k] @ B[b,n,k]",
+    "beside a quantised one": "T[m,n] = A[m,k] @ B[n,k]; C[n,idx[m]] = T; D[m,n]:mxfp8 = T",
+    "beside a quantised one, both": "T[m,n] = A[m,k] @ B[n,k]; C[n,idx[m]] = T; D[idx[m],n]:mxfp8 = T; E[m,n]:f32 = T",
+}
+
+SIZES = [
+    (40, 128, 64), (77, 136, 72), (1, 264, 64), (130, 24, 136),
+    (0, 64, 64), (33, 0, 64), (5, 70, 0), (1, 1, 8),
+]  # fmt: skip
+
+ROOM = {"C_0": 140, "C_1": 270, "C_2": 270, "D_0": 140, "A_0": 50, "B_0": 3, "x_0": 300}
+"""Of what indices from memory reach: more than there are of each."""
+
+
+USUAL = {"added", "scattered, added", "columns", "read around gaps"}
+
+
+@pytest.mark.once("target", touches=lambda name, **_: {name} & USUAL)
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("target", TARGETS)
+def test_places(target: str, name: str, seed: int) -> None:
+    m, n, k = SIZES[seed % 8]
+    k = -(-k // 16) * 16 if "scale" in CASES[name] else k
+    if "in parts" in name:
+        k += 128
+    if "reduced" in name:
+        n = max(n, 1)
+    dims = {"m": m, "n": n, "k": k, "b": 1 + seed % 3, "g": 1 + seed % 4}
+    with context.context():
+        module = frontend.build(CASES[name])
+        every = program_dims(module.body.operations[0])
+    own = {d: size for d, size in (dims | ROOM).items() if d in every}
+    fixed = "nk" if "in parts" in name else ("nk", "mnk", "", "n")[seed % 4]
+    run(CASES[name], target, own, fixed, seed)
