@@ -71,6 +71,25 @@ def test_forms(name: str, target: str, seed: int) -> None:
     run(source, target, {x: n for x, n in dims.items() if x in names}, fixed, seed)
 
 
+CUT = (24, 40, 48, 56, 72, 80, 88, 96, 104, 112, 120)
+"""Pages that tiles of the targets have whole, or cut."""
+
+
+@pytest.mark.once("target")
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("page", CUT)
+@pytest.mark.parametrize("target", TARGETS)
+def test_pages_of_any_size(target: str, page: int, seed: int) -> None:
+    """Of tiles that no page divides, each copy brings rows of one page."""
+    source, old = list(FORMS.values())[(page // 8 + seed) % len(FORMS)]
+    source = source.replace(f"/{old},", f"/{page},").replace(f"/{old}]", f"/{page}]").replace(f"%{old}", f"%{page}")
+    s, t, d = SIZES[seed]
+    dims = {"s": s, "t": t, "d": d, "h": (16, 32)[seed % 2], "j": 3, "q": 5, "K_0": s * -(-t // page) + 2}
+    names = used(source)
+    fixed = "".join(x for x in FIXED[seed % len(FIXED)] if x in names)
+    run(source, target, {x: n for x, n in dims.items() if x in names}, fixed, seed)
+
+
 def used(source: str) -> set[str]:
     """The dimensions of a form."""
     return {"t", "h", "d", "K_0"} | {x for x in "sjq" if f"[{x}," in source or f"{x}]" in source}
@@ -115,6 +134,9 @@ PARTS = [
     ("sm_90a", "tile=128x16x128, split=2", 64),
     ("sm_100a", "tile=128x16x128", 256),
     ("sm_120a", "tile=32x64x128, warpgroups=1, warps=1x4", 64),
+    ("sm_90a", "tile=192x16x128", 128),
+    ("sm_90a", "tile=128x16x128, cluster=2x1", 80),
+    ("sm_120a", "tile=32x64x128, warpgroups=1, warps=1x4", 40),
 ]
 
 
@@ -176,9 +198,17 @@ def test_many_lengths(target: str, cluster: str) -> None:
     assert np.abs(got - expected)[reached].max() < 1e-2 * np.abs(expected[reached]).max()
 
 
-def test_a_tile_that_cuts_pages() -> None:
-    with pytest.raises(ScheduleError, match=r"192 t, and K has pages of 128"):
-        scalec.compile(FP8.replace("64", "128") + " with tile=192x16x128", target="sm_90a", dims={"h": 16, "d": 128})
+def test_a_tile_that_cuts_pages_often() -> None:
+    words = r"128 t, and K has pages of 40: 16 copies of 8 rows, and a thread has registers for 8"
+    with pytest.raises(ScheduleError, match=words):
+        scalec.compile(FP8.replace("64", "40") + " with tile=128x16x128", target="sm_90a", dims={"h": 16, "d": 128})
+
+
+@pytest.mark.parametrize(("page", "rows"), [(48, 192), (40, 64)])
+def test_tiles_that_cut_no_pages_are_chosen(page: int, rows: int) -> None:
+    """Where there are some."""
+    kernel = scalec.compile(FP8.replace("64", str(page)), target="sm_90a", dims={"h": 16, "d": 128})
+    assert f"tile={rows}x" in kernel.spec.schedule
 
 
 def test_keys_and_scales_in_one_buffer() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -82,7 +83,18 @@ class Side:
     @property
     def copies(self) -> int:
         """Copies that bring its tile, each of rows of one page."""
-        return max(1, self.copied // self.operand.page) if self.operand.page else 1
+        return self.copied // self.of_page if self.of_page else 1
+
+    @property
+    def of_page(self) -> int:
+        """Rows of a page that a copy brings: of those that tiles cut, as many as divide both; 0 without pages."""
+        return math.gcd(self.copied, self.operand.page) if self.operand.page else 0
+
+    @property
+    def pages(self) -> int:
+        """Pages that its tile has rows of, at most: it begins at a multiple of `of_page` rows of one."""
+        page = self.operand.page
+        return (page - self.of_page + self.copied - 1) // page + 1
 
     def stored(self, depth: int) -> tuple[int, int]:
         """Of the tile that copies bring and warps convert, likewise; of one that they turn strips lie one behind the
@@ -105,7 +117,7 @@ class Side:
         if self.operand.gathered:
             packed = self.operand.stored.bits < 8
             return (self.operand.copied_bytes(depth) if packed else depth) if self.operand.converted else width, 1
-        inner, height = self.operand.inner, min(height, self.operand.page or height)
+        inner, height = self.operand.inner, self.of_page or height
         rows = (inner, height // inner) if inner > 1 else (height,)
         if self.operand.converted:
             return width, *rows
@@ -140,7 +152,7 @@ class Handles:
         landed: where copies of gathered rows complete that a warp hands over; None where none does.
         gathered: of sides whose rows are gathered the registers of the warp that copies, with their indices.
         rows: what a fold reads of rows, in shared memory, by name and where it is read.
-        pages: of sides whose rows are of pages the page of each copy of the tile that is copied.
+        pages: of sides whose rows are of pages those of the tile that is copied, in their order.
         fill: what the role does with a tile (Work) outside of a window; None where it passes them over.
     """
 

@@ -243,25 +243,44 @@ class Producer(ScaleRows, Results, Dealer, Converter):
                 self.e.op("tile.copy", operands=[source, target, *stage, *place], multicast=side.multicast)
 
     def page_indices(self, side: Side, w: Work) -> list[ir.Value]:
-        """The page of each copy of a tile. Behind the last row there is none to look up: the last row's is one."""
+        """The pages of a tile. Behind the last row there is none to look up: the last row's is one."""
         e, operand, rows = self.e, side.operand, side.operand.rows
         lookup = next(x for x in self.problem.lookups if x.name == operand.pages)
         last = e.arith("arith.subi", w.row_end[side.label], e.i32(1))
-        first = [e.arith("arith.addi", w.row0[side.label], e.i32(i * operand.page)) for i in range(side.copies)]
+        first = [e.arith("arith.addi", w.row0[side.label], e.i32(i * operand.page)) for i in range(side.pages)]
         return [self.read_index(lookup.index, {**w.outer, rows: e.arith("arith.minui", row, last)}) for row in first]
 
     def copy_pages(self, h: Handles, side: Side, stage: tuple[ir.Value, ir.Value], w: Work, k0: ir.Value) -> None:
-        """A tile of rows of pages, each page's by a copy of its own; of a larger page some."""
+        """A tile of rows of pages, each page's by a copy of its own, or by several; of a larger page some."""
         e, operand = self.e, side.operand
-        row = w.row0[side.label]
-        above = e.arith("arith.muli", e.arith("arith.divui", row, e.i32(operand.page)), e.i32(operand.page))
-        within = e.arith("arith.subi", row, above) if side.copied < operand.page else e.i32(0)
-        for i, page in enumerate(h.pages[side.label]):
+        begins = None
+        if side.of_page < operand.page:
+            row = w.row0[side.label]
+            above = e.arith("arith.muli", e.arith("arith.divui", row, e.i32(operand.page)), e.i32(operand.page))
+            begins = e.arith("arith.subi", row, above)
+        for i in range(side.copies):
+            first = i * side.of_page
+            page, within = self.page_of(h.pages[side.label], operand.page, begins, first)
             at = replace(w, outer=w.outer | {operand.pages: page})
             source = self.at(h.maps[side.label], operand.name, operand.coords, at, operand.pages)
             operands = [source, self.copies_into(h, side), *stage, self.element_of_map(side, k0), within]
-            first = i * operand.page if side.copies > 1 else None
-            e.op("tile.copy", operands=operands, multicast=side.multicast, row=first)
+            e.op("tile.copy", operands=operands, multicast=side.multicast, row=first if side.copies > 1 else None)
+
+    def page_of(
+        self, pages: list[ir.Value], size: int, begins: ir.Value | None, first: int
+    ) -> tuple[ir.Value, ir.Value]:
+        """The page of a tile's row `first`, of `pages` of this size, and where that row is in it; the tile begins
+        `begins` rows behind where its first page does, or with it (None)."""
+        e, (number, rest) = self.e, divmod(first, size)
+        if begins is None:
+            return pages[number], e.i32(0)
+        row = e.arith("arith.addi", begins, e.i32(rest)) if rest else begins
+        if number + 1 == len(pages) or not rest:  # the tile begins within its first page
+            return pages[number], row
+        this = e.compare("lt", row, e.i32(size))
+        page = e.op("arith.select", [row.type], [this, pages[number], pages[number + 1]]).result
+        moved = e.op("arith.select", [row.type], [this, row, e.arith("arith.subi", row, e.i32(size))]).result
+        return page, moved
 
     def scale_copies(
         self,

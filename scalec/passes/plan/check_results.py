@@ -55,7 +55,7 @@ def whole_pages(problem: Problem, schedule: Schedule) -> None:
         raise ScheduleError(
             f"a tile of {reason}",
             got=f"tile M = {schedule.tile[0]}, tile N = {schedule.tile[1]}",
-            expected="whole pages, or whole tiles of a page",
+            expected="whole pages, whole tiles of a page, or parts of pages that few copies bring",
             fix="another tile",
         )
 

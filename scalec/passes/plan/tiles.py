@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from scalec.formats import TRANSFORMED, WHOLE
 from scalec.ir.schedule import LANES, STAGED, Request, Schedule
 from scalec.ir.tile import CHUNK
@@ -166,11 +168,31 @@ def cuts_column_fold(problem: Problem, schedule: Schedule) -> str:
     return f"columns converted {together} at a time: {terms}" if together % fold.size else ""
 
 
+COPIED_TO = 128
+"""Bytes of shared memory at a multiple of which a tensor copy's box begins (PTX ISA 9.7.9.27.5.2, dstMem)."""
+
+
+OF_PAGES = {"wgmma": 8, "mma": 8, "tcgen05": 16}
+"""Copies of a tile that cuts pages, by kind of kernel: with 16 the thread that copies spilled 20 bytes and more beside
+consumers that have its registers (sm_90a and sm_120a, 40 a thread, ptxas 13.0, 2026-11-28), with 8 it did not."""
+
+
 def cuts_pages(problem: Problem, schedule: Schedule) -> str:
-    """Why a tile does not have whole pages of an operand, or a page whole tiles, "" where it does."""
-    for operand, rows in zip((problem.lhs, problem.rhs), schedule.tile[:2], strict=True):
-        if operand.page and rows % operand.page and operand.page % rows:
-            return f"{rows} {operand.rows}, and {operand.name} has pages of {operand.page}"
+    """Why a tile does not have whole pages of an operand, or a page whole tiles, where that is asked for, or copies of
+    what it has of each begin where none does, "" otherwise."""
+    rows, depth = schedule.tile[:2], schedule.tile[2]
+    for operand, count in zip((problem.lhs, problem.rhs), rows, strict=True):
+        if not operand.page or not (count % operand.page and operand.page % count):
+            continue
+        cut = f"{count} {operand.rows}, and {operand.name} has pages of {operand.page}"
+        if problem.whole_pages:
+            return cut
+        together = math.gcd(count, operand.page)
+        row = min(operand.copied_bytes(depth), max(problem.target.swizzles))
+        if together * row % COPIED_TO:
+            return f"{cut}: copies of {together} rows of {row} bytes begin at no multiple of {COPIED_TO}"
+        if count // together > (most := OF_PAGES[problem.kind.name]):
+            return f"{cut}: {count // together} copies of {together} rows, and a thread has registers for {most}"
     return ""
 
 

@@ -59,7 +59,8 @@ class Problem:
     (`transposed`). `beside`: of a problem of one result (`each`) the other results of the same sums. `spans`: a
     dimension of a tile and one of `outer` or `summed`, whose indices a launch walks as one where strides allow, which
     `sizes` takes for granted; `permuted_spans`: for which only strides of permuted tensors do. `in_addends`: the same
-    program where each element of an operand is the sum of two that are multiplied, if it may be.
+    program where each element of an operand is the sum of two that are multiplied, if it may be. `whole_pages`: tiles
+    are to have whole pages, or pages whole tiles, for who looks for tiles that cut none first.
     """
 
     target: Target
@@ -83,6 +84,7 @@ class Problem:
     spans: tuple[tuple[str, str], ...] = ()
     permuted_spans: tuple[tuple[str, str], ...] = ()
     in_addends: Problem | None = None
+    whole_pages: bool = False
 
     @property
     def kind(self) -> Kind:
