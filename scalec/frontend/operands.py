@@ -104,7 +104,7 @@ def check(source: Source, operands: Sequence[tuple[Tensor, Span]], computed: Seq
         keeps = x.element in ABLE and ELEMENT_TYPES[x.element].bits >= KEPT_BITS
         if x.said or (keeps and x.of is not None and not x.of.levels):
             continue
-        found = "several tensors, or none, that have all its indices"
+        found = _several(x)
         if x.of is not None:
             found = f"{x.of.name} of {x.element}" + (", with scales" if x.of.levels else "")
         raise source.error(
@@ -114,6 +114,16 @@ def check(source: Source, operands: Sequence[tuple[Tensor, Span]], computed: Seq
             expected="a type behind it, or in it one tensor of bf16, f16 or tf32 that has all its indices",
             fix=f"write ({source.text[slice(*x.span)]}):bf16",
         )
+
+
+def _several(of: Rounded) -> str:
+    """What an expression reads that has no one tensor with all of its indices."""
+    reads = {f"{t.name}[{', '.join(map(str, i))}]": frozenset().union(*map(affine.dims, i)) for t, i in reads_in(of)}
+    whole = [text for text, dims in reads.items() if dims == of.dims]
+    if whole:
+        return f"{' and '.join(whole)}, which have all its indices"
+    lacks = (f"{text} lacks {' and '.join(sorted(of.dims - dims))}" for text, dims in reads.items())
+    return f"no tensor that has {', '.join(sorted(of.dims))}" + (f": {', '.join(lacks)}" if reads else "")
 
 
 def check_scale(source: Source, node: ast.Tensor) -> None:

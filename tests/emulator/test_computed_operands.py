@@ -172,7 +172,7 @@ def test_rounding(target: str, made: str) -> None:
 @pytest.mark.parametrize(
     ("program", "message"),
     [
-        ("C[m,n] = (A[m,k] + D[m,k]):bf16 @ B[n,k]", "several tensors that have all its indices"),
+        ("C[m,n] = (A[m,k] + D[m,k]):bf16 @ B[n,k]", r"A\[m, k\] and D\[m, k\], which have all its indices"),
         ("C[m,n] = relu(A[idx[m],k]) @ B[n,k]", "a computed operand has an index from memory"),
         (
             "C[g,m,n] = relu(A[m,k]) @ B[n,k] for k in off[g]:off[g+1]",

@@ -206,6 +206,10 @@ class Tensors:
         source = self.pointer(tensor, lookup.index.argument_index, align=4)
         if w is not None:
             source = self.at(source, tensor, coords, w)
+        if numbers := [axis for axis, c in enumerate(coords) if not c.dim and c.offset]:
+            at = [self.placed(coords[axis], {}) for axis in numbers]
+            strides = [e.i64(1) if axis == len(coords) - 1 else self.stride(tensor, axis) for axis in numbers]
+            source = e.op("tile.view", [source.type], [source, at, strides]).result
         along = [c.dim for c in coords].index(lookup.dim)
         stride = e.i64(1) if along == len(coords) - 1 else self.stride(tensor, along)
         operands = [source, stride, [self.size(d) for d in lookup.extents]]

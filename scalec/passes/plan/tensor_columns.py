@@ -53,8 +53,8 @@ def taken_columns(problem: Problem, columns: int, promote: int) -> int:
 
 def parts_taken(problem: Problem, columns: int, promote: int) -> int:
     """How many of these parts have registers of their own: one is on its way while another is converted, if two fit.
-    Not where something is read around gaps, of which each element has an address (f16 `+=` with gaps between two columns,
-    no size known: 32 bytes spilled, ptxas 13.0)."""
+    Not where something is read around gaps, of which each element has an address (f16 `+=` with gaps between two
+    columns, no size known: 32 bytes spilled, ptxas 13.0)."""
     few = not _many(problem, promote) and taken_columns(problem, columns, promote) <= MOST_TAKEN
     few = few and not any(x.kind == "both" and any(at.gaps for at in x.coords) for x in problem.inputs)
     return PARTS if few else 1

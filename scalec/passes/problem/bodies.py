@@ -14,7 +14,7 @@ from scalec.ir.scale import dims_in, map_of
 from scalec.passes.problem.access import Coord
 from scalec.passes.problem.epilogue import EpilogueReader
 from scalec.passes.problem.operand import Operand, OperandInput
-from scalec.passes.problem.sources import is_op, whole_of
+from scalec.passes.problem.sources import is_op, unscaled, whole_of
 from scalec.passes.problem.types import STORED, Problem
 from scalec.passes.problem.written import element_of
 
@@ -51,8 +51,9 @@ def elements_of(walk: EpilogueReader, value: Any, rounded: bool = True) -> tuple
         ranged = "a computed operand has an index from memory"
         raise refused(walk, op, ranged, "an operand that is at its own indices, and all of it")
     if view is None:
-        several = "an operand is computed of several tensors that have all its indices, or of none"
-        raise refused(walk, op, several, "an elementwise expression of one, and of others along K or its rows")
+        raise refused(
+            walk, op, _several(walk, op), "one tensor that has all its indices, and others along K or its rows"
+        )
     element = element_of(value, "a computed operand")
     if rounded and element.name not in MADE:
         expected = " or ".join(MADE)
@@ -60,6 +61,25 @@ def elements_of(walk: EpilogueReader, value: Any, rounded: bool = True) -> tuple
     if is_op(view.source, "scale.dequantize"):
         raise refused(walk, op, "an operand is computed of a tensor with scales", "a tensor without scales")
     return view.source, ops_of(op)
+
+
+def _several(walk: EpilogueReader, op: Any) -> str:
+    """What a map that makes an operand reads, of which no one tensor has all of its indices, and what these lack."""
+    reads = [(view.owner.opview, dims_in(map_of(view.owner.opview.map))) for view in op.views]
+    own = dims_in(map_of(op.map))
+
+    def text(read: Any) -> str:
+        value = unscaled(read.source)
+        name = walk.tensor(value) if value in walk.arguments else "a temporary"
+        return f"{name}[{', '.join(walk.results_of(map_of(read.map)))}]"
+
+    whole = [text(read) for read, dims in reads if dims == own]
+    if whole:
+        return f"an operand is computed of {' and '.join(whole)}, which have all its indices"
+    indices = ", ".join(walk.dims[d] for d in sorted(own))
+    lacks = [(text(r), " and ".join(walk.dims[d] for d in sorted(own - dims))) for r, dims in reads if dims]
+    found = " and ".join(f"{tensor}, which lacks {some}" for tensor, some in lacks)
+    return f"an operand with the indices {indices} is computed of {found}"
 
 
 def with_inputs(

@@ -67,11 +67,11 @@ class Lookups:
             UnsupportedError: at an index that is read itself, or at what no Coord says.
         """
         op = symbol.owner.opview
-        coords = [self.coord(e) for e in map_of(op.map).results]
+        coords = [self.element(e) for e in map_of(op.map).results]
         if op.tensor not in self.arguments or len(op.symbols) or not all(coords):
             raise UnsupportedError(
                 f"{self.spelled(symbol)} is read at an index that is computed",
-                expected="a dimension, with a number added, or divided by one",
+                expected="a number, or a dimension, with a number added, or divided by one",
                 fix="compute the index before the call",
                 place=place_of(op),
             )
@@ -249,6 +249,12 @@ class Lookups:
             fix="write the bounds into a tensor before the call",
             place=place_of(op),
         )
+
+    def element(self, e: Any) -> Coord | None:
+        """The Coord of an index of a tensor of indices: as `coord`, or a number."""
+        if isinstance(e, ir.AffineConstantExpr) and e.value >= 0:
+            return Coord(offset=e.value)
+        return self.coord(e)
 
     def coord(self, e: Any) -> Coord | None:
         """The Coord of an expression of one dimension, or 0; None where it is none."""
