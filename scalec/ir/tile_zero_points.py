@@ -16,6 +16,7 @@ from scalec.ir.tile_types import (
     bits_of,
     element_of,
     int_of,
+    ints_of,
     shape_of,
     str_of,
 )
@@ -27,18 +28,30 @@ class ZeroPointsType(Tile.Type, name="subtrahends"):
     """Zero points of the elements that a thread converts of a stage, in registers: one for each of its rows."""
 
 
+def strips_in(op: ir.OpView) -> list[tuple[int, int, int]]:
+    """(first row, rows, row of the source) of the strips that a `tile.zero_points` loads; all of the tile without."""
+    attributes = op.operation.attributes
+    if "strips" not in attributes:
+        return [(0, shape_of(op.target.type)[0], 0)]
+    flat = ints_of(attributes["strips"])
+    return list(zip(flat[::3], flat[1::3], flat[2::3], strict=False))
+
+
 class ZeroPointsOp(Tile.Operation, name="zero_points"):
     """Loads source[(row0 + i) / row_block, k0 / k_block] for the rows i and elements of K of `target` that a thread of
     the warpgroup makes; 0 beyond `rows` and `k`. Without a source all are `number`, an optional integer attribute.
 
     `place` is (row0, rows, k0, k), `strides` those of rows and K, in elements, or bytes of packed ones; 1 for the one
-    along which it is contiguous: "rows" or "k", of `along`, an optional string that packed ones need.
+    along which it is contiguous: "rows" or "k", of `along`, an optional string that packed ones need. `strips`,
+    optional, has three numbers for each of some strips of the target's rows: the first, how many, and of which row of
+    the source, counted from row0 on, the first has the zero point. All other rows have what `before` has.
     """
 
     target: ext.Operand[SharedType]
     source: Sequence[ext.Operand[Any]]
     strides: Sequence[ext.Operand[ir.IntegerType[64]]]
     place: Sequence[ext.Operand[I32]]
+    before: ext.Operand[ZeroPointsType] | None
     result: ext.Result[ZeroPointsType]
 
     @verifier
@@ -46,6 +59,11 @@ class ZeroPointsOp(Tile.Operation, name="zero_points"):
         attributes = op.operation.attributes
         if "number" in attributes:
             return not len(op.source) or fail(op, "has a number and a source, expected one of these")
+        rows, flat = shape_of(op.target.type)[0], strips_in(op)
+        if any(first < 0 or count < 1 or first + count > rows or ahead < 0 for first, count, ahead in flat):
+            return fail(
+                op, f"strips {list(flat)} of {rows} rows, expected a first one, a number, and one of the source"
+            )
         return (
             _read(op)
             and all(name in attributes or fail(op, f"has no {name}") for name in ("row_block", "k_block"))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from scalec.formats import element_spelled
 from scalec.ir import tile
 from scalec.ir.mlir import ir
-from scalec.ir.tile_zero_points import along_in, bounds_in, stored_in
+from scalec.ir.tile_zero_points import along_in, bounds_in, stored_in, strips_in
 from scalec.lowering.builder import Builder, Variable
 from scalec.lowering.common.convert import place_of, thread_of
 from scalec.lowering.common.copies import RowScales, store_vectors
@@ -112,20 +112,40 @@ def zero_points(s: State, op: ir.OpView) -> None:
     load = f"@$2 ld.global.nc.{'s8' if signed and not narrow else 'u8'} $0, [$1];"
     loaded: dict[int, ir.Value] = {}
     shifts: dict[int, ir.Value] = {}
-    packed, address = narrow and along == "rows", source
+    packed, address, last = narrow and along == "rows", source, None
+    before = s.get(op.before) if op.before is not None else None
     for first in range(0, tile.shape_of(op.target.type)[0], at_once):
-        row = b.add(row0, b.add(own, first) if first else own)
-        index = b.div(row, row_block)
-        if first and row_block == 1:  # rows that a thread has are an even number apart
-            step = b.constant(at_once // 2, b.i64) if packed else b.mul(b.constant(at_once, b.i64), row_stride)
-            address = b.offset(address, step, b.i8)
-        else:
-            address = b.offset(source, _bytes(b, index, row_stride, packed), b.i8)
-        pointer = b.integer(address)
-        mine = b.and_(b.compare("lt", row, rows), inside)
-        loaded[first] = b.asm(load, [b.i32], [pointer, mine, b.constant(0)], tied=1)[0]
+        nothing = b.constant(0)
+        value, shift = (
+            (nothing, nothing) if before is None else (before.loaded[first], before.shifts.get(first, nothing))
+        )
+        for strip in strips_in(op):
+            begin, count, ahead = strip
+            if begin >= first + at_once or begin + count <= first:
+                continue
+            place = first - begin + ahead
+            row = b.add(row0, b.add(own, place) if place else own)
+            index, here = b.div(row, row_block), None
+            if strip == last and row_block == 1:  # rows that a thread has are an even number apart
+                step = b.constant(at_once // 2, b.i64) if packed else b.mul(b.constant(at_once, b.i64), row_stride)
+                address = b.offset(address, step, b.i8)
+            else:
+                address = b.offset(source, _bytes(b, index, row_stride, packed), b.i8)
+            last = strip if place >= 0 else None  # of rows in front of the strip no address follows
+            mine = b.and_(b.compare("lt", row, rows), inside)
+            if begin > first:
+                here = b.compare("ge", own, begin - first)
+            if begin + count < first + at_once:
+                below = b.compare("lt", own, begin + count - first)
+                here = below if here is None else b.and_(here, below)
+            mine = mine if here is None else b.and_(mine, here)
+            value = b.asm(load, [b.i32], [b.integer(address), mine, value], tied=1)[0]
+            if narrow:
+                own_shift = b.value(b.shl(b.and_(b.value(block if along == "k" else index), 1), 2))
+                shift = own_shift if here is None else b.select(here, own_shift, shift)
+        loaded[first] = value
         if narrow:
-            shifts[first] = b.value(b.shl(b.and_(b.value(block if along == "k" else index), 1), 2))
+            shifts[first] = shift
     s.values[op.result] = ZeroPoints(loaded, bounds_in(op), shifts, signed)
 
 

@@ -15,6 +15,7 @@ from scalec.passes.emit.transformer import Held, Transformer
 from scalec.passes.plan.converted import registers_make
 from scalec.passes.problem.half_bytes import cut_converted
 from scalec.passes.problem.operand import Operand
+from scalec.passes.problem.zero_points import ZeroPoints
 
 
 class Converter(Transformer):
@@ -142,16 +143,24 @@ class Converter(Transformer):
         assert zeros is not None
         kind, target = [e.type("subtrahends")], h.tiles[side.label]
         if not zeros.name:
-            return e.op("tile.zero_points", kind, [target, None, None, None], number=zeros.number).result
-        source, strides, place, how = self.place_of_zeros(h, side, self.points(h, w, self.at_k(w, k))[0])
-        return e.op("tile.zero_points", kind, [target, source, strides, place], **how).result
+            return e.op("tile.zero_points", kind, [target, None, None, None, None], number=zeros.number).result
+        made: ir.Value | None = None
+        for pane, own in enumerate(side.operand.panes):
+            assert own.zeros is not None
+            source, strides, place, how = self.place_of_zeros(h, side, own.zeros, self.points(h, w, self.at_k(w, k))[0])
+            if len(side.operand.panes) > 1:
+                mine = (x for x in side.strips if x.pane == pane)
+                how["strips"] = tuple(n for x in mine for n in (x.first, x.rows, x.ahead))
+            made = e.op("tile.zero_points", kind, [target, source, strides, place, made], **how).result
+        assert made is not None
+        return made
 
     def place_of_zeros(
-        self, h: Handles, side: Side, point: Point
+        self, h: Handles, side: Side, zeros: ZeroPoints, point: Point
     ) -> tuple[ir.Value, list[ir.Value], list[ir.Value], dict[str, Any]]:
-        """Of a side's zero points at a point of K the source, strides, place, and what blocks share one."""
-        e, zeros, w = self.e, side.operand.zeros, point.w
-        assert zeros is not None
+        """Of the zero points of a side's operand at a point of K the source, strides, place, and what blocks share
+        one."""
+        e, w = self.e, point.w
         source = self.at(self.pointer(zeros.name, zeros.argument_index), zeros.name, zeros.coords, w)
         last = len(zeros.coords) - 1
         strides = [

@@ -37,7 +37,9 @@ class ZeroRows(Converter):
 
     def load_zeros(self, h: Handles, side: Side, room: ir.Value, w: Work, k0: ir.Value) -> None:
         """Those from the K element `k0` of a tile's on."""
-        source, strides, place, how = self.place_of_zeros(h, side, self.points(h, w, k0)[0])
+        zeros = side.operand.zeros
+        assert zeros is not None
+        source, strides, place, how = self.place_of_zeros(h, side, zeros, self.points(h, w, k0)[0])
         step = self.schedule.tile[2] // zero_planes(self.schedule, side.operand)
         self.e.op("tile.load_zeros", operands=[room, source, strides, place], step=step, **how)
 

@@ -84,7 +84,7 @@ def check_alike(one: Operand, other: Operand, contract: Any) -> None:
             ("element type", lambda x: (x.stored, x.element)),
             ("indices", lambda x: x.coords),
             ("scales", lambda x: _nameless(x).scales),
-            ("zero points", lambda x: x.zeros),
+            ("zero points", lambda x: _nameless(x).zeros),
             ("expressions", lambda x: x.rounded),
             ("layout", lambda _: ()),
         )
@@ -103,7 +103,10 @@ def check_alike(one: Operand, other: Operand, contract: Any) -> None:
 def _nameless(operand: Operand) -> Operand:
     """An operand without what tells two tensors of one kind apart."""
     scales = tuple(replace(s, argument_index=0, name="") for s in operand.scales)
-    return replace(operand, argument_index=0, name="", scales=scales)
+    zeros = operand.zeros
+    if zeros is not None and zeros.name:
+        zeros = replace(zeros, argument_index=0, name="one")
+    return replace(operand, argument_index=0, name="", scales=scales, zeros=zeros)
 
 
 def check_forms(rhs: Operand, folds: tuple[Fold, ...], contract: Any) -> None:
@@ -115,7 +118,6 @@ def check_forms(rhs: Operand, folds: tuple[Fold, ...], contract: Any) -> None:
             f"are multiplied, and one is reduced to {' and '.join(x.name for x in folds)}",
             "reduce it in another program",
         ),
-        (rhs.zeros and rhs.zeros.name, "have tensors of zero points", "one program for each contraction"),
         (rhs.body, "are computed", "compute them before the call"),
         (rhs.pages, f"are read by pages of {rhs.pages}", "one program for each contraction"),
         (rhs.gathered, f"are gathered by {rhs.gathered}", "gather them before the call"),

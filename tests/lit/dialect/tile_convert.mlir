@@ -30,11 +30,11 @@
     %row = arith.constant 64 : i32
     %end = arith.constant 100 : i32
     // CHECK: "tile.zero_points"({{.*}}) {along = "k", k_block = 128 : i64, {{.*}}row_block = 1 : i64} : {{.*}} -> !tile.subtrahends
-    %zeros = "tile.zero_points"(%wide, %Z, %stride, %one, %row, %end, %row, %end) {along = "k", k_block = 128 : i64, operandSegmentSizes = array<i32: 1, 1, 2, 4>, row_block = 1 : i64} : (!tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, memref<?x?xui4>, i64, i64, i32, i32, i32, i32) -> !tile.subtrahends
+    %zeros = "tile.zero_points"(%wide, %Z, %stride, %one, %row, %end, %row, %end) {along = "k", k_block = 128 : i64, operandSegmentSizes = array<i32: 1, 1, 2, 4, 0>, row_block = 1 : i64} : (!tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, memref<?x?xui4>, i64, i64, i32, i32, i32, i32) -> !tile.subtrahends
     // CHECK: "tile.convert"({{.*}}) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0, 0>, stored = ui4}
     "tile.convert"(%packed, %wide, %at, %zeros) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0, 0>, stored = ui4} : (!tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, !tile.position, !tile.subtrahends) -> ()
     // CHECK: "tile.zero_points"({{.*}}) {number = 8 : i64, {{.*}}-> !tile.subtrahends
-    %eight = "tile.zero_points"(%wide) {number = 8 : i64, operandSegmentSizes = array<i32: 1, 0, 0, 0>} : (!tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>) -> !tile.subtrahends
+    %eight = "tile.zero_points"(%wide) {number = 8 : i64, operandSegmentSizes = array<i32: 1, 0, 0, 0, 0>} : (!tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>) -> !tile.subtrahends
     "tile.convert"(%packed, %wide, %at, %eight) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0, 0>, stored = i4} : (!tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, !tile.position, !tile.subtrahends) -> ()
     // CHECK: "tile.row_zeros"() {blocks = 2 : i64, rows = 64 : i64, warps = 2 : i64} : () -> !tile.zeros
     %on_their_way = "tile.row_zeros"() {blocks = 2 : i64, rows = 64 : i64, warps = 2 : i64} : () -> !tile.zeros

@@ -70,7 +70,7 @@
 %at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
 %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 64>, i8, 0 : i64, 2 : i64>
 %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>
-%z = "tile.zero_points"(%b) {number = -8 : i64, operandSegmentSizes = array<i32: 1, 0, 0, 0>} : (!tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>) -> !tile.subtrahends
+%z = "tile.zero_points"(%b) {number = -8 : i64, operandSegmentSizes = array<i32: 1, 0, 0, 0, 0>} : (!tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>) -> !tile.subtrahends
 "tile.convert"(%a, %b, %at, %z) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0, 0>, stored = ui4} : (!tile.buffer<array<i64: 64, 64>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, !tile.position, !tile.subtrahends) -> ()
 
 // -----
@@ -79,7 +79,7 @@
 %at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
 %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 64>, i8, 0 : i64, 2 : i64>
 %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>
-%z = "tile.zero_points"(%b) {number = 1 : i64, operandSegmentSizes = array<i32: 1, 0, 0, 0>} : (!tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>) -> !tile.subtrahends
+%z = "tile.zero_points"(%b) {number = 1 : i64, operandSegmentSizes = array<i32: 1, 0, 0, 0, 0>} : (!tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>) -> !tile.subtrahends
 "tile.convert"(%a, %b, %at, %z) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0, 0>, stored = f4E2M1FN} : (!tile.buffer<array<i64: 64, 64>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, !tile.position, !tile.subtrahends) -> ()
 
 // -----
@@ -89,21 +89,21 @@
 %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 64>, i8, 0 : i64, 2 : i64>
 %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>
 %c = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 32, 128>, f8E4M3FN, 128 : i64, 2 : i64>
-%z = "tile.zero_points"(%c) {number = 8 : i64, operandSegmentSizes = array<i32: 1, 0, 0, 0>} : (!tile.buffer<array<i64: 32, 128>, f8E4M3FN, 128 : i64, 2 : i64>) -> !tile.subtrahends
+%z = "tile.zero_points"(%c) {number = 8 : i64, operandSegmentSizes = array<i32: 1, 0, 0, 0, 0>} : (!tile.buffer<array<i64: 32, 128>, f8E4M3FN, 128 : i64, 2 : i64>) -> !tile.subtrahends
 "tile.convert"(%a, %b, %at, %z) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0, 0>, stored = ui4} : (!tile.buffer<array<i64: 64, 64>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, !tile.position, !tile.subtrahends) -> ()
 
 // -----
 
 // EXPECT: has no number, expected a source
 %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>
-%z = "tile.zero_points"(%b) {operandSegmentSizes = array<i32: 1, 0, 0, 0>} : (!tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>) -> !tile.subtrahends
+%z = "tile.zero_points"(%b) {operandSegmentSizes = array<i32: 1, 0, 0, 0, 0>} : (!tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>) -> !tile.subtrahends
 
 // -----
 
 // EXPECT: has a number and a source
 func.func @f(%Z: memref<?xi8>) {
   %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>
-  %z = "tile.zero_points"(%b, %Z) {number = 8 : i64, operandSegmentSizes = array<i32: 1, 1, 0, 0>} : (!tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, memref<?xi8>) -> !tile.subtrahends
+  %z = "tile.zero_points"(%b, %Z) {number = 8 : i64, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0>} : (!tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, memref<?xi8>) -> !tile.subtrahends
   return
 }
 
@@ -112,7 +112,7 @@ func.func @f(%Z: memref<?xi8>) {
 // EXPECT: expected u4 or i4 or i8
 func.func @f(%Z: memref<?xbf16>, %s: i64, %i: i32) {
   %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>
-  %z = "tile.zero_points"(%b, %Z, %s, %s, %i, %i, %i, %i) {k_block = 128 : i64, row_block = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 2, 4>} : (!tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, memref<?xbf16>, i64, i64, i32, i32, i32, i32) -> !tile.subtrahends
+  %z = "tile.zero_points"(%b, %Z, %s, %s, %i, %i, %i, %i) {k_block = 128 : i64, row_block = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 2, 4, 0>} : (!tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, memref<?xbf16>, i64, i64, i32, i32, i32, i32) -> !tile.subtrahends
   return
 }
 
@@ -121,7 +121,7 @@ func.func @f(%Z: memref<?xbf16>, %s: i64, %i: i32) {
 // EXPECT: which is packed along rows or k, got ''
 func.func @f(%Z: memref<?xui4>, %s: i64, %i: i32) {
   %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>
-  %z = "tile.zero_points"(%b, %Z, %s, %s, %i, %i, %i, %i) {k_block = 128 : i64, row_block = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 2, 4>} : (!tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, memref<?xui4>, i64, i64, i32, i32, i32, i32) -> !tile.subtrahends
+  %z = "tile.zero_points"(%b, %Z, %s, %s, %i, %i, %i, %i) {k_block = 128 : i64, row_block = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 2, 4, 0>} : (!tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, memref<?xui4>, i64, i64, i32, i32, i32, i32) -> !tile.subtrahends
   return
 }
 
@@ -130,7 +130,7 @@ func.func @f(%Z: memref<?xui4>, %s: i64, %i: i32) {
 // EXPECT: has no k_block
 func.func @f(%Z: memref<?xi8>, %s: i64, %i: i32) {
   %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>
-  %z = "tile.zero_points"(%b, %Z, %s, %s, %i, %i, %i, %i) {row_block = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 2, 4>} : (!tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, memref<?xi8>, i64, i64, i32, i32, i32, i32) -> !tile.subtrahends
+  %z = "tile.zero_points"(%b, %Z, %s, %s, %i, %i, %i, %i) {row_block = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 2, 4, 0>} : (!tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, memref<?xi8>, i64, i64, i32, i32, i32, i32) -> !tile.subtrahends
   return
 }
 
