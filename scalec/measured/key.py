@@ -119,7 +119,8 @@ def _read(problem: Problem) -> list[str]:
     lookups = [f"{roles[x.name]} by {x.block} of {roles[x.dim]}" for x in problem.lookups if x.dim]
     shared = problem.shared_out
     ranges = [
-        f"{roles[d.dim]} {'shared out to' if d is shared else 'cut short for each'} {roles.get(d.group, 'all')}"
+        f"{roles[d.dim]} {'shared out to' if d is shared else 'cut short for each'} "
+        + (" and ".join(roles[x] for x in d.groups) or "all")
         + (f" by {d.step}" if d.step > 1 else "")
         + (f" about {d.typical}" if d.typical else "")
         for d in problem.domains

@@ -126,8 +126,12 @@ REFUSED = {
         r"m has a range, and e\[m/128\] changes within\n(.*\n)*.*fix: give each group its index: B\[e\[g\],n,k\]",
     ),
     "bounds of two dimensions": (
-        "C[b,g,m,n] = A[b,g,m,k] @ B[b,g,n,k] for m < rows[b,g]",
-        r"the range of m depends on b and g\n(.*\n)*.*fix: view b and g as one index",
+        "C[b,g,m,n] = A[b,g,m,k] @ B[b,g,n,k] for m in lo[b,g]:hi[b,g]",
+        r"the range of m depends on b and g, and begins where memory says\n(.*\n)*.*fix: view b and g as one index",
+    ),
+    "bounds of a dimension of the tile": (
+        "C[b,m,n] = A[b,m,k] @ B[b,n,k] for n < cols[b,m]",
+        r"n has a range for each b and m\n(.*\n)*.*expected: one range in a program",
     ),
     "bounds that are computed": (
         "C[g,m,n] = A[g,m,k] @ B[g,n,k] for m < g + 1",

@@ -20,7 +20,7 @@ from scalec.passes.plan.items import (
     item_words,
     range_of_k,
 )
-from scalec.passes.problem.access import Domain, Index
+from scalec.passes.problem.access import Dim, Domain, Index
 
 
 class Dealer(Frame):
@@ -69,11 +69,14 @@ class Dealer(Frame):
                 outer = {d.name: at for d, at in zip(p.outer, indices, strict=True)}
                 yield Work(m0, n0, h.m, h.n, self.length(h), outer=outer)
             return
-        group = p.ragged.group if p.ragged is not None else ""
-        others = [d for d in p.outer if d.name != group]
+        names = p.ragged.groups if p.ragged is not None else ()
+        own_groups = [d for d in p.outer if d.name in names]
+        others = [d for d in p.outer if d.name not in names]
         sizes = [self.size(d) for d in others]
         axis, extent = ("m", h.m) if cut == p.m.name else ("n", h.n)
-        groups = next((self.size(d) for d in p.outer if d.name == group), e.i32(1))
+        groups = self.size(own_groups[0]) if own_groups else e.i32(1)
+        for d in own_groups[1:]:
+            groups = e.arith("arith.muli", groups, self.size(d))
         block = e.i32(p.blocks[1])
         if p.ragged is None:
             groups = e.arith("arith.divui", e.arith("arith.addi", extent, e.i32(p.blocks[1] - 1)), block)
@@ -84,7 +87,8 @@ class Dealer(Frame):
         with ir.InsertionPoint(bounds):
             number = bounds.arguments[0]
             if p.ragged is not None:
-                ends = [self.bound(x, {group: number}) for x in (p.ragged.low, p.ragged.high)]
+                at = self.indices_of_group(own_groups, number)
+                ends = [self.bound(x, at) for x in (p.ragged.low, p.ragged.high)]
             else:
                 ends = self.run_of_blocks(number, groups, block, extent)
             e.op("tile.bounds", operands=ends)
@@ -92,9 +96,20 @@ class Dealer(Frame):
         with ir.InsertionPoint(body):
             m0, n0, low, high, number, *indices = body.arguments
             outer = {d.name: at for d, at in zip(others, indices, strict=True)}
-            outer |= {group: number} if group else {}
+            outer |= self.indices_of_group(own_groups, number)
             w = Work(m0, n0, h.m, h.n, self.length(h), outer=outer, low=low)
             yield replace(w, m_end=high) if axis == "m" else replace(w, n_end=high)
+
+    def indices_of_group(self, dims: list[Dim], number: ir.Value) -> dict[str, ir.Value]:
+        """The index of each dimension of which each index has a range, of the range of a number: the last one's follow
+        each other."""
+        e, made = self.e, dict[str, ir.Value]()
+        for d in reversed(dims[1:]):
+            size = self.size(d)
+            above = e.arith("arith.divui", number, size)
+            made[d.name] = e.arith("arith.subi", number, e.arith("arith.muli", above, size))
+            number = above
+        return made | {d.name: number for d in dims[:1]}
 
     def run_of_blocks(
         self, number: ir.Value, blocks: ir.Value, block: ir.Value, extent: ir.Value

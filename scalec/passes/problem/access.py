@@ -139,8 +139,9 @@ class Lookup:
 @dataclass(frozen=True)
 class Domain:
     """A range of a dimension, of which nothing outside is computed: from `low` up to `high`, each a number or read from
-    memory for each index of the dimension `group`. What the program promises, for speed alone: both are multiples of
-    `step`, apart from an end at the extent, and `typical` indices, if that is not 0, lie between them."""
+    memory for each index of the dimension `group`, and of those of `beside`. What the program promises, for speed
+    alone: both are multiples of `step`, apart from an end at the extent, and `typical` indices, if that is not 0, lie
+    between them."""
 
     dim: str
     low: Index | int
@@ -148,6 +149,12 @@ class Domain:
     group: str = ""
     step: int = 1
     typical: int = 0
+    beside: tuple[str, ...] = ()
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The dimensions of which each index has a range."""
+        return (self.group, *self.beside) if self.group else ()
 
     @property
     def bounds(self) -> tuple[Index, ...]:

@@ -184,13 +184,13 @@ class Lookups:
         found = tuple(self.domain(x) for x in contract.domains)
         names = [d.name for d in outer]
         for domain in found[:1] if len(found) == 1 else found[1:]:
-            wrong = domain.dim not in tiled or (domain.group and domain.group not in names)
+            wrong = domain.dim not in tiled or not set(domain.groups) <= set(names)
             self.check_apart(domain, contract)
             if not wrong and len(found) == 1:
                 continue
             raise UnsupportedError(
                 f"{domain.dim} has a range"
-                + (f" for each {domain.group}" if domain.group else "")
+                + (f" for each {' and '.join(domain.groups)}" if domain.group else "")
                 + (f", and {found[0].dim} too" if len(found) > 1 else ""),
                 expected=f"one range in a program, of {' or '.join(tiled)}"
                 + (f", for each of {', '.join(names)}" if names else ""),
@@ -203,7 +203,7 @@ class Lookups:
         """Refuses ranges that may overlap where the result does not tell groups apart: it would be summed over them."""
         *_, result = maps_of(contract.maps)
         low, high = domain.low, domain.high
-        told = not domain.group or domain.group in self.results_of(result, list(contract.symbols))
+        told = set(domain.groups) <= set(self.results_of(result, list(contract.symbols)))
         if told or domain.dim not in self.results_of(result, list(contract.symbols)):
             return
         if not isinstance(low, Index) or further(low, 1) != high:
@@ -224,11 +224,11 @@ class Lookups:
         op = subset.owner.opview
         symbols, name = list(op.symbols), ir.StringAttr(op.dim).value
         low, high = (self._bound(map_of(m).results[0], symbols, name, op) for m in (op.lower, op.upper))
-        read = {c.dim for x in (low, high) if isinstance(x, Index) for c in x.coords if c.dim}
-        if len(read) > 1:
+        read = dict.fromkeys(c.dim for x in (low, high) if isinstance(x, Index) for c in x.coords if c.dim)
+        if len(read) > 1 and isinstance(low, Index):
             raise UnsupportedError(
-                f"the range of {name} depends on {' and '.join(sorted(read))}",
-                expected="bounds for each index of one dimension",
+                f"the range of {name} depends on {' and '.join(sorted(read))}, and begins where memory says",
+                expected="bounds for each index of one dimension, or a range that begins at a number",
                 fix=f"view {' and '.join(sorted(read))} as one index",
                 place=place_of(op),
             )
@@ -236,7 +236,8 @@ class Lookups:
         step, typical = (int_of(attributes[word]) if word in attributes else 0 for word in ("by", "about"))
         # a promise that a number of the program itself does not keep, is none
         step = math.gcd(step, *(x for x in (low, high) if isinstance(x, int))) if step else 1
-        return Domain(name, low, high, next(iter(read), ""), step, typical)
+        group, *beside = read or ("",)
+        return Domain(name, low, high, group, step, typical, tuple(beside))
 
     def _bound(self, e: Any, symbols: list[Any], name: str, op: Any) -> Index | int:
         if isinstance(e, ir.AffineConstantExpr):

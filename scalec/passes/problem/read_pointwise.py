@@ -365,9 +365,10 @@ class PointwiseReader(EpilogueReader):
     def check_ranges(self, p: Pointwise, rows: set[str]) -> None:
         """Refuses ranges of other indices than rows, and lookups that a row has several of and is reduced over."""
         for d in p.domains:
-            told = not d.group or d.group in rows or (d.group != p.columns.name and follow_one_another(d))
+            shared = not d.beside and d.group != p.columns.name and follow_one_another(d)
+            told = set(d.groups) <= rows or shared
             if d.dim not in rows or not told:
-                what = f"a range of {d.dim}" + (f" for each {d.group}" if d.group else "")
+                what = f"a range of {d.dim}" + (f" for each {' and '.join(d.groups)}" if d.group else "")
                 raise self.refused(what, self.function, f"one of {' or '.join(sorted(rows))}, for each of these")
         groups, looked_up = {d.name for d in p.groups}, {c.dim for x in p.lookups for c in x.index.coords}
         if several := groups & (looked_up | {r.dim.name for r in p.reductions}):
