@@ -71,17 +71,17 @@ def test_forms(name: str, target: str, seed: int) -> None:
     run(source, target, {x: n for x, n in dims.items() if x in names}, fixed, seed)
 
 
-CUT = (24, 40, 48, 56, 72, 80, 88, 96, 104, 112, 120)
+CUT = (40, 24, 48, 56, 72, 80, 88, 96, 104, 112, 120)
 """Pages that tiles of the targets have whole, or cut."""
 
 
-@pytest.mark.once("target")
+@pytest.mark.once
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("page", CUT)
 @pytest.mark.parametrize("target", TARGETS)
 def test_pages_of_any_size(target: str, page: int, seed: int) -> None:
     """Of tiles that no page divides, each copy brings rows of one page."""
-    source, old = list(FORMS.values())[(page // 8 + seed) % len(FORMS)]
+    source, old = list(FORMS.values())[(page // 8 + seed + 1) % len(FORMS)]
     source = source.replace(f"/{old},", f"/{page},").replace(f"/{old}]", f"/{page}]").replace(f"%{old}", f"%{page}")
     s, t, d = SIZES[seed]
     dims = {"s": s, "t": t, "d": d, "h": (16, 32)[seed % 2], "j": 3, "q": 5, "K_0": s * -(-t // page) + 2}

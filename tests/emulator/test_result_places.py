@@ -52,10 +52,7 @@ ROOM = {"C_0": 140, "C_1": 270, "C_2": 270, "D_0": 140, "A_0": 50, "B_0": 3, "x_
 """Of what indices from memory reach: more than there are of each."""
 
 
-USUAL = {"added", "scattered, added", "columns", "read around gaps"}
-
-
-@pytest.mark.once("target", touches=lambda name, **_: {name} & USUAL)
+@pytest.mark.once
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("target", TARGETS)
