@@ -140,10 +140,9 @@ def load_behind(s: State, pointer: ir.Value, element: str, offset: int, count: i
     if element == "f32":
         return b.asm(f"ld.global.f32 $0, [$1 + {offset}];", [b.f32], [address])
     if element == "i32" and count == 2:
-        raw = b.asm(f"ld.global.v2.b32 {{$0, $1}}, [$2 + {offset}];", [b.i32] * 2, [address])
-        return [elements.of_integer(b, x) for x in raw]
+        return b.asm(f"ld.global.v2.b32 {{$0, $1}}, [$2 + {offset}];", [b.i32] * 2, [address])
     if element == "i32":
-        return [elements.of_integer(b, *b.asm(f"ld.global.b32 $0, [$1 + {offset}];", [b.i32], [address]))]
+        return b.asm(f"ld.global.b32 $0, [$1 + {offset}];", [b.i32], [address])
     if count == 2:
         (raw,) = b.asm(f"ld.global.b32 $0, [$1 + {offset}];", [b.i32], [address])
     else:
@@ -153,7 +152,7 @@ def load_behind(s: State, pointer: ir.Value, element: str, offset: int, count: i
 
 
 def load(s: State, pointer: ir.Value, element: str, inside: ir.Value, count: int) -> list[ir.Value]:
-    """`count` elements (1, or 2 adjacent and aligned) as f32; zeros where not inside.
+    """`count` elements (1, or 2 adjacent and aligned) as f32, of i32 as they are; zeros where not inside.
 
     Not `.nc`: with `+=` the kernel writes what it reads here (PTX ISA 9.7.9.9 wants read-only memory for the kernel).
     """
@@ -163,7 +162,7 @@ def load(s: State, pointer: ir.Value, element: str, inside: ir.Value, count: int
     if element == "i32":
         none, names = [b.constant(0)] * count, ("{$0, $1}" if count == 2 else "$0")
         text = f"@${count + 1} ld.global{'.v2' * (count == 2)}.b32 {names}, [${count}];"
-        return [elements.of_integer(b, x) for x in b.asm(text, [b.i32] * count, [address, inside, *none], tied=count)]
+        return b.asm(text, [b.i32] * count, [address, inside, *none], tied=count)
     if element == "f32":
         if count == 2:
             return b.asm("@$3 ld.global.v2.f32 {$0, $1}, [$2];", [b.f32] * 2, [address, inside, *zero], tied=2)
@@ -200,6 +199,11 @@ class Reader:
         self._once: list[ir.Value] | None = None
         self._found: dict[tuple[int, int], tuple[ir.Value, ir.Value]] = {}
         self._runs: dict[int, ir.Value] = {}
+
+    @property
+    def integers(self) -> bool:
+        """Whether its values are i32."""
+        return self._in.element == "i32" and not self._in.value
 
     @property
     def kind(self) -> str:
@@ -343,7 +347,7 @@ class Reader:
 @COMMON.lowers("tile.hold")
 def hold(s: State, op: ir.OpView) -> None:
     sources = [s.get(x) for x in op.inputs]
-    values = [x.source if x.value else Reader(s, x).scalar()[0] for x in sources]
+    values = [x.source if x.value else numbers(s, Reader(s, x).scalar())[0] for x in sources]
     value = scalar.evaluate(s.b, op.body.blocks[0], values, scalar.ONCE)
     s.values[op.result] = Input(value, "f32", "scalar", [], pair=False, value=True)
 
@@ -358,9 +362,37 @@ def reader_of(s: State, value: ir.Value) -> Any:
     return Reader(s, source) if isinstance(source, Input) else source
 
 
+@dataclass(frozen=True)
+class Numbers:
+    """What a body reads, as f32: integers may be bounds, too, which stay as they are."""
+
+    state: State
+    reader: Any
+
+    @property
+    def kind(self) -> str:
+        return self.reader.kind
+
+    def of_wave(self, wave: int) -> Read:
+        """What reads a wave's values."""
+        read = self.reader.of_wave(wave)
+        return lambda group, place: numbers(self.state, read(group, place))
+
+    def once(self, place: Place) -> None:
+        """See Reader.once."""
+        self.reader.once(place)
+
+
+def numbers(s: State, values: list[ir.Value]) -> list[ir.Value]:
+    """Values as f32, each made once."""
+    made = {x: elements.of_integer(s.b, x) if x.type == s.b.i32 else x for x in dict.fromkeys(values)}
+    return [made[x] for x in values]
+
+
 def readers_of(s: State, op: ir.OpView) -> list[Any]:
     """What an epilogue's body reads beside the accumulator."""
-    return [reader_of(s, v) for v in op.inputs]
+    readers = [reader_of(s, v) for v in op.inputs]
+    return [Numbers(s, x) if x.integers else x for x in readers]
 
 
 @COMMON.lowers("tile.epilogue")

@@ -121,6 +121,11 @@ class Held:
 
     waves: list[list[list[ir.Value]]]
 
+    @property
+    def integers(self) -> bool:
+        """Whether they are i32."""
+        return str(self.waves[0][0][0].type) == "i32"
+
     def of_wave(self, wave: int) -> Callable[[int, Any], list[ir.Value]]:
         """What reads a wave's values."""
         return lambda group, _: self.waves[wave][group]

@@ -77,7 +77,7 @@ def load_columns(s: State, op: ir.OpView) -> None:
         if not size or size == 1:
             return _bytes(s, address, i, 1, element, [inside])[0]
         pointer = b.op("llvm.inttoptr", [ir.Type.parse("!llvm.ptr<1>")], [b.add(address, i * size)])
-        return epilogue.load(s, pointer, element, inside, 1)[0]
+        return epilogue.numbers(s, epilogue.load(s, pointer, element, inside, 1))[0]
 
     if not tile.int_of(op.along):
         s.values[op.result] = [single(0, valid)] * count

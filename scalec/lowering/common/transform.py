@@ -73,7 +73,7 @@ def beside(s: State, op: ir.OpView) -> None:
         index = b.mul(b.widen(at), s.get(op.stride))
         address = epilogue.address_of(s, s.get(op.memory), index, element)
         pointer = b.op("llvm.inttoptr", [ir.Type.parse("!llvm.ptr<1>")], [address])
-        values += epilogue.load(s, pointer, element, b.compare("lt", at, s.get(op.end)), 1)
+        values += epilogue.numbers(s, epilogue.load(s, pointer, element, b.compare("lt", at, s.get(op.end)), 1))
     s.values[op.result] = Beside(by_row, values)
 
 
