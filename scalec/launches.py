@@ -392,7 +392,9 @@ class _Decided:
         from scalec.passes.problem.access import elements
 
         every = [y for x in self.problem.products for side in (x.lhs, x.rhs) for y in side.panes]
-        operand = next(x for x in every if x.name == name)
+        operand = next((x for x in every if x.name == name), None)
+        if operand is None:  # a view of a part of it, which no launch before makes
+            return math.inf
         read = {c.dim for c in operand.coords}
         dims = [d for d in self.problem.dims if d.name in read - {self.problem.m.name}]
         dims += [d for x in self.problem.lookups if x.name in read for d in x.extents]

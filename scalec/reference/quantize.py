@@ -370,12 +370,20 @@ def quantize_given(
 
     Returns:
         the values, and the scales of `level` alone; `exact` is x / (scale * outer), without a bound.
+
+    Raises:
+        ArgumentError: `largest` or `bits` has another shape.
     """
     v = np.asarray(x).astype(np.float64, copy=False)
     block = block_shape(level, v.shape)
     with np.errstate(all="ignore"):
         inverse = np.clip(np.float32(1) / np.float32(1 if outer is None else outer), -LARGEST_INVERSE, LARGEST_INVERSE)
-        own = block_amax(v, block) if largest is None else np.abs(largest)
+        own = block_amax(v, block)
+        if largest is not None and np.shape(largest) != own.shape:
+            raise ArgumentError(
+                "largest does not fit", got=f"{np.shape(largest)}", expected=f"{own.shape}: one a block"
+            )
+        own = own if largest is None else np.abs(largest)
         amax = own if outer is None else (own.astype(np.float32) * np.abs(inverse)).astype(np.float64)
         found = _level_scale(amax, ELEMENT_TYPES[element].max, element, level, "floor")
         total = spread(found, block, v.shape)

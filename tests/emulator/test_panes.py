@@ -199,7 +199,6 @@ REFUSED = (
     ("zeros", "message"),
     [
         (("8", "7"), "G and U are operands of contractions that meet, and differ in their zero points"),
-        (("Z[n]", "Z[n]"), "G and U have tensors of zero points"),
     ],
 )
 def test_zero_points_that_are_no_one_number_are_refused(zeros: tuple[str, str], message: str) -> None:

@@ -122,7 +122,6 @@ def test_rows_that_are_left_out(
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("Y[m,k] = X[m,k]:i8", "X of i8"),
         ("Y[m,k] = X[m,k] * w[m]:e2m1", "w of e2m1, of which threads have one element each"),
         ("Y[m,k] = X[m,k] + Z[m,k/32]:e2m1", "Z of e2m1, of which threads have one element each"),
         ("Y[m,k]:e2m1 = X[m,k] + Z[m,k/32]", "Y of e2m1, of which threads have one element each"),

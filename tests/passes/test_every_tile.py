@@ -91,7 +91,6 @@ def test_blocks_that_no_tile_has_are_those_of_a_cluster(text: str, cluster: tupl
 
 @pytest.mark.parametrize(("text", "fix"), [
     ("T[m,n] = A[m,k] @ B[n,k] scale(1x128, 1x128); R[m]:f32 = max[n](T) * w[m]", "keep n in the result"),
-    ("L[s,t]:f32 = sum[h](Q[s,h,d] @ K[table[s,t/24],t%24,d])", "lay K out in pages of 16, 32"),
 ])  # fmt: skip
 def test_what_a_refusal_offers_is_not_what_the_program_says(text: str, fix: str) -> None:
     sizes = {name: n for name, n in (("n", 256), ("k", 128), ("h", 32)) if f"{name}]" in text or f",{name}," in text}

@@ -17,6 +17,7 @@ class InputSums:
     """An epilogue input that is another accumulator: at each place of a thread the register there."""
 
     waves: list[list[Variable]]
+    integers = False
 
     def of_wave(self, wave: int) -> Callable[[int, Any], list[ir.Value]]:
         """What reads a wave's values, in groups of 8 columns."""

@@ -318,9 +318,10 @@ class EpilogueReader(WrittenReader):
             )
         row = element_of(read.source, name)
         if row.name not in INPUTS:
+            able = [x for x in INPUTS if row.operand or ELEMENT_TYPES[x].scale]
             raise UnsupportedError(
                 f"{name} is {row.name}, which the elementwise expression has no kernel for on {self.target.name} yet",
-                expected=" or ".join(INPUTS),
+                expected=" or ".join(able),
                 fix=f"convert {name} to one of these before the call, and name that type in the program",
                 place=place_of(read),
             )
