@@ -179,7 +179,7 @@ def memory_bytes(problem: Problem, sizes: Mapping[str, int]) -> int:
     are added to)."""
     results, sides = problem.bodies, [x for p in problem.products for x in (p.lhs, *p.rhs.panes)]
     read = [(x.stored, x.coords) for x in sides]
-    read += [(ELEMENT_TYPES[s.type], s.coords) for x in sides for s in x.scales]
+    read += [(ELEMENT_TYPES[s.type], s.coords) for x in sides for s in x.scales if not s.made]
     read += [(ELEMENT_TYPES[x.zeros.type], x.zeros.coords) for x in sides if x.zeros is not None and x.zeros.name]
     read += list(
         {(x.name, x.coords): (x.element, x.coords) for r in results for x in r.inputs if x.name != r.name}.values()

@@ -147,6 +147,14 @@ def test_packed_operands_count_as_they_are_stored():
     assert memory_bytes(problem, sizes) == 128 * 512 + 256 * 256 + scales + 2 * 128 * 256
 
 
+def test_scales_that_a_kernel_makes_are_not_read():
+    sizes = {"q": 40, "h": 32, "t": 64, "k": 256}
+    source = "L[q,t]:f32 = sum[h](relu(quantize(Q[q,h,k], e4m3, 1x128) @ K[t,k] scale(none,1x128)) * W[q,h])"
+    problem = problem_of(source, "sm_90a", **sizes)
+    read = 2 * 40 * 32 * 256 + 64 * 256 + 4 * 64 * 2 + 2 * 40 * 32
+    assert memory_bytes(problem, problem.sizes(sizes)) == read + 4 * 40 * 64
+
+
 def test_more_work_takes_no_less_time():
     problem = problem_of(FP8)
     schedule = plan("128x128x128", promote="128")
