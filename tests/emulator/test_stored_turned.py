@@ -82,6 +82,7 @@ def test_operands_stored_the_other_way_round(name: str) -> None:
     check(kernel, "sm_90a", program, sizes)
 
 
+@pytest.mark.thorough
 def test_calls_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compiled too, where one op has all launches; refusals speak of the caller's scales."""
     torch = pytest.importorskip("torch")
@@ -99,6 +100,7 @@ def test_calls_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
         assert "B_turned_scale" not in str(refusal.value)
 
 
+@pytest.mark.thorough
 def test_of_a_pickle() -> None:
     program, sizes, _ = PROGRAMS["right"]
     check(pickle.loads(pickle.dumps(made("right", "before"))), "sm_90a", program, sizes)
