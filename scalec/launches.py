@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from scalec.frontend.cut import Cut
     from scalec.ir.mlir import ir
     from scalec.ir.schedule import Schedule
-    from scalec.passes.problem.types import Problem
+    from scalec.passes.problem.types import Operand, Problem
 
 APART = 3e-6
 """Seconds that a launch in front of a product takes beyond its bytes. H100, 2026-11-28: 16 and 256 rows of bf16
@@ -287,14 +287,8 @@ def _stored_turned(made: _Made, of: _Asked) -> _Made:
     names = turned_operands(made.text)
     if not names:
         return made
-    problem = of.decided(made.text, made.sizes(_ends(of.dims)[0])).problem
-    kept = {
-        x.name
-        for product in problem.products
-        for side in (product.lhs, product.rhs)
-        for x in side.panes
-        if not x.turned
-    }
+    one = of.decided(made.text, made.sizes(_ends(of.dims)[0]))
+    kept = {x.name for x in one.multiplied if not x.turned}
     names = [x for x in names if x not in kept]
     for some in dict.fromkeys([tuple(names), *((name,) for name in names)]):
         also: _Made | None = made
@@ -379,6 +373,11 @@ class _Decided:
         shared = shared if given.cluster is None else []
         return _Decided(problem, chosen, shared, given.convert is not None or bool(given.invariant))
 
+    @property
+    def multiplied(self) -> list[Operand]:
+        """The operands of all products."""
+        return [y for x in self.problem.products for side in (x.lhs, x.rhs) for y in side.panes]
+
     def seconds(self, given: Mapping[str, int] | None = None) -> float:
         """The predicted time of a launch, at sizes given for dimensions of any size."""
         from scalec.model.predict import Prediction
@@ -391,8 +390,7 @@ class _Decided:
         infinite, unless all of its sizes but M are known. Of what is looked up it makes all that there is."""
         from scalec.passes.problem.access import elements
 
-        every = [y for x in self.problem.products for side in (x.lhs, x.rhs) for y in side.panes]
-        operand = next((x for x in every if x.name == name), None)
+        operand = next((x for x in self.multiplied if x.name == name), None)
         if operand is None:  # a view of a part of it, which no launch before makes
             return math.inf
         read = {c.dim for c in operand.coords}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence as Several
 from dataclasses import replace
@@ -56,7 +57,7 @@ class Sequence:
         specs = [_spec(x) for x in self.launches]
         made = {t.name: t for spec in specs for t in spec.results}
         known = {t.name: t for spec in specs for t in spec.operands} | made
-        known |= {given: _seen(known[name], given, known.get(given.partition("_scale")[0])) for name, given in turned}
+        known |= {given: _seen(known[name], given, known.get(given.rpartition("_scale")[0])) for name, given in turned}
         self.between = tuple(made[n] for n in made if n not in results)
         self.spec = _whole(source, specs, [known[n] for n in operands], [known[n] for n in results])
         self._ahead = [
@@ -234,7 +235,7 @@ class Sequence:
         """The refusal of a launch, in which what it reads with exchanged indices is a view of what its caller did."""
         parts = error.message, error.got, error.expected, error.fix
         for name, given in self.turned:
-            parts = [part.replace(name, f"{given}.mT") for part in parts]
+            parts = [re.sub(rf"\b{name}\b", f"{given}.mT", part) for part in parts]
         message, got, expected, fix = parts
         return ArgumentError(message, got=got, expected=expected, fix=fix, place=error.place)
 

@@ -40,6 +40,11 @@ PROGRAMS: dict[str, tuple[str, dict[str, int], tuple[str, ...]]] = {
         {"m": 140, "n": 144, "k": 272, "B_0": 3},
         ("B",),
     ),
+    "called as scales are": (
+        "C[m,n]:f32 = A[m,k] @ b_scale[e[m/64],k,n] scale(1x128,128x128)",
+        {"m": 140, "n": 144, "k": 272, "b_scale_0": 3},
+        ("b_scale",),
+    ),
     "ragged": (
         "C[m,n]:f32 = A[m,k] @ B[g,k,n] scale(1x128,128x128) for m in off[g]:off[g+1]",
         {"g": 3, "m": 40, "n": 144, "k": 272},
@@ -98,6 +103,16 @@ def test_calls_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(ArgumentError, match=r"B_scale.mT has extent 3 along index 1") as refusal:
             call(a, b, scales[0], torch.rand(3, 2))
         assert "B_turned_scale" not in str(refusal.value)
+
+
+def test_a_refusal_names_the_callers_tensor() -> None:
+    """Of two levels of scales, whose names begin alike, each by its own name."""
+    kernel = made("levels", "before")
+    assert isinstance(kernel, Sequence)
+    assert kernel.turned == (("B_turned_scale", "B_scale"), ("B_turned_scale2", "B_scale2"))
+    refusal = kernel._of_caller(ArgumentError("B_turned_scale2 is wrong", got="B_turned_scale has 3"))
+    assert "B_scale2.mT is wrong" in str(refusal)
+    assert "B_scale.mT has 3" in str(refusal)
 
 
 @pytest.mark.thorough

@@ -20,7 +20,7 @@ KNOWN = ("g", "m", "n", "k")
     ("settings", "ends"),
     [
         ("adds=loaded, tile=128x256x128, cluster=1x1", ENDS),
-        ("adds=loaded, tile=128x256x128, cluster=1x1, mma_n=16", (5, 130, 370)),  # groups that begin anywhere
+        ("adds=loaded, tile=128x256x128, cluster=1x1, mma_n=8", (5, 130, 370)),  # groups that begin anywhere
         ("adds=loaded, tile=128x64x128, cluster=1x2", ENDS),
     ],
 )
