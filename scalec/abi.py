@@ -280,7 +280,8 @@ class Launch:
         tiles: (dim, tile extent, cluster CTAs along it) for each tiled dimension.
         split: parts of K of one tile, each the work of a CTA of its own.
         part_bytes: of the workspace, for each part of each tile, rounded up; 0 where no sums meet there.
-        partial_bytes: of the workspace, behind all parts, for each tile's partial results of reductions; 0 without.
+        partial_bytes: of the workspace, behind all parts, for each tile's partial results of reductions, of operands
+            too; 0 without.
         arrivals: counters of each tile for these, behind those of parts.
         bands: the tiles that have partial results, as a product, where these are not all that `tiles` says: of ranges.
         dependent: the most multiplications of a launch that may begin while the kernel before it in its stream still

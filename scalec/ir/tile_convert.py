@@ -7,7 +7,7 @@ from typing import Any
 
 from scalec.formats import ADDENDS, CONVERTED, ELEMENT_TYPES, element_spelled
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import at_least, in_step, kind, maker, plainly_swizzled, takes
+from scalec.ir.tile_checks import at_least, in_step, kind, maker, memory_of, plainly_swizzled, takes
 from scalec.ir.tile_compute import slice_of, yields
 from scalec.ir.tile_cut import CHUNK, LINE
 from scalec.ir.tile_tensor import LANES
@@ -352,6 +352,47 @@ def _found_by_lanes(op: ir.OpView) -> bool:
     return True
 
 
+def _one_of_rows(op: ir.OpView) -> bool:
+    """Refuses folds of other rows than a thread has of the tile."""
+    rows, swizzle = shape_of(op.target.type)[0], swizzle_of(op.target.type)
+    if not swizzle or int_of(op.folds.type.count) != rows_of_thread(rows, swizzle):
+        return fail(op, f"stores {op.folds.type} of {op.target.type}, expected as many rows")
+    return True
+
+
+class SumFoldsOp(Tile.Operation, name="sum_folds"):
+    """Of a tile's rows, whose K is split, the folds of all `split` parts, of which this CTA has worked on `part`.
+
+    Each warp stores those of its rows in `partials` at tile `number`, which has `words` f32 there, from `offset` on:
+    one for each row and part. Then it counts itself in one of the tile's `counters_of_tile` counters, from number
+    `counter` on one for each warp. The last one to come takes all parts in, each of the lanes that share a row so many
+    of them, in their order, so that `tile.store_folds` then has the same whoever was last. With it the result is 1, and
+    the counter 0 again; with others it is 0.
+    """
+
+    folds: ext.Operand[FoldsType]
+    target: ext.Operand[SharedType]
+    partials: ext.Operand[Any]
+    counters: ext.Operand[Any]
+    part: ext.Operand[I32]
+    number: ext.Operand[I32]
+    result: ext.Result[I1]
+    split: ir.IntegerAttr
+    words: ir.IntegerAttr
+    offset: ir.IntegerAttr
+    counters_of_tile: ir.IntegerAttr
+    counter: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if not (memory_of(op, "partials", "f32") and memory_of(op, "counters", "i32") and at_least(op, 2, "split")):
+            return False
+        rows = shape_of(op.target.type)[0]
+        if int_of(op.offset) + int_of(op.split) * rows > int_of(op.words):
+            return fail(op, f"has {int_of(op.words)} f32 a tile, expected {int_of(op.split)} for each of {rows} rows")
+        return _one_of_rows(op)
+
+
 class StoreFoldsOp(Tile.Operation, name="store_folds"):
     """body(fold, scalars...) of each row, rounded to the element type of memory and stored there, from row `row0` on
     and below `row_end`; `stride` elements lie between rows.
@@ -370,9 +411,8 @@ class StoreFoldsOp(Tile.Operation, name="store_folds"):
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        rows, swizzle = shape_of(op.target.type)[0], swizzle_of(op.target.type)
-        if not swizzle or int_of(op.folds.type.count) != rows_of_thread(rows, swizzle):
-            return fail(op, f"stores {op.folds.type} of {op.target.type}, expected as many rows")
+        if not _one_of_rows(op):
+            return False
         element = op.memory.type.element_type if isinstance(op.memory.type, ir.MemRefType) else None
         if element is None or bits_of(element) < 8:
             return fail(op, f"writes {op.memory.type}, expected a memref of whole bytes")

@@ -15,6 +15,7 @@ from scalec.ir.schedule import Schedule
 from scalec.ir.tile_control import parts_of
 from scalec.lowering.reads import partial
 from scalec.lowering.reads import reads as reads_of
+from scalec.passes.plan.fold_parts import fold_counters, fold_words
 from scalec.passes.plan.pointwise import Spread
 from scalec.passes.plan.reductions import arrivals, bands, partial_words
 from scalec.passes.problem.operand import Product
@@ -260,8 +261,8 @@ def launch_of(kernel: ir.OpView, problem: Problem, schedule: Schedule) -> abi.La
         ),
         split=split // together,
         part_bytes=-(-bm * bn * 4 * (split + segments - 1) // split) if split > together else 0,  # f32
-        partial_bytes=4 * partial_words(problem, schedule),
-        arrivals=len(arrivals(problem, schedule)),
+        partial_bytes=4 * (partial_words(problem, schedule) + fold_words(problem, schedule)),
+        arrivals=len(arrivals(problem, schedule)) + fold_counters(problem, schedule),
         bands=bands(problem, schedule),
         one_each=schedule.scheduler == "dynamic",
         dependent=schedule.dependent << 30,

@@ -3,14 +3,18 @@ of every dimension, for operands that are converted anyway and for others, and o
 
 from __future__ import annotations
 
+import re
+
 import ml_dtypes
 import numpy as np
 import pytest
 
 import scalec
-from scalec.errors import ArgumentError, ScheduleError, UnsupportedError
+from scalec.checking.launch import made_up
+from scalec.errors import ArgumentError, DeviceError, ScheduleError, UnsupportedError
 from scalec.runtime import emulated
-from tests.emulator.test_several_results import run
+from scalec.runtime.kernel import Kernel
+from tests.emulator.test_several_results import launched, run
 
 TARGETS = ("sm_90a", "sm_100a", "sm_120a")
 
@@ -99,10 +103,78 @@ def test_schedules(target: str, schedule: str) -> None:
     run(f"{PRENORM} with {schedule}", target, {"m": 141, "n": 40, "k": 104}, "nk")
 
 
-@pytest.mark.parametrize("setting", ["split=2", "converters=2"])
-def test_schedules_refused(setting: str) -> None:
+SPLITS = [
+    ("sm_90a", "split=4, parts=memory"),
+    ("sm_90a", "split=3, parts=columns"),
+    ("sm_90a", "split=8, parts=cluster, tile=64x24x32"),
+    ("sm_90a", "split=40, tile=64x16x32"),
+    ("sm_90a", "swap=1, tile=64x64x32, split=5"),
+    ("sm_90a", "split=2, cluster=2x1, tile=128x24x32"),
+    ("sm_100a", "split=4"),
+    ("sm_100a", "split=33, tile=128x16x32"),
+    ("sm_100a", "swap=1, split=3"),
+    ("sm_100a", "split=2, scheduler=dynamic"),
+    ("sm_120a", "split=8"),
+    ("sm_120a", "swap=1, tile=32x32x32, split=36"),
+]
+"""Parts of K, more than a row's lanes, than the last CTA adds at once, and of two lengths."""
+
+
+@pytest.mark.once("target")
+@pytest.mark.parametrize(("target", "schedule"), SPLITS)
+def test_parts_of_k(target: str, schedule: str) -> None:
+    """Each with sums of its own; what is launched again, with the counters as they were left, gives the same bits."""
+    kernel, _ = run(f"{PRENORM} with {schedule}", target, {"m": 70, "n": 24, "k": 1304}, "nk")
+    assert kernel.spec.launch.arrivals == 4
+    assert kernel.spec.launch.partial_bytes
+
+
+@pytest.mark.once("target", "program")
+@pytest.mark.parametrize("program", [x for x in PROGRAMS if "e4m3 = max" not in x])
+@pytest.mark.parametrize("target", TARGETS)
+def test_parts_of_programs(target: str, program: str) -> None:
+    dims = {"m": 77, "n": 144, "k": 640} | {x: 2 for x in "bh" if f"{x}," in program or f",{x}]" in program}
+    run(f"{program} with split=3", target, dims, "".join(x for x in "nkb" if x in dims), seed=6)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("target", TARGETS)
+def test_reductions_of_results_beside_parts(target: str) -> None:
+    """Both have room in the workspace, and counters."""
+    product, squares = PRENORM.replace("D[m,n]:f32", "P[m,n]").split("; ")
+    program = f"{product}; D[m,n]:f32 = P; {squares}; R[m]:f32 = max[n](P); T[n]:f32 = sum[m](P) with split=4"
+    kernel, _ = run(program, target, {"m": 141, "n": 72, "k": 1024}, "nk")
+    assert kernel.spec.launch.arrivals == 2 + 4
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (r"atom\.acq_rel(\.gpu\.global\.inc)", r"atom.relaxed\1", "race: .* is read here"),
+        (r"(acq_rel\.gpu\.global\.)inc", r"\1add", "race: .* is written here"),  # not 0 again for the next launch
+    ],
+)
+def test_the_emulator_sees_a_fault(old: str, new: str, message: str) -> None:
+    program, dims = f"{PRENORM} with split=4, parts=cluster", {"m": 70, "n": 24, "k": 1024}
+    made = scalec.compile(program, target="sm_90a", dims={"n": 24, "k": 1024})
+    ptx, count = re.subn(old, new, made.ptx)
+    assert count == 1
+    kernel = Kernel(made.spec, b"", ptx=ptx)
+    kernel.fixed = emulated.EmulatedDevice("sm_90a")
+    with pytest.raises(DeviceError, match=message):
+        launched(kernel, *made_up(program, dims, 3), dims, 3)
+
+
+def test_long_k_of_few_rows_is_split() -> None:
+    """One CTA took 131 us for 13 rows of 28672 on an H100 (2026-11-26), parts of K 3."""
+    kernel = scalec.compile(PRENORM, target="sm_90a", dims={"m": 13, "n": 24, "k": 28672})
+    assert kernel.spec.launch.split * kernel.spec.launch.cluster >= 8
+
+
+def test_several_converters_are_refused() -> None:
     with pytest.raises(ScheduleError, match="S is"):
-        scalec.compile(f"{PRENORM} with {setting}", target="sm_90a", dims={"n": 24, "k": 4096})
+        scalec.compile(f"{PRENORM} with converters=2", target="sm_90a", dims={"n": 24, "k": 4096})
 
 
 @pytest.mark.parametrize(

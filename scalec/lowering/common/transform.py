@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from scalec.abi import COUNTER_BYTES
 from scalec.formats import element_spelled
 from scalec.ir import tile
 from scalec.ir.mlir import ir
@@ -20,6 +21,7 @@ from scalec.lowering.common.block_scales import SCALES
 from scalec.lowering.common.convert import Chunks, elements_of, factor, place_of, thread_of
 from scalec.lowering.common.copies import widened as byte_as_f32
 from scalec.lowering.common.elements import converted, widened
+from scalec.lowering.common.parts import pointer_of
 from scalec.lowering.common.pointwise import REDUCTIONS
 from scalec.lowering.common.state import COMMON, State
 from scalec.targets import WARPGROUP
@@ -37,6 +39,11 @@ class Folds:
     kind: str
     rows: list[Variable]
 
+    @property
+    def empty(self) -> float:
+        """What nothing is reduced to."""
+        return float(REDUCTIONS[self.kind][1])
+
     def combine(self, s: State, x: ir.Value, y: ir.Value) -> ir.Value:
         """Takes a term in."""
         return scalar.OPS[REDUCTIONS[self.kind][0]](s.b, x, y)
@@ -45,7 +52,7 @@ class Folds:
 @COMMON.lowers("tile.folds")
 def folds(s: State, op: ir.OpView) -> None:
     kind = tile.str_of(op.kind)
-    empty = float(REDUCTIONS[kind][1])
+    empty = Folds(kind, []).empty
     rows = [s.b.variable(s.b.f32, empty) for _ in range(tile.int_of(op.result.type.count))]
     s.values[op.result] = Folds(kind, rows)
 
@@ -174,19 +181,80 @@ def _rounded(s: State, element: str, values: list[ir.Value]) -> list[ir.Value]:
     return [rounding.word(s, element, values[i : i + each]) for i in range(0, len(values), each)]
 
 
+def _of_row(s: State, fold: Folds, held: Variable, chunks: int) -> ir.Value:
+    """What the lanes that share a row have together: those next to each other exchange first, so that all get the
+    same."""
+    value, distance = held.get(), 1
+    while distance < chunks:
+        other = s.b.butterfly(value, distance)
+        value, distance = fold.combine(s, value, other), 2 * distance
+    return value
+
+
+@COMMON.lowers("tile.sum_folds")
+def sum_folds(s: State, op: ir.OpView) -> None:
+    """A warp has all of its rows' lanes, so it needs no other: its first lane's release and acquire are between what
+    all lanes store and load, as the warp meets before and after (PTX ISA 8.9: causality order)."""
+    b, fold, (rows, _) = s.b, s.get(op.folds), tile.shape_of(op.target.type)
+    chunks, split = tile.swizzle_of(op.target.type) // tile.CHUNK, tile.int_of(op.split)
+    thread, at_once = thread_of(s), WARPGROUP // chunks
+    row, chunk = place_of(b, thread, chunks)
+    number = b.widen(s.get(op.number))
+    begin = b.add(b.mul(number, b.constant(tile.int_of(op.words), b.i64)), tile.int_of(op.offset))
+    first = b.add(pointer_of(s, op.partials), b.mul(begin, b.constant(4, b.i64)))
+
+    def of_part(part: ir.Value) -> ir.Value:
+        """Where a part's fold of the thread's first row is."""
+        return b.add(first, b.widen(b.shl(b.add(b.mul(part, rows), row), 2)))
+
+    def inside(i: int) -> ir.Value:
+        """Whether row i of the thread's is one of the tile."""
+        return b.compare("lt", row, rows - i * at_once)
+
+    mine = of_part(s.get(op.part))
+    for i, held in enumerate(fold.rows):
+        kept = b.and_(b.compare("eq", chunk, 0), inside(i))
+        text = f"@$2 st.global.f32 [$0 + {4 * i * at_once}], $1;"
+        b.asm(text, [], [mine, _of_row(s, fold, held, chunks), kept])
+    s.values[op.result] = last = _last_of_warps(s, op, number, b.shr(thread, 5))
+    with b.when(last):
+        for held in fold.rows:
+            held.set(fold.empty)
+        for part in range(0, split, chunks):
+            own = b.add(chunk, part)
+            there = [b.and_(b.compare("lt", own, split), inside(i)) for i in range(len(fold.rows))]
+            texts = [f"@$2 ld.global.f32 $0, [$1 + {4 * i * at_once}];" for i in range(len(fold.rows))]
+            address, nothing = of_part(own), b.constant(fold.empty)
+            loaded = [b.asm(t, [b.f32], [address, x, nothing], tied=1) for t, x in zip(texts, there, strict=True)]
+            for held, (x,) in zip(fold.rows, loaded, strict=True):
+                held.set(fold.combine(s, held.get(), x))
+
+
+def _last_of_warps(s: State, op: ir.OpView, number: ir.Value, warp: ir.Value) -> ir.Value:
+    """Whether a warp is the last of those with its rows' parts. The increment wraps, so that the last one readies the
+    counter for the next launch."""
+    b, before = s.b, tile.int_of(op.split) - 1
+    arrived = b.variable(b.i32, 0)
+    b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
+    with b.when(b.compare("eq", s.lane, 0)):
+        index = b.add(b.mul(number, b.constant(tile.int_of(op.counters_of_tile), b.i64)), tile.int_of(op.counter))
+        index = b.add(index, b.widen(warp))
+        counter = b.add(pointer_of(s, op.counters), b.mul(index, b.constant(COUNTER_BYTES, b.i64)))
+        arrived.set(b.asm(f"atom.acq_rel.gpu.global.inc.u32 $0, [$1], {before};", [b.i32], [counter])[0])
+    b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
+    of_first = b.asm("shfl.sync.idx.b32 $0, $1, 0, 31, -1;", [b.i32], [arrived.get()])[0]
+    return b.compare("eq", of_first, before)
+
+
 @COMMON.lowers("tile.store_folds")
 def store_folds(s: State, op: ir.OpView) -> None:
-    """The lanes that share a row exchange what they have, those next to each other first, so that all get the same."""
     b, fold, (rows, _) = s.b, s.get(op.folds), tile.shape_of(op.target.type)
     chunks = tile.swizzle_of(op.target.type) // tile.CHUNK
     row, chunk = place_of(b, thread_of(s), chunks)
     element, at_once = str(op.memory.type.element_type), WARPGROUP // chunks
     scalars = [s.get(x) for x in op.scalars]
     for number, held in enumerate(fold.rows):
-        value, distance = held.get(), 1
-        while distance < chunks:
-            other = b.butterfly(value, distance)
-            value, distance = fold.combine(s, value, other), 2 * distance
+        value = _of_row(s, fold, held, chunks)
         value = scalar.evaluate(b, op.body.blocks[0], [value, *scalars], epilogue.functions_of(op))
         own = b.add(row, number * at_once)
         at = b.add(s.get(op.row0), own)

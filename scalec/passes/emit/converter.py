@@ -66,7 +66,7 @@ class Converter(Transformer):
             written = writes.get(side.label)
             with nullcontext() if written is None else e.region("tile.when", [written]):
                 for fold, room in zip(side.operand.folds, held[side.label].folds, strict=True):
-                    self.store_fold(h, side, fold, room, w)
+                    self.write_fold(h, side, fold, room, w)
 
     def convert_stage(self, h: Handles, cursor: ir.Value, w: Work, k: ir.Value, held: dict[str, Held]) -> None:
         """A stage that others multiply then; what is loaded for it is on its way while copies are."""

@@ -14,6 +14,8 @@ from scalec.passes.emit.cutter import Cutter
 from scalec.passes.emit.emitter import Source, attribute
 from scalec.passes.emit.handles import Handles, Side
 from scalec.passes.emit.tensors import Work
+from scalec.passes.plan.fold_parts import fold_counters, fold_parts, fold_words
+from scalec.passes.plan.reductions import arrivals, partial_words
 from scalec.passes.problem.operand import Fold, OperandInput
 from scalec.passes.problem.sources import computation, is_op, whole_of
 
@@ -136,8 +138,31 @@ class Transformer(Cutter):
             values = dict(zip(known, rest, strict=True))
             e.op("tile.yield", operands=[self.inlined(body, element, values) for body in bodies])
 
+    def write_fold(self, h: Handles, side: Side, fold: Fold, room: ir.Value, w: Work) -> None:
+        """Writes a fold of the tile's rows: where K is split that of all parts, by each warp whose rows' parts are
+        complete with its own."""
+        e, s = self.e, self.schedule
+        if s.split == 1:
+            self.store_fold(h, side, fold, room, w)
+            return
+        own = fold_parts(self.problem, s)
+        mine = own[self.problem.folds.index(fold)]
+        operands = [room, h.tiles[side.label], *self.fold_memory(), w.part, w.number]
+        facts = {"split": s.split, "words": fold_words(self.problem, s), "offset": mine.offset}
+        facts |= {"counters_of_tile": fold_counters(self.problem, s), "counter": mine.counter}
+        last = e.op("tile.sum_folds", [ir.IntegerType.get_signless(1)], operands, **facts).result
+        with e.region("tile.when", [last]):
+            self.store_fold(h, side, fold, room, w)
+
+    def fold_memory(self) -> tuple[ir.Value, ir.Value]:
+        """Where parts of folds are, and their counters: behind those of reductions of results."""
+        p, s, (memory, counters) = self.problem, self.schedule, self.memory()
+        if not p.reductions:
+            return memory, counters
+        return self.behind(memory, partial_words(p, s)), self.behind(counters, len(arrivals(p, s)))
+
     def store_fold(self, h: Handles, side: Side, fold: Fold, room: ir.Value, w: Work) -> None:
-        """Writes a fold of the tile's rows."""
+        """Stores a fold of the tile's rows."""
         e, f32 = self.e, ir.F32Type.get()
         final = self.returned(fold.index).owner.opview
         memory = e.memory(self.returned(fold.index).type)

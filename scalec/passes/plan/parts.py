@@ -176,8 +176,6 @@ def no_parts(problem: Problem) -> str:
     """Why K cannot be split, whatever its size, "" where it can."""
     if problem.queued:
         return "what there is to do is read from memory"
-    if problem.folds:
-        return f"{problem.folds[0].name} is a reduction over {problem.k.name}, which one CTA walks for it"
     if reason := together(problem):
         return f"{reason}, and the parts of a tile are finished by one of theirs"
     return ""

@@ -102,6 +102,16 @@
 
 // -----
 
+// EXPECT: has 300 f32 a tile, expected 4 for each of 64 rows
+%n = "arith.constant"() {value = 0 : i32} : () -> i32
+%m = "memref.alloc"() {operandSegmentSizes = array<i32: 0, 0>} : () -> memref<8xf32>
+%c = "memref.alloc"() {operandSegmentSizes = array<i32: 0, 0>} : () -> memref<8xi32>
+%b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>
+%f = "tile.folds"() {kind = "sum"} : () -> !tile.folded_rows<4 : i64>
+%l = "tile.sum_folds"(%f, %b, %m, %c, %n, %n) {counter = 0 : i64, counters_of_tile = 4 : i64, offset = 64 : i64, split = 4 : i64, words = 300 : i64} : (!tile.folded_rows<4 : i64>, !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>, memref<8xf32>, memref<8xi32>, i32, i32) -> i1
+
+// -----
+
 // EXPECT: along is m, expected rows or k
 %n = "arith.constant"() {value = 0 : i32} : () -> i32
 %s = "arith.constant"() {value = 1 : i64} : () -> i64
