@@ -92,7 +92,9 @@ def work(s: State, op: ir.OpView) -> None:
     def body() -> None:
         for argument, word in zip(block.arguments, taken, strict=True):
             s.values[argument] = word.get()
+        around, s.dealt = s.dealt, True
         s.table.block(s, block)
+        s.dealt = around
         take()
 
     take()

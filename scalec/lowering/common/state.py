@@ -226,6 +226,10 @@ class State:
     first_warp: int = 0
     unrolled: int = 1
     fresh: ir.Value | None = None
+    dealt: bool = False  # whether this is within a tile that a queue deals out
+    before_k: ir.Value | None = None  # of such a tile: what stands before its loop over K, of rounds
+    windowed: bool = False  # whether scales come by windows
+    varied: Callable[[], ir.Value] | None = None  # a zero of which ptxas only knows that lanes may differ in it
     cta_group: int = 1
     parts: int = 1
     part: ir.Value | int = 0

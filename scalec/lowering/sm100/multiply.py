@@ -144,7 +144,10 @@ def mma_sums(s: State, op: ir.OpView) -> None:
         kind, instruction, factors = _step(s, op, step)
         own = step % _OWN
         operands = [into]
-        operands += [x.descriptor(s, step, made.constant(s, x.upper, own + i * _OWN)) for i, x in enumerate(sides)]
+        # of tiles that a queue deals out made for each: for the whole role ptxas gives them second registers of pairs
+        # whose first ones hold something else, and copies them for each product (docs/notes/groups.md)
+        uppers = [made.constant(s, x.upper, own + i * _OWN, s.before_k) for i, x in enumerate(sides)]
+        operands += [x.descriptor(s, step, upper) for x, upper in zip(sides, uppers, strict=True)]
         # beside the addresses of a slot's words registers are few: there, steps of one descriptor share one
         operands += [made.constant(s, instruction | transposed, own if made.slot is None else 0), *factors]
         at = "".join(f", [${i}]" for i in range(4, 4 + len(factors)))

@@ -79,15 +79,15 @@ class Sums:
         """Address of the first accumulator."""
         return s.once(("sums", self.kept), lambda: s.b.asm("ld.shared.b32 $0, [$1];", [s.b.i32], [self.kept])[0])
 
-    def constant(self, s: State, value: int, index: int) -> ir.Value:
-        """A constant that stays in a register of its own for the whole role, one for each `index`.
+    def constant(self, s: State, value: int, index: int, behind: ir.Value | None = None) -> ir.Value:
+        """A constant that stays in a register of its own for the whole role, or `behind` a value, one for each `index`.
 
         A tensor instruction takes descriptors in pairs of uniform registers. A constant half of one ptxas would write
         again before each instruction, and so it would the copies of one value: half of the issuing loop (ptxas 13.0).
         So each has something added that is 0, which ptxas does not know: an empty bit of the address of the sums.
         """
-        bit = _EMPTY[index % len(_EMPTY)]
-        return s.once(("constant", value, bit), lambda: s.b.add(s.b.shr(self.first(s), bit), s.b.constant(value)))
+        bit, first = _EMPTY[index % len(_EMPTY)], self.first(s)
+        return s.once(("constant", value, bit), lambda: s.b.add(s.b.shr(first, bit), s.b.constant(value)), behind)
 
 
 @TABLE.lowers("tile.sums")
@@ -96,6 +96,7 @@ def sums(s: State, op: ir.OpView) -> None:
     columns, slots = tile.shape_of(op.result.type)[1], tile.int_of(op.result.type.slots)
     made = Sums(b.add(s.shared, tile.int_of(op.offset)), columns, slots, tile.int_of(op.beside))
     s.values[op.result] = made
+    s.varied = lambda: b.and_(s.lane, b.shr(made.first(s), _EMPTY[0]))
     s.cta_group = group = tile.int_of(op.ctas)
     s.shares_runs = True  # 12 comparisons took 170 of 880 stalls of a tile of logits (ptxas 13.0)
     with b.when(b.compare("eq", s.warp, 0)):

@@ -95,12 +95,19 @@ class TensorConsumer(Producer, FoldsAtOnce):
 
     def producer(self, h: Handles) -> None:
         """One warp's thread issues bulk copies, another's products, and a third's copies of scale words where there is
-        one: of CTAs that multiply together, the leader's."""
-        super().producer(h)
+        one: of CTAs that multiply together, the leader's.
+
+        Of tiles that a queue deals out, a CTA's own products stand first: ptxas then gives uniform registers to them
+        before the warp that deals takes many (docs/notes/groups.md)."""
+        first = h.items is not None and h.pair_rank is None
+        if not first:
+            super().producer(h)
         with self.e.region("tile.warp", index=1, count=1, elected=0):
             with self.leading(h):
                 self.products(h)
             self.follow(h)
+        if first:
+            super().producer(h)
         if h.copied is not None:
             with self.e.region("tile.warp", index=2, count=1, elected=0):
                 with self.leading(h):
