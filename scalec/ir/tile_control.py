@@ -257,6 +257,24 @@ class TilesOp(Tile.Operation, name="tiles", traits=[ir.NoTerminatorTrait]):
         return takes(op, [i32] * (own + len(op.outer)))
 
 
+class FollowsOp(Tile.Operation, name="follows"):
+    """Whether another tile follows of those that the `tiles` around walks, which takes all as they come."""
+
+    result: ext.Result[I1]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        around = op.operation.parent
+        while around is not None and around.name != "tile.tiles":
+            around = around.parent
+        if around is None:
+            return fail(op, "is in no tile.tiles")
+        asks = any(o.operation.name == "tile.query_cancel" for b in around.opview.body.blocks for o in b.operations)
+        if asks or run_of(around) > 1:
+            return fail(op, "is in a tile.tiles that does not know what follows: it asks, or takes runs")
+        return True
+
+
 class StepsOp(Tile.Operation, name="steps", traits=[ir.NoTerminatorTrait]):
     """Walks K from element `start` in steps of `step`: body(k0). `unroll` bodies stand in one iteration.
 
@@ -404,6 +422,15 @@ class ReleaseOp(Tile.Operation, name="release"):
     lag: ir.IntegerAttr
 
     verify_invariants = verifier(lambda op: flag(op, "lag") and in_step(op, op.ring))
+
+
+class HandBackOp(Tile.Operation, name="hand_back"):
+    """Consumer: a warp hands the stage back to its own CTA's producers; what its lanes loaded of it they have used."""
+
+    ring: ext.Operand[RingType]
+    cursor: ext.Operand[CursorType]
+
+    verify_invariants = verifier(lambda op: in_step(op, op.ring))
 
 
 class AdvanceOp(Tile.Operation, name="advance"):

@@ -3,12 +3,25 @@
 # no `from __future__ import annotations` here: the bindings read the annotations as classes
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import at_least, flag, into_memory, memory_of, takes
 from scalec.ir.tile_compute import yields
-from scalec.ir.tile_types import I1, I32, CursorType, FragmentType, RowIndexType, Tile, TotalsType, int_of, str_of
+from scalec.ir.tile_types import (
+    I1,
+    I32,
+    FragmentType,
+    RowIndexType,
+    SharedType,
+    Tile,
+    TotalsType,
+    element_of,
+    int_of,
+    shape_of,
+    str_of,
+)
 from scalec.ir.verify import fail, verifier
 
 KINDS = ("sum", "max", "min")
@@ -85,33 +98,90 @@ class ReduceRowsOp(Tile.Operation, name="reduce_rows"):
         return _kind(op) and _place(op) and flag(op, "ragged") and at_least(op, 0, "column")
 
 
+class LeaveTotalsOp(Tile.Operation, name="leave_totals"):
+    """Reduces totals across the lanes that share a row, and leaves each row's in shared memory: in `room`, for each
+    unit that has columns of its own, `extent` f32 from `offset` on, one a row."""
+
+    totals: ext.Operand[TotalsType]
+    room: ext.Operand[SharedType]
+    kind: ir.StringAttr
+    offset: ir.IntegerAttr
+    extent: ir.IntegerAttr
+
+    verify_invariants = verifier(lambda op: _kind(op) and _in_room(op, int_of(op.offset), int_of(op.extent)))
+
+
+class LeaveRowsOp(Tile.Operation, name="leave_rows"):
+    """Reduces each column of an accumulator as `reduce_rows` does, and leaves it in shared memory, as `leave_totals`
+    does: for each warp with rows of its own."""
+
+    accumulator: ext.Operand[FragmentType]
+    room: ext.Operand[SharedType]
+    m0: ext.Operand[I32]
+    n0: ext.Operand[I32]
+    m: ext.Operand[I32]
+    n: ext.Operand[I32]
+    kind: ir.StringAttr
+    ragged: ir.IntegerAttr
+    column: ir.IntegerAttr
+    offset: ir.IntegerAttr
+    extent: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if not (_kind(op) and flag(op, "ragged") and at_least(op, 0, "column")):
+            return False
+        return _in_room(op, int_of(op.offset), int_of(op.extent))
+
+
+class StoreLeftOp(Tile.Operation, name="store_left"):
+    """Reduces what warps have left in `room`, from `left` on `extent` f32 of each of `slots`, one slot after the other,
+    and stores it as that of tile `number`, in `partials` as `store_totals` has it. The consumers of a tile do this
+    together, or with `alone` 1 the warp that is here."""
+
+    room: ext.Operand[SharedType]
+    partials: ext.Operand[Any]
+    number: ext.Operand[I32]
+    kind: ir.StringAttr
+    left: ir.IntegerAttr
+    slots: ir.IntegerAttr
+    words: ir.IntegerAttr
+    offset: ir.IntegerAttr
+    extent: ir.IntegerAttr
+    alone: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if not (_kind(op) and _place(op) and at_least(op, 1, "slots") and flag(op, "alone")):
+            return False
+        return _in_room(op, int_of(op.left), int_of(op.slots) * int_of(op.extent))
+
+
 class LastTileOp(Tile.Operation, name="last_tile"):
     """All consumers of a tile have stored what they have of it; whether those of all `count` tiles with counter
-    `number` have, before. The counter is 0 then.
-
-    With a `turn`, consumers have met, and the warp asks whose turn it is: elsewhere the result is 0.
+    `number` have, before. The counter is 0 then. With `alone` 1 the warp that is here has stored all that is counted.
     """
 
     counters: ext.Operand[Any]
     number: ext.Operand[I32]
     count: ext.Operand[I32]
-    turn: Sequence[ext.Operand[CursorType]]
     result: ext.Result[I1]
+    alone: ir.IntegerAttr
 
-    verify_invariants = verifier(lambda op: memory_of(op, "counters", "i32"))
+    verify_invariants = verifier(lambda op: memory_of(op, "counters", "i32") and flag(op, "alone"))
 
 
 class MeetOp(Tile.Operation, name="meet"):
-    """All consumers of a tile meet, or those whose turn it is: what they have stored each may tell others of."""
+    """All consumers of a tile meet: what they have left in shared memory each may read."""
 
 
 class FinishReductionOp(Tile.Operation, name="finish_reduction"):
     """target[i * stride] = body(the reduction of what `count` tiles have for i), for i from `start` up to `end`.
 
     The tiles are number `first` and those each `step` on, with `slots` partial results each, in `partials` as
-    `store_totals` has it; they are taken in this order. At most `extent` results. The consumers of a tile do this
-    together, or with `alone` 1 each warp that is here does. An i that one of `skips` names nothing for is not
-    stored. The body yields f32 (`tile.yield`).
+    `store_totals` has it; they are taken in an order that their numbers alone give. At most `extent` results. The
+    consumers of a tile do this together, or with `alone` 1 the warp that is here. An i that one of `skips` names
+    nothing for is not stored. The body yields f32 (`tile.yield`).
     """
 
     partials: ext.Operand[Any]
@@ -151,3 +221,13 @@ def _place(op: ir.OpView) -> bool:
         return False
     end = int_of(op.offset) + int_of(op.extent)
     return end <= int_of(op.words) or fail(op, f"partial results up to {end} of {int_of(op.words)} words of a tile")
+
+
+def _in_room(op: ir.OpView, offset: int, extent: int) -> bool:
+    """Refuses partial results that are not within the shared memory for them."""
+    kind = op.room.type
+    if str(element_of(kind)) != "f32":
+        return fail(op, f"leaves f32 in {kind}")
+    if offset < 0 or extent < 1 or offset + extent > prod(shape_of(kind)):
+        return fail(op, f"leaves f32 {offset} to {offset + extent} of {prod(shape_of(kind))}")
+    return True

@@ -15,9 +15,10 @@ from scalec.ir.schedule import Schedule
 from scalec.ir.tile_control import parts_of
 from scalec.lowering.reads import partial
 from scalec.lowering.reads import reads as reads_of
+from scalec.passes.plan.counting import partial_words
 from scalec.passes.plan.fold_parts import fold_counters, fold_words
 from scalec.passes.plan.pointwise import Spread
-from scalec.passes.plan.reductions import arrivals, bands, partial_words
+from scalec.passes.plan.reductions import arrivals, bands
 from scalec.passes.problem.operand import Product
 from scalec.passes.problem.pointwise import Pointwise
 from scalec.passes.problem.types import Problem

@@ -25,9 +25,9 @@ from scalec.model.predict import Prediction, cycles_of_tile
 from scalec.passes.base import programs
 from scalec.passes.choose.scheduler import choice
 from scalec.passes.plan.converted import in_registers, no_registers, registers_make
+from scalec.passes.plan.counting import partial_words
 from scalec.passes.plan.gather import copied_by_threads
 from scalec.passes.plan.parts import cluster_ctas, no_meeting, part_columns
-from scalec.passes.plan.reductions import partial_words
 from scalec.passes.plan.resources import no_bulk, no_bulk_scales, part_owners, scale_copy, scale_warps, units
 from scalec.passes.plan.shared_blocks import together
 from scalec.passes.plan.shared_memory import SharedPlan

@@ -47,6 +47,19 @@ def test_a_workspace_has_a_number_for_each_row_and_column_of_a_tile() -> None:
     assert launch.workspace({"b": 3, "m": 130, "n": 190, "k": 512}) == (tiles * (sums + 2560), tiles * 4 * 3)
 
 
+def test_a_warp_that_counts_adds_a_tile_up_first() -> None:
+    """So the workspace has one number a row and column; where consumers count, one of each warp's."""
+    schedule = {"tile": "128x64x64", "swap": "0", "cluster": "1x2"}
+    made = compile_source(BOTH, target="sm_90a", dims={"k": 512}, schedule=schedule, until="ptx")
+    assert made.spec is not None
+    assert made.spec.launch.partial_bytes == 4 * (128 + 64)
+    assert made.spec.launch.arrivals == 2
+    others = {**schedule, "consumers": "pingpong", "warpgroups": "2", "tile": "64x64x64"}
+    made = compile_source(BOTH, target="sm_90a", dims={"k": 512}, schedule=others, until="ptx")
+    assert made.spec is not None
+    assert (made.spec.launch.partial_bytes, made.spec.launch.arrivals) == (4 * (64 + 4 * 64), 2)
+
+
 def test_programs_with_other_reductions_are_others() -> None:
     programs = [f"T[m,n] = A[m,k] @ B[n,k]; C[m,n] = T; R[m]:f32 = {x}" for x in (
         "max[n](T)", "min[n](T)", "sum[n](T)", "sum[n](T*T)", "sqrt(sum[n](T*T))",

@@ -8,7 +8,7 @@ from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering.builder import Variable
 from scalec.lowering.common.elements import held
-from scalec.lowering.common.state import COMMON, Cursor, Ring, State
+from scalec.lowering.common.state import COMMON, Cursor, Ring, State, first_of
 
 NO_CLUSTER = 0xFFFFFFFF
 """What `tile.query_cancel` gives where no cluster was taken over."""
@@ -60,6 +60,8 @@ def set_up(s: State, *barriers: tuple[ir.Value | int, int, int]) -> None:
 def roles(s: State, ops: list[ir.OpView]) -> None:
     """One if/else chain over the warps, so that ptxas sees each role as one branch (setmaxnreg needs it)."""
     ops = sorted(ops, key=lambda o: tile.ints_of(o.warps)[0])
+    # beside warps that count tiles a consumer's 128 sums spilled 4 bytes else (FP8, 128x256, ptxas 13.0)
+    settles = s.table.settles or any(first_of(o, "tile.store_left") for o in ops)
 
     def emit(remaining: list[ir.OpView]) -> None:
         last = remaining[-1]
@@ -70,7 +72,7 @@ def roles(s: State, ops: list[ir.OpView]) -> None:
             count = tile.int_of(last.registers)
             action = ir.Attribute.parse(f"#nvvm<action {'increase' if count > s.registers else 'decrease'}>")
             s.b.op("nvvm.setmaxregister", [], [], action=action, regCount=ir.IntegerAttr.get(s.b.i32, count))
-            if s.table.settles:
+            if settles:
                 s.settle(low)
             s.table.block(s, last.body.blocks[0])
 
@@ -220,6 +222,9 @@ def advance(s: State, op: ir.OpView) -> None:
         if c.known == 0:
             c.phase.set(b.xor(c.phase.get(), 1))
         return
+    if c.depth == 1 and c.rounds is None:  # which LLVM does not see of a variable
+        c.phase.set(b.xor(c.phase.get(), 1))
+        return
     following = b.add(c.stage.get(), 1)
     wraps = b.compare("eq", following, c.depth)
     if c.rounds is None:
@@ -343,3 +348,10 @@ def release(s: State, op: ir.OpView) -> None:
     if op.unless is not None:
         chosen = b.and_(chosen, b.xor(s.get(op.unless), b.constant(1, b.i1)))
     b.asm(f"@$1 mbarrier.arrive.shared::{space}.b64 _, [$0];", [], [address, chosen])
+
+
+@COMMON.lowers("tile.hand_back")
+def hand_back(s: State, op: ir.OpView) -> None:
+    b, barrier = s.b, _barrier(s, s.get(op.ring).empty, s.get(op.cursor))
+    b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
+    b.asm("@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", [], [barrier, b.compare("eq", s.lane, 0)])

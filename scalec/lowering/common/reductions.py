@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 from scalec.abi import COUNTER_BYTES
@@ -12,13 +12,14 @@ from scalec.ir.mlir import ir
 from scalec.lowering import functions, scalar
 from scalec.lowering.builder import Builder, Variable
 from scalec.lowering.common.epilogue import address_of, places
-from scalec.lowering.common.parts import BARRIER, Crew, count_arrivals, pointer_of, threads_of
+from scalec.lowering.common.parts import Crew, count_arrivals, pointer_of
 from scalec.lowering.common.state import COMMON, State
 from scalec.lowering.common.stores import store_one
 
 _QUAD = 4  # lanes that hold the columns of a row, two of each eight (PTX ISA 9.7.14.5.8)
 _COLUMN_LANES = (4, 8, 16)  # distances of the lanes that hold the rows of a column, ibid.
-_AHEAD = 4  # partial results on their way at once
+_AHEAD = 3  # partial results on their way at once, of a warp alone: with 4 a batched sum over rows spilled
+_AHEAD_TOGETHER = 16  # likewise, of consumers, whose sums are stored by then
 _VECTOR = 4  # f32 that a lane loads at once
 
 _NOTHING = {"sum": 0.0, "max": float("-inf"), "min": float("inf")}
@@ -52,26 +53,35 @@ def reduce_columns(s: State, op: ir.OpView) -> None:
     for wave, registers in enumerate(fragment.waves):
         for g, place in places(s, op, wave, len(fragment.waves), fragment.columns):
             for half in (0, 1):
-                total = rows[2 * wave + half]
+                total, pair = rows[2 * wave + half], []
                 for i in (0, 1):
                     value = registers[4 * g + 2 * half + i].get()
-                    value = b.select(place.column_inside[i], value, nothing) if ragged else value
-                    total.set(_combine(b, kind, total.get(), value))
+                    pair.append(b.select(place.column_inside[i], value, nothing) if ragged else value)
+                total.set(_combine(b, kind, total.get(), _combine(b, kind, *pair)))
 
 
-@COMMON.lowers("tile.store_totals")
+@COMMON.lowers("tile.store_totals", "tile.leave_totals")
 def store_totals(s: State, op: ir.OpView) -> None:
     b, kind, rows = s.b, tile.str_of(op.kind), s.get(op.totals).rows
     waves, wave = len(rows) // 2, s.geometry.wave
     row = b.add(b.mul(s.unit(0), waves * wave), s.row_in_wave)
-    at = _partial(s, op, s.unit(1), row)
+    space, at = _place(s, op, s.unit(1), row)
     first = b.compare("eq", b.and_(s.lane, _QUAD - 1), 0)
     for number, total in enumerate(rows):
         value = total.get()
         for distance in (1, 2):
             value = _combine(b, kind, value, b.butterfly(value, distance))
         offset = 4 * (number // 2 * wave + number % 2 * 8)
-        b.asm(f"@$2 st.global.f32 [$0 + {offset}], $1;", [], [at, value, first])
+        b.asm(f"@$2 st.{space}.f32 [$0 + {offset}], $1;", [], [at, value, first])
+
+
+def _place(s: State, op: ir.OpView, slot: ir.Value | int, index: ir.Value | int) -> tuple[str, ir.Value]:
+    """Where an op leaves what a slot has for a row or column, or stores it as tile `number`'s: state space, address."""
+    b = s.b
+    if op.operation.name in ("tile.leave_totals", "tile.leave_rows"):
+        within = b.add(b.add(b.mul(slot, tile.int_of(op.extent)), index), tile.int_of(op.offset))
+        return "shared", b.add(s.get(op.room).base, b.shl(within, 2))
+    return "global", _partial(s, op, slot, index)
 
 
 def _partial(s: State, op: ir.OpView, slot: ir.Value | int, index: ir.Value | int) -> ir.Value:
@@ -82,7 +92,7 @@ def _partial(s: State, op: ir.OpView, slot: ir.Value | int, index: ir.Value | in
     return b.add(pointer_of(s, op.partials), b.mul(b.add(first, b.widen(within)), b.constant(4, b.i64)))
 
 
-@COMMON.lowers("tile.reduce_rows")
+@COMMON.lowers("tile.reduce_rows", "tile.leave_rows")
 def reduce_rows(s: State, op: ir.OpView) -> None:
     """Lanes deal the columns out among themselves while they reduce: of eight, each ends with one."""
     b, fragment, kind = s.b, s.get(op.accumulator), tile.str_of(op.kind)
@@ -100,7 +110,7 @@ def reduce_rows(s: State, op: ir.OpView) -> None:
             columns.append(total)
     slot = b.add(b.mul(s.unit(0), s.geometry.warps), s.warp_in_unit)
     start = b.add(b.add(s.first_column, b.mul(s.unit(1), fragment.columns)), tile.int_of(op.column))
-    at, row = _partial(s, op, slot, start), _row_lane(s)
+    (space, at), row = _place(s, op, slot, start), _row_lane(s)
     first = 0
     while first < len(columns):
         count = next(x for x in (8, 4, 2) if first + x <= len(columns))
@@ -109,8 +119,9 @@ def reduce_rows(s: State, op: ir.OpView) -> None:
         group, across = b.add(b.shr(index, 1), first // 2), s.geometry.adjacent // 2
         column = b.add(b.mul(b.div(group, across), 4 * s.geometry.adjacent), b.and_(index, 1))
         column = b.add(column, b.shl(b.and_(group, across - 1), 1)) if across > 1 else column
-        address = b.add(at, b.widen(b.shl(column, 2)))
-        b.asm("@$2 st.global.f32 [$0], $1;", [], [address, value, b.compare("lt", row, count)])
+        behind = b.shl(column, 2)
+        address = b.add(at, behind if space == "shared" else b.widen(behind))
+        b.asm(f"@$2 st.{space}.f32 [$0], $1;", [], [address, value, b.compare("lt", row, count)])
         first += count
 
 
@@ -134,85 +145,200 @@ def _row_lane(s: State) -> ir.Value:
     return s.b.shr(s.lane, 2)
 
 
-@COMMON.lowers("tile.last_tile")
-def last_tile(s: State, op: ir.OpView) -> None:
-    b, number, count = s.b, s.b.widen(s.get(op.number)), s.get(op.count)
-    if not len(op.turn):
-        s.values[op.result] = count_arrivals(s, op.counters, number, count)
-        return
-    before, warps = b.sub(count, 1), s.geometry.warps * prod(s.geometry.units)
-    # made here: what is made once a role lives beside the sums
-    warp = b.sub(s.warp, s.first_warp) if s.geometry.turns == 1 else b.and_(s.warp, warps - 1)
-    mine = b.compare("eq", s.get(op.turn[0]).stage.get(), warp)
-    arrived = b.variable(b.i32, 0)
-    with b.when(b.and_(mine, b.compare("eq", s.lane, 0))):
-        counter = b.add(pointer_of(s, op.counters), b.mul(number, b.constant(COUNTER_BYTES, b.i64)))
-        arrived.set(b.asm("atom.acq_rel.gpu.global.inc.u32 $0, [$1], $2;", [b.i32], [counter, before])[0])
-    b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])  # the first lane's acquire comes before what others load
-    of_first = b.asm("shfl.sync.idx.b32 $0, $1, 0, 31, -1;", [b.i32], [arrived.get()])[0]
-    s.values[op.result] = b.and_(mine, b.compare("eq", of_first, before))
+@COMMON.lowers("tile.store_left")
+def store_left(s: State, op: ir.OpView) -> None:
+    """Each lane of a warp has adjacent ones of all slots; of all consumers each thread has one."""
+    b, kind, extent, alone = s.b, tile.str_of(op.kind), tile.int_of(op.extent), bool(tile.int_of(op.alone))
+    crew = None if alone else Crew.of(s)
+    width, thread, threads = (1, crew.thread, crew.threads) if crew else (_VECTOR, s.lane, tile.LANES)
+    own = b.mul(thread, width)
+    room = b.add(s.get(op.room).base, b.shl(b.add(own, tile.int_of(op.left)), 2))
+    at, names = _partial(s, op, 0, own), ", ".join(f"${i}" for i in range(width))
+    for first in range(0, extent, width * threads):
+        inside = b.compare("lt", b.add(own, first), extent)
+        with b.when(inside) if first + width * threads > extent else nullcontext():
+            total: list[ir.Value] = []
+            for slot in range(tile.int_of(op.slots)):
+                text = f"ld.shared{_of(width)} {_in_braces(names, width)}, [${width} + {4 * (slot * extent + first)}];"
+                found = b.asm(text, [b.f32] * width, [room])
+                total = [_combine(b, kind, x, y) for x, y in zip(total, found, strict=True)] if total else found
+            values = ", ".join(f"${1 + i}" for i in range(width))
+            b.asm(f"st.global{_of(width)} [$0 + {4 * first}], {_in_braces(values, width)};", [], [at, *total])
+
+
+def _of(width: int) -> str:
+    """The end of an instruction that moves so many f32."""
+    return ".f32" if width == 1 else f".v{width}.f32"
+
+
+def _in_braces(names: str, width: int) -> str:
+    """Operands of such an instruction."""
+    return names if width == 1 else f"{{{names}}}"
+
+
+@COMMON.lowers("tile.follows")
+def follows(s: State, op: ir.OpView) -> None:
+    assert s.goes_on is not None
+    s.values[op.result] = s.goes_on()
 
 
 @COMMON.lowers("tile.meet")
 def meet(s: State, op: ir.OpView) -> None:
     s.b.op("nvvm.bar.warp.sync", [], [s.b.constant(-1)])
-    if s.geometry.turns > 1:
-        s.unit_barrier()
-    else:
-        s.b.asm(f"bar.sync {BARRIER}, {threads_of(s)};")
+    Crew.of(s).meet(s)
+
+
+@COMMON.lowers("tile.last_tile")
+def last_tile(s: State, op: ir.OpView) -> None:
+    b, number, count = s.b, s.b.widen(s.get(op.number)), s.get(op.count)
+    if not tile.int_of(op.alone):
+        s.values[op.result] = count_arrivals(s, op.counters, number, count)
+        return
+    before, arrived = b.sub(count, 1), b.variable(b.i32, 0)
+    b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])  # what other lanes stored comes before the first one's release
+    with b.when(b.compare("eq", s.lane, 0)):
+        counter = b.add(pointer_of(s, op.counters), b.mul(number, b.constant(COUNTER_BYTES, b.i64)))
+        arrived.set(b.asm("atom.acq_rel.gpu.global.inc.u32 $0, [$1], $2;", [b.i32], [counter, before])[0])
+    b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])  # and its acquire before what others load
+    of_first = b.asm("shfl.sync.idx.b32 $0, $1, 0, 31, -1;", [b.i32], [arrived.get()])[0]
+    s.values[op.result] = b.compare("eq", of_first, before)
 
 
 @COMMON.lowers("tile.finish_reduction")
 def finish_reduction(s: State, op: ir.OpView) -> None:
-    b, kind = s.b, tile.str_of(op.kind)
-    # a lone warp takes adjacent ones at once, and so fewer waits
-    alone = bool(tile.int_of(op.alone))
-    width, thread, threads = _VECTOR, s.lane, tile.LANES
-    if not alone:
-        crew = Crew.of(s)
-        width, thread, threads = 1, crew.thread, crew.threads
-    words, slots, extent = (tile.int_of(x) for x in (op.words, op.slots, op.extent))
-    start, end, count = (s.get(x) for x in (op.start, op.end, op.count))
-    element = str(op.target.type.element_type)
-    apart = b.mul(b.widen(s.get(op.step)), b.constant(4 * words, b.i64))
-    first = b.add(pointer_of(s, op.partials), b.mul(b.widen(s.get(op.first)), b.constant(4 * words, b.i64)))
-    ahead = max(1, _AHEAD // slots) if alone else _AHEAD
-    index = b.variable(b.i32, b.mul(thread, width))
-    nothing, skips = b.constant(_NOTHING[kind]), [s.get(x) for x in op.skips]
+    if tile.int_of(op.alone):
+        _finish_alone(s, op)
+    else:
+        _finish_together(s, op)
 
-    def one() -> None:
-        own = index.get()
-        at = b.variable(b.i64, b.add(first, b.widen(b.shl(b.add(own, tile.int_of(op.offset)), 2))))
+
+@dataclass(frozen=True)
+class _Band:
+    """What the tiles of a band have.
+
+    Attributes:
+        first: address of what the first tile has.
+        apart: bytes from a tile's to the next one's.
+        slots: of a tile, each `slot_bytes` behind the one before.
+    """
+
+    s: State
+    op: Any
+    kind: str
+    first: ir.Value
+    apart: ir.Value
+    slots: int
+    slot_bytes: int
+
+    @staticmethod
+    def of(s: State, op: ir.OpView) -> _Band:
+        b, (words, slots, extent) = s.b, (tile.int_of(x) for x in (op.words, op.slots, op.extent))
+        begin = b.add(b.mul(b.widen(s.get(op.first)), b.constant(4 * words, b.i64)), 4 * tile.int_of(op.offset))
+        first = b.add(pointer_of(s, op.partials), begin)
+        apart = b.mul(b.widen(s.get(op.step)), b.constant(4 * words, b.i64))
+        return _Band(s, op, tile.str_of(op.kind), first, apart, slots, 4 * extent)
+
+    def totals(self, index: ir.Value, width: int, own: ir.Value | int, every: int, ahead: int) -> list[ir.Value]:
+        """Of `width` adjacent rows or columns from `index` on, of each `every`-th tile from number `own` on, in their
+        order; so many tiles `ahead` are on their way at once."""
+        s, b, op = self.s, self.s.b, self.op
+        at = b.variable(b.i64, b.add(self.first, b.widen(b.shl(index, 2))))
+        if every > 1:
+            at.set(b.add(at.get(), b.mul(self.apart, b.widen(own))))
+        nothing, count, step = b.constant(_NOTHING[self.kind]), s.get(op.count), b.mul(self.apart, every)
         totals, number = [b.variable(b.f32, nothing) for _ in range(width)], b.variable(b.i32, 0)
-        vector = "" if width == 1 else f".v{width}"
+        names = _in_braces(", ".join(f"${i}" for i in range(width)), width)
 
-        def load(inside: ir.Value, offset: int) -> list[ir.Value]:
-            registers = ", ".join(f"${i}" for i in range(width))
-            text = f"@${width + 1} ld.global{vector}.f32 {{{registers}}}, [${width} + {offset}];"
-            if width == 1:
-                text = f"@$2 ld.global.f32 $0, [$1 + {offset}];"
-            return b.asm(text, [b.f32] * width, [at.get(), inside, *[nothing] * width], tied=width)
-
-        def some() -> None:
+        def some(ahead: int, inside: ir.Value | None = None) -> None:
             found = []
-            for i in range(ahead):
-                inside = b.compare("lt", b.add(number.get(), i), count)
-                found += [load(inside, 4 * slot * extent) for slot in range(slots)]
-                at.set(b.add(at.get(), apart))
+            for _ in range(ahead):
+                for slot in range(self.slots):
+                    text = f"ld.global{_of(width)} {names}, [${width} + {slot * self.slot_bytes}];"
+                    operands = [at.get()]
+                    if inside is not None:
+                        text, operands = f"@${width + 1} {text}", [at.get(), inside, *[nothing] * width]
+                    found.append(b.asm(text, [b.f32] * width, operands, tied=width if inside is not None else 0))
+                at.set(b.add(at.get(), step))
             for values in found:
                 for total, value in zip(totals, values, strict=True):
-                    total.set(_combine(b, kind, total.get(), value))
-            number.set(b.add(number.get(), ahead))
+                    total.set(_combine(b, self.kind, total.get(), value))
+            number.set(b.add(number.get(), every * ahead))
 
-        b.loop(lambda: b.compare("lt", number.get(), count), some)
+        def more(ahead: int) -> ir.Value:
+            """Whether all have so many tiles left: no load is then under a condition, which ptxas 13.0 answers by moves
+            of half of the sums in consumers' loop (47 in two K blocks of FP8 128x256: 1.13 to 1.18 of the time)."""
+            return b.compare("le", b.add(number.get(), every * ahead), count)
+
+        def again() -> ir.Value:
+            b.asm('.pragma "nounroll";', memory=False)  # where unrolled, registers of producers do not suffice
+            return more(ahead)
+
+        b.loop(again, lambda: some(ahead))
+        for fewer in (1 << i for i in reversed(range((ahead - 1).bit_length()))):  # all of those that are left
+            with b.when(more(fewer)):
+                some(fewer)
+        if every > 1:
+            with b.when(b.compare("lt", number.get(), count)):
+                some(1, b.compare("lt", b.add(number.get(), own), count))
+        return [total.get() for total in totals]
+
+    def store(self, index: ir.Value, totals: list[ir.Value], mine: ir.Value | None = None) -> None:
+        """The results of adjacent rows or columns from `index` on, of those that are there."""
+        s, b, op = self.s, self.s.b, self.op
+        start, end, element = s.get(op.start), s.get(op.end), str(op.target.type.element_type)
         for i, total in enumerate(totals):
-            value = scalar.evaluate(b, op.body.blocks[0], [total.get()], scalar.OPS)
-            place = b.add(b.add(own, start), i)
+            value = scalar.evaluate(b, op.body.blocks[0], [total], scalar.OPS)
+            place = b.add(b.add(index, start), i)
             address = address_of(s, s.get(op.target), b.mul(b.widen(place), s.get(op.stride)), element)
-            inside = b.compare("lt", place, end)
-            for skip in skips:
-                _, inside = skip.at(b, place, inside)
+            inside = b.both(b.compare("lt", place, end), mine)
+            for skip in op.skips:
+                _, inside = s.get(skip).at(b, place, inside)
             store_one(s, address, 0, element, value, inside)
-        index.set(b.add(own, threads * width))
 
-    b.loop(lambda: b.compare("lt", index.get(), extent), one)
+
+def _turns(threads: int, extent: int) -> int:
+    """How many threads of a warp take a band's tiles by turns, where fewer would have something to do."""
+    return max(x for x in (1, 2, 4, 8, 16, 32) if x == 1 or x * extent <= threads)
+
+
+def _met(b: Builder, kind: str, totals: list[ir.Value], apart: int, turns: int) -> list[ir.Value]:
+    """What lanes `apart` by turns have, together."""
+    for distance in (apart << i for i in range(turns.bit_length() - 1)):
+        totals = [_combine(b, kind, x, b.butterfly(x, distance)) for x in totals]
+    return totals
+
+
+def _finish_together(s: State, op: ir.OpView) -> None:
+    b, crew, band, extent = s.b, Crew.of(s), _Band.of(s, op), tile.int_of(op.extent)
+    turns, ahead = _turns(crew.threads, extent), max(1, _AHEAD_TOGETHER // band.slots)
+    if turns > 1:
+        index, turn = b.shr(crew.thread, turns.bit_length() - 1), b.and_(crew.thread, turns - 1)
+        totals = band.totals(b.min(index, extent - 1), 1, turn, turns, ahead)
+        mine = b.and_(b.compare("eq", turn, 0), b.compare("lt", index, extent))
+        band.store(index, _met(b, band.kind, totals, 1, turns), mine)
+        return
+    at = b.variable(b.i32, crew.thread)
+
+    def one() -> None:
+        own = at.get()
+        band.store(own, band.totals(own, 1, 0, 1, ahead))
+        at.set(b.add(own, crew.threads))
+
+    b.loop(lambda: b.compare("lt", at.get(), extent), one)
+
+
+def _finish_alone(s: State, op: ir.OpView) -> None:
+    """Lanes take adjacent ones at once, and so fewer waits; where not all have some, several take tiles by turns."""
+    b, band, extent = s.b, _Band.of(s, op), tile.int_of(op.extent)
+    turns = _turns(tile.LANES, -(-extent // _VECTOR))
+    lanes = tile.LANES // turns
+    own, ahead = b.and_(s.lane, lanes - 1), max(1, _AHEAD // band.slots)
+    turn: ir.Value | int = b.shr(s.lane, lanes.bit_length() - 1) if turns > 1 else 0
+    for first in range(0, extent, _VECTOR * lanes):
+        index, there = b.add(b.mul(own, _VECTOR), first), None
+        if first + _VECTOR * lanes > extent:
+            there = b.compare("lt", index, extent)
+        read = index if there is None else b.select(there, index, b.constant(0))
+        totals = _met(b, band.kind, band.totals(read, _VECTOR, turn, turns, ahead), lanes, turns)
+        mine = b.both(b.compare("eq", turn, 0), there) if turns > 1 else there
+        band.store(index, totals, mine)

@@ -43,14 +43,14 @@ class Geometry:
     def of(kernel: ir.OpView) -> Geometry:
         """Read off the accumulator and the tile of a `tile.kernel`."""
         # results have the columns of one contraction's sums
-        fragment = _first(kernel, "tile.pane") or _first(kernel, "tile.fragment")
-        tiles = _first(kernel, "tile.tiles", "tile.work")
+        fragment = first_of(kernel, "tile.pane") or first_of(kernel, "tile.fragment")
+        tiles = first_of(kernel, "tile.tiles", "tile.work")
         if fragment is None:  # no sums
             return Geometry(1, (1, 1), 16)
         (rows, columns), (tile_m, tile_n) = tile.shape_of(fragment.result.type), tile.ints_of(tiles.tile)
         wave = tile.wave_rows(fragment.result.type)
-        if _first(kernel, "tile.take") is not None:  # a fragment is some columns of a unit's
-            low, high = tile.ints_of(_first(kernel, "tile.role").warps)
+        if first_of(kernel, "tile.take") is not None:  # a fragment is some columns of a unit's
+            low, high = tile.ints_of(first_of(kernel, "tile.role").warps)
             columns = tile_n // ((high - low) // (tile_m // rows))
         units = (tile_m // rows, tile_n // columns)
         return Geometry(wave // 16, units, wave, _permuted(kernel), tile.int_of(tiles.turns))
@@ -69,16 +69,16 @@ class Geometry:
 
 def _permuted(kernel: Any) -> int:
     """Rows of B within which copies change the order."""
-    product = _first(kernel, "tile.mma", "tile.mma_converted")
+    product = first_of(kernel, "tile.mma", "tile.mma_converted")
     users = [] if product is None else [use.owner for use in product.b.uses]
     return next((tile.permuted_of(tile.shape_of(u.source.type)) for u in users if u.operation.name == "tile.copy"), 0)
 
 
-def _first(op: Any, *names: str) -> Any:
+def first_of(op: Any, *names: str) -> Any:
     """The first op of one of these names within `op`."""
     for region in op.operation.regions:
         for inner in (o for block in region.blocks for o in block.operations):
-            found = inner if inner.operation.name in names else _first(inner, *names)
+            found = inner if inner.operation.name in names else first_of(inner, *names)
             if found is not None:
                 return found
     return None

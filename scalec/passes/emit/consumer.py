@@ -56,7 +56,6 @@ class Consumer(Ahead):
             self.finish(h, w, accumulator)
             turns.pass_on()
         turns.end()
-        self.meet_at_end(h)
         self.drain()
 
     @contextmanager

@@ -72,7 +72,10 @@ class Epilogue(Segments):
             self.epilogue(h, accumulator, w)
 
     def begin_meetings(self, h: Handles) -> None:
-        """Before a consumer's loop over tiles: where it is among what CTAs send each other of each tile."""
+        """Before a consumer's loop over tiles: where it is among what CTAs send each other of each tile, and what warps
+        leave for the one that counts tiles."""
+        if h.totals_ring is not None:
+            h.totals_cursor = self.e.op("tile.cursor", [self.e.type("position")], depth=1).result
         for number, (ring, _) in h.meetings.items():
             h.meetings[number] = ring, self.e.op("tile.cursor", [self.e.type("position")], depth=MEETINGS).result
 
@@ -84,13 +87,15 @@ class Epilogue(Segments):
 
     def epilogue(self, h: Handles, accumulator: ir.Value, w: Work) -> None:
         """Each reduction, then each result: all but the last of a copy of the sums."""
-        bodies, totals = self.problem.bodies, self.totals()
+        bodies, totals = self.problem.bodies, self.totals(h)
         for number in range(len(bodies)):
             sums = accumulator
             if number < len(bodies) - 1:
                 sums = self.e.op("tile.copy_sums", [accumulator.type], [accumulator]).result
             self.compute(h, number, sums, w, totals)
-        self.meet_tiles(w, totals)
+            if number == len(totals) - 1:
+                self.leave(h, w, totals)
+        self.meet_tiles(h, w)
 
     def compute(
         self, h: Handles, number: int, sums: Sums, w: Work, totals: list[ir.Value | None], column: int = 0
@@ -98,7 +103,7 @@ class Epilogue(Segments):
         """What one of the problem's `bodies` is for: sums of the tile's columns from `column` on, as `w` has it."""
         reductions = len(self.problem.reductions)
         if number < reductions:
-            self.reduce(number, sums, w, totals, column)
+            self.reduce(h, number, sums, w, totals, column)
         else:
             self.write(h, number - reductions, sums, w)
 

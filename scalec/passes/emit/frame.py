@@ -33,6 +33,7 @@ from scalec.passes.plan.items import ITEMS, cut_along, item_bytes, item_words, r
 from scalec.passes.plan.panes import Strip, strips
 from scalec.passes.plan.parts import k_blocks, part_blocks
 from scalec.passes.plan.promotion import promoted_one_by_one
+from scalec.passes.plan.reductions import partials
 from scalec.passes.plan.resources import (
     asked_ahead,
     brought,
@@ -226,6 +227,10 @@ class Frame(Sums):
             f32 = ir.F32Type.get()
             h.parts = self.shared("parts", part_rooms(self.problem, s), f32, 0, 1)
             h.parts_ring = self.ring("parts_barriers", depth=1, full=1, empty=self.consumers)
+        if self.plan.buffer("totals") is not None:
+            words = sum(p.words for p in partials(self.problem, s))
+            h.totals = self.shared("totals", (1, words), ir.F32Type.get(), 0, 1)
+            h.totals_ring = self.ring("totals_barriers", depth=1, full=self.consumers, empty=1)
         for number, of in enumerate(self.problem.each):
             if shares_block(of):
                 name, full = numbered("amax_barriers", number), 1 + self.consumers * s.cluster[1]

@@ -148,6 +148,9 @@ class Handles:
         items, item_ring: what there is to do, as a warp finds it; None where all know it.
         meetings: of each result whose scales CTAs find together, by its number, the barriers of what they send each
             other, and the consumers' position.
+        totals, totals_ring, totals_cursor: room for what consumer warps have of a tile's reductions, its barriers, and
+            the consumers' position there; None where no warp counts tiles beside them.
+        follows: whether the CTA has another tile behind the one that consumers work on, for that warp.
         cut_ring: where copies of a stage complete that a warp cuts before others see it; None where none does.
         landed: where copies of gathered rows complete that a warp hands over; None where none does.
         gathered: of sides whose rows are gathered the registers of the warp that copies, with their indices.
@@ -180,6 +183,10 @@ class Handles:
     parts: ir.Value | None = None
     parts_ring: ir.Value | None = None
     parts_cursor: ir.Value | None = None
+    totals: ir.Value | None = None
+    totals_ring: ir.Value | None = None
+    totals_cursor: ir.Value | None = None
+    follows: ir.Value | None = None
     gathered: dict[str, ir.Value] = field(default_factory=dict)
     pages: dict[str, list[ir.Value]] = field(default_factory=dict)
     rows: dict[tuple[str, tuple[Coord, ...]], ir.Value] = field(default_factory=dict)

@@ -120,6 +120,7 @@ class Kernel(Producer, Consumer):
             low = self.consumers
             with e.region("tile.role", label="producer", warps=(low, low + 4), registers=s.registers[0]):
                 self.producer(h)
+                self.count_tiles(h)
             if self.producers > 1:
                 with e.region("tile.role", label="scales", warps=(low + 4, low + 8), registers=s.registers[0]):
                     self.scales(h)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,13 +10,8 @@ from scalec.passes.emit.body import Body, Sums, copied
 from scalec.passes.emit.emitter import Source
 from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.tensors import Work
-from scalec.passes.plan.reductions import (
-    Partial,
-    arrivals,
-    meets_at_end,
-    partial_words,
-    partials,
-)
+from scalec.passes.plan.counting import counting_warp, partial_words, stored_partials
+from scalec.passes.plan.reductions import Partial, arrivals, partials
 from scalec.passes.problem.types import Problem
 
 
@@ -35,9 +29,12 @@ class Band:
 class Reductions(Body):
     """The way of partial results through the workspace."""
 
-    def totals(self) -> list[ir.Value | None]:
-        """What a thread has of each of its rows of a tile, for each reduction along the columns: nothing yet."""
+    def totals(self, h: Handles) -> list[ir.Value | None]:
+        """What a thread has of each of its rows of a tile, for each reduction along the columns: nothing yet. There is
+        room then for what warps leave of the tile."""
         e, rows = self.e, 2 * self.waves
+        if h.totals_ring is not None:
+            e.op("tile.acquire", operands=[h.totals_ring, h.totals_cursor])
 
         def room(p: Partial) -> ir.Value | None:
             if p.axis == "m":
@@ -48,10 +45,17 @@ class Reductions(Body):
 
     @property
     def partials(self) -> list[Partial]:
-        """What a tile has of each reduction."""
+        """What a tile's warps have of each reduction."""
         return partials(self.problem, self.schedule)
 
-    def reduce(self, number: int, sums: Sums, w: Work, totals: list[ir.Value | None], column: int = 0) -> None:
+    @property
+    def stored_partials(self) -> list[Partial]:
+        """What a tile has of each in memory."""
+        return stored_partials(self.problem, self.schedule)
+
+    def reduce(
+        self, h: Handles, number: int, sums: Sums, w: Work, totals: list[ir.Value | None], column: int = 0
+    ) -> None:
         """What the body of a reduction computes of sums, which are of the tile's columns from `column` on, as `w` is:
         along columns each thread's, along rows all that a warp has."""
         of, p = self.problem.each_reduction[number], self.partials[number]
@@ -64,63 +68,88 @@ class Reductions(Body):
         if (own := totals[number]) is not None:
             self.e.op("tile.reduce_columns", operands=[accumulator, own, *place], kind=p.kind, ragged=ragged)
             return
+        if h.totals is not None:
+            operands = [accumulator, h.totals, *place]
+            self.e.op("tile.leave_rows", operands=operands, ragged=ragged, column=column, **self.place(p))
+            return
         if column and self.overhang is not None:  # the tile's number is that of its first column
             w = replace(w, n0=self.e.arith("arith.subi", w.n0, self.e.i32(column)))
         operands = [accumulator, self.memory()[0], self.band(w, p).own, *place]
         self.e.op("tile.reduce_rows", operands=operands, ragged=ragged, column=column, **self.where(p))
 
+    def place(self, p: Partial) -> dict[str, Any]:
+        """Where partial results are, among those of a tile."""
+        return {"kind": p.kind, "offset": p.offset, "extent": p.extent}
+
     def where(self, p: Partial) -> dict[str, Any]:
-        """Where a tile has its partial results."""
-        return {
-            "kind": p.kind,
-            "words": partial_words(self.problem, self.schedule),
-            "offset": p.offset,
-            "extent": p.extent,
-        }
+        """Where a tile has its partial results in memory."""
+        return {**self.place(p), "words": partial_words(self.problem, self.schedule)}
 
-    def meet_tiles(self, w: Work, totals: list[ir.Value | None]) -> None:
-        """Behind all that a tile computes: its partial results are stored, and the last tile finishes reductions."""
-        if not self.problem.reductions:
-            return
-        e, memory = self.e, self.memory()[0]
+    def leave(self, h: Handles, w: Work, totals: list[ir.Value | None]) -> None:
+        """Behind all bodies of reductions: what a tile's warps have of rows is stored, or left for the warp that counts
+        tiles."""
+        e, ring = self.e, [h.totals_ring, h.totals_cursor]
         for p, own in zip(self.partials, totals, strict=True):
-            if own is not None:
-                e.op("tile.store_totals", operands=[own, memory, self.band(w, p).own], **self.where(p))
-        self.finish_reductions(w, [x for x in arrivals(self.problem, self.schedule) if x not in self.late_axes])
+            if own is not None and h.totals is not None:
+                e.op("tile.leave_totals", operands=[own, h.totals], **self.place(p))
+            elif own is not None:
+                e.op("tile.store_totals", operands=[own, self.memory()[0], self.band(w, p).own], **self.where(p))
+        if h.totals is not None:
+            h.follows = e.op("tile.follows", [ir.IntegerType.get_signless(1)]).result
+            with e.region("tile.when", [h.follows]):
+                e.op("tile.commit", operands=ring, warp=ir.UnitAttr.get())
+            e.op("tile.advance", operands=ring[1:])
 
-    @property
-    def late_axes(self) -> tuple[str, ...]:
-        """The axes along which tiles are counted at the end."""
-        return meets_at_end(self.problem, self.schedule)
-
-    def meet_at_end(self, h: Handles) -> None:
-        """Behind all tiles of a CTA: it walks them again, warps by turns, and counts each."""
-        if not self.late_axes:
+    def meet_tiles(self, h: Handles, w: Work) -> None:
+        """Behind all that a tile computes: where consumers count it, the last one finishes reductions."""
+        if h.follows is None:
+            self.finish_reductions(w)
             return
-        e, depth = self.e, self.consumers // self.turns
-        e.op("tile.meet")
-        turn = e.op("tile.cursor", [e.type("position")], depth=depth).result
-        with self.over_tiles(h, turns=self.turns) as w:
-            self.finish_reductions(w, self.late_axes, turn)
-            e.op("tile.advance", operands=[turn])
+        with self.e.region("tile.when", [self.e.negated(h.follows)]):
+            self.e.op("tile.meet")
+            self.store_left(h, w)
+            self.finish_reductions(w)
 
-    def finish_reductions(self, w: Work, axes: Sequence[str], turn: ir.Value | None = None) -> None:
-        """The tile is counted along some axes, by the warp whose turn it is if there are turns; the last one of a band
-        is finished."""
-        e, i1, own = self.e, ir.IntegerType.get_signless(1), [] if turn is None else [turn]
-        counters = self.memory()[1] if axes else None
-        for axis in axes:
-            index = arrivals(self.problem, self.schedule).index(axis)
-            mine = [i for i, p in enumerate(self.partials) if p.axis == axis]
-            band = self.band(w, self.partials[mine[0]])
-            number = band.first if not index else e.arith("arith.addi", band.first, self.all_tiles())
-            last = e.op("tile.last_tile", [i1], [counters, number, band.count, own]).result
+    def store_left(self, h: Handles, w: Work, alone: int = 0) -> None:
+        """What warps have left of a tile is added up and stored, by all consumers or a warp `alone`."""
+        for p, stored in zip(self.partials, self.stored_partials, strict=True):
+            operands = [h.totals, self.memory()[0], self.band(w, p).own]
+            facts = {"left": p.offset, "slots": p.slots, "alone": alone, **self.where(stored)}
+            self.e.op("tile.store_left", operands=operands, **facts)
+
+    def count_tiles(self, h: Handles) -> None:
+        """The role of a warp that has nothing else to do: of all tiles of a CTA but the last it adds up what consumer
+        warps have left, stores and counts that, and finishes reductions where the tile is the last of a band."""
+        if (warp := counting_warp(self.problem, self.schedule)) is None:
+            return
+        e, ring = self.e, h.totals_ring
+        with e.region("tile.warp", index=warp, count=1, elected=0):
+            cursor = e.op("tile.cursor", [e.type("position")], depth=1).result
+            with self.over_tiles(h) as w:
+                follows = e.op("tile.follows", [ir.IntegerType.get_signless(1)]).result
+                with e.region("tile.when", [follows]):
+                    e.op("tile.wait", operands=[ring, cursor])
+                    self.store_left(h, w, alone=1)
+                    e.op("tile.hand_back", operands=[ring, cursor])
+                    e.op("tile.advance", operands=[cursor])
+                    self.finish_reductions(w, alone=1)
+
+    def finish_reductions(self, w: Work, alone: int = 0) -> None:
+        """The tile is counted along each axis, and the last one of a band is finished: by all consumers or a warp
+        `alone`."""
+        e, i1, stored = self.e, ir.IntegerType.get_signless(1), self.stored_partials
+        for index, axis in enumerate(arrivals(self.problem, self.schedule)):
+            mine = [i for i, p in enumerate(stored) if p.axis == axis]
+            band = self.band(w, stored[mine[0]])
+            number = e.arith("arith.addi", band.first, self.all_tiles()) if index else band.first
+            operands = [self.memory()[1], number, band.count]
+            last = e.op("tile.last_tile", [i1], operands, alone=alone).result
             with e.region("tile.when", [last]):
                 for i in mine:
-                    self.finish_reduction(self.problem.each_reduction[i], self.partials[i], band, w, len(own))
+                    self.finish_reduction(self.problem.each_reduction[i], stored[i], band, w, alone)
 
     def finish_reduction(self, of: Problem, p: Partial, band: Band, w: Work, alone: int) -> None:
-        """Of all tiles of a band, in their order; `alone` by a warp."""
+        """Of all tiles of a band, in an order of their numbers; by a warp `alone`."""
         e, result = self.e, of.result
         start, end, d = (w.m0, w.m_end, of.m) if p.axis == "n" else (w.n0, w.n_end, of.n)
         memory = e.memory(self.returned(result.index).type)

@@ -64,7 +64,6 @@ class RegisterConsumer(Consumer):
                 for _, part, sums in self.summing(w, p.accumulator):
                     self.sum_part(h, p.summing(sums), part)
             self.finish(h, w, p.accumulator)
-        self.meet_at_end(h)
         self.drain()
 
     def sum_part(self, h: Handles, p: Pipeline, w: Work) -> None:

@@ -149,7 +149,6 @@ class RunRoles(Producer, FoldsAtOnce):
                 self.store_folded(of, last, made, replace(folded, m0=m0), 0, memory)
             self.release(replace(h, ring=h.columns), of_b)
             e.op("tile.advance", operands=[of_b])
-        self.meet_at_end(h)
         self.drain()
 
     def moved(self, w: Work, columns: int) -> Work:

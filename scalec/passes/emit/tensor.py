@@ -292,14 +292,15 @@ class TensorConsumer(Producer, FoldsAtOnce):
                 else:
                     alone, bodies = len(parts) > 1 and not together(self.problem), len(self.problem.bodies)
                     own = self.has_rows(w) if alone else None
-                    totals = self.totals()
+                    totals = self.totals(h)
                     for number, (column, taken) in enumerate(self.taking(h, slots, parts, bodies)):
                         number %= bodies
                         whole = own is None or (number < len(totals) and totals[number] is None)  # all warps store
                         with nullcontext() if whole else e.region("tile.when", [own]):
                             at = self.from_column(w, column)
                             self.compute(h, number, self.added_up(taken, at), at, totals, column)
-                    self.meet_tiles(w, totals)
+                    self.leave(h, w, totals)
+                    self.meet_tiles(h, w)
         self.drain()
         if self.stays and h.pair_rank is not None:  # the other CTA's warps give accumulators back to the leader
             with self.leading(h):
@@ -369,14 +370,15 @@ class TensorConsumer(Producer, FoldsAtOnce):
         operands = [self.workspace()[1], w.number]
         last = e.op("tile.last_part", [result], operands, split=self.schedule.split).result
         with e.region("tile.when", [last]):
-            totals = self.totals()
+            totals = self.totals(h)
             for piece, number in product(range(each), range(len(self.problem.bodies))):
                 column = piece * columns * self.units[1]
                 for place, sums in enumerate(parts[0]):
                     self.add_segment(place // panes, sums, w, panes * piece + place % panes, pieces)
                 at = self.from_column(w, column)
                 self.compute(h, number, self.added_up(parts[0], at), at, totals, column)
-            self.meet_tiles(w, totals)
+            self.leave(h, w, totals)
+            self.meet_tiles(h, w)
 
     def parts(self) -> list[list[ir.Value]]:
         """Registers for some columns of a warp's sums, of each contraction's that are taken together, and where they

@@ -14,8 +14,9 @@ from scalec.passes.emit.cutter import Cutter
 from scalec.passes.emit.emitter import Source, attribute
 from scalec.passes.emit.handles import Handles, Side
 from scalec.passes.emit.tensors import Work
+from scalec.passes.plan.counting import partial_words
 from scalec.passes.plan.fold_parts import fold_counters, fold_parts, fold_words
-from scalec.passes.plan.reductions import arrivals, partial_words
+from scalec.passes.plan.reductions import arrivals
 from scalec.passes.problem.operand import Fold, OperandInput
 from scalec.passes.problem.sources import computation, is_op, whole_of
 

@@ -6,20 +6,36 @@ from dataclasses import dataclass, replace
 
 from scalec.abi import Extent, Term
 from scalec.ir.schedule import Schedule
-from scalec.passes.plan.items import cut_along
-from scalec.passes.plan.resources import result_columns, units
+from scalec.passes.plan.items import cut_along, free_warps
+from scalec.passes.plan.resources import producer_warpgroups, result_columns, threaded, turns, units
 from scalec.passes.problem.types import Problem
+
+
+def idle_warp(problem: Problem, schedule: Schedule) -> int | None:
+    """The producer warpgroup's warp that may count tiles (plan/counting.py): one that has nothing else to do. None
+    where a CTA cannot know which tiles it works on, or has no sums of some of them, where warpgroups take tiles by
+    turns, where the tensor core works on the next tile meanwhile, or where all warps are busy."""
+    if not problem.reductions or problem.queued or schedule.stationary or schedule.run > 1:
+        return None
+    if schedule.scheduler != "static" or schedule.split > 1 or turns(schedule) > 1 or problem.kind.tensor_memory:
+        return None
+    sides = (problem.lhs, problem.rhs)
+    if producer_warpgroups(problem, schedule) == 1 and any(threaded(problem, x, schedule) for x in sides):
+        return None
+    last = free_warps(problem, schedule) - (schedule.adds == "loaded") - 1
+    return last if last > 1 else None  # the first two copy, and ask L2 for what others read
 
 
 @dataclass(frozen=True)
 class Partial:
-    """What a tile has of a reduction in the workspace: `slots` times `extent` f32, from `offset` on.
+    """What a tile has of a reduction: `slots` times `extent` f32, in shared memory or in the workspace.
 
     Attributes:
         kind: "sum", "max" or "min".
         axis: of the tile, that it runs over: "n", the columns of each row, or "m".
         slots: units or warps, each with a part of that axis.
         extent: of the other axis.
+        offset: the first one's, among those of all reductions in one place.
     """
 
     kind: str
@@ -28,9 +44,14 @@ class Partial:
     extent: int
     offset: int
 
+    @property
+    def words(self) -> int:
+        """f32 of all slots."""
+        return self.slots * self.extent
+
 
 def partials(problem: Problem, schedule: Schedule) -> list[Partial]:
-    """Of each reduction."""
+    """Of each reduction, what warps leave of a tile."""
     along, found, offset = units(problem, schedule), [], 0
     for r in problem.reductions:
         assert r.reduced is not None
@@ -40,11 +61,6 @@ def partials(problem: Problem, schedule: Schedule) -> list[Partial]:
         found.append(Partial(r.reduced.kind, axis, slots, extent, offset))
         offset += slots * extent
     return found
-
-
-def partial_words(problem: Problem, schedule: Schedule) -> int:
-    """f32 of the workspace that a tile has for reductions."""
-    return sum(p.slots * p.extent for p in partials(problem, schedule))
 
 
 @dataclass(frozen=True)
@@ -104,17 +120,6 @@ def arrivals(problem: Problem, schedule: Schedule) -> tuple[str, ...]:
     """The axes that reductions run over: tiles along each are counted, those in order of M before N."""
     found = {p.axis for p in partials(problem, schedule)}
     return tuple(axis for axis in ("n", "m") if axis in found)
-
-
-def meets_at_end(problem: Problem, schedule: Schedule) -> tuple[str, ...]:
-    """The axes along which tiles are counted when a CTA has worked on all of its own: it then waits once. Where it
-    cannot know which these were, or stores results while the tensor core works on the next tile, each is counted on its
-    own. So is each for a reduction over rows: a warp alone would add up what every warp of all tiles has.
-
-    H100, 2026-11-26, beside FP8 8192x4096x7168 and bf16 8192x8192x8192, times as long as the product: max over columns
-    1.03 and 1.01, with each tile counted on its own 1.05 and 1.05; a sum over rows 1.26 and 1.07, and 1.13 and 1.08."""
-    known = schedule.scheduler == "static" and schedule.split == 1 and not problem.kind.tensor_memory
-    return tuple(axis for axis in arrivals(problem, schedule) if axis == "n" and known)
 
 
 def no_invariant(problem: Problem) -> str:

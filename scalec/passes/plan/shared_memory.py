@@ -16,6 +16,7 @@ from scalec.passes.plan.gather import (
     stored_row,
 )
 from scalec.passes.plan.items import ITEMS, changes_blocks, item_bytes
+from scalec.passes.plan.reductions import idle_warp, partials
 from scalec.passes.plan.resources import (
     brought,
     copied_columns,
@@ -57,6 +58,10 @@ third before it, whose products two accumulators in tensor memory have then seen
 
 BARRIER_BYTES = 16
 """One full and one empty mbarrier of 8 bytes for each stage."""
+
+
+FEWEST_STAGES = 3
+"""That room for what a warp counts leaves (a guess: 128x256 has as many beside it)."""
 
 
 @dataclass(frozen=True)
@@ -181,20 +186,35 @@ class SharedPlan:
         if schedule.scheduler == "dynamic":
             wanted.append(Buffer("responses", RESPONSE_BYTES, RESPONSES, RESPONSE_BYTES))
             wanted.append(Buffer("response_barriers", BARRIER_BYTES, RESPONSES, BARRIER_BYTES))
-        placed, offset = [], 0
-        for buffer in wanted:
-            offset = round_up(offset, buffer.align)
-            placed.append(replace(buffer, offset=offset))
-            offset += buffer.bytes
-        return SharedPlan(tuple(placed), offset)
+        plan = _placed(wanted)
+        if idle_warp(problem, schedule) is not None:  # it counts tiles where there is room
+            words = sum(p.words for p in partials(problem, schedule))
+            totals = Buffer("totals", round_up(4 * words, SCALE_ALIGN), 1, SCALE_ALIGN)
+            more = _placed([*wanted, totals, Buffer("totals_barriers", BARRIER_BYTES, 1, BARRIER_BYTES)])
+            plan = more if more.total <= problem.target.shared_bytes else plan
+        return plan
+
+
+def _placed(wanted: list[Buffer]) -> SharedPlan:
+    """Buffers one behind the other."""
+    placed, offset = [], 0
+    for buffer in wanted:
+        offset = round_up(offset, buffer.align)
+        placed.append(replace(buffer, offset=offset))
+        offset += buffer.bytes
+    return SharedPlan(tuple(placed), offset)
 
 
 def stages_that_fit(problem: Problem, schedule: Schedule) -> int:
-    """The most stages that fit into the target's shared memory, 0 where not even one does."""
+    """The most stages that fit into the target's shared memory, 0 where not even one does; one fewer where that makes
+    room for what a warp counts, and enough are left."""
     per_stage = SharedPlan.of(problem, schedule.with_fields(stages=2)).total - (
         SharedPlan.of(problem, schedule.with_fields(stages=1)).total
     )
     stages = problem.target.shared_bytes // per_stage  # per_stage is rounded by alignment: step down to what fits
     while stages and SharedPlan.of(problem, schedule.with_fields(stages=stages)).total > problem.target.shared_bytes:
         stages -= 1
+    if stages > FEWEST_STAGES and idle_warp(problem, schedule) is not None:
+        plans = [SharedPlan.of(problem, schedule.with_fields(stages=n)) for n in (stages - 1, stages)]
+        stages -= int(plans[0].buffer("totals") is not None and plans[1].buffer("totals") is None)
     return stages

@@ -62,7 +62,7 @@ func.func @p(%partials: memref<?xf32>, %i: i32) {
 // last_tile: counters
 // EXPECT: counters are memref<?xf32>, expected a memref of i32
 func.func @p(%counters: memref<?xf32>, %i: i32) {
-  %last = "tile.last_tile"(%counters, %i, %i) {operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (memref<?xf32>, i32, i32) -> i1
+  %last = "tile.last_tile"(%counters, %i, %i) {alone = 0 : i64} : (memref<?xf32>, i32, i32) -> i1
   return
 }
 
@@ -75,5 +75,68 @@ func.func @p(%partials: memref<?xf32>, %r: memref<?xf32>, %i: i32, %stride: i64)
   ^bb0(%x: f32):
     "tile.yield"(%x) : (f32) -> ()
   }) {alone = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>, kind = "max", slots = 0 : i64, words = 128 : i64, offset = 0 : i64, extent = 64 : i64} : (memref<?xf32>, i32, i32, i32, memref<?xf32>, i64, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// leave_totals: beyond the room
+// EXPECT: leaves f32 96 to 160 of 128
+func.func @p() {
+  %totals = "tile.totals"() {kind = "max", rows = 2 : i64} : () -> !tile.row_totals
+  %room = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 128>, f32, 0 : i64, 1 : i64>
+  "tile.leave_totals"(%totals, %room) {kind = "max", offset = 96 : i64, extent = 64 : i64} : (!tile.row_totals, !tile.buffer<array<i64: 1, 128>, f32, 0 : i64, 1 : i64>) -> ()
+  return
+}
+
+// -----
+
+// leave_rows: the room's elements
+// EXPECT: leaves f32 in !tile.buffer<array<i64: 1, 128>, bf16
+func.func @p(%i: i32) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  %room = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 128>, bf16, 0 : i64, 1 : i64>
+  "tile.leave_rows"(%t, %room, %i, %i, %i, %i) {kind = "sum", ragged = 0 : i64, column = 0 : i64, offset = 0 : i64, extent = 64 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 1, 128>, bf16, 0 : i64, 1 : i64>, i32, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// store_left: slots
+// EXPECT: slots is 0, expected at least 1
+func.func @p(%partials: memref<?xf32>, %i: i32) {
+  %room = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 128>, f32, 0 : i64, 1 : i64>
+  "tile.store_left"(%room, %partials, %i) {kind = "sum", left = 0 : i64, slots = 0 : i64, alone = 1 : i64, words = 64 : i64, offset = 0 : i64, extent = 64 : i64} : (!tile.buffer<array<i64: 1, 128>, f32, 0 : i64, 1 : i64>, memref<?xf32>, i32) -> ()
+  return
+}
+
+// -----
+
+// store_left: its last slot is beyond the room
+// EXPECT: leaves f32 32 to 160 of 128
+func.func @p(%partials: memref<?xf32>, %i: i32) {
+  %room = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 128>, f32, 0 : i64, 1 : i64>
+  "tile.store_left"(%room, %partials, %i) {kind = "sum", left = 32 : i64, slots = 2 : i64, alone = 1 : i64, words = 64 : i64, offset = 0 : i64, extent = 64 : i64} : (!tile.buffer<array<i64: 1, 128>, f32, 0 : i64, 1 : i64>, memref<?xf32>, i32) -> ()
+  return
+}
+
+// -----
+
+// follows: nothing walks tiles
+// EXPECT: is in no tile.tiles
+func.func @p() {
+  %more = "tile.follows"() : () -> i1
+  return
+}
+
+// -----
+
+// follows: runs of tiles
+// EXPECT: is in a tile.tiles that does not know what follows: it asks, or takes runs
+func.func @p(%i: i32) {
+  "tile.tiles"(%i, %i) ({
+  ^bb0(%m0: i32, %n0: i32):
+    %more = "tile.follows"() : () -> i1
+  }) {band = 8 : i64, cluster = array<i64: 1, 1>, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", run = 4 : i64, split = 1 : i64, tile = array<i64: 64, 64>, turns = 1 : i64} : (i32, i32) -> ()
   return
 }

@@ -12,8 +12,19 @@ func.func @reductions(%partials: memref<?xf32>, %counters: memref<?xi32>, %r: me
   "tile.store_totals"(%totals, %partials, %i) {kind = "max", words = 128 : i64, offset = 0 : i64, extent = 64 : i64} : (!tile.row_totals, memref<?xf32>, i32) -> ()
   // CHECK-NEXT: "tile.reduce_rows"({{.*}}) {column = 0 : i64, extent = 64 : i64, kind = "sum", offset = 64 : i64, ragged = 0 : i64, words = 128 : i64}
   "tile.reduce_rows"(%t, %partials, %i, %i, %i, %i, %i) {kind = "sum", ragged = 0 : i64, column = 0 : i64, words = 128 : i64, offset = 64 : i64, extent = 64 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?xf32>, i32, i32, i32, i32, i32) -> ()
-  // CHECK-NEXT: "tile.last_tile"({{.*}}) {operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (memref<?xi32>, i32, i32) -> i1
-  %last = "tile.last_tile"(%counters, %i, %i) {operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (memref<?xi32>, i32, i32) -> i1
+  %room = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 320>, f32, 0 : i64, 1 : i64>
+  // CHECK: "tile.leave_totals"({{.*}}) {extent = 64 : i64, kind = "max", offset = 0 : i64} : (!tile.row_totals, !tile.buffer<array<i64: 1, 320>, f32, 0 : i64, 1 : i64>) -> ()
+  "tile.leave_totals"(%totals, %room) {kind = "max", offset = 0 : i64, extent = 64 : i64} : (!tile.row_totals, !tile.buffer<array<i64: 1, 320>, f32, 0 : i64, 1 : i64>) -> ()
+  // CHECK-NEXT: "tile.leave_rows"({{.*}}) {column = 0 : i64, extent = 64 : i64, kind = "sum", offset = 64 : i64, ragged = 0 : i64}
+  "tile.leave_rows"(%t, %room, %i, %i, %i, %i) {kind = "sum", ragged = 0 : i64, column = 0 : i64, offset = 64 : i64, extent = 64 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 1, 320>, f32, 0 : i64, 1 : i64>, i32, i32, i32, i32) -> ()
+  // CHECK-NEXT: "tile.store_left"({{.*}}) {alone = 1 : i64, extent = 64 : i64, kind = "sum", left = 64 : i64, offset = 64 : i64, slots = 4 : i64, words = 128 : i64}
+  "tile.store_left"(%room, %partials, %i) {kind = "sum", left = 64 : i64, slots = 4 : i64, alone = 1 : i64, words = 128 : i64, offset = 64 : i64, extent = 64 : i64} : (!tile.buffer<array<i64: 1, 320>, f32, 0 : i64, 1 : i64>, memref<?xf32>, i32) -> ()
+  %ring = "tile.ring"() {offset = 2048 : i64, depth = 1 : i64, full = 4 : i64, empty = 2 : i64} : () -> !tile.stages
+  %at = "tile.cursor"() {depth = 1 : i64} : () -> !tile.position
+  // CHECK: "tile.hand_back"({{.*}}) : (!tile.stages, !tile.position) -> ()
+  "tile.hand_back"(%ring, %at) : (!tile.stages, !tile.position) -> ()
+  // CHECK-NEXT: "tile.last_tile"({{.*}}) {alone = 1 : i64} : (memref<?xi32>, i32, i32) -> i1
+  %last = "tile.last_tile"(%counters, %i, %i) {alone = 1 : i64} : (memref<?xi32>, i32, i32) -> i1
   // CHECK-NEXT: "tile.meet"() : () -> ()
   "tile.meet"() : () -> ()
   // CHECK-NEXT: "tile.finish_reduction"({{.*}}) ({
@@ -23,5 +34,10 @@ func.func @reductions(%partials: memref<?xf32>, %counters: memref<?xi32>, %r: me
     "tile.yield"(%root) : (f32) -> ()
   // CHECK: }) {alone = 1 : i64, extent = 64 : i64, kind = "max", offset = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>, slots = 1 : i64, words = 128 : i64}
   }) {alone = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>, kind = "max", slots = 1 : i64, words = 128 : i64, offset = 0 : i64, extent = 64 : i64} : (memref<?xf32>, i32, i32, i32, memref<?xf32>, i64, i32, i32) -> ()
+  "tile.tiles"(%i, %i) ({
+  ^bb0(%m0: i32, %n0: i32):
+    // CHECK: "tile.follows"() : () -> i1
+    %more = "tile.follows"() : () -> i1
+  }) {band = 8 : i64, cluster = array<i64: 1, 1>, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 1 : i64, tile = array<i64: 64, 64>, turns = 1 : i64} : (i32, i32) -> ()
   return
 }
