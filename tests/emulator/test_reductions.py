@@ -110,6 +110,19 @@ def test_schedules(target: str, schedule: str) -> None:
     assert all(field.replace(" ", "") in kernel.spec.schedule.replace(" ", "") for field in schedule.split(","))
 
 
+MANY = {"sm_90a": "tile=64x16x64", "sm_100a": "tile=128x16x64", "sm_120a": "tile=64x16x64, warps=4x1"}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_bands_of_many_tiles(target: str) -> None:
+    """More than are loaded at once, and 3, 5 or 15 beyond: of all that are there, some by the last tile of a CTA."""
+    fields = f" with {MANY[target]}, swap=0, scheduler=static"
+    for n in (16 * 19, 16 * 21 - 3, 16 * 31):
+        dims = {"m": 20, "n": n, "k": 64}
+        _, made, expected = run(f"T[m,n] = {PLAIN}; {FINISHED}{fields}", target, dims, "nk", launches=1)
+        close(made, expected, "Y")
+
+
 FORMS = (
     "T[m,n] = A[m,k]:mxfp8 @ B[n,k]:mxfp8; D[m,n]:mxfp8 = T; R[m]:f32 = max[n](abs(T))",
     "T[m,n] = A[m,k]:bf16 @ B[n,k]:nvfp4; R[m]:bf16 = sum[n](exp(T * 0.01))",
