@@ -17,6 +17,7 @@ from scalec.frontend import build
 from scalec.ir import context
 from scalec.reference.packing import numpy_dtype
 from scalec.runtime import emulated
+from scalec.runtime.kernel import Kernel
 from tests.emulator.running import launched
 
 TARGETS = ("sm_90a", "sm_100a", "sm_120a")
@@ -368,3 +369,26 @@ def test_reductions_are_placed_once() -> None:
     for n, fields, meets in ((128, "", False), (256, "", True), (256, " with split=2", True)):
         kernel = scalec.compile(source + fields, target="sm_100a", dims={"n": n, "k": 128})
         assert bool(kernel.spec.launch.partial_bytes) == meets
+
+
+@pytest.mark.parametrize(
+    ("target", "tile"),
+    [("sm_90a", "128x64x64"), ("sm_90a", "64x64x64"), ("sm_120a", "64x64x64"), ("sm_120a", "128x32x64")],
+)
+def test_bits_do_not_say_who_finished(target: str, tile: str) -> None:
+    """A band's last tile is finished by a warp alone, or by all consumers where it is a CTA's last one: which of both,
+    the CTAs decide that there are."""
+    program = "T[m,n] = A[m,k] @ B[n,k]; S[m]:f32 = sum[n](T*T); Q[n]:f32 = sum[m](T*T); C[m,n] = T"
+    program += f" with tile={tile}, cluster=1x1, swap=0"
+    dims = {"m": 500, "n": 648, "k": 64}
+    kernel = scalec.compile(program, target=target, dims={"k": 64})
+    values, _ = made_up(program, dims, 4)
+    made = []
+    for sms in (1, 3, 200):
+        kernel = Kernel(kernel.spec, b"", ptx=kernel.ptx)  # one keeps what it planned
+        kernel.fixed = device = emulated.EmulatedDevice(target)
+        device.sms = sms
+        made.append(kernel(*(values[t.name] for t in kernel.spec.operands)))
+    for other in made[1:]:
+        for x, y in zip(made[0], other, strict=True):
+            np.testing.assert_array_equal(np.asarray(x), np.asarray(y))

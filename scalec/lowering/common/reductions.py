@@ -296,9 +296,10 @@ class _Band:
             store_one(s, address, 0, element, value, inside)
 
 
-def _turns(threads: int, extent: int) -> int:
-    """How many threads of a warp take a band's tiles by turns, where fewer would have something to do."""
-    return max(x for x in (1, 2, 4, 8, 16, 32) if x == 1 or x * extent <= threads)
+def _turns(extent: int) -> int:
+    """How many threads take a band's tiles by turns, so that all lanes of a warp alone have something to do. All
+    consumers add in the same order, or sums would say who finished a band."""
+    return max(x for x in (1, 2, 4, 8, 16, 32) if x == 1 or x * -(-extent // _VECTOR) <= tile.LANES)
 
 
 def _met(b: Builder, kind: str, totals: list[ir.Value], apart: int, turns: int) -> list[ir.Value]:
@@ -310,12 +311,14 @@ def _met(b: Builder, kind: str, totals: list[ir.Value], apart: int, turns: int) 
 
 def _finish_together(s: State, op: ir.OpView) -> None:
     b, crew, band, extent = s.b, Crew.of(s), _Band.of(s, op), tile.int_of(op.extent)
-    turns, ahead = _turns(crew.threads, extent), max(1, _AHEAD_TOGETHER // band.slots)
+    turns, ahead = _turns(extent), max(1, _AHEAD_TOGETHER // band.slots)
     if turns > 1:
-        index, turn = b.shr(crew.thread, turns.bit_length() - 1), b.and_(crew.thread, turns - 1)
-        totals = band.totals(b.min(index, extent - 1), 1, turn, turns, ahead)
-        mine = b.and_(b.compare("eq", turn, 0), b.compare("lt", index, extent))
-        band.store(index, _met(b, band.kind, totals, 1, turns), mine)
+        own, turn = b.shr(crew.thread, turns.bit_length() - 1), b.and_(crew.thread, turns - 1)
+        for first in range(0, extent, crew.threads // turns):
+            index = b.add(own, first)
+            totals = band.totals(b.min(index, extent - 1), 1, turn, turns, ahead)
+            mine = b.and_(b.compare("eq", turn, 0), b.compare("lt", index, extent))
+            band.store(index, _met(b, band.kind, totals, 1, turns), mine)
         return
     at = b.variable(b.i32, crew.thread)
 
@@ -330,7 +333,7 @@ def _finish_together(s: State, op: ir.OpView) -> None:
 def _finish_alone(s: State, op: ir.OpView) -> None:
     """Lanes take adjacent ones at once, and so fewer waits; where not all have some, several take tiles by turns."""
     b, band, extent = s.b, _Band.of(s, op), tile.int_of(op.extent)
-    turns = _turns(tile.LANES, -(-extent // _VECTOR))
+    turns = _turns(extent)
     lanes = tile.LANES // turns
     own, ahead = b.and_(s.lane, lanes - 1), max(1, _AHEAD // band.slots)
     turn: ir.Value | int = b.shr(s.lane, lanes.bit_length() - 1) if turns > 1 else 0
