@@ -371,6 +371,7 @@ def test_reductions_are_placed_once() -> None:
         assert bool(kernel.spec.launch.partial_bytes) == meets
 
 
+@pytest.mark.once("target")
 @pytest.mark.parametrize(
     ("target", "tile"),
     [("sm_90a", "128x64x64"), ("sm_90a", "64x64x64"), ("sm_120a", "64x64x64"), ("sm_120a", "128x32x64")],
