@@ -25,6 +25,7 @@ from scalec.passes.choose.recall_tuned import RecallTuned
 from scalec.passes.choose.tiling import SEARCHES, ChooseTiling
 from scalec.passes.emit.kernel import EmitTile
 from scalec.passes.pipeline import FUSE, PIPELINE, find, run_pipeline
+from scalec.passes.plan.joined_folds import joins_folds
 from scalec.passes.plan.loop import in_a_loop
 from scalec.passes.plan.mma_n import LEAST, narrower
 from scalec.passes.plan.pointwise import Spread
@@ -335,7 +336,8 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
     schedule = made.schedule = schedules.read(_function(module)).complete()
     problem = problem_of(_function(module), row, made.schedule)
     made.free = free_registers(problem, made.schedule)
-    made.step = sums_of_thread(problem, made.schedule) // 2
+    # of folds that lanes have rows of, threads hold as many sums with any tile
+    made.step = 0 if joins_folds(problem, made.schedule) else sums_of_thread(problem, made.schedule) // 2
     made.narrower = narrower(problem, made.schedule)
     made.looped, made.folds = in_a_loop(problem, made.schedule), problem.column_fold is not None
     made.most = most_registers(problem, made.schedule)

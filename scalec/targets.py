@@ -14,7 +14,7 @@ from scalec.suggestions import did_you_mean
 WARPGROUP = 128
 """Threads of a warpgroup (PTX ISA 9.7.15: four contiguous warps)."""
 
-WAVES = {"registers": 64, "warp": 16, "tensor": 128}
+WAVES = {"registers": 64, "warp": 16, "lane": 32, "tensor": 128}
 """Rows that one instruction adds to an accumulator, by where that lies: in the registers of a warpgroup (m64nNkK of
 wgmma, PTX ISA 9.7.15.2) or of a warp (m16n8kK of mma.sync, 9.7.14.5), in tensor memory (M = 128 of tcgen05.mma,
 9.7.16.2)."""

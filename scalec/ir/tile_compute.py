@@ -45,7 +45,7 @@ from scalec.targets import WAVES
 
 class FragmentOp(Tile.Operation, name="fragment"):
     """An accumulator of this warpgroup or warp. `live`, an optional integer: so many of its columns mean something, and
-    the next unit's follow them."""
+    the next unit's follow them. `apart`, likewise: the next unit's columns are so many behind this one's."""
 
     result: ext.Result[FragmentType]
 

@@ -58,6 +58,8 @@ class FoldColumnsOp(Tile.Operation, name="fold_columns"):
         wanted = [rows, folded_columns(columns, size)]
         if list(shape_of(op.result.type)) != wanted or op.result.type.space != op.accumulator.type.space:
             return fail(op, f"makes {op.result.type}, expected an accumulator of {wanted} in the same space")
+        if str_of(op.result.type.space) == "lane" and "apart" not in op.operation.attributes:
+            return fail(op, "a lane has a whole row: there is nothing to exchange, expected `apart`")
         for made in (maker(x, "tile.input") for x in op.factors):
             if made is not None and str_of(made.kind) != "row":
                 return fail(op, f"a factor of kind {made.kind}, expected row")
@@ -69,7 +71,7 @@ class FoldColumnsOp(Tile.Operation, name="fold_columns"):
 class JoinFoldsOp(Tile.Operation, name="join_folds"):
     """result = what `tile.fold_columns` that are `apart` make of the columns of one tile, all side by side: what the
     lanes of a row have becomes the row's. Where these are at most four columns, lane q of the four that share a row has
-    column q alone.
+    column q alone; of accumulators whose lanes have a row each ("lane") each has all columns of its own.
     """
 
     result: ext.Result[FragmentType]

@@ -355,10 +355,9 @@ class TakeOp(Tile.Operation, name="take"):
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         (rows, columns), (_, all_columns) = shape_of(op.target.type), shape_of(op.sums.type)
-        if str_of(op.target.type.space) != "warp" or rows != WAVES["tensor"] // 4 or columns not in (16, 32, 64, 128):
-            return fail(
-                op, f"takes {rows} by {columns} into {str_of(op.target.type.space)}, expected 32 by 16, 32, 64 or 128"
-            )
+        space, fine = str_of(op.target.type.space), rows == WAVES["tensor"] // 4 and columns in (16, 32, 64, 128)
+        if space not in ("warp", "lane") or not fine:
+            return fail(op, f"takes {rows} by {columns} into {space}, expected 32 by 16, 32, 64 or 128")
         if int_of(op.column) % columns or int_of(op.column) + columns > all_columns:
             return fail(op, f"columns from {int_of(op.column)} on, {columns} at once, of {all_columns}")
         if int_of(op.apart) % columns:

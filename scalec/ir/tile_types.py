@@ -54,7 +54,8 @@ class SharedType(Tile.Type, name="buffer"):
 class FragmentType(Tile.Type, name="accumulator"):
     """An FP32 accumulator: shape (rows, columns), and the space it lives in.
 
-    "registers": of a warpgroup; "warp": of a warp; "tensor": tensor memory.
+    "registers": of a warpgroup; "warp": of a warp; "lane": of a warp of which each lane has a row, all its columns;
+    "tensor": tensor memory.
     """
 
     shape: Any
@@ -225,7 +226,8 @@ def _swizzle(t: ir.Type) -> tuple[int, int]:
 
 def wave_rows(t: ir.Type) -> int:
     """Rows of a wave of an accumulator."""
-    return WAVES[str_of(t.space)]
+    space = str_of(t.space)
+    return WAVES["warp" if space == "lane" else space]
 
 
 def stage_bytes(t: ir.Type) -> int:

@@ -169,10 +169,10 @@ class Builder:
     # ---------------------------------------------------------------------------------------------------- control flow
 
     @contextmanager
-    def when(self, condition: ir.Value) -> Iterator[None]:
+    def when(self, condition: ir.Value) -> Iterator[Any]:
         made = scf.IfOp(condition)
         with ir.InsertionPoint(made.then_block):
-            yield
+            yield made
             scf.YieldOp([])
 
     def either(self, condition: ir.Value, then: Callable[[], None], otherwise: Callable[[], None]) -> None:

@@ -160,6 +160,11 @@ RUNS = {
     "tile=64x64x64, cluster=1x1, mma_n=16, stationary=1": (7, 20 * 64 - 7, 1),
     "tile=64x32x64, cluster=1x1, stationary=0": (5, 40 * 64 - 7, 1),
 }
+OF_LANES = {
+    "tile=128x128x64, cluster=1x1, run=2": (5, 7 * 128 - 3, 64, 1),
+    "tile=128x256x64, cluster=2x1, cta_group=2": (9, 7 * 128 - 70, 64, 2),
+    "tile=128x192x64, cluster=1x1, run=3": (11, 5 * 128, 32, 1),
+}
 TERMS = {"FP8": FP8, "BF16": "L[q,t]:f32 = sum[h](relu(Q[q,h,d] @ K[t,d]) * K_scale[t]:f32 * W[q,h]:f32)"}
 """Those of the second may be infinite, so that their sums are looked at."""
 
@@ -172,7 +177,21 @@ def test_runs(fields: str, terms: str) -> None:
     memory: as many as there are for each, the last runs shorter, clusters beyond the last row too. Some scales are
     negative."""
     q, t, sms = RUNS[fields]
-    dims, source = {"q": q, "t": t, "h": 16, "d": 64}, f"{TERMS[terms]} {WINDOW} with {fields}"
+    in_runs(f"{TERMS[terms]} {WINDOW} with {fields}", "sm_90a", {"q": q, "t": t, "h": 16, "d": 64}, sms)
+
+
+@pytest.mark.once("fields")
+@pytest.mark.parametrize("terms", TERMS)
+@pytest.mark.parametrize("fields", OF_LANES)
+def test_runs_of_rows_in_lanes(fields: str, terms: str) -> None:
+    """What is read once a run is read at its first tile, where many windows do not begin."""
+    q, t, h, sms = OF_LANES[fields]
+    in_runs(f"{TERMS[terms]} {AWAY} with {fields}", "sm_100a", {"q": q, "t": t, "h": h, "d": 64}, sms)
+
+
+def in_runs(source: str, target: str, dims: dict[str, int], sms: int) -> None:
+    """Compares where the window is, with some negative scales."""
+    q, t = dims["q"], dims["t"]
     values, _ = made_up(source, dims, 6)
     scale = np.array(values["K_scale"])
     scale[100:300:7] *= -1
@@ -180,9 +199,9 @@ def test_runs(fields: str, terms: str) -> None:
     values = {**values, "K_scale": scale, "lo": low, "hi": np.minimum(low + t // 2, t).astype(np.int32)}
     with context.context():
         expected = reference.run(build(source, dims), values, dims=dims, exact=True)["L"]
-    got = launched(source, "sm_90a", dims, values, FILLS[0], sms)
-    inside = np.isfinite(expected)
-    assert np.array_equal(inside, np.isfinite(got))
+    got, at = launched(source, target, dims, values, FILLS[0], sms), np.arange(t)
+    inside = (values["lo"][:, None] <= at) & (at < values["hi"][:, None])
+    assert "else" not in source or np.array_equal(inside, np.isfinite(got))
     assert np.allclose(got[inside], expected[inside], rtol=1e-2, atol=1e-3 * np.abs(expected[inside]).max())
 
 

@@ -92,6 +92,22 @@ def test_scales(target: str, change: Callable[[np.ndarray, np.ndarray], None], n
     assert np.allclose(got, expected, rtol=1e-4, atol=1e-5 * ordinary, equal_nan=True)
 
 
+@pytest.mark.once("target")
+@pytest.mark.parametrize("target", TARGETS)
+def test_sums_that_are_minus_infinity(target: str) -> None:
+    """Their maximum with 0 is 0, where x + |x| would be no number."""
+    source = "L[q,t]:f32 = sum[h](relu(Q[q,h,d] @ K[t,d] * u[t]:f32) * W[q,h]:f32)"
+    values, _ = made_up(source, DIMS, 5)
+    values = {x: np.array(v) for x, v in values.items()}
+    values["Q"][:, :, 0], values["K"][:, 0], values["K"][[7, 40], 0] = 1e38, 0, -1e38
+    values["u"] = np.abs(values["u"]) + np.float32(0.25)
+    with context.context():
+        expected = reference.run(build(source, DIMS), values, dims=DIMS, exact=True)["L"]
+    got = launched(source, target, DIMS, values, FILLS[0])
+    assert (got[:, [7, 40]] == 0).all()
+    assert np.allclose(got, expected, rtol=1e-2, atol=1e-2 * np.abs(expected).max())
+
+
 def test_two_factors_are_as_exact_as_each() -> None:
     """Of 2^-80 and 2^-66 the product is subnormal, of which few bits are left; a product of 2^21 times both is not."""
     values, _ = made_up(SOURCES["two"], DIMS, 4)

@@ -21,6 +21,8 @@ class Two:
 class Both:
     """What the functions of scalar.OPS ask of a builder, on two values at once."""
 
+    doubled = 0
+
     def __init__(self, b: Builder) -> None:
         self._b, self.f32 = b, b.f32
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from scalec.lowering.builder import Builder
 from scalec.lowering.common import elements, rounding
 from scalec.lowering.common.elements import held
 from scalec.lowering.common.gather import RowIndex, goes_to, placed
-from scalec.lowering.common.state import COMMON, State
+from scalec.lowering.common.state import COMMON, Fragment, State
 
 
 @dataclass(frozen=True)
@@ -37,16 +37,16 @@ class Input:
 @dataclass(frozen=True)
 class Place:
     """Two rows by two columns of this thread: rows `row` and `row` + 8, columns `column` and the next; and where
-    the rows, or the columns, are stored, if not there.
+    the rows, or the columns, are stored, if not there. Of a thread that has one row, the first alone.
 
     `run`: where its columns are some of a block of adjacent ones, the block.
     """
 
     row: ir.Value
     column: ir.Value
-    row_inside: tuple[ir.Value, ir.Value]
+    row_inside: tuple[ir.Value, ...]
     column_inside: tuple[ir.Value, ir.Value]
-    row_to: tuple[ir.Value, ir.Value] | None = None
+    row_to: tuple[ir.Value, ...] | None = None
     column_to: tuple[ir.Value, ir.Value] | None = None
     run: Run | None = None
 
@@ -81,54 +81,78 @@ def _not_known(b: Builder, rows: ir.Value | int) -> ir.Value | int:
 
 
 def places(
-    s: State, op: ir.OpView, wave: int, waves: int, columns: int, live: int = 0, one: bool = False
+    s: State,
+    op: ir.OpView,
+    wave: int,
+    waves: int,
+    columns: int,
+    live: int = 0,
+    one: bool = False,
+    lanes: bool = False,
+    apart: int = 0,
 ) -> Iterator[tuple[int, Place]]:
     """The groups of 8 columns of a wave, with this thread's place in each; what the op skips is not inside, nor what is
-    beyond the first `live` columns (0: all mean something). `one`: a thread has a column alone (`Fragment.one`)."""
+    beyond the first `live` columns (0: all mean something). `one`: a thread has a column alone (`Fragment.one`);
+    `lanes`: it has a row, and groups are of two columns, none of which is beyond those that mean something. `apart`:
+    see Fragment."""
     b = s.b
     m0, n0, m, n = (s.get(v) for v in (op.m0, op.n0, op.m, op.n))
     wave_rows = s.geometry.wave
-    above = b.add(b.mul(s.unit(0), waves * wave_rows), wave * wave_rows)
-    row = b.add(m0, b.add(above, s.row_in_wave))
+    if lanes:
+        row = b.add(m0, b.add(b.mul(s.unit(0), LANE_ROWS), s.lane))
+    else:
+        above = b.add(b.mul(s.unit(0), waves * wave_rows), wave * wave_rows)
+        row = b.add(m0, b.add(above, s.row_in_wave))
 
     skips, to = len(getattr(op, "skips", ())), goes_to(s, op)
 
     def both(
-        first: ir.Value, step: int, end: ir.Value | int, axis: str
-    ) -> tuple[tuple[ir.Value, ir.Value], tuple[ir.Value, ir.Value] | None]:
+        first: ir.Value, steps: tuple[int, ...], end: ir.Value | int, axis: str
+    ) -> tuple[tuple[Any, ...], tuple[Any, ...] | None]:
         """(whether they are inside, where they go) of the first row or column and the one a step on."""
         made = []
-        for i in (0, step):
+        for i in steps:
             at = b.add(first, i) if i else first
             inside = b.compare("lt", at, end)
             made.append(placed(s, op, axis, at, inside) if skips else (at, inside))
-        (upper, lower), inside = ((made[0][i], made[1][i]) for i in (0, 1))
-        return inside, (upper, lower) if to is not None and to.axis == axis else None
+        at, inside = zip(*made, strict=True)
+        return inside, at if to is not None and to.axis == axis else None
 
-    rows_inside, rows_to = both(row, 8, _not_known(b, m), "m")
+    rows_inside, rows_to = both(row, (0,) if lanes else (0, 8), _not_known(b, m), "m")
     first = b.add(n0, b.mul(s.unit(1), live)) if live else n0
     n = b.min(n, b.add(first, live)) if live else n
-    own = b.and_(s.lane, LANES - 1) if one else s.first_column
-    start = b.add(b.add(first, own), 0 if live else b.mul(s.unit(1), columns))
-    for g in range(columns // 8):
-        column = b.add(start, s.geometry.column(g))
-        columns_inside, columns_to = both(column, 1, n, "n")
+    own = 0 if lanes else b.and_(s.lane, LANES - 1) if one else s.first_column
+    start = b.add(b.add(first, own), 0 if live else b.mul(s.unit(1), apart or columns))
+    for g in range(-(-(live or columns) // 2) if lanes else columns // 8):
+        column = b.add(start, 2 * g if lanes else s.geometry.column(g))
+        columns_inside, columns_to = both(column, (0, 1), n, "n")
         if one:
             columns_inside = (columns_inside[0], b.constant(0, b.i1))
         yield g, Place(row, column, rows_inside, columns_inside, rows_to, columns_to)
 
 
-def in_runs(s: State, groups: Iterable[tuple[int, Place]], size: int) -> Iterator[tuple[int, Place]]:
+def places_of(s: State, op: ir.OpView, fragment: Fragment, wave: int) -> Iterator[tuple[int, Place]]:
+    """Those of a wave of the op's accumulator."""
+    x = fragment
+    return places(s, op, wave, len(x.waves), x.columns, x.live, x.one, x.lanes, x.apart)
+
+
+LANE_ROWS = 32
+"""Rows of a warp whose lanes have one each."""
+
+
+def in_runs(s: State, groups: Iterable[tuple[int, Place]], size: int, group: int = 8) -> Iterator[tuple[int, Place]]:
     """`places` of columns of which blocks of `size` are runs. Those beyond the end, of which nothing is stored, are as
     those of the tensor's first block."""
-    b, first, groups_of = s.b, s.first_column, size // 8
+    b, groups_of = s.b, size // group
+    begin = first = s.first_column if group == 8 else s.b.constant(0)
     if s.geometry.permuted:
         yield from groups
         return
     for g, place in groups:
         if g % groups_of == 0:
-            first = b.select(place.column_inside[0], place.column, s.first_column)
-        yield g, replace(place, run=Run(g // groups_of, first, g % groups_of * 8, size))
+            first = b.select(place.column_inside[0], place.column, begin)
+        yield g, replace(place, run=Run(g // groups_of, first, g % groups_of * group, size))
 
 
 def load_behind(s: State, pointer: ir.Value, element: str, offset: int, count: int) -> list[ir.Value]:
@@ -262,7 +286,8 @@ class Reader:
         return lambda _group, place: self.at(place)
 
     def at(self, place: Place) -> list[ir.Value]:
-        """Values at (row, c), (row, c + 1), (row + 8, c), (row + 8, c + 1)."""
+        """Values at (row, c), (row, c + 1), (row + 8, c), (row + 8, c + 1); those of the first row alone where a thread
+        has no other."""
         source = self._in
         if source.value:
             return [source.source] * 4
@@ -271,16 +296,16 @@ class Reader:
         rows = self._rows(place)
         if source.kind == "row":
             if self._once is None:
-                upper, lower = (self._element(half, row, None) for half, row in enumerate(rows))
-                self._once = [upper, upper, lower, lower]
+                made = (self._element(half, row, None) for half, row in enumerate(rows))
+                self._once = [value for value in made for _ in (0, 1)]
             return self._once
         if source.kind == "col":
             return (self._columns(0, None, place) if place.run is None else self._in_run(place, place.run)) * 2
         return [v for half, row in enumerate(rows) for v in self._columns(half, row, place)]
 
     def _rows(self, place: Place) -> list[tuple[ir.Value, ir.Value]]:
-        """A place's two rows, each with whether it is inside."""
-        return list(zip((place.row, self._s.b.add(place.row, 8)), place.row_inside, strict=True))
+        """A place's rows, each with whether it is inside."""
+        return [(self._s.b.add(place.row, 8 * i) if i else place.row, x) for i, x in enumerate(place.row_inside)]
 
     def once(self, place: Place) -> None:
         """Loads what is invariant, if this is: where the other values are read, a branch may stand before them."""
@@ -402,27 +427,31 @@ def epilogue(s: State, op: ir.OpView) -> None:
     inside = has_rows(s, op, len(fragment.waves)) if "piecewise" in op.operation.attributes else None
     for wave, registers in enumerate(fragment.waves):
         reads = [r.of_wave(wave) for r in readers]
-        groups = places(s, op, wave, len(fragment.waves), fragment.columns, fragment.live, fragment.one)
+        groups = places_of(s, op, fragment, wave)
         if inside is None:
-            _compute(s, op, registers, reads, groups)
+            _compute(s, op, fragment, registers, reads, groups)
             continue
         known = list(groups)  # what all pieces use stands before the branches
         for r in readers:
             r.once(known[0][1])
         for first in range(0, len(known), PIECE):
             with s.b.when(inside):
-                _compute(s, op, registers, reads, known[first : first + PIECE])
+                _compute(s, op, fragment, registers, reads, known[first : first + PIECE])
 
 
 def _compute(
-    s: State, op: ir.OpView, registers: Sequence[Any], reads: list[Read], groups: Iterable[tuple[int, Place]]
+    s: State,
+    op: ir.OpView,
+    fragment: Fragment,
+    registers: list[Any],
+    reads: list[Read],
+    groups: Iterable[tuple[int, Place]],
 ) -> None:
-    """The body, of a wave's sums in groups of 8 columns."""
+    """The body, of a wave's sums in groups of columns."""
     functions = functions_of(op)
     for g, place in groups:
         inputs = [read(g, place) for read in reads]
-        for i in range(4):
-            v = registers[4 * g + i]
+        for i, v in enumerate(fragment.of_group(registers, g)):
             v.set(scalar.evaluate(s.b, op.body.blocks[0], [v.get(), *(x[i] for x in inputs)], functions))
 
 

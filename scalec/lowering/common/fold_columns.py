@@ -1,4 +1,4 @@
-"""Columns of an accumulator that are reduced, and results of which a window is stored."""
+"""Columns of an accumulator that are reduced."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import functools
 import math
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from scalec.ir import tile
@@ -14,23 +14,20 @@ from scalec.ir.mlir import ir
 from scalec.ir.schedule import LANES
 from scalec.lowering import functions, scalar
 from scalec.lowering.builder import Builder, Variable
-from scalec.lowering.common import rounding
 from scalec.lowering.common.both import Both
 from scalec.lowering.common.epilogue import (
     PIECE,
     Place,
     Reader,
-    address_of,
     functions_of,
     has_rows,
     in_runs,
+    places,
+    places_of,
     reader_of,
     readers_of,
 )
-from scalec.lowering.common.epilogue import places as places_of
-from scalec.lowering.common.gather import named
 from scalec.lowering.common.state import COMMON, Fragment, State
-from scalec.lowering.common.stores import store_one
 
 _COMBINED: dict[str, Callable[[Any, Any, Any], Any]] = {
     "sum": lambda b, x, y: b.fadd(x, y),
@@ -54,30 +51,35 @@ def fold_columns(s: State, op: ir.OpView) -> None:
 @COMMON.lowers("tile.read_ahead")
 def read_ahead(s: State, op: ir.OpView) -> None:
     reader, fragment = Reader(s, s.get(op.input)), s.get(op.accumulator)
-    waves = []
-    count, size = len(fragment.waves), tile.int_of(op.size)
+    waves, kept = [], []
+    count, size, lanes = len(fragment.waves), tile.int_of(op.size), fragment.lanes
     for wave in range(count):
         if "folded" in op.operation.attributes:
             columns = tile.folded_columns(fragment.columns, size)
             live = fragment.columns // size
-            one = "joined" in op.operation.attributes and live <= LANES
-            groups = list(places_of(s, op, wave, count, columns, live, one))
+            one = "joined" in op.operation.attributes and live <= LANES and not lanes
+            groups = list(places(s, op, wave, count, columns, live, one, lanes))
         else:
             groups = _groups(s, op, fragment, wave)
-        waves.append(_kept(s, op, reader, wave, groups))
-    s.values[op.result] = Held(waves)
+        if s.run is not None and reader.kind == "col":  # these stay in registers for all tiles of a run
+            kept.append(_kept(s, op, reader, wave, groups))
+            waves.append(_pairs(kept[-1]))
+        else:
+            read = reader.of_wave(wave)
+            waves.append([read(g, place) for g, place in groups])
+    s.values[op.result] = Held(waves, kept)
 
 
-def _kept(
-    s: State, op: ir.OpView, reader: Reader, wave: int, groups: Sequence[tuple[int, Place]]
-) -> list[list[ir.Value]]:
-    """Values at the places of a wave; those of columns stay in registers for all tiles of a run."""
+def _kept(s: State, op: ir.OpView, reader: Reader, wave: int, groups: Sequence[tuple[int, Place]]) -> list[Variable]:
+    """Values of the two columns of each place of a wave, which are read once a run."""
     b, read = s.b, reader.of_wave(wave)
-    if s.run is None or reader.kind != "col":
-        return [read(g, place) for g, place in groups]
-    made = s.once_a_run(
+    return s.once_a_run(
         (op.result, wave), lambda: [b.variable(v.type, v) for g, place in groups for v in read(g, place)[:2]]
     )
+
+
+def _pairs(made: list[Variable]) -> list[list[ir.Value]]:
+    """What variables hold of the two columns of each group."""
     return [[v.get() for v in made[i : i + 2]] * 2 for i in range(0, len(made), 2)]
 
 
@@ -87,6 +89,7 @@ def reaches(s: State, op: ir.OpView) -> None:
     b, rows = s.b, tile.ints_of(op.tile)[0] * tile.ints_of(op.cluster)[0]
     first = b.mul(b.div(s.get(op.m0), rows), rows)
     ends = ends_of(s, op)
+
     low, high = (v.get() for v in s.once_a_run(op.result, lambda: [b.variable(b.i32, x) for x in ends()]))
     above, below = b.compare("slt", first, high), b.compare("slt", low, b.add(first, rows))
     s.values[op.result] = b.and_(above, below)
@@ -117,9 +120,15 @@ def rows_held(s: State, op: ir.OpView) -> None:
 
 @dataclass(frozen=True)
 class Held:
-    """An input whose values are in registers, those of each wave by groups of 8 columns."""
+    """An input whose values are in registers, those of each wave by groups of columns. `kept`: what has them where they
+    stay there for a run: what is computed of them once a run reads them where it is."""
 
     waves: list[list[list[ir.Value]]]
+    kept: list[list[Variable]] = field(default_factory=list)
+
+    def now(self) -> list[list[list[ir.Value]]]:
+        """What `waves` are, read here."""
+        return [_pairs(made) for made in self.kept] if self.kept else self.waves
 
     @property
     def integers(self) -> bool:
@@ -149,13 +158,14 @@ class RowsHeld:
 
 def _groups(s: State, op: ir.OpView, fragment: Fragment, wave: int) -> list[tuple[int, Place]]:
     """The places of a wave, in blocks of columns that are folded into one."""
-    places = places_of(s, op, wave, len(fragment.waves), fragment.columns, fragment.live)
-    return list(in_runs(s, places, tile.int_of(op.size)))
+    return list(in_runs(s, places_of(s, op, fragment, wave), tile.int_of(op.size), fragment.group))
 
 
 def reduce(s: State, op: ir.OpView, pairs: Any) -> None:
     """A thread reduces what it has of a row's block; then the four lanes of the row exchange, and each keeps what it
-    has of a row of the smaller accumulator: of each eight columns two. `pairs` computes two adjacent columns."""
+    has of a row of the smaller accumulator: of each eight columns two. `pairs` computes two adjacent columns: where
+    they are max(x, 0) * w and x is known to be finite or no number, every `doubled`-th pair as (x + |x|) * w / 2, as
+    sums go where products do, maxima where integers do, and both work at the same time; 0: none."""
     if "apart" in op.operation.attributes:
         s.values[op.result] = [_Wave(s, op, pairs, wave).totals() for wave in range(len(s.get(op.accumulator).waves))]
         return
@@ -184,20 +194,29 @@ Totals = dict[tuple[int, int], Variable]
 
 @COMMON.lowers("tile.at_most")
 def at_most(s: State, op: ir.OpView) -> None:
-    b, limit = s.b, ir.FloatAttr(op.limit).value
-    values = list(dict.fromkeys(v for wave in s.get(op.input).waves for of in wave for v in of))
+    b, limit, held = s.b, ir.FloatAttr(op.limit).value, s.get(op.input)
+    count = len(dict.fromkeys(v for wave in held.waves for of in wave for v in of))
     each = "abs.f32 A, ${};\nsetp.le.and.f32 P, A, " + _hex(limit) + ", P;"
-    lines = [each.format(i) for i in range(1, 1 + len(values))]
+    lines = [each.format(i) for i in range(1, 1 + count)]
     vote = ["vote.sync.all.pred P, P, 0xFFFFFFFF;", "selp.b32 $0, 1, 0, P;"]
     text = "\n".join(["{", ".reg .pred P;", ".reg .f32 A;", "setp.eq.b32 P, 0, 0;", *lines, *vote, "}"])
-    made = s.once_a_run(op.result, lambda: [b.variable(b.i32, b.asm(text, [b.i32], values)[0])])
-    s.values[op.result] = b.compare("ne", made[0].get(), 0)
+
+    def small() -> list[Variable]:
+        values = dict.fromkeys(v for wave in held.now() for of in wave for v in of)
+        return [b.variable(b.i32, b.asm(text, [b.i32], list(values))[0])]
+
+    s.values[op.result] = b.compare("ne", s.once_a_run(op.result, small)[0].get(), 0)
 
 
 @COMMON.lowers("tile.join_folds")
 def join_folds(s: State, op: ir.OpView) -> None:
     b, combined, waves = s.b, _COMBINED[tile.str_of(op.kind)], []
     shares: list[list[Totals]] = [s.get(x) for x in op.shares]
+    if tile.str_of(op.result.type.space) == "lane":  # each lane has all of its row
+        row = [total for (own,) in shares for total in own.values()]
+        made = row + [b.variable(b.f32, 0.0)] * (len(row) % 2)
+        s.values[op.result] = Fragment([made], tile.shape_of(op.result.type)[1], live=len(row), lanes=True)
+        return
     count = sum(len(share[0]) // 2 for share in shares)
     one, (_, columns) = count <= LANES, tile.shape_of(op.result.type)
     for wave in zip(*shares, strict=True):
@@ -232,13 +251,16 @@ class _Wave:
 
     def __init__(self, s: State, op: ir.OpView, pairs: Any, wave: int) -> None:
         self._s, self._op, self._pairs, self._kind = s, op, pairs, tile.str_of(op.kind)
-        fragment = s.get(op.accumulator)
+        fragment = self._fragment = s.get(op.accumulator)
         self._registers, self._groups = fragment.waves[wave], _groups(s, op, fragment, wave)
+        self._halves = (0,) if fragment.lanes else (0, 1)
         self._readers = readers_of(s, op)
         self._reads = [r.of_wave(wave) for r in self._readers]
         self._factors = [reader_of(s, v).of_wave(wave) for v in op.factors]
         self._inside = has_rows(s, op, len(fragment.waves)) if "piecewise" in op.operation.attributes else None
-        self._size = tile.int_of(op.size) // 8
+        self._size = tile.int_of(op.size) // fragment.group
+        checked = op.sure is not None or len(op.factors) > 0
+        self._doubles = pairs.doubled and checked and self._kind == "sum" and _of_relus(op.body.blocks[0])
 
     def totals(self) -> Totals:
         """Where there are factors, they are multiplied to what the terms without them come to; where that may not be
@@ -247,7 +269,7 @@ class _Wave:
         if not self._factors:
             return self._reduced(None)
         values = [factor(*place) for factor in self._factors]
-        of_rows = [[x[2 * half] for x in values] for half in (0, 1)]
+        of_rows = [[x[2 * half] for x in values] for half in self._halves]
         products = [functools.reduce(b.fmul, x) for x in of_rows]
         if self._op.sure is not None:
             return self._chosen(products, of_rows)
@@ -264,9 +286,11 @@ class _Wave:
 
     def _chosen(self, products: Sequence[ir.Value], of_rows: Sequence[Sequence[ir.Value]]) -> Totals:
         """Where the factors alone decide: the sums are then read once, on either way, and terms take their places."""
-        s, b, key = self._s, self._s.b, ("factors", *products)
+        s, b, sure = self._s, self._s.b, self._s.get(self._op.sure)
+        asked = [sure] if self._fragment.lanes else []  # else it would be another instruction before the branch
+        key = ("factors", *products, *asked)
         if key not in s.values:
-            s.values[key] = self._same(products, [])
+            s.values[key] = self._same(products, [], *asked)
         made = {key: b.variable(b.f32) for key in self._keys(self._groups)}
 
         def fast() -> None:
@@ -279,12 +303,13 @@ class _Wave:
                 for key, total in self._reduced(of_rows).items():
                     made[key].set(total.get())
 
-        fine = b.and_(b.compare("ne", s.values[key], 0), s.get(self._op.sure))
-        b.either(fine, fast, slow)
+        fine = b.compare("ne", s.values[key], 0)
+        b.either(fine if asked else b.and_(fine, sure), fast, slow)
         return made
 
-    def _same(self, factors: Sequence[ir.Value], totals: Sequence[ir.Value]) -> ir.Value:
-        """Whether the factors of all of a warp's rows may be multiplied to what its terms come to, 1 or 0."""
+    def _same(self, factors: Sequence[ir.Value], totals: Sequence[ir.Value], *more: ir.Value) -> ir.Value:
+        """Whether the factors of all of a warp's rows may be multiplied to what its terms come to, 1 or 0; not where
+        any of `more` is 0."""
         low = _SMALLEST if len(self._factors) > 1 else 0.0
         # bits of f32 from 0 on are in order, and those of negative numbers, and of NaN, are larger: one comparison
         lines, count = ["mov.b32 B, 0;"], 1 + len(factors)
@@ -293,10 +318,11 @@ class _Wave:
         lines += [f"setp.le.u32 P, B, {_bits(_LARGEST) - _bits(low)};"]
         for i in range(count, count + len(totals)):
             lines += [f"abs.f32 A, ${i};", f"setp.lt.and.f32 P, A, {_hex(math.inf)}, P;"]
+        lines += [f"and.pred P, P, ${count + len(totals) + i};" for i in range(len(more))]
         lines += ["vote.sync.all.pred P, P, 0xFFFFFFFF;", "selp.b32 $0, 1, 0, P;"]
         text = "{\n.reg .pred P;\n.reg .f32 A;\n.reg .b32 B, C;\n" + "\n".join(lines) + "\n}"
         bits = [self._s.b.bits(x) for x in factors]
-        return self._s.b.asm(text, [self._s.b.i32], [*bits, *totals])[0]
+        return self._s.b.asm(text, [self._s.b.i32], [*bits, *totals, *more])[0]
 
     def _reduced(self, factors: Sequence[Sequence[ir.Value]] | None) -> Totals:
         """What the terms come to, of sums that are multiplied by the factors of their row, if any."""
@@ -317,7 +343,7 @@ class _Wave:
         return {key: b.variable(b.f32, combined(b, *(v.get() for v in both))) for key, both in found.items()}
 
     def _keys(self, groups: Sequence[tuple[int, Place]]) -> list[tuple[int, int]]:
-        return list(dict.fromkeys((half, g // self._size) for g, _ in groups for half in (0, 1)))
+        return list(dict.fromkeys((half, g // self._size) for g, _ in groups for half in self._halves))
 
     def _add(
         self,
@@ -332,16 +358,21 @@ class _Wave:
         if self._op.start is not None and self._kind == "sum" and factors is None:
             start = pairs.pair((self._s.get(self._op.start),) * 2)
             totals = dict.fromkeys(self._keys(groups), start) | totals
+        doubled: dict[tuple[int, int], Any] = {}
         for g, place in groups:
             inputs = [read(g, place) for read in self._reads]
-            for half in (0, 1):
+            twice = bool(self._doubles) and factors is None and g % pairs.doubled == pairs.doubled // 2
+            into = doubled if twice else totals
+            for half in self._halves:
                 own = slice(2 * half, 2 * half + 2)
-                x, key = pairs.of(self._registers[4 * g : 4 * g + 4][own]), (half, g // self._size)
+                x, key = pairs.of(self._fragment.of_group(self._registers, g)[own]), (half, g // self._size)
                 for factor in factors[half] if factors is not None else ():
                     x = pairs.fmul(x, pairs.pair((factor,) * 2))
                 arguments = [x, *(pairs.pair(tuple(v[own])) for v in inputs)]
                 term = scalar.evaluate_product(pairs, self._op.body.blocks[0], arguments, functions_)
-                totals[key] = self._taken(totals.get(key), term)
+                into[key] = self._taken(into.get(key), [pairs.twice_relu(x), *term[1:]] if twice else term)
+        for key, total in doubled.items():
+            totals[key] = pairs.fma(total, pairs.constant(0.5), totals[key]) if key in totals else total
         for key, total in totals.items():
             for v, value in zip(found[key], total.values, strict=True):
                 v.set(value)
@@ -353,6 +384,25 @@ class _Wave:
             return pairs.fma(*term, total)
         value = term[0] if len(term) == 1 else pairs.fmul(*term)
         return value if total is None else _COMBINED[self._kind](pairs, total, value)
+
+
+def _of_relus(block: ir.Block) -> bool:
+    """Whether a body is max(x, 0) of the sum x, or that times something that is read."""
+    *steps, last = (op for op in block.operations if op.operation.name != "arith.constant")
+    made: Any = block.arguments[0]
+    for name, op in zip(("arith.maximumf", "arith.mulf"), steps, strict=False):
+        others = [v for v in op.operation.operands if v != made]
+        if op.operation.name != name or made not in op.operation.operands or len(others) != 1:
+            return False
+        if name == "arith.maximumf" and not _zero(others[0]):
+            return False
+        made = op.result
+    return 1 <= len(steps) <= 2 and list(last.operation.operands) == [made]
+
+
+def _zero(value: ir.Value) -> bool:
+    owner = value.owner
+    return not isinstance(owner, ir.Block) and owner.name == "arith.constant" and owner.opview.literal_value == 0.0
 
 
 def _hex(value: float) -> str:
@@ -378,88 +428,3 @@ def _exchanged(
     """What a lane keeps, and what another sends."""
     other = b.butterfly(sent, distance)
     return combined(b, kept, other)
-
-
-@COMMON.lowers("tile.store_within")
-def store_within(s: State, op: ir.OpView) -> None:
-    b, fragment, attributes = s.b, s.get(op.accumulator), op.operation.attributes
-    element = str(op.target.type.element_type)
-    strides, target = (s.get(op.row_stride), s.get(op.column_stride)), s.get(op.target)
-    readers = [reader_of(s, v) for v in op.bounds]
-    otherwise = ir.FloatAttr(attributes["otherwise"]).value if "otherwise" in attributes else None
-    along = tile.str_of(op.along)
-    for wave, registers in enumerate(fragment.waves):
-        reads = [r.of_wave(wave) for r in readers]
-        rows: list[ir.Value] = []
-        ends = _before_run(s, op, readers, wave) if "known" in attributes else None
-        size = max(1, rounding.bits_of(element) // 8)
-        for g, place in places_of(s, op, wave, len(fragment.waves), fragment.columns, fragment.live, fragment.one):
-            if ends is not None:
-                for i in range(0, 4, 2 if fragment.one else 1):
-                    (begin, end, column), row = ends[g][i % 2], b.add(place.row, 8 * (i // 2))
-                    inside = b.and_(b.compare("sle", begin, row), b.compare("slt", row, end))
-                    address = b.add(column, b.mul(b.mul(b.widen(row), strides[0]), size))
-                    store_one(s, address, 0, element, registers[4 * g + i].get(), inside)
-                continue
-            low, high = _bounds(op, [read(g, place) for read in reads])
-            rows = rows or _named(s, op, "m", (place.row, b.add(place.row, 8)), place.row_inside)
-            columns = _named(s, op, "n", (place.column, b.add(place.column, 1)), place.column_inside)
-            for i in range(0, 4, 2 if fragment.one else 1):
-                row, column = b.add(place.row, 8 * (i // 2)), b.add(place.column, i % 2)
-                at, value = row if along == "m" else column, registers[4 * g + i].get()
-                within = b.and_(b.compare("sle", low[i], at), b.compare("slt", at, high[i]))
-                for names in (rows[i // 2], columns[i % 2]) if len(op.names) else ():
-                    within = b.and_(within, names)
-                inside = b.and_(place.row_inside[i // 2], place.column_inside[i % 2])
-                if otherwise is None:
-                    inside = b.and_(inside, within)
-                else:
-                    value = b.select(within, value, b.constant(otherwise))
-                for width in op.width:
-                    away = b.sub(at, low[i])
-                    row, column = (away, column) if along == "m" else (row, away)
-                    inside = b.and_(
-                        inside, b.and_(b.compare("sle", b.constant(0), low[i]), b.compare("slt", away, s.get(width)))
-                    )
-                index = b.add(b.mul(b.widen(row), strides[0]), b.mul(b.widen(column), strides[1]))
-                store_one(s, address_of(s, target, index, element), 0, element, value, inside)
-
-
-def _before_run(s: State, op: ir.OpView, readers: Sequence[Held], wave: int) -> list[list[tuple[ir.Value, ...]]]:
-    """Of each group's two columns: the rows where what is stored begins and ends, and the column's address. Computed
-    once, behind the bounds: else ptxas 13.0 computes it for each tile."""
-    b, fragment, element = s.b, s.get(op.accumulator), str(op.target.type.element_type)
-    live = fragment.live
-    last = readers[-1].waves[wave][-1][-1]
-
-    def made() -> list[list[tuple[ir.Value, ...]]]:
-        first = b.add(s.get(op.n0), b.mul(s.unit(1), live))
-        n = b.min(s.get(op.n), b.add(first, live))
-        start = b.add(first, b.and_(s.lane, LANES - 1) if fragment.one else s.first_column)
-        ends = []
-        for g in range(fragment.columns // 8):
-            bounds, of_columns = _bounds(op, [r.waves[wave][g] for r in readers]), []
-            for i, (low, high) in enumerate(list(zip(*bounds, strict=True))[:2]):
-                column = b.add(start, s.geometry.column(g) + i)
-                end = b.op("arith.minsi", [b.i32], [b.value(high), b.value(s.get(op.m))])
-                end = b.select(b.compare("lt", column, n), end, b.constant(0))
-                index = b.mul(b.widen(column), s.get(op.column_stride))
-                of_columns.append((low, end, address_of(s, s.get(op.target), index, element)))
-            ends.append(of_columns)
-        return ends
-
-    return s.once(("columns", op.accumulator, wave), made, behind=last)
-
-
-def _named(
-    s: State, op: ir.OpView, axis: str, at: tuple[ir.Value, ...], inside: tuple[ir.Value, ...]
-) -> list[ir.Value]:
-    """Whether rows, or columns, that are inside have all that is to name something for them."""
-    indices = [s.get(x) for x in op.names]
-    return [named(s.b, indices, axis, x, y) for x, y in zip(at, inside, strict=True)]
-
-
-def _bounds(op: ir.OpView, read: Sequence[list[Any]]) -> list[list[Any]]:
-    """Both ends at a place's four elements."""
-    attributes, values = op.operation.attributes, iter(read)
-    return [[tile.int_of(attributes[name])] * 4 if name in attributes else next(values) for name in ("low", "high")]

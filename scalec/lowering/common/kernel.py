@@ -35,6 +35,7 @@ from scalec.lowering.common import (  # noqa: F401 - they fill the common table
     scale_bytes,
     staging,
     stochastic,
+    store_within,
     stored_rows,
     stores,
     transform,

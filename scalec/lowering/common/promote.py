@@ -56,11 +56,12 @@ class BlockFactors:
 
 @COMMON.lowers("tile.fragment")
 def fragment(s: State, op: ir.OpView) -> None:
-    rows, columns = tile.shape_of(op.result.type)
-    waves = [[s.b.variable(s.b.f32, 0.0) for _ in range(columns // 2)] for _ in range(rows // s.geometry.wave)]
+    (rows, columns), lanes = tile.shape_of(op.result.type), tile.str_of(op.result.type.space) == "lane"
+    each, count = (columns, 1) if lanes else (columns // 2, rows // s.geometry.wave)
+    waves = [[s.b.variable(s.b.f32, 0.0) for _ in range(each)] for _ in range(count)]
     attributes = op.operation.attributes
-    live = tile.int_of(attributes["live"]) if "live" in attributes else 0
-    s.values[op.result] = Fragment(waves, columns, live)
+    live, apart = (tile.int_of(attributes[x]) if x in attributes else 0 for x in ("live", "apart"))
+    s.values[op.result] = Fragment(waves, columns, live, lanes=lanes, apart=apart)
 
 
 @COMMON.lowers("tile.copy_sums")

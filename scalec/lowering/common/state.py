@@ -9,6 +9,7 @@ from typing import Any
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering.builder import Builder, Variable
+from scalec.lowering.common.joined import around, join
 from scalec.lowering.table import Table
 from scalec.targets import Target
 
@@ -198,12 +199,26 @@ def swizzle(b: Builder, row: ir.Value, pitch: int) -> ir.Value | int:
 class Fragment:
     """An accumulator in registers: for each wave, the N/2 f32 that a thread holds (PTX ISA 9.7.15.5.1, figure D). With
     `live` that many columns mean something, and the next unit's follow them; 0: all do. `one`: a thread has one of at
-    most four columns, that of its number among the lanes of the row, in the first register of each row."""
+    most four columns, that of its number among the lanes of the row, in the first register of each row. `lanes`: a lane
+    has a row of the warp's 32, in one wave, and all its columns. The next unit's columns are `apart` behind this one's,
+    as many as there are where it is 0."""
 
     waves: list[list[Variable]]
     columns: int
     live: int = 0
     one: bool = False
+    lanes: bool = False
+    apart: int = 0
+
+    @property
+    def group(self) -> int:
+        """Columns of a group, of which a thread has two: see `places`."""
+        return 2 if self.lanes else 8
+
+    def of_group(self, registers: list[Variable], number: int) -> list[Variable]:
+        """Those of a wave's registers that a group of columns has: two of each row that a thread has."""
+        each = 2 if self.lanes else 4
+        return registers[each * number : each * (number + 1)]
 
 
 @dataclass
@@ -265,18 +280,32 @@ class State:
         b, run = self.b, self.run
         if run is None:
             return emit()
-        if self.shares_runs:  # of one block, whose ops all come where one does, one comparison
-            key = ir.InsertionPoint.current.block
-            if (run, key) not in self._once:
-                last = self.once(("run", key), lambda: b.variable(b.i32, -1))
-                self._once[run, key] = b.compare("ne", last.get(), run)
-                last.set(run)
-            with b.when(self._once[run, key]):
-                return emit()
+        if self.shares_runs:
+            return self._at_first_tile(run, emit)
         last = self.once(("run", key), lambda: b.variable(b.i32, -1))
         with b.when(b.compare("ne", last.get(), run)):
             made = emit()
             last.set(run)
+        return made
+
+    def _at_first_tile(self, run: ir.Value, emit: Callable[[], list[Variable]]) -> list[Variable]:
+        """Likewise, behind one comparison where that may be: what is computed once a run stands where the run's first
+        tile is walked, whether that tile is computed or not."""
+        b, block = self.b, ir.InsertionPoint.current.block
+        begun = next((x for x in around(block) if (run, x) in self._once), None)
+        first = None if begun is None else self._once[run, begun].operation
+        last = self.once(("run", block), lambda: b.variable(b.i32, -1))
+        condition = b.compare("ne", last.get(), run) if first is None else first.operands[0]
+        with b.when(condition) as branch:
+            made = emit()
+        if first is not None and join(first, branch):
+            return made
+        if begun is None or begun != block:  # nothing was there, or not in a block that comes as often as this one
+            with ir.InsertionPoint(branch):
+                if first is not None:
+                    branch.operation.operands[0] = b.compare("ne", last.get(), run)
+                last.set(run)
+        self._once.setdefault((run, block), branch)
         return made
 
     def in_round(self, value: ir.Value) -> ir.Value:

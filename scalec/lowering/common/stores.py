@@ -6,7 +6,7 @@ from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering.builder import Builder
 from scalec.lowering.common import rounding, six_bits
-from scalec.lowering.common.epilogue import Place, address_of, around, exchange, places
+from scalec.lowering.common.epilogue import Place, address_of, around, exchange, places_of
 from scalec.lowering.common.gather import goes_to
 from scalec.lowering.common.state import COMMON, State
 
@@ -32,18 +32,18 @@ def store_direct(s: State, op: ir.OpView) -> None:
 
     for wave, registers in enumerate(fragment.waves):
         first: list[ir.Value] = []
-        groups = places(s, op, wave, len(fragment.waves), fragment.columns, fragment.live, fragment.one)
+        groups = places_of(s, op, fragment, wave)
         if bits == six_bits.BITS:
             _store_sixes(s, op, element, [(x, [v.get() for v in registers[4 * g :][:4]]) for g, x in groups])
             continue
         for g, place in groups:
-            rows = place.row_to or [b.add(place.row, 8 * half) for half in (0, 1)]
+            rows = place.row_to or [b.add(place.row, 8 * half) if half else place.row for half in (0, 1)]
             column = place.column_to[0] if place.column_to else place.column
             within = s.geometry.column(g) % together
             if adjacent and not within:
                 first = [address(row, column) for row in rows]
-            for half in (0, 1):
-                values = [registers[4 * g + 2 * half + i].get() for i in (0, 1)]
+            for half in range(len(place.row_inside)):
+                values = [v.get() for v in fragment.of_group(registers, g)[2 * half :][:2]]
                 at, offset = (first[half], within * bits // 8) if adjacent else (address(rows[half], column), 0)
                 inside = [b.and_(place.row_inside[half], c) for c in place.column_inside]
                 if bits < 8 and not pair:

@@ -13,7 +13,7 @@ from scalec.lowering import scalar
 from scalec.lowering.builder import Builder, Variable
 from scalec.lowering.common import epilogue as common
 from scalec.lowering.common.both import Both
-from scalec.lowering.common.epilogue import places
+from scalec.lowering.common.epilogue import places_of
 from scalec.lowering.common.fold_columns import reduce
 from scalec.lowering.common.promote import Products, groups, products_of
 from scalec.lowering.common.state import State
@@ -48,6 +48,8 @@ class PairBuilder:
     """What the functions of scalar.OPS ask of a builder, on pairs: sums and products are one instruction, whatever else
     there is two. Pairs of values that several have in common are packed once."""
 
+    doubled = 3
+
     def __init__(self, b: Builder) -> None:
         self._b, self.f32 = b, b.f32
         self._shared: dict[tuple[Any, ...], Pair] = {}
@@ -76,6 +78,10 @@ class PairBuilder:
 
     def fma(self, x: Pair, y: Pair, z: Pair) -> Pair:
         return self._packed("fma", x, y, z)
+
+    def twice_relu(self, x: Pair) -> Pair:
+        """2 * max(x, 0) of finite numbers, of NaN that: x + |x|, one instruction (ptxas takes magnitudes there)."""
+        return self._packed("add", x, self.asm("abs.f32 $0, $1;", [self.f32], [x], volatile=False, memory=False)[0])
 
     def op(self, name: str, results: Sequence[ir.Type], operands: Sequence[Pair]) -> Pair:
         return self._packed(_PACKED[name], *operands)
@@ -112,10 +118,10 @@ def epilogue(s: State, op: ir.OpView) -> None:
     functions = common.functions_of(op)
     for wave, registers in enumerate(fragment.waves):
         reads = [r.of_wave(wave) for r in readers]
-        for g, place in places(s, op, wave, len(fragment.waves), fragment.columns, fragment.live, fragment.one):
-            inputs = [read(g, place) for read in reads]
-            for i in (0, 2):
-                own = registers[4 * g + i : 4 * g + i + 2]
+        for g, place in places_of(s, op, fragment, wave):
+            inputs, both = [read(g, place) for read in reads], fragment.of_group(registers, g)
+            for i in range(0, len(both), 2):
+                own = both[i : i + 2]
                 arguments = [pairs.of(own), *(pairs.pair(tuple(x[i : i + 2])) for x in inputs)]
                 _put(own, scalar.evaluate(pairs, op.body.blocks[0], arguments, functions))
 

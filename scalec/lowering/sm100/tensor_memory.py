@@ -135,7 +135,8 @@ def vacate(s: State, op: ir.OpView) -> None:
 
 @TABLE.lowers("tile.take")
 def take(s: State, op: ir.OpView) -> None:
-    """.16x256b lies in registers as an m16n8 accumulator does, 8 columns in four of them (9.7.16.8.1, figure)."""
+    """.16x256b lies in registers as an m16n8 accumulator does, 8 columns in four of them; of .32x32b each lane has a
+    row (9.7.16.8.1, figures)."""
     b, made, fragment = s.b, s.get(op.sums), s.get(op.target)
     column, columns, apart = tile.int_of(op.column), fragment.columns, tile.int_of(op.apart)
     if column == 0:
@@ -143,11 +144,11 @@ def take(s: State, op: ir.OpView) -> None:
     lanes = s.once("lanes", lambda: b.shl(b.and_(s.warp, 3), 21))  # 32 lanes a warp, in bits 16 and up
     mine = s.once(("mine", apart), lambda: b.add(lanes, b.mul(s.unit(1), apart))) if s.geometry.units[1] > 1 else lanes
     at = b.add(made.at(s, s.get(op.slot)), mine)
-    count = columns // 2
+    count, shape = (columns, f"32x32b.x{columns}") if fragment.lanes else (columns // 2, f"16x256b.x{columns // 8}")
     names = ", ".join(f"${i}" for i in range(count))
     taken = []
     for wave, _ in enumerate(fragment.waves):
-        text = f"tcgen05.ld.sync.aligned.16x256b.x{columns // 8}.b32 {{{names}}}, [${count}];"
+        text = f"tcgen05.ld.sync.aligned.{shape}.b32 {{{names}}}, [${count}];"
         taken += b.asm(text, [b.f32] * count, [b.add(at, (wave * _HALF << 16) + column)])
     _fill(fragment, taken)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import reduce
 from typing import Any
 
 from scalec.ir.mlir import ir
@@ -30,4 +31,7 @@ class FoldsAtOnce(Consumer):
         most = math.prod(x.element.max for x in operands) * self.schedule.tile[2] * fold.size
         limit = ir.FloatAttr.get(ir.F32Type.get(), 2.0 ** (126 - math.ceil(math.log2(most))))
         i1 = ir.IntegerType.get_signless(1)
-        return [self.e.op("tile.at_most", [i1], [made[0][held]], limit=limit).result for made in reads]
+        each = [self.e.op("tile.at_most", [i1], [made[0][held]], limit=limit).result for made in reads]
+        if not self.problem.kind.tensor_memory:
+            return each
+        return [reduce(lambda x, y: self.e.arith("arith.andi", x, y), each)] * len(each)  # one branch decides for all

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 from scalec.ir.mlir import ir
 from scalec.ir.tile import LANES, WORD_ROWS
@@ -18,7 +19,7 @@ from scalec.passes.emit.folds_at_once import FoldsAtOnce
 from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.producer import Producer
 from scalec.passes.emit.tensors import Work
-from scalec.passes.plan.joined_folds import joins_folds
+from scalec.passes.plan.joined_folds import FEW, joins_folds
 from scalec.passes.plan.reached import walked_window
 from scalec.passes.plan.shared_blocks import together
 from scalec.passes.plan.tensor_columns import (
@@ -308,11 +309,11 @@ class TensorConsumer(Producer, FoldsAtOnce):
 
     def fold_tiles(self, h: Handles, slot: ir.Value) -> None:
         """All parts of a tile are folded before lanes that share a row exchange what they have of it."""
-        e, parts = self.e, self.parts()
+        e, s, parts = self.e, self.schedule, self.parts()
         (of,) = self.problem.each
         fold, rows, each = of.result.column_fold, self.waves * self.wave, self.part_columns
         assert fold is not None
-        whole = e.op("tile.fragment", [e.accumulator(rows, self.own_columns, "warp")]).result  # for its type alone
+        whole = e.op("tile.fragment", [e.accumulator(rows, self.own_columns, "lane")]).result  # for its type alone
         with self.over_tiles(h) as w:
             w, last = self.judged(w), self.last[0]
             if self.by_tile(of.result):
@@ -322,16 +323,20 @@ class TensorConsumer(Producer, FoldsAtOnce):
             of_rows = self.read_ahead(w, parts[0][0], ("row",))[0]
             works = [self.from_column(w, column) for column in range(0, self.own_columns, each)]
             reads = [{0: of_rows | self.read_ahead(at, parts[0][0], ("col",))[0]} for at in works]
-            surely, shares = self.surely(of, reads), list[ir.Value]()
+            surely = self.surely(of, reads) if s.run > 1 else []  # read for each tile, as much as the terms
+            shares = list[ir.Value]()
             e.op("tile.wait", operands=[h.sums_ring, slot])
             for column, taken in self.taking(h, [slot], parts):
                 number = column // each
                 self.ahead_of, more = reads[number], (None, surely[number] if surely else None)
                 shares.append(self.folded_sums(of, 0, taken, works[number], more, apart=True))
             self.ahead_of = beside
-            kind = e.accumulator(rows, folded_columns(self.own_columns, fold.size), "warp")
+            kind = e.accumulator(rows, folded_columns(self.own_columns, fold.size), "lane")
             made = e.op("tile.join_folds", [kind], [shares], kind=fold.kind).result
-            self.store_folded(of, last, made, self.folded(w, fold.size), 0)
+            folded = self.folded(w, fold.size)
+            few = s.run > 1 and self.own_columns // fold.size <= FEW
+            memory = self.memory_of(of.behind, folded) if few and of.result.window is not None else None
+            self.store_folded(of, last, made, folded, 0, memory)
 
     def has_rows(self, w: Work) -> ir.Value:
         """Whether a warp has rows of the tile: ptxas would convert a part before it loads the next one, were it not for
@@ -383,9 +388,11 @@ class TensorConsumer(Producer, FoldsAtOnce):
     def parts(self) -> list[list[ir.Value]]:
         """Registers for some columns of a warp's sums, of each contraction's that are taken together, and where they
         find room for the next ones on their way."""
-        e, count = self.e, parts_taken(self.problem, self.own_columns, self.schedule.promote)
-        kind = e.accumulator(self.waves * self.wave, self.part_columns, "warp")
-        return [[e.op("tile.fragment", [kind]).result for _ in range(self.taken_apart)] for _ in range(count)]
+        e, joined = self.e, joins_folds(self.problem, self.schedule)
+        count = 1 if joined else parts_taken(self.problem, self.own_columns, self.schedule.promote)
+        kind = e.accumulator(self.waves * self.wave, self.part_columns, "lane" if joined else "warp")
+        apart: dict[str, Any] = {"apart": self.own_columns} if joined else {}
+        return [[e.op("tile.fragment", [kind], **apart).result for _ in range(self.taken_apart)] for _ in range(count)]
 
     @property
     def taken_apart(self) -> int:
@@ -411,11 +418,12 @@ class TensorConsumer(Producer, FoldsAtOnce):
         the next.
 
         Warpgroups take parts side by side, each where the first one's part begins and so many columns behind; sums that
-        threads hold for a whole tile are of adjacent columns.
+        threads hold for a whole tile are of adjacent columns, and so are those that they fold.
         """
         e = self.e
         columns, own, across = self.part_columns, self.own_columns, self.units[1]
-        apart, step = (own, columns) if self.schedule.promote else (columns, columns * across)
+        adjacent = self.schedule.promote or joins_folds(self.problem, self.schedule)
+        apart, step = (own, columns) if adjacent else (columns, columns * across)
         starts = [column for column in range(0, step * (own // columns), step) for _ in range(times)]
 
         def take(part: list[ir.Value], column: int) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from scalec.ir.schedule import Request, Schedule
 from scalec.passes.plan.converted import in_registers, warps_make
 from scalec.passes.plan.copier import copier_for
+from scalec.passes.plan.joined_folds import halves_folds
 from scalec.passes.plan.registers import free_registers
 from scalec.passes.plan.resources import fitting_registers, path_of_scales, register_file, threads
 from scalec.passes.plan.sharing import SHARING
@@ -46,7 +47,9 @@ def draft(problem: Problem, given: Request) -> Schedule:
     if tile is None:
         raise given.undecided("tile")
     shared, several = SHARING[problem.kind.name], max(1, len(problem.results))
-    warpgroups = given_warpgroups(given) or shared.warpgroups(problem.family, tile, given.promote or 0, several)
+    promote = given.promote or 0
+    several_take = 2 if halves_folds(problem, tile, promote) else 0
+    warpgroups = given_warpgroups(given) or several_take or shared.warpgroups(problem.family, tile, promote, several)
     sharing = 1 if given.consumers == "pingpong" else warpgroups
     values: dict[str, Any] = {
         **PLAINEST,

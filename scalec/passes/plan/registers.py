@@ -80,7 +80,8 @@ def _of_warps(problem: Problem, schedule: Schedule, rows: int, columns: int) -> 
 
 def _out_of_tensor_memory(problem: Problem, schedule: Schedule, rows: int, columns: int) -> Registers:
     promote, each = schedule.promote, columns if schedule.promote else columns // problem.panes
-    taken = parts_taken(problem, each, promote) * taken_columns(problem, each, promote)
+    count = 1 if joins_folds(problem, schedule) else parts_taken(problem, each, promote)
+    taken = count * taken_columns(problem, each, promote)
     if not promote:
         return Registers(taken_apart(problem, promote) * taken, 0)
     apart = columns * (len(problem.terms) > 1)
@@ -121,7 +122,7 @@ def fold_registers(problem: Problem, schedule: Schedule) -> int:
     ):
         return 0
     inputs = sum(x.kind == "col" for r in problem.results for x in r.inputs)
-    return inputs * schedule.tile[1] // units(problem, schedule)[1] // 4
+    return inputs * schedule.tile[1] // units(problem, schedule)[1] // (1 if joined else 4)
 
 
 def sums_of_thread(problem: Problem, schedule: Schedule) -> int:

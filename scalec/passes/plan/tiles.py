@@ -11,6 +11,7 @@ from scalec.passes.plan.converted import in_registers, no_registers
 from scalec.passes.plan.draft import draft
 from scalec.passes.plan.gather import no_gather, own_rows
 from scalec.passes.plan.items import cut_along, cuts_k
+from scalec.passes.plan.joined_folds import MOST_HELD, held_columns
 from scalec.passes.plan.mma_n import no_goes
 from scalec.passes.plan.panes import no_panes
 from scalec.passes.plan.registers import Registers, free_registers, most_accumulators, staging_registers
@@ -272,6 +273,10 @@ def misfit(problem: Problem, given: Request, spare: int) -> str:
     plan, reason = planned(problem, given)
     if reason:
         return reason
+    if problem.column_fold is not None and problem.kind.tensor_memory and sums_slots(problem, plan) < 2:
+        return "one accumulator in tensor memory: products would wait until its columns are reduced"
+    if (held := held_columns(problem, plan)) > MOST_HELD:
+        return f"{held} values of columns that a thread would have, expected at most {MOST_HELD}"
     if spared(problem, given, plan) < spare:
         return f"more than the {plan.registers[1]} registers of a consumer thread"
     if Registers.of(problem, plan).accumulators > most_accumulators(problem):

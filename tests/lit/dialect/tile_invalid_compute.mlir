@@ -13,7 +13,7 @@
 // -----
 
 // fragment: space
-// EXPECT: an accumulator in shared, expected registers, warp, tensor
+// EXPECT: an accumulator in shared, expected registers, warp, lane, tensor
 %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "shared">
 
 // -----

@@ -158,3 +158,15 @@ func.func @f(%m: i32, %n: i32) {
   %any = "tile.reaches"(%m, %n, %n) {cluster = array<i64: 1, 1>, high = 16 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0>, tile = array<i64: 64, 2>} : (i32, i32, i32) -> i1
   return
 }
+
+// -----
+
+// EXPECT: a lane has a whole row: there is nothing to exchange, expected `apart`
+func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
+  %a = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 128>, "lane">
+  %s = "tile.fold_columns"(%a, %m, %n, %m, %n) ({
+  ^bb0(%x: f32):
+    "tile.yield"(%x) : (f32) -> ()
+  }) {kind = "sum", size = 64 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 0, 0, 0>} : (!tile.accumulator<array<i64: 32, 128>, "lane">, i32, i32, i32, i32) -> !tile.accumulator<array<i64: 32, 8>, "lane">
+  return
+}
