@@ -88,8 +88,7 @@ class Loops:
 def rarely(function: Function, loop: set[int]) -> set[int]:
     """Instructions of a loop that do not run with each tile: what a branch upon a vote of all lanes jumps over; the
     longer one of two long ways, where terms are computed with their factors; and what a branch of a whole warp jumps
-    over, or the longer of its two ways, where nothing in it has to do with the tile, as where columns are the next
-    run's."""
+    over where nothing in it has to do with the tile, as where columns are the next run's."""
     code, found = function.instructions, set[int]()
     for i, x in enumerate(code):
         if i not in loop or x.stem != "BRA" or len(x.targets) != 1 or not x.conditional:
@@ -98,9 +97,7 @@ def rarely(function: Function, loop: set[int]) -> set[int]:
         over, last = set(range(i + 1, end)) & loop, code[end - 1]
         if last.stem == "BRA" and not last.conditional and end - 1 in over:
             other = set(range(end, function.labels[last.targets[0]])) & loop
-            longer = max(over, other, key=len)
-            of_run = x.opcode == "BRA.U" and not any(code[j].stem in OF_A_TILE for j in over | other)
-            found |= longer if of_run or min(len(over), len(other)) >= LONG else set()
+            found |= max(over, other, key=len) if min(len(over), len(other)) >= LONG else set()
         elif _upon_a_vote(code, i) or (x.opcode == "BRA.U" and not any(code[j].stem in OF_A_TILE for j in over)):
             found |= over
     return found

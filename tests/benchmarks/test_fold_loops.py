@@ -41,14 +41,6 @@ def test_the_way_with_more_to_do_is_left_out() -> None:
     assert not fold_loops.rarely(few, set(range(len(few.instructions))))
 
 
-def test_the_longer_way_of_a_whole_warp_is_left_out() -> None:
-    """A run begins: its columns are read. Not where a way has to do with the tile."""
-    for of_tile, left_out in (("FADD R1, R1, R1", 3), ("STG.E [R2], R4", 0)):
-        ways = ["L0:", "BRA.U UP0, L1", "FADD R1, R1, R1", "BRA L2", "L1:", *["LDG.E R1, [R2]"] * 2, of_tile, "L2:"]
-        f = function(*ways, "@P0 BRA L0", "EXIT")
-        assert len(fold_loops.rarely(f, set(range(len(f.instructions) - 1)))) == left_out
-
-
 def test_what_a_vote_jumps_over_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     code = [
         *("L0:", "UTCQMMA gdesc[UR0] | 3", "@P1 BRA L0"),
