@@ -82,8 +82,8 @@ def quantize(
         offsets: int32 on x's device, [groups + 1]: rows offsets[g] to offsets[g + 1] of x [m, k] are those of group g,
             with blocks, and tiles of layout "blocked", of its own (`apart`). Rows of no group are left unwritten.
         scale2: of a format with a scale of the whole tensor (nvfp4, tensor), that scale, one f32. If None it is found
-            by a reduction: amax(x) over the product of the largest element and the largest scale (448 * 6; 448 of
-            "tensor"), 1 of zeros.
+            by launches before: amax(x) over the product of the largest element and the largest scale (448 * 6; 448 of
+            "tensor"), 1 of zeros. With rows or offsets it is given.
         seed: rounds values by chance, by the bits of a seed: a number from 0 to 2^64 - 1, or on x's device an int32
             tensor of four, which a launch reads (the words of Philox's key and of half its counter). None: to nearest.
         target: a row of scalec.targets; see scalec.api.default_target if None.
@@ -99,7 +99,7 @@ def quantize(
     """
     flags = {"transposed": transposed, "both": both, "batched": batched}
     meaning = _held({"x": x}, format, layout, flags, target)
-    if scale2 is None and meaning.largest and rows is None and offsets is None:
+    if scale2 is None and meaning.alone and rows is None and offsets is None:
         scale2 = _found(x, meaning.largest)
     return _quantized("x{at}:{0}", (x,), meaning, flags, (rows, offsets), scale2, seed, target)
 
@@ -124,7 +124,7 @@ def silu_mul_quantize(
     Args:
         gate, up: tensors of one shape, as quantize takes them. Where `up` is None, `gate` is [..., m, 2k] and has both:
             the gate in the first half of its last index, what it multiplies in the second.
-        scale2: as quantize takes it, but it is not found: a format that has one needs it given.
+        scale2: as quantize takes it, but that of "tensor" is not found.
 
     All else is as quantize has it.
     """
@@ -188,7 +188,8 @@ def _quantized(
     """What quantize returns, of an expression of tensors of one shape; {at} in it is their index, {0} a type. `masks`
     are rows and offsets."""
     x, batched, batch = tensors[0], flags["batched"], "b," if flags["batched"] else ""
-    outer = _outer(x, scale2, meaning, batched)
+    finds = scale2 is None and meaning.largest > 0 and not meaning.alone and masks[0] is None and masks[1] is None
+    outer: tuple[Any, ...] = () if finds else _outer(x, scale2, meaning, batched)
     within, ends = _range(x, batched, *masks)
     turns = (0, 1) if flags["both"] else (int(flags["transposed"]),)  # torch 2.11's dynamo takes no bool as an index
     right = value.format(*[_element(t.dtype) for t in tensors], at=f"[{batch}m,k]")
@@ -199,15 +200,21 @@ def _quantized(
         if len(tensors) == 1 and not torch_calls.tracing() and _on_host(x):  # this product is rounded to f32, as there
             tensors = ((x.astype(np.float32) if is_numpy(x) else x.float()) * given[0],)
             right, given = right.partition(":")[0][1:] + ":f32", ()
+    amax = f"max(max[{batch}m,k](abs({right})), 0)"
     seeds = () if seed is None else (_seed(x, seed),)
     if seeds:
         right = f"stochastic({right}, {', '.join(f'seed[{i}]' for i in range(MOST_WORDS))})"
     types = (meaning.alone, meaning.alone) if meaning.alone else meaning.along
     lines = [f"{'qt'[t]}[{batch}{('m,k', 'k,m')[t]}]:{types[t]} = {right}{within}" for t in turns]
+    if finds:
+        at, largest = "0,0,0" if batched else "0,0", f"max({amax} / {meaning.largest:.0f}, {_SMALLEST!r})"
+        lines = [*(f"{'qt'[t]}_scale2[{at}]:f32 = {largest} + (1 - sign({amax}))" for t in turns), *lines]
     matrices = [_matrices(t, batched) for t in tensors]
     last = (*seeds, *ends, *given) if not meaning.alone else (*given, *seeds, *ends)
     made = _run("\n".join(lines), x.shape[-1], target, *matrices, *last)
     lead, results = x.shape[:-2], []
+    if finds:
+        outer, made = made[:1], made[len(turns) :]
     if meaning.alone:
         for turned, values in zip(turns, made if len(turns) > 1 else (made,), strict=True):
             led = (*lead, values.shape[-2]) if batched else values.shape[:-1] if turned else x.shape[:-1]

@@ -264,7 +264,20 @@ def test_what_has_no_kernel() -> None:
     with pytest.raises(ArgumentError, match="gate and up differ"):
         scalec.silu_mul_quantize(X, X[:2], "mxfp8")
     with pytest.raises(ArgumentError, match="got: no scale2"):
-        scalec.silu_mul_quantize(X, X, "nvfp4")
+        scalec.silu_mul_quantize(X, X, "tensor")
+
+
+def test_the_second_level_of_a_gate_is_found() -> None:
+    """That of the product, of both orders; and of batches all have one."""
+    gate, up = made(9, 96), made(9, 96, dtype=ml_dtypes.bfloat16)
+    with np.errstate(over="ignore"):
+        product = gate / (1 + np.exp(-gate)) * up.astype(np.float32)
+    (q, s, z), (t, u, y) = scalec.silu_mul_quantize(gate, up, "nvfp4", both=True)
+    np.testing.assert_allclose([z, y], np.abs(product).max() / 2688, rtol=1e-5)
+    same((q, s, z), [*scalec.silu_mul_quantize(gate, up, "nvfp4", scale2=z)])
+    same((t, u, y), [*scalec.silu_mul_quantize(gate, up, "nvfp4", scale2=y, transposed=True)])
+    x = made(2, 3, 9, 96)
+    assert scalec.quantize(x, "nvfp4", batched=True)[2] == np.abs(x).max() / np.float32(2688)
 
 
 def test_whole_rows_transposed() -> None:

@@ -225,6 +225,7 @@ class Builder:
             return self._quantize(value, s, tensor.levels, words)
         if tensor.element != element:
             value = RoundOp(value, words, self._type(ELEMENT_TYPES[tensor.element].mlir, tensor.shape)).result
+        self.values.setdefault(tensor.name, value)  # which may be the second level of what is quantised below
         return [value]
 
     def _whole(self, value: Value, index: Index) -> ir.Value | None:
@@ -237,7 +238,7 @@ class Builder:
     def _quantize(
         self, value: ir.Value, s: Statement, levels: Sequence[Level], words: Sequence[ir.Value]
     ) -> list[ir.Value]:
-        """The scale of the whole result, where there is one, is given."""
+        """The scale of the whole result, where there is one, is an argument, or a result above."""
         tensor, largest = s.tensor, [self.values[s.largest.name]] if s.largest is not None else []
         values, level = self._type(ELEMENT_TYPES[tensor.element].mlir, tensor.shape), levels[0]
         outer = [self.values[scale_name(tensor.name, i)] for i in range(1, len(levels))]

@@ -21,6 +21,13 @@ What rows are reduced to, with what it is computed of:
     R_sum[m]:f32 = sum[k](X[m,k]^2)
     R[m] = R_sum[m]:f32; Y[m,k]:mxfp8 = X[m,k] / sqrt(R); T[k,m]:mxfp8 = X[m,k] / sqrt(R)
 
+The second level of a result's scales, where a statement above computes it:
+
+    Q_scale2[0,0]:f32 = max[m](X_k[m]:f32) / 2688; Q[m,k]:nvfp4 = X[m,k]
+    -->
+    Q_scale2[0,0]:f32 = max[m](X_k[m]:f32) / 2688
+    Q[m,k]:nvfp4 = X[m,k]
+
 Everything between is f32, as it is within a kernel. What has a range, or an index from memory, is not cut.
 """
 
@@ -34,6 +41,7 @@ from scalec.frontend.cut import CHANCE, Cut
 from scalec.frontend.diagnostics import Source
 from scalec.frontend.names import HADAMARD
 from scalec.frontend.parser import blank, parse
+from scalec.frontend.program import scale_name
 
 TENSOR = "tensor"
 
@@ -123,7 +131,26 @@ def cut_statistics(source: str) -> Cut | None:
     return _cut_reduction(source, lambda _: True)
 
 
-CUTS: tuple[Callable[[str], Cut | None], ...] = (cut_several, cut_statistics, cut_magnitudes)
+def cut_second_levels(source: str) -> Cut | None:
+    """The program in two, the first of which computes the second levels of results' scales that the second one then
+    takes as arguments; None where it computes none, or a text does not say it.
+
+    Raises:
+        SourceError: the text is no program.
+    """
+    program = parse(Source(source, NAME))
+    made = [s.target.name.text for s in program.statements]
+    found = [s for s in program.statements if s.target.name.text in {scale_name(x, 1) for x in made}]
+    if not found or not all(_is_plain(s) for s in found):
+        return None
+    found = [s for s in found if _over(s) == _over(found[0])]  # which one launch reduces
+    texts = [_with_temporaries(source, program, s.value, _text(source, s)).split("; ") for s in found]
+    left = "; ".join(_text(source, s) for s in program.statements if s not in found)
+    first = "; ".join(dict.fromkeys(x for every in texts for x in every))
+    return Cut(first, _used_alone(source, left), found[0].target.name.text)
+
+
+CUTS: tuple[Callable[[str], Cut | None], ...] = (cut_several, cut_second_levels, cut_statistics, cut_magnitudes)
 """In the order in which they are tried: magnitudes are then of the very sums that what is quantised is made of."""
 
 
@@ -146,8 +173,17 @@ def _cut_reduction(source: str, wanted: Callable[[ast.Reduce], bool]) -> Cut | N
             at, rest = f"{between}[{','.join(kept) or '0'}]:f32", [d for d in over if d not in first]
             left = _with_temporaries(source, program, x.value, f"{at} = {kind}[{first[0]}]({_text(source, x.value)})")
             read = f"{kind}[{','.join(rest)}]({at})" if rest else at
-            return Cut(left, _used_alone(source, source[: x.span[0]] + read + source[x.span[1] :]), between)
+            return Cut(left, _used_alone(source, _replaced(source, program, x, read)), between)
     return None
+
+
+def _replaced(source: str, program: ast.Program, reduce: ast.Reduce, read: str) -> str:
+    """The program with something else for a reduction, wherever it stands in statements that may be cut."""
+    every = [x for s in program.statements if _is_plain(s) for x in ast.walk(s.value) if isinstance(x, ast.Reduce)]
+    for x in sorted(every, key=lambda x: -x.span[0]):
+        if _text(source, x) == _text(source, reduce):
+            source = source[: x.span[0]] + read + source[x.span[1] :]
+    return source
 
 
 def _used_alone(before: str, text: str) -> str:
@@ -211,6 +247,17 @@ def _kept(block: str, indices: list[str]) -> dict[str, str] | None:
     if any(not x.isdecimal() and x != name for name, x in pairs) or any(x not in (name, "1") for name, x in pairs):
         return None  # of which no reduction finds single blocks
     return {name: name for name, x in pairs if x == "1"}
+
+
+def _over(s: ast.Statement) -> set[str]:
+    """The indices that a statement reduces."""
+    return {
+        y.text
+        for x in ast.walk(s.value)
+        if isinstance(x, ast.Reduce)
+        for y in ast.walk(*x.indices)
+        if isinstance(y, ast.IndexName)
+    }
 
 
 def _plain(indices: Iterable[ast.Node]) -> list[str]:

@@ -351,9 +351,9 @@ class Names:
             self.claim_scales(tensor)
             self.arguments.append(Scales(tensor))
 
-    def claim_scales(self, tensor: Tensor) -> None:
-        """Takes the names of the scales of `tensor`."""
-        for level in range(len(tensor.levels or ())):
+    def claim_scales(self, tensor: Tensor, levels: int = 2) -> None:
+        """Takes the names of the scales of `tensor`, those of so many levels at most."""
+        for level in range(len((tensor.levels or ())[:levels])):
             self.claim(scale_name(tensor.name, level), f"scale of {tensor.name}", tensor.span)
 
     # ------------------------------------------------------------------------------------------------------- at the end

@@ -254,6 +254,7 @@ class Statement:
         words: what the random bits are made of by which it is rounded; none where it is rounded to nearest.
         hadamard: elements along the last index that are transformed together before that, 0 where none are.
         largest: the magnitudes that the blocks of a quantised result are scaled by; None where they are found.
+        outer: the statement that computes the second level of its scales; None where that is an argument.
     """
 
     tensor: Tensor
@@ -267,6 +268,7 @@ class Statement:
     words: tuple[Linear, ...] = ()
     hadamard: int = 0
     largest: Tensor | None = None
+    outer: Statement | None = None
 
 
 @dataclass(eq=False)

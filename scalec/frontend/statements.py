@@ -12,7 +12,7 @@ from scalec.frontend import affine, ast, results, scales
 from scalec.frontend.affine import LIMIT
 from scalec.frontend.diagnostics import Source, Span
 from scalec.frontend.names import Names
-from scalec.frontend.program import Constant, Scales, Statement
+from scalec.frontend.program import Constant, Scales, Statement, scale_name
 from scalec.ir import schedule
 from scalec.sizes import MOST
 
@@ -98,8 +98,9 @@ class Targets:
             if not s.temporary:
                 if s.words or s.hadamard:
                     results.check(self.source, s, target)
-                self.names.claim_scales(s.tensor)
-                if len(s.tensor.levels or ()) > 1:  # one for the whole tensor is known after the last block at best
+                s.outer = self._second_level(s, statements)
+                self.names.claim_scales(s.tensor, 1 if s.outer is not None else 2)
+                if len(s.tensor.levels or ()) > 1 and s.outer is None:  # it is known after the last block at best
                     self.names.arguments.append(Scales(s.tensor, first=1))
                 continue
             whole = "stochastic(...)" if s.words else "hadamard(...)" if s.hadamard else ""
@@ -115,6 +116,33 @@ class Targets:
                     expected=f"{name}[...] = ... with plain indices and no type",
                     fix="leave it out, or compute the result in a statement of another name",
                 )
+
+    def _second_level(self, s: Statement, statements: Sequence[Statement]) -> Statement | None:
+        """The statement above a quantised result that has the name of its second level of scales, which it computes."""
+        if len(s.tensor.levels or ()) < 2:
+            return None
+        name = scale_name(s.tensor.name, 1)
+        found = next((x for x in statements if x.tensor.name == name), None)
+        if found is None:
+            return None
+        index, why = tuple(affine.constant(0) for _ in s.index), ""
+        if statements.index(found) > statements.index(s):
+            why = "below it"
+        elif found.temporary:
+            why = "and used elsewhere, too"
+        elif found.index != index or found.tensor.element != "f32" or found.tensor.levels or found.ranges:
+            why = "and not one f32"
+        elif found.accumulate or found.hadamard:
+            why = "by += or transformed"
+        if why:
+            expected = f"{name}[{', '.join(map(str, index))}]:f32 = ..., above it"
+            raise self.source.error(
+                self.nodes[name].span,
+                f"{name}, the second level of {s.tensor.name}'s scales, is computed {why}",
+                got=self.source.text[slice(*self.nodes[name].span)],
+                expected=f"{expected}, which nothing else uses",
+            )
+        return found
 
 
 def promises(source: Source, r: ast.Range) -> tuple[tuple[str, int], ...]:

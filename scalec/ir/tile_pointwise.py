@@ -318,7 +318,7 @@ class StoreScaleOp(Tile.Operation, name="store_scale"):
 
 class ComputeOp(Tile.Operation, name="compute"):
     """body(inputs..., scalars...) for each column; the body yields f32 (`tile.yield`). `approximate`, an optional unit
-    attribute, is as that of `tile.epilogue`."""
+    attribute, is as that of `tile.epilogue`; with `once`, another one, quotients are rounded to nearest even."""
 
     inputs: Sequence[ext.Operand[ColumnsType]]
     scalars: Sequence[ext.Operand[ir.F32Type]]
@@ -328,8 +328,11 @@ class ComputeOp(Tile.Operation, name="compute"):
     @verifier
     def verify_region_invariants(op: ir.OpView) -> bool:
         attributes = op.operation.attributes
-        if "approximate" in attributes and not isinstance(attributes["approximate"], ir.UnitAttr):
-            return fail(op, f"approximate is {attributes['approximate']}, expected a unit attribute")
+        for name in ("approximate", "once"):
+            if name in attributes and not isinstance(attributes[name], ir.UnitAttr):
+                return fail(op, f"{name} is {attributes[name]}, expected a unit attribute")
+        if {"approximate", "once"} <= {*attributes.keys()}:
+            return fail(op, "quotients are approximate and rounded once, expected one of them")
         for value in op.inputs:
             if value.type != op.result.type:
                 return fail(op, f"computes {op.result.type} of {value.type}, expected as many columns")

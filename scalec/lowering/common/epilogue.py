@@ -378,6 +378,8 @@ def hold(s: State, op: ir.OpView) -> None:
 
 
 def functions_of(op: ir.OpView) -> dict[str, scalar.Op]:
+    if "once" in op.operation.attributes:
+        return scalar.ONCE
     return scalar.APPROXIMATE if "approximate" in op.operation.attributes else scalar.OPS
 
 

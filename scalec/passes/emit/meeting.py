@@ -94,7 +94,7 @@ class MeetingKernel(PointwiseKernel):
             if p.is_row(o):
                 for r in rows:
                     first = e.arith("arith.andi", r.edge.valid, e.compare("eq", column, e.i32(0)))
-                    made = self.value(o.body, r.edge, self.sums(r.edge, o.body, r.known), o.exact)
+                    made = self.value(o.body, r.edge, self.sums(r.edge, o.body, r.known), o.exact, o.alone)
                     with e.region("tile.when", [first]):
                         self.store(o, made, r.edge)
 

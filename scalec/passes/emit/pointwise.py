@@ -184,18 +184,21 @@ class Columns(Tensors):
             self.e.op("tile.yield", operands=[arith.MulFOp(*block.arguments).result])
         return made.result
 
-    def value(self, body: Body, at: Point, sums: list[ir.Value], exact: bool) -> ir.Value:
+    def value(self, body: Body, at: Point, sums: list[ir.Value], exact: bool, once: bool = False) -> ir.Value:
         """What a body computes at a point, of the reductions `sums`."""
         values = {x.view: self.load(x, at) for x in body.reads} | {view: sums[i] for view, i in body.sums}
-        return values[0] if body.op < 0 else self.compute(self.block_of(body), values, at.vector, exact)
+        return values[0] if body.op < 0 else self.compute(self.block_of(body), values, at.vector, exact, once)
 
     def block_of(self, body: Body) -> ir.Block:
         """The body of `scale` that it is."""
         return self.function.body.blocks[0].operations[body.op].opview.body.blocks[0]
 
-    def compute(self, block: ir.Block, values: dict[int, ir.Value], vector: int, exact: bool) -> ir.Value:
+    def compute(
+        self, block: ir.Block, values: dict[int, ir.Value], vector: int, exact: bool, once: bool = False
+    ) -> ir.Value:
         """A body of `scale`, of what its arguments are by their numbers, for each column; the conversions at its ends
-        are those of loads and stores. Unless `exact`, functions may be off as results of 16 bits allow."""
+        are those of loads and stores. Unless `exact`, functions may be off as results of 16 bits allow; quotients of
+        what is computed `once` are rounded as IEEE 754 says."""
         e, f32 = self.e, ir.F32Type.get()
         order = sorted(values, key=lambda i: (values[i].type == f32, i))  # scalars last
         columns, scalars = ([values[i] for i in order if (values[i].type == f32) == x] for x in (False, True))
@@ -205,6 +208,7 @@ class Columns(Tensors):
             [columns, scalars],
             regions=1,
             approximate=not exact,
+            once=once,
         )
         body = made.regions[0].blocks.append(*(f32,) * len(order))
         known = {block.arguments[i]: body.arguments[n] for n, i in enumerate(order)}

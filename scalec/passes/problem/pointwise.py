@@ -133,6 +133,11 @@ class Output:
     hadamard: bool = False
 
     @property
+    def alone(self) -> bool:
+        """Whether it is one number in f32."""
+        return not self.dims and self.element.name == "f32"
+
+    @property
     def exact(self) -> bool:
         """Whether functions are those of results in f32: of 16 bits or fewer, scales too, errors are rounded away."""
         return self.element.bits > 16 or (self.scale is not None and ELEMENT_TYPES[self.scale.type].bits > 16)

@@ -163,6 +163,19 @@ func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
 
 // -----
 
+// compute: approximate and once
+// EXPECT: quotients are approximate and rounded once, expected one of them
+func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
+  %a = "tile.running"() {kind = "sum"} : () -> !tile.columns<8 : i64>
+  %b = "tile.compute"(%a) ({
+  ^bb0(%v: f32):
+    "tile.yield"(%v) : (f32) -> ()
+  }) {operandSegmentSizes = array<i32: 1, 0>, approximate, once} : (!tile.columns<8 : i64>) -> !tile.columns<8 : i64>
+  return
+}
+
+// -----
+
 // store_columns: indices
 // EXPECT: 2 indices and 1 strides, expected as many
 func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {

@@ -20,6 +20,12 @@ func.func @combine(%D: memref<?x64xbf16>, %w: memref<?xf32>, %Y: memref<?x64xf32
     %ijk = arith.mulf %ij, %k : f32
     "tile.yield"(%ijk) : (f32) -> ()
   }) {operandSegmentSizes = array<i32: 2, 1>, approximate} : (!tile.columns<8 : i64>, !tile.columns<8 : i64>, f32) -> !tile.columns<8 : i64>
+  // CHECK: "tile.compute"(%[[W]]) ({
+  // CHECK: }) {once, operandSegmentSizes = array<i32: 1, 0>}
+  %number = "tile.compute"(%v) ({
+  ^bb0(%i: f32):
+    "tile.yield"(%i) : (f32) -> ()
+  }) {operandSegmentSizes = array<i32: 1, 0>, once} : (!tile.columns<8 : i64>) -> !tile.columns<8 : i64>
   // CHECK: "tile.term"(%[[SUMS]], %[[PRODUCT]], %[[AT]]#2) {kind = "sum"}
   "tile.term"(%sums, %product, %inside) {kind = "sum"} : (!tile.columns<8 : i64>, !tile.columns<8 : i64>, i1) -> ()
   // CHECK-NEXT: "tile.store_columns"(%[[SUMS]], {{.*}}, %[[AT]]#0, %[[AT]]#1, {{.*}}) {operandSegmentSizes = array<i32: 1, 1, 2, 2, 0, 0>, together = 4 : i64}
