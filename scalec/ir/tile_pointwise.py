@@ -187,6 +187,15 @@ class CountedOp(Tile.Operation, name="counted"):
         return _kind(op)
 
 
+def _shared(op: ir.OpView) -> bool:
+    sharing, exchange = int_of(op.sharing), int_of(op.exchange)
+    if not len(op.values):
+        return fail(op, "reduces no values, expected one at least")
+    if not 0 <= sharing < MOST_THREADS or (sharing >= LANES) == (exchange < 0):
+        return fail(op, f"sharing {sharing} and exchange {exchange}, expected bits of threads, and -1 within a warp")
+    return _kind(op)
+
+
 class ReduceLanesOp(Tile.Operation, name="reduce_lanes"):
     """A reduction of this `kind`, in f32, of all columns of all values of all threads that share it: those whose
     numbers in the CTA differ in bits of `sharing` alone. Each of them has it, the same bits.
@@ -203,14 +212,49 @@ class ReduceLanesOp(Tile.Operation, name="reduce_lanes"):
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        sharing, exchange = int_of(op.sharing), int_of(op.exchange)
-        if not len(op.values):
-            return fail(op, "reduces no values, expected one at least")
-        if not 0 <= sharing < MOST_THREADS or (sharing >= LANES) == (exchange < 0):
-            return fail(
-                op, f"sharing {sharing} and exchange {exchange}, expected bits of threads, and -1 within a warp"
-            )
-        return _kind(op)
+        return _shared(op)
+
+
+class ReduceEachOp(Tile.Operation, name="reduce_each"):
+    """A reduction like `tile.reduce_lanes`, of each column by itself: of all values of all threads that share it.
+    `exchange`: where each thread has an f32 for each column."""
+
+    values: Sequence[ext.Operand[ColumnsType]]
+    result: ext.Result[ColumnsType]
+    kind: ir.StringAttr
+    sharing: ir.IntegerAttr
+    exchange: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if any(x.type != op.result.type for x in op.values):
+            return fail(op, f"reduces other columns than {op.result.type}")
+        return _shared(op)
+
+
+class ColumnOp(Tile.Operation, name="column"):
+    """What one of several adjacent columns has, that of number `at`."""
+
+    value: ext.Operand[ColumnsType]
+    result: ext.Result[ir.F32Type]
+    at: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        count = int_of(op.value.type.count)
+        return 0 <= int_of(op.at) < count or fail(op, f"column {op.at} of {count}")
+
+
+class ColumnsOfOp(Tile.Operation, name="columns_of"):
+    """Adjacent columns that have these numbers."""
+
+    values: Sequence[ext.Operand[ir.F32Type]]
+    result: ext.Result[ColumnsType]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        count = int_of(op.result.type.count)
+        return len(op.values) == count or fail(op, f"{len(op.values)} numbers, expected {count}, one a column")
 
 
 class LayColumnsOp(Tile.Operation, name="lay_columns"):

@@ -58,6 +58,16 @@ ANEW: dict[str, tuple[str, dict[str, int], tuple[str, ...]]] = {
         {"m": 40, "n": 72, "g": 3, "A_0": 17},
         ("A",),
     ),
+    "columns": (
+        "C[m,n]:f32 = quantize(A[k,m], e4m3, 128x1) @ quantize(B[k,n]:f16, e4m3, 128x1)",
+        {"m": 80, "n": 144},
+        ("A", "B"),
+    ),
+    "columns of groups": (
+        "C[g,m,n]:f32 = quantize(A[k,m], e4m3, 128x1) @ B[k,n]:e4m3 scale(none,128x1) for k in off[g]:off[g+1] by 128",
+        {"m": 80, "n": 144, "g": 2},
+        ("A",),
+    ),
     "added": ("C[m,n]:f32 += quantize(A[m,k], e4m3, 1xk) @ B[n,k] scale(none, 1xk)", {"m": 40, "n": 272}, ("A",)),
 }
 

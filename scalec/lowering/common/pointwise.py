@@ -212,33 +212,59 @@ def counted(s: State, op: ir.OpView) -> None:
 def reduce_lanes(s: State, op: ir.OpView) -> None:
     """A thread's own first, then lanes at distances of powers of two, then warps: each thread leaves what its warp has,
     and reads what those that share it left, in the order of their numbers."""
-    b, kind, sharing = s.b, tile.str_of(op.kind), tile.int_of(op.sharing)
-    first, *others = [_now(x) for value in op.values for x in s.get(value)]
-    made = scalar.OPS["math.absf"](b, first) if kind == "absmax" else first
-    for x in others:
-        made = _combined(s, kind, made, x)
+    s.values[op.result] = _reduced(s, op, [[_now(x) for value in op.values for x in s.get(value)]])[0]
+
+
+@COMMON.lowers("tile.reduce_each")
+def reduce_each(s: State, op: ir.OpView) -> None:
+    """Likewise, of several numbers at once: warps meet once for all of them."""
+    s.values[op.result] = _reduced(s, op, [[_now(x) for x in own] for own in zip(*map(s.get, op.values), strict=True)])
+
+
+def _reduced(s: State, op: ir.OpView, every: list[list[ir.Value]]) -> list[ir.Value]:
+    """What is found of each list of values of a thread, and those of the threads that share it."""
+    b, kind, sharing, found = s.b, tile.str_of(op.kind), tile.int_of(op.sharing), []
     of_lanes = "max" if kind == "absmax" else kind
-    for distance in (1, 2, 4, 8, 16):
-        if sharing & distance:
-            other = b.butterfly(made, distance)
-            made = _combined(s, of_lanes, made, other)
-    s.values[op.result] = made if sharing < tile.LANES else _of_warps(s, op, of_lanes, made)
+    for first, *others in every:
+        made = scalar.OPS["math.absf"](b, first) if kind == "absmax" else first
+        for x in others:
+            made = _combined(s, kind, made, x)
+        for distance in (1, 2, 4, 8, 16):
+            if sharing & distance:
+                other = b.butterfly(made, distance)
+                made = _combined(s, of_lanes, made, other)
+        found.append(made)
+    return found if sharing < tile.LANES else _of_warps(s, op, of_lanes, found)
 
 
-def _of_warps(s: State, op: ir.OpView, kind: str, value: ir.Value) -> ir.Value:
+def _of_warps(s: State, op: ir.OpView, kind: str, values: list[ir.Value]) -> list[ir.Value]:
     """What warps share: they meet before too, as all have then read what was left there last."""
     b, bits = s.b, tile.int_of(op.sharing) & ~(tile.LANES - 1)
-    room = b.add(s.shared, tile.int_of(op.exchange))
+    room, found = b.add(s.shared, tile.int_of(op.exchange)), []
     b.asm("bar.sync 0;")
-    b.asm("st.shared.f32 [$0], $1;", [], [b.add(room, b.shl(s.tid, 2)), value])
+    own = b.add(room, b.shl(s.tid, 2))
+    for i, value in enumerate(values):
+        b.asm(f"st.shared.f32 [$0 + {4 * i * s.threads}], $1;" if i else "st.shared.f32 [$0], $1;", [], [own, value])
     b.asm("bar.sync 0;")
     start = b.add(room, b.shl(b.and_(s.tid, s.threads - 1 & ~bits), 2))
-    made = None
-    for thread in (x for x in range(s.threads) if not x & ~bits):
-        found = b.asm(f"ld.shared.f32 $0, [$1 + {4 * thread}];", [b.f32], [start])[0]
-        made = found if made is None else _combined(s, kind, made, found)
-    assert made is not None
-    return made
+    for i in range(len(values)):
+        made = None
+        for thread in (x for x in range(s.threads) if not x & ~bits):
+            left = b.asm(f"ld.shared.f32 $0, [$1 + {4 * (i * s.threads + thread)}];", [b.f32], [start])[0]
+            made = left if made is None else _combined(s, kind, made, left)
+        assert made is not None
+        found.append(made)
+    return found
+
+
+@COMMON.lowers("tile.column")
+def column(s: State, op: ir.OpView) -> None:
+    s.values[op.result] = _now(s.get(op.value)[tile.int_of(op.at)])
+
+
+@COMMON.lowers("tile.columns_of")
+def columns_of(s: State, op: ir.OpView) -> None:
+    s.values[op.result] = [s.get(x) for x in op.values]
 
 
 @COMMON.lowers("tile.hadamard")

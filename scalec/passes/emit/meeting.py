@@ -287,6 +287,31 @@ class MeetingKernel(PointwiseKernel):
         read = not body.sums and all(self.p.along(x) and not x.levels for x in body.reads)
         return read and all(x in (*CONVERSIONS, "scale.yield") for x in names)
 
+    def scales_of_columns(self, o: Output, scale: Blocks, values: list[ir.Value], at: Point) -> ir.Value:
+        """What columns are multiplied by of which each has its own blocks, of several rows: found, and stored by who is
+        at a block's first point."""
+        e, vector = self.e, at.vector
+        sharing = self.spread.sharing(scale.rows, 1)
+        exchange = 0 if sharing >= LANES else -1
+        made = e.op(
+            "tile.reduce_each", [self.columns(vector)], [values], kind="absmax", sharing=sharing, exchange=exchange
+        ).result
+        return self.each_column(o, scale, made, at)
+
+    def each_column(self, o: Output, scale: Blocks, largest: ir.Value, at: Point) -> ir.Value:
+        """The reciprocals of the scales of adjacent columns with these largest magnitudes, which are stored."""
+        e, f32, name = self.e, ir.F32Type.get(), self.p.columns.name
+        reciprocals, end = [], self.size(self.p.columns)
+        for i in range(at.vector):
+            own = e.op("tile.column", [f32], [largest], at=i).result
+            code, reciprocal = self.find_scale(o, scale, own)
+            column = self.further(at.where[name], i)
+            inside = e.arith("arith.andi", at.valid, e.compare("lt", column, end))
+            store = self.store_scale if scale.largest is None else self.store_given
+            store(o, scale, code, replace(at, where=at.where | {name: column}, valid=inside))
+            reciprocals.append(reciprocal)
+        return e.op("tile.columns_of", [largest.type], [reciprocals]).result
+
     def find_scale(self, o: Output, scale: Blocks, largest: ir.Value) -> Scale:
         """That of a block with this largest magnitude."""
         i32, inverse = ir.IntegerType.get_signless(32), [x for i, x in self.inverses.items() if i == o.index]
@@ -324,20 +349,31 @@ class MeetingKernel(PointwiseKernel):
             padding=int(scale.layout in ("packed", "blocked") and not fits),
         )
 
-    def given(self, o: Output, scale: Blocks, largest: Read, r: Row, at: Point) -> ir.Value:
+    def given(self, o: Output, scale: Blocks, largest: Read, at: Point) -> ir.Value:
         """What the columns of a point are multiplied by, of a block whose largest magnitude is given: once for each
         index that it differs by. Who is at the first point of a block stores its scale."""
         e = self.e
         key = (o.index, *[at.where[c.dim] for c in largest.coords if c.dim])
         if key not in self.scales:
+            each = scale.columns == 1
             source = self.pointer(largest.name, largest.argument_index, 4)
             indices = [self.placed(c, at.where) for c in largest.coords]
-            operands = [source, indices, self.strided(largest.name, len(indices)), at.valid, [], []]
-            one = e.op("tile.load_columns", [self.columns(1)], operands, along=0, together=1).result
+            tail = at.tail if each else []
+            operands = [source, indices, self.strided(largest.name, len(indices)), at.valid, tail[:1], tail[1:]]
+            columns = self.columns(at.vector if each else 1)
+            one = e.op("tile.load_columns", [columns], operands, along=int(each), together=1).result
+            if each:
+                found = e.op("tile.reduce_each", [columns], [[one]], kind="absmax", sharing=0, exchange=-1).result
+                return self.each_column(o, scale, found, at)
             made = e.op("tile.reduce_lanes", [ir.F32Type.get()], [[one]], kind="absmax", sharing=0, exchange=-1).result
             self.scales[key] = self.find_scale(o, scale, made)
         code, reciprocal = self.scales[key]
-        blocks = (*scale.leading, scale.rows, scale.columns)[-len(o.coords) :]
+        self.store_given(o, scale, code, at)
+        return reciprocal
+
+    def store_given(self, o: Output, scale: Blocks, code: ir.Value, at: Point) -> None:
+        """The scale of a block, by who is at its first point."""
+        e, blocks = self.e, (*scale.leading, scale.rows, scale.columns)[-len(o.coords) :]
         coords = [replace(c, divisor=size) if size else Coord() for c, size in zip(o.coords, blocks, strict=True)]
         first = at.valid
         for c, size in zip(o.coords, blocks, strict=True):
@@ -357,7 +393,6 @@ class MeetingKernel(PointwiseKernel):
         column = self.placed(coords[-1], at.where)
         facts: dict[str, Any] = {"sharing": 0, "scale": scale.type, "layout": scale.layout, "padding": 0}
         e.op("tile.store_scale", operands=[code, target, stride, row, column, n, first], block=block, **facts)
-        return reciprocal
 
     def result(self, o: Output, r: Row, at: Point) -> ir.Value:
         """What a result is at a point, before it is scaled and rounded; of a turned one before it is transformed."""
@@ -432,12 +467,16 @@ class MeetingKernel(PointwiseKernel):
                 group = [(r, at) for r in rows[i : i + down] for at in r.points[j : j + along]]
                 values = [made[y * s.along + x] for y in range(i, i + down) for x in range(j, j + along)]
                 if scale is not None and scale.largest is not None:
-                    ((r, at),) = group
-                    values = [self.product(values[0], self.given(o, scale, scale.largest, r, at))]
+                    ((_, at),) = group
+                    values = [self.product(values[0], self.given(o, scale, scale.largest, at))]
                 elif scale is not None:
                     found = values
                     if self.ragged(scale.rows, scale.columns) and not self.is_zeros(o):
                         found = [self.counted(x, at, "absmax") for x, (_, at) in zip(values, group, strict=True)]
+                    if scale.columns == 1:
+                        factors = self.scales_of_columns(o, scale, found, group[0][1])
+                        self.write(o, [self.product(x, factors) for x in values], group)
+                        continue
                     known = of if (scale.rows, scale.columns) == (s.rows, s.columns) and not o.hadamard else None
                     largest = self.largest.get(known) or self.reduce("absmax", found, scale.rows, scale.columns)
                     if known is not None:
@@ -445,9 +484,13 @@ class MeetingKernel(PointwiseKernel):
                     code, reciprocal = self.find_scale(o, scale, largest)
                     values = [self.product(x, reciprocal) for x in values]
                     self.store_scale(o, scale, code, group[0][1] if scale.columns else group[0][0].edge)
-                for x, (_, at) in zip(values, group, strict=True):
-                    with self.e.region("tile.when", [at.valid]):
-                        self.store(o, x, at)
+                self.write(o, values, group)
+
+    def write(self, o: Output, values: list[ir.Value], group: list[tuple[Row, Point]]) -> None:
+        """Values of a result at the points that are there."""
+        for x, (_, at) in zip(values, group, strict=True):
+            with self.e.region("tile.when", [at.valid]):
+                self.store(o, x, at)
 
     def write_looped(self, r: Row) -> None:
         """Results of a row that is walked: scales of all of it first."""
@@ -470,7 +513,7 @@ class MeetingKernel(PointwiseKernel):
             for o in written:
                 value = self.result(o, r, at)
                 if o.scale is not None and o.scale.largest is not None:
-                    value = self.product(value, self.given(o, o.scale, o.scale.largest, r, at))
+                    value = self.product(value, self.given(o, o.scale, o.scale.largest, at))
                 elif o.index in scales:
                     value = self.product(value, scales[o.index][1])
                 elif o.scale is not None:

@@ -33,6 +33,10 @@ several rows. It holds more than the first number where the row would have more 
 (WASTED): over rows of 7168 RMSNorm took 0.80 to 0.88 of the time and a softmax 0.90, where it did for all rows of 2048
 1.02 to 1.39 (H100, docs/notes/pointwise.md)."""
 
+FEW = 8
+"""Columns that a thread has side by side, at most, of which each has its own scale: a thread then has many rows of a
+block, and few threads exchange what they found of each column. Not measured."""
+
 WIDEST = 32
 """Bytes that a thread has of a row in the widest type: more would be loads that are further apart. Not measured."""
 
@@ -107,15 +111,16 @@ class Spread:
 
     def sharing(self, rows: int, columns: int) -> int:
         """The bits in which the numbers of the threads differ that share a block of so many rows and columns, all of a
-        row for 0."""
-        lanes = min(columns // self.vector, self.across) if columns else self.across
+        row for 0; of single columns (1), that have parts of the same ones."""
+        lanes = min(max(1, columns // self.vector), self.across) if columns else self.across
         return lanes - 1 | (min(rows, self.step[0]) - 1) * self.across
 
     def exchanged_bytes(self, p: Pointwise) -> int:
         """Of a CTA: what its warps exchange of blocks and rows."""
         shared = [(x.rows, x.columns) for x in p.found]
         shared += [(1, 0)] * any(map(p.of_row, p.reductions))
-        return 4 * self.threads if any(self.sharing(*x) >= LANES for x in shared) else 0
+        numbers = [self.vector if x[1] == 1 else 1 for x in shared if self.sharing(*x) >= LANES]
+        return 4 * self.threads * max(numbers, default=0)
 
     def named_at(self, p: Pointwise) -> int:
         """The byte where it says which rows of a tile that is turned are there, behind what is exchanged and that tile,
@@ -189,7 +194,9 @@ def _vector(p: Pointwise) -> int:
     bits = [x.bits for x in elements]
     widest = 1 << (8 * WIDEST // max(bits)).bit_length() - 1
     vector = 1 if p.single else min(8 * MOST_BYTES // (min(bits) & -min(bits)), widest)
-    blocks = [o.scale.columns for o in p.outputs if o.scale is not None and o.scale.columns]
+    if any(x.columns == 1 for x in p.found):
+        vector = min(vector, FEW)
+    blocks = [o.scale.columns for o in p.outputs if o.scale is not None and o.scale.columns > 1]
     least = max(x.unit for x in elements)
     odd = {x // (x & -x) for x in blocks} or {1}
     if len(odd) > 1 or (p.single and (odd != {1} or least > 1)):
@@ -240,11 +247,13 @@ def _better_halved(across: int, vectors: int, held: int) -> bool:
 def _blocks(p: Pointwise, vector: int, widest: int, blocks: list[Blocks], whole: bool) -> Spread:
     """A CTA has whole blocks of several rows. Rows of threads are a power of two that divides all of them."""
     high, common = max(x.rows for x in blocks), gcd(*(x.rows for x in blocks if x.rows > 1))
-    across, most = widest, common & -common
-    while across * most < 32:
-        across *= 2  # a warp at least
+    across, most, single = widest, common & -common, any(x.columns == 1 for x in blocks)
+    while across * most < 32 or (single and across < SECTORS):
+        across *= 2  # a warp at least; of single columns whole lines
     rows = most
-    while rows > 1 and across * rows > MOST_THREADS:
+    while rows > 1 and (
+        across * rows > MOST_THREADS or (single and across * rows > THREADS and 2 * high * vector <= MOST_HELD * rows)
+    ):
         rows //= 2
     while across * rows < THREADS and rows % high == 0:
         rows *= 2

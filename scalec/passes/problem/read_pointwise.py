@@ -200,13 +200,13 @@ class PointwiseReader(EpilogueReader):
         several = not op.largest and (any(x != 1 for x in outer) or rows == WHOLE)
         if (
             several
-            or (columns != WHOLE and columns % RESULT_BLOCK)
+            or (columns != WHOLE and columns % RESULT_BLOCK and (columns != 1 or rows == 1))
             or (columns == WHOLE and rows != 1 and not op.largest)
         ):
             raise self.refused(
                 f"{of.name} quantised in blocks of {said}",
                 op,
-                f"blocks of a multiple of {RESULT_BLOCK} of the last index, by any number of the one before, or rows",
+                f"blocks of 1 or a multiple of {RESULT_BLOCK} of the last index, any number of the one before, or rows",
                 f"say 1x32, 128x128 or 1x{of.coords[-1].dim}, or quantise {of.name} after the call",
             )
         padded = pads(op, [c.dim for c in of.coords])

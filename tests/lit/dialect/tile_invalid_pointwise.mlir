@@ -312,6 +312,45 @@ func.func @p() {
 
 // -----
 
+// reduce_each: other columns
+// EXPECT: reduces other columns than !tile.columns<4 : i64>
+func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
+  %a = "tile.running"() {kind = "sum"} : () -> !tile.columns<8 : i64>
+  %b = "tile.reduce_each"(%a) {exchange = -1 : i64, kind = "sum", operandSegmentSizes = array<i32: 1>, sharing = 3 : i64} : (!tile.columns<8 : i64>) -> !tile.columns<4 : i64>
+  return
+}
+
+// -----
+
+// reduce_each: exchange
+// EXPECT: sharing 35 and exchange -1, expected bits of threads, and -1 within a warp
+func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
+  %a = "tile.running"() {kind = "sum"} : () -> !tile.columns<8 : i64>
+  %b = "tile.reduce_each"(%a) {exchange = -1 : i64, kind = "sum", operandSegmentSizes = array<i32: 1>, sharing = 35 : i64} : (!tile.columns<8 : i64>) -> !tile.columns<8 : i64>
+  return
+}
+
+// -----
+
+// column: of those that there are
+// EXPECT: column 8 : i64 of 8
+func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
+  %a = "tile.running"() {kind = "sum"} : () -> !tile.columns<8 : i64>
+  %b = "tile.column"(%a) {at = 8 : i64} : (!tile.columns<8 : i64>) -> f32
+  return
+}
+
+// -----
+
+// columns_of: one a column
+// EXPECT: 1 numbers, expected 8, one a column
+func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
+  %b = "tile.columns_of"(%x) {operandSegmentSizes = array<i32: 1>} : (f32) -> !tile.columns<8 : i64>
+  return
+}
+
+// -----
+
 // reduce_lanes: values
 // EXPECT: reduces no values, expected one at least
 func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {

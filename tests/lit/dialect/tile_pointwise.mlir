@@ -55,6 +55,12 @@ func.func @quantised(%D: memref<?x?xbf16>, %Y: memref<?x?xf8E4M3FN>, %Z: memref<
   %code, %reciprocal = "tile.find_scale"(%largest) {element = f8E4M3FN, operandSegmentSizes = array<i32: 1, 0>, scale = "ue8m0"} : (f32) -> (i32, f32)
   // CHECK-NEXT: "tile.store_scale"(%[[SCALE]]#0, {{.*}}) {block = 32 : i64, layout = "packed", padding = 1 : i64, scale = "ue8m0", sharing = 35 : i64}
   "tile.store_scale"(%code, %Z, %s, %p, %p, %p, %i) {block = 32 : i64, layout = "packed", padding = 1 : i64, scale = "ue8m0", sharing = 35 : i64} : (i32, memref<?x?xf8E8M0FNU>, i64, i32, i32, i32, i1) -> ()
+  // CHECK-NEXT: %[[EACH:.*]] = "tile.reduce_each"(%[[THERE]], %[[X]]) {exchange = -1 : i64, kind = "absmax", operandSegmentSizes = array<i32: 2>, sharing = 24 : i64}
+  %each = "tile.reduce_each"(%there, %x) {exchange = -1 : i64, kind = "absmax", operandSegmentSizes = array<i32: 2>, sharing = 24 : i64} : (!tile.columns<8 : i64>, !tile.columns<8 : i64>) -> !tile.columns<8 : i64>
+  // CHECK-NEXT: %[[ONE:.*]] = "tile.column"(%[[EACH]]) {at = 7 : i64} : (!tile.columns<8 : i64>) -> f32
+  %one = "tile.column"(%each) {at = 7 : i64} : (!tile.columns<8 : i64>) -> f32
+  // CHECK-NEXT: "tile.columns_of"(%[[ONE]], %[[ONE]]) {operandSegmentSizes = array<i32: 2>} : (f32, f32) -> !tile.columns<2 : i64>
+  %two = "tile.columns_of"(%one, %one) {operandSegmentSizes = array<i32: 2>} : (f32, f32) -> !tile.columns<2 : i64>
   // CHECK-NEXT: "tile.store_columns"(%[[X]], {{.*}}) {operandSegmentSizes = array<i32: 1, 1, 2, 2, 1, 1>, together = 8 : i64}
   "tile.store_columns"(%x, %Y, %p, %p, %s, %s, %p, %i) {operandSegmentSizes = array<i32: 1, 1, 2, 2, 1, 1>, together = 8 : i64} : (!tile.columns<8 : i64>, memref<?x?xf8E4M3FN>, i32, i32, i64, i64, i32, i1) -> ()
   return
