@@ -153,10 +153,11 @@ def _operand(t: Trace, v: Value, summed: frozenset[str]) -> Value:
     if isinstance(v, Subtract):
         return v
     if isinstance(v, Rounded):
-        order = tuple(in_order(v))
-        base = next(
-            x.source for x in below(v) if isinstance(x, Read) and isinstance(x.source, Tensor) and x.dims == v.dims
-        )
+        reads = [x for x in below(v) if isinstance(x, Read) and isinstance(x.source, Tensor)]
+        of = max(reads, key=lambda x: len(x.dims))
+        base, group = of.source, t.linked(v.dims) - of.dims  # of a row, whose range says it
+        assert isinstance(base, Tensor)
+        order = tuple(d for d in in_order(v) if d not in group)
         tensor = t.once_made(f"operand {id(v)}", f"{base.name}_operand", v.element, plain(order), v.value)
         made = read(tensor, plain(order))
     elif isinstance(v, Read) and isinstance(v.source, Tensor):

@@ -186,8 +186,10 @@ class Trace:
 
     def _must(self, r: Range, value: Value, kept: frozenset[str]) -> bool:
         """Whether a step that later ones read needs a range: these have it themselves, so what lies outside does not
-        matter, unless it is summed or multiplied."""
-        return r.dim not in kept or any(isinstance(x, (Contract, Reduce)) for x in below(value))
+        matter, unless it is summed or multiplied; or the range alone says of which group a point is, whose index the
+        value has."""
+        group = (affine.dims(r.lower) | affine.dims(r.upper)) & frozenset(d for x in below(value) for d in x.dims)
+        return r.dim not in kept or bool(group - kept) or any(isinstance(x, (Contract, Reduce)) for x in below(value))
 
     def _attached(
         self, used: frozenset[str], kept: frozenset[str], own: tuple[Range, ...], value: Value

@@ -47,6 +47,18 @@ def _alpha_ragged(t: Any) -> torch.Tensor:
     return torch.cat([c[: int(t.off[0])], *parts, c[int(t.off[-1]) :]])
 
 
+def _weighted_rows(t: Any) -> torch.Tensor:
+    x = _gathered(t.A, t.idx)
+    off, parts = t.off.tolist(), [x[s] * t.w[g] + t.v[g] for g, s in enumerate(groups(t))]
+    return torch.cat([x[: off[0]] * 0, *parts, x[off[-1] :] * 0])
+
+
+def _weighted_operands(t: Any) -> torch.Tensor:
+    c = torch.zeros(len(t.A), t.B.shape[1], dtype=torch.float64)
+    off, parts = t.off.tolist(), [torch.relu(t.A[s] * t.w[g]) @ t.B[g].T for g, s in enumerate(groups(t))]
+    return torch.cat([c[: off[0]], *parts, c[off[-1] :]])
+
+
 def _masked(t: Any) -> torch.Tensor:
     rows = torch.arange(t.A.shape[1])[None, :, None] < t.rows[:, None, None]
     return torch.where(rows, einsum("gmk,gnk->gmn", t.A, t.B), 0.0)
@@ -156,6 +168,17 @@ CASES = [
     # groups, ranges and indices
     Case("C[m,n] = A[m,k] @ B[g,n,k] for m in off[g]:off[g+1]", _ragged, RAGGED),
     Case("C[m,n] = alpha[g]*(A[m,k] @ B[g,n,k]) + bias[g,n] for m in off[g]:off[g+1]", _alpha_ragged, RAGGED),
+    Case(
+        "Y[m,k] = A[idx[m],k] * w[g] + v[g,k] for m in off[g]:off[g+1]",
+        _weighted_rows,
+        {"m": 7, "k": 5, "g": 3, "A_0": 4},
+        given={"idx": np.array([3, 1, 3, 0, 1, 3, 2], np.int32)},
+    ),
+    Case(
+        "C[m,n] = (relu(A[m,k] * w[g])):bf16 @ B[g,n,k] for m in off[g]:off[g+1]",
+        _weighted_operands,
+        RAGGED,
+    ),
     Case("C[g,m,n] = A[g,m,k] @ B[g,n,k] for m < rows[g]", _masked, {"g": 3, **MNK}),
     Case("C[g,m,n] = A[g,m,k] @ B[g,n,k] for m < rows[g] else 0", _masked, {"g": 3, **MNK}),
     Case("C[g,m,n] = A[m,k] @ B[n,k] for k in off[g]:off[g+1]", _of_k, {**MNK, "k": 11, "g": 3}),
