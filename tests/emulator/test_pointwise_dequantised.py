@@ -140,7 +140,7 @@ def test_rows_that_are_left_out(
         ("T[k,m]:mxfp8 = X[m,k] for m in off[g]:off[g+1] apart", "along m, whose groups are apart"),
         ("Y[k,m] = T[k,m]:mxfp8 for m in off[g]:off[g+1] apart", "blocks along an index whose groups are apart"),
         ("R[m] = sum[k](X[m,k]) for m < a[0]; Q[m,k] = X[m,k] * R", "a range that it has not itself"),
-        ("R[m] = sum[k](X[m,k]) for k < n[0]", "or with a range"),
+        ("R[m] = sum[k](X[m,k]) for k < n[0]", "a sum over a range"),
         ("Q[m,k] = X[m,k] for m < rows[0] else 0", "filled"),
         ("S[m]:f32 = sum[k](X[m,k] * w[e[k]])", "reductions over k beside an index from memory for each k"),
         ("Q[m,k] = X[m,k] for m < a[0]; R[m,k] = X[m,k] for m < b[0]", "R with other ranges"),

@@ -14,7 +14,6 @@ from scalec.errors import ScalecError
 from tests.gradients.programs import CASES
 
 NOT_YET = (
-    "or with a range",  # sums over a range without a contraction
     "and the product has a range of",  # sums over a range of what a product gives
     "which lacks g and",  # operands that are computed of what belongs to a row's group
     "the contraction has 0",

@@ -238,23 +238,37 @@ def _reduced(s: State, op: ir.OpView, every: list[list[ir.Value]]) -> list[ir.Va
 
 
 def _of_warps(s: State, op: ir.OpView, kind: str, values: list[ir.Value]) -> list[ir.Value]:
-    """What warps share: they meet before too, as all have then read what was left there last."""
+    """What warps share: they meet before too, as all have then read what was left there last. Several numbers are put
+    together by one of the threads that share them, which leaves them to the others: each would read all of them."""
     b, bits = s.b, tile.int_of(op.sharing) & ~(tile.LANES - 1)
-    room, found = b.add(s.shared, tile.int_of(op.exchange)), []
+    room, several = b.add(s.shared, tile.int_of(op.exchange)), len(values) > 1
+    own, start = (b.add(room, b.shl(x, 2)) for x in (s.tid, b.and_(s.tid, s.threads - 1 & ~bits)))
+
+    def leave(values: list[ir.Value]) -> None:
+        for i, value in enumerate(values):
+            b.asm(f"st.shared.f32 [$0 + {4 * i * s.threads}], $1;", [], [own, value])
+
+    def left(i: int, thread: int) -> ir.Value:
+        return b.asm(f"ld.shared.f32 $0, [$1 + {4 * (i * s.threads + thread)}];", [b.f32], [start])[0]
+
+    def found() -> list[ir.Value]:
+        made = []
+        for i in range(len(values)):
+            first, *others = [left(i, x) for x in range(s.threads) if not x & ~bits]
+            for x in others:
+                first = _combined(s, kind, first, x)
+            made.append(first)
+        return made
+
     b.asm("bar.sync 0;")
-    own = b.add(room, b.shl(s.tid, 2))
-    for i, value in enumerate(values):
-        b.asm(f"st.shared.f32 [$0 + {4 * i * s.threads}], $1;" if i else "st.shared.f32 [$0], $1;", [], [own, value])
+    leave(values)
     b.asm("bar.sync 0;")
-    start = b.add(room, b.shl(b.and_(s.tid, s.threads - 1 & ~bits), 2))
-    for i in range(len(values)):
-        made = None
-        for thread in (x for x in range(s.threads) if not x & ~bits):
-            left = b.asm(f"ld.shared.f32 $0, [$1 + {4 * (i * s.threads + thread)}];", [b.f32], [start])[0]
-            made = left if made is None else _combined(s, kind, made, left)
-        assert made is not None
-        found.append(made)
-    return found
+    if not several:
+        return found()
+    with b.when(b.compare("eq", b.and_(s.tid, bits), 0)):
+        leave(found())
+    b.asm("bar.sync 0;")
+    return [left(i, 0) for i in range(len(values))]
 
 
 @COMMON.lowers("tile.column")

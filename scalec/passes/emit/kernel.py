@@ -22,6 +22,7 @@ from scalec.ir.context import IRError
 from scalec.ir.mlir import ir
 from scalec.passes.base import problem_of, programs
 from scalec.passes.emit.consumer import Consumer
+from scalec.passes.emit.folding import FoldingKernel
 from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.meeting import MeetingKernel
 from scalec.passes.emit.pointwise import PointwiseKernel
@@ -68,7 +69,8 @@ class EmitTile:
                 problem = read_pointwise.read(function, target)
                 spread = Spread.of(problem)
                 with ir.InsertionPoint(function):
-                    made = MeetingKernel if problem.meets else PointwiseKernel
+                    kind = FoldingKernel if problem.folds else MeetingKernel
+                    made = kind if problem.folds or problem.meets else PointwiseKernel
                     made(problem, spread, function, spread.registers(problem) if self.limited else 0).build()
                 function.operation.erase()
                 continue

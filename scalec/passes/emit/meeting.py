@@ -5,26 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from scalec.formats import TRANSFORMED
 from scalec.ir.mlir import ir
 from scalec.ir.tile_pointwise import LANES
 from scalec.passes.emit.body import inverse_of
-from scalec.passes.emit.emitter import Source
-from scalec.passes.emit.pointwise import BEGIN, CONVERSIONS, Point, PointwiseKernel
-from scalec.passes.problem.access import Coord, Domain, Index, Lookup
-from scalec.passes.problem.pointwise import Blocks, Body, Output, Read
+from scalec.passes.emit.pointwise import BEGIN, CONVERSIONS, Point
+from scalec.passes.emit.scaling import Scale, ScalingKernel
+from scalec.passes.problem.access import Domain, Index, Lookup
+from scalec.passes.problem.pointwise import Body, Output
 
 MOST_FIRST = 64
 """Elements that a thread loads before it computes, at most: each is a register."""
 
 Known = list[ir.Value | None]
 """The program's reductions, by number, as far as they are known."""
-
-Scale = tuple[ir.Value, ir.Value]
-"""That of a block as it is stored, and what values are multiplied by."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +34,7 @@ class Row:
     known: Known
 
 
-class MeetingKernel(PointwiseKernel):
+class MeetingKernel(ScalingKernel):
     """All threads of a CTA go the same way, also those of rows and columns that are not there: what they load is zeros,
     what they find does not count, and they store nothing."""
 
@@ -108,10 +105,6 @@ class MeetingKernel(PointwiseKernel):
         for at in points:
             for x in reads.values():
                 self.load(x, at)
-
-    def further(self, index: ir.Value, by: int) -> ir.Value:
-        """An index, so many further."""
-        return self.e.arith("arith.addi", index, self.e.i32(by)) if by else index
 
     def point(self, where: dict[str, ir.Value], vector: int) -> Point:
         """What a thread has there; without a column, what goes with the row."""
@@ -286,113 +279,6 @@ class MeetingKernel(PointwiseKernel):
         names = [x.operation.name for x in self.block_of(body).operations] if body.op >= 0 else []
         read = not body.sums and all(self.p.along(x) and not x.levels for x in body.reads)
         return read and all(x in (*CONVERSIONS, "scale.yield") for x in names)
-
-    def scales_of_columns(self, o: Output, scale: Blocks, values: list[ir.Value], at: Point) -> ir.Value:
-        """What columns are multiplied by of which each has its own blocks, of several rows: found, and stored by who is
-        at a block's first point."""
-        e, vector = self.e, at.vector
-        sharing = self.spread.sharing(scale.rows, 1)
-        exchange = 0 if sharing >= LANES else -1
-        made = e.op(
-            "tile.reduce_each", [self.columns(vector)], [values], kind="absmax", sharing=sharing, exchange=exchange
-        ).result
-        return self.each_column(o, scale, made, at)
-
-    def each_column(self, o: Output, scale: Blocks, largest: ir.Value, at: Point) -> ir.Value:
-        """The reciprocals of the scales of adjacent columns with these largest magnitudes, which are stored."""
-        e, f32, name = self.e, ir.F32Type.get(), self.p.columns.name
-        reciprocals, end = [], self.size(self.p.columns)
-        for i in range(at.vector):
-            own = e.op("tile.column", [f32], [largest], at=i).result
-            code, reciprocal = self.find_scale(o, scale, own)
-            column = self.further(at.where[name], i)
-            inside = e.arith("arith.andi", at.valid, e.compare("lt", column, end))
-            store = self.store_scale if scale.largest is None else self.store_given
-            store(o, scale, code, replace(at, where=at.where | {name: column}, valid=inside))
-            reciprocals.append(reciprocal)
-        return e.op("tile.columns_of", [largest.type], [reciprocals]).result
-
-    def find_scale(self, o: Output, scale: Blocks, largest: ir.Value) -> Scale:
-        """That of a block with this largest magnitude."""
-        i32, inverse = ir.IntegerType.get_signless(32), [x for i, x in self.inverses.items() if i == o.index]
-        made = self.e.op(
-            "tile.find_scale",
-            [i32, ir.F32Type.get()],
-            [largest, inverse],
-            element=ir.TypeAttr.get(ir.Type.parse(o.element.mlir)),
-            scale=scale.type,
-        )
-        return made.results[0], made.results[1]
-
-    def store_scale(self, o: Output, scale: Blocks, code: ir.Value, at: Point) -> None:
-        """That of the block whose first point this is, by one of its threads; of all of a row, its edge."""
-        e, rank = self.e, len(o.coords)
-        memory = e.memory(self.returned(scale.index).type)
-        target = e.parameter(self.body, memory, Source("pointer", scale.name, align=1))
-        coords = o.coords[:-1]
-        if scale.rows > 1 or scale.apart:
-            own = replace(coords[-1], divisor=coords[-1].divisor * scale.rows, apart=scale.apart)
-            coords = (*coords[:-1], own)
-        row, target = self.scale_row(scale.name, target, coords, at)
-        stride = self.scale_stride(scale.name, scale.layout, rank)
-        n, block = (self.size(self.p.columns), scale.columns) if scale.columns else (e.i32(1), 1)
-        column = at.where[self.p.columns.name] if scale.columns else e.i32(0)
-        size = self.p.columns.size if scale.columns else 1
-        fits = size is not None and -(-size // block) % 4 == 0
-        e.op(
-            "tile.store_scale",
-            operands=[code, target, stride, row, e.arith("arith.divui", column, e.i32(block)), n, at.valid],
-            block=block,
-            sharing=self.spread.sharing(scale.rows, scale.columns),
-            scale=scale.type,
-            layout=scale.layout,
-            padding=int(scale.layout in ("packed", "blocked") and not fits),
-        )
-
-    def given(self, o: Output, scale: Blocks, largest: Read, at: Point) -> ir.Value:
-        """What the columns of a point are multiplied by, of a block whose largest magnitude is given: once for each
-        index that it differs by. Who is at the first point of a block stores its scale."""
-        e = self.e
-        key = (o.index, *[at.where[c.dim] for c in largest.coords if c.dim])
-        if key not in self.scales:
-            each = scale.columns == 1
-            source = self.pointer(largest.name, largest.argument_index, 4)
-            indices = [self.placed(c, at.where) for c in largest.coords]
-            tail = at.tail if each else []
-            operands = [source, indices, self.strided(largest.name, len(indices)), at.valid, tail[:1], tail[1:]]
-            columns = self.columns(at.vector if each else 1)
-            one = e.op("tile.load_columns", [columns], operands, along=int(each), together=1).result
-            if each:
-                found = e.op("tile.reduce_each", [columns], [[one]], kind="absmax", sharing=0, exchange=-1).result
-                return self.each_column(o, scale, found, at)
-            made = e.op("tile.reduce_lanes", [ir.F32Type.get()], [[one]], kind="absmax", sharing=0, exchange=-1).result
-            self.scales[key] = self.find_scale(o, scale, made)
-        code, reciprocal = self.scales[key]
-        self.store_given(o, scale, code, at)
-        return reciprocal
-
-    def store_given(self, o: Output, scale: Blocks, code: ir.Value, at: Point) -> None:
-        """The scale of a block, by who is at its first point."""
-        e, blocks = self.e, (*scale.leading, scale.rows, scale.columns)[-len(o.coords) :]
-        coords = [replace(c, divisor=size) if size else Coord() for c, size in zip(o.coords, blocks, strict=True)]
-        first = at.valid
-        for c, size in zip(o.coords, blocks, strict=True):
-            if size == 1:
-                continue
-            place = at.where[c.dim]
-            if size:
-                begins = e.arith("arith.muli", e.arith("arith.divui", place, e.i32(size)), e.i32(size))
-                place = e.arith("arith.subi", place, begins)
-            first = e.arith("arith.andi", first, e.compare("eq", place, e.i32(0)))
-        target = e.parameter(
-            self.body, e.memory(self.returned(scale.index).type), Source("pointer", scale.name, align=1)
-        )
-        row, target = self.scale_row(scale.name, target, tuple(coords[:-1]), at)
-        stride = self.scale_stride(scale.name, scale.layout, len(o.coords))
-        n, block = (self.size(self.p.columns), scale.columns) if scale.columns else (e.i32(1), 1)
-        column = self.placed(coords[-1], at.where)
-        facts: dict[str, Any] = {"sharing": 0, "scale": scale.type, "layout": scale.layout, "padding": 0}
-        e.op("tile.store_scale", operands=[code, target, stride, row, column, n, first], block=block, **facts)
 
     def result(self, o: Output, r: Row, at: Point) -> ir.Value:
         """What a result is at a point, before it is scaled and rounded; of a turned one before it is transformed."""

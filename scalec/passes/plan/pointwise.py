@@ -74,6 +74,7 @@ class Spread:
         looped: whether a tile is walked along the columns, as many at a time, until all of a row have been: it is known
             then what a whole row has.
         turns: whether some results have another index last than what they are computed of.
+        folds: whether threads that have the same columns share out what these are reduced over, `down` of them.
     """
 
     vector: int
@@ -86,6 +87,7 @@ class Spread:
     along: int = 1
     looped: bool = False
     turns: bool = False
+    folds: bool = False
 
     @property
     def across(self) -> int:
@@ -117,6 +119,8 @@ class Spread:
 
     def exchanged_bytes(self, p: Pointwise) -> int:
         """Of a CTA: what its warps exchange of blocks and rows."""
+        if self.folds:
+            return 4 * self.threads * self.vector
         shared = [(x.rows, x.columns) for x in p.found]
         shared += [(1, 0)] * any(map(p.of_row, p.reductions))
         numbers = [self.vector if x[1] == 1 else 1 for x in shared if self.sharing(*x) >= LANES]
@@ -136,6 +140,8 @@ class Spread:
         computes one place after another."""
         if self.turns:
             return min(LIMITS.values())
+        if self.folds:
+            return 0
         reads = len({(x.name, x.coords) for x in p.every if p.along(x)})
         held = self.down * self.along * self.vector * max(1, reads)
         return next((most for few, most in LIMITS.items() if held <= few), 0)
@@ -150,6 +156,8 @@ class Spread:
         """
         vector, n = _vector(p), p.columns.size
         transformed = [TRANSFORMED // vector for o in p.outputs if o.hadamard]
+        if p.folds is not None:
+            return _folding(p, vector)
         if transformed and vector & (vector - 1):
             raise _refused(f"a transform of {TRANSFORMED} columns beside blocks of scales", "blocks of a power of two")
         if p.turned is not None:
@@ -290,6 +298,26 @@ def _turning(p: Pointwise, vector: int) -> Spread:
     threads = THREADS * rows * columns // SIDE**2
     down, whole = rows * columns // vector // threads, bool(n) and not n % vector
     return Spread(vector, rows, columns, _together(p), whole, threads, down=down, turns=True)
+
+
+def _folding(p: Pointwise, vector: int) -> Spread:
+    """A CTA has a line of each row, or less where there are few lines, and many rows at a time: all that memory has in
+    flight for an SM, also where it has one CTA."""
+    n, across = p.columns.size, SECTORS
+    others = prod(d.largest or MANY for d in p.rows)
+    bits = min(x.element.bits for x in p.every if p.along(x)) if any(map(p.along, p.every)) else 8
+    while (
+        across > 1
+        and across * vector * bits > 8 * SECTOR
+        and (others * -(-(p.columns.largest or THREADS * THREADS) // (across * vector)) < p.target.rates.sms)
+    ):
+        across //= 2
+    tiles = others * -(-(p.columns.largest or THREADS * THREADS) // (across * vector))
+    threads = MOST_THREADS if tiles < 4 * p.target.rates.sms else ROW_THREADS
+    reads = len({(x.name, x.coords) for x in p.every if p.along(x)})
+    together = max(1, (MOST_TOGETHER if threads == MOST_THREADS else UNKNOWN_TOGETHER) // max(1, reads))
+    whole = bool(n) and not n % vector
+    return Spread(vector, 1, across * vector, together, whole, threads, folds=True)
 
 
 def _tiles(p: Pointwise, side: int) -> int:

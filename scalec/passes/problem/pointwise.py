@@ -19,6 +19,10 @@ READ = (*WRITTEN, "i4", "i8", "i32")
 """Those of inputs."""
 
 
+FEW_TERMS = 64
+"""Terms that one thread adds up at most, where their number is known. Not measured."""
+
+
 @dataclass(frozen=True)
 class Level:
     """Scales of a tensor that is read: one for each `columns` of its last index, 0 for all.
@@ -77,12 +81,14 @@ class Body:
 
 @dataclass(frozen=True)
 class Reduction:
-    """A reduction of a `kind` (sum, max or min) over `dim` of what a body computes, for each point of `kept`."""
+    """A reduction of a `kind` (sum, max or min) over `dim` of what a body computes, for each point of `kept`, of all
+    indices or those `within` a range."""
 
     kind: str
     dim: Dim
     body: Body
     kept: frozenset[str]
+    within: Domain | None = None
 
 
 @dataclass(frozen=True)
@@ -213,6 +219,25 @@ class Pointwise:
         """Whether something is found of a whole row before the first result of it is known."""
         whole = any(not x.columns for x in self.found)
         return whole or any(map(self.of_row, self.reductions))
+
+    @property
+    def folds(self) -> Reduction | None:
+        """What is reduced over an index that no result has and is shared out between threads, as all is that results
+        are computed of: of a range, or of more than FEW_TERMS; or of unknown many, where there are no further indices.
+        Terms that are read where memory says are few, but for those of a range. None where there is no such."""
+        first, *others = self.reductions or (None,)
+        if first is None or self.of_row(first) or any((x.dim, x.within) != (first.dim, first.within) for x in others):
+            return None
+        plain = all(
+            o.scale is None and not o.hadamard and o.chance is None and o.element.bits >= 8
+            and o.dims == tuple(d.name for d in (*self.rows, self.columns))
+            for o in self.outputs
+        )  # fmt: skip
+        if not plain or self.domains or self.gates or any(x.element.bits < 8 for x in self.every):
+            return None
+        few = first.dim.size is not None and first.dim.size <= FEW_TERMS
+        many = not few and not self.lookups and (first.dim.size is not None or not self.rows)
+        return first if first.within is not None or many else None
 
     @property
     def meets(self) -> bool:

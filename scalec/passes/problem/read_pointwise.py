@@ -315,6 +315,11 @@ class PointwiseReader(EpilogueReader):
                 what = f"{o.name} quantised in blocks of several rows, of which some may be left out"
                 raise self.refused(what, self.function, "blocks of one row, or all rows")
         self.check_ranges(p, rows)
+        if any(r.within is not None for r in p.reductions) and p.folds is None:
+            what = (
+                "a sum over a range, beside others, or for a result that is quantised, of less than a byte, or read at"
+            )
+            raise self.refused(f"{what} an index from memory", self.function, "sums over one range, and plain results")
         for r in p.reductions:
             if r.dim.name in rows:
                 raise self.refused(
@@ -389,26 +394,34 @@ class PointwiseReader(EpilogueReader):
         kept = dims_read(result, [])
         inside = dims_read(source, list(op.symbols)) - kept
         plain = all(isinstance(e, ir.AffineDimExpr) for e in result.results)
-        if self.over_range(op, kept) or len(inside) != 1 or not plain:
-            raise self.refused(f"a sum over {len(inside)} indices, or with a range", op, "one index, without a range")
+        within = self.ranges_of(op, kept)
+        if len(inside) != 1 or not plain:
+            raise self.refused(f"a sum over {len(inside)} indices", op, "one index")
         value = op.input
-        if isinstance(value.owner, ir.Block):
+        if isinstance(value.owner, ir.Block) or value.owner.name == "scale.dequantize":
             body = Body(-1, (self.at(value, source, list(op.symbols), 0),))
         else:
             made = value.owner.opview
             same = value.owner.name == "scale.map" and list(map_of(made.map).results) == list(source.results)
-            if not same or self.over_range(made, kept):
+            if not same or self.ranges_of(made, kept) != within:
                 raise self.refused("a sum of what is no elementwise expression", op, "an elementwise expression")
             body = self.body(value)
         kind, dim = ir.StringAttr(op.kind).value, self.dim_of(self.dims[next(iter(inside))])
         self.known[op.result] = len(self.known)
-        return Reduction(kind, dim, body, frozenset(self.dims[d] for d in kept))
+        own = frozenset(self.dims[d] for d in kept)
+        (domain, *_) = [*map(self.domain, within), None]
+        if domain is not None and not set(domain.groups) <= own:
+            what = f"a {kind} over a range of {dim.name} for each {' and '.join(domain.groups)}"
+            raise self.refused(what, op, f"{' and '.join(domain.groups)} among its own indices")
+        return Reduction(kind, dim, body, own, domain)
 
-    def over_range(self, op: Any, kept: set[int]) -> bool:
-        """Whether what a reduction is of has a range of an index that it runs over; ranges of others are noted, as its
+    def ranges_of(self, op: Any, kept: set[int]) -> list[Any]:
+        """The range of the index that a reduction runs over, of what it is of; ranges of others are noted, as its
         results must have them."""
-        self.inner |= {*map(ir.Value, op.domains)}
-        return any(self.dims.index(ir.StringAttr(d.owner.opview.dim).value) not in kept for d in op.domains)
+        every = [*map(ir.Value, op.domains)]
+        own = [d for d in every if self.dims.index(ir.StringAttr(d.owner.opview.dim).value) not in kept]
+        self.inner |= {*every} - {*own}
+        return own
 
     def at(self, value: Any, where: ir.AffineMap, symbols: list[Any], view: int) -> Read:
         """What a body reads as its argument number `view`, at the results of a map.
