@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from scalec.frontend import affine
-from scalec.frontend.program import Contract, Level, Range, Read, Rounded, Statement, Subtract, Tensor, Value
+from scalec.frontend.program import Contract, Level, Quantized, Range, Read, Rounded, Statement, Subtract, Tensor, Value
 from scalec.gradients.expressions import NOWHERE, below, factors, plain, product, read, times
 from scalec.gradients.steps import MadeIndex
 from scalec.gradients.text import in_order
@@ -165,6 +165,14 @@ def _operand(t: Trace, v: Value, summed: frozenset[str]) -> Value:
         quantises = t.options.recipe is not None and _turns(v, summed)
         if _read_along(v, summed) and not v.source.levels and not quantises:
             made = _rows(t, v)
+    elif isinstance(v, Quantized):
+        raise t.error(
+            v.span,
+            "an operand of @ is quantised anew, and rounding has no gradient",
+            t.source.text[slice(*v.span)],
+            "tensors, which products of gradients may quantise otherwise",
+            "take the gradient of the program without quantize(...), with quantize= for what its products multiply",
+        )
     else:
         raise t.error(
             v.span,

@@ -200,6 +200,8 @@ REFUSED = {
     "T[m,n] = A[m,k] @ B[n,k]; S[m] = sum[n](T + x[m])": "the gradient of this is the same for all n",
     "C[m,n] = A[m,k] @ B[g,n,k] + x[m,n] for m in off[g]:off[g+1]": "an input over m, n has no gradient",
     "T[m,k] = relu(A[m,k]); C[m,n] = T[m,k] @ B[n,k]": "an operand of @ is a temporary",
+    "C[m,n] = quantize(A[m,k], e4m3, 1x128) @ B[n,k]:e4m3": "an operand of @ is quantised anew",
+    "C[m,n] = A[m,k]:e4m3 @ quantize(B[n,k], e4m3, 1x128)": "quantised anew",
 }
 
 
