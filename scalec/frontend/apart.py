@@ -20,9 +20,9 @@ class Apart:
     def check_bounds(self, node: ast.Range, found: Range, used: set[str], contracts: bool) -> None:
         """Refuses bounds that read an index which is not `used` in the statement, unless they are offsets, by which
         each index of the range is one group's; where the statement `contracts`, an operand or the result has groups."""
-        tells = _group_of(found) is not None and not contracts
+        tells = None if contracts else _shared_by(found)
         for n in ast.walk(node.lower, node.upper):
-            if isinstance(n, ast.IndexName) and (n.text == found.dim or (n.text not in used and not tells)):
+            if isinstance(n, ast.IndexName) and (n.text == found.dim or n.text not in {*used, tells}):
                 raise self.source.error(
                     n.span,
                     f"the range of {found.dim} depends on {n.text}",
@@ -50,7 +50,7 @@ class Apart:
             said.span,
             f"groups of {found.dim} are apart, and the range does not tell where each begins",
             got=f"{found.lower}:{found.upper}",
-            expected="the offsets of groups that follow one another, off[g]:off[g+1]",
+            expected="the offsets of groups that follow one another, of one index: off[g]:off[g+1]",
             fix="leave out apart, or write the bounds into one tensor of offsets",
         )
 
@@ -82,11 +82,22 @@ class Apart:
 
 def _group_of(found: Range) -> str | None:
     """The index of the groups that share out a dimension by offsets, off[g]:off[g+1]; None of another range."""
+    group = _shared_by(found)
+    return (
+        group if [x.index for x in affine.symbols(found.lower)] == [(affine.atom(affine.Dim(group or "")),)] else None
+    )
+
+
+def _shared_by(found: Range) -> str | None:
+    """The index of the groups that share out a dimension by offsets, for each of others: g of off[b,g]:off[b,g+1]."""
     low, high = (x.terms[0][0] if affine.read(x) else None for x in (found.lower, found.upper))
-    if not isinstance(low, affine.Symbol) or len(low.index) != 1:
+    if not isinstance(low, affine.Symbol):
         return None
-    following = affine.add(low.index[0], affine.constant(1))
-    return affine.plain(low.index[0]) if high == affine.Symbol(low.tensor, (following,)) else None
+    for axis, index in enumerate(low.index):
+        following = (*low.index[:axis], affine.add(index, affine.constant(1)), *low.index[axis + 1 :])
+        if high == affine.Symbol(low.tensor, following):
+            return affine.plain(index)
+    return None
 
 
 def _along(index: tuple[affine.Linear, ...], found: dict[str, Range]) -> dict[int, Range]:

@@ -77,6 +77,7 @@ class _Program:
         self.random: set[str] = set()  # what random bits are made of
         self.uses: dict[str, _Use] = {}
         self.symbols: dict[Any, str] = {}
+        self.rising: dict[str, int] = {}  # the axis of offsets along which the groups of a range follow one another
         self.steps: dict[str, int] = {}  # what the bounds of a dimension's range are promised to be multiples of
         returned = block.operations[len(block.operations) - 1].operation.operands
         self.results = dict(zip(returned, self.outputs, strict=True))
@@ -155,6 +156,10 @@ class _Program:
             e = m.results[0]
             found.append(symbols[e.position] if isinstance(e, ir.AffineSymbolExpr) else None)
         lower, upper = (None if s is None else self.symbols[s] for s in found)
+        if lower is not None and lower == upper:
+            ends = [map_of(s.owner.opview.map).results for s in found if s is not None]
+            differ = [axis for axis, (one, other) in enumerate(zip(*ends, strict=True)) if one != other]
+            self.rising[lower] = differ[0] if differ else 0
         if found[0] is not None and upper is not None:
             self._use(found[0]).lower.append((dim, upper))
         if found[1] is not None:
@@ -308,12 +313,16 @@ def _index(
     for dim, other in use.lower:
         size = sizes[program.dims.index(dim)] or 0
         if other == name:
-            return _offsets(shape, size, align.get(dim, 1), rng)
+            axis = program.rising.get(name, len(shape) - 1)
+            last = (*shape[:axis], *shape[axis + 1 :], shape[axis])
+            return np.ascontiguousarray(np.moveaxis(_offsets(last, size, align.get(dim, 1), rng), -1, axis))
         step = align.get(dim, 1)
         return (rng.integers(0, size // 2 + 1, shape) // step * step).astype(np.int32)
     for dim, other in use.upper:
         size = sizes[program.dims.index(dim)] or 0
         low = made[other] if other is not None and other in made else np.zeros(shape, np.int32)
+        if low.shape != shape:  # bounds of other indices: above all that this one may belong to
+            low = np.full(shape, low.max(initial=0), np.int32)
         high = rng.integers(low, size + 1, shape).astype(np.int32)
         if high.size >= 2:  # an empty range and a full one
             at = rng.permutation(high.size)

@@ -19,6 +19,26 @@ CASES = {
     "columns": "C[b,g,m,n]:f32 = A[b,m,k] @ B[b,g,n,k] for n < cols[b,g]",
     "the sum": "C[b,g,m,n]:f32 = A[b,g,m,k] @ B[b,g,n,k] for k < len[b,g]",
     "no contraction": "Y[b,g,m,n]:f32 = X[g,m,n] * w[b] for m < rows[b,g]",
+    "rows from anywhere": "C[b,g,m,n] = A[b,g,m,k] @ B[g,n,k] + x[g,n] for m in lo[b,g]:hi[b,g]",
+    "rows from where one index says": "C[b,g,m,n]:f32 = A[b,g,m,k] @ B[g,n,k] for m in lo[b]:hi[g,b]",
+    "rows shared out": "C[b,m,n] = w[b,g] * (A[b,m,k] @ B[g,n,k]) + x[b,g,n] for m in off[b,g]:off[b,g+1]",
+    "rows shared out, kept apart": "C[b,g,m,n] = A[b,m,k] @ B[g,n,k] for m in off[b,g]:off[b,g+1]",
+    "rows shared out, offsets the other way round": "C[b,m,n] = A[b,m,k] @ B[b,g,n,k] for m in off[g,b]:off[g+1,b]",
+    "rows shared out, scales": "C[b,m,n] = A[b,m,k] @ B[g,n,k] scale(1x128,1x128x128) for m in off[b,g]:off[b,g+1]",
+    "rows shared out, quantised": "C[b,m,n]:mxfp8 = A[b,m,k] @ B[g,n,k] for m in off[b,g]:off[b,g+1]",
+    "rows shared out, added": "C[b,m,n]:f32 += A[b,m,k] @ B[g,n,k] for m in off[b,g]:off[b,g+1]",
+    "rows shared out, scattered": "C[b,idx[b,m],n] = A[b,m,k] @ B[g,n,k] for m in off[b,g]:off[b,g+1]",
+    "rows shared out, gathered": "C[b,m,n] = A[idx[b,m],k] @ B[g,n,k] for m in off[b,g]:off[b,g+1]",
+    "rows shared out, reduced": (
+        "T[b,m,n] = A[b,m,k] @ B[g,n,k] for m in off[b,g]:off[b,g+1]; C[b,m,n] = T; R[b,m]:f32 = max[n](T)"
+    ),
+    "rows between two numbers": "C[b,g,m,n] = A[b,g,m,k] @ B[g,n,k] for m in r[b,g,0]:r[b,g,1]",
+    "the sum from anywhere": "C[b,g,m,n]:f32 = A[b,g,m,k] @ B[b,g,n,k] for k in lo[b,g]:hi[b,g]",
+    "the sum shared out": "C[b,g,m,n]:f32 += A[b,m,k] @ B[b,n,k] for k in off[b,g]:off[b,g+1]",
+    "no contraction, from anywhere": "Y[b,g,m,n]:f32 = X[g,m,n] * w[b] for m in lo[b,g]:hi[b,g]",
+    "no contraction, shared out": "Y[b,m,n]:f32 = X[b,m,n] * w[b,g] for m in off[b,g]:off[b,g+1]",
+    "no contraction, shared out, quantised": "Y[b,m,n]:mxfp8 = X[b,m,n] * w[g,b] for m in off[g,b]:off[g+1,b]",
+    "no contraction, shared out, another order": "Y[m,b,n] = X[b,m,n] + w[g,n] for m in off[b,g]:off[b,g+1]",
     "reduced": "T[b,g,m,n] = A[b,g,m,k] @ B[g,n,k] for m < rows[b,g]; C[b,g,m,n] = T; R[b,g,m]:f32 = max[n](T)",
 }
 SIZES = [
@@ -42,6 +62,6 @@ def test_ranges(target: str, name: str, seed: int) -> None:
     with context.context():
         module = frontend.build(CASES[name])
         every = program_dims(module.body.operations[0])
-    dims = {"m": m, "n": n, "k": k, "b": 1 + seed % 3, "g": (3, 2, 5)[seed % 3], "h": 2}
+    dims = {"m": m, "n": n, "k": k, "b": 1 + seed % 3, "g": (3, 2, 5)[seed % 3], "h": 2, "C_1": m + 20, "A_0": 50}
     fixed = [d for d in ("nk", "mnk", "k", "bgnk")[seed % 4] if d in every]
     run(CASES[name], target, {d: x for d, x in dims.items() if d in every}, "".join(fixed), seed)

@@ -125,9 +125,17 @@ REFUSED = {
         "C[m,n] = A[m,k] @ B[e[m/128],n,k] for m < rows[0]",
         r"m has a range, and e\[m/128\] changes within\n(.*\n)*.*fix: give each group its index: B\[e\[g\],n,k\]",
     ),
-    "bounds of two dimensions": (
-        "C[b,g,m,n] = A[b,g,m,k] @ B[b,g,n,k] for m in lo[b,g]:hi[b,g]",
-        r"the range of m depends on b and g, and begins where memory says\n(.*\n)*.*fix: view b and g as one index",
+    "bounds of two dimensions, of which the result has one": (
+        "C[b,m,n] = A[b,m,k] @ B[b,g,n,k] for m in lo[b,g]:hi[b,g]",
+        r"the ranges of m for each g may overlap(.*\n)*.*expected: off\[b, g\]:off\[b, g\+1\] of one tensor",
+    ),
+    "offsets of the other dimension": (
+        "C[b,m,n] = A[b,m,k] @ B[b,g,n,k] for m in off[b,g]:off[b+1,g]",
+        r"the ranges of m for each g may overlap",
+    ),
+    "offsets of two dimensions, of which the result has none": (
+        "C[m,n] = A[m,k] @ B[b,g,n,k] for m in off[b,g]:off[b,g+1]",
+        r"the ranges of m for each b and g may overlap(.*\n)*.*fix: view b and g as one index, and write the bounds",
     ),
     "bounds of a dimension of the tile": (
         "C[b,m,n] = A[b,m,k] @ B[b,n,k] for n < cols[b,m]",

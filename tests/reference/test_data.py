@@ -168,6 +168,14 @@ def test_index_tensors_fit_their_role() -> None:
         a = make(module, {"q": 6, "t": 60, "h": 2, "d": 8}, 3)
     assert (a["lo"] <= a["hi"]).all()
     assert a["hi"].max() == 60
+    with program("L[q,t]:f32 = sum[h](Q[q,h,d]@K[t,d]) for t in lo[1]:hi[q] else -inf") as module:
+        b = make(module, {"q": 6, "t": 60, "h": 2, "d": 8}, 3)
+    assert (b["lo"][1] <= b["hi"]).all()
+    assert (b["hi"] <= 60).all()
+    with program("C[b,m,n] = A[b,m,k] @ B[g,n,k] for m in off[g,b]:off[g+1,b]") as module:
+        off = make(module, {"b": 3, "m": 60, "n": 4, "k": 8, "g": 5}, 3)["off"]
+    assert off.shape == (6, 3)
+    assert (np.diff(off, axis=0) >= 0).all()
     pages = a["table"][a["table"] >= 0]
     assert len(set(pages.tolist())) == len(pages)
     assert a["K"].shape == (48, 8, 8)

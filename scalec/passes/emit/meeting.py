@@ -65,7 +65,7 @@ class MeetingKernel(ScalingKernel):
         self.aligned_, self.column, rows = aligned, column, []
         self.largest.clear()
         self.scales.clear()
-        self.groups: dict[ir.Value, tuple[ir.Value, ir.Value, ir.Value]] = {}
+        self.groups: dict[tuple[ir.Value, ...], tuple[ir.Value, ir.Value, ir.Value]] = {}
         for i in range(s.down):
             where = dict(outer)
             if p.rows:
@@ -115,7 +115,7 @@ class MeetingKernel(ScalingKernel):
             valid = e.arith("arith.andi", valid, e.compare("lt", where[dim], end))
         for d in p.domains:
             if d.group and d.group not in {x.name for x in p.rows}:
-                group, low, inside = self.group_of(d, where[d.dim])
+                group, low, inside = self.group_of(d, where)
                 where = where | {d.group: group, BEGIN: low}
             else:
                 inside = self.in_range(d, where)
@@ -130,19 +130,22 @@ class MeetingKernel(ScalingKernel):
         whole = e.arith("arith.andi", self.aligned_, e.compare("lt", e.i32(vector - 1), count))
         return Point(where, vector, valid, count, whole)
 
-    def group_of(self, d: Domain, at: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
+    def group_of(self, d: Domain, where: dict[str, ir.Value]) -> tuple[ir.Value, ir.Value, ir.Value]:
         """The group whose range has an index, where it begins, and whether there is one: once for each row."""
-        if at not in self.groups:
+        row = tuple(where[x] for x in (d.dim, *d.beside))
+        if row not in self.groups:
             assert isinstance(d.low, Index)
             i32, i1 = (ir.IntegerType.get_signless(bits) for bits in (32, 1))
-            source, (first,) = self.pointer(d.low.tensor, d.low.argument_index, 4), d.low.coords
-            if first.offset:
-                operands = [source, self.e.i32(first.offset), self.strided(d.low.tensor, 1)]
-                source = self.e.op("tile.view", [source.type], operands).result
+            source, coords = self.pointer(d.low.tensor, d.low.argument_index, 4), d.low.coords
+            at, strides = self.clamped(d.low, where), self.strided(d.low.tensor, len(coords))
+            along = [c.dim for c in coords].index(d.group)
+            if len(coords) > 1 or coords[along].offset:
+                first = [self.e.i32(c.offset) if i == along else self.placed(c, at) for i, c in enumerate(coords)]
+                source = self.e.op("tile.view", [source.type], [source, first, strides]).result
             count = self.size(next(x for x in self.p.groups if x.name == d.group))
-            operands = [source, *self.strided(d.low.tensor, 1), count, at]
-            self.groups[at] = tuple(self.e.op("tile.find_group", [i32, i32, i1], operands).results)
-        return self.groups[at]
+            operands = [source, strides[along], count, where[d.dim]]
+            self.groups[row] = tuple(self.e.op("tile.find_group", [i32, i32, i1], operands).results)
+        return self.groups[row]
 
     def in_range(self, d: Domain, where: dict[str, ir.Value]) -> ir.Value:
         """Whether an index lies in a range. Ends may be any i32, whose sign unsigned comparisons do not see."""

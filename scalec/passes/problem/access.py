@@ -99,6 +99,10 @@ class Index:
     tensor: str
     coords: tuple[Coord, ...]
 
+    def following(self, dim: str) -> Index:
+        """The element at the next index of a dimension."""
+        return replace(self, coords=tuple(replace(c, offset=c.offset + (c.dim == dim)) for c in self.coords))
+
 
 @dataclass(frozen=True)
 class Chance:
@@ -155,6 +159,12 @@ class Domain:
     def groups(self) -> tuple[str, ...]:
         """The dimensions of which each index has a range."""
         return (self.group, *self.beside) if self.group else ()
+
+    @property
+    def follows(self) -> bool:
+        """Whether the ranges of `group` lie one behind the other, each from where the one before ends, for each index
+        of those of `beside`: off[b,g]:off[b,g+1]."""
+        return isinstance(self.low, Index) and self.low.following(self.group) == self.high
 
     @property
     def bounds(self) -> tuple[Index, ...]:

@@ -202,42 +202,40 @@ class Lookups:
     def check_apart(self, domain: Domain, contract: Any) -> None:
         """Refuses ranges that may overlap where the result does not tell groups apart: it would be summed over them."""
         *_, result = maps_of(contract.maps)
-        low, high = domain.low, domain.high
-        told = set(domain.groups) <= set(self.results_of(result, list(contract.symbols)))
-        if told or domain.dim not in self.results_of(result, list(contract.symbols)):
+        own = self.results_of(result, list(contract.symbols))
+        untold = [g for g in domain.groups if g not in own]
+        if not untold or domain.dim not in own or (domain.follows and untold == [domain.group]):
             return
-        if not isinstance(low, Index) or further(low, 1) != high:
-            raise UnsupportedError(
-                f"the ranges of {domain.dim} for each {domain.group} may overlap, and a sum over those that do has no "
-                "kernel",
-                expected=f"off[{domain.group}]:off[{domain.group}+1] of one tensor, or a result with {domain.group}",
-                fix="write the bounds into one tensor of offsets",
-                place=place_of(contract),
-            )
+        untold.sort()
+        several, group = " and ".join(untold), untold[-1]
+        told = ", ".join([*(g for g in domain.groups if g in own), ""])
+        raise UnsupportedError(
+            f"the ranges of {domain.dim} for each {several} may overlap, and a sum over those that do has no kernel",
+            expected=f"off[{told}{group}]:off[{told}{group}+1] of one tensor, or a result with {several}",
+            fix=(f"view {several} as one index, and " if len(untold) > 1 else "")
+            + "write the bounds into one tensor of offsets",
+            place=place_of(contract),
+        )
 
     def domain(self, subset: Any) -> Domain:
         """A range.
 
         Raises:
-            UnsupportedError: its bounds are computed, or depend on several dimensions.
+            UnsupportedError: its bounds are computed.
         """
         op = subset.owner.opview
         symbols, name = list(op.symbols), ir.StringAttr(op.dim).value
         low, high = (self._bound(map_of(m).results[0], symbols, name, op) for m in (op.lower, op.upper))
         read = dict.fromkeys(c.dim for x in (low, high) if isinstance(x, Index) for c in x.coords if c.dim)
-        if len(read) > 1 and isinstance(low, Index):
-            raise UnsupportedError(
-                f"the range of {name} depends on {' and '.join(sorted(read))}, and begins where memory says",
-                expected="bounds for each index of one dimension, or a range that begins at a number",
-                fix=f"view {' and '.join(sorted(read))} as one index",
-                place=place_of(op),
-            )
         attributes = op.operation.attributes
         step, typical = (int_of(attributes[word]) if word in attributes else 0 for word in ("by", "about"))
         # a promise that a number of the program itself does not keep, is none
         step = math.gcd(step, *(x for x in (low, high) if isinstance(x, int))) if step else 1
-        group, *beside = read or ("",)
-        return Domain(name, low, high, group, step, typical, tuple(beside))
+        every = [
+            Domain(name, low, high, group, step, typical, tuple(x for x in read if x != group))
+            for group in read or ("",)
+        ]
+        return next((x for x in every if x.follows), every[0])
 
     def _bound(self, e: Any, symbols: list[Any], name: str, op: Any) -> Index | int:
         if isinstance(e, ir.AffineConstantExpr):
@@ -318,11 +316,6 @@ def pads(op: Any, dims: Sequence[str]) -> list[int]:
     block, layout = block_of(g), ir.StringAttr(g.layout).value
     block = [1] * (len(dims) - len(block)) + block
     return [padded_to(block, layout, axis) if dim in apart else 0 for axis, dim in enumerate(dims)]
-
-
-def further(index: Index, by: int) -> Index:
-    """The element that is so many further."""
-    return replace(index, coords=tuple(replace(c, offset=c.offset + by) if c.dim else c for c in index.coords))
 
 
 def check_beginnings(problem: Problem) -> None:

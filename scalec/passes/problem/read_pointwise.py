@@ -13,7 +13,7 @@ from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, block_of, dims_read, map_of, maps_of, ranges_of
 from scalec.passes.problem.access import Coord, Dim, Domain, Index, Lookup
 from scalec.passes.problem.epilogue import RESULT_BLOCK, EpilogueReader
-from scalec.passes.problem.lookups import further, pads
+from scalec.passes.problem.lookups import pads
 from scalec.passes.problem.pointwise import (
     READ,
     SCALED,
@@ -370,7 +370,7 @@ class PointwiseReader(EpilogueReader):
     def check_ranges(self, p: Pointwise, rows: set[str]) -> None:
         """Refuses ranges of other indices than rows, and lookups that a row has several of and is reduced over."""
         for d in p.domains:
-            shared = not d.beside and d.group != p.columns.name and follow_one_another(d)
+            shared = {*d.beside} <= rows and d.group != p.columns.name and follow_one_another(d)
             told = set(d.groups) <= rows or shared
             if d.dim not in rows or not told:
                 what = f"a range of {d.dim}" + (f" for each {' and '.join(d.groups)}" if d.group else "")
@@ -493,7 +493,8 @@ def written_at(e: Any, dims: Sequence[str]) -> Coord | None:
 
 
 def follow_one_another(d: Domain) -> bool:
-    """Whether a range's groups begin at elements that lie side by side, each where the one before ends."""
-    if not isinstance(d.low, Index) or further(d.low, 1) != d.high:
+    """Whether a range's groups begin where one index of a tensor says, each where the one before ends."""
+    if not isinstance(d.low, Index) or not d.follows:
         return False
-    return d.low.coords == (Coord(d.group, offset=d.low.coords[0].offset),)
+    own = [c for c in d.low.coords if c.dim == d.group]
+    return own == [Coord(d.group, offset=own[0].offset)]
