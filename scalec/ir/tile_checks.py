@@ -67,15 +67,20 @@ def into_memory(op: ir.OpView) -> bool:
 
 
 def scattered(op: ir.OpView, *axes: str) -> bool:
-    """Refuses a number of one of `skips` (`to`) that is none, or of one that is not along one of these axes."""
+    """Refuses numbers of some of `skips` (`to`) that are none, or of those that are not each along another one of these
+    axes."""
     if "to" not in op.operation.attributes:
         return True
-    number = int_of(op.operation.attributes["to"])
-    if not 0 <= number < len(op.skips):
-        return fail(op, f"to is {number}, of {len(op.skips)} skips")
-    made = maker(op.skips[number], "tile.row_index")
-    along = axes[0] if made is None else str_of(made.axis)
-    return along in axes or fail(op, f"scatters along {along}, expected {' or '.join(axes)}")
+    left = list(axes)
+    for number in (numbers := ints_of(op.operation.attributes["to"])):
+        if not 0 <= number < len(op.skips):
+            return fail(op, f"to is {list(numbers)}, of {len(op.skips)} skips")
+        made = maker(op.skips[number], "tile.row_index")
+        along = str_of(made.axis) if made is not None else "".join(left[:1])
+        if along not in left:
+            return fail(op, f"scatters along {along}, expected {' or '.join(left) or 'one index of an axis'}")
+        left.remove(along)
+    return True
 
 
 def takes(op: ir.OpView, wanted: Sequence[ir.Type]) -> bool:

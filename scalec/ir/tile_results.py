@@ -89,8 +89,8 @@ class StoreDirectOp(Tile.Operation, name="store_direct"):
     Packed elements share a byte with the next column's or, with `pair` 0, with the next row's; strides count bytes.
 
     Element (row, column) goes to target[row * row_stride + column * column_stride]. Rows, or columns, for which one of
-    `skips` names nothing are not stored. Where there is the optional attribute `to`, the number of one of `skips`, a
-    row, or column, goes where that one would whose index the one has for it.
+    `skips` names nothing are not stored. Where there is the optional attribute `to`, the number of one of `skips`, or
+    of one along each axis, a row, or column, goes where that one would whose index the one has for it.
 
     `gaps`, an optional attribute of three integers, size, every and phase: each column lies size * ((column + phase) /
     every) columns further on. Then `together` columns of the accumulator, from the first one on, never are on both

@@ -36,6 +36,13 @@ CASES = {
     "columns of groups": "C[n,idx[m]] = A[m,k] @ B[g,n,k] for m in off[g]:off[g+1]",
     "columns, gathered": "C[n,idx[m]] = A[p[m],k] @ B[e[m/16],n,k]",
     "columns, reduced": "T[m,n] = A[m,k] @ B[n,k]; C[m,idx[n]] = T; R[m]:f32 = max[n](T)",
+    "rows and columns": "C[idx[m],p[n]] = A[m,k] @ B[n,k]",
+    "rows and columns, transposed": "C[idx[m],p[n]] = A[m,k] @ B[n,k] + x[p[n]] with swap=1",
+    "rows and columns, the other way round": "C[p[n],idx[m]]:f32 += A[m,k] @ B[n,k] + x[m]",
+    "rows and columns, in parts": "C[idx[m],p[n]]:f32 = A[m,k] @ B[n,k] with split=2",
+    "rows and columns of batches": "C[idx[b,m],b,p[n]]:f16 = A[b,m,k]:f16 @ B[b,n,k]:f16",
+    "rows and columns of groups": "C[idx[m],p[n]]:f32 = A[q[m],k] @ B[g,n,k] for m in off[g]:off[g+1]",
+    "rows and columns, and others": "T[m,n] = A[m,k] @ B[n,k]; C[idx[m],p[n]] = T; D[m,n] = T; E[m,p[n]]:f32 = T",
     "along a batch, rows": "C[idx[m],n,b] = A[b,m,k] @ B[b,n,k] + x[n,b]",
     "along a batch, columns": "C[m,idx[n],b]:f32 = A[b,m,k] @ B[b,n,k]",
     "a batch": "C[m,n,e[b]] = A[b,m,k] @ B[b,n,k]",
@@ -48,7 +55,7 @@ SIZES = [
     (0, 64, 64), (33, 0, 64), (5, 70, 0), (1, 1, 8),
 ]  # fmt: skip
 
-ROOM = {"C_0": 140, "C_1": 270, "C_2": 270, "D_0": 140, "A_0": 50, "B_0": 3, "x_0": 300}
+ROOM = {"C_0": 270, "C_1": 270, "C_2": 270, "D_0": 140, "E_1": 270, "A_0": 50, "B_0": 3, "x_0": 300}
 """Of what indices from memory reach: more than there are of each."""
 
 

@@ -116,7 +116,7 @@ def places(
             inside = b.compare("lt", at, end)
             made.append(placed(s, op, axis, at, inside) if skips else (at, inside))
         at, inside = zip(*made, strict=True)
-        return inside, at if to is not None and to.axis == axis else None
+        return inside, at if axis in to else None
 
     rows_inside, rows_to = both(row, (0,) if lanes else (0, 8), _not_known(b, m), "m")
     first = b.add(n0, b.mul(s.unit(1), live)) if live else n0

@@ -57,16 +57,18 @@ def named(b: Builder, indices: Sequence[RowIndex], axis: str, row: ir.Value, ins
     return inside
 
 
-def goes_to(s: State, op: ir.OpView) -> RowIndex | None:
-    """The index that says where rows or columns go which the op stores; None where they stay in their places."""
-    return s.get(op.skips[tile.int_of(op.operation.attributes["to"])]) if "to" in op.operation.attributes else None
+def goes_to(s: State, op: ir.OpView) -> dict[str, RowIndex]:
+    """The indices that say where rows and columns go which the op stores, by axis; none where these stay in their
+    places."""
+    numbers = tile.ints_of(op.operation.attributes["to"]) if "to" in op.operation.attributes else ()
+    return {index.axis: index for index in (s.get(op.skips[number]) for number in numbers)}
 
 
 def placed(s: State, op: ir.OpView, axis: str, row: ir.Value, inside: ir.Value) -> tuple[ir.Value, ir.Value]:
     """Where a row or column goes that is `inside`, and whether it is stored: all that the op skips by name something
     for it."""
-    to, b, at = goes_to(s, op), s.b, row
-    if to is not None and to.axis == axis:
+    to, b, at = goes_to(s, op).get(axis), s.b, row
+    if to is not None:
         at, inside = to.at(b, row, inside)
     others = (x for x in map(s.get, op.skips) if x is not to)
     return at, named(b, list(others), axis, row, inside)

@@ -21,7 +21,7 @@ def store_direct(s: State, op: ir.OpView) -> None:
     store = _ADD if "adds" in op.operation.attributes else "st.global"
     gaps = tile.gaps_of(op)
     to = goes_to(s, op)
-    adjacent = isinstance(strides[1], int) and strides[1] == 1 and (to is None or to.axis == "m")
+    adjacent = isinstance(strides[1], int) and strides[1] == 1 and "n" not in to
     together = tile.int_of(op.operation.attributes["together"]) if gaps is not None else fragment.columns
     adjacent = adjacent and together % max(8, s.geometry.permuted) == 0
 

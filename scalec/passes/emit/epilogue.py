@@ -315,10 +315,10 @@ class Epilogue(Segments):
         return [self.row_index(x.name, w) for x in of.skips]
 
     @staticmethod
-    def goes_to(of: Problem) -> int | None:
-        """Which of these says where a row goes, as the ops that store take it."""
-        scattered = of.result.scattered
-        return [x.name for x in of.skips].index(scattered) if scattered else None
+    def goes_to(of: Problem) -> list[int] | None:
+        """Which of these say where rows and columns go, as the ops that store take it."""
+        names = [x.name for x in of.skips]
+        return [names.index(x) for _, x in of.result.scattered] or None
 
     def judged(self, w: Work) -> Work:
         """The tile when it begins, and whether all of it is to be written, as far as that is known without what indices

@@ -316,7 +316,7 @@ def no_bulk_epilogue(problem: Problem, schedule: Schedule) -> str:
         if why:
             return f"{why}, and copies would add to what is not to be written"
     if scattered := next((r for r in problem.results if r.scattered), None):
-        return f"rows of {scattered.name} are scattered, to {scattered.scattered}"
+        return f"rows of {scattered.name} are scattered, to {' and '.join(x for _, x in scattered.scattered)}"
     if problem.swapped:
         return f"{_BY_COLUMNS.format(problem.names)}, and a bulk copy stores rows"
     if schedule.parts == "columns":

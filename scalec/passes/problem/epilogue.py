@@ -69,7 +69,7 @@ class EpilogueReader(WrittenReader):
         found = tuple(self.result(x, contract, m, n, outer, coords) for x, coords in zip(written, places, strict=True))
         if not found:
             return ()
-        dims, tiles = set(self.dims), [{c.dim for c in r.coords} - {r.scattered} for r in found]
+        dims, tiles = set(self.dims), [{c.dim for c in r.coords} - {x for _, x in r.scattered} for r in found]
         for r, at in zip(found, tiles, strict=True):
             if at - dims != tiles[0] - dims:  # a tile of which one result is skipped is skipped
                 names = ", ".join(sorted((at ^ tiles[0]) - dims))
@@ -99,8 +99,7 @@ class EpilogueReader(WrittenReader):
         if (op := written.scatter) is not None and away is None:
             extent = partial(self.extent_of_result, written.value, written.index, name)
             coords, scattered = coords_of(self, op, name, extent, m, n)
-            ((along, lookup),) = scattered.items() or (("", ""),)
-            result = replace(result, coords=coords, scattered=lookup, scattered_along=along)
+            result = replace(result, coords=coords, scattered=tuple(scattered.items()))
         if coords and coords[-1].dim != n.name:
             result = replace(result, strided=True)
             self.check_strided(result, written, place)
@@ -250,7 +249,7 @@ class EpilogueReader(WrittenReader):
 
     def result_scale(self, written: Written, m: Dim, n: Dim, result: Result) -> ResultScale:
         """The scales of a quantised result."""
-        coords, row = result.coords, result.scattered or m.name
+        coords, row = result.coords, result.lookup_of(m.name) or m.name
         op, name, index = written.quantize, written.name, written.index + 1
         if op.largest:
             raise UnsupportedError(

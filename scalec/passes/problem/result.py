@@ -143,8 +143,8 @@ class Result:
         coords: where it is written, one entry an axis; its scales likewise, the last one divided by their block.
         gaps: what is left out along the last axis, None where nothing is.
         strided: the last axis is not N as the program has it: elements of a row lie apart.
-        scattered: the lookup that says which row of it a row of a tile is, or which column a column; "" where they are
-            those of the tile. `scattered_along`: the dimension of the tile that it is for each index of.
+        scattered: (dimension of a tile, lookup) where that says which row of it a row of a tile is, or which column a
+            column; none where they are those of the tile.
         index: position among the function's results.
         body: names of the ops of its `scale.map`, in order; none where the f32 sums are the result.
         adds: whether the last one adds what is there, in f32.
@@ -166,8 +166,7 @@ class Result:
     coords: tuple[Coord, ...] = ()
     gaps: Gaps | None = None
     strided: bool = False
-    scattered: str = ""
-    scattered_along: str = ""
+    scattered: tuple[tuple[str, str], ...] = ()
     index: int = 0
     body: tuple[str, ...] = ()
     adds: bool = False
@@ -187,8 +186,12 @@ class Result:
 
     def axis(self, dim: str) -> int | None:
         """The result's axis that a dimension of a tile is along; None of one that has been folded away."""
-        name = self.scattered if self.scattered and dim == self.scattered_along else dim
+        name = self.lookup_of(dim) or dim
         return next((axis for axis, at in enumerate(self.coords) if at.dim == name), None)
+
+    def lookup_of(self, dim: str) -> str:
+        """The lookup that says where indices of a dimension of a tile go, "" where they stay."""
+        return dict(self.scattered).get(dim, "")
 
     @property
     def block(self) -> int:

@@ -109,7 +109,7 @@ def coords_of(
     tile has an index of, by its dimension, none where these lie as the tile's do.
 
     Raises:
-        UnsupportedError: a row or column has two indices, or both of them one from memory.
+        UnsupportedError: a row or column has none, or two indices.
     """
     where, symbols = maps_of(op.maps)[1], list(op.symbols)
     coords: list[Coord] = []
@@ -134,12 +134,4 @@ def coords_of(
                 fix=f"compute one index from {' and '.join(own)} before the call" if own else f"give {name} one",
                 place=place_of(op),
             )
-    scattered = {d: own for d, (own,) in found.items() if own != d}
-    if len(scattered) > 1:
-        raise UnsupportedError(
-            f"{name}[{text}] is written at {' and '.join(scattered.values())}",
-            expected=f"an index from memory for each {m.name} or each {n.name}",
-            fix=f"write {name} with one of them as it is, and move what it has to its places after the call",
-            place=place_of(op),
-        )
-    return tuple(coords), scattered
+    return tuple(coords), {d: own for d, (own,) in found.items() if own != d}

@@ -72,14 +72,14 @@ func.func @p(%A: !desc, %at: memref<?xi32>, %s: i64, %x: i32, %S: memref<?x4xf32
   "tile.store_direct"(%sum, %C, %s, %s, %x, %x, %x, %x, %index) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>, pair = 1 : i64} : (!sums, memref<?x64xbf16>, i64, i64, i32, i32, i32, i32, !tile.index) -> ()
   // Rows that go where the index says: two indices have them, the second one says where. Then scales of such rows.
   %to = "tile.row_index"(%at, %s, %x) {axis = "m", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
-  // CHECK: "tile.store_direct"({{.*}}) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 2>, pair = 1 : i64, to = 1 : i64}
-  "tile.store_direct"(%sum, %C, %s, %s, %x, %x, %x, %x, %index, %to) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 2>, pair = 1 : i64, to = 1 : i64} : (!sums, memref<?x64xbf16>, i64, i64, i32, i32, i32, i32, !tile.index, !tile.index) -> ()
+  // CHECK: "tile.store_direct"({{.*}}) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 2>, pair = 1 : i64, to = array<i64: 1>}
+  "tile.store_direct"(%sum, %C, %s, %s, %x, %x, %x, %x, %index, %to) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 2>, pair = 1 : i64, to = array<i64: 1>} : (!sums, memref<?x64xbf16>, i64, i64, i32, i32, i32, i32, !tile.index, !tile.index) -> ()
   // Rows out of shared memory, each where the index says that was asked for.
   %room = "tile.shared"() {offset = 32768 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 1 : i64>
   %own = "tile.ask_named"(%to, %x, %x) {count = 64 : i64} : (!tile.index, i32, i32) -> !tile.registers
-  // CHECK: "tile.store_staged"({{.*}}) {copied, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>, to = 0 : i64}
-  "tile.store_staged"(%sum, %room, %C, %s, %x, %x, %x, %x, %own) {copied, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>, to = 0 : i64} : (!sums, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 1 : i64>, memref<?x64xbf16>, i64, i32, i32, i32, i32, !tile.registers) -> ()
-  // CHECK: "tile.quantize"({{.*}}) {block = 32 : i64, {{.*}}to = 0 : i64, together = 1 : i64}
-  "tile.quantize"(%sum, %S, %s, %x, %x, %x, %x, %to) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 1, 0, 0, 0>, block = 32 : i64, by_rows = 0 : i64, element = f8E4M3FN, scale = "f32", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64, to = 0 : i64} : (!sums, memref<?x4xf32>, i64, i32, i32, i32, i32, !tile.index) -> ()
+  // CHECK: "tile.store_staged"({{.*}}) {copied, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>, to = array<i64: 0>}
+  "tile.store_staged"(%sum, %room, %C, %s, %x, %x, %x, %x, %own) {copied, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>, to = array<i64: 0>} : (!sums, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 1 : i64>, memref<?x64xbf16>, i64, i32, i32, i32, i32, !tile.registers) -> ()
+  // CHECK: "tile.quantize"({{.*}}) {block = 32 : i64, {{.*}}to = array<i64: 0>, together = 1 : i64}
+  "tile.quantize"(%sum, %S, %s, %x, %x, %x, %x, %to) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 1, 0, 0, 0>, block = 32 : i64, by_rows = 0 : i64, element = f8E4M3FN, scale = "f32", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64, to = array<i64: 0>} : (!sums, memref<?x4xf32>, i64, i32, i32, i32, i32, !tile.index) -> ()
   return
 }

@@ -235,11 +235,22 @@ func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %f: memref<?xf32>) {
 // -----
 
 // store_direct: where rows go
-// EXPECT: to is 1, of 1 skips
+// EXPECT: to is [1], of 1 skips
 func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %f: memref<?xf32>, %C: memref<?x64xbf16>) {
   %i = "tile.row_index"(%at, %s, %x) {axis = "m", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-  "tile.store_direct"(%t, %C, %s, %s, %x, %x, %x, %x, %i) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>, pair = 1 : i64, to = 1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x64xbf16>, i64, i64, i32, i32, i32, i32, !tile.index) -> ()
+  "tile.store_direct"(%t, %C, %s, %s, %x, %x, %x, %x, %i) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>, pair = 1 : i64, to = array<i64: 1>} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x64xbf16>, i64, i64, i32, i32, i32, i32, !tile.index) -> ()
+  return
+}
+
+// -----
+
+// store_direct: where rows go, twice
+// EXPECT: scatters along m, expected n
+func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %f: memref<?xf32>, %C: memref<?x64xbf16>) {
+  %i = "tile.row_index"(%at, %s, %x) {axis = "m", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  "tile.store_direct"(%t, %C, %s, %s, %x, %x, %x, %x, %i, %i) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 2>, pair = 1 : i64, to = array<i64: 0, 1>} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x64xbf16>, i64, i64, i32, i32, i32, i32, !tile.index, !tile.index) -> ()
   return
 }
 
@@ -251,18 +262,18 @@ func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %f: memref<?xf32>, %C: memref
   %i = "tile.row_index"(%at, %s, %x) {axis = "m", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
   %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 72>, bf16, 0 : i64, 1 : i64>
-  "tile.store_turned"(%t, %a, %C, %s, %x, %x, %x, %x, %i) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>, to = 0 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 64, 72>, bf16, 0 : i64, 1 : i64>, memref<?x64xbf16>, i64, i32, i32, i32, i32, !tile.index) -> ()
+  "tile.store_turned"(%t, %a, %C, %s, %x, %x, %x, %x, %i) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>, to = array<i64: 0>} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 64, 72>, bf16, 0 : i64, 1 : i64>, memref<?x64xbf16>, i64, i32, i32, i32, i32, !tile.index) -> ()
   return
 }
 
 // -----
 
 // quantize: where rows go
-// EXPECT: to is -1, of 1 skips
+// EXPECT: to is [-1], of 1 skips
 func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %f: memref<?xf32>, %C: memref<?x64xbf16>) {
   %i = "tile.row_index"(%at, %s, %x) {axis = "m", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-  "tile.quantize"(%t, %f, %s, %x, %x, %x, %x, %i) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 1, 0, 0, 0>, block = 32 : i64, by_rows = 0 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64, to = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?xf32>, i64, i32, i32, i32, i32, !tile.index) -> ()
+  "tile.quantize"(%t, %f, %s, %x, %x, %x, %x, %i) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 1, 0, 0, 0>, block = 32 : i64, by_rows = 0 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64, to = array<i64: -1>} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?xf32>, i64, i32, i32, i32, i32, !tile.index) -> ()
   return
 }
 
@@ -418,13 +429,13 @@ func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %C: memref<?x64xbf16>) {
 // -----
 
 // store_staged: to
-// EXPECT: to is 1, of 1 skips
+// EXPECT: to is [1], of 1 skips
 func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %C: memref<?x64xbf16>) {
   %i = "tile.row_index"(%at, %s, %x) {axis = "m", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
   %o = "tile.ask_named"(%i, %x, %x) {count = 64 : i64} : (!tile.index, i32, i32) -> !tile.registers
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
   %b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 1 : i64>
-  "tile.store_staged"(%t, %b, %C, %s, %x, %x, %x, %x, %o) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>, to = 1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 1 : i64>, memref<?x64xbf16>, i64, i32, i32, i32, i32, !tile.registers) -> ()
+  "tile.store_staged"(%t, %b, %C, %s, %x, %x, %x, %x, %o) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>, to = array<i64: 1>} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 1 : i64>, memref<?x64xbf16>, i64, i32, i32, i32, i32, !tile.registers) -> ()
   return
 }
 
