@@ -77,13 +77,12 @@ def describe(problem: Problem) -> str:
 
 def _folded(problem: Problem) -> str:
     """What a result reduces, what follows that, and which of its points are computed."""
-    fold, window, roles = problem.column_fold, problem.result.window, _roles(problem)
-    if fold is None:
-        return ""
-    inputs = [_input(x, roles) for x in fold.inputs if x.name != problem.result.name]
-    rest = replace(problem.result, body=fold.body)
-    text = f"; {fold.kind} of {fold.size}" + "".join(f" {x}" for x in inputs)
-    text += f": {' '.join(_body(replace(problem, results=(rest,))))}"
+    fold, window, roles, text = problem.column_fold, problem.result.window, _roles(problem), ""
+    if fold is not None:
+        inputs = [_input(x, roles) for x in fold.inputs if x.name != problem.result.name]
+        rest = replace(problem.result, body=fold.body)
+        text = f"; {fold.kind} of {fold.size}" + "".join(f" {x}" for x in inputs)
+        text += f": {' '.join(_body(replace(problem, results=(rest,))))}"
     if window is not None:
         low, high = (str(x) if isinstance(x, int) else _input(x, roles) for x in window.bounds)
         text += f"; {roles[window.dim]} in {low}:{high}"
@@ -95,7 +94,8 @@ def _folded(problem: Problem) -> str:
 def describe_kin(problem: Problem) -> str:
     """The contraction alone, rounded to bf16, without gaps: what a program multiplies that writes as many bytes or
     fewer, "" for one that writes more, or several results, or adds to what is there."""
-    several = len(problem.bodies) > 1 or problem.reductions or problem.folds or problem.column_fold
+    several = len(problem.bodies) > 1 or problem.reductions or problem.folds or problem.result.window is not None
+    several = several or problem.column_fold
     if several or problem.result.inout or problem.result.element.bits > 16:
         return ""
     plain = replace(problem, results=(replace(problem.result, gaps=None),))

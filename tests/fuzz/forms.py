@@ -194,6 +194,8 @@ FORMS: dict[str, Form] = {
     "reduced groups": Form("T[m,n] = {l A[m,k]} @ {r B[g,n,k]}{s}" + ROWS + "; C[m,n]{t} = {of T}; R[m]{rt} ="
                            " {back {red}[n]({term T})}; S[m]:f32 = {red1}[n]({term1 T})", 2, GROUP, "grouped"),
     "reduced groups alone": Form("R[m]{rt} = {red}[n](abs({l A[m,k]} @ {r B[g,n,k]}{s}))" + ROWS, 1, GROUP, "grouped"),
+    "first rows, filled": Form("C[m,n]{t} = {of ({l A[m,k]} @ {r B[n,k]}{s})} for m < rows[0] else 0", 1, {}, "grouped"),
+    "columns of rows": Form("C[m,n]{t} = {of ({l A[m,k]} @ {r B[n,k]}{s})} for n in lo[m]:hi[m] else -inf", 1, {}, "grouped"),
     "reduced masked": Form("T[g,m,n] = {l A[g,m,k]} @ {r B[g,n,k]}{s} for m < rows[g]; C[g,m,n]{t} = {of T}; R[m,g]{rt} ="
                            " {back {red}[n]({term T})}", 2, GROUP, "grouped"),
     "reduced windows": Form("T[g,m,n] = {l A[g,m,k]} @ {r B[g,n,k]}{s} for m in lo[g]:hi[g]; C[g,m,n]{t} = T; R[g,m]{rt} ="

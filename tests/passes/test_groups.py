@@ -114,8 +114,8 @@ def test_copies_do_not_add_to_a_tile_that_is_cut(problem_in: Callable[..., Probl
 
 REFUSED = {
     "two ranges": (
-        "C[m,n] = A[m,k] @ B[n,k] for m in 3:70 for n < 9",
-        r"n has a range, and m too\n(.*\n)*.*expected: one range in a program, of m or n",
+        "C[m,n] = A[m,k] @ B[n,k] for m in 3:70 for k < 9",
+        r"k has a range, and m too\n(.*\n)*.*expected: one range in a program, of m or n",
     ),
     "a range of a batch": (
         "C[b,m,n] = A[b,m,k] @ B[b,n,k] for b < 3",
@@ -137,15 +137,34 @@ REFUSED = {
         "C[m,n] = A[m,k] @ B[b,g,n,k] for m in off[b,g]:off[b,g+1]",
         r"the ranges of m for each b and g may overlap(.*\n)*.*fix: view b and g as one index, and write the bounds",
     ),
-    "bounds of a dimension of the tile": (
-        "C[b,m,n] = A[b,m,k] @ B[b,n,k] for n < cols[b,m]",
-        r"n has a range for each b and m\n(.*\n)*.*expected: one range in a program",
+    "a sum of other lengths for each row": (
+        "C[b,m,n] = A[b,m,k] @ B[b,n,k] for k < len[b,m]",
+        r"k has a range for each b and m\n(.*\n)*.*fix: write zeros into an operand outside of each range",
+    ),
+    "a range of single points of what is quantised": (
+        "C[m,n]:mxfp8 = A[m,k] @ B[n,k] for n < len[m]",
+        r"C is quantised, and n has a range that is C's points' own",
+    ),
+    "two ranges of single points": (
+        "C[m,n] = A[m,k] @ B[n,k] for n < len[m] for m < rows[n]",
+        r"C has ranges of n and of m, both of which end within a tile",
+    ),
+    "two ranges, and else": (
+        "C[g,m,n] = A[m,k] @ B[g,n,k] for m in off[g]:off[g+1] for n < cols[g] else 0",
+        r"C has ranges of m and of n, and is filled outside \(else\)",
+    ),
+    "else where groups share rows out": (
+        "C[m,n] = A[m,k] @ B[g,n,k] for m in off[g]:off[g+1] else 0",
+        r"C is filled outside ranges of m that g shares out",
+    ),
+    "a reduction of what a range leaves": (
+        "T[m,n] = A[m,k] @ B[n,k] for n < len[m]; C[m,n] = T; R[m]:f32 = max[n](T)",
+        r"R is a max over n, and n has a range that ends within tiles",
     ),
     "bounds that are computed": (
         "C[g,m,n] = A[g,m,k] @ B[g,n,k] for m < g + 1",
         r"the range of m ends at g \+ 1\n(.*\n)*.*expected: a number, or an element of a tensor of offsets",
     ),
-    "else": ("C[m,n] = A[m,k] @ B[n,k] for m < rows[0] else 0", "."),
     "an index of an index": (
         "C[m,n] = A[m,k] @ B[e[f[m/128]],n,k]", r"e\[f\[m/128\]\] is read at an index that is computed"
     ),

@@ -147,6 +147,8 @@ class Epilogue(Segments):
             target, stride = self.result_memory(of, VECTOR, w)
             operands = [accumulator, staging, target, stride, *place, self.skips(of, w)]
             e.op("tile.store_turned", operands=operands, to=self.goes_to(of))
+        elif result.window is not None:
+            self.store_within(of, result.window, accumulator, w, {})
         else:
             self.store_direct(of, accumulator, w)
 
@@ -290,7 +292,7 @@ class Epilogue(Segments):
         whether all that is to name something does."""
         e = self.e
         target, stride = memory or self.memory_of(of, w)
-        strides = [e.i64(1), stride] if of.swapped else [stride, e.i64(1)]
+        strides = self.strides_of(of, stride)
         bounds = [ahead.get((x.name, x.coords)) or self.input(x, w, adjacent=False) for x in window.read]
         names = self.skips(of, w) if named else []
         width = [] if window.width is None else [self.size(window.width)]
@@ -384,11 +386,17 @@ class Epilogue(Segments):
         elif pair and self.in_words(of, accumulator):
             around["words"], align = True, WORD
         target, stride = self.result_memory(of, align, w)
-        strides = [e.i64(1), stride] if of.swapped else [stride, e.i64(1)]
-        if axes:
-            strides = [e.i64(1) if axis == last else self.stride(result.name, axis or 0) for axis in axes]
+        strides = self.strides_of(of, stride)
         operands = [accumulator, target, *strides, w.m0, w.n0, w.m_end, w.n_end, self.skips(of, w)]
         e.op("tile.store_direct", operands=operands, pair=pair, to=self.goes_to(of), **around)
+
+    def strides_of(self, of: Problem, stride: ir.Value) -> list[ir.Value]:
+        """How far rows, and columns, of a tile lie apart in a result whose rows do so by `stride`."""
+        e, result = self.e, of.result
+        if not result.strided or of.column_fold is not None:
+            return [e.i64(1), stride] if of.swapped else [stride, e.i64(1)]
+        axes, last = [result.axis(d) for d in result.dims], len(result.coords) - 1
+        return [e.i64(1) if axis == last else self.stride(result.name, axis or 0) for axis in axes]
 
     def in_words(self, of: Problem, accumulator: ir.Value) -> bool:
         """Whether rows of elements of which several share bytes are whole words, and begin with one in every tile."""

@@ -54,9 +54,10 @@ def taken_columns(problem: Problem, columns: int, promote: int) -> int:
 def parts_taken(problem: Problem, columns: int, promote: int) -> int:
     """How many of these parts have registers of their own: one is on its way while another is converted, if two fit.
     Not where something is read around gaps, of which each element has an address (f16 `+=` with gaps between two
-    columns, no size known: 32 bytes spilled, ptxas 13.0)."""
+    columns, no size known: 32 bytes spilled, ptxas 13.0), nor where threads store elements one by one."""
     few = not _many(problem, promote) and taken_columns(problem, columns, promote) <= MOST_TAKEN
     few = few and not any(x.kind == "both" and any(at.gaps for at in x.coords) for x in problem.inputs)
+    few = few and not any(r.window is not None and r.column_fold is None for r in problem.results)
     return PARTS if few else 1
 
 

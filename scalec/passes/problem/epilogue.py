@@ -22,6 +22,7 @@ from scalec.passes.problem.scatter import check_range, coords_of, distance_of, o
 from scalec.passes.problem.two_programs import refuse_type
 from scalec.passes.problem.types import INPUTS
 from scalec.passes.problem.whole_rows import row_block
+from scalec.passes.problem.windows import check_window, dim_of, filled, own_ranges
 from scalec.passes.problem.written import Written, WrittenReader, element_of
 from scalec.targets import Target
 
@@ -42,6 +43,7 @@ class EpilogueReader(WrittenReader):
     """The walk over one function, what follows its contraction; each method refuses what it cannot represent."""
 
     contracts: list[Any]
+    masked: list[Any]
 
     def __init__(self, function: Any, target: Target, addends: bool = False) -> None:
         super().__init__(function)
@@ -109,6 +111,7 @@ class EpilogueReader(WrittenReader):
             result = replace(result, scale=self.result_scale(written, m, n, result))
         sums = [sums_of(x) for x in self.contracts]
         if final in sums:
+            result = self.windowed(result, None, contract, m, n, place)
             return replace(result, panes=(sums.index(final),))
         if isinstance(final.owner, ir.Block) or final.owner.name != "scale.map":
             raise self.not_of_contraction(name, place)
@@ -120,10 +123,24 @@ class EpilogueReader(WrittenReader):
                 return made
             width = self.extents_of_result(written.value, written.index, name)[away]
             return replace(made, window=replace(made.window, width=width))
+        result = self.windowed(result, op, contract, m, n, place)
+        windows = own_ranges(op, contract, self.masked, tiled)
+        dealt = [d for d in contract.domains if dim_of(d) in tiled and d not in self.masked]
         for ranged in (op, written.scatter or op):
-            check_range(name, ranged, contract, (m.name, n.name))
+            check_range(name, ranged, dealt, windows, tiled)
         made = replace(result, **self.computed(op, sums, maps_of(contract.maps)[2], name, m, n, outer))
-        return replace(made, adds=adds_last(made, op.body.blocks[0]))
+        return replace(made, adds=made.window is None and adds_last(made, op.body.blocks[0]))
+
+    def windowed(self, result: Result, op: Any, contract: Any, m: Dim, n: Dim, place: Any) -> Result:
+        """A result, computed by the map `op` or the sums themselves, with the range that its points have of their
+        own."""
+        tiled = m.name, n.name
+        own = own_ranges(op, contract, self.masked, tiled)
+        if not own:
+            return result
+        dealt = [d for d in contract.domains if dim_of(d) in tiled and d not in self.masked]
+        check_window(result, own, dealt, filled(op), place)
+        return replace(result, window=self.window_of(result.name, own[0], op, m, n))
 
     def computed(
         self, op: Any, sums: list[Any], where: ir.AffineMap, name: str, m: Dim, n: Dim, outer: tuple[Dim, ...]
@@ -188,11 +205,16 @@ class EpilogueReader(WrittenReader):
                 fix="call the program for each range, on views of the tensors",
                 place=place_of(domain),
             )
+        return self.window_of(name, op.domains[0], op, m, n)
+
+    def window_of(self, name: str, subset: Any, op: Any, m: Dim, n: Dim) -> Window:
+        """The points that a range leaves of a result that a map `op` computes; None: the sums themselves."""
+        domain = subset.owner.opview
+        dim = ir.StringAttr(domain.dim).value
         low, high = (self.bound(map_of(x).results[0], domain, dim, m, n) for x in (domain.lower, domain.upper))
-        attributes = op.operation.attributes
-        otherwise = ir.FloatAttr(attributes["otherwise"]).value if "otherwise" in attributes else None
+        otherwise = ir.FloatAttr(op.operation.attributes["otherwise"]).value if filled(op) else None
         read = {c.dim for x in (low, high) if isinstance(x, EpilogueInput) for c in x.coords}
-        groups = read & (set(self.dims) - {self.dims[d] for d in dims_in(map_of(op.map))})
+        groups = read & (set(self.dims) - {self.dims[d] for d in dims_in(map_of(op.map))}) if filled(op) else set()
         if otherwise is not None and groups:
             raise UnsupportedError(
                 f"{name} is filled outside ranges of {dim} that {' and '.join(groups)} shares out (else)",

@@ -174,14 +174,16 @@ class Lookups:
         paged = name in self.pages
         return replace(made, dim=along[0].dim, block=along[0].divisor, paged=paged) if along else made
 
-    def domains(self, contract: Any, tiled: tuple[str, ...], outer: tuple[Dim, ...]) -> tuple[Domain, ...]:
-        """The ranges that a contraction is restricted to; `tiled` are the dimensions that a tile runs along, or its
-        sums.
+    def domains(
+        self, contract: Any, tiled: tuple[str, ...], outer: tuple[Dim, ...], masked: Sequence[Any] = ()
+    ) -> tuple[Domain, ...]:
+        """The ranges that a contraction is restricted to, but those that are `masked`; `tiled` are the dimensions that
+        a tile runs along, or its sums.
 
         Raises:
             UnsupportedError: there are several, or one of another dimension, or for each index of such a one.
         """
-        found = tuple(self.domain(x) for x in contract.domains)
+        found = tuple(self.domain(x) for x in contract.domains if x not in masked)
         names = [d.name for d in outer]
         for domain in found[:1] if len(found) == 1 else found[1:]:
             wrong = domain.dim not in tiled or not set(domain.groups) <= set(names)
@@ -194,7 +196,9 @@ class Lookups:
                 + (f", and {found[0].dim} too" if len(found) > 1 else ""),
                 expected=f"one range in a program, of {' or '.join(tiled)}"
                 + (f", for each of {', '.join(names)}" if names else ""),
-                fix="call the program for each range, on views of the tensors",
+                fix="write zeros into an operand outside of each range, and sum over all of " + domain.dim
+                if domain.dim not in tiled[:2] and domain.group and len(found) == 1
+                else "call the program for each range, on views of the tensors",
                 place=place_of(contract),
             )
         return found

@@ -38,11 +38,12 @@ from scalec.passes.problem.products import (
     with_scales_alike,
 )
 from scalec.passes.problem.read_operand import OperandReader, Side
-from scalec.passes.problem.reduced import check_known, check_reductions
+from scalec.passes.problem.reduced import check_all_points, check_known, check_reductions
 from scalec.passes.problem.result import Result, Term
 from scalec.passes.problem.sources import below, computation, is_op, reduction_of, where_of
 from scalec.passes.problem.spans import with_spans
 from scalec.passes.problem.types import ASSUMED, Problem
+from scalec.passes.problem.windows import masks
 from scalec.sizes import MOST
 from scalec.targets import MmaShape, Target
 
@@ -91,11 +92,13 @@ class Reader(OperandReader):
         others = tuple(d.name for d in outer), tuple(d.name for d in summed)
         lhs = with_inputs(self, lhs, self.bodies(lhs, left[0]), k.name, *others)
         rhs = with_inputs(self, rhs, self.bodies(rhs, right[0]), k.name, *others)
+        maps = [x.final.owner.opview for x in self.written() if is_op(x.final, "scale.map")]
+        self.masked = [] if self.folded_dim else masks(contract, maps, self.dims, (m.name, n.name))
         results, reductions = (read(contract, m, n, outer) for read in (self.results, self.reductions))
         made = Problem(self.target, family, m, n, k, lhs, rhs, place_of(contract), results, reductions=reductions)
         made = replace(made, summed=summed, added=added, terms=self.computed_before(sums, m, n, outer))
         ranged = (m.name, n.name) if summed else (m.name, n.name, k.name)
-        domains = uneven(results, outer) if self.folded_dim else self.domains(contract, ranged, outer)
+        domains = uneven(results, outer) if self.folded_dim else self.domains(contract, ranged, outer, self.masked)
         made = replace(made, outer=outer, domains=domains, lookups=self.lookups((m.name, n.name, k.name)))
         made = with_scales_of_rows(shifted(made))
         check_sums(made)
@@ -109,6 +112,7 @@ class Reader(OperandReader):
             check_summed(x)
         check_left_out(made)
         check_reductions(made)
+        check_all_points(made)
         return with_spans(self.shared(made), self.function)
 
     def terms(self, contracts: list[Any]) -> list[list[Any]]:

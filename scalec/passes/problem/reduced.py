@@ -175,3 +175,20 @@ def check_reductions(problem: Problem) -> None:
             fix=f"write what it is the {reduced.kind} of, and compute {made.name} after the call",
             place=problem.written,
         )
+
+
+def check_all_points(problem: Problem) -> None:
+    """Refuses reductions beside, or of, points that a range of their own leaves out of a tile."""
+    ranged = [r for r in problem.bodies if r.window is not None and r.column_fold is None]
+    if not problem.reductions or not ranged:
+        return
+    made, window = problem.reductions[0], ranged[0].window
+    assert window is not None
+    assert made.reduced is not None
+    raise UnsupportedError(
+        f"{made.name} is a {made.reduced.kind} over {made.reduced.over}, and {window.dim} has a range that ends within "
+        "tiles, or that is filled outside (else)",
+        expected="a range for each index of what tiles have one of, without else",
+        fix=f"compute {made.name} by a program of its own, of what this one writes",
+        place=problem.written,
+    )

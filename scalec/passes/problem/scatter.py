@@ -46,18 +46,18 @@ def distance_of(op: Any) -> int | None:
     return None
 
 
-def check_range(name: str, op: Any, contract: Any, tiled: tuple[str, ...]) -> None:
-    """Refuses a result of other points than those that the contraction has sums for."""
-    own, summed = ([d for d in x.domains if ir.StringAttr(d.owner.opview.dim).value in tiled] for x in (op, contract))
-    if "otherwise" in op.operation.attributes:
+def check_range(name: str, op: Any, dealt: list[Any], windows: list[Any], tiled: tuple[str, ...]) -> None:
+    """Refuses a result of other points than those that tiles are `dealt` out by, or `windows` of its own leave."""
+    own = [d for d in op.domains if ir.StringAttr(d.owner.opview.dim).value in tiled and d not in windows]
+    if "otherwise" in op.operation.attributes and not windows:
         raise UnsupportedError(
             f"{name} is filled outside its range (else)",
-            expected="a range without else: what is outside keeps its bytes",
+            expected="a range of an index of a tile, or one without else: what is outside keeps its bytes",
             fix=f"fill {name} before the call",
             place=place_of(op),
         )
     placed = op.operation.name == "scale.map" and len(op.symbols)
-    if placed or set(map(ir.Value, own)) != set(map(ir.Value, summed)):
+    if placed or set(map(ir.Value, own)) != set(map(ir.Value, dealt)):
         raise UnsupportedError(
             f"{name} is written through another range than it is summed over, or at an index read from memory",
             expected="one range for all of the program",

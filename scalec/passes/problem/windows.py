@@ -1,0 +1,73 @@
+"""Ranges of single points of a result, `for n < len[m]`, or with else: a tile is computed whole, and threads store
+what of it lies within."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from scalec.errors import UnsupportedError
+from scalec.ir.mlir import ir
+from scalec.ir.scale import dims_of_domains
+from scalec.passes.problem.result import Result
+
+
+def dim_of(domain: Any) -> str:
+    """The dimension that a range is over."""
+    return ir.StringAttr(domain.owner.opview.dim).value
+
+
+def filled(op: Any) -> bool:
+    """Whether what lies outside of the ranges of a map is written, too."""
+    return op is not None and "otherwise" in op.operation.attributes
+
+
+def masks(contract: Any, maps: Sequence[Any], dims: Sequence[str], tiled: tuple[str, ...]) -> list[Any]:
+    """The ranges of a contraction over dimensions of a tile by which no tiles are dealt out: whose ends differ within
+    a tile, or outside of which a map writes something. Of several others, all but the first."""
+    own = [d for d in contract.domains if dim_of(d) in tiled]
+    within = {dims.index(x) for x in tiled}
+    found = [
+        d
+        for d in own
+        if dims_of_domains([d]) & within or any(filled(op) and ir.Value(d) in map(ir.Value, op.domains) for op in maps)
+    ]
+    return [*found, *[d for d in own if d not in found][1:]]
+
+
+def own_ranges(op: Any, contract: Any, masked: Iterable[Any], tiled: tuple[str, ...]) -> list[Any]:
+    """The ranges of single points of a result: those of its map that are `masked`, or that the contraction has not."""
+    masked, dealt = list(masked), list(contract.domains)
+    every = contract.domains if op is None else op.domains
+    return [d for d in every if dim_of(d) in tiled and (d in masked or d not in dealt)]
+
+
+def check_window(result: Result, ranges: Sequence[Any], dealt: Sequence[Any], fills: bool, place: Any) -> None:
+    """Refuses a result of whose points a range of their own says which are written, and that threads do not store one
+    by one; several such ranges; and one that fills what another range, `dealt` out by tiles, leaves out."""
+    name, (first, *others) = result.name, ranges
+    if others or (dealt and fills):
+        second = (*others, *dealt)[0]
+        raise UnsupportedError(
+            f"{name} has ranges of {dim_of(first)} and of {dim_of(second)}"
+            + (", and is filled outside (else)" if fills else ", both of which end within a tile"),
+            expected="one range that ends at another index for each row or column, or outside of which something is "
+            "written (else)",
+            fix=f"leave the range of {dim_of(second)} out, and fill {name} there after the call",
+            place=place,
+        )
+    for found, what in (
+        (result.scale is not None, "is quantised"),
+        (result.chance is not None, "is rounded by chance"),
+        (result.transformed, "is transformed"),
+        (bool(result.scattered), "is scattered"),
+        (result.gaps is not None, "is written around gaps"),
+        (result.element.bits < 8, f"is {result.element.name}"),
+    ):
+        if found:
+            raise UnsupportedError(
+                f"{name} {what}, and {dim_of(first)} has a range that is {name}'s points' own",
+                expected="whole elements at plain indices: threads store each that lies within",
+                fix=f"give {name} f32, bf16 or f16 at its own indices, and convert it after the call",
+                place=place,
+            )

@@ -1,0 +1,68 @@
+"""Ranges that end at another index for each row or column of a tile, and ranges outside of which something is written
+(else), of results that are not reduced: tiles are computed whole, and threads store what lies within."""
+
+from __future__ import annotations
+
+import pytest
+
+from scalec import frontend
+from scalec.ir import context
+from scalec.ir.scale import program_dims
+from tests.emulator.test_several_results import TARGETS, run
+from tests.tiers import SEEDS
+
+CASES = {
+    "columns of each row": "C[m,n] = A[m,k] @ B[n,k] for n < len[m]",
+    "columns of each row of batches": "C[b,m,n] = A[b,m,k] @ B[b,n,k] + x[n] for n < len[b,m]",
+    "rows of each column": "C[m,n]:f32 = A[m,k] @ B[n,k] for m < len[n]",
+    "a window": "C[m,n] = A[m,k] @ B[n,k] for n in lo[m]:hi[m] else -inf",
+    "a window, from where one number says": "C[m,n]:f16 = A[m,k] @ B[n,k] for n in lo[1]:hi[m] else -inf",
+    "a window, transposed": "C[m,n] = A[m,k] @ B[n,k] for n in lo[m]:hi[m] else -inf with swap=1",
+    "windows of batches": "C[b,m,n]:f32 = s * (A[b,m,k] @ B[b,n,k]) for n in lo[b,m]:hi[b,m] else -inf",
+    "scores": "S[b,h,g,m,n]:f32 = Q[b,h,g,m,k] @ K[b,h,n,k] for n < len[b,m] else -inf",
+    "rows, filled": "C[m,n] = A[m,k] @ B[n,k] for m < rows[0] else 0",
+    "rows of groups, filled": "C[g,m,n] = A[g,m,k] @ B[g,n,k] for m < rows[g] else 0",
+    "between numbers, filled": "C[m,n]:e4m3 = A[m,k] @ B[n,k] for n in 3:9 else 1",
+    "added": "C[m,n]:f32 += A[m,k] @ B[n,k] for n < len[m]",
+    "in parts": "C[m,n]:f32 = A[m,k] @ B[n,k] for n < len[m] else 3 with split=2",
+    "scales": "C[m,n]:f16 = A[m,k] @ B[n,k] scale(1x128,128x128) for n in lo[m]:hi[m] else 0",
+    "beside all": "T[m,n] = A[m,k] @ B[n,k]; C[m,n] = T for n < len[m] else 0; D[m,n]:f32 = T",
+    "two, in two orders": "T[m,n] = A[m,k] @ B[n,k]; C[m,n] = T for n < len[m] else 0; D[n,m]:f32 = T for m < cols[n]",
+    "beside groups of rows": "C[m,n] = A[m,k] @ B[g,n,k] for m in off[g]:off[g+1] for n < len[m]",
+    "of groups of rows": "C[g,m,n] = A[m,k] @ B[g,n,k] for m in off[g]:off[g+1] for n < cols[g]",
+    "beside a range of the sum": "C[g,m,n]:f32 = A[m,k] @ B[n,k] for k in off[g]:off[g+1] for n < len[g,m] else 0",
+    "along a batch": "C[m,n,b]:f32 = A[b,m,k] @ B[b,n,k] for n < len[b,m] else 0",
+    "gathered rows": "C[m,n] = A[idx[m],k] @ B[n,k] for n < len[m] else 5",
+    "gated": "H[m,n] = silu(X[m,k] @ V[n,k]) * (X[m,k] @ W[n,k]) for n < len[m] else 0",
+    "beside a reduced operand": (
+        "D[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:tf32 for n < len[m] else 0; S[m]:f32 = sum[k](A[m,k]^2)"
+    ),
+}
+SIZES = [
+    (40, 128, 64), (77, 136, 72), (1, 264, 64), (130, 24, 136),
+    (0, 64, 64), (33, 0, 64), (5, 70, 128), (1, 1, 8),
+]  # fmt: skip
+
+
+@pytest.mark.once("target")
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("target", TARGETS)
+def test_own_ranges(target: str, name: str, seed: int) -> None:
+    m, n, k = SIZES[seed % 8]
+    k = -(-k // 128) * 128 if name in ("scales", "in parts") else k
+    if "reduced" in name:
+        n = max(n, 1)
+    dims = {
+        "m": m,
+        "n": n,
+        "k": k + 128 * (name == "in parts"),
+        "b": 1 + seed % 3,
+        "g": 1 + seed % 4,
+        "h": 2,
+        "A_0": 50,
+    }
+    with context.context():
+        every = program_dims(frontend.build(CASES[name]).body.operations[0])
+    fixed = "nk" if name == "in parts" else ("nk", "mnk", "", "n")[seed % 4]
+    run(CASES[name], target, {d: x for d, x in dims.items() if d in every}, fixed, seed)
