@@ -57,7 +57,7 @@ class Targets:
         tensor, target = statement.tensor, self.names.source
         if not tensor.levels:
             return
-        why, got, expected = "", "", ""
+        why, got, expected, fix = "", "", "", ""
         if ELEMENT_TYPES[tensor.element].bits > 8:
             why, got, expected = f"{tensor.element} is no type to quantise to", tensor.element, "8 bits or fewer"
         elif statement.accumulate:
@@ -66,11 +66,12 @@ class Targets:
             why = f"{tensor.name} is quantised and its indices are computed"
             got = f"{tensor.name}[{', '.join(map(str, statement.index))}]"
             expected = "plain indices, all but the last also from memory: the blocks lie in the result as it is stored"
+            fix = f"give {tensor.name} f32, bf16 or f16 here, and quantise it by a program of its own"
         elif len(tensor.levels) == 2 and (set(tensor.levels[1].block) != {WHOLE} or tensor.levels[1].type != "f32"):
             why, got = f"the second level of {tensor.name} is not one f32", scales.describe(tensor.levels)
             expected = f"{scales.describe(tensor.levels[:1])}*tensor"
         if why:
-            raise target.error(tensor.said, why, got=got, expected=expected)
+            raise target.error(tensor.said, why, got=got, expected=expected, fix=fix)
 
     def _check_one_to_one(self, statement: Statement) -> None:
         """Tries, along each index alone, whether two points land on one element of the result."""

@@ -123,7 +123,8 @@ class StoreDirectOp(Tile.Operation, name="store_direct"):
             return fail(
                 op, f"gaps {list(around)} in {columns} columns, {together} of which are together: not a divisor"
             )
-        if bits < 8 or (int_of(op.pair) and (together % 2 or around[0] % 2)):
+        pairs = int_of(op.pair)
+        if bits == 6 or (bits < 8 and not pairs) or (pairs and (together % 2 or around[0] % 2)):
             return fail(op, f"gaps {list(around)} between pairs of columns of {bits} bits, expected even ones")
         return True
 

@@ -80,8 +80,12 @@ REFUSED = {
     "two dimensions": ("D[m, h*64 + d] = A[m,k] @ B[h,d,k]", "has a computed index"),
     "split into two": ("D[m, n/64, n%64] = A[m,k] @ B[n,k]", "has a computed index"),
     "half bytes": (
-        "D[m, n + n/128*64]:e2m1 = A[m,k]:e4m3 @ B[n,k]:e4m3",
-        r"D is e2m1, and its index is computed: .*\n.*\n.*\n  expected: whole bytes\n  fix: write D\[m, n\], and",
+        "D[m, n + n/3*2]:e2m1 = A[m,k]:e4m3 @ B[n,k]:e4m3",
+        r"D is e2m1, and its index is computed: .*\n.*\n.*\n  expected: whole bytes: gaps of an even size",
+    ),
+    "6 bits": (
+        "D[m, n + n/8*8]:e3m2 = A[m,k]:e4m3 @ B[n,k]:e4m3",
+        r"D is e3m2, and its index is computed: .*\n.*\n.*\n  expected: whole bytes\n  fix: write D\[m, n\], and",
     ),
 }
 

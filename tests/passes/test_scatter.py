@@ -106,6 +106,8 @@ def test_no_rows(source: str, target: str, n: int, message: str) -> None:
 
 
 REFUSED = [
+    ("C[m,idx[n]]:e2m1 = {}", r"C\[m, idx\[n\]\] is of less than a byte, and each n goes where idx\[n\] says"),
+    ("C[p[m],idx[n]]:e3m2 = {}", r"is of less than a byte, and each n goes where idx\[n\] says"),
     ("C[idx[m],2*n] = {}", r"is written at n\*2"),
     ("C[m,n,e[n/8]] = {}", r"is written at e\[n/8\]"),
     ("C[idx[m]+1,n] = {}", r"is written at an index read from memory \+ 1"),

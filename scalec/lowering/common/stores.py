@@ -26,8 +26,9 @@ def store_direct(s: State, op: ir.OpView) -> None:
     adjacent = adjacent and together % max(8, s.geometry.permuted) == 0
 
     def address(row: ir.Value, column: ir.Value) -> ir.Value:
-        column = b.div(column, max(1, 8 // bits))  # strides count bytes of packed elements
-        index = b.add(b.mul(b.widen(row), strides[0]), b.mul(around(b, column, gaps), strides[1]))
+        unit = max(1, 8 // bits)  # strides count bytes of packed elements
+        column = b.widen(b.div(column, unit)) if gaps is None else b.div(around(b, column, gaps), unit)
+        index = b.add(b.mul(b.widen(row), strides[0]), b.mul(column, strides[1]))
         return address_of(s, s.get(op.target), index, element)
 
     for wave, registers in enumerate(fragment.waves):

@@ -249,6 +249,8 @@ def _from_registers(problem: Problem) -> str:
         return ONLY_REDUCED
     if problem.column_fold is not None:
         return f"{problem.names} has one column of a tile for all that are reduced into it, which threads store"
+    if of := next((r for r in problem.results if r.gaps is not None and r.element.bits < 8), None):
+        return f"{of.name} has elements of {of.element.bits} bits around gaps, which threads store"
     if of := next((r for r in problem.results if r.window is not None), None):
         return f"{of.name} has a range that ends within tiles, or outside of which it is filled, and threads store it"
     if of := next((r for r in problem.results if r.strided), None):

@@ -171,11 +171,13 @@ class WrittenReader(Lookups):
 
     def check_gaps(self, result: Result, quantised: bool, place: Any) -> None:
         """Refuses a result that is not written around gaps."""
-        name, at = result.name, ", ".join(x.dim for x in result.coords)
-        whole = result.element.bits >= 8
+        name, at, bits = result.name, ", ".join(x.dim for x in result.coords), result.element.bits
+        assert result.gaps is not None
+        cut = bits < 8 and (bits != 4 or any(x % 2 for x in result.gaps.numbers))
+        whole = "whole bytes" + ": gaps of an even size that begin at an even index" * (bits == 4)
         for found, what, expected, fix in (
             (quantised, "is quantised", "one type", f"give {name} f32, bf16 or f16 and quantise it after the call"),
-            (not whole, f"is {result.element.name}", "whole bytes", f"write {name}[{at}], and move it after the call"),
+            (cut, f"is {result.element.name}", whole, f"write {name}[{at}], and move it after the call"),
         ):
             if found:
                 raise UnsupportedError(
@@ -190,6 +192,17 @@ class WrittenReader(Lookups):
         name, order = result.name, [x.dim for x in result.coords]
         wanted = ", ".join([*(x for x in order if x != result.dims[1]), result.dims[1]])
         fix = f"write {name}[{wanted}], and transpose it after the call"
+        if self.by_rows(written) and result.lookup_of(result.dims[1]) == order[-1]:
+            several = (
+                "quantised, rounded by chance or transformed" if result.element.bits >= 8 else "of less than a byte"
+            )
+            raise UnsupportedError(
+                f"{name}[{', '.join(order)}] is {several}, and each {result.dims[1]} goes where {order[-1]} says",
+                expected="columns of whole bytes, each stored alone: adjacent ones do not stay together",
+                fix=f"write {name}[{', '.join([*order[:-1], result.dims[1]])}], and move its columns after the call, "
+                "or give it bf16 or f16",
+                place=place,
+            )
         if self.by_rows(written):
             raise UnsupportedError(
                 f"{name}[{', '.join(order)}] is contiguous along {order[-1]}, and is quantised, rounded by chance, "

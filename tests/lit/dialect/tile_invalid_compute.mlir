@@ -730,7 +730,7 @@ func.func @p(%C: memref<?x64xbf16>, %i: i64, %p: i32) {
 // EXPECT: gaps [64, 128, 0] between pairs of columns of 4 bits
 func.func @p(%C: memref<?x64xf4E2M1FN>, %i: i64, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-  "tile.store_direct"(%t, %C, %i, %i, %p, %p, %p, %p) {gaps = array<i64: 64, 128, 0>, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>, pair = 1 : i64, together = 64 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x64xf4E2M1FN>, i64, i64, i32, i32, i32, i32) -> ()
+  "tile.store_direct"(%t, %C, %i, %i, %p, %p, %p, %p) {gaps = array<i64: 64, 128, 0>, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>, pair = 0 : i64, together = 64 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x64xf4E2M1FN>, i64, i64, i32, i32, i32, i32) -> ()
   return
 }
 
