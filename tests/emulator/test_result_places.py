@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from scalec import frontend
+from scalec import compiler, frontend
 from scalec.ir import context
 from scalec.ir.scale import program_dims
 from tests.emulator.test_several_results import TARGETS, run
@@ -17,6 +17,7 @@ CASES = {
     "added, the first gap nearer": "D[m, n + (n+32)/64*16] += A[m,k] @ B[n,k] scale(1x128,128x128)",
     "added, between two columns": "D[m, n + (n+1)/3]:f16 += A[m,k]:f16 @ B[n,k]:f16",
     "added beside another": "T[m,n] = A[m,k] @ B[n,k]; C[m, n + n/64*32]:f32 += T + x[n]; D[m,n] = T",
+    "added, two": "T[m,n] = A[m,k] @ B[n,k]; C[m, n + (n+1)/3]:f32 += T; D[m, n + n/5]:f32 += T",
     "added, of groups": "D[m, n + n/64*32]:f32 += A[m,k] @ B[g,n,k] for m in off[g]:off[g+1]",
     "added, of batches": "D[b, m, n + n/16*8]:f32 += s[b] * (A[b,m,k] @ B[b,n,k])",
     "read around gaps": "C[m,n] = A[m,k] @ B[n,k] + x[n + n/32*64]:f32 + r[m + (m+3)/8*4] + R[m/4, n/24*32 + n%24]",
@@ -85,3 +86,9 @@ def test_places(target: str, name: str, seed: int) -> None:
     own = {d: size for d, size in (dims | ROOM).items() if d in every}
     fixed = "nk" if "in parts" in name else ("nk", "mnk", "", "n")[seed % 4]
     run(CASES[name], target, own, fixed, seed)
+
+
+@pytest.mark.thorough
+def test_two_that_are_added_between_columns_spill_nothing() -> None:
+    """Each element of either has an address, where N is not known too."""
+    assert compiler.compile_source(CASES["added, two"], "sm_100a").cubin

@@ -10,6 +10,7 @@ import math
 from scalec.ir.schedule import Schedule
 from scalec.ir.tile import LANES, WORD_ROWS
 from scalec.passes.plan.words import WordPlan
+from scalec.passes.problem.result import EpilogueInput
 from scalec.passes.problem.types import Problem
 from scalec.targets import MmaShape
 
@@ -19,6 +20,10 @@ TENSOR_COLUMNS = 512
 TAKEN_COLUMNS = 32
 """Sums of a row that a warp takes out of tensor memory at once, at the least: 32 registers of a thread for its 32
 rows."""
+
+FEW_TAKEN = 16
+"""Likewise where each element of several results has an address: with 32, 48 registers were spilled (two results with
+`+=` around gaps between odd columns, no size known, ptxas 13.0)."""
 
 PARTS = 2
 """Of a tile that have registers of their own, if they fit."""
@@ -42,6 +47,8 @@ def taken_columns(problem: Problem, columns: int, promote: int) -> int:
     same sums take as many; fewer where a warp takes several numbers for each element of a contraction, or of some."""
     least, most = TAKEN_COLUMNS, TAKEN_COLUMNS if _many(problem, promote) else MOST_TAKEN
     results = () if promote else (*problem.bodies, *problem.beside)
+    if len(results) > 1 and any(around_gaps(x) for r in results for x in r.inputs):
+        least = most = FEW_TAKEN
     narrow = problem.n.size is None or problem.swapped or any(x.kind == "both" for r in results for x in r.inputs)
     for result in (r for r in results if r.reduced is None):
         row = problem.target.swizzles[0] * 8 // result.element.bits
@@ -56,9 +63,14 @@ def parts_taken(problem: Problem, columns: int, promote: int) -> int:
     Not where something is read around gaps, of which each element has an address (f16 `+=` with gaps between two
     columns, no size known: 32 bytes spilled, ptxas 13.0), nor where threads store elements one by one."""
     few = not _many(problem, promote) and taken_columns(problem, columns, promote) <= MOST_TAKEN
-    few = few and not any(x.kind == "both" and any(at.gaps for at in x.coords) for x in problem.inputs)
+    few = few and not any(map(around_gaps, problem.inputs))
     few = few and not any(r.window is not None and r.column_fold is None for r in problem.results)
     return PARTS if few else 1
+
+
+def around_gaps(x: EpilogueInput) -> bool:
+    """Whether something is read for each element, around gaps: each then has an address."""
+    return x.kind == "both" and any(at.gaps for at in x.coords)
 
 
 def _many(problem: Problem, promote: int) -> bool:
