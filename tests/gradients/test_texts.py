@@ -21,7 +21,6 @@ NOT_YET = (
     "has a range, and",  # a range of the index that an operand is contiguous along
     "t has a range for each q",
     "the ranges of t for each q may overlap",
-    "is filled outside its range",
     "has an element a row, and is computed of what changes along",
 )
 """What no kernel does yet, of programs and of their gradients: docs/gradients.md. An entry goes when a kernel comes:

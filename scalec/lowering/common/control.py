@@ -222,9 +222,6 @@ def advance(s: State, op: ir.OpView) -> None:
         if c.known == 0:
             c.phase.set(b.xor(c.phase.get(), 1))
         return
-    if c.depth == 1 and c.rounds is None:  # which LLVM does not see of a variable
-        c.phase.set(b.xor(c.phase.get(), 1))
-        return
     following = b.add(c.stage.get(), 1)
     wraps = b.compare("eq", following, c.depth)
     if c.rounds is None:
