@@ -129,7 +129,7 @@ def test_parts_of_k(target: str, schedule: str) -> None:
     assert kernel.spec.launch.partial_bytes
 
 
-@pytest.mark.once("target", "program")
+@pytest.mark.once("target")
 @pytest.mark.parametrize("program", [x for x in PROGRAMS if "e4m3 = max" not in x])
 @pytest.mark.parametrize("target", TARGETS)
 def test_parts_of_programs(target: str, program: str) -> None:
