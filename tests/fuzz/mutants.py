@@ -94,7 +94,9 @@ def check_mutant_seed(seed: int) -> Outcome:
         right = check(case, beside=kernel.note, runs=1, largest=LARGEST)
         if right.failed:
             return right
-        if right.kind == "ok" and isinstance(right.case, Case) and (faults := kernel.faults()):
+        if right.kind != "ok" or kernel.made is None:  # no single kernel: operands that launches before store otherwise
+            continue
+        if isinstance(right.case, Case) and (faults := kernel.faults()):
             return _with_a_fault(right.case, kernel, faults, random)
     return Outcome("refused", f"{DRAWS} draws, and none that runs and shows its numbers")
 
