@@ -32,6 +32,11 @@ CONVERTED = 0.032
 tiles of 64x16 took 0.83 to 0.92 of the time, of 128x128 0.90 to 1.02: what shared memory gives is shared."""
 
 
+WIDENED = (40, 0.019)
+"""Nanoseconds of a stage, and of a byte of tf32 that a warpgroup makes of 16 bits there, whatever it reduces beside
+that; WRITTEN is not of such kernels. Prenorm, n = 24, k = 28672 (H100, 2026-11-28): stages of 64x32 took 0.20 and 0.21
+us, of 128x32 at most 0.37. The ten launches that were timed from 4096 rows on are predicted to 0.95 to 1.06."""
+
 ANEW = (0.105, 0.09)
 """Likewise of a byte that one warpgroup quantises, and two; products are not hidden behind it. H100, 2026-11-28, at
 8192x8192: blocks of 128x256x128 of which one makes 128x128 took 2300 ns, products 580 of these; of which two make
@@ -321,8 +326,12 @@ def _launch(
     filled = (there * row + bn * column) * c.fill + (max(there - m, 0) + max(bn - n, 0)) * c.empty
     made = bm * row * problem.lhs.converted, bn * column * problem.rhs.converted
     anew = [x.made is not None for x in (problem.lhs, problem.rhs)]
-    rates_of = [ANEW[schedule.converters - 1] if x else CONVERTED for x in anew]
-    beside, converted = 0.0, sum(map(operator.mul, made, rates_of)) + any(anew) * products
+    widened = [x.stored.bits == 16 and x.element.bits == 32 for x in (problem.lhs, problem.rhs)]
+    rates_of = [
+        ANEW[schedule.converters - 1] if x else WIDENED[1] if wide else CONVERTED
+        for x, wide in zip(anew, widened, strict=True)
+    ]
+    beside, converted = 0.0, sum(map(operator.mul, made, rates_of)) + any(anew) * products + any(widened) * WIDENED[0]
     if in_registers(schedule):
         row = problem.lhs.copied_bytes(bk)
         stages = min(AT_ONCE, target.shared_bytes // (bm * row + bn * column))
@@ -376,7 +385,7 @@ def _launch(
             total += c.split * problem.segments + c.exchange * steps[0] * bm * bn  # of one behind the other
     # what tiles take beyond this was found with kernels that convert nothing
     in_both = in_registers(schedule) and problem.rhs.converted and not problem.lhs.addends
-    written = BOTH if in_both else 1.0 if in_registers(schedule) or any(anew) else WRITTEN
+    written = BOTH if in_both else 1.0 if in_registers(schedule) or any(anew) or any(widened) else WRITTEN
     own = written if problem.converts else c.tiles.get((schedule.swap, bm, bn), 1.0)
     by_both = all(any(s.rows == 1 for s in x.promoted) for x in (problem.lhs, problem.rhs))
     if by_both and bm * bn < ENOUGH_SUMS and waves > SEVERAL:

@@ -13,6 +13,7 @@ from scalec.ir.schedule import from_mapping
 from scalec.model.cost import FITTED, Load, seconds
 from scalec.passes.plan.draft import draft
 from scalec.targets import get_target
+from scalec.tuning.explain import explain
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 
@@ -88,3 +89,20 @@ def test_rows_beyond_the_tensor_take_longer_than_those_in_it() -> None:
     """50.7 us at 16 rows and 33.3 at 64, with tiles of 64 (7168x16384, H200, 2026-11-22)."""
     few, all_ = (microseconds((m, 7168, 16384), swap="0", tile="64x56x128") for m in (16, 64))
     assert few > 1.1 * all_
+
+
+@pytest.mark.parametrize(
+    ("m", "schedule", "measured"),
+    [
+        (4096, "split=2,tile=64x24x32", 97.85),
+        (8192, "split=1,tile=64x32x32", 196.2),
+        (8192, "split=2,tile=128x32x32", 171.5),
+    ],
+)
+def test_what_tf32_is_made_beside(m: int, schedule: str, measured: float) -> None:
+    """Prenorm, in us (2026-11-28-h100-prenorm.json): as bytes of any other conversion 1.47 to 1.75 of that."""
+    program = "D[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:tf32; S[m]:f32 = sum[k](A[m,k]^2)"
+    given = dict(field.split("=") for field in schedule.split(","))
+    (found,) = explain(program, "sm_90a", {"m": m, "n": 24, "k": 28672}, given).predictions
+    assert found.fitted is not None
+    assert abs(1e6 * found.fitted / measured - 1) < 0.08
