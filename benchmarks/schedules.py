@@ -1,6 +1,7 @@
 """Times the schedules of a kind of kernel at many shapes: what the model of scalec/model/cost.py is fitted to.
 
     python benchmarks/schedules.py --program fp8 -o benchmarks/results/NAME.json
+    python benchmarks/schedules.py --program prenorm --shape 4096 24 28672 --shape 13 24 28672 -o NAME.json
 
 At each shape the schedules that the model ranks first, and some of the others at random, all in one interleaved run.
 The shapes are layers of published models (scalec/bench/projections.py) at random numbers of rows, or a suite's.
@@ -30,6 +31,7 @@ PROGRAMS = {
     "fp8": ("C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)", 128, 128),
     "f32": ("C[m,n]:f32 += A[m,k]@B[n,k] scale(1x128,1x128)", 128, 128),
     "bf16": ("C[m,n] = A[m,k]@B[n,k]", 64, 0),
+    "prenorm": ("D[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:tf32; S[m]:f32 = sum[k](A[m,k]^2)", 32, 0),
 }
 """Source, K of a tile, and K that is promoted at a time."""
 
@@ -41,6 +43,9 @@ MOST = 1 << 41
 FIELDS = ("swap", "tile", "cluster", "split", "parts")
 """What a timed schedule decides, in the order of its columns; the passes decide the others. Older files have no parts:
 they met in memory."""
+
+CONVERTING = (*FIELDS, "convert")
+"""Likewise of programs that convert an operand: half of the schedules in registers, if those can."""
 
 DEFAULTS = {"swap": 0, "parts": "memory"}
 """Of fields that a plan may leave undecided."""
@@ -79,10 +84,14 @@ def points(program: str, shape: tuple[int, int, int], first: int, others: int) -
         problem = problem_of(source, {"m": m, "n": n, "k": k}, get_target("sm_90a"))
         costs = costs_of(problem, promote)
         assert costs is not None
-        legal = [(t, plan) for t, plan, no in ranked(problem, Request(), tile_k, promote, costs) if not no]
-    near = [plan for t, plan in legal[first:] if t < SLOWEST * legal[0][0]]
-    chosen = [plan for _, plan in legal[:first]] + random.Random(m + n + k).sample(near, min(others, len(near)))
-    return [Point(n, k, tuple((f, text) for f, text in _texts(plan).items())) for plan in chosen]
+        ways = [Request(convert=x) for x in ("shared", "registers")] if problem.converts else [Request()]
+        fields, chosen = CONVERTING if problem.converts else FIELDS, []
+        for given in ways:
+            legal = [(t, plan) for t, plan, no in ranked(problem, given, tile_k, promote, costs) if not no]
+            few, some = first // len(ways), others // len(ways)
+            near = [plan for t, plan in legal[few:] if t < SLOWEST * legal[0][0]]
+            chosen += [x for _, x in legal[:few]] + random.Random(m + n + k).sample(near, min(some, len(near)))
+    return [Point(n, k, tuple((f, text) for f, text in _texts(plan, fields).items())) for plan in chosen]
 
 
 def problem_of(source: str, dims: dict[str, int], target: Any) -> Any:
@@ -96,11 +105,11 @@ def problem_of(source: str, dims: dict[str, int], target: Any) -> Any:
     return read_problem(next(programs(module)), target)
 
 
-def _texts(plan: Any) -> dict[str, str]:
+def _texts(plan: Any, fields: tuple[str, ...]) -> dict[str, str]:
     def text(value: Any) -> str:
         return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
-    return {name: text(getattr(plan, name) or DEFAULTS.get(name)) for name in FIELDS}
+    return {name: text(getattr(plan, name) or DEFAULTS.get(name)) for name in fields}
 
 
 def compiled(job: tuple[str, Point]) -> str:
@@ -124,7 +133,7 @@ def kernel_of(program: str, point: Point) -> Any:
 
 
 def measure(program: str, shape: tuple[int, int, int], wanted: list[Point], rounds: int) -> list[list[Any]]:
-    """[*FIELDS, microseconds] of each schedule, the fastest first."""
+    """[*FIELDS or *CONVERTING, microseconds] of each schedule, the fastest first."""
     from scalec.bench import graphs
     from scalec.bench.inputs import make_inputs
 
@@ -142,8 +151,9 @@ def measure(program: str, shape: tuple[int, int, int], wanted: list[Point], roun
 
 
 def _launch(kernel: Any, inputs: Any) -> Any:
-    operands, out = [inputs.values[t.name] for t in kernel.spec.operands], inputs.outputs["C"]
-    return lambda: kernel(*operands, out=out)
+    operands = [inputs.values[t.name] for t in kernel.spec.operands]
+    outs = tuple(inputs.outputs[r.name] for r in kernel.spec.results)
+    return lambda: kernel(*operands, out=outs if len(outs) > 1 else outs[0])
 
 
 @click.command(help=__doc__.split("\n", maxsplit=1)[0] if __doc__ else None)
@@ -151,6 +161,7 @@ def _launch(kernel: Any, inputs: Any) -> Any:
 @click.option("--shapes", default=240, show_default=True, help="How many shapes.")
 @click.option("--rows", type=(int, int), default=(1, 8192), show_default=True, help="Fewest and most rows of a shape.")
 @click.option("--depth", type=(int, int), default=(1, 1 << 20), help="Least and largest K of a shape.")
+@click.option("--shape", "given", type=(int, int, int), multiple=True, help="M, N and K of one instead; repeats.")
 @click.option("--suite", type=click.Choice(list(SUITES)), help="The shapes of a suite instead.")
 @click.option("--seed", default=1, show_default=True, help="Which.")
 @click.option("--first", default=16, show_default=True, help="Schedules that the model ranks first.")
@@ -159,13 +170,16 @@ def _launch(kernel: Any, inputs: Any) -> Any:
 @click.option("--limit", default=400.0, show_default=True, help="Seconds after which no further shape is measured.")
 @click.option("--workers", default=16, show_default=True, help="Processes that compile.")
 @click.option("-o", "output", required=True, metavar="PATH", help="Write JSON there.")
-def main(program: str, shapes: int, rows: tuple[int, int], depth: tuple[int, int], suite: str | None, seed: int,
-         first: int, others: int, rounds: int, limit: float, workers: int, output: str) -> None:  # fmt: skip
+def main(program: str, shapes: int, rows: tuple[int, int], depth: tuple[int, int],
+         given: tuple[tuple[int, int, int], ...], suite: str | None, seed: int, first: int, others: int, rounds: int,
+         limit: float, workers: int, output: str) -> None:  # fmt: skip
     from scalec.bench import graphs
 
     # many contenders a shape: a millisecond each, and a pause that keeps the clocks high
     graphs.PAUSE_SECONDS, graphs.GRAPH_SECONDS = 0.002, 0.001
-    if suite:
+    if given:
+        every = list(given)
+    elif suite:
         every = [(d["m"], d["n"], d["k"]) for d in get_suite(suite).shapes]
     else:
         every = shapes_of(shapes, seed, range(rows[0], rows[1] + 1), range(depth[0], depth[1] + 1))
@@ -194,7 +208,7 @@ def _write(output: str, program: str, rows: list[Any]) -> None:
         "expression": source,
         "tile_k": tile_k,
         "promote": promote,
-        "columns": ["m", "n", "k", [*FIELDS, "us"]],
+        "columns": ["m", "n", "k", [*(CONVERTING if len(rows[0][3][0]) > len(FIELDS) + 1 else FIELDS), "us"]],
     }
     lines = ",\n".join("  " + json.dumps(row, separators=(",", ":")) for row in rows)
     Path(output).write_text(json.dumps(head, indent=1)[:-2] + f',\n "points": [\n{lines}\n ]\n}}\n')

@@ -31,13 +31,27 @@ from scalec.ir.tile_types import (
 )
 from scalec.ir.tile_zero_points import ZeroPointsType, bounds_in
 from scalec.ir.verify import fail, verifier
-from scalec.targets import WARPGROUP
+from scalec.targets import WARPGROUP, WAVES
 from scalec.zero_points import SHIFTED, converts, subtracts, takes_zeros, words
 
 
 def rows_of_thread(rows: int, swizzle: int) -> int:
     """Of a tile of so many rows, as wide as its swizzle, those of which a thread of a warpgroup makes a chunk each."""
     return -(-rows // (WARPGROUP * CHUNK // swizzle))
+
+
+FRAGMENT_ROWS = 2
+"""Rows of a thread in each wave of a fragment, of which four lanes have the columns (PTX ISA 9.7.15.5.1.1)."""
+
+
+def rows_shared(op: ir.OpView) -> int:
+    """Rows of a thread of the tile that is an op's `target`: as `tile.transform` shares them out, or with `waves`, an
+    optional integer, those that it has in so many waves of a fragment of its warpgroup; 0 where there are no such."""
+    (rows, _), swizzle, attributes = shape_of(op.target.type), swizzle_of(op.target.type), op.operation.attributes
+    if "waves" in attributes:
+        waves = int_of(attributes["waves"])
+        return FRAGMENT_ROWS * waves if waves > 0 and rows % (WAVES["registers"] * waves) == 0 else 0
+    return rows_of_thread(rows, swizzle) if swizzle else 0
 
 
 class ConvertOp(Tile.Operation, name="convert"):
@@ -155,7 +169,8 @@ class LoadStoredOp(Tile.Operation, name="load_stored"):
     def verify_invariants(op: ir.OpView) -> bool:
         stored = element_spelled(str(element_of(op.result.type)))
         made = element_spelled(str(ir.TypeAttr(op.made).value))
-        if stored is None or made is None or made.name not in CONVERTED.get(stored.name, ()):
+        able = CONVERTED.get(stored.name, ()) if stored is not None else ()
+        if stored is None or made is None or not (made.name in able or made.bits == stored.bits):
             return fail(op, f"loads {element_of(op.result.type)} to make {op.made}, which is not exact")
         if not (at_least(op, 0, "a_wave", "number") and at_least(op, 1, "waves", "count")):
             return False
@@ -246,6 +261,55 @@ class ConvertedOp(Tile.Operation, name="converted"):
         return True
 
 
+class TransformedOp(Tile.Operation, name="transformed"):
+    """A slice of a wave of A as `tile.converted` makes it, without factors, zero points or interleaved rows, by way of
+    f32: body(element, inputs..., scalars...) yields what `tile.transform` has it yield, with `computed` and `inside` as
+    there. The slice begins at element `first` of the stage; folds and inputs have FRAGMENT_ROWS rows of each wave, of
+    which these are those of `wave`."""
+
+    stored: ext.Operand[MultiplicandType]
+    inside: ext.Operand[I32] | None
+    folds: Sequence[ext.Operand[FoldsType]]
+    inputs: Sequence[ext.Operand[ElementsType]]
+    scalars: Sequence[ext.Operand[ir.F32Type]]
+    result: ext.Result[MultiplicandType]
+    body: ext.Region
+    first: ir.IntegerAttr
+    wave: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        stored, made = (element_spelled(str(element_of(x.type))) for x in (op.stored, op.result))
+        attributes, between = op.operation.attributes, stored
+        if "computed" in attributes:
+            between = element_spelled(str(ir.TypeAttr(attributes["computed"]).value))
+        if between is None or made is None or made.name not in (between.name, *CONVERTED.get(between.name, ())):
+            return fail(op, f"makes {element_of(op.result.type)} of {between and between.mlir}, which is not exact")
+        if stored is None or not {"f32", "tf32"} & {stored.name, *CONVERTED.get(stored.name, ())}:
+            return fail(op, f"computes with {element_of(op.stored.type)}, which f32 does not hold")
+        loaded = maker(op.stored, "tile.load_stored")
+        if loaded is not None and (loaded.factors or loaded.zeros or "interleaved" in loaded.attributes):
+            return fail(op, "takes elements with factors, zero points, or interleaved rows")
+        if not at_least(op, 0, "first", "wave"):
+            return False
+        for x in op.folds:
+            if int_of(x.type.count) < FRAGMENT_ROWS * (int_of(op.wave) + 1):
+                return fail(op, f"folds wave {int_of(op.wave)} into {x.type}")
+        (rows, depth), (own, made_of), (number, count) = (
+            shape_of(op.stored.type),
+            shape_of(op.result.type),
+            slice_of(op),
+        )
+        if (rows, depth) != (own, made_of * count) or not 0 <= number < count:
+            return fail(op, f"makes {op.result.type} of slice {number} of {count} of {op.stored.type}")
+        return True
+
+    @verifier
+    def verify_region_invariants(op: ir.OpView) -> bool:
+        f32, count = ir.F32Type.get(), len(op.folds) + ("computed" in op.operation.attributes)
+        return takes(op, [f32] * (1 + len(op.inputs) + len(op.scalars))) and yields(op, count)
+
+
 class FoldsOp(Tile.Operation, name="folds"):
     """Registers for a reduction of this `kind` of each of a thread's rows, of no terms yet: 0 for sum, -inf for max,
     inf for min."""
@@ -257,9 +321,9 @@ class FoldsOp(Tile.Operation, name="folds"):
 
 
 class BesideOp(Tile.Operation, name="beside"):
-    """Elements of memory, widened to f32, that belong to those of `target`, a tile, as `tile.transform` shares it out:
-    one for each row of a thread (`along` "rows"), or one for each element of its chunk ("k"), 0 from `end` on. The
-    tile's first row, or its first element of K, is `first`; `stride` elements lie between these.
+    """Elements of memory, widened to f32, that belong to those of `target`, a tile: one for each row of a thread
+    (`along` "rows"; `rows_shared`), or one for each element of its chunk ("k"), 0 from `end` on. The tile's first row,
+    or its first element of K, is `first`; `stride` elements lie between these.
     """
 
     memory: ext.Operand[Any]
@@ -272,9 +336,11 @@ class BesideOp(Tile.Operation, name="beside"):
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        if not isinstance(op.memory.type, ir.MemRefType) or not swizzle_of(op.target.type):
+        if not isinstance(op.memory.type, ir.MemRefType) or not rows_shared(op):
             return fail(op, f"reads {op.memory.type} beside {op.target.type}, expected a memref and a swizzled tile")
         along = str_of(op.along)
+        if along == "k" and "waves" in op.operation.attributes:
+            return fail(op, "reads along K for rows of fragments")
         return along in ("rows", "k") or fail(op, f"along is {along}, expected rows or k")
 
 
@@ -354,8 +420,7 @@ def _found_by_lanes(op: ir.OpView) -> bool:
 
 def _one_of_rows(op: ir.OpView) -> bool:
     """Refuses folds of other rows than a thread has of the tile."""
-    rows, swizzle = shape_of(op.target.type)[0], swizzle_of(op.target.type)
-    if not swizzle or int_of(op.folds.type.count) != rows_of_thread(rows, swizzle):
+    if int_of(op.folds.type.count) != rows_shared(op) or not rows_shared(op):
         return fail(op, f"stores {op.folds.type} of {op.target.type}, expected as many rows")
     return True
 
@@ -395,9 +460,8 @@ class SumFoldsOp(Tile.Operation, name="sum_folds"):
 
 class StoreFoldsOp(Tile.Operation, name="store_folds"):
     """body(fold, scalars...) of each row, rounded to the element type of memory and stored there, from row `row0` on
-    and below `row_end`; `stride` elements lie between rows.
-
-    `target` is the tile of which threads have the rows as `tile.transform` shares them out.
+    and below `row_end`; `stride` elements lie between rows. `target` is the tile of which threads have rows
+    (`rows_shared`).
     """
 
     folds: ext.Operand[FoldsType]

@@ -68,6 +68,16 @@ def test_reductions(target: str, program: str) -> None:
     run(program, target, dims, "nk" if "f16" in program else "", seed=5)
 
 
+@pytest.mark.thorough
+@pytest.mark.parametrize("program", [x for x in PROGRAMS if "w[k]" not in x and "S[m]:e4m3" not in x])
+def test_reductions_by_consumers(program: str) -> None:
+    """Of the operand that is made in registers; the other's warps reduce in shared memory."""
+    dims = {"m": 77, "n": 144, "k": 128} | {x: 2 for x in "bh" if f"{x}," in program or f",{x}]" in program}
+    swap = ", swap=1" if "S[n]" in program and "e2m1" in program else ""
+    kernel, _ = run(f"{program} with convert=registers{swap}", "sm_90a", dims, "nk", seed=5)
+    assert "wgmma" in kernel.ptx
+
+
 @pytest.mark.once("target", "program")
 @pytest.mark.parametrize("program", [PROGRAMS[2], PROGRAMS[9], PRENORM])
 @pytest.mark.parametrize("target", TARGETS)
@@ -90,6 +100,9 @@ SCHEDULES = [
     ("sm_90a", "tile=192x8x16, swizzle_a=64, swizzle_b=64"),
     ("sm_90a", "tile=128x24x32, cluster=2x1"),
     ("sm_90a", "tile=64x8x32, cluster=1x2"),
+    ("sm_90a", "convert=registers"),
+    ("sm_90a", "convert=registers, tile=128x24x64, cluster=2x1"),
+    ("sm_90a", "convert=registers, tile=192x16x32, stages=3"),
     ("sm_100a", "swap=1"),
     ("sm_100a", "tile=128x16x32, scheduler=dynamic"),
     ("sm_120a", "swap=1"),
@@ -110,6 +123,8 @@ SPLITS = [
     ("sm_90a", "split=40, tile=64x16x32"),
     ("sm_90a", "swap=1, tile=64x64x32, split=5"),
     ("sm_90a", "split=2, cluster=2x1, tile=128x24x32"),
+    ("sm_90a", "convert=registers, split=5, tile=64x24x32"),
+    ("sm_90a", "convert=registers, split=2, parts=cluster, tile=128x24x64"),
     ("sm_100a", "split=4"),
     ("sm_100a", "split=33, tile=128x16x32"),
     ("sm_100a", "swap=1, split=3"),
@@ -125,7 +140,8 @@ SPLITS = [
 def test_parts_of_k(target: str, schedule: str) -> None:
     """Each with sums of its own; what is launched again, with the counters as they were left, gives the same bits."""
     kernel, _ = run(f"{PRENORM} with {schedule}", target, {"m": 70, "n": 24, "k": 1304}, "nk")
-    assert kernel.spec.launch.arrivals == 4
+    warps = 4 * (2 if "registers" in schedule and "tile=128" in schedule else 1)
+    assert kernel.spec.launch.arrivals == warps
     assert kernel.spec.launch.partial_bytes
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from scalec.abi import COUNTER_BYTES
 from scalec.formats import element_spelled
@@ -25,6 +26,12 @@ from scalec.lowering.common.parts import pointer_of
 from scalec.lowering.common.pointwise import REDUCTIONS
 from scalec.lowering.common.state import COMMON, State
 from scalec.targets import WARPGROUP
+
+QUARTERS = 4
+"""Lanes that share a row of a fragment."""
+
+WARPS = 4
+"""Of a warpgroup, whose fragments have 16 rows of a wave each."""
 
 WORDS = 16
 """Registers of a thread whose elements are loaded before it stores the first chunk: what it computes needs others. With
@@ -49,6 +56,55 @@ class Folds:
         return scalar.OPS[REDUCTIONS[self.kind][0]](s.b, x, y)
 
 
+@dataclass(frozen=True)
+class Shared:
+    """How threads share the rows of a tile (`scalec.ir.tile_convert.rows_shared`).
+
+    Attributes:
+        rows: of the tile.
+        full: whether each thread's rows are all rows of the tile.
+        first, behind: a thread's first row, and how far behind it each of its rows is.
+        lanes, lane: how many lanes next to each other share a row, and which of these this one is.
+        warp: number of the warp among those that have rows.
+    """
+
+    rows: int
+    full: bool
+    first: ir.Value
+    behind: tuple[int, ...]
+    lanes: int
+    lane: ir.Value
+    warp: ir.Value
+
+    @staticmethod
+    def of(s: State, op: ir.OpView) -> Shared:
+        """That of an op's `target`."""
+        b, (rows, _), attributes = s.b, tile.shape_of(op.target.type), op.operation.attributes
+        if "waves" in attributes:
+            waves, wave = tile.int_of(attributes["waves"]), s.geometry.wave
+            first = b.add(b.mul(s.unit(0), waves * wave), s.row_in_wave)
+            behind = tuple(i * wave + j for i in range(waves) for j in (0, wave // 2 // WARPS))
+            warp = b.add(b.mul(s.unit(0), WARPS), s.warp_in_unit)
+            return Shared(rows, True, first, behind, QUARTERS, b.and_(s.lane, QUARTERS - 1), warp)
+        thread, lanes = thread_of(s), tile.swizzle_of(op.target.type) // tile.CHUNK
+        first, lane = place_of(b, thread, lanes)
+        behind = tuple(i * WARPGROUP // lanes for i in range(rows_of_thread(rows, lanes * tile.CHUNK)))
+        return Shared(rows, rows % (WARPGROUP // lanes) == 0, first, behind, lanes, lane, b.shr(thread, 5))
+
+    def inside(self, b: Builder, i: int) -> list[ir.Value]:
+        """Whether row i of the thread's is one of the tile, where some are not."""
+        return [] if self.full else [b.compare("lt", self.first, self.rows - self.behind[i])]
+
+    def whole(self, s: State, fold: Folds, held: Variable) -> ir.Value:
+        """What the lanes that share a row have together: those next to each other exchange first, so that all get the
+        same."""
+        value, distance = held.get(), 1
+        while distance < self.lanes:
+            other = s.b.butterfly(value, distance)
+            value, distance = fold.combine(s, value, other), 2 * distance
+        return value
+
+
 @COMMON.lowers("tile.folds")
 def folds(s: State, op: ir.OpView) -> None:
     kind = tile.str_of(op.kind)
@@ -67,16 +123,13 @@ class Beside:
 
 @COMMON.lowers("tile.beside")
 def beside(s: State, op: ir.OpView) -> None:
-    b, swizzled, element = s.b, tile.swizzle_of(op.target.type), str(op.memory.type.element_type)
-    chunks, by_row = swizzled // tile.CHUNK, tile.str_of(op.along) == "rows"
-    row, chunk = place_of(b, thread_of(s), chunks)
+    b, element = s.b, str(op.memory.type.element_type)
+    by_row, shared = tile.str_of(op.along) == "rows", Shared.of(s, op)
     count = 8 * tile.CHUNK // tile.bits_of(tile.element_of(op.target.type))
-    own, apart = b.mul(chunk, count), 1
-    if by_row:
-        count, own, apart = rows_of_thread(tile.shape_of(op.target.type)[0], swizzled), row, WARPGROUP // chunks
+    own, behind = (shared.first, shared.behind) if by_row else (b.mul(shared.lane, count), range(count))
     values = []
-    for i in range(count):
-        at = b.add(s.get(op.first), b.add(own, i * apart))
+    for i in behind:
+        at = b.add(s.get(op.first), b.add(own, i))
         index = b.mul(b.widen(at), s.get(op.stride))
         address = epilogue.address_of(s, s.get(op.memory), index, element)
         pointer = b.op("llvm.inttoptr", [ir.Type.parse("!llvm.ptr<1>")], [address])
@@ -113,17 +166,10 @@ def transform(s: State, op: ir.OpView) -> None:
             read = [y.values[number if y.by_row else i] for y in inputs]
             results.append(scalar.evaluate_all(b, block, [x, *read, *scalars]))
         if computed:
-            made = [x.pop(0) for x in results]
-            made = [b.select(inside[i], x, 0.0) for i, x in enumerate(made)] if inside else made
-            words = _rounded(s, computed, made if scales is None else scales.quantize(b, made, first))
+            made = computed_of(b, results, inside)
+            words = rounded(s, computed, made if scales is None else scales.quantize(b, made, first))
         c.store(b, first, converted(b, words, between.name, target.name))
-        for place, fold in enumerate(into):
-            held = fold.rows[number]
-            value = held.get()
-            for i, terms in enumerate(results):
-                taken = fold.combine(s, value, terms[place])
-                value = b.select(inside[i], taken, value) if inside else taken
-            held.set(value)
+        take_terms(s, into, number, results, inside)
 
     def some(firsts: Sequence[int]) -> None:
         loaded = [c.load(b, first) for first in firsts]
@@ -131,6 +177,23 @@ def transform(s: State, op: ir.OpView) -> None:
             one(first, words)
 
     c.all(b, some, max(1, (WORDS if scales is None else WORDS // 2) * 4 // c.loaded))
+
+
+def computed_of(b: Builder, results: list[list[ir.Value]], inside: list[ir.Value]) -> list[ir.Value]:
+    """What is multiplied of each element, taken from the front of what bodies yield: 0 of those that there are not."""
+    made = [x.pop(0) for x in results]
+    return [b.select(inside[i], x, 0.0) for i, x in enumerate(made)] if inside else made
+
+
+def take_terms(s: State, into: list[Folds], row: int, results: list[list[ir.Value]], inside: list[ir.Value]) -> None:
+    """Takes the terms of the elements of a thread's row into its folds, those of elements that there are."""
+    for place, fold in enumerate(into):
+        held = fold.rows[row]
+        value = held.get()
+        for i, terms in enumerate(results):
+            taken = fold.combine(s, value, terms[place])
+            value = s.b.select(inside[i], taken, value) if inside else taken
+        held.set(value)
 
 
 @dataclass(frozen=True)
@@ -173,7 +236,7 @@ class _NewScales:
         return [b.fmul(x, found.reciprocal) for x in values]
 
 
-def _rounded(s: State, element: str, values: list[ir.Value]) -> list[ir.Value]:
+def rounded(s: State, element: str, values: list[ir.Value]) -> list[ir.Value]:
     """Values rounded to elements, to nearest even, in words."""
     if element == "tf32":
         return [s.b.pure("cvt.rn.tf32.f32 $0, $1;", s.b.i32, x) for x in values]
@@ -181,49 +244,36 @@ def _rounded(s: State, element: str, values: list[ir.Value]) -> list[ir.Value]:
     return [rounding.word(s, element, values[i : i + each]) for i in range(0, len(values), each)]
 
 
-def _of_row(s: State, fold: Folds, held: Variable, chunks: int) -> ir.Value:
-    """What the lanes that share a row have together: those next to each other exchange first, so that all get the
-    same."""
-    value, distance = held.get(), 1
-    while distance < chunks:
-        other = s.b.butterfly(value, distance)
-        value, distance = fold.combine(s, value, other), 2 * distance
-    return value
-
-
 @COMMON.lowers("tile.sum_folds")
 def sum_folds(s: State, op: ir.OpView) -> None:
     """A warp has all of its rows' lanes, so it needs no other: its first lane's release and acquire are between what
     all lanes store and load, as the warp meets before and after (PTX ISA 8.9: causality order)."""
-    b, fold, (rows, _) = s.b, s.get(op.folds), tile.shape_of(op.target.type)
-    chunks, split = tile.swizzle_of(op.target.type) // tile.CHUNK, tile.int_of(op.split)
-    thread, at_once = thread_of(s), WARPGROUP // chunks
-    row, chunk = place_of(b, thread, chunks)
+    b, fold, shared, split = s.b, s.get(op.folds), Shared.of(s, op), tile.int_of(op.split)
     number = b.widen(s.get(op.number))
     begin = b.add(b.mul(number, b.constant(tile.int_of(op.words), b.i64)), tile.int_of(op.offset))
     first = b.add(pointer_of(s, op.partials), b.mul(begin, b.constant(4, b.i64)))
 
     def of_part(part: ir.Value) -> ir.Value:
         """Where a part's fold of the thread's first row is."""
-        return b.add(first, b.widen(b.shl(b.add(b.mul(part, rows), row), 2)))
+        return b.add(first, b.widen(b.shl(b.add(b.mul(part, shared.rows), shared.first), 2)))
 
-    def inside(i: int) -> ir.Value:
-        """Whether row i of the thread's is one of the tile."""
-        return b.compare("lt", row, rows - i * at_once)
+    def where(i: int, condition: ir.Value) -> ir.Value:
+        """Whether that holds, and row i of the thread's is one of the tile."""
+        return reduce(b.and_, [condition, *shared.inside(b, i)])
 
     mine = of_part(s.get(op.part))
     for i, held in enumerate(fold.rows):
-        kept = b.and_(b.compare("eq", chunk, 0), inside(i))
-        text = f"@$2 st.global.f32 [$0 + {4 * i * at_once}], $1;"
-        b.asm(text, [], [mine, _of_row(s, fold, held, chunks), kept])
-    s.values[op.result] = last = _last_of_warps(s, op, number, b.shr(thread, 5))
+        kept = where(i, b.compare("eq", shared.lane, 0))
+        text = f"@$2 st.global.f32 [$0 + {4 * shared.behind[i]}], $1;"
+        b.asm(text, [], [mine, shared.whole(s, fold, held), kept])
+    s.values[op.result] = last = _last_of_warps(s, op, number, shared.warp)
     with b.when(last):
         for held in fold.rows:
             held.set(fold.empty)
-        for part in range(0, split, chunks):
-            own = b.add(chunk, part)
-            there = [b.and_(b.compare("lt", own, split), inside(i)) for i in range(len(fold.rows))]
-            texts = [f"@$2 ld.global.f32 $0, [$1 + {4 * i * at_once}];" for i in range(len(fold.rows))]
+        for part in range(0, split, shared.lanes):
+            own = b.add(shared.lane, part)
+            there = [where(i, b.compare("lt", own, split)) for i in range(len(fold.rows))]
+            texts = [f"@$2 ld.global.f32 $0, [$1 + {4 * i}];" for i in shared.behind]
             address, nothing = of_part(own), b.constant(fold.empty)
             loaded = [b.asm(t, [b.f32], [address, x, nothing], tied=1) for t, x in zip(texts, there, strict=True)]
             for held, (x,) in zip(fold.rows, loaded, strict=True):
@@ -248,19 +298,14 @@ def _last_of_warps(s: State, op: ir.OpView, number: ir.Value, warp: ir.Value) ->
 
 @COMMON.lowers("tile.store_folds")
 def store_folds(s: State, op: ir.OpView) -> None:
-    b, fold, (rows, _) = s.b, s.get(op.folds), tile.shape_of(op.target.type)
-    chunks = tile.swizzle_of(op.target.type) // tile.CHUNK
-    row, chunk = place_of(b, thread_of(s), chunks)
-    element, at_once = str(op.memory.type.element_type), WARPGROUP // chunks
-    scalars = [s.get(x) for x in op.scalars]
-    for number, held in enumerate(fold.rows):
-        value = _of_row(s, fold, held, chunks)
+    b, fold, shared = s.b, s.get(op.folds), Shared.of(s, op)
+    element, scalars = str(op.memory.type.element_type), [s.get(x) for x in op.scalars]
+    for i, held in enumerate(fold.rows):
+        value = shared.whole(s, fold, held)
         value = scalar.evaluate(b, op.body.blocks[0], [value, *scalars], epilogue.functions_of(op))
-        own = b.add(row, number * at_once)
-        at = b.add(s.get(op.row0), own)
-        mine = b.and_(b.compare("eq", chunk, 0), b.compare("lt", at, s.get(op.row_end)))
-        if rows < (number + 1) * at_once:
-            mine = b.and_(mine, b.compare("lt", own, rows))
+        at = b.add(s.get(op.row0), b.add(shared.first, shared.behind[i]))
+        mine = b.and_(b.compare("eq", shared.lane, 0), b.compare("lt", at, s.get(op.row_end)))
+        mine = reduce(b.and_, [mine, *shared.inside(b, i)])
         address = epilogue.address_of(s, s.get(op.memory), b.mul(b.widen(at), s.get(op.stride)), element)
         if element == "f32":
             b.asm("@$2 st.global.f32 [$0], $1;", [], [address, value, mine])

@@ -7,7 +7,7 @@ chunk. Of narrower stored elements that is a byte, or two, of each word, or two 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -53,8 +53,8 @@ def load_stored(s: State, op: ir.OpView) -> None:
         at = b.add(s.get(op.source).base, b.mul(row, pitch))
         if scaled_words:
             at = b.add(at, b.shl(quarter_of(s), 1))
-        elif part == 16:
-            at = b.add(at, b.shl(b.shr(quarter_of(s), 1), 2))
+        elif part > 8:
+            at = b.add(at, b.shl(b.shr(quarter_of(s), 1) if part == 16 else quarter_of(s), 2))
         return b.add(at, b.shl(swizzle(b, row, pitch), 4)) if turned else at
 
     at = s.get(op.source).at(b, cursor, s.once(("converted", op.source, waves), own))
@@ -115,7 +115,8 @@ def _words(b: Builder, at: ir.Value, part: int, first: int, chunks: int, offset:
         if part == 8:
             found += b.asm(f"ld.shared.v4.b32 {{$0, $1, $2, $3}}, [$4 + {offset}];", [b.i32] * 4, [place])
         else:
-            found += [b.asm(f"ld.shared.b32 $0, [$1 + {offset + i}];", [b.i32], [place])[0] for i in (0, 8)]
+            each_8 = (0, 8) if part == 16 else (0,)
+            found += [b.asm(f"ld.shared.b32 $0, [$1 + {offset + i}];", [b.i32], [place])[0] for i in each_8]
     return found
 
 
@@ -149,10 +150,10 @@ def convert(s: State, op: ir.OpView) -> None:
             if looked_up and "added" not in attributes:
                 number = tile.int_of(attributes["less"]) if "less" in attributes else 0
                 tables = [table_of_number(b, name, number)] * len(words)
-            values = _together(s, words, ELEMENT_TYPES[name], made, tables if looked_up else None)
+            values = together(s, words, ELEMENT_TYPES[name], made, tables if looked_up else None)
         factors = [x for x in factors for _ in range(loaded.several or 1)]
         halves.append([scaled(b, x, f, made.name) for x, f in zip(values, factors, strict=True)] if factors else values)
-    s.values[op.result] = _tied(b, _registers(halves))
+    s.values[op.result] = tied(b, registers(halves))
 
 
 def _subtrahends(
@@ -182,15 +183,15 @@ def bits_of_16(number: int, made: str) -> int:
     return int.from_bytes(struct.pack("<f", number), "little") >> 16
 
 
-def _registers(rows: list[Words]) -> list[Words]:
+def registers(rows: list[Words]) -> list[Words]:
     """Those of each instruction, of the chunks of a thread's two rows."""
     return [[rows[i % 2][2 * step + i // 2] for i in range(4)] for step in range(len(rows[0]) // 2)]
 
 
-def _tied(b: Builder, steps: list[Words]) -> list[Words]:
-    registers = [x for step in steps for x in step]
-    tied = b.asm("", [b.i32] * len(registers), registers, tied=len(registers), memory=False)
-    return [tied[i : i + 4] for i in range(0, len(tied), 4)]
+def tied(b: Builder, steps: list[Words]) -> list[Words]:
+    every = [x for step in steps for x in step]
+    same = b.asm("", [b.i32] * len(every), every, tied=len(every), memory=False)
+    return [same[i : i + 4] for i in range(0, len(same), 4)]
 
 
 def _addends(b: Builder, loaded: Loaded, factor: Kind, low: ir.Value | None) -> list[Words]:
@@ -199,8 +200,8 @@ def _addends(b: Builder, loaded: Loaded, factor: Kind, low: ir.Value | None) -> 
         both(b, words, loaded.several or 1, [factor(b, word, number, low) for word, number in scales])
         for words, scales in zip(loaded.words, loaded.scales, strict=True)
     ]
-    one, other = (_registers([row[i] for row in rows]) for i in (0, 1))
-    return _tied(b, [x for pair in zip(one, other, strict=True) for x in pair])
+    one, other = (registers([row[i] for row in rows]) for i in (0, 1))
+    return tied(b, [x for pair in zip(one, other, strict=True) for x in pair])
 
 
 def _one_each(b: Builder, loaded: Loaded, powers: Powers | None, only: int | None) -> list[Words]:
@@ -218,7 +219,7 @@ def _one_each(b: Builder, loaded: Loaded, powers: Powers | None, only: int | Non
             some = [_if_of(b, word, number, only) for word, number in zip(words, loaded.numbers, strict=True)]
         pairs = zip(some, tables, strict=True)
         rows.append([x for word, table in pairs for x in looked_up(b, word, loaded.several or 1, table)])
-    return _tied(b, _registers(rows))
+    return tied(b, registers(rows))
 
 
 def _if_of(b: Builder, word: ir.Value, number: ir.Value | int, only: int) -> ir.Value:
@@ -228,22 +229,29 @@ def _if_of(b: Builder, word: ir.Value, number: ir.Value | int, only: int) -> ir.
     return b.select(b.compare("eq", number, only), word, b.constant(0))
 
 
-def _together(
+def together(
     s: State, words: Words, stored: ElementType, made: ElementType, tables: list[Words] | None = None
 ) -> Words:
     """The parts of several words side by side in one, converted as any other, or by tables of each."""
+    per, found = 32 // _part(stored, made), []
+    for first, word in enumerate(own_parts(s, words, stored, made)):
+        if tables is not None:
+            found += differences(s.b, word, (tables[per * first], tables[per * first + 1]))
+        else:
+            found += converted(s.b, [word], stored.name, made.name)
+    return found
+
+
+def own_parts(s: State, words: Words, stored: ElementType, made: ElementType) -> Iterator[ir.Value]:
+    """The thread's part of each word, those of several side by side in one."""
     b, part = s.b, _part(stored, made)
-    selector, per, found = _selector(s, part), 32 // part, []
+    per = 32 // part
     for first in range(0, len(words), per):
         some = words[first : first + per]
         while len(some) > 1:
-            how = selector if len(some) == per else 0x5410
+            how = _selector(s, part) if len(some) == per else 0x5410
             some = [b.pure("prmt.b32 $0, $1, $2, $3;", b.i32, *some[i : i + 2], how) for i in range(0, len(some), 2)]
-        if tables is not None:
-            found += differences(b, some[0], (tables[first], tables[first + 1]))
-        else:
-            found += converted(b, some, stored.name, made.name)
-    return found
+        yield some[0]
 
 
 def _selector(s: State, part: int) -> ir.Value:

@@ -11,7 +11,7 @@ from scalec.formats import ELEMENT_TYPES
 from scalec.ir.location import place_of
 from scalec.ir.mlir import arith, ir
 from scalec.ir.tile_types import shape_of, str_of
-from scalec.passes.emit.emitter import Emitter, Step
+from scalec.passes.emit.emitter import Emitter, Step, copied
 from scalec.passes.emit.results import Results
 from scalec.passes.emit.row_factors import row_factors
 from scalec.passes.emit.tensors import Work
@@ -288,9 +288,3 @@ def is_constant(value: ir.Value) -> bool:
     """Whether a value of the body is a constant, which needs no register."""
     owner = value.owner
     return not isinstance(owner, ir.Block) and owner.name == "arith.constant"
-
-
-def copied(op: ir.OpView, operands: list[ir.Value]) -> ir.Value:
-    """The same op of other operands, at the insertion point."""
-    attributes = {k: op.operation.attributes[k] for k in op.operation.attributes}
-    return ir.Operation.create(op.operation.name, [op.result.type], operands, attributes).result

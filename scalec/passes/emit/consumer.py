@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from itertools import product
 
@@ -12,7 +12,7 @@ from scalec.passes.emit.addends import addends_of
 from scalec.passes.emit.ahead import Ahead
 from scalec.passes.emit.factors import Fetched, Positions
 from scalec.passes.emit.handles import Handles
-from scalec.passes.emit.multiplier import Beneath, Block
+from scalec.passes.emit.multiplier import Beneath, Block, Made
 from scalec.passes.emit.tensors import Work
 from scalec.passes.emit.turns import Turns
 from scalec.passes.plan.converted import in_registers, makes_ahead, slices_of
@@ -114,23 +114,33 @@ class Consumer(Ahead):
 
     def accumulate_converted(self, h: Handles, w: Work, cursor: ir.Value, accumulator: ir.Value) -> None:
         """Likewise with A out of registers."""
-        e, count = self.e, slices_of(self.problem, self.schedule)
+        e, count, side = self.e, slices_of(self.problem, self.schedule), self.sides[0]
         parts = [(slice_, wave, wave) for slice_, wave in product(range(count), range(self.waves))]
+        held = self.hold_side(h, side, w, True) if side.operand.transformed else None
 
-        def block(first: ir.Value | None) -> None:
+        def block(k0: ir.Value | None, first: ir.Value | None) -> None:
+            inside = self.elements_inside(w, e.i32(0) if k0 is None else k0) if held is not None else None
+            made = Made(held=held, inside=inside)
             e.op("tile.wait", operands=[h.ring, cursor])
-            for number in self.multiply_converted(h, accumulator, cursor, parts, count, int(first is not None)):
+            for number in self.multiply_converted(
+                h, accumulator, cursor, parts, count, int(first is not None), made=made
+            ):
                 if number == 0 and first is not None:
                     self.release(h, cursor, lag=1, unless=first)
             e.op("tile.advance", operands=[cursor])
 
         if self.lone_block:
-            block(None)
+            block(None, None)
         else:
             with self.over_k(w, self.schedule.unroll) as k0:
-                block(e.compare("eq", k0, e.i32(0)))
+                block(k0, e.compare("eq", k0, e.i32(0)))
         e.op("tile.mma_wait", operands=[accumulator], pending=0)
         self.release(h, cursor, lag=1)
+        if held is not None and side.operand.folds:
+            writes = self.writes_folds(side, w)
+            with nullcontext() if writes is None else e.region("tile.when", [writes]):
+                for fold, room in zip(side.operand.folds, held.folds, strict=True):
+                    self.write_fold(h, side, fold, room, w)
 
     @property
     def lone_block(self) -> bool:

@@ -9,9 +9,10 @@ from scalec.formats import ALL, WHOLE
 from scalec.ir.mlir import ir
 from scalec.passes.emit.frame import element_in_memory
 from scalec.passes.emit.handles import Handles, Side
+from scalec.passes.emit.operand_bodies import Held
 from scalec.passes.emit.sums import Point
 from scalec.passes.emit.tensors import Work
-from scalec.passes.emit.transformer import Held, Transformer
+from scalec.passes.emit.transformer import Transformer
 from scalec.passes.plan.converted import registers_make
 from scalec.passes.problem.half_bytes import cut_converted
 from scalec.passes.problem.operand import Operand
@@ -37,7 +38,7 @@ class Converter(Transformer):
         e = self.e
         cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
         with self.over_tiles(h) as w:
-            writes = {side.label: self.writes_folds(side, w) for side in self.sides if side.operand.folds}
+            writes = {side.label: self.writes_folds(side, w) for side in self.own_sides if side.operand.folds}
             conditions = [x for x in writes.values() if x is not None]
             if len(conditions) < len(writes) or not writes:  # each tile writes some, or none does
                 self.convert_tile(h, cursor, w, writes)
@@ -53,7 +54,7 @@ class Converter(Transformer):
     def convert_tile(self, h: Handles, cursor: ir.Value, w: Work, writes: dict[str, ir.Value | None]) -> None:
         """All stages of a tile, which writes what a side is reduced to where that is so, or always (None)."""
         e = self.e
-        held = {side.label: self.hold_side(h, side, w, bool(writes)) for side in self.sides}
+        held = {side.label: self.hold_side(h, side, w, bool(writes)) for side in self.own_sides}
         with self.over_k(w) as k:
             if self.converters == 1:
                 self.convert_stage(h, cursor, w, k, held)
@@ -62,7 +63,7 @@ class Converter(Transformer):
                 with e.region("tile.when", [mine]):
                     self.convert_stage(h, cursor, w, k, held)
             e.op("tile.advance", operands=[cursor])
-        for side in self.sides if writes else ():
+        for side in self.own_sides if writes else ():
             written = writes.get(side.label)
             with nullcontext() if written is None else e.region("tile.when", [written]):
                 for fold, room in zip(side.operand.folds, held[side.label].folds, strict=True):
@@ -70,9 +71,9 @@ class Converter(Transformer):
 
     def convert_stage(self, h: Handles, cursor: ir.Value, w: Work, k: ir.Value, held: dict[str, Held]) -> None:
         """A stage that others multiply then; what is loaded for it is on its way while copies are."""
-        e, computed = self.e, [side for side in self.sides if self.transforms(side, held)]
+        e, computed = self.e, [side for side in self.own_sides if self.transforms(side, held)]
         beside = {side.label: self.along_k(h, side, w, k) for side in computed}
-        less = [x for x in self.sides if x.operand.zeros is not None and not self.made_by_consumers(x)]
+        less = [x for x in self.own_sides if x.operand.zeros is not None]
         zeros = {side.label: self.zero_points(h, side, w, k) for side in less}
         inside = self.elements_inside(w, k) if any(self.masked(side, held) for side in computed) else None
         last = self.in_last(w, k)
@@ -125,6 +126,11 @@ class Converter(Transformer):
             target = self.strip(h.tiles[side.label], strip, side.copied)
             operands = [self.turned_strip(h, side, number), target, cursor, factors, less, cut, shift]
             self.e.op("tile.convert", operands=operands, turned=True, **how)
+
+    @property
+    def own_sides(self) -> list[Side]:
+        """Those that consumers do not make."""
+        return [side for side in self.sides if not self.made_by_consumers(side)]
 
     def made_by_consumers(self, side: Side) -> bool:
         """Whether consumers convert it, in registers."""

@@ -94,10 +94,11 @@ class Emitter:
         name: str,
         operands: Operands = (),
         arguments: Sequence[ir.Type] = (),
+        results: Sequence[ir.Type] = (),
         **attributes: Any,
     ) -> Iterator[ir.Block]:
         """An operation with one region of one block, whose body is emitted inside the `with`."""
-        made = self.op(name, operands=operands, regions=1, **attributes)
+        made = self.op(name, results, operands, regions=1, **attributes)
         block = made.regions[0].blocks.append(*arguments)
         with ir.InsertionPoint(block):
             yield block
@@ -176,3 +177,9 @@ class Emitter:
         return ir.ArrayAttr.get(
             [ir.DictAttr.get({k: attribute(v) for k, v in vars(source).items()}) for source in self._parameters]
         )
+
+
+def copied(op: ir.OpView, operands: list[ir.Value]) -> ir.Value:
+    """The same op of other operands, at the insertion point."""
+    attributes = {k: op.operation.attributes[k] for k in op.operation.attributes}
+    return ir.Operation.create(op.operation.name, [op.result.type], operands, attributes).result

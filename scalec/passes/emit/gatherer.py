@@ -9,16 +9,16 @@ from scalec.ir.tile import CHUNK
 from scalec.ir.tile_gather import line_of
 from scalec.ir.tile_types import bits_of, element_of, shape_of, swizzle_of
 from scalec.passes.emit.handles import Handles, Side
+from scalec.passes.emit.operand_bodies import OperandBodies
 from scalec.passes.emit.sums import Point
 from scalec.passes.emit.tensors import Work
-from scalec.passes.emit.workspace import Workspace
 from scalec.passes.plan.gather import copied_by_threads, gatherers, scales_copied_by_threads, whole_tiles
 from scalec.passes.plan.items import free_warps
 from scalec.passes.plan.warps import WARPS
 from scalec.targets import WARPGROUP
 
 
-class Gatherer(Workspace):
+class Gatherer(OperandBodies):
     """Its threads look up the indices of a tile's rows when it begins, each those of the rows that it copies, and fill
     a stage as soon as that is empty: of the operand, and of its scales where these have one for each row. Its copies
     complete at barriers of their own. A warp waits there, makes them seen by the tensor core, and hands them over: no

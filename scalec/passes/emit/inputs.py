@@ -10,15 +10,15 @@ from typing import Any
 from scalec.ir.mlir import ir
 from scalec.passes.emit.emitter import Source
 from scalec.passes.emit.handles import Handles
+from scalec.passes.emit.operand_bodies import OperandBodies
 from scalec.passes.emit.tensors import Work
-from scalec.passes.emit.workspace import Workspace
 from scalec.passes.plan.items import cut_along
 from scalec.passes.plan.reached import walked_window
 from scalec.passes.problem.access import Coord, Lookup
 from scalec.passes.problem.result import EpilogueInput, Result, Window
 
 
-class Inputs(Workspace):
+class Inputs(OperandBodies):
     """Tensors and scalars of the program that are no operands."""
 
     def even_columns(self) -> int:

@@ -10,6 +10,7 @@ from scalec.ir.mlir import ir
 from scalec.ir.tile_types import shape_of
 from scalec.passes.emit.factors import Factors, Fetched, Known
 from scalec.passes.emit.handles import Handles
+from scalec.passes.emit.operand_bodies import Held
 from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.converted import (
     added_to_zeros,
@@ -24,11 +25,14 @@ from scalec.passes.plan.converted import (
 @dataclass(frozen=True)
 class Made:
     """Of which scales A's elements are made, what is known of these, and which one alone, of a row's, counts
-    (`tile.converted`)."""
+    (`tile.converted`). Or what their bodies take: what is held of the tile, and how many elements of the stage there
+    are, if not all (`tile.transformed`)."""
 
     scales: str = ""
     known: ir.Value | None = None
     only: int | None = None
+    held: Held | None = None
+    inside: ir.Value | None = None
 
 
 @dataclass(frozen=True)
@@ -133,7 +137,11 @@ class Multiplier(Factors):
                 load(after, other)
             adds = int(accumulate or wave in begun)
             begun.add(wave)
-            a = self.converted(stored, made, (slice_ % together, together))
+            part = slice_ % together, together
+            if made is not None and made.held is not None:
+                a = self.transformed(stored, made, made.held, part, (slice_, count), a_wave)
+            else:
+                a = self.converted(stored, made, part)
             self.mma_converted(h, accumulator, cursor, a, wave, adds, column, (slice_, count))
             self.e.op("tile.mma_wait", operands=[accumulator], pending=min(1, len(parts) - 1))
             yield number
@@ -169,6 +177,17 @@ class Multiplier(Factors):
         elif operand.zeros is not None:
             how["less"] = operand.zeros.number
         return self.e.op("tile.converted", [made], [loaded, of.known], **how).result
+
+    def transformed(
+        self, loaded: ir.Value, of: Made, held: Held, part: tuple[int, int], slice_: tuple[int, int], wave: int
+    ) -> ir.Value:
+        """A slice of a wave as it is multiplied, of elements that bodies take: a part of what was loaded."""
+        operand, (rows, depth) = self.sides[0].operand, shape_of(loaded.type)
+        made = self.e.multiplicand("a", rows, depth // part[1], ir.Type.parse(operand.element.mlir))
+        how: dict[str, Any] = {"slice": part if part[1] > 1 else None, "wave": wave}
+        how["first"] = slice_[0] * self.schedule.tile[2] // slice_[1]
+        within = [] if of.inside is None else [of.inside]
+        return self.with_bodies("tile.transformed", [loaded, within], operand, held, {}, (made,), **how).result
 
     def mma_converted(
         self,

@@ -9,8 +9,7 @@ from scalec.abi import entry_name
 from scalec.formats import ELEMENT_TYPES
 from scalec.ir.mlir import arith, ir
 from scalec.ir.tile_pointwise import MOST_BYTES, ColumnsType
-from scalec.passes.emit.body import copied
-from scalec.passes.emit.emitter import Emitter, Source, attribute
+from scalec.passes.emit.emitter import Emitter, Source, attribute, copied
 from scalec.passes.emit.tensors import Tensors
 from scalec.passes.plan.pointwise import Spread
 from scalec.passes.problem.access import Coord, Lookup

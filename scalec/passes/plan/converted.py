@@ -18,8 +18,8 @@ STEPS = 2
 """Instructions along K whose A consumers convert at a time: it is multiplied while the next is converted, in registers
 of its own (PTX ISA 9.7.15.7.1: those of A belong to wgmma until it was waited for). Four bits of a row are 16 bytes."""
 
-PARTS = (8, 16)
-"""Bits of stored elements that become a register of A: bytes of a word that others need the rest of."""
+PARTS = (8, 16, 32)
+"""Bits of stored elements that become a register of A: bytes of a word that others need the rest of, or all of it."""
 
 WORD = 32
 """Bits of a register."""
@@ -47,8 +47,8 @@ def no_registers(problem: Problem, schedule: Schedule) -> str:
         return f"groups of {problem.k.name} begin at any element of rows of {a.name}, which warps shift"
     if a.zeros is not None and (reason := _no_zeros(problem, a, a.zeros)):
         return reason
-    if a.transformed:
-        return f"{a.name} is computed or reduced on the way"
+    if a.transformed and (reason := _no_bodies(problem, a, schedule)):
+        return reason
     if part_bits(a) not in PARTS:
         return (
             f"{WORD // a.element.bits} elements of {a.stored.name} ({a.name}) are {part_bits(a)} bits, not whole bytes"
@@ -62,6 +62,16 @@ def no_registers(problem: Problem, schedule: Schedule) -> str:
     some = schedule.tile[2] // slices_of(problem, schedule)
     if some * a.stored.bits % (8 * CHUNK):
         return f"threads load {CHUNK} bytes of a row of {a.name}, and {some} of {problem.k.name} are promoted together"
+    return ""
+
+
+def _no_bodies(problem: Problem, a: Operand, schedule: Schedule) -> str:
+    """Why consumers cannot compute what is multiplied of A, or reduce it."""
+    k = problem.k.name
+    if a.made is not None or a.zeros is not None or schedule.promote:
+        return f"{a.name} is computed or reduced on the way, and has scales or zero points"
+    if (x := next((x for x in a.inputs if x.along == k), None)) is not None:
+        return f"{a.name} is computed or reduced with {x.name}, which lies along {k}"
     return ""
 
 
@@ -151,7 +161,7 @@ and by i4, m = 1, 16, 32, 48, 64, 0.94, 0.91, 0.97, 1.07, 1.18 and 0.87, 0.83, 0
 def interleaves(problem: Problem, schedule: Schedule) -> bool:
     """Whether a warp interleaves B's rows (`tile.interleave_k`), so that a thread has adjacent elements of A."""
     a, b, (_, rows, depth) = problem.lhs, problem.rhs, schedule.tile
-    if not in_registers(schedule) or not (a.addends or a.element.bits == 16):
+    if not in_registers(schedule) or a.transformed or not (a.addends or a.element.bits == 16):
         return False
     if b.converted or b.mn_major or b.gathered or problem.range_of_k is not None or schedule.invariant:
         return False  # sums in the order of another tile's rows, if that is asked for

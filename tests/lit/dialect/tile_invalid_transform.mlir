@@ -187,3 +187,24 @@
 ^bb0(%x: f32):
   "tile.yield"(%x) : (f32) -> ()
 }) {computed = f8E4M3FN, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 1, 0, 0, 0>, stored = bf16} : (!tile.buffer<array<i64: 64, 128>, bf16, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, !tile.position, !tile.buffer<array<i64: 1, 64>, f32, 0 : i64, 2 : i64>) -> ()
+
+// -----
+
+// EXPECT: folds wave 1 into !tile.folded_rows<2 : i64>
+%at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+%b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 32>, bf16, 0 : i64, 2 : i64>
+%f = "tile.folds"() {kind = "sum"} : () -> !tile.folded_rows<2 : i64>
+%l = "tile.load_stored"(%b, %at) {a_wave = 1 : i64, count = 1 : i64, made = tf32, number = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 0, 0>, waves = 2 : i64} : (!tile.buffer<array<i64: 128, 32>, bf16, 0 : i64, 2 : i64>, !tile.position) -> !tile.slice<array<i64: 64, 32>, bf16, "a">
+%a = "tile.transformed"(%l, %f) ({
+^bb0(%x: f32):
+  "tile.yield"(%x) : (f32) -> ()
+}) {first = 0 : i64, operandSegmentSizes = array<i32: 1, 0, 1, 0, 0>, wave = 1 : i64} : (!tile.slice<array<i64: 64, 32>, bf16, "a">, !tile.folded_rows<2 : i64>) -> !tile.slice<array<i64: 64, 32>, tf32, "a">
+
+// -----
+
+// EXPECT: reads along K for rows of fragments
+%n = "arith.constant"() {value = 0 : i32} : () -> i32
+%s = "arith.constant"() {value = 1 : i64} : () -> i64
+%m = "memref.alloc"() {operandSegmentSizes = array<i32: 0, 0>} : () -> memref<8xf32>
+%b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 32>, bf16, 0 : i64, 2 : i64>
+%x = "tile.beside"(%m, %b, %n, %n, %s) {along = "k", waves = 2 : i64} : (memref<8xf32>, !tile.buffer<array<i64: 128, 32>, bf16, 0 : i64, 2 : i64>, i32, i32, i64) -> !tile.element_inputs
