@@ -33,7 +33,7 @@ from scalec.ir import (
     tile_turns,
     tile_zero_points,
 )
-from scalec.ir.tile_checks import element_in, plane_of
+from scalec.ir.tile_checks import Op, element_in, plane_of
 from scalec.ir.tile_compute import axes_of, gaps_in, slice_of
 from scalec.ir.tile_cut import CHUNK
 from scalec.ir.tile_fold_columns import folded_columns

@@ -2,15 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
 from scalec.formats import NUMBERS
 from scalec.ir.mlir import ir
-from scalec.ir.tile_types import WindowType, atom_of, bits_of, element_of, int_of, ints_of, shape_of, str_of, swizzle_of
-from scalec.ir.verify import fail
+from scalec.ir.tile_types import (
+    Tile,
+    WindowType,
+    atom_of,
+    bits_of,
+    element_of,
+    int_of,
+    ints_of,
+    shape_of,
+    str_of,
+    swizzle_of,
+)
+from scalec.ir.verify import fail, verifier
 from scalec.targets import ATOM, MAX_BOX
+
+
+class Op(Tile.Operation):
+    """An op of the dialect: it says by the types of its attributes, and by verifiers, what it refuses. The cursor of
+    one that has a ring goes in step with it."""
+
+    def __init_subclass__(cls, **how: Any) -> None:
+        fields, own = cls.__annotations__, cls.__dict__
+        steps = {"ring", "cursor"} <= fields.keys()
+        if steps or "verify_invariants" in own or any(hasattr(kind, "able") for kind in fields.values()):
+            check = _plain(own.get("verify_invariants", lambda op: True))
+            together = (lambda op: _ring_in_step(op) and check(op)) if steps else check
+            cls.verify_invariants = verifier(together)
+        if "verify_region_invariants" in own:
+            cls.verify_region_invariants = verifier(_plain(own["verify_region_invariants"]))
+        super().__init_subclass__(**how)
+
+
+def _plain(check: Any) -> Callable[[ir.OpView], bool]:
+    return check.__func__ if isinstance(check, staticmethod) else check
+
+
+def _ring_in_step(op: ir.OpView) -> bool:
+    return op.ring is None or in_step(op, op.ring)
 
 
 def at_least(op: ir.OpView, low: int, *names: str) -> bool:
@@ -28,17 +63,6 @@ def flag(op: ir.OpView, *names: str) -> bool:
         value = int_of(op.operation.attributes[name])
         if value not in (0, 1):
             return fail(op, f"{name} is {value}, expected 0 or 1")
-    return True
-
-
-KINDS = ("sum", "max", "min")
-"""Reductions."""
-
-
-def kind(op: ir.OpView) -> bool:
-    """Refuses a kind of reduction that there is not."""
-    if str_of(op.operation.attributes["kind"]) not in KINDS:
-        return fail(op, f"kind is {op.operation.attributes['kind']}, expected {', '.join(KINDS)}")
     return True
 
 
@@ -159,10 +183,6 @@ def in_panels(op: ir.OpView, side: str, name: str, tile: ir.Type) -> bool:
     return True
 
 
-MAX_TRANSACTION = (1 << 20) - 1
-"""Bytes that a barrier can expect (PTX ISA 9.7.13.15, mbarrier: range of the tx-count)."""
-
-
 def copies(op: ir.OpView, panels: bool = False) -> bool:
     """Refuses a bulk copy whose box is not the tile, or with `panels` a panel, in shape, element and swizzle."""
     box, tile = shape_of(op.source.type), shape_of(op.target.type)
@@ -205,26 +225,16 @@ def memory_of(op: ir.OpView, name: str, element: str) -> bool:
     """Refuses an operand that is no memory of these elements."""
     t = getattr(op, name).type
     if not isinstance(t, ir.MemRefType) or str(t.element_type) != element:
-        return fail(op, f"{name} are {t}, expected a memref of {element}")
+        return fail(op, f"{name} of {t}, expected a memref of {element}")
     return True
 
 
-def announces(op: ir.OpView) -> bool:
-    """Refuses a number of bytes that a barrier cannot expect."""
-    count = int_of(op.bytes)
-    if not 0 < count <= MAX_TRANSACTION:
-        return fail(op, f"announces {count} bytes, expected 1 to {MAX_TRANSACTION}")
-    return in_step(op, op.ring)
-
-
-def fetches(op: ir.OpView, block: str) -> bool:
-    """Refuses extents and an axis of a fetch that are none; `block` is the attribute of K's."""
-    if str_of(op.axis) not in ("m", "n"):
-        return fail(op, f"axis is {op.axis}, expected m or n")
+def fetches(op: ir.OpView) -> bool:
+    """Refuses registers of a fetch that its room has not."""
     room, (first, count) = maker(op.into, "tile.scalars"), part_of(op)
     if room is not None and count and not 0 <= first <= int_of(room.count) - count:
         return fail(op, f"fetches {count} from the {first}th on into room for {int_of(room.count)}")
-    return at_least(op, 1, "row_block", block) and at_least(op, 0, "own", "spacing")
+    return True
 
 
 def strips_of(op: ir.OpView) -> tuple[int, int, int]:

@@ -6,17 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import (
-    at_least,
-    extents,
-    flag,
-    holds_factors,
-    in_panels,
-    in_step,
-    maker,
-    plainly_swizzled,
-    takes,
-)
+from scalec.ir.tile_checks import Op, extents, holds_factors, in_panels, in_step, maker, plainly_swizzled, takes
 from scalec.ir.tile_tensor import LANES
 from scalec.ir.tile_types import (
     I32,
@@ -27,7 +17,6 @@ from scalec.ir.tile_types import (
     ScalarsType,
     ScalesType,
     SharedType,
-    Tile,
     WindowType,
     bits_of,
     element_of,
@@ -37,19 +26,18 @@ from scalec.ir.tile_types import (
     str_of,
     wave_rows,
 )
-from scalec.ir.verify import fail, verifier
+from scalec.ir.verify import Count, Flag, Natural, fail
 from scalec.targets import WAVES
 
 # ---------------------------------------------------------------------------------------------------------- compute
 
 
-class FragmentOp(Tile.Operation, name="fragment"):
+class FragmentOp(Op, name="fragment"):
     """An accumulator of this warpgroup or warp. `live`, an optional integer: so many of its columns mean something, and
     the next unit's follow them. `apart`, likewise: the next unit's columns are so many behind this one's."""
 
     result: ext.Result[FragmentType]
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         shape, space = shape_of(op.result.type), str_of(op.result.type.space)
         if space not in WAVES:
@@ -59,24 +47,23 @@ class FragmentOp(Tile.Operation, name="fragment"):
         return True
 
 
-class CopySumsOp(Tile.Operation, name="copy_sums"):
+class CopySumsOp(Op, name="copy_sums"):
     """result = what an accumulator holds: it may then be changed, and the accumulator is as it was."""
 
     result: ext.Result[FragmentType]
     accumulator: ext.Operand[FragmentType]
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         return op.result.type == op.accumulator.type or fail(op, f"makes {op.result.type} of {op.accumulator.type}")
 
 
-class ClearOp(Tile.Operation, name="clear"):
+class ClearOp(Op, name="clear"):
     """Sets an accumulator to zero."""
 
     accumulator: ext.Operand[FragmentType]
 
 
-class MmaOp(Tile.Operation, name="mma"):
+class MmaOp(Op, name="mma"):
     """accumulator[wave] (+)= A[rows of the wave] * B^T over the K of the cursor's stage; asynchronous.
 
     A's tile holds the rows of all warpgroups; `waves` of them belong to each. `accumulate` 0 overwrites. The
@@ -89,13 +76,12 @@ class MmaOp(Tile.Operation, name="mma"):
     a: ext.Operand[SharedType]
     b: ext.Operand[SharedType]
     cursor: ext.Operand[CursorType]
-    a_wave: ir.IntegerAttr
-    wave: ir.IntegerAttr
-    waves: ir.IntegerAttr
+    a_wave: Natural
+    wave: Natural
+    waves: Count
     column: ir.IntegerAttr
-    accumulate: ir.IntegerAttr
+    accumulate: Flag
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         c, sides = shape_of(op.accumulator.type), (("A", "a_mn", op.a), ("B", "b_mn", op.b))
         for side, mn, value in sides:
@@ -111,8 +97,6 @@ class MmaOp(Tile.Operation, name="mma"):
         if column < 0 or column % 8 or column + c[1] > b[0]:
             from_on = f" from {column} on" if column else ""
             return fail(op, f"the accumulator has {c[1]} columns{from_on}, B {b[0]} rows")
-        if not (at_least(op, 0, "wave", "a_wave") and at_least(op, 1, "waves") and flag(op, "accumulate")):
-            return False
         wave = wave_rows(op.accumulator.type)
         if c[0] <= int_of(op.wave) * wave or int_of(op.a_wave) >= int_of(op.waves):
             return fail(
@@ -127,7 +111,7 @@ class MmaOp(Tile.Operation, name="mma"):
         return plainly_swizzled(op, op.a, op.b) and in_step(op, None, op.a, *([op.b] if slot is None else []))
 
 
-class MmaConvertedOp(Tile.Operation, name="mma_converted"):
+class MmaConvertedOp(Op, name="mma_converted"):
     """accumulator[wave] (+)= A * B^T, with A in registers (`converted`), over the K of A, which is that of the cursor's
     stage of B, or the `slice` that A is; asynchronous. The registers of A are not touched until it was waited for.
     `accumulate`, `slice` and `column` as of `mma`; B's tile is [rows, K], or with the attribute `b_mn` [K, rows]."""
@@ -136,11 +120,10 @@ class MmaConvertedOp(Tile.Operation, name="mma_converted"):
     a: ext.Operand[MultiplicandType]
     b: ext.Operand[SharedType]
     cursor: ext.Operand[CursorType]
-    wave: ir.IntegerAttr
+    wave: Natural
     column: ir.IntegerAttr
-    accumulate: ir.IntegerAttr
+    accumulate: Flag
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         c, (rows, depth), mn = shape_of(op.accumulator.type), shape_of(op.a.type), "b_mn" in op.operation.attributes
         if mn and not in_panels(op, "B", "b_mn", op.b.type):
@@ -152,8 +135,6 @@ class MmaConvertedOp(Tile.Operation, name="mma_converted"):
         column = int_of(op.column)
         if column < 0 or column % 8 or column + c[1] > columns:
             return fail(op, f"the accumulator has {c[1]} columns from {column} on, B {columns} rows")
-        if not (at_least(op, 0, "wave") and flag(op, "accumulate")):
-            return False
         wave = wave_rows(op.accumulator.type)
         if c[0] <= int_of(op.wave) * wave or rows != wave:
             return fail(op, f"{rows} rows of A for wave {int_of(op.wave)} of an accumulator of {c[0]} rows")
@@ -170,16 +151,14 @@ def slice_of(op: ir.OpView) -> tuple[int, int]:
     return number, count
 
 
-class MmaWaitOp(Tile.Operation, name="mma_wait"):
+class MmaWaitOp(Op, name="mma_wait"):
     """Waits until at most `pending` groups of products are in flight; the accumulator may then be read."""
 
     accumulator: ext.Operand[FragmentType]
-    pending: ir.IntegerAttr
-
-    verify_invariants = verifier(lambda op: at_least(op, 0, "pending"))
+    pending: Natural
 
 
-class RowFactorsOp(Tile.Operation, name="row_factors"):
+class RowFactorsOp(Op, name="row_factors"):
     """Scale factors of the rows of a wave: from the cursor's stage of shared vectors, of which `plane`, an optional
     integer, is the number (0), or from a window's block."""
 
@@ -189,7 +168,6 @@ class RowFactorsOp(Tile.Operation, name="row_factors"):
     wave: ir.IntegerAttr
     waves: ir.IntegerAttr
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         wave, waves = int_of(op.wave), int_of(op.waves)
         if not 0 <= wave < waves:
@@ -201,29 +179,26 @@ class RowFactorsOp(Tile.Operation, name="row_factors"):
         return rows > 0
 
 
-class ColumnFactorsOp(Tile.Operation, name="column_factors"):
+class ColumnFactorsOp(Op, name="column_factors"):
     """Scale factors of the tile's columns, found likewise; read where they are used, so release after."""
 
     source: ext.Operand[SharedType]
     position: ext.Operand[CursorType | WindowType]
     result: ext.Result[ScalesType]
 
-    verify_invariants = verifier(lambda op: holds_factors(op) > 0)
+    verify_invariants = staticmethod(lambda op: holds_factors(op) > 0)
 
 
-class UniformFactorsOp(Tile.Operation, name="uniform_factors"):
+class UniformFactorsOp(Op, name="uniform_factors"):
     """What `fetch` brought: scalars [first, first + count), each for `span` columns (0: for all)."""
 
     source: ext.Operand[ScalarsType]
     result: ext.Result[ScalesType]
-    first: ir.IntegerAttr
-    count: ir.IntegerAttr
-    span: ir.IntegerAttr
+    first: Natural
+    count: Count
+    span: Natural
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        if not (at_least(op, 0, "first", "span") and at_least(op, 1, "count")):
-            return False
         end, span, room = int_of(op.first) + int_of(op.count), int_of(op.span), maker(op.source, "tile.scalars")
         if room is not None and end > int_of(room.count):
             return fail(op, f"takes scalars {int_of(op.first)}..{end} of {int_of(room.count)}")
@@ -235,7 +210,7 @@ class UniformFactorsOp(Tile.Operation, name="uniform_factors"):
         return True
 
 
-class BlockFactorsOp(Tile.Operation, name="block_factors"):
+class BlockFactorsOp(Op, name="block_factors"):
     """What `fetch` brought for blocks of `block` columns of the tensors, of a tile that begins at column `column0`: the
     first for the block in which that lies, and so on. A step of `step` columns lies in one block wherever it begins."""
 
@@ -245,7 +220,6 @@ class BlockFactorsOp(Tile.Operation, name="block_factors"):
     block: ir.IntegerAttr
     step: ir.IntegerAttr
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         block, step = int_of(op.block), int_of(op.step)
         if step < 8 or step % 8 or block < step or block % step:
@@ -253,7 +227,7 @@ class BlockFactorsOp(Tile.Operation, name="block_factors"):
         return True
 
 
-class PromoteOp(Tile.Operation, name="promote"):
+class PromoteOp(Op, name="promote"):
     """accumulator[wave] += partial * a_factors * b_factors, in FP32 registers.
 
     `partial` may be some columns of the accumulator's, from `column` on. It is multiplied by the power of two
@@ -267,7 +241,6 @@ class PromoteOp(Tile.Operation, name="promote"):
     wave: ir.IntegerAttr
     column: ir.IntegerAttr
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         (rows, columns), (_, partial) = shape_of(op.accumulator.type), shape_of(op.partial.type)
         column = int_of(op.column)
@@ -294,7 +267,7 @@ def gaps_in(op: ir.OpView) -> list[tuple[int, int, int]]:
     return list(zip(flat[::3], flat[1::3], flat[2::3], strict=False))
 
 
-class InputOp(Tile.Operation, name="input"):
+class InputOp(Op, name="input"):
     """An epilogue input: the element of `source` at the sum, over its axes, of an index times the axis's stride.
 
     `axes` has three numbers an axis: 0 where it is indexed by the row and 1 by the column, what that is divided by, and
@@ -308,9 +281,8 @@ class InputOp(Tile.Operation, name="input"):
     result: ext.Result[InputType]
     kind: ir.StringAttr
     axes: Any
-    pair: ir.IntegerAttr
+    pair: Flag
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         if str_of(op.kind) not in ("row", "col", "both", "scalar"):
             return fail(op, f"kind is {op.kind}, expected row, col, both or scalar")
@@ -321,10 +293,10 @@ class InputOp(Tile.Operation, name="input"):
         if len(around) != len(axes) or any(size < 0 or every < 1 or c < 0 for size, every, c in gaps_in(op)):
             expected = "a size, a distance of at least 1 and a phase for each"
             return fail(op, f"gaps are {list(around)} for {len(op.strides)} strides, expected {expected}")
-        return flag(op, "pair")
+        return True
 
 
-class PrefetchInputOp(Tile.Operation, name="prefetch_input"):
+class PrefetchInputOp(Op, name="prefetch_input"):
     """Asks L2 for what a tile at (m0, n0) reads of an input of kind "row", "col" or "both", within (m, n); a warp."""
 
     input: ext.Operand[InputType]
@@ -334,7 +306,6 @@ class PrefetchInputOp(Tile.Operation, name="prefetch_input"):
     n: ext.Operand[I32]
     tile: Any
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         made = maker(op.input, "tile.input")
         if made is not None and str_of(made.kind) not in ("row", "col", "both"):
@@ -342,7 +313,7 @@ class PrefetchInputOp(Tile.Operation, name="prefetch_input"):
         return extents(op, "tile")
 
 
-class CopyInputOp(Tile.Operation, name="copy_input"):
+class CopyInputOp(Op, name="copy_input"):
     """A warp copies what an input of kind "row", f32, has for the rows of a tile from m0 on into the cursor's stage of
     shared vectors: zeros for rows that are not below `m`, and where what is looked up names nothing. The copies are
     asynchronous: `tile.land` says when they have landed."""
@@ -353,7 +324,6 @@ class CopyInputOp(Tile.Operation, name="copy_input"):
     m0: ext.Operand[I32]
     m: ext.Operand[I32]
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         made, (vectors, rows) = maker(op.input, "tile.input"), shape_of(op.target.type)
         if made is not None and str_of(made.kind) != "row":
@@ -363,14 +333,14 @@ class CopyInputOp(Tile.Operation, name="copy_input"):
         return in_step(op, None, op.target)
 
 
-class RowsHeldOp(Tile.Operation, name="rows_held"):
+class RowsHeldOp(Op, name="rows_held"):
     """result = an input of kind "row" whose values are the `factors` of each wave (`tile.row_factors`)."""
 
     result: ext.Result[InputType]
     factors: Sequence[ext.Operand[ScalesType]]
 
 
-class HoldOp(Tile.Operation, name="hold"):
+class HoldOp(Op, name="hold"):
     """result = body(inputs...), once: what uses it has it in a register. Inputs are of kind "scalar", or held; those in
     memory are read here. The body yields f32 (`tile.yield`)."""
 
@@ -378,7 +348,6 @@ class HoldOp(Tile.Operation, name="hold"):
     inputs: Sequence[ext.Operand[InputType]]
     body: ext.Region
 
-    @verifier
     def verify_region_invariants(op: ir.OpView) -> bool:
         for made in (maker(x, "tile.input") for x in op.inputs):
             if made is not None and str_of(made.kind) != "scalar":
@@ -386,7 +355,7 @@ class HoldOp(Tile.Operation, name="hold"):
         return takes(op, [ir.F32Type.get()] * len(op.inputs)) and yields(op)
 
 
-class EpilogueOp(Tile.Operation, name="epilogue"):
+class EpilogueOp(Op, name="epilogue"):
     """accumulator = body(accumulator, inputs...), element by element; the body yields f32 (`tile.yield`).
 
     `approximate`, an optional unit attribute: the result and its scales have 16 bits or fewer, and functions may be off
@@ -402,7 +371,6 @@ class EpilogueOp(Tile.Operation, name="epilogue"):
     inputs: Sequence[ext.Operand[InputType]]
     body: ext.Region
 
-    @verifier
     def verify_region_invariants(op: ir.OpView) -> bool:
         attributes = op.operation.attributes
         for name in ("approximate", "piecewise"):
@@ -411,7 +379,7 @@ class EpilogueOp(Tile.Operation, name="epilogue"):
         return takes(op, [ir.F32Type.get()] * (1 + len(op.inputs))) and yields(op)
 
 
-class YieldOp(Tile.Operation, name="yield", traits=[ir.IsTerminatorTrait]):
+class YieldOp(Op, name="yield", traits=[ir.IsTerminatorTrait]):
     """Ends the body of `tile.epilogue`, `tile.hold`, `tile.compute`, `tile.transform` or `tile.store_folds`."""
 
     values: Sequence[ext.Operand[ir.F32Type]]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import announces, at_least, extents, flag, in_rounds, in_step, maker, positive_tile, takes
+from scalec.ir.tile_checks import Op, at_least, extents, in_rounds, maker, positive_tile, takes
 from scalec.ir.tile_types import (
     I1,
     I32,
@@ -14,7 +14,6 @@ from scalec.ir.tile_types import (
     CursorType,
     RingType,
     SharedType,
-    Tile,
     atom_of,
     int_of,
     ints_of,
@@ -22,13 +21,13 @@ from scalec.ir.tile_types import (
     str_of,
     swizzle_of,
 )
-from scalec.ir.verify import fail, verifier
+from scalec.ir.verify import Axis, Count, Flag, Natural, Offset, Transaction, fail
 from scalec.targets import ATOM, ATOMIC_SPAN
 
 # ---------------------------------------------------------------------------------------------- kernel and its roles
 
 
-class KernelOp(Tile.Operation, name="kernel", traits=[ir.NoTerminatorTrait]):
+class KernelOp(Op, name="kernel", traits=[ir.NoTerminatorTrait]):
     """One kernel. Block arguments are its parameters; `arguments` says, for each, where its value comes from.
 
     cluster = CTAs along (M, N); `shared_bytes` is the dynamic shared memory; offsets of buffers and rings are into it.
@@ -43,7 +42,6 @@ class KernelOp(Tile.Operation, name="kernel", traits=[ir.NoTerminatorTrait]):
     arguments: ir.ArrayAttr
     body: ext.Region
 
-    @verifier
     def verify_region_invariants(op: ir.OpView) -> bool:
         blocks = list(op.body.blocks)
         if len(blocks) != 1:
@@ -130,7 +128,7 @@ def _end(op: ir.OpView) -> int:
     return 0
 
 
-class RoleOp(Tile.Operation, name="role", traits=[ir.NoTerminatorTrait]):
+class RoleOp(Op, name="role", traits=[ir.NoTerminatorTrait]):
     """What the warps [warps[0], warps[1]) do, with `registers` for each thread."""
 
     label: ir.StringAttr
@@ -138,7 +136,6 @@ class RoleOp(Tile.Operation, name="role", traits=[ir.NoTerminatorTrait]):
     registers: ir.IntegerAttr
     body: ext.Region
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         low, high = ints_of(op.warps)
         if low % 4 or high % 4 or high <= low:
@@ -148,25 +145,22 @@ class RoleOp(Tile.Operation, name="role", traits=[ir.NoTerminatorTrait]):
         return True
 
 
-class WhenOp(Tile.Operation, name="when", traits=[ir.NoTerminatorTrait]):
+class WhenOp(Op, name="when", traits=[ir.NoTerminatorTrait]):
     """What happens under a condition."""
 
     condition: ext.Operand[I1]
     body: ext.Region
 
 
-class WarpOp(Tile.Operation, name="warp", traits=[ir.NoTerminatorTrait]):
+class WarpOp(Op, name="warp", traits=[ir.NoTerminatorTrait]):
     """What `count` warps of a role do, from the `index`-th on; with `elected`, one thread of each."""
 
-    index: ir.IntegerAttr
-    count: ir.IntegerAttr
-    elected: ir.IntegerAttr
+    index: Natural
+    count: Count
+    elected: Flag
     body: ext.Region
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        if not (at_least(op, 0, "index") and at_least(op, 1, "count") and flag(op, "elected")):
-            return False
         role = op.operation.parent
         if role is None or role.name != "tile.role":
             return fail(op, "is not in a tile.role")
@@ -175,20 +169,19 @@ class WarpOp(Tile.Operation, name="warp", traits=[ir.NoTerminatorTrait]):
         return end <= high - low or fail(op, f"has warps {int_of(op.index)}..{end} of a role of {high - low} warps")
 
 
-class SyncOp(Tile.Operation, name="sync"):
+class SyncOp(Op, name="sync"):
     """All threads of the `scope` ("cta" or "cluster") meet.
 
     `releases` 1: what they wrote before is seen by all behind it; 0: rings are, and nothing else.
     """
 
     scope: ir.StringAttr
-    releases: ir.IntegerAttr
+    releases: Flag
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         if str_of(op.scope) not in ("cta", "cluster"):
             return fail(op, f"scope is {op.scope}, expected cta or cluster")
-        return flag(op, "releases")
+        return True
 
 
 # ------------------------------------------------------------------------------------------------------------ loops
@@ -199,7 +192,7 @@ def run_of(op: Any) -> int:
     return int_of(op.operation.attributes["run"]) if "run" in op.operation.attributes else 1
 
 
-class TilesOp(Tile.Operation, name="tiles", traits=[ir.NoTerminatorTrait]):
+class TilesOp(Op, name="tiles", traits=[ir.NoTerminatorTrait]):
     """Walks the output tiles of this CTA, persistently: body(m0, n0) with the tile's first row and column.
 
     The clusters of the launch share the tiles out among themselves, each taking every so many-th. Where the body has a
@@ -224,18 +217,15 @@ class TilesOp(Tile.Operation, name="tiles", traits=[ir.NoTerminatorTrait]):
     outer: Sequence[ext.Operand[I32]]
     tile: Any
     cluster: Any
-    order: ir.StringAttr
-    band: ir.IntegerAttr
-    split: ir.IntegerAttr
-    turns: ir.IntegerAttr
+    order: Axis
+    band: Count
+    split: Count
+    turns: Count
     body: ext.Region
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        if str_of(op.order) not in ("n", "m"):
-            return fail(op, f"order is {op.order}, expected n or m")
         i32 = ir.IntegerType.get_signless(32)
-        if not (extents(op, "tile", "cluster") and at_least(op, 1, "band", "split", "turns")):
+        if not (extents(op, "tile", "cluster")):
             return False
         role, turns = op.operation.parent, int_of(op.turns)
         if "whole" in op.operation.attributes and run_of(op) == 1:
@@ -257,12 +247,11 @@ class TilesOp(Tile.Operation, name="tiles", traits=[ir.NoTerminatorTrait]):
         return takes(op, [i32] * (own + len(op.outer)))
 
 
-class FollowsOp(Tile.Operation, name="follows"):
+class FollowsOp(Op, name="follows"):
     """Whether another tile follows of those that the `tiles` around walks, which takes all as they come."""
 
     result: ext.Result[I1]
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         around = op.operation.parent
         while around is not None and around.name != "tile.tiles":
@@ -275,7 +264,7 @@ class FollowsOp(Tile.Operation, name="follows"):
         return True
 
 
-class StepsOp(Tile.Operation, name="steps", traits=[ir.NoTerminatorTrait]):
+class StepsOp(Op, name="steps", traits=[ir.NoTerminatorTrait]):
     """Walks K from element `start` in steps of `step`: body(k0). `unroll` bodies stand in one iteration.
 
     With `cursors`, which body advances by one, such an iteration begins where the first of them is at stage 0, and the
@@ -292,7 +281,6 @@ class StepsOp(Tile.Operation, name="steps", traits=[ir.NoTerminatorTrait]):
     unroll: ir.IntegerAttr
     body: ext.Region
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         fits = at_least(op, 0, "start") and at_least(op, 1, "step", "unroll")
         if fits and "once" in op.operation.attributes and not _once(op):
@@ -314,13 +302,12 @@ def _once(op: ir.OpView) -> bool:
 # ----------------------------------------------------------------------------------------------- storage and barriers
 
 
-class SharedOp(Tile.Operation, name="shared"):
+class SharedOp(Op, name="shared"):
     """A ring of shared tiles at byte `offset`."""
 
     result: ext.Result[SharedType]
     offset: ir.IntegerAttr
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         swizzle, atom = swizzle_of(op.result.type), atom_of(op.result.type)
         align = {0: 128, 32: 256, 64: 512, 128: 1024}.get(swizzle)
@@ -335,51 +322,39 @@ class SharedOp(Tile.Operation, name="shared"):
         return positive_tile(op, op.result.type)
 
 
-class RingOp(Tile.Operation, name="ring"):
+class RingOp(Op, name="ring"):
     """`depth` pairs of barriers at byte `offset`: `full` arrivals fill a stage, `empty` arrivals hand it back."""
 
     result: ext.Result[RingType]
-    offset: ir.IntegerAttr
-    depth: ir.IntegerAttr
-    full: ir.IntegerAttr
-    empty: ir.IntegerAttr
-
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        if int_of(op.offset) % 8:
-            return fail(op, f"offset {int_of(op.offset)} is not a multiple of 8, the size of a barrier")
-        return at_least(op, 0, "offset") and at_least(op, 1, "depth", "full", "empty")
+    offset: Offset
+    depth: Count
+    full: Count
+    empty: Count
 
 
-class CursorOp(Tile.Operation, name="cursor"):
+class CursorOp(Op, name="cursor"):
     """A position in a ring of `depth` stages, at its first stage."""
 
     result: ext.Result[CursorType]
-    depth: ir.IntegerAttr
-
-    verify_invariants = verifier(lambda op: at_least(op, 1, "depth"))
+    depth: Count
 
 
-class AcquireOp(Tile.Operation, name="acquire"):
+class AcquireOp(Op, name="acquire"):
     """Producer: waits until the stage is empty."""
 
     ring: ext.Operand[RingType]
     cursor: ext.Operand[CursorType]
 
-    verify_invariants = verifier(lambda op: in_step(op, op.ring))
 
-
-class ExpectOp(Tile.Operation, name="expect"):
+class ExpectOp(Op, name="expect"):
     """Producer: arrives at the stage's full barrier and announces `bytes` of bulk copies."""
 
     ring: ext.Operand[RingType]
     cursor: ext.Operand[CursorType]
-    bytes: ir.IntegerAttr
-
-    verify_invariants = verifier(announces)
+    bytes: Transaction
 
 
-class CommitOp(Tile.Operation, name="commit"):
+class CommitOp(Op, name="commit"):
     """Producer: arrives at the full barrier; what this thread stored before is visible to who waits.
 
     Each thread arrives for itself, or with the optional unit attribute `warp`, and at the ring of a leader
@@ -389,28 +364,22 @@ class CommitOp(Tile.Operation, name="commit"):
     ring: ext.Operand[RingType]
     cursor: ext.Operand[CursorType]
 
-    verify_invariants = verifier(lambda op: in_step(op, op.ring))
 
-
-class WaitOp(Tile.Operation, name="wait"):
+class WaitOp(Op, name="wait"):
     """Consumer: waits until the stage is full (returns at once where `peek` has seen it full)."""
 
     ring: ext.Operand[RingType]
     cursor: ext.Operand[CursorType]
 
-    verify_invariants = verifier(lambda op: in_step(op, op.ring))
 
-
-class PeekOp(Tile.Operation, name="peek"):
+class PeekOp(Op, name="peek"):
     """Consumer: tests whether the stage is full, without waiting; the next `wait` uses the answer."""
 
     ring: ext.Operand[RingType]
     cursor: ext.Operand[CursorType]
 
-    verify_invariants = verifier(lambda op: in_step(op, op.ring))
 
-
-class ReleaseOp(Tile.Operation, name="release"):
+class ReleaseOp(Op, name="release"):
     """Consumer: hands the stage `lag` (0 or 1) before the cursor's back to every CTA whose copies fill it.
 
     `unless`, where given, is a condition under which nothing is handed back.
@@ -419,21 +388,17 @@ class ReleaseOp(Tile.Operation, name="release"):
     ring: ext.Operand[RingType]
     cursor: ext.Operand[CursorType]
     unless: ext.Operand[I1] | None
-    lag: ir.IntegerAttr
-
-    verify_invariants = verifier(lambda op: flag(op, "lag") and in_step(op, op.ring))
+    lag: Flag
 
 
-class HandBackOp(Tile.Operation, name="hand_back"):
+class HandBackOp(Op, name="hand_back"):
     """Consumer: a warp hands the stage back to its own CTA's producers; what its lanes loaded of it they have used."""
 
     ring: ext.Operand[RingType]
     cursor: ext.Operand[CursorType]
 
-    verify_invariants = verifier(lambda op: in_step(op, op.ring))
 
-
-class AdvanceOp(Tile.Operation, name="advance"):
+class AdvanceOp(Op, name="advance"):
     """Moves the cursor to the next stage."""
 
     cursor: ext.Operand[CursorType]

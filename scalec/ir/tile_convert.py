@@ -7,30 +7,13 @@ from typing import Any
 
 from scalec.formats import ADDENDS, CONVERTED, ELEMENT_TYPES, element_spelled
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import at_least, in_step, kind, maker, memory_of, plainly_swizzled, takes
+from scalec.ir.tile_checks import Op, at_least, in_step, maker, memory_of, plainly_swizzled, takes
 from scalec.ir.tile_compute import slice_of, yields
 from scalec.ir.tile_cut import CHUNK, LINE
 from scalec.ir.tile_tensor import LANES
-from scalec.ir.tile_types import (
-    I1,
-    I32,
-    AddendsType,
-    CursorType,
-    ElementsType,
-    FoldsType,
-    MultiplicandType,
-    PowersType,
-    SharedType,
-    Tile,
-    bits_of,
-    element_of,
-    int_of,
-    shape_of,
-    str_of,
-    swizzle_of,
-)
+from scalec.ir.tile_types import *
 from scalec.ir.tile_zero_points import ZeroPointsType, bounds_in
-from scalec.ir.verify import fail, verifier
+from scalec.ir.verify import Count, Natural, Reduction, Several, fail
 from scalec.targets import WARPGROUP, WAVES
 from scalec.zero_points import SHIFTED, converts, subtracts, takes_zeros, words
 
@@ -54,7 +37,7 @@ def rows_shared(op: ir.OpView) -> int:
     return rows_of_thread(rows, swizzle) if swizzle else 0
 
 
-class ConvertOp(Tile.Operation, name="convert"):
+class ConvertOp(Op, name="convert"):
     """Converts the cursor's stage of `source`, elements of type `stored`, to those of `target`, each times the factor
     of its row and block of K; less their zero points before, where there are `zeros`. A warpgroup is here.
 
@@ -74,7 +57,6 @@ class ConvertOp(Tile.Operation, name="convert"):
     shift: ext.Operand[I32] | None
     stored: Any
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         stored = element_spelled(str(ir.TypeAttr(op.stored).value))
         made = element_spelled(str(element_of(op.target.type)))
@@ -98,7 +80,7 @@ class ConvertOp(Tile.Operation, name="convert"):
         if op.shift is not None and not _shifts(op, width, stored.bits, made.bits if made is not None else 0):
             return False
         if op.last is not None:
-            element = int_of(op.operation.attributes["element"]) if "element" in op.operation.attributes else depth
+            element = optional(op, "element", depth)
             if turned or op.zeros is not None or stored.bits != 4 or not 0 <= element < depth:
                 return fail(op, f"has no element {element} of 4 bits, without zero points, in a row of {depth}")
         if op.factors is not None:
@@ -144,7 +126,7 @@ def _shifts(op: ir.OpView, width: int, stored: int, made: int) -> bool:
     return True
 
 
-class LoadStoredOp(Tile.Operation, name="load_stored"):
+class LoadStoredOp(Op, name="load_stored"):
     """Elements of type `stored` of a wave of A on their way to the registers out of which wgmma takes it: what a thread
     has of them in the slice `number` of `count` equal ones along K, and the factor of each row and block of K there.
 
@@ -159,21 +141,18 @@ class LoadStoredOp(Tile.Operation, name="load_stored"):
     factors: ext.Operand[SharedType] | None
     zeros: ext.Operand[SharedType] | None
     result: ext.Result[MultiplicandType]
-    a_wave: ir.IntegerAttr
-    waves: ir.IntegerAttr
-    number: ir.IntegerAttr
-    count: ir.IntegerAttr
+    a_wave: Natural
+    waves: Count
+    number: Natural
+    count: Count
     made: Any
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         stored = element_spelled(str(element_of(op.result.type)))
         made = element_spelled(str(ir.TypeAttr(op.made).value))
         able = CONVERTED.get(stored.name, ()) if stored is not None else ()
         if stored is None or made is None or not (made.name in able or made.bits == stored.bits):
             return fail(op, f"loads {element_of(op.result.type)} to make {op.made}, which is not exact")
-        if not (at_least(op, 0, "a_wave", "number") and at_least(op, 1, "waves", "count")):
-            return False
         (wave, slice_), (rows, width) = shape_of(op.result.type), shape_of(op.source.type)
         waves, number, count = (int_of(x) for x in (op.waves, op.number, op.count))
         if number >= count or int_of(op.a_wave) >= waves or rows % (wave * waves):
@@ -221,7 +200,7 @@ SCALES = {"alike": AddendsType, "ordinary": None, "small": None, "power": Powers
 """Of which scales addends are made, and of which type is what is known of these (`ConvertedOp`)."""
 
 
-class ConvertedOp(Tile.Operation, name="converted"):
+class ConvertedOp(Op, name="converted"):
     """A slice of a wave of A as its result's element type, each element times its factor, in registers that nobody
     touches until wgmma has multiplied them. With `less`, an optional integer, less that. Where zero
     points were loaded it is less these, to which `added`, an integer, was added, as to those of `tile.store_zeros`.
@@ -238,13 +217,12 @@ class ConvertedOp(Tile.Operation, name="converted"):
     known: ext.Operand[Any] | None
     result: ext.Result[MultiplicandType]
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         stored, made = (element_spelled(str(element_of(x.type))) for x in (op.stored, op.result))
         if stored is None or made is None or made.name not in CONVERTED.get(stored.name, ()):
             return fail(op, f"converts {op.stored.type} to {op.result.type}, which is not exact")
         attributes, loaded = op.operation.attributes, maker(op.stored, "tile.load_stored")
-        scales = str_of(attributes["scales"]) if "scales" in attributes else ""
+        scales = optional(op, "scales", "")
         if scales not in ("", *SCALES) or (loaded is not None and bool(scales) != ("words" in loaded.attributes)):
             return fail(op, f"makes addends of {scales!r} scales, expected one of {', '.join(SCALES)}, of words alone")
         wanted = SCALES.get(scales)
@@ -261,7 +239,7 @@ class ConvertedOp(Tile.Operation, name="converted"):
         return True
 
 
-class TransformedOp(Tile.Operation, name="transformed"):
+class TransformedOp(Op, name="transformed"):
     """A slice of a wave of A as `tile.converted` makes it, without factors, zero points or interleaved rows, by way of
     f32: body(element, inputs..., scalars...) yields what `tile.transform` has it yield, with `computed` and `inside` as
     there. The slice begins at element `first` of the stage; folds and inputs have FRAGMENT_ROWS rows of each wave, of
@@ -274,10 +252,9 @@ class TransformedOp(Tile.Operation, name="transformed"):
     scalars: Sequence[ext.Operand[ir.F32Type]]
     result: ext.Result[MultiplicandType]
     body: ext.Region
-    first: ir.IntegerAttr
-    wave: ir.IntegerAttr
+    first: Natural
+    wave: Natural
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         stored, made = (element_spelled(str(element_of(x.type))) for x in (op.stored, op.result))
         attributes, between = op.operation.attributes, stored
@@ -290,37 +267,30 @@ class TransformedOp(Tile.Operation, name="transformed"):
         loaded = maker(op.stored, "tile.load_stored")
         if loaded is not None and (loaded.factors or loaded.zeros or "interleaved" in loaded.attributes):
             return fail(op, "takes elements with factors, zero points, or interleaved rows")
-        if not at_least(op, 0, "first", "wave"):
-            return False
         for x in op.folds:
             if int_of(x.type.count) < FRAGMENT_ROWS * (int_of(op.wave) + 1):
                 return fail(op, f"folds wave {int_of(op.wave)} into {x.type}")
-        (rows, depth), (own, made_of), (number, count) = (
-            shape_of(op.stored.type),
-            shape_of(op.result.type),
-            slice_of(op),
-        )
+        (rows, depth), (own, made_of), (number, count) = shape_of(op.stored.type), shape_of(op.result.type), slice_of(op)
         if (rows, depth) != (own, made_of * count) or not 0 <= number < count:
             return fail(op, f"makes {op.result.type} of slice {number} of {count} of {op.stored.type}")
         return True
 
-    @verifier
     def verify_region_invariants(op: ir.OpView) -> bool:
         f32, count = ir.F32Type.get(), len(op.folds) + ("computed" in op.operation.attributes)
         return takes(op, [f32] * (1 + len(op.inputs) + len(op.scalars))) and yields(op, count)
 
 
-class FoldsOp(Tile.Operation, name="folds"):
+class FoldsOp(Op, name="folds"):
     """Registers for a reduction of this `kind` of each of a thread's rows, of no terms yet: 0 for sum, -inf for max,
     inf for min."""
 
     result: ext.Result[FoldsType]
-    kind: ir.StringAttr
+    kind: Reduction
 
-    verify_invariants = verifier(lambda op: kind(op) and (int_of(op.result.type.count) > 0 or fail(op, "has no rows")))
+    verify_invariants = staticmethod(lambda op: int_of(op.result.type.count) > 0 or fail(op, "has no rows"))
 
 
-class BesideOp(Tile.Operation, name="beside"):
+class BesideOp(Op, name="beside"):
     """Elements of memory, widened to f32, that belong to those of `target`, a tile: one for each row of a thread
     (`along` "rows"; `rows_shared`), or one for each element of its chunk ("k"), 0 from `end` on. The tile's first row,
     or its first element of K, is `first`; `stride` elements lie between these.
@@ -334,7 +304,6 @@ class BesideOp(Tile.Operation, name="beside"):
     result: ext.Result[ElementsType]
     along: ir.StringAttr
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         if not isinstance(op.memory.type, ir.MemRefType) or not rows_shared(op):
             return fail(op, f"reads {op.memory.type} beside {op.target.type}, expected a memref and a swizzled tile")
@@ -344,7 +313,7 @@ class BesideOp(Tile.Operation, name="beside"):
         return along in ("rows", "k") or fail(op, f"along is {along}, expected rows or k")
 
 
-class TransformOp(Tile.Operation, name="transform"):
+class TransformOp(Op, name="transform"):
     """Converts the cursor's stage of `source` as `tile.convert` does, not turned, by way of f32: body(element,
     inputs..., scalars...) yields a term for each of `folds`, which is taken into the one of its row. A warpgroup is
     here.
@@ -371,7 +340,6 @@ class TransformOp(Tile.Operation, name="transform"):
     body: ext.Region
     stored: Any
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         stored = element_spelled(str(ir.TypeAttr(op.stored).value))
         made = element_spelled(str(element_of(op.target.type)))
@@ -395,7 +363,6 @@ class TransformOp(Tile.Operation, name="transform"):
             return False
         return plainly_swizzled(op, op.target) and in_step(op, None, op.source, op.target)
 
-    @verifier
     def verify_region_invariants(op: ir.OpView) -> bool:
         f32, count = ir.F32Type.get(), len(op.folds) + ("computed" in op.operation.attributes)
         return takes(op, [f32] * (1 + len(op.inputs) + len(op.scalars))) and yields(op, count)
@@ -425,7 +392,7 @@ def _one_of_rows(op: ir.OpView) -> bool:
     return True
 
 
-class SumFoldsOp(Tile.Operation, name="sum_folds"):
+class SumFoldsOp(Op, name="sum_folds"):
     """Of a tile's rows, whose K is split, the folds of all `split` parts, of which this CTA has worked on `part`.
 
     Each warp stores those of its rows in `partials` at tile `number`, which has `words` f32 there, from `offset` on:
@@ -442,15 +409,14 @@ class SumFoldsOp(Tile.Operation, name="sum_folds"):
     part: ext.Operand[I32]
     number: ext.Operand[I32]
     result: ext.Result[I1]
-    split: ir.IntegerAttr
+    split: Several
     words: ir.IntegerAttr
     offset: ir.IntegerAttr
     counters_of_tile: ir.IntegerAttr
     counter: ir.IntegerAttr
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        if not (memory_of(op, "partials", "f32") and memory_of(op, "counters", "i32") and at_least(op, 2, "split")):
+        if not (memory_of(op, "partials", "f32") and memory_of(op, "counters", "i32")):
             return False
         rows = shape_of(op.target.type)[0]
         if int_of(op.offset) + int_of(op.split) * rows > int_of(op.words):
@@ -458,7 +424,7 @@ class SumFoldsOp(Tile.Operation, name="sum_folds"):
         return _one_of_rows(op)
 
 
-class StoreFoldsOp(Tile.Operation, name="store_folds"):
+class StoreFoldsOp(Op, name="store_folds"):
     """body(fold, scalars...) of each row, rounded to the element type of memory and stored there, from row `row0` on
     and below `row_end`; `stride` elements lie between rows. `target` is the tile of which threads have rows
     (`rows_shared`).
@@ -473,7 +439,6 @@ class StoreFoldsOp(Tile.Operation, name="store_folds"):
     scalars: Sequence[ext.Operand[ir.F32Type]]
     body: ext.Region
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         if not _one_of_rows(op):
             return False
@@ -482,15 +447,14 @@ class StoreFoldsOp(Tile.Operation, name="store_folds"):
             return fail(op, f"writes {op.memory.type}, expected a memref of whole bytes")
         return True
 
-    verify_region_invariants = verifier(lambda op: takes(op, [ir.F32Type.get()] * (1 + len(op.scalars))) and yields(op))
+    verify_region_invariants = staticmethod(lambda op: takes(op, [ir.F32Type.get()] * (1 + len(op.scalars))) and yields(op))
 
 
-class OwnStageOp(Tile.Operation, name="own_stage"):
+class OwnStageOp(Op, name="own_stage"):
     """Whether the cursor's stage is one of this warpgroup's: `of` warpgroups of the role take stages by turns, the
     first stage 0."""
 
     cursor: ext.Operand[CursorType]
     result: ext.Result[I1]
-    of: ir.IntegerAttr
+    of: Several
 
-    verify_invariants = verifier(lambda op: at_least(op, 2, "of"))

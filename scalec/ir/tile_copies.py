@@ -7,7 +7,7 @@ from typing import Any
 
 from scalec.formats import NUMBERS
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import announces, at_least, copies, element_in, fetches, fills, in_step, maker, reads_numbers
+from scalec.ir.tile_checks import Op, copies, element_in, fetches, fills, in_step, maker, reads_numbers
 from scalec.ir.tile_cut import CHUNK
 from scalec.ir.tile_types import (
     I32,
@@ -17,7 +17,6 @@ from scalec.ir.tile_types import (
     RowScalesType,
     ScalarsType,
     SharedType,
-    Tile,
     WindowType,
     bits_of,
     element_of,
@@ -26,13 +25,13 @@ from scalec.ir.tile_types import (
     shape_of,
     swizzle_of,
 )
-from scalec.ir.verify import fail, verifier
+from scalec.ir.verify import Axis, Count, Natural, Power, Transaction, fail
 
 WIDENED = ("ue8m0", "ue4m3")
 """Types of scales of a byte that kernels make f32 of where they use them, as of NUMBERS."""
 
 
-class CopyOp(Tile.Operation, name="copy"):
+class CopyOp(Op, name="copy"):
     """Bulk copy of the tile at (x, y), x innermost, into the cursor's stage; completes on the ring's full barrier.
 
     The box is the tile, or one panel of it (`buffer`): the panels are then copied one by one, to the right along x.
@@ -53,9 +52,8 @@ class CopyOp(Tile.Operation, name="copy"):
     y: ext.Operand[I32]
     multicast: ir.IntegerAttr
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        if not (copies(op, panels=True) and in_step(op, op.ring, op.target)):
+        if not (copies(op, panels=True) and in_step(op, None, op.target)):
             return False
         permuted = permuted_of(shape_of(op.source.type))
         for use in op.target.uses if permuted else ():
@@ -66,14 +64,13 @@ class CopyOp(Tile.Operation, name="copy"):
         return True
 
 
-class ClearRowsOp(Tile.Operation, name="clear_rows"):
+class ClearRowsOp(Op, name="clear_rows"):
     """All threads of the CTA make zero of the rows of each stage of `target` from `first` on, which no copy brings;
     what syncs them follows."""
 
     target: ext.Operand[SharedType]
     first: ir.IntegerAttr
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         rows, columns = shape_of(op.target.type)
         line = columns * bits_of(element_of(op.target.type)) // 8
@@ -84,7 +81,7 @@ class ClearRowsOp(Tile.Operation, name="clear_rows"):
         return 0 < int_of(op.first) < rows or fail(op, f"clears rows from {int_of(op.first)} of {rows} on")
 
 
-class ViewOp(Tile.Operation, name="view"):
+class ViewOp(Op, name="view"):
     """A tensor in global memory at some indices along axes that a tile does not run along: what copies, or threads, see
     of it begins there. Memory has a stride for each, in elements (bytes of packed ones); a `descriptor` of a tensor map
     has these indices behind x and y, with an extent of 1 in its box."""
@@ -94,7 +91,6 @@ class ViewOp(Tile.Operation, name="view"):
     strides: Sequence[ext.Operand[ir.IntegerType[64]]]
     result: ext.Result[Any]
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         if op.result.type != op.source.type:
             return fail(op, f"makes {op.result.type} of {op.source.type}, expected the same type")
@@ -104,52 +100,42 @@ class ViewOp(Tile.Operation, name="view"):
         return True
 
 
-class WindowOp(Tile.Operation, name="windows"):
+class WindowOp(Op, name="windows"):
     """A position in a ring of `slots` windows of `blocks` K blocks each (a power of two), at its start."""
 
     result: ext.Result[WindowType]
-    blocks: ir.IntegerAttr
-    slots: ir.IntegerAttr
-
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        for name in ("blocks", "slots"):
-            value = int_of(op.operation.attributes[name])
-            if value < 1 or value & (value - 1):
-                return fail(op, f"{name} is {value}, expected a power of two")
-        return True
+    blocks: Power
+    slots: Power
 
 
-class OpenWindowOp(Tile.Operation, name="open_window"):
+class OpenWindowOp(Op, name="open_window"):
     """Moves to the first block of the next window, unless already at one: a new tile starts a new window."""
 
     window: ext.Operand[WindowType]
 
 
-class SkipBlocksOp(Tile.Operation, name="skip_blocks"):
+class SkipBlocksOp(Op, name="skip_blocks"):
     """Moves on to the block of an open window that is number `block` of all K blocks: a part of K begins there."""
 
     window: ext.Operand[WindowType]
     block: ext.Operand[I32]
 
 
-class NextBlockOp(Tile.Operation, name="next_block"):
+class NextBlockOp(Op, name="next_block"):
     """Moves to the next K block."""
 
     window: ext.Operand[WindowType]
 
 
-class AnnounceOp(Tile.Operation, name="announce"):
+class AnnounceOp(Op, name="announce"):
     """Producer: announces `bytes` more of bulk copies to the stage's full barrier, without arriving."""
 
     ring: ext.Operand[RingType]
     cursor: ext.Operand[CursorType]
-    bytes: ir.IntegerAttr
-
-    verify_invariants = verifier(announces)
+    bytes: Transaction
 
 
-class CopyWindowOp(Tile.Operation, name="copy_window"):
+class CopyWindowOp(Op, name="copy_window"):
     """Bulk copy of the box at (x, y) into the window's slot; completes on the ring's full barrier at `cursor`."""
 
     source: ext.Operand[DescriptorType]
@@ -161,9 +147,8 @@ class CopyWindowOp(Tile.Operation, name="copy_window"):
     y: ext.Operand[I32]
     multicast: ir.IntegerAttr
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        if not copies(op) or not in_step(op, op.ring):
+        if not copies(op):
             return False
         window, (_, blocks), slots = maker(op.window, "tile.windows"), shape_of(op.target.type), op.target.type.stages
         if window is not None and (blocks, int_of(slots)) != (int_of(window.blocks), int_of(window.slots)):
@@ -174,23 +159,22 @@ class CopyWindowOp(Tile.Operation, name="copy_window"):
         return True
 
 
-class RowScalesOp(Tile.Operation, name="row_scales"):
+class RowScalesOp(Op, name="row_scales"):
     """Registers for the scales of `rows` rows and `blocks` blocks of K, spread over the threads of `warps` warps: f32,
     or of the type `element`, an optional string, one of NUMBERS."""
 
     result: ext.Result[RowScalesType]
-    rows: ir.IntegerAttr
-    blocks: ir.IntegerAttr
-    warps: ir.IntegerAttr
+    rows: Count
+    blocks: Count
+    warps: Count
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         if (element := element_in(op)) not in NUMBERS:
             return fail(op, f"room for {element}, expected {' or '.join(NUMBERS)}")
-        return at_least(op, 1, "rows", "blocks", "warps")
+        return True
 
 
-class LoadRowsOp(Tile.Operation, name="load_rows"):
+class LoadRowsOp(Op, name="load_rows"):
     """Loads source[(row0 + i) / row_block, k0 / block + j] for all rows i and blocks j of `into`, while inside k.
 
     Block j is that of K element k0 + j * step. Rows are clamped below `rows`; strides in elements. `zeros` or `ones`,
@@ -206,18 +190,17 @@ class LoadRowsOp(Tile.Operation, name="load_rows"):
     rows: ext.Operand[I32]
     k0: ext.Operand[I32]
     k: ext.Operand[I32]
-    step: ir.IntegerAttr
-    block: ir.IntegerAttr
-    row_block: ir.IntegerAttr
+    step: Count
+    block: Count
+    row_block: Count
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         room = maker(op.into, "tile.row_scales")
         element = element_in(room) if room is not None else ""
-        return at_least(op, 1, "step", "block", "row_block") and reads_numbers(op, element)
+        return reads_numbers(op, element)
 
 
-class StoreRowsOp(Tile.Operation, name="store_rows"):
+class StoreRowsOp(Op, name="store_rows"):
     """Stores block `index` of the rows' scales, as f32, into the cursor's stage of a shared vector; of several vectors
     [blocks, rows] as many blocks, `index` times as many further. With `strips`, (first, rows, apart), row i is the
     tile's row first + i + i / rows * apart."""
@@ -227,7 +210,6 @@ class StoreRowsOp(Tile.Operation, name="store_rows"):
     cursor: ext.Operand[CursorType]
     index: ir.IntegerAttr
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         room, shape = maker(op.source, "tile.row_scales"), shape_of(op.target.type)
         if room is not None and not 0 <= int_of(op.index) < int_of(room.blocks) // shape[0]:
@@ -239,21 +221,20 @@ class StoreRowsOp(Tile.Operation, name="store_rows"):
         return in_step(op, None, op.target)
 
 
-class ScalarsOp(Tile.Operation, name="scalars"):
+class ScalarsOp(Op, name="scalars"):
     """Room for `count` f32, uniform over the warpgroup or warp, or for scales of the type `element`, an optional
     string."""
 
     result: ext.Result[ScalarsType]
-    count: ir.IntegerAttr
+    count: Count
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         if (element := element_in(op)) not in (*NUMBERS, *WIDENED):
             return fail(op, f"room for {element}, expected {' or '.join((*NUMBERS, *WIDENED))}")
-        return at_least(op, 1, "count")
+        return True
 
 
-class PrefetchOp(Tile.Operation, name="prefetch"):
+class PrefetchOp(Op, name="prefetch"):
     """Asks L2 for the scales source[row / row_block, k / k_block] of all `k` elements of K, `count` rows, which are
     row0 + i * spacing, clamped below `rows`; a warp, whose lanes ask for a sector each."""
 
@@ -264,17 +245,16 @@ class PrefetchOp(Tile.Operation, name="prefetch"):
     rows: ext.Operand[I32]
     k0: ext.Operand[I32]
     k: ext.Operand[I32]
-    row_block: ir.IntegerAttr
-    k_block: ir.IntegerAttr
-    count: ir.IntegerAttr
-    spacing: ir.IntegerAttr
+    row_block: Count
+    k_block: Count
+    count: Count
+    spacing: Natural
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        return at_least(op, 1, "row_block", "k_block", "count") and at_least(op, 0, "spacing") and reads_numbers(op)
+        return reads_numbers(op)
 
 
-class FetchOp(Tile.Operation, name="fetch"):
+class FetchOp(Op, name="fetch"):
     """Loads into `into` the scales source[row / row_block, k0 / k_block] of `count` rows, while k0 < k.
 
     The rows are row0 + own * (index along `axis`, "m" or "n", of the warpgroup or warp) + i * spacing, clamped below
@@ -290,13 +270,12 @@ class FetchOp(Tile.Operation, name="fetch"):
     rows: ext.Operand[I32]
     k0: ext.Operand[I32]
     k: ext.Operand[I32]
-    row_block: ir.IntegerAttr
-    k_block: ir.IntegerAttr
-    axis: ir.StringAttr
-    own: ir.IntegerAttr
-    spacing: ir.IntegerAttr
+    row_block: Count
+    k_block: Count
+    axis: Axis
+    own: Natural
+    spacing: Natural
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         room = maker(op.into, "tile.scalars")
-        return fetches(op, "k_block") and reads_numbers(op, element_in(room) if room is not None else "")
+        return fetches(op) and reads_numbers(op, element_in(room) if room is not None else "")

@@ -3,7 +3,7 @@
 # no `from __future__ import annotations` here: the bindings read the annotations as classes
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import at_least, flag, in_step
+from scalec.ir.tile_checks import Op, at_least, flag, in_step
 from scalec.ir.tile_tensor import words_of
 from scalec.ir.tile_types import (
     I1,
@@ -13,14 +13,13 @@ from scalec.ir.tile_types import (
     RingType,
     RowScalesType,
     SharedType,
-    Tile,
     bits_of,
     element_of,
     int_of,
     shape_of,
     swizzle_of,
 )
-from scalec.ir.verify import fail, verifier
+from scalec.ir.verify import Count, Depth, Flag, Offset, fail
 
 LINE = 128
 """Bytes of the widest swizzle, of which a row is interleaved."""
@@ -31,10 +30,8 @@ PAIRS_APART = 4
 CHUNK = 16
 """Bytes that a swizzle keeps together at least, and one instruction moves."""
 
-_ROUNDS = 32  # of stages, whose parities are bits
 
-
-class CutRingOp(Tile.Operation, name="cut_ring"):
+class CutRingOp(Op, name="cut_ring"):
     """A barrier for each of `depth` stages, at byte `offset`, of `full` arrivals: copies of a stage that warps change
     before others see it complete there.
 
@@ -42,22 +39,12 @@ class CutRingOp(Tile.Operation, name="cut_ring"):
     """
 
     result: ext.Result[RingType]
-    offset: ir.IntegerAttr
-    depth: ir.IntegerAttr
-    full: ir.IntegerAttr
-
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        if int_of(op.offset) % 8:
-            return fail(op, f"offset {int_of(op.offset)} is not a multiple of 8, the size of a barrier")
-        if int_of(op.depth) > _ROUNDS:
-            return fail(
-                op, f"depth is {int_of(op.depth)}, expected at most {_ROUNDS}: the rounds of the stages are bits"
-            )
-        return at_least(op, 0, "offset") and at_least(op, 1, "depth", "full")
+    offset: Offset
+    depth: Depth
+    full: Count
 
 
-class DetourOp(Tile.Operation, name="detour"):
+class DetourOp(Op, name="detour"):
     """The ring as who copies sees it: where `condition` holds, copies complete at the barriers of `through`, a
     tile.cut_ring, and whoever waits there passes the stage on to the ring (`pass_on`)."""
 
@@ -66,7 +53,6 @@ class DetourOp(Tile.Operation, name="detour"):
     condition: ext.Operand[I1] | None
     result: ext.Result[RingType]
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         made, through = op.ring.owner, op.through.owner
         if isinstance(through, ir.Block) or through.name != "tile.cut_ring":
@@ -77,7 +63,7 @@ class DetourOp(Tile.Operation, name="detour"):
         return depths[0] == depths[1] or fail(op, f"leads to {depths[0]} stages through {depths[1]}")
 
 
-class CutKOp(Tile.Operation, name="cut_k"):
+class CutKOp(Op, name="cut_k"):
     """Makes zero of the K elements outside [low, high) of a tile of an operand, of the cursor's stage; both are counted
     from the stage's first, and neither is beyond its last. All lanes of a warp are here.
 
@@ -90,16 +76,13 @@ class CutKOp(Tile.Operation, name="cut_k"):
     cursor: ext.Operand[CursorType]
     low: ext.Operand[I32]
     high: ext.Operand[I32]
-    each: ir.IntegerAttr
-    bits: ir.IntegerAttr
-    mn: ir.IntegerAttr
+    each: Count
+    bits: Count
+    mn: Flag
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         (_, width), swizzle = shape_of(op.tile.type), swizzle_of(op.tile.type)
         row = width * bits_of(element_of(op.tile.type)) // 8
-        if not (flag(op, "mn") and at_least(op, 1, "each", "bits")):
-            return False
         if not swizzle and row % CHUNK:
             return fail(op, f"cuts rows of {row} bytes, expected a multiple of {CHUNK}")
         if swizzle and (row % swizzle if int_of(op.mn) else row != swizzle):
@@ -110,7 +93,7 @@ class CutKOp(Tile.Operation, name="cut_k"):
         return in_step(op, None, op.tile)
 
 
-class WrapKOp(Tile.Operation, name="wrap_k"):
+class WrapKOp(Op, name="wrap_k"):
     """Of each row of a tile of an operand, of the stage before the cursor's, the first `shift` elements of so many
     `bits`, fewer than CHUNK bytes, become those of the cursor's stage, of which those from `high` on count as zero. All
     lanes of a warp are here; tiles are those of `cut_k` with `mn` 0."""
@@ -119,9 +102,8 @@ class WrapKOp(Tile.Operation, name="wrap_k"):
     cursor: ext.Operand[CursorType]
     shift: ext.Operand[I32]
     high: ext.Operand[I32]
-    bits: ir.IntegerAttr
+    bits: Count
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         (_, width), swizzle = shape_of(op.tile.type), swizzle_of(op.tile.type)
         row = width * bits_of(element_of(op.tile.type)) // 8
@@ -129,10 +111,10 @@ class WrapKOp(Tile.Operation, name="wrap_k"):
             return fail(
                 op, f"wraps rows of {row} bytes swizzled over {swizzle}, expected whole {CHUNK}, or its swizzle"
             )
-        return at_least(op, 1, "bits") and in_step(op, None, op.tile)
+        return in_step(op, None, op.tile)
 
 
-class CutWordsOp(Tile.Operation, name="cut_words"):
+class CutWordsOp(Op, name="cut_words"):
     """Makes zero of the scale bytes of the cursor's stage that scale no K element in [low, high), of which each has
     `unit`: what they are nobody says, and the zeros of the operands times NaN are NaN. All lanes of a warp are here.
 
@@ -143,17 +125,16 @@ class CutWordsOp(Tile.Operation, name="cut_words"):
     cursor: ext.Operand[CursorType]
     low: ext.Operand[I32]
     high: ext.Operand[I32]
-    unit: ir.IntegerAttr
+    unit: Count
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         bits = bits_of(element_of(op.words.type))
         if bits != 32 and not words_of(op.words.type)[0]:
             return fail(op, f"cuts {op.words.type}, expected words of rows, or tiles of a blocked tensor")
-        return at_least(op, 1, "unit") and in_step(op, None, op.words)
+        return in_step(op, None, op.words)
 
 
-class InterleaveKOp(Tile.Operation, name="interleave_k"):
+class InterleaveKOp(Op, name="interleave_k"):
     """Of each LINE bytes of a row of a tile, of the cursor's stage, four bytes of number 8 i + j become those of number
     i + 4 j: what wgmma multiplies with the registers of one of the four threads that share a row of A was adjacent (PTX
     ISA 9.7.15.5.1.1). All lanes of a warp are here; rows are as wide as the swizzle, or several panels of that. With
@@ -164,7 +145,6 @@ class InterleaveKOp(Tile.Operation, name="interleave_k"):
     tile: ext.Operand[SharedType]
     cursor: ext.Operand[CursorType]
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         (_, width), swizzle = shape_of(op.tile.type), swizzle_of(op.tile.type)
         row = width * bits_of(element_of(op.tile.type)) // 8
@@ -175,38 +155,33 @@ class InterleaveKOp(Tile.Operation, name="interleave_k"):
         return in_step(op, None, op.tile)
 
 
-class CutBytesOp(Tile.Operation, name="cut_bytes"):
+class CutBytesOp(Op, name="cut_bytes"):
     """Likewise of scale bytes on their way through registers."""
 
     source: ext.Operand[ByteScalesType]
     low: ext.Operand[I32]
     high: ext.Operand[I32]
-    unit: ir.IntegerAttr
-
-    verify_invariants = verifier(lambda op: at_least(op, 1, "unit"))
+    unit: Count
 
 
-class CutScalesOp(Tile.Operation, name="cut_scales"):
+class CutScalesOp(Op, name="cut_scales"):
     """Likewise of scales in registers, of which a row has one for each `unit` elements."""
 
     source: ext.Operand[RowScalesType]
     low: ext.Operand[I32]
     high: ext.Operand[I32]
-    unit: ir.IntegerAttr
-
-    verify_invariants = verifier(lambda op: at_least(op, 1, "unit"))
+    unit: Count
 
 
-class PassOnOp(Tile.Operation, name="pass_on"):
+class PassOnOp(Op, name="pass_on"):
     """A warp arrives at the full barrier of the stage, or with `lag` 1 of the one before, once or in the place of so
     many `arrivals`: what its lanes stored before is seen by who waits there, the tensor core and later copies too."""
 
     ring: ext.Operand[RingType]
     cursor: ext.Operand[CursorType]
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         given = op.operation.attributes
         if "lag" in given and not flag(op, "lag"):
             return False
-        return in_step(op, op.ring) and ("arrivals" not in given or at_least(op, 1, "arrivals"))
+        return "arrivals" not in given or at_least(op, 1, "arrivals")

@@ -7,7 +7,7 @@ from math import gcd
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import at_least, in_step, maker, plainly_swizzled, reads_numbers
+from scalec.ir.tile_checks import Op, in_step, maker, memory_of, plainly_swizzled, reads_numbers
 from scalec.ir.tile_cut import CHUNK
 from scalec.ir.tile_types import (
     I1,
@@ -22,7 +22,6 @@ from scalec.ir.tile_types import (
     RowScalesType,
     ScalarsType,
     SharedType,
-    Tile,
     atom_of,
     bits_of,
     element_of,
@@ -32,8 +31,7 @@ from scalec.ir.tile_types import (
     str_of,
     swizzle_of,
 )
-from scalec.ir.verify import fail, verifier
-from scalec.targets import WARPGROUP
+from scalec.ir.verify import Count, Natural, Sharers, fail
 
 COPY_ALIGN = 128
 """Of a tensor copy's place in shared memory, whatever the swizzle (PTX ISA 5.5.6, and measured on an H200)."""
@@ -42,7 +40,7 @@ GATHERED_TOGETHER = (1, 4)
 """Rows that one copy brings: a box of one row, or four with `.tile::gather4` (PTX ISA 5.5.3.4)."""
 
 
-class RowIndexOp(Tile.Operation, name="row_index"):
+class RowIndexOp(Op, name="row_index"):
     """An index for each row of a tile (`axis` "m"), column ("n") or element of K ("k"): that of the i-th of the tensors
     is source[i * stride]. One that is negative, or not below all `extents`, names nothing.
 
@@ -55,17 +53,15 @@ class RowIndexOp(Tile.Operation, name="row_index"):
     result: ext.Result[RowIndexType]
     axis: ir.StringAttr
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        memory = op.source.type
-        if not isinstance(memory, ir.MemRefType) or str(memory.element_type) != "i32":
-            return fail(op, f"reads {memory}, expected memory of i32")
+        if not memory_of(op, "source", "i32"):
+            return False
         if str_of(op.axis) not in ("m", "n", "k"):
             return fail(op, f"axis is {op.axis}, expected m, n or k")
         return bool(len(op.extents)) or fail(op, "has no extents, expected one or more")
 
 
-class AskNamedOp(Tile.Operation, name="ask_named"):
+class AskNamedOp(Op, name="ask_named"):
     """Loads what `index` has for the `count` rows that a unit has of a tile which begins at `first`, or for the `count`
     columns of the tile, of those below `end`; each warp has all of them. Nobody waits for them here."""
 
@@ -73,40 +69,36 @@ class AskNamedOp(Tile.Operation, name="ask_named"):
     first: ext.Operand[I32]
     end: ext.Operand[I32]
     result: ext.Result[ScalarsType]
-    count: ir.IntegerAttr
-
-    verify_invariants = verifier(lambda op: at_least(op, 1, "count"))
+    count: Count
 
 
-class AllNamedOp(Tile.Operation, name="all_named"):
+class AllNamedOp(Op, name="all_named"):
     """Whether all that was `asked` (tile.ask_named) names something; what is not below the end counts as if it did."""
 
     asked: ext.Operand[ScalarsType]
     result: ext.Result[I1]
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         asked = maker(op.asked, "tile.ask_named") is not None
         return asked or fail(op, "what is asked is not made by tile.ask_named")
 
 
-class GatheredOp(Tile.Operation, name="gathered"):
+class GatheredOp(Op, name="gathered"):
     """Registers for the indices of `rows` rows, spread over a warp's threads, `together` adjacent ones in each."""
 
     result: ext.Result[GatheredType]
-    rows: ir.IntegerAttr
+    rows: Count
     together: ir.IntegerAttr
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         rows, together = int_of(op.rows), int_of(op.together)
         if together not in GATHERED_TOGETHER or rows % together:
             able = " or ".join(map(str, GATHERED_TOGETHER))
             return fail(op, f"{rows} rows, {together} together, expected {able} that divide the rows")
-        return at_least(op, 1, "rows")
+        return True
 
 
-class LookUpOp(Tile.Operation, name="look_up"):
+class LookUpOp(Op, name="look_up"):
     """Loads the indices of rows row0 + i, for all rows i of `into`; of rows from `rows` on, none.
 
     `into` are registers of their own, or those of scales: these are then loaded of the rows that the indices name.
@@ -117,14 +109,13 @@ class LookUpOp(Tile.Operation, name="look_up"):
     row0: ext.Operand[I32]
     rows: ext.Operand[I32]
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         if isinstance(op.into.type, (GatheredType, RowScalesType, ByteScalesType)):
             return True
         return fail(op, f"looks up into {op.into.type}, expected gathered rows, or rows of scales")
 
 
-class GatherOp(Tile.Operation, name="gather"):
+class GatherOp(Op, name="gather"):
     """Bulk copies of rows into the cursor's stage, those that `rows` names, from element x of each; they complete on
     the ring's full barrier. A whole warp's: each thread copies the rows whose indices it has. A row that has none is
     zeros.
@@ -140,7 +131,6 @@ class GatherOp(Tile.Operation, name="gather"):
     rows: ext.Operand[GatheredType]
     x: ext.Operand[I32]
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         source, target, made = op.source.type, op.target.type, maker(op.rows, "tile.gathered")
         box, (rows, columns) = shape_of(source), shape_of(target)
@@ -160,10 +150,10 @@ class GatherOp(Tile.Operation, name="gather"):
             return fail(op, f"{together} rows of {box[0]} are adjacent, and those of the tile have {columns}")
         if together * width % COPY_ALIGN:
             return fail(op, f"copies {together} x {width} bytes, expected a multiple of {COPY_ALIGN}")
-        return in_step(op, op.ring, op.target)
+        return in_step(op, None, op.target)
 
 
-class RowChunksOp(Tile.Operation, name="row_chunks"):
+class RowChunksOp(Op, name="row_chunks"):
     """Registers for where `rows` rows are that are looked up, spread over a warpgroup's threads: `chunks` adjacent ones
     share a row, of which each copies a part, and each has every so-many-th row.
 
@@ -173,20 +163,13 @@ class RowChunksOp(Tile.Operation, name="row_chunks"):
 
     stride: ext.Operand[ir.IntegerType[64]]
     result: ext.Result[GatheredType]
-    rows: ir.IntegerAttr
-    chunks: ir.IntegerAttr
-    bits: ir.IntegerAttr
-    row_block: ir.IntegerAttr
-
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        if not at_least(op, 1, "rows", "chunks", "bits", "row_block"):
-            return False
-        chunks = int_of(op.chunks)
-        return not WARPGROUP % chunks or fail(op, f"{chunks} threads share a row, expected a divisor of {WARPGROUP}")
+    rows: Count
+    chunks: Sharers
+    bits: Count
+    row_block: Count
 
 
-class CopyRowsOp(Tile.Operation, name="copy_rows"):
+class CopyRowsOp(Op, name="copy_rows"):
     """Copies of rows into the cursor's stage, those that `rows` names, a warpgroup's: each thread copies its 16 bytes
     of each of its rows (cp.async), which is read from element k0 on, a multiple of 16 bytes. What a row has beyond
     element `k`, and a row without an index, is zeros.
@@ -202,7 +185,6 @@ class CopyRowsOp(Tile.Operation, name="copy_rows"):
     k0: ext.Operand[I32]
     k: ext.Operand[I32]
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         target, made = op.target.type, maker(op.rows, "tile.row_chunks")
         rows, columns = shape_of(target)
@@ -218,25 +200,18 @@ class CopyRowsOp(Tile.Operation, name="copy_rows"):
         return plainly_swizzled(op, op.target) and in_step(op, None, op.target)
 
 
-class KRowsOp(Tile.Operation, name="k_rows"):
+class KRowsOp(Op, name="k_rows"):
     """Registers for the `count` indices of each of `rows` rows of K, spread over a warpgroup's threads: `chunks`
     adjacent ones share a row, of which each copies 16 bytes of each panel, and each has every so-many-th row. With
     `alone`, an optional unit attribute, over a warp's."""
 
     result: ext.Result[GatheredType]
-    rows: ir.IntegerAttr
-    chunks: ir.IntegerAttr
-    count: ir.IntegerAttr
-
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        if not at_least(op, 1, "rows", "chunks", "count"):
-            return False
-        chunks = int_of(op.chunks)
-        return not WARPGROUP % chunks or fail(op, f"{chunks} threads share a row, expected a divisor of {WARPGROUP}")
+    rows: Count
+    chunks: Sharers
+    count: Count
 
 
-class LookUpKOp(Tile.Operation, name="look_up_k"):
+class LookUpKOp(Op, name="look_up_k"):
     """Loads what each `index` has for the elements k0 + i of K, for all rows i of `into`; for those below `low`, and
     from `high` on, none. Nobody waits for them here. With `own`, an optional number, `into` are scale bytes, which are
     then loaded of the rows that the index of that number names, where each names something."""
@@ -247,7 +222,6 @@ class LookUpKOp(Tile.Operation, name="look_up_k"):
     low: ext.Operand[I32]
     high: ext.Operand[I32]
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         attributes = op.operation.attributes
         if "own" not in attributes:
@@ -269,7 +243,7 @@ def line_of(width: int, swizzle: int) -> int:
     return swizzle or gcd(width, WIDEST_LINE)
 
 
-class CopyKRowsOp(Tile.Operation, name="copy_k_rows"):
+class CopyKRowsOp(Op, name="copy_k_rows"):
     """Copies of rows of K into the cursor's stage, a warpgroup's: each thread copies its 16 bytes of each panel of its
     rows (cp.async), which are read from element `first` on, a multiple of 16 bytes; what a row has from element `end`
     on is zeros. Row i is that which the `own`-th index has for k0 + i, or k0 + i itself where there is no `own`, an
@@ -290,7 +264,6 @@ class CopyKRowsOp(Tile.Operation, name="copy_k_rows"):
     first: ext.Operand[I32]
     end: ext.Operand[I32]
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         made, (rows, columns) = maker(op.rows, "tile.k_rows"), shape_of(op.target.type)
         width = columns * bits_of(element_of(op.target.type)) // 8
@@ -309,7 +282,7 @@ class CopyKRowsOp(Tile.Operation, name="copy_k_rows"):
         return _of_k(op, op.rows) and plainly_swizzled(op, op.target) and in_step(op, None, op.target)
 
 
-class CutKRowsOp(Tile.Operation, name="cut_k_rows"):
+class CutKRowsOp(Op, name="cut_k_rows"):
     """Makes zero of the rows of the cursor's stage of `tile`, [rows, elements] as those of `copy_k_rows`, for which any
     `index` names nothing. All lanes of the warp are here whose `rows` these are."""
 
@@ -318,7 +291,6 @@ class CutKRowsOp(Tile.Operation, name="cut_k_rows"):
     rows: ext.Operand[GatheredType]
     index: Sequence[ext.Operand[RowIndexType]]
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         made, (rows, columns), swizzle = maker(op.rows, "tile.k_rows"), shape_of(op.tile.type), swizzle_of(op.tile.type)
         width = columns * bits_of(element_of(op.tile.type)) // 8
@@ -329,23 +301,22 @@ class CutKRowsOp(Tile.Operation, name="cut_k_rows"):
         return _of_k(op, op.rows) and in_step(op, None, op.tile)
 
 
-class CutUnnamedOp(Tile.Operation, name="cut_unnamed"):
+class CutUnnamedOp(Op, name="cut_unnamed"):
     """Makes zero of scales on their way through registers, of which a row has one for each `unit` elements of K, that
     scale no element for which each `index` names something. All lanes of the warp are here whose `rows` these are."""
 
     source: ext.Operand[Any]
     rows: ext.Operand[GatheredType]
     index: Sequence[ext.Operand[RowIndexType]]
-    unit: ir.IntegerAttr
+    unit: Count
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         made = maker(op.rows, "tile.k_rows")
         if not isinstance(op.source.type, RowScalesType | ByteScalesType):
             return fail(op, f"cuts {op.source.type}, expected scales in registers")
         if made is not None and "alone" not in made.operation.attributes:
             return fail(op, "has rows of a warpgroup, expected those of a warp alone")
-        return _of_k(op, op.rows) and at_least(op, 1, "unit")
+        return _of_k(op, op.rows)
 
 
 def _of_k(op: ir.OpView, rows: ir.Value) -> bool:
@@ -358,7 +329,7 @@ def _of_k(op: ir.OpView, rows: ir.Value) -> bool:
     return True
 
 
-class CopyRowScalesOp(Tile.Operation, name="copy_row_scales"):
+class CopyRowScalesOp(Op, name="copy_row_scales"):
     """Likewise copies of the scales of rows, f32, of which each thread has rows alone, into the stage's vectors: into
     vector j that of K element k0 + j * step, at element (k0 + j * step) / block * k_stride of its row; 0 beyond `k`,
     and of a row without an index."""
@@ -370,10 +341,9 @@ class CopyRowScalesOp(Tile.Operation, name="copy_row_scales"):
     rows: ext.Operand[GatheredType]
     k0: ext.Operand[I32]
     k: ext.Operand[I32]
-    step: ir.IntegerAttr
-    block: ir.IntegerAttr
+    step: Count
+    block: Count
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         rows, made = shape_of(op.target.type)[1], maker(op.rows, "tile.row_chunks")
         if str(element_of(op.target.type)) != "f32":
@@ -382,25 +352,22 @@ class CopyRowScalesOp(Tile.Operation, name="copy_row_scales"):
             return fail(
                 op, f"{int_of(made.chunks)} threads have each of {int_of(made.rows)} rows, expected 1 of {rows}"
             )
-        return at_least(op, 1, "step", "block") and reads_numbers(op, "f32") and in_step(op, None, op.target)
+        return reads_numbers(op, "f32") and in_step(op, None, op.target)
 
 
-class LandOp(Tile.Operation, name="land"):
+class LandOp(Op, name="land"):
     """Each thread arrives once at the full barrier of the cursor's stage, as soon as all that it copied up to here
     (`tile.copy_rows`) has landed."""
 
     ring: ext.Operand[RingType]
     cursor: ext.Operand[CursorType]
 
-    verify_invariants = verifier(lambda op: in_step(op, op.ring))
 
-
-class ElectOp(Tile.Operation, name="elect", traits=[ir.NoTerminatorTrait]):
+class ElectOp(Op, name="elect", traits=[ir.NoTerminatorTrait]):
     """Runs its body in one thread of the warp, which is whole."""
 
     body: ext.Region
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         blocks = list(op.body.blocks)
         return (len(blocks) == 1 and not len(blocks[0].arguments)) or fail(
@@ -408,18 +375,17 @@ class ElectOp(Tile.Operation, name="elect", traits=[ir.NoTerminatorTrait]):
         )
 
 
-class InputAtOp(Tile.Operation, name="input_at"):
+class InputAtOp(Op, name="input_at"):
     """An epilogue input of `tile.input`, of which axis number `axis` is indexed by what `index` has for the row or
     column, and not by that itself. Where it names nothing, the input is 0."""
 
     source: ext.Operand[InputType]
     index: ext.Operand[RowIndexType]
     result: ext.Result[InputType]
-    axis: ir.IntegerAttr
+    axis: Natural
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         made = maker(op.source, "tile.input")
         if made is not None and not 0 <= int_of(op.axis) < len(ints_of(made.axes)) // 3:
             return fail(op, f"axis is {int_of(op.axis)}, of {len(ints_of(made.axes)) // 3}")
-        return at_least(op, 0, "axis")
+        return True

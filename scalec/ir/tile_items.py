@@ -6,31 +6,30 @@ from collections.abc import Sequence
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import at_least, extents, in_step, takes
-from scalec.ir.tile_types import I1, I32, CursorType, FragmentType, ItemsType, RingType, Tile, int_of, str_of
-from scalec.ir.verify import fail, verifier
+from scalec.ir.tile_checks import Op, extents, memory_of, takes
+from scalec.ir.tile_types import I1, I32, CursorType, FragmentType, ItemsType, RingType, int_of
+from scalec.ir.verify import Axis, Count, Natural, fail
 
 ITEM_ALIGN = 16
 """Bytes that an item is a multiple of: it is read and written by vectors."""
 
 
-class ItemsOp(Tile.Operation, name="items"):
+class ItemsOp(Op, name="items"):
     """A ring of items at byte `offset`, each of so many words of 32 bits."""
 
     result: ext.Result[ItemsType]
-    offset: ir.IntegerAttr
+    offset: Natural
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         if int_of(op.offset) % ITEM_ALIGN:
             return fail(op, f"offset {int_of(op.offset)} is not a multiple of {ITEM_ALIGN}, which items are aligned to")
         words, slots = int_of(op.result.type.words), int_of(op.result.type.slots)
         if words < 1 or words % (ITEM_ALIGN // 4):
             return fail(op, f"has items of {words} words, expected a multiple of {ITEM_ALIGN // 4}: vectors move them")
-        return (slots > 0 or fail(op, f"has {slots} slots, expected at least 1")) and at_least(op, 0, "offset")
+        return slots > 0 or fail(op, f"has {slots} slots, expected at least 1")
 
 
-class WorkOp(Tile.Operation, name="work", traits=[ir.NoTerminatorTrait]):
+class WorkOp(Op, name="work", traits=[ir.NoTerminatorTrait]):
     """Takes items until the last one: body(words). Each is handed back as soon as it is read.
 
     `tile` are the extents of a tile, `turns` is 1: warpgroups share each.
@@ -43,22 +42,21 @@ class WorkOp(Tile.Operation, name="work", traits=[ir.NoTerminatorTrait]):
     turns: ir.IntegerAttr
     body: ext.Region
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         if int_of(op.turns) != 1:
             return fail(op, f"turns is {int_of(op.turns)}, expected 1: who takes an item does not know the next one's")
         words = int_of(op.items.type.words)
-        return extents(op, "tile") and in_step(op, op.ring) and takes(op, [ir.IntegerType.get_signless(32)] * words)
+        return extents(op, "tile") and takes(op, [ir.IntegerType.get_signless(32)] * words)
 
 
-class OwnRowOp(Tile.Operation, name="own_row"):
+class OwnRowOp(Op, name="own_row"):
     """The first row that this thread's unit has of a tile, counted from the tile's first, of which it has sums."""
 
     accumulator: ext.Operand[FragmentType]
     result: ext.Result[I32]
 
 
-class PostOp(Tile.Operation, name="post"):
+class PostOp(Op, name="post"):
     """A warp posts an item when its slot is empty; without values, that there are no more."""
 
     ring: ext.Operand[RingType]
@@ -66,15 +64,14 @@ class PostOp(Tile.Operation, name="post"):
     items: ext.Operand[ItemsType]
     values: Sequence[ext.Operand[I32]]
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         words = int_of(op.items.type.words)
         if len(op.values) not in (0, words):
             return fail(op, f"has {len(op.values)} values, expected the {words} words of an item, or none: the end")
-        return in_step(op, op.ring)
+        return True
 
 
-class LoadIndexOp(Tile.Operation, name="load_index"):
+class LoadIndexOp(Op, name="load_index"):
     """An element of an i32 tensor: at so many indices, each with the stride of its axis."""
 
     source: ext.Operand[Any]
@@ -82,17 +79,13 @@ class LoadIndexOp(Tile.Operation, name="load_index"):
     strides: Sequence[ext.Operand[ir.IntegerType[64]]]
     result: ext.Result[I32]
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         if len(op.at) != len(op.strides):
             return fail(op, f"{len(op.at)} indices and {len(op.strides)} strides, expected as many")
-        memory = op.source.type
-        if not isinstance(memory, ir.MemRefType) or str(memory.element_type) != "i32":
-            return fail(op, f"reads {memory}, expected memory of i32")
-        return True
+        return memory_of(op, "source", "i32")
 
 
-class FindGroupOp(Tile.Operation, name="find_group"):
+class FindGroupOp(Op, name="find_group"):
     """Which of `groups` has the index `at`: the last one that begins at or below it, by offsets that do not fall, group
     g's and at g + 1 its end; where it begins, `low`, and whether `at` lies `inside`. 0 and 0 where no group does."""
 
@@ -104,15 +97,10 @@ class FindGroupOp(Tile.Operation, name="find_group"):
     low: ext.Result[I32]
     inside: ext.Result[I1]
 
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        memory = op.offsets.type
-        if not isinstance(memory, ir.MemRefType) or str(memory.element_type) != "i32":
-            return fail(op, f"reads {memory}, expected memory of i32")
-        return True
+    verify_invariants = staticmethod(lambda op: memory_of(op, "offsets", "i32"))
 
 
-class ClampOp(Tile.Operation, name="clamp"):
+class ClampOp(Op, name="clamp"):
     """The number, signed, nearest to `value` that is at least `low` and, as far as that goes, at most `high`."""
 
     value: ext.Operand[I32]
@@ -121,20 +109,20 @@ class ClampOp(Tile.Operation, name="clamp"):
     result: ext.Result[I32]
 
 
-class BoundsOp(Tile.Operation, name="bounds"):
+class BoundsOp(Op, name="bounds"):
     """Ends `bounds` of `tile.ragged_tiles`: the range of a group, [low, high)."""
 
     low: ext.Operand[I32]
     high: ext.Operand[I32]
 
 
-class SameOp(Tile.Operation, name="same"):
+class SameOp(Op, name="same"):
     """Ends `values` of `tile.run`."""
 
     values: Sequence[ext.Operand[I32]]
 
 
-class RunOp(Tile.Operation, name="run", traits=[ir.NoTerminatorTrait]):
+class RunOp(Op, name="run", traits=[ir.NoTerminatorTrait]):
     """Of `blocks` blocks, whether the one `at` begins a run of such that have the same values(block), and the first one
     behind that run; of one that begins none the next one."""
 
@@ -144,7 +132,6 @@ class RunOp(Tile.Operation, name="run", traits=[ir.NoTerminatorTrait]):
     behind: ext.Result[I32]
     values: ext.Region
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         found = list(op.values.blocks)
         if len(found) != 1 or [str(a.type) for a in found[0].arguments] != ["i32"]:
@@ -155,7 +142,7 @@ class RunOp(Tile.Operation, name="run", traits=[ir.NoTerminatorTrait]):
         return True
 
 
-class RaggedTilesOp(Tile.Operation, name="ragged_tiles", traits=[ir.NoTerminatorTrait]):
+class RaggedTilesOp(Op, name="ragged_tiles", traits=[ir.NoTerminatorTrait]):
     """Walks the tiles of this CTA's cluster, as `tile.tiles` does, of groups that each have a range of rows or columns.
 
     bounds(group) gives a group's range of dimension `axis` ("m" or "n"), of which what lies outside the dimension does
@@ -168,20 +155,16 @@ class RaggedTilesOp(Tile.Operation, name="ragged_tiles", traits=[ir.NoTerminator
     n: ext.Operand[I32]
     groups: ext.Operand[I32]
     outer: Sequence[ext.Operand[I32]]
-    axis: ir.StringAttr
-    each: ir.IntegerAttr
+    axis: Axis
+    each: Count
     tile: Any
     cluster: Any
-    order: ir.StringAttr
-    band: ir.IntegerAttr
+    order: Axis
+    band: Count
     bounds: ext.Region
     body: ext.Region
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        for name, able in (("order", ("n", "m")), ("axis", ("m", "n"))):
-            if str_of(op.operation.attributes[name]) not in able:
-                return fail(op, f"{name} is {op.operation.attributes[name]}, expected {' or '.join(able)}")
         blocks = list(op.bounds.blocks)
         if len(blocks) != 1 or [str(a.type) for a in blocks[0].arguments] != ["i32"]:
             return fail(op, "bounds is not one block that takes the group")
@@ -189,8 +172,4 @@ class RaggedTilesOp(Tile.Operation, name="ragged_tiles", traits=[ir.NoTerminator
         if last.operation.name != "tile.bounds":
             return fail(op, f"bounds ends in {last.operation.name}, expected tile.bounds")
         i32 = ir.IntegerType.get_signless(32)
-        return (
-            extents(op, "tile", "cluster")
-            and at_least(op, 1, "band", "each")
-            and takes(op, [i32] * (5 + len(op.outer)))
-        )
+        return extents(op, "tile", "cluster") and takes(op, [i32] * (5 + len(op.outer)))

@@ -4,31 +4,28 @@ the work of one that has not begun (cluster launch control)."""
 # no `from __future__ import annotations` here: the bindings read the annotations as classes
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import at_least, in_step
-from scalec.ir.tile_types import I32, RESPONSE_BYTES, CursorType, ResponsesType, RingType, Tile, int_of
-from scalec.ir.verify import fail, verifier
+from scalec.ir.tile_checks import Op, in_step
+from scalec.ir.tile_types import I32, RESPONSE_BYTES, CursorType, ResponsesType, RingType, int_of
+from scalec.ir.verify import Count, fail
 
 
-class DependOp(Tile.Operation, name="depend"):
+class DependOp(Op, name="depend"):
     """All threads: lets the next kernel of the stream be launched, and waits until the one before this has ended and
     what it wrote is there. Before it, nothing may be read or written that another kernel writes."""
 
 
-class StaggerOp(Tile.Operation, name="stagger"):
+class StaggerOp(Op, name="stagger"):
     """All threads: the launch's cluster number i goes on i times `cycles` of the SM's clock later."""
 
-    cycles: ir.IntegerAttr
-
-    verify_invariants = verifier(lambda op: at_least(op, 1, "cycles"))
+    cycles: Count
 
 
-class ResponsesOp(Tile.Operation, name="responses"):
+class ResponsesOp(Op, name="responses"):
     """Room for responses in shared memory, from byte `offset` on: a stage of its ring each."""
 
     result: ext.Result[ResponsesType]
     offset: ir.IntegerAttr
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         offset, stages = int_of(op.offset), int_of(op.result.type.stages)
         if offset % RESPONSE_BYTES or offset < 0:
@@ -36,7 +33,7 @@ class ResponsesOp(Tile.Operation, name="responses"):
         return stages > 0 or fail(op, f"has {stages} stages, expected at least 1")
 
 
-class TryCancelOp(Tile.Operation, name="try_cancel"):
+class TryCancelOp(Op, name="try_cancel"):
     """One thread of each CTA: asks for the work of a cluster that has not begun; the response comes to the stage of
     every CTA of the cluster. The first of them asks, once all have handed the stage back to it (`query_cancel`)."""
 
@@ -44,10 +41,10 @@ class TryCancelOp(Tile.Operation, name="try_cancel"):
     cursor: ext.Operand[CursorType]
     responses: ext.Operand[ResponsesType]
 
-    verify_invariants = verifier(lambda op: _within_tiles(op) and in_step(op, op.ring, op.responses))
+    verify_invariants = staticmethod(lambda op: _within_tiles(op) and in_step(op, None, op.responses))
 
 
-class QueryCancelOp(Tile.Operation, name="query_cancel"):
+class QueryCancelOp(Op, name="query_cancel"):
     """Reads the response of the stage, which is full, and hands the stage back to the cluster's first CTA.
 
     Its result is the number of the cluster whose work this one takes over, all ones where there is none: `tile.tiles`
@@ -59,7 +56,7 @@ class QueryCancelOp(Tile.Operation, name="query_cancel"):
     cursor: ext.Operand[CursorType]
     responses: ext.Operand[ResponsesType]
 
-    verify_invariants = verifier(lambda op: _within_tiles(op) and in_step(op, op.ring, op.responses))
+    verify_invariants = staticmethod(lambda op: _within_tiles(op) and in_step(op, None, op.responses))
 
 
 def _within_tiles(op: ir.OpView) -> bool:

@@ -3,21 +3,12 @@
 # no `from __future__ import annotations` here: the bindings read the annotations as classes
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_types import (
-    FragmentType,
-    InputType,
-    SharedType,
-    Tile,
-    bits_of,
-    element_of,
-    int_of,
-    shape_of,
-    swizzle_of,
-)
-from scalec.ir.verify import fail, verifier
+from scalec.ir.tile_checks import Op
+from scalec.ir.tile_types import FragmentType, InputType, SharedType, bits_of, element_of, int_of, shape_of, swizzle_of
+from scalec.ir.verify import Flag, fail
 
 
-class StripOp(Tile.Operation, name="strip"):
+class StripOp(Op, name="strip"):
     """Rows of a shared tile from row `first` on, or with `axis` 1 columns from column `first` on, as a tile of its own
     with the same stages: what one copy brings, where several fill a tile.
 
@@ -27,14 +18,11 @@ class StripOp(Tile.Operation, name="strip"):
     result: ext.Result[SharedType]
     tile: ext.Operand[SharedType]
     first: ir.IntegerAttr
-    axis: ir.IntegerAttr
+    axis: Flag
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         first, axis = int_of(op.first), int_of(op.axis)
         whole, mine = shape_of(op.tile.type), shape_of(op.result.type)
-        if axis not in (0, 1):
-            return fail(op, f"axis is {axis}, expected 0 or 1")
         if mine[1 - axis] != whole[1 - axis] or not 0 <= first <= whole[axis] - mine[axis]:
             return fail(op, f"{list(mine)} from {first} along axis {axis} are not within a tile of {list(whole)}")
         kinds = [(element_of(t), swizzle_of(t), int_of(t.stages)) for t in (op.tile.type, op.result.type)]
@@ -49,14 +37,14 @@ class StripOp(Tile.Operation, name="strip"):
         return True
 
 
-class PaneOp(Tile.Operation, name="pane"):
+class PaneOp(Op, name="pane"):
     """Columns of an accumulator from column `first` on, as one of its own: the sums of one contraction."""
 
     result: ext.Result[FragmentType]
     accumulator: ext.Operand[FragmentType]
     first: ir.IntegerAttr
 
-    verify_invariants = verifier(lambda op: _within(op))
+    verify_invariants = staticmethod(lambda op: _within(op))
 
 
 def _within(op: ir.OpView) -> bool:
@@ -68,17 +56,17 @@ def _within(op: ir.OpView) -> bool:
     return True
 
 
-class GoOp(Tile.Operation, name="go"):
+class GoOp(Op, name="go"):
     """Likewise, of columns that are multiplied by themselves."""
 
     result: ext.Result[FragmentType]
     accumulator: ext.Operand[FragmentType]
     first: ir.IntegerAttr
 
-    verify_invariants = verifier(lambda op: _within(op))
+    verify_invariants = staticmethod(lambda op: _within(op))
 
 
-class InputSumsOp(Tile.Operation, name="input_sums"):
+class InputSumsOp(Op, name="input_sums"):
     """What an elementwise body reads of another accumulator: its element at the same row and column."""
 
     result: ext.Result[InputType]

@@ -5,7 +5,7 @@
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import at_least, in_step, memory_of, takes
+from scalec.ir.tile_checks import Op, memory_of, takes
 from scalec.ir.tile_types import (
     I1,
     I32,
@@ -13,16 +13,15 @@ from scalec.ir.tile_types import (
     FragmentType,
     RingType,
     SharedType,
-    Tile,
     element_of,
     int_of,
     ints_of,
     shape_of,
 )
-from scalec.ir.verify import fail, verifier
+from scalec.ir.verify import Few, Natural, Several, fail, verifier
 
 
-class SumPartsOp(Tile.Operation, name="sum_parts"):
+class SumPartsOp(Op, name="sum_parts"):
     """accumulator = the sum of those of all `split` parts of tile `number`, of which this CTA has worked on `part`.
 
     The parts meet in memory: each CTA stores its sums in `parts`, then counts itself in the tile's counter. The one
@@ -38,23 +37,22 @@ class SumPartsOp(Tile.Operation, name="sum_parts"):
     part: ext.Operand[I32]
     number: ext.Operand[I32]
     result: ext.Result[I1]
-    split: ir.IntegerAttr
+    split: Several
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        return memory_of(op, "parts", "f32") and memory_of(op, "counters", "i32") and at_least(op, 2, "split")
+        return memory_of(op, "parts", "f32") and memory_of(op, "counters", "i32")
 
 
-class BeginPartOp(Tile.Operation, name="begin_part"):
+class BeginPartOp(Op, name="begin_part"):
     """Counts this CTA among those that have begun a part of tile `number`: `tile.add_columns` asks how many have."""
 
     counters: ext.Operand[Any]
     number: ext.Operand[I32]
 
-    verify_invariants = verifier(lambda op: memory_of(op, "counters", "i32"))
+    verify_invariants = staticmethod(lambda op: memory_of(op, "counters", "i32"))
 
 
-class AddColumnsOp(Tile.Operation, name="add_columns", traits=[ir.NoTerminatorTrait]):
+class AddColumnsOp(Op, name="add_columns", traits=[ir.NoTerminatorTrait]):
     """columns = the sum of those of all `split` parts of tile `number`, of which this CTA has worked on `part`; then
     body(column): `columns` has the tile's from `column` on.
 
@@ -70,12 +68,11 @@ class AddColumnsOp(Tile.Operation, name="add_columns", traits=[ir.NoTerminatorTr
     counters: ext.Operand[Any]
     part: ext.Operand[I32]
     number: ext.Operand[I32]
-    split: ir.IntegerAttr
+    split: Several
     body: ext.Region
 
-    @verifier
     def verify_region_invariants(op: ir.OpView) -> bool:
-        if not (memory_of(op, "parts", "f32") and memory_of(op, "counters", "i32") and at_least(op, 2, "split")):
+        if not (memory_of(op, "parts", "f32") and memory_of(op, "counters", "i32")):
             return False
         (rows, whole), (own, some) = shape_of(op.accumulator.type), shape_of(op.columns.type)
         if rows != own or whole % some:
@@ -83,7 +80,7 @@ class AddColumnsOp(Tile.Operation, name="add_columns", traits=[ir.NoTerminatorTr
         return takes(op, [ir.IntegerType.get_signless(32)])
 
 
-class SumInClusterOp(Tile.Operation, name="sum_in_cluster"):
+class SumInClusterOp(Op, name="sum_in_cluster"):
     """accumulator = the sum of those of the `split` CTAs of this cluster that have the parts of a tile: of which this
     CTA has `part`.
 
@@ -100,18 +97,13 @@ class SumInClusterOp(Tile.Operation, name="sum_in_cluster"):
     cursor: ext.Operand[CursorType]
     part: ext.Operand[I32]
     result: ext.Result[I1]
-    split: ir.IntegerAttr
-    owners: ir.IntegerAttr
+    split: Several
+    owners: Few
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         parent = op.operation.parent
         if parent is None or parent.name != "tile.tiles" or int_of(parent.opview.split) != int_of(op.split):
             return fail(op, f"is not in the body of a tile.tiles of {int_of(op.split)} parts")
-        if not (at_least(op, 2, "split") and in_step(op, op.ring)):
-            return False
-        if int_of(op.owners) not in (1, 2):
-            return fail(op, f"owners is {int_of(op.owners)}, expected 1 or 2")
         (rooms, room), element, others = shape_of(op.sums.type), element_of(op.sums.type), int_of(op.split) - 1
         if not isinstance(element, ir.F32Type) or rooms % others:
             return fail(op, f"sums are [{rooms}, {room}] of {element}, expected f32 of units of {others} parts")
@@ -119,12 +111,11 @@ class SumInClusterOp(Tile.Operation, name="sum_in_cluster"):
 
 
 def _piece(op: ir.OpView) -> bool:
-    if not (memory_of(op, "parts", "f32") and at_least(op, 2, "split") and at_least(op, 0, "piece")):
-        return False
-    return int_of(op.piece) < int_of(op.pieces) or fail(op, f"piece {int_of(op.piece)} of {int_of(op.pieces)}")
+    last = int_of(op.piece) < int_of(op.pieces) or fail(op, f"piece {int_of(op.piece)} of {int_of(op.pieces)}")
+    return last and memory_of(op, "parts", "f32")
 
 
-class StorePartOp(Tile.Operation, name="store_part"):
+class StorePartOp(Op, name="store_part"):
     """Stores a CTA's sums of `part` of tile `number`: `piece` of the `pieces` that a tile's sums come in, some columns
     each. What `sum_parts` does at once, where no fragment has all sums, or a part has several: then `last_part`, and
     there `add_parts`."""
@@ -133,25 +124,25 @@ class StorePartOp(Tile.Operation, name="store_part"):
     parts: ext.Operand[Any]
     part: ext.Operand[I32]
     number: ext.Operand[I32]
-    split: ir.IntegerAttr
-    piece: ir.IntegerAttr
+    split: Several
+    piece: Natural
     pieces: ir.IntegerAttr
 
     verify_invariants = verifier(_piece)
 
 
-class LastPartOp(Tile.Operation, name="last_part"):
+class LastPartOp(Op, name="last_part"):
     """All consumers have stored their sums of tile `number`; whether all other parts of it have been, before."""
 
     counters: ext.Operand[Any]
     number: ext.Operand[I32]
     result: ext.Result[I1]
-    split: ir.IntegerAttr
+    split: Several
 
-    verify_invariants = verifier(lambda op: memory_of(op, "counters", "i32") and at_least(op, 2, "split"))
+    verify_invariants = staticmethod(lambda op: memory_of(op, "counters", "i32"))
 
 
-class AddPartsOp(Tile.Operation, name="add_parts"):
+class AddPartsOp(Op, name="add_parts"):
     """accumulator = the sum of a piece of all `split` parts of tile `number`, in their order; the last CTA does so.
 
     `some`, optional: the first of these parts and the one behind the last, where these alone are added. `adds`,
@@ -161,11 +152,10 @@ class AddPartsOp(Tile.Operation, name="add_parts"):
     accumulator: ext.Operand[FragmentType]
     parts: ext.Operand[Any]
     number: ext.Operand[I32]
-    split: ir.IntegerAttr
-    piece: ir.IntegerAttr
+    split: Several
+    piece: Natural
     pieces: ir.IntegerAttr
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         if not _piece(op) or "some" not in op.operation.attributes:
             return _piece(op)

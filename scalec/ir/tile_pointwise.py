@@ -7,11 +7,11 @@ from typing import Any
 
 from scalec.formats import ELEMENT_TYPES, LAYOUTS, QUANTISED
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import at_least, flag, kind, maker, takes
+from scalec.ir.tile_checks import Op, at_least, maker, takes
 from scalec.ir.tile_compute import yields
 from scalec.ir.tile_quantize import rounds
 from scalec.ir.tile_types import I1, I32, InputType, Tile, bits_of, int_of, str_of
-from scalec.ir.verify import fail, verifier
+from scalec.ir.verify import Count, Flag, Natural, Reduction, fail
 
 MOST_BYTES = 16
 """Of one load or store of a thread (PTX ISA 9.7.9.8, ld: .v4.b32)."""
@@ -45,7 +45,7 @@ class ColumnsType(Tile.Type, name="columns"):
     count: Any
 
 
-class PointOp(Tile.Operation, name="point"):
+class PointOp(Op, name="point"):
     """The row and the first column that a thread has of the tile at (m0, n0), and whether they are below m and n.
 
     A row of the tile has `columns` columns, a thread `vector` of them. Threads that follow one another have columns
@@ -59,13 +59,10 @@ class PointOp(Tile.Operation, name="point"):
     row: ext.Result[I32]
     column: ext.Result[I32]
     inside: ext.Result[I1]
-    columns: ir.IntegerAttr
-    vector: ir.IntegerAttr
+    columns: Count
+    vector: Count
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        if not at_least(op, 1, "columns", "vector"):
-            return False
         columns, vector = int_of(op.columns), int_of(op.vector)
         across = columns // vector
         if columns % vector or across & (across - 1):
@@ -73,7 +70,7 @@ class PointOp(Tile.Operation, name="point"):
         return True
 
 
-class AlignedOp(Tile.Operation, name="aligned"):
+class AlignedOp(Op, name="aligned"):
     """Whether memory, and every row of it that `strides`, in elements, lead to, begins at a multiple of `bytes`."""
 
     source: ext.Operand[Any]
@@ -81,7 +78,6 @@ class AlignedOp(Tile.Operation, name="aligned"):
     result: ext.Result[I1]
     bytes: ir.IntegerAttr
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         size = int_of(op.bytes)
         if size not in (1, 2, 4, 8, MOST_BYTES):
@@ -89,7 +85,7 @@ class AlignedOp(Tile.Operation, name="aligned"):
         return _memory(op, op.source)
 
 
-class LoadColumnsOp(Tile.Operation, name="load_columns"):
+class LoadColumnsOp(Op, name="load_columns"):
     """Elements of memory, widened to f32: at an index along each axis, which has a stride in elements.
 
     `along` 1: as many adjacent ones as the result has columns, `together` in one load, which begins at a multiple of
@@ -104,18 +100,17 @@ class LoadColumnsOp(Tile.Operation, name="load_columns"):
     count: Sequence[ext.Operand[I32]]
     whole: Sequence[ext.Operand[I1]]
     result: ext.Result[ColumnsType]
-    along: ir.IntegerAttr
+    along: Flag
     together: ir.IntegerAttr
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        if not _indexed(op) or not _counted(op) or not flag(op, "along") or not _memory(op, op.source):
+        if not _indexed(op) or not _counted(op) or not _memory(op, op.source):
             return False
         count = int_of(op.result.type.count) if int_of(op.along) else 1
         return _together(op, op.source, count)
 
 
-class LoadScalesOp(Tile.Operation, name="load_scales"):
+class LoadScalesOp(Op, name="load_scales"):
     """The scales of adjacent columns of a row, one for each: those from `column` on, of a row of `n`. A scale is for
     `block` columns, of which a thread has one block's part or whole ones. Zeros unless `valid`. `scale`, `layout` and
     `stride` are as those of `tile.quantize`."""
@@ -127,13 +122,12 @@ class LoadScalesOp(Tile.Operation, name="load_scales"):
     stride: ext.Operand[ir.IntegerType[64]]
     valid: ext.Operand[I1]
     result: ext.Result[ColumnsType]
-    block: ir.IntegerAttr
+    block: Count
     scale: ir.StringAttr
     layout: ir.StringAttr
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        if not _memory(op, op.source) or not at_least(op, 1, "block"):
+        if not _memory(op, op.source):
             return False
         count, block = int_of(op.result.type.count), int_of(op.block)
         if count % block and block % count:
@@ -143,48 +137,44 @@ class LoadScalesOp(Tile.Operation, name="load_scales"):
         return True
 
 
-def _kind(op: ir.OpView) -> bool:
-    return str_of(op.kind) == "absmax" or kind(op)
+class Folded(ir.StringAttr):
+    """A reduction, or the largest magnitude."""
+
+    able, expected = (*Reduction.able, "absmax"), f"{Reduction.expected}, absmax"
 
 
-class RunningOp(Tile.Operation, name="running"):
+class RunningOp(Op, name="running"):
     """Registers for a reduction of this `kind`, which has no terms yet: 0 for sum, and for absmax, the largest
     magnitude, -inf for max, inf for min."""
 
     result: ext.Result[ColumnsType]
-    kind: ir.StringAttr
-
-    verify_invariants = verifier(_kind)
+    kind: Folded
 
 
-class TermOp(Tile.Operation, name="term"):
+class TermOp(Op, name="term"):
     """Takes a term into a reduction of this `kind`, in f32 and in program order, where it is `valid`."""
 
     sums: ext.Operand[ColumnsType]
     value: ext.Operand[ColumnsType]
     valid: ext.Operand[I1]
-    kind: ir.StringAttr
+    kind: Folded
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        if op.sums.type != op.value.type:
-            return fail(op, f"takes {op.value.type} into {op.sums.type}, expected one type")
-        return _kind(op)
+        same = op.sums.type == op.value.type
+        return same or fail(op, f"takes {op.value.type} into {op.sums.type}, expected one type")
 
 
-class CountedOp(Tile.Operation, name="counted"):
+class CountedOp(Op, name="counted"):
     """The columns, from number `count` on what a reduction of this `kind` begins with."""
 
     value: ext.Operand[ColumnsType]
     count: ext.Operand[I32]
     result: ext.Result[ColumnsType]
-    kind: ir.StringAttr
+    kind: Folded
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        if op.result.type != op.value.type:
-            return fail(op, f"makes {op.result.type} of {op.value.type}, expected one type")
-        return _kind(op)
+        same = op.result.type == op.value.type
+        return same or fail(op, f"makes {op.result.type} of {op.value.type}, expected one type")
 
 
 def _shared(op: ir.OpView) -> bool:
@@ -193,10 +183,10 @@ def _shared(op: ir.OpView) -> bool:
         return fail(op, "reduces no values, expected one at least")
     if not 0 <= sharing < MOST_THREADS or (sharing >= LANES) == (exchange < 0):
         return fail(op, f"sharing {sharing} and exchange {exchange}, expected bits of threads, and -1 within a warp")
-    return _kind(op)
+    return True
 
 
-class ReduceLanesOp(Tile.Operation, name="reduce_lanes"):
+class ReduceLanesOp(Op, name="reduce_lanes"):
     """A reduction of this `kind`, in f32, of all columns of all values of all threads that share it: those whose
     numbers in the CTA differ in bits of `sharing` alone. Each of them has it, the same bits.
 
@@ -206,58 +196,54 @@ class ReduceLanesOp(Tile.Operation, name="reduce_lanes"):
 
     values: Sequence[ext.Operand[ColumnsType]]
     result: ext.Result[ir.F32Type]
-    kind: ir.StringAttr
+    kind: Folded
     sharing: ir.IntegerAttr
     exchange: ir.IntegerAttr
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         return _shared(op)
 
 
-class ReduceEachOp(Tile.Operation, name="reduce_each"):
+class ReduceEachOp(Op, name="reduce_each"):
     """A reduction like `tile.reduce_lanes`, of each column by itself: of all values of all threads that share it.
     `exchange`: where each thread has an f32 for each column."""
 
     values: Sequence[ext.Operand[ColumnsType]]
     result: ext.Result[ColumnsType]
-    kind: ir.StringAttr
+    kind: Folded
     sharing: ir.IntegerAttr
     exchange: ir.IntegerAttr
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         if any(x.type != op.result.type for x in op.values):
             return fail(op, f"reduces other columns than {op.result.type}")
         return _shared(op)
 
 
-class ColumnOp(Tile.Operation, name="column"):
+class ColumnOp(Op, name="column"):
     """What one of several adjacent columns has, that of number `at`."""
 
     value: ext.Operand[ColumnsType]
     result: ext.Result[ir.F32Type]
     at: ir.IntegerAttr
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         count = int_of(op.value.type.count)
         return 0 <= int_of(op.at) < count or fail(op, f"column {op.at} of {count}")
 
 
-class ColumnsOfOp(Tile.Operation, name="columns_of"):
+class ColumnsOfOp(Op, name="columns_of"):
     """Adjacent columns that have these numbers."""
 
     values: Sequence[ext.Operand[ir.F32Type]]
     result: ext.Result[ColumnsType]
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         count = int_of(op.result.type.count)
         return len(op.values) == count or fail(op, f"{len(op.values)} numbers, expected {count}, one a column")
 
 
-class LayColumnsOp(Tile.Operation, name="lay_columns"):
+class LayColumnsOp(Op, name="lay_columns"):
     """Leaves what a thread has of a tile of so many `rows` and `columns` in shared memory, from byte `at` on: its
     columns in place number `place` of those that it has one below the other (`tile.point` says where the first is)."""
 
@@ -267,10 +253,10 @@ class LayColumnsOp(Tile.Operation, name="lay_columns"):
     at: ir.IntegerAttr
     place: ir.IntegerAttr
 
-    verify_invariants = verifier(lambda op: _turned(op, int_of(op.value.type.count), "rows", "columns"))
+    verify_invariants = staticmethod(lambda op: _turned(op, int_of(op.value.type.count), "rows", "columns"))
 
 
-class TakeTurnedOp(Tile.Operation, name="take_turned"):
+class TakeTurnedOp(Op, name="take_turned"):
     """As many adjacent rows of one column as a thread left columns of one row (`tile.lay_columns`, which all threads
     have done, of a tile of so many `rows` and `columns`): what it has of it with these in each other's place."""
 
@@ -280,10 +266,10 @@ class TakeTurnedOp(Tile.Operation, name="take_turned"):
     at: ir.IntegerAttr
     place: ir.IntegerAttr
 
-    verify_invariants = verifier(lambda op: _turned(op, int_of(op.result.type.count), "rows", "columns"))
+    verify_invariants = staticmethod(lambda op: _turned(op, int_of(op.result.type.count), "rows", "columns"))
 
 
-class LayNamedOp(Tile.Operation, name="lay_named"):
+class LayNamedOp(Op, name="lay_named"):
     """Leaves whether a row of a tile of so many `columns` is there, a byte, from byte `at` of shared memory on: of
     place number `place` of a thread that has `vector` columns of it, as `tile.lay_columns` counts them."""
 
@@ -293,10 +279,10 @@ class LayNamedOp(Tile.Operation, name="lay_named"):
     at: ir.IntegerAttr
     place: ir.IntegerAttr
 
-    verify_invariants = verifier(lambda op: _turned(op, int_of(op.vector), "columns"))
+    verify_invariants = staticmethod(lambda op: _turned(op, int_of(op.vector), "columns"))
 
 
-class TakeNamedOp(Tile.Operation, name="take_named"):
+class TakeNamedOp(Op, name="take_named"):
     """Of the rows that `tile.take_turned` takes, those that are there (`tile.lay_named`, which all threads have done),
     a bit each, and whether one is of the `block` of rows that they lie in."""
 
@@ -307,7 +293,6 @@ class TakeNamedOp(Tile.Operation, name="take_named"):
     block: ir.IntegerAttr
     at: ir.IntegerAttr
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         vector, block, rows = int_of(op.vector), int_of(op.block), int_of(op.rows)
         if block % vector or rows % block:
@@ -315,7 +300,7 @@ class TakeNamedOp(Tile.Operation, name="take_named"):
         return _turned(op, vector, "rows")
 
 
-class FindScaleOp(Tile.Operation, name="find_scale"):
+class FindScaleOp(Op, name="find_scale"):
     """The scale of a block whose largest magnitude is given, as stored in the bits of `code`, and what its values are
     multiplied by. `element`, `scale` and `inverse` are as those of `tile.quantize`."""
 
@@ -326,14 +311,13 @@ class FindScaleOp(Tile.Operation, name="find_scale"):
     element: ir.TypeAttr
     scale: ir.StringAttr
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         if len(op.inverse) > 1 or any(maker(x, "tile.hold") is None for x in op.inverse):
             return fail(op, f"{len(op.inverse)} inverses, expected one that tile.hold made, or none")
         return str_of(op.scale) in QUANTISED or fail(op, f"scales are {op.scale}, expected {', '.join(QUANTISED)}")
 
 
-class StoreScaleOp(Tile.Operation, name="store_scale"):
+class StoreScaleOp(Op, name="store_scale"):
     """Stores the scale of a row's block where it is `inside`: one of the threads that share it does, as
     `tile.reduce_lanes` has them. `scale`, `layout` and `stride` are as those of `tile.quantize`, `n` and `block` the
     columns of a row and of a block. `padding` 1: behind the last one zeros fill up its word of four."""
@@ -345,22 +329,21 @@ class StoreScaleOp(Tile.Operation, name="store_scale"):
     at: ext.Operand[I32]
     n: ext.Operand[I32]
     inside: ext.Operand[I1]
-    block: ir.IntegerAttr
-    sharing: ir.IntegerAttr
+    block: Count
+    sharing: Natural
     scale: ir.StringAttr
     layout: ir.StringAttr
-    padding: ir.IntegerAttr
+    padding: Flag
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        if not _memory(op, op.target) or not at_least(op, 1, "block") or not at_least(op, 0, "sharing"):
+        if not _memory(op, op.target):
             return False
         if str_of(op.layout) not in LAYOUTS or str_of(op.scale) not in QUANTISED:
             return fail(op, f"scales are {op.scale} in the layout {op.layout}, expected {', '.join(QUANTISED)}")
-        return flag(op, "padding")
+        return True
 
 
-class ComputeOp(Tile.Operation, name="compute"):
+class ComputeOp(Op, name="compute"):
     """body(inputs..., scalars...) for each column; the body yields f32 (`tile.yield`). `approximate`, an optional unit
     attribute, is as that of `tile.epilogue`; with `once`, another one, quotients are rounded to nearest even."""
 
@@ -369,7 +352,6 @@ class ComputeOp(Tile.Operation, name="compute"):
     result: ext.Result[ColumnsType]
     body: ext.Region
 
-    @verifier
     def verify_region_invariants(op: ir.OpView) -> bool:
         attributes = op.operation.attributes
         for name in ("approximate", "once"):
@@ -383,14 +365,13 @@ class ComputeOp(Tile.Operation, name="compute"):
         return takes(op, [ir.F32Type.get()] * (len(op.inputs) + len(op.scalars))) and yields(op)
 
 
-class HadamardOp(Tile.Operation, name="hadamard"):
+class HadamardOp(Op, name="hadamard"):
     """Columns as `scale.hadamard` transforms them, 16 together, which lie in one thread or in as many as have them, one
     after the other. All threads of a warp come here."""
 
     value: ext.Operand[ColumnsType]
     result: ext.Result[ColumnsType]
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         count = int_of(op.value.type.count)
         if op.result.type != op.value.type or count & (count - 1):
@@ -398,7 +379,7 @@ class HadamardOp(Tile.Operation, name="hadamard"):
         return True
 
 
-class RoundColumnsOp(Tile.Operation, name="round_columns"):
+class RoundColumnsOp(Op, name="round_columns"):
     """Columns rounded up or down to multiples of what numbers of `element` around each lie apart, by its random bits,
     as `scale.round` rounds them: of the element at an index along each axis of a tensor, and of those behind it. The
     first index is a multiple of how many columns there are. `extents` are of all axes but the first, `words` of
@@ -411,7 +392,6 @@ class RoundColumnsOp(Tile.Operation, name="round_columns"):
     result: ext.Result[ColumnsType]
     element: ir.TypeAttr
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         if op.result.type != op.value.type:
             return fail(op, f"rounds {op.value.type} to {op.result.type}, expected one type")
@@ -420,7 +400,7 @@ class RoundColumnsOp(Tile.Operation, name="round_columns"):
         return rounds(op)
 
 
-class StoreColumnsOp(Tile.Operation, name="store_columns"):
+class StoreColumnsOp(Op, name="store_columns"):
     """Rounds columns to the element type of memory and stores them side by side, `together` in one store: at an index
     along each axis, which has a stride in elements, or in bytes where elements are narrower. `count` and `whole` are as
     those of `tile.load_columns`; where it is `masked`, `count` has a bit for each column that is stored."""
@@ -433,7 +413,6 @@ class StoreColumnsOp(Tile.Operation, name="store_columns"):
     whole: Sequence[ext.Operand[I1]]
     together: ir.IntegerAttr
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         if not _indexed(op) or not _counted(op) or not _memory(op, op.target):
             return False

@@ -4,7 +4,7 @@ times a power of two that all of the block has in common."""
 # no `from __future__ import annotations` here: the bindings read the annotations as classes
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import at_least, in_step
+from scalec.ir.tile_checks import Op, in_step
 from scalec.ir.tile_copies import WIDENED
 from scalec.ir.tile_scales import of_words
 from scalec.ir.tile_types import (
@@ -14,12 +14,11 @@ from scalec.ir.tile_types import (
     PowersType,
     ScalesType,
     SharedType,
-    Tile,
     int_of,
     shape_of,
     str_of,
 )
-from scalec.ir.verify import fail, verifier
+from scalec.ir.verify import Count, fail
 
 REACH = 11
 """The power of two that the largest scale of a block may be times the least one: an e2m1 that is not 0 has exponents
@@ -29,7 +28,7 @@ COMMON_POWERS = (0x74, 0x7F)
 """The ue8m0, 2^-11 to 1, of which warps that bring scales say no more: as those of weights mostly are."""
 
 
-class SeenPowersOp(Tile.Operation, name="seen_powers"):
+class SeenPowersOp(Op, name="seen_powers"):
     """The largest scale and the least one in the cursor's stage of words that `warps` warps stored
     (`tile.store_factors`), each half a word: of the largest a ue8m0's byte, more than that where one is NaN, and of the
     least 255 less its byte."""
@@ -37,35 +36,34 @@ class SeenPowersOp(Tile.Operation, name="seen_powers"):
     source: ext.Operand[SharedType]
     cursor: ext.Operand[CursorType]
     result: ext.Result[PowersType]
-    warps: ir.IntegerAttr
+    warps: Count
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        return of_words(op) and at_least(op, 1, "warps") and in_step(op, None, op.source)
+        return of_words(op) and in_step(op, None, op.source)
 
 
-class InReachOp(Tile.Operation, name="in_reach"):
+class InReachOp(Op, name="in_reach"):
     """Whether these are at most REACH powers of two apart, and none is NaN: elements may then be made of all."""
 
     powers: ext.Operand[PowersType]
     result: ext.Result[I1]
 
 
-class PowerFactorsOp(Tile.Operation, name="power_factors"):
+class PowerFactorsOp(Op, name="power_factors"):
     """By what sums of such elements are promoted; 1 where no powers are given."""
 
     powers: ext.Operand[PowersType] | None
     result: ext.Result[ScalesType]
 
 
-class MultiplyRowsOp(Tile.Operation, name="multiply_rows"):
+class MultiplyRowsOp(Op, name="multiply_rows"):
     """Multiplies sums of a wave, in registers of a warpgroup, by factors of its rows."""
 
     partial: ext.Operand[FragmentType]
     factors: ext.Operand[ScalesType]
 
 
-class WordFactorsOp(Tile.Operation, name="word_factors"):
+class WordFactorsOp(Op, name="word_factors"):
     """Factors of the rows of a wave, the scales of type `element` that are byte `byte` of each row's words."""
 
     source: ext.Operand[SharedType]
@@ -76,7 +74,6 @@ class WordFactorsOp(Tile.Operation, name="word_factors"):
     wave: ir.IntegerAttr
     waves: ir.IntegerAttr
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         if not of_words(op) or str_of(op.element) not in WIDENED:
             return fail(op, f"reads {op.element}, expected words of {' or '.join(WIDENED)}")

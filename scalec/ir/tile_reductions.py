@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import at_least, flag, into_memory, memory_of, takes
+from scalec.ir.tile_checks import Op, into_memory, memory_of, takes
 from scalec.ir.tile_compute import yields
 from scalec.ir.tile_types import (
     I1,
@@ -15,30 +15,23 @@ from scalec.ir.tile_types import (
     FragmentType,
     RowIndexType,
     SharedType,
-    Tile,
     TotalsType,
     element_of,
     int_of,
     shape_of,
-    str_of,
 )
-from scalec.ir.verify import fail, verifier
-
-KINDS = ("sum", "max", "min")
-"""What is computed of several values; `max` and `min` pass NaN on."""
+from scalec.ir.verify import Count, Flag, Natural, Reduction, fail
 
 
-class TotalsOp(Tile.Operation, name="totals"):
+class TotalsOp(Op, name="totals"):
     """Registers for what a thread has of each of its `rows`, as a reduction of nothing: 0, or an infinity."""
 
     result: ext.Result[TotalsType]
-    kind: ir.StringAttr
-    rows: ir.IntegerAttr
-
-    verify_invariants = verifier(lambda op: _kind(op) and at_least(op, 1, "rows"))
+    kind: Reduction
+    rows: Count
 
 
-class ReduceColumnsOp(Tile.Operation, name="reduce_columns"):
+class ReduceColumnsOp(Op, name="reduce_columns"):
     """totals = a reduction of these and of a thread's columns of each row, in order: of those within n, where not all
     are (`ragged` 1)."""
 
@@ -48,13 +41,11 @@ class ReduceColumnsOp(Tile.Operation, name="reduce_columns"):
     n0: ext.Operand[I32]
     m: ext.Operand[I32]
     n: ext.Operand[I32]
-    kind: ir.StringAttr
-    ragged: ir.IntegerAttr
-
-    verify_invariants = verifier(lambda op: _kind(op) and flag(op, "ragged"))
+    kind: Reduction
+    ragged: Flag
 
 
-class StoreTotalsOp(Tile.Operation, name="store_totals"):
+class StoreTotalsOp(Op, name="store_totals"):
     """Reduces totals across the lanes that share a row, and stores each row's: as those of tile `number`.
 
     A tile has `words` f32 in `partials`: for each unit that has columns of its own, `extent` of a reduction from
@@ -64,15 +55,15 @@ class StoreTotalsOp(Tile.Operation, name="store_totals"):
     totals: ext.Operand[TotalsType]
     partials: ext.Operand[Any]
     number: ext.Operand[I32]
-    kind: ir.StringAttr
-    words: ir.IntegerAttr
-    offset: ir.IntegerAttr
-    extent: ir.IntegerAttr
+    kind: Reduction
+    words: Count
+    offset: Natural
+    extent: Count
 
-    verify_invariants = verifier(lambda op: _kind(op) and _place(op))
+    verify_invariants = staticmethod(lambda op: _place(op))
 
 
-class ReduceRowsOp(Tile.Operation, name="reduce_rows"):
+class ReduceRowsOp(Op, name="reduce_rows"):
     """Reduces each column of an accumulator over a warp's rows, those within m where not all are (`ragged` 1), and
     stores it: as those of tile `number`, in `partials` as `store_totals` has it, for each warp with rows of its own.
 
@@ -86,32 +77,31 @@ class ReduceRowsOp(Tile.Operation, name="reduce_rows"):
     n0: ext.Operand[I32]
     m: ext.Operand[I32]
     n: ext.Operand[I32]
-    kind: ir.StringAttr
-    ragged: ir.IntegerAttr
-    column: ir.IntegerAttr
-    words: ir.IntegerAttr
-    offset: ir.IntegerAttr
-    extent: ir.IntegerAttr
+    kind: Reduction
+    ragged: Flag
+    column: Natural
+    words: Count
+    offset: Natural
+    extent: Count
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        return _kind(op) and _place(op) and flag(op, "ragged") and at_least(op, 0, "column")
+        return _place(op)
 
 
-class LeaveTotalsOp(Tile.Operation, name="leave_totals"):
+class LeaveTotalsOp(Op, name="leave_totals"):
     """Reduces totals across the lanes that share a row, and leaves each row's in shared memory: in `room`, for each
     unit that has columns of its own, `extent` f32 from `offset` on, one a row."""
 
     totals: ext.Operand[TotalsType]
     room: ext.Operand[SharedType]
-    kind: ir.StringAttr
+    kind: Reduction
     offset: ir.IntegerAttr
     extent: ir.IntegerAttr
 
-    verify_invariants = verifier(lambda op: _kind(op) and _in_room(op, int_of(op.offset), int_of(op.extent)))
+    verify_invariants = staticmethod(lambda op: _in_room(op, int_of(op.offset), int_of(op.extent)))
 
 
-class LeaveRowsOp(Tile.Operation, name="leave_rows"):
+class LeaveRowsOp(Op, name="leave_rows"):
     """Reduces each column of an accumulator as `reduce_rows` does, and leaves it in shared memory, as `leave_totals`
     does: for each warp with rows of its own."""
 
@@ -121,20 +111,17 @@ class LeaveRowsOp(Tile.Operation, name="leave_rows"):
     n0: ext.Operand[I32]
     m: ext.Operand[I32]
     n: ext.Operand[I32]
-    kind: ir.StringAttr
-    ragged: ir.IntegerAttr
-    column: ir.IntegerAttr
+    kind: Reduction
+    ragged: Flag
+    column: Natural
     offset: ir.IntegerAttr
     extent: ir.IntegerAttr
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        if not (_kind(op) and flag(op, "ragged") and at_least(op, 0, "column")):
-            return False
         return _in_room(op, int_of(op.offset), int_of(op.extent))
 
 
-class StoreLeftOp(Tile.Operation, name="store_left"):
+class StoreLeftOp(Op, name="store_left"):
     """Reduces what warps have left in `room`, from `left` on `extent` f32 of each of `slots`, one slot after the other,
     and stores it as that of tile `number`, in `partials` as `store_totals` has it. The consumers of a tile do this
     together, or with `alone` 1 the warp that is here."""
@@ -142,22 +129,21 @@ class StoreLeftOp(Tile.Operation, name="store_left"):
     room: ext.Operand[SharedType]
     partials: ext.Operand[Any]
     number: ext.Operand[I32]
-    kind: ir.StringAttr
+    kind: Reduction
     left: ir.IntegerAttr
-    slots: ir.IntegerAttr
-    words: ir.IntegerAttr
-    offset: ir.IntegerAttr
-    extent: ir.IntegerAttr
-    alone: ir.IntegerAttr
+    slots: Count
+    words: Count
+    offset: Natural
+    extent: Count
+    alone: Flag
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        if not (_kind(op) and _place(op) and at_least(op, 1, "slots") and flag(op, "alone")):
+        if not _place(op):
             return False
         return _in_room(op, int_of(op.left), int_of(op.slots) * int_of(op.extent))
 
 
-class LastTileOp(Tile.Operation, name="last_tile"):
+class LastTileOp(Op, name="last_tile"):
     """All consumers of a tile have stored what they have of it; whether those of all `count` tiles with counter
     `number` have, before. The counter is 0 then. With `alone` 1 the warp that is here has stored all that is counted.
     """
@@ -166,16 +152,16 @@ class LastTileOp(Tile.Operation, name="last_tile"):
     number: ext.Operand[I32]
     count: ext.Operand[I32]
     result: ext.Result[I1]
-    alone: ir.IntegerAttr
+    alone: Flag
 
-    verify_invariants = verifier(lambda op: memory_of(op, "counters", "i32") and flag(op, "alone"))
+    verify_invariants = staticmethod(lambda op: memory_of(op, "counters", "i32"))
 
 
-class MeetOp(Tile.Operation, name="meet"):
+class MeetOp(Op, name="meet"):
     """All consumers of a tile meet: what they have left in shared memory each may read."""
 
 
-class FinishReductionOp(Tile.Operation, name="finish_reduction"):
+class FinishReductionOp(Op, name="finish_reduction"):
     """target[i * stride] = body(the reduction of what `count` tiles have for i), for i from `start` up to `end`.
 
     The tiles are number `first` and those each `step` on, with `slots` partial results each, in `partials` as
@@ -193,34 +179,27 @@ class FinishReductionOp(Tile.Operation, name="finish_reduction"):
     start: ext.Operand[I32]
     end: ext.Operand[I32]
     skips: Sequence[ext.Operand[RowIndexType]]
-    kind: ir.StringAttr
-    slots: ir.IntegerAttr
-    words: ir.IntegerAttr
-    offset: ir.IntegerAttr
-    extent: ir.IntegerAttr
-    alone: ir.IntegerAttr
+    kind: Reduction
+    slots: Count
+    words: Count
+    offset: Natural
+    extent: Count
+    alone: Flag
     body: ext.Region
 
-    @verifier
     def verify_region_invariants(op: ir.OpView) -> bool:
         if not into_memory(op):
             return False
-        if not (_kind(op) and _place(op) and at_least(op, 1, "slots") and flag(op, "alone")):
+        if not _place(op):
             return False
         return takes(op, [ir.F32Type.get()]) and yields(op)
 
 
-def _kind(op: ir.OpView) -> bool:
-    kind = str_of(op.kind)
-    return kind in KINDS or fail(op, f"kind is {kind}, expected {' or '.join(KINDS)}")
-
-
 def _place(op: ir.OpView) -> bool:
     """Refuses partial results that are not within a tile's."""
-    if not (memory_of(op, "partials", "f32") and at_least(op, 1, "words", "extent") and at_least(op, 0, "offset")):
-        return False
     end = int_of(op.offset) + int_of(op.extent)
-    return end <= int_of(op.words) or fail(op, f"partial results up to {end} of {int_of(op.words)} words of a tile")
+    fits = end <= int_of(op.words) or fail(op, f"partial results up to {end} of {int_of(op.words)} words of a tile")
+    return fits and memory_of(op, "partials", "f32")
 
 
 def _in_room(op: ir.OpView, offset: int, extent: int) -> bool:

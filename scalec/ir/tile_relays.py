@@ -5,32 +5,33 @@
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_types import RelayType, Tile
-from scalec.ir.verify import fail, verifier
+from scalec.ir.tile_checks import Op
+from scalec.ir.tile_types import RelayType
+from scalec.ir.verify import fail
 
 
-class StartRelayOp(Tile.Operation, name="start_relay"):
+class StartRelayOp(Op, name="start_relay"):
     """Room for a value of a type, where nothing is at first."""
 
     result: ext.Result[RelayType]
 
 
-class LeaveOp(Tile.Operation, name="leave"):
+class LeaveOp(Op, name="leave"):
     """Leaves a value there, in place of the one that was."""
 
     relay: ext.Operand[RelayType]
     value: ext.Operand[Any]
 
-    verify_invariants = verifier(lambda op: _alike(op, op.relay, op.value.type))
+    verify_invariants = staticmethod(lambda op: _alike(op, op.relay, op.value.type))
 
 
-class LeftOp(Tile.Operation, name="left"):
+class LeftOp(Op, name="left"):
     """What was left there last."""
 
     relay: ext.Operand[RelayType]
     result: ext.Result[Any]
 
-    verify_invariants = verifier(lambda op: _alike(op, op.relay, op.result.type))
+    verify_invariants = staticmethod(lambda op: _alike(op, op.relay, op.result.type))
 
 
 def _alike(op: ir.OpView, relay: ir.Value, wanted: ir.Type) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import at_least, extents, flag, gaps, in_step, into_memory, maker, scattered
+from scalec.ir.tile_checks import Op, extents, gaps, into_memory, maker, scattered
 from scalec.ir.tile_types import (
     I32,
     CursorType,
@@ -16,7 +16,6 @@ from scalec.ir.tile_types import (
     RowIndexType,
     ScalarsType,
     SharedType,
-    Tile,
     bits_of,
     element_of,
     gaps_of,
@@ -27,13 +26,13 @@ from scalec.ir.tile_types import (
     swizzle_of,
     wave_rows,
 )
-from scalec.ir.verify import fail, verifier
+from scalec.ir.verify import Flag, Natural, fail
 
 LINE = 16
 """Bytes whose multiples rows of a box are (CUDA driver API, cuTensorMapEncodeTiled: boxDim[0])."""
 
 
-class StoreOp(Tile.Operation, name="store"):
+class StoreOp(Op, name="store"):
     """Rounds the accumulator to the element type and stores it at (m0, n0) through shared memory, by bulk copies.
 
     A box is as wide as the swizzle, or where nothing is swizzled as a row of the accumulator, of whole LINE bytes.
@@ -53,7 +52,6 @@ class StoreOp(Tile.Operation, name="store"):
     n0: ext.Operand[I32]
     adds: ir.IntegerAttr
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         staging, target, (rows, columns) = op.staging.type, op.target.type, shape_of(op.accumulator.type)
         box, element, swizzle = shape_of(target), element_of(target), swizzle_of(target)
@@ -83,7 +81,7 @@ class StoreOp(Tile.Operation, name="store"):
         return True
 
 
-class StoreDirectOp(Tile.Operation, name="store_direct"):
+class StoreDirectOp(Op, name="store_direct"):
     """Rounds the accumulator and stores it from registers, within (m, n); `pair` 1 stores two columns at once.
 
     Packed elements share a byte with the next column's or, with `pair` 0, with the next row's; strides count bytes.
@@ -107,13 +105,12 @@ class StoreDirectOp(Tile.Operation, name="store_direct"):
     m: ext.Operand[I32]
     n: ext.Operand[I32]
     skips: Sequence[ext.Operand[RowIndexType]]
-    pair: ir.IntegerAttr
+    pair: Flag
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         if not into_memory(op):
             return False
-        if not flag(op, "pair") or not gaps(op) or not scattered(op, "m", "n"):
+        if not gaps(op) or not scattered(op, "m", "n"):
             return False
         if (around := gaps_of(op)) is None:
             return True
@@ -133,7 +130,7 @@ VECTOR = 16
 """Bytes that a thread stores at once."""
 
 
-class StoreTurnedOp(Tile.Operation, name="store_turned"):
+class StoreTurnedOp(Op, name="store_turned"):
     """Rounds the accumulator, turns it in shared memory, and stores its columns as rows of the target, within (m, n).
 
     Element (row, column) goes to target[column * stride + row], of packed elements in bytes. `staging` has a row for
@@ -152,7 +149,6 @@ class StoreTurnedOp(Tile.Operation, name="store_turned"):
     n: ext.Operand[I32]
     skips: Sequence[ext.Operand[RowIndexType]]
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         if not into_memory(op) or not scattered(op, "n"):
             return False
@@ -171,7 +167,7 @@ class StoreTurnedOp(Tile.Operation, name="store_turned"):
         return True
 
 
-class StoreStagedOp(Tile.Operation, name="store_staged"):
+class StoreStagedOp(Op, name="store_staged"):
     """Rounds the accumulator, stages it in shared memory as `tile.store` does, and stores its rows, within (m, n):
     threads VECTOR bytes each, as many next to each other as the swizzle is wide.
 
@@ -192,7 +188,6 @@ class StoreStagedOp(Tile.Operation, name="store_staged"):
     n: ext.Operand[I32]
     skips: Sequence[ext.Operand[ScalarsType]]
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         if not into_memory(op) or not scattered(op, "m"):
             return False
@@ -209,11 +204,11 @@ class StoreStagedOp(Tile.Operation, name="store_staged"):
         return True
 
 
-class DrainOp(Tile.Operation, name="drain"):
+class DrainOp(Op, name="drain"):
     """Waits until this role's bulk stores have read shared memory, which is gone when the CTA exits."""
 
 
-class LoadResultOp(Tile.Operation, name="load_result"):
+class LoadResultOp(Op, name="load_result"):
     """Bulk copies of the box `index` of each warpgroup, or warp, of the `tile` at (m0, n0) into the cursor's slot; with
     the optional unit attribute `once`, L2 is told that nobody else reads it.
 
@@ -230,10 +225,10 @@ class LoadResultOp(Tile.Operation, name="load_result"):
     tile: Any
     index: ir.IntegerAttr
 
-    verify_invariants = verifier(lambda op: in_step(op, op.ring) and _of_tile(op, op.source))
+    verify_invariants = staticmethod(lambda op: _of_tile(op, op.source))
 
 
-class AddLoadedOp(Tile.Operation, name="add_loaded"):
+class AddLoadedOp(Op, name="add_loaded"):
     """Adds the accumulator's box `index` to the f32 elements in the cursor's slot, in place, and hands the slot back:
     what was written there is then visible to copies of who acquires it."""
 
@@ -244,21 +239,20 @@ class AddLoadedOp(Tile.Operation, name="add_loaded"):
     cursor: ext.Operand[CursorType]
     index: ir.IntegerAttr
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         (rows, columns), box, wave = (
             shape_of(op.accumulator.type),
             shape_of(op.target.type),
             wave_rows(op.accumulator.type),
         )
-        if not in_step(op, op.ring) or not _staged(op, op.target):
+        if not _staged(op, op.target):
             return False
         if len(box) != 2 or box[1] % wave or rows % box[1] or columns % box[0]:
             return fail(op, f"box {list(box)}, of an accumulator of [{rows}, {columns}] in waves of {wave} rows")
         return _numbered(op, rows * columns // (box[0] * box[1]))
 
 
-class StoreResultOp(Tile.Operation, name="store_result"):
+class StoreResultOp(Op, name="store_result"):
     """Bulk stores of the cursor's slot: the box `index` of each warpgroup, or warp, of the `tile` at (m0, n0). `once`
     is as that of `tile.load_result`."""
 
@@ -270,15 +264,13 @@ class StoreResultOp(Tile.Operation, name="store_result"):
     tile: Any
     index: ir.IntegerAttr
 
-    verify_invariants = verifier(lambda op: _of_tile(op, op.target))
+    verify_invariants = staticmethod(lambda op: _of_tile(op, op.target))
 
 
-class AwaitStoresOp(Tile.Operation, name="await_stores"):
+class AwaitStoresOp(Op, name="await_stores"):
     """Waits until all but the last `pending` `store_result` of this thread have read shared memory."""
 
-    pending: ir.IntegerAttr
-
-    verify_invariants = verifier(lambda op: at_least(op, 0, "pending"))
+    pending: Natural
 
 
 def _staged(op: ir.OpView, boxes: ir.Value) -> bool:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import at_least, extents, in_step, takes
+from scalec.ir.tile_checks import Op, extents, in_step, takes
 from scalec.ir.tile_fold_columns import two_bounds
-from scalec.ir.tile_types import I32, CursorType, InputType, RingType, SharedType, Tile
-from scalec.ir.verify import fail, verifier
+from scalec.ir.tile_types import I32, CursorType, InputType, RingType, SharedType
+from scalec.ir.verify import Count, fail
 
 
-class ReachedOp(Tile.Operation, name="reached"):
+class ReachedOp(Op, name="reached"):
     """Of the tiles of a run, which begin at rows `first`, `first` + `tile` rows of the cluster, ... below `end`: where
     those begin, and end, for which `tile.reaches` holds. They follow each other, as a window is one range of rows.
 
@@ -30,10 +30,10 @@ class ReachedOp(Tile.Operation, name="reached"):
     tile: Any
     cluster: Any
 
-    verify_invariants = verifier(lambda op: extents(op, "tile", "cluster") and two_bounds(op))
+    verify_invariants = staticmethod(lambda op: extents(op, "tile", "cluster") and two_bounds(op))
 
 
-class RunTilesOp(Tile.Operation, name="run_tiles", traits=[ir.NoTerminatorTrait]):
+class RunTilesOp(Op, name="run_tiles", traits=[ir.NoTerminatorTrait]):
     """Walks the tiles of a run: body(m0, *begun) for m0 = `first`, `first` + `step`, ... below `end`.
 
     `ahead`, a region that may be empty: ahead(m0) begins the tile at m0: the first tile before the loop, where there is
@@ -44,12 +44,11 @@ class RunTilesOp(Tile.Operation, name="run_tiles", traits=[ir.NoTerminatorTrait]
 
     first: ext.Operand[I32]
     end: ext.Operand[I32]
-    step: ir.IntegerAttr
+    step: Count
     body: ext.Region
     ahead: ext.Region
     settled: ext.Region
 
-    @verifier
     def verify_region_invariants(op: ir.OpView) -> bool:
         i32, ahead = ir.IntegerType.get_signless(32), list(op.ahead.blocks)
         begun = [begun_of(block) for block in ahead]
@@ -61,7 +60,7 @@ class RunTilesOp(Tile.Operation, name="run_tiles", traits=[ir.NoTerminatorTrait]
         marks = sum(o.operation.name == "tile.ahead" for o in op.body.blocks[0].operations)
         if marks != len(ahead):
             return fail(op, f"body has {marks} tile.ahead, expected {len(ahead)}")
-        return at_least(op, 1, "step") and takes(op, [i32, *(v.type for values in begun for v in values or ())])
+        return takes(op, [i32, *(v.type for values in begun for v in values or ())])
 
 
 def begun_of(block: ir.Block) -> list[ir.Value] | None:
@@ -70,17 +69,17 @@ def begun_of(block: ir.Block) -> list[ir.Value] | None:
     return list(last.operands) if last.name == "tile.begun" else None
 
 
-class BegunOp(Tile.Operation, name="begun"):
+class BegunOp(Op, name="begun"):
     """Ends `ahead` of `tile.run_tiles`."""
 
     values: Sequence[ext.Operand[InputType]]
 
 
-class AheadOp(Tile.Operation, name="ahead"):
+class AheadOp(Op, name="ahead"):
     """Where the next tile of the `tile.run_tiles` around begins, if one follows."""
 
 
-class BehindOp(Tile.Operation, name="behind"):
+class BehindOp(Op, name="behind"):
     """What a `tile.fold_columns` begins with whose terms are to be added up behind this, not before: -0, which is known
     when somebody has looked whether the stage at the cursor is full."""
 
@@ -88,17 +87,14 @@ class BehindOp(Tile.Operation, name="behind"):
     ring: ext.Operand[RingType]
     cursor: ext.Operand[CursorType]
 
-    verify_invariants = verifier(lambda op: in_step(op, op.ring))
 
-
-class SlotOp(Tile.Operation, name="slot"):
+class SlotOp(Op, name="slot"):
     """The tile in the stage that a cursor is at, for products with any stage of another."""
 
     result: ext.Result[SharedType]
     tile: ext.Operand[SharedType]
     cursor: ext.Operand[CursorType]
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         if op.result.type != op.tile.type:
             return fail(op, f"makes {op.result.type} of {op.tile.type}, expected the same")

@@ -5,7 +5,7 @@
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import at_least, element_in, fetches, fills, in_step, maker
+from scalec.ir.tile_checks import Op, element_in, fetches, fills, in_step, maker
 from scalec.ir.tile_copies import WIDENED
 from scalec.ir.tile_registers import WORD_LAYOUTS
 from scalec.ir.tile_types import (
@@ -17,16 +17,15 @@ from scalec.ir.tile_types import (
     FragmentType,
     ScalarsType,
     SharedType,
-    Tile,
     element_of,
     int_of,
     shape_of,
     str_of,
 )
-from scalec.ir.verify import fail, verifier
+from scalec.ir.verify import Axis, Count, Natural, fail
 
 
-class StoreFactorsOp(Tile.Operation, name="store_factors"):
+class StoreFactorsOp(Op, name="store_factors"):
     """Stores the bytes of the rows, scales of type `element`, as f32 into the cursor's stage of shared vectors
     [bytes, rows], with `strips` as `store_rows`; with `pairs`, an optional string attribute, as two equal numbers of
     that type of 16 bits, an i32; with `index`, an optional number, those behind the bytes of so many stages. With
@@ -38,7 +37,6 @@ class StoreFactorsOp(Tile.Operation, name="store_factors"):
     cursor: ext.Operand[CursorType]
     element: ir.StringAttr
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         room, (count, rows) = maker(op.source, "tile.byte_scales"), shape_of(op.target.type)
         if str_of(op.element) not in WIDENED:
@@ -73,17 +71,16 @@ SEEN = {"not ordinary": 0x80808080, "not low": 0x40404040, "zero": 0x20202020}
 """What a scale may be that is not ORDINARY, or not LOW, where it is not 0; or 0: by the bits of which one says so."""
 
 
-class SeenScalesOp(Tile.Operation, name="seen_scales"):
+class SeenScalesOp(Op, name="seen_scales"):
     """Which of SEEN scales are in the cursor's stage of words that `warps` warps stored (`tile.store_factors`)."""
 
     source: ext.Operand[SharedType]
     cursor: ext.Operand[CursorType]
     result: ext.Result[I32]
-    warps: ir.IntegerAttr
+    warps: Count
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        return of_words(op) and at_least(op, 1, "warps") and in_step(op, None, op.source)
+        return of_words(op) and in_step(op, None, op.source)
 
 
 def of_words(op: ir.OpView) -> bool:
@@ -93,13 +90,13 @@ def of_words(op: ir.OpView) -> bool:
     return True
 
 
-class StartAddendsOp(Tile.Operation, name="start_addends"):
+class StartAddendsOp(Op, name="start_addends"):
     """Of ORDINARY scales, at first."""
 
     result: ext.Result[AddendsType]
 
 
-class AreAlikeOp(Tile.Operation, name="are_alike"):
+class AreAlikeOp(Op, name="are_alike"):
     """Whether scales that were seen are all those of `addends`."""
 
     addends: ext.Operand[AddendsType]
@@ -107,7 +104,7 @@ class AreAlikeOp(Tile.Operation, name="are_alike"):
     result: ext.Result[I1]
 
 
-class TurnAddendsOp(Tile.Operation, name="turn_addends"):
+class TurnAddendsOp(Op, name="turn_addends"):
     """Makes `addends` those of LOW scales, or of ORDINARY ones, and the sums of the accumulator stand for these."""
 
     addends: ext.Operand[AddendsType]
@@ -115,14 +112,14 @@ class TurnAddendsOp(Tile.Operation, name="turn_addends"):
     accumulator: ext.Operand[FragmentType]
 
 
-class EndAddendsOp(Tile.Operation, name="end_addends"):
+class EndAddendsOp(Op, name="end_addends"):
     """Makes sums that stand for `addends` those of elements times their scales."""
 
     addends: ext.Operand[AddendsType]
     accumulator: ext.Operand[FragmentType]
 
 
-class FetchBytesOp(Tile.Operation, name="fetch_bytes"):
+class FetchBytesOp(Op, name="fetch_bytes"):
     """Loads into `into`, a room for them, the scales of a byte of `count` rows at K element k0, while k0 < k; else 0,
     with `ones`, the scales' type, 1, or with `keeps` what is there.
 
@@ -138,14 +135,13 @@ class FetchBytesOp(Tile.Operation, name="fetch_bytes"):
     rows: ext.Operand[I32]
     k0: ext.Operand[I32]
     k: ext.Operand[I32]
-    row_block: ir.IntegerAttr
-    block: ir.IntegerAttr
+    row_block: Count
+    block: Count
     layout: ir.StringAttr
-    axis: ir.StringAttr
-    own: ir.IntegerAttr
-    spacing: ir.IntegerAttr
+    axis: Axis
+    own: Natural
+    spacing: Natural
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         room = maker(op.into, "tile.scalars")
         if room is not None and element_in(room) not in WIDENED:
@@ -154,4 +150,4 @@ class FetchBytesOp(Tile.Operation, name="fetch_bytes"):
             return fail(op, f"layout is {op.layout}, expected {', '.join(WORD_LAYOUTS)}")
         if not isinstance(op.source.type, ir.MemRefType):
             return fail(op, f"reads scales from {op.source.type}, expected a memref")
-        return fetches(op, "block")
+        return fetches(op)

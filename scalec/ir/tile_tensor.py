@@ -5,7 +5,7 @@
 from math import prod
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import at_least, flag, in_step, maker, plainly_swizzled
+from scalec.ir.tile_checks import Op, in_step, maker, plainly_swizzled
 from scalec.ir.tile_types import (
     I1,
     I32,
@@ -14,7 +14,6 @@ from scalec.ir.tile_types import (
     RingType,
     SharedType,
     SumsType,
-    Tile,
     atom_of,
     bits_of,
     element_of,
@@ -24,7 +23,7 @@ from scalec.ir.tile_types import (
     str_of,
     swizzle_of,
 )
-from scalec.ir.verify import fail, verifier
+from scalec.ir.verify import Count, Few, Flag, Natural, fail
 from scalec.targets import ATOM, WAVES
 
 WORD_ROWS = 128
@@ -45,7 +44,7 @@ COLUMNS = 512
 """Columns of tensor memory, each 32 bits of 128 rows (PTX ISA 9.7.16.1)."""
 
 
-class SumsOp(Tile.Operation, name="sums"):
+class SumsOp(Op, name="sums"):
     """A ring of accumulators in tensor memory, and `beside` more columns, for scale words.
 
     A word of shared memory at byte `offset` keeps its address. `ctas` 2: a pair of CTAs, whose ranks in the cluster
@@ -55,11 +54,10 @@ class SumsOp(Tile.Operation, name="sums"):
     """
 
     result: ext.Result[SumsType]
-    offset: ir.IntegerAttr
+    offset: Natural
     beside: ir.IntegerAttr
-    ctas: ir.IntegerAttr
+    ctas: Few
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         shape, slots = shape_of(op.result.type), int_of(op.result.type.slots)
         if len(shape) != 2 or shape[0] != WAVES["tensor"] or shape[1] < 16 or shape[1] % 16:
@@ -69,8 +67,6 @@ class SumsOp(Tile.Operation, name="sums"):
             return fail(op, f"{what}, tensor memory has {COLUMNS}")
         if int_of(op.offset) % 4:
             return fail(op, f"offset {int_of(op.offset)} is not a multiple of 4, the size of an address")
-        if int_of(op.ctas) not in (1, 2):
-            return fail(op, f"ctas is {int_of(op.ctas)}, expected 1 or 2")
         kernel = op.operation.parent
         if int_of(op.ctas) == 2 and kernel is not None and kernel.name == "tile.kernel":
             ctas = prod(ints_of(kernel.attributes["cluster"]))
@@ -78,7 +74,7 @@ class SumsOp(Tile.Operation, name="sums"):
                 return fail(op, f"is of two CTAs, in a cluster of {ctas}")
             if not _met(op):
                 return fail(op, "is of two CTAs that have not met: no tile.sync of the cluster stands before it")
-        return at_least(op, 0, "offset")
+        return True
 
 
 def _met(op: ir.OpView) -> bool:
@@ -91,26 +87,26 @@ def _met(op: ir.OpView) -> bool:
     return False
 
 
-class PairRankOp(Tile.Operation, name="pair_rank"):
+class PairRankOp(Op, name="pair_rank"):
     """0 in the leader of a pair of CTAs, the one that issues products for both; 1 in the other."""
 
     result: ext.Result[I32]
 
 
-class LeaderOp(Tile.Operation, name="leader"):
+class LeaderOp(Op, name="leader"):
     """The ring at the same place in the leader of this CTA's pair: what both CTAs arrive at, and it waits for."""
 
     result: ext.Result[RingType]
     ring: ext.Operand[RingType]
 
 
-class FreeSumsOp(Tile.Operation, name="free_sums"):
+class FreeSumsOp(Op, name="free_sums"):
     """Gives the tensor memory back; stands after the roles, and what syncs their threads."""
 
     sums: ext.Operand[SumsType]
 
 
-class WordSlotOp(Tile.Operation, name="word_slot"):
+class WordSlotOp(Op, name="word_slot"):
     """The same tensor memory, where it holds the scale words of several K blocks: `columns` of each, from `column`
     beside the accumulators on, one after the other.
 
@@ -120,25 +116,19 @@ class WordSlotOp(Tile.Operation, name="word_slot"):
     result: ext.Result[SumsType]
     sums: ext.Operand[SumsType]
     cursor: ext.Operand[CursorType]
-    column: ir.IntegerAttr
-    columns: ir.IntegerAttr
+    column: Natural
+    columns: Count
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        if not (at_least(op, 0, "column") and at_least(op, 1, "columns")):
-            return False
         if op.result.type != op.sums.type:
             return fail(op, f"makes {op.result.type} of {op.sums.type}")
         made, cursor = maker(op.sums, "tile.sums"), maker(op.cursor, "tile.cursor")
         if made is None or cursor is None:
             return fail(op, "is not of tile.sums and tile.cursor")
-        end = int_of(op.column) + int_of(cursor.depth) * int_of(op.columns)
-        if end > int_of(made.beside):
-            return fail(op, f"columns up to {end} of {int_of(made.beside)} beside the accumulators")
-        return True
+        return _beside(op, made, int_of(op.column) + int_of(cursor.depth) * int_of(op.columns))
 
 
-class CopyWordsOp(Tile.Operation, name="copy_words"):
+class CopyWordsOp(Op, name="copy_words"):
     """Brings the scale words of the cursor's stage into tensor memory, from `column` beside the accumulators on.
 
     The products that this thread issues after it find them there. 32 rows of a word are a column. A stage is [words,
@@ -149,9 +139,8 @@ class CopyWordsOp(Tile.Operation, name="copy_words"):
     sums: ext.Operand[SumsType]
     source: ext.Operand[SharedType]
     cursor: ext.Operand[CursorType]
-    column: ir.IntegerAttr
+    column: Natural
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         words, rows = words_of(op.source.type)
         if not words:
@@ -164,27 +153,29 @@ class CopyWordsOp(Tile.Operation, name="copy_words"):
             low, high = int_of(slot.column), int_of(slot.column) + int_of(slot.columns)
             if not low <= first < end <= high:
                 return fail(op, f"columns {first} to {end} of a slot from {low} to {high}")
-        made = maker(op.sums, "tile.sums")
-        if made is not None and end > int_of(made.beside):
-            return fail(op, f"columns up to {end} of {int_of(made.beside)} beside the accumulators")
-        return at_least(op, 0, "column") and in_step(op, None, op.source)
+        return _beside(op, maker(op.sums, "tile.sums"), end) and in_step(op, None, op.source)
 
 
-class OnesOp(Tile.Operation, name="ones"):
+def _beside(op: ir.OpView, made: ir.OpView | None, end: int) -> bool:
+    """Refuses columns beside the accumulators that `made` has not."""
+    fits = made is None or end <= int_of(made.beside)
+    return fits or fail(op, f"columns up to {end} of {made and int_of(made.beside)} beside the accumulators")
+
+
+class OnesOp(Op, name="ones"):
     """A warp of the CTA stores ones of scale type `scale`, as many words as one copy brings; what syncs its threads
     stands after it."""
 
     target: ext.Operand[SharedType]
     scale: ir.StringAttr
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         if words_of(op.target.type) != (1, WORD_ROWS):
             return fail(op, f"stores to {op.target.type}, expected a word of {WORD_ROWS} rows")
         return True
 
 
-class FillWordsOp(Tile.Operation, name="fill_words"):
+class FillWordsOp(Op, name="fill_words"):
     """Fills `columns` columns from `column` beside the accumulators on with one copy's words of shared memory.
 
     The products that this thread issues after it find them there: of operands without scales. Of a pair of CTAs each
@@ -193,20 +184,16 @@ class FillWordsOp(Tile.Operation, name="fill_words"):
 
     sums: ext.Operand[SumsType]
     through: ext.Operand[SharedType]
-    column: ir.IntegerAttr
+    column: Natural
     columns: ir.IntegerAttr
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         step = WORD_ROWS // LANES
         if int_of(op.columns) % step or int_of(op.columns) < step:
             return fail(op, f"fills {int_of(op.columns)} columns, expected a multiple of {step}")
         if words_of(op.through.type) != (1, WORD_ROWS):
             return fail(op, f"by way of {op.through.type}, expected a word of {WORD_ROWS} rows")
-        made, end = maker(op.sums, "tile.sums"), int_of(op.column) + int_of(op.columns)
-        if made is not None and end > int_of(made.beside):
-            return fail(op, f"columns up to {end} of {int_of(made.beside)} beside the accumulators")
-        return at_least(op, 0, "column")
+        return _beside(op, maker(op.sums, "tile.sums"), int_of(op.column) + int_of(op.columns))
 
 
 def words_of(stage: ir.Type) -> tuple[int, int]:
@@ -217,7 +204,7 @@ def words_of(stage: ir.Type) -> tuple[int, int]:
     return (first, second) if bits == 32 and second % WORD_ROWS == 0 else (0, 0)
 
 
-class MmaSumsOp(Tile.Operation, name="mma_sums"):
+class MmaSumsOp(Op, name="mma_sums"):
     """sums[slot] (+)= A * B^T over the K of the cursor's stage, issued by one thread; asynchronous.
 
     `slot` is a position in the ring of accumulators. Where `accumulate` is false, the first product overwrites. `k` is
@@ -236,19 +223,16 @@ class MmaSumsOp(Tile.Operation, name="mma_sums"):
     before: ext.Operand[I32] | None
     a_element: ir.TypeAttr
     b_element: ir.TypeAttr
-    k: ir.IntegerAttr
+    k: Count
     a_words: ir.IntegerAttr
     b_words: ir.IntegerAttr
     a_unit: ir.IntegerAttr
     b_unit: ir.IntegerAttr
-    a_mn: ir.IntegerAttr
-    b_mn: ir.IntegerAttr
+    a_mn: Flag
+    b_mn: Flag
     scale: ir.StringAttr
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        if not flag(op, "a_mn", "b_mn"):
-            return False
         a, b = ((shape_of(v.type)[:: -1 if int_of(mn) else 1]) for v, mn in ((op.a, op.a_mn), (op.b, op.b_mn)))
         slot = maker(op.sums, "tile.word_slot")
         sums, made = shape_of(op.sums.type), maker(op.sums if slot is None else slot.sums, "tile.sums")
@@ -264,8 +248,6 @@ class MmaSumsOp(Tile.Operation, name="mma_sums"):
                 return fail(op, f"{side}_words {int_of(words)} and {side}_unit {int_of(unit)} with scale {op.scale}")
         if op.before is not None and not str_of(op.scale):
             return fail(op, "words before those of B, with no scale")
-        if not at_least(op, 1, "k"):
-            return False
         for side, mn, value in (("A", op.a_mn, op.a), ("B", op.b_mn, op.b)):
             if not (_transposable(op, side, value.type) if int_of(mn) else plainly_swizzled(op, value)):
                 return False
@@ -276,7 +258,7 @@ class MmaSumsOp(Tile.Operation, name="mma_sums"):
         return _in_slot(op) and in_step(op, None, op.a, op.b)
 
 
-class CutRowsOp(Tile.Operation, name="cut_rows"):
+class CutRowsOp(Op, name="cut_rows"):
     """Makes zero of the 4-bit K element `element` of each row of the cursor's stage of a shared [rows, K], for products
     that are issued behind it. All lanes of a warp are here."""
 
@@ -284,7 +266,6 @@ class CutRowsOp(Tile.Operation, name="cut_rows"):
     cursor: ext.Operand[CursorType]
     element: ir.IntegerAttr
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         (rows, depth), stored = shape_of(op.tile.type), element_of(op.tile.type)
         if str(stored) != "i8" or depth != swizzle_of(op.tile.type) or rows % LANES:
@@ -296,7 +277,7 @@ class CutRowsOp(Tile.Operation, name="cut_rows"):
         return plainly_swizzled(op, op.tile) and in_step(op, None, op.tile)
 
 
-class HandOverOp(Tile.Operation, name="hand_over"):
+class HandOverOp(Op, name="hand_over"):
     """When all products that this thread has issued are done, the tensor core arrives at a barrier of the stage.
 
     side "empty": their operands may be overwritten, by any CTA of the cluster; "full": their sums may be read, by the
@@ -307,14 +288,13 @@ class HandOverOp(Tile.Operation, name="hand_over"):
     cursor: ext.Operand[CursorType]
     side: ir.StringAttr
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         if str_of(op.side) not in ("empty", "full"):
             return fail(op, f"side is {op.side}, expected empty or full")
-        return in_step(op, op.ring)
+        return True
 
 
-class CopiedOp(Tile.Operation, name="copied"):
+class CopiedOp(Op, name="copied"):
     """When all words that this thread has copied are in tensor memory, the tensor core arrives at the full barrier of
     the stage, in this CTA. The thread itself arrives at once: what it has waited for, those who wait there have too.
     """
@@ -322,24 +302,21 @@ class CopiedOp(Tile.Operation, name="copied"):
     ring: ext.Operand[RingType]
     cursor: ext.Operand[CursorType]
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         ring = maker(op.ring, "tile.ring")
         if ring is not None and int_of(ring.full) != 2:
             return fail(op, f"arrives twice at a ring that counts {int_of(ring.full)}")
-        return in_step(op, op.ring)
+        return True
 
 
-class VacateOp(Tile.Operation, name="vacate"):
+class VacateOp(Op, name="vacate"):
     """This warp has read its rows of the accumulator at the cursor: it arrives at its empty barrier."""
 
     ring: ext.Operand[RingType]
     cursor: ext.Operand[CursorType]
 
-    verify_invariants = verifier(lambda op: in_step(op, op.ring))
 
-
-class TakeOp(Tile.Operation, name="take"):
+class TakeOp(Op, name="take"):
     """Brings a warp's rows of the accumulator at `slot`, from `column` on, into registers; asynchronous, see `taken`.
 
     The warps of a warpgroup have 32 rows each, in their order. Those of each further warpgroup take columns `apart`
@@ -349,10 +326,9 @@ class TakeOp(Tile.Operation, name="take"):
     target: ext.Operand[FragmentType]
     sums: ext.Operand[SumsType]
     slot: ext.Operand[CursorType]
-    column: ir.IntegerAttr
-    apart: ir.IntegerAttr
+    column: Natural
+    apart: Count
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         (rows, columns), (_, all_columns) = shape_of(op.target.type), shape_of(op.sums.type)
         space, fine = str_of(op.target.type.space), rows == WAVES["tensor"] // 4 and columns in (16, 32, 64, 128)
@@ -362,18 +338,16 @@ class TakeOp(Tile.Operation, name="take"):
             return fail(op, f"columns from {int_of(op.column)} on, {columns} at once, of {all_columns}")
         if int_of(op.apart) % columns:
             return fail(op, f"columns {int_of(op.apart)} apart, expected a multiple of the {columns} taken at once")
-        return at_least(op, 0, "column") and at_least(op, 1, "apart") and _in_slot(op)
+        return _in_slot(op)
 
 
-class HasRowsOp(Tile.Operation, name="has_rows"):
+class HasRowsOp(Op, name="has_rows"):
     """Whether this warp has rows of the tile that begins at row `m0` below `m`; it has `rows` of the tile's."""
 
     result: ext.Result[I1]
     m0: ext.Operand[I32]
     m: ext.Operand[I32]
-    rows: ir.IntegerAttr
-
-    verify_invariants = verifier(lambda op: at_least(op, 1, "rows"))
+    rows: Count
 
 
 def _transposable(op: ir.OpView, side: str, tile: ir.Type) -> bool:
@@ -392,7 +366,7 @@ def _transposable(op: ir.OpView, side: str, tile: ir.Type) -> bool:
     return not depth % int_of(op.k) or fail(op, f"{depth} of K of {side} in steps of {int_of(op.k)}")
 
 
-class TakenOp(Tile.Operation, name="taken"):
+class TakenOp(Op, name="taken"):
     """Waits for what this warp takes; `target` may then be read."""
 
     target: ext.Operand[FragmentType]

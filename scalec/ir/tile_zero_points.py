@@ -7,7 +7,7 @@ from typing import Any
 
 from scalec.formats import element_spelled
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import at_least, in_step, maker
+from scalec.ir.tile_checks import Op, at_least, in_step, maker
 from scalec.ir.tile_types import (
     I32,
     CursorType,
@@ -20,7 +20,7 @@ from scalec.ir.tile_types import (
     shape_of,
     str_of,
 )
-from scalec.ir.verify import fail, verifier
+from scalec.ir.verify import Count, fail
 from scalec.zero_points import RANGES, takes_zeros, words
 
 
@@ -37,7 +37,7 @@ def strips_in(op: ir.OpView) -> list[tuple[int, int, int]]:
     return list(zip(flat[::3], flat[1::3], flat[2::3], strict=False))
 
 
-class ZeroPointsOp(Tile.Operation, name="zero_points"):
+class ZeroPointsOp(Op, name="zero_points"):
     """Loads source[(row0 + i) / row_block, k0 / k_block] for the rows i and elements of K of `target` that a thread of
     the warpgroup makes; 0 beyond `rows` and `k`. Without a source all are `number`, an optional integer attribute.
 
@@ -54,7 +54,6 @@ class ZeroPointsOp(Tile.Operation, name="zero_points"):
     before: ext.Operand[ZeroPointsType] | None
     result: ext.Result[ZeroPointsType]
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         attributes = op.operation.attributes
         if "number" in attributes:
@@ -75,19 +74,17 @@ class RowZerosType(Tile.Type, name="zeros"):
     """Zero points of rows of a tile on their way, as memory has them, in registers of those who bring them."""
 
 
-class RowZerosOp(Tile.Operation, name="row_zeros"):
+class RowZerosOp(Op, name="row_zeros"):
     """Registers for the zero points of `rows` rows and `blocks` blocks of K, spread over the threads of `warps`
     warps."""
 
     result: ext.Result[RowZerosType]
-    rows: ir.IntegerAttr
-    blocks: ir.IntegerAttr
-    warps: ir.IntegerAttr
-
-    verify_invariants = verifier(lambda op: at_least(op, 1, "rows", "blocks", "warps"))
+    rows: Count
+    blocks: Count
+    warps: Count
 
 
-class LoadZerosOp(Tile.Operation, name="load_zeros"):
+class LoadZerosOp(Op, name="load_zeros"):
     """Loads source[(row0 + i) / row_block, k0 / k_block + j] for all rows i and blocks j of `into`, while inside k.
 
     Block j is that of K element k0 + j * step. Rows are clamped below `rows`. Beyond k it is what was there, which
@@ -98,14 +95,14 @@ class LoadZerosOp(Tile.Operation, name="load_zeros"):
     source: Sequence[ext.Operand[Any]]
     strides: Sequence[ext.Operand[ir.IntegerType[64]]]
     place: Sequence[ext.Operand[I32]]
-    step: ir.IntegerAttr
-    row_block: ir.IntegerAttr
-    k_block: ir.IntegerAttr
+    step: Count
+    row_block: Count
+    k_block: Count
 
-    verify_invariants = verifier(lambda op: _read(op) and at_least(op, 1, "step", "row_block", "k_block"))
+    verify_invariants = staticmethod(lambda op: _read(op))
 
 
-class StoreZerosOp(Tile.Operation, name="store_zeros"):
+class StoreZerosOp(Op, name="store_zeros"):
     """Stores block `index` of the rows' zero points, of type `element`, plus `added`, twice each as 16 bits of type
     `made`, into the cursor's stage of a shared vector of words; of several vectors [blocks, rows] as many blocks,
     `index` times as many further. Where `made` is e4m3 each is a table, four words: what each of the 16 integers of
@@ -120,7 +117,6 @@ class StoreZerosOp(Tile.Operation, name="store_zeros"):
     made: ir.StringAttr
     added: ir.IntegerAttr
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         room, (planes, rows) = maker(op.source, "tile.row_zeros"), shape_of(op.target.type)
         if str(element_of(op.target.type)) != "i32":

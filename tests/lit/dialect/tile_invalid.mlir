@@ -184,7 +184,7 @@
 // -----
 
 // tiles: order
-// EXPECT: order is "k", expected n or m
+// EXPECT: order is "k", expected m or n
 func.func @p(%m: i32, %n: i32) {
   "tile.tiles"(%m, %n) ({
   ^bb0(%m0: i32, %n0: i32):
@@ -399,7 +399,7 @@ func.func @p(%k: i32) {
 // -----
 
 // ring: alignment
-// EXPECT: offset 4 is not a multiple of 8, the size of a barrier
+// EXPECT: offset is 4, expected a multiple of 8, the size of a barrier
 %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 4 : i64} : () -> !tile.stages
 
 // -----
@@ -467,7 +467,7 @@ func.func @p(%k: i32) {
 // -----
 
 // expect: nothing
-// EXPECT: announces 0 bytes, expected 1 to 1048575
+// EXPECT: bytes is 0, expected 1 to 1048575
 %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
 "tile.expect"(%r, %c) {bytes = 0 : i64} : (!tile.stages, !tile.position) -> ()
@@ -475,7 +475,7 @@ func.func @p(%k: i32) {
 // -----
 
 // expect: more than a barrier counts
-// EXPECT: announces 1048576 bytes, expected 1 to 1048575
+// EXPECT: bytes is 1048576, expected 1 to 1048575
 %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
 "tile.expect"(%r, %c) {bytes = 1048576 : i64} : (!tile.stages, !tile.position) -> ()
@@ -483,7 +483,7 @@ func.func @p(%k: i32) {
 // -----
 
 // announce: nothing
-// EXPECT: announces 0 bytes, expected 1 to 1048575
+// EXPECT: bytes is 0, expected 1 to 1048575
 %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
 "tile.announce"(%r, %c) {bytes = 0 : i64} : (!tile.stages, !tile.position) -> ()
@@ -491,7 +491,7 @@ func.func @p(%k: i32) {
 // -----
 
 // announce: more than a barrier counts
-// EXPECT: announces 1048576 bytes, expected 1 to 1048575
+// EXPECT: bytes is 1048576, expected 1 to 1048575
 %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
 "tile.announce"(%r, %c) {bytes = 1048576 : i64} : (!tile.stages, !tile.position) -> ()

@@ -132,7 +132,7 @@ func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %f: memref<?xf32>) {
 // -----
 
 // row_index: memory
-// EXPECT: reads memref<?xf32>, expected memory of i32
+// EXPECT: source of memref<?xf32>, expected a memref of i32
 func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %f: memref<?xf32>) {
   %i = "tile.row_index"(%f, %s, %x) {axis = "m", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xf32>, i64, i32) -> !tile.index
   return
@@ -280,7 +280,7 @@ func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %f: memref<?xf32>, %C: memref
 // -----
 
 // row_chunks: threads
-// EXPECT: 3 threads share a row, expected a divisor of 128
+// EXPECT: chunks is 3, expected a divisor of 128
 func.func @p(%s: i64, %x: i32, %M: memref<?x512xf8E4M3FN>, %S: memref<?x4xf32>) {
   %g = "tile.row_chunks"(%s) {bits = 8 : i64, chunks = 3 : i64, row_block = 1 : i64, rows = 64 : i64} : (i64) -> !tile.gathered_rows
   return
@@ -533,7 +533,7 @@ func.func @p(%s: i64, %x: i32, %M: memref<?x512xbf16>, %I: memref<?xi32>) {
 // -----
 
 // copy_k_rows: threads of a row
-// EXPECT: 3 threads share a row, expected a divisor of 128
+// EXPECT: chunks is 3, expected a divisor of 128
 func.func @p(%s: i64, %x: i32, %M: memref<?x512xbf16>, %I: memref<?xi32>) {
   %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>
   %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position

@@ -1,7 +1,7 @@
 // RUN: %invalid none %s
 
 // sum_parts: sums
-// EXPECT: parts are memref<?xbf16>, expected a memref of f32
+// EXPECT: parts of memref<?xbf16>, expected a memref of f32
 func.func @p(%sums: memref<?xbf16>, %counters: memref<?xi32>, %i: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
   %last = "tile.sum_parts"(%t, %sums, %counters, %i, %i) {split = 4 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?xbf16>, memref<?xi32>, i32, i32) -> i1
@@ -11,7 +11,7 @@ func.func @p(%sums: memref<?xbf16>, %counters: memref<?xi32>, %i: i32) {
 // -----
 
 // sum_parts: counters
-// EXPECT: counters are memref<?xf32>, expected a memref of i32
+// EXPECT: counters of memref<?xf32>, expected a memref of i32
 func.func @p(%sums: memref<?xf32>, %counters: memref<?xf32>, %i: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
   %last = "tile.sum_parts"(%t, %sums, %counters, %i, %i) {split = 4 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?xf32>, memref<?xf32>, i32, i32) -> i1
@@ -41,7 +41,7 @@ func.func @p(%sums: memref<?xf32>, %i: i32) {
 // -----
 
 // last_part: counters
-// EXPECT: counters are memref<?xf32>, expected a memref of i32
+// EXPECT: counters of memref<?xf32>, expected a memref of i32
 func.func @p(%sums: memref<?xf32>, %i: i32) {
   %last = "tile.last_part"(%sums, %i) {split = 4 : i64} : (memref<?xf32>, i32) -> i1
   return
@@ -60,7 +60,7 @@ func.func @p(%sums: memref<?xf32>, %i: i32) {
 // -----
 
 // begin_part: counters
-// EXPECT: counters are memref<?xf32>, expected a memref of i32
+// EXPECT: counters of memref<?xf32>, expected a memref of i32
 func.func @p(%sums: memref<?xf32>, %i: i32) {
   "tile.begin_part"(%sums, %i) : (memref<?xf32>, i32) -> ()
   return

@@ -1,7 +1,7 @@
 // RUN: %invalid none %s
 
 // totals: kind
-// EXPECT: kind is mean, expected sum or max or min
+// EXPECT: kind is "mean", expected sum, max, min
 func.func @p() {
   %totals = "tile.totals"() {kind = "mean", rows = 2 : i64} : () -> !tile.row_totals
   return
@@ -40,7 +40,7 @@ func.func @p(%partials: memref<?xf32>, %i: i32) {
 // -----
 
 // store_totals: memory
-// EXPECT: partials are memref<?xbf16>, expected a memref of f32
+// EXPECT: partials of memref<?xbf16>, expected a memref of f32
 func.func @p(%partials: memref<?xbf16>, %i: i32) {
   %totals = "tile.totals"() {kind = "max", rows = 2 : i64} : () -> !tile.row_totals
   "tile.store_totals"(%totals, %partials, %i) {kind = "max", words = 128 : i64, offset = 0 : i64, extent = 64 : i64} : (!tile.row_totals, memref<?xbf16>, i32) -> ()
@@ -60,7 +60,7 @@ func.func @p(%partials: memref<?xf32>, %i: i32) {
 // -----
 
 // last_tile: counters
-// EXPECT: counters are memref<?xf32>, expected a memref of i32
+// EXPECT: counters of memref<?xf32>, expected a memref of i32
 func.func @p(%counters: memref<?xf32>, %i: i32) {
   %last = "tile.last_tile"(%counters, %i, %i) {alone = 0 : i64} : (memref<?xf32>, i32, i32) -> i1
   return

@@ -5,12 +5,12 @@
 
 // -----
 
-// EXPECT: offset 4 is not a multiple of 8
+// EXPECT: offset is 4, expected a multiple of 8
 %ring = "tile.turn_ring"() {depth = 4 : i64, empty = 4 : i64, full = 1 : i64, offset = 4 : i64, turns = 2 : i64} : () -> !tile.stages
 
 // -----
 
-// EXPECT: depth is 33, expected at most 32: the rounds of the stages are bits
+// EXPECT: depth is 33, expected 1 to 32: the rounds of the stages are bits
 %ring = "tile.turn_ring"() {depth = 33 : i64, empty = 4 : i64, full = 1 : i64, offset = 0 : i64, turns = 2 : i64} : () -> !tile.stages
 
 // -----

@@ -105,7 +105,7 @@ func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
 // -----
 
 // load_index: of another type
-// EXPECT: reads memref<?xf32>, expected memory of i32
+// EXPECT: source of memref<?xf32>, expected a memref of i32
 func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
   %one = arith.constant 1 : i64
   %x = "tile.load_index"(%f, %m, %one) {operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xf32>, i32, i64) -> i32
@@ -115,7 +115,7 @@ func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
 // -----
 
 // find_group: of another type
-// EXPECT: reads memref<?xf32>, expected memory of i32
+// EXPECT: offsets of memref<?xf32>, expected a memref of i32
 func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
   %one = arith.constant 1 : i64
   %x:3 = "tile.find_group"(%f, %one, %n, %m) : (memref<?xf32>, i64, i32, i32) -> (i32, i32, i1)
@@ -163,7 +163,7 @@ func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
 // -----
 
 // ragged_tiles: order
-// EXPECT: order is "k", expected n or m
+// EXPECT: order is "k", expected m or n
 func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
   "tile.ragged_tiles"(%m, %n, %m) ({
   ^bb0(%group: i32):
