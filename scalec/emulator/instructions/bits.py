@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from scalec.emulator.findings import Finding
-from scalec.emulator.instructions.table import DTYPES, Decoder, Step, interleaved, op
+from scalec.emulator.instructions.table import DTYPES, Decoder, Step, applied, interleaved, op
 from scalec.emulator.machine.warp import Warp
 from scalec.emulator.program import TYPE_BITS, Imm, Instruction
 
@@ -29,18 +29,9 @@ def count(instruction: Instruction, decoder: Decoder) -> Step:
     (kind,) = instruction.types
     bits = TYPE_BITS[kind]
     get, put = decoder.source(instruction.operands[1], f"u{bits}"), decoder.sink(instruction.operands[0], "u32")
-
     if instruction.opcode == "popc":
-
-        def step(warp: Warp) -> None:
-            put(warp, np.bitwise_count(get(warp)).astype(np.uint32))
-
-    else:
-
-        def step(warp: Warp) -> None:
-            put(warp, (bits - 1 - _top(get(warp), bits)).astype(np.uint32))
-
-    return step
+        return applied(lambda a: np.bitwise_count(a).astype(np.uint32), put, get)
+    return applied(lambda a: (bits - 1 - _top(a, bits)).astype(np.uint32), put, get)
 
 
 @op("bfind")
@@ -52,14 +43,13 @@ def bfind(instruction: Instruction, decoder: Decoder) -> Step:
     get, put = decoder.source(instruction.operands[1], kind), decoder.sink(instruction.operands[0], "u32")
     amount, dtype = instruction.has("shiftamt"), DTYPES[f"u{bits}"]
 
-    def step(warp: Warp) -> None:
-        value = get(warp)
+    def found(value: np.ndarray) -> np.ndarray:
         if kind[0] == "s":
             value = np.where(value < 0, ~value, value).view(dtype)
-        found = _top(value, bits)
-        put(warp, np.where(found < 0, -1, bits - 1 - found if amount else found).astype(np.uint32))
+        top = _top(value, bits)
+        return np.where(top < 0, -1, bits - 1 - top if amount else top).astype(np.uint32)
 
-    return step
+    return applied(found, put, get)
 
 
 @op("fns")
@@ -96,12 +86,7 @@ def brev(instruction: Instruction, decoder: Decoder) -> Step:
     decoder.only(instruction)
     (kind,) = instruction.types
     get, put = decoder.source(instruction.operands[1], kind), decoder.sink(instruction.operands[0], kind)
-
-    def step(warp: Warp) -> None:
-        value = get(warp)
-        put(warp, _REVERSED[value.view(np.uint8)].view(value.dtype).byteswap())
-
-    return step
+    return applied(lambda a: _REVERSED[a.view(np.uint8)].view(a.dtype).byteswap(), put, get)
 
 
 def _low_bits(count: np.ndarray, dtype: np.dtype) -> np.ndarray:
@@ -124,8 +109,8 @@ def bfe(instruction: Instruction, decoder: Decoder) -> Step:
     first, many = decoder.source(start, "u32"), decoder.source(length, "u32")
     byte, signed = np.uint32(0xFF), kind[0] == "s"
 
-    def step(warp: Warp) -> None:
-        value, pos, n = get(warp), first(warp) & byte, many(warp) & byte
+    def field(value: np.ndarray, pos: np.ndarray, n: np.ndarray) -> np.ndarray:
+        pos, n = pos & byte, n & byte
         low = _low_bits(n, dtype)
         result = (value >> pos.astype(dtype)) & low
         if signed:
@@ -134,9 +119,9 @@ def bfe(instruction: Instruction, decoder: Decoder) -> Step:
             # bits past the operand's end are the sign too
             inside = _low_bits(np.maximum(bits - pos.astype(np.int64), 0), dtype) & low
             result = np.where((n > 0) & (sign == 1), result | ~inside, result)
-        put(warp, result)
+        return result
 
-    return step
+    return applied(field, put, get, first, many)
 
 
 @op("bfi")
@@ -167,17 +152,16 @@ def szext(instruction: Instruction, decoder: Decoder) -> Step:
     a, b = (decoder.source(s, "u32") for s in instruction.operands[1:3])
     clamp, signed = instruction.has("clamp"), kind == "s32"
 
-    def step(warp: Warp) -> None:
-        value, width = a(warp), b(warp)
+    def extended(value: np.ndarray, width: np.ndarray) -> np.ndarray:
         n = width & np.uint32(31)
         low = _low_bits(n, np.dtype("u4"))
         result = value & low
         if signed:
             sign = (n > 0) & (value >> ((n - np.uint32(1)) & np.uint32(31)) & np.uint32(1) == 1)
             result = np.where(sign, result | ~low, result)
-        put(warp, np.where(width >= 32, value, result) if clamp else result)
+        return np.where(width >= 32, value, result) if clamp else result
 
-    return step
+    return applied(extended, put, a, b)
 
 
 @op("bmsk")
@@ -188,16 +172,15 @@ def bmsk(instruction: Instruction, decoder: Decoder) -> Step:
     a, b = (decoder.source(s, "u32") for s in instruction.operands[1:3])
     clamp = instruction.has("clamp")
 
-    def step(warp: Warp) -> None:
-        start, width = a(warp), b(warp)
+    def mask(start: np.ndarray, width: np.ndarray) -> np.ndarray:
         first, many = start & np.uint32(31), width & np.uint32(31)
         result = _low_bits(many, np.dtype("u4")) << first
         if clamp:
             result = np.where(width >= 32, _ALL << first, result)
             result = np.where(start >= 32, np.uint32(0), result)
-        put(warp, result)
+        return result
 
-    return step
+    return applied(mask, put, a, b)
 
 
 # -- prmt --------------------------------------------------------------------------------------------------------------

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 from scalec.emulator.findings import NotModelled, PtxSyntaxError
-from scalec.emulator.instructions.table import DTYPES, Decoder, Sink, Source, Step, op
+from scalec.emulator.instructions.table import DTYPES, Decoder, Source, Step, applied, op
 from scalec.emulator.machine.warp import Warp
-from scalec.emulator.program import TYPE_BITS, Instruction
+from scalec.emulator.program import TYPE_BITS, Instruction, Operand
 
 Compare = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
@@ -101,11 +101,7 @@ def setp(instruction: Instruction, decoder: Decoder) -> Step:
     test, combination = _compare(instruction, decoder, kind), _combination(instruction, decoder)
     if combination is None and second is None and not kind.endswith("x2"):
         only = decoder.sink(first, "pred")
-
-        def plain(warp: Warp) -> None:
-            only(warp, test(warp))
-
-        return plain
+        return lambda warp: only(warp, test(warp))
     put, put_second = decoder.sink(first, "pred"), decoder.sink(second, "pred")
     both = kind.endswith("x2")
 
@@ -153,33 +149,17 @@ def set_value(instruction: Instruction, decoder: Decoder) -> Step:
     return step
 
 
-def _bits(kind: str) -> str:
-    return f"b{TYPE_BITS[kind]}"
-
-
 @op("selp")
 def selp(instruction: Instruction, decoder: Decoder) -> Step:
     """selp.type d, a, b, c: 9.7.6.3."""
     decoder.only(instruction)
     (kind,) = instruction.types
     to, *sources, condition = instruction.operands
-    # constants are read as the type says, registers as bits
-    a, b = (_as_bits(decoder, s, kind) for s in sources)
-    put, c = decoder.sink(to, kind), decoder.source(condition, "pred")
-
-    def step(warp: Warp) -> None:
-        put(warp, np.where(c(warp), a(warp), b(warp)))
-
-    return step
+    return applied(np.where, decoder.sink(to, kind), decoder.source(condition, "pred"), *_bits(decoder, sources, kind))
 
 
-def _as_bits(decoder: Decoder, operand: object, kind: str) -> Source:
-    from scalec.emulator.program import Imm
-
-    if isinstance(operand, Imm):
-        constant = decoder.constant(operand, kind).view(DTYPES[_bits(kind)])
-        return lambda warp: constant
-    return decoder.source(operand, _bits(kind))  # type: ignore[arg-type]
+def _bits(decoder: Decoder, operands: list[Operand | None], kind: str) -> list[Source]:
+    return [decoder.bits(x, kind) for x in operands]
 
 
 @op("slct")
@@ -188,13 +168,6 @@ def slct(instruction: Instruction, decoder: Decoder) -> Step:
     decoder.only(instruction, "ftz")
     kind, tested = instruction.types
     to, *sources, condition = instruction.operands
-    a, b = (_as_bits(decoder, s, kind) for s in sources)
-    put: Sink = decoder.sink(to, kind)
-    c = decoder.source(condition, tested)
-    ftz = instruction.has("ftz")
-
-    def step(warp: Warp) -> None:
-        value = flush(c(warp)) if ftz else c(warp)
-        put(warp, np.where(value >= 0, a(warp), b(warp)))
-
-    return step
+    prepare = flush if instruction.has("ftz") else np.asarray
+    gets = decoder.source(condition, tested), *_bits(decoder, sources, kind)
+    return applied(lambda c, a, b: np.where(prepare(c) >= 0, a, b), decoder.sink(to, kind), *gets)

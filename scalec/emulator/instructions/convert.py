@@ -23,8 +23,7 @@ from scalec.emulator.arithmetic import (
 )
 from scalec.emulator.findings import Finding, NotModelled
 from scalec.emulator.instructions.convert_packed import is_packed, packed
-from scalec.emulator.instructions.table import DTYPES, Decoder, Step, op
-from scalec.emulator.machine.warp import Warp
+from scalec.emulator.instructions.table import DTYPES, Decoder, Step, applied, op
 from scalec.emulator.program import Instruction
 
 Convert = Callable[[np.ndarray], np.ndarray]
@@ -56,11 +55,7 @@ def cvt(instruction: Instruction, decoder: Decoder) -> Step:
         else:
             convert = _among_floats(instruction, FLOATS[to], FLOATS[source])
     get, put = decoder.source(instruction.operands[1], source), decoder.sink(instruction.operands[0], to)
-
-    def run(warp: Warp) -> None:
-        put(warp, convert(get(warp)))
-
-    return run
+    return applied(convert, put, get)
 
 
 def _float_rounding(instruction: Instruction) -> str | None:

@@ -14,8 +14,7 @@ import numpy as np
 from scalec.emulator import arithmetic
 from scalec.emulator.arithmetic import BF16, F16, F32, F64, ROUNDINGS, SIGN, U16, UNSIGNED, flush, relu, saturate
 from scalec.emulator.findings import NotModelled
-from scalec.emulator.instructions.table import Decoder, Source, Step, op
-from scalec.emulator.machine.warp import Warp
+from scalec.emulator.instructions.table import Decoder, Source, Step, applied, op
 from scalec.emulator.program import Instruction, Operand
 
 ELEMENTS = {"f16": F16, "f16x2": F16, "bf16": BF16, "bf16x2": BF16, "f32": F32, "f32x2": F32, "f64": F64}
@@ -74,27 +73,7 @@ def steps(instruction: Instruction, decoder: Decoder, compute: Compute, *kinds: 
     kinds = (*kinds, *(kinds[-1:] * (len(operands) + 1 - len(kinds))))
     put = decoder.sink(to, kinds[0])
     gets = [elements(decoder, x, kind) for x, kind in zip(operands, kinds[1:], strict=True)]
-    if len(gets) == 1:
-        (get,) = gets
-
-        def unary(warp: Warp) -> None:
-            put(warp, compute(get(warp)))
-
-        return unary
-    if len(gets) == 2:
-        left, right = gets
-
-        def binary(warp: Warp) -> None:
-            put(warp, compute(left(warp), right(warp)))
-
-        return binary
-
-    a, b, c = gets
-
-    def ternary(warp: Warp) -> None:
-        put(warp, compute(a(warp), b(warp), c(warp)))
-
-    return ternary
+    return applied(compute, put, *gets)
 
 
 def expect(instruction: Instruction, *counts: int) -> None:
@@ -156,15 +135,12 @@ def fma_oob(instruction: Instruction, decoder: Decoder) -> Step:
     return steps(instruction, decoder, run, kind)
 
 
-@op(*spellings("div", ("f32",), ROUNDINGS, _FTZ, needs=True), *spellings("div", ("f64",), ROUNDINGS, needs=True))
-def div(instruction: Instruction, decoder: Decoder) -> Step:
-    """div.rnd: 9.7.3.8."""
-    kind = instruction.types[-1]
-    compute = arithmetic.operation("div", ELEMENTS[kind], rounding(instruction), instruction.has("ftz"))
-    return steps(instruction, decoder, finished(instruction, compute), kind)
+def _rounded(name: str) -> Iterator[str]:
+    yield from spellings(name, ("f32",), ROUNDINGS, _FTZ, needs=True)
+    yield from spellings(name, ("f64",), ROUNDINGS, needs=True)
 
 
-@op(*spellings("rcp", ("f32",), ROUNDINGS, _FTZ, needs=True), *spellings("rcp", ("f64",), ROUNDINGS, needs=True))
+@op(*_rounded("rcp"))
 def rcp(instruction: Instruction, decoder: Decoder) -> Step:
     """rcp.rnd: 9.7.3.13."""
     kind = instruction.types[-1]
@@ -173,11 +149,11 @@ def rcp(instruction: Instruction, decoder: Decoder) -> Step:
     return steps(instruction, decoder, finished(instruction, lambda a: divide(np.full_like(a, one), a)), kind)
 
 
-@op(*spellings("sqrt", ("f32",), ROUNDINGS, _FTZ, needs=True), *spellings("sqrt", ("f64",), ROUNDINGS, needs=True))
-def sqrt(instruction: Instruction, decoder: Decoder) -> Step:
-    """sqrt.rnd: 9.7.3.15."""
+@op(*_rounded("div"), *_rounded("sqrt"))
+def div_sqrt(instruction: Instruction, decoder: Decoder) -> Step:
+    """div.rnd, sqrt.rnd: 9.7.3.8, 9.7.3.15."""
     kind = instruction.types[-1]
-    compute = arithmetic.operation("sqrt", ELEMENTS[kind], rounding(instruction), instruction.has("ftz"))
+    compute = arithmetic.operation(instruction.opcode, ELEMENTS[kind], rounding(instruction), instruction.has("ftz"))
     return steps(instruction, decoder, finished(instruction, compute), kind)
 
 

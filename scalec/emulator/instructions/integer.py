@@ -11,8 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from scalec.emulator.findings import NotModelled
-from scalec.emulator.instructions.table import Decoder, Sink, Source, Step, op
-from scalec.emulator.machine.warp import Warp
+from scalec.emulator.instructions.table import Decoder, Sink, Source, Step, applied, op
 from scalec.emulator.program import TYPE_BITS, Instruction
 
 INTEGERS = ("u16", "u32", "u64", "s16", "s32", "s64")
@@ -38,27 +37,9 @@ def halves(kind: str) -> np.dtype:
     return np.dtype("u2" if kind[0] == "u" else "i2")
 
 
-def binary(a: Source, b: Source, put: Sink, function: Binary) -> Step:
-    def step(warp: Warp) -> None:
-        put(warp, function(a(warp), b(warp)))
-
-    return step
-
-
-def ternary(a: Source, b: Source, c: Source, put: Sink, function: Callable) -> Step:
-    def step(warp: Warp) -> None:
-        put(warp, function(a(warp), b(warp), c(warp)))
-
-    return step
-
-
 def packed(a: Source, b: Source, put: Sink, function: Binary, element: np.dtype) -> Step:
     """A function of 16-bit elements on both halves of 32-bit registers."""
-
-    def step(warp: Warp) -> None:
-        put(warp, function(a(warp).view(element), b(warp).view(element)).view(np.uint32))
-
-    return step
+    return applied(lambda x, y: function(x.view(element), y.view(element)).view(np.uint32), put, a, b)
 
 
 def _operands(instruction: Instruction, decoder: Decoder, kind: str) -> tuple[Sink, list[Source]]:
@@ -75,13 +56,13 @@ def add_sub(instruction: Instruction, decoder: Decoder) -> Step:
     function = np.add if instruction.opcode == "add" else np.subtract
     if instruction.has("sat"):
         put, (a, b) = _operands(instruction, decoder, kind)
-        return binary(a, b, put, lambda x, y: _saturate(function(x.astype(np.int64), y.astype(np.int64))))
+        return applied(lambda x, y: _saturate(function(x.astype(np.int64), y.astype(np.int64))), put, a, b)
     put, _ = _operands(instruction, decoder, kind)
     if kind in _PACKED:
         a, b = (decoder.source(s, kind) for s in instruction.operands[1:])
         return packed(a, b, put, function, np.dtype("u2"))
     a, b = (decoder.source(s, unsigned(kind)) for s in instruction.operands[1:])
-    return binary(a, b, put, function)
+    return applied(function, put, a, b)
 
 
 def _saturate(value: np.ndarray) -> np.ndarray:
@@ -146,7 +127,7 @@ def mul(instruction: Instruction, decoder: Decoder) -> Step:
     (kind,) = instruction.types
     function, source, result = product(instruction, kind)
     a, b = (decoder.source(s, source) for s in instruction.operands[1:])
-    return binary(a, b, decoder.sink(instruction.operands[0], result), function)
+    return applied(function, decoder.sink(instruction.operands[0], result), a, b)
 
 
 @op(*(f"mad.{p}" for p in _PRODUCTS), "mad.hi.sat.s32", "mad24")
@@ -159,9 +140,9 @@ def mad(instruction: Instruction, decoder: Decoder) -> Step:
     put = decoder.sink(instruction.operands[0], result)
     if instruction.has("sat"):
         c = decoder.source(instruction.operands[3], result)
-        return ternary(a, b, c, put, lambda x, y, z: _saturate(function(x, y).astype(np.int64) + z.astype(np.int64)))
+        return applied(lambda x, y, z: _saturate(function(x, y).astype(np.int64) + z.astype(np.int64)), put, a, b, c)
     c = decoder.source(instruction.operands[3], source if function is np.multiply else result)
-    return ternary(a, b, c, put, lambda x, y, z: function(x, y) + z)
+    return applied(lambda x, y, z: function(x, y) + z, put, a, b, c)
 
 
 @op("sad")
@@ -169,7 +150,7 @@ def sad(instruction: Instruction, decoder: Decoder) -> Step:
     """sad: 9.7.1.7; c + |a - b|."""
     decoder.only(instruction)
     put, (a, b, c) = _operands(instruction, decoder, instruction.types[0])
-    return ternary(a, b, c, put, lambda x, y, z: z + np.where(x < y, y - x, x - y))
+    return applied(lambda x, y, z: z + np.where(x < y, y - x, x - y), put, a, b, c)
 
 
 # -- quotients ---------------------------------------------------------------------------------------------------------
@@ -203,7 +184,7 @@ def div_rem(instruction: Instruction, decoder: Decoder) -> Step:
     """div, rem: 9.7.1.8, 9.7.1.9."""
     decoder.only(instruction)
     put, (a, b) = _operands(instruction, decoder, instruction.types[0])
-    return binary(a, b, put, quotient if instruction.opcode == "div" else remainder)
+    return applied(quotient if instruction.opcode == "div" else remainder, put, a, b)
 
 
 # -- one operand, and order --------------------------------------------------------------------------------------------
@@ -215,12 +196,7 @@ def abs_neg(instruction: Instruction, decoder: Decoder) -> Step:
     """abs, neg: 9.7.1.10, 9.7.1.11; the most negative number stays."""
     decoder.only(instruction)
     put, (a,) = _operands(instruction, decoder, instruction.types[0])
-    function = np.abs if instruction.opcode == "abs" else np.negative
-
-    def step(warp: Warp) -> None:
-        put(warp, function(a(warp)))
-
-    return step
+    return applied(np.abs if instruction.opcode == "abs" else np.negative, put, a)
 
 
 @op(*names("min", INTEGERS + _PACKED), *names("min", ("s32", "s16x2"), "relu"))
@@ -235,4 +211,4 @@ def min_max(instruction: Instruction, decoder: Decoder) -> Step:
         function = lambda x, y: np.maximum(plain(x, y), x.dtype.type(0))  # noqa: E731
     if kind in _PACKED:
         return packed(a, b, put, function, halves(kind))
-    return binary(a, b, put, function)
+    return applied(function, put, a, b)

@@ -7,8 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from scalec.emulator.findings import PtxSyntaxError
-from scalec.emulator.instructions.integer import binary, ternary
-from scalec.emulator.instructions.table import DTYPES, Decoder, Step, op
+from scalec.emulator.instructions.table import DTYPES, Decoder, Step, applied, op
 from scalec.emulator.machine.warp import Warp
 from scalec.emulator.program import TYPE_BITS, Imm, Instruction
 
@@ -20,9 +19,9 @@ def logic(instruction: Instruction, decoder: Decoder) -> Step:
     """and, or, xor: 9.7.8.1 to 9.7.8.3, on predicates too."""
     decoder.only(instruction)
     (kind,) = instruction.types
-    to, first, second = instruction.operands
-    a, b = decoder.source(first, kind), decoder.source(second, kind)
-    return binary(a, b, decoder.sink(to, kind), _LOGIC[instruction.opcode])
+    to, *operands = instruction.operands
+    a, b = (decoder.source(x, kind) for x in operands)
+    return applied(_LOGIC[instruction.opcode], decoder.sink(to, kind), a, b)
 
 
 @op("not", "cnot")
@@ -32,18 +31,7 @@ def invert(instruction: Instruction, decoder: Decoder) -> Step:
     (kind,) = instruction.types
     get, put = decoder.source(instruction.operands[1], kind), decoder.sink(instruction.operands[0], kind)
     dtype = DTYPES[kind]
-
-    if instruction.opcode == "not":
-
-        def step(warp: Warp) -> None:
-            put(warp, ~get(warp))
-
-    else:
-
-        def step(warp: Warp) -> None:
-            put(warp, (get(warp) == 0).astype(dtype))
-
-    return step
+    return applied(np.invert if instruction.opcode == "not" else lambda a: (a == 0).astype(dtype), put, get)
 
 
 # -- lop3 --------------------------------------------------------------------------------------------------------------
@@ -100,7 +88,7 @@ def lop3(instruction: Instruction, decoder: Decoder) -> Step:
     put = decoder.sink(to, "b32")
     a, b, c = (decoder.source(s, "b32") for s in instruction.operands[1:4])
     if not instruction.has("or") and not instruction.has("and"):
-        return ternary(a, b, c, put, function)
+        return applied(function, put, a, b, c)
     combine = np.logical_or if instruction.has("or") else np.logical_and
     put_predicate, q = decoder.sink(predicate, "pred"), decoder.source(instruction.operands[5], "pred")
 
@@ -128,23 +116,12 @@ def shift(instruction: Instruction, decoder: Decoder) -> Step:
     dtype = DTYPES[kind]
     if isinstance(amount, Imm):
         fixed = np.full(32, min(amount.value & 0xFFFFFFFF, bits), dtype)
-
-        def step(warp: Warp) -> None:
-            put(warp, function(get(warp), fixed))
-
-    elif bits == 32:
+        return applied(lambda a: function(a, fixed), put, get)
+    if bits == 32:
         # as signed numbers, amounts from 2**31 are negative, which numpy's shifts take for too large as well
-
-        def step(warp: Warp) -> None:
-            put(warp, function(get(warp), by(warp).view(dtype)))
-
-    else:
-        limit = np.uint32(bits)
-
-        def step(warp: Warp) -> None:
-            put(warp, function(get(warp), np.minimum(by(warp), limit).astype(dtype)))
-
-    return step
+        return applied(lambda a, n: function(a, n.view(dtype)), put, get, by)
+    limit = np.uint32(bits)
+    return applied(lambda a, n: function(a, np.minimum(n, limit).astype(dtype)), put, get, by)
 
 
 @op("shf")
@@ -156,11 +133,9 @@ def funnel(instruction: Instruction, decoder: Decoder) -> Step:
     left, clamp = instruction.has("l"), instruction.has("clamp")
     high = np.uint64(32)
 
-    def step(warp: Warp) -> None:
-        by = c(warp)
+    def shifted(a: np.ndarray, b: np.ndarray, by: np.ndarray) -> np.ndarray:
         by = np.minimum(by, np.uint32(32)) if clamp else by & np.uint32(31)
-        both = b(warp).astype(np.uint64) << high | a(warp)
-        both = both << by >> high if left else both >> by
-        put(warp, both.astype(np.uint32))
+        both = b.astype(np.uint64) << high | a
+        return (both << by >> high if left else both >> by).astype(np.uint32)
 
-    return step
+    return applied(shifted, put, a, b, c)

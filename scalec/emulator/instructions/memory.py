@@ -231,7 +231,7 @@ def _values(decoder: Decoder, elements: list[Operand | None], kind: str) -> Call
     """What is stored: uint8 (..., 32, bytes); zeros for `_`."""
     each = TYPE_BITS[kind] // 8
     bits = f"b{TYPE_BITS[kind]}"
-    gets = [None if e is None else _as_stored(decoder, e, kind, bits) for e in elements]
+    gets = [None if e is None else decoder.bits(e, kind) for e in elements]
     if each == 16 and gets[0] is not None:
         wide = gets[0]
         return lambda warp: np.ascontiguousarray(wide(warp)).view(np.uint8)
@@ -249,13 +249,6 @@ def _values(decoder: Decoder, elements: list[Operand | None], kind: str) -> Call
         return out.view(np.uint8)
 
     return stacked
-
-
-def _as_stored(decoder: Decoder, operand: Operand, kind: str, bits: str) -> Source:
-    if isinstance(operand, Imm):
-        constant = decoder.constant(operand, kind).view(DTYPES[bits])
-        return lambda warp: constant
-    return decoder.source(operand, bits)
 
 
 @op("st")

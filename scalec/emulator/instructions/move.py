@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from scalec.emulator.findings import NotModelled, PtxSyntaxError
-from scalec.emulator.instructions.table import DTYPES, Decoder, Step, interleaved, op
+from scalec.emulator.instructions.table import DTYPES, Decoder, Step, applied, interleaved, op
 from scalec.emulator.machine.memory import RANK_SHIFT, WINDOWS
 from scalec.emulator.machine.warp import Warp
 from scalec.emulator.program import TYPE_BITS, Instruction, Vector
@@ -24,11 +24,7 @@ def mov(instruction: Instruction, decoder: Decoder) -> Step:
     if isinstance(to, Vector):
         return _unpack(instruction, decoder, kind)
     get, put = decoder.source(source, kind), decoder.sink(to, kind)
-
-    def move(warp: Warp) -> None:
-        put(warp, get(warp))
-
-    return move
+    return lambda warp: put(warp, get(warp))
 
 
 def _part(kind: str, count: int) -> str:
@@ -78,12 +74,7 @@ def cvta(instruction: Instruction, decoder: Decoder) -> Step:
     get, put = decoder.source(instruction.operands[1], kind), decoder.sink(instruction.operands[0], kind)
     window = WINDOWS.get(space, 0)
     base = np.uint64(-window % (1 << 64) if instruction.has("to") else window)
-
-    def convert(warp: Warp) -> None:
-        with np.errstate(over="ignore"):
-            put(warp, get(warp) + base)
-
-    return convert
+    return applied(lambda a: a + base, put, get)
 
 
 @op("mapa")
@@ -94,13 +85,8 @@ def mapa(instruction: Instruction, decoder: Decoder) -> Step:
     to, source, rank = instruction.operands
     get, put, which = decoder.source(source, kind), decoder.sink(to, kind), decoder.source(rank, "u32")
     dtype = DTYPES[kind]
-
-    def map_address(warp: Warp) -> None:
-        address = get(warp)
-        keep = ~np.array(((1 << 32) - 1) & ~_OFFSET, dtype)
-        put(warp, (address & keep) | (which(warp).astype(dtype) << dtype.type(RANK_SHIFT)))
-
-    return map_address
+    keep = ~np.array(((1 << 32) - 1) & ~_OFFSET, dtype)
+    return applied(lambda a, n: (a & keep) | (n.astype(dtype) << dtype.type(RANK_SHIFT)), put, get, which)
 
 
 @op("getctarank")
@@ -109,11 +95,8 @@ def getctarank(instruction: Instruction, decoder: Decoder) -> Step:
     decoder.only(instruction, "shared::cluster")
     kind = instruction.types[-1]
     get, put = decoder.source(instruction.operands[1], kind), decoder.sink(instruction.operands[0], "u32")
-
-    def rank(warp: Warp) -> None:
-        put(warp, ((get(warp) & DTYPES[kind].type((1 << 32) - 1)) >> DTYPES[kind].type(RANK_SHIFT)).astype(np.uint32))
-
-    return rank
+    low, shift = DTYPES[kind].type((1 << 32) - 1), DTYPES[kind].type(RANK_SHIFT)
+    return applied(lambda a: ((a & low) >> shift).astype(np.uint32), put, get)
 
 
 @op("isspacep")

@@ -2,156 +2,76 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from scalec.emulator.instructions.table import special
+from scalec.emulator.instructions.table import SPECIALS
 from scalec.emulator.machine.memory import SHARED_RESERVED
 from scalec.emulator.machine.warp import LANES, Warp
 
-_BITS = np.uint64(1) << LANES.astype(np.uint64)
+_BIT = np.uint64(1) << LANES.astype(np.uint64)
+_BELOW, _UP_TO = _BIT - np.uint64(1), (_BIT << np.uint64(1)) - np.uint64(1)
+_ALL = np.uint64(0xFFFFFFFF)
 
 
-def _make(axis: int) -> None:
-    letter = "xyz"[axis]
-
-    @special(f"%tid.{letter}")
-    def tid(warp: Warp) -> np.ndarray:
-        x, y, _ = warp.kernel.block
-        thread = warp.thread
-        return (thread % x, thread // x % y, thread // (x * y))[axis]
-
-    @special(f"%ntid.{letter}")
-    def ntid(warp: Warp) -> int:
-        return warp.kernel.block[axis]
-
-    @special(f"%ctaid.{letter}")
-    def ctaid(warp: Warp) -> int:
-        return warp.cta.id[axis]
-
-    @special(f"%nctaid.{letter}")
-    def nctaid(warp: Warp) -> int:
-        return warp.machine.grid[axis]
-
-    @special(f"%cluster_ctaid.{letter}")
-    def cluster_ctaid(warp: Warp) -> int:
-        x, y, _ = warp.machine.cluster_shape
-        rank = warp.cta.rank
-        return (rank % x, rank // x % y, rank // (x * y))[axis]
-
-    @special(f"%cluster_nctaid.{letter}")
-    def cluster_nctaid(warp: Warp) -> int:
-        return warp.machine.cluster_shape[axis]
-
-    @special(f"%clusterid.{letter}")
-    def clusterid(warp: Warp) -> int:
-        return warp.cta.id[axis] // warp.machine.cluster_shape[axis]
-
-    @special(f"%nclusterid.{letter}")
-    def nclusterid(warp: Warp) -> int:
-        return warp.machine.grid[axis] // warp.machine.cluster_shape[axis]
+def _thread(warp: Warp) -> tuple[np.ndarray, ...]:
+    x, y, _ = warp.kernel.block
+    return warp.thread % x, warp.thread // x % y, warp.thread // (x * y)
 
 
-for _index in range(3):
-    _make(_index)
+def _in_cluster(warp: Warp) -> tuple[int, ...]:
+    x, y, _ = warp.machine.cluster_shape
+    return warp.cta.rank % x, warp.cta.rank // x % y, warp.cta.rank // (x * y)
 
 
-@special("%laneid")
-def laneid(warp: Warp) -> np.ndarray:
-    return LANES
-
-
-@special("%warpid")
-def warpid(warp: Warp) -> int:
-    return warp.index
-
-
-@special("%nwarpid")
-def nwarpid(warp: Warp) -> int:
-    return 64
-
-
-@special("%cluster_ctarank")
-def cluster_ctarank(warp: Warp) -> int:
-    return warp.cta.rank
-
-
-@special("%cluster_nctarank")
-def cluster_nctarank(warp: Warp) -> int:
-    return len(warp.cta.cluster.ctas)
-
-
-@special("%is_explicit_cluster")
-def is_explicit_cluster(warp: Warp) -> np.ndarray:
+def _explicit_cluster(warp: Warp) -> np.ndarray:
     return np.full(32, len(warp.cta.cluster.ctas) > 1 or "explicitcluster" in warp.kernel.function.directives)
 
 
-@special("%smid")
-def smid(warp: Warp) -> int:
-    return warp.cta.number % warp.machine.options.sms
-
-
-@special("%nsmid")
-def nsmid(warp: Warp) -> int:
-    return warp.machine.options.sms
-
-
-@special("%gridid")
-def gridid(warp: Warp) -> int:
-    return 1
-
-
-@special("%lanemask_eq")
-def lanemask_eq(warp: Warp) -> np.ndarray:
-    return _BITS
-
-
-@special("%lanemask_lt")
-def lanemask_lt(warp: Warp) -> np.ndarray:
-    return _BITS - np.uint64(1)
-
-
-@special("%lanemask_le")
-def lanemask_le(warp: Warp) -> np.ndarray:
-    return (_BITS << np.uint64(1)) - np.uint64(1)
-
-
-@special("%lanemask_gt")
-def lanemask_gt(warp: Warp) -> np.ndarray:
-    return ~lanemask_le(warp) & np.uint64(0xFFFFFFFF)
-
-
-@special("%lanemask_ge")
-def lanemask_ge(warp: Warp) -> np.ndarray:
-    return ~lanemask_lt(warp) & np.uint64(0xFFFFFFFF)
-
-
-@special("%clock", "%clock64", "%globaltimer", "%globaltimer_lo")
-def clock(warp: Warp) -> int:
+def _clock(warp: Warp) -> int:
     return warp.machine.clock + warp.executed
 
 
-@special("%clock_hi", "%globaltimer_hi")
-def clock_hi(warp: Warp) -> int:
-    return (warp.machine.clock + warp.executed) >> 32
+def _clock_high(warp: Warp) -> int:
+    return _clock(warp) >> 32
 
 
-@special("%dynamic_smem_size")
-def dynamic_smem_size(warp: Warp) -> int:
-    kernel = warp.kernel
-    return kernel.dynamic_bytes
+_OF_AXIS: dict[str, Callable[[Warp, int], np.ndarray | int]] = {
+    "tid": lambda warp, axis: _thread(warp)[axis],
+    "ntid": lambda warp, axis: warp.kernel.block[axis],
+    "ctaid": lambda warp, axis: warp.cta.id[axis],
+    "nctaid": lambda warp, axis: warp.machine.grid[axis],
+    "cluster_ctaid": lambda warp, axis: _in_cluster(warp)[axis],
+    "cluster_nctaid": lambda warp, axis: warp.machine.cluster_shape[axis],
+    "clusterid": lambda warp, axis: warp.cta.id[axis] // warp.machine.cluster_shape[axis],
+    "nclusterid": lambda warp, axis: warp.machine.grid[axis] // warp.machine.cluster_shape[axis],
+}
 
-
-@special("%total_smem_size")
-def total_smem_size(warp: Warp) -> int:
-    return warp.kernel.shared_bytes
-
-
-@special("%aggr_smem_size")
-def aggr_smem_size(warp: Warp) -> int:
-    return warp.kernel.shared_bytes + SHARED_RESERVED
-
-
-@special(*(f"%envreg{number}" for number in range(32)), "%current_graph_exec")
-def of_the_driver(warp: Warp) -> int:
-    """10.37 and 10.46: what the driver hands a kernel: a launch here is no cooperative one, and of no graph."""
-    return 0
+SPECIALS |= {
+    f"%{name}.{letter}": lambda warp, of=of, axis=axis: of(warp, axis)
+    for name, of in _OF_AXIS.items()
+    for axis, letter in enumerate("xyz")
+} | {
+    "%laneid": lambda warp: LANES,
+    "%warpid": lambda warp: warp.index,
+    "%nwarpid": lambda warp: 64,
+    "%cluster_ctarank": lambda warp: warp.cta.rank,
+    "%cluster_nctarank": lambda warp: len(warp.cta.cluster.ctas),
+    "%is_explicit_cluster": _explicit_cluster,
+    "%smid": lambda warp: warp.cta.number % warp.machine.options.sms,
+    "%nsmid": lambda warp: warp.machine.options.sms,
+    "%gridid": lambda warp: 1,
+    "%lanemask_eq": lambda warp: _BIT,
+    "%lanemask_lt": lambda warp: _BELOW,
+    "%lanemask_le": lambda warp: _UP_TO,
+    "%lanemask_gt": lambda warp: ~_UP_TO & _ALL,
+    "%lanemask_ge": lambda warp: ~_BELOW & _ALL,
+    **dict.fromkeys(("%clock", "%clock64", "%globaltimer", "%globaltimer_lo"), _clock),
+    **dict.fromkeys(("%clock_hi", "%globaltimer_hi"), _clock_high),
+    "%dynamic_smem_size": lambda warp: warp.kernel.dynamic_bytes,
+    "%total_smem_size": lambda warp: warp.kernel.shared_bytes,
+    "%aggr_smem_size": lambda warp: warp.kernel.shared_bytes + SHARED_RESERVED,
+    # 10.37 and 10.46: what the driver hands a kernel: a launch here is no cooperative one, and of no graph
+    **dict.fromkeys([*(f"%envreg{number}" for number in range(32)), "%current_graph_exec"], lambda warp: 0),
+}

@@ -44,7 +44,8 @@ Sink = Callable[["Warp", np.ndarray], None]
 Decode = Callable[[Instruction, "Decoder"], Step]
 
 _TABLE: dict[str, tuple[Decode, bool]] = {}
-_SPECIALS: dict[str, Callable[[Warp], np.ndarray | int]] = {}
+SPECIALS: dict[str, Callable[[Warp], np.ndarray | int]] = {}
+"""Of the predefined registers, what a warp's lanes read, or one number for all."""
 _FUNCTIONS: dict[str, Step] = {}
 
 _NOT_MODELLED = {
@@ -117,17 +118,6 @@ def op(*names: str, own_guard: bool = False) -> Callable[[Decode], Decode]:
             if name in _TABLE and _TABLE[name][0] is not function:
                 raise ValueError(f"two functions for {name}")
             _TABLE[name] = (function, own_guard)
-        return function
-
-    return add
-
-
-def special(*names: str) -> Callable[[Callable], Callable]:
-    """Puts a function of the warp (-> lanes, or one number for all) into the table of predefined registers."""
-
-    def add(function: Callable) -> Callable:
-        for name in names:
-            _SPECIALS[name] = function
         return function
 
     return add
@@ -275,7 +265,7 @@ class Decoder:
             constant = self.constant(operand, kind)
             return lambda warp: constant
         if isinstance(operand, Special):
-            function = _SPECIALS.get(operand.name)
+            function = SPECIALS.get(operand.name)
             if function is None:
                 raise NotModelled(f"the register {operand.name}")
             dtype = DTYPES[kind]
@@ -312,6 +302,14 @@ class Decoder:
     def constant(self, operand: Imm, kind: str) -> np.ndarray:
         """A constant as 32 lanes of a type (PTX ISA 4.5)."""
         return _constant(operand.value, operand.float_bits, kind)
+
+    def bits(self, operand: Operand | None, kind: str) -> Source:
+        """A value of a type as unsigned bits: constants are read as the type says, registers as bits."""
+        bits = f"b{TYPE_BITS[kind]}"
+        if not isinstance(operand, Imm):
+            return self.source(operand, bits)
+        constant = self.constant(operand, kind).view(DTYPES[bits])
+        return lambda warp: constant
 
     def integer(self, operand: Operand | None) -> int:
         """The value of a constant operand.
@@ -427,6 +425,18 @@ class Decoder:
                 "illegal",
                 f"the instruction needs {' or '.join(families)}, the module is for {self.kernel.module.target}",
             )
+
+
+def applied(function: Callable[..., np.ndarray], put: Sink, *gets: Source) -> Step:
+    """The step that puts what a function makes of one operand, two or three."""
+    if len(gets) == 1:
+        (get,) = gets
+        return lambda warp: put(warp, function(get(warp)))
+    if len(gets) == 2:
+        left, right = gets
+        return lambda warp: put(warp, function(left(warp), right(warp)))
+    a, b, c = gets
+    return lambda warp: put(warp, function(a(warp), b(warp), c(warp)))
 
 
 @lru_cache(maxsize=4096)  # a kernel has few of them, many times
