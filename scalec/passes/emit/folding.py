@@ -43,10 +43,7 @@ class FoldingKernel(MeetingKernel):
         count = s.threads // s.across
         low, high = self.bounds(r, at)
         sums = self.running(r.kind)
-        varying = [x for x in self.p.lookups if x.name not in at.where]
-        names = {x.name for x in varying} | {r.dim.name}
-        once = {x.view: self.load(x, at) for x in r.body.reads if not {c.dim for c in x.coords} & names}
-        once |= {view: before[i] for view, i in r.body.sums}
+        varying, once = self.read_once(r, at, before)
         terms = e.arith("arith.subi", high, low)
         with (
             e.region("tile.when", [e.compare("lt", low, high)]),
@@ -55,17 +52,10 @@ class FoldingKernel(MeetingKernel):
             begin = e.arith("arith.addi", e.arith("arith.addi", low, loop.arguments[0]), first)
             points = []
             for i in range(s.together):
-                j = self.further(begin, i * count)
-                valid = e.arith("arith.andi", at.valid, e.compare("lt", j, high))
-                j = e.arith("arith.minui", j, e.arith("arith.subi", high, e.i32(1)))
+                j, valid = self.within(self.further(begin, i * count), high, at.valid)
                 where, valid = self.looked_up(varying, at.where | {r.dim.name: j}, valid)
                 points.append(Point(where, at.vector, valid, at.count, at.whole))
-            values = [{x.view: self.load(x, to) for x in r.body.reads if x.view not in once} for to in points]
-            for read, to in zip(values, points, strict=True):
-                every = read | once
-                mapped = r.body.op >= 0
-                value = self.compute(self.block_of(r.body), every, at.vector, exact=True) if mapped else every[0]
-                e.op("tile.term", operands=[sums, value, to.valid], kind=r.kind)
+            self.take(r, sums, points, once)
         sharing = (count - 1) * s.across
         exchange = 0 if sharing >= LANES else -1
         facts = {"kind": r.kind, "sharing": sharing, "exchange": exchange}

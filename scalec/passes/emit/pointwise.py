@@ -249,34 +249,43 @@ class Columns(Tensors):
             masked=at.masked,
         )
 
+    def read_once(self, r: Reduction, at: Point, before: list[ir.Value]) -> tuple[list[Lookup], dict[int, ir.Value]]:
+        """The lookups that differ from term to term, and what no term reads anew, by view."""
+        varying = [x for x in self.p.lookups if x.name not in at.where]
+        names = {x.name for x in varying} | {r.dim.name}
+        once = {x.view: self.load(x, at) for x in r.body.reads if not {c.dim for c in x.coords} & names}
+        return varying, once | {view: before[i] for view, i in r.body.sums}
+
+    def within(self, j: ir.Value, high: ir.Value, valid: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """An index, or the last one below `high` where it is beyond, and whether it is `valid` and not."""
+        e = self.e
+        valid = e.arith("arith.andi", valid, e.compare("lt", j, high))
+        return e.arith("arith.minui", j, e.arith("arith.subi", high, e.i32(1))), valid
+
+    def take(self, r: Reduction, sums: ir.Value, points: list[Point], once: dict[int, ir.Value]) -> None:
+        """Takes the terms at these points into a reduction: all are loaded before the first one is computed."""
+        values = [{x.view: self.load(x, to) for x in r.body.reads if x.view not in once} for to in points]
+        for read, to in zip(values, points, strict=True):
+            every = read | once
+            mapped = r.body.op >= 0
+            value = self.compute(self.block_of(r.body), every, to.vector, exact=True) if mapped else every[0]
+            self.e.op("tile.term", operands=[sums, value, to.valid], kind=r.kind)
+
     def terms(self, r: Reduction, at: Point, before: list[ir.Value]) -> ir.Value:
         """A reduction over an index that no result has, at a point, of the reductions `before` it: terms that an index
         skips are left out, and none at all are what a reduction begins with."""
         e, s = self.e, self.spread
         sums = e.op("tile.running", [self.columns(at.vector)], kind=r.kind).result
-        varying = [x for x in self.p.lookups if x.name not in at.where]
-        names = {x.name for x in varying} | {r.dim.name}
-        once = {x.view: self.load(x, at) for x in r.body.reads if not {c.dim for c in x.coords} & names}
-        once |= {view: before[i] for view, i in r.body.sums}
+        varying, once = self.read_once(r, at, before)
         extent = self.size(r.dim)
 
         def terms(first: ir.Value | int, count: int, bounded: bool) -> None:
             points = []
             for i in range(count):
                 j = e.i32(first + i) if isinstance(first, int) else e.arith("arith.addi", first, e.i32(i))
-                valid = at.valid
-                if bounded:
-                    valid = e.arith("arith.andi", valid, e.compare("lt", j, extent))
-                    j = e.arith("arith.minui", j, e.arith("arith.subi", extent, e.i32(1)))
-                points.append((at.where | {r.dim.name: j}, valid))
-            found = [self.looked_up(varying, where, valid) for where, valid in points]
-            points = [Point(where, at.vector, valid, at.count, at.whole) for where, valid in found]
-            values = [{x.view: self.load(x, to) for x in r.body.reads if x.view not in once} for to in points]
-            for read, to in zip(values, points, strict=True):
-                every = read | once
-                mapped = r.body.op >= 0
-                value = self.compute(self.block_of(r.body), every, at.vector, exact=True) if mapped else every[0]
-                e.op("tile.term", operands=[sums, value, to.valid], kind=r.kind)
+                points.append(self.within(j, extent, at.valid) if bounded else (j, at.valid))
+            found = [self.looked_up(varying, at.where | {r.dim.name: j}, valid) for j, valid in points]
+            self.take(r, sums, [Point(where, at.vector, valid, at.count, at.whole) for where, valid in found], once)
 
         if r.dim.size is not None and r.dim.size <= 2 * s.together:
             for first in range(0, r.dim.size, s.together):

@@ -83,24 +83,28 @@ def _refused(op: Any, found: str, expected: str) -> UnsupportedError:
     )
 
 
-def check_result(result: Result, place: Any) -> None:
-    """Refuses a result that threads do not store of what is reduced: quantised, scattered, or around gaps."""
-    name, whole = result.name, result.element.bits >= 8
+def check_plain(result: Result, why: str, expected: str, place: Any) -> None:
+    """Refuses a result that threads do not store element by element: quantised, scattered, or around gaps."""
     for found, what in (
         (result.scale is not None, "is quantised"),
         (result.chance is not None, "is rounded by chance"),
         (result.transformed, "is transformed"),
         (bool(result.scattered), "is scattered"),
         (result.gaps is not None, "is written around gaps"),
-        (not whole, f"is {result.element.name}"),
+        (result.element.bits < 8, f"is {result.element.name}"),
     ):
         if found:
             raise UnsupportedError(
-                f"{name} {what}, and is a reduction of the contraction",
-                expected="whole elements at plain indices",
-                fix=f"give {name} f32, bf16 or f16 at its own indices, and convert it after the call",
+                f"{result.name} {what}, and {why}",
+                expected=f"whole elements at plain indices{expected}",
+                fix=f"give {result.name} f32, bf16 or f16 at its own indices, and convert it after the call",
                 place=place,
             )
+
+
+def check_result(result: Result, place: Any) -> None:
+    """Refuses such a one of what is reduced."""
+    check_plain(result, "is a reduction of the contraction", "", place)
 
 
 def check_size(op: Any, name: str, size: int | None) -> None:

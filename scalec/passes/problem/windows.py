@@ -9,6 +9,7 @@ from typing import Any
 from scalec.errors import UnsupportedError
 from scalec.ir.mlir import ir
 from scalec.ir.scale import dims_of_domains
+from scalec.passes.problem.column_folds import check_plain
 from scalec.passes.problem.result import Result
 
 
@@ -56,18 +57,5 @@ def check_window(result: Result, ranges: Sequence[Any], dealt: Sequence[Any], fi
             fix=f"leave the range of {dim_of(second)} out, and fill {name} there after the call",
             place=place,
         )
-    for found, what in (
-        (result.scale is not None, "is quantised"),
-        (result.chance is not None, "is rounded by chance"),
-        (result.transformed, "is transformed"),
-        (bool(result.scattered), "is scattered"),
-        (result.gaps is not None, "is written around gaps"),
-        (result.element.bits < 8, f"is {result.element.name}"),
-    ):
-        if found:
-            raise UnsupportedError(
-                f"{name} {what}, and {dim_of(first)} has a range that is {name}'s points' own",
-                expected="whole elements at plain indices: threads store each that lies within",
-                fix=f"give {name} f32, bf16 or f16 at its own indices, and convert it after the call",
-                place=place,
-            )
+    why = f"{dim_of(first)} has a range that is {name}'s points' own"
+    check_plain(result, why, ": threads store each that lies within", place)
