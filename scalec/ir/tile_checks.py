@@ -8,18 +8,7 @@ from typing import Any
 
 from scalec.formats import NUMBERS
 from scalec.ir.mlir import ir
-from scalec.ir.tile_types import (
-    Tile,
-    WindowType,
-    atom_of,
-    bits_of,
-    element_of,
-    int_of,
-    ints_of,
-    shape_of,
-    str_of,
-    swizzle_of,
-)
+from scalec.ir.tile_types import *
 from scalec.ir.verify import fail, verifier
 from scalec.targets import ATOM, MAX_BOX
 

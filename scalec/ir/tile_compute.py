@@ -8,24 +8,7 @@ from typing import Any
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import Op, extents, holds_factors, in_panels, in_step, maker, plainly_swizzled, takes
 from scalec.ir.tile_tensor import LANES
-from scalec.ir.tile_types import (
-    I32,
-    CursorType,
-    FragmentType,
-    InputType,
-    MultiplicandType,
-    ScalarsType,
-    ScalesType,
-    SharedType,
-    WindowType,
-    bits_of,
-    element_of,
-    int_of,
-    ints_of,
-    shape_of,
-    str_of,
-    wave_rows,
-)
+from scalec.ir.tile_types import *
 from scalec.ir.verify import Count, Flag, Natural, fail
 from scalec.targets import WAVES
 

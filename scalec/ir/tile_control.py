@@ -7,20 +7,7 @@ from typing import Any
 
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import Op, at_least, extents, in_rounds, maker, positive_tile, takes
-from scalec.ir.tile_types import (
-    I1,
-    I32,
-    RESPONSE_BYTES,
-    CursorType,
-    RingType,
-    SharedType,
-    atom_of,
-    int_of,
-    ints_of,
-    shared_bytes,
-    str_of,
-    swizzle_of,
-)
+from scalec.ir.tile_types import *
 from scalec.ir.verify import Axis, Count, Flag, Natural, Offset, Transaction, fail
 from scalec.targets import ATOM, ATOMIC_SPAN
 

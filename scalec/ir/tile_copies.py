@@ -9,22 +9,7 @@ from scalec.formats import NUMBERS
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import Op, copies, element_in, fetches, fills, in_step, maker, reads_numbers
 from scalec.ir.tile_cut import CHUNK
-from scalec.ir.tile_types import (
-    I32,
-    CursorType,
-    DescriptorType,
-    RingType,
-    RowScalesType,
-    ScalarsType,
-    SharedType,
-    WindowType,
-    bits_of,
-    element_of,
-    int_of,
-    permuted_of,
-    shape_of,
-    swizzle_of,
-)
+from scalec.ir.tile_types import *
 from scalec.ir.verify import Axis, Count, Natural, Power, Transaction, fail
 
 WIDENED = ("ue8m0", "ue4m3")

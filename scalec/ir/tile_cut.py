@@ -5,20 +5,7 @@
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import Op, at_least, flag, in_step
 from scalec.ir.tile_tensor import words_of
-from scalec.ir.tile_types import (
-    I1,
-    I32,
-    ByteScalesType,
-    CursorType,
-    RingType,
-    RowScalesType,
-    SharedType,
-    bits_of,
-    element_of,
-    int_of,
-    shape_of,
-    swizzle_of,
-)
+from scalec.ir.tile_types import *
 from scalec.ir.verify import Count, Depth, Flag, Offset, fail
 
 LINE = 128

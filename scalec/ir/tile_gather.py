@@ -9,28 +9,7 @@ from typing import Any
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import Op, in_step, maker, memory_of, plainly_swizzled, reads_numbers
 from scalec.ir.tile_cut import CHUNK
-from scalec.ir.tile_types import (
-    I1,
-    I32,
-    ByteScalesType,
-    CursorType,
-    DescriptorType,
-    GatheredType,
-    InputType,
-    RingType,
-    RowIndexType,
-    RowScalesType,
-    ScalarsType,
-    SharedType,
-    atom_of,
-    bits_of,
-    element_of,
-    int_of,
-    ints_of,
-    shape_of,
-    str_of,
-    swizzle_of,
-)
+from scalec.ir.tile_types import *
 from scalec.ir.verify import Count, Natural, Sharers, fail
 
 COPY_ALIGN = 128

@@ -6,18 +6,7 @@ from typing import Any
 
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import Op, memory_of, takes
-from scalec.ir.tile_types import (
-    I1,
-    I32,
-    CursorType,
-    FragmentType,
-    RingType,
-    SharedType,
-    element_of,
-    int_of,
-    ints_of,
-    shape_of,
-)
+from scalec.ir.tile_types import *
 from scalec.ir.verify import Few, Natural, Several, fail, verifier
 
 

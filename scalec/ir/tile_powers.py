@@ -7,17 +7,7 @@ from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import Op, in_step
 from scalec.ir.tile_copies import WIDENED
 from scalec.ir.tile_scales import of_words
-from scalec.ir.tile_types import (
-    I1,
-    CursorType,
-    FragmentType,
-    PowersType,
-    ScalesType,
-    SharedType,
-    int_of,
-    shape_of,
-    str_of,
-)
+from scalec.ir.tile_types import *
 from scalec.ir.verify import Count, fail
 
 REACH = 11

@@ -9,17 +9,7 @@ from typing import Any
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import Op, into_memory, memory_of, takes
 from scalec.ir.tile_compute import yields
-from scalec.ir.tile_types import (
-    I1,
-    I32,
-    FragmentType,
-    RowIndexType,
-    SharedType,
-    TotalsType,
-    element_of,
-    int_of,
-    shape_of,
-)
+from scalec.ir.tile_types import *
 from scalec.ir.verify import Count, Flag, Natural, Reduction, fail
 
 

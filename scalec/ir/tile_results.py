@@ -7,25 +7,7 @@ from typing import Any
 
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import Op, extents, gaps, into_memory, maker, scattered
-from scalec.ir.tile_types import (
-    I32,
-    CursorType,
-    DescriptorType,
-    FragmentType,
-    RingType,
-    RowIndexType,
-    ScalarsType,
-    SharedType,
-    bits_of,
-    element_of,
-    gaps_of,
-    int_of,
-    ints_of,
-    shape_of,
-    str_of,
-    swizzle_of,
-    wave_rows,
-)
+from scalec.ir.tile_types import *
 from scalec.ir.verify import Flag, Natural, fail
 
 LINE = 16

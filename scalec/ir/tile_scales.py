@@ -8,20 +8,7 @@ from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import Op, element_in, fetches, fills, in_step, maker
 from scalec.ir.tile_copies import WIDENED
 from scalec.ir.tile_registers import WORD_LAYOUTS
-from scalec.ir.tile_types import (
-    I1,
-    I32,
-    AddendsType,
-    ByteScalesType,
-    CursorType,
-    FragmentType,
-    ScalarsType,
-    SharedType,
-    element_of,
-    int_of,
-    shape_of,
-    str_of,
-)
+from scalec.ir.tile_types import *
 from scalec.ir.verify import Axis, Count, Natural, fail
 
 

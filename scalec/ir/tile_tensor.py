@@ -6,23 +6,7 @@ from math import prod
 
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import Op, in_step, maker, plainly_swizzled
-from scalec.ir.tile_types import (
-    I1,
-    I32,
-    CursorType,
-    FragmentType,
-    RingType,
-    SharedType,
-    SumsType,
-    atom_of,
-    bits_of,
-    element_of,
-    int_of,
-    ints_of,
-    shape_of,
-    str_of,
-    swizzle_of,
-)
+from scalec.ir.tile_types import *
 from scalec.ir.verify import Count, Few, Flag, Natural, fail
 from scalec.targets import ATOM, WAVES
 

@@ -8,18 +8,7 @@ from typing import Any
 from scalec.formats import element_spelled
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import Op, at_least, in_step, maker
-from scalec.ir.tile_types import (
-    I32,
-    CursorType,
-    SharedType,
-    Tile,
-    bits_of,
-    element_of,
-    int_of,
-    ints_of,
-    shape_of,
-    str_of,
-)
+from scalec.ir.tile_types import *
 from scalec.ir.verify import Count, fail
 from scalec.zero_points import RANGES, takes_zeros, words
 
