@@ -20,6 +20,7 @@ from scalec.reference.quantize import block_amax, block_shape, counted, placed, 
 from scalec.runtime import emulated
 from scalec.runtime.kernel import Kernel
 from tests.emulator.quantised import codes, same
+from tests.emulator.running import TARGETS as TARGETS
 
 Values = dict[str, Any]
 
@@ -129,6 +130,17 @@ def padded_with_zeros(scales: Any, g: Any, shape: tuple[int, ...]) -> None:
         return
     words = from_layout(scales if g.layout == "packed" else decode(scales, g.type), g.layout, (*rows, across), g.type)
     assert not np.ascontiguousarray(words).view(np.uint8).reshape(*rows, across)[..., count:].any()
+
+
+def extreme(special: float | None) -> Callable[[Values], None]:
+    """What makes the first element of X, or for a zero all of it, this; None: nothing."""
+
+    def change(values: Values) -> None:
+        if special is not None:
+            at = slice(None) if special == 0 else slice(1)
+            values["X"].reshape(-1)[at] = np.array(special).astype(values["X"].dtype)
+
+    return change
 
 
 def spoiled(values: Values) -> None:

@@ -22,6 +22,8 @@ from scalec.runtime import driver, emulated
 from scalec.runtime.kernel import Kernel
 from tests.fuzz import gpu
 
+TARGETS = ["sm_90a", "sm_100a", "sm_120a"]
+
 MAX_ERROR = 0.01
 """Largest max|x-y| / max|y|: one wrong element or row shows here, not in diff. Rounding to bf16 gives 2^-9 at most."""
 

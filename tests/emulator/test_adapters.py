@@ -13,10 +13,8 @@ from scalec.checking.launch import made_up, upload
 from scalec.errors import ScheduleError, UnsupportedError
 from scalec.ir import context
 from scalec.runtime import emulated
-from tests.emulator.running import in_pairs
+from tests.emulator.running import TARGETS, in_pairs
 from tests.emulator.test_several_results import run
-
-TARGETS = ("sm_90a", "sm_100a", "sm_120a")
 
 ADAPTER, ADAPTER8 = "D[m,r]:bf16 @ E[n,r]:bf16", "D[m,r]:e4m3 @ E[n,r]:e4m3"
 

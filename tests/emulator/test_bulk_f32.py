@@ -7,7 +7,7 @@ import pytest
 from scalec.compiler import compile_source, decide
 from scalec.errors import DeviceError, ScheduleError
 from scalec.runtime.kernel import Kernel
-from tests.emulator.running import run_on
+from tests.emulator.running import TARGETS, run_on
 
 FP8 = "A[m,k]@B[n,k] scale(1x128,1x128)"
 PROGRAMS = {
@@ -27,7 +27,6 @@ PANELS = {
     ],
     "sm_120a": ["tile=128x64x{k}, warps=8x1, panels=1", "tile=64x128x{k}, warps=4x2, panels=1, swizzle_c=64"],
 }
-TARGETS = ["sm_90a", "sm_100a", "sm_120a"]
 REDUCE = "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group"
 
 

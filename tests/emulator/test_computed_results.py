@@ -7,11 +7,9 @@ import pytest
 
 import scalec
 from scalec.errors import ScheduleError
-from tests.emulator.running import run_on
+from tests.emulator.running import TARGETS, run_on
 from tests.gpu.programs import GAPS
 from tests.tiers import fields
-
-TARGETS = ("sm_90a", "sm_100a", "sm_120a")
 
 
 @pytest.mark.once("target", "name", "known")

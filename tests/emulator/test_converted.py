@@ -13,9 +13,7 @@ from scalec.errors import ScheduleError, UnsupportedError
 from scalec.formats import CONVERTED, ELEMENT_TYPES
 from scalec.reference.packing import numpy_dtype
 from scalec.runtime.emulated import EmulatedDevice
-from tests.emulator.running import in_pairs, run_on
-
-TARGETS = ("sm_90a", "sm_100a", "sm_120a")
+from tests.emulator.running import TARGETS, in_pairs, run_on
 
 PROGRAMS = {
     "bf16 x nvfp4": "C[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:nvfp4",

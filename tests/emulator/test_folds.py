@@ -14,9 +14,8 @@ from scalec.checking.launch import made_up
 from scalec.errors import ArgumentError, DeviceError, ScheduleError, UnsupportedError
 from scalec.runtime import emulated
 from scalec.runtime.kernel import Kernel
+from tests.emulator.running import TARGETS
 from tests.emulator.test_several_results import launched, run
-
-TARGETS = ("sm_90a", "sm_100a", "sm_120a")
 
 PRENORM = "D[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:tf32; S[m]:f32 = sum[k](A[m,k]^2)"
 

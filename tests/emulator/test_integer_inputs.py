@@ -11,11 +11,10 @@ import pytest
 import scalec
 from scalec.checking.launch import made_up
 from scalec.runtime.emulated import EmulatedDevice
-from tests.emulator.pointwise import bit_equal
+from tests.emulator.pointwise import TARGETS, bit_equal
 from tests.emulator.quantised import changed
 from tests.emulator.running import launched
 
-TARGETS = ["sm_90a", "sm_100a", "sm_120a"]
 EXTREMES = [0, 1, -1, 127, -128, (1 << 24) + 1, (1 << 25) + 2, (1 << 25) + 6, -(1 << 31), (1 << 31) - 1]
 
 ALONE = [

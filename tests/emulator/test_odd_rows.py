@@ -14,9 +14,9 @@ from scalec.frontend import build
 from scalec.ir import context
 from scalec.reference.packing import unpack4
 from tests.emulator.quantised import changed, codes, compile_, in_f32, launch, run_quantised, same
+from tests.emulator.running import TARGETS
 from tests.tiers import fields
 
-TARGETS = ("sm_90a", "sm_100a", "sm_120a")
 E4M3 = "D[m,n]{} = A[m,k]:e4m3 @ B[n,k]:e4m3 + bias[n]"
 
 SIZES = [

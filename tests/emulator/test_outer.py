@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.emulator.running import run_on
+from tests.emulator.running import TARGETS, run_on
 from tests.gpu.programs import OUTER
 from tests.tiers import fields
-
-TARGETS = ("sm_90a", "sm_100a", "sm_120a")
 
 EVERYWHERE = ["swap=0", "swap=1", "split=2, swap=0", "epilogue=direct", "order=m, band=1", "scale_path=thread"]
 CLUSTERS = {"cluster=2x1": TARGETS[:2], "cluster=1x2, swap=0": TARGETS[:2], "split=2, parts=cluster": TARGETS[:1]}

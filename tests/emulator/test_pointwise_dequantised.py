@@ -11,10 +11,8 @@ import scalec
 from scalec.errors import UnsupportedError
 from scalec.reference.packing import from_layout
 from scalec.reference.quantize import quantize
-from tests.emulator.pointwise import bit_equal, ran
+from tests.emulator.pointwise import TARGETS, bit_equal, ran
 from tests.emulator.quantised import changed, codes, parsed, same
-
-TARGETS = ["sm_90a", "sm_100a", "sm_120a"]
 
 EXACT = [  # products with scales of bytes are numbers of f32
     ("Y[m,k] = X[m,k]:mxfp8", {"m": 5, "k": 96}, "k"),

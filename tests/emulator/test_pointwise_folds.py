@@ -10,10 +10,8 @@ import pytest
 
 import scalec
 from scalec.errors import UnsupportedError
-from tests.emulator.pointwise import Values, bit_equal, ran
+from tests.emulator.pointwise import TARGETS, Values, bit_equal, ran
 from tests.emulator.quantised import changed
-
-TARGETS = ["sm_90a", "sm_100a", "sm_120a"]
 
 PROGRAMS = [
     ("S[k] = max[m](X[m,k])", {"m": 300, "k": 200}, "k"),

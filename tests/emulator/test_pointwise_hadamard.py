@@ -10,10 +10,9 @@ import pytest
 import scalec
 from scalec.errors import SourceError, UnsupportedError
 from scalec.reference.rounding import transformed
-from tests.emulator.pointwise import bit_equal, bit_equal_of_0_and_1, spoiled
+from tests.emulator.pointwise import TARGETS, bit_equal, bit_equal_of_0_and_1, spoiled
 from tests.emulator.quantised import changed
 
-TARGETS = ["sm_90a", "sm_100a", "sm_120a"]
 H = np.array([[(-1) ** (i & j).bit_count() for j in range(16)] for i in range(16)]) / 4
 
 

@@ -11,11 +11,9 @@ import scalec
 from scalec.checking.launch import made_up
 from scalec.errors import UnsupportedError
 from scalec.runtime.emulated import EmulatedDevice
-from tests.emulator.pointwise import bit_equal
+from tests.emulator.pointwise import TARGETS, bit_equal
 from tests.emulator.quantised import changed
 from tests.emulator.running import launched
-
-TARGETS = ["sm_90a", "sm_100a", "sm_120a"]
 
 FOUND = [
     ("S[0]:f32 = max[n](abs(x[n]:f32))", {"n": 2999}, ""),

@@ -10,10 +10,8 @@ import pytest
 import scalec
 from scalec.errors import UnsupportedError
 from scalec.runtime.kernel import Kernel
-from tests.emulator.pointwise import bit_equal, bit_equal_of_0_and_1, spoiled
+from tests.emulator.pointwise import TARGETS, bit_equal, bit_equal_of_0_and_1, spoiled
 from tests.emulator.quantised import changed
-
-TARGETS = ["sm_90a", "sm_100a", "sm_120a"]
 
 FORMATS = [  # a result of X, its sizes, those that are known
     ("mxfp8", {"m": 9, "k": 100}, ""),

@@ -10,10 +10,8 @@ import pytest
 import scalec
 from scalec.errors import UnsupportedError
 from scalec.reference.packing import numpy_dtype
-from tests.emulator.pointwise import Values, bit_equal, bit_equal_of_0_and_1, spoiled
+from tests.emulator.pointwise import TARGETS, Values, bit_equal, bit_equal_of_0_and_1, spoiled
 from tests.emulator.quantised import changed
-
-TARGETS = ["sm_90a", "sm_100a", "sm_120a"]
 
 WRITTEN = [  # results of X, its sizes, those that are known
     ("Q[m,k]:mxfp6 = X[m,k]", {"m": 9, "k": 96}, "k"),

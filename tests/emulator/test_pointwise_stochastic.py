@@ -13,10 +13,9 @@ from scalec.reference.quantize import GRIDS, cast_by_chance, round_to
 from scalec.reference.stochastic import philox4x32, random_bits
 from scalec.runtime import emulated
 from scalec.runtime.kernel import Kernel
-from tests.emulator.pointwise import Values, bit_equal, bit_equal_of_0_and_1, ran, spoiled
+from tests.emulator.pointwise import TARGETS, Values, bit_equal, bit_equal_of_0_and_1, ran, spoiled
 from tests.emulator.quantised import changed
 
-TARGETS = ["sm_90a", "sm_100a", "sm_120a"]
 KNOWN = [  # counter, key, words: Random123's known-answer vectors
     ((0,) * 4, (0,) * 2, (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
     ((0xFFFFFFFF,) * 4, (0xFFFFFFFF,) * 2, (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)),

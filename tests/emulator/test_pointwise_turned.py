@@ -9,10 +9,8 @@ import pytest
 
 import scalec
 from scalec.errors import UnsupportedError
-from tests.emulator.pointwise import bit_equal, ran, spoiled
+from tests.emulator.pointwise import TARGETS, bit_equal, ran, spoiled
 from tests.emulator.quantised import changed
-
-TARGETS = ["sm_90a", "sm_100a", "sm_120a"]
 
 PROGRAMS: list[tuple[str, dict[str, int], str]] = [  # sizes, those that are known
     ("Q[k,m] = X[m,k]", {"m": 64, "k": 128}, "mk"),

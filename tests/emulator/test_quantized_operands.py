@@ -15,10 +15,8 @@ from scalec import compiler, reference
 from scalec.errors import ScheduleError, SourceError, UnsupportedError
 from scalec.reference.packing import numpy_dtype
 from scalec.runtime.emulated import EmulatedDevice
-from tests.emulator.running import run_on
+from tests.emulator.running import TARGETS, run_on
 from tests.emulator.test_several_results import run
-
-TARGETS = ("sm_90a", "sm_100a", "sm_120a")
 
 PROGRAMS = {
     "nvfp4": "C[m,n]:f32 = A[m,k]:e4m3 @ quantize(B[n,k]:nvfp4, e4m3, 1x128) scale(1x128)",

@@ -18,9 +18,7 @@ from scalec.ir import context
 from scalec.reference.packing import numpy_dtype
 from scalec.runtime import emulated
 from scalec.runtime.kernel import Kernel
-from tests.emulator.running import launched
-
-TARGETS = ("sm_90a", "sm_100a", "sm_120a")
+from tests.emulator.running import TARGETS, launched
 
 CLOSE = 2e-5
 """Largest |x-y| / |y| of a row's own reduction: f32 sums of numbers of one sign, or a single number."""

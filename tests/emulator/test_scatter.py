@@ -11,10 +11,10 @@ from scalec.checking.guarded import Guarded
 from scalec.checking.launch import values_of
 from scalec.runtime import emulated
 from scalec.runtime.kernel import Kernel
+from tests.emulator.running import TARGETS
 from tests.emulator.test_several_results import run
 from tests.tiers import SEEDS
 
-TARGETS = ["sm_90a", "sm_100a", "sm_120a"]
 BLACKWELL = TARGETS[1:]
 BF16 = "A[m,k] @ B[n,k]"
 RAGGED = "for m in off[g]:off[g+1]"

@@ -21,8 +21,8 @@ from scalec.runtime import emulated
 from scalec.runtime.sequence import Sequence, kernels_of
 from scalec.sizes import Range
 from tests.emulator.quantised import run_quantised
+from tests.emulator.running import TARGETS
 
-TARGETS = ["sm_90a", "sm_100a", "sm_120a"]
 BF16 = "D[m,n]{} = A[m,k] @ B[n,k]"
 FP8 = "D[m,n]{} = A[m,k] @ B[n,k] scale(1x128,128x128)"
 BIAS = "D[m,n]{} = relu(A[m,k] @ B[n,k] + bias[n])"

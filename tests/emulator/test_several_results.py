@@ -16,10 +16,9 @@ from scalec.reference.quantize import quantize
 from scalec.runtime import emulated
 from scalec.runtime.kernel import Kernel
 from tests.emulator.quantised import codes, same
-from tests.emulator.running import launched
+from tests.emulator.running import TARGETS, launched
 from tests.tiers import SEEDS
 
-TARGETS = ["sm_90a", "sm_100a", "sm_120a"]
 EVERY = tuple(TARGETS)
 BLACKWELL = ("sm_100a", "sm_120a")
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import numpy as np
 import pytest
 
 import scalec
 from scalec.errors import UnsupportedError
-from tests.emulator.pointwise import bit_equal, bit_equal_of_0_and_1
+from tests.emulator.pointwise import TARGETS, bit_equal, bit_equal_of_0_and_1, extreme
 from tests.emulator.quantised import changed
-
-TARGETS = ["sm_90a", "sm_100a", "sm_120a"]
 
 PROGRAMS = [
     ("Q[m,k]:e4m3 scale(128x1) = X[m,k]", {"m": 300, "k": 200}, "k"),
@@ -44,12 +41,7 @@ PROGRAMS = [
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(("source", "dims", "fixed"), PROGRAMS)
 def test_program(source: str, dims: dict[str, int], fixed: str, target: str, special: float | None) -> None:
-    def change(values: dict[str, Any]) -> None:
-        if special is not None:
-            at = slice(None) if special == 0 else slice(1)
-            values["X"].reshape(-1)[at] = np.array(special).astype(values["X"].dtype)
-
-    bit_equal(source, dims, fixed, target, change=change)
+    bit_equal(source, dims, fixed, target, change=extreme(special))
 
 
 @pytest.mark.parametrize("size", [0, 1])

@@ -10,9 +10,8 @@ import scalec
 from scalec.checking.launch import made_up
 from scalec.runtime import emulated
 from scalec.runtime.sequence import Sequence
-from tests.emulator.running import launched
+from tests.emulator.running import TARGETS, launched
 
-TARGETS = ["sm_90a", "sm_100a", "sm_120a"]
 SKIPPED: dict[str, tuple[str, dict[str, int]]] = {
     "gathered": ("D[m,n]:e4m3 scale(1xn) = A[idx[m],k] @ B[n,k]", {"A_0": 50}),
     "blocks": ("D[m,n]:e5m2 scale(1xn:ue8m0@col) = A[m,k] @ B[e[m/16],n,k]", {"B_0": 3}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -137,21 +138,6 @@ FAULTS_OF_STEPS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "a sum in the place of another": (r"(add\.s64 \t%rd\d+, %rd\d+), 16384;", r"\1, 8192;", (WRONG, "race")),
 }
 
-
-@pytest.mark.once
-@pytest.mark.parametrize("what", FAULTS_OF_STEPS)
-def test_a_fault_of_steps_is_found(what: str) -> None:
-    old, new, kinds = FAULTS_OF_STEPS[what]
-    (m, n, k), limit = (60, 16, 2304), 1e-9
-    dims = {"m": m, "n": n, "k": k}
-    kernel = compiled("sm_90a", STEPS, (("n", n), ("k", k)))
-    ptx, count = re.subn(old, new, kernel.ptx)
-    assert count, "the PTX has changed: the fault fits nothing"
-    values, expected = made("sm_90a", STEPS, dims, seed=7)
-    assert found_as(kernel, values, dims, 0, SMS, expected, limit) == ""
-    assert found_as(Kernel(kernel.spec, kernel.cubin, ptx=ptx), values, dims, 0, SMS, expected, limit) in kinds
-
-
 PIECES = "C[m,n]:f32 = A[m,k] @ B[n,k] with split=3, tile=128x64x64, cluster=1x1, epilogue=direct, swap=0"
 FAULTS_OF_PIECES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "the counter is not reset": FAULTS["the counter is not reset"],
@@ -161,17 +147,20 @@ FAULTS_OF_PIECES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "a piece of another added": (r"(ld\.global\.v4\.f32 [^\n]*) \+ 16384\]", r"\1 + 0]", (WRONG,)),
     "a part in the place of another": (r"(add\.s64 \t%rd\d+, %rd\d+), 32768;", r"\1, 16384;", (WRONG, "race")),
 }  # fmt: skip
+PARTLY = [
+    *(("sm_90a", STEPS, (60, 16, 2304), fault) for fault in FAULTS_OF_STEPS.values()),
+    *(("sm_100a", PIECES, (140, 136, 320), fault) for fault in FAULTS_OF_PIECES.values()),
+]
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("what", FAULTS_OF_PIECES)
-def test_a_fault_of_pieces_is_found(what: str) -> None:
-    old, new, kinds = FAULTS_OF_PIECES[what]
-    (m, n, k), limit = (140, 136, 320), 1e-9
+@pytest.mark.parametrize(("target", "source", "sizes", "fault"), PARTLY, ids=[*FAULTS_OF_STEPS, *FAULTS_OF_PIECES])
+def test_a_fault_of_steps_is_found(target: str, source: str, sizes: tuple[int, int, int], fault: Any) -> None:
+    (old, new, kinds), (m, n, k), limit = fault, sizes, 1e-9
     dims = {"m": m, "n": n, "k": k}
-    kernel = compiled("sm_100a", PIECES, (("n", n), ("k", k)))
+    kernel = compiled(target, source, (("n", n), ("k", k)))
     ptx, count = re.subn(old, new, kernel.ptx)
     assert count, "the PTX has changed: the fault fits nothing"
-    values, expected = made("sm_100a", PIECES, dims, seed=7)
+    values, expected = made(target, source, dims, seed=7)
     assert found_as(kernel, values, dims, 0, SMS, expected, limit) == ""
     assert found_as(Kernel(kernel.spec, kernel.cubin, ptx=ptx), values, dims, 0, SMS, expected, limit) in kinds

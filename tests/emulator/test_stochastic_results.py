@@ -10,10 +10,9 @@ import pytest
 
 import scalec
 from scalec.errors import UnsupportedError
-from tests.emulator.pointwise import Values, bit_equal
+from tests.emulator.pointwise import TARGETS, Values, bit_equal
 from tests.emulator.quantised import changed
 
-TARGETS = ["sm_90a", "sm_100a", "sm_120a"]
 MNK = {"m": 70, "n": 104, "k": 64}
 
 

@@ -9,10 +9,8 @@ from scalec import abi
 from scalec.errors import UnsupportedError
 from scalec.operations import operations
 from tests import tiers
-from tests.emulator.running import in_pairs
+from tests.emulator.running import TARGETS, in_pairs
 from tests.emulator.test_several_results import run
-
-TARGETS = ("sm_90a", "sm_100a", "sm_120a")
 
 SUM = "A[m,k] @ B[n,k] + D[m,r] @ E[n,r]"
 

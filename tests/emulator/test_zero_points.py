@@ -17,10 +17,8 @@ from scalec.ir import context
 from scalec.reference.packing import numpy_dtype, pack4
 from scalec.runtime.emulated import EmulatedDevice
 from scalec.zero_points import RANGES, SHIFTED, converts, takes_zeros
-from tests.emulator.running import run_on
+from tests.emulator.running import TARGETS, run_on
 from tests.tiers import SEEDS
-
-TARGETS = ("sm_90a", "sm_100a", "sm_120a")
 
 PROGRAMS = {
     "bf16": "C[m,n]:f32 = A[m,k]:bf16 @ (B[n,k]:u4 - Z[n,k/128]:u4) scale(none, 1x128:f16)",
