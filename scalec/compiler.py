@@ -397,11 +397,7 @@ def decided(
 
 
 def decisions(
-    module: ir.Module,
-    row: Target,
-    given: Request,
-    tuned: bool = True,
-    found: Callable[[Entry], None] = lambda _: None,
+    module: ir.Module, row: Target, given: Request, tuned: bool = True, found: Callable[[Entry], None] = lambda _: None
 ) -> tuple[Problem, Schedule]:
     """What all passes but the one that emits decide, on a copy of the module, and the program as that sees it.
 

@@ -78,14 +78,7 @@ class ApartError(UnsupportedError):
     """
 
     def __init__(
-        self,
-        message: str,
-        *,
-        result: str,
-        got: str = "",
-        expected: str = "",
-        fix: str = "",
-        place: Place | None = None,
+        self, message: str, *, result: str, got: str = "", expected: str = "", fix: str = "", place: Place | None = None
     ) -> None:
         super().__init__(message, got=got, expected=expected, fix=fix, place=place)
         self.result = result

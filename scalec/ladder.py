@@ -18,12 +18,7 @@ OUTER_TOPS = (1, 2, 4, *TOPS)
 
 
 def rungs(
-    source: str,
-    target: str,
-    dims: Mapping[str, Size],
-    schedule: Mapping[str, str] | None = None,
-    *,
-    tuned: bool = True,
+    source: str, target: str, dims: Mapping[str, Size], schedule: Mapping[str, str] | None = None, *, tuned: bool = True
 ) -> list[Range]:
     """The ranges that the range in `dims` falls into: those of TOPS and of the tuning database, neighbours of one
     schedule together. Each has the schedule of its upper end. A program without a contraction has one kernel for all.

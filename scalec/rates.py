@@ -76,11 +76,7 @@ H200 = Rates(
     memory=4.8e12,
     memory_kind="HBM",
     l2=5120 * 1.83e9,
-    tensor=(
-        (frozenset({"e4m3", "e5m2", "i8"}), 8192),
-        (frozenset({"bf16", "f16"}), 4096),
-        (frozenset({"tf32"}), 2048),
-    ),
+    tensor=((frozenset({"e4m3", "e5m2", "i8"}), 8192), (frozenset({"bf16", "f16"}), 4096), (frozenset({"tf32"}), 2048)),
     fp32=_LANES,
     shared=_BANKS,
     launch=_LAUNCH,

@@ -67,10 +67,7 @@ def parse(text: bytes | str) -> Any:
         raise FormatError("nested too deeply") from None
     except FormatError:
         raise
-    except (
-        TypeError,
-        ValueError,
-    ) as error:  # no text, no UTF-8, a number of 4,301 digits
+    except (TypeError, ValueError) as error:  # no text, no UTF-8, a number of 4,301 digits
         raise FormatError(f"not JSON: {error}") from None
 
 

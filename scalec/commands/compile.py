@@ -59,10 +59,7 @@ class Request:
         if len(launches.texts) > 1:
             every = [
                 replace(
-                    self,
-                    source=text,
-                    dims=launches.sizes(i, self.dims),
-                    schedule=launches.schedule(i, self.schedule),
+                    self, source=text, dims=launches.sizes(i, self.dims), schedule=launches.schedule(i, self.schedule)
                 )
                 for i, text in enumerate(launches.texts)
             ]

@@ -186,10 +186,7 @@ TENSOR_CORE = OneOf("NAME", lambda: ("exact", "hopper"))
 EFFORT = all_of(
     count("--rounds", method.ROUNDS, "Measurements of each contender after a pause."),
     count(
-        "--sustained",
-        method.SUSTAINED_ROUNDS,
-        "Measurements of each contender without any pause; 0 for none.",
-        least=0,
+        "--sustained", method.SUSTAINED_ROUNDS, "Measurements of each contender without any pause; 0 for none.", least=0
     ),
     count(
         "--block-ms",

@@ -110,8 +110,7 @@ def fixed_sizes(dims: Mapping[str, Size], command: str, least: int = 0) -> dict[
     """
     for name, within in ranges(dims).items():
         raise ScalecError(
-            f"{name} = {within} is a range, and `{command}` needs one size",
-            fix=f"give --dim {name}={within.high}",
+            f"{name} = {within} is a range, and `{command}` needs one size", fix=f"give --dim {name}={within.high}"
         )
     for name, size in fixed(dims).items():
         if size < least:

@@ -14,15 +14,7 @@ from typing import Any
 
 from scalec.abi import KernelSpec
 from scalec.checking.compare import Checked, compare
-from scalec.checking.launch import (
-    made_up,
-    moved_bytes,
-    tensor_operations,
-    time_launches,
-    touched,
-    upload,
-    values_of,
-)
+from scalec.checking.launch import made_up, moved_bytes, tensor_operations, time_launches, touched, upload, values_of
 from scalec.commands.compile import Request
 from scalec.commands.output import note, note_dropped, plain_table, print_table
 from scalec.errors import ScalecError

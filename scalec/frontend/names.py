@@ -125,10 +125,7 @@ class Names:
         if right.terms or right.constant <= 0:
             what = "divided" if node.operator == "/" else "reduced modulo"
             raise self.source.error(
-                node.right.span,
-                f"an index is {what} by {right}",
-                got=str(right),
-                expected="a positive integer",
+                node.right.span, f"an index is {what} by {right}", got=str(right), expected="a positive integer"
             )
         return (affine.divide if node.operator == "/" else affine.remainder)(left, right.constant)
 

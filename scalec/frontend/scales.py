@@ -229,9 +229,6 @@ def _entries(text: str, name: str | None) -> list[tuple[int, int]]:
 def _checked(source: Source, node: ast.Name, name: str, block: tuple[int, ...]) -> tuple[int, ...]:
     if any(b == 0 or b > LIMIT for b in block):
         raise source.error(
-            node.span,
-            f"{node.text} is no block of {name}",
-            got=node.text,
-            expected=f"entries from 1 to {LIMIT}",
+            node.span, f"{node.text} is no block of {name}", got=node.text, expected=f"entries from 1 to {LIMIT}"
         )
     return block

@@ -230,12 +230,7 @@ class Builder:
         if len(results) > 1:
             result = ir.Type.parse(f"!llvm.struct<({', '.join(map(str, results))})>")
         made = llvm.InlineAsmOp(
-            result,
-            values,
-            text,
-            ",".join(parts),
-            has_side_effects=True if volatile else None,
-            asm_dialect=self._att,
+            result, values, text, ",".join(parts), has_side_effects=True if volatile else None, asm_dialect=self._att
         )
         if len(results) < 2:
             return list(made.results)

@@ -189,9 +189,7 @@ def solve_sizes(sizes: list[int | None], extents: Sequence[tuple[ir.AffineExpr, 
 
 
 def bind_sizes(
-    names: Sequence[str],
-    shaped: Sequence[tuple[Signature, Sequence[int]]],
-    dims: Mapping[str, int] | None,
+    names: Sequence[str], shaped: Sequence[tuple[Signature, Sequence[int]]], dims: Mapping[str, int] | None
 ) -> list[int | None]:
     """Sizes of the dimensions `names` from the shapes of arguments (and of results, where given).
 

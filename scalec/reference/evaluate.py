@@ -33,15 +33,7 @@ from scalec.reference.bind import (
 from scalec.reference.body import constant, evaluate_body
 from scalec.reference.contract import contract
 from scalec.reference.packing import Count, from_layout, numpy_dtype
-from scalec.reference.quantize import (
-    HAS_NAN,
-    Places,
-    block_shape,
-    cast,
-    counted,
-    encode_scale,
-    scale_shape,
-)
+from scalec.reference.quantize import HAS_NAN, Places, block_shape, cast, counted, encode_scale, scale_shape
 from scalec.reference.space import (
     Access,
     Domain,

@@ -40,12 +40,7 @@ class Standing:
 
 
 def contest(
-    names: Sequence[str],
-    sample: Callable[[str], float],
-    *,
-    rounds: int,
-    beside: Sequence[str] = (),
-    seed: int = 5,
+    names: Sequence[str], sample: Callable[[str], float], *, rounds: int, beside: Sequence[str] = (), seed: int = 5
 ) -> Standing:
     """Samples contenders in shuffled rounds, and drops the slower half of them as often as it shows.
 

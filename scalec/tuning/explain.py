@@ -73,11 +73,7 @@ class Explanation:
 
 
 def explain(
-    source: str,
-    target: str,
-    dims: Mapping[str, Size],
-    schedule: Mapping[str, str],
-    rows: Sequence[int] = (),
+    source: str, target: str, dims: Mapping[str, Size], schedule: Mapping[str, str], rows: Sequence[int] = ()
 ) -> Explanation:
     """Decides the schedule of a program and explains it.
 

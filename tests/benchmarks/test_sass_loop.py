@@ -253,10 +253,7 @@ def test_a_compiled_program():
     assert "ratio" in result.stderr
 
 
-@pytest.mark.parametrize(
-    ("name", "tensor", "ldsm"),
-    [("matmul_mxfp8", 16, 8), ("matmul_host_bf16", 32, 16)],
-)
+@pytest.mark.parametrize(("name", "tensor", "ldsm"), [("matmul_mxfp8", 16, 8), ("matmul_host_bf16", 32, 16)])
 def test_kernels_of_another_compiler(tmp_path, name, tensor, ldsm):
     """The numbers are those that grep counts in the listing, from the loop's first address to its last."""
     cubin = tmp_path / f"{name}.cubin"

@@ -171,12 +171,7 @@ def _replaced_map(rng: np.random.Generator) -> Case:
     x = rng.integers(1, 10**6, (rows, columns)).astype(np.int32)
     other = np.zeros((16, 16), np.int32)
     want = np.stack([_box(x, (4, 8 * block), (8, 8)) for block in range(blocks)])
-    arrays = {
-        "other": other,
-        "room": np.zeros((blocks, 128), np.uint8),
-        "x": x,
-        "out": blank(want.shape, np.int32),
-    }
+    arrays = {"other": other, "room": np.zeros((blocks, 128), np.uint8), "x": x, "out": blank(want.shape, np.int32)}
     parameters = [
         tensor_map("other", other, "s32", (8, 8)), Pointer("room"), Pointer("x"), Pointer("out"),
         np.int32(columns), np.int32(rows),

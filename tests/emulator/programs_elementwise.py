@@ -197,9 +197,7 @@ def _histogram(row: Mapping[str, Any]) -> Give:
     def give(rng: np.random.Generator) -> Given:
         x = rng.integers(0, 32, 512).astype(np.int32)
         return Given(
-            {"x": x, "out": np.zeros(32, np.int32), "n": 512},
-            {"out": Expected(np.bincount(x, minlength=32))},
-            (2,),
+            {"x": x, "out": np.zeros(32, np.int32), "n": 512}, {"out": Expected(np.bincount(x, minlength=32))}, (2,)
         )
 
     return give

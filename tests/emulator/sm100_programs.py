@@ -166,10 +166,7 @@ SCHEDULES: dict[str, list[str]] = {
         "tile=128x64x64, swizzle_a=64, swizzle_b=64",
         "tile=128x64x128, swap=1",
     ],
-    "nvfp4": [
-        "tile=128x256x256, stages=2",
-        "tile=128x128x128, swizzle_a=64, swizzle_b=64, cluster=2x1",
-    ],
+    "nvfp4": ["tile=128x256x256, stages=2", "tile=128x128x128, swizzle_a=64, swizzle_b=64, cluster=2x1"],
     "1x128": [
         "tile=128x128x128, cluster=1x2",
         "tile=128x64x128, cluster=2x1, stages=2",
@@ -183,11 +180,7 @@ SCHEDULES: dict[str, list[str]] = {
         "tile=128x64x64, swizzle_a=32, swizzle_b=32, swap=1",
         "tile=128x64x128, swizzle_a=64, swizzle_b=64, promote=128",
     ],
-    "padded": [
-        "tile=128x128x128, stages=2",
-        "tile=128x16x128, unroll=3",
-        "tile=128x64x128, swap=1",
-    ],
+    "padded": ["tile=128x128x128, stages=2", "tile=128x16x128, unroll=3", "tile=128x64x128, swap=1"],
 }
 
 # schedules that are refused: what the message says

@@ -96,11 +96,7 @@ PROGRAMS: dict[str, tuple[str, tuple[str, ...], dict[str, int]]] = {
         EVERY,
         {"m": 300, "k": 256, "B_0": 3},
     ),
-    "masked groups": (
-        "C[g,m,n]:f32 = A[idx[g,m],k] @ B[g,n,k] for m < rows[g]",
-        EVERY,
-        {"m": 140, "g": 3, "k": 192},
-    ),
+    "masked groups": ("C[g,m,n]:f32 = A[idx[g,m],k] @ B[g,n,k] for m < rows[g]", EVERY, {"m": 140, "g": 3, "k": 192}),
 }
 
 USUAL = {"nvfp4", "both", "batches", "inputs", "several results", "ragged groups", "@blocked", "few rows"}

@@ -36,12 +36,7 @@ def test_groups_begin_where_no_copy_can(program: str, sizes: dict[str, int], tar
 
 
 @pytest.mark.parametrize(
-    "program",
-    [
-        "C[m,n] = A[m,k] @ B[n,e[n],k]",
-        "C[m,n] = A[e[m],m,k] @ B[n,k]",
-        "C[m,n] = A[e[m],f[m],k] @ B[n,k]",
-    ],
+    "program", ["C[m,n] = A[m,k] @ B[n,e[n],k]", "C[m,n] = A[e[m],m,k] @ B[n,k]", "C[m,n] = A[e[m],f[m],k] @ B[n,k]"]
 )
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a", "sm_120a"])
 def test_operands_have_one_index_for_each_row(program: str, target: str) -> None:

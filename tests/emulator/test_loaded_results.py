@@ -78,10 +78,7 @@ def test_what_is_not_decided() -> None:
 
 @pytest.mark.parametrize(
     ("program", "dims", "otherwise"),
-    [
-        (FINE, {"m": 40, "n": 72, "k": 1536}, "split=3"),
-        (BF16, {"m": 4096, "n": 4096, "k": 128}, "consumers=pingpong"),
-    ],
+    [(FINE, {"m": 40, "n": 72, "k": 1536}, "split=3"), (BF16, {"m": 4096, "n": 4096, "k": 128}, "consumers=pingpong")],
 )
 def test_what_goes_with_loading_is_chosen(program: str, dims: dict[str, int], otherwise: str) -> None:
     chosen = decide(program, "sm_90a", dims, {"adds": "loaded"}, tuned=False)[0]

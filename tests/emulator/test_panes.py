@@ -59,11 +59,7 @@ CASES: dict[str, tuple[str, dict[str, int], tuple[str, ...]]] = {
     "f32 and tf32": (gated("X[m,k]:tf32", "W[n,k]:tf32", to=":f32"), DENSE, EVERY),
     "batches": (gated("X[b,m,k]", "W[b,n,k]", at="b,m,n"), {**DENSE, "b": 3}, EVERY),
     "a sum over two": (gated("X[b,m,k]", "W[b,n,k]"), {**DENSE, "k": 72, "b": 3}, EVERY),
-    "blocks of groups": (
-        gated("X[m,k]", "W[e[m/128],n,k]", "scale(1x128,1x128x128)", to=":mxfp8"),
-        BLOCKS,
-        EVERY,
-    ),
+    "blocks of groups": (gated("X[m,k]", "W[e[m/128],n,k]", "scale(1x128,1x128x128)", to=":mxfp8"), BLOCKS, EVERY),
     "ragged groups": (gated("X[m,k]", "W[g,n,k]", where=RAGGED), GROUPS, EVERY),
     "ragged fp8": (gated("X[m,k]", "W[g,n,k]", "scale(1x128,1x128x128)", to=":mxfp8", where=RAGGED), GROUPS, EVERY),
     "gathered": (
@@ -72,11 +68,7 @@ CASES: dict[str, tuple[str, dict[str, int], tuple[str, ...]]] = {
         EVERY,
     ),
     "masked": (gated("X[g,m,k]", "W[g,n,k]", at="g,m,n", where="for m < rows[g]"), {**GROUPS, "m": 130}, EVERY),
-    "a range of k": (
-        gated("X[m,k]", "W[n,k]", at="g,m,n", where="for k in off[g]:off[g+1]"),
-        {**DENSE, "g": 3},
-        EVERY,
-    ),
+    "a range of k": (gated("X[m,k]", "W[n,k]", at="g,m,n", where="for k in off[g]:off[g+1]"), {**DENSE, "g": 3}, EVERY),
     "clamped": (
         "G[m,n] = X[m,k] @ Wg[n,k]; U[m,n] = X[m,k] @ Wu[n,k]; "
         "H[m,n] = sigmoid(1.7 * min(G + bg[n], 7)) * min(G + bg[n], 7) * (max(min(U + bu[n], 7), -7) + 1) + R[m,n]",
@@ -197,9 +189,7 @@ REFUSED = (
 
 @pytest.mark.parametrize(
     ("zeros", "message"),
-    [
-        (("8", "7"), "G and U are operands of contractions that meet, and differ in their zero points"),
-    ],
+    [(("8", "7"), "G and U are operands of contractions that meet, and differ in their zero points")],
 )
 def test_zero_points_that_are_no_one_number_are_refused(zeros: tuple[str, str], message: str) -> None:
     one, other = (f"(X[m,k]:bf16 @ ({w}[n,k]:u4 - {z}))" for w, z in zip("GU", zeros, strict=True))

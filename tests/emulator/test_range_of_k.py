@@ -40,10 +40,7 @@ PROGRAMS: dict[str, tuple[str, tuple[str, ...]]] = {
     "e5m2 x e4m3": ("C[g,m,n]:f32 = A[m,k]:e5m2 @ B[n,k]:e4m3 {}", ALL),
     "e4m3 by M and N": ("C[g,m,n]:f32 += A[k,m]:e4m3 @ B[k,n]:e4m3 {}", ALL),
     "mxfp8": ("C[g,m,n]:f32 += A[m,k]:mxfp8 @ B[n,k]:mxfp8 {}", ALL),
-    "mxfp8 @packed, @blocked": (
-        "C[g,m,n]:f32 = A[m,k] @ B[n,k] scale(1x32:ue8m0@packed,1x32:ue8m0@blocked) {}",
-        ALL,
-    ),
+    "mxfp8 @packed, @blocked": ("C[g,m,n]:f32 = A[m,k] @ B[n,k] scale(1x32:ue8m0@packed,1x32:ue8m0@blocked) {}", ALL),
     "mxfp8 @blocked": ("C[g,m,n]:f32 = A[m,k] @ B[n,k] scale(1x32:ue8m0@blocked,1x32:ue8m0@blocked) {}", ALL),
     "mxfp8 @packed": ("C[g,m,n]:f32 = A[m,k] @ B[n,k] scale(1x32:ue8m0@packed,1x32:ue8m0@packed) {}", ALL),
     "1x128:ue8m0": ("C[g,m,n]:f32 = A[m,k] @ B[n,k] scale(1x128:ue8m0,1x128:ue8m0) {}", ALL),

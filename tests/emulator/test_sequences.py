@@ -167,10 +167,7 @@ def test_rows_that_a_tile_has_take_one_launch() -> None:
     ("program", "message"),
     [
         ("D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[n,k] + x[idx[n]]", "by whole rows, and n is not known"),
-        (
-            "D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[e[g],n,k] for m in off[g]:off[g+1]",
-            "by whole rows, and n is not known",
-        ),
+        ("D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[e[g],n,k] for m in off[g]:off[g+1]", "by whole rows, and n is not known"),
         (
             "G[m,n] = A[m,k] @ B[n,k] for m < rows[0]; U[m,n] = A[m,k] @ E[n,k] for m < rows[1];"
             " D[m,n]:e4m3 scale(1xn) = G * U",

@@ -153,21 +153,9 @@ NO_PANELS = ": no swizzle divides it\n  fix: tile N a multiple of "
 @pytest.mark.parametrize(
     ("element", "schedule", "message"),
     [
-        (
-            "e4m3",
-            "tile=128x48x64",
-            f"a tile of 48 of n, 48 bytes of B{NO_PANELS}32",
-        ),
-        (
-            "tf32",
-            "tile=128x48x32",
-            f"a tile of 48 of n, 192 bytes of B{NO_PANELS}32",
-        ),
-        (
-            "tf32",
-            "tile=128x96x32, cta_group=2, cluster=2x1",
-            f"a tile of 48 of n, 192 bytes of B{NO_PANELS}64",
-        ),
+        ("e4m3", "tile=128x48x64", f"a tile of 48 of n, 48 bytes of B{NO_PANELS}32"),
+        ("tf32", "tile=128x48x32", f"a tile of 48 of n, 192 bytes of B{NO_PANELS}32"),
+        ("tf32", "tile=128x96x32, cta_group=2, cluster=2x1", f"a tile of 48 of n, 192 bytes of B{NO_PANELS}64"),
         (
             "tf32",
             "tile=128x64x32, swizzle_b=64",

@@ -94,11 +94,7 @@ PROGRAMS = {
         "nk",
     ),
     "a gate": ("D[m,n]:mxfp8 = stochastic((A[m,k] @ B[n,k]) * relu(A[m,k] @ E[n,k]), s[0])", MNK, "nk"),
-    "products added up": (
-        "D[m,n]:mxfp8 = stochastic(A[m,k] @ B[n,k] + E[m,r] @ F[n,r], s[0])",
-        MNK | {"r": 16},
-        "nk",
-    ),
+    "products added up": ("D[m,n]:mxfp8 = stochastic(A[m,k] @ B[n,k] + E[m,r] @ F[n,r], s[0])", MNK | {"r": 16}, "nk"),
     "scattered": ("D[idx[m],n]:mxfp8 = stochastic(A[m,k] @ B[n,k], s[0])", MNK | {"D_0": 90}, "nk"),
     "scattered in batches": ("D[b,idx[b,m],n] = stochastic(A[b,m,k] @ B[b,n,k], s[0])", BMN | {"D_1": 50}, "nk"),
     "gathered": ("D[m,n] = stochastic(A[idx[m],k] @ B[n,k], s[0])", MNK | {"A_0": 50}, "nk"),

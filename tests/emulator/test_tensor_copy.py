@@ -248,8 +248,7 @@ def test_im2col_stores():
 
 
 @pytest.mark.parametrize(
-    ("m", "offsets", "kind"),
-    [(IMAGE, None, "descriptor"), (PLAIN, (0,), "descriptor"), (IMAGE, (0,), "descriptor")],
+    ("m", "offsets", "kind"), [(IMAGE, None, "descriptor"), (PLAIN, (0,), "descriptor"), (IMAGE, (0,), "descriptor")]
 )
 def test_im2col_refused(m, offsets, kind):
     with pytest.raises(Finding, match=r"mode|offsets") as caught:
@@ -258,8 +257,7 @@ def test_im2col_refused(m, offsets, kind):
 
 
 @pytest.mark.parametrize(
-    ("changes", "first"),
-    [({}, (-2, 0)), ({}, (0, 4)), ({"element_strides": (1, 2, 1, 1)}, (0, 0))],
+    ("changes", "first"), [({}, (-2, 0)), ({}, (0, 4)), ({"element_strides": (1, 2, 1, 1)}, (0, 0))]
 )
 def test_im2col_from_where_the_isa_says_nothing(changes, first):
     with pytest.raises(NotModelled, match="im2col copies whose first pixel"):

@@ -130,10 +130,7 @@ def test_parts_that_begin_elsewhere() -> None:
 
 
 REFUSED = (
-    (
-        "C[m,n] = quantize(A[m,k+64]:f16, e4m3, 1x128) @ B[n,k]:e4m3",
-        r"A\[m, k \+ 64\] has a computed index",
-    ),
+    ("C[m,n] = quantize(A[m,k+64]:f16, e4m3, 1x128) @ B[n,k]:e4m3", r"A\[m, k \+ 64\] has a computed index"),
     (gated(("n", "n+100"), scales=FP8), "W is read at n [+] 100, and W_scale has one for each 128"),
     (gated(("3*n", "3*n+1"), scales=FP8), "W is read at 3[*]n, and W_scale has one for each 128"),
     (gated(ROWS, "W[k,*]"), "W is read at 2[*]n: this index is the contiguous one"),

@@ -10,12 +10,7 @@ from tests.frontend.frontend_modules import EXAMPLES, arguments, dims, elements,
 
 # program: dims; arguments; results; maps of the first contraction, or where there is none of the first reduction
 FACTS = {
-    "dense_fp8": (
-        "m n k",
-        "A f8E4M3FN, B f8E4M3FN, A_scale f32, B_scale f32",
-        "C bf16",
-        "(m, k) (n, k) (m, n)",
-    ),
+    "dense_fp8": ("m n k", "A f8E4M3FN, B f8E4M3FN, A_scale f32, B_scale f32", "C bf16", "(m, k) (n, k) (m, n)"),
     "fp8_weight_gradient": (
         "m n k",
         "A f8E4M3FN, B f8E4M3FN, A_scale f32, B_scale f32, C f32",
@@ -53,21 +48,11 @@ FACTS = {
         "(m, k) (s0, n, k) (m, n)",
     ),
     "w4a16_int4": ("m n k", "A f16, B i4, B_scale f16", "C bf16", "(m, k) (n, k) (m, n)"),
-    "w4a16_zero_points": (
-        "m n k",
-        "A bf16, B ui4, Z ui4, B_scale f16",
-        "C bf16",
-        "(m, k) (n, k) (m, n)",
-    ),
+    "w4a16_zero_points": ("m n k", "A bf16, B ui4, Z ui4, B_scale f16", "C bf16", "(m, k) (n, k) (m, n)"),
     "bf16": ("m n k", "A bf16, B bf16", "C bf16", "(m, k) (n, k) (m, n)"),
     "tf32": ("m n k", "A tf32, B tf32", "C f32", "(m, k) (n, k) (m, n)"),
     "mn_major": ("m n k", "A bf16, B bf16", "C bf16", "(m, k) (k, n) (m, n)"),
-    "mn_major_fp8": (
-        "m n k",
-        "A f8E4M3FN, B f8E4M3FN, A_scale f32, B_scale f32",
-        "C bf16",
-        "(m, k) (k, n) (m, n)",
-    ),
+    "mn_major_fp8": ("m n k", "A f8E4M3FN, B f8E4M3FN, A_scale f32, B_scale f32", "C bf16", "(m, k) (k, n) (m, n)"),
     "grouped_contiguous": (
         "m n k B_0",
         "A f8E4M3FN, B f8E4M3FN, e i32, A_scale f32, B_scale f32",
@@ -108,12 +93,7 @@ FACTS = {
     "quantise_stochastic": ("m k", "X bf16, seed i32", "Q f4E2M1FN, Q_scale f8E8M0FNU", ""),
     "quantise_turned": ("m k", "X bf16", "Q f8E4M3FN, Q_scale f8E8M0FNU, T f8E4M3FN, T_scale f8E8M0FNU", ""),
     "gate_quantise": ("m j", "G bf16, U bf16", "Q f8E4M3FN, Q_scale f32", ""),
-    "norm_quantise": (
-        "m k",
-        "X bf16, w bf16, n f32, e f32",
-        "Y f8E4M3FN, Y_scale f8E8M0FNU",
-        "(m, k) (m)",
-    ),
+    "norm_quantise": ("m k", "X bf16, w bf16, n f32, e f32", "Y f8E4M3FN, Y_scale f8E8M0FNU", "(m, k) (m)"),
     "dequantise": ("m k", "X f4E2M1FN, X_scale f8E4M3FN, X_scale2 f32", "Y bf16", ""),
     "masked_quantise": ("g m k", "X bf16, rows i32", "Q f8E4M3FN, Q_scale i32", ""),
     "softmax": ("m k", "X bf16", "Y bf16", "(m, k) (m)"),
@@ -142,18 +122,8 @@ FACTS = {
         "Z bf16",
         "(b, h, d) (b, h, r) (h, d, r)",
     ),
-    "lora": (
-        "m n k r",
-        "A bf16, B bf16, D bf16, E bf16",
-        "C bf16",
-        "(m, k) (n, k) (m, n)",
-    ),
-    "lora_scaled": (
-        "m n k r",
-        "A bf16, B bf16, alpha f32, D bf16, E bf16",
-        "C bf16",
-        "(m, k) (n, k) (m, n)",
-    ),
+    "lora": ("m n k r", "A bf16, B bf16, D bf16, E bf16", "C bf16", "(m, k) (n, k) (m, n)"),
+    "lora_scaled": ("m n k r", "A bf16, B bf16, alpha f32, D bf16, E bf16", "C bf16", "(m, k) (n, k) (m, n)"),
     "qlora": (
         "m n k r",
         "A bf16, B f4E2M1FN, B_scale f8E4M3FN, B_scale2 f32, D bf16, E bf16",
@@ -185,18 +155,8 @@ FACTS = {
         "D f8E4M3FN, D_scale f32",
         "(m, k) (n, k) (m, n)",
     ),
-    "head_splits": (
-        "m n k",
-        "A f8E4M3FN, B f8E4M3FN, A_scale f32, B_scale f32",
-        "D bf16",
-        "(m, k) (n, k) (m, n)",
-    ),
-    "head_splits_end": (
-        "m n k",
-        "A f8E4M3FN, B f8E4M3FN, A_scale f32, B_scale f32",
-        "D bf16",
-        "(m, k) (n, k) (m, n)",
-    ),
+    "head_splits": ("m n k", "A f8E4M3FN, B f8E4M3FN, A_scale f32, B_scale f32", "D bf16", "(m, k) (n, k) (m, n)"),
+    "head_splits_end": ("m n k", "A f8E4M3FN, B f8E4M3FN, A_scale f32, B_scale f32", "D bf16", "(m, k) (n, k) (m, n)"),
     "gated_mlp": (
         "m n k",
         "X f8E4M3FN, Wg f8E4M3FN, X_scale f32, Wg_scale f32, Wu f8E4M3FN, Wu_scale f32",

@@ -196,12 +196,7 @@ TABLES: dict[str, Weighted] = {
         "{0} / 3": 1,
     },
     "maybe": {"{0}": 2, "alpha * {0}": 1},
-    "sc": {
-        " scale(1xk, 1xk)": 2,
-        " scale(1xk, tensor)": 1,
-        " scale(tensor, 1xk)": 1,
-        " scale(1x128*tensor, 1x128)": 1,
-    },
+    "sc": {" scale(1xk, 1xk)": 2, " scale(1xk, tensor)": 1, " scale(tensor, 1xk)": 1, " scale(1x128*tensor, 1x128)": 1},
     "sb": {
         "1x32:ue8m0, 1x32:ue8m0": 3,
         "1x32:ue8m0@packed, 1x32:ue8m0@packed": 2,

@@ -244,11 +244,7 @@ def test_a_thread_that_has_not_used_cuda(torch) -> None:
     assert all(torch.equal(a, b) for a, b in zip(outs, wanted, strict=True))
 
 
-PROGRAMS = {
-    "fp8": FP8,
-    "scalar": "C[m,n] = alpha * (A[m,k] @ B[n,k])",
-    "accumulated": "C[m,n] += A[m,k] @ B[n,k]",
-}
+PROGRAMS = {"fp8": FP8, "scalar": "C[m,n] = alpha * (A[m,k] @ B[n,k])", "accumulated": "C[m,n] += A[m,k] @ B[n,k]"}
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -263,11 +259,7 @@ def test_opcheck(torch, name: str) -> None:
 
 
 # torch's inductor builds code with a C compiler; "reduce-overhead" captures what it has built into CUDA graphs
-OPTIONS = {
-    "aot_eager": {"backend": "aot_eager"},
-    "inductor": {},
-    "reduce-overhead": {"mode": "reduce-overhead"},
-}
+OPTIONS = {"aot_eager": {"backend": "aot_eager"}, "inductor": {}, "reduce-overhead": {"mode": "reduce-overhead"}}
 
 
 @pytest.fixture(params=OPTIONS)

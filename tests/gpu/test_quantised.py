@@ -16,10 +16,7 @@ from tests.emulator.quantised import codes, parsed, same
 
 pytestmark = pytest.mark.gpu
 
-PROGRAMS = {
-    "f32": "D[m,n]{} = A[m,k] @ B[n,k] scale(1x128,128x128)",
-    "bf16": "D[m,n]{} = A[m,k] @ B[n,k]",
-}
+PROGRAMS = {"f32": "D[m,n]{} = A[m,k] @ B[n,k] scale(1x128,128x128)", "bf16": "D[m,n]{} = A[m,k] @ B[n,k]"}
 RESULTS = [
     "mxfp8",
     "mxfp8_e5m2",

@@ -55,11 +55,7 @@ OFFSETS = "off[g] <= m < off[g+1], rises along 0"
         ("C[m,n] = A[idx[m],k] @ B[n,k] scale(1x128, 128x128)", "C", ["idx[m] of A 0"]),
         ("C[idx[m],n] = A[m,k] @ B[n,k]", "C", ["idx[m] of C 0, once"]),
         ("C[idx[m],n]:f32 += A[m,k] @ B[n,k]", "C", ["idx[m] of C 0, once", "idx[m] of C 0"]),
-        (
-            "D[idx[m],n]:mxfp8 = A[m,k] @ B[n,k]",
-            "D D_scale",
-            ["idx[m] of D 0, once", "idx[m] of D_scale 0, once"],
-        ),
+        ("D[idx[m],n]:mxfp8 = A[m,k] @ B[n,k]", "D D_scale", ["idx[m] of D 0, once", "idx[m] of D_scale 0, once"]),
         ("C[b,idx[b,m],n] = A[b,m,k] @ B[n,k]", "C", ["idx[b,m] of C 1, once along 0"]),
         (f"C[to[m],n] = A[from[m],k] @ B[g,n,k] {RAGGED}", "C", ["to[m] of C 0, once", "from[m] of A 0", OFFSETS]),
         ("L[s,t]:f32 = Q[s,d] @ K[table[s,t/64],t%64,d]", "L", ["table[s,t/64] of K 0"]),

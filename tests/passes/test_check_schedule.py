@@ -113,11 +113,7 @@ REFUSED: dict[str, tuple[str, dict[str, object], str]] = {
     ),
     "bulk of unknown N": (text(n="?"), {"epilogue": "bulk"}, "n is not known at compile time"),
     "bulk of unaligned N": (text(n=7172), {"epilogue": "bulk"}, r"a row of C is 14344 bytes \(n = 7172\), not a multi"),
-    "swizzle of the result": (
-        text(),
-        {"tile": (64, 32, 128), "swizzle_c": 128},
-        "= 128 does not divide .*64",
-    ),
+    "swizzle of the result": (text(), {"tile": (64, 32, 128), "swizzle_c": 128}, "= 128 does not divide .*64"),
     "bulk scales of unknown K": (
         text(k="?"),
         {"scale_path": "bulk"},

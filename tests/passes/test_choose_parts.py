@@ -130,8 +130,7 @@ def test_what_is_looked_at_runs_at_once(problem_of: Callable[[str], Problem]) ->
 
 
 @pytest.mark.parametrize(
-    ("given", "sizes", "split"),
-    [("split=3", {}, 3), ("split=8", {"m": 64}, 8), ("cluster=1x2", {"m": 64}, None)],
+    ("given", "sizes", "split"), [("split=3", {}, 3), ("split=8", {"m": 64}, 8), ("cluster=1x2", {"m": 64}, None)]
 )
 def test_decided_for_clusters_that_do_not_all_run_at_once(given: str, sizes: dict[str, int], split: int | None) -> None:
     dims = {**sizes, "n": 2112, "k": 7168}

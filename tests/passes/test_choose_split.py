@@ -46,9 +46,7 @@ def test_a_cluster_counts_as_one(problem_of: Callable[[str], Problem]) -> None:
     assert split_of(problem, TILE.with_fields(cluster=(1, 4))) == 4
 
 
-def test_a_result_that_is_loaded_beside_the_products_is_that_of_one_cta(
-    problem_of: Callable[[str], Problem],
-) -> None:
+def test_a_result_that_is_loaded_beside_the_products_is_that_of_one_cta(problem_of: Callable[[str], Problem]) -> None:
     problem = seen(problem_of(text(m=64, n=4096, k=7168)))
     assert split_of(problem, TILE.with_fields(adds="loaded")) == 1
 

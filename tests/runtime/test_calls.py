@@ -120,8 +120,7 @@ def test_what_stays_where_it_was_is_not_moved(device, gemm):
 
 
 @pytest.mark.parametrize(
-    ("at", "message"),
-    [(0, "C is NULL"), (0x8001, "not a multiple of"), (0x20_0000, "C overlaps A in memory")],
+    ("at", "message"), [(0, "C is NULL"), (0x8001, "not a multiple of"), (0x20_0000, "C overlaps A in memory")]
 )
 def test_a_moved_launch_is_checked(device, gemm, at, message):
     gemm(*gemm_tensors(at=0x20_0000).values(), out=Tensor((256, 512), "<V2", at=0x4000))

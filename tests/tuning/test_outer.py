@@ -98,8 +98,7 @@ def test_what_stays_in_l2_is_of_the_whole_sum() -> None:
 
 
 @pytest.mark.parametrize(
-    ("known", "missing"),
-    [({"k": 512}, "b is not known"), ({"b": 2}, "k is not known"), ({}, "b and k are not known")],
+    ("known", "missing"), [({"k": 512}, "b is not known"), ({"b": 2}, "k is not known"), ({}, "b and k are not known")]
 )
 @pytest.mark.parametrize("field", ["split", "unroll"])
 def test_what_is_not_known_of_a_sum_is_named(field: str, known: dict[str, int], missing: str) -> None:

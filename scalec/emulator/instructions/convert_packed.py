@@ -215,8 +215,7 @@ def _from_scales(instruction: Instruction, decoder: Decoder) -> Step:
 
 
 @op(
-    *(f"cvt.pack.sat.{k}16.s32" for k in "us"),
-    *(f"cvt.pack.sat.{k}{bits}.s32.b32" for k in "us" for bits in (2, 4, 8)),
+    *(f"cvt.pack.sat.{k}16.s32" for k in "us"), *(f"cvt.pack.sat.{k}{bits}.s32.b32" for k in "us" for bits in (2, 4, 8))
 )
 def pack(instruction: Instruction, decoder: Decoder) -> Step:
     """cvt.pack: two integers, saturated, into the lowest bits of d, b lowest; c is shifted in above: 9.7.9.22."""

@@ -29,8 +29,7 @@ def try_cancel(instruction: Instruction, decoder: Decoder) -> Step:
     """
     decoder.need_target("sm_100", "sm_103", "sm_120")
     decoder.only(
-        instruction,
-        ("try_cancel", "async", "shared::cta", "mbarrier::complete_tx::bytes", "multicast::cluster::all"),
+        instruction, ("try_cancel", "async", "shared::cta", "mbarrier::complete_tx::bytes", "multicast::cluster::all")
     )
     where, barrier_at = decoder.address(instruction.operands[0]), decoder.address(instruction.operands[1])
     multicast = instruction.has("multicast::cluster::all")

@@ -12,14 +12,7 @@ from ml_dtypes import bfloat16
 from scalec.emulator.findings import Finding
 
 _BITWISE = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
-_INTEGERS = {
-    "u32": np.uint32,
-    "s32": np.int32,
-    "b32": np.uint32,
-    "u64": np.uint64,
-    "s64": np.int64,
-    "b64": np.uint64,
-}
+_INTEGERS = {"u32": np.uint32, "s32": np.int32, "b32": np.uint32, "u64": np.uint64, "s64": np.int64, "b64": np.uint64}
 _FLOATS = {
     "f16": (np.float16, np.uint16, 0x7FFF),
     "bf16": (bfloat16, np.uint16, 0x7FFF),

@@ -126,10 +126,7 @@ def scale_factors(metadata: np.ndarray, matrix: str, count: int, byte_id: int, t
     Raises:
         Finding: illegal, selectors that table 37 does not have.
     """
-    for name, value, legal in (
-        ("byte", byte_id, SCALE_BYTES[count]),
-        ("thread", thread_id, SCALE_THREADS[matrix]),
-    ):
+    for name, value, legal in (("byte", byte_id, SCALE_BYTES[count]), ("thread", thread_id, SCALE_THREADS[matrix])):
         if value not in legal:
             raise Finding(
                 "illegal",

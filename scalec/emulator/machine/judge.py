@@ -26,13 +26,7 @@ class Judge:
         self.operation, self.ignore = operation, ignore
 
     def reads(
-        self,
-        segment: Segment,
-        at: Where,
-        order: Order,
-        *views: View,
-        asynchronous: bool = False,
-        strong: bool = False,
+        self, segment: Segment, at: Where, order: Order, *views: View, asynchronous: bool = False, strong: bool = False
     ) -> bool:
         """A read at this moment, or an asynchronous one issued now, by those who have observed `views`.
 

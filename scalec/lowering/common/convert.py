@@ -59,12 +59,7 @@ class Chunks:
 
     @staticmethod
     def of(
-        s: State,
-        op: ir.OpView,
-        thread: ir.Value,
-        stored: ElementType,
-        made: ElementType,
-        shift: ir.Value | None = None,
+        s: State, op: ir.OpView, thread: ir.Value, stored: ElementType, made: ElementType, shift: ir.Value | None = None
     ) -> Chunks:
         """Those of the cursor's stage, from byte `shift` of each row on."""
         b, cursor = s.b, s.get(op.cursor)

@@ -16,10 +16,7 @@ def constant(s: State, op: ir.OpView) -> None:
 def compare(s: State, op: ir.OpView) -> None:
     b = s.b
     made = ir.Operation.create(
-        "arith.cmpi",
-        [b.i1],
-        [b.value(s.get(v)) for v in op.operands],
-        {"predicate": op.attributes["predicate"]},
+        "arith.cmpi", [b.i1], [b.value(s.get(v)) for v in op.operands], {"predicate": op.attributes["predicate"]}
     )
     s.values[op.result] = made.results[0]
 

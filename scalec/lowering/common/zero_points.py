@@ -22,12 +22,7 @@ from scalec.lowering.common.state import COMMON, State
 from scalec.targets import WARPGROUP
 from scalec.zero_points import LOOKED_UP
 
-_NUMBERS = {
-    ("u4", "f16"): 0x6600,
-    ("i4", "f16"): 0x6608,
-    ("u4", "bf16"): 0x4340,
-    ("i4", "bf16"): 0x4348,
-}
+_NUMBERS = {("u4", "f16"): 0x6600, ("i4", "f16"): 0x6608, ("u4", "bf16"): 0x4340, ("i4", "bf16"): 0x4348}
 """1536 and 192, of an i4 plus 8, as its sign bit is turned: half way between two powers of two, of numbers whose last
 bit is worth 1."""
 

@@ -83,8 +83,7 @@ def mma(s: State, op: ir.OpView) -> None:
     depth = _STEP * 8 // tile.bits_of(tile.element_of(a.type))  # K of one wgmma
     # addresses in units of 16 bytes, as descriptors hold them; what does not change is computed once
     own = s.once(
-        ("a", op.a, waves),
-        lambda: sides[0].place(b, b.add(a.base, b.mul(s.unit(0), waves * _WAVE * sides[0].row))),
+        ("a", op.a, waves), lambda: sides[0].place(b, b.add(a.base, b.mul(s.unit(0), waves * _WAVE * sides[0].row)))
     )
     a_start = b.add(a.at(b, cursor, own, 16), tile.int_of(op.a_wave) * _WAVE * sides[0].row // 16)
     b_start = bb.at(b, cursor, s.once(("b", op.b), lambda: sides[1].place(b, bb.base)), 16)

@@ -273,13 +273,7 @@ def _cost_of(problem: Problem, plan: Request) -> float:
 
 
 def _fastest(
-    problem: Problem,
-    given: Request,
-    tile_k: int,
-    promote: int,
-    spare: int,
-    costs: Costs,
-    refused: Refused,
+    problem: Problem, given: Request, tile_k: int, promote: int, spare: int, costs: Costs, refused: Refused
 ) -> Request | None:
     """Of the plans that fit the one that takes the shortest by the measured costs of its kind of kernel, None where
     none fits.

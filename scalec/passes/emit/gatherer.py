@@ -123,14 +123,7 @@ class Gatherer(OperandBodies):
         e.op("tile.look_up_k", [], [room, indices, k0, low, high], own=own)
 
     def copy_k_rows(
-        self,
-        h: Handles,
-        side: Side,
-        rows: ir.Value,
-        cursor: ir.Value,
-        indices: list[ir.Value],
-        w: Work,
-        k0: ir.Value,
+        self, h: Handles, side: Side, rows: ir.Value, cursor: ir.Value, indices: list[ir.Value], w: Work, k0: ir.Value
     ) -> None:
         """Rows of K of a side in a stage, from element `k0` on."""
         operand, names = side.operand, [x.name for x in self.problem.k_lookups]

@@ -305,10 +305,7 @@ class _Views:
                 self._no_part(name, rows, f"its scales lie in tiles of {TILE} rows (layout blocked)", op.scales)
         block = ir.DenseI64ArrayAttr.get([size for _, size in found])
         made = DequantizeOp(
-            values,
-            self._view(op.scales, mine),
-            type,
-            GranularityAttr.get(block, granularity.type, granularity.layout),
+            values, self._view(op.scales, mine), type, GranularityAttr.get(block, granularity.type, granularity.layout)
         )
         if apart:
             made.operation.attributes["apart"] = attributes["apart"]

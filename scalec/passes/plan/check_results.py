@@ -11,14 +11,7 @@ from scalec.passes.plan.reductions import no_invariant
 from scalec.passes.plan.resources import staged_widths, units
 from scalec.passes.plan.results import no_loaded_result
 from scalec.passes.plan.swizzle import no_bulk_epilogue, no_rows_epilogue, no_turned_epilogue, staged_swizzle
-from scalec.passes.plan.tiles import (
-    cuts_blocks,
-    cuts_column_fold,
-    cuts_lookups,
-    cuts_pages,
-    cuts_transforms,
-    no_swap,
-)
+from scalec.passes.plan.tiles import cuts_blocks, cuts_column_fold, cuts_lookups, cuts_pages, cuts_transforms, no_swap
 from scalec.passes.problem.types import Problem
 
 

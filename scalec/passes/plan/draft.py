@@ -12,14 +12,7 @@ from scalec.passes.plan.joined_folds import halves_folds
 from scalec.passes.plan.registers import free_registers
 from scalec.passes.plan.resources import fitting_registers, path_of_scales, register_file, threads
 from scalec.passes.plan.sharing import SHARING
-from scalec.passes.plan.warps import (
-    CONVERTING,
-    MAX_WARPGROUPS,
-    WARPS,
-    most_converters,
-    registers_for,
-    too_wide,
-)
+from scalec.passes.plan.warps import CONVERTING, MAX_WARPGROUPS, WARPS, most_converters, registers_for, too_wide
 from scalec.passes.problem.types import Problem
 
 PINGPONG = 2

@@ -403,12 +403,7 @@ class OperandReader(NamedScales):
             message = f"{name} is {kind}, which scales have no kernel for on {self.target.name}"
             if applied:
                 message = f"{name} is {kind}, which {self.target.name} has no instruction for with these operands"
-            raise UnsupportedError(
-                message,
-                expected=expected,
-                fix=fix,
-                place=place,
-            )
+            raise UnsupportedError(message, expected=expected, fix=fix, place=place)
         if number and layout not in LAYOUTS[:2]:
             raise UnsupportedError(
                 f"{name} has layout {layout}",

@@ -348,9 +348,7 @@ def multicasts() -> list[Probe]:
     barrier.cluster.wait.acquire.aligned;
     """
     text = module("probe", arguments, body, block=LANES)
-    return [
-        Probe("tma_multicast", text, "probe", arguments, (4, 1, 1), (LANES, 1, 1), (4, 1, 1), shared=size + 16),
-    ]
+    return [Probe("tma_multicast", text, "probe", arguments, (4, 1, 1), (LANES, 1, 1), (4, 1, 1), shared=size + 16)]
 
 
 def probes() -> list[Probe]:
