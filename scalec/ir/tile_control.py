@@ -212,7 +212,7 @@ class TilesOp(Op, name="tiles", traits=[ir.NoTerminatorTrait]):
 
     def verify_invariants(op: ir.OpView) -> bool:
         i32 = ir.IntegerType.get_signless(32)
-        if not (extents(op, "tile", "cluster")):
+        if not extents(op, "tile", "cluster"):
             return False
         role, turns = op.operation.parent, int_of(op.turns)
         if "whole" in op.operation.attributes and run_of(op) == 1:

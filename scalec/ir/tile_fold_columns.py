@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import extents, into_memory, maker, takes
+from scalec.ir.tile_checks import Op, extents, into_memory, maker, takes
 from scalec.ir.tile_compute import yields
-from scalec.ir.tile_types import I1, I32, FragmentType, InputType, RowIndexType, Tile, int_of, shape_of, str_of
-from scalec.ir.verify import fail, verifier
-
-KINDS = ("sum", "max", "min")
+from scalec.ir.tile_types import I1, I32, FragmentType, InputType, RowIndexType, int_of, shape_of, str_of
+from scalec.ir.verify import Axis, Reduction, fail
 
 
 def folded_columns(columns: int, size: int) -> int:
@@ -19,7 +17,7 @@ def folded_columns(columns: int, size: int) -> int:
     return -(-columns // (8 * size)) * 8
 
 
-class FoldColumnsOp(Tile.Operation, name="fold_columns"):
+class FoldColumnsOp(Op, name="fold_columns"):
     """result[row, i] = the sum, or largest or smallest (`kind`), over c in i * size .. (i + 1) * size - 1 of
     body(accumulator[row, c], inputs...), which yields f32 (`tile.yield`). The accumulator stays as it is.
 
@@ -44,14 +42,11 @@ class FoldColumnsOp(Tile.Operation, name="fold_columns"):
     factors: Sequence[ext.Operand[InputType]]
     start: ext.Operand[InputType] | None
     sure: ext.Operand[I1] | None
-    kind: ir.StringAttr
+    kind: Reduction
     size: ir.IntegerAttr
     body: ext.Region
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        if str_of(op.kind) not in KINDS:
-            return fail(op, f"kind is {op.kind}, expected {', '.join(KINDS)}")
         (rows, columns), size = shape_of(op.accumulator.type), int_of(op.size)
         if size < 8 or size % 8 or columns % size:
             return fail(op, f"folds {size} of {columns} columns, expected a multiple of 8 that divides them")
@@ -65,10 +60,11 @@ class FoldColumnsOp(Tile.Operation, name="fold_columns"):
                 return fail(op, f"a factor of kind {made.kind}, expected row")
         return True
 
-    verify_region_invariants = verifier(lambda op: takes(op, [ir.F32Type.get()] * (1 + len(op.inputs))) and yields(op))
+    def verify_region_invariants(op: ir.OpView) -> bool:
+        return takes(op, [ir.F32Type.get()] * (1 + len(op.inputs))) and yields(op)
 
 
-class JoinFoldsOp(Tile.Operation, name="join_folds"):
+class JoinFoldsOp(Op, name="join_folds"):
     """result = what `tile.fold_columns` that are `apart` make of the columns of one tile, all side by side: what the
     lanes of a row have becomes the row's. Where these are at most four columns, lane q of the four that share a row has
     column q alone; of accumulators whose lanes have a row each ("lane") each has all columns of its own.
@@ -76,10 +72,10 @@ class JoinFoldsOp(Tile.Operation, name="join_folds"):
 
     result: ext.Result[FragmentType]
     shares: Sequence[ext.Operand[FragmentType]]
-    kind: ir.StringAttr
+    kind: Reduction
 
 
-class AtMostOp(Tile.Operation, name="at_most"):
+class AtMostOp(Op, name="at_most"):
     """Whether all that a warp has read of an input (`tile.read_ahead`) has a magnitude of at most `limit`, an f32."""
 
     result: ext.Result[I1]
@@ -87,7 +83,7 @@ class AtMostOp(Tile.Operation, name="at_most"):
     limit: ir.FloatAttr
 
 
-class ReadAheadOp(Tile.Operation, name="read_ahead"):
+class ReadAheadOp(Op, name="read_ahead"):
     """result = what a thread needs of an input of kind "row" or "col" at its places of the accumulator, which is that
     of the tile at (m0, n0) within (m, n), read here: products may be on their way until it is used.
 
@@ -105,7 +101,6 @@ class ReadAheadOp(Tile.Operation, name="read_ahead"):
     n: ext.Operand[I32]
     size: ir.IntegerAttr
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         made, size, columns = maker(op.input, "tile.input"), int_of(op.size), shape_of(op.accumulator.type)[1]
         if made is not None and str_of(made.kind) not in ("row", "col"):
@@ -115,7 +110,7 @@ class ReadAheadOp(Tile.Operation, name="read_ahead"):
         return True
 
 
-class ReachesOp(Tile.Operation, name="reaches"):
+class ReachesOp(Op, name="reaches"):
     """Whether any of the tiles of the cluster that has the one at (m0, n0) has rows within the window of one of its
     columns: `tile` rows and columns each, of which the last are below `n`.
 
@@ -131,7 +126,6 @@ class ReachesOp(Tile.Operation, name="reaches"):
     tile: Any
     cluster: Any
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         for made in (maker(x, "tile.input") for x in op.bounds):
             if made is not None and str_of(made.kind) not in ("col", "scalar"):
@@ -147,7 +141,7 @@ def two_bounds(op: ir.OpView) -> bool:
     return True
 
 
-class StoreWithinOp(Tile.Operation, name="store_within"):
+class StoreWithinOp(Op, name="store_within"):
     """Rounds the accumulator and stores it from registers, within (m, n), as `tile.store_direct`: those elements whose
     row (`along` "m"), or column ("n"), is at least `low` and below `high`. The others are `otherwise`, an optional f32
     attribute; without it nothing is stored there.
@@ -171,14 +165,11 @@ class StoreWithinOp(Tile.Operation, name="store_within"):
     bounds: Sequence[ext.Operand[InputType]]
     names: Sequence[ext.Operand[RowIndexType]]
     width: Sequence[ext.Operand[I32]]
-    along: ir.StringAttr
+    along: Axis
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         if not into_memory(op):
             return False
-        if str_of(op.along) not in ("m", "n"):
-            return fail(op, f"along is {op.along}, expected m or n")
         attributes, more = op.operation.attributes, len(op.names) + len(op.width)
         if "known" in attributes and (
             str_of(op.along) != "m" or more or not len(op.bounds) or "otherwise" in attributes

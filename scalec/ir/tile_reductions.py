@@ -128,9 +128,7 @@ class StoreLeftOp(Op, name="store_left"):
     alone: Flag
 
     def verify_invariants(op: ir.OpView) -> bool:
-        if not _place(op):
-            return False
-        return _in_room(op, int_of(op.left), int_of(op.slots) * int_of(op.extent))
+        return _place(op) and _in_room(op, int_of(op.left), int_of(op.slots) * int_of(op.extent))
 
 
 class LastTileOp(Op, name="last_tile"):
@@ -178,9 +176,7 @@ class FinishReductionOp(Op, name="finish_reduction"):
     body: ext.Region
 
     def verify_region_invariants(op: ir.OpView) -> bool:
-        if not into_memory(op):
-            return False
-        if not _place(op):
+        if not (into_memory(op) and _place(op)):
             return False
         return takes(op, [ir.F32Type.get()]) and yields(op)
 

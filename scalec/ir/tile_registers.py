@@ -5,7 +5,7 @@
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import at_least, fills, flag, in_step, maker, plainly_swizzled
+from scalec.ir.tile_checks import Op, at_least, fills, in_step, maker, plainly_swizzled
 from scalec.ir.tile_types import (
     I1,
     I32,
@@ -14,7 +14,6 @@ from scalec.ir.tile_types import (
     FragmentType,
     MultiplicandType,
     SharedType,
-    Tile,
     WordsType,
     bits_of,
     element_of,
@@ -23,7 +22,7 @@ from scalec.ir.tile_types import (
     str_of,
     wave_rows,
 )
-from scalec.ir.verify import fail, verifier
+from scalec.ir.verify import Count, Flag, Natural, fail
 
 STEP_BYTES = 32
 """Bytes of a row of A or B that one instruction takes, whatever the type (PTX ISA 9.7.14.5: m16n8k8 of tf32, k16 of
@@ -32,12 +31,11 @@ bf16 and f16, k32 of 8 bits and of what is stored so, k64 of packed 4 bits)."""
 WORD_LAYOUTS = ("row", "col", "blocked", "packed")
 
 
-class MultiplicandOp(Tile.Operation, name="multiplicand"):
+class MultiplicandOp(Op, name="multiplicand"):
     """Registers for a warp's share of A or B over the K of one instruction."""
 
     result: ext.Result[MultiplicandType]
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         (rows, depth), side = shape_of(op.result.type), str_of(op.result.type.side)
         if side not in ("a", "b"):
@@ -48,7 +46,7 @@ class MultiplicandOp(Tile.Operation, name="multiplicand"):
         return True
 
 
-class LoadOp(Tile.Operation, name="load"):
+class LoadOp(Op, name="load"):
     """Brings a warp's rows of the cursor's stage, over the `step`-th slice of K, into registers.
 
     The tile is [rows, K], or with `transpose` 1 [K, rows]. Elements of less than 8 bits lie in tiles of bytes: packed,
@@ -59,14 +57,11 @@ class LoadOp(Tile.Operation, name="load"):
     target: ext.Operand[MultiplicandType]
     source: ext.Operand[SharedType]
     cursor: ext.Operand[CursorType]
-    step: ir.IntegerAttr
-    transpose: ir.IntegerAttr
+    step: Natural
+    transpose: Flag
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        if not (at_least(op, 0, "step") and flag(op, "transpose") and in_step(op, None, op.source)):
-            return False
-        if not plainly_swizzled(op, op.source):
+        if not (in_step(op, None, op.source) and plainly_swizzled(op, op.source)):
             return False
         (rows, depth), tile = shape_of(op.target.type), shape_of(op.source.type)
         tile_rows, tile_k = tile[::-1] if int_of(op.transpose) else tile
@@ -90,14 +85,13 @@ class LoadOp(Tile.Operation, name="load"):
         return True
 
 
-class CutOp(Tile.Operation, name="cut"):
+class CutOp(Op, name="cut"):
     """Makes zero of the K element `element` of a slice in registers, in each row, where `condition` holds."""
 
     target: ext.Operand[MultiplicandType]
     condition: ext.Operand[I1]
     element: ir.IntegerAttr
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         depth, element = shape_of(op.target.type)[1], element_of(op.target.type)
         if bits_of(element) * depth != 8 * STEP_BYTES or bits_of(element) >= 8:
@@ -105,20 +99,19 @@ class CutOp(Tile.Operation, name="cut"):
         return 0 <= int_of(op.element) < depth or fail(op, f"element {int_of(op.element)} of {depth}")
 
 
-class WordsOp(Tile.Operation, name="words"):
+class WordsOp(Op, name="words"):
     """Registers for the scale bytes of two stages: those in use, and those that `load_words` brought since `turn`."""
 
     result: ext.Result[WordsType]
 
 
-class LoadWordsOp(Tile.Operation, name="load_words"):
+class LoadWordsOp(Op, name="load_words"):
     """Brings the scale bytes of a warp's rows at the cursor's stage into registers; `turn` puts them to use."""
 
     target: ext.Operand[WordsType]
     source: ext.Operand[SharedType]
     cursor: ext.Operand[CursorType]
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         (words, rows), (tile_words, tile_rows) = shape_of(op.target.type), shape_of(op.source.type)
         if words != tile_words or tile_rows % rows:
@@ -128,13 +121,13 @@ class LoadWordsOp(Tile.Operation, name="load_words"):
         return in_step(op, None, op.source)
 
 
-class TurnOp(Tile.Operation, name="turn"):
+class TurnOp(Op, name="turn"):
     """The scale bytes loaded last are in use from here on."""
 
     words: ext.Operand[WordsType]
 
 
-class MultiplyOp(Tile.Operation, name="multiply"):
+class MultiplyOp(Op, name="multiply"):
     """accumulator (+)= A B^T over the K of one instruction, from registers; `accumulate` 0 overwrites.
 
     `scale` is the type of the scale bytes that the instruction applies, "" where it applies none: of each row of A
@@ -149,11 +142,10 @@ class MultiplyOp(Tile.Operation, name="multiply"):
     a_byte: ir.IntegerAttr
     b_byte: ir.IntegerAttr
     scale: ir.StringAttr
-    accumulate: ir.IntegerAttr
+    accumulate: Flag
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        if not (at_least(op, -1, "a_byte", "b_byte") and flag(op, "accumulate")):
+        if not at_least(op, -1, "a_byte", "b_byte"):
             return False
         if str_of(op.accumulator.type.space) != "warp":
             return fail(op, f"an accumulator in {op.accumulator.type.space}, expected a warp's")
@@ -170,15 +162,13 @@ class MultiplyOp(Tile.Operation, name="multiply"):
         return True
 
 
-class ByteScalesOp(Tile.Operation, name="byte_scales"):
+class ByteScalesOp(Op, name="byte_scales"):
     """Registers for `words` words of scale bytes of `rows` rows, spread over the threads of `warps` warps."""
 
     result: ext.Result[ByteScalesType]
-    rows: ir.IntegerAttr
-    words: ir.IntegerAttr
-    warps: ir.IntegerAttr
-
-    verify_invariants = verifier(lambda op: at_least(op, 1, "rows", "words", "warps"))
+    rows: Count
+    words: Count
+    warps: Count
 
 
 def together_of(op: ir.OpView) -> int:
@@ -187,7 +177,7 @@ def together_of(op: ir.OpView) -> int:
     return int_of(attributes["together"]) if "together" in attributes else 1
 
 
-class LoadBytesOp(Tile.Operation, name="load_bytes"):
+class LoadBytesOp(Op, name="load_bytes"):
     """Loads, for all rows i and bytes j of `into`, the scale of row row0 + i and K element k0 + j * unit, inside k.
 
     It stands at row / row_block and K / block of a tensor in `layout`, whose strides between rows and between K blocks
@@ -207,18 +197,15 @@ class LoadBytesOp(Tile.Operation, name="load_bytes"):
     rows: ext.Operand[I32]
     k0: ext.Operand[I32]
     k: ext.Operand[I32]
-    bytes: ir.IntegerAttr
-    unit: ir.IntegerAttr
-    block: ir.IntegerAttr
-    row_block: ir.IntegerAttr
+    bytes: Count
+    unit: Count
+    block: Count
+    row_block: Count
     layout: ir.StringAttr
-    whole: ir.IntegerAttr
-    pads: ir.IntegerAttr
+    whole: Flag
+    pads: Flag
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        if not (at_least(op, 1, "bytes", "unit", "block", "row_block") and flag(op, "whole", "pads")):
-            return False
         if int_of(op.pads) and not int_of(op.whole):
             return fail(op, "pads is 1 and whole 0: bytes that are loaded one by one are none that pad")
         words = together_of(op)
@@ -235,14 +222,13 @@ class LoadBytesOp(Tile.Operation, name="load_bytes"):
         return True
 
 
-class StoreBytesOp(Tile.Operation, name="store_bytes"):
+class StoreBytesOp(Op, name="store_bytes"):
     """Stores the rows' words into the cursor's stage of a shared [words, rows], with `strips` as `store_rows`."""
 
     source: ext.Operand[ByteScalesType]
     target: ext.Operand[SharedType]
     cursor: ext.Operand[CursorType]
 
-    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         room = maker(op.source, "tile.byte_scales")
         words, rows = shape_of(op.target.type)

@@ -15,7 +15,7 @@ from scalec.emulator import arithmetic
 from scalec.emulator.findings import NotModelled, PtxSyntaxError
 from scalec.emulator.instructions.compare import flush
 from scalec.emulator.instructions.memory import SCOPES, SPACES, counted, named_space, own_shared, scope_of, space_now
-from scalec.emulator.instructions.table import DTYPES, Decoder, Sink, Source, Step, op
+from scalec.emulator.instructions.table import DTYPES, Decoder, Sink, Step, op
 from scalec.emulator.machine import access, strong
 from scalec.emulator.machine.signals import YIELD, Yield
 from scalec.emulator.machine.warp import Warp
@@ -181,13 +181,7 @@ def _gather(
     if count > 1 and not (isinstance(operand, Vector) and len(operand.elements) == count):
         raise PtxSyntaxError(f"got {operand}, expected {count} registers in braces")
     parts = operand.elements if isinstance(operand, Vector) else (operand,)
-    gets: list[Source] = []
-    for part in parts:
-        if isinstance(part, Imm) and kind != "b128":
-            constant = decoder.constant(part, kind)
-            gets.append(lambda warp, constant=constant: constant)
-        else:
-            gets.append(decoder.source(part, f"b{TYPE_BITS[kind]}"))
+    gets = [decoder.source(x, kind) if kind == "b128" else decoder.bits(x, kind) for x in parts]
     if len(gets) == 1:
         only = gets[0]
         return lambda warp: np.ascontiguousarray(only(warp)).reshape(32, -1).view(element)

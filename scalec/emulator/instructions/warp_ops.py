@@ -182,11 +182,7 @@ def activemask(instruction: Instruction, decoder: Decoder) -> Step:
     """activemask.b32: 9.7.13.11."""
     decoder.only(instruction)
     put = decoder.sink(instruction.operands[0], "b32")
-
-    def step(warp: Warp) -> None:
-        put(warp, np.full(32, ballot(warp.mask), np.uint32))
-
-    return step
+    return lambda warp: put(warp, np.full(32, ballot(warp.mask), np.uint32))
 
 
 @op("match.any.sync", "match.sync.any", "match.all.sync", "match.sync.all")
