@@ -229,10 +229,7 @@ def fetches(op: ir.OpView) -> bool:
 def strips_of(op: ir.OpView) -> tuple[int, int, int]:
     """(first, rows, apart): row i of those whose scales an op stores is row first + i + i / rows * apart of the stage;
     (0, 0, 0): row i."""
-    first, rows, apart = (
-        ints_of(op.operation.attributes["strips"]) if "strips" in op.operation.attributes else (0, 0, 0)
-    )
-    return first, rows, apart
+    return optional(op, "strips", (0, 0, 0))
 
 
 def fills(op: ir.OpView, room: Any, rows: int) -> bool:
@@ -249,8 +246,7 @@ def fills(op: ir.OpView, room: Any, rows: int) -> bool:
 
 def part_of(op: ir.OpView) -> tuple[int, int]:
     """(first, number) of the registers of its room that a fetch loads; (0, 0): all."""
-    first, count = ints_of(op.operation.attributes["part"]) if "part" in op.operation.attributes else (0, 0)
-    return first, count
+    return optional(op, "part", (0, 0))
 
 
 def reads_numbers(op: ir.OpView, expected: str = "") -> bool:
@@ -263,13 +259,12 @@ def reads_numbers(op: ir.OpView, expected: str = "") -> bool:
 
 def element_in(room: ir.OpView) -> str:
     """The element type of a `tile.scalars` or `tile.row_scales`."""
-    attributes = room.operation.attributes
-    return str_of(attributes["element"]) if "element" in attributes else "f32"
+    return optional(room, "element", "f32")
 
 
 def plane_of(op: ir.OpView) -> int:
     """Which of a stage's vectors of factors an op reads."""
-    return int_of(op.operation.attributes["plane"]) if "plane" in op.operation.attributes else 0
+    return optional(op, "plane")
 
 
 def holds_factors(op: ir.OpView) -> int:

@@ -129,9 +129,7 @@ class MmaConvertedOp(Op, name="mma_converted"):
 
 def slice_of(op: ir.OpView) -> tuple[int, int]:
     """The slice of a product of a stage: its number, and how many there are."""
-    attributes = op.operation.attributes
-    number, count = ints_of(attributes["slice"]) if "slice" in attributes else (0, 1)
-    return number, count
+    return optional(op, "slice", (0, 1))
 
 
 class MmaWaitOp(Op, name="mma_wait"):
@@ -246,7 +244,7 @@ def axes_of(op: ir.OpView) -> list[tuple[int, int, int]]:
 
 def gaps_in(op: ir.OpView) -> list[tuple[int, int, int]]:
     """(size, every, phase) of what each axis of a `tile.input` is read around; none where no axis has gaps."""
-    flat = ints_of(op.operation.attributes["gaps"]) if "gaps" in op.operation.attributes else ()
+    flat = optional(op, "gaps", ())
     return list(zip(flat[::3], flat[1::3], flat[2::3], strict=False))
 
 
@@ -272,7 +270,7 @@ class InputOp(Op, name="input"):
         axes = ints_of(op.axes)
         if len(axes) != 3 * len(op.strides) or any(a not in (0, 1) or by < 1 or m < 0 for a, by, m in axes_of(op)):
             return fail(op, f"axes are {list(axes)} for {len(op.strides)} strides, expected three numbers for each")
-        around = ints_of(op.operation.attributes["gaps"]) if "gaps" in op.operation.attributes else axes
+        around = optional(op, "gaps", axes)
         if len(around) != len(axes) or any(size < 0 or every < 1 or c < 0 for size, every, c in gaps_in(op)):
             expected = "a size, a distance of at least 1 and a phase for each"
             return fail(op, f"gaps are {list(around)} for {len(op.strides)} strides, expected {expected}")

@@ -69,14 +69,12 @@ class KernelOp(Op, name="kernel", traits=[ir.NoTerminatorTrait]):
 
 def parts_of(kernel: ir.OpView) -> int:
     """Parts of K that the CTAs of a cluster have; 1 where all have the same."""
-    attributes = kernel.operation.attributes
-    return int_of(attributes["parts"]) if "parts" in attributes else 1
+    return optional(kernel, "parts", 1)
 
 
 def launch_registers(kernel: ir.OpView) -> int:
     """Registers that a thread is launched with; 0 where that is left to the SM."""
-    attributes = kernel.operation.attributes
-    return int_of(attributes["registers"]) if "registers" in attributes else 0
+    return optional(kernel, "registers")
 
 
 def _registers(role: ir.OpView) -> int:
@@ -176,7 +174,7 @@ class SyncOp(Op, name="sync"):
 
 def run_of(op: Any) -> int:
     """The `run` of a `tile.tiles`, 1 where it has none; of other ops that walk tiles too."""
-    return int_of(op.operation.attributes["run"]) if "run" in op.operation.attributes else 1
+    return optional(op, "run", 1)
 
 
 class TilesOp(Op, name="tiles", traits=[ir.NoTerminatorTrait]):

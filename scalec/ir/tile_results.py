@@ -46,7 +46,7 @@ class StoreOp(Op, name="store"):
         if not gaps(op):
             return False
         if (around := gaps_of(op)) is not None:
-            count = int_of(op.operation.attributes["columns"]) if "columns" in op.operation.attributes else 0
+            count = optional(op, "columns")
             if count < 1 or any(x % box[0] for x in (*around[1:], count)) or int_of(op.adds):
                 return fail(
                     op, f"gaps {list(around)} in {count} columns by boxes of {box[0]}: no box may have one within"
@@ -97,7 +97,7 @@ class StoreDirectOp(Op, name="store_direct"):
         if (around := gaps_of(op)) is None:
             return True
         bits, columns = bits_of(op.target.type.element_type), shape_of(op.accumulator.type)[1]
-        together = int_of(op.operation.attributes["together"]) if "together" in op.operation.attributes else 0
+        together = optional(op, "together")
         if together < 1 or any(x % together for x in (*around[1:], columns)):
             return fail(
                 op, f"gaps {list(around)} in {columns} columns, {together} of which are together: not a divisor"

@@ -32,8 +32,7 @@ class StoreFactorsOp(Op, name="store_factors"):
         wanted = "i32" if words or "pairs" in op.operation.attributes else "f32"
         if str(element_of(op.target.type)) != wanted:
             return fail(op, f"stores into tiles of {element_of(op.target.type)}, expected {wanted}")
-        attributes = op.operation.attributes
-        index = int_of(attributes["index"]) if "index" in attributes else 0
+        index = optional(op, "index")
         each = count - 1 if words else -(-count // 4)
         if words and room is not None and rows < int_of(room.warps):
             return fail(op, f"tells what {int_of(room.warps)} warps have seen in {op.target.type}")

@@ -191,13 +191,17 @@ def ints_of(attribute: ir.Attribute) -> tuple[int, ...]:
     return tuple(ir.DenseI64ArrayAttr(attribute))
 
 
+def optional(op: Any, name: str, otherwise: Any = 0) -> Any:
+    """An attribute that an op may have, of the type of what it stands for `otherwise`."""
+    if name not in op.operation.attributes:
+        return otherwise
+    read = {int: int_of, str: str_of, tuple: ints_of}[type(otherwise)]
+    return read(op.operation.attributes[name])
+
+
 def gaps_of(op: ir.OpView) -> tuple[int, int, int] | None:
     """The `gaps` of an op that stores: size, every and phase; None where it has none."""
-    attributes = op.operation.attributes
-    if "gaps" not in attributes:
-        return None
-    size, every, phase = ints_of(attributes["gaps"])
-    return size, every, phase
+    return optional(op, "gaps", ()) or None
 
 
 def str_of(attribute: ir.Attribute) -> str:

@@ -19,10 +19,7 @@ class ZeroPointsType(Tile.Type, name="subtrahends"):
 
 def strips_in(op: ir.OpView) -> list[tuple[int, int, int]]:
     """(first row, rows, row of the source) of the strips that a `tile.zero_points` loads; all of the tile without."""
-    attributes = op.operation.attributes
-    if "strips" not in attributes:
-        return [(0, shape_of(op.target.type)[0], 0)]
-    flat = ints_of(attributes["strips"])
+    flat = optional(op, "strips", (0, shape_of(op.target.type)[0], 0))
     return list(zip(flat[::3], flat[1::3], flat[2::3], strict=False))
 
 
@@ -139,8 +136,7 @@ def stored_in(op: Any) -> str:
 
 def along_in(op: Any) -> str:
     """Along what they are contiguous, "" for neither rows nor K."""
-    attributes = op.operation.attributes
-    return str_of(attributes["along"]) if "along" in attributes else ""
+    return optional(op, "along", "")
 
 
 def bounds_in(op: Any) -> tuple[int, int]:

@@ -71,8 +71,8 @@ def clear_rows(s: State, op: ir.OpView) -> None:
 def _panels(op: ir.OpView) -> Iterator[tuple[int, int]]:
     """(columns to the right, bytes further on) of the panels of the tile that a copy fills: one where it is the box."""
     box, (rows, columns) = tile.shape_of(op.source.type), tile.shape_of(op.target.type)
-    bits, attributes = tile.bits_of(tile.element_of(op.target.type)), op.operation.attributes
-    above = tile.int_of(attributes["row"]) * box[0] * bits // 8 if "row" in attributes else 0
+    bits = tile.bits_of(tile.element_of(op.target.type))
+    above = tile.optional(op, "row") * box[0] * bits // 8
     size = rows * bits // 8
     for first in range(0, columns, box[0]):
         yield first, first * size + above

@@ -60,8 +60,7 @@ def named(b: Builder, indices: Sequence[RowIndex], axis: str, row: ir.Value, ins
 def goes_to(s: State, op: ir.OpView) -> dict[str, RowIndex]:
     """The indices that say where rows and columns go which the op stores, by axis; none where these stay in their
     places."""
-    numbers = tile.ints_of(op.operation.attributes["to"]) if "to" in op.operation.attributes else ()
-    return {index.axis: index for index in (s.get(op.skips[number]) for number in numbers)}
+    return {index.axis: index for index in (s.get(op.skips[number]) for number in tile.optional(op, "to", ()))}
 
 
 def placed(s: State, op: ir.OpView, axis: str, row: ir.Value, inside: ir.Value) -> tuple[ir.Value, ir.Value]:
@@ -79,8 +78,7 @@ def row_index(s: State, op: ir.OpView) -> None:
     b, (first, *others) = s.b, [s.get(x) for x in op.extents]
     for other in others:
         first = b.min(first, other)
-    attributes = op.operation.attributes
-    block, flat = tile.int_of(attributes["block"]) if "block" in attributes else 1, "flat" in attributes
+    block, flat = tile.optional(op, "block", 1), "flat" in op.operation.attributes
     s.values[op.result] = RowIndex(s.get(op.source), s.get(op.stride), first, tile.str_of(op.axis), block, flat)
 
 

@@ -137,7 +137,7 @@ def store_factors(s: State, op: ir.OpView) -> None:
     base, (count, _) = s.get(op.target).address(b, s.get(op.cursor)), tile.shape_of(op.target.type)
     attributes = op.operation.attributes
     each = count - 1 if "words" in attributes else -(-count // 4)
-    first = tile.int_of(attributes["index"]) * each if "index" in attributes else 0
+    first = tile.optional(op, "index") * each
     if "words" in attributes:
         _store_words(s, op, base, first, each)
         return

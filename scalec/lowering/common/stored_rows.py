@@ -49,7 +49,7 @@ def store_staged(s: State, op: ir.OpView) -> None:
         )
         for r in own
     ]
-    (to,) = tile.ints_of(op.operation.attributes["to"]) if "to" in op.operation.attributes else (-1,)
+    (to,) = tile.optional(op, "to", (-1,))
     skips = [s.get(x) for x in op.skips]
 
     def goes(wave: int) -> list[tuple[ir.Value, ir.Value]]:

@@ -148,7 +148,7 @@ def convert(s: State, op: ir.OpView) -> None:
         else:
             tables = zeros
             if looked_up and "added" not in attributes:
-                number = tile.int_of(attributes["less"]) if "less" in attributes else 0
+                number = tile.optional(op, "less")
                 tables = [table_of_number(b, name, number)] * len(words)
             values = together(s, words, ELEMENT_TYPES[name], made, tables if looked_up else None)
         factors = [x for x in factors for _ in range(loaded.several or 1)]
