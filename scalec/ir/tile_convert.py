@@ -7,7 +7,7 @@ from typing import Any
 
 from scalec.formats import ADDENDS, CONVERTED, ELEMENT_TYPES, element_spelled
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import Op, at_least, in_step, maker, memory_of, plainly_swizzled, takes
+from scalec.ir.tile_checks import Op, in_step, maker, memory_of, plainly_swizzled, takes
 from scalec.ir.tile_compute import slice_of, yields
 from scalec.ir.tile_cut import CHUNK, LINE
 from scalec.ir.tile_tensor import LANES
@@ -270,7 +270,11 @@ class TransformedOp(Op, name="transformed"):
         for x in op.folds:
             if int_of(x.type.count) < FRAGMENT_ROWS * (int_of(op.wave) + 1):
                 return fail(op, f"folds wave {int_of(op.wave)} into {x.type}")
-        (rows, depth), (own, made_of), (number, count) = shape_of(op.stored.type), shape_of(op.result.type), slice_of(op)
+        (rows, depth), (own, made_of), (number, count) = (
+            shape_of(op.stored.type),
+            shape_of(op.result.type),
+            slice_of(op),
+        )
         if (rows, depth) != (own, made_of * count) or not 0 <= number < count:
             return fail(op, f"makes {op.result.type} of slice {number} of {count} of {op.stored.type}")
         return True
@@ -447,7 +451,9 @@ class StoreFoldsOp(Op, name="store_folds"):
             return fail(op, f"writes {op.memory.type}, expected a memref of whole bytes")
         return True
 
-    verify_region_invariants = staticmethod(lambda op: takes(op, [ir.F32Type.get()] * (1 + len(op.scalars))) and yields(op))
+    verify_region_invariants = staticmethod(
+        lambda op: takes(op, [ir.F32Type.get()] * (1 + len(op.scalars))) and yields(op)
+    )
 
 
 class OwnStageOp(Op, name="own_stage"):
@@ -457,4 +463,3 @@ class OwnStageOp(Op, name="own_stage"):
     cursor: ext.Operand[CursorType]
     result: ext.Result[I1]
     of: Several
-
