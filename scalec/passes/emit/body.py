@@ -178,8 +178,8 @@ class Body(Results):
         stored = [result.element, *([ELEMENT_TYPES[result.scale.type]] if result.scale else [])]
         summed = result.column_fold is not None or result.transformed  # terms of a sum may cancel
         few = all(x.bits <= 16 for x in stored) and not summed
-        how = {"approximate": few, "piecewise": crowded(of, self.schedule)}
-        with self.e.region("tile.epilogue", operands, arguments, **how) as block:
+        piecewise = crowded(of, self.schedule)
+        with self.e.region("tile.epilogue", operands, arguments, approximate=few, piecewise=piecewise) as block:
             self.computed_in(block, result, split)
         return accumulator
 
