@@ -14,7 +14,7 @@ from scalec.ir import context as contexts
 from scalec.reference.bind import find_program, signatures
 from scalec.runtime import devices, extents, plan, stored, torch_calls
 from scalec.runtime.array import DeviceArray
-from scalec.runtime.tensors import adopt, is_torch, torch_dtype
+from scalec.runtime.tensors import CPU, adopt, is_torch, torch_dtype
 
 _TURNED = ("col", "packed")
 
@@ -30,8 +30,11 @@ def run(text: str, dims: Mapping[str, int], values: tuple[Any, ...]) -> Any:
     with contexts.context():
         module = frontend.build(text, {})
         known = {d: n for d, n in dims.items() if d in text}
+        inputs, outputs = signatures(find_program(module))
+        for s, v in zip(inputs, values, strict=True):
+            adopt(s.name, v, -1, lambda _: CPU)  # which refuses what is no memory of elements, as kernels do
         found = reference.run(module, [_array(v) for v in values], dims=known)
-        forms = [(s.element, s.layout) for s in signatures(find_program(module))[1]]
+        forms = [(s.element, s.layout) for s in outputs]
     made = [np.asarray(reference.storage(x)) for x in found.values()]
     as_asked = _of_torch if is_torch(values[0]) else _of_numpy
     results = [as_asked(x, *form) for x, form in zip(made, forms, strict=True)]
@@ -42,7 +45,7 @@ def unwritten(kernel: Any, values: tuple[Any, ...]) -> tuple[Any, ...]:
     """Results of a kernel on the emulator, of the shapes that it would give them for numpy arrays."""
     spec, device = kernel.spec, devices.default(kernel.spec.target)
     views = {
-        t.name: stored.single(t, adopt(t.name, v, -1, lambda _: ("cpu", 0)))
+        t.name: stored.single(t, adopt(t.name, v, -1, lambda _: CPU))
         for t, v in zip(spec.operands, values, strict=True)
     }
     sizes = extents.bind_dims(spec, views)

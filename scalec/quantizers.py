@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
@@ -245,7 +246,8 @@ def _run(text: str, length: int, target: str | None, x: Any, *others: Any) -> An
     if _on_host(x):
         from scalec import on_host
 
-        return on_host.run(text, {"k": length}, tensors)
+        with _of_arguments():
+            return on_host.run(text, {"k": length}, tensors)
     kernel = _compiled(text, fixed, target or api.default_target())
     if " for " not in text:
         return kernel(*tensors)
@@ -264,7 +266,7 @@ def _run(text: str, length: int, target: str | None, x: Any, *others: Any) -> An
 
 def _on_host(x: Any) -> bool:
     """Whether numpy computes, and no kernel: of tensors in the host's memory, unless kernels are to run there."""
-    return env.DEVICE.get() != "emulator" and (is_numpy(x) or not x.is_cuda)
+    return env.DEVICE.get() != "emulator" and (is_numpy(x) or x.device.type == "cpu")
 
 
 @_constant
@@ -274,8 +276,15 @@ def _serial(text: str, length: int | None, target: str | None) -> str:
 
 @cache
 def _compiled(text: str, length: int | None, target: str) -> Any:
-    try:
+    with _of_arguments():
         return api.compile(text, target, {} if length is None else {"k": length})
+
+
+@contextmanager
+def _of_arguments() -> Iterator[None]:
+    """What is wrong with a program that no caller wrote is so with format and layout."""
+    try:
+        yield
     except SourceError as error:
         said = f"format and layout: {error.message}"
         raise ArgumentError(said, got=error.got, expected=error.expected, fix=error.fix) from error
@@ -336,7 +345,7 @@ def _held(
     if flags.get("both") and flags["transposed"]:
         raise ArgumentError("both and transposed are given", expected="one of them", fix="both gives the two")
     for name, x in tensors.items():
-        least, tensor = 3 if flags["batched"] else 1, is_torch(x) or is_numpy(x)
+        least, tensor = 3 if flags["batched"] else 1, is_numpy(x) or (is_torch(x) and not x.is_nested)
         least = 0 if name == "scale" else least
         any_type = name in ("values", "scale")
         if not tensor or len(x.shape) < least or not (any_type or _element(x.dtype) in _FLOATS):
@@ -430,9 +439,9 @@ def _range(x: Any, batched: bool, rows: Any, offsets: Any) -> tuple[str, tuple[A
 
 def _seed(x: Any, seed: Any) -> Any:
     """The numbers that random bits are made of, as a kernel takes them."""
-    if not isinstance(seed, int):
-        return seed  # whatever else it is, the kernel's call says
-    if isinstance(seed, bool) or not 0 <= seed < 1 << 64:
+    if is_numpy(seed) or is_torch(seed):
+        return seed  # what is wrong with it, the kernel's call says
+    if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 1 << 64:
         raise ArgumentError(f"seed = {shown(seed)}", expected="a number from 0 to 2^64 - 1, or an int32 tensor of four")
     words = [seed & _WORD, seed >> 32, 0, 0]
     signed = [w - (w >> 31 << 32) for w in words]

@@ -214,6 +214,39 @@ X = np.ones((4, 64), np.float32)
 
 
 @pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("masked", "x is a masked array"),
+        ("foreign", "x has the other byte order"),
+        ("sparse", "x is not a dense tensor"),
+        ("lazy", "x is a lazy view"),
+        ("nested", "x does not fit"),
+        ("format", "format and layout: a scale cannot be f33"),
+        ("seed", "seed = 1.5\n  expected: a number"),
+    ],
+)
+def test_wrong_arguments_on_the_host(kind: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    monkeypatch.delenv("SCALEC_DEVICE")
+    x: Any = {
+        "masked": lambda: np.ma.masked_array(X, X > 0),
+        "foreign": lambda: X.astype(">f4"),
+        "sparse": lambda: torch.zeros(4, 32).to_sparse(),
+        "lazy": lambda: torch._neg_view(torch.zeros(4, 32)),
+        "nested": lambda: torch.nested.nested_tensor([torch.zeros(3, 32), torch.zeros(2, 32)]),
+    }.get(kind, lambda: X)()
+    with pytest.raises(ArgumentError, match=message):
+        scalec.quantize(x, "1x128:f33" if kind == "format" else "mxfp8", seed=1.5 if kind == "seed" else None)
+
+
+def test_tensors_without_memory_have_results_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    monkeypatch.delenv("SCALEC_DEVICE")
+    values, scale = scalec.quantize(torch.zeros(9, 64, device="meta"), "mxfp8")
+    assert (values.device.type, tuple(values.shape), tuple(scale.shape)) == ("meta", (9, 64), (9, 2))
+
+
+@pytest.mark.parametrize(
     ("named", "message"),
     [
         ({"format": "mxfp9"}, "format = 'mxfp9' is unknown\n  expected: mxfp8, .*\n  fix: did you mean mxfp"),

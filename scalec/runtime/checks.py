@@ -330,8 +330,13 @@ def check_address(t: TensorSpec, pointer: int, output: bool) -> None:
             f"{t.name} begins at address {pointer:#x}, not a multiple of {t.align} bytes",
             got=f"{pointer % t.align} bytes past one",
             expected=f"an address that is a multiple of {t.align}",
-            fix=f"another out={_asks_for_less(t)}" if output else f"{t.name}.clone()",
+            fix=f"another out={_asks_for_less(t)}" if output else _copied(t.name),
         )
+
+
+def _copied(name: str) -> str:
+    """How a tensor is copied, as torch and as numpy say it."""
+    return f"{name}.clone() (numpy: {name}.copy())"
 
 
 def span(view_shape: Sequence[int], strides: Sequence[int], item: int) -> int:
@@ -364,5 +369,5 @@ def check_overlap(first: Any, at: int, result: Any, result_at: int) -> None:
             f"{name} overlaps {other} in memory",
             got=f"{name} at {result_at:#x} ({result.span} bytes), {other} at {at:#x} ({first.span} bytes)",
             expected="a result in memory of its own",
-            fix=f"give another out=, or {other}.clone()",
+            fix=f"give another out=, or {_copied(other)}",
         )

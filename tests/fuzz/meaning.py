@@ -140,10 +140,11 @@ class Meaning:
             return self.tensor(tree[1], tree[2], self.dequantized(tensors[tree[1]], side, s.range), left)
         if tree[0] == "quantize":
             name = multiplied(tree)
+            index = next(t[2] for t in every(tree) if t[0] == "tensor" and t[1] == name)  # of this part of the tensor
             values, scales = self.quantized(tree, side)
-            made = self.tensor(name, tensors[name].index, values * scales, left)
+            made = self.tensor(name, index, values * scales, left)
             # an infinite scale makes NaN of 0, and of sums of 0 and others infinity
-            loose = self.tensor(name, tensors[name].index, np.where(np.isinf(scales), np.inf, 0.0), left)
+            loose = self.tensor(name, index, np.where(np.isinf(scales), np.inf, 0.0), left)
             return Value(made.dims, Bounded(made.of.value, loose.of.value), made.skips)
         zeros = zeros_of(tree, tensors)
         if zeros is None:

@@ -58,7 +58,7 @@ REFUSED = {
         {"A": Tensor((256, 1024), at=0x10000008)},
         {},
         "A begins at address 0x10000008, not a multiple of 16 bytes\n  got: 8 bytes past one\n"
-        "  expected: an address that is a multiple of 16\n  fix: A.clone()",
+        "  expected: an address that is a multiple of 16\n  fix: A.clone() (numpy: A.copy())",
     ),
     "row stride": (
         {"A": Tensor((256, 1024), strides=(1030, 1))},
@@ -90,7 +90,7 @@ REFUSED = {
         {},
         {"out": Tensor((256, 512), "<V2", at=0x10000000 + 1024)},
         "C overlaps A in memory\n  got: C at 0x10000400 (262144 bytes), A at 0x10000000 (262144 bytes)\n"
-        "  expected: a result in memory of its own\n  fix: give another out=, or A.clone()",
+        "  expected: a result in memory of its own\n  fix: give another out=, or A.clone() (numpy: A.copy())",
     ),
     "read-only": (
         {},
