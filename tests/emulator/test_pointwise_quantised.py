@@ -116,6 +116,7 @@ def test_loads_and_stores_are_of_16_bytes() -> None:
         ("Q[m,k]:i8 scale(1x32:ue8m0) = X[m,k]", "a result of i8"),
         ("Q[m,k]:e4m3 scale(1x32:bf16) = X[m,k]", "quantised with scales in bf16"),
         ("Q[m,k]:e4m3 scale(1x12) = X[m,k]", "quantised in blocks of 1x12"),
+        ("Q[m,k]:e4m3 scale(1x1) = X[m,k]", "blocks of 1x1.*\n.*\n.*\n.* of 1 by several of the one before"),
         ("Q[m,k]:e4m3 scale(mx32) = X[m,k]", "quantised in blocks of mx32"),
         ("Q[m,k]:e4m3 scale(1x24) = X[m,k]; P[m,k]:mxfp8 = X[m,k]", "blocks of 24 and 32 columns"),
         ("Q[m,k]:e4m3 scale(512x128) = X[m,k]", "blocks of 512x128"),

@@ -57,6 +57,9 @@ def test_quotients_of_one_number_in_f32_are_rounded(source: str, rounding: str) 
     assert re.findall(r"\bdiv\.(\w+)\.f32", text) == [rounding]
 
 
+COMPUTED = "the second level of a result's scales is computed by the program"
+
+
 @pytest.mark.parametrize(
     ("source", "said"),
     [
@@ -67,6 +70,9 @@ def test_quotients_of_one_number_in_f32_are_rounded(source: str, rounding: str) 
         ("Q_scale2[m,k] = X[m,k]; Y[m,k] = X[m,k] / Q_scale2; Q[m,k]:nvfp4 = X[m,k]", "and used elsewhere, too"),
         (f"Q_scale[0,0]:f32 = {AMAX}; Q[m,k]:nvfp4 = X[m,k]", "Q_scale is two things"),
         ("T[m,n] = A[m,k] @ B[n,k]; Q_scale2[0,0]:f32 = max[m,n](abs(T)) / 2688; Q[m,n]:nvfp4 = T", "is computed by"),
+        ("D_scale2[0,0]:f32 = max[i](h[i]:f32) / 2688; D[m,n]:nvfp4 = A[m,k] @ B[n,k]", COMPUTED),
+        ("D_scale2[0,0]:f32 = h[0]:f32 / 2688; D[m,n]:nvfp4 = A[m,k] @ B[n,k]", COMPUTED),
+        ("Q_scale2[0,0]:f32 = alpha; Q[m,k]:nvfp4 = X[m,k]", COMPUTED),
         (
             "Q_scale2[0,0]:f32 = max[m,k](abs(X[m,k])) / 2688 for m < rows[0]; Q[m,k]:nvfp4 = X[m,k] for m < rows[0]",
             "and not one f32",

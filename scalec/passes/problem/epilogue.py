@@ -63,6 +63,19 @@ class EpilogueReader(WrittenReader):
             place=place_of(value),
         )
 
+    def check_second_levels(self) -> None:
+        """Refuses second levels of scales that the program computes: no launch before has found them."""
+        for op in self.block.operations:
+            computed = op.operation.name == "scale.quantize" and [v for v in op.outer if v not in self.arguments]
+            for value in computed or ():
+                raise UnsupportedError(
+                    "the second level of a result's scales is computed by the program",
+                    expected="an argument; or beside results without a contraction a reduction without a range, which "
+                    "a launch before finds",
+                    fix="compute it in a program of its own and pass its result",
+                    place=place_of(value),
+                )
+
     def results(self, contract: Any, m: Dim, n: Dim, outer: tuple[Dim, ...]) -> tuple[Result, ...]:
         """The results, in order; the f32 sums themselves, or what a map computes of them."""
         written = [x for x in self.written() if x.reduce is None]

@@ -57,6 +57,7 @@ class Reader(OperandReader):
     """The walk over one function; each method refuses what it cannot represent."""
 
     def problem(self) -> Problem:
+        self.check_second_levels()
         sums = self.terms(self.contractions())
         self.contracts = [terms[0] for terms in sums]
         contract = self.contracts[0]

@@ -68,6 +68,7 @@ class PointwiseReader(EpilogueReader):
         Raises:
             UnsupportedError: a form that no kernel has.
         """
+        self.check_second_levels()
         self.operations = [op.operation for op in self.block.operations]
         self.known: dict[Any, int] = {}
         self.ranges: list[Any] = []
@@ -206,7 +207,7 @@ class PointwiseReader(EpilogueReader):
             raise self.refused(
                 f"{of.name} quantised in blocks of {said}",
                 op,
-                f"blocks of 1 or a multiple of {RESULT_BLOCK} of the last index, any number of the one before, or rows",
+                f"blocks of a multiple of {RESULT_BLOCK} of the last index, of 1 by several of the one before, or rows",
                 f"say 1x32, 128x128 or 1x{of.coords[-1].dim}, or quantise {of.name} after the call",
             )
         padded = pads(op, [c.dim for c in of.coords])
