@@ -9,7 +9,7 @@ from scalec.api import compile
 from scalec.arguments import checked
 from scalec.errors import ArgumentError
 from scalec.gradients import Recipe, grad
-from scalec.gradients.grad import inputs
+from scalec.gradients.grad import check_most, inputs
 from scalec.runtime.differentiable import Differentiable
 
 
@@ -57,6 +57,7 @@ def differentiable(
         )
     if not wanted:
         raise ArgumentError("no input of this program has a gradient in torch", got=", ".join(names))
+    check_most(source, most or {})
     said = {"straight_through": straight_through, "once": once, "covered": covered, "results": results}
     made = grad(source, wrt=wanted, quantize=quantize, types=types, **said)
     sizes = dict(dims or {})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from scalec.arguments import checked
-from scalec.errors import NAME, ArgumentError
+from scalec.errors import NAME, ArgumentError, shown
 from scalec.formats import ELEMENT_TYPES
 from scalec.frontend.diagnostics import Source, one_of
 from scalec.frontend.names import FUNCTIONS, KEYWORDS, REDUCTIONS
@@ -68,7 +68,7 @@ def grad(
         raise text.error(
             s.tensor.span, said, got="stochastic(...), hadamard(...) or scale(... of M[...])", expected="none", fix=fix
         )
-    indices = [a.name for a in program.arguments if isinstance(a, Tensor) and a.index]
+    indices = _indices(program)
     made = [s.tensor.name for s in program.statements if not s.temporary]
     options = Options(
         wrt=_wanted(program, wrt),
@@ -115,6 +115,22 @@ def inputs(source: str, name: str = NAME) -> dict[str, bool]:
     plain = {a.name for a in program.arguments if isinstance(a, Tensor) and a.element in FLOATS and not a.levels}
     plain -= {s.tensor.name for s in program.statements}  # what += adds to
     return {n: n in plain for n in _names_of(program)}
+
+
+def check_most(source: str, most: Mapping[str, int], name: str = NAME) -> None:
+    """Refuses what is no number of times for each index tensor of a program.
+
+    Raises:
+        ArgumentError: it is none.
+    """
+    _named("most", tuple(most), _indices(_resolved(Source(source, name))), "index tensor")
+    for n, times in most.items():
+        if not isinstance(times, int) or isinstance(times, bool) or times < 1:
+            raise ArgumentError(f"most gives {n}: {shown(times)}", got=shown(times), expected="a number, 1 or more")
+
+
+def _indices(program: Program) -> list[str]:
+    return [a.name for a in program.arguments if isinstance(a, Tensor) and a.index]
 
 
 def _resolved(source: Source) -> Program:
@@ -165,10 +181,9 @@ def _wanted(program: Program, wrt: Sequence[str] | str | None) -> frozenset[str]
             continue
         a = inputs.get(n)
         why = f"{n} is of {a.element}, which has no gradient" if isinstance(a, Tensor) else f"{n} is no input"
-        fix = "the gradient of what += adds to is that of the result" if n in results else ""
-        raise ArgumentError(
-            why if n not in results else f"{n} is added to", got=n, expected=one_of(sorted(has)), fix=fix
-        )
+        added = n in inputs and n in results
+        fix = "the gradient of what += adds to is that of the result" if added else ""
+        raise ArgumentError(f"{n} is added to" if added else why, got=n, expected=one_of(sorted(has)), fix=fix)
     return frozenset(names)
 
 

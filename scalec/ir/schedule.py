@@ -407,7 +407,8 @@ def asked(function: ir.Operation, over: Mapping[str, str] | None = None) -> Requ
         raise ScheduleError(
             "convert=before is not possible",
             got="no operand that a launch before quantises, converts or turns",
-            expected="quantize(...), scales of a byte that the target does not apply, or e4m3 with M or N contiguous",
+            expected="quantize(...), or what the target's tensor core does not take: scales of a byte, e4m3 with M or N "
+            "contiguous",
             fix="leave convert to the compiler",
         )
     return given

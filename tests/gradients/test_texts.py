@@ -221,6 +221,7 @@ def test_straight_through_is_by_choice():
     ("options", "message"),
     [
         ({"wrt": ["X"]}, "X is no input"),
+        ({"wrt": ["C"]}, "C is no input"),
         ({"wrt": ["e"]}, "e is of i32"),
         ({"quantize": "fp7"}, "quantize is 'fp7'"),
         ({"types": {"dX": "f32"}}, "types gives dX"),

@@ -354,6 +354,8 @@ def test_forward_mode_is_refused(made: Any, way: str):
         ("C[m,n] = A[idx[m],k] @ B[n,k]", {}, "how often one row is read is not known"),
         ("C[m,n] = A[m,k]:e4m3 @ B[n,k]:e4m3", {}, "no input of this program has a gradient in torch"),
         ("C[m,n] = A[m,k] @ B[n,k]", {"target": "sm_1"}, "sm_1"),
+        ("C[m,n] = A[m,k] @ B[n,k]", {"most": {"idx": 1}}, "most names idx, which is no index tensor"),
+        ("C[m,n] = A[idx[m],k] @ B[n,k]", {"most": {"idx": 0}}, "most gives idx: 0"),
     ],
 )
 def test_wrong_programs_are_refused(source: str, options: dict[str, Any], message: str):
