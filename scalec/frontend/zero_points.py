@@ -37,7 +37,9 @@ class ZeroPoints:
                 f"{said} is no zero point of {name}",
                 got=said,
                 expected=f"an integer from 0 to {most}, or a tensor of {one_of(RANGES)}",
-                fix="round it" if isinstance(right, ast.Number) else f"write one tensor: {name}[...] - Z[...]",
+                fix="round it"
+                if isinstance(right, ast.Number) and value <= most
+                else f"write one tensor: {name}[...] - Z[...]",
             )
         return Subtract(node.span, values.dims, values, int(value), ())
 

@@ -407,8 +407,7 @@ def asked(function: ir.Operation, over: Mapping[str, str] | None = None) -> Requ
         raise ScheduleError(
             "convert=before is not possible",
             got="no operand that a launch before quantises, converts or turns",
-            expected="quantize(...), or what the target's tensor core does not take: scales of a byte, e4m3 with M or N "
-            "contiguous",
+            expected="quantize(...), or scales of a byte or e4m3 with M or N contiguous that no instruction takes",
             fix="leave convert to the compiler",
         )
     return given

@@ -128,7 +128,7 @@ def test_of_nothing_no_launch_writes_scales(sizes: tuple[int, int]) -> None:
         ("Q[m,k]:e2m1 scale(1x16:ue4m3*tensor of M[0]) = X[m,k]", "are not found here"),
         ("D[m,n]:e4m3 scale(1x32 of M[m,n/32]) = A[m,k] @ B[n,k]", "scaled by magnitudes that are given"),
         ("Q[m,k]:e4m3 scale(tensor) = hadamard(X[m,k], 16)", "in blocks of mxk"),
-        ("Q[m,k]:e4m3 scale(tensor) = X[m,k] for m < rows[0]", "in blocks of mxk"),
+        ("Q[m,k]:e4m3 scale(tensor) = X[m,k] for m < rows[0]", "(?s)in blocks of mxk.*has no range"),
         ("Q[m,k]:e4m3 scale(tensor of M[0]) = X[m,k] for m < rows[0]", "of which some may be left out"),
     ],
 )

@@ -149,6 +149,26 @@ REFUSED = {
         "the program's contractions have results with different indices",
         "one program for each contraction",
     ),
+    "added, of other indices": (
+        "C[b,m,n] = A[b,m,k] @ B[b,n,k] + D[m,r] @ E[n,r]",
+        "the program's contractions have results with different indices",
+        "one program for each contraction",
+    ),
+    "added with a factor, of other indices": (
+        "C[b,m,n] = alpha * (A[m,k] @ B[n,k]) + D[b,m,r] @ E[n,r]",
+        "the program's contractions have results with different indices",
+        "one program for each contraction",
+    ),
+    "of the sums and of an operand's": (
+        "T[m,n] = A[m,k] @ B[n,k]; S[m] = sum[k](A[m,k]^2); C[m,n] = T / S",
+        "a result is computed of the contraction and of a reduction beside it",
+        "return both, and compute the rest in a program of its own",
+    ),
+    "quantised, of the sums and of an operand's": (
+        "T[m,n] = A[m,k] @ B[n,k]; S[m] = sum[k](A[m,k]^2); C[m,n]:mxfp8 = T / sqrt(S + 1)",
+        "a result is computed of the contraction and of a reduction beside it",
+        "return both, and compute the rest in a program of its own",
+    ),
     "contractions of other types": (
         "C[m,n] = A[m,k] @ B[n,k]; D[m,n] = A[m,k] @ E[n,k]:f16",
         "B and E are operands of contractions that meet, and differ in their element type",

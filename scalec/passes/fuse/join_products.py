@@ -153,7 +153,8 @@ def _join_one(function: Any) -> bool:
     for roots, terms in found.items():
         others = [(x, made) for x, mine in alone if (made := _within(mine, roots)) and made[0].computed]
         every = [*terms, *sorted(others, key=lambda x: x[1][0].negated)]
-        if len({_left(x) for x, _ in every}) > 1:
+        alike = len({str(list(maps_of(x.maps)[2].results)) for x, _ in every}) == 1  # else each has points of its own
+        if alike and len({_left(x) for x, _ in every}) > 1:
             _join(terms, every[len(terms) :])
             return True
     return False

@@ -204,10 +204,15 @@ class PointwiseReader(EpilogueReader):
             or (columns != WHOLE and columns % RESULT_BLOCK and (columns != 1 or rows == 1))
             or (columns == WHOLE and rows != 1 and not op.largest)
         ):
+            blocks = (
+                f"blocks of a multiple of {RESULT_BLOCK} of the last index, of 1 by several of the one before, or rows"
+            )
+            if said in (f"{of.dims[0]}x1", "x".join(of.dims)):  # which launches before find, of some programs
+                blocks += "; or of what has no range, index from memory or transform"
             raise self.refused(
                 f"{of.name} quantised in blocks of {said}",
                 op,
-                f"blocks of a multiple of {RESULT_BLOCK} of the last index, of 1 by several of the one before, or rows",
+                blocks,
                 f"say 1x32, 128x128 or 1x{of.coords[-1].dim}, or quantise {of.name} after the call",
             )
         padded = pads(op, [c.dim for c in of.coords])
@@ -397,7 +402,7 @@ class PointwiseReader(EpilogueReader):
         plain = all(isinstance(e, ir.AffineDimExpr) for e in result.results)
         within = self.ranges_of(op, kept)
         if len(inside) != 1 or not plain:
-            raise self.refused(f"a sum over {len(inside)} indices", op, "one index")
+            raise self.refused(f"a {ir.StringAttr(op.kind).value} over {len(inside)} indices", op, "one index")
         value = op.input
         if isinstance(value.owner, ir.Block) or value.owner.name == "scale.dequantize":
             body = Body(-1, (self.at(value, source, list(op.symbols), 0),))

@@ -6,6 +6,7 @@ from math import lcm
 from typing import Any
 
 from scalec.errors import UnsupportedError
+from scalec.formats import element_spelled
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import dims_in, map_of, maps_of
@@ -145,7 +146,8 @@ def kept_of(
         raise refused(
             f"is a {kind} over {names}, and {how}", f"an elementwise expression of the {kind} alone, and numbers", rest
         )
-    element = str(ir.RankedTensorType(value.type).element_type)
+    spelled = str(ir.RankedTensorType(value.type).element_type)
+    element = row.name if (row := element_spelled(spelled)) is not None else spelled
     if element not in STORED:
         fix = f"give {name} f32 and convert it after the call"
         raise refused(f"is a {kind} of {element}", " or ".join(STORED), fix)

@@ -17,7 +17,7 @@ from scalec.passes.problem.lookups import Lookups
 from scalec.passes.problem.reduced import MEET, in_a_tile, reduce_of
 from scalec.passes.problem.result import Result
 from scalec.passes.problem.scatter import before_scatter, distance_of, order_of
-from scalec.passes.problem.sources import before_transform, is_op, of_inputs, reduction_of
+from scalec.passes.problem.sources import before_transform, computed_of, is_op, of_inputs, reduction_of
 from scalec.targets import Target
 
 
@@ -75,6 +75,7 @@ class WrittenReader(Lookups):
         returned, found, index = self.returned, [], 0
         while index < len(returned):
             value = returned[index]
+            self.check_alone(value)
             if index in self.folded():
                 index += 1
                 continue
@@ -88,6 +89,7 @@ class WrittenReader(Lookups):
             rounds = quantize or (value.owner.opview if is_op(value, "scale.round") else None)
             final, scatter = before_scatter(value if rounds is None else rounds.input)
             final, transformed = before_transform(final)
+            self.check_alone(final)
             name = self.name(facts, otherwise)
             found.append(Written(name, index, value, final, quantize, scatter, rounds, transformed=transformed))
             index += count
@@ -96,6 +98,18 @@ class WrittenReader(Lookups):
         ):
             return found
         return [replace(x, reduce=reduce_of(x.final)) for x in found]
+
+    def check_alone(self, final: Any) -> None:
+        """Refuses what is computed of a contraction and of a reduction of arguments."""
+        op = reduction_of(final)
+        read = computed_of(final.owner.opview) if op is not None and of_inputs(op) else []
+        if any(not isinstance(x.owner, ir.Block) and not is_op(x, "scale.reduce") for x in read):
+            raise UnsupportedError(
+                "a result is computed of the contraction and of a reduction beside it",
+                expected="one of the two: the reduction is known when all that it is of has passed by",
+                fix="return both, and compute the rest in a program of its own",
+                place=place_of(final),
+            )
 
     def product_ranges(self) -> set[Any]:
         """The ranges of products over dimensions that their points have."""
