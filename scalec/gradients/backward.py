@@ -86,7 +86,7 @@ class Backward(Trace):
         if adjoint.dims - v.dims - self.linked(v.dims):  # it is broadcast where it is used
             name = self.fresh(f"d{v.kind}_{v.value.source.name}")
             adjoint, space = summed(self, name, "f32", Share(plain(kept), adjoint, space), ""), v.dims
-        index, name = plain(kept), f"{v.kind}_{v.value.source.name}"
+        index, name = plain(kept) or (affine.constant(0),), f"{v.kind}_{v.value.source.name}"
         found = self.emit(self.fresh(name), "f32", index, Reduce(v.span, v.dims, v.kind, v.value))
         is_it = minus(number(1), apply("sign", apply("abs", minus(v.value, read(found, index)))))
         count = Reduce(v.span, v.dims, "sum", is_it)

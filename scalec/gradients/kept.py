@@ -100,7 +100,8 @@ class Keeper:
 
     def choose(self) -> None:
         """Decides, after the first time."""
-        values = {k: v for k, v in self.wanted.items() if self._result(k) or not self._added(v)}
+        wanted = {k: v for k, v in self.wanted.items() if v.dims}  # one number is found again: no result lies beside it
+        values = {k: v for k, v in wanted.items() if self._result(k) or not self._added(v)}
         while True:
             count: dict[int, int] = {}
             for v in values.values():

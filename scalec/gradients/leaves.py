@@ -188,10 +188,19 @@ def _put_back(
 ) -> Value:
     """Rows of a tensor that was read through memory: a scatter where each row is read once, else a sum over the places
     where each row was read."""
-    (symbol,) = {x for i in index for x in affine.symbols(i)}
-    if symbol.tensor in t.options.once:
+    axes = [a for a, i in enumerate(index) if affine.symbols(i)]
+    symbols = [x for a in axes for x in affine.symbols(index[a])]
+    if {x.tensor for x in symbols} <= t.options.once:
         return read(t.emit(name, element, index, value, of=of, ranges=ranges), index)
-    axis = next(a for a, i in enumerate(index) if affine.symbols(i))
+    axis, symbol = axes[0], symbols[0]
+    if len(symbols) > 1:
+        names = sorted({x.tensor for x in symbols})
+        raise UnsupportedError(
+            f"{of or name[1:]} is read at {' and '.join(map(str, symbols))}, and elements of its gradient may meet",
+            got=f"{len(symbols)} indices from memory",
+            expected="one",
+            fix=f"once={names}, if each names each index once at most",
+        )
     row = affine.plain(symbol.index[0]) if len(symbol.index) == 1 else None
     if row is None:
         raise UnsupportedError(

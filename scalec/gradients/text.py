@@ -39,7 +39,7 @@ def indices(tensor: str, at: Sequence[affine.Linear]) -> str:
 
 def spelled(x: float) -> str:
     """A number of the text, which has no sign of its own."""
-    return f"{int(x)}" if x == int(x) and abs(x) < 1e9 else repr(x)
+    return f"{int(x)}" if abs(x) < 1e9 and x == int(x) else repr(x)
 
 
 def granularity(levels: Sequence[Level], at: Sequence[affine.Linear]) -> str:
@@ -211,4 +211,4 @@ def _otherwise(s: Statement, i: int) -> str:
     if s.otherwise is None or i + 1 < len(s.ranges):
         return ""
     x = s.otherwise
-    return f" else {'-' if x < 0 else ''}{'inf' if abs(x) == float('inf') else spelled(abs(x))}"
+    return f" else {'-' if x < 0 else ''}{spelled(abs(x))}"

@@ -140,8 +140,8 @@ class Trace:
         if self.keeper.chosen is None:
             self.keeper.of(value)
             return tensor
-        value = self._at_hand(self.keeper.of(value))
         kept = frozenset(d for i in index for d in affine.dims(i))
+        value = self._numbers_apart(self._at_hand(self.keeper.of(value)), kept)
         used = kept | {d for x in below(value) for d in x.dims}
         attached = tuple(r for r in self._attached(used, kept, ranges, value) if of or self._must(r, value, kept))
         reads = [i for x in below(value) if isinstance(x, Read) for i in x.index]
@@ -161,6 +161,17 @@ class Trace:
 
         def change(x: Value) -> Value | None:
             return self.values.get(Writer().value(x)) if isinstance(x, Apply) else None
+
+        return rewritten(value, change)
+
+    def _numbers_apart(self, value: Value, kept: frozenset[str]) -> Value:
+        """`value` with reads of steps of their own in place of sums that are one number, over what this step keeps."""
+        zero = (affine.constant(0),)
+
+        def change(x: Value) -> Value | None:
+            if not isinstance(x, Reduce) or x.dims or not x.value.dims & kept or x.value.dims & self.ranges.keys():
+                return None
+            return read(self.once_made(f"number {Writer().value(x)}", f"{x.kind}_all", "f32", zero, x), zero)
 
         return rewritten(value, change)
 

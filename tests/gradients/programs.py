@@ -234,6 +234,9 @@ CASES = [
     ),
     Case("R[m] = sqrt(sum[n](x[m,n]^2) + 0.5)", lambda t: ((t.x**2).sum(1) + 0.5).sqrt(), MN),
     Case("R[m] = max[n](x[m,n]) * w[m]; Q[m] = min[n](x[m,n])", lambda t: (t.x.amax(1) * t.w, t.x.amin(1)), MN),
+    Case("C[m,n] = y[m,n] * max[j](x[j])", lambda t: t.y * t.x.amax(), {**MN, "j": 5}),
+    Case("C[m,n] = y[m,n] * exp(sum[j](x[j] * w[j]))", lambda t: t.y * (t.x * t.w).sum().exp(), {**MN, "j": 5}),
+    Case("C[m,n] = min(y[m,n], inf) + x[n]", lambda t: t.y + t.x, MN),
     Case("C[m,n] = y[m,n] * max[j](x[m,j])", lambda t: t.y * t.x.amax(1, keepdim=True), {**MN, "j": 5}),
     Case(
         "M[m] = max[n](x[m,n]); S[m] = sum[n](exp(x[m,n] - M)); Y[m,n] = exp(x[m,n] - M) / S",

@@ -194,6 +194,7 @@ REFUSED = {
     "T[m,n] = A[m,k] @ B[n,k]; R[m] = min[n](T)": r"min\[...\] of what is computed has no gradient here",
     "C[m,n] = A[m,k] @ B[n,k] + x[n%64]": "x is read at n%64",
     "C[m,n] = A[idx[m/2],k] @ B[n,k]": "A is read at",
+    "Y[m,n] = X[idx[m],p[n]]": r"X is read at idx\[m\] and p\[n\], and elements of its gradient may meet",
     "H[m,n] = silu(T[m,n]) * T[m,n+size(n)]": "T is read at two indices",
     "Z[t,n] = sum[j](Y[t,j,n])": "the gradient of Y is the same for all j",
     "T[m,n] = A[m,k] @ B[n,k]; S[m] = sum[n](T + x[m])": "the gradient of this is the same for all n",
