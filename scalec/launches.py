@@ -74,10 +74,13 @@ class Launches:
 
     def sizes(self, launch: int, dims: Mapping[str, AnySize]) -> dict[str, AnySize]:
         """What is said of a program's dimensions, as one of its launches calls them."""
-        if launch == self.main:
+        from scalec.frontend.cut_reductions import multiplies
+
+        text = self.texts[launch]
+        if len(self.texts) == 1 or (launch == self.main and multiplies(text)):
             called = dict(self.lookups)
-            return of_main(self.texts[launch], {called.get(name, name): size for name, size in dims.items()})
-        return of_later(self.texts[launch], dims)
+            return of_main(text, {called.get(name, name): size for name, size in dims.items()})
+        return of_later(text, dims)
 
     def schedule(self, launch: int, given: Mapping[str, str]) -> dict[str, str]:
         """What is decided for a program, as one of its launches has it."""

@@ -60,7 +60,7 @@ FOUND = [
     ("Q[m,k]:e4m3 scale(tensor) = stochastic(X[m,k], s[0])", {"m": 9, "k": 96}, "k", 3),
     ("T[k,m]:e4m3 scale(1xm) = X[m,k]", {"m": 170, "k": 99}, "", 2),
     (BOTH.format("", ""), {"m": 170, "k": 136}, "k", 3),
-    ("S[0]:f32 = max[m,k](abs(X[m,k]:f16)) # of all\nR[0] = min[k,m](X[m,k])", {"m": 9, "k": 99}, "", 3),
+    ("S[0]:f32 = max[m,k](abs(X[m,k]:f16)) # of all\nR[0] = min[k,m](X[m,k])", {"m": 9, "k": 99}, "k", 3),
     ("Q[m,k]:e4m3 scale(tensor) = X[m,k]", {"m": 1, "k": 1}, "", 3),
 ]
 

@@ -27,7 +27,7 @@ FOUND = [
     ("Q_scale2[0,0,0]:f32 = max[b,m,k](abs(X[b,m,k])) / 448; Q[b,m,k]:e4m3 scale(1x32*tensor) = X[b,m,k]",
      {"b": 2, "m": 9, "k": 96}, "", 4),
     ("Q_scale2[0,0]:f32 = max[t,k](abs(X[t,k])) / 2688; Q[m,k]:nvfp4 = X[idx[m],k]", {"t": 9, "m": 20, "k": 96}, "", 3),
-    (f"Q_scale2[0,0]:f32 = {GROUPS}", {"m": 90, "k": 96, "g": 3, "i": 8}, "", 2),
+    (f"Q_scale2[0,0]:f32 = {GROUPS}", {"m": 90, "k": 96, "g": 3, "i": 8}, "i", 2),
     (f"Q_scale2[0,0]:f32 = {AMAX}; P_scale2[0,0]:f32 = max[i](h[i]:f32) / 448; Q[m,k]:nvfp4 = X[m,k]; "
      "P[m,k]:e4m3 scale(1x32*tensor) = X[m,k]", {"m": 9, "k": 96, "i": 5}, "k", 4),
 ]  # fmt: skip
