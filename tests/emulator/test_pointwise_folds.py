@@ -51,6 +51,28 @@ def test_program(source: str, dims: dict[str, int], fixed: str, target: str, spe
     close(source, dims, fixed, target, change=change)
 
 
+OWN = [
+    ("S[g]:f32 = sum[m](X[m] * w[g]) for m in off[g]:off[g+1]", {"m": 300, "g": 5}, ""),
+    ("S[n] = max[m](X[m,n]) for m < len[n]", {"m": 50, "n": 40}, "n"),
+    ("S[b,g]:f32 = min[m](X[b,m]) for m in lo[b,g]:hi[b,g]", {"m": 33, "b": 2, "g": 3}, "bgm"),
+]
+
+
+@pytest.mark.once("target", "source")
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("source", "dims", "fixed"), OWN)
+def test_each_column_has_a_range_of_its_own(source: str, dims: dict[str, int], fixed: str, target: str) -> None:
+    """All threads of a CTA had the range of the first of their columns."""
+
+    def nothing(values: Values) -> None:
+        for name in {"off", "len", "lo", "hi"} & values.keys():
+            values[name][:] = 0
+
+    close(source, dims, fixed, target)
+    close(source, {**dims, "m": 1}, fixed.replace("m", ""), target)
+    close(source, {**dims, "m": 0}, "", target, change=nothing)
+
+
 @pytest.mark.once("target")
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("size", [0, 1])

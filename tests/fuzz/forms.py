@@ -306,6 +306,8 @@ FORMS: dict[str, Form] = {
     "elementwise": Form("C[m,n]{t} = {fn}(G[m,n]) * U[m,n]{input} + x[n%64]", 2, {"n": "wide"}, ""),
     "copied": Form("C[m,n]{t} = {of G[idx[m],n]{input}}", 2, {"n": "wide"}, ""),
     "columns": Form("S[n]{t} = {back {red}[m]({term X[m,n]})}", 1, {"n": "wide"}, ""),
+    "columns, each of its range": Form("S[n]{t} = {back {red}[m]({term X[m,n]})} for m < len[n]", 1, {"n": "wide"}, ""),
+    "groups of a vector": Form("S[g]{t} = {back {red}[m]({term X[m]})}" + ROWS, 1, GROUP, ""),
     "quantised": Form("Q[m,n]{q} = {of X[m,n]{input}}", 3, {"n": "wide"}, ""),
     "quantised twice": Form("Q[m,n]{q} = {fn}(X[m,n]{input}); P[m,n]{q1} = {of X[m,n]}", 2, {"n": "wide"}, ""),
     "quantised rows": Form("Q[idx[m],n]{q} = {of X[m,n]{input}}", 2, {"n": "wide"}, ""),

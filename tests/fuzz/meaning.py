@@ -355,7 +355,8 @@ class Meaning:
         x = self.tree(inner, s, slack, left, kept | frozenset(dims))
         axes = tuple(self.axes[d] for d in dims)
         outside: Array = np.zeros([1] * len(self.axes), bool)
-        for own, mask in x.skips:
+        ranges = [(own, mask) for own, mask in left if own & set(dims)]  # of what is reduced
+        for own, mask in (*x.skips, *ranges):
             if not own <= kept:
                 outside = np.asarray(outside | mask)
         shape = [self.sizes[d] if i in axes else 1 for d, i in self.axes.items()]
@@ -363,7 +364,8 @@ class Meaning:
         value = np.where(outside, none, x.of.value) + np.zeros(shape)
         error = np.where(outside, 0.0, x.of.error) + np.zeros(shape)
         of = folded(how, value, error, axes, none)
-        return Value(x.dims - set(dims), of, tuple((d, m) for d, m in x.skips if d <= kept))
+        depends = x.dims.union(*(own for own, _ in ranges)) - set(dims)
+        return Value(depends, of, tuple((d, m) for d, m in x.skips if d <= kept))
 
     def _hadamard(self, tree: Tree, s: Statement, slack: Slack, left: list[Skip], kept: Names) -> Value:
         x, last = self.tree(tree[1], s, slack, left, kept), s.result.index[-1]

@@ -302,8 +302,9 @@ def _turning(p: Pointwise, vector: int) -> Spread:
 
 def _folding(p: Pointwise, vector: int) -> Spread:
     """A CTA has a line of each row, or less where there are few lines, and many rows at a time: all that memory has in
-    flight for an SM, also where it has one CTA."""
-    n, across = p.columns.size, SECTORS
+    flight for an SM, also where it has one CTA. All threads of a CTA have one range: where columns have theirs, it has
+    one column."""
+    n, across = p.columns.size, 1 if p.by_column else SECTORS
     others = prod(d.largest or MANY for d in p.rows)
     bits = min(x.element.bits for x in p.every if p.along(x)) if any(map(p.along, p.every)) else 8
     while (

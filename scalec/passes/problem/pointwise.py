@@ -273,11 +273,16 @@ class Pointwise:
         return x.adjacent(self.columns.name, {look.name: look for look in self.lookups})
 
     @property
+    def by_column(self) -> bool:
+        """Whether each column has a range of its own of what is reduced: `S[n] = sum[m](X[m,n]) for m < len[n]`."""
+        return any(r.within is not None and self.columns.name in r.within.groups for r in self.reductions)
+
+    @property
     def single(self) -> bool:
         """Whether something changes with the columns, and does not lie side by side for adjacent ones: `x[n/128]`,
-        `x[n%64]`, `x[e[n]]`. Threads have one column each then."""
+        `x[n%64]`, `x[e[n]]`, or ends of ranges. Threads have one column each then."""
         lookups = {look.name: look for look in self.lookups}
-        return any(self.columns.name in x.dims(lookups) and not self.along(x) for x in self.every)
+        return self.by_column or any(self.columns.name in x.dims(lookups) and not self.along(x) for x in self.every)
 
 
 def dims_of(at: Coord, lookups: dict[str, Lookup]) -> set[str]:
