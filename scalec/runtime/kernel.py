@@ -193,7 +193,7 @@ class Kernel:
                 found.plan.keep((found.handle, *found.addresses, *packed(scalars)), scalars)
             if found.plain:
                 ready = Ready(torch, found.plan, every)
-                ready.hasten(tensors, outs)
+                ready.hasten(tensors, outs, bound=True)
         return Bound(call, operands, outs, stream, tensors, scalars, ready)
 
     def _run(self, operands: tuple[Any, ...], outs: tuple[Any, ...] | None) -> Any:

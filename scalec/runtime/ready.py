@@ -109,8 +109,9 @@ class Ready:
         """Never makes a trampoline, and uses none."""
         self.trampoline, self._launches = None, OFTEN
 
-    def hasten(self, operands: Sequence[Any], outs: Sequence[Any]) -> None:
-        """Makes the trampoline now, where there can be one, from the tensors of a call that is alike."""
+    def hasten(self, operands: Sequence[Any], outs: Sequence[Any], bound: bool = False) -> None:
+        """Makes the trampoline now, where there can be one, from the tensors of a call that is alike; `bound` says that
+        all calls have these very ones."""
         if self.trampoline is None:
             ways = self.given, self.allocate, self.stream, self.ordinal
-            self.trampoline = self.plan.trampoline(torch_calls.asked(self._torch, operands, outs, *ways))
+            self.trampoline = self.plan.trampoline(torch_calls.asked(self._torch, operands, outs, *ways, bound))

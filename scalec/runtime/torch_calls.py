@@ -147,12 +147,14 @@ def asked(
     allocate: Allocate,
     stream: Stream,
     ordinal: int,
+    bound: bool = False,
 ) -> Asked:
     """What a trampoline asks to know that tensors are as these, as `alike` says, and where they are.
 
     Args:
         given: whether calls are given the results, or allocate them by `allocate`.
         stream, ordinal: what says the current stream, and of which GPU (see `stream_of`).
+        bound: whether all calls have these very tensors, results given.
     """
     exchange, device, tensors = _exchange(torch), _DEVICES.get(operands[0].device.type), (*operands, *results)
     told = _handles(torch)
@@ -161,9 +163,11 @@ def asked(
     if not _seen(exchange, tensors):
         exchange = exchange._replace(find=0)
     sizes = not (told.data_ptr or exchange.find)
+    together = [tensors[i : i + _TOGETHER] for i in range(0, len(tensors), _TOGETHER)] if bound else []
     return Asked(
-        check=_check(torch, operands, sizes=sizes),
-        check_results=_check(torch, results, sizes=sizes) if given else None,
+        check=None if bound else _check(torch, operands, sizes=sizes),
+        check_results=_check(torch, results, sizes=sizes) if given and not bound else None,
+        checks=[(_check(torch, some, sizes=sizes), some) for some in together],
         refused=_refused(torch, tensors),
         address=torch.Tensor.data_ptr,
         handles=told,
@@ -178,6 +182,11 @@ def asked(
         work_stream=0 if device is None else exchange.work_stream,
         device=(device or 0, ordinal),
     )
+
+
+_TOGETHER = 4
+"""Tensors that torch's guards see in one call: they note them in a table, which grows at the third and the fifth (0.20
+µs for four, 0.28 for five, 0.12 for two; torch 2.13)."""
 
 
 def _check(torch: Any, tensors: Sequence[Any], *, sizes: bool) -> Check:

@@ -23,6 +23,7 @@ import struct
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 from scalec.runtime.handles import Handles
@@ -64,6 +65,7 @@ class Asked(NamedTuple):
 
     Attributes:
         check, check_results: whether operands, and results that are given, may be taken as those that it was made for.
+        checks: in place of those where all calls have the same objects: what is asked, and with which of them.
         refused: asked after that, whether there is another reason why not.
         address: where a tensor is.
         handles: in place of `address`, functions of C that tell a tensor's extents and strides too. Tensors that have
@@ -80,6 +82,7 @@ class Asked(NamedTuple):
 
     check: Callable[..., bool] | None = None
     check_results: Callable[..., bool] | None = None
+    checks: Sequence[tuple[Callable[..., bool], tuple[Any, ...]]] = ()
     refused: Callable[[], bool] | None = None
     address: Callable[[Any], int] = int
     handles: Handles = Handles()
@@ -137,12 +140,12 @@ def make(
         tensors += struct.pack("5Q", span, align - 1, len(seen) // 2, views + len(shown), kind)
         shown += struct.pack(f"{len(seen)}q", *seen)
     # Python's objects by their addresses, which CPython's id() is; `kept` keeps them
-    checks, ways = (asked.check, asked.check_results, asked.refused), (asked.wrote, asked.allocate, asked.stream)
-    objects = (*checks, asked.address, *ways, asked.ordinal)
+    checks = (asked.check, asked.check_results, tuple(chain(*asked.checks)) or None, asked.refused)
+    objects = (*checks, asked.address, asked.wrote, asked.allocate, asked.stream, asked.ordinal)
     *asks, wrote, allocate, stream, ordinal = (0 if o is None else id(o) for o in objects)
     places = (HEAD + CONFIG, views - len(table), views + len(shown), views + len(shown) + len(parameters))
     head = struct.pack(
-        "19Q2i11Q",
+        "20Q2i11Q",
         *(*driver, context, function, len(spans), operands, len(slots), len(parameters)),
         *(*asks, asked.exchange, wrote, allocate, stream, ordinal, asked.work_stream),
         *(*asked.device, id(None), *places, *asked.handles),

@@ -11,7 +11,7 @@ CONFIG, ATTRIBUTE = 56, 72  # bytes of a CUlaunchConfig and of a CUlaunchAttribu
 
 FIELDS = (
     *("launch", "replace", "current", "context", "function", "tensors", "operands", "slots", "bytes"),
-    *("check", "check_results", "refused", "address", "exchange", "wrote", "allocate", "stream", "ordinal"),
+    *("check", "check_results", "checks", "refused", "address", "exchange", "wrote", "allocate", "stream", "ordinal"),
     *("work_stream", "device", "none", "tensors_at", "slots_at", "parameters_at", "attributes_at"),
     *("data_ptr", "dim", "sizes", "strides", "offset", "type_offset"),
 )

@@ -170,14 +170,15 @@ def _fits(module: ir.Module) -> None:
 
 def _right(module: ir.Module) -> None:
     """Whether `given` is a tuple of so many that fit, the first as tensor `first`, and check(*given) where there is a
-    check: 0 or 1, -1 where an error is set."""
-    code = _Code(module, "right", I32, PTR, PTR, PTR, I64, I64)
-    data, check, given, first, wanted = code.args
+    check: 0 or 1, -1 where an error is set. to[i] = tensor i."""
+    code = _Code(module, "right", I32, PTR, PTR, PTR, I64, I64, PTR)
+    data, check, given, first, wanted, to = code.args
     other = code.append_basic_block()
     code.leave_if(code.icmp_signed("!=", code.python("PyTuple_Size", I64, given), wanted), other)
     with code.each(I64(0), wanted) as j:
-        tensor = code.python("PyTuple_GetItem", PTR, given, j)
-        code.leave_if(code.icmp_signed("==", code.own("fits", data, tensor, code.add(first, j)), I32(0)), other)
+        tensor, i = code.python("PyTuple_GetItem", PTR, given, j), code.add(first, j)
+        code.store(tensor, code.item(to, i))
+        code.leave_if(code.icmp_signed("==", code.own("fits", data, tensor, i), I32(0)), other)
     code.ret_if(code.is_null(check), I32(1))
     code.ret(code.own("answer", code.python("PyObject_Call", PTR, check, given, NULL)))
     code.position_at_end(other)
@@ -219,7 +220,8 @@ class _Launch(_Code):
         held, args, count = self.args
         self.data = self.python("PyBytes_AsString", PTR, self.python("PyTuple_GetItem", PTR, held, I64(0)))
         self.tensors, self.operands, self.slots = map(self.word, ("tensors", "operands", "slots"))
-        self.at, self.table = self.local(I64, self.tensors), self.local(PTR, self.slots)
+        self.objects, self.at = self.local(PTR, self.tensors), self.local(I64, self.tensors)
+        self.table = self.local(PTR, self.slots)
         self.size, self.none = self.word("bytes"), self.word("none", PTR)
         self.room, self.config = self.local(I8, self.size, 64), self.local(ir.ArrayType(I8, CONFIG), align=8)
         context, self.outs = self.local(PTR), self.local(PTR)
@@ -260,14 +262,22 @@ class _Launch(_Code):
 
     def check_results(self, check: Any, results: Any) -> None:
         count = self.sub(self.tensors, self.operands)
-        self.unless(self.own("right", self.data, check, results, self.operands, count), 1)
+        self.unless(self.own("right", self.data, check, results, self.operands, count, self.objects), 1)
 
     def ask(self, results: Any) -> None:
-        """if (!right(operands) || (results != None && !right(results)) || (refused && refused())) return False"""
-        like = self.own("right", self.data, self.word("check", PTR), self.given, I64(0), self.operands)
+        """if (!right(operands) || (results != None && !right(results)) || !check(*those) of any checks || (refused &&
+        refused())) return False"""
+        like = self.own("right", self.data, self.word("check", PTR), self.given, I64(0), self.operands, self.objects)
         self.unless(like, 1)
         with self.if_then(self.icmp_unsigned("!=", results, self.none)):
             self.check_results(self.word("check_results", PTR), results)
+        checks = self.word("checks", PTR)
+        with self.if_then(self.not_(self.is_null(checks))):
+            pairs = self.lshr(self.python("PyTuple_Size", I64, checks), I64(1))
+            with self.each(I64(0), pairs) as j:
+                place = self.shl(j, I64(1))
+                check, those = (self.python("PyTuple_GetItem", PTR, checks, self.add(place, I64(k))) for k in (0, 1))
+                self.unless(self.own("answer", self.python("PyObject_Call", PTR, check, those, NULL)), 1)
         refused = self.word("refused", PTR)
         with self.if_then(self.not_(self.is_null(refused))):
             self.unless(self.own("answer", self.python("PyObject_CallNoArgs", PTR, refused)), 0)
@@ -289,8 +299,7 @@ class _Launch(_Code):
     def gather(self) -> None:
         """Finds the tensors; None where one is NULL or not aligned."""
         with self.each(I64(0), self.tensors) as i:
-            operand, behind = self.icmp_unsigned("<", i, self.operands), self.sub(i, self.operands)
-            tensor = self.tuple_item(self.select(operand, self.given, self.held()), self.select(operand, i, behind))
+            tensor = self.load(self.item(self.objects, i), typ=PTR)
             found = self.own("find", self.data, tensor, i, self.item(self.at, i))
             self.leave_if(self.icmp_signed("==", found, I32(2)), self.otherwise)
             self.unless(found, 1)

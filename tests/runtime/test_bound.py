@@ -123,6 +123,24 @@ def test_tensors_that_are_changed_in_place_are_followed_or_refused(device, kerne
             assert launched(device) == wanted
 
 
+def test_the_type_of_each_tensor_is_followed(device):
+    """Guards see four of the five at a time."""
+    given = [torch.zeros(rows, 1024, dtype=torch.float8_e4m3fn) for rows in (4, 256)]
+    given += [torch.zeros(rows, 8) for rows in (4, 2)]
+    out = torch.zeros(4, 256, dtype=torch.bfloat16)
+    bound = Kernel(gemm_spec(), b"", device=device).bind(*given, out=out)
+    for t in (*given, out):
+        before, other = t.data, torch.int16 if t.element_size() == 1 else torch.float64
+        t.data = torch.empty_strided(t.shape, t.stride(), dtype=other)
+        launches = len(device.launches)
+        with pytest.raises(ArgumentError, match="expected"):
+            bound()
+        assert len(device.launches) == launches
+        t.data = before
+        bound()
+        assert device.launches[-1].native == device.native
+
+
 def test_a_result_elsewhere_is_followed(device, kernel):
     given, out = operands(), result()
     bound = kernel.bind(1, *given, out=out)

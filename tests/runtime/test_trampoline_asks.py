@@ -60,6 +60,26 @@ def test_what_it_asks_in_which_order(driver):
     assert made(driver)((A, B), None, (1.0, 1), 0) is None  # nothing allocates
 
 
+def test_what_it_asks_of_the_same_objects_each_time(driver):
+    """Checks with arguments of their own, one after the other, after types and sizes, and no other checks."""
+    told, tensors = Told(), tuple(Held(*form) for form in FORMS)
+    for answers, wanted in ((True, True), None), ((True, False), False), ((False, True), False):
+        log: list = []
+        checks = [
+            (recorder(log, f"{i}", x), some)
+            for i, x, some in zip((0, 1), answers, (tensors[:2], tensors[2:]), strict=True)
+        ]
+        launch = made(driver, asked=told.asks(checks=checks, refused=recorder(log, "refused", False)))
+        assert call(launch, tensors) == (tensors[2:] if wanted is None else wanted)
+        asked = [("0", *tensors[:2]), ("1", tensors[2]), ("refused",)]
+        assert log == asked[: 3 if all(answers) else 2 if answers[0] else 1]
+    raises = made(driver, asked=told.asks(checks=[(recorder([], "", MemoryError("torch")), tensors)]))
+    with pytest.raises(MemoryError, match="torch"):
+        call(raises, tensors)
+    other = (*tensors[:2], Held(C, (4,), (2,)))
+    assert call(made(driver, asked=told.asks(checks=[(pytest.fail, ("asked",))])), other) is False
+
+
 @pytest.mark.parametrize("name", ["check", "check_results", "refused"])
 def test_what_is_not_like_those_it_was_made_for(driver, name):
     log: list = []
