@@ -54,12 +54,19 @@ def post(s: State, op: ir.OpView) -> None:
     b.asm(WAIT, [], [b.add(ring.empty, offset), b.xor(c.phase.get(), 1)])
     values = [s.get(v) for v in op.values] or [END] * slots.words
     address = slots.at(s, c)
-    with b.when(b.compare("eq", s.lane, 0)):
+
+    def put() -> None:
         for words in slots.vectors:
             names = [f"${1 + i}" for i in range(len(words))]
             operands = [b.add(address, 4 * words[0]), *(values[i] for i in words)]
             b.asm(f"st.shared.v{len(words)}.b32 [$0], {_vector(names)};", [], operands)
         b.asm("mbarrier.arrive.shared::cta.b64 _, [$0];", [], [b.add(ring.full, offset)])
+
+    if alone(op):
+        put()
+        return
+    with b.when(b.compare("eq", s.lane, 0)):
+        put()
     b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
 
 

@@ -31,7 +31,9 @@ class Dealer(Frame):
         if h.items is None:
             return
         e, words = self.e, item_bytes(self.problem, self.schedule) // 4
-        with e.region("tile.warp", index=ITEM_WARP, count=1, elected=0):
+        # lanes share out ranges; tiles that are numbered one thread walks
+        elected = int(not cut_along(self.problem, self.schedule))
+        with e.region("tile.warp", index=ITEM_WARP, count=1, elected=elected):
             cursor = e.op("tile.cursor", [e.type("position")], depth=ITEMS).result
             slot = [h.item_ring, cursor, h.items]
             with self.over_ranges(h) as w:
