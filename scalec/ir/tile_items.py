@@ -26,7 +26,7 @@ class ItemsOp(Op, name="items"):
         words, slots = int_of(op.result.type.words), int_of(op.result.type.slots)
         if words < 1 or words % (ITEM_ALIGN // 4):
             return fail(op, f"has items of {words} words, expected a multiple of {ITEM_ALIGN // 4}: vectors move them")
-        return slots > 0 or fail(op, f"has {slots} slots, expected at least 1")
+        return slots.bit_count() == 1 or fail(op, f"has {slots} slots, expected a power of two")
 
 
 class WorkOp(Op, name="work", traits=[ir.NoTerminatorTrait]):
@@ -57,7 +57,7 @@ class OwnRowOp(Op, name="own_row"):
 
 
 class PostOp(Op, name="post"):
-    """A warp posts an item when its slot is empty; without values, that there are no more."""
+    """A warp posts an item when its slot is empty, and its cursor moves on; without values, that there are no more."""
 
     ring: ext.Operand[RingType]
     cursor: ext.Operand[CursorType]

@@ -48,7 +48,8 @@ def _vector(names: list[str]) -> str:
 
 @COMMON.lowers("tile.post")
 def post(s: State, op: ir.OpView) -> None:
-    """One lane stores and arrives: an arrive releases its own thread's stores (PTX ISA 9.7.13.15.13)."""
+    """One lane stores and arrives: an arrive releases its own thread's stores (PTX ISA 9.7.13.15.13). As there are 2^n
+    slots, bits of what follows a slot are the next one, and whether that is the first."""
     b, c, ring, slots = s.b, s.get(op.cursor), s.get(op.ring), s.get(op.items)
     offset = b.shl(c.stage.get(), 3)
     b.asm(WAIT, [], [b.add(ring.empty, offset), b.xor(c.phase.get(), 1)])
@@ -64,10 +65,13 @@ def post(s: State, op: ir.OpView) -> None:
 
     if alone(op):
         put()
-        return
-    with b.when(b.compare("eq", s.lane, 0)):
-        put()
-    b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
+    else:
+        with b.when(b.compare("eq", s.lane, 0)):
+            put()
+        b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
+    following = b.add(c.stage.get(), 1)
+    c.phase.set(b.xor(c.phase.get(), b.shr(following, c.depth.bit_length() - 1)))
+    c.stage.set(b.and_(following, c.depth - 1))
 
 
 @COMMON.lowers("tile.work")

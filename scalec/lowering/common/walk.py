@@ -9,7 +9,7 @@ from scalec.ir.mlir import ir
 from scalec.ir.tile_control import run_of
 from scalec.lowering.builder import Builder
 from scalec.lowering.common.control import NO_CLUSTER
-from scalec.lowering.common.state import COMMON, State
+from scalec.lowering.common.state import COMMON, State, first_of
 
 _SMALL_BAND = 15
 """So many times the tiles along a dimension, at most 2^28 (8 of 2^31 elements each), are counted in 32 bits."""
@@ -23,6 +23,8 @@ class Walk:
         tile, cluster: along M and N.
         blocks: clusters of tiles along M and N.
         by_n: whether M is walked within a band of `band` along N.
+        inverses: those (see `inverse`) of the clusters of a band, and of the width of a band and of the last one, where
+            they are made before a loop.
     """
 
     tile: tuple[int, ...]
@@ -30,6 +32,7 @@ class Walk:
     blocks: tuple[ir.Value | int, ir.Value | int]
     by_n: bool
     band: int
+    inverses: tuple[ir.Value | int, ...] = ()
 
     @staticmethod
     def of(s: State, op: ir.OpView) -> Walk:
@@ -48,19 +51,31 @@ class Walk:
 
     def place(self, s: State, t: ir.Value) -> tuple[ir.Value | int, ir.Value | int]:
         """Which of the clusters along M and along N cluster `t` is."""
-        b, band = s.b, self.band
-        inner, outer = self.blocks if self.by_n else self.blocks[::-1]  # a band holds `band` of outer
-        if band > _SMALL_BAND:
-            band = b.min(outer, band)  # all clusters at most, of which there are fewer than 2^31
-        per_band = b.mul(inner, band)
-        index = b.div(t, per_band)
-        within = b.sub(t, b.mul(index, per_band))
+        b, (outer, band, per_band) = s.b, self._bands(s.b)
+        of_band, whole, last = self.inverses or (None,) * 3
+        index, within = divided(b, t, per_band, of_band)
         first = b.mul(index, band)
-        whole = isinstance(outer, int) and isinstance(band, int) and outer % band == 0
-        width = band if whole else b.min(b.sub(outer, first), band)
-        along = b.div(within, width)
-        across = b.add(first, b.sub(within, b.mul(along, width)))
+        if isinstance(outer, int) and isinstance(band, int) and outer % band == 0:
+            along, rest = divided(b, within, band)
+        else:
+            width = b.min(b.sub(outer, first), band)
+            own = None if whole is None or last is None else b.select(b.compare("eq", width, band), whole, last)
+            along, rest = divided(b, within, width, own)
+        across = b.add(first, rest)
         return (along, across) if self.by_n else (across, along)
+
+    def _bands(self, b: Builder) -> tuple[ir.Value | int, ir.Value | int, ir.Value | int]:
+        """Clusters across all bands, and across one, but for the last one; and how many it has."""
+        inner, outer = self.blocks if self.by_n else self.blocks[::-1]  # a band holds `band` of outer
+        # all clusters at most, of which there are fewer than 2^31
+        band = b.min(outer, self.band) if self.band > _SMALL_BAND else self.band
+        return outer, band, b.mul(inner, band)
+
+    def hastened(self, s: State) -> Walk:
+        """The same walk, with all that a loop over it need not compute anew."""
+        outer, band, per_band = self._bands(s.b)
+        last = divided(s.b, outer, band)[1]
+        return replace(self, inverses=tuple(inverse(s.b, x) for x in (per_band, band, last)))
 
     def first(self, s: State, mb: ir.Value | int, nb: ir.Value | int) -> tuple[ir.Value | int, ir.Value | int]:
         """First row and column of this CTA's tile of the cluster that is number `mb` along M and `nb` along N."""
@@ -71,6 +86,25 @@ class Walk:
         if cn > 1:
             nb = b.add(b.mul(nb, cn), b.shr(s.rank, cm.bit_length() - 1) if both else s.rank)
         return b.mul(mb, self.tile[0]), b.mul(nb, self.tile[1])
+
+
+def inverse(b: Builder, number: ir.Value | int) -> ir.Value | int:
+    """floor((2^32 - 1) / number), by which any x of 32 bits, times it, is 2^32 times x / number, or less than 2^32
+    below that."""
+    most = 0xFFFFFFFF
+    return most // max(number, 1) if isinstance(number, int) else b.div(b.constant(most), b.max(number, 1))
+
+
+def divided(
+    b: Builder, x: ir.Value | int, by: ir.Value | int, inverse: ir.Value | int | None = None
+) -> tuple[ir.Value | int, ir.Value | int]:
+    """x / by and what is left; by its inverse in 5 instructions where `by` is not known, instead of 15."""
+    if inverse is None or isinstance(by, int):
+        quotient = b.div(x, by)
+        return quotient, x % by if isinstance(x, int) and isinstance(by, int) else b.sub(x, b.mul(quotient, by))
+    below = b.pure("mul.hi.u32 $0, $1, $2;", b.i32, b.value(x), inverse)  # x / by, or one less
+    left = b.sub(x, b.mul(below, by))
+    return b.select(b.compare("lt", left, by), below, b.add(below, 1)), b.min(left, b.sub(left, by))
 
 
 @COMMON.lowers("tile.tiles")
@@ -85,6 +119,9 @@ def tiles(s: State, op: ir.OpView) -> None:
     if turns > 1:
         first, clusters = b.add(first, b.mul(s.turn, clusters)), b.mul(clusters, turns)
     sizes = [s.get(size) for size in op.outer]
+    each = None
+    if first_of(op, "tile.post") is not None:  # it has the registers for what a tile need not compute anew
+        walk, each = walk.hastened(s), inverse(b, walk.clusters(s))
     if run_of(op) > 1:
         _in_runs(s, op, walk, first, clusters, sizes)
         return
@@ -100,7 +137,7 @@ def tiles(s: State, op: ir.OpView) -> None:
         if split > 1:
             s.values[block.arguments[3]] = b.add(b.mul(t, s.ctas), s.rank)
         if sizes:
-            t = point_of(s, list(block.arguments)[-len(sizes) :], sizes, walk.clusters(s), t)
+            t = point_of(s, list(block.arguments)[-len(sizes) :], sizes, walk.clusters(s), t, each)
         s.values[block.arguments[0]], s.values[block.arguments[1]] = walk.corner(s, t)
         s.table.block(s, block)
         unit.set(b.add(unit.get(), clusters) if following is None else s.get(following))
@@ -211,12 +248,16 @@ def _even_run(
 
 
 def point_of(
-    s: State, indices: list[ir.Value], sizes: list[ir.Value | int], each: ir.Value | int, t: ir.Value
-) -> ir.Value:
+    s: State,
+    indices: list[ir.Value],
+    sizes: list[ir.Value | int],
+    each: ir.Value | int,
+    t: ir.Value,
+    inverse: ir.Value | int | None = None,
+) -> ir.Value | int:
     """Sets the indices of cluster `t` along further dimensions, whose points have `each` clusters; its number there."""
     b = s.b
-    point = b.div(t, each)
-    within = b.sub(t, b.mul(point, each))
+    point, within = divided(b, t, each, inverse)
     for index, size in list(zip(indices, sizes, strict=True))[:0:-1]:
         above = b.div(point, size)
         s.values[index] = b.sub(point, b.mul(above, size))

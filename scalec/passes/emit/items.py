@@ -58,7 +58,6 @@ class Dealer(Frame):
         values = [says[name] for name in item_words(p, self.schedule)]
         values += [e.i32(0)] * (words - len(values))
         e.op("tile.post", operands=[*slot, values])
-        e.op("tile.advance", operands=slot[1:2])
 
     @contextmanager
     def over_ranges(self, h: Handles) -> Iterator[Work]:
