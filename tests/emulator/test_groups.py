@@ -371,6 +371,19 @@ def test_blocks_of_one_group_that_follow_each_other(target: str) -> None:
         made.need_right()
 
 
+@pytest.mark.thorough
+@pytest.mark.parametrize("target", ALL)
+@pytest.mark.parametrize("order", ["order=n, band=1", "order=n, band=2", "order=m, band=4"])
+def test_bands_of_a_groups_own_tiles(target: str, order: str) -> None:
+    """Groups of one and of five blocks of 128 rows, by five of columns."""
+    text = f"{RAGGED} with tile=128x32x64, swap=0, {order}"
+    made = Device(target, text, {"m": 700, "n": 136, "k": 24, "g": 3}, ("n", "k"))
+    made.upload()
+    for offsets in ([0, 40, 660, 700], [0, 0, 700, 700]):
+        made.set("off", offsets)
+        made.need_right()
+
+
 TWO = "C[b,m,n]:f32 = A[b,m,k] @ B[e[b,m/16],n,k]"
 
 

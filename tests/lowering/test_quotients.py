@@ -3,11 +3,14 @@ that rounds to e4m3 as that does."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from scalec.formats import ELEMENT_TYPES
 from scalec.lowering.common.block_scales import inverse_of_largest
+from scalec.lowering.common.walk import inverse
 from scalec.reference import round_to
 
 
@@ -49,3 +52,18 @@ def test_scales_of_four_bits(element: str) -> None:
     wanted = round_to(amax.astype(np.float64) / largest, "ue4m3")
     assert (code(amax, amax * lower) == wanted).all()
     assert (code(amax, np.zeros_like(amax)) != wanted).any(), "the lower product does something"
+
+
+def test_quotients_by_an_inverse() -> None:
+    """Of all 32 bits: they are right, or one less, which is seen by what is left."""
+    builder: Any = None  # numbers that are known need none
+    near = [x + d for x in (1, 5, 7, 1 << 8, 1 << 16, 1 << 31, 1 << 32, 0xAAAAAAAA) for d in range(-3, 4)]
+    numbers = [x for x in near if 0 < x < 1 << 32]
+    less = set()
+    for by in numbers:
+        known = inverse(builder, by)
+        assert isinstance(known, int)
+        assert known < 1 << 32
+        products = [by * x + d for x in (1, 2, 9, 1000) for d in (-1, 0)]
+        less |= {x // by - (x * known >> 32) for x in (*numbers, *products) if x < 1 << 32}
+    assert less == {0, 1}

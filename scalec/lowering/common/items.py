@@ -216,16 +216,18 @@ def ballot(b: Builder, value: ir.Value) -> ir.Value:
 
 @dataclass(frozen=True)
 class Range:
-    """Of a group of each lane: its range, its tiles, and those of all that are looked at together up to it."""
+    """Of a group of each lane: its range, its tiles, and those of all that are looked at together up to it; inverses of
+    its walk that are its own."""
 
     low: Variable
     high: Variable
     own: Variable
     until: Variable
+    inverses: tuple[Variable, ...]
 
     @property
     def words(self) -> list[ir.Value]:
-        return [x.get() for x in (self.low, self.high, self.own, self.until)]
+        return [x.get() for x in (self.low, self.high, self.own, self.until, *self.inverses)]
 
 
 @COMMON.lowers("tile.clamp")
@@ -246,7 +248,11 @@ def ragged_tiles(s: State, op: ir.OpView) -> None:
     extent, along = s.get((op.m, op.n)[axis]), walk.tile[axis] * walk.cluster[axis]
     clusters = b.div(b.special("nctaid_x"), s.cluster_ctas)
     unit, chunk, before = (b.variable(b.i32, x) for x in (b.div(b.special("ctaid_x"), s.cluster_ctas), 0, 0))
-    every = [Range(*(b.variable(b.i32, 0) for _ in range(4))) for _ in range(tile.int_of(op.each))]
+    shared, own = walk.hastened(s).inverses, walk.changing(axis)
+    every = [
+        Range(*(b.variable(b.i32, 0) for _ in range(4)), tuple(b.variable(b.i32, 0) for _ in own))
+        for _ in range(tile.int_of(op.each))
+    ]
 
     def of_group(length: ir.Value | int) -> tuple[Walk, ir.Value | int]:
         """The tiles of a group of `length` rows or columns: their order at one point of `outer`, and at how many."""
@@ -273,7 +279,10 @@ def ragged_tiles(s: State, op: ir.OpView) -> None:
         """A lane's group, behind groups of so many tiles; the tiles up to it."""
         low = _clamped(b, ends[0], 0, extent)
         high = _clamped(b, ends[1], low, extent)
-        count = of_group(b.sub(high, low))[1]
+        order, count = of_group(b.sub(high, low))
+        inverses = order.hastened(s).inverses
+        for variable, i in zip(mine.inverses, own, strict=True):
+            variable.set(inverses[i])
         for size in sizes:
             count = b.mul(count, size)
         count = b.select(b.compare("lt", group, groups), count, 0)
@@ -297,9 +306,11 @@ def ragged_tiles(s: State, op: ir.OpView) -> None:
             words = [b.select(some, x, y) for x, y in zip(every[i].words, words, strict=True)]
         found = b.pure("brev.b32 $0, $1;", b.i32, lanes)
         found = b.pure("clz.b32 $0, $1;", b.i32, found)
-        low, high, own, until = (shuffled(b, x, found) for x in words)
-        t = b.sub(within, b.sub(until, own))
+        low, high, tiles, until, *inverses = (shuffled(b, x, found) for x in words)
+        t = b.sub(within, b.sub(until, tiles))
         order, each = of_group(b.sub(high, low))
+        made = dict(zip(own, inverses, strict=True))
+        order = replace(order, inverses=tuple(made.get(i, x) for i, x in enumerate(shared)))
         arguments = list(block.arguments)
         s.values[arguments[2]], s.values[arguments[3]] = low, high
         s.values[arguments[4]] = b.add(b.add(chunk.get(), skipped) if len(every) > 1 else chunk.get(), found)

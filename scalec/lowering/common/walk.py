@@ -71,6 +71,12 @@ class Walk:
         band = b.min(outer, self.band) if self.band > _SMALL_BAND else self.band
         return outer, band, b.mul(inner, band)
 
+    def changing(self, axis: int) -> tuple[int, ...]:
+        """Which of the inverses change with the clusters along M (0) or N (1)."""
+        if (axis == 0) == self.by_n:
+            return (0,)
+        return (0, 1, 2) if self.band > _SMALL_BAND else (2,)
+
     def hastened(self, s: State) -> Walk:
         """The same walk, with all that a loop over it need not compute anew."""
         outer, band, per_band = self._bands(s.b)

@@ -25,7 +25,6 @@ func.func @items(%m: i32, %n: i32, %groups: i32, %off: memref<?xi32>) {
   ^bb0(%m0: i32, %n0: i32, %first: i32, %end: i32, %number: i32):
     // CHECK: "tile.post"(%{{.*}}, %{{.*}}, %[[SLOTS]], %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}})
     "tile.post"(%ring, %c, %s, %m0, %n0, %end, %number) {operandSegmentSizes = array<i32: 1, 1, 1, 4>} : (!tile.stages, !tile.position, !tile.item_slots<4 : i64, 4 : i64>, i32, i32, i32, i32) -> ()
-    "tile.advance"(%c) : (!tile.position) -> ()
   }) {axis = "m", each = 1 : i64, band = 8 : i64, cluster = array<i64: 1, 1>, operandSegmentSizes = array<i32: 1, 1, 1, 0>, order = "n", tile = array<i64: 64, 32>} : (i32, i32, i32) -> ()
   // CHECK: %{{.*}}:2 = "tile.run"(%{{.*}}, %{{.*}}) ({
   // CHECK-NEXT: ^bb0(%[[BLOCK:.*]]: i32):

@@ -18,10 +18,10 @@ func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
 
 // -----
 
-// items: no slots
-// EXPECT: has 0 slots, expected at least 1
+// items: three slots
+// EXPECT: has 3 slots, expected a power of two
 func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
-  %s = "tile.items"() {offset = 48 : i64} : () -> !tile.item_slots<4 : i64, 0 : i64>
+  %s = "tile.items"() {offset = 48 : i64} : () -> !tile.item_slots<4 : i64, 3 : i64>
   return
 }
 

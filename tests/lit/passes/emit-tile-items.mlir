@@ -23,7 +23,7 @@
 // RANGE: "tile.load_index"
 // RANGE: "tile.bounds"
 // RANGE: "tile.post"(%{{.*}}, %{{.*}}, %[[SLOTS]], %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}})
-// RANGE-NEXT: "tile.advance"
+// RANGE-NOT: "tile.advance"
 // RANGE: "tile.post"(%{{.*}}, %{{.*}}, %[[SLOTS]]) {operandSegmentSizes = array<i32: 1, 1, 1, 0>}
 
 // Blocks of whole tiles: no end, and an index that leads nowhere is no item.
