@@ -125,12 +125,12 @@ def tiles(s: State, op: ir.OpView) -> None:
     if turns > 1:
         first, clusters = b.add(first, b.mul(s.turn, clusters)), b.mul(clusters, turns)
     sizes = [s.get(size) for size in op.outer]
-    each = None
-    if first_of(op, "tile.post") is not None:  # it has the registers for what a tile need not compute anew
-        walk, each = walk.hastened(s), inverse(b, walk.clusters(s))
     if run_of(op) > 1:
         _in_runs(s, op, walk, first, clusters, sizes)
         return
+    each = None
+    if first_of(op, "tile.post") is not None:  # it has the registers for what a tile need not compute anew
+        walk, each = walk.hastened(s), inverse(b, walk.clusters(s))
     unit = b.variable(b.i32, first)
 
     def body() -> None:
