@@ -14,6 +14,7 @@ from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.items import (
     ITEM_WARP,
     ITEMS,
+    changes_blocks,
     cut_along,
     groups_of_lane,
     item_bytes,
@@ -31,8 +32,9 @@ class Dealer(Frame):
         if h.items is None:
             return
         e, words = self.e, item_bytes(self.problem, self.schedule) // 4
-        # lanes share out ranges; tiles that are numbered one thread walks
-        elected = int(not cut_along(self.problem, self.schedule))
+        # lanes share out ranges; tiles that are numbered one thread walks, but takes registers from a warp that changes
+        # blocks: it spilled 8 bytes (bf16 along K, sm_120a, 128x128x32, ptxas 13.0)
+        elected = int(not (cut_along(self.problem, self.schedule) or changes_blocks(self.problem, self.schedule)))
         with e.region("tile.warp", index=ITEM_WARP, count=1, elected=elected):
             cursor = e.op("tile.cursor", [e.type("position")], depth=ITEMS).result
             slot = [h.item_ring, cursor, h.items]
