@@ -40,8 +40,8 @@ _HAND = r"\t@%p\d+ mbarrier\.arrive\.shared::cta\.b64 _, \[%r\d+\];\n"
 _ALL = r"@%p\d+ (mbarrier\.arrive\.shared::cta\.b64 _, \[%r\d+\];\n)"
 # of the warp that finds items: its cursor, and the number of the next tile
 _CURSOR = (
-    r"(bar\.warp\.sync \t-1;\n\tadd\.s32 \t(%r\d+), (%r\d+), 1;\n\tsetp\.eq\.b32 \t(%p\d+), \2, )4(;\n"
-    r"\tselp\.b32 \t(%r\d+), 1, 0, \4;\n\t)xor\.b32 \t(%r\d+), \7, \6;(\n\t)selp\.b32 \t\3, 0, \2, \4;"
+    r"(add\.s32 \t(%r\d+), (%r\d+), 1;\n\t)shr\.u32 \t(%r\d+), \2, 2;(\n\txor\.b32 \t(%r\d+), \6, \4;\n\t)"
+    r"and\.b32 \t\3, \2, 3;"
 )
 _FLIP = r"(setp\.eq\.b32 \t(%p\d+), %r\d+, 4;\n\tselp\.b32 \t(%r\d+), 1, 0, \2;\n\t)xor\.b32 \t(%r\d+), \4, \3;"
 _POSTED = r"(@P1 bra DONE;\nbra WAIT;\nDONE:\n\}\n\t// end inline asm\n)\t@%p\d+ bra \t\$L__BB0_\d+;\n"
@@ -72,12 +72,9 @@ def _queue(name: str, program: str, copies: int, stores: int, finds: int, warps:
          rf"mov.b32 \t\1, {warps - 1};", LOST, 0),
         ("a slot has one taker more", rf"mov\.b32 \t(%r\d+), {warps};(?=\n\tmbarrier\.init)",
          rf"mov.b32 \t\1, {warps + 1};", ("deadlock",), 0),
-        ("all lanes post", _POSTED, r"\1", LOST, 0),
-        ("who finds items has a ring of five", _CURSOR, r"\g<1>5\5xor.b32 \t\7, \7, \6;\8selp.b32 \t\3, 0, \2, \4;",
-         LOST, 0),
-        ("the phase of who finds items does not change", _CURSOR,
-         r"\g<1>4\5mov.b32 \t\7, \7;\8selp.b32 \t\3, 0, \2, \4;", LOST, 0),
-        ("who finds items does not advance", _CURSOR, r"\g<1>4\5mov.b32 \t\7, \7;\8mov.b32 \t\3, \3;", LOST, 0),
+        ("who finds items has a ring of eight", _CURSOR, r"\1shr.u32 \t\4, \2, 3;\5and.b32 \t\3, \2, 7;", LOST, 0),
+        ("the phase of who finds items does not change", _CURSOR, r"\1and.b32 \t\3, \2, 3;", LOST, 0),
+        ("who finds items does not advance", _CURSOR, r"\1", LOST, 0),
         ("the phase of who takes items does not change", _FLIP, r"\1mov.b32 \t\4, \4;", LOST, 0),
         ("every second item is left out", _NEXT, r"\1\tadd.s32 \t\2, \2, \3;\n", (WRONG,), 0),
         ("all CTAs begin with the first item", _FIRST, r"mov.b32 \t\1, 0;", (WRONG, "race", "in-flight", "proxy"), 0),
@@ -87,6 +84,8 @@ def _queue(name: str, program: str, copies: int, stores: int, finds: int, warps:
 
 
 RANGES = [
+    Fault("ragged: all lanes post", RAGGED, _POSTED, r"\1", LOST),
+    Fault("masked: all lanes post", MASKED, _POSTED, r"\1", LOST),
     Fault("ragged: an item of the group's number among those looked at", RAGGED, _GROUP, r"mov.b32 \t\1, \3;",
           (WRONG,)),
     Fault("ragged: an item of the first group of those looked at", RAGGED, _GROUP, r"mov.b32 \t\1, \2;", (WRONG,)),
@@ -107,8 +106,8 @@ RANGES = [
     Fault("ragged: the next groups begin one too late", RAGGED,
           r"add\.s32 \t(%r\d+), \1, 32;(?=\n\tsetp\.ge)", r"add.s32 \t\1, \1, 33;",
           (WRONG, "race", "in-flight", "proxy")),
-    Fault("ragged: lanes load behind the last offset", RAGGED, r"min\.u32 \t(%r\d+), (%r\d+), (%r\d+);",
-          r"mov.b32 \t\1, \2;", ("bounds",), at=1),
+    Fault("ragged: lanes load behind the last offset", RAGGED,
+          r"min\.u32 \t(%r\d+), (%r\d+), (%r\d+);(?=\n\tmul\.wide)", r"mov.b32 \t\1, \2;", ("bounds",), at=1),
     Fault("ragged: lanes behind the last group have its tiles too", RAGGED,
           r"selp\.b32 \t(%r\d+), (%r\d+), 0, (%p\d+);(?=\n\tshfl\.sync\.up)", r"mov.b32 \t\1, \2;",
           (WRONG, "race", "in-flight", "proxy", "bounds"), at=1),
@@ -135,7 +134,7 @@ RANGES = [
           r"\1\3\tadd.s32 \t\2, \2, -1;\n", (WRONG,)),
     Fault("blocks: an index that leads nowhere is an item", BLOCKS,
           r"setp\.ge\.u32 \t(%p\d+), (%r\d+), (%r\d+);"
-          r"(?=\n\t@\1 bra \t\$L__BB0_\d+;\n\tshl\.b32 \t%r\d+, %r\d+, 3;\n\tcvt)",
+          r"(?=\n\t@\1 bra \t\$L__BB0_\d+;\n(?:\t(?:sub|min|add)[^\n]*\n)*\tshl\.b32)",
           r"setp.ne.b32 \t\1, \2, \2;", (WRONG, "bounds")),
     Fault("blocks: the products' warp does not wait for the next item", BLOCKS, _LOOP, _ON,
           (*LOST, "tensor-memory"), at=4),
