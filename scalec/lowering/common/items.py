@@ -223,7 +223,7 @@ class Range:
     high: Variable
     own: Variable
     until: Variable
-    inverses: tuple[Variable, ...]
+    inverses: list[Variable]
 
     @property
     def words(self) -> list[ir.Value]:
@@ -249,10 +249,11 @@ def ragged_tiles(s: State, op: ir.OpView) -> None:
     clusters = b.div(b.special("nctaid_x"), s.cluster_ctas)
     unit, chunk, before = (b.variable(b.i32, x) for x in (b.div(b.special("ctaid_x"), s.cluster_ctas), 0, 0))
     shared, own = walk.hastened(s).inverses, walk.changing(axis)
-    every = [
-        Range(*(b.variable(b.i32, 0) for _ in range(4)), tuple(b.variable(b.i32, 0) for _ in own))
-        for _ in range(tile.int_of(op.each))
-    ]
+
+    def unknown(count: int) -> list[Variable]:
+        return [b.variable(b.i32, 0) for _ in range(count)]
+
+    every = [Range(*unknown(4), inverses=unknown(len(own))) for _ in range(tile.int_of(op.each))]
 
     def of_group(length: ir.Value | int) -> tuple[Walk, ir.Value | int]:
         """The tiles of a group of `length` rows or columns: their order at one point of `outer`, and at how many."""
