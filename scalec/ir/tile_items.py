@@ -26,7 +26,7 @@ class ItemsOp(Op, name="items"):
         words, slots = int_of(op.result.type.words), int_of(op.result.type.slots)
         if words < 1 or words % (ITEM_ALIGN // 4):
             return fail(op, f"has items of {words} words, expected a multiple of {ITEM_ALIGN // 4}: vectors move them")
-        return slots.bit_count() == 1 or fail(op, f"has {slots} slots, expected a power of two")
+        return (slots > 0 and slots.bit_count() == 1) or fail(op, f"has {slots} slots, expected a power of two")
 
 
 class WorkOp(Op, name="work", traits=[ir.NoTerminatorTrait]):
