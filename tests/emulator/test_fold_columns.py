@@ -207,6 +207,20 @@ def in_runs(source: str, target: str, dims: dict[str, int], sms: int) -> None:
 
 @pytest.mark.once("target")
 @pytest.mark.parametrize("target", TARGETS)
+def test_windows_of_rows(target: str) -> None:
+    """Ends that are read for each row are each tile's, not those of the first of a run."""
+    source, dims = f"{FP8} for q in lo[t]:hi[t] else -1", {"q": 9, "t": 300, "h": 64, "d": 64}
+    values, _ = made_up(source, dims, 3)
+    at = np.arange(dims["t"], dtype=np.int32)
+    values = {**values, "lo": at % 5, "hi": at % 7 + 3}
+    with context.context():
+        expected = reference.run(build(source, dims), values, dims=dims, exact=True)["L"]
+    got = launched(source, target, dims, values, FILLS[0], 1)
+    assert np.allclose(got, expected, rtol=1e-2, atol=1e-2 * np.abs(expected).max())
+
+
+@pytest.mark.once("target")
+@pytest.mark.parametrize("target", TARGETS)
 def test_terms_that_are_finite_with_their_rows_factor_alone(target: str) -> None:
     """W of some queries is so large that without a scale of K its terms are infinite."""
     dims = {"q": 3, "t": 40, "h": 16, "d": 64}

@@ -159,6 +159,7 @@ class Epilogue(Stores):
         e, held = self.e, fold_registers(self.problem, self.schedule)
         free = free_registers(self.problem, self.schedule) + held
         able = {"row": free >= FEW_FREE, "col": free >= held > 0}
+        bounds = ("col",) if self.schedule.stationary else ("row", "col")  # those of rows are each tile's
         every: dict[int, dict[Any, ir.Value]] = {}
         for number, of in enumerate(self.problem.each if self.problem.panes == 1 else ()):
             if of.result.column_fold is None:
@@ -169,7 +170,7 @@ class Epilogue(Stores):
             made = every[body] = {}
             window, size = of.result.window, of.result.column_fold.size
             for x in window.read if window is not None and "window" in kinds else ():
-                if free >= FEW_FREE and x.kind in ("row", "col") and not self.looked_up(x):
+                if free >= FEW_FREE and x.kind in bounds and not self.looked_up(x):
                     value, at = self.input(x, w, adjacent=False), self.folded(w, size)
                     operands = [value, accumulator, at.m0, at.n0, at.m_end, at.n_end]
                     how: dict[str, Any] = {"size": size, "folded": True, "joined": self.at_once}
