@@ -116,7 +116,7 @@ WGMMA = Kind(
     rows=True,
     unswizzled=True,
 )
-MMA = Kind("mma", warps=1, fragment="warp", loads_operands=True)
+MMA = Kind("mma", warps=1, fragment="warp", loads_operands=True, runs=True)
 TCGEN05 = Kind("tcgen05", warps=4, fragment="warp", tensor_memory=True, words="blocked")
 
 

@@ -4,7 +4,17 @@
 
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import Op
-from scalec.ir.tile_types import FragmentType, InputType, SharedType, bits_of, element_of, int_of, shape_of, swizzle_of
+from scalec.ir.tile_types import (
+    FragmentType,
+    InputType,
+    SharedType,
+    bits_of,
+    element_of,
+    int_of,
+    shape_of,
+    swizzle_of,
+    wave_rows,
+)
 from scalec.ir.verify import Flag, fail
 
 
@@ -49,7 +59,11 @@ class PaneOp(Op, name="pane"):
 
 def _within(op: ir.OpView) -> bool:
     """Refuses columns that an accumulator has not."""
-    first, whole, mine = int_of(op.first), shape_of(op.accumulator.type), shape_of(op.result.type)
+    first, whole, mine = (
+        int_of(op.operation.attributes["first"]),
+        shape_of(op.accumulator.type),
+        shape_of(op.result.type),
+    )
     within = mine[0] == whole[0] and 0 <= first <= whole[1] - mine[1]
     if not within or first % 8 or mine[1] % 8 or op.result.type.space != op.accumulator.type.space:
         return fail(op, f"{list(mine)} from column {first} of an accumulator of {list(whole)}, expected eights")
@@ -57,13 +71,22 @@ def _within(op: ir.OpView) -> bool:
 
 
 class GoOp(Op, name="go"):
-    """Likewise, of columns that are multiplied by themselves."""
+    """Likewise, of columns that are multiplied by themselves. With an optional integer `wave` instead of `first`, all
+    columns of that wave: the sums of a tile of as many rows as one instruction of each warp along M has.
+    """
 
     result: ext.Result[FragmentType]
     accumulator: ext.Operand[FragmentType]
-    first: ir.IntegerAttr
 
-    verify_invariants = staticmethod(lambda op: _within(op))
+    def verify_invariants(op: ir.OpView) -> bool:
+        attributes = op.operation.attributes
+        if "wave" not in attributes:
+            return ("first" in attributes or fail(op, "neither first nor wave")) and _within(op)
+        whole, kind, wave = shape_of(op.accumulator.type), op.result.type, int_of(attributes["wave"])
+        rows = wave_rows(kind)
+        if list(shape_of(kind)) != [rows, whole[1]] or kind.space != op.accumulator.type.space:
+            return fail(op, f"makes {kind}, expected [{rows}, {whole[1]}] in the accumulator's space")
+        return 0 <= wave < whole[0] // rows or fail(op, f"wave {wave} of {whole[0]} rows")
 
 
 class InputSumsOp(Op, name="input_sums"):

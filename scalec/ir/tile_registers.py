@@ -18,6 +18,7 @@ from scalec.ir.tile_types import (
     bits_of,
     element_of,
     int_of,
+    optional,
     shape_of,
     str_of,
     wave_rows,
@@ -51,7 +52,8 @@ class LoadOp(Op, name="load"):
 
     The tile is [rows, K], or with `transpose` 1 [K, rows]. Elements of less than 8 bits lie in tiles of bytes: packed,
     or one to a byte. A slice of the latter is only as deep as it has bytes; transposed, 4-bit ones may be packed on the
-    way, and it is then twice as deep.
+    way, and it is then twice as deep. `first`, an optional number of rows by 16: the warps' rows lie side by side from
+    there on; not with `transpose`.
     """
 
     target: ext.Operand[MultiplicandType]
@@ -67,6 +69,8 @@ class LoadOp(Op, name="load"):
         tile_rows, tile_k = tile[::-1] if int_of(op.transpose) else tile
         if tile_rows % rows:
             return fail(op, f"{rows} rows for each warp of a tile of {tile_rows} rows")
+        if (first := optional(op, "first")) and (first % 16 or first > tile_rows - rows or int_of(op.transpose)):
+            return fail(op, f"rows from {first} on of a tile of {tile_rows}, expected a multiple of 16, not transposed")
         stored, element = element_of(op.source.type), element_of(op.target.type)
         if stored != element and not (str(stored) == "i8" and bits_of(element) < 8):
             return fail(op, f"loads {stored} into registers for {element}")
@@ -106,7 +110,8 @@ class WordsOp(Op, name="words"):
 
 
 class LoadWordsOp(Op, name="load_words"):
-    """Brings the scale bytes of a warp's rows at the cursor's stage into registers; `turn` puts them to use."""
+    """Brings the scale bytes of a warp's rows at the cursor's stage into registers; `turn` puts them to use. `first`,
+    optional: as that of `tile.load`."""
 
     target: ext.Operand[WordsType]
     source: ext.Operand[SharedType]
@@ -114,7 +119,7 @@ class LoadWordsOp(Op, name="load_words"):
 
     def verify_invariants(op: ir.OpView) -> bool:
         (words, rows), (tile_words, tile_rows) = shape_of(op.target.type), shape_of(op.source.type)
-        if words != tile_words or tile_rows % rows:
+        if words != tile_words or tile_rows % rows or optional(op, "first") > tile_rows - rows:
             return fail(op, f"loads [{words}, {rows}] of a stage of [{tile_words}, {tile_rows}] words")
         if bits_of(element_of(op.source.type)) != 32:
             return fail(op, f"a stage of {element_of(op.source.type)}, expected words of 32 bits")

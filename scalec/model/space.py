@@ -183,7 +183,8 @@ def _of_tile(
     tiles = seen.walks() * prod(along)
     splits = _splits(seen, given, whole, tiles)
     # a pair copies A's tiles once while B's stay: 0.97 of the time of logits, all windows (H100, 2026-11-27)
-    pairs = along[1] > 1 and given.stationary != 0 and given.run != 1 and not no_stationary(seen, whole)
+    stays = seen.kind.warpgroup_sums and given.stationary != 0 and given.run != 1
+    pairs = along[1] > 1 and stays and not no_stationary(seen, whole)
     for cluster in [given.cluster] if given.cluster else (*CLUSTERS, *LARGER):
         if not given.cluster and any(c > max(1, t) for c, t in zip(cluster, along, strict=True)):
             continue

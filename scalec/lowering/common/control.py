@@ -62,6 +62,8 @@ def roles(s: State, ops: list[ir.OpView]) -> None:
     ops = sorted(ops, key=lambda o: tile.ints_of(o.warps)[0])
     # beside warps that count tiles a consumer's 128 sums spilled 4 bytes else (FP8, 128x256, ptxas 13.0)
     settles = s.table.settles or any(first_of(o, "tile.store_left") for o in ops)
+    # nor where B stays in registers: 2 words, FP8 without scales
+    settles |= any(first_of(o, "tile.run_tiles") and first_of(o, "tile.multiply") for o in ops)
 
     def emit(remaining: list[ir.OpView]) -> None:
         last = remaining[-1]

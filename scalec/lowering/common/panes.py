@@ -37,8 +37,16 @@ def strip(s: State, op: ir.OpView) -> None:
 
 @COMMON.lowers("tile.pane", "tile.go")
 def pane(s: State, op: ir.OpView) -> None:
-    first, (_, columns) = tile.int_of(op.first), tile.shape_of(op.result.type)
-    waves = [wave[first // 2 : (first + columns) // 2] for wave in s.get(op.accumulator).waves]
+    attributes, (_, columns), whole = (
+        op.operation.attributes,
+        tile.shape_of(op.result.type),
+        s.get(op.accumulator).waves,
+    )
+    if "wave" in attributes:
+        s.values[op.result] = Fragment([whole[tile.int_of(attributes["wave"])]], columns)
+        return
+    first = tile.int_of(attributes["first"])
+    waves = [wave[first // 2 : (first + columns) // 2] for wave in whole]
     s.values[op.result] = Fragment(waves, columns)
 
 

@@ -81,7 +81,8 @@ def load(s: State, op: ir.OpView) -> None:
     for rows in range(0, target.rows, 16):
         registers = [v for row, r in flat if rows <= row < rows + 16 for v in r]
         names = ", ".join(f"${i}" for i in range(len(registers)))
-        text = f"ldmatrix.sync.aligned.{form.format(len(registers))} {{{names}}}, [${len(registers)} + {rows * pitch}];"
+        offset = (tile.optional(op, "first") + rows) * pitch
+        text = f"ldmatrix.sync.aligned.{form.format(len(registers))} {{{names}}}, [${len(registers)} + {offset}];"
         for v, x in zip(registers, b.asm(text, [b.i32] * len(registers), [at]), strict=True):
             v.set(b.shl(x, 2) if padded and element == 4 else x)  # mxf8f6f4 takes e2m1 in bits 2 to 5: 9.7.14.5.10
 
@@ -135,7 +136,7 @@ def load_words(s: State, op: ir.OpView) -> None:
         base = s.once(("words", op.source, rest), lambda rest=rest: _first_word(s, source, target, rest))
         at = source.at(b, s.get(op.cursor), base)
         for word, registers in enumerate(target.following):
-            offset = 4 * (word * tile_rows + 32 * group)
+            offset = 4 * (word * tile_rows + tile.optional(op, "first") + 32 * group)
             registers[group].set(b.asm(f"ld.shared.b32 $0, [$1 + {offset}];", [b.i32], [at])[0])
 
 

@@ -204,8 +204,10 @@ class Body(Results):
                 values[op.result] = copied(op, [values[v] for v in operands])
 
     def without_factors(self, result: Result, split: Split) -> tuple[Split, list[ir.Value]]:
-        """A body that is folded, without the factors of rows that its terms have in common, and these."""
-        if not split.left or len(result.accumulators) != 1:
+        """A body that is folded, without the factors of rows that its terms have in common, and these. Not where a warp
+        multiplies and folds by itself: beneath the tensor core it has time for a product a term, but none for a vote.
+        """
+        if not split.left or len(result.accumulators) != 1 or self.family.kind.loads_operands:
             return split, []
         source = self.body_of(result)
         sums, rows = (

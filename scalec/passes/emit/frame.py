@@ -178,13 +178,13 @@ class Frame(Sums):
             if plan is not None and plan.tiles:
                 pair, width = ir.IntegerType.get_signless(64), TILE_WORDS * plan.words
                 shape = (word_rows(self.family, side.rows) // WORD_ROWS, width)
-                h.scale_tiles[side.label] = self.shared(name, shape, pair, 0, s.stages)
+                h.scale_tiles[side.label] = self.shared(name, shape, pair, 0, self.plan[name].stages)
                 rows = shape[0] * side.strips[0].rows // side.copied if len(side.strips) > 1 else shape[0]
                 self.map_scales(h, side, plan.scale, (width, rows), plan.scale.axes[::-1], pair, element=TILES)
             elif plan is not None:
                 word = ir.IntegerType.get_signless(32)
                 shape = (plan.words, word_rows(self.family, side.rows))
-                h.scale_tiles[side.label] = self.shared(name, shape, word, 0, s.stages)
+                h.scale_tiles[side.label] = self.shared(name, shape, word, 0, self.plan[name].stages)
                 if plan.bulk:
                     self.map_scales(h, side, plan.scale, (self.strip_rows(side), plan.words), plan.scale.axes, word)
             if brings_zeros(self.problem, s, operand):
@@ -241,7 +241,7 @@ class Frame(Sums):
         filled = 4 if self.converters else self.arrivals
         h.ring = h.filled = self.ring("barriers", depth=s.stages, full=filled, empty=self.handers(ctas), **by_turns)
         if s.stationary:
-            h.columns = self.ring("B_barriers", depth=SLOTS, full=1, empty=self.handers(ctas))
+            h.columns = self.ring("B_barriers", depth=SLOTS, full=self.arrivals, empty=self.handers(ctas))
         bringers = self.scale_warps[1] if by_threads else 0
         if s.scheduler == "dynamic":
             h.responses = e.op("tile.responses", [e.responses(RESPONSES)], offset=self.plan["responses"].offset).result

@@ -27,6 +27,7 @@ from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.meeting import MeetingKernel
 from scalec.passes.emit.pointwise import PointwiseKernel
 from scalec.passes.emit.producer import Producer
+from scalec.passes.emit.register_runs import RegisterRuns
 from scalec.passes.emit.registers import RegisterConsumer
 from scalec.passes.emit.runs import RunRoles
 from scalec.passes.emit.tensor import TensorConsumer
@@ -77,7 +78,7 @@ class EmitTile:
             schedule = schedules.read(function).complete()
             problem = problem_of(function, target, schedule)
             with ir.InsertionPoint(function):
-                kernel = RunKernel if schedule.stationary else KERNELS[problem.kind.name]
+                kernel = (RUNS if schedule.stationary else KERNELS)[problem.kind.name]
                 kernel(problem, schedule, SharedPlan.of(problem, schedule), function).build()
             function.operation.erase()
 
@@ -155,5 +156,12 @@ class RunKernel(RunRoles, Kernel):
     """A kernel whose columns' operand stays for a run of tiles."""
 
 
+class RegisterRunKernel(RegisterRuns, Kernel):
+    """Likewise in registers."""
+
+
 KERNELS: dict[str, type[Kernel]] = {"wgmma": Kernel, "mma": RegisterKernel, "tcgen05": TensorKernel}
 """By kind of kernel."""
+
+RUNS: dict[str, type[Kernel]] = {"wgmma": RunKernel, "mma": RegisterRunKernel}
+"""Likewise of those whose columns' operand stays."""

@@ -183,17 +183,21 @@ class RegisterConsumer(Consumer):
 
     def multiply(self, p: Pipeline, step: int) -> None:
         """One instruction deep: all products of the warp's rows and columns."""
+        operands = [p.target, *p.slices[step % 2], p.words.get("A"), p.words.get("B")]
+        self.multiply_slice(operands, step, int(step > 0 or not self.schedule.promote))
+
+    def multiply_slice(self, operands: list[ir.Value | None], step: int, accumulate: int) -> None:
+        """The op, of an accumulator, A, B and the scale words of both."""
         places = {side.label: -1 for side in self.sides}
         for side in self.sides:
             plan = self.word_plan(side)
             if plan is not None:
                 places[side.label] = step * self.family.k // plan.unit
-        a, b = p.slices[step % 2]
         self.e.op(
             "tile.multiply",
-            operands=[p.target, a, b, p.words.get("A"), p.words.get("B")],
+            operands=operands,
             a_byte=places["A"],
             b_byte=places["B"],
             scale=self.problem.scale_type,
-            accumulate=int(step > 0 or not self.schedule.promote),
+            accumulate=accumulate,
         )

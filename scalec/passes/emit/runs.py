@@ -17,6 +17,7 @@ from scalec.passes.emit.producer import Producer
 from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.reached import walked_window
 from scalec.passes.plan.stationary import SLOTS
+from scalec.passes.plan.tensor_columns import word_rows
 
 Begins = Callable[[ir.Value], list[ir.Value]]
 
@@ -170,14 +171,45 @@ class RunRoles(Producer, FoldsAtOnce):
             if self.stays:
                 self.stay(h.columns, of_b, SLOTS)
                 self.stay(h.ring, cursor, s.stages)
-        self.prefetch(h)
+        if self.producers == 1 and any(map(self.scales_threaded, self.sides)):
+            self.scales(h)
+        else:
+            self.prefetch(h)
 
     def copy_stage(self, h: Handles, side: Any, stage: tuple[ir.Value, ir.Value], w: Work, k0: ir.Value) -> None:
-        e = self.e
+        """An operand, and the scales that the tensor core applies to it."""
+        e, plan = self.e, self.word_plan(side)
+        size = side.copied * side.operand.stored.bytes(self.schedule.tile[2])
+        plan = plan if plan is not None and plan.bulk else None
+        if plan is not None:
+            size += 4 * word_rows(self.family, side.rows) * plan.words
         e.op("tile.acquire", operands=stage)
-        e.op("tile.expect", operands=stage, bytes=side.copied * side.operand.stored.bytes(self.schedule.tile[2]))
+        e.op("tile.expect", operands=stage, bytes=size)
         self.copy_operand(h, side, stage, w, k0)
+        if plan is not None:
+            self.scale_copies(h, stage, w, k0, [(side, plan)], [])
         e.op("tile.advance", operands=stage[1:])
+
+    def row_copies(self, h: Handles) -> None:
+        """Scales that threads bring, each tile's loaded before the one before has an empty stage."""
+        e, s, (a, b) = self.e, self.schedule, self.sides
+        k0, ahead = e.i32(0), self.walked[0] * s.cluster[0]
+        cursor, of_b = (e.op("tile.cursor", [e.type("position")], depth=n).result for n in (s.stages, SLOTS))
+        of_a, columns = ([x] if self.scales_threaded(x) else [] for x in (a, b))
+        rooms = {side.piece: self.room(side, 1) for side in (*of_a, *columns)}
+        slots = replace(h, ring=h.columns, filled=h.columns)
+
+        def load(sides: list[Any], w: Work) -> None:
+            for side in sides:
+                self.load_rows(h, side, rooms[side.piece], w, k0)
+
+        with self.over_runs(h) as run:
+            load(columns, run.w)
+            load(of_a, replace(run.w, m0=run.first))
+            self.store_rows(slots, columns, rooms, [], of_b, 0)
+            with self.rows(run.first, run.end) as (m0, *_):
+                self.store_rows(h, of_a, rooms, [], cursor, 0)
+                load(of_a, replace(run.w, m0=e.arith("arith.addi", m0, e.i32(ahead))))
 
     def prefetch(self, h: Handles) -> None:
         """A warp that has nothing else to do asks L2 for what bodies read of rows and columns."""

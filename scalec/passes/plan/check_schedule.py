@@ -329,7 +329,8 @@ def _stationary(problem: Problem, schedule: Schedule) -> None:
 
 def _mma_n(problem: Problem, schedule: Schedule) -> None:
     mma_n, columns = schedule.mma_n, schedule.tile[1]
-    undecided = "other than 0: stationary = 1 multiplies in several goes" if schedule.stationary and not mma_n else ""
+    by_columns = schedule.stationary and not problem.kind.loads_operands
+    undecided = "other than 0: stationary = 1 multiplies in several goes" if by_columns and not mma_n else ""
     if not (found := no_goes(problem, schedule) or undecided):
         return
     if schedule.stationary:

@@ -75,6 +75,9 @@ def _of_warpgroups(problem: Problem, schedule: Schedule, rows: int, columns: int
 def _of_warps(problem: Problem, schedule: Schedule, rows: int, columns: int) -> Registers:
     sums, apart = rows * columns // 32, len(problem.terms) > 1
     copies = max(bool(schedule.promote) + apart, len(problem.results) > 1)
+    if schedule.stationary:  # all of B's slices stay, of A two of one instruction's rows
+        slices = schedule.tile[2] // problem.family.k
+        return Registers(sums, 0, slices * columns // 4 + problem.family.m // 2)
     return Registers(sums, sums * copies, 2 * (rows // 4 + columns // 4))
 
 
@@ -116,7 +119,7 @@ def fold_registers(problem: Problem, schedule: Schedule) -> int:
     joined = joins_folds(problem, schedule)
     if (
         problem.column_fold is None
-        or not (problem.kind.warpgroup_sums or joined)
+        or not (problem.kind.warpgroup_sums or joined or schedule.stationary)
         or schedule.promote
         or problem.panes > 1
     ):

@@ -130,7 +130,7 @@ class SharedPlan:
             plan = WordPlan.of(problem, operand, schedule)
             if plan is not None:
                 size = round_up(word_rows(problem.family, rows) * 4 * plan.words, SCALE_ALIGN)
-                wanted.append(Buffer(name, size, stages, SCALE_ALIGN))
+                wanted.append(Buffer(name, size, (operand is rhs and stationary) or stages, SCALE_ALIGN))
             scale = operand.by_row
             if scale is not None and scale_copy(problem, scale, schedule) == "window":
                 slots = window_slots(problem, schedule, stages)

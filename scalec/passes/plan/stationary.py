@@ -26,9 +26,25 @@ def no_stationary(problem: Problem, schedule: Schedule) -> str:
         return "operands are converted, gathered or in pages, by tiles"
     if problem.panes > 1 or len(problem.bodies) > 1:
         return "a tile has several contractions or results"
+    if problem.kind.loads_operands:
+        return _not_in_registers(problem, schedule)
     if schedule.tile[1] < 2 * fold.size:
         return f"a tile of {schedule.tile[1]} columns is one go: what is reduced has {fold.size}"
     return ""
+
+
+def _not_in_registers(problem: Problem, schedule: Schedule) -> str:
+    """Why warps cannot keep their columns of it in registers while they multiply some rows and fold others."""
+    if row_goes(problem, schedule) < 2:
+        return f"a warp's {schedule.tile[0] // schedule.warps[0]} rows of a tile are one go"
+    if any(x.mn_major for x in (problem.lhs, problem.rhs)) or problem.half_bytes:
+        return "operands are transposed, or end in half a byte, as they are loaded"
+    return ""
+
+
+def row_goes(problem: Problem, schedule: Schedule) -> int:
+    """Goes of one instruction's rows each that a warp shares out its rows of a tile in."""
+    return schedule.tile[0] // schedule.warps[0] // problem.family.m
 
 
 def goes_of(problem: Problem, schedule: Schedule) -> list[int]:

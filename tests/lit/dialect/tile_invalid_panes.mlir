@@ -87,3 +87,21 @@ func.func @f() {
   %s = "tile.pane"(%t) {first = 0 : i64} : (!tile.accumulator<array<i64: 64, 128>, "registers">) -> !tile.accumulator<array<i64: 64, 64>, "warp">
   return
 }
+
+// -----
+
+// EXPECT: wave 4 of 64 rows
+%t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "warp">
+%s = "tile.go"(%t) {wave = 4 : i64} : (!tile.accumulator<array<i64: 64, 64>, "warp">) -> !tile.accumulator<array<i64: 16, 64>, "warp">
+
+// -----
+
+// EXPECT: expected [16, 64] in the accumulator's space
+%t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "warp">
+%s = "tile.go"(%t) {wave = 1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "warp">) -> !tile.accumulator<array<i64: 32, 64>, "warp">
+
+// -----
+
+// EXPECT: neither first nor wave
+%t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "warp">
+%s = "tile.go"(%t) : (!tile.accumulator<array<i64: 64, 64>, "warp">) -> !tile.accumulator<array<i64: 16, 64>, "warp">

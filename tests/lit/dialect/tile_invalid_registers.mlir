@@ -441,3 +441,11 @@ func.func @cut(%last: i1) {
   "tile.cut"(%s, %last) {element = 64 : i64} : (!tile.slice<array<i64: 16, 64>, f4E2M1FN, "a">, i1) -> ()
   return
 }
+
+// -----
+
+// EXPECT: rows from 56 on of a tile of 64, expected a multiple of 16
+%s = "tile.multiplicand"() : () -> !tile.slice<array<i64: 16, 16>, bf16, "a">
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 4 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.load"(%s, %a, %c) {step = 0 : i64, transpose = 0 : i64, first = 56 : i64} : (!tile.slice<array<i64: 16, 16>, bf16, "a">, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 4 : i64>, !tile.position) -> ()
