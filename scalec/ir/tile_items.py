@@ -32,7 +32,8 @@ class ItemsOp(Op, name="items"):
 class WorkOp(Op, name="work", traits=[ir.NoTerminatorTrait]):
     """Takes items until the last one: body(words). Each is handed back as soon as it is read.
 
-    `tile` are the extents of a tile, `turns` is 1: warpgroups share each.
+    `tile` are the extents of a tile, `turns` is 1: warpgroups share each. `runs`, an optional unit attribute: items
+    that differ in their first word alone, one behind the other, are a run.
     """
 
     ring: ext.Operand[RingType]
@@ -148,7 +149,7 @@ class RaggedTilesOp(Op, name="ragged_tiles", traits=[ir.NoTerminatorTrait]):
     bounds(group) gives a group's range of dimension `axis` ("m" or "n"), of which what lies outside the dimension does
     not count; its tiles begin where the range does. body(m0, n0, low, high, group, *outer), with the range. A warp
     walks them, which looks at `each` times as many groups together as it has lanes. `outer` are sizes as those of
-    `tile.tiles`.
+    `tile.tiles`. `run`, optional: a cluster takes that many tiles or fewer one after the other, as in `tile.tiles`.
     """
 
     m: ext.Operand[I32]

@@ -198,6 +198,27 @@ def test_many_lengths(target: str, cluster: str) -> None:
     assert np.abs(got - expected)[reached].max() < 1e-2 * np.abs(expected[reached]).max()
 
 
+@pytest.mark.thorough
+@pytest.mark.parametrize("fields", ["run=4", "run=3, tile=128x32x128", "run=1"])
+@pytest.mark.parametrize("tokens", [1, 3])
+def test_tiles_of_a_sequence_in_a_row(fields: str, tokens: int) -> None:
+    """A CTA takes several, of which those of another sequence, or of other columns, need what is read for each column
+    anew; the last ones of a sequence are fewer. The lengths leave some with none."""
+    dims = {"s": 9, "t": 600, "d": 128, "h": 16, "K_0": 12}
+    source = FP8.replace(" else -inf", "").replace("L[s,t]", "L[s,u,t]").replace("[s,h", "[s,u,h")
+    source = (source if tokens > 1 else FP8.replace(" else -inf", "")) + f" with cluster=1x1, {fields}"
+    dims |= {"u": tokens} if tokens > 1 else {}
+    values, _ = made_up(source, dims, 5)
+    lengths = np.array([600, 0, 129, 1, 512, 257, 0, 600, 384], np.int32)
+    values = {**values, "len": lengths, "table": abs(values["table"])}
+    with context.context():
+        results = reference.run(build(source, dims), values, dims=dims, exact=True)
+    expected, reached = results["L"], results.written["L"]
+    got = launched(source, "sm_100a", dims, values, 0x5A, 1)
+    assert (got[~reached] == np.frombuffer(b"\x5a" * 4, np.float32)[0]).all()
+    assert np.abs(got - expected)[reached].max() < 1e-2 * np.abs(expected[reached]).max()
+
+
 def test_a_tile_that_cuts_pages_often() -> None:
     words = r"128 t, and K has pages of 40: 16 copies of 8 rows, and a thread has registers for 8"
     with pytest.raises(ScheduleError, match=words):

@@ -7,11 +7,12 @@ from functools import reduce
 
 from scalec.ir import tile
 from scalec.ir.mlir import ir
+from scalec.ir.tile_control import run_of
 from scalec.lowering.builder import Builder, Variable
 from scalec.lowering.common.control import WAIT
 from scalec.lowering.common.launch import alone
 from scalec.lowering.common.state import COMMON, Cursor, State
-from scalec.lowering.common.walk import Walk, point_of
+from scalec.lowering.common.walk import RUNS, Walk, point_of
 
 END = 0xFFFFFFFF
 """The first word of an item behind the last one: no row or column begins there."""
@@ -79,17 +80,29 @@ def work(s: State, op: ir.OpView) -> None:
     b, c, ring, slots, one = s.b, s.get(op.cursor), s.get(op.ring), s.get(op.items), alone(op)
     block = op.body.blocks[0]
     taken = [b.variable(b.i32, END) for _ in range(slots.words)]
+    runs = b.variable(b.i32, 0) if "runs" in op.operation.attributes else None
+
+    def count(others: list[ir.Value]) -> None:
+        """Another run, where any word but the first is another."""
+        differ = [b.compare("ne", x.get(), now) for x, now in zip(taken[1:], others, strict=True)]
+        if runs is not None:
+            runs.set(b.add(runs.get(), b.select(reduce(b.or_, differ), b.constant(1), 0)))
 
     def take() -> None:
+        now: list[ir.Value] = []
         offset, address = b.shl(c.stage.get(), 3), slots.at(s, c)
         b.asm(WAIT, [], [b.add(ring.full, offset), c.phase.get()])
         for words in slots.vectors:
             names = [f"${i}" for i in range(len(words))]
             text = f"ld.shared.v{len(words)}.b32 {_vector(names)}, [${len(words)}];"
             found = b.asm(text, [b.i32] * len(words), [b.add(address, 4 * words[0])])
-            for i, value in zip(words, found, strict=True):
+            for value in found:
                 # the same in all lanes, and known to be so: the loop over items stays uniform
-                taken[i].set(value if one else shuffled(b, value, 0))
+                now.append(value if one else shuffled(b, value, 0))
+        if runs is not None:
+            count(now[1:])
+        for variable, value in zip(taken, now, strict=True):
+            variable.set(value)
         barrier, first = b.add(ring.empty, offset), None
         if not one:  # behind the reads of all lanes, which have shuffled what they read
             b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
@@ -103,9 +116,9 @@ def work(s: State, op: ir.OpView) -> None:
     def body() -> None:
         for argument, word in zip(block.arguments, taken, strict=True):
             s.values[argument] = word.get()
-        around, s.dealt = s.dealt, True
+        around, s.dealt, s.run = s.dealt, True, None if runs is None else runs.get()
         s.table.block(s, block)
-        s.dealt = around
+        s.dealt, s.run = around, None
         take()
 
     take()
@@ -245,10 +258,19 @@ def ragged_tiles(s: State, op: ir.OpView) -> None:
     next tile is in."""
     b, walk, axis = s.b, Walk.of(s, op), "mn".index(tile.str_of(op.axis))
     groups, sizes, block = s.get(op.groups), [s.get(x) for x in op.outer], op.body.blocks[0]
+    most = run_of(op)
     extent, along = s.get((op.m, op.n)[axis]), walk.tile[axis] * walk.cluster[axis]
     clusters = b.div(b.special("nctaid_x"), s.cluster_ctas)
-    unit, chunk, before = (b.variable(b.i32, x) for x in (b.div(b.special("ctaid_x"), s.cluster_ctas), 0, 0))
     shared, own = walk.hastened(s).inverses, walk.changing(axis)
+    first, run = b.div(b.special("ctaid_x"), s.cluster_ctas), None
+    if most > 1:  # fewer where clusters would not have RUNS of them, if all ranges were whole
+        each = b.mul(b.mul(groups, b.ceildiv(extent, along)), walk.blocks[1 - axis])
+        for size in sizes:
+            each = b.mul(each, size)
+        run = b.op("arith.maxui", [b.i32], [b.min(b.div(each, b.mul(clusters, RUNS)), most), b.constant(1)])
+        first = b.mul(first, run)
+    unit, chunk, before = (b.variable(b.i32, x) for x in (first, 0, 0))
+    left = None if run is None else b.variable(b.i32, run)
 
     def unknown(count: int) -> list[Variable]:
         return [b.variable(b.i32, 0) for _ in range(count)]
@@ -321,7 +343,12 @@ def ragged_tiles(s: State, op: ir.OpView) -> None:
         corner[axis] = b.add(corner[axis], low)
         s.values[arguments[0]], s.values[arguments[1]] = corner
         s.table.block(s, block)
-        unit.set(b.add(unit.get(), clusters))
+        if left is None or run is None:
+            unit.set(b.add(unit.get(), clusters))
+            return
+        last = b.compare("eq", left.get(), 1)
+        unit.set(b.add(b.add(unit.get(), 1), b.select(last, b.mul(b.sub(clusters, 1), run), 0)))
+        left.set(b.select(last, run, b.sub(left.get(), 1)))
 
     def further() -> None:
         before.set(b.add(before.get(), shuffled(b, every[-1].until.get(), 31)))

@@ -7,6 +7,7 @@ from math import prod
 from scalec.ir.schedule import Request, Schedule
 from scalec.passes.base import Decision
 from scalec.passes.plan.draft import draft
+from scalec.passes.plan.joined_folds import held_columns
 from scalec.passes.plan.parts import at_once
 from scalec.passes.plan.turns import no_run
 from scalec.passes.problem.types import ASSUMED, Problem
@@ -19,6 +20,13 @@ ORDERS = ("n", "m")
 RUN = 16
 """Tiles that a cluster takes one after the other where an index is reduced within a tile: what is read for each column,
 a quarter of as many registers as a tile is wide, takes L1 as long as the tensor core a tile."""
+
+DEALT_RUN = 4
+"""Likewise where a queue deals out the tiles of ranges: clusters end within four tiles of each other."""
+
+DEALT_COLUMNS = 64
+"""Of each of which a lane reads something, where tiles are dealt out in runs: of 64 W takes 130 of a tile's 445 stalls,
+of 16 as many as it takes to know a run (sm_100a, ptxas 13.0, 2026-11-28)."""
 
 STATIONARY_RUN = 64
 """Likewise where B's tile stays: 0.93 to 1.01 of the time with 16, 0.97 in the mean (MQA logits of eight sizes and
@@ -47,8 +55,10 @@ class TileOrder(Decision):
     def choose(self, problem: Problem, given: Request) -> Request:
         schedule = draft(problem, given)
         order = given.order or _order(problem, schedule)
-        keeps = problem.column_fold is not None and not no_run(schedule)
+        keeps = problem.column_fold is not None and not no_run(problem, schedule)
         run = STATIONARY_RUN if schedule.stationary else RUN
+        if schedule.scheduler == "queue":
+            run = DEALT_RUN if held_columns(problem, schedule) >= DEALT_COLUMNS else 1
         return given.with_fields(order=order, band=_band(problem, schedule, order), run=run if keeps else 1)
 
 

@@ -417,7 +417,8 @@ class Frame(Sums):
         words, count = item_words(p, self.schedule), item_bytes(p, self.schedule) // 4
         cursor = e.op("tile.cursor", [e.type("position")], depth=ITEMS).result
         operands, i32 = [h.item_ring, cursor, h.items], ir.IntegerType.get_signless(32)
-        with e.region("tile.work", operands, (i32,) * count, tile=self.walked, turns=1) as block:
+        runs: dict[str, Any] = {"runs": True} if self.schedule.run > 1 else {}
+        with e.region("tile.work", operands, (i32,) * count, tile=self.walked, turns=1, **runs) as block:
             at = dict(zip(words, block.arguments, strict=False))
             ends = {p.m.name: h.m, p.n.name: h.n}
             if cut := cut_along(p, self.schedule):

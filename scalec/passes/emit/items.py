@@ -84,7 +84,7 @@ class Dealer(Frame):
         if p.ragged is None:
             groups = e.arith("arith.divui", e.arith("arith.addi", extent, e.i32(p.blocks[1] - 1)), block)
         walk = {"tile": self.walked, "cluster": s.cluster, "order": s.order, "band": s.band}
-        own = {"axis": axis, "each": groups_of_lane(p)}
+        own = {"axis": axis, "each": groups_of_lane(p), **({"run": s.run} if s.run > 1 else {})}
         made = e.op("tile.ragged_tiles", operands=[h.m, h.n, groups, sizes], regions=2, **own, **walk)
         bounds = made.regions[0].blocks.append(i32)
         with ir.InsertionPoint(bounds):

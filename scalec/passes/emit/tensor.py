@@ -323,7 +323,8 @@ class TensorConsumer(Producer, FoldsAtOnce):
             of_rows = self.read_ahead(w, parts[0][0], ("row",))[0]
             works = [self.from_column(w, column) for column in range(0, self.own_columns, each)]
             reads = [{0: of_rows | self.read_ahead(at, parts[0][0], ("col",))[0]} for at in works]
-            surely = self.surely(of, reads) if s.run > 1 else []  # read for each tile, as much as the terms
+            long = s.run > 1 and s.scheduler == "static"  # where a look at W is much less than what it saves of terms
+            surely = self.surely(of, reads) if long else []
             shares = list[ir.Value]()
             e.op("tile.wait", operands=[h.sums_ring, slot])
             for column, taken in self.taking(h, [slot], parts):

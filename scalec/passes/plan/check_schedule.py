@@ -254,7 +254,7 @@ def _scheduler(problem: Problem, schedule: Schedule) -> None:
     reason, able = no_scheduler(problem, schedule.scheduler), "queue" if problem.queued else "static"
     if reason:
         raise ScheduleError(f"scheduler={schedule.scheduler} is not possible", got=reason, fix=f"scheduler={able}")
-    if schedule.run > 1 and (reason := no_run(schedule)):
+    if schedule.run > 1 and (reason := no_run(problem, schedule)):
         raise ScheduleError(f"run={schedule.run} is not possible", got=reason, fix="run=1")
 
 

@@ -20,6 +20,8 @@ def walked_window(problem: Problem, schedule: Schedule) -> Window | None:
     fold = problem.column_fold
     if fold is None or not windows or None in windows or schedule.run == 1 or problem.reductions:
         return None
+    if schedule.scheduler == "queue":  # which deals out those within
+        return None
     first, *others = (w for w in windows if w is not None)
     columns = schedule.tile[1] // fold.size * schedule.cluster[1]
     if first.dim != problem.m.name or columns > MOST_BOUNDS or any(_bounds(x) != _bounds(first) for x in others):

@@ -18,7 +18,7 @@ def no_stationary(problem: Problem, schedule: Schedule) -> str:
         return f"tiles of a run begin one after the other on {target}"
     if fold is None:
         return "no index is reduced in a tile: tiles of the same columns do not follow each other"
-    if reason := no_run(schedule):
+    if reason := no_run(problem, schedule):
         return reason
     if schedule.promote or k_blocks(problem, schedule) != 1:
         return f"a tile has more than one block of {schedule.tile[2]} of {problem.k.name}, or nobody knows"
