@@ -172,6 +172,30 @@ def offsets_of(groups: Any, count: int, block: int, points: int) -> Any:
     return (torch.searchsorted(behind, every) * block).clamp(max=points).int()
 
 
+def places(rows: int, points: int, block: int, modulus: int = 0, *, device: Any = None) -> Any:
+    """The points at which each element is read by a computed index: `n_of_x` of the gradient of `x[n%64]`, with a block
+    of 1 and a modulus of 64, and `m_of_r` of that of `r[m/128,n]`, with a block of 128.
+
+    Args:
+        rows: of what is read: elements along that index.
+        points: how many there are.
+        block: by what a point is divided.
+        modulus: of what the quotient is the remainder; 0: of nothing.
+        device: torch's.
+
+    Returns:
+        int32 [rows, the most points of an element, 1 at least]: in their order, and -1 behind the last one.
+    """
+    import torch
+
+    period = block * modulus
+    rounds = max(-(-points // period), 1) if modulus else 1
+    row, turn, at = (torch.arange(x, device=device) for x in (rows, rounds, block))
+    found = row[:, None, None] * block + turn[:, None] * period + at
+    valid = (found < points) & (row[:, None, None] < (modulus or rows))
+    return torch.where(valid, found, -1).reshape(rows, rounds * block).int()
+
+
 WORD = 8
 """Numbers of 4 bits in an int32."""
 

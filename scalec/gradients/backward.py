@@ -27,6 +27,7 @@ from scalec.gradients.expressions import (
     times,
 )
 from scalec.gradients.leaves import summed, write
+from scalec.gradients.places import in_blocks
 from scalec.gradients.steps import LeftOut
 from scalec.gradients.text import in_order
 from scalec.gradients.trace import FLOATS, Share, Trace, is_float8
@@ -96,7 +97,7 @@ class Backward(Trace):
     def reached(self, v: Read, adjoint: Value, space: frozenset[str], ranges: tuple[Range, ...] = ()) -> None:
         """Notes what a use of a tensor, a scalar or a temporary gives it."""
         if not isinstance(v.source, Statement):
-            self.shares.setdefault(v.source.name, []).append(Share(v.index, adjoint, space, ranges))
+            self.shares.setdefault(v.source.name, []).append(Share(v.index, adjoint, space, ranges, v.source.name))
             return
         share, key = Share(v.index, adjoint, space), id(v.source)
         if adjoint.dims - v.dims - self.linked(v.dims):  # it is broadcast where it is used
@@ -138,8 +139,8 @@ class Backward(Trace):
         axis = {affine.plain(i): a for a, i in enumerate(s.index)}
         reads = [x for x in below(s.value) if isinstance(x, Read)]
         for x in dict.fromkeys(x for r in reads for i in r.index for x in affine.symbols(i)):
-            found = [_in_blocks(i) for i in x.index]
-            if all(f is not None and f[0] in axis for f in found) and self._reached_beside(s.value, x):
+            found = [in_blocks(i) for i in x.index]
+            if all(f is not None and f[0] in axis and not f[2] for f in found) and self._reached_beside(s.value, x):
                 yield LeftOut(x.tensor, tuple((axis[f[0]], f[1]) for f in found if f is not None))
 
     def _reached_beside(self, v: Value, x: affine.Symbol) -> bool:
@@ -151,12 +152,3 @@ class Backward(Trace):
         if isinstance(v, Read) and not isinstance(v.source, Statement):
             return all(x not in affine.symbols(i) for i in v.index)
         return any(self._reached_beside(c, x) for c in children(v))
-
-
-def _in_blocks(i: affine.Linear) -> tuple[str, int] | None:
-    """The dimension of `m`, or of `m/128`, and by what it is divided; None of anything else."""
-    by, (first, *others) = 1, i.terms or ((None, 0),)
-    if not others and not i.constant and first[1] == 1 and isinstance(first[0], affine.Quotient):
-        i, by = (first[0].value, first[0].divisor) if not first[0].ceiling else (i, 1)
-    name = affine.plain(i)
-    return None if name is None else (name, by)

@@ -3,10 +3,13 @@ where they were read, and the uses of one input added up."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from scalec.errors import UnsupportedError
 from scalec.frontend import affine
-from scalec.frontend.program import Contract, Range, Read, Reduce, Scalar, Scales, Tensor, Value
+from scalec.frontend.program import Contract, Read, Reduce, Scalar, Scales, Tensor, Value
 from scalec.gradients.expressions import NOWHERE, below, factors, plain, plus, product, read
+from scalec.gradients.places import Index, block_of, by_group, in_blocks, moved, places
 from scalec.gradients.steps import MadeIndex
 from scalec.gradients.text import in_order, indices
 from scalec.gradients.trace import FLOATS, Share, Trace
@@ -33,12 +36,13 @@ def _check_index(tensor: Tensor, shares: list[Share]) -> None:
             expected="one way of reading it",
             fix="pass it under two names, as views of its parts; where these share elements, add up both gradients",
         )
-    for i in index:
-        if affine.plain(i) is None and not affine.read(i):
+    for a, i in enumerate(index):
+        others = frozenset(d for b, x in enumerate(index) if b != a for d in affine.dims(x))
+        if not affine.read(i) and (in_blocks(i) is None or (affine.plain(i) is None and affine.dims(i) & others)):
             raise UnsupportedError(
                 f"{tensor.name} is read at {i}, and no program puts its gradient back there",
                 got=indices(tensor.name, index),
-                expected="plain indices, or such as are read from memory",
+                expected="plain indices, m/128%64 of an m that no other index has, or such as are read from memory",
                 fix=f"pass {tensor.name} as a view whose indices are plain, or leave it out of wrt",
             )
 
@@ -64,12 +68,12 @@ def _write_sum(t: Trace, a: Tensor | Scalar, shares: list[Share]) -> None:
     if _over_what(t, last) and partial:
         _check_spread(t, a, last)
         partial.append(_part(t, name, last))
-        last = Share(last.index, partial[0], frozenset(partial[0].dims))
+        last = replace(last, value=partial[0], space=frozenset(partial[0].dims), ranges=())
         del partial[0]
     value = last.value
     for p in partial:
         value = plus(value, p)
-    last = Share(last.index, value, last.space, last.ranges)
+    last = replace(last, value=value)
     _check_spread(t, a, last)
     usual = a.element if isinstance(a, Tensor) else "f32"
     usual = "f32" if usual == "tf32" else usual if usual in FLOATS else "bf16"
@@ -78,12 +82,12 @@ def _write_sum(t: Trace, a: Tensor | Scalar, shares: list[Share]) -> None:
 
 def _part(t: Trace, name: str, s: Share) -> Value:
     """One use as a tensor of its own. Of rows that are read through memory it has those that the use reads, `[m,k]` of
-    `A[idx[m],k]`: they are added up before they are put back."""
+    `A[idx[m],k]`, and `[n]` of `x[n%64]`: they are added up before they are put back."""
     index: list[affine.Linear] = []
     for i in s.index:
         at = [x for symbol in affine.symbols(i) for x in symbol.index]
-        index += at if at and all(affine.plain(x) for x in at) else [i]
-    return summed(t, t.fresh(f"{name}_part"), "f32", Share(tuple(index), s.value, s.space, s.ranges), "")
+        index += at if at and all(affine.plain(x) for x in at) else plain(tuple(sorted(affine.dims(i))))
+    return summed(t, t.fresh(f"{name}_part"), "f32", replace(s, index=tuple(index)), "")
 
 
 def _check_spread(t: Trace, a: Tensor | Scalar, s: Share) -> None:
@@ -129,9 +133,9 @@ def _over_what(t: Trace, s: Share) -> tuple[str, ...]:
     return tuple(d for d in in_order(t.keeper.of(s.value)) if d in over)
 
 
-def summed(t: Trace, name: str, element: str, s: Share, of: str) -> Value:
-    """The steps that make one tensor of a share; what reads it."""
-    gathered = [i for i in s.index if affine.symbols(i)]
+def summed(t: Trace, name: str, element: str, s: Share, of: str, *, ranged: bool = False) -> Value:
+    """The steps that make one tensor of a share; what reads it. `ranged`: at any point, also outside of ranges."""
+    s = _by_groups(t, s)
     over, value, index = list(_over_what(t, s)), t.keeper.of(s.value), s.index
     kept = [d for i in index for d in sorted(affine.dims(i))]
     _check_ranges(t, s, kept)
@@ -145,9 +149,9 @@ def summed(t: Trace, name: str, element: str, s: Share, of: str) -> Value:
         value = _over(value, over[0])
     if not index:  # of a scalar: one element
         index = (affine.constant(0),)
-    if not gathered:
-        return read(t.emit(name, element, index, value, of=of, ranges=s.ranges), index)
-    return _put_back(t, name, element, index, value, s.ranges, of)
+    if any(affine.dims(i) and affine.plain(i) is None for i in index):
+        return _put_back(t, name, element, replace(s, value=value), of)
+    return read(t.emit(name, element, index, value, of=of, ranges=s.ranges, ranged=ranged), index)
 
 
 def _check_ranges(t: Trace, s: Share, kept: list[str]) -> None:
@@ -177,50 +181,75 @@ def _over(v: Value, d: str) -> Value:
     return product([*(f for f in parts if d not in f.dims), Reduce(NOWHERE, inside.dims - {d}, "sum", inside)])
 
 
-def _put_back(
-    t: Trace,
-    name: str,
-    element: str,
-    index: tuple[affine.Linear, ...],
-    value: Value,
-    ranges: tuple[Range, ...],
-    of: str,
-) -> Value:
-    """Rows of a tensor that was read through memory: a scatter where each row is read once, else a sum over the places
-    where each row was read."""
-    axes = [a for a, i in enumerate(index) if affine.symbols(i)]
-    symbols = [x for a in axes for x in affine.symbols(index[a])]
-    if {x.tensor for x in symbols} <= t.options.once:
-        return read(t.emit(name, element, index, value, of=of, ranges=ranges), index)
-    axis, symbol = axes[0], symbols[0]
-    if len(symbols) > 1:
-        names = sorted({x.tensor for x in symbols})
+def _by_groups(t: Trace, s: Share) -> Share:
+    """A share of `b[e[m/128],n]` as one of `b[g,n]`, whose sum over m has a range."""
+    for axis, i in enumerate(s.index):
+        blocked = affine.read(i) and (block_of(affine.symbols(i)[0]) or ("", 1))[1] > 1
+        products = [x for x in below(s.value) if isinstance(x, Contract) and id(x) not in t.keeper.opaque]
+        if not blocked or products:  # rows of an operand: they are in no order
+            continue
+        found = by_group(t, s.of, s.index, axis)
+        assert found is not None
+        return _by_groups(t, replace(s, index=found[0], ranges=(*s.ranges, found[1])))
+    return s
+
+
+def _put_back(t: Trace, name: str, element: str, s: Share, of: str) -> Value:
+    """Elements of a tensor that was read through memory, or at a computed index: a scatter where each is read once,
+    else a sum over the points at which each is read, of the first index of that kind."""
+    axes = [a for a, i in enumerate(s.index) if affine.plain(i) is None]
+    scattered = [a for a in axes if _once(t, s.index[a])]
+    if scattered:
+        index, value, others = s.index, s.value, [a for a in axes if a not in scattered]
+        if others:  # these are summed first
+            for a in scattered:
+                (symbol,) = affine.symbols(s.index[a])
+                s = replace(s, index=_with(s.index, a, symbol.index[0]))
+            rows = summed(t, t.fresh(f"{name}_rows"), "f32", s, "", ranged=True)
+            assert isinstance(rows, Read)
+            value, index = rows, tuple(index[a] if a in scattered else i for a, i in enumerate(rows.index))
+        return read(t.emit(name, element, index, value, of=of, ranges=s.ranges), index)
+    axis, row, j = axes[0], t.fresh("t"), t.fresh("j")
+    symbol = next(iter(affine.symbols(s.index[axis])), None)
+    dim, place = _place(t, s, axis, row, j)
+    at = _with(s.index, axis, affine.atom(affine.Dim(dim)))
+    inside = None if symbol is not None or s.ranges else moved(t, s.value, dim, place)
+    if inside is None:
+        usual = (f"{name}_rows", element) if symbol is not None else (f"{name}_{dim}", "f32")
+        rows = summed(t, t.fresh(usual[0]), usual[1], replace(s, index=at), "", ranged=True)
+        assert isinstance(rows, Read)
+        at, inside = rows.index, read(rows.source, _with(rows.index, axis, place))
+    target = _with(at, axis, affine.atom(affine.Dim(row)))
+    return summed(t, name, element, replace(s, index=target, value=inside, space=inside.dims), of)
+
+
+def _once(t: Trace, i: affine.Linear) -> bool:
+    """Whether an index names each row once at most."""
+    return any(x.tensor in t.options.once and all(map(affine.plain, x.index)) for x in affine.symbols(i))
+
+
+def _with(index: Index, axis: int, i: affine.Linear) -> Index:
+    return tuple(i if a == axis else x for a, x in enumerate(index))
+
+
+def _place(t: Trace, s: Share, axis: int, row: str, j: str) -> tuple[str, affine.Linear]:
+    """The dimension that an index reads, and the j-th of its points at which an element `row` is read."""
+    symbol = next(iter(affine.symbols(s.index[axis])), None)
+    if symbol is None:
+        return places(t, s.of, axis, s.index[axis], row, j)
+    dim = affine.plain(symbol.index[0]) if len(symbol.index) == 1 else None
+    if dim is None:
+        once = f"once={{'{symbol.tensor}'}}, if it names each row once at most"
         raise UnsupportedError(
-            f"{of or name[1:]} is read at {' and '.join(map(str, symbols))}, and elements of its gradient may meet",
-            got=f"{len(symbols)} indices from memory",
-            expected="one",
-            fix=f"once={names}, if each names each index once at most",
-        )
-    row = affine.plain(symbol.index[0]) if len(symbol.index) == 1 else None
-    if row is None:
-        raise UnsupportedError(
-            f"{of or name[1:]} is read at {symbol}, and rows of its gradient may meet",
+            f"{s.of} is read at {symbol}, and rows of its gradient may meet",
             got=f"an index of {' and '.join(map(str, symbol.index))}",
             expected="one of a plain index, as idx[m]",
-            fix=f"once={{'{symbol.tensor}'}}, if it names each row once at most",
+            fix=once if all(map(affine.plain, symbol.index)) else "pass the rows that it names, or leave it out of wrt",
         )
-    at = tuple(affine.atom(affine.Dim(row)) if a == axis else i for a, i in enumerate(index))
-    rows = t.emit(t.fresh(f"{name}_rows"), element, at, value, ranges=ranges)
-    row_of, place_of = t.fresh("t"), t.fresh("j")
     inverse = f"{symbol.tensor}_inv"
-    made = MadeIndex("inverse", symbol.tensor, of or name[1:], axis)
+    made = MadeIndex("inverse", symbol.tensor, s.of, axis)
     if t.indices.setdefault(inverse, made) != made:
         inverse = t.fresh(inverse)
         t.indices[inverse] = made
     t.names[inverse] = "tensor"
-    place = affine.atom(affine.Symbol(inverse, plain((row_of, place_of))))
-    where = tuple(place if a == axis else i for a, i in enumerate(index))
-    target = tuple(affine.atom(affine.Dim(row_of)) if a == axis else i for a, i in enumerate(index))
-    inside = read(rows, where)
-    total = Reduce(NOWHERE, inside.dims - {place_of}, "sum", inside)
-    return read(t.emit(name, element, target, total, of=of), target)
+    return dim, affine.atom(affine.Symbol(inverse, plain((row, j))))

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 
 from scalec.frontend import affine
 from scalec.frontend.program import Contract, Level, Quantized, Range, Read, Rounded, Statement, Subtract, Tensor, Value
-from scalec.gradients.expressions import NOWHERE, below, factors, plain, product, read, times
-from scalec.gradients.steps import MadeIndex
-from scalec.gradients.text import in_order
+from scalec.gradients.expressions import NOWHERE, below, factors, plain, product, read, rewritten, times
+from scalec.gradients.places import by_group
+from scalec.gradients.text import Writer, in_order
 from scalec.gradients.trace import FLOATS, Trace, order_of
 
 
@@ -32,17 +32,19 @@ class Passed:
 
 def back(t: Trace, c: Contract, adjoint: Value, s: Statement) -> Iterator[Passed]:
     """What the gradient `adjoint` of a contraction of statement `s` passes on to its operands."""
-    free, core = _split(t, c, adjoint)
-    behind = product(free)
+    common, multiplied_in = _split(t, c, adjoint)
     for mine, other in ((c.left, c.right), (c.right, c.left)):
         if not t.needed(mine):
             continue
+        core, behind = multiplied_in, product(common)
         if not core:  # nothing but a batch is left: dC[b] * B[b,k]
             yield Passed(mine, times(behind, _operand(t, other, frozenset())), mine.dims | c.dims)
             continue
         over = (_dims(core) & other.dims) - mine.dims
         grouped = None if over else _grouped(t, mine, other, core)  # rows alone are put back where they were read
         target, own = (mine, ()) if grouped is None else (grouped[0], (grouped[1],))
+        if grouped is not None:
+            core, behind = _of_groups(mine, grouped[0], common, core)  # pyright: ignore[reportArgumentType]
         dims = target.dims | t.linked(other.dims, own) & target.dims
         summed = (_dims(core) & other.dims) - dims
         t.all_there(c, c.dims - dims - t.linked(dims, own), _dims(core))
@@ -108,7 +110,8 @@ def _gradient(t: Trace, c: Contract, core: list[Value], summed: frozenset[str], 
         name = f"{value.source.name}_rows" if alone and _read_along(value, summed) else _name(c, s)  # pyright: ignore
         if alone and not _read_along(value, summed):  # pyright: ignore[reportArgumentType]
             name = f"{value.source.name}_{element}"  # pyright: ignore
-        tensor = t.once_made(f"gradient {id(c)}", name, element, plain(order), value)
+        key = f"gradient {id(c)} {Writer().value(value)}"  # of groups there is more in it
+        tensor = t.once_made(key, name, element, plain(order), value)
         made = read(tensor, plain(order))
     assert isinstance(made, Read)
     if recipe is None or not summed:
@@ -254,10 +257,17 @@ def _order(v: Read, summed: frozenset[str]) -> tuple[str, ...]:
     return tuple(order if order[-1] in summed else [d for d in order if d != along[-1]] + [along[-1]])
 
 
-def _along(t: Trace, dim: str) -> tuple[str, int]:
-    """A tensor of the program that has as many of an index as this dimension is."""
-    tensors = [a for a in t.program.arguments if isinstance(a, Tensor)]
-    return next((a.name, i) for a in tensors for i, e in enumerate(a.shape) if affine.plain(e) == dim)
+def _of_groups(mine: Read, target: Read, common: list[Value], core: list[Value]) -> tuple[list[Value], Value]:
+    """What is multiplied into dC, and behind the product, of a sum over each group's points: `alpha[e[m/128]]` is
+    `alpha[g]`, and `r[m]` is of the points."""
+    to = {i: g for i, g in zip(mine.index, target.index, strict=True) if i != g}
+
+    def change(x: Value) -> Value | None:
+        return read(x.source, tuple(to.get(i, i) for i in x.index)) if isinstance(x, Read) else None
+
+    free = [(f, rewritten(f, change)) for f in common]
+    inside = [f for f, of_group in free if not of_group.dims <= target.dims]
+    return [*core, *inside], product([of_group for _, of_group in free if of_group.dims <= target.dims])
 
 
 def _grouped(t: Trace, mine: Value, other: Value, core: list[Value]) -> tuple[Read, Range] | None:
@@ -265,25 +275,9 @@ def _grouped(t: Trace, mine: Value, other: Value, core: list[Value]) -> tuple[Re
     if not isinstance(mine, Read) or not isinstance(mine.source, Tensor):
         return None
     for axis, i in enumerate(mine.index):
-        found = affine.symbols(i)
-        if not affine.read(i) or len(found[0].index) != 1:
+        dims = affine.dims(i)
+        if not affine.read(i) or not dims <= _dims(core) or not dims <= other.dims:
             continue
-        (at,) = found[0].index
-        dims = affine.dims(at)
-        if len(dims) != 1 or not dims <= _dims(core) or not dims <= other.dims:
-            continue
-        (dim,) = dims
-        block = 1 if affine.plain(at) else next((a.divisor for a, _ in at.terms if isinstance(a, affine.Quotient)), 0)
-        if not block or affine.divide(affine.atom(affine.Dim(dim)), block) != at:
-            continue
-        source = found[0].tensor
-        g, name = t.fresh("g"), t.fresh(f"{source}_off")
-        t.indices[name] = MadeIndex("offsets", source, mine.source.name, axis, block, _along(t, dim))
-        begin, end = (
-            affine.atom(affine.Symbol(name, (affine.add(affine.atom(affine.Dim(g)), affine.constant(x)),)))
-            for x in (0, 1)
-        )
-        promises = (("by", block),) if block > 1 else ()
-        index = tuple(affine.atom(affine.Dim(g)) if a == axis else x for a, x in enumerate(mine.index))
-        return read(mine.source, index), Range(NOWHERE, dim, begin, end, promises)
+        if (found := by_group(t, mine.source.name, mine.index, axis)) is not None:
+            return read(mine.source, found[0]), found[1]
     return None

@@ -41,12 +41,16 @@ class MadeIndex:
     Attributes:
         kind: "inverse": [rows of the tensor, the most reads of a row] of i32, where in `source` each row stands, and -1
             behind the last place; "offsets": [groups + 1] of i32, where the points of each group begin, of a `source`
-            that has groups in their order (points that belong to none are behind the last group).
-        source: the index tensor it is made of.
+            that has groups in their order (points that belong to none are behind the last group); "places": [elements,
+            the most points of an element] of i32, the points at which each element is read by a computed index, and -1
+            behind the last one.
+        source: the index tensor it is made of; "places": the computed index, as `n%64`.
         of: the tensor that `source` is an index of, and which of its indices.
         axis: likewise.
-        block: "offsets": how many points each entry of `source` is for.
-        along: "offsets": a tensor, and which of its indices the points are counted by: no offset is more than that.
+        block: "offsets": how many points each entry of `source` is for; "places": by what a point is divided.
+        along: "offsets" and "places": an input or a result, and which of its indices has as many elements as there are
+            points.
+        modulus: "places": of what that quotient is the remainder, 0 of nothing.
     """
 
     kind: str
@@ -55,6 +59,7 @@ class MadeIndex:
     axis: int
     block: int = 1
     along: tuple[str, int] = ("", 0)
+    modulus: int = 0
 
 
 @dataclass(frozen=True)
@@ -119,5 +124,8 @@ class Gradients:
 def _made(index: MadeIndex) -> str:
     if index.kind == "inverse":
         return f"where in {index.source} each row of {index.of} stands, and -1 behind its last place"
+    if index.kind == "places":
+        tensor, axis = index.along
+        return f"where in index {axis} of {tensor} {index.source} is each element of {index.of}, and -1 behind the last"
     by = f", times {index.block}" if index.block > 1 else ""
     return f"where in {index.source}, whose groups follow in order, each of them begins{by}"

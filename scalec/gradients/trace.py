@@ -57,6 +57,8 @@ class Share:
     value: Value
     space: frozenset[str]
     ranges: tuple[Range, ...] = ()
+    of: str = ""
+    """The input, "" of a temporary."""
 
 
 @dataclass
@@ -133,8 +135,9 @@ class Trace:
         of: str = "",
         ranges: tuple[Range, ...] = (),
         levels: tuple = (),
+        ranged: bool = False,
     ) -> Tensor:
-        """A step of one statement; what it makes."""
+        """A step of one statement; what it makes. `ranged`: later steps read it outside of its ranges too."""
         element = "f32" if element == "tf32" else element  # as which it is stored
         tensor = Tensor(name, (0, 0), [None] * len(index), element, levels or None)
         if self.keeper.chosen is None:
@@ -143,7 +146,8 @@ class Trace:
         kept = frozenset(d for i in index for d in affine.dims(i))
         value = self._numbers_apart(self._at_hand(self.keeper.of(value)), kept)
         used = kept | {d for x in below(value) for d in x.dims}
-        attached = tuple(r for r in self._attached(used, kept, ranges, value) if of or self._must(r, value, kept))
+        found, ranged = self._attached(used, kept, ranges, value), bool(of) or ranged
+        attached = tuple(r for r in found if ranged or self._must(r, value, kept))
         reads = [i for x in below(value) if isinstance(x, Read) for i in x.index]
         symbols = [x for i in (*index, *reads) for x in affine.symbols(i)]  # a negative one skips a point, or a term
         skipped = any(frozenset(d for i in x.index for d in affine.dims(i)) <= kept for x in symbols)

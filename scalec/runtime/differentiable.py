@@ -15,7 +15,7 @@ from typing import Any
 from scalec.abi import KernelSpec
 from scalec.errors import ArgumentError, shown
 from scalec.gradients.steps import Gradients, LeftOut, MadeIndex, Step
-from scalec.layouts import inverse, offsets_of
+from scalec.layouts import inverse, offsets_of, places
 from scalec.runtime import checks, custom_op, torch_calls
 from scalec.runtime.dispatch import Program
 from scalec.runtime.kernel import Kernel
@@ -138,7 +138,8 @@ class Differentiable:
                     fix=f"give {n}.detach(), or name it in wrt",
                 )
         read = {n: what for s in self._needed(wanted) for n, what in s.reads.items()}
-        read |= {self.gradients.indices[n].source: "input" for n, what in read.items() if what == "index"}
+        made_of = [self.gradients.indices[n] for n, what in read.items() if what == "index"]
+        read |= {index.source: "input" for index in made_of if index.kind != "places"}
         read |= {x.source: "input" for n, points in self.gradients.left_out.items() if n in read for x in points}
         tensors = [n for n, what in read.items() if what in ("input", "kept") and n not in self._scalars]
         ctx.wanted, ctx.tensors = wanted, tensors
@@ -173,10 +174,11 @@ class Differentiable:
                 for points in self.gradients.left_out.get(called, ()):
                     d = d if points.source not in known else torch.where(_there(points, known, shape), d, 0)
                 known[called] = d.contiguous()
+        shapes = {n: shape for n, (_, _, shape) in ctx.kinds.items()} | ctx.shapes
         for step, kernel in self._pairs(ctx.wanted):
             for n, what in step.reads.items():
                 if what == "index" and n not in known:
-                    known[n] = self._index(self.gradients.indices[n], known, ctx.shapes)
+                    known[n] = self._index(self.gradients.indices[n], known, shapes)
             shape = next((ctx.shapes[n] for n in step.of if n in ctx.shapes), None)  # of what is zeroed, which has one
             made = launched(kernel, {n: known[n] for n in step.reads}, like=shape)
             known |= dict(zip([t.name for t in _spec(kernel).results], made, strict=True))
@@ -187,6 +189,9 @@ class Differentiable:
         if index.kind == "inverse":
             return inverse(known[index.source], rows, self.most[index.source])
         tensor, axis = index.along
+        if index.kind == "places":
+            device = next(v.device for v in known.values() if hasattr(v, "device"))
+            return places(rows, shapes[tensor][axis], index.block, index.modulus, device=device)
         return offsets_of(known[index.source], rows, index.block, shapes[tensor][axis])
 
     def _pairs(self, wanted: Sequence[str]) -> list[tuple[Step, Kernel | Program | Launches]]:

@@ -47,6 +47,11 @@ APART = [  # what adjacent columns of the result read does not lie side by side
     ("Y[t,n]:f32 = D[e[n/3],t,n]", {"t": 3, "n": 24, "D_0": 7}, ""),
     ("Y[t,n]:f32 = sum[j](w[t]:f32 * D[e[n],j,n])", {"t": 3, "n": 24, "j": 3, "D_0": 7}, ""),
     ("Y[t,n]:f32 = sum[j](w[t,j]:f32 * D[t,j,n%12])", {"t": 3, "n": 24, "j": 3}, "n"),
+    ("Y[t]:f32 = sum[j](D[at[t,j]])", {"t": 37, "j": 3, "D_0": 7}, ""),  # the gradient of x[n%37]
+    ("Y[m,t]:f32 = sum[j](D[m,at[t,j]] * w[m])", {"m": 3, "t": 5, "j": 3, "D_1": 7}, "j"),
+    ("Y[t,n]:f32 = sum[j](D[at[t,j],n])", {"t": 1, "n": 1, "j": 1, "D_0": 7}, ""),
+    ("Y[t]:f32 = sum[j](D[at[t,j]])", {"t": 0, "j": 2, "D_0": 7}, ""),
+    ("Y[t]:f32 = sum[j](D[at[t,j]])", {"t": 9, "j": 0, "D_0": 7}, ""),
 ]
 SKIPPED = [  # by an index that is the same for each term: the result is not written
     ("S[t]:f32 = sum[n](D[inv[t],n])", {"t": 9, "n": 24, "D_0": 7}, "n"),

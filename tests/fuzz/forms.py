@@ -302,6 +302,7 @@ FORMS: dict[str, Form] = {
     "plain": Form("C[m,n]{q} = {of ({l A[m,k]} @ {r B[n,k]}{s})}", 4),
     "batches": Form("C[b,m,n]{t} = {of ({l A[b,m,k]} @ {r B[b,n,k]}{s})}", 2, {"b": "few"}),
     "combined": Form("Y[t,n]{t} = {red}[j](w[t,j]:f32 * D[inv[t,j],n]{input})", 3, {"j": "few", "n": "wide"}, ""),
+    "picked": Form("Y[m,t]{t} = {red}[j](D[m,inv[t,j]]{input})", 2, {"j": "few"}, ""),
     "averaged": Form("Y[t,n]{t} = sum[j](D[t,j,n]{input}) / 4", 1, {"j": "few", "n": "wide"}, ""),
     "elementwise": Form("C[m,n]{t} = {fn}(G[m,n]) * U[m,n]{input} + x[n%64]", 2, {"n": "wide"}, ""),
     "copied": Form("C[m,n]{t} = {of G[idx[m],n]{input}}", 2, {"n": "wide"}, ""),

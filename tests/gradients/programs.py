@@ -74,6 +74,12 @@ def _blocks(t: Any, block: int) -> torch.Tensor:
     return torch.where((e < 0)[:, None], 0.0, c)
 
 
+def _of_blocks(t: Any) -> torch.Tensor:
+    e = t.e.long().repeat_interleave(4)[: len(t.A)]
+    c = t.alpha[e][:, None] * _blocks(t, 4) * t.r[:, None] + t.bias[e]
+    return torch.where((e < 0)[:, None], 0.0, c)
+
+
 def _gathered(x: torch.Tensor, idx: torch.Tensor) -> torch.Tensor:
     return torch.where((idx < 0).view(-1, *[1] * (x.dim() - 1)), 0.0, x[idx.long().clamp(min=0)])
 
@@ -225,6 +231,38 @@ CASES = [
         {**MNK, "m": 18, "A_0": 5, "B_0": 3},
     ),
     Case("C[m,n] = A[m,k] @ B[n,k] + x[idx[m],n]", lambda t: t.A @ t.B.T + _gathered(t.x, t.idx), {**MNK, "x_0": 4}),
+    Case(
+        "C[m,n] = (A[m,k] @ B[n,k] + x[n%4]) * r[m/3,n]",
+        lambda t: (t.A @ t.B.T + t.x[torch.arange(6) % 4]) * t.r[torch.arange(7) // 3],
+        MNK,
+    ),
+    Case(
+        "C[m,n] = silu(T[m/2%3,n/4]) * U[m,n] + x[m%8/2] + y[n%2]*y[n%2]",
+        lambda t: (
+            silu(t.T[torch.arange(11) // 2 % 3][:, torch.arange(6) // 4]) * t.U
+            + (t.x[torch.arange(11) % 8 // 2])[:, None]
+            + t.y[torch.arange(6) % 2] ** 2
+        ),
+        {"m": 11, "n": 6},
+    ),
+    Case(
+        "C[m,n] = alpha[e[m/4]] * (A[m,k] @ B[e[m/4],n,k]) * r[m] + bias[e[m/4],n]",
+        _of_blocks,
+        {**MNK, "m": 18, "B_0": 3, "alpha_0": 3, "bias_0": 3},
+    ),
+    Case(
+        "C[m,n] = U[m,n] * T[idx[m],n%4] for m < rows[0]",
+        lambda t: t.U * _gathered(t.T, t.idx)[:, torch.arange(6) % 4] * (torch.arange(7)[:, None] < int(t.rows[0])),
+        {**MN, "T_0": 4},
+        given={"rows": np.array([5], np.int32)},
+    ),
+    Case(
+        "C[m,n] = U[m,n] + T[idx[m],n%4]",
+        lambda t: t.U + t.T[t.idx.long()][:, torch.arange(6) % 4],
+        {**MN, "T_0": 9},
+        {"once": "idx"},
+        given={"idx": np.array([3, 1, 8, 0, 7, 4, 2], np.int32)},
+    ),
     Case("C[idx[m],n] = A[m,k] @ B[n,k]", _scattered, {**MNK, "C_0": 9}),
     Case("L[q,t] = Q[q,d] @ K[t,d] for t in lo[q]:hi[q] else 0", _windows, {"q": 5, "t": 6, "d": 4}),
     # without a contraction

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -59,12 +60,17 @@ def _results(text: str) -> list[str]:
 
 def made(g, values, dims) -> dict[str, np.ndarray]:
     """The index tensors that steps read, by their definition, one row after the other."""
-    return {name: _made(index, values[index.source], dims) for name, index in g.indices.items()}
+    return {name: _made(index, values, dims) for name, index in g.indices.items()}
 
 
-def _made(index: MadeIndex, source: np.ndarray, dims) -> np.ndarray:
-    count = dims[f"{index.of}_{index.axis}"]
-    if index.kind == "inverse":
+def _made(index: MadeIndex, values, dims) -> np.ndarray:
+    count = values[index.of].shape[index.axis]
+    if index.kind == "places":
+        dim = next(d for d in dims if d in re.split(r"\W", index.source))
+        source = np.array([eval(index.source.replace("/", "//"), {dim: x}) for x in range(dims[dim])])
+    else:
+        source = values[index.source]
+    if index.kind != "offsets":
         places = [np.flatnonzero(source == t) for t in range(count)]
         found = np.full((count, max(map(len, places), default=0) or 1), -1, np.int32)
         for t, at in enumerate(places):

@@ -168,6 +168,23 @@ def test_rows_that_are_read_twice_are_added_up_before_they_are_put_back(options:
     ]
 
 
+def test_what_is_read_at_computed_indices_gets_the_sum_over_their_points():
+    g = scalec.grad("C[m,n] = A[m,k] @ B[n,k] + x[n%64] + r[m/4,n] + bias[e[m/128],n]", wrt=["x", "r", "bias"])
+    assert [s.text for s in g.steps] == [
+        "dx_n[n]:f32 = sum[m](dC[m,n])",
+        "dx[t] = sum[j](dx_n[n_of_x[t,j]]:f32)",
+        "dr[t_,n] = sum[j_](dC[m_of_r[t_,j_],n])",
+        "dbias[g,n] = sum[m](dC[m,n]) for m in e_off[g]:e_off[g+1] by 128",
+    ]
+    assert "# n_of_x: where in index 0 of B n%64 is each element of x, and -1 behind the last\n" in str(g)
+
+
+def test_rows_that_later_steps_read_anywhere_are_zeros_outside_their_range():
+    """Behind rows[0] idx may name rows, and dC be anything."""
+    step = scalec.grad("C[m,n] = X[m,n] + x[idx[m],n] for m < rows[0]", wrt="x").steps[0]
+    assert (step.text, step.zeroed) == ("dx_rows[m,n] = dC[m,n] for m < rows[0]", True)
+
+
 def test_a_scatter_becomes_a_gather():
     assert lines("C[idx[m],n] = A[m,k] @ B[n,k]", wrt="A") == ["dA[m,k] = dC[idx[m],n] @ B[n,k]"]
 
@@ -192,9 +209,10 @@ REFUSED = {
     "C[m,n] = A[m,k]:i8 @ B[n,k]:i8": "no input of this program has a gradient",
     "R[m] = max[n](abs(x[m,n]))": r"max\[...\] of what is computed has no gradient here",
     "T[m,n] = A[m,k] @ B[n,k]; R[m] = min[n](T)": r"min\[...\] of what is computed has no gradient here",
-    "C[m,n] = A[m,k] @ B[n,k] + x[n%64]": "x is read at n%64",
+    "C[m,n] = A[m,k] @ B[n,k] + x[2*n]": r"x is read at n\*2",
+    "C[m,n] = A[m,k] @ B[n,k] + x[n/64,n%64]": "x is read at n/64",
+    "C[m,n] = A[m,k] @ B[e[m/128],n,k] for m < rows[0]": "and m has a range",
     "C[m,n] = A[idx[m/2],k] @ B[n,k]": "A is read at",
-    "Y[m,n] = X[idx[m],p[n]]": r"X is read at idx\[m\] and p\[n\], and elements of its gradient may meet",
     "H[m,n] = silu(T[m,n]) * T[m,n+size(n)]": "T is read at two indices",
     "Z[t,n] = sum[j](Y[t,j,n])": "the gradient of Y is the same for all j",
     "T[m,n] = A[m,k] @ B[n,k]; S[m] = sum[n](T + x[m])": "the gradient of this is the same for all n",

@@ -16,7 +16,7 @@ from torch.autograd import forward_ad  # noqa: E402
 
 import scalec  # noqa: E402
 from scalec.errors import ArgumentError  # noqa: E402
-from scalec.layouts import inverse, offsets_of  # noqa: E402
+from scalec.layouts import inverse, offsets_of, places  # noqa: E402
 
 BF16 = torch.bfloat16
 
@@ -85,6 +85,16 @@ CASES = {
         {"A": (40, 64), "B": (3, 32, 64), "e": [0, 2, 2]},
         _blocks,
     ),
+    "computed indices": Case(
+        "C[m,n] = A[m,k] @ B[n,k] * r[m/16%2,n] + x[n%24]",
+        {"A": (40, 64), "B": (32, 64), "r": (2, 32), "x": (24,)},
+        lambda a, b, r, x: a @ b.T * r[torch.arange(40) // 16 % 2] + x[torch.arange(32) % 24],
+    ),
+    "a bias of groups": Case(
+        "C[m,n] = U[m,n] + x[e[m/16],n]",
+        {"U": (40, 32), "x": (3, 32), "e": [0, 2, 2]},
+        lambda u, x, e: u + x[e.long().repeat_interleave(16)[:40]],
+    ),
     "gathered": Case(
         "C[m,n] = A[idx[m],k] @ B[n,k]",
         {"A": (7, 64), "idx": [3, 1, 3, -1, 6, 3, 0, 1], "B": (32, 64)},
@@ -105,6 +115,12 @@ CASES = {
         {"A": (7, 64), "idx": [3, 1, 6, 0], "B": (32, 64)},
         lambda a, idx, b: a[idx.long()] @ b.T,
         {"once": "idx"},
+    ),
+    "scattered behind a range": Case(
+        "C[m,n] = U[m,n] * x[idx[m],n] for m < rows[0]",
+        {"U": (6, 32), "x": (3, 32), "idx": [2, 0, 2, 0, 2, 0], "rows": [4]},
+        lambda u, x, idx, rows: torch.where(torch.arange(6)[:, None] < 4, u * x[idx.long()], 0),
+        {"most": {"idx": 3}},
     ),
     "range of sizes": Case(
         "C[m,n] = relu(A[m,k] @ B[n,k])",
@@ -384,6 +400,11 @@ def test_places_and_offsets():
     assert inverse(index[:0], 2, 1).tolist() == [[-1], [-1]]
     with pytest.raises(RuntimeError, match="more than 2 times"):
         inverse(index, 5, 2)
+    assert places(3, 7, 1, 3).tolist() == [[0, 3, 6], [1, 4, -1], [2, 5, -1]]
+    assert places(4, 10, 2, 3).tolist() == [[0, 1, 6, 7], [2, 3, 8, 9], [4, 5, -1, -1], [-1] * 4]
+    assert places(4, 7, 2).tolist() == [[0, 1], [2, 3], [4, 5], [6, -1]]
+    assert places(2, 0, 1, 2).tolist() == [[-1], [-1]]
+    assert places(0, 0, 4).tolist() == []
     groups = torch.tensor([0, 0, 2, -1], dtype=torch.int32)
     assert offsets_of(groups, 4, 16, 60).tolist() == [0, 32, 32, 48, 48]
     assert offsets_of(groups[:3], 4, 16, 40).tolist() == [0, 32, 32, 40, 40]
