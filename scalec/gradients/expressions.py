@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from scalec.frontend import affine
-from scalec.frontend.program import Apply, Constant, Contract, Read, Reduce, Rounded, Scalar, Statement, Tensor, Value
+from scalec.frontend.program import (
+    Apply,
+    Constant,
+    Contract,
+    Quantized,
+    Read,
+    Reduce,
+    Rounded,
+    Scalar,
+    Statement,
+    Tensor,
+    Value,
+)
 
 NOWHERE = (0, 0)
 """The span of what stands in no text."""
@@ -126,7 +139,7 @@ def children(v: Value) -> tuple[Value, ...]:
         return v.arguments
     if isinstance(v, Contract):
         return v.left, v.right
-    if isinstance(v, (Reduce, Rounded)):
+    if isinstance(v, (Reduce, Rounded, Quantized)):
         return (v.value,)
     if isinstance(v, Read) and isinstance(v.source, Statement):
         return (v.source.value,)
@@ -153,6 +166,8 @@ def rewritten(v: Value, change: Callable[[Value], Value | None]) -> Value:
         return Reduce(v.span, v.dims, v.kind, rewritten(v.value, change))
     if isinstance(v, Rounded):
         return Rounded(v.span, v.dims, rewritten(v.value, change), v.said, v.of)
+    if isinstance(v, Quantized):
+        return replace(v, value=rewritten(v.value, change))
     if isinstance(v, Contract):
         return Contract(v.span, v.dims, rewritten(v.left, change), rewritten(v.right, change))
     return v

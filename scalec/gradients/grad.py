@@ -43,7 +43,8 @@ def grad(
             to nothing, so that they are of bf16, f16 or tf32.
         types: by name, the types of gradients and of what is kept, e.g. {"dB": "f32"}; else a gradient has the type of
             its input, and bf16 where that is quantised.
-        straight_through: whether the gradient of a quantised result is taken for that of what was rounded.
+        straight_through: whether the gradient of a quantised result, or of `quantize(...)`, is taken for that of what
+            was rounded.
         once: index tensors that name each row once at most: what is read through them is scattered back.
         turned: operands of 8 bits or fewer that are given with another index last too, for instructions that read what
             is summed contiguous alone: steps read `W_n[k,n]` where the program has `W[n,k]` (see `layouts`).

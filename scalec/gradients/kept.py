@@ -11,7 +11,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from scalec.frontend import affine
-from scalec.frontend.program import Apply, Contract, Program, Read, Reduce, Rounded, Scales, Statement, Tensor, Value
+from scalec.frontend.program import (
+    Apply,
+    Contract,
+    Program,
+    Quantized,
+    Read,
+    Reduce,
+    Rounded,
+    Scales,
+    Statement,
+    Tensor,
+    Value,
+)
 from scalec.gradients.expressions import below, plain, read, rewritten
 from scalec.gradients.text import Writer, in_order
 
@@ -228,6 +240,6 @@ def below_own(v: Value) -> list[Value]:
             stack += x.arguments
         elif isinstance(x, Contract):
             stack += (x.left, x.right)
-        elif isinstance(x, (Reduce, Rounded)):
+        elif isinstance(x, (Reduce, Rounded, Quantized)):
             stack.append(x.value)
     return found

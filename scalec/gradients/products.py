@@ -36,6 +36,9 @@ def back(t: Trace, c: Contract, adjoint: Value, s: Statement) -> Iterator[Passed
     for mine, other in ((c.left, c.right), (c.right, c.left)):
         if not t.needed(mine):
             continue
+        if isinstance(mine, Quantized):
+            _check_through(t, mine)
+            mine = mine.value
         core, behind = multiplied_in, product(common)
         if not core:  # nothing but a batch is left: dC[b] * B[b,k]
             yield Passed(mine, times(behind, _operand(t, other, frozenset())), mine.dims | c.dims)
@@ -86,7 +89,7 @@ def _split(t: Trace, c: Contract, adjoint: Value) -> tuple[list[Value], list[Val
 
 def multiplied(c: Contract) -> str:
     """The type in which a gradient is multiplied: the operands' where they have one of 16 bits or more."""
-    for side in (c.left, c.right):
+    for side in (x for x in (c.left, c.right) if not isinstance(x, Quantized)):
         for x in below(side.values if isinstance(side, Subtract) else side):
             if isinstance(x, Rounded) and x.element in FLOATS:
                 return x.element
@@ -155,6 +158,8 @@ def _operand(t: Trace, v: Value, summed: frozenset[str]) -> Value:
     """The other operand, as one of the gradient's product."""
     if isinstance(v, Subtract):
         return v
+    if isinstance(v, Quantized):
+        v = _anew(t, v, summed)
     if isinstance(v, Rounded):
         reads = [x for x in below(v) if isinstance(x, Read) and isinstance(x.source, Tensor)]
         of = max(reads, key=lambda x: len(x.dims))
@@ -168,14 +173,6 @@ def _operand(t: Trace, v: Value, summed: frozenset[str]) -> Value:
         quantises = t.options.recipe is not None and _turns(v, summed)
         if _read_along(v, summed) and not v.source.levels and not quantises:
             made = _rows(t, v)
-    elif isinstance(v, Quantized):
-        raise t.error(
-            v.span,
-            "an operand of @ is quantised anew, and rounding has no gradient",
-            t.source.text[slice(*v.span)],
-            "tensors, which products of gradients may quantise otherwise",
-            "take the gradient of the program without quantize(...), with quantize= for what its products multiply",
-        )
     else:
         raise t.error(
             v.span,
@@ -184,7 +181,71 @@ def _operand(t: Trace, v: Value, summed: frozenset[str]) -> Value:
             "a tensor, or an elementwise expression of tensors",
             "write it into the operand, as in (relu(A[m,k])):bf16 @ B[n,k]",
         )
-    return _rescaled(t, made, summed) if summed else made
+    if not summed or not isinstance(made, Read):
+        return made
+    whole = _whole(t, made, summed)
+    found, place = _rescaled(t, whole, summed), dict(zip(whole.index, made.index, strict=True))
+    return read(found.source, tuple(place.get(i, i) for i in found.index))
+
+
+def _check_through(t: Trace, v: Quantized) -> None:
+    """Refuses the gradient of what is rounded, unless the caller takes that of what it is rounded to for it."""
+    if t.options.straight_through:
+        return
+    inside = sorted({x.source.name for x in below(v) if isinstance(x, Read) and t.needed(x)})  # pyright: ignore
+    raise t.error(
+        v.span,
+        "an operand of @ is quantised anew, and rounding has no gradient",
+        t.source.text[slice(*v.span)],
+        f"straight_through=True, or another wrt than {', '.join(inside)}",
+        "straight_through=True takes the gradient of what is multiplied for that of what is rounded, as recipes for"
+        " training in FP8 do",
+    )
+
+
+def _anew(t: Trace, v: Quantized, summed: frozenset[str]) -> Value:
+    """An operand that is quantised anew, as a tensor: what the program multiplies. Where a recipe quantises it along
+    what is summed, in which its own blocks are of no use, it does so of what is not rounded yet."""
+    if isinstance(v.value, Subtract) or (v.tensor is not None and any(map(v.outer, v.tensor.levels or ()))):
+        raise t.error(
+            v.span,
+            "an operand of @ is quantised anew, and no statement has what it is made of as a tensor",
+            "zero points" if isinstance(v.value, Subtract) else "scales that multiply sums, and not what is rounded",
+            "a tensor without zero points, whose scales are of smaller blocks than those of quantize(...)",
+            "take the gradient of the program without quantize(...), with quantize= for what its products multiply",
+        )
+    of_use = _of_use(v.level, v.index, summed)
+    again = t.options.recipe is not None and summed and not of_use
+    if v.tensor is None:
+        rounded = Rounded(v.span, v.dims, v.value, "bf16", None)
+        return rounded if again else _stored(t, v, v.value, v.index)
+    assert isinstance(v.value, Read)
+    if again:
+        return v.value
+    whole = _whole(t, v.value, frozenset())
+    return _stored(t, v, whole, whole.index)
+
+
+def _stored(t: Trace, v: Quantized, value: Value, at: tuple[affine.Linear, ...]) -> Read:
+    """What a step quantises, as the program does; read as it is there."""
+    of = v.tensor or next(x.source for x in below(v) if isinstance(x, Read) and x.index == v.index)
+    assert isinstance(of, Tensor)
+    tensor = t.once_made(f"anew {id(v)}", f"{of.name}_q", v.element, at, value, levels=(v.level,))
+    return read(tensor, v.index)
+
+
+def _whole(t: Trace, v: Read, summed: frozenset[str]) -> Read:
+    """All of a tensor, `B[r,n,k]` of `B[e[m/128],n,k]`: what is made of that is made once, and not for each m. What is
+    summed is read where it is."""
+    tensor = v.source
+    assert isinstance(tensor, Tensor)
+    index = list(v.index)
+    for axis, i in enumerate(index):
+        if affine.dims(i) and affine.plain(i) is None and not affine.dims(i) & summed:
+            if (key := (tensor.name, axis)) not in t.rows:
+                t.rows[key] = t.fresh("r")
+            index[axis] = affine.atom(affine.Dim(t.rows[key]))
+    return read(tensor, tuple(index))
 
 
 def _rows(t: Trace, v: Read) -> Read:
@@ -201,7 +262,7 @@ def _rescaled(t: Trace, v: Read, summed: frozenset[str]) -> Read:
     assert isinstance(tensor, Tensor)
     if not tensor.levels and tensor.element in FLOATS:
         return v if recipe is None else quantised(t, v, summed, *recipe.operand)
-    if not _read_along(v, summed) and all(_of_use(level, v, summed) for level in tensor.levels or ()):
+    if not _read_along(v, summed) and all(_of_use(level, v.index, summed) for level in tensor.levels or ()):
         return _given(t, v, summed, tensor.element) if tensor.name in t.options.turned else v
     if recipe is None or not _turns(v, summed):
         order, name = tuple(in_order(v)), f"{tensor.name}_rows" if _read_along(v, summed) else f"{tensor.name}_bf16"
@@ -211,9 +272,9 @@ def _rescaled(t: Trace, v: Read, summed: frozenset[str]) -> Read:
     return quantised(t, v, summed, *recipe.operand)
 
 
-def _of_use(level: Level, v: Read, summed: frozenset[str]) -> bool:
+def _of_use(level: Level, index: tuple[affine.Linear, ...], summed: frozenset[str]) -> bool:
     """Whether scales have blocks along what is summed that a product can promote its sums by, or span it."""
-    blocks = [block for block, i in zip(level.block, v.index, strict=True) if affine.dims(i) & summed]
+    blocks = [block for block, i in zip(level.block, index, strict=True) if affine.dims(i) & summed]
     return all(block == -1 or block >= 32 for block in blocks)
 
 

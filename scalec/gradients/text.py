@@ -12,6 +12,7 @@ from scalec.frontend.program import (
     Constant,
     Contract,
     Level,
+    Quantized,
     Range,
     Read,
     Reduce,
@@ -146,6 +147,9 @@ class Writer:
             values, scale = self._operand(v.values, side)
             zeros = str(v.zeros) if isinstance(v.zeros, int) else self._zeros(v.zeros)
             return f"({values} - {zeros})", scale
+        if isinstance(v, Quantized):
+            values, scale = self._operand(v.value, side) if v.tensor is not None else (self.value(v.value), "none")
+            return f"quantize({values}, {v.element}, {granularity((v.level,), v.index)})", scale
         if not isinstance(v, Read) or not isinstance(v.source, Tensor):
             return self.value(v, POWER), "none"
         tensor = v.source
@@ -187,7 +191,7 @@ def in_order(v: Value) -> list[str]:
         inner = v.arguments
     elif isinstance(v, Contract):
         inner = (v.left, v.right)
-    elif isinstance(v, (Reduce, Rounded)):
+    elif isinstance(v, (Reduce, Rounded, Quantized)):
         inner = (v.value,)
     elif isinstance(v, Subtract):
         inner = (v.values,)

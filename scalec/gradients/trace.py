@@ -102,6 +102,7 @@ class Trace:
     def __post_init__(self) -> None:
         self.ranges = self._ranges()
         self.at_hand: dict[str, Tensor] = {}  # by what they are, tensors that steps have made
+        self.rows: dict[tuple[str, int], str] = {}  # by tensor and index, what all of it is counted by
         self.layouts: dict[tuple[str, str], Tensor] = {}  # by operand and index, those that are given along that too
         self.values: dict[str, Read] = {}  # by what they are of, gradients that steps have made
 

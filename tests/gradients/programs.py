@@ -80,6 +80,14 @@ def _of_blocks(t: Any) -> torch.Tensor:
     return torch.where((e < 0)[:, None], 0.0, c)
 
 
+def _quantised(x: torch.Tensor, element: Any, *block: int, type: Any = "f32") -> torch.Tensor:
+    """What is multiplied of an operand, whose gradient is that of the operand."""
+    scales = [Granularity(block, type)]
+    made = reference.quantize(x.detach().numpy().astype(np.float32), element, scales)
+    stands_for = torch.tensor(reference.dequantize(made.values, made.scales, element, scales))
+    return x + (stands_for - x).detach()
+
+
 def _gathered(x: torch.Tensor, idx: torch.Tensor) -> torch.Tensor:
     return torch.where((idx < 0).view(-1, *[1] * (x.dim() - 1)), 0.0, x[idx.long().clamp(min=0)])
 
@@ -310,6 +318,37 @@ CASES = [
         rounds=True,
     ),
 ]
+
+
+QUANTISED_ANEW = [
+    Case(
+        "C[m,n] = gelu(quantize(A[m,k], e4m3, 1x128) @ quantize(B[n,k], e4m3, 128x128) + b[n])",
+        lambda t: gelu(_quantised(t.A, "e4m3", 1, 128) @ _quantised(t.B, "e4m3", 128, 128).T + t.b),
+        {"m": 5, "n": 130, "k": 140},
+        {"straight_through": True},
+        rounds=True,
+    ),
+    Case(
+        "C[m,n] = quantize(silu(A[m,k]) * w[k], e4m3, 1x32) @ quantize(B[e[m/4],n,k], e5m2, 1x32:ue8m0)",
+        lambda t: _blocks(
+            SimpleNamespace(
+                A=_quantised(silu(t.A) * t.w, "e4m3", 1, 32), B=_quantised(t.B, "e5m2", 1, 1, 32, type="ue8m0"), e=t.e
+            ),
+            4,
+        ),
+        {"m": 18, "n": 6, "k": 40, "B_0": 3},
+        {"straight_through": True},
+        rounds=True,
+    ),
+    Case(
+        "C[m,n] = A[idx[m],k] @ quantize(B[n,k], e4m3, 1x128)",
+        lambda t: _gathered(t.A, t.idx) @ _quantised(t.B, "e4m3", 1, 128).T,
+        {**MNK, "A_0": 4},
+        {"wrt": "A"},  # which takes no leave
+        rounds=True,
+    ),
+]
+CASES += QUANTISED_ANEW
 
 
 def dequantised(values: Mapping[str, Any], text: str) -> dict[str, Any]:

@@ -219,7 +219,9 @@ REFUSED = {
     "C[m,n] = A[m,k] @ B[g,n,k] + x[m,n] for m in off[g]:off[g+1]": "an input over m, n has no gradient",
     "T[m,k] = relu(A[m,k]); C[m,n] = T[m,k] @ B[n,k]": "an operand of @ is a temporary",
     "C[m,n] = quantize(A[m,k], e4m3, 1x128) @ B[n,k]:e4m3": "an operand of @ is quantised anew",
-    "C[m,n] = A[m,k]:e4m3 @ quantize(B[n,k], e4m3, 1x128)": "quantised anew",
+    "C[m,n] = A[m,k]:e4m3 @ quantize(B[n,k], e4m3, 1x128)": "rounding has no gradient",
+    "C[m,n] = A[m,k] @ quantize(B[n,k]:u4 - 8, e4m3, 1x128) scale(none, 1x32)": "no statement has what it is made of",
+    "C[m,n] = A[m,k] @ quantize(B[n,k]:i4, e4m3, 1x128) scale(none, 1xk)": "no statement has what it is made of",
 }
 
 
@@ -229,6 +231,32 @@ def test_what_has_no_gradient_is_refused_with_the_fix(source: str):
         scalec.grad(source)
     assert refusal.value.expected
     assert refusal.value.fix or "floating" in refusal.value.expected
+
+
+def test_operands_quantised_anew_are_stored_as_they_are_multiplied():
+    source = "C[m,n] = quantize(A[m,k], e4m3, 1x128) @ quantize(B[n,k], e4m3, 128x128)"
+    assert lines(source, straight_through=True) == [
+        "B_q[n,k]:e4m3 scale(128x128) = B[n,k]",
+        "A_q[m,k]:e4m3 scale(1x128) = A[m,k]",
+        "A_q_bf16[m,k] = A_q[m,k]:fp8_block",
+        "dA[m,k] = dC[m,n] @ B_q[n,k] scale(none, 128x128)",
+        "dB[n,k] = dC[m,n] @ A_q_bf16[m,k]",
+    ]
+    recipe = lines(source, straight_through=True, quantize="deepseek_v3")
+    assert recipe[1:3] == ["B_q[n,k]:e4m3 scale(128x128) = B[n,k]", "A_m[k,m]:e4m3 scale(1x128@col) = A[m,k]"]
+    (q, *_) = lines("C[m,n] = A[m,k]:e4m3 @ quantize(B[n,k], e4m3, 1x128)", wrt="A")
+    assert q == "B_q[n,k]:e4m3 scale(1x128) = B[n,k]"
+    kept = scalec.grad(f"{source.replace('quantize(A[m,k]', 'gelu(quantize(A[m,k]')})", straight_through=True).forward
+    assert kept.splitlines()[0] == source.replace("C[", "C_in[")
+
+
+@pytest.mark.parametrize("options", [{}, {"quantize": "deepseek_v3"}])
+def test_what_is_made_of_a_matrix_of_blocks_is_made_once(options: dict):
+    """And not for each row that reads it."""
+    texts = lines("C[m,n] = A[m,k] @ B[e[m/128],n,k]:e4m3 scale(none, 1x128)", wrt="A", **options)
+    made = "B_n[r,k,n]:e4m3 scale(1x128@col)" if options else "B_bf16[r,n,k]"
+    assert [x for x in texts if x.startswith("B_")] == [f"{made} = B[r,n,k]:fp8_block"]
+    assert texts[-1].startswith("dA[m,k] = dC")
 
 
 def test_straight_through_is_by_choice():

@@ -48,6 +48,16 @@ def _blocks(a: Any, b: Any, e: Any) -> Any:
     return torch.where((group < 0)[:, None], 0, made)
 
 
+def _quantised_product(*operands: Any) -> Any:
+    """Straight through: the gradient of what is multiplied is that of what it is rounded from."""
+    made = []
+    for x in operands:
+        values, scale = scalec.quantize(x.detach().float(), "1x32")
+        stands_for = scalec.dequantize(values, scale, "1x32", dtype="f32").double()
+        made.append(x + (stands_for - x).detach())
+    return made[0] @ made[1].T
+
+
 CASES = {
     "dense": Case(
         "C[m,n] = gelu(alpha * A[m,k]@B[n,k] + bias[n]) + R[m,n]",
@@ -94,6 +104,12 @@ CASES = {
         "C[m,n] = U[m,n] + x[e[m/16],n]",
         {"U": (40, 32), "x": (3, 32), "e": [0, 2, 2]},
         lambda u, x, e: u + x[e.long().repeat_interleave(16)[:40]],
+    ),
+    "quantised anew": Case(
+        "C[m,n] = quantize(A[m,k], e4m3, 1x32) @ quantize(B[n,k], e4m3, 1x32)",
+        {"A": (40, 64), "B": (32, 64)},
+        _quantised_product,
+        {"straight_through": True},
     ),
     "gathered": Case(
         "C[m,n] = A[idx[m],k] @ B[n,k]",
