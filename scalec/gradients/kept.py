@@ -216,7 +216,7 @@ class Keeper:
             value = rewritten(t.value, change)
             has = frozenset(t.dims).union(*(x.dims for x in below_own(value)))
             ranges = tuple(
-                r for r in t.ranges if affine.dims(r.lower) | affine.dims(r.upper) <= has
+                r for r in t.ranges if affine.dims(r.lower) | affine.dims(r.upper) | {r.dim} <= has
             )  # else it is made's
             fields = (t.tensor, t.index, t.dims, value, t.accumulate, ranges, t.otherwise, t.temporary)
             statements[i] = Statement(*fields)

@@ -322,17 +322,17 @@ CASES = [
 
 QUANTISED_ANEW = [
     Case(
-        "C[m,n] = gelu(quantize(A[m,k], e4m3, 1x128) @ quantize(B[n,k], e4m3, 128x128) + b[n])",
-        lambda t: gelu(_quantised(t.A, "e4m3", 1, 128) @ _quantised(t.B, "e4m3", 128, 128).T + t.b),
+        "C[m,n] = gelu(quantize(A[m,k], e4m3, 1x128) @ quantize(B[n,k], e4m3, 1x128) + b[n])",
+        lambda t: gelu(_quantised(t.A, "e4m3", 1, 128) @ _quantised(t.B, "e4m3", 1, 128).T + t.b),
         {"m": 5, "n": 130, "k": 140},
         {"straight_through": True},
         rounds=True,
     ),
     Case(
-        "C[m,n] = quantize(silu(A[m,k]) * w[k], e4m3, 1x32) @ quantize(B[e[m/4],n,k], e5m2, 1x32:ue8m0)",
+        "C[m,n] = quantize(silu(A[m,k]) * w[k], e4m3, 1x64) @ quantize(B[e[m/4],n,k], e5m2, 1x64:ue8m0)",
         lambda t: _blocks(
             SimpleNamespace(
-                A=_quantised(silu(t.A) * t.w, "e4m3", 1, 32), B=_quantised(t.B, "e5m2", 1, 1, 32, type="ue8m0"), e=t.e
+                A=_quantised(silu(t.A) * t.w, "e4m3", 1, 64), B=_quantised(t.B, "e5m2", 1, 1, 64, type="ue8m0"), e=t.e
             ),
             4,
         ),
@@ -341,8 +341,8 @@ QUANTISED_ANEW = [
         rounds=True,
     ),
     Case(
-        "C[m,n] = A[idx[m],k] @ quantize(B[n,k], e4m3, 1x128)",
-        lambda t: _gathered(t.A, t.idx) @ _quantised(t.B, "e4m3", 1, 128).T,
+        "C[m,n] = A[idx[m],k] @ quantize(B[n,k], e4m3, 1x64)",
+        lambda t: _gathered(t.A, t.idx) @ _quantised(t.B, "e4m3", 1, 64).T,
         {**MNK, "A_0": 4},
         {"wrt": "A"},  # which takes no leave
         rounds=True,
