@@ -88,7 +88,8 @@ class LoadIndexOp(Op, name="load_index"):
 
 class FindGroupOp(Op, name="find_group"):
     """Which of `groups` has the index `at`: the last one that begins at or below it, by offsets that do not fall, group
-    g's and at g + 1 its end; where it begins, `low`, and whether `at` lies `inside`. 0 and 0 where no group does."""
+    g's and at g + 1 its end; where it begins, `low`, and whether `at` lies `inside`. 0 and 0 where no group does.
+    `apart`, an optional integer P: group g begins at (low / P + g) P instead, and `inside` says nothing."""
 
     offsets: ext.Operand[Any]
     stride: ext.Operand[ir.IntegerType[64]]

@@ -220,6 +220,18 @@ class ReduceEachOp(Op, name="reduce_each"):
         return _shared(op)
 
 
+class SomeOp(Op, name="some"):
+    """Whether any of the values of all threads that share it holds, as `tile.reduce_lanes` has them."""
+
+    values: Sequence[ext.Operand[I1]]
+    result: ext.Result[I1]
+    sharing: ir.IntegerAttr
+    exchange: ir.IntegerAttr
+
+    def verify_invariants(op: ir.OpView) -> bool:
+        return _shared(op)
+
+
 class ColumnOp(Op, name="column"):
     """What one of several adjacent columns has, that of number `at`."""
 

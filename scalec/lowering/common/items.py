@@ -153,6 +153,7 @@ def find_group(s: State, op: ir.OpView) -> None:
     b, groups, at = s.b, s.b.value(s.get(op.groups)), s.b.value(s.get(op.at))
     base, stride = b.integer(s.get(op.offsets)), b.mul(s.get(op.stride), 4)
     some, low = b.variable(b.i32, 0), b.variable(b.i32, 0)
+    apart = tile.int_of(op.attributes["apart"]) if "apart" in op.operation.attributes else 0
     zeros = b.pure("clz.b32 $0, $1;", b.i32, groups)  # 32 of no groups: a shift by as many gives 0
     step = b.variable(b.i32, b.pure("shr.u32 $0, 0x80000000, $1;", b.i32, zeros))
 
@@ -165,7 +166,8 @@ def find_group(s: State, op: ir.OpView) -> None:
         further = b.add(some.get(), step.get())
         there = b.compare("le", further, groups)
         found = offset(b.sub(further, 1), there)
-        begun = b.and_(there, b.compare("le", found, at))
+        begins = b.mul(b.add(b.div(found, apart), b.sub(further, 1)), apart) if apart else found
+        begun = b.and_(there, b.compare("le", begins, at))
         some.set(b.select(begun, further, some.get()))
         low.set(b.select(begun, found, low.get()))
         step.set(b.shr(step.get(), 1))

@@ -212,18 +212,29 @@ def counted(s: State, op: ir.OpView) -> None:
 def reduce_lanes(s: State, op: ir.OpView) -> None:
     """A thread's own first, then lanes at distances of powers of two, then warps: each thread leaves what its warp has,
     and reads what those that share it left, in the order of their numbers."""
-    s.values[op.result] = _reduced(s, op, [[_now(x) for value in op.values for x in s.get(value)]])[0]
+    every = [[_now(x) for value in op.values for x in s.get(value)]]
+    s.values[op.result] = _reduced(s, op, every, tile.str_of(op.kind))[0]
 
 
 @COMMON.lowers("tile.reduce_each")
 def reduce_each(s: State, op: ir.OpView) -> None:
     """Likewise, of several numbers at once: warps meet once for all of them."""
-    s.values[op.result] = _reduced(s, op, [[_now(x) for x in own] for own in zip(*map(s.get, op.values), strict=True)])
+    every = [[_now(x) for x in own] for own in zip(*map(s.get, op.values), strict=True)]
+    s.values[op.result] = _reduced(s, op, every, tile.str_of(op.kind))
 
 
-def _reduced(s: State, op: ir.OpView, every: list[list[ir.Value]]) -> list[ir.Value]:
+@COMMON.lowers("tile.some")
+def some(s: State, op: ir.OpView) -> None:
+    """Likewise, of 1 where it holds and 0 elsewhere."""
+    b = s.b
+    values = [b.select(b.value(s.get(x), b.i1), b.constant(1.0, b.f32), 0.0) for x in op.values]
+    (found,) = _reduced(s, op, [values], "max")
+    s.values[op.result] = b.compare("ne", b.bits(found), 0)
+
+
+def _reduced(s: State, op: ir.OpView, every: list[list[ir.Value]], kind: str) -> list[ir.Value]:
     """What is found of each list of values of a thread, and those of the threads that share it."""
-    b, kind, sharing, found = s.b, tile.str_of(op.kind), tile.int_of(op.sharing), []
+    b, sharing, found = s.b, tile.int_of(op.sharing), []
     of_lanes = "max" if kind == "absmax" else kind
     for first, *others in every:
         made = scalar.OPS["math.absf"](b, first) if kind == "absmax" else first

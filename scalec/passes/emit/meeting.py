@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from scalec.formats import TRANSFORMED
@@ -14,8 +14,8 @@ from scalec.ir.tile_pointwise import LANES
 from scalec.passes.emit.body import inverse_of
 from scalec.passes.emit.pointwise import BEGIN, CONVERSIONS, Point
 from scalec.passes.emit.scaling import Scale, ScalingKernel
-from scalec.passes.problem.access import Domain, Index, Lookup
-from scalec.passes.problem.pointwise import Body, Output
+from scalec.passes.problem.access import Dim, Domain, Index, Lookup
+from scalec.passes.problem.pointwise import Blocks, Body, Output
 
 MOST_FIRST = 64
 """Elements that a thread loads before it computes, at most: each is a register."""
@@ -60,12 +60,23 @@ class MeetingKernel(ScalingKernel):
     def tile(
         self, outer: dict[str, ir.Value], row: ir.Value, column: ir.Value, inside: ir.Value, aligned: ir.Value | None
     ) -> None:
-        """Rows one after the other, or blocks of several."""
-        e, s, p = self.e, self.spread, self.p
-        self.aligned_, self.column, rows = aligned, column, []
+        """Rows one after the other, or blocks of several; where groups are apart, nothing in a tile of no group."""
+        self.aligned_, self.column = aligned, column
         self.largest.clear()
         self.scales.clear()
         self.groups: dict[tuple[ir.Value, ...], tuple[ir.Value, ir.Value, ir.Value]] = {}
+        d = self.p.apart
+        if d is None:
+            self.rows(outer, row, column)
+            return
+        first, row = self.in_group(d, outer, row)
+        group, _, inside = self.group_of(d, outer | {d.dim: first})
+        with self.e.region("tile.when", [self.e.arith("arith.andi", inside, self.e.compare("eq", group, self.group))]):
+            self.rows(outer, row, column)
+
+    def rows(self, outer: dict[str, ir.Value], row: ir.Value, column: ir.Value) -> None:
+        """What a thread does from a row and a column of a tile on."""
+        e, s, p, rows = self.e, self.spread, self.p, []
         for i in range(s.down):
             where = dict(outer)
             if p.rows:
@@ -95,6 +106,24 @@ class MeetingKernel(ScalingKernel):
                     with e.region("tile.when", [first]):
                         self.store(o, made, r.edge)
 
+    def walked(self, row: Dim) -> ir.Value:
+        """Where groups are apart each has tiles of its own: one more than all rows have, at most."""
+        e, d, size = self.e, self.p.apart, self.size(row)
+        if d is None:
+            return size
+        rows, groups = e.i32(self.spread.rows), self.size(next(x for x in self.p.groups if x.name == d.group))
+        tiles = e.arith("arith.divui", e.arith("arith.addi", size, e.i32(self.spread.rows - 1)), rows)
+        return e.arith("arith.muli", e.arith("arith.addi", tiles, groups), rows)
+
+    def in_group(self, d: Domain, outer: dict[str, ir.Value], row: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """The rows of a tile's group that stand, where groups are apart, at the tile's first row and at `row`."""
+        e, rows = self.e, self.spread.rows
+        self.group, low, _ = self.search(d, outer | {d.dim: self.corner[0]}, apart=rows)
+        unit = e.arith("arith.addi", e.arith("arith.divui", low, e.i32(rows)), self.group)
+        moved = e.arith("arith.subi", low, e.arith("arith.muli", unit, e.i32(rows)))
+        first, own = (e.arith("arith.addi", x, moved) for x in (self.corner[0], row))
+        return first, own
+
     def load_first(self, points: list[Point]) -> None:
         """All loads that depend on no term of a sum, before threads meet and before anything is stored: loads behind
         either wait (docs/notes/pointwise.md)."""
@@ -116,9 +145,13 @@ class MeetingKernel(ScalingKernel):
         for d in p.domains:
             if d.group and d.group not in {x.name for x in p.rows}:
                 group, low, inside = self.group_of(d, where)
+                if p.apart is not None:
+                    inside = e.arith("arith.andi", inside, e.compare("eq", group, self.group))
                 where = where | {d.group: group, BEGIN: low}
             else:
                 inside = self.in_range(d, where)
+                if d.group and self.p.counted_apart and isinstance(d.low, Index):
+                    where = where | {BEGIN: self.read_index(d.low, self.clamped(d.low, where))}
             valid = e.arith("arith.andi", valid, inside)
         gates = [x for x in p.gates if name in where or all(c.dim != name for c in x.index.coords)]
         where, valid = self.looked_up(gates, where, valid)
@@ -134,18 +167,22 @@ class MeetingKernel(ScalingKernel):
         """The group whose range has an index, where it begins, and whether there is one: once for each row."""
         row = tuple(where[x] for x in (d.dim, *d.beside))
         if row not in self.groups:
-            assert isinstance(d.low, Index)
-            i32, i1 = (ir.IntegerType.get_signless(bits) for bits in (32, 1))
-            source, coords = self.pointer(d.low.tensor, d.low.argument_index, 4), d.low.coords
-            at, strides = self.clamped(d.low, where), self.strided(d.low.tensor, len(coords))
-            along = [c.dim for c in coords].index(d.group)
-            if len(coords) > 1 or coords[along].offset:
-                first = [self.e.i32(c.offset) if i == along else self.placed(c, at) for i, c in enumerate(coords)]
-                source = self.e.op("tile.view", [source.type], [source, first, strides]).result
-            count = self.size(next(x for x in self.p.groups if x.name == d.group))
-            operands = [source, strides[along], count, where[d.dim]]
-            self.groups[row] = tuple(self.e.op("tile.find_group", [i32, i32, i1], operands).results)
+            self.groups[row] = self.search(d, where)
         return self.groups[row]
+
+    def search(self, d: Domain, where: dict[str, ir.Value], **apart: int) -> tuple[ir.Value, ir.Value, ir.Value]:
+        """What `tile.find_group` finds of an index."""
+        assert isinstance(d.low, Index)
+        i32, i1 = (ir.IntegerType.get_signless(bits) for bits in (32, 1))
+        source, coords = self.pointer(d.low.tensor, d.low.argument_index, 4), d.low.coords
+        at, strides = self.clamped(d.low, where), self.strided(d.low.tensor, len(coords))
+        along = [c.dim for c in coords].index(d.group)
+        if len(coords) > 1 or coords[along].offset:
+            first = [self.e.i32(c.offset) if i == along else self.placed(c, at) for i, c in enumerate(coords)]
+            source = self.e.op("tile.view", [source.type], [source, first, strides]).result
+        count = self.size(next(x for x in self.p.groups if x.name == d.group))
+        operands = [source, strides[along], count, where[d.dim]]
+        return tuple(self.e.op("tile.find_group", [i32, i32, i1], operands, **apart).results)
 
     def in_range(self, d: Domain, where: dict[str, ir.Value]) -> ir.Value:
         """Whether an index lies in a range. Ends may be any i32, whose sign unsigned comparisons do not see."""
@@ -362,8 +399,9 @@ class MeetingKernel(ScalingKernel):
                     found = values
                     if self.ragged(scale.rows, scale.columns) and not self.is_zeros(o):
                         found = [self.counted(x, at, "absmax") for x, (_, at) in zip(values, group, strict=True)]
+                    first = self.first_of(scale, [at for _, at in group])
                     if scale.columns == 1:
-                        factors = self.scales_of_columns(o, scale, found, group[0][1])
+                        factors = self.scales_of_columns(o, scale, found, first)
                         self.write(o, [self.product(x, factors) for x in values], group)
                         continue
                     known = of if (scale.rows, scale.columns) == (s.rows, s.columns) and not o.hadamard else None
@@ -372,8 +410,20 @@ class MeetingKernel(ScalingKernel):
                         self.largest[known] = largest
                     code, reciprocal = self.find_scale(o, scale, largest)
                     values = [self.product(x, reciprocal) for x in values]
-                    self.store_scale(o, scale, code, group[0][1] if scale.columns else group[0][0].edge)
+                    self.store_scale(o, scale, code, first if scale.columns else group[0][0].edge)
                 self.write(o, values, group)
+
+    def first_of(self, scale: Blocks, points: list[Point]) -> Point:
+        """A thread's first point of a block, valid where any of the block's is: of several rows the first may be left
+        out, unless blocks begin where groups do."""
+        e, p = self.e, self.p
+        if scale.rows == 1 or not p.skips or (p.apart is not None and not p.gates):
+            return points[0]
+        sharing = self.spread.sharing(scale.rows, scale.columns)
+        exchange = 0 if sharing >= LANES else -1
+        i1, valid = ir.IntegerType.get_signless(1), [[at.valid for at in points]]
+        some = e.op("tile.some", [i1], valid, sharing=sharing, exchange=exchange).result
+        return replace(points[0], valid=some)
 
     def write(self, o: Output, values: list[ir.Value], group: list[tuple[Row, Point]]) -> None:
         """Values of a result at the points that are there."""

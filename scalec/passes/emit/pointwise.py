@@ -13,7 +13,7 @@ from scalec.passes.emit.emitter import Emitter, Source, attribute, copied
 from scalec.passes.emit.tensors import Tensors
 from scalec.passes.plan.pointwise import Spread
 from scalec.passes.problem.access import Coord, Lookup
-from scalec.passes.problem.pointwise import Body, Level, Output, Pointwise, Read, Reduction
+from scalec.passes.problem.pointwise import Body, Dim, Level, Output, Pointwise, Read, Reduction
 
 BEGIN = "begin"
 """Among the indices of a point: where the group begins that its row is in."""
@@ -329,7 +329,7 @@ class PointwiseKernel(Columns):
         i32 = ir.IntegerType.get_signless(32)
         with ir.InsertionPoint(self.body):
             *outer, row = p.rows or (None,)
-            m, n = (self.size(row) if row else e.i32(1)), self.size(p.columns)
+            m, n = (self.walked(row) if row else e.i32(1)), self.size(p.columns)
             self.begin()
             aligned = None if s.whole or s.vector == 1 else self.aligned()
             with e.region(
@@ -352,6 +352,10 @@ class PointwiseKernel(Columns):
                 where = dict(zip([d.name for d in outer if d], indices, strict=True))
                 self.tile(where, at, column, inside, aligned)
         made.attributes["arguments"] = e.arguments_attribute()
+
+    def walked(self, row: Dim) -> ir.Value:
+        """How many rows tiles are of."""
+        return self.size(row)
 
     def begin(self) -> None:
         """What is known before the first tile."""

@@ -215,6 +215,19 @@ class Pointwise:
         return tuple(o.scale for o in self.outputs if o.scale is not None and o.scale.largest is None)
 
     @property
+    def apart(self) -> Domain | None:
+        """The range whose groups' rows are walked from where each begins, as blocks of several of them do."""
+        if not any(x.rows > 1 and x.apart for x in self.found):
+            return None
+        return next(d for d in self.domains if d.dim == self.rows[-1].name)
+
+    @property
+    def counted_apart(self) -> bool:
+        """Whether scales of several results or reads are counted from where groups begin."""
+        read = (c for x in self.every for level in x.levels for c in level.coords)
+        return any(x.apart for x in self.found) or any(c.apart for c in read)
+
+    @property
     def spans(self) -> bool:
         """Whether something is found of a whole row before the first result of it is known."""
         whole = any(not x.columns for x in self.found)

@@ -317,9 +317,7 @@ class PointwiseReader(EpilogueReader):
                     "the same indices from memory for all results",
                     f"compute {o.name} in a program of its own",
                 )
-            if p.skips and o.scale is not None and (o.scale.rows != 1 or o.scale.largest is not None):
-                what = f"{o.name} quantised in blocks of several rows, of which some may be left out"
-                raise self.refused(what, self.function, "blocks of one row, or all rows")
+            self.check_blocks(p, o, lookups)
         self.check_ranges(p, rows)
         if any(r.within is not None for r in p.reductions) and p.folds is None:
             what = (
@@ -372,6 +370,24 @@ class PointwiseReader(EpilogueReader):
             f"a type of whole bytes, or {last} itself last in {found.name} and in all that changes with {last}",
             f"pass {found.name} in a type of whole bytes" if alone else f"pass copies of what has not {last} last",
         )
+
+    def check_blocks(self, p: Pointwise, o: Output, lookups: dict[str, Lookup]) -> None:
+        """Refuses scales of several rows where no thread knows which of these there are."""
+        scale, why = o.scale, ""
+        if scale is None or (scale.rows == 1 and scale.largest is None):
+            return
+        if p.skips and scale.largest is not None:
+            why = "by magnitudes that are given, of rows of which some may be left out"
+        elif p.skips and (not scale.rows or p.is_turned(o)):
+            why = "in blocks of several rows, of which some may be left out"
+        elif scale.rows > 1 and o.coords[-2].dim in lookups:
+            why = "in blocks of several rows, which are scattered"
+        elif scale.rows > 1 and scale.apart and not p.groups:
+            why = "in blocks of several rows, whose groups are apart and an index of it"
+        elif scale.rows > 1 and scale.apart and any(map(p.is_turned, p.outputs)):
+            why = "in blocks of several rows, whose groups are apart, beside a result with another last index"
+        if why:
+            raise self.refused(f"{o.name} quantised {why}", self.function, "blocks of one row, or all rows")
 
     def check_ranges(self, p: Pointwise, rows: set[str]) -> None:
         """Refuses ranges of other indices than rows, and lookups that a row has several of and is reduced over."""

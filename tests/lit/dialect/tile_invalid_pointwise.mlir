@@ -332,6 +332,15 @@ func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
 
 // -----
 
+// some: values
+// EXPECT: reduces no values, expected one at least
+func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
+  %a = "tile.some"() {exchange = -1 : i64, operandSegmentSizes = array<i32: 0>, sharing = 3 : i64} : () -> i1
+  return
+}
+
+// -----
+
 // column: of those that there are
 // EXPECT: column 8 : i64 of 8
 func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {

@@ -51,6 +51,8 @@ func.func @quantised(%D: memref<?x?xbf16>, %Y: memref<?x?xf8E4M3FN>, %Z: memref<
   %there = "tile.counted"(%x, %p) {kind = "absmax"} : (!tile.columns<8 : i64>, i32) -> !tile.columns<8 : i64>
   // CHECK-NEXT: %[[LARGEST:.*]] = "tile.reduce_lanes"(%[[THERE]], %[[THERE]]) {exchange = 0 : i64, kind = "absmax", operandSegmentSizes = array<i32: 2>, sharing = 35 : i64}
   %largest = "tile.reduce_lanes"(%there, %there) {exchange = 0 : i64, kind = "absmax", operandSegmentSizes = array<i32: 2>, sharing = 35 : i64} : (!tile.columns<8 : i64>, !tile.columns<8 : i64>) -> f32
+  // CHECK-NEXT: "tile.some"({{.*}}) {exchange = 0 : i64, operandSegmentSizes = array<i32: 2>, sharing = 35 : i64}
+  %some = "tile.some"(%i, %i) {exchange = 0 : i64, operandSegmentSizes = array<i32: 2>, sharing = 35 : i64} : (i1, i1) -> i1
   // CHECK-NEXT: %[[SCALE:.*]]:2 = "tile.find_scale"(%[[LARGEST]]) {element = f8E4M3FN, operandSegmentSizes = array<i32: 1, 0>, scale = "ue8m0"}
   %code, %reciprocal = "tile.find_scale"(%largest) {element = f8E4M3FN, operandSegmentSizes = array<i32: 1, 0>, scale = "ue8m0"} : (f32) -> (i32, f32)
   // CHECK-NEXT: "tile.store_scale"(%[[SCALE]]#0, {{.*}}) {block = 32 : i64, layout = "packed", padding = 1 : i64, scale = "ue8m0", sharing = 35 : i64}
