@@ -311,6 +311,7 @@ FORMS: dict[str, Form] = {
     "groups of a vector": Form("S[g]{t} = {back {red}[m]({term X[m]})}" + ROWS, 1, GROUP, ""),
     "quantised": Form("Q[m,n]{q} = {of X[m,n]{input}}", 3, {"n": "wide"}, ""),
     "quantised twice": Form("Q[m,n]{q} = {fn}(X[m,n]{input}); P[m,n]{q1} = {of X[m,n]}", 2, {"n": "wide"}, ""),
+    "quantised columns": Form("Q[m,n]:e4m3 scale(32x1) = {of X[m,n]{input}}" + ROWS, 1, GROUP | {"n": "wide"}, ""),
     "quantised rows": Form("Q[idx[m],n]{q} = {of X[m,n]{input}}", 2, {"n": "wide"}, ""),
     "by chance": Form("Q[m,n]{p} = {chance {of X[m,n]{input}}}", 4, {"n": "wide"}, ""),
     "by chance, any": Form("Q[m,n]{p} = {chance {of X[m,n]{input}}}", 2, {}, ""),

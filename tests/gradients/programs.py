@@ -196,6 +196,11 @@ CASES = [
     Case("C[g,m,n] = A[g,m,k] @ B[g,n,k] for m < rows[g]", _masked, {"g": 3, **MNK}),
     Case("C[g,m,n] = A[g,m,k] @ B[g,n,k] for m < rows[g] else 0", _masked, {"g": 3, **MNK}),
     Case("C[g,m,n] = A[m,k] @ B[n,k] for k in off[g]:off[g+1]", _of_k, {**MNK, "k": 11, "g": 3}),
+    Case(
+        "C[g,m,n] = alpha[g] * (A[m,k] @ B[n,k]) for k in off[g]:off[g+1]",
+        lambda t: t.alpha[:, None, None] * _of_k(t),
+        {**MNK, "k": 11, "g": 3},
+    ),
     Case("C[m,n] = A[m,k] @ B[e[m/4],n,k]", lambda t: _blocks(t, 4), {**MNK, "m": 18, "B_0": 3}),
     Case("C[m,n] = A[m,k] @ B[e[m],n,k]", lambda t: _blocks(t, 1), {**MNK, "B_0": 3}),
     Case("C[m,n] = A[idx[m],k] @ B[n,k]", lambda t: _gathered(t.A, t.idx) @ t.B.T, {**MNK, "A_0": 4}),
