@@ -342,7 +342,7 @@ QUANTISED_ANEW = [
             4,
         ),
         {"m": 18, "n": 6, "k": 40, "B_0": 3},
-        {"straight_through": True},
+        {"straight_through": True, "wrt": ["A", "B"]},
         rounds=True,
     ),
     Case(
