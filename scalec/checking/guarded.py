@@ -115,15 +115,17 @@ def between_guards(
 
 
 def stored_points(spec: TensorSpec, points: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which elements as they are stored are written where the elements of `points` are: bytes of packed ones, words of
-    four scales, whole tiles of 128x4 of which rows that pad are not. What shares one with a written element is."""
+    """Which elements as they are stored are written where the elements of `points` are: bytes of packed ones, of which
+    what shares one with a written element is; of scales in words of four, those bytes, and what pads a word with a
+    written one; whole tiles of 128x4 of which rows that pad are not."""
     if spec.layout in ("packed", "blocked"):
-        words = np.zeros((*points.shape[:-1], align_up(points.shape[-1], 4)), bool)
-        words[..., : points.shape[-1]] = points
-        words = np.asarray(words.reshape(*points.shape[:-1], words.shape[-1] // 4, 4).any(axis=-1))
+        columns = points.shape[-1]
+        scales = np.zeros((*points.shape[:-1], align_up(columns, 4)), bool)
+        scales[..., :columns] = points
+        scales[..., columns:] = points[..., (columns - 1) // 4 * 4 :].any(axis=-1, keepdims=True)
         if spec.layout == "packed":
-            return words
-        return reference.to_blocked(words.repeat(4, axis=-1).astype(np.uint8)).astype(bool)
+            return scales.reshape(*points.shape[:-1], scales.shape[-1] // 4, 4)
+        return reference.to_blocked(scales.astype(np.uint8)).astype(bool)
     bits = ELEMENT_TYPES[spec.dtype].bits
     if bits >= 8:
         return points
@@ -157,7 +159,8 @@ def written(
     for extent, stride in zip(result.shape, result.strides, strict=True):
         at = at[..., None] + np.arange(extent) * stride
     item = itemsize(spec.dtype)
+    at = at[..., None] * item + np.arange(item)
     if points is not None:
         at = at[points]
-    wanted[(at.reshape(-1, 1) * item + np.arange(item)).reshape(-1)] = True
+    wanted[at.reshape(-1)] = True
     return wanted

@@ -130,8 +130,10 @@ def divide(a: Linear, divisor: int, ceiling: bool = False) -> Linear:
         return _linear({t: c // divisor for t, c in a.terms}, a.constant // divisor)
     if not a.terms:
         return constant(-(-a.constant // divisor) if ceiling else a.constant // divisor)
-    whole = a.constant // divisor if a.constant % divisor == 0 else 0  # (m + 32)/16 is m/16 + 2
-    return add(atom(Quotient(Linear(a.terms, a.constant - whole * divisor), divisor, ceiling)), constant(whole))
+    # (m + h*64 + 32)/16 is m/16 + h*4 + 2
+    whole = Linear(tuple((t, c // divisor) for t, c in a.terms if c % divisor == 0), 0)
+    whole = add(whole, constant(a.constant // divisor if a.constant % divisor == 0 else 0))
+    return add(atom(Quotient(add(a, times(whole, -divisor)), divisor, ceiling)), whole)
 
 
 def remainder(a: Linear, divisor: int) -> Linear:

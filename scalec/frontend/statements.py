@@ -62,10 +62,12 @@ class Targets:
             why, got, expected = f"{tensor.element} is no type to quantise to", tensor.element, "8 bits or fewer"
         elif statement.accumulate:
             why, got, expected = f"{tensor.name} is quantised and accumulated into", "+=", "="
-        elif not all(affine.plain(i) or (affine.read(i) and i != statement.index[-1]) for i in statement.index):
+        elif affine.symbols(statement.index[-1]) or not all(
+            affine.plain(i) or affine.read(i) for i in statement.index[:-1]
+        ):
             why = f"{tensor.name} is quantised and its indices are computed"
             got = f"{tensor.name}[{', '.join(map(str, statement.index))}]"
-            expected = "plain indices, all but the last also from memory: the blocks lie in the result as it is stored"
+            expected = "plain indices, all but the last also from memory, the last one also around gaps of whole blocks"
             fix = f"give {tensor.name} f32, bf16 or f16 here, and quantise it by a program of its own"
         elif len(tensor.levels) == 2 and (set(tensor.levels[1].block) != {WHOLE} or tensor.levels[1].type != "f32"):
             why, got = f"the second level of {tensor.name} is not one f32", scales.describe(tensor.levels)

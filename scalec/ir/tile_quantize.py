@@ -7,7 +7,7 @@ from typing import Any
 
 from scalec.formats import GRIDS, LAYOUTS, MOST_WORDS, QUANTISED, TRANSFORMED, element_spelled
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import at_least, flag, in_step, maker, scattered
+from scalec.ir.tile_checks import at_least, flag, gaps, in_step, maker, scattered
 from scalec.ir.tile_types import (
     I32,
     CursorType,
@@ -16,6 +16,7 @@ from scalec.ir.tile_types import (
     RingType,
     RowIndexType,
     Tile,
+    gaps_of,
     int_of,
     shape_of,
     str_of,
@@ -47,6 +48,9 @@ class QuantizeOp(Tile.Operation, name="quantize"):
     columns. They send each other what each unit along the columns has of each of the tile's `rows`, an f32, to two
     places by turns behind `exchange`; that and an arrival of each warp complete the barrier of `ring` that `cursor` is
     at, which moves on.
+
+    With `gaps`, an optional attribute of three integers, blocks go around gaps as columns of `tile.store_direct` do;
+    those that are stored `together` lie on one side of each.
     """
 
     accumulator: ext.Operand[FragmentType]
@@ -94,8 +98,11 @@ class QuantizeOp(Tile.Operation, name="quantize"):
         along = "n" if int_of(op.by_rows) else "m"
         if any(str_of(made.axis) != along for x in op.skips if (made := maker(x, "tile.row_index")) is not None):
             return fail(op, f"skips some of a block's elements, expected whole blocks: indices along {along}")
-        if not scattered(op, along):
+        if not scattered(op, along) or not gaps(op):
             return False
+        around, together = gaps_of(op), int_of(op.together)
+        if around is not None and (int_of(op.by_rows) or any(x % together for x in around)):
+            return fail(op, f"gaps {list(around)} between {together} blocks of columns, expected multiples of these")
         if str_of(op.layout) not in LAYOUTS:
             return fail(op, f"layout is {op.layout}, expected {', '.join(LAYOUTS)}")
         if str_of(op.scale) not in SCALES:
@@ -104,7 +111,6 @@ class QuantizeOp(Tile.Operation, name="quantize"):
             return _by_rows(op)
         if block < 8 or block % 8 or columns % block:
             return fail(op, f"blocks of {block} in {columns} columns, expected a divisor and a multiple of 8")
-        together = int_of(op.together)
         if together not in (1, 2, 4) or columns % (block * together) or (together > 1 and str_of(op.scale) == "f32"):
             return fail(op, f"{together} {op.scale} at once in {columns} columns, expected 1, or 2 or 4 bytes")
         return at_least(op, 0, "padding")

@@ -67,11 +67,11 @@ def _terms(e: ir.AffineExpr, dims: list[str]) -> tuple[tuple[abi.Term, ...], int
     (terms, constant), by = left, right[1]
     if isinstance(e, ir.AffineMulExpr):
         return tuple(replace(t, factor=t.factor * by) for t in terms), constant * by
-    whole = len(terms) == 1 and terms[0].divisor == 1 and terms[0].factor > 0 and by % terms[0].factor == 0
-    if isinstance(e, ir.AffineCeilDivExpr) and whole:  # ceil((2*n + 3)/128) is ceil((n + 2)/64)
+    whole = len(terms) == 1 and terms[0].factor > 0 and by % terms[0].factor == 0
+    if isinstance(e, ir.AffineCeilDivExpr) and whole:  # ceil((2*ceil(n/16) + 3)/128) is ceil((n + 2*16)/(64*16))
         (term,) = terms
-        offset = term.offset - (-constant // term.factor)
-        return (replace(term, factor=1, offset=offset, divisor=by // term.factor),), 0
+        offset = term.offset - (-constant // term.factor) * term.divisor
+        return (replace(term, factor=1, offset=offset, divisor=by // term.factor * term.divisor),), 0
     return None
 
 

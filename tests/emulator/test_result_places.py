@@ -1,5 +1,5 @@
-"""Results that are added to around gaps, or whose rows or columns an index from memory names, anywhere among the
-result's indices: threads store each element where it goes, and read what is there where it is."""
+"""Results that are added to or quantised around gaps, or whose rows or columns an index from memory names, anywhere
+among the result's indices: threads store each element where it goes, and read what is there where it is."""
 
 from __future__ import annotations
 
@@ -29,6 +29,16 @@ CASES = {
     "4 bits of groups, and others": (
         "T[m,n] = A[m,k] @ B[g,n,k] for m in off[g]:off[g+1]; C[m, n + n/8*2]:e2m1 = T; D[m,n] = T"
     ),
+    "quantised": "C[m, n/128*192 + n%128]:mxfp8 = A[m,k] @ B[n,k] + x[n]",
+    "quantised, 4 bits": "C[b,m, 32 + n + (n+16)/64*32]:nvfp4 = A[b,m,k] @ B[b,n,k]",
+    "quantised, of groups": (
+        "C[m, n + (n+32)/96*64]:e4m3 scale(1x32:ue8m0@blocked) = A[m,k] @ B[g,n,k] for m in off[g]:off[g+1] apart"
+    ),
+    "quantised, and others": (
+        "T[m,n] = A[m,k] @ B[n,k]; C[idx[m], n + n/96*128]:e4m3 scale(1x32:ue8m0@packed) = relu(T); D[m,n] = T; "
+        "E[m, n + n/64*64]:e5m2 scale(1x64:f32@col) = T"
+    ),
+    "quantised, gated": "C[m, n + n/24*24]:e4m3 scale(1x24) = relu(X[m,k] @ V[n,k]) * (X[m,k] @ W[n,k])",
     "scattered": "C[idx[m], n/64*96 + n%64] = A[m,k] @ B[n,k]",
     "scattered, added": "C[idx[m], n/64*96 + n%64]:f32 += A[m,k] @ B[n,k] + x[n]",
     "scattered, added, rounded": "C[idx[m], n + n/3] += A[m,k] @ B[n,k] + x[idx[m],n]",

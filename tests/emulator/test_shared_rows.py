@@ -64,6 +64,7 @@ PROGRAMS: dict[str, tuple[str, dict[str, int]]] = {
     ),
     "gated": ("G[m,n] = X[m,k]@V[n,k]; U[m,n] = X[m,k]@W[n,k]; D[m,n]:e4m3 scale(1xn) = silu(G)*U", SIZES),
     "by chance": ("D[m,n]:e4m3 scale(1xn) = stochastic(x * (A[m,k] @ B[n,k]), w[0])", SIZES),
+    "tiles of scales": ("D[m,n]:e4m3 scale(1x512:ue8m0@blocked) = A[m,k] @ B[n,k]", {**SIZES, "m": 140, "n": 1100}),
     "added": ("D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[n,k] + E[m,r] @ F[n,r]", {**SIZES, "r": 40}),
     "4 bits": ("D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[n,k]:nvfp4", SIZES),
 }  # fmt: skip

@@ -164,6 +164,11 @@ class Case:
         size, every, phase = self.gaps or (0, 1, 0)
         return [n + (n + phase) // every * size for n in range(sizes[self.result.index[-1]])]
 
+    def blocks(self, n: int) -> list[int]:
+        """Where those of `n` points of a quantised result's last index go."""
+        width = int(self.result.granularities("result")[0].block[-1])
+        return [x // width for x in self.columns({self.result.index[-1]: n})[::width]]
+
     def value_text(self, tree: Tree, sums: str) -> str:
         op, *rest = tree
         inner = [self.value_text(t, f"({sums})" if " " in sums and not sums.startswith("(") else sums) for t in rest
@@ -214,10 +219,12 @@ class Case:
     def points(self, r: TensorSpec, sizes: dict[str, int], values: dict[str, Any]) -> Any:
         """Which elements of a result are written, None where all are."""
         made = None if self.groups is None else of_result(self, r, covered(self, sizes, values))
-        if not self.gaps or r.name != self.result.name or r.inout:
+        scales = r.name == self.result.name + "_scale"
+        if not self.gaps or (r.name != self.result.name and not scales) or r.inout:
             return made
-        around = np.zeros([e.value(sizes) for e in r.shape], bool)
-        around[..., self.columns(sizes)] = True if made is None else made
+        columns = self.blocks(sizes[self.result.index[-1]]) if scales else self.columns(sizes)
+        around = np.zeros([*(e.value(sizes) for e in r.shape[:-1]), max(columns, default=-1) + 1], bool)
+        around[..., columns] = True if made is None else made
         return around
 
     def route(self, sizes: dict[str, int], values: dict[str, Any], rng: np.random.Generator) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from scalec.formats import ELEMENT_TYPES, FORMATS
+from scalec.formats import ELEMENT_TYPES, FORMATS, WHOLE
 from scalec.zero_points import SHIFTED
 from tests.fuzz.case import SUMS, Case, Level, Operand, Tree
 from tests.fuzz.groups import grouped
@@ -73,9 +73,10 @@ def draw(seed: int) -> Case:
     if own.random() < OUTER:
         case = _outer(own, case)
     own = Random(f"gaps {seed}")
-    if own.random() < GAPS and not (adds or result.levels or result.type in FORMATS or result.bits < 8):
+    if own.random() < GAPS and not adds and (unit := _whole(result)):
         every = pick(own, EVERY)
-        case = case.but(gaps=(pick(own, GAP), every, own.choice((0, every // 2, own.randrange(2 * every)))))
+        gaps = pick(own, GAP), every, own.choice((0, every // 2, own.randrange(2 * every)))
+        case = case.but(gaps=tuple(unit * x for x in gaps))
     own = Random(f"several {seed}")  # likewise
     if own.random() < SEVERAL:
         case = _several(own, case)
@@ -373,6 +374,15 @@ GAP: Weighted = {1: 1, 2: 1, 8: 2, 16: 1, 64: 3}
 EVERY: Weighted = {2: 1, 3: 1, 8: 2, 24: 1, 32: 2, 64: 3, 128: 2}
 
 OUTER_SIZE: Weighted = {1: 2, 2: 5, 3: 4, 5: 1}
+
+
+def _whole(result: Operand) -> int:
+    """What gaps of a result are multiples of: blocks that share a scale, or bytes; 0 where it may have none."""
+    levels = result.granularities("result")
+    if levels:
+        block = levels[0].block[-1]
+        return 0 if block == WHOLE or result.bits == 6 else int(block)
+    return {4: 2, 6: 0}.get(result.bits, 1)
 
 
 def _outer(random: Random, case: Case) -> Case:

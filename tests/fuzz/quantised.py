@@ -35,7 +35,11 @@ def compare(
     block = block_shape(g, shape)
     blocks = scale_shape(block, shape)
     raw = scales if g.layout == "packed" else decode(scales, g.type)
-    each = from_layout(raw, g.layout, blocks, g.type).astype(np.float64)
+    if isinstance(case, Case) and case.gaps:
+        at = case.blocks(shape[-1])
+        each = from_layout(raw, g.layout, (*blocks[:-1], max(at, default=-1) + 1), g.type)[..., at].astype(np.float64)
+    else:
+        each = from_layout(raw, g.layout, blocks, g.type).astype(np.float64)
     outer = values[name + "_scale2"].item() if name + "_scale2" in values else None
     with np.errstate(all="ignore"):
         inverse = F32(1) if outer is None else np.clip(F32(1) / F32(outer), -LARGEST_INVERSE, LARGEST_INVERSE)

@@ -49,9 +49,24 @@ def address_of_scale(
 
 
 def _address(s: State, op: ir.OpView, base: ir.Value, row: ir.Value, block: ir.Value) -> ir.Value:
-    """Where blocks run along a row's columns, or a column's rows."""
-    row = s.b.add(row, s.get(op.moved[0])) if len(op.moved) else row
-    return address_of_scale(s, op, base, row, block, s.get(op.m if tile.int_of(op.by_rows) else op.n))
+    """Where blocks run along a row's columns, or a column's rows, or around gaps."""
+    b, extent = s.b, s.get(op.m if tile.int_of(op.by_rows) else op.n)
+    row = b.add(row, s.get(op.moved[0])) if len(op.moved) else row
+    size, ctas = tile.int_of(op.block), ctas_of(op)
+    if tile.gaps_of(op) is not None:
+        extent = b.mul(b.add(_around(s, op, b.sub(b.ceildiv(extent, size * ctas), 1)), 1), size)
+    elif ctas > 1:
+        extent = b.ceildiv(extent, ctas)
+    return address_of_scale(s, op, base, row, block, extent)
+
+
+def _around(s: State, op: ir.OpView, block: ir.Value) -> ir.Value:
+    """Where the scale of a block goes, of all blocks of a row: around gaps, if there are any."""
+    b, gaps = s.b, tile.gaps_of(op)
+    if gaps is None:
+        return block
+    size, every, phase = gaps
+    return b.add(block, b.mul(b.div(b.add(block, phase), every), size))
 
 
 @COMMON.lowers("tile.quantize")
@@ -201,10 +216,11 @@ def _quantize_columns(s: State, op: ir.OpView) -> None:
             inside = b.and_(inside, b.compare("eq", _unit_in_block(s, op), 0))
         if ctas > 1:
             inside = b.and_(inside, b.compare("eq", s.rank, 0))
-        _store(s, op, _address(s, op, base, row, share.block), _word(s, op, codes, share.block, blocks), inside)
+        place = _around(s, op, share.block)
+        _store(s, op, _address(s, op, base, row, place), _word(s, op, codes, share.block, blocks), inside)
         if tile.int_of(op.padding) and together < _WORD:
             with b.when(b.and_(inside, b.compare("ge", b.add(share.block, together), blocks))):
-                _pad(s, op, base, row, share.block)
+                _pad(s, op, base, row, place)
 
 
 def _stored(s: State, op: ir.OpView, row: ir.Value) -> tuple[ir.Value, ir.Value]:
@@ -249,10 +265,11 @@ def _quantize_halves(s: State, op: ir.OpView) -> None:
                 ]
             block = b.add(block, b.mul(upper, together))
             stored = b.and_(inside, b.compare("lt", block, blocks))
-            _store(s, op, _address(s, op, base, row, block), _alternating(s, codes, upper), stored)
+            place = _around(s, op, block)
+            _store(s, op, _address(s, op, base, row, place), _alternating(s, codes, upper), stored)
             if tile.int_of(op.padding) and together < _WORD:
                 with b.when(b.and_(stored, b.compare("ge", b.add(block, together), blocks))):
-                    _pad(s, op, base, row, block)
+                    _pad(s, op, base, row, place)
 
 
 def _swapped(s: State, own: ir.Value, which: ir.Value, distance: int) -> tuple[ir.Value, ir.Value]:

@@ -312,7 +312,9 @@ class Epilogue(Stores):
         n, ctas = self.problem.m if by_rows else self.problem.n, scale.ctas if scale.ctas > 1 else None
         memory = e.memory(self.returned(scale.index).type)
         words = scale.layout in ("packed", "blocked")
-        padding = 0 if not words else WORD_BLOCKS - 1 if n.size is None else -n.blocks(scale.width) % WORD_BLOCKS
+        padding = 0
+        if words:
+            padding = WORD_BLOCKS - 1 if n.size is None else -scale.stored(n.size) % WORD_BLOCKS
         together = 1 if by_rows else self.scales_together(scale, accumulator.type)
         target = e.parameter(self.body, memory, Source("pointer", scale.name, align=together))
         target = self.at(target, scale.name, result.coords, w)
@@ -346,6 +348,7 @@ class Epilogue(Stores):
             to=self.goes_to(of),
             ctas=ctas,
             rows=self.schedule.tile[0] if ctas else None,
+            gaps=None if scale.blocks_around is None else scale.blocks_around.numbers,
         )
 
     def round(self, of: Problem, accumulator: ir.Value, chance: Chance, place: list[ir.Value], w: Work) -> None:
@@ -374,7 +377,9 @@ class Epilogue(Stores):
         most = math.gcd(max(1, columns // max(scale.block, self.schedule.permute_n)), WORD_BLOCKS)
         if scale.layout == "row":
             n = self.problem.n
-            most = 1 if n.size is None else math.gcd(most, n.blocks(scale.width))
+            most = 1 if n.size is None else math.gcd(most, scale.stored(n.size))
+        if scale.blocks_around is not None:  # none on both sides of a gap
+            most = math.gcd(most, *scale.blocks_around.numbers)
         held = 2 * (rows // self.wave) * blocks  # of a thread's rows r and r + 8
         return min((x for x in (1, 2, 4) if x <= most), key=lambda x: (-(-held // (x * LANES)), x))
 

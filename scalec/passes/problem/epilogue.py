@@ -107,7 +107,7 @@ class EpilogueReader(WrittenReader):
         _, gaps = self.indices_of(written, contract)
         if gaps is not None:
             result = replace(result, gaps=gaps)
-            self.check_gaps(result, written.quantize is not None, place)
+            self.check_gaps(result, place)
         away = None if written.scatter is None else distance_of(written.scatter)
         if away is not None and reduced(final, contract, self.dims) is None:
             order_of(self, written.scatter, name)  # refuses it
@@ -324,10 +324,13 @@ class EpilogueReader(WrittenReader):
                 fix=f"leave out @{layout}, or write {name} with {row} second to last",
                 place=place,
             )
+        self.check_blocks(result, block, place)
         facts = self.facts("res_attrs", index)
         outer = next((self.outer_scale(x) for x in op.outer), None)
         apart = sum(pads(op, [at.dim for at in coords]))
-        return ResultScale(self.name(facts, f"{name}_scale"), index, block, kind, layout, outer, place, apart)
+        return ResultScale(
+            self.name(facts, f"{name}_scale"), index, block, kind, layout, outer, place, apart, gaps=result.gaps
+        )
 
     def outer_scale(self, value: Any) -> EpilogueInput:
         """The scale of the whole result: no view of the map."""

@@ -60,6 +60,7 @@ class ResultScale:
         place: where the program says so.
         apart: to how many rows each group's are padded, where groups of rows are apart; else 0.
         ctas: CTAs of a cluster, along the columns, whose tiles share one: wider blocks than a tile are theirs together.
+        gaps: those of the result, of whole blocks; None where there are none.
     """
 
     name: str
@@ -71,11 +72,22 @@ class ResultScale:
     place: Place | None = None
     apart: int = 0
     ctas: int = 1
+    gaps: Gaps | None = None
 
     @property
     def width(self) -> int:
         """Columns that share one, of all CTAs."""
         return self.block * self.ctas
+
+    @property
+    def blocks_around(self) -> Gaps | None:
+        """The gaps, counted in blocks."""
+        return None if self.gaps is None else Gaps(*(x // self.width for x in self.gaps.numbers))
+
+    def stored(self, size: int) -> int:
+        """Scales of a row of so many columns as they lie in memory, with those in gaps."""
+        blocks, gaps = -(-size // self.width), self.blocks_around
+        return blocks if gaps is None or not blocks else gaps.at(blocks - 1) + 1
 
     def shared(self, ctas: int, columns: int, row: int | None) -> ResultScale:
         """The same where so many CTAs share a block, as tiles have no more than so many `columns`, and all of theirs as

@@ -183,23 +183,31 @@ class WrittenReader(Lookups):
             place=place_of(final),
         )
 
-    def check_gaps(self, result: Result, quantised: bool, place: Any) -> None:
-        """Refuses a result that is not written around gaps."""
-        name, at, bits = result.name, ", ".join(x.dim for x in result.coords), result.element.bits
-        assert result.gaps is not None
-        cut = bits < 8 and (bits != 4 or any(x % 2 for x in result.gaps.numbers))
-        whole = "whole bytes" + ": gaps of an even size that begin at an even index" * (bits == 4)
-        for found, what, expected, fix in (
-            (quantised, "is quantised", "one type", f"give {name} f32, bf16 or f16 and quantise it after the call"),
-            (cut, f"is {result.element.name}", whole, f"write {name}[{at}], and move it after the call"),
-        ):
-            if found:
-                raise UnsupportedError(
-                    f"{name} {what}, and its index is computed: it is written around gaps",
-                    expected=expected,
-                    fix=fix,
-                    place=place,
-                )
+    def check_gaps(self, result: Result, place: Any) -> None:
+        """Refuses a result that is not written around gaps: they would tear bytes, or blocks that share a scale."""
+        name, at, bits, gaps = result.name, ", ".join(x.dim for x in result.coords), result.element.bits, result.gaps
+        assert gaps is not None
+        if bits < 8 and (bits != 4 or any(x % 2 for x in gaps.numbers)):
+            raise UnsupportedError(
+                f"{name} is {result.element.name}, and its index is computed: it is written around gaps",
+                expected="whole bytes" + ": gaps of an even size that begin at an even index" * (bits == 4),
+                fix=f"write {name}[{at}], and move it after the call",
+                place=place,
+            )
+
+    def check_blocks(self, result: Result, block: int, place: Any) -> None:
+        """Refuses gaps that tear blocks of a result that share a scale."""
+        gaps, dim = result.gaps, result.dims[1]
+        if gaps is None or not any(x % block for x in gaps.numbers):
+            return
+        first = gaps.every - gaps.phase % gaps.every
+        raise UnsupportedError(
+            f"{result.name} is quantised in blocks of {block} along {dim}, and its gaps tear some",
+            got=f"gaps of {gaps.size} every {gaps.every} of {dim}, {first} in front of the first",
+            expected=f"multiples of {block}: {block} adjacent elements of a row of {result.name} then share a scale",
+            fix=f"say smaller blocks, or give {result.name} f32, bf16 or f16 and quantise it after the call",
+            place=place,
+        )
 
     def check_strided(self, result: Result, written: Written, place: Any) -> None:
         """Refuses a result whose rows do not lie side by side, and that is not written element by element."""

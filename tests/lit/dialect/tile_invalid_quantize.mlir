@@ -30,6 +30,16 @@ func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
 
 // -----
 
+// quantize: gaps between blocks that are stored together
+// EXPECT: gaps [2, 3, 0] between 2 blocks of columns, expected multiples of these
+func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0>, gaps = array<i64: 2, 3, 0>, block = 32 : i64, by_rows = 0 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 2 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
 // quantize: block of four
 // EXPECT: blocks of 4 in 64 columns, expected a divisor and a multiple of 8
 func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
