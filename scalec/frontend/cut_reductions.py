@@ -119,14 +119,15 @@ def cut_several(source: str) -> Cut | None:
 
 
 def cut_statistics(source: str) -> Cut | None:
-    """The program in two, the first of which has a reduction; None where the program has none, or is but that, or a
-    text does not say it.
+    """The program in two, the first of which has a reduction; None where the program has none, or is but that and what
+    it is of, or a text does not say it.
 
     Raises:
         SourceError: the text is no program.
     """
     program = parse(Source(source, NAME))
-    if all(isinstance(s.value, ast.Reduce) and s.target.type is not None for s in program.statements):
+    made = [s for s in program.statements if s.target.name.text not in _temporaries(program)]
+    if all(isinstance(s.value, ast.Reduce) and s.target.type is not None for s in made):
         return None
     return _cut_reduction(source, lambda _: True)
 

@@ -18,6 +18,9 @@ MOST_BYTES = 16
 
 SCALES = tuple(t.name for t in ELEMENT_TYPES.values() if t.scale)
 
+MOST_MASKED = 32
+"""Columns that have a bit each."""
+
 LANES, MOST_THREADS = 32, 1024
 """Of a warp, and of a CTA."""
 
@@ -175,6 +178,36 @@ class CountedOp(Op, name="counted"):
     def verify_invariants(op: ir.OpView) -> bool:
         same = op.result.type == op.value.type
         return same or fail(op, f"makes {op.result.type} of {op.value.type}, expected one type")
+
+
+class WithinOp(Op, name="within"):
+    """A bit for each of so many `columns`, those from `column` on, that lie at `low` or above it, and below `high`."""
+
+    column: ext.Operand[I32]
+    low: ext.Operand[I32]
+    high: ext.Operand[I32]
+    mask: ext.Result[I32]
+    columns: Count
+
+    def verify_invariants(op: ir.OpView) -> bool:
+        return int_of(op.columns) <= MOST_MASKED or fail(
+            op, f"{op.columns} columns, expected up to {MOST_MASKED}, a bit each"
+        )
+
+
+class FilledOp(Op, name="filled"):
+    """The columns whose bit is set, and `otherwise` for each other one."""
+
+    value: ext.Operand[ColumnsType]
+    mask: ext.Operand[I32]
+    result: ext.Result[ColumnsType]
+    otherwise: ir.FloatAttr
+
+    def verify_invariants(op: ir.OpView) -> bool:
+        count = int_of(op.value.type.count)
+        if op.result.type != op.value.type or count > MOST_MASKED:
+            return fail(op, f"makes {op.result.type} of {op.value.type}, expected one type, of up to {MOST_MASKED}")
+        return True
 
 
 def _shared(op: ir.OpView) -> bool:

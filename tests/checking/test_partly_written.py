@@ -36,7 +36,7 @@ def test_rows_that_nobody_writes(dtype, layout, inner, columns) -> None:
     points = np.zeros((200, columns), bool)
     points[40:130] = True
     stored = stored_points(spec, points)
-    stored = stored.all(axis=-1) if layout == "packed" else stored  # of bytes of words
+    stored = np.asarray(stored.all(axis=-1)) if layout == "packed" else stored  # of bytes of words
     assert stored.shape == stored_shape(spec, SIZES)
     item = max(1, ELEMENT_TYPES[dtype].bits // 8)
     pad = 8 if layout == "blocked" else stored.shape[1]

@@ -25,6 +25,7 @@ PROGRAMS = [
      {"m": 90, "g": 5, "n": 99}, ""),
     ("D[g,n] = sum[m](X[g,m,n]) for m < rows[g]", {"m": 70, "g": 4, "n": 96}, "n"),
     ("D[g,n]:f32 = sum[m](Y[m,n] * X[idx[m],n]) for m in off[g]:off[g+1]", {"m": 90, "g": 4, "n": 96, "X_0": 50}, "n"),
+    ("S[b,n]:f32 = sum[m](X[b,m,n]) for m < len[b,n]", {"b": 2, "m": 70, "n": 130}, "n"),
     ("D[q,n]:f32 = min[t](X[t,n]) for t in lo[q]:hi[q]", {"q": 5, "t": 40, "n": 64}, "n"),
 ]  # fmt: skip
 
@@ -133,7 +134,6 @@ def test_a_fault_is_found() -> None:
     [
         ("S[n]:f32 = sum[m](X[m,n]) for m in off[g]:off[g+1]", "g"),
         ("D[g,n]:e4m3 scale(1x32) = sum[m](X[m,n]) for m in off[g]:off[g+1]", "a sum over a range, beside others"),
-        ("R[q]:f32 = sum[t](X[q,t]) for t in lo[q]:hi[q]", "a sum over a range, beside others"),
         ("S[g]:f32 = max[m,k](X[m,k]) for m in off[g]:off[g+1]", "a max over 2 indices"),
     ],
 )

@@ -164,6 +164,10 @@ FORMS: dict[str, Form] = {
     "computed, reduced": Form("T[m,n] = {l A[m,k]} @ {r B[n,k]}; C[m,n]{t} = T; R[m]{rt} = {back {red}[n]({term T})}", 1, {}, "computed"),
     "ranges without a product": Form("Q[m,n]{p} = {of X[m,n]{input}} for m in lo[0]:hi[0]", 1, {"n": "wide"}, ""),
     "windows without a product": Form("Q[g,m,n]{p} = {fn}(X[g,m,n]{input}) for m in lo[g]:hi[g]", 1, GROUP | {"n": "wide"}, ""),
+    "columns without a product": Form("Y[m,n]{t} = {of X[m,n]{input}} for n in lo[m]:hi[m]", 2, {"n": "wide"}, ""),
+    "filled without a product": Form("Q[m,n]{p} = {of X[m,n]{input}} for n < len[m] else 2", 2, {"n": "wide"}, ""),
+    "filled rows without a product": Form("Q[m,n]{q} = {fn}(X[m,n]{input}); P[m,n]{t} = {of X[m,n]} for m < rows[0] else 0", 1,
+                                          {"n": "wide"}, ""),
     "gated rows": Form("G[m,n] = {l X[m,k]} @ {r V[g,n,k]}{s}" + ROWS + "; H[m,n]{q} = {fn}(G) * ({l X[m,k]} @ {r W[g,n,k]}{s})"
                        + ROWS, 2, GROUP, "grouped"),
     "gated blocks": Form("G[m,n] = {l X[m,k]} @ {r V[e[m/{B}],n,k]}{s}; H[m,n]{q} = {fn}(G) * ({l X[m,k]} @"

@@ -208,6 +208,27 @@ def counted(s: State, op: ir.OpView) -> None:
     s.values[op.result] = [b.select(b.compare("lt", i, count), _now(x), float(empty)) for i, x in values]
 
 
+@COMMON.lowers("tile.within")
+def within(s: State, op: ir.OpView) -> None:
+    """The bits below the end, without those below the beginning."""
+    b, column, columns = s.b, _value(s, op.column), tile.int_of(op.columns)
+
+    def below(end: ir.Value) -> ir.Value:
+        count = b.select(b.compare("lt", column, end), b.min(b.sub(end, column), columns), 0)
+        bits = b.op("arith.shli", [b.i32], [b.constant(2), b.sub(count, 1)])  # of 32 columns the last one is lost
+        return b.select(b.compare("eq", count, 0), 0, b.sub(bits, 1))
+
+    s.values[op.mask] = b.and_(below(_value(s, op.high)), b.xor(below(_value(s, op.low)), -1))
+
+
+@COMMON.lowers("tile.filled")
+def filled(s: State, op: ir.OpView) -> None:
+    b, mask, otherwise = s.b, _value(s, op.mask), ir.FloatAttr(op.otherwise).value
+    s.values[op.result] = [
+        b.select(b.compare("eq", b.and_(mask, 1 << i), 0), otherwise, _now(x)) for i, x in enumerate(s.get(op.value))
+    ]
+
+
 @COMMON.lowers("tile.reduce_lanes")
 def reduce_lanes(s: State, op: ir.OpView) -> None:
     """A thread's own first, then lanes at distances of powers of two, then warps: each thread leaves what its warp has,

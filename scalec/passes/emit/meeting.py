@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import reduce
+from math import inf
 from typing import Any
 
 from scalec.formats import TRANSFORMED
@@ -15,10 +17,13 @@ from scalec.passes.emit.body import inverse_of
 from scalec.passes.emit.pointwise import BEGIN, CONVERSIONS, Point
 from scalec.passes.emit.scaling import Scale, ScalingKernel
 from scalec.passes.problem.access import Dim, Domain, Index, Lookup
-from scalec.passes.problem.pointwise import Blocks, Body, Output
+from scalec.passes.problem.pointwise import Blocks, Body, Output, Reduction
 
 MOST_FIRST = 64
 """Elements that a thread loads before it computes, at most: each is a register."""
+
+EMPTY = {"sum": 0.0, "max": -inf, "min": inf}
+"""What a reduction of no terms is."""
 
 Known = list[ir.Value | None]
 """The program's reductions, by number, as far as they are known."""
@@ -128,7 +133,7 @@ class MeetingKernel(ScalingKernel):
         """All loads that depend on no term of a sum, before threads meet and before anything is stored: loads behind
         either wait (docs/notes/pointwise.md)."""
         bodies = [*(o.body for o in self.p.outputs), *(r.body for r in self.p.reductions if self.p.of_row(r))]
-        reads = {(x.argument_index, x.coords): x for body in bodies for x in body.reads if not x.scalar}
+        reads = {(x.argument_index, x.coords): x for body in bodies for x in body.all_reads if not x.scalar}
         if len(reads) * len(points) * self.spread.vector > MOST_FIRST:
             return
         for at in points:
@@ -185,14 +190,58 @@ class MeetingKernel(ScalingKernel):
         return tuple(self.e.op("tile.find_group", [i32, i32, i1], operands, **apart).results)
 
     def in_range(self, d: Domain, where: dict[str, ir.Value]) -> ir.Value:
-        """Whether an index lies in a range. Ends may be any i32, whose sign unsigned comparisons do not see."""
-        e, i32, at = self.e, ir.IntegerType.get_signless(32), where[d.dim]
-        ends, negative = [], e.i32(-(1 << 31))
+        """Whether an index lies in a range."""
+        e, at, (low, high) = self.e, where[d.dim], self.ends(d, where)
+        return e.arith("arith.andi", e.negated(e.compare("lt", at, low)), e.compare("lt", at, high))
+
+    def ends(self, d: Domain, where: dict[str, ir.Value]) -> list[ir.Value]:
+        """Of a range: they may be any i32, whose sign unsigned comparisons do not see."""
+        e, i32, ends = self.e, ir.IntegerType.get_signless(32), []
         for end in (d.low, d.high):
             value = e.i32(end) if isinstance(end, int) else self.read_index(end, self.clamped(end, where))
-            ends.append(e.op("arith.select", [i32], [e.compare("lt", value, negative), value, e.i32(0)]).result)
-        below = e.negated(e.compare("lt", at, ends[0]))
-        return e.arith("arith.andi", below, e.compare("lt", at, ends[1]))
+            below = e.compare("lt", value, e.i32(-(1 << 31)))
+            ends.append(e.op("arith.select", [i32], [below, value, e.i32(0)]).result)
+        return ends
+
+    def columns_within(self, domains: tuple[Domain, ...], at: Point) -> ir.Value:
+        """A bit for each column of a point that all of some ranges have, once for each point."""
+        key = "within", domains
+        if key in at.cache:
+            return at.cache[key]
+        e, i32, every = self.e, ir.IntegerType.get_signless(32), list[ir.Value]()
+        for d in domains:
+            if d.dim == self.p.columns.name:
+                operands = [at.where[d.dim], *self.ends(d, at.where)]
+                every.append(e.op("tile.within", [i32], operands, columns=at.vector).result)
+            else:
+                operands = [self.in_range(d, at.where), e.i32(-1), e.i32(0)]
+                every.append(e.op("arith.select", [i32], operands).result)
+        made = at.cache[key] = reduce(lambda x, y: e.arith("arith.andi", x, y), every)
+        return made
+
+    def filled(self, value: ir.Value, domains: tuple[Domain, ...], otherwise: float, at: Point) -> ir.Value:
+        """What is outside of some ranges is `otherwise`."""
+        number = ir.FloatAttr.get(ir.F32Type.get(), otherwise)
+        return self.e.op(
+            "tile.filled", [value.type], [value, self.columns_within(domains, at)], otherwise=number
+        ).result
+
+    def value(self, body: Body, at: Point, sums: list[ir.Value], exact: bool, once: bool = False) -> ir.Value:
+        """Also of what is filled outside a range."""
+        made = super().value(body, at, sums, exact, once)
+        return made if body.otherwise is None else self.filled(made, body.within, body.otherwise, at)
+
+    def windowed(self, o: Output, at: Point) -> Point:
+        """A point of whose columns those are there that a result's own ranges have."""
+        if not o.within:
+            return at
+        e, mask = self.e, self.columns_within(o.within, at)
+        if at.count is not None:
+            there = [e.i32(0), e.i32(0), at.count]
+            inside = e.op("tile.within", [mask.type], there, columns=at.vector).result
+            mask = e.arith("arith.andi", mask, inside)
+        some = e.negated(e.compare("eq", mask, e.i32(0)))
+        return self.masked(at, mask, some)
 
     def look_up(self, x: Lookup, where: dict[str, ir.Value]) -> tuple[ir.Value, ir.Value]:
         """Where there is no such row, or column, the index of the last one."""
@@ -247,7 +296,7 @@ class MeetingKernel(ScalingKernel):
         made: Known = list(known)
 
         def need(body: Body) -> None:
-            for _, i in body.sums:
+            for i in body.all_sums:
                 r = self.p.reductions[i]
                 if made[i] is None and ("sum", i) in at.cache:
                     made[i] = at.cache["sum", i]
@@ -263,7 +312,7 @@ class MeetingKernel(ScalingKernel):
         p, s = self.p, self.spread
         left = [i for i, x in enumerate(p.reductions) if p.of_row(x)]
         while left:
-            ready = [i for i in left if all(self.ready(k, r.known) for _, k in p.reductions[i].body.sums)]
+            ready = [i for i in left if all(self.ready(k, r.known) for k in p.reductions[i].body.all_sums)]
             if not s.looped:
                 ready = ready[:1]
             left = [i for i in left if i not in ready]
@@ -271,7 +320,7 @@ class MeetingKernel(ScalingKernel):
                 running = {i: self.running(p.reductions[i].kind) for i in ready}
                 with self.over_row(r) as at:
                     for i in ready:
-                        value = self.row_value(p.reductions[i].body, at, r.known)
+                        value = self.row_value(p.reductions[i], at, r.known)
                         self.term(running[i], value, at, p.reductions[i].kind)
                 for i in ready:
                     r.known[i] = self.reduce(p.reductions[i].kind, [running[i]], 1, 0)
@@ -279,18 +328,19 @@ class MeetingKernel(ScalingKernel):
             (i,) = ready
             kind, values = p.reductions[i].kind, []
             for at in r.points:
-                value = self.row_value(p.reductions[i].body, at, r.known)
+                value = self.row_value(p.reductions[i], at, r.known)
                 values.append(self.counted(value, at, kind) if self.ragged(1, 0) else value)
             r.known[i] = self.reduce(kind, values, 1, 0)
 
     def ready(self, i: int, known: Known) -> bool:
         """Whether all of a row that a reduction depends on is known."""
         r = self.p.reductions[i]
-        return known[i] is not None or (not self.p.of_row(r) and all(self.ready(k, known) for _, k in r.body.sums))
+        return known[i] is not None or (not self.p.of_row(r) and all(self.ready(k, known) for k in r.body.all_sums))
 
-    def row_value(self, body: Body, at: Point, known: Known) -> ir.Value:
-        """A term of a reduction over a row."""
-        return self.value(body, at, self.sums(at, body, known), exact=True)
+    def row_value(self, r: Reduction, at: Point, known: Known) -> ir.Value:
+        """A term of a reduction over a row: what is outside of its range is what one begins with."""
+        value = self.value(r.body, at, self.sums(at, r.body, known), exact=True)
+        return value if r.within is None else self.filled(value, (r.within,), EMPTY[r.kind], at)
 
     def running(self, kind: str) -> ir.Value:
         """Registers for a reduction that a loop goes through."""
@@ -317,7 +367,7 @@ class MeetingKernel(ScalingKernel):
         """Whether a body that computes nothing has zeros where nothing is there, as loads have (`tile.load_columns`)
         and what is taken of a turned tile."""
         names = [x.operation.name for x in self.block_of(body).operations] if body.op >= 0 else []
-        read = not body.sums and all(self.p.along(x) and not x.levels for x in body.reads)
+        read = not body.sums and not body.filled and all(self.p.along(x) and not x.levels for x in body.reads)
         return read and all(x in (*CONVERSIONS, "scale.yield") for x in names)
 
     def result(self, o: Output, r: Row, at: Point) -> ir.Value:
@@ -368,7 +418,7 @@ class MeetingKernel(ScalingKernel):
         other.write_blocks(o, turned, taken, of)
 
     def masked(self, at: Point, mask: ir.Value, some: ir.Value) -> Point:
-        """A point of which the columns of a mask are there, and some of their block."""
+        """A point of which the columns of a mask are there, and whether `some` of them, or of their block, are."""
         e, every = self.e, (1 << at.vector) - 1
         whole = e.compare("eq", mask, e.i32(every - (every >> 31 << 32)))
         if self.aligned_ is not None:
@@ -428,6 +478,7 @@ class MeetingKernel(ScalingKernel):
     def write(self, o: Output, values: list[ir.Value], group: list[tuple[Row, Point]]) -> None:
         """Values of a result at the points that are there."""
         for x, (_, at) in zip(values, group, strict=True):
+            at = self.windowed(o, at)
             with self.e.region("tile.when", [at.valid]):
                 self.store(o, x, at)
 
@@ -463,5 +514,6 @@ class MeetingKernel(ScalingKernel):
                     code, reciprocal = self.find_scale(o, o.scale, largest)
                     value = self.product(value, reciprocal)
                     self.store_scale(o, o.scale, code, at)
-                with self.e.region("tile.when", [at.valid]):
-                    self.store(o, value, at)
+                to = self.windowed(o, at)
+                with self.e.region("tile.when", [to.valid]):
+                    self.store(o, value, to)

@@ -186,6 +186,7 @@ class Columns(Tensors):
     def value(self, body: Body, at: Point, sums: list[ir.Value], exact: bool, once: bool = False) -> ir.Value:
         """What a body computes at a point, of the reductions `sums`."""
         values = {x.view: self.load(x, at) for x in body.reads} | {view: sums[i] for view, i in body.sums}
+        values |= {view: self.value(x, at, sums, exact) for view, x in body.inner}
         return values[0] if body.op < 0 else self.compute(self.block_of(body), values, at.vector, exact, once)
 
     def block_of(self, body: Body) -> ir.Block:

@@ -7,7 +7,7 @@ from math import gcd, prod
 
 from scalec.errors import UnsupportedError
 from scalec.formats import TRANSFORMED
-from scalec.ir.tile_pointwise import LANES, MOST_BYTES, turned_words
+from scalec.ir.tile_pointwise import LANES, MOST_BYTES, MOST_MASKED, turned_words
 from scalec.passes.problem.pointwise import Blocks, Pointwise
 
 THREADS = 128
@@ -212,9 +212,10 @@ def _vector(p: Pointwise) -> int:
         raise _refused(f"blocks of {sizes} columns that threads share out together", "blocks that divide one another")
     (factor,) = odd
     vector = min([vector, *(x & -x for x in blocks)])
-    while factor > 1 and vector > least and factor * vector > MOST_HELD:
+    most = MOST_MASKED if p.windowed else MOST_HELD
+    while factor > 1 and vector > least and factor * vector > most:
         vector //= 2
-    if factor * vector > MOST_HELD:
+    if factor * vector > most:
         raise _refused(f"blocks of {blocks[0]} columns", "a power of two times an odd number up to 32")
     while n and n % (factor * vector) and vector > least and p.turned is None:
         vector //= 2

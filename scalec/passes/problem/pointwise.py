@@ -71,12 +71,36 @@ class Body:
     Attributes:
         op: number of the `scale.map` that computes it among the function's ops; -1: what is read is taken as it is.
         reads: the tensors and scalars among its arguments.
-        sums: the others: (argument, which of the program's reductions).
+        sums: others: (argument, which of the program's reductions).
+        inner: others: (argument, the body of what is filled outside a range at the same point).
+        within: the ranges outside which it is `otherwise`; none where that is None.
     """
 
     op: int
     reads: tuple[Read, ...]
     sums: tuple[tuple[int, int], ...] = ()
+    inner: tuple[tuple[int, Body], ...] = ()
+    within: tuple[Domain, ...] = ()
+    otherwise: float | None = None
+
+    @property
+    def every(self) -> tuple[Body, ...]:
+        """This, and those that it is computed of at the same point."""
+        return (self, *(x for _, body in self.inner for x in body.every))
+
+    @property
+    def all_reads(self) -> tuple[Read, ...]:
+        return tuple(x for body in self.every for x in body.reads)
+
+    @property
+    def all_sums(self) -> tuple[int, ...]:
+        """The reductions of all of these."""
+        return tuple(i for body in self.every for _, i in body.sums)
+
+    @property
+    def filled(self) -> bool:
+        """Whether some of it is filled outside a range."""
+        return any(body.otherwise is not None for body in self.every)
 
 
 @dataclass(frozen=True)
@@ -126,6 +150,7 @@ class Output:
         coords: where it is written, one entry an axis.
         chance: by what it is rounded up or down; None where it is rounded to nearest.
         hadamard: whether 16 elements along its last index are transformed together before that.
+        within: the ranges that its columns have: others are not written.
     """
 
     name: str
@@ -137,6 +162,7 @@ class Output:
     scale: Blocks | None = None
     chance: Chance | None = None
     hadamard: bool = False
+    within: tuple[Domain, ...] = ()
 
     @property
     def alone(self) -> bool:
@@ -179,13 +205,19 @@ class Pointwise:
     @property
     def every(self) -> tuple[Read, ...]:
         """All that is read, of reductions last."""
-        return tuple(x for of in (*self.outputs, *self.reductions) for x in of.body.reads)
+        return tuple(x for of in (*self.outputs, *self.reductions) for x in of.body.all_reads)
 
     @property
     def flops(self) -> tuple[str, ...]:
         """The dimensions whose product is the terms of all sums, two operations each as `w[j] * D[j,n]` has them; none
         where nothing is summed: how many an elementwise expression has says nothing of its time."""
         return tuple(d.name for d in self.dims) if self.reductions else ()
+
+    @property
+    def windowed(self) -> bool:
+        """Whether some columns of a row that is there are filled, or left out."""
+        left_out = any(o.within for o in self.outputs) or any(r.within and self.of_row(r) for r in self.reductions)
+        return left_out or any(x.body.filled for x in (*self.outputs, *self.reductions))
 
     def of_row(self, r: Reduction) -> bool:
         """Whether a reduction is of a whole row, which several threads have."""
@@ -246,7 +278,7 @@ class Pointwise:
             and o.dims == tuple(d.name for d in (*self.rows, self.columns))
             for o in self.outputs
         )  # fmt: skip
-        if not plain or self.domains or self.gates or any(x.element.bits < 8 for x in self.every):
+        if not plain or self.domains or self.gates or self.windowed or any(x.element.bits < 8 for x in self.every):
             return None
         few = first.dim.size is not None and first.dim.size <= FEW_TERMS
         many = not few and not self.lookups and (first.dim.size is not None or not self.rows)
@@ -259,7 +291,13 @@ class Pointwise:
             o.scale is None and not o.hadamard and o.element.bits >= 8 and o.dims[-1:] == (self.columns.name,)
             for o in self.outputs
         )
-        return self.spans or not alone or bool(self.domains) or any(x.element.bits < 8 for x in self.every)
+        return (
+            self.spans
+            or not alone
+            or bool(self.domains)
+            or self.windowed
+            or any(x.element.bits < 8 for x in self.every)
+        )
 
     @property
     def gates(self) -> tuple[Lookup, ...]:
@@ -277,8 +315,8 @@ class Pointwise:
         found, left = {c.dim for c in o.coords}, [o.body]
         while left:
             body = left.pop()
-            found |= {c.dim for x in body.reads for c in x.coords}
-            left += [self.reductions[i].body for _, i in body.sums]
+            found |= {c.dim for x in body.all_reads for c in x.coords}
+            left += [self.reductions[i].body for i in body.all_sums]
         return found & {x.name for x in self.gates}
 
     def along(self, x: Read) -> bool:

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from scalec.errors import UnsupportedError
 from scalec.formats import ELEMENT_TYPES, QUANTISED, WHOLE
-from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, block_of, dims_read, map_of, maps_of, ranges_of
-from scalec.passes.problem.access import Coord, Dim, Domain, Index, Lookup
+from scalec.passes.problem.access import Coord, Dim, Domain, Lookup
+from scalec.passes.problem.check_pointwise import PointwiseChecks
 from scalec.passes.problem.epilogue import RESULT_BLOCK, EpilogueReader
 from scalec.passes.problem.lookups import pads
 from scalec.passes.problem.pointwise import (
@@ -25,10 +24,10 @@ from scalec.passes.problem.pointwise import (
     Pointwise,
     Read,
     Reduction,
-    dims_of,
 )
 from scalec.passes.problem.scatter import before_scatter, order_of
 from scalec.passes.problem.sources import before_transform
+from scalec.passes.problem.windows import filled
 from scalec.passes.problem.written import element_of
 from scalec.targets import Target
 
@@ -53,14 +52,8 @@ class At:
     operation: Any
 
 
-class PointwiseReader(EpilogueReader):
+class PointwiseReader(PointwiseChecks, EpilogueReader):
     """The walk over one function without a contraction."""
-
-    def refused(self, what: str, at: Any, expected: str, fix: str = "compute it outside the program") -> Exception:
-        """An error that says what this target has no kernel for."""
-        return UnsupportedError(
-            f"{what}, which has no kernel on {self.target.name} yet", expected=expected, fix=fix, place=place_of(at)
-        )
 
     def problem(self) -> Pointwise:
         """Reads it.
@@ -71,7 +64,7 @@ class PointwiseReader(EpilogueReader):
         self.check_second_levels()
         self.operations = [op.operation for op in self.block.operations]
         self.known: dict[Any, int] = {}
-        self.ranges: list[Any] = []
+        self.ranges: dict[str, list[Any]] = {}  # of results
         self.inner: set[Any] = set()  # of reductions
         for op in self.operations:
             if op.name not in PARTS:
@@ -79,9 +72,6 @@ class PointwiseReader(EpilogueReader):
                 raise self.refused(what, op, "elementwise expressions and reductions")
         reductions = tuple(self.reduced(op.opview) for op in self.operations if op.name == "scale.reduce")
         outputs = tuple(self.outputs())
-        if not self.inner <= {*self.ranges}:
-            what = "a result computed of a reduction with a range that it has not itself"
-            raise self.refused(what, self.function, "the same range for both", "say the range behind both")
         if not reductions and not any(o.dims for o in outputs):
             raise self.refused("a result of one number that nothing is reduced to", self.function, "a sum, max or min")
         lookups = tuple(Lookup(n, self.index(s), e) for n, (s, e) in self.found.items())
@@ -90,12 +80,31 @@ class PointwiseReader(EpilogueReader):
         over = {r.dim.name for r in reductions}
         if columns not in over and len(over) == 1 and any(self.turned(r, columns, named) for r in reductions):
             rows, columns = [*rows, columns], next(iter(over))
-        domains = tuple(self.domain(x) for x in self.ranges)
+        domains, outputs = self.ranged(outputs, columns)
         groups = tuple(self.dim_of(d.group) for d in domains if d.group and d.group not in rows)
         own = tuple(map(self.dim_of, rows)), self.dim_of(columns)
         problem = Pointwise(self.target, *own, outputs, reductions, lookups, domains, groups)
         self.check(problem)
         return problem
+
+    def ranged(self, outputs: tuple[Output, ...], columns: str) -> tuple[tuple[Domain, ...], tuple[Output, ...]]:
+        """The ranges of rows, which all results have, and the results with those of their columns.
+
+        Raises:
+            UnsupportedError: results, or what is reduced for them, have other ranges of rows.
+        """
+        found = {o.name: [self.domain(x) for x in self.ranges[o.name]] for o in outputs}
+        rows = {name: tuple(d for d in domains if d.dim != columns) for name, domains in found.items()}
+        first = outputs[0].name
+        for name, domains in rows.items():
+            if domains != rows[first]:
+                what = f"{name} with other ranges than {first}"
+                raise self.refused(what, self.function, "the same ranges", f"compute {name} in a program of its own")
+        if not {self.domain(x) for x in self.inner} <= {*rows[first]}:
+            what = "a result computed of a reduction with a range that it has not itself"
+            raise self.refused(what, self.function, "the same range for both", "say the range behind both")
+        own = (replace(o, within=tuple(d for d in found[o.name] if d.dim == columns)) for o in outputs)
+        return rows[first], tuple(own)
 
     @staticmethod
     def orientation(
@@ -107,7 +116,7 @@ class PointwiseReader(EpilogueReader):
         if not largest.dims:  # one number, of all that is reduced last
             return [], reductions[-1].dim.name
         *rows, columns = largest.dims
-        reads = [x for of in (*outputs, *reductions) for x in of.body.reads]
+        reads = [x for of in (*outputs, *reductions) for x in of.body.all_reads]
         last = {x.coords[-1] for x in reads if len(x.dims(lookups) & set(largest.dims)) > 1}
         if last and last <= {Coord(x) for x in rows} and len(last) == 1:
             columns = next(iter(last)).dim
@@ -118,7 +127,7 @@ class PointwiseReader(EpilogueReader):
     @staticmethod
     def turned(r: Reduction, columns: str, lookups: dict[str, Lookup]) -> bool:
         """Whether something that is reduced has that index last, and not the one which is last in the results."""
-        last = [x.coords[-1] for x in r.body.reads if len(x.coords) > 1 and columns in x.dims(lookups)]
+        last = [x.coords[-1] for x in r.body.all_reads if len(x.coords) > 1 and columns in x.dims(lookups)]
         return any(at == Coord(r.dim.name) for at in last)
 
     def outputs(self) -> Iterator[Output]:
@@ -143,13 +152,9 @@ class PointwiseReader(EpilogueReader):
             op = final.owner.opview
             where = map_of(op.map)
             coords = [written_at(e, self.dims) for e in where.results]
-            if "otherwise" in op.operation.attributes or None in coords or not coords:
-                what = f"a result, {name}, at a computed index, or filled (else)"
-                raise self.refused(what, op, "plain indices, or 0")
-            ranges = [*map(ir.Value, op.domains)]
-            if at and ranges != self.ranges:
-                raise self.refused(f"{name} with other ranges than the results before it", op, "the same ranges")
-            self.ranges = ranges
+            if None in coords or not coords:
+                raise self.refused(f"a result, {name}, at a computed index", op, "plain indices, or 0")
+            self.ranges[name] = [] if filled(op) else [*map(ir.Value, op.domains)]
             element = element_of(value, name)
             known = WRITTEN if quantize is None else SCALED
             if element.name not in known:
@@ -171,7 +176,7 @@ class PointwiseReader(EpilogueReader):
             UnsupportedError: other elements are moved than are computed, or not along rows.
         """
         source, target = maps_of(op.maps)
-        ranges = [x for x in map(ir.Value, op.domains) if x not in self.ranges]
+        ranges = [x for x in map(ir.Value, op.domains) if x not in self.ranges[name]]
         if list(source.results) != list(where.results) or ranges:
             raise self.refused(f"{name}, of which other points are scattered than are computed", op, "the same points")
         order, gaps = order_of(self, op, name)
@@ -243,168 +248,28 @@ class PointwiseReader(EpilogueReader):
         Raises:
             UnsupportedError: it reads a reduction elsewhere than at its own indices.
         """
-        op, reads, sums = value.owner.opview, [], []
+        op, reads, sums, inner = value.owner.opview, [], [], []
         for position, view in enumerate(op.views):
             read = view.owner.opview
             source = read.source
+            made = None if isinstance(source.owner, ir.Block) else source.owner.opview
+            if made is not None and made.operation.name == "scale.map" and filled(made):
+                if read.map != made.map or len(read.symbols):
+                    what = "what is filled outside a range (else), read elsewhere than at its own indices"
+                    raise self.refused(what, read, "its own indices")
+                inner.append((position, self.body(source)))
+                continue
             if source not in self.known:
                 reads.append(self.at(source, map_of(read.map), list(read.symbols), position))
                 continue
             if list(map_of(read.map).results) != list(maps_of(source.owner.opview.maps)[1].results):
                 raise self.refused("a sum that is read elsewhere than at its own indices", read, "its own indices")
             sums.append((position, self.known[source]))
-        return Body(self.operations.index(op.operation), tuple(reads), tuple(sums))
-
-    def check(self, p: Pointwise) -> None:
-        """Refuses what threads that share out rows as they lie in memory do not have: results and sums of other
-        indices, and reads whose rows a warp's threads would be in, one each: every load would be of as many sectors."""
-        lookups, columns = {x.name: x for x in p.lookups}, p.columns.name
-        rows, largest = {d.name for d in p.rows}, max(p.outputs, key=lambda o: len(o.coords))
-        for o in p.outputs:
-            own = set(o.dims)
-            if own not in (rows, {*rows, columns}) or (p.is_turned(o) and o.dims[-1] != p.rows[-1].name):
-                raise self.refused(
-                    f"{o.name} has the indices {', '.join(o.dims)}, and other results have "
-                    f"{', '.join((*(d.name for d in p.rows), columns))}",
-                    self.function,
-                    f"the same, {columns} or {p.rows[-1].name if p.rows else columns} last, or all but {columns}",
-                    f"compute {o.name} in a program of its own",
-                )
-            if not p.is_row(o) and o.coords[-1] == Coord():
-                what = f"{o.name}, which has 0 as its last index and {columns} before"
-                raise self.refused(what, self.function, "0 in front of the others, or for each row")
-            if p.is_row(o) and (o.scale is not None or o.element.bits < 8):
-                what = f"{o.name} has an element a row, and is quantised, or of {o.element.name}"
-                raise self.refused(what, self.function, "a type of whole bytes, without scales")
-            along = any(c.dim == columns for x in p.lookups for c in x.index.coords)
-            if p.is_turned(o) and along:
-                raise self.refused(
-                    f"{o.name} with another last index than what it is computed of, and an index from memory for each "
-                    f"{columns}",
-                    self.function,
-                    f"{columns} last, or an index for each {p.rows[-1].name}",
-                    f"compute {o.name} of a copy in a program of its own",
-                )
-            words = o.scale is not None and o.scale.layout in ("packed", "blocked")
-            if p.is_turned(o) and p.skips and (o.hadamard or o.element.bits < 8 or words):
-                what = (
-                    "transformed" if o.hadamard else "with elements or scales of which several share a byte or a word"
-                )
-                raise self.refused(
-                    f"{o.name} with another last index than what it is computed of, {what}, and of rows that may be "
-                    "left out",
-                    self.function,
-                    f"{columns} last, or all rows",
-                    f"compute {o.name} of a copy in a program of its own",
-                )
-            if o.hadamard and (p.is_row(o) or along):
-                what = "has an element a row" if p.is_row(o) else f"is read at an index from memory for each {columns}"
-                raise self.refused(
-                    f"{o.name}, which is transformed and {what}", self.function, f"{columns} last, plain"
-                )
-            alone = all(p.of_row(p.reductions[i]) for _, i in o.body.sums)
-            if p.is_row(o) and not (alone and all(columns not in x.dims(lookups) for x in o.body.reads)):
-                raise self.refused(
-                    f"{o.name} has an element a row, and is computed of what changes along {columns}",
-                    self.function,
-                    f"reductions over {columns}, and tensors without it",
-                )
-            if p.named_by(o) != p.named_by(p.outputs[0]):
-                names = " and ".join(sorted(p.named_by(o) ^ p.named_by(p.outputs[0])))
-                raise self.refused(
-                    f"{o.name} and {p.outputs[0].name}, of which one is not written where {names} names nothing",
-                    self.function,
-                    "the same indices from memory for all results",
-                    f"compute {o.name} in a program of its own",
-                )
-            self.check_blocks(p, o, lookups)
-        self.check_ranges(p, rows)
-        if any(r.within is not None for r in p.reductions) and p.folds is None:
-            what = (
-                "a sum over a range, beside others, or for a result that is quantised, of less than a byte, or read at"
-            )
-            raise self.refused(f"{what} an index from memory", self.function, "sums over one range, and plain results")
-        for r in p.reductions:
-            if r.dim.name in rows:
-                raise self.refused(
-                    f"a {r.kind} over {r.dim.name}, an index of the results that is not their last",
-                    self.function,
-                    f"a {r.kind} over {columns}, or over an index that no result has",
-                    "compute it in a program of its own",
-                )
-            if not r.kept <= {*rows, columns}:
-                names = " and ".join(sorted(r.kept - {*rows, columns}))
-                what = f"a {r.kind} for each {names}, which no result has"
-                raise self.refused(what, self.function, "indices of results")
-        self.check_halves(p)
-        for x in p.every:
-            if any(level.columns for level in x.levels) and not p.along(x):
-                what = f"{x.name} has scales along its last index, and is not read along {columns} there"
-                raise self.refused(what, self.function, f"{columns} as its last index")
-            if beyond := x.dims(lookups) - {d.name for d in (*p.dims, *p.groups)}:
-                names = " and ".join(sorted(beyond))
-                raise self.refused(
-                    f"{x.name} is read along {names}, which neither the result nor its sum has",
-                    self.function,
-                    "a sum over each other index",
-                )
-            last = dims_of(x.coords[-1], lookups) if x.coords else set()
-            if columns in x.dims(lookups) and columns not in last:
-                raise self.refused(
-                    f"{x.name} is read along {columns}, the last index of {largest.name}, and has another one last",
-                    self.function,
-                    f"{columns} last in {x.name} too",
-                    f"pass a copy of {x.name} that has {columns} last",
-                )
-
-    def check_halves(self, p: Pointwise) -> None:
-        """Refuses elements of which several share a byte where threads have one at a time."""
-        halves = [x for x in (*p.every, *p.outputs) if x.element.bits < 8]
-        alone = [x for x in p.every if x.element.bits < 8 and not p.along(x)]
-        if not halves or not (alone or p.single):
-            return
-        found, last = (alone or halves)[0], p.columns.name
-        raise self.refused(
-            f"{found.name} of {found.element.name}, of which threads have one element each",
-            self.function,
-            f"a type of whole bytes, or {last} itself last in {found.name} and in all that changes with {last}",
-            f"pass {found.name} in a type of whole bytes" if alone else f"pass copies of what has not {last} last",
-        )
-
-    def check_blocks(self, p: Pointwise, o: Output, lookups: dict[str, Lookup]) -> None:
-        """Refuses scales of several rows where no thread knows which of these there are."""
-        scale, why = o.scale, ""
-        if scale is None or (scale.rows == 1 and scale.largest is None):
-            return
-        if p.skips and scale.largest is not None:
-            why = "by magnitudes that are given, of rows of which some may be left out"
-        elif p.skips and (not scale.rows or p.is_turned(o)):
-            why = "in blocks of several rows, of which some may be left out"
-        elif scale.rows > 1 and o.coords[-2].dim in lookups:
-            why = "in blocks of several rows, which are scattered"
-        elif scale.rows > 1 and scale.apart and not p.groups:
-            why = "in blocks of several rows, whose groups are apart and an index of it"
-        elif scale.rows > 1 and scale.apart and any(map(p.is_turned, p.outputs)):
-            why = "in blocks of several rows, whose groups are apart, beside a result with another last index"
-        if why:
-            raise self.refused(f"{o.name} quantised {why}", self.function, "blocks of one row, or all rows")
-
-    def check_ranges(self, p: Pointwise, rows: set[str]) -> None:
-        """Refuses ranges of other indices than rows, and lookups that a row has several of and is reduced over."""
-        for d in p.domains:
-            shared = {*d.beside} <= rows and d.group != p.columns.name and follow_one_another(d)
-            told = set(d.groups) <= rows or shared
-            if d.dim not in rows or not told:
-                what = f"a range of {d.dim}" + (f" for each {' and '.join(d.groups)}" if d.group else "")
-                raise self.refused(what, self.function, f"one of {' or '.join(sorted(rows))}, for each of these")
-        groups, looked_up = {d.name for d in p.groups}, {c.dim for x in p.lookups for c in x.index.coords}
-        if several := groups & (looked_up | {r.dim.name for r in p.reductions}):
-            what = f"an index from memory for each {' and '.join(several)}, or a sum over it, beside its ranges"
-            raise self.refused(what, self.function, "tensors that have it")
-        columns = p.columns.name
-        if any(map(p.of_row, p.reductions)) and any(c.dim == columns for x in p.lookups for c in x.index.coords):
-            what = f"reductions over {columns} beside an index from memory for each {columns}"
-            raise self.refused(what, self.function, "an index from memory for each row")
+        body = Body(self.operations.index(op.operation), tuple(reads), tuple(sums), tuple(inner))
+        if not filled(op):
+            return body
+        otherwise = ir.FloatAttr(op.operation.attributes["otherwise"]).value
+        return replace(body, within=tuple(map(self.domain, op.domains)), otherwise=otherwise)
 
     def reduced(self, op: Any) -> Reduction:
         """A reduction; what reads it is read later.
@@ -425,7 +290,9 @@ class PointwiseReader(EpilogueReader):
         else:
             made = value.owner.opview
             same = value.owner.name == "scale.map" and list(map_of(made.map).results) == list(source.results)
-            if not same or self.ranges_of(made, kept) != within:
+            if same and not filled(made) and not within:
+                within = self.ranges_of(made, kept)  # outside of which it has no value, and so no term
+            if not same or (not filled(made) and self.ranges_of(made, kept) != within):
                 raise self.refused("a sum of what is no elementwise expression", op, "an elementwise expression")
             body = self.body(value)
         kind, dim = ir.StringAttr(op.kind).value, self.dim_of(self.dims[next(iter(inside))])
@@ -512,11 +379,3 @@ def written_at(e: Any, dims: Sequence[str]) -> Coord | None:
     if isinstance(e, ir.AffineDimExpr):
         return Coord(dims[int(e.position)])
     return Coord() if isinstance(e, ir.AffineConstantExpr) and not e.value else None
-
-
-def follow_one_another(d: Domain) -> bool:
-    """Whether a range's groups begin where one index of a tensor says, each where the one before ends."""
-    if not isinstance(d.low, Index) or not d.follows:
-        return False
-    own = [c for c in d.low.coords if c.dim == d.group]
-    return own == [Coord(d.group, offset=own[0].offset)]

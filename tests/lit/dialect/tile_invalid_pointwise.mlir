@@ -235,6 +235,25 @@ func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
 
 // -----
 
+// within: more columns than bits
+// EXPECT: expected up to 32, a bit each
+func.func @p(%p: i32) {
+  %a = "tile.within"(%p, %p, %p) {columns = 64 : i64} : (i32, i32, i32) -> i32
+  return
+}
+
+// -----
+
+// filled: columns
+// EXPECT: makes !tile.columns<4 : i64> of !tile.columns<8 : i64>, expected one type
+func.func @p(%p: i32) {
+  %a = "tile.running"() {kind = "sum"} : () -> !tile.columns<8 : i64>
+  %b = "tile.filled"(%a, %p) {otherwise = 0.0 : f32} : (!tile.columns<8 : i64>, i32) -> !tile.columns<4 : i64>
+  return
+}
+
+// -----
+
 // counted: columns
 // EXPECT: makes !tile.columns<4 : i64> of !tile.columns<8 : i64>, expected one type
 func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {

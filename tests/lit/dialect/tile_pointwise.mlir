@@ -49,6 +49,10 @@ func.func @quantised(%D: memref<?x?xbf16>, %Y: memref<?x?xf8E4M3FN>, %Z: memref<
   %r = "tile.round_columns"(%x, %p, %p, %p, %p, %p) {element = f8E4M3FN, operandSegmentSizes = array<i32: 1, 2, 1, 2>} : (!tile.columns<8 : i64>, i32, i32, i32, i32, i32) -> !tile.columns<8 : i64>
   // CHECK-NEXT: %[[THERE:.*]] = "tile.counted"(%[[X]], {{.*}}) {kind = "absmax"}
   %there = "tile.counted"(%x, %p) {kind = "absmax"} : (!tile.columns<8 : i64>, i32) -> !tile.columns<8 : i64>
+  // CHECK-NEXT: %[[MASK:.*]] = "tile.within"({{.*}}) {columns = 8 : i64}
+  %mask = "tile.within"(%p, %p, %p) {columns = 8 : i64} : (i32, i32, i32) -> i32
+  // CHECK-NEXT: "tile.filled"(%[[X]], %[[MASK]]) {otherwise = 1.500000e+00 : f32}
+  %filled = "tile.filled"(%x, %mask) {otherwise = 1.5 : f32} : (!tile.columns<8 : i64>, i32) -> !tile.columns<8 : i64>
   // CHECK-NEXT: %[[LARGEST:.*]] = "tile.reduce_lanes"(%[[THERE]], %[[THERE]]) {exchange = 0 : i64, kind = "absmax", operandSegmentSizes = array<i32: 2>, sharing = 35 : i64}
   %largest = "tile.reduce_lanes"(%there, %there) {exchange = 0 : i64, kind = "absmax", operandSegmentSizes = array<i32: 2>, sharing = 35 : i64} : (!tile.columns<8 : i64>, !tile.columns<8 : i64>) -> f32
   // CHECK-NEXT: "tile.some"({{.*}}) {exchange = 0 : i64, operandSegmentSizes = array<i32: 2>, sharing = 35 : i64}

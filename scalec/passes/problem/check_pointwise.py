@@ -1,0 +1,211 @@
+"""What no kernel has of a program without a contraction, once it is known which index lies side by side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scalec.errors import UnsupportedError
+from scalec.ir.location import place_of
+from scalec.passes.problem.access import Coord, Domain, Index, Lookup
+from scalec.passes.problem.pointwise import Output, Pointwise, dims_of
+from scalec.targets import Target
+
+
+class PointwiseChecks:
+    """Of the walk over one function; each method refuses what it is named after."""
+
+    target: Target
+    function: Any
+
+    def refused(self, what: str, at: Any, expected: str, fix: str = "compute it outside the program") -> Exception:
+        """An error that says what this target has no kernel for."""
+        return UnsupportedError(
+            f"{what}, which has no kernel on {self.target.name} yet", expected=expected, fix=fix, place=place_of(at)
+        )
+
+    def check(self, p: Pointwise) -> None:
+        """Refuses what threads that share out rows as they lie in memory do not have: results and sums of other
+        indices, and reads whose rows a warp's threads would be in, one each: every load would be of as many sectors."""
+        lookups, columns = {x.name: x for x in p.lookups}, p.columns.name
+        rows, largest = {d.name for d in p.rows}, max(p.outputs, key=lambda o: len(o.coords))
+        for o in p.outputs:
+            own = set(o.dims)
+            if own not in (rows, {*rows, columns}) or (p.is_turned(o) and o.dims[-1] != p.rows[-1].name):
+                raise self.refused(
+                    f"{o.name} has the indices {', '.join(o.dims)}, and other results have "
+                    f"{', '.join((*(d.name for d in p.rows), columns))}",
+                    self.function,
+                    f"the same, {columns} or {p.rows[-1].name if p.rows else columns} last, or all but {columns}",
+                    f"compute {o.name} in a program of its own",
+                )
+            if not p.is_row(o) and o.coords[-1] == Coord():
+                what = f"{o.name}, which has 0 as its last index and {columns} before"
+                raise self.refused(what, self.function, "0 in front of the others, or for each row")
+            if p.is_row(o) and (o.scale is not None or o.element.bits < 8):
+                what = f"{o.name} has an element a row, and is quantised, or of {o.element.name}"
+                raise self.refused(what, self.function, "a type of whole bytes, without scales")
+            along = any(c.dim == columns for x in p.lookups for c in x.index.coords)
+            if p.is_turned(o) and along:
+                raise self.refused(
+                    f"{o.name} with another last index than what it is computed of, and an index from memory for each "
+                    f"{columns}",
+                    self.function,
+                    f"{columns} last, or an index for each {p.rows[-1].name}",
+                    f"compute {o.name} of a copy in a program of its own",
+                )
+            words = o.scale is not None and o.scale.layout in ("packed", "blocked")
+            if p.is_turned(o) and p.skips and (o.hadamard or o.element.bits < 8 or words):
+                what = (
+                    "transformed" if o.hadamard else "with elements or scales of which several share a byte or a word"
+                )
+                raise self.refused(
+                    f"{o.name} with another last index than what it is computed of, {what}, and of rows that may be "
+                    "left out",
+                    self.function,
+                    f"{columns} last, or all rows",
+                    f"compute {o.name} of a copy in a program of its own",
+                )
+            if o.hadamard and (p.is_row(o) or along):
+                what = "has an element a row" if p.is_row(o) else f"is read at an index from memory for each {columns}"
+                raise self.refused(
+                    f"{o.name}, which is transformed and {what}", self.function, f"{columns} last, plain"
+                )
+            alone = all(p.of_row(p.reductions[i]) for i in o.body.all_sums)
+            if p.is_row(o) and not (alone and all(columns not in x.dims(lookups) for x in o.body.all_reads)):
+                raise self.refused(
+                    f"{o.name} has an element a row, and is computed of what changes along {columns}",
+                    self.function,
+                    f"reductions over {columns}, and tensors without it",
+                )
+            if p.named_by(o) != p.named_by(p.outputs[0]):
+                names = " and ".join(sorted(p.named_by(o) ^ p.named_by(p.outputs[0])))
+                raise self.refused(
+                    f"{o.name} and {p.outputs[0].name}, of which one is not written where {names} names nothing",
+                    self.function,
+                    "the same indices from memory for all results",
+                    f"compute {o.name} in a program of its own",
+                )
+            self.check_blocks(p, o, lookups)
+        self.check_ranges(p, rows)
+        self.check_windows(p, rows)
+        if any(r.within is not None and not p.of_row(r) for r in p.reductions) and p.folds is None:
+            what = (
+                "a sum over a range, beside others, or for a result that is quantised, of less than a byte, or read at"
+            )
+            raise self.refused(f"{what} an index from memory", self.function, "sums over one range, and plain results")
+        for r in p.reductions:
+            if r.dim.name in rows:
+                raise self.refused(
+                    f"a {r.kind} over {r.dim.name}, an index of the results that is not their last",
+                    self.function,
+                    f"a {r.kind} over {columns}, or over an index that no result has",
+                    "compute it in a program of its own",
+                )
+            if not r.kept <= {*rows, columns}:
+                names = " and ".join(sorted(r.kept - {*rows, columns}))
+                what = f"a {r.kind} for each {names}, which no result has"
+                raise self.refused(what, self.function, "indices of results")
+        self.check_halves(p)
+        for x in p.every:
+            if any(level.columns for level in x.levels) and not p.along(x):
+                what = f"{x.name} has scales along its last index, and is not read along {columns} there"
+                raise self.refused(what, self.function, f"{columns} as its last index")
+            if beyond := x.dims(lookups) - {d.name for d in (*p.dims, *p.groups)}:
+                names = " and ".join(sorted(beyond))
+                raise self.refused(
+                    f"{x.name} is read along {names}, which neither the result nor its sum has",
+                    self.function,
+                    "a sum over each other index",
+                )
+            last = dims_of(x.coords[-1], lookups) if x.coords else set()
+            if columns in x.dims(lookups) and columns not in last:
+                raise self.refused(
+                    f"{x.name} is read along {columns}, the last index of {largest.name}, and has another one last",
+                    self.function,
+                    f"{columns} last in {x.name} too",
+                    f"pass a copy of {x.name} that has {columns} last",
+                )
+
+    def check_halves(self, p: Pointwise) -> None:
+        """Refuses elements of which several share a byte where threads have one at a time."""
+        halves = [x for x in (*p.every, *p.outputs) if x.element.bits < 8]
+        alone = [x for x in p.every if x.element.bits < 8 and not p.along(x)]
+        if not halves or not (alone or p.single):
+            return
+        found, last = (alone or halves)[0], p.columns.name
+        raise self.refused(
+            f"{found.name} of {found.element.name}, of which threads have one element each",
+            self.function,
+            f"a type of whole bytes, or {last} itself last in {found.name} and in all that changes with {last}",
+            f"pass {found.name} in a type of whole bytes" if alone else f"pass copies of what has not {last} last",
+        )
+
+    def check_blocks(self, p: Pointwise, o: Output, lookups: dict[str, Lookup]) -> None:
+        """Refuses scales of several rows where no thread knows which of these there are."""
+        scale, why = o.scale, ""
+        if scale is None or (scale.rows == 1 and scale.largest is None):
+            return
+        if p.skips and scale.largest is not None:
+            why = "by magnitudes that are given, of rows of which some may be left out"
+        elif p.skips and (not scale.rows or p.is_turned(o)):
+            why = "in blocks of several rows, of which some may be left out"
+        elif scale.rows > 1 and o.coords[-2].dim in lookups:
+            why = "in blocks of several rows, which are scattered"
+        elif scale.rows > 1 and scale.apart and not p.groups:
+            why = "in blocks of several rows, whose groups are apart and an index of it"
+        elif scale.rows > 1 and scale.apart and any(map(p.is_turned, p.outputs)):
+            why = "in blocks of several rows, whose groups are apart, beside a result with another last index"
+        if why:
+            raise self.refused(f"{o.name} quantised {why}", self.function, "blocks of one row, or all rows")
+
+    def check_windows(self, p: Pointwise, rows: set[str]) -> None:
+        """Refuses what is left out, or filled, where ends are read at another index than rows, or elements share what
+        is written."""
+        columns, every = p.columns.name, (*p.outputs, *p.reductions)
+        for o in p.outputs:
+            shared = "quantised" if o.scale else "transformed" if o.hadamard else "of less than a byte"
+            if o.within and (o.scale or o.hadamard or o.element.bits < 8):
+                what = f"{o.name}, which is {shared}, in a range of {columns}, which may end within what is together"
+                raise self.refused(what, self.function, "all of it", f"fill the rest: for {columns} in ... else 0")
+            if o.within and p.is_turned(o):
+                what = f"{o.name} with another last index than what it is computed of, in a range of {columns}"
+                raise self.refused(what, self.function, f"{columns} last", "fill the rest (else)")
+        if any(r.body.filled and not p.of_row(r) for r in p.reductions):
+            what = f"a reduction of what is filled outside a range (else), over another index than {columns}"
+            raise self.refused(what, self.function, "a range without else: what is outside then is no term")
+        own = [d for o in p.outputs for d in o.within] + [r.within for r in p.reductions if r.within and p.of_row(r)]
+        for d in (*own, *(d for x in every for body in x.body.every for d in body.within)):
+            if d.dim not in (*rows, columns) or not set(d.groups) <= rows:
+                what = f"a range of {d.dim}" + f" for each {' and '.join(d.groups)}" * bool(d.group)
+                filled = ", outside of which it is filled (else)" if d not in own else ""
+                raise self.refused(
+                    what + filled, self.function, f"one for each {' or '.join(sorted(rows))}, or for all"
+                )
+        if any(x.body.filled for x in every) and p.lookups:
+            what = "what is filled outside a range (else) beside an index from memory, which may leave rows out"
+            raise self.refused(what, self.function, "one of them", "gather, or fill, in a program of its own")
+
+    def check_ranges(self, p: Pointwise, rows: set[str]) -> None:
+        """Refuses ranges of other indices than rows, and lookups that a row has several of and is reduced over."""
+        for d in p.domains:
+            shared = {*d.beside} <= rows and d.group != p.columns.name and follow_one_another(d)
+            told = set(d.groups) <= rows or shared
+            if d.dim not in rows or not told:
+                what = f"a range of {d.dim}" + (f" for each {' and '.join(d.groups)}" if d.group else "")
+                raise self.refused(what, self.function, f"one of {' or '.join(sorted(rows))}, for each of these")
+        groups, looked_up = {d.name for d in p.groups}, {c.dim for x in p.lookups for c in x.index.coords}
+        if several := groups & (looked_up | {r.dim.name for r in p.reductions}):
+            what = f"an index from memory for each {' and '.join(several)}, or a sum over it, beside its ranges"
+            raise self.refused(what, self.function, "tensors that have it")
+        columns = p.columns.name
+        if any(map(p.of_row, p.reductions)) and any(c.dim == columns for x in p.lookups for c in x.index.coords):
+            what = f"reductions over {columns} beside an index from memory for each {columns}"
+            raise self.refused(what, self.function, "an index from memory for each row")
+
+
+def follow_one_another(d: Domain) -> bool:
+    """Whether a range's groups begin where one index of a tensor says, each where the one before ends."""
+    if not isinstance(d.low, Index) or not d.follows:
+        return False
+    own = [c for c in d.low.coords if c.dim == d.group]
+    return own == [Coord(d.group, offset=own[0].offset)]
