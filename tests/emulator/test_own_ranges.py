@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from scalec import frontend
+from scalec import compiler, frontend
+from scalec.errors import UnsupportedError
 from scalec.ir import context
 from scalec.ir.scale import program_dims
 from tests.emulator.test_several_results import TARGETS, run
@@ -67,3 +68,19 @@ def test_own_ranges(target: str, name: str, seed: int) -> None:
         every = program_dims(module.body.operations[0])
     fixed = "nk" if name == "in parts" else ("nk", "mnk", "", "n")[seed % 4]
     run(CASES[name], target, {d: x for d, x in dims.items() if d in every}, fixed, seed)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("T[m,n] = A[m,k] @ B[n,k] for n < p[m]; C[m,n] = T for n < q[m]", "C has another range of n than what it is"),
+        ("T[m,n] = A[m,k] @ B[n,k] for n < p[m] else 0; C[m,n] = T + x[n]; D[m,n] = T", "a temporary that is filled"),
+        ("T[m,n] = A[m,k] @ B[n,k] for n < p[m] else 0; C[m,n] = T", "C.* is a temporary that is filled outside its"),
+        ("T[m,n] = X[m,n] for n < p[m]; C[m,n] = T + x[n] for n < q[m]", "a temporary that has another range"),
+    ],
+)
+def test_refused(source: str, message: str) -> None:
+    with pytest.raises(UnsupportedError, match=message) as refusal:
+        compiler.compile_source(source, "sm_90a")
+    assert refusal.value.fix
+    assert refusal.value.place

@@ -17,7 +17,10 @@ CASES = {
     "added, the first gap nearer": "D[m, n + (n+32)/64*16] += A[m,k] @ B[n,k] scale(1x128,128x128)",
     "added, between two columns": "D[m, n + (n+1)/3]:f16 += A[m,k]:f16 @ B[n,k]:f16",
     "added beside another": "T[m,n] = A[m,k] @ B[n,k]; C[m, n + n/64*32]:f32 += T + x[n]; D[m,n] = T",
-    "added, two": "T[m,n] = A[m,k] @ B[n,k]; C[m, n + (n+1)/3]:f32 += T; D[m, n + n/5]:f32 += T",
+    "added, several": "T[m,n] = A[m,k] @ B[n,k]; C[m, n + (n+1)/3]:f32 += T; D[m, n + n/5]:f32 += T",
+    "added, several addresses": "C[m, n + (n+1)/3] += A[m,k] @ B[n,k] + R[m, n + n/7]",
+    "added, several inputs": "C[m,n]:f32 += A[m,k] @ B[n,k] + R[m, n + n/7]:f32 * S[m, n + (n+2)/5]:f32",
+    "added, several sums": "C[m, n + (n+1)/3]:f32 += relu(X[m,k] @ V[n,k]) * (X[m,k] @ W[n,k])",
     "added, of groups": "D[m, n + n/64*32]:f32 += A[m,k] @ B[g,n,k] for m in off[g]:off[g+1]",
     "added, of batches": "D[b, m, n + n/16*8]:f32 += s[b] * (A[b,m,k] @ B[b,n,k])",
     "read around gaps": "C[m,n] = A[m,k] @ B[n,k] + x[n + n/32*64]:f32 + r[m + (m+3)/8*4] + R[m/4, n/24*32 + n%24]",
@@ -99,6 +102,7 @@ def test_places(target: str, name: str, seed: int) -> None:
 
 
 @pytest.mark.thorough
-def test_two_that_are_added_between_columns_spill_nothing() -> None:
-    """Each element of either has an address, where N is not known too."""
-    assert compiler.compile_source(CASES["added, two"], "sm_100a").cubin
+@pytest.mark.parametrize("name", [x for x in CASES if x.startswith("added, ") and "several" in x])
+def test_several_addresses_for_each_element_spill_nothing(name: str) -> None:
+    """Where N is not known: results, inputs around other gaps, sums of several products."""
+    assert compiler.compile_source(CASES[name], "sm_100a").cubin

@@ -22,8 +22,9 @@ TAKEN_COLUMNS = 32
 rows."""
 
 FEW_TAKEN = 16
-"""Likewise where each element of several results has an address: with 32, 48 registers were spilled (two results with
-`+=` around gaps between odd columns, no size known, ptxas 13.0)."""
+"""Likewise where each element has several addresses, around gaps, or one beside several sums: with 32, 48 registers
+were spilled (two results with `+=` around gaps between odd columns, no size known, ptxas 13.0), with another input
+around gaps beside `+=`, and with `+=` of a gate, as well."""
 
 PARTS = 2
 """Of a tile that have registers of their own, if they fit."""
@@ -47,7 +48,9 @@ def taken_columns(problem: Problem, columns: int, promote: int) -> int:
     same sums take as many; fewer where a warp takes several numbers for each element of a contraction, or of some."""
     least, most = TAKEN_COLUMNS, TAKEN_COLUMNS if _many(problem, promote) else MOST_TAKEN
     results = () if promote else (*problem.bodies, *problem.beside)
-    if len(results) > 1 and any(around_gaps(x) for r in results for x in r.inputs):
+    read = {x.name for r in results for x in r.inputs if around_gaps(x)}
+    placed = read | {r.name for r in results if r.gaps is not None}  # one that is added to is in both
+    if read and (len(results) > 1 or len(placed) > 1 or taken_apart(problem, promote) > 1):
         least = most = FEW_TAKEN
     narrow = problem.n.size is None or problem.swapped or any(x.kind == "both" for r in results for x in r.inputs)
     for result in (r for r in results if r.reduced is None):

@@ -19,6 +19,7 @@ from scalec.passes.problem.lookups import pads
 from scalec.passes.problem.reduced import kept_of
 from scalec.passes.problem.result import ColumnFold, EpilogueInput, Result, ResultScale, Window, adds_last
 from scalec.passes.problem.scatter import check_range, coords_of, distance_of, order_of
+from scalec.passes.problem.sources import is_op
 from scalec.passes.problem.two_programs import refuse_type
 from scalec.passes.problem.types import INPUTS
 from scalec.passes.problem.whole_rows import row_block
@@ -56,6 +57,20 @@ class EpilogueReader(WrittenReader):
                 facts = self.facts("arg_attrs", position)
                 layout = ir.StringAttr(facts["scale.layout"]).value if "scale.layout" in facts else "row"
                 return position, self.name(facts, f"argument {position}"), layout
+        if is_op(value, "scale.map") and filled(value.owner.opview):
+            raise UnsupportedError(
+                f"{what} is a temporary that is filled outside its range (else) before it is used",
+                expected="a temporary without else: what is computed of it has its range, and may be filled",
+                fix="leave else out there, and write the range and else behind each result that is computed of it",
+                place=place_of(value),
+            )
+        if is_op(value, "scale.map") and len(value.owner.opview.domains):
+            raise UnsupportedError(
+                f"{what} is a temporary that has another range, or is read elsewhere than at its own indices",
+                expected="one range of each index, and a temporary at the indices that it is defined at",
+                fix="say the same range behind both, or write out where it is used what the temporary is",
+                place=place_of(value),
+            )
         raise UnsupportedError(
             f"{what} is computed by the program",
             expected="an argument",
@@ -136,12 +151,13 @@ class EpilogueReader(WrittenReader):
                 return made
             width = self.extents_of_result(written.value, written.index, name)[away]
             return replace(made, window=replace(made.window, width=width))
+        computed = self.computed(op, sums, maps_of(contract.maps)[2], name, m, n, outer)
         result = self.windowed(result, op, contract, m, n, place)
         windows = own_ranges(op, contract, self.masked, tiled)
         dealt = [d for d in contract.domains if dim_of(d) in tiled and d not in self.masked]
         for ranged in (op, written.scatter or op):
             check_range(name, ranged, dealt, windows, tiled)
-        made = replace(result, **self.computed(op, sums, maps_of(contract.maps)[2], name, m, n, outer))
+        made = replace(result, **computed)
         return replace(made, adds=made.window is None and adds_last(made, op.body.blocks[0]))
 
     def windowed(self, result: Result, op: Any, contract: Any, m: Dim, n: Dim, place: Any) -> Result:
@@ -149,6 +165,14 @@ class EpilogueReader(WrittenReader):
         own."""
         tiled = m.name, n.name
         own = own_ranges(op, contract, self.masked, tiled)
+        told = own if op is None else [*op.domains]
+        for left in (d for d in self.masked if dim_of(d) in tiled and d not in told):
+            raise UnsupportedError(
+                f"{result.name} has another range of {dim_of(left)} than what it is computed of",
+                expected="one range of each index",
+                fix=f"say the same range of {dim_of(left)} for both, or in one of them alone",
+                place=place,
+            )
         if not own:
             return result
         dealt = [d for d in contract.domains if dim_of(d) in tiled and d not in self.masked]
