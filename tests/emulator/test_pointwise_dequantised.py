@@ -127,11 +127,6 @@ def test_rows_that_are_left_out(
         ("Y[m,k] = X[m,k/4]:mxfp8", "X has scales along its last index, and is not read along k there"),
         ("Y[m,k]:e4m3 scale(1x24) = X[m,k]:mxfp8", "blocks of 24 and 32 columns"),
         ("Q[m,k] = X[idx[m],k]; R[m,k] = X[m,k]", "of which one is not written where idx.m. names nothing"),
-        ("Q[m,k]:e4m3 scale(128x128) = X[idx[m],k]", "blocks of several rows, of which some may be left out"),
-        (
-            "Q[m,k]:e4m3 scale(128x128) = X[m,k] for m < rows[0]",
-            "blocks of several rows, of which some may be left out",
-        ),
         ("Q[m,k] = X[m,k] * w[g] for m in low[g]:high[g]", "a range of m for each g"),
         ("Q[m,k] = X[m,k] * w[e[g]] for m in off[g]:off[g+1]", "an index from memory for each g"),
         ("T[k,m]:mxfp8 = X[m,k] for m in off[g]:off[g+1] apart", "along m, whose groups are apart"),

@@ -85,7 +85,7 @@ class PointwiseChecks:
                     "the same indices from memory for all results",
                     f"compute {o.name} in a program of its own",
                 )
-            self.check_blocks(p, o, lookups)
+            self.check_result_blocks(p, o, lookups)
         self.check_ranges(p, rows)
         self.check_windows(p, rows)
         if any(r.within is not None and not p.of_row(r) for r in p.reductions) and p.folds is None:
@@ -140,7 +140,7 @@ class PointwiseChecks:
             f"pass {found.name} in a type of whole bytes" if alone else f"pass copies of what has not {last} last",
         )
 
-    def check_blocks(self, p: Pointwise, o: Output, lookups: dict[str, Lookup]) -> None:
+    def check_result_blocks(self, p: Pointwise, o: Output, lookups: dict[str, Lookup]) -> None:
         """Refuses scales of several rows where no thread knows which of these there are."""
         scale, why = o.scale, ""
         if scale is None or (scale.rows == 1 and scale.largest is None):
