@@ -73,7 +73,6 @@ def test_a_fault_is_found() -> None:
         ("Q[m,k]:e4m3 scale(1x1) = X[m,k]", "in blocks of 1x1"),
         ("Q[m,k]:e4m3 scale(mx32) = X[m,k]", "in blocks of mx32"),
         ("Q[m,k]:e4m3 scale(2048x1) = X[m,k]", "blocks of 2048x1"),
-        ("Q[m,k]:e4m3 scale(32x1) = X[m,k] for m in off[g]:off[g+1]", "of which some may be left out"),
         ("D[m,n]:e4m3 scale(128x1) = A[m,k] @ B[n,k]", "in blocks of 128x1"),
     ],
 )

@@ -83,7 +83,7 @@ REFUSED = {
         "R is a sum over n, and reads alpha behind it",
     ),
     "added to": ("R[m]:f32 += sum[n](A[m,k] @ B[n,k])", "R is a sum over n, and is added to what R holds"),
-    "of 8 bits": ("R[m]:e4m3 = sum[n](A[m,k] @ B[n,k])", "R is a sum of f8E4M3FN"),
+    "of 8 bits": ("R[m]:e4m3 = sum[n](A[m,k] @ B[n,k])", "R is a sum of e4m3"),
     "read at each point": (
         "T[m,n] = A[m,k] @ B[n,k]; R[m] = max[n](T); C[m,n] = T / R[m]",
         "C is computed of a max over n for each n",
