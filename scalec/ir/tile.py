@@ -24,6 +24,7 @@ from scalec.ir import (
     tile_panes,
     tile_parts,
     tile_pointwise,
+    tile_pointwise_reductions,
     tile_powers,
     tile_quantize,
     tile_reductions,

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import reduce
 from math import inf
 from typing import Any
 
@@ -15,8 +14,9 @@ from scalec.ir.mlir import ir
 from scalec.ir.tile_pointwise import LANES
 from scalec.passes.emit.body import inverse_of
 from scalec.passes.emit.pointwise import BEGIN, CONVERSIONS, Point
-from scalec.passes.emit.scaling import Scale, ScalingKernel
-from scalec.passes.problem.access import Dim, Domain, Index, Lookup
+from scalec.passes.emit.ranged import RangedKernel
+from scalec.passes.emit.scaling import Scale
+from scalec.passes.problem.access import Dim, Index
 from scalec.passes.problem.pointwise import Blocks, Body, Output, Reduction
 
 MOST_FIRST = 64
@@ -39,7 +39,7 @@ class Row:
     known: Known
 
 
-class MeetingKernel(ScalingKernel):
+class MeetingKernel(RangedKernel):
     """All threads of a CTA go the same way, also those of rows and columns that are not there: what they load is zeros,
     what they find does not count, and they store nothing."""
 
@@ -69,7 +69,7 @@ class MeetingKernel(ScalingKernel):
         self.aligned_, self.column = aligned, column
         self.largest.clear()
         self.scales.clear()
-        self.groups: dict[tuple[ir.Value, ...], tuple[ir.Value, ir.Value, ir.Value]] = {}
+        self.groups = {}
         d = self.p.apart
         if d is None:
             self.rows(outer, row, column)
@@ -120,15 +120,6 @@ class MeetingKernel(ScalingKernel):
         tiles = e.arith("arith.divui", e.arith("arith.addi", size, e.i32(self.spread.rows - 1)), rows)
         return e.arith("arith.muli", e.arith("arith.addi", tiles, groups), rows)
 
-    def in_group(self, d: Domain, outer: dict[str, ir.Value], row: ir.Value) -> tuple[ir.Value, ir.Value]:
-        """The rows of a tile's group that stand, where groups are apart, at the tile's first row and at `row`."""
-        e, rows = self.e, self.spread.rows
-        self.group, low, _ = self.search(d, outer | {d.dim: self.corner[0]}, apart=rows)
-        unit = e.arith("arith.addi", e.arith("arith.divui", low, e.i32(rows)), self.group)
-        moved = e.arith("arith.subi", low, e.arith("arith.muli", unit, e.i32(rows)))
-        first, own = (e.arith("arith.addi", x, moved) for x in (self.corner[0], row))
-        return first, own
-
     def load_first(self, points: list[Point]) -> None:
         """All loads that depend on no term of a sum, before threads meet and before anything is stored: loads behind
         either wait (docs/notes/pointwise.md)."""
@@ -167,93 +158,6 @@ class MeetingKernel(ScalingKernel):
         count = e.op("arith.select", [left.type], [valid, left, e.i32(0)]).result
         whole = e.arith("arith.andi", self.aligned_, e.compare("lt", e.i32(vector - 1), count))
         return Point(where, vector, valid, count, whole)
-
-    def group_of(self, d: Domain, where: dict[str, ir.Value]) -> tuple[ir.Value, ir.Value, ir.Value]:
-        """The group whose range has an index, where it begins, and whether there is one: once for each row."""
-        row = tuple(where[x] for x in (d.dim, *d.beside))
-        if row not in self.groups:
-            self.groups[row] = self.search(d, where)
-        return self.groups[row]
-
-    def search(self, d: Domain, where: dict[str, ir.Value], **apart: int) -> tuple[ir.Value, ir.Value, ir.Value]:
-        """What `tile.find_group` finds of an index."""
-        assert isinstance(d.low, Index)
-        i32, i1 = (ir.IntegerType.get_signless(bits) for bits in (32, 1))
-        source, coords = self.pointer(d.low.tensor, d.low.argument_index, 4), d.low.coords
-        at, strides = self.clamped(d.low, where), self.strided(d.low.tensor, len(coords))
-        along = [c.dim for c in coords].index(d.group)
-        if len(coords) > 1 or coords[along].offset:
-            first = [self.e.i32(c.offset) if i == along else self.placed(c, at) for i, c in enumerate(coords)]
-            source = self.e.op("tile.view", [source.type], [source, first, strides]).result
-        count = self.size(next(x for x in self.p.groups if x.name == d.group))
-        operands = [source, strides[along], count, where[d.dim]]
-        return tuple(self.e.op("tile.find_group", [i32, i32, i1], operands, **apart).results)
-
-    def in_range(self, d: Domain, where: dict[str, ir.Value]) -> ir.Value:
-        """Whether an index lies in a range."""
-        e, at, (low, high) = self.e, where[d.dim], self.ends(d, where)
-        return e.arith("arith.andi", e.negated(e.compare("lt", at, low)), e.compare("lt", at, high))
-
-    def ends(self, d: Domain, where: dict[str, ir.Value]) -> list[ir.Value]:
-        """Of a range: they may be any i32, whose sign unsigned comparisons do not see."""
-        e, i32, ends = self.e, ir.IntegerType.get_signless(32), []
-        for end in (d.low, d.high):
-            value = e.i32(end) if isinstance(end, int) else self.read_index(end, self.clamped(end, where))
-            below = e.compare("lt", value, e.i32(-(1 << 31)))
-            ends.append(e.op("arith.select", [i32], [below, value, e.i32(0)]).result)
-        return ends
-
-    def columns_within(self, domains: tuple[Domain, ...], at: Point) -> ir.Value:
-        """A bit for each column of a point that all of some ranges have, once for each point."""
-        key = "within", domains
-        if key in at.cache:
-            return at.cache[key]
-        e, i32, every = self.e, ir.IntegerType.get_signless(32), list[ir.Value]()
-        for d in domains:
-            if d.dim == self.p.columns.name:
-                operands = [at.where[d.dim], *self.ends(d, at.where)]
-                every.append(e.op("tile.within", [i32], operands, columns=at.vector).result)
-            else:
-                operands = [self.in_range(d, at.where), e.i32(-1), e.i32(0)]
-                every.append(e.op("arith.select", [i32], operands).result)
-        made = at.cache[key] = reduce(lambda x, y: e.arith("arith.andi", x, y), every)
-        return made
-
-    def filled(self, value: ir.Value, domains: tuple[Domain, ...], otherwise: float, at: Point) -> ir.Value:
-        """What is outside of some ranges is `otherwise`."""
-        number = ir.FloatAttr.get(ir.F32Type.get(), otherwise)
-        return self.e.op(
-            "tile.filled", [value.type], [value, self.columns_within(domains, at)], otherwise=number
-        ).result
-
-    def value(self, body: Body, at: Point, sums: list[ir.Value], exact: bool, once: bool = False) -> ir.Value:
-        """Also of what is filled outside a range."""
-        made = super().value(body, at, sums, exact, once)
-        return made if body.otherwise is None else self.filled(made, body.within, body.otherwise, at)
-
-    def windowed(self, o: Output, at: Point) -> Point:
-        """A point of whose columns those are there that a result's own ranges have."""
-        if not o.within:
-            return at
-        e, mask = self.e, self.columns_within(o.within, at)
-        if at.count is not None:
-            there = [e.i32(0), e.i32(0), at.count]
-            inside = e.op("tile.within", [mask.type], there, columns=at.vector).result
-            mask = e.arith("arith.andi", mask, inside)
-        some = e.negated(e.compare("eq", mask, e.i32(0)))
-        return self.masked(at, mask, some)
-
-    def look_up(self, x: Lookup, where: dict[str, ir.Value]) -> tuple[ir.Value, ir.Value]:
-        """Where there is no such row, or column, the index of the last one."""
-        return super().look_up(x, self.clamped(x.index, where))
-
-    def clamped(self, x: Index, where: dict[str, ir.Value]) -> dict[str, ir.Value]:
-        """Indices at which there is something for an index to read."""
-        e, safe = self.e, dict(where)
-        for d in (*self.p.rows[-1:], self.p.columns):
-            if d.name in where and d.name in {c.dim for c in x.coords}:
-                safe[d.name] = e.arith("arith.minui", where[d.name], e.arith("arith.subi", self.size(d), e.i32(1)))
-        return safe
 
     @contextmanager
     def over_row(self, r: Row) -> Iterator[Point]:
@@ -416,14 +320,6 @@ class MeetingKernel(ScalingKernel):
         (o,) = (x for x in other.p.outputs if x.index == o.index)
         taken = [other.transformed(o, x, r.points[0]) for x, r in zip(taken, turned, strict=True)]
         other.write_blocks(o, turned, taken, of)
-
-    def masked(self, at: Point, mask: ir.Value, some: ir.Value) -> Point:
-        """A point of which the columns of a mask are there, and whether `some` of them, or of their block, are."""
-        e, every = self.e, (1 << at.vector) - 1
-        whole = e.compare("eq", mask, e.i32(every - (every >> 31 << 32)))
-        if self.aligned_ is not None:
-            whole = e.arith("arith.andi", self.aligned_, whole)
-        return Point(at.where, at.vector, e.arith("arith.andi", at.valid, some), mask, whole, masked=True)
 
     def what(self, body: Body) -> Any:
         """The tensor that a body has elements of as they are, and where; None where it computes."""
