@@ -38,6 +38,13 @@ CASES = {
         "Y[m,n] = exp(T - M) / S"
     ),
     "a norm of a window": "T[m,n] = X[m,n] for n < len[m]; S[m] = sum[n](T*T); Y[m,n] = T / sqrt(S + 1)",
+    "up to an index": "Y[m,n] = X[m,n] for n < m+1",
+    "from an index on, filled": "Y[b,m,n]:f32 = X[b,m,n] for n in m-2:m/2+40 else -1",
+    "a causal softmax": (
+        "T[m,n] = X[m,n] for n < m+1 else -inf; M[m] = max[n](T); S[m] = sum[n](exp(T - M)); Y[m,n] = exp(T - M) / S"
+    ),
+    "sums up to an index": "S[m]:f32 = sum[n](X[m,n]) for n in m-3:m+1",
+    "rows up to an index": "Y[b,m,n] = X[b,m,n] for m < b+2",
     "the largest of a window": "M[m]:f32 = max[n](abs(X[m,n])) for n < len[m]",
 }
 SIZES = [(40, 128), (77, 1131), (5, 1), (130, 264), (33, 0), (0, 64), (6, 9000), (3, 7)]
@@ -72,6 +79,8 @@ def test_windows(target: str, name: str, seed: int) -> None:
         ("Y[m,n] = X[idx[m],n] for n < len[m] else 0", "beside an index from memory, which may leave rows out"),
         ("T[m,n] = X[m,n] for n < len[m] else 0; S[n] = sum[m](T)", "a reduction of what is filled outside a range"),
         ("Y[m,n] = X[m,n]; T[n,m] = X[m,n] for n < len[m]", "T with another last index"),
+        ("Y[m,n] = X[m,n] for n < 2*m", "the range of n ends at m.2\n.*\n.*\n.*, or another index: m, m.1, m/2"),
+        ("Y[m,n] = X[m,n] for n < (m-3)/2", "the range of n ends at .m - 3./2"),
     ],
 )
 def test_refused(source: str, message: str) -> None:

@@ -12,7 +12,6 @@ from scalec.ir.mlir import ir
 from scalec.ir.tile_pointwise import LANES
 from scalec.passes.emit.meeting import MeetingKernel
 from scalec.passes.emit.pointwise import Point
-from scalec.passes.problem.access import Index
 from scalec.passes.problem.pointwise import Reduction
 
 
@@ -69,7 +68,7 @@ class FoldingKernel(MeetingKernel):
             return e.i32(0), extent
         found = []
         for end in (r.within.low, r.within.high):
-            made = self.read_index(end, self.clamped(end, at.where)) if isinstance(end, Index) else e.i32(end)
+            made = self.end(end, at.where)
             negative = e.negated(e.compare("lt", made, e.i32(-(1 << 31))))
             made = e.op("arith.select", [made.type], [negative, e.i32(0), made]).result
             found.append(e.arith("arith.minui", made, extent))

@@ -21,7 +21,7 @@ from scalec.passes.plan.items import (
     item_words,
     range_of_k,
 )
-from scalec.passes.problem.access import Dim, Domain, Index
+from scalec.passes.problem.access import Coord, Dim, Domain, Index
 
 
 class Dealer(Frame):
@@ -186,9 +186,11 @@ class Dealer(Frame):
         step = self.e.i32(of)
         return self.e.arith("arith.muli", self.e.arith("arith.divui", value, step), step) if of > 1 else value
 
-    def bound(self, x: Index | int, at: dict[str, ir.Value]) -> ir.Value:
+    def bound(self, x: Index | Coord | int, at: dict[str, ir.Value]) -> ir.Value:
         """A bound of a range."""
-        return self.e.i32(x) if isinstance(x, int) else self.read_index(x, at)
+        if isinstance(x, Index):
+            return self.read_index(x, at)
+        return self.placed(x, at) if isinstance(x, Coord) else self.e.i32(x)
 
     def positions(self, w: Work) -> dict[str, ir.Value]:
         """Where a tile is along each dimension: of one that overhangs, as those of a cluster do, where the dimension or

@@ -7,7 +7,7 @@ from functools import reduce
 from scalec.ir.mlir import ir
 from scalec.passes.emit.pointwise import Point
 from scalec.passes.emit.scaling import ScalingKernel
-from scalec.passes.problem.access import Domain, Index, Lookup
+from scalec.passes.problem.access import Coord, Domain, Index, Lookup
 from scalec.passes.problem.pointwise import Body, Output
 
 
@@ -61,10 +61,16 @@ class RangedKernel(ScalingKernel):
         """Of a range: they may be any i32, whose sign unsigned comparisons do not see."""
         e, i32, ends = self.e, ir.IntegerType.get_signless(32), []
         for end in (d.low, d.high):
-            value = e.i32(end) if isinstance(end, int) else self.read_index(end, self.clamped(end, where))
+            value = self.end(end, where)
             below = e.compare("lt", value, e.i32(-(1 << 31)))
             ends.append(e.op("arith.select", [i32], [below, value, e.i32(0)]).result)
         return ends
+
+    def end(self, x: Index | Coord | int, where: dict[str, ir.Value]) -> ir.Value:
+        """One of them, as it is said."""
+        if isinstance(x, Index):
+            return self.read_index(x, self.clamped(x, where))
+        return self.placed(x, where) if isinstance(x, Coord) else self.e.i32(x)
 
     def columns_within(self, domains: tuple[Domain, ...], at: Point) -> ir.Value:
         """A bit for each column of a point that all of some ranges have, once for each point."""

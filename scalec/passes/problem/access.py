@@ -142,14 +142,14 @@ class Lookup:
 
 @dataclass(frozen=True)
 class Domain:
-    """A range of a dimension, of which nothing outside is computed: from `low` up to `high`, each a number or read from
-    memory for each index of the dimension `group`, and of those of `beside`. What the program promises, for speed
-    alone: both are multiples of `step`, apart from an end at the extent, and `typical` indices, if that is not 0, lie
-    between them."""
+    """A range of a dimension, of which nothing outside is computed: from `low` up to `high`, each a number, or where an
+    index of the dimension `group` is, or read from memory for each of these, and of those of `beside`. What the program
+    promises, for speed alone: both are multiples of `step`, apart from an end at the extent, and `typical` indices, if
+    that is not 0, lie between them."""
 
     dim: str
-    low: Index | int
-    high: Index | int
+    low: Index | Coord | int
+    high: Index | Coord | int
     group: str = ""
     step: int = 1
     typical: int = 0

@@ -11,7 +11,7 @@ from scalec.formats import ELEMENT_TYPES, QUANTISED, WHOLE
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, block_of, dims_in, map_of, maps_of, symbols_in, written
-from scalec.passes.problem.access import Coord, Dim
+from scalec.passes.problem.access import Coord, Dim, Index
 from scalec.passes.problem.column_folds import Reduced, check_result, reduced
 from scalec.passes.problem.contraction import sums_of
 from scalec.passes.problem.gaps import dimension_of, gaps_of
@@ -264,7 +264,8 @@ class EpilogueReader(WrittenReader):
     def bound(self, e: Any, domain: Any, dim: str, m: Dim, n: Dim) -> EpilogueInput | int:
         """An end of a window's range of a dimension."""
         at = self._bound(e, list(domain.symbols), dim, domain)
-        if isinstance(at, int):
+        if not isinstance(at, Index):
+            assert isinstance(at, int)  # else `computed_bound` has one
             return at
         reads, layout = {c.dim for c in at.coords}, self.argument(domain_tensor(e, domain), "a bound")[2]
         coords = at.coords

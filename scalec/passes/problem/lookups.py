@@ -230,7 +230,8 @@ class Lookups:
         op = subset.owner.opview
         symbols, name = list(op.symbols), ir.StringAttr(op.dim).value
         low, high = (self._bound(map_of(m).results[0], symbols, name, op) for m in (op.lower, op.upper))
-        read = dict.fromkeys(c.dim for x in (low, high) if isinstance(x, Index) for c in x.coords if c.dim)
+        places = [(x,) if isinstance(x, Coord) else x.coords for x in (low, high) if not isinstance(x, int)]
+        read = dict.fromkeys(c.dim for some in places for c in some if c.dim)
         attributes = op.operation.attributes
         step, typical = (int_of(attributes[word]) if word in attributes else 0 for word in ("by", "about"))
         # a promise that a number of the program itself does not keep, is none
@@ -241,14 +242,23 @@ class Lookups:
         ]
         return next((x for x in every if x.follows), every[0])
 
-    def _bound(self, e: Any, symbols: list[Any], name: str, op: Any) -> Index | int:
+    other_bounds = ""
+    """What else may be an end of a range, as `computed_bound` has it."""
+
+    def computed_bound(self, e: Any) -> Coord | None:
+        """Where a range ends that ends at an index, `q + 1`; None where no kernel has that."""
+        return None
+
+    def _bound(self, e: Any, symbols: list[Any], name: str, op: Any) -> Index | Coord | int:
         if isinstance(e, ir.AffineConstantExpr):
             return e.value
         if isinstance(e, ir.AffineSymbolExpr):
             return self.index(symbols[e.position])
+        if (place := self.computed_bound(e)) is not None:
+            return place
         raise UnsupportedError(
             f"the range of {name} ends at {written(e, self.dims)}",
-            expected="a number, or an element of a tensor of offsets: off[g], off[g+1]",
+            expected=f"a number, or an element of a tensor of offsets: off[g], off[g+1]{self.other_bounds}",
             fix="write the bounds into a tensor before the call",
             place=place_of(op),
         )

@@ -275,7 +275,7 @@ class Problem:
         extent."""
         ragged = self.ragged
         if ragged is not None and ragged.dim == dim:
-            return ragged.step if isinstance(ragged.low, Index) else ragged.low
+            return ragged.low if isinstance(ragged.low, int) else ragged.step
         along, block = self.blocks
         return block if along == dim else 0
 
