@@ -129,7 +129,7 @@ def _contracts(v: Value) -> bool:
 def _over_what(t: Trace, s: Share) -> tuple[str, ...]:
     """The dimensions that a share has and its input has not, those of the text's order."""
     kept = frozenset(d for i in s.index for d in affine.dims(i))
-    over = s.value.dims & s.space - kept - t.linked(kept, s.ranges)
+    over = s.value.dims & s.space - kept - (t.linked(kept, s.ranges) - t.written)
     return tuple(d for d in in_order(t.keeper.of(s.value)) if d in over)
 
 
@@ -139,10 +139,14 @@ def summed(t: Trace, name: str, element: str, s: Share, of: str, *, ranged: bool
     over, value, index = list(_over_what(t, s)), t.keeper.of(s.value), s.index
     kept = [d for i in index for d in sorted(affine.dims(i))]
     _check_ranges(t, s, kept)
+    # groups that a range has of what is summed: r[g] of X[m,n]*w[n]*r[g] for m in off[g]:off[g+1], where dw[n] is asked
+    groups = s.value.dims & t.linked(frozenset(over), s.ranges) - t.written - frozenset((*kept, *over))
+    over += sorted(groups)
     while len(over) > 1:  # one index a kernel; the last one of memory last, as what remains is contiguous then
         d = over.pop(0)
         known = in_order(value)
         dims = (*(x for x in kept if x not in known), *(x for x in known if x in kept or x in over))
+        dims = tuple(sorted(dims, key=lambda x: x not in groups))  # a group's rows lie one behind the other
         tensor = t.emit(t.fresh(f"{name}_{''.join(dims)}"), "f32", plain(dims), _over(value, d), ranges=s.ranges)
         value = read(tensor, plain(dims))
     if over:

@@ -285,6 +285,12 @@ class Trace:
         every = [*own, *(r for d, r in self.ranges.items() if d not in {o.dim for o in own})]
         return frozenset(x for r in every if r.dim in dims for x in affine.dims(r.lower) | affine.dims(r.upper))
 
+    @property
+    def written(self) -> frozenset[str]:
+        """The dimensions that results and temporaries have: of which a range that reads them is one of many at a point,
+        `n < len[m]` of Y[m,n], where `off[g]:off[g+1]` alone says of which g a point is."""
+        return frozenset(d for s in self.program.statements for i in s.index for d in affine.dims(i))
+
     def error(self, span: Span, why: str, got: str, expected: str, fix: str) -> Exception:
         """A refusal with its place."""
         return self.source.error(span, why, got=got, expected=expected, fix=fix)

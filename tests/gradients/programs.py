@@ -53,6 +53,16 @@ def _weighted_rows(t: Any) -> torch.Tensor:
     return torch.cat([x[: off[0]] * 0, *parts, x[off[-1] :] * 0])
 
 
+def _of_groups(t: Any) -> torch.Tensor:
+    off, parts = t.off.tolist(), [t.X[s] * t.w * t.r[g] for g, s in enumerate(groups(t))]
+    return torch.cat([t.X[: off[0]] * 0, *parts, t.X[off[-1] :] * 0])
+
+
+def _up_to(t: Any) -> torch.Tensor:
+    there = torch.arange(t.X.shape[1])[None] < t.len[:, None]
+    return torch.where(there, t.X * t.w, 0.0).sum(1)
+
+
 def _weighted_operands(t: Any) -> torch.Tensor:
     c = torch.zeros(len(t.A), t.B.shape[1], dtype=torch.float64)
     off, parts = t.off.tolist(), [torch.relu(t.A[s] * t.w[g]) @ t.B[g].T for g, s in enumerate(groups(t))]
@@ -193,6 +203,8 @@ CASES = [
         _weighted_operands,
         RAGGED,
     ),
+    Case("Y[m,n] = X[m,n] * w[n] * r[g,n] for m in off[g]:off[g+1]", _of_groups, {**MN, "g": 3}),
+    Case("S[m] = sum[n](X[m,n] * w[n]) for n < len[m]", _up_to, MN),
     Case("C[g,m,n] = A[g,m,k] @ B[g,n,k] for m < rows[g]", _masked, {"g": 3, **MNK}),
     Case("C[g,m,n] = A[g,m,k] @ B[g,n,k] for m < rows[g] else 0", _masked, {"g": 3, **MNK}),
     Case("C[g,m,n] = A[m,k] @ B[n,k] for k in off[g]:off[g+1]", _of_k, {**MNK, "k": 11, "g": 3}),

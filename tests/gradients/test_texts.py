@@ -22,6 +22,7 @@ NOT_YET = (
     "t has a range for each q",
     "the ranges of t for each q may overlap",
     "has an element a row, and is computed of what changes along",
+    "a reduction with a range that it has not itself",  # sum[m] where n < len[m]
 )
 """What no kernel does yet, of programs and of their gradients: docs/gradients.md. An entry goes when a kernel comes:
 the test of all texts fails then."""
