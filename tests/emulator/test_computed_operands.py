@@ -115,7 +115,7 @@ SCHEDULES = [
     ("sm_90a", "along k", "tile=64x64x64, split=3"),
     ("sm_90a", "along k", "tile=128x32x64, cluster=2x1, split=2, parts=cluster"),
     ("sm_90a", "exp, both", "tile=64x40x16, swizzle_a=32, swizzle_b=32"),
-    ("sm_90a", "both", "tile=128x64x64, convert=registers"),
+    ("sm_90a", "abs, both", "tile=128x64x64, convert=registers"),
     ("sm_90a", "along rows", "swap=1, convert=registers, tile=64x64x64, split=3"),
     ("sm_90a", "bf16 as tf32", "tile=64x24x32, convert=registers"),
     ("sm_90a", "e4m3 to bf16", "tile=64x24x128, convert=registers"),
