@@ -71,7 +71,8 @@ def test_reductions(target: str, program: str) -> None:
 @pytest.mark.parametrize("program", [x for x in PROGRAMS if "w[k]" not in x and "S[m]:e4m3" not in x])
 def test_reductions_by_consumers(program: str) -> None:
     """Of the operand that is made in registers; the other's warps reduce in shared memory."""
-    dims = {"m": 77, "n": 144, "k": 128} | {x: 2 for x in "bh" if f"{x}," in program or f",{x}]" in program}
+    k = 160 if "e2m1" in program else 136  # no whole tiles: what is behind K's end must not be reduced
+    dims = {"m": 77, "n": 144, "k": k} | {x: 2 for x in "bh" if f"{x}," in program or f",{x}]" in program}
     swap = ", swap=1" if "S[n]" in program and "e2m1" in program else ""
     kernel, _ = run(f"{program} with convert=registers{swap}", "sm_90a", dims, "nk", seed=5)
     assert "wgmma" in kernel.ptx
