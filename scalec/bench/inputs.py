@@ -16,6 +16,7 @@ from scalec.formats import ELEMENT_TYPES
 
 TORCH_TYPES: dict[str, torch.dtype] = {
     "f32": torch.float32,
+    "tf32": torch.float32,
     "bf16": torch.bfloat16,
     "f16": torch.float16,
     "e4m3": torch.float8_e4m3fn,

@@ -219,3 +219,9 @@ def test_torch_multiplies_and_then_quantises(result, monkeypatch):
     assert list(found) == ["op by op", "torch.compile"]
     assert all(x > 1e-6 for x in found.values())
     assert bool(contenders(made, {**QUANTISED, "n": 95})) == ("1xn" in result)  # a last block may be short of it
+
+
+def test_operands_of_tf32_are_f32_in_torch():
+    made = spec("D[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:tf32; S[m]:f32 = sum[k](A[m,k]^2)", DIMS)
+    inputs = inputs_of.make_inputs(made, DIMS, 3, device="cpu")
+    assert {name: x.dtype for name, x in inputs.values.items()} == {"A": torch.bfloat16, "B": torch.float32}
