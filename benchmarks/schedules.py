@@ -32,6 +32,8 @@ PROGRAMS = {
     "f32": ("C[m,n]:f32 += A[m,k]@B[n,k] scale(1x128,1x128)", 128, 128),
     "bf16": ("C[m,n] = A[m,k]@B[n,k]", 64, 0),
     "prenorm": ("D[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:tf32; S[m]:f32 = sum[k](A[m,k]^2)", 32, 0),
+    "computed": ("C[m,n] = relu(A[m,k]) @ B[n,k]", 64, 0),
+    "factors": ("C[m,n] = (A[m,k] * w[k]) @ B[n,k]", 64, 0),
 }
 """Source, K of a tile, and K that is promoted at a time."""
 

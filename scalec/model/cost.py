@@ -32,10 +32,10 @@ CONVERTED = 0.032
 tiles of 64x16 took 0.83 to 0.92 of the time, of 128x128 0.90 to 1.02: what shared memory gives is shared."""
 
 
-WIDENED = (40, 0.019)
+WIDENED = (30, 0.012)
 """Nanoseconds of a stage, and of a byte of tf32 that a warpgroup makes of 16 bits there, whatever it reduces beside
-that; WRITTEN is not of such kernels. Prenorm, n = 24, k = 28672 (H100, 2026-11-28): stages of 64x32 took 0.20 and 0.21
-us, of 128x32 at most 0.37. The ten launches that were timed from 4096 rows on are predicted to 0.95 to 1.06."""
+that; WRITTEN is not of such kernels. Prenorm, n = 24, k = 28672 (2026-11-29-h200-prenorm.json): 27 schedules of 4096
+and 8192 rows are predicted to 0.87 to 1.08."""
 
 ANEW = (0.105, 0.09)
 """Likewise of a byte that one warpgroup quantises, and two; products are not hidden behind it. H100, 2026-11-28, at
@@ -48,12 +48,14 @@ mxfp8 and by mxfp4, where they do four times: blocks of 128x128x128, 192x128x128
 1900, 2200 and 3070 ns, of which 500 to 900 are predicted without."""
 
 
-IN_REGISTERS = {(4, False): 0.021, (4, True): 0.031, (8, False): 0.028}
+IN_REGISTERS = {(4, False): 0.021, (4, True): 0.031, (8, False): 0.028, (16, False): 0.016}
 """Nanoseconds of an element of A that consumers convert in registers, by its bits and whether scales are folded in; of
 others the last one. Of these BESIDE is not hidden behind products, and where one warpgroup converts, it takes LONE of
 the time. H100, 2026-11-27, at 8192x8192: all of it a block of 128x16x128 took 0.029 for an element of i4, 0.036 and
 0.043 of e2m1 with ue8m0 and ue4m3, 0.047 of e4m3; of 64x16x128 1.1 to 1.3 of that. Of nvfp4 and 256 rows blocks of
-64x256x64, 128x256x64 and 128x128x128 took 386, 750 and 890 ns, of which products take 345, 690 and 690."""
+64x256x64, 128x256x64 and 128x128x128 took 386, 750 and 890 ns, of which products take 345, 690 and 690. 16 bits are
+those of prenorm, hidden behind memory (H200, 2026-11-29): 14 schedules of 4096 and 8192 rows are predicted to 1.01 to
+1.20."""
 
 IN_ADDENDS = 0.018
 """Likewise of addends, whose product is waited for before others are made. Blocks of 128x96x128, 128x128x128 and

@@ -7,6 +7,7 @@ from itertools import product
 from math import prod
 
 from scalec.ir.schedule import MAX_SPLIT, Request, Schedule, Value
+from scalec.ir.tile_cut import LINE
 from scalec.model.cost import Costs, Load, costs_of, seconds
 from scalec.passes.plan.converted import no_registers
 from scalec.passes.plan.draft import draft
@@ -145,8 +146,12 @@ def _ways_to_convert(
         return
     if where != "registers" and not (fields["swap"] and _turned_alone(problem, given)):
         yield {**fields, "tile": tile, "promote": promote, "convert": "shared"}
-    for times in DEEPER if where == "registers" or (where is None and problem.lhs.stored.bits <= NARROW) else ():
+    a = problem.lhs
+    alone = a.stored.bits <= NARROW or (a.transformed and a.stored.bits < a.element.bits)
+    for times in DEEPER if where == "registers" or (where is None and alone) else ():
         deep = (*tile[:2], times * tile[2])
+        if times > 1 and a.transformed and a.stored.bits * deep[2] > 8 * LINE:
+            continue
         most = min(problem.constant_k, deep[2]) if promote and problem.has_scales else promote
         made: dict[str, Value] = {**fields, "tile": deep, "promote": most, "convert": "registers"}
         plan = draft(problem, given.with_fields(**made))

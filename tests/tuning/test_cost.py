@@ -94,15 +94,17 @@ def test_rows_beyond_the_tensor_take_longer_than_those_in_it() -> None:
 @pytest.mark.parametrize(
     ("m", "schedule", "measured"),
     [
-        (4096, "split=2,tile=64x24x32", 97.85),
-        (8192, "split=1,tile=64x32x32", 196.2),
-        (8192, "split=2,tile=128x32x32", 171.5),
+        (4096, "split=4,tile=128x32x32,convert=shared", 74.73),
+        (8192, "split=3,tile=192x32x32,convert=shared", 135.39),
+        (8192, "split=4,tile=256x32x32,convert=shared", 136.48),
+        (4096, "split=6,tile=192x32x64,convert=registers", 71.29),
+        (8192, "split=4,tile=256x32x64,convert=registers", 121.48),
     ],
 )
 def test_what_tf32_is_made_beside(m: int, schedule: str, measured: float) -> None:
-    """Prenorm, in us (2026-11-28-h100-prenorm.json): as bytes of any other conversion 1.47 to 1.75 of that."""
+    """Prenorm, in us (2026-11-29-h200-prenorm.json): what H100s took had shared memory's at 1.28 to 1.33 of that."""
     program = "D[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:tf32; S[m]:f32 = sum[k](A[m,k]^2)"
     given = dict(field.split("=") for field in schedule.split(","))
     (found,) = explain(program, "sm_90a", {"m": m, "n": 24, "k": 28672}, given).predictions
     assert found.fitted is not None
-    assert abs(1e6 * found.fitted / measured - 1) < 0.08
+    assert abs(1e6 * found.fitted / measured - 1) < 0.1
