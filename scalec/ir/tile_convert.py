@@ -297,7 +297,8 @@ class FoldsOp(Op, name="folds"):
 class BesideOp(Op, name="beside"):
     """Elements of memory, widened to f32, that belong to those of `target`, a tile: one for each row of a thread
     (`along` "rows"; `rows_shared`), or one for each element of its chunk ("k"), 0 from `end` on. The tile's first row,
-    or its first element of K, is `first`; `stride` elements lie between these.
+    or its first element of K, is `first`; `stride` elements lie between these. With `waves` those of "k" are of all
+    elements that a thread makes of a row of `depth` of the type `made`, in their order (`tile.transformed`).
     """
 
     memory: ext.Operand[Any]
@@ -312,8 +313,8 @@ class BesideOp(Op, name="beside"):
         if not isinstance(op.memory.type, ir.MemRefType) or not rows_shared(op):
             return fail(op, f"reads {op.memory.type} beside {op.target.type}, expected a memref and a swizzled tile")
         along = str_of(op.along)
-        if along == "k" and "waves" in op.operation.attributes:
-            return fail(op, "reads along K for rows of fragments")
+        if (along == "k" and "waves" in op.operation.attributes) != ("made" in op.operation.attributes):
+            return fail(op, "asks for the type of what is made along K for rows of fragments, and there alone")
         return along in ("rows", "k") or fail(op, f"along is {along}, expected rows or k")
 
 

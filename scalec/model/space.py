@@ -147,7 +147,7 @@ def _ways_to_convert(
     if where != "registers" and not (fields["swap"] and _turned_alone(problem, given)):
         yield {**fields, "tile": tile, "promote": promote, "convert": "shared"}
     a = problem.lhs
-    alone = a.stored.bits <= NARROW or (a.transformed and a.stored.bits < a.element.bits)
+    alone = a.stored.bits <= NARROW or a.transformed
     for times in DEEPER if where == "registers" or (where is None and alone) else ():
         deep = (*tile[:2], times * tile[2])
         if times > 1 and a.transformed and a.stored.bits * deep[2] > 8 * LINE:

@@ -63,6 +63,15 @@ def test_program(target: str, name: str, size: int) -> None:
     run_on((EXACT | CLOSE)[name], dims, fixed, 3, limit, target=target)
 
 
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", [*EXACT, *CLOSE])
+def test_by_warps(name: str) -> None:
+    """In shared memory, where sm_90a's consumers would make them in registers."""
+    limit = 1e-4 if "C[m,n]:bf16" in EXACT.get(name, "") else 1e-5
+    program = f"{(EXACT | CLOSE)[name]} with convert=shared"
+    run_on(program, {"m": 137, "n": 144, "k": 160}, ("n", "k"), 3, limit, target="sm_90a")
+
+
 MORE = [
     "C[b,m,n]:f32 = relu(A[b,m,k]) @ B[b,n,k]",
     "C[b,m,n]:f32 = (A[m,b,k] * w[b,k] * r[b,m]) @ B[n,b,k]",
@@ -120,6 +129,10 @@ SCHEDULES = [
     ("sm_90a", "bf16 as tf32", "tile=64x24x32, convert=registers"),
     ("sm_90a", "e4m3 to bf16", "tile=64x24x128, convert=registers"),
     ("sm_90a", "i4 with a zero point", "swap=1, tile=128x40x64, convert=registers"),
+    ("sm_90a", "along k", "tile=64x64x64, split=3, convert=registers"),
+    ("sm_90a", "both", "tile=128x32x64, cluster=2x1, convert=registers"),
+    ("sm_90a", "e2m1 to f16", "swap=1, tile=64x24x64, convert=registers"),
+    ("sm_90a", "f32 to tf32", "tile=64x24x32, convert=registers"),
     ("sm_100a", "both", "tile=128x64x64, converters=2, split=2"),
     ("sm_100a", "along k", "cluster=4x1, scheduler=dynamic"),
     ("sm_120a", "both", "tile=32x64x32, swizzle_a=64, swizzle_b=64, swap=1"),

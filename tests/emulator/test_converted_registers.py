@@ -194,11 +194,6 @@ def test_half_a_byte_of_both() -> None:
             "swap=1",
             "groups of k begin anywhere in a block of k that has one zero point of Z",
         ),
-        (
-            "C[m,n] = (A[m,k]:bf16 * w[k]) @ B[n,k]:bf16",
-            "swap=0",
-            "A is computed or reduced with w, which lies along k",
-        ),
         ("C[m,n]:f32 = A[m,k]:tf32 @ B[n,k]:i4", "swap=1", "1 elements of i4 .B. are 4 bits, not whole bytes"),
         ("C[m,n]:f32 = A[idx[m],k]:nvfp4 @ B[n,k]:bf16", "swap=0", "rows of A are named by idx"),
         (

@@ -125,8 +125,7 @@ class Beside:
 def beside(s: State, op: ir.OpView) -> None:
     b, element = s.b, str(op.memory.type.element_type)
     by_row, shared = tile.str_of(op.along) == "rows", Shared.of(s, op)
-    count = 8 * tile.CHUNK // tile.bits_of(tile.element_of(op.target.type))
-    own, behind = (shared.first, shared.behind) if by_row else (b.mul(shared.lane, count), range(count))
+    own, behind = (shared.first, shared.behind) if by_row else along_k(s, op, shared)
     values = []
     for i in behind:
         at = b.add(s.get(op.first), b.add(own, i))
@@ -135,6 +134,18 @@ def beside(s: State, op: ir.OpView) -> None:
         pointer = b.op("llvm.inttoptr", [ir.Type.parse("!llvm.ptr<1>")], [address])
         values += epilogue.numbers(s, epilogue.load(s, pointer, element, b.compare("lt", at, s.get(op.end)), 1))
     s.values[op.result] = Beside(by_row, values)
+
+
+def along_k(s: State, op: ir.OpView, shared: Shared) -> tuple[ir.Value, Sequence[int]]:
+    """A thread's first element of K, and how far behind it each of its elements is: those of a chunk, or of all
+    fragments' rows of A, of each chunk a register's (PTX ISA 9.7.15.5.1.1)."""
+    bits, attributes = tile.bits_of(tile.element_of(op.target.type)), op.operation.attributes
+    if "made" not in attributes:
+        each = 8 * tile.CHUNK // bits
+        return s.b.mul(shared.lane, each), range(each)
+    made = tile.bits_of(ir.TypeAttr(attributes["made"]).value)
+    each, chunk, depth = 32 // made, 8 * tile.CHUNK // made, tile.int_of(attributes["depth"])
+    return s.b.mul(shared.lane, each), [i + j for i in range(0, depth, chunk) for j in range(each)]
 
 
 @COMMON.lowers("tile.transform")

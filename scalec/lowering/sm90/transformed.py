@@ -33,10 +33,12 @@ def transformed(s: State, op: ir.OpView) -> None:
     rows: list[Words] = []
     for half, words in enumerate(loaded.words):
         row = FRAGMENT_ROWS * tile.int_of(op.wave) + half
-        beside = [*(x.values[row] for x in inputs), *scalars]
         own = list(own_parts(s, words, stored, made))
         values = widened(b, own, stored.name, each * len(words))
-        results = [scalar.evaluate_all(b, block, [x, *beside]) for x in values]
+        results = []
+        for i, value in enumerate(values, first * each // chunk):
+            beside = [x.values[row if x.by_row else i] for x in inputs]
+            results.append(scalar.evaluate_all(b, block, [value, *beside, *scalars]))
         if computed:
             own = rounded(s, computed, computed_of(b, results, inside))
         rows.append(converted(b, own, between.name, made.name))

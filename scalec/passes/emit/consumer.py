@@ -119,8 +119,10 @@ class Consumer(Ahead):
         held = self.hold_side(h, side, w, True) if side.operand.transformed else None
 
         def block(k0: ir.Value | None, first: ir.Value | None) -> None:
-            inside = self.elements_inside(w, e.i32(0) if k0 is None else k0) if held is not None else None
-            made = Made(held=held, inside=inside)
+            made = Made(held=held)
+            if held is not None:  # loaded while copies are on their way
+                k = e.i32(0) if k0 is None else k0
+                made = Made(held=held, along_k=self.along_k(h, side, w, k), inside=self.elements_inside(w, k))
             e.op("tile.wait", operands=[h.ring, cursor])
             for number in self.multiply_converted(
                 h, accumulator, cursor, parts, count, int(first is not None), made=made

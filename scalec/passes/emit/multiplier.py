@@ -10,7 +10,7 @@ from scalec.ir.mlir import ir
 from scalec.ir.tile_types import shape_of
 from scalec.passes.emit.factors import Factors, Fetched, Known
 from scalec.passes.emit.handles import Handles
-from scalec.passes.emit.operand_bodies import Held
+from scalec.passes.emit.operand_bodies import Held, Key
 from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.converted import (
     added_to_zeros,
@@ -25,13 +25,14 @@ from scalec.passes.plan.converted import (
 @dataclass(frozen=True)
 class Made:
     """Of which scales A's elements are made, what is known of these, and which one alone, of a row's, counts
-    (`tile.converted`). Or what their bodies take: what is held of the tile, and how many elements of the stage there
-    are, if not all (`tile.transformed`)."""
+    (`tile.converted`). Or what their bodies take: what is held of the tile, what belongs to the stage's elements of K,
+    and how many of these there are, if not all (`tile.transformed`)."""
 
     scales: str = ""
     known: ir.Value | None = None
     only: int | None = None
     held: Held | None = None
+    along_k: dict[Key, ir.Value] = field(default_factory=dict)
     inside: ir.Value | None = None
 
 
@@ -187,7 +188,7 @@ class Multiplier(Factors):
         how: dict[str, Any] = {"slice": part if part[1] > 1 else None, "wave": wave}
         how["first"] = slice_[0] * self.schedule.tile[2] // slice_[1]
         within = [] if of.inside is None else [of.inside]
-        return self.with_bodies("tile.transformed", [loaded, within], operand, held, {}, (made,), **how).result
+        return self.with_bodies("tile.transformed", [loaded, within], operand, held, of.along_k, (made,), **how).result
 
     def mma_converted(
         self,

@@ -67,6 +67,8 @@ class OperandBodies(Workspace):
         operands = [source, h.tiles[side.label], first, end, stride]
         along = "k" if along_k else "rows"
         how = self.shared_as(side)
+        if how and along_k:
+            how |= {"made": ir.TypeAttr.parse(side.operand.element.mlir), "depth": self.schedule.tile[2]}
         return self.e.op("tile.beside", [self.e.type("element_inputs")], operands, along=along, **how).result
 
     def shared_as(self, side: Side) -> dict[str, Any]:

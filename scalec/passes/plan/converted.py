@@ -47,7 +47,7 @@ def no_registers(problem: Problem, schedule: Schedule) -> str:
         return f"groups of {problem.k.name} begin at any element of rows of {a.name}, which warps shift"
     if a.zeros is not None and (reason := _no_zeros(problem, a, a.zeros)):
         return reason
-    if a.transformed and (reason := _no_bodies(problem, a, schedule)):
+    if a.transformed and (reason := _no_bodies(a, schedule)):
         return reason
     if part_bits(a) not in PARTS:
         return (
@@ -65,13 +65,10 @@ def no_registers(problem: Problem, schedule: Schedule) -> str:
     return ""
 
 
-def _no_bodies(problem: Problem, a: Operand, schedule: Schedule) -> str:
+def _no_bodies(a: Operand, schedule: Schedule) -> str:
     """Why consumers cannot compute what is multiplied of A, or reduce it."""
-    k = problem.k.name
     if a.made is not None or a.zeros is not None or schedule.promote:
         return f"{a.name} is computed or reduced on the way, and has scales or zero points"
-    if (x := next((x for x in a.inputs if x.along == k), None)) is not None:
-        return f"{a.name} is computed or reduced with {x.name}, which lies along {k}"
     return ""
 
 
