@@ -298,7 +298,8 @@ class BesideOp(Op, name="beside"):
     """Elements of memory, widened to f32, that belong to those of `target`, a tile: one for each row of a thread
     (`along` "rows"; `rows_shared`), or one for each element of its chunk ("k"), 0 from `end` on. The tile's first row,
     or its first element of K, is `first`; `stride` elements lie between these. With `waves` those of "k" are of all
-    elements that a thread makes of a row of `depth` of the type `made`, in their order (`tile.transformed`).
+    elements that a thread makes of a row of `depth` of the type `made`, in their order (`tile.transformed`). With
+    `ahead`, what such an op gave, the result is what was loaded there, and what is loaded here is that of the next op.
     """
 
     memory: ext.Operand[Any]
@@ -306,6 +307,7 @@ class BesideOp(Op, name="beside"):
     first: ext.Operand[I32]
     end: ext.Operand[I32]
     stride: ext.Operand[ir.IntegerType[64]]
+    ahead: ext.Operand[ElementsType] | None
     result: ext.Result[ElementsType]
     along: ir.StringAttr
 
@@ -315,6 +317,8 @@ class BesideOp(Op, name="beside"):
         along = str_of(op.along)
         if (along == "k" and "waves" in op.operation.attributes) != ("made" in op.operation.attributes):
             return fail(op, "asks for the type of what is made along K for rows of fragments, and there alone")
+        if op.ahead is not None and "made" not in op.operation.attributes:
+            return fail(op, "loads ahead, but not along K for rows of fragments")
         return along in ("rows", "k") or fail(op, f"along is {along}, expected rows or k")
 
 

@@ -7,7 +7,7 @@ lies in the lanes that share it: each takes terms in the order of K, and in the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 
 from scalec.abi import COUNTER_BYTES
@@ -115,10 +115,12 @@ def folds(s: State, op: ir.OpView) -> None:
 
 @dataclass(frozen=True)
 class Beside:
-    """What belongs to the elements of a thread: to each of its rows, or to each of a chunk."""
+    """What belongs to the elements of a thread: to each of its rows, or to each of a chunk; and where the next ones
+    are, if they are loaded ahead."""
 
     by_row: bool
     values: list[ir.Value]
+    ahead: list[Variable] = field(default_factory=list)
 
 
 @COMMON.lowers("tile.beside")
@@ -133,7 +135,15 @@ def beside(s: State, op: ir.OpView) -> None:
         address = epilogue.address_of(s, s.get(op.memory), index, element)
         pointer = b.op("llvm.inttoptr", [ir.Type.parse("!llvm.ptr<1>")], [address])
         values += epilogue.numbers(s, epilogue.load(s, pointer, element, b.compare("lt", at, s.get(op.end)), 1))
-    s.values[op.result] = Beside(by_row, values)
+    if op.ahead is not None:
+        held = s.get(op.ahead).ahead
+        values, loaded = [x.get() for x in held], values
+        for x, value in zip(held, loaded, strict=True):
+            x.set(value)
+        s.values[op.result] = Beside(by_row, values, held)
+        return
+    ahead = [b.variable(b.f32, x) for x in values] if "made" in op.operation.attributes else []
+    s.values[op.result] = Beside(by_row, values, ahead)
 
 
 def along_k(s: State, op: ir.OpView, shared: Shared) -> tuple[ir.Value, Sequence[int]]:

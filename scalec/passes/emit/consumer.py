@@ -117,12 +117,16 @@ class Consumer(Ahead):
         e, count, side = self.e, slices_of(self.problem, self.schedule), self.sides[0]
         parts = [(slice_, wave, wave) for slice_, wave in product(range(count), range(self.waves))]
         held = self.hold_side(h, side, w, True) if side.operand.transformed else None
+        along_k = {} if held is None else self.along_k(h, side, w, e.i32(0))
 
         def block(k0: ir.Value | None, first: ir.Value | None) -> None:
             made = Made(held=held)
-            if held is not None:  # loaded while copies are on their way
-                k = e.i32(0) if k0 is None else k0
-                made = Made(held=held, along_k=self.along_k(h, side, w, k), inside=self.elements_inside(w, k))
+            if held is not None:
+                k, beside = e.i32(0) if k0 is None else k0, along_k
+                if k0 is not None:  # those of the next K block are on their way while this one is multiplied
+                    following = e.arith("arith.addi", k0, e.i32(self.schedule.tile[2]))
+                    beside = self.along_k(h, side, w, following, along_k)
+                made = Made(held=held, along_k=beside, inside=self.elements_inside(w, k))
             e.op("tile.wait", operands=[h.ring, cursor])
             for number in self.multiply_converted(
                 h, accumulator, cursor, parts, count, int(first is not None), made=made

@@ -59,12 +59,21 @@ class OperandBodies(Workspace):
         held.by_row = {key_of(x): self.beside(h, side, w, x, *place) for x in inputs}
         return held
 
-    def beside(self, h: Handles, side: Side, w: Work, x: OperandInput, first: ir.Value, end: ir.Value) -> ir.Value:
-        """What belongs to the tile's rows, or to its elements of K from `first` on."""
+    def beside(
+        self,
+        h: Handles,
+        side: Side,
+        w: Work,
+        x: OperandInput,
+        first: ir.Value,
+        end: ir.Value,
+        ahead: ir.Value | None = None,
+    ) -> ir.Value:
+        """What belongs to the tile's rows, or to its elements of K from `first` on; with `ahead` what that has."""
         along_k, axis = x.along == self.problem.k.name, [c.dim for c in x.coords].index(x.along)
         source = self.at(self.pointer(x.name, x.argument_index, x.element.bits // 8), x.name, x.coords, w)
         stride = self.e.i64(1) if axis == len(x.coords) - 1 else self.stride(x.name, axis)
-        operands = [source, h.tiles[side.label], first, end, stride]
+        operands = [source, h.tiles[side.label], first, end, stride, ahead]
         along = "k" if along_k else "rows"
         how = self.shared_as(side)
         if how and along_k:
@@ -75,14 +84,18 @@ class OperandBodies(Workspace):
         """How threads share a side's rows: as those of sums, where it is made in registers of these."""
         return {"waves": self.waves} if registers_make(self.problem, self.schedule, side.operand) else {}
 
-    def along_k(self, h: Handles, side: Side, w: Work, k: ir.Value) -> dict[Key, ir.Value]:
-        """Loads what belongs to the elements of K from element `k` of a tile's on."""
+    def along_k(
+        self, h: Handles, side: Side, w: Work, k: ir.Value, ahead: dict[Key, ir.Value] | None = None
+    ) -> dict[Key, ir.Value]:
+        """Loads what belongs to the elements of K from element `k` of a tile's on; with `ahead`, what was loaded before
+        is what there is now."""
         inputs = [x for x in side.operand.inputs if x.along == self.problem.k.name]
         if not inputs:
             return {}
         w, k0 = self.at_point(w, self.at_k(w, k))
         place = k0, self.own_size(self.problem.k)
-        return {key_of(x): self.beside(h, side, w, x, *place) for x in inputs}
+        found = ahead or {}
+        return {key_of(x): self.beside(h, side, w, x, *place, found.get(key_of(x))) for x in inputs}
 
     def writes_folds(self, side: Side, w: Work) -> ir.Value | None:
         """Whether a tile is the one, of those that have the same rows of a side, that writes what they are reduced to:
