@@ -128,13 +128,13 @@ def beside(s: State, op: ir.OpView) -> None:
     b, element = s.b, str(op.memory.type.element_type)
     by_row, shared = tile.str_of(op.along) == "rows", Shared.of(s, op)
     own, behind = (shared.first, shared.behind) if by_row else along_k(s, op, shared)
-    values = []
+    at, values = b.add(s.get(op.first), own), []
+    there = b.sub(s.get(op.end), at)  # a load takes a comparison with a number, and its address another number
     for i in behind:
-        at = b.add(s.get(op.first), b.add(own, i))
-        index = b.mul(b.widen(at), s.get(op.stride))
+        index = b.mul(b.add(b.widen(at), i), s.get(op.stride))
         address = epilogue.address_of(s, s.get(op.memory), index, element)
         pointer = b.op("llvm.inttoptr", [ir.Type.parse("!llvm.ptr<1>")], [address])
-        values += epilogue.numbers(s, epilogue.load(s, pointer, element, b.compare("lt", at, s.get(op.end)), 1))
+        values += epilogue.numbers(s, epilogue.load(s, pointer, element, b.compare("lt", b.constant(i), there), 1))
     if op.ahead is not None:
         held = s.get(op.ahead).ahead
         values, loaded = [x.get() for x in held], values
