@@ -117,8 +117,8 @@ def test_schedules(target: str, schedule: str) -> None:
 
 
 SPLITS = [
-    ("sm_90a", "split=4, parts=memory"),
-    ("sm_90a", "split=3, parts=columns"),
+    ("sm_90a", "split=4, parts=memory, convert=shared"),
+    ("sm_90a", "split=3, parts=columns, convert=shared"),
     ("sm_90a", "split=8, parts=cluster, tile=64x24x32"),
     ("sm_90a", "split=40, tile=64x16x32"),
     ("sm_90a", "swap=1, tile=64x64x32, split=5"),

@@ -128,8 +128,8 @@ def beside(s: State, op: ir.OpView) -> None:
     b, element = s.b, str(op.memory.type.element_type)
     by_row, shared = tile.str_of(op.along) == "rows", Shared.of(s, op)
     own, behind = (shared.first, shared.behind) if by_row else along_k(s, op, shared)
-    at, values = b.add(s.get(op.first), own), []
-    there = b.sub(s.get(op.end), at)  # a load takes a comparison with a number, and its address another number
+    at, end, values = b.add(s.get(op.first), own), s.get(op.end), []
+    there = b.select(b.compare("lt", at, end), b.sub(end, at), 0)  # compared with a number; addresses take another
     for i in behind:
         index = b.mul(b.add(b.widen(at), i), s.get(op.stride))
         address = epilogue.address_of(s, s.get(op.memory), index, element)

@@ -41,6 +41,8 @@ def transformed(s: State, op: ir.OpView) -> None:
             results.append(scalar.evaluate_all(b, block, [value, *beside, *scalars]))
         if computed:
             own = rounded(s, computed, computed_of(b, results, inside))
+        elif stored == made:  # what is multiplied stays until it was waited for, and the next may be loaded before
+            own = [b.pure("mov.b32 $0, $1;", b.i32, x) for x in own]
         rows.append(converted(b, own, between.name, made.name))
         take_terms(s, [s.get(x) for x in op.folds], row, results, inside)
     s.values[op.result] = tied(b, registers(rows))

@@ -117,7 +117,7 @@
 %s = "arith.constant"() {value = 1 : i64} : () -> i64
 %m = "memref.alloc"() {operandSegmentSizes = array<i32: 0, 0>} : () -> memref<8xf32>
 %b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 32>, tf32, 128 : i64, 2 : i64>
-%x = "tile.beside"(%m, %b, %n, %n, %s) {along = "m"} : (memref<8xf32>, !tile.buffer<array<i64: 128, 32>, tf32, 128 : i64, 2 : i64>, i32, i32, i64) -> !tile.element_inputs
+%x = "tile.beside"(%m, %b, %n, %n, %s) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0>, along = "m"} : (memref<8xf32>, !tile.buffer<array<i64: 128, 32>, tf32, 128 : i64, 2 : i64>, i32, i32, i64) -> !tile.element_inputs
 
 // -----
 
@@ -126,7 +126,7 @@
 %s = "arith.constant"() {value = 1 : i64} : () -> i64
 %m = "memref.alloc"() {operandSegmentSizes = array<i32: 0, 0>} : () -> memref<8xf32>
 %b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 32>, tf32, 0 : i64, 2 : i64>
-%x = "tile.beside"(%m, %b, %n, %n, %s) {along = "k"} : (memref<8xf32>, !tile.buffer<array<i64: 128, 32>, tf32, 0 : i64, 2 : i64>, i32, i32, i64) -> !tile.element_inputs
+%x = "tile.beside"(%m, %b, %n, %n, %s) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0>, along = "k"} : (memref<8xf32>, !tile.buffer<array<i64: 128, 32>, tf32, 0 : i64, 2 : i64>, i32, i32, i64) -> !tile.element_inputs
 
 // -----
 
@@ -202,9 +202,19 @@
 
 // -----
 
-// EXPECT: reads along K for rows of fragments
+// EXPECT: asks for the type of what is made along K for rows of fragments, and there alone
 %n = "arith.constant"() {value = 0 : i32} : () -> i32
 %s = "arith.constant"() {value = 1 : i64} : () -> i64
 %m = "memref.alloc"() {operandSegmentSizes = array<i32: 0, 0>} : () -> memref<8xf32>
 %b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 32>, bf16, 0 : i64, 2 : i64>
-%x = "tile.beside"(%m, %b, %n, %n, %s) {along = "k", waves = 2 : i64} : (memref<8xf32>, !tile.buffer<array<i64: 128, 32>, bf16, 0 : i64, 2 : i64>, i32, i32, i64) -> !tile.element_inputs
+%x = "tile.beside"(%m, %b, %n, %n, %s) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0>, along = "k", waves = 2 : i64} : (memref<8xf32>, !tile.buffer<array<i64: 128, 32>, bf16, 0 : i64, 2 : i64>, i32, i32, i64) -> !tile.element_inputs
+
+// -----
+
+// EXPECT: loads ahead, but not along K for rows of fragments
+%n = "arith.constant"() {value = 0 : i32} : () -> i32
+%s = "arith.constant"() {value = 1 : i64} : () -> i64
+%m = "memref.alloc"() {operandSegmentSizes = array<i32: 0, 0>} : () -> memref<8xf32>
+%b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 32>, tf32, 128 : i64, 2 : i64>
+%x = "tile.beside"(%m, %b, %n, %n, %s) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0>, along = "k"} : (memref<8xf32>, !tile.buffer<array<i64: 128, 32>, tf32, 128 : i64, 2 : i64>, i32, i32, i64) -> !tile.element_inputs
+%y = "tile.beside"(%m, %b, %n, %n, %s, %x) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1>, along = "k"} : (memref<8xf32>, !tile.buffer<array<i64: 128, 32>, tf32, 128 : i64, 2 : i64>, i32, i32, i64, !tile.element_inputs) -> !tile.element_inputs

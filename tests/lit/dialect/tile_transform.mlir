@@ -24,10 +24,10 @@
       // CHECK: "tile.yield"({{%.*}}, {{%.*}}) : (f32, f32) -> ()
       "tile.yield"(%xx, %x) : (f32, f32) -> ()
     }) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 2, 0, 0>, stored = bf16} : (!tile.buffer<array<i64: 64, 32>, bf16, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>, !tile.position, i32, !tile.folded_rows<4 : i64>, !tile.folded_rows<4 : i64>) -> ()
-    // CHECK: [[R:%.*]] = "tile.beside"({{.*}}) {along = "rows"}
-    %r = "tile.beside"(%sums, %to, %row, %end, %one) {along = "rows"} : (memref<?xf32>, !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>, i32, i32, i64) -> !tile.element_inputs
-    // CHECK: [[W:%.*]] = "tile.beside"({{.*}}) {along = "k"}
-    %w = "tile.beside"(%sums, %to, %row, %end, %one) {along = "k"} : (memref<?xf32>, !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>, i32, i32, i64) -> !tile.element_inputs
+    // CHECK: [[R:%.*]] = "tile.beside"({{.*}}) {along = "rows",
+    %r = "tile.beside"(%sums, %to, %row, %end, %one) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0>, along = "rows"} : (memref<?xf32>, !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>, i32, i32, i64) -> !tile.element_inputs
+    // CHECK: [[W:%.*]] = "tile.beside"({{.*}}) {along = "k",
+    %w = "tile.beside"(%sums, %to, %row, %end, %one) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0>, along = "k"} : (memref<?xf32>, !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>, i32, i32, i64) -> !tile.element_inputs
     // CHECK: "tile.transform"({{.*}}, [[R]], [[W]], {{%.*}}) ({
     "tile.transform"(%from, %to, %at, %r, %w, %alpha) ({
     ^bb0(%x: f32, %of_row: f32, %of_k: f32, %by: f32):
