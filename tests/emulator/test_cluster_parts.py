@@ -59,7 +59,7 @@ def test_parts_in_a_cluster(name: str) -> None:
 SOURCE = f"{BLOCKS} with split=3, tile=128x32x128, cluster=1x1, parts=cluster"
 TILES, CTAS = (130, 72, 1024), 6  # nine tiles of three parts, for two clusters
 LATE = ("race", "in-flight", "uninitialised", WRONG)
-HANDED = r"mbarrier\.arrive\.release\.cluster\.shared::cluster\.b64 _, \[%r\d+\]"
+HANDED = r"mbarrier\.arrive\.shared::cluster\.b64 _, \[%r\d+\]"
 WAITED = r"mbarrier\.try_wait\.parity\.acquire\.cluster\.shared::cta\.b64 P1, \[%r\d+\], %r\d+, 0x989680;"
 NEXT = r"(?=(?:(?!try_wait)[\s\S])*"
 FAULTS: dict[str, tuple[str, str, tuple[str, ...]]] = {
@@ -72,7 +72,7 @@ FAULTS: dict[str, tuple[str, str, tuple[str, ...]]] = {
         r"(setp\.ge\.u32[^;]*;\s+)@%p\d+ bra[^;]*;(\s+bar\.warp\.sync)", r"\1\2", ("bounds",)),
     "both parts in one place": (r"shl\.b32 \t(%r\d+), %r\d+, 13;", r"mov.b32 \1, 8192;", ("race", "in-flight", WRONG)),
     "one part is added twice": (r"(ld\.shared\.v4\.f32 [^\n]*) \+ 8192\]", r"\1 + 0]", (WRONG,)),
-    "an arrival that releases nothing": (r"arrive\.release\.cluster", "arrive.relaxed.cluster", ("race",)),
+    "an arrival that releases nothing": (r"arrive(\.shared::cluster)", r"arrive.relaxed.cluster\1", ("race",)),
 }  # fmt: skip
 
 

@@ -342,11 +342,17 @@ def release(s: State, op: ir.OpView) -> None:
         chosen = b.compare("eq", s.lane, 0)
         address, space = b.add(s.get(op.ring).empty, offset), "cta"
     if (last := b.last_taken()) is not None:
-        nothing = s.once("nothing", lambda: held(b, 0))
-        address = b.add(address, b.pure("{ .reg .b32 T; mov.b32 T, $1; and.b32 $0, T, $2; }", b.i32, last, nothing))
+        address = behind(s, address, last)
     if op.unless is not None:
         chosen = b.and_(chosen, b.xor(s.get(op.unless), b.constant(1, b.i1)))
     b.asm(f"@$1 mbarrier.arrive.shared::{space}.b64 _, [$0];", [], [address, chosen])
+
+
+def behind(s: State, address: ir.Value, last: ir.Value) -> ir.Value:
+    """The address, for which an arrival has to wait until an f32 has been loaded."""
+    nothing = s.once("nothing", lambda: held(s.b, 0))
+    text = "{ .reg .b32 T; mov.b32 T, $1; and.b32 $0, T, $2; }"
+    return s.b.add(address, s.b.pure(text, s.b.i32, last, nothing))
 
 
 @COMMON.lowers("tile.hand_back")

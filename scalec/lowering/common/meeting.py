@@ -9,7 +9,7 @@ from math import prod
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering.builder import Variable
-from scalec.lowering.common.control import WAIT, advance
+from scalec.lowering.common.control import WAIT, advance, behind
 from scalec.lowering.common.parts import VECTOR
 from scalec.lowering.common.state import COMMON, State
 
@@ -71,13 +71,14 @@ class Meeting:
         for offset, group in self.groups(1):
             b.asm(f"{text} [$0 + {offset}], {{$2, $3, $4, $5}}, [$1];", [], [to, barrier, *(v.get() for v in group)])
 
-    def add(self, others: int) -> None:
-        """Those of part 0 or 1, which this one's are added to first, then of the following."""
-        b = self.s.b
+    def add(self, others: int) -> ir.Value:
+        """Those of part 0 or 1, which this one's are added to first, then of the following. The last one loaded."""
+        b, x = self.s.b, self.s.b.constant(0.0)
         for offset, group in self.groups(others):
             text = f"ld.shared.v4.f32 {{$0, $1, $2, $3}}, [$4 + {offset}];"
             for v, x in zip(group, b.asm(text, [b.f32] * VECTOR, [self.first]), strict=True):
                 v.set(b.fadd(v.get(), x))
+        return x
 
 
 def _threads(s: State) -> int:
@@ -109,7 +110,7 @@ def sum_in_cluster(s: State, op: ir.OpView) -> None:
         with b.when(b.compare("eq", s.thread, b.mul(part, _threads(s)) if owners > 1 else 0)):
             b.asm("mbarrier.arrive.expect_tx.relaxed.cta.shared::cta.b64 _, [$0], $1;", [], [full, b.value(bytes)])
         b.asm(WAIT_FOR_CLUSTER, [], [full, c.parity(b)])
-        at.add(split - 1)
+        last = at.add(split - 1)
         assert s.goes_on is not None
         with b.when(s.goes_on()):  # else nobody sends again, and the others may be gone
             b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
@@ -117,7 +118,7 @@ def sum_in_cluster(s: State, op: ir.OpView) -> None:
             first = 1 if owners == 1 else 0
             with b.when(b.compare("lt", s.lane, split - first)):
                 theirs = _remote(s, empty, b.add(s.lane, first))
-                b.asm("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [$0];", [], [theirs])
+                b.asm("mbarrier.arrive.shared::cluster.b64 _, [$0];", [], [behind(s, theirs, last)])  # as tile.release
 
     s.values[op.result] = mine = b.compare("eq", part, at.owner)
     b.either(mine, add, send)

@@ -23,7 +23,8 @@ def meet(s: State, op: ir.OpView, own: list[tuple[ir.Value, ir.Value, ir.Value]]
 
     A row's numbers lie side by side, one for each CTA and unit. Everybody sends to all CTAs, its own too, so that each
     waits for as many bytes. Warps arrive as well: what they send may take the place of what they have read two tiles
-    before, and st.async by itself orders nothing that its thread has done (PTX ISA 9.7.9.12: a weak operation).
+    before, and st.async by itself orders nothing that its thread has done (PTX ISA 9.7.9.12: a weak operation). With
+    `.release.cluster` these arrivals would wait for all of a thread's memory, as those of `tile.release` would.
     """
     b, ctas, along_n, c = s.b, ctas_of(op), s.geometry.units[1], s.get(op.cursor)
     rows, count = tile.int_of(op.operation.attributes["rows"]), ctas * along_n
@@ -41,7 +42,7 @@ def meet(s: State, op: ir.OpView, own: list[tuple[ir.Value, ir.Value, ir.Value]]
             b.asm(text, [], [b.add(theirs, at), value, barrier, sends])
     b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
     with b.when(b.compare("lt", s.lane, ctas)):
-        b.asm("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [$0];", [], [at_rank(s, full, s.lane)])
+        b.asm("mbarrier.arrive.shared::cluster.b64 _, [$0];", [], [at_rank(s, full, s.lane)])
     b.asm(WAIT_FOR_CLUSTER, [], [full, c.parity(b)])
     made = []
     for at in first:
