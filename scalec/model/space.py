@@ -21,6 +21,7 @@ from scalec.passes.plan.parts import (
     meets_by_steps,
     no_columns,
     no_meeting,
+    no_memory,
     no_parts,
     no_unroll,
 )
@@ -89,6 +90,13 @@ time of the other way at 1 and 16 rows of 7168x2048, 1.03 to 1.07 at 64 and 128 
 
 OVERFULL = 2
 """Waves up to which K is split: the parts of more tiles would not begin together."""
+
+
+PAIRED = 2
+"""Parts of tiles of all rows that meet in a cluster in any number of waves, of contractions side by side: waves are
+fuller then, and tiles wider. Gates of 64 rows of 2 x 18432, k = 7168: 64x192 in pairs took 0.98 of the time of 64x192
+in clusters of 1x2, 0.93 of 1x1; of results in blocks of 128, 64x128 in clusters of 1x2 and pairs 0.955 of 64x64 in
+clusters of 1x4. Three parts took 1.04 to 1.09 of two, parts in memory 1.17 (H200, 2026-11-29)."""
 
 
 Plan = tuple[dict[str, Value], Schedule]
@@ -201,11 +209,14 @@ def _of_tile(
             fields: dict[str, Value] = {**tile, "cluster": cluster, "split": split}
             parted = whole.with_fields(**fields)
             together = parted.with_fields(parts="cluster")
-            if _together(seen, given, together):
+            late = split > 1 and _late(seen, tiles, split)
+            if _together(seen, given, together, late):
                 yield {**fields, "parts": "cluster"}, together
+            if late and not given.split:
+                continue
             if _by_columns(seen, given, parted):
                 yield {**fields, "parts": "columns"}, parted.with_fields(parts="columns")
-            if given.parts in ("cluster", "columns"):
+            if given.parts in ("cluster", "columns") or (split > 1 and no_memory(seen)):
                 continue
             if not given.cluster and cluster in LARGER and not at_once(seen, parted):
                 continue
@@ -292,14 +303,19 @@ def _too_large(extent: int, size: int, extents: tuple[int, ...]) -> bool:
     return any(size <= e < extent for e in extents)
 
 
-def _together(problem: Problem, given: Request, plan: Schedule) -> bool:
-    """Whether it is worth looking at parts of K that meet in a cluster: where all clusters run at once, and their sums
-    leave room for some stages."""
+def _late(problem: Problem, tiles: int, split: int) -> bool:
+    """Whether so many parts of so many tiles would not begin in the first waves."""
+    return tiles * split > OVERFULL * problem.target.sms
+
+
+def _together(problem: Problem, given: Request, plan: Schedule, late: bool = False) -> bool:
+    """Whether it is worth looking at parts of K that meet in a cluster: where all clusters run at once, or some begin
+    `late`, and their sums leave room for some stages."""
     if given.parts == "memory" or no_meeting(problem, plan.cluster, plan.split, plan.scheduler):
         return False
-    if given.parts == "cluster":  # decided: any that fits
+    if given.parts == "cluster" or no_memory(problem):  # decided: any that fits
         return True
-    if not at_once(problem, plan):
+    if not (late or at_once(problem, plan)):
         return False
     bm, bn, bk = plan.tile
     stage = bm * problem.lhs.shared_bytes(bk) + bn * problem.rhs.shared_bytes(bk)
@@ -327,9 +343,12 @@ def _splits(problem: Problem, given: Request, plan: Schedule, tiles: int) -> lis
         return [given.split or 1]
     if problem.depth is None or no_parts(problem):
         return [1]
-    blocks, most = k_blocks(problem, plan), OVERFULL * problem.target.sms
-    able = [s for s in SPLITS if s == 1 or (tiles * s <= most and blocks // s >= FEWEST_BLOCKS)]
-    able += [s for s in MORE_SPLITS if tiles * s <= most and blocks // s >= LONG]
+    blocks = k_blocks(problem, plan)
+    able = [s for s in SPLITS if s == 1 or (not _late(problem, tiles, s) and blocks // s >= FEWEST_BLOCKS)]
+    able += [s for s in MORE_SPLITS if not _late(problem, tiles, s) and blocks // s >= LONG]
+    rows = problem.m.tiles(plan.tile[0], ASSUMED)
+    if PAIRED not in able and problem.panes > 1 and rows == 1 and blocks // PAIRED >= FEWEST_BLOCKS:
+        able.append(PAIRED)
     if meets_by_steps(problem) and tiles * BY_STEPS <= problem.target.sms and blocks // BY_STEPS >= LONG:
         able.append(BY_STEPS)
     every = min(MAX_SPLIT, problem.target.sms // tiles)  # fill the GPU

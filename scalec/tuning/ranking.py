@@ -20,7 +20,7 @@ from scalec.passes.base import problem_of, programs, reading_once
 from scalec.passes.choose.fix_order import FixOrder
 from scalec.passes.choose.promotion import promotion
 from scalec.passes.choose.recall_tuned import RecallTuned
-from scalec.passes.choose.tiling import candidates
+from scalec.passes.choose.tiling import candidates, narrower
 from scalec.passes.pipeline import FUSE, PIPELINE, find, run_pipeline
 from scalec.passes.plan.loop import few_blocks, several_tiles
 from scalec.passes.plan.parts import part_blocks
@@ -95,10 +95,15 @@ def ranked(source: str, target: str, dims: Mapping[str, int]) -> list[Ranked]:
 
 
 def _by_costs(problem: Problem, given: Request, promote: int, costs: Costs) -> Iterator[Ranked]:
-    seen = problem.transposed() if given.swap else problem
+    seen, first = problem.transposed() if given.swap else problem, None
     for seconds, plan, reason in space.ranked(seen, given, deepest(problem), promote, costs):
         if not reason:
+            first = first or plan
             yield Ranked(_fields(plan), seconds)
+    if first is None or given.cluster is not None:
+        return
+    for shared, cluster in narrower(seen, first):
+        yield from _by_costs(shared, given.with_fields(cluster=cluster), promote, costs)
 
 
 def _by_rates(

@@ -96,7 +96,7 @@ def outcome(kernel: Kernel, values: Mapping[str, Any], sizes: dict[str, int], se
 
 
 SENT = r"st\.async\.shared::cluster\.mbarrier::complete_tx::bytes\.f32"
-ARRIVES = rf"({SENT}[\s\S]*?)mbarrier\.arrive\.release\.cluster\.shared::cluster\.b64 _, (\[%r\d+\]);"
+ARRIVES = rf"({SENT}[\s\S]*?)mbarrier\.arrive\.shared::cluster\.b64 _, (\[%r\d+\]);"
 WAITS = r"mbarrier\.try_wait\.parity\.acquire\.cluster\.shared::cta\.b64 P1, \[%r\d+\], %r\d+, 0x989680;"
 FAULTS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "nobody waits": (WAITS, "setp.eq.u32 P1, 0, 0;", ("race", "in-flight", "uninitialised", WRONG)),
@@ -138,7 +138,8 @@ def test_faults_are_found(what: str) -> None:
     ("settings", "message"),
     [
         ("cluster=1x2, consumers=pingpong", "2 CTAs find D_scale together"),
-        ("cluster=1x2, split=2", "2 CTAs find D_scale together"),
+        ("cluster=1x2, split=2, parts=memory", "2 CTAs find D_scale together"),
+        ("cluster=1x2, split=8", "clusters of 16 CTAs, of at most 8"),
         ("cluster=1x4, tile=64x192x64", "no multiple of 80"),
         ("cluster=1x2, swap=1", "quantised in blocks of 272"),
     ],
@@ -154,11 +155,11 @@ GATED = (
 )
 
 
-@pytest.mark.parametrize(("m", "ctas"), [(16, 4), (64, 4), (4096, 1)])
-def test_few_rows_have_narrower_tiles_than_blocks(m: int, ctas: int) -> None:
+@pytest.mark.parametrize(("m", "ctas", "parts"), [(16, 2, "cluster"), (64, 2, "cluster"), (4096, 1, "memory")])
+def test_few_rows_have_narrower_tiles_than_blocks(m: int, ctas: int, parts: str) -> None:
     """Tiles with whole blocks of both contractions have 256 columns: too few of them, where one has all rows."""
     _, schedule, _ = compiler.decided(GATED, "sm_90a", {"m": m, "n": 2048, "k": 7168})
-    assert schedule.cluster[1] == ctas
+    assert (schedule.cluster[1], schedule.parts) == (ctas, parts)
 
 
 @pytest.mark.once("target")
@@ -174,3 +175,37 @@ def test_gates_of_few_rows(target: str) -> None:
         "tile=64x64x128, cluster=1x4" if target == "sm_90a" else "tile=128x64x128, cluster=1x4",
         times=1,
     )
+
+
+SPLIT: dict[str, tuple[str, dict[str, int], str]] = {
+    "blocks": (FP8.format(":e4m3 scale(1xn)"), {"m": 150, "n": 250, "k": 384}, "tile=64x128x128, cluster=1x2, split=3"),
+    "two warpgroups": (
+        BIAS.format(":e5m2 scale(1xn:ue8m0)"), {"m": 200, "n": 120, "k": 250}, "tile=128x64x64, cluster=1x2, split=2"),
+    "batch": (PROGRAMS["batch"][0], {"b": 3, **SIZES, "k": 250}, "tile=64x80x64, cluster=1x4, split=2"),
+    "scattered": (PROGRAMS["scattered"][0], {"D_0": 60, **SIZES, "k": 128}, "tile=64x80x64, cluster=1x4, split=2"),
+    "several": (
+        "T[m,n] = A[m,k] @ B[n,k]; E[m,n]:bf16 = T[m,n]; D[m,n]:e4m3 scale(1xn) = relu(T); "
+        "F[m,n]:e5m2 scale(1xn:ue8m0) = -T[m,n]", {**SIZES, "m": 150, "k": 256}, "tile=64x80x64, cluster=1x4, split=2"),
+    "gates": (GATED, {"m": 70, "n": 392, "k": 384}, "tile=64x128x128, cluster=1x2, split=3"),
+    "one row": (GATED, {"m": 1, "n": 128, "k": 512}, "tile=64x64x128, cluster=1x4, split=2"),
+    "no rows": (GATED, {"m": 0, "n": 256, "k": 512}, "tile=64x64x128, cluster=1x4, split=2"),
+}  # fmt: skip
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("name", SPLIT)
+def test_parts_meet_in_the_cluster_too(name: str, seed: int) -> None:
+    """CTAs with the first part add up the sums, then find scales together: one cluster of all tiles, and several."""
+    program, sizes, settings = SPLIT[name]
+    kernel = scalec.compile(f"{program} with {settings}", "sm_90a", {"n": sizes["n"], "k": sizes["k"]})
+    assert isinstance(kernel, Kernel)
+    assert "parts=cluster" in str(kernel.spec.schedule)
+    assert "arrive.release.cluster" not in kernel.ptx  # a barrier of all memory, for each tile
+    values, expected = made_up(program, sizes, seed)
+    size = kernel.spec.launch.cluster
+    outs = [outcome(kernel, values, sizes, seed, sms) for sms in (size, 3 * size)]
+    for found in compare(dict(zip((r.name for r in kernel.spec.results), outs[0], strict=True)), expected):
+        assert found.ok, found
+    for one, other in zip(*outs, strict=True):
+        assert one.tobytes() == other.tobytes()

@@ -16,7 +16,7 @@ from scalec.passes.choose.promotion import promotion
 from scalec.passes.choose.refusals import Clusters, Refused, blocks_too_wide, no_sharing, way_out, whole_row
 from scalec.passes.plan.draft import draft
 from scalec.passes.plan.gather import no_gather, no_shared_gather
-from scalec.passes.plan.parts import cluster_ctas, clusters_of
+from scalec.passes.plan.parts import cluster_ctas, clusters_of, no_memory
 from scalec.passes.plan.resources import deepest
 from scalec.passes.plan.shared_blocks import sharing
 from scalec.passes.plan.shared_memory import stages_that_fit
@@ -133,6 +133,8 @@ def choose(problem: Problem, given: Request, spare: int = 0, search: str = SEARC
         except ScalecError:
             if spare > 0 and search != SEARCHES[-1]:
                 raise
+    if given.parts is None and (given.split or 1) > 1 and no_memory(problem):
+        given = given.with_fields(parts="cluster")
     able = given.cluster is None
     ways = list(sharing(problem)) if able else []
     if ways:
@@ -152,23 +154,29 @@ def choose(problem: Problem, given: Request, spare: int = 0, search: str = SEARC
 
 
 def _narrower(problem: Problem, given: Request, plan: Request, spare: int, search: str) -> Request:
-    """Narrower tiles, of CTAs of a cluster that share a block of a result's scales, where a tile has all rows, and such
-    a block is what keeps it from being narrower, if launches of the kind of kernel were measured to be faster by
-    NARROWER; else `plan`."""
-    blocks = [r.scale.block for r in problem.results if r.scale is not None]
-    costs = costs_of(problem, plan.promote or 0)
-    m, n = (plan.tile or (0, 0))[:2]
-    if costs is None or plan.swap or n // problem.panes not in blocks or m < problem.sizes()[problem.m.name]:
-        return plan
-    other, _ = _in_cluster(list(sharing(problem, whole=False)), given, spare, search)
+    """One of `narrower`, if launches of the kind of kernel were measured to be faster by NARROWER; else `plan`."""
+    other, _ = _in_cluster(narrower(problem, plan), given, spare, search)
     if other is None:
         return plan
+    costs = costs_of(problem, plan.promote or 0)
 
     def predicted(request: Request) -> float:
         seen = problem.seen_by(request)
-        return seconds(seen, draft(seen, request), Load.of(seen), costs)
+        return seconds(seen, draft(seen, request), Load.of(seen), costs) if costs is not None else 0.0
 
     return other if predicted(other) < NARROWER * predicted(plan) else plan
+
+
+def narrower(problem: Problem, plan: Request) -> Clusters:
+    """Where narrower tiles than a plan's are looked at, of CTAs of a cluster that share a block of a result's scales: a
+    tile has all rows, such a block is what keeps it from being narrower, and launches of the kind of kernel were
+    measured."""
+    blocks = [r.scale.block for r in problem.results if r.scale is not None]
+    m, n = (plan.tile or (0, 0))[:2]
+    measured = costs_of(problem, plan.promote or 0) is not None
+    if not measured or plan.swap or n // problem.panes not in blocks or m < problem.sizes()[problem.m.name]:
+        return []
+    return list(sharing(problem, whole=False))
 
 
 NARROWER = 0.9

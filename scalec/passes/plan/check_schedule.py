@@ -23,6 +23,7 @@ from scalec.passes.plan.parts import (
     k_blocks,
     no_columns,
     no_meeting,
+    no_memory,
     no_parts,
     no_unroll,
     not_known,
@@ -243,11 +244,17 @@ def _tiles(problem: Problem, schedule: Schedule) -> None:
 
 
 def _parts(problem: Problem, schedule: Schedule) -> None:
-    reason = no_meeting(problem, schedule.cluster, schedule.split, schedule.scheduler)
-    if schedule.parts == "cluster" and reason:
-        raise ScheduleError("parts=cluster is not possible", got=reason, fix="parts=memory")
-    if schedule.parts == "columns" and (reason := no_columns(problem, schedule)):
-        raise ScheduleError("parts=columns is not possible", got=reason, fix="parts=memory")
+    several, in_memory = schedule.split > 1, no_memory(problem)
+    in_cluster = no_meeting(problem, schedule.cluster, schedule.split, schedule.scheduler)
+    reason, fix = "", "parts=memory"
+    if schedule.parts == "cluster" and in_cluster:
+        reason, fix = in_cluster, "split=1" if several and in_memory else fix
+    elif schedule.parts == "columns":
+        reason, fix = no_columns(problem, schedule), "leave parts out" if in_memory else fix
+    elif schedule.parts == "memory" and several and in_memory:
+        reason, fix = in_memory, "split=1" if in_cluster else "parts=cluster"
+    if reason:
+        raise ScheduleError(f"parts={schedule.parts} is not possible", got=reason, fix=fix)
 
 
 def _scheduler(problem: Problem, schedule: Schedule) -> None:

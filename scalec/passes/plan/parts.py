@@ -174,11 +174,14 @@ def no_columns(problem: Problem, schedule: Schedule) -> str:
 
 def no_parts(problem: Problem) -> str:
     """Why K cannot be split, whatever its size, "" where it can."""
-    if problem.queued:
-        return "what there is to do is read from memory"
-    if reason := together(problem):
-        return f"{reason}, and the parts of a tile are finished by one of theirs"
-    return ""
+    return "what there is to do is read from memory" if problem.queued else ""
+
+
+def no_memory(problem: Problem) -> str:
+    """Why the parts of K cannot meet in memory, "" where they can: who comes last finishes a tile there, and of the
+    tiles of one cluster that are CTAs of several. In a cluster those with part 0 finish all."""
+    reason = together(problem)
+    return f"{reason}, and parts that meet in memory are finished by CTAs of several clusters" if reason else ""
 
 
 FEWEST_BLOCKS = 4
@@ -187,7 +190,9 @@ FEWEST_BLOCKS = 4
 
 def split_of(problem: Problem, schedule: Schedule) -> int:
     """The parts that the K of a tile is split into."""
-    if problem.depth is None or no_parts(problem) or schedule.consumers == "pingpong" or schedule.adds == "loaded":
+    if problem.depth is None or no_parts(problem) or no_memory(problem):
+        return 1
+    if schedule.consumers == "pingpong" or schedule.adds == "loaded":
         return 1
     clusters = clusters_of(problem, schedule.tile, schedule.cluster)
     most = min(ALONE, problem.target.at_once(prod(schedule.cluster)) // clusters)

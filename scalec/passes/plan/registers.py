@@ -96,13 +96,15 @@ ESTIMATES = {"wgmma": _of_warpgroups, "mma": _of_warps, "tcgen05": _out_of_tenso
 
 
 SPLIT_REGISTERS = 16
-"""Registers beyond OVERHEAD_REGISTERS where K is split: of kernels with 192 accumulators and partial sums in 232
-registers 28 of 120 that split K spilled, and none of 32 that did not (ptxas 13.0, 2026-11-21)."""
+"""Registers beyond OVERHEAD_REGISTERS where parts of K meet in memory: of kernels with 192 accumulators and partial
+sums in 232 registers 28 of 120 that split K spilled, and none of 32 that did not (ptxas 13.0, 2026-11-21); of 95 whose
+parts meet in a cluster three, which spill whole too (gelu in f32; 2026-11-29)."""
 
 
 def free_registers(problem: Problem, schedule: Schedule) -> int:
     """Registers that a consumer thread keeps free, estimated."""
-    parted = SPLIT_REGISTERS if schedule.split > 1 and problem.kind.warpgroup_sums else 0
+    in_memory = schedule.split > 1 and schedule.parts != "cluster"
+    parted = SPLIT_REGISTERS if in_memory and problem.kind.warpgroup_sums else 0
     own = READ_REGISTERS * reads_of_own(problem) if problem.kind.warpgroup_sums else 0
     need = Registers.of(problem, schedule).total + parted + own + factor_registers(problem, schedule)
     return schedule.registers[1] - need - fold_registers(problem, schedule)
