@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import scalec
+from scalec.runtime.kernel import Kernel
 from tests.emulator.functions import FUNCTIONS, GRIDS, LIMITS, source
 
 TYPES = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
@@ -86,3 +87,16 @@ def test_a_small_block_does_not_vanish(monkeypatch: pytest.MonkeyPatch) -> None:
     values, scales = kernel(np.zeros((8, 64), np.float16), np.zeros((32, 64), np.float16), x)
     got = values.astype(np.float64) * scales
     np.testing.assert_allclose(got, 3e-9, rtol=1e-6)
+
+
+def test_functions_of_quantised_results_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of results of 16 bits, whatever the scales, which they leave within 2^-15."""
+    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
+    program = "T[m,n] = A[m,k]:f16 @ B[n,k]:f16 + X[m,n]:f32; C[m,n]:e4m3 scale(1x32) = silu(T)"
+    kernel = scalec.compile(program, target="sm_90a", dims={"n": 32, "k": 64})
+    assert isinstance(kernel, Kernel)
+    assert "ex2.approx" in kernel.ptx
+    x = np.random.default_rng(3).normal(size=(8, 32)).astype(np.float32)
+    _, scales = kernel(np.zeros((8, 64), np.float16), np.zeros((32, 64), np.float16), x)
+    largest = np.abs(x / (1 + np.exp(-x.astype(np.float64)))).max(axis=1, keepdims=True)
+    np.testing.assert_allclose(scales * 448.0, largest, rtol=2**-15)

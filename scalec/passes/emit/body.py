@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from scalec.errors import UnsupportedError
-from scalec.formats import ELEMENT_TYPES
 from scalec.ir.location import place_of
 from scalec.ir.mlir import arith, ir
 from scalec.ir.tile_types import shape_of, str_of
@@ -175,9 +174,8 @@ class Body(Results):
         inputs = [*split.held.values(), *read]
         operands = [accumulator, *place, inputs]
         arguments = (ir.F32Type.get(),) * (1 + len(inputs))
-        stored = [result.element, *([ELEMENT_TYPES[result.scale.type]] if result.scale else [])]
         summed = result.column_fold is not None or result.transformed  # terms of a sum may cancel
-        few = all(x.bits <= 16 for x in stored) and not summed
+        few = result.element.bits <= 16 and not summed
         piecewise = crowded(of, self.schedule)
         with self.e.region("tile.epilogue", operands, arguments, approximate=few, piecewise=piecewise) as block:
             self.computed_in(block, result, split)
