@@ -2,6 +2,7 @@
 
     python benchmarks/gated.py -o result.json            compiles and measures on this machine
     python benchmarks/gated.py --next 4 --rows 4096      and the four schedules that are ranked next
+    python benchmarks/gated.py --schedule cluster=1x2    and with these fields, where they can be
 
 FP8 with scales of 1x128 and 128x128. Contenders, interleaved (scalec/bench/): scalec; scalec's product of all columns
 of both weights, with a bf16 result; and that followed by a Triton kernel that gates and quantises
@@ -12,7 +13,7 @@ checkout, whether or not scalec is installed.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -145,7 +146,7 @@ def contenders(
     return {**{name: of(k) for name, k in kernels.items()}, PRODUCT: alone, TWO: two}
 
 
-def compiled(found: list[Case], count: int) -> dict[Case, dict[str, Any]]:
+def compiled(found: list[Case], count: int, schedules: Sequence[str]) -> dict[Case, dict[str, Any]]:
     """The kernels of each case by name, or why there is none."""
     from scalec.runtime.kernel import Kernel
     from scalec.tuning.build import Recipe, fields, pool
@@ -154,7 +155,8 @@ def compiled(found: list[Case], count: int) -> dict[Case, dict[str, Any]]:
     places: dict[Recipe, tuple[Case, str]] = {}
     for case in found:
         more = ranked(case.source, "sm_90a", case.dims)[:count] if count else []
-        for schedule in [{}, *(r.schedule for r in more)]:
+        asked = [dict(field.split("=") for field in text.split(", ")) for text in schedules]
+        for schedule in [{}, *asked, *(r.schedule for r in more)]:
             name = fields(schedule) or OURS
             recipe = Recipe(name, case.source, "sm_90a", (*case.dims.items(),), (*schedule.items(),))
             places[recipe] = case, name
@@ -169,15 +171,15 @@ def compiled(found: list[Case], count: int) -> dict[Case, dict[str, Any]]:
     return made
 
 
-def figures(found: list[Case], rounds: int, count: int) -> Iterator[dict[str, Any]]:
+def figures(found: list[Case], rounds: int, count: int, schedules: Sequence[str]) -> Iterator[dict[str, Any]]:
     """The figures of all cases."""
     import torch
 
     from scalec.bench.graphs import burst, capture
 
-    for case, all_ in compiled(found, count).items():
+    for case, all_ in compiled(found, count, schedules).items():
         kernels = {name: k for name, k in all_.items() if not isinstance(k, str)}
-        product = kernels.pop(PRODUCT)
+        product, refused = kernels.pop(PRODUCT), {name: k for name, k in all_.items() if isinstance(k, str)}
         sets = [Inputs(case, 7 + i) for i in range(min(method.sets_in_rotation(case.bytes), 16))]
         wanted, errors, graphs = expected(case, sets[0]), {}, {}
         for name, make in contenders(case, kernels, product).items():
@@ -202,6 +204,7 @@ def figures(found: list[Case], rounds: int, count: int) -> Iterator[dict[str, An
             "ratio": {name: round(t / mine, 4) for name, t in us.items() if name != OURS},
             "tflops": round(4 * case.m * case.n * K / mine / 1e6, 1),
             "errors": errors,
+            "refused": refused,
             "quartiles": {name: t.quartiles for name, t in timings.items()},
         }
         del sets, graphs
@@ -211,15 +214,24 @@ def figures(found: list[Case], rounds: int, count: int) -> Iterator[dict[str, An
 @click.command(help=__doc__.split("\n", maxsplit=1)[0] if __doc__ else None)
 @click.option("--rows", multiple=True, type=int, default=(64, 4096), show_default=True, help="Rows, of X.")
 @click.option("--next", "count", default=0, show_default=True, help="Other schedules to measure, the best ranked.")
+@click.option("--columns", multiple=True, type=int, default=COLUMNS, show_default=True, help="Of results.")
+@click.option("--schedule", "schedules", multiple=True, help="Fields of another schedule to measure.")
 @click.option("--rounds", default=11, show_default=True, help="Measurements of each contender.")
 @click.option("-o", "output", metavar="PATH", help="Write JSON there.")
-def main(rows: tuple[int, ...], count: int, rounds: int, output: str | None) -> None:
+def main(
+    rows: tuple[int, ...],
+    count: int,
+    columns: tuple[int, ...],
+    schedules: tuple[str, ...],
+    rounds: int,
+    output: str | None,
+) -> None:
     from scalec.bench.report import report
     from scalec.bench.shape import require_gpu
 
     require_gpu()
-    cases = [Case(m, n, form) for m in rows for n in COLUMNS for form in TYPES]
-    report(figures(cases, rounds, count), lambda _, name: name, rounds, output)
+    cases = [Case(m, n, form) for m in rows for n in columns for form in TYPES]
+    report(figures(cases, rounds, count, schedules), lambda _, name: name, rounds, output)
 
 
 if __name__ == "__main__":

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from benchmarks.fit_costs import Judgement, judge, read
+from benchmarks.gated import SOURCE
 from benchmarks.schedules import PROGRAMS, problem_of
+from scalec.compiler import decided
 from scalec.ir import context as contexts
 from scalec.ir.schedule import from_mapping
 from scalec.model.cost import FITTED, Load, seconds
@@ -108,3 +111,15 @@ def test_what_tf32_is_made_beside(m: int, schedule: str, measured: float) -> Non
     (found,) = explain(program, "sm_90a", {"m": m, "n": 24, "k": 28672}, given).predictions
     assert found.fitted is not None
     assert abs(1e6 * found.fitted / measured - 1) < 0.1
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_gates_of_few_rows(number: int) -> None:
+    """What is chosen took no more than 1.01 of the fastest schedule's time."""
+    case = json.loads((RESULTS / "2026-11-29-h200-gated.json").read_text())["runs"][0][number]
+    sizes = {name: case[name] for name in "mnk"}
+    _, chosen, _ = decided(SOURCE.format(case["result"]), "sm_90a", sizes, tuned=False)
+    tile, cluster = ("x".join(map(str, x)) for x in (chosen.tile, chosen.cluster))
+    name = f"tile={tile}, cluster={cluster}, split={chosen.split}"
+    name += f", parts={chosen.parts}" if chosen.split > 1 else ""
+    assert case["us"][name] <= 1.01 * min(us for x, us in case["us"].items() if x.startswith("tile="))
