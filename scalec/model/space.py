@@ -93,10 +93,10 @@ OVERFULL = 2
 
 
 PAIRED = 2
-"""Parts of tiles of all rows that meet in a cluster in any number of waves, of contractions side by side: waves are
-fuller then, and tiles wider. Gates of 64 rows of 2 x 18432, k = 7168: 64x192 in pairs took 0.98 of the time of 64x192
-in clusters of 1x2, 0.93 of 1x1; of results in blocks of 128, 64x128 in clusters of 1x2 and pairs 0.955 of 64x64 in
-clusters of 1x4. Three parts took 1.04 to 1.09 of two, parts in memory 1.17 (H200, 2026-11-29)."""
+"""Parts that meet in a cluster in any number of waves, of contractions side by side whose rows are one tile's: waves
+are fuller then, and tiles wider. Gates of 64 rows of 2 x 18432, k = 7168: 64x192 in pairs took 0.98 of the time of
+64x192 in clusters of 1x2, 0.93 of 1x1; of results in blocks of 128, 64x128 in clusters of 1x2 and pairs 0.955 of 64x64
+in clusters of 1x4. Three parts took 1.04 to 1.09 of two, parts in memory 1.17 (H200, 2026-11-29)."""
 
 
 Plan = tuple[dict[str, Value], Schedule]
@@ -346,8 +346,8 @@ def _splits(problem: Problem, given: Request, plan: Schedule, tiles: int) -> lis
     blocks = k_blocks(problem, plan)
     able = [s for s in SPLITS if s == 1 or (not _late(problem, tiles, s) and blocks // s >= FEWEST_BLOCKS)]
     able += [s for s in MORE_SPLITS if not _late(problem, tiles, s) and blocks // s >= LONG]
-    rows = problem.m.tiles(plan.tile[0], ASSUMED)
-    if PAIRED not in able and problem.panes > 1 and rows == 1 and blocks // PAIRED >= FEWEST_BLOCKS:
+    few = plan.tile[0] == ROWS[0] and problem.m.tiles(ROWS[0], ASSUMED) == 1
+    if PAIRED not in able and problem.panes > 1 and few and blocks // PAIRED >= FEWEST_BLOCKS:
         able.append(PAIRED)
     if meets_by_steps(problem) and tiles * BY_STEPS <= problem.target.sms and blocks // BY_STEPS >= LONG:
         able.append(BY_STEPS)
