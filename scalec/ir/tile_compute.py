@@ -277,6 +277,27 @@ class InputOp(Op, name="input"):
         return True
 
 
+class IndexInputOp(Op, name="index_input"):
+    """An input of i32 that no memory has: of kind "row" or "col" where a row or column is, of kind "scalar" `value`.
+
+    `numbers` are an offset, a divisor and a modulus: (index + offset) / divisor, of that the remainder by the modulus
+    if it is not 0. An index that is divided is not below 0.
+    """
+
+    value: Sequence[ext.Operand[I32]]
+    result: ext.Result[InputType]
+    kind: ir.StringAttr
+    numbers: Any
+
+    def verify_invariants(op: ir.OpView) -> bool:
+        kind, numbers = str_of(op.kind), ints_of(op.numbers)
+        if kind not in ("row", "col", "scalar") or len(op.value) != int(kind == "scalar"):
+            return fail(op, f"kind is {kind} with {len(op.value)} values, expected row or col, or scalar with one")
+        if len(numbers) != 3 or numbers[1] < 1 or numbers[2] < 0:
+            return fail(op, f"numbers are {list(numbers)}, expected an offset, a divisor and a modulus")
+        return True
+
+
 class PrefetchInputOp(Op, name="prefetch_input"):
     """Asks L2 for what a tile at (m0, n0) reads of an input of kind "row", "col" or "both", within (m, n); a warp."""
 

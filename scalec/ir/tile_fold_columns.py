@@ -127,7 +127,7 @@ class ReachesOp(Op, name="reaches"):
     cluster: Any
 
     def verify_invariants(op: ir.OpView) -> bool:
-        for made in (maker(x, "tile.input") for x in op.bounds):
+        for made in (maker(x, f"tile.{name}") for x in op.bounds for name in ("input", "index_input")):
             if made is not None and str_of(made.kind) not in ("col", "scalar"):
                 return fail(op, f"a bound of kind {made.kind}, expected col or scalar")
         return extents(op, "tile", "cluster") and two_bounds(op)

@@ -155,7 +155,9 @@ class FinishReductionOp(Op, name="finish_reduction"):
     The tiles are number `first` and those each `step` on, with `slots` partial results each, in `partials` as
     `store_totals` has it; they are taken in an order that their numbers alone give. At most `extent` results. The
     consumers of a tile do this together, or with `alone` 1 the warp that is here. An i that one of `skips` names
-    nothing for is not stored. The body yields f32 (`tile.yield`).
+    nothing for, or of two `bounds` below the first, or not below the second, is `otherwise`, an optional f32 attribute;
+    without it nothing is stored there. With a `width` an i is counted from the first bound on, where that is not below
+    0, and stored below the width. The body yields f32 (`tile.yield`).
     """
 
     partials: ext.Operand[Any]
@@ -167,6 +169,8 @@ class FinishReductionOp(Op, name="finish_reduction"):
     start: ext.Operand[I32]
     end: ext.Operand[I32]
     skips: Sequence[ext.Operand[RowIndexType]]
+    bounds: Sequence[ext.Operand[I32]]
+    width: Sequence[ext.Operand[I32]]
     kind: Reduction
     slots: Count
     words: Count
@@ -178,6 +182,8 @@ class FinishReductionOp(Op, name="finish_reduction"):
     def verify_region_invariants(op: ir.OpView) -> bool:
         if not (into_memory(op) and _place(op)):
             return False
+        if len(op.bounds) not in (0, 2) or len(op.width) > len(op.bounds) // 2:
+            return fail(op, f"{len(op.bounds)} bounds and {len(op.width)} widths, expected two with a width, or none")
         return takes(op, [ir.F32Type.get()]) and yields(op)
 
 

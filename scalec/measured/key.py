@@ -172,7 +172,8 @@ def _product(problem: Problem) -> str:
 def _index(coords: tuple[Coord, ...], roles: dict[str, str]) -> str:
     def text(at: Coord) -> str:
         divided, wrapped = f"/{at.divisor}" if at.divisor > 1 else "", f"%{at.modulus}" if at.modulus else ""
-        return roles.get(at.dim, "0") + divided + wrapped + _around(at.gaps, at.dim and roles[at.dim])
+        moved = f"+{at.offset}" if at.offset else ""
+        return roles.get(at.dim, "0") + moved + divided + wrapped + _around(at.gaps, at.dim and roles[at.dim])
 
     return ",".join(map(text, coords))
 

@@ -34,6 +34,13 @@ CASES = {
     "beside a range of the sum": "C[g,m,n]:f32 = A[m,k] @ B[n,k] for k in off[g]:off[g+1] for n < len[g,m] else 0",
     "along a batch": "C[m,n,b]:f32 = A[b,m,k] @ B[b,n,k] for n < len[b,m] else 0",
     "gathered rows": "C[m,n] = A[idx[m],k] @ B[n,k] for n < len[m] else 5",
+    "up to a row": "C[m,n] = A[m,k] @ B[n,k] for n < m+1 else -inf",
+    "up to a row of batches": "C[b,m,n]:f32 = A[b,m,k] @ B[b,n,k] + x[n] for n in m-40:m+1",
+    "up to a column": "C[m,n]:f16 = A[m,k] @ B[n,k] for m in n/2:n+3 else 0 with swap=1",
+    "up to a batch": "C[b,m,n]:f32 = A[b,m,k] @ B[b,n,k] for n in 1:b+2",
+    "up to a group of the sum": "C[b,m,n]:f32 = A[b,m,k] @ B[b,n,k] for k < b+3",
+    "of pages": "C[b,m,n] = A[b,m,k] @ K[table[b,n/16],n%16,k]",
+    "of pages, in a window": "C[b,n,m]:f32 = K[table[b,n/40],n%40,k] @ A[m,k] for n in lo[b]:hi[b] else 2",
     "gated": "H[m,n] = silu(X[m,k] @ V[n,k]) * (X[m,k] @ W[n,k]) for n < len[m] else 0",
     "beside a reduced operand": (
         "D[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:tf32 for n < len[m] else 0; S[m]:f32 = sum[k](A[m,k]^2)"
@@ -62,6 +69,7 @@ def test_own_ranges(target: str, name: str, seed: int) -> None:
         "g": 1 + seed % 4,
         "h": 2,
         "A_0": 50,
+        "K_0": 9,
     }
     with context.context():
         module = frontend.build(CASES[name])  # an op does not keep its module
@@ -76,11 +84,13 @@ def test_own_ranges(target: str, name: str, seed: int) -> None:
         ("T[m,n] = A[m,k] @ B[n,k] for n < p[m]; C[m,n] = T for n < q[m]", "C has another range of n than what it is"),
         ("T[m,n] = A[m,k] @ B[n,k] for n < p[m] else 0; C[m,n] = T + x[n]; D[m,n] = T", "a temporary that is filled"),
         ("T[m,n] = A[m,k] @ B[n,k] for n < p[m] else 0; C[m,n] = T", "C.* is a temporary that is filled outside its"),
+        ("C[m,n] = A[m,k] @ B[e[m/128],n,k] for n < p[m] else 0", "C is filled .*, and e.m/128. says what"),
+        ("L[q,t] = sum[h](Q[q,h,d] @ K[e[q],t,d]) for t < p[q] else 0", "L is filled .*, and e.q. says what"),
         ("T[m,n] = X[m,n] for n < p[m]; C[m,n] = T + x[n] for n < q[m]", "a temporary that has another range"),
     ],
 )
 def test_refused(source: str, message: str) -> None:
     with pytest.raises(UnsupportedError, match=message) as refusal:
-        compiler.compile_source(source, "sm_90a")
+        compiler.compile_source(source, "sm_90a", {"h": 16} if "h]" in source else {})
     assert refusal.value.fix
     assert refusal.value.place

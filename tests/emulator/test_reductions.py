@@ -15,10 +15,12 @@ from scalec.checking.launch import made_up, values_of
 from scalec.errors import ArgumentError
 from scalec.frontend import build
 from scalec.ir import context
+from scalec.ir.scale import program_dims
 from scalec.reference.packing import numpy_dtype
 from scalec.runtime import emulated
 from scalec.runtime.kernel import Kernel
 from tests.emulator.running import TARGETS, launched
+from tests.tiers import SEEDS
 
 CLOSE = 2e-5
 """Largest |x-y| / |y| of a row's own reduction: f32 sums of numbers of one sign, or a single number."""
@@ -391,3 +393,45 @@ def test_bits_do_not_say_who_finished(target: str, tile: str) -> None:
     for other in made[1:]:
         for x, y in zip(made[0], other, strict=True):
             np.testing.assert_array_equal(np.asarray(x), np.asarray(y))
+
+
+HEADS = "L[q,t]:f32 = sum[h](relu(Q[q,h,d] @ K[t,d]) * W[q,h]:f32)"
+PAGED = "L[s,t]:f32 = max[h](Q[s,h,d] @ K[table[s,t/16],t%16,d]) for t < len[s]"
+OWN_RANGES = {
+    "filled": f"{HEADS} for t in lo[q]:hi[q] else -inf",
+    "from where it begins": f"{HEADS.replace('q,t]', 'q, t - lo[q]]', 1)} for t in lo[q]:hi[q]",
+    "up to an index": f"{HEADS} for t in q-2:q/2+40 else 0",
+    "by columns": "L[t,q] = max[h](Q[q,h,d] @ K[t,d]) for t < hi[q] else 3",
+    "of pages": PAGED,
+    "of pages, filled": f"{PAGED} else -inf",
+    "beside all": "T[m,n] = A[m,k] @ B[n,k]; C[m,n] = T; R[m]:f32 = max[n](T) for m < rows[0] else 7",
+    "of groups": "R[g,m]:f32 = sum[n](A[g,m,k] @ B[g,n,k]) for m in lo[g]:hi[g] else 0",
+    "of a matrix each": "L[q,t]:f32 = sum[h](relu(Q[q,h,d] @ K[e[q/4],t,d])) for t in lo[q]:hi[q]",
+}
+"""Of what no tile has all of: 256 columns of some targets, or of a size that is not known."""
+
+EXTENTS: tuple[dict[str, int], ...] = (
+    {"t": 150, "h": 256, "q": 5, "d": 64}, {"t": 300, "h": 100, "q": 3, "d": 128},
+    {"t": 1, "h": 257, "q": 9, "d": 72}, {"t": 77, "h": 1, "q": 1, "d": 8},
+    {"t": 130, "h": 512, "q": 2, "d": 40}, {"t": 0, "h": 20, "q": 4, "d": 64},
+    {"t": 33, "h": 3, "q": 40, "d": 0}, {"t": 64, "h": 128, "q": 0, "d": 128},
+)  # fmt: skip
+
+
+@pytest.mark.once("target", "name")
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", OWN_RANGES)
+def test_own_ranges(name: str, target: str, seed: int) -> None:
+    """What tiles that meet write lies within, from where the window begins or where it is; the rest is filled, or
+    stays."""
+    e = EXTENTS[seed]
+    dims = {**e, "s": e["q"], "m": e["t"], "n": e["h"], "k": e["d"], "g": e["q"], "K_0": 7, "L_1": e["t"] // 2 + 9}
+    source = OWN_RANGES[name]
+    if "- lo" in source:  # of no t nothing would be written, which a call cannot tell
+        dims["t"] = max(1, dims["t"])
+    with context.context():
+        module = build(source)
+        every = program_dims(module.body.operations[0])
+    fixed = "hd" if seed == 0 and "h" in every else ""
+    run(source, target, {x: n for x, n in dims.items() if x in every}, fixed, seed, launches=2)

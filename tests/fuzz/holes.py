@@ -266,6 +266,7 @@ TABLES: dict[str, Weighted] = {
 
 EXTENTS: dict[str, Weighted] = {
     "heads": {8: 2, 16: 3, 32: 3, 64: 2, 24: 1, 40: 1},
+    "many": {1: 1, 20: 1, 100: 1, 136: 1, 256: 2, 300: 1},
     "groups": GROUP_COUNT,
     "few": {1: 1, 2: 3, 3: 3, 5: 2, 8: 1},
     "queries": {1: 1, 2: 2, 3: 2, 5: 2, 9: 1, 20: 1},

@@ -50,7 +50,7 @@ def fold_columns(s: State, op: ir.OpView) -> None:
 
 @COMMON.lowers("tile.read_ahead")
 def read_ahead(s: State, op: ir.OpView) -> None:
-    reader, fragment = Reader(s, s.get(op.input)), s.get(op.accumulator)
+    reader, fragment = reader_of(s, op.input), s.get(op.accumulator)
     waves, kept = [], []
     count, size, lanes = len(fragment.waves), tile.int_of(op.size), fragment.lanes
     for wave in range(count):
@@ -104,7 +104,7 @@ def ends_of(s: State, op: ir.OpView) -> Callable[[], list[ir.Value]]:
     def end(name: str, nearest: str) -> ir.Value:
         if name in attributes:
             return b.constant(tile.int_of(attributes[name]))
-        reader = Reader(s, s.get(next(inputs)))
+        reader = reader_of(s, next(inputs))
         if reader.kind == "scalar":
             return reader.scalar()[0]
         found = [reader.column(b.min(b.add(across, i), last)) for i in range(columns)]

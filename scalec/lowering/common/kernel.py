@@ -17,6 +17,7 @@ from scalec.lowering.common import (  # noqa: F401 - they fill the common table
     fold_columns,
     gather,
     hadamard,
+    indices,
     integers,
     items,
     k_rows,

@@ -288,11 +288,23 @@ class _Band:
         start, end, element = s.get(op.start), s.get(op.end), str(op.target.type.element_type)
         for i, total in enumerate(totals):
             value = scalar.evaluate(b, op.body.blocks[0], [total], scalar.OPS)
-            place = b.add(b.add(index, start), i)
-            address = address_of(s, s.get(op.target), b.mul(b.widen(place), s.get(op.stride)), element)
-            inside = b.both(b.compare("lt", place, end), mine)
+            place = at = b.add(b.add(index, start), i)
+            inside = within = b.both(b.compare("lt", place, end), mine)
             for skip in op.skips:
-                _, inside = s.get(skip).at(b, place, inside)
+                _, within = s.get(skip).at(b, place, within)
+            if len(op.bounds):
+                low, high = map(s.get, op.bounds)
+                within = b.and_(within, b.and_(b.compare("sle", low, place), b.compare("slt", place, high)))
+            for width in op.width:
+                low, at = s.get(op.bounds[0]), b.sub(place, s.get(op.bounds[0]))
+                from_0 = b.compare("sle", b.constant(0), low)
+                within = b.and_(within, b.and_(from_0, b.compare("slt", at, s.get(width))))
+            if "otherwise" in op.operation.attributes:
+                filled = ir.FloatAttr(op.operation.attributes["otherwise"]).value
+                value = b.select(within, value, b.constant(filled))
+            else:
+                inside = within
+            address = address_of(s, s.get(op.target), b.mul(b.widen(at), s.get(op.stride)), element)
             store_one(s, address, 0, element, value, inside)
 
 

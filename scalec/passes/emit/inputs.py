@@ -14,7 +14,7 @@ from scalec.passes.emit.operand_bodies import OperandBodies
 from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.items import cut_along
 from scalec.passes.plan.reached import walked_window
-from scalec.passes.problem.access import Coord, Lookup
+from scalec.passes.problem.access import Coord, Index, Lookup
 from scalec.passes.problem.result import EpilogueInput, Result, Window
 
 
@@ -107,6 +107,21 @@ class Inputs(OperandBodies):
             **ends,
         )
 
+    def end_at(self, x: EpilogueInput | int, w: Work) -> ir.Value:
+        """An end of a window that is the same for all of a tile."""
+        if isinstance(x, int):
+            return self.e.i32(x)
+        if x.computed:
+            return self.placed(x.coords[0], w.outer)
+        return self.read_index(Index(x.argument_index, x.name, x.coords), w.outer)
+
+    def computed_end(self, x: EpilogueInput, w: Work | None) -> ir.Value:
+        """An end of a window that is computed of where a row or column, or the tile, is."""
+        at, known = x.coords[0], x.kind == "scalar" and w is not None
+        value = [self.placed(at, w.outer)] if known else []
+        numbers = (at.offset, at.divisor, at.modulus)
+        return self.e.op("tile.index_input", [self.e.type("operand")], [value], kind=x.kind, numbers=numbers).result
+
     def folded(self, w: Work, size: int) -> Work:
         """The tile, whose columns are those of which `size` become one."""
         first, end = (self.e.arith("arith.divui", x, self.e.i32(size)) for x in (w.n0, w.n_end))
@@ -115,6 +130,8 @@ class Inputs(OperandBodies):
     def input(self, x: EpilogueInput, w: Work | None, adjacent: bool = True) -> ir.Value:
         """What the body reads of a tensor or scalar: of the tile of `w`, where that matters (`by_tile`). `adjacent`:
         columns are those of the product, of which a thread has two side by side."""
+        if x.computed:
+            return self.computed_end(x, w)
         e, dims = self.e, (self.problem.m.name, self.problem.n.name)
         along = {lookup.name: lookup.dim for lookup in self.looked_up(x)}
         axes: list[tuple[tuple[int, int, int], ir.Value, Coord]] = []

@@ -42,7 +42,7 @@ class Producer(ScaleRows, Results, Dealer, Converter):
             with self.over_all_tiles(h, asks=True) as w:
                 for side in named:
                     self.look_up_rows(h.gathered[side.map_of(0)], side, w, self.copied_row(h, side, w.row0[side.label]))
-                h.pages = {side.label: self.page_indices(side, w) for side in self.sides if side.operand.pages}
+                h.pages = {side.label: self.page_indices(h, side, w) for side in self.sides if side.operand.pages}
                 if window is not None:
                     e.op("tile.open_window", operands=[window])
                 with self.over_k(w) as k:
@@ -242,12 +242,13 @@ class Producer(ScaleRows, Results, Dealer, Converter):
                     target = self.strip(self.copies_into(h, side), strip, side.copied, int(operand.stored_mn_major))
                 self.e.op("tile.copy", operands=[source, target, *stage, *place], multicast=side.multicast)
 
-    def page_indices(self, side: Side, w: Work) -> list[ir.Value]:
+    def page_indices(self, h: Handles, side: Side, w: Work) -> list[ir.Value]:
         """The pages of a tile. Behind the last row there is none to look up: the last row's is one."""
         e, operand, rows = self.e, side.operand, side.operand.rows
         lookup = next(x for x in self.problem.lookups if x.name == operand.pages)
         last = e.arith("arith.subi", w.row_end[side.label], e.i32(1))
-        first = [e.arith("arith.addi", w.row0[side.label], e.i32(i * operand.page)) for i in range(side.pages)]
+        begin = self.copied_row(h, side, w.row0[side.label])
+        first = [e.arith("arith.addi", begin, e.i32(i * operand.page)) for i in range(side.pages)]
         return [self.read_index(lookup.index, {**w.outer, rows: e.arith("arith.minui", row, last)}) for row in first]
 
     def copy_pages(self, h: Handles, side: Side, stage: tuple[ir.Value, ir.Value], w: Work, k0: ir.Value) -> None:
@@ -255,7 +256,7 @@ class Producer(ScaleRows, Results, Dealer, Converter):
         e, operand = self.e, side.operand
         begins = None
         if side.of_page < operand.page:
-            row = w.row0[side.label]
+            row = self.copied_row(h, side, w.row0[side.label])
             above = e.arith("arith.muli", e.arith("arith.divui", row, e.i32(operand.page)), e.i32(operand.page))
             begins = e.arith("arith.subi", row, above)
         for i in range(side.copies):

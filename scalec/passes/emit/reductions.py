@@ -158,10 +158,16 @@ class Reductions(Body):
         axis = next(axis for axis, at in enumerate(result.coords) if at.dim == d.name)
         stride = e.i64(1) if axis == len(result.coords) - 1 else self.stride(result.name, axis)
         skips = [self.row_index(x.name, w) for x in of.skips if x.dim == d.name]
-        operands = [self.memory()[0], band.first, band.step, band.count, target, stride, start, end, skips]
-        facts = {"slots": p.slots, "alone": alone, **self.where(p)}
+        bounds, width, facts = [], [], {"slots": p.slots, "alone": alone, **self.where(p)}
+        if result.reduced is not None and (window := result.reduced.window) is not None:
+            bounds = [self.end_at(x, w) for x in window.bounds]
+            width = [] if window.width is None else [self.size(window.width)]
+            if window.otherwise is not None:
+                facts["otherwise"] = ir.FloatAttr.get(ir.F32Type.get(), window.otherwise)
+        place = [target, stride, start, end, skips, bounds, width]
+        operands = [self.memory()[0], band.first, band.step, band.count, *place]
         with e.region("tile.finish_reduction", operands, [ir.F32Type.get()], **facts) as block:
-            source = self.returned(result.index).owner.opview.body.blocks[0]
+            source = self.last_map(result).opview.body.blocks[0]
             values: dict[ir.Value, ir.Value] = dict.fromkeys(source.arguments, block.arguments[0])
             for op in source.operations:
                 own = [values[v] for v in op.operation.operands]

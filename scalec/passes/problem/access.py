@@ -199,18 +199,3 @@ class Gaps:
     def numbers(self) -> tuple[int, int, int]:
         """As the ops of `tile` have them."""
         return self.size, self.every, self.phase
-
-
-@dataclass(frozen=True)
-class Reduced:
-    """What a result has of all points along one dimension of a tile.
-
-    Attributes:
-        kind: "sum", "max" or "min" of what the result's body computes.
-        over: the dimension.
-        final: names of the ops that compute the result of that value, in order.
-    """
-
-    kind: str
-    over: str
-    final: tuple[str, ...]

@@ -10,7 +10,7 @@ from scalec.errors import UnsupportedError
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import dims_of_domains, map_of, maps_of
-from scalec.passes.problem.access import Dim, Domain, Index
+from scalec.passes.problem.access import Coord, Dim, Domain, Index
 from scalec.passes.problem.contraction import sums_of
 from scalec.passes.problem.result import Result
 from scalec.passes.problem.types import Problem
@@ -142,13 +142,13 @@ def uneven(results: Sequence[Result], outer: Sequence[Dim]) -> tuple[Domain, ...
     if len(found) != 1 or (only := found.pop()) is None:
         return ()
     dim, end = only
-    groups = {at.dim for at in end.coords if at.dim}
+    groups = {at.dim for at in ((end,) if isinstance(end, Coord) else end.coords) if at.dim}
     if len(groups) != 1 or not groups <= {d.name for d in outer}:
         return ()
     return (Domain(dim, 0, end, groups.pop()),)
 
 
-def _written(result: Result) -> tuple[str, Index] | None:
+def _written(result: Result) -> tuple[str, Index | Coord] | None:
     """The dimension of the rows that are written, and where they end: where that is read, others are left alone, and
     the first one is row 0."""
     window, fold = result.window, result.column_fold
@@ -156,4 +156,5 @@ def _written(result: Result) -> tuple[str, Index] | None:
         return None
     if isinstance(window.high, int) or window.otherwise is not None or window.width is not None:
         return None
-    return window.dim, Index(window.high.argument_index, window.high.name, window.high.coords)
+    end = window.high
+    return window.dim, end.coords[0] if end.computed else Index(end.argument_index, end.name, end.coords)

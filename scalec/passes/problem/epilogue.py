@@ -11,8 +11,8 @@ from scalec.formats import ELEMENT_TYPES, QUANTISED, WHOLE
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, block_of, dims_in, map_of, maps_of, symbols_in, written
-from scalec.passes.problem.access import Coord, Dim, Index
-from scalec.passes.problem.column_folds import Reduced, check_result, reduced
+from scalec.passes.problem.access import Coord, Dim
+from scalec.passes.problem.column_folds import Reduced, check_result, made_by, reduced
 from scalec.passes.problem.contraction import sums_of
 from scalec.passes.problem.gaps import dimension_of, gaps_of
 from scalec.passes.problem.lookups import pads
@@ -264,9 +264,11 @@ class EpilogueReader(WrittenReader):
     def bound(self, e: Any, domain: Any, dim: str, m: Dim, n: Dim) -> EpilogueInput | int:
         """An end of a window's range of a dimension."""
         at = self._bound(e, list(domain.symbols), dim, domain)
-        if not isinstance(at, Index):
-            assert isinstance(at, int)  # else `computed_bound` has one
+        if isinstance(at, int):
             return at
+        if isinstance(at, Coord):
+            kind = KINDS[m.name == at.dim, n.name == at.dim]
+            return EpilogueInput(-1, "", ELEMENT_TYPES["i32"], kind, (at,), "row", -1, computed=True)
         reads, layout = {c.dim for c in at.coords}, self.argument(domain_tensor(e, domain), "a bound")[2]
         coords = at.coords
         kind = KINDS[m.name in reads, n.name in reads]
@@ -292,9 +294,18 @@ class EpilogueReader(WrittenReader):
             if x.reduce is None:
                 continue
             tiled = m.name, n.name
-            own, reduced = kept_of(self, (x.name, x.value, x.final), contract, tiled, [d.name for d in outer])
-            inner = replace(x, final=x.reduce.input, reduce=None)
+            own, reduced, ranges = kept_of(self, x, contract, self.masked, tiled, [d.name for d in outer])
+            last = x.final.owner.opview
+            if ranges:
+                window = self.window_of(x.name, ranges[0], last, m, n)
+                if x.scatter is not None and (away := distance_of(x.scatter)) is not None:
+                    window = replace(window, width=self.extents_of_result(x.value, x.index, x.name)[away])
+                reduced = replace(reduced, window=window)
+            inner = replace(x, final=x.reduce.input, reduce=None, scatter=None)
             made = self.result(inner, contract, m, n, outer, coords)
+            source = made_by(inner.final, "scale.map")
+            if ranges and own_ranges(source, contract, self.masked, tiled) == ranges:  # others are not written
+                made = replace(made, window=None)
             found.append(replace(made, coords=own, strided=False, reduced=reduced))
         return tuple(found)
 

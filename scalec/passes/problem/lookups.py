@@ -242,12 +242,12 @@ class Lookups:
         ]
         return next((x for x in every if x.follows), every[0])
 
-    other_bounds = ""
-    """What else may be an end of a range, as `computed_bound` has it."""
-
     def computed_bound(self, e: Any) -> Coord | None:
-        """Where a range ends that ends at an index, `q + 1`; None where no kernel has that."""
-        return None
+        """Where a range ends that ends at an index, `q + 1`; None where no kernel has that: less a number where
+        something is divided, as unsigned divisions do not see what is below 0."""
+        found = self.coord(e)
+        plain = found is not None and (found.offset >= 0 or (found.divisor == 1 and not found.modulus))
+        return found if plain else None
 
     def _bound(self, e: Any, symbols: list[Any], name: str, op: Any) -> Index | Coord | int:
         if isinstance(e, ir.AffineConstantExpr):
@@ -258,7 +258,7 @@ class Lookups:
             return place
         raise UnsupportedError(
             f"the range of {name} ends at {written(e, self.dims)}",
-            expected=f"a number, or an element of a tensor of offsets: off[g], off[g+1]{self.other_bounds}",
+            expected="a number, or an element of a tensor of offsets: off[g], off[g+1], or another index: m, m+1, m/2",
             fix="write the bounds into a tensor before the call",
             place=place_of(op),
         )

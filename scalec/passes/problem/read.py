@@ -40,10 +40,11 @@ from scalec.passes.problem.products import (
 from scalec.passes.problem.read_operand import OperandReader, Side
 from scalec.passes.problem.reduced import check_all_points, check_known, check_reductions
 from scalec.passes.problem.result import Result, Term
+from scalec.passes.problem.scatter import distance_of
 from scalec.passes.problem.sources import below, computation, is_op, reduction_of, where_of
 from scalec.passes.problem.spans import with_spans
 from scalec.passes.problem.types import ASSUMED, Problem
-from scalec.passes.problem.windows import masks
+from scalec.passes.problem.windows import check_filled, masks
 from scalec.sizes import MOST
 from scalec.targets import MmaShape, Target
 
@@ -54,7 +55,10 @@ NO_KERNEL = {
 
 
 class Reader(OperandReader):
-    """The walk over one function; each method refuses what it cannot represent."""
+    """The walk over one function; each method refuses what it cannot represent. `folded_dim`: the dimension that
+    results reduce within a tile, "" where none does."""
+
+    folded_dim = ""
 
     def problem(self) -> Problem:
         self.check_second_levels()
@@ -94,7 +98,8 @@ class Reader(OperandReader):
         lhs = with_inputs(self, lhs, self.bodies(lhs, left[0]), k.name, *others)
         rhs = with_inputs(self, rhs, self.bodies(rhs, right[0]), k.name, *others)
         maps = [x.final.owner.opview for x in self.written() if is_op(x.final, "scale.map")]
-        self.masked = [] if self.folded_dim else masks(contract, maps, self.dims, (m.name, n.name))
+        away = any(x.scatter is not None and distance_of(x.scatter) is not None for x in self.written())
+        self.masked = [] if self.folded_dim else masks(contract, maps, self.dims, (m.name, n.name), away)
         results, reductions = (read(contract, m, n, outer) for read in (self.results, self.reductions))
         made = Problem(self.target, family, m, n, k, lhs, rhs, place_of(contract), results, reductions=reductions)
         made = replace(made, summed=summed, added=added, terms=self.computed_before(sums, m, n, outer))
@@ -114,6 +119,7 @@ class Reader(OperandReader):
         check_left_out(made)
         check_reductions(made)
         check_all_points(made)
+        check_filled(made)
         return with_spans(self.shared(made), self.function)
 
     def terms(self, contracts: list[Any]) -> list[list[Any]]:

@@ -51,11 +51,9 @@ ROWS_OF_PAGE = 8
 
 
 class OperandReader(NamedScales):
-    """The walk over the operands of a contraction, whose `symbols` are indices read from memory. `folded_dim`: the
-    dimension that results reduce within a tile, "" where none does."""
+    """The walk over the operands of a contraction, whose `symbols` are indices read from memory."""
 
     symbols: list[Any]
-    folded_dim = ""
 
     def multiplied_as(self, contract: Any, target: Target) -> tuple[MmaShape | None, tuple[str, str]]:
         """The instructions of a contraction, and as which types it multiplies its operands."""
@@ -217,15 +215,12 @@ class OperandReader(NamedScales):
         return read_zero_points(subtract, argument, order, operand.coords, names)
 
     def check_page(self, name: str, order: list[str], page: int, rows: Dim, value: Any) -> None:
-        """Refuses pages that copies do not bring, or of programs whose results store a row that has none."""
-        able = page % ROWS_OF_PAGE == 0 and page <= MAX_BOX
-        if able and self.folded_dim:
+        """Refuses pages that copies do not bring."""
+        if page % ROWS_OF_PAGE == 0 and page <= MAX_BOX:
             return
-        found = f"pages of {page} {rows.name}" if not able else "pages"
         raise UnsupportedError(
-            f"{name}[{', '.join(order)}] has {found}"
-            + ("" if not able else ", and no result that reduces an index of the product"),
-            expected=f"a multiple of {ROWS_OF_PAGE} up to {MAX_BOX}, of a program that reduces one",
+            f"{name}[{', '.join(order)}] has pages of {page} {rows.name}",
+            expected=f"a multiple of {ROWS_OF_PAGE} up to {MAX_BOX}",
             fix=f"pass a copy of {name} that has an index for each {rows.name}",
             place=place_of(value),
         )

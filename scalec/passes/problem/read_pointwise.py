@@ -87,14 +87,6 @@ class PointwiseReader(PointwiseChecks, EpilogueReader):
         self.check(problem)
         return problem
 
-    other_bounds = ", or another index: m, m+1, m/2"
-
-    def computed_bound(self, e: Any) -> Coord | None:
-        """Also less a number, where nothing is divided: unsigned divisions do not see what is below 0."""
-        found = self.coord(e)
-        plain = found is not None and (found.offset >= 0 or (found.divisor == 1 and not found.modulus))
-        return found if plain else None
-
     def ranged(self, outputs: tuple[Output, ...], columns: str) -> tuple[tuple[Domain, ...], tuple[Output, ...]]:
         """The ranges of rows, which all results have, and the results with those of their columns.
 

@@ -9,12 +9,15 @@ from scalec.errors import UnsupportedError
 from scalec.formats import element_spelled
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
-from scalec.ir.scale import dims_in, map_of, maps_of
-from scalec.passes.problem.access import Coord, Reduced
+from scalec.ir.scale import dims_in, dims_of_domains, map_of, maps_of
+from scalec.passes.problem.access import Coord
 from scalec.passes.problem.column_folds import FOLDED
 from scalec.passes.problem.lookups import Lookups
+from scalec.passes.problem.result import Reduced
+from scalec.passes.problem.scatter import distance_of
 from scalec.passes.problem.sources import computed_of, is_op, reduction_of
 from scalec.passes.problem.types import STORED, Problem
+from scalec.passes.problem.windows import filled, own_ranges
 from scalec.targets import MAX_BOX, Target
 
 MEET = "scale.meet"
@@ -90,20 +93,21 @@ def check_known(name: str, final: Any, dims: list[str]) -> None:
 
 
 def kept_of(
-    reader: Lookups, written: tuple[str, Any, Any], contract: Any, tiled: tuple[str, str], outer: list[str]
-) -> tuple[tuple[Coord, ...], Reduced]:
-    """Where a reduction is written, and over what it is.
+    reader: Lookups, written: Any, contract: Any, masked: list[Any], tiled: tuple[str, str], outer: list[str]
+) -> tuple[tuple[Coord, ...], Reduced, list[Any]]:
+    """Where a reduction is written, over what it is, and the range of points of its own that are.
 
     Args:
-        written: what the user calls it, what is returned, and what that is rounded from, a map of the reduction.
-        contract: the contraction.
+        written: what is returned (`Written`), of a map of the reduction.
+        contract: the contraction; `masked`: its ranges by which no tiles are dealt out.
         tiled: the dimensions of a tile; `outer`: the others.
 
     Raises:
         UnsupportedError: it is over several indices, or one that no tile runs along; more than its value is read
-            behind it; it is quantised or scattered; its element type has no kernel.
+            behind it; it is quantised or scattered; its element type has no kernel; it has a range that ends at what
+            changes within a tile.
     """
-    name, value, final = written
+    name, value, final = written.name, written.value, written.final
     op, last, dims = reduce_of(final), final.owner.opview, reader.dims
     kind, (source, result) = ir.StringAttr(op.kind).value, maps_of(op.maps)
     place = place_of(value)
@@ -124,16 +128,20 @@ def kept_of(
     plain = all(isinstance(e, ir.AffineDimExpr) for m in (source, result, map_of(last.map)) for e in m.results)
     kept = reader.results_of(map_of(last.map))
     ranges = {ir.Value(d) for x in (op, last) for d in x.domains} - {ir.Value(d) for d in contract.domains}
-    other = ranges or "otherwise" in last.operation.attributes
+    own = own_ranges(last, contract, masked, tuple(sorted(set(tiled) - {dims[over[0]]})))
+    fills = filled(last)
+    ends = {dims[d] for d in dims_of_domains(own)}
+    other = ranges - set(map(ir.Value, own)) or len(own) > 1 or ends & set(tiled) or (fills and not own)
     if len(op.symbols) or len(last.symbols) or other or not plain or sorted(kept) != sorted(known):
-        found = "a range of its own, or else" if other else "a computed index"
-        raise refused(
-            f"is a {kind} over {names} with {found}",
-            f"{name}[{', '.join(sorted(known))}], in the range of the product, if it has one",
-            "compute it after the call",
-        )
+        along = next(iter(set(tiled) - {dims[over[0]]}))
+        found, expected = "a computed index", f"{name}[{', '.join(sorted(known))}], in the range of the product, if any"
+        if other:
+            found = "a range of its own, or else"
+            expected += f", or one of {along} that ends at numbers" + "".join(f", or where {x} is" for x in outer)
+        raise refused(f"is a {kind} over {names} with {found}", expected, "compute it after the call")
     others = [v.owner.opview.source for v in last.views if v.owner.opview.source != op.result]
-    if others or value != final:
+    away = written.scatter is not None and distance_of(written.scatter) is not None
+    if others or (value != final and not (away and value == written.scatter.result)):
         read = [reader.tensor(x) if isinstance(x.owner, ir.Block) else "another reduction" for x in others]
         how = f"reads {' and '.join(read)} behind it"
         how = how if others else "is quantised, rounded by chance or scattered behind it"
@@ -152,7 +160,7 @@ def kept_of(
         fix = f"give {name} f32 and convert it after the call"
         raise refused(f"is a {kind} of {element}", " or ".join(STORED), fix)
     body = tuple(x.operation.name for x in last.body.blocks[0].operations)
-    return tuple(Coord(x) for x in kept), Reduced(kind, dims[over[0]], body)
+    return tuple(Coord(x) for x in kept), Reduced(kind, dims[over[0]], body), own
 
 
 def check_reductions(problem: Problem) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from scalec.errors import Place
 from scalec.formats import TRANSFORMED, ElementType
 from scalec.ir.mlir import ir
-from scalec.passes.problem.access import Chance, Coord, Dim, Gaps, Reduced
+from scalec.passes.problem.access import Chance, Coord, Dim, Gaps
 from scalec.targets import MAX_BOX
 
 COLUMNS = 16, 64
@@ -34,6 +34,7 @@ class EpilogueInput:
         layout: "row" or "col", the layout of the argument.
         view: position among the map's views, and so among the body's arguments.
         spaced: its elements do not lie side by side: every so-many-th of a tensor (scalec.passes.fuse.views).
+        computed: it is an end of a window that no tensor has, but the one place of `coords` is.
     """
 
     argument_index: int
@@ -44,6 +45,7 @@ class EpilogueInput:
     layout: str
     view: int
     spaced: bool = False
+    computed: bool = False
 
 
 @dataclass(frozen=True)
@@ -102,8 +104,8 @@ class ResultScale:
 @dataclass(frozen=True)
 class Window:
     """The points of a result that are computed: those whose index along the dimension `dim` is at least `low` and below
-    `high`, each a number or read from memory. All others are `otherwise`, or with None keep what they are. With `width`
-    points are at their distance from `low`, below it; of a `low` below 0 none is."""
+    `high`, each a number, read from memory or computed of another index. All others are `otherwise`, or with None keep
+    what they are. With `width` points are at their distance from `low`, below it; of a `low` below 0 none is."""
 
     dim: str
     low: EpilogueInput | int
@@ -119,6 +121,23 @@ class Window:
     def read(self) -> tuple[EpilogueInput, ...]:
         """Those that are read."""
         return tuple(x for x in self.bounds if not isinstance(x, int))
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """What a result has of all points along one dimension of a tile.
+
+    Attributes:
+        kind: "sum", "max" or "min" of what the result's body computes.
+        over: the dimension.
+        final: names of the ops that compute the result of that value, in order.
+        window: which of the results are computed; None where all are, or ranges of the problem say it.
+    """
+
+    kind: str
+    over: str
+    final: tuple[str, ...]
+    window: Window | None = None
 
 
 @dataclass(frozen=True)

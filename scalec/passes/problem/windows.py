@@ -23,9 +23,11 @@ def filled(op: Any) -> bool:
     return op is not None and "otherwise" in op.operation.attributes
 
 
-def masks(contract: Any, maps: Sequence[Any], dims: Sequence[str], tiled: tuple[str, ...]) -> list[Any]:
+def masks(
+    contract: Any, maps: Sequence[Any], dims: Sequence[str], tiled: tuple[str, ...], every: bool = False
+) -> list[Any]:
     """The ranges of a contraction over dimensions of a tile by which no tiles are dealt out: whose ends differ within
-    a tile, or outside of which a map writes something. Of several others, all but the first."""
+    a tile, or outside of which a map writes something. Of several others, all but the first; or `every` one."""
     own = [d for d in contract.domains if dim_of(d) in tiled]
     within = {dims.index(x) for x in tiled}
     found = [
@@ -33,7 +35,7 @@ def masks(contract: Any, maps: Sequence[Any], dims: Sequence[str], tiled: tuple[
         for d in own
         if dims_of_domains([d]) & within or any(filled(op) and ir.Value(d) in map(ir.Value, op.domains) for op in maps)
     ]
-    return [*found, *[d for d in own if d not in found][1:]]
+    return [*found, *[d for d in own if d not in found][int(not every) :]]
 
 
 def own_ranges(op: Any, contract: Any, masked: Iterable[Any], tiled: tuple[str, ...]) -> list[Any]:
@@ -59,3 +61,19 @@ def check_window(result: Result, ranges: Sequence[Any], dealt: Sequence[Any], fi
         )
     why = f"{dim_of(first)} has a range that is {name}'s points' own"
     check_plain(result, why, ": threads store each that lies within", place)
+
+
+def check_filled(problem: Any) -> None:
+    """Refuses results that are filled outside a range where an index of all of a tile is read from memory: a tile whose
+    index is negative is passed over, and nobody fills it."""
+    windows = [(r, r.reduced.window if r.reduced is not None else r.window) for r in problem.bodies]
+    filling = [r for r, x in windows if x is not None and x.otherwise is not None]
+    if not filling or not problem.constant_lookups:
+        return
+    (name, *_), lookup = [r.name for r in filling], problem.constant_lookups[0].name
+    raise UnsupportedError(
+        f"{name} is filled outside a range (else), and {lookup} says what tiles are multiplied with",
+        expected="a range without else: where an index is negative nothing is written",
+        fix=f"fill {name} before the call, and leave else out",
+        place=problem.written,
+    )
