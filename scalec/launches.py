@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -191,6 +191,16 @@ class _Made:
         between, turned = (*self.between, parts.between), (*self.turned, *parts.turned)
         return _Made(parts.second, (*self.before, parts.first), between, (*self.lookups, *lookups), turned)
 
+    def in_several(self, target: str, dims: Mapping[str, Size]) -> _Made:
+        """This, where the last of its launches before takes several: of whole columns, say."""
+        from scalec.reduced_apart import reduced_apart
+
+        found = reduced_apart(self.before[-1], target, dims)
+        if found is None or {*found.between} & {*self.between}:
+            return self
+        between = (*self.between[:-1], *found.between, self.between[-1])
+        return replace(self, before=(*self.before[:-1], *found.texts), between=between)
+
     def sizes(self, dims: Mapping[str, Size]) -> dict[str, Size]:
         """What is said of a program's dimensions, as the one here calls them."""
         called = dict(self.lookups)
@@ -223,6 +233,7 @@ def _operands_apart(source: _Made, of: _Asked) -> _Made:
         quantised = quantised_operands(made.text)
         for name in sorted(quantised, key=quantised.__getitem__):  # what no kernel finds first
             if also := _also(made, name):
+                also = also.in_several(of.target, of.dims)
                 if not quantised[name]:
                     _compile_before(also, of)
                 elif not _is_faster({name: 0}, made, also, of):

@@ -16,6 +16,7 @@ from scalec.runtime.kernel import Kernel
 from scalec.runtime.sequence import Sequence
 from scalec.sizes import Range
 from tests.emulator.test_sequences import TARGETS, launched
+from tests.tiers import SEEDS
 
 ANEW: dict[str, tuple[str, dict[str, int], tuple[str, ...]]] = {
     "rows": ("C[m,n]:f32 = quantize(A[m,k], e4m3, 1xk) @ B[n,k] scale(none, 1xk)", {"m": 70, "n": 72}, ("A",)),
@@ -83,6 +84,37 @@ def test_operands_quantised_by_whole_rows(target: str, name: str) -> None:
     left = {x for o in operands for t in ("e4m3", "e5m2") for x in (f"{o}_{t}", f"{o}_{t}_scale")}
     assert {t.name for t in kernel.between} <= left | {"D_f32"}
     assert len(kernel.launches) == 1 + len(operands) + ("a result" in name)
+    check(kernel, target, program, sizes)
+
+
+FIRST: dict[str, tuple[str, int]] = {
+    "columns": ("C[m,n]:f32 = quantize(A[k,m], e4m3, kx1) @ B[n,k]:e4m3", 3),
+    "columns of both": ("C[m,n]:f32 = quantize(relu(A[k,m]), e4m3, kx1) @ quantize(B[k,n]:f16, e5m2, kx1)", 5),
+    "columns of batches": ("C[b,m,n]:f32 = B[b,m,k]:bf16 @ quantize(A[b,k,n], e4m3, 1xkx1)", 3),
+    "columns of groups": ("C[g,m,n]:f32 = quantize(A[k,m], e4m3, kx1) @ B[k,n]:e4m3 for k in off[g]:off[g+1]", 3),
+    "all": ("C[m,n]:f32 = quantize(A[m,k], e4m3, tensor) @ quantize(B[n,k], e4m3, 1xk)", 5),
+    "all, gated": (
+        "G[m,n] = quantize(X[k,m], e4m3, kxm) @ V[n,k]:e4m3; "
+        "H[m,n]:f32 = silu(G) * (quantize(X[k,m], e4m3, kxm) @ W[n,k]:e4m3)",
+        4,
+    ),
+}
+"""Operands whose blocks no kernel finds beside their values, each with the number of launches."""
+
+
+@pytest.mark.once("target", "name")
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("name", FIRST)
+@pytest.mark.parametrize("target", TARGETS)
+def test_magnitudes_are_found_first(target: str, name: str, seed: int) -> None:
+    """Of whole columns, or of all: what quantises reads what one launch more has found."""
+    program, count = FIRST[name]
+    m, n, k = ((80, 144, 272), (16, 48, 77), (48, 16, 1), (16, 16, 130))[seed % 4]
+    sizes = {"m": m, "n": n, "k": -(-k // 16) * 16 if ",k]" in program else k}
+    sizes |= {"b": 2} if "[b," in program else {"g": 3} if "off" in program else {}
+    kernel = scalec.compile(program, target=target, dims={"k": sizes["k"]} if seed % 2 else {})
+    assert isinstance(kernel, Sequence)
+    assert len(kernel.launches) == count
     check(kernel, target, program, sizes)
 
 

@@ -34,6 +34,11 @@ CASES = {
     "beside a range of the sum": "C[g,m,n]:f32 = A[m,k] @ B[n,k] for k in off[g]:off[g+1] for n < len[g,m] else 0",
     "along a batch": "C[m,n,b]:f32 = A[b,m,k] @ B[b,n,k] for n < len[b,m] else 0",
     "gathered rows": "C[m,n] = A[idx[m],k] @ B[n,k] for n < len[m] else 5",
+    "filled before": "T[m,n] = A[m,k] @ B[n,k] for n < len[m] else -3; C[m,n] = max(abs(T)*2, 1) - 1; D[m,n]:f32 = T",
+    "filled before, and within": (
+        "T[m,n] = A[m,k] @ B[n,k] for n < len[m] else -3; C[m,n] = T + x[n] for n < len[m]; D[n,m]:f32 = exp(T)"
+        " for n < len[m] else 5"
+    ),
     "up to a row": "C[m,n] = A[m,k] @ B[n,k] for n < m+1 else -inf",
     "up to a row of batches": "C[b,m,n]:f32 = A[b,m,k] @ B[b,n,k] + x[n] for n in m-40:m+1",
     "up to a column": "C[m,n]:f16 = A[m,k] @ B[n,k] for m in n/2:n+3 else 0 with swap=1",
@@ -83,7 +88,12 @@ def test_own_ranges(target: str, name: str, seed: int) -> None:
     [
         ("T[m,n] = A[m,k] @ B[n,k] for n < p[m]; C[m,n] = T for n < q[m]", "C has another range of n than what it is"),
         ("T[m,n] = A[m,k] @ B[n,k] for n < p[m] else 0; C[m,n] = T + x[n]; D[m,n] = T", "a temporary that is filled"),
-        ("T[m,n] = A[m,k] @ B[n,k] for n < p[m] else 0; C[m,n] = T", "C.* is a temporary that is filled outside its"),
+        ("T[m,k] = A[m,k] for k < p[m] else 0; C[m,n] = (T[m,k]):bf16 @ B[n,k]", "a temporary with a range of k"),
+        ("T[m,k] = A[m,k] for k < p[m]; C[m,n] = (T[m,k]):bf16 @ B[n,k]", "a temporary with a range of k"),
+        (
+            "T[m,n] = A[m,k] @ B[n,k] for n < p[m] else 0; C[m,n] = exp(T)",
+            "C.* is a temporary that is filled outside its",
+        ),
         ("C[m,n] = A[m,k] @ B[e[m/128],n,k] for n < p[m] else 0", "C is filled .*, and e.m/128. says what"),
         ("L[q,t] = sum[h](Q[q,h,d] @ K[e[q],t,d]) for t < p[q] else 0", "L is filled .*, and e.q. says what"),
         ("T[m,n] = X[m,n] for n < p[m]; C[m,n] = T + x[n] for n < q[m]", "a temporary that has another range"),

@@ -184,6 +184,8 @@ FORMS: dict[str, Form] = {
     "window of many": Form("L[q,t]{t} = {red}[h]({head ({l Q[q,h,d]} @ {r K[t,d]}{s})}) for t in lo[q]:hi[q] else {else}", 1,
                            {"h": "many", "q": "queries"}, "grouped", k="d"),
     "causal": Form("C[m,n]{t} = {of ({l A[m,k]} @ {r B[n,k]}{s})} for n in m-70:m+1 else 0", 1, {}, "grouped"),
+    "filled before": Form("T[m,n] = {l A[m,k]} @ {r B[n,k]}{s} for n < len[m] else 2; C[m,n]{t} = relu(T) - 1; D[m,n]{t1} = {of1 T}"
+                          " for n < len[m]", 1, {}, "grouped"),
     "causal heads": Form("L[q,t]{t} = {red}[h]({head ({l Q[q,h,d]} @ {r K[t,d]}{s})}) for t < q/2+9", 1, HEADS, "grouped", k="d"),
     "scores of pages": Form("C[s,q,t]{t} = {of ({l Q[s,q,d]} @ {r K[table[s,t/{P}],t%{P},d]}{s})}", 1, HEADS, "plain", k="d"),
     "open window": Form("L[q,t]{t} = {red}[h]({head ({l Q[q,h,d]} @ {r K[t,d]}{s})}) for t < hi[q]", 1, HEADS, "grouped", k="d"),

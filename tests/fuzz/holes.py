@@ -79,6 +79,7 @@ PAIRS: tuple[Pair, ...] = tuple(Pair(*row) for row in (
     ("quantize(abs({0}) * rm[m], {{e}}, {{qb}})", "quantize({0}:i4, e4m3, 1x64)", " scale(none, 1x64)", 2, "blocks", 1),
     ("quantize({0}:f32, e2m1, {{qb}})", "{0}:e2m1", "", 2, "blocks", 1),
     ("quantize({0}:bf16, {{e}}, 1x{k})", "{0}", " scale(none, 1x{k})", 1, "whole", 3),
+    ("quantize({0}:bf16, {{e}}, tensor)", "{0}", " scale(none, 1x{k})", 1, "whole", 1),
     ("quantize(relu({0}) * wk[{k}], {{e}}, {{qw}})", "{0}", " scale(none, 128x128)", 1, "whole", 2),
     ("quantize({0}:f32, {{e}}, {{qw}})", "quantize({0}:f16, {{e1}}, {{qw1}})", "", 1, "whole", 1),
     ("{0}", "quantize({0}:mxfp8, e4m3, {{qw}})", " scale(1x128)", 1, "whole", 1),

@@ -11,7 +11,7 @@ from scalec.ir.scale import GranularityAttr, apart_in, block_of, dims_read, elem
 from scalec.passes.base import programs
 from scalec.passes.fuse.indices import access, settle, used
 from scalec.passes.fuse.ranges import carry, carry_to_scatter, narrow, tied, union
-from scalec.passes.fuse.rewrite import build_map, erase_unused, inline, key, read
+from scalec.passes.fuse.rewrite import build_map, computed, erase_unused, inline, key, read
 from scalec.passes.problem.contraction import contractions, family_of
 from scalec.passes.problem.sources import below, is_op
 from scalec.targets import Target
@@ -44,7 +44,8 @@ class FuseEpilogue:
     at the g of the range, which the map has then. Maps of equal ranges, or of which one has none, are merged, and the
     contraction, its maps and a scatter behind them have the same ranges, but those over K.
 
-    What cannot be merged (another access, different ranges of one dimension, an `else` on the inner map) stays as it
+    An inner map with `else` is merged where it is read within its range, or alone: what fills it then becomes what the
+    body makes of that. What cannot be merged (another access, different ranges of one dimension) stays as it
     is, and so do scales that no map reads (ue4m3, packed, ...).
     """
 
@@ -135,7 +136,8 @@ class FuseEpilogue:
                 continue
             inner = source.owner.opview
             domains = _together(view.owner.opview, inner, op)
-            if domains is None:
+            otherwise = None if domains is None else _filled(inner, op)
+            if domains is None or otherwise is None:
                 continue
             mine = list(op.views)
             takes = [_reads(v, inner) and access(v.owner.opview) == access(inner) for v in mine]
@@ -149,6 +151,8 @@ class FuseEpilogue:
 
                 others = [v for v, take in zip(mine, takes, strict=True) if not take]
                 merged = build_map([*inner.views, *others], access(op), domains, op.result.type, body, like=op)
+                for number in otherwise:
+                    merged.operation.attributes["otherwise"] = ir.FloatAttr.get(ir.F32Type.get(), number)
             op.result.replace_all_uses_with(merged.result)
             op.operation.erase()
             return True
@@ -177,9 +181,22 @@ def _together(view: Any, inner: Any, op: Any) -> list[Any] | None:
     """The ranges of the map `op` with `inner` in it, where the `view` of `op` reads what `inner` computes at the very
     point that it computes it for, everywhere; else None."""
     where, symbols = access(inner)
-    if symbols or access(view) != (where, []) or "otherwise" in inner.operation.attributes:
+    if symbols or access(view) != (where, []):
         return None
     return union(op.domains, inner.domains)
+
+
+def _filled(inner: Any, op: Any) -> list[float] | None:
+    """What `op` with `inner` in it writes outside of its ranges instead of what it writes there now, if anything; None
+    where that is no number, as it reads what fills `inner` beside what differs from point to point."""
+    if "otherwise" not in inner.operation.attributes or set(map(ir.Value, inner.domains)) <= set(
+        map(ir.Value, op.domains)
+    ):
+        return []
+    if len(op.views) > 1 or len(op.domains):
+        return None
+    number = computed(op, ir.FloatAttr(inner.operation.attributes["otherwise"]).value)
+    return None if number is None else [number]
 
 
 def _scale_map(level: Any, where: ir.AffineMap, written: bool = False) -> ir.AffineMap:

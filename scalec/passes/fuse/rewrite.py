@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from scalec.ir.mlir import ir
 from scalec.ir.scale import MapOp, ReadOp, ViewType, YieldOp, element
@@ -53,6 +56,34 @@ def build_map(
     with ir.InsertionPoint(block):
         YieldOp(body([block.arguments[slot] for slot in slots]))
     return op
+
+
+NUMBERS: dict[str, Callable[..., np.float32]] = {
+    "arith.addf": np.add,
+    "arith.subf": np.subtract,
+    "arith.mulf": np.multiply,
+    "arith.negf": np.negative,
+    "arith.maximumf": np.maximum,
+    "arith.minimumf": np.minimum,
+    "math.absf": np.abs,
+    "arith.truncf": lambda x: x,  # the store rounds
+}
+"""What ops of bodies make of f32."""
+
+
+def computed(op: Any, number: float) -> float | None:
+    """What the body of a `scale.map` of one view yields of a number; None of NaN, and where it has other ops."""
+    *ops, last = list(op.body.blocks[0].operations)
+    values = {ir.Value(op.body.blocks[0].arguments[0]): np.float32(number)}
+    for x in (x.operation for x in ops):
+        if x.name == "arith.constant":
+            values[x.result] = np.float32(ir.FloatAttr(x.attributes["value"]).value)
+        elif x.name in NUMBERS:
+            values[x.result] = NUMBERS[x.name](*(values[v] for v in x.operands))
+        else:
+            return None
+    found = float(values[last.operation.operands[0]])
+    return None if math.isnan(found) else found
 
 
 def inline(op: Any, arguments: Sequence[Any]) -> Any:

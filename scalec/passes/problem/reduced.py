@@ -140,8 +140,9 @@ def kept_of(
             expected += f", or one of {along} that ends at numbers" + "".join(f", or where {x} is" for x in outer)
         raise refused(f"is a {kind} over {names} with {found}", expected, "compute it after the call")
     others = [v.owner.opview.source for v in last.views if v.owner.opview.source != op.result]
-    away = written.scatter is not None and distance_of(written.scatter) is not None
-    if others or (value != final and not (away and value == written.scatter.result)):
+    moved = written.scatter
+    away = moved is not None and distance_of(moved) is not None and value == moved.operation.results[0]
+    if others or (value != final and not away):
         read = [reader.tensor(x) if isinstance(x.owner, ir.Block) else "another reduction" for x in others]
         how = f"reads {' and '.join(read)} behind it"
         how = how if others else "is quantised, rounded by chance or scattered behind it"

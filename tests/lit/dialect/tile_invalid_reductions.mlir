@@ -74,7 +74,7 @@ func.func @p(%partials: memref<?xf32>, %r: memref<?xf32>, %i: i32, %stride: i64)
   "tile.finish_reduction"(%partials, %i, %i, %i, %r, %stride, %i, %i) ({
   ^bb0(%x: f32):
     "tile.yield"(%x) : (f32) -> ()
-  }) {alone = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>, kind = "max", slots = 0 : i64, words = 128 : i64, offset = 0 : i64, extent = 64 : i64} : (memref<?xf32>, i32, i32, i32, memref<?xf32>, i64, i32, i32) -> ()
+  }) {alone = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0>, kind = "max", slots = 0 : i64, words = 128 : i64, offset = 0 : i64, extent = 64 : i64} : (memref<?xf32>, i32, i32, i32, memref<?xf32>, i64, i32, i32) -> ()
   return
 }
 

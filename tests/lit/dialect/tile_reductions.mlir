@@ -32,8 +32,8 @@ func.func @reductions(%partials: memref<?xf32>, %counters: memref<?xi32>, %r: me
   ^bb0(%x: f32):
     %root = math.sqrt %x : f32
     "tile.yield"(%root) : (f32) -> ()
-  // CHECK: }) {alone = 1 : i64, extent = 64 : i64, kind = "max", offset = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>, slots = 1 : i64, words = 128 : i64}
-  }) {alone = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>, kind = "max", slots = 1 : i64, words = 128 : i64, offset = 0 : i64, extent = 64 : i64} : (memref<?xf32>, i32, i32, i32, memref<?xf32>, i64, i32, i32) -> ()
+  // CHECK: }) {alone = 1 : i64, extent = 64 : i64, kind = "max", offset = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0>, slots = 1 : i64, words = 128 : i64}
+  }) {alone = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0>, kind = "max", slots = 1 : i64, words = 128 : i64, offset = 0 : i64, extent = 64 : i64} : (memref<?xf32>, i32, i32, i32, memref<?xf32>, i64, i32, i32) -> ()
   "tile.tiles"(%i, %i) ({
   ^bb0(%m0: i32, %n0: i32):
     // CHECK: "tile.follows"() : () -> i1
