@@ -32,6 +32,7 @@ CASES = {
     "beside groups of rows": "C[m,n] = A[m,k] @ B[g,n,k] for m in off[g]:off[g+1] for n < len[m]",
     "of groups of rows": "C[g,m,n] = A[m,k] @ B[g,n,k] for m in off[g]:off[g+1] for n < cols[g]",
     "beside a range of the sum": "C[g,m,n]:f32 = A[m,k] @ B[n,k] for k in off[g]:off[g+1] for n < len[g,m] else 0",
+    "of all beside a range of the sum": "C[g,m,n]:f32 += A[m,k] @ B[n,k] for k in off[g]:off[g+1] for m in lo[g]:hi[g]",
     "along a batch": "C[m,n,b]:f32 = A[b,m,k] @ B[b,n,k] for n < len[b,m] else 0",
     "gathered rows": "C[m,n] = A[idx[m],k] @ B[n,k] for n < len[m] else 5",
     "filled before": "T[m,n] = A[m,k] @ B[n,k] for n < len[m] else -3; C[m,n] = max(abs(T)*2, 1) - 1; D[m,n]:f32 = T",

@@ -174,7 +174,6 @@ def test_rows_that_a_tile_has_take_one_launch() -> None:
             "by whole rows, and n is not known|different ranges",
         ),
         ("D[m,n]:e4m3 scale(1xn:bf16) = A[m,k] @ B[n,k]", "scales in bf16"),
-        ("C[m,n] = quantize(A[m,k], e4m3, tensor) @ B[n,k]:e4m3", "A is quantised anew in blocks of allxall"),
         ("C[m,n] = quantize(A[m,k], e4m3, 1xk:ue8m0) @ B[n,k]:e4m3", "A is quantised anew in blocks of 1xall"),
         ("C[m,n] = quantize(A[m,k]:u4 - 8, e4m3, 1xk) @ B[n,k]:e4m3", "A is quantised anew in blocks of 1xall"),
         ("C[m,n] = quantize(A[m,k], e4m3, 1xk) @ B[n,k]:e4m3; S[m] = sum[k](A[m,k])", "in blocks of 1xall"),

@@ -44,7 +44,7 @@ from scalec.passes.problem.scatter import distance_of
 from scalec.passes.problem.sources import below, computation, is_op, reduction_of, where_of
 from scalec.passes.problem.spans import with_spans
 from scalec.passes.problem.types import ASSUMED, Problem
-from scalec.passes.problem.windows import check_filled, masks
+from scalec.passes.problem.windows import check_filled, dim_of, masks
 from scalec.sizes import MOST
 from scalec.targets import MmaShape, Target
 
@@ -99,7 +99,8 @@ class Reader(OperandReader):
         rhs = with_inputs(self, rhs, self.bodies(rhs, right[0]), k.name, *others)
         maps = [x.final.owner.opview for x in self.written() if is_op(x.final, "scale.map")]
         away = any(x.scatter is not None and distance_of(x.scatter) is not None for x in self.written())
-        self.masked = [] if self.folded_dim else masks(contract, maps, self.dims, (m.name, n.name), away)
+        beside = away or any(dim_of(d) == k.name for d in contract.domains)  # tiles are dealt out by one range
+        self.masked = [] if self.folded_dim else masks(contract, maps, self.dims, (m.name, n.name), beside)
         results, reductions = (read(contract, m, n, outer) for read in (self.results, self.reductions))
         made = Problem(self.target, family, m, n, k, lhs, rhs, place_of(contract), results, reductions=reductions)
         made = replace(made, summed=summed, added=added, terms=self.computed_before(sums, m, n, outer))
