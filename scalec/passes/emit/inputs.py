@@ -117,8 +117,8 @@ class Inputs(OperandBodies):
 
     def computed_end(self, x: EpilogueInput, w: Work | None) -> ir.Value:
         """An end of a window that is computed of where a row or column, or the tile, is."""
-        at, known = x.coords[0], x.kind == "scalar" and w is not None
-        value = [self.placed(at, w.outer)] if known else []
+        at = x.coords[0]
+        value = [self.placed(at, w.outer)] if x.kind == "scalar" and w is not None else []
         numbers = (at.offset, at.divisor, at.modulus)
         return self.e.op("tile.index_input", [self.e.type("operand")], [value], kind=x.kind, numbers=numbers).result
 
