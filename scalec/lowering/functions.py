@@ -68,6 +68,20 @@ def _quotient(b: Arithmetic, x: Any, y: Any) -> Any:
     return b.fma(inverse, b.fma(negate(b, y), found, x), found)
 
 
+def quotient(b: Arithmetic, x: Any, y: Any) -> Any:
+    """x / y, as div.full.f32 computes it. What depends on y alone is computed once for all x that are divided by it:
+    two products are left for each."""
+    bounds = "setp.gt.f32 P, A, 0f7E800000;\nsetp.lt.f32 Q, A, 0f00800000;"  # 2^126, 2^-126
+    factors = "selp.f32 A, 0f3E800000, 0f3F800000, P;\nselp.f32 $0, 0f4B800000, A, Q;"  # 1/4, 1; 2^24
+    factor = asm(b, "{\n.reg .pred P, Q;\n.reg .f32 A;\nabs.f32 A, $1;\n" + bounds + "\n" + factors + "\n}", y)
+    return b.fmul(b.fmul(x, factor), _reciprocal(b, b.fmul(y, factor)))
+
+
+def quotient_by_root(b: Arithmetic, x: Any, y: Any) -> Any:
+    """Likewise, of a square root: it is 0, infinite, no number, or from 2^-75 to 2^64, and so has a reciprocal."""
+    return b.fmul(x, _reciprocal(b, y))
+
+
 def _where_less(b: Arithmetic, x: Any, bound: float, then: Any, otherwise: Any) -> Any:
     text = "{\n.reg .pred P;\nsetp.lt.f32 P, $1, $2;\nselp.f32 $0, $3, $4, P;\n}"
     return asm(b, text, x, b.constant(bound), then, otherwise)
@@ -114,14 +128,19 @@ def _fraction(b: Arithmetic, n: Any, terms: Sequence[tuple[Any, float]]) -> tupl
     return r, _polynomial(b, r, _FRACTION)
 
 
+_LEAST, _POWERS = -126, 253
+"""Of the exponents of normal powers of two: the first, and how many steps there are to the last one, 127."""
+
+
 def exp(b: Arithmetic, x: Any) -> Any:
-    """2^n * 2^r, with x * log2 e = n + r in two f32; 2^n is two factors, as n is from -150 to 128."""
-    x = maximum(b, minimum(b, x, b.constant(89.0)), b.constant(-104.0))
-    first, half = _rounded(b, x, _HIGH / 2, 0)
-    _, n = _rounded(b, x, _HIGH, 0)
-    second = b.fadd(b.fadd(n, negate(b, half)), b.constant(_INTEGERS + _BIAS))
-    value = b.fma(*_fraction(b, n, [(x, _HIGH), (x, _LOW)]), b.constant(1.0))
-    return b.fmul(b.fmul(value, _power_of_two(b, first)), _power_of_two(b, second))
+    """2^n * 2^r, with x * log2 e = n + r, by two terms of log2 e. n is a share of all exponents, which .sat keeps it
+    within without an instruction. What lies beyond is r's: 2^r is infinite then, or 0, or the product is subnormal."""
+    share = "fma.rn.sat.f32 $0, $1, $2, $3;"
+    share = asm(b, share, x, b.constant(_LOG2_E / _POWERS), b.constant(-_LEAST / _POWERS))
+    shifted = b.fma(share, b.constant(float(_POWERS)), b.constant(_INTEGERS + _BIAS + _LEAST))
+    n = b.fadd(shifted, b.constant(-_INTEGERS - _BIAS))
+    r = b.fma(x, b.constant(_LOW), b.fma(x, b.constant(_HIGH), negate(b, n)))
+    return b.fmul(_exp2(b, r), _power_of_two(b, shifted))
 
 
 def exp_approximate(b: Arithmetic, x: Any) -> Any:

@@ -22,6 +22,9 @@ def _binary(name: str) -> Op:
     return lambda b, *x: b.op(name, [b.f32], x)
 
 
+BY_ROOT = "arith.divf by math.sqrt"
+"""A quotient whose divisor is a square root."""
+
 OPS: dict[str, Op] = {
     "arith.addf": _binary("arith.addf"),
     "arith.subf": _binary("arith.subf"),
@@ -56,6 +59,9 @@ APPROXIMATE: dict[str, Op] = {
 ONCE: dict[str, Op] = {**OPS, "arith.divf": _instruction("div.rn.f32 $0, $1, $2;")}
 """Of what is computed once: the reciprocal of a result's scale is the reference's, bit for bit."""
 
+QUOTIENTS: dict[str, Op] = {"arith.divf": f.quotient, BY_ROOT: f.quotient_by_root}
+"""Of what is computed for many numbers, which may have the divisor in common."""
+
 
 def evaluate(b: Arithmetic, block: ir.Block, arguments: Sequence[Any], ops: Mapping[str, Op] = OPS) -> Any:
     """Emits the body for one of what `b` computes with; returns the value that it yields.
@@ -80,6 +86,10 @@ def evaluate_product(b: Arithmetic, block: ir.Block, arguments: Sequence[Any], o
     return _evaluate(b, block, arguments, ops, last if product else final)
 
 
+def _is_root(value: ir.Value) -> bool:
+    return not isinstance(value.owner, ir.Block) and value.owner.name == "math.sqrt"
+
+
 def _final(block: ir.Block) -> Any:
     """The op that yields what a body computes."""
     last = block.operations[len(block.operations) - 1] if len(block.operations) else None
@@ -101,7 +111,8 @@ def _evaluate(b: Arithmetic, block: ir.Block, arguments: Sequence[Any], ops: Map
             real = isinstance(value, ir.FloatAttr)
             values[op.result] = b.constant(float(value.value)) if real else ir.IntegerAttr(value).value
         elif name in ops:
-            values[op.result] = ops[name](b, *operands)
+            by_root = name == "arith.divf" and BY_ROOT in ops and _is_root(op.operation.operands[1])
+            values[op.result] = ops[BY_ROOT if by_root else name](b, *operands)
         else:
             raise UnsupportedError(
                 f"{name} in an elementwise expression", expected=", ".join(ops), fix="build it from these"
