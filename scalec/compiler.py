@@ -28,7 +28,7 @@ from scalec.passes.pipeline import FUSE, PIPELINE, find, run_pipeline
 from scalec.passes.plan.joined_folds import joins_folds
 from scalec.passes.plan.loop import in_a_loop
 from scalec.passes.plan.mma_n import LEAST, narrower
-from scalec.passes.plan.pointwise import Spread
+from scalec.passes.plan.pointwise import SPILLS, Spread
 from scalec.passes.plan.registers import free_registers, sums_of_thread
 from scalec.passes.plan.resources import most_registers
 from scalec.passes.problem import read_pointwise
@@ -168,8 +168,8 @@ def compile_source(
                 error.place = Source(source, frontend.NAME).shown(error.place)
                 raise
             except SlowKernelError as error:
-                if made.schedule is None and attempt.limited:
-                    attempt = replace(attempt, limited=False)
+                if made.schedule is None and attempt.spilled < SPILLS:
+                    attempt = replace(attempt, spilled=attempt.spilled + 1)
                     continue
                 if made.schedule is None:  # nothing to choose again
                     error.fix = "compute it in several programs, of fewer tensors each"
@@ -213,7 +213,7 @@ def _whose(error: ScheduleError, given: Request) -> ScalecError:
 class Attempt:
     """What an attempt decides beside the user: `unroll`, `scheduler`, `adds`, `mma_n`, `permute_n`, `epilogue`,
     `registers`, `stationary`, `convert`, those that a tile must leave `spare`, of which ptxas has refused less than
-    `least`, in which `search` it is looked for, whether the tuning database is asked, whether registers are `limited`
+    `least`, in which `search` it is looked for, whether the tuning database is asked, how often it has `spilled`
     without a schedule, and whether tiles that have all of an index are too `crowded` to reduce it."""
 
     unroll: int | None = None
@@ -229,7 +229,7 @@ class Attempt:
     search: str = SEARCHES[0]
     least: int = 1
     tuned: bool = True
-    limited: bool = True
+    spilled: int = 0
     crowded: bool = False
 
     def further(self, made: Compilation) -> Attempt | None:
@@ -314,7 +314,7 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
     def found(entry: Entry) -> None:
         made.tuned = entry
 
-    changed = ChooseTiling(attempt.spare, attempt.search), RecallTuned(attempt.tuned, found), EmitTile(attempt.limited)
+    changed = ChooseTiling(attempt.spare, attempt.search), RecallTuned(attempt.tuned, found), EmitTile(attempt.spilled)
     own = {p.name: p for p in (*changed, PlaceReductions(attempt.crowded))}
     *decisions, emit = (own.get(p.name, p) for p in PIPELINE)
     run_pipeline(module, row, passes=decisions, on_pass=after)

@@ -193,6 +193,7 @@ class TilesOp(Op, name="tiles", traits=[ir.NoTerminatorTrait]):
     before it goes on to others, as many as the tiles of all clusters allow (the body has no parts of K then, turns, nor
     `query_cancel`). `whole`, an optional unit attribute: body(m0, n0, end) is for all tiles of a run at once, up to the
     row `end`.
+    `alone`, an optional unit attribute: the launch has a cluster for each tile, which takes this one and no other.
     `turns` above 1: the role's warpgroups take the tiles of the CTA by turns, the first of so many its tiles 0,
     `turns`, 2 * `turns`, ..., the second those behind these.
     """
@@ -215,6 +216,8 @@ class TilesOp(Op, name="tiles", traits=[ir.NoTerminatorTrait]):
         role, turns = op.operation.parent, int_of(op.turns)
         if "whole" in op.operation.attributes and run_of(op) == 1:
             return fail(op, "whole runs, and there are none: run is 1")
+        if "alone" in op.operation.attributes and (run_of(op) > 1 or turns > 1):
+            return fail(op, f"runs of {run_of(op)} tiles and {turns} turns of who takes one alone")
         if run_of(op) > 1 and (turns > 1 or int_of(op.split) > 1):
             return fail(op, f"a run of {run_of(op)} tiles with {turns} turns and {int_of(op.split)} parts of K")
         if turns > 1 and role is not None and role.name == "tile.role":

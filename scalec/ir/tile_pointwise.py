@@ -68,8 +68,9 @@ class PointOp(Op, name="point"):
     def verify_invariants(op: ir.OpView) -> bool:
         columns, vector = int_of(op.columns), int_of(op.vector)
         across = columns // vector
-        if columns % vector or across & (across - 1):
-            return fail(op, f"{columns} columns for threads of {vector} each, expected {vector} times a power of two")
+        if columns % vector or (across & (across - 1) and across % LANES):
+            many = f"{vector} times a power of two or whole warps"
+            return fail(op, f"{columns} columns for threads of {vector} each, expected {many}")
         return True
 
 
@@ -195,7 +196,8 @@ class ColumnsOfOp(Op, name="columns_of"):
 
 class LayColumnsOp(Op, name="lay_columns"):
     """Leaves what a thread has of a tile of so many `rows` and `columns` in shared memory, from byte `at` on: its
-    columns in place number `place` of those that it has one below the other (`tile.point` says where the first is)."""
+    columns in place number `place` of those that it has one below the other (`tile.point` says where the first is).
+    `halves`, an optional type of 16 bits: values are of it, and lie as such, in units of 16 bytes (`turned_unit`)."""
 
     value: ext.Operand[ColumnsType]
     rows: ir.IntegerAttr
@@ -203,12 +205,13 @@ class LayColumnsOp(Op, name="lay_columns"):
     at: ir.IntegerAttr
     place: ir.IntegerAttr
 
-    verify_invariants = staticmethod(lambda op: _turned(op, int_of(op.value.type.count), "rows", "columns"))
+    verify_invariants = staticmethod(lambda op: _laid(op, int_of(op.value.type.count)))
 
 
 class TakeTurnedOp(Op, name="take_turned"):
     """As many adjacent rows of one column as a thread left columns of one row (`tile.lay_columns`, which all threads
-    have done, of a tile of so many `rows` and `columns`): what it has of it with these in each other's place."""
+    have done, of a tile of so many `rows` and `columns`): what it has of it with these in each other's place. With
+    `halves` four lanes share a column, and a thread has places beside each other before those below."""
 
     result: ext.Result[ColumnsType]
     rows: ir.IntegerAttr
@@ -216,7 +219,7 @@ class TakeTurnedOp(Op, name="take_turned"):
     at: ir.IntegerAttr
     place: ir.IntegerAttr
 
-    verify_invariants = staticmethod(lambda op: _turned(op, int_of(op.result.type.count), "rows", "columns"))
+    verify_invariants = staticmethod(lambda op: _laid(op, int_of(op.result.type.count)))
 
 
 class LayNamedOp(Op, name="lay_named"):
@@ -265,6 +268,17 @@ class FindScaleOp(Op, name="find_scale"):
         if len(op.inverse) > 1 or any(maker(x, "tile.hold") is None for x in op.inverse):
             return fail(op, f"{len(op.inverse)} inverses, expected one that tile.hold made, or none")
         return str_of(op.scale) in QUANTISED or fail(op, f"scales are {op.scale}, expected {', '.join(QUANTISED)}")
+
+
+class OwnTurnOp(Op, name="own_turn"):
+    """The number of a thread among `threads` that follow one another, a power of two."""
+
+    result: ext.Result[I32]
+    threads: Count
+
+    def verify_invariants(op: ir.OpView) -> bool:
+        threads = int_of(op.threads)
+        return not threads & (threads - 1) or fail(op, f"{threads} threads, expected a power of two")
 
 
 class StoreScaleOp(Op, name="store_scale"):
@@ -383,6 +397,14 @@ def _indexed(op: ir.OpView) -> bool:
     if len(op.at) != len(op.strides):
         return fail(op, f"{len(op.at)} indices and {len(op.strides)} strides, expected as many")
     return True
+
+
+def _laid(op: ir.OpView, vector: int) -> bool:
+    """Refuses elements of 16 bits whose threads have no whole units, or more rows than there are."""
+    attributes = op.operation.attributes
+    if "halves" in attributes and (vector not in (8, 16) or int_of(attributes["rows"]) % (4 * vector)):
+        return fail(op, f"{vector} columns a thread, expected 8 or 16, four times of which divide the rows")
+    return _turned(op, vector, "rows", "columns")
 
 
 def _turned(op: ir.OpView, vector: int, *sizes: str) -> bool:

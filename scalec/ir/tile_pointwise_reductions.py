@@ -68,7 +68,7 @@ class ReduceLanesOp(Op, name="reduce_lanes"):
     numbers in the CTA differ in bits of `sharing` alone. Each of them has it, the same bits.
 
     All threads of the CTA come here. `exchange`: where in shared memory each thread has an f32, as those that share it
-    lie in several warps; -1 where they do not.
+    lie in several warps; -1 where they do not. `fresh`, an optional unit attribute: no thread reads there any more.
     """
 
     values: Sequence[ext.Operand[ColumnsType]]

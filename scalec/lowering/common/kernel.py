@@ -41,6 +41,7 @@ from scalec.lowering.common import (  # noqa: F401 - they fill the common table
     stores,
     transform,
     turned,
+    turned_columns,
     turns,
     walk,
     zero_points,

@@ -9,7 +9,6 @@ from typing import Any
 from scalec.formats import ELEMENT_TYPES, TRANSFORMED, element_spelled
 from scalec.ir import tile
 from scalec.ir.mlir import ir
-from scalec.ir.tile_pointwise import LANES, turned_steps
 from scalec.lowering import scalar
 from scalec.lowering.builder import Variable
 from scalec.lowering.common import copies, elements, epilogue, quantize, rounding, six_bits
@@ -25,19 +24,33 @@ REDUCTIONS = {
 """What takes a term, or its magnitude, into a reduction of each kind, and what one of no terms is."""
 
 
+CHAINS, IN_CHAINS = 4, 16
+"""Parts of a thread's terms that are reduced by themselves, where there are so many terms or more: within one, each
+waits for the one before."""
+
+
 def _combined(s: State, kind: str, before: ir.Value, value: ir.Value) -> ir.Value:
-    """A reduction with one more term."""
+    """A reduction with one more term; a product is multiplied and added at once."""
+    if kind == "sum" and _is_product(value):
+        one, other = value.owner.operands  # pyright: ignore
+        return s.b.fma(one, other, before)
     term = scalar.OPS["math.absf"](s.b, value) if kind == "absmax" else value
     return scalar.OPS[REDUCTIONS[kind][0]](s.b, before, term)
 
 
+def _is_product(value: Any) -> bool:
+    """Whether it is one that nothing else takes."""
+    owner = value.owner
+    return not isinstance(owner, ir.Block) and owner.name == "arith.mulf" and not list(value.uses)
+
+
 @COMMON.lowers("tile.point")
 def point(s: State, op: ir.OpView) -> None:
-    """Threads have the vectors of a tile in order."""
+    """Threads have the vectors of a tile in order, those of a row all or as many as a power of two."""
     b, vector = s.b, tile.int_of(op.vector)
     across = tile.int_of(op.columns) // vector
-    row = b.add(s.get(op.m0), b.div(s.tid, across))
-    column = b.add(s.get(op.n0), b.mul(b.and_(s.tid, across - 1), vector))
+    row = s.get(op.m0) if across == s.threads else b.add(s.get(op.m0), b.div(s.tid, across))
+    column = b.add(s.get(op.n0), b.mul(s.tid if across == s.threads else b.and_(s.tid, across - 1), vector))
     inside = b.and_(b.compare("lt", row, s.get(op.m)), b.compare("lt", column, s.get(op.n)))
     s.values[op.row], s.values[op.column], s.values[op.inside] = row, column, inside
 
@@ -179,7 +192,7 @@ def _words(s: State, address: ir.Value, offset: int, words: int, valid: ir.Value
     return b.asm(text, [b.i32] * words, [address, valid, *[b.constant(0)] * words], tied=words)
 
 
-def _now(x: Any) -> ir.Value:
+def now(x: Any) -> ir.Value:
     """What a register that changes holds here; a value as it is."""
     return x.get() if isinstance(x, Variable) else x
 
@@ -197,7 +210,7 @@ def term(s: State, op: ir.OpView) -> None:
     kind, valid = tile.str_of(op.kind), s.b.value(s.get(op.valid), s.b.i1)
     for held, value in zip(s.get(op.sums), s.get(op.value), strict=True):
         before = held.get()
-        held.set(s.b.select(valid, _combined(s, kind, before, _now(value)), before))
+        held.set(s.b.select(valid, _combined(s, kind, before, now(value)), before))
 
 
 @COMMON.lowers("tile.counted")
@@ -205,7 +218,7 @@ def counted(s: State, op: ir.OpView) -> None:
     """A select for each column."""
     b, count, empty = s.b, s.get(op.count), REDUCTIONS[tile.str_of(op.kind)][1]
     values = enumerate(s.get(op.value))
-    s.values[op.result] = [b.select(b.compare("lt", i, count), _now(x), float(empty)) for i, x in values]
+    s.values[op.result] = [b.select(b.compare("lt", i, count), now(x), float(empty)) for i, x in values]
 
 
 @COMMON.lowers("tile.within")
@@ -225,7 +238,7 @@ def within(s: State, op: ir.OpView) -> None:
 def filled(s: State, op: ir.OpView) -> None:
     b, mask, otherwise = s.b, _value(s, op.mask), ir.FloatAttr(op.otherwise).value
     s.values[op.result] = [
-        b.select(b.compare("eq", b.and_(mask, 1 << i), 0), otherwise, _now(x)) for i, x in enumerate(s.get(op.value))
+        b.select(b.compare("eq", b.and_(mask, 1 << i), 0), otherwise, now(x)) for i, x in enumerate(s.get(op.value))
     ]
 
 
@@ -233,14 +246,14 @@ def filled(s: State, op: ir.OpView) -> None:
 def reduce_lanes(s: State, op: ir.OpView) -> None:
     """A thread's own first, then lanes at distances of powers of two, then warps: each thread leaves what its warp has,
     and reads what those that share it left, in the order of their numbers."""
-    every = [[_now(x) for value in op.values for x in s.get(value)]]
+    every = [[now(x) for value in op.values for x in s.get(value)]]
     s.values[op.result] = _reduced(s, op, every, tile.str_of(op.kind))[0]
 
 
 @COMMON.lowers("tile.reduce_each")
 def reduce_each(s: State, op: ir.OpView) -> None:
     """Likewise, of several numbers at once: warps meet once for all of them."""
-    every = [[_now(x) for x in own] for own in zip(*map(s.get, op.values), strict=True)]
+    every = [[now(x) for x in own] for own in zip(*map(s.get, op.values), strict=True)]
     s.values[op.result] = _reduced(s, op, every, tile.str_of(op.kind))
 
 
@@ -257,10 +270,19 @@ def _reduced(s: State, op: ir.OpView, every: list[list[ir.Value]], kind: str) ->
     """What is found of each list of values of a thread, and those of the threads that share it."""
     b, sharing, found = s.b, tile.int_of(op.sharing), []
     of_lanes = "max" if kind == "absmax" else kind
-    for first, *others in every:
+
+    def chain(values: list[ir.Value]) -> ir.Value:
+        first, *others = values
         made = scalar.OPS["math.absf"](b, first) if kind == "absmax" else first
         for x in others:
             made = _combined(s, kind, made, x)
+        return made
+
+    for own in every:
+        count = CHAINS if len(own) >= IN_CHAINS else 1
+        made, *others = [chain(own[i::count]) for i in range(count)]
+        for x in others:
+            made = _combined(s, of_lanes, made, x)
         for distance in (1, 2, 4, 8, 16):
             if sharing & distance:
                 other = b.butterfly(made, distance)
@@ -270,8 +292,9 @@ def _reduced(s: State, op: ir.OpView, every: list[list[ir.Value]], kind: str) ->
 
 
 def _of_warps(s: State, op: ir.OpView, kind: str, values: list[ir.Value]) -> list[ir.Value]:
-    """What warps share: they meet before too, as all have then read what was left there last. Several numbers are put
-    together by one of the threads that share them, which leaves them to the others: each would read all of them."""
+    """What warps share: unless `fresh` they meet before too, as all have then read what was left there last. Several
+    numbers are put together by one of the threads that share them, which leaves them to the others: each would read all
+    of them."""
     b, bits = s.b, tile.int_of(op.sharing) & ~(tile.LANES - 1)
     room, several = b.add(s.shared, tile.int_of(op.exchange)), len(values) > 1
     own, start = (b.add(room, b.shl(x, 2)) for x in (s.tid, b.and_(s.tid, s.threads - 1 & ~bits)))
@@ -292,7 +315,8 @@ def _of_warps(s: State, op: ir.OpView, kind: str, values: list[ir.Value]) -> lis
             made.append(first)
         return made
 
-    b.asm("bar.sync 0;")
+    if "fresh" not in op.operation.attributes:
+        b.asm("bar.sync 0;")
     leave(values)
     b.asm("bar.sync 0;")
     if not several:
@@ -305,7 +329,7 @@ def _of_warps(s: State, op: ir.OpView, kind: str, values: list[ir.Value]) -> lis
 
 @COMMON.lowers("tile.column")
 def column(s: State, op: ir.OpView) -> None:
-    s.values[op.result] = _now(s.get(op.value)[tile.int_of(op.at)])
+    s.values[op.result] = now(s.get(op.value)[tile.int_of(op.at)])
 
 
 @COMMON.lowers("tile.columns_of")
@@ -315,79 +339,10 @@ def columns_of(s: State, op: ir.OpView) -> None:
 
 @COMMON.lowers("tile.hadamard")
 def hadamard(s: State, op: ir.OpView) -> None:
-    values = [_now(x) for x in s.get(op.value)]
+    values = [now(x) for x in s.get(op.value)]
     own, apart = len(values), [1 << i for i in range(TRANSFORMED.bit_length() - 1)]
     steps = [("own", x) if x < own else ("lanes", x // own) for x in apart]
     s.values[op.result] = hadamards.transformed(s, values, s.tid, steps)
-
-
-def _word(s: State, op: ir.OpView, vector: int, row: ir.Value, column: ir.Value) -> ir.Value:
-    """The address of a word of a tile that is turned (`turned_steps`)."""
-    b, (line, further) = s.b, turned_steps(tile.int_of(op.rows), tile.int_of(op.columns), vector)
-    words = b.add(b.mul(row, line), b.mul(b.div(row, vector), further))
-    return b.add(s.shared, b.add(tile.int_of(op.at), b.shl(b.add(words, b.add(column, b.div(column, LANES))), 2)))
-
-
-def _own(s: State, op: ir.OpView, vector: int, size: int) -> tuple[ir.Value, ir.Value]:
-    """The row of a place, and where a thread's vector in it begins, of rows of `size`."""
-    b, across = s.b, size // vector
-    row = b.add(b.div(s.tid, across), tile.int_of(op.place) * (s.threads // across))
-    return row, b.mul(b.and_(s.tid, across - 1), vector)
-
-
-@COMMON.lowers("tile.lay_columns")
-def lay_columns(s: State, op: ir.OpView) -> None:
-    """A word for each column."""
-    values = [_now(x) for x in s.get(op.value)]
-    at = _word(s, op, len(values), *_own(s, op, len(values), tile.int_of(op.columns)))
-    for i, value in enumerate(values):
-        s.b.asm(f"st.shared.f32 [$0 + {4 * i}], $1;", [], [at, value])
-
-
-@COMMON.lowers("tile.take_turned")
-def take_turned(s: State, op: ir.OpView) -> None:
-    """A word for each row, in the column that is the thread's row when it is turned."""
-    count, rows = tile.int_of(op.result.type.count), tile.int_of(op.rows)
-    column, row = _own(s, op, count, rows)
-    at, (line, _) = _word(s, op, count, row, column), turned_steps(rows, tile.int_of(op.columns), count)
-    made = [s.b.asm(f"ld.shared.f32 $0, [$1 + {4 * line * i}];", [s.b.f32], [at])[0] for i in range(count)]
-    s.values[op.result] = made
-
-
-@COMMON.lowers("tile.lay_named")
-def lay_named(s: State, op: ir.OpView) -> None:
-    """The first of the threads that share a row."""
-    b, (row, column) = s.b, _own(s, op, tile.int_of(op.vector), tile.int_of(op.columns))
-    at, first = b.add(b.add(s.shared, tile.int_of(op.at)), row), b.compare("eq", column, 0)
-    b.asm("@$2 st.shared.b8 [$0], $1;", [], [at, b.select(s.get(op.valid), 1, 0), first])
-
-
-@COMMON.lowers("tile.take_named")
-def take_named(s: State, op: ir.OpView) -> None:
-    """Bytes become bits by a product: byte i of a word, 0 or 1, times 2^(28 - 7i), is bit 28 + i, and nothing below
-    carries."""
-    b, vector, block = s.b, tile.int_of(op.vector), tile.int_of(op.block)
-    first = b.mul(b.and_(s.tid, tile.int_of(op.rows) // vector - 1), vector)
-    base, mask = b.add(s.shared, tile.int_of(op.at)), b.constant(0)
-    for i, word in enumerate(_named(s, b.add(base, first), vector)):
-        mask = b.or_(mask, b.shl(b.shr(b.mul(word, 0x10204080), 28), 4 * i))
-    every = [mask] if block == vector else _named(s, b.add(base, b.and_(first, ~(block - 1) & 0xFFFFFFFF)), block)
-    some = every[0]
-    for x in every[1:]:
-        some = b.or_(some, x)
-    s.values[op.mask], s.values[op.some] = mask, b.compare("ne", some, 0)
-
-
-def _named(s: State, at: Any, count: int) -> list[ir.Value]:
-    """So many bytes of shared memory, a power of two, as words."""
-    if count < 4:
-        return s.b.asm(f"ld.shared.u{8 * count} $0, [$1];", [s.b.i32], [at])
-    each, words = min(4, count // 4), []
-    for first in range(0, count, 4 * each):
-        names = ", ".join(f"${i}" for i in range(each))
-        shape = f".v{each}.b32 {{{names}}}" if each > 1 else ".b32 $0"
-        words += s.b.asm(f"ld.shared{shape}, [${each} + {first}];", [s.b.i32] * each, [at])
-    return words
 
 
 @COMMON.lowers("tile.find_scale")
@@ -396,6 +351,11 @@ def find_scale(s: State, op: ir.OpView) -> None:
     b, found = s.b, quantize.scale_of(s, op, s.get(op.largest))
     s.values[op.code] = found.code if found.code.type == b.i32 else b.bits(found.code)
     s.values[op.reciprocal] = found.reciprocal
+
+
+@COMMON.lowers("tile.own_turn")
+def own_turn(s: State, op: ir.OpView) -> None:
+    s.values[op.result] = s.b.value(s.b.and_(s.tid, tile.int_of(op.threads) - 1))
 
 
 @COMMON.lowers("tile.store_scale")
@@ -424,10 +384,11 @@ def _value(s: State, x: Any) -> ir.Value:
 @COMMON.lowers("tile.compute")
 def compute(s: State, op: ir.OpView) -> None:
     """The body once for each column."""
-    made, inputs = [], [s.get(x) for x in (*op.inputs, *op.scalars)]
-    for i in range(tile.int_of(op.result.type.count)):
-        own = [_now(x[i]) if isinstance(x, list) else x for x in inputs]
-        made.append(scalar.evaluate(s.b, op.body.blocks[0], own, epilogue.functions_of(op)))
+    made, inputs, count = [], [s.get(x) for x in (*op.inputs, *op.scalars)], tile.int_of(op.result.type.count)
+    functions = epilogue.functions_of(op) | (scalar.QUOTIENTS if count > 1 else {})
+    for i in range(count):
+        own = [now(x[i]) if isinstance(x, list) else x for x in inputs]
+        made.append(scalar.evaluate(s.b, op.body.blocks[0], own, functions))
     s.values[op.result] = made
 
 
@@ -436,7 +397,7 @@ def store_columns(s: State, op: ir.OpView) -> None:
     """As loads: words of several elements whole, others one by one; of a byte of several, all."""
     b, element, together = s.b, str(op.target.type.element_type), tile.int_of(op.together)
     address, row = _address(s, op.target, op.at, op.strides, element), element_spelled(element)
-    values = [_now(x) for x in s.get(op.value)]
+    values = [now(x) for x in s.get(op.value)]
     assert row is not None
     bits, masked = row.bits, "masked" in op.operation.attributes
 

@@ -156,6 +156,10 @@ def tiles(s: State, op: ir.OpView) -> None:
     total = b.mul(walk.clusters(s), 1 if s.parts > 1 else split)
     for size in sizes:
         total = b.mul(total, size)
+    if "alone" in op.operation.attributes:
+        with b.when(b.compare("lt", unit.get(), total)):
+            body()
+        return
     s.goes_on = lambda: b.compare("lt", b.add(unit.get(), clusters), total)
     b.loop(lambda: b.compare("lt", unit.get(), total), body)
     s.goes_on = None

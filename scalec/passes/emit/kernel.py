@@ -42,13 +42,13 @@ from scalec.targets import Target
 
 
 class EmitTile:
-    """Builds the kernel; takes no decision. `limited`: whether a program without a contraction has the registers that
-    its plan says, or as many as ptxas likes."""
+    """Builds the kernel; takes no decision. `spilled`: how often a program without a contraction has done so, with the
+    registers that its plan says, and with some more; then it has as many as ptxas likes."""
 
     name = "emit-tile"
 
-    def __init__(self, limited: bool = True) -> None:
-        self.limited = limited
+    def __init__(self, spilled: int = 0) -> None:
+        self.spilled = spilled
 
     def run(self, module: ir.Module, target: Target) -> None:
         """Replaces the program by its kernel.
@@ -72,7 +72,7 @@ class EmitTile:
                 with ir.InsertionPoint(function):
                     kind = FoldingKernel if problem.folds else MeetingKernel
                     made = kind if problem.folds or problem.meets else PointwiseKernel
-                    made(problem, spread, function, spread.registers(problem) if self.limited else 0).build()
+                    made(problem, spread, function, spread.registers(problem, self.spilled)).build()
                 function.operation.erase()
                 continue
             schedule = schedules.read(function).complete()

@@ -11,9 +11,8 @@ from typing import Any
 
 from scalec.formats import TRANSFORMED
 from scalec.ir.mlir import ir
-from scalec.ir.tile_pointwise import LANES
 from scalec.passes.emit.body import inverse_of
-from scalec.passes.emit.pointwise import BEGIN, CONVERSIONS, Point
+from scalec.passes.emit.pointwise import BEGIN, Point
 from scalec.passes.emit.ranged import RangedKernel
 from scalec.passes.emit.scaling import Scale
 from scalec.passes.problem.access import Dim, Index
@@ -21,6 +20,9 @@ from scalec.passes.problem.pointwise import Blocks, Body, Output, Reduction
 
 MOST_FIRST = 64
 """Elements that a thread loads before it computes, at most: each is a register."""
+
+FUNCTIONS = {"math.exp", "math.tanh", "scale.sigmoid", "scale.silu", "scale.gelu"}
+"""Each of them takes more instructions than its exact kind would, beside another one of the same number."""
 
 EMPTY = {"sum": 0.0, "max": -inf, "min": inf}
 """What a reduction of no terms is."""
@@ -54,6 +56,7 @@ class MeetingKernel(RangedKernel):
                 source = self.pointer(whole.name, whole.argument_index, whole.element.bits // 8)
                 made = e.op("tile.input", [e.type("operand")], [source, []], kind="scalar", axes=(), pair=0).result
                 self.inverses[o.index] = inverse_of(e, made)
+        self.exchanged, self.room = [], self.spread.exchanged_bytes(self.p) // 2
         self.largest: dict[Any, ir.Value] = {}
         self.scales: dict[Any, Scale] = {}
         turned = self.p.turned
@@ -67,6 +70,8 @@ class MeetingKernel(RangedKernel):
     ) -> None:
         """Rows one after the other, or blocks of several; where groups are apart, nothing in a tile of no group."""
         self.aligned_, self.column = aligned, column
+        self.exchanged.clear()
+        self.laid = False
         self.largest.clear()
         self.scales.clear()
         self.groups = {}
@@ -184,16 +189,8 @@ class MeetingKernel(RangedKernel):
 
     def reduce(self, kind: str, values: list[ir.Value], rows: int, columns: int) -> ir.Value:
         """A reduction of values of all threads that share a block."""
-        sharing = self.spread.sharing(rows, columns)
-        exchange = 0 if sharing >= LANES else -1
-        return self.e.op(
-            "tile.reduce_lanes",
-            [ir.F32Type.get()],
-            [values],
-            kind=kind,
-            sharing=sharing,
-            exchange=exchange,
-        ).result
+        facts = self.sharing(rows, columns)
+        return self.e.op("tile.reduce_lanes", [ir.F32Type.get()], [values], kind=kind, **facts).result
 
     def sums(self, at: Point, body: Body, known: Known) -> list[ir.Value]:
         """The reductions that a body reads at a point: those of its row, which are known, and its own."""
@@ -265,25 +262,29 @@ class MeetingKernel(RangedKernel):
 
     def is_zeros(self, o: Output) -> bool:
         """Whether a result has zeros where nothing is there: a transform has other numbers."""
-        return not o.hadamard and self.reads_zeros(o.body)
-
-    def reads_zeros(self, body: Body) -> bool:
-        """Whether a body that computes nothing has zeros where nothing is there, as loads have (`tile.load_columns`)
-        and what is taken of a turned tile."""
-        names = [x.operation.name for x in self.block_of(body).operations] if body.op >= 0 else []
-        read = not body.sums and not body.filled and all(self.p.along(x) and not x.levels for x in body.reads)
-        return read and all(x in (*CONVERSIONS, "scale.yield") for x in names)
+        return not o.hadamard and self.p.reads_zeros(o.body)
 
     def result(self, o: Output, r: Row, at: Point) -> ir.Value:
         """What a result is at a point, before it is scaled and rounded; of a turned one before it is transformed."""
-        made = self.value(o.body, at, self.sums(at, o.body, r.known), o.exact)
+        exact = o.exact or self.shares_functions(o.body)
+        made = self.value(o.body, at, self.sums(at, o.body, r.known), exact)
         return made if self.p.is_turned(o) else self.transformed(o, made, at)
+
+    def shares_functions(self, body: Body) -> bool:
+        """Whether a reduction of a row takes some function too, which is then the same one, and computed once."""
+        found = [self.functions(r.body) for r in self.p.reductions if self.p.of_row(r)]
+        return bool(self.functions(body) & set[str]().union(*found))
+
+    def functions(self, body: Body) -> set[str]:
+        """Those of a body that have an approximation."""
+        blocks = [self.block_of(x) for x in body.every if x.op >= 0]
+        return {x.operation.name for block in blocks for x in block.operations} & FUNCTIONS
 
     def transformed(self, o: Output, value: ir.Value, at: Point) -> ir.Value:
         """Columns of a result that is, by all threads that have some of the same ones; what is not there is 0."""
         if not o.hadamard:
             return value
-        if self.ragged(1, TRANSFORMED) and not self.reads_zeros(o.body):
+        if self.ragged(1, TRANSFORMED) and not self.p.reads_zeros(o.body):
             value = self.counted(value, at, "sum")
         return self.e.op("tile.hadamard", [value.type], [value]).result
 
@@ -293,10 +294,14 @@ class MeetingKernel(RangedKernel):
         e, p, s, other = self.e, self.p, self.spread, self.turned
         (m0, n0), (row, column), i32 = self.corner, (p.rows[-1], p.columns), ir.IntegerType.get_signless(32)
         whole: dict[str, Any] = {"rows": s.rows, "columns": s.columns, "at": s.exchanged_bytes(p)}
+        if s.halves(p):
+            whole["halves"] = ir.TypeAttr.get(ir.Type.parse(o.body.reads[0].element.mlir))
         values = [self.result(o, r, at) for r in rows for at in r.points]
-        if not self.reads_zeros(o.body):  # what is not there does not count
+        if not self.p.reads_zeros(o.body):  # what is not there does not count
             values = [self.counted(x, r.points[0], "absmax") for x, r in zip(values, rows, strict=True)]
-        e.op("tile.sync", scope="cta", releases=0)  # what was turned before has been taken
+        if self.laid or p.apart is not None:  # what was turned before has been taken
+            e.op("tile.sync", scope="cta", releases=0)
+        self.laid = True
         for place, value in enumerate(values):
             e.op("tile.lay_columns", operands=[value], place=place, **whole)
         named: dict[str, Any] = {"vector": s.vector, "at": s.named_at(p)}
@@ -305,25 +310,28 @@ class MeetingKernel(RangedKernel):
         e.op("tile.sync", scope="cta", releases=0)
         taken = [e.op("tile.take_turned", [x.type], place=i, **whole).result for i, x in enumerate(values)]
         ends = [n0, m0, self.size(column), self.size(row)]
-        made = e.op("tile.point", [i32, i32, ir.IntegerType.get_signless(1)], ends, columns=s.rows, vector=s.vector)
+        lanes = other.spread.across * s.vector
+        made = e.op("tile.point", [i32, i32, ir.IntegerType.get_signless(1)], ends, columns=lanes, vector=s.vector)
         turned, mask = [], ()
         if p.skips:
             block = o.scale.columns if o.scale is not None else s.vector
             mask = e.op(
                 "tile.take_named", [i32, ir.IntegerType.get_signless(1)], block=block, rows=s.rows, **named
             ).results
-        for i in range(s.down):
+        for i in range(other.spread.down):
             where = outer | {column.name: self.further(made.results[0], i * other.spread.step[0])}
-            at = other.point(where | {row.name: made.results[1]}, s.vector)
-            turned.append(Row(other.point(where, 1), [other.masked(at, *mask) if mask else at], []))
+            beside = [self.further(made.results[1], j * other.spread.step[1]) for j in range(other.spread.along)]
+            points = [other.point(where | {row.name: x}, s.vector) for x in beside]
+            turned.append(Row(other.point(where, 1), [other.masked(at, *mask) if mask else at for at in points], []))
         of = self.what(o.body)
         (o,) = (x for x in other.p.outputs if x.index == o.index)
-        taken = [other.transformed(o, x, r.points[0]) for x, r in zip(taken, turned, strict=True)]
+        every = [at for r in turned for at in r.points]
+        taken = [other.transformed(o, x, at) for x, at in zip(taken, every, strict=True)]
         other.write_blocks(o, turned, taken, of)
 
     def what(self, body: Body) -> Any:
         """The tensor that a body has elements of as they are, and where; None where it computes."""
-        read = body.reads[0] if self.reads_zeros(body) and body.reads else None
+        read = body.reads[0] if self.p.reads_zeros(body) and body.reads else None
         return read and (read.argument_index, read.coords)
 
     def write_blocks(self, o: Output, rows: list[Row], made: list[ir.Value], of: Any) -> None:
@@ -334,7 +342,9 @@ class MeetingKernel(RangedKernel):
         if scale is not None and scale.largest is None:
             down = max(1, scale.rows // s.step[0])
             along = max(1, scale.columns // s.step[1]) if scale.columns else s.along
+        shared = scale is not None and scale.rows == 1 and s.sharing(1, scale.columns) & 1
         for i in range(0, s.down, down):
+            pair: list[tuple[ir.Value, Point]] = []
             for j in range(0, s.along, along):
                 group = [(r, at) for r in rows[i : i + down] for at in r.points[j : j + along]]
                 values = [made[y * s.along + x] for y in range(i, i + down) for x in range(j, j + along)]
@@ -356,7 +366,12 @@ class MeetingKernel(RangedKernel):
                         self.largest[known] = largest
                     code, reciprocal = self.find_scale(o, scale, largest)
                     values = [self.product(x, reciprocal) for x in values]
-                    self.store_scale(o, scale, code, first if scale.columns else group[0][0].edge)
+                    pair.append((code, first if scale.columns else group[0][0].edge))
+                    if not (s.turns and shared and s.along > along):
+                        self.store_scale(o, scale, *pair.pop())
+                    elif len(pair) == 2:
+                        self.store_pair(o, scale, pair, group[0][0].edge)
+                        pair = []
                 self.write(o, values, group)
 
     def first_of(self, scale: Blocks, points: list[Point]) -> Point:
@@ -365,10 +380,9 @@ class MeetingKernel(RangedKernel):
         e, p = self.e, self.p
         if scale.rows == 1 or not p.skips or (p.apart is not None and not p.gates):
             return points[0]
-        sharing = self.spread.sharing(scale.rows, scale.columns)
-        exchange = 0 if sharing >= LANES else -1
+        facts = self.sharing(scale.rows, scale.columns)
         i1, valid = ir.IntegerType.get_signless(1), [[at.valid for at in points]]
-        some = e.op("tile.some", [i1], valid, sharing=sharing, exchange=exchange).result
+        some = e.op("tile.some", [i1], valid, **facts).result
         return replace(points[0], valid=some)
 
     def write(self, o: Output, values: list[ir.Value], group: list[tuple[Row, Point]]) -> None:

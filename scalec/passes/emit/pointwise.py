@@ -13,14 +13,10 @@ from scalec.passes.emit.emitter import Emitter, Source, attribute, copied
 from scalec.passes.emit.tensors import Tensors
 from scalec.passes.plan.pointwise import Spread
 from scalec.passes.problem.access import Coord, Lookup
-from scalec.passes.problem.pointwise import Body, Dim, Level, Output, Pointwise, Read, Reduction
+from scalec.passes.problem.pointwise import CONVERSIONS, Body, Dim, Level, Output, Pointwise, Read, Reduction
 
 BEGIN = "begin"
 """Among the indices of a point: where the group begins that its row is in."""
-
-
-CONVERSIONS = ("arith.extf", "arith.sitofp", "arith.truncf")
-"""What loads and stores do of a body."""
 
 
 @dataclass(frozen=True)
@@ -333,6 +329,7 @@ class PointwiseKernel(Columns):
             m, n = (self.walked(row) if row else e.i32(1)), self.size(p.columns)
             self.begin()
             aligned = None if s.whole or s.vector == 1 else self.aligned()
+            alone: dict[str, Any] = {} if p.apart else {"alone": True}
             with e.region(
                 "tile.tiles",
                 [m, e.i32(1) if p.spans else n, [self.size(d) for d in outer if d]],
@@ -343,6 +340,7 @@ class PointwiseKernel(Columns):
                 band=1,
                 split=1,
                 turns=1,
+                **alone,
             ) as block:
                 m0, n0, *indices = block.arguments
                 self.corner = m0, n0

@@ -20,10 +20,25 @@ class ScalingKernel(PointwiseKernel):
     """Attributes:
     inverses: of results with a scale of the whole, its reciprocal.
     scales: those that have been found of magnitudes which are given.
+    exchanged: of each time that warps have exchanged numbers in this tile, where.
+    room: bytes that they do it in, of which there are twice as many.
     """
 
     inverses: dict[int, ir.Value]
     scales: dict[Any, Scale]
+    exchanged: list[int]
+    room: int
+
+    def sharing(self, rows: int, columns: int) -> dict[str, Any]:
+        """What an op is told of the threads that share a block. Each number of times warps use the other of two rooms:
+        who writes there has met those who have read it since. Where a loop comes here again, they meet before."""
+        s, sharing = self.spread, self.spread.sharing(rows, columns)
+        if sharing < LANES:
+            return {"sharing": sharing, "exchange": -1}
+        if s.looped or self.p.apart is not None:
+            return {"sharing": sharing, "exchange": 0}
+        self.exchanged.append(len(self.exchanged) % 2 * self.room)
+        return {"sharing": sharing, "exchange": self.exchanged[-1], "fresh": True}
 
     def further(self, index: ir.Value, by: int) -> ir.Value:
         """An index, so many further."""
@@ -33,11 +48,8 @@ class ScalingKernel(PointwiseKernel):
         """What columns are multiplied by of which each has its own blocks, of several rows: found, and stored by who is
         at a block's first point."""
         e, vector = self.e, at.vector
-        sharing = self.spread.sharing(scale.rows, 1)
-        exchange = 0 if sharing >= LANES else -1
-        made = e.op(
-            "tile.reduce_each", [self.columns(vector)], [values], kind="absmax", sharing=sharing, exchange=exchange
-        ).result
+        facts = self.sharing(scale.rows, 1)
+        made = e.op("tile.reduce_each", [self.columns(vector)], [values], kind="absmax", **facts).result
         return self.each_column(o, scale, made, at)
 
     def each_column(self, o: Output, scale: Blocks, largest: ir.Value, at: Point) -> ir.Value:
@@ -66,8 +78,26 @@ class ScalingKernel(PointwiseKernel):
         )
         return made.results[0], made.results[1]
 
-    def store_scale(self, o: Output, scale: Blocks, code: ir.Value, at: Point) -> None:
-        """That of the block whose first point this is, by one of its threads; of all of a row, its edge."""
+    def store_pair(self, o: Output, scale: Blocks, pair: list[tuple[ir.Value, Point]], edge: Point) -> None:
+        """Those of two blocks of a row, each by one of two threads that share both: at once, as what warps store to one
+        sector at a time is one access of L2. Of the second block the second thread may have no columns."""
+        e, name = self.e, self.p.columns.name
+        (code, at), (other, beside) = pair
+        turn = e.op("tile.own_turn", [code.type], threads=2).result
+        second = e.compare("eq", turn, e.i32(1))
+
+        def either(x: ir.Value, y: ir.Value) -> ir.Value:
+            return e.op("arith.select", [x.type], [second, y, x]).result
+
+        own = e.arith("arith.muli", turn, e.i32(at.vector))
+        first = e.arith("arith.subi", either(at.where[name], beside.where[name]), own)
+        valid = e.arith("arith.andi", edge.valid, e.compare("lt", first, self.size(self.p.columns)))
+        at = replace(at, where=at.where | {name: first}, valid=valid)
+        self.store_scale(o, scale, either(code, other), at, turns=2)
+
+    def store_scale(self, o: Output, scale: Blocks, code: ir.Value, at: Point, turns: int = 1) -> None:
+        """That of the block whose first point this is, by one of its threads, or by so many, each of which has a block;
+        of all of a row, its edge."""
         e, rank = self.e, len(o.coords)
         memory = e.memory(self.returned(scale.index).type)
         target = e.parameter(self.body, memory, Source("pointer", scale.name, align=1))
@@ -85,7 +115,7 @@ class ScalingKernel(PointwiseKernel):
             "tile.store_scale",
             operands=[code, target, stride, row, e.arith("arith.divui", column, e.i32(block)), n, at.valid],
             block=block,
-            sharing=self.spread.sharing(scale.rows, scale.columns),
+            sharing=self.spread.sharing(scale.rows, scale.columns) & -turns,
             scale=scale.type,
             layout=scale.layout,
             padding=int(scale.layout in ("packed", "blocked") and not fits),

@@ -28,10 +28,10 @@ SECTORS = 8
 """Threads along a row, at least, where the row has as many vectors: 128 bytes, a line of L2. Not measured."""
 
 HELD, MOST_HELD = 32, 64
-"""Elements that a thread holds of each tensor of a row that it keeps; and at most, of all of these and of a block of
-several rows. It holds more than the first number where the row would have more than ROW_THREADS else, or idle ones
-(WASTED): over rows of 7168 RMSNorm took 0.80 to 0.88 of the time and a softmax 0.90, where it did for all rows of 2048
-1.02 to 1.39 (H100, docs/notes/pointwise.md)."""
+"""Elements that a thread holds of a tensor of a row that it keeps, of one of several half as many where the row has up to
+ROW_THREADS then; and at most, of all of these and of a block of several rows, where the row would have more than
+MOST_THREADS else. Twice as many took 1.18 of the time (a softmax over 12288), half as many 1.05 to 1.24 (rows of 7168,
+H200, docs/notes/pointwise.md)."""
 
 FEW = 8
 """Columns that a thread has side by side, at most, of which each has its own scale: a thread then has many rows of a
@@ -42,8 +42,9 @@ WIDEST = 32
 
 
 SIDE, MOST_SIDE = 64, 128
-"""Rows, and columns, of a tile that is turned; at most where blocks need it, or where rows of the tile would end within
-a SECTOR else: 0.78 of the time for elements of 6 bits (H100, docs/notes/pointwise.md)."""
+"""Rows, and columns, of a tile that is turned; at most where blocks need it, where rows of the tile would end within a
+SECTOR else (0.78 of the time for elements of 6 bits, H100), or where a row has scales, which leave together: 0.92 of the
+time (turned mxfp8, H200, docs/notes/pointwise.md)."""
 
 MANY = 16
 """Tiles for each SM from which on those of results with scales in both orders have MOST_SIDE rows too, not columns
@@ -54,10 +55,17 @@ take those 3.5 us for 3.1 (H100, docs/notes/pointwise.md)."""
 SECTOR = 32
 """Bytes of memory that are written at once."""
 
-LIMITS = {32: 64, 56: 96, 64: 128}
-"""Registers of a thread that holds up to so many elements: with 64 an SM has 1024 threads, so that some load while
-others wait for each other. A softmax over 7168 had 167 of them without a limit, 56 elements take 0.95 of the time with
-96 instead of 128, and 1.39 with 80 (H100)."""
+LIMITS = {32: 56, 56: 96, 64: 128}
+"""Registers of a thread that holds up to so many elements of tensors that rows do not share. With 56 an SM has five rows
+of 7168: a softmax takes 0.97 of the time with 64, a norm quantised to mxfp8 0.98, over 12288 0.86 and 0.83 (H200,
+docs/notes/pointwise.md). 56 elements take 0.95 of the time with 96 instead of 128, and 1.39 with 80 (H100)."""
+
+TURNED = 64
+"""Those of a thread of a turned tile."""
+
+MORE, SPILLS = 16, 2
+"""Registers that a thread has more where it spills, and how often until it has all that it needs: with 72, as with 64,
+an SM has four rows of 7168."""
 
 
 @dataclass(frozen=True)
@@ -91,13 +99,22 @@ class Spread:
 
     @property
     def across(self) -> int:
-        """Threads that share a row, a power of two: those that follow one another."""
+        """Threads that share a row, those that follow one another: a power of two, or all of a CTA."""
         return self.columns // self.along // self.vector
 
     def turned(self, p: Pointwise) -> Spread:
-        """How threads share out the same tile with rows and columns in each other's place: the same way."""
-        m = p.rows[-1].size
-        return replace(self, rows=self.columns, columns=self.rows, whole=bool(m) and not m % self.vector)
+        """How threads share out the same tile with rows and columns in each other's place: the same way; elements that
+        are moved as matrices of 8 by 8, two of a lane, by four lanes of a column (`tile.take_turned`)."""
+        m, along = p.rows[-1].size, self.rows // (4 * self.vector) if self.halves(p) else 1
+        whole = bool(m) and not m % self.vector
+        return replace(self, rows=self.columns, columns=self.rows, whole=whole, down=self.down // along, along=along)
+
+    def halves(self, p: Pointwise) -> bool:
+        """Whether a tile that is turned is moved as elements of 16 bits: where what four lanes store are whole sectors.
+        Of 6 bits they are one and a half: turned mxfp6 took 1.6 times as long (H200, docs/notes/pointwise.md)."""
+        own = 4 * self.vector
+        sectors = all(own * o.element.bits % (8 * SECTOR) == 0 for o in p.outputs if p.is_turned(o))
+        return p.halves and sectors and self.vector in (8, 16) and not self.rows % own
 
     @property
     def step(self) -> tuple[int, int]:
@@ -105,46 +122,52 @@ class Spread:
         return self.threads // self.across, self.across * self.vector
 
     def order(self, p: Pointwise) -> str:
-        """In which CTAs take tiles: "m", those beside each other first; or "n", those one below the other. Of gathered
-        rows, of which several results name one, these read the same columns at a time, which L2 keeps, and what is
-        turned they write side by side: 262144 rows of 2048 e4m3, each of 32768 eight times, are requantised in 0.81 of
-        the time (H100, docs/notes/pointwise.md)."""
-        return "n" if p.gates and all(map(p.is_turned, p.outputs)) else "m"
+        """In which CTAs take tiles: "m", those beside each other first; or "n", those one below the other, which write
+        side by side what is turned: 8192 x 7168 bf16 take 0.96 of the time, but 1.02 in 6 bits, where rows of tiles end
+        within two sectors (H200). Of gathered rows, of which several results name one, these also read the same
+        columns at a time, which L2 keeps: 262144 rows of 2048 e4m3, each of 32768 eight times, are requantised in 0.81
+        of it (H100, docs/notes/pointwise.md)."""
+        ends = all(self.rows * o.element.bits % (2 * 8 * SECTOR) == 0 for o in p.outputs)
+        return "n" if all(map(p.is_turned, p.outputs)) and (ends or p.gates) else "m"
 
     def sharing(self, rows: int, columns: int) -> int:
         """The bits in which the numbers of the threads differ that share a block of so many rows and columns, all of a
         row for 0; of single columns (1), that have parts of the same ones."""
-        lanes = min(max(1, columns // self.vector), self.across) if columns else self.across
+        every = 1 << (self.across - 1).bit_length()
+        lanes = min(max(1, columns // self.vector), every) if columns else every
         return lanes - 1 | (min(rows, self.step[0]) - 1) * self.across
 
     def exchanged_bytes(self, p: Pointwise) -> int:
-        """Of a CTA: what its warps exchange of blocks and rows."""
+        """Of a CTA: what its warps exchange of blocks and rows, twice, by turns."""
         if self.folds:
             return 4 * self.threads * self.vector
         shared = [(x.rows, x.columns) for x in p.found]
         shared += [(1, 0)] * any(map(p.of_row, p.reductions))
         numbers = [self.vector if x[1] == 1 else 1 for x in shared if self.sharing(*x) >= LANES]
-        return 4 * self.threads * max(numbers, default=0)
+        return 8 * self.threads * max(numbers, default=0)
 
     def named_at(self, p: Pointwise) -> int:
         """The byte where it says which rows of a tile that is turned are there, behind what is exchanged and that tile,
-        in f32."""
-        return self.exchanged_bytes(p) + (4 * turned_words(self.rows, self.columns, self.vector) if self.turns else 0)
+        in f32 or 16 bits."""
+        words = turned_words(self.rows, self.columns, self.vector)
+        size = 2 * self.rows * self.columns if self.halves(p) else 4 * words
+        return self.exchanged_bytes(p) + (size if self.turns else 0)
 
     def shared_bytes(self, p: Pointwise) -> int:
         """Of a CTA."""
         return self.named_at(p) + (self.rows if self.turns and p.skips else 0)
 
-    def registers(self, p: Pointwise) -> int:
-        """The most that a thread is to have; 0 where ptxas may take what it likes. Of a tile that is turned a thread
-        computes one place after another."""
-        if self.turns:
-            return min(LIMITS.values())
-        if self.folds:
+    def registers(self, p: Pointwise, spilled: int = 0) -> int:
+        """The most that a thread is to have, where the program has `spilled` so many times with less; 0 where ptxas may
+        take what it likes. Of a tile that is turned a thread computes one place after another."""
+        if self.folds or spilled == SPILLS:
             return 0
-        reads = len({(x.name, x.coords) for x in p.every if p.along(x)})
+        if self.turns:
+            return TURNED + spilled * MORE
+        names, rows = {x.name: x for x in p.lookups}, {d.name for d in p.rows}
+        reads = len({(x.name, x.coords) for x in p.every if p.along(x) and x.dims(names) & rows})
         held = self.down * self.along * self.vector * max(1, reads)
-        return next((most for few, most in LIMITS.items() if held <= few), 0)
+        return next((most + spilled * MORE for few, most in LIMITS.items() if held <= few), 0)
 
     @staticmethod
     def of(p: Pointwise) -> Spread:
@@ -201,6 +224,9 @@ def _vector(p: Pointwise) -> int:
     elements = [x.element for x in p.every if p.along(x)] + [o.element for o in p.outputs if not p.is_row(o)]
     bits = [x.bits for x in elements]
     widest = 1 << (8 * WIDEST // max(bits)).bit_length() - 1
+    stored = 8 * MOST_BYTES // max((o.element.bits for o in p.outputs if not p.is_row(o)), default=1)
+    if not p.meets and not any(stored * x % 32 for x in bits):
+        widest = min(widest, stored)
     vector = 1 if p.single else min(8 * MOST_BYTES // (min(bits) & -min(bits)), widest)
     if any(x.columns == 1 for x in p.found):
         vector = min(vector, FEW)
@@ -232,11 +258,15 @@ def _rows(p: Pointwise, vector: int, vectors: int, widest: int, whole: bool) -> 
     """A CTA has whole rows: in registers where they are known and fit, else it walks them, more than once."""
     reads = len({(x.name, x.coords) for x in p.every if p.along(x)})
     each = max(1, HELD // vector // (1 if reads <= 1 else 2))
-    across = 1
-    while across < widest or across * each < vectors:
-        across *= 2
-    while widest < across <= MOST_THREADS and _better_halved(across, vectors, vector * min(reads, 2)):
-        across //= 2
+    across = _warps(vectors, each)
+    if across > ROW_THREADS and 2 * each * vector <= HELD:
+        across = _warps(vectors, 2 * each)
+    if across > MOST_THREADS and 2 * each * vector * min(reads, 2) <= MOST_HELD:
+        across = _warps(vectors, 2 * each)
+    if widest > LANES or across <= THREADS:
+        across = widest
+        while across * each < vectors:
+            across *= 2
     if p.columns.size and across <= MOST_THREADS:
         threads, along = max(THREADS, across), max(1, -(-vectors // across))
         return Spread(vector, threads // across, across * along * vector, _together(p), whole, threads, along=along)
@@ -245,12 +275,9 @@ def _rows(p: Pointwise, vector: int, vectors: int, widest: int, whole: bool) -> 
     return Spread(vector, 1, ROW_THREADS * vector, _together(p), whole, ROW_THREADS, looped=True)
 
 
-def _better_halved(across: int, vectors: int, held: int) -> bool:
-    """Whether half as many threads, which hold so many elements of each vector, have such a row rather."""
-    half = across // 2
-    wasted, left = -vectors % across, -vectors % half
-    fewer = across > ROW_THREADS or (WASTED * wasted > vectors and left < wasted)
-    return fewer and -(-vectors // half) * held <= MOST_HELD
+def _warps(vectors: int, each: int) -> int:
+    """Threads, in whole warps, that have so many vectors each."""
+    return LANES * -(-vectors // (LANES * each))
 
 
 def _blocks(p: Pointwise, vector: int, widest: int, blocks: list[Blocks], whole: bool) -> Spread:
@@ -293,9 +320,10 @@ def _turning(p: Pointwise, vector: int) -> Spread:
             )
     scaled = {p.is_turned(o) for o in p.outputs if o.scale is not None}
     (rows, columns), n = sizes, p.columns.size
-    if len(scaled) == 2:
+    if False in scaled:
         columns = MOST_SIDE
-        rows = MOST_SIDE if _tiles(p, MOST_SIDE) >= MANY * p.target.rates.sms else rows
+    if scaled == {True} or (len(scaled) == 2 and _tiles(p, MOST_SIDE) >= MANY * p.target.rates.sms):
+        rows = MOST_SIDE
     threads = THREADS * rows * columns // SIDE**2
     down, whole = rows * columns // vector // threads, bool(n) and not n % vector
     return Spread(vector, rows, columns, _together(p), whole, threads, down=down, turns=True)

@@ -19,6 +19,9 @@ READ = (*WRITTEN, "i4", "i8", "i32")
 """Those of inputs."""
 
 
+CONVERSIONS = ("arith.extf", "arith.sitofp", "arith.truncf")
+"""What loads and stores do of a body."""
+
 FEW_TERMS = 64
 """Terms that one thread adds up at most, where their number is known. Not measured."""
 
@@ -74,6 +77,7 @@ class Body:
         sums: others: (argument, which of the program's reductions).
         inner: others: (argument, the body of what is filled outside a range at the same point).
         within: the ranges outside which it is `otherwise`; none where that is None.
+        copies: whether it is what is read as it is.
     """
 
     op: int
@@ -82,6 +86,7 @@ class Body:
     inner: tuple[tuple[int, Body], ...] = ()
     within: tuple[Domain, ...] = ()
     otherwise: float | None = None
+    copies: bool = False
 
     @property
     def every(self) -> tuple[Body, ...]:
@@ -235,7 +240,7 @@ class Pointwise:
     def turned(self) -> Pointwise | None:
         """The turned results alone, with rows and columns in each other's place, of what is computed already; None
         where there are none."""
-        found = tuple(replace(o, body=Body(-1, ())) for o in self.outputs if self.is_turned(o))
+        found = tuple(replace(o, body=Body(-1, (), copies=True)) for o in self.outputs if self.is_turned(o))
         if not found:
             return None
         rows = (*self.rows[:-1], self.columns)
@@ -298,6 +303,19 @@ class Pointwise:
             or self.windowed
             or any(x.element.bits < 8 for x in self.every)
         )
+
+    def reads_zeros(self, body: Body) -> bool:
+        """Whether a body that computes nothing has zeros where nothing is there, as loads have (`tile.load_columns`)
+        and what is taken of a turned tile."""
+        read = not body.sums and not body.filled and all(self.along(x) and not x.levels for x in body.reads)
+        return read and body.copies
+
+    @property
+    def halves(self) -> bool:
+        """Whether all that is turned are elements of 16 bits as they are read, of rows that are all there."""
+        of = [o.body for o in self.outputs if self.is_turned(o)]
+        read = all(self.reads_zeros(x) and [r.element.bits for r in x.reads] == [16] for x in of)
+        return bool(of) and read and not self.skips
 
     @property
     def gates(self) -> tuple[Lookup, ...]:

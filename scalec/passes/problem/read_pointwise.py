@@ -14,6 +14,7 @@ from scalec.passes.problem.check_pointwise import PointwiseChecks
 from scalec.passes.problem.epilogue import RESULT_BLOCK, EpilogueReader
 from scalec.passes.problem.lookups import pads
 from scalec.passes.problem.pointwise import (
+    CONVERSIONS,
     READ,
     SCALED,
     WRITTEN,
@@ -265,7 +266,10 @@ class PointwiseReader(PointwiseChecks, EpilogueReader):
             if list(map_of(read.map).results) != list(maps_of(source.owner.opview.maps)[1].results):
                 raise self.refused("a sum that is read elsewhere than at its own indices", read, "its own indices")
             sums.append((position, self.known[source]))
-        body = Body(self.operations.index(op.operation), tuple(reads), tuple(sums), tuple(inner))
+        names = {x.operation.name for x in op.body.blocks[0].operations}
+        copies = names <= {*CONVERSIONS, "scale.yield"}
+        number = self.operations.index(op.operation)
+        body = Body(number, tuple(reads), tuple(sums), tuple(inner), copies=copies)
         if not filled(op):
             return body
         otherwise = ir.FloatAttr(op.operation.attributes["otherwise"]).value
@@ -286,7 +290,7 @@ class PointwiseReader(PointwiseChecks, EpilogueReader):
             raise self.refused(f"a {ir.StringAttr(op.kind).value} over {len(inside)} indices", op, "one index")
         value = op.input
         if isinstance(value.owner, ir.Block) or value.owner.name == "scale.dequantize":
-            body = Body(-1, (self.at(value, source, list(op.symbols), 0),))
+            body = Body(-1, (self.at(value, source, list(op.symbols), 0),), copies=True)
         else:
             made = value.owner.opview
             same = value.owner.name == "scale.map" and list(map_of(made.map).results) == list(source.results)

@@ -10,7 +10,7 @@ func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
 // -----
 
 // point: columns
-// EXPECT: 24 columns for threads of 8 each, expected 8 times a power of two
+// EXPECT: 24 columns for threads of 8 each, expected 8 times a power of two or whole warps
 func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
   "tile.point"(%p, %p, %p, %p) {columns = 24 : i64, vector = 8 : i64} : (i32, i32, i32, i32) -> (i32, i32, i1)
   return
@@ -284,6 +284,25 @@ func.func @p() {
 
 // -----
 
+// lay_columns: halves
+// EXPECT: 32 columns a thread, expected 8 or 16, four times of which divide the rows
+func.func @p() {
+  %a = "tile.running"() {kind = "sum"} : () -> !tile.columns<32 : i64>
+  "tile.lay_columns"(%a) {at = 0 : i64, columns = 64 : i64, halves = bf16, place = 0 : i64, rows = 128 : i64} : (!tile.columns<32 : i64>) -> ()
+  return
+}
+
+// -----
+
+// take_turned: halves
+// EXPECT: 16 columns a thread, expected 8 or 16, four times of which divide the rows
+func.func @p() {
+  %a = "tile.take_turned"() {at = 0 : i64, columns = 64 : i64, halves = bf16, place = 0 : i64, rows = 32 : i64} : () -> !tile.columns<16 : i64>
+  return
+}
+
+// -----
+
 // lay_columns: at
 // EXPECT: at is 4, expected a multiple of 128: a word for each bank
 func.func @p() {
@@ -442,6 +461,15 @@ func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
 func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
   %o = "tile.input"(%x) {axes = array<i64>, kind = "scalar", operandSegmentSizes = array<i32: 1, 0>, pair = 0 : i64} : (f32) -> !tile.operand
   %b:2 = "tile.find_scale"(%x, %o) {element = f8E4M3FN, operandSegmentSizes = array<i32: 1, 1>, scale = "f32"} : (f32, !tile.operand) -> (i32, f32)
+  return
+}
+
+// -----
+
+// own_turn: threads
+// EXPECT: 3 threads, expected a power of two
+func.func @p() {
+  %a = "tile.own_turn"() {threads = 3 : i64} : () -> i32
   return
 }
 

@@ -41,6 +41,8 @@ func.func @quantised(%D: memref<?x?xbf16>, %Y: memref<?x?xf8E4M3FN>, %Z: memref<
   %f = "tile.load_scales"(%Z, %p, %p, %p, %s, %i) {block = 32 : i64, layout = "packed", scale = "ue8m0"} : (memref<?x?xf8E8M0FNU>, i32, i32, i32, i64, i1) -> !tile.columns<8 : i64>
   // CHECK-NEXT: "tile.lay_columns"(%[[X]]) {at = 128 : i64, columns = 64 : i64, place = 1 : i64, rows = 64 : i64}
   "tile.lay_columns"(%x) {at = 128 : i64, columns = 64 : i64, place = 1 : i64, rows = 64 : i64} : (!tile.columns<8 : i64>) -> ()
+  // CHECK-NEXT: "tile.lay_columns"(%[[X]]) {at = 0 : i64, columns = 64 : i64, halves = bf16, place = 0 : i64, rows = 64 : i64}
+  "tile.lay_columns"(%x) {at = 0 : i64, columns = 64 : i64, halves = bf16, place = 0 : i64, rows = 64 : i64} : (!tile.columns<8 : i64>) -> ()
   // CHECK-NEXT: "tile.take_turned"() {at = 128 : i64, columns = 64 : i64, place = 1 : i64, rows = 64 : i64}
   %t = "tile.take_turned"() {at = 128 : i64, columns = 64 : i64, place = 1 : i64, rows = 64 : i64} : () -> !tile.columns<8 : i64>
   // CHECK-NEXT: "tile.hadamard"(%[[X]]) : (!tile.columns<8 : i64>) -> !tile.columns<8 : i64>
@@ -53,12 +55,14 @@ func.func @quantised(%D: memref<?x?xbf16>, %Y: memref<?x?xf8E4M3FN>, %Z: memref<
   %mask = "tile.within"(%p, %p, %p) {columns = 8 : i64} : (i32, i32, i32) -> i32
   // CHECK-NEXT: "tile.filled"(%[[X]], %[[MASK]]) {otherwise = 1.500000e+00 : f32}
   %filled = "tile.filled"(%x, %mask) {otherwise = 1.5 : f32} : (!tile.columns<8 : i64>, i32) -> !tile.columns<8 : i64>
-  // CHECK-NEXT: %[[LARGEST:.*]] = "tile.reduce_lanes"(%[[THERE]], %[[THERE]]) {exchange = 0 : i64, kind = "absmax", operandSegmentSizes = array<i32: 2>, sharing = 35 : i64}
-  %largest = "tile.reduce_lanes"(%there, %there) {exchange = 0 : i64, kind = "absmax", operandSegmentSizes = array<i32: 2>, sharing = 35 : i64} : (!tile.columns<8 : i64>, !tile.columns<8 : i64>) -> f32
+  // CHECK-NEXT: %[[LARGEST:.*]] = "tile.reduce_lanes"(%[[THERE]], %[[THERE]]) {exchange = 0 : i64, fresh, kind = "absmax", operandSegmentSizes = array<i32: 2>, sharing = 35 : i64}
+  %largest = "tile.reduce_lanes"(%there, %there) {exchange = 0 : i64, fresh, kind = "absmax", operandSegmentSizes = array<i32: 2>, sharing = 35 : i64} : (!tile.columns<8 : i64>, !tile.columns<8 : i64>) -> f32
   // CHECK-NEXT: "tile.some"({{.*}}) {exchange = 0 : i64, operandSegmentSizes = array<i32: 2>, sharing = 35 : i64}
   %some = "tile.some"(%i, %i) {exchange = 0 : i64, operandSegmentSizes = array<i32: 2>, sharing = 35 : i64} : (i1, i1) -> i1
   // CHECK-NEXT: %[[SCALE:.*]]:2 = "tile.find_scale"(%[[LARGEST]]) {element = f8E4M3FN, operandSegmentSizes = array<i32: 1, 0>, scale = "ue8m0"}
   %code, %reciprocal = "tile.find_scale"(%largest) {element = f8E4M3FN, operandSegmentSizes = array<i32: 1, 0>, scale = "ue8m0"} : (f32) -> (i32, f32)
+  // CHECK-NEXT: %{{.*}} = "tile.own_turn"() {threads = 2 : i64}
+  %turn = "tile.own_turn"() {threads = 2 : i64} : () -> i32
   // CHECK-NEXT: "tile.store_scale"(%[[SCALE]]#0, {{.*}}) {block = 32 : i64, layout = "packed", padding = 1 : i64, scale = "ue8m0", sharing = 35 : i64}
   "tile.store_scale"(%code, %Z, %s, %p, %p, %p, %i) {block = 32 : i64, layout = "packed", padding = 1 : i64, scale = "ue8m0", sharing = 35 : i64} : (i32, memref<?x?xf8E8M0FNU>, i64, i32, i32, i32, i1) -> ()
   // CHECK-NEXT: %[[EACH:.*]] = "tile.reduce_each"(%[[THERE]], %[[X]]) {exchange = -1 : i64, kind = "absmax", operandSegmentSizes = array<i32: 2>, sharing = 24 : i64}
