@@ -28,10 +28,10 @@ SECTORS = 8
 """Threads along a row, at least, where the row has as many vectors: 128 bytes, a line of L2. Not measured."""
 
 HELD, MOST_HELD = 32, 64
-"""Elements that a thread holds of a tensor of a row that it keeps, of one of several half as many where the row has up to
-ROW_THREADS then; and at most, of all of these and of a block of several rows, where the row would have more than
-MOST_THREADS else. Twice as many took 1.18 of the time (a softmax over 12288), half as many 1.05 to 1.24 (rows of 7168,
-H200, docs/notes/pointwise.md)."""
+"""Elements that a thread holds of a tensor of a row that it keeps, of one of several half as many where the row has no
+more than ROW_THREADS then; and at most, of all of these and of a block of several rows, where the row would have more
+than MOST_THREADS else. Twice as many took 1.18 of the time (a softmax over 12288), half as many 1.05 to 1.24 (rows of
+7168, H200, docs/notes/pointwise.md)."""
 
 FEW = 8
 """Columns that a thread has side by side, at most, of which each has its own scale: a thread then has many rows of a
@@ -43,8 +43,8 @@ WIDEST = 32
 
 SIDE, MOST_SIDE = 64, 128
 """Rows, and columns, of a tile that is turned; at most where blocks need it, where rows of the tile would end within a
-SECTOR else (0.78 of the time for elements of 6 bits, H100), or where a row has scales, which leave together: 0.92 of the
-time (turned mxfp8, H200, docs/notes/pointwise.md)."""
+SECTOR else (0.78 of the time for elements of 6 bits, H100), or where a row has scales, which leave together: 0.92 of
+the time (turned mxfp8, H200, docs/notes/pointwise.md)."""
 
 MANY = 16
 """Tiles for each SM from which on those of results with scales in both orders have MOST_SIDE rows too, not columns
@@ -56,8 +56,8 @@ SECTOR = 32
 """Bytes of memory that are written at once."""
 
 LIMITS = {32: 56, 56: 96, 64: 128}
-"""Registers of a thread that holds up to so many elements of tensors that rows do not share. With 56 an SM has five rows
-of 7168: a softmax takes 0.97 of the time with 64, a norm quantised to mxfp8 0.98, over 12288 0.86 and 0.83 (H200,
+"""Registers of a thread that holds up to so many elements of tensors that rows do not share. With 56 an SM has five
+rows of 7168: a softmax takes 0.97 of the time with 64, a norm quantised to mxfp8 0.98, over 12288 0.86 and 0.83 (H200,
 docs/notes/pointwise.md). 56 elements take 0.95 of the time with 96 instead of 128, and 1.39 with 80 (H100)."""
 
 TURNED = 64
