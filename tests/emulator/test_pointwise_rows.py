@@ -60,3 +60,27 @@ def test_the_largest_and_the_least_are_exact(source: str, k: int, fixed: str, ta
         values["X"][1, k // 2 : k // 2 + 1] = np.nan
 
     bit_equal(source, {"m": 5, "k": k}, fixed, target, change=nan)
+
+
+@pytest.mark.once("divisor", "target")
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a", "sm_120a"])
+@pytest.mark.parametrize("divisor", ["r[m]", "sqrt(r[m])"])
+def test_quotients_by_a_number_of_the_row(divisor: str, target: str) -> None:
+    """Of all magnitudes, subnormal ones, infinities, zeros of both signs and none: within 2 ulp."""
+    some = [0.0, 2.0**-149, 2.0**-130, 2.0**-126, 2.0**-20, 1.0, 3.0, 2.0**126, 2.0**127, 3.4e38, np.inf, np.nan]
+    every = np.array([*some, *[-x for x in some]], np.float32)
+
+    def change(values: dict[str, np.ndarray]) -> None:
+        values["X"][:], values["r"][:] = every, every
+
+    dims = {"m": every.size, "k": every.size}
+    made, _, _, _ = ran(
+        f"Y[m,k]:f32 = X[m,k]:f32 / {divisor}".replace("r[m]", "r[m]:f32"), dims, "k", target, change=change
+    )
+    with np.errstate(all="ignore"):
+        by = every if divisor == "r[m]" else np.sqrt(every)
+        wanted = every[None, :] / by[:, None]
+        spacing = np.spacing(np.abs(np.where(np.isfinite(wanted), wanted, 1)))
+        off = np.abs(made["Y"].astype(np.float64) - wanted)
+    near = (np.isnan(wanted) & np.isnan(made["Y"])) | (made["Y"] == wanted) | (off <= 2 * spacing)
+    assert near.all(), [(every[j], by[i], made["Y"][i, j], wanted[i, j]) for i, j in np.argwhere(~near)[:5]]

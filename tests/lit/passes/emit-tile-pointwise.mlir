@@ -17,4 +17,5 @@
 // CHECK: "tile.term"(%[[SUMS]], {{.*}}) {kind = "sum"}
 // CHECK: %[[MADE:.*]] = "tile.compute"(%[[SUMS]])
 // CHECK: "tile.store_columns"(%[[MADE]], {{.*}}together = 8
+// CHECK: {alone, band = 1
 // CHECK-NOT: tile.aligned
