@@ -24,7 +24,9 @@ CASES = [
     (NORM.format(":e4m3 scale(1x128)"), {"m": 5, "k": 2050}),
     (NORM.format(":e4m3 scale(1xk)"), {"m": 5, "k": 2104}),
     (SOFTMAX, {"m": 5, "k": 1031}),
-    (SOFTMAX.replace("Y[m,k]:f32", "Y[m,k]:e4m3 scale(1xk)"), {"m": 2, "k": 5125}),  # warps exchange three times
+    pytest.param(  # warps exchange three times, and are no power of two
+        SOFTMAX.replace("Y[m,k]:f32", "Y[m,k]:e4m3 scale(1xk)"), {"m": 2, "k": 5125}, marks=pytest.mark.thorough
+    ),
     (SOFTMAX.replace("m]", "b,m]").replace("m,", "b,m,").replace("b,b,", "b,"), {"b": 2, "m": 5, "k": 131}),
     (LAYER, {"m": 5, "k": 104}),
     (COMBINE, {"t": 5, "k": 136, "j": 3, "D_0": 9}),
