@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,34 +10,54 @@ import numpy as np
 from scalec import frontend, reference
 from scalec.formats import ELEMENT_TYPES
 from scalec.ir import context as contexts
-from scalec.reference.bind import find_program, signatures
-from scalec.runtime import devices, extents, plan, stored, torch_calls
+from scalec.lowering.signature import Interface
+from scalec.reference.bind import find_program
+from scalec.runtime import checks, devices, extents, indices, plan, stored, torch_calls
 from scalec.runtime.array import DeviceArray
 from scalec.runtime.tensors import CPU, adopt, is_torch, torch_dtype
 
 _TURNED = ("col", "packed")
 
 
-def run(text: str, dims: Mapping[str, int], values: tuple[Any, ...]) -> Any:
+def run(text: str, values: tuple[Any, ...]) -> Any:
     """What a kernel of the program would return, for torch tensors on a CPU or numpy arrays: one result, or a tuple.
 
     What is elementwise is computed in float64, in place of f32. Elements that the program does not reach hold anything.
+    Strides may be any.
 
-    Args:
-        dims: sizes that shapes do not tell.
+    Raises:
+        ArgumentError: types, shapes, or what index tensors hold are not what a kernel takes.
     """
-    with contexts.context():
+    with contexts.context(), np.errstate(all="ignore"):
         module = frontend.build(text, {})
-        known = {d: n for d, n in dims.items() if d in text}
-        inputs, outputs = signatures(find_program(module))
-        for s, v in zip(inputs, values, strict=True):
-            adopt(s.name, v, -1, lambda _: CPU)  # which refuses what is no memory of elements, as kernels do
-        found = reference.run(module, [_array(v) for v in values], dims=known)
-        forms = [(s.element, s.layout) for s in outputs]
-    made = [np.asarray(reference.storage(x)) for x in found.values()]
+        program = Interface.of(find_program(module), text, "")
+        dims = _checked(program, values)
+        found = reference.run(module, [_array(v) for v in values], dims=dims)
     as_asked = _of_torch if is_torch(values[0]) else _of_numpy
-    results = [as_asked(x, *form) for x, form in zip(made, forms, strict=True)]
+    made = [np.asarray(reference.storage(_nan(x))) for x in found.values()]
+    results = [as_asked(x, t.dtype, t.layout) for x, t in zip(made, program.results, strict=True)]
     return results[0] if len(results) == 1 else tuple(results)
+
+
+def _checked(program: Interface, values: tuple[Any, ...]) -> dict[str, int]:
+    """The size of every dimension; refuses what a kernel's call refuses."""
+    named = {t.name: (t, v) for t, v in zip(program.operands, values, strict=True)}
+    if (torch := sys.modules.get("torch")) is not None:
+        torch_calls.refuse_gradients(torch, list(named), values)
+    views = {name: stored.single(t, adopt(name, v, -1, lambda _: CPU)) for name, (t, v) in named.items()}
+    for name, (t, _) in named.items():
+        checks.check_type(t, views[name])
+    dims = extents.bind_dims(program, views)
+    indices.check(program, dims, {name: _array(v) for name, (t, v) in named.items() if t.dtype == "i32"})
+    return dims
+
+
+def _nan(x: Any) -> Any:
+    """An array with NaN as kernels have it: all bits but the sign."""
+    if x.dtype.kind in "fV" and x.dtype != reference.numpy_dtype("ue8m0"):
+        unsigned = x.view(f"u{x.itemsize}")
+        unsigned[np.isnan(x)] = (1 << (8 * x.itemsize - 1)) - 1
+    return x
 
 
 def unwritten(kernel: Any, values: tuple[Any, ...]) -> tuple[Any, ...]:

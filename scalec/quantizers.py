@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -199,7 +200,8 @@ def _quantized(
         given = (_reciprocal(outer[0].reshape(1)),)
         right = f"({right}) * r[0]:f32"
         if len(tensors) == 1 and not torch_calls.tracing() and _on_host(x):  # this product is rounded to f32, as there
-            tensors = ((x.astype(np.float32) if is_numpy(x) else x.float()) * given[0],)
+            with np.errstate(invalid="ignore"):
+                tensors = ((x.astype(np.float32) if is_numpy(x) else x.float()) * given[0],)
             right, given = right.partition(":")[0][1:] + ":f32", ()
     amax = f"max(max[{batch}m,k](abs({right})), 0)"
     seeds = () if seed is None else (_seed(x, seed),)
@@ -247,7 +249,7 @@ def _run(text: str, length: int, target: str | None, x: Any, *others: Any) -> An
         from scalec import on_host
 
         with _of_arguments():
-            return on_host.run(text, {"k": length}, tensors)
+            return on_host.run(text, tensors)
     kernel = _compiled(text, fixed, target or api.default_target())
     if " for " not in text:
         return kernel(*tensors)
@@ -354,9 +356,17 @@ def _held(
             expected = f"a torch tensor or a numpy array{of}, at least {least} indices"
             fix = f"{name}.float() or {name}.astype(numpy.float32)" if tensor and len(x.shape) >= least else ""
             raise ArgumentError(f"{name} does not fit", got=got, expected=expected, fix=fix)
+    if not all(_alike(x, y) for x, y in pairwise(tensors.values())):
+        got = ", ".join(f"{name} of type {type(x).__qualname__}" for name, x in tensors.items())
+        raise ArgumentError("tensors of two libraries", got=got, expected="torch tensors alone, or numpy arrays alone")
     if not isinstance(format, str):
         raise _not_among("format", format, FORMATS)
     return _meaning(format, layout)
+
+
+def _alike(x: Any, y: Any) -> bool:
+    """Whether both are torch's tensors, or both numpy's arrays."""
+    return (is_torch(x) and is_torch(y)) or (is_numpy(x) and is_numpy(y))
 
 
 @_constant
@@ -430,7 +440,7 @@ def _range(x: Any, batched: bool, rows: Any, offsets: Any) -> tuple[str, tuple[A
         raise ArgumentError("offsets are of the rows of one matrix", got=got, expected="x of [m, k], not batched")
     name, ends = ("offsets", offsets) if rows is None else ("rows", rows)
     ends: Any = ends
-    if not ((is_torch(ends) or is_numpy(ends)) and _element(ends.dtype) == "i32"):
+    if not (_alike(ends, x) and _element(ends.dtype) == "i32"):
         raise ArgumentError(f"{name} = {shown(ends)}", expected="an int32 tensor on the device of x")
     if name == "rows":
         return " for m < rows[b]", (ends.reshape((math.prod(ends.shape),)),)
@@ -439,7 +449,7 @@ def _range(x: Any, batched: bool, rows: Any, offsets: Any) -> tuple[str, tuple[A
 
 def _seed(x: Any, seed: Any) -> Any:
     """The numbers that random bits are made of, as a kernel takes them."""
-    if is_numpy(seed) or is_torch(seed):
+    if _alike(seed, x):
         return seed  # what is wrong with it, the kernel's call says
     if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 1 << 64:
         raise ArgumentError(f"seed = {shown(seed)}", expected="a number from 0 to 2^64 - 1, or an int32 tensor of four")

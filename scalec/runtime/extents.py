@@ -4,17 +4,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from scalec.abi import MOST_CTAS, PADDED_BOX, KernelSpec, TensorSpec
 from scalec.errors import ArgumentError
 from scalec.formats import ELEMENT_TYPES
+from scalec.reads import Reads
 from scalec.runtime.checks import seen, written
 from scalec.runtime.stored import align_up, elements, stored_shape
 from scalec.runtime.tensors import TensorView
 from scalec.sizes import MOST, Range
 
 
-def bind_dims(spec: KernelSpec, views: Mapping[str, TensorView]) -> dict[str, int]:
+class Called(Protocol):
+    """What tensors of a call are checked by: fields of a KernelSpec, which programs that no kernel runs have too."""
+
+    @property
+    def dims(self) -> Mapping[str, int | None]: ...
+    @property
+    def ranges(self) -> Mapping[str, tuple[int, int]]: ...
+    @property
+    def operands(self) -> tuple[TensorSpec, ...]: ...
+    @property
+    def results(self) -> tuple[TensorSpec, ...]: ...
+    @property
+    def reads(self) -> tuple[Reads, ...]: ...
+
+
+def bind_dims(spec: Called, views: Mapping[str, TensorView]) -> dict[str, int]:
     """The size of every dimension, from the shapes of the tensors given and the sizes fixed at compile time."""
     dims: dict[str, int] = {}
     giver: dict[str, str] = {}

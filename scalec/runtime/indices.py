@@ -17,16 +17,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scalec.abi import KernelSpec, TensorSpec
+from scalec.abi import TensorSpec
 from scalec.errors import ArgumentError
 from scalec.reads import Coord, Domain, Entry, Lookup, Reads
 from scalec.runtime.device import Device
+from scalec.runtime.extents import Called
 from scalec.runtime.form import Form
 
 Array = NDArray[Any]
 
 
-def check(spec: KernelSpec, dims: Mapping[str, int], held: Mapping[str, Array]) -> None:
+def check(spec: Called, dims: Mapping[str, int], held: Mapping[str, Array]) -> None:
     """Refuses index tensors that say what cannot be.
 
     Args:
