@@ -7,6 +7,7 @@ its own (products.py), and what reaches an input is written down there (leaves.p
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -27,6 +28,7 @@ from scalec.gradients.expressions import (
     times,
 )
 from scalec.gradients.leaves import summed, write
+from scalec.gradients.outside import at_else
 from scalec.gradients.places import in_blocks
 from scalec.gradients.steps import LeftOut
 from scalec.gradients.text import in_order
@@ -51,6 +53,8 @@ class Backward(Trace):
         """Passes on the gradient `adjoint` of a value of statement `s`, one at each point of `space`."""
         if is_number(adjoint, 0) or not self.needed(v):
             return
+        if isinstance(v, (Read, Contract)):
+            self._check_outside(v, adjoint, s, space)
         if isinstance(v, Read):
             self.reached(v, adjoint, space)
         elif isinstance(v, Apply):
@@ -75,7 +79,10 @@ class Backward(Trace):
         """The gradient of each element that a `max` or `min` is of, and its points: those that it is share its
         gradient, as torch has it. It is found again, of the same elements: of what functions or products give, two
         kernels may have others."""
-        if not isinstance(v.value, Read) or isinstance(v.value.source, Statement):
+        x = v.value.source if isinstance(v.value, Read) else None
+        if isinstance(x, Statement) and x.otherwise in (None, {"max": -math.inf, "min": math.inf}[v.kind]):
+            x = x.value.source if isinstance(x.value, Read) else None  # X of `T[m,n] = X[m,n] for n < m+1 else -inf`
+        if x is None or isinstance(x, Statement):
             raise self.error(
                 v.span,
                 f"{v.kind}[...] of what is computed has no gradient here",
@@ -85,9 +92,9 @@ class Backward(Trace):
             )
         kept = tuple(d for d in in_order(v.value) if d in v.dims)
         if adjoint.dims - v.dims - self.linked(v.dims):  # it is broadcast where it is used
-            name = self.fresh(f"d{v.kind}_{v.value.source.name}")
+            name = self.fresh(f"d{v.kind}_{x.name}")
             adjoint, space = summed(self, name, "f32", Share(plain(kept), adjoint, space), ""), v.dims
-        index, name = plain(kept) or (affine.constant(0),), f"{v.kind}_{v.value.source.name}"
+        index, name = plain(kept) or (affine.constant(0),), f"{v.kind}_{x.name}"
         found = self.emit(self.fresh(name), "f32", index, Reduce(v.span, v.dims, v.kind, v.value))
         is_it = minus(number(1), apply("sign", apply("abs", minus(v.value, read(found, index)))))
         count = Reduce(v.span, v.dims, "sum", is_it)
@@ -104,6 +111,22 @@ class Backward(Trace):
             adjoint = summed(self, self.fresh(f"d{v.source.tensor.name}"), "f32", share, "")
         self.all_there(v, space - v.dims - self.linked(v.dims), share.value.dims)
         self.adjoints[key] = plus(self.adjoints[key], adjoint) if key in self.adjoints else adjoint
+
+    def _check_outside(self, v: Read | Contract, adjoint: Value, s: Statement, space: frozenset[str]) -> None:
+        """Refuses what gets something where a temporary has the value behind its `else`: steps have its range."""
+        mine = {r.dim for r in s.ranges} | (
+            v.dims if isinstance(v, Read) and isinstance(v.source, Statement) else set()
+        )
+        for t in (x.source for x in below(s.value) if isinstance(x, Read) and isinstance(x.source, Statement)):
+            there = {r.dim for r in t.ranges} - mine & (space | adjoint.dims)
+            if t.otherwise is not None and there and at_else(adjoint) != 0:
+                raise self.error(
+                    v.span,
+                    f"the gradient of this has points outside the range of {', '.join(sorted(there))}",
+                    f"{t.tensor.name}, which is {t.otherwise:g} there",
+                    "a factor that is 0 there, as what has else 0, or exp of what has else -inf",
+                    "give the results the range too, or leave this input out of wrt",
+                )
 
     def _given(self, s: Statement) -> Value | None:
         """The gradient of a result, as its index says."""

@@ -11,6 +11,7 @@ from scalec.frontend.program import (
     Constant,
     Contract,
     Quantized,
+    Range,
     Read,
     Reduce,
     Rounded,
@@ -42,6 +43,22 @@ def read(source: Tensor | Scalar | Statement, index: tuple[affine.Linear, ...]) 
 def plain(dims: tuple[str, ...]) -> tuple[affine.Linear, ...]:
     """Dimensions as an index."""
     return tuple(affine.atom(affine.Dim(d)) for d in dims)
+
+
+def bounds(r: Range) -> frozenset[str]:
+    """The dimensions that the ends of a range read."""
+    return frozenset(affine.dims(r.lower) | affine.dims(r.upper))
+
+
+def group_of(r: Range) -> str | None:
+    """g of `off[g]:off[g+1]`; None of other ranges."""
+    if not affine.read(r.lower) or not affine.read(r.upper):
+        return None
+    low, high = affine.symbols(r.lower)[0], affine.symbols(r.upper)[0]
+    differ = [(a, b) for a, b in zip(low.index, high.index, strict=False) if a != b]
+    if low.tensor != high.tensor or len(differ) != 1 or affine.add(differ[0][0], affine.constant(1)) != differ[0][1]:
+        return None
+    return affine.plain(differ[0][0])
 
 
 def is_number(v: Value, x: float) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scalec.frontend import affine
 from scalec.frontend.program import (
     Apply,
     Contract,
@@ -24,7 +23,7 @@ from scalec.frontend.program import (
     Tensor,
     Value,
 )
-from scalec.gradients.expressions import below, plain, read, rewritten
+from scalec.gradients.expressions import below, bounds, group_of, plain, read, rewritten
 from scalec.gradients.text import Writer, in_order
 
 
@@ -147,8 +146,11 @@ class Keeper:
     def _kept(self, key: str, v: Value) -> Kept:
         part = min(self._parts(v), key=lambda p: [id(x) for x in below(v)].index(p))
         s = self.opaque[part]
-        order = s.dims if set(s.dims) == v.dims else tuple(d for d in in_order(v) if d in v.dims)
-        order = tuple(order) or tuple(sorted(v.dims))
+        dims = v.dims - {
+            group_of(r) for r in s.ranges if r.dim in v.dims and group_of(r) not in s.dims
+        }  # a row has one
+        order = s.dims if set(s.dims) == dims else tuple(d for d in in_order(v) if d in dims)
+        order = tuple(order) or tuple(sorted(dims))
         if (t := self._result(key)) is not None:
             return Kept(v, t.dims, t.tensor, t, result=True)
         temporary = next(
@@ -215,9 +217,7 @@ class Keeper:
         for i, t in enumerate(statements):
             value = rewritten(t.value, change)
             has = frozenset(t.dims).union(*(x.dims for x in below_own(value)))
-            ranges = tuple(
-                r for r in t.ranges if affine.dims(r.lower) | affine.dims(r.upper) | {r.dim} <= has
-            )  # else it is made's
+            ranges = tuple(r for r in t.ranges if bounds(r) | {r.dim} <= has)  # else it is made's
             fields = (t.tensor, t.index, t.dims, value, t.accumulate, ranges, t.otherwise, t.temporary)
             statements[i] = Statement(*fields)
         statements.insert(at, made)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from scalec.errors import UnsupportedError
 from scalec.frontend import affine
 from scalec.frontend.program import Contract, Read, Reduce, Scalar, Scales, Tensor, Value
-from scalec.gradients.expressions import NOWHERE, below, factors, plain, plus, product, read
+from scalec.gradients.expressions import NOWHERE, below, bounds, factors, plain, plus, product, read
 from scalec.gradients.places import Index, block_of, by_group, in_blocks, moved, places
 from scalec.gradients.steps import MadeIndex
 from scalec.gradients.text import in_order, indices
@@ -38,6 +38,8 @@ def _check_index(tensor: Tensor, shares: list[Share]) -> None:
         )
     for a, i in enumerate(index):
         others = frozenset(d for b, x in enumerate(index) if b != a for d in affine.dims(x))
+        if i == affine.constant(0):  # of one element: others read there would be a second index
+            continue
         if not affine.read(i) and (in_blocks(i) is None or (affine.plain(i) is None and affine.dims(i) & others)):
             raise UnsupportedError(
                 f"{tensor.name} is read at {i}, and no program puts its gradient back there",
@@ -129,7 +131,7 @@ def _contracts(v: Value) -> bool:
 def _over_what(t: Trace, s: Share) -> tuple[str, ...]:
     """The dimensions that a share has and its input has not, those of the text's order."""
     kept = frozenset(d for i in s.index for d in affine.dims(i))
-    over = s.value.dims & s.space - kept - (t.linked(kept, s.ranges) - t.written)
+    over = s.value.dims & s.space - kept - t.linked(kept, s.ranges)
     return tuple(d for d in in_order(t.keeper.of(s.value)) if d in over)
 
 
@@ -140,22 +142,27 @@ def summed(t: Trace, name: str, element: str, s: Share, of: str, *, ranged: bool
     kept = [d for i in index for d in sorted(affine.dims(i))]
     _check_ranges(t, s, kept)
     # groups that a range has of what is summed: r[g] of X[m,n]*w[n]*r[g] for m in off[g]:off[g+1], where dw[n] is asked
-    groups = s.value.dims & t.linked(frozenset(over), s.ranges) - t.written - frozenset((*kept, *over))
+    groups = s.value.dims & t.linked(frozenset(over), s.ranges) - frozenset((*kept, *over))
     over += sorted(groups)
+    # n of `n < len[m]` before m, which the range reads
+    over = sorted(over, key=lambda d: not (d in t.ranges and bounds(t.ranges[d]) & frozenset(over)))
     while len(over) > 1:  # one index a kernel; the last one of memory last, as what remains is contiguous then
         d = over.pop(0)
         known = in_order(value)
         dims = (*(x for x in kept if x not in known), *(x for x in known if x in kept or x in over))
         dims = tuple(sorted(dims, key=lambda x: x not in groups))  # a group's rows lie one behind the other
-        tensor = t.emit(t.fresh(f"{name}_{''.join(dims)}"), "f32", plain(dims), _over(value, d), ranges=s.ranges)
+        tensor = t.emit(
+            t.fresh(f"{name}_{''.join(dims)}"), "f32", plain(dims), _over(value, d), ranges=s.ranges, done=s.done
+        )
         value = read(tensor, plain(dims))
+        s = replace(s, done=s.done | {x for x, r in t.ranges.items() if d in bounds(r)})
     if over:
         value = _over(value, over[0])
     if not index:  # of a scalar: one element
         index = (affine.constant(0),)
     if any(affine.dims(i) and affine.plain(i) is None for i in index):
         return _put_back(t, name, element, replace(s, value=value), of)
-    return read(t.emit(name, element, index, value, of=of, ranges=s.ranges, ranged=ranged), index)
+    return read(t.emit(name, element, index, value, of=of, ranges=s.ranges, ranged=ranged, done=s.done), index)
 
 
 def _check_ranges(t: Trace, s: Share, kept: list[str]) -> None:
@@ -163,15 +170,11 @@ def _check_ranges(t: Trace, s: Share, kept: list[str]) -> None:
         return
     for d in kept:
         r = t.ranges.get(d)
-        if (
-            r is not None
-            and d not in t.options.covered
-            and not (affine.dims(r.lower) | affine.dims(r.upper)) <= s.value.dims | frozenset(kept)
-        ):
-            bounds = sorted((affine.dims(r.lower) | affine.dims(r.upper)) - set(kept))
+        if r is not None and d not in t.options.covered | s.done and not bounds(r) <= s.value.dims | frozenset(kept):
+            lacks = sorted(bounds(r) - set(kept))
             raise UnsupportedError(
                 f"an input over {', '.join(kept)} has no gradient outside the ranges of {d},"
-                f" which go by {', '.join(bounds)}",
+                f" which go by {', '.join(lacks)}",
                 got="an elementwise input of a program with groups",
                 expected="one that has the group's index",
                 fix=f"leave it out of wrt, or say that groups have every {d}: covered='{d}'",
@@ -223,6 +226,7 @@ def _put_back(t: Trace, name: str, element: str, s: Share, of: str) -> Value:
         rows = summed(t, t.fresh(usual[0]), usual[1], replace(s, index=at), "", ranged=True)
         assert isinstance(rows, Read)
         at, inside = rows.index, read(rows.source, _with(rows.index, axis, place))
+        s = replace(s, done=s.done | t.ranges.keys() & rows.dims)
     target = _with(at, axis, affine.atom(affine.Dim(row)))
     return summed(t, name, element, replace(s, index=target, value=inside, space=inside.dims), of)
 

@@ -23,7 +23,7 @@ from scalec.frontend.program import (
     Value,
     reads_in,
 )
-from scalec.gradients.expressions import below, plain, read, rewritten
+from scalec.gradients.expressions import below, bounds, group_of, plain, read, rewritten
 from scalec.gradients.kept import Keeper, below_own
 from scalec.gradients.recipes import Recipe
 from scalec.gradients.steps import LeftOut, MadeIndex
@@ -59,6 +59,8 @@ class Share:
     ranges: tuple[Range, ...] = ()
     of: str = ""
     """The input, "" of a temporary."""
+    done: frozenset[str] = frozenset()
+    """The dimensions whose ranges steps before have had."""
 
 
 @dataclass
@@ -137,8 +139,10 @@ class Trace:
         ranges: tuple[Range, ...] = (),
         levels: tuple = (),
         ranged: bool = False,
+        done: frozenset[str] = frozenset(),
     ) -> Tensor:
-        """A step of one statement; what it makes. `ranged`: later steps read it outside of its ranges too."""
+        """A step of one statement; what it makes. `ranged`: later steps read it outside of its ranges too. `done`: the
+        dimensions whose ranges steps before have had."""
         element = "f32" if element == "tf32" else element  # as which it is stored
         tensor = Tensor(name, (0, 0), [None] * len(index), element, levels or None)
         if self.keeper.chosen is None:
@@ -147,7 +151,7 @@ class Trace:
         kept = frozenset(d for i in index for d in affine.dims(i))
         value = self._numbers_apart(self._at_hand(self.keeper.of(value)), kept)
         used = kept | {d for x in below(value) for d in x.dims}
-        found, ranged = self._attached(used, kept, ranges, value), bool(of) or ranged
+        found, ranged = self._attached(used, kept, ranges, value, done), bool(of) or ranged
         attached = tuple(r for r in found if ranged or self._must(r, value, kept))
         reads = [i for x in below(value) if isinstance(x, Read) for i in x.index]
         symbols = [x for i in (*index, *reads) for x in affine.symbols(i)]  # a negative one skips a point, or a term
@@ -186,7 +190,7 @@ class Trace:
         while True:
             texts: dict[str, list[Value]] = {}
             for x in below_own(value):
-                if isinstance(x, Apply) and not any(isinstance(y, (Contract, Reduce)) for y in below(x)):
+                if isinstance(x, Apply) and x.dims and not any(isinstance(y, (Contract, Reduce)) for y in below(x)):
                     texts.setdefault(Writer().value(x), []).append(x)
             again = sorted((t for t, xs in texts.items() if len(xs) > 1 and len(t) >= NAMED), key=len)
             if not again:
@@ -204,26 +208,28 @@ class Trace:
         """Whether a step that later ones read needs a range: these have it themselves, so what lies outside does not
         matter, unless it is summed or multiplied; or the range alone says of which group a point is, whose index the
         value has."""
-        group = (affine.dims(r.lower) | affine.dims(r.upper)) & frozenset(d for x in below(value) for d in x.dims)
-        return r.dim not in kept or bool(group - kept) or any(isinstance(x, (Contract, Reduce)) for x in below(value))
+        group = bounds(r) & frozenset(d for x in below(value) for d in x.dims)
+        reads = [i for x in below(value) if isinstance(x, Read) for i in x.index]
+        outside = any(affine.symbols(i) and not affine.read(i) for i in reads)  # L[q, t - lo[q]] has no such element
+        sums = any(isinstance(x, (Contract, Reduce)) for x in below(value))
+        return r.dim not in kept or bool(group - kept) or outside or sums
 
     def _attached(
-        self, used: frozenset[str], kept: frozenset[str], own: tuple[Range, ...], value: Value
+        self, used: frozenset[str], kept: frozenset[str], own: tuple[Range, ...], value: Value, done: frozenset[str]
     ) -> list[Range]:
         """The ranges of a step over these dimensions: those of the program, or one that the step has of its own."""
         found = [r for r in own if r.dim in used]
         for dim, r in self.ranges.items():
-            if dim not in used or any(o.dim == dim for o in own):
+            if dim not in used - done or any(o.dim == dim for o in own):
                 continue
-            bounds = affine.dims(r.lower) | affine.dims(r.upper)
-            if not bounds <= used:
+            if not bounds(r) <= used:
                 if dim in self.options.covered and dim in kept:
                     continue
                 elementwise = not any(isinstance(x, (Contract, Reduce)) for x in below(value))
                 if elementwise and dim in kept:
                     continue  # what lies outside is read by nobody; an input's gradient is refused in leaves.py
                 raise UnsupportedError(
-                    f"the range of {dim} reads {', '.join(sorted(bounds - used))}, which a gradient over"
+                    f"the range of {dim} reads {', '.join(sorted(bounds(r) - used))}, which a gradient over"
                     f" {', '.join(sorted(used))} does not have",
                     got=f"for {dim} in {r.lower}:{r.upper}",
                     expected="a range whose bounds read indices of each tensor that it is of",
@@ -281,15 +287,11 @@ class Trace:
         return found
 
     def linked(self, dims: frozenset[str], own: tuple[Range, ...] = ()) -> frozenset[str]:
-        """The dimensions that the bounds of these dimensions' ranges read."""
+        """The dimensions of which the ranges of these say one index a point: g of `m in off[g]:off[g+1]`. What results
+        and temporaries have as well, as m of Y[m,n] where `n < len[m]`, is one of many at a point, but for offsets."""
         every = [*own, *(r for d, r in self.ranges.items() if d not in {o.dim for o in own})]
-        return frozenset(x for r in every if r.dim in dims for x in affine.dims(r.lower) | affine.dims(r.upper))
-
-    @property
-    def written(self) -> frozenset[str]:
-        """The dimensions that results and temporaries have: of which a range that reads them is one of many at a point,
-        `n < len[m]` of Y[m,n], where `off[g]:off[g+1]` alone says of which g a point is."""
-        return frozenset(d for s in self.program.statements for i in s.index for d in affine.dims(i))
+        written = frozenset(d for s in self.program.statements for i in s.index for d in affine.dims(i))
+        return frozenset(x for r in every if r.dim in dims for x in bounds(r) if x not in written or x == group_of(r))
 
     def error(self, span: Span, why: str, got: str, expected: str, fix: str) -> Exception:
         """A refusal with its place."""

@@ -59,8 +59,11 @@ def _of_groups(t: Any) -> torch.Tensor:
 
 
 def _up_to(t: Any) -> torch.Tensor:
-    there = torch.arange(t.X.shape[1])[None] < t.len[:, None]
-    return torch.where(there, t.X * t.w, 0.0).sum(1)
+    return _below(t.X * t.w, t.len).sum(1)
+
+
+def _below(x: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+    return torch.where(torch.arange(x.shape[1])[None] < ends[:, None], x, 0.0)
 
 
 def _weighted_operands(t: Any) -> torch.Tensor:
@@ -204,6 +207,11 @@ CASES = [
         RAGGED,
     ),
     Case("Y[m,n] = X[m,n] * w[n] * r[g,n] for m in off[g]:off[g+1]", _of_groups, {**MN, "g": 3}),
+    Case(
+        "D[g,n]:f32 = sum[m](x[m,n] * y[m,n]) * w[g] for m in off[g]:off[g+1]",
+        lambda t: torch.stack([(t.x[s] * t.y[s]).sum(0) for s in groups(t)]) * t.w[:, None],
+        {**MN, "g": 3},
+    ),
     Case("S[m] = sum[n](X[m,n] * w[n]) for n < len[m]", _up_to, MN),
     Case("C[g,m,n] = A[g,m,k] @ B[g,n,k] for m < rows[g]", _masked, {"g": 3, **MNK}),
     Case("C[g,m,n] = A[g,m,k] @ B[g,n,k] for m < rows[g] else 0", _masked, {"g": 3, **MNK}),
@@ -290,6 +298,38 @@ CASES = [
     ),
     Case("C[idx[m],n] = A[m,k] @ B[n,k]", _scattered, {**MNK, "C_0": 9}),
     Case("L[q,t] = Q[q,d] @ K[t,d] for t in lo[q]:hi[q] else 0", _windows, {"q": 5, "t": 6, "d": 4}),
+    Case(
+        "L[q,t] = relu(Q[q,d] @ K[t,d]) * w[q] for t in lo[q]:hi[q]",
+        lambda t: torch.relu(_windows(t)) * t.w[:, None],
+        {"q": 5, "t": 6, "d": 4},
+    ),
+    Case(
+        "L[q,t - lo[q]]:f32 = sum[h](relu(Q[q,h,d] @ K[t,d]) * W[q,h]) for t in lo[q]:hi[q]",
+        lambda t: _below(
+            torch.stack([x.roll(-low) for x, low in zip(_lightning(t), t.lo.tolist(), strict=True)]), t.hi - t.lo
+        ),
+        {"q": 5, "t": 6, "h": 3, "d": 4},
+    ),
+    Case(
+        "C[m,n] = relu(A[m,k] @ B[g,n,k] + bias[g,n]) * w[g] for m in off[g]:off[g+1]",
+        lambda t: torch.cat(
+            [t.A[: int(t.off[0]), :1] * t.bias[:1] * 0]
+            + [torch.relu(t.A[s] @ t.B[g].T + t.bias[g]) * t.w[g] for g, s in enumerate(groups(t))]
+            + [t.A[int(t.off[-1]) :, :1] * t.bias[:1] * 0]
+        ),
+        RAGGED,
+    ),
+    Case(
+        "Y[m,n] = A[idx[m],n] * w[n] * s[0] for n < len[m]",
+        lambda t: _below(_gathered(t.A, t.idx), t.len) * t.w * t.s,
+        {**MN, "A_0": 4},
+    ),
+    Case(
+        "Y[m,n] = X[m,n] * w[n] * r[g] for m in off[g]:off[g+1] for n < len[m]",
+        lambda t: _below(_of_groups(t), t.len),
+        {**MN, "g": 3},
+        {"wrt": ["w", "r"]},
+    ),
     # without a contraction
     Case("C[m,n] = silu(G[m,n]) * U[m,n] + x[n]", lambda t: silu(t.G) * t.U + t.x, MN),
     Case(
@@ -297,6 +337,11 @@ CASES = [
     ),
     Case("R[m] = sqrt(sum[n](x[m,n]^2) + 0.5)", lambda t: ((t.x**2).sum(1) + 0.5).sqrt(), MN),
     Case("R[m] = max[n](x[m,n]) * w[m]; Q[m] = min[n](x[m,n])", lambda t: (t.x.amax(1) * t.w, t.x.amin(1)), MN),
+    Case(
+        "S[0]:f32 = max[m,n](x[m,n]) * w[0] + b[0]; E[0]:f32 = sum[m](y[m]^2 * exp(w[0] * b[0])) * exp(w[0] * b[0])",
+        lambda t: (t.x.amax() * t.w + t.b, (t.y**2).sum() * torch.exp(2 * t.w * t.b)),
+        MN,
+    ),
     Case("C[m,n] = y[m,n] * max[j](x[j])", lambda t: t.y * t.x.amax(), {**MN, "j": 5}),
     Case("C[m,n] = y[m,n] * exp(sum[j](x[j] * w[j]))", lambda t: t.y * (t.x * t.w).sum().exp(), {**MN, "j": 5}),
     Case("C[m,n] = min(y[m,n], inf) + x[n]", lambda t: t.y + t.x, MN),
@@ -304,6 +349,12 @@ CASES = [
     Case(
         "M[m] = max[n](x[m,n]); S[m] = sum[n](exp(x[m,n] - M)); Y[m,n] = exp(x[m,n] - M) / S",
         lambda t: torch.softmax(t.x, 1),
+        MN,
+    ),
+    Case(
+        "T[m,n] = x[m,n] for n < m+1 else -inf; M[m] = max[n](T); S[m] = sum[n](exp(T - M));"
+        " Y[m,n] = exp(T - M) / S * w[n]",
+        lambda t: torch.softmax(t.x + torch.full((7, 6), -np.inf, dtype=torch.float64).triu(1), 1) * t.w,
         MN,
     ),
     Case(

@@ -70,12 +70,12 @@ def backward(
         for name in step.reads:
             assert name in known, f"{step.text}: nothing is called {name}"
         shapes = {n: np.zeros_like(values[of]) for n, of in step.results.items() if of and np.shape(values[of])}
-        known |= _ran(step.text, {n: known[n] for n in step.reads}, {}, shapes, zeroed=step.zeroed)
+        known |= _ran(step.text, {n: known[n] for n in step.reads}, {}, shapes, unwritten=0 if step.zeroed else np.nan)
     return {of: known[name] for of, name in g.of.items()}
 
 
 def _ran(
-    text: str, values: Mapping[str, Any], dims: Mapping[str, int], shapes: Mapping[str, Any], *, zeroed: bool = False
+    text: str, values: Mapping[str, Any], dims: Mapping[str, int], shapes: Mapping[str, Any], *, unwritten: float = 0
 ) -> Arrays:
     with context():
         module = build(text, {})
@@ -84,8 +84,7 @@ def _ran(
         found = run(module, {n: values[n] for n in names}, shapes, dims=sizes)
     results = dict(found.items())
     for name, written in found.written.items():
-        if zeroed:
-            results[name] = np.where(written, results[name], 0).astype(results[name].dtype)
+        results[name] = np.where(written, results[name], results[name].dtype.type(unwritten))
     return results
 
 

@@ -23,6 +23,7 @@ NOT_YET = (
     "the ranges of t for each q may overlap",
     "has an element a row, and is computed of what changes along",
     "a reduction with a range that it has not itself",  # sum[m] where n < len[m]
+    "a result of one number that nothing is reduced to",
 )
 """What no kernel does yet, of programs and of their gradients: docs/gradients.md. An entry goes when a kernel comes:
 the test of all texts fails then."""
@@ -208,6 +209,11 @@ REFUSED = {
     "Q[m,k]:bf16 = stochastic(X[m,k] * y[m,k], s[0])": "Q is rounded by chance",
     "C[m,n]:i32 = A[m,k]:bf16 @ B[n,k]": "C is of integers and has no gradient",
     "C[m,n] = A[m,k]:i8 @ B[n,k]:i8": "no input of this program has a gradient",
+    "T[m,n] = X[m,n] for n < len[m] else 2; Y[m,n] = T*w[n]": "points outside the range of n",
+    "T[m,n] = X[m,n] for n < m+1 else 0; Y[m,n] = T + w[n]": "points outside the range of n",
+    "T[m,n] = X[m,n] for n < m+1 else 1; C[m,n] = T * (A[m,k] @ B[n,k])": "points outside the range of n",
+    "T[m,n] = X[m,n] for n < m+1 else 0; R[m] = max[n](T)": r"max\[...\] of what is computed has no gradient here",
+    "S[0]:f32 = sum[m](x[m] * y[m]) * w[1]": "w is read at 1",
     "R[m] = max[n](abs(x[m,n]))": r"max\[...\] of what is computed has no gradient here",
     "T[m,n] = A[m,k] @ B[n,k]; R[m] = min[n](T)": r"min\[...\] of what is computed has no gradient here",
     "C[m,n] = A[m,k] @ B[n,k] + x[2*n]": r"x is read at n\*2",
@@ -258,6 +264,12 @@ def test_what_is_made_of_a_matrix_of_blocks_is_made_once(options: dict):
     made = "B_n[r,k,n]:e4m3 scale(1x128@col)" if options else "B_bf16[r,n,k]"
     assert [x for x in texts if x.startswith("B_")] == [f"{made} = B[r,n,k]:fp8_block"]
     assert texts[-1].startswith("dA[m,k] = dC")
+
+
+def test_what_is_kept_of_rows_that_groups_share_out_has_no_group():
+    """Each row has one, which the range says."""
+    g = scalec.grad("C[m,n] = relu(A[m,k] @ B[g,n,k] + bias[g,n]) for m in off[g]:off[g+1]", wrt="A")
+    assert g.forward.splitlines()[-1] == "C_in_kept[m,n] = C_in"
 
 
 def test_straight_through_is_by_choice():
