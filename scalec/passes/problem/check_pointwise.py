@@ -142,7 +142,7 @@ class PointwiseChecks:
 
     def check_result_blocks(self, p: Pointwise, o: Output, lookups: dict[str, Lookup]) -> None:
         """Refuses scales of several rows where no thread knows which of these there are."""
-        scale, why = o.scale, ""
+        scale, why, fix = o.scale, "", "compute it outside the program"
         if scale is None or (scale.rows == 1 and scale.largest is None):
             return
         if p.skips and scale.largest is not None:
@@ -151,12 +151,15 @@ class PointwiseChecks:
             why = "in blocks of several rows, of which some may be left out"
         elif scale.rows > 1 and o.coords[-2].dim in lookups:
             why = "in blocks of several rows, which are scattered"
+            fix = (
+                "gather: read what it is of at an index that names, for each row of the result, the one that goes there"
+            )
         elif scale.rows > 1 and scale.apart and not p.groups:
             why = "in blocks of several rows, whose groups are apart and an index of it"
         elif scale.rows > 1 and scale.apart and any(map(p.is_turned, p.outputs)):
             why = "in blocks of several rows, whose groups are apart, beside a result with another last index"
         if why:
-            raise self.refused(f"{o.name} quantised {why}", self.function, "blocks of one row, or all rows")
+            raise self.refused(f"{o.name} quantised {why}", self.function, "blocks of one row, or all rows", fix)
 
     def check_windows(self, p: Pointwise, rows: set[str]) -> None:
         """Refuses what is left out, or filled, where ends are read at another index than rows, or elements share what
@@ -178,9 +181,8 @@ class PointwiseChecks:
             if d.dim not in (*rows, columns) or not set(d.groups) <= rows:
                 what = f"a range of {d.dim}" + f" for each {' and '.join(d.groups)}" * bool(d.group)
                 filled = ", outside of which it is filled (else)" if d not in own else ""
-                raise self.refused(
-                    what + filled, self.function, f"one for each {' or '.join(sorted(rows))}, or for all"
-                )
+                each = f"one for each {' or '.join(sorted(rows))}, or for all" if rows else "one for all"
+                raise self.refused(what + filled, self.function, each)
         if any(x.body.filled for x in every) and p.lookups:
             what = "what is filled outside a range (else) beside an index from memory, which may leave rows out"
             raise self.refused(what, self.function, "one of them", "gather, or fill, in a program of its own")

@@ -215,16 +215,18 @@ class PointwiseReader(PointwiseChecks, EpilogueReader):
             )
             if said in (f"{of.dims[0]}x1", "x".join(of.dims)):  # which launches before find, of some programs
                 blocks += "; or of what has no range, index from memory or transform"
-            raise self.refused(
-                f"{of.name} quantised in blocks of {said}",
-                op,
-                blocks,
-                f"say 1x32, 128x128 or 1x{of.coords[-1].dim}, or quantise {of.name} after the call",
-            )
+            sizes = [(x, axis) for x, axis in zip(block, of.dims, strict=False) if x != WHOLE]
+            at = ",".join(f"{axis}/{x}" if x > 1 else axis for x, axis in sizes) or "0"
+            able = not op.largest and not len(getattr(op.input.owner.opview, "domains", ()))
+            given = f", give their magnitudes, scale({said} of M[{at}])" if able else ""
+            fix = f"say 1x32, 128x128 or 1x{of.coords[-1].dim}{given}, or quantise {of.name} after the call"
+            raise self.refused(f"{of.name} quantised in blocks of {said}", op, blocks, fix)
         padded = pads(op, [c.dim for c in of.coords])
         if padded[-1]:
             what = f"{of.name} quantised in blocks of {said} along {of.dims[-1]}, whose groups are apart"
-            raise self.refused(what, op, "blocks along another index", "leave out apart")
+            last, size = of.dims[-1], said.rpartition("x")[2]
+            fix = f"say it with {last} before another index, in blocks of {size}x1: products over {last} read these"
+            raise self.refused(what, op, "blocks along another index", fix)
         if layout != "row" and len(of.coords) < 2:
             raise self.refused(f"{of.name} has scales of layout {layout} and one index", op, "two indices")
         name = self.name(self.facts("res_attrs", of.index + 1), f"{of.name}_scale")
