@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from math import prod
 from random import Random
 
+from scalec import grad
+from scalec.errors import ScalecError
 from tests.fuzz import draw as structured
 from tests.fuzz.case import Case
 from tests.fuzz.holes import ALWAYS_KNOWN, EXTENTS, PAIRS, TABLES, Pair
@@ -34,6 +36,7 @@ class Form:
         targets: those that it is for, all where none is given.
         k: what its text calls the dimension that is summed over.
         step: multiples that K is of.
+        straight_through: whether it is drawn a step of its gradients.
     """
 
     text: str
@@ -43,6 +46,7 @@ class Form:
     targets: tuple[str, ...] = ()
     k: str = "k"
     step: int = 1
+    straight_through: bool = False
 
 
 BLACKWELL = ("sm_100a", "sm_103a", "sm_120a")
@@ -322,7 +326,25 @@ FORMS: dict[str, Form] = {
     "groups of a vector": Form("S[g]{t} = {back {red}[m]({term X[m]})}" + ROWS, 1, GROUP, ""),
     "quantised": Form("Q[m,n]{q} = {of X[m,n]{input}}", 3, {"n": "wide"}, ""),
     "quantised twice": Form("Q[m,n]{q} = {fn}(X[m,n]{input}); P[m,n]{q1} = {of X[m,n]}", 2, {"n": "wide"}, ""),
-    "quantised columns": Form("Q[m,n]:e4m3 scale(32x1) = {of X[m,n]{input}}" + ROWS, 1, GROUP | {"n": "wide"}, ""),
+    "quantised columns": Form("Q[m,n]{several} = {of X[m,n]{input}}" + ROWS + "{word}", 4, GROUP | {"n": "wide"}, ""),
+    "quantised columns, masked": Form("Q[g,m,n]{several} = {of X[g,m,n]{input}} for m < rows[g]", 2, GROUP | {"n": "wide"}, ""),
+    "quantised columns, gathered": Form("Q[m,n]{several} = {of X[idx[m],n]{input}}", 2, {"n": "wide"}, ""),
+    "columns, windows": Form("S[n]{rt} = {back {red}[m]({term X[m,n]{input}} * w[m])} for m in lo[n]:hi[n]", 2, {"n": "wide"}, ""),
+    "columns, two ranges": Form("S[n]{rt} = {red}[m]({term X[m,n]{input}}) for m < len[n]; Z[n]:f32 = sum[m](X[m,n] * Y[m,n])", 1,
+                                {"n": "wide"}, ""),
+    "columns, causal": Form("S[n]{rt} = {back {red}[m]({term X[m,n]{input}})} for m < n+1", 1, {"n": "wide"}, ""),
+    "causal": Form("Y[m,n]{t} = {of X[m,n]{input}} for n < {end}", 2, {"n": "wide"}, ""),
+    "causal, filled": Form("Q[m,n]{p} = {of X[m,n]{input}} for n < {end} else {else}", 2, {"n": "wide"}, ""),
+    "causal rows": Form("R[m]{rt} = {back {red}[n]({term X[m,n]{input}})} for n < {end}", 2, {"n": "wide"}, ""),
+    "causal softmax": Form("T[m,n] = X[m,n]{input} for n < {end} else -inf; M[m] = max[n](T); S[m] = sum[n](exp(T - M));"
+                           " Y[m,n]{p} = exp(T - M) / S", 3, {"n": "wide"}, ""),
+    "causal, several": Form("T[m,n] = {of X[m,n]{input}} for n < {end} else {else}; Y[m,n]{t} = T; R[m]{rt} = {red}[n]({term T}); Z[m,n]{q1}"
+                            " = {fn}(T) * y[m,n]", 2, {"n": "wide"}, ""),
+    "straight through": Form("C[m,n] = {of ({l A[m,k]} @ {r B[n,k]}{s})}", 3, {}, "anew", step=128, straight_through=True),
+    "straight through, blocks": Form("C[m,n] = {l A[m,k]} @ {r B[e[m/{B}],n,k]}{s}", 2, {}, "anew", step=128, straight_through=True),
+    "straight through, whole": Form("C[m,n] = {of ({l A[m,k]} @ {r B[n,k]}{s})}", 1, {}, "whole", step=128, straight_through=True),
+    "straight through, result": Form("C[m,n]{q} = {of ({l A[m,k]} @ {r B[g,n,k]}{s})}" + ROWS, 2, GROUP, "grouped", step=128,
+                                     straight_through=True),
     "quantised rows": Form("Q[idx[m],n]{q} = {of X[m,n]{input}}", 2, {"n": "wide"}, ""),
     "by chance": Form("Q[m,n]{p} = {chance {of X[m,n]{input}}}", 4, {"n": "wide"}, ""),
     "by chance, any": Form("Q[m,n]{p} = {chance {of X[m,n]{input}}}", 2, {}, ""),
@@ -364,6 +386,7 @@ def draw(seed: int) -> Written:
     name = pick(random, {n: f.weight for n, f in FORMS.items() if not f.targets or target in f.targets})
     form = FORMS[name]
     text, step = filled(random, form)
+    text = step_of(random, text) if form.straight_through else text
     program = read(text)
     exact = random.random() < 0.5
     known = {d for d, kind in form.sizes.items() if kind in ALWAYS_KNOWN}
@@ -423,6 +446,15 @@ def draw(seed: int) -> Written:
                 ranges={dim: (max(1, min(own) - random.choice((0, 5))), max(own) + random.choice((0, 100)))}
             )
     return case.but(schedule=converted(random, case, case.schedule))
+
+
+def step_of(random: Random, text: str) -> str:
+    """A step of the gradients of a text, straight through what it rounds; the text itself where it has none."""
+    try:
+        g = grad(text, straight_through=True, quantize=random.choice((None, "deepseek_v3", "mxfp8")))
+    except ScalecError:
+        return text
+    return random.choice(g.steps).text.replace("\n", "; ")
 
 
 def filled(random: Random, form: Form) -> tuple[str, int]:

@@ -20,6 +20,7 @@ from scalec.reference.quantize import block_amax, block_shape, scale_shape
 
 if TYPE_CHECKING:
     from scalec.abi import TensorSpec
+    from scalec.formats import Granularity
     from tests.fuzz.case import Case, Operand
 
 Array = NDArray[Any]
@@ -89,6 +90,28 @@ def with_index(x: Operand, name: str, at: int) -> Operand:
         for level in x.levels
     )  # fmt: skip
     return replace(x, index=(*x.index[:at], name, *x.index[at:]), levels=levels)
+
+
+def apart(g: Granularity, shape: tuple[int, ...], axis: int, offsets: Array) -> tuple[Array, int]:
+    """Where scales of groups that are apart see each index of an axis, -1 of those of no group, and how many there are
+    (docs/language.md, "Ragged ranges")."""
+    block, tail = block_shape(g, shape), len(shape) - axis
+    step = block[axis] * {("blocked", 2): 128, ("blocked", 1): 4, ("packed", 1): 4}.get((g.layout, tail), 1)
+    if step == 1:
+        return np.arange(shape[axis]), shape[axis]
+    at = np.full(shape[axis], -1)
+    for group, (low, high) in enumerate(pairwise(offsets.astype(np.int64))):
+        own = slice(max(low, 0), max(high, 0))
+        at[own] = np.arange(shape[axis])[own] - low + (low // step + group) * step
+    return at, (-(-shape[axis] // step) + len(offsets) - 1) * step
+
+
+def spread_out(x: Array, axis: int, at: Array, extent: int) -> Array:
+    """An array as scales of such groups see it, 0 between these."""
+    moved = np.moveaxis(x, axis, 0)
+    made = np.zeros((extent, *moved.shape[1:]), x.dtype)
+    made[at[at >= 0]] = moved[at >= 0]
+    return np.moveaxis(made, 0, axis)
 
 
 def ungrouped(case: Case) -> Case:

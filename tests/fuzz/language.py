@@ -10,7 +10,7 @@ from typing import Any
 from scalec.formats import FORMATS
 from tests.fuzz.case import Level, Operand, Tree
 
-TOKEN = re.compile(r"\s*([A-Za-z_]\w*|\d+(?:\.\d+)?|\+=|.)")
+TOKEN = re.compile(r"\s*([A-Za-z_]\w*|\d+(?:\.\d+)?(?:e-?\d+)?|\+=|.)")
 FOLDS = ("sum", "max", "min")
 
 

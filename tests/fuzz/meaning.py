@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from scalec.reference.stochastic import random_bits
 from tests.fuzz import bounds
 from tests.fuzz.bounds import LARGEST, LEAST, ROUND, SPAN, Bounded, Slack
 from tests.fuzz.case import Operand, Tree
+from tests.fuzz.groups import apart
 from tests.fuzz.language import NAMES, Program, Range, Statement, every, multiplied, zeros_of
 from tests.fuzz.steps import apply, folded, transformed
 
@@ -214,17 +214,11 @@ class Meaning:
             return dequantize(ones, [scales], x.element, [g])
         if not shape[axis]:  # there are scales of groups of nothing
             return np.ones(shape)
-        block, tail = block_shape(g, shape), len(shape) - axis
-        step = block[axis] * {("blocked", 2): 128, ("blocked", 1): 4, ("packed", 1): 4}.get((g.layout, tail), 1)
-        if step == 1:
-            return dequantize(ones, [scales], x.element, [g])
-        offsets, at = self.values[r.high.partition("[")[0]].astype(np.int64), np.arange(shape[axis])
-        for group, (low, high) in enumerate(pairwise(offsets)):
-            own = slice(max(low, 0), max(high, 0))
-            at[own] = np.arange(shape[axis])[own] - low + (low // step + group) * step
-        counted = tuple((-(-n // step) + len(offsets) - 1) * step if a == axis else n for a, n in enumerate(shape))
+        block = block_shape(g, shape)
+        at, extent = apart(g, shape, axis, self.values[r.high.partition("[")[0]])
+        counted = tuple(extent if a == axis else n for a, n in enumerate(shape))
         each = from_layout(scales, g.layout, scale_shape(block, counted), g.type).astype(np.float64)
-        places = [(at if a == axis else np.arange(n)) // block[a] for a, n in enumerate(shape)]
+        places = [(np.maximum(at, 0) if a == axis else np.arange(n)) // block[a] for a, n in enumerate(shape)]
         return each[np.ix_(*places)]
 
     @cached_property

@@ -10,7 +10,7 @@ import numpy as np
 
 from scalec.formats import ELEMENT_TYPES
 from tests.fuzz.case import Case, Operand
-from tests.fuzz.groups import block_amax, block_shape, worst
+from tests.fuzz.groups import apart, block_amax, block_shape, spread_out, worst
 from tests.fuzz.language import Program, Statement, read
 
 if TYPE_CHECKING:
@@ -26,6 +26,14 @@ class Alone:
 
     result: Operand
     gaps: tuple[int, ...] = ()
+    apart: tuple[int, str] | None = None  # the index along which groups are apart, and their offsets
+
+    def seen(self, x: Array, values: dict[str, Any]) -> Array:
+        """An array of the result's elements as its scales see it."""
+        if self.apart is None:
+            return x
+        axis, offsets = self.apart
+        return spread_out(x, axis, *apart(self.result.granularities("result")[0], x.shape, axis, values[offsets]))
 
     def columns(self, sizes: dict[str, int]) -> list[int]:
         """None are apart."""
@@ -86,7 +94,7 @@ class Written:
         return self.read.results[0].result
 
     def each(self) -> list[Alone]:
-        return [Alone(s.result) for s in self.read.results]
+        return [Alone(s.result, (), apart_along(s)) for s in self.read.results]
 
     def but(self, **changes: Any) -> Written:
         return replace(self, **changes)
@@ -110,7 +118,8 @@ class Written:
         asked = bounded[name].asked
         if r.name == name:
             return asked
-        g = next(s.result for s in self.read.results if s.result.name == name).granularities("result")[0]
+        one = next(x for x in self.each() if x.result.name == name)
+        g, asked = one.result.granularities("result")[0], one.seen(asked, values)
         if not asked.size and not r.given:  # a row without elements has a scale
             return None
         return block_amax(asked.astype(np.float64), block_shape(g, asked.shape)) > 0
@@ -132,6 +141,13 @@ class Written:
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), separators=(",", ":"))
+
+
+def apart_along(s: Statement) -> tuple[int, str] | None:
+    """The index of a result along which groups are apart, and their offsets."""
+    if s.range is None or not s.range.apart or s.range.dim not in s.result.index:
+        return None
+    return s.result.index.index(s.range.dim), s.range.high.partition("[")[0]
 
 
 def from_json(text: str) -> Case | Written:
