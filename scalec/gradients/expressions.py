@@ -104,6 +104,8 @@ def _times(x: Value, y: Value) -> Value:
         return negate(_times(number(-x.number), y))
     for one, other, swapped in ((x, y, False), (y, x, True)):  # a number in front of all
         if isinstance(one, Apply) and one.function == "*" and isinstance(one.arguments[0], Constant):
+            if isinstance(other, Constant):
+                return _times(number(one.arguments[0].number * other.number), one.arguments[1])
             rest = (other, one.arguments[1]) if swapped else (one.arguments[1], other)
             return _times(one.arguments[0], _times(*rest))
     return apply("*", x, y)

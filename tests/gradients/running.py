@@ -10,7 +10,7 @@ import numpy as np
 from scalec.frontend import build
 from scalec.frontend.diagnostics import Source
 from scalec.frontend.parser import parse
-from scalec.frontend.program import Rounded, Scales
+from scalec.frontend.program import Program, Rounded, Scales
 from scalec.frontend.resolve import Resolver
 from scalec.gradients import Gradients
 from scalec.gradients.expressions import below
@@ -88,18 +88,19 @@ def _ran(
     return results
 
 
-def _program(text: str):
+def resolved(text: str) -> Program:
+    """A program, read."""
     source = Source(text, "test")
     return Resolver(source, {}).program(parse(source))
 
 
 def _dims(text: str) -> Sequence[str]:
-    return _program(text).dims
+    return resolved(text).dims
 
 
 def _arguments(text: str) -> list[str]:
     names = []
-    for a in _program(text).arguments:
+    for a in resolved(text).arguments:
         if isinstance(a, Scales):
             names += [f"{a.tensor.name}_scale{i + 1 if i else ''}" for i in range(a.first, len(a.tensor.levels or ()))]
         else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,17 +10,24 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import scalec  # noqa: E402
-from scalec.gradients import MadeIndex  # noqa: E402
-from tests.gradients.programs import CASES, Case, dequantised  # noqa: E402
-from tests.gradients.running import backward, drawn, in_f32  # noqa: E402
+from scalec.frontend import affine, build  # noqa: E402
+from scalec.frontend.program import Tensor  # noqa: E402
+from scalec.gradients import Gradients, MadeIndex  # noqa: E402
+from scalec.ir.context import context  # noqa: E402
+from scalec.reference import run  # noqa: E402
+from tests.gradients.dense import Dense  # noqa: E402
+from tests.gradients.programs import CASES, MORE, Case, dequantised  # noqa: E402
+from tests.gradients.running import Arrays, backward, drawn, in_f32, resolved  # noqa: E402
+
+ALL = [*CASES, *(pytest.param(c, marks=pytest.mark.thorough) for c in MORE)]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda c: c.text.replace(" ", ""))
+@pytest.mark.parametrize("case", ALL, ids=lambda c: c.text.replace(" ", ""))
 def test_gradients_are_those_of_autograd(case: Case):
     text = in_f32(case.text)
     g = scalec.grad(text, **case.options)
     values = drawn(text, case.dims) | dict(case.given)
-    wanted, given = of_torch(case, g, values)
+    wanted, given = of_torch(case, text, g, values)
     got = backward(g, values, given, case.dims, made(g, values, case.dims))
     assert set(got) == set(wanted)
     for name, expected in wanted.items():
@@ -31,31 +37,37 @@ def test_gradients_are_those_of_autograd(case: Case):
         np.testing.assert_allclose(found, expected, rtol=0, atol=limit, err_msg=f"{name}\n{g}")
 
 
-def of_torch(case: Case, g, values):
-    """The gradients of every input, and those of the results that they are of."""
-    exact = dequantised(values, case.text)
+def of_torch(case: Case, text: str, g: Gradients, values: Arrays) -> tuple[Arrays, Arrays]:
+    """The gradients of every input, and those of the results that they are of: where a result is not written, anything,
+    but for points that an index leaves out."""
+    program, exact = resolved(text), dequantised(values, text)
+    with context():
+        stored = run(build(text, {}), values, {}, dims=case.dims)
     leaves = {n: torch.tensor(v, dtype=torch.float64, requires_grad=True) for n, v in exact.items() if n in g.of}
-    rest = {n: torch.tensor(v) for n, v in exact.items() if n not in leaves}
-    sizes = {"rows": case.dims["C_0"]} if "C_0" in case.dims else {}
-
-    class Values(SimpleNamespace):
-        def __getitem__(self, name: str):
-            return getattr(self, name)
-
-    results = case.same(Values(**{**sizes, **rest, **leaves}))
-    results = results if isinstance(results, tuple) else (results,)
-    rng = np.random.default_rng(1)
-    made = [rng.standard_normal(r.shape).astype(np.float32) for r in results]
-    torch.autograd.backward(list(results), [torch.tensor(d, dtype=torch.float64) for d in made])
-    order = [n for n in _results(case.text) if n in g.given]
-    given = {g.given[n]: d for n, d in zip(order, made, strict=True)}
+    rest = {n: v if v.dtype == np.int32 else torch.tensor(v) for n, v in exact.items() if n not in leaves}
+    sizes = dict(case.dims)
+    for a in (a for a in program.arguments if isinstance(a, Tensor)):
+        sizes |= {affine.plain(e) or "": n for e, n in zip(a.shape, np.shape(values[a.name]), strict=False)}
+    dense, rng, given = Dense(program, sizes, {**rest, **leaves}), np.random.default_rng(1), {}
+    total = torch.zeros((), dtype=torch.float64)
+    skipped = any(v.dtype == np.int32 and (v < 0).any() for v in map(np.asarray, values.values()))
+    for s in (s for s in program.statements if not s.temporary and s.tensor.name in g.given):
+        name, shape = s.tensor.name, np.shape(stored[s.tensor.name])
+        result, written = dense.result(s, shape)
+        np.testing.assert_array_equal(written, stored.written[name], err_msg=f"where {name} is written")
+        if not s.accumulate:  # to which Dense adds nothing
+            here = [np.where(written, x, 0) for x in (stored[name], result.detach().numpy())]
+            np.testing.assert_allclose(*here, rtol=2e-2, atol=2e-2, err_msg=name)
+        d = rng.standard_normal(shape).astype(np.float32)
+        total = total + (torch.where(torch.tensor(written), result, 0.0) * torch.tensor(d)).sum()
+        d = np.where(written, d, d if skipped else np.nan).astype(np.float32)
+        for x in g.left_out.get(g.given[name], ()):
+            for at in np.ndindex(*shape):
+                if values[x.source][tuple(at[axis] // block for axis, block in x.axes)] < 0:
+                    d[at] = 0
+        given[g.given[name]] = d
+    total.backward()
     return {n: t.grad.numpy() for n, t in leaves.items()}, given
-
-
-def _results(text: str) -> list[str]:
-    from tests.gradients.running import _program
-
-    return [s.tensor.name for s in _program(text).statements if not s.temporary]
 
 
 def made(g, values, dims) -> dict[str, np.ndarray]:

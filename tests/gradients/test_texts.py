@@ -24,6 +24,7 @@ NOT_YET = (
     "has an element a row, and is computed of what changes along",
     "a reduction with a range that it has not itself",  # sum[m] where n < len[m]
     "a result of one number that nothing is reduced to",
+    "an index read from memory*-1",  # t - lo[q]
 )
 """What no kernel does yet, of programs and of their gradients: docs/gradients.md. An entry goes when a kernel comes:
 the test of all texts fails then."""
