@@ -146,6 +146,8 @@ def summed(t: Trace, name: str, element: str, s: Share, of: str, *, ranged: bool
     over += sorted(groups)
     # n of `n < len[m]` before m, which the range reads
     over = sorted(over, key=lambda d: not (d in t.ranges and bounds(t.ranges[d]) & frozenset(over)))
+    for d in over:
+        value, s = _rows_apart(t, name, replace(s, value=value), d)
     while len(over) > 1:  # one index a kernel; the last one of memory last, as what remains is contiguous then
         d = over.pop(0)
         known = in_order(value)
@@ -163,6 +165,17 @@ def summed(t: Trace, name: str, element: str, s: Share, of: str, *, ranged: bool
     if any(affine.dims(i) and affine.plain(i) is None for i in index):
         return _put_back(t, name, element, replace(s, value=value), of)
     return read(t.emit(name, element, index, value, of=of, ranges=s.ranges, ranged=ranged, done=s.done), index)
+
+
+def _rows_apart(t: Trace, name: str, s: Share, d: str) -> tuple[Value, Share]:
+    """What is summed over `d`; where the ranges of other indices read `d`, as `n < len[d]`, a tensor of it, with zeros
+    outside: no kernel sums what each term has another range of."""
+    read_by = {x for x in s.value.dims - s.done if x in t.ranges and d in bounds(t.ranges[x])}
+    if not read_by or any(isinstance(x, (Contract, Reduce)) for x in below(s.value)):
+        return s.value, s
+    dims = tuple(in_order(s.value))
+    rows = t.emit(t.fresh(f"{name}_{''.join(dims)}"), "f32", plain(dims), s.value, ranges=s.ranges, ranged=True)
+    return read(rows, plain(dims)), replace(s, done=s.done | read_by)
 
 
 def _check_ranges(t: Trace, s: Share, kept: list[str]) -> None:

@@ -22,7 +22,6 @@ NOT_YET = (
     "t has a range for each q",
     "the ranges of t for each q may overlap",
     "has an element a row, and is computed of what changes along",
-    "a reduction with a range that it has not itself",  # sum[m] where n < len[m]
     "a result of one number that nothing is reduced to",
     "an index read from memory*-1",  # t - lo[q]
 )
@@ -271,6 +270,14 @@ def test_what_is_kept_of_rows_that_groups_share_out_has_no_group():
     """Each row has one, which the range says."""
     g = scalec.grad("C[m,n] = relu(A[m,k] @ B[g,n,k] + bias[g,n]) for m in off[g]:off[g+1]", wrt="A")
     assert g.forward.splitlines()[-1] == "C_in_kept[m,n] = C_in"
+
+
+def test_terms_that_have_ranges_of_their_own_are_rows_with_zeros_before_they_are_summed():
+    steps = scalec.grad("S[m]:f32 = sum[n](x[m,n] * w[n]) for n < len[m]", wrt="w").steps
+    assert [(s.text, s.zeroed) for s in steps] == [
+        ("dw_mn[m,n]:f32 = dS[m]:f32*x[m,n] for n < len[m]", True),
+        ("dw[n] = sum[m](dw_mn[m,n]:f32)", False),
+    ]
 
 
 def test_straight_through_is_by_choice():

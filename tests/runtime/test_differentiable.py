@@ -74,6 +74,12 @@ CASES = {
         {"A": (24, 64), "B": (64, 32)},
         lambda a, b: (a @ b, (a * a).sum(1)),
     ),
+    "causal": Case(
+        "T[m,n] = X[m,n] for n < m+1 else -inf; M[m] = max[n](T); S[m] = sum[n](exp(T - M));"
+        " Y[m,n] = exp(T - M) / S * w[n] * s[0]",
+        {"X": (24, 64), "w": (64,), "s": (1,)},
+        lambda x, w, s: torch.softmax(x + torch.full((24, 64), -torch.inf).triu(1), 1) * w * s,
+    ),
     "norm": Case(
         "S[m] = sum[k](X[m,k]^2); Y[m,k] = X[m,k] * w[k] / sqrt(S/64 + 0.001)",
         {"X": (24, 64), "w": (64,)},
