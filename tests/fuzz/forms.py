@@ -330,8 +330,6 @@ FORMS: dict[str, Form] = {
     "quantised columns, masked": Form("Q[g,m,n]{several} = {of X[g,m,n]{input}} for m < rows[g]", 2, GROUP | {"n": "wide"}, ""),
     "quantised columns, gathered": Form("Q[m,n]{several} = {of X[idx[m],n]{input}}", 2, {"n": "wide"}, ""),
     "columns, windows": Form("S[n]{rt} = {back {red}[m]({term X[m,n]{input}} * w[m])} for m in lo[n]:hi[n]", 2, {"n": "wide"}, ""),
-    "columns, two ranges": Form("S[n]{rt} = {red}[m]({term X[m,n]{input}}) for m < len[n]; Z[n]:f32 = sum[m](X[m,n] * Y[m,n])", 1,
-                                {"n": "wide"}, ""),
     "columns, causal": Form("S[n]{rt} = {back {red}[m]({term X[m,n]{input}})} for m < n+1", 1, {"n": "wide"}, ""),
     "causal": Form("Y[m,n]{t} = {of X[m,n]{input}} for n < {end}", 2, {"n": "wide"}, ""),
     "causal, filled": Form("Q[m,n]{p} = {of X[m,n]{input}} for n < {end} else {else}", 2, {"n": "wide"}, ""),
