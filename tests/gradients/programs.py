@@ -112,10 +112,6 @@ CASES = [
     Case("C[idx[m],n] = A[m,k] @ B[n,k]", {**MNK, "C_0": 9}),
     Case("L[q,t] = Q[q,d] @ K[t,d] for t in lo[q]:hi[q] else 0", {"q": 5, "t": 6, "d": 4}),
     Case("L[q,t] = relu(Q[q,d] @ K[t,d]) * w[q] for t in lo[q]:hi[q]", {"q": 5, "t": 6, "d": 4}),
-    Case(
-        "L[q,t - lo[q]]:f32 = sum[h](relu(Q[q,h,d] @ K[t,d]) * W[q,h]) for t in lo[q]:hi[q]",
-        {"q": 5, "t": 6, "h": 3, "d": 4},
-    ),
     Case("C[m,n] = relu(A[m,k] @ B[g,n,k] + bias[g,n]) * w[g] for m in off[g]:off[g+1]", RAGGED),
     Case("Y[m,n] = A[idx[m],n] * w[n] * s[0] for n < len[m]", {**MN, "A_0": 4}),
     Case("Y[m,n] = X[m,n] * w[n] * r[g] for m in off[g]:off[g+1] for n < len[m]", {**MN, "g": 3}, {"wrt": ["w", "r"]}),
@@ -161,6 +157,10 @@ CASES = [
 ]
 
 MORE = [  # ranges, groups, gathered and scattered rows, several results, computed operands
+    Case(
+        "L[q,t - lo[q]]:f32 = sum[h](relu(Q[q,h,d] @ K[t,d]) * W[q,h]) for t in lo[q]:hi[q]",
+        {"q": 5, "t": 6, "h": 3, "d": 4},
+    ),
     Case("Y[m,n] = X[m,n]*w[n] + r[m] for n < len[m]", MN, given=LEN),
     Case("Y[m,n] = X[m,n]*w[n]*r[m] for n < len[m] else 0", MN, given=LEN),
     Case("Y[m,n] = X[m,n]*w[n] for n < len[m] else 2", MN, given=LEN),

@@ -23,7 +23,6 @@ NOT_YET = (
     "the ranges of t for each q may overlap",
     "has an element a row, and is computed of what changes along",
     "a result of one number that nothing is reduced to",
-    "an index read from memory*-1",  # t - lo[q]
 )
 """What no kernel does yet, of programs and of their gradients: docs/gradients.md. An entry goes when a kernel comes:
 the test of all texts fails then."""
