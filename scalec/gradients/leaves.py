@@ -148,6 +148,7 @@ def summed(t: Trace, name: str, element: str, s: Share, of: str, *, ranged: bool
     over = sorted(over, key=lambda d: not (d in t.ranges and bounds(t.ranges[d]) & frozenset(over)))
     for d in over:
         value, s = _rows_apart(t, name, replace(s, value=value), d)
+    over = [d for d in over if d in value.dims]
     while len(over) > 1:  # one index a kernel; the last one of memory last, as what remains is contiguous then
         d = over.pop(0)
         known = in_order(value)
@@ -173,7 +174,8 @@ def _rows_apart(t: Trace, name: str, s: Share, d: str) -> tuple[Value, Share]:
     read_by = {x for x in s.value.dims - s.done if x in t.ranges and d in bounds(t.ranges[x])}
     if not read_by or any(isinstance(x, (Contract, Reduce)) for x in below(s.value)):
         return s.value, s
-    dims = tuple(in_order(s.value))
+    groups = t.linked(s.value.dims, s.ranges)  # of which a row has one
+    dims = tuple(x for x in in_order(s.value) if x not in groups)
     rows = t.emit(t.fresh(f"{name}_{''.join(dims)}"), "f32", plain(dims), s.value, ranges=s.ranges, ranged=True)
     return read(rows, plain(dims)), replace(s, done=s.done | read_by)
 

@@ -158,6 +158,12 @@ CASES = [
 
 MORE = [  # ranges, groups, gathered and scattered rows, several results, computed operands
     Case(
+        "Y[m,n] = X[m,n] * w[g,n] * v[n] for m in off[g]:off[g+1] for n < len[m]",
+        {**MN, **G},
+        {"wrt": ["w", "v"]},
+        given={**OFF, **LEN},
+    ),
+    Case(
         "L[q,t - lo[q]]:f32 = sum[h](relu(Q[q,h,d] @ K[t,d]) * W[q,h]) for t in lo[q]:hi[q]",
         {"q": 5, "t": 6, "h": 3, "d": 4},
     ),
