@@ -331,7 +331,7 @@ FORMS: dict[str, Form] = {
     "quantised columns, gathered": Form("Q[m,n]{several} = {of X[idx[m],n]{input}}", 2, {"n": "wide"}, ""),
     "columns, windows": Form("S[n]{rt} = {back {red}[m]({term X[m,n]{input}} * w[m])} for m in lo[n]:hi[n]", 2, {"n": "wide"}, ""),
     "columns, causal": Form("S[n]{rt} = {back {red}[m]({term X[m,n]{input}})} for m < n+1", 1, {"n": "wide"}, ""),
-    "causal": Form("Y[m,n]{t} = {of X[m,n]{input}} for n < {end}", 2, {"n": "wide"}, ""),
+    "causal, one row": Form("Y[m,n]{t} = {of X[m,n]{input}} for n < {end}", 2, {"n": "wide"}, ""),
     "causal, filled": Form("Q[m,n]{p} = {of X[m,n]{input}} for n < {end} else {else}", 2, {"n": "wide"}, ""),
     "causal rows": Form("R[m]{rt} = {back {red}[n]({term X[m,n]{input}})} for n < {end}", 2, {"n": "wide"}, ""),
     "causal softmax": Form("T[m,n] = X[m,n]{input} for n < {end} else -inf; M[m] = max[n](T); S[m] = sum[n](exp(T - M));"
