@@ -59,7 +59,7 @@ FUSED: list[tuple[str, int, int, int]] = [
 
 APART: list[tuple[str, int, list[int]]] = [  # and the ranges of the contraction and of each map
     ("T[m,n] = A[m,k] @ B[n,k] scale(1xk,1xk) for m < len[0]; C[m,n] = relu(T) for m < few[0]", 1, [1, 1]),
-    ("T[m,n] = A[m,k] @ B[n,k] scale(1xk,1xk) for m < len[0] else 3; C[m,n] = relu(T)", 1, [1, 0]),
+    ("T[m,n] = A[m,k] @ B[n,k] scale(1xk,1xk) for m < len[0] else 3; C[m,n] = relu(T)", 1, [1]),
     ("T[m,n] = A[m,k] @ B[n,k] for m < len[0]; U[m,n] = T+1 for m < few[0]; C[m,n] = U; D[m,n] = T", 1, [1, 1]),
     ("T[m,n] = A[m,k] @ B[n,k]; C[m,n] = relu(T) for m < len[0]; D[m,n] = T", 0, [1, 0]),
     ("T[m,n] = A[m,k] @ B[n,k]; C[m,n] = T; D[m,n] = relu(T) for m < len[0]", 0, [0, 1]),

@@ -50,8 +50,9 @@ def elements_of(walk: EpilogueReader, value: Any, rounded: bool = True) -> tuple
     if len(op.symbols) or any(len(x.owner.opview.symbols) for x in op.views):
         ranged = "a computed operand has an index from memory"
         raise refused(walk, op, ranged, "an operand that is at its own indices, and all of it")
-    if len(op.domains):
-        over = " and ".join(ir.StringAttr(d.owner.opview.dim).value for d in op.domains)
+    walked = [d for contract in walk.contracts for d in contract.domains]
+    if own := [d for d in op.domains if d not in walked]:  # others are walked by the products: what is read is inside
+        over = " and ".join(ir.StringAttr(d.owner.opview.dim).value for d in own)
         fix = "write zeros into the operand outside of the range, by a program of its own, and multiply that"
         raise refused(walk, op, f"an operand is computed of a temporary with a range of {over}", "all of it", fix)
     if view is None:
