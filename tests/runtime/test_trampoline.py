@@ -156,7 +156,8 @@ def test_nothing_leaks(driver):
     a, b, c = map(Held, PLACES)
     operands, results, scalars, stream = (a, b), (c,), (0.1, 1 << 40), 1 << 50
     address, allocate, current, fine = Way(None), Way(results), Way(stream), Way(True)
-    ways = Asked(fine, fine, Way(False), address, wrote=fine, allocate=allocate, stream=current, ordinal=1 << 50)
+    refused = Way(False)
+    ways = Asked(fine, fine, (), refused, address, wrote=fine, allocate=allocate, stream=current, ordinal=1 << 50)
     launch, gone = made(driver, asked=ways), weakref.ref(address)
     every = (a, b, c, operands, results, scalars, stream, None, False, *ways, *PLACES)
     # launched; another context; tensors unlike; an overlap; an error
