@@ -119,6 +119,7 @@ CASES = [
     Case("Y[m,n] = x[m,n] * w[n] / (s + abs(x[m,n])) + b[m]", MN),
     Case("R[m] = sqrt(sum[n](x[m,n]^2) + 0.5)", MN),
     Case("R[m] = max[n](x[m,n]) * w[m]; Q[m] = min[n](x[m,n])", MN),
+    Case("S[0]:f32 = max[m,n](x[m,n]) * w[0] + b[0]", MN),
     Case(
         "S[0]:f32 = max[m,n](x[m,n]) * w[0] + b[0]; E[0]:f32 = sum[m](y[m]^2 * exp(w[0] * b[0])) * exp(w[0] * b[0])", MN
     ),
