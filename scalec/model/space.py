@@ -136,8 +136,9 @@ DEEPER = (1, 2, 4)
 is on its way than memory takes to answer."""
 
 NARROW = 4
-"""Bits of an element that registers convert where nothing else is asked for: e4m3 took 1.02 to 1.09 of shared memory's
-time at 1 and 16 rows, and 0.94 to 1.06 at more (H100, 2026-11-27, n = k = 8192, and 7168 by 2048)."""
+"""Bits of an element that registers convert where nothing else is asked for, if it is not computed too: e4m3 took 1.02
+to 1.09 of shared memory's time at 1 and 16 rows, and 0.94 to 1.06 at more (H100, 2026-11-27, n = k = 8192, and 7168 by
+2048)."""
 
 
 def _ways_to_convert(
@@ -159,7 +160,7 @@ def _ways_to_convert(
     for times in DEEPER if where == "registers" or (where is None and alone) else ():
         deep = (*tile[:2], times * tile[2])
         if times > 1 and a.transformed and a.stored.bits * deep[2] > 8 * LINE:
-            continue
+            continue  # rows of two lines: prenorm took 2.0 to 2.5 times as long (H200, 2026-11-29)
         most = min(problem.constant_k, deep[2]) if promote and problem.has_scales else promote
         made: dict[str, Value] = {**fields, "tile": deep, "promote": most, "convert": "registers"}
         plan = draft(problem, given.with_fields(**made))

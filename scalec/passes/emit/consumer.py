@@ -120,7 +120,7 @@ class Consumer(Ahead):
         along_k = {} if held is None else self.along_k(h, side, w, e.i32(0))
 
         def block(k0: ir.Value | None, first: ir.Value | None) -> None:
-            made = Made(held=held)
+            made = None
             if held is not None:
                 k, beside = e.i32(0) if k0 is None else k0, along_k
                 if k0 is not None:  # those of the next K block are on their way while this one is multiplied
