@@ -113,6 +113,16 @@ def test_what_tf32_is_made_beside(m: int, schedule: str, measured: float) -> Non
     assert abs(1e6 * found.fitted / measured - 1) < 0.1
 
 
+@pytest.mark.parametrize("number", range(2))
+def test_pairs_of_half_a_last_wave(number: int) -> None:
+    """16 rows of 36864 are 1.45 waves of tiles: pairs of CTAs, which share rows, took 0.908 and 0.957 of the time."""
+    case = json.loads((RESULTS / "2026-11-29-h200-gated-choices.json").read_text())["rows"][number]
+    _, chosen, _ = decided(case["program"], "sm_90a", {name: case[name] for name in "mnk"}, tuned=False)
+    fastest = min(case["us"], key=case["us"].get)
+    tile, cluster = ("x".join(map(str, x)) for x in (chosen.tile, chosen.cluster))
+    assert f"tile={tile}, cluster={cluster}," in case["schedules"][fastest]
+
+
 @pytest.mark.parametrize("number", range(4))
 def test_gates_of_few_rows(number: int) -> None:
     """What is chosen took no more than 1.01 of the fastest schedule's time."""
