@@ -23,6 +23,7 @@ from scalec.passes.plan.few_rows import rows_there
 from scalec.passes.plan.parts import cluster_ctas, meets_by_steps, part_columns, stored_parts
 from scalec.passes.plan.promotion import slices
 from scalec.passes.plan.resources import part_rooms, turns, units
+from scalec.passes.plan.warps import scales_apart
 from scalec.passes.problem.access import elements
 from scalec.passes.problem.types import FAR, UNEVEN, Problem
 
@@ -60,7 +61,8 @@ those of prenorm, hidden behind memory (H200, 2026-11-29): 14 schedules of 4096 
 IN_ADDENDS = 0.018
 """Likewise of addends, whose product is waited for before others are made. Blocks of 128x96x128, 128x128x128 and
 128x160x128 of e4m3 by nvfp4 took 905, 1050 and 1217 ns, products 450, 600 and 750 of these (H100, 2026-11-27); LONE
-also where a warpgroup has several waves: tiles of 256x40 took 1.08 and 1.12 of the time of 128x40."""
+also where a warpgroup has several waves, unless scales come by a warpgroup of their own: tiles of 256x40 took 1.08 and
+1.12 of the time of 128x40, of 256x24 then 0.94 and 0.96 of 128x24 (H200, 2026-11-29)."""
 
 BESIDE = 0.3
 LONE = 1.2
@@ -340,7 +342,8 @@ def _launch(
         kind = problem.lhs.stored.bits, problem.lhs.folded is not None
         each = IN_REGISTERS.get(kind, IN_REGISTERS[8, False]) * (LONE if sharing == 1 else 1)
         if problem.lhs.addends:
-            each = IN_ADDENDS * (LONE if sharing == 1 or waves_each > 1 else 1)
+            several = waves_each > 1 and not scales_apart(problem, schedule)
+            each = IN_ADDENDS * (LONE if sharing == 1 or several else 1)
         taken = bm * bk * each * (bn // (schedule.mma_n or bn))
         beside, converted = BESIDE * taken, max(taken, ANSWER / max(1, stages - 1))
         if problem.lhs.addends:  # each product is waited for

@@ -32,6 +32,7 @@ SCHEDULES = [
     "tile=128x24x128, split=2, parts=cluster",
     "tile=192x64x128",
     "tile=256x48x128, cluster=1x2",
+    "tile=256x24x128, stages=3",
     "tile=128x64x128, mma_n=32",
     "tile=64x8x64, promote=64",
 ]

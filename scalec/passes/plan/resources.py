@@ -20,7 +20,7 @@ from scalec.passes.plan.promotion import no_planes
 from scalec.passes.plan.shared_blocks import shares_block
 from scalec.passes.plan.sharing import SHARING
 from scalec.passes.plan.tensor_columns import by_parts, taken_columns
-from scalec.passes.plan.warps import SCALE_WARPS, WARPS
+from scalec.passes.plan.warps import SCALE_WARPS, WARPS, scales_apart
 from scalec.passes.plan.words import WordPlan, no_bulk_words
 from scalec.passes.problem.operand import PROMOTION_BLOCK, Operand, Scale
 from scalec.passes.problem.products import partly_scaled
@@ -281,10 +281,10 @@ def scales_threaded(problem: Problem, operand: Operand, schedule: Schedule) -> b
 
 
 def producer_warpgroups(problem: Problem, schedule: Schedule) -> int:
-    """One; two where threads bring scales beside a warp that copies them on, or no warp is left for them: copies,
-    products and that warp in one, those threads in the other."""
+    """One; two where threads bring scales beside a warp that copies them on, or no warp is left for them, or those that
+    are would be too slow: copies, products and that warp in one, those threads in the other."""
     sides, (first, _) = (problem.lhs, problem.rhs), SCALE_WARPS[problem.kind.name]
-    busy = schedule.scale_copier or first >= free_warps(problem, schedule)
+    busy = schedule.scale_copier or first >= free_warps(problem, schedule) or scales_apart(problem, schedule)
     return 2 if busy and any(threaded(problem, x, schedule) for x in sides) else 1
 
 

@@ -76,6 +76,10 @@ ADDENDS = {1: (152, 232), 2: (104, 200), 3: (56, 152)}, 64
 blocks on their way, beside what they look for in these."""
 
 
+ADDENDS_APART = {1: (136, 232), 2: (56, 200), 3: (48, 136)}
+"""Likewise where those who bring their scales are a warpgroup of their own (`scales_apart`)."""
+
+
 CONVERTING: dict[str, dict[tuple[int, int], tuple[tuple[int, int], ...]]] = {
     "wgmma": {
         (1, 2): ((88, 232),),
@@ -143,6 +147,16 @@ def too_wide(problem: Problem, columns: int, threads: int) -> str:
     return f"sums of an instruction for more than the {entry} registers of a thread at entry"
 
 
+def scales_apart(problem: Problem, schedule: Schedule) -> bool:
+    """Whether the warps that bring scales are a warpgroup of their own, where consumers make addends by these.
+
+    One or two of the other warpgroup's take as long for a K block of 128 rows as consumers do beside few columns: ncu
+    had the one of a queue at work all the time, and consumers waiting for two stages of three. Eight groups of 16 rows
+    took 0.94 and 0.89 of the time with four (4096x7168, 7168x2048), tiles of 256 rows 0.88 and 0.85, m = 1 and 16 at
+    8192x8192 0.96; beside 64 and 80 columns 0.99 to 1.03 (H200, 2026-11-29)."""
+    return problem.lhs.addends > 0 and problem.kind.warpgroup_sums and schedule.tile[1] <= FEW_COLUMNS
+
+
 def registers_for(problem: Problem, schedule: Schedule) -> tuple[int, int]:
     """The `registers` of a schedule that leaves them undecided."""
     warpgroups = schedule.warpgroups
@@ -154,7 +168,9 @@ def registers_for(problem: Problem, schedule: Schedule) -> tuple[int, int]:
         rows = (s for x in (problem.lhs, problem.rhs) if (s := x.by_row) is not None)
         if any(s.type != "f32" or s.within(schedule.tile[2]) > 1 for s in rows):
             registers = WIDENED[warpgroups]
-        if problem.lhs.addends and schedule.tile[0] * schedule.tile[1] // (WARPGROUP * warpgroups) <= ADDENDS[1]:
+        if scales_apart(problem, schedule):
+            registers = ADDENDS_APART[warpgroups]
+        elif problem.lhs.addends and schedule.tile[0] * schedule.tile[1] // (WARPGROUP * warpgroups) <= ADDENDS[1]:
             registers = ADDENDS[0][warpgroups]
     if interleaves(problem, schedule) and not problem.lhs.addends:
         registers = INTERLEAVING[warpgroups]
