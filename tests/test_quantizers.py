@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from itertools import pairwise
 from typing import Any
 
 import ml_dtypes
@@ -405,6 +406,16 @@ def test_rows_of_groups_have_tiles_of_their_own() -> None:
     wanted = blocked_by_group(rows.view(np.uint8), offsets)
     assert scale.shape == wanted.shape
     assert bits(scale.view(np.uint8)[reached]) == bits(wanted[reached])
+
+
+def test_turned_rows_of_groups_have_blocks_of_their_own() -> None:
+    x, offsets = made(150, 64), np.array([3, 10, 10, 140], np.int32)
+    _, (values, scale) = scalec.quantize(x, "mxfp8", both=True, offsets=offsets)
+    for g, (low, high) in enumerate(pairwise(offsets)):
+        alone = scalec.quantize(x[low:high], "mxfp8", transposed=True)
+        assert bits(np.ascontiguousarray(values[:, low:high])) == bits(alone[0])
+        first = low // 32 + g
+        assert bits(np.ascontiguousarray(scale[:, first : first + alone[1].shape[1]])) == bits(alone[1])
 
 
 @pytest.mark.thorough

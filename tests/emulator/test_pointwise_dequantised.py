@@ -129,10 +129,9 @@ def test_rows_that_are_left_out(
         ("Q[m,k] = X[idx[m],k]; R[m,k] = X[m,k]", "of which one is not written where idx.m. names nothing"),
         ("Q[m,k] = X[m,k] * w[g] for m in low[g]:high[g]", "a range of m for each g"),
         ("Q[m,k] = X[m,k] * w[e[g]] for m in off[g]:off[g+1]", "an index from memory for each g"),
-        (
-            "T[k,m]:mxfp8 = X[m,k] for m in off[g]:off[g+1] apart",
-            "m, whose groups are apart(.|\n)*blocks of 32x1:",
-        ),
+        ("T[k,m]:mxfp8 = X[k,m] for m in off[g]:off[g+1] apart", "of what has m last(.|\n)*copy that has another"),
+        ("T[g,k,m]:mxfp8 = X[m,k] for m in off[g]:off[g+1] apart", "along its last index, whose groups are apart and"),
+        ("T[k,m]:mxfp8 = stochastic(X[m,k], s[0]) for m in off[g]:off[g+1] apart", "by chance, beside groups that are"),
         ("Q[m,k]:e4m3 scale(mx32) = X[m,k]", "mx32(.|\n)*give their magnitudes, scale.mx32 of M.k/32.., or"),
         ("Q[m,k]:e4m3 scale(mx32) = X[m,k] for m < rows[0]", "mx32(.|\n)*128x128 or 1xk, or quantise"),
         ("Q[idx[m],k]:e4m3 scale(128x1) = X[m,k]", "which are scattered(.|\n)*fix: gather"),

@@ -40,6 +40,14 @@ EXACT = {
     "columns in batches": f"Q[b,m,k]:e5m2 scale(1x64x1:ue8m0) = X[b,m,k] {RANGE} apart",
     "words of columns": f"Q[m,k]:e4m3 scale(32x1:ue8m0@packed) = X[m,k] {RANGE} apart",
     "tiles of columns": f"Q[m,k]:e4m3 scale(32x1:ue8m0@blocked) = X[m,k] {RANGE} apart",
+    "turned, apart": f"T[k,m]:mxfp8 = X[m,k] * w[g] {RANGE} apart",
+    "turned words": f"T[k,m]:e4m3 scale(1x64:ue8m0@packed) = X[m,k] {RANGE} apart",
+    "both, tiles": f"Q[m,k]:{MX} = X[m,k] {RANGE} apart; T[k,m]:{MX} = X[m,k] {RANGE} apart",
+    "both, squares": f"Q[m,k]:e4m3 scale(128x128) = X[m,k] + 1 {RANGE} apart;"
+    f" T[k,m]:e5m2 scale(128x128) = X[m,k] + 1 {RANGE} apart",
+    "gathered, both": f"Q[m,k]:e4m3 scale(32x1) = X[idx[m],k] {RANGE} apart;"
+    f" T[k,m]:e4m3 scale(32x32) = X[idx[m],k] {RANGE} apart; U[k,m] = X[idx[m],k] {RANGE} apart",
+    "turned batches": f"T[b,k,m]:e4m3 scale(1x1x128@col) = X[b,m,k] * w[b,g] {RANGE} apart",
     "a matrix for each group": f"Q[g,m,k]:{MX} = X[m,k] {RANGE} apart",
     "batches": f"Q[b,m,k]:{MX} = X[b,m,k] {RANGE} apart",
     "dequantised": f"Y[m,k]:f32 = X[m,k]:e4m3 scale(128x32) {RANGE} apart",
@@ -69,7 +77,7 @@ def sizes(source: str, seed: int) -> dict[str, int]:
     )[seed]
     if "Q[m,k]:e2m1" in source or "X[m,k]:e4m3" in source:
         k = -(-k // 32) * 32
-    if "scale(32x" in source or "scale(128x" in source or "scale(1x64x1" in source or "Q[g" in source:
+    if "T[" in source or "scale(32x" in source or "scale(128x" in source or "scale(1x64x1" in source or "Q[g" in source:
         g = min(g, 20)  # a tile for each
     if "X[m,k]:e4m3" in source:  # `ran` has no tiles of scales without elements
         m, k, g = max(m, 1), max(k, 32), max(g, 1)

@@ -327,6 +327,8 @@ FORMS: dict[str, Form] = {
     "quantised": Form("Q[m,n]{q} = {of X[m,n]{input}}", 3, {"n": "wide"}, ""),
     "quantised twice": Form("Q[m,n]{q} = {fn}(X[m,n]{input}); P[m,n]{q1} = {of X[m,n]}", 2, {"n": "wide"}, ""),
     "quantised columns": Form("Q[m,n]{several} = {of X[m,n]{input}}" + ROWS + "{word}", 4, GROUP | {"n": "wide"}, ""),
+    "quantised columns, turned": Form("Q[m,n]{b} = {of X[m,n]{input}}" + ROWS + " apart; T[n,m]{columns} = {of1 X[m,n]{input}}" + ROWS
+                                      + " apart", 3, GROUP | {"n": "wide"}, ""),
     "quantised columns, masked": Form("Q[g,m,n]{several} = {of X[g,m,n]{input}} for m < rows[g]", 2, GROUP | {"n": "wide"}, ""),
     "quantised columns, gathered": Form("Q[m,n]{several} = {of X[idx[m],n]{input}}", 2, {"n": "wide"}, ""),
     "columns, windows": Form("S[n]{rt} = {back {red}[m]({term X[m,n]{input}} * w[m])} for m in lo[n]:hi[n]", 2, {"n": "wide"}, ""),

@@ -12,7 +12,7 @@ from typing import Any
 from scalec.formats import TRANSFORMED
 from scalec.ir.mlir import ir
 from scalec.passes.emit.body import inverse_of
-from scalec.passes.emit.pointwise import BEGIN, Point
+from scalec.passes.emit.pointwise import BEGIN, GROUP, Point
 from scalec.passes.emit.ranged import RangedKernel
 from scalec.passes.emit.scaling import Scale
 from scalec.passes.problem.access import Dim, Index
@@ -57,13 +57,15 @@ class MeetingKernel(RangedKernel):
                 made = e.op("tile.input", [e.type("operand")], [source, []], kind="scalar", axes=(), pair=0).result
                 self.inverses[o.index] = inverse_of(e, made)
         self.exchanged, self.room = [], self.spread.exchanged_bytes(self.p) // 2
+        self.apart = self.p.apart is not None
         self.largest: dict[Any, ir.Value] = {}
         self.scales: dict[Any, Scale] = {}
         turned = self.p.turned
         if turned is not None:
             self.turned = copy(self)
             self.turned.p, self.turned.spread = turned, self.spread.turned(self.p)
-            self.turned.aligned_ = None if self.turned.spread.whole else self.turned.aligned()
+            self.rows_aligned = None if self.turned.spread.whole else self.turned.aligned()
+            self.turned.aligned_ = self.rows_aligned
 
     def tile(
         self, outer: dict[str, ir.Value], row: ir.Value, column: ir.Value, inside: ir.Value, aligned: ir.Value | None
@@ -74,14 +76,19 @@ class MeetingKernel(RangedKernel):
         self.laid = False
         self.largest.clear()
         self.scales.clear()
-        self.groups = {}
-        d = self.p.apart
+        self.groups, self.turned_at = {}, {}
+        e, p = self.e, self.p
+        d = p.apart
         if d is None:
             self.rows(outer, row, column)
             return
         first, row = self.in_group(d, outer, row)
-        group, _, inside = self.group_of(d, outer | {d.dim: first})
-        with self.e.region("tile.when", [self.e.arith("arith.andi", inside, self.e.compare("eq", group, self.group))]):
+        group, begin, inside = self.group_of(d, outer | {d.dim: first})
+        if p.turned is not None:  # columns of what is turned begin there
+            self.corner, self.turned_at = (first, self.corner[1]), {GROUP: group, BEGIN: begin}
+            begins = e.compare("eq", e.arith("arith.andi", first, e.i32(self.spread.vector - 1)), e.i32(0))
+            self.turned.aligned_ = e.arith("arith.andi", self.rows_aligned, begins)
+        with e.region("tile.when", [e.arith("arith.andi", inside, e.compare("eq", group, self.group))]):
             self.rows(outer, row, column)
 
     def rows(self, outer: dict[str, ir.Value], row: ir.Value, column: ir.Value) -> None:
@@ -148,11 +155,12 @@ class MeetingKernel(RangedKernel):
                 group, low, inside = self.group_of(d, where)
                 if p.apart is not None:
                     inside = e.arith("arith.andi", inside, e.compare("eq", group, self.group))
-                where = where | {d.group: group, BEGIN: low}
+                where = where | {d.group: group, GROUP: group, BEGIN: low}
             else:
                 inside = self.in_range(d, where)
                 if d.group and self.p.counted_apart and isinstance(d.low, Index):
-                    where = where | {BEGIN: self.read_index(d.low, self.clamped(d.low, where))}
+                    begin = self.read_index(d.low, self.clamped(d.low, where))
+                    where = where | {GROUP: where[d.group], BEGIN: begin}
             valid = e.arith("arith.andi", valid, inside)
         gates = [x for x in p.gates if name in where or all(c.dim != name for c in x.index.coords)]
         where, valid = self.looked_up(gates, where, valid)
@@ -299,7 +307,7 @@ class MeetingKernel(RangedKernel):
         values = [self.result(o, r, at) for r in rows for at in r.points]
         if not self.p.reads_zeros(o.body):  # what is not there does not count
             values = [self.counted(x, r.points[0], "absmax") for x, r in zip(values, rows, strict=True)]
-        if self.laid or p.apart is not None:  # what was turned before has been taken
+        if self.laid or self.apart:  # what was turned before has been taken
             e.op("tile.sync", scope="cta", releases=0)
         self.laid = True
         for place, value in enumerate(values):
@@ -319,7 +327,7 @@ class MeetingKernel(RangedKernel):
                 "tile.take_named", [i32, ir.IntegerType.get_signless(1)], block=block, rows=s.rows, **named
             ).results
         for i in range(other.spread.down):
-            where = outer | {column.name: self.further(made.results[0], i * other.spread.step[0])}
+            where = outer | self.turned_at | {column.name: self.further(made.results[0], i * other.spread.step[0])}
             beside = [self.further(made.results[1], j * other.spread.step[1]) for j in range(other.spread.along)]
             points = [other.point(where | {row.name: x}, s.vector) for x in beside]
             turned.append(Row(other.point(where, 1), [other.masked(at, *mask) if mask else at for at in points], []))

@@ -15,8 +15,8 @@ from scalec.passes.plan.pointwise import Spread
 from scalec.passes.problem.access import Coord, Lookup
 from scalec.passes.problem.pointwise import CONVERSIONS, Body, Dim, Level, Output, Pointwise, Read, Reduction
 
-BEGIN = "begin"
-"""Among the indices of a point: where the group begins that its row is in."""
+BEGIN, GROUP = "begin", "group"
+"""Among the indices of a point: where the group begins that its row, or column, is in, and which one that is."""
 
 
 @dataclass(frozen=True)
@@ -159,8 +159,7 @@ class Columns(Tensors):
         if not c.apart:
             return self.placed(c, where)
         e, low = self.e, where[BEGIN]
-        (group,) = (d.group for d in self.p.domains if d.dim == c.dim)
-        unit = e.arith("arith.addi", e.arith("arith.divui", low, e.i32(c.apart)), where[group])
+        unit = e.arith("arith.addi", e.arith("arith.divui", low, e.i32(c.apart)), where[GROUP])
         moved = e.arith("arith.subi", e.arith("arith.muli", unit, e.i32(c.apart)), low)
         return self.placed(c, where | {c.dim: e.arith("arith.addi", where[c.dim], moved)})
 

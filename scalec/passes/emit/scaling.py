@@ -22,12 +22,14 @@ class ScalingKernel(PointwiseKernel):
     scales: those that have been found of magnitudes which are given.
     exchanged: of each time that warps have exchanged numbers in this tile, where.
     room: bytes that they do it in, of which there are twice as many.
+    apart: whether tiles are of groups that are apart (`Pointwise.apart`).
     """
 
     inverses: dict[int, ir.Value]
     scales: dict[Any, Scale]
     exchanged: list[int]
     room: int
+    apart: bool
 
     def sharing(self, rows: int, columns: int) -> dict[str, Any]:
         """What an op is told of the threads that share a block. Each number of times warps use the other of two rooms:
@@ -35,7 +37,7 @@ class ScalingKernel(PointwiseKernel):
         s, sharing = self.spread, self.spread.sharing(rows, columns)
         if sharing < LANES:
             return {"sharing": sharing, "exchange": -1}
-        if s.looped or self.p.apart is not None:
+        if s.looped or self.apart:
             return {"sharing": sharing, "exchange": 0}
         self.exchanged.append(len(self.exchanged) % 2 * self.room)
         return {"sharing": sharing, "exchange": self.exchanged[-1], "fresh": True}
@@ -110,7 +112,11 @@ class ScalingKernel(PointwiseKernel):
         n, block = (self.size(self.p.columns), scale.columns) if scale.columns else (e.i32(1), 1)
         column = at.where[self.p.columns.name] if scale.columns else e.i32(0)
         size = self.p.columns.size if scale.columns else 1
-        fits = size is not None and -(-size // block) % 4 == 0
+        fits = scale.beside or (size is not None and -(-size // block) % 4 == 0)
+        if scale.beside:
+            column = self.counted_at(Coord(self.p.columns.name, apart=scale.beside), at.where)
+            units = e.arith("arith.divui", self.further(n, scale.beside - 1), e.i32(scale.beside))
+            n = e.arith("arith.muli", e.arith("arith.addi", units, self.size(self.p.groups[0])), e.i32(scale.beside))
         e.op(
             "tile.store_scale",
             operands=[code, target, stride, row, e.arith("arith.divui", column, e.i32(block)), n, at.valid],

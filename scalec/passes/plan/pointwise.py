@@ -106,7 +106,7 @@ class Spread:
         """How threads share out the same tile with rows and columns in each other's place: the same way; elements that
         are moved as matrices of 8 by 8, two of a lane, by four lanes of a column (`tile.take_turned`)."""
         m, along = p.rows[-1].size, self.rows // (4 * self.vector) if self.halves(p) else 1
-        whole = bool(m) and not m % self.vector
+        whole = bool(m) and not m % self.vector and p.apart is None
         return replace(self, rows=self.columns, columns=self.rows, whole=whole, down=self.down // along, along=along)
 
     def halves(self, p: Pointwise) -> bool:

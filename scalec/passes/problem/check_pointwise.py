@@ -53,7 +53,7 @@ class PointwiseChecks:
                     f"{columns} last, or an index for each {p.rows[-1].name}",
                     f"compute {o.name} of a copy in a program of its own",
                 )
-            words = o.scale is not None and o.scale.layout in ("packed", "blocked")
+            words = o.scale is not None and o.scale.layout in ("packed", "blocked") and not o.scale.beside
             if p.is_turned(o) and p.skips and (o.hadamard or o.element.bits < 8 or words):
                 what = (
                     "transformed" if o.hadamard else "with elements or scales of which several share a byte or a word"
@@ -65,6 +65,9 @@ class PointwiseChecks:
                     f"{columns} last, or all rows",
                     f"compute {o.name} of a copy in a program of its own",
                 )
+            if p.is_turned(o) and p.apart is not None and o.chance is not None:
+                what = f"{o.name} with another last index than what it is computed of, rounded by chance, beside groups"
+                raise self.refused(f"{what} that are apart", self.function, f"{columns} last, or rounded to nearest")
             if o.hadamard and (p.is_row(o) or along):
                 what = "has an element a row" if p.is_row(o) else f"is read at an index from memory for each {columns}"
                 raise self.refused(
@@ -143,21 +146,23 @@ class PointwiseChecks:
     def check_result_blocks(self, p: Pointwise, o: Output, lookups: dict[str, Lookup]) -> None:
         """Refuses scales of several rows where no thread knows which of these there are."""
         scale, why, fix = o.scale, "", "compute it outside the program"
-        if scale is None or (scale.rows == 1 and scale.largest is None):
+        if scale is None or (scale.rows == 1 and scale.largest is None and not scale.beside):
             return
-        if p.skips and scale.largest is not None:
+        several = "along its last index" if scale.beside else "of several rows"
+        if scale.beside and (not p.is_turned(o) or o.coords[-1].dim in lookups):
+            why = f"in blocks along {o.dims[-1]}, whose groups are apart, of what has {o.dims[-1]} last, too"
+            fix = f"compute it of a copy that has another index than {o.dims[-1]} last"
+        elif p.skips and scale.largest is not None:
             why = "by magnitudes that are given, of rows of which some may be left out"
-        elif p.skips and (not scale.rows or p.is_turned(o)):
+        elif p.skips and (not scale.rows or (p.is_turned(o) and not scale.beside)):
             why = "in blocks of several rows, of which some may be left out"
         elif scale.rows > 1 and o.coords[-2].dim in lookups:
             why = "in blocks of several rows, which are scattered"
             fix = (
                 "gather: read what it is of at an index that names, for each row of the result, the one that goes there"
             )
-        elif scale.rows > 1 and scale.apart and not p.groups:
-            why = "in blocks of several rows, whose groups are apart and an index of it"
-        elif scale.rows > 1 and scale.apart and any(map(p.is_turned, p.outputs)):
-            why = "in blocks of several rows, whose groups are apart, beside a result with another last index"
+        elif (scale.beside or (scale.rows > 1 and scale.apart)) and not p.groups:
+            why = f"in blocks {several}, whose groups are apart and an index of it"
         if why:
             raise self.refused(f"{o.name} quantised {why}", self.function, "blocks of one row, or all rows", fix)
 

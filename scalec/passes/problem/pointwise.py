@@ -130,7 +130,7 @@ class Blocks:
         outer: the scale of the whole result, which is given; None where there is none.
         leading: likewise of the indices in front of these two, 1 or 0.
         largest: the magnitudes that blocks are scaled by, where these are given; None where they are found.
-        apart: to how many rows each group's are padded, where groups of rows are apart; else 0.
+        apart, beside: to how many rows, or columns, each group's are padded, where groups of these are apart; else 0.
     """
 
     name: str
@@ -141,6 +141,7 @@ class Blocks:
     layout: str
     outer: Read | None
     apart: int = 0
+    beside: int = 0
     leading: tuple[int, ...] = ()
     largest: Read | None = None
 
@@ -254,7 +255,7 @@ class Pointwise:
     @property
     def apart(self) -> Domain | None:
         """The range whose groups' rows are walked from where each begins, as blocks of several of them do."""
-        if not any(x.rows > 1 and x.apart for x in self.found):
+        if not any(x.beside or (x.rows > 1 and x.apart) for x in self.found):
             return None
         return next(d for d in self.domains if d.dim == self.rows[-1].name)
 

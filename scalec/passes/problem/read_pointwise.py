@@ -222,18 +222,13 @@ class PointwiseReader(PointwiseChecks, EpilogueReader):
             fix = f"say 1x32, 128x128 or 1x{of.coords[-1].dim}{given}, or quantise {of.name} after the call"
             raise self.refused(f"{of.name} quantised in blocks of {said}", op, blocks, fix)
         padded = pads(op, [c.dim for c in of.coords])
-        if padded[-1]:
-            what = f"{of.name} quantised in blocks of {said} along {of.dims[-1]}, whose groups are apart"
-            last, size = of.dims[-1], said.rpartition("x")[2]
-            fix = f"say it with {last} before another index, in blocks of {size}x1: products over {last} read these"
-            raise self.refused(what, op, "blocks along another index", fix)
         if layout != "row" and len(of.coords) < 2:
             raise self.refused(f"{of.name} has scales of layout {layout} and one index", op, "two indices")
         name = self.name(self.facts("res_attrs", of.index + 1), f"{of.name}_scale")
         whole = [self.at(x, ir.AffineMap.get_empty(), [], -1) for x in op.outer]
         columns, outer = 0 if columns == WHOLE else columns, whole[0] if whole else None
         rows = 0 if rows == WHOLE else rows
-        made = Blocks(name, of.index + 1, rows, columns, kind, layout, outer, sum(padded))
+        made = Blocks(name, of.index + 1, rows, columns, kind, layout, outer, sum(padded[:-1]), padded[-1])
         if not op.largest:
             return made
         if sum(padded) or layout != "row" or any(x not in (1, WHOLE) for x in block[:-2]):
