@@ -261,6 +261,7 @@ class Frame(Sums):
             if copied_by_threads(self.problem, operand):
                 continue
             box, swizzle = own_side.box(self.schedule.tile[2]), side.swizzle
+            pages = operand.pages or operand.pages_k
             if operand.converted:
                 swizzle = stored_swizzle(self.problem, self.schedule, operand)
             element = element_in_memory(operand)
@@ -268,13 +269,13 @@ class Frame(Sums):
                 source = Source(
                     "tensor_map",
                     own.name,
-                    box=self.boxed(operand.coords, box, operand.pages),
+                    box=self.boxed(operand.coords, box, pages),
                     swizzle=swizzle,
                     atom=operand.atom,
                     element=PADDED if operand.padded else "",
                     permuted=own_side.permuted,
                     align=operand.align,
-                    axes=self.axes(operand.coords, *own_side.axes, pages=operand.pages),
+                    axes=self.axes(operand.coords, *own_side.axes, pages=pages),
                 )
                 made = self.e.descriptor(box, element, swizzle, operand.atom)
                 h.maps[own_side.map_of(pane)] = self.e.parameter(self.body, made, source)

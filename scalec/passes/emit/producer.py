@@ -157,6 +157,7 @@ class Producer(ScaleRows, Results, Dealer, Converter):
         words = [(side, p) for side in self.sides if (p := self.word_plan(side)) is not None and p.bulk]
         total += sum(4 * word_rows(self.family, side.rows) * plan.words for side, plan in words)
         ctas = self.schedule.cta_group  # whose copies the barrier counts
+        paged = self.page_of_k(w, k0)
         e.op("tile.acquire", operands=[h.ring, cursor])
         ring, filled = h.filled if self.converters else h.ring, h.filled
         if self.problem.k_lookups:
@@ -182,7 +183,8 @@ class Producer(ScaleRows, Results, Dealer, Converter):
                     if not alike:  # of a CTA that multiplies alone: its warps convert, or copy rows
                         self.announce(ring, cursor, own + total - bytes_of[0])
                     for side in point.sides:
-                        self.copy_operand(h, side, (filled, cursor), point.w, point.k0)
+                        own = (point.w, point.k0) if paged is None else self.within_page(side.operand, w, *paged)
+                        self.copy_operand(h, side, (filled, cursor), *own)
         for point in points:
             with self.of_point(point):
                 for side in (x for x in point.sides if x.map_of(0) in h.gathered):
@@ -235,7 +237,7 @@ class Producer(ScaleRows, Results, Dealer, Converter):
                 at = self.strip_row(row, strip)
                 place = (at, k0) if operand.stored_mn_major else (x, at)
                 own = operand.panes[strip.pane]
-                source = self.at(h.maps[side.map_of(strip.pane)], own.name, own.coords, w)
+                source = self.at(h.maps[side.map_of(strip.pane)], own.name, own.coords, w, operand.pages_k)
                 if operand.turned:
                     target = self.turned_strip(h, side, number)
                 else:
@@ -266,6 +268,31 @@ class Producer(ScaleRows, Results, Dealer, Converter):
             source = self.at(h.maps[side.label], operand.name, operand.coords, at, operand.pages)
             operands = [source, self.copies_into(h, side), *stage, self.element_of_map(side, k0), within]
             e.op("tile.copy", operands=operands, multicast=side.multicast, row=first if side.copies > 1 else None)
+
+    def page_of_k(self, w: Work, k0: ir.Value) -> tuple[dict[str, ir.Value], ir.Value] | None:
+        """The pages that a K block is of, by lookup, and where copies of what is in no page find it. If a lookup names
+        none, or the block is that of an empty range, behind K, both have zeros: those of page -1, and of the block
+        behind all of K. None without pages."""
+        e, p = self.e, self.problem
+        if not p.paged_k:
+            return None
+        end, there, pages = self.size(p.k), e.compare("lt", k0, self.own_size(p.k)), dict[str, ir.Value]()
+        at = e.arith("arith.minui", k0, e.arith("arith.subi", end, e.i32(1)))
+        for operand in p.paged_k:
+            lookup = next(x for x in p.lookups if x.name == operand.pages_k)
+            pages[lookup.name] = page = self.read_index(lookup.index, {**w.outer, p.k.name: at})
+            for extent in lookup.extents:
+                there = e.arith("arith.andi", there, e.compare("lt", page, self.size(extent)))
+        none = {name: e.op("arith.select", [x.type], [there, x, e.i32(-1)]).result for name, x in pages.items()}
+        return none, e.op("arith.select", [end.type], [there, k0, self.padded(p.k)]).result
+
+    def within_page(self, operand: Operand, w: Work, pages: dict[str, ir.Value], at: ir.Value) -> tuple[Work, ir.Value]:
+        """Where copies of an operand find the K block at element `at`, which is behind the end of pages too."""
+        e = self.e
+        if not operand.pages_k:
+            return w, at
+        above = e.arith("arith.muli", e.arith("arith.divui", at, e.i32(operand.page_k)), e.i32(operand.page_k))
+        return replace(w, outer=w.outer | pages), e.arith("arith.subi", at, above)
 
     def page_of(
         self, pages: list[ir.Value], size: int, begins: ir.Value | None, first: int

@@ -59,7 +59,7 @@ def item_words(problem: Problem, schedule: Schedule) -> tuple[str, ...]:
 
 def cuts_k(problem: Problem, depth: int) -> bool:
     """Whether a range of K may begin or end within a K block of so many elements; at the end of K copies make zeros of
-    what is beyond, but of half a byte, and of scales where those of another group may follow."""
+    what is beyond, but of half a byte, of pages, and of scales where those of another group may follow."""
     domain, size = problem.range_of_k, problem.k.size
     if domain is None or problem.k_lookups:  # who copies rows of K leaves out those outside
         return False
@@ -68,7 +68,7 @@ def cuts_k(problem: Problem, depth: int) -> bool:
     return (
         domain.step % depth != 0
         or any((size or 0) * x.stored.bits % 8 for x in operands)
-        or (several and (size is None or size % depth != 0))
+        or ((several or bool(problem.paged_k)) and (size is None or size % depth != 0))
     )
 
 

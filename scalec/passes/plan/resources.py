@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import gcd, prod
 
 from scalec.ir.schedule import Schedule
 from scalec.ir.tile import VECTOR
@@ -36,8 +36,9 @@ def round_up(value: int, step: int) -> int:
 
 def deepest(problem: Problem) -> int:
     """K of a tile, where nothing speaks for less: a row of the widest swizzle, of the wider operand; a scale step, or
-    where tiles are promoted whole, as many as promoted scales are constant over."""
+    where tiles are promoted whole, as many as promoted scales are constant over; of pages along K what divides one."""
     row = problem.target.swizzles[0] * 8 // max(problem.lhs.shared_bits, problem.rhs.shared_bits)
+    row = gcd(row, *(x.page_k for x in problem.paged_k))
     if not problem.has_scales:
         return row
     return min(PROMOTION_BLOCK if problem.kind.promotes_slices else problem.constant_k, row)

@@ -182,6 +182,9 @@ def cuts_pages(problem: Problem, schedule: Schedule) -> str:
     """Why a tile does not have whole pages of an operand, or a page whole tiles, where that is asked for, or copies of
     what it has of each begin where none does, "" otherwise."""
     rows, depth = schedule.tile[:2], schedule.tile[2]
+    for operand in problem.paged_k:
+        if operand.page_k % depth:
+            return f"{depth} {problem.k.name}, and {operand.name} has pages of {operand.page_k}"
     for operand, count in zip((problem.lhs, problem.rhs), rows, strict=True):
         if not operand.page or not (count % operand.page and operand.page % count):
             continue

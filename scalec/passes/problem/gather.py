@@ -30,7 +30,7 @@ def check_gathered_k(problem: Problem) -> None:
     """Refuses indices along K that do not say which of an operand's is one of K, and operands beside them that no
     thread copies as those rows lie: with the other index last, as wide as GATHERED_BITS."""
     k, sides = problem.k.name, (problem.lhs, problem.rhs)
-    along = [x for x in problem.lookups if x.dim == k]
+    along = [x for x in problem.lookups if x.dim == k and not x.paged]
     if not along:
         return
     named, bits = along[0].name, " or ".join(map(str, sorted(GATHERED_BITS)))
@@ -71,6 +71,33 @@ def check_gathered_k(problem: Problem) -> None:
             raise UnsupportedError(what, expected=expected, fix=fix, place=problem.written)
 
 
+def check_pages_of_k(problem: Problem) -> None:
+    """Refuses pages along K whose K blocks no copies bring, or that leave more out of the sum than elements."""
+    for paged in problem.paged_k:
+        k, size, sides = problem.k, paged.page_k, (problem.lhs, problem.rhs)
+        what = f"{paged.name} is in pages of {size} {k.name}, which is summed"
+        least = 2 * problem.family.k
+        whole = problem.range_of_k is not None or (k.size is not None and k.size % size == 0)
+        scaled = next((s.name for x in sides for s in x.scales), "")
+        moved = next((x.name for x in sides if x.transformed or x.zeros is not None or x.gathered_k or x.shifted), "")
+        for found, beside, expected, fix in (
+            (bool(size % least), "", f"pages of a multiple of {least}: a K block is of one",
+             f"gather {paged.name} by a program of its own, or lay it out in pages of 64 or 128"),
+            (len(problem.paged_k) > 1, ", and so is the other operand", "pages of one operand",
+             f"gather {paged.name} by a program of its own"),
+            (not whole, "", f"whole pages: {k.name} a known multiple of {size}, or a range of it",
+             f"say how many are summed: for {k.name} < len[0], with an int32 tensor len"),
+            (bool(scaled), f", and {scaled} varies along it, or goes with it", "operands without scales along the sum",
+             "multiply the scales into the other operand, or pass bf16"),
+            (bool(moved), f", and {moved} is computed, or has zero points", "operands as they are stored",
+             f"compute {moved} by a program of its own"),
+            (bool(problem.summed or problem.added or problem.panes > 1), ", of several products or sums",
+             "one product, summed over one index", "a program for each"),
+        ):  # fmt: skip
+            if found:
+                raise UnsupportedError(what + beside, expected=expected, fix=fix, place=problem.written)
+
+
 def with_scales_of_rows(problem: Problem) -> Problem:
     """The problem in which each row of an operand in order has its own scales, where rows of K are gathered beside it:
     threads then bring all scales that sums are promoted by, and leave out those of blocks that have no point."""
@@ -88,6 +115,7 @@ def check_summed(problem: Problem) -> None:
     """Refuses indices that change along a further dimension of the sum: tiles look them up when they begin. Likewise
     what cannot be beside indices along K."""
     check_gathered_k(problem)
+    check_pages_of_k(problem)
     summed = {d.name for d in problem.summed}
     for lookup in problem.lookups:
         for along in (c.dim for c in lookup.index.coords if c.dim in summed):

@@ -81,9 +81,10 @@ class Lookups:
         """Whether an index out of memory is another one for each index of a dimension."""
         return Coord(dim) in (self.coord(e) for e in map_of(symbol.owner.opview.map).results)
 
-    def page_of(self, where: ir.AffineMap, symbols: Sequence[Any], rows: str) -> tuple[int, int]:
-        """Which axis of a tensor that is read at `where` is of rows within a page, and how many a page has: `t%64` of
-        `K[table[s,t/64],t%64,d]`, where `rows` is t; (-1, 0) where none is."""
+    def page_of(self, where: ir.AffineMap, symbols: Sequence[Any], rows: str) -> tuple[int, int, str]:
+        """Which axis of a tensor that is read at `where` is of rows within a page, how many a page has, and what says
+        which: `t%64`, 64 and `table[s, t/64]` of `K[table[s,t/64],t%64,d]`, where `rows` is t; (-1, 0, "") where none
+        is."""
         for axis, e in enumerate(where.results):
             at = self.coord(e)
             if at is None or not at.modulus or at.dim != rows or at != Coord(rows, modulus=at.modulus):
@@ -97,8 +98,8 @@ class Lookups:
             ]
             if len(paged) == 1:
                 self.pages.add(paged[0])
-                return axis, at.modulus
-        return -1, 0
+                return axis, at.modulus, paged[0]
+        return -1, 0, ""
 
     def row_of(self, where: ir.AffineMap, symbols: Sequence[Any], rows: str, value: Any) -> str:
         """What an operand that is read at `where` is indexed by, as `results_of` has it, along the dimension `rows`

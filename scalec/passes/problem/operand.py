@@ -160,6 +160,7 @@ class Operand:
         gathered: the lookup that says which row of it is a row of the tile; "" where they are those of `rows`.
         gathered_k: the lookup that says which index of it is an index of K; "" where they are those of K.
         pages: the lookup that says which page its rows are of, `page` of each; "" where it has none.
+        pages_k: the lookup that says which page its K is of, `page_k` of each; "" where it has none.
         turned: its rows are contiguous in memory, and warps make rows of it that are contiguous along K.
         shifted: K blocks begin at any element of its rows, and copies at the multiple of `align` bytes before, of as
             many bytes more; warps move each row of a K block to where it begins.
@@ -190,6 +191,8 @@ class Operand:
     turned: bool = False
     pages: str = ""
     page: int = 0
+    pages_k: str = ""
+    page_k: int = 0
     shifted: bool = False
     wrapped: bool = False
     folds: tuple[Fold, ...] = ()

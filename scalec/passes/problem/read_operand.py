@@ -99,11 +99,15 @@ class OperandReader(NamedScales):
         stored = element_of(value, name)
         rounded = element_of(quantize.values if quantize is not None else computed, name) if body or new else None
         element = ELEMENT_TYPES.get(multiplied, rounded or stored)
-        paged, page = self.page_of(where, self.symbols, rows.name)
+        paged, page, pages = self.page_of(where, self.symbols, rows.name)
         if page:
             self.check_page(name, order, page, rows, value)
             order[paged] = rows.name
-        others = [e for axis, e in enumerate(where.results) if axis != paged]
+        paged_k, page_k, pages_k = self.page_of(where, self.symbols, k.name)
+        if page_k:
+            self.check_page(name, order, page_k, k, value)
+            order[paged_k] = k.name
+        others = [e for axis, e in enumerate(where.results) if axis not in (paged, paged_k)]
         if not all(isinstance(e, ir.AffineDimExpr | ir.AffineSymbolExpr) for e in others):
             raise UnsupportedError(
                 f"{name}[{', '.join(order)}] has a computed index",
@@ -165,7 +169,6 @@ class OperandReader(NamedScales):
             else FOLDED_STEP * folds(stored.name, scale_type(x), element.name, bounds, addends=self.addends)
             for x in levels
         ]
-        pages = next(iter(self.pages & set(order)), "") if page else ""
         scales = named + tuple(
             self.scale(op, order, name, seen, k, promoted, family, folded, page).of_rows(gathered or pages)
             for op, folded in zip(levels, folding, strict=True)
@@ -180,6 +183,8 @@ class OperandReader(NamedScales):
             if isinstance(e, ir.AffineSymbolExpr)
             else Coord(x, modulus=page)
             if axis == paged
+            else Coord(x, modulus=page_k)
+            if axis == paged_k
             else self.spanned(Coord(x), (rows,))
             for axis, (e, x) in enumerate(zip(where.results, order, strict=True))
         )
@@ -192,7 +197,7 @@ class OperandReader(NamedScales):
             )
         made = Operand(index, name, stored, element, rows.name, order[-1], scales, bits, align, atom, coords, gathered)
         made = replace(made, turned=turned, rounded=rounded, body=body, pages=pages, page=page)
-        made = replace(made, gathered_k=summed if summed != k.name else "")
+        made = replace(made, gathered_k=summed if summed != k.name else "", pages_k=pages_k, page_k=page_k)
         return replace(made, zeros=self.zero_points(subtract, made, (rows.name, k.name), order))
 
     def zero_points(

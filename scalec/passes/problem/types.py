@@ -122,7 +122,12 @@ class Problem:
     def k_lookups(self) -> tuple[Lookup, ...]:
         """Those of which each index of K has its own, wherever an operand has them: a point for which one names nothing
         is left out of the sum."""
-        return tuple(x for x in self.lookups if x.by_row and x.dim == self.k.name)
+        return tuple(x for x in self.lookups if x.block == 1 and x.dim == self.k.name)
+
+    @property
+    def paged_k(self) -> tuple[Operand, ...]:
+        """The operands of which each page of K lies where a lookup says: where that names none, it is left out."""
+        return tuple(x for x in (self.lhs, self.rhs) if x.pages_k)
 
     @property
     def row_lookups(self) -> tuple[Lookup, ...]:
