@@ -193,6 +193,7 @@ FORMS: dict[str, Form] = {
     "causal heads": Form("L[q,t]{t} = {red}[h]({head ({l Q[q,h,d]} @ {r K[t,d]}{s})}) for t < q/2+9", 1, HEADS, "grouped", k="d"),
     "scores of pages": Form("C[s,q,t]{t} = {of ({l Q[s,q,d]} @ {r K[table[s,t/{P}],t%{P},d]}{s})}", 1, HEADS, "plain", k="d"),
     "open window": Form("L[q,t]{t} = {red}[h]({head ({l Q[q,h,d]} @ {r K[t,d]}{s})}) for t < hi[q]", 1, HEADS, "grouped", k="d"),
+    "sums of pages": Form("O[s,h,d]{t} = {of (P[s,h,t] @ V[table[s,t/64],t%64,d])} for t < len[s]", 2, HEADS, "plain", k="t"),
     "pages": Form("L[s,t]{t} = {red}[h]({head ({l Q[s,h,d]} @ {r K[table[s,t/{P}],t%{P},d]}{s})}) for t < len[s] else {else}", 4,
                   HEADS, "plain", k="d"),
     "all pages": Form("L[s,t]{t} = {red}[h]({head ({l Q[s,h,d]} @ {r K[table[s,t/{P}],t%{P},d]}{s})})", 1, HEADS, "plain", k="d"),
