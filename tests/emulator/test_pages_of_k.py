@@ -126,6 +126,15 @@ def test_schedules(target: str, settings: str) -> None:
         pytest.skip(str(error))
 
 
+@pytest.mark.thorough
+@pytest.mark.parametrize("change", [{"h": 0}, {"d": 0}, {"t": 0}, {"h": 1}, {"V_0": 1}], ids=str)
+@pytest.mark.parametrize("target", TARGETS)
+def test_sizes_of_0_and_1(target: str, change: dict[str, int]) -> None:
+    dims = {"s": 2, "t": 160, "d": 64, "h": 16, "g": 3, "V_0": 13} | change
+    for name in ("BF16", "of heads", "windows"):
+        check(PROGRAMS[name], target, dims, "", 1)
+
+
 @pytest.mark.parametrize(
     ("source", "message"),
     [
