@@ -75,9 +75,10 @@ class Pairs(Addends):
                     c.arrive(block)
                     c.promote(block, go, factors, -SMALL_SHIFT)
                 c.go(h, cursor, block, go, Made("ordinary"))
+                c.arrive(block)
             with e.region("tile.when", [e.negated(mixed)]):
                 c.go(h, cursor, block, go, self.made(seen))
-            c.arrive(block)
+                c.arrive(block)
         c.promote(block, go, factors)
 
     def end(self, sums: ir.Value) -> None:
