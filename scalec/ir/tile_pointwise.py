@@ -284,7 +284,8 @@ class OwnTurnOp(Op, name="own_turn"):
 class StoreScaleOp(Op, name="store_scale"):
     """Stores the scale of a row's block where it is `inside`: one of the threads that share it does, as
     `tile.reduce_lanes` has them. `scale`, `layout` and `stride` are as those of `tile.quantize`, `n` and `block` the
-    columns of a row and of a block. `padding` 1: behind the last one zeros fill up its word of four."""
+    columns of a row and of a block. `padding` 1: behind the last one zeros fill up its word of four. `kept`, an
+    optional unit attribute: L2 keeps its sector, the rest of which others store, as long as it can."""
 
     code: ext.Operand[I32]
     target: ext.Operand[Any]

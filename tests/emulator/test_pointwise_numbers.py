@@ -64,7 +64,7 @@ def test_sums(source: str, target: str, seed: int) -> None:
 
 def test_a_fault_is_found() -> None:
     """Threads that do not hear of one another."""
-    fault = changed(r"(shfl\.sync\.bfly\.b32\s+\S+, \S+), \d+,", r"\1, 0,")
+    fault = changed(r"redux\.sync\.max\.s32\s+(\S+), (\S+), \S+;", r"mov.b32 \1, \2;")
 
     def rising(values: dict[str, Any]) -> None:
         values["x"][:] = np.arange(2999)

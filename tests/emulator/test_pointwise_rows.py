@@ -60,6 +60,9 @@ def test_near_the_reference(source: str, dims: dict[str, int], fixed: str, targe
 def test_the_largest_and_the_least_are_exact(source: str, k: int, fixed: str, target: str) -> None:
     def nan(values: dict[str, np.ndarray]) -> None:
         values["X"][1, k // 2 : k // 2 + 1] = np.nan
+        values["X"][2] = -abs(values["X"][2])  # whose bits rise where they fall
+        values["X"][3, : k // 3] = -np.inf
+        values["X"][4, k // 2 : k // 2 + 1] = np.copysign(np.nan, -1)
 
     bit_equal(source, {"m": 5, "k": k}, fixed, target, change=nan)
 

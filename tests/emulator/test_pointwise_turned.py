@@ -123,6 +123,13 @@ def test_square_blocks_are_the_same_bytes_in_both_orders() -> None:
         assert np.ascontiguousarray(made[name].T).tobytes() == np.ascontiguousarray(turned).tobytes()
 
 
+def test_l2_keeps_sectors_that_several_tiles_have_scales_of() -> None:
+    """Of both orders; a tile of rows alone has whole sectors."""
+    for source, kept in (("Q[m,k]:mxfp8 = X[m,k]; T[k,m]:mxfp8 = X[m,k]", True), ("Q[m,k]:mxfp8 = X[m,k]", False)):
+        ptx = scalec.compile(source, target="sm_90a", dims={"k": 4096}).ptx
+        assert ("L2::evict_last" in ptx, "st.global.L2::cache_hint.b8" in ptx) == (kept, kept)
+
+
 def quiet(_: dict[str, Any]) -> None:
     """Leaves what was made up."""
 

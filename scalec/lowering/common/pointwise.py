@@ -24,6 +24,9 @@ REDUCTIONS = {
 """What takes a term, or its magnitude, into a reduction of each kind, and what one of no terms is."""
 
 
+ALL = tile.LANES - 1
+"""The bits in which the lanes of a warp differ."""
+
 CHAINS, IN_CHAINS = 4, 16
 """Parts of a thread's terms that are reduced by themselves, where there are so many terms or more: within one, each
 waits for the one before."""
@@ -283,19 +286,40 @@ def _reduced(s: State, op: ir.OpView, every: list[list[ir.Value]], kind: str) ->
         made, *others = [chain(own[i::count]) for i in range(count)]
         for x in others:
             made = _combined(s, of_lanes, made, x)
-        for distance in (1, 2, 4, 8, 16):
-            if sharing & distance:
-                other = b.butterfly(made, distance)
-                made = _combined(s, of_lanes, made, other)
+        if of_lanes == "max" and sharing & ALL == ALL:
+            made = _largest(s, made, kind == "absmax")
+        else:
+            for distance in (1, 2, 4, 8, 16):
+                if sharing & distance:
+                    other = b.butterfly(made, distance)
+                    made = _combined(s, of_lanes, made, other)
         found.append(made)
     return found if sharing < tile.LANES else _of_warps(s, op, of_lanes, found)
+
+
+def _largest(s: State, value: ir.Value, magnitude: bool) -> ir.Value:
+    """That of a warp: bits of magnitudes, and of others those below 0 turned round, are in the order of their numbers,
+    and NaN, made one that is above 0, is behind all of them. One instruction in place of ten that wait for each other:
+    one row of two formats takes 0.06 us less (H200)."""
+    b = s.b
+    if magnitude:
+        (bits,) = b.asm("redux.sync.max.u32 $0, $1, 0xFFFFFFFF;", [b.i32], [b.bits(value)])
+        return b.float_of(bits)
+
+    def turned(bits: ir.Value) -> ir.Value:
+        return b.xor(bits, b.and_(b.op("arith.shrsi", [b.i32], [bits, b.constant(31)]), 0x7FFFFFFF))
+
+    own = b.bits(scalar.OPS["arith.maximumf"](b, value, value))
+    (bits,) = b.asm("redux.sync.max.s32 $0, $1, 0xFFFFFFFF;", [b.i32], [turned(own)])
+    return b.float_of(turned(bits))
 
 
 def _of_warps(s: State, op: ir.OpView, kind: str, values: list[ir.Value]) -> list[ir.Value]:
     """What warps share: unless `fresh` they meet before too, as all have then read what was left there last. Several
     numbers are put together by one of the threads that share them, which leaves them to the others: each would read all
     of them."""
-    b, bits = s.b, tile.int_of(op.sharing) & ~(tile.LANES - 1)
+    b, sharing = s.b, tile.int_of(op.sharing)
+    bits = sharing & ~ALL
     room, several = b.add(s.shared, tile.int_of(op.exchange)), len(values) > 1
     own, start = (b.add(room, b.shl(x, 2)) for x in (s.tid, b.and_(s.tid, s.threads - 1 & ~bits)))
 
@@ -315,8 +339,28 @@ def _of_warps(s: State, op: ir.OpView, kind: str, values: list[ir.Value]) -> lis
             made.append(first)
         return made
 
+    def whole() -> list[ir.Value]:
+        """A word of each warp, all of whose lanes have the same: one row of two formats takes 0.13 us less (H200)."""
+        warp, many = b.div(s.tid, tile.LANES), len([x for x in range(0, s.threads, tile.LANES) if not x & ~bits])
+        first = b.compare("eq", b.and_(s.tid, ALL), 0)
+        b.asm("@$2 st.shared.f32 [$0], $1;", [], [b.add(room, b.shl(warp, 2)), values[0], first])
+        b.asm("bar.sync 0;")
+        start = b.add(room, b.shl(b.and_(warp, ~(bits // tile.LANES)), 2))
+        made: list[ir.Value] = []
+        while len(made) < many:
+            count = 1 << min(2, (many - len(made)).bit_length() - 1)
+            names = ", ".join(f"${i}" for i in range(count))
+            shape = f".v{count}.f32 {{{names}}}" if count > 1 else ".f32 $0"
+            made += b.asm(f"ld.shared{shape}, [${count} + {4 * len(made)}];", [b.f32] * count, [start])
+        while len(made) > 1:
+            odd = made[len(made) & ~1 :]
+            made = [_combined(s, kind, *made[i : i + 2]) for i in range(0, len(made) - 1, 2)] + odd
+        return made
+
     if "fresh" not in op.operation.attributes:
         b.asm("bar.sync 0;")
+    if not several and sharing & ALL == ALL and not bits & (bits + tile.LANES):
+        return whole()
     leave(values)
     b.asm("bar.sync 0;")
     if not several:
@@ -370,7 +414,12 @@ def store_scale(s: State, op: ir.OpView) -> None:
         return quantize.address_of_scale(s, op, base, row, at, n)
 
     width = 8 if ELEMENT_TYPES[tile.str_of(op.scale)].bits == 8 else 32
-    b.asm(f"@$2 st.global.b{width} [$0], $1;", [], [address(block), s.get(op.code), inside])
+    operands = [address(block), s.get(op.code), inside]
+    if "kept" in op.operation.attributes:
+        policy = b.asm("createpolicy.fractional.L2::evict_last.b64 $0, 1.0;", [b.i64])
+        b.asm(f"@$2 st.global.L2::cache_hint.b{width} [$0], $1, $3;", [], [*operands, *policy])
+    else:
+        b.asm(f"@$2 st.global.b{width} [$0], $1;", [], operands)
     if tile.int_of(op.padding):
         with b.when(b.and_(inside, b.compare("ge", b.add(block, 1), b.ceildiv(n, tile.int_of(op.block))))):
             quantize.store_padding(s, block, 1, address)
