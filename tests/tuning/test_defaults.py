@@ -15,8 +15,10 @@ BF16 = "C[m,n] = A[m,k]@B[n,k]"
 NVFP4 = "C[m,n]:nvfp4 = A[m,k]@B[n,k] scale(1x128,128x128)"
 MXFP4 = "C[m,n]:mxfp4 = A[m,k]@B[n,k] scale(1x128,128x128)"
 HEADS = "C[m,h,n] = A[m,h,k]@B[h,n,k] scale(1x128,128x128)"
+BF16_HEADS = "C[m,h,n] = A[m,h,k]@B[h,n,k]"
 SUMS = "C[m,n]:f32 += A[b,m,k]@B[b,n,k]"
-PROGRAMS = {FP8: {}, F32: {}, MXFP8: {}, BF16: {}, NVFP4: {}, MXFP4: {}, HEADS: {"h": 8}, SUMS: {"b": 129}}
+PROGRAMS = {FP8: {}, F32: {}, MXFP8: {}, BF16: {}, NVFP4: {}, MXFP4: {}, HEADS: {"h": 8}, BF16_HEADS: {"h": 128}}
+PROGRAMS |= {SUMS: {"b": 129}}
 """And the sizes of further dimensions."""
 SHIPPED = [e for path in sorted(database.SHIPPED.glob("*.json")) for e in database.read(path)]
 
