@@ -116,7 +116,8 @@ RANGES = [
     Fault("ragged: a range begins before the first row", RAGGED, _CLAMPED.format("max"), r"\1mov.b32 \2, \3;",
           ("bounds", WRONG, "deadlock")),
     Fault("ragged: a cut tile leaves by a copy of all its rows", RAGGED,
-          r"setp\.lt\.u32 \t(%p\d+), (%r\d+), (%r\d+);(?=\n\t// begin inline asm\n\twgmma\.wait_group)",
+          r"(?<=wgmma\.wait_group\.sync\.aligned 0;\n\t// end inline asm\n\t)"
+          r"setp\.lt\.u32 \t(%p\d+), (%r\d+), (%r\d+);",
           r"setp.eq.b32 \t\1, \2, \2;", (WRONG, "race", "in-flight", "proxy")),
     Fault("ragged: a tile that lacks a row leaves by a copy", RAGGED,
           r"add\.s32 \t(%r\d+), (%r\d+), 63;(?=\n\tmov\.b32 \t%r\d+, 0f00000000)", r"add.s32 \t\1, \2, 62;",
