@@ -65,7 +65,8 @@ def to_llvm_ir(module: ir.Module) -> str:
 
 _BEFORE_A_WAIT = re.compile(
     r"^(?P<begins>(?:\$L__BB|\t@%p\d+ bra|// %bb)[^\n]*\n(?:[ \t]*//(?! begin)[^\n]*\n)*)"
-    r"(?P<before>(?:\t(?!ld|st|bar|bra|ret|call|atom|red|fence|membar)[a-z][^\n]*;\n)+)"
+    r"(?P<before>(?:\t(?:setp|selp|mov|cvt|add|sub|mul|mad|fma|neg|abs|min|max|div|rem|and|or|xor|not|shl|shr|shf|bfe|prmt)"
+    r"\.[^\n]*;\n)+)"
     r"(?P<wait>\t// begin inline asm\n\twgmma\.wait_group[^\n]*\n\t// end inline asm\n)",
     re.MULTILINE,
 )
@@ -76,7 +77,7 @@ def _waits_first(ptx: str) -> str:
 
     With such an instruction there ptxas (12.9 to 13.5) moves conversions of a result above the wait, so that they read
     sums that are not yet there: a product of bf16 with 64x80x64, order=m was wrong by 1.3e-2 (H200, 2026-11-29; tests/
-    lowering/test_under_way.py). No wait reads registers, and nothing that is moved does more than compute one.
+    lowering/test_under_way.py). No wait reads registers, and what is moved only computes one.
     """
     return _BEFORE_A_WAIT.sub(r"\g<begins>\g<wait>\g<before>", ptx) if "wgmma.wait_group" in ptx else ptx
 

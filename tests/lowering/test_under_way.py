@@ -10,6 +10,7 @@ from benchmarks.batched import PROGRAMS
 from benchmarks.sass_flow import Function, Instruction, parse
 from scalec.commands.sass import disassemble
 from scalec.compiler import compile_source
+from scalec.lowering.llvm import _waits_first
 from tests.lowering.under_way import touched_under_way
 
 HEADS = "Z[b,h,d] = X[b,h,r] @ Y[h,d,r]"
@@ -42,6 +43,19 @@ def test_of_every_width(columns: int, order: str, cluster: str) -> None:
 def test_of_what_is_measured(name: str) -> None:
     for sizes in PROGRAMS[name].shapes[::3]:
         assert not wrong(PROGRAMS[name].source, sizes, {}), sizes
+
+
+@pytest.mark.parametrize(
+    ("before", "moved"),
+    [
+        ("\tsetp.eq.b32 \t%p10, %r14, 0;\n\tadd.s32 \t%r1, %r2, -8;\n", True),
+        ("\twgmma.commit_group.sync.aligned;\n", False),
+        ("\tadd.s32 \t%r1, %r2, -8;\n\tst.shared.b32 \t[%r1], %r2;\n", False),
+    ],
+)
+def test_a_wait_comes_first_of_what_only_computes(before: str, moved: bool) -> None:
+    label, wait = "$L__BB0_19:\n", "\t// begin inline asm\n\twgmma.wait_group.sync.aligned 0;\n\t// end inline asm\n"
+    assert _waits_first(label + before + wait) == label + (wait + before if moved else before + wait)
 
 
 def test_what_counts_as_under_way() -> None:

@@ -123,6 +123,16 @@ def test_pairs_of_half_a_last_wave(number: int) -> None:
     assert f"tile={tile}, cluster={cluster}," in case["schedules"][fastest]
 
 
+@pytest.mark.parametrize("number", [0, 2, 3, 8, 14])
+def test_scales_that_a_warpgroup_of_its_own_brings(number: int) -> None:
+    """What is chosen is what was timed: tiles of 256 rows for groups of 16, a producer's fewer registers, or 128x32."""
+    case = json.loads((RESULTS / "2026-11-29-h200-scales-apart.json").read_text())["cases"][number]
+    _, chosen, _ = decided(case["program"], "sm_90a", case["dims"], tuned=False)
+    assert f"tile={'x'.join(map(str, chosen.tile))}, " in case["schedule"]
+    assert f"registers={'x'.join(map(str, chosen.registers))}, " in case["schedule"]
+    assert chosen.registers == (56, 200)
+
+
 @pytest.mark.parametrize("number", range(4))
 def test_gates_of_few_rows(number: int) -> None:
     """What is chosen took no more than 1.01 of the fastest schedule's time."""
