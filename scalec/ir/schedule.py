@@ -201,8 +201,8 @@ class Schedule(_Fields):
         run: tiles along M, of the same columns, that a cluster takes one after the other at most: what is read for each
             column then stays in registers.
         stationary: 1 keeps B's tile in shared memory, or registers, for the tiles of a run, of which each has one K
-            block, and multiplies `mma_n` columns, or a wave's rows, while others are reduced, the next tile's first
-            ones while this one's last are.
+            block, and multiplies `mma_n` columns, or a wave's rows (0), while others are reduced, the next tile's
+            first ones while this one's last are. A queue then deals out each cluster's share of all tiles.
         invariant: 1 adds the products of a row in an order that does not depend on how many rows there are: a row's
             results are bit-equal whatever M is. 0, or None where nobody asked for it: whatever is fastest.
     """

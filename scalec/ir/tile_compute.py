@@ -49,7 +49,8 @@ class ClearOp(Op, name="clear"):
 class MmaOp(Op, name="mma"):
     """accumulator[wave] (+)= A[rows of the wave] * B^T over the K of the cursor's stage; asynchronous.
 
-    A's tile holds the rows of all warpgroups; `waves` of them belong to each. `accumulate` 0 overwrites. The
+    A's tile holds the rows of all warpgroups; `waves` of them belong to each, one behind the other, or, with the
+    optional unit attribute `by_turns`, each behind those of the warpgroups before. `accumulate` 0 overwrites. The
     accumulator may have some of the tile's columns, from `column` on, which are rows of B. `slice`, an optional
     attribute of two integers, number and count: the K of that one of so many equal slices of the stage. `a_mn`, an
     optional unit attribute: the tile of A is [K, rows], not [rows, K]; `b_mn` of B likewise.
@@ -141,7 +142,7 @@ class MmaWaitOp(Op, name="mma_wait"):
 
 class RowFactorsOp(Op, name="row_factors"):
     """Scale factors of the rows of a wave: from the cursor's stage of shared vectors, of which `plane`, an optional
-    integer, is the number (0), or from a window's block."""
+    integer, is the number (0), or from a window's block. `waves` and `by_turns` as of `mma`."""
 
     source: ext.Operand[SharedType]
     position: ext.Operand[CursorType | WindowType]

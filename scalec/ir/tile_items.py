@@ -7,7 +7,7 @@ from typing import Any
 
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import Op, extents, memory_of, takes
-from scalec.ir.tile_types import I1, I32, CursorType, FragmentType, ItemsType, RingType, int_of
+from scalec.ir.tile_types import I1, I32, CursorType, FragmentType, ItemsType, RingType, int_of, str_of
 from scalec.ir.verify import Axis, Count, Natural, fail
 
 ITEM_ALIGN = 16
@@ -151,6 +151,8 @@ class RaggedTilesOp(Op, name="ragged_tiles", traits=[ir.NoTerminatorTrait]):
     not count; its tiles begin where the range does. body(m0, n0, low, high, group, *outer), with the range. A warp
     walks them, which looks at `each` times as many groups together as it has lanes. `outer` are sizes as those of
     `tile.tiles`. `run`, optional: a cluster takes that many tiles or fewer one after the other, as in `tile.tiles`.
+    `whole`, an optional unit attribute: each cluster has a share of all tiles, one behind the other, and walks runs:
+    the body takes one more number, where the run's rows end.
     """
 
     m: ext.Operand[I32]
@@ -173,5 +175,7 @@ class RaggedTilesOp(Op, name="ragged_tiles", traits=[ir.NoTerminatorTrait]):
         last = blocks[0].operations[len(blocks[0].operations) - 1]
         if last.operation.name != "tile.bounds":
             return fail(op, f"bounds ends in {last.operation.name}, expected tile.bounds")
-        i32 = ir.IntegerType.get_signless(32)
-        return extents(op, "tile", "cluster") and takes(op, [i32] * (5 + len(op.outer)))
+        i32, whole = ir.IntegerType.get_signless(32), "whole" in op.operation.attributes
+        if whole and (str_of(op.axis), str_of(op.order), int_of(op.band)) != ("m", "n", 1):
+            return fail(op, "runs are of one column of tiles each, expected axis m, order n and a band of 1")
+        return extents(op, "tile", "cluster") and takes(op, [i32] * (5 + len(op.outer) + whole))

@@ -373,7 +373,7 @@ def _promoted(problem: Problem, chosen: Schedule) -> str:
 
 def _goes(chosen: Schedule) -> str:
     if not chosen.mma_n:
-        return ""
+        return "waves of rows one by one, each while the one before is reduced" if chosen.stationary else ""
     count = chosen.tile[1] // chosen.mma_n
     if chosen.stationary:
         return f"{_count(count, 'product')} of a wave's columns, each while the one before is reduced"

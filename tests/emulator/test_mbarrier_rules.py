@@ -95,3 +95,22 @@ def test_an_answer_that_nobody_looks_at_is_no_wait(wait: str, threads: int) -> N
     assert set(found) <= {"race", "uninitialised"}
     # looked at, and to no effect: found where the answer may still have been no
     assert any(kinds(store + looked + read, count, threads, range(24)))
+
+
+def test_a_parity_in_a_register_of_sums() -> None:
+    """Such a register is judged with those of products, and the answer is looked at as elsewhere."""
+    body = """
+    mov.u32 %r80, 0; mbarrier.arrive.shared.b64 _, [bar];
+    W: mbarrier.try_wait.parity.shared.b64 %p8, [bar], %r80; @!%p8 bra W;
+    .shared .align 1024 .b8 sa[4096];
+    mov.u32 %r5, sa; shr.u32 %r5, %r5, 4; cvt.u64.u32 %rd10, %r5; or.b64 %rd10, %rd10, 0x1000080000;
+    mad.lo.u32 %r6, %r1, 32, 0; mov.u32 %r7, sa; add.u32 %r7, %r7, %r6; mov.u32 %r8, 0;
+    st.shared.v4.b32 [%r7], {%r8, %r8, %r8, %r8}; st.shared.v4.b32 [%r7+16], {%r8, %r8, %r8, %r8};
+    fence.proxy.async; bar.sync 0;
+    mov.u32 %r81, 0; mov.u32 %r82, 0; mov.u32 %r83, 0; setp.eq.u32 %p3, %r1, %r1;
+    wgmma.fence.sync.aligned;
+    wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%r80, %r81, %r82, %r83}, %rd10, %rd10, %p3, 1, 1, 0, 0;
+    wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;
+    st.global.b32 [%rd3], %r80;
+    """
+    assert kinds(body) == [""] * len(SEEDS)

@@ -106,7 +106,7 @@ class Kernel:
         self.plain: list[Step] = [decode(i, decoder) for decoder.pc, i in enumerate(function.code)]
         self.steps = [
             decode(i, decoder, shared & named) if shared & named and not _tensor(i) else step
-            for i, named, step in zip(function.code, self.registers, self.plain, strict=True)
+            for decoder.pc, (i, named, step) in enumerate(zip(function.code, self.registers, self.plain, strict=True))
         ]
         self.unwritten, noted = poison.tracked(self)
         for pc, registers in noted.items():

@@ -12,12 +12,19 @@ from scalec.lowering.builder import Builder, Variable
 from scalec.lowering.common.control import WAIT
 from scalec.lowering.common.launch import alone
 from scalec.lowering.common.state import COMMON, Cursor, State
-from scalec.lowering.common.walk import RUNS, Walk, point_of
+from scalec.lowering.common.walk import RUNS, Walk, divided, point_of
 
 END = 0xFFFFFFFF
 """The first word of an item behind the last one: no row or column begins there."""
 
 WARP_LANES = 32
+
+COUNTED = 8
+"""Groups of a lane whose tiles are counted together, before any is dealt out: it waits for memory once for all."""
+
+OF_RUN = 1
+"""Tiles' time that a run of tiles takes beside its own, as a cluster's share of all counts it: until what is read for
+each column is there, and the first product."""
 
 _SHUFFLE = {kind: f"#nvvm<shfl_kind {kind}>" for kind in ("idx", "up")}
 
@@ -254,6 +261,15 @@ def _clamped(b: Builder, value: ir.Value, low: ir.Value | int, high: ir.Value | 
     return b.pure("max.s32 $0, $1, $2;", b.i32, b.pure("min.s32 $0, $1, $2;", b.i32, value, high), low)
 
 
+def added_up(s: State, value: ir.Value) -> ir.Value:
+    """What the lanes up to this one have together."""
+    b, kind = s.b, ir.Attribute.parse(_SHUFFLE["up"])
+    for step in (1, 2, 4, 8, 16):
+        below = b.op("nvvm.shfl.sync", [b.i32], [b.constant(-1), value, b.constant(step), b.constant(0)], kind=kind)
+        value = b.add(value, b.select(b.compare("ge", s.lane, step), below, 0))
+    return value
+
+
 @COMMON.lowers("tile.ragged_tiles")
 def ragged_tiles(s: State, op: ir.OpView) -> None:
     """Lanes have a group each, or each so-many-th of several: a prefix sum of their tiles says which one the cluster's
@@ -265,7 +281,8 @@ def ragged_tiles(s: State, op: ir.OpView) -> None:
     clusters = b.div(b.special("nctaid_x"), s.cluster_ctas)
     shared, own = walk.hastened(s).inverses, walk.changing(axis)
     first, run = b.div(b.special("ctaid_x"), s.cluster_ctas), None
-    if most > 1:  # fewer where clusters would not have RUNS of them, if all ranges were whole
+    whole = "whole" in op.operation.attributes
+    if most > 1 and not whole:  # fewer where clusters would not have RUNS of them, if all ranges were whole
         each = b.mul(b.mul(groups, b.ceildiv(extent, along)), walk.blocks[1 - axis])
         for size in sizes:
             each = b.mul(each, size)
@@ -282,7 +299,8 @@ def ragged_tiles(s: State, op: ir.OpView) -> None:
     def of_group(length: ir.Value | int) -> tuple[Walk, ir.Value | int]:
         """The tiles of a group of `length` rows or columns: their order at one point of `outer`, and at how many."""
         blocks = list(walk.blocks)
-        blocks[axis] = b.ceildiv(length, along)
+        tiles = b.ceildiv(length, along)
+        blocks[axis] = b.add(tiles, b.min(tiles, OF_RUN)) if whole else tiles
         return replace(walk, blocks=(blocks[0], blocks[1])), b.mul(*blocks)
 
     def read(group: ir.Value) -> tuple[ir.Value, ir.Value]:
@@ -291,6 +309,40 @@ def ragged_tiles(s: State, op: ir.OpView) -> None:
         for inner in ops:
             s.table.one(s, inner)
         return b.value(s.get(last.low)), b.value(s.get(last.high))
+
+    def counted(group: ir.Value, ends: tuple[ir.Value, ir.Value]) -> tuple[ir.Value, ir.Value, Walk, ir.Value]:
+        """A group's range, within what there is, its walk, and how many tiles it has."""
+        low = _clamped(b, ends[0], 0, extent)
+        high = _clamped(b, ends[1], low, extent)
+        order, count = of_group(b.sub(high, low))
+        for size in sizes:
+            count = b.mul(count, size)
+        return low, high, order, b.select(b.compare("lt", group, groups), count, 0)
+
+    def share() -> ir.Value:
+        """Begins with the cluster's share of all tiles; the tile behind its last. Each lane counts those of a part of
+        the groups, and the cluster looks at groups from where the part begins that its first tile is in."""
+        tiles, number, part = b.variable(b.i32, 0), b.variable(b.i32, 0), b.ceildiv(groups, WARP_LANES)
+        mine = b.mul(s.lane, part)
+
+        def count() -> None:
+            numbers = [b.add(number.get(), i) for i in range(COUNTED)]
+            found = [read(b.add(mine, x)) for x in numbers]
+            for x, ends in zip(numbers, found, strict=True):
+                own = b.select(b.compare("lt", x, part), counted(b.add(mine, x), ends)[3], 0)
+                tiles.set(b.add(tiles.get(), own))
+            number.set(b.add(number.get(), COUNTED))
+
+        b.loop(lambda: b.compare("lt", number.get(), part), count)
+        until = added_up(s, tiles.get())
+        each, more = divided(b, shuffled(b, until, WARP_LANES - 1), clusters)
+        begin = b.add(b.mul(first, each), b.min(first, more))
+        beyond = b.pure("brev.b32 $0, $1;", b.i32, ballot(b, b.compare("lt", begin, until)))
+        lane = b.min(b.pure("clz.b32 $0, $1;", b.i32, beyond), WARP_LANES - 1)
+        unit.set(begin)
+        chunk.set(b.mul(lane, part))
+        before.set(shuffled(b, b.sub(until, tiles.get()), lane))
+        return b.add(b.add(begin, each), b.select(b.compare("lt", first, more), b.constant(1), 0))
 
     def look() -> None:
         first = b.add(chunk.get(), s.lane)
@@ -302,20 +354,11 @@ def ragged_tiles(s: State, op: ir.OpView) -> None:
 
     def count_in(group: ir.Value, ends: tuple[ir.Value, ir.Value], mine: Range, before: ir.Value | None) -> ir.Value:
         """A lane's group, behind groups of so many tiles; the tiles up to it."""
-        low = _clamped(b, ends[0], 0, extent)
-        high = _clamped(b, ends[1], low, extent)
-        order, count = of_group(b.sub(high, low))
+        low, high, order, count = counted(group, ends)
         inverses = order.hastened(s).inverses
         for variable, i in zip(mine.inverses, own, strict=True):
             variable.set(inverses[i])
-        for size in sizes:
-            count = b.mul(count, size)
-        count = b.select(b.compare("lt", group, groups), count, 0)
-        until = count
-        for step in (1, 2, 4, 8, 16):
-            kind = ir.Attribute.parse(_SHUFFLE["up"])
-            below = b.op("nvvm.shfl.sync", [b.i32], [b.constant(-1), until, b.constant(step), b.constant(0)], kind=kind)
-            until = b.add(until, b.select(b.compare("ge", s.lane, step), below, 0))
+        until = added_up(s, count)
         until = until if before is None else b.add(until, before)
         for variable, value in ((mine.low, low), (mine.high, high), (mine.own, count), (mine.until, until)):
             variable.set(value)
@@ -340,7 +383,19 @@ def ragged_tiles(s: State, op: ir.OpView) -> None:
         s.values[arguments[2]], s.values[arguments[3]] = low, high
         s.values[arguments[4]] = b.add(b.add(chunk.get(), skipped) if len(every) > 1 else chunk.get(), found)
         if sizes:
-            t = point_of(s, arguments[5:], sizes, each, t)
+            t = point_of(s, arguments[5 : 5 + len(sizes)], sizes, each, t)
+        if end is not None:  # as many tiles of the same columns as are left of them, and of the share
+            place, column = order.place(s, t)
+            longest = b.sub(most + OF_RUN, b.min(place, OF_RUN))
+            taken = b.min(b.min(b.sub(order.blocks[0], place), b.sub(end, unit.get())), longest)
+            row, stop = (b.sub(b.max(x, OF_RUN), OF_RUN) for x in (place, b.add(place, taken)))
+            corner = order.first(s, row, column)
+            s.values[arguments[0]], s.values[arguments[1]] = b.add(corner[0], low), corner[1]
+            s.values[arguments[-1]] = b.add(low, b.mul(stop, along))
+            with b.when(b.compare("lt", row, stop)):
+                s.table.block(s, block)
+            unit.set(b.add(unit.get(), taken))
+            return
         corner = list(order.corner(s, t))
         corner[axis] = b.add(corner[axis], low)
         s.values[arguments[0]], s.values[arguments[1]] = corner
@@ -363,6 +418,11 @@ def ragged_tiles(s: State, op: ir.OpView) -> None:
             b.compare("lt", b.sub(unit.get(), before.get()), shuffled(b, every[-1].until.get(), 31)), here, further
         )
 
+    def goes_on() -> ir.Value:
+        more = b.compare("lt", chunk.get(), groups)
+        return more if end is None else b.and_(more, b.compare("lt", unit.get(), end))
+
+    end = share() if whole else None
     with b.when(b.compare("lt", 0, groups)):
         look()
-    b.loop(lambda: b.compare("lt", chunk.get(), groups), either)
+    b.loop(goes_on, either)

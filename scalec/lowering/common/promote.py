@@ -84,8 +84,10 @@ def clear(s: State, op: ir.OpView) -> None:
 @COMMON.lowers("tile.row_factors")
 def row_factors(s: State, op: ir.OpView) -> None:
     b = s.b
-    source, waves = s.get(op.source), tile.int_of(op.waves)
+    source, waves, wave = s.get(op.source), tile.int_of(op.waves), tile.int_of(op.wave)
     pitch, behind = _pitch(s, op), _plane(op)
+    if "by_turns" in op.operation.attributes:
+        waves, wave = 1, wave * s.geometry.units[0]
 
     def emit() -> ir.Value:
         row = b.add(b.mul(s.unit(0), waves * s.geometry.wave), s.row_in_wave)
@@ -94,7 +96,7 @@ def row_factors(s: State, op: ir.OpView) -> None:
     mine = s.once(("rows", op.source, waves), emit)
     # rows 8 or 64 below have the same swizzle
     base = _factors_at(s, op, mine, lambda: row_swizzle(b, s.row_in_wave))
-    above = tile.int_of(op.wave) * s.geometry.wave * pitch + behind
+    above = wave * s.geometry.wave * pitch + behind
     first, second = (_factor(s, b.add(base, above + o))[0] for o in (0, 8 * pitch))  # rows r and r + 8
     s.values[op.result] = RowFactors((first, second))
 

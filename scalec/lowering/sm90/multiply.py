@@ -79,13 +79,15 @@ def mma(s: State, op: ir.OpView) -> None:
     columns = s.get(op.accumulator).columns
     types = [MMA_TYPE[str(tile.element_of(v.type))] for v in (a, bb)]
     sides = Matrix.of(op, "a"), Matrix.of(op, "b")
-    waves = tile.int_of(op.waves)
+    waves, wave = tile.int_of(op.waves), tile.int_of(op.a_wave)
+    if "by_turns" in op.operation.attributes:
+        waves, wave = 1, wave * s.geometry.units[0]
     depth = _STEP * 8 // tile.bits_of(tile.element_of(a.type))  # K of one wgmma
     # addresses in units of 16 bytes, as descriptors hold them; what does not change is computed once
     own = s.once(
         ("a", op.a, waves), lambda: sides[0].place(b, b.add(a.base, b.mul(s.unit(0), waves * _WAVE * sides[0].row)))
     )
-    a_start = b.add(a.at(b, cursor, own, 16), tile.int_of(op.a_wave) * _WAVE * sides[0].row // 16)
+    a_start = b.add(a.at(b, cursor, own, 16), wave * _WAVE * sides[0].row // 16)
     b_start = bb.at(b, cursor, s.once(("b", op.b), lambda: sides[1].place(b, bb.base)), 16)
     rows = tile.int_of(op.column)  # of B; eight are a period of the swizzle, so that they lie at a plain distance
     b_start = b.add(b_start, rows * sides[1].row // 16)

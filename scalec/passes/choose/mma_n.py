@@ -9,6 +9,10 @@ from scalec.passes.plan.mma_n import mma_n_of
 from scalec.passes.plan.stationary import no_stationary
 from scalec.passes.problem.types import Problem
 
+DEALT_COLUMNS = 128
+"""Of tiles whose columns' operand stays where a queue deals out ranges: with 64 memory binds FP8 logits in pages, and
+they take 1.01 to 1.25 of the time (docs/notes/logits.md)."""
+
 
 class ChooseMmaN(Decision):
     """Decides `stationary`, 1 where B's tile can stay for a run of tiles; and `mma_n`: then the widest instruction that
@@ -27,5 +31,6 @@ class ChooseMmaN(Decision):
     def choose(self, problem: Problem, given: Request) -> Request:
         plan = draft(problem, given)
         if given.stationary is None:
-            given = given.with_fields(stationary=int(given.run != 1 and not no_stationary(problem, plan)))
+            gains = not problem.queued or plan.tile[1] >= DEALT_COLUMNS
+            given = given.with_fields(stationary=int(given.run != 1 and gains and not no_stationary(problem, plan)))
         return given.with_fields(mma_n=mma_n_of(problem, draft(problem, given)))

@@ -54,10 +54,10 @@ class TileOrder(Decision):
 
     def choose(self, problem: Problem, given: Request) -> Request:
         schedule = draft(problem, given)
-        order = given.order or _order(problem, schedule)
+        order = given.order or (ORDERS[0] if schedule.stationary else _order(problem, schedule))
         keeps = problem.column_fold is not None and not no_run(problem, schedule)
         run = STATIONARY_RUN if schedule.stationary else RUN
-        if schedule.scheduler == "queue":
+        if schedule.scheduler == "queue" and not schedule.stationary:
             run = DEALT_RUN if held_columns(problem, schedule) >= DEALT_COLUMNS else 1
         return given.with_fields(order=order, band=_band(problem, schedule, order), run=run if keeps else 1)
 

@@ -189,17 +189,16 @@ class Epilogue(Stores):
         views = {x.view: (x.name, x.coords) for x in of.result.inputs if (x.name, x.coords) in keys}
         return {held[self.body_of(of.result).arguments[view]]: key for view, key in views.items()}
 
-    def take_rows(self, h: Handles, cursor: ir.Value) -> None:
-        """Reads it in a stage that is full."""
-        e = self.e
+    def take_rows(self, h: Handles, cursor: ir.Value, wave: int | None = None) -> None:
+        """Reads it in a stage that is full; of one `wave`, or all that a unit has one behind the other."""
+        e, own = self.e, range(self.waves) if wave is None else (wave,)
+        how: dict[str, Any] = {"waves": self.waves, "by_turns": None if wave is None else True}
         for number, of in enumerate(self.problem.each if h.rows else ()):
             body = number + len(self.problem.reductions)
             for value, key in self.brought_values(of, body).items():
                 factors = [
-                    e.op(
-                        "tile.row_factors", [e.type("factors")], [h.rows[key], cursor], wave=w, waves=self.waves
-                    ).result
-                    for w in range(self.waves)
+                    e.op("tile.row_factors", [e.type("factors")], [h.rows[key], cursor], wave=w, **how).result
+                    for w in own
                 ]
                 made = e.op("tile.rows_held", [value.type], [factors]).result
                 self.ahead_of[body][value] = made

@@ -238,7 +238,8 @@ class Frame(Sums):
         by_threads = any(self.threaded(side) for side in self.sides)
         ctas = s.cluster[0] * s.cluster[1]
         by_turns: dict[str, Any] = {"op": "tile.turn_ring", "turns": self.turns} if self.turns > 1 else {}
-        filled = 4 if self.converters else self.arrivals
+        lanes = LANES if brought(self.problem, s) else 0
+        filled = 4 if self.converters else self.arrivals + lanes
         h.ring = h.filled = self.ring("barriers", depth=s.stages, full=filled, empty=self.handers(ctas), **by_turns)
         if s.stationary:
             h.columns = self.ring("B_barriers", depth=SLOTS, full=self.arrivals, empty=self.handers(ctas))
@@ -315,10 +316,9 @@ class Frame(Sums):
 
     @property
     def arrivals(self) -> int:
-        """Of those who copy into a stage."""
+        """Of those who copy operands into a stage."""
         by_threads = any(self.threaded(side) for side in self.sides)
-        lanes = LANES if brought(self.problem, self.schedule) else 0
-        return 1 + lanes + (self.scale_arrivals if by_threads else 0)
+        return 1 + (self.scale_arrivals if by_threads else 0)
 
     @property
     def scale_arrivals(self) -> int:
@@ -418,15 +418,15 @@ class Frame(Sums):
         words, count = item_words(p, self.schedule), item_bytes(p, self.schedule) // 4
         cursor = e.op("tile.cursor", [e.type("position")], depth=ITEMS).result
         operands, i32 = [h.item_ring, cursor, h.items], ir.IntegerType.get_signless(32)
-        runs: dict[str, Any] = {"runs": True} if self.schedule.run > 1 else {}
+        runs: dict[str, Any] = {"runs": True} if self.schedule.run > 1 and not self.schedule.stationary else {}
         with e.region("tile.work", operands, (i32,) * count, tile=self.walked, turns=1, **runs) as block:
             at = dict(zip(words, block.arguments, strict=False))
             ends = {p.m.name: h.m, p.n.name: h.n}
             if cut := cut_along(p, self.schedule):
                 ends[cut] = at["end"]
             outer = {x.name: at[x.name] for x in (*p.outer, *p.constant_lookups)}
-            first = at.get("low")
-            w = Work(at["m0"], at["n0"], ends[p.m.name], ends[p.n.name], self.length(h), outer=outer, low=first)
+            own = {name: at.get(name) for name in ("low", "stop")}
+            w = Work(at["m0"], at["n0"], ends[p.m.name], ends[p.n.name], self.length(h), outer=outer, **own)
             if p.range_of_k is not None:
                 w = replace(w, **{name: at[name] for name in range_of_k(p)})
             yield replace(w, grids=self.grids(h, w))

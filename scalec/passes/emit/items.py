@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 from scalec.ir.mlir import ir
 from scalec.passes.emit.frame import Frame
@@ -53,8 +54,7 @@ class Dealer(Frame):
         says = {"m0": w.m0, "n0": w.n0, **w.outer}
         if cut := cut_along(p, self.schedule):
             says["end"] = w.m_end if cut == p.m.name else w.n_end
-        if w.low is not None:
-            says["low"] = w.low
+        says |= {name: x for name, x in (("low", w.low), ("stop", w.stop)) if x is not None}
         if p.range_of_k is not None:
             says |= dict(zip(range_of_k(p), self.range_of_k(h, p.range_of_k, w), strict=True))
         values = [says[name] for name in item_words(p, self.schedule)]
@@ -84,7 +84,8 @@ class Dealer(Frame):
         if p.ragged is None:
             groups = e.arith("arith.divui", e.arith("arith.addi", extent, e.i32(p.blocks[1] - 1)), block)
         walk = {"tile": self.walked, "cluster": s.cluster, "order": s.order, "band": s.band}
-        own = {"axis": axis, "each": groups_of_lane(p), **({"run": s.run} if s.run > 1 else {})}
+        own: dict[str, Any] = {"axis": axis, "each": groups_of_lane(p), "run": s.run if s.run > 1 else None}
+        own["whole"] = True if s.stationary else None
         made = e.op("tile.ragged_tiles", operands=[h.m, h.n, groups, sizes], regions=2, **own, **walk)
         bounds = made.regions[0].blocks.append(i32)
         with ir.InsertionPoint(bounds):
@@ -95,12 +96,13 @@ class Dealer(Frame):
             else:
                 ends = self.run_of_blocks(number, groups, block, extent)
             e.op("tile.bounds", operands=ends)
-        body = made.regions[1].blocks.append(*(i32,) * (5 + len(others)))
+        body = made.regions[1].blocks.append(*(i32,) * (5 + len(others) + bool(s.stationary)))
         with ir.InsertionPoint(body):
             m0, n0, low, high, number, *indices = body.arguments
+            stop = indices.pop() if s.stationary else None
             outer = {d.name: at for d, at in zip(others, indices, strict=True)}
             outer |= self.indices_of_group(own_groups, number)
-            w = Work(m0, n0, h.m, h.n, self.length(h), outer=outer, low=low)
+            w = Work(m0, n0, h.m, h.n, self.length(h), outer=outer, low=low, stop=stop)
             yield replace(w, m_end=high) if axis == "m" else replace(w, n_end=high)
 
     def indices_of_group(self, dims: list[Dim], number: ir.Value) -> dict[str, ir.Value]:

@@ -93,6 +93,7 @@ class Multiplier(Factors):
         slice_: int = 0,
         slices: int = 1,
         made: Made | None = None,
+        by_turns: bool = False,
     ) -> None:
         if in_registers(self.schedule):
             each = slices_of(self.problem, self.schedule) // slices
@@ -102,6 +103,7 @@ class Multiplier(Factors):
             return
         operands = [accumulator, h.tiles["A"], h.tiles["B"], cursor]
         which: dict[str, Any] = {"a_wave": a_wave, "wave": wave, "waves": self.waves, "column": column}
+        which["by_turns"] = by_turns or None
         which |= {f"{x.label.lower()}_mn": True for x in self.sides if x.operand.mn_major}
         if slices > 1:
             which["slice"] = (slice_, slices)

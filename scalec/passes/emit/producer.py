@@ -111,15 +111,20 @@ class Producer(ScaleRows, Results, Dealer, Converter):
         with e.region("tile.warp", index=1, count=1, elected=0):
             cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
             with self.over_all_tiles(h) as w:
-                e.op("tile.acquire", operands=[h.ring, cursor])
-                for x in inputs:
-                    place, value = [w.m0, w.n0, w.m_end, w.n_end], self.input(x, w)
-                    if (into := h.rows.get((x.name, x.coords))) is None:
-                        e.op("tile.prefetch_input", operands=[value, *place], tile=self.walked)
-                    else:
-                        e.op("tile.copy_input", operands=[value, into, cursor, w.m0, w.m_end])
-                e.op("tile.land", operands=[h.ring, cursor])
-                e.op("tile.advance", operands=[cursor])
+                self.bring_tile(h, cursor, w, inputs)
+
+    def bring_tile(self, h: Handles, cursor: ir.Value, w: Work, inputs: list[EpilogueInput]) -> None:
+        """Those of one."""
+        e = self.e
+        e.op("tile.acquire", operands=[h.ring, cursor])
+        for x in inputs:
+            place, value = [w.m0, w.n0, w.m_end, w.n_end], self.input(x, w)
+            if (into := h.rows.get((x.name, x.coords))) is None:
+                e.op("tile.prefetch_input", operands=[value, *place], tile=self.walked)
+            else:
+                e.op("tile.copy_input", operands=[value, into, cursor, w.m0, w.m_end])
+        e.op("tile.land", operands=[h.ring, cursor])
+        e.op("tile.advance", operands=[cursor])
 
     def prefetched(self, side: Side) -> bool:
         """Whether a side has such scales, of more than a byte for whole K blocks. Of products that are added up all of

@@ -14,7 +14,6 @@ from scalec.ir.mlir import ir
 from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.registers import RegisterConsumer
 from scalec.passes.emit.runs import RunRoles
-from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.stationary import SLOTS, row_goes
 
 
@@ -98,10 +97,6 @@ class RegisterRuns(RunRoles, RegisterConsumer):
                     made = e.op("tile.join_folds", [share.type], [[share]], kind=fold.kind).result
                     self.store_folded(of, last, made, replace(folded, m0=w.m0), 0, memory)
         self.drain()
-
-    def lower(self, w: Work, m0: ir.Value, below: int) -> Work:
-        """The work of a go of the tile at row `m0`."""
-        return replace(w, m0=self.e.arith("arith.addi", m0, self.e.i32(below)) if below else m0)
 
     def slice(self, label: str, side: Any, rows: int) -> ir.Value:
         """Registers of a slice."""

@@ -6,16 +6,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import Any
 
 from scalec.ir.mlir import ir
 from scalec.ir.tile_fold_columns import folded_columns
+from scalec.ir.tile_types import shape_of
 from scalec.passes.emit.folds_at_once import FoldsAtOnce
 from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.producer import Producer
 from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.reached import walked_window
+from scalec.passes.plan.resources import asked_ahead
 from scalec.passes.plan.stationary import SLOTS
 from scalec.passes.plan.tensor_columns import word_rows
 
@@ -31,6 +32,15 @@ class Run:
     end: ir.Value
 
 
+@dataclass(frozen=True)
+class RunGo:
+    """What is multiplied at a time: the sums, and where in the tile they begin."""
+
+    sums: ir.Value
+    column: int = 0
+    below: int = 0
+
+
 class RunRoles(Producer, FoldsAtOnce):
     """The roles of such a schedule (`Schedule.stationary`)."""
 
@@ -38,6 +48,11 @@ class RunRoles(Producer, FoldsAtOnce):
     def over_runs(self, h: Handles) -> Iterator[Run]:
         """The persistent loop over runs of output tiles, of those that have tiles within the results' window."""
         e, s, i32 = self.e, self.schedule, ir.IntegerType.get_signless(32)
+        if h.items is not None:
+            with self.over_items(h) as w:
+                assert w.stop is not None
+                yield Run(w, w.m0, w.stop)
+            return
         outer, window = [d.name for d in self.problem.outer], walked_window(self.problem, s)
         with self.tiles(h, 3, run=s.run, whole=True) as block:
             m0, n0, end, *indices = block.arguments
@@ -83,17 +98,22 @@ class RunRoles(Producer, FoldsAtOnce):
         with ir.InsertionPoint(body):
             yield list(body.arguments)
 
+    @contextmanager
+    def over_all_tiles(self, h: Handles, asks: bool = False) -> Iterator[Work]:
+        """Those of all runs, one by one."""
+        with self.over_runs(h) as run, self.rows(run.first, run.end) as (m0, *_):
+            yield replace(run.w, m0=m0)
+
     # ------------------------------------------------------------------------------------------------------- consumers
 
     def consumer(self, h: Handles) -> None:
-        """Multiplies some columns of a tile while others are folded."""
+        """Multiplies some columns, or rows, of a tile while others are folded."""
         e, s = self.e, self.schedule
         cursor, of_b = (e.op("tile.cursor", [e.type("position")], depth=n).result for n in (s.stages, SLOTS))
         kind = e.accumulator(self.waves * self.wave, s.tile[1])
         accumulator = e.op("tile.fragment", [kind]).result
-        columns = range(0, s.tile[1], s.mma_n)
-        kind = e.accumulator(self.waves * self.wave, s.mma_n)
-        goes = [e.op("tile.go", [kind], [accumulator], first=x).result for x in columns]
+        goes, by_rows = self.goes_of(accumulator), not s.mma_n
+        sums = [go.sums for go in goes]
         self.hold()
         (of,) = self.problem.each
         fold, last = of.result.column_fold, self.last[0]
@@ -102,35 +122,50 @@ class RunRoles(Producer, FoldsAtOnce):
             if self.by_tile(of.result):
                 self.split[0], last = self.split_body(of.result, run.w), self.split_last(of, run.w)
             assert last is not None
-            works = [self.moved(run.w, x) for x in columns]
+            works = [self.moved(run.w, go.column) for go in goes]
             folded = self.folded(run.w, fold.size)
             memory = self.memory_of(of.behind, folded)
             bounds = self.read_ahead(run.w, accumulator, ("window",))
-            reads = [self.read_ahead(w, go, ("col",)) for w, go in zip(works, goes, strict=True)]
+            every = list(zip(works, sums, strict=True))
+            reads = [self.read_ahead(w, x, ("col",)) for w, x in (every[:1] if by_rows else every)]
             surely = self.surely(of, reads)
+            if by_rows:
+                reads, surely = [{k: dict(x) for k, x in reads[0].items()} for _ in goes], surely * len(goes)
             e.op("tile.wait", operands=[h.columns, of_b])
             tiles = {"B": e.op("tile.slot", [h.tiles["B"].type], [h.tiles["B"], of_b]).result}
             tiles = h.tiles | tiles
 
             def multiply(number: int) -> None:
-                for wave in range(self.waves):
-                    self.mma(replace(h, tiles=tiles), goes[number], cursor, wave, wave, 0, columns[number])
+                go, own = goes[number], [number] if by_rows else range(self.waves)
+                for wave, a_wave in enumerate(own):
+                    self.mma(replace(h, tiles=tiles), go.sums, cursor, a_wave, wave, 0, go.column, by_turns=by_rows)
 
-            keys: list[tuple[int, Any]] = []
+            keys: list[tuple[int, int, Any]] = []
 
             def begins(m0: ir.Value) -> list[ir.Value]:
-                read = self.read_ahead(replace(run.w, m0=m0), goes[0], ("row",))
-                keys.extend((body, key) for body, of in read.items() for key in of)
+                own = goes if by_rows else goes[:1]
+                read = [self.read_ahead(self.lower(run.w, m0, go.below), go.sums, ("row",)) for go in own]
+                keys.extend((i, body, key) for i, x in enumerate(read) for body, each in x.items() for key in each)
                 e.op("tile.wait", operands=[h.ring, cursor])
                 multiply(0)
-                return [value for of in read.values() for value in of.values()]
+                return [value for x in read for each in x.values() for value in each.values()]
 
             def settles() -> None:
-                e.op("tile.mma_wait", operands=goes[:1], pending=0)
+                e.op("tile.mma_wait", operands=sums[:1], pending=0)
+
+            def store(shares: list[list[ir.Value]], w: Work) -> None:
+                self.ahead_of, rows = bounds, shape_of(sums[0].type)[0]
+                kind = e.accumulator(rows, folded_columns(s.tile[1], fold.size))
+                made = e.op("tile.join_folds", [kind], [shares], kind=fold.kind).result
+                self.store_folded(of, last, made, w, 0, memory)
 
             with self.rows(run.first, run.end, begins, settles) as (m0, *begun):
-                for made, ((body, key), value) in product(reads, zip(keys, begun, strict=True)):
-                    made[body][key] = value
+                for (i, body, key), value in zip(keys, begun, strict=True):
+                    for made in [reads[i]] if by_rows else reads:
+                        made[body][key] = value
+                for number, made in enumerate(reads):
+                    self.ahead_of = made
+                    self.take_rows(h, cursor, number if by_rows else None)
                 shares: list[ir.Value] = []
                 for number, (w, go) in enumerate(zip(works, goes, strict=True)):
                     if number + 1 < len(goes):
@@ -141,16 +176,34 @@ class RunRoles(Producer, FoldsAtOnce):
                         e.op("tile.ahead")
                     start = None if surely else e.op("tile.behind", [e.type("operand")], [h.ring, cursor]).result
                     self.ahead_of, more = reads[number], (start, surely[number] if surely else None)
-                    shares.append(self.folded_sums(of, 0, [go], replace(w, m0=m0), more, apart=True))
+                    at = self.lower(w, m0, go.below)
+                    shares.append(self.folded_sums(of, 0, [go.sums], at, more, apart=True))
+                    if by_rows:
+                        store([shares.pop()], replace(folded, m0=at.m0))
                     if number + 1 < len(goes):
-                        e.op("tile.mma_wait", operands=[goes[number + 1]], pending=0)
-                self.ahead_of = bounds
-                kind = e.accumulator(self.waves * self.wave, folded_columns(s.tile[1], fold.size))
-                made = e.op("tile.join_folds", [kind], [shares], kind=fold.kind).result
-                self.store_folded(of, last, made, replace(folded, m0=m0), 0, memory)
+                        e.op("tile.mma_wait", operands=[sums[number + 1]], pending=0)
+                if shares:
+                    store(shares, replace(folded, m0=m0))
             self.release(replace(h, ring=h.columns), of_b)
             e.op("tile.advance", operands=[of_b])
         self.drain()
+
+    def goes_of(self, accumulator: ir.Value) -> list[RunGo]:
+        """The goes of a tile: `mma_n` columns each, or a wave's rows of every unit."""
+        e, s, waves = self.e, self.schedule, self.waves
+        if s.mma_n:
+            kind = e.accumulator(waves * self.wave, s.mma_n)
+            return [
+                RunGo(e.op("tile.go", [kind], [accumulator], first=x).result, column=x)
+                for x in range(0, s.tile[1], s.mma_n)
+            ]
+        kind, below = e.accumulator(self.wave, s.tile[1]), self.units[0] * self.wave
+        every = [e.op("tile.go", [kind], [accumulator], wave=i).result for i in range(waves)]
+        return [RunGo(x, below=i * below) for i, x in enumerate(every)]
+
+    def lower(self, w: Work, m0: ir.Value, below: int) -> Work:
+        """The work of a go of the tile at row `m0`."""
+        return replace(w, m0=self.e.arith("arith.addi", m0, self.e.i32(below)) if below else m0)
 
     def moved(self, w: Work, columns: int) -> Work:
         """The work of a tile's columns from some on."""
@@ -167,7 +220,9 @@ class RunRoles(Producer, FoldsAtOnce):
             with self.over_runs(h) as run:
                 self.copy_stage(h, b, (h.columns, of_b), run.w, k0)
                 with self.rows(run.first, run.end) as (m0, *_):
-                    self.copy_stage(h, a, (h.ring, cursor), replace(run.w, m0=m0), k0)
+                    w = replace(run.w, m0=m0)
+                    h.pages = {x.label: self.page_indices(h, x, w) for x in self.sides if x.operand.pages}
+                    self.copy_stage(h, a, (h.ring, cursor), w, k0)
             if self.stays:
                 self.stay(h.columns, of_b, SLOTS)
                 self.stay(h.ring, cursor, s.stages)
@@ -175,6 +230,7 @@ class RunRoles(Producer, FoldsAtOnce):
             self.scales(h)
         else:
             self.prefetch(h)
+        self.deal(h)
 
     def copy_stage(self, h: Handles, side: Any, stage: tuple[ir.Value, ir.Value], w: Work, k0: ir.Value) -> None:
         """An operand, and the scales that the tensor core applies to it."""
@@ -212,14 +268,22 @@ class RunRoles(Producer, FoldsAtOnce):
                 load(of_a, replace(run.w, m0=e.arith("arith.addi", m0, e.i32(ahead))))
 
     def prefetch(self, h: Handles) -> None:
-        """A warp that has nothing else to do asks L2 for what bodies read of rows and columns."""
-        if not (inputs := self.ahead):
+        """A warp that has nothing else to do asks L2 for what bodies read of rows and columns, or copies that into the
+        stages of tiles."""
+        inputs = asked_ahead(self.problem, self.schedule) if self.problem.queued else self.ahead
+        if not inputs:
             return
-        e = self.e
-        with e.region("tile.warp", index=1, count=1, elected=0), self.over_runs(h) as run:
-            self.ask(run.w, [x for x in inputs if x.kind == "col"])
-            with self.rows(run.first, run.end) as (m0, *_):
-                self.ask(replace(run.w, m0=m0), [x for x in inputs if x.kind == "row"])
+        e, columns = self.e, [x for x in self.ahead if x.kind == "col"]
+        with e.region("tile.warp", index=1, count=1, elected=0):
+            cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result if h.rows else None
+            with self.over_runs(h) as run:
+                self.ask(run.w, columns)
+                with self.rows(run.first, run.end) as (m0, *_):
+                    w = replace(run.w, m0=m0)
+                    if cursor is not None:
+                        self.bring_tile(h, cursor, w, inputs)
+                    else:
+                        self.ask(w, [x for x in inputs if x.kind == "row"])
 
     def ask(self, w: Work, inputs: list[Any]) -> None:
         for x in inputs:

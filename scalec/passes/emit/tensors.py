@@ -34,6 +34,7 @@ class Work:
         grids: where groups of K are apart, by what each group's scales are padded to (`Scale.k_apart`): how much
             further they count an element of K, and where K ends for them.
         low: where the group of a range of rows or columns begins; None where nobody asks.
+        stop: where the rows of a run of tiles end; None of a tile.
         whole: whether all of the tile, or of what a unit has of it, is to be written (i1); None where nobody asks, or
             each tile's is.
         asked: what each lookup has for the unit's rows, or the tile's columns, while it is being loaded: of which that
@@ -54,6 +55,7 @@ class Work:
     k_own: ir.Value | None = None
     grids: dict[int, tuple[ir.Value, ir.Value]] = field(default_factory=dict)
     low: ir.Value | None = None
+    stop: ir.Value | None = None
     whole: ir.Value | None = None
     asked: dict[str, ir.Value] = field(default_factory=dict)
 

@@ -336,9 +336,7 @@ def _stationary(problem: Problem, schedule: Schedule) -> None:
 
 def _mma_n(problem: Problem, schedule: Schedule) -> None:
     mma_n, columns = schedule.mma_n, schedule.tile[1]
-    by_columns = schedule.stationary and not problem.kind.loads_operands
-    undecided = "other than 0: stationary = 1 multiplies in several goes" if by_columns and not mma_n else ""
-    if not (found := no_goes(problem, schedule) or undecided):
+    if not (found := no_goes(problem, schedule)):
         return
     if schedule.stationary:
         raise ScheduleError(f"mma_n = {mma_n} with a tile of {columns} columns", expected=found, fix="leave mma_n out")

@@ -49,8 +49,9 @@ def range_of_k(problem: Problem) -> tuple[str, ...]:
 
 def item_words(problem: Problem, schedule: Schedule) -> tuple[str, ...]:
     """What an item says: the tile's first row and column, where its rows or columns end if that may be within the tile,
-    a range of K, and an index for each of `outer` and each lookup."""
+    where those of a run of tiles do, a range of K, and an index for each of `outer` and each lookup."""
     ends: tuple[str, ...] = ("end",) if cut_along(problem, schedule) else ()
+    ends += ("stop",) if schedule.stationary else ()
     if problem.ragged is not None and problem.apart(problem.ragged.dim):
         ends = ("low", *ends)
     k = range_of_k(problem)

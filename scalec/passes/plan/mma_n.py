@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scalec.ir.schedule import Schedule
 from scalec.passes.plan.registers import Registers
-from scalec.passes.plan.stationary import goes_of, no_stationary
+from scalec.passes.plan.stationary import no_stationary, run_goes
 from scalec.passes.problem.types import Problem
 
 LEAST = 64
@@ -28,9 +28,9 @@ def no_goes(problem: Problem, schedule: Schedule) -> str:
     """Why the tile's columns cannot be multiplied `mma_n` at a time, "" where they can."""
     mma_n, columns = schedule.mma_n, schedule.tile[1]
     if schedule.stationary:
-        able = goes_of(problem, schedule)
+        able = run_goes(problem, schedule)
         wanted = f"{' or '.join(map(str, able))}: stationary = 1 multiplies whole reductions in several goes"
-        return no_stationary(problem, schedule) or ("" if mma_n in (0, *able) else wanted)
+        return no_stationary(problem, schedule) or ("" if mma_n in able else wanted)
     if not mma_n:
         return ""
     uneven = f"{columns} columns, and mma_n = {mma_n} does not share them out evenly"
@@ -54,7 +54,7 @@ def narrower(problem: Problem, schedule: Schedule) -> tuple[int, ...]:
 def mma_n_of(problem: Problem, schedule: Schedule) -> int:
     """The `mma_n` of a schedule that leaves it undecided."""
     if schedule.stationary:
-        return next(iter(goes_of(problem, schedule)), 0)
+        return next(iter(run_goes(problem, schedule)), 0)
     if no_mma_n(problem, schedule.promote):
         return 0
     able = (n for n in widths(problem, schedule.tile[1]) if n >= min(LEAST, schedule.tile[1]))

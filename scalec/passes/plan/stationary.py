@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scalec.ir.schedule import Schedule
 from scalec.passes.plan.parts import k_blocks
+from scalec.passes.plan.resources import units
 from scalec.passes.plan.turns import no_run
 from scalec.passes.problem.types import Problem
 
@@ -18,18 +19,37 @@ def no_stationary(problem: Problem, schedule: Schedule) -> str:
         return f"tiles of a run begin one after the other on {target}"
     if fold is None:
         return "no index is reduced in a tile: tiles of the same columns do not follow each other"
-    if reason := no_run(problem, schedule):
+    if reason := _no_runs_of_ranges(problem) if problem.queued else no_run(problem, schedule):
         return reason
     if schedule.promote or k_blocks(problem, schedule) != 1:
         return f"a tile has more than one block of {schedule.tile[2]} of {problem.k.name}, or nobody knows"
-    if problem.converts or any(x.gathered or x.gathered_k or x.pages for x in (problem.lhs, problem.rhs)):
-        return "operands are converted, gathered or in pages, by tiles"
+    if problem.converts or any(x.gathered or x.gathered_k for x in (problem.lhs, problem.rhs)) or problem.rhs.pages:
+        return "operands are converted or gathered, or columns are in pages, by tiles"
     if problem.panes > 1 or len(problem.bodies) > 1:
         return "a tile has several contractions or results"
     if problem.kind.loads_operands:
         return _not_in_registers(problem, schedule)
-    if schedule.tile[1] < 2 * fold.size:
+    if not goes_of(problem, schedule) and _waves(problem, schedule) < 2:
         return f"a tile of {schedule.tile[1]} columns is one go: what is reduced has {fold.size}"
+    return ""
+
+
+def _waves(problem: Problem, schedule: Schedule) -> int:
+    """Waves of a warpgroup's rows of a tile."""
+    return schedule.tile[0] // units(problem, schedule)[0] // problem.family.m
+
+
+def run_goes(problem: Problem, schedule: Schedule) -> list[int]:
+    """What `mma_n` may be, the widest instruction first: columns of one of several goes, 0 where each wave is a go."""
+    if problem.kind.loads_operands:
+        return [0]
+    return [*([0] if _waves(problem, schedule) > 1 else []), *goes_of(problem, schedule)]
+
+
+def _no_runs_of_ranges(problem: Problem) -> str:
+    """Why a queue cannot deal out tiles of the same columns together."""
+    if problem.ragged is None or problem.ragged.dim != problem.m.name or not problem.kind.warpgroup_sums:
+        return "tiles are dealt out by what memory says, which is no range of rows"
     return ""
 
 

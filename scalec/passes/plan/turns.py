@@ -38,7 +38,8 @@ READ = "what there is to do is read from memory"
 def no_run(problem: Problem, schedule: Schedule) -> str:
     """Why a cluster cannot take tiles of the same columns one after the other (`Schedule.run`), "" where it can: those
     of a range too, where nobody has timed that they are dealt out one by one."""
-    dealt = schedule.scheduler == "queue" and problem.ragged is not None and problem.kind.tensor_memory
+    timed = problem.kind.tensor_memory or schedule.stationary
+    dealt = schedule.scheduler == "queue" and problem.ragged is not None and timed
     if schedule.scheduler != "static" and not (dealt and problem.column_fold is not None):
         return f"scheduler={schedule.scheduler}: the next tile is whichever is left"
     if schedule.split > 1:

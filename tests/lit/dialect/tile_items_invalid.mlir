@@ -190,6 +190,20 @@ func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
 
 // -----
 
+// ragged_tiles: runs
+// EXPECT: runs are of one column of tiles each, expected axis m, order n and a band of 1
+func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
+  "tile.ragged_tiles"(%m, %n, %m) ({
+  ^bb0(%group: i32):
+    "tile.bounds"(%group, %group) : (i32, i32) -> ()
+  }, {
+  ^bb0(%m0: i32, %n0: i32, %low: i32, %high: i32, %g: i32, %stop: i32):
+  }) {axis = "m", each = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0>, band = 8 : i64, cluster = array<i64: 1, 1>, order = "n", tile = array<i64: 64, 32>, whole} : (i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
 // ragged_tiles: each
 // EXPECT: each is 0, expected at least 1
 func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
