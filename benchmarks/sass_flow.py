@@ -56,9 +56,14 @@ class Instruction:
         return self.control >> 41 & 0xF
 
     @property
-    def waits(self) -> bool:
-        """Whether it waits for any of the six scoreboards: bits 116 to 121 of the 128."""
-        return bool(self.control >> 52 & 0x3F)
+    def board(self) -> int:
+        """The scoreboard that counts it until its results are there, 7 for none: bits 110 to 112 of the 128."""
+        return self.control >> 46 & 7
+
+    @property
+    def awaited(self) -> int:
+        """The six scoreboards that it waits for, a bit each: bits 116 to 121 of the 128."""
+        return self.control >> 52 & 0x3F
 
     @property
     def stem(self) -> str:

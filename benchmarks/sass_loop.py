@@ -128,7 +128,7 @@ def measure(text: str, target: str = "") -> list[Quality]:
                 tensor=tensor,
                 tensor_stalls=dict(sorted(Counter(x.stall for x in code if x.kind == "tensor").items())),
                 stalls=stalls,
-                waits=sum(x.waits for x in code),
+                waits=sum(x.awaited > 0 for x in code),
                 spacing=spacing(code),
                 floor=floor,
                 ratio=round(stalls / floor, 4) if floor else None,

@@ -97,6 +97,16 @@ def scratch() -> Iterator[str]:
         ) from None
 
 
+# ptxas 12.9 lets a warp tell that it has an accumulator before its last loads have come: it waits for them where they
+# are used alone (11 of 50 kernels; 13.0 and 13.5 wait: tests/lowering/under_way.py).
+_WAIT, _KEEPS_WAITS = "tcgen05.wait::ld", 13
+
+
+@cache
+def _major(_program: Path) -> int:
+    return int(version().partition(".")[0])
+
+
 def assemble(ptx: str, arch: str, what: str) -> Assembled:
     """Assembles `ptx` for `arch`.
 
@@ -105,9 +115,16 @@ def assemble(ptx: str, arch: str, what: str) -> Assembled:
 
     Raises:
         SlowKernelError: ptxas spilled, or serialised the tensor core's work.
-        ToolchainError: ptxas failed.
+        ToolchainError: ptxas failed, or is too old for what is assembled.
     """
     program = find()
+    if _WAIT in ptx and _major(program) < _KEEPS_WAITS:
+        raise ToolchainError(
+            f"ptxas {version()} may drop waits for loads from tensor memory",
+            got=str(program),
+            expected=f"ptxas {_KEEPS_WAITS}.0 or later for {arch}",
+            fix=_fix(),
+        )
     with scratch() as folder:
         source, output = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_text(ptx)

@@ -82,10 +82,10 @@ REAL = """
 
 def test_control_words():
     (f,) = parse(REAL)
-    assert [(x.stall, x.waits) for x in f.instructions] == [(15, True), (1, False), (5, False)]
+    assert [(x.stall, x.board, x.awaited) for x in f.instructions] == [(15, 7, 8), (1, 7, 0), (5, 7, 0)]
     for stall in range(16):
         (x,) = function(f"NOP | {stall}").instructions
-        assert (x.stall, x.waits) == (stall, False)
+        assert (x.stall, x.awaited) == (stall, 0)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from scalec.compiler import compile_source
 from scalec.ir.schedule import parse_field
 from scalec.lowering import ptxas
 from tests.emulator.sm100_programs import PROGRAMS
+from tests.lowering.under_way import Loads, wrong_under_way
 
 NEXT = ("bf16", "mxfp8", "nvfp4", "f32 1x128, 128x128", "e4m3 x e2m1")
 PATHS = [
@@ -54,6 +55,8 @@ def test_no_spills(name: str, target: str, ctas: int, warpgroups: int, monkeypat
         assert fields["tile"].split("x")[1] in (("192", "256") if ctas == 1 else ("256",)), kernel.spec.schedule
     if warpgroups > 1:
         assert fields["warpgroups"] == "2"
+    (function,) = parse(disassemble(kernel.cubin, encoding=True))
+    assert not wrong_under_way(function, Loads())
 
 
 @pytest.mark.once

@@ -1,27 +1,42 @@
-"""No instruction of a kernel touches sums of a wgmma that is under way."""
+"""No instruction of a kernel touches registers of a wgmma that is under way, or tells of loads that are."""
 
 from __future__ import annotations
 
+import re
 from itertools import product
 
 import pytest
 
+from benchmarks import fold_loops, sm100_loops
 from benchmarks.batched import PROGRAMS
 from benchmarks.sass_flow import Function, Instruction, parse
 from scalec.commands.sass import disassemble
 from scalec.compiler import compile_source
+from scalec.errors import ToolchainError
+from scalec.lowering import ptxas
 from scalec.lowering.llvm import _waits_first
-from tests.lowering.under_way import touched_under_way
+from tests.lowering.under_way import Loads, Products, wrong_under_way
 
 HEADS = "Z[b,h,d] = X[b,h,r] @ Y[h,d,r]"
 SIZES = {"b": 128, "h": 128, "r": 512, "d": 128}
+CONVERTED = {
+    "MXFP4": "C[m,n] = A[m,k] @ B[n,k]:e2m1 scale(none,1x32:ue8m0)",
+    "NVFP4": "C[m,n] = A[m,k] @ B[n,k]:e2m1 scale(none,1x16:ue4m3)",
+    "i4": "C[m,n] = A[m,k] @ B[n,k]:i4 scale(none,1x128:bf16)",
+    "FP8": "C[m,n] = A[m,k] @ B[n,k]:e4m3 scale(none,128x128)",
+}
+"""Of which threads bring A."""
+
+
+def function_of(cubin: bytes | None) -> Function:
+    assert cubin is not None
+    (function,) = parse(disassemble(cubin, encoding=True))
+    return function
 
 
 def wrong(source: str, sizes: dict[str, int], schedule: dict[str, str]) -> list[tuple[Instruction, list[int]]]:
     made = compile_source(source, "sm_90a", sizes, schedule, tuned=False)
-    assert made.cubin is not None
-    (function,) = parse(disassemble(made.cubin, encoding=True))
-    return touched_under_way(function)
+    return wrong_under_way(function_of(made.cubin), Products())
 
 
 @pytest.mark.assembled
@@ -43,6 +58,47 @@ def test_of_every_width(columns: int, order: str, cluster: str) -> None:
 def test_of_what_is_measured(name: str) -> None:
     for sizes in PROGRAMS[name].shapes[::3]:
         assert not wrong(PROGRAMS[name].source, sizes, {}), sizes
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", CONVERTED)
+def test_a_stays_in_its_registers(name: str) -> None:
+    assert not wrong(CONVERTED[name], {"n": 4096, "k": 4096}, {"convert": "registers"})
+
+
+def told(ptx: str | None) -> list[Instruction]:
+    """What tells of loads from tensor memory that are under way."""
+    assert ptx is not None
+    made = function_of(ptxas.assemble(ptx, "sm_100a", "").cubin)
+    return [x for x, _ in wrong_under_way(made, Loads())]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("case", sm100_loops.CASES, ids=lambda x: x.name)
+def test_columns_are_given_back_when_they_were_loaded(case: sm100_loops.Case) -> None:
+    assert not told(compile_source(case.source, "sm_100a", case.dims, until="ptx").ptx)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", fold_loops.SOURCES)
+def test_that_needs_the_last_wait(name: str) -> None:
+    """What is put before it does no harm, as ptxas waits for loads by scoreboards."""
+    ptx = compile_source(fold_loops.SOURCES[name], "sm_100a", fold_loops.sizes(name), until="ptx").ptx
+    assert ptx is not None
+    before, last, after = ptx.rpartition("tcgen05.wait::ld.sync.aligned;")
+    loaded = re.findall(r"tcgen05.ld[^{]*{(%r\d+)", before)[-1]
+    changed = f"{{ .reg .b32 A; mov.b32 A, {loaded}; xor.b32 {loaded}, A, 1; }} {last}"
+    assert not told(ptx)
+    assert not told(before + changed + after)
+    assert {x.opcode.partition(".TRANS")[0] for x in told(before + after)} == {"SYNCS.ARRIVE"}
+
+
+def test_an_old_ptxas_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ptxas, "version", lambda: "12.9.86")
+    ptxas._major.cache_clear()
+    with pytest.raises(ToolchainError, match="may drop waits for loads from tensor memory"):
+        ptxas.assemble("tcgen05.wait::ld.sync.aligned;", "sm_100a", "")
+    ptxas._major.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -67,5 +123,27 @@ def test_what_counts_as_under_way() -> None:
     wait, all_ = x("WARPGROUP.DEPBAR.LE", "gsb0, 0x1"), x("WARPGROUP.DEPBAR.LE", "gsb0, 0x0")
     early, late, stored = x("FADD", "R1, R31, R2"), x("FADD", "R1, R39, R2"), x("STG.E.128", "desc[UR4][R2.64], R36")
     code = (first, second, wait, early, late, stored, all_, late, x("EXIT"))
-    assert [at for _, at in touched_under_way(Function("f", code, {}))] == [[39], [36, 37, 38, 39]]
-    assert [at for _, at in touched_under_way(Function("f", (first, early, wait, early, x("EXIT")), {}))] == [[31]] * 2
+    assert [at for _, at in wrong_under_way(Function("f", code, {}), Products())] == [[39], [36, 37, 38, 39]]
+    assert [at for _, at in wrong_under_way(Function("f", (first, early, wait, early, x("EXIT")), {}), Products())] == [
+        [31]
+    ] * 2
+
+
+def test_what_loads_leave_under_way() -> None:
+    def x(opcode: str, operands: str = "", board: int = 7, awaited: int = 0) -> Instruction:
+        return Instruction(0, "", opcode, operands, board << 46 | awaited << 52)
+
+    def found(*code: Instruction) -> list[tuple[str, int]]:
+        made = Function("f", (*code, x("EXIT", awaited=2)), {})
+        return [(y.stem, len(hit)) for y, hit in wrong_under_way(made, Loads())]
+
+    one, other = x("LDTM.x4", "R4, tmem[UR4]"), x("LDTM.16dp256bit.x2", "R8, tmem[UR4+0x100000]", 1)
+    use, tell = x("FADD", "R1, R7, R2"), x("SYNCS.ARRIVE.TRANS64.A1T0", "RZ, [UR8], RZ")
+    assert found(one, other, use, tell) == [("FADD", 1), ("SYNCS", 12)]
+    assert found(one, other, x("NOP", awaited=2), use, tell) == []
+    assert found(one, other, x("NOP", awaited=1), tell) == [("SYNCS", 12)]
+    assert found(one, other, x("DEPBAR.LE", "SB1, 0x0"), use, tell) == []
+    third = x("LDTM.x4", "R20, tmem[UR4+0x40]", 2)
+    assert found(one, other, third, x("NOP", awaited=2), use, tell) == [("SYNCS", 4), ("EXIT", 4)]
+    assert found(other, third, x("NOP", awaited=4), x("FADD", "R1, R8, R2"), tell) == []  # they come in order
+    assert found(other, x("LDTM.x4", "R14, tmem[UR4]", 1), tell) == [("LDTM", 2), ("SYNCS", 10)]
