@@ -40,6 +40,22 @@ class RowIndexOp(Op, name="row_index"):
         return bool(len(op.extents)) or fail(op, "has no extents, expected one or more")
 
 
+class OwnIndexOp(Op, name="own_index"):
+    """An index of rows of which each lane has what there is for its own row alone, read here: of tiles at row m0, whose
+    rows end at m, where each lane of a warp has a row."""
+
+    index: ext.Operand[RowIndexType]
+    m0: ext.Operand[I32]
+    m: ext.Operand[I32]
+    result: ext.Result[RowIndexType]
+
+    def verify_invariants(op: ir.OpView) -> bool:
+        made = maker(op.index, "tile.row_index")
+        if made is not None and str_of(made.axis) != "m":
+            return fail(op, f"axis of the index is {made.axis}, expected m")
+        return True
+
+
 class AskNamedOp(Op, name="ask_named"):
     """Loads what `index` has for the `count` rows that a unit has of a tile which begins at `first`, or for the `count`
     columns of the tile, of those below `end`; each warp has all of them. Nobody waits for them here."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import Op, extents, memory_of, takes
-from scalec.ir.tile_types import I1, I32, CursorType, FragmentType, ItemsType, RingType, int_of, str_of
+from scalec.ir.tile_types import I1, I32, CursorType, FragmentType, ItemsType, RingType, int_of, optional, str_of
 from scalec.ir.verify import Axis, Count, Natural, fail
 
 ITEM_ALIGN = 16
@@ -32,8 +32,8 @@ class ItemsOp(Op, name="items"):
 class WorkOp(Op, name="work", traits=[ir.NoTerminatorTrait]):
     """Takes items until the last one: body(words). Each is handed back as soon as it is read.
 
-    `tile` are the extents of a tile, `turns` is 1: warpgroups share each. `runs`, an optional unit attribute: items
-    that differ in their first word alone, one behind the other, are a run.
+    `tile` are the extents of a tile, `turns` is 1: warpgroups share each. `runs`, optional numbers of words: items,
+    one behind the other, of which these are the same are a run, and differ in their first word alone.
     """
 
     ring: ext.Operand[RingType]
@@ -46,8 +46,18 @@ class WorkOp(Op, name="work", traits=[ir.NoTerminatorTrait]):
     def verify_invariants(op: ir.OpView) -> bool:
         if int_of(op.turns) != 1:
             return fail(op, f"turns is {int_of(op.turns)}, expected 1: who takes an item does not know the next one's")
-        words = int_of(op.items.type.words)
+        words, runs = int_of(op.items.type.words), optional(op, "runs", ())
+        if any(not 0 < i < words for i in runs):
+            return fail(op, f"runs are told apart by words {list(runs)}, expected some of 1 to {words - 1}")
+        marks = sum(o.operation.name == "tile.next_item" for o in op.body.blocks[0].operations)
+        if marks > 1:
+            return fail(op, f"body has {marks} tile.next_item, expected 1 at most")
         return extents(op, "tile") and takes(op, [ir.IntegerType.get_signless(32)] * words)
+
+
+class NextItemOp(Op, name="next_item"):
+    """Where a body of `tile.work` takes the next item, which is else taken behind it: what waits for that is then done
+    beside what follows. The body's own item stays what it is."""
 
 
 class OwnRowOp(Op, name="own_row"):

@@ -39,9 +39,22 @@ def view(s: State, op: ir.OpView) -> None:
         s.values[op.result] = MapView(source, at)
         return
     size = max(1, tile.bits_of(op.source.type.element_type) // 8)
-    for index, stride in zip(at, op.strides, strict=True):
-        source = b.offset(source, b.mul(b.mul(b.widen(index), s.get(stride)), b.constant(size, b.i64)), b.i8)
-    s.values[op.result] = source
+
+    def made() -> ir.Value:
+        found = source
+        for index, stride in zip(at, op.strides, strict=True):
+            found = b.offset(found, b.mul(b.mul(b.widen(index), s.get(stride)), b.constant(size, b.i64)), b.i8)
+        return found
+
+    users = [use.owner for use in op.result.uses]
+    once = all(x.name == "tile.input" and tile.str_of(x.opview.kind) == "col" for x in users)  # what reads them, is
+    if s.shares_runs and s.run is not None and s.of_run.issuperset(at) and not once:
+        key = (source, *at)
+        if key not in s.values:
+            s.values[key] = s.once_a_run(op.result, lambda: [b.variable(source.type, made())])
+        s.values[op.result] = s.values[key][0].get()
+        return
+    s.values[op.result] = made()
 
 
 @COMMON.lowers("tile.copy")

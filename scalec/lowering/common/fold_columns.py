@@ -260,6 +260,7 @@ class _Wave:
         self._inside = has_rows(s, op, len(fragment.waves)) if "piecewise" in op.operation.attributes else None
         self._size = tile.int_of(op.size) // fragment.group
         checked = op.sure is not None or len(op.factors) > 0
+        self._thirds = pairs.doubled == 3 and s.dealt and self._fragment.lanes
         self._doubles = pairs.doubled and checked and self._kind == "sum" and _of_relus(op.body.blocks[0])
 
     def totals(self) -> Totals:
@@ -359,10 +360,11 @@ class _Wave:
             start = pairs.pair((self._s.get(self._op.start),) * 2)
             totals = dict.fromkeys(self._keys(groups), start) | totals
         doubled: dict[tuple[int, int], Any] = {}
+        second: dict[tuple[int, int], Any] = {}
         for g, place in groups:
             inputs = [read(g, place) for read in self._reads]
             twice = bool(self._doubles) and factors is None and g % pairs.doubled == pairs.doubled // 2
-            into = doubled if twice else totals
+            into = doubled if twice else second if self._thirds and factors is None and g % 3 == 2 else totals
             for half in self._halves:
                 own = slice(2 * half, 2 * half + 2)
                 x, key = pairs.of(self._fragment.of_group(self._registers, g)[own]), (half, g // self._size)
@@ -371,6 +373,8 @@ class _Wave:
                 arguments = [x, *(pairs.pair(tuple(v[own])) for v in inputs)]
                 term = scalar.evaluate_product(pairs, self._op.body.blocks[0], arguments, functions_)
                 into[key] = self._taken(into.get(key), [pairs.twice_relu(x), *term[1:]] if twice else term)
+        for key, total in second.items():
+            totals[key] = pairs.fadd(total, totals[key]) if key in totals else total
         for key, total in doubled.items():
             totals[key] = pairs.fma(total, pairs.constant(0.5), totals[key]) if key in totals else total
         for key, total in totals.items():

@@ -49,7 +49,7 @@ class RowIndex:
         return found, named
 
 
-def named(b: Builder, indices: Sequence[RowIndex], axis: str, row: ir.Value, inside: ir.Value) -> ir.Value:
+def named(b: Builder, indices: Sequence[RowIndex | OwnIndex], axis: str, row: ir.Value, inside: ir.Value) -> ir.Value:
     """Whether a row or column is `inside`, and all of these that are along `axis` name something for it."""
     for index in indices:
         if index.axis == axis:
@@ -80,6 +80,28 @@ def row_index(s: State, op: ir.OpView) -> None:
         first = b.min(first, other)
     block, flat = tile.optional(op, "block", 1), "flat" in op.operation.attributes
     s.values[op.result] = RowIndex(s.get(op.source), s.get(op.stride), first, tile.str_of(op.axis), block, flat)
+
+
+@dataclass(frozen=True)
+class OwnIndex:
+    """Likewise where a lane has what was `found` for its own row; `NOTHING` for one that is not there."""
+
+    index: RowIndex
+    found: ir.Value
+
+    @property
+    def axis(self) -> str:
+        return self.index.axis
+
+    def at(self, b: Builder, row: ir.Value, _inside: ir.Value) -> tuple[ir.Value, ir.Value]:
+        return self.index.told(b, self.found, row)
+
+
+@COMMON.lowers("tile.own_index")
+def own_index(s: State, op: ir.OpView) -> None:
+    b, index = s.b, s.get(op.index)
+    row = b.add(b.add(s.get(op.m0), b.mul(s.unit(0), tile.LANES)), s.lane)
+    s.values[op.result] = OwnIndex(index, index.load(b, row, b.compare("lt", row, s.get(op.m))))
 
 
 @dataclass(frozen=True)

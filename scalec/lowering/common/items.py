@@ -7,6 +7,7 @@ from functools import reduce
 
 from scalec.ir import tile
 from scalec.ir.mlir import ir
+from scalec.ir.tile_checks import maker
 from scalec.ir.tile_control import run_of
 from scalec.lowering.builder import Builder, Variable
 from scalec.lowering.common.control import WAIT
@@ -87,13 +88,25 @@ def work(s: State, op: ir.OpView) -> None:
     b, c, ring, slots, one = s.b, s.get(op.cursor), s.get(op.ring), s.get(op.items), alone(op)
     block = op.body.blocks[0]
     taken = [b.variable(b.i32, END) for _ in range(slots.words)]
-    runs = b.variable(b.i32, 0) if "runs" in op.operation.attributes else None
+    arguments, told = list(block.arguments), tile.optional(op, "runs", ())
+    runs = b.variable(b.i32, 0) if told else None
+    apart = [i for i in told if any(True for _ in arguments[i].uses)]
 
-    def count(others: list[ir.Value]) -> None:
-        """Another run, where any word but the first is another."""
-        differ = [b.compare("ne", x.get(), now) for x, now in zip(taken[1:], others, strict=True)]
-        if runs is not None:
-            runs.set(b.add(runs.get(), b.select(reduce(b.or_, differ), b.constant(1), 0)))
+    ahead = (x for x in block.operations if x.operation.name == "tile.read_ahead")
+    keeps = any(
+        made is not None and tile.str_of(made.kind) == "col" for made in (maker(x.input, "tile.input") for x in ahead)
+    )
+    within = any(x.operation.name == "tile.next_item" for x in block.operations)
+
+    def here(value: ir.Value) -> ir.Value:
+        """LLVM would put what only the next item needs where this one ends."""
+        return b.asm("", [b.i32], [value], tied=1, memory=False)[0] if within else value
+
+    def count(now: list[ir.Value]) -> None:
+        """Another run, where a word is another that tells runs apart; those alone that something here depends on."""
+        if runs is not None and apart:
+            differ = [b.compare("ne", taken[i].get(), now[i]) for i in apart]
+            runs.set(here(b.add(runs.get(), b.select(reduce(b.or_, differ), b.constant(1), 0))))
 
     def take() -> None:
         now: list[ir.Value] = []
@@ -106,8 +119,7 @@ def work(s: State, op: ir.OpView) -> None:
             for value in found:
                 # the same in all lanes, and known to be so: the loop over items stays uniform
                 now.append(value if one else shuffled(b, value, 0))
-        if runs is not None:
-            count(now[1:])
+        count(now)
         for variable, value in zip(taken, now, strict=True):
             variable.set(value)
         barrier, first = b.add(ring.empty, offset), None
@@ -117,19 +129,28 @@ def work(s: State, op: ir.OpView) -> None:
         b.asm("mbarrier.arrive.shared::cta.b64 _, [$0];", [], [barrier], only=first)
         following = b.add(c.stage.get(), 1)
         wraps = b.compare("eq", following, c.depth)
-        c.phase.set(b.xor(c.phase.get(), b.select(wraps, b.constant(1), 0)))
-        c.stage.set(b.select(wraps, b.constant(0), following))
+        c.phase.set(here(b.xor(c.phase.get(), b.select(wraps, b.constant(1), 0))))
+        c.stage.set(here(b.select(wraps, b.constant(0), following)))
 
     def body() -> None:
-        for argument, word in zip(block.arguments, taken, strict=True):
+        for argument, word in zip(arguments, taken, strict=True):
             s.values[argument] = word.get()
         around, s.dealt, s.run = s.dealt, True, None if runs is None else runs.get()
+        s.of_run = {s.values[x] for x in arguments[1:]} if keeps else set()
+        s.takes = take
         s.table.block(s, block)
-        s.dealt, s.run = around, None
-        take()
+        s.dealt, s.run, s.takes = around, None, None
+        if not within:
+            take()
 
     take()
     b.loop(lambda: b.compare("ne", taken[0].get(), END), body)
+
+
+@COMMON.lowers("tile.next_item")
+def next_item(s: State, op: ir.OpView) -> None:
+    assert s.takes is not None
+    s.takes()
 
 
 @COMMON.lowers("tile.own_row")

@@ -250,8 +250,10 @@ class State:
     part: ir.Value | int = 0
     registers: int = 0  # that a thread is launched with
     run: ir.Value | None = None  # of tiles in runs: a number that no other run of the role has
+    of_run: set[Any] = field(default_factory=set)  # what the items of a run have in common
     shares_runs: bool = False  # whether all that is set once a run of a block is behind one comparison
     goes_on: Callable[[], ir.Value] | None = None  # whether another tile follows in the `tile.tiles` around
+    takes: Callable[[], None] | None = None  # takes the next item of the `tile.work` around
     begins: Callable[[], None] | None = None  # begins the next tile of the `tile.run_tiles` around, where one follows
     _once: dict[Any, Any] = field(default_factory=dict)
     _anchor: Any = None

@@ -321,6 +321,7 @@ class TensorConsumer(Producer, FoldsAtOnce):
             assert last is not None
             beside = self.read_ahead(w, whole, ("window",))
             of_rows = self.read_ahead(w, parts[0][0], ("row",))[0]
+            w = self.with_own(w)
             works = [self.from_column(w, column) for column in range(0, self.own_columns, each)]
             reads = [{0: of_rows | self.read_ahead(at, parts[0][0], ("col",))[0]} for at in works]
             long = s.run > 1 and s.scheduler == "static"  # where a look at W is much less than what it saves of terms
@@ -329,6 +330,8 @@ class TensorConsumer(Producer, FoldsAtOnce):
             e.op("tile.wait", operands=[h.sums_ring, slot])
             for column, taken in self.taking(h, [slot], parts):
                 number = column // each
+                if not number and h.items is not None:
+                    e.op("tile.next_item")
                 self.ahead_of, more = reads[number], (None, surely[number] if surely else None)
                 shares.append(self.folded_sums(of, 0, taken, works[number], more, apart=True))
             self.ahead_of = beside
@@ -338,6 +341,15 @@ class TensorConsumer(Producer, FoldsAtOnce):
             few = s.run > 1 and self.own_columns // fold.size <= FEW
             memory = self.memory_of(of.behind, folded) if few and of.result.window is not None else None
             self.store_folded(of, last, made, folded, 0, memory)
+
+    def with_own(self, w: Work) -> Work:
+        """A tile with what each lane has of lookups for its row: what is read of rows, and the store, ask for it."""
+        own = {}
+        for lookup in self.problem.row_lookups:
+            if lookup.dim == self.problem.m.name:
+                index = self.row_index(lookup.name, w)
+                own[lookup.name] = self.e.op("tile.own_index", [index.type], [index, w.m0, w.m_end]).result
+        return replace(w, own=own)
 
     def has_rows(self, w: Work) -> ir.Value:
         """Whether a warp has rows of the tile: ptxas would convert a part before it loads the next one, were it not for

@@ -39,6 +39,7 @@ class Work:
             each tile's is.
         asked: what each lookup has for the unit's rows, or the tile's columns, while it is being loaded: of which that
             depends too, and where rows go.
+        own: of lookups of rows, by name, what each lane has for its row.
     """
 
     m0: ir.Value
@@ -58,6 +59,7 @@ class Work:
     stop: ir.Value | None = None
     whole: ir.Value | None = None
     asked: dict[str, ir.Value] = field(default_factory=dict)
+    own: dict[str, ir.Value] = field(default_factory=dict)
 
     @property
     def row0(self) -> dict[str, ir.Value]:
@@ -203,6 +205,8 @@ class Tensors:
         """The lookup of each row, or column, of a tile by its name, where the tile is along the dimensions of
         `outer`; `flat`: of pages the row of each among the rows of all."""
         p, e = self.problem, self.e
+        if w is not None and name in w.own and not flat:
+            return w.own[name]
         lookup = next(x for x in (*p.row_lookups, *p.k_lookups) if x.name == name)
         coords, tensor = lookup.index.coords, lookup.index.tensor
         source = self.pointer(tensor, lookup.index.argument_index, align=4)

@@ -10,6 +10,8 @@ func.func @p(%A: !desc, %at: memref<?xi32>, %s: i64, %x: i32, %S: memref<?x4xf32
   %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
   // CHECK: %[[INDEX:.*]] = "tile.row_index"(%{{.*}}, %{{.*}}, %{{.*}}) {axis = "m", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
   %index = "tile.row_index"(%at, %s, %x) {axis = "m", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
+  // CHECK: "tile.own_index"(%[[INDEX]], %{{.*}}, %{{.*}}) : (!tile.index, i32, i32) -> !tile.index
+  %each = "tile.own_index"(%index, %x, %x) : (!tile.index, i32, i32) -> !tile.index
   // CHECK: %[[ROWS:.*]] = "tile.gathered"() {rows = 64 : i64, together = 4 : i64} : () -> !tile.gathered_rows
   %rows = "tile.gathered"() {rows = 64 : i64, together = 4 : i64} : () -> !tile.gathered_rows
   // CHECK: "tile.look_up"(%[[ROWS]], %[[INDEX]], %{{.*}}, %{{.*}}) : (!tile.gathered_rows, !tile.index, i32, i32) -> ()

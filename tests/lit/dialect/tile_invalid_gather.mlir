@@ -169,6 +169,16 @@ func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %f: memref<?xf32>) {
 
 // -----
 
+// own_index: axis
+// EXPECT: axis of the index is "n", expected m
+func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %f: memref<?xf32>) {
+  %i = "tile.row_index"(%at, %s, %x) {axis = "n", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
+  %o = "tile.own_index"(%i, %x, %x) : (!tile.index, i32, i32) -> !tile.index
+  return
+}
+
+// -----
+
 // ask_named: count
 // EXPECT: count is 0, expected at least 1
 func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %f: memref<?xf32>) {

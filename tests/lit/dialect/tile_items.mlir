@@ -43,5 +43,12 @@ func.func @items(%m: i32, %n: i32, %groups: i32, %off: memref<?xi32>) {
   "tile.work"(%ring, %taken, %s) ({
   ^bb0(%m0: i32, %n0: i32, %end: i32, %number: i32):
   }) {tile = array<i64: 64, 32>, turns = 1 : i64} : (!tile.stages, !tile.position, !tile.item_slots<4 : i64, 4 : i64>) -> ()
+  // runs of items whose second and fourth words are the same; the next item is taken within
+  // CHECK: "tile.next_item"() : () -> ()
+  // CHECK-NEXT: }) {runs = array<i64: 1, 3>, tile = array<i64: 64, 32>, turns = 1 : i64}
+  "tile.work"(%ring, %taken, %s) ({
+  ^bb0(%m0: i32, %n0: i32, %end: i32, %number: i32):
+    "tile.next_item"() : () -> ()
+  }) {runs = array<i64: 1, 3>, tile = array<i64: 64, 32>, turns = 1 : i64} : (!tile.stages, !tile.position, !tile.item_slots<4 : i64, 4 : i64>) -> ()
   return
 }

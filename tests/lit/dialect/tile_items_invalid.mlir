@@ -55,6 +55,36 @@ func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
 
 // -----
 
+// work: runs of items that differ in their first word
+// EXPECT: runs are told apart by words [0, 1], expected some of 1 to 3
+func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
+  %s = "tile.items"() {offset = 48 : i64} : () -> !tile.item_slots<4 : i64, 4 : i64>
+  %ring = "tile.ring"() {offset = 112 : i64, depth = 4 : i64, full = 1 : i64, empty = 5 : i64} : () -> !tile.stages
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  "tile.work"(%ring, %c, %s) ({
+  ^bb0(%m0: i32, %n0: i32, %end: i32, %g: i32):
+  }) {runs = array<i64: 0, 1>, tile = array<i64: 64, 32>, turns = 1 : i64} : (!tile.stages, !tile.position, !tile.item_slots<4 : i64, 4 : i64>) -> ()
+  return
+}
+
+// -----
+
+// work: two next items
+// EXPECT: body has 2 tile.next_item, expected 1 at most
+func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
+  %s = "tile.items"() {offset = 48 : i64} : () -> !tile.item_slots<4 : i64, 4 : i64>
+  %ring = "tile.ring"() {offset = 112 : i64, depth = 4 : i64, full = 1 : i64, empty = 5 : i64} : () -> !tile.stages
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  "tile.work"(%ring, %c, %s) ({
+  ^bb0(%m0: i32, %n0: i32, %end: i32, %g: i32):
+    "tile.next_item"() : () -> ()
+    "tile.next_item"() : () -> ()
+  }) {tile = array<i64: 64, 32>, turns = 1 : i64} : (!tile.stages, !tile.position, !tile.item_slots<4 : i64, 4 : i64>) -> ()
+  return
+}
+
+// -----
+
 // work: a cursor of another ring
 // EXPECT: the cursor goes through 3 stages, the ring has 4
 func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
