@@ -165,7 +165,8 @@ def reduce(s: State, op: ir.OpView, pairs: Any) -> None:
     """A thread reduces what it has of a row's block; then the four lanes of the row exchange, and each keeps what it
     has of a row of the smaller accumulator: of each eight columns two. `pairs` computes two adjacent columns: where
     they are max(x, 0) * w and x is known to be finite or no number, every `doubled`-th pair as (x + |x|) * w / 2, as
-    sums go where products do, maxima where integers do, and both work at the same time; 0: none."""
+    sums go where products do, maxima where integers do, and both work at the same time; 0: none. Of tiles that a queue
+    deals out the other two thirds are summed apart: one sum of all of them is a longer chain than the terms take."""
     if "apart" in op.operation.attributes:
         s.values[op.result] = [_Wave(s, op, pairs, wave).totals() for wave in range(len(s.get(op.accumulator).waves))]
         return
@@ -360,11 +361,11 @@ class _Wave:
             start = pairs.pair((self._s.get(self._op.start),) * 2)
             totals = dict.fromkeys(self._keys(groups), start) | totals
         doubled: dict[tuple[int, int], Any] = {}
-        second: dict[tuple[int, int], Any] = {}
+        apart: dict[tuple[int, int], Any] = {}
         for g, place in groups:
             inputs = [read(g, place) for read in self._reads]
             twice = bool(self._doubles) and factors is None and g % pairs.doubled == pairs.doubled // 2
-            into = doubled if twice else second if self._thirds and factors is None and g % 3 == 2 else totals
+            into = doubled if twice else apart if self._thirds and factors is None and g % 3 == 2 else totals
             for half in self._halves:
                 own = slice(2 * half, 2 * half + 2)
                 x, key = pairs.of(self._fragment.of_group(self._registers, g)[own]), (half, g // self._size)
@@ -373,7 +374,7 @@ class _Wave:
                 arguments = [x, *(pairs.pair(tuple(v[own])) for v in inputs)]
                 term = scalar.evaluate_product(pairs, self._op.body.blocks[0], arguments, functions_)
                 into[key] = self._taken(into.get(key), [pairs.twice_relu(x), *term[1:]] if twice else term)
-        for key, total in second.items():
+        for key, total in apart.items():
             totals[key] = pairs.fadd(total, totals[key]) if key in totals else total
         for key, total in doubled.items():
             totals[key] = pairs.fma(total, pairs.constant(0.5), totals[key]) if key in totals else total
