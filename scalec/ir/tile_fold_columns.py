@@ -27,9 +27,10 @@ class FoldColumnsOp(Op, name="fold_columns"):
 
     The result is an accumulator of whole eights of columns, of which those that the accumulator has blocks for mean
     something; where a tile is several units wide, the first of the next unit follows them. The terms are added in an
-    order that the type decides, and whether a queue deals tiles out. `sure`, where given, says that no term without the factors is infinite, nor their
-    sum: the factors alone decide what is computed. `start`, where given, is what a sum begins with, -0. `apart`, an
-    optional unit attribute: lanes that share a row keep what each has, for `tile.join_folds`.
+    order that the type decides, and whether a queue deals tiles out. `sure`, where given, says that no term without the
+    factors is infinite, nor their sum: the factors alone decide what is computed. `start`, where given, is what a sum
+    begins with, -0. `apart`, an optional unit attribute: lanes that share a row keep what each has, for
+    `tile.join_folds`.
     """
 
     result: ext.Result[FragmentType]

@@ -261,7 +261,7 @@ class _Wave:
         self._inside = has_rows(s, op, len(fragment.waves)) if "piecewise" in op.operation.attributes else None
         self._size = tile.int_of(op.size) // fragment.group
         checked = op.sure is not None or len(op.factors) > 0
-        self._thirds = pairs.doubled == 3 and s.dealt and self._fragment.lanes
+        self._thirds = self._kind == "sum" and s.dealt and fragment.lanes
         self._doubles = pairs.doubled and checked and self._kind == "sum" and _of_relus(op.body.blocks[0])
 
     def totals(self) -> Totals:
