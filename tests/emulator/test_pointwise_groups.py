@@ -50,6 +50,8 @@ EXACT = {
     "turned batches": f"T[b,k,m]:e4m3 scale(1x1x128@col) = X[b,m,k] * w[b,g] {RANGE} apart",
     "a matrix for each group": f"Q[g,m,k]:{MX} = X[m,k] {RANGE} apart",
     "batches": f"Q[b,m,k]:{MX} = X[b,m,k] {RANGE} apart",
+    "two ranges": f"Q[b,m,k]:{MX} = X[b,m,k] * w[g] * u[h] {RANGE} apart for b in cut[h]:cut[h+1]",
+    "columns of two ranges": f"Q[b,m,k]:e4m3 scale(1x32x1) = X[b,m,k] * w[g] {RANGE} apart for b in cut[h]:cut[h+1]",
     "dequantised": f"Y[m,k]:f32 = X[m,k]:e4m3 scale(128x32) {RANGE} apart",
 }
 """Programs whose bits are known: no function rounds."""
@@ -77,12 +79,12 @@ def sizes(source: str, seed: int) -> dict[str, int]:
     )[seed]
     if "Q[m,k]:e2m1" in source or "X[m,k]:e4m3" in source:
         k = -(-k // 32) * 32
-    if "T[" in source or "scale(32x" in source or "scale(128x" in source or "scale(1x64x1" in source or "Q[g" in source:
+    if "T[" in source or "scale(32x" in source or "scale(128x" in source or "scale(1x64x1" in source or "cut[" in source or "Q[g" in source:
         g = min(g, 20)  # a tile for each
     if "X[m,k]:e4m3" in source:  # `ran` has no tiles of scales without elements
         m, k, g = max(m, 1), max(k, 32), max(g, 1)
-    extents = {"b": 2, "j": 3, "X_0": 40, "Q_0": m + 9}
-    read = {"b": "[b,m", "j": "[j]", "X_0": "X[idx", "Q_0": "Q[idx"}
+    extents = {"b": 2, "h": 2, "j": 3, "X_0": 40, "Q_0": m + 9}
+    read = {"b": "[b,m", "h": "cut[h", "j": "[j]", "X_0": "X[idx", "Q_0": "Q[idx"}
     return {"m": m, "k": k, "g": g} | {d: n for d, n in extents.items() if read[d] in source}
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from scalec.formats import TRANSFORMED
 from scalec.ir.mlir import ir
 from scalec.passes.emit.body import inverse_of
-from scalec.passes.emit.pointwise import BEGIN, GROUP, Point
+from scalec.passes.emit.pointwise import Point, of_group
 from scalec.passes.emit.ranged import RangedKernel
 from scalec.passes.emit.scaling import Scale
 from scalec.passes.problem.access import Dim, Index
@@ -85,7 +85,7 @@ class MeetingKernel(RangedKernel):
         first, row = self.in_group(d, outer, row)
         group, begin, inside = self.group_of(d, outer | {d.dim: first})
         if p.turned is not None:  # columns of what is turned begin there
-            self.corner, self.turned_at = (first, self.corner[1]), {GROUP: group, BEGIN: begin}
+            self.corner, self.turned_at = (first, self.corner[1]), of_group(d.dim, group, begin)
             begins = e.compare("eq", e.arith("arith.andi", first, e.i32(self.spread.vector - 1)), e.i32(0))
             self.turned.aligned_ = e.arith("arith.andi", self.rows_aligned, begins)
         with e.region("tile.when", [e.arith("arith.andi", inside, e.compare("eq", group, self.group))]):
@@ -153,14 +153,14 @@ class MeetingKernel(RangedKernel):
         for d in p.domains:
             if d.group and d.group not in {x.name for x in p.rows}:
                 group, low, inside = self.group_of(d, where)
-                if p.apart is not None:
+                if d == p.apart:
                     inside = e.arith("arith.andi", inside, e.compare("eq", group, self.group))
-                where = where | {d.group: group, GROUP: group, BEGIN: low}
+                where = where | {d.group: group} | of_group(d.dim, group, low)
             else:
                 inside = self.in_range(d, where)
                 if d.group and self.p.counted_apart and isinstance(d.low, Index):
                     begin = self.read_index(d.low, self.clamped(d.low, where))
-                    where = where | {GROUP: where[d.group], BEGIN: begin}
+                    where = where | of_group(d.dim, where[d.group], begin)
             valid = e.arith("arith.andi", valid, inside)
         gates = [x for x in p.gates if name in where or all(c.dim != name for c in x.index.coords)]
         where, valid = self.looked_up(gates, where, valid)

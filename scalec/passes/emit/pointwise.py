@@ -15,8 +15,10 @@ from scalec.passes.plan.pointwise import Spread
 from scalec.passes.problem.access import Coord, Lookup
 from scalec.passes.problem.pointwise import CONVERSIONS, Body, Dim, Level, Output, Pointwise, Read, Reduction
 
-BEGIN, GROUP = "begin", "group"
-"""Among the indices of a point: where the group begins that its row, or column, is in, and which one that is."""
+
+def of_group(dim: str, group: ir.Value, begin: ir.Value) -> dict[str, ir.Value]:
+    """Among the indices of a point: of a dimension in groups which one its index is in, and where that begins."""
+    return {f"group of {dim}": group, f"begin of {dim}": begin}
 
 
 @dataclass(frozen=True)
@@ -158,8 +160,8 @@ class Columns(Tensors):
         """`placed`, of scales: where groups are apart, counted from where the index's own begins."""
         if not c.apart:
             return self.placed(c, where)
-        e, low = self.e, where[BEGIN]
-        unit = e.arith("arith.addi", e.arith("arith.divui", low, e.i32(c.apart)), where[GROUP])
+        e, group, low = self.e, where[f"group of {c.dim}"], where[f"begin of {c.dim}"]
+        unit = e.arith("arith.addi", e.arith("arith.divui", low, e.i32(c.apart)), group)
         moved = e.arith("arith.subi", e.arith("arith.muli", unit, e.i32(c.apart)), low)
         return self.placed(c, where | {c.dim: e.arith("arith.addi", where[c.dim], moved)})
 

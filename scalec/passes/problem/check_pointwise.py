@@ -161,7 +161,7 @@ class PointwiseChecks:
             fix = (
                 "gather: read what it is of at an index that names, for each row of the result, the one that goes there"
             )
-        elif (scale.beside or (scale.rows > 1 and scale.apart)) and not p.groups:
+        elif p.apart is not None and p.apart.group not in {d.name for d in p.groups}:
             why = f"in blocks {several}, whose groups are apart and an index of it"
         if why:
             raise self.refused(f"{o.name} quantised {why}", self.function, "blocks of one row, or all rows", fix)
