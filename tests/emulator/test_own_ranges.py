@@ -35,7 +35,7 @@ CASES = {
     "of all beside a range of the sum": "C[g,m,n]:f32 += A[m,k] @ B[n,k] for k in off[g]:off[g+1] for m in lo[g]:hi[g]",
     "along a batch": "C[m,n,b]:f32 = A[b,m,k] @ B[b,n,k] for n < len[b,m] else 0",
     "gathered rows": "C[m,n] = A[idx[m],k] @ B[n,k] for n < len[m] else 5",
-    "filled before": "T[m,n] = A[m,k] @ B[n,k] for n < len[m] else -3; C[m,n] = max(abs(T)*2, 1) - 1; D[m,n]:f32 = T",
+    "filled before": "T[m,n] = A[m,k] @ B[n,k] for n < len[m] else -3; C[m,n] = max(abs(T)*2, T^2) - 1; D[m,n]:f32 = T",
     "filled before, and within": (
         "T[m,n] = A[m,k] @ B[n,k] for n < len[m] else -3; C[m,n] = T + x[n] for n < len[m]; D[n,m]:f32 = exp(T)"
         " for n < len[m] else 5"

@@ -23,6 +23,10 @@ CASES = {
     "added, several sums": "C[m, n + (n+1)/3]:f32 += relu(X[m,k] @ V[n,k]) * (X[m,k] @ W[n,k])",
     "added, of groups": "D[m, n + n/64*32]:f32 += A[m,k] @ B[g,n,k] for m in off[g]:off[g+1]",
     "added, of batches": "D[b, m, n + n/16*8]:f32 += s[b] * (A[b,m,k] @ B[b,n,k])",
+    "rows": "T[m,n] = A[m,k] @ B[n,k]; D[n,m] = T; C[m, n/32*48 + n%32] += T",
+    "rows of batches": (
+        "T[b,m,n] = A[b,m,k] @ B[b,n,k]; C[b,m,n]:nvfp4 = T; E[n,b, m + (m+1)/3]:e5m2 = T; D[m,n, b + b/2*3] = T"
+    ),
     "read around gaps": "C[m,n] = A[m,k] @ B[n,k] + x[n + n/32*64]:f32 + r[m + (m+3)/8*4] + R[m/4, n/24*32 + n%24]",
     "read around gaps, transposed": "C[m,n] = A[m,k] @ B[n,k] + R[m + m/8*8, n/24*32 + n%24] with swap=1",
     "read around gaps of a batch": "C[b,m,n] = A[b,m,k] @ B[b,n,k] + x[b + b/2, n]",

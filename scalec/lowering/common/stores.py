@@ -19,7 +19,9 @@ def store_direct(s: State, op: ir.OpView) -> None:
     pair, bits = bool(tile.int_of(op.pair)), rounding.bits_of(element)
     strides = s.get(op.row_stride), s.get(op.column_stride)
     store = _ADD if "adds" in op.operation.attributes else "st.global"
-    gaps = tile.gaps_of(op)
+    gaps, of_rows = tile.gaps_of(op), None
+    if "rows" in op.operation.attributes:
+        gaps, of_rows = None, gaps
     to = goes_to(s, op)
     adjacent = isinstance(strides[1], int) and strides[1] == 1 and "n" not in to
     together = tile.int_of(op.operation.attributes["together"]) if gaps is not None else fragment.columns
@@ -28,7 +30,7 @@ def store_direct(s: State, op: ir.OpView) -> None:
     def address(row: ir.Value, column: ir.Value) -> ir.Value:
         unit = max(1, 8 // bits)  # strides count bytes of packed elements
         column = b.widen(b.div(column, unit)) if gaps is None else b.div(around(b, column, gaps), unit)
-        index = b.add(b.mul(b.widen(row), strides[0]), b.mul(column, strides[1]))
+        index = b.add(b.mul(around(b, row, of_rows), strides[0]), b.mul(column, strides[1]))
         return address_of(s, s.get(op.target), index, element)
 
     for wave, registers in enumerate(fragment.waves):

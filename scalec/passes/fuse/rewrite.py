@@ -66,6 +66,7 @@ NUMBERS: dict[str, Callable[..., np.float32]] = {
     "arith.maximumf": np.maximum,
     "arith.minimumf": np.minimum,
     "math.absf": np.abs,
+    "math.fpowi": lambda x, n: np.float32(np.float64(x) ** n),
     "arith.truncf": lambda x: x,  # the store rounds
 }
 """What ops of bodies make of f32."""
@@ -74,10 +75,11 @@ NUMBERS: dict[str, Callable[..., np.float32]] = {
 def computed(op: Any, number: float) -> float | None:
     """What the body of a `scale.map` of one view yields of a number; None of NaN, and where it has other ops."""
     *ops, last = list(op.body.blocks[0].operations)
-    values = {ir.Value(op.body.blocks[0].arguments[0]): np.float32(number)}
+    values: dict[Any, Any] = {ir.Value(op.body.blocks[0].arguments[0]): np.float32(number)}
     for x in (x.operation for x in ops):
         if x.name == "arith.constant":
-            values[x.result] = np.float32(ir.FloatAttr(x.attributes["value"]).value)
+            value = x.attributes["value"].value
+            values[x.result] = value if isinstance(value, int) else np.float32(value)  # an exponent, or a number
         elif x.name in NUMBERS:
             values[x.result] = NUMBERS[x.name](*(values[v] for v in x.operands))
         else:

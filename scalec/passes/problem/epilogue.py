@@ -121,8 +121,11 @@ class EpilogueReader(WrittenReader):
         result = Result(name, element, tiled, inout, coords=coords, index=written.index, transformed=transformed)
         _, gaps = self.indices_of(written, contract)
         if gaps is not None:
-            result = replace(result, gaps=gaps)
-            self.check_gaps(result, place)
+            self.check_gaps(replace(result, gaps=gaps), place)
+            if coords[-1].dim in tiled:
+                result = replace(result, gaps=gaps)
+            else:  # of which a tile has one index
+                result = replace(result, coords=(*coords[:-1], replace(coords[-1], gaps=gaps)))
         away = None if written.scatter is None else distance_of(written.scatter)
         if away is not None and reduced(final, contract, self.dims) is None:
             order_of(self, written.scatter, name)  # refuses it
