@@ -75,8 +75,8 @@ class StoreDirectOp(Op, name="store_direct"):
     `gaps`, an optional attribute of three integers, size, every and phase: each column lies size * ((column + phase) /
     every) columns further on. Then `together` columns of the accumulator, from the first one on, never are on both
     sides of a gap, nor are those of a pair. With `rows`, likewise, it is rows that lie further on. With the optional
-    attribute `adds`, f32 are added to what is there. With `words`, likewise, rows of elements of 6 bits are whole words,
-    of which a thread stores three for 16 columns.
+    attribute `adds`, f32 are added to what is there. With `words`, likewise, rows of elements of 6 bits are whole
+    words, of which a thread stores three for 16 columns.
     """
 
     accumulator: ext.Operand[FragmentType]

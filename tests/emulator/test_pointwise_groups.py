@@ -79,7 +79,7 @@ def sizes(source: str, seed: int) -> dict[str, int]:
     )[seed]
     if "Q[m,k]:e2m1" in source or "X[m,k]:e4m3" in source:
         k = -(-k // 32) * 32
-    if "T[" in source or "scale(32x" in source or "scale(128x" in source or "scale(1x64x1" in source or "cut[" in source or "Q[g" in source:
+    if any(x in source for x in ("T[", "scale(32x", "scale(128x", "scale(1x64x1", "cut[", "Q[g")):
         g = min(g, 20)  # a tile for each
     if "X[m,k]:e4m3" in source:  # `ran` has no tiles of scales without elements
         m, k, g = max(m, 1), max(k, 32), max(g, 1)
