@@ -314,7 +314,11 @@ def _unaligned_stride(t: TensorSpec, view: TensorView, axis: int, gapless: bool,
 
 def _asks_for_less(t: TensorSpec) -> str:
     """What could be done for a result whose rows are stored by copies or whole vectors, "" for others."""
-    return ", or a kernel with epilogue=direct, which asks for less" if t.align == _WHOLE_ROWS else ""
+    if t.align != _WHOLE_ROWS:
+        return ""
+    columns = t.shape[t.contiguous].dim
+    less = f", or, if nothing is contracted, one that is not told {columns}" if columns else ""
+    return f", or a kernel with epilogue=direct{less}, which asks for less"
 
 
 # ----------------------------------------------------------------------------------------------------------- addresses
