@@ -237,6 +237,9 @@ class Range:
     promises: tuple[tuple[str, int], ...] = ()
     group: str = ""
 
+    def __str__(self) -> str:
+        return f"for {self.dim} in {self.lower}:{self.upper}" + " apart" * bool(self.group)
+
 
 @dataclass(eq=False)
 class Statement:

@@ -29,6 +29,7 @@ from scalec.frontend.program import (
     Subtract,
     Tensor,
     Value,
+    all_reads,
 )
 from scalec.frontend.statements import Settings, Targets, otherwise, promises, read_float
 from scalec.frontend.zero_points import ZeroPoints
@@ -127,12 +128,16 @@ class Resolver:
             contracted = [x for x in ast.walk(node.value) if isinstance(x, ast.Contract)]
             within = {span for _, span in self._indices(*contracted)}
             name, span = next((x for x in found if x[1] not in within), found[0])
+            used = (x.source for x in all_reads(value) if isinstance(x.source, Statement))
+            ranges = (r for x in used for r in x.ranges if name in affine.dims(r.lower) | affine.dims(r.upper))
+            told = next(map(str, ranges), "")  # of a temporary
             raise self.source.error(
                 span,
                 f"index {name} is on the right alone and nothing sums over it",
                 got=f"{name} outside a contraction",
-                expected=f"{name} in {statement.tensor.name}, or a reduction over it",
-                fix=f"write sum[{name}](...)",
+                expected=f"{name} in {statement.tensor.name}, or "
+                + (f"a range that tells it: {told}" if told else "a reduction over it"),
+                fix=f"end this statement with {told}, too" if told else f"write sum[{name}](...)",
             )
         alone = keep - value.dims - self._linked_to(value.dims)
         if alone:
