@@ -73,6 +73,7 @@ FORMS: dict[str, Form] = {
     "added, another in each": Form("T[m,n] = {l A[m,k]} @ {r B[n,k]}{s}; U[m,n] = {l D[m,j]} @ {r E[n,j]}{s}; C[m,n]{t} = T + {fac U};"
                                    " F[m,n]{t1} = T + {fac1 U}", 1, {}, "added"),
     "in both orders": Form("T[m,n] = {l A[m,k]} @ {r B[n,k]}{s}; C[m,n]{q} = {of T}; D[n,m]{t1} = {of1 T}", 1),
+    "gaps in both orders": Form("T[m,n] = {l A[m,k]} @ {r B[n,k]}{s}; C[n,m + m/24*8]{t} = {of T}; D[m,n + n/32*16]{t1} = {of1 T}"),
     "rows in both orders": Form("T[m,n] = {l A[m,k]} @ {r B[g,n,k]}{s}" + ROWS + "; C[m,n]{t} = {of T}; D[n,m]{t1} = {of1 T}",
                                 1, GROUP, "grouped"),
     "a batch last": Form("C[m,n,b]{t} = {of ({l A[b,m,k]} @ {r B[b,n,k]}{s})}", 1, {"b": "few"}),

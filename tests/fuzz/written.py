@@ -109,7 +109,17 @@ class Written:
         return [meaning.result(s, self.shape(s, sizes)) for s in self.read.results]
 
     def shape(self, s: Statement, sizes: dict[str, int]) -> tuple[int, ...]:
-        return tuple(sizes.get(i, sizes.get(f"{s.result.name}_{at}", 0)) for at, i in enumerate(s.result.index))
+        """Its extents; of an index that leaves gaps, n + n/32*16, up to where the last n goes."""
+
+        def extent(at: int, index: str) -> int:
+            name, _, gaps = index.partition(" + ")
+            n = sizes.get(name, sizes.get(f"{s.result.name}_{at}", 0))
+            if not gaps or not n:
+                return n
+            every, size = map(int, gaps.removeprefix(f"{name}/").split("*"))
+            return n + (n - 1) // every * size
+
+        return tuple(extent(at, index) for at, index in enumerate(s.result.index))
 
     def points(self, r: TensorSpec, sizes: dict[str, int], values: dict[str, Any]) -> Array | None:
         """Which elements of a result, or of its scales, are written."""
