@@ -154,8 +154,8 @@ def test_rows_of_a_result_that_are_stored_whole(at: int, stride: int, text: str)
     spec = replace(spec, results=tuple(replace(t, align=16) for t in spec.results))
     out = Tensor((256, 512), "<V2", strides=(stride, 1), at=at)
     told = refusal(Kernel(spec, b"", device=FakeDevice()), *gemm_tensors().values(), out=out)
-    other = "or a kernel with epilogue=direct, or, if nothing is contracted, one that is not told n, which asks for less"
-    assert told == f"{text}, {other}"
+    less = "or a kernel with epilogue=direct, or, if nothing is contracted, one that is not told n, which asks for less"
+    assert told == f"{text}, {less}"
 
 
 def test_counts_and_duplicates():

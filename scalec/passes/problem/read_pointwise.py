@@ -284,7 +284,8 @@ class PointwiseReader(PointwiseChecks, EpilogueReader):
         plain = all(isinstance(e, ir.AffineDimExpr) for e in result.results)
         within = self.ranges_of(op, kept)
         if len(inside) != 1 or not plain:
-            raise self.refused(f"a {ir.StringAttr(op.kind).value} over {len(inside)} indices", op, "one index")
+            fix = "reduce over one index here, and what that gives over the others by a program behind it"
+            raise self.refused(f"a {ir.StringAttr(op.kind).value} over {len(inside)} indices", op, "one index", fix)
         value = op.input
         if isinstance(value.owner, ir.Block) or value.owner.name == "scale.dequantize":
             body = Body(-1, (self.at(value, source, list(op.symbols), 0),), copies=True)
