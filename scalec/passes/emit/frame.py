@@ -29,7 +29,7 @@ from scalec.passes.plan.converted import (
 )
 from scalec.passes.plan.few_rows import rows_there
 from scalec.passes.plan.gather import copied_by_threads, named_rows, stored_row
-from scalec.passes.plan.items import ITEMS, cut_along, item_bytes, item_words, range_of_k
+from scalec.passes.plan.items import ITEMS, cut_along, item_bytes, item_words, range_of_k, run_words
 from scalec.passes.plan.joined_folds import joins_folds
 from scalec.passes.plan.panes import Strip, strips
 from scalec.passes.plan.parts import k_blocks, part_blocks
@@ -419,11 +419,8 @@ class Frame(Sums):
         words, count = item_words(p, self.schedule), item_bytes(p, self.schedule) // 4
         cursor = e.op("tile.cursor", [e.type("position")], depth=ITEMS).result
         operands, i32 = [h.item_ring, cursor, h.items], ir.IntegerType.get_signless(32)
-        runs: dict[str, Any] = {}
-        if self.schedule.run > 1 and not self.schedule.stationary:  # where a range begins and ends, its group says
-            same = {"m0"} | ({"low", "end"} if p.ragged is not None else set())
-            runs["runs"] = tuple(i for i, name in enumerate(words) if name not in same)
-        with e.region("tile.work", operands, (i32,) * count, tile=self.walked, turns=1, **runs) as block:
+        runs = run_words(p, self.schedule)
+        with e.region("tile.work", operands, (i32,) * count, tile=self.walked, turns=1, runs=runs) as block:
             at = dict(zip(words, block.arguments, strict=False))
             ends = {p.m.name: h.m, p.n.name: h.n}
             if cut := cut_along(p, self.schedule):
@@ -432,8 +429,8 @@ class Frame(Sums):
             # known elsewhere, it would tell ptxas 13.0 which sums of a wgmma nobody reads (C7511)
             whole = joins_folds(p, self.schedule) and self.schedule.cluster[1] == 1 and cut != p.n.name
             n0 = e.i32(0) if whole and p.n.size is not None and p.n.size <= self.walked[1] else at["n0"]
-            own = {name: at.get(name) for name in ("low", "stop")}
-            w = Work(at["m0"], n0, ends[p.m.name], ends[p.n.name], self.length(h), outer=outer, **own)
+            w = Work(at["m0"], n0, ends[p.m.name], ends[p.n.name], self.length(h), outer=outer)
+            w = replace(w, low=at.get("low"), stop=at.get("stop"))
             if p.range_of_k is not None:
                 w = replace(w, **{name: at[name] for name in range_of_k(p)})
             yield replace(w, grids=self.grids(h, w))

@@ -58,6 +58,15 @@ def item_words(problem: Problem, schedule: Schedule) -> tuple[str, ...]:
     return ("m0", "n0", *ends, *k, *(d.name for d in problem.outer), *(x.name for x in problem.constant_lookups))
 
 
+def run_words(problem: Problem, schedule: Schedule) -> tuple[int, ...] | None:
+    """Of items that are tiles of runs those words, by number, that tell runs apart: where a range begins and ends, its
+    group says. None where tiles are dealt out one by one, or runs as a whole."""
+    if schedule.run == 1 or schedule.stationary:
+        return None
+    same = {"m0"} | ({"low", "end"} if problem.ragged is not None else set())
+    return tuple(i for i, name in enumerate(item_words(problem, schedule)) if name not in same)
+
+
 def cuts_k(problem: Problem, depth: int) -> bool:
     """Whether a range of K may begin or end within a K block of so many elements; at the end of K copies make zeros of
     what is beyond, but of half a byte, of pages, and of scales where those of another group may follow."""
