@@ -187,7 +187,13 @@ def launches(
     def find() -> Launches:
         from scalec.launches import launches
 
-        return launches(source, target, dims, schedule, tuned=tuning)
+        def compiles(text: str, sizes: Mapping[str, Size], decisions: Mapping[str, str]) -> None:
+            parts = rungs(text, target, sizes, decisions, cache=cache, tuning=tuning) if ranges(sizes) else ()
+            ranged = next(iter(ranges(sizes)), "")
+            for part in [{**sizes, ranged: part} for part in parts] or [sizes]:
+                compiled(text, target, part, decisions, cache=cache, tuning=tuning)
+
+        return launches(source, target, dims, schedule, tuned=tuning, compiles=compiles)
 
     if not (cache and env.CACHE.get()):
         return find()

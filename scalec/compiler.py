@@ -10,7 +10,7 @@ from typing import Any
 
 from scalec import frontend, lowering
 from scalec.abi import Dropped, KernelSpec, Launch
-from scalec.errors import ScalecError, ScheduleError, SlowKernelError, UnsupportedError
+from scalec.errors import ApartError, ScalecError, ScheduleError, SlowKernelError, UnsupportedError
 from scalec.frontend.diagnostics import Source
 from scalec.ir import context as contexts
 from scalec.ir import schedule as schedules
@@ -30,7 +30,7 @@ from scalec.passes.plan.loop import in_a_loop
 from scalec.passes.plan.mma_n import LEAST, narrower
 from scalec.passes.plan.pointwise import SPILLS, Spread
 from scalec.passes.plan.registers import free_registers, sums_of_thread
-from scalec.passes.plan.resources import most_registers
+from scalec.passes.plan.resources import fullest_registers, most_registers
 from scalec.passes.problem import read_pointwise
 from scalec.passes.problem.contraction import contractions
 from scalec.passes.problem.types import Problem
@@ -65,6 +65,7 @@ class Compilation:
         looped: K blocks in one iteration of a loop, where all of a tile's are walked without one; else 0.
         folds: whether tiles have all of an index that is reduced.
         most: the `registers` of the schedule if its launch took all that an SM has (resources.most_registers).
+        fullest: those that leave consumers the most that there are (resources.fullest_registers).
         dropped: the schedules that were tried before this one, and why ptxas's kernel of each is not shipped.
         times: (stage or pass, seconds) in order, those of dropped schedules too.
         registers: registers of a thread at entry.
@@ -83,6 +84,7 @@ class Compilation:
     looped: int = 0
     folds: bool = False
     most: tuple[int, int] | None = None
+    fullest: tuple[int, int] | None = None
     dropped: list[Dropped] = field(default_factory=list)
     times: list[tuple[str, float]] = field(default_factory=list)
     registers: int = 0
@@ -165,8 +167,12 @@ def compile_source(
                 _compile(made, module.operation.clone(), row, until, on_pass, attempt)
                 break
             except UnsupportedError as error:
-                error.place = Source(source, frontend.NAME).shown(error.place)
-                raise
+                following = attempt.further(given, made) if slow is not None and isinstance(error, ApartError) else None
+                if following is None:
+                    error.place = Source(source, frontend.NAME).shown(error.place)
+                    raise
+                attempt = following
+                continue
             except SlowKernelError as error:
                 if made.schedule is None and attempt.spilled < SPILLS:
                     attempt = replace(attempt, spilled=attempt.spilled + 1)
@@ -178,7 +184,7 @@ def compile_source(
                 slow, reason, what = error, f"ptxas: {error.got}", str(made.schedule)
             except ScheduleError as error:  # a retry that does not suit what the user decided: the first refusal counts
                 if made.tuned is None:
-                    following = attempt.further(made) if slow is not None else None
+                    following = attempt.further(given, made) if slow is not None else None
                     if following is None:
                         refused = slow or _whose(error, given)
                         raise refused from (None if refused is slow or refused is error else error)
@@ -232,14 +238,17 @@ class Attempt:
     spilled: int = 0
     crowded: bool = False
 
-    def further(self, made: Compilation) -> Attempt | None:
-        """The next attempt, where there is no tile for this one, and what was `made` before is slow."""
+    def further(self, given: Request, made: Compilation) -> Attempt | None:
+        """The next attempt, where there is no tile for this one, the user decided `given`, and what was `made` before
+        is slow."""
         # what spilled is an estimate too: any tile that leaves more than the one before
         more = max(self.least, made.free + 1)
         if self.spare > more:
             return replace(self, spare=more)
         later = SEARCHES[SEARCHES.index(self.search) + 1 :]
         if not later:
+            if given.registers is None and self.registers is None and made.fullest:  # a few may be all that is missing
+                return Attempt(tuned=self.tuned, convert=self.convert, crowded=self.crowded, registers=made.fullest)
             if made.schedule is not None and made.schedule.convert != "shared" and self.convert is None:
                 return Attempt(tuned=self.tuned, convert="shared")  # whose tiles may be others, without `swap` too
             crowded = Attempt(tuned=self.tuned, convert=self.convert, crowded=True)
@@ -341,6 +350,7 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
     made.narrower = narrower(problem, made.schedule)
     made.looped, made.folds = in_a_loop(problem, made.schedule), problem.column_fold is not None
     made.most = most_registers(problem, made.schedule)
+    made.fullest = fullest_registers(problem, made.schedule)
     # the kernel counts both indices as one, in 32 bits
     several = [d for d in (problem.m, problem.n) if d.within and d.size is None and d.name not in interface.ranges]
     interface = replace(interface, ranges=interface.ranges | {d.name: (1, MOST // d.inner) for d in several})

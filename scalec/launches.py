@@ -40,10 +40,11 @@ WIDE = "bf16"
 
 _FORMATS = "|".join(x.name for x in FORMATS.values() if ELEMENT_TYPES[x.lhs[0].type].bits == 8)
 _ROWS = re.compile(
-    rf"\bscale\s*\(\s*(tensor\b|[\dA-Za-z_]*x\s*[A-Za-z_]|[A-Za-z_]\w*x\d)|\bquantize\s*\(|\bue[48]m|:\s*({_FORMATS})\b"
+    rf"\bscale\s*\([^()=]*\)\s*=|:\s*({'|'.join(FORMATS)})\s*="
+    rf"|\bscale\s*\(\s*(tensor\b|[\dA-Za-z_]*x\s*[A-Za-z_]|[A-Za-z_]\w*x\d)|\bquantize\s*\(|\bue[48]m|:\s*({_FORMATS})\b"
     r"|,\s*(?P<last>\w+)\s*\](\s*:\s*\w+)?[\s)]*@(?![^@;]*,\s*(?P=last)\s*\])|\b(sum|max|min)\s*\["
 )
-"""What every program with scales of whole rows or of all, or of a byte, with operands that are quantised anew, or that
+"""What every program with quantised results, with scales of a byte, with operands that are quantised anew, or that
 differ in their last index, or with reductions, has: others need not be parsed."""
 
 
@@ -102,20 +103,25 @@ def launches(
     schedule: Mapping[str, str] | None = None,
     *,
     tuned: bool = True,
+    compiles: Callable[[str, Mapping[str, Size], Mapping[str, str]], object] = lambda text, sizes, decisions: None,
 ) -> Launches:
     """The launches that a program takes; arguments are those of scalec.compiler.decide.
 
-    Of a result that no tile has whole rows of, the values reach memory in f32 and another launch quantises them: that
-    is what the compiler's refusal asks for (ApartError), as often as there are such results; or what is predicted to be
-    faster than the CTAs of a cluster that share rows, as where there are few of them, or a range has few. An operand
-    that is quantised by whole rows is so in a launch before.
+    Of a result that no tile has whole rows, or blocks, of, the values reach memory in f32 and another launch quantises
+    them: that is what the compiler's refusal asks for (ApartError), as often as there are such results; or what is
+    predicted to be faster than the CTAs of a cluster that share rows, as where there are few of them, or a range has
+    few. An operand that is quantised by whole rows is so in a launch before.
+
+    Args:
+        compiles: compiles a text in which CTAs share blocks, with sizes and decisions: ptxas may leave it no such tile,
+            which is an ApartError, too.
 
     Raises:
         ScalecError: a refusal of the compiler, of what no cut helps.
     """
     if not may_be_several(source):
         return Launches((source,))
-    from scalec.frontend.cut import by_whole_rows, cut, without
+    from scalec.frontend.cut import by_whole_rows, cut, quantised, without
     from scalec.frontend.cut_reductions import multiplies
 
     whole, decisions = without(source, "convert", BEFORE), dict(schedule or {})
@@ -144,7 +150,7 @@ def launches(
     first, sizes = made.text, made.sizes(given)
     least = _ends(sizes)[0]
     texts, between = list[str](), list[str]()
-    left = by_whole_rows(first)
+    left, rows = quantised(first), by_whole_rows(first)
     while left:
         refused = one = None
         try:
@@ -157,8 +163,13 @@ def launches(
             raise refused
         if parts is None:
             break
-        if one is not None and not decided(first, least).is_slower(partial(decided, parts.first, least)):
-            break
+        slower = one and apart[0] in rows and decided(first, least).is_slower(partial(decided, parts.first, least))
+        if one is not None and not slower:
+            try:
+                compiles(first, of_main(first, sizes), decisions)
+                break
+            except ApartError:
+                pass
         left.remove(apart[0])
         first = parts.first
         texts.append(parts.second)

@@ -27,6 +27,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from scalec.errors import NAME
+from scalec.formats import FORMATS
 from scalec.frontend import ast
 from scalec.frontend.diagnostics import Source
 from scalec.frontend.parser import blank, parse
@@ -63,10 +64,24 @@ def by_whole_rows(source: str) -> list[str]:
     Raises:
         SourceError: the text is no program.
     """
+    return [x.name.text for x in _quantised(source) if x.scale is not None and _whole(x.scale)]
+
+
+def quantised(source: str) -> list[str]:
+    """The results of a program with a contraction that are quantised in any blocks.
+
+    Raises:
+        SourceError: the text is no program.
+    """
+    return [x.name.text for x in _quantised(source)]
+
+
+def _quantised(source: str) -> list[ast.Target]:
     program = parse(Source(source, NAME))
     if not any(isinstance(node, ast.Contract) for node in ast.walk(program)):
         return []
-    return [x.target.name.text for x in program.statements if x.target.scale is not None and _whole(x.target.scale)]
+    targets = [x.target for x in program.statements]
+    return [x for x in targets if x.scale is not None or (x.type is not None and x.type.text in FORMATS)]
 
 
 def cut(source: str, result: str) -> Cut | None:
@@ -139,10 +154,11 @@ def _skipping(
     statement: ast.Statement, used: list[ast.Statement], ranges: list[ast.Range]
 ) -> list[ast.IndexRead] | None:
     """The indices from memory by which rows of a statement's value are skipped; None where columns are, or all of a
-    group's, or rows are scattered by an index of more than one."""
+    group's, or rows are scattered by an index of more than one, or a result's index is computed."""
     target = statement.target.indices
-    for x in target:
-        if isinstance(x, ast.IndexRead) and not (len(x.indices) == 1 and isinstance(x.indices[0], ast.IndexName)):
+    for x in target:  # the sums lie at plain indices, and only rows are scattered
+        plain = x.indices if isinstance(x, ast.IndexRead) else (x,)
+        if len(plain) > 1 or not isinstance(plain[0], ast.IndexName):
             return None
     found = [x for s in used for x in ast.walk(s.value) if isinstance(x, ast.IndexRead)]
     rows = _dims(target[:-1])

@@ -75,8 +75,9 @@ def test_bits(target: str, program: str, result: str, n: int, fixed: tuple[str, 
             1,
         ),
         ("D[m,n]:e4m3 scale(1xn) = stochastic(x * (A[m,k] @ B[n,k]), w[0])", {"m": 9, "n": 264, "k": 64}, 1),
+        ("D[m,n]:e4m3 scale(1x384:ue8m0@blocked) = A[m,k] @ B[n,k] + b[n]", {"m": 9, "n": 400, "k": 64}, 1),
     ],
-    ids=["batch", "ragged", "masked", "ranges of K", "several", "gated", "by chance"],
+    ids=["batch", "ragged", "masked", "ranges of K", "several", "gated", "by chance", "blocks"],
 )
 @pytest.mark.parametrize("target", TARGETS)
 def test_against_the_reference(target: str, program: str, sizes: dict[str, int], between: int) -> None:
@@ -307,6 +308,19 @@ def test_what_is_asked_for_is_done() -> None:
 def test_rows_that_no_cluster_shares_take_two_launches() -> None:
     every = launches("D[m,n]:e4m3 scale(1xn) = A[idx[m],k] @ B[n,k]", "sm_90a", {"n": 512, "k": 64})
     assert every.texts[1] == "D[m,n]:e4m3 scale(1xn) = D_f32[idx[m],m,n]:f32"
+
+
+GATHERED = "G[m,n] = X[idx[m],k] @ V[g,n,k]{0}; U[m,n] = X[idx[m],k] @ W[g,n,k]{0}; H[m,n]:{1} = silu(G)*U"
+ROWS = " for m in off[g]:off[g+1]"
+
+
+@pytest.mark.parametrize("result", ["e4m3 scale(1x128)", "fp8_block"])
+def test_blocks_that_no_tile_has_take_two_launches(result: str) -> None:
+    """Of a gated layer with gathered rows, which no cluster shares; a text that says no two programs is refused."""
+    every = launches(GATHERED.format(ROWS, result), "sm_100a", {"n": 512, "k": 64})
+    assert every.texts[1] == f"H[m,n]:{result} = H_f32[idx[m],m,n]:f32{ROWS}"
+    with pytest.raises(UnsupportedError, match="C is quantised in blocks of 384"):
+        launches("C[m, n + n/384*384]:e4m3 scale(1x384) = A[m,k] @ B[n,k]", "sm_120a")
 
 
 def test_rows_that_no_cluster_shares_are_refused_where_no_text_says_two_programs() -> None:

@@ -8,11 +8,12 @@ from functools import cache
 
 import pytest
 
-from scalec import compiler
+from scalec import api, compiler
 from scalec.abi import Dropped, KernelSpec
 from scalec.commands import compile as command
 from scalec.compiler import STAGES, Compilation, compile_source
 from scalec.errors import SlowKernelError
+from scalec.launches import launches
 from scalec.lowering import ptxas
 from tests.early import without_what_follows
 
@@ -122,6 +123,33 @@ def test_a_guess_of_the_scheduler_costs_no_tile(slow: Callable[..., list[str]]) 
     assert str(made.schedule) == asked[1]
     with pytest.raises(SlowKernelError):  # what the user decided stays, with any tile
         compile_source("C[m,n] = A[m,k] @ B[n,k]", "sm_100a", dims, {"scheduler": "dynamic", "tile": "128x256x64"})
+
+
+GATED = "G[m,n] = X[m,k] @ V[n,k]{0}; U[m,n] = X[m,k] @ W[n,k]{0}; H[m,n]:e4m3 scale({1}) = silu(G) * U"
+SCALES = " scale(1x128,128x128)"
+
+
+@pytest.mark.parametrize(("block", "n"), [("1x128", 2048), ("1xn", 1024)])
+def test_consumers_have_all_registers_where_no_other_tile_is_left(
+    slow: Callable[..., list[str]], block: str, n: int
+) -> None:
+    """Also where CTAs share blocks, whose refusal is another error: all other tiles are looked at as well."""
+    asked = slow("registers=40x232")
+    made = compile_source(GATED.format(SCALES, block), "sm_100a", {"n": n, "k": 7168})
+    assert "registers=24x240" in asked[-1]
+    assert str(made.schedule) == asked[-1]
+
+
+@pytest.mark.thorough
+def test_ptxas_leaves_a_tile_to_blocks_of_a_gated_layer() -> None:
+    assert compile_source(GATED.format(SCALES, "1x128"), "sm_100a", {"n": 2048, "k": 7168}).cubin
+
+
+def test_results_are_quantised_by_another_launch_where_ptxas_leaves_no_tile(slow: Callable[..., list[str]]) -> None:
+    program, sizes = f"D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[n,k]{SCALES}", {"n": 2048, "k": 7168}
+    assert len(launches(program, "sm_100a", sizes).texts) == 1
+    slow("cluster=1x8")
+    assert len(api.launches(program, "sm_100a", sizes, {}, cache=False).texts) == 2
 
 
 def test_the_command_line_tells_it(

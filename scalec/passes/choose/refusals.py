@@ -57,12 +57,13 @@ def blocks_too_wide(problem: Problem) -> UnsupportedError:
     alone = every_tile.column_step(replace(problem, results=(replace(result, scale=None),)))
     able = [b for b in range(RESULT_BLOCK, MAX_BOX + 1, RESULT_BLOCK) if _has_tile(problem, result, b)]
     copied = f" and whole copies of {rhs.name}, which bring {alone} at a time" if rhs.mn_major else ""
-    return UnsupportedError(
+    return ApartError(
         f"{result.name} is quantised in blocks of {result.block}: no tile of up to {MAX_BOX} of {n} has whole ones"
         f"{copied}, on {problem.target.name}",
         expected="blocks of " + ", ".join(map(str, able)),
         fix=(f"store {rhs.name} as [{n}, {problem.k.name}], " if rhs.mn_major else "")
         + f"say 1x32 or 1x128, or give {result.name} f32, bf16 or f16 and quantise it after the call",
+        result=result.name,
         place=problem.place,
     )
 
@@ -104,10 +105,17 @@ def whole_row(problem: Problem) -> Result | None:
     return next((r for r in problem.results if r.scale is not None and n is not None and r.scale.width >= n), None)
 
 
+def widest_blocks(problem: Problem) -> Result | None:
+    """The result that is quantised in the widest blocks, which another launch might do."""
+    scaled = [(r.scale.width, -i, r) for i, r in enumerate(problem.results) if r.scale is not None]
+    return max(scaled)[2] if scaled else None
+
+
 def no_sharing(ways: Clusters, refusals: dict[tuple[int, int], ScalecError]) -> ApartError:
     """That no tile goes with a cluster that could share a result's blocks."""
     problem, cluster = ways[-1]
-    whole = max((r for r in problem.results if r.scale is not None), key=lambda r: r.scale.width if r.scale else 0)
+    whole = widest_blocks(problem)
+    assert whole is not None
     ctas = " or ".join(str(along_n) for _, (_, along_n) in ways)
     return ApartError(
         f"{whole.name} is quantised in blocks of {whole.scale.width if whole.scale else 0}, which {ctas} CTAs of a "

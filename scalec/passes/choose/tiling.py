@@ -13,7 +13,7 @@ from scalec.model.space import ranked
 from scalec.passes.base import Decision
 from scalec.passes.choose import every_tile
 from scalec.passes.choose.promotion import promotion
-from scalec.passes.choose.refusals import Clusters, Refused, blocks_too_wide, no_sharing, way_out, whole_row
+from scalec.passes.choose.refusals import Clusters, Refused, blocks_too_wide, no_sharing, way_out, widest_blocks
 from scalec.passes.plan.draft import draft
 from scalec.passes.plan.gather import no_gather, no_shared_gather
 from scalec.passes.plan.parts import cluster_ctas, clusters_of, no_memory
@@ -407,8 +407,8 @@ def _none_fits(problem: Problem, given: Request, refused: Refused, retried: bool
     got, what = str(refused), f"no tile fits {problem.target.name}"
     if not given.decided() and not retried:
         said = {"got": got, "expected": "a tile for which none of these holds", "fix": way_out(problem)}
-        if (whole := whole_row(problem)) is not None:
-            return ApartError(what, result=whole.name, place=problem.place, **said)
+        if (widest := widest_blocks(problem)) is not None:
+            return ApartError(what, result=widest.name, place=problem.place, **said)
         return UnsupportedError(what, place=problem.place, **said)
     if not got and given.parts == "cluster":
         got = f"parts=cluster: {every_tile.cannot_meet(problem, given)}"

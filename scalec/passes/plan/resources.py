@@ -350,6 +350,17 @@ def most_registers(problem: Problem, schedule: Schedule) -> tuple[int, int] | No
     return min(240, shared_out(rest, other_warpgroups(problem, schedule))), each
 
 
+def fullest_registers(problem: Problem, schedule: Schedule) -> tuple[int, int] | None:
+    """The `registers` that leave consumers the most that there are, and all others the rest; None where they have no
+    more than those of the schedule."""
+    entering, others = threads(problem, schedule), other_warpgroups(problem, schedule)
+    able = [n for n in problem.target.setmaxnreg if n <= problem.target.max_registers]
+    all_ = problem.target.entry_registers(entering) * entering // WARPGROUP
+    consumer = min(able[-1], shared_out(all_ - able[0] * others, schedule.warpgroups))
+    rest = min(able[-1], shared_out(all_ - consumer * schedule.warpgroups, others))
+    return (rest, consumer) if consumer > schedule.registers[1] else None
+
+
 def launch_registers(problem: Problem, schedule: Schedule) -> int:
     """Registers that a thread is launched with, by 8, so that setmaxnreg can give each role its own; 0 where these are
     all that there are."""
