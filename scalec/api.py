@@ -91,7 +91,8 @@ def compile(
 
     def launch(source: str, sizes: Mapping[str, Size], decisions: Mapping[str, str]) -> Kernel | Program:
         def one(dims: Mapping[str, Size]) -> Kernel:
-            made = compiled(source, name, dims, decisions, cache=cache, tuning=tuning)
+            made = known.pop(_key(source, name, dims, decisions, tuning), None)
+            made = made or compiled(source, name, dims, decisions, cache=cache, tuning=tuning)
             return Kernel(made.spec, made.cubin, ptx=made.ptx)
 
         if not ranges(sizes):
@@ -101,7 +102,8 @@ def compile(
         kernels = [one({**sizes, dim: part}) for part in found]
         return Program(kernels[0].name, kernels)
 
-    every = launches(source, name, sizes, decisions, cache=cache, tuning=tuning)
+    known = dict[str, disk.Compiled]()
+    every = launches(source, name, sizes, decisions, cache=cache, tuning=tuning, made=known)
     if len(every.texts) == 1:
         return launch(every.texts[0], sizes, decisions)
     made = [launch(text, every.sizes(i, sizes), every.schedule(i, decisions)) for i, text in enumerate(every.texts)]
@@ -179,8 +181,13 @@ def launches(
     *,
     cache: bool = True,
     tuning: bool = True,
+    made: dict[str, disk.Compiled] | None = None,
 ) -> Launches:
-    """The launches that a program takes, noted in the disk cache; see scalec.launches.launches."""
+    """The launches that a program takes, noted in the disk cache; see scalec.launches.launches.
+
+    Args:
+        made: takes the kernels that are compiled to see whether there are some; None: nothing is compiled.
+    """
     if not may_be_several(source):
         return Launches((source,))
 
@@ -188,16 +195,20 @@ def launches(
         from scalec.launches import launches
 
         def compiles(text: str, sizes: Mapping[str, Size], decisions: Mapping[str, str]) -> None:
-            parts = rungs(text, target, sizes, decisions, cache=cache, tuning=tuning) if ranges(sizes) else ()
+            assert made is not None
             ranged = next(iter(ranges(sizes)), "")
-            for part in [{**sizes, ranged: part} for part in parts] or [sizes]:
-                compiled(text, target, part, decisions, cache=cache, tuning=tuning)
+            parts = rungs(text, target, sizes, decisions, cache=cache, tuning=tuning) if ranged else ()
+            for own in [{**sizes, ranged: part} for part in parts] or [sizes]:
+                kernel = compiled(text, target, own, decisions, cache=cache, tuning=tuning)
+                made[_key(text, target, own, decisions, tuning)] = kernel
 
-        return launches(source, target, dims, schedule, tuned=tuning, compiles=compiles)
+        seen = compiles if made is not None else None
+        return launches(source, target, dims, schedule, tuned=tuning, compiles=seen)
 
     if not (cache and env.CACHE.get()):
         return find()
-    return disk.remember(_key(source, target, dims, schedule, tuning, "launches"), Launches, find)
+    kind = "launches" if made is not None else "launches that are decided"
+    return disk.remember(_key(source, target, dims, schedule, tuning, kind), Launches, find)
 
 
 def _key(

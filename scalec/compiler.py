@@ -22,6 +22,7 @@ from scalec.measured.key import describe
 from scalec.passes.base import problem_of, reading_once
 from scalec.passes.choose.place_reductions import PlaceReductions
 from scalec.passes.choose.recall_tuned import RecallTuned
+from scalec.passes.choose.refusals import widest_blocks
 from scalec.passes.choose.tiling import SEARCHES, ChooseTiling
 from scalec.passes.emit.kernel import EmitTile
 from scalec.passes.pipeline import FUSE, PIPELINE, find, run_pipeline
@@ -65,6 +66,7 @@ class Compilation:
         looped: K blocks in one iteration of a loop, where all of a tile's are walked without one; else 0.
         folds: whether tiles have all of an index that is reduced.
         most: the `registers` of the schedule if its launch took all that an SM has (resources.most_registers).
+        widest: the result in the widest blocks of scales, "" where none is quantised.
         fullest: those that leave consumers the most that there are (resources.fullest_registers).
         dropped: the schedules that were tried before this one, and why ptxas's kernel of each is not shipped.
         times: (stage or pass, seconds) in order, those of dropped schedules too.
@@ -85,6 +87,7 @@ class Compilation:
     folds: bool = False
     most: tuple[int, int] | None = None
     fullest: tuple[int, int] | None = None
+    widest: str = ""
     dropped: list[Dropped] = field(default_factory=list)
     times: list[tuple[str, float]] = field(default_factory=list)
     registers: int = 0
@@ -186,8 +189,8 @@ def compile_source(
                 if made.tuned is None:
                     following = attempt.further(given, made) if slow is not None else None
                     if following is None:
-                        refused = slow or _whose(error, given)
-                        raise refused from (None if refused is slow or refused is error else error)
+                        refused = _apart(slow, given, made) if slow else _whose(error, given)
+                        raise refused from (None if slow or refused is error else error)
                     attempt = following
                     continue
                 slow, reason, what = None, error.message, made.tuned.text
@@ -197,7 +200,7 @@ def compile_source(
                 assert slow is not None
                 following = attempt.after(slow, given, made)
                 if following is None:
-                    raise slow
+                    raise _apart(slow, given, made)
                 attempt = following
             made.dropped.append(Dropped(what, reason))
             if on_drop is not None:
@@ -206,6 +209,13 @@ def compile_source(
         if made.spec is not None:
             made.spec = replace(made.spec, dropped=tuple(made.dropped))
     return made
+
+
+def _apart(slow: SlowKernelError, given: Request, made: Compilation) -> ScalecError:
+    """What a program is refused for of which all kernels are slow: where another launch may quantise a result, that."""
+    if given.decided() or not made.widest:
+        return slow
+    return ApartError(slow.message, got=slow.got, expected=slow.expected, fix=slow.fix, result=made.widest)
 
 
 def _whose(error: ScheduleError, given: Request) -> ScalecError:
@@ -220,7 +230,8 @@ class Attempt:
     """What an attempt decides beside the user: `unroll`, `scheduler`, `adds`, `mma_n`, `permute_n`, `epilogue`,
     `registers`, `stationary`, `convert`, those that a tile must leave `spare`, of which ptxas has refused less than
     `least`, in which `search` it is looked for, whether the tuning database is asked, how often it has `spilled`
-    without a schedule, and whether tiles that have all of an index are too `crowded` to reduce it."""
+    without a schedule, whether tiles that have all of an index are too `crowded` to reduce it, and which last resorts
+    were `tried`."""
 
     unroll: int | None = None
     scheduler: str | None = None
@@ -237,6 +248,7 @@ class Attempt:
     tuned: bool = True
     spilled: int = 0
     crowded: bool = False
+    tried: tuple[str, ...] = ()
 
     def further(self, given: Request, made: Compilation) -> Attempt | None:
         """The next attempt, where there is no tile for this one, the user decided `given`, and what was `made` before
@@ -246,14 +258,24 @@ class Attempt:
         if self.spare > more:
             return replace(self, spare=more)
         later = SEARCHES[SEARCHES.index(self.search) + 1 :]
-        if not later:
-            if given.registers is None and self.registers is None and made.fullest:  # a few may be all that is missing
-                return Attempt(tuned=self.tuned, convert=self.convert, crowded=self.crowded, registers=made.fullest)
-            if made.schedule is not None and made.schedule.convert != "shared" and self.convert is None:
-                return Attempt(tuned=self.tuned, convert="shared")  # whose tiles may be others, without `swap` too
-            crowded = Attempt(tuned=self.tuned, convert=self.convert, crowded=True)
-            return crowded if made.folds and not self.crowded else None
-        return replace(self, search=later[0], spare=more)
+        if later:
+            return replace(self, search=later[0], spare=more)
+        return self._last(given, made)
+
+    def _last(self, given: Request, made: Compilation) -> Attempt | None:
+        """The next last resort, each tried once; None where none is left."""
+        slow = made.schedule
+        last = {
+            "registers": made.fullest if given.registers is None else None,
+            "epilogue": "direct" if given.epilogue is None and slow and slow.epilogue != "direct" else None,
+            "convert": "shared" if self.convert is None and slow and slow.convert != "shared" else None,
+            "crowded": made.folds,
+        }  # converted in shared memory tiles may be others, without `swap` too
+        for name, value in last.items():
+            if value and name not in self.tried:
+                kept = Attempt(tuned=self.tuned, convert=self.convert, crowded=self.crowded, tried=(*self.tried, name))
+                return replace(kept, **{name: value})
+        return None
 
     def after(self, slow: SlowKernelError, given: Request, made: Compilation) -> Attempt | None:
         """The next attempt, where what was `made` is slow and the user decided `given`; None where nothing is left."""
@@ -282,6 +304,8 @@ class Attempt:
             if given.mma_n is None and mma_n:
                 return replace(self, unroll=None, mma_n=mma_n)
             return replace(self, unroll=None, permute_n=0) if given.permute_n is None and spilled.permute_n else None
+        if self.tried and self.tried[-1] in ("registers", "epilogue"):  # which leave the tiles as they were
+            return self._last(given, made)
         least = max(1, self.spare + 1)
         spare = max(least, made.free + max(made.step, slow.spilled))
         return replace(self, unroll=None, epilogue=None, registers=None, spare=spare, least=least)
@@ -351,6 +375,7 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
     made.looped, made.folds = in_a_loop(problem, made.schedule), problem.column_fold is not None
     made.most = most_registers(problem, made.schedule)
     made.fullest = fullest_registers(problem, made.schedule)
+    made.widest = getattr(widest_blocks(problem), "name", "")
     # the kernel counts both indices as one, in 32 bits
     several = [d for d in (problem.m, problem.n) if d.within and d.size is None and d.name not in interface.ranges]
     interface = replace(interface, ranges=interface.ranges | {d.name: (1, MOST // d.inner) for d in several})

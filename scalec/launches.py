@@ -103,7 +103,7 @@ def launches(
     schedule: Mapping[str, str] | None = None,
     *,
     tuned: bool = True,
-    compiles: Callable[[str, Mapping[str, Size], Mapping[str, str]], object] = lambda text, sizes, decisions: None,
+    compiles: Callable[[str, Mapping[str, Size], Mapping[str, str]], object] | None = None,
 ) -> Launches:
     """The launches that a program takes; arguments are those of scalec.compiler.decide.
 
@@ -113,8 +113,8 @@ def launches(
     few. An operand that is quantised by whole rows is so in a launch before.
 
     Args:
-        compiles: compiles a text in which CTAs share blocks, with sizes and decisions: ptxas may leave it no such tile,
-            which is an ApartError, too.
+        compiles: compiles a text with quantised results, with sizes and decisions: ptxas may leave it no tile, which is
+            an ApartError, too.
 
     Raises:
         ScalecError: a refusal of the compiler, of what no cut helps.
@@ -152,25 +152,20 @@ def launches(
     texts, between = list[str](), list[str]()
     left, rows = quantised(first), by_whole_rows(first)
     while left:
-        refused = one = None
         try:
             one = decided(first, sizes)
-            apart = [x for x in one.shared if x in left][:1]
-        except ApartError as error:
-            refused, apart = error, [error.result] if error.result in left else []
-        parts = cut(first, apart[0]) if apart else None
-        if refused is not None and parts is None:
-            raise refused
-        if parts is None:
-            break
-        slower = one and apart[0] in rows and decided(first, least).is_slower(partial(decided, parts.first, least))
-        if one is not None and not slower:
-            try:
-                compiles(first, of_main(first, sizes), decisions)
+            name = next((x for x in one.shared if x in left and x in rows), "")
+            parts = cut(first, name) if name else None
+            if parts is None or not decided(first, least).is_slower(partial(decided, parts.first, least)):
+                if compiles is not None:
+                    compiles(first, of_main(first, sizes), decisions)
                 break
-            except ApartError:
-                pass
-        left.remove(apart[0])
+        except ApartError as refused:
+            name = refused.result
+            parts = cut(first, name) if name in left else None
+            if parts is None:
+                raise
+        left.remove(name)
         first = parts.first
         texts.append(parts.second)
         between.append(parts.between)

@@ -55,7 +55,7 @@ class Request:
         from scalec import api
 
         target = self.target or api.default_target()
-        launches = api.launches(self.source, target, self.dims, self.schedule, cache=cache)
+        launches = api.launches(self.source, target, self.dims, self.schedule, cache=cache, made={})
         if len(launches.texts) > 1:
             every = [
                 replace(

@@ -157,8 +157,8 @@ def _skipping(
     group's, or rows are scattered by an index of more than one, or a result's index is computed."""
     target = statement.target.indices
     for x in target:  # the sums lie at plain indices, and only rows are scattered
-        plain = x.indices if isinstance(x, ast.IndexRead) else (x,)
-        if len(plain) > 1 or not isinstance(plain[0], ast.IndexName):
+        plain = list[ast.Node](x.indices if isinstance(x, ast.IndexRead) else [x])
+        if len(plain) != 1 or not isinstance(plain[0], ast.IndexName):
             return None
     found = [x for s in used for x in ast.walk(s.value) if isinstance(x, ast.IndexRead)]
     rows = _dims(target[:-1])

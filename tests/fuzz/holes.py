@@ -253,7 +253,7 @@ TABLES: dict[str, Weighted] = {
         ":e5m2 scale(1x{n}:ue8m0)": 2,
         ":e4m3 scale(1x{n}@col)": 1,
         ":e2m1 scale(1x{n})": 1,
-        ":e4m3 scale(1x384)": 1,
+        ":e4m3 scale(1x264)": 1,
     },
     "qb": {"1x128": 2, "1x64": 2, "1x32:ue8m0": 2, "1x128:ue8m0": 1, "1x16": 1},
     "by": {"": 3, " by 16": 1, " by 128": 1},

@@ -149,7 +149,7 @@ def test_results_are_quantised_by_another_launch_where_ptxas_leaves_no_tile(slow
     program, sizes = f"D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[n,k]{SCALES}", {"n": 2048, "k": 7168}
     assert len(launches(program, "sm_100a", sizes).texts) == 1
     slow("cluster=1x8")
-    assert len(api.launches(program, "sm_100a", sizes, {}, cache=False).texts) == 2
+    assert len(api.launches(program, "sm_100a", sizes, {}, cache=False, made={}).texts) == 2
 
 
 def test_the_command_line_tells_it(
@@ -294,7 +294,7 @@ def test_the_last_refusal_counts_where_no_tile_is_left(slow: Callable[..., list[
     asked = slow("tile")
     with pytest.raises(SlowKernelError):
         compile_source(FP8, dims=DIMS)
-    assert len(asked) == len(set(asked)) <= 8
+    assert len(asked) == len(set(asked)) <= 12
 
 
 S = "A[m,k]@B[n,k] scale(1x128,128x128)"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from scalec import compiler
-from scalec.errors import ScheduleError, UnsupportedError
+from scalec.errors import ApartError, ScheduleError, UnsupportedError
 from scalec.ir.schedule import Request
 from scalec.lowering import ptxas
 from scalec.passes.choose.tiling import choose
@@ -114,7 +114,7 @@ def test_blocks_that_a_refusal_names_have_a_tile(target: str) -> None:
 
 
 def test_every_search_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever ptxas spills, each tile is tried once, the smallest last."""
+    """Whatever ptxas spills, each tile is tried once, the smallest last; some once more with something else."""
     asked: list[Request] = []
 
     def slow(ptx: str, arch: str, what: str) -> Any:
@@ -127,12 +127,13 @@ def test_every_search_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ptxas, "assemble", slow)
     monkeypatch.setattr("scalec.passes.choose.tiling.choose", note)
     target, text, dims, _ = FEW_REGISTERS["two reads and partial sums, seed 4251"]
-    with pytest.raises(ptxas.SlowKernelError):
+    with pytest.raises(ApartError, match="ptxas made a slow kernel"):
         compiler.compile_source(text, target, dims, tuned=False)
+    assert len(asked) == len({(s.swap, s.tile, s.mma_n, s.registers, s.epilogue) for s in asked})
     tiles = [(s.swap, s.tile, s.mma_n) for s in asked]
-    assert len(tiles) == len(set(tiles)) > 3
+    assert len(set(tiles)) > 3
     assert tiles[:2] == [(0, (128, 128, 128), 64), (0, (128, 128, 128), 32)]
-    assert tiles[-1] == (1, (128, 8, 128), None)
+    assert (1, (128, 8, 128), None) in tiles
 
 
 def test_fields_that_a_target_has_not_are_refused_where_no_listed_tile_fits() -> None:
