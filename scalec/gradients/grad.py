@@ -13,7 +13,7 @@ from scalec.frontend.parser import parse
 from scalec.frontend.program import Program, Scales, Tensor, scale_name
 from scalec.frontend.resolve import Resolver
 from scalec.gradients.backward import Backward
-from scalec.gradients.joined import joined
+from scalec.gradients.joined import in_one_order, joined
 from scalec.gradients.kept import Keeper
 from scalec.gradients.recipes import RECIPES, Recipe
 from scalec.gradients.steps import Gradients, Step
@@ -95,7 +95,7 @@ def grad(
         raise ArgumentError(f"turned names {unread[0]}, which no gradient reads so", got=unread[0], expected=expected)
     known |= {n: "layout" for g in b.layouts.values() for n in (g.name, scale_name(g.name, 0))}
     steps = []
-    for made in joined(b.made):
+    for made in in_one_order(joined(b.made), b.fresh):
         tensors = [s.tensor for s in made.results]
         makes = [n for t in tensors for n in (t.name, *(scale_name(t.name, i) for i in range(len(t.levels or ()))))]
         resolved = _resolved(Source(made.text, "gradient"))

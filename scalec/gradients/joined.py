@@ -4,19 +4,23 @@
     dC_m[n,m]:e4m3 scale(1x128) = dC[m,n]
 
 What is computed only to be quantised is a temporary of the program that does so: numbers are rounded once, from f32.
+
+What a step without a contraction reads with another index last than the rest, as the gradients of results in two orders
+are, a step before copies: dT_k[m,k] = dT[k,m].
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
 from scalec.frontend import affine
 from scalec.frontend.affine import Linear
-from scalec.frontend.program import Contract, Read, Reduce, reads_in
-from scalec.gradients.expressions import read
+from scalec.frontend.program import Contract, Read, Reduce, Statement, Tensor, Value, reads_in
+from scalec.gradients.expressions import NOWHERE, below, plain, read, rewritten
 from scalec.gradients.kept import below_own
-from scalec.gradients.trace import Made
+from scalec.gradients.trace import FLOATS, Made
 
 
 def joined(steps: list[Made]) -> list[Made]:
@@ -25,6 +29,45 @@ def joined(steps: list[Made]) -> list[Made]:
     for step in list(steps):
         _quantise_at_once(steps, step)
     return _in_pairs(steps, _is_plain)
+
+
+def in_one_order(steps: list[Made], fresh: Callable[[str], str]) -> list[Made]:
+    """The steps, and copies before them, so that each without a contraction reads all with one index last: that of its
+    result, if one of what it reads has it. `fresh` makes names."""
+    made: list[Made] = []
+    copies: dict[tuple[str, ...], Tensor] = {}
+    for step in steps:
+        values = [v for s in step.statements for v in below(s.value)]
+        lasts = Counter(at[-1] for v in values if len(at := _plain(v)) > 1)
+        if len(lasts) > 1 and not any(isinstance(v, Contract) for v in values):
+            own = [affine.plain(s.index[-1]) for s in step.results if s.index]
+            last = next((x for x in own if x in lasts), None) or lasts.most_common(1)[0][0]
+
+            def change(v: Value, last: str = last) -> Value | None:
+                at = _plain(v)
+                if last not in at[:-1] or at[-1] == last or not isinstance(v, Read) or not isinstance(v.source, Tensor):
+                    return None
+                if v.source.levels or v.source.element not in FLOATS:
+                    return None
+                dims = (*(d for d in at if d != last), last)
+                if (key := (v.source.name, *dims)) not in copies:
+                    name = fresh(f"{v.source.name}_{last}")
+                    tensor = copies[key] = Tensor(name, NOWHERE, [None] * len(dims), v.source.element)
+                    made.append(Made([Statement(tensor, plain(dims), dims, v, False)], {name: ""}, False))
+                return read(copies[key], plain(dims))
+
+            for s in step.statements:
+                s.value = rewritten(s.value, change)
+        made.append(step)
+    return made
+
+
+def _plain(v: Value) -> tuple[str, ...]:
+    """The dimensions by which a tensor is read, where these are its indices; else none."""
+    if not isinstance(v, Read) or not isinstance(v.source, Tensor):
+        return ()
+    at = [affine.plain(i) for i in v.index]
+    return tuple(x for x in at if x) if all(at) else ()
 
 
 def _in_pairs(steps: list[Made], of_kind: Callable[[Made], bool]) -> list[Made]:

@@ -116,6 +116,8 @@ CASES = [
     Case("Y[m,n] = A[idx[m],n] * w[n] * s[0] for n < len[m]", {**MN, "A_0": 4}),
     Case("Y[m,n] = X[m,n] * w[n] * r[g] for m in off[g]:off[g+1] for n < len[m]", {**MN, "g": 3}, {"wrt": ["w", "r"]}),
     Case("C[m,n] = silu(G[m,n]) * U[m,n] + x[n]", MN),
+    Case("T[m,n] = A[m,k] @ B[n,k]; C[m,n] = relu(T); D[n,m]:f32 = T*T", MNK),
+    Case("Q[m,n] = silu(X[m,n]) * w[n]; T[n,m] = silu(X[m,n]) * r[m]", MN),
     Case("Y[m,n] = x[m,n] * w[n] / (s + abs(x[m,n])) + b[m]", MN),
     Case("R[m] = sqrt(sum[n](x[m,n]^2) + 0.5)", MN),
     Case("R[m] = max[n](x[m,n]) * w[m]; Q[m] = min[n](x[m,n])", MN),

@@ -190,6 +190,12 @@ def test_a_scatter_becomes_a_gather():
     assert lines("C[idx[m],n] = A[m,k] @ B[n,k]", wrt="A") == ["dA[m,k] = dC[idx[m],n] @ B[n,k]"]
 
 
+def test_what_steps_read_has_one_index_last():
+    made = lines("Q[m,k] = X[m,k] * w[k]; T[k,m]:f32 = relu(X[m,k])", wrt="X")
+    assert made == ["dT_k[m,k]:f32 = dT[k,m]:f32", "dX[m,k] = dT_k[m,k]:f32 * relu(sign(X[m,k])) + dQ[m,k]*w[k]"]
+    assert lines("T[k,m] = X[m,k] * w[k]", wrt="X") == ["dX[m,k] = dT[k,m]*w[k]"]
+
+
 def test_f32_is_rounded_in_a_step_of_its_own():
     first = lines("C[m,n]:f32 = A[m,k] @ B[n,k]")[0]
     assert first == "dC_bf16[m,n] = dC[m,n]:f32"
