@@ -10,6 +10,7 @@ from typing import Any
 
 from scalec import frontend, lowering
 from scalec.abi import Dropped, KernelSpec, Launch
+from scalec.attempts import Attempt
 from scalec.errors import ApartError, ScalecError, ScheduleError, SlowKernelError, UnsupportedError
 from scalec.frontend.diagnostics import Source
 from scalec.ir import context as contexts
@@ -23,12 +24,12 @@ from scalec.passes.base import problem_of, reading_once
 from scalec.passes.choose.place_reductions import PlaceReductions
 from scalec.passes.choose.recall_tuned import RecallTuned
 from scalec.passes.choose.refusals import widest_blocks
-from scalec.passes.choose.tiling import SEARCHES, ChooseTiling
+from scalec.passes.choose.tiling import ChooseTiling
 from scalec.passes.emit.kernel import EmitTile
 from scalec.passes.pipeline import FUSE, PIPELINE, find, run_pipeline
 from scalec.passes.plan.joined_folds import joins_folds
 from scalec.passes.plan.loop import in_a_loop
-from scalec.passes.plan.mma_n import LEAST, narrower
+from scalec.passes.plan.mma_n import narrower
 from scalec.passes.plan.pointwise import SPILLS, Spread
 from scalec.passes.plan.registers import free_registers, sums_of_thread
 from scalec.passes.plan.resources import fullest_registers, most_registers
@@ -42,11 +43,6 @@ from scalec.targets import DEFAULT_TARGET, Target, get_target
 OnPass = Callable[[str, Callable[[], str], float], None]
 OnDrop = Callable[[Dropped], None]
 STAGES = ("scale", "tile", "nvvm", "llvm", "ptx", "cubin")
-
-FEW = 10
-"""Registers that fewer K blocks in one iteration may save: of 20 kernels with promotion that spilled at unroll = 2 and
-256x128, unroll = 1 cured those that had spilled 1, 5, 6 and 10; the others had spilled 2 to 96 (ptxas 13.5,
-2026-11-21)."""
 
 
 @dataclass
@@ -223,92 +219,6 @@ def _whose(error: ScheduleError, given: Request) -> ScalecError:
     if given.decided():
         return error
     return UnsupportedError(error.message, got=error.got, expected=error.expected, fix=error.fix)
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """What an attempt decides beside the user: `unroll`, `scheduler`, `adds`, `mma_n`, `permute_n`, `epilogue`,
-    `registers`, `stationary`, `convert`, those that a tile must leave `spare`, of which ptxas has refused less than
-    `least`, in which `search` it is looked for, whether the tuning database is asked, how often it has `spilled`
-    without a schedule, whether tiles that have all of an index are too `crowded` to reduce it, and which last resorts
-    were `tried`."""
-
-    unroll: int | None = None
-    scheduler: str | None = None
-    adds: str | None = None
-    mma_n: int | None = None
-    permute_n: int | None = None
-    epilogue: str | None = None
-    registers: tuple[int, int] | None = None
-    stationary: int | None = None
-    convert: str | None = None
-    spare: int = 0
-    search: str = SEARCHES[0]
-    least: int = 1
-    tuned: bool = True
-    spilled: int = 0
-    crowded: bool = False
-    tried: tuple[str, ...] = ()
-
-    def further(self, given: Request, made: Compilation) -> Attempt | None:
-        """The next attempt, where there is no tile for this one, the user decided `given`, and what was `made` before
-        is slow."""
-        # what spilled is an estimate too: any tile that leaves more than the one before
-        more = max(self.least, made.free + 1)
-        if self.spare > more:
-            return replace(self, spare=more)
-        later = SEARCHES[SEARCHES.index(self.search) + 1 :]
-        if later:
-            return replace(self, search=later[0], spare=more)
-        return self._last(given, made)
-
-    def _last(self, given: Request, made: Compilation) -> Attempt | None:
-        """The next last resort, each tried once; None where none is left."""
-        slow = made.schedule
-        last = {
-            "registers": made.fullest if given.registers is None else None,
-            "epilogue": "direct" if given.epilogue is None and slow and slow.epilogue != "direct" else None,
-            "convert": "shared" if self.convert is None and slow and slow.convert != "shared" else None,
-            "crowded": made.folds,
-        }  # converted in shared memory tiles may be others, without `swap` too
-        for name, value in last.items():
-            if value and name not in self.tried:
-                kept = Attempt(tuned=self.tuned, convert=self.convert, crowded=self.crowded, tried=(*self.tried, name))
-                return replace(kept, **{name: value})
-        return None
-
-    def after(self, slow: SlowKernelError, given: Request, made: Compilation) -> Attempt | None:
-        """The next attempt, where what was `made` is slow and the user decided `given`; None where nothing is left."""
-        spilled = made.schedule
-        assert spilled is not None
-        if given.scheduler is None and spilled.scheduler == "dynamic":  # a guess, which is not to cost a tile
-            return replace(self, scheduler="static")
-        if given.stationary is None and spilled.stationary:  # likewise
-            return replace(self, stationary=0)
-        most, has = made.most, spilled.registers
-        if given.registers is None and most and has and most != has and min(most[0] - has[0], most[1] - has[1]) >= 0:
-            return replace(self, registers=most)  # launches that leave some to the next are not to cost a tile
-        if given.unroll is None and made.looped:  # all of a tile's in a row, which is not to cost it
-            return replace(self, unroll=made.looped)
-        # nothing spilled: a remark, as on a remainder's loop that takes over accumulators (C7514)
-        few = not slow.spilled or (spilled.promote and slow.spilled <= FEW)
-        alone = spilled.warpgroups == 1  # whose tiles the model knows from kernels with one K block an iteration
-        if given.unroll is None and spilled.unroll > 1 and (few or alone or given.tile is not None):
-            return replace(self, unroll=1)
-        if given.epilogue is None and spilled.epilogue in ("rows", "turned"):  # seldom the cause: TURNED_SUMS
-            return replace(self, epilogue="direct")
-        if given.adds is None and spilled.adds == "loaded":
-            return replace(self, unroll=None, adds="memory")
-        if given.tile is not None:
-            mma_n = next((n for n in made.narrower if n >= LEAST), None)
-            if given.mma_n is None and mma_n:
-                return replace(self, unroll=None, mma_n=mma_n)
-            return replace(self, unroll=None, permute_n=0) if given.permute_n is None and spilled.permute_n else None
-        if self.tried and self.tried[-1] in ("registers", "epilogue"):  # which leave the tiles as they were
-            return self._last(given, made)
-        least = max(1, self.spare + 1)
-        spare = max(least, made.free + max(made.step, slow.spilled))
-        return replace(self, unroll=None, epilogue=None, registers=None, spare=spare, least=least)
 
 
 def _fewer_registers(made: Compilation) -> list[str]:

@@ -141,12 +141,19 @@ def test_faults_are_found(what: str) -> None:
         ("cluster=1x2, split=2, parts=memory", "2 CTAs find D_scale together"),
         ("cluster=1x2, split=8", "clusters of 16 CTAs, of at most 8"),
         ("cluster=1x4, tile=64x192x64", "no multiple of 80"),
-        ("cluster=1x2, swap=1", "quantised in blocks of 272"),
     ],
 )
 def test_schedules_that_cannot_be(settings: str, message: str) -> None:
     with pytest.raises((ScheduleError, UnsupportedError), match=message):
         scalec.compile(f"D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[n,k] with {settings}", "sm_90a", {"n": 264, "k": 512})
+
+
+def test_columns_of_a_tile_that_are_rows_of_a_result() -> None:
+    """Tiles that are transposed have no whole rows of it, whatever the cluster: another launch quantises it."""
+    source = "D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[n,k] with cluster=1x2, swap=1"
+    kernel: Any = scalec.compile(source, "sm_90a", {"n": 264, "k": 512})
+    assert len(kernel.launches) == 2
+    assert "swap=1" in kernel.spec.schedule
 
 
 GATED = (
