@@ -331,14 +331,14 @@ def ragged_tiles(s: State, op: ir.OpView) -> None:
             s.table.one(s, inner)
         return b.value(s.get(last.low)), b.value(s.get(last.high))
 
-    def counted(group: ir.Value, ends: tuple[ir.Value, ir.Value]) -> tuple[ir.Value, ir.Value, Walk, ir.Value]:
-        """A group's range, within what there is, its walk, and how many tiles it has."""
+    def counted(ends: tuple[ir.Value, ir.Value]) -> tuple[ir.Value, ir.Value, Walk, ir.Value]:
+        """A group's range, within what there is, its walk, and how many tiles it has, if it is one."""
         low = _clamped(b, ends[0], 0, extent)
         high = _clamped(b, ends[1], low, extent)
         order, count = of_group(b.sub(high, low))
         for size in sizes:
             count = b.mul(count, size)
-        return low, high, order, b.select(b.compare("lt", group, groups), count, 0)
+        return low, high, order, count
 
     def share() -> ir.Value:
         """Begins with the cluster's share of all tiles; the tile behind its last. Each lane counts those of a part of
@@ -350,8 +350,8 @@ def ragged_tiles(s: State, op: ir.OpView) -> None:
             numbers = [b.add(number.get(), i) for i in range(COUNTED)]
             found = [read(b.add(mine, x)) for x in numbers]
             for x, ends in zip(numbers, found, strict=True):
-                own = b.select(b.compare("lt", x, part), counted(b.add(mine, x), ends)[3], 0)
-                tiles.set(b.add(tiles.get(), own))
+                there = b.and_(b.compare("lt", x, part), b.compare("lt", b.add(mine, x), groups))
+                tiles.set(b.add(tiles.get(), b.select(there, counted(ends)[3], 0)))
             number.set(b.add(number.get(), COUNTED))
 
         b.loop(lambda: b.compare("lt", number.get(), part), count)
@@ -375,10 +375,11 @@ def ragged_tiles(s: State, op: ir.OpView) -> None:
 
     def count_in(group: ir.Value, ends: tuple[ir.Value, ir.Value], mine: Range, before: ir.Value | None) -> ir.Value:
         """A lane's group, behind groups of so many tiles; the tiles up to it."""
-        low, high, order, count = counted(group, ends)
+        low, high, order, count = counted(ends)
         inverses = order.hastened(s).inverses
         for variable, i in zip(mine.inverses, own, strict=True):
             variable.set(inverses[i])
+        count = b.select(b.compare("lt", group, groups), count, 0)
         until = added_up(s, count)
         until = until if before is None else b.add(until, before)
         for variable, value in ((mine.low, low), (mine.high, high), (mine.own, count), (mine.until, until)):
