@@ -415,12 +415,11 @@ class Frame(Sums):
     @contextmanager
     def over_items(self, h: Handles) -> Iterator[Work]:
         """The loop over the items that are posted."""
-        e, p = self.e, self.problem
-        words, count = item_words(p, self.schedule), item_bytes(p, self.schedule) // 4
+        e, p, s = self.e, self.problem, self.schedule
+        words, count = item_words(p, s), item_bytes(p, s) // 4
         cursor = e.op("tile.cursor", [e.type("position")], depth=ITEMS).result
         operands, i32 = [h.item_ring, cursor, h.items], ir.IntegerType.get_signless(32)
-        runs = run_words(p, self.schedule)
-        with e.region("tile.work", operands, (i32,) * count, tile=self.walked, turns=1, runs=runs) as block:
+        with e.region("tile.work", operands, (i32,) * count, tile=self.walked, turns=1, runs=run_words(p, s)) as block:
             at = dict(zip(words, block.arguments, strict=False))
             ends = {p.m.name: h.m, p.n.name: h.n}
             if cut := cut_along(p, self.schedule):

@@ -29,21 +29,18 @@ def no_stationary(problem: Problem, schedule: Schedule) -> str:
         return "a tile has several contractions or results"
     if problem.kind.loads_operands:
         return _not_in_registers(problem, schedule)
-    if not goes_of(problem, schedule) and _waves(problem, schedule) < 2:
+    if not run_goes(problem, schedule):
         return f"a tile of {schedule.tile[1]} columns is one go: what is reduced has {fold.size}"
     return ""
 
 
-def _waves(problem: Problem, schedule: Schedule) -> int:
-    """Waves of a warpgroup's rows of a tile."""
-    return schedule.tile[0] // units(problem, schedule)[0] // problem.family.m
-
-
 def run_goes(problem: Problem, schedule: Schedule) -> list[int]:
-    """What `mma_n` may be, the widest instruction first: columns of one of several goes, 0 where each wave is a go."""
+    """What `mma_n` may be, the widest instruction first: columns of one of several goes, 0 where each wave is a go, of
+    tiles that a queue deals out: others gained nothing by it (windows, H200, 2026-11-29)."""
     if problem.kind.loads_operands:
         return [0]
-    return [*([0] if _waves(problem, schedule) > 1 else []), *goes_of(problem, schedule)]
+    waves = schedule.tile[0] // units(problem, schedule)[0] // problem.family.m
+    return [*([0] if problem.queued and waves > 1 else []), *goes_of(problem, schedule)]
 
 
 def _no_runs_of_ranges(problem: Problem) -> str:
