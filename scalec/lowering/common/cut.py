@@ -99,7 +99,8 @@ def _cut_lines(s: State, op: ir.OpView, base: ir.Value) -> None:
 
 
 def _cut_rows(s: State, op: ir.OpView, base: ir.Value) -> None:
-    """A row each lane. Chunks of 16 bytes are inside, and skipped, or outside, or both."""
+    """A row each lane. Chunks of 16 bytes are inside, and skipped, or outside, and cleared, or both: of these alone
+    what they have is loaded."""
     b, (rows, width), swizzled = s.b, tile.shape_of(op.tile.type), tile.swizzle_of(op.tile.type)
     pitch = width * tile.bits_of(tile.element_of(op.tile.type)) // 8
     each, bits = tile.int_of(op.each), tile.int_of(op.bits)
@@ -109,9 +110,13 @@ def _cut_rows(s: State, op: ir.OpView, base: ir.Value) -> None:
     def chunk(index: ir.Value) -> None:
         first = b.mul(index, each)
         low, high = (_between(b, b.sub(s.get(x), first), each) for x in (op.low, op.high))
+        kept, at = b.sub(high, low), b.add(own, b.shl(b.xor(index, turned), 4))
 
         def clear() -> None:
-            at = b.add(own, b.shl(b.xor(index, turned), 4))
+            for row in range(0, rows, tile.LANES):
+                _store(b, at, row * pitch, [b.constant(0)] * 4, _mine(s, rows - row))
+
+        def keep() -> None:
             words = [
                 kept_bits(b, *(b.sub(b.mul(x, bits), 32 * word) for x in (low, high)))
                 for word in range(tile.CHUNK // 4)
@@ -120,11 +125,13 @@ def _cut_rows(s: State, op: ir.OpView, base: ir.Value) -> None:
                 firsts = range(group, min(rows, group + _LOADS * tile.LANES), tile.LANES)
                 found = [_load(s, at, row * pitch, rows - row) for row in firsts]
                 for row, values in zip(firsts, found, strict=True):
-                    kept = [b.and_(x, mask) for x, mask in zip(values, words, strict=True)]
-                    _store(b, at, row * pitch, kept, _mine(s, rows - row))
+                    inside = [b.and_(x, mask) for x, mask in zip(values, words, strict=True)]
+                    _store(b, at, row * pitch, inside, _mine(s, rows - row))
 
-        with b.when(b.compare("lt", b.sub(high, low), each)):
+        with b.when(b.compare("lt", kept, 1)):
             clear()
+        with b.when(b.compare("lt", b.sub(kept, 1), each - 1)):
+            keep()
 
     _each(b, 0, pitch // tile.CHUNK, 1, chunk)
 
