@@ -16,6 +16,12 @@ WIDENED = ("ue8m0", "ue4m3")
 """Types of scales of a byte that kernels make f32 of where they use them, as of NUMBERS."""
 
 
+PERMUTED_USES = {
+    "tile.copy": 1, "tile.mma": 2, "tile.mma_converted": 2, "tile.cut_k": 0, "tile.wrap_k": 0, "tile.interleave_k": 0
+}  # fmt: skip
+"""What may use a tile whose rows are permuted, as which operand: B of products, or each row by itself."""
+
+
 class CopyOp(Op, name="copy"):
     """Bulk copy of the tile at (x, y), x innermost, into the cursor's stage; completes on the ring's full barrier.
 
@@ -42,9 +48,7 @@ class CopyOp(Op, name="copy"):
             return False
         permuted = permuted_of(shape_of(op.source.type))
         for use in op.target.uses if permuted else ():
-            roles = {"tile.copy": 1, "tile.mma": 2, "tile.mma_converted": 2, "tile.cut_k": 0, "tile.wrap_k": 0}
-            role = roles.get(use.owner.operation.name)
-            if use.operand_number != role:
+            if use.operand_number != PERMUTED_USES.get(use.owner.operation.name):
                 return fail(op, f"permutes rows within {permuted} of a tile that is not B of tile.mma alone")
         return True
 

@@ -111,6 +111,19 @@ def test_where_rows_are_interleaved(name: str, schedule: str) -> None:
 
 
 @pytest.mark.once
+@pytest.mark.parametrize("result", ["e4m3", "mxfp8", "mxfp4"])
+def test_narrow_results_of_interleaved_rows(result: str) -> None:
+    """Copies permute B's rows, which a warp then interleaves one by one: the same bits as without."""
+    program = f"C[m,n]:{result} = (A[m,k]:u4 - 8) @ B[n,k]:bf16 scale(1x64:bf16, none)"
+    made = []
+    for permuted in (0, 32 if result == "mxfp4" else 16):
+        schedule = f"swap=0, tile=64x32x64, convert=registers, permute_n={permuted}"
+        _, results = run(f"{program} with {schedule}", "sm_90a", {"m": 72, "n": 96, "k": 160}, "nk")
+        made.append({name: x.tobytes() for name, x in results.items()})
+    assert made[0] == made[1]
+
+
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("stored", "made"),
     [("e2m1", "bf16"), *(x for x in EVERY if x not in (("e2m1", "bf16"), ("e2m1", "tf32"), ("i4", "tf32")))],
