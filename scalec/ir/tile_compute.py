@@ -41,7 +41,8 @@ class CopySumsOp(Op, name="copy_sums"):
 
 
 class ClearOp(Op, name="clear"):
-    """Sets an accumulator to zero."""
+    """Sets an accumulator to zero. With the optional `apart`, columns: products of so many, of one wave, have their
+    sums in the same registers before they are added to these, and each begins with a zero of its own."""
 
     accumulator: ext.Operand[FragmentType]
 

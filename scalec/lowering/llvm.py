@@ -82,31 +82,6 @@ def _waits_first(ptx: str) -> str:
     return _BEFORE_A_WAIT.sub(r"\g<begins>\g<wait>\g<before>", ptx) if "wgmma.wait_group" in ptx else ptx
 
 
-_SUMS = re.compile(r"wgmma\.mma_async\S* \{([^}]*)\}")
-_ALONE = "setp.ne.b32 p, 0, 0; wgmma"
-_HIDDEN = f".reg .b32 T; mov.u32 T, %lanemask_lt; shr.u32 T, T, 31; {_ALONE.replace('0, 0', 'T, 0')}"
-
-
-def _products_apart(ptx: str) -> str:
-    """Says of products that replace the sums in their registers in a way that ptxas cannot know, that they do.
-
-    Where two such products have the same registers, and the same expression of these follows each, ptxas (13.0, 13.5)
-    computes it once, and drops the first product: `fma.rn.f32 %x, %sum, %scale, 0` of two goes over a tile's columns
-    whose rows have one scale (-2 for -2.52, H200, 2026-11-29; tests/lowering/test_under_way.py). It does not where
-    what was there may be added to: no lane's lanemask_lt has its highest bit.
-    """
-    _, *parts = ptx.split(_ALONE)
-    sums = {x.strip() for some in _SUMS.findall(ptx) for x in some.split(",")} if len(parts) > 1 else set()
-    known: dict[tuple[str, str], int] = {}
-    for number, part in enumerate(parts):
-        for line in part.split("\n"):
-            begins, _, of = line.rstrip(";").partition(", ")
-            op, _, to = begins.rpartition("%")
-            if to.isalnum() and not sums.isdisjoint(of.split(", ")) and known.setdefault((op, of), number) != number:
-                return ptx.replace(_ALONE, _HIDDEN)
-    return ptx
-
-
 def to_ptx(text: str, arch: str, ptx_version: int) -> str:
     """PTX of LLVM IR text, for `arch`, in PTX ISA version `ptx_version` (87 is 8.7).
 
@@ -125,4 +100,4 @@ def to_ptx(text: str, arch: str, ptx_version: int) -> str:
     for name in _OPTIMISATIONS:
         getattr(passes, f"add_{name}_pass")()
     passes.run(module, builder)
-    return _products_apart(_waits_first(machine.emit_assembly(module)))
+    return _waits_first(machine.emit_assembly(module))

@@ -1,4 +1,5 @@
-"""No instruction of a kernel touches registers of a wgmma that is under way, or tells of loads that are."""
+"""No instruction of a kernel touches registers of a wgmma that is under way, or tells of loads that are; no wgmma is
+dropped."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from scalec.commands.sass import disassemble
 from scalec.compiler import compile_source
 from scalec.errors import ToolchainError
 from scalec.lowering import ptxas
-from scalec.lowering.llvm import _products_apart, _waits_first
+from scalec.lowering.llvm import _waits_first
 from tests.lowering.under_way import Loads, Products, wrong_under_way
 
 HEADS = "Z[b,h,d] = X[b,h,r] @ Y[h,d,r]"
@@ -36,7 +37,10 @@ def function_of(cubin: bytes | None) -> Function:
 
 def wrong(source: str, sizes: dict[str, int], schedule: dict[str, str]) -> list[tuple[Instruction, list[int]]]:
     made = compile_source(source, "sm_90a", sizes, schedule, tuned=False)
-    return wrong_under_way(function_of(made.cubin), Products())
+    function = function_of(made.cubin)
+    products = [x for x in function.instructions if re.match(r"[HIQ]GMMA.* R\d", f"{x.opcode} {x.operands}")]
+    assert len(products) >= (made.ptx or "").count("wgmma.mma_async"), "ptxas has dropped products"
+    return wrong_under_way(function, Products())
 
 
 @pytest.mark.assembled
@@ -46,14 +50,25 @@ def test_results_are_not_read_before_the_last_wait(columns: int) -> None:
     assert not wrong(HEADS, SIZES, {"swap": "1", "tile": f"64x{columns}x64", "cluster": "1x1", "order": "m"})
 
 
+BY_TURNS = [
+    ("C[m,n]:f32 = A[m,k]:u4 @ B[n,k]:bf16 scale(64x32:f16, none)", {"tile": "64x256x64", "convert": "registers"}),
+    ("C[m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:e4m3", {"swap": "1", "tile": "256x64x128", "promote": "32"}),
+    ("C[m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:e4m3", {"tile": "64x128x128", "promote": "64", "mma_n": "64"}),
+    ("C[m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:e4m3 + D[m,k]:e4m3 @ E[n,k]:e4m3", {"tile": "64x64x64", "promote": "64"}),
+]
+"""Of which several products have their sums in the same registers, and add them to nothing yet."""
+
+
 @pytest.mark.assembled
-def test_no_product_is_dropped() -> None:
-    """Two goes over a tile's columns, whose sums the same scales multiply first."""
-    source = "C[m,n]:f32 = A[m,k]:u4 @ B[n,k]:bf16 scale(64x32:f16, none)"
-    made = compile_source(source, "sm_90a", {"k": 64}, {"convert": "registers", "tile": "64x256x64"}, tuned=False)
-    assert made.ptx is not None
-    real = [x for x in function_of(made.cubin).instructions if re.match(r"HGMMA.*R\d", f"{x.opcode} {x.operands}")]
-    assert len(real) == made.ptx.count("wgmma.mma_async") == 8
+@pytest.mark.parametrize(("source", "schedule"), BY_TURNS)
+def test_no_product_is_dropped(source: str, schedule: dict[str, str]) -> None:
+    assert not wrong(source, {"k": 64}, schedule)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("schedule", [{}, {"tile": "128x128x128"}, {"stationary": "1", "mma_n": "64"}])
+def test_no_product_of_a_fold_is_dropped(schedule: dict[str, str]) -> None:
+    assert not wrong(fold_loops.SOURCES["FP8"], fold_loops.sizes("FP8"), schedule)
 
 
 @pytest.mark.thorough
@@ -122,23 +137,6 @@ def test_an_old_ptxas_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_wait_comes_first_of_what_only_computes(before: str, moved: bool) -> None:
     label, wait = "$L__BB0_19:\n", "\t// begin inline asm\n\twgmma.wait_group.sync.aligned 0;\n\t// end inline asm\n"
     assert _waits_first(label + before + wait) == label + (wait + before if moved else before + wait)
-
-
-@pytest.mark.parametrize(
-    ("second", "hidden"),
-    [
-        ("fma.rn.f32 \t%r4, %r1, %r2, 0f00000000;", True),
-        ("fma.rn.f32 \t%r4, %r1, %r2, %r3;", False),
-        ("fma.rn.f32 \t%r4, %r2, %r2, 0f00000000;", False),
-        ("st.shared.b32 \t[%r4], %r1;", False),
-    ],
-)
-def test_products_that_would_be_taken_for_one(second: str, hidden: bool) -> None:
-    one = "{ .reg .pred p; setp.ne.b32 p, 0, 0; wgmma.mma_async.x {%r1, %r5}, %rd1, %rd2, p, 1, 1, 0, 0; }\n"
-    first = second if "st." in second else "fma.rn.f32 \t%r3, %r1, %r2, 0f00000000;"
-    made = _products_apart(f"{one}\t{first}\n{one}\t{second}\n")
-    assert made.count("setp.ne.b32 p, T, 0") == (2 if hidden else 0)
-    assert _products_apart(f"{one}\t{first}\n\t{first}\n") == f"{one}\t{first}\n\t{first}\n"
 
 
 def test_what_counts_as_under_way() -> None:

@@ -76,9 +76,26 @@ def copy_sums(s: State, op: ir.OpView) -> None:
 
 @COMMON.lowers("tile.clear")
 def clear(s: State, op: ir.OpView) -> None:
-    for wave in s.get(op.accumulator).waves:
-        for v in wave:
-            v.set(0.0)
+    """Where two products of wgmma replace the sums in the same registers, and the same expression of these follows
+    both, ptxas 13.0 and 13.5 compute it once, of one of them, and drop the other (docs/notes/toolchain.md). So what
+    they are added to first are zeros of which ptxas does not know that they are alike."""
+    attributes, fragment = op.operation.attributes, s.get(op.accumulator)
+    apart = tile.int_of(attributes["apart"]) if "apart" in attributes else fragment.columns
+    for wave in fragment.waves:
+        each = len(wave) * apart // fragment.columns
+        for first in range(0, len(wave), each):
+            zero = _zero(s, s.cleared) if "apart" in attributes else 0.0
+            s.cleared += 1
+            for v in wave[first : first + each]:
+                v.set(zero)
+
+
+def _zero(s: State, number: int) -> ir.Value | float:
+    """The first is known; no lane has the highest bit of its lanemask_lt."""
+    if not number:
+        return 0.0
+    text = "{ .reg .b32 T; mov.u32 T, %lanemask_lt; shr.u32 T, T, 31; mul.lo.u32 T, T, $1; mov.b32 $0, T; }"
+    return s.b.asm(text, [s.b.f32], [s.b.constant(number)])[0]
 
 
 @COMMON.lowers("tile.row_factors")

@@ -245,6 +245,7 @@ class State:
     before_k: ir.Value | None = None  # of such a tile: what stands before its loop over K, of rounds
     windowed: bool = False  # whether scales come by windows
     varied: Callable[[], ir.Value] | None = None  # a zero of which ptxas only knows that lanes may differ in it
+    cleared: int = 0  # products whose sums begin with a zero of their own
     cta_group: int = 1
     parts: int = 1
     part: ir.Value | int = 0

@@ -45,7 +45,7 @@ class Consumer(Ahead):
         with self.over_tiles(h, turns=self.turns) as w:
             w = self.begin(w)
             if not self.lone_block:
-                e.op("tile.clear", operands=[accumulator])
+                self.clear(accumulator)
             self.ahead_of = self.read_ahead(w, accumulator)
             at = Positions(cursor, window)
             with self.of_rows(w, accumulator, lambda: self.pass_tile(h, w, at)):

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from typing import Any
 
 from scalec.ir.mlir import arith, ir
 from scalec.passes.emit.reductions import Reductions
 from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.parts import segments, sharers, stored_parts
 from scalec.passes.problem.products import in_order
+
+FEW = 8
+"""K blocks whose loop ptxas may walk without one."""
 
 
 class Segments(Reductions):
@@ -68,14 +72,22 @@ class Segments(Reductions):
         """Registers for sums of which something is computed before they are added to others."""
         self.second = self.e.op("tile.fragment", [kind]).result if len(self.problem.terms) > 1 else None
 
+    def clear(self, sums: ir.Value) -> None:
+        """Sums of nothing yet; where they are promoted, several products have the same registers by turns. A loop of
+        many K blocks has no first one that ptxas could know."""
+        p, s = self.problem, self.schedule
+        few = p.segments > 1 or (p.depth is not None and p.depth <= FEW * s.tile[2])
+        by_turns: dict[str, Any] = {"apart": s.mma_n or s.tile[1]} if s.promote and few else {}
+        self.e.op("tile.clear", operands=[sums], **by_turns)
+
     def into(self, number: int, accumulator: ir.Value) -> ir.Value:
         """Where the sums of a segment of K lie, which has 0 there."""
         if self.segments_meet:
-            self.e.op("tile.clear", operands=[accumulator])
+            self.clear(accumulator)
             return accumulator
         sums = self.apart(number, accumulator)
         if sums is not accumulator:
-            self.e.op("tile.clear", operands=[sums])
+            self.clear(sums)
         return sums
 
     def apart(self, number: int, accumulator: ir.Value) -> ir.Value:
