@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 from typing import Any
 
-from scalec.ir.mlir import arith, ir, llvm, nvvm, scf
+from scalec.ir.mlir import arith, ir, nvvm, scf
 
 Number = int | float
 SHARED, CLUSTER = 3, 7  # LLVM NVPTX address spaces
@@ -22,9 +23,14 @@ class Builder:
         self.i1, self.i8, self.i16, self.i32, self.i64 = (signless(w) for w in (1, 8, 16, 32, 64))
         self.f32 = ir.F32Type.get()
         self._constraints = {self.i1: "b", self.i16: "h", self.i32: "r", self.i64: "l", self.f32: "f"}
-        self._att = ir.IntegerAttr.get(self.i64, 0)
+        self._att, self._unit = ir.IntegerAttr.get(self.i64, 0), ir.UnitAttr.get()
         self.entry = entry
         self._taken: ir.Value | None = None
+        self._structs: dict[str, ir.Type] = {}
+        with ir.InsertionPoint.at_block_begin(entry):
+            one = self._constant(1, self.i32)
+        self._first = one.owner  # variables and constants stand behind it
+        self._constants: dict[tuple[ir.Type, int | str], ir.Value] = {(self.i32, 1): one}
         self.pointer = ir.Type.parse("!llvm.ptr")
 
     # ------------------------------------------------------------------------------------------------- raw operations
@@ -35,10 +41,21 @@ class Builder:
         return made.results[0] if results else made
 
     def constant(self, value: Number, type: Any = None) -> ir.Value:
-        """A constant; i32 for an int, f32 for a float, unless `type` says otherwise."""
+        """A constant; i32 for an int, f32 for a float, unless `type` says otherwise. Each stands once, at the entry."""
+        key = (self.f32, value.hex()) if isinstance(value, float) else (type or self.i32, value)  # 0 and -0 are equal
+        made = self._constants.get(key)
+        if made is None:
+            with ir.InsertionPoint.after(self._first):
+                made = self._constants[key] = self._constant(value, key[0])
+        return made
+
+    def anchor(self) -> ir.Value:
+        """A value of no use, made at the insertion point: what has to stand there is put beside it."""
+        return self._constant(0, self.i32)
+
+    def _constant(self, value: Number, type: Any) -> ir.Value:
         if isinstance(value, float):
-            return arith.ConstantOp(self.f32, ir.FloatAttr.get(self.f32, value)).result
-        type = self.i32 if type is None else type
+            return arith.ConstantOp(type, ir.FloatAttr.get(type, value)).result
         width = type.width
         wrapped = value - (1 << width) if value >= 1 << (width - 1) and width > 1 else value
         return arith.ConstantOp(type, ir.IntegerAttr.get(type, wrapped)).result
@@ -159,7 +176,7 @@ class Builder:
 
     def variable(self, type: ir.Type, initial: ir.Value | Number | None = None) -> Variable:
         """A mutable local (an alloca at the entry, which LLVM's sroa turns into SSA)."""
-        with ir.InsertionPoint.at_block_begin(self.entry):
+        with ir.InsertionPoint.after(self._first):
             slot = self.op("llvm.alloca", [self.pointer], [self.constant(1)], elem_type=ir.TypeAttr.get(type))
         made = Variable(self, type, slot)
         if initial is not None:
@@ -226,15 +243,18 @@ class Builder:
         parts += [str(i) for i in range(tied)]
         if memory:
             parts.append("~{memory}")
-        result = results[0] if results else None
-        if len(results) > 1:
-            result = ir.Type.parse(f"!llvm.struct<({', '.join(map(str, results))})>")
-        made = llvm.InlineAsmOp(
-            result, values, text, ",".join(parts), has_side_effects=True if volatile else None, asm_dialect=self._att
+        made: Any = self.op(
+            "llvm.inline_asm",
+            results if len(results) < 2 else [self.struct(results)],
+            values,
+            asm_string=ir.StringAttr.get(text),
+            constraints=ir.StringAttr.get(",".join(parts)),
+            asm_dialect=self._att,
+            **({"has_side_effects": self._unit} if volatile else {}),
         )
         if len(results) < 2:
-            return list(made.results)
-        return [self.extract(made.results[0], i, t) for i, t in enumerate(results)]
+            return [made] if results else []
+        return [self.extract(made, i, t) for i, t in enumerate(results)]
 
     def pure(self, text: str, result: ir.Type, *operands: ir.Value | Number) -> ir.Value:
         """Inline PTX of one result that depends on its operands alone."""
@@ -243,6 +263,14 @@ class Builder:
     def butterfly(self, x: ir.Value, distance: int) -> ir.Value:
         """What the lane of a warp has whose number differs in the bits of `distance`."""
         return self.asm(f"shfl.sync.bfly.b32 $0, $1, {distance}, 31, -1;", [x.type], [x])[0]
+
+    def struct(self, types: Sequence[ir.Type]) -> ir.Type:
+        """A struct of these, by a name: spelled out at each use, 128 sums were four fifths of a module's text."""
+        text = ", ".join(map(str, types))
+        if text not in self._structs:
+            name = "_".join(f"{k}x{sum(1 for _ in same)}" for k, same in groupby(map(str, types)))
+            self._structs[text] = ir.Type.parse(f'!llvm.struct<"{name}", ({text})>')
+        return self._structs[text]
 
     def extract(self, struct: ir.Value, index: int, type: ir.Type) -> ir.Value:
         return self.op("llvm.extractvalue", [type], [struct], position=ir.DenseI64ArrayAttr.get([index]))

@@ -62,6 +62,9 @@ class Product:
     accumulators: tuple[str, ...]
 
 
+_STRUCT = r"(?:\{[^}]*\}|%f32x\d+)"  # of registers: spelled out, or by its name
+
+
 class Values:
     """Definitions of a function's values, for looking through structs."""
 
@@ -71,15 +74,15 @@ class Values:
     def scalar(self, value: str) -> str:
         """What defines a float: looked up through extractvalue of insertvalue, and through asm that only ties."""
         text = self.of.get(value, value)
-        taken = re.match(r"extractvalue \{[^}]*\} (%\w+), (\d+)$", text)
+        taken = re.match(rf"extractvalue {_STRUCT} (%\w+), (\d+)$", text)
         while taken:
             struct, index = taken[1], taken[2]
             text = self.of[struct]
-            put = re.match(r"insertvalue \{[^}]*\} (\S+), float (\S+), (\d+)$", text)
+            put = re.match(rf"insertvalue {_STRUCT} (\S+), float (\S+), (\d+)$", text)
             while put and put[3] != index:
                 text = self.of.get(put[1], put[1])
-                put = re.match(r"insertvalue \{[^}]*\} (\S+), float (\S+), (\d+)$", text)
-            tied = re.match(r"call \{[^}]*\} asm sideeffect \"\", \"[^\"]*\"\((.*)\)$", text)
+                put = re.match(rf"insertvalue {_STRUCT} (\S+), float (\S+), (\d+)$", text)
+            tied = re.match(rf"call {_STRUCT} asm sideeffect \"\", \"[^\"]*\"\((.*)\)$", text)
             if tied:
                 source = tied[1].split(", ")[int(index)].removeprefix("float ")
             elif put:
@@ -87,7 +90,7 @@ class Values:
             else:
                 return text
             text = self.of.get(source, source)
-            taken = re.match(r"extractvalue \{[^}]*\} (%\w+), (\d+)$", text)
+            taken = re.match(rf"extractvalue {_STRUCT} (%\w+), (\d+)$", text)
         return text
 
 

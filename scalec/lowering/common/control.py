@@ -170,7 +170,7 @@ def _rounds(s: State, op: ir.OpView, at: Variable) -> None:
     """Whole rounds of the cursors in a loop of their own, other steps one by one."""
     b, k, step, unroll = s.b, s.get(op.k), tile.int_of(op.step), tile.int_of(op.unroll)
     block, cursors = op.body.blocks[0], [s.get(c) for c in op.cursors]
-    around, s.before_k = s.before_k, b.constant(0) if s.dealt else None
+    around, s.before_k = s.before_k, b.anchor() if s.dealt else None
 
     def body(moved: int) -> None:
         s.values[block.arguments[0]] = b.add_within(at.get(), moved)

@@ -324,7 +324,7 @@ class State:
     def enter_role(self, first_warp: int) -> None:
         """Starts a role at the insertion point."""
         self.first_warp, self._once = first_warp, {}
-        self._anchor = self.b.constant(0).owner
+        self._anchor = self.b.anchor().owner
 
     def settle(self, first_warp: int) -> None:
         """Starts a role anew behind setmaxnreg: what it makes once, and the lane, are then no values of the registers

@@ -97,7 +97,7 @@ def mma(s: State, op: ir.OpView) -> None:
     one_in = attribute("#nvvm.wgmma_scale_in<one>")
     row, col = (attribute(f"#nvvm.mma_layout<{t}>") for t in ("row", "col"))  # of A, [rows, K]; of B, [K, rows]
     layouts = [col if sides[0].mn else row, row if sides[1].mn else col]
-    struct = ir.Type.parse(f"!llvm.struct<({', '.join(['f32'] * len(registers))})>")
+    struct = b.struct([b.f32] * len(registers))
     current = b.op("llvm.mlir.undef", [struct], [])
     for i, value in enumerate(renewed(b, registers)):
         current = b.insert(current, i, value)
