@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.verify import fail, verifier
+from scalec.ir.verify import refuse, verifier
 from scalec.sizes import Range
 
 
@@ -196,29 +196,27 @@ def rank(value: ir.Value) -> int:
 # --------------------------------------------------------------------------------------------------- verification
 
 
-def _check_maps(op: ir.OpView, maps: Sequence[ir.AffineMap], ranks: Sequence[int]) -> bool:
+def _check_maps(op: ir.OpView, maps: Sequence[ir.AffineMap], ranks: Sequence[int]) -> None:
     """Every map is over the program's dims and as many symbols as the op has; result counts match the ranks."""
     dims, symbols = len(program_dims(op)), len(op.symbols)
     if len(maps) != len(ranks):
-        return fail(op, f"has {len(maps)} maps, expected {len(ranks)}")
+        refuse(f"has {len(maps)} maps, expected {len(ranks)}")
     for position, (m, want) in enumerate(zip(maps, ranks, strict=True)):
         if m.n_dims != dims:
-            return fail(op, f"map {position} has {m.n_dims} dimensions, expected {dims} (the program's dims)")
+            refuse(f"map {position} has {m.n_dims} dimensions, expected {dims} (the program's dims)")
         if m.n_symbols != symbols:
-            return fail(op, f"map {position} has {m.n_symbols} symbols, expected {symbols} (the op's symbols)")
+            refuse(f"map {position} has {m.n_symbols} symbols, expected {symbols} (the op's symbols)")
         if len(m.results) != want:
-            return fail(op, f"map {position} has {len(m.results)} results, expected {want} (the tensor's rank)")
-    return True
+            refuse(f"map {position} has {len(m.results)} results, expected {want} (the tensor's rank)")
 
 
-def check_block(op: ir.OpView, granularity: ir.Attribute, want: int) -> bool:
+def check_block(op: ir.OpView, granularity: ir.Attribute, want: int) -> None:
     """A granularity has an entry above 0, or -1, for each index."""
     block = block_of(granularity)
     if len(block) != want:
-        return fail(op, f"granularity {block} has {len(block)} entries, expected {want} (the tensor's rank)")
+        refuse(f"granularity {block} has {len(block)} entries, expected {want} (the tensor's rank)")
     if any(b == 0 or b < -1 for b in block):
-        return fail(op, f"granularity {block} must have entries > 0, or -1 for a whole dimension")
-    return True
+        refuse(f"granularity {block} must have entries > 0, or -1 for a whole dimension")
 
 
 # ------------------------------------------------------------------------------------------------------ operations
@@ -233,10 +231,10 @@ class IndexOp(Scale.Operation, name="index"):
     map: Any
 
     @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         if str(element(op.tensor.type)) != "i32":
-            return fail(op, f"reads a tensor of i32, got {op.tensor.type}")
-        return _check_maps(op, [map_of(op.map)], [rank(op.tensor)])
+            refuse(f"reads a tensor of i32, got {op.tensor.type}")
+        _check_maps(op, [map_of(op.map)], [rank(op.tensor)])
 
 
 class SizeOp(Scale.Operation, name="size"):
@@ -246,11 +244,10 @@ class SizeOp(Scale.Operation, name="size"):
     dim: ir.StringAttr
 
     @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         dims = program_dims(op)
         if ir.StringAttr(op.dim).value not in dims:
-            return fail(op, f"dim {op.dim} is not one of the program's dimensions ({', '.join(dims)})")
-        return True
+            refuse(f"dim {op.dim} is not one of the program's dimensions ({', '.join(dims)})")
 
 
 class ReadOp(Scale.Operation, name="read"):
@@ -279,11 +276,11 @@ class DomainOp(Scale.Operation, name="domain"):
     upper: Any
 
     @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         dims = program_dims(op)
         if ir.StringAttr(op.dim).value not in dims:
-            return fail(op, f"dim {op.dim} is not one of the program's dimensions ({', '.join(dims)})")
-        return _check_maps(op, [map_of(op.lower), map_of(op.upper)], [1, 1])
+            refuse(f"dim {op.dim} is not one of the program's dimensions ({', '.join(dims)})")
+        _check_maps(op, [map_of(op.lower), map_of(op.upper)], [1, 1])
 
 
 class DequantizeOp(Scale.Operation, name="dequantize"):
@@ -304,14 +301,12 @@ class DequantizeOp(Scale.Operation, name="dequantize"):
     granularity: GranularityAttr
 
     @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        if not check_block(op, op.granularity, rank(op.values)):
-            return False
+    def verify_invariants(op: ir.OpView) -> None:
+        check_block(op, op.granularity, rank(op.values))
         if not isinstance(op.scales.type, ir.RankedTensorType):
-            return fail(op, f"scales must be a tensor, got {op.scales.type}")
+            refuse(f"scales must be a tensor, got {op.scales.type}")
         if rank(op.result) != rank(op.values) or str(element(op.result.type)) != "f32":
-            return fail(op, f"result must be an f32 tensor of rank {rank(op.values)}, got {op.result.type}")
-        return True
+            refuse(f"result must be an f32 tensor of rank {rank(op.values)}, got {op.result.type}")
 
 
 class SubtractOp(Scale.Operation, name="subtract"):
@@ -327,23 +322,22 @@ class SubtractOp(Scale.Operation, name="subtract"):
     result: ext.Result[Any]
 
     @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         attributes, indices = op.operation.attributes, rank(op.values)
         if rank(op.result) != indices or str(element(op.result.type)) != "f32":
-            return fail(op, f"result must be an f32 tensor of rank {indices}, got {op.result.type}")
+            refuse(f"result must be an f32 tensor of rank {indices}, got {op.result.type}")
         if not all(isinstance(element(x.type), ir.IntegerType) for x in (op.values, *op.zeros)):
-            return fail(op, f"subtracts from {op.values.type}, expected integers less integers")
+            refuse(f"subtracts from {op.values.type}, expected integers less integers")
         if len(op.zeros) != int("map" in attributes) or len(op.zeros) == int("number" in attributes):
-            return fail(op, f"has {len(op.zeros)} tensors of zero points, expected one and a map, or a number")
+            refuse(f"has {len(op.zeros)} tensors of zero points, expected one and a map, or a number")
         if not len(op.zeros):
-            return True
+            return
         m = map_of(attributes["map"])
         if m.n_dims != indices or m.n_symbols or len(m.results) != rank(op.zeros[0]):
-            return fail(op, f"map {m} for {op.values.type} and zero points {op.zeros[0].type}")
+            refuse(f"map {m} for {op.values.type} and zero points {op.zeros[0].type}")
         axes = {found[0] for e in m.results if (found := axis_and_block(e)) is not None}
         if len(axes) < len(m.results):
-            return fail(op, f"map {m}, expected indices of the values, or these divided by a number")
-        return True
+            refuse(f"map {m}, expected indices of the values, or these divided by a number")
 
 
 class ContractOp(Scale.Operation, name="contract"):
@@ -365,21 +359,19 @@ class ContractOp(Scale.Operation, name="contract"):
     maps: ir.ArrayAttr
 
     @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         maps = maps_of(op.maps)
-        if not _check_maps(op, maps, [rank(op.lhs), rank(op.rhs), rank(op.result)]):
-            return False
+        _check_maps(op, maps, [rank(op.lhs), rank(op.rhs), rank(op.result)])
         if str(element(op.result.type)) != "f32":
-            return fail(op, f"accumulates in f32, got a result of {element(op.result.type)}")
+            refuse(f"accumulates in f32, got a result of {element(op.result.type)}")
         symbols = list(op.symbols)
         lhs, rhs, result = (dims_read(m, symbols) for m in maps)
         missing = result - lhs - rhs - dims_of_domains(list(op.domains))
         if missing:
             names = ", ".join(program_dims(op)[d] for d in sorted(missing))
-            return fail(op, f"result dimension {names} is in neither operand")
+            refuse(f"result dimension {names} is in neither operand")
         if not lhs & rhs - result:
-            return fail(op, "contracts no dimension: none is in both operands and absent from the result")
-        return True
+            refuse("contracts no dimension: none is in both operands and absent from the result")
 
 
 class AddOp(Scale.Operation, name="add"):
@@ -393,11 +385,10 @@ class AddOp(Scale.Operation, name="add"):
     result: ext.Result[Any]
 
     @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         terms = list(op.terms)
         if len(terms) < 2 or any(str(x.type) != str(op.result.type) for x in terms):
-            return fail(op, f"adds {', '.join(str(x.type) for x in terms)}, expected two or more {op.result.type}")
-        return True
+            refuse(f"adds {', '.join(str(x.type) for x in terms)}, expected two or more {op.result.type}")
 
 
 class MapOp(Scale.Operation, name="map"):
@@ -417,19 +408,20 @@ class MapOp(Scale.Operation, name="map"):
     verify_invariants = verifier(lambda op: _check_maps(op, [map_of(op.map)], [rank(op.result)]))
 
     @verifier
-    def verify_region_invariants(op: ir.OpView) -> bool:
+    def verify_region_invariants(op: ir.OpView) -> None:
         blocks = list(op.body.blocks)
         if len(blocks) != 1:
-            return fail(op, f"body has {len(blocks)} blocks, expected 1")
+            refuse(f"body has {len(blocks)} blocks, expected 1")
         want = [str(element(v.owner.operands[0].type)) for v in op.views]
         got = [str(a.type) for a in blocks[0].arguments]
         if want != got:
-            return fail(op, f"body takes ({', '.join(got)}), expected ({', '.join(want)}), the views' element types")
+            refuse(f"body takes ({', '.join(got)}), expected ({', '.join(want)}), the views' element types")
         last = blocks[0].operations[len(blocks[0].operations) - 1]
         if last.operation.name != "scale.yield":
-            return fail(op, f"body ends in {last.operation.name}, expected scale.yield")
+            refuse(f"body ends in {last.operation.name}, expected scale.yield")
         yielded, wanted = str(last.operation.operands[0].type), str(element(op.result.type))
-        return yielded == wanted or fail(op, f"body yields {yielded}, expected {wanted}, the result's element type")
+        if yielded != wanted:
+            refuse(f"body yields {yielded}, expected {wanted}, the result's element type")
 
 
 class ReduceOp(Scale.Operation, name="reduce"):
@@ -443,10 +435,10 @@ class ReduceOp(Scale.Operation, name="reduce"):
     kind: ir.StringAttr
 
     @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         if ir.StringAttr(op.kind).value not in ("sum", "max", "min"):
-            return fail(op, f"kind is {op.kind}, expected sum, max or min")
-        return _check_maps(op, maps_of(op.maps), [rank(op.input), rank(op.result)])
+            refuse(f"kind is {op.kind}, expected sum, max or min")
+        _check_maps(op, maps_of(op.maps), [rank(op.input), rank(op.result)])
 
 
 class ScatterOp(Scale.Operation, name="scatter"):

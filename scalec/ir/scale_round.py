@@ -8,7 +8,7 @@ from typing import Any
 from scalec.formats import MOST_WORDS, WHOLE
 from scalec.ir.mlir import ext, ir
 from scalec.ir.scale import GranularityAttr, Scale, SymbolType, block_of, check_block, element, map_of, rank
-from scalec.ir.verify import fail, verifier
+from scalec.ir.verify import refuse, verifier
 
 
 class QuantizeOp(Scale.Operation, name="quantize"):
@@ -38,19 +38,20 @@ class QuantizeOp(Scale.Operation, name="quantize"):
     granularity: GranularityAttr
 
     @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         if rank(op.input) != rank(op.values):
-            return fail(op, f"values have rank {rank(op.values)}, expected {rank(op.input)} (the input's)")
+            refuse(f"values have rank {rank(op.values)}, expected {rank(op.input)} (the input's)")
         one = f"tensor<{'1x' * rank(op.input)}f32>"
         wrong = [str(x.type) for x in op.outer if str(x.type) != one]
         if wrong or len(op.outer) > 1:
             found = f"is {', '.join(wrong)}" if wrong else f"has {len(op.outer)} values"
-            return fail(op, f"the whole tensor's scale {found}, expected one {one}")
+            refuse(f"the whole tensor's scale {found}, expected one {one}")
         own = max(1, sum(x != WHOLE for x in block_of(op.granularity)))
         if len(op.largest) > 1 or any(rank(x) != own or str(element(x.type)) != "f32" for x in op.largest):
             found = ", ".join(str(x.type) for x in op.largest)
-            return fail(op, f"largest magnitudes are {found}, expected one f32 tensor of rank {own}")
-        return _check_words(op) and check_block(op, op.granularity, rank(op.input))
+            refuse(f"largest magnitudes are {found}, expected one f32 tensor of rank {own}")
+        _check_words(op)
+        check_block(op, op.granularity, rank(op.input))
 
 
 class RoundOp(Scale.Operation, name="round"):
@@ -66,10 +67,10 @@ class RoundOp(Scale.Operation, name="round"):
     result: ext.Result[Any]
 
     @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         if str(element(op.input.type)) != "f32" or rank(op.input) != rank(op.result) or not rank(op.input):
-            return fail(op, f"rounds {op.input.type} to {op.result.type}, expected an f32 tensor and one of its rank")
-        return _check_words(op)
+            refuse(f"rounds {op.input.type} to {op.result.type}, expected an f32 tensor and one of its rank")
+        _check_words(op)
 
 
 class HadamardOp(Scale.Operation, name="hadamard"):
@@ -83,18 +84,18 @@ class HadamardOp(Scale.Operation, name="hadamard"):
     result: ext.Result[Any]
 
     @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         if op.input.type != op.result.type or str(element(op.input.type)) != "f32" or not rank(op.input):
-            return fail(op, f"transforms {op.input.type} to {op.result.type}, expected one f32 tensor type")
-        return True
+            refuse(f"transforms {op.input.type} to {op.result.type}, expected one f32 tensor type")
 
 
-def _check_words(op: ir.OpView) -> bool:
+def _check_words(op: ir.OpView) -> None:
     """What random bits are made of is the same for all elements."""
     if len(op.words) > MOST_WORDS:
-        return fail(op, f"has {len(op.words)} words, expected {MOST_WORDS} at most")
+        refuse(f"has {len(op.words)} words, expected {MOST_WORDS} at most")
     varying = [i for i, x in enumerate(op.words) if _varies(x)]
-    return not varying or fail(op, f"word {varying[0]} differs from point to point, expected one number for all")
+    if varying:
+        refuse(f"word {varying[0]} differs from point to point, expected one number for all")
 
 
 def _varies(word: ir.Value) -> bool:

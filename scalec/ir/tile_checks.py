@@ -9,7 +9,7 @@ from typing import Any
 from scalec.formats import NUMBERS
 from scalec.ir.mlir import ir
 from scalec.ir.tile_types import *
-from scalec.ir.verify import fail, verifier
+from scalec.ir.verify import refuse, verifier
 from scalec.targets import ATOM, MAX_BOX
 
 
@@ -19,92 +19,88 @@ class Op(Tile.Operation):
 
     def __init_subclass__(cls, **how: Any) -> None:
         fields, own = cls.__annotations__, cls.__dict__
-        steps = {"ring", "cursor"} <= fields.keys()
-        if steps or "verify_invariants" in own or any(hasattr(kind, "able") for kind in fields.values()):
-            check = _plain(own.get("verify_invariants", lambda op: True))
-            together = (lambda op: _ring_in_step(op) and check(op)) if steps else check
-            cls.verify_invariants = verifier(together)
+        checks = [_plain(own["verify_invariants"])] if "verify_invariants" in own else []
+        if {"ring", "cursor"} <= fields.keys():
+            checks.insert(0, _ring_in_step)
+        if checks or any(hasattr(kind, "able") for kind in fields.values()):
+            cls.verify_invariants = verifier(*checks)
         if "verify_region_invariants" in own:
             cls.verify_region_invariants = verifier(_plain(own["verify_region_invariants"]))
         super().__init_subclass__(**how)
 
 
-def _plain(check: Any) -> Callable[[ir.OpView], bool]:
+def _plain(check: Any) -> Callable[[ir.OpView], object]:
     return check.__func__ if isinstance(check, staticmethod) else check
 
 
-def _ring_in_step(op: ir.OpView) -> bool:
-    return op.ring is None or in_step(op, op.ring)
+def _ring_in_step(op: ir.OpView) -> None:
+    if op.ring is not None:
+        in_step(op, op.ring)
 
 
-def at_least(op: ir.OpView, low: int, *names: str) -> bool:
+def at_least(op: ir.OpView, low: int, *names: str) -> None:
     """Refuses an integer attribute below `low`."""
     for name in names:
         value = int_of(op.operation.attributes[name])
         if value < low:
-            return fail(op, f"{name} is {value}, expected at least {low}")
-    return True
+            refuse(f"{name} is {value}, expected at least {low}")
 
 
-def flag(op: ir.OpView, *names: str) -> bool:
+def flag(op: ir.OpView, *names: str) -> None:
     """Refuses an integer attribute that is neither 0 nor 1."""
     for name in names:
         value = int_of(op.operation.attributes[name])
         if value not in (0, 1):
-            return fail(op, f"{name} is {value}, expected 0 or 1")
-    return True
+            refuse(f"{name} is {value}, expected 0 or 1")
 
 
-def extents(op: ir.OpView, *names: str) -> bool:
+def extents(op: ir.OpView, *names: str) -> None:
     """Refuses an attribute that is not two positive integers, along M and N."""
     for name in names:
         values = ints_of(op.operation.attributes[name])
         if len(values) != 2 or min(values) < 1:
-            return fail(op, f"{name} is {list(values)}, expected two positive integers (M, N)")
-    return True
+            refuse(f"{name} is {list(values)}, expected two positive integers (M, N)")
 
 
-def gaps(op: ir.OpView) -> bool:
+def gaps(op: ir.OpView) -> None:
     """Refuses gaps (`gaps_of`) that are none."""
     if "gaps" not in op.operation.attributes:
-        return True
+        return
     values = ints_of(op.operation.attributes["gaps"])
     if len(values) != 3 or min(values[:2]) < 1 or values[2] < 0:
-        return fail(op, f"gaps is {list(values)}, expected a size, a distance and a phase of at least 1, 1 and 0")
-    return True
+        refuse(f"gaps is {list(values)}, expected a size, a distance and a phase of at least 1, 1 and 0")
 
 
-def into_memory(op: ir.OpView) -> bool:
+def into_memory(op: ir.OpView) -> None:
     """Refuses a target that is not memory."""
-    return isinstance(op.target.type, ir.MemRefType) or fail(op, f"stores into {op.target.type}, expected a memref")
+    if not isinstance(op.target.type, ir.MemRefType):
+        refuse(f"stores into {op.target.type}, expected a memref")
 
 
-def scattered(op: ir.OpView, *axes: str) -> bool:
+def scattered(op: ir.OpView, *axes: str) -> None:
     """Refuses numbers of some of `skips` (`to`) that are none, or of those that are not each along another one of these
     axes."""
     if "to" not in op.operation.attributes:
-        return True
+        return
     left = list(axes)
     for number in (numbers := ints_of(op.operation.attributes["to"])):
         if not 0 <= number < len(op.skips):
-            return fail(op, f"to is {list(numbers)}, of {len(op.skips)} skips")
+            refuse(f"to is {list(numbers)}, of {len(op.skips)} skips")
         made = maker(op.skips[number], "tile.row_index")
         along = str_of(made.axis) if made is not None else "".join(left[:1])
         if along not in left:
-            return fail(op, f"scatters along {along}, expected {' or '.join(left) or 'one index of an axis'}")
+            refuse(f"scatters along {along}, expected {' or '.join(left) or 'one index of an axis'}")
         left.remove(along)
-    return True
 
 
-def takes(op: ir.OpView, wanted: Sequence[ir.Type]) -> bool:
+def takes(op: ir.OpView, wanted: Sequence[ir.Type]) -> None:
     """Refuses a body that is not one block of these arguments."""
     blocks = list(op.body.blocks)
     if len(blocks) != 1:
-        return fail(op, f"body has {len(blocks)} blocks, expected 1")
+        refuse(f"body has {len(blocks)} blocks, expected 1")
     got = [str(a.type) for a in blocks[0].arguments]
     if got != [str(w) for w in wanted]:
-        return fail(op, f"body takes ({', '.join(got)}), expected ({', '.join(map(str, wanted))})")
-    return True
+        refuse(f"body takes ({', '.join(got)}), expected ({', '.join(map(str, wanted))})")
 
 
 def maker(value: ir.Value, name: str) -> Any:
@@ -113,29 +109,28 @@ def maker(value: ir.Value, name: str) -> Any:
     return None if isinstance(owner, ir.Block) or owner.name != name else owner.opview
 
 
-def in_rounds(op: ir.OpView, cursors: Sequence[ir.Value], bodies: int) -> bool:
+def in_rounds(op: ir.OpView, cursors: Sequence[ir.Value], bodies: int) -> None:
     """Refuses cursors of which a round of so many bodies does not know the stages."""
     whole, rounds = bodies, f"{bodies} bodies"
     for cursor in cursors:
         made = maker(cursor, "tile.cursor")
         if made is None:
-            return fail(op, "a cursor of its iterations is not made by tile.cursor")
+            refuse("a cursor of its iterations is not made by tile.cursor")
         depth = int_of(made.depth)
         if whole % depth:
-            return fail(op, f"an iteration is {rounds} and a cursor has {depth} stages, expected a divisor")
+            refuse(f"an iteration is {rounds} and a cursor has {depth} stages, expected a divisor")
         moves = sum(o.operation.name == "tile.advance" and o.cursor == cursor for o in op.body.blocks[0].operations)
         if moves != 1:
-            return fail(op, f"body advances a cursor of its iterations {moves} times, expected once")
+            refuse(f"body advances a cursor of its iterations {moves} times, expected once")
         if cursor == cursors[0]:
             whole, rounds = depth, f"{depth} stages of the first cursor"
-    return True
 
 
-def in_step(op: ir.OpView, ring: ir.Value | None, *buffers: ir.Value) -> bool:
+def in_step(op: ir.OpView, ring: ir.Value | None, *buffers: ir.Value) -> None:
     """Refuses a cursor of another depth than its ring or the buffers whose stages it picks."""
     cursor = maker(op.cursor, "tile.cursor")
     if cursor is None:
-        return True
+        return
     depth, of = int_of(cursor.depth), [("buffer", int_of(v.type.stages)) for v in buffers]
     for view in ("tile.leader", "tile.of_turn", "tile.detour"):
         if ring is not None and (seen := maker(ring, view)) is not None:
@@ -145,39 +140,36 @@ def in_step(op: ir.OpView, ring: ir.Value | None, *buffers: ir.Value) -> bool:
         of.insert(0, ("ring", int_of(made.depth)))
     for what, stages in of:
         if stages != depth:
-            return fail(op, f"the cursor goes through {depth} stages, the {what} has {stages}")
-    return True
+            refuse(f"the cursor goes through {depth} stages, the {what} has {stages}")
 
 
-def plainly_swizzled(op: ir.OpView, *tiles: ir.Value) -> bool:
+def plainly_swizzled(op: ir.OpView, *tiles: ir.Value) -> None:
     """Refuses tiles whose swizzle keeps together more than 16 bytes, where they are read as if it did not."""
     for value in tiles:
         if atom_of(value.type) != ATOM:
-            return fail(op, f"reads a tile whose swizzle keeps together {atom_of(value.type)} bytes, expected {ATOM}")
-    return True
+            refuse(f"reads a tile whose swizzle keeps together {atom_of(value.type)} bytes, expected {ATOM}")
 
 
-def in_panels(op: ir.OpView, side: str, name: str, tile: ir.Type) -> bool:
+def in_panels(op: ir.OpView, side: str, name: str, tile: ir.Type) -> None:
     """Refuses a tile of [K, rows] that wgmma cannot read so (PTX ISA 9.7.15.5.1.2: whole panels of a swizzle; imm-trans
     is for 16 bits alone, ibid., wgmma.mma_async), or of whose rows, B's, a product takes some."""
     if not isinstance(op.operation.attributes[name], ir.UnitAttr):
-        return fail(op, f"{name} is {op.operation.attributes[name]}, expected a unit attribute")
+        refuse(f"{name} is {op.operation.attributes[name]}, expected a unit attribute")
     rows, swizzle, element = shape_of(tile)[1], swizzle_of(tile), element_of(tile)
     if bits_of(element) != 16:
-        return fail(op, f"{side} is [K, rows] of {element}, expected a type of 16 bits")
+        refuse(f"{side} is [K, rows] of {element}, expected a type of 16 bits")
     if not swizzle or rows * 2 % swizzle:
-        return fail(op, f"K of {side} has rows of {rows * 2} bytes, no panels of a swizzle of {swizzle}")
+        refuse(f"K of {side} has rows of {rows * 2} bytes, no panels of a swizzle of {swizzle}")
     if side == "B" and int_of(op.column):
-        return fail(op, f"columns from {int_of(op.column)} on of B, which is [K, rows]")
-    return True
+        refuse(f"columns from {int_of(op.column)} on of B, which is [K, rows]")
 
 
-def copies(op: ir.OpView, panels: bool = False) -> bool:
+def copies(op: ir.OpView, panels: bool = False) -> None:
     """Refuses a bulk copy whose box is not the tile, or with `panels` a panel, in shape, element and swizzle."""
     box, tile = shape_of(op.source.type), shape_of(op.target.type)
     if panels and len(box) == 5:
         if box[1:3] != (2, 4) or min(box) < 1:
-            return fail(op, f"box {list(box)} permutes rows, expected [columns, 2, 4, of each 8, groups]")
+            refuse(f"box {list(box)} permutes rows, expected [columns, 2, 4, of each 8, groups]")
         box = (box[0], prod(box[1:]))
     given = box
     if panels and len(box) == 3:
@@ -186,44 +178,40 @@ def copies(op: ir.OpView, panels: bool = False) -> bool:
     panel = panels and swizzled and tile[1] % box[0] == 0
     some = panels and "row" in op.operation.attributes
     if some and not 0 <= (row := int_of(op.operation.attributes["row"])) <= tile[0] - box[1]:
-        return fail(op, f"row {row} and {box[1]} rows of a box, of a tile of {list(tile)}")
+        refuse(f"row {row} and {box[1]} rows of a box, of a tile of {list(tile)}")
     if len(box) != 2 or not (some or box[1] == tile[0]) or not (box[0] == tile[1] or panel):
-        return fail(op, f"box {list(given)} (innermost first) does not fill a tile of {list(tile)}")
+        refuse(f"box {list(given)} (innermost first) does not fill a tile of {list(tile)}")
     if max(box) > MAX_BOX:
-        return fail(op, f"box {list(box)} is larger than {MAX_BOX} elements along a dimension")
+        refuse(f"box {list(box)} is larger than {MAX_BOX} elements along a dimension")
     if element_of(op.source.type) != element_of(op.target.type):
-        return fail(op, f"copies {element_of(op.source.type)} into a tile of {element_of(op.target.type)}")
+        refuse(f"copies {element_of(op.source.type)} into a tile of {element_of(op.target.type)}")
     if swizzle_of(op.source.type) != swizzle_of(op.target.type):
-        return fail(op, f"swizzles differ: {swizzle_of(op.source.type)} and {swizzle_of(op.target.type)}")
+        refuse(f"swizzles differ: {swizzle_of(op.source.type)} and {swizzle_of(op.target.type)}")
     if atom_of(op.source.type) != atom_of(op.target.type):
-        return fail(op, f"swizzles keep together {atom_of(op.source.type)} and {atom_of(op.target.type)} bytes")
+        refuse(f"swizzles keep together {atom_of(op.source.type)} and {atom_of(op.target.type)} bytes")
     multicast = int_of(op.multicast)
-    return 0 <= multicast <= 2 or fail(op, f"multicast is {multicast}, expected 0, or of 1 or 2 different tiles")
+    if not 0 <= multicast <= 2:
+        refuse(f"multicast is {multicast}, expected 0, or of 1 or 2 different tiles")
 
 
-def positive_tile(op: ir.OpView, t: ir.Type) -> bool:
+def positive_tile(op: ir.OpView, t: ir.Type) -> None:
     """Refuses a shared tile without extents or stages."""
     if len(shape_of(t)) != 2 or min(shape_of(t)) < 1 or int_of(t.stages) < 1:
-        return fail(
-            op, f"has {int_of(t.stages)} stages of {list(shape_of(t))}, expected positive rows, columns and stages"
-        )
-    return True
+        refuse(f"has {int_of(t.stages)} stages of {list(shape_of(t))}, expected positive rows, columns and stages")
 
 
-def memory_of(op: ir.OpView, name: str, element: str) -> bool:
+def memory_of(op: ir.OpView, name: str, element: str) -> None:
     """Refuses an operand that is no memory of these elements."""
     t = getattr(op, name).type
     if not isinstance(t, ir.MemRefType) or str(t.element_type) != element:
-        return fail(op, f"{name} of {t}, expected a memref of {element}")
-    return True
+        refuse(f"{name} of {t}, expected a memref of {element}")
 
 
-def fetches(op: ir.OpView) -> bool:
+def fetches(op: ir.OpView) -> None:
     """Refuses registers of a fetch that its room has not."""
     room, (first, count) = maker(op.into, "tile.scalars"), part_of(op)
     if room is not None and count and not 0 <= first <= int_of(room.count) - count:
-        return fail(op, f"fetches {count} from the {first}th on into room for {int_of(room.count)}")
-    return True
+        refuse(f"fetches {count} from the {first}th on into room for {int_of(room.count)}")
 
 
 def strips_of(op: ir.OpView) -> tuple[int, int, int]:
@@ -232,16 +220,17 @@ def strips_of(op: ir.OpView) -> tuple[int, int, int]:
     return optional(op, "strips", (0, 0, 0))
 
 
-def fills(op: ir.OpView, room: Any, rows: int) -> bool:
+def fills(op: ir.OpView, room: Any, rows: int) -> None:
     """Refuses scales of other rows than a stage has: all, or in strips some of them."""
     count, (first, strip, apart) = int_of(room.rows), strips_of(op)
     if not strip:
-        return count == rows or fail(op, f"stores scales of {count} rows in {op.target.type}")
+        if count != rows:
+            refuse(f"stores scales of {count} rows in {op.target.type}")
+        return
     last = first + count - 1 + (count - 1) // strip * apart
     within = strip > 0 and first >= 0 and apart >= 0 and last < rows
-    return within or fail(
-        op, f"stores scales of {count} rows, in strips of {strip}, up to row {last} of {op.target.type}"
-    )
+    if not within:
+        refuse(f"stores scales of {count} rows, in strips of {strip}, up to row {last} of {op.target.type}")
 
 
 def part_of(op: ir.OpView) -> tuple[int, int]:
@@ -249,12 +238,11 @@ def part_of(op: ir.OpView) -> tuple[int, int]:
     return optional(op, "part", (0, 0))
 
 
-def reads_numbers(op: ir.OpView, expected: str = "") -> bool:
+def reads_numbers(op: ir.OpView, expected: str = "") -> None:
     """Refuses scales in memory that are none of NUMBERS, or not of the type `expected`."""
     t, able = op.source.type, (expected,) if expected else NUMBERS
     if not isinstance(t, ir.MemRefType) or str(t.element_type) not in able:
-        return fail(op, f"reads scales from {t}, expected a memref of {' or '.join(able)}")
-    return True
+        refuse(f"reads scales from {t}, expected a memref of {' or '.join(able)}")
 
 
 def element_in(room: ir.OpView) -> str:
@@ -268,24 +256,20 @@ def plane_of(op: ir.OpView) -> int:
 
 
 def holds_factors(op: ir.OpView) -> int:
-    """Rows whose factors `source` holds, one f32 each at `position`; 0 once it has refused the op."""
+    """Rows whose factors `source` holds, one f32 each at `position`."""
     rows, blocks = shape_of(op.source.type)
     if str(element_of(op.source.type)) != "f32":
-        fail(op, f"reads factors of {element_of(op.source.type)}, expected f32")
-        return 0
+        refuse(f"reads factors of {element_of(op.source.type)}, expected f32")
     stages = int_of(op.source.type.stages)
     if isinstance(op.position.type, WindowType):
         window = maker(op.position, "tile.windows")
         if window is not None and (blocks, stages) != (int_of(window.blocks), int_of(window.slots)):
             wanted = f"{int_of(window.slots)} slots of {int_of(window.blocks)} K blocks"
-            fail(op, f"the buffer has {stages} slots of {blocks} K blocks, the window goes through {wanted}")
-            return 0
+            refuse(f"the buffer has {stages} slots of {blocks} K blocks, the window goes through {wanted}")
         return rows
     cursor = maker(op.position, "tile.cursor")
     if not 0 <= (number := plane_of(op)) < rows:
-        fail(op, f"plane {number} of a stage of factors of [{rows}, {blocks}]")
-        return 0
+        refuse(f"plane {number} of a stage of factors of [{rows}, {blocks}]")
     if cursor is not None and int_of(cursor.depth) != stages:
-        fail(op, f"the cursor goes through {int_of(cursor.depth)} stages, the buffer has {stages}")
-        return 0
+        refuse(f"the cursor goes through {int_of(cursor.depth)} stages, the buffer has {stages}")
     return blocks

@@ -9,7 +9,7 @@ from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import Op, extents, holds_factors, in_panels, in_step, maker, plainly_swizzled, takes
 from scalec.ir.tile_tensor import LANES
 from scalec.ir.tile_types import *
-from scalec.ir.verify import Count, Flag, Natural, fail
+from scalec.ir.verify import Count, Flag, Natural, refuse
 from scalec.targets import WAVES
 
 # ---------------------------------------------------------------------------------------------------------- compute
@@ -21,13 +21,12 @@ class FragmentOp(Op, name="fragment"):
 
     result: ext.Result[FragmentType]
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         shape, space = shape_of(op.result.type), str_of(op.result.type.space)
         if space not in WAVES:
-            return fail(op, f"an accumulator in {space}, expected {', '.join(WAVES)}")
+            refuse(f"an accumulator in {space}, expected {', '.join(WAVES)}")
         if len(shape) != 2 or min(shape) < 1 or shape[0] % WAVES[space] or shape[1] % 8:
-            return fail(op, f"an accumulator of {list(shape)}, expected rows by {WAVES[space]} and columns by 8")
-        return True
+            refuse(f"an accumulator of {list(shape)}, expected rows by {WAVES[space]} and columns by 8")
 
 
 class CopySumsOp(Op, name="copy_sums"):
@@ -36,8 +35,9 @@ class CopySumsOp(Op, name="copy_sums"):
     result: ext.Result[FragmentType]
     accumulator: ext.Operand[FragmentType]
 
-    def verify_invariants(op: ir.OpView) -> bool:
-        return op.result.type == op.accumulator.type or fail(op, f"makes {op.result.type} of {op.accumulator.type}")
+    def verify_invariants(op: ir.OpView) -> None:
+        if op.result.type != op.accumulator.type:
+            refuse(f"makes {op.result.type} of {op.accumulator.type}")
 
 
 class ClearOp(Op, name="clear"):
@@ -67,33 +67,32 @@ class MmaOp(Op, name="mma"):
     column: ir.IntegerAttr
     accumulate: Flag
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         c, sides = shape_of(op.accumulator.type), (("A", "a_mn", op.a), ("B", "b_mn", op.b))
         for side, mn, value in sides:
-            if mn in op.operation.attributes and not in_panels(op, side, mn, value.type):
-                return False
+            if mn in op.operation.attributes:
+                in_panels(op, side, mn, value.type)
         a, b = (shape_of(v.type)[:: -1 if mn in op.operation.attributes else 1] for _, mn, v in sides)
         if a[1] != b[1]:
-            return fail(op, f"A has {a[1]} columns of K, B {b[1]}")
+            refuse(f"A has {a[1]} columns of K, B {b[1]}")
         number, count = slice_of(op)
         if not 0 <= number < count or a[1] % count:
-            return fail(op, f"slice {number} of {count}, of {a[1]} columns of K")
+            refuse(f"slice {number} of {count}, of {a[1]} columns of K")
         column = int_of(op.column)
         if column < 0 or column % 8 or column + c[1] > b[0]:
             from_on = f" from {column} on" if column else ""
-            return fail(op, f"the accumulator has {c[1]} columns{from_on}, B {b[0]} rows")
+            refuse(f"the accumulator has {c[1]} columns{from_on}, B {b[0]} rows")
         wave = wave_rows(op.accumulator.type)
         if c[0] <= int_of(op.wave) * wave or int_of(op.a_wave) >= int_of(op.waves):
-            return fail(
-                op, f"wave {int_of(op.wave)} of A's wave {int_of(op.a_wave)} is outside an accumulator of {c[0]} rows"
-            )
+            refuse(f"wave {int_of(op.wave)} of A's wave {int_of(op.a_wave)} is outside an accumulator of {c[0]} rows")
         if a[0] % (wave * int_of(op.waves)):
-            return fail(op, f"A has {a[0]} rows, expected a multiple of {int_of(op.waves)} waves of {wave} rows")
+            refuse(f"A has {a[0]} rows, expected a multiple of {int_of(op.waves)} waves of {wave} rows")
         widths = [bits_of(element_of(v.type)) for v in (op.a, op.b)]
         if widths[0] != widths[1]:
-            return fail(op, f"A's elements have {widths[0]} bits, B's {widths[1]}")
+            refuse(f"A's elements have {widths[0]} bits, B's {widths[1]}")
         slot = maker(op.b, "tile.slot")  # which has a cursor of its own
-        return plainly_swizzled(op, op.a, op.b) and in_step(op, None, op.a, *([op.b] if slot is None else []))
+        plainly_swizzled(op, op.a, op.b)
+        in_step(op, None, op.a, *([op.b] if slot is None else []))
 
 
 class MmaConvertedOp(Op, name="mma_converted"):
@@ -109,24 +108,25 @@ class MmaConvertedOp(Op, name="mma_converted"):
     column: ir.IntegerAttr
     accumulate: Flag
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         c, (rows, depth), mn = shape_of(op.accumulator.type), shape_of(op.a.type), "b_mn" in op.operation.attributes
-        if mn and not in_panels(op, "B", "b_mn", op.b.type):
-            return False
+        if mn:
+            in_panels(op, "B", "b_mn", op.b.type)
         columns, k = shape_of(op.b.type)[:: -1 if mn else 1]
         number, count = slice_of(op)
         if not 0 <= number < count or depth * count != k:
-            return fail(op, f"slice {number} of {count}, {depth} of {k} columns of K")
+            refuse(f"slice {number} of {count}, {depth} of {k} columns of K")
         column = int_of(op.column)
         if column < 0 or column % 8 or column + c[1] > columns:
-            return fail(op, f"the accumulator has {c[1]} columns from {column} on, B {columns} rows")
+            refuse(f"the accumulator has {c[1]} columns from {column} on, B {columns} rows")
         wave = wave_rows(op.accumulator.type)
         if c[0] <= int_of(op.wave) * wave or rows != wave:
-            return fail(op, f"{rows} rows of A for wave {int_of(op.wave)} of an accumulator of {c[0]} rows")
+            refuse(f"{rows} rows of A for wave {int_of(op.wave)} of an accumulator of {c[0]} rows")
         kinds = [element_of(v.type) for v in (op.a, op.b)]
         if kinds[0] != kinds[1] and {bits_of(kind) for kind in kinds} != {8}:  # those of 8 bits mix
-            return fail(op, f"A's elements are {kinds[0]}, B's {kinds[1]}")
-        return plainly_swizzled(op, op.b) and in_step(op, None, op.b)
+            refuse(f"A's elements are {kinds[0]}, B's {kinds[1]}")
+        plainly_swizzled(op, op.b)
+        in_step(op, None, op.b)
 
 
 def slice_of(op: ir.OpView) -> tuple[int, int]:
@@ -151,15 +151,14 @@ class RowFactorsOp(Op, name="row_factors"):
     wave: ir.IntegerAttr
     waves: ir.IntegerAttr
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         wave, waves = int_of(op.wave), int_of(op.waves)
         if not 0 <= wave < waves:
-            return fail(op, f"wave {wave} of {waves}")
+            refuse(f"wave {wave} of {waves}")
         rows = holds_factors(op)
         wave = min(WAVES.values())
         if rows % (wave * waves):
-            return fail(op, f"factors of {rows} rows, expected a multiple of {waves} waves of {wave} rows")
-        return rows > 0
+            refuse(f"factors of {rows} rows, expected a multiple of {waves} waves of {wave} rows")
 
 
 class ColumnFactorsOp(Op, name="column_factors"):
@@ -169,7 +168,7 @@ class ColumnFactorsOp(Op, name="column_factors"):
     position: ext.Operand[CursorType | WindowType]
     result: ext.Result[ScalesType]
 
-    verify_invariants = staticmethod(lambda op: holds_factors(op) > 0)
+    verify_invariants = staticmethod(holds_factors)
 
 
 class UniformFactorsOp(Op, name="uniform_factors"):
@@ -181,16 +180,14 @@ class UniformFactorsOp(Op, name="uniform_factors"):
     count: Count
     span: Natural
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         end, span, room = int_of(op.first) + int_of(op.count), int_of(op.span), maker(op.source, "tile.scalars")
         if room is not None and end > int_of(room.count):
-            return fail(op, f"takes scalars {int_of(op.first)}..{end} of {int_of(room.count)}")
+            refuse(f"takes scalars {int_of(op.first)}..{end} of {int_of(room.count)}")
         if span % 8 or (not span and int_of(op.count) > 1):
-            return fail(
-                op,
-                f"{int_of(op.count)} factors of {span} columns each, expected a multiple of 8 (0: one factor for all)",
+            refuse(
+                f"{int_of(op.count)} factors of {span} columns each, expected a multiple of 8 (0: one factor for all)"
             )
-        return True
 
 
 class BlockFactorsOp(Op, name="block_factors"):
@@ -203,11 +200,10 @@ class BlockFactorsOp(Op, name="block_factors"):
     block: ir.IntegerAttr
     step: ir.IntegerAttr
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         block, step = int_of(op.block), int_of(op.step)
         if step < 8 or step % 8 or block < step or block % step:
-            return fail(op, f"steps of {step} columns in blocks of {block}, expected a multiple of 8 that divides them")
-        return True
+            refuse(f"steps of {step} columns in blocks of {block}, expected a multiple of 8 that divides them")
 
 
 class PromoteOp(Op, name="promote"):
@@ -224,15 +220,14 @@ class PromoteOp(Op, name="promote"):
     wave: ir.IntegerAttr
     column: ir.IntegerAttr
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         (rows, columns), (_, partial) = shape_of(op.accumulator.type), shape_of(op.partial.type)
         column = int_of(op.column)
         if column < 0 or column % 8 or column + partial > columns:
             what = f"{partial} from {column} on" if column else str(partial)
-            return fail(op, f"the accumulator has {columns} columns, the partial sums {what}")
+            refuse(f"the accumulator has {columns} columns, the partial sums {what}")
         if not 0 <= int_of(op.wave) * wave_rows(op.accumulator.type) < rows:
-            return fail(op, f"wave {int_of(op.wave)} is outside an accumulator of {rows} rows")
-        return True
+            refuse(f"wave {int_of(op.wave)} is outside an accumulator of {rows} rows")
 
 
 # --------------------------------------------------------------------------------------------------------- epilogue
@@ -266,17 +261,16 @@ class InputOp(Op, name="input"):
     axes: Any
     pair: Flag
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         if str_of(op.kind) not in ("row", "col", "both", "scalar"):
-            return fail(op, f"kind is {op.kind}, expected row, col, both or scalar")
+            refuse(f"kind is {op.kind}, expected row, col, both or scalar")
         axes = ints_of(op.axes)
         if len(axes) != 3 * len(op.strides) or any(a not in (0, 1) or by < 1 or m < 0 for a, by, m in axes_of(op)):
-            return fail(op, f"axes are {list(axes)} for {len(op.strides)} strides, expected three numbers for each")
+            refuse(f"axes are {list(axes)} for {len(op.strides)} strides, expected three numbers for each")
         around = optional(op, "gaps", axes)
         if len(around) != len(axes) or any(size < 0 or every < 1 or c < 0 for size, every, c in gaps_in(op)):
             expected = "a size, a distance of at least 1 and a phase for each"
-            return fail(op, f"gaps are {list(around)} for {len(op.strides)} strides, expected {expected}")
-        return True
+            refuse(f"gaps are {list(around)} for {len(op.strides)} strides, expected {expected}")
 
 
 class IndexInputOp(Op, name="index_input"):
@@ -291,13 +285,12 @@ class IndexInputOp(Op, name="index_input"):
     kind: ir.StringAttr
     numbers: Any
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         kind, numbers = str_of(op.kind), ints_of(op.numbers)
         if kind not in ("row", "col", "scalar") or len(op.value) != int(kind == "scalar"):
-            return fail(op, f"kind is {kind} with {len(op.value)} values, expected row or col, or scalar with one")
+            refuse(f"kind is {kind} with {len(op.value)} values, expected row or col, or scalar with one")
         if len(numbers) != 3 or numbers[1] < 1 or numbers[2] < 0:
-            return fail(op, f"numbers are {list(numbers)}, expected an offset, a divisor and a modulus")
-        return True
+            refuse(f"numbers are {list(numbers)}, expected an offset, a divisor and a modulus")
 
 
 class PrefetchInputOp(Op, name="prefetch_input"):
@@ -310,11 +303,11 @@ class PrefetchInputOp(Op, name="prefetch_input"):
     n: ext.Operand[I32]
     tile: Any
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         made = maker(op.input, "tile.input")
         if made is not None and str_of(made.kind) not in ("row", "col", "both"):
-            return fail(op, f"an input of kind {made.kind}, expected row, col or both")
-        return extents(op, "tile")
+            refuse(f"an input of kind {made.kind}, expected row, col or both")
+        extents(op, "tile")
 
 
 class CopyInputOp(Op, name="copy_input"):
@@ -328,13 +321,13 @@ class CopyInputOp(Op, name="copy_input"):
     m0: ext.Operand[I32]
     m: ext.Operand[I32]
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         made, (vectors, rows) = maker(op.input, "tile.input"), shape_of(op.target.type)
         if made is not None and str_of(made.kind) != "row":
-            return fail(op, f"an input of kind {made.kind}, expected row")
+            refuse(f"an input of kind {made.kind}, expected row")
         if str(element_of(op.target.type)) != "f32" or vectors != 1 or rows % LANES:
-            return fail(op, f"copies into {op.target.type}, expected one vector of f32 for a multiple of {LANES} rows")
-        return in_step(op, None, op.target)
+            refuse(f"copies into {op.target.type}, expected one vector of f32 for a multiple of {LANES} rows")
+        in_step(op, None, op.target)
 
 
 class RowsHeldOp(Op, name="rows_held"):
@@ -352,11 +345,12 @@ class HoldOp(Op, name="hold"):
     inputs: Sequence[ext.Operand[InputType]]
     body: ext.Region
 
-    def verify_region_invariants(op: ir.OpView) -> bool:
+    def verify_region_invariants(op: ir.OpView) -> None:
         for made in (maker(x, "tile.input") for x in op.inputs):
             if made is not None and str_of(made.kind) != "scalar":
-                return fail(op, f"holds an input of kind {made.kind}, expected scalar")
-        return takes(op, [ir.F32Type.get()] * len(op.inputs)) and yields(op)
+                refuse(f"holds an input of kind {made.kind}, expected scalar")
+        takes(op, [ir.F32Type.get()] * len(op.inputs))
+        yields(op)
 
 
 class EpilogueOp(Op, name="epilogue"):
@@ -375,12 +369,13 @@ class EpilogueOp(Op, name="epilogue"):
     inputs: Sequence[ext.Operand[InputType]]
     body: ext.Region
 
-    def verify_region_invariants(op: ir.OpView) -> bool:
+    def verify_region_invariants(op: ir.OpView) -> None:
         attributes = op.operation.attributes
         for name in ("approximate", "piecewise"):
             if name in attributes and not isinstance(attributes[name], ir.UnitAttr):
-                return fail(op, f"{name} is {attributes[name]}, expected a unit attribute")
-        return takes(op, [ir.F32Type.get()] * (1 + len(op.inputs))) and yields(op)
+                refuse(f"{name} is {attributes[name]}, expected a unit attribute")
+        takes(op, [ir.F32Type.get()] * (1 + len(op.inputs)))
+        yields(op)
 
 
 class YieldOp(Op, name="yield", traits=[ir.IsTerminatorTrait]):
@@ -389,11 +384,10 @@ class YieldOp(Op, name="yield", traits=[ir.IsTerminatorTrait]):
     values: Sequence[ext.Operand[ir.F32Type]]
 
 
-def yields(op: ir.OpView, count: int = 1) -> bool:
+def yields(op: ir.OpView, count: int = 1) -> None:
     """Refuses a body that does not end in tile.yield of so many values."""
     last = op.body.blocks[0].operations[len(op.body.blocks[0].operations) - 1]
     if last.operation.name != "tile.yield":
-        return fail(op, f"body ends in {last.operation.name}, expected tile.yield")
+        refuse(f"body ends in {last.operation.name}, expected tile.yield")
     if len(last.operation.operands) != count:
-        return fail(op, f"body yields {len(last.operation.operands)} values, expected {count}")
-    return True
+        refuse(f"body yields {len(last.operation.operands)} values, expected {count}")

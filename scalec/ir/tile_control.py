@@ -8,7 +8,7 @@ from typing import Any
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import Op, at_least, extents, in_rounds, maker, positive_tile, takes
 from scalec.ir.tile_types import *
-from scalec.ir.verify import Axis, Count, Flag, Natural, Offset, Transaction, fail
+from scalec.ir.verify import Axis, Count, Flag, Natural, Offset, Transaction, refuse
 from scalec.targets import ATOM, ATOMIC_SPAN
 
 # ---------------------------------------------------------------------------------------------- kernel and its roles
@@ -29,42 +29,37 @@ class KernelOp(Op, name="kernel", traits=[ir.NoTerminatorTrait]):
     arguments: ir.ArrayAttr
     body: ext.Region
 
-    def verify_region_invariants(op: ir.OpView) -> bool:
+    def verify_region_invariants(op: ir.OpView) -> None:
         blocks = list(op.body.blocks)
         if len(blocks) != 1:
-            return fail(op, f"body has {len(blocks)} blocks, expected 1")
+            refuse(f"body has {len(blocks)} blocks, expected 1")
         if len(blocks[0].arguments) != len(op.arguments):
-            return fail(op, f"has {len(blocks[0].arguments)} parameters but {len(op.arguments)} sources in `arguments`")
+            refuse(f"has {len(blocks[0].arguments)} parameters but {len(op.arguments)} sources in `arguments`")
         if int_of(op.threads) % 32 or not 32 <= int_of(op.threads) <= 1024:
-            return fail(op, f"threads is {int_of(op.threads)}, expected a multiple of 32 from 32 to 1024")
-        if not extents(op, "cluster"):
-            return False
+            refuse(f"threads is {int_of(op.threads)}, expected a multiple of 32 from 32 to 1024")
+        extents(op, "cluster")
         together = parts_of(op)
         walks = [w for o in blocks[0].operations if o.operation.name == "tile.role" for w in _walks(o)]
         if together > 1 and any(int_of(w.opview.split) != together for w in walks):
-            return fail(op, f"parts is {together}, and a role walks tiles of another number of parts")
+            refuse(f"parts is {together}, and a role walks tiles of another number of parts")
         end = max((_end(o) for o in blocks[0].operations), default=0)
         if end > int_of(op.shared_bytes):
-            return fail(
-                op, f"buffers and rings end at byte {end}, beyond the shared memory of {int_of(op.shared_bytes)} bytes"
-            )
+            refuse(f"buffers and rings end at byte {end}, beyond the shared memory of {int_of(op.shared_bytes)} bytes")
         roles = [o for o in blocks[0].operations if o.operation.name == "tile.role"]
         launched, most = launch_registers(op), sum(_registers(o) for o in roles)
         if launched and (launched % 8 or not 24 <= launched <= 256):
-            return fail(op, f"registers is {launched}, expected a multiple of 8 from 24 to 256")
+            refuse(f"registers is {launched}, expected a multiple of 8 from 24 to 256")
         if launched and most > launched * int_of(op.threads):
             of = f"{int_of(op.threads)} threads with {launched} each"
-            return fail(op, f"its roles have {most} registers, {of} {launched * int_of(op.threads)}")
+            refuse(f"its roles have {most} registers, {of} {launched * int_of(op.threads)}")
         warps = [ints_of(o.attributes["warps"]) for o in roles]
         taken = [w for low, high in warps for w in range(low, high)]
         if len(taken) != len(set(taken)):
-            return fail(op, f"roles share warps: {warps}")
+            refuse(f"roles share warps: {warps}")
         if taken and max(taken) >= int_of(op.threads) // 32:
-            return fail(
-                op,
-                f"a role has warp {max(taken)}, but {int_of(op.threads)} threads are {int_of(op.threads) // 32} warps",
+            refuse(
+                f"a role has warp {max(taken)}, but {int_of(op.threads)} threads are {int_of(op.threads) // 32} warps"
             )
-        return True
 
 
 def parts_of(kernel: ir.OpView) -> int:
@@ -121,13 +116,12 @@ class RoleOp(Op, name="role", traits=[ir.NoTerminatorTrait]):
     registers: ir.IntegerAttr
     body: ext.Region
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         low, high = ints_of(op.warps)
         if low % 4 or high % 4 or high <= low:
-            return fail(op, f"warps {low}..{high} are not whole warpgroups (multiples of 4)")
+            refuse(f"warps {low}..{high} are not whole warpgroups (multiples of 4)")
         if int_of(op.registers) % 8 or not 24 <= int_of(op.registers) <= 256:
-            return fail(op, f"registers {int_of(op.registers)} must be a multiple of 8 from 24 to 256")
-        return True
+            refuse(f"registers {int_of(op.registers)} must be a multiple of 8 from 24 to 256")
 
 
 class WhenOp(Op, name="when", traits=[ir.NoTerminatorTrait]):
@@ -145,13 +139,14 @@ class WarpOp(Op, name="warp", traits=[ir.NoTerminatorTrait]):
     elected: Flag
     body: ext.Region
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         role = op.operation.parent
         if role is None or role.name != "tile.role":
-            return fail(op, "is not in a tile.role")
+            refuse("is not in a tile.role")
         low, high = ints_of(role.opview.warps)
         end = int_of(op.index) + int_of(op.count)
-        return end <= high - low or fail(op, f"has warps {int_of(op.index)}..{end} of a role of {high - low} warps")
+        if end > high - low:
+            refuse(f"has warps {int_of(op.index)}..{end} of a role of {high - low} warps")
 
 
 class SyncOp(Op, name="sync"):
@@ -163,10 +158,9 @@ class SyncOp(Op, name="sync"):
     scope: ir.StringAttr
     releases: Flag
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         if str_of(op.scope) not in ("cta", "cluster"):
-            return fail(op, f"scope is {op.scope}, expected cta or cluster")
-        return True
+            refuse(f"scope is {op.scope}, expected cta or cluster")
 
 
 # ------------------------------------------------------------------------------------------------------------ loops
@@ -209,30 +203,27 @@ class TilesOp(Op, name="tiles", traits=[ir.NoTerminatorTrait]):
     turns: Count
     body: ext.Region
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         i32 = ir.IntegerType.get_signless(32)
-        if not extents(op, "tile", "cluster"):
-            return False
+        extents(op, "tile", "cluster")
         role, turns = op.operation.parent, int_of(op.turns)
         if "whole" in op.operation.attributes and run_of(op) == 1:
-            return fail(op, "whole runs, and there are none: run is 1")
+            refuse("whole runs, and there are none: run is 1")
         if "alone" in op.operation.attributes and (run_of(op) > 1 or turns > 1):
-            return fail(op, f"runs of {run_of(op)} tiles and {turns} turns of who takes one alone")
+            refuse(f"runs of {run_of(op)} tiles and {turns} turns of who takes one alone")
         if run_of(op) > 1 and (turns > 1 or int_of(op.split) > 1):
-            return fail(op, f"a run of {run_of(op)} tiles with {turns} turns and {int_of(op.split)} parts of K")
+            refuse(f"a run of {run_of(op)} tiles with {turns} turns and {int_of(op.split)} parts of K")
         if turns > 1 and role is not None and role.name == "tile.role":
             low, high = ints_of(role.opview.warps)
             if high - low != 4 * turns:
-                return fail(
-                    op, f"{turns} turns in a role of {high - low} warps, expected {4 * turns}: a warpgroup each"
-                )
+                refuse(f"{turns} turns in a role of {high - low} warps, expected {4 * turns}: a warpgroup each")
         asked = sum(o.operation.name == "tile.query_cancel" for b in op.body.blocks for o in b.operations)
         if asked > 1:
-            return fail(op, f"body has {asked} tile.query_cancel, expected at most 1: the next tile is one")
+            refuse(f"body has {asked} tile.query_cancel, expected at most 1: the next tile is one")
         if asked and turns > 1:
-            return fail(op, f"{turns} turns, and a response of tile.query_cancel is the next tile of all warpgroups")
+            refuse(f"{turns} turns, and a response of tile.query_cancel is the next tile of all warpgroups")
         own = 3 if "whole" in op.operation.attributes else 4 if int_of(op.split) > 1 else 2
-        return takes(op, [i32] * (own + len(op.outer)))
+        takes(op, [i32] * (own + len(op.outer)))
 
 
 class FollowsOp(Op, name="follows"):
@@ -240,16 +231,15 @@ class FollowsOp(Op, name="follows"):
 
     result: ext.Result[I1]
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         around = op.operation.parent
         while around is not None and around.name != "tile.tiles":
             around = around.parent
         if around is None:
-            return fail(op, "is in no tile.tiles")
+            refuse("is in no tile.tiles")
         asks = any(o.operation.name == "tile.query_cancel" for b in around.opview.body.blocks for o in b.operations)
         if asks or run_of(around) > 1:
-            return fail(op, "is in a tile.tiles that does not know what follows: it asks, or takes runs")
-        return True
+            refuse("is in a tile.tiles that does not know what follows: it asks, or takes runs")
 
 
 class StepsOp(Op, name="steps", traits=[ir.NoTerminatorTrait]):
@@ -269,22 +259,23 @@ class StepsOp(Op, name="steps", traits=[ir.NoTerminatorTrait]):
     unroll: ir.IntegerAttr
     body: ext.Region
 
-    def verify_invariants(op: ir.OpView) -> bool:
-        fits = at_least(op, 0, "start") and at_least(op, 1, "step", "unroll")
-        if fits and "once" in op.operation.attributes and not _once(op):
-            return False
-        return fits and takes(op, [ir.IntegerType.get_signless(32)]) and in_rounds(op, op.cursors, int_of(op.unroll))
+    def verify_invariants(op: ir.OpView) -> None:
+        at_least(op, 0, "start")
+        at_least(op, 1, "step", "unroll")
+        if "once" in op.operation.attributes:
+            _once(op)
+        takes(op, [ir.IntegerType.get_signless(32)])
+        in_rounds(op, op.cursors, int_of(op.unroll))
 
 
-def _once(op: ir.OpView) -> bool:
+def _once(op: ir.OpView) -> None:
     """Refuses `once` of steps that are not one iteration."""
     made = maker(op.k, "arith.constant")
     k = None if made is None else ir.IntegerAttr(made.operation.attributes["value"]).value
     steps = None if k is None else -(-(k - int_of(op.start)) // int_of(op.step))
     if not isinstance(op.operation.attributes["once"], ir.UnitAttr) or list(op.cursors) or steps != int_of(op.unroll):
         found = f"{steps or 'an unknown number of'} steps of which an iteration has {int_of(op.unroll)}"
-        return fail(op, f"once, and {found}, expected as many")
-    return True
+        refuse(f"once, and {found}, expected as many")
 
 
 # ----------------------------------------------------------------------------------------------- storage and barriers
@@ -296,18 +287,16 @@ class SharedOp(Op, name="shared"):
     result: ext.Result[SharedType]
     offset: ir.IntegerAttr
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         swizzle, atom = swizzle_of(op.result.type), atom_of(op.result.type)
         align = {0: 128, 32: 256, 64: 512, 128: 1024}.get(swizzle)
         if align is None:
-            return fail(op, f"swizzle of {swizzle} bytes, expected 0, 32, 64 or 128")
+            refuse(f"swizzle of {swizzle} bytes, expected 0, 32, 64 or 128")
         if atom != ATOM and (atom, swizzle) != (32, ATOMIC_SPAN):
-            return fail(op, f"swizzle of {swizzle} bytes keeps {atom} together, expected 16, or of 128 bytes 32")
+            refuse(f"swizzle of {swizzle} bytes keeps {atom} together, expected 16, or of 128 bytes 32")
         if int_of(op.offset) % align or int_of(op.offset) < 0:
-            return fail(
-                op, f"offset {int_of(op.offset)} is not a multiple of {align} (the period of a {swizzle}-byte swizzle)"
-            )
-        return positive_tile(op, op.result.type)
+            refuse(f"offset {int_of(op.offset)} is not a multiple of {align} (the period of a {swizzle}-byte swizzle)")
+        positive_tile(op, op.result.type)
 
 
 class RingOp(Op, name="ring"):

@@ -13,7 +13,7 @@ from scalec.ir.tile_cut import CHUNK, LINE
 from scalec.ir.tile_tensor import LANES
 from scalec.ir.tile_types import *
 from scalec.ir.tile_zero_points import ZeroPointsType, bounds_in
-from scalec.ir.verify import Count, Natural, Reduction, Several, fail
+from scalec.ir.verify import Count, Natural, Reduction, Several, refuse
 from scalec.targets import WARPGROUP, WAVES
 from scalec.zero_points import SHIFTED, converts, subtracts, takes_zeros, words
 
@@ -57,7 +57,7 @@ class ConvertOp(Op, name="convert"):
     shift: ext.Operand[I32] | None
     stored: Any
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         stored = element_spelled(str(ir.TypeAttr(op.stored).value))
         made = element_spelled(str(element_of(op.target.type)))
         turned = "turned" in op.operation.attributes
@@ -66,33 +66,33 @@ class ConvertOp(Op, name="convert"):
         if op.zeros is not None and (points := maker(op.zeros, "tile.zero_points")) is not None:
             able = converts(stored.name, *bounds_in(points)) if stored is not None and stored.name in SHIFTED else ()
         if stored is None or made is None or not (same or made.name in able):
-            return fail(op, f"converts {op.stored} to {element_of(op.target.type)}, which is not exact")
+            refuse(f"converts {op.stored} to {element_of(op.target.type)}, which is not exact")
         (rows, width), source = shape_of(op.source.type), op.source.type
         depth = shape_of(op.target.type)[1]
         if op.zeros is not None and (turned or (points is not None and points.target.type != op.target.type)):
-            return fail(op, f"converts to {op.target.type} with the zero points of another tile, or turns it")
+            refuse(f"converts to {op.target.type} with the zero points of another tile, or turns it")
         if turned:
             rows, width = width, rows
             if rows * stored.bits % 128 or stored.bits not in (8, 32):
-                return fail(op, f"turns {source}, expected lines of whole 16 bytes, of 8 or 32 bits")
-        if not _of_one_shape(op, (rows, width), stored.bits, 1 if turned or op.zeros is not None else MOST_MADE):
-            return False
-        if op.shift is not None and not _shifts(op, width, stored.bits, made.bits if made is not None else 0):
-            return False
+                refuse(f"turns {source}, expected lines of whole 16 bytes, of 8 or 32 bits")
+        _of_one_shape(op, (rows, width), stored.bits, 1 if turned or op.zeros is not None else MOST_MADE)
+        if op.shift is not None:
+            _shifts(op, width, stored.bits, made.bits if made is not None else 0)
         if op.last is not None:
             element = optional(op, "element", depth)
             if turned or op.zeros is not None or stored.bits != 4 or not 0 <= element < depth:
-                return fail(op, f"has no element {element} of 4 bits, without zero points, in a row of {depth}")
+                refuse(f"has no element {element} of 4 bits, without zero points, in a row of {depth}")
         if op.factors is not None:
             planes, count = shape_of(op.factors.type)
             if turned:
                 fits = count == depth and not rows % planes and not rows // planes % TOGETHER and made.name == "bf16"
                 if str(element_of(op.factors.type)) != "f32" or not fits:
-                    return fail(op, f"has factors {op.factors.type} for {rows} rows of {depth} {made.name}")
+                    refuse(f"has factors {op.factors.type} for {rows} rows of {depth} {made.name}")
             elif str(element_of(op.factors.type)) != "f32" or count != rows or depth % planes or depth // planes % 8:
-                return fail(op, f"has factors {op.factors.type} for {rows} rows of {depth}")
+                refuse(f"has factors {op.factors.type} for {rows} rows of {depth}")
         buffers = [x for x in (op.source, op.target, op.factors) if x is not None]
-        return plainly_swizzled(op, op.target) and in_step(op, None, *buffers)
+        plainly_swizzled(op, op.target)
+        in_step(op, None, *buffers)
 
 
 TOGETHER = 4
@@ -103,27 +103,25 @@ MOST_MADE = 2
 multiple of those after which a swizzle repeats."""
 
 
-def _of_one_shape(op: ir.OpView, source: tuple[int, ...], stored: int, panels: int = 1) -> bool:
+def _of_one_shape(op: ir.OpView, source: tuple[int, ...], stored: int, panels: int = 1) -> None:
     """Refuses tiles of unlike shapes: `source` has rows and their elements, of `stored` bits each below a byte."""
     (rows, width), (own, depth) = source, shape_of(op.target.type)
     element = bits_of(element_of(op.source.type))
     if rows != own or width * element < depth * stored or swizzle_of(op.source.type):
-        return fail(op, f"converts {op.source.type} to {op.target.type}, expected as many elements, not swizzled")
+        refuse(f"converts {op.source.type} to {op.target.type}, expected as many elements, not swizzled")
     row, swizzle = depth * bits_of(element_of(op.target.type)) // 8, swizzle_of(op.target.type)
     if row not in range(swizzle, panels * swizzle + 1, swizzle or 1):
-        return fail(op, f"converts to rows of {row} bytes, expected those of the swizzle, of {panels} panels at most")
-    return True
+        refuse(f"converts to rows of {row} bytes, expected those of the swizzle, of {panels} panels at most")
 
 
-def _shifts(op: ir.OpView, width: int, stored: int, made: int) -> bool:
+def _shifts(op: ir.OpView, width: int, stored: int, made: int) -> None:
     """Refuses a shift of rows that end too early, or of elements that are turned, or become others 8 times as long."""
     row = width * bits_of(element_of(op.source.type)) // 8
     wanted = shape_of(op.target.type)[1] * stored // 8 + CHUNK
     if row < wanted or row % CHUNK or op.zeros is not None or op.last is not None:
-        return fail(op, f"shifts rows of {row} bytes, expected {wanted} in whole {CHUNK}, and no zero points or last")
+        refuse(f"shifts rows of {row} bytes, expected {wanted} in whole {CHUNK}, and no zero points or last")
     if "turned" in op.operation.attributes or made > 4 * stored:
-        return fail(op, f"shifts {stored} bits that become {made}, or are turned")
-    return True
+        refuse(f"shifts {stored} bits that become {made}, or are turned")
 
 
 class LoadStoredOp(Op, name="load_stored"):
@@ -147,29 +145,28 @@ class LoadStoredOp(Op, name="load_stored"):
     count: Count
     made: Any
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         stored = element_spelled(str(element_of(op.result.type)))
         made = element_spelled(str(ir.TypeAttr(op.made).value))
         able = CONVERTED.get(stored.name, ()) if stored is not None else ()
         if stored is None or made is None or not (made.name in able or made.bits == stored.bits):
-            return fail(op, f"loads {element_of(op.result.type)} to make {op.made}, which is not exact")
+            refuse(f"loads {element_of(op.result.type)} to make {op.made}, which is not exact")
         (wave, slice_), (rows, width) = shape_of(op.result.type), shape_of(op.source.type)
         waves, number, count = (int_of(x) for x in (op.waves, op.number, op.count))
         if number >= count or int_of(op.a_wave) >= waves or rows % (wave * waves):
-            return fail(op, f"slice {number} of {count}, wave {int_of(op.a_wave)} of {waves} of {rows} rows")
+            refuse(f"slice {number} of {count}, wave {int_of(op.a_wave)} of {waves} of {rows} rows")
         depth, pitch = slice_ * count, width * bits_of(element_of(op.source.type)) // 8
         if pitch * 8 < depth * stored.bits or swizzle_of(op.source.type) not in (0, pitch):
-            return fail(op, f"has {depth} elements of {stored.name} of rows in {op.source.type}")
+            refuse(f"has {depth} elements of {stored.name} of rows in {op.source.type}")
         if slice_ * made.bits % (2 * 8 * CHUNK) or slice_ * stored.bits % (8 * CHUNK):
-            return fail(op, f"converts {slice_} elements of {stored.name}, expected whole {CHUNK} bytes")
+            refuse(f"converts {slice_} elements of {stored.name}, expected whole {CHUNK} bytes")
         if "interleaved" in op.operation.attributes and slice_ * made.bits % (8 * LINE):
-            return fail(
-                op, f"loads {slice_} elements of {stored.name} interleaved, expected {LINE} bytes of {made.name}"
-            )
+            refuse(f"loads {slice_} elements of {stored.name} interleaved, expected {LINE} bytes of {made.name}")
         if "words" in op.operation.attributes:
-            return _of_words(op, depth, stored.name, rows)
+            _of_words(op, depth, stored.name, rows)
+            return
         if op.zeros is not None and not takes_zeros(stored.name, made.name):
-            return fail(op, f"has zero points of {stored.name} as {made.name}")
+            refuse(f"has zero points of {stored.name} as {made.name}")
         kinds = ("f32", "i32") if made.bits == 16 else ("f32",)
         each = words(made.name)
         for name, beside, some, count in (("factors", op.factors, kinds, 1), ("zero points", op.zeros, ("i32",), each)):
@@ -177,23 +174,25 @@ class LoadStoredOp(Op, name="load_stored"):
                 continue
             planes, of = shape_of(beside.type)
             if str(element_of(beside.type)) not in some or of != rows * count or depth % planes:
-                return fail(op, f"has {name} {beside.type} for {rows} rows of {depth}")
+                refuse(f"has {name} {beside.type} for {rows} rows of {depth}")
             if depth // planes * made.bits % (8 * CHUNK):
-                return fail(op, f"has {planes} {name} of a row for {depth} elements of {made.name}")
+                refuse(f"has {planes} {name} of a row for {depth} elements of {made.name}")
         buffers = [x for x in (op.source, op.factors, op.zeros) if x is not None]
-        return plainly_swizzled(op, op.source) and in_step(op, None, *buffers)
+        plainly_swizzled(op, op.source)
+        in_step(op, None, *buffers)
 
 
-def _of_words(op: ir.OpView, depth: int, stored: str, rows: int) -> bool:
+def _of_words(op: ir.OpView, depth: int, stored: str, rows: int) -> None:
     """Refuses words of scale bytes of which no addends are made."""
     if op.factors is None or str(element_of(op.factors.type)) != "i32":
-        return fail(op, f"has factors {op.factors}, expected words of scales")
+        refuse(f"has factors {op.factors}, expected words of scales")
     (planes, factors), made = shape_of(op.factors.type), str(ir.TypeAttr(op.made).value)
     if factors != rows or depth % (4 * (planes - 1)) or depth // (4 * (planes - 1)) % CHUNK:
-        return fail(op, f"has words {op.factors.type} for {rows} rows of {depth}")
+        refuse(f"has words {op.factors.type} for {rows} rows of {depth}")
     if made not in (ELEMENT_TYPES[x].mlir for (element, _), (x, _) in ADDENDS.items() if element == stored):
-        return fail(op, f"makes addends {made} of {stored}")
-    return plainly_swizzled(op, op.source) and in_step(op, None, op.source, op.factors)
+        refuse(f"makes addends {made} of {stored}")
+    plainly_swizzled(op, op.source)
+    in_step(op, None, op.source, op.factors)
 
 
 SCALES = {"alike": AddendsType, "ordinary": None, "small": None, "power": PowersType, "plain": None}
@@ -217,26 +216,25 @@ class ConvertedOp(Op, name="converted"):
     known: ext.Operand[Any] | None
     result: ext.Result[MultiplicandType]
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         stored, made = (element_spelled(str(element_of(x.type))) for x in (op.stored, op.result))
         if stored is None or made is None or made.name not in CONVERTED.get(stored.name, ()):
-            return fail(op, f"converts {op.stored.type} to {op.result.type}, which is not exact")
+            refuse(f"converts {op.stored.type} to {op.result.type}, which is not exact")
         attributes, loaded = op.operation.attributes, maker(op.stored, "tile.load_stored")
         scales = optional(op, "scales", "")
         if scales not in ("", *SCALES) or (loaded is not None and bool(scales) != ("words" in loaded.attributes)):
-            return fail(op, f"makes addends of {scales!r} scales, expected one of {', '.join(SCALES)}, of words alone")
+            refuse(f"makes addends of {scales!r} scales, expected one of {', '.join(SCALES)}, of words alone")
         wanted = SCALES.get(scales)
         if (op.known is None) != (wanted is None) or (wanted and not isinstance(op.known.type, wanted)):
-            return fail(op, f"makes addends of {scales!r} scales, and knows {op.known and op.known.type} of these")
+            refuse(f"makes addends of {scales!r} scales, and knows {op.known and op.known.type} of these")
         (rows, depth), (own, made_of) = shape_of(op.stored.type), shape_of(op.result.type)
         if "less" in attributes and not subtracts(stored.name, made.name, int_of(attributes["less"])):
-            return fail(op, f"makes {made.name} of {stored.name} less {int_of(attributes['less'])}")
+            refuse(f"makes {made.name} of {stored.name} less {int_of(attributes['less'])}")
         if loaded is not None and (loaded.zeros is not None) != ("added" in attributes):
-            return fail(op, "has zero points and what was added to them, expected both or neither")
+            refuse("has zero points and what was added to them, expected both or neither")
         number, count = slice_of(op)
         if (rows, depth) != (own, made_of * count) or not 0 <= number < count:
-            return fail(op, f"makes {op.result.type} of slice {number} of {count} of {op.stored.type}")
-        return True
+            refuse(f"makes {op.result.type} of slice {number} of {count} of {op.stored.type}")
 
 
 class TransformedOp(Op, name="transformed"):
@@ -255,33 +253,33 @@ class TransformedOp(Op, name="transformed"):
     first: Natural
     wave: Natural
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         stored, made = (element_spelled(str(element_of(x.type))) for x in (op.stored, op.result))
         attributes, between = op.operation.attributes, stored
         if "computed" in attributes:
             between = element_spelled(str(ir.TypeAttr(attributes["computed"]).value))
         if between is None or made is None or made.name not in (between.name, *CONVERTED.get(between.name, ())):
-            return fail(op, f"makes {element_of(op.result.type)} of {between and between.mlir}, which is not exact")
+            refuse(f"makes {element_of(op.result.type)} of {between and between.mlir}, which is not exact")
         if stored is None or not {"f32", "tf32"} & {stored.name, *CONVERTED.get(stored.name, ())}:
-            return fail(op, f"computes with {element_of(op.stored.type)}, which f32 does not hold")
+            refuse(f"computes with {element_of(op.stored.type)}, which f32 does not hold")
         loaded = maker(op.stored, "tile.load_stored")
         if loaded is not None and (loaded.factors or loaded.zeros or "interleaved" in loaded.attributes):
-            return fail(op, "takes elements with factors, zero points, or interleaved rows")
+            refuse("takes elements with factors, zero points, or interleaved rows")
         for x in op.folds:
             if int_of(x.type.count) < FRAGMENT_ROWS * (int_of(op.wave) + 1):
-                return fail(op, f"folds wave {int_of(op.wave)} into {x.type}")
+                refuse(f"folds wave {int_of(op.wave)} into {x.type}")
         (rows, depth), (own, made_of), (number, count) = (
             shape_of(op.stored.type),
             shape_of(op.result.type),
             slice_of(op),
         )
         if (rows, depth) != (own, made_of * count) or not 0 <= number < count:
-            return fail(op, f"makes {op.result.type} of slice {number} of {count} of {op.stored.type}")
-        return True
+            refuse(f"makes {op.result.type} of slice {number} of {count} of {op.stored.type}")
 
-    def verify_region_invariants(op: ir.OpView) -> bool:
+    def verify_region_invariants(op: ir.OpView) -> None:
         f32, count = ir.F32Type.get(), len(op.folds) + ("computed" in op.operation.attributes)
-        return takes(op, [f32] * (1 + len(op.inputs) + len(op.scalars))) and yields(op, count)
+        takes(op, [f32] * (1 + len(op.inputs) + len(op.scalars)))
+        yields(op, count)
 
 
 class FoldsOp(Op, name="folds"):
@@ -291,7 +289,7 @@ class FoldsOp(Op, name="folds"):
     result: ext.Result[FoldsType]
     kind: Reduction
 
-    verify_invariants = staticmethod(lambda op: int_of(op.result.type.count) > 0 or fail(op, "has no rows"))
+    verify_invariants = staticmethod(lambda op: int_of(op.result.type.count) > 0 or refuse("has no rows"))
 
 
 class BesideOp(Op, name="beside"):
@@ -311,15 +309,16 @@ class BesideOp(Op, name="beside"):
     result: ext.Result[ElementsType]
     along: ir.StringAttr
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         if not isinstance(op.memory.type, ir.MemRefType) or not rows_shared(op):
-            return fail(op, f"reads {op.memory.type} beside {op.target.type}, expected a memref and a swizzled tile")
+            refuse(f"reads {op.memory.type} beside {op.target.type}, expected a memref and a swizzled tile")
         along = str_of(op.along)
         if (along == "k" and "waves" in op.operation.attributes) != ("made" in op.operation.attributes):
-            return fail(op, "asks for the type of what is made along K for rows of fragments, and there alone")
+            refuse("asks for the type of what is made along K for rows of fragments, and there alone")
         if op.ahead is not None and "made" not in op.operation.attributes:
-            return fail(op, "loads ahead, but not along K for rows of fragments")
-        return along in ("rows", "k") or fail(op, f"along is {along}, expected rows or k")
+            refuse("loads ahead, but not along K for rows of fragments")
+        if along not in ("rows", "k"):
+            refuse(f"along is {along}, expected rows or k")
 
 
 class TransformOp(Op, name="transform"):
@@ -349,7 +348,7 @@ class TransformOp(Op, name="transform"):
     body: ext.Region
     stored: Any
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         stored = element_spelled(str(ir.TypeAttr(op.stored).value))
         made = element_spelled(str(element_of(op.target.type)))
         attributes = op.operation.attributes
@@ -357,48 +356,50 @@ class TransformOp(Op, name="transform"):
         if "computed" in attributes:
             between = element_spelled(str(ir.TypeAttr(attributes["computed"]).value))
         if between is None or made is None or made.name not in (between.name, *CONVERTED.get(between.name, ())):
-            return fail(op, f"makes {element_of(op.target.type)} of {between and between.mlir}, which is not exact")
+            refuse(f"makes {element_of(op.target.type)} of {between and between.mlir}, which is not exact")
         if stored is None or not {"f32", "tf32"} & {stored.name, *CONVERTED.get(stored.name, ())}:
-            return fail(op, f"computes with {op.stored}, which f32 does not hold")
-        if not _of_one_shape(op, shape_of(op.source.type), stored.bits):
-            return False
+            refuse(f"computes with {op.stored}, which f32 does not hold")
+        _of_one_shape(op, shape_of(op.source.type), stored.bits)
         count = rows_of_thread(shape_of(op.target.type)[0], swizzle_of(op.target.type))
         for x in op.folds:
             if int_of(x.type.count) != count:
-                return fail(op, f"folds into {x.type}, expected {count} rows of a thread")
+                refuse(f"folds into {x.type}, expected {count} rows of a thread")
         if (op.made is None) != ("scale" not in attributes):
-            return fail(op, "has new scales of no type, or a type and none")
-        if not _found_by_lanes(op):
-            return False
-        return plainly_swizzled(op, op.target) and in_step(op, None, op.source, op.target)
+            refuse("has new scales of no type, or a type and none")
+        _found_by_lanes(op)
+        plainly_swizzled(op, op.target)
+        in_step(op, None, op.source, op.target)
 
-    def verify_region_invariants(op: ir.OpView) -> bool:
+    def verify_region_invariants(op: ir.OpView) -> None:
         f32, count = ir.F32Type.get(), len(op.folds) + ("computed" in op.operation.attributes)
-        return takes(op, [f32] * (1 + len(op.inputs) + len(op.scalars))) and yields(op, count)
+        takes(op, [f32] * (1 + len(op.inputs) + len(op.scalars)))
+        yields(op, count)
 
 
-def _found_by_lanes(op: ir.OpView) -> bool:
+def _found_by_lanes(op: ir.OpView) -> None:
     """Refuses new scales that adjacent lanes do not find together, and factors beside no new scales."""
     (rows, depth), chunks = shape_of(op.target.type), swizzle_of(op.target.type) // CHUNK
     for x in (op.factors, op.made):
         planes, count = shape_of(x.type) if x is not None else (1, rows)
         if x is not None and (str(element_of(x.type)) != "f32" or count != rows or chunks % planes):
-            return fail(op, f"has {x.type} for {rows} rows of {depth}, {chunks} chunks each")
+            refuse(f"has {x.type} for {rows} rows of {depth}, {chunks} chunks each")
     if op.made is None:
         plain = op.factors is None and op.zeros is None
-        return plain or fail(op, "has factors or zero points, and quantises nothing")
+        if not plain:
+            refuse("has factors or zero points, and quantises nothing")
+        return
     if "computed" not in op.operation.attributes or rows * chunks % LANES:
-        return fail(op, f"quantises {rows} rows of {depth}, expected a type, and whole warps")
+        refuse(f"quantises {rows} rows of {depth}, expected a type, and whole warps")
     if op.zeros is not None and (points := maker(op.zeros, "tile.zero_points")) is not None:
-        return points.target.type == op.target.type or fail(op, "has the zero points of another tile")
-    return True
+        if points.target.type != op.target.type:
+            refuse("has the zero points of another tile")
+        return
 
 
-def _one_of_rows(op: ir.OpView) -> bool:
+def _one_of_rows(op: ir.OpView) -> None:
     """Refuses folds of other rows than a thread has of the tile."""
     if int_of(op.folds.type.count) != rows_shared(op) or not rows_shared(op):
-        return fail(op, f"stores {op.folds.type} of {op.target.type}, expected as many rows")
-    return True
+        refuse(f"stores {op.folds.type} of {op.target.type}, expected as many rows")
 
 
 class SumFoldsOp(Op, name="sum_folds"):
@@ -424,13 +425,13 @@ class SumFoldsOp(Op, name="sum_folds"):
     counters_of_tile: ir.IntegerAttr
     counter: ir.IntegerAttr
 
-    def verify_invariants(op: ir.OpView) -> bool:
-        if not (memory_of(op, "partials", "f32") and memory_of(op, "counters", "i32")):
-            return False
+    def verify_invariants(op: ir.OpView) -> None:
+        memory_of(op, "partials", "f32")
+        memory_of(op, "counters", "i32")
         rows = shape_of(op.target.type)[0]
         if int_of(op.offset) + int_of(op.split) * rows > int_of(op.words):
-            return fail(op, f"has {int_of(op.words)} f32 a tile, expected {int_of(op.split)} for each of {rows} rows")
-        return _one_of_rows(op)
+            refuse(f"has {int_of(op.words)} f32 a tile, expected {int_of(op.split)} for each of {rows} rows")
+        _one_of_rows(op)
 
 
 class StoreFoldsOp(Op, name="store_folds"):
@@ -448,17 +449,15 @@ class StoreFoldsOp(Op, name="store_folds"):
     scalars: Sequence[ext.Operand[ir.F32Type]]
     body: ext.Region
 
-    def verify_invariants(op: ir.OpView) -> bool:
-        if not _one_of_rows(op):
-            return False
+    def verify_invariants(op: ir.OpView) -> None:
+        _one_of_rows(op)
         element = op.memory.type.element_type if isinstance(op.memory.type, ir.MemRefType) else None
         if element is None or bits_of(element) < 8:
-            return fail(op, f"writes {op.memory.type}, expected a memref of whole bytes")
-        return True
+            refuse(f"writes {op.memory.type}, expected a memref of whole bytes")
 
-    verify_region_invariants = staticmethod(
-        lambda op: takes(op, [ir.F32Type.get()] * (1 + len(op.scalars))) and yields(op)
-    )
+    def verify_region_invariants(op: ir.OpView) -> None:
+        takes(op, [ir.F32Type.get()] * (1 + len(op.scalars)))
+        yields(op)
 
 
 class OwnStageOp(Op, name="own_stage"):

@@ -10,7 +10,7 @@ from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import Op, copies, element_in, fetches, fills, in_step, maker, reads_numbers
 from scalec.ir.tile_cut import CHUNK
 from scalec.ir.tile_types import *
-from scalec.ir.verify import Axis, Count, Natural, Power, Transaction, fail
+from scalec.ir.verify import Axis, Count, Natural, Power, Transaction, refuse
 
 WIDENED = ("ue8m0", "ue4m3")
 """Types of scales of a byte that kernels make f32 of where they use them, as of NUMBERS."""
@@ -43,14 +43,13 @@ class CopyOp(Op, name="copy"):
     y: ext.Operand[I32]
     multicast: ir.IntegerAttr
 
-    def verify_invariants(op: ir.OpView) -> bool:
-        if not (copies(op, panels=True) and in_step(op, None, op.target)):
-            return False
+    def verify_invariants(op: ir.OpView) -> None:
+        copies(op, panels=True)
+        in_step(op, None, op.target)
         permuted = permuted_of(shape_of(op.source.type))
         for use in op.target.uses if permuted else ():
             if use.operand_number != PERMUTED_USES.get(use.owner.operation.name):
-                return fail(op, f"permutes rows within {permuted} of a tile that is not B of tile.mma alone")
-        return True
+                refuse(f"permutes rows within {permuted} of a tile that is not B of tile.mma alone")
 
 
 class ClearRowsOp(Op, name="clear_rows"):
@@ -60,14 +59,13 @@ class ClearRowsOp(Op, name="clear_rows"):
     target: ext.Operand[SharedType]
     first: ir.IntegerAttr
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         rows, columns = shape_of(op.target.type)
         line = columns * bits_of(element_of(op.target.type)) // 8
         if line > (swizzle_of(op.target.type) or line) or line % CHUNK:
-            return fail(
-                op, f"clears rows of {line} bytes of {op.target.type}, expected one panel of whole {CHUNK} bytes"
-            )
-        return 0 < int_of(op.first) < rows or fail(op, f"clears rows from {int_of(op.first)} of {rows} on")
+            refuse(f"clears rows of {line} bytes of {op.target.type}, expected one panel of whole {CHUNK} bytes")
+        if not 0 < int_of(op.first) < rows:
+            refuse(f"clears rows from {int_of(op.first)} of {rows} on")
 
 
 class ViewOp(Op, name="view"):
@@ -80,13 +78,12 @@ class ViewOp(Op, name="view"):
     strides: Sequence[ext.Operand[ir.IntegerType[64]]]
     result: ext.Result[Any]
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         if op.result.type != op.source.type:
-            return fail(op, f"makes {op.result.type} of {op.source.type}, expected the same type")
+            refuse(f"makes {op.result.type} of {op.source.type}, expected the same type")
         wanted = 0 if isinstance(op.source.type, DescriptorType) else len(op.at)
         if not len(op.at) or len(op.strides) != wanted:
-            return fail(op, f"{len(op.at)} indices and {len(op.strides)} strides, expected {wanted} strides")
-        return True
+            refuse(f"{len(op.at)} indices and {len(op.strides)} strides, expected {wanted} strides")
 
 
 class WindowOp(Op, name="windows"):
@@ -136,16 +133,12 @@ class CopyWindowOp(Op, name="copy_window"):
     y: ext.Operand[I32]
     multicast: ir.IntegerAttr
 
-    def verify_invariants(op: ir.OpView) -> bool:
-        if not copies(op):
-            return False
+    def verify_invariants(op: ir.OpView) -> None:
+        copies(op)
         window, (_, blocks), slots = maker(op.window, "tile.windows"), shape_of(op.target.type), op.target.type.stages
         if window is not None and (blocks, int_of(slots)) != (int_of(window.blocks), int_of(window.slots)):
             wanted = f"{int_of(window.slots)} slots of {int_of(window.blocks)} K blocks"
-            return fail(
-                op, f"the buffer has {int_of(slots)} slots of {blocks} K blocks, the window goes through {wanted}"
-            )
-        return True
+            refuse(f"the buffer has {int_of(slots)} slots of {blocks} K blocks, the window goes through {wanted}")
 
 
 class RowScalesOp(Op, name="row_scales"):
@@ -157,10 +150,9 @@ class RowScalesOp(Op, name="row_scales"):
     blocks: Count
     warps: Count
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         if (element := element_in(op)) not in NUMBERS:
-            return fail(op, f"room for {element}, expected {' or '.join(NUMBERS)}")
-        return True
+            refuse(f"room for {element}, expected {' or '.join(NUMBERS)}")
 
 
 class LoadRowsOp(Op, name="load_rows"):
@@ -183,10 +175,10 @@ class LoadRowsOp(Op, name="load_rows"):
     block: Count
     row_block: Count
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         room = maker(op.into, "tile.row_scales")
         element = element_in(room) if room is not None else ""
-        return reads_numbers(op, element)
+        reads_numbers(op, element)
 
 
 class StoreRowsOp(Op, name="store_rows"):
@@ -199,15 +191,15 @@ class StoreRowsOp(Op, name="store_rows"):
     cursor: ext.Operand[CursorType]
     index: ir.IntegerAttr
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         room, shape = maker(op.source, "tile.row_scales"), shape_of(op.target.type)
         if room is not None and not 0 <= int_of(op.index) < int_of(room.blocks) // shape[0]:
-            return fail(op, f"stores block {int_of(op.index)} of {int_of(room.blocks) // shape[0]}")
+            refuse(f"stores block {int_of(op.index)} of {int_of(room.blocks) // shape[0]}")
         if str(element_of(op.target.type)) != "f32":
-            return fail(op, f"stores into tiles of {element_of(op.target.type)}, expected f32")
-        if room is not None and not fills(op, room, shape[1]):
-            return False
-        return in_step(op, None, op.target)
+            refuse(f"stores into tiles of {element_of(op.target.type)}, expected f32")
+        if room is not None:
+            fills(op, room, shape[1])
+        in_step(op, None, op.target)
 
 
 class ScalarsOp(Op, name="scalars"):
@@ -217,10 +209,9 @@ class ScalarsOp(Op, name="scalars"):
     result: ext.Result[ScalarsType]
     count: Count
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         if (element := element_in(op)) not in (*NUMBERS, *WIDENED):
-            return fail(op, f"room for {element}, expected {' or '.join((*NUMBERS, *WIDENED))}")
-        return True
+            refuse(f"room for {element}, expected {' or '.join((*NUMBERS, *WIDENED))}")
 
 
 class PrefetchOp(Op, name="prefetch"):
@@ -239,8 +230,8 @@ class PrefetchOp(Op, name="prefetch"):
     count: Count
     spacing: Natural
 
-    def verify_invariants(op: ir.OpView) -> bool:
-        return reads_numbers(op)
+    def verify_invariants(op: ir.OpView) -> None:
+        reads_numbers(op)
 
 
 class FetchOp(Op, name="fetch"):
@@ -265,6 +256,7 @@ class FetchOp(Op, name="fetch"):
     own: Natural
     spacing: Natural
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         room = maker(op.into, "tile.scalars")
-        return fetches(op) and reads_numbers(op, element_in(room) if room is not None else "")
+        fetches(op)
+        reads_numbers(op, element_in(room) if room is not None else "")

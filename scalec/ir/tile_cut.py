@@ -6,7 +6,7 @@ from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import Op, at_least, flag, in_step
 from scalec.ir.tile_tensor import words_of
 from scalec.ir.tile_types import *
-from scalec.ir.verify import Count, Depth, Flag, Offset, fail
+from scalec.ir.verify import Count, Depth, Flag, Offset, refuse
 
 LINE = 128
 """Bytes of the widest swizzle, of which a row is interleaved."""
@@ -40,14 +40,15 @@ class DetourOp(Op, name="detour"):
     condition: ext.Operand[I1] | None
     result: ext.Result[RingType]
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         made, through = op.ring.owner, op.through.owner
         if isinstance(through, ir.Block) or through.name != "tile.cut_ring":
-            return fail(op, "does not lead through a tile.cut_ring")
+            refuse("does not lead through a tile.cut_ring")
         if isinstance(made, ir.Block) or made.name not in ("tile.ring", "tile.cut_ring"):
-            return fail(op, "does not lead to a tile.ring: of CTAs that multiply together each cuts its own tiles")
+            refuse("does not lead to a tile.ring: of CTAs that multiply together each cuts its own tiles")
         depths = [int_of(x.opview.depth) for x in (made, through)]
-        return depths[0] == depths[1] or fail(op, f"leads to {depths[0]} stages through {depths[1]}")
+        if depths[0] != depths[1]:
+            refuse(f"leads to {depths[0]} stages through {depths[1]}")
 
 
 class CutKOp(Op, name="cut_k"):
@@ -67,17 +68,17 @@ class CutKOp(Op, name="cut_k"):
     bits: Count
     mn: Flag
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         (_, width), swizzle = shape_of(op.tile.type), swizzle_of(op.tile.type)
         row = width * bits_of(element_of(op.tile.type)) // 8
         if not swizzle and row % CHUNK:
-            return fail(op, f"cuts rows of {row} bytes, expected a multiple of {CHUNK}")
+            refuse(f"cuts rows of {row} bytes, expected a multiple of {CHUNK}")
         if swizzle and (row % swizzle if int_of(op.mn) else row != swizzle):
             wanted = "a multiple of its swizzle" if int_of(op.mn) else "its swizzle"
-            return fail(op, f"cuts rows of {row} bytes swizzled over {swizzle}, expected {wanted}")
+            refuse(f"cuts rows of {row} bytes swizzled over {swizzle}, expected {wanted}")
         if int_of(op.each) * int_of(op.bits) > 8 * CHUNK:
-            return fail(op, f"{int_of(op.each)} elements of {int_of(op.bits)} bits in {CHUNK} bytes")
-        return in_step(op, None, op.tile)
+            refuse(f"{int_of(op.each)} elements of {int_of(op.bits)} bits in {CHUNK} bytes")
+        in_step(op, None, op.tile)
 
 
 class WrapKOp(Op, name="wrap_k"):
@@ -91,14 +92,12 @@ class WrapKOp(Op, name="wrap_k"):
     high: ext.Operand[I32]
     bits: Count
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         (_, width), swizzle = shape_of(op.tile.type), swizzle_of(op.tile.type)
         row = width * bits_of(element_of(op.tile.type)) // 8
         if row % CHUNK or swizzle not in (0, row):
-            return fail(
-                op, f"wraps rows of {row} bytes swizzled over {swizzle}, expected whole {CHUNK}, or its swizzle"
-            )
-        return in_step(op, None, op.tile)
+            refuse(f"wraps rows of {row} bytes swizzled over {swizzle}, expected whole {CHUNK}, or its swizzle")
+        in_step(op, None, op.tile)
 
 
 class CutWordsOp(Op, name="cut_words"):
@@ -114,11 +113,11 @@ class CutWordsOp(Op, name="cut_words"):
     high: ext.Operand[I32]
     unit: Count
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         bits = bits_of(element_of(op.words.type))
         if bits != 32 and not words_of(op.words.type)[0]:
-            return fail(op, f"cuts {op.words.type}, expected words of rows, or tiles of a blocked tensor")
-        return in_step(op, None, op.words)
+            refuse(f"cuts {op.words.type}, expected words of rows, or tiles of a blocked tensor")
+        in_step(op, None, op.words)
 
 
 class InterleaveKOp(Op, name="interleave_k"):
@@ -132,14 +131,14 @@ class InterleaveKOp(Op, name="interleave_k"):
     tile: ext.Operand[SharedType]
     cursor: ext.Operand[CursorType]
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         (_, width), swizzle = shape_of(op.tile.type), swizzle_of(op.tile.type)
         row = width * bits_of(element_of(op.tile.type)) // 8
         if swizzle != LINE or row % LINE:
-            return fail(op, f"interleaves rows of {row} bytes swizzled over {swizzle}, expected {LINE} of its swizzle")
+            refuse(f"interleaves rows of {row} bytes swizzled over {swizzle}, expected {LINE} of its swizzle")
         if "apart" in op.operation.attributes and bits_of(element_of(op.tile.type)) != 16:
-            return fail(op, f"pairs elements of {element_of(op.tile.type)}, expected 16 bits")
-        return in_step(op, None, op.tile)
+            refuse(f"pairs elements of {element_of(op.tile.type)}, expected 16 bits")
+        in_step(op, None, op.tile)
 
 
 class CutBytesOp(Op, name="cut_bytes"):
@@ -167,8 +166,9 @@ class PassOnOp(Op, name="pass_on"):
     ring: ext.Operand[RingType]
     cursor: ext.Operand[CursorType]
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         given = op.operation.attributes
-        if "lag" in given and not flag(op, "lag"):
-            return False
-        return "arrivals" not in given or at_least(op, 1, "arrivals")
+        if "lag" in given:
+            flag(op, "lag")
+        if "arrivals" in given:
+            at_least(op, 1, "arrivals")

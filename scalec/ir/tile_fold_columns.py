@@ -9,7 +9,7 @@ from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import Op, extents, into_memory, maker, takes
 from scalec.ir.tile_compute import yields
 from scalec.ir.tile_types import I1, I32, FragmentType, InputType, RowIndexType, int_of, shape_of, str_of
-from scalec.ir.verify import Axis, Reduction, fail
+from scalec.ir.verify import Axis, Reduction, refuse
 
 
 def folded_columns(columns: int, size: int) -> int:
@@ -47,22 +47,22 @@ class FoldColumnsOp(Op, name="fold_columns"):
     size: ir.IntegerAttr
     body: ext.Region
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         (rows, columns), size = shape_of(op.accumulator.type), int_of(op.size)
         if size < 8 or size % 8 or columns % size:
-            return fail(op, f"folds {size} of {columns} columns, expected a multiple of 8 that divides them")
+            refuse(f"folds {size} of {columns} columns, expected a multiple of 8 that divides them")
         wanted = [rows, folded_columns(columns, size)]
         if list(shape_of(op.result.type)) != wanted or op.result.type.space != op.accumulator.type.space:
-            return fail(op, f"makes {op.result.type}, expected an accumulator of {wanted} in the same space")
+            refuse(f"makes {op.result.type}, expected an accumulator of {wanted} in the same space")
         if str_of(op.result.type.space) == "lane" and "apart" not in op.operation.attributes:
-            return fail(op, "a lane has a whole row: there is nothing to exchange, expected `apart`")
+            refuse("a lane has a whole row: there is nothing to exchange, expected `apart`")
         for made in (maker(x, "tile.input") for x in op.factors):
             if made is not None and str_of(made.kind) != "row":
-                return fail(op, f"a factor of kind {made.kind}, expected row")
-        return True
+                refuse(f"a factor of kind {made.kind}, expected row")
 
-    def verify_region_invariants(op: ir.OpView) -> bool:
-        return takes(op, [ir.F32Type.get()] * (1 + len(op.inputs))) and yields(op)
+    def verify_region_invariants(op: ir.OpView) -> None:
+        takes(op, [ir.F32Type.get()] * (1 + len(op.inputs)))
+        yields(op)
 
 
 class JoinFoldsOp(Op, name="join_folds"):
@@ -102,13 +102,12 @@ class ReadAheadOp(Op, name="read_ahead"):
     n: ext.Operand[I32]
     size: ir.IntegerAttr
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         made, size, columns = maker(op.input, "tile.input"), int_of(op.size), shape_of(op.accumulator.type)[1]
         if made is not None and str_of(made.kind) not in ("row", "col"):
-            return fail(op, f"an input of kind {made.kind}, expected row or col")
+            refuse(f"an input of kind {made.kind}, expected row or col")
         if size < 8 or size % 8 or columns % size:
-            return fail(op, f"{size} of {columns} columns together, expected a multiple of 8 that divides them")
-        return True
+            refuse(f"{size} of {columns} columns together, expected a multiple of 8 that divides them")
 
 
 class ReachesOp(Op, name="reaches"):
@@ -127,19 +126,19 @@ class ReachesOp(Op, name="reaches"):
     tile: Any
     cluster: Any
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         for made in (maker(x, f"tile.{name}") for x in op.bounds for name in ("input", "index_input")):
             if made is not None and str_of(made.kind) not in ("col", "scalar"):
-                return fail(op, f"a bound of kind {made.kind}, expected col or scalar")
-        return extents(op, "tile", "cluster") and two_bounds(op)
+                refuse(f"a bound of kind {made.kind}, expected col or scalar")
+        extents(op, "tile", "cluster")
+        two_bounds(op)
 
 
-def two_bounds(op: ir.OpView) -> bool:
+def two_bounds(op: ir.OpView) -> None:
     """Refuses a window that has not two ends."""
     numbers = sum(name in op.operation.attributes for name in ("low", "high"))
     if len(op.bounds) + numbers != 2:
-        return fail(op, f"{len(op.bounds)} bounds that are read and {numbers} numbers, expected two in all")
-    return True
+        refuse(f"{len(op.bounds)} bounds that are read and {numbers} numbers, expected two in all")
 
 
 class StoreWithinOp(Op, name="store_within"):
@@ -168,12 +167,11 @@ class StoreWithinOp(Op, name="store_within"):
     width: Sequence[ext.Operand[I32]]
     along: Axis
 
-    def verify_invariants(op: ir.OpView) -> bool:
-        if not into_memory(op):
-            return False
+    def verify_invariants(op: ir.OpView) -> None:
+        into_memory(op)
         attributes, more = op.operation.attributes, len(op.names) + len(op.width)
         if "known" in attributes and (
             str_of(op.along) != "m" or more or not len(op.bounds) or "otherwise" in attributes
         ):
-            return fail(op, "known columns, expected bounds along m that are read, and nothing else to decide")
-        return two_bounds(op)
+            refuse("known columns, expected bounds along m that are read, and nothing else to decide")
+        two_bounds(op)

@@ -10,7 +10,7 @@ from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import Op, in_step, maker, memory_of, plainly_swizzled, reads_numbers
 from scalec.ir.tile_cut import CHUNK
 from scalec.ir.tile_types import *
-from scalec.ir.verify import Count, Natural, Sharers, fail
+from scalec.ir.verify import Count, Natural, Sharers, refuse
 
 COPY_ALIGN = 128
 """Of a tensor copy's place in shared memory, whatever the swizzle (PTX ISA 5.5.6, and measured on an H200)."""
@@ -32,12 +32,12 @@ class RowIndexOp(Op, name="row_index"):
     result: ext.Result[RowIndexType]
     axis: ir.StringAttr
 
-    def verify_invariants(op: ir.OpView) -> bool:
-        if not memory_of(op, "source", "i32"):
-            return False
+    def verify_invariants(op: ir.OpView) -> None:
+        memory_of(op, "source", "i32")
         if str_of(op.axis) not in ("m", "n", "k"):
-            return fail(op, f"axis is {op.axis}, expected m, n or k")
-        return bool(len(op.extents)) or fail(op, "has no extents, expected one or more")
+            refuse(f"axis is {op.axis}, expected m, n or k")
+        if not bool(len(op.extents)):
+            refuse("has no extents, expected one or more")
 
 
 class OwnIndexOp(Op, name="own_index"):
@@ -49,11 +49,10 @@ class OwnIndexOp(Op, name="own_index"):
     m: ext.Operand[I32]
     result: ext.Result[RowIndexType]
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         made = maker(op.index, "tile.row_index")
         if made is not None and str_of(made.axis) != "m":
-            return fail(op, f"axis of the index is {made.axis}, expected m")
-        return True
+            refuse(f"axis of the index is {made.axis}, expected m")
 
 
 class AskNamedOp(Op, name="ask_named"):
@@ -73,9 +72,10 @@ class AllNamedOp(Op, name="all_named"):
     asked: ext.Operand[ScalarsType]
     result: ext.Result[I1]
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         asked = maker(op.asked, "tile.ask_named") is not None
-        return asked or fail(op, "what is asked is not made by tile.ask_named")
+        if not asked:
+            refuse("what is asked is not made by tile.ask_named")
 
 
 class GatheredOp(Op, name="gathered"):
@@ -85,12 +85,11 @@ class GatheredOp(Op, name="gathered"):
     rows: Count
     together: ir.IntegerAttr
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         rows, together = int_of(op.rows), int_of(op.together)
         if together not in GATHERED_TOGETHER or rows % together:
             able = " or ".join(map(str, GATHERED_TOGETHER))
-            return fail(op, f"{rows} rows, {together} together, expected {able} that divide the rows")
-        return True
+            refuse(f"{rows} rows, {together} together, expected {able} that divide the rows")
 
 
 class LookUpOp(Op, name="look_up"):
@@ -104,10 +103,10 @@ class LookUpOp(Op, name="look_up"):
     row0: ext.Operand[I32]
     rows: ext.Operand[I32]
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         if isinstance(op.into.type, (GatheredType, RowScalesType, ByteScalesType)):
-            return True
-        return fail(op, f"looks up into {op.into.type}, expected gathered rows, or rows of scales")
+            return
+        refuse(f"looks up into {op.into.type}, expected gathered rows, or rows of scales")
 
 
 class GatherOp(Op, name="gather"):
@@ -126,26 +125,26 @@ class GatherOp(Op, name="gather"):
     rows: ext.Operand[GatheredType]
     x: ext.Operand[I32]
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         source, target, made = op.source.type, op.target.type, maker(op.rows, "tile.gathered")
         box, (rows, columns) = shape_of(source), shape_of(target)
         plain = not swizzle_of(target)
         if not (box == (columns, 1) or (plain and box[1:] == (1,) and 0 < box[0] < columns)):
-            return fail(op, f"box {list(box)} (innermost first), expected one row of a tile of {[rows, columns]}")
+            refuse(f"box {list(box)} (innermost first), expected one row of a tile of {[rows, columns]}")
         for what, of in (("elements", element_of), ("swizzles", swizzle_of), ("what swizzles keep together", atom_of)):
             if of(source) != of(target):
-                return fail(op, f"{what} differ: {of(source)} and {of(target)}")
+                refuse(f"{what} differ: {of(source)} and {of(target)}")
         width = columns * bits_of(element_of(target)) // 8
         if width != swizzle_of(target) and not plain:
-            return fail(op, f"a row is {width} bytes and the swizzle {swizzle_of(target)}, expected as many")
+            refuse(f"a row is {width} bytes and the swizzle {swizzle_of(target)}, expected as many")
         if made is not None and int_of(made.rows) != rows:
-            return fail(op, f"{int_of(made.rows)} indices, of a tile of {rows} rows")
+            refuse(f"{int_of(made.rows)} indices, of a tile of {rows} rows")
         together = 1 if made is None else int_of(made.together)
         if together > 1 and box[0] != columns:
-            return fail(op, f"{together} rows of {box[0]} are adjacent, and those of the tile have {columns}")
+            refuse(f"{together} rows of {box[0]} are adjacent, and those of the tile have {columns}")
         if together * width % COPY_ALIGN:
-            return fail(op, f"copies {together} x {width} bytes, expected a multiple of {COPY_ALIGN}")
-        return in_step(op, None, op.target)
+            refuse(f"copies {together} x {width} bytes, expected a multiple of {COPY_ALIGN}")
+        in_step(op, None, op.target)
 
 
 class RowChunksOp(Op, name="row_chunks"):
@@ -180,19 +179,20 @@ class CopyRowsOp(Op, name="copy_rows"):
     k0: ext.Operand[I32]
     k: ext.Operand[I32]
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         target, made = op.target.type, maker(op.rows, "tile.row_chunks")
         rows, columns = shape_of(target)
         width = columns * bits_of(element_of(target)) // 8
         if not isinstance(op.source.type, ir.MemRefType):
-            return fail(op, f"copies from {op.source.type}, expected memory")
+            refuse(f"copies from {op.source.type}, expected memory")
         if swizzle_of(target) not in (0, width):
-            return fail(op, f"a row is {width} bytes and the swizzle {swizzle_of(target)}, expected as many, or none")
+            refuse(f"a row is {width} bytes and the swizzle {swizzle_of(target)}, expected as many, or none")
         if made is not None and int_of(made.rows) != rows:
-            return fail(op, f"{int_of(made.rows)} rows are looked up, of a tile of {rows}")
+            refuse(f"{int_of(made.rows)} rows are looked up, of a tile of {rows}")
         if made is not None and int_of(made.chunks) * CHUNK != width:
-            return fail(op, f"{int_of(made.chunks)} threads copy {CHUNK} bytes each of a row of {width}")
-        return plainly_swizzled(op, op.target) and in_step(op, None, op.target)
+            refuse(f"{int_of(made.chunks)} threads copy {CHUNK} bytes each of a row of {width}")
+        plainly_swizzled(op, op.target)
+        in_step(op, None, op.target)
 
 
 class KRowsOp(Op, name="k_rows"):
@@ -217,15 +217,15 @@ class LookUpKOp(Op, name="look_up_k"):
     low: ext.Operand[I32]
     high: ext.Operand[I32]
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         attributes = op.operation.attributes
         if "own" not in attributes:
-            return _of_k(op, op.into)
+            _of_k(op, op.into)
+            return
         if not isinstance(op.into.type, ByteScalesType):
-            return fail(op, f"looks up into {op.into.type}, expected scale bytes")
-        return 0 <= int_of(attributes["own"]) < len(op.index) or fail(
-            op, f"own is {int_of(attributes['own'])}, of {len(op.index)} indices"
-        )
+            refuse(f"looks up into {op.into.type}, expected scale bytes")
+        if not 0 <= int_of(attributes["own"]) < len(op.index):
+            refuse(f"own is {int_of(attributes['own'])}, of {len(op.index)} indices")
 
 
 WIDEST_LINE = 128
@@ -259,22 +259,22 @@ class CopyKRowsOp(Op, name="copy_k_rows"):
     first: ext.Operand[I32]
     end: ext.Operand[I32]
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         made, (rows, columns) = maker(op.rows, "tile.k_rows"), shape_of(op.target.type)
         width = columns * bits_of(element_of(op.target.type)) // 8
         line = line_of(width, swizzle_of(op.target.type))
         if not isinstance(op.source.type, ir.MemRefType):
-            return fail(op, f"copies from {op.source.type}, expected memory")
+            refuse(f"copies from {op.source.type}, expected memory")
         if width % line or line % CHUNK:
-            return fail(op, f"a row is {width} bytes and the swizzle {line}, expected whole panels")
+            refuse(f"a row is {width} bytes and the swizzle {line}, expected whole panels")
         if made is not None and (int_of(made.rows), int_of(made.chunks) * CHUNK) != (rows, line):
-            return fail(
-                op, f"{int_of(made.rows)} rows, {int_of(made.chunks)} threads each, of panels {rows} x {line} bytes"
-            )
+            refuse(f"{int_of(made.rows)} rows, {int_of(made.chunks)} threads each, of panels {rows} x {line} bytes")
         attributes = op.operation.attributes
         if "own" in attributes and not 0 <= int_of(attributes["own"]) < len(op.index):
-            return fail(op, f"own is {int_of(attributes['own'])}, of {len(op.index)} indices")
-        return _of_k(op, op.rows) and plainly_swizzled(op, op.target) and in_step(op, None, op.target)
+            refuse(f"own is {int_of(attributes['own'])}, of {len(op.index)} indices")
+        _of_k(op, op.rows)
+        plainly_swizzled(op, op.target)
+        in_step(op, None, op.target)
 
 
 class CutKRowsOp(Op, name="cut_k_rows"):
@@ -286,14 +286,15 @@ class CutKRowsOp(Op, name="cut_k_rows"):
     rows: ext.Operand[GatheredType]
     index: Sequence[ext.Operand[RowIndexType]]
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         made, (rows, columns), swizzle = maker(op.rows, "tile.k_rows"), shape_of(op.tile.type), swizzle_of(op.tile.type)
         width = columns * bits_of(element_of(op.tile.type)) // 8
         if width % line_of(width, swizzle):
-            return fail(op, f"a row is {width} bytes and the swizzle {swizzle}, expected whole panels")
+            refuse(f"a row is {width} bytes and the swizzle {swizzle}, expected whole panels")
         if made is not None and (int_of(made.rows) != rows or "alone" not in made.operation.attributes):
-            return fail(op, f"has {int_of(made.rows)} rows, expected {rows} of a warp alone")
-        return _of_k(op, op.rows) and in_step(op, None, op.tile)
+            refuse(f"has {int_of(made.rows)} rows, expected {rows} of a warp alone")
+        _of_k(op, op.rows)
+        in_step(op, None, op.tile)
 
 
 class CutUnnamedOp(Op, name="cut_unnamed"):
@@ -305,23 +306,22 @@ class CutUnnamedOp(Op, name="cut_unnamed"):
     index: Sequence[ext.Operand[RowIndexType]]
     unit: Count
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         made = maker(op.rows, "tile.k_rows")
         if not isinstance(op.source.type, RowScalesType | ByteScalesType):
-            return fail(op, f"cuts {op.source.type}, expected scales in registers")
+            refuse(f"cuts {op.source.type}, expected scales in registers")
         if made is not None and "alone" not in made.operation.attributes:
-            return fail(op, "has rows of a warpgroup, expected those of a warp alone")
-        return _of_k(op, op.rows)
+            refuse("has rows of a warpgroup, expected those of a warp alone")
+        _of_k(op, op.rows)
 
 
-def _of_k(op: ir.OpView, rows: ir.Value) -> bool:
+def _of_k(op: ir.OpView, rows: ir.Value) -> None:
     """Refuses other indices than those of elements of K, as many as there are registers for."""
     made = maker(rows, "tile.k_rows")
     if any(str_of(x.axis) != "k" for y in op.index if (x := maker(y, "tile.row_index")) is not None):
-        return fail(op, "has an index of rows or columns, expected those of elements of K")
+        refuse("has an index of rows or columns, expected those of elements of K")
     if made is None or int_of(made.count) != len(op.index):
-        return fail(op, f"has {len(op.index)} indices, expected rows of tile.k_rows of as many")
-    return True
+        refuse(f"has {len(op.index)} indices, expected rows of tile.k_rows of as many")
 
 
 class CopyRowScalesOp(Op, name="copy_row_scales"):
@@ -339,15 +339,14 @@ class CopyRowScalesOp(Op, name="copy_row_scales"):
     step: Count
     block: Count
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         rows, made = shape_of(op.target.type)[1], maker(op.rows, "tile.row_chunks")
         if str(element_of(op.target.type)) != "f32":
-            return fail(op, f"copies scales into {op.target.type}, expected vectors of f32")
+            refuse(f"copies scales into {op.target.type}, expected vectors of f32")
         if made is not None and (int_of(made.rows), int_of(made.chunks)) != (rows, 1):
-            return fail(
-                op, f"{int_of(made.chunks)} threads have each of {int_of(made.rows)} rows, expected 1 of {rows}"
-            )
-        return reads_numbers(op, "f32") and in_step(op, None, op.target)
+            refuse(f"{int_of(made.chunks)} threads have each of {int_of(made.rows)} rows, expected 1 of {rows}")
+        reads_numbers(op, "f32")
+        in_step(op, None, op.target)
 
 
 class LandOp(Op, name="land"):
@@ -363,11 +362,10 @@ class ElectOp(Op, name="elect", traits=[ir.NoTerminatorTrait]):
 
     body: ext.Region
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         blocks = list(op.body.blocks)
-        return (len(blocks) == 1 and not len(blocks[0].arguments)) or fail(
-            op, "body is not one block without arguments"
-        )
+        if not (len(blocks) == 1 and not len(blocks[0].arguments)):
+            refuse("body is not one block without arguments")
 
 
 class InputAtOp(Op, name="input_at"):
@@ -379,8 +377,7 @@ class InputAtOp(Op, name="input_at"):
     result: ext.Result[InputType]
     axis: Natural
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         made = maker(op.source, "tile.input")
         if made is not None and not 0 <= int_of(op.axis) < len(ints_of(made.axes)) // 3:
-            return fail(op, f"axis is {int_of(op.axis)}, of {len(ints_of(made.axes)) // 3}")
-        return True
+            refuse(f"axis is {int_of(op.axis)}, of {len(ints_of(made.axes)) // 3}")

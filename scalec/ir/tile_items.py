@@ -8,7 +8,7 @@ from typing import Any
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import Op, extents, memory_of, takes
 from scalec.ir.tile_types import I1, I32, CursorType, FragmentType, ItemsType, RingType, int_of, optional, str_of
-from scalec.ir.verify import Axis, Count, Natural, fail
+from scalec.ir.verify import Axis, Count, Natural, refuse
 
 ITEM_ALIGN = 16
 """Bytes that an item is a multiple of: it is read and written by vectors."""
@@ -20,13 +20,14 @@ class ItemsOp(Op, name="items"):
     result: ext.Result[ItemsType]
     offset: Natural
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         if int_of(op.offset) % ITEM_ALIGN:
-            return fail(op, f"offset {int_of(op.offset)} is not a multiple of {ITEM_ALIGN}, which items are aligned to")
+            refuse(f"offset {int_of(op.offset)} is not a multiple of {ITEM_ALIGN}, which items are aligned to")
         words, slots = int_of(op.result.type.words), int_of(op.result.type.slots)
         if words < 1 or words % (ITEM_ALIGN // 4):
-            return fail(op, f"has items of {words} words, expected a multiple of {ITEM_ALIGN // 4}: vectors move them")
-        return (slots > 0 and slots.bit_count() == 1) or fail(op, f"has {slots} slots, expected a power of two")
+            refuse(f"has items of {words} words, expected a multiple of {ITEM_ALIGN // 4}: vectors move them")
+        if not (slots > 0 and slots.bit_count() == 1):
+            refuse(f"has {slots} slots, expected a power of two")
 
 
 class WorkOp(Op, name="work", traits=[ir.NoTerminatorTrait]):
@@ -43,16 +44,17 @@ class WorkOp(Op, name="work", traits=[ir.NoTerminatorTrait]):
     turns: ir.IntegerAttr
     body: ext.Region
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         if int_of(op.turns) != 1:
-            return fail(op, f"turns is {int_of(op.turns)}, expected 1: who takes an item does not know the next one's")
+            refuse(f"turns is {int_of(op.turns)}, expected 1: who takes an item does not know the next one's")
         words, runs = int_of(op.items.type.words), optional(op, "runs", ())
         if any(not 0 < i < words for i in runs):
-            return fail(op, f"runs are told apart by words {list(runs)}, expected some of 1 to {words - 1}")
+            refuse(f"runs are told apart by words {list(runs)}, expected some of 1 to {words - 1}")
         marks = sum(o.operation.name == "tile.next_item" for o in op.body.blocks[0].operations)
         if marks > 1:
-            return fail(op, f"body has {marks} tile.next_item, expected 1 at most")
-        return extents(op, "tile") and takes(op, [ir.IntegerType.get_signless(32)] * words)
+            refuse(f"body has {marks} tile.next_item, expected 1 at most")
+        extents(op, "tile")
+        takes(op, [ir.IntegerType.get_signless(32)] * words)
 
 
 class NextItemOp(Op, name="next_item"):
@@ -75,11 +77,10 @@ class PostOp(Op, name="post"):
     items: ext.Operand[ItemsType]
     values: Sequence[ext.Operand[I32]]
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         words = int_of(op.items.type.words)
         if len(op.values) not in (0, words):
-            return fail(op, f"has {len(op.values)} values, expected the {words} words of an item, or none: the end")
-        return True
+            refuse(f"has {len(op.values)} values, expected the {words} words of an item, or none: the end")
 
 
 class LoadIndexOp(Op, name="load_index"):
@@ -90,10 +91,10 @@ class LoadIndexOp(Op, name="load_index"):
     strides: Sequence[ext.Operand[ir.IntegerType[64]]]
     result: ext.Result[I32]
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         if len(op.at) != len(op.strides):
-            return fail(op, f"{len(op.at)} indices and {len(op.strides)} strides, expected as many")
-        return memory_of(op, "source", "i32")
+            refuse(f"{len(op.at)} indices and {len(op.strides)} strides, expected as many")
+        memory_of(op, "source", "i32")
 
 
 class FindGroupOp(Op, name="find_group"):
@@ -144,14 +145,13 @@ class RunOp(Op, name="run", traits=[ir.NoTerminatorTrait]):
     behind: ext.Result[I32]
     values: ext.Region
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         found = list(op.values.blocks)
         if len(found) != 1 or [str(a.type) for a in found[0].arguments] != ["i32"]:
-            return fail(op, "values is not one block that takes the number of a block")
+            refuse("values is not one block that takes the number of a block")
         last = found[0].operations[len(found[0].operations) - 1]
         if last.operation.name != "tile.same" or not len(last.operands):
-            return fail(op, f"values ends in {last.operation.name}, expected tile.same of one or more values")
-        return True
+            refuse(f"values ends in {last.operation.name}, expected tile.same of one or more values")
 
 
 class RaggedTilesOp(Op, name="ragged_tiles", traits=[ir.NoTerminatorTrait]):
@@ -178,14 +178,15 @@ class RaggedTilesOp(Op, name="ragged_tiles", traits=[ir.NoTerminatorTrait]):
     bounds: ext.Region
     body: ext.Region
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         blocks = list(op.bounds.blocks)
         if len(blocks) != 1 or [str(a.type) for a in blocks[0].arguments] != ["i32"]:
-            return fail(op, "bounds is not one block that takes the group")
+            refuse("bounds is not one block that takes the group")
         last = blocks[0].operations[len(blocks[0].operations) - 1]
         if last.operation.name != "tile.bounds":
-            return fail(op, f"bounds ends in {last.operation.name}, expected tile.bounds")
+            refuse(f"bounds ends in {last.operation.name}, expected tile.bounds")
         i32, whole = ir.IntegerType.get_signless(32), "whole" in op.operation.attributes
         if whole and (str_of(op.axis), str_of(op.order), int_of(op.band)) != ("m", "n", 1):
-            return fail(op, "runs are of one column of tiles each, expected axis m, order n and a band of 1")
-        return extents(op, "tile", "cluster") and takes(op, [i32] * (5 + len(op.outer) + whole))
+            refuse("runs are of one column of tiles each, expected axis m, order n and a band of 1")
+        extents(op, "tile", "cluster")
+        takes(op, [i32] * (5 + len(op.outer) + whole))

@@ -6,7 +6,7 @@ the work of one that has not begun (cluster launch control)."""
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import Op, in_step
 from scalec.ir.tile_types import I32, RESPONSE_BYTES, CursorType, ResponsesType, RingType, int_of
-from scalec.ir.verify import Count, fail
+from scalec.ir.verify import Count, refuse
 
 
 class DependOp(Op, name="depend"):
@@ -26,11 +26,12 @@ class ResponsesOp(Op, name="responses"):
     result: ext.Result[ResponsesType]
     offset: ir.IntegerAttr
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         offset, stages = int_of(op.offset), int_of(op.result.type.stages)
         if offset % RESPONSE_BYTES or offset < 0:
-            return fail(op, f"offset {offset} is not a multiple of {RESPONSE_BYTES}, the size of a response")
-        return stages > 0 or fail(op, f"has {stages} stages, expected at least 1")
+            refuse(f"offset {offset} is not a multiple of {RESPONSE_BYTES}, the size of a response")
+        if stages <= 0:
+            refuse(f"has {stages} stages, expected at least 1")
 
 
 class TryCancelOp(Op, name="try_cancel"):
@@ -41,7 +42,7 @@ class TryCancelOp(Op, name="try_cancel"):
     cursor: ext.Operand[CursorType]
     responses: ext.Operand[ResponsesType]
 
-    verify_invariants = staticmethod(lambda op: _within_tiles(op) and in_step(op, None, op.responses))
+    verify_invariants = staticmethod(lambda op: _once_a_tile(op))
 
 
 class QueryCancelOp(Op, name="query_cancel"):
@@ -56,15 +57,15 @@ class QueryCancelOp(Op, name="query_cancel"):
     cursor: ext.Operand[CursorType]
     responses: ext.Operand[ResponsesType]
 
-    verify_invariants = staticmethod(lambda op: _within_tiles(op) and in_step(op, None, op.responses))
+    verify_invariants = staticmethod(lambda op: _once_a_tile(op))
 
 
-def _within_tiles(op: ir.OpView) -> bool:
-    """Refuses an op that does not stand in the body of `tile.tiles` itself, or there in one thread of a warp: it
-    happens once for each tile."""
+def _once_a_tile(op: ir.OpView) -> None:
+    """Refuses an op that does not stand in the body of `tile.tiles` itself, or there in one thread of a warp, and one
+    whose cursor goes through other stages than its responses."""
     parent = op.operation.parent
     if parent is not None and parent.name == "tile.elect" and op.operation.name == "tile.try_cancel":
         parent = parent.parent
     if parent is None or parent.name != "tile.tiles":
-        return fail(op, "is not in the body of a tile.tiles")
-    return True
+        refuse("is not in the body of a tile.tiles")
+    in_step(op, None, op.responses)

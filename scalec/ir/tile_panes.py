@@ -15,7 +15,7 @@ from scalec.ir.tile_types import (
     swizzle_of,
     wave_rows,
 )
-from scalec.ir.verify import Flag, fail
+from scalec.ir.verify import Flag, refuse
 
 
 class StripOp(Op, name="strip"):
@@ -30,21 +30,20 @@ class StripOp(Op, name="strip"):
     first: ir.IntegerAttr
     axis: Flag
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         first, axis = int_of(op.first), int_of(op.axis)
         whole, mine = shape_of(op.tile.type), shape_of(op.result.type)
         if mine[1 - axis] != whole[1 - axis] or not 0 <= first <= whole[axis] - mine[axis]:
-            return fail(op, f"{list(mine)} from {first} along axis {axis} are not within a tile of {list(whole)}")
+            refuse(f"{list(mine)} from {first} along axis {axis} are not within a tile of {list(whole)}")
         kinds = [(element_of(t), swizzle_of(t), int_of(t.stages)) for t in (op.tile.type, op.result.type)]
         if kinds[0] != kinds[1]:
-            return fail(op, "element, swizzle or stages of a strip are not those of its tile")
+            refuse("element, swizzle or stages of a strip are not those of its tile")
         swizzle, bits = swizzle_of(op.tile.type), bits_of(element_of(op.tile.type))
         if axis == 0 and swizzle and whole[1] * bits != 8 * swizzle:
-            return fail(op, f"rows of a tile of {list(whole)}, which is several panels of {swizzle} bytes")
+            refuse(f"rows of a tile of {list(whole)}, which is several panels of {swizzle} bytes")
         unit = 8 * swizzle // bits if swizzle else 1
         if axis == 1 and (first % unit or mine[1] % unit or (not swizzle and whole[0] != 1)):
-            return fail(op, f"columns {first} to {first + mine[1]} are no whole panels of {list(whole)}")
-        return True
+            refuse(f"columns {first} to {first + mine[1]} are no whole panels of {list(whole)}")
 
 
 class PaneOp(Op, name="pane"):
@@ -57,7 +56,7 @@ class PaneOp(Op, name="pane"):
     verify_invariants = staticmethod(lambda op: _within(op))
 
 
-def _within(op: ir.OpView) -> bool:
+def _within(op: ir.OpView) -> None:
     """Refuses columns that an accumulator has not."""
     first, whole, mine = (
         int_of(op.operation.attributes["first"]),
@@ -66,8 +65,7 @@ def _within(op: ir.OpView) -> bool:
     )
     within = mine[0] == whole[0] and 0 <= first <= whole[1] - mine[1]
     if not within or first % 8 or mine[1] % 8 or op.result.type.space != op.accumulator.type.space:
-        return fail(op, f"{list(mine)} from column {first} of an accumulator of {list(whole)}, expected eights")
-    return True
+        refuse(f"{list(mine)} from column {first} of an accumulator of {list(whole)}, expected eights")
 
 
 class GoOp(Op, name="go"):
@@ -78,15 +76,19 @@ class GoOp(Op, name="go"):
     result: ext.Result[FragmentType]
     accumulator: ext.Operand[FragmentType]
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         attributes = op.operation.attributes
         if "wave" not in attributes:
-            return ("first" in attributes or fail(op, "neither first nor wave")) and _within(op)
+            if "first" not in attributes:
+                refuse("neither first nor wave")
+            _within(op)
+            return
         whole, kind, wave = shape_of(op.accumulator.type), op.result.type, int_of(attributes["wave"])
         rows = wave_rows(kind)
         if list(shape_of(kind)) != [rows, whole[1]] or kind.space != op.accumulator.type.space:
-            return fail(op, f"makes {kind}, expected [{rows}, {whole[1]}] in the accumulator's space")
-        return 0 <= wave < whole[0] // rows or fail(op, f"wave {wave} of {whole[0]} rows")
+            refuse(f"makes {kind}, expected [{rows}, {whole[1]}] in the accumulator's space")
+        if not 0 <= wave < whole[0] // rows:
+            refuse(f"wave {wave} of {whole[0]} rows")
 
 
 class InputSumsOp(Op, name="input_sums"):

@@ -7,7 +7,7 @@ from typing import Any
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import Op, memory_of, takes
 from scalec.ir.tile_types import *
-from scalec.ir.verify import Few, Natural, Several, fail, verifier
+from scalec.ir.verify import Few, Natural, Several, refuse
 
 
 class SumPartsOp(Op, name="sum_parts"):
@@ -28,8 +28,9 @@ class SumPartsOp(Op, name="sum_parts"):
     result: ext.Result[I1]
     split: Several
 
-    def verify_invariants(op: ir.OpView) -> bool:
-        return memory_of(op, "parts", "f32") and memory_of(op, "counters", "i32")
+    def verify_invariants(op: ir.OpView) -> None:
+        memory_of(op, "parts", "f32")
+        memory_of(op, "counters", "i32")
 
 
 class BeginPartOp(Op, name="begin_part"):
@@ -60,13 +61,13 @@ class AddColumnsOp(Op, name="add_columns", traits=[ir.NoTerminatorTrait]):
     split: Several
     body: ext.Region
 
-    def verify_region_invariants(op: ir.OpView) -> bool:
-        if not (memory_of(op, "parts", "f32") and memory_of(op, "counters", "i32")):
-            return False
+    def verify_region_invariants(op: ir.OpView) -> None:
+        memory_of(op, "parts", "f32")
+        memory_of(op, "counters", "i32")
         (rows, whole), (own, some) = shape_of(op.accumulator.type), shape_of(op.columns.type)
         if rows != own or whole % some:
-            return fail(op, f"columns are [{own}, {some}] of sums of [{rows}, {whole}], expected equal parts of these")
-        return takes(op, [ir.IntegerType.get_signless(32)])
+            refuse(f"columns are [{own}, {some}] of sums of [{rows}, {whole}], expected equal parts of these")
+        takes(op, [ir.IntegerType.get_signless(32)])
 
 
 class SumInClusterOp(Op, name="sum_in_cluster"):
@@ -89,19 +90,19 @@ class SumInClusterOp(Op, name="sum_in_cluster"):
     split: Several
     owners: Few
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         parent = op.operation.parent
         if parent is None or parent.name != "tile.tiles" or int_of(parent.opview.split) != int_of(op.split):
-            return fail(op, f"is not in the body of a tile.tiles of {int_of(op.split)} parts")
+            refuse(f"is not in the body of a tile.tiles of {int_of(op.split)} parts")
         (rooms, room), element, others = shape_of(op.sums.type), element_of(op.sums.type), int_of(op.split) - 1
         if not isinstance(element, ir.F32Type) or rooms % others:
-            return fail(op, f"sums are [{rooms}, {room}] of {element}, expected f32 of units of {others} parts")
-        return True
+            refuse(f"sums are [{rooms}, {room}] of {element}, expected f32 of units of {others} parts")
 
 
-def _piece(op: ir.OpView) -> bool:
-    last = int_of(op.piece) < int_of(op.pieces) or fail(op, f"piece {int_of(op.piece)} of {int_of(op.pieces)}")
-    return last and memory_of(op, "parts", "f32")
+def _piece(op: ir.OpView) -> None:
+    if int_of(op.piece) >= int_of(op.pieces):
+        refuse(f"piece {int_of(op.piece)} of {int_of(op.pieces)}")
+    memory_of(op, "parts", "f32")
 
 
 class StorePartOp(Op, name="store_part"):
@@ -117,7 +118,7 @@ class StorePartOp(Op, name="store_part"):
     piece: Natural
     pieces: ir.IntegerAttr
 
-    verify_invariants = verifier(_piece)
+    verify_invariants = staticmethod(_piece)
 
 
 class LastPartOp(Op, name="last_part"):
@@ -145,8 +146,10 @@ class AddPartsOp(Op, name="add_parts"):
     piece: Natural
     pieces: ir.IntegerAttr
 
-    def verify_invariants(op: ir.OpView) -> bool:
-        if not _piece(op) or "some" not in op.operation.attributes:
-            return _piece(op)
+    def verify_invariants(op: ir.OpView) -> None:
+        _piece(op)
+        if "some" not in op.operation.attributes:
+            return
         low, high = ints_of(op.operation.attributes["some"])
-        return 0 <= low < high <= int_of(op.split) or fail(op, f"adds parts {low} to {high} of {int_of(op.split)}")
+        if not 0 <= low < high <= int_of(op.split):
+            refuse(f"adds parts {low} to {high} of {int_of(op.split)}")

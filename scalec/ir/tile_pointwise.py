@@ -11,7 +11,7 @@ from scalec.ir.tile_checks import Op, at_least, maker, takes
 from scalec.ir.tile_compute import yields
 from scalec.ir.tile_quantize import rounds
 from scalec.ir.tile_types import I1, I32, InputType, Tile, bits_of, int_of, str_of
-from scalec.ir.verify import Count, Flag, Natural, fail
+from scalec.ir.verify import Count, Flag, Natural, refuse
 
 MOST_BYTES = 16
 """Of one load or store of a thread (PTX ISA 9.7.9.8, ld: .v4.b32)."""
@@ -65,13 +65,12 @@ class PointOp(Op, name="point"):
     columns: Count
     vector: Count
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         columns, vector = int_of(op.columns), int_of(op.vector)
         across = columns // vector
         if columns % vector or (across & (across - 1) and across % LANES):
             many = f"{vector} times a power of two or whole warps"
-            return fail(op, f"{columns} columns for threads of {vector} each, expected {many}")
-        return True
+            refuse(f"{columns} columns for threads of {vector} each, expected {many}")
 
 
 class AlignedOp(Op, name="aligned"):
@@ -82,11 +81,11 @@ class AlignedOp(Op, name="aligned"):
     result: ext.Result[I1]
     bytes: ir.IntegerAttr
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         size = int_of(op.bytes)
         if size not in (1, 2, 4, 8, MOST_BYTES):
-            return fail(op, f"bytes is {size}, expected a power of two up to {MOST_BYTES}")
-        return _memory(op, op.source)
+            refuse(f"bytes is {size}, expected a power of two up to {MOST_BYTES}")
+        _memory(op, op.source)
 
 
 class LoadColumnsOp(Op, name="load_columns"):
@@ -107,11 +106,12 @@ class LoadColumnsOp(Op, name="load_columns"):
     along: Flag
     together: ir.IntegerAttr
 
-    def verify_invariants(op: ir.OpView) -> bool:
-        if not _indexed(op) or not _counted(op) or not _memory(op, op.source):
-            return False
+    def verify_invariants(op: ir.OpView) -> None:
+        _indexed(op)
+        _counted(op)
+        _memory(op, op.source)
         count = int_of(op.result.type.count) if int_of(op.along) else 1
-        return _together(op, op.source, count)
+        _together(op, op.source, count)
 
 
 class LoadScalesOp(Op, name="load_scales"):
@@ -130,15 +130,13 @@ class LoadScalesOp(Op, name="load_scales"):
     scale: ir.StringAttr
     layout: ir.StringAttr
 
-    def verify_invariants(op: ir.OpView) -> bool:
-        if not _memory(op, op.source):
-            return False
+    def verify_invariants(op: ir.OpView) -> None:
+        _memory(op, op.source)
         count, block = int_of(op.result.type.count), int_of(op.block)
         if count % block and block % count:
-            return fail(op, f"blocks of {block} for {count} columns, expected one that divides the other")
+            refuse(f"blocks of {block} for {count} columns, expected one that divides the other")
         if str_of(op.layout) not in LAYOUTS or str_of(op.scale) not in SCALES:
-            return fail(op, f"scales are {op.scale} in the layout {op.layout}, expected {', '.join(SCALES)}")
-        return True
+            refuse(f"scales are {op.scale} in the layout {op.layout}, expected {', '.join(SCALES)}")
 
 
 class WithinOp(Op, name="within"):
@@ -150,10 +148,9 @@ class WithinOp(Op, name="within"):
     mask: ext.Result[I32]
     columns: Count
 
-    def verify_invariants(op: ir.OpView) -> bool:
-        return int_of(op.columns) <= MOST_MASKED or fail(
-            op, f"{op.columns} columns, expected up to {MOST_MASKED}, a bit each"
-        )
+    def verify_invariants(op: ir.OpView) -> None:
+        if int_of(op.columns) > MOST_MASKED:
+            refuse(f"{op.columns} columns, expected up to {MOST_MASKED}, a bit each")
 
 
 class FilledOp(Op, name="filled"):
@@ -164,11 +161,10 @@ class FilledOp(Op, name="filled"):
     result: ext.Result[ColumnsType]
     otherwise: ir.FloatAttr
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         count = int_of(op.value.type.count)
         if op.result.type != op.value.type or count > MOST_MASKED:
-            return fail(op, f"makes {op.result.type} of {op.value.type}, expected one type, of up to {MOST_MASKED}")
-        return True
+            refuse(f"makes {op.result.type} of {op.value.type}, expected one type, of up to {MOST_MASKED}")
 
 
 class ColumnOp(Op, name="column"):
@@ -178,9 +174,10 @@ class ColumnOp(Op, name="column"):
     result: ext.Result[ir.F32Type]
     at: ir.IntegerAttr
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         count = int_of(op.value.type.count)
-        return 0 <= int_of(op.at) < count or fail(op, f"column {op.at} of {count}")
+        if not 0 <= int_of(op.at) < count:
+            refuse(f"column {op.at} of {count}")
 
 
 class ColumnsOfOp(Op, name="columns_of"):
@@ -189,9 +186,10 @@ class ColumnsOfOp(Op, name="columns_of"):
     values: Sequence[ext.Operand[ir.F32Type]]
     result: ext.Result[ColumnsType]
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         count = int_of(op.result.type.count)
-        return len(op.values) == count or fail(op, f"{len(op.values)} numbers, expected {count}, one a column")
+        if len(op.values) != count:
+            refuse(f"{len(op.values)} numbers, expected {count}, one a column")
 
 
 class LayColumnsOp(Op, name="lay_columns"):
@@ -246,11 +244,11 @@ class TakeNamedOp(Op, name="take_named"):
     block: ir.IntegerAttr
     at: ir.IntegerAttr
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         vector, block, rows = int_of(op.vector), int_of(op.block), int_of(op.rows)
         if block % vector or rows % block:
-            return fail(op, f"blocks of {block}, expected a multiple of {vector} that divides {rows}")
-        return _turned(op, vector, "rows")
+            refuse(f"blocks of {block}, expected a multiple of {vector} that divides {rows}")
+        _turned(op, vector, "rows")
 
 
 class FindScaleOp(Op, name="find_scale"):
@@ -264,10 +262,11 @@ class FindScaleOp(Op, name="find_scale"):
     element: ir.TypeAttr
     scale: ir.StringAttr
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         if len(op.inverse) > 1 or any(maker(x, "tile.hold") is None for x in op.inverse):
-            return fail(op, f"{len(op.inverse)} inverses, expected one that tile.hold made, or none")
-        return str_of(op.scale) in QUANTISED or fail(op, f"scales are {op.scale}, expected {', '.join(QUANTISED)}")
+            refuse(f"{len(op.inverse)} inverses, expected one that tile.hold made, or none")
+        if str_of(op.scale) not in QUANTISED:
+            refuse(f"scales are {op.scale}, expected {', '.join(QUANTISED)}")
 
 
 class OwnTurnOp(Op, name="own_turn"):
@@ -276,9 +275,10 @@ class OwnTurnOp(Op, name="own_turn"):
     result: ext.Result[I32]
     threads: Count
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         threads = int_of(op.threads)
-        return not threads & (threads - 1) or fail(op, f"{threads} threads, expected a power of two")
+        if threads & (threads - 1):
+            refuse(f"{threads} threads, expected a power of two")
 
 
 class StoreScaleOp(Op, name="store_scale"):
@@ -300,12 +300,10 @@ class StoreScaleOp(Op, name="store_scale"):
     layout: ir.StringAttr
     padding: Flag
 
-    def verify_invariants(op: ir.OpView) -> bool:
-        if not _memory(op, op.target):
-            return False
+    def verify_invariants(op: ir.OpView) -> None:
+        _memory(op, op.target)
         if str_of(op.layout) not in LAYOUTS or str_of(op.scale) not in QUANTISED:
-            return fail(op, f"scales are {op.scale} in the layout {op.layout}, expected {', '.join(QUANTISED)}")
-        return True
+            refuse(f"scales are {op.scale} in the layout {op.layout}, expected {', '.join(QUANTISED)}")
 
 
 class ComputeOp(Op, name="compute"):
@@ -317,17 +315,18 @@ class ComputeOp(Op, name="compute"):
     result: ext.Result[ColumnsType]
     body: ext.Region
 
-    def verify_region_invariants(op: ir.OpView) -> bool:
+    def verify_region_invariants(op: ir.OpView) -> None:
         attributes = op.operation.attributes
         for name in ("approximate", "once"):
             if name in attributes and not isinstance(attributes[name], ir.UnitAttr):
-                return fail(op, f"{name} is {attributes[name]}, expected a unit attribute")
+                refuse(f"{name} is {attributes[name]}, expected a unit attribute")
         if {"approximate", "once"} <= {*attributes.keys()}:
-            return fail(op, "quotients are approximate and rounded once, expected one of them")
+            refuse("quotients are approximate and rounded once, expected one of them")
         for value in op.inputs:
             if value.type != op.result.type:
-                return fail(op, f"computes {op.result.type} of {value.type}, expected as many columns")
-        return takes(op, [ir.F32Type.get()] * (len(op.inputs) + len(op.scalars))) and yields(op)
+                refuse(f"computes {op.result.type} of {value.type}, expected as many columns")
+        takes(op, [ir.F32Type.get()] * (len(op.inputs) + len(op.scalars)))
+        yields(op)
 
 
 class HadamardOp(Op, name="hadamard"):
@@ -337,11 +336,10 @@ class HadamardOp(Op, name="hadamard"):
     value: ext.Operand[ColumnsType]
     result: ext.Result[ColumnsType]
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         count = int_of(op.value.type.count)
         if op.result.type != op.value.type or count & (count - 1):
-            return fail(op, f"transforms {op.value.type} to {op.result.type}, expected one type of a power of two")
-        return True
+            refuse(f"transforms {op.value.type} to {op.result.type}, expected one type of a power of two")
 
 
 class RoundColumnsOp(Op, name="round_columns"):
@@ -357,12 +355,12 @@ class RoundColumnsOp(Op, name="round_columns"):
     result: ext.Result[ColumnsType]
     element: ir.TypeAttr
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         if op.result.type != op.value.type:
-            return fail(op, f"rounds {op.value.type} to {op.result.type}, expected one type")
+            refuse(f"rounds {op.value.type} to {op.result.type}, expected one type")
         if len(op.at) != len(op.extents) + 1:
-            return fail(op, f"{len(op.at)} indices and {len(op.extents)} extents, expected one less")
-        return rounds(op)
+            refuse(f"{len(op.at)} indices and {len(op.extents)} extents, expected one less")
+        rounds(op)
 
 
 class StoreColumnsOp(Op, name="store_columns"):
@@ -378,62 +376,60 @@ class StoreColumnsOp(Op, name="store_columns"):
     whole: Sequence[ext.Operand[I1]]
     together: ir.IntegerAttr
 
-    def verify_invariants(op: ir.OpView) -> bool:
-        if not _indexed(op) or not _counted(op) or not _memory(op, op.target):
-            return False
+    def verify_invariants(op: ir.OpView) -> None:
+        _indexed(op)
+        _counted(op)
+        _memory(op, op.target)
         if "masked" in op.operation.attributes and (not op.count or bits_of(op.target.type.element_type) < 8):
-            return fail(op, "is masked without a count, or with elements that share a byte")
-        return _together(op, op.target, int_of(op.value.type.count))
+            refuse("is masked without a count, or with elements that share a byte")
+        _together(op, op.target, int_of(op.value.type.count))
 
 
-def _counted(op: ir.OpView) -> bool:
+def _counted(op: ir.OpView) -> None:
     """Refuses a number of columns without whether these are all, and the reverse."""
     if len(op.count) != len(op.whole) or len(op.count) > 1:
-        return fail(op, f"{len(op.count)} counts and {len(op.whole)} of whether they are whole, expected one, or none")
-    return True
+        refuse(f"{len(op.count)} counts and {len(op.whole)} of whether they are whole, expected one, or none")
 
 
-def _indexed(op: ir.OpView) -> bool:
+def _indexed(op: ir.OpView) -> None:
     """Refuses indices without strides, and the reverse."""
     if len(op.at) != len(op.strides):
-        return fail(op, f"{len(op.at)} indices and {len(op.strides)} strides, expected as many")
-    return True
+        refuse(f"{len(op.at)} indices and {len(op.strides)} strides, expected as many")
 
 
-def _laid(op: ir.OpView, vector: int) -> bool:
+def _laid(op: ir.OpView, vector: int) -> None:
     """Refuses elements of 16 bits whose threads have no whole units, or more rows than there are."""
     attributes = op.operation.attributes
     if "halves" in attributes and (vector not in (8, 16) or int_of(attributes["rows"]) % (4 * vector)):
-        return fail(op, f"{vector} columns a thread, expected 8 or 16, four times of which divide the rows")
-    return _turned(op, vector, "rows", "columns")
+        refuse(f"{vector} columns a thread, expected 8 or 16, four times of which divide the rows")
+    _turned(op, vector, "rows", "columns")
 
 
-def _turned(op: ir.OpView, vector: int, *sizes: str) -> bool:
+def _turned(op: ir.OpView, vector: int, *sizes: str) -> None:
     """Refuses a tile whose words do not lie in all banks alike."""
     at = int_of(op.at)
     for name in sizes:
         size = int_of(op.operation.attributes[name])
         if size & (size - 1) or not LANES <= size <= LANES * LANES:
-            return fail(op, f"{name} is {size}, expected a power of two from {LANES} to {LANES * LANES}")
+            refuse(f"{name} is {size}, expected a power of two from {LANES} to {LANES * LANES}")
     if vector & (vector - 1) or vector > LANES:
-        return fail(op, f"{vector} columns a thread, expected a power of two up to {LANES}")
+        refuse(f"{vector} columns a thread, expected a power of two up to {LANES}")
     if at % (4 * LANES) and "vector" not in op.operation.attributes:
-        return fail(op, f"at is {at}, expected a multiple of {4 * LANES}: a word for each bank")
-    return at_least(op, 0, *(n for n in ("at", "place") if n in op.operation.attributes))
+        refuse(f"at is {at}, expected a multiple of {4 * LANES}: a word for each bank")
+    at_least(op, 0, *(n for n in ("at", "place") if n in op.operation.attributes))
 
 
-def _memory(op: ir.OpView, value: ir.Value) -> bool:
-    return isinstance(value.type, ir.MemRefType) or fail(op, f"reads or writes {value.type}, expected a memref")
+def _memory(op: ir.OpView, value: ir.Value) -> None:
+    if not isinstance(value.type, ir.MemRefType):
+        refuse(f"reads or writes {value.type}, expected a memref")
 
 
-def _together(op: ir.OpView, memory: ir.Value, count: int) -> bool:
+def _together(op: ir.OpView, memory: ir.Value, count: int) -> None:
     """Refuses loads and stores that do not share out `count` elements, or that PTX has no instruction for."""
     together, bits = int_of(op.together), bits_of(memory.type.element_type)
     sizes = [n for n in (1, 2, 4, 8, 16, 32, 64) if not n * bits % 8 and n * (bits & -bits) <= 8 * MOST_BYTES]
     if together not in sizes or count % together:
-        return fail(
-            op,
+        refuse(
             f"{together} of {count} elements of {bits} bits together, expected a divisor of {count} among "
-            f"{', '.join(map(str, sizes))}",
+            f"{', '.join(map(str, sizes))}"
         )
-    return True

@@ -8,7 +8,7 @@ from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import Op
 from scalec.ir.tile_pointwise import LANES, ColumnsType
 from scalec.ir.tile_types import I1, I32, int_of
-from scalec.ir.verify import Reduction, fail
+from scalec.ir.verify import Reduction, refuse
 
 MOST_THREADS = 1024
 """Of a CTA."""
@@ -36,9 +36,10 @@ class TermOp(Op, name="term"):
     valid: ext.Operand[I1]
     kind: Folded
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         same = op.sums.type == op.value.type
-        return same or fail(op, f"takes {op.value.type} into {op.sums.type}, expected one type")
+        if not same:
+            refuse(f"takes {op.value.type} into {op.sums.type}, expected one type")
 
 
 class CountedOp(Op, name="counted"):
@@ -49,18 +50,18 @@ class CountedOp(Op, name="counted"):
     result: ext.Result[ColumnsType]
     kind: Folded
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         same = op.result.type == op.value.type
-        return same or fail(op, f"makes {op.result.type} of {op.value.type}, expected one type")
+        if not same:
+            refuse(f"makes {op.result.type} of {op.value.type}, expected one type")
 
 
-def _shared(op: ir.OpView) -> bool:
+def _shared(op: ir.OpView) -> None:
     sharing, exchange = int_of(op.sharing), int_of(op.exchange)
     if not len(op.values):
-        return fail(op, "reduces no values, expected one at least")
+        refuse("reduces no values, expected one at least")
     if not 0 <= sharing < MOST_THREADS or (sharing >= LANES) == (exchange < 0):
-        return fail(op, f"sharing {sharing} and exchange {exchange}, expected bits of threads, and -1 within a warp")
-    return True
+        refuse(f"sharing {sharing} and exchange {exchange}, expected bits of threads, and -1 within a warp")
 
 
 class ReduceLanesOp(Op, name="reduce_lanes"):
@@ -77,8 +78,8 @@ class ReduceLanesOp(Op, name="reduce_lanes"):
     sharing: ir.IntegerAttr
     exchange: ir.IntegerAttr
 
-    def verify_invariants(op: ir.OpView) -> bool:
-        return _shared(op)
+    def verify_invariants(op: ir.OpView) -> None:
+        _shared(op)
 
 
 class ReduceEachOp(Op, name="reduce_each"):
@@ -91,10 +92,10 @@ class ReduceEachOp(Op, name="reduce_each"):
     sharing: ir.IntegerAttr
     exchange: ir.IntegerAttr
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         if any(x.type != op.result.type for x in op.values):
-            return fail(op, f"reduces other columns than {op.result.type}")
-        return _shared(op)
+            refuse(f"reduces other columns than {op.result.type}")
+        _shared(op)
 
 
 class SomeOp(Op, name="some"):
@@ -105,5 +106,5 @@ class SomeOp(Op, name="some"):
     sharing: ir.IntegerAttr
     exchange: ir.IntegerAttr
 
-    def verify_invariants(op: ir.OpView) -> bool:
-        return _shared(op)
+    def verify_invariants(op: ir.OpView) -> None:
+        _shared(op)

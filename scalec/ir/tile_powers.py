@@ -8,7 +8,7 @@ from scalec.ir.tile_checks import Op, in_step
 from scalec.ir.tile_copies import WIDENED
 from scalec.ir.tile_scales import of_words
 from scalec.ir.tile_types import *
-from scalec.ir.verify import Count, fail
+from scalec.ir.verify import Count, refuse
 
 REACH = 11
 """The power of two that the largest scale of a block may be times the least one: an e2m1 that is not 0 has exponents
@@ -28,8 +28,9 @@ class SeenPowersOp(Op, name="seen_powers"):
     result: ext.Result[PowersType]
     warps: Count
 
-    def verify_invariants(op: ir.OpView) -> bool:
-        return of_words(op) and in_step(op, None, op.source)
+    def verify_invariants(op: ir.OpView) -> None:
+        of_words(op)
+        in_step(op, None, op.source)
 
 
 class InReachOp(Op, name="in_reach"):
@@ -64,10 +65,11 @@ class WordFactorsOp(Op, name="word_factors"):
     wave: ir.IntegerAttr
     waves: ir.IntegerAttr
 
-    def verify_invariants(op: ir.OpView) -> bool:
-        if not of_words(op) or str_of(op.element) not in WIDENED:
-            return fail(op, f"reads {op.element}, expected words of {' or '.join(WIDENED)}")
+    def verify_invariants(op: ir.OpView) -> None:
+        of_words(op)
+        if str_of(op.element) not in WIDENED:
+            refuse(f"reads {op.element}, expected words of {' or '.join(WIDENED)}")
         planes, waves = shape_of(op.source.type)[0], int_of(op.waves)
         if not 0 <= int_of(op.byte) < 4 * (planes - 1) or not 0 <= int_of(op.wave) < waves:
-            return fail(op, f"reads byte {int_of(op.byte)}, wave {int_of(op.wave)} of {waves}, in {op.source.type}")
-        return in_step(op, None, op.source)
+            refuse(f"reads byte {int_of(op.byte)}, wave {int_of(op.wave)} of {waves}, in {op.source.type}")
+        in_step(op, None, op.source)

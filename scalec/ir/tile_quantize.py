@@ -7,25 +7,13 @@ from typing import Any
 
 from scalec.formats import GRIDS, LAYOUTS, MOST_WORDS, QUANTISED, TRANSFORMED, element_spelled
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import at_least, flag, gaps, in_step, maker, scattered
-from scalec.ir.tile_types import (
-    I32,
-    CursorType,
-    FragmentType,
-    InputType,
-    RingType,
-    RowIndexType,
-    Tile,
-    gaps_of,
-    int_of,
-    shape_of,
-    str_of,
-)
-from scalec.ir.verify import fail, verifier
+from scalec.ir.tile_checks import Op, at_least, flag, gaps, in_step, maker, scattered
+from scalec.ir.tile_types import *
+from scalec.ir.verify import refuse
 from scalec.targets import WAVES
 
 
-class QuantizeOp(Tile.Operation, name="quantize"):
+class QuantizeOp(Op, name="quantize"):
     """Divides each `block` adjacent columns of a row by a scale, and stores the scales of rows below m, without those
     for which one of `skips` names nothing. `to` is as that of `tile.store_direct`.
 
@@ -75,60 +63,60 @@ class QuantizeOp(Tile.Operation, name="quantize"):
     together: ir.IntegerAttr
     exchange: ir.IntegerAttr
 
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         columns, block, exchange = shape_of(op.accumulator.type)[1], int_of(op.block), int_of(op.exchange)
         if exchange >= 0 and block > columns and block % columns == 0:
             columns = block
         if not isinstance(op.target.type, ir.MemRefType):
-            return fail(op, f"stores scales into {op.target.type}, expected a memref")
-        if not flag(op, "by_rows", "ragged"):
-            return False
+            refuse(f"stores scales into {op.target.type}, expected a memref")
+        flag(op, "by_rows", "ragged")
         ctas = op.operation.attributes.get("ctas")
         if (ctas is not None) != (op.ring is not None) or (op.ring is None) != (op.cursor is None):
-            return fail(op, "shares blocks with other CTAs, or has a ring, expected ctas, a ring and a cursor, or none")
-        if ctas is not None and not (at_least(op, 2, "ctas", "rows") and in_step(op, op.ring)):
-            return False
+            refuse("shares blocks with other CTAs, or has a ring, expected ctas, a ring and a cursor, or none")
+        if ctas is not None:
+            at_least(op, 2, "ctas", "rows")
+            in_step(op, op.ring)
         if ctas is not None and (exchange < 0 or int_of(op.by_rows)):
-            return fail(op, f"exchanges at {exchange}, by_rows {int_of(op.by_rows)}, expected a place, and columns")
+            refuse(f"exchanges at {exchange}, by_rows {int_of(op.by_rows)}, expected a place, and columns")
         if len(op.inverse) > 1 or any(maker(x, "tile.hold") is None for x in op.inverse):
-            return fail(op, f"{len(op.inverse)} inverses, expected one that tile.hold made, or none")
+            refuse(f"{len(op.inverse)} inverses, expected one that tile.hold made, or none")
         if len(op.moved) > 1:
-            return fail(op, f"rows are moved by {len(op.moved)} numbers, expected one or none")
+            refuse(f"rows are moved by {len(op.moved)} numbers, expected one or none")
         along = "n" if int_of(op.by_rows) else "m"
         if any(str_of(made.axis) != along for x in op.skips if (made := maker(x, "tile.row_index")) is not None):
-            return fail(op, f"skips some of a block's elements, expected whole blocks: indices along {along}")
-        if not scattered(op, along) or not gaps(op):
-            return False
+            refuse(f"skips some of a block's elements, expected whole blocks: indices along {along}")
+        scattered(op, along)
+        gaps(op)
         around, together = gaps_of(op), int_of(op.together)
         if around is not None and (int_of(op.by_rows) or any(x % together for x in around)):
-            return fail(op, f"gaps {list(around)} between {together} blocks of columns, expected multiples of these")
+            refuse(f"gaps {list(around)} between {together} blocks of columns, expected multiples of these")
         if str_of(op.layout) not in LAYOUTS:
-            return fail(op, f"layout is {op.layout}, expected {', '.join(LAYOUTS)}")
+            refuse(f"layout is {op.layout}, expected {', '.join(LAYOUTS)}")
         if str_of(op.scale) not in SCALES:
-            return fail(op, f"scales are {op.scale}, expected {', '.join(SCALES)}")
+            refuse(f"scales are {op.scale}, expected {', '.join(SCALES)}")
         if int_of(op.by_rows):
-            return _by_rows(op)
+            _by_rows(op)
+            return
         if block < 8 or block % 8 or columns % block:
-            return fail(op, f"blocks of {block} in {columns} columns, expected a divisor and a multiple of 8")
+            refuse(f"blocks of {block} in {columns} columns, expected a divisor and a multiple of 8")
         if together not in (1, 2, 4) or columns % (block * together) or (together > 1 and str_of(op.scale) == "f32"):
-            return fail(op, f"{together} {op.scale} at once in {columns} columns, expected 1, or 2 or 4 bytes")
-        return at_least(op, 0, "padding")
+            refuse(f"{together} {op.scale} at once in {columns} columns, expected 1, or 2 or 4 bytes")
+        at_least(op, 0, "padding")
 
 
-def _by_rows(op: ir.OpView) -> bool:
+def _by_rows(op: ir.OpView) -> None:
     """Refuses blocks of rows that are no waves, that no warp has whole where warps do not exchange, or more at once."""
     rows, wave, block = shape_of(op.accumulator.type)[0], WAVES["warp"], int_of(op.block)
     of_warpgroup = str_of(op.accumulator.type.space) == "registers"
     most, alone = wave if of_warpgroup else rows, int_of(op.exchange) < 0
     if block < wave or block % wave or (alone and most % block):
-        return fail(op, f"blocks of {block} rows, of which a warp has {most}, expected a divisor, a multiple of {wave}")
+        refuse(f"blocks of {block} rows, of which a warp has {most}, expected a divisor, a multiple of {wave}")
     if int_of(op.together) != 1 or not (alone or of_warpgroup):
-        return fail(op, f"{op.together} at once, exchanged at {op.exchange}, expected 1 and -1 for blocks of rows")
-    return at_least(op, 0, "padding")
+        refuse(f"{op.together} at once, exchanged at {op.exchange}, expected 1 and -1 for blocks of rows")
+    at_least(op, 0, "padding")
 
 
-class RoundSumsOp(Tile.Operation, name="round_sums"):
+class RoundSumsOp(Op, name="round_sums"):
     """Rounds sums up or down to multiples of what numbers of `element` around each lie apart, by the random bits of
     where it is stored, as `tile.round_columns` does. `by_rows` 1: rows of the accumulator lie side by side in memory.
     `skips` and `to` are as those of `tile.store_direct`.
@@ -151,17 +139,16 @@ class RoundSumsOp(Tile.Operation, name="round_sums"):
     along: ir.IntegerAttr
     element: ir.TypeAttr
 
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         along, outer = int_of(op.along), len(op.extents)
         if not -1 <= along < outer or len(op.at) + (along >= 0) != outer:
-            return fail(op, f"{len(op.at)} indices beside axis {along}, and {outer} extents, expected one for each")
-        if not flag(op, "by_rows") or not scattered(op, "n" if int_of(op.by_rows) else "m"):
-            return False
-        return rounds(op)
+            refuse(f"{len(op.at)} indices beside axis {along}, and {outer} extents, expected one for each")
+        flag(op, "by_rows")
+        scattered(op, "n" if int_of(op.by_rows) else "m")
+        rounds(op)
 
 
-class TransformSumsOp(Tile.Operation, name="transform_sums"):
+class TransformSumsOp(Op, name="transform_sums"):
     """Transforms sums as `scale.hadamard` does, of adjacent columns or, `by_rows` 1, rows: each 16 from the first of
     the tensor on. `ragged` 1: the last ones may end beyond n, or m, where values do not count."""
 
@@ -173,22 +160,20 @@ class TransformSumsOp(Tile.Operation, name="transform_sums"):
     by_rows: ir.IntegerAttr
     ragged: ir.IntegerAttr
 
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
+        flag(op, "by_rows", "ragged")
         columns = shape_of(op.accumulator.type)[1]
-        if flag(op, "by_rows", "ragged") and not int_of(op.by_rows) and columns % TRANSFORMED:
-            return fail(op, f"transforms {columns} columns, expected a multiple of {TRANSFORMED}")
-        return flag(op, "by_rows", "ragged")
+        if not int_of(op.by_rows) and columns % TRANSFORMED:
+            refuse(f"transforms {columns} columns, expected a multiple of {TRANSFORMED}")
 
 
-def rounds(op: ir.OpView) -> bool:
+def rounds(op: ir.OpView) -> None:
     """Refuses words that are none of Philox's, and types that nothing is rounded to by chance."""
     if not 1 <= len(op.words) <= MOST_WORDS:
-        return fail(op, f"has {len(op.words)} words, expected 1 to {MOST_WORDS}")
+        refuse(f"has {len(op.words)} words, expected 1 to {MOST_WORDS}")
     row = element_spelled(str(op.element.value))
     if row is None or row.name not in GRIDS:
-        return fail(op, f"rounds to {op.element.value}, expected {', '.join(GRIDS)}")
-    return True
+        refuse(f"rounds to {op.element.value}, expected {', '.join(GRIDS)}")
 
 
 SCALES = QUANTISED

@@ -10,7 +10,7 @@ from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import Op, into_memory, memory_of, takes
 from scalec.ir.tile_compute import yields
 from scalec.ir.tile_types import *
-from scalec.ir.verify import Count, Flag, Natural, Reduction, fail
+from scalec.ir.verify import Count, Flag, Natural, Reduction, refuse
 
 
 class TotalsOp(Op, name="totals"):
@@ -74,8 +74,8 @@ class ReduceRowsOp(Op, name="reduce_rows"):
     offset: Natural
     extent: Count
 
-    def verify_invariants(op: ir.OpView) -> bool:
-        return _place(op)
+    def verify_invariants(op: ir.OpView) -> None:
+        _place(op)
 
 
 class LeaveTotalsOp(Op, name="leave_totals"):
@@ -107,8 +107,8 @@ class LeaveRowsOp(Op, name="leave_rows"):
     offset: ir.IntegerAttr
     extent: ir.IntegerAttr
 
-    def verify_invariants(op: ir.OpView) -> bool:
-        return _in_room(op, int_of(op.offset), int_of(op.extent))
+    def verify_invariants(op: ir.OpView) -> None:
+        _in_room(op, int_of(op.offset), int_of(op.extent))
 
 
 class StoreLeftOp(Op, name="store_left"):
@@ -127,8 +127,9 @@ class StoreLeftOp(Op, name="store_left"):
     extent: Count
     alone: Flag
 
-    def verify_invariants(op: ir.OpView) -> bool:
-        return _place(op) and _in_room(op, int_of(op.left), int_of(op.slots) * int_of(op.extent))
+    def verify_invariants(op: ir.OpView) -> None:
+        _place(op)
+        _in_room(op, int_of(op.left), int_of(op.slots) * int_of(op.extent))
 
 
 class LastTileOp(Op, name="last_tile"):
@@ -179,26 +180,27 @@ class FinishReductionOp(Op, name="finish_reduction"):
     alone: Flag
     body: ext.Region
 
-    def verify_region_invariants(op: ir.OpView) -> bool:
-        if not (into_memory(op) and _place(op)):
-            return False
+    def verify_region_invariants(op: ir.OpView) -> None:
+        into_memory(op)
+        _place(op)
         if len(op.bounds) not in (0, 2) or len(op.width) > len(op.bounds) // 2:
-            return fail(op, f"{len(op.bounds)} bounds and {len(op.width)} widths, expected two with a width, or none")
-        return takes(op, [ir.F32Type.get()]) and yields(op)
+            refuse(f"{len(op.bounds)} bounds and {len(op.width)} widths, expected two with a width, or none")
+        takes(op, [ir.F32Type.get()])
+        yields(op)
 
 
-def _place(op: ir.OpView) -> bool:
+def _place(op: ir.OpView) -> None:
     """Refuses partial results that are not within a tile's."""
     end = int_of(op.offset) + int_of(op.extent)
-    fits = end <= int_of(op.words) or fail(op, f"partial results up to {end} of {int_of(op.words)} words of a tile")
-    return fits and memory_of(op, "partials", "f32")
+    if end > int_of(op.words):
+        refuse(f"partial results up to {end} of {int_of(op.words)} words of a tile")
+    memory_of(op, "partials", "f32")
 
 
-def _in_room(op: ir.OpView, offset: int, extent: int) -> bool:
+def _in_room(op: ir.OpView, offset: int, extent: int) -> None:
     """Refuses partial results that are not within the shared memory for them."""
     kind = op.room.type
     if str(element_of(kind)) != "f32":
-        return fail(op, f"leaves f32 in {kind}")
+        refuse(f"leaves f32 in {kind}")
     if offset < 0 or extent < 1 or offset + extent > prod(shape_of(kind)):
-        return fail(op, f"leaves f32 {offset} to {offset + extent} of {prod(shape_of(kind))}")
-    return True
+        refuse(f"leaves f32 {offset} to {offset + extent} of {prod(shape_of(kind))}")

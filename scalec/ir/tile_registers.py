@@ -23,7 +23,7 @@ from scalec.ir.tile_types import (
     str_of,
     wave_rows,
 )
-from scalec.ir.verify import Count, Flag, Natural, fail
+from scalec.ir.verify import Count, Flag, Natural, refuse
 
 STEP_BYTES = 32
 """Bytes of a row of A or B that one instruction takes, whatever the type (PTX ISA 9.7.14.5: m16n8k8 of tf32, k16 of
@@ -37,14 +37,13 @@ class MultiplicandOp(Op, name="multiplicand"):
 
     result: ext.Result[MultiplicandType]
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         (rows, depth), side = shape_of(op.result.type), str_of(op.result.type.side)
         if side not in ("a", "b"):
-            return fail(op, f"side {side}, expected a or b")
+            refuse(f"side {side}, expected a or b")
         unit = 16 if side == "a" else 8
         if rows < 1 or rows % unit or depth < 1:
-            return fail(op, f"{rows} rows by {depth} of K, expected rows by {unit}")
-        return True
+            refuse(f"{rows} rows by {depth} of K, expected rows by {unit}")
 
 
 class LoadOp(Op, name="load"):
@@ -62,31 +61,30 @@ class LoadOp(Op, name="load"):
     step: Natural
     transpose: Flag
 
-    def verify_invariants(op: ir.OpView) -> bool:
-        if not (in_step(op, None, op.source) and plainly_swizzled(op, op.source)):
-            return False
+    def verify_invariants(op: ir.OpView) -> None:
+        in_step(op, None, op.source)
+        plainly_swizzled(op, op.source)
         (rows, depth), tile = shape_of(op.target.type), shape_of(op.source.type)
         tile_rows, tile_k = tile[::-1] if int_of(op.transpose) else tile
         if tile_rows % rows:
-            return fail(op, f"{rows} rows for each warp of a tile of {tile_rows} rows")
+            refuse(f"{rows} rows for each warp of a tile of {tile_rows} rows")
         if (first := optional(op, "first")) and (first % 16 or first > tile_rows - rows or int_of(op.transpose)):
-            return fail(op, f"rows from {first} on of a tile of {tile_rows}, expected a multiple of 16, not transposed")
+            refuse(f"rows from {first} on of a tile of {tile_rows}, expected a multiple of 16, not transposed")
         stored, element = element_of(op.source.type), element_of(op.target.type)
         if stored != element and not (str(stored) == "i8" and bits_of(element) < 8):
-            return fail(op, f"loads {stored} into registers for {element}")
+            refuse(f"loads {stored} into registers for {element}")
         bits = bits_of(stored)
         if int_of(op.transpose) and rows % 16:
-            return fail(op, f"transposes {rows} rows, expected rows by 16")
+            refuse(f"transposes {rows} rows, expected rows by 16")
         if int_of(op.transpose):
             packs = bits_of(element) == 4 and depth == 2 * STEP_BYTES
             if not packs and bits * depth != 8 * STEP_BYTES:
                 what = f"{depth} elements of K, of {bits_of(element)} bits, from {stored}"
-                return fail(op, f"transposes slices of {what}")
+                refuse(f"transposes slices of {what}")
             if (int_of(op.step) + 1) * depth > tile_k:
-                return fail(op, f"step {int_of(op.step)} of {depth} elements of K is outside {tile_k}")
+                refuse(f"step {int_of(op.step)} of {depth} elements of K is outside {tile_k}")
         elif (int_of(op.step) + 1) * 8 * STEP_BYTES > tile_k * bits:
-            return fail(op, f"step {int_of(op.step)} of {STEP_BYTES} bytes is outside rows of {tile_k * bits // 8}")
-        return True
+            refuse(f"step {int_of(op.step)} of {STEP_BYTES} bytes is outside rows of {tile_k * bits // 8}")
 
 
 class CutOp(Op, name="cut"):
@@ -96,11 +94,12 @@ class CutOp(Op, name="cut"):
     condition: ext.Operand[I1]
     element: ir.IntegerAttr
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         depth, element = shape_of(op.target.type)[1], element_of(op.target.type)
         if bits_of(element) * depth != 8 * STEP_BYTES or bits_of(element) >= 8:
-            return fail(op, f"cuts {depth} elements of {element}, expected {STEP_BYTES} bytes of packed ones")
-        return 0 <= int_of(op.element) < depth or fail(op, f"element {int_of(op.element)} of {depth}")
+            refuse(f"cuts {depth} elements of {element}, expected {STEP_BYTES} bytes of packed ones")
+        if not 0 <= int_of(op.element) < depth:
+            refuse(f"element {int_of(op.element)} of {depth}")
 
 
 class WordsOp(Op, name="words"):
@@ -117,13 +116,13 @@ class LoadWordsOp(Op, name="load_words"):
     source: ext.Operand[SharedType]
     cursor: ext.Operand[CursorType]
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         (words, rows), (tile_words, tile_rows) = shape_of(op.target.type), shape_of(op.source.type)
         if words != tile_words or tile_rows % rows or optional(op, "first") > tile_rows - rows:
-            return fail(op, f"loads [{words}, {rows}] of a stage of [{tile_words}, {tile_rows}] words")
+            refuse(f"loads [{words}, {rows}] of a stage of [{tile_words}, {tile_rows}] words")
         if bits_of(element_of(op.source.type)) != 32:
-            return fail(op, f"a stage of {element_of(op.source.type)}, expected words of 32 bits")
-        return in_step(op, None, op.source)
+            refuse(f"a stage of {element_of(op.source.type)}, expected words of 32 bits")
+        in_step(op, None, op.source)
 
 
 class TurnOp(Op, name="turn"):
@@ -149,22 +148,20 @@ class MultiplyOp(Op, name="multiply"):
     scale: ir.StringAttr
     accumulate: Flag
 
-    def verify_invariants(op: ir.OpView) -> bool:
-        if not at_least(op, -1, "a_byte", "b_byte"):
-            return False
+    def verify_invariants(op: ir.OpView) -> None:
+        at_least(op, -1, "a_byte", "b_byte")
         if str_of(op.accumulator.type.space) != "warp":
-            return fail(op, f"an accumulator in {op.accumulator.type.space}, expected a warp's")
+            refuse(f"an accumulator in {op.accumulator.type.space}, expected a warp's")
         (rows, columns), (a_rows, a_k), (b_rows, b_k) = (shape_of(v.type) for v in (op.accumulator, op.a, op.b))
         if (rows, columns) != (a_rows, b_rows) or rows % wave_rows(op.accumulator.type):
-            return fail(op, f"an accumulator of {rows} by {columns}, of {a_rows} rows of A and {b_rows} of B")
+            refuse(f"an accumulator of {rows} by {columns}, of {a_rows} rows of A and {b_rows} of B")
         if a_k != b_k:
-            return fail(op, f"{a_k} elements of K of A and {b_k} of B")
+            refuse(f"{a_k} elements of K of A and {b_k} of B")
         for words, byte, rows in ((op.a_words, op.a_byte, a_rows), (op.b_words, op.b_byte, b_rows)):
             if (words is None) != (int_of(byte) < 0):
-                return fail(op, f"scale byte {int_of(byte)} {'without' if words is None else 'with'} scale words")
+                refuse(f"scale byte {int_of(byte)} {'without' if words is None else 'with'} scale words")
             if words is not None and (shape_of(words.type)[1] != rows or int_of(byte) >= 4 * shape_of(words.type)[0]):
-                return fail(op, f"scale byte {int_of(byte)} of {rows} rows in words of {list(shape_of(words.type))}")
-        return True
+                refuse(f"scale byte {int_of(byte)} of {rows} rows in words of {list(shape_of(words.type))}")
 
 
 class ByteScalesOp(Op, name="byte_scales"):
@@ -210,21 +207,20 @@ class LoadBytesOp(Op, name="load_bytes"):
     whole: Flag
     pads: Flag
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         if int_of(op.pads) and not int_of(op.whole):
-            return fail(op, "pads is 1 and whole 0: bytes that are loaded one by one are none that pad")
+            refuse("pads is 1 and whole 0: bytes that are loaded one by one are none that pad")
         words = together_of(op)
         beside = int_of(op.whole) and str_of(op.layout) == "row" and int_of(op.unit) == int_of(op.block)
         if words not in (1, 2, 4) or (words > 1 and (int_of(op.bytes) % (4 * words) or int_of(op.pads) or not beside)):
-            return fail(op, f"{words} of {int_of(op.bytes)} bytes' words together, expected 1, or 2 or 4 side by side")
+            refuse(f"{words} of {int_of(op.bytes)} bytes' words together, expected 1, or 2 or 4 side by side")
         if str_of(op.layout) not in WORD_LAYOUTS:
-            return fail(op, f"layout is {op.layout}, expected {', '.join(WORD_LAYOUTS)}")
+            refuse(f"layout is {op.layout}, expected {', '.join(WORD_LAYOUTS)}")
         room = maker(op.into, "tile.byte_scales")
         if room is not None and int_of(op.bytes) > 4 * int_of(room.words):
-            return fail(op, f"{int_of(op.bytes)} bytes into {int_of(room.words)} words")
+            refuse(f"{int_of(op.bytes)} bytes into {int_of(room.words)} words")
         if not isinstance(op.source.type, ir.MemRefType):
-            return fail(op, f"reads scales from {op.source.type}, expected a memref")
-        return True
+            refuse(f"reads scales from {op.source.type}, expected a memref")
 
 
 class StoreBytesOp(Op, name="store_bytes"):
@@ -234,11 +230,11 @@ class StoreBytesOp(Op, name="store_bytes"):
     target: ext.Operand[SharedType]
     cursor: ext.Operand[CursorType]
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         room = maker(op.source, "tile.byte_scales")
         words, rows = shape_of(op.target.type)
         if room is not None and int_of(room.words) != words:
-            return fail(op, f"stores {int_of(room.words)} words of {int_of(room.rows)} rows in {op.target.type}")
-        if room is not None and not fills(op, room, rows):
-            return False
-        return in_step(op, None, op.target)
+            refuse(f"stores {int_of(room.words)} words of {int_of(room.rows)} rows in {op.target.type}")
+        if room is not None:
+            fills(op, room, rows)
+        in_step(op, None, op.target)

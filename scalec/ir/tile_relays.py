@@ -7,7 +7,7 @@ from typing import Any
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import Op
 from scalec.ir.tile_types import RelayType
-from scalec.ir.verify import fail
+from scalec.ir.verify import refuse
 
 
 class StartRelayOp(Op, name="start_relay"):
@@ -34,7 +34,8 @@ class LeftOp(Op, name="left"):
     verify_invariants = staticmethod(lambda op: _alike(op, op.relay, op.result.type))
 
 
-def _alike(op: ir.OpView, relay: ir.Value, wanted: ir.Type) -> bool:
+def _alike(op: ir.OpView, relay: ir.Value, wanted: ir.Type) -> None:
     """Refuses a type that is not that of what is put there."""
     put = {str(use.owner.opview.value.type) for use in relay.uses if use.owner.operation.name == "tile.leave"}
-    return put <= {str(wanted)} or fail(op, f"is of {wanted}, and the relay of {' and '.join(sorted(put))}")
+    if not put <= {str(wanted)}:
+        refuse(f"is of {wanted}, and the relay of {' and '.join(sorted(put))}")

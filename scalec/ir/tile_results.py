@@ -8,7 +8,7 @@ from typing import Any
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import Op, extents, gaps, into_memory, maker, scattered
 from scalec.ir.tile_types import *
-from scalec.ir.verify import Flag, Natural, fail
+from scalec.ir.verify import Flag, Natural, refuse
 
 LINE = 16
 """Bytes whose multiples rows of a box are (CUDA driver API, cuTensorMapEncodeTiled: boxDim[0])."""
@@ -34,33 +34,25 @@ class StoreOp(Op, name="store"):
     n0: ext.Operand[I32]
     adds: ir.IntegerAttr
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         staging, target, (rows, columns) = op.staging.type, op.target.type, shape_of(op.accumulator.type)
         box, element, swizzle = shape_of(target), element_of(target), swizzle_of(target)
         if element != element_of(staging) or swizzle != swizzle_of(staging):
-            return fail(
-                op, f"stages {element_of(staging)} with swizzle {swizzle_of(staging)}, stores {element}, {swizzle}"
-            )
+            refuse(f"stages {element_of(staging)} with swizzle {swizzle_of(staging)}, stores {element}, {swizzle}")
         if int_of(op.adds) not in (0, 1) or (int_of(op.adds) and not isinstance(element, ir.F32Type)):
-            return fail(op, f"adds = {int_of(op.adds)} and stores {element}, expected 0, or 1 with f32")
-        if not gaps(op):
-            return False
+            refuse(f"adds = {int_of(op.adds)} and stores {element}, expected 0, or 1 with f32")
+        gaps(op)
         if (around := gaps_of(op)) is not None:
             count = optional(op, "columns")
             if count < 1 or any(x % box[0] for x in (*around[1:], count)) or int_of(op.adds):
-                return fail(
-                    op, f"gaps {list(around)} in {count} columns by boxes of {box[0]}: no box may have one within"
-                )
+                refuse(f"gaps {list(around)} in {count} columns by boxes of {box[0]}: no box may have one within")
         wave = wave_rows(op.accumulator.type)
         row, which = (swizzle, "the swizzle") if swizzle else (columns * bits_of(element) // 8, "a whole row")
         if box[1] % wave or rows % box[1] or box[0] * bits_of(element) != 8 * row or row % LINE:
-            return fail(op, f"box {list(box)} of {element}, expected {wave} rows of {row} bytes ({which})")
+            refuse(f"box {list(box)} of {element}, expected {wave} rows of {row} bytes ({which})")
         tall, wide = shape_of(staging)
         if tall % box[1] or columns % box[0] or wide % box[0] or (wide % columns and box[1] != wave):
-            return fail(
-                op, f"stages [{rows}, {columns}] by boxes of {box[0]} columns in tiles of {list(shape_of(staging))}"
-            )
-        return True
+            refuse(f"stages [{rows}, {columns}] by boxes of {box[0]} columns in tiles of {list(shape_of(staging))}")
 
 
 class StoreDirectOp(Op, name="store_direct"):
@@ -90,23 +82,19 @@ class StoreDirectOp(Op, name="store_direct"):
     skips: Sequence[ext.Operand[RowIndexType]]
     pair: Flag
 
-    def verify_invariants(op: ir.OpView) -> bool:
-        if not into_memory(op):
-            return False
-        if not gaps(op) or not scattered(op, "m", "n"):
-            return False
+    def verify_invariants(op: ir.OpView) -> None:
+        into_memory(op)
+        gaps(op)
+        scattered(op, "m", "n")
         if (around := gaps_of(op)) is None:
-            return True
+            return
         bits, columns = bits_of(op.target.type.element_type), shape_of(op.accumulator.type)[1]
         together = optional(op, "together")
         if together < 1 or any(x % together for x in (*around[1:], columns)):
-            return fail(
-                op, f"gaps {list(around)} in {columns} columns, {together} of which are together: not a divisor"
-            )
+            refuse(f"gaps {list(around)} in {columns} columns, {together} of which are together: not a divisor")
         pairs = int_of(op.pair)
         if bits == 6 or (bits < 8 and not pairs) or (pairs and (together % 2 or around[0] % 2)):
-            return fail(op, f"gaps {list(around)} between pairs of columns of {bits} bits, expected even ones")
-        return True
+            refuse(f"gaps {list(around)} between pairs of columns of {bits} bits, expected even ones")
 
 
 VECTOR = 16
@@ -132,22 +120,19 @@ class StoreTurnedOp(Op, name="store_turned"):
     n: ext.Operand[I32]
     skips: Sequence[ext.Operand[RowIndexType]]
 
-    def verify_invariants(op: ir.OpView) -> bool:
-        if not into_memory(op) or not scattered(op, "n"):
-            return False
+    def verify_invariants(op: ir.OpView) -> None:
+        into_memory(op)
+        scattered(op, "n")
         if any(str_of(made.axis) != "n" for x in op.skips if (made := maker(x, "tile.row_index")) is not None):
-            return fail(op, "skips rows of the accumulator, whose columns are stored whole")
+            refuse("skips rows of the accumulator, whose columns are stored whole")
         staging, element, swizzle = op.staging.type, element_of(op.staging.type), swizzle_of(op.staging.type)
         if element != op.target.type.element_type or swizzle:
-            return fail(op, f"stages {element} with swizzle {swizzle}, stores {op.target.type.element_type}, 0")
+            refuse(f"stages {element} with swizzle {swizzle}, stores {op.target.type.element_type}, 0")
         wave, (rows, columns) = wave_rows(op.accumulator.type), shape_of(op.accumulator.type)
         (tall, wide), wanted = shape_of(staging), wave + 8 * VECTOR // bits_of(element)
         if wide != wanted or tall % (rows // wave * columns):
-            return fail(
-                op, f"stages [{rows}, {columns}] in waves of {wave} rows in [{tall}, {wide}] of {element}, expected "
-                f"rows of {wanted}, {rows // wave * columns} for each fragment"
-            )  # fmt: skip
-        return True
+            refuse(f"stages [{rows}, {columns}] in waves of {wave} rows in [{tall}, {wide}] of {element}, expected "
+                f"rows of {wanted}, {rows // wave * columns} for each fragment")  # fmt: skip
 
 
 class StoreStagedOp(Op, name="store_staged"):
@@ -171,20 +156,19 @@ class StoreStagedOp(Op, name="store_staged"):
     n: ext.Operand[I32]
     skips: Sequence[ext.Operand[ScalarsType]]
 
-    def verify_invariants(op: ir.OpView) -> bool:
-        if not into_memory(op) or not scattered(op, "m"):
-            return False
+    def verify_invariants(op: ir.OpView) -> None:
+        into_memory(op)
+        scattered(op, "m")
         wave, (rows, columns), made = wave_rows(op.accumulator.type), shape_of(op.accumulator.type), op.target.type
         for asked in (maker(x, "tile.ask_named") for x in op.skips):
             if asked is None or int_of(asked.count) != rows:
-                return fail(op, f"skips what is not made by tile.ask_named of {rows} rows")
+                refuse(f"skips what is not made by tile.ask_named of {rows} rows")
         staging, element, swizzle = op.staging.type, element_of(op.staging.type), swizzle_of(op.staging.type)
         if element != made.element_type or not swizzle:
-            return fail(op, f"stages {element} with swizzle {swizzle}, stores {made.element_type}, expected a swizzle")
+            refuse(f"stages {element} with swizzle {swizzle}, stores {made.element_type}, expected a swizzle")
         (tall, wide), width = shape_of(staging), 8 * swizzle // bits_of(element)
         if columns % width or wide % width or tall % wave:
-            return fail(op, f"stages rows of {columns} by {width} columns, {wave} rows at a time, in [{tall}, {wide}]")
-        return True
+            refuse(f"stages rows of {columns} by {width} columns, {wave} rows at a time, in [{tall}, {wide}]")
 
 
 class DrainOp(Op, name="drain"):
@@ -222,17 +206,16 @@ class AddLoadedOp(Op, name="add_loaded"):
     cursor: ext.Operand[CursorType]
     index: ir.IntegerAttr
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         (rows, columns), box, wave = (
             shape_of(op.accumulator.type),
             shape_of(op.target.type),
             wave_rows(op.accumulator.type),
         )
-        if not _staged(op, op.target):
-            return False
+        _staged(op, op.target)
         if len(box) != 2 or box[1] % wave or rows % box[1] or columns % box[0]:
-            return fail(op, f"box {list(box)}, of an accumulator of [{rows}, {columns}] in waves of {wave} rows")
-        return _numbered(op, rows * columns // (box[0] * box[1]))
+            refuse(f"box {list(box)}, of an accumulator of [{rows}, {columns}] in waves of {wave} rows")
+        _numbered(op, rows * columns // (box[0] * box[1]))
 
 
 class StoreResultOp(Op, name="store_result"):
@@ -256,32 +239,32 @@ class AwaitStoresOp(Op, name="await_stores"):
     pending: Natural
 
 
-def _staged(op: ir.OpView, boxes: ir.Value) -> bool:
+def _staged(op: ir.OpView, boxes: ir.Value) -> None:
     """Refuses a staging buffer that is not made up of slots of f32 boxes."""
     box, element, swizzle = shape_of(boxes.type), element_of(boxes.type), swizzle_of(boxes.type)
     if not isinstance(element, ir.F32Type) or element != element_of(op.staging.type):
-        return fail(op, f"boxes of {element} and a buffer of {element_of(op.staging.type)}, expected f32")
+        refuse(f"boxes of {element} and a buffer of {element_of(op.staging.type)}, expected f32")
     if swizzle != swizzle_of(op.staging.type) or len(box) != 2 or box[0] * bits_of(element) != 8 * swizzle:
-        return fail(op, f"box {list(box)} with swizzle {swizzle}, buffer {swizzle_of(op.staging.type)}")
+        refuse(f"box {list(box)} with swizzle {swizzle}, buffer {swizzle_of(op.staging.type)}")
     cursor, (rows, columns) = maker(op.cursor, "tile.cursor"), shape_of(op.staging.type)
     slots = 1 if cursor is None else int_of(cursor.depth)
     if int_of(op.staging.type.stages) != 1 or rows * columns % (slots * box[0] * box[1]):
         stages = int_of(op.staging.type.stages)
-        return fail(op, f"{stages} stages of [{rows}, {columns}], expected one of {slots} slots of boxes {list(box)}")
-    return True
+        refuse(f"{stages} stages of [{rows}, {columns}], expected one of {slots} slots of boxes {list(box)}")
 
 
-def _of_tile(op: ir.OpView, boxes: ir.Value) -> bool:
+def _of_tile(op: ir.OpView, boxes: ir.Value) -> None:
     """Refuses boxes that do not make up the tile."""
-    if not extents(op, "tile") or not _staged(op, boxes):
-        return False
+    extents(op, "tile")
+    _staged(op, boxes)
     box, (rows, columns) = shape_of(boxes.type), ints_of(op.tile)
     if rows % box[1] or columns % box[0]:
-        return fail(op, f"boxes {list(box)} of a tile of [{rows}, {columns}]")
+        refuse(f"boxes {list(box)} of a tile of [{rows}, {columns}]")
     cursor, room = maker(op.cursor, "tile.cursor"), shape_of(op.staging.type)
     own = room[0] * room[1] // (1 if cursor is None else int_of(cursor.depth))  # of all warpgroups or warps
-    return _numbered(op, rows * columns // own)
+    _numbered(op, rows * columns // own)
 
 
-def _numbered(op: ir.OpView, boxes: int) -> bool:
-    return 0 <= int_of(op.index) < boxes or fail(op, f"index is {int_of(op.index)}, of {boxes} boxes")
+def _numbered(op: ir.OpView, boxes: int) -> None:
+    if not 0 <= int_of(op.index) < boxes:
+        refuse(f"index is {int_of(op.index)}, of {boxes} boxes")

@@ -10,7 +10,7 @@ from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import Op, extents, in_step, takes
 from scalec.ir.tile_fold_columns import two_bounds
 from scalec.ir.tile_types import I32, CursorType, InputType, RingType, SharedType
-from scalec.ir.verify import Count, fail
+from scalec.ir.verify import Count, refuse
 
 
 class ReachedOp(Op, name="reached"):
@@ -30,7 +30,9 @@ class ReachedOp(Op, name="reached"):
     tile: Any
     cluster: Any
 
-    verify_invariants = staticmethod(lambda op: extents(op, "tile", "cluster") and two_bounds(op))
+    def verify_invariants(op: ir.OpView) -> None:
+        extents(op, "tile", "cluster")
+        two_bounds(op)
 
 
 class RunTilesOp(Op, name="run_tiles", traits=[ir.NoTerminatorTrait]):
@@ -49,18 +51,18 @@ class RunTilesOp(Op, name="run_tiles", traits=[ir.NoTerminatorTrait]):
     ahead: ext.Region
     settled: ext.Region
 
-    def verify_region_invariants(op: ir.OpView) -> bool:
+    def verify_region_invariants(op: ir.OpView) -> None:
         i32, ahead = ir.IntegerType.get_signless(32), list(op.ahead.blocks)
         begun = [begun_of(block) for block in ahead]
         if ahead and ([a.type for a in ahead[0].arguments] != [i32] or begun[0] is None):
-            return fail(op, "ahead takes the first row of a tile, and ends in tile.begun")
+            refuse("ahead takes the first row of a tile, and ends in tile.begun")
         settled = len(list(op.settled.blocks))
         if settled != len(ahead):
-            return fail(op, f"{settled} regions `settled`, expected {len(ahead)}: as many as `ahead`")
+            refuse(f"{settled} regions `settled`, expected {len(ahead)}: as many as `ahead`")
         marks = sum(o.operation.name == "tile.ahead" for o in op.body.blocks[0].operations)
         if marks != len(ahead):
-            return fail(op, f"body has {marks} tile.ahead, expected {len(ahead)}")
-        return takes(op, [i32, *(v.type for values in begun for v in values or ())])
+            refuse(f"body has {marks} tile.ahead, expected {len(ahead)}")
+        takes(op, [i32, *(v.type for values in begun for v in values or ())])
 
 
 def begun_of(block: ir.Block) -> list[ir.Value] | None:
@@ -95,7 +97,7 @@ class SlotOp(Op, name="slot"):
     tile: ext.Operand[SharedType]
     cursor: ext.Operand[CursorType]
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         if op.result.type != op.tile.type:
-            return fail(op, f"makes {op.result.type} of {op.tile.type}, expected the same")
-        return in_step(op, None, op.tile)
+            refuse(f"makes {op.result.type} of {op.tile.type}, expected the same")
+        in_step(op, None, op.tile)

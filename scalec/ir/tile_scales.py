@@ -9,7 +9,7 @@ from scalec.ir.tile_checks import Op, element_in, fetches, fills, in_step, maker
 from scalec.ir.tile_copies import WIDENED
 from scalec.ir.tile_registers import WORD_LAYOUTS
 from scalec.ir.tile_types import *
-from scalec.ir.verify import Axis, Count, Natural, fail
+from scalec.ir.verify import Axis, Count, Natural, refuse
 
 
 class StoreFactorsOp(Op, name="store_factors"):
@@ -24,23 +24,23 @@ class StoreFactorsOp(Op, name="store_factors"):
     cursor: ext.Operand[CursorType]
     element: ir.StringAttr
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         room, (count, rows) = maker(op.source, "tile.byte_scales"), shape_of(op.target.type)
         if str_of(op.element) not in WIDENED:
-            return fail(op, f"makes f32 of {op.element}, expected {' or '.join(WIDENED)}")
+            refuse(f"makes f32 of {op.element}, expected {' or '.join(WIDENED)}")
         words = "words" in op.operation.attributes
         wanted = "i32" if words or "pairs" in op.operation.attributes else "f32"
         if str(element_of(op.target.type)) != wanted:
-            return fail(op, f"stores into tiles of {element_of(op.target.type)}, expected {wanted}")
+            refuse(f"stores into tiles of {element_of(op.target.type)}, expected {wanted}")
         index = optional(op, "index")
         each = count - 1 if words else -(-count // 4)
         if words and room is not None and rows < int_of(room.warps):
-            return fail(op, f"tells what {int_of(room.warps)} warps have seen in {op.target.type}")
+            refuse(f"tells what {int_of(room.warps)} warps have seen in {op.target.type}")
         if room is not None and (index + 1) * each > int_of(room.words):
-            return fail(op, f"stores {int_of(room.words)} words of {int_of(room.rows)} rows in {op.target.type}")
-        if room is not None and not fills(op, room, rows):
-            return False
-        return in_step(op, None, op.target)
+            refuse(f"stores {int_of(room.words)} words of {int_of(room.rows)} rows in {op.target.type}")
+        if room is not None:
+            fills(op, room, rows)
+        in_step(op, None, op.target)
 
 
 ORDINARY = (0x20, 0x7E)
@@ -65,15 +65,15 @@ class SeenScalesOp(Op, name="seen_scales"):
     result: ext.Result[I32]
     warps: Count
 
-    def verify_invariants(op: ir.OpView) -> bool:
-        return of_words(op) and in_step(op, None, op.source)
+    def verify_invariants(op: ir.OpView) -> None:
+        of_words(op)
+        in_step(op, None, op.source)
 
 
-def of_words(op: ir.OpView) -> bool:
+def of_words(op: ir.OpView) -> None:
     """Refuses what is no words of scales, and one vector behind."""
     if str(element_of(op.source.type)) != "i32" or shape_of(op.source.type)[0] < 2:
-        return fail(op, f"asks {op.source.type}, expected words of scales, and one vector behind")
-    return True
+        refuse(f"asks {op.source.type}, expected words of scales, and one vector behind")
 
 
 class StartAddendsOp(Op, name="start_addends"):
@@ -128,12 +128,12 @@ class FetchBytesOp(Op, name="fetch_bytes"):
     own: Natural
     spacing: Natural
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         room = maker(op.into, "tile.scalars")
         if room is not None and element_in(room) not in WIDENED:
-            return fail(op, f"loads bytes into room for {element_in(room)}")
+            refuse(f"loads bytes into room for {element_in(room)}")
         if str_of(op.layout) not in WORD_LAYOUTS:
-            return fail(op, f"layout is {op.layout}, expected {', '.join(WORD_LAYOUTS)}")
+            refuse(f"layout is {op.layout}, expected {', '.join(WORD_LAYOUTS)}")
         if not isinstance(op.source.type, ir.MemRefType):
-            return fail(op, f"reads scales from {op.source.type}, expected a memref")
-        return fetches(op)
+            refuse(f"reads scales from {op.source.type}, expected a memref")
+        fetches(op)

@@ -7,7 +7,7 @@ from math import prod
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import Op, in_step, maker, plainly_swizzled
 from scalec.ir.tile_types import *
-from scalec.ir.verify import Count, Few, Flag, Natural, fail
+from scalec.ir.verify import Count, Few, Flag, Natural, refuse
 from scalec.targets import ATOM, WAVES
 
 WORD_ROWS = 128
@@ -42,23 +42,22 @@ class SumsOp(Op, name="sums"):
     beside: ir.IntegerAttr
     ctas: Few
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         shape, slots = shape_of(op.result.type), int_of(op.result.type.slots)
         if len(shape) != 2 or shape[0] != WAVES["tensor"] or shape[1] < 16 or shape[1] % 16:
-            return fail(op, f"accumulators of {list(shape)}, expected {WAVES['tensor']} rows and columns by 16")
+            refuse(f"accumulators of {list(shape)}, expected {WAVES['tensor']} rows and columns by 16")
         if slots < 1 or int_of(op.beside) < 0 or slots * shape[1] + int_of(op.beside) > COLUMNS:
             what = f"{slots} accumulators of {shape[1]} columns and {int_of(op.beside)} beside them"
-            return fail(op, f"{what}, tensor memory has {COLUMNS}")
+            refuse(f"{what}, tensor memory has {COLUMNS}")
         if int_of(op.offset) % 4:
-            return fail(op, f"offset {int_of(op.offset)} is not a multiple of 4, the size of an address")
+            refuse(f"offset {int_of(op.offset)} is not a multiple of 4, the size of an address")
         kernel = op.operation.parent
         if int_of(op.ctas) == 2 and kernel is not None and kernel.name == "tile.kernel":
             ctas = prod(ints_of(kernel.attributes["cluster"]))
             if ctas % 2:
-                return fail(op, f"is of two CTAs, in a cluster of {ctas}")
+                refuse(f"is of two CTAs, in a cluster of {ctas}")
             if not _met(op):
-                return fail(op, "is of two CTAs that have not met: no tile.sync of the cluster stands before it")
-        return True
+                refuse("is of two CTAs that have not met: no tile.sync of the cluster stands before it")
 
 
 def _met(op: ir.OpView) -> bool:
@@ -103,13 +102,13 @@ class WordSlotOp(Op, name="word_slot"):
     column: Natural
     columns: Count
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         if op.result.type != op.sums.type:
-            return fail(op, f"makes {op.result.type} of {op.sums.type}")
+            refuse(f"makes {op.result.type} of {op.sums.type}")
         made, cursor = maker(op.sums, "tile.sums"), maker(op.cursor, "tile.cursor")
         if made is None or cursor is None:
-            return fail(op, "is not of tile.sums and tile.cursor")
-        return _beside(op, made, int_of(op.column) + int_of(cursor.depth) * int_of(op.columns))
+            refuse("is not of tile.sums and tile.cursor")
+        _beside(op, made, int_of(op.column) + int_of(cursor.depth) * int_of(op.columns))
 
 
 class CopyWordsOp(Op, name="copy_words"):
@@ -125,25 +124,27 @@ class CopyWordsOp(Op, name="copy_words"):
     cursor: ext.Operand[CursorType]
     column: Natural
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         words, rows = words_of(op.source.type)
         if not words:
             (first, second), element = shape_of(op.source.type), element_of(op.source.type)
             expected = f"words of rows by {WORD_ROWS}, or i64 of rows of tiles by {_PAIRS}"
-            return fail(op, f"copies {first} by {second} of {element}, expected {expected}")
+            refuse(f"copies {first} by {second} of {element}, expected {expected}")
         slot, first = maker(op.sums, "tile.word_slot"), int_of(op.column)
         end = first + words * rows // LANES
         if slot is not None:
             low, high = int_of(slot.column), int_of(slot.column) + int_of(slot.columns)
             if not low <= first < end <= high:
-                return fail(op, f"columns {first} to {end} of a slot from {low} to {high}")
-        return _beside(op, maker(op.sums, "tile.sums"), end) and in_step(op, None, op.source)
+                refuse(f"columns {first} to {end} of a slot from {low} to {high}")
+        _beside(op, maker(op.sums, "tile.sums"), end)
+        in_step(op, None, op.source)
 
 
-def _beside(op: ir.OpView, made: ir.OpView | None, end: int) -> bool:
+def _beside(op: ir.OpView, made: ir.OpView | None, end: int) -> None:
     """Refuses columns beside the accumulators that `made` has not."""
     fits = made is None or end <= int_of(made.beside)
-    return fits or fail(op, f"columns up to {end} of {made and int_of(made.beside)} beside the accumulators")
+    if not fits:
+        refuse(f"columns up to {end} of {made and int_of(made.beside)} beside the accumulators")
 
 
 class OnesOp(Op, name="ones"):
@@ -153,10 +154,9 @@ class OnesOp(Op, name="ones"):
     target: ext.Operand[SharedType]
     scale: ir.StringAttr
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         if words_of(op.target.type) != (1, WORD_ROWS):
-            return fail(op, f"stores to {op.target.type}, expected a word of {WORD_ROWS} rows")
-        return True
+            refuse(f"stores to {op.target.type}, expected a word of {WORD_ROWS} rows")
 
 
 class FillWordsOp(Op, name="fill_words"):
@@ -171,13 +171,13 @@ class FillWordsOp(Op, name="fill_words"):
     column: Natural
     columns: ir.IntegerAttr
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         step = WORD_ROWS // LANES
         if int_of(op.columns) % step or int_of(op.columns) < step:
-            return fail(op, f"fills {int_of(op.columns)} columns, expected a multiple of {step}")
+            refuse(f"fills {int_of(op.columns)} columns, expected a multiple of {step}")
         if words_of(op.through.type) != (1, WORD_ROWS):
-            return fail(op, f"by way of {op.through.type}, expected a word of {WORD_ROWS} rows")
-        return _beside(op, maker(op.sums, "tile.sums"), int_of(op.column) + int_of(op.columns))
+            refuse(f"by way of {op.through.type}, expected a word of {WORD_ROWS} rows")
+        _beside(op, maker(op.sums, "tile.sums"), int_of(op.column) + int_of(op.columns))
 
 
 def words_of(stage: ir.Type) -> tuple[int, int]:
@@ -216,30 +216,33 @@ class MmaSumsOp(Op, name="mma_sums"):
     b_mn: Flag
     scale: ir.StringAttr
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         a, b = ((shape_of(v.type)[:: -1 if int_of(mn) else 1]) for v, mn in ((op.a, op.a_mn), (op.b, op.b_mn)))
         slot = maker(op.sums, "tile.word_slot")
         sums, made = shape_of(op.sums.type), maker(op.sums if slot is None else slot.sums, "tile.sums")
         ctas = 1 if made is None else int_of(made.ctas)
         if (a[0], ctas * b[0]) != sums:
             of = f" in each of {ctas} CTAs" if ctas > 1 else ""
-            return fail(op, f"accumulators of {list(sums)} for {a[0]} rows of A and {b[0]} of B{of}")
+            refuse(f"accumulators of {list(sums)} for {a[0]} rows of A and {b[0]} of B{of}")
         depths = [x[1] * bits_of(element_of(v.type)) for x, v in ((a, op.a), (b, op.b))]
         if depths[0] != depths[1]:
-            return fail(op, f"rows of A are {depths[0] // 8} bytes, those of B {depths[1] // 8}")
+            refuse(f"rows of A are {depths[0] // 8} bytes, those of B {depths[1] // 8}")
         for side, words, unit in (("a", op.a_words, op.a_unit), ("b", op.b_words, op.b_unit)):
             if (int_of(words) < 0) != (not str_of(op.scale)) or (int_of(unit) < 1) != (not str_of(op.scale)):
-                return fail(op, f"{side}_words {int_of(words)} and {side}_unit {int_of(unit)} with scale {op.scale}")
+                refuse(f"{side}_words {int_of(words)} and {side}_unit {int_of(unit)} with scale {op.scale}")
         if op.before is not None and not str_of(op.scale):
-            return fail(op, "words before those of B, with no scale")
+            refuse("words before those of B, with no scale")
         for side, mn, value in (("A", op.a_mn, op.a), ("B", op.b_mn, op.b)):
-            if not (_transposable(op, side, value.type) if int_of(mn) else plainly_swizzled(op, value)):
-                return False
+            if int_of(mn):
+                _transposable(op, side, value.type)
+            else:
+                plainly_swizzled(op, value)
         for side, named in (("a", op.a_element), ("b", op.b_element)):
             stored, element = element_of((op.a if side == "a" else op.b).type), ir.TypeAttr(named).value
             if stored != element and not (str(stored) == "i8" and bits_of(element) < 8):
-                return fail(op, f"{side}_element is {element}, in a tile of {stored}")
-        return _in_slot(op) and in_step(op, None, op.a, op.b)
+                refuse(f"{side}_element is {element}, in a tile of {stored}")
+        _in_slot(op)
+        in_step(op, None, op.a, op.b)
 
 
 class CutRowsOp(Op, name="cut_rows"):
@@ -250,15 +253,14 @@ class CutRowsOp(Op, name="cut_rows"):
     cursor: ext.Operand[CursorType]
     element: ir.IntegerAttr
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         (rows, depth), stored = shape_of(op.tile.type), element_of(op.tile.type)
         if str(stored) != "i8" or depth != swizzle_of(op.tile.type) or rows % LANES:
-            return fail(
-                op, f"cuts {rows} rows of {depth} {stored}, expected rows by {LANES}, of a swizzle's bytes each"
-            )
+            refuse(f"cuts {rows} rows of {depth} {stored}, expected rows by {LANES}, of a swizzle's bytes each")
         if not 0 <= int_of(op.element) < 2 * depth:
-            return fail(op, f"element {int_of(op.element)} of {2 * depth}")
-        return plainly_swizzled(op, op.tile) and in_step(op, None, op.tile)
+            refuse(f"element {int_of(op.element)} of {2 * depth}")
+        plainly_swizzled(op, op.tile)
+        in_step(op, None, op.tile)
 
 
 class HandOverOp(Op, name="hand_over"):
@@ -272,10 +274,9 @@ class HandOverOp(Op, name="hand_over"):
     cursor: ext.Operand[CursorType]
     side: ir.StringAttr
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         if str_of(op.side) not in ("empty", "full"):
-            return fail(op, f"side is {op.side}, expected empty or full")
-        return True
+            refuse(f"side is {op.side}, expected empty or full")
 
 
 class CopiedOp(Op, name="copied"):
@@ -286,11 +287,10 @@ class CopiedOp(Op, name="copied"):
     ring: ext.Operand[RingType]
     cursor: ext.Operand[CursorType]
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         ring = maker(op.ring, "tile.ring")
         if ring is not None and int_of(ring.full) != 2:
-            return fail(op, f"arrives twice at a ring that counts {int_of(ring.full)}")
-        return True
+            refuse(f"arrives twice at a ring that counts {int_of(ring.full)}")
 
 
 class VacateOp(Op, name="vacate"):
@@ -313,16 +313,16 @@ class TakeOp(Op, name="take"):
     column: Natural
     apart: Count
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         (rows, columns), (_, all_columns) = shape_of(op.target.type), shape_of(op.sums.type)
         space, fine = str_of(op.target.type.space), rows == WAVES["tensor"] // 4 and columns in (16, 32, 64, 128)
         if space not in ("warp", "lane") or not fine:
-            return fail(op, f"takes {rows} by {columns} into {space}, expected 32 by 16, 32, 64 or 128")
+            refuse(f"takes {rows} by {columns} into {space}, expected 32 by 16, 32, 64 or 128")
         if int_of(op.column) % columns or int_of(op.column) + columns > all_columns:
-            return fail(op, f"columns from {int_of(op.column)} on, {columns} at once, of {all_columns}")
+            refuse(f"columns from {int_of(op.column)} on, {columns} at once, of {all_columns}")
         if int_of(op.apart) % columns:
-            return fail(op, f"columns {int_of(op.apart)} apart, expected a multiple of the {columns} taken at once")
-        return _in_slot(op)
+            refuse(f"columns {int_of(op.apart)} apart, expected a multiple of the {columns} taken at once")
+        _in_slot(op)
 
 
 class HasRowsOp(Op, name="has_rows"):
@@ -334,7 +334,7 @@ class HasRowsOp(Op, name="has_rows"):
     rows: Count
 
 
-def _transposable(op: ir.OpView, side: str, tile: ir.Type) -> bool:
+def _transposable(op: ir.OpView, side: str, tile: ir.Type) -> None:
     """Refuses a tile of [K, rows] that the tensor core cannot read so (PTX ISA 9.7.16.10.1, 9.7.16.10.3).
 
     Elements of 4 and 6 bits lie in tiles of i8; the swizzle of those of 32 bits keeps 32 bytes together.
@@ -342,12 +342,13 @@ def _transposable(op: ir.OpView, side: str, tile: ir.Type) -> bool:
     (depth, rows), swizzle, element = shape_of(tile), swizzle_of(tile), element_of(tile)
     bits = bits_of(element)
     if str(element) == "i8" or bits not in (8, 16, 32):
-        return fail(op, f"{side} is [K, rows] of {element}, expected a type of 8, 16 or 32 bits")
+        refuse(f"{side} is [K, rows] of {element}, expected a type of 8, 16 or 32 bits")
     if atom_of(tile) != (atom := 32 if bits == 32 else ATOM):
-        return fail(op, f"{side} is [K, rows] of {element}, its swizzle keeps {atom_of(tile)} bytes, expected {atom}")
+        refuse(f"{side} is [K, rows] of {element}, its swizzle keeps {atom_of(tile)} bytes, expected {atom}")
     if not swizzle or rows * bits // 8 % swizzle:
-        return fail(op, f"K of {side} has rows of {rows * bits // 8} bytes, no panels of a swizzle of {swizzle}")
-    return not depth % int_of(op.k) or fail(op, f"{depth} of K of {side} in steps of {int_of(op.k)}")
+        refuse(f"K of {side} has rows of {rows * bits // 8} bytes, no panels of a swizzle of {swizzle}")
+    if depth % int_of(op.k):
+        refuse(f"{depth} of K of {side} in steps of {int_of(op.k)}")
 
 
 class TakenOp(Op, name="taken"):
@@ -356,9 +357,8 @@ class TakenOp(Op, name="taken"):
     target: ext.Operand[FragmentType]
 
 
-def _in_slot(op: ir.OpView) -> bool:
+def _in_slot(op: ir.OpView) -> None:
     """Refuses a position of another depth than the ring of accumulators."""
     cursor, slots = maker(op.slot, "tile.cursor"), int_of(op.sums.type.slots)
     if cursor is not None and int_of(cursor.depth) != slots:
-        return fail(op, f"the slot goes through {int_of(cursor.depth)} accumulators of {slots}")
-    return True
+        refuse(f"the slot goes through {int_of(cursor.depth)} accumulators of {slots}")

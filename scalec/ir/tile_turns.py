@@ -5,7 +5,7 @@
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import Op, maker
 from scalec.ir.tile_types import I32, CursorType, RingType, WindowType, int_of
-from scalec.ir.verify import Count, Depth, Offset, Several, fail
+from scalec.ir.verify import Count, Depth, Offset, Several, refuse
 
 
 class TurnRingOp(Op, name="turn_ring"):
@@ -32,13 +32,12 @@ class OfTurnOp(Op, name="of_turn"):
     turn: ext.Operand[CursorType]
     result: ext.Result[RingType]
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         ring, turn = op.ring.owner, maker(op.turn, "tile.cursor")
         if isinstance(ring, ir.Block) or ring.name != "tile.turn_ring":
-            return fail(op, "ring is not made by tile.turn_ring, which has barriers for each turn")
+            refuse("ring is not made by tile.turn_ring, which has barriers for each turn")
         if turn is not None and int_of(turn.depth) != int_of(ring.opview.turns):
-            return fail(op, f"turn goes through {int_of(turn.depth)}, the ring has {int_of(ring.opview.turns)} turns")
-        return True
+            refuse(f"turn goes through {int_of(turn.depth)}, the ring has {int_of(ring.opview.turns)} turns")
 
 
 class WarpgroupOp(Op, name="warpgroup"):

@@ -9,7 +9,7 @@ from scalec.formats import element_spelled
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import Op, at_least, in_step, maker
 from scalec.ir.tile_types import *
-from scalec.ir.verify import Count, fail
+from scalec.ir.verify import Count, refuse
 from scalec.zero_points import RANGES, takes_zeros, words
 
 
@@ -40,20 +40,20 @@ class ZeroPointsOp(Op, name="zero_points"):
     before: ext.Operand[ZeroPointsType] | None
     result: ext.Result[ZeroPointsType]
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         attributes = op.operation.attributes
         if "number" in attributes:
-            return not len(op.source) or fail(op, "has a number and a source, expected one of these")
+            if len(op.source):
+                refuse("has a number and a source, expected one of these")
+            return
         rows, flat = shape_of(op.target.type)[0], strips_in(op)
         if any(first < 0 or count < 1 or first + count > rows or ahead < 0 for first, count, ahead in flat):
-            return fail(
-                op, f"strips {list(flat)} of {rows} rows, expected a first one, a number, and one of the source"
-            )
-        return (
-            _read(op)
-            and all(name in attributes or fail(op, f"has no {name}") for name in ("row_block", "k_block"))
-            and at_least(op, 1, "row_block", "k_block")
-        )
+            refuse(f"strips {list(flat)} of {rows} rows, expected a first one, a number, and one of the source")
+        _read(op)
+        for name in ("row_block", "k_block"):
+            if name not in attributes:
+                refuse(f"has no {name}")
+        at_least(op, 1, "row_block", "k_block")
 
 
 class RowZerosType(Tile.Type, name="zeros"):
@@ -103,29 +103,28 @@ class StoreZerosOp(Op, name="store_zeros"):
     made: ir.StringAttr
     added: ir.IntegerAttr
 
-    def verify_invariants(op: ir.OpView) -> bool:
+    def verify_invariants(op: ir.OpView) -> None:
         room, (planes, rows) = maker(op.source, "tile.row_zeros"), shape_of(op.target.type)
         if str(element_of(op.target.type)) != "i32":
-            return fail(op, f"stores into tiles of {element_of(op.target.type)}, expected i32")
+            refuse(f"stores into tiles of {element_of(op.target.type)}, expected i32")
         made, stored = str_of(op.made), str_of(op.stored)
         if str_of(op.element) not in RANGES or not takes_zeros(stored, made):
-            return fail(op, f"has {str_of(op.element)} for {made} of {stored}, expected an integer")
+            refuse(f"has {str_of(op.element)} for {made} of {stored}, expected an integer")
         if room is not None and int_of(room.rows) * words(made) != rows:
-            return fail(op, f"stores {int_of(room.rows)} rows of {words(made)} words into {rows}")
+            refuse(f"stores {int_of(room.rows)} rows of {words(made)} words into {rows}")
         if room is not None and not 0 <= int_of(op.index) < int_of(room.blocks) // planes:
-            return fail(op, f"stores block {int_of(op.index)} of {int_of(room.blocks) // planes}")
-        return in_step(op, None, op.target)
+            refuse(f"stores block {int_of(op.index)} of {int_of(room.blocks) // planes}")
+        in_step(op, None, op.target)
 
 
-def _read(op: Any) -> bool:
+def _read(op: Any) -> None:
     """Refuses a source of zero points that nobody loads so."""
     if (len(op.source), len(op.strides), len(op.place)) != (1, 2, 4):
-        return fail(op, "has no number, expected a source, two strides and row0, rows, k0, k")
+        refuse("has no number, expected a source, two strides and row0, rows, k0, k")
     if stored_in(op) not in RANGES:
-        return fail(op, f"loads {op.source[0].type}, expected {' or '.join(RANGES)}")
+        refuse(f"loads {op.source[0].type}, expected {' or '.join(RANGES)}")
     if bits_of(op.source[0].type.element_type) < 8 and along_in(op) not in ("rows", "k"):
-        return fail(op, f"loads {stored_in(op)}, which is packed along rows or k, got {along_in(op)!r}")
-    return True
+        refuse(f"loads {stored_in(op)}, which is packed along rows or k, got {along_in(op)!r}")
 
 
 def stored_in(op: Any) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import cache, wraps
-from typing import Any
+from functools import cache
+from typing import Any, NoReturn
 
 from scalec.ir.mlir import ext, ir
 from scalec.targets import WARPGROUP
@@ -69,10 +69,13 @@ class Reduction(ir.StringAttr):
     able, expected = ("sum", "max", "min"), "sum, max, min"
 
 
-def fail(op: ir.OpView, message: str) -> bool:
-    """Reports `message` at the op and returns False, what a verifier returns on refusal."""
-    op.location.emit_error(f"'{op.operation.name}' op {message}")
-    return False
+class _Refused(Exception):
+    """What a verifier says of an op that it refuses."""
+
+
+def refuse(message: str) -> NoReturn:
+    """Refuses the op that is verified."""
+    raise _Refused(message)
 
 
 @cache
@@ -80,25 +83,30 @@ def _attributes(kind: type[ir.OpView]) -> dict[str, Any]:
     return {f.name: f.constraint for f in kind._fields if isinstance(f, ext.AttributeDef)}
 
 
-def verifier(check: Callable[[ir.OpView], bool]) -> staticmethod:
-    """A verifier that says so where hand-written IR lacks what the accessors need: segment sizes, attributes."""
+def verifier(*checks: Callable[[ir.OpView], object]) -> staticmethod:
+    """A verifier of what these refuse. It says so where hand-written IR lacks what the accessors need, segment sizes
+    or attributes."""
 
-    @wraps(check)
     def verify(op: ir.OpView) -> bool:
-        attributes = op.operation.attributes
-        if op._ODS_OPERAND_SEGMENTS and "operandSegmentSizes" not in attributes:
-            return fail(op, "needs operandSegmentSizes: how many operands each group has")
-        wanted = _attributes(type(op))
-        missing = [name for name in wanted if name not in attributes]
-        if missing:
-            return fail(op, f"lacks attribute {', '.join(missing)}")
+        attributes, wanted = op.operation.attributes, _attributes(type(op))
         try:
+            if op._ODS_OPERAND_SEGMENTS and "operandSegmentSizes" not in attributes:
+                refuse("needs operandSegmentSizes: how many operands each group has")
+            missing = [name for name in wanted if name not in attributes]
+            if missing:
+                refuse(f"lacks attribute {', '.join(missing)}")
             for name, kind in wanted.items():
                 if hasattr(kind, "able") and (value := kind(attributes[name]).value) not in kind.able:
                     shown = f'"{value}"' if isinstance(value, str) else value
-                    return fail(op, f"{name} is {shown}, expected {kind.expected}")
-            return check(op)
+                    refuse(f"{name} is {shown}, expected {kind.expected}")
+            for check in checks:
+                check(op)
+            return True
+        except _Refused as refused:
+            said = str(refused)
         except (ValueError, TypeError, KeyError) as error:  # a cast of the bindings, or what it would have caught
-            return fail(op, f"has an attribute of another kind than expected: {error}")
+            said = f"has an attribute of another kind than expected: {error}"
+        op.location.emit_error(f"'{op.operation.name}' op {said}")
+        return False
 
     return staticmethod(verify)
