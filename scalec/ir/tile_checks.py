@@ -1,13 +1,13 @@
 """What several verifiers of the `tile` dialect ask."""
 
-from __future__ import annotations
+# no `from __future__ import annotations` here: the bindings read the annotations as classes
 
 from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
 from scalec.formats import NUMBERS
-from scalec.ir.mlir import ir
+from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_types import *
 from scalec.ir.verify import refuse, verifier
 from scalec.targets import ATOM, MAX_BOX
@@ -20,7 +20,7 @@ class Op(Tile.Operation):
     def __init_subclass__(cls, **how: Any) -> None:
         fields, own = cls.__annotations__, cls.__dict__
         checks = [_plain(own["verify_invariants"])] if "verify_invariants" in own else []
-        if {"ring", "cursor"} <= fields.keys():
+        if {"ring", "cursor"} <= fields.keys() | {x.name for x in getattr(cls, "_fields", ())}:
             checks.insert(0, _ring_in_step)
         if checks or any(hasattr(kind, "able") for kind in fields.values()):
             cls.verify_invariants = verifier(*checks)
@@ -36,6 +36,13 @@ def _plain(check: Any) -> Callable[[ir.OpView], object]:
 def _ring_in_step(op: ir.OpView) -> None:
     if op.ring is not None:
         in_step(op, op.ring)
+
+
+class StageOp(Op):
+    """An op on the stage of a ring that a cursor is at."""
+
+    ring: ext.Operand[RingType]
+    cursor: ext.Operand[CursorType]
 
 
 def at_least(op: ir.OpView, low: int, *names: str) -> None:
@@ -101,6 +108,16 @@ def takes(op: ir.OpView, wanted: Sequence[ir.Type]) -> None:
     got = [str(a.type) for a in blocks[0].arguments]
     if got != [str(w) for w in wanted]:
         refuse(f"body takes ({', '.join(got)}), expected ({', '.join(map(str, wanted))})")
+
+
+def computes(op: ir.OpView, numbers: int, made: int = 1) -> None:
+    """Refuses a body that does not yield so many values, `made`, of so many f32."""
+    takes(op, [ir.F32Type.get()] * numbers)
+    last = list(op.body.blocks[0].operations)[-1]
+    if last.operation.name != "tile.yield":
+        refuse(f"body ends in {last.operation.name}, expected tile.yield")
+    if len(last.operation.operands) != made:
+        refuse(f"body yields {len(last.operation.operands)} values, expected {made}")
 
 
 def maker(value: ir.Value, name: str) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import Op, extents, holds_factors, in_panels, in_step, maker, plainly_swizzled, takes
+from scalec.ir.tile_checks import Op, computes, extents, holds_factors, in_panels, in_step, maker, plainly_swizzled
 from scalec.ir.tile_tensor import LANES
 from scalec.ir.tile_types import *
 from scalec.ir.verify import Count, Flag, Natural, refuse
@@ -349,8 +349,7 @@ class HoldOp(Op, name="hold"):
         for made in (maker(x, "tile.input") for x in op.inputs):
             if made is not None and str_of(made.kind) != "scalar":
                 refuse(f"holds an input of kind {made.kind}, expected scalar")
-        takes(op, [ir.F32Type.get()] * len(op.inputs))
-        yields(op)
+        computes(op, len(op.inputs))
 
 
 class EpilogueOp(Op, name="epilogue"):
@@ -374,20 +373,10 @@ class EpilogueOp(Op, name="epilogue"):
         for name in ("approximate", "piecewise"):
             if name in attributes and not isinstance(attributes[name], ir.UnitAttr):
                 refuse(f"{name} is {attributes[name]}, expected a unit attribute")
-        takes(op, [ir.F32Type.get()] * (1 + len(op.inputs)))
-        yields(op)
+        computes(op, 1 + len(op.inputs))
 
 
 class YieldOp(Op, name="yield", traits=[ir.IsTerminatorTrait]):
     """Ends the body of `tile.epilogue`, `tile.hold`, `tile.compute`, `tile.transform` or `tile.store_folds`."""
 
     values: Sequence[ext.Operand[ir.F32Type]]
-
-
-def yields(op: ir.OpView, count: int = 1) -> None:
-    """Refuses a body that does not end in tile.yield of so many values."""
-    last = op.body.blocks[0].operations[len(op.body.blocks[0].operations) - 1]
-    if last.operation.name != "tile.yield":
-        refuse(f"body ends in {last.operation.name}, expected tile.yield")
-    if len(last.operation.operands) != count:
-        refuse(f"body yields {len(last.operation.operands)} values, expected {count}")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import Op, at_least, extents, in_rounds, maker, positive_tile, takes
+from scalec.ir.tile_checks import Op, StageOp, at_least, extents, in_rounds, maker, positive_tile, takes
 from scalec.ir.tile_types import *
 from scalec.ir.verify import Axis, Count, Flag, Natural, Offset, Transaction, refuse
 from scalec.targets import ATOM, ATOMIC_SPAN
@@ -316,63 +316,44 @@ class CursorOp(Op, name="cursor"):
     depth: Count
 
 
-class AcquireOp(Op, name="acquire"):
+class AcquireOp(StageOp, name="acquire"):
     """Producer: waits until the stage is empty."""
 
-    ring: ext.Operand[RingType]
-    cursor: ext.Operand[CursorType]
 
-
-class ExpectOp(Op, name="expect"):
+class ExpectOp(StageOp, name="expect"):
     """Producer: arrives at the stage's full barrier and announces `bytes` of bulk copies."""
 
-    ring: ext.Operand[RingType]
-    cursor: ext.Operand[CursorType]
     bytes: Transaction
 
 
-class CommitOp(Op, name="commit"):
+class CommitOp(StageOp, name="commit"):
     """Producer: arrives at the full barrier; what this thread stored before is visible to who waits.
 
     Each thread arrives for itself, or with the optional unit attribute `warp`, and at the ring of a leader
     (tile.leader), one for all of its warp.
     """
 
-    ring: ext.Operand[RingType]
-    cursor: ext.Operand[CursorType]
 
-
-class WaitOp(Op, name="wait"):
+class WaitOp(StageOp, name="wait"):
     """Consumer: waits until the stage is full (returns at once where `peek` has seen it full)."""
 
-    ring: ext.Operand[RingType]
-    cursor: ext.Operand[CursorType]
 
-
-class PeekOp(Op, name="peek"):
+class PeekOp(StageOp, name="peek"):
     """Consumer: tests whether the stage is full, without waiting; the next `wait` uses the answer."""
 
-    ring: ext.Operand[RingType]
-    cursor: ext.Operand[CursorType]
 
-
-class ReleaseOp(Op, name="release"):
+class ReleaseOp(StageOp, name="release"):
     """Consumer: hands the stage `lag` (0 or 1) before the cursor's back to every CTA whose copies fill it.
 
     `unless`, where given, is a condition under which nothing is handed back.
     """
 
-    ring: ext.Operand[RingType]
-    cursor: ext.Operand[CursorType]
     unless: ext.Operand[I1] | None
     lag: Flag
 
 
-class HandBackOp(Op, name="hand_back"):
+class HandBackOp(StageOp, name="hand_back"):
     """Consumer: a warp hands the stage back to its own CTA's producers; what its lanes loaded of it they have used."""
-
-    ring: ext.Operand[RingType]
-    cursor: ext.Operand[CursorType]
 
 
 class AdvanceOp(Op, name="advance"):

@@ -7,8 +7,8 @@ from typing import Any
 
 from scalec.formats import ADDENDS, CONVERTED, ELEMENT_TYPES, element_spelled
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import Op, in_step, maker, memory_of, plainly_swizzled, takes
-from scalec.ir.tile_compute import slice_of, yields
+from scalec.ir.tile_checks import Op, computes, in_step, maker, memory_of, plainly_swizzled
+from scalec.ir.tile_compute import slice_of
 from scalec.ir.tile_cut import CHUNK, LINE
 from scalec.ir.tile_tensor import LANES
 from scalec.ir.tile_types import *
@@ -277,9 +277,8 @@ class TransformedOp(Op, name="transformed"):
             refuse(f"makes {op.result.type} of slice {number} of {count} of {op.stored.type}")
 
     def verify_region_invariants(op: ir.OpView) -> None:
-        f32, count = ir.F32Type.get(), len(op.folds) + ("computed" in op.operation.attributes)
-        takes(op, [f32] * (1 + len(op.inputs) + len(op.scalars)))
-        yields(op, count)
+        made = len(op.folds) + ("computed" in op.operation.attributes)
+        computes(op, 1 + len(op.inputs) + len(op.scalars), made)
 
 
 class FoldsOp(Op, name="folds"):
@@ -371,9 +370,8 @@ class TransformOp(Op, name="transform"):
         in_step(op, None, op.source, op.target)
 
     def verify_region_invariants(op: ir.OpView) -> None:
-        f32, count = ir.F32Type.get(), len(op.folds) + ("computed" in op.operation.attributes)
-        takes(op, [f32] * (1 + len(op.inputs) + len(op.scalars)))
-        yields(op, count)
+        made = len(op.folds) + ("computed" in op.operation.attributes)
+        computes(op, 1 + len(op.inputs) + len(op.scalars), made)
 
 
 def _found_by_lanes(op: ir.OpView) -> None:
@@ -456,8 +454,7 @@ class StoreFoldsOp(Op, name="store_folds"):
             refuse(f"writes {op.memory.type}, expected a memref of whole bytes")
 
     def verify_region_invariants(op: ir.OpView) -> None:
-        takes(op, [ir.F32Type.get()] * (1 + len(op.scalars)))
-        yields(op)
+        computes(op, 1 + len(op.scalars))
 
 
 class OwnStageOp(Op, name="own_stage"):

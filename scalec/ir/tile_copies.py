@@ -7,7 +7,7 @@ from typing import Any
 
 from scalec.formats import NUMBERS
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import Op, copies, element_in, fetches, fills, in_step, maker, reads_numbers
+from scalec.ir.tile_checks import Op, StageOp, copies, element_in, fetches, fills, in_step, maker, reads_numbers
 from scalec.ir.tile_cut import CHUNK
 from scalec.ir.tile_types import *
 from scalec.ir.verify import Axis, Count, Natural, Power, Transaction, refuse
@@ -113,11 +113,9 @@ class NextBlockOp(Op, name="next_block"):
     window: ext.Operand[WindowType]
 
 
-class AnnounceOp(Op, name="announce"):
+class AnnounceOp(StageOp, name="announce"):
     """Producer: announces `bytes` more of bulk copies to the stage's full barrier, without arriving."""
 
-    ring: ext.Operand[RingType]
-    cursor: ext.Operand[CursorType]
     bytes: Transaction
 
 

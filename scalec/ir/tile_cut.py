@@ -3,7 +3,7 @@
 # no `from __future__ import annotations` here: the bindings read the annotations as classes
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import Op, at_least, flag, in_step
+from scalec.ir.tile_checks import Op, StageOp, at_least, flag, in_step
 from scalec.ir.tile_tensor import words_of
 from scalec.ir.tile_types import *
 from scalec.ir.verify import Count, Depth, Flag, Offset, refuse
@@ -159,12 +159,9 @@ class CutScalesOp(Op, name="cut_scales"):
     unit: Count
 
 
-class PassOnOp(Op, name="pass_on"):
+class PassOnOp(StageOp, name="pass_on"):
     """A warp arrives at the full barrier of the stage, or with `lag` 1 of the one before, once or in the place of so
     many `arrivals`: what its lanes stored before is seen by who waits there, the tensor core and later copies too."""
-
-    ring: ext.Operand[RingType]
-    cursor: ext.Operand[CursorType]
 
     def verify_invariants(op: ir.OpView) -> None:
         given = op.operation.attributes

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import Op, extents, into_memory, maker, takes
-from scalec.ir.tile_compute import yields
+from scalec.ir.tile_checks import Op, computes, extents, into_memory, maker
 from scalec.ir.tile_types import I1, I32, FragmentType, InputType, RowIndexType, int_of, shape_of, str_of
 from scalec.ir.verify import Axis, Reduction, refuse
 
@@ -61,8 +60,7 @@ class FoldColumnsOp(Op, name="fold_columns"):
                 refuse(f"a factor of kind {made.kind}, expected row")
 
     def verify_region_invariants(op: ir.OpView) -> None:
-        takes(op, [ir.F32Type.get()] * (1 + len(op.inputs)))
-        yields(op)
+        computes(op, 1 + len(op.inputs))
 
 
 class JoinFoldsOp(Op, name="join_folds"):

@@ -7,7 +7,7 @@ from math import gcd
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import Op, in_step, maker, memory_of, plainly_swizzled, reads_numbers
+from scalec.ir.tile_checks import Op, StageOp, in_step, maker, memory_of, plainly_swizzled, reads_numbers
 from scalec.ir.tile_cut import CHUNK
 from scalec.ir.tile_types import *
 from scalec.ir.verify import Count, Natural, Sharers, refuse
@@ -349,12 +349,9 @@ class CopyRowScalesOp(Op, name="copy_row_scales"):
         in_step(op, None, op.target)
 
 
-class LandOp(Op, name="land"):
+class LandOp(StageOp, name="land"):
     """Each thread arrives once at the full barrier of the cursor's stage, as soon as all that it copied up to here
     (`tile.copy_rows`) has landed."""
-
-    ring: ext.Operand[RingType]
-    cursor: ext.Operand[CursorType]
 
 
 class ElectOp(Op, name="elect", traits=[ir.NoTerminatorTrait]):

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import Op, extents, memory_of, takes
-from scalec.ir.tile_types import I1, I32, CursorType, FragmentType, ItemsType, RingType, int_of, optional, str_of
+from scalec.ir.tile_checks import Op, StageOp, extents, memory_of, takes
+from scalec.ir.tile_types import I1, I32, FragmentType, ItemsType, int_of, optional, str_of
 from scalec.ir.verify import Axis, Count, Natural, refuse
 
 ITEM_ALIGN = 16
@@ -30,15 +30,13 @@ class ItemsOp(Op, name="items"):
             refuse(f"has {slots} slots, expected a power of two")
 
 
-class WorkOp(Op, name="work", traits=[ir.NoTerminatorTrait]):
+class WorkOp(StageOp, name="work", traits=[ir.NoTerminatorTrait]):
     """Takes items until the last one: body(words). Each is handed back as soon as it is read.
 
     `tile` are the extents of a tile, `turns` is 1: warpgroups share each. `runs`, optional numbers of words: items,
     one behind the other, of which these are the same are a run, and differ in their first word alone.
     """
 
-    ring: ext.Operand[RingType]
-    cursor: ext.Operand[CursorType]
     items: ext.Operand[ItemsType]
     tile: Any
     turns: ir.IntegerAttr
@@ -69,11 +67,9 @@ class OwnRowOp(Op, name="own_row"):
     result: ext.Result[I32]
 
 
-class PostOp(Op, name="post"):
+class PostOp(StageOp, name="post"):
     """A warp posts an item when its slot is empty, and its cursor moves on; without values, that there are no more."""
 
-    ring: ext.Operand[RingType]
-    cursor: ext.Operand[CursorType]
     items: ext.Operand[ItemsType]
     values: Sequence[ext.Operand[I32]]
 

@@ -4,7 +4,7 @@ the work of one that has not begun (cluster launch control)."""
 # no `from __future__ import annotations` here: the bindings read the annotations as classes
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import Op, in_step
+from scalec.ir.tile_checks import Op, StageOp, in_step
 from scalec.ir.tile_types import I32, RESPONSE_BYTES, CursorType, ResponsesType, RingType, int_of
 from scalec.ir.verify import Count, refuse
 
@@ -34,12 +34,10 @@ class ResponsesOp(Op, name="responses"):
             refuse(f"has {stages} stages, expected at least 1")
 
 
-class TryCancelOp(Op, name="try_cancel"):
+class TryCancelOp(StageOp, name="try_cancel"):
     """One thread of each CTA: asks for the work of a cluster that has not begun; the response comes to the stage of
     every CTA of the cluster. The first of them asks, once all have handed the stage back to it (`query_cancel`)."""
 
-    ring: ext.Operand[RingType]
-    cursor: ext.Operand[CursorType]
     responses: ext.Operand[ResponsesType]
 
     verify_invariants = staticmethod(lambda op: _once_a_tile(op))

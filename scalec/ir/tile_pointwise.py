@@ -7,8 +7,7 @@ from typing import Any
 
 from scalec.formats import ELEMENT_TYPES, LAYOUTS, QUANTISED
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import Op, at_least, maker, takes
-from scalec.ir.tile_compute import yields
+from scalec.ir.tile_checks import Op, at_least, computes, maker
 from scalec.ir.tile_quantize import rounds
 from scalec.ir.tile_types import I1, I32, InputType, Tile, bits_of, int_of, str_of
 from scalec.ir.verify import Count, Flag, Natural, refuse
@@ -325,8 +324,7 @@ class ComputeOp(Op, name="compute"):
         for value in op.inputs:
             if value.type != op.result.type:
                 refuse(f"computes {op.result.type} of {value.type}, expected as many columns")
-        takes(op, [ir.F32Type.get()] * (len(op.inputs) + len(op.scalars)))
-        yields(op)
+        computes(op, len(op.inputs) + len(op.scalars))
 
 
 class HadamardOp(Op, name="hadamard"):

@@ -7,8 +7,7 @@ from math import prod
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import Op, into_memory, memory_of, takes
-from scalec.ir.tile_compute import yields
+from scalec.ir.tile_checks import Op, computes, into_memory, memory_of
 from scalec.ir.tile_types import *
 from scalec.ir.verify import Count, Flag, Natural, Reduction, refuse
 
@@ -185,8 +184,7 @@ class FinishReductionOp(Op, name="finish_reduction"):
         _place(op)
         if len(op.bounds) not in (0, 2) or len(op.width) > len(op.bounds) // 2:
             refuse(f"{len(op.bounds)} bounds and {len(op.width)} widths, expected two with a width, or none")
-        takes(op, [ir.F32Type.get()])
-        yields(op)
+        computes(op, 1)
 
 
 def _place(op: ir.OpView) -> None:

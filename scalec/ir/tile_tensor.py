@@ -5,7 +5,7 @@
 from math import prod
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import Op, in_step, maker, plainly_swizzled
+from scalec.ir.tile_checks import Op, StageOp, in_step, maker, plainly_swizzled
 from scalec.ir.tile_types import *
 from scalec.ir.verify import Count, Few, Flag, Natural, refuse
 from scalec.targets import ATOM, WAVES
@@ -263,15 +263,13 @@ class CutRowsOp(Op, name="cut_rows"):
         in_step(op, None, op.tile)
 
 
-class HandOverOp(Op, name="hand_over"):
+class HandOverOp(StageOp, name="hand_over"):
     """When all products that this thread has issued are done, the tensor core arrives at a barrier of the stage.
 
     side "empty": their operands may be overwritten, by any CTA of the cluster; "full": their sums may be read, by the
     CTAs that have them.
     """
 
-    ring: ext.Operand[RingType]
-    cursor: ext.Operand[CursorType]
     side: ir.StringAttr
 
     def verify_invariants(op: ir.OpView) -> None:
@@ -279,13 +277,10 @@ class HandOverOp(Op, name="hand_over"):
             refuse(f"side is {op.side}, expected empty or full")
 
 
-class CopiedOp(Op, name="copied"):
+class CopiedOp(StageOp, name="copied"):
     """When all words that this thread has copied are in tensor memory, the tensor core arrives at the full barrier of
     the stage, in this CTA. The thread itself arrives at once: what it has waited for, those who wait there have too.
     """
-
-    ring: ext.Operand[RingType]
-    cursor: ext.Operand[CursorType]
 
     def verify_invariants(op: ir.OpView) -> None:
         ring = maker(op.ring, "tile.ring")
@@ -293,11 +288,8 @@ class CopiedOp(Op, name="copied"):
             refuse(f"arrives twice at a ring that counts {int_of(ring.full)}")
 
 
-class VacateOp(Op, name="vacate"):
+class VacateOp(StageOp, name="vacate"):
     """This warp has read its rows of the accumulator at the cursor: it arrives at its empty barrier."""
-
-    ring: ext.Operand[RingType]
-    cursor: ext.Operand[CursorType]
 
 
 class TakeOp(Op, name="take"):

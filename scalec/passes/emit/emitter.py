@@ -59,8 +59,7 @@ def _swizzle(bytes: int, atom: int) -> ir.Attribute:
 @cache
 def _in_groups() -> frozenset[str]:
     """The ops whose operands come in groups, of which each has a size of its own."""
-    every: list[Any] = [*tile.Tile.Operation.__subclasses__(), *tile.Op.__subclasses__()]
-    return frozenset(x.OPERATION_NAME for x in every if x is not tile.Op and x._ODS_OPERAND_SEGMENTS)
+    return frozenset(x.OPERATION_NAME for x in tile.Tile.operations if x._ODS_OPERAND_SEGMENTS)
 
 
 class Emitter:
