@@ -16,27 +16,16 @@ from math import gcd
 
 @dataclass(frozen=True)
 class ElementType:
-    """One element type.
+    """One element type."""
 
-    Attributes:
-        name: how the language spells it.
-        bits: storage bits of one element.
-        mlir: how MLIR spells it (ue4m3 has no MLIR type of its own: stored as the e4m3 bit pattern, sign zero).
-        numpy: the ml_dtypes or numpy dtype name that holds one element a byte or more; "" where none does.
-        max: the largest finite value.
-        scale: whether it may be the type of a scale.
-        operand: whether it may be the type of a contraction's operand.
-        elementwise: whether it may be the type of what an elementwise expression reads, and of a result.
-    """
-
-    name: str
-    bits: int
-    mlir: str
-    numpy: str
-    max: float
-    scale: bool = False
-    operand: bool = True
-    elementwise: bool = True
+    name: str  # how the language spells it
+    bits: int  # storage bits of one element
+    mlir: str  # how MLIR spells it (ue4m3 has no MLIR type of its own: stored as the e4m3 bit pattern, sign zero)
+    numpy: str  # the ml_dtypes or numpy dtype name that holds one element a byte or more; "" where none does
+    max: float  # the largest finite value
+    scale: bool = False  # whether it may be the type of a scale
+    operand: bool = True  # whether it may be the type of a contraction's operand
+    elementwise: bool = True  # whether it may be the type of what an elementwise expression reads, and of a result
 
     @property
     def finite(self) -> bool:

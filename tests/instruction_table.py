@@ -34,18 +34,13 @@ _NAMES = {"h": "%h", "r": "%r", "d": "%rd", "q": "%q", "p": "%p", "c": "%c"}
 
 @dataclass
 class Form:
-    """A line of FORMS.
+    """A line of FORMS."""
 
-    Attributes:
-        section: e.g. "9.7.1 Integer arithmetic"; text: as written, without its marks.
-        instances: the instructions that the text stands for.
-    """
-
-    section: str
-    text: str
+    section: str  # e.g. "9.7.1 Integer arithmetic"
+    text: str  # as written, without its marks
     target: str
     marks: tuple[str, ...]
-    instances: list[str] = field(default_factory=list)
+    instances: list[str] = field(default_factory=list)  # the instructions that the text stands for
 
 
 def forms() -> list[Form]:

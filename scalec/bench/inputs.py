@@ -32,17 +32,11 @@ any value, and scales about one."""
 
 @dataclass
 class Inputs:
-    """One set of arguments.
+    """One set of arguments."""
 
-    Attributes:
-        values: each operand by name: a tensor, or a float where it is a scalar.
-        outputs: each result by name.
-        inout: the names of results that are read too (`+=`).
-    """
-
-    values: dict[str, Any]
-    outputs: dict[str, torch.Tensor]
-    inout: tuple[str, ...] = ()
+    values: dict[str, Any]  # each operand by name: a tensor, or a float where it is a scalar
+    outputs: dict[str, torch.Tensor]  # each result by name
+    inout: tuple[str, ...] = ()  # the names of results that are read too (`+=`)
 
     def routed(self, spec: KernelSpec, dims: dict[str, int], routing: str, seed: int) -> Inputs:
         """The same tensors but those of indices, which deal rows out as a routing of scalec.bench.routings says."""

@@ -12,13 +12,9 @@ OURS = "scalec"
 
 @dataclass(frozen=True)
 class Timing:
-    """Times of one contender.
+    """Times of one contender."""
 
-    Attributes:
-        samples: microseconds a launch, one for each round.
-    """
-
-    samples: tuple[float, ...]
+    samples: tuple[float, ...]  # microseconds a launch, one for each round
 
     @property
     def median(self) -> float:

@@ -29,17 +29,11 @@ SEED = 7
 
 @dataclass(frozen=True)
 class Effort:
-    """How long to measure a shape.
+    """How long to measure a shape."""
 
-    Attributes:
-        rounds: replays of each contender, each after a pause.
-        sustained_rounds: blocks of replays of each contender without any pause; 0 for none.
-        block_seconds: length of such a block.
-    """
-
-    rounds: int = method.ROUNDS
-    sustained_rounds: int = method.SUSTAINED_ROUNDS
-    block_seconds: float = method.BLOCK_SECONDS
+    rounds: int = method.ROUNDS  # replays of each contender, each after a pause
+    sustained_rounds: int = method.SUSTAINED_ROUNDS  # blocks of replays of each contender without any pause; 0 for none
+    block_seconds: float = method.BLOCK_SECONDS  # length of such a block
 
 
 def require_gpu() -> None:

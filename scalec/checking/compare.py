@@ -20,21 +20,13 @@ MAX_DIFF = 1e-5
 
 @dataclass(frozen=True)
 class Checked:
-    """One result beside its reference.
+    """One result beside its reference."""
 
-    Attributes:
-        name: of the result.
-        diff: 1 - 2<x,y>/(|x|^2+|y|^2).
-        max_error: max|x-y| / max|y|.
-        limit: the largest diff accepted.
-        error_limit: the largest max_error accepted.
-    """
-
-    name: str
-    diff: float
-    max_error: float
-    limit: float
-    error_limit: float = MAX_ERROR
+    name: str  # of the result
+    diff: float  # 1 - 2<x,y>/(|x|^2+|y|^2)
+    max_error: float  # max|x-y| / max|y|
+    limit: float  # the largest diff accepted
+    error_limit: float = MAX_ERROR  # the largest max_error accepted
 
     @property
     def ok(self) -> bool:

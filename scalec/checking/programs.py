@@ -187,23 +187,14 @@ LARGE = ({"m": 1003, "n": 1536, "k": 1408}, {"m": 1, "n": 1536, "k": 1408}, {"m"
 
 @dataclass(frozen=True)
 class Item:
-    """One kernel to check, or to time.
+    """One kernel to check, or to time."""
 
-    Attributes:
-        name: of the program.
-        source: its text.
-        target: a row of scalec.targets.
-        schedule: fields, as text after `with`; "" is what the compiler chooses.
-        launches: sizes of each launch; m is dynamic in the kernel, all others are known.
-        timed: whether it is timed, at the first launch's sizes, all of them known, and not checked.
-    """
-
-    name: str
-    source: str
-    target: str
-    schedule: str
-    launches: Sequence[Mapping[str, int]]
-    timed: bool = False
+    name: str  # of the program
+    source: str  # its text
+    target: str  # a row of scalec.targets
+    schedule: str  # fields, as text after `with`; "" is what the compiler chooses
+    launches: Sequence[Mapping[str, int]]  # sizes of each launch; m is dynamic in the kernel, all others are known
+    timed: bool = False  # whether it is timed, at the first launch's sizes, all of them known, and not checked
 
 
 def items(target: str, *, emulated: bool, only: str = "") -> Iterator[Item]:

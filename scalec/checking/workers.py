@@ -21,15 +21,10 @@ FRESH = 400
 
 @dataclass(frozen=True)
 class Ended:
-    """What became of an item whose process gave no answer.
+    """What became of an item whose process gave no answer."""
 
-    Attributes:
-        kind: "crash" (the process died) or "timeout" (it was killed).
-        message: how.
-    """
-
-    kind: str
-    message: str
+    kind: str  # "crash" (the process died) or "timeout" (it was killed)
+    message: str  # how
 
 
 def _work(function: Callable[[Any], Any], memory: int | None, link: Any) -> None:

@@ -18,16 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Launch:
-    """What the command line says.
-
-    Attributes:
-        buffers: (name, what it holds) of memory that is no argument by itself.
-        arguments: one text for each parameter of the kernel: see kernel_arguments.ARGUMENTS.
-        seeds: e.g. "0" or "0:8".
-        save: (buffer, or number of an argument, and the file to write it to).
-        max_instructions: of a warp; max_memory: bytes of all buffers.
-        jobs: processes that share the work: seeds, or the clusters of one.
-    """
+    """What the command line says."""
 
     source: str
     entry: str | None
@@ -35,17 +26,17 @@ class Launch:
     block: tuple[int, int, int] | None
     cluster: tuple[int, int, int] | None
     shared: int
-    buffers: Sequence[tuple[str, str]]
-    arguments: Sequence[str]
-    seeds: str
+    buffers: Sequence[tuple[str, str]]  # (name, what it holds) of memory that is no argument by itself
+    arguments: Sequence[str]  # one text for each parameter of the kernel: see kernel_arguments.ARGUMENTS
+    seeds: str  # e.g. "0" or "0:8"
     ignore: Sequence[str]
     check: Sequence[str]
     tensor_core: str
     sms: int
-    save: Sequence[tuple[str, str]]
-    max_instructions: int
-    max_memory: int
-    jobs: int
+    save: Sequence[tuple[str, str]]  # (buffer, or number of an argument, and the file to write it to)
+    max_instructions: int  # of a warp
+    max_memory: int  # bytes of all buffers
+    jobs: int  # processes that share the work: seeds, or the clusters of one
 
 
 @dataclass

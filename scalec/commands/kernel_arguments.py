@@ -57,19 +57,13 @@ class Buffer:
 
 @dataclass
 class Arguments:
-    """A kernel's arguments.
-
-    Attributes:
-        buffers: by name, those that are arguments by their number.
-        values: for each parameter, as `scalec.emulator.launch.launch` takes them.
-        room: bytes that buffers may still take.
-    """
+    """A kernel's arguments."""
 
     memory: GlobalMemory
     seed: int
-    room: int = MOST_BYTES
-    buffers: dict[str, Buffer] = field(default_factory=dict)
-    values: list[Any] = field(default_factory=list)
+    room: int = MOST_BYTES  # bytes that buffers may still take
+    buffers: dict[str, Buffer] = field(default_factory=dict)  # by name, those that are arguments by their number
+    values: list[Any] = field(default_factory=list)  # for each parameter, as `scalec.emulator.launch.launch` takes them
 
     def declare(self, name: str, text: str) -> None:
         """A buffer that is no argument by itself: `text` says what it holds.

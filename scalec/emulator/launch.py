@@ -28,15 +28,11 @@ MOST_CTAS = (2**31 - 1, 65535, 65535)  # of a grid, by dimension (CUDA programmi
 
 @dataclass
 class Loaded:
-    """A module whose .global and .const variables have their place in a device's memory.
-
-    Attributes:
-        symbols: name -> address in the variable's state space.
-    """
+    """A module whose .global and .const variables have their place in a device's memory."""
 
     module: Module
     memory: GlobalMemory
-    symbols: dict[str, int] = field(default_factory=dict)
+    symbols: dict[str, int] = field(default_factory=dict)  # name -> address in the variable's state space
     consts: Segment | None = None
     kernels: dict[tuple[str, tuple[int, int, int], int, frozenset[str]], Kernel] = field(default_factory=dict)
 

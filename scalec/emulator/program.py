@@ -166,23 +166,14 @@ class computed_once(Generic[T]):
 
 @dataclass(frozen=True)
 class Instruction:
-    """One instruction.
+    """One instruction."""
 
-    Attributes:
-        opcode: the first word, e.g. "cp".
-        modifiers: the words after it, e.g. ("async", "bulk", "shared::cluster").
-        guard: the register of @p, or None; `negated` in it for @!p.
-        operands: in the order written; None for `_`.
-        line: 1-based, in the PTX text.
-        words: all of its tokens.
-    """
-
-    opcode: str
-    modifiers: tuple[str, ...]
-    guard: Reg | None
-    operands: tuple[Operand | None, ...]
-    line: int
-    words: tuple[str, ...]
+    opcode: str  # the first word, e.g. "cp"
+    modifiers: tuple[str, ...]  # the words after it, e.g. ("async", "bulk", "shared::cluster")
+    guard: Reg | None  # the register of @p, or None; `negated` in it for @!p
+    operands: tuple[Operand | None, ...]  # in the order written; None for `_`
+    line: int  # 1-based, in the PTX text
+    words: tuple[str, ...]  # all of its tokens
 
     @computed_once
     def name(self) -> str:
@@ -282,13 +273,9 @@ class Function:
 
 @dataclass
 class Module:
-    """A PTX file.
+    """A PTX file."""
 
-    Attributes:
-        target: e.g. "sm_90a".
-    """
-
-    target: str
+    target: str  # e.g. "sm_90a"
     functions: dict[str, Function] = field(default_factory=dict)
     variables: list[Variable] = field(default_factory=list)
 

@@ -25,17 +25,11 @@ from scalec.emulator.layouts.tensor_memory import from_containers, unpack_bits
 
 @dataclass(frozen=True)
 class Operand:
-    """An operand type.
+    """An operand type."""
 
-    Attributes:
-        bits: of an element; those of less than 8 lie in a byte each (a container), or packed.
-        dtype: numpy's, of an element of at least 8 bits, or of the lowest bits of a byte.
-        unit: of a type of at most 8 bits: all finite numbers are multiples of it.
-    """
-
-    bits: int
-    dtype: np.dtype
-    unit: float = 0.0
+    bits: int  # of an element; those of less than 8 lie in a byte each (a container), or packed
+    dtype: np.dtype  # numpy's, of an element of at least 8 bits, or of the lowest bits of a byte
+    unit: float = 0.0  # of a type of at most 8 bits: all finite numbers are multiples of it
 
 
 OPERANDS = {

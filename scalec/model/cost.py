@@ -238,19 +238,12 @@ def run_of(problem: Problem, sizes: Mapping[str, int]) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Load:
-    """What a launch is to do, whatever its schedule.
+    """What a launch is to do, whatever its schedule."""
 
-    Attributes:
-        sizes: of M, N and K of the program; of several contractions the columns of all.
-        bytes: of operands and result, without scales and other inputs: what the constants were fitted with.
-        walks: how many times M by N is walked (Problem.walks).
-        sums: over how many times K a sum runs (run_of).
-    """
-
-    sizes: tuple[int, int, int]
-    bytes: int
-    walks: int = 1
-    sums: int = 1
+    sizes: tuple[int, int, int]  # of M, N and K of the program; of several contractions the columns of all
+    bytes: int  # of operands and result, without scales and other inputs: what the constants were fitted with
+    walks: int = 1  # how many times M by N is walked (Problem.walks)
+    sums: int = 1  # over how many times K a sum runs (run_of)
 
     @property
     def flop(self) -> int:

@@ -79,14 +79,10 @@ def problem_of(function: Any, target: Target, schedule: Request | Schedule) -> P
 
 
 class Decision(ABC):
-    """A pass that decides fields of every program that has a contraction.
-
-    Attributes:
-        needs: fields that must be decided before.
-    """
+    """A pass that decides fields of every program that has a contraction."""
 
     name: str
-    needs: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()  # fields that must be decided before
 
     @abstractmethod
     def choose(self, problem: Problem, given: Request) -> Request:

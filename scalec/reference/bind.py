@@ -23,25 +23,15 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Signature:
-    """One argument or result of a program.
+    """One argument or result of a program."""
 
-    Attributes:
-        name: `scale.name`, or arg0, result0, ... where hand-written IR has none.
-        element: name of the element type.
-        shape: `scale.shape`, the extents over the dimensions; None where not given.
-        static: the type's extents, None where dynamic; () for a scalar.
-        layout: `scale.layout`.
-        tensor: False for a scalar.
-        inout: whether it accumulates into the argument of the same name.
-    """
-
-    name: str
-    element: str
-    shape: ir.AffineMap | None
-    static: tuple[int | None, ...]
-    layout: str
-    tensor: bool
-    inout: bool
+    name: str  # `scale.name`, or arg0, result0, ... where hand-written IR has none
+    element: str  # name of the element type
+    shape: ir.AffineMap | None  # `scale.shape`, the extents over the dimensions; None where not given
+    static: tuple[int | None, ...]  # the type's extents, None where dynamic; () for a scalar
+    layout: str  # `scale.layout`
+    tensor: bool  # False for a scalar
+    inout: bool  # whether it accumulates into the argument of the same name
 
 
 def find_program(module: ir.Module) -> ir.OpView:

@@ -13,15 +13,10 @@ from scalec.errors import ArgumentError
 
 @dataclass(frozen=True)
 class Errors:
-    """Both measures of one comparison.
+    """Both measures of one comparison."""
 
-    Attributes:
-        diff: `1 - 2<x,y> / (|x|^2 + |y|^2)`, 0 for equal tensors: sees a wrong scale of the whole.
-        max_error: `max|x-y| / max|y|`: sees a single wrong element.
-    """
-
-    diff: float
-    max_error: float
+    diff: float  # `1 - 2<x,y> / (|x|^2 + |y|^2)`, 0 for equal tensors: sees a wrong scale of the whole
+    max_error: float  # `max|x-y| / max|y|`: sees a single wrong element
 
     @checked
     def within(self, diff: float, max_error: float) -> bool:

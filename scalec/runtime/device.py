@@ -45,23 +45,14 @@ Parameter = ctypes.c_int32 | ctypes.c_int64 | ctypes.c_uint64 | ctypes.c_float |
 
 
 class Device(Protocol):
-    """A machine that runs kernels.
+    """A machine that runs kernels."""
 
-    Attributes:
-        name: for people, e.g. "NVIDIA H200".
-        capability: (major, minor) compute capability.
-        sms: how many SMs it has.
-        place: where its tensors live.
-        image: what `load` takes: "cubin" or "ptx".
-        checks: whether index tensors are checked before each launch, whatever SCALEC_CHECK says.
-    """
-
-    name: str
-    capability: tuple[int, int]
-    sms: int
-    place: Place
-    image: str
-    checks: bool
+    name: str  # for people, e.g. "NVIDIA H200"
+    capability: tuple[int, int]  # (major, minor) compute capability
+    sms: int  # how many SMs it has
+    place: Place  # where its tensors live
+    image: str  # what `load` takes: "cubin" or "ptx"
+    checks: bool  # whether index tensors are checked before each launch, whatever SCALEC_CHECK says
 
     def load(self, image: bytes, entry: str, shared_bytes: int) -> Any:
         """The function `entry` of a cubin or a PTX text, allowed `shared_bytes` of dynamic shared memory.

@@ -124,15 +124,10 @@ def parse(capsule: Any) -> Parsed:
 
 
 class Exchange(NamedTuple):
-    """Functions of C of a library's tensors (dlpack.h 1.3, DLPackExchangeAPI); 0 where there is none.
+    """Functions of C of a library's tensors (dlpack.h 1.3, DLPackExchangeAPI); 0 where there is none."""
 
-    Attributes:
-        find: DLPackDLTensorFromPyObjectNoSync.
-        work_stream: DLPackCurrentWorkStream.
-    """
-
-    find: int
-    work_stream: int
+    find: int  # DLPackDLTensorFromPyObjectNoSync
+    work_stream: int  # DLPackCurrentWorkStream
 
 
 def exchange(capsule: Any) -> Exchange:

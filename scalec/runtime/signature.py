@@ -40,20 +40,13 @@ class Use:
 
 @dataclass(frozen=True)
 class Signature:
-    """What follows from the spec alone, made once for a kernel.
-
-    Attributes:
-        tensors: tensor operands, then results: the order of addresses in a plan.
-        scalars: names of the numbers, in order.
-        uses: how each tensor, and each part of one, is reached.
-        indices: places among `tensors` of those that say what is computed (KernelSpec.reads).
-    """
+    """What follows from the spec alone, made once for a kernel."""
 
     spec: KernelSpec
-    tensors: tuple[TensorSpec, ...]
-    scalars: tuple[str, ...]
-    uses: dict[str, Use]
-    indices: tuple[int, ...] = ()
+    tensors: tuple[TensorSpec, ...]  # tensor operands, then results: the order of addresses in a plan
+    scalars: tuple[str, ...]  # names of the numbers, in order
+    uses: dict[str, Use]  # how each tensor, and each part of one, is reached
+    indices: tuple[int, ...] = ()  # places among `tensors` of those that say what is computed (KernelSpec.reads)
 
     @staticmethod
     def of(spec: KernelSpec) -> Signature:

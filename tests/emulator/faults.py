@@ -14,20 +14,13 @@ EARLY = ("in-flight", "race", "uninitialised")
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault.
+    """One fault."""
 
-    Attributes:
-        what: for people.
-        program: whose PTX it is put into.
-        old: a regular expression; its match number `at` becomes `new`.
-        kinds: the findings that fit.
-    """
-
-    what: str
-    program: str
-    old: str
+    what: str  # for people
+    program: str  # whose PTX it is put into
+    old: str  # a regular expression; its match number `at` becomes `new`
     new: str
-    kinds: tuple[str, ...]
+    kinds: tuple[str, ...]  # the findings that fit
     at: int = 0
 
     def put_into(self, ptx: str) -> str:

@@ -42,17 +42,11 @@ def operand(rng: np.random.Generator, rows: int, k: int, kind: str) -> np.ndarra
 
 @dataclass(frozen=True)
 class Scaled:
-    """One operand of a block-scaled product.
+    """One operand of a block-scaled product."""
 
-    Attributes:
-        data: what lies in memory: FP8, or uint8 with two e2m1 elements, the first in the low half.
-        scales: (rows, k // group), ue8m0 codes in uint8 or e4m3.
-        values: (rows, k) in float64, the scales multiplied in.
-    """
-
-    data: np.ndarray
-    scales: np.ndarray
-    values: np.ndarray
+    data: np.ndarray  # what lies in memory: FP8, or uint8 with two e2m1 elements, the first in the low half
+    scales: np.ndarray  # (rows, k // group), ue8m0 codes in uint8 or e4m3
+    values: np.ndarray  # (rows, k) in float64, the scales multiplied in
 
 
 def scaled(rng: np.random.Generator, rows: int, k: int, form: str, group: int) -> Scaled:

@@ -26,25 +26,15 @@ class Pointer:
 
 @dataclass(frozen=True)
 class TensorMap:
-    """A parameter of 128 bytes: a tensor map over an array, dimension 0 innermost.
+    """A parameter of 128 bytes: a tensor map over an array, dimension 0 innermost."""
 
-    Attributes:
-        array: its name among the case's arrays.
-        element: as PTX ISA 5.5.1 has it: "bf16", "u8", "b4x16_p64", ...
-        extents: elements along each dimension.
-        strides: bytes along dimensions 1 and up.
-        box: elements along each dimension.
-        swizzle: bytes of the span: 0, 32, 64, 128.
-        interleave: bytes: 0, 16, 32.
-    """
-
-    array: str
-    element: str
-    extents: tuple[int, ...]
-    strides: tuple[int, ...]
-    box: tuple[int, ...]
-    swizzle: int = 0
-    interleave: int = 0
+    array: str  # its name among the case's arrays
+    element: str  # as PTX ISA 5.5.1 has it: "bf16", "u8", "b4x16_p64", .
+    extents: tuple[int, ...]  # elements along each dimension
+    strides: tuple[int, ...]  # bytes along dimensions 1 and up
+    box: tuple[int, ...]  # elements along each dimension
+    swizzle: int = 0  # bytes of the span: 0, 32, 64, 128
+    interleave: int = 0  # bytes: 0, 16, 32
     fill: str = "zero"
 
 
@@ -61,15 +51,10 @@ Parameter = Pointer | TensorMap | Scratch | np.generic | bytes
 
 @dataclass(frozen=True)
 class Expected:
-    """What an array holds after the launch.
+    """What an array holds after the launch."""
 
-    Attributes:
-        values: of the array's shape; float64 or integers, of which as many bits count as the array has.
-        tolerance: of floats: the largest difference, a number or of the array's shape.
-    """
-
-    values: np.ndarray
-    tolerance: Any = 0
+    values: np.ndarray  # of the array's shape; float64 or integers, of which as many bits count as the array has
+    tolerance: Any = 0  # of floats: the largest difference, a number or of the array's shape
 
     def misses(self, actual: np.ndarray) -> np.ndarray:
         """Which elements of `actual` are wrong; not-a-number agrees with not-a-number alone."""
@@ -84,46 +69,29 @@ class Expected:
 
 @dataclass
 class Case:
-    """One launch.
+    """One launch."""
 
-    Attributes:
-        arrays: what lies in global memory.
-        parameters: of the kernel, in order.
-        expected: array -> what it holds afterwards. An array that is not named stays as it is.
-        blank: arrays whose bytes count as unwritten before the launch.
-        grid: instead of the program's.
-        ignored: arrays of which nothing is asked afterwards.
-    """
-
-    arrays: dict[str, np.ndarray]
-    parameters: list[Parameter]
-    expected: dict[str, Expected]
-    blank: frozenset[str] = frozenset()
-    grid: tuple[int, int, int] | None = None
-    ignored: frozenset[str] = frozenset()
+    arrays: dict[str, np.ndarray]  # what lies in global memory
+    parameters: list[Parameter]  # of the kernel, in order
+    expected: dict[str, Expected]  # array -> what it holds afterwards. An array that is not named stays as it is.
+    blank: frozenset[str] = frozenset()  # arrays whose bytes count as unwritten before the launch
+    grid: tuple[int, int, int] | None = None  # instead of the program's
+    ignored: frozenset[str] = frozenset()  # arrays of which nothing is asked afterwards
 
 
 @dataclass(frozen=True)
 class Program:
-    """A stored PTX file and how it is launched.
+    """A stored PTX file and how it is launched."""
 
-    Attributes:
-        name: of the test.
-        path: the PTX.
-        grid: CTAs along x, y, z.
-        shared: dynamic shared memory in bytes.
-        case: makes memory, parameters and results.
-    """
-
-    name: str
-    path: Path
+    name: str  # of the test
+    path: Path  # the PTX
     entry: str
     target: str
-    grid: tuple[int, int, int]
+    grid: tuple[int, int, int]  # CTAs along x, y, z
     block: tuple[int, int, int]
     cluster: tuple[int, int, int]
-    shared: int
-    case: Callable[[np.random.Generator], Case]
+    shared: int  # dynamic shared memory in bytes
+    case: Callable[[np.random.Generator], Case]  # makes memory, parameters and results
 
     @property
     def text(self) -> str:

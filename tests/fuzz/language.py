@@ -219,23 +219,14 @@ def formatted(tree: Tree) -> bool:
 
 @dataclass(frozen=True)
 class Program:
-    """A text, read.
+    """A text, read."""
 
-    Attributes:
-        statements: in order.
-        tensors: every tensor that is read, by name, with its type and scales.
-        sides: of those that are multiplied, lhs or rhs; of others with scales lhs.
-        lookups: of each index tensor its kind: "gather", "scatter", "offsets", "low", "high" or "count".
-        reached: by "tensor_position" the index tensor that alone says how large that extent must be.
-        dims: in order of appearance.
-    """
-
-    statements: tuple[Statement, ...]
-    tensors: dict[str, Operand]
-    sides: dict[str, str]
-    lookups: dict[str, str]
-    reached: dict[str, str]
-    dims: tuple[str, ...]
+    statements: tuple[Statement, ...]  # in order
+    tensors: dict[str, Operand]  # every tensor that is read, by name, with its type and scales
+    sides: dict[str, str]  # of those that are multiplied, lhs or rhs; of others with scales lhs
+    lookups: dict[str, str]  # of each index tensor its kind: "gather", "scatter", "offsets", "low", "high" or "count"
+    reached: dict[str, str]  # by "tensor_position" the index tensor that alone says how large that extent must be
+    dims: tuple[str, ...]  # in order of appearance
 
     @property
     def results(self) -> tuple[Statement, ...]:

@@ -16,17 +16,11 @@ from scalec.sizes import Size
 
 @dataclass(frozen=True)
 class Several:
-    """What a Compilation is to a program of one launch.
+    """What a Compilation is to a program of one launch."""
 
-    Attributes:
-        text: the program's.
-        every: its launches.
-        parts: the kernel of each.
-    """
-
-    text: str
-    every: Launches
-    parts: tuple[compiler.Compilation, ...]
+    text: str  # the program's
+    every: Launches  # its launches
+    parts: tuple[compiler.Compilation, ...]  # the kernel of each
 
     @property
     def spec(self) -> KernelSpec:

@@ -40,19 +40,12 @@ class Terms:
 
 @dataclass
 class Value:
-    """Numbers over the space, which has one axis a dimension of the program, of extent 1 where nothing depends on it.
+    """Numbers over the space, with an axis for each of the program's dimensions, 1 long where nothing depends on it."""
 
-    Attributes:
-        dims: those that something depends on, whatever their extents.
-        of: the numbers and their errors.
-        skips: what leaves points out.
-        terms: of a sum that contains one of products as it is.
-    """
-
-    dims: Names
-    of: Bounded
-    skips: tuple[Skip, ...] = ()
-    terms: Terms | None = None
+    dims: Names  # those that something depends on, whatever their extents
+    of: Bounded  # the numbers and their errors
+    skips: tuple[Skip, ...] = ()  # what leaves points out
+    terms: Terms | None = None  # of a sum that contains one of products as it is
 
 
 class Lookup:

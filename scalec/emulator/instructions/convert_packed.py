@@ -23,17 +23,11 @@ BLACKWELL = ("sm_100a", "sm_100f", "sm_101a", "sm_101f", "sm_103a", "sm_103f", "
 
 @dataclass(frozen=True)
 class Narrow:
-    """A float of at most 8 bits.
+    """A float of at most 8 bits."""
 
-    Attributes:
-        dtype: of ml_dtypes, which rounds to nearest even.
-        largest: the largest number, MAX_NORM of the ISA.
-        nan: what a NaN becomes: a NaN, or the largest number where there is none.
-    """
-
-    dtype: np.dtype
-    largest: float
-    nan: int
+    dtype: np.dtype  # of ml_dtypes, which rounds to nearest even
+    largest: float  # the largest number, MAX_NORM of the ISA
+    nan: int  # what a NaN becomes: a NaN, or the largest number where there is none
     targets: tuple[str, ...]
 
 

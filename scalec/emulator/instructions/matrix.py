@@ -28,22 +28,15 @@ _PACKED = {"b4x16_p64": 8, "b6x16_p32": 12}  # source format -> bytes of a row t
 
 @dataclass(frozen=True)
 class _Form:
-    """What the modifiers say.
-
-    Attributes:
-        registers: of the instruction.
-        rows: that lanes 0, 1, ... give addresses of.
-        packed: the source format, or "".
-        lanes: bool (32,): of the rows.
-    """
+    """What the modifiers say."""
 
     shape: str
     transposed: bool
-    registers: int
-    rows: int
-    packed: str
+    registers: int  # of the instruction
+    rows: int  # that lanes 0, 1, ... give addresses of
+    packed: str  # the source format, or ""
     space: str
-    lanes: np.ndarray
+    lanes: np.ndarray  # bool (32,): of the rows
 
 
 def _form(instruction: Instruction, decoder: Decoder, legal: dict[tuple[str, str], tuple[str, ...]]) -> _Form:

@@ -332,19 +332,13 @@ def _without_pairs(instruction: Instruction, shapes: dict[int, int], k: int, a_t
 
 @dataclass(frozen=True)
 class _Metadata:
-    """The metadata of a sparse A: 9.7.14.6.1.
-
-    Attributes:
-        threads: lanes of a quad that give it; selector: which.
-        legal: the values that mean something.
-        ignored: the register, and the lanes that do not give metadata: bool (32,).
-    """
+    """The metadata of a sparse A: 9.7.14.6.1."""
 
     source: Source
-    threads: int
-    selector: int
-    legal: frozenset[int]
-    ignored: dict[int, np.ndarray]
+    threads: int  # lanes of a quad that give it
+    selector: int  # which
+    legal: frozenset[int]  # the values that mean something
+    ignored: dict[int, np.ndarray]  # the register, and the lanes that do not give metadata: bool (32,)
 
     @staticmethod
     def of(instruction: Instruction, decoder: Decoder, chunks: int, a_type: str) -> _Metadata:

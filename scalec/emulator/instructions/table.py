@@ -94,13 +94,9 @@ class Grouped:
 
 
 class Merging(ABC):
-    """A step that one for several instructions can stand for, in a run (instructions/batch.py).
+    """A step that one for several instructions can stand for, in a run (instructions/batch.py)."""
 
-    Attributes:
-        form: what these have in common, hashable.
-    """
-
-    form: Any
+    form: Any  # what these have in common, hashable
 
     @abstractmethod
     def __call__(self, warp: Warp) -> Signal | None: ...

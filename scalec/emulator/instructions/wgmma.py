@@ -76,19 +76,13 @@ class _State:
 
 
 class _Made(NamedTuple):
-    """Accumulators that have been computed.
+    """Accumulators that have been computed."""
 
-    Attributes:
-        warps: whose they are, of these states.
-        form: the registers, and the shape.
-        matrix: (16 * warps, n); put: puts it into the registers.
-    """
-
-    warps: list[Warp]
+    warps: list[Warp]  # whose they are, of these states
     states: list[_State]
-    form: object
-    matrix: np.ndarray
-    put: Callable[[list[Warp], np.ndarray], None]
+    form: object  # the registers, and the shape
+    matrix: np.ndarray  # (16 * warps, n)
+    put: Callable[[list[Warp], np.ndarray], None]  # puts it into the registers
 
     def settle(self) -> None:
         """The registers hold it."""

@@ -17,17 +17,11 @@ from scalec.emulator.layouts.tensor_memory import COLUMNS, LANES, PARTITION, Cel
 
 
 class ScaleVector(NamedTuple):
-    """What .scale_vectorsize means for a kind (Tables 56 and 57).
+    """What .scale_vectorsize means for a kind (Tables 56 and 57)."""
 
-    Attributes:
-        factors: scale factors for a row of A in one instruction.
-        types: of the scale factors.
-        ids: the scale factor IDs that are legal.
-    """
-
-    factors: int
-    types: tuple[str, ...]
-    ids: tuple[int, ...]
+    factors: int  # scale factors for a row of A in one instruction
+    types: tuple[str, ...]  # of the scale factors
+    ids: tuple[int, ...]  # the scale factor IDs that are legal
 
 
 _X1 = ScaleVector(1, ("ue8m0",), (0, 1, 2, 3))  # 9.7.16.10.7.2.1

@@ -85,35 +85,21 @@ class Box:
 
 
 class Load(NamedTuple):
-    """What a copy to shared memory does.
+    """What a copy to shared memory does."""
 
-    Attributes:
-        shared_offsets: int64 (pieces,), from the destination address.
-        data: uint8 (pieces, piece): what is written there.
-        addresses: int64 (runs,): where it read, `run_bytes` bytes each.
-        box: the rest.
-    """
-
-    shared_offsets: np.ndarray
-    data: np.ndarray
-    addresses: np.ndarray
-    box: Box
+    shared_offsets: np.ndarray  # int64 (pieces,), from the destination address
+    data: np.ndarray  # uint8 (pieces, piece): what is written there
+    addresses: np.ndarray  # int64 (runs,): where it read, `run_bytes` bytes each
+    box: Box  # the rest
 
 
 class Store(NamedTuple):
-    """What a copy or reduction to global memory does.
+    """What a copy or reduction to global memory does."""
 
-    Attributes:
-        addresses: int64 (runs,), global.
-        data: uint8 (runs, run_bytes): what is written there, or reduced into it.
-        shared_offsets: int64 (pieces,): what it read, from the source address.
-        box: the rest.
-    """
-
-    addresses: np.ndarray
-    data: np.ndarray
-    shared_offsets: np.ndarray
-    box: Box
+    addresses: np.ndarray  # int64 (runs,), global
+    data: np.ndarray  # uint8 (runs, run_bytes): what is written there, or reduced into it
+    shared_offsets: np.ndarray  # int64 (pieces,): what it read, from the source address
+    box: Box  # the rest
 
 
 @dataclass(frozen=True, eq=False)

@@ -78,17 +78,11 @@ def _cells(lanes: np.ndarray | int, columns: np.ndarray | int) -> Cells:
 
 @dataclass(frozen=True)
 class Allocations:
-    """The columns that a CTA holds. A CTA has the tensor memory of its SM to itself here.
+    """The columns that a CTA holds. A CTA has the tensor memory of its SM to itself here."""
 
-    Attributes:
-        taken: (first column, number of columns) of each allocation.
-        permit: false after tcgen05.relinquish_alloc_permit.
-        last: the number of columns of the latest allocation; the next ones must not be larger.
-    """
-
-    taken: tuple[tuple[int, int], ...] = ()
-    permit: bool = True
-    last: int = COLUMNS
+    taken: tuple[tuple[int, int], ...] = ()  # (first column, number of columns) of each allocation
+    permit: bool = True  # false after tcgen05.relinquish_alloc_permit
+    last: int = COLUMNS  # the number of columns of the latest allocation; the next ones must not be larger
 
     def allocate(self, count: int, draw: float = 0) -> tuple[Allocations, int] | None:
         """With `count` more columns, and the first of them; None when they are not free (tcgen05.alloc then blocks).

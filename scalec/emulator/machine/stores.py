@@ -18,22 +18,14 @@ _WINDOW_OF = {base >> 32: name for name, base in WINDOWS.items()}
 
 
 class Stored(NamedTuple):
-    """Weak stores of a crew: of several instructions that do the same, of all its warps.
+    """Weak stores of a crew: of several instructions that do the same, of all its warps."""
 
-    Attributes:
-        pc: behind the first of the instructions.
-        space: as of access.store; own: whether it must be the CTA's own shared memory.
-        addresses: int64 (instructions, warps, lanes).
-        values: uint8 (instructions, warps, lanes, size).
-        mask: bool (instructions, warps, lanes).
-    """
-
-    pc: int
-    space: str
-    own: bool
-    addresses: np.ndarray
-    values: np.ndarray
-    mask: np.ndarray
+    pc: int  # behind the first of the instructions
+    space: str  # as of access.store
+    own: bool  # whether it must be the CTA's own shared memory
+    addresses: np.ndarray  # int64 (instructions, warps, lanes)
+    values: np.ndarray  # uint8 (instructions, warps, lanes, size)
+    mask: np.ndarray  # bool (instructions, warps, lanes)
 
 
 def stored(

@@ -31,14 +31,10 @@ Place = tuple["Segment", int]  # a segment and an offset in it
 
 @dataclass
 class Published:
-    """What a warp published at a place: its view, and the clusters whose writes it stands for.
-
-    Attributes:
-        scope: number of SCOPES, the narrower of the write's and its fence's.
-    """
+    """What a warp published at a place: its view, and the clusters whose writes it stands for."""
 
     warp: Warp
-    scope: int
+    scope: int  # number of SCOPES, the narrower of the write's and its fence's
     view: View
     serials: frozenset[int]
 

@@ -98,32 +98,21 @@ class Source:
 
 @dataclass(frozen=True)
 class Write:
-    """What wrote a cell.
-
-    Attributes:
-        accumulator: of tcgen05.mma: which cells in which shape; None for all else.
-    """
+    """What wrote a cell."""
 
     source: Source
     clock: int
-    accumulator: tuple | None = None
+    accumulator: tuple | None = None  # of tcgen05.mma: which cells in which shape; None for all else
 
 
 @dataclass(frozen=True)
 class Access:
-    """An access to be judged.
+    """An access to be judged."""
 
-    Attributes:
-        state: of the warp that issues it.
-        what: for people: what touches the cells.
-        role: "ld", "st", "cp", "operand" (A and scale factors of tcgen05.mma), "accumulator" or "dealloc".
-        accumulator: as of Write.
-    """
-
-    state: State
-    what: str
-    role: str
-    accumulator: tuple | None = None
+    state: State  # of the warp that issues it
+    what: str  # for people: what touches the cells
+    role: str  # "ld", "st", "cp", "operand" (A and scale factors of tcgen05.mma), "accumulator" or "dealloc"
+    accumulator: tuple | None = None  # as of Write
 
     def after_write(self, write: Write) -> bool:
         """Whether it comes after a write."""

@@ -31,18 +31,12 @@ def at_rank(s: State, address: ir.Value | int, rank: ir.Value | int) -> ir.Value
 
 @dataclass(frozen=True)
 class Meeting:
-    """Where this unit's sums of a tile meet.
-
-    Attributes:
-        sums: this thread's.
-        owner: the part in whose CTA they do.
-        first: where this thread's sums of the first other part are there.
-    """
+    """Where this unit's sums of a tile meet."""
 
     s: State
-    sums: list[Variable]
-    owner: ir.Value | int
-    first: ir.Value
+    sums: list[Variable]  # this thread's
+    owner: ir.Value | int  # the part in whose CTA they do
+    first: ir.Value  # where this thread's sums of the first other part are there
 
     @staticmethod
     def of(s: State, op: ir.OpView) -> Meeting:

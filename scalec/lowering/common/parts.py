@@ -137,17 +137,11 @@ class Piece:
 
 @dataclass(frozen=True)
 class Crew:
-    """The threads that have a tile's sums: all consumers, or the warpgroup whose turn it is.
+    """The threads that have a tile's sums: all consumers, or the warpgroup whose turn it is."""
 
-    Attributes:
-        barrier: the named barrier at which they alone meet.
-        threads: how many they are.
-        thread: this one's number among them.
-    """
-
-    barrier: ir.Value | int
-    threads: int
-    thread: ir.Value
+    barrier: ir.Value | int  # the named barrier at which they alone meet
+    threads: int  # how many they are
+    thread: ir.Value  # this one's number among them
 
     @staticmethod
     def of(s: State) -> Crew:

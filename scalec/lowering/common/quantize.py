@@ -81,20 +81,13 @@ def quantize(s: State, op: ir.OpView) -> None:
 
 @dataclass(frozen=True)
 class _Stretch:
-    """What eight lanes hold of a column: rows of the waves of a block, or of one wave of a higher block.
+    """What eight lanes hold of a column: rows of the waves of a block, or of one wave of a higher block."""
 
-    Attributes:
-        place: of the first wave; `which`: of its two columns.
-        values: a thread's.
-        mine: whether this lane is the one of the eight that stores, which take turns.
-        largest: the largest magnitude of what the eight have.
-    """
-
-    place: Place
+    place: Place  # of the first wave; `which`: of its two columns
     which: int
-    values: Values
-    mine: ir.Value
-    largest: ir.Value
+    values: Values  # a thread's
+    mine: ir.Value  # whether this lane is the one of the eight that stores, which take turns
+    largest: ir.Value  # the largest magnitude of what the eight have
 
 
 def _quantize_rows(s: State, op: ir.OpView) -> None:

@@ -214,20 +214,14 @@ def finish_reduction(s: State, op: ir.OpView) -> None:
 
 @dataclass(frozen=True)
 class _Band:
-    """What the tiles of a band have.
-
-    Attributes:
-        first: address of what the first tile has.
-        apart: bytes from a tile's to the next one's.
-        slots: of a tile, each `slot_bytes` behind the one before.
-    """
+    """What the tiles of a band have."""
 
     s: State
     op: Any
     kind: str
-    first: ir.Value
-    apart: ir.Value
-    slots: int
+    first: ir.Value  # address of what the first tile has
+    apart: ir.Value  # bytes from a tile's to the next one's
+    slots: int  # of a tile, each `slot_bytes` behind the one before
     slot_bytes: int
 
     @staticmethod

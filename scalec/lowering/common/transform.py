@@ -219,19 +219,13 @@ def take_terms(s: State, into: list[Folds], row: int, results: list[list[ir.Valu
 
 @dataclass(frozen=True)
 class _NewScales:
-    """Scales of what is quantised, found by the adjacent lanes that have a block of a row, a chunk each.
+    """Scales of what is quantised, found by the adjacent lanes that have a block of a row, a chunk each."""
 
-    Attributes:
-        type: of the scales; `element`: of what they scale.
-        lanes: that have a block; `mine`: whether this one stores its scale.
-        place: shared address of the scale of the thread's first row.
-    """
-
-    type: str
+    type: str  # of the scales; `element`: of what they scale
     element: str
-    lanes: int
+    lanes: int  # that have a block; `mine`: whether this one stores its scale
     mine: ir.Value
-    place: ir.Value
+    place: ir.Value  # shared address of the scale of the thread's first row
 
     @staticmethod
     def of(s: State, op: ir.OpView, c: Chunks, element: str) -> _NewScales:

@@ -23,25 +23,16 @@ _CHUNK = 16  # bytes of a row of a matrix of ldmatrix, and of what a swizzle mov
 
 @dataclass(frozen=True)
 class _Load:
-    """One `tile.load` of a [K, rows] tile.
-
-    Attributes:
-        side: "a" or "b".
-        rows: of the warp.
-        depth: elements of K of the tile.
-        pitch: bytes of a row of a panel.
-        bits: of an element in shared memory.
-        beyond: bytes from the first slice to this one.
-    """
+    """One `tile.load` of a [K, rows] tile."""
 
     s: State
     op: ir.OpView
-    side: str
-    rows: int
-    depth: int
-    pitch: int
-    bits: int
-    beyond: int
+    side: str  # "a" or "b"
+    rows: int  # of the warp
+    depth: int  # elements of K of the tile
+    pitch: int  # bytes of a row of a panel
+    bits: int  # of an element in shared memory
+    beyond: int  # bytes from the first slice to this one
 
     @staticmethod
     def of(s: State, op: ir.OpView) -> _Load:

@@ -31,22 +31,14 @@ class Matrix:
     The stride byte offset leads to the next 8 lines: of rows where K is contiguous, of K where the rows are. There a
     line is as many rows as the swizzle is wide, and the leading-dimension byte offset leads to the next panel of rows;
     else it is not used, and a panel has as much of K as the swizzle is wide.
-
-    Attributes:
-        mn: whether the rows are contiguous.
-        swizzle: its bytes.
-        row: bytes from the first of some rows to that of as many others, for each.
-        panel: bytes from one panel to the next, 0 where K is contiguous.
-        step: bytes from one step along K to the next. Within a line, the swizzle of absolute addresses allows that.
-        lines: of all rows, where K is contiguous: bytes of a panel.
     """
 
-    mn: bool
-    swizzle: int
-    row: int
-    panel: int
-    step: int
-    lines: int = 0
+    mn: bool  # whether the rows are contiguous
+    swizzle: int  # its bytes
+    row: int  # bytes from the first of some rows to that of as many others, for each
+    panel: int  # bytes from one panel to the next, 0 where K is contiguous
+    step: int  # bytes from one step along K to the next. Within a line, the swizzle of absolute addresses allows that.
+    lines: int = 0  # of all rows, where K is contiguous: bytes of a panel
 
     @staticmethod
     def of(op: ir.OpView, side: str) -> Matrix:

@@ -38,22 +38,15 @@ class Made:
 
 @dataclass(frozen=True)
 class Block:
-    """A K block of promoted sums: where they go, and what is known of it.
-
-    Attributes:
-        partial: the sums that are promoted.
-        column0: the tile's first column as scales of B count them.
-        following: the K element of the next block, None where none follows.
-        seen: what scales A has, where its elements are addends.
-    """
+    """A K block of promoted sums: where they go, and what is known of it."""
 
     w: Work
     fetched: Fetched
     accumulator: ir.Value
-    partial: ir.Value
-    column0: ir.Value
-    following: ir.Value | None = None
-    seen: ir.Value | None = None
+    partial: ir.Value  # the sums that are promoted
+    column0: ir.Value  # the tile's first column as scales of B count them
+    following: ir.Value | None = None  # the K element of the next block, None where none follows
+    seen: ir.Value | None = None  # what scales A has, where its elements are addends
 
 
 @dataclass(frozen=True)

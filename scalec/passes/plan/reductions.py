@@ -28,21 +28,13 @@ def idle_warp(problem: Problem, schedule: Schedule) -> int | None:
 
 @dataclass(frozen=True)
 class Partial:
-    """What a tile has of a reduction: `slots` times `extent` f32, in shared memory or in the workspace.
+    """What a tile has of a reduction: `slots` times `extent` f32, in shared memory or in the workspace."""
 
-    Attributes:
-        kind: "sum", "max" or "min".
-        axis: of the tile, that it runs over: "n", the columns of each row, or "m".
-        slots: units or warps, each with a part of that axis.
-        extent: of the other axis.
-        offset: the first one's, among those of all reductions in one place.
-    """
-
-    kind: str
-    axis: str
-    slots: int
-    extent: int
-    offset: int
+    kind: str  # "sum", "max" or "min"
+    axis: str  # of the tile, that it runs over: "n", the columns of each row, or "m"
+    slots: int  # units or warps, each with a part of that axis
+    extent: int  # of the other axis
+    offset: int  # the first one's, among those of all reductions in one place
 
     @property
     def words(self) -> int:

@@ -33,19 +33,12 @@ ADDENDS_REGISTERS = 28
 
 @dataclass(frozen=True)
 class Registers:
-    """Registers of one consumer thread, estimated.
+    """Registers of one consumer thread, estimated."""
 
-    Attributes:
-        accumulators: FP32 sums of its part of the tile.
-        partials: FP32 sums of the wave that is being promoted, or that a result is computed in; 0 without either.
-        slices: operands, where the tensor core takes them from registers.
-        beside: what a thread needs beside these.
-    """
-
-    accumulators: int
-    partials: int
-    slices: int = 0
-    beside: int = OVERHEAD_REGISTERS
+    accumulators: int  # FP32 sums of its part of the tile
+    partials: int  # FP32 sums of the wave that is being promoted, or that a result is computed in; 0 without either
+    slices: int = 0  # operands, where the tensor core takes them from registers
+    beside: int = OVERHEAD_REGISTERS  # what a thread needs beside these
 
     @property
     def total(self) -> int:

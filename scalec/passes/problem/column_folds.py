@@ -22,17 +22,11 @@ FOLDED = 8
 
 @dataclass(frozen=True)
 class Reduced:
-    """A reduction that a result reads.
+    """A reduction that a result reads."""
 
-    Attributes:
-        op: the `scale.reduce`.
-        source: the map that computes what it reduces, None where that is the contraction itself.
-        dim: position of the dimension that it reduces.
-    """
-
-    op: Any
-    source: Any
-    dim: int
+    op: Any  # the `scale.reduce`
+    source: Any  # the map that computes what it reduces, None where that is the contraction itself
+    dim: int  # position of the dimension that it reduces
 
 
 def made_by(value: Any, name: str) -> Any:

@@ -101,21 +101,13 @@ class Scale:
 
 @dataclass(frozen=True)
 class OperandInput:
-    """A tensor that bodies of an operand's elements read beside these.
+    """A tensor that bodies of an operand's elements read beside these."""
 
-    Attributes:
-        argument_index: position among the function's arguments.
-        name: what the user calls it.
-        element: its element type.
-        coords: where it is read, one entry an axis.
-        along: the dimension that it changes along within a tile, K's or that of the operand's rows.
-    """
-
-    argument_index: int
-    name: str
-    element: ElementType
-    coords: tuple[Coord, ...]
-    along: str
+    argument_index: int  # position among the function's arguments
+    name: str  # what the user calls it
+    element: ElementType  # its element type
+    coords: tuple[Coord, ...]  # where it is read, one entry an axis
+    along: str  # the dimension that it changes along within a tile, K's or that of the operand's rows
 
 
 @dataclass(frozen=True)

@@ -19,19 +19,12 @@ BLOCK = 128
 
 @dataclass(frozen=True, eq=False)
 class Buffer:
-    """A buffer in global memory, passed as a pointer.
+    """A buffer in global memory, passed as a pointer."""
 
-    Attributes:
-        name: its name in the results.
-        data: its contents before the launch.
-        result: the bytes after the launch belong to the probe's results.
-        alignment: of its address, in bytes.
-    """
-
-    name: str
-    data: np.ndarray
-    result: bool = False
-    alignment: int = 256
+    name: str  # its name in the results
+    data: np.ndarray  # its contents before the launch
+    result: bool = False  # the bytes after the launch belong to the probe's results
+    alignment: int = 256  # of its address, in bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,29 +37,17 @@ class Scalar:
 
 @dataclass(frozen=True, eq=False)
 class TensorMap:
-    """A tensor map, passed by value as 128 bytes: the arguments of cuTensorMapEncodeTiled.
+    """A tensor map, passed by value as 128 bytes: the arguments of cuTensorMapEncodeTiled."""
 
-    Attributes:
-        buffer: name of the buffer that it describes; the buffer itself may be an argument of its own or not.
-        dtype: element type: u8 u16 u32 s32 u64 s64 f16 bf16 f32 f64 f32_ftz tf32 tf32_ftz.
-        extents: elements per dimension, innermost first.
-        strides: bytes between elements of each dimension but the innermost.
-        box: elements of the box per dimension.
-        element_strides: traversal strides per dimension.
-        interleave: 0, 16 or 32 bytes.
-        swizzle: 0, 32, 64 or 128 bytes.
-        fill: what out-of-bounds elements become: "zero" or "nan".
-    """
-
-    buffer: Buffer
-    dtype: str
-    extents: tuple[int, ...]
-    strides: tuple[int, ...]
-    box: tuple[int, ...]
-    element_strides: tuple[int, ...] = ()
-    interleave: int = 0
-    swizzle: int = 0
-    fill: str = "zero"
+    buffer: Buffer  # name of the buffer that it describes; the buffer itself may be an argument of its own or not
+    dtype: str  # element type: u8 u16 u32 s32 u64 s64 f16 bf16 f32 f64 f32_ftz tf32 tf32_ftz
+    extents: tuple[int, ...]  # elements per dimension, innermost first
+    strides: tuple[int, ...]  # bytes between elements of each dimension but the innermost
+    box: tuple[int, ...]  # elements of the box per dimension
+    element_strides: tuple[int, ...] = ()  # traversal strides per dimension
+    interleave: int = 0  # 0, 16 or 32 bytes
+    swizzle: int = 0  # 0, 32, 64 or 128 bytes
+    fill: str = "zero"  # what out-of-bounds elements become: "zero" or "nan"
     offset: int = 0
 
 
