@@ -8,39 +8,25 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Rates:
-    """Documented peak rates of a part.
-
-    Attributes:
-        part: its name.
-        sms: its SMs.
-        source: the documents.
-        clock: boost clock in Hz.
-        memory: bytes a second of device memory.
-        memory_kind: what that is, e.g. "HBM".
-        l2: bytes a second from L2 to the SMs.
-        tensor: FLOP of one SM's tensor cores in a clock, dense, FP32 sums, by the operands' element types.
-        fp32: FP32 instructions' lanes of one SM in a clock.
-        shared: bytes of one SM's shared memory in a clock.
-        launch: seconds that a launch in a graph adds to a kernel.
-        issue_cycles: cycles between two tensor instructions of one warp; 0 where a warp does not wait for them.
-        l2_kept: bytes of operands that stay in L2 while tiles pass; infinite where nothing is known of it.
-        sustained: clock in Hz that power leaves in large products, by the operands' element types: what the fastest
-            kernel seen needs, so it may be higher. No document states it.
-    """
+    """Documented peak rates of a part."""
 
     part: str
     sms: int
-    source: str
-    clock: float
-    memory: float
-    memory_kind: str
-    l2: float
+    source: str  # the documents
+    clock: float  # boost clock in Hz
+    memory: float  # bytes a second of device memory
+    memory_kind: str  # what that is, e.g. "HBM"
+    l2: float  # bytes a second from L2 to the SMs
+    # FLOP of one SM's tensor cores in a clock, dense, FP32 sums, by the operands' element types.
     tensor: tuple[tuple[frozenset[str], int], ...]
-    fp32: int
-    shared: int
-    launch: float
-    issue_cycles: int = 0
+    fp32: int  # FP32 instructions' lanes of one SM in a clock
+    shared: int  # bytes of one SM's shared memory in a clock
+    launch: float  # seconds that a launch in a graph adds to a kernel
+    issue_cycles: int = 0  # cycles between two tensor instructions of one warp; 0 where a warp does not wait for them
+    # bytes of operands that stay in L2 while tiles pass; infinite where nothing is known of it.
     l2_kept: float = math.inf
+    # clock in Hz that power leaves in large products, by the operands' element types: what the fastest kernel seen
+    # needs, so it may be higher. No document states it.
     sustained: tuple[tuple[frozenset[str], float], ...] = ()
 
     def flop_per_clock(self, a: str, b: str) -> int:

@@ -52,15 +52,13 @@ class Entry:
 class Lookup:
     """An index read from memory: `entry` says which element of `tensor` is meant along its `axis`. A negative one is
     skipped, one that is not below the extent is a mistake.
-
-    Attributes:
-        once: of a result that is written there: no two entries may be the same, but where they differ along these axes
-            of the index tensor, which the result's other indices tell apart. None where entries may be the same.
     """
 
     entry: Entry
     tensor: str
     axis: Count = 0
+    # of a result that is written there: no two entries may be the same, but where they differ along these axes of the
+    # index tensor, which the result's other indices tell apart. None where entries may be the same.
     once: tuple[Count, ...] | None = None
 
 

@@ -122,38 +122,25 @@ TCGEN05 = Kind("tcgen05", warps=4, fragment="warp", tensor_memory=True, words="b
 
 @dataclass(frozen=True)
 class MmaShape:
-    """One family of tensor-core instructions.
+    """One family of tensor-core instructions."""
 
-    Attributes:
-        m: rows of one instruction.
-        n: the column counts it may have (range step and limits are facts of the ISA).
-        k: K extent of one instruction, in elements.
-        operands: the element types that A and B may have, freely mixed within the family.
-        reads_mn_major: whether A and B may be stored with M or N contiguous in shared memory; K must be where not.
-        k_major: those of `operands` that must be contiguous along K even where others need not.
-        kind: the kind of kernel that it is for.
-        scales: the block scales that it applies itself, of one type for both sides. It then always applies some: ones
-            where the program has none.
-        short_sums: whether it sums in fewer bits than FP32 has, so that sums must leave it every so often.
-        container_bits: bits that an element takes in shared memory, whatever its type; 0: as many as its type.
-        transposed_bits: likewise of an operand stored with M or N contiguous; 0: as many as otherwise.
-        transposed_atom: bytes that the swizzle of such an operand keeps together.
-        pair_n: the column counts it may have where a pair of CTAs executes it together, each with `m` rows of its own
-            and half of B's rows; empty where none can.
-    """
-
-    m: int
-    n: range
-    k: int
-    operands: frozenset[str]
-    reads_mn_major: bool
-    kind: Kind = WGMMA
+    m: int  # rows of one instruction
+    n: range  # the column counts it may have (range step and limits are facts of the ISA)
+    k: int  # K extent of one instruction, in elements
+    operands: frozenset[str]  # the element types that A and B may have, freely mixed within the family
+    reads_mn_major: bool  # whether A and B may be stored with M or N contiguous in shared memory; K must be where not
+    kind: Kind = WGMMA  # the kind of kernel that it is for
+    # the block scales that it applies itself, of one type for both sides. It then always applies some: ones where the
+    # program has none.
     scales: tuple[BlockScale, ...] = ()
-    short_sums: bool = False
-    container_bits: int = 0
-    transposed_bits: int = 0
-    transposed_atom: int = ATOM
+    short_sums: bool = False  # whether it sums in fewer bits than FP32 has, so that sums must leave it every so often
+    container_bits: int = 0  # bits that an element takes in shared memory, whatever its type; 0: as many as its type
+    transposed_bits: int = 0  # likewise of an operand stored with M or N contiguous; 0: as many as otherwise
+    transposed_atom: int = ATOM  # bytes that the swizzle of such an operand keeps together
+    # those of `operands` that must be contiguous along K even where others need not.
     k_major: frozenset[str] = frozenset()
+    # the column counts it may have where a pair of CTAs executes it together, each with `m` rows of its own and half of
+    # B's rows; empty where none can.
     pair_n: range = range(0)
 
     @property

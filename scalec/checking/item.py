@@ -18,27 +18,18 @@ program)."""
 
 @dataclass
 class Result:
-    """What became of an item.
+    """What became of an item."""
 
-    Attributes:
-        kind: "pass", "timed", "unsupported", or one of FAILURES: "wrong" numbers, two launches "unequal" (or bytes that
-            nobody wrote), bytes beside tensors or arguments "overwritten", "refused" by the compiler, an error of the
-            "device" or a finding of the emulator, another "error", "crash" or "timeout" of its process.
-        message: what is wrong.
-        chosen: the schedule of the kernel.
-        error: the largest of max|x-y| / max|y| over results and launches.
-        seconds: host seconds by stage.
-        measured: microseconds of a launch on the GPU.
-        predicted: microseconds from the target's documented rates (scalec.model.predict).
-    """
-
+    # "pass", "timed", "unsupported", or one of FAILURES: "wrong" numbers, two launches "unequal" (or bytes that nobody
+    # wrote), bytes beside tensors or arguments "overwritten", "refused" by the compiler, an error of the "device" or a
+    # finding of the emulator, another "error", "crash" or "timeout" of its process.
     kind: str
-    message: str = ""
-    chosen: str = ""
-    error: float = 0.0
-    seconds: dict[str, float] = field(default_factory=dict)
-    measured: float | None = None
-    predicted: float | None = None
+    message: str = ""  # what is wrong
+    chosen: str = ""  # the schedule of the kernel
+    error: float = 0.0  # the largest of max|x-y| / max|y| over results and launches
+    seconds: dict[str, float] = field(default_factory=dict)  # host seconds by stage
+    measured: float | None = None  # microseconds of a launch on the GPU
+    predicted: float | None = None  # microseconds from the target's documented rates (scalec.model.predict)
 
     @property
     def failed(self) -> bool:

@@ -35,19 +35,13 @@ _KEPT = frozenset({"ptx", "cubin", "sass"})
 
 @dataclass(frozen=True)
 class Request:
-    """What to compile.
-
-    Attributes:
-        source: the program.
-        target: name of the target; scalec.api.default_target() if None.
-        dims: sizes of dimensions to fix; of those that stay dynamic the ranges, where they are known.
-        schedule: decisions, as text.
-    """
+    """What to compile."""
 
     source: str
-    target: str | None = None
+    target: str | None = None  # name of the target; scalec.api.default_target() if None
+    # sizes of dimensions to fix; of those that stay dynamic the ranges, where they are known.
     dims: Mapping[str, Size] = field(default_factory=dict)
-    schedule: Mapping[str, str] = field(default_factory=dict)
+    schedule: Mapping[str, str] = field(default_factory=dict)  # decisions, as text
 
     def rungs(self, cache: bool = True) -> list[Request]:
         """A request for each kernel: one, or those that the range of a dimension falls into (scalec.ladder), of each

@@ -36,16 +36,13 @@ CHANCE = "stochastic"
 
 
 class Cut(NamedTuple):
-    """The texts of both programs, and the name of what the first leaves to the second.
-
-    Attributes:
-        turned: operands, all scales, that the second reads with their last two indices exchanged: what it calls them,
-            and what a caller does.
-    """
+    """The texts of both programs, and the name of what the first leaves to the second."""
 
     first: str
     second: str
     between: str
+    # operands, all scales, that the second reads with their last two indices exchanged: what it calls them, and what a
+    # caller does.
     turned: tuple[tuple[str, str], ...] = ()
 
     @classmethod

@@ -23,26 +23,16 @@ class Level:
 
 @dataclass(eq=False)
 class Tensor:
-    """A tensor in memory.
+    """A tensor in memory."""
 
-    Attributes:
-        name: what the user calls it.
-        span: where it first stands.
-        extents: one for each index; None while only indices read from memory have used that position.
-        type: name of the element type, "" while no use has said it.
-        levels: its scales, innermost first; None while no use has said them.
-        said: where `type` and `levels` were said.
-        index: whether it is used as an index.
-        groups: its indices along which each group of a range has blocks of its own, and the range.
-    """
-
-    name: str
-    span: Span
-    extents: list[Linear | None]
-    type: str = ""
-    levels: tuple[Level, ...] | None = None
-    said: Span = (0, 0)
-    index: bool = False
+    name: str  # what the user calls it
+    span: Span  # where it first stands
+    extents: list[Linear | None]  # one for each index; None while only indices read from memory have used that position
+    type: str = ""  # name of the element type, "" while no use has said it
+    levels: tuple[Level, ...] | None = None  # its scales, innermost first; None while no use has said them
+    said: Span = (0, 0)  # where `type` and `levels` were said
+    index: bool = False  # whether it is used as an index
+    # its indices along which each group of a range has blocks of its own, and the range.
     groups: dict[int, Range] = field(default_factory=dict)
 
     @property
@@ -243,34 +233,22 @@ class Range:
 
 @dataclass(eq=False)
 class Statement:
-    """What is assigned to what.
+    """What is assigned to what."""
 
-    Attributes:
-        tensor: the name, extents, type and scales of what is defined.
-        index: where each point of the iteration space stands in it.
-        dims: the dimensions of the iteration space, in the order of the target's indices.
-        value: the right-hand side.
-        accumulate: `+=`.
-        ranges: the points that are computed.
-        otherwise: the value of the other points of a result, None where they are not written.
-        temporary: whether another statement uses it.
-        words: what the random bits are made of by which it is rounded; none where it is rounded to nearest.
-        hadamard: elements along the last index that are transformed together before that, 0 where none are.
-        largest: the magnitudes that the blocks of a quantised result are scaled by; None where they are found.
-        outer: the statement that computes the second level of its scales; None where that is an argument.
-    """
-
-    tensor: Tensor
-    index: tuple[Linear, ...]
-    dims: tuple[str, ...]
-    value: Value
-    accumulate: bool
-    ranges: tuple[Range, ...] = ()
-    otherwise: float | None = None
-    temporary: bool = False
+    tensor: Tensor  # the name, extents, type and scales of what is defined
+    index: tuple[Linear, ...]  # where each point of the iteration space stands in it
+    dims: tuple[str, ...]  # the dimensions of the iteration space, in the order of the target's indices
+    value: Value  # the right-hand side
+    accumulate: bool  # `+=`
+    ranges: tuple[Range, ...] = ()  # the points that are computed
+    otherwise: float | None = None  # the value of the other points of a result, None where they are not written
+    temporary: bool = False  # whether another statement uses it
+    # what the random bits are made of by which it is rounded; none where it is rounded to nearest.
     words: tuple[Linear, ...] = ()
-    hadamard: int = 0
+    hadamard: int = 0  # elements along the last index that are transformed together before that, 0 where none are
+    # the magnitudes that the blocks of a quantised result are scaled by; None where they are found.
     largest: Tensor | None = None
+    # the statement that computes the second level of its scales; None where that is an argument.
     outer: Statement | None = None
 
 

@@ -99,56 +99,32 @@ rows are shared or sixteen is the same: it is not what they share, but perhaps w
 
 @dataclass(frozen=True)
 class Costs:
-    """The constants, fitted to a kind of kernel. In nanoseconds where nothing else is said.
+    """The constants, fitted to a kind of kernel. In nanoseconds where nothing else is said."""
 
-    Attributes:
-        launch: of a launch, whatever its size.
-        warpgroup: that each consumer warpgroup adds to it.
-        cluster: that a cluster of several CTAs adds to it.
-        tensor: times the documented time of the products.
-        chain: after each product of a warpgroup's wave, or of some of its columns, until it can issue the next.
-        step: for each factor of a row of the tile, where there are more than STEPS.
-        fill: a byte of a K block that copies write to shared memory.
-        empty: a row of a K block beyond the tensor, which copies fill with zeros.
-        l2: a byte of a K block that an SM asks L2 for, all SMs asking.
-        block: of a K block, beside these.
-        tile: of a tile, beside its K blocks.
-        column: of a tile, for each column of each wave of a warpgroup: the results' way to memory.
-        turned: likewise, where the transposed result is computed.
-        memory: times the documented time of the bytes that cross device memory.
-        stream: of a byte that crosses device memory for an SM, where both of a pair have a CTA.
-        lone: likewise, where one of a pair has.
-        spread: times these two and what is asked of L2, where a lone wave of clusters of SPREAD CTAs leaves SMs idle.
-        split: of a launch whose parts of K meet in memory.
-        exchange: likewise, for each accumulator of each part of a tile.
-        sent: of a wave whose parts meet in a cluster, for each accumulator of other parts that a CTA adds.
-        overlap: exponent of the norm that SM and memory are combined by.
-        bound: exponent of the norm that products, chain and copies are combined by.
-        tiles: by swap, and rows and columns of the tile, what the whole is multiplied by: what the rest leaves over.
-    """
-
-    launch: float
-    warpgroup: float
-    cluster: float
-    tensor: float
-    chain: float
-    step: float
-    fill: float
-    empty: float
-    l2: float
-    block: float
-    tile: float
-    column: float
-    turned: float
-    memory: float
-    stream: float
-    lone: float
+    launch: float  # of a launch, whatever its size
+    warpgroup: float  # that each consumer warpgroup adds to it
+    cluster: float  # that a cluster of several CTAs adds to it
+    tensor: float  # times the documented time of the products
+    chain: float  # after each product of a warpgroup's wave, or of some of its columns, until it can issue the next
+    step: float  # for each factor of a row of the tile, where there are more than STEPS
+    fill: float  # a byte of a K block that copies write to shared memory
+    empty: float  # a row of a K block beyond the tensor, which copies fill with zeros
+    l2: float  # a byte of a K block that an SM asks L2 for, all SMs asking
+    block: float  # of a K block, beside these
+    tile: float  # of a tile, beside its K blocks
+    column: float  # of a tile, for each column of each wave of a warpgroup: the results' way to memory
+    turned: float  # likewise, where the transposed result is computed
+    memory: float  # times the documented time of the bytes that cross device memory
+    stream: float  # of a byte that crosses device memory for an SM, where both of a pair have a CTA
+    lone: float  # likewise, where one of a pair has
+    # times these two and what is asked of L2, where a lone wave of clusters of SPREAD CTAs leaves SMs idle.
     spread: float
-    split: float
-    exchange: float
-    sent: float
-    overlap: float
-    bound: float
+    split: float  # of a launch whose parts of K meet in memory
+    exchange: float  # likewise, for each accumulator of each part of a tile
+    sent: float  # of a wave whose parts meet in a cluster, for each accumulator of other parts that a CTA adds
+    overlap: float  # exponent of the norm that SM and memory are combined by
+    bound: float  # exponent of the norm that products, chain and copies are combined by
+    # by swap, and rows and columns of the tile, what the whole is multiplied by: what the rest leaves over.
     tiles: Mapping[tuple[int, int, int], float] = field(default_factory=dict)
 
 

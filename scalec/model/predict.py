@@ -32,38 +32,25 @@ QUANTISED = 0.1
 
 @dataclass(frozen=True)
 class Prediction:
-    """What one launch is predicted to take.
+    """What one launch is predicted to take."""
 
-    Attributes:
-        sizes: of the contraction's dimensions by their names in the program, in the order of Problem.dims; of two that
-            a tile walks as one, `q*h`, their product.
-        tiles: tiles of the result, or where K is split their parts: one CTA's work each.
-        waves: rounds in which the SMs work on them.
-        busy: share of the waves' places, one for each SM, that have a tile or part.
-        flop: floating-point operations of the contraction.
-        bytes: that cross device memory if every tensor does once.
-        l2_bytes: from L2 to the SMs.
-        times: seconds that each resource takes by itself.
-        launch: seconds of the launch.
-        sustained: (clock in Hz, seconds) where power leaves the SMs no more (`Rates.sustained`); None where that is not
-            known.
-        fitted: seconds by the model that was fitted to measured launches of this kind of kernel (scalec.model.cost);
-            None where none was measured.
-        bound: what the time is bound by: a key of `times`, or "wave quantisation".
-    """
-
+    # of the contraction's dimensions by their names in the program, in the order of Problem.dims; of two that a tile
+    # walks as one, `q*h`, their product.
     sizes: dict[str, int]
-    tiles: int
-    waves: int
-    busy: float
-    flop: int
-    bytes: int
-    l2_bytes: int
-    times: dict[str, float]
-    launch: float
+    tiles: int  # tiles of the result, or where K is split their parts: one CTA's work each
+    waves: int  # rounds in which the SMs work on them
+    busy: float  # share of the waves' places, one for each SM, that have a tile or part
+    flop: int  # floating-point operations of the contraction
+    bytes: int  # that cross device memory if every tensor does once
+    l2_bytes: int  # from L2 to the SMs
+    times: dict[str, float]  # seconds that each resource takes by itself
+    launch: float  # seconds of the launch
+    # (clock in Hz, seconds) where power leaves the SMs no more (`Rates.sustained`); None where that is not known.
     sustained: tuple[float, float] | None
+    # seconds by the model that was fitted to measured launches of this kind of kernel (scalec.model.cost); None where
+    # none was measured.
     fitted: float | None
-    bound: str
+    bound: str  # what the time is bound by: a key of `times`, or "wave quantisation"
 
     @property
     def seconds(self) -> float:

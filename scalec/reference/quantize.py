@@ -220,21 +220,14 @@ def spread(scales: Array, block: Sequence[int], shape: Sequence[int]) -> Array:
 
 @dataclass(frozen=True)
 class Quantized:
-    """A quantised tensor.
+    """A quantised tensor."""
 
-    Attributes:
-        element: name of the element type.
-        levels: its scales' granularities, innermost first.
-        values: the elements, in the element type's dtype, one an entry.
-        scales: one array of scales a level, one scale a block, in the scale type's dtype (`memory` lays them out).
-        exact: float64 values / scales before rounding to the element type.
-    """
-
-    element: str
-    levels: tuple[Granularity, ...]
-    values: Array
+    element: str  # name of the element type
+    levels: tuple[Granularity, ...]  # its scales' granularities, innermost first
+    values: Array  # the elements, in the element type's dtype, one an entry
+    # one array of scales a level, one scale a block, in the scale type's dtype (`memory` lays them out).
     scales: tuple[Array, ...]
-    exact: F64
+    exact: F64  # float64 values / scales before rounding to the element type
 
     def memory(self) -> tuple[Array, ...]:
         """The scales in the layouts of their granularities."""

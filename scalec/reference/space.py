@@ -88,18 +88,12 @@ def varying(a: Array) -> set[int]:
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """Scales that multiply a tensor: element i by scales[i / block].
+    """Scales that multiply a tensor: element i by scales[i / block]."""
 
-    Attributes:
-        scales: one for each block, of any dtype.
-        block: extents of a block.
-        spans: for each axis, whether a block spans it by what is written, whatever its extent is.
-        places: by axis, where each element stands among those whose blocks are counted; itself where there is none.
-    """
-
-    scales: Array
-    block: tuple[int, ...]
-    spans: tuple[bool, ...]
+    scales: Array  # one for each block, of any dtype
+    block: tuple[int, ...]  # extents of a block
+    spans: tuple[bool, ...]  # for each axis, whether a block spans it by what is written, whatever its extent is
+    # by axis, where each element stands among those whose blocks are counted; itself where there is none.
     places: Mapping[int, Array] = field(default_factory=dict)
 
     def at(self, index: Sequence[Array]) -> Array:
@@ -117,20 +111,13 @@ class Factor:
 
 @dataclass(frozen=True, eq=False)
 class Tensor:
-    """A tensor in memory or a temporary.
+    """A tensor in memory or a temporary."""
 
-    Attributes:
-        data: its elements, of any dtype.
-        factors: scales that multiply it, inner level first.
-        written: which elements have a value; None for all.
-        name: what messages call it.
-        skips: of a temporary, what leaves elements unwritten: indices that may be negative, and ranges.
-    """
-
-    data: Array
-    factors: tuple[Factor, ...] = ()
-    written: Array | None = None
-    name: str = "a temporary"
+    data: Array  # its elements, of any dtype
+    factors: tuple[Factor, ...] = ()  # scales that multiply it, inner level first
+    written: Array | None = None  # which elements have a value; None for all
+    name: str = "a temporary"  # what messages call it
+    # of a temporary, what leaves elements unwritten: indices that may be negative, and ranges.
     skips: tuple[Access | Domain, ...] = ()
 
     def dense(self) -> NDArray[np.float64]:

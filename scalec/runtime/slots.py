@@ -62,21 +62,14 @@ def tensor_map(argument: Argument, form: Form, address: int) -> TensorMap:
 
 @dataclass(frozen=True)
 class Given:
-    """What a launch is bound to.
+    """What a launch is bound to."""
 
-    Attributes:
-        where: forms and addresses of tensors, and of parts of them, by name.
-        values: scalars, by name.
-        dims: the size of every dimension, as the kernel walks it, and `sizes` as the caller gives it.
-        workspace: None where the kernel needs none.
-        tensor_map: gives the map of a parameter, by its index and argument, over a tensor at an address.
-    """
-
-    where: Mapping[str, tuple[Form, int]]
-    values: Mapping[str, float]
-    dims: Mapping[str, int]
+    where: Mapping[str, tuple[Form, int]]  # forms and addresses of tensors, and of parts of them, by name
+    values: Mapping[str, float]  # scalars, by name
+    dims: Mapping[str, int]  # the size of every dimension, as the kernel walks it, and `sizes` as the caller gives it
     sizes: Mapping[str, int]
-    workspace: Workspace | None
+    workspace: Workspace | None  # None where the kernel needs none
+    # gives the map of a parameter, by its index and argument, over a tensor at an address.
     tensor_map: Callable[[int, Argument, Form, int], Parameter]
 
 

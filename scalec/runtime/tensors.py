@@ -20,30 +20,19 @@ CPU: Place = ("cpu", 0)
 
 
 class TensorView(NamedTuple):
-    """A tensor in memory that its caller keeps alive.
+    """A tensor in memory that its caller keeps alive."""
 
-    Attributes:
-        pointer: address of its first element.
-        shape: extents, in elements as stored (two e2m1 in a byte count as one).
-        strides: elements between consecutive indices of each axis.
-        dtype: the language's name of its type, "uint8" for bytes that may mean any 8-bit type, or the name its
-            library gives it where the language has none ("float64").
-        place: where its memory is.
-        kind: who made it: "torch", "numpy", "dlpack" or "cuda array interface".
-        read_only: whether its owner forbids writing.
-        ready: the stream on which its contents are complete, -1 where there is nothing to wait for.
-        keep: what must stay alive while the view is used.
-    """
-
-    pointer: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
+    pointer: int  # address of its first element
+    shape: tuple[int, ...]  # extents, in elements as stored (two e2m1 in a byte count as one)
+    strides: tuple[int, ...]  # elements between consecutive indices of each axis
+    # the language's name of its type, "uint8" for bytes that may mean any 8-bit type, or the name its library gives it
+    # where the language has none ("float64").
     dtype: str
-    place: Place
-    kind: str = "dlpack"
-    read_only: bool = False
-    ready: int = -1
-    keep: Any = None
+    place: Place  # where its memory is
+    kind: str = "dlpack"  # who made it: "torch", "numpy", "dlpack" or "cuda array interface"
+    read_only: bool = False  # whether its owner forbids writing
+    ready: int = -1  # the stream on which its contents are complete, -1 where there is nothing to wait for
+    keep: Any = None  # what must stay alive while the view is used
 
     @property
     def layout(self) -> tuple[Any, ...]:

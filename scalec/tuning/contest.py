@@ -23,19 +23,13 @@ TIE = 0.003
 
 @dataclass(frozen=True)
 class Standing:
-    """What a contest found.
+    """What a contest found."""
 
-    Attributes:
-        winner: the fastest.
-        times: medians in microseconds, of all contenders.
-        samples: how many each had.
-        dropped: contenders that were clearly slower, in the order in which they were dropped,
-            of several at once the slowest first.
-    """
-
-    winner: str
-    times: dict[str, float]
-    samples: dict[str, int]
+    winner: str  # the fastest
+    times: dict[str, float]  # medians in microseconds, of all contenders
+    samples: dict[str, int]  # how many each had
+    # contenders that were clearly slower, in the order in which they were dropped, of several at once the slowest
+    # first.
     dropped: tuple[str, ...]
 
 

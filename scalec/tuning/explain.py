@@ -49,26 +49,17 @@ F32 = ELEMENT_TYPES["f32"]
 
 @dataclass(frozen=True)
 class Explanation:
-    """A kernel's schedule.
+    """A kernel's schedule."""
 
-    Attributes:
-        dims: sizes that are fixed.
-        assumed: sizes that the predictions assume of dimensions that are not.
-        schedule: every decision.
-        reasons: by field, or by fields that are decided together.
-        predictions: one for each size of M asked for.
-        tuned: what the tuning database had for the program.
-        fused: what rides on the product, and what that saves, at the first of the sizes predicted for.
-        launches: where the program takes several (scalec.launches): the program of each, and the bytes between them.
-    """
-
-    dims: dict[str, Size]
-    assumed: dict[str, int]
-    schedule: Schedule
-    reasons: dict[str, str]
-    predictions: tuple[Prediction, ...]
-    tuned: Entry | None = None
+    dims: dict[str, Size]  # sizes that are fixed
+    assumed: dict[str, int]  # sizes that the predictions assume of dimensions that are not
+    schedule: Schedule  # every decision
+    reasons: dict[str, str]  # by field, or by fields that are decided together
+    predictions: tuple[Prediction, ...]  # one for each size of M asked for
+    tuned: Entry | None = None  # what the tuning database had for the program
+    # what rides on the product, and what that saves, at the first of the sizes predicted for.
     fused: tuple[str, ...] = ()
+    # where the program takes several (scalec.launches): the program of each, and the bytes between them.
     launches: tuple[str, ...] = ()
 
 

@@ -23,22 +23,16 @@ class Geometry:
 
     A unit is a warpgroup or a warp. Along M, unit i has the rows from i * waves * wave on, wave by wave. Within a wave
     each warp of the unit has 16 rows, as an m16n8 accumulator lies in its registers (PTX ISA 9.7.14.5.8).
-
-    Attributes:
-        warps: of a unit, 4 or 1.
-        units: along M and along N.
-        wave: rows of a unit that one instruction adds to.
-        permuted: columns of the result within which those of an accumulator are in the order in which copies bring B's
-            rows (`!tile.descriptor`); 0: they are in order.
-        turns: warpgroups that take tiles by turns; each is then the lone unit of its tile.
     """
 
-    warps: int
-    units: tuple[int, int]
-    wave: int
+    warps: int  # of a unit, 4 or 1
+    units: tuple[int, int]  # along M and along N
+    wave: int  # rows of a unit that one instruction adds to
+    # columns of the result within which those of an accumulator are in the order in which copies bring B's rows
+    # (`!tile.descriptor`); 0: they are in order.
     permuted: int = 0
 
-    turns: int = 1
+    turns: int = 1  # warpgroups that take tiles by turns; each is then the lone unit of its tile
 
     @staticmethod
     def of(kernel: ir.OpView) -> Geometry:

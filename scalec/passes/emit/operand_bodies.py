@@ -32,15 +32,11 @@ def key_of(x: OperandInput) -> Key:
 
 @dataclass
 class Held:
-    """What warps have in registers of a side while they walk a tile.
+    """What warps have in registers of a side while they walk a tile."""
 
-    Attributes:
-        folds: `tile.folds`, in the order of the operand's; none where the tile writes none.
-        by_row: `tile.beside` of the operand's inputs along its rows.
-    """
-
+    # `tile.folds`, in the order of the operand's; none where the tile writes none.
     folds: list[ir.Value] = field(default_factory=list)
-    by_row: dict[Key, ir.Value] = field(default_factory=dict)
+    by_row: dict[Key, ir.Value] = field(default_factory=dict)  # `tile.beside` of the operand's inputs along its rows
 
 
 class OperandBodies(Workspace):

@@ -12,15 +12,11 @@ from scalec.passes.problem.pointwise import Body, Output
 
 
 class RangedKernel(ScalingKernel):
-    """Rows and columns that a range has or an index names; the others are not there.
+    """Rows and columns that a range has or an index names; the others are not there."""
 
-    Attributes:
-        groups: what was found of each index in ranges of groups, within a tile.
-        aligned_: whether loads are aligned, None where they all are.
-    """
-
+    # what was found of each index in ranges of groups, within a tile.
     groups: dict[tuple[ir.Value, ...], tuple[ir.Value, ir.Value, ir.Value]]
-    aligned_: ir.Value | None
+    aligned_: ir.Value | None  # whether loads are aligned, None where they all are
 
     def in_group(self, d: Domain, outer: dict[str, ir.Value], row: ir.Value) -> tuple[ir.Value, ir.Value]:
         """The rows of a tile's group that stand, where groups are apart, at the tile's first row and at `row`."""

@@ -60,19 +60,14 @@ class Overhang:
     """Tiles that begin anywhere, along an axis: those of each group or block in turn. A tile's number is where it
     begins, in tiles, and for each group before its own `ctas`, those of a cluster along the axis: a group's last one
     may reach into the next one's first, or beyond it.
-
-    Attributes:
-        axis: of the tile, "m" or "n".
-        ctas: of a cluster along it.
-        group: the dimension whose indices have ranges one behind the other's, "" where there is none: of all other
-            ranges each has points of its own.
-        block: indices of a block, 0 where there are none.
     """
 
-    axis: str
-    ctas: int
+    axis: str  # of the tile, "m" or "n"
+    ctas: int  # of a cluster along it
+    # the dimension whose indices have ranges one behind the other's, "" where there is none: of all other ranges each
+    # has points of its own.
     group: str = ""
-    block: int = 0
+    block: int = 0  # indices of a block, 0 where there are none
 
     def more(self, dim: str) -> Extent:
         """Tiles beyond those that cover the dimension of the axis."""

@@ -19,26 +19,17 @@ WORD = 4
 
 @dataclass(frozen=True)
 class WordPlan:
-    """Scale bytes of one operand in a stage: for each row `bytes` of them, one for each `unit` elements of K.
-
-    Attributes:
-        scale: the scale.
-        unit: K elements of a byte: the most that lie in one block of the scale, wherever a stage begins. The
-            instruction's block where an instruction takes several bytes of a row.
-        bytes: of a row in a stage.
-        whole: whether each word is four adjacent bytes in memory, aligned.
-        pads: whether of such a word, the last of a row may hold bytes of no block.
-        bulk: whether a bulk copy brings the words of a stage as they are: those of adjacent rows are adjacent.
-        tiles: whether these are whole tiles of a `blocked` tensor, as they lie there.
-    """
+    """Scale bytes of one operand in a stage: for each row `bytes` of them, one for each `unit` elements of K."""
 
     scale: Scale
+    # K elements of a byte: the most that lie in one block of the scale, wherever a stage begins. The instruction's
+    # block where an instruction takes several bytes of a row.
     unit: int
-    bytes: int
-    whole: bool
-    pads: bool
-    bulk: bool
-    tiles: bool
+    bytes: int  # of a row in a stage
+    whole: bool  # whether each word is four adjacent bytes in memory, aligned
+    pads: bool  # whether of such a word, the last of a row may hold bytes of no block
+    bulk: bool  # whether a bulk copy brings the words of a stage as they are: those of adjacent rows are adjacent
+    tiles: bool  # whether these are whole tiles of a `blocked` tensor, as they lie there
 
     @property
     def words(self) -> int:

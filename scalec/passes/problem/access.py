@@ -115,23 +115,16 @@ class Chance:
 
 @dataclass(frozen=True)
 class Lookup:
-    """An index that is read from memory: `e[m/128]` of `B[e[m/128],n,k]`.
+    """An index that is read from memory: `e[m/128]` of `B[e[m/128],n,k]`."""
 
-    Attributes:
-        name: what coordinates call it.
-        index: where it is read.
-        extents: of the axes that it is an index of. Where it is negative, or beyond one, nothing is computed.
-        dim: the dimension of a tile that it changes along, "" where it depends on `outer` alone.
-        block: indices of `dim` over which it stays the same.
-        paged: an operand's rows are those of blocks that it names, one block's behind the other's: who copies them, and
-            whoever reads what goes with a row, looks them up.
-    """
-
-    name: str
-    index: Index
+    name: str  # what coordinates call it
+    index: Index  # where it is read
+    # of the axes that it is an index of. Where it is negative, or beyond one, nothing is computed.
     extents: tuple[Dim, ...]
-    dim: str = ""
-    block: int = 1
+    dim: str = ""  # the dimension of a tile that it changes along, "" where it depends on `outer` alone
+    block: int = 1  # indices of `dim` over which it stays the same
+    # an operand's rows are those of blocks that it names, one block's behind the other's: who copies them, and whoever
+    # reads what goes with a row, looks them up.
     paged: bool = False
 
     @property

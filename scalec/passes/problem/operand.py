@@ -105,7 +105,7 @@ class OperandInput:
 
     argument_index: int  # position among the function's arguments
     name: str  # what the user calls it
-    element: ElementType  # its element type
+    element: ElementType
     coords: tuple[Coord, ...]  # where it is read, one entry an axis
     along: str  # the dimension that it changes along within a tile, K's or that of the operand's rows
 
@@ -114,84 +114,54 @@ class OperandInput:
 class Fold:
     """A result beside those of the product: a reduction along K of what a body computes of each element of an operand,
     one for each of its rows.
-
-    Attributes:
-        name: what the user calls it.
-        index: position among the function's results.
-        element: its element type.
-        kind: sum, max or min.
-        coords: where it is written, one entry an axis.
-        body: names of the ops that compute a term, and `after` of those that compute the result of the reduction.
     """
 
-    name: str
-    index: int
+    name: str  # what the user calls it
+    index: int  # position among the function's results
     element: ElementType
-    kind: str
-    coords: tuple[Coord, ...]
+    kind: str  # sum, max or min
+    coords: tuple[Coord, ...]  # where it is written, one entry an axis
+    # names of the ops that compute a term, and `after` of those that compute the result of the reduction.
     body: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Operand:
-    """A or B.
+    """A or B."""
 
-    Attributes:
-        argument_index: position among the function's arguments.
-        name: what the user calls it.
-        stored: its element type in memory.
-        element: that of what is multiplied.
-        rows: name of the dimension along M or N that a tile has.
-        contiguous: name of the dimension that it is contiguous along: K's, or `rows`.
-        scales: its scales that are applied before the sum over K, innermost level first.
-        shared_bits: bits of an element of what is multiplied, in shared memory.
-        align: bytes that its address and its outer stride must be multiples of.
-        atom: bytes that the swizzle of its tile keeps together.
-        coords: where it is read, one entry an axis.
-        gathered: the lookup that says which row of it is a row of the tile; "" where they are those of `rows`.
-        gathered_k: the lookup that says which index of it is an index of K; "" where they are those of K.
-        pages: the lookup that says which page its rows are of, `page` of each; "" where it has none.
-        pages_k: the lookup that says which page its K is of, `page_k` of each; "" where it has none.
-        turned: its rows are contiguous in memory, and warps make rows of it that are contiguous along K.
-        shifted: K blocks begin at any element of its rows, and copies at the multiple of `align` bytes before, of as
-            many bytes more; warps move each row of a K block to where it begins.
-        wrapped: likewise, but rows stay where they are: what a K block has in the first `align` bytes of the next, a
-            warp puts in the place of what lies there before the block, as both operands may have K in any one order.
-        folds: what they reduce it to on the way.
-        zeros: what its elements are less, before they are converted; None where that is nothing.
-        rounded: what they compute of its elements, or quantise, is rounded to this type, and that multiplied, exactly,
-            as `element`; None where the elements themselves are.
-        body: names of the ops that compute it.
-        inputs: what these and those of `folds` read beside its elements.
-        others: the operands in its place of the program's other contractions, which differ from it by names.
-    """
-
-    argument_index: int
-    name: str
-    stored: ElementType
-    element: ElementType
-    rows: str
-    contiguous: str
-    scales: tuple[Scale, ...]
-    shared_bits: int
-    align: int
-    atom: int = ATOM
-    coords: tuple[Coord, ...] = ()
-    gathered: str = ""
-    gathered_k: str = ""
-    turned: bool = False
-    pages: str = ""
+    argument_index: int  # position among the function's arguments
+    name: str  # what the user calls it
+    stored: ElementType  # its element type in memory
+    element: ElementType  # that of what is multiplied
+    rows: str  # name of the dimension along M or N that a tile has
+    contiguous: str  # name of the dimension that it is contiguous along: K's, or `rows`
+    scales: tuple[Scale, ...]  # its scales that are applied before the sum over K, innermost level first
+    shared_bits: int  # bits of an element of what is multiplied, in shared memory
+    align: int  # bytes that its address and its outer stride must be multiples of
+    atom: int = ATOM  # bytes that the swizzle of its tile keeps together
+    coords: tuple[Coord, ...] = ()  # where it is read, one entry an axis
+    gathered: str = ""  # the lookup that says which row of it is a row of the tile; "" where they are those of `rows`
+    gathered_k: str = ""  # the lookup that says which index of it is an index of K; "" where they are those of K
+    turned: bool = False  # its rows are contiguous in memory, and warps make rows of it that are contiguous along K
+    pages: str = ""  # the lookup that says which page its rows are of, `page` of each; "" where it has none
     page: int = 0
-    pages_k: str = ""
+    pages_k: str = ""  # the lookup that says which page its K is of, `page_k` of each; "" where it has none
     page_k: int = 0
+    # K blocks begin at any element of its rows, and copies at the multiple of `align` bytes before, of as many bytes
+    # more; warps move each row of a K block to where it begins.
     shifted: bool = False
+    # likewise, but rows stay where they are: what a K block has in the first `align` bytes of the next, a warp puts in
+    # the place of what lies there before the block, as both operands may have K in any one order.
     wrapped: bool = False
-    folds: tuple[Fold, ...] = ()
-    zeros: ZeroPoints | None = None
+    folds: tuple[Fold, ...] = ()  # what they reduce it to on the way
+    zeros: ZeroPoints | None = None  # what its elements are less, before they are converted; None where that is nothing
+    # what they compute of its elements, or quantise, is rounded to this type, and that multiplied, exactly, as
+    # `element`; None where the elements themselves are.
     rounded: ElementType | None = None
-    body: tuple[str, ...] = ()
-    inputs: tuple[OperandInput, ...] = ()
+    body: tuple[str, ...] = ()  # names of the ops that compute it
+    inputs: tuple[OperandInput, ...] = ()  # what these and those of `folds` read beside its elements
+    # the operands in its place of the program's other contractions, which differ from it by names.
     others: tuple[Operand, ...] = ()
 
     @property

@@ -69,24 +69,16 @@ class Read:
 
 @dataclass(frozen=True)
 class Body:
-    """What is computed at a point.
+    """What is computed at a point."""
 
-    Attributes:
-        op: number of the `scale.map` that computes it among the function's ops; -1: what is read is taken as it is.
-        reads: the tensors and scalars among its arguments.
-        sums: others: (argument, which of the program's reductions).
-        inner: others: (argument, the body of what is filled outside a range at the same point).
-        within: the ranges outside which it is `otherwise`; none where that is None.
-        copies: whether it is what is read as it is.
-    """
-
-    op: int
-    reads: tuple[Read, ...]
-    sums: tuple[tuple[int, int], ...] = ()
+    op: int  # number of the `scale.map` that computes it among the function's ops; -1: what is read is taken as it is
+    reads: tuple[Read, ...]  # the tensors and scalars among its arguments
+    sums: tuple[tuple[int, int], ...] = ()  # others: (argument, which of the program's reductions)
+    # others: (argument, the body of what is filled outside a range at the same point).
     inner: tuple[tuple[int, Body], ...] = ()
-    within: tuple[Domain, ...] = ()
+    within: tuple[Domain, ...] = ()  # the ranges outside which it is `otherwise`; none where that is None
     otherwise: float | None = None
-    copies: bool = False
+    copies: bool = False  # whether it is what is read as it is
 
     @property
     def every(self) -> tuple[Body, ...]:
@@ -183,25 +175,18 @@ class Output:
 
 @dataclass(frozen=True)
 class Pointwise:
-    """A program without a contraction.
-
-    Attributes:
-        rows: all indices of the results but one, `columns`: that which lies side by side.
-        outputs: the results, of which those without `columns` have one element a row; some may be `turned`.
-        reductions: what bodies read beside tensors, each of tensors and earlier ones; over `columns` they are of a row.
-        lookups: indices that are read from memory, by name.
-        domains: ranges of rows outside which nothing is written.
-        groups: the dimensions that tell apart the ranges of one index, and that no result has.
-    """
+    """A program without a contraction."""
 
     target: Target
-    rows: tuple[Dim, ...]
+    rows: tuple[Dim, ...]  # all indices of the results but one, `columns`: that which lies side by side
     columns: Dim
+    # the results, of which those without `columns` have one element a row; some may be `turned`.
     outputs: tuple[Output, ...]
+    # what bodies read beside tensors, each of tensors and earlier ones; over `columns` they are of a row.
     reductions: tuple[Reduction, ...]
-    lookups: tuple[Lookup, ...]
-    domains: tuple[Domain, ...] = ()
-    groups: tuple[Dim, ...] = ()
+    lookups: tuple[Lookup, ...]  # indices that are read from memory, by name
+    domains: tuple[Domain, ...] = ()  # ranges of rows outside which nothing is written
+    groups: tuple[Dim, ...] = ()  # the dimensions that tell apart the ranges of one index, and that no result has
 
     @property
     def dims(self) -> tuple[Dim, ...]:

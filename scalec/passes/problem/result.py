@@ -23,58 +23,35 @@ def whole_columns(columns: int) -> int:
 
 @dataclass(frozen=True)
 class EpilogueInput:
-    """A view that the epilogue's body reads beside the accumulator.
+    """A view that the epilogue's body reads beside the accumulator."""
 
-    Attributes:
-        argument_index: position among the function's arguments.
-        name: what the user calls it.
-        element: its element type.
-        kind: "row" (depends on M alone), "col" (on N alone), "both" or "scalar".
-        coords: where it is read, one entry an axis; empty for a scalar argument.
-        layout: "row" or "col", the layout of the argument.
-        view: position among the map's views, and so among the body's arguments.
-        spaced: its elements do not lie side by side: every so-many-th of a tensor (scalec.passes.fuse.views).
-        computed: it is an end of a window that no tensor has, but the one place of `coords` is.
-    """
-
-    argument_index: int
-    name: str
+    argument_index: int  # position among the function's arguments
+    name: str  # what the user calls it
     element: ElementType
-    kind: str
-    coords: tuple[Coord, ...]
-    layout: str
-    view: int
+    kind: str  # "row" (depends on M alone), "col" (on N alone), "both" or "scalar"
+    coords: tuple[Coord, ...]  # where it is read, one entry an axis; empty for a scalar argument
+    layout: str  # "row" or "col", the layout of the argument
+    view: int  # position among the map's views, and so among the body's arguments
+    # its elements do not lie side by side: every so-many-th of a tensor (scalec.passes.fuse.views).
     spaced: bool = False
-    computed: bool = False
+    computed: bool = False  # it is an end of a window that no tensor has, but the one place of `coords` is
 
 
 @dataclass(frozen=True)
 class ResultScale:
-    """The scales of a quantised result, one for each `block` columns of a row, of each of `ctas` CTAs of a cluster.
+    """The scales of a quantised result, one for each `block` columns of a row, of each of `ctas` CTAs of a cluster."""
 
-    Attributes:
-        name: what the user calls them.
-        index: position among the function's results.
-        block: columns of a tile that share one.
-        type: their element type.
-        layout: one of scalec.formats.LAYOUTS.
-        outer: the scale of the whole result, which is given; None where there is none.
-        place: where the program says so.
-        apart: to how many rows each group's are padded, where groups of rows are apart; else 0.
-        ctas: CTAs of a cluster, along the columns, whose tiles share one: wider blocks than a tile are theirs together.
-        gaps: those of the result, of whole blocks; None where there are none.
-    """
-
-    name: str
-    index: int
-    block: int
-    type: str
-    layout: str
-    outer: EpilogueInput | None = None
-    place: Place | None = None
-    apart: int = 0
+    name: str  # what the user calls them
+    index: int  # position among the function's results
+    block: int  # columns of a tile that share one
+    type: str  # their element type
+    layout: str  # one of scalec.formats.LAYOUTS
+    outer: EpilogueInput | None = None  # the scale of the whole result, which is given; None where there is none
+    place: Place | None = None  # where the program says so
+    apart: int = 0  # to how many rows each group's are padded, where groups of rows are apart; else 0
+    # CTAs of a cluster, along the columns, whose tiles share one: wider blocks than a tile are theirs together.
     ctas: int = 1
-    gaps: Gaps | None = None
+    gaps: Gaps | None = None  # those of the result, of whole blocks; None where there are none
 
     @property
     def width(self) -> int:
@@ -125,18 +102,12 @@ class Window:
 
 @dataclass(frozen=True)
 class Reduced:
-    """What a result has of all points along one dimension of a tile.
+    """What a result has of all points along one dimension of a tile."""
 
-    Attributes:
-        kind: "sum", "max" or "min" of what the result's body computes.
-        over: the dimension.
-        final: names of the ops that compute the result of that value, in order.
-        window: which of the results are computed; None where all are, or ranges of the problem say it.
-    """
-
-    kind: str
+    kind: str  # "sum", "max" or "min" of what the result's body computes
     over: str
-    final: tuple[str, ...]
+    final: tuple[str, ...]  # names of the ops that compute the result of that value, in order
+    # which of the results are computed; None where all are, or ranges of the problem say it.
     window: Window | None = None
 
 
@@ -163,51 +134,33 @@ class ColumnFold:
 
 @dataclass(frozen=True)
 class Result:
-    """A tensor that the kernel writes: `epilogue` of the sums and of `inputs`.
+    """A tensor that the kernel writes: `epilogue` of the sums and of `inputs`."""
 
-    Attributes:
-        name: what the user calls it.
-        element: its element type.
-        dims: (M, N) of a tile by name.
-        inout: it is also read, being accumulated into.
-        scale: what it is quantised by, None where it is only rounded.
-        coords: where it is written, one entry an axis; its scales likewise, the last one divided by their block.
-        gaps: what is left out along the last axis, None where nothing is.
-        strided: the last axis is not N as the program has it: elements of a row lie apart.
-        scattered: (dimension of a tile, lookup) where that says which row of it a row of a tile is, or which column a
-            column; none where they are those of the tile.
-        index: position among the function's results.
-        body: names of the ops of its `scale.map`, in order; none where the f32 sums are the result.
-        adds: whether the last one adds what is there, in f32.
-        accumulators: positions of the sums among the epilogue's views.
-        panes: of which contraction (`Problem.panes`) each of these is, or without a body the result.
-        inputs: what the epilogue reads beside them.
-        column_fold: the reduction between that and the result; None where the body computes the result itself.
-        window: which points of it are computed; None where all are, or ranges of the problem say it.
-        reduced: of a reduction, over what; None where each point is written.
-        chance: by what it is rounded up or down; None where it is rounded to nearest.
-        transformed: whether adjacent columns are transformed together before they are rounded (`scale.hadamard`).
-    """
-
-    name: str
+    name: str  # what the user calls it
     element: ElementType
-    dims: tuple[str, str]
-    inout: bool
-    scale: ResultScale | None = None
+    dims: tuple[str, str]  # (M, N) of a tile by name
+    inout: bool  # it is also read, being accumulated into
+    scale: ResultScale | None = None  # what it is quantised by, None where it is only rounded
+    # where it is written, one entry an axis; its scales likewise, the last one divided by their block.
     coords: tuple[Coord, ...] = ()
-    gaps: Gaps | None = None
-    strided: bool = False
+    gaps: Gaps | None = None  # what is left out along the last axis, None where nothing is
+    strided: bool = False  # the last axis is not N as the program has it: elements of a row lie apart
+    # (dimension of a tile, lookup) where that says which row of it a row of a tile is, or which column a column; none
+    # where they are those of the tile.
     scattered: tuple[tuple[str, str], ...] = ()
-    index: int = 0
-    body: tuple[str, ...] = ()
-    adds: bool = False
-    accumulators: tuple[int, ...] = ()
+    index: int = 0  # position among the function's results
+    body: tuple[str, ...] = ()  # names of the ops of its `scale.map`, in order; none where the f32 sums are the result
+    adds: bool = False  # whether the last one adds what is there, in f32
+    accumulators: tuple[int, ...] = ()  # positions of the sums among the epilogue's views
+    # of which contraction (`Problem.panes`) each of these is, or without a body the result.
     panes: tuple[int, ...] = (0,)
-    inputs: tuple[EpilogueInput, ...] = ()
+    inputs: tuple[EpilogueInput, ...] = ()  # what the epilogue reads beside them
+    # the reduction between that and the result; None where the body computes the result itself.
     column_fold: ColumnFold | None = None
-    window: Window | None = None
-    reduced: Reduced | None = None
-    chance: Chance | None = None
+    window: Window | None = None  # which points of it are computed; None where all are, or ranges of the problem say it
+    reduced: Reduced | None = None  # of a reduction, over what; None where each point is written
+    chance: Chance | None = None  # by what it is rounded up or down; None where it is rounded to nearest
+    # whether adjacent columns are transformed together before they are rounded (`scale.hadamard`).
     transformed: bool = False
 
     @property

@@ -41,28 +41,18 @@ def element_of(value: Any, name: str) -> ElementType:
 
 @dataclass(frozen=True)
 class Written:
-    """A result of the function.
+    """A result of the function."""
 
-    Attributes:
-        name: what the user calls it.
-        index: position among the function's results; its scales, if it has any, follow it.
-        value: what is returned; `final`: what it is rounded from.
-        quantize: the op that does so block by block, None where none does.
-        scatter: the op that writes what is computed where indices out of memory say, None where none does.
-        rounds: the op that rounds the values, `quantize` or another; None where the map does.
-        reduce: the op that takes the value over an index of the contraction, where tiles meet for it; else None.
-        transformed: whether what is computed is transformed before that.
-    """
-
-    name: str
-    index: int
-    value: Any
+    name: str  # what the user calls it
+    index: int  # position among the function's results; its scales, if it has any, follow it
+    value: Any  # what is returned; `final`: what it is rounded from
     final: Any
-    quantize: Any
-    scatter: Any = None
-    rounds: Any = None
+    quantize: Any  # the op that does so block by block, None where none does
+    scatter: Any = None  # the op that writes what is computed where indices out of memory say, None where none does
+    rounds: Any = None  # the op that rounds the values, `quantize` or another; None where the map does
+    # the op that takes the value over an index of the contraction, where tiles meet for it; else None.
     reduce: Any = None
-    transformed: bool = False
+    transformed: bool = False  # whether what is computed is transformed before that
 
 
 class WrittenReader(Lookups):
