@@ -44,19 +44,13 @@ class Lowered(NamedTuple):
 
 @dataclass(frozen=True)
 class Case:
-    """A case of a test.
+    """A case of a test."""
 
-    Attributes:
-        name: pytest's, e.g. tests/emulator/test_quantised.py::test_bits[sm_90a-mxfp8].
-        seconds: CPU time of this process and of those that it started.
-        passed: one that does not may be one of those that marks disturb: torch cannot trace them.
-        reached: blocks, the table's rows by which instructions were decoded; of each target blocks of the
-            lowering, ops and fields of schedules; its file; the case itself if it ran Python in a process of its own.
-    """
-
-    name: str
-    seconds: float
-    passed: bool
+    name: str  # pytest's, e.g. tests/emulator/test_quantised.py::test_bits[sm_90a-mxfp8]
+    seconds: float  # CPU time of this process and of those that it started
+    passed: bool  # one that does not may be one of those that marks disturb: torch cannot trace them
+    # blocks, the table's rows by which instructions were decoded; of each target blocks of the lowering, ops and fields
+    # of schedules; its file; the case itself if it ran Python in a process of its own.
     reached: frozenset[Hashable]
 
 

@@ -224,24 +224,18 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Variable:
-    """A variable: `size` bytes at a multiple of `align` in state space `space`.
-
-    Attributes:
-        init: the bytes it starts with, or None.
-        relocations: byte offset in init -> the symbol whose 64-bit (generic or plain) address stands there.
-        extern: an `extern .shared` array, whose size the launch gives.
-        type: of its elements, e.g. "u64"; pointer: it has .ptr.
-    """
+    """A variable: `size` bytes at a multiple of `align` in state space `space`."""
 
     name: str
     space: str
     align: int
     size: int
-    init: bytes | None = None
+    init: bytes | None = None  # the bytes it starts with, or None
+    # byte offset in init -> the symbol whose 64-bit (generic or plain) address stands there.
     relocations: tuple[tuple[int, Symbol, bool], ...] = ()
-    extern: bool = False
-    type: str = ""
-    pointer: bool = False
+    extern: bool = False  # an `extern .shared` array, whose size the launch gives
+    type: str = ""  # of its elements, e.g. "u64"
+    pointer: bool = False  # it has .ptr
 
 
 @dataclass

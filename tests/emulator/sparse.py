@@ -11,17 +11,12 @@ from tests.emulator.test_mma import DTYPES, draw
 
 @dataclass
 class Sparse:
-    """A sparse A.
+    """A sparse A."""
 
-    Attributes:
-        dense: float64 (rows, K); values: what is stored of it, float64 (rows, K / 2); codes: of the values, uint64.
-        metadata: uint8 (rows, chunks), 4 bits of each chunk.
-    """
-
-    dense: np.ndarray
-    values: np.ndarray
-    codes: np.ndarray
-    metadata: np.ndarray
+    dense: np.ndarray  # float64 (rows, K)
+    values: np.ndarray  # what is stored of it, float64 (rows, K / 2)
+    codes: np.ndarray  # of the values, uint64
+    metadata: np.ndarray  # uint8 (rows, chunks), 4 bits of each chunk
 
 
 def sparse(kind: str, rows: int, k: int, chunk: int = 4, seed: int = 0) -> Sparse:

@@ -88,52 +88,32 @@ class Operand:
 
 @dataclass(frozen=True)
 class Case:
-    """One draw.
+    """One draw."""
 
-    Attributes:
-        target: a row of scalec.targets.
-        operands: of the contraction, left and right.
-        result: what is written.
-        value: what is written to it.
-        inputs: the elementwise tensors of `value`, by name.
-        adds: whether `+=` it is.
-        temporary: whether the sums have a name and a statement of their own.
-        further: results beside the first, and what is written to each.
-        schedule: fields as text.
-        known: dimensions whose sizes are given to the compiler.
-        ranges: dimensions of which a range of sizes is given.
-        launches: the sizes of each launch.
-        exact: whether operands begin as small integers, and scales as powers of two.
-        twists: (what is done to the data, a number that it draws from), see data.TWISTS.
-        pads: for each tensor, in the order of the call and results last, units of alignment added to its rows.
-        views: likewise a number that says in which order its outer indices lie in memory, and whether with gaps; 0: as
-            written, without.
-        gaps: size, every and phase of what is left out along the result's last index, () where nothing is.
-        groups: what is read from memory, None where nothing is.
-        sms: CTAs that run at once.
-        seed: of the data and of the emulator.
-    """
-
-    target: str
-    operands: tuple[Operand, Operand]
-    result: Operand
-    value: Tree = SUMS
-    inputs: dict[str, Operand] = field(default_factory=dict)
-    adds: bool = False
-    temporary: bool = False
-    schedule: dict[str, str] = field(default_factory=dict)
-    known: tuple[str, ...] = ()
-    ranges: dict[str, tuple[int, int]] = field(default_factory=dict)
-    launches: tuple[dict[str, int], ...] = ()
-    exact: bool = True
-    twists: tuple[tuple[str, int], ...] = ()
+    target: str  # a row of scalec.targets
+    operands: tuple[Operand, Operand]  # of the contraction, left and right
+    result: Operand  # what is written
+    value: Tree = SUMS  # what is written to it
+    inputs: dict[str, Operand] = field(default_factory=dict)  # the elementwise tensors of `value`, by name
+    adds: bool = False  # whether `+=` it is
+    temporary: bool = False  # whether the sums have a name and a statement of their own
+    schedule: dict[str, str] = field(default_factory=dict)  # fields as text
+    known: tuple[str, ...] = ()  # dimensions whose sizes are given to the compiler
+    ranges: dict[str, tuple[int, int]] = field(default_factory=dict)  # dimensions of which a range of sizes is given
+    launches: tuple[dict[str, int], ...] = ()  # the sizes of each launch
+    exact: bool = True  # whether operands begin as small integers, and scales as powers of two
+    twists: tuple[tuple[str, int], ...] = ()  # (what is done to the data, a number that it draws from), see data.TWISTS
+    # for each tensor, in the order of the call and results last, units of alignment added to its rows.
     pads: tuple[int, ...] = ()
+    # likewise a number that says in which order its outer indices lie in memory, and whether with gaps; 0: as written,
+    # without.
     views: tuple[int, ...] = ()
+    # size, every and phase of what is left out along the result's last index, () where nothing is.
     gaps: tuple[int, ...] = ()
-    sms: int = 4
-    seed: int = 0
-    further: tuple[tuple[Operand, Tree], ...] = ()
-    groups: Groups | None = None
+    sms: int = 4  # CTAs that run at once
+    seed: int = 0  # of the data and of the emulator
+    further: tuple[tuple[Operand, Tree], ...] = ()  # results beside the first, and what is written to each
+    groups: Groups | None = None  # what is read from memory, None where nothing is
 
     def text(self) -> str:
         """The program."""

@@ -26,27 +26,17 @@ from tests.fuzz.written import Written
 
 @dataclass(frozen=True)
 class Form:
-    """What a text may look like.
+    """What a text may look like."""
 
-    Attributes:
-        text: with holes.
-        weight: how often it is drawn.
-        sizes: of dimensions other than a size of weights.SIZE: a row of EXTENTS.
-        pairs: the rows of PAIRS that its operands may be; "" where it has none.
-        targets: those that it is for, all where none is given.
-        k: what its text calls the dimension that is summed over.
-        step: multiples that K is of.
-        straight_through: whether it is drawn a step of its gradients.
-    """
-
-    text: str
-    weight: int = 2
+    text: str  # with holes
+    weight: int = 2  # how often it is drawn
+    # of dimensions other than a size of weights.SIZE: a row of EXTENTS.
     sizes: dict[str, str] = field(default_factory=dict)
-    pairs: str = "any"
-    targets: tuple[str, ...] = ()
-    k: str = "k"
-    step: int = 1
-    straight_through: bool = False
+    pairs: str = "any"  # the rows of PAIRS that its operands may be; "" where it has none
+    targets: tuple[str, ...] = ()  # those that it is for, all where none is given
+    k: str = "k"  # what its text calls the dimension that is summed over
+    step: int = 1  # multiples that K is of
+    straight_through: bool = False  # whether it is drawn a step of its gradients
 
 
 BLACKWELL = ("sm_100a", "sm_103a", "sm_120a")

@@ -34,22 +34,15 @@ TENSOR = {"blocks": "e", "masked": "rows", "ragged": "off"}
 
 @dataclass(frozen=True)
 class Groups:
-    """How rows, or columns, find their group.
+    """How rows, or columns, find their group."""
 
-    Attributes:
-        kind: "blocks" (an index for each `block` rows), "masked" (each group has its rows, the first so many of which
-            count) or "ragged" (one group's rows lie behind another's).
-        dim: the dimension that is cut, a row of the left operand or of the right one.
-        name: the dimension of groups; of "blocks" what the compiler calls an extent that indices alone reach.
-        block: rows of a block.
-        routing: a row of ROUTINGS.
-    """
-
+    # "blocks" (an index for each `block` rows), "masked" (each group has its rows, the first so many of which count) or
+    # "ragged" (one group's rows lie behind another's).
     kind: str
-    dim: str = "m"
-    name: str = "g"
-    block: int = 0
-    routing: str = "drawn"
+    dim: str = "m"  # the dimension that is cut, a row of the left operand or of the right one
+    name: str = "g"  # the dimension of groups; of "blocks" what the compiler calls an extent that indices alone reach
+    block: int = 0  # rows of a block
+    routing: str = "drawn"  # a row of ROUTINGS
 
     def index(self, name: str) -> str:
         """How an index of an operand is written."""

@@ -57,25 +57,17 @@ REFUSALS = (SourceError, UnsupportedError, ScheduleError, ArgumentError)
 
 @dataclass
 class Outcome:
-    """What became of a seed.
+    """What became of a seed."""
 
-    Attributes:
-        kind: "ok", "refused" (an error of ours), or a failure: "default" (the compiler's own schedule was refused),
-            "finding", "wrong", "reference" (it contradicts `bounds`), "unwritten", "gap", "changed", "unequal" (two
-            runs differ), "rows" (not invariant), "exception", "timeout", "crash".
-        message: of the error, or what is wrong and where.
-        case: as it ran, where it did: fields that were refused are gone.
-        refusals: messages of what was refused on the way.
-        seconds: CPU time by stage.
-        exact: how many of the results' elements had to be equal bit for bit; `checked` of how many.
-    """
-
+    # "ok", "refused" (an error of ours), or a failure: "default" (the compiler's own schedule was refused), "finding",
+    # "wrong", "reference" (it contradicts `bounds`), "unwritten", "gap", "changed", "unequal" (two runs differ), "rows"
+    # (not invariant), "exception", "timeout", "crash".
     kind: str
-    message: str = ""
-    case: Drawn | None = None
-    refusals: list[str] = field(default_factory=list)
-    seconds: dict[str, float] = field(default_factory=dict)
-    exact: int = 0
+    message: str = ""  # of the error, or what is wrong and where
+    case: Drawn | None = None  # as it ran, where it did: fields that were refused are gone
+    refusals: list[str] = field(default_factory=list)  # messages of what was refused on the way
+    seconds: dict[str, float] = field(default_factory=dict)  # CPU time by stage
+    exact: int = 0  # how many of the results' elements had to be equal bit for bit; `checked` of how many
     loose: int = 0
     checked: int = 0
 
@@ -102,31 +94,20 @@ class Failed(Exception):
 
 @dataclass
 class Launched:
-    """A launch that the emulator has run and `compare` has judged: what another device needs to run the same.
+    """A launch that the emulator has run and `compare` has judged: what another device needs to run the same."""
 
-    Attributes:
-        case: the case.
-        made: the kernel.
-        values: the tensors by name, as `data.make` makes them.
-        sizes: of this launch.
-        bounded: what the first result may be.
-        compare: raises Failed where results (by name, as stored) are not what they may be.
-        emulate: runs the launch in the emulator with a way in which tensor cores sum ("exact", "hopper").
-        kept: what a device keeps for the kernel's other launches.
-        found: where times are counted.
-        stats: what the emulator counted in the last run that had anything to do.
-    """
-
-    case: Drawn
-    made: compiler.Compilation
-    values: dict[str, Any]
-    sizes: dict[str, int]
-    bounded: bounds.Bounded
+    case: Drawn  # the case
+    made: compiler.Compilation  # the kernel
+    values: dict[str, Any]  # the tensors by name, as `data.make` makes them
+    sizes: dict[str, int]  # of this launch
+    bounded: bounds.Bounded  # what the first result may be
+    # raises Failed where results (by name, as stored) are not what they may be.
     compare: Callable[[dict[str, np.ndarray]], None]
+    # runs the launch in the emulator with a way in which tensor cores sum ("exact", "hopper").
     emulate: Callable[[str], dict[str, np.ndarray]]
-    kept: dict[str, Any]
-    found: Outcome
-    stats: Stats | None
+    kept: dict[str, Any]  # what a device keeps for the kernel's other launches
+    found: Outcome  # where times are counted
+    stats: Stats | None  # what the emulator counted in the last run that had anything to do
 
     @property
     def spec(self) -> KernelSpec:

@@ -44,20 +44,13 @@ _BLACKWELL = ("sm_120a", "sm_120f", "sm_121a", "sm_121f")
 
 @dataclass(frozen=True)
 class _Kind:
-    """A row of the tables of types and shapes: 9.7.14.1, 9.7.14.5.14.
+    """A row of the tables of types and shapes: 9.7.14.1, 9.7.14.5.14."""
 
-    Attributes:
-        types: of A and B; mixed ones are legal if there are several.
-        shapes: K -> registers of A; B has half as many.
-        results: types of C and D.
-        targets: that have it; () for all since sm_80.
-        scales: factors in a row -> types of the factors (table 36); the first count is the default, if `default`.
-    """
-
-    types: tuple[str, ...]
-    shapes: dict[int, int]
-    results: tuple[str, ...]
-    targets: tuple[str, ...] = ()
+    types: tuple[str, ...]  # of A and B; mixed ones are legal if there are several
+    shapes: dict[int, int]  # K -> registers of A; B has half as many
+    results: tuple[str, ...]  # types of C and D
+    targets: tuple[str, ...] = ()  # that have it; () for all since sm_80
+    # factors in a row -> types of the factors (table 36); the first count is the default, if `default`.
     scales: dict[int, tuple[str, ...]] | None = None
     default: bool = True
 

@@ -46,19 +46,13 @@ def entry_registers(kernel: Kernel) -> int:
 
 @dataclass
 class Pool:
-    """The registers of a CTA.
-
-    Attributes:
-        entry: per thread, at launch.
-        free: 32-bit registers that nobody owns.
-        owned: warp index -> registers per thread; those missing own `entry`.
-        done: warp index -> the setmaxnreg that it has executed, as (action, count).
-    """
+    """The registers of a CTA."""
 
     cta: Cta
-    entry: int
-    free: int = 0
-    owned: dict[int, int] = field(default_factory=dict)
+    entry: int  # per thread, at launch
+    free: int = 0  # 32-bit registers that nobody owns
+    owned: dict[int, int] = field(default_factory=dict)  # warp index -> registers per thread; those missing own `entry`
+    # warp index -> the setmaxnreg that it has executed, as (action, count).
     done: dict[int, list[tuple[str, int]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -26,21 +26,14 @@ MAX_BOX_BYTES = 227 * 1024  # the driver takes 229,376 and refuses 262,144 (H200
 
 @dataclass(frozen=True)
 class Element:
-    """An element type of tensor maps (PTX ISA 5.5.1, table of tensormap.replace's .elemtype).
+    """An element type of tensor maps (PTX ISA 5.5.1, table of tensormap.replace's .elemtype)."""
 
-    Attributes:
-        name: as in the ISA, `f32.ftz` written f32_ftz.
-        code: value of .elemtype (the ISA's numbering, not the driver's).
-        bits: of an element in global memory.
-        floating: may be filled with NaN.
-        piece: bytes that lie together in both memories, 0 when all do: the padded types move sixteen elements each
-            (PTX ISA 5.5.1.1.1, figures 5 and 6).
-    """
-
-    name: str
-    code: int
-    bits: int
-    floating: bool = False
+    name: str  # as in the ISA, `f32.ftz` written f32_ftz
+    code: int  # value of .elemtype (the ISA's numbering, not the driver's)
+    bits: int  # of an element in global memory
+    floating: bool = False  # may be filled with NaN
+    # bytes that lie together in both memories, 0 when all do: the padded types move sixteen elements each (PTX ISA
+    # 5.5.1.1.1, figures 5 and 6).
     piece: int = 0
 
 

@@ -27,19 +27,13 @@ COMMIT = "tcgen05.commit after it, and a wait for its mbarrier before this instr
 
 
 class Placed(NamedTuple):
-    """Cells at an address.
+    """Cells at an address."""
 
-    Attributes:
-        flat: int64, lane * 512 + column.
-        columns: int64, each column that they lie in, once.
-        block: the lanes and columns, if each of these columns of each of these lanes is one of the cells.
-        in_order: whether `flat` goes through the block lane by lane.
-    """
-
-    flat: np.ndarray
-    columns: np.ndarray
+    flat: np.ndarray  # int64, lane * 512 + column
+    columns: np.ndarray  # int64, each column that they lie in, once
+    # the lanes and columns, if each of these columns of each of these lanes is one of the cells.
     block: tuple[slice, slice] | None = None
-    in_order: bool = False
+    in_order: bool = False  # whether `flat` goes through the block lane by lane
 
 
 @lru_cache(maxsize=256)
