@@ -23,6 +23,7 @@ from scalec.ir import context
 from scalec.runtime import emulated
 from scalec.runtime.kernel import Kernel
 from scalec.runtime.stored import itemsize, stored_shape
+from tests.emulator.running import run_on
 from tests.emulator.test_outer_formats import ALL, CONSUMER, DATACENTER, FP4, FP8, HOPPER, OPERANDS, RESULTS
 from tests.fuzz.case import SUMS, Case, Operand, Tree
 from tests.fuzz.draw import multiple, steps_of
@@ -369,6 +370,22 @@ def test_blocks_of_one_group_that_follow_each_other(target: str) -> None:
     for groups in ([1] * 43, [g % 3 for g in range(43)], [-1] * 43, runs):
         made.set("e", groups)
         made.need_right()
+
+
+@pytest.mark.once(touches=lambda program, **_: program.split()[-1])
+@pytest.mark.parametrize("target", ALL)
+@pytest.mark.parametrize(
+    "program",
+    [
+        "C[m,n]:f32 = A[m,k]:e4m3 @ B[e[m/8],n,k]:e4m3 scale(128x128,1x128x128) with swap=0",
+        "C[m,n]:f32 = A[m,k]:e4m3 @ B[e[m/8],n,k]:e4m3 scale(128x128,1x128x128)",
+        "C[m,n]:f32 = A[e[n/8],m,k]:e4m3 @ B[n,k]:e4m3 scale(1x1x128,128x128)",
+    ],
+)
+def test_blocks_of_one_group_that_several_factors_are_for(program: str, target: str) -> None:
+    """Tiles begin at multiples of 8, and no row of one has another factor than the first."""
+    cut, beside, groups = ("n", "m", "A_0") if "e[n" in program else ("m", "n", "B_0")
+    run_on(program, {cut: 268, beside: 129, "k": 256, groups: 3}, (cut, groups, "k"), 3, 1e-5, target=target)
 
 
 @pytest.mark.thorough

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from scalec.formats import WHOLE
 from scalec.ir.mlir import ir
 from scalec.passes.emit.frame import Frame
 from scalec.passes.emit.handles import Handles
@@ -119,8 +120,8 @@ class Dealer(Frame):
     def run_of_blocks(
         self, number: ir.Value, blocks: ir.Value, block: ir.Value, extent: ir.Value
     ) -> tuple[ir.Value, ir.Value]:
-        """The range of a block, and of those behind it that have the same lookups where these depend on nothing else;
-        an empty one of a block behind such a one."""
+        """The range of a block, and of those behind it that have the same lookups where these depend on nothing else,
+        and the same factors of blocks of rows; an empty one of a block behind such a one."""
         e, p, i32 = self.e, self.problem, ir.IntegerType.get_signless(32)
         first = e.arith("arith.muli", number, block)
 
@@ -136,6 +137,9 @@ class Dealer(Frame):
         with ir.InsertionPoint(found):
             at = {p.blocks[0]: e.arith("arith.muli", found.arguments[0], block)}
             values = [self.read_index(x.index, at) for x in p.constant_lookups if x.dim]
+            promoted = [s for x in (p.lhs, p.rhs) if x.rows == p.blocks[0] for s in x.promoted]
+            rows = sorted({s.rows for s in promoted} - {1, WHOLE})
+            values += [e.arith("arith.divui", at[p.blocks[0]], e.i32(x)) for x in rows]
             e.op("tile.same", operands=[values])
         begins, behind = made.results
         count = e.arith("arith.subi", behind, number)
