@@ -436,7 +436,8 @@ def _rows(case: Case, kernel: Kernel | Sequence, device: emulated.EmulatedDevice
         return
     if case.result.granularities("result") or any(g.tensor or g.block[0] != 1 or g.layout != "row" for g in levels):
         return
-    own = case.but(launches=(few,), schedule={"invariant": "1"})
+    kept = {f: case.schedule[f] for f in ("swap", "tile", "cta_group", "split", "promote") if f in case.schedule}
+    own = case.but(launches=(few,), schedule={**kept, "invariant": "1"})  # sums are cut where the program says so
     made = compiled(own, Outcome("ok"), few)
     assert made.spec is not None
     other = launches.called(made, device)
