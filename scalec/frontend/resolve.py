@@ -316,7 +316,9 @@ class Resolver:
                     f"{kind} cannot run over {said}",
                     got=f"{said}, which the result keeps" if said in keep else said,
                     expected="names of dimensions that the result does not have, each once",
-                    fix=f"leave {said} out of the result" if said in keep else "name each dimension alone, and once",
+                    fix=f"leave {said} out of the result, or write the {kind} above, as a statement without {said}"
+                    if said in keep
+                    else "name each dimension alone, and once",
                 )
             self.names.dim(i.text, i.span)
             over.append(i.text)

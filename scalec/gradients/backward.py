@@ -77,26 +77,40 @@ class Backward(Trace):
 
     def _shared_out(self, v: Reduce, adjoint: Value, space: frozenset[str]) -> tuple[Value, frozenset[str]]:
         """The gradient of each element that a `max` or `min` is of, and its points: those that it is share its
-        gradient, as torch has it. It is found again, of the same elements: of what functions or products give, two
-        kernels may have others."""
-        x = v.value.source if isinstance(v.value, Read) else None
-        if isinstance(x, Statement) and x.otherwise in (None, {"max": -math.inf, "min": math.inf}[v.kind]):
-            x = x.value.source if isinstance(x.value, Read) else None  # X of `T[m,n] = X[m,n] for n < m+1 else -inf`
-        if x is None or isinstance(x, Statement):
-            raise self.error(
-                v.span,
-                f"{v.kind}[...] of what is computed has no gradient here",
-                f"{v.kind} over an index of an expression",
-                "sum, or max and min of an input's elements",
-                f"leave out of wrt what {v.kind} is of: it gets no gradient then",
-            )
+        gradient, as torch has it. It is found again, of the same elements: what is computed is stored before, in f32,
+        as two kernels may compute the same to other bits."""
+        none, of, chain, source = {"max": -math.inf, "min": math.inf}[v.kind], v.value, [], "of"
+        while isinstance(of, Read):
+            if not isinstance(of.source, Statement):
+                source = of.source.name
+                break
+            chain.append(of.source)
+            of = of.source.value  # X of `T[m,n] = X[m,n] for n < m+1 else -inf`
+        for x in (x.source for x in below(v.value) if isinstance(x, Read) and isinstance(x.source, Statement)):
+            if x.otherwise not in (None, none if x in chain else None):
+                raise self.error(
+                    v.span,
+                    f"{v.kind}[...] of what is {x.otherwise:g} outside a range has no gradient here",
+                    f"{x.tensor.name} else {x.otherwise:g}",
+                    f"what has no else, or is {none:g} there itself",
+                    f"write the range, with else {none:g}, behind a temporary that is all that {v.kind}[...] is of",
+                )
         kept = tuple(d for d in in_order(v.value) if d in v.dims)
+        index = plain(kept) or (affine.constant(0),)
+        name = self.fresh(f"{v.kind}_{source}")
         if adjoint.dims - v.dims - self.linked(v.dims):  # it is broadcast where it is used
-            name = self.fresh(f"d{v.kind}_{x.name}")
-            adjoint, space = summed(self, name, "f32", Share(plain(kept), adjoint, space), ""), v.dims
-        index, name = plain(kept) or (affine.constant(0),), f"{v.kind}_{x.name}"
-        found = self.emit(self.fresh(name), "f32", index, Reduce(v.span, v.dims, v.kind, v.value))
-        is_it = minus(number(1), apply("sign", apply("abs", minus(v.value, read(found, index)))))
+            share = Share(plain(kept), adjoint, space)
+            adjoint, space = summed(self, self.fresh(f"d{name}"), "f32", share, ""), v.dims
+        if isinstance(of, Read):
+            of = v.value
+        else:
+            self.keeper.compare(v.value)
+            of = self.keeper.of(v.value)
+        if not isinstance(of, Read):
+            at = plain(tuple(in_order(v.value)))
+            of = read(self.emit(self.fresh(f"of_{v.kind}"), "f32", at, v.value), at)
+        found = self.emit(name, "f32", index, Reduce(v.span, v.dims, v.kind, of))
+        is_it = minus(number(1), apply("sign", apply("abs", minus(of, read(found, index)))))
         count = Reduce(v.span, v.dims, "sum", is_it)
         each = self.emit(self.fresh(f"d{name}_each"), "f32", index, over(adjoint, count))
         return times(read(each, index), is_it), space

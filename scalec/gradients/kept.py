@@ -49,6 +49,7 @@ class Keeper:
         }
         self.inputs = {a.name for a in program.arguments if not isinstance(a, Scales)}
         self.wanted: dict[str, Value] = {}
+        self.compared: set[str] = set()
         self.chosen: dict[str, Kept] | None = None
 
     def of(self, v: Value) -> Value:
@@ -59,7 +60,7 @@ class Keeper:
         if not self._parts(v):
             return v
         if self.chosen is None:
-            if self._forward(v) and self._affine(v):
+            if self._forward(v) and self._affine(v) and self._as_large(v):
                 self.wanted[self.key(v)] = v
                 return v
         elif (kept := self.chosen.get(self.key(v))) is not None:
@@ -109,6 +110,10 @@ class Keeper:
             return self._affine(with_parts[0]) and (v.function == "*" or with_parts[0] is v.arguments[0])
         return False
 
+    def _as_large(self, v: Value) -> bool:
+        """Whether no sum in a value has fewer elements than the value: x[m,n] - M[m] is computed again of M."""
+        return all(v.dims <= x.dims for x in below(v) if id(x) in self.opaque and isinstance(x, Reduce))
+
     def choose(self) -> None:
         """Decides, after the first time."""
         wanted = {k: v for k, v in self.wanted.items() if v.dims}  # one number is found again: no result lies beside it
@@ -127,6 +132,13 @@ class Keeper:
                 nodes = {id(x): x for x in below(values.pop(k)) if id(x) in self.opaque}
                 values |= {self.key(x): x for x in nodes.values()}
         self.chosen = {k: self._kept(k, v) for k, v in values.items()}
+
+    def compare(self, v: Value) -> None:
+        """Notes that steps look which elements of a value are equal: what it is made of is kept in f32."""
+        self.compared |= {self.key(x) for x in below(self.expanded(v))}
+
+    def _exact(self, key: str, v: Value) -> bool:
+        return isinstance(v, Reduce) or key in self.compared
 
     def _added(self, v: Value) -> bool:
         """Whether a value has some products of a sum of the program, and not all, which have no operand in common."""
@@ -151,7 +163,7 @@ class Keeper:
         }  # a row has one
         order = s.dims if set(s.dims) == dims else tuple(d for d in in_order(v) if d in dims)
         order = tuple(order) or tuple(sorted(dims))
-        if (t := self._result(key)) is not None:
+        if (t := self._result(key)) is not None and (t.tensor.element == "f32" or not self._exact(key, v)):
             return Kept(v, t.dims, t.tensor, t, result=True)
         temporary = next(
             (t for t in self.program.statements if t.temporary and self.key(self.expanded(t.value)) == key), None
@@ -160,7 +172,7 @@ class Keeper:
         element = s.tensor.element if not s.temporary and not s.tensor.levels else ""
         results = [t.tensor.element for t in self.program.statements if not t.temporary and not t.tensor.levels]
         element = element or next((e for e in results if e in ("bf16", "f16", "f32")), "bf16")
-        element = "f32" if isinstance(v, Reduce) else element if element in ("bf16", "f16", "f32") else "bf16"
+        element = "f32" if self._exact(key, v) else element if element in ("bf16", "f16", "f32") else "bf16"
         tensor = Tensor(name, (0, 0), [None] * len(order), self.types.get(name, element))
         return Kept(v, order, tensor, temporary or s)
 

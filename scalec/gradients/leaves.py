@@ -4,11 +4,12 @@ where they were read, and the uses of one input added up."""
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
 
 from scalec.errors import UnsupportedError
 from scalec.frontend import affine
 from scalec.frontend.program import Contract, Read, Reduce, Scalar, Scales, Tensor, Value
-from scalec.gradients.expressions import NOWHERE, below, bounds, factors, plain, plus, product, read
+from scalec.gradients.expressions import NOWHERE, below, bounds, factors, number, plain, plus, product, read
 from scalec.gradients.places import Index, block_of, by_group, in_blocks, moved, places
 from scalec.gradients.steps import MadeIndex
 from scalec.gradients.text import in_order, indices
@@ -40,6 +41,14 @@ def _check_index(tensor: Tensor, shares: list[Share]) -> None:
         others = frozenset(d for b, x in enumerate(index) if b != a for d in affine.dims(x))
         if i == affine.constant(0):  # of one element: others read there would be a second index
             continue
+        if both := sorted(affine.dims(i) & {affine.plain(x) for x in index}) if affine.read(i) else []:
+            raise UnsupportedError(
+                f"{tensor.name} is read at {both[0]} and at an index of {both[0]}: no program puts its gradient there",
+                got=indices(tensor.name, index),
+                expected="an index from memory that depends on no other index of the tensor",
+                fix=f"read all of {tensor.name}, times a tensor of ones and zeros, as in sum[n](X[m,n] * at[m,n]),"
+                " or leave it out of wrt",
+            )
         if not affine.read(i) and (in_blocks(i) is None or (affine.plain(i) is None and affine.dims(i) & others)):
             raise UnsupportedError(
                 f"{tensor.name} is read at {i}, and no program puts its gradient back there",
@@ -52,7 +61,9 @@ def _check_index(tensor: Tensor, shares: list[Share]) -> None:
 def _write_sum(t: Trace, a: Tensor | Scalar, shares: list[Share]) -> None:
     """The gradient of one input: all uses but one are sums of their own, which the last one adds."""
     name = t.fresh(f"d{a.name}")
-    shares = sorted(shares, key=lambda s: _over_what(t, s) != ())  # what needs no sum of its own adds up the others
+    shares = sorted(
+        _at_once(t, shares), key=lambda s: _over_what(t, s) != ()
+    )  # what needs no sum of its own adds up the others
     last, partial = shares[0], []
     if len(shares) > 1 and not any(isinstance(x, Contract) for x in below(last.value)):
         last = next((s for s in shares if not _over_what(t, s) and _contracts(s.value)), last)
@@ -67,6 +78,9 @@ def _write_sum(t: Trace, a: Tensor | Scalar, shares: list[Share]) -> None:
             continue
         _check_spread(t, a, s)
         partial.append(_part(t, name, s))
+    beside: Value = number(0)  # of one number: no kernel adds up two
+    if not any(affine.dims(i) for i in last.index):
+        beside, partial = reduce(plus, partial, beside), []
     if _over_what(t, last) and partial:
         _check_spread(t, a, last)
         partial.append(_part(t, name, last))
@@ -79,7 +93,17 @@ def _write_sum(t: Trace, a: Tensor | Scalar, shares: list[Share]) -> None:
     _check_spread(t, a, last)
     usual = a.element if isinstance(a, Tensor) else "f32"
     usual = "f32" if usual == "tf32" else usual if usual in FLOATS else "bf16"
-    summed(t, name, t.element_of(name, usual), last, a.name)
+    summed(t, name, t.element_of(name, usual), last, a.name, beside=beside)
+
+
+def _at_once(t: Trace, shares: list[Share]) -> list[Share]:
+    """Shares that are sums over the same of what is computed at each point are one sum."""
+    found: dict[object, Share] = {}
+    for s in shares:
+        over = _over_what(t, s)
+        key = (s.index, s.value.dims, s.space, s.ranges, s.done) if over and not _contracts(s.value) else id(s)
+        found[key] = replace(s, value=plus(found[key].value, s.value)) if key in found else s
+    return list(found.values())
 
 
 def _part(t: Trace, name: str, s: Share) -> Value:
@@ -135,8 +159,11 @@ def _over_what(t: Trace, s: Share) -> tuple[str, ...]:
     return tuple(d for d in in_order(t.keeper.of(s.value)) if d in over)
 
 
-def summed(t: Trace, name: str, element: str, s: Share, of: str, *, ranged: bool = False) -> Value:
-    """The steps that make one tensor of a share; what reads it. `ranged`: at any point, also outside of ranges."""
+def summed(
+    t: Trace, name: str, element: str, s: Share, of: str, *, ranged: bool = False, beside: Value | None = None
+) -> Value:
+    """The steps that make one tensor of a share; what reads it. `ranged`: at any point, also outside of ranges.
+    `beside`: what is added in the end."""
     s = _by_groups(t, s)
     over, value, index = list(_over_what(t, s)), t.keeper.of(s.value), s.index
     kept = [d for i in index for d in sorted(affine.dims(i))]
@@ -161,6 +188,8 @@ def summed(t: Trace, name: str, element: str, s: Share, of: str, *, ranged: bool
         s = replace(s, done=s.done | {x for x, r in t.ranges.items() if d in bounds(r)})
     if over:
         value = _over(value, over[0])
+    if beside is not None:
+        value = plus(value, beside)
     if not index:  # of a scalar: one element
         index = (affine.constant(0),)
     if any(affine.dims(i) and affine.plain(i) is None for i in index):

@@ -23,7 +23,8 @@ from scalec.frontend.program import (
     Value,
     reads_in,
 )
-from scalec.gradients.expressions import below, bounds, group_of, plain, read, rewritten
+from scalec.gradients.cancelled import cancelled
+from scalec.gradients.expressions import below, bounds, children, group_of, plain, read, rewritten
 from scalec.gradients.kept import Keeper, below_own
 from scalec.gradients.recipes import Recipe
 from scalec.gradients.steps import LeftOut, MadeIndex
@@ -103,6 +104,7 @@ class Trace:
 
     def __post_init__(self) -> None:
         self.ranges = self._ranges()
+        self.cancelled = cancelled(s for s in self.program.statements if s.tensor.name in self.options.results)
         self.at_hand: dict[str, Tensor] = {}  # by what they are, tensors that steps have made
         self.rows: dict[tuple[str, int], str] = {}  # by tensor and index, what all of it is counted by
         self.layouts: dict[tuple[str, str], Tensor] = {}  # by operand and index, those that are given along that too
@@ -121,7 +123,14 @@ class Trace:
 
     def needed(self, v: Value) -> bool:
         """Whether a value depends on an input whose gradient is asked for."""
-        return any(isinstance(x, Read) and self._wanted(x.source) for x in below(v))
+        stack = [v]
+        while stack:
+            v = stack.pop()
+            if isinstance(v, Read) and self._wanted(v.source):
+                return True
+            if not (isinstance(v, Reduce) and v.kind != "sum" and Writer().value(v) in self.cancelled):
+                stack += children(v)
+        return False
 
     def _wanted(self, source: Tensor | Scalar | Statement) -> bool:
         return not isinstance(source, Statement) and source.name in self.options.wrt

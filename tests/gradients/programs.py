@@ -122,6 +122,9 @@ CASES = [
     Case("R[m] = sqrt(sum[n](x[m,n]^2) + 0.5)", MN),
     Case("R[m] = max[n](x[m,n]) * w[m]; Q[m] = min[n](x[m,n])", MN),
     Case("S[0]:f32 = max[m,n](x[m,n]) * w[0] + b[0]", MN),
+    Case("M[m] = max[n](s*x[m,n]); S[m] = sum[n](exp(s*x[m,n] - M)); Y[m,n] = exp(s*x[m,n] - M) / S", MN),
+    Case("R[m] = max[n](abs(x[m,n])); Y[m,n] = x[m,n] * w[n] / R", MN),
+    Case("T[m,n] = A[m,k] @ B[n,k]; C[m,n] = T; R[m] = max[n](T * w[n]); Q[m] = min[n](T)", MNK),
     Case(
         "S[0]:f32 = max[m,n](x[m,n]) * w[0] + b[0]; E[0]:f32 = sum[m](y[m]^2 * exp(w[0] * b[0])) * exp(w[0] * b[0])", MN
     ),
@@ -377,6 +380,22 @@ MORE = [  # ranges, groups, gathered and scattered rows, several results, comput
         MNK,
         given={"rows": i(4)},
     ),
+    Case(
+        "T[m,n] = s*X[m,n] + b[m,n] for n < m+1 else -inf; M[m] = max[n](T); S[m] = sum[n](exp(T - M));"
+        " Y[m,n] = exp(T - M) / S; L[m] = M",
+        MN,
+    ),
+    Case(
+        "M[m] = max[n](X[m,n]); S[m] = sum[n](exp(s*(X[m,n] - M))) + 0.5;"
+        " Y[m,n] = exp(s*(X[m,n] - M)) / S * max[j](z[j]*z[j])",
+        {**MN, "j": 3},
+    ),
+    Case("M[m] = min[n](s*X[m,n]*r[m]); Y[m,n] = sqrt(exp(M - s*X[m,n]*r[m])) * exp(-0.5*M)", MN, {"wrt": ["X", "r"]}),
+    Case("S[m] = sum[n](X[m,n]*Z[m,n]); Y[m,n] = X[m,n] * (Z[m,n] - S)", MN),
+    Case("S[m] = sum[n](exp(s*X[m,n])); M[m] = max[n](X[m,n]^2/S); Y[m,n] = exp(s*X[m,n]) * M", MN),
+    Case("S[m] = sum[n](tanh(x[m,n]*w)); Y[m,n] = x[m,n]*w + y[m,n]*S*w; Z[0]:f32 = sum[n](v[n]^2*w)", MN),
+    Case("R[m] = max[n](X[m,n]*w[n]) for n < len[m]", MN, given={"len": i(1, 3, 6, 1, 2, 5, 4)}),
+    Case("C[m,n] = A[m,k] @ B[n,k]; M[m] = max[k](A[m,k]^2*w[k])", MNK),
     Case("T[m,n] = X[m,n] for n < len[m] else 2; S[m] = sum[n](T*w[n]) + b[m]", MN, {"wrt": ["X", "b"]}, given=LEN),
 ]
 

@@ -217,13 +217,13 @@ REFUSED = {
     "T[m,n] = X[m,n] for n < len[m] else 2; Y[m,n] = T*w[n]": "points outside the range of n",
     "T[m,n] = X[m,n] for n < m+1 else 0; Y[m,n] = T + w[n]": "points outside the range of n",
     "T[m,n] = X[m,n] for n < m+1 else 1; C[m,n] = T * (A[m,k] @ B[n,k])": "points outside the range of n",
-    "T[m,n] = X[m,n] for n < m+1 else 0; R[m] = max[n](T)": r"max\[...\] of what is computed has no gradient here",
+    "T[m,n] = X[m,n] for n < m+1 else 0; R[m] = max[n](T)": r"max\[...\] of what is 0 outside a range",
     "S[0]:f32 = sum[m](x[m] * y[m]) * w[1]": "w is read at 1",
-    "R[m] = max[n](abs(x[m,n]))": r"max\[...\] of what is computed has no gradient here",
-    "T[m,n] = A[m,k] @ B[n,k]; R[m] = min[n](T)": r"min\[...\] of what is computed has no gradient here",
+    "T[m,n] = X[m,n] for n < m+1 else -inf; R[m] = max[n](abs(T))": r"max\[...\] of what is -inf outside a range",
     "C[m,n] = A[m,k] @ B[n,k] + x[2*n]": r"x is read at n\*2",
     "C[m,n] = A[m,k] @ B[n,k] + x[n/64,n%64]": "x is read at n/64",
     "C[m,n] = A[m,k] @ B[e[m/128],n,k] for m < rows[0]": "and m has a range",
+    "Y[m] = X[m,t[m]] * w[m]": "X is read at m and at an index of m",
     "C[m,n] = A[idx[m/2],k] @ B[n,k]": "A is read at",
     "H[m,n] = silu(T[m,n]) * T[m,n+size(n)]": "T is read at two indices",
     "Z[t,n] = sum[j](Y[t,j,n])": "the gradient of Y is the same for all j",
@@ -283,6 +283,47 @@ def test_terms_that_have_ranges_of_their_own_are_rows_with_zeros_before_they_are
         ("dw_mn[m,n]:f32 = dS[m]:f32*x[m,n] for n < len[m]", True),
         ("dw[n] = sum[m](dw_mn[m,n]:f32)", False),
     ]
+
+
+SOFTMAX = "M[m] = max[n](s*X[m,n]); S[m] = sum[n](exp(s*X[m,n] - M)); P[m,n] = exp(s*X[m,n] - M) / S"
+
+
+@pytest.mark.parametrize(
+    ("source", "constant"),
+    [
+        (SOFTMAX, True),
+        (SOFTMAX.replace("s*X[m,n]", "(X[m,n]*w[n] + b[n])"), True),
+        ("M[m] = max[n](X[m,n]); S[m] = sum[n](exp(s*(X[m,n] - M))); P[m,n] = exp(s*(X[m,n] - M)) / S", True),
+        ("T[m,n] = X[m,n] for n < m+1 else -inf; M[m] = max[n](T); P[m,n] = sqrt(exp(2*M - T)) * exp(-M)", True),
+        (f"{SOFTMAX}; L[m] = M", False),
+        (SOFTMAX.replace("/ S", "/ S * M"), False),
+        (SOFTMAX.replace("(exp(s*X[m,n] - M))", "(exp(s*X[m,n] - M)) + 1"), False),
+        (SOFTMAX.replace("exp(s*X[m,n] - M) / S", "exp(X[m,n] - 2*M) / S"), False),
+        (SOFTMAX.replace("(exp(s*X[m,n] - M))", "(exp(M*w[n]))").replace("- M) / S", "+ M*w[n]) / S"), False),
+        ("M[m] = max[n](X[m,n]); C[n] = sum[m](exp(X[m,n] - M)); R[m] = M - M", False),
+        ("M[m] = max[n](X[m,n]); C[m,n] = abs(X[m,n] - M)", False),
+    ],
+)
+def test_a_maximum_that_cancels_is_a_constant(source: str, constant: bool):
+    g = scalec.grad(source, wrt="X")
+    assert constant == (not any(n.startswith(("max_", "of_max")) for s in g.steps for n in s.results))
+
+
+def test_the_gradient_of_a_scaled_softmax_takes_two_sums():
+    assert lines(SOFTMAX) == [
+        "dS[m]:f32 = -1 / S_kept[m]:f32^2 * sum[n](dP[m,n] * exp(s*X[m,n] - M_kept[m]:f32))",
+        "u[m,n] = s*X[m,n] - M_kept[m]:f32\n"
+        "ds_n[n]:f32 = sum[m](dP[m,n]/S_kept[m]:f32 * exp(u) * X[m,n] + dS[m]:f32 * exp(u) * X[m,n])",
+        "ds[0]:f32 = sum[n](ds_n[n]:f32)",
+        "u[m,n] = s*X[m,n] - M_kept[m]:f32\ndX[m,n] = dP[m,n]/S_kept[m]:f32 * exp(u) * s + dS[m]:f32 * exp(u) * s",
+    ]
+
+
+def test_what_a_maximum_is_of_is_compared_as_it_is_stored():
+    g = scalec.grad("T[m,n] = A[m,k] @ B[n,k]; C[m,n] = T; R[m] = max[n](T)", wrt="A")
+    assert g.forward.splitlines()[-1] == "T_kept[m,n]:f32 = T"  # and not C, which is rounded
+    g = scalec.grad("R[m] = max[n](X[m,n] * w[n])", wrt="X")
+    assert g.steps[0].text == "of_max[m,n]:f32 = X[m,n]*w[n]"
 
 
 def test_straight_through_is_by_choice():

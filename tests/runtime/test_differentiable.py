@@ -253,16 +253,20 @@ def test_what_a_negative_index_leaves_out_has_no_gradient(name: str):
 
 NORMS = {
     "softmax": (
-        "M[m] = max[k](X[m,k]); S[m] = sum[k](exp(X[m,k]-M)); Y[m,k] = exp(X[m,k]-M) / S",
-        {"X": (9, 64)},
-        lambda x: torch.softmax(x, 1),
+        "T[m,k] = s[0]*X[m,k]; M[m] = max[k](T); S[m] = sum[k](exp(T-M)); Y[m,k] = exp(T-M) / S",
+        {"s": (1,), "X": (9, 64)},
+        lambda s, x: torch.softmax(s * x, 1),
     ),
     "layer norm": (
         "U[m] = sum[k](X[m,k])/64; V[m] = sum[k]((X[m,k]-U)^2)/64; Y[m,k] = (X[m,k]-U) / sqrt(V + 0.001) * w[k] + b[k]",
         {"X": (9, 64), "w": (64,), "b": (64,)},
         lambda x, w, b: torch.nn.functional.layer_norm(x, (64,), w, b, 0.001),
     ),
-    "largest": ("R[m] = max[k](X[m,k])", {"X": (9, 64)}, lambda x: x.amax(1)),
+    "largest": (
+        "R[m] = max[k](silu(X[m,k]*w[k]) * w[k])",
+        {"X": (9, 64), "w": (64,)},
+        lambda x, w: (torch.nn.functional.silu(x * w) * w).amax(1),
+    ),
 }
 
 
@@ -273,7 +277,7 @@ def test_norms(name: str):
     values = made(Case(source, arguments, same))
     if name == "largest":  # several elements that are it share its gradient
         with torch.no_grad():
-            values[0][:, 5:8] = 4
+            values[0][:, 5:8], values[1][5:8] = 4, 1.5
     exact = [v.detach().double().requires_grad_() for v in values]
     got = gradients(scalec.differentiable(source, "sm_120a")(*values), values)
     close(got, gradients(same(*exact), exact), 1.2e-2)
