@@ -38,7 +38,10 @@ FORMS = {
         "L[s,j,t] = sum[h](relu(Q[s,j,h,d] @ K[table[s,t/128],t%128,d]) * W[s,j,h]:f32) for t < len[s,j] else 0",
         128,
     ),
-    "largest": ("L[s,t]:f32 = max[h](Q[s,h,d] @ K[table[s,t/64],t%64,d]) for t < len[s]", 64),
+    "largest, of tables that two share": (
+        "L[s,t]:f32 = max[h](Q[s,h,d] @ K[table[s/2,t/64],t%64,d]) for t < len[s]",
+        64,
+    ),
     "all, by columns": ("L[t,q] = max[h](Q[q,h,d] @ K[table[t/32],t%32,d])", 32),
     "promoted": (
         "L[s,t] = sum[h](relu(Q[s,h,d]:e4m3 @ K[table[s,t/32],t%32,d]:e4m3 scale(none,1x1x128)) * W[s,h]:f32)"

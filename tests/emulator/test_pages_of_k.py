@@ -26,7 +26,7 @@ PROGRAMS = {
     "BF16": "O[s,h,d]:f32 = P[s,h,t] @ V[table[s,t/64],t%64,d]" + LENGTHS,
     "f16, left": "O[s,d,h] = V[table[s,t/128],t%128,d]:f16 @ P[s,h,t]:f16" + LENGTHS,
     "FP8": "O[s,h,d]:f32 = P[s,h,t]:e4m3 @ V[table[s,t/64],t%64,d]:e4m3 scale(none,tensor)" + LENGTHS,
-    "BF16 by FP8": "O[s,h,d] = P[s,h,t] @ V[table[s,t/64],t%64,d]:e4m3" + LENGTHS,
+    "BF16 by FP8": "O[s,h,d] = P[s,h,t] @ V[table[s/2,t/64],t%64,d]:e4m3" + LENGTHS,  # of tables that two share
     "K last": "O[s,h,d]:f32 = P[s,h,t] @ V[table[s,t/32],d,t%32]" + LENGTHS,
     "of heads": "O[s,g,h,d] = P[s,g,h,t] @ V[table[s,t/64],t%64,g,d]" + LENGTHS,
     "windows": "O[s,h,d]:f32 = P[s,t,h] @ V[table[s,t/256],t%256,d] for t in lo[s]:hi[s]",
@@ -63,8 +63,10 @@ def check(text: str, target: str, dims: dict[str, int], fixed: str, seed: int, s
                 drawn = rng.integers(0, dims["V_0"], values[name].size)
                 drawn = np.where(rng.random(drawn.shape) < 0.2, -1, drawn).reshape(values[name].shape)
                 if "len" in values and seed % 2:  # else pages that are there, of NaN
-                    size = int(re.search(rf"{name}\[s,t/(\d+)", text)[1])  # pyright: ignore
-                    behind = np.arange(drawn.shape[1]) * size >= values["len"][:, None]
+                    size = int(re.search(rf"{name}\[[s/2]+,t/(\d+)", text)[1])  # pyright: ignore
+                    each = 2 if "s/2" in text else 1
+                    most = [max(values["len"][i : i + each]) for i in range(0, dims["s"], each)]
+                    behind = np.arange(drawn.shape[1]) * size >= np.array(most)[:, None]
                     drawn = np.where(behind, 1 << 30, drawn)
                 values[name] = drawn.astype(np.int32)
         with np.errstate(all="ignore"):
@@ -84,12 +86,13 @@ def check(text: str, target: str, dims: dict[str, int], fixed: str, seed: int, s
 
 def poisoned(name: str, text: str, values: dict[str, Any], dims: dict[str, int]) -> np.ndarray:
     """An operand with NaN in all that is not summed."""
-    x, t, found = values[name], np.arange(dims["t"]), re.search(r"V\[(\w+)\[(?:s,)?t/(\d+)\],([\w,%]+)\]", text)
+    x, t, found = values[name], np.arange(dims["t"]), re.search(r"V\[(\w+)\[(?:[s/2]+,)?t/(\d+)\],([\w,%]+)\]", text)
     assert found is not None
     table, size, rows = np.atleast_2d(values[found[1]]), int(found[2]), dims.get("s", 1)
     low = values.get("lo", [0] * rows if "len" in values else [5])
     high = values.get("len", values.get("hi", [130]))
-    inside = np.array([(t >= low[s]) & (t < high[s]) & (table[s, t // size] >= 0) for s in range(rows)])
+    of = [s // 2 if "s/2" in text else s for s in range(rows)]  # which table
+    inside = np.array([(t >= low[s]) & (t < high[s]) & (table[of[s], t // size] >= 0) for s in range(rows)])
     nothing = np.array(np.nan, x.dtype)
     if name == "P":
         axis = re.findall(r"\w+", text.partition("P[")[2])[: x.ndim].index("t")
@@ -98,7 +101,7 @@ def poisoned(name: str, text: str, values: dict[str, Any], dims: dict[str, int])
         return np.ascontiguousarray(np.moveaxis(np.where(kept, own, nothing), -1, axis))
     kept, axis = np.zeros((len(x), size), bool), 1 + found[3].split(",").index(f"t%{size}")
     for s in range(rows):
-        kept[table[s, t[inside[s]] // size], t[inside[s]] % size] = True
+        kept[table[of[s], t[inside[s]] // size], t[inside[s]] % size] = True
     shape = [len(x) if i == 0 else x.shape[i] if i == axis else 1 for i in range(x.ndim)]
     return np.where(kept[:, : x.shape[axis]].reshape(shape), x, nothing)
 

@@ -187,7 +187,7 @@ FORMS: dict[str, Form] = {
     "sums of pages": Form("O[s,h,d]{t} = {of (P[s,h,t] @ V[table[s,t/64],t%64,d])} for t < len[s]", 2, HEADS, "plain", k="t"),
     "pages": Form("L[s,t]{t} = {red}[h]({head ({l Q[s,h,d]} @ {r K[table[s,t/{P}],t%{P},d]}{s})}) for t < len[s] else {else}", 4,
                   HEADS, "plain", k="d"),
-    "all pages": Form("L[s,t]{t} = {red}[h]({head ({l Q[s,h,d]} @ {r K[table[s,t/{P}],t%{P},d]}{s})})", 1, HEADS, "plain", k="d"),
+    "all pages": Form("L[s,t]{t} = {red}[h]({head ({l Q[s,h,d]} @ {r K[table[s/2,t/{P}],t%{P},d]}{s})})", 1, HEADS, "plain", k="d"),
     "compressed": Form("L[q, t - lo[q]]{t} = {red}[h]({head ({l Q[q,h,d]} @ {r K[t,d]}{s})}) for t in lo[q]:hi[q]", 4, HEADS,
                        "grouped", k="d"),
     "compressed batches": Form("L[s, t - lo[s]]{t} = {red}[h]({head ({l Q[s,h,d]} @ {r K[s,t,d]}{s})}) for t in lo[s]:hi[s]", 1,

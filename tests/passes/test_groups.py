@@ -169,7 +169,8 @@ REFUSED = {
         "C[m,n] = A[m,k] @ B[e[f[m/128]],n,k]", r"e\[f\[m/128\]\] is read at an index that is computed"
     ),
     "an index of rows and columns": (
-        "C[m,n] = A[m,k] @ B[e[m/128,n/64],n,k]", r"e\[m/128, n/64\] is read along m and n"
+        "C[m,n] = A[m,k] @ B[e[m/128,n/64],n,k]",
+        r"(?s)B is read at e\[m/128,n/64\], another matrix for each m.*fix: view m as two indices there, m and h",
     ),
     "a quantised result that a range cuts": (
         "C[n,m]:mxfp8 = A[m,k] @ B[g,n,k] for m in off[g]:off[g+1]",

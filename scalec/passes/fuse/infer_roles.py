@@ -17,7 +17,8 @@ class InferRoles:
     In both operands and the result: batch; in the left one and the result: M; in the right one and the result: N;
     in both operands alone: K. An operand depends on the dimensions that its indices read from memory depend on:
     `A[idx[m],k]` has m. One that is only chosen anew for each block of a dimension (`B[e[m/128],n,k]`) does not make
-    that dimension batch: m is M, as it is for each matrix of B alone. Where a range ties a dimension to another
+    that dimension batch: m is M, as it is for each matrix of B alone. That of pages is chosen for each s of
+    `K[table[s/2,t/64],t%64,d]`, which is batch. Where a range ties a dimension to another
     (`for m in off[g]:off[g+1]`, `for k in off[g]:off[g+1]`), the one that its bounds read is "group", where it stands
     in one operand alone (the range says which of its matrices) or in the result alone (one product for each).
 
@@ -68,7 +69,7 @@ class InferRoles:
 
 def _by_points(where: ir.AffineMap, symbols: list[ir.Value]) -> set[int]:
     """Dimensions that stand in a map itself, or undivided in that of an index it reads from memory: a number that is
-    added makes no difference."""
+    added makes no difference. Of an index that says which page, whose rows the map has, all do."""
     found = dims_in(where)
     for position in symbols_in(where):
         index = symbols[position].owner.opview
@@ -77,6 +78,7 @@ def _by_points(where: ir.AffineMap, symbols: list[ir.Value]) -> set[int]:
             r.lhs if isinstance(r, ir.AffineAddExpr) and isinstance(r.rhs, ir.AffineConstantExpr) else r
             for r in at.results
         ]
-        whole = [r for r in moved if not isinstance(r, ir.AffineFloorDivExpr)]
+        pages = bool(dims_in(at) & dims_in(where))
+        whole = [r for r in moved if pages or not isinstance(r, ir.AffineFloorDivExpr)]
         found |= _by_points(ir.AffineMap.get(at.n_dims, at.n_symbols, whole), list(index.symbols))
     return found

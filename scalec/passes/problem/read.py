@@ -10,7 +10,7 @@ from scalec.errors import UnsupportedError
 from scalec.formats import DRAWN, ELEMENT_TYPES
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
-from scalec.ir.scale import GranularityAttr, maps_of, ranges_of
+from scalec.ir.scale import GranularityAttr, dims_of_domains, maps_of, ranges_of
 from scalec.passes.problem.access import Dim
 from scalec.passes.problem.addends import with_addends
 from scalec.passes.problem.bodies import check_bodies, with_inputs
@@ -355,7 +355,9 @@ class Reader(OperandReader):
         ranges = {ir.StringAttr(x.owner.opview.dim).value for x in contract.domains}
         asked = self.beside_last(left[0], left[1], contract)
         tiled = [x for x in roles["m"] if x in asked] or [x for x in roles["m"] if x in ranges]
-        rows = [x for x in roles["m"] if x != self.folded_dim] or roles["m"]
+        # all rows of a tile have one sum
+        lengths = dims_of_domains([x for x in contract.domains if dim_of(x) in roles["k"]])
+        rows = [x for x in roles["m"] if x != self.folded_dim and self.dims.index(x) not in lengths] or roles["m"]
         own = next((x for x in inner[:1] if x in rows), "")
         m = own or self.largest([x for x in tiled if x in rows] or rows, contract)
         k = self.k_of(contract, roles, left, right)

@@ -68,12 +68,17 @@ class OperandReader(NamedScales):
             if each := next((self.dims[d] for d in sorted(own) if self.dims[d] in batch), ""):
                 (_, name, _), tensor = self.argument(below(value), f"the {side} operand"), self.tensor(index.tensor)
                 at = ",".join(spelled(e, self.dims) for e in map_of(index.map).results)
+                several = f"{tensor}[{each}/64] or {tensor}[{each}/64 + 1]"
+                expected = f"one for several of {each}, as {several} names it, or a range"
+                fix = f"sort {each} by it, and write for {each} in off[g]:off[g+1] with {name} at g; or compute the "
+                fix += "index of each block before the call"
+                if dims_read(map_of(index.map), list(index.symbols)) & dims_in(where):  # pages
+                    expected = f"an index of the other operand and the result beside {each}, whose rows have one matrix"
+                    fix = f"view {each} as two indices there, {each} and h, of an h of 1 where each {each} has its own"
                 raise UnsupportedError(
                     f"{name} is read at {tensor}[{at}], another matrix for each {each}",
-                    expected=f"one for several of {each}, as {tensor}[{each}/64] or {tensor}[{each}/64 + 1] names it, "
-                    "or a range",
-                    fix=f"sort {each} by it, and write for {each} in off[g]:off[g+1] with {name} at g; or compute the "
-                    "index of each block before the call",
+                    expected=expected,
+                    fix=fix,
                     place=place_of(contract),
                 )
 
