@@ -23,6 +23,10 @@ CASES = {
     "added, several sums": "C[m, n + (n+1)/3]:f32 += relu(X[m,k] @ V[n,k]) * (X[m,k] @ W[n,k])",
     "added, of groups": "D[m, n + n/64*32]:f32 += A[m,k] @ B[g,n,k] for m in off[g]:off[g+1]",
     "added, of batches": "D[b, m, n + n/16*8]:f32 += s[b] * (A[b,m,k] @ B[b,n,k])",
+    "beside another product": "C[m, n + n/64*32] = B[m,k] @ A[n,k] + x[n]; D[m,n]:f32 = E[m,k] @ A[n,k]",
+    "beside another product, added": (
+        "T[m,n] = B[m,k] @ A[n,k]; C[idx[m], n/48*64 + n%48]:f32 += T; D[m, 5 + n + (n+2)/5*5] = T * (E[m,k] @ A[n,k])"
+    ),
     "rows": "T[m,n] = A[m,k] @ B[n,k]; D[n,m] = T; C[m, n/32*48 + n%32] += T",
     "rows of batches": (
         "T[b,m,n] = A[b,m,k] @ B[b,n,k]; C[b,m,n]:nvfp4 = T; E[n,b, m + (m+1)/3]:e5m2 = T; D[m,n, b + b/2*3] = T"

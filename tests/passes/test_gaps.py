@@ -136,8 +136,8 @@ def test_schedules_that_cannot_be(schedule: str, message: str) -> None:
         compiler.compile_source(f"D[m, n + n/24*8] = A[m,k] @ B[n,k] with {schedule}", "sm_90a", dims={"n": 240})
 
 
-def test_what_must_be_transposed_has_no_gaps() -> None:
-    source = "G[m,n] = V[m,k] @ A[n,k]; D[m, n + n/128*64] = G * (W[m,k] @ A[n,k])"
+def test_quantised_rows_of_a_transposed_tile_have_no_gaps() -> None:
+    source = "G[m,n] = V[m,k] @ A[n,k]; D[m, n + n/128*64]:mxfp8 = G * (W[m,k] @ A[n,k])"
     for schedule in ({}, {"swap": "0"}, {"swap": "1"}):
         with pytest.raises(
             UnsupportedError, match=r"neither swap=0 nor swap=1 is possible\n(.*\n)*  got: V and W .*; D has gaps"

@@ -94,7 +94,7 @@ class Stores(Segments):
         axes = [result.axis(d) for d in result.dims] if result.strided else []
         adjacent = self.problem.column_fold is None and (axes[1] == last if axes else not of.swapped)
         pair = max(self.even_columns(), int(bits < 8)) if adjacent else 0  # whole bytes
-        if (gaps := result.gaps) is not None and axes and axes[0] == last:
+        if (gaps := result.gaps) is not None and (axes[0] == last if axes else of.swapped):
             around = {"gaps": gaps.numbers, "together": 1, "rows": True}
         elif gaps is not None:
             # a part of a tile begins at a multiple of its columns behind where the tile does

@@ -268,6 +268,8 @@ def no_turned_epilogue(problem: Problem) -> str:
         return f"swap=0 computes rows of {problem.names}"
     if not problem.kind.turns:
         return f"{problem.target.name} does not multiply from shared memory into registers"
+    if gaps := next((r.name for r in problem.results if r.gaps is not None), ""):
+        return f"rows of {gaps} have gaps"
     if left_out := next((x for x in problem.row_lookups if x.dim == problem.m.name), None):
         return f"{left_out.name} may be negative, and a thread stores several {left_out.dim} of a row"
     cut = problem.ragged.dim if problem.ragged is not None else problem.blocks[0]

@@ -61,7 +61,7 @@ def no_swap(problem: Problem) -> str:
     if problem.panes > 1:
         return f"{' and '.join(x.name for x in problem.rhs.panes)} lie side by side in a tile's columns, and not rows"
     for result in problem.results:
-        if result.gaps is not None:
+        if result.gaps is not None and (result.block > 1 or result.element.bits < 8 or not must_swap(problem)):
             return f"{result.name} has gaps along {result.coords[-1].dim}, around which rows of a tile are not stored"
     for scale in (r.scale for r in problem.results if r.scale is not None):
         if scale.ctas > 1:
