@@ -84,6 +84,11 @@ class ApartError(UnsupportedError):
         self.result = result
 
 
+class SumApartError(UnsupportedError):
+    """A product that no kernel adds to another, where it stands; a launch of its own may have it
+    (scalec.frontend.cut_sums)."""
+
+
 class ScheduleError(ScalecError):
     """A schedule that cannot exist on the target: its message carries the numbers needed and available."""
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from scalec.errors import ApartError, ScheduleError, SourceError, UnsupportedError
+from scalec.errors import ApartError, ScheduleError, SourceError, SumApartError, UnsupportedError
 from scalec.formats import ELEMENT_TYPES, FORMATS
 from scalec.sizes import AnySize, Size, axis_of, of_later, speaks_of
 from scalec.targets import get_target
@@ -42,10 +42,10 @@ _FORMATS = "|".join(x.name for x in FORMATS.values() if ELEMENT_TYPES[x.lhs[0].t
 _ROWS = re.compile(
     rf"\bscale\s*\([^()=]*\)\s*=|:\s*({'|'.join(FORMATS)})\s*="
     rf"|\bscale\s*\(\s*(tensor\b|[\dA-Za-z_]*x\s*[A-Za-z_]|[A-Za-z_]\w*x\d)|\bquantize\s*\(|\bue[48]m|:\s*({_FORMATS})\b"
-    r"|,\s*(?P<last>\w+)\s*\](\s*:\s*\w+)?[\s)]*@(?![^@;]*,\s*(?P=last)\s*\])|\b(sum|max|min)\s*\["
+    r"|,\s*(?P<last>\w+)\s*\](\s*:\s*\w+)?[\s)]*@(?![^@;]*,\s*(?P=last)\s*\])|\b(sum|max|min)\s*\[|@[^@]*@[^@]*[+-]|@[^@]*[+-][^@]*@"
 )
 """What every program with quantised results, with scales of a byte, with operands that are quantised anew, or that
-differ in their last index, or with reductions, has: others need not be parsed."""
+differ in their last index, with reductions, or with products that are added up, has: others need not be parsed."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,8 @@ class Launches:
         text = self.texts[launch]
         if len(self.texts) == 1 or (launch == self.main and multiplies(text)):
             called = dict(self.lookups)
-            return of_main(text, {called.get(name, name): size for name, size in dims.items()})
+            own = of_main if len(self.texts) == 1 else of_later
+            return own(text, {called.get(name, name): size for name, size in dims.items()})
         return of_later(text, dims)
 
     def schedule(self, launch: int, given: Mapping[str, str]) -> dict[str, str]:
@@ -123,6 +124,7 @@ def launches(
         return Launches((source,))
     from scalec.frontend.cut import by_whole_rows, cut, quantised, without
     from scalec.frontend.cut_reductions import multiplies
+    from scalec.frontend.cut_sums import INVARIANT
 
     whole, decisions = without(source, "convert", BEFORE), dict(schedule or {})
     before = whole != source or decisions.get("convert") == BEFORE
@@ -133,7 +135,7 @@ def launches(
     def decided(text: str, sizes: Mapping[str, Size]) -> _Decided:
         key = text, tuple(sizes.items())
         if key not in known:
-            own = sizes if text == whole else of_main(text, sizes)
+            own = sizes if text == whole else of_later(text, sizes)
             known[key] = _Decided.of(text, target, own, decisions, tuned)
         return known[key]
 
@@ -143,7 +145,10 @@ def launches(
 
         found = reduced_apart(source, target, given)
         return Launches(*found, *_names(source, given), len(found.between)) if found else Launches((source,))
-    made = _operands_apart(_Made(whole), _Asked(target, given, decided, before))
+    asked = _Asked(target, given, decided, before)
+    made = _operands_apart(_Made(whole), asked)
+    if not made.before and INVARIANT not in decisions:
+        made = _sums_apart(made, asked)
     if before and not made.before:
         decided(whole, given)  # which may be refused for more
         return Launches((source,))
@@ -158,7 +163,7 @@ def launches(
             parts = cut(first, name) if name else None
             if parts is None or not decided(first, least).is_slower(partial(decided, parts.first, least)):
                 if compiles is not None:
-                    compiles(first, of_main(first, sizes), decisions)
+                    compiles(first, (of_main if first == whole else of_later)(first, sizes), decisions)
                 break
         except ApartError as refused:
             name = refused.result
@@ -260,6 +265,33 @@ def _operands_apart(source: _Made, of: _Asked) -> _Made:
             raise
         return source  # of fields that are for the one kernel, whose refusal is told
     return made
+
+
+def _sums_apart(source: _Made, of: _Asked) -> _Made:
+    """A program without the products that no kernel adds to others, which launches before leave in f32; as it is where
+    it then is refused for more."""
+    from scalec.frontend.cut_reductions import said
+    from scalec.frontend.cut_sums import cut_sum, differ
+
+    if not differ(source.text):
+        return source
+    made = replace(source, text=said(source.text))
+    try:
+        while True:
+            try:
+                of.decided(made.text, made.sizes(of.dims))
+                break
+            except SumApartError as refused:
+                parts = cut_sum(made.text, refused.place) if refused.place is not None else None
+                if parts is None:
+                    return source
+                made = made.also(parts, ())
+                _compile_before(made, of, len(made.before) - 1)
+    except ApartError:  # of a result, which is asked about next
+        pass
+    except (SourceError, UnsupportedError):
+        return source
+    return _operands_apart(made, of) if made.before else source
 
 
 def _also(made: _Made, name: str, becomes: str = "") -> _Made | None:

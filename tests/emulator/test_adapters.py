@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import scalec
-from scalec import frontend, reference
+from scalec import compiler, frontend, reference
 from scalec.checking.launch import made_up, upload
 from scalec.errors import ScheduleError, UnsupportedError
 from scalec.ir import context
+from scalec.launches import launches
 from scalec.runtime import emulated
 from tests.emulator.running import TARGETS, in_pairs
 from tests.emulator.test_several_results import run
@@ -152,6 +153,26 @@ PARTLY = {
 }
 """Scales of a byte in one of the products alone."""
 
+BLOCKS = "A[m,k] @ B[n,k] scale(1x128, 128x128)"
+
+APART = {
+    "fp8 and bf16": f"C[m,n] = relu({BLOCKS} + alpha * ({ADAPTER}) + x[n])",
+    "fp8 and bf16, +=": f"C[m,n]:f32 += {ADAPTER} - {BLOCKS}",
+    "other blocks along the sum": f"C[m,n]:mxfp8 = {BLOCKS} + D[m,r] @ E[n,r] scale(1x64, 1x64)",
+    "quantised anew, and bf16": f"C[m,n] = quantize(A[m,k], e4m3, 1x32) @ B[n,k] scale(none, 1x32) + {ADAPTER}",
+    "fp8 and bf16, gated": f"G[m,n] = {BLOCKS} + s * ({ADAPTER});"
+    " C[m,n] = silu(G) * (A[m,k] @ F[n,k] scale(1x128, 128x128) + s * (D[m,r] @ H[n,r]))",
+    "fp8 and bf16, ragged": "C[m,n] = A[m,k] @ B[g,n,k] scale(1x128, 1x128x128) + D[m,r]:bf16 @ E[g,n,r]:bf16"
+    " for m in off[g]:off[g+1]",
+    "one adapter of all": "C[m,n] = A[m,k] @ B[g,n,k] scale(1x128, 1x128x128) + D[m,r]:bf16 @ E[n,r]:bf16"
+    " for m in off[g]:off[g+1]",
+    "fp8 and bf16, filled": f"C[n,m] = {BLOCKS} + {ADAPTER} for n < m+1 else -inf",
+    "three types": f"C[m,n] = {BLOCKS} + {ADAPTER} + F[m,q]:tf32 @ G[n,q]:tf32",
+    "fp8 and bf16, reduced": f"U[m,n] = {BLOCKS}; T[m,n] = {ADAPTER} + U; C[m,n] = T; R[m]:f32 = max[n](abs(T))",
+    "batches of fp8 and bf16": "C[b,m,n] = A[b,m,k] @ B[b,n,k] scale(1x1x128, 1x128x128) + D[b,m,r]:bf16 @ E[n,r]:bf16",
+}
+"""Operands that no kernel brings in one place: a launch before leaves one product in f32."""
+
 OTHERS = {"b": 2, "g": 3, "A_0": 50, "C_0": 160, "D_0": 60, "E_0": 3, "x_0": 70}
 
 SIZES = (
@@ -162,12 +183,12 @@ SIZES = (
 USUAL = {
     "nvfp4", "zero points, folded", "fp8 of one, in columns", "of three", "of rows that an index names", "fp8 blocks",
     "experts", "two scalars", "fp8 row scales, both", "all of three", "mxfp8 gated", "blocked, then others", "gated",
-    "blocked of one", "bytes of blocks, of one",
+    "blocked of one", "bytes of blocks, of one", "fp8 and bf16", "fp8 and bf16, ragged",
 }  # fmt: skip
 """Of the programs, those of a usual run."""
 
 
-PROGRAMS = CONVERTED | FACTORS | BOTH | GATHERED | BYTES | UNLIKE | SPREAD | PARTLY
+PROGRAMS = CONVERTED | FACTORS | BOTH | GATHERED | BYTES | UNLIKE | SPREAD | PARTLY | APART
 
 
 @pytest.mark.once("target", touches=lambda name, **_: {name} & USUAL)
@@ -314,15 +335,41 @@ REFUSED = {
 
 @pytest.mark.parametrize("program", REFUSED)
 def test_refused(program: str) -> None:
+    """By one kernel: several launches compute some."""
     with pytest.raises(UnsupportedError, match=REFUSED[program]):
+        compiler.compile_source(program, "sm_90a", {}, {}, until="tile")
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        f"C[m,n] = {BLOCKS} + {ADAPTER} with invariant",
+        f"C[m,n] = {BLOCKS} + D[i[m],r]:bf16 @ E[j[n],r]:bf16 + F[m,q]:tf32 @ G[l[n],q]:tf32",
+        f"T[m,n] = {ADAPTER} for n < m+1 else 0; C[m,n] = {BLOCKS.replace('A[', 'A[i[').replace('m,k', 'm],k', 1)} + T",
+    ],
+)
+def test_what_no_cut_helps(program: str) -> None:
+    """It is refused as it was written."""
+    with pytest.raises(UnsupportedError) as refused:
         scalec.compile(program, target="sm_90a")
+    assert "_f32" not in str(refused.value)
+
+
+def test_what_is_cut_off() -> None:
+    program = f"C[m,n] = {BLOCKS} + alpha * (D[m,r] @ E[n,r]); F[m,n] = relu(C) # {ADAPTER}"
+    source = program.replace("C[m,n] =", "T[m,n] =").replace("relu(C)", "relu(T); C[m,n] = T")
+    source = source.replace("D[m,r]", "D[m,r]:bf16").replace("E[n,r])", "E[n,r]:bf16)")
+    every = launches(source, "sm_90a", {"r": 16, "k": 256})
+    assert every.texts[0] == "DE_f32[m,n]:f32 = D[m,r]:bf16 @ E[n,r]:bf16"
+    assert (every.between, every.main, len(every.texts)) == (("DE_f32",), 1, 2)
+    assert [every.sizes(i, {"r": 16, "k": 256}) for i in (0, 1)] == [{"r": 16}, {"k": 256}]
 
 
 def test_the_type_that_is_multiplied_is_the_way_out() -> None:
     """Of operands that are converted for their scales it is another than the one that they are stored in."""
     program = "C[m,n] = A[m,k] @ B[n,k] scale(1x32, 32x32) + D[m,r]:e4m3 @ E[n,r]:e4m3"
     with pytest.raises(UnsupportedError, match="store D as bf16, or write") as error:
-        scalec.compile(program, target="sm_100a")
+        compiler.compile_source(program, "sm_100a", {}, {}, until="tile")
     assert error.value.got == "A: bf16 of e4m3, D: e4m3"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from scalec.errors import UnsupportedError
+from scalec.errors import SumApartError, UnsupportedError
 from scalec.formats import WHOLE
 from scalec.ir.location import place_of
 from scalec.ir.scale import dims_in, maps_of
@@ -24,7 +24,7 @@ def check_alone(order: list[Any], terms: list[Any], made: list[Any]) -> None:
         made: of the further one those whose left operands the first's have, in their order.
     """
     if not len(order) == len(terms) == len(made):
-        raise UnsupportedError(
+        raise SumApartError(
             f"{max(len(order), len(terms))} products are added up, and meet other products in an expression",
             expected="one sum of products, which expressions read, or several of the same left operands; and something "
             "computed of one of them before",
@@ -52,7 +52,7 @@ def check_places(m: str, n: str, roles: dict[str, list[str]], contract: Any) -> 
     one not that with its columns `n`."""
     for name, role, what in ((m, "m", "row"), (n, "n", "column")):
         if name not in roles[role]:
-            raise UnsupportedError(
+            raise SumApartError(
                 f"{name} is a {what} of one product, and not of another that is added to it",
                 expected=f"an index that is a {what} of both: tiles run along it, and along one of the other operand",
                 fix="one program for each product, the second of which adds to the first's result (+=)",
@@ -114,7 +114,7 @@ def check_added(one: Operand, other: Operand, contract: Any) -> None:
             ),
         ):
             if found:
-                raise UnsupportedError(
+                raise SumApartError(
                     f"{x.name} {what}, and its product is added to another",
                     got=f"{x.name}: {x.stored.name}",
                     expected="operands that the tensor core reads as copies bring them",
@@ -130,7 +130,7 @@ def check_added(one: Operand, other: Operand, contract: Any) -> None:
         ("layouts", *(f"{'rows' if x.mn_major else 'the sum'} last" for x in (one, other)), like),
     ):
         if a != b:
-            raise UnsupportedError(
+            raise SumApartError(
                 f"{one.name} and {other.name} are operands of products that are added up, and differ in their {what}",
                 got=f"{one.name}: {a}, {other.name}: {b}",
                 expected="the same of both: a tile of one is multiplied in the place of one of the other",
