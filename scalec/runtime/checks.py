@@ -308,7 +308,8 @@ def _unaligned_stride(t: TensorSpec, view: TensorView, axis: int, gapless: bool,
         f"not a multiple of {t.align} bytes",
         got=f"strides {view.strides}",
         expected=expected,
-        fix=f"a stride of {align_up(stride, multiple)} elements{_asks_for_less(t) if output else ''}",
+        fix=(f"{_contiguous(t.name, view)}, or " if not output and dense(t, view.shape)[axis] % multiple == 0 else "")
+        + f"a stride of {align_up(stride, multiple)} elements{_asks_for_less(t) if output else ''}",
     )
 
 

@@ -32,7 +32,7 @@ REFUSED = {
         "  fix: swizzle_b=128"
     ),
     ("e4m3", "e4m3", "tile=32x64x512"): (
-        "tile K = 512 is more rows of A than one bulk copy brings\n  expected: at most 256"
+        "tile K = 512 is more rows of A than one bulk copy brings\n  expected: at most 256\n  fix: tile K = 256"
     ),
     ("bf16", "bf16", "tile=32x64x48"): (
         "tile K = 48 is not a multiple of 32: instructions take turns with two sets of registers\n  fix: tile K = 64"

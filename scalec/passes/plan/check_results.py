@@ -93,6 +93,7 @@ def staged_epilogue(problem: Problem, schedule: Schedule) -> None:
         raise ScheduleError(
             f"staged = {schedule.staged} does not divide the {waves} waves of a {who}",
             expected="0 for all of them, or a divisor",
+            fix="staged=0",
         )
     rows = staged_widths(problem, schedule)
     able, row = staged_swizzle(problem.target, rows), rows[0]
@@ -126,7 +127,7 @@ def room_for_panels(problem: Problem, schedule: Schedule) -> None:
         return
     row, what = min(staged_widths(problem, schedule)), f"panels = {schedule.panels}"
     if problem.kind.tensor_memory:
-        raise ScheduleError(f"{what}, and results come out of tensor memory by parts anyway", expected="0")
+        raise ScheduleError(f"{what}, and results come out of tensor memory by parts anyway", fix="panels=0")
     if schedule.staged != 1:
         raise ScheduleError(f"{what} are a wave's, and staged = {schedule.staged}", fix="staged=1, or panels=0")
     wide = schedule.swizzle_c or row
@@ -134,6 +135,7 @@ def room_for_panels(problem: Problem, schedule: Schedule) -> None:
         raise ScheduleError(
             f"{what} of {wide} bytes, and a row of a staged wave is {row} bytes",
             expected="fewer panels than make up the row, or 0 for all",
+            fix=f"panels={(row - 1) // wide}",
         )
 
 

@@ -136,7 +136,9 @@ def _box(problem: Problem, schedule: Schedule) -> None:
     for axis, extent in zip(("M", "N"), schedule.tile[:2], strict=True):
         if extent > MAX_BOX:
             raise ScheduleError(
-                f"tile {axis} = {extent} is more rows than one bulk copy brings", expected=f"at most {MAX_BOX}"
+                f"tile {axis} = {extent} is more rows than one bulk copy brings",
+                expected=f"at most {MAX_BOX}",
+                fix=f"tile {axis} = {MAX_BOX}",
             )
 
 
@@ -155,6 +157,7 @@ def _cluster(problem: Problem, schedule: Schedule) -> None:
         raise ScheduleError(
             f"a cluster of {along_m}x{along_n} is {along_m * along_n} CTAs",
             expected=f"at most {problem.target.max_cluster} on {problem.target.name}",
+            fix=f"cluster={schedule.cta_group}x1",
         )
     size, pairs = along_m * along_n, along_m // schedule.cta_group
     if min(pairs, along_n) > 1 or size & (size - 1):
@@ -163,6 +166,7 @@ def _cluster(problem: Problem, schedule: Schedule) -> None:
             expected="1x1, 1x2, 2x1, 1x4, 4x1, ...: one operand's tile is multicast to all its CTAs"
             if schedule.cta_group == 1
             else "2x1, 2x2, 4x1, 2x4, ...: pairs of CTAs share one operand's tile",
+            fix=f"cluster={schedule.cta_group}x1",
         )
 
 
@@ -271,11 +275,13 @@ def _promotion(problem: Problem, schedule: Schedule) -> None:
     if promote in able:
         return
     expected = f"0 (sums stay in the tensor core), or {_listed(able[:-1])} (they leave it with every tile, or part)"
+    fix = "promote=0"
     if problem.has_scales:
         k_able = k if able else deepest(problem)
         able = promotions(problem, k_able)
         expected = f"tile K = {k_able} and promote = {_listed(able)}: scales change along {problem.k.name}"
-    raise ScheduleError(f"promote = {promote} with tile K = {k}", expected=expected)
+        fix = f"promote={able[0]}" + f" with tile K = {k_able}" * (k_able != k)
+    raise ScheduleError(f"promote = {promote} with tile K = {k}", expected=expected, fix=fix)
 
 
 def _listed(values: Sequence[int]) -> str:
@@ -291,6 +297,7 @@ def _registers(problem: Problem, schedule: Schedule) -> None:
             raise ScheduleError(
                 f"{count} registers for a {role} thread",
                 expected=f"a multiple of {target.setmaxnreg.step} from {low} to {high}",
+                fix="leave registers out",
             )
     entry, file = target.entry_registers(entering), register_file(problem, schedule)
     # what setmaxnreg moves between roles is what the CTA was given at entry; beyond it the last increase never returns
@@ -300,6 +307,7 @@ def _registers(problem: Problem, schedule: Schedule) -> None:
             f"{f'{others} x ' if others > 1 else ''}{schedule.registers[0]} and {warpgroups} x "
             f"{schedule.registers[1]} registers a thread are {file} a CTA",
             expected=f"at most {pool}: {entering} threads enter with {entry} each",
+            fix="leave registers out",
         )
     if reason := too_wide(problem, schedule.mma_n or schedule.tile[1], entering):
         raise ScheduleError(

@@ -16,7 +16,10 @@ from scalec.targets import MAX_BOX, PADDED_ROW
 def tile_k(problem: Problem, schedule: Schedule) -> None:
     family, k = problem.family, schedule.tile[2]
     if k % family.k:
-        raise ScheduleError(f"tile K = {k} is not a multiple of {family.k}, the K of one tensor-core instruction")
+        raise ScheduleError(
+            f"tile K = {k} is not a multiple of {family.k}, the K of one tensor-core instruction",
+            fix=f"tile K = {-(-k // family.k) * family.k}",
+        )
     if family.kind.loads_operands and k % (2 * family.k):
         raise ScheduleError(
             f"tile K = {k} is not a multiple of {2 * family.k}: instructions take turns with two sets of registers",
@@ -78,7 +81,9 @@ def _panels(problem: Problem, operand: Operand, schedule: Schedule, field: str) 
         )
     if k > MAX_BOX:
         raise ScheduleError(
-            f"tile K = {k} is more rows of {operand.name} than one bulk copy brings", expected=f"at most {MAX_BOX}"
+            f"tile K = {k} is more rows of {operand.name} than one bulk copy brings",
+            expected=f"at most {MAX_BOX}",
+            fix=f"tile K = {MAX_BOX}",
         )
 
 

@@ -59,6 +59,7 @@ class Sharing(Protocol):
                 f"tile N = {columns} is not a width of the tensor-core instruction"
                 + (f" of {ctas} CTAs" if ctas > 1 else ""),
                 expected=f"a multiple of {widths.step} from {widths[0]} to {widths[-1]}",
+                fix=f"tile N = {min(widths, key=lambda n: abs(n - columns))}",
             )
 
 
