@@ -181,12 +181,14 @@ def launches(
     *,
     cache: bool = True,
     tuning: bool = True,
-    made: dict[str, disk.Compiled] | None = None,
+    made: dict[str, disk.Compiled],
+    doubtful: bool = False,
 ) -> Launches:
     """The launches that a program takes, noted in the disk cache; see scalec.launches.launches.
 
     Args:
-        made: takes the kernels that are compiled to see whether there are some; None: nothing is compiled.
+        made: takes the kernels that are compiled to see whether there are some.
+        doubtful: whether those alone are compiled whose schedule leaves so few registers that ptxas may spill.
     """
     if not may_be_several(source):
         return Launches((source,))
@@ -195,20 +197,21 @@ def launches(
         from scalec.launches import launches
 
         def compiles(text: str, sizes: Mapping[str, Size], decisions: Mapping[str, str]) -> None:
-            assert made is not None
             ranged = next(iter(ranges(sizes)), "")
             parts = rungs(text, target, sizes, decisions, cache=cache, tuning=tuning) if ranged else ()
             for own in [{**sizes, ranged: part} for part in parts] or [sizes]:
                 kernel = compiled(text, target, own, decisions, cache=cache, tuning=tuning)
                 made[_key(text, target, own, decisions, tuning)] = kernel
 
-        seen = compiles if made is not None else None
-        return launches(source, target, dims, schedule, tuned=tuning, compiles=seen)
+        return launches(source, target, dims, schedule, tuned=tuning, compiles=compiles, doubtful=doubtful)
 
     if not (cache and env.CACHE.get()):
         return find()
-    kind = "launches" if made is not None else "launches that are decided"
-    return disk.remember(_key(source, target, dims, schedule, tuning, kind), Launches, find)
+    key = _key(source, target, dims, schedule, tuning, "launches")
+    if doubtful:
+        own = _key(source, target, dims, schedule, tuning, "doubtful launches")
+        return disk.noted(key, Launches) or disk.remember(own, Launches, find)
+    return disk.remember(key, Launches, find)
 
 
 def _key(

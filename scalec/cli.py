@@ -335,7 +335,7 @@ def tune(
     from scalec.tuning.tuner import Job
 
     sizes, name = program.fixed_sizes(dims, "tune", 1), target or default_target()
-    every = launches(program.read_source(expr), name, sizes, schedule or {})
+    every = launches(program.read_source(expr), name, sizes, schedule or {}, made={})
     if len(every.texts) > 1:
         which = f"launch {every.main + 1} of {len(every.texts)}"
         command.note(f"{which} is tuned: the others have no schedule to choose")

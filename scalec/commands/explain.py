@@ -51,7 +51,7 @@ def explain_program(
     name = target or default_target()
     found = list[Explanation]()
     for shape in shapes:
-        every = launches(source, name, shape, schedule)
+        every = launches(source, name, shape, schedule, made={}, doubtful=True)
         first = every.texts[every.main]
         if len(every.texts) > 1 and not multiplies(first):
             print("\n".join([f"{source.strip()} on {name}, which has no schedule:", *told(every, fixed(shape))]))

@@ -324,18 +324,24 @@ def _warn_unwritable(error: OSError) -> None:
     )
 
 
-def remember(key: str, kind: type[T], make: Callable[[], T]) -> T:
-    """What is noted under a key, of type `kind` (scalec.schema); where there is nothing, what `make` gives, which is
-    then noted."""
-    path = os.path.join(directory(), key + _NOTE)
+def noted(key: str, kind: type[T]) -> T | None:
+    """What is noted under a key, of type `kind` (scalec.schema); None where there is nothing."""
     try:
-        note = schema.read(_Note, schema.parse(_payload(_read(path))))
-        if note.key == key:
-            return schema.read(kind, note.value)
+        note = schema.read(_Note, schema.parse(_payload(_read(os.path.join(directory(), key + _NOTE)))))
+        return schema.read(kind, note.value) if note.key == key else None
     except (OSError, FormatError):
-        pass
+        return None
+
+
+def remember(key: str, kind: type[T], make: Callable[[], T]) -> T:
+    """As `noted`; where there is nothing, what `make` gives, which is then noted."""
+    if (found := noted(key, kind)) is not None:
+        return found
     made = make()
-    _store(path, _sealed(json.dumps({"key": key, "value": made}, default=asdict).encode()))
+    _store(
+        os.path.join(directory(), key + _NOTE),
+        _sealed(json.dumps({"key": key, "value": made}, default=asdict).encode()),
+    )
     return made
 
 

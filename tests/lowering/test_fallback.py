@@ -148,8 +148,13 @@ def test_ptxas_leaves_a_tile_to_blocks_of_a_gated_layer() -> None:
 def test_results_are_quantised_by_another_launch_where_ptxas_leaves_no_tile(slow: Callable[..., list[str]]) -> None:
     program, sizes = f"D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[n,k]{SCALES}", {"n": 2048, "k": 7168}
     assert len(launches(program, "sm_100a", sizes).texts) == 1
-    slow("cluster=1x8")
+    asked = slow("cluster=1x8")
     assert len(api.launches(program, "sm_100a", sizes, {}, cache=False, made={}).texts) == 2
+    assert len(api.launches(program, "sm_100a", sizes, {}, cache=False, made={}, doubtful=True).texts) == 2
+    del asked[:]
+    sure = "D[m,n]:e4m3 scale(1x256) = A[m,k] @ B[n,k]"  # which leaves a thread more registers
+    assert len(api.launches(sure, "sm_100a", sizes, {}, cache=False, made={}, doubtful=True).texts) == 1
+    assert not asked
 
 
 def test_the_command_line_tells_it(
