@@ -120,6 +120,7 @@ FORMS: dict[str, Form] = {
     "added bytes": Form("C[m,n]{q} = {of (A[m,k] @ B[n,k] scale({sb}) + {maybe (D[m,j] @ E[n,j] scale({sb1}))})}", 3, {}, ""),
     "added, bytes of one": Form("C[m,n]{q} = {of (A[m,k] @ B[n,k] scale({sb}) + {maybe (D[m,j]:e4m3 @ E[n,j]:e4m3)})}", 2, {}, ""),
     "added, scales unlike": Form("C[m,n]{q} = {of (A[m,k] @ B[n,k] scale({sf}) + {maybe (D[m,j] @ E[n,j] scale({sf1}))})}", 3, {}, ""),
+    "added, types unlike": Form("C[m,n]{q} = {of (A[m,k] @ B[n,k] scale({sb}) + {maybe (D[m,j]:bf16 @ E[n,j]:bf16)})}", 1, {}, ""),
     "gated from the left": Form("G[m,n] = {l V[m,k]} @ {r X[n,k]}{s}; H[m,n]{q} = {fn}(G) * ({l W[m,k]} @ {r X[n,k]}{s})", 3),
     "gated, columns last": Form("G[m,n] = {l X[m,k]} @ {r V[k,n]}{s}; H[m,n]{q} = {fn}(G) * ({l X[m,k]} @ {r W[k,n]}{s})", 2, {}, "plain"),
     "gated adapters": Form("G[m,n] = {l X[m,k]} @ {r V[n,k]}{s} + {l D[m,j]} @ {r E[n,j]}{s}; H[m,n]{q} = {fn}(G) * ({l X[m,k]} @"
