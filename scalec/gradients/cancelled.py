@@ -1,7 +1,7 @@
 """The `max` and `min` of a program that its results do not depend on, as a softmax does not on what it subtracts: they
-have the gradient of a constant.
+have the gradient of a constant. So has the larger one of such a reduction and another value.
 
-A value is followed as a function of one such reduction M: it is u + c M (a sum), or u exp(c M) (a product), where u and
+A value is followed as a function of one of these, M: it is u + c M (a sum), or u exp(c M) (a product), where u and
 c have nothing of M, or it is not followed. So T - M is of the first kind with c = -1, exp(T - M) of the second, and so
 is its sum over a row; their quotient has c = 0.
 
@@ -36,22 +36,31 @@ CONSTANT = Form({})
 def cancelled(results: Iterable[Statement]) -> set[str]:
     """The texts of the `max` and `min` on which no value of these statements depends."""
     values = [s.value for s in results]
-    found = {Writer().value(x): x for v in values for x in below(v) if isinstance(x, Reduce) and x.kind != "sum"}
+    found = {Writer().value(x): x for v in values for x in below(v) if extreme(x)}
     return {text for text, x in found.items() if all(_Follow(text, x.dims).form(v) == CONSTANT for v in values)}
+
+
+def extreme(v: Value) -> bool:
+    """Whether a value is a `max` or `min` over an index, or of such and others."""
+    if isinstance(v, Reduce):
+        return v.kind != "sum"
+    return isinstance(v, Apply) and v.function in ("max", "min") and any(map(extreme, below(v.arguments[0])))
 
 
 @dataclass
 class _Follow:
-    """One reduction, by its text, which has these dimensions."""
+    """One of them, by its text, which has these dimensions."""
 
     text: str
     own: frozenset[str]
     dims: dict[str, frozenset[str]] = field(default_factory=dict)  # of what c has, by text
 
     def form(self, v: Value) -> Form | None:
-        """What a value is as a function of the reduction; None where it is neither of both."""
+        """What a value is as a function of it; None where it is neither of both."""
+        if extreme(v) and Writer().value(v) == self.text:
+            return Form({(): 1.0})
         if isinstance(v, Reduce):
-            return Form({(): 1.0}) if Writer().value(v) == self.text else self._reduced(v)
+            return self._reduced(v)
         if isinstance(v, Apply):
             forms = [f for f in map(self.form, v.arguments) if f is not None]
             return self._applied(v, forms) if len(forms) == len(v.arguments) else None
@@ -94,7 +103,7 @@ class _Follow:
         return first if f in ("negate", "abs", "relu") and first.product else None
 
     def _times(self, c: Factor, y: Value, f: str) -> Form:
-        """c times a value, or over it, that has nothing of the reduction."""
+        """c times a value, or over it, that has nothing of it."""
         if isinstance(y, Apply) and y.function == "negate":
             return _sum({}, self._times(c, y.arguments[0], f).c, -1)
         if isinstance(y, Constant) and y.number:

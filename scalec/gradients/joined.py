@@ -33,13 +33,14 @@ def joined(steps: list[Made]) -> list[Made]:
 
 def in_one_order(steps: list[Made], fresh: Callable[[str], str]) -> list[Made]:
     """The steps, and copies before them, so that each without a contraction reads all with one index last: that of its
-    result, if one of what it reads has it. `fresh` makes names."""
+    result, if one of what it reads has it; R[m,h] beside X[m,h,n] is not in the way. `fresh` makes names."""
     made: list[Made] = []
     copies: dict[tuple[str, ...], Tensor] = {}
     for step in steps:
         values = [v for s in step.statements for v in below(s.value)]
         lasts = Counter(at[-1] for v in values if len(at := _plain(v)) > 1)
-        if len(lasts) > 1 and not any(isinstance(v, Contract) for v in values):
+        turned = all(any(x in at[:-1] and at[-1] != x for v in values if (at := _plain(v))) for x in lasts)
+        if len(lasts) > 1 and turned and not any(isinstance(v, Contract) for v in values):
             own = [affine.plain(s.index[-1]) for s in step.results if s.index]
             last = next((x for x in own if x in lasts), None) or lasts.most_common(1)[0][0]
 

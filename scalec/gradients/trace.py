@@ -23,7 +23,7 @@ from scalec.frontend.program import (
     Value,
     reads_in,
 )
-from scalec.gradients.cancelled import cancelled
+from scalec.gradients.cancelled import cancelled, extreme
 from scalec.gradients.expressions import below, bounds, children, group_of, plain, read, rewritten
 from scalec.gradients.kept import Keeper, below_own
 from scalec.gradients.recipes import Recipe
@@ -128,7 +128,7 @@ class Trace:
             v = stack.pop()
             if isinstance(v, Read) and self._wanted(v.source):
                 return True
-            if not (isinstance(v, Reduce) and v.kind != "sum" and Writer().value(v) in self.cancelled):
+            if not (extreme(v) and Writer().value(v) in self.cancelled):
                 stack += children(v)
         return False
 

@@ -391,6 +391,12 @@ MORE = [  # ranges, groups, gathered and scattered rows, several results, comput
         {**MN, "j": 3},
     ),
     Case("M[m] = min[n](s*X[m,n]*r[m]); Y[m,n] = sqrt(exp(M - s*X[m,n]*r[m])) * exp(-0.5*M)", MN, {"wrt": ["X", "r"]}),
+    Case(
+        "M[m,h] = max(max[n](s*X[m,h,n]), z[h]); S[m,h] = sum[n](exp(s*X[m,h,n] - M)) + exp(z[h] - M);"
+        " P[m,h,n] = exp(s*X[m,h,n] - M) / S",
+        {**MN, "h": 3},
+    ),
+    Case("M[m] = max(max[n](x[m,n]*w[n]), z[m], 0.1); Y[m,n] = x[m,n] - M*w[n]", MN),
     Case("S[m] = sum[n](X[m,n]*Z[m,n]); Y[m,n] = X[m,n] * (Z[m,n] - S)", MN),
     Case("S[m] = sum[n](exp(s*X[m,n])); M[m] = max[n](X[m,n]^2/S); Y[m,n] = exp(s*X[m,n]) * M", MN),
     Case("S[m] = sum[n](tanh(x[m,n]*w)); Y[m,n] = x[m,n]*w + y[m,n]*S*w; Z[0]:f32 = sum[n](v[n]^2*w)", MN),

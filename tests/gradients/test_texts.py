@@ -194,6 +194,8 @@ def test_what_steps_read_has_one_index_last():
     made = lines("Q[m,k] = X[m,k] * w[k]; T[k,m]:f32 = relu(X[m,k])", wrt="X")
     assert made == ["dT_k[m,k]:f32 = dT[k,m]:f32", "dX[m,k] = dT_k[m,k]:f32 * relu(sign(X[m,k])) + dQ[m,k]*w[k]"]
     assert lines("T[k,m] = X[m,k] * w[k]", wrt="X") == ["dX[m,k] = dT[k,m]*w[k]"]
+    rows = "S[m,h] = sum[n](X[m,h,n]^2); Y[m,h,n] = X[m,h,n] / sqrt(S)"
+    assert [n for s in scalec.grad(rows, wrt="X").steps for n in s.results] == ["dS", "dX"]
 
 
 def test_f32_is_rounded_in_a_step_of_its_own():
@@ -295,6 +297,10 @@ SOFTMAX = "M[m] = max[n](s*X[m,n]); S[m] = sum[n](exp(s*X[m,n] - M)); P[m,n] = e
         (SOFTMAX.replace("s*X[m,n]", "(X[m,n]*w[n] + b[n])"), True),
         ("M[m] = max[n](X[m,n]); S[m] = sum[n](exp(s*(X[m,n] - M))); P[m,n] = exp(s*(X[m,n] - M)) / S", True),
         ("T[m,n] = X[m,n] for n < m+1 else -inf; M[m] = max[n](T); P[m,n] = sqrt(exp(2*M - T)) * exp(-M)", True),
+        (
+            SOFTMAX.replace("max[n](s*X[m,n])", "max(max[n](s*X[m,n]), z[m])").replace("M));", "M)) + exp(z[m] - M);"),
+            True,
+        ),
         (f"{SOFTMAX}; L[m] = M", False),
         (SOFTMAX.replace("/ S", "/ S * M"), False),
         (SOFTMAX.replace("(exp(s*X[m,n] - M))", "(exp(s*X[m,n] - M)) + 1"), False),
