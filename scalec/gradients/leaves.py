@@ -9,7 +9,7 @@ from functools import reduce
 from scalec.errors import UnsupportedError
 from scalec.frontend import affine
 from scalec.frontend.program import Contract, Read, Reduce, Scalar, Scales, Tensor, Value
-from scalec.gradients.expressions import NOWHERE, below, bounds, factors, number, plain, plus, product, read
+from scalec.gradients.expressions import NOWHERE, below, bounds, factors, number, plain, plus, product, read, rewritten
 from scalec.gradients.places import Index, block_of, by_group, in_blocks, moved, places
 from scalec.gradients.steps import MadeIndex
 from scalec.gradients.text import in_order, indices
@@ -192,6 +192,8 @@ def summed(
         value = plus(value, beside)
     if not index:  # of a scalar: one element
         index = (affine.constant(0),)
+    if not value.dims and not any(isinstance(x, (Reduce, Contract)) for x in below(value)):
+        value = _of_one(t, value)
     if any(affine.dims(i) and affine.plain(i) is None for i in index):
         return _put_back(t, name, element, replace(s, value=value), of)
     return read(t.emit(name, element, index, value, of=of, ranges=s.ranges, ranged=ranged, done=s.done), index)
@@ -230,6 +232,18 @@ def _over(v: Value, d: str) -> Value:
     parts = factors(v)
     inside = product([f for f in parts if d in f.dims])
     return product([*(f for f in parts if d not in f.dims), Reduce(NOWHERE, inside.dims - {d}, "sum", inside)])
+
+
+def _of_one(t: Trace, value: Value) -> Value:
+    """One number as a sum over the one element of what it is computed of: kernels reduce to a number."""
+    i = t.fresh("i")
+
+    def change(x: Value) -> Value | None:
+        numbered = isinstance(x, Read) and bool(x.index) and all(at == affine.constant(0) for at in x.index)
+        return read(x.source, (*x.index[:-1], *plain((i,)))) if numbered and isinstance(x, Read) else None
+
+    inside = rewritten(value, change)
+    return Reduce(NOWHERE, frozenset(), "sum", inside) if inside.dims else value
 
 
 def _by_groups(t: Trace, s: Share) -> Share:

@@ -22,7 +22,6 @@ NOT_YET = (
     "has a range, and",  # a range of the index that an operand is contiguous along
     "t has a range for each q",
     "the ranges of t for each q may overlap",
-    "a result of one number that nothing is reduced to",
 )
 """What no kernel does yet, of programs and of their gradients: docs/gradients.md. An entry goes when a kernel comes:
 the test of all texts fails then."""
@@ -330,6 +329,11 @@ def test_what_a_maximum_is_of_is_compared_as_it_is_stored():
     assert g.forward.splitlines()[-1] == "T_kept[m,n]:f32 = T"  # and not C, which is rounded
     g = scalec.grad("R[m] = max[n](X[m,n] * w[n])", wrt="X")
     assert g.steps[0].text == "of_max[m,n]:f32 = X[m,n]*w[n]"
+
+
+def test_one_number_is_a_sum_over_one_element():
+    """As kernels reduce to one."""
+    assert lines("S[0]:f32 = sum[n](x[n]^2) * w + b[0]", wrt="b") == ["db[0] = sum[i](dS[i]:f32)"]
 
 
 def test_straight_through_is_by_choice():
