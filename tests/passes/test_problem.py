@@ -266,6 +266,15 @@ def test_scales_constant_along_one_of_two_dimensions_of_k(problem_in: Callable[.
         problem_in("C[m,n] = A[b,m,k] @ B[b,n,k] scale(1xk,none)", "sm_90a")
 
 
+def test_what_is_named_once_for_some_rows(problem_in: Callable[..., Problem]) -> None:
+    """Rows in blocks are M, also of a batch; where pages are named, or sums have lengths, each of s is a matrix."""
+    assert problem_in("C[b,m,n] = A[b,m,k] @ B[e[b,m/64],b,n,k]", "sm_90a").m.name == "m"
+    shared = problem_in("C[s,m,t] = Q[s,m,d] @ K[table[s/2,t/64],t%64,d]", "sm_90a", m=64)
+    assert ([d.name for d in shared.outer], shared.m.name, shared.n.name) == (["s"], "m", "t")
+    lengths = problem_in("O[s,h,d] = P[s,h,t] @ V[t,d] for t < len[s]", "sm_90a", h=64)
+    assert ([d.name for d in lengths.outer], lengths.m.name) == (["s"], "h")
+
+
 @pytest.mark.parametrize(
     ("source", "told"),
     [

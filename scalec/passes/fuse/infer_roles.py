@@ -78,7 +78,8 @@ def _by_points(where: ir.AffineMap, symbols: list[ir.Value]) -> set[int]:
             r.lhs if isinstance(r, ir.AffineAddExpr) and isinstance(r.rhs, ir.AffineConstantExpr) else r
             for r in at.results
         ]
-        pages = bool(dims_in(at) & dims_in(where))
-        whole = [r for r in moved if pages or not isinstance(r, ir.AffineFloorDivExpr)]
+        divided = [r for r in moved if isinstance(r, ir.AffineFloorDivExpr)]
+        pages = dims_in(ir.AffineMap.get(at.n_dims, at.n_symbols, divided)) & dims_in(where)
+        whole = [r for r in moved if pages or r not in divided]
         found |= _by_points(ir.AffineMap.get(at.n_dims, at.n_symbols, whole), list(index.symbols))
     return found
