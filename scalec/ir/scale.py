@@ -98,6 +98,27 @@ def values_returned(function: ir.OpView) -> list[ir.Value]:
     return list(block.operations[len(block.operations) - 1].operands)
 
 
+def sizes_of(function: ir.OpView) -> dict[int, int]:
+    """Sizes of a program's dimensions that are known, by position: extents of arguments and results, and of what is
+    computed, which has dimensions that no tensor tells, such as t of `table[s, t/64]` alone."""
+    seen, arguments = [], list(function.body.blocks[0].arguments)
+    for values, key in ((arguments, "arg_attrs"), (values_returned(function), "res_attrs")):
+        for i, value in enumerate(values):
+            if "scale.shape" in (facts := facts_of(function, key, i)):
+                seen.append((value, map_of(facts["scale.shape"])))
+    for op in function.body.blocks[0].operations:
+        if op.operation.name in ("scale.contract", "scale.reduce"):
+            seen.append((op.result, maps_of(op.maps)[-1]))
+        elif op.operation.name == "scale.map":
+            seen.append((op.result, map_of(op.map)))
+    found: dict[int, int] = {}
+    for value, where in seen:
+        for axis, e in enumerate(where.results):
+            if isinstance(e, ir.AffineDimExpr) and rank(value) and not value.type.is_dynamic_dim(axis):
+                found.setdefault(e.position, value.type.get_dim_size(axis))
+    return found
+
+
 def maps_of(attribute: ir.Attribute) -> list[ir.AffineMap]:
     return [map_of(a) for a in ir.ArrayAttr(attribute)]
 

@@ -136,19 +136,9 @@ def tensors(
 
 
 def sizes(function: ir.OpView) -> dict[str, int | None]:
-    """Size of each dimension of the program, None where it is dynamic: read off the static extents of the types."""
-    dims = scale.program_dims(function)
-    found: dict[str, int | None] = dict.fromkeys(dims)
-    arguments = function.body.blocks[0].arguments
-    for values, key in ((arguments, "arg_attrs"), (scale.values_returned(function), "res_attrs")):
-        for i, value in enumerate(values):
-            if not isinstance(value.type, ir.RankedTensorType):
-                continue
-            facts = scale.facts_of(function, key, i)
-            for axis, e in enumerate(scale.map_of(facts["scale.shape"]).results):
-                if isinstance(e, ir.AffineDimExpr) and not value.type.is_dynamic_dim(axis):
-                    found[dims[e.position]] = value.type.get_dim_size(axis)
-    return found
+    """Size of each dimension of the program, None where it is dynamic."""
+    known = scale.sizes_of(function)
+    return {name: known.get(position) for position, name in enumerate(scale.program_dims(function))}
 
 
 @dataclass(frozen=True)

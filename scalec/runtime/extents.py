@@ -81,6 +81,10 @@ def bind_dims(spec: Called, views: Mapping[str, TensorView]) -> dict[str, int]:
             raise ArgumentError(f"{t.name} has {e.dim} = {size}", expected=f"at most {MOST}")
     dims.update({name: size for name, size in spec.dims.items() if size is not None})
     _solve(tensors, views, dims, giver)
+    for t in tensors:
+        for axis, e in enumerate(t.shape):
+            if e.dim and e.dim not in dims and e.divisor > 1:  # of pages alone: as many as they have
+                dims[e.dim], giver[e.dim] = elements(t, axis, views[t.name]) * e.divisor, t.name
     for t in (*spec.operands, *spec.results):
         for dim in (dim for e in t.shape for dim in e.names):
             if dim not in dims:

@@ -309,6 +309,7 @@ COMPRESSED = {
     "q last": f"L[t - lo[q], q]:f32 = max[h](Q[q,h,d] @ K[t,d]) {AWAY}",
     "a window of q": "L[q - lo[t], t]:f32 = sum[h](relu(Q[q,h,d] @ K[t,d]) * W[q,h]:f32) for q in lo[t]:hi[t]",
     "batches": "L[s, t - lo[s]]:f32 = sum[h](relu(Q[s,h,d] @ K[s,t,d]) * W[s,h]:f32) for t in lo[s]:hi[s]",
+    "pages": "L[s, t - lo[s]]:f32 = sum[h](relu(Q[s,h,d] @ K[p[s,t/16],t%16,d]) * W[s,h]:f32) for t in lo[s]:hi[s]",
     "by an offset": "L[q, t - off[q]] = min[h](silu(Q[q,h,d] @ K[t,d])) for t in off[q]:off[q+1]",
     "two results": f"T[q,t] = sum[h](relu(Q[q,h,d] @ K[t,d])); L[q, t - lo[q]] = T * y[q] {AWAY}; M[q,t] = T {AWAY}",
 }
@@ -321,6 +322,7 @@ COMPRESSED = {
 def test_columns_counted_from_where_a_window_begins(name: str, target: str, size: tuple[int, ...]) -> None:
     source, sizes = COMPRESSED[name], dict(zip("qtdh", size, strict=True))
     sizes = {x: n for x, n in {**sizes, "s": 3}.items() if x in used(source)}
+    sizes |= {"K_0": 9} if "p[" in source else {}
     axis = "L_0" if source.startswith(("L[t", "L[q -")) else "L_1"
     sizes[axis] = max(sizes.get("t", 1), sizes.get("q", 1)) + 9
     run(source, target, sizes, "hd")

@@ -100,3 +100,13 @@ def test_where_there_is_none() -> None:
     ):
         with pytest.raises(ScheduleError, match="no range of rows"):
             scalec.compile(source, target=target, dims=dims)
+
+
+@pytest.mark.parametrize("fields", ["order=m", "band=2"])
+def test_shares_are_of_one_column(fields: str) -> None:
+    """Other orders and bands have no shares: none are chosen, and those that are asked for are refused."""
+    source, dims = f"{TOKENS} with {fields}", {"h": 32, "d": 128}
+    kernel = scalec.compile(source, target="sm_90a", dims=dims)
+    assert "stationary=0" in kernel.spec.schedule
+    with pytest.raises(ScheduleError, match=f"(?s)stationary=1 is not possible.*{fields}"):
+        scalec.compile(f"{source}, stationary=1, tile=256x64x128", target="sm_90a", dims=dims)

@@ -35,7 +35,8 @@ FORMS = {
         16,
     ),
     "several tokens, each to where it is": (
-        "L[s,j,t] = sum[h](relu(Q[s,j,h,d] @ K[table[s,t/128],t%128,d]) * W[s,j,h]:f32) for t < len[s,j] else 0",
+        "L[s,j,t] = sum[h](relu(Q[s,j,h,d]:mxfp8 @ K[table[s,t/128],t%128,d]:mxfp8) * W[s,j,h])"
+        " for t < len[s,j] else 0",
         128,
     ),
     "largest, of tables that two share": (

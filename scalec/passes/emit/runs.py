@@ -257,6 +257,8 @@ class RunRoles(Producer, FoldsAtOnce):
 
         def load(sides: list[Any], w: Work) -> None:
             for side in sides:
+                if self.gathers_scales(side):  # rows of pages
+                    self.look_up_rows(rooms[side.piece], side, w, w.row0[side.label])
                 self.load_rows(h, side, rooms[side.piece], w, k0)
 
         with self.over_runs(h) as run:

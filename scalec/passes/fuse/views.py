@@ -24,6 +24,7 @@ from scalec.ir.scale import (
     map_of,
     maps_of,
     program_dims,
+    sizes_of,
     written,
 )
 from scalec.ir.scale_round import QuantizeOp
@@ -106,7 +107,7 @@ class _Views:
     def __post_init__(self) -> None:
         self.block, self.dims = self.function.body.blocks[0], program_dims(self.function)
         self.arguments = list(self.block.arguments)
-        self.known = self._known()
+        self.known = sizes_of(self.function)
 
     def take(self) -> None:
         for op in list(self.block.operations):
@@ -396,21 +397,6 @@ class _Views:
         if isinstance(e, ir.AffineAddExpr):
             return a + b
         return a * b if isinstance(e, ir.AffineMulExpr) else -(-a // b)
-
-    def _known(self) -> dict[int, int]:
-        """Sizes of dimensions that are known, by position: extents of arguments, and of what contractions compute."""
-        found: dict[int, int] = {}
-        seen = [(x, map_of(f["scale.shape"])) for x in self.arguments if "scale.shape" in (f := self._facts(x))]
-        for op in self.block.operations:
-            if op.operation.name in ("scale.contract", "scale.reduce"):
-                seen.append((op.result, maps_of(op.maps)[-1]))
-            elif op.operation.name == "scale.map":
-                seen.append((op.result, map_of(op.map)))
-        for value, where in seen:
-            for axis, e in enumerate(where.results):
-                if isinstance(e, ir.AffineDimExpr) and not value.type.is_dynamic_dim(axis):
-                    found.setdefault(e.position, value.type.get_dim_size(axis))
-        return found
 
 
 def _reads(e: ir.AffineExpr) -> bool:

@@ -19,7 +19,7 @@ def no_stationary(problem: Problem, schedule: Schedule) -> str:
         return f"tiles of a run begin one after the other on {target}"
     if fold is None:
         return "no index is reduced in a tile: tiles of the same columns do not follow each other"
-    if reason := _no_runs_of_ranges(problem) if problem.queued else no_run(problem, schedule):
+    if reason := _no_runs_of_ranges(problem, schedule) if problem.queued else no_run(problem, schedule):
         return reason
     if schedule.promote or k_blocks(problem, schedule) != 1:
         return f"a tile has more than one block of {schedule.tile[2]} of {problem.k.name}, or nobody knows"
@@ -43,10 +43,12 @@ def run_goes(problem: Problem, schedule: Schedule) -> list[int]:
     return [*([0] if problem.queued and waves > 1 else []), *goes_of(problem, schedule)]
 
 
-def _no_runs_of_ranges(problem: Problem) -> str:
+def _no_runs_of_ranges(problem: Problem, schedule: Schedule) -> str:
     """Why a queue cannot deal out tiles of the same columns together."""
     if problem.ragged is None or problem.ragged.dim != problem.m.name or not problem.kind.warpgroup_sums:
         return "tiles are dealt out by what memory says, which is no range of rows"
+    if (schedule.order, schedule.band) != ("n", 1):
+        return f"order={schedule.order}, band={schedule.band}: runs of a range have one column, order=n, band=1"
     return ""
 
 

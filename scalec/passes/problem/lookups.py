@@ -204,6 +204,27 @@ class Lookups:
             )
         return found
 
+    def tears_page(self, subset: Any, operand: Operand | None, contract: Any) -> bool:
+        """Whether a range may begin within a page of an operand's rows. Tiles that it deals out begin with it, and
+        copies bring pages from multiples of their own rows on.
+
+        Raises:
+            UnsupportedError: it is one of groups that the result does not tell apart, whose rows threads cannot mask.
+        """
+        if operand is None:
+            return False
+        domain = self.domain(subset)
+        if not (domain.low if isinstance(domain.low, int) else domain.step) % operand.page:
+            return False
+        if not domain.follows:
+            return True
+        raise UnsupportedError(
+            f"groups of {domain.dim} begin anywhere, and {operand.name} has pages of {operand.page}",
+            expected=f"groups of whole pages, which by {operand.page} behind the range promises",
+            fix=f"begin each group with a page of its own, and write by {operand.page}",
+            place=place_of(contract),
+        )
+
     def check_apart(self, domain: Domain, contract: Any) -> None:
         """Refuses ranges that may overlap where the result does not tell groups apart: it would be summed over them."""
         *_, result = maps_of(contract.maps)

@@ -100,7 +100,12 @@ class Reader(OperandReader):
         maps = [x.final.owner.opview for x in self.written() if is_op(x.final, "scale.map")]
         away = any(x.scatter is not None and distance_of(x.scatter) is not None for x in self.written())
         beside = away or any(dim_of(d) == k.name for d in contract.domains)  # tiles are dealt out by one range
-        self.masked = [] if self.folded_dim else masks(contract, maps, self.dims, (m.name, n.name), beside)
+        paged = {x.rows: x for x in (lhs, rhs) if x.page}
+
+        def torn(domain: Any) -> bool:
+            return self.tears_page(domain, paged.get(dim_of(domain)), contract)
+
+        self.masked = [] if self.folded_dim else masks(contract, maps, self.dims, (m.name, n.name), torn, beside)
         results, reductions = (read(contract, m, n, outer) for read in (self.results, self.reductions))
         made = Problem(self.target, family, m, n, k, lhs, rhs, place_of(contract), results, reductions=reductions)
         made = replace(made, summed=summed, added=added, terms=self.computed_before(sums, m, n, outer))

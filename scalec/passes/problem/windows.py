@@ -3,7 +3,7 @@ what of it lies within."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from scalec.errors import UnsupportedError
@@ -24,16 +24,24 @@ def filled(op: Any) -> bool:
 
 
 def masks(
-    contract: Any, maps: Sequence[Any], dims: Sequence[str], tiled: tuple[str, ...], every: bool = False
+    contract: Any,
+    maps: Sequence[Any],
+    dims: Sequence[str],
+    tiled: tuple[str, ...],
+    torn: Callable[[Any], bool],
+    every: bool,
 ) -> list[Any]:
     """The ranges of a contraction over dimensions of a tile by which no tiles are dealt out: whose ends differ within
-    a tile, or outside of which a map writes something. Of several others, all but the first; or `every` one."""
+    a tile, outside of which a map writes something, or where it would begin within a page (`torn`). Of several others,
+    all but the first; or `every` one."""
     own = [d for d in contract.domains if dim_of(d) in tiled]
     within = {dims.index(x) for x in tiled}
     found = [
         d
         for d in own
-        if dims_of_domains([d]) & within or any(filled(op) and ir.Value(d) in map(ir.Value, op.domains) for op in maps)
+        if dims_of_domains([d]) & within
+        or any(filled(op) and ir.Value(d) in map(ir.Value, op.domains) for op in maps)
+        or (not every and torn(d))
     ]
     return [*found, *[d for d in own if d not in found][int(not every) :]]
 
