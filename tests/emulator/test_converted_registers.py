@@ -192,6 +192,7 @@ def test_half_a_byte_of_both() -> None:
 @pytest.mark.parametrize(
     ("program", "schedule", "reason"),
     [
+        (ALL["mxfp4 x mxfp4"], "swap=1, tile=64x16x128, swizzle_b=32", "warps make 2 panels of A at most, and 128"),
         (ALL["bf16 x nvfp4"], "swap=0", "B is converted, and wgmma takes its left operand alone from registers: A"),
         ("C[m,n]:f32 = A[m,k]:mxfp8 @ B[n,k]:bf16", "swap=1", "A is converted, and wgmma takes its left operand alone"),
         (ALL["bf16 x nvfp4"].replace("B[n,k]:nvfp4", "B[n,k]:bf16"), "swap=1", "no operand is converted"),

@@ -51,7 +51,7 @@ def tile_k(problem: Problem, schedule: Schedule) -> None:
         if operand.converted and registers_make(problem, schedule, operand):
             continue
         deep = in_registers(schedule) and swizzle and row > swizzle and row % swizzle == 0
-        reason = no_deep_rows(problem, operand, k) if deep else ""
+        reason = no_deep_rows(problem, operand, k, swizzle) if deep else ""
         if reason or not (deep or row == swizzle):
             raise ScheduleError(
                 f"a row of the tile of {operand.name} is {row} bytes and {field} = {swizzle}",

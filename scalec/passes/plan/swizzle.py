@@ -179,15 +179,15 @@ def no_panels(target: Target, operand: Operand, rows: int) -> str:
     return ""
 
 
-def no_deep_rows(problem: Problem, operand: Operand, depth: int) -> str:
-    """Why the tile of an operand, beside one that is converted in registers, cannot have several panels along K, ""
-    where it can."""
+def no_deep_rows(problem: Problem, operand: Operand, depth: int, swizzle: int | None = None) -> str:
+    """Why the tile of an operand, beside one that is converted in registers, cannot have several panels along K, of
+    `swizzle` bytes each, the widest if that is not said; "" where it can."""
     if operand.gathered or operand.pages:
         return f"copies bring rows of {operand.name} one by one"
     if operand.converted and (operand.turned or operand.transformed or operand.zeros is not None):
         return f"{operand.name} is computed, turned, or less zero points on its way"
     row = operand.shared_bytes(depth)
-    if operand.converted and row > MOST_MADE * max(problem.target.swizzles):
+    if operand.converted and row > MOST_MADE * (swizzle or max(problem.target.swizzles)):
         return (
             f"warps make {MOST_MADE} panels of {operand.name} at most, and {depth} of {problem.k.name} are {row} bytes"
         )
