@@ -215,7 +215,8 @@ class Keeper:
         return text, tuple(k.tensor.name for k in kept)
 
     def _lifted(self, k: Kept, statements: list[Statement]) -> Statement:
-        """A temporary of its own for a value that stands within a statement."""
+        """A temporary of its own for a value that stands within a statement, in front of the first that reads it: maybe
+        one made so before, of a value that this one is within."""
         tensor = Tensor(self._name(k.tensor.name.removesuffix("_").removesuffix("_kept")), (0, 0), [None] * len(k.dims))
         at = statements.index(next(s for s in statements if s.tensor is k.statement.tensor))
         key, s = self.key(k.value), k.statement
@@ -232,7 +233,7 @@ class Keeper:
             ranges = tuple(r for r in t.ranges if bounds(r) | {r.dim} <= has)  # else it is made's
             fields = (t.tensor, t.index, t.dims, value, t.accumulate, ranges, t.otherwise, t.temporary)
             statements[i] = Statement(*fields)
-        statements.insert(at, made)
+        statements.insert(next((i for i, t in enumerate(statements) if _read(made, [t])), at), made)
         return made
 
 

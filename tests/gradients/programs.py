@@ -173,6 +173,10 @@ MORE = [  # ranges, groups, gathered and scattered rows, several results, comput
         "L[q,t - lo[q]]:f32 = sum[h](relu(Q[q,h,d] @ K[t,d]) * W[q,h]) for t in lo[q]:hi[q]",
         {"q": 5, "t": 6, "h": 3, "d": 4},
     ),
+    Case(
+        "L[q,t]:f32 = sum[h](exp(Q[q,h,d] @ K[t,d] / 4) * W[q,h]) * y[q] for t in lo[q]:hi[q]",
+        {"q": 5, "t": 6, "h": 3, "d": 4},
+    ),
     Case("Y[m,n] = X[m,n]*w[n] + r[m] for n < len[m]", MN, given=LEN),
     Case("Y[m,n] = X[m,n]*w[n]*r[m] for n < len[m] else 0", MN, given=LEN),
     Case("Y[m,n] = X[m,n]*w[n] for n < len[m] else 2", MN, given=LEN),
