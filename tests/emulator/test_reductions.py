@@ -363,6 +363,12 @@ def test_columns_that_no_thread_has_registers_for(target: str, n: int) -> None:
     assert bool(kernel.spec.launch.partial_bytes) == (target != "sm_90a")
 
 
+def test_what_reductions_read_counts_beside_results() -> None:
+    """Warps take as many columns for what they stage as for a reduction that reads something for each element."""
+    source = "T[m,n] = A[m,k]:e4m3 @ B[n,k]:e4m3; C[m,n]:e4m3 = T; R[m]:f32 = sum[n](T + v[m/4,n])"
+    run(f"{source} with tile=128x64x128, epilogue=bulk", "sm_100a", {"m": 33, "n": 96, "k": 128}, "nk")
+
+
 def test_reductions_are_placed_once() -> None:
     """What decides it is the program alone: a schedule changes nothing, and a tile that can be is kept."""
     source = "T[m,n] = A[m,k] @ B[n,k]; R[m] = max[n](T)"

@@ -56,11 +56,11 @@ class Problem:
     `family` are the instructions that multiply `lhs` and `rhs`; `written` is where the program says so. The results
     have the same indices, in the same order. `reductions` have one index less each: they are sums, or the largest or
     least, along M or N, of what their bodies compute. `swapped`: rows of the results in memory are columns here
-    (`transposed`). `beside`: of a problem of one result (`each`) the other results of the same sums. `spans`: a
-    dimension of a tile and one of `outer` or `summed`, whose indices a launch walks as one where strides allow, which
-    `sizes` takes for granted; `permuted_spans`: for which only strides of permuted tensors do. `in_addends`: the same
-    program where each element of an operand is the sum of two that are multiplied, if it may be. `whole_pages`: tiles
-    are to have whole pages, or pages whole tiles, for who looks for tiles that cut none first.
+    (`transposed`). `beside`: of a problem of one result (`each`) the other results and reductions of the same sums.
+    `spans`: a dimension of a tile and one of `outer` or `summed`, whose indices a launch walks as one where strides
+    allow, which `sizes` takes for granted; `permuted_spans`: for which only strides of permuted tensors do.
+    `in_addends`: the same program where each element of an operand is the sum of two that are multiplied, if it may be.
+    `whole_pages`: tiles are to have whole pages, or pages whole tiles, for who looks for tiles that cut none first.
     """
 
     target: Target
@@ -170,14 +170,15 @@ class Problem:
         """The problem of each result alone."""
         if len(self.results) == 1 and not self.reductions:
             return (self,)
-        others = [tuple(x for x in self.results if x is not r) for r in self.results]
-        own = replace(self, reductions=())
-        return tuple(replace(own, results=(r,), beside=x) for r, x in zip(self.results, others, strict=True))
+        return tuple(map(self._alone, self.results))
 
     @property
     def each_reduction(self) -> tuple[Problem, ...]:
         """The problem of each reduction alone, as that of a result."""
-        return tuple(replace(self, results=(r,), reductions=(), beside=self.results) for r in self.reductions)
+        return tuple(map(self._alone, self.reductions))
+
+    def _alone(self, own: Result) -> Problem:
+        return replace(self, results=(own,), reductions=(), beside=tuple(x for x in self.bodies if x is not own))
 
     @property
     def bodies(self) -> tuple[Result, ...]:
