@@ -22,7 +22,7 @@ from scalec import api, env
 from scalec.errors import ArgumentError, SourceError, shown
 from scalec.formats import ELEMENT_TYPES, FORMATS, LAYOUTS, MOST_WORDS, WHOLE, Granularity
 from scalec.runtime import torch_calls
-from scalec.runtime.tensors import LIBRARY_NAMES, is_numpy, is_torch, torch_dtype
+from scalec.runtime.tensors import CPU, LIBRARY_NAMES, adopt, is_numpy, is_torch, torch_dtype
 from scalec.suggestions import did_you_mean
 from scalec.targets import TARGETS
 
@@ -201,7 +201,7 @@ def _quantized(
         right = f"({right}) * r[0]:f32"
         if len(tensors) == 1 and not torch_calls.tracing() and _on_host(x):  # this product is rounded to f32, as there
             with np.errstate(invalid="ignore"):
-                tensors = ((x.astype(np.float32) if is_numpy(x) else x.float()) * given[0],)
+                tensors = ((np.asarray(x, np.float32) if is_numpy(x) else x.float()) * given[0],)
             right, given = right.partition(":")[0][1:] + ":f32", ()
     amax = f"max(max[{batch}m,k](abs({right})), 0)"
     seeds = () if seed is None else (_seed(x, seed),)
@@ -356,6 +356,7 @@ def _held(
             expected = f"a torch tensor or a numpy array{of}, at least {least} indices"
             fix = f"{name}.float() or {name}.astype(numpy.float32)" if tensor and len(x.shape) >= least else ""
             raise ArgumentError(f"{name} does not fit", got=got, expected=expected, fix=fix)
+        adopt(name, x, 0, lambda pointer: CPU)  # refuses masks, sparse tensors and lazy views before these are reduced
     if not all(_alike(x, y) for x, y in pairwise(tensors.values())):
         got = ", ".join(f"{name} of type {type(x).__qualname__}" for name, x in tensors.items())
         raise ArgumentError("tensors of two libraries", got=got, expected="torch tensors alone, or numpy arrays alone")
@@ -390,7 +391,7 @@ def _led(x: Any, lead: Any) -> Any:
 def _found(x: Any, largest: float) -> Any:
     """The scale of a whole tensor, by the rule that quantize states."""
     if is_numpy(x):
-        amax = np.abs(x).max(initial=0).astype(np.float32)
+        amax = np.abs(np.asarray(x)).max(initial=0).astype(np.float32)
         with np.errstate(invalid="ignore"):
             return np.where(amax == 0, np.float32(1), np.maximum(amax / np.float32(largest), np.float32(_SMALLEST)))
     torch: Any = sys.modules["torch"]
