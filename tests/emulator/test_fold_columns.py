@@ -383,6 +383,8 @@ REFUSED = {
     "L[q,t]:f32 = sum[h](Q[q,h,d] @ K[t,h,d])": ("an index of both operands", {"h": 16}),
     f"L[q, t - hi[q]]:f32 = sum[h](Q[q,h,d] @ K[t,d]) {WINDOW[:20]}": ("is written at t + an index read", {"h": 16}),
     f"L[q, t - lo[q]]:f32 = Q[q,d] @ K[t,d] {WINDOW[:20]}": ("is written at t + an index read", {"d": 64}),
+    "L[q,t]:f32 = sum[h](Q[q,h,d] @ K[t,d] * W[idx[h]])": ("idx[h] is read beside what a tile reduces", {"h": 16}),
+    "L[q,t]:f32 = sum[h](Q[q,h,d] @ K[t,d] * W[idx[q],h])": ("tile reduces, at q", {"h": 16}),
     "L[q,t] = sum[h](Q[q,h,d] @ K[t,d]); M[q,h,t] = Q[q,h,d] @ K[t,d]": ("", {"h": 16}),
     "L[b,q,t] = sum[h](Q[b,q,h,d] @ K[b,t,d]) for b in lo[q]:hi[q] else 0": ("b has a range", {"h": 16}),
 }
@@ -395,6 +397,21 @@ def test_refusals(source: str) -> None:
         scalec.compile(source, target="sm_90a", dims=dims)
     assert words in f"{found.value}", found.value
     assert found.value.place is not None
+
+
+SIZES_OF = {
+    "m": {"q": 5, "t": 40, "h": 16, "d": 64, "Q_0": 7},
+    "s": {"q": 5, "t": 40, "h": 16, "d": 64, "W_0": 7},
+}
+GATHERED = ["max[h](Q[idx[q],h,d] @ K[t,d])", "sum[h](relu(Q[q,h,d] @ K[t,d]) * W[idx[t]])"]
+
+
+@pytest.mark.once("source", "target")
+@pytest.mark.parametrize("source", GATHERED)
+@pytest.mark.parametrize("target", TARGETS)
+def test_indices_from_memory_beside_what_is_reduced(source: str, target: str) -> None:
+    """No tile has all of h: a row of it has q and h, of which the index is of one, and what is left out is not told."""
+    run(f"L[q,t]:f32 = {source}", target, SIZES_OF[source[0]], "hd")
 
 
 def test_gaps_in_what_is_read_as_one() -> None:

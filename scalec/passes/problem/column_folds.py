@@ -116,16 +116,20 @@ def check_size(op: Any, name: str, size: int | None) -> None:
 
 
 def check_walked(problem: Problem) -> None:
-    """Refuses an index from memory that blocks of an index share which is walked as one with what is reduced."""
-    walked = {d.name for d in (problem.m, problem.n) if d.inner > 1}
+    """Refuses an index from memory of what is reduced, or is walked as one with it; and beside a reduction one that no
+    operand is read at, as nothing is passed over for it."""
+    walked = {name for d in (problem.m, problem.n) if d.inner > 1 for name in (d.name, d.within)}
+    multiplied = {at.dim for p in problem.products for x in (p.lhs, p.rhs) for at in x.coords}
     for x in problem.lookups:
-        if x.dim in walked and x.block > 1:
-            raise UnsupportedError(
-                f"{x.name} is read at {x.dim}/{x.block}, and {x.dim} is walked as one with what is reduced",
-                expected=f"an index at {x.dim} itself",
-                fix=f"repeat each index {x.block} times, and read it at {x.dim}",
-                place=problem.written,
-            )
+        own = walked & {at.dim for at in x.index.coords}
+        if not own and (problem.column_fold is None or not x.by_row or x.name in multiplied):
+            continue
+        raise UnsupportedError(
+            f"{x.name} is read beside what a tile reduces, at {' and '.join(sorted(own)) or x.dim}",
+            expected=f"indices from memory of operands, and of other dimensions than {' and '.join(sorted(walked))}",
+            fix="gather what it names by a program before, as X[m,n] = A[idx[m],n]",
+            place=problem.written,
+        )
 
 
 def uneven(results: Sequence[Result], outer: Sequence[Dim]) -> tuple[Domain, ...]:
