@@ -62,7 +62,8 @@ def cut_sum(source: str, place: Place) -> Cut | None:
 
 def _cut(source: str, program: ast.Program, s: ast.Statement, path: Sequence[ast.Node]) -> Cut | None:
     contract = path[-1]
-    assert isinstance(contract, ast.Contract)
+    if not isinstance(contract, ast.Contract):
+        return None
     sides = [
         {x.text for x in ast.walk(side) if isinstance(x, ast.IndexName)} for side in (contract.left, contract.right)
     ]

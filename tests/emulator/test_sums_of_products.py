@@ -189,9 +189,7 @@ def test_scales_are_asked_for() -> None:
 
 
 REFUSED = {
-    "C[m,n] = A[m,k]:f16 @ B[n,k]:f16 + D[m,r] @ E[n,r]": "A and D are operands of products that are added up",
     "C[m,n] = A[m,k] @ B[n,k] + D[m,r] @ E[r,n]": "differ in their layouts",
-    "C[m,n] = relu(A[m,k]) @ B[n,k] + D[m,r] @ E[n,r]": "A is computed, and its product is added to another",
     "C[b,m,n] = A[m,k] @ B[b,n,k] + D[b,r] @ E[m,n,r]": "m is a row of one product, and not of another",
     "G[m,n] = A[m,k] @ B[n,k]; C[m,n] = silu(G) * (A[m,k] @ F[n,k] + D[m,r] @ E[n,r])": "meet other products",
     "C[g,m,n]:f32 += A[k,m] @ B[k,n] + D[k,m] @ E[k,n] for k in off[g]:off[g+1]": "k has a range",

@@ -65,7 +65,7 @@ REFUSED = {
         {},
         "A has a stride of 1030 elements (1030 bytes) along index 0 (m), not a multiple of 16 bytes\n"
         "  got: strides (1030, 1)\n  expected: a stride along index 0 (m) that is a multiple of 16 elements\n"
-        "  fix: a stride of 1040 elements",
+        "  fix: A.contiguous(), or a stride of 1040 elements",
     ),
     "broadcast": (
         {"A": Tensor((256, 1024), strides=(0, 1))},
