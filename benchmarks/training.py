@@ -7,7 +7,8 @@ A linear layer in FP8, quantising included, beside our BF16 one and torch's; a m
 the same layer with our BF16 products. Contenders are interleaved (scalec/bench/); a ratio is another's time over that
 of FP8. Weights are f32, and so are their gradients, but those of BF16 linear layers, which have no master weights.
 Gradients are compared with those of the BF16 layer: they differ by what FP8 rounds. A layer that does not fit into
-memory is left out, and said. Runs from a checkout.
+memory is left out, and said. Steps that are graphs are also timed without pauses (`sustained`): power then leaves a
+contender the clocks that it would have in a training run. Runs from a checkout.
 """
 
 from __future__ import annotations
@@ -138,11 +139,19 @@ class Eager:
         return 1e3 * begin.elapsed_time(end)
 
 
-def timed(steps: dict[str, Step], graphed: bool, rounds: int) -> dict[str, Timing]:
-    from scalec.bench.graphs import burst, capture
+def timed(steps: dict[str, Step], graphed: bool, rounds: int) -> tuple[dict[str, Timing], dict[str, Timing]]:
+    """With a pause before each, and without; no such of steps that are no graphs."""
+    from scalec.bench.graphs import burst, capture, sustained
 
     made: dict[str, Any] = {name: capture([step]) if graphed else Eager(step) for name, step in steps.items()}
-    return burst(made, rounds)
+    return burst(made, rounds), sustained(made, max(1, rounds // 2)) if graphed else {}
+
+
+def beside(timings: dict[str, Timing]) -> dict[str, Any]:
+    """Microseconds of each, and its ratio to FP8."""
+    us = {contender: t.median for contender, t in timings.items()}
+    ratio = {contender: round(t / us[FP8], 4) for contender, t in us.items() if contender != FP8}
+    return {"us": {contender: round(t, 1) for contender, t in us.items()}, "ratio": ratio}
 
 
 def figures(only: str, rounds: int) -> Iterator[dict[str, Any]]:
@@ -163,18 +172,17 @@ def figures(only: str, rounds: int) -> Iterator[dict[str, Any]]:
             off = [x for name in steps if name.startswith(FP8) for x in differences(steps, name)]
             if not max(off) <= ALLOWED:
                 raise click.ClickException(f"{name} {sizes} is wrong: {off}, at most {ALLOWED}")
-            timings = timed(steps, graphed, rounds)
+            timings, unpaused = timed(steps, graphed, rounds)
         except torch.OutOfMemoryError as error:
             click.echo(f"{name} {sizes} is left out: {str(error).splitlines()[0]}", err=True)
             steps = make = None
             torch.cuda.empty_cache()
             continue
-        us = {contender: t.median for contender, t in timings.items()}
         yield {
             "layer": name,
             **sizes,
-            "us": {contender: round(t, 1) for contender, t in us.items()},
-            "ratio": {contender: round(t / us[FP8], 4) for contender, t in us.items() if contender != FP8},
+            **beside(timings),
+            **({"sustained": beside(unpaused)} if unpaused else {}),
             "differences": [round(x, 4) for x in off],
             "quartiles": {contender: t.quartiles for contender, t in timings.items()},
         }
