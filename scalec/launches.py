@@ -38,7 +38,8 @@ _FORMATS = "|".join(x.name for x in FORMATS.values() if ELEMENT_TYPES[x.lhs[0].t
 _ROWS = re.compile(
     rf"\bscale\s*\([^()=]*\)\s*=|:\s*({'|'.join(FORMATS)})\s*="
     rf"|\bscale\s*\(\s*(tensor\b|[\dA-Za-z_]*x\s*[A-Za-z_]|[A-Za-z_]\w*x\d)|\bquantize\s*\(|\bue[48]m|:\s*({_FORMATS})\b"
-    r"|,\s*(?P<last>\w+)\s*\](\s*:\s*\w+)?[\s)]*@(?![^@;]*,\s*(?P=last)\s*\])|\b(sum|max|min)\s*\[|@[^@]*@[^@]*[+-]|@[^@]*[+-][^@]*@"
+    r"|,\s*(?P<last>\w+)\s*\](\s*:\s*\w+)?[\s)]*@(?![^@;]*,\s*(?P=last)\s*\])|\b(sum|max|min)\s*\["
+    r"|@[^@]*@[^@]*[+-]|@[^@]*[+-][^@]*@"
 )
 """What every program with quantised results, with scales of a byte, with operands that are quantised anew, or that
 differ in their last index, with reductions, or with products that are added up, has: others need not be parsed."""

@@ -75,8 +75,8 @@ class Segments(Reductions):
     def clear(self, sums: ir.Value) -> None:
         """Sums of nothing yet; where they are promoted, several products have the same registers by turns. A loop of
         many K blocks has no first one that ptxas could know."""
-        p, s = self.problem, self.schedule
-        few = p.segments > 1 or (p.depth is not None and p.depth <= FEW * s.tile[2])
+        depth, s = self.problem.depth, self.schedule
+        few = depth is not None and depth <= FEW * s.tile[2]
         by_turns: dict[str, Any] = {"apart": s.mma_n or s.tile[1]} if s.promote and few else {}
         self.e.op("tile.clear", operands=[sums], **by_turns)
 
