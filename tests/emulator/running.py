@@ -24,8 +24,34 @@ from tests.fuzz import gpu
 
 TARGETS = ["sm_90a", "sm_100a", "sm_120a"]
 
+# the largest `diff` from the float64 result, by the result's type: half of (2^-8)^2 or (2^-11)^2, where all are rounded
+# by as much as they can be, which of a few elements may happen; FP32 sums
+LIMITS = {"bf16": 7.7e-6, "f16": 1.2e-7, "f32": 1e-10}
+
 MAX_ERROR = 0.01
 """Largest max|x-y| / max|y|: one wrong element or row shows here, not in diff. Rounding to bf16 gives 2^-9 at most."""
+
+
+def limit(source: str) -> float:
+    """The largest diff of a program's result."""
+    kind = source.split("=")[0].partition(":")[2].strip().rstrip(" +")
+    return LIMITS[kind or "bf16"]
+
+
+def k_of(source: str, bytes_: int) -> int:
+    """K of a program whose rows of A are about so many bytes (8-bit and narrower: elements), as its operands ask.
+
+    Copies that pad 4 or 6 bits to 8 bring whole boxes of 128 elements, packed ones whole bytes.
+    """
+    four = sum(source.count(t) for t in ("e2m1", "mxfp4", "nvfp4"))
+    packed = four == 2
+    padded = not packed and (four or any(t in source for t in ("e2m3", "e3m2", "mxfp6")))
+    eight = packed or padded or any(t in source for t in ("e4m3", "e5m2", "mxfp8", "scale"))
+    step, wide = (
+        128 if padded else 2 if packed else 1,
+        4 if "tf32" in source else 1 if eight and ":f16 @" not in source else 2,
+    )
+    return -(-bytes_ // (wide * step)) * step
 
 
 def by_turns(names: Iterable[str], sizes: int) -> list[tuple[str, int]]:

@@ -88,22 +88,6 @@ _EPILOGUES = {
 PROGRAMS: dict[str, str] = {**_UNSCALED, **_PADDED, **_SCALED, **_BLOCKS, **_ONE_SIDE, **_PROMOTED, **_EPILOGUES}
 
 
-def k_of(source: str, bytes_: int) -> int:
-    """K of a program whose rows of A are about so many bytes (8-bit and narrower: elements), as its operands ask.
-
-    Copies that pad 4 or 6 bits to 8 bring whole boxes of 128 elements, packed ones whole bytes.
-    """
-    four = sum(source.count(t) for t in ("e2m1", "mxfp4", "nvfp4"))
-    packed = four == 2
-    padded = not packed and (four or any(t in source for t in ("e2m3", "e3m2", "mxfp6")))
-    eight = packed or padded or any(t in source for t in ("e4m3", "e5m2", "mxfp8", "scale"))
-    step, wide = (
-        128 if padded else 2 if packed else 1,
-        4 if "tf32" in source else 1 if eight and ":f16 @" not in source else 2,
-    )
-    return -(-bytes_ // (wide * step)) * step
-
-
 # of each family, what schedules are tried on: the program, and (m, n, k), of which n and k are known
 FAMILIES: dict[str, tuple[str, tuple[int, int, int]]] = {
     "bf16": ("C[m,n] = A[m,k] @ B[n,k]", (300, 264, 192)),

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-# the largest `diff` from the float64 result, by the result's type: half of (2^-8)^2 or (2^-11)^2, where all are rounded
-# by as much as they can be, which of a few elements may happen; FP32 sums
-LIMITS = {"bf16": 7.7e-6, "f16": 1.2e-7, "f32": 1e-10}
-
 _UNSCALED = {
     "e4m3": "C[m,n] = A[m,k]:e4m3 @ B[n,k]:e4m3",
     "e4m3 x e5m2": "C[m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:e5m2",
@@ -78,25 +74,6 @@ _EPILOGUES = {
 }
 
 PROGRAMS: dict[str, str] = {**_UNSCALED, **_PROMOTED, **_SCALED, **_LAYOUTS, **_EPILOGUES}
-
-
-def limit(source: str) -> float:
-    """The largest diff of a program's result."""
-    kind = source.split("=")[0].partition(":")[2].strip().rstrip(" +")
-    return LIMITS[kind or "bf16"]
-
-
-def k_of(source: str, bytes_: int) -> int:
-    """K of a program whose rows of A are about so many bytes (8-bit and narrower: elements), as its operands ask.
-
-    Copies that pad 4 or 6 bits to 8 bring whole boxes of 128 elements, packed ones whole bytes.
-    """
-    six = any(t in source for t in ("mxfp6", "e2m3", "e3m2"))
-    four = sum(source.count(t) for t in ("e2m1", "mxfp4", "nvfp4"))
-    eight = any(t in source for t in ("e4m3", "e5m2", "mxfp8", "scale"))
-    step = 128 if six or four == 1 else 2 if four else 1
-    wide = 4 if "tf32" in source else 1 if six or four or eight else 2
-    return -(-bytes_ // (wide * step)) * step
 
 
 # of each family, what schedules are tried on: the program, and (m, n, k), of which n and k are known

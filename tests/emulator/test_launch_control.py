@@ -15,9 +15,7 @@ from scalec.abi import KernelSpec
 from scalec.errors import ScheduleError
 from scalec.runtime.kernel import Kernel
 from tests.emulator.launches import made, outcome
-from tests.emulator.running import by_turns, run_on
-from tests.emulator.sm100_programs import k_of
-from tests.emulator.sm120_programs import limit
+from tests.emulator.running import by_turns, k_of, limit, run_on
 
 TENSOR, WARPS = "sm_100a", "sm_120a"
 FP8 = "C[m,n] = A[m,k]:e4m3 @ B[n,k]:e4m3"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.emulator.running import run_on
-from tests.emulator.sm120_programs import PROGRAMS, limit
+from tests.emulator.running import limit, run_on
+from tests.emulator.sm120_programs import PROGRAMS
 from tests.emulator.test_fold_columns import FORMS, run
 from tests.emulator.test_invariant import decided
 

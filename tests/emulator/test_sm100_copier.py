@@ -10,9 +10,8 @@ import scalec
 from scalec.compiler import compile_source
 from scalec.errors import ScheduleError
 from scalec.tuning.explain import explain
-from tests.emulator.running import by_turns, run_on
-from tests.emulator.sm100_programs import PROGRAMS, k_of
-from tests.emulator.sm120_programs import limit
+from tests.emulator.running import by_turns, k_of, limit, run_on
+from tests.emulator.sm100_programs import PROGRAMS
 
 TARGET = "sm_100a"
 

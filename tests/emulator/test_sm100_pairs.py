@@ -9,9 +9,8 @@ import pytest
 import scalec
 from scalec.compiler import decide
 from scalec.errors import ScheduleError
-from tests.emulator.running import Ran, by_turns, run_on
-from tests.emulator.sm100_programs import FAMILIES, PROGRAMS, k_of
-from tests.emulator.sm120_programs import limit
+from tests.emulator.running import Ran, by_turns, k_of, limit, run_on
+from tests.emulator.sm100_programs import FAMILIES, PROGRAMS
 from tests.tiers import fields
 
 TARGET = "sm_100a"

@@ -11,9 +11,8 @@ import scalec
 from scalec.compiler import decide
 from scalec.errors import ScheduleError
 from tests.emulator.quantised import run_quantised
-from tests.emulator.running import Ran, by_turns, run_on
-from tests.emulator.sm100_programs import PROGRAMS, k_of
-from tests.emulator.sm120_programs import limit
+from tests.emulator.running import Ran, by_turns, k_of, limit, run_on
+from tests.emulator.sm100_programs import PROGRAMS
 
 TARGET = "sm_100a"
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.emulator.running import run_on
-from tests.emulator.sm100_programs import PROGRAMS, k_of
-from tests.emulator.sm120_programs import limit
+from tests.emulator.running import k_of, limit, run_on
+from tests.emulator.sm100_programs import PROGRAMS
 
 
 @pytest.mark.once
