@@ -10,13 +10,10 @@ from scalec.errors import ScalecError
 from scalec.ir import context as contexts
 from scalec.ir.mlir import ir
 from scalec.passes.base import Decision, Pass, forget, reading_once
-from scalec.passes.choose.consumers import ChooseConsumers
-from scalec.passes.choose.copy_scales import CopyScales
 from scalec.passes.choose.dependent import ChooseDependent
 from scalec.passes.choose.fix_order import FixOrder
 from scalec.passes.choose.mma_n import ChooseMmaN
 from scalec.passes.choose.parts import ChooseParts
-from scalec.passes.choose.permute_columns import PermuteColumns
 from scalec.passes.choose.place_reductions import PlaceReductions
 from scalec.passes.choose.recall_tuned import RecallTuned
 from scalec.passes.choose.scheduler import ChooseScheduler
@@ -51,10 +48,7 @@ PIPELINE: list[Pass] = [
     ChooseSplit(),
     ChooseScheduler(),
     ChooseDependent(),
-    ChooseConsumers(),
     ChooseSwizzle(),
-    PermuteColumns(),
-    CopyScales(),
     WarpSpecialize(),
     ChooseMmaN(),
     ChooseParts(),

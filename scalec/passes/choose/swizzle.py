@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from scalec.ir.schedule import STAGED, Request
+from scalec.ir.schedule import PERMUTED, STAGED, Request
 from scalec.passes.base import Decision
+from scalec.passes.plan.column_factors import no_permuted_columns
 from scalec.passes.plan.draft import draft
 from scalec.passes.plan.panes import strip_columns
 from scalec.passes.plan.resources import staged_widths
@@ -24,17 +25,19 @@ from scalec.passes.problem.types import Problem
 
 
 class ChooseSwizzle(Decision):
-    """Decides `swizzle_a`, `swizzle_b`, `swizzle_c`, `epilogue`, `staged`, `panels` and `adds`.
+    """Decides `swizzle_a`, `swizzle_b`, `swizzle_c`, `epilogue`, `staged`, `panels`, `adds` and `permute_n`.
 
     Operand tiles take the widest swizzle that divides a row of the tile, along the operand's contiguous index. Results
     are staged in shared memory and leave by bulk copy where that is known to be worth it (`worth_staging`), the copy's
     alignment is known to hold and three stages still fit; likewise, where they are scattered, row by row; transposed
     ones are turned there (`not_worth_turning`); otherwise registers are stored directly. Only what is staged has a
     `swizzle_c` (else 0). What results are added to is loaded where K is short (LOADED_K), else copies add in memory.
+    Where results of 8 or 4 bits are staged and copies can bring B's rows so, columns are permuted: a register then
+    holds four or eight adjacent ones, and one `stmatrix` stages what eight 2-byte stores would, or sixteen of a byte.
 
         #scale.schedule<{tile = array<i64: 256, 128, 128>}>
     -->
-        #scale.schedule<{tile = ..., swizzle_a = 128, swizzle_b = 128, swizzle_c = 128, epilogue = "bulk"}>
+        #scale.schedule<{tile = ..., swizzle_a = 128, swizzle_b = 128, swizzle_c = 128, epilogue = "bulk", ...}>
     """
 
     name = "choose-swizzle"
@@ -58,7 +61,7 @@ class ChooseSwizzle(Decision):
             ways = [way for way, no in able.items() if worth and not no and (way == "bulk" or scattered)]
             epilogue = ways[0] if ways else "direct"
         rows, _, depth = plain.tile
-        return given.with_fields(
+        made = given.with_fields(
             adds=adds,
             staged=plan.staged if epilogue in STAGED else 0,
             panels=plan.panels if epilogue in STAGED else 0,
@@ -67,3 +70,6 @@ class ChooseSwizzle(Decision):
             swizzle_c=staged_swizzle(problem.target, staged_widths(problem, plain)) if epilogue in STAGED else 0,
             epilogue=epilogue,
         )
+        within = PERMUTED.get(problem.results[0].element.bits, 0) if problem.results else 0
+        decided = draft(problem, made.with_fields(**given.decided()))
+        return made.with_fields(permute_n=0 if no_permuted_columns(problem, decided, within) else within)

@@ -100,7 +100,7 @@ func.func @unaligned(%A: tensor<4096x2048xf8E4M3FN>, %B: tensor<7172x2048xf8E4M3
 
 // f32 results leave by panels of 32 columns.
 // CHECK-LABEL: func.func @single
-// CHECK-SAME: adds = "memory", epilogue = "bulk", panels = 1 : i64, staged = 1 : i64
+// CHECK-SAME: adds = "memory", epilogue = "bulk", panels = 1 : i64, permute_n = 0 : i64, staged = 1 : i64
 func.func @single(%A: tensor<4096x2048xf8E4M3FN>, %B: tensor<7168x2048xf8E4M3FN>, %s: tensor<4096x16xf32>, %t: tensor<56x16xf32>)
   -> (tensor<4096x7168xf32> {scale.name = "C"})
   attributes {scale.dims = ["m", "n", "k"],

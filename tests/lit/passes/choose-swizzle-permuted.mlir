@@ -1,6 +1,6 @@
-// RUN: scalec opt --passes=permute-columns %s | filecheck %s
-// RUN: scalec opt --target sm_120a --passes=permute-columns %s | filecheck %s --check-prefix=REGISTERS
-// RUN: scalec opt --target sm_100a --passes=permute-columns %s | filecheck %s --check-prefix=REGISTERS
+// RUN: scalec opt --passes=choose-swizzle %s | filecheck %s
+// RUN: scalec opt --target sm_120a --passes=choose-swizzle %s | filecheck %s --check-prefix=REGISTERS
+// RUN: scalec opt --target sm_100a --passes=choose-swizzle %s | filecheck %s --check-prefix=REGISTERS
 
 #mk = affine_map<(m, n, k) -> (m, k)>
 #nk = affine_map<(m, n, k) -> (n, k)>

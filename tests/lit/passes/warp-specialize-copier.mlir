@@ -1,5 +1,5 @@
-// RUN: scalec opt --target sm_100a --passes=copy-scales %s | filecheck %s
-// RUN: scalec opt --target sm_120a --passes=copy-scales %s | filecheck %s --check-prefix=REGISTERS
+// RUN: scalec opt --target sm_100a --passes=warp-specialize %s | filecheck %s
+// RUN: scalec opt --target sm_120a --passes=warp-specialize %s | filecheck %s --check-prefix=REGISTERS
 
 #mk = affine_map<(m, n, k) -> (m, k)>
 #nk = affine_map<(m, n, k) -> (n, k)>
