@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 
 import scalec
 from scalec import reference
@@ -19,7 +20,7 @@ from scalec.reference.packing import decode, from_layout
 from scalec.reference.quantize import block_amax, block_shape, counted, placed, scale_shape
 from scalec.runtime import emulated
 from scalec.runtime.kernel import Kernel
-from tests.emulator.quantised import codes, same
+from tests.emulator.quantised import changed, codes, same
 from tests.emulator.running import TARGETS as TARGETS
 
 Values = dict[str, Any]
@@ -120,6 +121,43 @@ def bit_equal_of_0_and_1(source: str, size: int, fixed: str, target: str) -> Non
     for dims in ({"m": size, "k": 33}, {"m": 3, "k": size}):
         if dims["m"] or "m" not in fixed:
             bit_equal(source, dims, fixed, target)
+
+
+def bits_are_equal(
+    rows: Sequence[tuple[str, dict[str, int], str]],
+    change: Callable[[Values], None] = lambda _: None,
+    once: Sequence[str] = ("source", "target"),
+) -> Callable[..., None]:
+    """A test of programs, with sizes and those that are known, on every target: `bit_equal`."""
+
+    @pytest.mark.once(*once)
+    @pytest.mark.parametrize("target", TARGETS)
+    @pytest.mark.parametrize(("source", "dims", "fixed"), rows)
+    def test_bits(source: str, dims: dict[str, int], fixed: str, target: str) -> None:
+        bit_equal(source, dims, fixed, target, change=change)
+
+    return test_bits
+
+
+def bits_of_0_and_1(program: str, results: Sequence[str]) -> Callable[..., None]:
+    """A test of a program with each of these results, with a size of 0 or 1, on every target."""
+
+    @pytest.mark.once("result", "size")
+    @pytest.mark.parametrize("size", [0, 1])
+    @pytest.mark.parametrize("target", TARGETS)
+    @pytest.mark.parametrize("fixed", ["", "mk"])
+    @pytest.mark.parametrize("result", results)
+    def test_sizes_of_0_and_1(result: str, size: int, fixed: str, target: str) -> None:
+        bit_equal_of_0_and_1(program.format(result), size, fixed, target)
+
+    return test_sizes_of_0_and_1
+
+
+def fault_is_found(source: str, dims: Mapping[str, int], fixed: str, old: str, new: str, **more: Any) -> None:
+    """With what the regular expression finds in the kernel changed so, something is wrong, or found."""
+    fault: Any = changed(old, new)
+    with pytest.raises((AssertionError, scalec.ScalecError)):
+        bit_equal(source, dims, fixed, "sm_90a", fault=fault, **more)
 
 
 def padded_with_zeros(scales: Any, g: Any, shape: tuple[int, ...]) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pytest
 
 import scalec
 from scalec import reference
@@ -15,6 +16,7 @@ from scalec.checking.compare import compare
 from scalec.checking.guarded import FILLS, Guarded, between_guards
 from scalec.checking.launch import upload, values_of
 from scalec.emulator.stats import Stats
+from scalec.errors import ScalecError, SourceError, UnsupportedError
 from scalec.frontend import build
 from scalec.ir import context
 from scalec.reference import to_blocked
@@ -52,6 +54,24 @@ def k_of(source: str, bytes_: int) -> int:
         4 if "tf32" in source else 1 if eight and ":f16 @" not in source else 2,
     )
     return -(-bytes_ // (wide * step)) * step
+
+
+def refusals(
+    rows: Sequence[tuple[str, str]],
+    kind: type[ScalecError] | tuple[type[ScalecError], ...] = UnsupportedError,
+    target: str = "sm_90a",
+    dims: dict[str, int] | None = None,
+) -> Callable[[str, str], None]:
+    """A test of programs that are refused: what is said matches the regular expression beside each, and says a way out
+    of what is no mistake."""
+
+    @pytest.mark.parametrize(("source", "message"), rows)
+    def test_refused(source: str, message: str) -> None:
+        with pytest.raises(kind, match=message) as refusal:
+            scalec.compile(source, target, dims)
+        assert refusal.value.fix or isinstance(refusal.value, SourceError)
+
+    return test_refused
 
 
 def by_turns(names: Iterable[str], sizes: int) -> list[tuple[str, int]]:

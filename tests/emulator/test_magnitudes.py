@@ -17,7 +17,7 @@ from scalec.runtime.emulated import EmulatedDevice
 from scalec.runtime.sequence import Sequence
 from tests.emulator.pointwise import TARGETS, bit_equal, extreme
 from tests.emulator.quantised import changed
-from tests.emulator.running import launched
+from tests.emulator.running import launched, refusals
 
 BOTH = "Q[m,k]:e4m3 scale(1xk{}) = X[m,k]:f32; T[k,m]:e4m3 scale(1xm{}) = X[m,k]"
 
@@ -118,8 +118,7 @@ def test_of_nothing_no_launch_writes_scales(sizes: tuple[int, int]) -> None:
         bit_equal("Q[m,k]:e4m3 scale(tensor) = X[m,k]", dict(zip("mk", sizes, strict=True)), "", "sm_90a")
 
 
-@pytest.mark.parametrize(
-    ("source", "said"),
+test_what_is_refused = refusals(
     [
         ("Q[m,k]:e4m3 scale(1x32 of M[m,k/16]) = X[m,k]", "not one f32 for each block of Q"),
         ("Q[m,k]:e4m3 scale(tensor of M[0]:bf16) = X[m,k]", "not one f32 for each block of Q"),
@@ -131,7 +130,5 @@ def test_of_nothing_no_launch_writes_scales(sizes: tuple[int, int]) -> None:
         ("Q[m,k]:e4m3 scale(tensor) = X[m,k] for m < rows[0]", "(?s)in blocks of mxk.*has no range"),
         ("Q[m,k]:e4m3 scale(tensor of M[0]) = X[m,k] for m < rows[0]", "of which some may be left out"),
     ],
+    (SourceError, UnsupportedError),
 )
-def test_what_is_refused(source: str, said: str) -> None:
-    with pytest.raises((SourceError, UnsupportedError), match=said):
-        scalec.compile(source, target="sm_90a")

@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-import scalec
-from scalec.errors import UnsupportedError
 from scalec.reference.packing import from_layout
 from scalec.reference.quantize import quantize
-from tests.emulator.pointwise import TARGETS, bit_equal, ran
-from tests.emulator.quantised import changed, codes, parsed, same
+from tests.emulator.pointwise import TARGETS, bit_equal, bits_are_equal, fault_is_found, ran
+from tests.emulator.quantised import codes, parsed, same
+from tests.emulator.running import refusals
 
 EXACT = [  # products with scales of bytes are numbers of f32
     ("Y[m,k] = X[m,k]:mxfp8", {"m": 5, "k": 96}, "k"),
@@ -41,11 +40,7 @@ EXACT = [  # products with scales of bytes are numbers of f32
 ]
 
 
-@pytest.mark.once("source", "target")
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize(("source", "dims", "fixed"), EXACT)
-def test_bits(source: str, dims: dict[str, int], fixed: str, target: str) -> None:
-    bit_equal(source, dims, fixed, target)
+test_bits = bits_are_equal(EXACT)
 
 
 @pytest.mark.once("scales", "target", "result")
@@ -75,9 +70,8 @@ def test_numbers_are_multiplied_in_f32(scales: str, result: str, target: str) ->
 
 def test_a_fault_is_found() -> None:
     """Scales of the blocks behind."""
-    fault = changed(r"ld\.global\.u8 (\S+), \[(\S+)\]", r"ld.global.u8 \1, [\2+1]")
-    with pytest.raises((AssertionError, scalec.ScalecError)):
-        bit_equal("Y[m,k]:f32 = X[m,k]:mxfp8", {"m": 5, "k": 96}, "k", "sm_90a", fault=fault)
+    old, new = r"ld\.global\.u8 (\S+), \[(\S+)\]", r"ld.global.u8 \1, [\2+1]"
+    fault_is_found("Y[m,k]:f32 = X[m,k]:mxfp8", {"m": 5, "k": 96}, "k", old, new)
 
 
 PLACES = [  # rows that are gathered, scattered, and left out
@@ -117,8 +111,7 @@ def test_rows_that_are_left_out(
     bit_equal(source, dims, fixed, target, change=change)
 
 
-@pytest.mark.parametrize(
-    ("source", "message"),
+test_refused = refusals(
     [
         ("Y[m,k] = X[m,k] * w[m]:e2m1", "w of e2m1, of which threads have one element each"),
         ("Y[m,k] = X[m,k] + Z[m,k/32]:e2m1", "Z of e2m1, of which threads have one element each"),
@@ -143,9 +136,5 @@ def test_rows_that_are_left_out(
         ("R[m] = sum[k](X[m,k]) for m < a[0]; Q[m,k] = X[m,k] * R", "a range that it has not itself"),
         ("S[m]:f32 = sum[k](X[m,k] * w[e[k]])", "reductions over k beside an index from memory for each k"),
         ("Q[m,k] = X[m,k] for m < a[0]; R[m,k] = X[m,k] for m < b[0]", "R with other ranges"),
-    ],
+    ]
 )
-def test_refused(source: str, message: str) -> None:
-    with pytest.raises(UnsupportedError, match=message) as refusal:
-        scalec.compile(source, target="sm_90a")
-    assert refusal.value.fix

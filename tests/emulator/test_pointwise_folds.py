@@ -12,6 +12,7 @@ import scalec
 from scalec.errors import UnsupportedError
 from tests.emulator.pointwise import TARGETS, Values, bit_equal, ran
 from tests.emulator.quantised import changed
+from tests.emulator.running import refusals
 
 PROGRAMS = [
     ("S[k] = max[m](X[m,k])", {"m": 300, "k": 200}, "k"),
@@ -129,14 +130,11 @@ def test_a_fault_is_found() -> None:
         close("S[k]:f32 = sum[m](X[m,k])", {"m": 3000, "k": 96}, "k", "sm_90a", fault=fault)
 
 
-@pytest.mark.parametrize(
-    ("source", "said"),
+test_what_is_refused = refusals(
     [
         ("S[n]:f32 = sum[m](X[m,n]) for m in off[g]:off[g+1]", "g"),
         ("D[g,n]:e4m3 scale(1x32) = sum[m](X[m,n]) for m in off[g]:off[g+1]", "a sum over a range, beside others"),
         ("S[g]:f32 = max[m,k](X[m,k]) for m in off[g]:off[g+1]", "a max over 2 indices"),
     ],
+    (UnsupportedError, scalec.ScalecError),
 )
-def test_what_is_refused(source: str, said: str) -> None:
-    with pytest.raises((UnsupportedError, scalec.ScalecError), match=said):
-        scalec.compile(source, target="sm_90a")

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
-import scalec
-from scalec.errors import SourceError, UnsupportedError
+from scalec.errors import SourceError
 from scalec.reference.rounding import transformed
-from tests.emulator.pointwise import TARGETS, bit_equal, bit_equal_of_0_and_1, spoiled
-from tests.emulator.quantised import changed
+from tests.emulator.pointwise import TARGETS, bit_equal, bits_are_equal, bits_of_0_and_1, fault_is_found, spoiled
+from tests.emulator.running import refusals
 
 H = np.array([[(-1) ** (i & j).bit_count() for j in range(16)] for i in range(16)]) / 4
 
@@ -77,31 +74,19 @@ SEVERAL = [
 ]
 
 
-@pytest.mark.once("source", "target")
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize(("source", "dims", "fixed"), SEVERAL)
-def test_several_results_and_indices(source: str, dims: dict[str, int], fixed: str, target: str) -> None:
-    bit_equal(source, dims, fixed, target)
+test_several_results_and_indices = bits_are_equal(SEVERAL)
 
 
-@pytest.mark.once("result", "size")
-@pytest.mark.parametrize("size", [0, 1])
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("fixed", ["", "mk"])
-@pytest.mark.parametrize("result", ["mxfp8", "nvfp4", "f32"])
-def test_sizes_of_0_and_1(result: str, size: int, fixed: str, target: str) -> None:
-    bit_equal_of_0_and_1(f"Q[m,k]:{result} = hadamard(X[m,k], 16)", size, fixed, target)
+test_sizes_of_0_and_1 = bits_of_0_and_1("Q[m,k]:{} = hadamard(X[m,k], 16)", ["mxfp8", "nvfp4", "f32"])
 
 
 @pytest.mark.parametrize("fixed", ["", "k"])
 def test_faults_are_found(fixed: str) -> None:
-    fault: Any = changed(r"(shfl\.sync\.bfly\.b32\s+\S+\s+\S+\s+)1,", r"\g<1>2,")
-    with pytest.raises((AssertionError, scalec.ScalecError)):
-        bit_equal("Q[m,k]:f32 = hadamard(X[m,k]:f32, 16)", {"m": 6, "k": 96}, fixed, "sm_90a", fault=fault)
+    old, new = r"(shfl\.sync\.bfly\.b32\s+\S+\s+\S+\s+)1,", r"\g<1>2,"
+    fault_is_found("Q[m,k]:f32 = hadamard(X[m,k]:f32, 16)", {"m": 6, "k": 96}, fixed, old, new)
 
 
-@pytest.mark.parametrize(
-    ("source", "message"),
+test_wrong_programs = refusals(
     [
         ("Q[m,k]:i8 = hadamard(X[m,k], 16)", "nothing is transformed to i8"),
         ("Q[m,k] = hadamard(X[m,k])", "takes what is transformed and 16"),
@@ -113,14 +98,11 @@ def test_faults_are_found(fixed: str) -> None:
         ("Q[m,k]:f32 += hadamard(X[m,k], 16)", "transformed and accumulated into"),
         ("Q[m,2*k] = hadamard(X[m,k], 16)", "transformed and its indices are computed"),
     ],
+    SourceError,
 )
-def test_wrong_programs(source: str, message: str) -> None:
-    with pytest.raises(SourceError, match=message):
-        scalec.compile(source, target="sm_90a")
 
 
-@pytest.mark.parametrize(
-    ("source", "message"),
+test_refused = refusals(
     [
         (
             "R[m]:f32 = hadamard(sum[k](X[m,k]), 16); Q[m,k] = X[m,k]",
@@ -131,9 +113,5 @@ def test_wrong_programs(source: str, message: str) -> None:
             "Q, which is transformed and is read at an index from memory for each k",
         ),
         ("Q[m,k]:e4m3 scale(1x24) = hadamard(X[m,k], 16)", "a transform of 16 columns beside blocks of scales"),
-    ],
+    ]
 )
-def test_refused(source: str, message: str) -> None:
-    with pytest.raises(UnsupportedError, match=message) as refusal:
-        scalec.compile(source, target="sm_90a")
-    assert refusal.value.fix

@@ -9,11 +9,10 @@ import pytest
 
 import scalec
 from scalec.checking.launch import made_up
-from scalec.errors import UnsupportedError
 from scalec.runtime.emulated import EmulatedDevice
 from tests.emulator.pointwise import TARGETS, bit_equal
 from tests.emulator.quantised import changed
-from tests.emulator.running import launched
+from tests.emulator.running import launched, refusals
 
 FOUND = [
     ("S[0]:f32 = max[n](abs(x[n]:f32))", {"n": 2999}, ""),
@@ -74,14 +73,10 @@ def test_a_fault_is_found() -> None:
         bit_equal("S[0]:f32 = max[n](abs(x[n]:f32))", {"n": 2999}, "", "sm_90a", change=rising, fault=fault)
 
 
-@pytest.mark.parametrize(
-    ("source", "said"),
+test_what_is_refused = refusals(
     [
         ("Y[m,k,0] = X[m,k]", "which has 0 as its last index and k before"),
         ("S[0]:f32 = x[0] * 2", "a result of one number that nothing is reduced to"),
         ("S[1]:f32 = sum[n](x[n]:f32)", "at a computed index"),
-    ],
+    ]
 )
-def test_what_is_refused(source: str, said: str) -> None:
-    with pytest.raises(UnsupportedError, match=said):
-        scalec.compile(source, target="sm_90a")

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import pytest
 
 import scalec
-from scalec.errors import UnsupportedError
 from scalec.runtime.kernel import Kernel
-from tests.emulator.pointwise import TARGETS, bit_equal, bit_equal_of_0_and_1, spoiled
-from tests.emulator.quantised import changed
+from tests.emulator.pointwise import TARGETS, bit_equal, bits_of_0_and_1, fault_is_found, spoiled
+from tests.emulator.running import refusals
 
 FORMATS = [  # a result of X, its sizes, those that are known
     ("mxfp8", {"m": 9, "k": 100}, ""),
@@ -81,13 +79,9 @@ def test_several_results_and_indices(source: str, dims: dict[str, int], fixed: s
     bit_equal(source, dims, fixed, target, change=spoiled if "x[k/4]" not in source else lambda _: None)
 
 
-@pytest.mark.once("result", "size")
-@pytest.mark.parametrize("size", [0, 1])
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("fixed", ["", "mk"])
-@pytest.mark.parametrize("result", ["mxfp8", "nvfp4", "e4m3 scale(128x128)", "e4m3 scale(1xk)"])
-def test_sizes_of_0_and_1(result: str, size: int, fixed: str, target: str) -> None:
-    bit_equal_of_0_and_1(f"Q[m,k]:{result} = X[m,k]", size, fixed, target)
+test_sizes_of_0_and_1 = bits_of_0_and_1(
+    "Q[m,k]:{} = X[m,k]", ["mxfp8", "nvfp4", "e4m3 scale(128x128)", "e4m3 scale(1xk)"]
+)
 
 
 @pytest.mark.parametrize(
@@ -100,9 +94,7 @@ def test_sizes_of_0_and_1(result: str, size: int, fixed: str, target: str) -> No
     ],
 )
 def test_faults_are_found(result: str, old: str, new: str) -> None:
-    fault: Any = changed(old, new)
-    with pytest.raises((AssertionError, scalec.ScalecError)):
-        bit_equal(f"Q[m,k]:{result} = X[m,k]", {"m": 6, "k": 1056}, "k", "sm_90a", fault=fault)
+    fault_is_found(f"Q[m,k]:{result} = X[m,k]", {"m": 6, "k": 1056}, "k", old, new)
 
 
 def test_loads_and_stores_are_of_16_bytes() -> None:
@@ -111,8 +103,7 @@ def test_loads_and_stores_are_of_16_bytes() -> None:
     assert re.findall(r"st\.global\.(\S+)", kernel.ptx) == ["b8", "v4.b32"]
 
 
-@pytest.mark.parametrize(
-    ("source", "message"),
+test_refused = refusals(
     [
         ("Q[m,k]:i8 scale(1x32:ue8m0) = X[m,k]", "a result of i8"),
         ("Q[m,k]:e4m3 scale(1x32:bf16) = X[m,k]", "quantised with scales in bf16"),
@@ -123,9 +114,5 @@ def test_loads_and_stores_are_of_16_bytes() -> None:
         ("Q[m,k]:e4m3 scale(512x128) = X[m,k]", "blocks of 512x128"),
         ("S[m]:e2m1 = max[k](X[m,k])", "S has an element a row, and is quantised, or of e2m1"),
         ("Q[m,k]:mxfp8 = X[m,k]; T[k] = w[k]", "T has the indices k, and other results have m, k"),
-    ],
+    ]
 )
-def test_refused(source: str, message: str) -> None:
-    with pytest.raises(UnsupportedError, match=message) as refusal:
-        scalec.compile(source, target="sm_90a")
-    assert refusal.value.fix

@@ -8,10 +8,17 @@ import numpy as np
 import pytest
 
 import scalec
-from scalec.errors import UnsupportedError
 from scalec.reference.packing import numpy_dtype
-from tests.emulator.pointwise import TARGETS, Values, bit_equal, bit_equal_of_0_and_1, spoiled
-from tests.emulator.quantised import changed
+from tests.emulator.pointwise import (
+    TARGETS,
+    Values,
+    bit_equal,
+    bit_equal_of_0_and_1,
+    bits_are_equal,
+    fault_is_found,
+    spoiled,
+)
+from tests.emulator.running import refusals
 
 WRITTEN = [  # results of X, its sizes, those that are known
     ("Q[m,k]:mxfp6 = X[m,k]", {"m": 9, "k": 96}, "k"),
@@ -37,11 +44,7 @@ WRITTEN = [  # results of X, its sizes, those that are known
 ]
 
 
-@pytest.mark.once("target")
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize(("source", "dims", "fixed"), WRITTEN)
-def test_results(source: str, dims: dict[str, int], fixed: str, target: str) -> None:
-    bit_equal(source, dims, fixed, target, change=spoiled)
+test_results = bits_are_equal(WRITTEN, spoiled, once=["target"])
 
 
 READ = [
@@ -63,11 +66,7 @@ READ = [
 ]
 
 
-@pytest.mark.once("target")
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize(("source", "dims", "fixed"), READ)
-def test_inputs(source: str, dims: dict[str, int], fixed: str, target: str) -> None:
-    bit_equal(source, dims, fixed, target)
+test_inputs = bits_are_equal(READ, once=["target"])
 
 
 @pytest.mark.once("source", "size")
@@ -116,8 +115,7 @@ def test_rounding(element: str, target: str) -> None:
     ],
 )
 def test_faults_are_found(source: str, old: str, new: str) -> None:
-    with pytest.raises((AssertionError, scalec.ScalecError)):
-        bit_equal(source, {"m": 6, "k": 96}, "k", "sm_90a", fault=changed(old, new), change=spoiled_of(source))
+    fault_is_found(source, {"m": 6, "k": 96}, "k", old, new, change=spoiled_of(source))
 
 
 def spoiled_of(source: str) -> Any:
@@ -130,15 +128,10 @@ def test_stores_are_three_of_a_third() -> None:
     assert kernel.ptx.count("st.global.b32") == 3
 
 
-@pytest.mark.parametrize(
-    ("source", "message"),
+test_refused = refusals(
     [
         ("Y[m,k] = X[m,k] * w[m]:e3m2", "w of e3m2, of which threads have one element each"),
         ("Y[m,k]:e2m3 = X[m,k] + Z[m,k/32]", "Y of e2m3, of which threads have one element each"),
         ("S[m]:e3m2 = max[k](X[m,k])", "S has an element a row, and is quantised, or of e3m2"),
-    ],
+    ]
 )
-def test_refused(source: str, message: str) -> None:
-    with pytest.raises(UnsupportedError, match=message) as refusal:
-        scalec.compile(source, target="sm_90a")
-    assert refusal.value.fix

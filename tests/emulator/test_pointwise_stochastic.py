@@ -13,8 +13,8 @@ from scalec.reference.quantize import GRIDS, cast_by_chance, round_to
 from scalec.reference.stochastic import philox4x32, random_bits
 from scalec.runtime import emulated
 from scalec.runtime.kernel import Kernel
-from tests.emulator.pointwise import TARGETS, Values, bit_equal, bit_equal_of_0_and_1, ran, spoiled
-from tests.emulator.quantised import changed
+from tests.emulator.pointwise import TARGETS, Values, bit_equal, bits_of_0_and_1, fault_is_found, ran, spoiled
+from tests.emulator.running import refusals
 
 KNOWN = [  # counter, key, words: Random123's known-answer vectors
     ((0,) * 4, (0,) * 2, (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
@@ -103,13 +103,9 @@ def test_several_results_and_indices(source: str, dims: dict[str, int], fixed: s
     bit_equal(source, dims, fixed, target, change=spoiled if "x[k/4]" not in source else lambda _: None)
 
 
-@pytest.mark.once("result", "size")
-@pytest.mark.parametrize("size", [0, 1])
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("fixed", ["", "mk"])
-@pytest.mark.parametrize("result", ["mxfp8", "nvfp4", "bf16", "e4m3 scale(1xk)"])
-def test_sizes_of_0_and_1(result: str, size: int, fixed: str, target: str) -> None:
-    bit_equal_of_0_and_1(f"Q[m,k]:{result} = stochastic(X[m,k], seed[0])", size, fixed, target)
+test_sizes_of_0_and_1 = bits_of_0_and_1(
+    "Q[m,k]:{} = stochastic(X[m,k], seed[0])", ["mxfp8", "nvfp4", "bf16", "e4m3 scale(1xk)"]
+)
 
 
 def edges(element: str) -> Any:
@@ -179,14 +175,10 @@ def test_seeds_and_places_have_bits_of_their_own() -> None:
     ],
 )
 def test_faults_are_found(old: str, new: str) -> None:
-    fault: Any = changed(old, new)
-    source = "Q[m,k]:e2m1 = stochastic(X[m,k]:f32, seed[0])"
-    with pytest.raises((AssertionError, scalec.ScalecError)):
-        bit_equal(source, {"m": 60, "k": 256}, "k", "sm_90a", fault=fault, change=spoiled)
+    fault_is_found("Q[m,k]:e2m1 = stochastic(X[m,k]:f32, seed[0])", {"m": 60, "k": 256}, "k", old, new, change=spoiled)
 
 
-@pytest.mark.parametrize(
-    ("source", "message"),
+test_wrong_programs = refusals(
     [
         ("Q[m,k]:f32 = stochastic(X[m,k], s[0])", "nothing is rounded by chance to f32"),
         ("Q[m,k]:i8 = stochastic(X[m,k], s[0])", "nothing is rounded by chance to i8"),
@@ -204,7 +196,5 @@ def test_faults_are_found(old: str, new: str) -> None:
         ("Q[m,2*k]:e4m3 = stochastic(X[m,k], s[0])", "rounded by chance and its indices are computed"),
         ("stochastic[m,k]:e4m3 = X[m,k]", "stochastic is two things"),
     ],
+    SourceError,
 )
-def test_wrong_programs(source: str, message: str) -> None:
-    with pytest.raises(SourceError, match=message):
-        scalec.compile(source, target="sm_90a")

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 import scalec
-from scalec.errors import UnsupportedError
-from tests.emulator.pointwise import TARGETS, bit_equal, ran, spoiled
-from tests.emulator.quantised import changed
+from tests.emulator.pointwise import TARGETS, bit_equal, bits_are_equal, fault_is_found, ran, spoiled
+from tests.emulator.running import refusals
 
 PROGRAMS: list[tuple[str, dict[str, int], str]] = [  # sizes, those that are known
     ("Q[k,m] = X[m,k]", {"m": 64, "k": 128}, "mk"),
@@ -69,27 +68,6 @@ def test_turned(source: str, dims: dict[str, int], fixed: str, target: str) -> N
     bit_equal(source, dims, fixed, target, change=spoiled if all(dims.values()) and "X_scale" not in source else quiet)
 
 
-@pytest.mark.once("source", "target")
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize(("source", "dims", "fixed"), COMPUTED)
-def test_computed(source: str, dims: dict[str, int], fixed: str, target: str) -> None:
-    bit_equal(source, dims, fixed, target, change=small)
-
-
-@pytest.mark.once("source", "target")
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize(("source", "dims", "fixed"), SKIPPED)
-def test_rows_that_are_left_out(source: str, dims: dict[str, int], fixed: str, target: str) -> None:
-    bit_equal(source, dims, fixed, target, change=some)
-
-
-def test_a_row_that_is_stored_all_the_same_is_found() -> None:
-    source, dims, fixed = SKIPPED[0]
-    all_there = changed(r"(selp\.b32\s+\S+) 1, 0,", r"\g<1> 1, 1,")
-    with pytest.raises((AssertionError, scalec.ScalecError)):
-        bit_equal(source, dims, fixed, "sm_90a", change=some, fault=all_there)
-
-
 def some(values: dict[str, Any]) -> None:
     """Rows of which some are left out: single ones, and all of a block of 32."""
     if "idx" in values:
@@ -99,6 +77,23 @@ def some(values: dict[str, Any]) -> None:
     for name, at in (("lo", 131), ("hi", 270)):
         if name in values:
             values[name][...] = at
+
+
+def small(values: dict[str, Any]) -> None:
+    """Small integers, of which all sums are exact."""
+    for name, x in values.items():
+        values[name] = (abs(x) * 4 % 3).round().astype(x.dtype)
+
+
+test_computed = bits_are_equal(COMPUTED, change=small)
+
+
+test_rows_that_are_left_out = bits_are_equal(SKIPPED, change=some)
+
+
+def test_a_row_that_is_stored_all_the_same_is_found() -> None:
+    source, dims, fixed = SKIPPED[0]
+    fault_is_found(source, dims, fixed, r"(selp\.b32\s+\S+) 1, 0,", r"\g<1> 1, 1,", change=some)
 
 
 @pytest.mark.parametrize(
@@ -132,12 +127,6 @@ def test_l2_keeps_sectors_that_several_tiles_have_scales_of() -> None:
 
 def quiet(_: dict[str, Any]) -> None:
     """Leaves what was made up."""
-
-
-def small(values: dict[str, Any]) -> None:
-    """Small integers, of which all sums are exact."""
-    for name, x in values.items():
-        values[name] = (abs(x) * 4 % 3).round().astype(x.dtype)
 
 
 @pytest.mark.parametrize("element", ["bf16", "f32"])
@@ -174,8 +163,7 @@ def test_no_access_takes_longer_than_its_bytes(source: str, dims: dict[str, int]
     assert not stats.counts.get("bank conflicts")
 
 
-@pytest.mark.parametrize(
-    ("source", "message"),
+test_refused = refusals(
     [
         ("Q[k,m] = X[m,k] * w[idx[k]]", "another last index than what it is computed of, and an index from memory for"),
         ("Q[idx[k],m] = X[m,k]", "another last index than what it is computed of, and an index from memory for each k"),
@@ -187,8 +175,5 @@ def test_no_access_takes_longer_than_its_bytes(source: str, dims: dict[str, int]
         ("Q[k,m]:e4m3 scale(1x24) = X[m,k]", "in such blocks"),
         ("Q[k,b,m] = X[b,m,k]; T[m,k,b] = X[b,m,k]", "expected: the same, k or m last"),
         ("Q[k,m] = X[m,k] + Y[k,m]", "has another one last"),
-    ],
+    ]
 )
-def test_refused(source: str, message: str) -> None:
-    with pytest.raises(UnsupportedError, match=message):
-        scalec.compile(source, target="sm_90a")

@@ -15,7 +15,7 @@ from scalec import compiler, reference
 from scalec.errors import ScheduleError, SourceError, UnsupportedError
 from scalec.reference.packing import numpy_dtype
 from scalec.runtime.emulated import EmulatedDevice
-from tests.emulator.running import TARGETS, run_on
+from tests.emulator.running import TARGETS, refusals, run_on
 from tests.emulator.test_several_results import run
 
 PROGRAMS = {
@@ -255,8 +255,7 @@ def test_no_kernel_alone(program: str, message: str) -> None:
         compiler.compile_source(program, "sm_90a")
 
 
-@pytest.mark.parametrize(
-    ("program", "message"),
+test_text_refused = refusals(
     [
         ("C[m,n] = quantize(A[m,k], bf16, 1x128) @ B[n,k]", "bf16 is no type to quantise to"),
         ("C[m,n] = quantize(A[m,k], e4m3, none) @ B[n,k]", "none are no scales"),
@@ -267,7 +266,5 @@ def test_no_kernel_alone(program: str, message: str) -> None:
         ("C[m,n] = quantize(A[m,k]:mxfp8, e4m3, 1x128) @ B[n,k] scale(1x128, 1x128)", "another number of entries"),
         ("C[m,n] = quantize(silu(A[m,k]), e4m3, 1x128) @ B[n,k] scale(1x128, 1x128)", "only a tensor in memory"),
     ],
+    SourceError,
 )
-def test_text_refused(program: str, message: str) -> None:
-    with pytest.raises(SourceError, match=message):
-        scalec.compile(program, target="sm_90a")

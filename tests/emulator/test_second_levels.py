@@ -11,6 +11,7 @@ import scalec
 from scalec.errors import SourceError, UnsupportedError
 from scalec.launches import launches
 from tests.emulator.pointwise import TARGETS, bit_equal, extreme
+from tests.emulator.running import refusals
 
 AMAX = "max[m,k](abs(X[m,k])) / 2688"
 GATED = "V[m,k] = silu(G[m,k]) * X[m,k]; "
@@ -60,8 +61,7 @@ def test_quotients_of_one_number_in_f32_are_rounded(source: str, rounding: str) 
 COMPUTED = "the second level of a result's scales is computed by the program"
 
 
-@pytest.mark.parametrize(
-    ("source", "said"),
+test_what_is_refused = refusals(
     [
         (f"Q[m,k]:nvfp4 = X[m,k]; Q_scale2[0,0]:f32 = {AMAX}", "is computed below it"),
         (f"Q_scale2[0]:f32 = {AMAX}; Q[m,k]:nvfp4 = X[m,k]", "is computed and not one f32"),
@@ -78,7 +78,5 @@ COMPUTED = "the second level of a result's scales is computed by the program"
             "and not one f32",
         ),
     ],
+    (SourceError, UnsupportedError),
 )
-def test_what_is_refused(source: str, said: str) -> None:
-    with pytest.raises((SourceError, UnsupportedError), match=said):
-        scalec.compile(source, target="sm_90a")

@@ -21,7 +21,7 @@ from scalec.runtime import emulated
 from scalec.runtime.sequence import Sequence, kernels_of
 from scalec.sizes import Range
 from tests.emulator.quantised import run_quantised
-from tests.emulator.running import TARGETS
+from tests.emulator.running import TARGETS, refusals
 
 BF16 = "D[m,n]{} = A[m,k] @ B[n,k]"
 FP8 = "D[m,n]{} = A[m,k] @ B[n,k] scale(1x128,128x128)"
@@ -164,8 +164,7 @@ def test_rows_that_a_tile_has_take_one_launch() -> None:
     assert not isinstance(kernel, Sequence)
 
 
-@pytest.mark.parametrize(
-    ("program", "message"),
+test_what_no_cut_helps_is_refused = refusals(
     [
         ("D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[n,k] + x[idx[n]]", "by whole rows, and n is not known"),
         ("D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[e[g],n,k] for m in off[g]:off[g+1]", "by whole rows, and n is not known"),
@@ -178,11 +177,8 @@ def test_rows_that_a_tile_has_take_one_launch() -> None:
         ("C[m,n] = quantize(A[m,k], e4m3, 1xk:ue8m0) @ B[n,k]:e4m3", "A is quantised anew in blocks of 1xall"),
         ("C[m,n] = quantize(A[m,k]:u4 - 8, e4m3, 1xk) @ B[n,k]:e4m3", "A is quantised anew in blocks of 1xall"),
         ("C[m,n] = quantize(A[m,k], e4m3, 1xk) @ B[n,k]:e4m3; S[m] = sum[k](A[m,k])", "in blocks of 1xall"),
-    ],
+    ]
 )
-def test_what_no_cut_helps_is_refused(program: str, message: str) -> None:
-    with pytest.raises(UnsupportedError, match=message):
-        scalec.compile(program, "sm_90a")
 
 
 def test_one_op_of_torch() -> None:

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 import scalec
-from scalec.errors import UnsupportedError
-from tests.emulator.pointwise import TARGETS, bit_equal, bit_equal_of_0_and_1, extreme
-from tests.emulator.quantised import changed
+from tests.emulator.pointwise import TARGETS, bit_equal, bit_equal_of_0_and_1, extreme, fault_is_found
+from tests.emulator.running import refusals
 
 PROGRAMS = [
     ("Q[m,k]:e4m3 scale(128x1) = X[m,k]", {"m": 300, "k": 200}, "k"),
@@ -62,20 +61,15 @@ def test_warps_meet_without_conflicts() -> None:
 
 def test_a_fault_is_found() -> None:
     """What the warps of a block exchange, of the column before."""
-    fault = changed(r"(st\.shared\.f32 \[\S+) \+ 512\]", r"\1 + 516]")
-    with pytest.raises((AssertionError, scalec.ScalecError)):
-        bit_equal("Q[m,k]:e4m3 scale(128x1) = X[m,k]", {"m": 300, "k": 200}, "k", "sm_90a", fault=fault)
+    old, new = r"(st\.shared\.f32 \[\S+) \+ 512\]", r"\1 + 516]"
+    fault_is_found("Q[m,k]:e4m3 scale(128x1) = X[m,k]", {"m": 300, "k": 200}, "k", old, new)
 
 
-@pytest.mark.parametrize(
-    ("source", "said"),
+test_what_is_refused = refusals(
     [
         ("Q[m,k]:e4m3 scale(1x1) = X[m,k]", "in blocks of 1x1"),
         ("Q[m,k]:e4m3 scale(mx32) = X[m,k]", "in blocks of mx32"),
         ("Q[m,k]:e4m3 scale(2048x1) = X[m,k]", "blocks of 2048x1"),
         ("D[m,n]:e4m3 scale(128x1) = A[m,k] @ B[n,k]", "in blocks of 128x1"),
-    ],
+    ]
 )
-def test_what_is_refused(source: str, said: str) -> None:
-    with pytest.raises(UnsupportedError, match=said):
-        scalec.compile(source, target="sm_90a")
