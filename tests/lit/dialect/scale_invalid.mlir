@@ -7,14 +7,10 @@ func.func @p(%e: tensor<?xf32>) attributes {scale.dims = ["m", "n", "k"]} {
   return
 }
 
-// -----
-
 // index: result type
 // EXPECT: scale.symbol
-func.func @p(%e: tensor<?xi32>) attributes {scale.dims = ["m", "n", "k"]} {
-  %s = "scale.index"(%e) {operandSegmentSizes = array<i32: 1, 0>, map = affine_map<(m, n, k) -> (m)>} : (tensor<?xi32>) -> !scale.view
-  return
-}
+// CHANGE: tensor<?xf32 => tensor<?xi32
+// CHANGE: scale.symbol => scale.view
 
 // -----
 
@@ -34,14 +30,15 @@ func.func @p(%A: tensor<?x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
   return
 }
 
-// -----
-
 // read: dims of the map
 // EXPECT: map 0 has 2 dimensions, expected 3 (the program's dims)
-func.func @p(%A: tensor<?x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
-  %v = "scale.read"(%A) {operandSegmentSizes = array<i32: 1, 0>, map = affine_map<(m, k) -> (m, k)>} : (tensor<?x256xbf16>) -> !scale.view
-  return
-}
+// CHANGE: %A) {map = => %A) {operandSegmentSizes = array<i32: 1, 0>, map =
+// CHANGE: affine_map<(m, n, k => affine_map<(m, k
+
+// read: results of the map
+// EXPECT: map 0 has 1 results, expected 2 (the tensor's rank)
+// CHANGE: %A) {map = => %A) {operandSegmentSizes = array<i32: 1, 0>, map =
+// CHANGE: -> (m, k => -> (m
 
 // -----
 
@@ -54,15 +51,6 @@ func.func @p(%A: tensor<?x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
 
 // -----
 
-// read: results of the map
-// EXPECT: map 0 has 1 results, expected 2 (the tensor's rank)
-func.func @p(%A: tensor<?x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
-  %v = "scale.read"(%A) {operandSegmentSizes = array<i32: 1, 0>, map = affine_map<(m, n, k) -> (m)>} : (tensor<?x256xbf16>) -> !scale.view
-  return
-}
-
-// -----
-
 // domain: dim
 // EXPECT: is not one of the program's dimensions (m, n, k)
 func.func @p() attributes {scale.dims = ["m", "n", "k"]} {
@@ -70,14 +58,10 @@ func.func @p() attributes {scale.dims = ["m", "n", "k"]} {
   return
 }
 
-// -----
-
 // domain: one bound
 // EXPECT: map 0 has 2 results, expected 1
-func.func @p() attributes {scale.dims = ["m", "n", "k"]} {
-  %d = "scale.domain"() {operandSegmentSizes = array<i32: 0>, dim = "m", lower = affine_map<(m, n, k) -> (0, 1)>, upper = affine_map<(m, n, k) -> (128)>} : () -> !scale.subset
-  return
-}
+// CHANGE: 0)>, upper => 0, 1)>, upper
+// CHANGE: , dim = "z => , dim = "m
 
 // -----
 
@@ -89,45 +73,24 @@ func.func @p(%A: tensor<?x256xbf16>, %s: tensor<?x2xf32>) attributes {scale.dims
   return
 }
 
-// -----
-
 // dequantize: block entries
 // EXPECT: granularity [1, 0] must have entries > 0, or -1 for a whole dimension
-func.func @p(%A: tensor<?x256xbf16>, %s: tensor<?x2xf32>) attributes {scale.dims = ["m", "n", "k"]} {
-  %a = "scale.dequantize"(%A, %s) {granularity = #scale.granularity<array<i64: 1, 0>, "f32", "row">}
-    : (tensor<?x256xbf16>, tensor<?x2xf32>) -> tensor<?x256xf32>
-  return
-}
-
-// -----
+// CHANGE: array<i64: 128 => array<i64: 1, 0
 
 // dequantize: scalar scales
 // EXPECT: scales must be a tensor, got f32
-func.func @p(%A: tensor<?x256xbf16>, %s: f32) attributes {scale.dims = ["m", "n", "k"]} {
-  %a = "scale.dequantize"(%A, %s) {granularity = #scale.granularity<array<i64: 1, 128>, "f32", "row">}
-    : (tensor<?x256xbf16>, f32) -> tensor<?x256xf32>
-  return
-}
-
-// -----
+// CHANGE: tensor<?x2xf32> => f32
+// CHANGE: array<i64: 128 => array<i64: 1, 128
 
 // dequantize: result type
 // EXPECT: result must be an f32 tensor of rank 2, got tensor<?x256xbf16>
-func.func @p(%A: tensor<?x256xbf16>, %s: tensor<?x2xf32>) attributes {scale.dims = ["m", "n", "k"]} {
-  %a = "scale.dequantize"(%A, %s) {granularity = #scale.granularity<array<i64: 1, 128>, "f32", "row">}
-    : (tensor<?x256xbf16>, tensor<?x2xf32>) -> tensor<?x256xbf16>
-  return
-}
-
-// -----
+// CHANGE: 128>, "f32 => 1, 128>, "f32
+// CHANGE: <?x256xf32 => <?x256xbf16
 
 // granularity: what its parameters are
 // EXPECT: expected base attribute 'builtin.string' but got 'builtin.integer'
-func.func @p(%A: tensor<?x256xbf16>, %s: tensor<?x2xf32>) attributes {scale.dims = ["m", "n", "k"]} {
-  %a = "scale.dequantize"(%A, %s) {granularity = #scale.granularity<array<i64: 1, 128>, 32 : i32, "row">}
-    : (tensor<?x256xbf16>, tensor<?x2xf32>) -> tensor<?x256xf32>
-  return
-}
+// CHANGE: , "f32", " => , 32 : i32, "
+// CHANGE: array<i64: 128 => array<i64: 1, 128
 
 // -----
 
@@ -141,33 +104,24 @@ func.func @p(%A: tensor<?x256xbf16>, %B: tensor<512x256xbf16>) attributes {scale
 
 // -----
 
-// contract: accumulator
-// EXPECT: accumulates in f32, got a result of bf16
+// VALID
 func.func @p(%A: tensor<?x256xbf16>, %B: tensor<512x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
   %t = "scale.contract"(%A, %B) {operandSegmentSizes = array<i32: 1, 1, 0, 0>,
-    maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>, affine_map<(m, n, k) -> (m, n)>]} : (tensor<?x256xbf16>, tensor<512x256xbf16>) -> tensor<?x512xbf16>
+    maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>, affine_map<(m, n, k) -> (m, n)>]} : (tensor<?x256xbf16>, tensor<512x256xbf16>) -> tensor<?x512xf32>
   return
 }
 
-// -----
+// contract: accumulator
+// EXPECT: accumulates in f32, got a result of bf16
+// CHANGE: <?x512xf32 => <?x512xbf16
 
 // contract: a result dimension from nowhere
 // EXPECT: result dimension n is in neither operand
-func.func @p(%A: tensor<?x256xbf16>, %B: tensor<512x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
-  %t = "scale.contract"(%A, %B) {operandSegmentSizes = array<i32: 1, 1, 0, 0>,
-    maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (m, n)>]} : (tensor<?x256xbf16>, tensor<512x256xbf16>) -> tensor<?x512xf32>
-  return
-}
-
-// -----
+// CHANGE: n, k)> => m, k)>
 
 // contract: nothing contracted
 // EXPECT: contracts no dimension
-func.func @p(%A: tensor<?x256xbf16>, %B: tensor<512x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
-  %t = "scale.contract"(%A, %B) {operandSegmentSizes = array<i32: 1, 1, 0, 0>,
-    maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>, affine_map<(m, n, k) -> (m, k)>]} : (tensor<?x256xbf16>, tensor<512x256xbf16>) -> tensor<?x512xf32>
-  return
-}
+// CHANGE: -> (m, n => -> (m, k
 
 // -----
 
@@ -182,44 +136,19 @@ func.func @p(%A: tensor<?x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
   return
 }
 
-// -----
-
 // map: type of the yield
 // EXPECT: body yields bf16, expected f32, the result's element type
-func.func @p(%A: tensor<?x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
-  %v = "scale.read"(%A) {operandSegmentSizes = array<i32: 1, 0>, map = affine_map<(m, n, k) -> (m, k)>} : (tensor<?x256xbf16>) -> !scale.view
-  %c = "scale.map"(%v) ({
-  ^bb0(%x: bf16):
-    "scale.yield"(%x) : (bf16) -> ()
-  }) {operandSegmentSizes = array<i32: 1, 0, 0>, map = affine_map<(m, n, k) -> (m, k)>} : (!scale.view) -> tensor<?x256xf32>
-  return
-}
-
-// -----
+// CHANGE: f32) => bf16)
 
 // map: rank of the result
 // EXPECT: map 0 has 2 results, expected 1 (the tensor's rank)
-func.func @p(%A: tensor<?x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
-  %v = "scale.read"(%A) {operandSegmentSizes = array<i32: 1, 0>, map = affine_map<(m, n, k) -> (m, k)>} : (tensor<?x256xbf16>) -> !scale.view
-  %c = "scale.map"(%v) ({
-  ^bb0(%x: bf16):
-    "scale.yield"(%x) : (bf16) -> ()
-  }) {operandSegmentSizes = array<i32: 1, 0, 0>, map = affine_map<(m, n, k) -> (m, k)>} : (!scale.view) -> tensor<?xbf16>
-  return
-}
-
-// -----
+// CHANGE: f32) => bf16)
+// CHANGE: <?x256xf32 => <?xbf16
 
 // map: no segment sizes
 // EXPECT: 'scale.map' op needs operandSegmentSizes
-func.func @p(%A: tensor<?x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
-  %v = "scale.read"(%A) {operandSegmentSizes = array<i32: 1, 0>, map = affine_map<(m, n, k) -> (m, k)>} : (tensor<?x256xbf16>) -> !scale.view
-  %c = "scale.map"(%v) ({
-  ^bb0(%x: bf16):
-    "scale.yield"(%x) : (bf16) -> ()
-  }) {map = affine_map<(m, n, k) -> (m, k)>} : (!scale.view) -> tensor<?x256xbf16>
-  return
-}
+// CHANGE: operandSegmentSizes = array<i32: 1, 0, 0>, map => map
+// CHANGE: f32 => bf16
 
 // -----
 
@@ -243,14 +172,10 @@ func.func @p(%A: tensor<?x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
   return
 }
 
-// -----
-
 // reduce: maps
 // EXPECT: map 1 has 2 results, expected 1
-func.func @p(%A: tensor<?x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
-  %r = "scale.reduce"(%A) {operandSegmentSizes = array<i32: 1, 0, 0>, kind = "sum", maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (m, k)>]} : (tensor<?x256xbf16>) -> tensor<?xf32>
-  return
-}
+// CHANGE: (m)>]} : ( => (m, k)>]} : (
+// CHANGE: kind = "mean => kind = "sum
 
 // -----
 
@@ -262,15 +187,10 @@ func.func @p(%A: tensor<?x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
   return
 }
 
-// -----
-
 // quantize: block
 // EXPECT: granularity [32] has 1 entries, expected 2
-func.func @p(%A: tensor<?x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
-  %q:2 = "scale.quantize"(%A) {operandSegmentSizes = array<i32: 1, 0, 0, 0>, granularity = #scale.granularity<array<i64: 32>, "ue8m0", "row">}
-    : (tensor<?x256xbf16>) -> (tensor<?x256xf8E4M3FN>, tensor<?x8xf8E8M0FNU>)
-  return
-}
+// CHANGE: i64: 1, 32 => i64: 32
+// CHANGE: ?xf8E4M3FN => ?x256xf8E4M3FN
 
 // -----
 
@@ -347,7 +267,6 @@ func.func @p(%A: tensor<?x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
 // schedule: a dictionary
 // EXPECT: expected base attribute 'builtin.dictionary' but got 'builtin.integer'
 func.func @p() attributes {scale.dims = ["m", "n", "k"], scale.schedule = #scale.schedule<3 : i64>} {
-
   return
 }
 
@@ -360,32 +279,39 @@ func.func @p(%A: tensor<?x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
   return
 }
 
-// -----
-
 // an attribute of another kind
 // EXPECT: 'scale.read' op has an attribute of another kind than expected
-func.func @p(%A: tensor<?x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
-  %v = "scale.read"(%A) {operandSegmentSizes = array<i32: 1, 0>, map = "mk"} : (tensor<?x256xbf16>) -> !scale.view
-  return
-}
+// CHANGE: i32: 1, 0> => i32: 1, 0>, map = "mk"
 
 // -----
+
+// VALID
+func.func @p(%B: tensor<?x256xui4>, %Z: tensor<?x2xui4>, %F: tensor<?x2xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
+  %d = "scale.subtract"(%B, %Z) {map = affine_map<(n, k) -> (n, k floordiv 128)>, operandSegmentSizes = array<i32: 1, 1>} : (tensor<?x256xui4>, tensor<?x2xui4>) -> tensor<?x256xf32>
+  return
+}
 
 // subtract: type of the zero points
 // EXPECT: expected integers less integers
-func.func @p(%B: tensor<?x256xui4>, %Z: tensor<?x2xui4>, %F: tensor<?x2xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
-  %d = "scale.subtract"(%B, %F) {map = affine_map<(n, k) -> (n, k floordiv 128)>, operandSegmentSizes = array<i32: 1, 1>} : (tensor<?x256xui4>, tensor<?x2xbf16>) -> tensor<?x256xf32>
-  return
-}
-
-// -----
+// CHANGE: %Z) {map = => %F) {map =
+// CHANGE: <?x2xui4>) => <?x2xbf16>)
 
 // subtract: result
 // EXPECT: result must be an f32 tensor of rank 2
-func.func @p(%B: tensor<?x256xui4>, %Z: tensor<?x2xui4>, %F: tensor<?x2xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
-  %d = "scale.subtract"(%B, %Z) {map = affine_map<(n, k) -> (n, k floordiv 128)>, operandSegmentSizes = array<i32: 1, 1>} : (tensor<?x256xui4>, tensor<?x2xui4>) -> tensor<?x256xui4>
-  return
-}
+// CHANGE: <?x256xf32 => <?x256xui4
+
+// subtract: both
+// EXPECT: has 1 tensors of zero points, expected one and a map, or a number
+// CHANGE: operandSegmentSizes => number = 8 : i64, operandSegmentSizes
+
+// subtract: rank of the map
+// EXPECT: for tensor<?x256xui4> and zero points tensor<?x2xui4>
+// CHANGE: , k floordiv 128 =>
+
+// subtract: a sum as an index
+// EXPECT: expected indices of the values, or these divided by a number
+// CHANGE: k floordiv 128 => k
+// CHANGE: -> (n, k => -> (n, n + k
 
 // -----
 
@@ -393,33 +319,6 @@ func.func @p(%B: tensor<?x256xui4>, %Z: tensor<?x2xui4>, %F: tensor<?x2xbf16>) a
 // EXPECT: has 0 tensors of zero points, expected one and a map, or a number
 func.func @p(%B: tensor<?x256xui4>, %Z: tensor<?x2xui4>, %F: tensor<?x2xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
   %d = "scale.subtract"(%B) {operandSegmentSizes = array<i32: 1, 0>} : (tensor<?x256xui4>) -> tensor<?x256xf32>
-  return
-}
-
-// -----
-
-// subtract: both
-// EXPECT: has 1 tensors of zero points, expected one and a map, or a number
-func.func @p(%B: tensor<?x256xui4>, %Z: tensor<?x2xui4>, %F: tensor<?x2xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
-  %d = "scale.subtract"(%B, %Z) {map = affine_map<(n, k) -> (n, k floordiv 128)>, number = 8 : i64, operandSegmentSizes = array<i32: 1, 1>} : (tensor<?x256xui4>, tensor<?x2xui4>) -> tensor<?x256xf32>
-  return
-}
-
-// -----
-
-// subtract: rank of the map
-// EXPECT: for tensor<?x256xui4> and zero points tensor<?x2xui4>
-func.func @p(%B: tensor<?x256xui4>, %Z: tensor<?x2xui4>, %F: tensor<?x2xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
-  %d = "scale.subtract"(%B, %Z) {map = affine_map<(n, k) -> (n)>, operandSegmentSizes = array<i32: 1, 1>} : (tensor<?x256xui4>, tensor<?x2xui4>) -> tensor<?x256xf32>
-  return
-}
-
-// -----
-
-// subtract: a sum as an index
-// EXPECT: expected indices of the values, or these divided by a number
-func.func @p(%B: tensor<?x256xui4>, %Z: tensor<?x2xui4>, %F: tensor<?x2xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
-  %d = "scale.subtract"(%B, %Z) {map = affine_map<(n, k) -> (n, n + k)>, operandSegmentSizes = array<i32: 1, 1>} : (tensor<?x256xui4>, tensor<?x2xui4>) -> tensor<?x256xf32>
   return
 }
 

@@ -73,21 +73,14 @@
   "tile.drain"() : () -> ()
 }) {sym_name = "p", threads = 100 : i64, cluster = array<i64: 1, 1>, shared_bytes = 4096 : i64, arguments = []} : () -> ()
 
-// -----
-
 // kernel: cluster
 // EXPECT: cluster is [1, 2, 1], expected two positive integers (M, N)
-"tile.kernel"() ({
-  "tile.drain"() : () -> ()
-}) {sym_name = "p", threads = 384 : i64, cluster = array<i64: 1, 2, 1>, shared_bytes = 4096 : i64, arguments = []} : () -> ()
-
-// -----
+// CHANGE: i64: 1, 1> => i64: 1, 2, 1>
+// CHANGE: threads = 100 => threads = 384
 
 // kernel: an attribute is not there
 // EXPECT: 'tile.kernel' op attribute "threads" is expected but not provided
-"tile.kernel"() ({
-  "tile.drain"() : () -> ()
-}) {sym_name = "p", cluster = array<i64: 1, 1>, shared_bytes = 4096 : i64, arguments = []} : () -> ()
+// CHANGE: , threads = 100 : i64 =>
 
 // -----
 
@@ -97,43 +90,32 @@
 
 // -----
 
-// role: warpgroups
-// EXPECT: warps 2..6 are not whole warpgroups (multiples of 4)
+// VALID
 "tile.role"() ({
   "tile.drain"() : () -> ()
-}) {label = "consumer", registers = 232 : i64, warps = array<i64: 2, 6>} : () -> ()
+}) {label = "consumer", registers = 232 : i64, warps = array<i64: 0, 8>} : () -> ()
 
-// -----
+// role: warpgroups
+// EXPECT: warps 2..6 are not whole warpgroups (multiples of 4)
+// CHANGE: , 8>} : () => , 6>} : ()
+// CHANGE: array<i64: 0 => array<i64: 2
 
 // role: no warps
 // EXPECT: warps 4..4 are not whole warpgroups
-"tile.role"() ({
-  "tile.drain"() : () -> ()
-}) {label = "consumer", registers = 232 : i64, warps = array<i64: 4, 4>} : () -> ()
-
-// -----
+// CHANGE: , 8>} : () => , 4>} : ()
+// CHANGE: array<i64: 0 => array<i64: 4
 
 // role: registers
 // EXPECT: registers 100 must be a multiple of 8 from 24 to 256
-"tile.role"() ({
-  "tile.drain"() : () -> ()
-}) {label = "consumer", registers = 100 : i64, warps = array<i64: 0, 8>} : () -> ()
-
-// -----
+// CHANGE: registers = 232 => registers = 100
 
 // role: too many registers
 // EXPECT: registers 264 must be a multiple of 8 from 24 to 256
-"tile.role"() ({
-  "tile.drain"() : () -> ()
-}) {label = "consumer", registers = 264 : i64, warps = array<i64: 0, 8>} : () -> ()
-
-// -----
+// CHANGE: registers = 232 => registers = 264
 
 // role: one number for warps
 // EXPECT: 'tile.role' op has an attribute of another kind than expected
-"tile.role"() ({
-  "tile.drain"() : () -> ()
-}) {label = "consumer", registers = 232 : i64, warps = array<i64: 4>} : () -> ()
+// CHANGE: <i64: 0, 8 => <i64: 4
 
 // -----
 
@@ -145,15 +127,9 @@
   }) {count = 4 : i64, elected = 0 : i64, index = 1 : i64} : () -> ()
 }) {label = "consumer", registers = 232 : i64, warps = array<i64: 0, 4>} : () -> ()
 
-// -----
-
 // warp: count
 // EXPECT: count is 0, expected at least 1
-"tile.role"() ({
-  "tile.warp"() ({
-    "tile.drain"() : () -> ()
-  }) {count = 0 : i64, elected = 0 : i64, index = 1 : i64} : () -> ()
-}) {label = "consumer", registers = 232 : i64, warps = array<i64: 0, 4>} : () -> ()
+// CHANGE: {count = 4 => {count = 0
 
 // -----
 
@@ -183,99 +159,61 @@
 
 // -----
 
-// tiles: order
-// EXPECT: order is "k", expected m or n
+// VALID
 func.func @p(%m: i32, %n: i32) {
   "tile.tiles"(%m, %n) ({
   ^bb0(%m0: i32, %n0: i32):
-    "tile.drain"() : () -> ()
-  }) {band = 8 : i64, cluster = array<i64: 1, 1>, operandSegmentSizes = array<i32: 1, 1, 0>, order = "k", split = 1 : i64, tile = array<i64: 128, 64>, turns = 1 : i64} : (i32, i32) -> ()
-  return
-}
-
-// -----
-
-// tiles: tile
-// EXPECT: tile is [128, 64, 128], expected two positive integers (M, N)
-func.func @p(%m: i32, %n: i32) {
-  "tile.tiles"(%m, %n) ({
-  ^bb0(%m0: i32, %n0: i32):
-    "tile.drain"() : () -> ()
-  }) {band = 8 : i64, cluster = array<i64: 1, 1>, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 1 : i64, tile = array<i64: 128, 64, 128>, turns = 1 : i64} : (i32, i32) -> ()
-  return
-}
-
-// -----
-
-// tiles: cluster
-// EXPECT: cluster is [0, 1], expected two positive integers (M, N)
-func.func @p(%m: i32, %n: i32) {
-  "tile.tiles"(%m, %n) ({
-  ^bb0(%m0: i32, %n0: i32):
-    "tile.drain"() : () -> ()
-  }) {band = 8 : i64, cluster = array<i64: 0, 1>, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 1 : i64, tile = array<i64: 128, 64>, turns = 1 : i64} : (i32, i32) -> ()
-  return
-}
-
-// -----
-
-// tiles: band
-// EXPECT: band is 0, expected at least 1
-func.func @p(%m: i32, %n: i32) {
-  "tile.tiles"(%m, %n) ({
-  ^bb0(%m0: i32, %n0: i32):
-    "tile.drain"() : () -> ()
-  }) {band = 0 : i64, cluster = array<i64: 1, 1>, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 1 : i64, tile = array<i64: 128, 64>, turns = 1 : i64} : (i32, i32) -> ()
-  return
-}
-
-// -----
-
-// tiles: body
-// EXPECT: body takes (i32), expected (i32, i32)
-func.func @p(%m: i32, %n: i32) {
-  "tile.tiles"(%m, %n) ({
-  ^bb0(%m0: i32):
     "tile.drain"() : () -> ()
   }) {band = 8 : i64, cluster = array<i64: 1, 1>, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 1 : i64, tile = array<i64: 128, 64>, turns = 1 : i64} : (i32, i32) -> ()
   return
 }
 
+// tiles: order
+// EXPECT: order is "k", expected m or n
+// CHANGE: order = "n => order = "k
+
+// tiles: tile
+// EXPECT: tile is [128, 64, 128], expected two positive integers (M, N)
+// CHANGE: i64: 128, 64 => i64: 128, 64, 128
+
+// tiles: cluster
+// EXPECT: cluster is [0, 1], expected two positive integers (M, N)
+// CHANGE: array<i64: 1, => array<i64: 0,
+
+// tiles: band
+// EXPECT: band is 0, expected at least 1
+// CHANGE: ) {band = 8 => ) {band = 0
+
+// tiles: body
+// EXPECT: body takes (i32), expected (i32, i32)
+// CHANGE: : i32, %n0 =>
+
 // -----
+
+// VALID
+func.func @p(%k: i32) {
+  "tile.steps"(%k) ({
+  ^bb0(%k0: i32):
+    "tile.drain"() : () -> ()
+  }) {operandSegmentSizes = array<i32: 1, 0>, start = 0 : i64, step = 128 : i64, unroll = 1 : i64} : (i32) -> ()
+  return
+}
 
 // steps: step
 // EXPECT: step is 0, expected at least 1
-func.func @p(%k: i32) {
-  "tile.steps"(%k) ({
-  ^bb0(%k0: i32):
-    "tile.drain"() : () -> ()
-  }) {operandSegmentSizes = array<i32: 1, 0>, start = 0 : i64, step = 0 : i64, unroll = 1 : i64} : (i32) -> ()
-  return
-}
-
-// -----
+// CHANGE: step = 128 => step = 0
 
 // steps: start
 // EXPECT: start is -1, expected at least 0
-func.func @p(%k: i32) {
-  "tile.steps"(%k) ({
-  ^bb0(%k0: i32):
-    "tile.drain"() : () -> ()
-  }) {operandSegmentSizes = array<i32: 1, 0>, start = -1 : i64, step = 128 : i64, unroll = 1 : i64} : (i32) -> ()
-  return
-}
-
-// -----
+// CHANGE: , start = 0 => , start = -1
 
 // steps: unroll
 // EXPECT: unroll is 0, expected at least 1
-func.func @p(%k: i32) {
-  "tile.steps"(%k) ({
-  ^bb0(%k0: i32):
-    "tile.drain"() : () -> ()
-  }) {operandSegmentSizes = array<i32: 1, 0>, start = 0 : i64, step = 128 : i64, unroll = 0 : i64} : (i32) -> ()
-  return
-}
+// CHANGE: unroll = 1 => unroll = 0
+
+// steps: body
+// EXPECT: body takes (i64), expected (i32)
+// CHANGE: bb0(%k0: i32 => bb0(%k0: i64
 
 // -----
 
@@ -327,18 +265,6 @@ func.func @p(%k: i32, %at: !tile.position) {
   ^bb0(%k0: i32):
     "tile.advance"(%at) : (!tile.position) -> ()
   }) {operandSegmentSizes = array<i32: 1, 1>, start = 0 : i64, step = 128 : i64, unroll = 3 : i64} : (i32, !tile.position) -> ()
-  return
-}
-
-// -----
-
-// steps: body
-// EXPECT: body takes (i64), expected (i32)
-func.func @p(%k: i32) {
-  "tile.steps"(%k) ({
-  ^bb0(%k0: i64):
-    "tile.drain"() : () -> ()
-  }) {operandSegmentSizes = array<i32: 1, 0>, start = 0 : i64, step = 128 : i64, unroll = 1 : i64} : (i32) -> ()
   return
 }
 
@@ -410,51 +336,65 @@ func.func @p(%k: i32) {
 
 // -----
 
-// acquire: a cursor of another ring
-// EXPECT: 'tile.acquire' op the cursor goes through 3 stages, the ring has 4
+// VALID
 %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
-%c = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
-"tile.acquire"(%r, %c) : (!tile.stages, !tile.position) -> ()
-
-// -----
-
-// commit: a cursor of another ring
-// EXPECT: 'tile.commit' op the cursor goes through 3 stages, the ring has 4
-%r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
-%c = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
-"tile.commit"(%r, %c) : (!tile.stages, !tile.position) -> ()
-
-// -----
-
-// wait: a cursor of another ring
-// EXPECT: 'tile.wait' op the cursor goes through 3 stages, the ring has 4
-%r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
-%c = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
-"tile.wait"(%r, %c) : (!tile.stages, !tile.position) -> ()
-
-// -----
-
-// peek: a cursor of another ring
-// EXPECT: 'tile.peek' op the cursor goes through 3 stages, the ring has 4
-%r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
-%c = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
-"tile.peek"(%r, %c) : (!tile.stages, !tile.position) -> ()
-
-// -----
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.expect"(%r, %c) {bytes = 128 : i64} : (!tile.stages, !tile.position) -> ()
 
 // expect: a cursor of another ring
 // EXPECT: 'tile.expect' op the cursor goes through 3 stages, the ring has 4
-%r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
-%c = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
-"tile.expect"(%r, %c) {bytes = 128 : i64} : (!tile.stages, !tile.position) -> ()
+// CHANGE: = 4 : i64} => = 3 : i64}
+
+// expect: nothing
+// EXPECT: bytes is 0, expected 1 to 1048575
+// CHANGE: bytes = 128 => bytes = 0
+
+// expect: more than a barrier counts
+// EXPECT: bytes is 1048576, expected 1 to 1048575
+// CHANGE: bytes = 128 => bytes = 1048576
+
+// acquire: a cursor of another ring
+// EXPECT: 'tile.acquire' op the cursor goes through 3 stages, the ring has 4
+// CHANGE: ) {bytes = 128 : i64} => )
+// CHANGE: 4 : i64} : => 3 : i64} :
+// CHANGE: tile.expect => tile.acquire
+
+// commit: a cursor of another ring
+// EXPECT: 'tile.commit' op the cursor goes through 3 stages, the ring has 4
+// CHANGE: ) {bytes = 128 : i64} => )
+// CHANGE: 4 : i64} : => 3 : i64} :
+// CHANGE: tile.expect => tile.commit
+
+// wait: a cursor of another ring
+// EXPECT: 'tile.wait' op the cursor goes through 3 stages, the ring has 4
+// CHANGE: ) {bytes = 128 : i64} => )
+// CHANGE: expect"(%r => wait"(%r
+// CHANGE: = 4 : i64} => = 3 : i64}
+
+// peek: a cursor of another ring
+// EXPECT: 'tile.peek' op the cursor goes through 3 stages, the ring has 4
+// CHANGE: ) {bytes = 128 : i64} => )
+// CHANGE: expect"(%r => peek"(%r
+// CHANGE: = 4 : i64} => = 3 : i64}
 
 // -----
 
+// VALID
+%r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.announce"(%r, %c) {bytes = 128 : i64} : (!tile.stages, !tile.position) -> ()
+
 // announce: a cursor of another ring
 // EXPECT: 'tile.announce' op the cursor goes through 3 stages, the ring has 4
-%r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
-%c = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
-"tile.announce"(%r, %c) {bytes = 128 : i64} : (!tile.stages, !tile.position) -> ()
+// CHANGE: = 4 : i64} => = 3 : i64}
+
+// announce: nothing
+// EXPECT: bytes is 0, expected 1 to 1048575
+// CHANGE: bytes = 128 => bytes = 0
+
+// announce: more than a barrier counts
+// EXPECT: bytes is 1048576, expected 1 to 1048575
+// CHANGE: bytes = 128 => bytes = 1048576
 
 // -----
 
@@ -464,50 +404,12 @@ func.func @p(%k: i32) {
 %c = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
 "tile.release"(%r, %c) {lag = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!tile.stages, !tile.position) -> ()
 
-// -----
-
-// expect: nothing
-// EXPECT: bytes is 0, expected 1 to 1048575
-%r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
-%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
-"tile.expect"(%r, %c) {bytes = 0 : i64} : (!tile.stages, !tile.position) -> ()
-
-// -----
-
-// expect: more than a barrier counts
-// EXPECT: bytes is 1048576, expected 1 to 1048575
-%r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
-%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
-"tile.expect"(%r, %c) {bytes = 1048576 : i64} : (!tile.stages, !tile.position) -> ()
-
-// -----
-
-// announce: nothing
-// EXPECT: bytes is 0, expected 1 to 1048575
-%r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
-%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
-"tile.announce"(%r, %c) {bytes = 0 : i64} : (!tile.stages, !tile.position) -> ()
-
-// -----
-
-// announce: more than a barrier counts
-// EXPECT: bytes is 1048576, expected 1 to 1048575
-%r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
-%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
-"tile.announce"(%r, %c) {bytes = 1048576 : i64} : (!tile.stages, !tile.position) -> ()
-
-// -----
-
 // release: lag
 // EXPECT: lag is 2, expected 0 or 1
-%r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
-%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
-"tile.release"(%r, %c) {lag = 2 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!tile.stages, !tile.position) -> ()
-
-// -----
+// CHANGE: 3 : i64} : => 4 : i64} :
+// CHANGE: = 0 : i64, => = 2 : i64,
 
 // release: no segment sizes
 // EXPECT: 'tile.release' op needs operandSegmentSizes
-%r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
-%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
-"tile.release"(%r, %c) {lag = 0 : i64} : (!tile.stages, !tile.position) -> ()
+// CHANGE: , operandSegmentSizes = array<i32: 1, 1, 0> =>
+// CHANGE: {depth = 3 => {depth = 4

@@ -14,13 +14,8 @@
 %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>
 "tile.convert"(%a, %b, %at) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 0>, stored = f4E2M1FN} : (!tile.buffer<array<i64: 64, 16>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, !tile.position) -> ()
 
-// -----
-
 // EXPECT: converts to rows of 64 bytes, expected those of the swizzle
-%at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 16>, i8, 0 : i64, 2 : i64>
-%b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 32>, bf16, 128 : i64, 2 : i64>
-"tile.convert"(%a, %b, %at) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 0>, stored = f4E2M1FN} : (!tile.buffer<array<i64: 64, 16>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 32>, bf16, 128 : i64, 2 : i64>, !tile.position) -> ()
+// CHANGE: i64: 64, 64 => i64: 64, 32
 
 // -----
 
@@ -40,14 +35,9 @@
 %f = "tile.shared"() {offset = 131072 : i64} : () -> !tile.buffer<array<i64: 2, 32>, f32, 0 : i64, 2 : i64>
 "tile.convert"(%a, %b, %at, %f) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0>, stored = f8E4M3FN, turned} : (!tile.buffer<array<i64: 64, 64>, f8E4M3FN, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, !tile.position, !tile.buffer<array<i64: 2, 32>, f32, 0 : i64, 2 : i64>) -> ()
 
-// -----
-
 // EXPECT: has factors
-%at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 64>, f8E4M3FN, 0 : i64, 2 : i64>
-%b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>
-%f = "tile.shared"() {offset = 131072 : i64} : () -> !tile.buffer<array<i64: 32, 64>, f32, 0 : i64, 2 : i64>
-"tile.convert"(%a, %b, %at, %f) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0>, stored = f8E4M3FN, turned} : (!tile.buffer<array<i64: 64, 64>, f8E4M3FN, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, !tile.position, !tile.buffer<array<i64: 32, 64>, f32, 0 : i64, 2 : i64>) -> ()
+// CHANGE: , 32>, f32 => , 64>, f32
+// CHANGE: array<i64: 2 => array<i64: 32
 
 // -----
 
@@ -73,14 +63,9 @@
 %z = "tile.zero_points"(%b) {number = -8 : i64, operandSegmentSizes = array<i32: 1, 0, 0, 0, 0>} : (!tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>) -> !tile.subtrahends
 "tile.convert"(%a, %b, %at, %z) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0, 0>, stored = ui4} : (!tile.buffer<array<i64: 64, 64>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, !tile.position, !tile.subtrahends) -> ()
 
-// -----
-
 // EXPECT: converts f4E2M1FN to f8E4M3FN, which is not exact
-%at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 64>, i8, 0 : i64, 2 : i64>
-%b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>
-%z = "tile.zero_points"(%b) {number = 1 : i64, operandSegmentSizes = array<i32: 1, 0, 0, 0, 0>} : (!tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>) -> !tile.subtrahends
-"tile.convert"(%a, %b, %at, %z) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0, 0>, stored = f4E2M1FN} : (!tile.buffer<array<i64: 64, 64>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, !tile.position, !tile.subtrahends) -> ()
+// CHANGE: = -8 : i64 => = 1 : i64
+// CHANGE: stored = ui4 => stored = f4E2M1FN
 
 // -----
 
@@ -116,23 +101,12 @@ func.func @f(%Z: memref<?xbf16>, %s: i64, %i: i32) {
   return
 }
 
-// -----
-
 // EXPECT: which is packed along rows or k, got ''
-func.func @f(%Z: memref<?xui4>, %s: i64, %i: i32) {
-  %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>
-  %z = "tile.zero_points"(%b, %Z, %s, %s, %i, %i, %i, %i) {k_block = 128 : i64, row_block = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 2, 4, 0>} : (!tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, memref<?xui4>, i64, i64, i32, i32, i32, i32) -> !tile.subtrahends
-  return
-}
-
-// -----
+// CHANGE: memref<?xbf16 => memref<?xui4
 
 // EXPECT: has no k_block
-func.func @f(%Z: memref<?xi8>, %s: i64, %i: i32) {
-  %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>
-  %z = "tile.zero_points"(%b, %Z, %s, %s, %i, %i, %i, %i) {row_block = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 2, 4, 0>} : (!tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, memref<?xi8>, i64, i64, i32, i32, i32, i32) -> !tile.subtrahends
-  return
-}
+// CHANGE: k_block = 128 : i64, row_block => row_block
+// CHANGE: memref<?xbf16 => memref<?xi8
 
 // -----
 
@@ -171,56 +145,38 @@ func.func @p(%x: i32) {
 
 // -----
 
-// EXPECT: stores into tiles of f32, expected i32
+// VALID
 %at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-%w = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 64>, f32, 0 : i64, 2 : i64>
+%w = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 64>, i32, 0 : i64, 2 : i64>
 %r = "tile.row_zeros"() {blocks = 2 : i64, rows = 64 : i64, warps = 2 : i64} : () -> !tile.zeros
-"tile.store_zeros"(%r, %w, %at) {added = 128 : i64, element = "u4", index = 0 : i64, made = "bf16", stored = "u4"} : (!tile.zeros, !tile.buffer<array<i64: 1, 64>, f32, 0 : i64, 2 : i64>, !tile.position) -> ()
+"tile.store_zeros"(%r, %w, %at) {added = 128 : i64, element = "u4", index = 0 : i64, made = "bf16", stored = "u4"} : (!tile.zeros, !tile.buffer<array<i64: 1, 64>, i32, 0 : i64, 2 : i64>, !tile.position) -> ()
 
-// -----
+// EXPECT: stores into tiles of f32, expected i32
+// CHANGE: , 64>, i32 => , 64>, f32
 
 // EXPECT: has bf16 for bf16 of u4, expected an integer
-%at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-%w = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 64>, i32, 0 : i64, 2 : i64>
-%r = "tile.row_zeros"() {blocks = 2 : i64, rows = 64 : i64, warps = 2 : i64} : () -> !tile.zeros
-"tile.store_zeros"(%r, %w, %at) {added = 128 : i64, element = "bf16", index = 0 : i64, made = "bf16", stored = "u4"} : (!tile.zeros, !tile.buffer<array<i64: 1, 64>, i32, 0 : i64, 2 : i64>, !tile.position) -> ()
-
-// -----
+// CHANGE: element = "u4 => element = "bf16
 
 // EXPECT: stores 64 rows of 1 words into 32
-%at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-%w = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 32>, i32, 0 : i64, 2 : i64>
-%r = "tile.row_zeros"() {blocks = 2 : i64, rows = 64 : i64, warps = 2 : i64} : () -> !tile.zeros
-"tile.store_zeros"(%r, %w, %at) {added = 128 : i64, element = "u4", index = 0 : i64, made = "bf16", stored = "u4"} : (!tile.zeros, !tile.buffer<array<i64: 1, 32>, i32, 0 : i64, 2 : i64>, !tile.position) -> ()
-
-// -----
+// CHANGE: i64: 1, 64 => i64: 1, 32
 
 // EXPECT: stores block 2 of 2
-%at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-%w = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 64>, i32, 0 : i64, 2 : i64>
-%r = "tile.row_zeros"() {blocks = 2 : i64, rows = 64 : i64, warps = 2 : i64} : () -> !tile.zeros
-"tile.store_zeros"(%r, %w, %at) {added = 128 : i64, element = "u4", index = 2 : i64, made = "bf16", stored = "u4"} : (!tile.zeros, !tile.buffer<array<i64: 1, 64>, i32, 0 : i64, 2 : i64>, !tile.position) -> ()
+// CHANGE: = 0 : i64, => = 2 : i64,
 
 // -----
+
+// VALID
+%at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+%s = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>
+%l = "tile.load_stored"(%s, %at) {a_wave = 0 : i64, count = 1 : i64, made = bf16, number = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 0, 0>, waves = 1 : i64} : (!tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>, !tile.position) -> !tile.slice<array<i64: 64, 64>, ui4, "a">
+%c = "tile.converted"(%l) {less = 8 : i64, operandSegmentSizes = array<i32: 1, 0>} : (!tile.slice<array<i64: 64, 64>, ui4, "a">) -> !tile.slice<array<i64: 64, 64>, bf16, "a">
 
 // EXPECT: makes bf16 of e2m1 less 8
-%at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-%s = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>
-%l = "tile.load_stored"(%s, %at) {a_wave = 0 : i64, count = 1 : i64, made = bf16, number = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 0, 0>, waves = 1 : i64} : (!tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>, !tile.position) -> !tile.slice<array<i64: 64, 64>, f4E2M1FN, "a">
-%c = "tile.converted"(%l) {less = 8 : i64, operandSegmentSizes = array<i32: 1, 0>} : (!tile.slice<array<i64: 64, 64>, f4E2M1FN, "a">) -> !tile.slice<array<i64: 64, 64>, bf16, "a">
-
-// -----
+// CHANGE: , 64>, ui4 => , 64>, f4E2M1FN
 
 // EXPECT: makes bf16 of u4 less 1000
-%at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-%s = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>
-%l = "tile.load_stored"(%s, %at) {a_wave = 0 : i64, count = 1 : i64, made = bf16, number = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 0, 0>, waves = 1 : i64} : (!tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>, !tile.position) -> !tile.slice<array<i64: 64, 64>, ui4, "a">
-%c = "tile.converted"(%l) {less = 1000 : i64, operandSegmentSizes = array<i32: 1, 0>} : (!tile.slice<array<i64: 64, 64>, ui4, "a">) -> !tile.slice<array<i64: 64, 64>, bf16, "a">
-
-// -----
+// CHANGE: ) {less = 8 => ) {less = 1000
 
 // EXPECT: has zero points and what was added to them, expected both or neither
-%at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-%s = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>
-%l = "tile.load_stored"(%s, %at) {a_wave = 0 : i64, count = 1 : i64, made = bf16, number = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 0, 0>, waves = 1 : i64} : (!tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>, !tile.position) -> !tile.slice<array<i64: 64, 64>, ui4, "a">
-%c = "tile.converted"(%l) {added = 128 : i64, operandSegmentSizes = array<i32: 1, 0>} : (!tile.slice<array<i64: 64, 64>, ui4, "a">) -> !tile.slice<array<i64: 64, 64>, bf16, "a">
+// CHANGE: l) {less = => l) {added =
+// CHANGE: 8 : => 128 :

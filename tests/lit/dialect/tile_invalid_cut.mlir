@@ -47,21 +47,17 @@
 %at = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
 "tile.cut_k"(%a, %at, %low, %low) {bits = 8 : i64, each = 16 : i64, mn = 0 : i64} : (!tile.buffer<array<i64: 128, 128>, f8E4M3FN, 64 : i64, 4 : i64>, !tile.position, i32, i32) -> ()
 
-// -----
-
 // EXPECT: cuts rows of 96 bytes swizzled over 64, expected a multiple of its swizzle
-%low = "arith.constant"() {value = 1 : i32} : () -> i32
-%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 96>, f8E4M3FN, 64 : i64, 4 : i64>
-%at = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
-"tile.cut_k"(%a, %at, %low, %low) {bits = 8 : i64, each = 16 : i64, mn = 1 : i64} : (!tile.buffer<array<i64: 128, 96>, f8E4M3FN, 64 : i64, 4 : i64>, !tile.position, i32, i32) -> ()
-
-// -----
+// CHANGE: 128, 128>, => 128, 96>,
+// CHANGE: i64, mn = 0 => i64, mn = 1
 
 // EXPECT: 32 elements of 8 bits in 16 bytes
-%low = "arith.constant"() {value = 1 : i32} : () -> i32
-%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>
-%at = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
-"tile.cut_k"(%a, %at, %low, %low) {bits = 8 : i64, each = 32 : i64, mn = 0 : i64} : (!tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position, i32, i32) -> ()
+// CHANGE: , 64 : i64 => , 128 : i64
+// CHANGE: , each = 16 => , each = 32
+
+// EXPECT: wraps rows of 128 bytes swizzled over 64, expected whole 16, or its swizzle
+// CHANGE: 8 : i64, each = 16 : i64, mn = 0 => 8
+// CHANGE: tile.cut_k => tile.wrap_k
 
 // -----
 
@@ -70,14 +66,6 @@
 %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>
 %at = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
 "tile.cut_words"(%a, %at, %low, %low) {unit = 32 : i64} : (!tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position, i32, i32) -> ()
-
-// -----
-
-// EXPECT: wraps rows of 128 bytes swizzled over 64, expected whole 16, or its swizzle
-%low = "arith.constant"() {value = 1 : i32} : () -> i32
-%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 64 : i64, 4 : i64>
-%at = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
-"tile.wrap_k"(%a, %at, %low, %low) {bits = 8 : i64} : (!tile.buffer<array<i64: 128, 128>, f8E4M3FN, 64 : i64, 4 : i64>, !tile.position, i32, i32) -> ()
 
 // -----
 
@@ -101,9 +89,6 @@
 %at = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
 "tile.interleave_k"(%a, %at) : (!tile.buffer<array<i64: 16, 64>, f8E4M3FN, 64 : i64, 4 : i64>, !tile.position) -> ()
 
-// -----
-
 // EXPECT: pairs elements of f8E4M3FN, expected 16 bits
-%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 16, 128>, f8E4M3FN, 128 : i64, 4 : i64>
-%at = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
-"tile.interleave_k"(%a, %at) {apart} : (!tile.buffer<array<i64: 16, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position) -> ()
+// CHANGE: ) : (!tile => ) {apart} : (!tile
+// CHANGE: , 64 => , 128

@@ -1,62 +1,37 @@
 // RUN: %invalid none %s
 
-// EXPECT: kind is "product", expected sum, max, min
+// VALID
 func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
   %a = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 128>, "registers">
   %s = "tile.fold_columns"(%a, %m, %n, %m, %n) ({
   ^bb0(%x: f32):
     "tile.yield"(%x) : (f32) -> ()
-  }) {kind = "product", size = 64 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 0, 0, 0>} : (!tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32) -> !tile.accumulator<array<i64: 64, 8>, "registers">
+  }) {kind = "sum", size = 64 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 0, 0, 0>} : (!tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32) -> !tile.accumulator<array<i64: 64, 8>, "registers">
   return
 }
 
-// -----
+// EXPECT: kind is "product", expected sum, max, min
+// CHANGE: kind = "sum => kind = "product
 
 // EXPECT: folds 48 of 128 columns, expected a multiple of 8 that divides them
-func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
-  %a = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 128>, "registers">
-  %s = "tile.fold_columns"(%a, %m, %n, %m, %n) ({
-  ^bb0(%x: f32):
-    "tile.yield"(%x) : (f32) -> ()
-  }) {kind = "sum", size = 48 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 0, 0, 0>} : (!tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32) -> !tile.accumulator<array<i64: 64, 8>, "registers">
-  return
-}
-
-// -----
+// CHANGE: , size = 64 => , size = 48
 
 // EXPECT: folds 4 of 128 columns, expected a multiple of 8 that divides them
-func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
-  %a = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 128>, "registers">
-  %s = "tile.fold_columns"(%a, %m, %n, %m, %n) ({
-  ^bb0(%x: f32):
-    "tile.yield"(%x) : (f32) -> ()
-  }) {kind = "sum", size = 4 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 0, 0, 0>} : (!tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32) -> !tile.accumulator<array<i64: 64, 8>, "registers">
-  return
-}
-
-// -----
+// CHANGE: , size = 64 => , size = 4
 
 // EXPECT: expected an accumulator of [64, 16] in the same space
-func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
-  %a = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 128>, "registers">
-  %s = "tile.fold_columns"(%a, %m, %n, %m, %n) ({
-  ^bb0(%x: f32):
-    "tile.yield"(%x) : (f32) -> ()
-  }) {kind = "sum", size = 8 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 0, 0, 0>} : (!tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32) -> !tile.accumulator<array<i64: 64, 8>, "registers">
-  return
-}
-
-// -----
+// CHANGE: , size = 64 => , size = 8
 
 // EXPECT: expected an accumulator of [64, 8] in the same space
-func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
-  %a = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 128>, "registers">
-  %s = "tile.fold_columns"(%a, %m, %n, %m, %n) ({
-  ^bb0(%x: f32):
-    "tile.yield"(%x) : (f32) -> ()
-  }) {kind = "sum", size = 64 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 0, 0, 0>} : (!tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32) -> !tile.accumulator<array<i64: 64, 8>, "warp">
-  return
-}
+// CHANGE: , 8>, "registers => , 8>, "warp
+
+// EXPECT: body takes (f32, f32), expected (f32)
+// CHANGE: , %c: memref<?x?xf32>, %rs: i64, %cs: i64 =>
+// CHANGE: ^bb0(%x => ^bb0(%x: f32, %y
+
+// EXPECT: a lane has a whole row: there is nothing to exchange, expected `apart`
+// CHANGE: registers" => lane"
+// CHANGE: array<i64: 64 => array<i64: 32
 
 // -----
 
@@ -71,18 +46,9 @@ func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
   return
 }
 
-// -----
-
 // EXPECT: 0 bounds that are read and 1 numbers, expected two in all
-func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
-  %a = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 128>, "registers">
-  %s = "tile.fold_columns"(%a, %m, %n, %m, %n) ({
-  ^bb0(%x: f32):
-    "tile.yield"(%x) : (f32) -> ()
-  }) {kind = "sum", size = 64 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 0, 0, 0>} : (!tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32) -> !tile.accumulator<array<i64: 64, 8>, "registers">
-  "tile.store_within"(%s, %c, %rs, %cs, %m, %n, %m, %n) {along = "m", high = 16 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0>} : (!tile.accumulator<array<i64: 64, 8>, "registers">, memref<?x?xf32>, i64, i64, i32, i32, i32, i32) -> ()
-  return
-}
+// CHANGE: 16 : i64, low = 0 => 16
+// CHANGE: along = "k => along = "m
 
 // -----
 
@@ -107,18 +73,6 @@ func.func @f(%m: i32, %n: i32, %w: memref<?xf32>, %rs: i64) {
   ^bb0(%x: f32):
     "tile.yield"(%x) : (f32) -> ()
   }) {kind = "sum", size = 64 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 1, 0, 0>} : (!tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32, !tile.operand) -> !tile.accumulator<array<i64: 64, 8>, "registers">
-  return
-}
-
-// -----
-
-// EXPECT: body takes (f32, f32), expected (f32)
-func.func @f(%m: i32, %n: i32) {
-  %a = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 128>, "registers">
-  %s = "tile.fold_columns"(%a, %m, %n, %m, %n) ({
-  ^bb0(%x: f32, %y: f32):
-    "tile.yield"(%x) : (f32) -> ()
-  }) {kind = "sum", size = 64 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 0, 0, 0>} : (!tile.accumulator<array<i64: 64, 128>, "registers">, i32, i32, i32, i32) -> !tile.accumulator<array<i64: 64, 8>, "registers">
   return
 }
 
@@ -156,17 +110,5 @@ func.func @f(%m: i32, %n: i32, %lo: memref<?xi32>, %rs: i64) {
 // EXPECT: 0 bounds that are read and 1 numbers, expected two in all
 func.func @f(%m: i32, %n: i32) {
   %any = "tile.reaches"(%m, %n, %n) {cluster = array<i64: 1, 1>, high = 16 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0>, tile = array<i64: 64, 2>} : (i32, i32, i32) -> i1
-  return
-}
-
-// -----
-
-// EXPECT: a lane has a whole row: there is nothing to exchange, expected `apart`
-func.func @f(%m: i32, %n: i32, %c: memref<?x?xf32>, %rs: i64, %cs: i64) {
-  %a = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 128>, "lane">
-  %s = "tile.fold_columns"(%a, %m, %n, %m, %n) ({
-  ^bb0(%x: f32):
-    "tile.yield"(%x) : (f32) -> ()
-  }) {kind = "sum", size = 64 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 0, 0, 0>} : (!tile.accumulator<array<i64: 32, 128>, "lane">, i32, i32, i32, i32) -> !tile.accumulator<array<i64: 32, 8>, "lane">
   return
 }

@@ -1,41 +1,43 @@
 // RUN: %invalid none %s
 
-// gather: box
-// EXPECT: box [128, 64] (innermost first), expected one row of a tile of [64, 128]
-func.func @p(%A: !tile.descriptor<array<i64: 128, 64>, f8E4M3FN, 128 : i64>, %x: i32) {
+// VALID
+func.func @p(%A: !tile.descriptor<array<i64: 128, 1>, f8E4M3FN, 128 : i64>, %x: i32) {
   %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
   %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
   %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
   %g = "tile.gathered"() {rows = 64 : i64, together = 1 : i64} : () -> !tile.gathered_rows
-  "tile.gather"(%A, %a, %r, %c, %g, %x) : (!tile.descriptor<array<i64: 128, 64>, f8E4M3FN, 128 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.stages, !tile.position, !tile.gathered_rows, i32) -> ()
+  "tile.gather"(%A, %a, %r, %c, %g, %x) : (!tile.descriptor<array<i64: 128, 1>, f8E4M3FN, 128 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.stages, !tile.position, !tile.gathered_rows, i32) -> ()
   return
 }
 
-// -----
+// gather: box
+// EXPECT: box [128, 64] (innermost first), expected one row of a tile of [64, 128]
+// CHANGE: i64: 128, 1 => i64: 128, 64
 
 // gather: element
 // EXPECT: elements differ: f8E5M2 and f8E4M3FN
-func.func @p(%A: !tile.descriptor<array<i64: 128, 1>, f8E5M2, 128 : i64>, %x: i32) {
-  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
-  %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
-  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
-  %g = "tile.gathered"() {rows = 64 : i64, together = 1 : i64} : () -> !tile.gathered_rows
-  "tile.gather"(%A, %a, %r, %c, %g, %x) : (!tile.descriptor<array<i64: 128, 1>, f8E5M2, 128 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.stages, !tile.position, !tile.gathered_rows, i32) -> ()
-  return
-}
-
-// -----
+// CHANGE: 1>, f8E4M3FN => 1>, f8E5M2
 
 // gather: swizzle
 // EXPECT: swizzles differ: 64 and 128
-func.func @p(%A: !tile.descriptor<array<i64: 128, 1>, f8E4M3FN, 64 : i64>, %x: i32) {
-  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
-  %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
-  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
-  %g = "tile.gathered"() {rows = 64 : i64, together = 1 : i64} : () -> !tile.gathered_rows
-  "tile.gather"(%A, %a, %r, %c, %g, %x) : (!tile.descriptor<array<i64: 128, 1>, f8E4M3FN, 64 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.stages, !tile.position, !tile.gathered_rows, i32) -> ()
-  return
-}
+// CHANGE: 128 : i64> => 64 : i64>
+
+// gather: width
+// EXPECT: a row is 64 bytes and the swizzle 128, expected as many
+// CHANGE: : 128, 1>, => : 64, 1>,
+// CHANGE: i64: 64, 128 => i64: 64, 64
+
+// gather: rows
+// EXPECT: 32 indices, of a tile of 64 rows
+// CHANGE: {rows = 64 => {rows = 32
+
+// gather: place in shared memory
+// EXPECT: copies 1 x 64 bytes, expected a multiple of 128
+// CHANGE: 128 => 64
+
+// gather: depth
+// EXPECT: the cursor goes through 3 stages, the ring has 4
+// CHANGE: = 4 : i64} => = 3 : i64}
 
 // -----
 
@@ -52,82 +54,23 @@ func.func @p(%A: !tile.descriptor<array<i64: 32, 1>, tf32, 128 : i64>, %x: i32) 
 
 // -----
 
-// gather: width
-// EXPECT: a row is 64 bytes and the swizzle 128, expected as many
-func.func @p(%A: !tile.descriptor<array<i64: 64, 1>, f8E4M3FN, 128 : i64>, %x: i32) {
-  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 64>, f8E4M3FN, 128 : i64, 4 : i64>
-  %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
-  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
-  %g = "tile.gathered"() {rows = 64 : i64, together = 1 : i64} : () -> !tile.gathered_rows
-  "tile.gather"(%A, %a, %r, %c, %g, %x) : (!tile.descriptor<array<i64: 64, 1>, f8E4M3FN, 128 : i64>, !tile.buffer<array<i64: 64, 64>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.stages, !tile.position, !tile.gathered_rows, i32) -> ()
+// VALID
+func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %f: memref<?xf32>) {
+  %g = "tile.gathered"() {rows = 64 : i64, together = 4 : i64} : () -> !tile.gathered_rows
   return
 }
-
-// -----
-
-// gather: rows
-// EXPECT: 32 indices, of a tile of 64 rows
-func.func @p(%A: !tile.descriptor<array<i64: 128, 1>, f8E4M3FN, 128 : i64>, %x: i32) {
-  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
-  %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
-  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
-  %g = "tile.gathered"() {rows = 32 : i64, together = 1 : i64} : () -> !tile.gathered_rows
-  "tile.gather"(%A, %a, %r, %c, %g, %x) : (!tile.descriptor<array<i64: 128, 1>, f8E4M3FN, 128 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.stages, !tile.position, !tile.gathered_rows, i32) -> ()
-  return
-}
-
-// -----
-
-// gather: place in shared memory
-// EXPECT: copies 1 x 64 bytes, expected a multiple of 128
-func.func @p(%A: !tile.descriptor<array<i64: 64, 1>, f8E4M3FN, 64 : i64>, %x: i32) {
-  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 64>, f8E4M3FN, 64 : i64, 4 : i64>
-  %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
-  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
-  %g = "tile.gathered"() {rows = 64 : i64, together = 1 : i64} : () -> !tile.gathered_rows
-  "tile.gather"(%A, %a, %r, %c, %g, %x) : (!tile.descriptor<array<i64: 64, 1>, f8E4M3FN, 64 : i64>, !tile.buffer<array<i64: 64, 64>, f8E4M3FN, 64 : i64, 4 : i64>, !tile.stages, !tile.position, !tile.gathered_rows, i32) -> ()
-  return
-}
-
-// -----
-
-// gather: depth
-// EXPECT: the cursor goes through 3 stages, the ring has 4
-func.func @p(%A: !tile.descriptor<array<i64: 128, 1>, f8E4M3FN, 128 : i64>, %x: i32) {
-  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
-  %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
-  %c = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
-  %g = "tile.gathered"() {rows = 64 : i64, together = 1 : i64} : () -> !tile.gathered_rows
-  "tile.gather"(%A, %a, %r, %c, %g, %x) : (!tile.descriptor<array<i64: 128, 1>, f8E4M3FN, 128 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.stages, !tile.position, !tile.gathered_rows, i32) -> ()
-  return
-}
-
-// -----
 
 // gathered: together
 // EXPECT: 64 rows, 2 together, expected 1 or 4 that divide the rows
-func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %f: memref<?xf32>) {
-  %g = "tile.gathered"() {rows = 64 : i64, together = 2 : i64} : () -> !tile.gathered_rows
-  return
-}
-
-// -----
+// CHANGE: together = 4 => together = 2
 
 // gathered: rows
 // EXPECT: 66 rows, 4 together, expected 1 or 4 that divide the rows
-func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %f: memref<?xf32>) {
-  %g = "tile.gathered"() {rows = 66 : i64, together = 4 : i64} : () -> !tile.gathered_rows
-  return
-}
-
-// -----
+// CHANGE: {rows = 64 => {rows = 66
 
 // gathered: no rows
 // EXPECT: rows is 0, expected at least 1
-func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %f: memref<?xf32>) {
-  %g = "tile.gathered"() {rows = 0 : i64, together = 4 : i64} : () -> !tile.gathered_rows
-  return
-}
+// CHANGE: {rows = 64 => {rows = 0
 
 // -----
 
@@ -231,6 +174,10 @@ func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %f: memref<?xf32>, %C: memref
   return
 }
 
+// store_turned: where rows go, not columns
+// EXPECT: scatters along m, expected n
+// CHANGE: , 1>} : (! => , 1>, to = array<i64: 0>} : (!
+
 // -----
 
 // quantize: a part of blocks is skipped
@@ -266,18 +213,6 @@ func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %f: memref<?xf32>, %C: memref
 
 // -----
 
-// store_turned: where rows go, not columns
-// EXPECT: scatters along m, expected n
-func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %f: memref<?xf32>, %C: memref<?x64xbf16>) {
-  %i = "tile.row_index"(%at, %s, %x) {axis = "m", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
-  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 72>, bf16, 0 : i64, 1 : i64>
-  "tile.store_turned"(%t, %a, %C, %s, %x, %x, %x, %x, %i) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>, to = array<i64: 0>} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 64, 72>, bf16, 0 : i64, 1 : i64>, memref<?x64xbf16>, i64, i32, i32, i32, i32, !tile.index) -> ()
-  return
-}
-
-// -----
-
 // quantize: where rows go
 // EXPECT: to is [-1], of 1 skips
 func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %f: memref<?xf32>, %C: memref<?x64xbf16>) {
@@ -296,14 +231,10 @@ func.func @p(%s: i64, %x: i32, %M: memref<?x512xf8E4M3FN>, %S: memref<?x4xf32>) 
   return
 }
 
-// -----
-
 // row_chunks: rows
 // EXPECT: rows is 0, expected at least 1
-func.func @p(%s: i64, %x: i32, %M: memref<?x512xf8E4M3FN>, %S: memref<?x4xf32>) {
-  %g = "tile.row_chunks"(%s) {bits = 8 : i64, chunks = 8 : i64, row_block = 1 : i64, rows = 0 : i64} : (i64) -> !tile.gathered_rows
-  return
-}
+// CHANGE: = 64 : i64 => = 0 : i64
+// CHANGE: chunks = 3 => chunks = 8
 
 // -----
 
@@ -329,6 +260,10 @@ func.func @p(%s: i64, %x: i32, %M: memref<?x512xf8E4M3FN>, %S: memref<?x4xf32>) 
   return
 }
 
+// copy_rows: threads of a row
+// EXPECT: 4 threads copy 16 bytes each of a row of 128
+// CHANGE: i64: 64, 64 => i64: 64, 128
+
 // -----
 
 // copy_rows: rows
@@ -341,29 +276,10 @@ func.func @p(%s: i64, %x: i32, %M: memref<?x512xf8E4M3FN>, %S: memref<?x4xf32>) 
   return
 }
 
-// -----
-
-// copy_rows: threads of a row
-// EXPECT: 4 threads copy 16 bytes each of a row of 128
-func.func @p(%s: i64, %x: i32, %M: memref<?x512xf8E4M3FN>, %S: memref<?x4xf32>) {
-  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
-  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
-  %g = "tile.row_chunks"(%s) {bits = 8 : i64, chunks = 4 : i64, row_block = 1 : i64, rows = 64 : i64} : (i64) -> !tile.gathered_rows
-  "tile.copy_rows"(%M, %a, %c, %g, %x, %x) : (memref<?x512xf8E4M3FN>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position, !tile.gathered_rows, i32, i32) -> ()
-  return
-}
-
-// -----
-
 // copy_rows: stages
 // EXPECT: the cursor goes through 3 stages, the buffer has 4
-func.func @p(%s: i64, %x: i32, %M: memref<?x512xf8E4M3FN>, %S: memref<?x4xf32>) {
-  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
-  %c = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
-  %g = "tile.row_chunks"(%s) {bits = 8 : i64, chunks = 8 : i64, row_block = 1 : i64, rows = 64 : i64} : (i64) -> !tile.gathered_rows
-  "tile.copy_rows"(%M, %a, %c, %g, %x, %x) : (memref<?x512xf8E4M3FN>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position, !tile.gathered_rows, i32, i32) -> ()
-  return
-}
+// CHANGE: 4 : i64} : => 3 : i64} :
+// CHANGE: , rows = 32 => , rows = 64
 
 // -----
 
@@ -413,16 +329,40 @@ func.func @p(%s: i64, %x: i32, %M: memref<?x512xf8E4M3FN>, %S: memref<?x4xf32>) 
 
 // -----
 
-// store_staged: target
-// EXPECT: stores into i32, expected a memref
+// VALID
 func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %C: memref<?x64xbf16>) {
   %i = "tile.row_index"(%at, %s, %x) {axis = "m", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
   %o = "tile.ask_named"(%i, %x, %x) {count = 64 : i64} : (!tile.index, i32, i32) -> !tile.registers
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
   %b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 1 : i64>
-  "tile.store_staged"(%t, %b, %x, %s, %x, %x, %x, %x, %o) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 1 : i64>, i32, i64, i32, i32, i32, i32, !tile.registers) -> ()
+  "tile.store_staged"(%t, %b, %C, %s, %x, %x, %x, %x, %o) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 1 : i64>, memref<?x64xbf16>, i64, i32, i32, i32, i32, !tile.registers) -> ()
   return
 }
+
+// store_staged: target
+// EXPECT: stores into i32, expected a memref
+// CHANGE: memref<?x64xbf16>, => i32,
+// CHANGE: t, %b, %C => t, %b, %x
+
+// store_staged: to
+// EXPECT: to is [1], of 1 skips
+// CHANGE: , 1>} : (! => , 1>, to = array<i64: 1>} : (!
+
+// store_staged: element
+// EXPECT: stages f16 with swizzle 128, stores bf16, expected a swizzle
+// CHANGE: , 64>, bf16 => , 64>, f16
+
+// store_staged: swizzle
+// EXPECT: stages bf16 with swizzle 0, stores bf16, expected a swizzle
+// CHANGE: , bf16, 128 => , bf16, 0
+
+// store_staged: columns
+// EXPECT: stages rows of 48 by 64 columns, 64 rows at a time, in [64, 64]
+// CHANGE: 64, 64>, " => 64, 48>, "
+
+// store_staged: rows
+// EXPECT: stages rows of 64 by 64 columns, 64 rows at a time, in [32, 64]
+// CHANGE: 64, 64>, bf16 => 32, 64>, bf16
 
 // -----
 
@@ -438,120 +378,40 @@ func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %C: memref<?x64xbf16>) {
 
 // -----
 
-// store_staged: to
-// EXPECT: to is [1], of 1 skips
-func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %C: memref<?x64xbf16>) {
-  %i = "tile.row_index"(%at, %s, %x) {axis = "m", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
-  %o = "tile.ask_named"(%i, %x, %x) {count = 64 : i64} : (!tile.index, i32, i32) -> !tile.registers
-  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-  %b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 1 : i64>
-  "tile.store_staged"(%t, %b, %C, %s, %x, %x, %x, %x, %o) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>, to = array<i64: 1>} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 1 : i64>, memref<?x64xbf16>, i64, i32, i32, i32, i32, !tile.registers) -> ()
+// VALID
+func.func @p(%s: i64, %x: i32, %M: memref<?x512xbf16>, %I: memref<?xi32>) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  %i = "tile.row_index"(%I, %s, %x) {axis = "k", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
+  %r = "tile.k_rows"() {chunks = 8 : i64, count = 1 : i64, rows = 64 : i64} : () -> !tile.gathered_rows
+  "tile.copy_k_rows"(%M, %s, %a, %c, %r, %i, %x, %x, %x) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>} : (memref<?x512xbf16>, i64, !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>, !tile.position, !tile.gathered_rows, !tile.index, i32, i32, i32) -> ()
   return
 }
-
-// -----
-
-// store_staged: element
-// EXPECT: stages f16 with swizzle 128, stores bf16, expected a swizzle
-func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %C: memref<?x64xbf16>) {
-  %i = "tile.row_index"(%at, %s, %x) {axis = "m", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
-  %o = "tile.ask_named"(%i, %x, %x) {count = 64 : i64} : (!tile.index, i32, i32) -> !tile.registers
-  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-  %b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 64>, f16, 128 : i64, 1 : i64>
-  "tile.store_staged"(%t, %b, %C, %s, %x, %x, %x, %x, %o) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 64, 64>, f16, 128 : i64, 1 : i64>, memref<?x64xbf16>, i64, i32, i32, i32, i32, !tile.registers) -> ()
-  return
-}
-
-// -----
-
-// store_staged: swizzle
-// EXPECT: stages bf16 with swizzle 0, stores bf16, expected a swizzle
-func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %C: memref<?x64xbf16>) {
-  %i = "tile.row_index"(%at, %s, %x) {axis = "m", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
-  %o = "tile.ask_named"(%i, %x, %x) {count = 64 : i64} : (!tile.index, i32, i32) -> !tile.registers
-  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-  %b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 0 : i64, 1 : i64>
-  "tile.store_staged"(%t, %b, %C, %s, %x, %x, %x, %x, %o) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 64, 64>, bf16, 0 : i64, 1 : i64>, memref<?x64xbf16>, i64, i32, i32, i32, i32, !tile.registers) -> ()
-  return
-}
-
-// -----
-
-// store_staged: columns
-// EXPECT: stages rows of 48 by 64 columns, 64 rows at a time, in [64, 64]
-func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %C: memref<?x64xbf16>) {
-  %i = "tile.row_index"(%at, %s, %x) {axis = "m", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
-  %o = "tile.ask_named"(%i, %x, %x) {count = 64 : i64} : (!tile.index, i32, i32) -> !tile.registers
-  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 48>, "registers">
-  %b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 1 : i64>
-  "tile.store_staged"(%t, %b, %C, %s, %x, %x, %x, %x, %o) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>} : (!tile.accumulator<array<i64: 64, 48>, "registers">, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 1 : i64>, memref<?x64xbf16>, i64, i32, i32, i32, i32, !tile.registers) -> ()
-  return
-}
-
-// -----
-
-// store_staged: rows
-// EXPECT: stages rows of 64 by 64 columns, 64 rows at a time, in [32, 64]
-func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %C: memref<?x64xbf16>) {
-  %i = "tile.row_index"(%at, %s, %x) {axis = "m", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
-  %o = "tile.ask_named"(%i, %x, %x) {count = 64 : i64} : (!tile.index, i32, i32) -> !tile.registers
-  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-  %b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 32, 64>, bf16, 128 : i64, 1 : i64>
-  "tile.store_staged"(%t, %b, %C, %s, %x, %x, %x, %x, %o) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 32, 64>, bf16, 128 : i64, 1 : i64>, memref<?x64xbf16>, i64, i32, i32, i32, i32, !tile.registers) -> ()
-  return
-}
-
-// -----
 
 // copy_k_rows: memory
 // EXPECT: copies from i64, expected memory
-func.func @p(%s: i64, %x: i32, %M: memref<?x512xbf16>, %I: memref<?xi32>) {
-  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>
-  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
-  %i = "tile.row_index"(%I, %s, %x) {axis = "k", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
-  %r = "tile.k_rows"() {chunks = 8 : i64, count = 1 : i64, rows = 64 : i64} : () -> !tile.gathered_rows
-  "tile.copy_k_rows"(%s, %s, %a, %c, %r, %i, %x, %x, %x) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>} : (i64, i64, !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>, !tile.position, !tile.gathered_rows, !tile.index, i32, i32, i32) -> ()
-  return
-}
-
-// -----
+// CHANGE: (memref<?x512xbf16> => (i64
+// CHANGE: copy_k_rows"(%M => copy_k_rows"(%s
 
 // copy_k_rows: panels
 // EXPECT: a row is 192 bytes and the swizzle 128, expected whole panels
-func.func @p(%s: i64, %x: i32, %M: memref<?x512xbf16>, %I: memref<?xi32>) {
-  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 96>, bf16, 128 : i64, 4 : i64>
-  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
-  %i = "tile.row_index"(%I, %s, %x) {axis = "k", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
-  %r = "tile.k_rows"() {chunks = 8 : i64, count = 1 : i64, rows = 64 : i64} : () -> !tile.gathered_rows
-  "tile.copy_k_rows"(%M, %s, %a, %c, %r, %i, %x, %x, %x) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>} : (memref<?x512xbf16>, i64, !tile.buffer<array<i64: 64, 96>, bf16, 128 : i64, 4 : i64>, !tile.position, !tile.gathered_rows, !tile.index, i32, i32, i32) -> ()
-  return
-}
-
-// -----
+// CHANGE: i64: 64, 128 => i64: 64, 96
 
 // copy_k_rows: threads
 // EXPECT: 64 rows, 4 threads each, of panels 64 x 128 bytes
-func.func @p(%s: i64, %x: i32, %M: memref<?x512xbf16>, %I: memref<?xi32>) {
-  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>
-  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
-  %i = "tile.row_index"(%I, %s, %x) {axis = "k", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
-  %r = "tile.k_rows"() {chunks = 4 : i64, count = 1 : i64, rows = 64 : i64} : () -> !tile.gathered_rows
-  "tile.copy_k_rows"(%M, %s, %a, %c, %r, %i, %x, %x, %x) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>} : (memref<?x512xbf16>, i64, !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>, !tile.position, !tile.gathered_rows, !tile.index, i32, i32, i32) -> ()
-  return
-}
-
-// -----
+// CHANGE: chunks = 8 => chunks = 4
 
 // copy_k_rows: threads of a row
 // EXPECT: chunks is 3, expected a divisor of 128
-func.func @p(%s: i64, %x: i32, %M: memref<?x512xbf16>, %I: memref<?xi32>) {
-  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>
-  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
-  %i = "tile.row_index"(%I, %s, %x) {axis = "k", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
-  %r = "tile.k_rows"() {chunks = 3 : i64, count = 1 : i64, rows = 64 : i64} : () -> !tile.gathered_rows
-  "tile.copy_k_rows"(%M, %s, %a, %c, %r, %i, %x, %x, %x) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>} : (memref<?x512xbf16>, i64, !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>, !tile.position, !tile.gathered_rows, !tile.index, i32, i32, i32) -> ()
-  return
-}
+// CHANGE: chunks = 8 => chunks = 3
+
+// copy_k_rows: axis
+// EXPECT: has an index of rows or columns, expected those of elements of K
+// CHANGE: {axis = "k => {axis = "m
+
+// copy_k_rows: count
+// EXPECT: has 1 indices, expected rows of tile.k_rows of as many
+// CHANGE: , count = 1 => , count = 2
 
 // -----
 
@@ -568,32 +428,6 @@ func.func @p(%s: i64, %x: i32, %M: memref<?x512xbf16>, %I: memref<?xi32>) {
 
 // -----
 
-// copy_k_rows: axis
-// EXPECT: has an index of rows or columns, expected those of elements of K
-func.func @p(%s: i64, %x: i32, %M: memref<?x512xbf16>, %I: memref<?xi32>) {
-  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>
-  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
-  %i = "tile.row_index"(%I, %s, %x) {axis = "m", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
-  %r = "tile.k_rows"() {chunks = 8 : i64, count = 1 : i64, rows = 64 : i64} : () -> !tile.gathered_rows
-  "tile.copy_k_rows"(%M, %s, %a, %c, %r, %i, %x, %x, %x) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>} : (memref<?x512xbf16>, i64, !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>, !tile.position, !tile.gathered_rows, !tile.index, i32, i32, i32) -> ()
-  return
-}
-
-// -----
-
-// copy_k_rows: count
-// EXPECT: has 1 indices, expected rows of tile.k_rows of as many
-func.func @p(%s: i64, %x: i32, %M: memref<?x512xbf16>, %I: memref<?xi32>) {
-  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>
-  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
-  %i = "tile.row_index"(%I, %s, %x) {axis = "k", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
-  %r = "tile.k_rows"() {chunks = 8 : i64, count = 2 : i64, rows = 64 : i64} : () -> !tile.gathered_rows
-  "tile.copy_k_rows"(%M, %s, %a, %c, %r, %i, %x, %x, %x) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>} : (memref<?x512xbf16>, i64, !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>, !tile.position, !tile.gathered_rows, !tile.index, i32, i32, i32) -> ()
-  return
-}
-
-// -----
-
 // cut_k_rows: panels
 // EXPECT: a row is 192 bytes and the swizzle 128, expected whole panels
 func.func @p(%s: i64, %x: i32, %I: memref<?xi32>) {
@@ -605,18 +439,10 @@ func.func @p(%s: i64, %x: i32, %I: memref<?xi32>) {
   return
 }
 
-// -----
-
 // cut_k_rows: a warp's
 // EXPECT: has 64 rows, expected 64 of a warp alone
-func.func @p(%s: i64, %x: i32, %I: memref<?xi32>) {
-  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>
-  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
-  %i = "tile.row_index"(%I, %s, %x) {axis = "k", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
-  %r = "tile.k_rows"() {chunks = 1 : i64, count = 1 : i64, rows = 64 : i64} : () -> !tile.gathered_rows
-  "tile.cut_k_rows"(%a, %c, %r, %i) {operandSegmentSizes = array<i32: 1, 1, 1, 1>} : (!tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>, !tile.position, !tile.gathered_rows, !tile.index) -> ()
-  return
-}
+// CHANGE: alone, chunks => chunks
+// CHANGE: i64: 64, 96 => i64: 64, 128
 
 // -----
 

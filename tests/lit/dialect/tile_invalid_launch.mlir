@@ -16,14 +16,10 @@ func.func @p() {
   return
 }
 
-// -----
-
 // responses: stages
 // EXPECT: has 0 stages, expected at least 1
-func.func @p() {
-  %r = "tile.responses"() {offset = 0 : i64} : () -> !tile.response_slots<0 : i64>
-  return
-}
+// CHANGE: 8 : i64} : => 0 : i64} :
+// CHANGE: response_slots<3 => response_slots<0
 
 // -----
 

@@ -7,14 +7,10 @@ func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
   return
 }
 
-// -----
-
 // point: columns
 // EXPECT: 24 columns for threads of 8 each, expected 8 times a power of two or whole warps
-func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
-  "tile.point"(%p, %p, %p, %p) {columns = 24 : i64, vector = 8 : i64} : (i32, i32, i32, i32) -> (i32, i32, i1)
-  return
-}
+// CHANGE: = 64 : i64 => = 24 : i64
+// CHANGE: vector = 0 => vector = 8
 
 // -----
 
@@ -52,30 +48,21 @@ func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
   return
 }
 
+// load_columns: 32 bytes
+// EXPECT: 16 of 8 elements of 16 bits together, expected a divisor of 8 among 1, 2, 4, 8
+// CHANGE: = 2 : i64, => = 1 : i64,
+// CHANGE: together = 8 => together = 16
+
+// load_columns: one element
+// EXPECT: 8 of 1 elements of 16 bits together, expected a divisor of 1 among 1, 2, 4, 8
+// CHANGE: {along = 2 => {along = 0
+
 // -----
 
 // load_columns: memory
 // EXPECT: reads or writes f32, expected a memref
 func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
   "tile.load_columns"(%x, %p, %p, %s, %s, %i) {along = 1 : i64, operandSegmentSizes = array<i32: 1, 2, 2, 1, 0, 0>, together = 8 : i64} : (f32, i32, i32, i64, i64, i1) -> !tile.columns<8 : i64>
-  return
-}
-
-// -----
-
-// load_columns: 32 bytes
-// EXPECT: 16 of 8 elements of 16 bits together, expected a divisor of 8 among 1, 2, 4, 8
-func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
-  "tile.load_columns"(%D, %p, %p, %s, %s, %i) {along = 1 : i64, operandSegmentSizes = array<i32: 1, 2, 2, 1, 0, 0>, together = 16 : i64} : (memref<?x64xbf16>, i32, i32, i64, i64, i1) -> !tile.columns<8 : i64>
-  return
-}
-
-// -----
-
-// load_columns: one element
-// EXPECT: 8 of 1 elements of 16 bits together, expected a divisor of 1 among 1, 2, 4, 8
-func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
-  "tile.load_columns"(%D, %p, %p, %s, %s, %i) {along = 0 : i64, operandSegmentSizes = array<i32: 1, 2, 2, 1, 0, 0>, together = 8 : i64} : (memref<?x64xbf16>, i32, i32, i64, i64, i1) -> !tile.columns<8 : i64>
   return
 }
 
@@ -122,57 +109,25 @@ func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
   return
 }
 
-// -----
-
 // compute: arguments
 // EXPECT: body takes (f32, f32), expected (f32)
-func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
-  %a = "tile.running"() {kind = "sum"} : () -> !tile.columns<8 : i64>
-  %b = "tile.compute"(%a) ({
-  ^bb0(%v: f32, %w: f32):
-    "tile.yield"(%v) : (f32) -> ()
-  }) {operandSegmentSizes = array<i32: 1, 0>} : (!tile.columns<8 : i64>) -> !tile.columns<8 : i64>
-  return
-}
-
-// -----
+// CHANGE: (%v: f32): => (%v: f32, %w: f32):
+// CHANGE: .columns<4 => .columns<8
 
 // compute: end
 // EXPECT: body ends in scale.yield, expected tile.yield
-func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
-  %a = "tile.running"() {kind = "sum"} : () -> !tile.columns<8 : i64>
-  %b = "tile.compute"(%a) ({
-  ^bb0(%v: f32):
-    "scale.yield"(%v) : (f32) -> ()
-  }) {operandSegmentSizes = array<i32: 1, 0>} : (!tile.columns<8 : i64>) -> !tile.columns<8 : i64>
-  return
-}
-
-// -----
+// CHANGE: .columns<4 => .columns<8
+// CHANGE: tile.yield => scale.yield
 
 // compute: approximate
 // EXPECT: approximate is 1 : i64, expected a unit attribute
-func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
-  %a = "tile.running"() {kind = "sum"} : () -> !tile.columns<8 : i64>
-  %b = "tile.compute"(%a) ({
-  ^bb0(%v: f32):
-    "tile.yield"(%v) : (f32) -> ()
-  }) {operandSegmentSizes = array<i32: 1, 0>, approximate = 1 : i64} : (!tile.columns<8 : i64>) -> !tile.columns<8 : i64>
-  return
-}
-
-// -----
+// CHANGE: } : (!tile => , approximate = 1 : i64} : (!tile
+// CHANGE: .columns<4 => .columns<8
 
 // compute: approximate and once
 // EXPECT: quotients are approximate and rounded once, expected one of them
-func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
-  %a = "tile.running"() {kind = "sum"} : () -> !tile.columns<8 : i64>
-  %b = "tile.compute"(%a) ({
-  ^bb0(%v: f32):
-    "tile.yield"(%v) : (f32) -> ()
-  }) {operandSegmentSizes = array<i32: 1, 0>, approximate, once} : (!tile.columns<8 : i64>) -> !tile.columns<8 : i64>
-  return
-}
+// CHANGE: } : (!tile => , approximate, once} : (!tile
+// CHANGE: .columns<4 => .columns<8
 
 // -----
 
@@ -203,6 +158,11 @@ func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
   "tile.store_columns"(%a, %D, %p, %p, %s, %s) {operandSegmentSizes = array<i32: 1, 1, 2, 2, 0, 0>, together = 3 : i64} : (!tile.columns<8 : i64>, memref<?x64xbf16>, i32, i32, i64, i64) -> ()
   return
 }
+
+// store_columns: masked
+// EXPECT: is masked without a count, or with elements that share a byte
+// CHANGE: operandSegmentSizes => masked, operandSegmentSizes
+// CHANGE: together = 3 => together = 8
 
 // -----
 
@@ -264,33 +224,30 @@ func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
 
 // -----
 
-// lay_columns: columns
-// EXPECT: columns is 48, expected a power of two from 32 to 1024
+// VALID
 func.func @p() {
   %a = "tile.running"() {kind = "sum"} : () -> !tile.columns<8 : i64>
-  "tile.lay_columns"(%a) {at = 0 : i64, columns = 48 : i64, place = 0 : i64, rows = 64 : i64} : (!tile.columns<8 : i64>) -> ()
+  "tile.lay_columns"(%a) {at = 0 : i64, columns = 64 : i64, place = 0 : i64, rows = 64 : i64} : (!tile.columns<8 : i64>) -> ()
   return
 }
 
-// -----
+// lay_columns: columns
+// EXPECT: columns is 48, expected a power of two from 32 to 1024
+// CHANGE: = 64 : i64, => = 48 : i64,
 
 // lay_columns: vector
 // EXPECT: 64 columns a thread, expected a power of two up to 32
-func.func @p() {
-  %a = "tile.running"() {kind = "sum"} : () -> !tile.columns<64 : i64>
-  "tile.lay_columns"(%a) {at = 0 : i64, columns = 64 : i64, place = 0 : i64, rows = 64 : i64} : (!tile.columns<64 : i64>) -> ()
-  return
-}
-
-// -----
+// CHANGE: .columns<8 => .columns<64
 
 // lay_columns: halves
 // EXPECT: 32 columns a thread, expected 8 or 16, four times of which divide the rows
-func.func @p() {
-  %a = "tile.running"() {kind = "sum"} : () -> !tile.columns<32 : i64>
-  "tile.lay_columns"(%a) {at = 0 : i64, columns = 64 : i64, halves = bf16, place = 0 : i64, rows = 128 : i64} : (!tile.columns<32 : i64>) -> ()
-  return
-}
+// CHANGE: i64, place => i64, halves = bf16, place
+// CHANGE: .columns<8 => .columns<32
+// CHANGE: = 64 : i64} => = 128 : i64}
+
+// lay_columns: at
+// EXPECT: at is 4, expected a multiple of 128: a word for each bank
+// CHANGE: a) {at = 0 => a) {at = 4
 
 // -----
 
@@ -298,16 +255,6 @@ func.func @p() {
 // EXPECT: 16 columns a thread, expected 8 or 16, four times of which divide the rows
 func.func @p() {
   %a = "tile.take_turned"() {at = 0 : i64, columns = 64 : i64, halves = bf16, place = 0 : i64, rows = 32 : i64} : () -> !tile.columns<16 : i64>
-  return
-}
-
-// -----
-
-// lay_columns: at
-// EXPECT: at is 4, expected a multiple of 128: a word for each bank
-func.func @p() {
-  %a = "tile.running"() {kind = "sum"} : () -> !tile.columns<8 : i64>
-  "tile.lay_columns"(%a) {at = 4 : i64, columns = 64 : i64, place = 0 : i64, rows = 64 : i64} : (!tile.columns<8 : i64>) -> ()
   return
 }
 
@@ -331,16 +278,6 @@ func.func @p() {
 
 // -----
 
-// store_columns: masked
-// EXPECT: is masked without a count, or with elements that share a byte
-func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
-  %a = "tile.running"() {kind = "sum"} : () -> !tile.columns<8 : i64>
-  "tile.store_columns"(%a, %D, %p, %p, %s, %s) {masked, operandSegmentSizes = array<i32: 1, 1, 2, 2, 0, 0>, together = 8 : i64} : (!tile.columns<8 : i64>, memref<?x64xbf16>, i32, i32, i64, i64) -> ()
-  return
-}
-
-// -----
-
 // take_turned: place
 // EXPECT: place is -1, expected at least 0
 func.func @p() {
@@ -358,15 +295,10 @@ func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
   return
 }
 
-// -----
-
 // reduce_each: exchange
 // EXPECT: sharing 35 and exchange -1, expected bits of threads, and -1 within a warp
-func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
-  %a = "tile.running"() {kind = "sum"} : () -> !tile.columns<8 : i64>
-  %b = "tile.reduce_each"(%a) {exchange = -1 : i64, kind = "sum", operandSegmentSizes = array<i32: 1>, sharing = 35 : i64} : (!tile.columns<8 : i64>) -> !tile.columns<8 : i64>
-  return
-}
+// CHANGE: .columns<4 => .columns<8
+// CHANGE: sharing = 3 => sharing = 35
 
 // -----
 
@@ -415,35 +347,20 @@ func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
   return
 }
 
-// -----
-
 // reduce_lanes: within a warp
 // EXPECT: sharing 3 and exchange 0, expected bits of threads, and -1 within a warp
-func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
-  %a = "tile.running"() {kind = "sum"} : () -> !tile.columns<8 : i64>
-  %b = "tile.reduce_lanes"(%a) {exchange = 0 : i64, kind = "sum", operandSegmentSizes = array<i32: 1>, sharing = 3 : i64} : (!tile.columns<8 : i64>) -> f32
-  return
-}
-
-// -----
+// CHANGE: = -1 : i64 => = 0 : i64
+// CHANGE: sharing = 35 => sharing = 3
 
 // reduce_lanes: threads
 // EXPECT: sharing 1024 and exchange 0, expected bits of threads, and -1 within a warp
-func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
-  %a = "tile.running"() {kind = "sum"} : () -> !tile.columns<8 : i64>
-  %b = "tile.reduce_lanes"(%a) {exchange = 0 : i64, kind = "sum", operandSegmentSizes = array<i32: 1>, sharing = 1024 : i64} : (!tile.columns<8 : i64>) -> f32
-  return
-}
-
-// -----
+// CHANGE: = -1 : i64 => = 0 : i64
+// CHANGE: sharing = 35 => sharing = 1024
 
 // reduce_lanes: kind
 // EXPECT: kind is "mean", expected sum, max, min
-func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
-  %a = "tile.running"() {kind = "sum"} : () -> !tile.columns<8 : i64>
-  %b = "tile.reduce_lanes"(%a) {exchange = -1 : i64, kind = "mean", operandSegmentSizes = array<i32: 1>, sharing = 3 : i64} : (!tile.columns<8 : i64>) -> f32
-  return
-}
+// CHANGE: = 35 : i64 => = 3 : i64
+// CHANGE: kind = "sum", => kind = "mean",
 
 // -----
 
@@ -475,84 +392,57 @@ func.func @p() {
 
 // -----
 
-// store_scale: memory
-// EXPECT: reads or writes f32, expected a memref
+// VALID
 func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
-  "tile.store_scale"(%p, %x, %s, %p, %p, %p, %i) {block = 32 : i64, layout = "row", padding = 0 : i64, scale = "f32", sharing = 3 : i64} : (i32, f32, i64, i32, i32, i32, i1) -> ()
+  "tile.store_scale"(%p, %D, %s, %p, %p, %p, %i) {block = 32 : i64, layout = "row", padding = 0 : i64, scale = "f32", sharing = 3 : i64} : (i32, memref<?x64xbf16>, i64, i32, i32, i32, i1) -> ()
   return
 }
 
-// -----
+// store_scale: memory
+// EXPECT: reads or writes f32, expected a memref
+// CHANGE: , memref<?x64xbf16> => , f32
+// CHANGE: store_scale"(%p, %D => store_scale"(%p, %x
 
 // store_scale: block
 // EXPECT: block is 0, expected at least 1
-func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
-  "tile.store_scale"(%p, %D, %s, %p, %p, %p, %i) {block = 0 : i64, layout = "row", padding = 0 : i64, scale = "f32", sharing = 3 : i64} : (i32, memref<?x64xbf16>, i64, i32, i32, i32, i1) -> ()
-  return
-}
-
-// -----
+// CHANGE: block = 32 => block = 0
 
 // store_scale: layout
 // EXPECT: scales are "f32" in the layout "rows", expected f32, ue8m0, ue4m3
-func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
-  "tile.store_scale"(%p, %D, %s, %p, %p, %p, %i) {block = 32 : i64, layout = "rows", padding = 0 : i64, scale = "f32", sharing = 3 : i64} : (i32, memref<?x64xbf16>, i64, i32, i32, i32, i1) -> ()
-  return
-}
-
-// -----
+// CHANGE: layout = "row => layout = "rows
 
 // store_scale: padding
 // EXPECT: padding is 2, expected 0 or 1
-func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
-  "tile.store_scale"(%p, %D, %s, %p, %p, %p, %i) {block = 32 : i64, layout = "row", padding = 2 : i64, scale = "f32", sharing = 3 : i64} : (i32, memref<?x64xbf16>, i64, i32, i32, i32, i1) -> ()
-  return
-}
+// CHANGE: padding = 0 => padding = 2
 
 // -----
+
+// VALID
+func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
+  %f = "tile.load_scales"(%D, %p, %p, %p, %s, %i) {block = 32 : i64, layout = "row", scale = "f32"} : (memref<?x64xbf16>, i32, i32, i32, i64, i1) -> !tile.columns<8 : i64>
+  return
+}
 
 // load_scales: memory
 // EXPECT: reads or writes f32, expected a memref
-func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
-  %f = "tile.load_scales"(%x, %p, %p, %p, %s, %i) {block = 32 : i64, layout = "row", scale = "f32"} : (f32, i32, i32, i32, i64, i1) -> !tile.columns<8 : i64>
-  return
-}
-
-// -----
+// CHANGE: (memref<?x64xbf16> => (f32
+// CHANGE: load_scales"(%D => load_scales"(%x
 
 // load_scales: block
 // EXPECT: block is 0, expected at least 1
-func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
-  %f = "tile.load_scales"(%D, %p, %p, %p, %s, %i) {block = 0 : i64, layout = "row", scale = "f32"} : (memref<?x64xbf16>, i32, i32, i32, i64, i1) -> !tile.columns<8 : i64>
-  return
-}
-
-// -----
+// CHANGE: block = 32 => block = 0
 
 // load_scales: columns
 // EXPECT: blocks of 12 for 8 columns, expected one that divides the other
-func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
-  %f = "tile.load_scales"(%D, %p, %p, %p, %s, %i) {block = 12 : i64, layout = "row", scale = "f32"} : (memref<?x64xbf16>, i32, i32, i32, i64, i1) -> !tile.columns<8 : i64>
-  return
-}
-
-// -----
+// CHANGE: block = 32 => block = 12
 
 // load_scales: layout
 // EXPECT: scales are "f32" in the layout "rows", expected f32, bf16, f16, ue8m0, ue4m3
-func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
-  %f = "tile.load_scales"(%D, %p, %p, %p, %s, %i) {block = 32 : i64, layout = "rows", scale = "f32"} : (memref<?x64xbf16>, i32, i32, i32, i64, i1) -> !tile.columns<8 : i64>
-  return
-}
-
-// -----
+// CHANGE: layout = "row => layout = "rows
 
 // load_scales: type
 // EXPECT: scales are "e4m3" in the layout "row", expected f32, bf16, f16, ue8m0, ue4m3
-func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
-  %f = "tile.load_scales"(%D, %p, %p, %p, %s, %i) {block = 32 : i64, layout = "row", scale = "e4m3"} : (memref<?x64xbf16>, i32, i32, i32, i64, i1) -> !tile.columns<8 : i64>
-  return
-}
+// CHANGE: scale = "f32 => scale = "e4m3
 
 // -----
 

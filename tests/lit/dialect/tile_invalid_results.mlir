@@ -1,65 +1,32 @@
 // RUN: %invalid none %s
 
-// EXPECT: boxes of f32 and a buffer of bf16, expected f32
-func.func @f(%m: i32, %n: i32, %c: !tile.descriptor<array<i64: 32, 64>, f32, 128 : i64>, %r: !tile.stages, %b: !tile.buffer<array<i64: 128, 32>, bf16, 128 : i64, 1 : i64>) {
-  %at = "tile.cursor"() {depth = 1 : i64} : () -> !tile.position
-  "tile.load_result"(%c, %b, %r, %at, %m, %n) {index = 1 : i64, tile = array<i64: 128, 64>} : (!tile.descriptor<array<i64: 32, 64>, f32, 128 : i64>, !tile.buffer<array<i64: 128, 32>, bf16, 128 : i64, 1 : i64>, !tile.stages, !tile.position, i32, i32) -> ()
-  return
-}
-
-// -----
-
-// EXPECT: box [32, 64] with swizzle 128, buffer 64
-func.func @f(%m: i32, %n: i32, %c: !tile.descriptor<array<i64: 32, 64>, f32, 128 : i64>, %r: !tile.stages, %b: !tile.buffer<array<i64: 128, 32>, f32, 64 : i64, 1 : i64>) {
-  %at = "tile.cursor"() {depth = 1 : i64} : () -> !tile.position
-  "tile.load_result"(%c, %b, %r, %at, %m, %n) {index = 1 : i64, tile = array<i64: 128, 64>} : (!tile.descriptor<array<i64: 32, 64>, f32, 128 : i64>, !tile.buffer<array<i64: 128, 32>, f32, 64 : i64, 1 : i64>, !tile.stages, !tile.position, i32, i32) -> ()
-  return
-}
-
-// -----
-
-// EXPECT: 2 stages of [128, 32], expected one of 1 slots of boxes [32, 64]
-func.func @f(%m: i32, %n: i32, %c: !tile.descriptor<array<i64: 32, 64>, f32, 128 : i64>, %r: !tile.stages, %b: !tile.buffer<array<i64: 128, 32>, f32, 128 : i64, 2 : i64>) {
-  %at = "tile.cursor"() {depth = 1 : i64} : () -> !tile.position
-  "tile.load_result"(%c, %b, %r, %at, %m, %n) {index = 1 : i64, tile = array<i64: 128, 64>} : (!tile.descriptor<array<i64: 32, 64>, f32, 128 : i64>, !tile.buffer<array<i64: 128, 32>, f32, 128 : i64, 2 : i64>, !tile.stages, !tile.position, i32, i32) -> ()
-  return
-}
-
-// -----
-
-// EXPECT: 1 stages of [128, 32], expected one of 3 slots of boxes [32, 64]
+// VALID
 func.func @f(%m: i32, %n: i32, %c: !tile.descriptor<array<i64: 32, 64>, f32, 128 : i64>, %r: !tile.stages, %b: !tile.buffer<array<i64: 128, 32>, f32, 128 : i64, 1 : i64>) {
-  %at = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
+  %at = "tile.cursor"() {depth = 1 : i64} : () -> !tile.position
   "tile.load_result"(%c, %b, %r, %at, %m, %n) {index = 1 : i64, tile = array<i64: 128, 64>} : (!tile.descriptor<array<i64: 32, 64>, f32, 128 : i64>, !tile.buffer<array<i64: 128, 32>, f32, 128 : i64, 1 : i64>, !tile.stages, !tile.position, i32, i32) -> ()
   return
 }
 
-// -----
+// EXPECT: boxes of f32 and a buffer of bf16, expected f32
+// CHANGE: , 32>, f32 => , 32>, bf16
+
+// EXPECT: box [32, 64] with swizzle 128, buffer 64
+// CHANGE: 128 : i64, => 64 : i64,
+
+// EXPECT: 2 stages of [128, 32], expected one of 1 slots of boxes [32, 64]
+// CHANGE: 128 : i64, 1 => 128 : i64, 2
+
+// EXPECT: 1 stages of [128, 32], expected one of 3 slots of boxes [32, 64]
+// CHANGE: = 1 : i64} => = 3 : i64}
 
 // EXPECT: boxes [32, 64] of a tile of [128, 48]
-func.func @f(%m: i32, %n: i32, %c: !tile.descriptor<array<i64: 32, 64>, f32, 128 : i64>, %r: !tile.stages, %b: !tile.buffer<array<i64: 128, 32>, f32, 128 : i64, 1 : i64>) {
-  %at = "tile.cursor"() {depth = 1 : i64} : () -> !tile.position
-  "tile.load_result"(%c, %b, %r, %at, %m, %n) {index = 1 : i64, tile = array<i64: 128, 48>} : (!tile.descriptor<array<i64: 32, 64>, f32, 128 : i64>, !tile.buffer<array<i64: 128, 32>, f32, 128 : i64, 1 : i64>, !tile.stages, !tile.position, i32, i32) -> ()
-  return
-}
-
-// -----
+// CHANGE: i64: 128, 64 => i64: 128, 48
 
 // EXPECT: index is 2, of 2 boxes
-func.func @f(%m: i32, %n: i32, %c: !tile.descriptor<array<i64: 32, 64>, f32, 128 : i64>, %r: !tile.stages, %b: !tile.buffer<array<i64: 128, 32>, f32, 128 : i64, 1 : i64>) {
-  %at = "tile.cursor"() {depth = 1 : i64} : () -> !tile.position
-  "tile.load_result"(%c, %b, %r, %at, %m, %n) {index = 2 : i64, tile = array<i64: 128, 64>} : (!tile.descriptor<array<i64: 32, 64>, f32, 128 : i64>, !tile.buffer<array<i64: 128, 32>, f32, 128 : i64, 1 : i64>, !tile.stages, !tile.position, i32, i32) -> ()
-  return
-}
-
-// -----
+// CHANGE: = 1 : i64, => = 2 : i64,
 
 // EXPECT: tile
-func.func @f(%m: i32, %n: i32, %c: !tile.descriptor<array<i64: 32, 64>, f32, 128 : i64>, %r: !tile.stages, %b: !tile.buffer<array<i64: 128, 32>, f32, 128 : i64, 1 : i64>) {
-  %at = "tile.cursor"() {depth = 1 : i64} : () -> !tile.position
-  "tile.load_result"(%c, %b, %r, %at, %m, %n) {index = 1 : i64, tile = array<i64: 128, 0>} : (!tile.descriptor<array<i64: 32, 64>, f32, 128 : i64>, !tile.buffer<array<i64: 128, 32>, f32, 128 : i64, 1 : i64>, !tile.stages, !tile.position, i32, i32) -> ()
-  return
-}
+// CHANGE: i64: 128, 64 => i64: 128, 0
 
 // -----
 
@@ -89,15 +56,9 @@ func.func @f(%b: !tile.buffer<array<i64: 128, 32>, f32, 128 : i64, 1 : i64>, %c:
   return
 }
 
-// -----
-
 // EXPECT: box [32, 64], of an accumulator of [64, 48] in waves of 64 rows
-func.func @f(%b: !tile.buffer<array<i64: 128, 32>, f32, 128 : i64, 1 : i64>, %c: !tile.descriptor<array<i64: 32, 64>, f32, 128 : i64>, %r: !tile.stages) {
-  %s = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 48>, "registers">
-  %at = "tile.cursor"() {depth = 1 : i64} : () -> !tile.position
-  "tile.add_loaded"(%s, %b, %c, %r, %at) {index = 1 : i64} : (!tile.accumulator<array<i64: 64, 48>, "registers">, !tile.buffer<array<i64: 128, 32>, f32, 128 : i64, 1 : i64>, !tile.descriptor<array<i64: 32, 64>, f32, 128 : i64>, !tile.stages, !tile.position) -> ()
-  return
-}
+// CHANGE: 64, 64>, " => 64, 48>, "
+// CHANGE: {index = 2 => {index = 1
 
 // -----
 

@@ -25,13 +25,9 @@ func.func @p(%A: memref<?x?xf32>, %i: i64, %x: i32) {
 %b = "tile.byte_scales"() {rows = 64 : i64, warps = 3 : i64, words = 1 : i64} : () -> !tile.scale_bytes
 "tile.store_factors"(%b, %v, %c) {element = "bf16"} : (!tile.scale_bytes, !tile.buffer<array<i64: 4, 64>, f32, 0 : i64, 4 : i64>, !tile.position) -> ()
 
-// -----
-
 // EXPECT: stores 1 words of 64 rows
-%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
-%v = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 8, 64>, f32, 0 : i64, 4 : i64>
-%b = "tile.byte_scales"() {rows = 64 : i64, warps = 3 : i64, words = 1 : i64} : () -> !tile.scale_bytes
-"tile.store_factors"(%b, %v, %c) {element = "ue8m0"} : (!tile.scale_bytes, !tile.buffer<array<i64: 8, 64>, f32, 0 : i64, 4 : i64>, !tile.position) -> ()
+// CHANGE: i64: 4, 64 => i64: 8, 64
+// CHANGE: element = "bf16 => element = "ue8m0
 
 // -----
 

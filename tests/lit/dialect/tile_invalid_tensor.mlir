@@ -64,33 +64,56 @@
   %s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 64 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 }) {arguments = [], cluster = array<i64: 1, 1>, shared_bytes = 64 : i64, sym_name = "p", threads = 256 : i64} : () -> ()
 
+// sums: of two CTAs in a cluster of one
+// EXPECT: is of two CTAs, in a cluster of 1
+// CHANGE: = 1 : i64, => = 2 : i64,
+// CHANGE: = 64 : i64} => = 0 : i64}
+
 // -----
 
-// mma_sums: rows of A
-// EXPECT: accumulators of [128, 64] for 64 rows of A and 64 of B
+// VALID
 func.func @p(%again: i1) {
-  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>
   %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>
   %s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 131072 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
   %at = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
   %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-  "tile.mma_sums"(%s, %slot, %a, %b, %at, %again) {a_element = f8E4M3FN, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = f8E4M3FN, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.position, i1) -> ()
+  "tile.mma_sums"(%s, %slot, %a, %b, %at, %again) {a_element = f8E4M3FN, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = f8E4M3FN, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.position, i1) -> ()
   return
 }
 
-// -----
+// mma_sums: rows of A
+// EXPECT: accumulators of [128, 64] for 64 rows of A and 64 of B
+// CHANGE: : 128, 128 => : 64, 128
 
 // mma_sums: rows of B
 // EXPECT: accumulators of [128, 64] for 128 rows of A and 32 of B
-func.func @p(%again: i1) {
-  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>
-  %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 32, 128>, f8E4M3FN, 128 : i64, 3 : i64>
-  %s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 131072 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
-  %at = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
-  %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-  "tile.mma_sums"(%s, %slot, %a, %b, %at, %again) {a_element = f8E4M3FN, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = f8E4M3FN, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 32, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.position, i1) -> ()
-  return
-}
+// CHANGE: array<i64: 64 => array<i64: 32
+
+// mma_sums: K
+// EXPECT: rows of A are 128 bytes, those of B 256
+// CHANGE: 64, 128>, f8E4M3FN => 64, 128>, bf16
+// CHANGE: f8E4M3FN, b_mn => bf16, b_mn
+
+// mma_sums: type of A
+// EXPECT: a_element is f8E5M2, in a tile of f8E4M3FN
+// CHANGE: f8E4M3FN, a_mn => f8E5M2, a_mn
+
+// mma_sums: type of B
+// EXPECT: b_element is f8E4M3FN, in a tile of i8
+// CHANGE: 64, 128>, f8E4M3FN => 64, 128>, i8
+
+// mma_sums: stages
+// EXPECT: the cursor goes through 4 stages, the buffer has 3
+// CHANGE: {depth = 3 => {depth = 4
+
+// mma_sums: accumulators
+// EXPECT: the slot goes through 3 accumulators of 2
+// CHANGE: {depth = 2 => {depth = 3
+
+// mma_sums: each of two CTAs has half of B
+// EXPECT: accumulators of [128, 64] for 128 rows of A and 64 of B in each of 2 CTAs
+// CHANGE: , ctas = 1 => , ctas = 2
 
 // -----
 
@@ -103,62 +126,6 @@ func.func @p(%again: i1, %before: i32) {
   %at = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
   %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
   "tile.mma_sums"(%s, %slot, %a, %b, %at, %again, %before) {a_element = f8E4M3FN, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = f8E4M3FN, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1>, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.position, i1, i32) -> ()
-  return
-}
-
-// -----
-
-// mma_sums: K
-// EXPECT: rows of A are 128 bytes, those of B 256
-func.func @p(%again: i1) {
-  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>
-  %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 3 : i64>
-  %s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 131072 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
-  %at = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
-  %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-  "tile.mma_sums"(%s, %slot, %a, %b, %at, %again) {a_element = f8E4M3FN, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = bf16, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 3 : i64>, !tile.position, i1) -> ()
-  return
-}
-
-// -----
-
-// mma_sums: type of A
-// EXPECT: a_element is f8E5M2, in a tile of f8E4M3FN
-func.func @p(%again: i1) {
-  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>
-  %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>
-  %s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 131072 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
-  %at = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
-  %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-  "tile.mma_sums"(%s, %slot, %a, %b, %at, %again) {a_element = f8E5M2, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = f8E4M3FN, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.position, i1) -> ()
-  return
-}
-
-// -----
-
-// mma_sums: type of B
-// EXPECT: b_element is f8E4M3FN, in a tile of i8
-func.func @p(%again: i1) {
-  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>
-  %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, i8, 128 : i64, 3 : i64>
-  %s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 131072 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
-  %at = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
-  %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-  "tile.mma_sums"(%s, %slot, %a, %b, %at, %again) {a_element = f8E4M3FN, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = f8E4M3FN, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 64, 128>, i8, 128 : i64, 3 : i64>, !tile.position, i1) -> ()
-  return
-}
-
-// -----
-
-// mma_sums: stages
-// EXPECT: the cursor goes through 4 stages, the buffer has 3
-func.func @p(%again: i1) {
-  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>
-  %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>
-  %s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 131072 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
-  %at = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
-  %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-  "tile.mma_sums"(%s, %slot, %a, %b, %at, %again) {a_element = f8E4M3FN, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = f8E4M3FN, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.position, i1) -> ()
   return
 }
 
@@ -178,114 +145,61 @@ func.func @p(%again: i1) {
 
 // -----
 
-// mma_sums: accumulators
-// EXPECT: the slot goes through 3 accumulators of 2
-func.func @p(%again: i1) {
-  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>
-  %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>
-  %s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 131072 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
-  %at = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
-  %slot = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
-  "tile.mma_sums"(%s, %slot, %a, %b, %at, %again) {a_element = f8E4M3FN, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = f8E4M3FN, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.position, i1) -> ()
-  return
-}
-
-// -----
-
 // hand_over: side
 // EXPECT: side is "done", expected empty or full
 %r = "tile.ring"() {depth = 3 : i64, empty = 1 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
 %c = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
 "tile.hand_over"(%r, %c) {side = "done"} : (!tile.stages, !tile.position) -> ()
 
-// -----
-
 // hand_over: stages
 // EXPECT: the cursor goes through 2 stages, the ring has 3
-%r = "tile.ring"() {depth = 3 : i64, empty = 1 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
-%c = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-"tile.hand_over"(%r, %c) {side = "full"} : (!tile.stages, !tile.position) -> ()
+// CHANGE: 3 : i64} : => 2 : i64} :
+// CHANGE: side = "done => side = "full
 
 // -----
+
+// VALID
+%t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 32>, "warp">
+%s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+%slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+"tile.take"(%t, %s, %slot) {apart = 32 : i64, column = 0 : i64} : (!tile.accumulator<array<i64: 32, 32>, "warp">, !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position) -> ()
 
 // take: whose registers
 // EXPECT: takes 64 by 32 into registers, expected 32 by 16, 32, 64 or 128
-%t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 32>, "registers">
-%s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
-%slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-"tile.take"(%t, %s, %slot) {apart = 32 : i64, column = 0 : i64} : (!tile.accumulator<array<i64: 64, 32>, "registers">, !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position) -> ()
-
-// -----
+// CHANGE: 32, 32>, " => 64, 32>, "
+// CHANGE: 32>, "warp => 32>, "registers
 
 // take: rows
 // EXPECT: takes 64 by 32 into warp, expected 32 by 16, 32, 64 or 128
-%t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 32>, "warp">
-%s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
-%slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-"tile.take"(%t, %s, %slot) {apart = 32 : i64, column = 0 : i64} : (!tile.accumulator<array<i64: 64, 32>, "warp">, !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position) -> ()
-
-// -----
+// CHANGE: array<i64: 32 => array<i64: 64
 
 // take: columns
 // EXPECT: takes 32 by 48 into warp, expected 32 by 16, 32, 64 or 128
-%t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 48>, "warp">
-%s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
-%slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-"tile.take"(%t, %s, %slot) {apart = 32 : i64, column = 0 : i64} : (!tile.accumulator<array<i64: 32, 48>, "warp">, !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position) -> ()
-
-// -----
+// CHANGE: i64: 32, 32 => i64: 32, 48
 
 // take: where columns begin
 // EXPECT: columns from 16 on, 32 at once, of 64
-%t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 32>, "warp">
-%s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
-%slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-"tile.take"(%t, %s, %slot) {apart = 32 : i64, column = 16 : i64} : (!tile.accumulator<array<i64: 32, 32>, "warp">, !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position) -> ()
-
-// -----
+// CHANGE: column = 0 => column = 16
 
 // take: beyond the accumulator
 // EXPECT: columns from 64 on, 32 at once, of 64
-%t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 32>, "warp">
-%s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
-%slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-"tile.take"(%t, %s, %slot) {apart = 32 : i64, column = 64 : i64} : (!tile.accumulator<array<i64: 32, 32>, "warp">, !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position) -> ()
-
-// -----
+// CHANGE: column = 0 => column = 64
 
 // take: before the accumulator
 // EXPECT: column is -32, expected at least 0
-%t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 32>, "warp">
-%s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
-%slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-"tile.take"(%t, %s, %slot) {apart = 32 : i64, column = -32 : i64} : (!tile.accumulator<array<i64: 32, 32>, "warp">, !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position) -> ()
-
-// -----
+// CHANGE: column = 0 => column = -32
 
 // take: what further warpgroups take
 // EXPECT: columns 16 apart, expected a multiple of the 32 taken at once
-%t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 32>, "warp">
-%s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
-%slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-"tile.take"(%t, %s, %slot) {apart = 16 : i64, column = 0 : i64} : (!tile.accumulator<array<i64: 32, 32>, "warp">, !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position) -> ()
-
-// -----
+// CHANGE: apart = 32 => apart = 16
 
 // take: that all take the same
 // EXPECT: apart is 0, expected at least 1
-%t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 32>, "warp">
-%s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
-%slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-"tile.take"(%t, %s, %slot) {apart = 0 : i64, column = 0 : i64} : (!tile.accumulator<array<i64: 32, 32>, "warp">, !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position) -> ()
-
-// -----
+// CHANGE: apart = 32 => apart = 0
 
 // take: accumulators
 // EXPECT: the slot goes through 3 accumulators of 2
-%t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 32>, "warp">
-%s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
-%slot = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
-"tile.take"(%t, %s, %slot) {apart = 32 : i64, column = 0 : i64} : (!tile.accumulator<array<i64: 32, 32>, "warp">, !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position) -> ()
+// CHANGE: {depth = 2 => {depth = 3
 
 // -----
 
@@ -331,35 +245,27 @@ func.func @p(%i: i32) {
 
 // -----
 
-// fill_words: columns
-// EXPECT: fills 6 columns, expected a multiple of 4
+// VALID
 %s = "tile.sums"() {beside = 8 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 %w = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>
-"tile.fill_words"(%s, %w) {column = 0 : i64, columns = 6 : i64} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>) -> ()
+"tile.fill_words"(%s, %w) {column = 0 : i64, columns = 8 : i64} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>) -> ()
 
-// -----
+// fill_words: columns
+// EXPECT: fills 6 columns, expected a multiple of 4
+// CHANGE: = 8 : i64} => = 6 : i64}
 
 // fill_words: columns beside the accumulators
 // EXPECT: columns up to 12 of 8 beside the accumulators
-%s = "tile.sums"() {beside = 8 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
-%w = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>
-"tile.fill_words"(%s, %w) {column = 4 : i64, columns = 8 : i64} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>) -> ()
-
-// -----
+// CHANGE: = 0 : i64, => = 4 : i64,
 
 // fill_words: by way of
 // EXPECT: by way of !tile.buffer<array<i64: 1, 256>, i32, 0 : i64, 1 : i64>, expected a word of 128 rows
-%s = "tile.sums"() {beside = 8 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
-%w = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 256>, i32, 0 : i64, 1 : i64>
-"tile.fill_words"(%s, %w) {column = 0 : i64, columns = 8 : i64} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.buffer<array<i64: 1, 256>, i32, 0 : i64, 1 : i64>) -> ()
-
-// -----
+// CHANGE: i64: 1, 128 => i64: 1, 256
 
 // fill_words: first column
 // EXPECT: column is -4, expected at least 0
-%s = "tile.sums"() {beside = 8 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
-%w = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>
-"tile.fill_words"(%s, %w) {column = -4 : i64, columns = 4 : i64} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>) -> ()
+// CHANGE: = 0 : i64, => = -4 : i64,
+// CHANGE: = 8 : i64} => = 4 : i64}
 
 // -----
 
@@ -374,28 +280,6 @@ func.func @p(%i: i32) {
 // sums: of how many CTAs
 // EXPECT: ctas is 3, expected 1 or 2
 %s = "tile.sums"() {beside = 0 : i64, ctas = 3 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
-
-// -----
-
-// sums: of two CTAs in a cluster of one
-// EXPECT: is of two CTAs, in a cluster of 1
-"tile.kernel"() ({
-  %s = "tile.sums"() {beside = 0 : i64, ctas = 2 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
-}) {arguments = [], cluster = array<i64: 1, 1>, shared_bytes = 64 : i64, sym_name = "p", threads = 256 : i64} : () -> ()
-
-// -----
-
-// mma_sums: each of two CTAs has half of B
-// EXPECT: accumulators of [128, 64] for 128 rows of A and 64 of B in each of 2 CTAs
-func.func @p(%again: i1) {
-  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>
-  %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>
-  %s = "tile.sums"() {beside = 0 : i64, ctas = 2 : i64, offset = 131072 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
-  %at = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
-  %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-  "tile.mma_sums"(%s, %slot, %a, %b, %at, %again) {a_element = f8E4M3FN, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = f8E4M3FN, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.position, i1) -> ()
-  return
-}
 
 // -----
 
@@ -421,10 +305,7 @@ func.func @p(%again: i1) {
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
 "tile.cut_rows"(%a, %c) {element = 3 : i64} : (!tile.buffer<array<i64: 48, 128>, i8, 128 : i64, 4 : i64>, !tile.position) -> ()
 
-// -----
-
 // cut_rows: an element of the row
 // EXPECT: element 256 of 256
-%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, i8, 128 : i64, 4 : i64>
-%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
-"tile.cut_rows"(%a, %c) {element = 256 : i64} : (!tile.buffer<array<i64: 64, 128>, i8, 128 : i64, 4 : i64>, !tile.position) -> ()
+// CHANGE: : 48, 128> => : 64, 128>
+// CHANGE: element = 3 => element = 256
