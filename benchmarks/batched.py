@@ -1,5 +1,5 @@
-"""Batches, groups of few rows, sums over batches, and converted operands on Hopper, against torch and a copy of as many
-bytes.
+"""Batches, groups of few rows, sums over batches, converted operands on Hopper, and inputs as large as the result,
+against torch and a copy of as many bytes.
 
     python benchmarks/batched.py -o result.json                compiles and measures on this machine
     python benchmarks/batched.py --only groups --next 3        and the three schedules that are ranked next
@@ -52,6 +52,7 @@ class Program:
 
     source: str
     shapes: tuple[dict[str, int], ...]
+    beside: tuple[dict[str, str], ...] = ()  # schedules to measure beside what the compiler chooses
 
 
 def _heads(h: int, r: int, d: int) -> tuple[dict[str, int], ...]:
@@ -67,6 +68,26 @@ SUMS = tuple(
 
 DENSE = tuple({"m": m, "n": n, "k": k} for n, k in ((8192, 8192), (7168, 2048)) for m in (1, 16, 64, 256, 4096))
 EXPERTS = tuple({"g": 8, "m": 8 * rows, "n": n, "k": k} for n, k in ((4096, 7168), (7168, 2048)) for rows in (16, 48))
+
+READ = tuple({"m": m, "n": n, "k": k} for m, n, k in ((4096, 7168, 2048), (8192, 7168, 512), (4096, 4096, 7168)))
+READ_GROUPS = tuple({"m": 32768, "n": n, "k": k, "B_0": 8} for n, k in ((4096, 2048), (2048, 1024)))
+PRODUCTS = {
+    "read-bf16": ("T[m,n] = A[m,k]:bf16 @ B[n,k]:bf16", READ),
+    "read-fp8": ("T[m,n] = A[m,k]:e4m3 @ B[n,k]:e4m3 scale(1x128,128x128)", READ),
+    "groups-read-bf16": ("T[m,n] = A[m,k]:bf16 @ B[e[m/128],n,k]:bf16", READ_GROUPS),
+    "groups-read-fp8": ("T[m,n] = A[m,k]:e4m3 @ B[e[m/128],n,k]:e4m3 scale(1x128,1x128x128)", READ_GROUPS),
+}
+READING = {
+    "plain": "C[m,n]:bf16 = T",
+    "one": "C[m,n]:bf16 = T + X[m,n]:bf16",
+    "wide": "C[m,n]:bf16 = T + X[m,n]:f32",
+    "two": "C[m,n]:bf16 = T * X[m,n]:bf16 + Y[m,n]:bf16",
+    "f32": "C[m,n]:f32 = T + X[m,n]:f32",
+}
+"""What results are computed of at each row and column, beside a product."""
+
+THREADS = {"adds": "memory", "inputs": "0"}
+"""Threads load that, where copies could bring it."""
 
 PROGRAMS = {
     "dense-bf16": Program("C[m,n] = A[m,k] @ B[n,k]", DENSE),
@@ -85,6 +106,11 @@ PROGRAMS = {
     "fp8-by-m-n": Program("C[m,n] = A[k,m]:e4m3 @ B[k,n]:e4m3 scale(128x1,128x128)", DENSE[4::5]),
     "experts-fp8": Program("C[m,n] = A[m,k] @ B[g,n,k] scale(1x128,1x128x128) for m in off[g]:off[g+1]", EXPERTS),
     "experts-nvfp4": Program("C[m,n] = A[m,k]:e4m3 @ B[g,n,k]:nvfp4 scale(1x128) for m in off[g]:off[g+1]", EXPERTS),
+    **{
+        f"{name}-{kind}": Program(f"{product}\n{result}", shapes, (THREADS,) * (name != "plain"))
+        for kind, (product, shapes) in PRODUCTS.items()
+        for name, result in READING.items()
+    },
     "heads-fp8": Program("Z[b,h,d] = X[b,h,r] @ Y[h,d,r] scale(1x128,128x128)", _heads(8, 4096, 1024)),
     "heads-bf16": Program("Z[b,h,d] = X[b,h,r] @ Y[h,d,r]", _heads(128, 512, 128)),
     "groups-fp8": Program("C[g,m,n] = A[g,m,k] @ B[g,n,k] scale(1x128,128x128)", GROUPS),
@@ -175,7 +201,8 @@ def compiled(programs: Sequence[str], count: int) -> dict[tuple[str, int], Kerne
     for program in programs:
         source = PROGRAMS[program].source
         for number, dims in enumerate(PROGRAMS[program].shapes):
-            schedules = [{}, *(r.schedule for r in ranked(source, "sm_90a", dims)[: count + 1] if count)]
+            best = ranked(source, "sm_90a", dims)[: count + 1] if count else []
+            schedules = [{}, *PROGRAMS[program].beside, *(r.schedule for r in best)]
             for schedule in schedules:
                 recipe = Recipe(fields(schedule) or DEFAULT, source, "sm_90a", (*dims.items(),), (*schedule.items(),))
                 places[recipe] = program, number
@@ -187,7 +214,8 @@ def compiled(programs: Sequence[str], count: int) -> dict[tuple[str, int], Kerne
                 made[places[recipe]][recipe.name] = Kernel(found.spec, found.cubin, ptx=found.ptx)
             elif recipe.name == DEFAULT:
                 failed[places[recipe]] = found
-    return {place: failed.get(place, _different(kernels, count)) for place, kernels in made.items()}
+    most = {place: count + len(PROGRAMS[place[0]].beside) for place in made}
+    return {place: failed.get(place, _different(kernels, most[place])) for place, kernels in made.items()}
 
 
 def _different(kernels: dict[str, Any], count: int) -> Kernels:

@@ -31,15 +31,16 @@ class Made(Protocol):
 
 @dataclass(frozen=True)
 class Attempt:
-    """What an attempt decides beside the user: `unroll`, `scheduler`, `adds`, `mma_n`, `permute_n`, `epilogue`,
-    `registers`, `stationary`, `convert`, those that a tile must leave `spare`, of which ptxas has refused less than
-    `least`, in which `search` it is looked for, whether the tuning database is asked, how often it has `spilled`
-    without a schedule, whether tiles that have all of an index are too `crowded` to reduce it, and which last resorts
-    were `tried`."""
+    """What an attempt decides beside the user: `unroll`, `scheduler`, `adds`, `inputs`, `mma_n`, `permute_n`,
+    `epilogue`, `registers`, `stationary`, `convert`, those that a tile must leave `spare`, of which ptxas has refused
+    less than `least`, in which `search` it is looked for, whether the tuning database is asked, how often it has
+    `spilled` without a schedule, whether tiles that have all of an index are too `crowded` to reduce it, and which last
+    resorts were `tried`."""
 
     unroll: int | None = None
     scheduler: str | None = None
     adds: str | None = None
+    inputs: int | None = None
     mma_n: int | None = None
     permute_n: int | None = None
     epilogue: str | None = None
@@ -107,7 +108,9 @@ class Attempt:
             mma_n = next((n for n in made.narrower if n >= LEAST), None)
             if given.mma_n is None and mma_n:
                 return replace(self, unroll=None, mma_n=mma_n)
-            return replace(self, unroll=None, permute_n=0) if given.permute_n is None and spilled.permute_n else None
+            if given.permute_n is None and spilled.permute_n:
+                return replace(self, unroll=None, permute_n=0)
+            return replace(self, unroll=None, inputs=0) if given.inputs is None and spilled.inputs else None
         if self.tried and self.tried[-1] in ("registers", "epilogue"):  # which leave the tiles as they were
             return self._last(given, made)
         least = max(1, self.spare + 1)

@@ -154,6 +154,7 @@ def compile_source(
                 unroll=attempt.unroll or given.unroll,
                 scheduler=attempt.scheduler or given.scheduler,
                 adds=attempt.adds or given.adds,
+                inputs=given.inputs if attempt.inputs is None else attempt.inputs,
                 mma_n=attempt.mma_n or given.mma_n,
                 permute_n=given.permute_n if attempt.permute_n is None else attempt.permute_n,
                 epilogue=attempt.epilogue or given.epilogue,
@@ -229,6 +230,7 @@ def _fewer_registers(made: Compilation) -> list[str]:
         *(f"mma_n={n}" for n in made.narrower[:1]),
         *(["unroll=1"] if schedule.unroll > 1 else []),
         *(["adds=memory"] if schedule.adds == "loaded" else []),
+        *(["inputs=0"] if schedule.inputs else []),
         *(["permute_n=0"] if schedule.permute_n else []),
         *(["epilogue=direct"] if schedule.epilogue in ("rows", "turned") else []),
     ]

@@ -29,6 +29,9 @@ MAX_SPLIT = 64
 MOST_PANELS = 16
 """Panels of a staged wave that may have room."""
 
+MOST_INPUTS = 16
+"""Boxes of elementwise inputs that have room."""
+
 MAX_CONVERTERS = 2
 """Warpgroups that convert operands."""
 
@@ -189,6 +192,8 @@ class Schedule(_Fields):
         adds: where what copies store is added to what is there, with `+=` into f32: in "memory", by copies that reduce;
             or "loaded" by copies into the results' places in shared memory, while the tile is multiplied, and added in
             registers. Without such a `+=`, "memory".
+        inputs: boxes that have room in shared memory of what results are computed of at each row and column: copies
+            bring that, as large as a result, while a tile is multiplied. 0: threads load it behind the last product.
         scheduler: who deals out the tiles, or their parts: "static" launches as many clusters as run at once, and each
             takes every so many-th; "dynamic" launches one for each, and those that run take over the others' while
             these have not begun (cluster launch control); "queue" launches as "static" does, where tensors say what
@@ -234,6 +239,7 @@ class Schedule(_Fields):
     staged: int
     panels: int
     adds: str
+    inputs: int
     scheduler: str
     dependent: int
     order: str
@@ -274,6 +280,7 @@ class Request(_Fields):
     staged: int | None = _decided("0", _int(0, 16))
     panels: int | None = _decided("0", _int(0, MOST_PANELS))
     adds: str | None = _decided("loaded", _choice("memory", "loaded"))
+    inputs: int | None = _decided("4", _int(0, MOST_INPUTS))
     scheduler: str | None = _decided("static", _choice("static", "dynamic", "queue"))
     dependent: int | None = _decided("8", _int(0, 1 << 20))
     order: str | None = _decided("n", _choice("m", "n"))

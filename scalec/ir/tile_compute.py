@@ -357,7 +357,8 @@ class EpilogueOp(Op, name="epilogue"):
 
     `approximate`, an optional unit attribute: the result and its scales have 16 bits or fewer, and functions may be off
     by a sixteenth of its ulp. `piecewise`, likewise: what is read for some columns is used before what is read for the
-    next ones, for which a thread then needs no registers yet.
+    next ones, for which a thread then needs no registers yet. `pinned`, likewise: each element is computed where it is
+    read, and not where it is stored.
     """
 
     accumulator: ext.Operand[FragmentType]
@@ -370,7 +371,7 @@ class EpilogueOp(Op, name="epilogue"):
 
     def verify_region_invariants(op: ir.OpView) -> None:
         attributes = op.operation.attributes
-        for name in ("approximate", "piecewise"):
+        for name in ("approximate", "piecewise", "pinned"):
             if name in attributes and not isinstance(attributes[name], ir.UnitAttr):
                 refuse(f"{name} is {attributes[name]}, expected a unit attribute")
         computes(op, 1 + len(op.inputs))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import Op, extents, gaps, into_memory, maker, scattered
+from scalec.ir.tile_checks import Op, extents, gaps, in_step, into_memory, maker, scattered
 from scalec.ir.tile_types import *
 from scalec.ir.verify import Flag, Natural, refuse
 
@@ -175,12 +175,12 @@ class DrainOp(Op, name="drain"):
     """Waits until this role's bulk stores have read shared memory, which is gone when the CTA exits."""
 
 
-class LoadResultOp(Op, name="load_result"):
+class LoadBoxOp(Op, name="load_box"):
     """Bulk copies of the box `index` of each warpgroup, or warp, of the `tile` at (m0, n0) into the cursor's slot; with
     the optional unit attribute `once`, L2 is told that nobody else reads it.
 
-    They complete on the ring's full barrier. `staging` has as many slots as the ring, of a box of each warpgroup or
-    warp, whose own ones lie under each other; their boxes are numbered along N, then along M.
+    They complete on the ring's full barrier. `staging` has as many slots as the ring for each warpgroup or warp, whose
+    own ones lie under each other, and a slot has room for a box; boxes are numbered along N, then along M.
     """
 
     source: ext.Operand[DescriptorType]
@@ -192,7 +192,36 @@ class LoadResultOp(Op, name="load_result"):
     tile: Any
     index: ir.IntegerAttr
 
-    verify_invariants = staticmethod(lambda op: _of_tile(op, op.source))
+    def verify_invariants(op: ir.OpView) -> None:
+        extents(op, "tile")
+        in_step(op, op.ring)
+        box, (rows, columns), cursor = shape_of(op.source.type), ints_of(op.tile), maker(op.cursor, "tile.cursor")
+        if len(box) != 2 or rows % box[1] or columns % box[0]:
+            refuse(f"boxes {list(box)} of a tile of [{rows}, {columns}]")
+        size = box[0] * box[1] * bits_of(element_of(op.source.type)) // 8
+        slots = 1 if cursor is None else int_of(cursor.depth)
+        if stage_bytes(op.staging.type) % slots or stage_bytes(op.staging.type) // slots < size:
+            refuse(f"boxes of {size} bytes in {slots} slots of {stage_bytes(op.staging.type)} bytes")
+        _numbered(op, rows * columns // (box[0] * box[1]))
+
+
+class LoadedInputOp(Op, name="loaded_input"):
+    """An epilogue input that copies bring, boxes of `columns` columns of `element`: who reads it does so in the order
+    of its boxes, waits for each at the cursor, moves that on and hands the slot back. Where a body reads several, these
+    come by turns, box by box. With the optional unit attribute `in_place` they are in the place of the result,
+    and who puts that there (`tile.put_result`) hands it back."""
+
+    staging: ext.Operand[SharedType]
+    ring: ext.Operand[RingType]
+    cursor: ext.Operand[CursorType]
+    result: ext.Result[InputType]
+    element: ir.TypeAttr
+    columns: Natural
+
+    def verify_invariants(op: ir.OpView) -> None:
+        in_step(op, op.ring)
+        if int_of(op.columns) % 8 or bits_of(op.element.value) not in (16, 32):
+            refuse(f"boxes of {op.columns} columns of {op.element}, expected groups of 8 of 16 or 32 bits")
 
 
 class AddLoadedOp(Op, name="add_loaded"):
@@ -213,14 +242,34 @@ class AddLoadedOp(Op, name="add_loaded"):
             wave_rows(op.accumulator.type),
         )
         _staged(op, op.target)
+        if not isinstance(element_of(op.target.type), ir.F32Type):
+            refuse(f"adds {element_of(op.target.type)}, expected f32")
         if len(box) != 2 or box[1] % wave or rows % box[1] or columns % box[0]:
             refuse(f"box {list(box)}, of an accumulator of [{rows}, {columns}] in waves of {wave} rows")
         _numbered(op, rows * columns // (box[0] * box[1]))
 
 
+class PutResultOp(Op, name="put_result"):
+    """Rounds the accumulator and puts its boxes in the ring's slots, one each, and hands all of them back, as
+    `tile.add_loaded` does."""
+
+    accumulator: ext.Operand[FragmentType]
+    staging: ext.Operand[SharedType]
+    target: ext.Operand[DescriptorType]
+    ring: ext.Operand[RingType]
+
+    def verify_invariants(op: ir.OpView) -> None:
+        (rows, columns), box = shape_of(op.accumulator.type), shape_of(op.target.type)
+        made = maker(op.ring, "tile.ring")
+        if len(box) != 2 or box[1] % wave_rows(op.accumulator.type) or rows % box[1] or columns % box[0]:
+            refuse(f"box {list(box)}, of an accumulator of [{rows}, {columns}]")
+        if made is not None and int_of(made.depth) != rows * columns // (box[0] * box[1]):
+            refuse(f"{rows * columns // (box[0] * box[1])} boxes in {int_of(made.depth)} slots, expected one for each")
+
+
 class StoreResultOp(Op, name="store_result"):
     """Bulk stores of the cursor's slot: the box `index` of each warpgroup, or warp, of the `tile` at (m0, n0). `once`
-    is as that of `tile.load_result`."""
+    is as that of `tile.load_box`."""
 
     staging: ext.Operand[SharedType]
     target: ext.Operand[DescriptorType]
@@ -240,10 +289,10 @@ class AwaitStoresOp(Op, name="await_stores"):
 
 
 def _staged(op: ir.OpView, boxes: ir.Value) -> None:
-    """Refuses a staging buffer that is not made up of slots of f32 boxes."""
+    """Refuses a staging buffer that is not made up of slots of boxes."""
     box, element, swizzle = shape_of(boxes.type), element_of(boxes.type), swizzle_of(boxes.type)
-    if not isinstance(element, ir.F32Type) or element != element_of(op.staging.type):
-        refuse(f"boxes of {element} and a buffer of {element_of(op.staging.type)}, expected f32")
+    if bits_of(element) not in (16, 32) or bits_of(element) != bits_of(element_of(op.staging.type)):
+        refuse(f"boxes of {element} and a buffer of {element_of(op.staging.type)}, expected as many bits, 16 or 32")
     if swizzle != swizzle_of(op.staging.type) or len(box) != 2 or box[0] * bits_of(element) != 8 * swizzle:
         refuse(f"box {list(box)} with swizzle {swizzle}, buffer {swizzle_of(op.staging.type)}")
     cursor, (rows, columns) = maker(op.cursor, "tile.cursor"), shape_of(op.staging.type)

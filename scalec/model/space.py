@@ -340,7 +340,7 @@ def _by_columns(problem: Problem, given: Request, plan: Schedule) -> bool:
 
 def _splits(problem: Problem, given: Request, plan: Schedule, tiles: int) -> list[int]:
     """The parts of K that are worth looking at: all begin in the first waves, and none is short."""
-    if given.split or given.consumers == "pingpong" or given.adds == "loaded":
+    if given.split or given.consumers == "pingpong" or given.adds == "loaded" or given.inputs:
         return [given.split or 1]
     if problem.depth is None or no_parts(problem):
         return [1]
@@ -371,7 +371,9 @@ TURNS_TILES = {(128, 128), (128, 160), (128, 192)}
 
 def _by_turns(problem: Problem, given: Request, plan: Schedule, tiles: int) -> bool:
     """Whether it is worth looking at warpgroups that take tiles by turns, of which a CTA has several."""
-    if given.consumers or given.adds == "loaded" or given.warpgroups not in (None, 2) or problem.depth is None:
+    if given.consumers or given.adds == "loaded" or given.inputs:
+        return False
+    if given.warpgroups not in (None, 2) or problem.depth is None:
         return False
     if plan.promote or plan.swap or plan.tile[:2] not in TURNS_TILES or tiles < 2 * problem.target.sms:
         return False

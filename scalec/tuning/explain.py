@@ -27,6 +27,7 @@ from scalec.passes.choose.scheduler import choice
 from scalec.passes.plan.converted import in_registers, no_registers, registers_make
 from scalec.passes.plan.counting import partial_words
 from scalec.passes.plan.gather import copied_by_threads
+from scalec.passes.plan.loaded_inputs import loaded_inputs, no_loaded_inputs
 from scalec.passes.plan.parts import cluster_ctas, no_meeting, part_columns
 from scalec.passes.plan.resources import no_bulk, no_bulk_scales, part_owners, scale_copy, scale_warps, units
 from scalec.passes.plan.shared_blocks import together
@@ -175,6 +176,7 @@ def _reasons(
         "mma_n": _goes(chosen),
         "scale_path": _scale_path(problem, chosen),
         "scale_copier": _scale_copier(problem, chosen),
+        "adds" if chosen.adds == "loaded" else "inputs": _inputs(problem, chosen),
         "epilogue": "; ".join(filter(None, (_epilogue(problem, chosen), _reductions(problem, chosen, typical)))),
         "scheduler": _scheduler(problem, chosen),
         "order": _order(problem, chosen),
@@ -409,7 +411,8 @@ def _epilogue(problem: Problem, chosen: Schedule) -> str:
     if chosen.epilogue == "bulk":
         told = f"{problem.names} {leaves} through shared memory by tensor copies"
         if chosen.adds == "loaded":
-            told += ", and what is there comes by them while a tile is multiplied"
+            there = [x.name for r in problem.results for x in loaded_inputs(problem, chosen, r)]
+            told += f", {there[0]} into its place" if there else ", and what is there comes by them meanwhile"
         if chosen.permute_n:
             columns = chosen.permute_n // LANES
             told += f"; {problem.rhs.name}'s rows come permuted, for threads to have {columns} adjacent columns"
@@ -424,6 +427,19 @@ def _epilogue(problem: Problem, chosen: Schedule) -> str:
         return f"{problem.names} {leaves} from registers{f': {reason}' if reason else ''}"
     why = no_bulk_epilogue(problem, chosen) or "a staged tile would cost stages, or has no tensor copy"
     return f"{problem.names} {leaves} from registers: {why}"
+
+
+def _inputs(problem: Problem, chosen: Schedule) -> str:
+    """Who brings what results are computed of at each row and column."""
+    read = dict.fromkeys(x.name for r in problem.results for x in r.inputs if x.kind == "both" and x is not r.added)
+    brought = dict.fromkeys(x.name for r in problem.results for x in loaded_inputs(problem, chosen, r))
+    if not read:
+        return ""
+    told = f"tensor copies bring {' and '.join(brought)} while a tile is multiplied" if brought else ""
+    if left := [name for name in read if name not in brought]:
+        why = "" if brought else no_loaded_inputs(problem, chosen)
+        told += f"{'; ' * bool(told)}threads load {' and '.join(left)}{f': {why}' if why else ''}"
+    return told
 
 
 def _reductions(problem: Problem, chosen: Schedule, typical: Prediction) -> str:

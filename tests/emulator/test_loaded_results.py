@@ -94,7 +94,6 @@ def test_what_goes_with_loading_is_chosen(program: str, dims: dict[str, int], ot
         (FINE, "consumers=pingpong, tile=64x64x128", "consumers=pingpong: one warp"),
         (FINE, "scale_path=thread", "no warp is left"),
         (FINE.replace("+=", "="), "epilogue=bulk", "does not add f32 sums to C"),
-        ("C[m,n] += A[m,k]@B[n,k]", "epilogue=bulk", "does not add f32 sums to C"),
     ],
 )
 def test_refused(program: str, fields: str, reason: str) -> None:

@@ -211,6 +211,8 @@ NAMES = [
     "goes",
     "loaded",
     "loaded panel",
+    "loaded inputs",
+    "loaded in place",
     "tensor",
     "rounds",
     "direct",

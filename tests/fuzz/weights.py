@@ -146,6 +146,7 @@ FIELD_VALUES: dict[str, Weighted] = {
     "staged": {"0": 1, "1": 2, "2": 1, "3": 1},
     "panels": {"0": 1, "1": 2, "2": 2, "3": 1},
     "adds": {"memory": 1, "loaded": 2},
+    "inputs": {"0": 1, "1": 1, "2": 1, "3": 1, "5": 1},
     "scheduler": {"static": 1, "dynamic": 2},
     "dependent": {"0": 1, "8": 1},
     "order": {"m": 1, "n": 1},

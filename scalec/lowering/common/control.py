@@ -218,7 +218,12 @@ def cursor(s: State, op: ir.OpView) -> None:
 
 @COMMON.lowers("tile.advance")
 def advance(s: State, op: ir.OpView) -> None:
-    b, c = s.b, s.get(op.cursor)
+    move_on(s, s.get(op.cursor))
+
+
+def move_on(s: State, c: Cursor) -> None:
+    """A cursor to the next stage."""
+    b = s.b
     if c.known is not None:
         c.known = (c.known + 1) % c.depth
         if c.known == 0:
@@ -255,6 +260,12 @@ def _awaited(s: State, first: ir.Value | int, c: Cursor) -> tuple[str, ir.Value 
     return WAIT.replace("[$0]", f"[$0+{8 * c.known}]"), first  # in the instruction, where it costs nothing
 
 
+def await_full(s: State, ring: Ring, c: Cursor) -> None:
+    """Until the cursor's stage is full."""
+    text, barrier = _awaited(s, ring.full, c)
+    s.b.asm(text, [], [barrier, c.parity(s.b)])
+
+
 _WAIT_UNLESS_READY = """{
 .reg .pred P1;
 setp.ne.b32 P1, $2, 0;
@@ -279,8 +290,7 @@ def acquire(s: State, op: ir.OpView) -> None:
 def wait(s: State, op: ir.OpView) -> None:
     c = s.get(op.cursor)
     if c.ready is None:
-        text, barrier = _awaited(s, s.get(op.ring).full, c)
-        s.b.asm(text, [], [barrier, c.parity(s.b)])
+        await_full(s, s.get(op.ring), c)
     else:
         s.b.asm(_WAIT_UNLESS_READY, [], [_barrier(s, s.get(op.ring).full, c), c.parity(s.b), c.ready.get()])
 

@@ -426,12 +426,13 @@ def readers_of(s: State, op: ir.OpView) -> list[Any]:
 def epilogue(s: State, op: ir.OpView) -> None:
     fragment = s.get(op.accumulator)
     readers = readers_of(s, op)
+    pinned = "pinned" in op.operation.attributes
     inside = has_rows(s, op, len(fragment.waves)) if "piecewise" in op.operation.attributes else None
     for wave, registers in enumerate(fragment.waves):
         reads = [r.of_wave(wave) for r in readers]
         groups = places_of(s, op, fragment, wave)
         if inside is None:
-            _compute(s, op, fragment, registers, reads, groups)
+            _compute(s, op, fragment, registers, reads, groups, pinned)
             continue
         known = list(groups)  # what all pieces use stands before the branches
         for r in readers:
@@ -448,13 +449,16 @@ def _compute(
     registers: list[Any],
     reads: list[Read],
     groups: Iterable[tuple[int, Place]],
+    pinned: bool = False,
 ) -> None:
-    """The body, of a wave's sums in groups of columns."""
-    functions = functions_of(op)
+    """The body, of a wave's sums in groups of columns; `pinned`: computed where it stands."""
+    functions, body = functions_of(op), op.body.blocks[0]
     for g, place in groups:
-        inputs = [read(g, place) for read in reads]
-        for i, v in enumerate(fragment.of_group(registers, g)):
-            v.set(scalar.evaluate(s.b, op.body.blocks[0], [v.get(), *(x[i] for x in inputs)], functions))
+        inputs, own = [read(g, place) for read in reads], fragment.of_group(registers, g)
+        made = [scalar.evaluate(s.b, body, [v.get(), *(x[i] for x in inputs)], functions) for i, v in enumerate(own)]
+        # LLVM else computes them where they are stored, behind branches, and what is read of all boxes takes registers
+        for v, x in zip(own, s.b.asm("", [s.b.f32] * len(made), made, tied=len(made)) if pinned else made, strict=True):
+            v.set(x)
 
 
 PIECE = 4

@@ -22,6 +22,7 @@ from scalec.lowering.common import (  # noqa: F401 - they fill the common table
     items,
     k_rows,
     launch,
+    loaded_inputs,
     meeting,
     panes,
     parts,

@@ -1,4 +1,4 @@
-"""Results that are loaded into shared memory, added to there, and stored."""
+"""Tiles of results, and of what they are computed of, that are loaded into shared memory."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from scalec.lowering.common.state import COMMON, State
 
 
 def _boxes(s: State, op: ir.OpView, boxes: ir.Value) -> Iterator[tuple[ir.Value, ir.Value, ir.Value]]:
-    """(first column, first row, shared address) of the op's box of each warpgroup or warp."""
+    """(first column, first row, shared address) of the op's box of each warpgroup or warp, whose own slots lie one
+    behind the other."""
     b, (along_m, along_n), (rows, columns) = s.b, s.geometry.units, tile.ints_of(op.tile)
-    (width, tall), staging = tile.shape_of(boxes.type), s.get(op.staging)
+    (width, tall), cursor = tile.shape_of(boxes.type), s.get(op.cursor)
     own = tile.stage_bytes(op.staging.type) // (along_m * along_n)
+    slot = b.add(s.get(op.staging).base, b.mul(cursor.at(), own // cursor.depth))
     down, across = divmod(tile.int_of(op.index), columns // along_n // width)
-    slot = b.add(staging.base, b.mul(s.get(op.cursor).at(), width * tall * 4))
     for unit in range(along_m * along_n):
         n, m = divmod(unit, along_m)
         x = b.add(s.get(op.n0), n * columns // along_n + across * width)
@@ -36,8 +37,8 @@ def _once(s: State, op: ir.OpView) -> list[ir.Value]:
     return [s.b.constant(EVICT_FIRST, s.b.i64)] if "once" in op.operation.attributes else []
 
 
-@COMMON.lowers("tile.load_result")
-def load_result(s: State, op: ir.OpView) -> None:
+@COMMON.lowers("tile.load_box")
+def load_box(s: State, op: ir.OpView) -> None:
     b, space = s.b, CLUSTER if s.target.max_cluster > 1 else SHARED  # as tile.copy
     barrier = b.address(SHARED, b.add(s.get(op.ring).full, b.shl(s.get(op.cursor).at(), 3)))
     source = MapView.of(s, op.source)
@@ -82,7 +83,25 @@ def add_loaded(s: State, op: ir.OpView) -> None:
     for (at, below, registers), loaded in zip(places, there, strict=True):
         sums = [b.op("llvm.fadd", [b.f32], [r.get(), x]) for r, x in zip(registers, loaded, strict=True)]
         b.asm(f"st.shared.v2.f32 [$0 + {below}], {{$1, $2}};", [], [at, *sums])
+    _hand_back(s, b.add(s.get(op.ring).empty, b.shl(cursor.at(), 3)))
+
+
+def _hand_back(s: State, first: ir.Value, slots: int = 1) -> None:
+    """What this thread has written is made known to copies, and a warp's slots are handed back at barriers from the
+    `first` on."""
+    b = s.b
     b.asm("fence.proxy.async.shared::cta;")
     b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
-    barrier = b.add(s.get(op.ring).empty, b.shl(cursor.at(), 3))
-    b.asm("@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", [], [barrier, b.compare("eq", s.lane, 0)])
+    for i in range(slots):
+        text = f"@$1 mbarrier.arrive.shared::cta.b64 _, [$0{f' + {8 * i}' * bool(i)}];"
+        b.asm(text, [], [first, b.compare("eq", s.lane, 0)])
+
+
+@COMMON.lowers("tile.put_result")
+def put_result(s: State, op: ir.OpView) -> None:
+    """One fence for all boxes: one for each took as long as half of the epilogue."""
+    staging = Staging.of(s, op)
+    for load in staging.loads():
+        staging.put(s, s.get(op.accumulator), load)
+    slots = len(s.get(op.accumulator).waves) * staging.rows // staging.tall * staging.columns // staging.width
+    _hand_back(s, s.b.value(s.get(op.ring).empty), slots)

@@ -18,6 +18,7 @@ from scalec.passes.plan.swizzle import (
     operand_swizzle,
     staged_swizzle,
     staging,
+    with_inputs,
     worth_loading,
     worth_staging,
 )
@@ -32,6 +33,7 @@ class ChooseSwizzle(Decision):
     alignment is known to hold and three stages still fit; likewise, where they are scattered, row by row; transposed
     ones are turned there (`not_worth_turning`); otherwise registers are stored directly. Only what is staged has a
     `swizzle_c` (else 0). What results are added to is loaded where K is short (LOADED_K), else copies add in memory.
+    What results are computed of at each row and column comes by copies where tiles follow each other (`with_inputs`).
     Where results of 8 or 4 bits are staged and copies can bring B's rows so, columns are permuted: a register then
     holds four or eight adjacent ones, and one `stmatrix` stages what eight 2-byte stores would, or sixteen of a byte.
 
@@ -60,9 +62,11 @@ class ChooseSwizzle(Decision):
             able = {"bulk": no_bulk_epilogue(problem, plain), "rows": no_rows_epilogue(problem, plain)}
             ways = [way for way, no in able.items() if worth and not no and (way == "bulk" or scattered)]
             epilogue = ways[0] if ways else "direct"
+        plan = with_inputs(problem, given, plan.with_fields(epilogue=epilogue, inputs=given.inputs or 0))
         rows, _, depth = plain.tile
         made = given.with_fields(
             adds=adds,
+            inputs=plan.inputs,
             staged=plan.staged if epilogue in STAGED else 0,
             panels=plan.panels if epilogue in STAGED else 0,
             swizzle_a=operand_swizzle(problem, problem.lhs, rows, depth),

@@ -96,13 +96,13 @@ class Body(Results):
         if not result.body or self.is_conversion(result):
             return Split(inverse)
         made, source = Split(inverse), self.body_of(result)
-        scalars = {}
+        scalars, loaded = {}, self.loaded(result)
         for x in self.read(result):
             argument = source.arguments[x.view]
             if x.kind == "scalar":
                 scalars[argument] = self.computed({argument: self.input(x, w)}, [], argument)
             else:
-                made.held[argument] = self.input(x, w, adjacent)
+                made.held[argument] = self.loaded_input(x) if x in loaded else self.input(x, w, adjacent)
         elements = {source.arguments[i] for i in result.accumulators} | made.held.keys()
         steps: dict[ir.Value, Step] = {}
         for op, operands in self.steps(result):
@@ -176,8 +176,13 @@ class Body(Results):
         arguments = (ir.F32Type.get(),) * (1 + len(inputs))
         summed = result.column_fold is not None or result.transformed  # terms of a sum may cancel
         few = result.element.bits <= 16 and not summed
-        piecewise = crowded(of, self.schedule)
-        with self.e.region("tile.epilogue", operands, arguments, approximate=few, piecewise=piecewise) as block:
+        boxes = bool(self.loaded(result))  # which all warps hand back
+        how: dict[str, Any] = {
+            "approximate": few,
+            "piecewise": crowded(of, self.schedule) and not boxes,
+            "pinned": boxes,
+        }
+        with self.e.region("tile.epilogue", operands, arguments, **how) as block:
             self.computed_in(block, result, split)
         return accumulator
 

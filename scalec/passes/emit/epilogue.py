@@ -66,8 +66,9 @@ class Epilogue(Stores):
             self.epilogue(h, accumulator, w)
 
     def begin_meetings(self, h: Handles) -> None:
-        """Before a consumer's loop over tiles: where it is among what CTAs send each other of each tile, and what warps
-        leave for the one that counts tiles."""
+        """Before a consumer's loop over tiles: where it is among what CTAs send each other of each tile, what warps
+        leave for the one that counts tiles, and what copies bring for results."""
+        self.begin_inputs()
         if h.totals_ring is not None:
             h.totals_cursor = self.e.op("tile.cursor", [self.e.type("position")], depth=1).result
         for number, (ring, _) in h.meetings.items():

@@ -39,6 +39,7 @@ from scalec.passes.plan.resources import (
     asked_ahead,
     brought,
     copied_columns,
+    loads_tiles,
     numbered,
     part_rooms,
     producer_warpgroups,
@@ -221,9 +222,8 @@ class Frame(Sums):
             shape, name = (1, s.tile[0]), numbered("rows", number)
             h.rows[x.name, x.coords] = self.shared(name, shape, ir.F32Type.get(), 0, s.stages)
         if s.adds == "loaded":
-            h.result_ring = self.ring(
-                "C_barriers", depth=result_boxes(self.problem, s)[1], full=1, empty=self.consumers
-            )
+            slots = result_boxes(self.problem, s)[1]
+            h.result_ring = self.ring("C_barriers", depth=slots, full=1, empty=self.consumers)
         if s.parts == "cluster":
             f32 = ir.F32Type.get()
             h.parts = self.shared("parts", part_rooms(self.problem, s), f32, 0, 1)
@@ -302,13 +302,13 @@ class Frame(Sums):
     def takers(self, scale_warps: int) -> int:
         """Warps of a CTA that take items: one that copies, `scale_warps` that bring scales, one that asks L2 or brings
         what a fold reads, or that loads results, and consumers."""
-        others = bool(asked_ahead(self.problem, self.schedule)) + (self.schedule.adds == "loaded")
+        others = bool(asked_ahead(self.problem, self.schedule)) + loads_tiles(self.schedule)
         return 1 + scale_warps + others + self.consumers + 4 * self.converters
 
     def walkers(self, scale_warps: int, ctas: int) -> int:
         """Warps of a cluster that walk the tiles: one of a CTA that copies, `scale_warps` that bring scales, one that
         loads results where they are, and consumers."""
-        others = int(self.schedule.adds == "loaded") + 4 * self.converters
+        others = int(loads_tiles(self.schedule)) + 4 * self.converters
         return ctas * (1 + scale_warps + others + self.consumers)
 
     def handers(self, ctas: int) -> int:

@@ -53,6 +53,7 @@ class Producer(ScaleRows, Results, Dealer, Converter):
             self.scales(h)
         self.prefetch(h)
         self.results(h)
+        self.bring_inputs(h)
         self.deal(h)
         self.cut_blocks(h)
         self.pass_rows_on(h)

@@ -1,4 +1,5 @@
-"""Results that are added to what is there: a warp loads their tiles while consumers multiply, and stores the sums."""
+"""Results that are added to what is there, or computed of an input in their place: a warp loads its tiles while
+consumers multiply, and stores what these come to."""
 
 from __future__ import annotations
 
@@ -7,18 +8,15 @@ from typing import Any
 from scalec.ir.mlir import ir
 from scalec.passes.emit.emitter import Source
 from scalec.passes.emit.handles import Handles
-from scalec.passes.emit.inputs import Inputs
+from scalec.passes.emit.loaded_inputs import LoadedInputs
 from scalec.passes.emit.tensors import Work
+from scalec.passes.plan.loaded_inputs import result_warp
 from scalec.passes.plan.resources import box_columns, box_rows, result_boxes
-from scalec.passes.plan.results import result_warp
 from scalec.passes.plan.streams import mean_k
 from scalec.passes.problem.types import Problem
 
-F32 = 32
-"""Bits of an element of a result that is loaded."""
 
-
-class Results(Inputs):
+class Results(LoadedInputs):
     """The way of results through shared memory, box by box, where each first receives what is there.
 
     A slot of the ring has one box of each warpgroup, or warp. It is full when copies have brought what is there;
@@ -44,15 +42,16 @@ class Results(Inputs):
 
     def result_cursor(self) -> ir.Value | None:
         """A position in that ring; None where there is none."""
-        if not self.loads_results:
-            return None
-        depth = result_boxes(self.problem, self.schedule)[1]
-        return self.e.op("tile.cursor", [self.e.type("position")], depth=depth).result
+        return self.box_cursor(result_boxes(self.problem, self.schedule)[1]) if self.loads_results else None
 
     def add_to_loaded(self, h: Handles, accumulator: ir.Value) -> None:
-        """Consumers: each box of the tile's sums is added to what is there, in its place."""
+        """Consumers: each box of the tile's sums is added to what is there, in its place; or put there, where they have
+        read all of that."""
         e, boxes = self.e, result_boxes(self.problem, self.schedule)[0]
         target = self.result_map(self.problem)
+        if self.input_boxes is not None:
+            e.op("tile.put_result", operands=[accumulator, h.tiles["C"], target, h.result_ring])
+            return
         for index in range(boxes):
             e.op("tile.wait", operands=[h.result_ring, h.result_cursor])
             operands = [accumulator, h.tiles["C"], target, h.result_ring, h.result_cursor]
@@ -65,7 +64,8 @@ class Results(Inputs):
             return
         e, (boxes, slots) = self.e, result_boxes(self.problem, self.schedule)
         wide = box_columns(self.problem, self.schedule)
-        size = self.units[0] * self.units[1] * box_rows(self.problem, self.schedule) * wide * F32 // 8
+        size = self.units[0] * self.units[1] * box_rows(self.problem, self.schedule) * wide
+        size *= self.problem.result.element.bits // 8
         with e.region("tile.warp", index=result_warp(self.problem, self.schedule), count=1, elected=1):
             loaded, added = self.result_cursor(), self.result_cursor()
             for _ in range(slots):  # a round ahead: what is handed back is the box that is there
@@ -74,13 +74,15 @@ class Results(Inputs):
                 place: dict[str, Any] = {"tile": self.walked}
                 if mean_k(self.problem) is not None:
                     place["once"] = ir.UnitAttr.get()
-                target = self.result_map(self.problem, w)
+                source = target = self.result_map(self.problem, w)
+                for x in self.loaded(self.problem.result):
+                    source = self.input_map(x, w)
 
                 def load(index: int, pending: int) -> None:
                     e.op("tile.await_stores", pending=pending)
                     e.op("tile.expect", operands=[h.result_ring, loaded], bytes=size)
-                    operands = [target, h.tiles["C"], h.result_ring, loaded, w.m0, w.n0]
-                    e.op("tile.load_result", operands=operands, index=index, **place)
+                    operands = [source, h.tiles["C"], h.result_ring, loaded, w.m0, w.n0]
+                    e.op("tile.load_box", operands=operands, index=index, **place)
                     e.op("tile.advance", operands=[loaded])
 
                 for index in range(slots):  # all stores of the tile before but this many are of other slots

@@ -7,6 +7,7 @@ from scalec.formats import TRANSFORMED
 from scalec.ir.schedule import STAGED, Schedule
 from scalec.passes.plan.column_factors import no_permuted_columns
 from scalec.passes.plan.converted import in_registers
+from scalec.passes.plan.loaded_inputs import no_loaded_inputs
 from scalec.passes.plan.reductions import no_invariant
 from scalec.passes.plan.resources import staged_widths, units
 from scalec.passes.plan.results import no_loaded_result
@@ -120,6 +121,12 @@ def adds(problem: Problem, schedule: Schedule) -> None:
         turned, known = ["swap=0"] * problem.swapped, [f"give {problem.n.name} in dims"] * unknown
         fixes = [*(turned or known if unable else ["epilogue=bulk"]), *fixes]
     raise ScheduleError("adds=loaded is not possible", got=reason, expected=expected, fix=", or ".join(fixes))
+
+
+def inputs(problem: Problem, schedule: Schedule) -> None:
+    reason = no_loaded_inputs(problem, schedule) if schedule.inputs else ""
+    if reason:
+        raise ScheduleError(f"inputs = {schedule.inputs} is not possible", got=reason, fix="inputs=0")
 
 
 def room_for_panels(problem: Problem, schedule: Schedule) -> None:

@@ -419,6 +419,7 @@ CHECKS: tuple[Callable[[Problem, Schedule], None], ...] = (
     _registers,
     check_results.staged_epilogue,
     check_results.adds,
+    check_results.inputs,
     check_results.permuted_columns,
     _unroll,
     _early_wait,

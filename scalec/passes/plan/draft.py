@@ -23,8 +23,8 @@ PLAINEST: dict[str, Any] = {
     "swap": 0, "cluster": (1, 1), "cta_group": 1, "split": 1, "parts": "memory", "stages": 0, "swizzle_a": 0,
     "swizzle_b": 0, "consumers": "cooperative", "convert": "shared", "converters": 0, "registers": (0, 0),
     "scale_copier": 0, "permute_n": 0, "promote": 0, "mma_n": 0, "early_wait": 0, "unroll": 1, "epilogue": "direct",
-    "staged": 0, "panels": 0, "adds": "memory", "scheduler": "static", "dependent": 0, "order": "n", "band": 1,
-    "run": 1, "stationary": 0,
+    "staged": 0, "panels": 0, "adds": "memory", "inputs": 0, "scheduler": "static", "dependent": 0, "order": "n",
+    "band": 1, "run": 1, "stationary": 0,
 }  # fmt: skip
 """What a draft has where nothing is decided and nothing follows from the tile: what a kernel does without. 0 `stages`:
 as many as whoever asks tries."""

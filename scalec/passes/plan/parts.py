@@ -192,7 +192,7 @@ def split_of(problem: Problem, schedule: Schedule) -> int:
     """The parts that the K of a tile is split into."""
     if problem.depth is None or no_parts(problem) or no_memory(problem):
         return 1
-    if schedule.consumers == "pingpong" or schedule.adds == "loaded":
+    if schedule.consumers == "pingpong" or schedule.adds == "loaded" or schedule.inputs:
         return 1
     clusters = clusters_of(problem, schedule.tile, schedule.cluster)
     most = min(ALONE, problem.target.at_once(prod(schedule.cluster)) // clusters)

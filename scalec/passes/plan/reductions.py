@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from scalec.abi import Extent, Term
 from scalec.ir.schedule import Schedule
 from scalec.passes.plan.items import cut_along, free_warps
-from scalec.passes.plan.resources import producer_warpgroups, result_columns, threaded, turns, units
+from scalec.passes.plan.resources import loads_tiles, producer_warpgroups, result_columns, threaded, turns, units
 from scalec.passes.problem.types import Problem
 
 
@@ -22,7 +22,7 @@ def idle_warp(problem: Problem, schedule: Schedule) -> int | None:
     sides = (problem.lhs, problem.rhs)
     if producer_warpgroups(problem, schedule) == 1 and any(threaded(problem, x, schedule) for x in sides):
         return None
-    last = free_warps(problem, schedule) - (schedule.adds == "loaded") - 1
+    last = free_warps(problem, schedule) - loads_tiles(schedule) - 1
     return last if last > 1 else None  # the first two copy, and ask L2 for what others read
 
 

@@ -254,6 +254,11 @@ def brought(problem: Problem, schedule: Schedule) -> list[EpilogueInput]:
     return [x for x in asked_ahead(problem, schedule) if x.element.name == "f32"]
 
 
+def loads_tiles(schedule: Schedule) -> bool:
+    """Whether a warp of the producers loads tiles of results, or of what these are computed of."""
+    return schedule.adds == "loaded" or schedule.inputs > 0
+
+
 def turns(schedule: Schedule) -> int:
     """Warpgroups that take tiles by turns; 1 where they share each."""
     return schedule.warpgroups if schedule.consumers == "pingpong" else 1

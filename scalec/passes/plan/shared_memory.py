@@ -16,6 +16,7 @@ from scalec.passes.plan.gather import (
     stored_row,
 )
 from scalec.passes.plan.items import ITEMS, changes_blocks, item_bytes
+from scalec.passes.plan.loaded_inputs import slot_bytes
 from scalec.passes.plan.reductions import idle_warp, partials
 from scalec.passes.plan.resources import (
     brought,
@@ -126,6 +127,9 @@ class SharedPlan:
         if schedule.adds == "loaded":  # as given: of a reduction it is refused behind this plan
             boxes = [result_boxes(of, schedule)[1] for of in problem.each[:1]]
             wanted += [Buffer("C_barriers", BARRIER_BYTES, count, BARRIER_BYTES) for count in boxes]
+        if schedule.inputs:
+            wanted.append(Buffer("inputs", slot_bytes(problem, schedule), schedule.inputs, TILE_ALIGN))
+            wanted.append(Buffer("inputs_barriers", BARRIER_BYTES, schedule.inputs, BARRIER_BYTES))
         for name, operand, rows in (("A_scale", lhs, bm), ("B_scale", rhs, bn)):
             plan = WordPlan.of(problem, operand, schedule)
             if plan is not None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from math import gcd, prod
 
-from scalec.ir.schedule import MOST_PANELS, Request, Schedule
+from scalec.ir.schedule import MOST_INPUTS, MOST_PANELS, Request, Schedule
 from scalec.ir.tile import LANES, VECTOR
 from scalec.ir.tile_convert import MOST_MADE
 from scalec.passes.plan.items import cut_along, cuts_k
+from scalec.passes.plan.loaded_inputs import every_copied, most_boxes, no_loaded_inputs
 from scalec.passes.plan.parts import at_once, part_blocks
 from scalec.passes.plan.resources import staged_row, staged_widths, turns, units
 from scalec.passes.plan.results import ONLY_REDUCED, no_loaded_result
@@ -81,10 +82,20 @@ add in memory, which L2 does at 1.1 TB/s: 0.70 to 0.74 at K = 512 (seven tiles),
 to 970 what is read and written takes longer than the products (predicted). By kinds of kernels that were measured."""
 
 
+FEWEST_BOXES = 2
+"""Of what results are computed of, on their way: with one a tile waits for each."""
+
+
 def worth_loading(problem: Problem, given: Request, plan: Schedule) -> bool:
-    """Whether results of a `plan` for `given` are known to be added sooner to what was loaded than in memory."""
-    short = problem.depth is not None and problem.depth <= LOADED_K.get(problem.kind.name, -1)
-    if not short or given.epilogue not in (None, "bulk") or no_bulk_epilogue(problem, plan):
+    """Whether results of a `plan` for `given` are known to be added sooner to what was loaded than in memory, or to be
+    computed sooner of what copies bring into their place than of what threads load
+    (docs/notes/results.md)."""
+    most = LOADED_K.get(problem.kind.name, -1)
+    short = problem.depth is not None and problem.depth <= most
+    computed = not problem.results or problem.results[0].added is None
+    if computed and (most < 0 or given.inputs or at_once(problem, plan) or len(every_copied(problem)) != 1):
+        return False
+    if not (computed or short) or given.epilogue not in (None, "bulk") or no_bulk_epilogue(problem, plan):
         return False
     plan = staging(problem, given, plan.with_fields(epilogue="bulk", adds="loaded"))
     wanted = max(STAGES_BESIDE_STAGING, plan.stages)
@@ -120,6 +131,24 @@ def staging(problem: Problem, given: Request, plan: Schedule) -> Schedule:
         for epilogue, staged in (("bulk", 0), ("bulk", 1), ("direct", 0))
     )
     return plan.with_fields(panels=0, staged=0 if all_ >= min(one, none) else 1)
+
+
+def with_inputs(problem: Problem, given: Request, plan: Schedule) -> Schedule:
+    """A plan with as much room for boxes of what results are computed of as leaves the stages decided, or
+    STAGES_BESIDE_STAGING, beside a panel of the result; the plan itself where that is not known to be worth it."""
+    able = problem.kind.name in LOADED_K and not at_once(problem, plan) and plan.adds == "memory"
+    if given.inputs is not None or not able:
+        return plan
+    tried, rows = plan, staged_widths(problem, plan)
+    wide = given.swizzle_c or staged_swizzle(problem.target, rows)
+    if plan.epilogue == "bulk" and (given.staged, given.panels) == (None, None) and wide and min(rows) > PANELS * wide:
+        tried = plan.with_fields(staged=1, panels=PANELS)
+    wanted = plan.stages or STAGES_BESIDE_STAGING
+    for inputs in range(min(MOST_INPUTS, most_boxes(problem, tried)), FEWEST_BOXES - 1, -1):
+        made = tried.with_fields(inputs=inputs)
+        if not no_loaded_inputs(problem, made) and stages_that_fit(problem, made) >= wanted:
+            return made
+    return plan
 
 
 def worth_more_stages(problem: Problem, plan: Schedule, other: Schedule) -> bool:

@@ -13,7 +13,7 @@ func.func @good(%A: tensor<4096x2048xf8E4M3FN>, %B: tensor<7168x2048xf8E4M3FN>, 
   attributes {scale.dims = ["m", "n", "k"],
               scale.schedule = #scale.schedule<{swap = 0 : i64, tile = array<i64: 256, 128, 128>, cluster = array<i64: 1, 2>, cta_group = 1 : i64, split = 1 : i64, parts = "memory", stages = 3 : i64, swizzle_a = 128 : i64,
                 swizzle_b = 128 : i64, swizzle_c = 128 : i64, warpgroups = 2 : i64, consumers = "cooperative", warps = array<i64: 8, 1>, convert = "shared", converters = 0 : i64, registers = array<i64: 40, 232>,
-                scale_path = "thread", scale_copier = 0 : i64, permute_n = 0 : i64, promote = 128 : i64, mma_n = 0 : i64, early_wait = 1 : i64, unroll = 1 : i64, epilogue = "bulk", staged = 0 : i64, panels = 0 : i64, adds = "memory",
+                scale_path = "thread", scale_copier = 0 : i64, permute_n = 0 : i64, promote = 128 : i64, mma_n = 0 : i64, early_wait = 1 : i64, unroll = 1 : i64, epilogue = "bulk", staged = 0 : i64, panels = 0 : i64, adds = "memory", inputs = 0 : i64,
                 scheduler = "static", dependent = 0 : i64, order = "n", band = 7 : i64, run = 1 : i64, stationary = 0 : i64}>} {
   %a = "scale.dequantize"(%A, %s) {granularity = #scale.granularity<array<i64: 1, 128>, "f32", "row">}
     : (tensor<4096x2048xf8E4M3FN>, tensor<4096x16xf32>) -> tensor<4096x2048xf32>

@@ -518,15 +518,15 @@
 // LOADED-NEXT: "tile.tiles"
 // LOADED: "tile.await_stores"() {pending = 1 : i64}
 // LOADED-NEXT: "tile.expect"(%[[RING]], %[[IN]]) {bytes = 16384 : i64}
-// LOADED-NEXT: "tile.load_result"(%{{.*}}, %[[C]], %[[RING]], %[[IN]], {{.*}}) {index = 0 : i64, tile = array<i64: 128, 96>}
+// LOADED-NEXT: "tile.load_box"(%{{.*}}, %[[C]], %[[RING]], %[[IN]], {{.*}}) {index = 0 : i64, tile = array<i64: 128, 96>}
 // LOADED-NEXT: "tile.advance"(%[[IN]])
 // LOADED-NEXT: "tile.await_stores"() {pending = 0 : i64}
-// LOADED: "tile.load_result"{{.*}} {index = 1 : i64
+// LOADED: "tile.load_box"{{.*}} {index = 1 : i64
 // LOADED: "tile.acquire"(%[[RING]], %[[OUT]])
 // LOADED-NEXT: "tile.store_result"(%[[C]], %{{.*}}, %[[OUT]], {{.*}}) {index = 0 : i64, tile = array<i64: 128, 96>}
 // LOADED-NEXT: "tile.advance"(%[[OUT]])
 // LOADED-NEXT: "tile.await_stores"() {pending = 0 : i64}
-// LOADED: "tile.load_result"{{.*}} {index = 2 : i64
+// LOADED: "tile.load_box"{{.*}} {index = 2 : i64
 // LOADED: "tile.store_result"{{.*}} {index = 1 : i64
 // LOADED-NEXT: "tile.advance"(%[[OUT]])
 // LOADED-NEXT: "tile.acquire"(%[[RING]], %[[OUT]])
