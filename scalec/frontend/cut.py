@@ -23,7 +23,8 @@ for each index that a row may have (scalec.runtime.sequence), where they lie onc
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Set
+from functools import partial
 from typing import NamedTuple
 
 from scalec.errors import NAME
@@ -93,24 +94,16 @@ def cut(source: str, result: str) -> Cut | None:
     if len(found) != 1 or found[0].accumulate:
         return None
     (statement,) = found
-    rows, last = _dims(statement.target.indices[:-1]), _dims(statement.target.indices[-1:])
+    rows, last = dims_of(*statement.target.indices[:-1]), dims_of(*statement.target.indices[-1:])
     used = _used(program, statement)
     ranges = [r for s in used for r in s.ranges if r.dim.text in rows | last and (s is statement or not r.otherwise)]
-    along = {r.dim.text: " ".join(_text(source, r).split()) for r in ranges}
+    along = {r.dim.text: " ".join(text_of(source, r).split()) for r in ranges}
     skipping = _skipping(statement, used, ranges)
     if skipping is None or along.keys() & last:
         return None
-    if any(along[r.dim.text] != " ".join(_text(source, r).split()) for r in ranges):
+    if any(along[r.dim.text] != " ".join(text_of(source, r).split()) for r in ranges):
         return None
-    names = {node.name.text for node in ast.walk(program) if isinstance(node, (ast.Tensor, ast.Target, ast.IndexRead))}
-    names |= {node.text for node in ast.walk(program) if isinstance(node, ast.Name)}
-    between = f"{result}_f32"
-    while {between, f"{between}_scale"} & names:
-        between += "_"
-
-    def text(node: ast.Node) -> str:
-        return _text(source, node)
-
+    between, text = unused(program, f"{result}_f32", "_scale"), partial(text_of, source)
     target, value = statement.target, statement.value
     plain = [text(x.indices[0] if isinstance(x, ast.IndexRead) else x) for x in target.indices]
     skips = dict.fromkeys("".join(text(x).split()) for x in skipping)
@@ -158,19 +151,35 @@ def _skipping(
         if len(plain) != 1 or not isinstance(plain[0], ast.IndexName):
             return None
     found = [x for s in used for x in ast.walk(s.value) if isinstance(x, ast.IndexRead)]
-    rows = _dims(target[:-1])
-    others = _dims(target[-1:]) | {d for r in ranges for d in _dims((r.lower, r.upper)) if d not in rows}
-    if any(_dims((x,)) & others for x in found):
+    rows = dims_of(*target[:-1])
+    others = dims_of(*target[-1:]) | {d for r in ranges for d in dims_of(r.lower, r.upper) if d not in rows}
+    if any(dims_of(x) & others for x in found):
         return None
-    return [x for x in found if _dims((x,)) <= rows]  # others leave out terms of a sum
+    return [x for x in found if dims_of(x) <= rows]  # others leave out terms of a sum
 
 
-def _text(source: str, node: ast.Node) -> str:
+def text_of(source: str, node: ast.Node) -> str:
+    """What the text has for a node."""
     return source[slice(*node.span)]
 
 
-def _dims(indices: Iterable[ast.Node | None]) -> set[str]:
-    return {node.text for node in ast.walk(*indices) if isinstance(node, ast.IndexName)}
+def dims_of(*nodes: ast.Node | None) -> Set[str]:
+    """The indices that nodes have by name, in the order in which they stand there."""
+    return dict.fromkeys(x.text for x in ast.walk(*nodes) if isinstance(x, ast.IndexName)).keys()
+
+
+def names_of(program: ast.Program) -> set[str]:
+    """The names of all tensors and scalars of a program."""
+    names = {x.name.text for x in ast.walk(program) if isinstance(x, (ast.Tensor, ast.Target, ast.IndexRead))}
+    return names | {x.text for x in ast.walk(program) if isinstance(x, ast.Name)}
+
+
+def unused(program: ast.Program, wanted: str, *suffixes: str) -> str:
+    """A name that nothing of a program has, nor that with any of the suffixes."""
+    names = names_of(program)
+    while {wanted, *(wanted + x for x in suffixes)} & names:
+        wanted += "_"
+    return wanted
 
 
 def _whole(scale: ast.Scale) -> bool:

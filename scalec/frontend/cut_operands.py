@@ -33,11 +33,12 @@ compiler calls that dimension, `A_0`, and the second one reads what it needs of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from scalec.errors import NAME
 from scalec.formats import ELEMENT_TYPES, FORMATS, GRIDS
 from scalec.frontend import ast
-from scalec.frontend.cut import Cut
+from scalec.frontend.cut import Cut, dims_of, names_of, text_of, unused
 from scalec.frontend.diagnostics import Source
 from scalec.frontend.parser import blank, parse
 
@@ -86,8 +87,8 @@ def turned_operands(source: str) -> list[str]:
     for _, ((left, _), (right, _)) in _contracts(parse(Source(source, NAME))):
         for side, other in ((left, right), (right, left)):
             if isinstance(side, ast.Tensor) and len(side.indices) > 1 and _is_moved(side):
-                last, before = map(_dims, side.indices[:-3:-1])
-                if not last & _dims(other) and before & _dims(other):
+                last, before = map(dims_of, side.indices[:-3:-1])
+                if not last & dims_of(other) and before & dims_of(other):
                     found.append(side.name.text)
     return [*dict.fromkeys(found)]
 
@@ -98,10 +99,6 @@ def _contracts(program: ast.Program) -> Iterator[tuple[ast.Contract, list[tuple[
         entries = iter(contract.scale.items if contract.scale is not None else ())
         sides = (contract.left, contract.right)
         yield contract, [(side, next(entries, None) if _has_entry(side) else None) for side in sides]
-
-
-def _dims(node: ast.Node) -> set[str]:
-    return {x.text for x in ast.walk(node) if isinstance(x, ast.IndexName)}
 
 
 def _is_narrow(tensor: ast.Tensor) -> bool:
@@ -144,19 +141,14 @@ def cut_operand(source: str, operand: str, becomes: str = "") -> Cut | None:
     contracts, kinds = [*_contracts(program)], ast.Tensor if becomes else ast.Quantize
     own = [x for _, sides in contracts for x in sides if isinstance(x[0], kinds) and _tensor(x[0]).name.text == operand]
     every = [side for side, _ in own]
-
-    def text(node: ast.Node) -> str:
-        return source[slice(*node.span)]
-
+    text = partial(text_of, source)
     if len({(text(side), text(item) if item is not None else NOTHING) for side, item in own}) != 1:
         return None
     if any(p.word.text == APART for s in program.statements for r in s.ranges for p in r.promises):
         return None  # each group has blocks of its own, which the first program does not know
     (one, item), *_ = own
-    names = {x.name.text for x in ast.walk(program) if isinstance(x, (ast.Tensor, ast.Target, ast.IndexRead))}
-    names |= {x.text for x in ast.walk(program) if isinstance(x, ast.Name)}
     extents = _looked_up(one, operand)
-    if extents is None or names & {*extents.values()} or not _read_here_alone(program, every):
+    if extents is None or names_of(program) & {*extents.values()} or not _read_here_alone(program, every):
         return None
 
     def whole(node: ast.Node) -> str:
@@ -175,9 +167,7 @@ def cut_operand(source: str, operand: str, becomes: str = "") -> Cut | None:
     if split is None or there is None:
         return None
     value, factor = split
-    between = f"{operand}_{TURNED if turned else kind}"
-    while {between, f"{between}_scale", f"{between}_scale2"} & names:
-        between += "_"
+    between = unused(program, f"{operand}_{TURNED if turned else kind}", "_scale", "_scale2")
     indices = _tensor(one).indices
     order = (*indices[:-2], *indices[:-3:-1]) if turned else indices
     at, left = (f"{between}[{','.join(map(said, order))}]:{kind}" for said in (text, whole))

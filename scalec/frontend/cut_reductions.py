@@ -37,7 +37,7 @@ from collections.abc import Callable, Iterable
 
 from scalec.errors import NAME
 from scalec.frontend import ast
-from scalec.frontend.cut import CHANCE, Cut
+from scalec.frontend.cut import CHANCE, Cut, dims_of, text_of, unused
 from scalec.frontend.diagnostics import Source
 from scalec.frontend.names import HADAMARD
 from scalec.frontend.parser import blank, parse
@@ -99,7 +99,7 @@ def cut_magnitudes(source: str) -> Cut | None:
         if isinstance(value, ast.Call) and value.name.text == HADAMARD:
             continue  # which no expression says of single elements
         spanned = [x for x in _plain(s.target.indices) if x not in kept]
-        between = _name(program, f"{s.target.name.text}_largest")
+        between = unused(program, f"{s.target.name.text}_largest")
         at = f"{between}[{','.join(kept.values()) or '0'}]"
         found = f"max(max[{','.join(spanned)}](abs({_text(source, value)})), 0)"
         first = _with_temporaries(source, program, s.value, f"{at}:f32 = {found}")
@@ -170,7 +170,7 @@ def _cut_reduction(source: str, wanted: Callable[[ast.Reduce], bool]) -> Cut | N
             dims = _dims(program, x.value)
             first = over if len(over) == 1 else [next((d for d in reversed(dims) if d in over), over[-1])]
             kept, kind = [d for d in dims if d not in first], x.name.text
-            between = _name(program, f"{s.target.name.text}_{kind if len(over) == 1 else first[0]}")
+            between = unused(program, f"{s.target.name.text}_{kind if len(over) == 1 else first[0]}")
             at, rest = f"{between}[{','.join(kept) or '0'}]:f32", [d for d in over if d not in first]
             left = _with_temporaries(source, program, x.value, f"{at} = {kind}[{first[0]}]({_text(source, x.value)})")
             read = f"{kind}[{','.join(rest)}]({at})" if rest else at
@@ -252,13 +252,7 @@ def _kept(block: str, indices: list[str]) -> dict[str, str] | None:
 
 def _over(s: ast.Statement) -> set[str]:
     """The indices that a statement reduces."""
-    return {
-        y.text
-        for x in ast.walk(s.value)
-        if isinstance(x, ast.Reduce)
-        for y in ast.walk(*x.indices)
-        if isinstance(y, ast.IndexName)
-    }
+    return {d for x in ast.walk(s.value) if isinstance(x, ast.Reduce) for d in dims_of(*x.indices)}
 
 
 def _plain(indices: Iterable[ast.Node]) -> list[str]:
@@ -271,17 +265,8 @@ def _dims(program: ast.Program, value: ast.Node) -> list[str]:
     named = [made[x.text] for x in ast.walk(value) if isinstance(x, ast.Name) and x.text in made]
     tensors = [x for x in ast.walk(value) if isinstance(x, ast.Tensor)]
     every = sorted([*tensors, *named], key=lambda x: -len(x.indices))
-    return list(dict.fromkeys(y.text for x in every for y in ast.walk(*x.indices) if isinstance(y, ast.IndexName)))
-
-
-def _name(program: ast.Program, wanted: str) -> str:
-    """A name that nothing has."""
-    names = {x.name.text for x in ast.walk(program) if isinstance(x, (ast.Tensor, ast.Target, ast.IndexRead))}
-    names |= {x.text for x in ast.walk(program) if isinstance(x, ast.Name)}
-    while wanted in names:
-        wanted += "_"
-    return wanted
+    return [*dims_of(*(y for x in every for y in x.indices))]
 
 
 def _text(source: str, node: ast.Node) -> str:
-    return " ".join(source[slice(*node.span)].split())
+    return " ".join(text_of(source, node).split())

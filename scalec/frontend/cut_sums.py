@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 
 from scalec.errors import NAME, Place
 from scalec.frontend import ast
-from scalec.frontend.cut import Cut
+from scalec.frontend.cut import Cut, dims_of, text_of, unused
 from scalec.frontend.diagnostics import Source
 from scalec.frontend.parser import parse
 
@@ -39,7 +39,7 @@ def differ(source: str) -> bool:
         tensors = (x.name.text for x in ast.walk(side) if isinstance(x, ast.Tensor))
         return type(side), *(types.get(x, "") for x in tensors)
 
-    kinds = {(kind(x.left), kind(x.right), x.scale is None or _text(source, x.scale)) for x in found}
+    kinds = {(kind(x.left), kind(x.right), x.scale is None or text_of(source, x.scale)) for x in found}
     return len(kinds) > 1
 
 
@@ -64,33 +64,28 @@ def _cut(source: str, program: ast.Program, s: ast.Statement, path: Sequence[ast
     contract = path[-1]
     if not isinstance(contract, ast.Contract):
         return None
-    sides = [
-        {x.text for x in ast.walk(side) if isinstance(x, ast.IndexName)} for side in (contract.left, contract.right)
-    ]
+    sides = [dims_of(contract.left), dims_of(contract.right)]
     inside = sides[0] | sides[1]
-    reduced = [x for r in path if isinstance(r, ast.Reduce) for x in _names(r.indices)]
-    dims = [x for x in dict.fromkeys((*_names(s.target.indices), *reduced)) if x in inside]
+    reduced = [x for r in path if isinstance(r, ast.Reduce) for x in r.indices]
+    dims = [x for x in dims_of(*s.target.indices, *reduced) if x in inside]
     groups = inside - set(dims) - sides[0] & sides[1]
     tensors = [x for side in (contract.left, contract.right) for x in ast.walk(side) if isinstance(x, ast.Tensor)]
     if any(isinstance(x, (ast.IndexRead, ast.Name)) for t in tensors for i in t.indices for x in ast.walk(i)):
         return None
     ranges, told = list[str](), set[str]()
     for r in s.ranges:
-        read = {x for x in _names((r.lower, r.upper)) if x in inside}
+        read = dims_of(r.lower, r.upper) & inside
         if r.dim.text in dims and not read & groups:
             continue  # points outside are computed, too
         if r.otherwise is not None or r.dim.text not in inside:
             return None
         told |= read
-        ranges.append(" ".join(_text(source, r).split()))
+        ranges.append(" ".join(text_of(source, r).split()))
     if not groups <= told or any(x.name.text == INVARIANT for t in program.statements for x in t.settings):
         return None
-    names = {x.name.text for x in ast.walk(program) if isinstance(x, (ast.Tensor, ast.Target, ast.IndexRead))}
-    between = f"{''.join(dict.fromkeys(t.name.text for t in tensors))}_f32"
-    while {between, f"{between}_scale"} & {*names, *(x.text for x in ast.walk(program) if isinstance(x, ast.Name))}:
-        between += "_"
+    between = unused(program, f"{''.join(dict.fromkeys(t.name.text for t in tensors))}_f32", "_scale")
     read = f"{between}[{','.join(dims)}]:f32"
-    first = " ".join([read, "=", _text(source, contract), *ranges])
+    first = " ".join([read, "=", text_of(source, contract), *ranges])
     start, end = contract.span
     return Cut.of(first, source[:start] + read + source[end:], between)
 
@@ -108,11 +103,3 @@ def _path(node: ast.Node, at: int) -> list[ast.Node] | None:
 
 def _several(x: object) -> Iterable[ast.Node]:
     return x if isinstance(x, tuple) else (x,) if isinstance(x, ast.Node) else ()
-
-
-def _names(indices: Iterable[ast.Node | None]) -> list[str]:
-    return [x.text for x in ast.walk(*indices) if isinstance(x, ast.IndexName)]
-
-
-def _text(source: str, node: ast.Node) -> str:
-    return source[slice(*node.span)]

@@ -23,6 +23,7 @@ from scalec.frontend.program import (
     Tensor,
     Value,
 )
+from scalec.gradients.expressions import children
 
 SUM, PRODUCT, UNARY, MATMUL, POWER, ATOM = range(6)
 """How tight an expression binds, as the grammar has it."""
@@ -186,15 +187,7 @@ def in_order(v: Value) -> list[str]:
     """The dimensions of an expression as they appear in it."""
     if isinstance(v, Read):
         return list(dict.fromkeys(d for i in v.index for d in sorted(affine.dims(i))))
-    inner: Sequence[Value] = ()
-    if isinstance(v, Apply):
-        inner = v.arguments
-    elif isinstance(v, Contract):
-        inner = (v.left, v.right)
-    elif isinstance(v, (Reduce, Rounded, Quantized)):
-        inner = (v.value,)
-    elif isinstance(v, Subtract):
-        inner = (v.values,)
+    inner = (v.values,) if isinstance(v, Subtract) else children(v)
     return list(dict.fromkeys(d for x in inner for d in in_order(x)))
 
 
