@@ -1,26 +1,33 @@
 // RUN: %invalid none %s
 
-// mma_sums: a flag
-// EXPECT: a_mn is 2, expected 0 or 1
+// VALID
 %t = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 %a = "tile.shared"() {offset = 1024 : i64} : () -> !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>
 %b = "tile.shared"() {offset = 132096 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 4 : i64>
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
 %p = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
 %f = "arith.constant"() {value = false} : () -> i1
-"tile.mma_sums"(%t, %p, %a, %b, %c, %f) {a_element = bf16, a_mn = 2 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = bf16, b_mn = 1 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 16 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 4 : i64>, !tile.position, i1) -> ()
+"tile.mma_sums"(%t, %p, %a, %b, %c, %f) {a_element = bf16, a_mn = 1 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = bf16, b_mn = 1 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 16 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 4 : i64>, !tile.position, i1) -> ()
 
-// -----
+// mma_sums: a flag
+// EXPECT: a_mn is 2, expected 0 or 1
+// CHANGE: , a_mn = 1 => , a_mn = 2
 
 // mma_sums: a flag of B
 // EXPECT: b_mn is 7, expected 0 or 1
-%t = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
-%a = "tile.shared"() {offset = 1024 : i64} : () -> !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>
-%b = "tile.shared"() {offset = 132096 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 4 : i64>
-%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
-%p = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-%f = "arith.constant"() {value = false} : () -> i1
-"tile.mma_sums"(%t, %p, %a, %b, %c, %f) {a_element = bf16, a_mn = 1 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = bf16, b_mn = 7 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 16 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 4 : i64>, !tile.position, i1) -> ()
+// CHANGE: , b_mn = 1 => , b_mn = 7
+
+// mma_sums: rows of A, which is [rows, K]
+// EXPECT: accumulators of [128, 64] for 64 rows of A and 64 of B
+// CHANGE: , a_mn = 1 => , a_mn = 0
+
+// mma_sums: no swizzle
+// EXPECT: K of A has rows of 256 bytes, no panels of a swizzle of 0
+// CHANGE: 128>, bf16, 128 => 128>, bf16, 0
+
+// mma_sums: steps along K
+// EXPECT: 24 of K of A in steps of 16
+// CHANGE: array<i64: 64 => array<i64: 24
 
 // -----
 
@@ -33,18 +40,6 @@
 %p = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
 %f = "arith.constant"() {value = false} : () -> i1
 "tile.mma_sums"(%t, %p, %a, %b, %c, %f) {a_element = bf16, a_mn = 1 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = bf16, b_mn = 1 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 16 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 96>, bf16, 64 : i64, 4 : i64>, !tile.position, i1) -> ()
-
-// -----
-
-// mma_sums: rows of A, which is [rows, K]
-// EXPECT: accumulators of [128, 64] for 64 rows of A and 64 of B
-%t = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
-%a = "tile.shared"() {offset = 1024 : i64} : () -> !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>
-%b = "tile.shared"() {offset = 132096 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 4 : i64>
-%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
-%p = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-%f = "arith.constant"() {value = false} : () -> i1
-"tile.mma_sums"(%t, %p, %a, %b, %c, %f) {a_element = bf16, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = bf16, b_mn = 1 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 16 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 4 : i64>, !tile.position, i1) -> ()
 
 // -----
 
@@ -129,27 +124,3 @@
 %p = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
 %f = "arith.constant"() {value = false} : () -> i1
 "tile.mma_sums"(%t, %p, %a, %b, %c, %f) {a_element = f8E5M2, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = f8E5M2, b_mn = 1 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E5M2, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 128, 64>, f8E5M2, 128 : i64, 4 : i64>, !tile.position, i1) -> ()
-
-// -----
-
-// mma_sums: no swizzle
-// EXPECT: K of A has rows of 256 bytes, no panels of a swizzle of 0
-%t = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
-%a = "tile.shared"() {offset = 1024 : i64} : () -> !tile.buffer<array<i64: 64, 128>, bf16, 0 : i64, 4 : i64>
-%b = "tile.shared"() {offset = 132096 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 4 : i64>
-%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
-%p = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-%f = "arith.constant"() {value = false} : () -> i1
-"tile.mma_sums"(%t, %p, %a, %b, %c, %f) {a_element = bf16, a_mn = 1 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = bf16, b_mn = 1 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 16 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 64, 128>, bf16, 0 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 4 : i64>, !tile.position, i1) -> ()
-
-// -----
-
-// mma_sums: steps along K
-// EXPECT: 24 of K of A in steps of 16
-%t = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
-%a = "tile.shared"() {offset = 1024 : i64} : () -> !tile.buffer<array<i64: 24, 128>, bf16, 128 : i64, 4 : i64>
-%b = "tile.shared"() {offset = 132096 : i64} : () -> !tile.buffer<array<i64: 24, 64>, bf16, 128 : i64, 4 : i64>
-%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
-%p = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-%f = "arith.constant"() {value = false} : () -> i1
-"tile.mma_sums"(%t, %p, %a, %b, %c, %f) {a_element = bf16, a_mn = 1 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = bf16, b_mn = 1 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 16 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 24, 128>, bf16, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 24, 64>, bf16, 128 : i64, 4 : i64>, !tile.position, i1) -> ()

@@ -22,17 +22,9 @@
   "tile.yield"(%x, %x) : (f32, f32) -> ()
 }) {computed = i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 0, 1, 0, 0>, stored = bf16} : (!tile.buffer<array<i64: 64, 32>, bf16, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>, !tile.position, !tile.folded_rows<4 : i64>) -> ()
 
-// -----
-
 // EXPECT: computes with i32, which f32 does not hold
-%at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 32>, bf16, 0 : i64, 2 : i64>
-%b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>
-%f = "tile.folds"() {kind = "sum"} : () -> !tile.folded_rows<4 : i64>
-"tile.transform"(%a, %b, %at, %f) ({
-^bb0(%x: f32):
-  "tile.yield"(%x, %x) : (f32, f32) -> ()
-}) {computed = bf16, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 0, 1, 0, 0>, stored = i32} : (!tile.buffer<array<i64: 64, 32>, bf16, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>, !tile.position, !tile.folded_rows<4 : i64>) -> ()
+// CHANGE: stored = bf16 => stored = i32
+// CHANGE: computed = i32 => computed = bf16
 
 // -----
 
@@ -46,17 +38,13 @@
   "tile.yield"(%x) : (f32) -> ()
 }) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 0, 1, 0, 0>, stored = bf16} : (!tile.buffer<array<i64: 64, 16>, bf16, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>, !tile.position, !tile.folded_rows<4 : i64>) -> ()
 
-// -----
-
 // EXPECT: folds into !tile.folded_rows<3 : i64>, expected 4 rows of a thread
-%at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 32>, bf16, 0 : i64, 2 : i64>
-%b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>
-%f = "tile.folds"() {kind = "sum"} : () -> !tile.folded_rows<3 : i64>
-"tile.transform"(%a, %b, %at, %f) ({
-^bb0(%x: f32):
-  "tile.yield"(%x) : (f32) -> ()
-}) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 0, 1, 0, 0>, stored = bf16} : (!tile.buffer<array<i64: 64, 32>, bf16, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>, !tile.position, !tile.folded_rows<3 : i64>) -> ()
+// CHANGE: 16>, bf16, => 32>, bf16,
+// CHANGE: folded_rows<4 => folded_rows<3
+
+// EXPECT: body yields 1 values, expected 2
+// CHANGE: operandSegmentSizes => computed = bf16, operandSegmentSizes
+// CHANGE: i64: 64, 16 => i64: 64, 32
 
 // -----
 
@@ -69,18 +57,6 @@
 ^bb0(%x: f32):
   "tile.yield"() : () -> ()
 }) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 0, 1, 0, 0>, stored = bf16} : (!tile.buffer<array<i64: 64, 32>, bf16, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>, !tile.position, !tile.folded_rows<4 : i64>) -> ()
-
-// -----
-
-// EXPECT: body yields 1 values, expected 2
-%at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 32>, bf16, 0 : i64, 2 : i64>
-%b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>
-%f = "tile.folds"() {kind = "sum"} : () -> !tile.folded_rows<4 : i64>
-"tile.transform"(%a, %b, %at, %f) ({
-^bb0(%x: f32):
-  "tile.yield"(%x) : (f32) -> ()
-}) {computed = bf16, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 0, 1, 0, 0>, stored = bf16} : (!tile.buffer<array<i64: 64, 32>, bf16, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>, !tile.position, !tile.folded_rows<4 : i64>) -> ()
 
 // -----
 
@@ -119,14 +95,9 @@
 %b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 32>, tf32, 128 : i64, 2 : i64>
 %x = "tile.beside"(%m, %b, %n, %n, %s) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0>, along = "m"} : (memref<8xf32>, !tile.buffer<array<i64: 128, 32>, tf32, 128 : i64, 2 : i64>, i32, i32, i64) -> !tile.element_inputs
 
-// -----
-
 // EXPECT: expected a memref and a swizzled tile
-%n = "arith.constant"() {value = 0 : i32} : () -> i32
-%s = "arith.constant"() {value = 1 : i64} : () -> i64
-%m = "memref.alloc"() {operandSegmentSizes = array<i32: 0, 0>} : () -> memref<8xf32>
-%b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 32>, tf32, 0 : i64, 2 : i64>
-%x = "tile.beside"(%m, %b, %n, %n, %s) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0>, along = "k"} : (memref<8xf32>, !tile.buffer<array<i64: 128, 32>, tf32, 0 : i64, 2 : i64>, i32, i32, i64) -> !tile.element_inputs
+// CHANGE: 128 : i64, => 0 : i64,
+// CHANGE: along = "m => along = "k
 
 // -----
 
@@ -140,17 +111,17 @@
   "tile.yield"(%x) : (f32) -> ()
 }) {computed = f8E4M3FN, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 1, 0, 0, 0>, scale = "f32", stored = bf16} : (!tile.buffer<array<i64: 64, 128>, bf16, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, !tile.position, !tile.buffer<array<i64: 1, 63>, f32, 0 : i64, 2 : i64>) -> ()
 
-// -----
-
 // EXPECT: for 64 rows of 128, 8 chunks each
-%at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, bf16, 0 : i64, 2 : i64>
-%b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>
-%s = "tile.shared"() {offset = 131072 : i64} : () -> !tile.buffer<array<i64: 3, 64>, f32, 0 : i64, 2 : i64>
-"tile.transform"(%a, %b, %at, %s) ({
-^bb0(%x: f32):
-  "tile.yield"(%x) : (f32) -> ()
-}) {computed = f8E4M3FN, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 1, 0, 0, 0>, scale = "f32", stored = bf16} : (!tile.buffer<array<i64: 64, 128>, bf16, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, !tile.position, !tile.buffer<array<i64: 3, 64>, f32, 0 : i64, 2 : i64>) -> ()
+// CHANGE: , 63>, f32 => , 64>, f32
+// CHANGE: array<i64: 1 => array<i64: 3
+
+// EXPECT: quantises 6 rows of 128, expected a type, and whole warps
+// CHANGE: : 64, 128> => : 6, 128>
+// CHANGE: i64: 1, 63 => i64: 1, 6
+
+// EXPECT: has new scales of no type
+// CHANGE: scale = "f32", stored => stored
+// CHANGE: i64: 1, 63 => i64: 1, 64
 
 // -----
 
@@ -163,30 +134,6 @@
 ^bb0(%x: f32):
   "tile.yield"(%x) : (f32) -> ()
 }) {computed = f8E4M3FN, operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0, 0, 0, 0, 0>, stored = bf16} : (!tile.buffer<array<i64: 64, 128>, bf16, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, !tile.position, !tile.buffer<array<i64: 1, 64>, f32, 0 : i64, 2 : i64>) -> ()
-
-// -----
-
-// EXPECT: quantises 6 rows of 128, expected a type, and whole warps
-%at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 6, 128>, bf16, 0 : i64, 2 : i64>
-%b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 6, 128>, f8E4M3FN, 128 : i64, 2 : i64>
-%s = "tile.shared"() {offset = 131072 : i64} : () -> !tile.buffer<array<i64: 1, 6>, f32, 0 : i64, 2 : i64>
-"tile.transform"(%a, %b, %at, %s) ({
-^bb0(%x: f32):
-  "tile.yield"(%x) : (f32) -> ()
-}) {computed = f8E4M3FN, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 1, 0, 0, 0>, scale = "f32", stored = bf16} : (!tile.buffer<array<i64: 6, 128>, bf16, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 6, 128>, f8E4M3FN, 128 : i64, 2 : i64>, !tile.position, !tile.buffer<array<i64: 1, 6>, f32, 0 : i64, 2 : i64>) -> ()
-
-// -----
-
-// EXPECT: has new scales of no type
-%at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, bf16, 0 : i64, 2 : i64>
-%b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>
-%s = "tile.shared"() {offset = 131072 : i64} : () -> !tile.buffer<array<i64: 1, 64>, f32, 0 : i64, 2 : i64>
-"tile.transform"(%a, %b, %at, %s) ({
-^bb0(%x: f32):
-  "tile.yield"(%x) : (f32) -> ()
-}) {computed = f8E4M3FN, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 1, 0, 0, 0>, stored = bf16} : (!tile.buffer<array<i64: 64, 128>, bf16, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, !tile.position, !tile.buffer<array<i64: 1, 64>, f32, 0 : i64, 2 : i64>) -> ()
 
 // -----
 

@@ -1,29 +1,22 @@
 // RUN: %invalid none %s
 
-// items: offset
-// EXPECT: offset 40 is not a multiple of 16, which items are aligned to
+// VALID
 func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
-  %s = "tile.items"() {offset = 40 : i64} : () -> !tile.item_slots<4 : i64, 4 : i64>
+  %s = "tile.items"() {offset = 48 : i64} : () -> !tile.item_slots<4 : i64, 4 : i64>
   return
 }
 
-// -----
+// items: offset
+// EXPECT: offset 40 is not a multiple of 16, which items are aligned to
+// CHANGE: offset = 48 => offset = 40
 
 // items: no words
 // EXPECT: has items of 0 words, expected a multiple of 4: vectors move them
-func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
-  %s = "tile.items"() {offset = 48 : i64} : () -> !tile.item_slots<0 : i64, 4 : i64>
-  return
-}
-
-// -----
+// CHANGE: item_slots<4 => item_slots<0
 
 // items: three slots
 // EXPECT: has 3 slots, expected a power of two
-func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
-  %s = "tile.items"() {offset = 48 : i64} : () -> !tile.item_slots<4 : i64, 3 : i64>
-  return
-}
+// CHANGE: 4 : i64, 4 => 4 : i64, 3
 
 // -----
 
@@ -39,33 +32,15 @@ func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
   return
 }
 
-// -----
-
 // work: fewer words than an item has
 // EXPECT: body takes (i32, i32), expected (i32, i32, i32, i32)
-func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
-  %s = "tile.items"() {offset = 48 : i64} : () -> !tile.item_slots<4 : i64, 4 : i64>
-  %ring = "tile.ring"() {offset = 112 : i64, depth = 4 : i64, full = 1 : i64, empty = 5 : i64} : () -> !tile.stages
-  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
-  "tile.work"(%ring, %c, %s) ({
-  ^bb0(%m0: i32, %n0: i32):
-  }) {tile = array<i64: 64, 32>, turns = 1 : i64} : (!tile.stages, !tile.position, !tile.item_slots<4 : i64, 4 : i64>) -> ()
-  return
-}
-
-// -----
+// CHANGE: , %end: i32, %g: i32 =>
+// CHANGE: , turns = 2 => , turns = 1
 
 // work: runs of items that differ in their first word
 // EXPECT: runs are told apart by words [0, 1], expected some of 1 to 3
-func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
-  %s = "tile.items"() {offset = 48 : i64} : () -> !tile.item_slots<4 : i64, 4 : i64>
-  %ring = "tile.ring"() {offset = 112 : i64, depth = 4 : i64, full = 1 : i64, empty = 5 : i64} : () -> !tile.stages
-  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
-  "tile.work"(%ring, %c, %s) ({
-  ^bb0(%m0: i32, %n0: i32, %end: i32, %g: i32):
-  }) {runs = array<i64: 0, 1>, tile = array<i64: 64, 32>, turns = 1 : i64} : (!tile.stages, !tile.position, !tile.item_slots<4 : i64, 4 : i64>) -> ()
-  return
-}
+// CHANGE: }) {tile = => }) {runs = array<i64: 0, 1>, tile =
+// CHANGE: , turns = 2 => , turns = 1
 
 // -----
 
@@ -178,87 +153,46 @@ func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
 
 // -----
 
-// ragged_tiles: axis
-// EXPECT: axis is "k", expected m or n
+// VALID
 func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
   "tile.ragged_tiles"(%m, %n, %m) ({
   ^bb0(%group: i32):
     "tile.bounds"(%group, %group) : (i32, i32) -> ()
-  }, {
-  ^bb0(%m0: i32, %n0: i32, %low: i32, %high: i32, %g: i32):
-  }) {axis = "k", each = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0>, band = 8 : i64, cluster = array<i64: 1, 1>, order = "n", tile = array<i64: 64, 32>} : (i32, i32, i32) -> ()
-  return
-}
-
-// -----
-
-// ragged_tiles: order
-// EXPECT: order is "k", expected m or n
-func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
-  "tile.ragged_tiles"(%m, %n, %m) ({
-  ^bb0(%group: i32):
-    "tile.bounds"(%group, %group) : (i32, i32) -> ()
-  }, {
-  ^bb0(%m0: i32, %n0: i32, %low: i32, %high: i32, %g: i32):
-  }) {axis = "m", each = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0>, band = 8 : i64, cluster = array<i64: 1, 1>, order = "k", tile = array<i64: 64, 32>} : (i32, i32, i32) -> ()
-  return
-}
-
-// -----
-
-// ragged_tiles: band
-// EXPECT: band is 0, expected at least 1
-func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
-  "tile.ragged_tiles"(%m, %n, %m) ({
-  ^bb0(%group: i32):
-    "tile.bounds"(%group, %group) : (i32, i32) -> ()
-  }, {
-  ^bb0(%m0: i32, %n0: i32, %low: i32, %high: i32, %g: i32):
-  }) {axis = "m", each = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0>, band = 0 : i64, cluster = array<i64: 1, 1>, order = "n", tile = array<i64: 64, 32>} : (i32, i32, i32) -> ()
-  return
-}
-
-// -----
-
-// ragged_tiles: runs
-// EXPECT: runs are of one column of tiles each, expected axis m, order n and a band of 1
-func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
-  "tile.ragged_tiles"(%m, %n, %m) ({
-  ^bb0(%group: i32):
-    "tile.bounds"(%group, %group) : (i32, i32) -> ()
-  }, {
-  ^bb0(%m0: i32, %n0: i32, %low: i32, %high: i32, %g: i32, %stop: i32):
-  }) {axis = "m", each = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0>, band = 8 : i64, cluster = array<i64: 1, 1>, order = "n", tile = array<i64: 64, 32>, whole} : (i32, i32, i32) -> ()
-  return
-}
-
-// -----
-
-// ragged_tiles: each
-// EXPECT: each is 0, expected at least 1
-func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
-  "tile.ragged_tiles"(%m, %n, %m) ({
-  ^bb0(%group: i32):
-    "tile.bounds"(%group, %group) : (i32, i32) -> ()
-  }, {
-  ^bb0(%m0: i32, %n0: i32, %low: i32, %high: i32, %g: i32):
-  }) {axis = "m", each = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0>, band = 8 : i64, cluster = array<i64: 1, 1>, order = "n", tile = array<i64: 64, 32>} : (i32, i32, i32) -> ()
-  return
-}
-
-// -----
-
-// ragged_tiles: bounds of no group
-// EXPECT: bounds is not one block that takes the group
-func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
-  "tile.ragged_tiles"(%m, %n, %m) ({
-  ^bb0:
-    "tile.bounds"(%m, %m) : (i32, i32) -> ()
   }, {
   ^bb0(%m0: i32, %n0: i32, %low: i32, %high: i32, %g: i32):
   }) {axis = "m", each = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0>, band = 8 : i64, cluster = array<i64: 1, 1>, order = "n", tile = array<i64: 64, 32>} : (i32, i32, i32) -> ()
   return
 }
+
+// ragged_tiles: axis
+// EXPECT: axis is "k", expected m or n
+// CHANGE: {axis = "m => {axis = "k
+
+// ragged_tiles: order
+// EXPECT: order is "k", expected m or n
+// CHANGE: order = "n => order = "k
+
+// ragged_tiles: band
+// EXPECT: band is 0, expected at least 1
+// CHANGE: , band = 8 => , band = 0
+
+// ragged_tiles: runs
+// EXPECT: runs are of one column of tiles each, expected axis m, order n and a band of 1
+// CHANGE: , %g: i32) => , %g: i32, %stop: i32)
+// CHANGE: i64: 64, 32> => i64: 64, 32>, whole
+
+// ragged_tiles: each
+// EXPECT: each is 0, expected at least 1
+// CHANGE: , each = 1 => , each = 0
+
+// ragged_tiles: bounds of no group
+// EXPECT: bounds is not one block that takes the group
+// CHANGE: (%group: i32) =>
+// CHANGE: %group => %m
+
+// ragged_tiles: a body without the group
+// EXPECT: body takes (i32, i32, i32, i32), expected (i32, i32, i32, i32, i32)
+// CHANGE: i32, %g: i32 => i32
 
 // -----
 
@@ -270,20 +204,6 @@ func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
     %x = arith.addi %group, %group : i32
   }, {
   ^bb0(%m0: i32, %n0: i32, %low: i32, %high: i32, %g: i32):
-  }) {axis = "m", each = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0>, band = 8 : i64, cluster = array<i64: 1, 1>, order = "n", tile = array<i64: 64, 32>} : (i32, i32, i32) -> ()
-  return
-}
-
-// -----
-
-// ragged_tiles: a body without the group
-// EXPECT: body takes (i32, i32, i32, i32), expected (i32, i32, i32, i32, i32)
-func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
-  "tile.ragged_tiles"(%m, %n, %m) ({
-  ^bb0(%group: i32):
-    "tile.bounds"(%group, %group) : (i32, i32) -> ()
-  }, {
-  ^bb0(%m0: i32, %n0: i32, %low: i32, %high: i32):
   }) {axis = "m", each = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0>, band = 8 : i64, cluster = array<i64: 1, 1>, order = "n", tile = array<i64: 64, 32>} : (i32, i32, i32) -> ()
   return
 }
