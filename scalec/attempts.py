@@ -100,12 +100,14 @@ class Attempt:
         alone = spilled.warpgroups == 1  # whose tiles the model knows from kernels with one K block an iteration
         if given.unroll is None and spilled.unroll > 1 and (few or alone or given.tile is not None):
             return replace(self, unroll=1)
+        mma_n = next((n for n in made.narrower if n >= LEAST), None)
+        if given.mma_n is None and self.mma_n is None and spilled.inputs and few and mma_n:  # 128x256, f32 beside f32
+            return replace(self, unroll=None, mma_n=mma_n)
         if given.epilogue is None and spilled.epilogue in ("rows", "turned"):  # seldom the cause: TURNED_SUMS
             return replace(self, epilogue="direct")
         if given.adds is None and spilled.adds == "loaded":
             return replace(self, unroll=None, adds="memory")
         if given.tile is not None:
-            mma_n = next((n for n in made.narrower if n >= LEAST), None)
             if given.mma_n is None and mma_n:
                 return replace(self, unroll=None, mma_n=mma_n)
             if given.permute_n is None and spilled.permute_n:

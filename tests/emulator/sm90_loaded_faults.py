@@ -68,8 +68,8 @@ FAULTS = [
     Fault("inputs: a slot is not handed back", ROOM, r"@%p\d+ mbarrier\.arrive\.shared::cta[^\n]*\n", "", ("deadlock",),
           at=-1),
     Fault("inputs: a slot is handed back before its last columns are read", ROOM,
-          r"((?:.*ld\.shared\.v2\.f32[^\n]*\n(?:.*\n){1,3}?){2})((?:.*\n){1,8}?\t@%p\d+ mbarrier\.arrive\.shared::cta[^\n]*\n"
-          r"\t// end inline asm\n)", r"\2\1", EARLY),
+          r"((?:.*ld\.shared\.v2\.f32[^\n]*\n(?:.*\n){1,3}?){2})((?:.*\n){1,11}?"
+          r"\t@%p\d+ mbarrier\.arrive\.shared::cta[^\n]*\n\t// end inline asm\n)", r"\2\1", EARLY),
     Fault("inputs: an empty barrier counts a warp too few", ROOM, r"mov\.b32 \t(%r\d+), 4;(?=\n\tmbarrier\.init)",
           r"mov.b32 \t\1, 3;", LOST),
     Fault("inputs: expects 16 bytes too few", ROOM, r"mov\.b32 \t(%r\d+), 8192;(?=\n\tmbarrier\.arrive\.expect_tx)",

@@ -97,8 +97,9 @@ def worth_loading(problem: Problem, given: Request, plan: Schedule) -> bool:
         return False
     if not (computed or short) or given.epilogue not in (None, "bulk") or no_bulk_epilogue(problem, plan):
         return False
+    wide = any(r.element.bits > STAGED_BITS for r in problem.results)  # which leave by panels else, beside a stage more
     plan = staging(problem, given, plan.with_fields(epilogue="bulk", adds="loaded"))
-    wanted = max(STAGES_BESIDE_STAGING, plan.stages)
+    wanted = max(STAGES_BESIDE_STAGING + (computed and wide), plan.stages)
     return not no_loaded_result(problem, plan) and stages_that_fit(problem, plan) >= wanted
 
 
@@ -136,8 +137,9 @@ def staging(problem: Problem, given: Request, plan: Schedule) -> Schedule:
 def with_inputs(problem: Problem, given: Request, plan: Schedule) -> Schedule:
     """A plan with as much room for boxes of what results are computed of as leaves the stages decided, or
     STAGES_BESIDE_STAGING, beside a panel of the result; the plan itself where that is not known to be worth it."""
-    able = problem.kind.name in LOADED_K and not at_once(problem, plan) and plan.adds == "memory"
-    if given.inputs is not None or not able:
+    if LOADED_K.get(problem.kind.name, -1) < 0 or given.inputs is not None or plan.adds == "loaded":
+        return plan
+    if at_once(problem, plan):
         return plan
     tried, rows = plan, staged_widths(problem, plan)
     wide = given.swizzle_c or staged_swizzle(problem.target, rows)
