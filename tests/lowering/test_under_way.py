@@ -50,6 +50,22 @@ def test_results_are_not_read_before_the_last_wait(columns: int) -> None:
     assert not wrong(HEADS, SIZES, {"swap": "1", "tile": f"64x{columns}x64", "cluster": "1x1", "order": "m"})
 
 
+WEIGHTED = [
+    ("D[m,n] = A[m,k]:tf32 @ B[n,k]:tf32; S[m]:f32 = sum[k]((A[m,k] * wk[k])^2)", {}),
+    ("D[m,n] = A[m,k]:tf32 @ B[n,k]:tf32; S[m]:f32 = sum[k]((A[m,k] * wk[k])^2)", {"m": 16, "n": 8192, "k": 8192}),
+    ("D[m,n] = A[m,k]:bf16 @ B[n,k]:bf16; S[m]:f32 = max[k](abs(A[m,k]) * wk[k])", {}),
+]
+"""Whose threads read what belongs to K for the next block, while A's registers of this one are under way."""
+
+
+@pytest.mark.assembled
+@pytest.mark.parametrize(("source", "sizes"), WEIGHTED)
+def test_weights_of_k_are_not_where_a_is(source: str, sizes: dict[str, int]) -> None:
+    """Reductions read A meanwhile, which is no harm."""
+    touched = [(x, re.search(r"\bR(\d+)", x.operands), hit) for x, hit in wrong(source, sizes, {})]
+    assert not [x for x, first, hit in touched if first is not None and int(first[1]) in hit]
+
+
 BY_TURNS = [
     ("C[m,n]:f32 = A[m,k]:u4 @ B[n,k]:bf16 scale(64x32:f16, none)", {"tile": "64x256x64", "convert": "registers"}),
     ("C[m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:e4m3", {"swap": "1", "tile": "256x64x128", "promote": "32"}),

@@ -133,6 +133,10 @@ class Consumer(Ahead):
             ):
                 if number == 0 and first is not None:
                     self.release(h, cursor, lag=1, unless=first)
+            if along_k and side.operand.folds and k0 is not None:
+                # ptxas 13.0 has addresses of what belongs to K in registers of A that a product still reads: sums were
+                # wrong (H200, docs/notes/toolchain.md)
+                e.op("tile.mma_wait", operands=[accumulator], pending=0)
             e.op("tile.advance", operands=[cursor])
 
         if self.lone_block:
