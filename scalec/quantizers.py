@@ -152,6 +152,7 @@ def dequantize(
     dtype: str = "bf16",
     layout: str = "row",
     batched: bool = False,
+    k: int | None = None,
     target: str | None = None,
 ) -> Any:
     """The tensor that values and scales stand for: `scalec.dequantize(values, scale, "mxfp8")`.
@@ -161,9 +162,10 @@ def dequantize(
         scale2: likewise, where the format has one (nvfp4).
         format, layout, batched, target: what they were quantised with; scales may have 16 bits: "1x64:bf16".
         dtype: of the result: "bf16", "f16" or "f32".
+        k: the length of a row, which below 8 bits its bytes alone do not tell: 5 or 6 elements of 4 bits are 3 bytes, 3
+            or 4 of 6 bits. None: the larger one.
 
-    Returns a tensor [..., m, k] of the library of `values`, computed in f32 and rounded; k is as large as bytes of a
-    row allow: even of 4 bits, and of 6 bits no 3 more than a multiple of 4. Raises what quantize does.
+    Returns a tensor [..., m, k] of the library of `values`, computed in f32 and rounded. Raises what quantize does.
     """
     meaning = _held({"values": values, "scale": scale}, format, layout, {"batched": batched}, target, dtype)
     if meaning.alone:
@@ -171,10 +173,28 @@ def dequantize(
     else:
         outer = _outer(values, scale2, meaning, batched)
     at = "[b,m,k]" if batched else "[m,k]"
-    length = values.shape[-1] * 8 // meaning.bits
+    length = _length(values, meaning.bits, k)
     scales = _matrices(scale, batched) if len(scale.shape) == len(values.shape) else scale
     text = f"y{at}:{dtype} = values{at}:{meaning.along[0]}"
-    return _led(_run(text, length, target, _matrices(values, batched), scales, *outer), values.shape[:-1])
+    made = _run(text, length, target, _matrices(values, batched), scales, *outer, said=k is not None)
+    return _led(made, values.shape[:-1])
+
+
+def _length(values: Any, bits: int, k: int | None) -> int:
+    """How many elements a row of values has: as many as its bytes hold, or the `k` that is said."""
+    width = values.shape[-1]
+    most = width * 8 // bits
+    if k is None or torch_calls.tracing():
+        return most if k is None else k
+    if not isinstance(k, int) or isinstance(k, bool) or k < 0 or -(-k * bits // 8) != width:
+        least = max((width - 1) * 8 // bits + 1, 0) if width else 0
+        expected = f"{most}" if least == most else f"{least} to {most}"
+        raise ArgumentError(
+            f"k = {shown(k)}",
+            got=f"values with rows of {width} bytes, elements of {bits} bits",
+            expected=f"{expected}, which such rows hold; None is {most}",
+        )
+    return k
 
 
 def _quantized(
@@ -234,9 +254,9 @@ def _quantized(
     return tuple(results) if flags["both"] else results[0]
 
 
-def _run(text: str, length: int, target: str | None, x: Any, *others: Any) -> Any:
-    """What the program returns, for rows of a length."""
-    fixed = length if length % _ALIGNED == 0 else None
+def _run(text: str, length: int, target: str | None, x: Any, *others: Any, said: bool = False) -> Any:
+    """What the program returns, for rows of a length; `said`: which shapes do not tell."""
+    fixed = length if said or length % _ALIGNED == 0 else None
     tensors: tuple[Any, ...] = (x, *others)
     if torch_calls.tracing():
         from scalec.runtime import traced
@@ -249,7 +269,8 @@ def _run(text: str, length: int, target: str | None, x: Any, *others: Any) -> An
         from scalec import on_host
 
         with _of_arguments():
-            return on_host.run(text, tensors)
+            made = on_host.run(text, tensors)
+        return made if not said else made[..., :length].copy() if is_numpy(made) else made[..., :length].contiguous()
     kernel = _compiled(text, fixed, target or api.default_target())
     if " for " not in text:
         return kernel(*tensors)

@@ -137,6 +137,24 @@ def test_dequantize(format: str) -> None:
     np.testing.assert_allclose(back, exact, rtol=2**-22)
 
 
+@pytest.mark.parametrize("device", ["emulator", None])
+@pytest.mark.parametrize(("format", "k"), [("mxfp4", 33), ("mxfp6", 67), ("nvfp4", 1)])
+def test_rows_of_a_length_that_bytes_do_not_tell(
+    format: str, k: int, device: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if device is None:
+        monkeypatch.delenv("SCALEC_DEVICE")
+    x = made(2, 5, k)
+    values, scale, *scale2 = scalec.quantize(x, format)
+    whole = scalec.dequantize(values, scale, format, *scale2, dtype="f32")
+    back = scalec.dequantize(values, scale, format, *scale2, dtype="f32", k=k)
+    assert (whole.shape, back.shape) == ((2, 5, k + 1), x.shape)
+    assert bits(back) == bits(whole[..., :k])
+    for wrong in (k + 2, k - 2, True, float(k)):
+        with pytest.raises(ArgumentError, match=rf"k = .*\n  got: values with rows of .*\n  expected: {k} to {k + 1}, "):
+            scalec.dequantize(values, scale, format, *scale2, k=wrong)
+
+
 def test_a_scale_of_the_whole_tensor() -> None:
     x = made(4, 64)
     given = scalec.quantize(x, "nvfp4", scale2=2.0)
@@ -171,7 +189,8 @@ def test_torch_and_under_torch_compile() -> None:
     def there_and_back(x: Any) -> Any:
         values, scale, scale2 = scalec.quantize(x, "nvfp4")
         (q, s), (t, u) = scalec.silu_mul_quantize(x, None, "mxfp8", both=True)
-        return values, scale, scale2, scalec.dequantize(values, scale, "nvfp4", scale2), q, s, t, u
+        back = scalec.dequantize(values, scale, "nvfp4", scale2), scalec.dequantize(values, scale, "nvfp4", scale2, k=63)
+        return values, scale, scale2, *back, q, s, t, u
 
     plain = there_and_back(x)
     same(plain[:3], expected(x.float().numpy().reshape(40, 64), "nvfp4"))

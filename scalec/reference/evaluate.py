@@ -19,7 +19,7 @@ from scalec.errors import ScalecError
 from scalec.formats import WHOLE, Granularity, padded_to
 from scalec.ir import context as ir_context
 from scalec.ir.mlir import ir
-from scalec.ir.scale import apart_in, map_of, maps_of
+from scalec.ir.scale import apart_in, dims_in, map_of, maps_of
 from scalec.reference import rounding
 from scalec.reference.bind import (
     Signature,
@@ -247,6 +247,28 @@ class _Run:
                 found.append(int(index.max()) + 1 if index.size else 0)
         return tuple(found)
 
+    def reached(self, value: ir.Value, shape: tuple[int, ...]) -> Array:
+        """Which elements of a result with so many are written, as if each dimension that is none there had one point."""
+        op = value.owner
+        while op.name not in ("scale.map", "scale.scatter"):  # what is transformed
+            op = op.operands[0].owner
+        found, skips = np.zeros(shape, bool), self.values[op.result].skips
+        own = map_of(op.map) if op.name == "scale.map" else maps_of(op.maps)[1]
+        target = Access(Tensor(found), own, self.symbols(op))
+        kept = target.dims()
+        space = self.space(kept.union(*(x.bound_dims() | {x.dim} if isinstance(x, Domain) else x.dims() for x in skips)))
+        for axis, e in enumerate(target.map.results):
+            for d in dims_in(ir.AffineMap.get(target.map.n_dims, target.map.n_symbols, [e])):
+                space = space if space.size(d) or not shape[axis] else space.with_points(d, np.arange(1))
+        mask = np.ones((1,) * len(self.names), bool)
+        for skip in skips:
+            if skip.skip_dims() <= kept:
+                outside = skip.skip_mask(space)
+                mask = mask & ~outside.all(axis=tuple(varying(outside) - kept), keepdims=True)
+        *at, chosen = np.broadcast_arrays(*target.indices(space), mask)
+        found[tuple(i[chosen] for i in at)] = True
+        return found
+
     def output(
         self, value: ir.Value, m: ir.AffineMap, symbols: tuple[Access, ...], space: Space, fill: float
     ) -> Access:
@@ -357,12 +379,11 @@ def _map(run: _Run, op: ir.OpView) -> None:
                 _assign(out, piece, mask, values.reshape((1,) * len(piece.points)) if not values.ndim else values)
     data, written = out.tensor.data, out.tensor.written
     assert written is not None
+    skips = _skips([*views, out], domains)
     if "otherwise" in op.operation.attributes:
         data[~written] = ir.FloatAttr(op.operation.attributes["otherwise"]).value
-        written[...] = True
-    run.values[op.result] = Tensor(
-        data, written=None if written.all() else written, skips=_skips([*views, out], domains)
-    )
+        written[...], skips = True, ()
+    run.values[op.result] = Tensor(data, written=None if written.all() else written, skips=skips)
 
 
 def _multiplied(value: ir.Value) -> bool:
@@ -444,7 +465,8 @@ def _scatter(run: _Run, op: ir.OpView) -> None:
             _assign(out, piece, mask, source.values(piece))
     written = out.tensor.written
     assert written is not None
-    run.values[op.result] = Tensor(out.tensor.data, written=None if written.all() else written)
+    skips = _skips([source, out], domains)
+    run.values[op.result] = Tensor(out.tensor.data, written=None if written.all() else written, skips=skips)
 
 
 _OPS: dict[str, Callable[[_Run, ir.OpView], None]] = {

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scalec.formats import Granularity
+from scalec.formats import WHOLE, Granularity
 from scalec.ir.mlir import ir
 from scalec.reference.bind import granularity_of
 from scalec.reference.body import element_name
@@ -45,6 +45,8 @@ def quantize_op(run: Any, op: ir.OpView) -> None:
     element = element_name(op.values.type.element_type)
     bits = _bits(run, op, x.shape)
     block, has_value = block_shape(g, x.shape), np.ones(x.shape, bool) if written is None else written
+    if not x.size and x.shape != (full := tuple(n or int(b == WHOLE) for b, n in zip(block, x.shape, strict=True))):
+        has_value = run.reached(op.input, full)  # a row without elements has a scale where it is written
     x, bits = placed(x, places), None if bits is None else placed(bits, places)
     given = [run.values[v].dense().reshape(scale_shape(block, x.shape)) for v in op.largest]
     q = (

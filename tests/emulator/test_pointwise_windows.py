@@ -25,7 +25,7 @@ CASES = {
     "by chance": "Y[m,n] = stochastic(X[m,n], s[0]) for n < len[m]",
     "several": "T[m,n] = X[m,n] for n < len[m]; Y[m,n] = T * 2; Z[m,n]:f16 = X[m,n]; W[m,n]:e5m2 = X[m,n] for n in 2:5",
     "filled": "Y[m,n] = X[m,n] * w[n] for n in lo[m]:hi[m] else -inf",
-    "filled rows": "Y[m,n] = X[m,n] for m < rows[0] else 1.5",
+    "filled rows": "T[m,n] = X[m,n] for m < rows[0] else 1.5; Y[m,n] = T; R[m]:f32 = max[n](T)",
     "filled rows and columns": "Y[g,m,n] = X[g,m,n] for m in lo[g]:hi[g] else 3 for n < cols[g] else 3",
     "filled and quantised": "Y[m,n]:mxfp8 = X[m,n] for n < len[m] else 0; Z[m,n]:e4m3 scale(1xn) = X[m,n]",
     "filled, in blocks of several rows": "Y[m,n]:e4m3 scale(16x32) = X[m,n] for n < len[m] else 0",

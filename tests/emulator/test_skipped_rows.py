@@ -53,6 +53,23 @@ def test_rows_that_are_skipped_are_so_by_each_launch(target: str, name: str) -> 
     launched(kernel, values, expected, sizes, 3)
 
 
+@pytest.mark.parametrize(
+    ("program", "dims"),
+    [
+        ("Q[m,n]:e4m3 scale(1xn) = X[m,n] for m < rows[0]", {}),
+        ("Q[idx[m],n]:e4m3 scale(1xn@col) = X[m,n]", {"Q_0": 60}),
+        ("D[m,n]:e4m3 scale(1xn) = A[idx[m],k] @ B[g,n,k] for m in off[g]:off[g+1]", {"A_0": 50, "g": 3, "k": 16}),
+        ("T[m,n] = X[m,n] for m < rows[0] else 0; Q[m,n]:e4m3 scale(1xn) = T", {}),
+    ],
+)
+def test_rows_without_elements_have_scales_unless_they_are_skipped(program: str, dims: dict[str, int]) -> None:
+    sizes = {"m": 40, "n": 0} | dims
+    kernel = scalec.compile(program, target="sm_90a")
+    values, expected = made_up(program, sizes, 3)
+    kernel.fixed = emulated.EmulatedDevice("sm_90a")
+    launched(kernel, values, expected, sizes, 3)
+
+
 @pytest.mark.parametrize("bound", [False, True])
 def test_rows_that_are_skipped_of_torch(bound: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch")
