@@ -171,10 +171,12 @@ FUNCTIONS = {
 }
 
 
-def evaluate(case: Case, sizes: dict[str, int], values: dict[str, Any]) -> Bounded:
-    """What is written to the result, before it is rounded to its type or quantised."""
+def evaluate(case: Case, sizes: dict[str, int], values: dict[str, Any], functions: bool = False) -> Bounded:
+    """What is written to the result, before it is rounded to its type or quantised; `functions`: of exact sums."""
     with np.errstate(all="ignore"):
-        made = _tree(case, case.value, sizes, values, _own_sums(case, sizes, values), slacks(case.result.element))
+        sums = _own_sums(case, sizes, values)
+        sums = Bounded(sums.value, np.where(np.isinf(sums.error), np.inf, 0.0)) if functions else sums
+        made = _tree(case, case.value, sizes, values, sums, slacks(case.result.element))
         if case.adds:
             made = INFIX["+"](made, Bounded(values[case.result.name].astype(np.float64)))
         shape = tuple(sizes[i] for i in case.result.index)

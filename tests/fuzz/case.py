@@ -187,11 +187,11 @@ class Case:
         """Of the operands."""
         return "lhs", "rhs"
 
-    def bounded(self, sizes: dict[str, int], values: dict[str, Any]) -> list[Bounded]:
-        """What each result may be."""
+    def bounded(self, sizes: dict[str, int], values: dict[str, Any], functions: bool = False) -> list[Bounded]:
+        """What each result may be; `functions`: if sums of products were exact."""
         from tests.fuzz.bounds import evaluate
 
-        made = [evaluate(one, sizes, values) for one in self.each()]
+        made = [evaluate(one, sizes, values, functions) for one in self.each()]
         for one, own in zip(self.each(), made, strict=True):
             own.asked = covered(one, sizes, values)
         return made

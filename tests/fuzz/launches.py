@@ -50,7 +50,7 @@ def called(made: Made, device: Any = None, change: Callable[[str], str] = str) -
 
     def one(part: compiler.Compilation) -> Kernel:
         assert part.spec is not None
-        return Kernel(part.spec, b"", ptx=change(part.ptx), device=device)
+        return Kernel(part.spec, part.cubin or b"", ptx=change(part.ptx), device=device)
 
     if isinstance(made, compiler.Compilation):
         return one(made)

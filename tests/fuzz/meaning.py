@@ -66,10 +66,12 @@ class Lookup:
 
 
 class Meaning:
-    """Of a program at sizes, on tensors by name."""
+    """Of a program at sizes, on tensors by name; `functions`: as if sums of products were exact."""
 
-    def __init__(self, program: Program, sizes: dict[str, int], values: dict[str, Any]) -> None:
-        self.program, self.sizes, self.values = program, sizes, values
+    def __init__(
+        self, program: Program, sizes: dict[str, int], values: dict[str, Any], functions: bool = False
+    ) -> None:
+        self.program, self.sizes, self.values, self.functions = program, sizes, values, functions
         self.made = {s.result.name: s for s in program.statements}
         self.axes = {d: i for i, d in enumerate(program.dims)}
         self.names = frozenset(self.axes)
@@ -249,7 +251,7 @@ class Meaning:
         inner = [self.tree(t, s, slack, left, kept) for t in rest if isinstance(t, tuple)]
         dims, skips = frozenset().union(*(x.dims for x in inner)), tuple(k for x in inner for k in x.skips)
         made = apply(op, [x.of for x in inner], rest, slack)
-        if op not in ("+", "-") or len(inner) < 2 or not any(x.terms for x in inner):
+        if op not in ("+", "-") or len(inner) < 2 or self.functions or not any(x.terms for x in inner):
             return Value(dims, made, skips)
         terms = together(inner)
         if all(self.multiplied(t) for t in rest):  # products that are added up are one sum, in any order
@@ -318,7 +320,7 @@ class Meaning:
             loose = loose | ~self.einsum(mask * np.ones_like(a), np.ones_like(b) * mask, summed).astype(bool)
         own = tuple((d, m) for d, m in skips if d <= kept)
         quantum = 0.0 if ea.any() or eb.any() else bounds.quantum(a) * bounds.quantum(b)
-        of = Bounded(value, np.where(loose, np.inf, error))
+        of = Bounded(value, np.where(loose, np.inf, 0.0 if self.functions else error))
         return Value((lhs.dims | rhs.dims) & kept, of, own, Terms(magnitude, quantum, terms))
 
     def scales_are_numbers(self, names: list[str]) -> bool:

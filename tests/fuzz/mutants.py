@@ -25,6 +25,7 @@ from scalec.ir import context
 from tests.fuzz import bounds, data
 from tests.fuzz.case import Case
 from tests.fuzz.draw import draw, multiple, steps_of
+from tests.fuzz.launches import Several
 from tests.fuzz.running import Launched, Outcome, check
 
 MOST = 100_000
@@ -244,7 +245,9 @@ class Executed:
         return self.made.ptx
 
     def note(self, launched: Launched) -> None:
-        """Adds what the last run executed."""
+        """Adds what the last run executed, of a single kernel."""
+        if isinstance(launched.made, Several):
+            return
         self.made = launched.made
         function = parse(self.text).function(launched.spec.entry)
         assert function is not None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from scalec.formats import ELEMENT_TYPES
+from scalec.formats import ELEMENT_TYPES, Granularity
 from scalec.reference import decode, e8m0_scale, from_layout, round_to
 from scalec.reference.quantize import LARGEST_INVERSE, SMALLEST, block_amax, block_shape, scale_shape, spread
 from tests.fuzz import bounds
@@ -37,13 +38,7 @@ def compare(
         x = Bounded(case.seen(x.value, values), case.seen(x.error, values))
         shape = asked.shape
     block = block_shape(g, shape)
-    blocks = scale_shape(block, shape)
-    raw = scales if g.layout == "packed" else decode(scales, g.type)
-    if isinstance(case, Case) and case.gaps:
-        at = case.blocks(shape[-1])
-        each = from_layout(raw, g.layout, (*blocks[:-1], max(at, default=-1) + 1), g.type)[..., at].astype(np.float64)
-    else:
-        each = from_layout(raw, g.layout, blocks, g.type).astype(np.float64)
+    each = of_blocks(case, g, shape, scales)
     outer = values[name + "_scale2"].item() if name + "_scale2" in values else None
     with np.errstate(all="ignore"):
         inverse = F32(1) if outer is None else np.clip(F32(1) / F32(outer), -LARGEST_INVERSE, LARGEST_INVERSE)
@@ -75,6 +70,38 @@ def compare(
     wide = spread(any_loose, block, shape) | loose | np.isnan(given) | ~asked  # NaN times anything is NaN
     report(shape, name, numbers, low, high, bounds.inside(numbers, low, high, wide))
     return int((x.error == 0)[asked].sum())
+
+
+def of_blocks(case: Case | Alone, g: Granularity, shape: tuple[int, ...], scales: np.ndarray) -> np.ndarray:
+    """The scale of each block of a result of a shape, of the scales as they are stored."""
+    blocks = scale_shape(block_shape(g, shape), shape)
+    raw = scales if g.layout == "packed" else decode(scales, g.type)
+    if not isinstance(case, Case) or not case.gaps:
+        return from_layout(raw, g.layout, blocks, g.type).astype(np.float64)
+    at = case.blocks(shape[-1])
+    return from_layout(raw, g.layout, (*blocks[:-1], max(at, default=-1) + 1), g.type)[..., at].astype(np.float64)
+
+
+def stood_for(
+    case: Case | Alone, values: dict[str, Any], sizes: dict[str, int], off: Bounded, stored: Mapping[str, np.ndarray]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A result's values, what scales multiply each by (1 without), and how far it may be `off`, where these see it."""
+    numbers, error = numbers_of(case, stored[case.result.name], sizes, off.value.shape), off.error
+    levels = case.result.granularities("result")
+    if not levels:
+        return numbers, np.ones(numbers.shape), error
+    if isinstance(case, Alone):
+        numbers, error = case.seen(numbers, values), case.seen(error, values)
+    each = of_blocks(case, levels[0], numbers.shape, stored[case.result.name + "_scale"])
+    outer = values.get(case.result.name + "_scale2", np.ones(1)).item()
+    return numbers, spread(each, block_shape(levels[0], numbers.shape), numbers.shape) * outer, error
+
+
+def numbers_of(case: Case | Alone, raw: np.ndarray, sizes: dict[str, int], shape: tuple[int, ...]) -> np.ndarray:
+    """The values of a result as it is stored, of those that the program writes."""
+    numbers = decode(raw, case.result.element) if ELEMENT_TYPES[case.result.element].bits < 8 else raw
+    numbers = numbers[..., case.columns(sizes)] if case.gaps else numbers
+    return numbers[tuple(slice(n) for n in shape)].astype(np.float64)
 
 
 def _scale(amax: np.ndarray, element: str, kind: str) -> np.ndarray:

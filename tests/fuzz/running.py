@@ -16,13 +16,12 @@ from unittest import mock
 
 import numpy as np
 
-from scalec import compiler, reference
+from scalec import reference
 from scalec.abi import KernelSpec, TensorSpec
 from scalec.checking.guarded import written
 from scalec.emulator.findings import Finding
 from scalec.emulator.stats import Stats
 from scalec.errors import ArgumentError, DeviceError, ScalecError, ScheduleError, SourceError, UnsupportedError
-from scalec.formats import ELEMENT_TYPES
 from scalec.frontend import build
 from scalec.ir import context
 from scalec.lowering import ptxas
@@ -97,10 +96,9 @@ class Launched:
     """A launch that the emulator has run and `compare` has judged: what another device needs to run the same."""
 
     case: Drawn  # the case
-    made: compiler.Compilation  # the kernel
+    made: Made  # the kernel, or those of several launches
     values: dict[str, Any]  # the tensors by name, as `data.make` makes them
     sizes: dict[str, int]  # of this launch
-    bounded: bounds.Bounded  # what the first result may be
     # raises Failed where results (by name, as stored) are not what they may be.
     compare: Callable[[dict[str, np.ndarray]], None]
     # runs the launch in the emulator with a way in which tensor cores sum ("exact", "hopper").
@@ -131,7 +129,7 @@ def check(
     beside: Callable[[Launched], None] | None = None,
     assembled: bool = False,
     runs: int = 2,
-    made: compiler.Compilation | None = None,
+    made: Made | None = None,
     largest: float = inf,
 ) -> Outcome:
     """Compiles, launches and judges; whatever happens is an outcome. A field of the schedule that is refused is left
@@ -235,9 +233,9 @@ def _check(
         compare = partial(_compare_all, case, sizes, values, bounded, expected, found)
         with found.timed("compare"):
             compare(results[0])
-        if beside is not None and isinstance(made, compiler.Compilation):
+        if beside is not None:
             emulate = partial(_run, kernel, device, case, values, sizes, found, 0)
-            beside(Launched(case, made, values, sizes, bounded[0], compare, emulate, kept, found, device.stats))
+            beside(Launched(case, made, values, sizes, compare, emulate, kept, found, device.stats))
         for again in results[1:]:
             if any(again[name].tobytes() != results[0][name].tobytes() for name in again):
                 raise Failed("unequal", f"{sizes}: two runs differ")
@@ -375,22 +373,18 @@ def _compare(
     got: dict[str, np.ndarray],
 ) -> None:
     """The result beside what it may be, and that beside the reference."""
+    from tests.fuzz import quantised
+
     element = case.result.element
     shape = bounded.value.shape
     name = case.result.name
-    raw = got[name]
-    numbers = reference.decode(raw, element) if ELEMENT_TYPES[element].bits < 8 else raw
-    if case.gaps:
-        numbers = numbers[..., case.columns(sizes)]
-    numbers = numbers[tuple(slice(n) for n in shape)].astype(np.float64)
+    numbers = quantised.numbers_of(case, got[name], sizes, shape)
     asked = bounded.asked
     loose = np.isinf(bounded.error) & asked
     found.checked += int(asked.sum())
     found.loose += int(loose.sum())
     if case.result.granularities("result"):
-        from tests.fuzz.quantised import compare
-
-        exact = compare(case, values, shape, numbers, got[name + "_scale"], bounded, asked)
+        exact = quantised.compare(case, values, shape, numbers, got[name + "_scale"], bounded, asked)
         found.exact += exact
         return
     _agree(sizes, bounded, expected[name][..., case.columns(sizes)] if case.gaps else expected[name], asked)

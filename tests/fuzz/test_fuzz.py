@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scalec import compiler
 from scalec.reference.packing import numpy_dtype
-from tests.fuzz import bounds, forms, minimise, mutants, pool
+from tests.fuzz import bounds, forms, launches, minimise, mutants, pool
 from tests.fuzz.__main__ import main as fuzz
 from tests.fuzz.case import SUMS, Case, Operand
 from tests.fuzz.draw import draw
@@ -282,7 +281,7 @@ def test_forms_are_made_smaller(text: str, smaller: str) -> None:
 class Made:
     """Keeps a kernel."""
 
-    made: compiler.Compilation | None = None
+    made: launches.Made | None = None
 
     def note(self, launched: Launched) -> None:
         self.made = launched.made

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scalec.formats import ELEMENT_TYPES
+from scalec.formats import ELEMENT_TYPES, WHOLE, Granularity
 from tests.fuzz.case import Case, Operand
 from tests.fuzz.groups import apart, block_amax, block_shape, spread_out, worst
 from tests.fuzz.language import Program, Statement, read
@@ -101,11 +101,11 @@ class Written:
 
     dims = Case.dims
 
-    def bounded(self, sizes: dict[str, int], values: dict[str, Any]) -> list[Bounded]:
-        """What each result may be."""
+    def bounded(self, sizes: dict[str, int], values: dict[str, Any], functions: bool = False) -> list[Bounded]:
+        """What each result may be; `functions`: if sums of products were exact."""
         from tests.fuzz.meaning import Meaning
 
-        meaning = Meaning(self.read, sizes, values)
+        meaning = Meaning(self.read, sizes, values, functions)
         return [meaning.result(s, self.shape(s, sizes)) for s in self.read.results]
 
     def shape(self, s: Statement, sizes: dict[str, int]) -> tuple[int, ...]:
@@ -114,10 +114,7 @@ class Written:
         def extent(at: int, index: str) -> int:
             name, _, gaps = index.partition(" + ")
             n = sizes.get(name, sizes.get(f"{s.result.name}_{at}", 0))
-            if not gaps or not n:
-                return n
-            every, size = map(int, gaps.removeprefix(f"{name}/").split("*"))
-            return n + (n - 1) // every * size
+            return eval(index.replace("/", "//"), {name: n - 1}) + 1 if gaps and n else n
 
         return tuple(extent(at, index) for at, index in enumerate(s.result.index))
 
@@ -129,9 +126,22 @@ class Written:
         if r.name == name:
             return asked
         one = next(x for x in self.each() if x.result.name == name)
-        g, asked = one.result.granularities("result")[0], one.seen(asked, values)
-        if not asked.size and not r.given:  # a row without elements has a scale
-            return None
+        g = one.result.granularities("result")[0]
+        if not asked.size:  # a row without elements has a scale
+            return self.rows(name, g, sizes, values)
+        asked = one.seen(asked, values)
+        return block_amax(asked.astype(np.float64), block_shape(g, asked.shape)) > 0
+
+    def rows(self, name: str, g: Granularity, sizes: dict[str, int], values: dict[str, Any]) -> Array:
+        """Which scales of a result without elements are written: those that are if what blocks span has a point."""
+        from tests.fuzz.meaning import Meaning
+
+        s = next(s for s in self.read.results if s.result.name == name)
+        block = block_shape(g, self.shape(s, sizes))
+        spanned = {d for d, b in zip(s.result.index, block, strict=True) if b == WHOLE}
+        sizes = {d: n or int(d in spanned) for d, n in sizes.items()}
+        asked = Meaning(self.read, sizes, values).result(s, self.shape(s, sizes)).asked
+        asked = next(x for x in self.each() if x.result.name == name).seen(asked, values)
         return block_amax(asked.astype(np.float64), block_shape(g, asked.shape)) > 0
 
     def route(self, sizes: dict[str, int], values: dict[str, Any], rng: np.random.Generator) -> None:
