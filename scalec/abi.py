@@ -173,6 +173,8 @@ class TensorSpec:
         partial: a result of which elements may keep what they hold: around gaps of a computed index, outside a range,
             where an index read from memory is negative, or that no entry of a scatter names. The caller must give that
             too.
+        counted: of a result the dimensions of which an index is counted from where memory says (t of L[q, t - lo[q]]),
+            which are not among its extents: without points of one nothing is written.
     """
 
     name: str
@@ -183,6 +185,7 @@ class TensorSpec:
     scalar: bool = False
     inout: bool = False
     partial: bool = False
+    counted: tuple[str, ...] = ()
 
     @property
     def contiguous(self) -> int:

@@ -80,6 +80,14 @@ def partial(value: Any) -> bool:
     return bool(_skips(value))
 
 
+def counted(value: Any, dims: Sequence[str]) -> tuple[str, ...]:
+    """The dimensions of which a result has an index that is counted from one read from memory: t of L[q, t - lo[q]]."""
+    op = _maker(value)
+    out = None if op is None else _output(op)
+    own = [] if out is None else [ir.AffineMap.get(out.map.n_dims, out.map.n_symbols, [e]) for e in out.map.results]
+    return tuple(dims[d] for m in own if scale.symbols_in(m) for d in sorted(scale.dims_in(m)))
+
+
 def _skips(value: Any) -> set[frozenset[int]]:
     """The dimensions that say whether an element of a value is written, a set for each index or range that skips some.
 

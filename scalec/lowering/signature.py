@@ -13,7 +13,7 @@ from scalec.ir import scale, tile
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.ir.tile_control import parts_of
-from scalec.lowering.reads import partial
+from scalec.lowering.reads import counted, partial
 from scalec.lowering.reads import reads as reads_of
 from scalec.passes.plan.counting import partial_words
 from scalec.passes.plan.fold_parts import fold_counters, fold_words
@@ -115,6 +115,7 @@ def tensors(
                     scalar=not isinstance(t, ir.RankedTensorType),
                     inout="scale.inout" in facts,
                     partial=result and (partial(value) or any(e.terms for e in shape)),
+                    counted=counted(value, dims) if result else (),
                 )
             )
         return made

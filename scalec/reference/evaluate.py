@@ -248,7 +248,7 @@ class _Run:
         return tuple(found)
 
     def reached(self, value: ir.Value, shape: tuple[int, ...]) -> Array:
-        """Which elements of a result with so many are written, as if each dimension that is none there had one point."""
+        """Which elements of a result with so many are written, as if each dimension without any had one point."""
         op = value.owner
         while op.name not in ("scale.map", "scale.scatter"):  # what is transformed
             op = op.operands[0].owner
@@ -256,7 +256,9 @@ class _Run:
         own = map_of(op.map) if op.name == "scale.map" else maps_of(op.maps)[1]
         target = Access(Tensor(found), own, self.symbols(op))
         kept = target.dims()
-        space = self.space(kept.union(*(x.bound_dims() | {x.dim} if isinstance(x, Domain) else x.dims() for x in skips)))
+        space = self.space(
+            kept.union(*(x.bound_dims() | {x.dim} if isinstance(x, Domain) else x.dims() for x in skips))
+        )
         for axis, e in enumerate(target.map.results):
             for d in dims_in(ir.AffineMap.get(target.map.n_dims, target.map.n_symbols, [e])):
                 space = space if space.size(d) or not shape[axis] else space.with_points(d, np.arange(1))

@@ -123,7 +123,13 @@ def check_nothing(spec: KernelSpec, left: Sequence[TensorSpec], dims: Mapping[st
         ArgumentError: `left`, the results that have elements, has such ones.
     """
     reduces = spec.launch.arrivals > 0  # results of fewer indices, of which nobody but a tile knows what is left out
-    written = [t.name for t in left if not t.given or (reduces and len(t.shape) < len(spec.launch.tiles))]
+
+    def leaves(t: TensorSpec) -> bool:
+        """Whether a result has elements that a tile would write."""
+        few = reduces and len(t.shape) < len(spec.launch.tiles) and all(dims[d] for d in t.counted)
+        return few or not t.given
+
+    written = [t.name for t in left if leaves(t)]
     if written:
         empty = " and ".join(dim for dim, _, _ in spec.launch.tiles if not dims[dim])
         raise ArgumentError(

@@ -256,6 +256,17 @@ def test_no_column_of_rows_that_may_be_left_out(source: str) -> None:
         kernel(*given, out=outs[0] if len(outs) == 1 else tuple(outs))
 
 
+def test_rows_of_windows_without_a_column() -> None:
+    """Of no t none is written, however many columns the result has."""
+    source = "L[q, t - lo[q]]:f32 = sum[h](relu(Q[q,h,d] @ K[t,d])) for t in lo[q]:hi[q]"
+    kernel = scalec.compile(source, "sm_90a", {"h": 4})
+    kernel.fixed = emulated.EmulatedDevice("sm_90a")
+    q, k = (np.zeros(shape, numpy_dtype("bf16")) for shape in ((3, 4, 8), (0, 8)))
+    ends, out = np.zeros(3, np.int32), np.full((3, 9), 7, np.float32)
+    kernel(Q=q, K=k, lo=ends, hi=ends, out=out)
+    assert (out == 7).all()
+
+
 @pytest.mark.once(touches=lambda name, target: {name, target})
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", GROUPED)
