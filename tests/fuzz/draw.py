@@ -9,7 +9,7 @@ from scalec.formats import ELEMENT_TYPES, FORMATS, WHOLE
 from scalec.zero_points import SHIFTED
 from tests.fuzz.case import SUMS, Case, Level, Operand, Tree
 from tests.fuzz.groups import grouped
-from tests.fuzz.schedules import converted, schedule
+from tests.fuzz.schedules import converted, schedule, told
 from tests.fuzz.weights import (
     BLOCK_K,
     COMPUTED,
@@ -92,7 +92,7 @@ def draw(seed: int) -> Case:
     if exact and random.random() < 0.5:
         case = case.but(twists=(("integers", random.randrange(1, 7)), *case.twists))
     fields = schedule(random, case) if random.random() < 0.5 else {}
-    return case.but(schedule=converted(Random(f"converts {seed}"), case, fields))
+    return told(random, case.but(schedule=converted(Random(f"converts {seed}"), case, fields)))
 
 
 # ------------------------------------------------------------------------------------------------------------ operands

@@ -13,7 +13,7 @@ from tests.fuzz.case import Case
 from tests.fuzz.holes import ALWAYS_KNOWN, EXTENTS, PAIRS, TABLES, Pair
 from tests.fuzz.language import every, read
 from tests.fuzz.routing import ROUTINGS
-from tests.fuzz.schedules import converted, schedule
+from tests.fuzz.schedules import converted, schedule, told
 from tests.fuzz.texts import FORMS, Form
 from tests.fuzz.weights import TARGET, TEXTS, TWIST_OF, pick
 from tests.fuzz.written import Written
@@ -97,7 +97,7 @@ def draw(seed: int) -> Written:
             case = case.but(
                 ranges={dim: (max(1, min(own) - random.choice((0, 5))), max(own) + random.choice((0, 100)))}
             )
-    return case.but(schedule=converted(random, case, case.schedule))
+    return told(random, case.but(schedule=converted(random, case, case.schedule)))
 
 
 def step_of(random: Random, text: str) -> str:

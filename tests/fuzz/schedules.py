@@ -3,22 +3,37 @@
 from __future__ import annotations
 
 from random import Random
+from typing import TypeVar
 
 from scalec.formats import ELEMENT_TYPES
 from scalec.targets import TARGETS
 from tests.fuzz.case import Case
-from tests.fuzz.weights import CONVERTERS, FIELD_VALUES, pick
+from tests.fuzz.weights import CONVERTERS, FIELD_VALUES, WAYS, pick
 from tests.fuzz.written import Written
+
+Drawn = TypeVar("Drawn", Case, Written)
 
 
 def schedule(random: Random, case: Case | Written) -> dict[str, str]:
-    """Some fields, of which those that cannot be are left out when they are refused."""
+    """Some fields, of which those that cannot be are left out when they are refused: any, or ways that are seldom taken
+    with what each of them asks for, two or three together."""
     drawn = {}
+    if random.random() < 0.5:
+        for way in random.sample(sorted(WAYS), random.choice((1, 2, 2, 3))):
+            drawn |= {name: random.choice(values) for name, values in WAYS[way].items() if name not in drawn}
+        return drawn
     if random.random() < 0.5:
         drawn["tile"] = _tile(random, case)
     for name in random.sample(sorted(FIELD_VALUES), random.choice((1, 2, 3, 4, 5))):
         drawn[name] = pick(random, FIELD_VALUES[name])
     return drawn
+
+
+def told(random: Random, case: Drawn) -> Drawn:
+    """A case with a schedule, all of whose sizes the compiler knows: much that is seldom chosen asks for that."""
+    if not case.schedule or case.ranges or random.random() < 0.4:
+        return case
+    return case.but(known=tuple(case.launches[0]), launches=case.launches[:1])
 
 
 def converted(random: Random, case: Case | Written, fields: dict[str, str]) -> dict[str, str]:

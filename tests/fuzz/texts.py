@@ -203,7 +203,7 @@ FORMS: dict[str, Form] = {
     "sums of pages, a range": Form("O[s,h,d]{t} = {of (P[s,h,t] @ V[table[s,t/64],t%64,d])} for t in lo[s]:hi[s]", 2, HEADS, "plain", k="t"),
     "unlike": Form("C[m,n]{q} = {of (A[m,k] @ B[n,k] scale({sf}) + {fac ({un})})}", 3, {}, ""),
     "unlike the first": Form("C[m,n]{q} = {of ({un} + {fac (A[m,k] @ B[n,k] scale({sf}))})}", 2, {}, ""),
-    "unlike, groups": Form("C[m,n]{q} = {of (A[m,k] @ B[e[m/{B}],n,k] scale(1x128, 128x128) + {maybe (D[m,j]:bf16 @ E[e[m/{B}],n,j]:bf16)})}",
+    "unlike, groups": Form("C[m,n]{q} = {of (A[m,k] @ B[e[m/{B}],n,k] scale(1x128, 128x128) + {maybe (D[m,j]:bf16 @ E[n,j]:bf16)})}",
                            2, {}, ""),
     "unlike, rows": Form("C[m,n]{q} = {of (A[m,k] @ B[g,n,k] scale(1x128, 128x128) + {maybe (D[m,j]:bf16 @ E[g,n,j]:bf16)})}" + ROWS, 2,
                          GROUP, ""),
@@ -251,7 +251,7 @@ FORMS: dict[str, Form] = {
     "inputs, blocks": Form("C[m,n]{q} = ({l A[m,k]} @ {r B[e[m/{B}],n,k]}{s}) {op} {full}", 3, {}, "grouped"),
     "inputs, masked": Form("C[g,m,n]{q} = ({l A[g,m,k]} @ {r B[g,n,k]}{s}) {op} {y y[g,m,n]} for m < rows[g]", 2, GROUP, "grouped"),
     "inputs, gathered": Form("C[m,n]{q} = ({l A[idx[m],k]} @ {r B[n,k]}{s}) {op} {y y[idx[m],n]}", 2, {}, "grouped"),
-    "inputs, scattered": Form("C[idx[m],n]{q} = ({l A[m,k]} @ {r B[n,k]}{s}) {op} {y y[idx[m],n]} {op1} {full}", 3, {}, "grouped"),
+    "inputs, scattered": Form("C[idx[m],n]{q} = ({l A[m,k]} @ {r B[n,k]}{s}) {op} {y z[idx[m],n]} {op1} {full}", 3, {}, "grouped"),
     "inputs, gated": Form("G[m,n] = {l X[m,k]} @ {r V[n,k]}{s}; H[m,n]{q} = {fn}(G) * ({l X[m,k]} @ {r W[n,k]}{s}) {op} {full}", 3),
     "inputs, gated rows": Form("G[m,n] = {l X[m,k]} @ {r V[g,n,k]}{s}" + ROWS + "; H[m,n]{q} = {fn}(G) * ({l X[m,k]} @ {r W[g,n,k]}{s}) {op}"
                                " {full}" + ROWS, 1, GROUP, "grouped"),

@@ -157,6 +157,41 @@ FIELD_VALUES: dict[str, Weighted] = {
 }
 """What fields of the schedule are drawn from; `tile` is drawn by the elements' bytes."""
 
+WAYS: dict[str, dict[str, tuple[str, ...]]] = {
+    "parts in a cluster": {"split": ("2", "3", "4"), "parts": ("cluster",)},
+    "parts by columns": {"split": ("2", "3"), "parts": ("columns",), "scheduler": ("static",), "epilogue": ("direct",)},
+    "parts in memory": {"split": ("2", "3", "5"), "parts": ("memory",)},
+    "by turns": {"consumers": ("pingpong",), "tile": ("64x64x64", "64x32x128", "64x128x64")},
+    "loaded": {"adds": ("loaded",), "epilogue": ("bulk",)},
+    "pairs": {"cta_group": ("2",), "cluster": ("2x1", "2x2", "4x1")},
+    "transposed": {"swap": ("1",)},
+    "turned": {"swap": ("1",), "epilogue": ("turned",)},
+    "by rows": {"epilogue": ("rows",), "staged": ("0", "1")},
+    "waves": {"epilogue": ("bulk",), "staged": ("1", "2"), "panels": ("0", "1", "2")},
+    "narrow results": {"epilogue": ("bulk",), "swizzle_c": ("0", "32", "64")},
+    "from registers": {"epilogue": ("direct",)},
+    "multicast": {"cluster": ("1x2", "2x1", "2x2", "1x4")},
+    "deep": {"stages": ("2", "3", "6")},
+    "in a row": {"unroll": ("2", "3", "4", "8")},
+    "runs": {"run": ("2", "3", "5"), "scheduler": ("static", "queue")},
+    "stationary": {"stationary": ("0", "1"), "run": ("2", "5")},
+    "permuted": {"permute_n": ("16", "32")},
+    "promoted": {"promote": ("0", "32", "64", "128")},
+    "some columns": {"mma_n": ("8", "16", "32", "40")},
+    "early": {"early_wait": ("0", "1")},
+    "warps": {"warps": ("1x4", "4x1", "2x2", "2x4", "8x1")},
+    "groups of warps": {"warpgroups": ("1", "2", "3")},
+    "dealt out": {"scheduler": ("dynamic",)},
+    "scales by threads": {"scale_path": ("thread",)},
+    "scales by a warp": {"scale_copier": ("0", "1")},
+    "bands": {"order": ("m", "n"), "band": ("1", "2", "3")},
+    "invariant": {"invariant": ("1",)},
+    "early launches": {"dependent": ("0", "8")},
+    "small tiles": {"tile": ("64x8x128", "64x16x64", "128x16x64", "32x32x64", "128x32x128", "64x24x128")},
+    "large tiles": {"tile": ("128x128x64", "192x64x64", "256x64x64", "128x176x64")},
+}
+"""Ways of a kernel that are seldom chosen, and the fields that make it go them."""
+
 CONVERTERS: Weighted = {"1": 1, "2": 1}
 """Of cases that are CONVERTED, where they have a schedule; `convert` is drawn where it may be `registers`."""
 
