@@ -10,6 +10,7 @@ import pytest
 
 import scalec
 from scalec.checking.launch import made_up
+from scalec.errors import UnsupportedError
 from scalec.runtime.emulated import EmulatedDevice
 from tests.emulator.pointwise import TARGETS, bit_equal
 from tests.emulator.quantised import changed
@@ -68,6 +69,11 @@ def test_beside_a_product(source: str, dims: dict[str, int], target: str, seed: 
     kernel.fixed = EmulatedDevice(target)
     values, expected = made_up(source, dims, seed)
     launched(kernel, values, expected, dims, seed)
+
+
+def test_inputs_with_scales_are_named() -> None:
+    with pytest.raises(UnsupportedError, match=r"y has scales, and is an input of .*\n.*\n.*\n.*\n  fix: dequantise y"):
+        scalec.compile("C[m,n] = (A[m,k] @ B[n,k]) * y[m,n]:nvfp4", target="sm_90a")
 
 
 def test_a_fault_is_found() -> None:

@@ -71,6 +71,14 @@ class EpilogueReader(WrittenReader):
                 fix="say the same range behind both, or write out where it is used what the temporary is",
                 place=place_of(value),
             )
+        if is_op(value, "scale.dequantize"):
+            name = self.argument(value.owner.opview.values, what)[1]
+            raise UnsupportedError(
+                f"{name} has scales, and is an input of an elementwise expression beside a product",
+                expected="inputs without scales there",
+                fix=f"dequantise {name} in a program of its own, without a contraction, and pass its result",
+                place=place_of(value),
+            )
         raise UnsupportedError(
             f"{what} is computed by the program",
             expected="an argument",
