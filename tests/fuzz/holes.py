@@ -249,6 +249,7 @@ TABLES: dict[str, Weighted] = {
         " for t < len[s,q]": 1,
         " for t < len[s]": 1,
     },
+    "pages": {"": 4, " by 16": 1, " by 64": 2, " about 40": 1},
     "or": {"": 2, " else {else}": 1},
     "window": {" for n < len[m]": 2, " for n in lo[m]:hi[m]": 1, " for n in m:m+40": 1},
     "un": {
