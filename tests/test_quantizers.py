@@ -137,6 +137,7 @@ def test_dequantize(format: str) -> None:
     np.testing.assert_allclose(back, exact, rtol=2**-22)
 
 
+@pytest.mark.once("device")
 @pytest.mark.parametrize("device", ["emulator", None])
 @pytest.mark.parametrize(("format", "k"), [("mxfp4", 33), ("mxfp6", 67), ("nvfp4", 1)])
 def test_rows_of_a_length_that_bytes_do_not_tell(

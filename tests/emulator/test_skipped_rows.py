@@ -53,6 +53,7 @@ def test_rows_that_are_skipped_are_so_by_each_launch(target: str, name: str) -> 
     launched(kernel, values, expected, sizes, 3)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("program", "dims"),
     [

@@ -78,6 +78,7 @@ FUNCTIONS = Written(
 )  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("ulps", "kind"), [(24, "ok"), (400, "gpu wrong")])
 def test_results_may_be_as_far_off_as_functions_are(
     here: Callable[..., None], monkeypatch: pytest.MonkeyPatch, ulps: int, kind: str

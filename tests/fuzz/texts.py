@@ -31,6 +31,7 @@ BLACKWELL = ("sm_100a", "sm_103a", "sm_120a")
 HEADS = {"h": "heads", "q": "queries", "s": "few"}
 ROWS = " for m in off[g]:off[g+1]"
 GROUP = {"g": "groups"}
+ROW = {"m": "rows", "n": "wide"}
 
 FORMS: dict[str, Form] = {
     "gated": Form("G[m,n] = {l X[m,k]} @ {r V[n,k]}{s}; H[m,n]{q} = {fn}(G) * ({l X[m,k]} @ {r W[n,k]}{s})", 4),
@@ -393,27 +394,27 @@ FORMS: dict[str, Form] = {
     "causal, several": Form("T[m,n] = {of X[m,n]{input}} for n < {end} else {else}; Y[m,n]{t} = T; R[m]{rt} = {red}[n]({term T}); Z[m,n]{q1}"
                             " = {fn}(T) * y[m,n]", 2, {"n": "wide"}, ""),
     "ragged softmax": Form("T[m,n] = {of X[m,n]{input}}{window} else -inf; M[m] = max[n](T); S[m] = sum[n](exp(T - M)); Y[m,n]{p} ="
-                           " exp(T - M) / S", 4, {"n": "wide"}, ""),
+                           " exp(T - M) / S", 4, ROW, ""),
     "ragged softmax, several": Form("T[m,n] = X[m,n]{input}{window} else -inf; M[m] = max[n](T); S[m] = sum[n](exp(T - M)); Y[m,n]{p} = exp(T - M)"
-                                    " / S; Z[m,n]{q1} = T; R[m]{rt} = {back {red}[n](abs(T))}", 4, {"n": "wide"}, ""),
+                                    " / S; Z[m,n]{q1} = T; R[m]{rt} = {back {red}[n](abs(T))}", 4, ROW, ""),
     "ragged softmax, narrow": Form("T[m,n] = X[m,n]{input}{window} else -inf; M[m] = max[n](T); S[m] = sum[n](exp(T - M)); Y[m,n]{p} ="
-                                   " exp(T - M) / S; Z[m,n]{q1} = {fn}(T - M)", 2, {}, ""),
+                                   " exp(T - M) / S; Z[m,n]{q1} = {fn}(T - M)", 2, {"m": "rows"}, ""),
     "softmax, gathered": Form("M[m] = max[n](X[idx[m],n]{input}); S[m] = sum[n](exp(X[idx[m],n] - M)); Y[m,n]{p} = exp(X[idx[m],n] - M) / S", 2,
-                              {"n": "wide"}, ""),
-    "softmax, scattered": Form("M[m] = max[n](X[m,n]{input}); S[m] = sum[n](exp(X[m,n] - M)); Y[idx[m],n]{p} = exp(X[m,n] - M) / S", 2, {"n": "wide"}, ""),
+                              ROW, ""),
+    "softmax, scattered": Form("M[m] = max[n](X[m,n]{input}); S[m] = sum[n](exp(X[m,n] - M)); Y[idx[m],n]{p} = exp(X[m,n] - M) / S", 2, ROW, ""),
     "norm, masked": Form("R[g,m] = sum[n](X[g,m,n]^2) for m < rows[g]; Y[g,m,n]{p} = X[g,m,n]{input} * x[n] / sqrt(R/64 + 1) for m < rows[g]", 3,
                          GROUP | {"n": "wide"}, ""),
     "norm, masked, several": Form("R[g,m] = sum[n](X[g,m,n]^2) for m < rows[g]; Y[g,m,n]{q} = X[g,m,n]{input} / sqrt(R/64 + 1) for m < rows[g]; Z[g,m,n]{q1} ="
                                   " {of R} * X[g,m,n] for m < rows[g]", 2, GROUP | {"n": "wide"}, ""),
-    "norm, groups": Form("R[m] = sum[n](X[m,n]^2)" + ROWS + "; Y[m,n]{p} = X[m,n]{input} * w[n] / sqrt(R/64 + 1)" + ROWS, 3, GROUP | {"n": "wide"}, ""),
+    "norm, groups": Form("R[m] = sum[n](X[m,n]^2)" + ROWS + "; Y[m,n]{p} = X[m,n]{input} * w[n] / sqrt(R/64 + 1)" + ROWS, 3, GROUP | ROW, ""),
     "norm, gathered": Form("R[m] = sum[n](X[idx[m],n]^2); Y[m,n]{p} = X[idx[m],n]{input} / sqrt(R/64 + 1); Z[m,n]{q1} = X[idx[m],n]", 3,
-                           {"n": "wide"}, ""),
+                           ROW, ""),
     "norm of parts": Form("U[m] = sum[n](X[m,n]); V[m] = max[n](abs(X[m,n])); Y[m,n]{p} = (X[m,n]{input} - U/64) / max(V, 1); Z[m,n]{q1} = {fn}(X[m,n]"
-                          " * V)", 3, {"n": "wide"}, ""),
+                          " * V)", 3, ROW, ""),
     "norm, filled": Form("T[m,n] = {of X[m,n]{input}}{window} else {else}; R[m] = sum[n](T*T); Y[m,n]{p} = T / sqrt(R/64 + 1); Z[m,n]{q1} = T", 4,
-                         {"n": "wide"}, ""),
+                         ROW, ""),
     "norm, both orders": Form("R[m] = sum[n](X[m,n]^2); Y[m,n]{b} = X[m,n]{input} / sqrt(R/64 + 1); T[n,m]{b1} = X[m,n] / sqrt(R/64 + 1)", 2,
-                              {"n": "wide"}, ""),
+                              ROW, ""),
     "straight through": Form("C[m,n] = {of ({l A[m,k]} @ {r B[n,k]}{s})}", 3, {}, "anew", step=128, straight_through=True),
     "straight through, blocks": Form("C[m,n] = {l A[m,k]} @ {r B[e[m/{B}],n,k]}{s}", 2, {}, "anew", step=128, straight_through=True),
     "straight through, whole": Form("C[m,n] = {of ({l A[m,k]} @ {r B[n,k]}{s})}", 1, {}, "whole", step=128, straight_through=True),
