@@ -8,6 +8,7 @@ import pytest
 
 from scalec.formats import WHOLE
 from scalec.passes.plan.column_factors import no_permuted_columns
+from scalec.passes.problem.operand import Product
 from tests.schedules import plain
 
 PLANNED = plain(tile=(128, 96, 128), epilogue="bulk")
@@ -34,6 +35,8 @@ def test_rows_of_b_in_a_batch(problem_in) -> None:
     assert no_permuted_columns(batched, PLANNED, 16) == reason
     rows = problem_in("D[b,m,n]:mxfp8 = A[b,m,k] @ B[n,k] scale(1x128,128x128)", "sm_90a", n=512, k=1024)
     assert no_permuted_columns(rows, PLANNED, 16) == ""
+    added = replace(rows, added=(Product(batched.lhs, replace(batched.rhs, name="E"), batched.k),))
+    assert no_permuted_columns(added, PLANNED, 16) == reason.replace("B", "E", 1)
 
 
 def test_blocks_of_the_result_that_are_narrower(problem) -> None:

@@ -69,19 +69,20 @@ def no_permuted_columns(problem: Problem, schedule: Schedule, within: int) -> st
         return f"swap=1: columns of a tile are rows of {result.name}"
     if schedule.epilogue != "bulk":
         return f"{result.name} does not go through shared memory (epilogue={schedule.epilogue})"
-    if b.mn_major:
-        return f"{b.name} is contiguous along {n.name}, and copies permute whole rows"
-    if b.converted:
-        return f"{b.name} is converted behind its copies, row by row"
-    if b.gathered:
-        return f"{b.name} is copied row by row, as {b.gathered} names them"
-    if len(b.coords) > 2:
-        return f"{b.name} has {len(b.coords)} indices, and copies that permute rows take five coordinates for two"
+    for x in (product.rhs for product in problem.products):
+        if x.mn_major:
+            return f"{x.name} is contiguous along {n.name}, and copies permute whole rows"
+        if x.converted:
+            return f"{x.name} is converted behind its copies, row by row"
+        if x.gathered:
+            return f"{x.name} is copied row by row, as {x.gathered} names them"
+        if len(x.coords) > 2:
+            return f"{x.name} has {len(x.coords)} indices, and copies that permute rows take five coordinates for two"
     if n.size is None or n.size % within:
         return f"{n.name} is {n.size or 'not known'}, and copies permute whole groups of {within} rows of {b.name}"
     if schedule.tile[1] % within:
         return f"tile N = {schedule.tile[1]} is not a multiple of {within}"
-    for scale in b.promoted:
+    for scale in (scale for product in problem.products for scale in product.rhs.promoted):
         if scale.rows not in (1, WHOLE) and step_of(schedule.tile[1], scale.rows) % within:
             return (
                 f"{scale.name} changes within {within} columns of a tile: blocks have {scale.rows} rows, a tile has "
