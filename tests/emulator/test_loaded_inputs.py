@@ -17,6 +17,7 @@ ADD = "C[m,n]:bf16 = T + X[m,n]:bf16"
 WIDE = "C[m,n]:f32 = T * r[m] + X[m,n]:f32"
 MIXED = "C[m,n]:bf16 = gelu(T) * X[m,n]:bf16 + Y[m,n]:f32 + b[n]"
 TWO = "C[m,n]:bf16 = T * X[m,n]:bf16 + Y[m,n]:bf16\nD[m,n]:f32 = max(T, Y[m,n])"
+PAIR = "D[m,n]:mxfp8 = T * X[m,n]:f32 + Y[m,n]"
 NARROW = "D[m,n]:mxfp8 = T * silu(X[m,n]:f16)"
 REDUCED = "C[m,n]:bf16 = T + X[m,n]:bf16\nR[m]:f32 = max[n](abs(T + X[m,n]))"
 GATED = (
@@ -40,6 +41,7 @@ CASES: dict[str, tuple[str, str, str, dict[str, int]]] = {
     "two waves": ("sm_90a", BF16 + ADD, "tile=128x48x64, warpgroups=1, inputs=3", {"m": M, "n": 104, "k": K}),
     "permuted columns": ("sm_90a", FP8 + NARROW, "tile=128x64x128, inputs=2", {"m": M, "n": 160, "k": 512}),
     "beside a reduction": ("sm_90a", BF16 + REDUCED, "tile=128x64x64, inputs=2", {"m": M, "n": N, "k": K}),
+    "as few as are read at a time": ("sm_90a", BF16 + PAIR, "tile=64x64x64, inputs=2", {"m": M, "n": N, "k": K}),
     "behind two products": ("sm_90a", GATED, "tile=128x128x64, inputs=2", {"m": M, "n": N, "k": K}),
     "batches": ("sm_90a", SUMS, "tile=64x64x64, inputs=2", {"b": 3, "m": 70, "n": N, "k": K}),
     "groups": ("sm_90a", GROUPED + ADD, "tile=64x64x64, inputs=2", {"m": M, "n": N, "k": K, "B_0": 3}),
@@ -91,6 +93,7 @@ def test_in_place(case: str) -> None:
     [
         (BF16 + "C[m,n]:bf16 = T + x[n]", "inputs=2", "nothing is read at each element"),
         (BF16 + ADD, "inputs=2, split=2", "which CTA computes the results"),
+        (BF16 + PAIR, "inputs=1", "computed of 2 of them at a time, and 1 boxes have room"),
         (BF16 + ADD, "inputs=2, swap=1", "computes results by columns"),
         (BF16 + ADD, "inputs=2, consumers=pingpong, tile=64x64x64", "take boxes by turns"),
         (BF16 + "C[m,n]:bf16 = T + X[m/2,n]:bf16", "inputs=2", "do not lie as those of a tile do"),

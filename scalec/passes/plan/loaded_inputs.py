@@ -124,6 +124,9 @@ def no_loaded_inputs(problem: Problem, schedule: Schedule) -> str:
         return next((_no_copy(problem, r, x) for r, x in every if x.kind == "both"), "nothing is read at each element")
     if schedule.adds == "loaded":
         return "adds=loaded: a warp loads and stores the results' tiles"
+    together = max(len(copied_inputs(problem, r)) for r in problem.results)
+    if 0 < schedule.inputs < together:  # threads go on to the next box of one before they have read all of another's
+        return f"a result is computed of {together} of them at a time, and {schedule.inputs} boxes have room"
     if any(r.column_fold is not None or r.window is not None for r in problem.results):
         return f"{problem.names} is computed of some of a tile's sums"
     if schedule.split > 1:
