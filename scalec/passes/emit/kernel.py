@@ -71,7 +71,8 @@ class EmitTile:
                 spread = Spread.of(problem)
                 with ir.InsertionPoint(function):
                     kind = FoldingKernel if problem.folds else MeetingKernel
-                    made = kind if problem.folds or problem.meets else PointwiseKernel
+                    several = problem.folds or problem.meets or spread.down * spread.along > 1
+                    made = kind if several else PointwiseKernel
                     made(problem, spread, function, spread.registers(problem, self.spilled)).build()
                 function.operation.erase()
                 continue

@@ -93,13 +93,14 @@ class MeetingKernel(RangedKernel):
 
     def rows(self, outer: dict[str, ir.Value], row: ir.Value, column: ir.Value) -> None:
         """What a thread does from a row and a column of a tile on."""
-        e, s, p, rows = self.e, self.spread, self.p, []
+        e, s, p, rows = self.e, self.spread, self.p, list[Row]()
+        shared: dict[Any, ir.Value] | None = None if s.looped or p.skips else {}
         for i in range(s.down):
             where = dict(outer)
             if p.rows:
                 where[p.rows[-1].name] = self.further(row, i * s.step[0])
             columns = [] if s.looped else [self.further(column, j * s.step[1]) for j in range(s.along)]
-            points = [self.point(where | {p.columns.name: x}, s.vector) for x in columns]
+            points = [replace(self.point(where | {p.columns.name: x}, s.vector), shared=shared) for x in columns]
             rows.append(Row(self.point(where, 1), points, [None] * len(p.reductions)))
         if not s.looped:
             self.load_first([at for r in rows for at in r.points])

@@ -32,6 +32,8 @@ class Point:
         count, whole: how many of them are, and whether all, in memory where vectors may begin; None where that is known
             of those that are there. Where they are `masked`, `count` has a bit for each that is there.
         cache: what has been loaded.
+        shared: what has been, by where, for all points of a thread's tile; None where one may be there, and not
+            another that comes first.
     """
 
     where: dict[str, ir.Value]
@@ -41,6 +43,7 @@ class Point:
     whole: ir.Value | None = None
     masked: bool = False
     cache: dict[Any, ir.Value] = field(default_factory=dict)
+    shared: dict[Any, ir.Value] | None = None
 
     @property
     def tail(self) -> list[ir.Value]:
@@ -109,9 +112,11 @@ class Columns(Tensors):
         e = self.e
         if x.scalar:
             return e.parameter(self.body, ir.F32Type.get(), Source("scalar", x.name))
-        key = x.argument_index, x.coords
-        if key in at.cache:
-            return at.cache[key]
+        cache, key = at.cache, (x.argument_index, x.coords)
+        if at.shared is not None:
+            cache, key = at.shared, (*key, at.vector, *(at.where[c.dim] for c in x.coords if c.dim))
+        if key in cache:
+            return cache[key]
         along, rank = self.p.along(x), len(x.coords)
         together = self.together(x.element, at.vector) if along else 1
         source = self.pointer(x.name, x.argument_index, self.alignment(x.element, at.vector if along else 1))
@@ -126,7 +131,7 @@ class Columns(Tensors):
         ).result
         for level in x.levels:
             made = self.product(made, self.load_scales(level, at))
-        at.cache[key] = made
+        cache[key] = made
         return made
 
     def load_scales(self, level: Level, at: Point) -> ir.Value:

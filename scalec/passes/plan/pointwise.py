@@ -188,7 +188,11 @@ class Spread:
         vectors = -(-(p.columns.largest or THREADS * vector) // vector)
         across, whole = _across(vectors), bool(n) and not n % vector
         if not p.meets:
-            return Spread(vector, THREADS // across, across * vector, _together(p), whole)
+            down, along = _places(p, vector)
+            threads = _threads(p)
+            return Spread(
+                vector, threads // across * down, across * vector * along, _together(p), whole, threads, down, along
+            )
         blocks = [*p.found]
         widest = max((*transformed, *(x.columns // vector for x in blocks)), default=1) or 1
         high = max((x.rows for x in blocks), default=1)
@@ -203,11 +207,23 @@ class Spread:
         along = max(1, widest // across)
         if along * vector > MOST_HELD:
             raise _refused(f"blocks of {widest * vector} columns", "fewer")
-        threads = max(THREADS, across)
-        return Spread(vector, threads // across, across * along * vector, _together(p), whole, threads, along=along)
+        threads = max(_threads(p), across)
+        down, more = _places(p, vector * along) if not blocks else (1, 1)
+        along *= more
+        return Spread(
+            vector, threads // across * down, across * along * vector, _together(p), whole, threads, down, along
+        )
 
     def __str__(self) -> str:
         return f"rows={self.rows}, columns={self.columns}, vector={self.vector}, together={self.together}"
+
+
+def _threads(p: Pointwise) -> int:
+    return THREADS
+
+
+def _places(p: Pointwise, held: int) -> tuple[int, int]:
+    return 1, 1
 
 
 def _refused(what: str, expected: str, fix: str = "quantise in smaller blocks") -> UnsupportedError:
