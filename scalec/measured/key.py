@@ -121,7 +121,7 @@ def _read(problem: Problem) -> list[str]:
     ranges = [
         f"{roles[d.dim]} {'shared out to' if d is shared else 'cut short for each'} "
         + (" and ".join(roles[x] for x in d.groups) or "all")
-        + (f" by {d.step}" if d.step > 1 else "")
+        + (f" {'in' if d.floored > 1 else 'by'} {d.step}" if d.step > 1 else "")
         + (f" about {d.typical}" if d.typical else "")
         for d in problem.domains
     ]

@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from scalec import compiler, frontend
+import scalec
+from scalec import compiler, frontend, reference
+from scalec.checking.launch import made_up
 from scalec.errors import UnsupportedError
 from scalec.ir import context
 from scalec.ir.scale import program_dims
+from scalec.runtime import emulated
+from tests.emulator.running import launched
 from tests.emulator.test_several_results import TARGETS, run
 from tests.tiers import SEEDS
 
@@ -86,6 +91,24 @@ def test_own_ranges(target: str, name: str, seed: int) -> None:
     fixed = "nk" if name == "in parts" else ("nk", "mnk", "", "n")[seed % 4]
     fixed = "".join(x for x in fixed if x in every)
     run(CASES[name], target, {d: x for d, x in dims.items() if d in every}, fixed, seed)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("target", TARGETS)
+def test_tiles_of_pages_outside_a_window(target: str) -> None:
+    """Nobody multiplies them: of eight pages and two windows one tile is that begins within a page."""
+    source = "C[b,m,n]:f32 = A[b,m,k] @ K[table[b,n/64],n%64,k] for n in lo[b]:hi[b] with tile=128x64x64, cluster=1x1"
+    dims = {"b": 2, "m": 8, "n": 512, "k": 64, "K_0": 3}
+    values, _ = made_up(source, dims, 3)
+    lo, hi = np.array([70, 500], np.int32), np.array([75, 500], np.int32)
+    values = {**values, "table": abs(values["table"]), "lo": lo, "hi": hi}
+    with context.context():
+        expected = reference.run(frontend.build(source, dims), values, dims=dims, exact=True)
+    kernel = scalec.compile(source, target=target, dims={"k": 64})
+    device = kernel.fixed = emulated.EmulatedDevice(target)
+    launched(kernel, values, expected, dims, 1)
+    assert device.stats is not None
+    assert device.stats.counts["tensor operations"] == 128 * 64 * 64
 
 
 @pytest.mark.parametrize(

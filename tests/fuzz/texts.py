@@ -145,6 +145,8 @@ FORMS: dict[str, Form] = {
     "quantised anew, added to": Form("C[m,n]:f32 += {l A[idx[m],k]} @ {r B[e[m/{B}],n,k]}{s}", 1, {}, "anew"),
     "computed, batches": Form("C[b,m,n]{t} = (A[b,m,k] * wk[b,k] * r[b,m]:f32) @ B[b,n,k]", 1, {"b": "few"}, ""),
     "computed, reduced": Form("T[m,n] = {l A[m,k]} @ {r B[n,k]}; C[m,n]{t} = T; R[m]{rt} = {back {red}[n]({term T})}", 1, {}, "computed"),
+    "window of pages": Form("C[s,q,t]{t} = {of ({l Q[s,q,d]} @ {r K[table[s,t/{P}],t%{P},d]}{s})} for t in lo[s]:hi[s]", 1, HEADS,
+                            "plain", k="d"),
     "ranges without a product": Form("Q[m,n]{p} = {of X[m,n]{input}} for m in lo[0]:hi[0]", 1, {"n": "wide"}, ""),
     "windows without a product": Form("Q[g,m,n]{p} = {fn}(X[g,m,n]{input}) for m in lo[g]:hi[g]", 1, GROUP | {"n": "wide"}, ""),
     "columns without a product": Form("Y[m,n]{t} = {of X[m,n]{input}} for n in lo[m]:hi[m]", 2, {"n": "wide"}, ""),

@@ -93,7 +93,7 @@ class Dealer(Frame):
             number = bounds.arguments[0]
             if p.ragged is not None:
                 at = self.indices_of_group(own_groups, number)
-                ends = [self.bound(x, at) for x in (p.ragged.low, p.ragged.high)]
+                ends = self.from_page(p.ragged, [self.bound(x, at) for x in (p.ragged.low, p.ragged.high)], extent)
             else:
                 ends = self.run_of_blocks(number, groups, block, extent)
             e.op("tile.bounds", operands=ends)
@@ -186,6 +186,15 @@ class Dealer(Frame):
         )
         less = e.arith("arith.subi", whole, own)
         return k0, copied, low, high, e.arith("arith.subi", e.arith("arith.muli", own, step), less)
+
+    def from_page(self, domain: Domain, ends: list[ir.Value], extent: ir.Value) -> list[ir.Value]:
+        """A range's ends, from where the page begins that it begins in; of an empty one as they are."""
+        if domain.floored == 1:
+            return ends
+        e = self.e
+        low, high = (e.op("tile.clamp", [x.type], [x, e.i32(0), extent]).result for x in ends)
+        begins = self.multiple(low, domain.floored)
+        return [e.op("arith.select", [low.type], [e.compare("lt", low, high), begins, high]).result, high]
 
     def multiple(self, value: ir.Value, of: int) -> ir.Value:
         """A number rounded down to a multiple."""

@@ -138,7 +138,7 @@ class Domain:
     """A range of a dimension, of which nothing outside is computed: from `low` up to `high`, each a number, or where an
     index of the dimension `group` is, or read from memory for each of these, and of those of `beside`. What the program
     promises, for speed alone: both are multiples of `step`, apart from an end at the extent, and `typical` indices, if
-    that is not 0, lie between them."""
+    that is not 0, lie between them. Tiles of one that is `floored` begin at the multiple of that before `low`."""
 
     dim: str
     low: Index | Coord | int
@@ -147,6 +147,7 @@ class Domain:
     step: int = 1
     typical: int = 0
     beside: tuple[str, ...] = ()
+    floored: int = 1
 
     @property
     def groups(self) -> tuple[str, ...]:

@@ -225,6 +225,12 @@ class Lookups:
             place=place_of(contract),
         )
 
+    def floored(self, subset: Any, page: int) -> Domain:
+        """The range that tiles of whole pages cover, of one that may begin within a page."""
+        made = self.domain(subset)
+        low = made.low // page * page if isinstance(made.low, int) else made.low
+        return replace(made, low=low, step=page, floored=1 if isinstance(low, int) else page)
+
     def check_apart(self, domain: Domain, contract: Any) -> None:
         """Refuses ranges that may overlap where the result does not tell groups apart: it would be summed over them."""
         *_, result = maps_of(contract.maps)

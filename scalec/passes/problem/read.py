@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from scalec.formats import DRAWN, ELEMENT_TYPES
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, dims_of_domains, maps_of, ranges_of
-from scalec.passes.problem.access import Dim
+from scalec.passes.problem.access import Dim, Domain
 from scalec.passes.problem.addends import with_addends
 from scalec.passes.problem.bodies import check_bodies, with_inputs
 from scalec.passes.problem.column_folds import check_size, check_walked, reduced, uneven
@@ -105,7 +106,9 @@ class Reader(OperandReader):
         def torn(domain: Any) -> bool:
             return self.tears_page(domain, paged.get(dim_of(domain)), contract)
 
-        self.masked = [] if self.folded_dim else masks(contract, maps, self.dims, (m.name, n.name), torn, beside)
+        self.masked, begun = [], list[Any]()
+        if not self.folded_dim:
+            self.masked, begun = masks(contract, maps, self.dims, (m.name, n.name), torn, beside)
         results, reductions = (read(contract, m, n, outer) for read in (self.results, self.reductions))
         made = Problem(self.target, family, m, n, k, lhs, rhs, place_of(contract), results, reductions=reductions)
         made = replace(made, summed=summed, added=added, terms=self.computed_before(sums, m, n, outer))
@@ -113,6 +116,7 @@ class Reader(OperandReader):
         domains = uneven(results, outer) if self.folded_dim else self.domains(contract, ranged, outer, self.masked)
         made = replace(made, outer=outer, domains=domains, lookups=self.lookups((m.name, n.name, k.name)))
         made = with_scales_of_rows(shifted(made))
+        made = self.from_pages(made, [self.floored(x, paged[dim_of(x)].page) for x in begun])
         check_sums(made)
         for x in made.products:
             self.check_cut(x)
@@ -305,6 +309,20 @@ class Reader(OperandReader):
                     place=problem.written,
                 )
         check_beginnings(problem)
+
+    def from_pages(self, problem: Problem, ranges: Sequence[Domain]) -> Problem:
+        """With tiles that ranges deal out which threads mask too, where such tiles can be; else they are those of all
+        rows."""
+        own = {at.dim for r in problem.bodies for at in r.coords}
+        if not ranges or not set(ranges[0].groups) <= own:
+            return problem
+        made = replace(problem, domains=(*problem.domains, *ranges))
+        try:
+            for x in made.products:
+                self.check_cut(x)
+        except UnsupportedError:
+            return problem
+        return made
 
     def check_zero_points(self, problem: Problem) -> None:
         """Refuses zero points of both operands: behind the end of K copies bring zeros, and their products, of zero

@@ -30,20 +30,21 @@ def masks(
     tiled: tuple[str, ...],
     torn: Callable[[Any], bool],
     every: bool,
-) -> list[Any]:
-    """The ranges of a contraction over dimensions of a tile by which no tiles are dealt out: whose ends differ within
-    a tile, outside of which a map writes something, or where it would begin within a page (`torn`). Of several others,
-    all but the first; or `every` one."""
+) -> tuple[list[Any], list[Any]]:
+    """The ranges of a contraction over dimensions of a tile of which threads store single points: whose ends differ
+    within a tile, outside of which a map writes something, or where it would begin within a page (`torn`). Of several
+    others, all but the first; or `every` one. And which of these may deal out tiles from where a page begins: the first
+    that is torn, where no other does."""
     own = [d for d in contract.domains if dim_of(d) in tiled]
     within = {dims.index(x) for x in tiled}
     found = [
         d
         for d in own
-        if dims_of_domains([d]) & within
-        or any(filled(op) and ir.Value(d) in map(ir.Value, op.domains) for op in maps)
-        or (not every and torn(d))
+        if dims_of_domains([d]) & within or any(filled(op) and ir.Value(d) in map(ir.Value, op.domains) for op in maps)
     ]
-    return [*found, *[d for d in own if d not in found][int(not every) :]]
+    pages = [d for d in own if d not in found and not every and torn(d)]
+    others = [d for d in own if d not in [*found, *pages]]
+    return [*found, *pages, *others[int(not every) :]], [] if others else pages[:1]
 
 
 def own_ranges(op: Any, contract: Any, masked: Iterable[Any], tiled: tuple[str, ...]) -> list[Any]:
