@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -91,6 +93,15 @@ def test_own_ranges(target: str, name: str, seed: int) -> None:
     fixed = "nk" if name == "in parts" else ("nk", "mnk", "", "n")[seed % 4]
     fixed = "".join(x for x in fixed if x in every)
     run(CASES[name], target, {d: x for d, x in dims.items() if d in every}, fixed, seed)
+
+
+def test_addresses_within_a_row() -> None:
+    """One for each eight columns that come out of tensor memory: LLVM compares each two that it sees, 256 of them for
+    seconds."""
+    source = "C[m,n] = A[m,k] @ B[n,k] for n in lo[m]:hi[m] with tile=128x64x64"
+    ptx = compiler.compile_source(source, "sm_100a", {"k": 64}, until="ptx").ptx
+    stored = re.findall(r"st\.global\.b16 \[(%rd\d+)", ptx)
+    assert (len(stored), len(set(stored))) == (64, 8)
 
 
 @pytest.mark.once

@@ -19,12 +19,16 @@ from scalec.lowering.common.stores import store_one
 
 @COMMON.lowers("tile.store_within")
 def store_within(s: State, op: ir.OpView) -> None:
+    """Of a row's columns the first alone has an address, from which others are known distances, where these are not
+    counted from where the window begins. LLVM's strength reduction compares each two addresses of 64 bits that it sees:
+    1.9 s for 256 of them (sm_100a, docs/notes/toolchain.md), so that what steps are is hidden from it."""
     b, fragment, attributes = s.b, s.get(op.accumulator), op.operation.attributes
     element = str(op.target.type.element_type)
     strides, target = (s.get(op.row_stride), s.get(op.column_stride)), s.get(op.target)
     readers = [reader_of(s, v) for v in op.bounds]
     otherwise = ir.FloatAttr(attributes["otherwise"]).value if "otherwise" in attributes else None
     along = tile.str_of(op.along)
+    known = strides[1] if isinstance(strides[1], int) else None
     for wave, registers in enumerate(fragment.waves):
         reads = [r.of_wave(wave) for r in readers]
         rows: list[ir.Value] = []
@@ -32,6 +36,7 @@ def store_within(s: State, op: ir.OpView) -> None:
         if "known" in attributes:
             ends = (_of_run if fragment.lanes else _before_run)(s, op, readers, wave)
         size = max(1, rounding.bits_of(element) // 8)
+        bases: dict[int, tuple[ir.Value, int]] = {}  # of each row: the address of its last column, and which that is
         for g, place in places_of(s, op, fragment, wave):
             values = [v.get() for v in fragment.of_group(registers, g)]
             if ends is not None:
@@ -64,8 +69,16 @@ def store_within(s: State, op: ir.OpView) -> None:
                     inside = b.and_(
                         inside, b.and_(b.compare("sle", b.constant(0), low[i]), b.compare("slt", away, s.get(width)))
                     )
-                index = b.add(b.mul(b.widen(row), strides[0]), b.mul(b.widen(column), strides[1]))
-                store_one(s, address_of(s, target, index, element), 0, element, value, inside)
+                distance = i % 2 + (2 * g if fragment.lanes else s.geometry.column(g))
+                if i // 2 not in bases or len(op.width):
+                    index = b.add(b.mul(b.widen(row), strides[0]), b.mul(b.widen(column), strides[1]))
+                    bases[i // 2] = address_of(s, target, index, element), distance
+                address, before = bases[i // 2]
+                if known is None and distance != before:
+                    step = b.mul(strides[1], (distance - before) * size)
+                    address = b.pure("add.s64 $0, $1, $2;", b.i64, address, step)
+                    bases[i // 2] = address, distance
+                store_one(s, address, (distance - before) * size * (known or 0), element, value, inside)
 
 
 def _of_run(s: State, op: ir.OpView, readers: Sequence[Held], wave: int) -> list[list[tuple[ir.Value, ...]]]:
