@@ -39,6 +39,8 @@ CASES = [
     ("S[m]:f32 = sum[k](A[k,m]^2) * 2", {"m": 40, "k": 5}, ""),
     ("S[n]:f32 = max[k](A[k,n]:bf16)", {"n": 40, "k": 5}, "n"),
     ("C[b,m,n]:f32 = G[b,m,n] + x[b,n]", {"b": 2, "m": 3, "n": 24}, ""),
+    ("C[b,m,n]:f32 = x[b,m] - y[n]", {"b": 2, "m": 3, "n": 27}, ""),
+    ("C[m,n]:f32 = x[m] - y[n]:i8", {"m": 3, "n": 516}, "n"),
 ]
 APART = [  # what adjacent columns of the result read does not lie side by side
     ("Y[t,n]:f32 = x[n/4]:f32 * D[t,n]", {"t": 3, "n": 32}, ""),

@@ -375,6 +375,7 @@ FORMS: dict[str, Form] = {
     "picked": Form("Y[m,t]{t} = {red}[j](D[m,inv[t,j]]{input})", 2, {"j": "few"}, ""),
     "averaged": Form("Y[t,n]{t} = sum[j](D[t,j,n]{input}) / 4", 1, {"j": "few", "n": "wide"}, ""),
     "elementwise": Form("C[m,n]{t} = {fn}(G[m,n]) * U[m,n]{input} + x[n%64]", 2, {"n": "wide"}, ""),
+    "a row and a column": Form("Y[b,m,n]{p} = {fn}(x[n]{input}) * r[b,m]", 2, {"b": "few", "n": "wide"}, ""),
     "copied": Form("C[m,n]{t} = {of G[idx[m],n]{input}}", 2, {"n": "wide"}, ""),
     "columns": Form("S[n]{t} = {back {red}[m]({term X[m,n]})}", 1, {"n": "wide"}, ""),
     "columns, each of its range": Form("S[n]{t} = {back {red}[m]({term X[m,n]})} for m < len[n]", 1, {"n": "wide"}, ""),

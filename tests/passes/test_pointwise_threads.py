@@ -31,6 +31,11 @@ GATE = "D[m,k] = dH[m,k] * U[m,k] * sigmoid(G[m,k]); Q[m,k]:fp8_block = D; T[k,m
         pytest.param("T[k,m]:fp8_block = X[m,k]", 7168, 256, 64, "rows=128, columns=64", id="blocks of 128 of a row"),
         pytest.param(GATE, 7168, 512, 64, "rows=128, columns=128", id="of three tensors, one place after another"),
         pytest.param(BOTH, 7168, 256, 64, "rows=64, columns=128", id="scales in both orders"),
+        pytest.param("Y[m,k]:f32 = x[k] + r[m]", 7168, 128, 56, "rows=2, columns=512", id="of 4096 bytes"),
+        pytest.param("Y[b,m,k] = x[k] - r[b,m]", 7168, 128, 56, "rows=2, columns=1024", id="none turned"),
+        pytest.param("Y[m,k]:f32 = x[k/8] + r[m]", 7168, 128, 56, "rows=8, columns=128", id="single columns"),
+        pytest.param("Y[m,k]:f32 = X[m,k]:nvfp4", 7168, 128, 56, "rows=2, columns=512", id="a store of 16 bytes"),
+        pytest.param("Y[m,k] = x[k] + X[m,k]", 7168, 128, 56, "rows=1, columns=1024", id="reads as much"),
     ],
 )
 def test_threads(program: str, k: int, threads: int, registers: int, spread: str) -> None:

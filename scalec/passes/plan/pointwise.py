@@ -27,6 +27,12 @@ WASTED = 8
 SECTORS = 8
 """Threads along a row, at least, where the row has as many vectors: 128 bytes, a line of L2. Not measured."""
 
+AT_ONCE, MOST_AT_ONCE = 4096, 8
+"""Bytes that a CTA stores, at least, of what writes more than it reads, and places of a thread for it, at most. An SM
+begins a CTA each 80 ns: 8192 x 8192 f32 of a row and a column took 81 us with 2048 bytes a CTA, 59.6 with 4096, 59.5
+with 8192, 60.4 with 16384, wherever a thread's places are (a fill 60.1); 69 with 256 or 512 threads of one place. What
+reads as much takes 1.00 to 1.01 of the time (H200, docs/notes/pointwise.md)."""
+
 HELD, MOST_HELD = 32, 64
 """Elements that a thread holds of a tensor of a row that it keeps, of one of several half as many where the row has no
 more than ROW_THREADS then; and at most, of all of these and of a block of several rows, where the row would have more
@@ -189,10 +195,8 @@ class Spread:
         across, whole = _across(vectors), bool(n) and not n % vector
         if not p.meets:
             down, along = _places(p, vector)
-            threads = _threads(p)
-            return Spread(
-                vector, threads // across * down, across * vector * along, _together(p), whole, threads, down, along
-            )
+            rows, columns = THREADS // across * down, across * vector * along
+            return Spread(vector, rows, columns, _together(p), whole, down=down, along=along)
         blocks = [*p.found]
         widest = max((*transformed, *(x.columns // vector for x in blocks)), default=1) or 1
         high = max((x.rows for x in blocks), default=1)
@@ -207,23 +211,27 @@ class Spread:
         along = max(1, widest // across)
         if along * vector > MOST_HELD:
             raise _refused(f"blocks of {widest * vector} columns", "fewer")
-        threads = max(_threads(p), across)
-        down, more = _places(p, vector * along) if not blocks else (1, 1)
-        along *= more
-        return Spread(
-            vector, threads // across * down, across * along * vector, _together(p), whole, threads, down, along
-        )
+        threads = max(THREADS, across)
+        down, beside = (1, along) if blocks or transformed else _places(p, vector)
+        rows, columns = threads // across * down, across * beside * vector
+        return Spread(vector, rows, columns, _together(p), whole, threads, down, beside)
 
     def __str__(self) -> str:
         return f"rows={self.rows}, columns={self.columns}, vector={self.vector}, together={self.together}"
 
 
-def _threads(p: Pointwise) -> int:
-    return THREADS
-
-
-def _places(p: Pointwise, held: int) -> tuple[int, int]:
-    return 1, 1
+def _places(p: Pointwise, vector: int) -> tuple[int, int]:
+    """How many places a thread has below each other, and beside each other: several, which share what rows have in
+    common, where less is read of each point than written, and CTAs would write less than AT_ONCE."""
+    rows, names = {d.name for d in p.rows}, {x.name: x for x in p.lookups}
+    read = {(x.name, x.coords): x for x in p.every if x.dims(names) > {p.columns.name}}
+    apart = {key: [c.divisor for c in x.coords if c.dim == p.columns.name] for key, x in read.items()}
+    each = [x.element.bits // max(apart[key], default=1) for key, x in read.items()]
+    written = [o.element.bits for o in p.outputs if not p.is_row(o)]
+    if p.reductions or p.skips or len(written) != 1 or sum(each) >= written[0]:
+        return 1, 1
+    count = min(MOST_AT_ONCE, max(1, 8 * AT_ONCE // (THREADS * vector * written[0])))
+    return (count, 1) if rows and p.rows[-1].largest != 1 else (1, count)
 
 
 def _refused(what: str, expected: str, fix: str = "quantise in smaller blocks") -> UnsupportedError:
@@ -241,7 +249,7 @@ def _vector(p: Pointwise) -> int:
     bits = [x.bits for x in elements]
     widest = 1 << (8 * WIDEST // max(bits)).bit_length() - 1
     stored = 8 * MOST_BYTES // max((o.element.bits for o in p.outputs if not p.is_row(o)), default=1)
-    if not p.meets and not any(stored * x % 32 for x in bits):
+    if not (p.found or p.spans or p.turned) and not any(stored * x % (16 if x < 8 else 32) for x in bits):
         widest = min(widest, stored)
     vector = 1 if p.single else min(8 * MOST_BYTES // (min(bits) & -min(bits)), widest)
     if any(x.columns == 1 for x in p.found):

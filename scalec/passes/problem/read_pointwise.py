@@ -112,13 +112,14 @@ class PointwiseReader(PointwiseChecks, EpilogueReader):
         outputs: Sequence[Output], reductions: Sequence[Reduction], lookups: dict[str, Lookup]
     ) -> tuple[list[str], str]:
         """The indices of the results but one, and that which lies side by side in all that is read along several of
-        them. Where results have another one last, it is the last of the others."""
+        them, the last one included. Where results have another one last, it is the last of the others."""
         largest = max(outputs, key=lambda o: len(o.dims))
         if not largest.dims:  # one number, of all that is reduced last
             return [], reductions[-1].dim.name
         *rows, columns = largest.dims
         reads = [x for of in (*outputs, *reductions) for x in of.body.all_reads]
-        last = {x.coords[-1] for x in reads if len(x.dims(lookups) & set(largest.dims)) > 1}
+        names = [(x, x.dims(lookups)) for x in reads]
+        last = {x.coords[-1] for x, dims in names if columns in dims and len(dims & set(largest.dims)) > 1}
         if last and last <= {Coord(x) for x in rows} and len(last) == 1:
             columns = next(iter(last)).dim
             rows = [x for x in largest.dims if x != columns]
