@@ -242,7 +242,7 @@ def _may_have_gpu() -> bool:
 
 def _check_kind(name: str, value: Any, kind: type, expected: str) -> None:
     if not isinstance(value, kind):
-        fix = "pass its text: path.read_text()" if isinstance(value, os.PathLike) else ""
+        fix = "pass its text: path.read_text()" if isinstance(value, os.PathLike) else f"pass {expected}"
         found = type(value).__qualname__
         raise ArgumentError(f"{name} is of type {found}", got=shown(value), expected=expected, fix=fix)
 
@@ -278,7 +278,7 @@ def _size(dim: str, size: Any) -> int:
     except TypeError:
         value = -1
     if isinstance(size, bool) or not 0 <= value < 2**31:
-        fix = f"leave {dim} out of dims: it may then differ from call to call" if size is None else ""
+        fix = f"leave {dim} out of dims: it may then differ from call to call"
         if isinstance(size, (float, str)) and str(size).removesuffix(".0").isdecimal():
             fix = f"{dim} = {str(size).removesuffix('.0')}"
         raise ArgumentError(
@@ -294,4 +294,9 @@ def _text(field: str, value: Any) -> str:
     try:
         return "x".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)
     except Exception as error:  # whatever an object of a library's raises
-        raise ArgumentError(f"schedule: {field} cannot be written", got=shown(value)) from error
+        raise ArgumentError(
+            f"schedule: {field} cannot be written",
+            got=shown(value),
+            expected="a number, a text, or a tuple of numbers",
+            fix=f"write it out: {field}=...",
+        ) from error

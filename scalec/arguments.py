@@ -52,7 +52,8 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
         try:
             given = signature.bind(*args, **kwargs).arguments
         except TypeError as error:
-            raise ArgumentError(f"{function.__name__}: {error}", expected=str(signature)) from None
+            fix = f"leave out what {function.__name__} does not take, and give what has no default"
+            raise ArgumentError(f"{function.__name__}: {error}", expected=str(signature), fix=fix) from None
         for name, expected in expectations().items():
             if name in given:
                 _hold(f"{function.__name__}: {name}", given[name], expected)
@@ -75,7 +76,8 @@ def check_fields(made: Any) -> None:
 def _hold(name: str, value: Any, expected: Found) -> None:
     wanted = expected(value)
     if wanted:
-        raise ArgumentError(f"{name} = {shown(value)}", got=f"type {type(value).__qualname__}", expected=wanted)
+        got, fix = f"type {type(value).__qualname__}", f"pass {wanted}; convert what you have before the call"
+        raise ArgumentError(f"{name} = {shown(value)}", got=got, expected=wanted, fix=fix)
 
 
 @cache

@@ -56,7 +56,12 @@ def differentiable(
             fix="compile the programs of scalec.grad, and call them in a torch.autograd.Function",
         )
     if not wanted:
-        raise ArgumentError("no input of this program has a gradient in torch", got=", ".join(names))
+        raise ArgumentError(
+            "no input of this program has a gradient in torch",
+            got=", ".join(names),
+            expected="a tensor of bf16, f16 or f32 without scales, and its name in wrt",
+            fix="scalec.compile a program that nothing is to be differentiated of",
+        )
     check_most(source, most or {})
     said = {"straight_through": straight_through, "once": once, "covered": covered, "results": results}
     made = grad(source, wrt=wanted, quantize=quantize, types=types, **said)

@@ -32,7 +32,10 @@ def blocked_by_group(scales: Any, offsets: Any) -> Any:
     """
     if len(scales.shape) != 2 or scales.dtype.itemsize != 1:
         raise ArgumentError(
-            "scales of rows", got=f"{tuple(scales.shape)} of {scales.dtype}", expected="[M, S] of bytes"
+            "scales of rows",
+            got=f"{tuple(scales.shape)} of {scales.dtype}",
+            expected="[M, S] of bytes",
+            fix="scales.reshape(M, S), of ue8m0, ue4m3 or uint8",
         )
     (rows, columns), groups = scales.shape, offsets.shape[0] - 1
     tiles, across = -(-rows // ROWS) + groups, -(-columns // COLUMNS)
@@ -84,6 +87,7 @@ def columns_by_group(scales: Any, offsets: Any, k: int, block: int, layout: str 
             "scales of columns",
             got=f"{tuple(scales.shape)} of {scales.dtype}, {groups} groups, layout {layout!r}",
             expected="[R, S], of bytes if packed or blocked; a group; row, col, packed or blocked",
+            fix="scales.reshape(R, S), and layout='row' of scales of more than a byte",
         )
     rows, columns = scales.shape
     unit, number = block * together, (-(-k // (block * together)) + groups) * together
@@ -267,7 +271,12 @@ def _checked(qweight: Any, qzeros: Any, scales: Any, packed: tuple[int, int]) ->
     """(K, groups of it) of a checkpoint's tensors, of which words of weights have so many K and N."""
     for name, x in (("qweight", qweight), ("qzeros", qzeros)):
         if len(x.shape) != 2 or str(x.dtype).removeprefix("torch.") != "int32":
-            raise ArgumentError(f"{name} of 4 bits", got=f"{tuple(x.shape)} of {x.dtype}", expected="a matrix of int32")
+            raise ArgumentError(
+                f"{name} of 4 bits",
+                got=f"{tuple(x.shape)} of {x.dtype}",
+                expected="a matrix of int32",
+                fix=f"pass {name} as the checkpoint has it, or {name}.view(int32)",
+            )
     k, n = (extent * count for extent, count in zip(qweight.shape, packed, strict=True))
     groups = qzeros.shape[0]
     if tuple(scales.shape) != (groups, n) or qzeros.shape[1] * WORD != n or not groups or k % groups:
@@ -275,6 +284,7 @@ def _checked(qweight: Any, qzeros: Any, scales: Any, packed: tuple[int, int]) ->
             f"qzeros and scales of weights with K = {k} and N = {n}",
             got=f"{tuple(qzeros.shape)} and {tuple(scales.shape)}",
             expected=f"[K/g, {n // WORD}] and [K/g, {n}], with g a divisor of {k}",
+            fix="pass all three of one layer; GPTQ packs along K, AWQ along N",
         )
     return k, groups
 

@@ -138,7 +138,9 @@ def silu_mul_quantize(
         gate, up = gate[..., :half], gate[..., half:]
     if gate.shape != up.shape:
         expected = "one shape; where up is None, both in one tensor whose last index is even"
-        raise ArgumentError("gate and up differ", got=f"{tuple(gate.shape)}, {tuple(up.shape)}", expected=expected)
+        got = f"{tuple(gate.shape)}, {tuple(up.shape)}"
+        fix = "leave up out, and give both in one tensor, or cut them to one shape"
+        raise ArgumentError("gate and up differ", got=got, expected=expected, fix=fix)
     value = "silu(gate{at}:{0}) * up{at}:{1}"
     return _quantized(value, (gate, up), meaning, flags, (rows, offsets), scale2, seed, target)
 
@@ -364,7 +366,7 @@ def _held(
             raise _not_among(name, value, known)
     for name, value in flags.items():
         if not isinstance(value, bool):
-            raise ArgumentError(f"{name} = {shown(value)}", expected="True or False")
+            raise ArgumentError(f"{name} = {shown(value)}", expected="True or False", fix=f"{name}=bool(...)")
     if flags.get("both") and flags["transposed"]:
         raise ArgumentError("both and transposed are given", expected="one of them", fix="both gives the two")
     for name, x in tensors.items():
@@ -375,12 +377,15 @@ def _held(
             got = f"{x.dtype}, {len(x.shape)} indices" if tensor else f"{shown(x)}, of type {type(x).__qualname__}"
             of = "" if any_type else f" of {', '.join(_FLOATS)}"
             expected = f"a torch tensor or a numpy array{of}, at least {least} indices"
-            fix = f"{name}.float() or {name}.astype(numpy.float32)" if tensor and len(x.shape) >= least else ""
+            fix = f"{name}.float() or {name}.astype(numpy.float32)"
+            if not tensor or len(x.shape) < least:
+                fix = f"torch.as_tensor({name}), or {name}.reshape with {least} indices"
             raise ArgumentError(f"{name} does not fit", got=got, expected=expected, fix=fix)
         adopt(name, x, 0, lambda pointer: CPU)  # refuses masks, sparse tensors and lazy views before these are reduced
     if not all(_alike(x, y) for x, y in pairwise(tensors.values())):
         got = ", ".join(f"{name} of type {type(x).__qualname__}" for name, x in tensors.items())
-        raise ArgumentError("tensors of two libraries", got=got, expected="torch tensors alone, or numpy arrays alone")
+        expected, fix = "torch tensors alone, or numpy arrays alone", "torch.from_numpy(...), or tensor.numpy()"
+        raise ArgumentError("tensors of two libraries", got=got, expected=expected, fix=fix)
     if not isinstance(format, str):
         raise _not_among("format", format, FORMATS)
     return _meaning(format, layout)
@@ -426,7 +431,8 @@ def _outer(x: Any, scale2: Any, meaning: _Meaning, batched: bool) -> tuple[Any, 
     if (scale2 is not None) != (meaning.largest > 0):
         expected = "one f32 where the format has a scale of the whole tensor, as nvfp4 has, and none where not"
         found = "no scale2" if scale2 is None else "scale2"
-        raise ArgumentError("scale2 and format do not go together", got=found, expected=expected)
+        fix = "pass the scale2 that goes with the values" if scale2 is None else "leave scale2 out"
+        raise ArgumentError("scale2 and format do not go together", got=found, expected=expected, fix=fix)
     if scale2 is None:
         return ()
     shape = (1,) * (3 if batched else 2)
@@ -436,7 +442,12 @@ def _outer(x: Any, scale2: Any, meaning: _Meaning, batched: bool) -> tuple[Any, 
         torch: Any = sys.modules["torch"]
         return (torch.as_tensor(scale2, dtype=torch.float32, device=x.device).reshape(shape),)
     except Exception as error:  # whatever a library raises
-        raise ArgumentError(f"scale2 = {shown(scale2)}", expected="one number: a scale of the whole tensor") from error
+        raise ArgumentError(
+            f"scale2 = {shown(scale2)}",
+            got=f"type {type(scale2).__qualname__}",
+            expected="one number: a scale of the whole tensor",
+            fix="pass a number, or a tensor of one element",
+        ) from error
 
 
 def _reciprocal(scale: Any) -> Any:
@@ -454,16 +465,23 @@ def _range(x: Any, batched: bool, rows: Any, offsets: Any) -> tuple[str, tuple[A
     if torch_calls.tracing():
         return (" for m < rows[b]", (rows.reshape((-1,)),)) if rows is not None else (_GROUPS, (offsets,))
     if rows is not None and offsets is not None:
-        raise ArgumentError("rows and offsets are given", expected="one of them")
+        expected, fix = "one of them", "rows of a batch of matrices, offsets of the rows of one matrix"
+        raise ArgumentError("rows and offsets are given", got="both", expected=expected, fix=fix)
     if rows is not None and not batched:
-        raise ArgumentError("rows without batched=True", expected="a number of rows for each matrix of a batch")
+        expected = "a number of rows for each matrix of a batch"
+        raise ArgumentError("rows without batched=True", got="batched=False", expected=expected, fix="batched=True")
     if offsets is not None and (batched or len(x.shape) != 2):
         got = f"{len(x.shape)} indices" + (", batched" if batched else "")
-        raise ArgumentError("offsets are of the rows of one matrix", got=got, expected="x of [m, k], not batched")
+        expected, fix = "x of [m, k], not batched", "x.reshape(-1, x.shape[-1]), with offsets of all of its rows"
+        raise ArgumentError("offsets are of the rows of one matrix", got=got, expected=expected, fix=fix)
     name, ends = ("offsets", offsets) if rows is None else ("rows", rows)
     ends: Any = ends
     if not (_alike(ends, x) and _element(ends.dtype) == "i32"):
-        raise ArgumentError(f"{name} = {shown(ends)}", expected="an int32 tensor on the device of x")
+        got = f"a tensor of {ends.dtype}" if hasattr(ends, "dtype") else ""
+        fix = f"torch.tensor({name}, dtype=torch.int32, device=x.device), or numpy.array({name}, numpy.int32)"
+        raise ArgumentError(
+            f"{name} = {shown(ends)}", got=got, expected="an int32 tensor on the device of x, of its library", fix=fix
+        )
     if name == "rows":
         return " for m < rows[b]", (ends.reshape((math.prod(ends.shape),)),)
     return _GROUPS, (ends,)
@@ -474,7 +492,9 @@ def _seed(x: Any, seed: Any) -> Any:
     if _alike(seed, x):
         return seed  # what is wrong with it, the kernel's call says
     if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 1 << 64:
-        raise ArgumentError(f"seed = {shown(seed)}", expected="a number from 0 to 2^64 - 1, or an int32 tensor of four")
+        expected = "a number from 0 to 2^64 - 1, or an int32 tensor of four"
+        fix = "seed=torch.seed() % 2**64, or leave it out to round to nearest"
+        raise ArgumentError(f"seed = {shown(seed)}", expected=expected, fix=fix)
     words = [seed & _WORD, seed >> 32, 0, 0]
     signed = [w - (w >> 31 << 32) for w in words]
     if is_numpy(x):
@@ -485,4 +505,5 @@ def _seed(x: Any, seed: Any) -> Any:
 
 def _not_among(name: str, value: Any, known: Iterable[str], *others: str) -> ArgumentError:
     fix = did_you_mean(value, tuple(known)) if isinstance(value, str) and len(value) < 40 else ""
+    fix = fix or f"{name}={next(iter(known))!r}, or another of these"
     return ArgumentError(f"{name} = {shown(value)} is unknown", expected=", ".join([*known, *others]), fix=fix)

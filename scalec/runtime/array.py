@@ -71,6 +71,7 @@ class DeviceArray:
                 f"an array of {data.dtype} is not one of {dtype}",
                 got=f"{data.dtype.itemsize} bytes an element",
                 expected=f"{made.itemsize} bytes an element",
+                fix=f"data.astype(...), or data.view(...) where its bits are those of {dtype}",
             )
         if data.size:
             device.upload(made.pointer, data.view(np.uint8).reshape(-1).data, stream)

@@ -30,6 +30,7 @@ from scalec.runtime.dispatch import Program
 from scalec.runtime.kernel import Kernel
 from scalec.runtime.sequence import Sequence, kernels_of
 from scalec.schema import matching, some
+from scalec.suggestions import did_you_mean
 from scalec.version import __version__
 
 VERSION = 2
@@ -139,10 +140,12 @@ def write(
     folder = Path(directory)
     pairs: list[tuple[Any, Any]] = [*kernels.items()] if isinstance(kernels, Mapping) else [(None, k) for k in kernels]
     if not pairs:
-        raise ScalecError("a bundle of no kernels", expected="at least one kernel")
+        got, fix = shown(kernels), "pass what scalec.compile returns: [kernel], or {name: kernel}"
+        raise ScalecError("a bundle of no kernels", got=got, expected="at least one kernel", fix=fix)
     for kernel in (k for _, x in pairs for k in (x.kernels if isinstance(x, Sequence) else [x])):
         if kernel.spec is None or not kernel.cubin:
-            raise ScalecError("a kernel without machine code cannot be bundled", fix="compile it to cubin")
+            expected, fix = "kernels that scalec.compile returns", "compile it to cubin"
+            raise ScalecError("a kernel without machine code cannot be bundled", expected=expected, fix=fix)
         cubins.check(kernel.spec, kernel.cubin)
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -198,7 +201,9 @@ def _text(folder: Path) -> bytes:
             f"no bundle in {folder}", expected=f"{folder / MANIFEST}", fix="scalec compile ... --bundle DIR"
         ) from None
     except (OSError, ValueError) as error:  # a path with a null character
-        raise ScalecError(f"{str(folder)!r} cannot be read", got=getattr(error, "strerror", "") or str(error)) from None
+        got = getattr(error, "strerror", "") or str(error)
+        fix = "pass a folder that scalec compile --bundle wrote, and may be read"
+        raise ScalecError(f"{str(folder)!r} cannot be read", got=got, expected="a bundle's folder", fix=fix) from None
 
 
 def _rows(folder: Path, text: bytes) -> tuple[list[tuple[Row, KernelSpec]], list[Chain]]:
@@ -255,8 +260,8 @@ def load(directory: str | os.PathLike[str], device: Device | None = None) -> Bun
         ScalecError: no bundle there, one of another version, or a file that is not what was written.
     """
     if not isinstance(directory, (str, os.PathLike)):
-        found = type(directory).__qualname__
-        raise ArgumentError(f"the bundle is of type {found}", got=shown(directory), expected="a folder's path")
+        what, fix = f"the bundle is of type {type(directory).__qualname__}", "pass its folder: a text or pathlib.Path"
+        raise ArgumentError(what, got=shown(directory), expected="a folder's path", fix=fix)
     folder = Path(directory)
     text = _text(folder)
     while True:
@@ -314,7 +319,10 @@ class Bundle(Mapping[str, Program | Sequence]):
     def __getitem__(self, name: str) -> Program | Sequence:
         if isinstance(name, str) and name in self._programs:
             return self._programs[name]
-        raise NoKernelError(f"no kernel {shown(name)} in the bundle", expected=", ".join(self._programs))
+        fix = (
+            did_you_mean(name, self._programs) if isinstance(name, str) else ""
+        ) or "write its program into the bundle"
+        raise NoKernelError(f"no kernel {shown(name)} in the bundle", expected=", ".join(self._programs), fix=fix)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._programs)
@@ -326,7 +334,12 @@ class Bundle(Mapping[str, Program | Sequence]):
         """Runs the bundle's only program; arguments are those of Kernel.__call__."""
         if len(self._programs) != 1:
             names = ", ".join(self._programs)
-            raise ArgumentError(f"the bundle has {len(self._programs)} programs", expected=f"bundle[name]: {names}")
+            raise ArgumentError(
+                f"the bundle has {len(self._programs)} programs",
+                got="a call without a name",
+                expected=f"bundle[name]: {names}",
+                fix=f"bundle[{next(iter(self._programs), 'name')!r}](...)",
+            )
         return next(iter(self._programs.values()))(*operands, out=out, stream=stream, **named)
 
     def __repr__(self) -> str:

@@ -57,16 +57,17 @@ def bind(
     given = dict(zip(takes, positional, strict=False))
     for name, value in named.items():
         if name not in known:
-            raise ArgumentError(
-                f"{spec.entry} has no argument {name!r}", expected=", ".join(known), fix=did_you_mean(name, known)
-            )
+            fix = did_you_mean(name, known) or f"leave {shown(name)} out"
+            raise ArgumentError(f"{spec.entry} has no argument {name!r}", expected=", ".join(known), fix=fix)
         if name in given:
-            raise ArgumentError(f"{name} is given twice", got="by position and by name")
+            got, fix = "by position and by name", f"leave {name}=... out"
+            raise ArgumentError(f"{name} is given twice", got=got, expected="each argument once", fix=fix)
         given[name] = value
     missing = [name for name in names if name not in given]
     if missing:
         plural = "s" if len(missing) > 1 else ""
-        raise ArgumentError(f"missing argument{plural} {', '.join(missing)}", expected=", ".join(takes))
+        what, fix = f"missing argument{plural} {', '.join(missing)}", f"pass {missing[0]} too, in this order or by name"
+        raise ArgumentError(what, expected=", ".join(takes), fix=fix)
     return tuple([given[name] for name in names]), _results(spec, given, out)
 
 
@@ -93,19 +94,32 @@ def _results(spec: KernelSpec, given: dict[str, Any], out: Any) -> tuple[Any, ..
     if out is not None:
         outs = list(out) if isinstance(out, (tuple, list)) else [out]
         if len(outs) != len(names):
-            raise ArgumentError(
-                f"out has {len(outs)} results, {spec.entry} has {len(names)}", expected=f"({', '.join(names)})"
+            expected = f"({', '.join(names)})"
+            what, fix = (
+                f"out has {len(outs)} results, {spec.entry} has {len(names)}",
+                f"out={expected}, or none of them",
             )
+            raise ArgumentError(what, expected=expected, fix=fix)
         for name, value in zip(names, outs, strict=True):
             if given.setdefault(name, value) is not value:
-                raise ArgumentError(f"{name} is given twice", got=f"as out= and as {name}")
+                got, fix = f"as out= and as {name}, two tensors", f"leave {name} or out= out"
+                raise ArgumentError(f"{name} is given twice", got=got, expected="each result once", fix=fix)
     found = [given.get(name) for name in names]
     absent = [name for name, value in zip(names, found, strict=True) if value is None]
     for t in (t for t in spec.results if t.given and t.name in absent):
         why = "is accumulated into (+=)" if t.inout else f"keeps what {_kept(t)}"
-        raise ArgumentError(f"{t.name} {why} and must be given", fix=f"{t.name}=tensor, or out=tensor")
+        raise ArgumentError(
+            f"{t.name} {why} and must be given",
+            expected="memory with what it holds before the call",
+            fix=f"{t.name}=tensor, or out=tensor",
+        )
     if absent and len(absent) < len(names):
-        raise ArgumentError(f"{absent[0]} is not given", expected=f"all results or none: {', '.join(names)}")
+        raise ArgumentError(
+            f"{absent[0]} is not given",
+            got=", ".join(x for x in names if x not in absent),
+            expected=f"all results or none: {', '.join(names)}",
+            fix=f"{absent[0]}=tensor too, or none of them, which allocates all",
+        )
     return None if absent else tuple(found)
 
 
@@ -144,7 +158,7 @@ def number(name: str, value: Any) -> float:
     if type(value) is float and -F32_MAX <= value <= F32_MAX:
         return value
     if value is None:
-        raise ArgumentError(f"{name} is None", expected="a number")
+        raise ArgumentError(f"{name} is None", expected="a number", fix=f"{name}=1.0, or another number")
     tensor = any(_has(value, a) for a in ("__dlpack__", "__cuda_array_interface__"))
     if not tensor and _has(value, "__float__") and not isinstance(value, bool):
         try:
@@ -156,15 +170,21 @@ def number(name: str, value: Any) -> float:
                 f"{name} is not a number",
                 got=f"{type(value).__qualname__}, of which float() raises {type(error).__name__}: {error}",
                 expected="a Python number",
+                fix=f"pass a number of Python's for {name}",
             ) from error
         if abs(found) <= F32_MAX or (isinstance(value, float) and not math.isfinite(value)) or found != found:
             return found
-        raise ArgumentError(f"{name} is too large for f32", got=shown(value), expected=f"at most {F32_MAX:.7e}")
+        raise ArgumentError(
+            f"{name} is too large for f32",
+            got=shown(value),
+            expected=f"at most {F32_MAX:.7e}",
+            fix=f"float('inf') where that is meant, or {name} times a power of two that the program takes off again",
+        )
     raise ArgumentError(
         f"{name} is not a number",
         got=type(value).__qualname__,
         expected="a Python number",
-        fix=f"{name}=float({name})" if tensor else "",
+        fix=f"{name}=float({name})" if tensor else f"{name}=1.0, or another number",
     )
 
 
@@ -335,7 +355,9 @@ def check_address(t: TensorSpec, pointer: int, output: bool) -> None:
     """Refuses NULL and addresses that the kernel cannot use, which writes what is an `output`; the tensor has
     elements."""
     if not pointer:
-        raise ArgumentError(f"{t.name} is NULL", got="address 0", expected="memory")
+        raise ArgumentError(
+            f"{t.name} is NULL", got="address 0", expected="memory", fix=f"allocate {t.name} before the call"
+        )
     if pointer % t.align:
         raise ArgumentError(
             f"{t.name} begins at address {pointer:#x}, not a multiple of {t.align} bytes",

@@ -69,7 +69,8 @@ def registered(kernel: Registered) -> Any:
     """
     torch = sys.modules.get("torch")
     if torch is None:
-        raise ArgumentError("an op is one of torch's, which has not been imported", fix="import torch")
+        what = "an op is one of torch's, which has not been imported"
+        raise ArgumentError(what, expected="torch among the imported modules", fix="import torch")
     with _lock:
         full = _name(kernel)
         while (known := _registered.get(full)) is not None:

@@ -87,12 +87,16 @@ class Differentiable:
                 "the arguments are not those of the program",
                 got=f"{len(operands)} in order, and {', '.join(named) or 'none'} by name",
                 expected=", ".join(self.names),
+                fix="pass each of these once, in this order or by name",
             )
         values = (*first, *[named[n] for n in rest])
         for name, value in zip(self.names, values, strict=True):
             if name not in self._scalars and not isinstance(value, torch.Tensor):
                 raise ArgumentError(
-                    f"{name} is of type {type(value).__qualname__}", got=shown(value), expected="a torch tensor"
+                    f"{name} is of type {type(value).__qualname__}",
+                    got=shown(value),
+                    expected="a torch tensor",
+                    fix=f"torch.as_tensor({name}), or scalec.compile, whose kernels take other tensors too",
                 )
         if not torch_calls.tracing():  # a transform hides the tangent from the op
             torch_calls.refuse_tangents(torch, self.names, values)

@@ -156,7 +156,9 @@ class EmulatedDevice:
                 seen = replace(loaded, memory=self._view(loaded.memory, tensors))
             except (MemoryError, OverflowError, ValueError) as error:
                 name, _, size = max(tensors, key=lambda t: t[2])
-                raise DeviceError(f"{self.name} has no memory to judge {size} bytes of {name} in") from error
+                what = f"{self.name} has no memory to judge {size} bytes of {name} in"
+                fix = "smaller sizes, or a GPU"
+                raise DeviceError(what, got=str(error), expected="twice the host's memory", fix=fix) from error
             arguments = [bytes(memoryview(p).cast("B")) for p in kept]
             try:
                 self.stats = emulate(
@@ -230,7 +232,9 @@ class EmulatedDevice:
     def _range(self, address: int, size: int) -> tuple[Segment, int]:
         segment = self.memory.find(address, size)
         if segment is None:
-            raise DeviceError(f"{size} bytes at {address:#x} are no memory of {self.name}")
+            expected, fix = "an array of this device", "pass numpy arrays, or DeviceArray.from_host of this device"
+            what = f"{size} bytes at {address:#x} are no memory of {self.name}"
+            raise DeviceError(what, expected=expected, fix=fix)
         return segment, address - segment.base
 
     def order(self, first: int, then: int) -> None:
@@ -257,7 +261,8 @@ def _device_error(what: str, error: EmulatorError) -> DeviceError:
     if isinstance(error, Finding):
         message = f"the emulator stopped {what}: {error.kind}: {error.message}"
         return DeviceError(message, got=error.where, expected=error.expected, fix=error.fix)
-    return DeviceError(f"the emulator cannot run {what}: {error}")
+    expected, fix = "PTX that scalec makes, or that docs/emulator.md names", "run it on a GPU"
+    return DeviceError(f"the emulator cannot run {what}: {error}", expected=expected, fix=fix)
 
 
 _devices: dict[str, EmulatedDevice] = {}

@@ -67,6 +67,7 @@ def bind_dims(spec: Called, views: Mapping[str, TensorView]) -> dict[str, int]:
                 f"{t.name} has {e.dim} = {size}, {giver[e.dim]} has {e.dim} = {dims[e.dim]}",
                 got=seen(t, view),
                 expected=f"{written(t)} with {e.dim} = {dims[e.dim]}",
+                fix=f"give both one {e.dim}: cut, pad or transpose the one that is wrong",
             )
         giver.setdefault(e.dim, t.name)
         within = spec.ranges.get(e.dim)
@@ -78,7 +79,12 @@ def bind_dims(spec: Called, views: Mapping[str, TensorView]) -> dict[str, int]:
                 fix=f"compile with a range that has {size}, or without {e.dim} in dims to leave it open",
             )
         if size > MOST:
-            raise ArgumentError(f"{t.name} has {e.dim} = {size}", expected=f"at most {MOST}")
+            raise ArgumentError(
+                f"{t.name} has {e.dim} = {size}",
+                got=seen(t, view),
+                expected=f"at most {MOST}: kernels count in 32 bits",
+                fix=f"call it for parts of {e.dim}",
+            )
     dims.update({name: size for name, size in spec.dims.items() if size is not None})
     _solve(tensors, views, dims, giver)
     for t in tensors:
@@ -90,6 +96,8 @@ def bind_dims(spec: Called, views: Mapping[str, TensorView]) -> dict[str, int]:
             if dim not in dims:
                 raise ArgumentError(
                     f"no argument tells the size of {dim}, which {written(t)} needs",
+                    got=f"{dim} in {t.name} alone",
+                    expected=f"a size of {dim} when the program is compiled, or a tensor that has it",
                     fix=f"compile with dims={{{dim!r}: ...}}",
                 )
     for t in tensors:
@@ -126,6 +134,7 @@ def _solve(
                     f"{t.name} has extent {views[t.name].shape[axis]} along index {axis} ({e})",
                     got=seen(t, views[t.name]),
                     expected=f"{written(t)}, at least {e.value({e.tells: 0})}",
+                    fix=f"pass {t.name} with one more: it has both ends of each group",
                 )
             dims[e.tells], giver[e.tells] = size, t.name
 
@@ -168,6 +177,7 @@ def _check_rank(t: TensorSpec, view: TensorView) -> None:
         f"{t.name} has {len(view.shape)} dimensions, expected {len(t.shape)}",
         got=seen(t, view),
         expected=written(t) if t.shape else f"{t.name} with one element",
+        fix=f"{t.name}.reshape(...) with {len(t.shape)} indices",
     )
 
 
@@ -185,6 +195,7 @@ def _check_shape(t: TensorSpec, view: TensorView, dims: Mapping[str, int], giver
             f"{t.name} has extent {found} along index {axis} ({e}), expected {size}{because}",
             got=seen(t, view),
             expected=f"{written(t)}, here {list(stored_shape(t, dims))}{told}",
+            fix=f"pass {t.name} of that shape: cut, pad or transpose it, or the tensor that gave the sizes",
         )
 
 
@@ -198,6 +209,7 @@ def _check_blocked(t: TensorSpec, view: TensorView, dims: Mapping[str, int]) -> 
         f"{t.name} has {found} scales, its 128x4 tiles (layout blocked) have {math.prod(stored)}",
         got=seen(t, view),
         expected=f"{scales} scales padded to whole tiles: {list(stored)} without gaps, in any shape of that size",
+        fix="pad them with zeros to whole tiles, or say @row in the program, which takes them as they are",
     )
 
 

@@ -75,7 +75,11 @@ def _check_bounds(domain: Domain, dims: Mapping[str, int], held: Mapping[str, Ar
         whole = f"0 to {size}, the size of {domain.dim}"
         if (values > size).any():
             at = _first(values > size)
-            raise ArgumentError(f"{_at(name, at)} = {values[at]} is beyond {domain.dim} = {size}", expected=whole)
+            raise ArgumentError(
+                f"{_at(name, at)} = {values[at]} is beyond {domain.dim} = {size}",
+                expected=whole,
+                fix=f"clamp {name} to {size}, or pass tensors with more {domain.dim}",
+            )
         broken = (values % domain.step != 0) & (values != size)
         if broken.any():
             at = _first(broken)
@@ -88,7 +92,8 @@ def _check_bounds(domain: Domain, dims: Mapping[str, int], held: Mapping[str, Ar
             continue
         if (values < 0).any():
             at = _first(values < 0)
-            raise ArgumentError(f"{_at(name, at)} = {values[at]} is no offset", expected=whole)
+            fix = f"make {name} of lengths: 0, then their cumulative sum"
+            raise ArgumentError(f"{_at(name, at)} = {values[at]} is no offset", expected=whole, fix=fix)
         falls = np.diff(values, axis=axis) < 0
         if falls.any():
             before = _first(falls)
@@ -178,6 +183,7 @@ class _Reached:
             raise ArgumentError(
                 f"{_at(name, at)} = {values[at]} is no index of {t.name}, which has {extent} ({e})",
                 expected=(f"0 to {extent - 1}, or -1" if extent else "-1") + ", which is skipped",
+                fix=f"correct {name}, or pass {t.name} with more rows",
             )
         if lookup.once is None:
             return
@@ -203,4 +209,5 @@ class _Reached:
         raise ArgumentError(
             f"{_at(name, one)} and {_at(name, other)} are both {values[one]}: {t.name} would be written there twice",
             expected="each index once, or -1, which is skipped",
+            fix=f"add them up: {t.name}[{name}[...]] = sum[...](...) of a gather, or give all but one -1",
         )

@@ -210,7 +210,7 @@ class Kernel:
         if device is None:
             device = self.fixed or devices.default(self.spec.target)
         elif not hasattr(device, "place"):
-            raise ArgumentError(f"{shown(device)} is no device", fix="leave it out")
+            raise ArgumentError(f"{shown(device)} is no device", expected="a device of scalec's", fix="leave it out")
         found = self._loaded.get(device.place)
         if found is not None:
             return found

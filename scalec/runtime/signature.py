@@ -81,7 +81,10 @@ def _check_map(spec: KernelSpec, a: Argument) -> None:
     tensors |= {v.name: spec_of(v, tensors[v.tensor]) for v in spec.views}
     t = tensors.get(a.tensor)
     if t is None:
-        raise UnsupportedError(f"a tensor map over {a.tensor!r}, which is no tensor of the kernel")
+        known = ", ".join(tensors)
+        raise UnsupportedError(
+            f"a tensor map over {a.tensor!r}, which is no tensor of the kernel", expected=known, fix=NEWER
+        )
     what = f"the tensor map of {t.name}"
     if a.element not in ("", PADDED, TILES):
         raise UnsupportedError(f"{what} has elements {a.element!r}", expected=f"'', {PADDED!r} or {TILES!r}", fix=NEWER)
@@ -89,12 +92,14 @@ def _check_map(spec: KernelSpec, a: Argument) -> None:
         raise UnsupportedError(
             f"{what} has elements {a.element!r} and layout {t.layout}",
             expected=f"elements {TILES!r} with layout blocked, and only there",
+            fix=NEWER,
         )
     if not a.permuted and len(a.box) != len(a.axes or t.shape):
         raise UnsupportedError(
             f"{what} has a box {a.box}",
             got=f"axes {a.axes} of {len(t.shape)} indices",
             expected="an extent for each axis",
+            fix=NEWER,
         )
     last = (len(t.shape) - 1, len(t.shape) - 2)
     if a.element == TILES and (a.swizzle or (a.axes[:2] or (1, 0)) != last):
@@ -102,6 +107,7 @@ def _check_map(spec: KernelSpec, a: Argument) -> None:
             f"{what} is over tiles (layout blocked)",
             got=f"axes {a.axes} of {len(t.shape)} indices, a swizzle of {a.swizzle} bytes",
             expected="the last two indices first, no swizzle",
+            fix=NEWER,
         )
     if a.permuted:
         _check_permuted(spec, a, t)
@@ -120,7 +126,7 @@ def _check_map(spec: KernelSpec, a: Argument) -> None:
         (t.align % PADDED_ALIGN == 0, f"an alignment of {t.align} bytes", f"a multiple of {PADDED_ALIGN}"),
     ):
         if a.element == PADDED and not fits:
-            raise UnsupportedError(f"{what} pads elements", got=got, expected=expected)
+            raise UnsupportedError(f"{what} pads elements", got=got, expected=expected, fix=NEWER)
 
 
 def _check_permuted(spec: KernelSpec, a: Argument, t: TensorSpec) -> None:
@@ -130,10 +136,9 @@ def _check_permuted(spec: KernelSpec, a: Argument, t: TensorSpec) -> None:
     if a.element or t.layout != "row" or len(t.shape) != 2 or len(a.box) != 5 or a.box[1:-1] != inner:
         got = f"elements {a.element!r}, layout {t.layout}, {len(t.shape)} indices, a box {a.box}"
         expected = f"its own elements, rows, two indices, a box of five extents, {inner} in the middle"
-        raise UnsupportedError(what, got=got, expected=expected)
+        raise UnsupportedError(what, got=got, expected=expected, fix=NEWER)
     dim = t.shape[0].dim
     rows = spec.dims.get(dim) if dim and t.shape[0].divisor == 1 else None
     if a.permuted < 8 or a.permuted % 8 or rows is None or rows % a.permuted:
-        raise UnsupportedError(
-            what, got=f"{t.shape[0]} = {rows} rows", expected="a multiple of 8, and a size of which it is a divisor"
-        )
+        got, expected = f"{t.shape[0]} = {rows} rows", "a multiple of 8, and a size of which it is a divisor"
+        raise UnsupportedError(what, got=got, expected=expected, fix=NEWER)

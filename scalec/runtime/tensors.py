@@ -113,11 +113,12 @@ def adopt(name: str, value: Any, stream: int, locate: Callable[[int], Place]) ->
     if _asked(name, value, "__dlpack__") is not None:
         return _from_dlpack(name, value, stream)
     if value is None:
-        raise ArgumentError(f"{name} is None", expected="a tensor")
+        raise ArgumentError(f"{name} is None", expected="a tensor", fix=f"allocate {name} before the call")
     raise ArgumentError(
         f"{name} is not a tensor",
         got=f"{type(value).__module__}.{type(value).__qualname__}",
         expected="a torch tensor, or an object with __dlpack__ or __cuda_array_interface__",
+        fix=f"torch.as_tensor({name}, device='cuda')",
     )
 
 
@@ -130,7 +131,8 @@ def _asked(name: str, value: Any, attribute: str) -> Any:
     try:
         return getattr(value, attribute, None)
     except Exception as error:
-        raise ArgumentError(f"{name} cannot be read", got=f"{attribute} raises {_said(error)}") from error
+        got, fix = f"{attribute} raises {_said(error)}", f"pass a tensor of torch's, or a copy of {name}"
+        raise ArgumentError(f"{name} cannot be read", got=got, expected="a readable tensor", fix=fix) from error
 
 
 def _said(error: Exception) -> str:
@@ -140,14 +142,16 @@ def _said(error: Exception) -> str:
 def _from_torch(name: str, value: Any) -> TensorView:
     if value.is_nested:
         fix = f"a call for each of {name}.unbind(), or {name}.to_padded_tensor(0.0)"
-        raise ArgumentError(f"{name} is a nested tensor", got="tensors of several shapes", fix=fix)
+        raise ArgumentError(f"{name} is a nested tensor", got="tensors of several shapes", expected=DENSE, fix=fix)
     if str(value.layout) != "torch.strided":
-        raise ArgumentError(f"{name} is not a dense tensor", got=str(value.layout), fix=f"{name}.to_dense()")
+        got, fix = str(value.layout), f"{name}.to_dense()"
+        raise ArgumentError(f"{name} is not a dense tensor", got=got, expected=DENSE, fix=fix)
     if value.is_neg() or value.is_conj():
         how = "neg" if value.is_neg() else "conj"
         raise ArgumentError(
             f"{name} is a lazy view: its memory holds other values",
             got=f"{name}.is_{how}()",
+            expected=DENSE,
             fix=f"{name}.resolve_{how}()",
         )
     device = value.device
@@ -163,11 +167,11 @@ def _from_numpy(name: str, value: Any) -> TensorView:
             f"{name} is an array of records",
             got=f"dtype {dtype}",
             expected="an array of numbers",
-            fix=f"numpy.ascontiguousarray({name}[{dtype.names[0]!r}])" if dtype.names else "",
+            fix=f"numpy.ascontiguousarray({name}[{dtype.names[0] if dtype.names else 'field'!r}])",
         )
     if hasattr(value, "mask"):
         fix = f"{name}.filled(0)"
-        raise ArgumentError(f"{name} is a masked array", got="a mask, which no kernel reads", fix=fix)
+        raise ArgumentError(f"{name} is a masked array", got="a mask, which no kernel reads", expected=DENSE, fix=fix)
     if not dtype.isnative:
         raise _foreign_order(name, f"dtype {dtype.str!r}", f"{name}.astype({dtype.name!r})")
     pointer, read_only = value.__array_interface__["data"]
@@ -198,6 +202,8 @@ def _in_elements(name: str, shape: Sequence[int], strides: Sequence[int], size: 
 
 
 _TYPESTR = re.compile(r"([<>|=])([a-zA-Z])(\d+)")
+DENSE = "a tensor whose elements all lie in its memory, as they are"
+
 _VERSIONS = range(4)  # of the CUDA array interface
 
 
@@ -218,6 +224,7 @@ def array_interface(name: str, value: Any) -> dict[str, Any] | None:
             f"{name} has a __cuda_array_interface__ that is not one",
             got=f"{key} = {facts[key]!r:.80}" if has else f"no {key!r} in {facts!r:.80}",
             expected=f"{key}: {expected}",
+            fix=f"correct {key}, or hand {name} over by __dlpack__",
         )
 
     def get(key: str, expected: str, read: Callable[[Any], Any], *default: Any) -> Any:
@@ -310,6 +317,7 @@ def dlpack_device(name: str, value: Any) -> tuple[int, int] | None:
             f"{name} does not say where it is",
             got=f"__dlpack_device__: {_said(error)}",
             expected="(a DLDeviceType, the device's number)",
+            fix=f"pass a tensor of a library that has DLPack, or a copy of {name}",
         ) from error
 
 
@@ -325,7 +333,12 @@ def _from_dlpack(name: str, value: Any, stream: int) -> TensorView:
             capsule = value.__dlpack__(**arguments)
         parsed = dlpack.parse(capsule)
     except Exception as error:  # whatever a library raises
-        raise ArgumentError(f"{name} cannot be read through DLPack: {error or type(error).__name__}") from error
+        raise ArgumentError(
+            f"{name} cannot be read through DLPack: {error or type(error).__name__}",
+            got=f"{type(value).__module__}.{type(value).__qualname__}",
+            expected="a tensor that DLPack 1 describes, with whole bytes a row",
+            fix=f"pass a copy of {name}, as its library makes it, or a tensor of torch's",
+        ) from error
     on_gpu = parsed.device_type in (dlpack.CUDA, dlpack.CUDA_MANAGED)
     on_host = parsed.device_type in (dlpack.CPU, dlpack.CUDA_HOST)
     place = ("cuda", parsed.device_id) if on_gpu else CPU if on_host else (f"dlpack:{parsed.device_type}", 0)
@@ -361,6 +374,7 @@ def stream_handle(stream: Any) -> int:
         "stream is not a CUDA stream",
         got=f"{type(stream).__module__}.{type(stream).__qualname__}" + (f", {_said(error)}" if error else ""),
         expected="a CUstream handle as a number, a torch.cuda.Stream, or an object with __cuda_stream__",
+        fix="stream=torch.cuda.current_stream(), or leave it out, which means that",
     ) from error
 
 

@@ -229,7 +229,10 @@ def test_accumulated_results_must_be_given(device):
     assert kernel(1, a, b, bias, C=out) is out
     with pytest.raises(ArgumentError) as caught:
         kernel(1, a, b, bias)
-    assert str(caught.value) == "C is accumulated into (+=) and must be given\n  fix: C=tensor, or out=tensor"
+    assert str(caught.value) == (
+        "C is accumulated into (+=) and must be given\n  expected: memory with what it holds before the call\n"
+        "  fix: C=tensor, or out=tensor"
+    )
 
 
 def test_two_results(device):

@@ -96,7 +96,8 @@ def test_an_index_beyond_its_tensor() -> None:
     sizes = {"m": 512, "B_0": 3, **NK}
     passes(GROUPS, sizes, e=[0, 2, -1, -7])
     assert refusal(GROUPS, sizes, e=[0, 1, 3, 2]) == (
-        "e[2] = 3 is no index of B, which has 3 (B_0)\n  expected: 0 to 2, or -1, which is skipped"
+        "e[2] = 3 is no index of B, which has 3 (B_0)\n  expected: 0 to 2, or -1, which is skipped\n"
+        "  fix: correct e, or pass B with more rows"
     )
     passes(GROUPS, {**sizes, "B_0": 0}, e=[-1] * 4)
     assert "e[3] = 0 is no index of B, which has 0 (B_0)" in refusal(GROUPS, {**sizes, "B_0": 0}, e=[-1, -1, -1, 0])
@@ -121,7 +122,8 @@ def test_offsets() -> None:
         "  fix: an empty group has the offset of the next one"
     )
     assert refusal(RAGGED, sizes, off=[0, 10, 20, 64, 101]) == (
-        "off[4] = 101 is beyond m = 100\n  expected: 0 to 100, the size of m"
+        "off[4] = 101 is beyond m = 100\n  expected: 0 to 100, the size of m\n"
+        "  fix: clamp off to 100, or pass tensors with more m"
     )
     assert "off[0] = -1 is no offset" in refusal(RAGGED, sizes, off=[-1, 10, 20, 64, 100])
     assert "off[3] = 17 is beyond k = 16" in refusal(ALONG_K, {"m": 8, "n": 8, "k": 16, "g": 3}, off=[0, 8, 8, 17])
@@ -138,7 +140,8 @@ def test_a_row_named_twice() -> None:
     passes(SCATTER, sizes, idx=[8, 0, -1, 3, -1, 2])
     assert refusal(SCATTER, sizes, idx=[8, 0, -1, 3, 1, 0]) == (
         "idx[1] and idx[5] are both 0: C would be written there twice\n"
-        "  expected: each index once, or -1, which is skipped"
+        "  expected: each index once, or -1, which is skipped\n"
+        "  fix: add them up: C[idx[...]] = sum[...](...) of a gather, or give all but one -1"
     )
     assert "idx[0] = 9 is no index of C, which has 9" in refusal(SCATTER, sizes, idx=[9, 0, -1, 3, 1, 2])
     assert "C would be written there twice" in refusal(SCATTER.replace("=", "+="), sizes, idx=[8, 0, -1, 3, 1, 0])
@@ -258,13 +261,15 @@ def test_the_number_of_groups() -> None:
     with pytest.raises(ArgumentError) as caught:
         kernel(*made.values(), DeviceArray(device, (0,), "i32"))
     assert str(caught.value) == (
-        "off has extent 0 along index 0 (g + 1)\n  got: off of shape [0]\n  expected: off[g + 1], at least 1"
+        "off has extent 0 along index 0 (g + 1)\n  got: off of shape [0]\n  expected: off[g + 1], at least 1\n"
+        "  fix: pass off with one more: it has both ends of each group"
     )
     with pytest.raises(ArgumentError) as caught:
         call(*kernel_of(RAGGED), {**sizes, "g": 2}, off=[0] * 5)
     assert str(caught.value) == (
         "off has extent 5 along index 0 (g + 1), expected 3 (g = 2)\n"
-        "  got: off of shape [5]\n  expected: off[g + 1], here [3]; B has g = 2"
+        "  got: off of shape [5]\n  expected: off[g + 1], here [3]; B has g = 2\n"
+        "  fix: pass off of that shape: cut, pad or transpose it, or the tensor that gave the sizes"
     )
     with pytest.raises(ArgumentError, match=r"e has extent 3 along index 0 \(ceil\(m/128\)\), expected 2 \(m = 200\)"):
         call(*kernel_of(GROUPS), {"m": 200, "B_0": 2, **NK}, e=[0] * 3)
@@ -281,7 +286,7 @@ def test_a_partly_written_result_must_be_given(source: str) -> None:
         kernel(*[None] * len(spec.operands))
     assert str(caught.value) == (
         "C keeps what it holds where nothing is written (outside a range, or at an index that is skipped) and must be "
-        "given\n  fix: C=tensor, or out=tensor"
+        "given\n  expected: memory with what it holds before the call\n  fix: C=tensor, or out=tensor"
     )
 
 

@@ -304,7 +304,8 @@ def test_blocked_scales_that_do_not_fit():
     spec = scales_spec("blocked")
     assert refusal(spec, Tensor((130, 7), at=3 * GB)) == (
         "S has 910 scales, its 128x4 tiles (layout blocked) have 2048\n  got: S of shape [130, 7]\n"
-        "  expected: 130x7 scales padded to whole tiles: [256, 8] without gaps, in any shape of that size"
+        "  expected: 130x7 scales padded to whole tiles: [256, 8] without gaps, in any shape of that size\n"
+        "  fix: pad them with zeros to whole tiles, or say @row in the program, which takes them as they are"
     )
     assert "S is not contiguous\n  got: strides (16, 1) of shape [256, 8]" in refusal(
         spec, Tensor((256, 8), strides=(16, 1), at=3 * GB)

@@ -18,23 +18,27 @@ REFUSED = {
     "rank": (
         {"A": Tensor((2, 128, 1024))},
         {},
-        "A has 3 dimensions, expected 2\n  got: A of shape [2, 128, 1024]\n  expected: A[m,k]",
+        "A has 3 dimensions, expected 2\n  got: A of shape [2, 128, 1024]\n  expected: A[m,k]\n"
+        "  fix: A.reshape(...) with 2 indices",
     ),
     "k differs": (
         {"B": Tensor((512, 1000), at=GB)},
         {},
-        "B has k = 1000, A has k = 1024\n  got: B of shape [512, 1000]\n  expected: B[n,k] with k = 1024",
+        "B has k = 1000, A has k = 1024\n  got: B of shape [512, 1000]\n  expected: B[n,k] with k = 1024\n"
+        "  fix: give both one k: cut, pad or transpose the one that is wrong",
     ),
     "blocks": (
         {"A_scale": Tensor((256, 7), "<f4", at=GB)},
         {},
         "A_scale has extent 7 along index 1 (ceil(k/128)), expected 8 (k = 1024)\n"
-        "  got: A_scale of shape [256, 7]\n  expected: A_scale[m,ceil(k/128)], here [256, 8]; A has k = 1024",
+        "  got: A_scale of shape [256, 7]\n  expected: A_scale[m,ceil(k/128)], here [256, 8]; A has k = 1024\n"
+        "  fix: pass A_scale of that shape: cut, pad or transpose it, or the tensor that gave the sizes",
     ),
     "result's shape": (
         {},
         {"out": Tensor((256, 500), "<V2", at=4096)},
-        "C has n = 500, B has n = 512\n  got: C of shape [256, 500]\n  expected: C[m,n] with n = 512",
+        "C has n = 500, B has n = 512\n  got: C of shape [256, 500]\n  expected: C[m,n] with n = 512\n"
+        "  fix: give both one n: cut, pad or transpose the one that is wrong",
     ),
     "dtype": (
         {"A": Tensor((256, 1024), "<V2")},
@@ -85,7 +89,11 @@ REFUSED = {
         "C has a stride of 256 elements along index 0 (m)\n  got: strides (256, 1) of shape [256, 512]\n"
         "  expected: at least 512: results must not overlap\n  fix: another out=",
     ),
-    "NULL": ({"A": Tensor((256, 1024), at=0)}, {}, "A is NULL\n  got: address 0\n  expected: memory"),
+    "NULL": (
+        {"A": Tensor((256, 1024), at=0)},
+        {},
+        "A is NULL\n  got: address 0\n  expected: memory\n  fix: allocate A before the call",
+    ),
     "overlap": (
         {},
         {"out": Tensor((256, 512), "<V2", at=0x10000000 + 1024)},
@@ -102,18 +110,20 @@ REFUSED = {
         {"A": [1, 2]},
         {},
         "A is not a tensor\n  got: builtins.list\n"
-        "  expected: a torch tensor, or an object with __dlpack__ or __cuda_array_interface__",
+        "  expected: a torch tensor, or an object with __dlpack__ or __cuda_array_interface__\n"
+        "  fix: torch.as_tensor(A, device='cuda')",
     ),
-    "None": ({"B": None}, {}, "B is None\n  expected: a tensor"),
+    "None": ({"B": None}, {}, "B is None\n  expected: a tensor\n  fix: allocate B before the call"),
     "unknown name": (
         {},
         {"bias": 1},
-        "C has no argument 'bias'\n  expected: A, B, A_scale, B_scale, C",
+        "C has no argument 'bias'\n  expected: A, B, A_scale, B_scale, C\n  fix: leave 'bias' out",
     ),
     "two results given": (
         {},
         {"out": Tensor((1,)), "C": Tensor((1,))},
-        "C is given twice\n  got: as out= and as C",
+        "C is given twice\n  got: as out= and as C, two tensors\n  expected: each result once\n"
+        "  fix: leave C or out= out",
     ),
     "odd byte strides": (
         {"A_scale": type("Odd", (), {"__cuda_array_interface__": {
@@ -164,9 +174,14 @@ def test_counts_and_duplicates():
     assert refusal(kernel, *t, t[0]) == (
         "C takes 4 arguments, 5 were given\n  expected: A, B, A_scale, B_scale\n  fix: give a result as out="
     )
-    assert refusal(kernel, t[0]) == "missing arguments B, A_scale, B_scale\n  expected: A, B, A_scale, B_scale"
-    assert refusal(kernel, *t[:3]) == "missing argument B_scale\n  expected: A, B, A_scale, B_scale"
-    assert refusal(kernel, *t, A=t[0]) == "A is given twice\n  got: by position and by name"
+    assert refusal(kernel, t[0]) == (
+        "missing arguments B, A_scale, B_scale\n  expected: A, B, A_scale, B_scale\n"
+        "  fix: pass B too, in this order or by name"
+    )
+    assert "missing argument B_scale\n" in refusal(kernel, *t[:3])
+    assert refusal(kernel, *t, A=t[0]) == (
+        "A is given twice\n  got: by position and by name\n  expected: each argument once\n  fix: leave A=... out"
+    )
 
 
 def test_compiled_sizes():
@@ -313,5 +328,6 @@ def test_numbers():
     assert refusal(kernel, Tensor((1,), "<f4"), *tensors) == (
         "alpha is not a number\n  got: Tensor\n  expected: a Python number\n  fix: alpha=float(alpha)"
     )
-    assert refusal(kernel, "2", *tensors) == "alpha is not a number\n  got: str\n  expected: a Python number"
-    assert refusal(kernel, None, *tensors) == "alpha is None\n  expected: a number"
+    fix = "fix: alpha=1.0, or another number"
+    assert refusal(kernel, "2", *tensors) == f"alpha is not a number\n  got: str\n  expected: a Python number\n  {fix}"
+    assert refusal(kernel, None, *tensors) == f"alpha is None\n  expected: a number\n  {fix}"
