@@ -36,6 +36,7 @@ GATE = "D[m,k] = dH[m,k] * U[m,k] * sigmoid(G[m,k]); Q[m,k]:fp8_block = D; T[k,m
         pytest.param("Y[m,k]:f32 = x[k/8] + r[m]", 7168, 128, 56, "rows=8, columns=128", id="single columns"),
         pytest.param("Y[m,k]:f32 = X[m,k]:nvfp4", 7168, 128, 56, "rows=2, columns=512", id="a store of 16 bytes"),
         pytest.param("Y[m,k] = x[k] + X[m,k]", 7168, 128, 56, "rows=1, columns=1024", id="reads as much"),
+        pytest.param("Y[m,k] = x[k] + X[m,k]", 7167, 128, 56, "rows=1, columns=512, vector=1", id="rows of any size"),
     ],
 )
 def test_threads(program: str, k: int, threads: int, registers: int, spread: str) -> None:
