@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
+import ml_dtypes
+import numpy as np
 import pytest
 
+import scalec
 from scalec.compiler import compile_source
-from scalec.errors import ScheduleError
+from scalec.errors import ArgumentError, ScheduleError
+from scalec.runtime import emulated
 from tests.emulator.test_several_results import run
 
 BF16 = "T[m,n] = A[m,k]:bf16 @ B[n,k]:bf16\n"
@@ -114,3 +120,14 @@ def test_odd_rows_are_loaded_by_threads() -> None:
         kernel, _ = run(BF16 + ADD, target, {"m": 150, "n": n, "k": 64}, "nk")
         assert "inputs=0" in kernel.spec.schedule
         assert "adds=memory" in kernel.spec.schedule
+
+
+def test_expanded_rows_are_refused_where_copies_bring_them() -> None:
+    """And read where threads load them."""
+    a, b, row = (np.zeros(shape, ml_dtypes.bfloat16) for shape in ((70, 64), (72, 64), (72,)))
+    row[:] = range(72)
+    for schedule, refused in (("inputs=2", True), ("adds=loaded", True), ("inputs=0, adds=memory", False)):
+        kernel = scalec.compile(f"{BF16}{ADD} with tile=64x64x64, {schedule}", "sm_90a", {"n": 72, "k": 64})
+        kernel.fixed = emulated.EmulatedDevice("sm_90a")
+        with pytest.raises(ArgumentError, match="X has a stride of 0") if refused else nullcontext():
+            assert (kernel(a, b, np.broadcast_to(row, (70, 72))) == row).all()
