@@ -70,3 +70,34 @@ def test_loaded_results(torch, guarded, schedule: str) -> None:
             results.append(out.clone())
         assert all(torch.equal(results[0], other) for other in results[1:])
         assert diff(results[0], exact[0] @ exact[1].t() + start.double()) < 1e-7
+
+
+READ = {
+    "one": ("C[m,n] = T + X[m,n]", lambda t, x: t + x),
+    "a wider one": ("C[m,n] = T + X[m,n]:f32", lambda t, x: t + x),
+    "beside f32": ("C[m,n]:f32 = T + X[m,n]:f32", lambda t, x: t + x),
+    "twice": ("C[m,n] = T * X[m,n]; D[m,n]:f32 = max(T, X[m,n])", None),
+}
+
+
+@pytest.mark.parametrize("schedule", ["", "inputs=2", "inputs=3, epilogue=direct", "inputs=0, adds=memory"])
+@pytest.mark.parametrize("name", READ)
+def test_inputs_as_large_as_the_result(torch, guarded, name: str, schedule: str) -> None:
+    """Tiles follow each other in a CTA: what copies bring is there before, and is not overwritten while it is read."""
+    end, body = READ[name]
+    source = f"T[m,n] = A[m,k]:bf16 @ B[n,k]:bf16; {end}" + f" with {schedule}" * bool(schedule)
+    for m, n, k in [(5000, 2112, 512), (300, 1040, 2048)]:
+        torch.manual_seed(m)
+        a, b = (torch.randn(rows, k, device="cuda").bfloat16() for rows in (m, n))
+        x = torch.randn(m, n, device="cuda") * k**0.5
+        x = x if "X[m,n]:f32" in end else x.bfloat16()
+        kernel, sums = scalec.compile(source, dims={"n": n, "k": k}), a.double() @ b.double().t()
+        if body is None:
+            first, second = (kernel(a, b, x) for _ in range(2))
+            assert all(torch.equal(*pair) for pair in zip(first, second, strict=True))
+            assert diff(first[0], sums * x.double()) < 3e-6
+            assert diff(first[1], torch.maximum(sums, x.double())) < 1e-7
+            continue
+        dtype = torch.float32 if "C[m,n]:f32" in end else torch.bfloat16
+        got = run_twice(torch, kernel, guarded, (m, n), dtype, a, b, x)
+        assert diff(got, body(sums, x.double())) < 3e-6, f"{(m, n, k)}, {kernel.spec.schedule}"
