@@ -400,5 +400,8 @@ a, b = torch.randn(4, 32).bfloat16(), torch.randn(16, 32).bfloat16()
 got = torch.compile(lambda a, b: kernel(a, b), fullgraph=True, backend="eager")(a, b)
 print(torch.equal(got, kernel(a, b)))
 """
-    wanted = "an op is one of torch's, which has not been imported\n  fix: import torch\nFalse\nTrue\n"
+    wanted = (
+        "an op is one of torch's, which has not been imported\n  expected: torch among the imported modules\n"
+        "  fix: import torch\nFalse\nTrue\n"
+    )
     assert run_fresh(code) == wanted
