@@ -191,7 +191,8 @@ class Schedule(_Fields):
             its own, and takes the place of the one that many before it. 0: all have room.
         adds: where what copies store is added to what is there, with `+=` into f32: in "memory", by copies that reduce;
             or "loaded" by copies into the results' places in shared memory, while the tile is multiplied, and added in
-            registers. Without such a `+=`, "memory".
+            registers. "loaded" also where an input as large as a lone result, which is not added to, comes into its
+            place so. Otherwise "memory".
         inputs: boxes that have room in shared memory of what results are computed of at each row and column: copies
             bring that, as large as a result, while a tile is multiplied. 0: threads load it behind the last product.
         scheduler: who deals out the tiles, or their parts: "static" launches as many clusters as run at once, and each

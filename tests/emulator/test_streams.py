@@ -20,7 +20,8 @@ KNOWN = ("g", "m", "n", "k")
     ("settings", "ends"),
     [
         ("adds=loaded, tile=128x256x128, cluster=1x1", ENDS),
-        ("adds=loaded, tile=128x256x128, cluster=1x1, mma_n=8", (5, 130, 370)),  # groups that begin anywhere
+        # groups that begin anywhere: the warp that clears what lies outside of them spills with 40 registers
+        ("adds=loaded, tile=128x256x128, cluster=1x1, mma_n=8, registers=56x224", (5, 130, 370)),
         ("adds=loaded, tile=128x64x128, cluster=1x2", ENDS),
     ],
 )

@@ -57,8 +57,8 @@ class LoadedInput:
         across = s.geometry.column(group) % self.columns * size
         values = self._loaded(b.xor(self.at, across) if across else self.at, 8 * self.columns * size)
         if group % groups == groups - 1 and not self.in_place:
-            # what is still on its way from there would be overwritten: loads wait in a queue that arrivals pass (H200,
-            # beside direct stores; PTX ISA 9.7.13.3: copies are of another proxy)
+            # copies, of another proxy, else overwrite what is still to be loaded (PTX ISA 9.7.13.4, fence.proxy): seen
+            # on an H200 beside direct stores (docs/notes/results.md)
             b.asm("fence.proxy.async.shared::cta;")
             b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
             b.asm("@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", [], [self.empty, b.compare("eq", s.lane, 0)])

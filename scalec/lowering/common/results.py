@@ -99,7 +99,7 @@ def _hand_back(s: State, first: ir.Value, slots: int = 1) -> None:
 
 @COMMON.lowers("tile.put_result")
 def put_result(s: State, op: ir.OpView) -> None:
-    """One fence for all boxes: one for each took as long as half of the epilogue."""
+    """All boxes behind one fence."""
     staging = Staging.of(s, op)
     for load in staging.loads():
         staging.put(s, s.get(op.accumulator), load)
