@@ -78,6 +78,21 @@ def test_reductions_by_consumers(program: str) -> None:
     assert "wgmma" in kernel.ptx
 
 
+@pytest.mark.once("target")
+@pytest.mark.parametrize("target", TARGETS)
+def test_rows_that_end_within_16_bytes(target: str) -> None:
+    """What is behind them is 0 in a tile: neither the smallest of what is above 0, nor a term of exp."""
+    of_a, of_b = "S[m]:f32 = min[k](A[m,k]); T[m]:f32 = sum[k](exp(A[m,k]))", "U[n]:f32 = min[k](B[n,k])"
+    k = 67
+    kernel = scalec.compile(f"D[m,n]:f32 = A[m,k] @ B[n,k]; {of_a}; {of_b}", target, {"m": 17, "n": 23, "k": k})
+    wide = np.random.default_rng(k).uniform(1, 2, (40, 72)).astype(ml_dtypes.bfloat16)
+    _, least, sums, others = kernel(wide[:17, :k], wide[17:, :k])
+    exact = wide[:, :k].astype(np.float64)
+    assert np.array_equal(least, exact[:17].min(1))
+    assert np.array_equal(others, exact[17:].min(1))
+    assert np.allclose(sums, np.exp(exact[:17]).sum(1), rtol=1e-5)
+
+
 @pytest.mark.once("target", "program")
 @pytest.mark.parametrize("program", [PROGRAMS[2], PROGRAMS[9], PRENORM])
 @pytest.mark.parametrize("target", TARGETS)

@@ -29,7 +29,7 @@ def transformed(s: State, op: ir.OpView) -> None:
     if op.inside is not None:
         end = b.sub(s.get(op.inside), b.mul(quarter_of(s), each))
         numbers = (first + i * chunk + j for i in range(len(loaded.words[0])) for j in range(each))
-        inside = [b.compare("lt", b.constant(number), end) for number in numbers]
+        inside = [b.compare("slt", b.constant(number), end) for number in numbers]  # below 0 beside an odd K
     rows: list[Words] = []
     for half, words in enumerate(loaded.words):
         row = FRAGMENT_ROWS * tile.int_of(op.wave) + half
