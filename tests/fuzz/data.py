@@ -12,6 +12,7 @@ from scalec import reference
 from scalec.formats import ELEMENT_TYPES, NUMBERS
 from scalec.reference.packing import numpy_dtype
 from scalec.reference.quantize import EMAX, GRIDS
+from scalec.zero_points import RANGES
 from tests.fuzz.case import Case, Operand
 from tests.fuzz.written import Written
 
@@ -95,6 +96,15 @@ def _same(case: Case | Written, values: dict[str, Any], rng: np.random.Generator
     """One number everywhere."""
     for x in case.operands:
         values[x.name][...] = reference.cast(number % 5 + 1, x.element)
+
+
+def _one_sign(case: Case | Written, values: dict[str, Any], rng: np.random.Generator, number: int) -> None:
+    """Numbers above 0, or below: a 0 that a kernel has beside them is then the least or the largest."""
+    sign = 1 - 2 * (number % 2)
+    for name, element in ((x.name, x.element) for x in (*case.operands, *case.used().values())):
+        if element not in RANGES:
+            a = values[name].astype(np.float64)
+            values[name] = reference.cast(sign * np.where(a == 0, 1, np.abs(a)), element)
 
 
 def _specials(case: Case | Written, values: dict[str, Any], rng: np.random.Generator, number: int) -> None:
@@ -182,6 +192,7 @@ TWISTS: dict[str, Twist] = {
     "codes": _codes,
     "zeros": _zeros,
     "same": _same,
+    "one sign": _one_sign,
     "specials": _specials,
     "special scales": _special_scales,
     "scaled": _scaled,

@@ -202,7 +202,7 @@ PLAIN = ("relu", "abs", "sign")
 """Those that are exact."""
 
 TWIST_OF: dict[str, tuple[str, ...]] = {
-    "exact": ("integers", "zeros", "same", "specials", "integers", "outer"),
+    "exact": ("integers", "zeros", "same", "one sign", "specials", "integers", "outer"),
     "rounded": tuple(TWISTS),
 }
 
