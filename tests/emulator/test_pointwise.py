@@ -41,6 +41,8 @@ CASES = [
     ("C[b,m,n]:f32 = G[b,m,n] + x[b,n]", {"b": 2, "m": 3, "n": 24}, ""),
     ("C[b,m,n]:f32 = x[b,m] - y[n]", {"b": 2, "m": 3, "n": 27}, ""),
     ("C[m,n]:f32 = x[m] - y[n]:i8", {"m": 3, "n": 516}, "n"),
+    ("C[m,n]:f32 = x[m] - y[n]", {"m": 21, "n": 263}, ""),  # single columns by turns, of several rows
+    ("C[m,n] = G[m,n] - U[m,n]", {"m": 3, "n": 2051}, ""),  # and of several turns
 ]
 APART = [  # what adjacent columns of the result read does not lie side by side
     ("Y[t,n]:f32 = x[n/4]:f32 * D[t,n]", {"t": 3, "n": 32}, ""),

@@ -71,6 +71,17 @@ class MeetingKernel(RangedKernel):
         self, outer: dict[str, ir.Value], row: ir.Value, column: ir.Value, inside: ir.Value, aligned: ir.Value | None
     ) -> None:
         """Rows one after the other, or blocks of several; where groups are apart, nothing in a tile of no group."""
+        if aligned is not None and not self.p.meets and not self.p.folds:
+            whole = self.whole(aligned)
+            with self.e.region("tile.when", [self.e.negated(whole)]):
+                self.by_turns(outer, row, column)
+            with self.e.region("tile.when", [whole]):
+                self.vectors(outer, row, column, None)
+            return
+        self.vectors(outer, row, column, aligned)
+
+    def vectors(self, outer: dict[str, ir.Value], row: ir.Value, column: ir.Value, aligned: ir.Value | None) -> None:
+        """Likewise, with vectors of columns."""
         self.aligned_, self.column = aligned, column
         self.exchanged.clear()
         self.laid = False

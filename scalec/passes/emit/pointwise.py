@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 from scalec.abi import entry_name
@@ -14,6 +15,9 @@ from scalec.passes.emit.tensors import Tensors
 from scalec.passes.plan.pointwise import Spread
 from scalec.passes.problem.access import Coord, Lookup
 from scalec.passes.problem.pointwise import CONVERSIONS, Body, Dim, Level, Output, Pointwise, Read, Reduction
+
+TURNS = 2
+"""Single columns of a row that a thread loads at once (`by_turns`; docs/notes/pointwise.md)."""
 
 
 def of_group(dim: str, group: ir.Value, begin: ir.Value) -> dict[str, ir.Value]:
@@ -304,8 +308,9 @@ class Columns(Tensors):
 class PointwiseKernel(Columns):
     """One kernel being built.
 
-    A tile's threads have a vector of columns each. Where all rows begin at multiples of a vector's bytes and a thread's
-    vector lies inside, it loads and stores whole vectors; else column by column.
+    A tile's threads have a vector of columns each. Where all rows begin at multiples of a vector's bytes and none of
+    the tile's is cut by the end, they load and store whole vectors; else single columns, which threads that follow one
+    another have by turns.
     """
 
     def __init__(self, problem: Pointwise, spread: Spread, function: ir.OpView, registers: int) -> None:
@@ -371,21 +376,58 @@ class PointwiseKernel(Columns):
     ) -> None:
         """What a thread does in a tile that is at some indices of `outer`."""
         e, p, s = self.e, self.p, self.spread
-        where, n = outer | ({p.rows[-1].name: row} if p.rows else {}), self.size(p.columns)
-        i32 = ir.IntegerType.get_signless(32)
-        with e.region("tile.when", [inside]):
-            if aligned is None:
+        where = outer | ({p.rows[-1].name: row} if p.rows else {})
+        if aligned is None:
+            with e.region("tile.when", [inside]):
                 self.points(where | {p.columns.name: column}, s.vector)
-                return
-            last = e.arith("arith.addi", column, e.i32(s.vector - 1))
-            whole = e.arith("arith.andi", aligned, e.compare("lt", last, n))
-            with e.region("tile.when", [whole]):
-                self.points(where | {p.columns.name: column}, s.vector)
-            with e.region("tile.when", [e.negated(whole)]):
-                count = e.arith("arith.minui", e.arith("arith.subi", n, column), e.i32(s.vector))
-                with e.region("tile.steps", [count, []], (i32,), start=0, step=1, unroll=1) as loop:
-                    one = e.arith("arith.addi", column, loop.arguments[0])
-                    self.points(where | {p.columns.name: one}, 1)
+            return
+        whole = self.whole(aligned)
+        with e.region("tile.when", [e.arith("arith.andi", inside, whole)]):
+            self.points(where | {p.columns.name: column}, s.vector)
+        with e.region("tile.when", [e.negated(whole)]):
+            self.by_turns(outer, row, column)
+
+    def whole(self, aligned: ir.Value) -> ir.Value:
+        """Whether a tile's vectors can begin where they do, and none has columns that are there and others."""
+        e, s, n = self.e, self.spread, self.size(self.p.columns)
+        ends = e.compare("lt", n, e.arith("arith.addi", self.corner[1], e.i32(s.columns)))
+        vectors = e.arith("arith.muli", e.arith("arith.divui", n, e.i32(s.vector)), e.i32(s.vector))
+        cut = e.compare("lt", vectors, n)
+        return e.arith("arith.andi", aligned, e.negated(e.arith("arith.andi", ends, cut)))
+
+    def by_turns(self, outer: dict[str, ir.Value], row: ir.Value, column: ir.Value) -> None:
+        """Single columns of a tile, of which adjacent threads have adjacent ones; a thread's loads of a step come
+        first."""
+        e, p, s, i32 = self.e, self.p, self.spread, ir.IntegerType.get_signless(32)
+        first, n, across = self.corner[1], self.size(p.columns), e.i32(s.across)
+        own = e.arith("arith.divui", e.arith("arith.subi", column, first), e.i32(s.vector))
+        left = e.arith("arith.addi", e.arith("arith.subi", n, first), e.i32(s.across - 1))
+        turns = e.arith("arith.minui", e.arith("arith.divui", left, across), e.i32(s.vector * s.along))
+        own, step = e.arith("arith.addi", first, own), min(TURNS, s.vector * s.along)
+        with e.region("tile.steps", [turns, []], (i32,), start=0, step=step, unroll=1) as loop:
+            points = list[Point]()
+            for i, turn in product(range(s.down), range(step)):
+                at = e.arith("arith.muli", e.arith("arith.addi", loop.arguments[0], e.i32(turn)), across)
+                where = outer | {p.columns.name: e.arith("arith.addi", own, at)}
+                valid = e.compare("lt", where[p.columns.name], n)
+                if p.rows:
+                    where[p.rows[-1].name] = mine = e.arith("arith.addi", row, e.i32(i * s.step[0]))
+                    valid = e.arith("arith.andi", valid, e.compare("lt", mine, self.size(p.rows[-1])))
+                where, valid = self.looked_up(list(p.gates), where, valid)
+                points.append(Point(where, 1, valid))
+            self.load_before(points)
+            for at in points:
+                with e.region("tile.when", [at.valid]):
+                    self.named(at)
+
+    def load_before(self, points: list[Point]) -> None:
+        """Loads at these points what depends on no index that is summed over."""
+        summed = {r.dim.name for r in self.p.reductions}
+        reads = {(x.argument_index, x.coords): x for o in self.p.outputs for x in o.body.all_reads if not x.scalar}
+        for at in points:
+            for x in reads.values():
+                if all(not c.dim or c.dim in at.where for c in x.coords) and not x.dims(self.lookups) & summed:
+                    self.load(x, at)
 
     def points(self, where: dict[str, ir.Value], vector: int) -> None:
         """What one thread does for `vector` columns: nothing, where an index names nothing whatever is summed over."""
