@@ -52,6 +52,11 @@ def _cuda() -> Any:
     return cu
 
 
+_INVALID_HANDLE = 400
+"""CUDA_ERROR_INVALID_HANDLE (CUDA driver API, CUresult)."""
+_OF_THIS_GPU = "a stream of the GPU that the tensors are on, which lives"
+
+
 def _check(cu: Any, result: tuple[Any, ...], call: str, *, fix: str = "") -> Any:
     """What a driver call returned besides its status.
 
@@ -328,7 +333,8 @@ class CudaDevice:
                 with self._current():
                     result = start()
             if result[0]:  # an int that is 0 for success
-                _check(cu, result, f"cuLaunchKernelEx of {grid} CTAs of {threads} threads, {shared_bytes} bytes shared")
+                what = f"cuLaunchKernelEx of {grid} CTAs of {threads} threads, {shared_bytes} bytes shared"
+                _check(cu, result, what, fix=_OF_THIS_GPU if int(result[0]) == _INVALID_HANDLE else "")
 
         return launch
 

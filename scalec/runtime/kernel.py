@@ -342,7 +342,8 @@ class Kernel:
         torch = sys.modules.get("torch")
         if torch is not None and form < 2:
             torch_calls.refuse_gradients(torch, [t.name for t in self.signature.tensors], tensors)
-        torch_at = next((t for t in tensors if is_torch(t)), None)
+        ours = [t for t in tensors if is_torch(t)]
+        torch_at = next((t for t in ours if t.is_cuda), ours[0] if ours else None)
         loaded = self._loaded_for(tensors, torch_at)
         handle = self._stream(stream, torch_at)
         key, addresses, views = _adopted(self.signature, tensors, handle, loaded.device)

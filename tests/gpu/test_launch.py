@@ -8,6 +8,7 @@ import threading
 import pytest
 
 import scalec
+from scalec.errors import ArgumentError, DeviceError
 from tests.gpu.test_dense import FP8, quantised
 
 pytestmark = pytest.mark.gpu
@@ -144,6 +145,17 @@ def test_another_gpu_than_the_current_one(torch, quick) -> None:
         assert torch.cuda.current_device() == 0
         assert torch.equal(got.cpu(), wanted.cpu())
         assert torch.equal(kernel(*given), wanted)
+    with pytest.raises(DeviceError, match=r"INVALID_HANDLE[^$]*fix: a stream of the GPU that the tensors are on"):
+        kernel(*given, stream=torch.cuda.Stream("cuda:1"))
+
+
+def test_an_operand_on_the_host(torch) -> None:
+    """The first one too, by which nobody else's device is told."""
+    kernel, (given,) = compiled(), sets(torch, 1)
+    for at in range(len(given)):
+        some = [t.cpu() if i == at else t for i, t in enumerate(given)]
+        with pytest.raises(ArgumentError, match=rf"{kernel.spec.operands[at].name} is on the CPU"):
+            kernel(*some)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
