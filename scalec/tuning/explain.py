@@ -141,11 +141,13 @@ def _ranked(problem: Problem, given: Request, chosen: Schedule) -> str:
 def _neighbours(module: Any, row: Target, given: Request, chosen: Schedule, sizes: Mapping[str, int]) -> str:
     """The tiles twice and half as tall or wide: how their prediction compares, or why they cannot be."""
     m, n, k = chosen.tile
-    here, found = Prediction.of(*decisions(module, row, given), sizes).seconds, []
+    problem, schedule = decisions(module, row, given)
+    here, found = Prediction.of(problem, schedule, sizes).seconds, []
+    given = given.with_fields(swap=chosen.swap, **({"convert": chosen.convert} if problem.converts else {}))
     for tile in ((2 * m, n, k), (m, 2 * n, k), (m // 2, n, k), (m, n // 2, k)):
         name = "x".join(map(str, tile))
         try:
-            problem, schedule = decisions(module, row, given.with_fields(tile=tile, swap=chosen.swap))
+            problem, schedule = decisions(module, row, given.with_fields(tile=tile))
             found.append(
                 f"{name} is predicted to take {Prediction.of(problem, schedule, sizes).seconds / here:.2f} times"
             )

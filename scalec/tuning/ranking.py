@@ -34,7 +34,7 @@ SPLITS = (1, 2, 4, 8)
 """Parts of K that are tried where no launch of the kind of kernel was measured."""
 
 FIELDS = ("swap", "tile", "cluster", "cta_group", "split", "parts", "consumers", "promote", "mma_n")
-"""What candidates differ in; the best also in `adds`, `order` and `unroll`."""
+"""What candidates differ in, with `convert` where an operand is; the best also in `adds`, `order` and `unroll`."""
 
 VARIED = 2
 """Of the best candidates, those that come with the other `adds`, the other `order`, or with all K blocks in a row, too:
@@ -99,7 +99,7 @@ def _by_costs(problem: Problem, given: Request, promote: int, costs: Costs) -> I
     for seconds, plan, reason in space.ranked(seen, given, deepest(problem), promote, costs):
         if not reason:
             first = first or plan
-            yield Ranked(_fields(plan), seconds)
+            yield Ranked(_fields(seen, plan), seconds)
     if first is None or given.cluster is not None:
         return
     for shared, cluster in narrower(seen, first):
@@ -112,7 +112,7 @@ def _by_rates(
     """Those that the passes can complete."""
     for schedule in asked:
         for problem, chosen in _completed(module, row, schedule):
-            yield Ranked(_fields(chosen), Prediction.of(problem, chosen, problem.sizes(dims)).seconds)
+            yield Ranked(_fields(problem, chosen), Prediction.of(problem, chosen, problem.sizes(dims)).seconds)
 
 
 def _completed(module: ir.Module, row: Target, schedule: Request) -> Iterator[tuple[Problem, Schedule]]:
@@ -162,8 +162,9 @@ def _candidates(problem: Problem, given: Request) -> Iterator[Request]:
                 yield given.with_fields(**{**tried, **given.decided()})
 
 
-def _fields(schedule: Request | Schedule) -> dict[str, str]:
-    return {name: text for name, text in schedule.texts().items() if name in FIELDS}
+def _fields(problem: Problem, schedule: Request | Schedule) -> dict[str, str]:
+    own = {"convert"} if problem.converts else set[str]()
+    return {name: text for name, text in schedule.texts().items() if name in own.union(FIELDS)}
 
 
 def work(source: str, target: str, dims: Mapping[str, int]) -> tuple[int, float]:

@@ -40,6 +40,23 @@ def test_the_first_is_what_the_compiler_chooses_where_launches_were_measured(m: 
     assert {f: chosen.texts()[f] for f in first} == first
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "C[m,n] = A[m,k]:bf16 @ B[n,k]:nvfp4",
+        "C[m,n] = A[m,k]:e4m3 @ B[g,n,k]:nvfp4 scale(1x128) for m in off[g]:off[g+1]",
+        "C[m,n] = relu(A[m,k]) @ B[n,k]",
+    ],
+)
+def test_it_is_of_operands_that_are_converted_too(source: str) -> None:
+    """Where they are: the same tile in another place is another kernel."""
+    sizes = {"m": 256, "n": 2048, "k": 4096} | ({"g": 8} if "[g" in source else {})
+    best = ranked(source, "sm_90a", sizes)[0].schedule
+    chosen, _ = compiler.decide(source, "sm_90a", sizes, tuned=False)
+    assert compiler.decide(source, "sm_90a", sizes, best)[0] == chosen
+    assert best["convert"] == chosen.convert != "shared"
+
+
 def test_what_is_given_is_kept() -> None:
     for r in ranked(f"{FP8} with split=2, swap=0", "sm_90a", SIZES):
         assert (r.schedule["split"], r.schedule["swap"]) == ("2", "0")
