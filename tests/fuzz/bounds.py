@@ -248,6 +248,13 @@ def quantum(x: F64) -> float:
     return float(np.min(np.ldexp((whole & -whole).astype(np.float64), exponent - 53)))
 
 
+def grid(*factors: F64) -> float:
+    """What products of numbers of each are multiples of; 0 where that is below the least number of f32, as they are
+    rounded then."""
+    made = float(np.prod([quantum(x) for x in factors]))
+    return made if made >= LEAST else 0.0
+
+
 def _own_sums(case: Case, sizes: dict[str, int], values: dict[str, Any]) -> Bounded:
     """The sums, of rows of groups with their own one."""
     groups, result = case.groups, case.result
@@ -266,7 +273,7 @@ def _sums(case: Case, sizes: dict[str, int], values: dict[str, Any]) -> Bounded:
     value = np.einsum(spell, a, b)
     terms = int(np.prod([float(sizes[i]) for i in lhs.index if i in rhs.index and i not in case.result.index]))
     magnitude = np.einsum(spell, *(np.where(np.isfinite(x), np.abs(x), 0) for x in (a, b)))
-    exact = magnitude <= 2.0**24 * quantum(a) * quantum(b)
+    exact = magnitude <= 2.0**24 * grid(a, b)
     error = np.where(exact, 0.0, (terms + 8) * (ROUND * magnitude + LEAST))
     # whatever order scales are multiplied in, no product of some of them may leave the range of f32's normal numbers
     spans = [_span(x, side, values) for x, side in zip(case.operands, ("lhs", "rhs"), strict=True)]

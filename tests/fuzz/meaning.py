@@ -307,7 +307,7 @@ class Meaning:
         finite = [np.where(np.isfinite(x), np.abs(x), 0) for x in (a, b)]
         value, magnitude = self.einsum(a, b, summed), self.einsum(finite[0], finite[1], summed)
         terms = int(np.prod([float(self.sizes[d]) for d in summed]))
-        exact = (magnitude <= 2.0**24 * bounds.quantum(a) * bounds.quantum(b)) & ~(ea.any() or eb.any())
+        exact = (magnitude <= 2.0**24 * bounds.grid(a, b)) & ~(ea.any() or eb.any())
         off = np.zeros(())
         if ea.any() or eb.any():
             off = self.einsum(finite[0], eb, summed) + self.einsum(ea, finite[1] + eb, summed)
@@ -319,7 +319,7 @@ class Meaning:
         if names and not self.scales_are_numbers(names):  # of sums over nothing these may make NaN
             loose = loose | ~self.einsum(mask * np.ones_like(a), np.ones_like(b) * mask, summed).astype(bool)
         own = tuple((d, m) for d, m in skips if d <= kept)
-        quantum = 0.0 if ea.any() or eb.any() else bounds.quantum(a) * bounds.quantum(b)
+        quantum = 0.0 if ea.any() or eb.any() else bounds.grid(a, b)
         of = Bounded(value, np.where(loose, np.inf, 0.0 if self.functions else error))
         return Value((lhs.dims | rhs.dims) & kept, of, own, Terms(magnitude, quantum, terms))
 
@@ -421,7 +421,7 @@ def together(values: list[Value]) -> Terms:
     found = []
     for x in values:
         size = np.where(np.isfinite(x.of.value), np.abs(x.of.value), 0) + np.where(np.isinf(x.of.error), 0, x.of.error)
-        quantum = 0.0 if x.of.error.any() else bounds.quantum(x.of.value)
+        quantum = 0.0 if x.of.error.any() else bounds.grid(x.of.value)
         found.append(x.terms or Terms(size, quantum, 1))
     return Terms(
         sum((x.magnitude for x in found), np.zeros(())), min(x.quantum for x in found), sum(x.count for x in found)

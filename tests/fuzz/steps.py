@@ -63,7 +63,7 @@ def folded(how: str, value: Array, error: Array, axes: tuple[int, ...], none: fl
     made = value.sum(axis=axes, keepdims=True)
     magnitude = np.where(np.isfinite(value), np.abs(value), 0).sum(axis=axes, keepdims=True)
     off = np.where(np.isinf(error), 0, error).sum(axis=axes, keepdims=True)
-    exact = (off == 0) & (magnitude <= 2.0**24 * bounds.quantum(value))
+    exact = (off == 0) & (magnitude <= 2.0**24 * bounds.grid(value))
     terms = int(np.prod([value.shape[a] for a in axes]))
     most = np.where(exact, 0.0, off + (terms + 8) * (ROUND * (magnitude + off) + LEAST))
     loose = loose | (magnitude + most > LARGEST)
