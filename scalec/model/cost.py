@@ -18,7 +18,7 @@ from scalec.abi import FAN_IN, meetings
 from scalec.formats import WHOLE
 from scalec.ir.schedule import Schedule
 from scalec.passes.plan.column_factors import fetched
-from scalec.passes.plan.converted import in_registers
+from scalec.passes.plan.converted import could_interleave, in_registers
 from scalec.passes.plan.few_rows import rows_there
 from scalec.passes.plan.parts import cluster_ctas, meets_by_steps, part_columns, stored_parts
 from scalec.passes.plan.promotion import slices
@@ -49,32 +49,43 @@ mxfp8 and by mxfp4, where they do four times: blocks of 128x128x128, 192x128x128
 1900, 2200 and 3070 ns, of which 500 to 900 are predicted without."""
 
 
-IN_REGISTERS = {(4, False): 0.021, (4, True): 0.031, (8, False): 0.028, (16, False): 0.016}
-"""Nanoseconds of an element of A that consumers convert in registers, by its bits and whether scales are folded in; of
-others the last one. Of these BESIDE is not hidden behind products, and where one warpgroup converts, it takes LONE of
-the time. H100, 2026-11-27, at 8192x8192: all of it a block of 128x16x128 took 0.029 for an element of i4, 0.036 and
-0.043 of e2m1 with ue8m0 and ue4m3, 0.047 of e4m3; of 64x16x128 1.1 to 1.3 of that. Of nvfp4 and 256 rows blocks of
-64x256x64, 128x256x64 and 128x128x128 took 386, 750 and 890 ns, of which products take 345, 690 and 690. 16 bits are
-those of prenorm, hidden behind memory (H200, 2026-11-29): 14 schedules of 4096 and 8192 rows are predicted to 1.01 to
-1.20."""
+IN_REGISTERS = {
+    (4, False, 8): 0.0138,
+    (4, False, 16): 0.0147,
+    (4, True, 16): 0.0281,
+    (8, False, 16): 0.04,
+    (16, False, 16): 0.0015,
+    (16, False, 32): 0.0093,
+}
+"""Nanoseconds of an element of A that consumers convert in registers, by its bits, whether scales are folded in, and
+the bits that are made of it; of others those of e4m3. To these a share of the products' time is added, and what
+promotion takes of each sum: neither hides behind a conversion. Where one warpgroup converts, it takes LONE of the time.
+Fitted to 530 schedules of 1 to 32768 rows, dense and in groups, together with BEHIND, PROMOTED, IN_ADDENDS, AS_STORED
+and LONE (H200, 2026-11-29, 2026-11-29-h200-converted-choices.json, 2026-11-29-h200-batched.json): predicted to 0.9 to
+1.1 for eight in ten of them. Of 157 pairs of schedules it now chooses the faster, or one that takes 1.014 of it in the
+mean; with constants of H100s that hid products behind conversions 1.09. Those of e4m3 as before (H100)."""
 
-IN_ADDENDS = 0.018
-"""Likewise of addends, whose product is waited for before others are made. Blocks of 128x96x128, 128x128x128 and
-128x160x128 of e4m3 by nvfp4 took 905, 1050 and 1217 ns, products 450, 600 and 750 of these (H100, 2026-11-27); LONE
-also where a warpgroup has several waves, unless scales come by a warpgroup of their own: tiles of 256x40 took 1.08 and
-1.12 of the time of 128x40, of 256x24 then 0.94 and 0.96 of 128x24 (H200, 2026-11-29)."""
+IN_ADDENDS = 0.0229
+"""Likewise of addends; AS_STORED of it where nobody interleaves the other operand's rows, of which a thread then has
+elements apart. LONE also where a warpgroup has several waves, unless scales come by a warpgroup of their own: tiles of
+256x40 took 1.08 and 1.12 of the time of 128x40, of 256x24 then 0.94 and 0.96 of 128x24 (H200, 2026-11-29)."""
 
-BESIDE = 0.3
-LONE = 1.2
+BEHIND = {8: 0.61, 16: 0.61, 32: 0.3}
+"""The share of products, by the bits that they are of."""
+
+PROMOTED = 0.006
+AS_STORED = 1.05
+LONE = 1.34
 
 HANDED = 200
 """Nanoseconds that a K block's conversion takes beyond its bytes, of B beside A in registers: blocks of 128x128x64 of
 e4m3 by nvfp4 took 800, of 128x128x128 1230 to 1310, of 256x96x64, for which A and products are the longer, 1190 (H100,
 2026-11-27, n = k = 8192)."""
 
-WRITTEN = 1.2
+WRITTEN, NARROW = 1.2, 1.05
 """Times as long as this says that a kernel takes whose warps write what they convert to shared memory: 1.14 to 1.26 of
-nvfp4, mxfp4 and i4 at 256 and 4096 rows (same run). Which of its tiles is the fastest does not depend on it."""
+nvfp4, mxfp4 and i4 as 16 bits at 256 and 4096 rows (same run); and as e4m3, 0.95 to 1.1 of what it is without
+(2026-11-29-h200-converted-choices.json). Which of its tiles is the fastest does not depend on it."""
 
 BOTH = 1.12
 """Likewise of one whose consumers convert A in registers, and warps B: mxfp4 by mxfp4 and nvfp4 by nvfp4 took 1.06 to
@@ -308,15 +319,15 @@ def _launch(
     if in_registers(schedule):
         row = problem.lhs.copied_bytes(bk)
         stages = min(AT_ONCE, target.shared_bytes // (bm * row + bn * column))
-        kind = problem.lhs.stored.bits, problem.lhs.folded is not None
-        each = IN_REGISTERS.get(kind, IN_REGISTERS[8, False]) * (LONE if sharing == 1 else 1)
+        kind = problem.lhs.stored.bits, problem.lhs.folded is not None, problem.lhs.element.bits
+        each = IN_REGISTERS.get(kind, IN_REGISTERS[8, False, 16]) * (LONE if sharing == 1 else 1)
         if problem.lhs.addends:
             several = waves_each > 1 and not scales_apart(problem, schedule)
             each = IN_ADDENDS * (LONE if sharing == 1 or several else 1)
+            each *= 1 if could_interleave(problem, schedule) else AS_STORED
         taken = bm * bk * each * (bn // (schedule.mma_n or bn))
-        beside, converted = BESIDE * taken, max(taken, ANSWER / max(1, stages - 1))
-        if problem.lhs.addends:  # each product is waited for
-            converted = max(converted, taken + products)
+        taken += BEHIND[problem.lhs.element.bits] * products + PROMOTED * bm * bn * bool(schedule.promote)
+        converted = max(taken, ANSWER / max(1, stages - 1))
         if problem.rhs.converted:  # by other warps, and what is promoted was waited for
             converted = max(converted, bn * column * CONVERTED + HANDED, taken + products * bool(schedule.promote))
     beside += FINE * bm * bn * (slices(schedule) - 1)
@@ -360,7 +371,12 @@ def _launch(
             total += c.split * problem.segments + c.exchange * steps[0] * bm * bn  # of one behind the other
     # what tiles take beyond this was found with kernels that convert nothing
     in_both = in_registers(schedule) and problem.rhs.converted and not problem.lhs.addends
-    written = BOTH if in_both else 1.0 if in_registers(schedule) or any(anew) or any(widened) else WRITTEN
+    written = 1.0
+    if in_both:
+        written = BOTH
+    elif not (in_registers(schedule) or any(anew) or any(widened)):
+        wide = any(x.converted and (x.turned or x.element.bits > 8) for x in (problem.lhs, problem.rhs))
+        written = WRITTEN if wide else NARROW
     own = written if problem.converts else c.tiles.get((schedule.swap, bm, bn), 1.0)
     by_both = all(any(s.rows == 1 for s in x.promoted) for x in (problem.lhs, problem.rhs))
     if by_both and bm * bn < ENOUGH_SUMS and waves > SEVERAL:

@@ -157,6 +157,11 @@ and by i4, m = 1, 16, 32, 48, 64, 0.94, 0.91, 0.97, 1.07, 1.18 and 0.87, 0.83, 0
 
 def interleaves(problem: Problem, schedule: Schedule) -> bool:
     """Whether a warp interleaves B's rows (`tile.interleave_k`), so that a thread has adjacent elements of A."""
+    return schedule.swizzle_b in (None, LINE) and could_interleave(problem, schedule)
+
+
+def could_interleave(problem: Problem, schedule: Schedule) -> bool:
+    """Likewise, whatever the swizzle."""
     a, b, (_, rows, depth) = problem.lhs, problem.rhs, schedule.tile
     if not in_registers(schedule) or a.transformed or not (a.addends or a.element.bits == 16):
         return False
@@ -165,7 +170,7 @@ def interleaves(problem: Problem, schedule: Schedule) -> bool:
     if rows * depth * b.element.bits > 8 * MOST_INTERLEAVED or schedule.consumers != "cooperative":
         return False  # others have rings by turns
     group = elements_interleaved(a)
-    return depth % group == 0 and schedule.promote % group == 0 and schedule.swizzle_b in (None, LINE)
+    return depth % group == 0 and schedule.promote % group == 0
 
 
 def interleaves_ahead(problem: Problem, schedule: Schedule) -> bool:
