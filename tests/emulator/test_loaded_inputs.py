@@ -104,6 +104,7 @@ def test_in_place(case: str) -> None:
         (BF16 + ADD, "inputs=2, consumers=pingpong, tile=64x64x64", "take boxes by turns"),
         (BF16 + "C[m,n]:bf16 = T + X[m/2,n]:bf16", "inputs=2", "do not lie as those of a tile do"),
         (BF16 + "C[m,n]:bf16 = T + X[m,n]:f32", "adds=loaded", "reads nothing that lies as it does"),
+        (BF16[:-1] + " for n in lo[0]:hi[0]\n" + ADD, "inputs=2", "a tile may begin at 1 of n, where no copy does"),
         (RAGGED + ADD, "adds=loaded, tile=64x64x64", "tiles may be cut along m"),
         (BF16 + ADD, "adds=loaded, inputs=2", "a warp loads and stores the results' tiles"),
     ],

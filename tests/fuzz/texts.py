@@ -253,6 +253,7 @@ FORMS: dict[str, Form] = {
     "inputs, two": Form("C[m,n]{q} = ({l A[m,k]} @ {r B[n,k]}{s}) {op} {full} {op1} z[m,n]{input}", 2),
     "inputs, batches": Form("C[b,m,n]{q} = {of ({l A[b,m,k]} @ {r B[b,n,k]}{s})} {op} {y y[b,m,n]}", 2, {"b": "few"}),
     "inputs, rows": Form("C[m,n]{q} = ({l A[m,k]} @ {r B[g,n,k]}{s}) {op} {full} + z[g,n]{input}" + ROWS, 3, GROUP, "grouped"),
+    "inputs, columns": Form("C[m,n]{t} = ({l A[m,k]} @ {r B[n,k]}{s}) {op} y[m,n]{input} for n in lo[0]:hi[0]{promise}", 1, {}, "grouped"),
     "inputs, blocks": Form("C[m,n]{q} = ({l A[m,k]} @ {r B[e[m/{B}],n,k]}{s}) {op} {full}", 3, {}, "grouped"),
     "inputs, masked": Form("C[g,m,n]{q} = ({l A[g,m,k]} @ {r B[g,n,k]}{s}) {op} {y y[g,m,n]} for m < rows[g]", 2, GROUP, "grouped"),
     "inputs, gathered": Form("C[m,n]{q} = ({l A[idx[m],k]} @ {r B[n,k]}{s}) {op} {y y[idx[m],n]}", 2, {}, "grouped"),

@@ -45,7 +45,7 @@ def _no_copy(problem: Problem, result: Result, x: EpilogueInput) -> str:
         return f"{x.name} is read at further indices"
     if problem.n.size is None or problem.n.size * x.element.bits % (8 * problem.target.tma_align):
         return f"rows of {x.name} are not known to be multiples of {problem.target.tma_align} bytes"
-    return ""
+    return problem.begins_apart(problem.n.name, x.element.bits)
 
 
 def copied_inputs(problem: Problem, result: Result) -> list[EpilogueInput]:
