@@ -86,7 +86,7 @@ def _bytes(text: str) -> int:
     if not text:
         return _UNITS["G"]
     if not (number.isascii() and number.isdigit() and len(number) < 16 and unit.upper() in _UNITS):
-        raise ValueError(text)
+        raise ValueError
     return int(number) * _UNITS[unit.upper()]
 
 

@@ -113,10 +113,24 @@ def test_calls(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
         only_ours(lambda value=value: kernel.bind(value, value, value), value)
 
 
-@pytest.mark.parametrize("ptxas", ["/bin/true", "/bin/false", "/nonexistent", "/"])
-def test_ptxas(monkeypatch: pytest.MonkeyPatch, ptxas: str) -> None:
+@pytest.mark.parametrize(
+    ("ptxas", "message"),
+    [
+        ("/bin/true", "/bin/true made no cubin"),
+        ("/bin/false", "exit status 1 of /bin/false, and no output"),
+        ("#!/bin/sh\nkill -9 $$\n", "was killed by signal 9"),
+        ("/nonexistent", "cannot run ptxas"),
+        ("/", "cannot run ptxas"),
+    ],
+)
+def test_ptxas(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ptxas: str, message: str) -> None:
+    if ptxas.startswith("#!"):
+        script = tmp_path / "ptxas"
+        script.write_text(ptxas)
+        script.chmod(0o755)
+        ptxas = str(script)
     monkeypatch.setenv("SCALEC_PTXAS", ptxas)
-    with pytest.raises(ToolchainError):
+    with pytest.raises(ToolchainError, match=message):
         scalec.compile(PRODUCT, "sm_90a", cache=False)
 
 

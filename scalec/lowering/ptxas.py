@@ -139,8 +139,15 @@ def assemble(ptx: str, arch: str, what: str) -> Assembled:
         except OSError as error:
             raise _cannot_run(program, error) from None
         log = (run.stdout + run.stderr).replace(folder + "/", "")
+        if run.returncode < 0:
+            raise ToolchainError(
+                f"{program} was killed by signal {-run.returncode} while it assembled the kernel of schedule {what}",
+                got=log.strip()[:200] or "no output",
+                fix="compile again with more memory, or fewer compilations at a time",
+            )
         if run.returncode:
-            raise ToolchainError(f"ptxas refused the kernel of schedule {what}:\n{log.strip()}")
+            said = log.strip() or f"exit status {run.returncode} of {program}, and no output"
+            raise ToolchainError(f"ptxas refused the kernel of schedule {what}:\n{said}")
         cubin = output.read_bytes() if output.exists() else b""
     if not cubin:
         raise ToolchainError(f"{program} made no cubin", got=log.strip()[:200] or "no output", fix=_fix())

@@ -161,8 +161,9 @@ def test_variables(monkeypatch):
         assert env.CACHE_LIMIT.get() == value
     for text in ("-1", "M", "5X", "1.5G", "1" * 99, "²G"):
         monkeypatch.setenv("SCALEC_CACHE_LIMIT", text)
-        with pytest.raises(ScalecError, match="expected: bytes, or K, M, G or T of them"):
+        with pytest.raises(ScalecError, match="expected: bytes, or K, M, G or T of them") as caught:
             env.CACHE_LIMIT.get()
+        assert caught.value.fix == "unset SCALEC_CACHE_LIMIT for the default (1G)"
 
 
 def test_no_other_module_reads_our_variables():
