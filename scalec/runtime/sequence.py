@@ -53,7 +53,7 @@ class Sequence:
         results: Several[str],
         turned: Several[tuple[str, str]] = (),
     ) -> None:
-        self.source, self.launches, self.turned = source, _fitting(launches), tuple(turned)
+        self.source, self.launches, self.turned = source, _fitting(launches, results), tuple(turned)
         specs = [_spec(x) for x in self.launches]
         made = {t.name: t for spec in specs for t in spec.results}
         known = {t.name: t for spec in specs for t in spec.operands} | made
@@ -301,20 +301,27 @@ class BoundSequence:
         return f"BoundSequence({', then '.join(map(repr, self._bound))})"
 
 
-def _fitting(launches: Several[Kernel | Program]) -> tuple[Kernel | Program, ...]:
+def _fitting(launches: Several[Kernel | Program], names: Several[str]) -> tuple[Kernel | Program, ...]:
     """The launches, of which each leaves its results with rows as far apart as a later one needs them: copies of rows
-    begin at multiples of 16 bytes, which who stores single elements does not ask for."""
+    begin at multiples of 16 bytes, which who stores single elements does not ask for. What stands between is not read
+    where no result of the whole (`names`) has elements, and need not be written: the scale of a tensor without rows."""
     needs: dict[str, int] = {}
     for launch in launches:
         for kernel in kernels_of(launch):
             for t in kernel.spec.operands:
                 needs[t.name] = max(needs.get(t.name, 1), t.align)
+    last = [{e.dim for e in t.shape} for x in launches for t in _spec(x).results if t.name in names]
+    unread = frozenset(set.intersection(*last) - {""}) if last else frozenset[str]()
 
     def one(kernel: Kernel) -> Kernel:
         results = tuple(replace(t, align=max(t.align, needs.get(t.name, 1))) for t in kernel.spec.results)
-        if results == kernel.spec.results:
+        between = not {t.name for t in results} & {*names}
+        if results == kernel.spec.results and not between:
             return kernel
-        return Kernel(replace(kernel.spec, results=results), kernel.cubin, ptx=kernel.ptx, device=kernel.fixed)
+        made = Kernel(replace(kernel.spec, results=results), kernel.cubin, ptx=kernel.ptx, device=kernel.fixed)
+        if between:
+            made.signature = replace(made.signature, unread=unread)
+        return made
 
     return tuple(one(x) if isinstance(x, Kernel) else Program(x.name, map(one, x.kernels)) for x in launches)
 

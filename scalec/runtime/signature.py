@@ -47,6 +47,7 @@ class Signature:
     scalars: tuple[str, ...]  # names of the numbers, in order
     uses: dict[str, Use]  # how each tensor, and each part of one, is reached
     indices: tuple[int, ...] = ()  # places among `tensors` of those that say what is computed (KernelSpec.reads)
+    unread: frozenset[str] = frozenset()  # dimensions without whose points nobody reads the results (a Sequence's)
 
     @staticmethod
     def of(spec: KernelSpec) -> Signature:

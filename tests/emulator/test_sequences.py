@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -147,6 +148,23 @@ def test_sizes_of_a_call(target: str) -> None:
         for x, y, z, w in zip(got, given, again, wanted, strict=True):
             assert x.shape == w.shape
             assert x.tobytes() == y.tobytes() == z.tobytes() == w.tobytes(), sizes
+
+
+@pytest.mark.thorough
+def test_what_nothing_reads_is_not_written() -> None:
+    """The scale of an operand without rows, which no launch could write; of one without K its product has zeros."""
+    kernel = scalec.compile("C[m,n] = quantize(A[m,k], e4m3, tensor) @ B[n,k]:e4m3", "sm_90a")
+    assert isinstance(kernel, Sequence)
+    kernel.fixed = emulated.EmulatedDevice("sm_90a")
+
+    def made(m: int, n: int, k: int, **more: Any) -> Any:
+        return kernel(np.ones((m, k), ml_dtypes.bfloat16), np.ones((n, k), ml_dtypes.float8_e4m3fn), **more)
+
+    assert [made(m, n, 64).shape for m, n in ((0, 9), (3, 0), (0, 0), (3, 9))] == [(0, 9), (3, 0), (0, 0), (3, 9)]
+    out = made(0, 9, 64)
+    assert made(0, 9, 64, out=out) is out
+    with pytest.raises(ArgumentError, match="k = 0 leaves no tile to write A_e4m3_scale by"):
+        made(3, 9, 0)
 
 
 def test_a_range_of_sizes() -> None:
