@@ -36,6 +36,7 @@ from scalec.passes.plan.resources import fullest_registers, most_registers
 from scalec.passes.problem import read_pointwise
 from scalec.passes.problem.contraction import contractions
 from scalec.passes.problem.types import Problem
+from scalec.passes.problem.whole_sums import longest
 from scalec.sizes import MOST, Size
 from scalec.suggestions import did_you_mean
 from scalec.targets import DEFAULT_TARGET, Target, get_target
@@ -290,7 +291,8 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
     made.widest = getattr(widest_blocks(problem), "name", "")
     # the kernel counts both indices as one, in 32 bits
     several = [d for d in (problem.m, problem.n) if d.within and d.size is None and d.name not in interface.ranges]
-    interface = replace(interface, ranges=interface.ranges | {d.name: (1, MOST // d.inner) for d in several})
+    most = {d.name: MOST // d.inner for d in several} | longest(problem)
+    interface = replace(interface, ranges=interface.ranges | {name: (1, size) for name, size in most.items()})
     return emitted(
         lambda kernel: signature.launch_of(kernel, problem, schedule),
         str(schedule),

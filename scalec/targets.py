@@ -134,6 +134,7 @@ class MmaShape:
     # program has none.
     scales: tuple[BlockScale, ...] = ()
     short_sums: bool = False  # whether it sums in fewer bits than FP32 has, so that sums must leave it every so often
+    whole_sums: bool = False  # whether its sums are i32, and not f32
     container_bits: int = 0  # bits that an element takes in shared memory, whatever its type; 0: as many as its type
     transposed_bits: int = 0  # likewise of an operand stored with M or N contiguous; 0: as many as otherwise
     transposed_atom: int = ATOM  # bytes that the swizzle of such an operand keeps together
@@ -151,6 +152,11 @@ class MmaShape:
     def columns(self, ctas: int) -> range:
         """The column counts it may have where so many CTAs execute it together."""
         return self.n if ctas == 1 else self.pair_n
+
+    @property
+    def most_products(self) -> int | None:
+        """The most products whose sum is surely right; None where sums have an exponent."""
+        return (2**31 - 1) // 128**2 if self.whole_sums else None
 
     def reads_transposed(self, element: str) -> bool:
         """Whether an operand of that type may be stored with M or N contiguous in shared memory."""
@@ -188,7 +194,6 @@ class Target:
         registers: 32-bit registers of one SM.
         max_registers: registers one thread may have.
         mma: the tensor-core families that there are kernels for.
-        no_kernel: element types that the tensor core multiplies, each with itself, and that have no kernel yet.
         sms: SMs of the part the schedules are tuned for (the launch reads the real count).
         max_cluster: CTAs of one portable cluster.
         clusters: by size, clusters that run at once, where these are fewer than the SMs have room for: the CTAs of a
@@ -218,7 +223,6 @@ class Target:
     tma_align: int = 16
     devices: tuple[str, ...] = field(default=())
     setmaxnreg: range = range(24, 257, 8)
-    no_kernel: frozenset[str] = frozenset()
     converts: frozenset[str] = frozenset({"e4m3", "e5m2"})
     launch_control: bool = False
     gathers: int = 1
@@ -252,6 +256,7 @@ class Target:
 
 
 # wgmma: PTX ISA 9.7.15 "Asynchronous warpgroup level matrix instructions": m64nNkK, N in 8..256 by 8; K is 32 bytes.
+# Of integers N is 8, 24 or a multiple of 16 (9.7.15.2, table of shapes); tiles take the multiples.
 # Transposed operands (imm-trans-a, imm-trans-b) are for .f16 and .bf16 alone (ibid., wgmma.mma_async).
 # Shared memory 227 KB (sm_120a: 99 KB) and 64 K registers: CUDA programming guide, "Technical Specifications per
 # Compute Capability".
@@ -263,6 +268,7 @@ _SM90_MMA = (
     MmaShape(_WGMMA, range(8, 257, 8), 16, frozenset({"bf16"}), reads_mn_major=True),
     MmaShape(_WGMMA, range(8, 257, 8), 16, frozenset({"f16"}), reads_mn_major=True),
     MmaShape(_WGMMA, range(8, 257, 8), 8, frozenset({"tf32"}), reads_mn_major=False),
+    MmaShape(_WGMMA, range(16, 257, 16), 32, frozenset({"i8"}), reads_mn_major=False, whole_sums=True),
 )
 
 
@@ -283,6 +289,7 @@ _SM120_MMA = (
     _warp_mma(16, "bf16"),
     _warp_mma(16, "f16"),
     _warp_mma(8, "tf32"),
+    _warp_mma(32, "i8", whole_sums=True),
 )
 
 
@@ -317,6 +324,7 @@ _SM100_MMA = (
     _tensor_mma(16, "bf16"),
     _tensor_mma(16, "f16"),
     _tensor_mma(8, "tf32", transposed_atom=32),
+    _tensor_mma(32, "i8", whole_sums=True),
 )
 
 _CONVERTS = frozenset({"e4m3", "e5m2", *_NARROW})
@@ -333,7 +341,6 @@ _SM100 = Target(
     max_cluster=8,
     rates=B200,
     devices=("B200", "GB200"),
-    no_kernel=frozenset({"i8"}),  # tcgen05.mma .kind::i8 (PTX ISA 9.7.16.10.9)
     converts=_CONVERTS,
     launch_control=True,
     gathers=4,
@@ -355,18 +362,17 @@ TARGETS: dict[str, Target] = {
             rates=H200,
             devices=("H100", "H200", "GH200"),
             clusters={3: 39, 4: 30, 5: 22, 6: 17, 7: 15, 8: 15},  # H200, 2026-11-22, cuOccupancyMaxActiveClusters
-            no_kernel=frozenset({"i8"}),  # wgmma .s8 (PTX ISA 9.7.15.5.2)
         ),
         _SM100,
-        # the same but for what has no kernel: .kind::i8 is not there, and K = 96 of 4-bit operands is (PTX ISA
-        # 9.7.16.10.9, target notes, and 9.7.16.2); the launch reads the real count of SMs
+        # the same, but .kind::i8 is not there (PTX ISA 9.7.16.10.9, target notes), and K = 96 of 4-bit operands is
+        # (9.7.16.2), which has no kernel; the launch reads the real count of SMs
         replace(
             _SM100,
             name="sm_103a",
             capability=(10, 3),
             rates=B300,
             devices=("B300", "GB300"),
-            no_kernel=frozenset(),
+            mma=tuple(x for x in _SM100_MMA if not x.whole_sums),
         ),
         Target(
             "sm_120a",
@@ -380,7 +386,6 @@ TARGETS: dict[str, Target] = {
             max_cluster=1,
             rates=RTX_PRO_6000,
             devices=("RTX PRO 6000", "RTX 5090", "RTX 5080"),
-            no_kernel=frozenset({"i8"}),  # mma.sync .s8 (PTX ISA 9.7.14.5.14)
             converts=_CONVERTS,
             launch_control=True,
             gathers=4,

@@ -47,6 +47,12 @@ class ClearOp(Op, name="clear"):
     accumulator: ext.Operand[FragmentType]
 
 
+class ToF32Op(Op, name="to_f32"):
+    """accumulator = its sums as f32, to nearest even, which are i32 before: what products of integers leave."""
+
+    accumulator: ext.Operand[FragmentType]
+
+
 class MmaOp(Op, name="mma"):
     """accumulator[wave] (+)= A[rows of the wave] * B^T over the K of the cursor's stage; asynchronous.
 

@@ -166,6 +166,10 @@ class Builder:
     def fadd(self, a: ir.Value, b: ir.Value) -> ir.Value:
         return arith.addf(a, b)
 
+    def added(self, whole: bool) -> Callable[[ir.Value, ir.Value], ir.Value]:
+        """What adds two f32, or the i32 whose bits they have where these are `whole`."""
+        return (lambda x, y: self.float_of(arith.addi(self.bits(x), self.bits(y)))) if whole else self.fadd
+
     def fmul(self, a: ir.Value, b: ir.Value) -> ir.Value:
         return arith.mulf(a, b)
 

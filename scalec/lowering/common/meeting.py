@@ -65,13 +65,13 @@ class Meeting:
         for offset, group in self.groups(1):
             b.asm(f"{text} [$0 + {offset}], {{$2, $3, $4, $5}}, [$1];", [], [to, barrier, *(v.get() for v in group)])
 
-    def add(self, others: int) -> ir.Value:
+    def add(self, others: int, whole: bool) -> ir.Value:
         """Those of part 0 or 1, which this one's are added to first, then of the following. The last one loaded."""
-        b, x = self.s.b, self.s.b.constant(0.0)
+        b, x, added = self.s.b, self.s.b.constant(0.0), self.s.b.added(whole)
         for offset, group in self.groups(others):
             text = f"ld.shared.v4.f32 {{$0, $1, $2, $3}}, [$4 + {offset}];"
             for v, x in zip(group, b.asm(text, [b.f32] * VECTOR, [self.first]), strict=True):
-                v.set(b.fadd(v.get(), x))
+                v.set(added(v.get(), x))
         return x
 
 
@@ -104,7 +104,7 @@ def sum_in_cluster(s: State, op: ir.OpView) -> None:
         with b.when(b.compare("eq", s.thread, b.mul(part, _threads(s)) if owners > 1 else 0)):
             b.asm("mbarrier.arrive.expect_tx.relaxed.cta.shared::cta.b64 _, [$0], $1;", [], [full, b.value(bytes)])
         b.asm(WAIT_FOR_CLUSTER, [], [full, c.parity(b)])
-        last = at.add(split - 1)
+        last = at.add(split - 1, "whole" in op.operation.attributes)
         assert s.goes_on is not None
         with b.when(s.goes_on()):  # else nobody sends again, and the others may be gone
             b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])

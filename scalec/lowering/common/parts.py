@@ -38,11 +38,12 @@ class Piece:
     split: int
     index: int
     pieces: int
+    whole: bool
 
     @staticmethod
     def of(s: State, op: ir.OpView, index: int = 0, pieces: int = 1) -> Piece:
         sums = [v for wave in s.get(op.accumulator).waves for v in wave]
-        return Piece(s, sums, tile.int_of(op.split), index, pieces)
+        return Piece(s, sums, tile.int_of(op.split), index, pieces, "whole" in op.operation.attributes)
 
     @property
     def part_bytes(self) -> int:
@@ -80,7 +81,7 @@ class Piece:
 
     def add_all(self, first: ir.Value, groups: list[tuple[int, list[Variable]]]) -> None:
         """The sums of all parts, in their order: so many at a time as AHEAD loads are, on their way together."""
-        b = self.s.b
+        b, added = self.s.b, self.s.b.added(self.whole)
         rounds = -(-self.split * len(groups) * VECTOR // AHEAD)
         count = -(-self.split // rounds)
         if count == 1:
@@ -98,7 +99,7 @@ class Piece:
                 loaded.append((group, b.asm(text, [b.f32] * VECTOR, [address])))
             for group, values in loaded:
                 for v, x in zip(group, values, strict=True):
-                    v.set(b.fadd(v.get(), x))
+                    v.set(added(v.get(), x))
             at.set(b.add(address, b.constant(count * step, b.i64)))
 
         end = b.add(first, b.constant(self.split // count * count * step, b.i64))
@@ -117,6 +118,7 @@ class Piece:
         """The sums of `count` parts, or of all, each `apart` from the one before, in their order; `adds`: to what the
         registers have."""
         b, groups = self.s.b, self.groups if groups is None else groups
+        added = b.added(self.whole)
         at = b.variable(b.i64, first)
         step, count = apart * self.part_bytes, self.split if count is None else count
         length = b.constant(count * step, b.i64) if isinstance(count, int) else b.mul(b.widen(count), step)
@@ -129,7 +131,7 @@ class Piece:
             for offset, group in groups:
                 text = f"ld.global.v4.f32 {{$0, $1, $2, $3}}, [$4 + {offset}];"
                 for v, x in zip(group, b.asm(text, [b.f32] * VECTOR, [address]), strict=True):
-                    v.set(b.fadd(v.get(), x))
+                    v.set(added(v.get(), x))
             at.set(b.add(address, b.constant(step, b.i64)))
 
         b.loop_once(add_part, lambda: b.compare("lt", at.get(), end))

@@ -98,6 +98,13 @@ def _zero(s: State, number: int) -> ir.Value | float:
     return s.b.asm(text, [s.b.f32], [s.b.constant(number)])[0]
 
 
+@COMMON.lowers("tile.to_f32")
+def to_f32(s: State, op: ir.OpView) -> None:
+    b = s.b
+    for v in (v for wave in s.get(op.accumulator).waves for v in wave):
+        v.set(b.op("arith.sitofp", [b.f32], [b.bits(v.get())]))
+
+
 @COMMON.lowers("tile.row_factors")
 def row_factors(s: State, op: ir.OpView) -> None:
     b = s.b

@@ -21,6 +21,7 @@ _KINDS = {
     "f16": ("f16", 0),
     "bf16": ("f16", 1),
     "tf32": ("tf32", 2),
+    "i8": ("i8", 1),
 }
 # with block scales: kind, and the bytes of a row's scales that it takes from a word, by K of the instruction and the
 # type of the scales (9.7.16.10.7); there e2m1 that is packed has a code of its own
@@ -35,7 +36,8 @@ _STEP = 32  # bytes of a row of A or B that one instruction takes
 _VERSION = 1 << 46
 _SWIZZLE_MODE = {(128, 32): 1, (128, 16): 2, (64, 16): 4, (32, 16): 6}  # by (bytes, bytes kept together)
 _LINES = {16: 8, 32: 4}  # lines of a canonical layout, by the latter (9.7.16.10.6, table 55)
-_F32 = 1  # type of D
+_SUMS = {"i8": 2}  # type of D, by the kind of the instruction: s32, else f32
+_F32 = 1
 _OWN = 4  # steps along K whose descriptors have registers of their own: those of a row of 128 bytes
 
 
@@ -121,9 +123,9 @@ def joined(s: State, lower: ir.Value, upper: ir.Value) -> ir.Value:
     return s.b.asm("mov.b64 $0, {$1, $2};", [s.b.i64], [lower, upper], volatile=False, memory=False)[0]
 
 
-def _instruction(a: int, b: int, columns: int, rows: int) -> int:
+def _instruction(kind: str, a: int, b: int, columns: int, rows: int) -> int:
     """Instruction descriptor: types of D, A and B, N / 8 and M / 16."""
-    return _F32 << 4 | a << 7 | b << 10 | columns // 8 << 17 | rows // 16 << 24
+    return _SUMS.get(kind, _F32) << 4 | a << 7 | b << 10 | columns // 8 << 17 | rows // 16 << 24
 
 
 def _scaled(scale: str, a: int, b: int, columns: int, rows: int, bytes: tuple[int, int]) -> int:
@@ -166,7 +168,7 @@ def _step(s: State, op: ir.OpView, step: int) -> tuple[str, int, list[ir.Value |
     (kind, a), (other, b) = (_KINDS[str(ir.TypeAttr(e).value)] for e in (op.a_element, op.b_element))
     assert kind == other  # of one family (scalec.targets)
     if not scale:
-        return kind, _instruction(a, b, columns, rows), []
+        return kind, _instruction(kind, a, b, columns, rows), []
     kind, count = _SCALED[k, scale]
     if kind != "mxf8f6f4":
         a = b = _PACKED

@@ -27,6 +27,7 @@ _ELEMENTS = {
     "bf16": "bf16",
     "f16": "f16",
     "tf32": "tf32",
+    "i8": "s8",
 }
 # by K of the instruction: kind, and scales of a row that it takes from a word, by their type (9.7.14.3, table 36)
 _KINDS = {32: ("mxf8f6f4", {"ue8m0": 1}), 64: ("mxf4nvf4", {"ue8m0": 2, "ue4m3": 4})}
@@ -198,7 +199,8 @@ def _instruction(op: ir.OpView) -> str:
     """The instruction up to its operands."""
     depth = tile.shape_of(op.a.type)[1]
     elements = [_ELEMENTS[str(tile.element_of(v.type))] for v in (op.a, op.b)]
-    shape, types = f"m16n8k{depth}.row.col", f"f32.{elements[0]}.{elements[1]}.f32"
+    sums = "s32" if elements[0] == "s8" else "f32"
+    shape, types = f"m16n8k{depth}.row.col", f"{sums}.{elements[0]}.{elements[1]}.{sums}"
     scale = tile.str_of(op.scale)
     if not scale:
         return f"mma.sync.aligned.{shape}.{types}"

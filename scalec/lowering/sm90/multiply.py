@@ -16,7 +16,7 @@ from scalec.lowering.sm90.table import TABLE
 from scalec.targets import WAVES
 
 _WAVE = WAVES["registers"]
-MMA_TYPE = {"f8E4M3FN": "e4m3", "f8E5M2": "e5m2", "bf16": "bf16", "f16": "f16", "tf32": "tf32"}
+MMA_TYPE = {"f8E4M3FN": "e4m3", "f8E5M2": "e5m2", "bf16": "bf16", "f16": "f16", "tf32": "tf32", "i8": "s8"}
 # shared-memory matrix descriptor (PTX ISA 9.7.15.5.1.2): bits 16-29 the leading-dimension byte offset, bits 32-45 the
 # stride byte offset, both in units of 16 bytes, bits 62-63 the swizzle
 _SWIZZLE_MODE = {128: 1, 64: 2, 32: 3}
@@ -85,14 +85,16 @@ def mma(s: State, op: ir.OpView) -> None:
     b_start = b.add(b_start, rows * sides[1].row // 16)
     attribute = ir.Attribute.parse
     shape = attribute(f"#nvvm.shape<m = {_WAVE}, n = {columns}, k = {depth}>")
-    type_a, type_b, type_d = (attribute(f"#nvvm.wgmma_type<{t}>") for t in (*types, "f32"))
+    whole = types[0] == "s8"  # sums of i32, whose bits variables have as f32
+    type_a, type_b, type_d = (attribute(f"#nvvm.wgmma_type<{t}>") for t in (*types, "s32" if whole else "f32"))
     one_in = attribute("#nvvm.wgmma_scale_in<one>")
     row, col = (attribute(f"#nvvm.mma_layout<{t}>") for t in ("row", "col"))  # of A, [rows, K]; of B, [K, rows]
     layouts = [col if sides[0].mn else row, row if sides[1].mn else col]
-    struct = b.struct([b.f32] * len(registers))
+    kind = b.i32 if whole else b.f32
+    struct = b.struct([kind] * len(registers))
     current = b.op("llvm.mlir.undef", [struct], [])
     for i, value in enumerate(renewed(b, registers)):
-        current = b.insert(current, i, value)
+        current = b.insert(current, i, b.bits(value) if whole else value)
     nvvm.WgmmaFenceAlignedOp()
     accumulate = bool(tile.int_of(op.accumulate))
     number, count = tile.slice_of(op)
@@ -105,7 +107,8 @@ def mma(s: State, op: ir.OpView) -> None:
         )
     nvvm.WgmmaGroupSyncAlignedOp()
     for i, v in enumerate(registers):
-        v.set(b.extract(current, i, b.f32))
+        value = b.extract(current, i, kind)
+        v.set(b.float_of(value) if whole else value)
 
 
 def renewed(b: Builder, registers: list[Variable]) -> list[ir.Value]:

@@ -18,5 +18,6 @@ def promotion(problem: Problem, depth: int = 0) -> int:
     if problem.has_scales or (problem.family.short_sums and long):
         usual = min(problem.constant_k, max(deepest(problem), depth))
     else:
-        usual = deepest(problem) if problem.kind.tensor_memory and uneven else 0
+        able = problem.kind.tensor_memory and not problem.family.whole_sums
+        usual = deepest(problem) if able and uneven else 0
     return next((n for n in promotions(problem, depth) if n <= usual), usual) if depth else usual

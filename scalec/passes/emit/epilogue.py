@@ -46,12 +46,13 @@ class Epilogue(Stores):
         if s.parts == "cluster":
             operands = [accumulator, h.parts, h.parts_ring, h.parts_cursor, w.part]
             owners = part_owners(self.problem, s)
-            last = e.op("tile.sum_in_cluster", [result], operands, split=s.split, owners=owners).result
+            how = {"split": s.split, "owners": owners, "whole": self.whole}
+            last = e.op("tile.sum_in_cluster", [result], operands, **how).result
         elif s.parts == "columns":
             (rows, columns), space = shape_of(accumulator.type), str_of(accumulator.type.space)
             some = e.op("tile.fragment", [e.accumulator(rows, part_columns(columns, s.split), space)]).result
             operands, i32 = [accumulator, some, *self.workspace(), w.part, w.number], ir.IntegerType.get_signless(32)
-            with e.region("tile.add_columns", operands, [i32], split=s.split) as block:
+            with e.region("tile.add_columns", operands, [i32], split=s.split, whole=self.whole) as block:
                 n0 = e.arith("arith.addi", w.n0, block.arguments[0])
                 self.epilogue(h, some, replace(w, n0=n0))
             return
@@ -59,7 +60,7 @@ class Epilogue(Stores):
             last = e.op("tile.last_part", [result], [self.workspace()[1], w.number], split=s.split).result
         else:
             operands = [accumulator, *self.workspace(), w.part, w.number]
-            last = e.op("tile.sum_parts", [result], operands, split=s.split).result
+            last = e.op("tile.sum_parts", [result], operands, split=s.split, whole=self.whole).result
         with e.region("tile.when", [last]):
             if self.segments_meet:
                 self.add_segments(accumulator, w)
@@ -83,6 +84,7 @@ class Epilogue(Stores):
     def epilogue(self, h: Handles, accumulator: ir.Value, w: Work) -> None:
         """Each reduction, then each result: all but the last of a copy of the sums."""
         bodies, totals = self.problem.bodies, self.totals(h)
+        self.to_f32([accumulator] if self.whole else [])
         for number in range(len(bodies)):
             sums = accumulator
             if number < len(bodies) - 1:

@@ -208,6 +208,7 @@ class Multiplier(Factors):
     def arrive(self, block: Block) -> None:
         """Waits for it."""
         self.e.op("tile.mma_wait", operands=[block.partial], pending=0)
+        self.to_f32([block.partial])
 
     def promote(self, block: Block, go: Go, factors: tuple[ir.Value | None, ...], exponent: int = 0) -> None:
         """That, times a power of two."""

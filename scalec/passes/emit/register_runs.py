@@ -92,6 +92,7 @@ class RegisterRuns(RunRoles, RegisterConsumer):
                         if i == number:
                             self.ahead_of[body][key] = value
                     w = self.lower(run.w, m0, below[number])
+                    self.to_f32([go])
                     share = self.folded_sums(of, 0, [go], w, apart=True)
                     self.ahead_of = bounds
                     made = e.op("tile.join_folds", [share.type], [[share]], kind=fold.kind).result

@@ -159,6 +159,7 @@ class RegisterConsumer(Consumer):
             self.multiply(p, self.slices - 1)
         else:
             self.multiply(p, self.slices - 1)
+            self.to_f32([p.target])
             at = Positions(p.back, p.window)
             for wave in range(self.waves):
                 sides = self.factors(h, at, p.fetched, wave)

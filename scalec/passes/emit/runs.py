@@ -177,6 +177,7 @@ class RunRoles(Producer, FoldsAtOnce):
                     start = None if surely else e.op("tile.behind", [e.type("operand")], [h.ring, cursor]).result
                     self.ahead_of, more = reads[number], (start, surely[number] if surely else None)
                     at = self.lower(w, m0, go.below)
+                    self.to_f32([go.sums])
                     shares.append(self.folded_sums(of, 0, [go.sums], at, more, apart=True))
                     if by_rows:
                         store([shares.pop()], replace(folded, m0=at.m0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
@@ -21,6 +21,16 @@ class Segments(Reductions):
     """Sums each segment of a tile's K (`Problem.segments`), and takes it into the tile's sums."""
 
     second: ir.Value | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether a tile's sums are i32 until all of K is in them."""
+        return self.problem.family.whole_sums and not self.schedule.promote
+
+    def to_f32(self, sums: Sequence[ir.Value]) -> None:
+        """Behind the last product: sums of whole numbers are rounded once."""
+        for each in sums if self.problem.family.whole_sums else ():
+            self.e.op("tile.to_f32", operands=[each])
 
     def segments(self, w: Work) -> list[Work]:
         """The work of each. No product is over nothing, as its K would be walked as one zero."""
@@ -116,7 +126,7 @@ class Segments(Reductions):
         """That of all parts comes from there; `adds`: to what the accumulator has."""
         own, split = sharers(self.problem, self.schedule)[number], stored_parts(self.problem, self.schedule)
         some = (own.start + number, own.stop + number) if self.segments_meet else None
-        operands, how = [sums, self.workspace()[0], w.number], {"adds": adds, "some": some}
+        operands, how = [sums, self.workspace()[0], w.number], {"adds": adds, "some": some, "whole": self.whole}
         self.e.op("tile.add_parts", operands=operands, split=split, piece=piece, pieces=pieces, **how)
 
     def add_segments(self, accumulator: ir.Value, w: Work) -> None:

@@ -333,6 +333,7 @@ class TensorConsumer(Producer, FoldsAtOnce):
                 if not number and h.items is not None:
                     e.op("tile.next_item")
                 self.ahead_of, more = reads[number], (None, surely[number] if surely else None)
+                self.to_f32(taken)
                 shares.append(self.folded_sums(of, 0, taken, works[number], more, apart=True))
             self.ahead_of = beside
             kind = e.accumulator(rows, folded_columns(self.own_columns, fold.size), "lane")
@@ -364,6 +365,7 @@ class TensorConsumer(Producer, FoldsAtOnce):
     def added_up(self, taken: list[ir.Value], w: Work) -> list[ir.Value]:
         """The sums of a part of a tile: where something is computed of one product's, this and the others' sums."""
         panes = self.problem.panes
+        self.to_f32(taken)
         first, *others = (taken[i : i + panes] for i in range(0, len(taken), panes))
         for number, sums in enumerate((first, *others)):
             if number < len(self.problem.terms):
@@ -487,6 +489,7 @@ class TensorConsumer(Producer, FoldsAtOnce):
                     if h.pair_rank is None:
                         e.op("tile.wait", operands=[h.sums_ring, slot])
                     for column, (taken,) in self.taking(h, [slot], parts):
+                        self.to_f32([taken])
                         for wave, pair in enumerate(factors):
                             e.op("tile.promote", operands=[into, taken, *pair], wave=wave, column=column)
                     following = self.at_k(part, e.arith("arith.addi", k0, e.i32(s.tile[2])))

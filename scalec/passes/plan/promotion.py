@@ -41,6 +41,8 @@ def promotions(problem: Problem, k: int) -> tuple[int, ...]:
     family, constant = problem.family, problem.constant_k if problem.has_scales else k
     if problem.has_scales and PROMOTION_BLOCK % k:
         return ()
+    if family.whole_sums and not problem.has_scales:  # f32 would round what i32 has
+        return (0,)
     if not family.kind.promotes_slices:
         return (k, 0) if not problem.has_scales else () if constant % k else (k,)
     parts = [n for n in range(min(constant, k), 0, -family.k) if constant % n == 0 and k % n == 0]

@@ -167,6 +167,14 @@ def check_sums(problem: Problem) -> None:
     """Refuses what no kernel does beside products that are added up."""
     if not problem.added:
         return
+    if problem.terms and problem.family.whole_sums:
+        raise SumApartError(
+            f"something is computed of {problem.lhs.name} @ {problem.rhs.name} before others are added, and their sums "
+            "are whole numbers",
+            expected="products of i8 that are added up as they are, as their sums are i32",
+            fix="one program for each product, the second of which adds to the first's result (+=)",
+            place=problem.written,
+        )
     names = " and ".join(f"{x.lhs.name} @ {x.rhs.name}" for x in problem.products)
     further, own = {d.name for x in problem.products for d in x.summed}, [x.k.name for x in problem.products]
     for found, what, expected, fix in (

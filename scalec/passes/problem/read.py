@@ -45,6 +45,7 @@ from scalec.passes.problem.scatter import distance_of
 from scalec.passes.problem.sources import below, computation, is_op, reduction_of, where_of
 from scalec.passes.problem.spans import with_spans
 from scalec.passes.problem.types import ASSUMED, Problem
+from scalec.passes.problem.whole_sums import check_depth
 from scalec.passes.problem.windows import check_filled, dim_of, masks
 from scalec.sizes import MOST
 from scalec.targets import MmaShape, Target
@@ -118,6 +119,7 @@ class Reader(OperandReader):
         made = with_scales_of_rows(shifted(made))
         made = self.from_pages(made, [self.floored(x, paged[dim_of(x)].page) for x in begun])
         check_sums(made)
+        check_depth(made)
         for x in made.products:
             self.check_cut(x)
             check_half_bytes(x, made)

@@ -423,9 +423,7 @@ class OperandReader(NamedScales):
         target, (a, b) = self.target, (lhs.element.name, rhs.element.name)
         families = sorted("/".join(sorted(operands)) for operands in target.operand_sets())
         alone = next((o for o in (lhs, rhs) if not any(o.element.name in f.operands for f in target.mma)), None)
-        if a == b and a in target.no_kernel:
-            message = f"{target.name} multiplies {a}, but scalec has no kernel for it yet"
-        elif alone is not None and alone.element.name not in target.no_kernel:
+        if alone is not None:
             message = f"{target.name} has no tensor-core instruction for {alone.element.name}"
         else:
             message = f"{target.name} has no tensor-core instruction that multiplies {a} by {b}"

@@ -235,6 +235,24 @@ class Problem:
         return None if any(None in x for x in sizes) else sum(math.prod(n for n in x if n is not None) for x in sizes)
 
     @property
+    def most_products(self) -> int | None:
+        """The most products of a sum that is surely right; None where it has an exponent, or scales are applied before
+        there are so many."""
+        return None if self.has_scales else self.family.most_products
+
+    @property
+    def summed_sizes(self) -> tuple[int, list[tuple[Dim, int]]]:
+        """The most products of a sum as far as sizes are known, and of each dimension along which they are not how many
+        an index of it has."""
+        known, unknown = 0, []
+        for x in self.products:
+            ends = [(d, d.most if d.size is None else d.size) for d in (x.k, *x.summed)]
+            size, left = math.prod(n for _, n in ends if n is not None), [d for d, n in ends if n is None]
+            known += 0 if left else size
+            unknown += [(d, size) for d in left]
+        return known, unknown
+
+    @property
     def blocks(self) -> tuple[str, int]:
         """The dimension of a tile along which lookups change, and of how many indices of it each block is that they
         have in common; ("", 0) without such lookups."""

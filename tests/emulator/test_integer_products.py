@@ -1,0 +1,87 @@
+"""Products of i8: sums are whole numbers, rounded to f32 once, whatever the schedule; compared bit for bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import scalec
+from scalec import reference
+from scalec.errors import ArgumentError
+from scalec.frontend import build
+from scalec.ir import context
+from scalec.runtime import emulated
+from tests.emulator.running import TARGETS, launched, refusals
+
+PLAIN = "C[m,n]:f32 = A[m,k]:i8 @ B[n,k]:i8"
+LONG = 1200
+"""Of products of nearly 2^14: their sums have more bits than f32."""
+
+
+def whole(m: int, n: int, k: int, seed: int = 5) -> dict[str, np.ndarray]:
+    """Operands whose sums are beyond 2^24 where K is LONG, some as far as i32 has them, and odd."""
+    draw = np.random.default_rng(seed)
+    a, b = (draw.integers(90, 128, (rows, k)).astype(np.int8) for rows in (m, n))
+    a[::3], b[1::4] = draw.integers(-128, 128, a[::3].shape), draw.integers(-128, 128, b[1::4].shape)
+    a[1::5] = -128
+    return {"A": a, "B": b}
+
+
+def sums(values: dict[str, np.ndarray]) -> np.ndarray:
+    """As i32 has them, rounded to nearest f32."""
+    return (values["A"].astype(np.int64) @ values["B"].astype(np.int64).T).astype(np.float32)
+
+
+EVERY, HOPPER = tuple(TARGETS), ("sm_90a",)
+CASES = {
+    "": (70, 132, LONG, "nk", EVERY),
+    "no rows": (0, 5, 16, "", EVERY),
+    "one": (1, 1, 16, "", EVERY),
+    "no K": (33, 7, 0, "", EVERY),
+    "odd": (3, 21, 48, "", EVERY),
+    "split=3": (33, 40, LONG, "nk", EVERY),
+    "split=4, parts=cluster": (40, 72, LONG, "nk", HOPPER),
+    "split=4, parts=columns": (65, 64, LONG, "nk", HOPPER),
+    "split=20": (17, 24, 2560, "nk", EVERY),
+    "swap=1": (21, 160, LONG, "nk", EVERY),
+    "split=2, swap=1": (5, 160, LONG, "nk", EVERY),
+}
+
+
+@pytest.mark.once(touches=lambda case: {case[1]} | ({case[0]} & {"no K", "split=4, parts=cluster"}))
+@pytest.mark.parametrize("case", [(name, target) for name, (*_, targets) in CASES.items() for target in targets])
+def test_sums(case: tuple[str, str]) -> None:
+    (name, target), (m, n, k, fixed, _) = case, CASES[case[0]]
+    dims, fields = {"m": m, "n": n, "k": k}, f" with {name}" if "=" in name else ""
+    kernel = scalec.compile(PLAIN + fields, target, {d: dims[d] for d in fixed})
+    assert all(x in kernel.spec.schedule for x in fields.removeprefix(" with ").split(", "))
+    kernel.fixed = emulated.EmulatedDevice(target)
+    values = whole(m, n, k)
+    with context.context():
+        expected = reference.run(build(PLAIN, dims), values, dims=dims, exact=True)
+    got = launched(kernel, values, expected, dims, 3)["C"]
+    assert np.array_equal(got, sums(values))
+
+
+def test_longer_sums_at_a_call() -> None:
+    kernel = scalec.compile(PLAIN, "sm_90a")
+    assert kernel.spec.ranges == {"k": (1, 131071)}
+    kernel.fixed = emulated.EmulatedDevice("sm_90a")
+    a, b = (np.zeros((rows, 131072), np.int8) for rows in (1, 2))
+    with pytest.raises(ArgumentError, match="A has k = 131072, the kernel was compiled for k = 1:131071"):
+        kernel(a, b)
+
+
+def test_longest_sums() -> None:
+    assert not scalec.compile(PLAIN, "sm_90a", {"k": 131071 // 16 * 16}).spec.ranges
+    two = "C[m,n]:f32 = A[b,m,k]:i8 @ B[b,n,k]:i8"
+    assert scalec.compile(two, "sm_90a", {"b": 9}).spec.ranges == {"k": (1, 131071 // 9)}
+
+
+test_refused = refusals(
+    [
+        ("C[m,n] = A[m,k]:i8 @ B[n,k]:i8 scale(tensor, 1xk)", "sums 131088 products of i8, and i32 is sure to hold 131071"),
+        ("C[m,n] = A[b,m,k]:i8 @ B[b,n,k]:i8", "sums 131088 products"),
+    ],
+    dims={"k": 131088},
+)
