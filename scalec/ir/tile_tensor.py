@@ -333,7 +333,8 @@ def _transposable(op: ir.OpView, side: str, tile: ir.Type) -> None:
     """
     (depth, rows), swizzle, element = shape_of(tile), swizzle_of(tile), element_of(tile)
     bits = bits_of(element)
-    if str(element) == "i8" or bits not in (8, 16, 32):
+    named = ir.TypeAttr(getattr(op, f"{side.lower()}_element")).value
+    if bits not in (8, 16, 32) or (str(element) == "i8" and named != element):
         refuse(f"{side} is [K, rows] of {element}, expected a type of 8, 16 or 32 bits")
     if atom_of(tile) != (atom := 32 if bits == 32 else ATOM):
         refuse(f"{side} is [K, rows] of {element}, its swizzle keeps {atom_of(tile)} bytes, expected {atom}")

@@ -32,7 +32,7 @@ PROMOTED_BITS = 8
 """Bits that an element has at most in memory whose sums are promoted: products of larger ones, which are summed before
 they meet their scales, may be beyond f32's range."""
 
-TURNED = {"e4m3": 8, "e5m2": 8, "tf32": 32}
+TURNED = {"e4m3": 8, "e5m2": 8, "i8": 8, "tf32": 32}
 """Element types that warps turn, where the tensor core does not read them with M or N contiguous, and their bits."""
 
 FOLDED_STEP = 8
