@@ -206,7 +206,7 @@ class Target:
         gathers: rows that one tensor copy brings whose coordinates are any: four where .tile::gather4 is (PTX ISA
             9.7.9.27.5.2: sm_100 and later), else one, and threads copy rows themselves.
         setmaxnreg: register counts that a warpgroup may give its threads (PTX ISA 9.7.20, setmaxnreg).
-        converts: element types of 8 bits and less that an instruction rounds f32 to (PTX ISA 9.7.9.21, cvt).
+        converts: element types of 8 bits and less that instructions round f32 to (PTX ISA 9.7.9.21, cvt).
     """
 
     name: str
@@ -223,7 +223,7 @@ class Target:
     tma_align: int = 16
     devices: tuple[str, ...] = field(default=())
     setmaxnreg: range = range(24, 257, 8)
-    converts: frozenset[str] = frozenset({"e4m3", "e5m2"})
+    converts: frozenset[str] = frozenset({"e4m3", "e5m2", "i8"})
     launch_control: bool = False
     gathers: int = 1
     clusters: Mapping[int, int] = field(default_factory=dict)
@@ -327,7 +327,7 @@ _SM100_MMA = (
     _tensor_mma(32, "i8", whole_sums=True),
 )
 
-_CONVERTS = frozenset({"e4m3", "e5m2", *_NARROW})
+_CONVERTS = frozenset({"e4m3", "e5m2", "i8", *_NARROW})
 
 _SM100 = Target(
     "sm_100a",

@@ -351,9 +351,21 @@ def test_scales_of_16_bits_are_dequantised() -> None:
     assert got.tobytes() == (values.astype(np.float32) * np.repeat(scale.astype(np.float32), 64, 1)).tobytes()
 
 
+@pytest.mark.parametrize("format", ["i8 scale(1xk)", "i8 scale(tensor)"])
+def test_i8(format: str) -> None:
+    """Within half of one of what is divided by a 127th of the largest magnitude."""
+    x = made(9, 96)
+    values, scale, *_ = scalec.quantize(x, format)
+    largest = np.abs(x).max(None if "tensor" in format else 1, keepdims=True)
+    assert np.allclose(np.broadcast_to(scale, largest.shape), largest / 127)
+    assert values.dtype == np.int8
+    assert np.abs(x / scale - values).max() <= 0.5001
+    assert np.array_equal(scalec.dequantize(values, scale, format, dtype="f32"), values.astype(np.float32) * scale)
+
+
 def test_what_has_no_kernel() -> None:
-    for format in ("f32 scale(1x128)", "1x64:bf16", "i8 scale(1x128)"):
-        with pytest.raises((ArgumentError, UnsupportedError), match=r"f32|bf16|i8"):
+    for format in ("f32 scale(1x128)", "1x64:bf16", "i4 scale(1x128)"):
+        with pytest.raises((ArgumentError, UnsupportedError), match=r"f32|bf16|i4"):
             scalec.quantize(X, format)
     with pytest.raises(ArgumentError, match="gate and up differ"):
         scalec.silu_mul_quantize(X, X[:2], "mxfp8")

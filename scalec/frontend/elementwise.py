@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import reduce
 
-import numpy as np
-
 from scalec.formats import ELEMENT_TYPES
 from scalec.ir.mlir import arith, ir, math
-from scalec.ir.scale_functions import GeluOp, SigmoidOp, SiluOp
+from scalec.ir.scale_functions import GeluOp, IntegerOp, SigmoidOp, SiluOp
 
 Body = Callable[..., ir.Value]
 
@@ -70,9 +68,4 @@ def from_f32(x: ir.Value, element: str) -> ir.Value:
         return x
     if not isinstance(to, ir.IntegerType):
         return arith.TruncFOp(to, x).result
-    most = ELEMENT_TYPES[element].max
-    high = float(np.float32(most))
-    if high > most:  # 2^31 - 1 is no f32: the largest below it
-        high = float(np.nextafter(np.float32(most), np.float32(0)))
-    low = arith.MaximumFOp(math.RoundEvenOp(x).result, constant(-most - 1)).result
-    return arith.FPToSIOp(to, arith.MinimumFOp(low, constant(high)).result).result
+    return IntegerOp(x, to).result

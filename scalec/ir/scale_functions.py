@@ -5,7 +5,13 @@
 from scalec.ir.mlir import ext, ir
 from scalec.ir.scale import Scale
 
-__all__ = ["GeluOp", "Scale", "SigmoidOp", "SiluOp"]
+__all__ = ["GeluOp", "IntegerOp", "Scale", "SigmoidOp", "SiluOp"]
+
+ROUNDINGS = ("arith.truncf", "scale.integer")
+"""What stores do of a body."""
+
+CONVERSIONS = ("arith.extf", "arith.sitofp", *ROUNDINGS)
+"""What loads and stores do of a body."""
 
 
 class SigmoidOp(Scale.Operation, name="sigmoid"):
@@ -27,3 +33,11 @@ class GeluOp(Scale.Operation, name="gelu"):
 
     x: ext.Operand[ir.F32Type]
     result: ext.Result[ir.F32Type]
+
+
+class IntegerOp(Scale.Operation, name="integer"):
+    """The nearest integer of the result's type, to even where two are as near: beyond them the first or last; NaN: 0.
+    (`arith.fptosi` rounds towards zero, and means nothing beyond.)"""
+
+    x: ext.Operand[ir.F32Type]
+    result: ext.Result[ir.IntegerType]

@@ -123,11 +123,9 @@ WIDENING = ("arith.extf", "arith.sitofp", "arith.extsi", "arith.extui", "arith.u
 
 
 def _convert(value: Any, op: ir.OpView) -> Any:
-    """A conversion to the op's result type: to nearest even; from float to integer towards zero, saturating."""
+    """A conversion to the op's result type: to nearest even; integers saturate."""
     name = element_name(op.operation.results[0].type)
-    if name in INTEGERS:
-        return round_to(np.trunc(value), name)
-    return round_to(value, name) if name in GRIDS else value
+    return round_to(value, name) if name in GRIDS or name in INTEGERS else value
 
 
 def constant(op: ir.OpView) -> float:
@@ -159,7 +157,7 @@ def evaluate_body(block: ir.Block, arguments: Sequence[Array], outer: Mapping[An
                 result: Any = constant(op)
             elif name in WIDENING:
                 result = inputs[0]
-            elif name in ("arith.truncf", "arith.fptosi", "arith.trunci"):
+            elif name in ("arith.truncf", "scale.integer", "arith.trunci"):
                 result = inputs[0] if exact else _convert(inputs[0], op)
             elif name == "arith.cmpf":
                 predicate = ir.IntegerAttr(op.operation.attributes["predicate"]).value

@@ -189,7 +189,7 @@ def padded(memory: np.ndarray, blocks: tuple[int, ...]) -> None:
 
 def codes(array: np.ndarray) -> np.ndarray:
     """The bits of each element; one NaN of a type stands for all."""
-    if array.dtype != np.uint8:
+    if array.dtype not in (np.uint8, np.int8):
         array = np.where(np.isnan(array.astype(np.float32)), np.array(np.nan, array.dtype), array)
     return np.ascontiguousarray(array).view({1: np.uint8, 2: np.uint16, 4: np.uint32}[array.dtype.itemsize])
 

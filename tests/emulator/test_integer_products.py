@@ -80,7 +80,10 @@ def test_longest_sums() -> None:
 
 test_refused = refusals(
     [
-        ("C[m,n] = A[m,k]:i8 @ B[n,k]:i8 scale(tensor, 1xk)", "sums 131088 products of i8, and i32 is sure to hold 131071"),
+        (
+            "C[m,n] = A[m,k]:i8 @ B[n,k]:i8 scale(tensor, 1xk)",
+            "sums 131088 products of i8, and i32 is sure to hold 131071",
+        ),
         ("C[m,n] = A[b,m,k]:i8 @ B[b,n,k]:i8", "sums 131088 products"),
     ],
     dims={"k": 131088},

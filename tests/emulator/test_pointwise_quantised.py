@@ -42,6 +42,10 @@ FORMATS = [  # a result of X, its sizes, those that are known
     ("e4m3 scale(1xk:ue8m0@packed)", {"m": 10, "k": 251}, "k"),
     ("e4m3 scale(1xk)", {"m": 3, "k": 2500}, ""),  # walked
     ("e4m3 scale(1xk)", {"m": 2, "k": 20000}, "k"),
+    ("i8 scale(1xk)", {"m": 10, "k": 256}, "k"),
+    ("i8 scale(1x128)", {"m": 6, "k": 201}, ""),
+    ("i8 scale(1x32:ue8m0@packed)", {"m": 6, "k": 162}, "k"),
+    ("i8", {"m": 6, "k": 99}, ""),
 ]
 
 
@@ -105,7 +109,8 @@ def test_loads_and_stores_are_of_16_bytes() -> None:
 
 test_refused = refusals(
     [
-        ("Q[m,k]:i8 scale(1x32:ue8m0) = X[m,k]", "a result of i8"),
+        ("Q[m,k]:i4 scale(1x32:ue8m0) = X[m,k]", "a result of i4"),
+        ("Q[m,k]:i32 = X[m,k]", "a result of i32"),
         ("Q[m,k]:e4m3 scale(1x32:bf16) = X[m,k]", "quantised with scales in bf16"),
         ("Q[m,k]:e4m3 scale(1x12) = X[m,k]", "quantised in blocks of 1x12"),
         ("Q[m,k]:e4m3 scale(1x1) = X[m,k]", "blocks of 1x1.*\n.*\n.*\n.* of 1 by several of the one before"),

@@ -34,6 +34,7 @@ EVERYWHERE = {
     "fp8_block": (BF16, "fp8_block"),
     "f32 by columns": (BF16, "e4m3 scale(1x64@col)"),
     "ue8m0 by 128": (BIAS, "e5m2 scale(1x128:ue8m0)"),
+    "i8": ("D[m,n]{} = gelu(A[m,k]:i8 @ B[n,k]:i8 scale(1xk,1xk))", "i8 scale(1x64)"),
 }
 BLACKWELL = {"mxfp8 of mxfp8": (MXFP8, "mxfp8"), "nvfp4 of nvfp4": (NVFP4, "nvfp4")}
 

@@ -1,4 +1,5 @@
-"""Rounding of f32 to the types of results, to nearest even; types of 8 bits and less saturate (PTX ISA 9.7.9.21)."""
+"""Rounding of f32 to the types of results, to nearest even; types of 8 bits and less saturate, and of NaN integers are
+0 (PTX ISA 9.7.9.21, 9.7.9.22)."""
 
 from __future__ import annotations
 
@@ -19,6 +20,28 @@ _PAIRS = {
     "f6E3M2FN": ("cvt.rn.satfinite.e3m2x2.f32 $0, $1, $2;", "i16"),  # a byte each, as the next one
     "f6E2M3FN": ("cvt.rn.satfinite.e2m3x2.f32 $0, $1, $2;", "i16"),
     "f4E2M1FN": ("{\n.reg .b8 P;\ncvt.rn.satfinite.e2m1x2.f32 P, $1, $2;\nmov.b16 $0, {P, 0};\n}", "i16"),
+    "i8": (
+        "{\n.reg .b32 P, Q;\ncvt.rni.s32.f32 P, $1;\ncvt.rni.s32.f32 Q, $2;\n"
+        "cvt.pack.sat.s8.s32.b32 P, P, Q, 0;\ncvt.u16.u32 $0, P;\n}",
+        "i16",
+    ),
+}
+# as many as fill an i32 at once, the first operand in the lowest bits
+_WORDS = {
+    "f4E2M1FN": "\n".join(
+        [
+            "{\n.reg .b8 P0, P1, P2, P3;",
+            *(f"cvt.rn.satfinite.e2m1x2.f32 P{i}, ${2 * i + 2}, ${2 * i + 1};" for i in range(4)),
+            "mov.b32 $0, {P0, P1, P2, P3};\n}",
+        ]
+    ),
+    "i8": "\n".join(
+        [
+            "{\n.reg .b32 P<4>;",
+            *(f"cvt.rni.s32.f32 P{i}, ${i + 1};" for i in range(4)),
+            "cvt.pack.sat.s8.s32.b32 P2, P3, P2, 0;\ncvt.pack.sat.s8.s32.b32 $0, P1, P0, P2;\n}",
+        ]
+    ),
 }
 _ONE = {"bf16": "cvt.rn.bf16.f32 $0, $1;", "f16": "cvt.rn.f16.f32 $0, $1;"}
 # types of 4 bits without such an instruction: bits of the mantissa, exponents of the smallest and largest normal number
@@ -53,10 +76,8 @@ def word(s: State, element: str, values: list[ir.Value]) -> ir.Value:
     without an instruction."""
     if not _converts(s, element):
         return _packed(s.b, element, values)
-    if bits_of(element) == 4:
-        cvt = [f"cvt.rn.satfinite.e2m1x2.f32 P{i}, ${2 * i + 2}, ${2 * i + 1};" for i in range(4)]
-        text = "\n".join(["{\n.reg .b8 P0, P1, P2, P3;", *cvt, "mov.b32 $0, {P0, P1, P2, P3};\n}"])
-        return s.b.pure(text, s.b.i32, *values)
+    if element in _WORDS:
+        return s.b.pure(_WORDS[element], s.b.i32, *values)
     pairs = [pair(s, element, *values[i : i + 2]) for i in range(0, len(values), 2)]
     if len(pairs) == 1:
         return pairs[0]

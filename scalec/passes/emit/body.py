@@ -9,6 +9,7 @@ from typing import Any
 from scalec.errors import UnsupportedError
 from scalec.ir.location import place_of
 from scalec.ir.mlir import arith, ir
+from scalec.ir.scale_functions import ROUNDINGS
 from scalec.ir.tile_types import shape_of, str_of
 from scalec.passes.emit.emitter import Emitter, Step, copied
 from scalec.passes.emit.results import Results
@@ -256,7 +257,7 @@ class Body(Results):
         """Whether the map only converts the accumulator, or adds it to the result, which the store does anyway."""
         if self.added(result) is not None:
             return len(result.body) == 2
-        return len(result.body) == 1 or (len(result.body) == 2 and result.body[0] == "arith.truncf")
+        return len(result.body) == 1 or (len(result.body) == 2 and result.body[0] in ROUNDINGS)
 
     def steps(self, result: Result) -> Iterator[Step]:
         """The ops of the map's body, in f32 throughout: inputs come widened, the store rounds, and adds what is there
@@ -268,9 +269,9 @@ class Body(Results):
             name, operands = op.operation.name, [same.get(v, v) for v in op.operands]
             if added is not None and name == "arith.addf" and op.result == last.operands[0]:
                 same[op.result] = next(v for v in operands if v != source.arguments[added.view])
-            elif name in ("arith.extf", "arith.sitofp") or (name == "arith.truncf" and op.result == last.operands[0]):
+            elif name in ("arith.extf", "arith.sitofp") or (name in ROUNDINGS and op.result == last.operands[0]):
                 same[op.result] = operands[0]
-            elif name == "arith.truncf":
+            elif name in ROUNDINGS:
                 raise UnsupportedError(
                     "a rounding inside the elementwise expression",
                     expected="only at its end",

@@ -8,6 +8,7 @@ from typing import Any
 
 from scalec.ir.mlir import ir
 from scalec.ir.scale import facts_of
+from scalec.ir.scale_functions import CONVERSIONS
 from scalec.ir.tile import FoldsType
 from scalec.ir.tile_convert import FRAGMENT_ROWS, rows_of_thread
 from scalec.passes.emit.emitter import Source, attribute, copied
@@ -231,6 +232,6 @@ class OperandBodies(Workspace):
             operands = [values[v] for v in inner.operation.operands]
             if inner.operation.name == "scale.yield":
                 return operands[0]
-            same = inner.operation.name in ("arith.extf", "arith.sitofp", "arith.truncf")  # f32 on both sides
+            same = inner.operation.name in CONVERSIONS  # f32 on both sides
             values[inner.result] = operands[0] if same else copied(inner, operands)
         raise AssertionError("the verifier of scale.map asks for a scale.yield")

@@ -9,12 +9,13 @@ from typing import Any
 from scalec.abi import entry_name
 from scalec.formats import ELEMENT_TYPES
 from scalec.ir.mlir import arith, ir
+from scalec.ir.scale_functions import CONVERSIONS
 from scalec.ir.tile_pointwise import MOST_BYTES, ColumnsType
 from scalec.passes.emit.emitter import Emitter, Source, attribute, copied
 from scalec.passes.emit.tensors import Tensors
 from scalec.passes.plan.pointwise import Spread
 from scalec.passes.problem.access import Coord, Lookup
-from scalec.passes.problem.pointwise import CONVERSIONS, Body, Dim, Level, Output, Pointwise, Read, Reduction
+from scalec.passes.problem.pointwise import Body, Dim, Level, Output, Pointwise, Read, Reduction
 
 TURNS = 2
 """Single columns of a row that a thread loads at once (`by_turns`; docs/notes/pointwise.md)."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from scalec.ir.mlir import ir
+from scalec.ir.scale_functions import CONVERSIONS
 from scalec.passes.emit.body import Body, Sums, copied
 from scalec.passes.emit.emitter import Source
 from scalec.passes.emit.handles import Handles
@@ -173,7 +174,7 @@ class Reductions(Body):
                 own = [values[v] for v in op.operation.operands]
                 if op.operation.name == "scale.yield":
                     e.op("tile.yield", operands=own)
-                elif op.operation.name in ("arith.truncf", "arith.extf", "arith.sitofp"):  # the store rounds
+                elif op.operation.name in CONVERSIONS:  # the store rounds
                     values[op.result] = own[0]
                 else:
                     values[op.result] = copied(op, own)

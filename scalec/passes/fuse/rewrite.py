@@ -10,6 +10,7 @@ import numpy as np
 
 from scalec.ir.mlir import ir
 from scalec.ir.scale import MapOp, ReadOp, ViewType, YieldOp, element
+from scalec.ir.scale_functions import ROUNDINGS
 from scalec.passes.fuse.indices import access, used
 
 Inline = Callable[[list[Any]], Any]
@@ -67,7 +68,7 @@ NUMBERS: dict[str, Callable[..., np.float32]] = {
     "arith.minimumf": np.minimum,
     "math.absf": np.abs,
     "math.fpowi": lambda x, n: np.float32(np.float64(x) ** n),
-    "arith.truncf": lambda x: x,  # the store rounds
+    **dict.fromkeys(ROUNDINGS, lambda x: x),  # the store rounds
 }
 """What ops of bodies make of f32."""
 

@@ -9,18 +9,14 @@ from scalec.passes.problem.access import Chance, Coord, Dim, Domain, Lookup
 from scalec.passes.problem.types import STORED
 from scalec.targets import Target
 
-SCALED = ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1")
+SCALED = ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1", "i8")
 """Element types of results with scales."""
 
 WRITTEN = (*STORED, *SCALED)
 """Those of results without scales."""
 
-READ = (*WRITTEN, "i4", "i8", "i32")
+READ = (*WRITTEN, "i4", "i32")
 """Those of inputs."""
-
-
-CONVERSIONS = ("arith.extf", "arith.sitofp", "arith.truncf")
-"""What loads and stores do of a body."""
 
 FEW_TERMS = 64
 """Terms that one thread adds up at most, where their number is known. Not measured."""

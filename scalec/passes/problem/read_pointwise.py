@@ -9,12 +9,12 @@ from typing import Any
 from scalec.formats import ELEMENT_TYPES, QUANTISED, WHOLE
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, block_of, dims_read, map_of, maps_of, ranges_of
+from scalec.ir.scale_functions import CONVERSIONS
 from scalec.passes.problem.access import Coord, Dim, Domain, Lookup
 from scalec.passes.problem.check_pointwise import PointwiseChecks
 from scalec.passes.problem.epilogue import RESULT_BLOCK, EpilogueReader
 from scalec.passes.problem.lookups import pads
 from scalec.passes.problem.pointwise import (
-    CONVERSIONS,
     READ,
     SCALED,
     WRITTEN,

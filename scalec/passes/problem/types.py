@@ -39,7 +39,7 @@ STORED = ("f32", "bf16", "f16")
 INPUTS = (*STORED, "i32")
 """Those of inputs of the elementwise expression."""
 
-ROUNDED = (*STORED, "e4m3", "e5m2", "e3m2", "e2m3", "e2m1")
+ROUNDED = (*STORED, "e4m3", "e5m2", "e3m2", "e2m3", "e2m1", "i8")
 """Element types that threads write: of results."""
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from scalec.errors import UnsupportedError
 from scalec.passes.problem.types import Problem
 
