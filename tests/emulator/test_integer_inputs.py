@@ -1,5 +1,4 @@
-"""Tensors of whole numbers that elementwise expressions read: i32, and i8 where nothing is multiplied, made f32 to
-nearest."""
+"""Tensors of whole numbers that elementwise expressions read: i32 and i8, made f32 to nearest."""
 
 from __future__ import annotations
 
@@ -57,6 +56,8 @@ BESIDE = [
     ("D[m,n]:mxfp8 = A[m,k] @ B[n,k] + x[n]:i32", {"m": 9, "n": 160, "k": 64}),
     ("T[m,n] = A[m,k] @ B[n,k] + x[n]:i32; R[m]:f32 = max[n](T); C[m,n] = T", {"m": 9, "n": 137, "k": 64}),
     ("C[m,n] = A[m,k] @ B[n,k] + x[n]:i32", {"m": 1, "n": 1, "k": 64}),
+    ("C[m,n] = A[m,k] @ B[n,k] * x[m]:i8 + y[m,n]:i8 + z[n]:i8", {"m": 70, "n": 136, "k": 64}),
+    ("C[m,n] = A[m,k] @ B[n,k] * x[m]:i8 + y[m,n]:i8 with swap=1", {"m": 70, "n": 137, "k": 64}),
 ]
 
 

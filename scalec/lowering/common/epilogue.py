@@ -167,8 +167,9 @@ def load_behind(s: State, pointer: ir.Value, element: str, offset: int, count: i
         return b.asm(f"ld.global.v2.b32 {{$0, $1}}, [$2 + {offset}];", [b.i32] * 2, [address])
     if element == "i32":
         return b.asm(f"ld.global.b32 $0, [$1 + {offset}];", [b.i32], [address])
-    if count == 2:
-        (raw,) = b.asm(f"ld.global.b32 $0, [$1 + {offset}];", [b.i32], [address])
+    size = count * rounding.bits_of(element)
+    if size != 16:
+        (raw,) = b.asm(f"ld.global.{'b32' if size == 32 else 'u8'} $0, [$1 + {offset}];", [b.i32], [address])
     else:
         text = f"{{\n.reg .b16 H;\nld.global.b16 H, [$1 + {offset}];\ncvt.u32.u16 $0, H;\n}}"
         (raw,) = b.asm(text, [b.i32], [address])
@@ -191,9 +192,10 @@ def load(s: State, pointer: ir.Value, element: str, inside: ir.Value, count: int
         if count == 2:
             return b.asm("@$3 ld.global.v2.f32 {$0, $1}, [$2];", [b.f32] * 2, [address, inside, *zero], tied=2)
         return b.asm("@$2 ld.global.f32 $0, [$1];", [b.f32], [address, inside, *zero], tied=1)
-    nothing = b.constant(0)
-    if count == 2:
-        raw = b.asm("@$2 ld.global.b32 $0, [$1];", [b.i32], [address, inside, nothing], tied=1)[0]
+    nothing, size = b.constant(0), count * rounding.bits_of(element)
+    if size != 16:
+        text = f"@$2 ld.global.{'b32' if size == 32 else 'u8'} $0, [$1];"
+        raw = b.asm(text, [b.i32], [address, inside, nothing], tied=1)[0]
     else:
         text = "{\n.reg .b16 H;\nmov.b16 H, 0;\n@$2 ld.global.b16 H, [$1];\ncvt.u32.u16 $0, H;\n}"
         raw = b.asm(text, [b.i32], [address, inside])[0]
@@ -201,8 +203,10 @@ def load(s: State, pointer: ir.Value, element: str, inside: ir.Value, count: int
 
 
 def unpack(s: State, raw: ir.Value, element: str, half: int) -> ir.Value:
-    """The lower (0) or upper (1) 16 bits of a register as f32."""
+    """The lower (0) or upper (1) of two elements in the lower bits of a register as f32."""
     b = s.b
+    if element == "i8":
+        return elements.of_integer(b, b.pure(f"bfe.s32 $0, $1, {8 * half}, 8;", b.i32, raw))
     if element == "bf16":  # bf16 is the upper half of an f32
         bits = b.and_(raw, 0xFFFF0000) if half else b.shl(raw, 16)
         return b.float_of(bits)

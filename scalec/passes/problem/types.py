@@ -36,7 +36,7 @@ LINE = 128
 STORED = ("f32", "bf16", "f16")
 """Element types that threads read and write as they are."""
 
-INPUTS = (*STORED, "i32")
+INPUTS = (*STORED, "i8", "i32")
 """Those of inputs of the elementwise expression."""
 
 ROUNDED = (*STORED, "e4m3", "e5m2", "e3m2", "e2m3", "e2m1", "i8")
