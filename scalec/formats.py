@@ -106,6 +106,9 @@ def element_spelled(mlir: str) -> ElementType | None:
     return next((t for t in ELEMENT_TYPES.values() if t.mlir == mlir), None)
 
 
+WHOLE_SUMS = frozenset({"i8"})
+"""Element types whose products a tensor core sums as i32."""
+
 CONVERTED: dict[str, tuple[str, ...]] = {
     "e2m1": ("e4m3", "bf16", "f16", "tf32"),
     "i4": ("e4m3", "bf16", "f16", "tf32"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from scalec.errors import UnsupportedError
-from scalec.formats import NUMBERS, ElementType
+from scalec.formats import NUMBERS, WHOLE_SUMS, ElementType
 from scalec.rates import B200, B300, H200, RTX_PRO_6000, Rates
 from scalec.suggestions import did_you_mean
 
@@ -134,7 +134,6 @@ class MmaShape:
     # program has none.
     scales: tuple[BlockScale, ...] = ()
     short_sums: bool = False  # whether it sums in fewer bits than FP32 has, so that sums must leave it every so often
-    whole_sums: bool = False  # whether its sums are i32, and not f32
     container_bits: int = 0  # bits that an element takes in shared memory, whatever its type; 0: as many as its type
     transposed_bits: int = 0  # likewise of an operand stored with M or N contiguous; 0: as many as otherwise
     transposed_atom: int = ATOM  # bytes that the swizzle of such an operand keeps together
@@ -152,6 +151,11 @@ class MmaShape:
     def columns(self, ctas: int) -> range:
         """The column counts it may have where so many CTAs execute it together."""
         return self.n if ctas == 1 else self.pair_n
+
+    @property
+    def whole_sums(self) -> bool:
+        """Whether its sums are i32, and not f32."""
+        return bool(self.operands & WHOLE_SUMS)
 
     @property
     def most_products(self) -> int | None:
@@ -268,7 +272,7 @@ _SM90_MMA = (
     MmaShape(_WGMMA, range(8, 257, 8), 16, frozenset({"bf16"}), reads_mn_major=True),
     MmaShape(_WGMMA, range(8, 257, 8), 16, frozenset({"f16"}), reads_mn_major=True),
     MmaShape(_WGMMA, range(8, 257, 8), 8, frozenset({"tf32"}), reads_mn_major=False),
-    MmaShape(_WGMMA, range(16, 257, 16), 32, frozenset({"i8"}), reads_mn_major=False, whole_sums=True),
+    MmaShape(_WGMMA, range(16, 257, 16), 32, frozenset({"i8"}), reads_mn_major=False),
 )
 
 
@@ -289,7 +293,7 @@ _SM120_MMA = (
     _warp_mma(16, "bf16"),
     _warp_mma(16, "f16"),
     _warp_mma(8, "tf32"),
-    _warp_mma(32, "i8", whole_sums=True),
+    _warp_mma(32, "i8"),
 )
 
 
@@ -324,7 +328,7 @@ _SM100_MMA = (
     _tensor_mma(16, "bf16"),
     _tensor_mma(16, "f16"),
     _tensor_mma(8, "tf32", transposed_atom=32),
-    _tensor_mma(32, "i8", whole_sums=True),
+    _tensor_mma(32, "i8"),
 )
 
 _CONVERTS = frozenset({"e4m3", "e5m2", "i8", *_NARROW})

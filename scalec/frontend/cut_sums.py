@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from scalec.errors import NAME, Place
+from scalec.formats import WHOLE_SUMS
 from scalec.frontend import ast
 from scalec.frontend.cut import Cut, dims_of, text_of, unused
 from scalec.frontend.diagnostics import Source
@@ -23,7 +24,8 @@ INVARIANT = "invariant"
 
 
 def differ(source: str) -> bool:
-    """Whether a program has products of which one's operands have other types, or scales, than another's.
+    """Whether a program has products of which one's operands have other types, or scales, than another's; or several of
+    whole numbers, of which no kernel computes anything before they are added up.
 
     Raises:
         SourceError: the text is no program.
@@ -40,7 +42,7 @@ def differ(source: str) -> bool:
         return type(side), *(types.get(x, "") for x in tensors)
 
     kinds = {(kind(x.left), kind(x.right), x.scale is None or text_of(source, x.scale)) for x in found}
-    return len(kinds) > 1
+    return len(kinds) > 1 or (len(found) > 1 and not WHOLE_SUMS.isdisjoint(types.values()))
 
 
 def cut_sum(source: str, place: Place) -> Cut | None:

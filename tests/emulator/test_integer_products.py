@@ -7,11 +7,12 @@ import pytest
 
 import scalec
 from scalec import reference
-from scalec.errors import ArgumentError
+from scalec.errors import ArgumentError, UnsupportedError
 from scalec.frontend import build
 from scalec.ir import context
 from scalec.runtime import emulated
 from tests.emulator.running import TARGETS, launched, refusals
+from tests.emulator.test_several_results import run
 
 PLAIN = "C[m,n]:f32 = A[m,k]:i8 @ B[n,k]:i8"
 LONG = 1200
@@ -76,6 +77,66 @@ def test_longest_sums() -> None:
     assert not scalec.compile(PLAIN, "sm_90a", {"k": 131071 // 16 * 16}).spec.ranges
     two = "C[m,n]:f32 = A[b,m,k]:i8 @ B[b,n,k]:i8"
     assert scalec.compile(two, "sm_90a", {"b": 9}).spec.ranges == {"k": (1, 131071 // 9)}
+
+
+@pytest.mark.parametrize("right", ["B[n,k]", "B[k,n]"])
+def test_no_instruction(right: str) -> None:
+    with pytest.raises(UnsupportedError, match="sm_103a has no tensor-core instruction for i8"):
+        scalec.compile(f"C[m,n] = A[m,k]:i8 @ {right}:i8", "sm_103a")
+
+
+OTHERS = {  # what is around a product: another order of operands, groups, scales along K, several products, results
+    "rows last": ("C[m,n] = A[k,m]:i8 @ B[k,n]:i8 scale(kx1, kx1)", {"m": 80, "n": 144, "k": 160}, "mnk"),
+    "groups": (
+        "C[m,n] = A[idx[m],k]:i8 @ B[g,n,k]:i8 scale(1xk, 1x1xk) for m in off[g]:off[g+1]",
+        {"m": 90, "n": 72, "k": 64, "g": 3, "A_0": 50},
+        "nk",
+    ),
+    "batches": (
+        "C[b,m,n]:f16 = gelu(A[b,m,k]:i8 @ B[b,n,k]:i8 scale(tensor, 1x1xk))",
+        {"b": 2, "m": 9, "n": 40, "k": 64},
+        "nk",
+    ),
+    "scattered": ("C[idx[m],n] = A[m,k]:i8 @ B[n,k]:i8 scale(1xk, 1xk)", {"m": 30, "n": 72, "k": 64, "C_0": 41}, "nk"),
+    "scales along K": (
+        "C[m,n]:f32 += A[m,k]:i8 @ B[n,k]:i8 scale(1x128, 128x128)",
+        {"m": 70, "n": 200, "k": 320},
+        "nk",
+    ),
+    "gated": (
+        "G[m,n] = X[m,k]:i8 @ V[n,k]:i8 scale(1xk, 1xk); H[m,n]:mxfp8 = silu(G) * (X[m,k] @ W[n,k]:i8 scale(1xk, 1xk))",
+        {"m": 60, "n": 128, "k": 64},
+        "nk",
+    ),
+    "added": (
+        "C[m,n]:f32 = A[m,k]:i8 @ B[n,k]:i8 + D[m,r]:i8 @ E[n,r]:i8 with split=2",
+        {"m": 9, "n": 40, "k": 320, "r": 32},
+        "nkr",
+    ),
+    "added, computed": (
+        "C[m,n]:f32 = relu(A[m,k]:i8 @ B[n,k]:i8) + D[m,r]:i8 @ E[n,r]:i8",
+        {"m": 9, "n": 40, "k": 64, "r": 32},
+        "nkr",
+    ),
+    "reduced": (
+        "T[m,n] = A[m,k]:i8 @ B[n,k]:i8 scale(1xk, 1xk); C[m,n]:i8 scale(1xn) = T; R[m]:f32 = max[n](abs(T))",
+        {"m": 40, "n": 128, "k": 64},
+        "nk",
+    ),
+    "a fold": (
+        "L[q,t]:f32 = sum[h](relu(Q[q,h,d]:i8 @ K[t,d]:i8 scale(1x1xd, 1xd)) * W[q,h]:i8)",
+        {"q": 5, "t": 150, "h": 32, "d": 128},
+        "hd",
+    ),
+}
+
+
+@pytest.mark.once("target")
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", OTHERS)
+def test_others(name: str, target: str) -> None:
+    source, dims, fixed = OTHERS[name]
+    run(source, target, dims, fixed)
 
 
 test_refused = refusals(

@@ -167,7 +167,7 @@ def check_sums(problem: Problem) -> None:
     """Refuses what no kernel does beside products that are added up."""
     if not problem.added:
         return
-    if problem.terms and problem.family.whole_sums:
+    if problem.terms and problem.most_products is not None:
         raise SumApartError(
             f"something is computed of {problem.lhs.name} @ {problem.rhs.name} before others are added, and their sums "
             "are whole numbers",
