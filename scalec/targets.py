@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import gcd
 from typing import Any
 
 from scalec.errors import UnsupportedError
@@ -125,7 +126,7 @@ class MmaShape:
     """One family of tensor-core instructions."""
 
     m: int  # rows of one instruction
-    n: range  # the column counts it may have (range step and limits are facts of the ISA)
+    n: Sequence[int]  # the column counts it may have (facts of the ISA)
     k: int  # K extent of one instruction, in elements
     operands: frozenset[str]  # the element types that A and B may have, freely mixed within the family
     reads_mn_major: bool  # whether A and B may be stored with M or N contiguous in shared memory; K must be where not
@@ -146,11 +147,18 @@ class MmaShape:
     @property
     def columns_step(self) -> int:
         """Of which a tile's columns are multiples: whole instructions, of warps that multiply alone two."""
-        return 2 * self.n[0] if self.kind.warps == 1 else self.n.step
+        return 2 * self.n[0] if self.kind.warps == 1 else gcd(*self.n)
 
-    def columns(self, ctas: int) -> range:
+    def columns(self, ctas: int) -> Sequence[int]:
         """The column counts it may have where so many CTAs execute it together."""
         return self.n if ctas == 1 else self.pair_n
+
+    def columns_said(self, ctas: int) -> str:
+        """Those, as a message has them."""
+        widths = self.columns(ctas)
+        step = widths[-1] - widths[-2] if len(widths) > 1 else widths[0]
+        odd = "".join(f"{n}, or " for n in widths if n % step)
+        return f"{odd}a multiple of {step} from {next(n for n in widths if n % step == 0)} to {widths[-1]}"
 
     @property
     def whole_sums(self) -> bool:
@@ -260,7 +268,7 @@ class Target:
 
 
 # wgmma: PTX ISA 9.7.15 "Asynchronous warpgroup level matrix instructions": m64nNkK, N in 8..256 by 8; K is 32 bytes.
-# Of integers N is 8, 24 or a multiple of 16 (9.7.15.2, table of shapes); tiles take the multiples.
+# Of integers N is 8, 24 or a multiple of 16 (9.7.15.2, table of shapes).
 # Transposed operands (imm-trans-a, imm-trans-b) are for .f16 and .bf16 alone (ibid., wgmma.mma_async).
 # Shared memory 227 KB (sm_120a: 99 KB) and 64 K registers: CUDA programming guide, "Technical Specifications per
 # Compute Capability".
@@ -272,7 +280,7 @@ _SM90_MMA = (
     MmaShape(_WGMMA, range(8, 257, 8), 16, frozenset({"bf16"}), reads_mn_major=True),
     MmaShape(_WGMMA, range(8, 257, 8), 16, frozenset({"f16"}), reads_mn_major=True),
     MmaShape(_WGMMA, range(8, 257, 8), 8, frozenset({"tf32"}), reads_mn_major=False),
-    MmaShape(_WGMMA, range(16, 257, 16), 32, frozenset({"i8"}), reads_mn_major=False),
+    MmaShape(_WGMMA, (8, 16, 24, *range(32, 257, 16)), 32, frozenset({"i8"}), reads_mn_major=False),
 )
 
 

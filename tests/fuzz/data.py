@@ -111,7 +111,7 @@ def _specials(case: Case | Written, values: dict[str, Any], rng: np.random.Gener
     """NaN or infinity in a few places, where a type has it, in operands, in inputs, and in what is added to."""
     name = str(rng.choice([x.name for x in (*case.operands, *case.used().values())]))
     a = values[name]
-    if a.dtype in (numpy_dtype("i4"), numpy_dtype("u4")):  # which have neither
+    if a.dtype in (numpy_dtype("i4"), numpy_dtype("u4"), numpy_dtype("i8")):  # which have neither
         return
     with np.errstate(all="ignore"):
         a[_at(a, rng, 1 + number % 3)] = (np.nan, np.inf, -np.inf)[number % 3]

@@ -29,6 +29,9 @@ PAIRS: tuple[Pair, ...] = tuple(Pair(*row) for row in (
     ("{0}:e4m3", "{0}:e4m3", "", 1, "plain grouped fold added paged", 2),
     ("{0}:e5m2", "{0}:e4m3", "", 1, "plain grouped fold added", 1),
     ("{0}:bf16", "{0}:e4m3", "", 1, "plain grouped fold paged", 1),
+    ("{0}:i8", "{0}:i8", "", 1, "plain grouped fold added paged", 1),
+    ("{0}:i8", "{0}:i8", " scale(1x{k}, 1x{k})", 1, "grouped paged", 1),
+    ("{0}:i8", "{0}:i8", " scale(1x128, tensor)", 1, "grouped added", 1),
     ("{0}:bf16", "{0}:tf32", "", 1, "plain fold", 1),
     ("{0}", "{0}", " scale(1x128, 1x128)", 1, "grouped added paged", 2),
     ("{0}", "{0}", " scale(1x128, 128x128)", 1, "grouped added", 3),
@@ -120,6 +123,7 @@ TABLES: dict[str, Weighted] = {
         ":mxfp6": 1,
         ":e2m3 scale(1x64@col)": 1,
         ":e3m2": 1,
+        ":i8 scale(1x32)": 1,
     },
     "p": {
         ":mxfp8": 4,

@@ -58,7 +58,7 @@ class Sharing(Protocol):
             raise ScheduleError(
                 f"tile N = {columns} is not a width of the tensor-core instruction"
                 + (f" of {ctas} CTAs" if ctas > 1 else ""),
-                expected=f"a multiple of {widths.step} from {widths[0]} to {widths[-1]}",
+                expected=problem.family.columns_said(ctas),
                 fix=f"tile N = {min(widths, key=lambda n: abs(n - columns))}",
             )
 

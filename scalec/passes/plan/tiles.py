@@ -129,8 +129,9 @@ def no_halves(problem: Problem, tile: tuple[int, ...], ctas: int) -> str:
         return no_group(problem, ctas)
     if ctas > 1 and cuts_k(problem, tile[2]):
         return _cut_alone(problem, ctas)
-    if ctas > 1 and tile[1] not in columns:
-        return f"{tile[1]} columns, and a product of {ctas} CTAs has a multiple of {columns.step} up to {columns[-1]}"
+    if (ctas > 1 or problem.kind.warps > 1) and tile[1] not in columns:
+        together = f" of {ctas} CTAs" if ctas > 1 else ""
+        return f"{tile[1]} columns, and a product{together} has {problem.family.columns_said(ctas)}"
     return no_panels(problem.target, problem.rhs, tile[1] // ctas) if problem.rhs.mn_major else ""
 
 

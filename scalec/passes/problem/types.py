@@ -241,16 +241,11 @@ class Problem:
         return None if self.has_scales else self.family.most_products
 
     @property
-    def summed_sizes(self) -> tuple[int, list[tuple[Dim, int]]]:
-        """The most products of a sum as far as sizes are known, and of each dimension along which they are not how many
-        an index of it has."""
-        known, unknown = 0, []
-        for x in self.products:
-            ends = [(d, d.most if d.size is None else d.size) for d in (x.k, *x.summed)]
-            size, left = math.prod(n for _, n in ends if n is not None), [d for d, n in ends if n is None]
-            known += 0 if left else size
-            unknown += [(d, size) for d in left]
-        return known, unknown
+    def summed_sizes(self) -> list[tuple[int, list[Dim]]]:
+        """Of each contraction that is added up the most products, as far as sizes are known, and the dimensions of
+        which they are not."""
+        ends = [[(d, d.most if d.size is None else d.size) for d in (x.k, *x.summed)] for x in self.products]
+        return [(math.prod(n for _, n in x if n is not None), [d for d, n in x if n is None]) for x in ends]
 
     @property
     def blocks(self) -> tuple[str, int]:

@@ -11,26 +11,31 @@ def check_depth(problem: Problem) -> None:
     most = problem.most_products
     if most is None:
         return
-    known, unknown = problem.summed_sizes
     names = " and ".join(f"{x.lhs.name} @ {x.rhs.name}" for x in problem.products)
-    if (known := max(known, *(each for _, each in unknown), 0)) > most:
+    for size, unknown in problem.summed_sizes:
+        if len(unknown) > 1:
+            raise UnsupportedError(
+                f"{names} sums products of {problem.lhs.element.name} along {' and '.join(d.name for d in unknown)}, whose "
+                "sizes are not known",
+                expected=f"one that is not: i32 is sure to hold the sum of {most} products",
+                fix=f"compile with a size of {unknown[0].name}, or a range",
+                place=problem.written,
+            )
+    least = sum(size for size, _ in problem.summed_sizes)
+    if least > most:
         raise UnsupportedError(
-            f"{names} sums {known} products of {problem.lhs.element.name}, and i32 is sure to hold {most}",
+            f"{names} sums {least} products of {problem.lhs.element.name}, and i32 is sure to hold {most}",
             expected=f"at most {most}",
             fix="multiply parts of the sum, the second with += into a result of f32",
-            place=problem.written,
-        )
-    if len(unknown) > 1:
-        what = " and ".join(d.name for d, _ in unknown)
-        raise UnsupportedError(
-            f"{names} sums products of {problem.lhs.element.name} along {what}, whose sizes are not known",
-            expected=f"one that is not: i32 is sure to hold the sum of {most} products",
-            fix=f"compile with a size of {unknown[0][0].name}, or a range",
             place=problem.written,
         )
 
 
 def longest(problem: Problem) -> dict[str, int]:
-    """The largest size of the dimension of such a sum that is not known, by its name."""
-    most, (known, unknown) = problem.most_products, problem.summed_sizes
-    return {d.name: max(1, (most - known) // max(1, others)) for d, others in unknown} if most is not None else {}
+    """The largest sizes of dimensions of such sums that are not known: several share what is left."""
+    most, sizes = problem.most_products, problem.summed_sizes
+    if most is None:
+        return {}
+    left = most - sum(size for size, unknown in sizes if not unknown)
+    shares = {d.name: (left, size) for size, unknown in sizes for d in unknown}
+    return {name: max(1, left // len(shares) // max(1, size)) for name, (left, size) in shares.items()}
