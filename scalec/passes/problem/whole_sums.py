@@ -12,11 +12,11 @@ def check_depth(problem: Problem) -> None:
     if most is None:
         return
     names = " and ".join(f"{x.lhs.name} @ {x.rhs.name}" for x in problem.products)
-    for size, unknown in problem.summed_sizes:
+    for _, unknown in problem.summed_sizes:
         if len(unknown) > 1:
+            along = " and ".join(d.name for d in unknown)
             raise UnsupportedError(
-                f"{names} sums products of {problem.lhs.element.name} along {' and '.join(d.name for d in unknown)}, whose "
-                "sizes are not known",
+                f"{names} sums products of {problem.lhs.element.name} along {along}, whose sizes are not known",
                 expected=f"one that is not: i32 is sure to hold the sum of {most} products",
                 fix=f"compile with a size of {unknown[0].name}, or a range",
                 place=problem.written,
