@@ -156,9 +156,10 @@ def shared_bytes(problem: Problem, schedule: Schedule) -> int:
 
 
 def _promotion(problem: Problem) -> int:
-    """FP32 instructions for each sum that is promoted: one more where its scale is its own."""
+    """FP32 instructions for each sum that is promoted: one more where its scale is its own, and as long as two for the
+    conversion of one that is i32 (CUDA guide, "Arithmetic Instructions": 64 an SM in a clock)."""
     own = problem.lhs.promoted and any(s.rows == 1 for s in problem.rhs.promoted)
-    return 2 if own else 1
+    return (2 if own else 1) + 2 * problem.family.whole_sums
 
 
 def memory_bytes(problem: Problem, sizes: Mapping[str, int]) -> int:

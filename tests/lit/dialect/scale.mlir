@@ -51,6 +51,7 @@ func.func @dense(%A: tensor<?x256xf8E4M3FN> {scale.name = "A", scale.layout = "r
   // CHECK: "scale.gelu"(%{{.*}}) : (f32) -> f32
   // CHECK-NEXT: "scale.silu"(%{{.*}}) : (f32) -> f32
   // CHECK-NEXT: "scale.sigmoid"(%{{.*}}) : (f32) -> f32
+  // CHECK-NEXT: "scale.integer"(%{{.*}}) : (f32) -> i8
   // CHECK: "scale.yield"(%{{.*}}) : (bf16) -> ()
   // CHECK: otherwise = 0xFF800000 : f32
   %c = "scale.map"(%v, %w, %d) ({
@@ -59,6 +60,7 @@ func.func @dense(%A: tensor<?x256xf8E4M3FN> {scale.name = "A", scale.layout = "r
     %g = "scale.gelu"(%p) : (f32) -> f32
     %l = "scale.silu"(%g) : (f32) -> f32
     %u = "scale.sigmoid"(%l) : (f32) -> f32
+    %i = "scale.integer"(%u) : (f32) -> i8
     %z = arith.truncf %u : f32 to bf16
     "scale.yield"(%z) : (bf16) -> ()
   }) {operandSegmentSizes = array<i32: 2, 0, 1>, map = #mn, otherwise = 0xFF800000 : f32}

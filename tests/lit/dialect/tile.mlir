@@ -56,6 +56,8 @@
         : (memref<?x?xf32>, i64, i64, i32, i32, i32, i32) -> ()
       // CHECK-NEXT: "tile.clear"(%{{.*}})
       "tile.clear"(%sum) : (!sums) -> ()
+      // CHECK-NEXT: "tile.to_f32"(%{{.*}}) : ({{.*}}) -> ()
+      "tile.to_f32"(%sum) : (!sums) -> ()
       // CHECK-NEXT: "tile.open_window"(%{{.*}}) : (!tile.window) -> ()
       "tile.open_window"(%window) : (!tile.window) -> ()
       // CHECK: "tile.steps"(%{{.*}}) ({

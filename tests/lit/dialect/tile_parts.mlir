@@ -22,8 +22,8 @@ func.func @parts(%m: i32, %n: i32, %sums: memref<?xf32>, %counters: memref<?xi32
     %all = "tile.last_part"(%counters, %number) {split = 4 : i64} : (memref<?xi32>, i32) -> i1
     // CHECK-NEXT: "tile.add_parts"({{.*}}) {piece = 1 : i64, pieces = 2 : i64, split = 4 : i64} : ({{.*}}, memref<?xf32>, i32) -> ()
     "tile.add_parts"(%t, %sums, %number) {piece = 1 : i64, pieces = 2 : i64, split = 4 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?xf32>, i32) -> ()
-    // CHECK-NEXT: "tile.add_parts"({{.*}}) {adds, piece = 1 : i64, pieces = 2 : i64, some = array<i64: 1, 3>, split = 4 : i64} : ({{.*}}, memref<?xf32>, i32) -> ()
-    "tile.add_parts"(%t, %sums, %number) {piece = 1 : i64, pieces = 2 : i64, some = array<i64: 1, 3>, split = 4 : i64, adds} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?xf32>, i32) -> ()
+    // CHECK-NEXT: "tile.add_parts"({{.*}}) {adds, piece = 1 : i64, pieces = 2 : i64, some = array<i64: 1, 3>, split = 4 : i64, whole} : ({{.*}}, memref<?xf32>, i32) -> ()
+    "tile.add_parts"(%t, %sums, %number) {piece = 1 : i64, pieces = 2 : i64, some = array<i64: 1, 3>, split = 4 : i64, adds, whole} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?xf32>, i32) -> ()
     // CHECK-NEXT: "tile.begin_part"(%{{.*}}, %{{.*}}) : (memref<?xi32>, i32) -> ()
     "tile.begin_part"(%counters, %number) : (memref<?xi32>, i32) -> ()
     %some = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 16>, "registers">
