@@ -176,7 +176,7 @@ def test_any_k_whose_rows_are_whole_bytes(problem_in: In, element: str, k: int) 
 
 F32 = "f32 or bf16 or f16 scales, one for each 32 elements of k, a multiple, or all"
 UE8M0 = "ue8m0 scales, one for each 32 elements of k, a multiple, or all"
-PAIRS = "bf16 or e2m1/e2m3/e3m2/e4m3/e5m2 or f16 or tf32 on both sides"
+PAIRS = "bf16 or e2m1/e2m3/e3m2/e4m3/e5m2 or f16 or i8 or tf32 on both sides"
 
 # program, known sizes -> the refusal
 REFUSED = {
@@ -266,13 +266,6 @@ REFUSED = {
         "  got: A: bf16, B: f16\n"
         f"  expected: {PAIRS}\n"
         "  fix: convert B before the call",
-    ),
-    "C[m,n] = A[m,k]:i8 @ B[n,k]:i8": (
-        {},
-        "<program>:1:10: sm_120a multiplies i8, but scalec has no kernel for it yet\n"
-        "  got: A: i8, B: i8\n"
-        f"  expected: {PAIRS}\n"
-        "  fix: convert A and B to one of these before the call",
     ),
     "C[m,n] = A[m,k]:e4m3 @ B[k,n]:e2m1": (
         {"n": 1000, "k": 100},

@@ -210,8 +210,8 @@ REFUSED = {
         "say the same range",
     ),
     "a type of one": (
-        "T[m,n] = A[m,k] @ B[n,k]; C[m,n] = T[m,n]; D[m,n]:i8 = T[m,n]",
-        "D is i8",
+        "T[m,n] = A[m,k] @ B[n,k]; C[m,n] = T[m,n]; D[m,n]:i32 = T[m,n]",
+        "D is i32",
         "convert it after the call",
     ),
     "blocks of one": (

@@ -145,7 +145,7 @@ class OperandReader(NamedScales):
             self.named_scale(op, order, name, (rows, k, summed), (stored, element)) for op in levels if summed != k.name
         )
         turned = transposed and not reads and family is not None and stored.name in TURNED and row == rows.name
-        if transposed and not reads and not turned and own is not None:
+        if transposed and not reads and not turned and (own is not None or stored.name in CONVERTED):
             reason = f"the tensor core of {self.target.name} reads {element.name} contiguous along K only"
             last = ", ".join([*(x for x in order if x != k.name), k.name])
             copy = f"{name}.t()" if len(order) == 2 else f"{name}.transpose({order.index(k.name)}, {len(order) - 1})"
