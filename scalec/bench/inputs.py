@@ -30,6 +30,10 @@ RAW = dict.fromkeys(("e3m2", "e2m3", "e2m1", "i4", "u4"), (0, 256)) | {"ue8m0": 
 any value, and scales about one."""
 
 
+SPREAD = {"i8": 32}
+"""By what normal values are multiplied where those of a type have no scales: four times that is its largest number."""
+
+
 @dataclass
 class Inputs:
     """One set of arguments."""
@@ -77,7 +81,7 @@ def make_inputs(spec: KernelSpec, dims: dict[str, int], seed: int, device: str =
         elif t.dtype in RAW and t.layout == "row":
             values[t.name] = _raw(t, dims, generator)
         elif scale is None or scale.dtype in RAW:
-            values[t.name] = _place(_normal(shape_of(t, dims), generator), t)
+            values[t.name] = _place(_normal(shape_of(t, dims), generator) * SPREAD.get(t.dtype, 1), t)
         else:
             values[t.name], values[scale.name] = _quantised(t, scale, dims, generator)
     outputs = {r.name: _place(_normal(shape_of(r, dims), generator), r) for r in spec.results}
@@ -103,14 +107,21 @@ def _place(data: torch.Tensor, t: TensorSpec) -> torch.Tensor:
     """`data` in the element type and layout of `t`, outer strides a multiple of its alignment."""
     dtype = _dtype(t)
     if data.ndim < 2:
-        return data.to(dtype).contiguous()
+        return _rounded(data, dtype).contiguous()
     data = data.mT if t.layout == "col" else data
     unit = max(t.align // dtype.itemsize, 1)
     columns = -(-data.shape[-1] // unit) * unit
     stored = torch.zeros((*data.shape[:-1], columns), device=data.device, dtype=dtype)
-    stored[..., : data.shape[-1]] = data.to(dtype)
+    stored[..., : data.shape[-1]] = _rounded(data, dtype)
     view = stored[..., : data.shape[-1]]
     return view.mT if t.layout == "col" else view
+
+
+def _rounded(data: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """As elements of a type: to nearest, integers too, which saturate."""
+    if dtype.is_floating_point:
+        return data.to(dtype)
+    return data.round().clamp(torch.iinfo(dtype).min, torch.iinfo(dtype).max).to(dtype)
 
 
 def _raw(t: TensorSpec, dims: dict[str, int], generator: torch.Generator) -> torch.Tensor:
@@ -128,8 +139,9 @@ def _quantised(
     shape, block = shape_of(t, dims), block_of(t, scale, dims)
     data = _normal(shape, generator)
     largest = _block_max(data.abs(), block)
-    data *= expand(torch.finfo(_dtype(t)).max / largest, block, shape)
-    scales = largest / torch.finfo(_dtype(t)).max * torch.exp(_normal(tuple(largest.shape), generator))
+    most = ELEMENT_TYPES[t.dtype].max
+    data *= expand(most / largest, block, shape)
+    scales = largest / most * torch.exp(_normal(tuple(largest.shape), generator))
     return _place(data, t), _place(scales.reshape(shape_of(scale, dims)), scale)
 
 

@@ -32,6 +32,13 @@ def data(source: str):
     return made, what, inputs, reference(what, inputs.values)
 
 
+@pytest.mark.parametrize("scales", ["", " scale(1xk, 1xk)", " scale(1x128, tensor)"])
+def test_integers_have_all_their_values(scales: str):
+    _, _, inputs, product = data(f"C[m,n] = A[m,k]:i8 @ B[n,k]:i8{scales}")
+    assert all(inputs.values[x].dtype == torch.int8 and inputs.values[x].abs().max() > 90 for x in "AB")
+    assert product.isfinite().all()
+
+
 def test_contenders_that_refuse_or_are_wrong_are_left_out():
     _, _, inputs, product = data(BLOCK_FP8)
 
