@@ -7,7 +7,7 @@ import pytest
 
 import scalec
 from scalec import reference
-from scalec.errors import ArgumentError, UnsupportedError
+from scalec.errors import ArgumentError, ScheduleError, UnsupportedError
 from scalec.frontend import build
 from scalec.ir import context
 from scalec.runtime import emulated
@@ -137,6 +137,12 @@ OTHERS = {  # what is around a product: another order of operands, groups, scale
 def test_others(name: str, target: str) -> None:
     source, dims, fixed = OTHERS[name]
     run(source, target, dims, fixed)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_nothing_is_rounded_on_the_way(target: str) -> None:
+    with pytest.raises(ScheduleError, match=r"promote = 128 .*\n  expected: 0 \(sums stay in the tensor core\)\n"):
+        scalec.compile(f"{PLAIN} with promote=128", target, {"k": 512})
 
 
 test_refused = refusals(

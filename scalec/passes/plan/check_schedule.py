@@ -274,7 +274,9 @@ def _promotion(problem: Problem, schedule: Schedule) -> None:
     able = promotions(problem, k)
     if promote in able:
         return
-    expected = f"0 (sums stay in the tensor core), or {_listed(able[:-1])} (they leave it with every tile, or part)"
+    expected = "0 (sums stay in the tensor core)"
+    if able[:-1]:
+        expected += f", or {_listed(able[:-1])} (they leave it with every tile, or part)"
     fix = "promote=0"
     if problem.has_scales:
         k_able = k if able else deepest(problem)
