@@ -21,6 +21,7 @@ nvfp4 | m n k | A f4E2M1FN, B f4E2M1FN, A_scale f8E4M3FN, A_scale2 f32, B_scale 
 fp8_fp4 | m n k | A f8E4M3FN, B f4E2M1FN, A_scale f8E8M0FNU, B_scale f8E8M0FNU | C bf16 | (m, k) (n, k) (m, n)
 w4a8_grouped | m n k B_0 | A f8E4M3FN, B f4E2M1FN, e i32, A_scale f32, B_scale f8E4M3FN, B_scale2 f32
     | C bf16 | (m, k) (s0, n, k) (m, n)
+w8a8_int8 | m n k | A i8, B i8, A_scale f32, B_scale f32 | C bf16 | (m, k) (n, k) (m, n)
 w4a16_int4 | m n k | A f16, B i4, B_scale f16 | C bf16 | (m, k) (n, k) (m, n)
 w4a16_zero_points | m n k | A bf16, B ui4, Z ui4, B_scale f16 | C bf16 | (m, k) (n, k) (m, n)
 bf16 | m n k | A bf16, B bf16 | C bf16 | (m, k) (n, k) (m, n)
