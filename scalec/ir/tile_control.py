@@ -345,10 +345,14 @@ class PeekOp(StageOp, name="peek"):
 class ReleaseOp(StageOp, name="release"):
     """Consumer: hands the stage `lag` (0 or 1) before the cursor's back to every CTA whose copies fill it.
 
-    `unless`, where given, is a condition under which nothing is handed back.
+    `unless`, where given, is a condition under which nothing is handed back; `a` and `b` are registers that were loaded
+    of the stage, `sums` those of what was: they are there by then.
     """
 
     unless: ext.Operand[I1] | None
+    a: Sequence[ext.Operand[MultiplicandType]]
+    b: Sequence[ext.Operand[MultiplicandType]]
+    sums: ext.Operand[FragmentType] | None
     lag: Flag
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import reduce
 
 from scalec.ir import tile
 from scalec.ir.mlir import ir
@@ -351,18 +352,27 @@ def release(s: State, op: ir.OpView) -> None:
     else:
         chosen = b.compare("eq", s.lane, 0)
         address, space = b.add(s.get(op.ring).empty, offset), "cta"
-    if (last := b.last_taken()) is not None:
-        address = behind(s, address, last)
+    loaded = [v.get() for x in (*op.a, *op.b) for v in s.get(x).read()]
+    if op.sums is not None:
+        loaded += [v.get() for v in s.get(op.sums).read()]
+    elif (last := b.last_taken()) is not None:
+        loaded.append(last)
+    address = behind(s, address, loaded)
     if op.unless is not None:
         chosen = b.and_(chosen, b.xor(s.get(op.unless), b.constant(1, b.i1)))
     b.asm(f"@$1 mbarrier.arrive.shared::{space}.b64 _, [$0];", [], [address, chosen])
 
 
-def behind(s: State, address: ir.Value, last: ir.Value) -> ir.Value:
-    """The address, for which an arrival has to wait until an f32 has been loaded."""
-    nothing = s.once("nothing", lambda: held(s.b, 0))
-    text = "{ .reg .b32 T; mov.b32 T, $1; and.b32 $0, T, $2; }"
-    return s.b.add(address, s.b.pure(text, s.b.i32, last, nothing))
+def behind(s: State, address: ir.Value, last: Sequence[ir.Value]) -> ir.Value:
+    """The address, for which an arrival has to wait until registers have been loaded, if there are any."""
+    if not last:
+        return address
+    nothing, first, *others = s.once("nothing", lambda: held(s.b, 0)), *last
+    every = reduce(lambda x, y: s.b.pure(_BOTH, s.b.i32, x, y), others, first)
+    return s.b.add(address, s.b.pure("{ .reg .b32 T; mov.b32 T, $1; and.b32 $0, T, $2; }", s.b.i32, every, nothing))
+
+
+_BOTH = "{ .reg .b32 T<2>; mov.b32 T0, $1; mov.b32 T1, $2; xor.b32 $0, T0, T1; }"
 
 
 @COMMON.lowers("tile.hand_back")

@@ -204,6 +204,13 @@ class Fragment:
     lanes: bool = False
     apart: int = 0
 
+    def read(self) -> list[Variable]:
+        """Sums for which all has been read that products out of registers and their factors need: one of each wave, and
+        of each 16 columns, which come together."""
+        columns = range(len(self.waves[0]) - 1, -1, -8)
+        count = max(len(self.waves), len(columns))
+        return [self.waves[-1 - i % len(self.waves)][columns[i % len(columns)]] for i in range(count)]
+
     @property
     def group(self) -> int:
         """Columns of a group, of which a thread has two: see `places`."""

@@ -41,6 +41,10 @@ class Slice:
     side: str
     rows: int
 
+    def read(self) -> list[Variable]:
+        """One of each 16 rows, which an instruction loads."""
+        return [v for group in self.registers for v in group][::-4]
+
 
 @dataclass(frozen=True)
 class Words:

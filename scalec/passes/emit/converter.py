@@ -94,7 +94,7 @@ class Converter(Transformer):
                     self.convert_side(h, own, cursor, w, less if own.operand.zeros is not None else [], last)
         e.op("tile.pass_on", operands=[h.ring, cursor])
         if self.family.kind.tensor_memory:  # which hands stages back behind its own reads alone
-            e.op("tile.release", operands=[h.ring, cursor, None], lag=0)
+            e.op("tile.release", operands=[h.ring, cursor, None, [], [], None], lag=0)
 
     def in_last(self, w: Work, k: ir.Value) -> ir.Value | None:
         """Whether a stage is K's last; None where nobody asks (`cut_converted`)."""

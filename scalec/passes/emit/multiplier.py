@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -215,5 +215,15 @@ class Multiplier(Factors):
         power, operands = exponent or None, [block.accumulator, block.partial, *factors]
         self.e.op("tile.promote", operands=operands, wave=go.wave, column=go.column, exponent=power)
 
-    def release(self, h: Handles, cursor: ir.Value, lag: int = 0, unless: ir.Value | None = None) -> None:
-        self.e.op("tile.release", operands=[h.ring, cursor, unless], lag=lag)
+    def release(
+        self,
+        h: Handles,
+        cursor: ir.Value,
+        lag: int = 0,
+        unless: ir.Value | None = None,
+        a: Sequence[ir.Value] = (),
+        b: Sequence[ir.Value] = (),
+        sums: ir.Value | None = None,
+    ) -> None:
+        """`a`, `b`: registers that were loaded of the stage; `sums`: of what was."""
+        self.e.op("tile.release", operands=[h.ring, cursor, unless, a, b, sums], lag=lag)

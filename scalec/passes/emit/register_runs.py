@@ -50,7 +50,7 @@ class RegisterRuns(RunRoles, RegisterConsumer):
             self.load_words(h, b_side, words_b, of_b, 0)
             for step, registers in enumerate(held):
                 e.op("tile.load", operands=[registers, h.tiles["B"], of_b], step=step, transpose=0)
-            self.release(replace(h, ring=h.columns), of_b)
+            self.release(replace(h, ring=h.columns), of_b, b=held)
             e.op("tile.advance", operands=[of_b])
 
             def load(number: int) -> None:
@@ -78,7 +78,7 @@ class RegisterRuns(RunRoles, RegisterConsumer):
             def settles() -> None:
                 for number in range(1, len(goes)):
                     load(number)
-                self.release(h, cursor)
+                self.release(h, cursor, a=loaded[-1][1])
                 e.op("tile.advance", operands=[cursor])
                 multiply(0)
 

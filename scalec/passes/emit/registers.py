@@ -152,19 +152,23 @@ class RegisterConsumer(Consumer):
             self.multiply(p, step)
 
     def last_slice(self, h: Handles, p: Pipeline, k0: ir.Value | None) -> None:
-        """The block's last products, its promotion, and the hand-over of its stage; `k0` is the next block's start."""
-        e = self.e
-        if not self.schedule.promote:
-            self.release(h, p.back)
-            self.multiply(p, self.slices - 1)
-        else:
-            self.multiply(p, self.slices - 1)
+        """The block's last products, its promotion, and the hand-over of its stage; `k0` is the next block's start.
+
+        The stage is handed back behind its loads. In the loop those of the last slice alone may be under way, as the
+        others were multiplied before the wait; behind it, all."""
+        e, last = self.e, p.slices[(self.slices - 1) % 2]
+        if not self.schedule.promote and k0 is not None:
+            self.release(h, p.back, a=last[:1], b=last[1:])
+        self.multiply(p, self.slices - 1)
+        if self.schedule.promote:
             self.to_f32([p.target])
             at = Positions(p.back, p.window)
             for wave in range(self.waves):
                 sides = self.factors(h, at, p.fetched, wave)
                 e.op("tile.promote", operands=[p.accumulator, p.target, *sides], wave=wave, column=0)
-            self.release(h, p.back)
+        if self.schedule.promote or k0 is None:
+            self.release(h, p.back, sums=p.accumulator)
+        if self.schedule.promote:
             if k0 is not None and p.work is not None:
                 for side in self.sides:
                     self.fetch(h, side, p.fetched, p.work, k0)

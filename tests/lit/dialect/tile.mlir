@@ -86,11 +86,11 @@
           : (!sums, !sums, !tile.factors, !tile.factors) -> ()
         // CHECK-NEXT: "tile.promote"({{.*}}) {column = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 0, 1>, wave = 0 : i64}
         "tile.promote"(%sum, %part, %uniform) {column = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 0, 1>, wave = 0 : i64} : (!sums, !sums, !tile.factors) -> ()
-        // CHECK-NEXT: "tile.release"(%{{.*}}, %{{.*}}) {lag = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 0>}
-        "tile.release"(%ring, %at) {lag = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!tile.stages, !tile.position) -> ()
+        // CHECK-NEXT: "tile.release"(%{{.*}}, %{{.*}}) {lag = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0>}
+        "tile.release"(%ring, %at) {lag = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0>} : (!tile.stages, !tile.position) -> ()
         %first = arith.cmpi eq, %k0, %zero : i32
-        // CHECK: "tile.release"(%{{.*}}, %{{.*}}, %{{.*}}) {lag = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 1>} : (!tile.stages, !tile.position, i1) -> ()
-        "tile.release"(%ring, %at, %first) {lag = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 1>} : (!tile.stages, !tile.position, i1) -> ()
+        // CHECK: "tile.release"(%{{.*}}, %{{.*}}, %{{.*}}) {lag = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>} : (!tile.stages, !tile.position, i1) -> ()
+        "tile.release"(%ring, %at, %first) {lag = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>} : (!tile.stages, !tile.position, i1) -> ()
         // CHECK-NEXT: "tile.advance"(%{{.*}}) : (!tile.position) -> ()
         "tile.advance"(%at) : (!tile.position) -> ()
         // CHECK-NEXT: "tile.next_block"(%{{.*}}) : (!tile.window) -> ()
@@ -134,14 +134,14 @@
       }) {approximate, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 2>} : (!sums, i32, i32, i32, i32, !tile.operand, !tile.operand) -> ()
       // CHECK: "tile.store"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) {adds = 0 : i64} :
       "tile.store"(%sum, %c, %C, %m0, %n0) {adds = 0 : i64} : (!sums, !c, !c_map, i32, i32) -> ()
-      // CHECK-NEXT: "tile.store_direct"({{.*}}) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>, pair = 1 : i64}
-      "tile.store_direct"(%sum, %D, %s, %s, %m0, %n0, %m, %n) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>, pair = 1 : i64} : (!sums, memref<?x64xbf16>, i64, i64, i32, i32, i32, i32) -> ()
+      // CHECK-NEXT: "tile.store_direct"({{.*}}) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0>, pair = 1 : i64}
+      "tile.store_direct"(%sum, %D, %s, %s, %m0, %n0, %m, %n) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0>, pair = 1 : i64} : (!sums, memref<?x64xbf16>, i64, i64, i32, i32, i32, i32) -> ()
       // CHECK-NEXT: "tile.store"({{.*}}) {adds = 0 : i64, columns = 256 : i64, gaps = array<i64: 64, 128, 0>} :
       "tile.store"(%sum, %c, %C, %m0, %n0) {adds = 0 : i64, columns = 256 : i64, gaps = array<i64: 64, 128, 0>} : (!sums, !c, !c_map, i32, i32) -> ()
-      // CHECK-NEXT: "tile.store_direct"({{.*}}) {gaps = array<i64: 1, 3, 1>, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>, pair = 0 : i64, together = 1 : i64}
-      "tile.store_direct"(%sum, %D, %s, %s, %m0, %n0, %m, %n) {gaps = array<i64: 1, 3, 1>, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>, pair = 0 : i64, together = 1 : i64} : (!sums, memref<?x64xbf16>, i64, i64, i32, i32, i32, i32) -> ()
-      // CHECK-NEXT: "tile.store_turned"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>} : ({{.*}}, !tile.buffer<array<i64: 128, 72>, bf16, 0 : i64, 1 : i64>, memref<?x64xbf16>, i64, i32, i32, i32, i32) -> ()
-      "tile.store_turned"(%sum, %turned, %D, %s, %m0, %n0, %m, %n) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>} : (!sums, !turned, memref<?x64xbf16>, i64, i32, i32, i32, i32) -> ()
+      // CHECK-NEXT: "tile.store_direct"({{.*}}) {gaps = array<i64: 1, 3, 1>, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0>, pair = 0 : i64, together = 1 : i64}
+      "tile.store_direct"(%sum, %D, %s, %s, %m0, %n0, %m, %n) {gaps = array<i64: 1, 3, 1>, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0>, pair = 0 : i64, together = 1 : i64} : (!sums, memref<?x64xbf16>, i64, i64, i32, i32, i32, i32) -> ()
+      // CHECK-NEXT: "tile.store_turned"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0>} : ({{.*}}, !tile.buffer<array<i64: 128, 72>, bf16, 0 : i64, 1 : i64>, memref<?x64xbf16>, i64, i32, i32, i32, i32) -> ()
+      "tile.store_turned"(%sum, %turned, %D, %s, %m0, %n0, %m, %n) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0>} : (!sums, !turned, memref<?x64xbf16>, i64, i32, i32, i32, i32) -> ()
     // CHECK-NEXT: }) {band = 7 : i64, cluster = array<i64: 1, 2>, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 1 : i64, tile = array<i64: 128, 64>, turns = 1 : i64} : (i32, i32) -> ()
     }) {band = 7 : i64, cluster = array<i64: 1, 2>, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 1 : i64, tile = array<i64: 128, 64>, turns = 1 : i64} : (i32, i32) -> ()
     // CHECK-NEXT: "tile.drain"() : () -> ()

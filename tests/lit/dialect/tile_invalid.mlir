@@ -402,7 +402,7 @@ func.func @p(%k: i32, %at: !tile.position) {
 // EXPECT: 'tile.release' op the cursor goes through 3 stages, the ring has 4
 %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
 %c = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
-"tile.release"(%r, %c) {lag = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!tile.stages, !tile.position) -> ()
+"tile.release"(%r, %c) {lag = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0>} : (!tile.stages, !tile.position) -> ()
 
 // release: lag
 // EXPECT: lag is 2, expected 0 or 1
@@ -411,5 +411,5 @@ func.func @p(%k: i32, %at: !tile.position) {
 
 // release: no segment sizes
 // EXPECT: 'tile.release' op needs operandSegmentSizes
-// CHANGE: , operandSegmentSizes = array<i32: 1, 1, 0> =>
+// CHANGE: , operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0> =>
 // CHANGE: {depth = 3 => {depth = 4

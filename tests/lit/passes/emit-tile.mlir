@@ -239,7 +239,7 @@
 // REGISTERS-NEXT: "tile.load_words"(%[[BW]], %{{.*}}, %[[FRONT]])
 // REGISTERS-NEXT: "tile.load"(%[[B0]], %{{.*}}, %[[FRONT]]) {step = 0 : i64
 // REGISTERS-NEXT: "tile.load"(%[[A0]], %{{.*}}, %[[FRONT]]) {step = 0 : i64
-// REGISTERS-NEXT: "tile.release"(%{{.*}}, %[[BACK]])
+// REGISTERS-NEXT: "tile.release"(%{{.*}}, %[[BACK]], %[[A1]], %[[B1]])
 // REGISTERS-NEXT: "tile.multiply"(%[[SUM]], %[[A1]], %[[B1]], %[[AW]], %[[BW]]) {a_byte = 3 : i64, accumulate = 1 : i64, b_byte = 3 : i64, {{.*}}scale = "ue8m0"}
 // REGISTERS-NEXT: "tile.advance"(%[[BACK]])
 // REGISTERS-NEXT: "tile.turn"(%[[AW]])
@@ -255,8 +255,8 @@
 // REGISTERS-NEXT: "tile.advance"(%[[FRONT]])
 // REGISTERS-NEXT: "tile.multiply"(%[[SUM]], %[[A0]], %[[B0]], %[[AW]], %[[BW]]) {a_byte = 2 : i64
 // REGISTERS-NEXT: }) {operandSegmentSizes = array<i32: 1, 0>, start = 128 : i64, step = 128 : i64, unroll = 2 : i64}
-// REGISTERS-NEXT: "tile.release"(%{{.*}}, %[[BACK]])
 // REGISTERS-NEXT: "tile.multiply"(%[[SUM]], %[[A1]], %[[B1]], %[[AW]], %[[BW]]) {a_byte = 3 : i64
+// REGISTERS-NEXT: "tile.release"(%{{.*}}, %[[BACK]], %[[SUM]])
 // REGISTERS: "tile.store"(%[[SUM]]
 // REGISTERS: "tile.expect"{{.*}} {bytes = 32768 : i64}
 // REGISTERS: "tile.byte_scales"() {rows = 128 : i64, warps = 3 : i64, words = 1 : i64}
@@ -276,7 +276,7 @@
 // MIXED-NEXT: "tile.promote"(%[[SUM]], %[[PART]], {{.*}}wave = 0 : i64}
 // MIXED-NEXT: "tile.row_factors"({{.*}}) {wave = 1 : i64
 // MIXED-NEXT: "tile.promote"(%[[SUM]], %[[PART]], {{.*}}wave = 1 : i64}
-// MIXED-NEXT: "tile.release"
+// MIXED-NEXT: "tile.release"(%{{.*}}, %{{.*}}, %[[SUM]])
 // MIXED: "tile.multiply"(%[[PART]], {{.*}}) {a_byte = -1 : i64, accumulate = 0 : i64, b_byte = 0 : i64
 
 // Sums in tensor memory: one thread copies, another issues products, and a warpgroup takes the sums, 64 columns at a
