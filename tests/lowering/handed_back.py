@@ -1,9 +1,9 @@
 """Loads of shared memory that are under way when a warp tells that it has read: no emulated load is, only hardware's.
 
-ptxas waits for a load where its result is used, and an arrival at an mbarrier is no use. Whoever is told may then have a
-copy overwrite what has not been loaded yet (docs/notes/results.md). Two halves find that. An emulated launch says which
-loads' bytes a copy overwrites, and which of the reader's arrivals the copy is ordered behind (`HandOver`). Machine code
-says whether the load is sure to be complete there (`under_way`). Lines of the PTX tie the two together.
+ptxas waits for a load where its result is used, and an arrival at an mbarrier is no use. Whoever is told may then have
+a copy overwrite what has not been loaded yet (docs/notes/toolchain.md). Two halves find that. An emulated launch says
+which loads' bytes a copy overwrites, and which of the reader's arrivals the copy is ordered behind (`HandOver`). Machine
+code says whether the load is sure to be complete there (`under_way`). Lines of the PTX tie the two together.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ class Watch:
     def __init__(self) -> None:
         self.found: dict[str, set[HandOver]] = defaultdict(set)
         self._texts: dict[int, tuple[str, Any]] = {}
-        self._text, self._crew = "", None
+        self._text = ""
+        self._crew: Any = None
         self._write: tuple[Any, Any] = None, None
         self._begin()
 

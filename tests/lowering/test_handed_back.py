@@ -10,10 +10,10 @@ from benchmarks.sass_flow import Function, Instruction
 from tests.emulator.test_several_results import run
 from tests.lowering.handed_back import HandOver, Watch, early, under_way
 
-FP8, BF16 = "C[m,n] = A[m,k] @ B[n,k] scale(1x128, 128x128)", "C[m,n]:bf16 = A[m,k]:bf16 @ B[n,k]:bf16"
+BF16 = "C[m,n]:bf16 = A[m,k]:bf16 @ B[n,k]:bf16"
 FINE = "C[m,n]:f32 = A[m,k] @ B[n,k] scale(1x128@col, 1x128@col)"
 SLOTS = f"{BF16} + X[m,n]:f32", "tile=128x64x64, inputs=2, cluster=1x1, stages=3", {"m": 260, "n": 128, "k": 128}
-WIDE, FOUR = {"m": 64, "n": 64, "k": 640}, {"m": 64, "n": 64, "k": 1024}
+WIDE, FEW = {"m": 64, "n": 64, "k": 640}, {"m": 64, "n": 64, "k": 192}
 """Of K blocks as many as go through the stages several times."""
 
 CASES: dict[str, tuple[str, str, str, dict[str, int]]] = {
@@ -22,12 +22,10 @@ CASES: dict[str, tuple[str, str, str, dict[str, int]]] = {
     "operands that are converted": ("sm_90a", "C[m,n] = A[m,k]:bf16 @ B[n,k]:i4 scale(none,1x128)", "stages=3", WIDE),
     "factors of sums in tensor memory": ("sm_100a", FINE, "tile=128x64x128, stages=2, cluster=1x1, split=1", WIDE),
     "operands that warps convert": ("sm_100a", "C[m,n] = A[m,k]:bf16 @ B[n,k]:nvfp4", "stages=2", WIDE),
-    "bf16": ("sm_120a", BF16, "tile=64x64x64, stages=2", WIDE),
-    "mxfp8": ("sm_120a", "C[m,n] = A[m,k]:mxfp8 @ B[n,k]:mxfp8", "tile=64x64x128, stages=2", FOUR),
-    "nvfp4": ("sm_120a", "C[m,n] = A[m,k]:nvfp4 @ B[n,k]:nvfp4", "tile=64x64x256, stages=2", FOUR),
-    "K outermost": ("sm_120a", "C[m,n] = A[m,k]:bf16 @ B[k,n]:bf16", "tile=64x64x64, stages=2", WIDE),
-    "promoted": ("sm_120a", FP8, "tile=64x64x128, stages=2", WIDE),
-    "promoted by columns": ("sm_120a", FINE, "tile=64x64x128, stages=2", WIDE),
+    "slices, some blocks": ("sm_120a", BF16, "tile=128x64x64, stages=2", FEW),
+    "slices, a loop": ("sm_120a", "C[m,n] = A[m,k]:mxfp8 @ B[n,k]:mxfp8", "tile=64x64x128, stages=2", WIDE),
+    "K outermost": ("sm_120a", "C[m,n] = A[m,k]:bf16 @ B[k,n]:bf16", "tile=128x64x64, stages=2", FEW),
+    "slices and factors": ("sm_120a", FINE, "tile=64x64x128, stages=2", WIDE),
 }
 
 
@@ -39,10 +37,8 @@ def looked_at(case: str) -> tuple[str, str, set[HandOver]]:
     return ptx, target, found
 
 
-@pytest.mark.assembled
-@pytest.mark.parametrize(
-    "case", [pytest.param(x, marks=pytest.mark.thorough) if x not in ("bf16",) else x for x in CASES]
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize("case", CASES)
 def test_what_is_handed_back_was_loaded(case: str) -> None:
     ptx, target, found = looked_at(case)
     assert found
