@@ -2,7 +2,7 @@
 
 ptxas waits for a load where its result is used, and an arrival at an mbarrier is no use. Whoever is told may then have
 a copy overwrite what has not been loaded yet (docs/notes/toolchain.md). Two halves find that. An emulated launch says
-which loads' bytes a copy overwrites, and which of the reader's arrivals the copy is ordered behind (`HandOver`). Machine
+which loads' bytes a copy overwrites, and which of the reader's arrivals that is ordered behind (`HandOver`). Machine
 code says whether the load is sure to be complete there (`under_way`). Lines of the PTX tie the two together.
 """
 
@@ -66,8 +66,9 @@ class Watch:
         self._read: dict[tuple[int, int, int], tuple[Any, np.ndarray, np.ndarray]] = {}  # bytes' lines and clocks
 
     def _line(self, reader: Any) -> int:
-        together = self._crew is not None and reader in self._crew.warps
-        return reader.kernel.code[(self._crew if together else reader).pc - 1].line
+        if self._crew is not None and reader in self._crew.warps:
+            reader = self._crew
+        return reader.kernel.code[reader.pc - 1].line
 
     @contextmanager
     def on(self) -> Generator[Watch]:
