@@ -192,7 +192,7 @@
 // PLAIN: "tile.store"
 
 // Bias, activation and += : one body over the accumulator and its inputs; the old C is one of them.
-// RUN: scalec compile 'C[m,n] += relu(A[m,k]@B[n,k] + bias[n])' --dim m=4096,n=4096,k=4096 --emit tile | filecheck %s --check-prefix=BODY
+// RUN: scalec compile 'C[m,n] += relu(A[m,k]@B[n,k] + bias[n])' --dim m=4096,n=4096,k=4096 --schedule adds=memory,inputs=0 --emit tile | filecheck %s --check-prefix=BODY
 // BODY-DAG: %[[BIAS:.*]] = "tile.input"({{.*}}) {axes = array<i64: 1, 1, 0>, kind = "col", operandSegmentSizes = array<i32: 1, 1>, pair = 1 : i64} : (memref<4096xbf16>
 // BODY-DAG: %[[OLD:.*]] = "tile.input"({{.*}}) {axes = array<i64: 0, 1, 0, 1, 1, 0>, kind = "both", operandSegmentSizes = array<i32: 1, 2>, pair = 1 : i64} : (memref<4096x4096xbf16>
 // BODY: "tile.epilogue"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %[[BIAS]], %[[OLD]])
