@@ -153,7 +153,10 @@ def write(
             return _merge(folder, pairs, gone)
     except TimeoutError as error:
         raise ScalecError(
-            f"another process writes the bundle {folder}", got=str(error.strerror), fix="try again when it has ended"
+            f"another process writes the bundle {folder}",
+            got=str(error.strerror),
+            expected="one writer at a time",
+            fix="try again when it has ended",
         ) from None
 
 
@@ -229,14 +232,21 @@ def _rows(folder: Path, text: bytes) -> tuple[list[tuple[Row, KernelSpec]], list
                 raise FormatError(f"no kernel {missing.pop()!r}", path=f"sequences[{i}]")
         return [(row, KernelSpec.of(row.spec)) for row in rows], list(manifest.sequences)
     except FormatError as fault:
-        raise ScalecError(f"{folder / MANIFEST} is not a bundle's manifest", got=str(fault), fix=AGAIN) from None
+        raise _no_manifest(folder, str(fault)) from None
+
+
+def _no_manifest(folder: Path, got: str) -> ScalecError:
+    return ScalecError(
+        f"{folder / MANIFEST} is not a bundle's manifest", got=got, expected="as `--bundle` writes it", fix=AGAIN
+    )
 
 
 def _within(folder: Path, name: str) -> str:
     """The path of a file of a bundle; one that links lead out of it is refused."""
     path, root = os.path.realpath(folder / name), os.path.realpath(folder)
     if not path.startswith(os.path.join(root, "")):
-        raise ScalecError(f"{folder / name} leads out of the bundle", got=path, fix="copy the file to its place")
+        expected, fix = "a file within its folder", "copy the file to its place"
+        raise ScalecError(f"{folder / name} leads out of the bundle", got=path, expected=expected, fix=fix)
     return path
 
 
@@ -286,7 +296,7 @@ def _bundle(folder: Path, rows: Iterable[tuple[Row, KernelSpec]], chains: list[C
             made[chain.name] = Sequence(chain.source, launches, chain.operands, chain.results, chain.turned)
         except KeyError as error:
             got = f"{chain.name} has {error}, which no launch of it has"
-            raise ScalecError(f"{folder / MANIFEST} is not a bundle's manifest", got=got, fix=AGAIN) from None
+            raise _no_manifest(folder, got) from None
     return Bundle(made)
 
 
@@ -295,14 +305,18 @@ def _kernel(folder: Path, row: Row, spec: KernelSpec, device: Device | None) -> 
     try:
         cubin = files.read(_within(folder, row.file))
     except OSError as error:
-        raise ScalecError(f"{path} cannot be read", got=error.strerror or repr(error), fix=AGAIN) from None
+        got = error.strerror or repr(error)
+        raise ScalecError(f"{path} cannot be read", got=got, expected="a cubin", fix=AGAIN) from None
     digest = hashlib.sha256(cubin).hexdigest()
     if digest != row.sha256:
         raise ScalecError(f"{path} is damaged", got=f"sha256 {digest}", expected=f"sha256 {row.sha256}", fix=AGAIN)
     try:
         cubins.check(spec, cubin)
     except FormatError as fault:
-        raise ScalecError(f"{path} is not what the manifest says of it", got=str(fault), fix=AGAIN) from None
+        expected = f"the kernel of {spec.entry!r} for {spec.target}"
+        raise ScalecError(
+            f"{path} is not what the manifest says of it", got=str(fault), expected=expected, fix=AGAIN
+        ) from None
     return Kernel(spec, cubin, device=device)
 
 

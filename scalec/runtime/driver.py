@@ -37,7 +37,10 @@ def _cuda() -> Any:
         cu: Any = import_module("cuda.bindings.driver")
     except ImportError as error:
         raise DeviceError(
-            "running a kernel needs cuda-bindings", got=str(error), fix="pip install 'scalec[gpu]'"
+            "running a kernel needs cuda-bindings",
+            got=str(error),
+            expected="a module cuda.bindings",
+            fix="pip install 'scalec[gpu]'",
         ) from None
     try:
         result = cu.cuInit(0)
@@ -253,6 +256,7 @@ class CudaDevice:
         if most < 1:
             raise DeviceError(
                 f"no cluster of {cluster} CTAs with {shared_bytes} bytes of shared memory fits on {self.name}",
+                expected="room for one cluster at least",
                 fix="a smaller cluster",
             )
         return min(int(most), self.sms // cluster)

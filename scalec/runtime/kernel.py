@@ -219,12 +219,15 @@ class Kernel:
             major, minor = device.capability
             raise DeviceError(
                 f"{self.name} is compiled for {self.spec.target}, {device.name} is sm_{major}{minor}",
-                fix=f"compile it for this GPU, run it on one of {', '.join(row.devices) or self.spec.target}, or on the"
-                " emulator with SCALEC_DEVICE=emulator",
+                expected=", ".join(row.devices) or self.spec.target,
+                fix="compile it for this GPU, run it on one of those, or on the emulator with SCALEC_DEVICE=emulator",
             )
         launch = self.spec.launch
         if device.image == "ptx" and not self.ptx:
-            raise DeviceError(f"{device.name} runs PTX, and {self.name} came without it", fix="compile it here")
+            expected = "a kernel that scalec.compile made in this process, or read with its PTX"
+            raise DeviceError(
+                f"{device.name} runs PTX, and {self.name} came without it", expected=expected, fix="compile it here"
+            )
         image = self.ptx.encode() if device.image == "ptx" else self.cubin
         function = device.load(image, self.spec.entry, launch.shared_bytes)
         clusters = device.clusters(function, launch.threads, launch.shared_bytes, launch.cluster)
