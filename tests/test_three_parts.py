@@ -71,6 +71,12 @@ def quantised(**named: Any) -> Any:
     return scalec.quantize(**({"x": X, "format": "mxfp8"} | named))
 
 
+def bundled(manifest: str) -> Any:
+    """The bundle of a folder with this manifest."""
+    Path("manifest.json").write_text(manifest)
+    return bundle.load(".")
+
+
 def mapped(**changes: Any) -> Any:
     """A spec whose first argument, a tensor map, is none."""
     spec = gemm_spec()
@@ -109,6 +115,8 @@ TABLE: dict[str, tuple[Callable[[], Any], str]] = {
     "an array of another size": (lambda: DeviceArray.from_host(FakeDevice(), X, "bf16"), "4 bytes"),
     "a bundle of nothing": (lambda: bundle.write("nowhere", []), r"\[\]"),
     "a bundle's path": (lambda: api.load(3), "3"),
+    "a bundle without a manifest": (lambda: bundled("[]"), "manifest"),
+    "a bundle of another version": (lambda: bundled('{"version": 7, "kernels": []}'), "version 7"),
     "a bundle that cannot be read": (lambda: scalec.load(__file__), Path(__file__).name),
     "no such program": (lambda: bundle.Bundle({"C": Program("C", [kernel()])})["D"], "'D'"),
     "several programs": (lambda: bundle.Bundle({})(), "0 programs"),
@@ -138,6 +146,8 @@ TABLE: dict[str, tuple[Callable[[], Any], str]] = {
     "a capsule that raises": (lambda: called(A=Broken(__dlpack__=raises)), "gone"),
     "a masked array": (lambda: quantised(x=np.ma.masked_array(X)), "mask"),
     "no stream": (lambda: called(stream="s"), "str"),
+    "another GPU": (lambda: Kernel(gemm_spec(), b"").load(FakeDevice(capability=(10, 0))), "sm_100"),
+    "no PTX": (lambda: Kernel(gemm_spec(), b"").load(EmulatedDevice("sm_90a")), "without it"),
     "no device": (lambda: kernel().load(3), "3"),
     "a map of no tensor": (lambda: mapped(tensor="Z"), "'Z'"),
     "memory of nobody": (lambda: EmulatedDevice("sm_90a").download(64, 4, 0), "0x40"),

@@ -328,8 +328,8 @@ def test_another_gpu_is_refused():
         kernel(*gemm_tensors().values())
     assert str(caught.value) == (
         "C is compiled for sm_90a, Fake B200 is sm_100\n"
-        "  fix: compile it for this GPU, run it on one of H100, H200, GH200, or on the emulator with"
-        " SCALEC_DEVICE=emulator"
+        "  expected: H100, H200, GH200\n"
+        "  fix: compile it for this GPU, run it on one of those, or on the emulator with SCALEC_DEVICE=emulator"
     )
 
 
