@@ -290,12 +290,19 @@ class Builder:
         """A pointer into an address space from an i32 address."""
         return self.op("llvm.inttoptr", [ir.Type.parse(f"!llvm.ptr<{space}>")], [self.value(value)])
 
-    def take(self, address: ir.Value, count: int = 1) -> list[ir.Value]:
-        """So many adjacent f32, one or two, of a stage's shared memory. These loads stay in order: who has the last has
-        all (`last_taken`)."""
-        to = "$0" if count == 1 else "{$0, $1}"
-        text = f"ld.volatile.shared.{'' if count == 1 else 'v2.'}f32 {to}, [${count}];"
-        found = self.asm(text, [self.f32] * count, [address], memory=False)
+    def take(self, address: ir.Value, count: int = 1, *, ordered: bool = True) -> list[ir.Value]:
+        """So many adjacent f32, one or two, of a stage's shared memory. Loads that are `ordered` stay so: who has the
+        last has all (`last_taken`). Others LLVM and ptxas may move, or join."""
+        if not ordered:
+            kind = self.f32 if count == 1 else ir.Type.parse("vector<2xf32>")
+            loaded = self.load(self.address(SHARED, address), kind)
+            found = [loaded]
+            if count > 1:
+                found = [self.op("llvm.extractelement", [self.f32], [loaded, self.constant(i)]) for i in range(count)]
+        else:
+            to = "$0" if count == 1 else "{$0, $1}"
+            text = f"ld.volatile.shared.{'' if count == 1 else 'v2.'}f32 {to}, [${count}];"
+            found = self.asm(text, [self.f32] * count, [address], memory=False)
         self._taken = found[-1]
         return found
 
