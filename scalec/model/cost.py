@@ -77,6 +77,11 @@ PROMOTED = 0.006
 AS_STORED = 1.05
 LONE = 1.34
 
+SHARED, SHARED_COLUMNS = 0.975, 128
+"""Times as long as this says that clusters take where consumers convert, in several waves of tiles of so many columns:
+eight pairs of 128x128 to 128x256 took 0.967 to 0.981 of the time of single CTAs, predicted alike; in one wave, and of
+fewer columns, 0.98 to 1.02 (the same results)."""
+
 HANDED = 200
 """Nanoseconds that a K block's conversion takes beyond its bytes, of B beside A in registers: blocks of 128x128x64 of
 e4m3 by nvfp4 took 800, of 128x128x128 1230 to 1310, of 256x96x64, for which A and products are the longer, 1190 (H100,
@@ -381,6 +386,8 @@ def _launch(
     by_both = all(any(s.rows == 1 for s in x.promoted) for x in (problem.lhs, problem.rhs))
     if by_both and bm * bn < ENOUGH_SUMS and waves > SEVERAL:
         own *= FEW_SUMS
+    if in_registers(schedule) and size > 1 and bn >= SHARED_COLUMNS and waves > SEVERAL:
+        own *= SHARED
     return total * 1e-9 * own, waves
 
 
