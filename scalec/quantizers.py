@@ -1,36 +1,33 @@
 """`scalec.quantize`, `dequantize` and `silu_mul_quantize`: programs without a contraction, written from arguments.
 
-What a format means stands in scalec.formats. Each function writes the program's text, compiles it once and calls it.
-torch.compile reads them: what it must not follow are functions whose results it takes as constants (`_constant`).
+What a format means stands in scalec.quantized_formats. Each function writes the program's text, compiles it once and
+calls it. torch.compile reads them: what it must not follow are functions whose results it takes as constants
+(`_constant`).
 """
 
 from __future__ import annotations
 
 import math
-import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cache
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from scalec import api, env
 from scalec.errors import ArgumentError, SourceError, shown
-from scalec.formats import ELEMENT_TYPES, FORMATS, LAYOUTS, MOST_WORDS, WHOLE, Granularity
+from scalec.formats import FORMATS, LAYOUTS, MOST_WORDS
+from scalec.quantized_formats import Meaning, meaning_of, not_among
 from scalec.runtime import torch_calls
 from scalec.runtime.tensors import CPU, LIBRARY_NAMES, adopt, is_numpy, is_torch, torch_dtype
-from scalec.suggestions import did_you_mean
 from scalec.targets import TARGETS
 
 _FLOATS = ("bf16", "f16", "f32")
 """Types that are quantised, and that dequantised values have."""
 
-_BLOCK = re.compile(r"((\w+) scale\()?([1-9]\d{0,4})x([1-9]\d{0,4}|k)(:(\w+))?(?(1)\))", re.ASCII)
-_WHOLE = re.compile(r"((\w+) scale\()?tensor(?(1)\))", re.ASCII)
 _ALIGNED = 16  # elements: the length of rows is fixed where it is a multiple, so that threads load 16 bytes at once
 _GROUPS = " for m in offsets[g]:offsets[g+1] apart"
 _WORD = (1 << 32) - 1
@@ -41,16 +38,6 @@ def _constant(function: Any) -> Any:
     """Has torch.compile take what a function returns as a constant, as torch.compiler.assume_constant_result does."""
     function._dynamo_marked_constant = True
     return function
-
-
-class _Meaning(NamedTuple):
-    """What format and layout say together."""
-
-    along: tuple[str, str]  # type and scales as the language has them, of a tensor whose last index is k, or m
-    bits: int  # of an element
-    by_row: bool  # whether each row has a row of scales, so that they have the leading indices of values
-    largest: float  # where there is a scale of the whole tensor, the largest magnitude of what it multiplies; else 0
-    alone: str = ""  # the element type where that scale is the only one
 
 
 def quantize(
@@ -202,7 +189,7 @@ def _length(values: Any, bits: int, k: int | None) -> int:
 def _quantized(
     value: str,
     tensors: tuple[Any, ...],
-    meaning: _Meaning,
+    meaning: Meaning,
     flags: dict[str, bool],
     masks: tuple[Any, Any],
     scale2: Any,
@@ -316,40 +303,8 @@ def _of_arguments() -> Iterator[None]:
 
 
 @_constant
-def _meaning(format: str, layout: str) -> _Meaning:
-    return _read(format, layout)  # torch.compile looks through a cache
-
-
-@cache
-def _read(format: str, layout: str) -> _Meaning:
-    row, match, whole = FORMATS.get(format), _BLOCK.fullmatch(format), _WHOLE.fullmatch(format)
-    if whole is not None:
-        element = ELEMENT_TYPES[_known_element(whole[2] or "e4m3")]
-        said = f"{element.name} scale(tensor)"
-        return _Meaning((said, said), element.bits, False, element.max, element.name)
-    if row is not None:
-        element, levels = ELEMENT_TYPES[row.element], row.result
-    elif match is not None:
-        name, columns = _known_element(match[2] or "e4m3"), WHOLE if match[4] == "k" else int(match[4])
-        element, levels = ELEMENT_TYPES[name], (Granularity((int(match[3]), columns), match[6] or "f32"),)
-    else:
-        blocks = "or a block, as 1x128, 128x128, 1xk, 1x32:ue8m0, e5m2 scale(1x128), or tensor"
-        raise _not_among("format", format, FORMATS, blocks)
-    levels = (replace(levels[0], layout=layout), *levels[1:])
-    largest = element.max * ELEMENT_TYPES[levels[0].type].max if len(levels) > 1 else 0.0
-    in_k, in_m = (f"{element.name} scale({'*'.join([_written(g, last) for g in levels])})" for last in "km")
-    return _Meaning((in_k, in_m), element.bits, layout == "row" and levels[0].block[0] == 1, largest)
-
-
-def _known_element(name: str) -> str:
-    if name not in ELEMENT_TYPES:
-        raise _not_among("the element type in format", name, ELEMENT_TYPES)
-    return name
-
-
-def _written(g: Granularity, last: str) -> str:
-    block = "tensor" if g.tensor else "x".join(last if b == WHOLE else str(b) for b in g.block)
-    return f"{block}:{g.type}" + ("" if g.layout == "row" else f"@{g.layout}")
+def _meaning(format: str, layout: str) -> Meaning:
+    return meaning_of(format, layout)  # torch.compile looks through a cache
 
 
 # ------------------------------------------------------------------------------------------------------------ tensors
@@ -357,13 +312,13 @@ def _written(g: Granularity, last: str) -> str:
 
 def _held(
     tensors: dict[str, Any], format: Any, layout: Any, flags: dict[str, Any], target: Any, dtype: Any = "f32"
-) -> _Meaning:
+) -> Meaning:
     """What format and layout mean; refuses these and other arguments that are none."""
     if torch_calls.tracing():  # what is wrong in a call that torch.compile reads, the op refuses
         return _meaning(format, layout)
     for name, value, known in (("layout", layout, LAYOUTS), ("dtype", dtype, _FLOATS), ("target", target, TARGETS)):
         if not ((isinstance(value, str) and value in known) or (name == "target" and value is None)):
-            raise _not_among(name, value, known)
+            raise not_among(name, value, known)
     for name, value in flags.items():
         if not isinstance(value, bool):
             raise ArgumentError(f"{name} = {shown(value)}", expected="True or False", fix=f"{name}=bool(...)")
@@ -387,7 +342,7 @@ def _held(
         expected, fix = "torch tensors alone, or numpy arrays alone", "torch.from_numpy(...), or tensor.numpy()"
         raise ArgumentError("tensors of two libraries", got=got, expected=expected, fix=fix)
     if not isinstance(format, str):
-        raise _not_among("format", format, FORMATS)
+        raise not_among("format", format, FORMATS)
     return _meaning(format, layout)
 
 
@@ -426,7 +381,7 @@ def _found(x: Any, largest: float) -> Any:
     return torch.where(amax == 0, torch.ones_like(ratio), ratio.clamp(min=_SMALLEST))
 
 
-def _outer(x: Any, scale2: Any, meaning: _Meaning, batched: bool) -> tuple[Any, ...]:
+def _outer(x: Any, scale2: Any, meaning: Meaning, batched: bool) -> tuple[Any, ...]:
     """The scale of the whole tensor as a kernel takes it, none where the format has none."""
     if (scale2 is not None) != (meaning.largest > 0):
         expected = "one f32 where the format has a scale of the whole tensor, as nvfp4 has, and none where not"
@@ -501,9 +456,3 @@ def _seed(x: Any, seed: Any) -> Any:
         return np.array(signed, np.int32)
     torch: Any = sys.modules["torch"]
     return torch.tensor(signed, dtype=torch.int32, device=x.device)
-
-
-def _not_among(name: str, value: Any, known: Iterable[str], *others: str) -> ArgumentError:
-    fix = did_you_mean(value, tuple(known)) if isinstance(value, str) and len(value) < 40 else ""
-    fix = fix or f"{name}={next(iter(known))!r}, or another of these"
-    return ArgumentError(f"{name} = {shown(value)} is unknown", expected=", ".join([*known, *others]), fix=fix)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from scalec.abi import KernelSpec
 from scalec.errors import ArgumentError, DeviceError, shown
-from scalec.runtime import checks, devices, dlpack, torch_calls
+from scalec.runtime import checks, devices, torch_calls
 from scalec.runtime.array import DeviceArray
 from scalec.runtime.bound import Bound
 from scalec.runtime.device import Device, Place
@@ -22,10 +22,8 @@ from scalec.runtime.registry import kernels
 from scalec.runtime.signature import Signature
 from scalec.runtime.tensors import (
     TensorView,
-    Turned,
     adopt,
-    array_interface,
-    dlpack_device,
+    gpu_of,
     is_numpy,
     is_torch,
     stream_handle,
@@ -371,7 +369,7 @@ class Kernel:
             return self._loaded.get(ours.place) or self.load(ours)
         ordinal = torch_at.get_device() if torch_at is not None and torch_at.is_cuda else None
         if ordinal is None:
-            every = (_ordinal(t.name, value) for t, value in zip(self.signature.tensors, tensors, strict=False))
+            every = (gpu_of(t.name, value) for t, value in zip(self.signature.tensors, tensors, strict=False))
             ordinal = next((i for i in every if i is not None), None)
         if ordinal is not None and (found := self._loaded.get(("cuda", ordinal))) is not None:
             return found
@@ -472,20 +470,6 @@ def _adopted(
         key.append((view.layout, view.read_only))
         addresses.append(view.pointer)
     return tuple(key), addresses, views
-
-
-def _ordinal(name: str, value: Any) -> int | None:
-    """The GPU of a tensor that is not torch's, if it says."""
-    value = value.tensor if isinstance(value, Turned) else value
-    if (facts := array_interface(name, value)) is not None:
-        from scalec.runtime import driver
-
-        pointer, _ = facts["data"]
-        kind, ordinal = driver.locate(pointer) if pointer else ("", 0)
-        return ordinal if kind == "cuda" else None
-    if (device := dlpack_device(name, value)) is not None:
-        return device[1] if device[0] in (dlpack.CUDA, dlpack.CUDA_MANAGED) else None
-    return None
 
 
 def _array(device: Device, form: Form, handle: int) -> DeviceArray:

@@ -321,6 +321,20 @@ def dlpack_device(name: str, value: Any) -> tuple[int, int] | None:
         ) from error
 
 
+def gpu_of(name: str, value: Any) -> int | None:
+    """The GPU of a tensor that is not torch's, if it says."""
+    value = value.tensor if isinstance(value, Turned) else value
+    if (facts := array_interface(name, value)) is not None:
+        from scalec.runtime import driver
+
+        pointer, _ = facts["data"]
+        kind, ordinal = driver.locate(pointer) if pointer else ("", 0)
+        return ordinal if kind == "cuda" else None
+    if (device := dlpack_device(name, value)) is not None:
+        return device[1] if device[0] in (dlpack.CUDA, dlpack.CUDA_MANAGED) else None
+    return None
+
+
 def _from_dlpack(name: str, value: Any, stream: int) -> TensorView:
     device = dlpack_device(name, value)
     on_gpu = device is None or device[0] in (dlpack.CUDA, dlpack.CUDA_MANAGED)

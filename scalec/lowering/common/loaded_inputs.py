@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering.common.control import await_full, move_on
-from scalec.lowering.common.epilogue import Place, Read, unpack
+from scalec.lowering.common.epilogue import Place, Read
+from scalec.lowering.common.global_elements import unpack
 from scalec.lowering.common.state import COMMON, Buffer, Cursor, Ring, State, swizzle
 
 

@@ -11,7 +11,7 @@ from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering import scalar
 from scalec.lowering.builder import Variable
-from scalec.lowering.common import copies, elements, epilogue, quantize, rounding, six_bits
+from scalec.lowering.common import copies, elements, epilogue, global_elements, quantize, rounding, six_bits
 from scalec.lowering.common import hadamard as hadamards
 from scalec.lowering.common.state import COMMON, State
 
@@ -78,7 +78,7 @@ def _address(s: State, source: Any, at: Any, strides: Any, element: str) -> ir.V
         if number == last and row.bits < 8:
             i = b.mul(b.div(i, row.unit), row.bytes(row.unit))
         index = b.add(index, b.mul(b.widen(i), s.get(stride)))
-    return epilogue.address_of(s, s.get(source), index, element)
+    return global_elements.address_of(s, s.get(source), index, element)
 
 
 @COMMON.lowers("tile.load_columns")
@@ -93,7 +93,7 @@ def load_columns(s: State, op: ir.OpView) -> None:
         if not size or size == 1:
             return _bytes(s, address, i, 1, element, [inside])[0]
         pointer = b.op("llvm.inttoptr", [ir.Type.parse("!llvm.ptr<1>")], [b.add(address, i * size)])
-        return epilogue.numbers(s, epilogue.load(s, pointer, element, inside, 1))[0]
+        return epilogue.numbers(s, global_elements.load(s, pointer, element, inside, 1))[0]
 
     if not tile.int_of(op.along):
         s.values[op.result] = [single(0, valid)] * count
@@ -114,7 +114,7 @@ def load_columns(s: State, op: ir.OpView) -> None:
                 if size == 4:
                     values += elements.widened(b, [word], element, 1)
                 else:
-                    values += [epilogue.unpack(s, word, element, half) for half in (0, 1)]
+                    values += [global_elements.unpack(s, word, element, half) for half in (0, 1)]
         return values
 
     def some(there: ir.Value) -> list[ir.Value]:
@@ -178,7 +178,7 @@ def load_scales(s: State, op: ir.OpView) -> None:
         address = quantize.address_of_scale(s, op, base, row, b.value(b.div(column, block)), n)
         if ELEMENT_TYPES[kind].bits > 8:
             pointer = b.op("llvm.inttoptr", [ir.Type.parse("!llvm.ptr<1>")], [address])
-            scale = epilogue.load(s, pointer, ELEMENT_TYPES[kind].mlir, inside, 1)[0]
+            scale = global_elements.load(s, pointer, ELEMENT_TYPES[kind].mlir, inside, 1)[0]
         else:
             (byte,) = b.asm("@$2 ld.global.u8 $0, [$1];", [b.i32], [address, inside, 0], tied=1)
             scale = copies.widened(b, byte, 0, kind)

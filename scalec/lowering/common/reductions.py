@@ -11,7 +11,8 @@ from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering import functions, scalar
 from scalec.lowering.builder import Builder, Variable
-from scalec.lowering.common.epilogue import address_of, places
+from scalec.lowering.common.epilogue import places
+from scalec.lowering.common.global_elements import address_of
 from scalec.lowering.common.parts import Crew, count_arrivals, pointer_of
 from scalec.lowering.common.state import COMMON, State
 from scalec.lowering.common.stores import store_one

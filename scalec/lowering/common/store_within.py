@@ -10,9 +10,10 @@ from scalec.ir.mlir import ir
 from scalec.ir.schedule import LANES
 from scalec.lowering.builder import Variable
 from scalec.lowering.common import rounding
-from scalec.lowering.common.epilogue import address_of, places_of, reader_of
+from scalec.lowering.common.epilogue import places_of, reader_of
 from scalec.lowering.common.fold_columns import Held
 from scalec.lowering.common.gather import named
+from scalec.lowering.common.global_elements import address_of
 from scalec.lowering.common.state import COMMON, State
 from scalec.lowering.common.stores import store_one
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from scalec.ir import tile
 from scalec.ir.mlir import ir
-from scalec.lowering.common.epilogue import address_of
 from scalec.lowering.common.gather import Asked
+from scalec.lowering.common.global_elements import address_of
 from scalec.lowering.common.staging import Staging
 from scalec.lowering.common.state import COMMON, State, swizzle
 from scalec.targets import WAVES

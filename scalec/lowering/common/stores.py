@@ -6,8 +6,9 @@ from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering.builder import Builder
 from scalec.lowering.common import rounding, six_bits
-from scalec.lowering.common.epilogue import Place, address_of, around, exchange, places_of
+from scalec.lowering.common.epilogue import Place, exchange, places_of
 from scalec.lowering.common.gather import goes_to
+from scalec.lowering.common.global_elements import address_of, around
 from scalec.lowering.common.state import COMMON, State
 
 

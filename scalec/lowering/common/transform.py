@@ -17,7 +17,7 @@ from scalec.ir.mlir import ir
 from scalec.ir.tile_convert import rows_of_thread
 from scalec.lowering import scalar
 from scalec.lowering.builder import Builder, Variable
-from scalec.lowering.common import epilogue, rounding
+from scalec.lowering.common import epilogue, global_elements, rounding
 from scalec.lowering.common.block_scales import SCALES
 from scalec.lowering.common.convert import Chunks, elements_of, factor, place_of, thread_of
 from scalec.lowering.common.copies import widened as byte_as_f32
@@ -132,9 +132,11 @@ def beside(s: State, op: ir.OpView) -> None:
     there = b.select(b.compare("lt", at, end), b.sub(end, at), 0)  # compared with a number; addresses take another
     for i in behind:
         index = b.mul(b.add(b.widen(at), i), s.get(op.stride))
-        address = epilogue.address_of(s, s.get(op.memory), index, element)
+        address = global_elements.address_of(s, s.get(op.memory), index, element)
         pointer = b.op("llvm.inttoptr", [ir.Type.parse("!llvm.ptr<1>")], [address])
-        values += epilogue.numbers(s, epilogue.load(s, pointer, element, b.compare("lt", b.constant(i), there), 1))
+        values += epilogue.numbers(
+            s, global_elements.load(s, pointer, element, b.compare("lt", b.constant(i), there), 1)
+        )
     if op.ahead is not None:
         held = s.get(op.ahead).ahead
         values, loaded = [x.get() for x in held], values
@@ -321,7 +323,7 @@ def store_folds(s: State, op: ir.OpView) -> None:
         at = b.add(s.get(op.row0), b.add(shared.first, shared.behind[i]))
         mine = b.and_(b.compare("eq", shared.lane, 0), b.compare("lt", at, s.get(op.row_end)))
         mine = reduce(b.and_, [mine, *shared.inside(b, i)])
-        address = epilogue.address_of(s, s.get(op.memory), b.mul(b.widen(at), s.get(op.stride)), element)
+        address = global_elements.address_of(s, s.get(op.memory), b.mul(b.widen(at), s.get(op.stride)), element)
         if element == "f32":
             b.asm("@$2 st.global.f32 [$0], $1;", [], [address, value, mine])
         else:

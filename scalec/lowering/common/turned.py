@@ -10,8 +10,8 @@ from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering.builder import SHARED
 from scalec.lowering.common import rounding
-from scalec.lowering.common.epilogue import address_of
 from scalec.lowering.common.gather import placed
+from scalec.lowering.common.global_elements import address_of
 from scalec.lowering.common.state import COMMON, State
 from scalec.lowering.common.stores import both_of_a_column
 

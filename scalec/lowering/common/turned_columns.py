@@ -7,7 +7,7 @@ from typing import Any
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.ir.tile_pointwise import LANES, turned_steps
-from scalec.lowering.common import epilogue, rounding
+from scalec.lowering.common import global_elements, rounding
 from scalec.lowering.common.pointwise import now
 from scalec.lowering.common.state import COMMON, State
 
@@ -90,7 +90,7 @@ def _take_halves(s: State, op: ir.OpView) -> list[ir.Value]:
     for i in range(count // 8):
         text = "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {$0, $1, $2, $3}, "
         words = b.asm(f"{text}[$4 + {size * (beside * 4 * count + 8 * i)}];", [b.i32] * 4, [at])
-        made += [epilogue.unpack(s, x, element, half) for x in words for half in (0, 1)]
+        made += [global_elements.unpack(s, x, element, half) for x in words for half in (0, 1)]
     return made
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from scalec.errors import UnsupportedError
-from scalec.formats import WHOLE, padded_to
+from scalec.formats import DRAWN, WHOLE, padded_to
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, apart_in, block_of, facts_of, map_of, maps_of, values_returned, written
@@ -358,6 +358,33 @@ def pads(op: Any, dims: Sequence[str]) -> list[int]:
     block, layout = block_of(g), ir.StringAttr(g.layout).value
     block = [1] * (len(dims) - len(block)) + block
     return [padded_to(block, layout, axis) if dim in apart else 0 for axis, dim in enumerate(dims)]
+
+
+def check_cut(problem: Problem) -> None:
+    """Refuses scales and results of which a range may begin or end within a block of scales, or a byte."""
+    ragged, (along, block) = problem.ragged, problem.blocks
+    if ragged is not None and along:
+        raise UnsupportedError(
+            f"{ragged.dim} has a range, and {problem.constant_lookups[0].name} changes within",
+            expected=f"a range, or an index for each {block} of {along}",
+            fix="give each group its index: B[e[g],n,k]",
+            place=problem.written,
+        )
+    cut = ragged.dim if ragged is not None else along
+    ends = f"blocks of {block}" if along else "a range"
+    for result in problem.results if cut == problem.n.name else ():
+        size = math.lcm(result.group, 1 if result.chance is None else DRAWN)
+        if block % size if along else size > 1:
+            nearest = "" if result.chance is None else ", rounded to nearest"
+            raise UnsupportedError(
+                f"{cut} has {ends}, and {result.name} has blocks of {size} along it",
+                expected=f"a result of whole bytes without scales{nearest}, or one with {problem.n.name} not last",
+                fix=f"give {result.name} f32{'' if nearest else ', bf16 or f16'} and quantise it after the call"
+                if not result.transformed
+                else f"write {result.name} in f32, and transform it after the call",
+                place=problem.written,
+            )
+    check_beginnings(problem)
 
 
 def check_beginnings(problem: Problem) -> None:

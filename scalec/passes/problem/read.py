@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from scalec.errors import UnsupportedError
-from scalec.formats import DRAWN, ELEMENT_TYPES
+from scalec.formats import ELEMENT_TYPES
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, dims_of_domains, maps_of, ranges_of
@@ -23,10 +23,10 @@ from scalec.passes.problem.contraction import (
     sums_of,
     terms_of,
 )
-from scalec.passes.problem.folds import check_folds, fold_of
+from scalec.passes.problem.folds import NOT_YET, check_folds, fold_of
 from scalec.passes.problem.gather import check_left_out, check_summed, with_scales_of_rows
 from scalec.passes.problem.half_bytes import check_half_bytes
-from scalec.passes.problem.lookups import check_beginnings, shifted
+from scalec.passes.problem.lookups import check_cut, shifted
 from scalec.passes.problem.operand import Fold, Operand, Product
 from scalec.passes.problem.panes import check_alike, check_computed, check_forms, check_left, check_ranges, check_shared
 from scalec.passes.problem.products import (
@@ -49,11 +49,6 @@ from scalec.passes.problem.whole_sums import check_depth
 from scalec.passes.problem.windows import check_filled, dim_of, masks
 from scalec.sizes import MOST
 from scalec.targets import MmaShape, Target
-
-NO_KERNEL = {
-    "scale.reduce": ("a reduction beside the contraction", "compute it outside the program"),
-}
-"""Ops of `scale` that no kernel has yet: what a message calls them, and what can be done instead."""
 
 
 class Reader(OperandReader):
@@ -121,7 +116,7 @@ class Reader(OperandReader):
         check_sums(made)
         check_depth(made)
         for x in made.products:
-            self.check_cut(x)
+            check_cut(x)
             check_half_bytes(x, made)
             check_folds(x)
             self.check_zero_points(x)
@@ -286,32 +281,6 @@ class Reader(OperandReader):
         check_computed(lhs, first == again, contract)
         return other
 
-    def check_cut(self, problem: Problem) -> None:
-        """Refuses scales and results of which a range may begin or end within a block of scales, or a byte."""
-        ragged, (along, block) = problem.ragged, problem.blocks
-        if ragged is not None and along:
-            raise UnsupportedError(
-                f"{ragged.dim} has a range, and {problem.constant_lookups[0].name} changes within",
-                expected=f"a range, or an index for each {block} of {along}",
-                fix="give each group its index: B[e[g],n,k]",
-                place=problem.written,
-            )
-        cut = ragged.dim if ragged is not None else along
-        ends = f"blocks of {block}" if along else "a range"
-        for result in problem.results if cut == problem.n.name else ():
-            size = math.lcm(result.group, 1 if result.chance is None else DRAWN)
-            if block % size if along else size > 1:
-                nearest = "" if result.chance is None else ", rounded to nearest"
-                raise UnsupportedError(
-                    f"{cut} has {ends}, and {result.name} has blocks of {size} along it",
-                    expected=f"a result of whole bytes without scales{nearest}, or one with {problem.n.name} not last",
-                    fix=f"give {result.name} f32{'' if nearest else ', bf16 or f16'} and quantise it after the call"
-                    if not result.transformed
-                    else f"write {result.name} in f32, and transform it after the call",
-                    place=problem.written,
-                )
-        check_beginnings(problem)
-
     def from_pages(self, problem: Problem, ranges: Sequence[Domain]) -> Problem:
         """With tiles that ranges deal out which threads mask too, where such tiles can be; else they are those of all
         rows."""
@@ -321,7 +290,7 @@ class Reader(OperandReader):
         made = replace(problem, domains=(*problem.domains, *ranges))
         try:
             for x in made.products:
-                self.check_cut(x)
+                check_cut(x)
         except UnsupportedError:
             return problem
         return made
@@ -447,12 +416,12 @@ class Reader(OperandReader):
             if op.operation.name not in known and not (op.operation.name == "scale.reduce" and op.result in computed)
         ]
         if others:
-            op = others[0]
-            what, fix = NO_KERNEL.get(op.operation.name, (op.operation.name, "compute it outside the program"))
+            op, name = others[0], others[0].operation.name
+            what = NOT_YET if name == "scale.reduce" else name
             raise UnsupportedError(
                 f"{what} has no kernel on {self.target.name} yet",
                 expected="contractions that share an operand, elementwise expressions of them and reductions",
-                fix=fix,
+                fix="compute it outside the program",
                 place=place_of(op),
             )
         found = contractions(self.function)
