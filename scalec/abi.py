@@ -15,6 +15,7 @@ from typing import Annotated, Any
 from scalec import schema
 from scalec.errors import FormatError
 from scalec.formats import ELEMENT_TYPES
+from scalec.meetings import COUNTER_BYTES, tile_counters
 from scalec.reads import Reads
 from scalec.schema import matching, one_of, within
 from scalec.sizes import MOST
@@ -38,31 +39,6 @@ Tiles along the last index follow each other along the map's first dimension, it
 as many tiles as a kernel takes at once are one box, of at most 256 elements along a dimension (CUDA driver API,
 cuTensorMapEncodeTiled: boxDim)."""
 TILE_WORDS = 64
-
-COUNTER_BYTES = 4
-"""Of a counter of a tile whose K is split."""
-
-ALONE = 32
-"""Parts of a tile that its last CTA adds by itself, one after the other."""
-
-FAN_IN = 4
-"""Of a tile of more parts, as many meet at a time, and go on as one: a CTA that adds all of them reads no faster than
-one SM does. With parts of 128x192 sums each part then took 1.2 µs (H200, 2026-11-24)."""
-
-
-def meetings(split: int) -> list[int]:
-    """How many are left of a tile's parts before each step in which they meet, FAN_IN at a time: of 64 parts 64, 16 and
-    4. One step where the last CTA adds all."""
-    left = [split]
-    while split > ALONE and left[-1] > FAN_IN:
-        left.append(-(-left[-1] // FAN_IN))
-    return left
-
-
-def tile_counters(split: int) -> int:
-    """Counters of a tile: one for those that meet."""
-    return sum(-(-left // FAN_IN) for left in meetings(split)) if split > ALONE else 1
-
 
 PARAMETERS: dict[str, int] = {
     "tensor_map": 128,
@@ -354,6 +330,14 @@ class Dropped:
 
 
 @dataclass(frozen=True)
+class Limit:
+    """Why a program takes no larger size of a dimension, and what who has one can do."""
+
+    reason: str
+    fix: str
+
+
+@dataclass(frozen=True)
 class KernelSpec:
     """Everything the runtime knows of a kernel.
 
@@ -364,6 +348,7 @@ class KernelSpec:
         dims: size of each dimension fixed at compile time (of 0, the kernel takes any); None where it stays dynamic. In
             the program's order.
         ranges: (smallest, largest) size of a dynamic dimension that the kernel is for; absent: any.
+        limits: of ranges that come of the program, and not of who compiled it, why they end.
         operands: what the caller passes, in positional order.
         results: what the caller receives.
         arguments: parameters of the entry function.
@@ -392,6 +377,7 @@ class KernelSpec:
     ranges: dict[str, tuple[Positive, Positive]] = field(default_factory=dict)
     reads: tuple[Reads, ...] = ()
     views: tuple[View, ...] = ()
+    limits: dict[str, Limit] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """A JSON document; `from_json` gives back an equal spec."""
@@ -449,6 +435,9 @@ def _check(spec: KernelSpec) -> None:
             raise FormatError(
                 f"a range {low}:{high} of {dim}", wanted="one with sizes, of a dimension that is not fixed"
             )
+    for dim in spec.limits:
+        if dim not in spec.ranges:
+            raise FormatError(f"a limit of {dim}", wanted="one of a dimension with a range")
     for pair in spec.launch.spans:
         if len({*pair}) < 2 or any(spec.dims[dim] is not None for dim in pair):
             raise FormatError(f"{pair[0]} and {pair[1]} walked as one", wanted="two dimensions that are not fixed")
@@ -494,4 +483,4 @@ def _check_reads(reads: Reads, tensors: Mapping[str, TensorSpec], operands: set[
             raise FormatError(f"axes {lookup.once} of {lookup.entry.tensor}, which has {len(lookup.entry.coords)}")
 
 
-VERSION = 12
+VERSION = 13

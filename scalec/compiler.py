@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from scalec import frontend, lowering
-from scalec.abi import Dropped, KernelSpec, Launch
+from scalec.abi import Dropped, KernelSpec, Launch, Limit
 from scalec.attempts import Attempt
 from scalec.errors import ApartError, ScalecError, ScheduleError, SlowKernelError, UnsupportedError
 from scalec.frontend.diagnostics import Source
@@ -34,6 +34,7 @@ from scalec.passes.plan.pointwise import SPILLS, Spread
 from scalec.passes.plan.registers import free_registers, sums_of_thread
 from scalec.passes.plan.resources import fullest_registers, most_registers
 from scalec.passes.problem import read_pointwise
+from scalec.passes.problem.access import Dim
 from scalec.passes.problem.contraction import contractions
 from scalec.passes.problem.types import Problem
 from scalec.passes.problem.whole_sums import longest
@@ -289,16 +290,20 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
     made.most = most_registers(problem, made.schedule)
     made.fullest = fullest_registers(problem, made.schedule)
     made.widest = getattr(widest_blocks(problem), "name", "")
-    # the kernel counts both indices as one, in 32 bits
     several = [d for d in (problem.m, problem.n) if d.within and d.size is None and d.name not in interface.ranges]
-    most = {d.name: MOST // d.inner for d in several} | longest(problem)
-    interface = replace(interface, ranges=interface.ranges | {name: (1, size) for name, size in most.items()})
+    interface = interface.limited({d.name: _counted(d) for d in several} | longest(problem))
     return emitted(
         lambda kernel: signature.launch_of(kernel, problem, schedule),
         str(schedule),
         signature.flops_of(problem, interface.reads),
         problem.panes,
     )
+
+
+def _counted(d: Dim) -> tuple[int, Limit]:
+    """The most indices of a dimension that is walked as one with another."""
+    reason = f"a kernel counts {d.name} and {d.within} as one index, in 32 bits"
+    return MOST // d.inner, Limit(reason, f"call it for parts of {d.name}")
 
 
 @contextmanager

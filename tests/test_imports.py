@@ -13,7 +13,20 @@ import pytest
 ROOT = Path(__file__).parents[1] / "scalec"
 Graph = dict[str, set[str]]
 
-BASIC = {"abi", "env", "errors", "files", "formats", "ir", "schema", "sizes", "suggestions", "targets", "zero_points"}
+BASIC = {
+    "abi",
+    "env",
+    "errors",
+    "files",
+    "formats",
+    "ir",
+    "meetings",
+    "schema",
+    "sizes",
+    "suggestions",
+    "targets",
+    "zero_points",
+}
 # room -> the rooms it may ask, beside BASIC
 ROOMS: dict[str, set[str]] = {
     "passes.problem": set(),

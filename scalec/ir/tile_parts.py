@@ -16,7 +16,7 @@ class SumPartsOp(Op, name="sum_parts"):
     The parts meet in memory: each CTA stores its sums in `parts`, then counts itself in the tile's counter. The one
     that is the last adds those of parts 0, 1, ... in this order, whichever came first, and leaves the counter at 0;
     there the result is 1. Elsewhere it is 0, and the accumulator means nothing. Of more than abi.ALONE parts
-    abi.FAN_IN meet at a time, in the order of their numbers too, and their sum is a part of the next step, with
+    meetings.FAN_IN meet at a time, in the order of their numbers too, and their sum is a part of the next step, with
     counters of its own. `whole`, an optional unit attribute here and of the other ops that add: sums are i32.
     """
 

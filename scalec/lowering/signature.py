@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from scalec import abi
 from scalec.errors import UnsupportedError
@@ -155,6 +155,13 @@ class Interface:
     dims: dict[str, int | None]
     ranges: dict[str, tuple[int, int]]
     reads: tuple[Reads, ...]
+    limits: dict[str, abi.Limit] = field(default_factory=dict)
+
+    def limited(self, most: Mapping[str, tuple[int, abi.Limit]]) -> Interface:
+        """With the largest sizes of further dimensions that the program takes, and why."""
+        ranges = {name: (1, size) for name, (size, _) in most.items()}
+        limits = {name: limit for name, (_, limit) in most.items()}
+        return replace(self, ranges=self.ranges | ranges, limits=self.limits | limits)
 
     @staticmethod
     def of(function: ir.OpView, source: str, target: str) -> Interface:
@@ -214,6 +221,7 @@ class Interface:
             ranges=self.ranges,
             reads=self.reads,
             views=self.views,
+            limits=self.limits,
         )
 
 

@@ -14,9 +14,9 @@ import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from scalec.abi import FAN_IN, meetings
 from scalec.formats import WHOLE
 from scalec.ir.schedule import Schedule
+from scalec.meetings import FAN_IN, meetings
 from scalec.passes.plan.column_factors import fetched
 from scalec.passes.plan.converted import could_interleave, in_registers
 from scalec.passes.plan.few_rows import rows_there

@@ -71,7 +71,7 @@ f32 results of bf16 and b = 4096 of 128x384x128 and 384x128x384 predicted to tak
 program that was measured is as long."""
 
 BY_STEPS = 64
-"""Parts likewise that meet by steps (abi.meetings), where two large tiles are all of the result, so that they fill the
+"""Parts likewise that meet by steps (meetings), where two large tiles are all of the result, so that they fill the
 GPU at once and share copies. With b = 8192, 128x192, 128x256 and 192x128 so took 0.81, 0.75 and 0.77 of the time of the
 fastest with up to 32 parts before; without shared copies 192x128 took 1.15 times as long (H200, 2026-11-24)."""
 

@@ -215,7 +215,8 @@ def _packed(t: TensorSpec, axis: int) -> bool:
 
 
 def _fits(spec: KernelSpec, shapes: Mapping[str, tuple[int, ...]]) -> bool:
-    """Whether every size fixed at compile time is the one of these shapes, and every range has theirs."""
+    """Whether every size fixed at compile time is the one of these shapes, and every range has theirs, but for those of
+    the program: beyond them its kernel says why."""
     for t in spec.operands:
         shape = shapes.get(t.name, ())
         if t.scalar or t.layout == "blocked" or len(shape) != len(t.shape):
@@ -227,7 +228,7 @@ def _fits(spec: KernelSpec, shapes: Mapping[str, tuple[int, ...]]) -> bool:
             return False
         for axis, (e, have) in enumerate(zip(t.shape, shape, strict=True)):
             within = spec.ranges.get(e.dim) if e.divisor == 1 and not _packed(t, axis) else None
-            if within is not None and not Range(*within).has(have):
+            if within is not None and e.dim not in spec.limits and not Range(*within).has(have):
                 return False
     return True
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from scalec.abi import MOST_CTAS, PADDED_BOX, KernelSpec, TensorSpec
+from scalec.abi import MOST_CTAS, PADDED_BOX, KernelSpec, Limit, TensorSpec
 from scalec.errors import ArgumentError
 from scalec.formats import ELEMENT_TYPES
 from scalec.reads import Reads
@@ -23,6 +23,8 @@ class Called(Protocol):
     def dims(self) -> Mapping[str, int | None]: ...
     @property
     def ranges(self) -> Mapping[str, tuple[int, int]]: ...
+    @property
+    def limits(self) -> Mapping[str, Limit]: ...
     @property
     def operands(self) -> tuple[TensorSpec, ...]: ...
     @property
@@ -72,11 +74,15 @@ def bind_dims(spec: Called, views: Mapping[str, TensorView]) -> dict[str, int]:
         giver.setdefault(e.dim, t.name)
         within = spec.ranges.get(e.dim)
         if within is not None and not Range(*within).has(size):
+            limit = spec.limits.get(e.dim)
+            why = f"and {limit.reason}" if limit else f"the kernel was compiled for {e.dim} = {Range(*within)}"
             raise ArgumentError(
-                f"{t.name} has {e.dim} = {size}, the kernel was compiled for {e.dim} = {Range(*within)}",
+                f"{t.name} has {e.dim} = {size}, {why}",
                 got=seen(t, view),
                 expected=f"{written(t)} with {e.dim} from {within[0]} to {within[1]}",
-                fix=f"compile with a range that has {size}, or without {e.dim} in dims to leave it open",
+                fix=limit.fix
+                if limit
+                else f"compile with a range that has {size}, or without {e.dim} in dims to leave it open",
             )
         if size > MOST:
             raise ArgumentError(

@@ -376,6 +376,7 @@ def _whole(source: str, specs: list[KernelSpec], operands: list[TensorSpec], res
         results=tuple(results),
         arguments=(),
         ranges={},
+        limits={},
         views=(),
         reads=_reads(specs, operands),
     )

@@ -27,7 +27,7 @@ class Recipe:
     schedule: tuple[tuple[str, str], ...]
 
 
-MAKERS = ("abi.py", "compiler.py", "formats.py", "targets.py", "frontend", "ir", "lowering", "passes")
+MAKERS = ("abi.py", "compiler.py", "formats.py", "meetings.py", "targets.py", "frontend", "ir", "lowering", "passes")
 """What of scalec a kernel's code depends on."""
 
 

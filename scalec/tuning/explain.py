@@ -12,7 +12,6 @@ from math import prod
 from typing import Any
 
 from scalec import frontend
-from scalec.abi import FAN_IN, meetings
 from scalec.compiler import decisions, placed
 from scalec.errors import ScalecError, ScheduleError
 from scalec.formats import ELEMENT_TYPES
@@ -20,6 +19,7 @@ from scalec.ir import context as contexts
 from scalec.ir import schedule as schedules
 from scalec.ir.schedule import LANES, Request, Schedule
 from scalec.measured.database import Entry
+from scalec.meetings import FAN_IN, meetings
 from scalec.model import cost, scale_words, space
 from scalec.model.predict import Prediction, cycles_of_tile
 from scalec.passes.base import programs

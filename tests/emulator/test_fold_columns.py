@@ -437,6 +437,7 @@ def test_more_queries_than_a_kernel_counts() -> None:
     """A tile counts q and h as one index, in 32 bits. Of more, q is counted by itself, and tiles of h meet."""
     kernel = scalec.compile(PLAIN, target="sm_90a", dims={"h": 64, "d": 64})
     assert kernel.spec.ranges == {"q": (1, MOST // 64)}
+    assert kernel.spec.limits["q"].reason == "a kernel counts q and h as one index, in 32 bits"
     assert scalec.compile(PLAIN, target="sm_90a", dims={"h": 64, "d": 64, "q": 4}).spec.ranges == {}
     more = scalec.compile(PLAIN, target="sm_90a", dims={"h": 64, "d": 64, "q": 1 << 26, "t": 1})
     assert {dim: tile for dim, tile, _ in more.spec.launch.tiles}["q"] == 1

@@ -11,6 +11,7 @@ from scalec.errors import ArgumentError, ScheduleError, UnsupportedError
 from scalec.frontend import build
 from scalec.ir import context
 from scalec.runtime import emulated
+from scalec.runtime.dispatch import Program
 from tests.emulator.running import TARGETS, launched, refusals
 from tests.emulator.test_several_results import run
 
@@ -69,9 +70,15 @@ def test_longer_sums_at_a_call() -> None:
     kernel = scalec.compile(PLAIN, "sm_90a")
     assert kernel.spec.ranges == {"k": (1, 131071)}
     kernel.fixed = emulated.EmulatedDevice("sm_90a")
-    a, b = (np.zeros((rows, 131072), np.int8) for rows in (1, 2))
-    with pytest.raises(ArgumentError, match="A has k = 131072, the kernel was compiled for k = 1:131071"):
-        kernel(a, b)
+    a, b = (np.zeros((rows, 200000), np.int8) for rows in (1, 2))
+    message = (
+        r"A has k = 200000, and i32 is sure to hold the sum of 131071 products of i8\n  got: A of shape \[1, 200000\]\n"
+        r"  expected: .* with k from 1 to 131071\n  fix: multiply parts of the sum, the second with \+="
+    )
+    open_n, fixed_n = (scalec.compile(PLAIN, "sm_90a", dims) for dims in ({}, {"n": 3}))
+    for call in (kernel, Program("C", [open_n, fixed_n])):
+        with pytest.raises(ArgumentError, match=message):
+            call(a, b)
 
 
 def test_longest_sums() -> None:

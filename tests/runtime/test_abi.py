@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalec.abi import PADDED, PARAMETERS, TILES, Argument, Dropped, Extent, KernelSpec, Launch, TensorSpec
+from scalec.abi import PADDED, PARAMETERS, TILES, Argument, Dropped, Extent, KernelSpec, Launch, Limit, TensorSpec
 from scalec.errors import FormatError
 from scalec.formats import ELEMENT_TYPES
 from scalec.runtime.slots import SLOTS
@@ -57,6 +57,7 @@ def specs(draw: st.DrawFn) -> KernelSpec:
         st.builds(Argument, kind=st.sampled_from(["parts", "counters"])),
     )
     dynamic = [d for d, size in known.items() if size is None]
+    ranges = {d: draw(st.tuples(sizes, sizes).map(lambda r: (min(r), max(r)))) for d in dynamic[:1]}
     return KernelSpec(
         source=draw(names),
         target=draw(st.sampled_from(["sm_90a", "sm_120a"])),
@@ -78,7 +79,8 @@ def specs(draw: st.DrawFn) -> KernelSpec:
         schedule=draw(names),
         flops=tuple(draw(st.lists(dim, max_size=3))),
         dropped=tuple(draw(st.lists(st.builds(Dropped, schedule=names, reason=names), max_size=2))),
-        ranges={d: draw(st.tuples(sizes, sizes).map(lambda r: (min(r), max(r)))) for d in dynamic[:1]},
+        ranges=ranges,
+        limits={d: Limit(draw(names), draw(names)) for d in ranges if draw(st.booleans())},
     )
 
 
@@ -112,6 +114,7 @@ def test_what_is_no_spec_is_a_value_error(text):
         (("entry",), "C;", "entry: 'C;', expected an identifier of PTX"),
         (("source",), "\ud800", "source: .*, expected whole characters"),
         (("ranges",), {"m": [5, 2]}, "a range 5:2 of m"),
+        (("limits",), {"m": {"reason": "", "fix": ""}}, "a limit of m, expected one of a dimension with a range"),
         (("launch", "spans"), [["m", "m"]], "m and m walked as one, expected two dimensions that are not fixed"),
         (("arguments", 8, "dim"), "q", "no dimension 'q'"),
         (("arguments", 2, "tensor"), "Z", "a parameter of kind pointer for 'Z'"),
@@ -168,7 +171,7 @@ def test_a_spec_of_before_launch_control_is_refused():
     """It does not say how many CTAs to launch."""
     data = json.loads(gemm_spec().to_json())
     del data["launch"]["one_each"]
-    with pytest.raises(ValueError, match="version 12"):
+    with pytest.raises(ValueError, match="version 13"):
         KernelSpec.from_json(json.dumps(data | {"version": 2}))
 
 

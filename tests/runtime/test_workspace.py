@@ -8,8 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from scalec.abi import Argument, KernelSpec, meetings
+from scalec.abi import Argument, KernelSpec
 from scalec.errors import UnsupportedError
+from scalec.meetings import meetings
 from scalec.runtime import bundle
 from scalec.runtime.kernel import Kernel
 from tests.runtime.fake import FakeDevice, Tensor, gemm_spec, gemm_tensors, machine_code

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
-from scalec.abi import ALONE, COUNTER_BYTES, FAN_IN, meetings, tile_counters
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering.builder import Variable
 from scalec.lowering.common.state import COMMON, State
+from scalec.meetings import ALONE, COUNTER_BYTES, FAN_IN, meetings, tile_counters
 
 BARRIER = 8
 """Named barrier of all consumers: above those of the units (state.py), below those of warps that share blocks of a

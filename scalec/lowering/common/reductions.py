@@ -6,7 +6,6 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from scalec.abi import COUNTER_BYTES
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering import functions, scalar
@@ -16,6 +15,7 @@ from scalec.lowering.common.global_elements import address_of
 from scalec.lowering.common.parts import Crew, count_arrivals, pointer_of
 from scalec.lowering.common.state import COMMON, State
 from scalec.lowering.common.stores import store_one
+from scalec.meetings import COUNTER_BYTES
 
 _QUAD = 4  # lanes that hold the columns of a row, two of each eight (PTX ISA 9.7.14.5.8)
 _COLUMN_LANES = (4, 8, 16)  # distances of the lanes that hold the rows of a column, ibid.

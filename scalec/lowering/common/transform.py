@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
-from scalec.abi import COUNTER_BYTES
 from scalec.formats import element_spelled
 from scalec.ir import tile
 from scalec.ir.mlir import ir
@@ -25,6 +24,7 @@ from scalec.lowering.common.elements import converted, widened
 from scalec.lowering.common.parts import pointer_of
 from scalec.lowering.common.pointwise import REDUCTIONS
 from scalec.lowering.common.state import COMMON, State
+from scalec.meetings import COUNTER_BYTES
 from scalec.targets import WARPGROUP
 
 QUARTERS = 4

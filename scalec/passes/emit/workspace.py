@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from scalec.abi import tile_counters
 from scalec.ir.mlir import ir
+from scalec.meetings import tile_counters
 from scalec.passes.emit.emitter import Source
 from scalec.passes.emit.frame import Frame
 from scalec.passes.emit.tensors import Work

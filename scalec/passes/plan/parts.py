@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import accumulate, pairwise
 from math import prod
 
-from scalec.abi import ALONE
 from scalec.ir.schedule import Schedule
+from scalec.meetings import ALONE
 from scalec.passes.plan.shared_blocks import together
 from scalec.passes.problem.products import in_order
 from scalec.passes.problem.types import ASSUMED, Problem
@@ -76,7 +76,7 @@ def stored_parts(problem: Problem, schedule: Schedule) -> int:
 
 
 def meets_by_steps(problem: Problem) -> bool:
-    """Whether more parts than abi.ALONE meet by steps: sums that go through one fragment of a thread."""
+    """Whether more parts than meetings.ALONE meet by steps: sums that go through one fragment of a thread."""
     return not (problem.kind.tensor_memory or problem.terms)
 
 

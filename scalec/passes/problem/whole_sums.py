@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from scalec.abi import Limit
 from scalec.errors import UnsupportedError
 from scalec.passes.problem.types import Problem
+
+PARTS = "multiply parts of the sum, the second with += into a result of f32"
 
 
 def check_depth(problem: Problem) -> None:
@@ -26,16 +29,23 @@ def check_depth(problem: Problem) -> None:
         raise UnsupportedError(
             f"{names} sums {least} products of {problem.lhs.element.name}, and i32 is sure to hold {most}",
             expected=f"at most {most}",
-            fix="multiply parts of the sum, the second with += into a result of f32",
+            fix=PARTS,
             place=problem.written,
         )
 
 
-def longest(problem: Problem) -> dict[str, int]:
-    """The largest sizes of dimensions of such sums that are not known: several share what is left."""
+def longest(problem: Problem) -> dict[str, tuple[int, Limit]]:
+    """The largest sizes of dimensions of such sums that are not known, and why: several share what is left."""
     most, sizes = problem.most_products, problem.summed_sizes
     if most is None:
         return {}
     left = most - sum(size for size, unknown in sizes if not unknown)
     shares = {d.name: (left, size) for size, unknown in sizes for d in unknown}
-    return {name: max(1, left // len(shares) // max(1, size)) for name, (left, size) in shares.items()}
+    held = f"i32 is sure to hold the sum of {most} products of {problem.lhs.element.name}"
+    held += f", which {' and '.join(shares)} share" if len(shares) > 1 else ""
+
+    def limit(name: str, left: int, size: int) -> tuple[int, Limit]:
+        each = f", of which each {name} has {size}" if size > 1 else ""
+        return max(1, left // len(shares) // max(1, size)), Limit(held + each, PARTS)
+
+    return {name: limit(name, left, size) for name, (left, size) in shares.items()}
