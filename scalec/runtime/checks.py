@@ -149,7 +149,7 @@ def check_nothing(spec: KernelSpec, left: Sequence[TensorSpec], dims: Mapping[st
         raise ArgumentError(
             f"{empty} = 0 leaves no tile to write {' and '.join(written)} by",
             expected=f"at least one {empty}",
-            fix=f"compute {' and '.join(written)} outside the program where {empty} is 0",
+            fix=f"call the program where {empty} is not 0, and else write its results without it",
         )
 
 

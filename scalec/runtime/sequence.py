@@ -24,6 +24,9 @@ from scalec.runtime.tensors import Turned, adopt, is_torch
 
 _serials = count()
 
+_MADE = r"\s*NAME\[[^=]*?\](?::(\w+))?(?:\s*scale\(([^=]*?)(?: of [^=]*?)?\))?\s*=\s*(.*?)(?: (?:for|with) .*)?\s*"
+"""A statement that makes NAME: its element type, its blocks of scales and its value."""
+
 
 class Sequence:
     """The launches of one program, called as one: arguments, results and refusals are those of a Kernel.
@@ -155,8 +158,7 @@ class Sequence:
             DeviceError: no usable GPU.
         """
         values, outs = checks.bind_all(self.spec, operands, out, named)
-        every = self.calls(values, outs, stream)
-        return BoundSequence(self, self._bound(every, stream), values, outs)
+        return BoundSequence(self, self._bound(values, outs, stream), values, outs)
 
     def check_overlaps(self, operands: tuple[Any, ...], outs: tuple[Any, ...]) -> None:
         """Refuses results that lie over one another, or over an operand: each launch sees but its own tensors.
@@ -207,16 +209,15 @@ class Sequence:
         if outs is not None:
             self.check_overlaps(operands, outs)
             if any(t.inout for t in self.spec.results) and not torch_calls.tracing():
-                every = self.calls(operands, outs, stream)
-                for bound in self._bound(every, stream):
+                for bound in self._bound(operands, outs, stream):
                     bound()
                 return outs[0] if len(outs) == 1 else outs
         for launch, (inputs, results), ahead in zip(self.launches, self._steps, self._ahead, strict=True):
             given, out = self._given(have, inputs, ahead), None
-            if any(name in have for name in results) or any(t.given for t in _spec(launch).results):
-                have |= self._missing(launch, given, results, have, stream)
-                out = tuple([have[name] for name in results])
             try:
+                if any(name in have for name in results) or any(t.given for t in _spec(launch).results):
+                    have |= self._missing(launch, given, results, have, stream)
+                    out = tuple([have[name] for name in results])
                 made = launch(*given, out=out, stream=stream)
             except ArgumentError as error:
                 raise self._of_caller(error) from None
@@ -224,20 +225,38 @@ class Sequence:
         made = tuple([have[name] for name in self._names])
         return made[0] if len(made) == 1 else made
 
-    def _bound(self, every: list[tuple[Kernel | Program, tuple[Any, ...], tuple[Any, ...]]], stream: Any) -> list[Any]:
+    def _bound(self, operands: tuple[Any, ...], outs: tuple[Any, ...], stream: Any) -> list[Any]:
         """Each launch, bound to its operands and results."""
         try:
+            every = self.calls(operands, outs, stream)
             return [launch.bind(*given, out=out, stream=stream) for launch, given, out in every]
         except ArgumentError as error:
             raise self._of_caller(error) from None
 
     def _of_caller(self, error: ArgumentError) -> ArgumentError:
-        """The refusal of a launch, in which what it reads with exchanged indices is a view of what its caller did."""
-        parts = error.message, error.got, error.expected, error.fix
-        for name, given in self.turned:
-            parts = [re.sub(rf"\b{name}\b", f"{given}.mT", part) for part in parts]
+        """The refusal of a launch, in which what it reads with exchanged indices is a view of what its caller did, and
+        what stands between is what its caller wrote."""
+        parts = [error.message, error.got, error.expected, error.fix]
+        said = [(rf"\b{name}\b", f"{given}.mT") for name, given in self.turned]
+        own = [t.name for t in reversed(self.between) if not re.search(rf"\b{t.name}\b", self.source)]
+        said += [(rf"\b{name}\b(\[[^]]*\])?(:\w+)?", text) for name in own if (text := self._written(name))]
+        for name, text in said:
+            parts = [re.sub(name, text, part) for part in parts]
         message, got, expected, fix = parts
         return ArgumentError(message, got=got, expected=expected, fix=fix, place=error.place)
+
+    def _written(self, name: str) -> str:
+        """What a tensor between two launches is, as far as one statement says; "" where none does."""
+        tensor, scale, _ = name.rpartition("_scale")
+        own = _MADE.replace("NAME", re.escape(tensor or name))
+        statements = [x for launch in self.launches for x in re.split(r"[;\n]", _spec(launch).source)]
+        found = next((m for x in statements if (m := re.fullmatch(own, x))), None)
+        if found is None:
+            return ""
+        element, block, value = found.groups()
+        if block is not None:
+            value = f"quantize({value}, {element}, {block})"
+        return f"the scale of {value}" if scale else value
 
     def _given(self, have: dict[str, Any], inputs: list[str], ahead: dict[int, int]) -> tuple[Any, ...]:
         """The operands of a launch. What stands between two may have indices more in front there, by which rows are

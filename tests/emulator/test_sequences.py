@@ -163,8 +163,15 @@ def test_what_nothing_reads_is_not_written() -> None:
     assert [made(m, n, 64).shape for m, n in ((0, 9), (3, 0), (0, 0), (3, 9))] == [(0, 9), (3, 0), (0, 0), (3, 9)]
     out = made(0, 9, 64)
     assert made(0, 9, 64, out=out) is out
-    with pytest.raises(ArgumentError, match="k = 0 leaves no tile to write A_e4m3_scale by"):
-        made(3, 9, 0)
+    message = (
+        r"k = 0 leaves no tile to write the scale of quantize\(A\[m,k\], e4m3, tensor\) by\n"
+        "  expected: at least one k\n  fix: call the program where k is not 0, and else"
+    )
+    for more in ({}, {"out": np.zeros((3, 9), ml_dtypes.bfloat16)}):
+        with pytest.raises(ArgumentError, match=message):
+            made(3, 9, 0, **more)
+    with pytest.raises(ArgumentError, match=message):
+        kernel.bind(*(np.ones((x, 0), t) for x, t in ((3, ml_dtypes.bfloat16), (9, ml_dtypes.float8_e4m3fn))), out=out)
 
 
 def test_a_range_of_sizes() -> None:
@@ -173,6 +180,7 @@ def test_a_range_of_sizes() -> None:
     assert isinstance(kernel, Sequence)
     assert len(kernels_of(kernel.launches[1])) == 1
     assert len(kernels_of(kernel.launches[0])) > 1
+    assert kernel._written("D_f32") == "A[m,k] @ B[n,k]"
     with pytest.raises(ArgumentError, match="several kernels for one launch"):
         _ = kernel.op
 
