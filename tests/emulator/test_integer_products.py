@@ -87,6 +87,20 @@ def test_longest_sums() -> None:
     assert scalec.compile(two, "sm_90a", {"b": 9}).spec.ranges == {"k": (1, 131071 // 9)}
 
 
+@pytest.mark.parametrize(
+    ("more", "dims", "ranges"),
+    [
+        ("D[m,k]:i8 @ E[n,k]:i8", {}, {"k": 131071 // 2}),
+        ("D[b,m,k]:i8 @ E[b,n,k]:i8", {"b": 4}, {"k": 131071 // 5}),
+        ("D[b,m,r]:i8 @ E[b,n,r]:i8", {"b": 100000}, {"k": 1 + 31070 // 2, "r": 1}),
+    ],
+)
+def test_several_sums_share(more: str, dims: dict[str, int], ranges: dict[str, int]) -> None:
+    """All together they are no longer than i32 has them, also along one dimension, or many times along one."""
+    found = scalec.compile(f"{PLAIN} + {more}", "sm_90a", dims).spec.ranges
+    assert found == {name: (1, most) for name, most in ranges.items()}
+
+
 @pytest.mark.parametrize("right", ["B[n,k]", "B[k,n]"])
 def test_no_instruction(right: str) -> None:
     with pytest.raises(UnsupportedError, match="sm_103a has no tensor-core instruction for i8"):

@@ -35,17 +35,20 @@ def check_depth(problem: Problem) -> None:
 
 
 def longest(problem: Problem) -> dict[str, tuple[int, Limit]]:
-    """The largest sizes of dimensions of such sums that are not known, and why: several share what is left."""
-    most, sizes = problem.most_products, problem.summed_sizes
+    """The largest sizes of dimensions of such sums that are not known, and why: several share what is left of one index
+    of each."""
+    most, times = problem.most_products, dict[str, int]()
     if most is None:
         return {}
-    left = most - sum(size for size, unknown in sizes if not unknown)
-    shares = {d.name: (left, size) for size, unknown in sizes for d in unknown}
+    left = most - sum(size for size, _ in problem.summed_sizes)
+    for size, unknown in problem.summed_sizes:
+        for d in unknown:  # also of several contractions
+            times[d.name] = times.get(d.name, 0) + size
     held = f"i32 is sure to hold the sum of {most} products of {problem.lhs.element.name}"
-    held += f", which {' and '.join(shares)} share" if len(shares) > 1 else ""
+    held += f", which {' and '.join(times)} share" if len(times) > 1 else ""
 
-    def limit(name: str, left: int, size: int) -> tuple[int, Limit]:
+    def limit(name: str, size: int) -> tuple[int, Limit]:
         each = f", of which each {name} has {size}" if size > 1 else ""
-        return max(1, left // len(shares) // max(1, size)), Limit(held + each, PARTS)
+        return 1 + left // len(times) // max(1, size), Limit(held + each, PARTS)
 
-    return {name: limit(name, left, size) for name, (left, size) in shares.items()}
+    return {name: limit(name, size) for name, size in times.items()}
