@@ -210,6 +210,12 @@ REFUSED = {
         "  expected: 4-, 6- or 8-bit operands, or scales constant along k\n"
         "  fix: fold A_scale into A before the call",
     ),
+    "C[m,n] = A[m,k]:i8 @ B[n,k]:i8 scale(1xk, 1x32:ue8m0)": (
+        {},
+        "<program>:1:43: B_scale is ue8m0, which sm_120a has no instruction for with products of i8\n"
+        "  expected: f32 or bf16 or f16\n"
+        "  fix: convert B_scale to f32 before the call and leave out :ue8m0",
+    ),
     "C[m,n] = A[m,k]:tf32 @ B[n,k]:tf32 scale(none, 1x128)": (
         {},
         "<program>:1:48: B is tf32 with scales that vary along k\n"

@@ -443,6 +443,14 @@ class OperandReader(NamedScales):
             applied = operand.scale_in_mma
             unknown = () if applied is None or family.scale_block(applied.type) else (applied,)
             bits = (operand.rounded or operand.stored).bits
+            if applied is not None and unknown and bits <= PROMOTED_BITS:
+                raise UnsupportedError(
+                    f"{applied.name} is {applied.type}, which {self.target.name} has no instruction for with products "
+                    f"of {operand.element.name}",
+                    expected="f32 or bf16 or f16",
+                    fix=f"convert {applied.name} to f32 before the call and leave out :{applied.type}",
+                    place=place_of(self.arguments[applied.argument_index]),
+                )
             if refused := unknown or (operand.promoted if bits > PROMOTED_BITS else ()):
                 able = {*CONVERTED, *(name for family in self.target.mma for name in family.operands)}
                 known = {ELEMENT_TYPES[name].bits for name in able}
