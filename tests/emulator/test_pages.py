@@ -187,9 +187,10 @@ def test_scales_of_pages(target: str, d: int, brought: bool) -> None:
 
 @pytest.mark.parametrize(("target", "cluster"), [("sm_90a", "2x1"), ("sm_100a", "2x1"), ("sm_120a", "1x1")])
 def test_many_lengths(target: str, cluster: str) -> None:
-    """More sequences than a warp looks at together, most of no length; CTAs take several tiles each."""
+    """More sequences than a warp looks at together, most of no length; CTAs take several tiles each. Q has scales too,
+    which are read beside those of K that come into the stages."""
     dims = {"s": 150, "t": 150, "d": 128, "h": 16, "K_0": 50}
-    source = FP8.replace(" else -inf", "") + f" with cluster={cluster}"
+    source = FP8.replace(" else -inf", "").replace("none", "1x1xd") + f" with cluster={cluster}"
     values, _ = made_up(source, dims, 4)
     draw, lengths = np.random.default_rng(4), np.zeros(150, np.int32)
     lengths[draw.permutation(150)[:34]] = draw.integers(1, 151, 34)

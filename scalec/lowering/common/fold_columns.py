@@ -149,6 +149,8 @@ class RowsHeld:
 
     waves: list[list[ir.Value]]
 
+    integers = False
+
     def of_wave(self, wave: int) -> Callable[[int, Any], list[ir.Value]]:
         return lambda _group, _place: self.waves[wave]
 
