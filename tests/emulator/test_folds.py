@@ -219,6 +219,7 @@ test_refused = refusals(
         ("D[m,n] = A[m,k] @ B[n,k] scale(1x128,128x128); S[m]:f32 = sum[k](A[m,k])", "A has scales"),
         ("D[m,n] = A[m,k]:e4m3 @ B[n,k]:e4m3 scale(1xk,none); S[m]:f32 = sum[k](A[m,k])", "A has scales"),
         ("D[m,n] = A[idx[m],k] @ B[n,k]; S[m]:f32 = sum[k](A[idx[m],k])", "index that is computed"),
+        ("D[m,n] = A[m,k]:i8 @ B[n,k]:i8; S[m]:f32 = sum[k](A[m,k])", r"A is i8, multiplied as i8\n(.*\n)*.*floating"),
     ]
 )
 

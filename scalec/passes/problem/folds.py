@@ -100,7 +100,7 @@ def check(walk: EpilogueReader, reduce: Any, name: str, operand: Operand, scaled
     widens = "tf32" in (stored, *CONVERTED.get(stored, ()))
     if operand.padded or operand.element.bits < 8 or not widens:
         found = f"{told} is {stored}, multiplied as {operand.element.name}"
-        raise refused(walk, reduce, found, "an operand that is multiplied as a type of 8 bits or more")
+        raise refused(walk, reduce, found, "an operand multiplied as floating-point numbers of 8 bits or more")
 
 
 def check_folds(problem: Problem) -> None:
