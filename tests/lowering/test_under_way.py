@@ -70,7 +70,7 @@ BY_TURNS = [
     ("C[m,n]:f32 = A[m,k]:u4 @ B[n,k]:bf16 scale(64x32:f16, none)", {"tile": "64x256x64", "convert": "registers"}),
     ("C[m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:e4m3", {"swap": "1", "tile": "256x64x128", "promote": "32"}),
     ("C[m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:e4m3", {"tile": "64x128x128", "promote": "64", "mma_n": "64"}),
-    ("C[m,n]:f32 = A[m,k]:i8 @ B[n,k]:i8 scale(1x32, 1x32)", {"tile": "64x128x128", "mma_n": "64"}),
+    ("C[m,n]:f32 = A[m,k]:i8 @ B[n,k]:i8 scale(1x32, 1x32)", {"tile": "64x64x128", "mma_n": "32"}),
 ]
 """Of which several products have their sums in the same registers, and add them to nothing yet; those of integers are
 converted behind each wait."""
