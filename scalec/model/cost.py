@@ -61,9 +61,9 @@ IN_REGISTERS = {
 the bits that are made of it; of others those of e4m3. To these a share of the products' time is added, and what
 promotion takes of each sum: neither hides behind a conversion. Where one warpgroup converts, it takes LONE of the time.
 Fitted to 530 schedules of 1 to 32768 rows, dense and in groups, together with BEHIND, PROMOTED, IN_ADDENDS, AS_STORED
-and LONE (H200, 2026-11-29, 2026-11-29-h200-converted-choices.json, 2026-11-29-h200-batched.json): predicted to 0.9 to
-1.1 for eight in ten of them. Of 157 pairs of schedules it now chooses the faster, or one that takes 1.014 of it in the
-mean; with constants of H100s that hid products behind conversions 1.09. Those of e4m3 as before (H100)."""
+and LONE (H200, 2026-11-29, 2026-11-29-h200-converted-choices.json, 2026-11-29-h200-batched.json): 0.85 to 1.15 of what
+is predicted for nine in ten of them. Of 157 pairs of schedules it now chooses the faster, or one that takes 1.013 of it
+in the mean; with constants of H100s that hid products behind conversions 1.09. Those of e4m3 are H100s'."""
 
 IN_ADDENDS = 0.0229
 """Likewise of addends; AS_STORED of it where nobody interleaves the other operand's rows, of which a thread then has
