@@ -77,7 +77,7 @@ PROMOTED = 0.006
 AS_STORED = 1.05
 LONE = 1.34
 
-SHARED, SHARED_COLUMNS = 0.975, 128
+CLUSTERED, CLUSTERED_COLUMNS = 0.975, 128
 """Times as long as this says that clusters take where consumers convert, in several waves of tiles of so many columns:
 eight pairs of 128x128 to 128x256 took 0.967 to 0.981 of the time of single CTAs, predicted alike; in one wave, and of
 fewer columns, 0.98 to 1.02 (the same results)."""
@@ -386,8 +386,8 @@ def _launch(
     by_both = all(any(s.rows == 1 for s in x.promoted) for x in (problem.lhs, problem.rhs))
     if by_both and bm * bn < ENOUGH_SUMS and waves > SEVERAL:
         own *= FEW_SUMS
-    if in_registers(schedule) and size > 1 and bn >= SHARED_COLUMNS and waves > SEVERAL:
-        own *= SHARED
+    if in_registers(schedule) and size > 1 and bn >= CLUSTERED_COLUMNS and waves > SEVERAL:
+        own *= CLUSTERED
     return total * 1e-9 * own, waves
 
 

@@ -93,6 +93,18 @@ def test_results_are_read_one_element_an_entry(element):
     assert made.nbytes == 5 * ELEMENT_TYPES[element].bytes(8)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_infinities_that_are_meant_hide_nothing(dtype: Any) -> None:
+    """What lies outside of a window is -inf: what lies inside counts nevertheless."""
+    expected = np.random.default_rng(1).standard_normal((4, 64))
+    expected[:, 32:] = -np.inf
+    right = expected.astype(dtype)
+    inside = np.isfinite(expected)
+    assert compare.check("L", right, expected).ok
+    for wrong in (right * 2, np.where(inside, 0, right), np.where(inside, right, 0), np.full_like(right, -np.inf)):
+        assert not compare.check("L", wrong.astype(dtype), expected).ok
+
+
 def test_rows_of_results_that_end_in_half_a_byte_are_compared_without_its_other_half():
     exact = np.array([[0, 0.5, 1], [2, 3, -6]], reference.numpy_dtype("e2m1"))
     spec = TensorSpec("C", "e2m1", (Extent(size=2), Extent(size=3)))

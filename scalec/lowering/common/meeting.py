@@ -112,9 +112,8 @@ def sum_in_cluster(s: State, op: ir.OpView) -> None:
             first = 1 if owners == 1 else 0
             with b.when(b.compare("lt", s.lane, split - first)):
                 theirs = _remote(s, empty, b.add(s.lane, first))
-                b.asm(
-                    "mbarrier.arrive.shared::cluster.b64 _, [$0];", [], [behind(s, theirs, [last])]
-                )  # as tile.release
+                arrival = behind(s, theirs, [last])  # as tile.release
+                b.asm("mbarrier.arrive.shared::cluster.b64 _, [$0];", [], [arrival])
 
     s.values[op.result] = mine = b.compare("eq", part, at.owner)
     b.either(mine, add, send)
