@@ -14,7 +14,7 @@ MOST = {
     ("sm_100a", "FP8, pages"): 4.3,
     ("sm_100a", "FP8, pages, 2 tokens"): 3.5,
     ("sm_100a", "FP4"): 3.0,
-    ("sm_120a", "FP8"): 17.7,
+    ("sm_120a", "FP8"): 17.9,
     ("sm_120a", "FP8, pages"): 30.0,
     ("sm_120a", "FP8, pages, 2 tokens"): 25.0,
     ("sm_120a", "FP4"): 9.2,

@@ -25,7 +25,7 @@ NARROW = {"quantise nvfp4": 8, "quantise f32": 8, "quantise mxfp6": 4, "turned m
 """Bytes of the widest stores of those whose threads have less of a row than 16 bytes, or 12, 24."""
 HALF = {"dequantise": 8}
 """Bytes of the widest loads of those whose threads have 16 bytes of the wider elements that they store."""
-BESIDE = {"quantise nvfp4": 1, "dequantise": 1, "requantised, turned": 2, "gathered mxfp8": 1, "scattered": 1}
+BESIDE = {"quantise nvfp4": 1, "dequantise": 2, "requantised, turned": 2, "gathered mxfp8": 1, "scattered": 1}
 BESIDE |= {"gathered, turned": 4}
 """Narrower loads that there are: scales, the second level, indices, weights; of these programs alone."""
 

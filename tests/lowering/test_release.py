@@ -10,8 +10,8 @@ import scalec
 
 FACTORS = "C[m,n]:f32 += A[m,k] @ B[n,k] scale(1x128, 1x128)"
 RELEASE = re.compile(
-    r"mov\.b32 T, (%[rf]\d+); and\.b32 (%r\d+), T, %r\d+; \}\s+// end inline asm\s+"
-    r"(?:add\.s32\s+%r\d+, [^\n]*\n\s*)+// begin inline asm\s+@%p\d+ mbarrier\.arrive\.shared::\w+\.b64 _,"
+    r"mov\.b32 T, (%[rf]\d+); and\.b32 T, T, (%r\d+); and\.b32 T, T, 7; xor\.b32 (%r\d+), T, \2; \}\s+"
+    r"// end inline asm\s+// begin inline asm\s+@%p\d+ mbarrier\.arrive\.shared::\w+\.b64 _, \[\3\];"
 )
 LOAD = re.compile(r"ld(?:\.volatile)?\.shared\.(?:v2\.)?[bf]32\s+\{?([^}\[]*?)\}?, \[")
 
