@@ -19,6 +19,8 @@ SIZES = {MX: (140, 72, 640), NVFP4: (140, 136, 768), PADDED: (140, 136, 512), PR
 # a cursor's advance: the wrap to stage 0 flips the phase
 _FLIP = r"(selp\.b32 \t(%r\d+), 1, 0, %p\d+;\n\t)xor\.b32 \t(%r\d+), (%r\d+), \2;"
 _NO_WAIT = r"@!P1 bra WAIT;\n"
+_BEGIN, _END = r"\t// begin inline asm\n", r"\t// end inline asm\n"
+_LOAD = r"\tld\.volatile\.shared\.f32 [^\n]*\n"
 _ARRIVE = r"@%p\d+ (mbarrier\.arrive\.shared::cta[^\n]*\n)"
 
 FAULTS = [
@@ -104,12 +106,13 @@ FAULTS = [
           r"mov.b32 \t\1, \2;", (WRONG,)),
     Fault("e2m1 unpacked as six bits", PADDED, r"b4x16_p64", "b6x16_p32", (WRONG, "uninitialised")),
     Fault("expect_tx counts what pads", PADDED, r"mov\.b32 \t(%r\d+), 12288;", r"mov.b32 \t\1, 16384;", ("deadlock",)),
-    Fault("the f32 scale of another row", PROMOTED, r"(ld\.shared\.b32 \t%r\d+, \[%rd\d+)\+32\]", r"\1]", (WRONG,)),
+    Fault("the f32 scale of another row", PROMOTED,
+          rf"(or\.b32 \t%r\d+, %r\d+, )32;(?=\n{_BEGIN}{_LOAD})", r"\g<1>0;", (WRONG,)),
     Fault("a block's sums promoted by another block's scale", PROMOTED, r"(ld\.global\.nc\.f32 %r\d+, \[)(%rd\d+)\]",
           r"\1\2+4]", (WRONG, "bounds", "uninitialised"), at=1),
     Fault("the stage freed before its f32 scales are read", PROMOTED,
-          r"(\tld\.shared\.b32 \t[^\n]*\n\tld\.shared[^\n]*\n(?:\t(?:mul|fma)[^\n]*\n)+)((?:\t(?:shl|add)[^\n]*\n)+)"
-          r"\t// begin inline asm\n\t\{ \.reg \.b32 T;[^\n]*and\.b32 (%r\d+)[^\n]*\n\t// end inline asm\n"
-          r"((?:\tadd[^\n]*\n)+\t// begin inline asm\n\t@%p\d+ mbarrier\.arrive[^\n]*\n\t// end inline asm\n)",
-          r"\2\tmov.b32 \t\3, 0;\n\4\1", EARLY),
+          rf"({_BEGIN}{_LOAD}{_END}\tor[^\n]*\n{_BEGIN}{_LOAD}{_END}(?:\t(?:mul|fma)[^\n]*\n)+)((?:\t(?:shl|add)[^\n]*\n)+)"
+          rf"{_BEGIN}\t\{{ \.reg \.b32 T<2>;[^\n]*\n{_END}{_BEGIN}\t\{{ \.reg \.b32 T;[^\n]*, T, (%r\d+); \}}\n{_END}"
+          rf"({_BEGIN}\t@%p\d+ mbarrier\.arrive[^\n]*)\[%r\d+\];\n{_END}",
+          r"\2\4[\3];\n\t// end inline asm\n\1", EARLY),
 ]  # fmt: skip
