@@ -152,8 +152,10 @@ def table(found: Sequence[Explanation]) -> Table:
 
 
 def _shown(one: Explanation, name: str, size: int) -> str:
-    """A size, or the range at whose upper end the prediction is."""
+    """A size, what a group has of one in the mean, or the range at whose upper end the prediction is."""
     given = one.dims.get(name)
+    if isinstance(given, int) and given != size:
+        return f"{size} of {given}"
     return str(given) if isinstance(given, Range) and one.assumed.get(name) == size else str(size)
 
 

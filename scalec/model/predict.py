@@ -18,7 +18,6 @@ from scalec.ir.schedule import Schedule
 from scalec.model import cost, scale_words
 from scalec.passes.plan.parts import cluster_ctas
 from scalec.passes.plan.resources import units
-from scalec.passes.problem.access import elements
 from scalec.passes.problem.operand import Operand
 from scalec.passes.problem.types import Problem
 from scalec.targets import Target
@@ -84,7 +83,7 @@ class Prediction:
         l2_bytes = (
             problem.lhs.stored.bytes(walks * m * sums * k) * _ceil(along_n, schedule.cluster[1])
             + problem.rhs.stored.bytes(walks * n * sums * k) * _ceil(along_m, schedule.cluster[0] * stays)
-            + sum(r.element.bytes(elements(r.coords, sizes)) for r in problem.bodies)
+            + sum(r.element.bytes(problem.held(r.coords, sizes)) for r in problem.bodies)
         )
         if alone > 1:  # sums of the parts, stored and loaded once each
             l2_bytes += 2 * 4 * tiles * prod(schedule.tile[:2])
@@ -173,8 +172,8 @@ def memory_bytes(problem: Problem, sizes: Mapping[str, int]) -> int:
         {(x.name, x.coords): (x.element, x.coords) for r in results for x in r.inputs if x.name != r.name}.values()
     )
     read += [(s.outer.element, s.outer.coords) for r in results if (s := r.scale) is not None and s.outer is not None]
-    written = sum(r.element.bytes(elements(r.coords, sizes)) * (2 if r.inout else 1) for r in results)
-    return sum(x.bytes(elements(coords, sizes)) for x, coords in read) + written
+    written = sum(r.element.bytes(problem.held(r.coords, sizes)) * (2 if r.inout else 1) for r in results)
+    return sum(x.bytes(problem.held(coords, sizes)) for x, coords in read) + written
 
 
 def _ceil(size: int, extent: int) -> int:

@@ -140,6 +140,25 @@ def test_bytes_of_every_tensor():
     assert memory_bytes(problem, {"m": m, "n": n, "k": k}) == m * k + n * k + scales + read + 2 * 2 * m * n
 
 
+@pytest.mark.parametrize(
+    ("source", "groups"),
+    [
+        ("C[m,n] = A[m,k] @ B[g,n,k] scale(1x128,1x128x128) for m in off[g]:off[g+1]", "g"),
+        ("C[m,n] = A[idx[m],k] @ B[g,n,k] scale(1x128,1x128x128) for m in off[g]:off[g+1]", "g"),
+        ("C[m,n] = A[m,k] @ B[e[m/128],n,k] scale(1x128,1x128x128)", "B_0"),
+        ("C[g,m,n] = A[g,m,k] @ B[g,n,k] scale(1x1x128,1x128x128) for m < rows[g]", "g"),
+    ],
+    ids=["ragged", "gathered", "blocks", "masked"],
+)
+def test_bytes_are_those_of_all_groups(source: str, groups: str) -> None:
+    rows, n, k, count = 4096, 256, 512, 8
+    masked = groups == "g" and "A[g" in source
+    sizes = {"m": rows // count if masked else rows, "n": n, "k": k, groups: count}
+    problem = problem_of(source, **sizes)
+    found = memory_bytes(problem, problem.sizes(sizes))
+    assert found == rows * k + 4 * rows * 4 + count * (n * k + 4 * 2 * 4) + 2 * rows * n
+
+
 def test_packed_operands_count_as_they_are_stored():
     sizes = {"m": 128, "n": 256, "k": 512}
     problem = problem_of("C[m,n] = A[m,k]:mxfp8@B[n,k]:mxfp4", "sm_120a", **sizes)

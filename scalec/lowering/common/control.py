@@ -8,7 +8,6 @@ from functools import reduce
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering.builder import Variable
-from scalec.lowering.common.elements import held
 from scalec.lowering.common.state import COMMON, Cursor, Ring, State, first_of
 
 NO_CLUSTER = 0xFFFFFFFF

@@ -13,7 +13,7 @@ from functools import cached_property
 
 from scalec.errors import Place
 from scalec.ir.schedule import Request, Schedule
-from scalec.passes.problem.access import Coord, Dim, Domain, Index, Lookup
+from scalec.passes.problem.access import Coord, Dim, Domain, Index, Lookup, elements
 from scalec.passes.problem.operand import PROMOTION_BLOCK, Fold, Operand, Product
 from scalec.passes.problem.result import ColumnFold, EpilogueInput, Result, Term
 from scalec.targets import MAX_BOX, Kind, MmaShape, Target
@@ -316,10 +316,7 @@ class Problem:
         """How many times the kernel walks M by N, or the share of them that is one group's: the product of the sizes of
         `outer`, those given or the largest, and the number of blocks of lookups that are a share."""
         count = math.prod(sizes[d.name] if sizes else d.tiles(1, ASSUMED_OUTER) for d in self.outer)
-        for d in (self.m, self.n):
-            if d.share and d.name == self.blocks[0]:
-                count *= -(-(d.size or d.most or ASSUMED) // d.share)
-        return count
+        return count * math.prod(self._shares(d) for d in (self.m, self.n))
 
     @property
     def dims(self) -> tuple[Dim, ...]:
@@ -348,6 +345,18 @@ class Problem:
             sizes[shared.dim] = -(-sizes[shared.dim] // max(1, sizes[shared.group]))
         sizes |= {d.name: d.share for d in (self.m, self.n, self.k) if d.share}
         return sizes | {x.name: -(-sizes[x.dim] // x.block) if x.by_row else size(x.extents[0]) for x in self.lookups}
+
+    def held(self, coords: tuple[Coord, ...], sizes: Mapping[str, int]) -> int:
+        """Elements of a tensor that all groups read or write there, of `sizes` of which some are the share of one."""
+        count, by_row = elements(coords, sizes), {x.name: x.dim for x in self.lookups if x.by_row}
+        dims = {by_row.get(at.dim, at.dim) for at in coords if at.dim}
+        if (shared := self.shared_out) is not None and shared.dim in dims and shared.group not in dims:
+            count *= sizes[shared.group]
+        return count * math.prod(self._shares(d) for d in (self.m, self.n) if d.name in dims)
+
+    def _shares(self, d: Dim) -> int:
+        """Of how many shares a dimension is, along which lookups change."""
+        return -(-(d.size or d.most or ASSUMED) // d.share) if d.share and d.name == self.blocks[0] else 1
 
     def outside(self, coords: tuple[Coord, ...], pages: str = "") -> tuple[int, ...]:
         """The axes of a tensor that are indexed by a dimension of `outer` or `summed`, or by a lookup that is the same
