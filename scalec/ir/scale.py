@@ -149,15 +149,16 @@ def dims_in(m: ir.AffineMap) -> set[int]:
     return _leaves(m, ir.AffineDimExpr)
 
 
-def written(e: ir.AffineExpr, dims: Sequence[str]) -> str:
-    """An index expression as the language writes it: `n/128*192 + n%128`."""
+def written(e: ir.AffineExpr, dims: Sequence[str], symbols: Sequence[str] = ()) -> str:
+    """An index expression as the language writes it: `n/128*192 + n%128`. `symbols`: what is read from memory, if that
+    is known."""
     if isinstance(e, ir.AffineDimExpr):
         return str(dims[e.position])
     if isinstance(e, ir.AffineConstantExpr):
         return str(e.value)
     if isinstance(e, ir.AffineSymbolExpr):
-        return "an index read from memory"
-    left, right = written(e.lhs, dims), written(e.rhs, dims)
+        return str(symbols[e.position]) if symbols else "an index read from memory"
+    left, right = (written(x, dims, symbols) for x in (e.lhs, e.rhs))
     if isinstance(e, ir.AffineAddExpr):
         return f"{left} + {right}".replace("+ -", "- ")
     if isinstance(e, ir.AffineCeilDivExpr):

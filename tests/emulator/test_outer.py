@@ -28,3 +28,12 @@ def test_program(name: str, target: str, known: bool) -> None:
 def test_schedule(schedule: str, target: str) -> None:
     source, limit, dims = OUTER["bhr,hdr->bhd"]
     run_on(f"{source} with {schedule}", {**dims, "r": 512}, ("d", "r"), 5, limit, target=target)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("blocks", ["1x1xk, 1x1xk", "1x1xk, 1x128xk", "none, 1x1xk"])
+@pytest.mark.parametrize("target", TARGETS)
+def test_each_summed_batch_has_scales_of_whole_rows(target: str, blocks: str) -> None:
+    """They change where K ends, so they are applied to each batch's sums."""
+    source = f"D[m,n]:f32 += A[b,m,k]:e4m3 @ B[b,n,k]:e4m3 scale({blocks})"
+    run_on(source, {"b": 3, "m": 70, "n": 136, "k": 256}, ("n", "k"), 3, 1e-5, target=target)

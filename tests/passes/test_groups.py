@@ -113,6 +113,11 @@ def test_copies_do_not_add_to_a_tile_that_is_cut(problem_in: Callable[..., Probl
 
 
 REFUSED = {
+    "an index from memory, divided": ("C[m,n] = A[idx[m]/8,k] @ B[n,k]", r"A\[idx\[m\]/8, k\] has a computed index"),
+    "lengths added to offsets": (
+        "C[m,n] = A[m,k] @ B[g,n,k] for m in off[g]:off[g]+rows[g]",
+        r"the range of m ends at off\[g\] \+ rows\[g\]",
+    ),
     "three ranges": (
         "C[m,n] = A[m,k] @ B[n,k] for m in 3:70 for n < 60 for k < 9",
         r"C has ranges of m and of n, both of which end within a tile",

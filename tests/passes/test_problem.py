@@ -258,8 +258,14 @@ def test_layouts_of_scales_that_no_tile_of_the_result_has(problem_in: Callable[.
 
 
 def test_scales_constant_along_one_of_two_dimensions_of_k(problem_in: Callable[..., Problem]) -> None:
-    with pytest.raises(UnsupportedError, match="A_scale has one scale for all of k, and others elsewhere in the sum"):
-        problem_in("C[m,n] = A[b,m,k] @ B[b,n,k] scale(1xk,none)", "sm_90a")
+    source = "C[m,n] = A[b,m,k] @ B[b,n,k] scale(1xk,none)"
+    with pytest.raises(UnsupportedError, match="A_scale has one scale for all of k, and others elsewhere") as open_k:
+        problem_in(source, "sm_90a")
+    assert open_k.value.expected == "a multiple of 16, or the whole of k, of known size"
+    with pytest.raises(UnsupportedError, match="A_scale has one scale for all of k = 200, and others") as odd:
+        problem_in(source, "sm_90a", k=200)
+    assert odd.value.expected == "a multiple of 16"
+    assert problem_in(source, "sm_90a", k=256).lhs.promoted[0].k == 256
 
 
 def test_what_is_named_once_for_some_rows(problem_in: Callable[..., Problem]) -> None:

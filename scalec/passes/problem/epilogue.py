@@ -439,7 +439,7 @@ class EpilogueReader(WrittenReader):
             found = Coord(self.dims[dim], gaps=gaps)
         if found is None or found.offset:
             raise UnsupportedError(
-                f"{name} is read at {written(e, self.dims)}",
+                f"{name} is read at {written(e, self.dims, [self.spelled(x) for x in read.symbols])}",
                 expected="a dimension, divided by a number and the remainder by another, or around gaps, or 0",
                 fix=f"pass a copy of {name} that has an element for each point",
                 place=place_of(read),

@@ -38,12 +38,8 @@ class Lookups:
     def results_of(self, where: ir.AffineMap, symbols: Sequence[Any] = ()) -> list[str]:
         """The results of a map as the language writes them: dimensions by their names, what is read from memory as
         `spelled`."""
-
-        def text(e: Any) -> str:
-            read = isinstance(e, ir.AffineSymbolExpr) and len(symbols) > 0
-            return self.spelled(symbols[e.position]) if read else written(e, self.dims)
-
-        return [text(e) for e in where.results]
+        read = [self.spelled(x) for x in symbols]
+        return [written(e, self.dims, read) for e in where.results]
 
     def spelled(self, symbol: Any) -> str:
         """An index read from memory as the language writes it: `e[m/128]`."""
@@ -285,7 +281,7 @@ class Lookups:
         if (place := self.computed_bound(e)) is not None:
             return place
         raise UnsupportedError(
-            f"the range of {name} ends at {written(e, self.dims)}",
+            f"the range of {name} ends at {written(e, self.dims, [self.spelled(x) for x in symbols])}",
             expected="a number, or an element of a tensor of offsets: off[g], off[g+1], or another index: m, m+1, m/2",
             fix="write the bounds into a tensor before the call",
             place=place_of(op),

@@ -289,6 +289,9 @@ class OperandReader(NamedScales):
         if in_mma and k.size is not None and along_k >= k.size and k.name not in apart:
             along_k = WHOLE
         step = promotion_step(family or self.target.mma[0])
+        whole = along_k == WHOLE and not in_mma and k.size is not None  # each index summed beside k has its own
+        if whole:
+            along_k = k.size or 0
         if folded:
             step, promoted = folded, 1
         if in_mma:
@@ -299,11 +302,12 @@ class OperandReader(NamedScales):
             raise UnsupportedError(
                 f"{name} has one scale for "
                 + (
-                    f"all of {k.name}, and others elsewhere in the sum"
-                    if along_k == WHOLE
+                    f"all of {k.name}{f' = {k.size}' * whole}, and others elsewhere in the sum"
+                    if along_k == WHOLE or whole
                     else f"each {along_k} elements of {k.name}"
                 ),
-                expected=f"a multiple of {step}, or the whole of {k.name}",
+                expected=f"a multiple of {step}"
+                + ("" if whole else f", or the whole of {k.name}{', of known size' * (along_k == WHOLE)}"),
                 fix=f"quantise {operand} in blocks of {step} along {k.name}, or fold {name} into {operand} "
                 "before the call and pass it as bf16",
                 place=place,
