@@ -76,6 +76,27 @@ ALIASES: dict[str, tuple[str, ...]] = {
 """What other projects call a thing, in lower case, and what scalec calls it."""
 
 
+WRITTEN = {
+    "sum": "write sum[k](...) with the indices to sum over",
+    "rsqrt": "write 1 / sqrt(x)",
+    "reciprocal": "write 1 / x",
+    "square": "write x^2",
+    "pow": "write x^2, an integer power",
+    "clamp": "write max(min(x, high), low)",
+    "clip": "write max(min(x, high), low)",
+    "softmax": "write M[m] = max[n](T); S[m] = sum[n](exp(T - M)); Y[m,n] = exp(T - M) / S",
+    "mean": "write sum[k](...) / size, a number or a scalar",
+    "size": "size(k) stands in indices alone: write a number, or a scalar of another name, e.g. k_size",
+    "where": "say with a range which points there are: for n < len[m] else 0",
+}
+"""What stands for a function or a reduction of other projects that is none here, and that no name alone replaces."""
+
+
+def instead(name: str, known: Iterable[str]) -> str:
+    """What to write for a function or a reduction that there is not, "" for nothing."""
+    return WRITTEN.get(_plain(name), "") or did_you_mean(name, known)
+
+
 def near(name: str, known: Iterable[str]) -> str:
     """The known name that `name` was probably meant to be, "" for none: the same but for case and for `-` or `_`, that
     of an alias, or one that is written much like it."""

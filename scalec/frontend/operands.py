@@ -157,3 +157,22 @@ def check_elementwise(source: Source, read: Sequence[tuple[Tensor, Span]]) -> No
                 expected="bf16, f16 or f32 in results and in elementwise expressions",
                 fix=f"give {tensor.name} another type",
             )
+
+
+def called(operand: ast.Node) -> str:
+    """What messages name an operand by."""
+    return operand.name.text if isinstance(operand, ast.Tensor) else "the computed operand"
+
+
+def leading(operand: ast.Node) -> set[str]:
+    """The indices of a tensor that say which of several matrices is meant: those before the last two."""
+    indices = operand.indices[:-2] if isinstance(operand, ast.Tensor) else ()
+    return {i.text for i in ast.walk(*indices) if isinstance(i, ast.IndexName)}
+
+
+def scaled(value: Value) -> object:
+    """What the scales of an operand belong to: a tensor in memory, else nothing that has some."""
+    if isinstance(value, Quantized):
+        return value.tensor
+    value = value.values if isinstance(value, Subtract) else value
+    return value.source if isinstance(value, Read) else None

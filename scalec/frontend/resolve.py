@@ -33,7 +33,7 @@ from scalec.frontend.program import (
 )
 from scalec.frontend.statements import Settings, Targets, otherwise, promises, read_float
 from scalec.frontend.zero_points import ZeroPoints
-from scalec.suggestions import did_you_mean
+from scalec.suggestions import did_you_mean, instead
 
 MAX_POWER = 64
 
@@ -131,13 +131,14 @@ class Resolver:
             used = (x.source for x in all_reads(value) if isinstance(x.source, Statement))
             ranges = (r for x in used for r in x.ranges if name in affine.dims(r.lower) | affine.dims(r.upper))
             told = next(map(str, ranges), "")  # of a temporary
+            matrices = ", or @ in place of * for a product of matrices" if len(found) > 1 else ""
             raise self.source.error(
                 span,
                 f"index {name} is on the right alone and nothing sums over it",
                 got=f"{name} outside a contraction",
                 expected=f"{name} in {statement.tensor.name}, or "
                 + (f"a range that tells it: {told}" if told else "a reduction over it"),
-                fix=f"end this statement with {told}, too" if told else f"write sum[{name}](...)",
+                fix=f"end this statement with {told}, too" if told else f"write sum[{name}](...)" + matrices,
             )
         alone = keep - value.dims - self._linked_to(value.dims)
         if alone:
@@ -280,9 +281,7 @@ class Resolver:
                 f"{name} is no function",
                 got=name,
                 expected=one_of(FUNCTIONS),
-                fix="write sum[k](...) with the indices to sum over"
-                if name == "sum"
-                else did_you_mean(name, (*FUNCTIONS, *REDUCTIONS)),
+                fix=instead(name, (*FUNCTIONS, *REDUCTIONS)),
             )
         low, high = FUNCTIONS[name]
         if not low <= count <= high:
@@ -305,7 +304,7 @@ class Resolver:
                 f"{kind} is no reduction",
                 got=kind,
                 expected=one_of(REDUCTIONS),
-                fix=did_you_mean(kind, REDUCTIONS),
+                fix=instead(kind, REDUCTIONS),
             )
         over: list[str] = []
         for i in node.indices:
@@ -362,7 +361,7 @@ class Resolver:
         if node.scale is not None:
             self._scale(node.scale, unformatted)
         for value in values:
-            if isinstance(tensor := _scaled(value), Tensor):
+            if isinstance(tensor := operands.scaled(value), Tensor):
                 self.names.place_scales(tensor)
         left, right = values
         both = left.dims | right.dims
@@ -444,31 +443,35 @@ class Resolver:
             return
         name, span = self._find(node, alone)
         operand, other = (node.left, node.right) if name in left.dims else (node.right, node.left)
+        many = name in operands.leading(operand)  # perhaps a matrix for each group of rows
+        row = next((f"for {d} in off[{name}]:off[{name}+1]" for d, _ in self._indices(other) if many and d in kept), "")
         raise self.source.error(
             span,
-            f"index {name} is in {_called(operand)} alone",
-            got=f"{name} neither in {_called(other)} nor in the result",
+            f"index {name} is in {operands.called(operand)} alone",
+            got=f"{name} neither in {operands.called(other)} nor in the result",
             expected="each index in both operands, or in one of them and the result",
-            fix=f"sum over it first, as in sum[{name}](...), or add {name} to {_called(other)} or the result",
+            fix=f"sum over it first, as in sum[{name}](...), or add {name} to {operands.called(other)} or the result"
+            + (f"; or end this statement with a range: {row}" if row else ""),
         )
 
     def _scale(self, node: ast.Scale, unformatted: list[tuple[ast.Node, Value]]) -> None:
         """Gives the entries of `scale(...)` to the operands that have no format, in order."""
         if len(node.items) != len(unformatted):
-            called = " and ".join(_called(o) for o, _ in unformatted)
+            called = " and ".join(operands.called(o) for o, _ in unformatted)
             entries = [self.source.text[i.span[0] : i.span[1]] for i in node.items]
+            both = f", or scale({entries[0]}, {entries[0]}) where both have such scales" if len(entries) == 1 else ""
             entries += ["none"] * (len(unformatted) - len(entries))
             raise self.source.error(
                 node.span,
                 "scale(...) has another number of entries than there are operands without a format",
                 got=spelled(len(node.items), "entry", "entries"),
                 expected=f"{len(unformatted)}, for {called}" if called else "no scale(...): both operands have formats",
-                fix=f"write scale({', '.join(entries)})"
+                fix=f"write scale({', '.join(entries)}){both}"
                 if len(node.items) < len(unformatted)
                 else "leave out what a format says already",
             )
         for item, (_, value) in zip(node.items, unformatted, strict=True):
-            tensor = _scaled(value)
+            tensor = operands.scaled(value)
             if isinstance(tensor, Tensor):
                 value = value.value if isinstance(value, Quantized) else value
                 index = (value.values if isinstance(value, Subtract) else cast(Read, value)).index
@@ -481,18 +484,6 @@ class Resolver:
                     expected="none for an operand that is computed",
                     fix="scale the tensors inside it by hand, or give them formats",
                 )
-
-
-def _called(operand: ast.Node) -> str:
-    return operand.name.text if isinstance(operand, ast.Tensor) else "the computed operand"
-
-
-def _scaled(value: Value) -> object:
-    """What the scales of an operand belong to: a tensor in memory, else nothing that has some."""
-    if isinstance(value, Quantized):
-        return value.tensor
-    value = value.values if isinstance(value, Subtract) else value
-    return value.source if isinstance(value, Read) else None
 
 
 def _list(dims: frozenset[str]) -> str:

@@ -213,7 +213,7 @@ def check_type(t: TensorSpec, view: TensorView) -> None:
         return
     known, bits = view.dtype in ELEMENT_TYPES, ELEMENT_TYPES[t.dtype].bits
     expected = f"{t.dtype} ({ELEMENT_TYPES[t.dtype].numpy})"
-    fix = f"convert {t.name}" + (f", or declare it {written(t)}:{view.dtype}" if known else "")
+    fix = f"convert {t.name}" + _declared(t, view.dtype)
     if t.layout == "packed":
         expected, fix = "int32 of four ue8m0 each (layout packed)", f"pack {t.name}, or declare its scales @row"
     elif bits < 8:
@@ -230,6 +230,17 @@ def check_type(t: TensorSpec, view: TensorView) -> None:
         expected=expected,
         fix=fix,
     )
+
+
+def _declared(t: TensorSpec, dtype: str) -> str:
+    """How the program may say that type of a tensor instead, "" where no program can."""
+    operand, scale, level = t.name.rpartition("_scale")
+    if operand and scale and level in ("", "2"):  # no tensor of the text: `scale(...)` has its type
+        said = f", or give the scales of {operand} that type in scale(...), as in BLOCK:{dtype}"
+        return said if dtype in ELEMENT_TYPES and ELEMENT_TYPES[dtype].scale else ""
+    # indices are i32 alone; what has 8 bits or fewer is mostly an operand of a product, which i32 and f32 cannot be
+    wide = dtype in ("i32", "f32") and ELEMENT_TYPES[t.dtype].bits <= 8
+    return f", or declare it {written(t)}:{dtype}" if dtype in ELEMENT_TYPES and t.dtype != "i32" and not wide else ""
 
 
 def check_place(t: TensorSpec, view: TensorView, device: Device, first: str) -> None:
@@ -269,16 +280,18 @@ def check_strides(
                 f"{t.name} is not contiguous",
                 got=f"strides {view.strides} of shape {list(view.shape)}",
                 expected="tiles without gaps (layout blocked)",
-                fix=other or _contiguous(t.name, view),
+                fix=other or contiguous(t.name, view),
             )
         return
     inner, item = t.contiguous, itemsize(t.dtype)
     index = t.shape[inner] if t.shape else "0"
     if view.shape[inner] > 1 and view.strides[inner] != 1 and not (spaced and inner in free):
-        stored = _contiguous(t.name, view)
+        stored = contiguous(t.name, view)
         if t.layout in ("col", "packed"):
             turn = f"{'swapaxes' if view.kind == 'numpy' else 'transpose'}(-1, -2)"
-            stored = f"{_contiguous(f'{t.name}.{turn}', view)}.{turn}"
+            stored = f"{contiguous(f'{t.name}.{turn}', view)}.{turn}"
+        elif t.name.endswith("_scale") and len(view.shape) == 2 and view.strides[0] == 1:
+            stored += ", or declare these scales @col"
         raise ArgumentError(
             f"{t.name} is not contiguous along index {inner} ({index})",
             got=f"strides {view.strides}",
@@ -296,21 +309,21 @@ def check_strides(
                 f"{t.name} has a stride of {stride} elements {where}",
                 got=f"strides {view.strides} of shape {list(view.shape)}",
                 expected=f"at least {reach if output else 1}" + (": results must not overlap" if output else ""),
-                fix=other or _contiguous(t.name, view),
+                fix=other or contiguous(t.name, view),
             )
         if not mapped and axis not in free and stride != gapless[axis]:
             raise ArgumentError(
                 f"{t.name} has a stride of {stride} elements {where}, the kernel needs {gapless[axis]}",
                 got=f"strides {view.strides}",
                 expected=f"strides {gapless}",
-                fix=other or _contiguous(t.name, view),
+                fix=other or contiguous(t.name, view),
             )
         if stride * item % t.align:
             raise _unaligned_stride(t, view, axis, stride == gapless[axis], output)
         reach += (extent - 1) * stride
 
 
-def _contiguous(what: str, view: TensorView) -> str:
+def contiguous(what: str, view: TensorView) -> str:
     """How the library of a tensor makes a copy without gaps."""
     return f"numpy.ascontiguousarray({what})" if view.kind == "numpy" else f"{what}.contiguous()"
 
@@ -334,7 +347,7 @@ def _unaligned_stride(t: TensorSpec, view: TensorView, axis: int, gapless: bool,
         f"not a multiple of {t.align} bytes",
         got=f"strides {view.strides}",
         expected=expected,
-        fix=(f"{_contiguous(t.name, view)}, or " if not output and dense(t, view.shape)[axis] % multiple == 0 else "")
+        fix=(f"{contiguous(t.name, view)}, or " if not output and dense(t, view.shape)[axis] % multiple == 0 else "")
         + f"a stride of {align_up(stride, multiple)} elements{_asks_for_less(t) if output else ''}",
     )
 

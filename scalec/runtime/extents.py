@@ -10,7 +10,7 @@ from scalec.abi import MOST_CTAS, PADDED_BOX, KernelSpec, Limit, TensorSpec
 from scalec.errors import ArgumentError
 from scalec.formats import ELEMENT_TYPES
 from scalec.reads import Reads
-from scalec.runtime.checks import seen, written
+from scalec.runtime.checks import contiguous, seen, written
 from scalec.runtime.stored import align_up, elements, stored_shape
 from scalec.runtime.tensors import TensorView
 from scalec.sizes import MOST, Range
@@ -58,9 +58,9 @@ def bind_dims(spec: Called, views: Mapping[str, TensorView]) -> dict[str, int]:
         ):
             raise ArgumentError(
                 f"{t.name} has {e.dim} = {size}, the kernel was compiled for {e.dim} = {fixed}",
-                got=seen(t, view),
+                got=seen(t, view) + _density(t, axis),
                 expected=f"{written(t)} with {e.dim} = {fixed}",
-                fix=f"compile with {e.dim} = {size}, or without {e.dim} in dims to leave it open",
+                fix=_other_size(t, axis, view, spec.dims, size),
             )
         size = size if fixed is None else fixed
         known = dims.setdefault(e.dim, size)
@@ -112,6 +112,37 @@ def bind_dims(spec: Called, views: Mapping[str, TensorView]) -> dict[str, int]:
         else:
             _check_shape(t, views[t.name], dims, giver)
     return dims
+
+
+def _density(t: TensorSpec, axis: int) -> str:
+    """How many elements of an axis lie in how many bytes, where that is not one in each."""
+    if not _packed(t, axis):
+        return ""
+    bits = ELEMENT_TYPES[t.dtype].bits
+    bytes_ = math.lcm(bits, 8) // 8
+    return f", {8 * bytes_ // bits} elements in {bytes_} byte{'s'[: bytes_ > 1]}"
+
+
+def _other_size(t: TensorSpec, axis: int, view: TensorView, fixed: Mapping[str, int | None], size: int) -> str:
+    """What to do about a tensor of another size than the kernel was compiled for."""
+    dim = t.shape[axis].dim
+    leave = f"compile with {dim} = {size}, or without {dim} in dims to leave it open"
+    if _packed(t, axis) and _extent(axis, view) == fixed[dim]:
+        return f"pack {t.name} (scalec.reference.storage), whose elements seem to have a byte each; else {leave}"
+    if _transposed(t, view, fixed):
+        *outer, row, column = map(str, t.shape)
+        other = f"{t.name}[{','.join((*outer, column, row))}]"
+        return f"pass {contiguous(f'{t.name}.mT', view)}, or declare it {other} if it is meant so; else {leave}"
+    return leave
+
+
+def _transposed(t: TensorSpec, view: TensorView, fixed: Mapping[str, int | None]) -> bool:
+    """Whether the sizes fixed at compile time are those of the last two indices in each other's places."""
+    last = t.shape[-2:]
+    if len(last) < 2 or ELEMENT_TYPES[t.dtype].bits < 8 or any(not e.dim or e.divisor != 1 for e in last):
+        return False
+    swapped = zip(last, reversed(view.shape[-2:]), strict=True)
+    return all(fixed.get(e.dim) in (None, size) for e, size in swapped)
 
 
 def _packed(t: TensorSpec, axis: int) -> bool:

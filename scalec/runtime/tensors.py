@@ -118,7 +118,7 @@ def adopt(name: str, value: Any, stream: int, locate: Callable[[int], Place]) ->
         f"{name} is not a tensor",
         got=f"{type(value).__module__}.{type(value).__qualname__}",
         expected="a torch tensor, or an object with __dlpack__ or __cuda_array_interface__",
-        fix=f"torch.as_tensor({name}, device='cuda')",
+        fix=f"torch.as_tensor({name}), on the device of the other tensors",
     )
 
 

@@ -52,6 +52,24 @@ REFUSED = {
         "A_scale is <f8, expected f32\n  got: A_scale of shape [256, 8] and type <f8\n"
         "  expected: f32 (float32)\n  fix: convert A_scale",
     ),
+    "type of a scale": (
+        {"A_scale": Tensor((256, 8), "<f2", at=GB)},
+        {},
+        "A_scale is f16, expected f32\n  got: A_scale of shape [256, 8] and type f16\n  expected: f32 (float32)\n"
+        "  fix: convert A_scale, or give the scales of A that type in scale(...), as in BLOCK:f16",
+    ),
+    "type that no program multiplies": (
+        {"A": Tensor((256, 1024), "<i4")},
+        {},
+        "A is i32, expected e4m3\n  got: A of shape [256, 1024] and type i32\n"
+        "  expected: e4m3 (float8_e4m3fn), or its bytes as uint8\n  fix: convert A",
+    ),
+    "columns of scales": (
+        {"A_scale": Tensor((256, 8), "<f4", strides=(1, 256), at=GB)},
+        {},
+        "A_scale is not contiguous along index 1 (ceil(k/128))\n  got: strides (1, 256)\n"
+        "  expected: a stride of 1 along index 1\n  fix: A_scale.contiguous(), or declare these scales @col",
+    ),
     "transposed": (
         {"B": Tensor((512, 1024), strides=(1, 512), at=GB)},
         {},
@@ -111,7 +129,7 @@ REFUSED = {
         {},
         "A is not a tensor\n  got: builtins.list\n"
         "  expected: a torch tensor, or an object with __dlpack__ or __cuda_array_interface__\n"
-        "  fix: torch.as_tensor(A, device='cuda')",
+        "  fix: torch.as_tensor(A), on the device of the other tensors",
     ),
     "None": ({"B": None}, {}, "B is None\n  expected: a tensor\n  fix: allocate B before the call"),
     "unknown name": (
@@ -166,6 +184,39 @@ def test_rows_of_a_result_that_are_stored_whole(at: int, stride: int, text: str)
     told = refusal(Kernel(spec, b"", device=FakeDevice()), *gemm_tensors().values(), out=out)
     less = "or a kernel with epilogue=direct, or, if nothing is contracted, one that is not told n, which asks for less"
     assert told == f"{text}, {less}"
+
+
+def test_an_index_is_i32_alone():
+    e = TensorSpec("e", "i32", (Extent("m"),), align=4)
+    spec = gemm_spec()
+    kernel = Kernel(replace(spec, operands=(*spec.operands, e)), b"", device=FakeDevice())
+    assert refusal(kernel, *gemm_tensors().values(), Tensor((256,), "<f4")).endswith("\n  fix: convert e")
+
+
+def test_an_operand_that_lies_transposed():
+    kernel = Kernel(gemm_spec(n=512, k=1024), b"", device=FakeDevice())
+    turned = gemm_tensors() | {"B": Tensor((1024, 512), at=GB)}
+    assert refusal(kernel, *turned.values()) == (
+        "B has n = 1024, the kernel was compiled for n = 512\n  got: B of shape [1024, 512]\n"
+        "  expected: B[n,k] with n = 512\n  fix: pass B.mT.contiguous(), or declare it B[k,n] if it is meant so; "
+        "else compile with n = 1024, or without n in dims to leave it open"
+    )
+    other = gemm_tensors() | {"B": Tensor((1024, 1024), at=GB)}
+    assert "B[k,n]" not in refusal(kernel, *other.values())
+
+
+@pytest.mark.parametrize(("columns", "fix"), [
+    (1024, "pack B (scalec.reference.storage), whose elements seem to have a byte each; else compile with k = 2048, "),
+    (256, "compile with k = 512, "),
+])  # fmt: skip
+def test_elements_of_4_bits_in_a_byte_each(columns: int, fix: str):
+    spec = gemm_spec(n=512, k=1024)
+    a, b, *scales = spec.operands
+    kernel = Kernel(replace(spec, operands=(a, replace(b, dtype="e2m1"), *scales)), b"", device=FakeDevice())
+    told = refusal(kernel, *(gemm_tensors() | {"B": Tensor((512, columns), "|u1", at=GB)}).values())
+    assert told.startswith(f"B has k = {2 * columns}, the kernel was compiled for k = 1024\n")
+    assert f"\n  got: B of shape [512, {columns}], 2 elements in 1 byte\n" in told
+    assert told.endswith(f"\n  fix: {fix}or without k in dims to leave it open")
 
 
 def test_counts_and_duplicates():
