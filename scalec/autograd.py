@@ -60,7 +60,8 @@ def differentiable(
             "no input of this program has a gradient in torch",
             got=", ".join(names),
             expected="a tensor of bf16, f16 or f32 without scales, and its name in wrt",
-            fix="scalec.compile a program that nothing is to be differentiated of",
+            fix="compile the programs of scalec.grad, and call them in a torch.autograd.Function; or, where nothing is "
+            "differentiated, scalec.compile this one",
         )
     check_most(source, most or {})
     said = {"straight_through": straight_through, "once": once, "covered": covered, "results": results}

@@ -18,6 +18,7 @@ from scalec.gradients.kept import Keeper
 from scalec.gradients.recipes import RECIPES, Recipe
 from scalec.gradients.steps import Gradients, Step
 from scalec.gradients.trace import FLOATS, Options
+from scalec.suggestions import did_you_mean
 
 
 @checked
@@ -210,7 +211,10 @@ def _recipe(quantize: str | Recipe | None) -> Recipe | None:
         return quantize
     if quantize not in RECIPES:
         raise ArgumentError(
-            f"quantize is {quantize!r}, which is no recipe", got=repr(quantize), expected=one_of(RECIPES)
+            f"quantize is {quantize!r}, which is no recipe",
+            got=repr(quantize),
+            expected=one_of(RECIPES),
+            fix=did_you_mean(quantize, RECIPES) if isinstance(quantize, str) else "",
         )
     return RECIPES[quantize]
 

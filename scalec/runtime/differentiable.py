@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from scalec.abi import KernelSpec
+from scalec.abi import KernelSpec, TensorSpec
 from scalec.errors import ArgumentError, shown
 from scalec.gradients.steps import Gradients, LeftOut, MadeIndex, Step
 from scalec.layouts import inverse, offsets_of, places
@@ -20,6 +20,7 @@ from scalec.runtime import checks, custom_op, torch_calls
 from scalec.runtime.dispatch import Program
 from scalec.runtime.kernel import Kernel
 from scalec.runtime.sequence import Sequence as Launches
+from scalec.runtime.stored import align_up
 
 _libraries: list[Any] = []
 
@@ -229,13 +230,30 @@ def launched(
     """The results of a kernel. What it leaves elements of unwritten begins as zeros, of the shape `like` where the
     operands do not tell it."""
     spec = _spec(kernel)
+    named = {t.name: _aligned(t, named[t.name]) for t in spec.operands}
     if not any(t.given for t in spec.results):
-        made = kernel(*[named[t.name] for t in spec.operands])
+        made = kernel(*named.values())
         return made if isinstance(made, tuple) else (made,)
     one, outs = _empty(kernel, named, like)
     outs = [o.zero_() for o in outs]
-    one(*[named[t.name] for t in spec.operands], out=tuple(outs) if len(outs) > 1 else outs[0])
+    one(*named.values(), out=tuple(outs) if len(outs) > 1 else outs[0])
     return tuple(outs)
+
+
+def _aligned(t: TensorSpec, value: Any) -> Any:
+    """An operand whose rows begin where the kernel reads them: a copy with padded rows, if they do not. Nobody else can
+    pad them: they are of a gradient, as autograd gives it, or of a step before."""
+    if t.scalar or value.dim() < 2:
+        return value
+    inner, item = t.contiguous, value.element_size()
+    outer = [axis for axis in range(value.dim()) if axis != inner]
+    if not any(value.stride(axis) * item % t.align for axis in outer):
+        return value
+    wide = align_up(value.shape[inner] * item, t.align) // item
+    rows = value.new_empty([*(value.shape[axis] for axis in outer), wide])
+    copy = rows.narrow(-1, 0, value.shape[inner]).movedim(-1, inner)
+    copy.copy_(value)
+    return copy
 
 
 def _empty(
