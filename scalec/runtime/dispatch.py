@@ -174,7 +174,7 @@ class Program:
                 f"no kernel of {self.name} is compiled for these shapes",
                 got=seen,
                 expected=f"one of: {'; '.join(_dims(k.spec) for k in self.kernels)}",
-                fix="compile with a range that has these sizes, or with sizes left open; in a bundle under the same name",
+                fix="compile with a range that has these sizes, or leave sizes open; in a bundle under the same name",
             )
         targets = {k.spec.target for k in fits}
         if len(targets) == 1:

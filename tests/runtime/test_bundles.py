@@ -57,7 +57,7 @@ def test_no_specialisation_fits(tmp_path):
         "no kernel of C is compiled for these shapes\n"
         "  got: A [256, 512], B [512, 512], A_scale [256, 4], B_scale [4, 4]\n"
         "  expected: one of: n = 512, k = 2048 (sm_90a); k = 1024 (sm_90a)\n"
-        "  fix: compile with a range that has these sizes, or with sizes left open; in a bundle under the same name"
+        "  fix: compile with a range that has these sizes, or leave sizes open; in a bundle under the same name"
     )
 
 

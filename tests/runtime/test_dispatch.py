@@ -61,7 +61,7 @@ def test_a_size_outside_is_refused() -> None:
         "  got: A [8193, 1024], B [512, 1024], A_scale [8193, 8], B_scale [4, 8]\n"
         "  expected: one of: n = 512, k = 1024, m = 1:16 (sm_90a); n = 512, k = 1024, m = 17:64 (sm_90a); "
         "n = 512, k = 1024, m = 65:8192 (sm_90a)\n"
-        "  fix: compile with a range that has these sizes, or with sizes left open; in a bundle under the same name"
+        "  fix: compile with a range that has these sizes, or leave sizes open; in a bundle under the same name"
     )
     with pytest.raises(ArgumentError) as caught:
         kernel(device, 17, 64)(*gemm_tensors(m=65, n=512, k=1024).values())
