@@ -13,10 +13,11 @@ from scalec.checking.launch import made_up
 from scalec.commands.explain import explain_program
 from scalec.errors import ArgumentError, SourceError, UnsupportedError
 from scalec.launches import launches
+from scalec.reference.packing import from_layout
 from scalec.runtime.emulated import EmulatedDevice
 from scalec.runtime.sequence import Sequence
-from tests.emulator.pointwise import TARGETS, bit_equal, extreme
-from tests.emulator.quantised import changed
+from tests.emulator.pointwise import TARGETS, bit_equal, extreme, ran
+from tests.emulator.quantised import changed, codes, same
 from tests.emulator.running import launched, refusals
 
 BOTH = "Q[m,k]:e4m3 scale(1xk{}) = X[m,k]:f32; T[k,m]:e4m3 scale(1xm{}) = X[m,k]"
@@ -35,6 +36,10 @@ GIVEN = [
     ("Q[m,k]:e4m3 scale(tensor of M[0]) = stochastic(X[m,k], s[0])", {"m": 9, "k": 99}, ""),
     ("Q[m,k]:nvfp4 = X[m,k]; P[m,k]:e4m3 scale(tensor of M[0]) = X[m,k]", {"m": 9, "k": 96}, "k"),
     ("Q[m,k]:e2m1 scale(1x16:ue4m3 of M[m,k/16]*tensor) = X[m,k]", {"m": 9, "k": 96}, "k"),
+    ("Q[m,k]:e4m3 scale(1x32:ue8m0@blocked of M[m,k/32]) = X[m,k]", {"m": 150, "k": 99}, ""),
+    ("Q[b,m,k]:e4m3 scale(1x32:ue8m0@packed of M[b,m,k/32]) = X[b,m,k]", {"b": 2, "m": 9, "k": 160}, "k"),
+    ("Q[m,k]:e5m2 scale(1x64@col of M[m,k/64]) = X[m,k]", {"m": 9, "k": 300}, "k"),
+    ("T[k,m]:e4m3 scale(1x32:ue8m0@blocked of M[k,m/32]) = X[m,k]", {"m": 96, "k": 130}, "mk"),
 ]
 
 
@@ -50,6 +55,32 @@ def test_given(source: str, dims: dict[str, int], fixed: str, target: str, numbe
             values["M"].reshape(-1)[0] = number
 
     bit_equal(source, dims, fixed, target, change=change)
+
+
+@pytest.mark.once("target")
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("layout", "other"), [("row", "blocked"), ("blocked", "packed"), ("packed", "col")])
+@pytest.mark.parametrize(
+    ("element", "block", "times"), [("e4m3", "1x32:ue8m0", 256), ("e2m1", "1x32:ue8m0", 4), ("e2m1", "1x16:ue4m3", 6)]
+)
+def test_scales_in_another_layout(element: str, block: str, times: int, layout: str, other: str, target: str) -> None:
+    """Elements and scales stay as they are, also those that would not be found again: any scale beside any element."""
+    if "ue4m3" in block and "packed" in (layout, other):
+        layout, other = "row", "blocked"
+    at = block.partition(":")[0].replace("1x", "m,k/")
+    source = f"Q[m,k]:{element} scale({block}@{other} of M[{at}]) = X[m,k]:{element} scale({block}@{layout})"
+    dims = {"m": 150, "k": 160}
+
+    def change(values: dict[str, Any]) -> None:
+        values["M"][...] = numbers(values, layout) * np.float32(times)
+
+    def numbers(values: dict[str, Any], layout: str, name: str = "X_scale") -> Any:
+        shape = values["M"].shape
+        return np.asarray(from_layout(values[name], layout, shape, block.rpartition(":")[2]), np.float32)
+
+    made, _, values, _ = ran(source, dims, "k", target, change=change)
+    same(codes(made["Q"]), codes(values["X"]), source)
+    assert np.array_equal(numbers(made | {"M": values["M"]}, other, "Q_scale"), numbers(values, layout))
 
 
 FOUND = [

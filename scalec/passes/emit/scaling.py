@@ -114,8 +114,7 @@ class ScalingKernel(PointwiseKernel):
         stride = self.scale_stride(scale.name, scale.layout, rank)
         n, block = (self.size(self.p.columns), scale.columns) if scale.columns else (e.i32(1), 1)
         column = at.where[self.p.columns.name] if scale.columns else e.i32(0)
-        size = self.p.columns.size if scale.columns else 1
-        fits = scale.beside or (size is not None and -(-size // block) % 4 == 0)
+        fits = scale.beside or self.fits(scale)
         if scale.beside:
             column = self.counted_at(Coord(self.p.columns.name, apart=scale.beside), at.where)
             units = e.arith("arith.divui", self.further(n, scale.beside - 1), e.i32(scale.beside))
@@ -128,9 +127,15 @@ class ScalingKernel(PointwiseKernel):
             sharing=self.spread.sharing(scale.rows, scale.columns) & -turns,
             scale=scale.type,
             layout=scale.layout,
-            padding=int(scale.layout in ("packed", "blocked") and not fits),
+            padding=int(not fits),
             kept=scale.layout == "row" and scale.rows == 1 and scale.columns > 0 and of_tile < SECTOR,
         )
+
+    def fits(self, scale: Blocks) -> bool:
+        """Whether nothing pads a row of scales: words of the layouts that have them are of four."""
+        size = self.p.columns.size if scale.columns else 1
+        whole = size is not None and -(-size // (scale.columns or 1)) % 4 == 0
+        return whole or scale.layout not in ("packed", "blocked")
 
     def given(self, o: Output, scale: Blocks, largest: Read, at: Point) -> ir.Value:
         """What the columns of a point are multiplied by, of a block whose largest magnitude is given: once for each
@@ -174,5 +179,6 @@ class ScalingKernel(PointwiseKernel):
         stride = self.scale_stride(scale.name, scale.layout, len(o.coords))
         n, block = (self.size(self.p.columns), scale.columns) if scale.columns else (e.i32(1), 1)
         column = self.placed(coords[-1], at.where)
-        facts: dict[str, Any] = {"sharing": 0, "scale": scale.type, "layout": scale.layout, "padding": 0}
+        facts: dict[str, Any] = {"sharing": 0, "scale": scale.type, "layout": scale.layout}
+        facts["padding"] = int(not self.fits(scale))
         e.op("tile.store_scale", operands=[code, target, stride, row, column, n, first], block=block, **facts)

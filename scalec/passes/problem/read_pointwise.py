@@ -232,7 +232,8 @@ class PointwiseReader(PointwiseChecks, EpilogueReader):
         made = Blocks(name, of.index + 1, rows, columns, kind, layout, outer, sum(padded[:-1]), padded[-1])
         if not op.largest:
             return made
-        if sum(padded) or layout != "row" or any(x not in (1, WHOLE) for x in block[:-2]):
+        laid = layout == "row" or (rows == 1 and columns > 1)  # one scale is stored at a time, with what pads a row
+        if sum(padded) or not laid or any(x not in (1, WHOLE) for x in block[:-2]):
             what = f"{of.name} with magnitudes that are given in blocks of {said}, of layout {layout}"
             raise self.refused(what, op, "scales of layout row, of all of each index in front of two, or of one each")
         own = [(at, size) for at, size in zip(of.coords, block, strict=True) if size != WHOLE]
