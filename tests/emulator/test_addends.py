@@ -11,6 +11,7 @@ import pytest
 import scalec
 from scalec.errors import ScheduleError
 from scalec.runtime.emulated import EmulatedDevice
+from tests.emulator.running import refusals
 from tests.emulator.test_converted import pack
 from tests.emulator.test_several_results import run
 
@@ -148,19 +149,16 @@ def test_three_warpgroups() -> None:
     assert "warpgroups=3" in kernel.spec.schedule
 
 
-@pytest.mark.parametrize(
-    ("program", "target", "message"),
+test_refused = refusals(
     [
-        (f"{PROGRAM} with convert=addends, swap=0", "sm_90a", "wgmma takes its left operand alone from registers"),
-        (f"{PROGRAM} with convert=addends", "sm_100a", "no instruction that takes one operand from registers"),
-        ("C[m,n] = A[m,k]:bf16 @ B[n,k]:mxfp4 with convert=addends", "sm_90a", "no product of sm_90a"),
-        ("C[m,n] = A[i[m],k]:bf16 @ B[n,k]:nvfp4 with convert=addends", "sm_90a", "no product of sm_90a"),
-        (f"{PROGRAM} with convert=addends, tile=64x16x32", "sm_90a", "not whole words of 4"),
+        (f"{PROGRAM} with convert=addends, swap=0", "wgmma takes its left operand alone from registers"),
+        (f"{PROGRAM} with convert=addends", "no instruction that takes one operand from registers", "sm_100a"),
+        ("C[m,n] = A[m,k]:bf16 @ B[n,k]:mxfp4 with convert=addends", "no product of sm_90a"),
+        ("C[m,n] = A[i[m],k]:bf16 @ B[n,k]:nvfp4 with convert=addends", "no product of sm_90a"),
+        (f"{PROGRAM} with convert=addends, tile=64x16x32", "not whole words of 4"),
     ],
+    ScheduleError,
 )
-def test_refused(program: str, target: str, message: str) -> None:
-    with pytest.raises(ScheduleError, match=message):
-        scalec.compile(program, target=target)
 
 
 def test_the_way_out_of_a_tile_keeps_the_addends() -> None:

@@ -13,7 +13,7 @@ import scalec
 from scalec.errors import SourceError, UnsupportedError
 from scalec.formats import ELEMENT_TYPES
 from scalec.runtime.emulated import EmulatedDevice
-from tests.emulator.running import TARGETS, in_pairs, run_on
+from tests.emulator.running import TARGETS, in_pairs, refusals, run_on
 from tests.emulator.test_several_results import run
 
 EXACT = {
@@ -185,8 +185,7 @@ def test_rounding(target: str, made: str) -> None:
     assert not np.isfinite(got[~np.isfinite(wanted)]).any()
 
 
-@pytest.mark.parametrize(
-    ("program", "message"),
+test_refused = refusals(
     [
         ("C[m,n] = (A[m,k] + D[m,k]):bf16 @ B[n,k]", r"A\[m, k\] and D\[m, k\], which have all its indices"),
         ("C[m,n] = relu(A[idx[m],k]) @ B[n,k]", "a computed operand has an index from memory"),
@@ -199,14 +198,12 @@ def test_rounding(target: str, made: str) -> None:
         ("C[m,n] = (A[m,k]:mxfp8 * 2):bf16 @ B[n,k]", "computed of a tensor with scales"),
         ("C[m,n] = (A[m,k] * x[m/2]) @ B[n,k]", r"A is computed with x\[m/2\]|A is computed with x\[m floordiv"),
         ("C[m,n] = (A[m,k] * x[k]:e4m3) @ B[n,k]", "A is computed with x of e4m3"),
-        ("L[q,t]:f32 = sum[h](relu((Q[q,h,k] * r[q]) @ B[t,k]) * W[q,h])", "Q is computed with r"),
+        ("L[q,t]:f32 = sum[h](relu((Q[q,h,k] * r[q]) @ B[t,k]) * W[q,h])", "Q is computed with r", {"h": 64}),
         ("T[m,k] = relu(A[m,k]); C[m,n] = T[m,k] @ B[n,k]", "f32"),
         ("C[m,n] = silu(A[m,k]:e4m3) @ B[n,k]", "no type says what it is rounded to"),
         ("C[m,n] = (A[m,k] * D[m,k]) @ B[n,k]", "no type says what it is rounded to"),
         ("C[m,n] = relu(A[m,k]):f32 @ B[n,k]", "f32 is no type of an operand of @"),
         ("C[m,n] = relu(A[m,k] @ B[n,k]):bf16", "only an operand of @ is rounded to a type"),
     ],
+    (SourceError, UnsupportedError),
 )
-def test_refused(program: str, message: str) -> None:
-    with pytest.raises((SourceError, UnsupportedError), match=message):
-        scalec.compile(program, target="sm_90a", dims={"h": 64} if "Q[" in program else {})

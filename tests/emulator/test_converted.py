@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import scalec
-from scalec.errors import ScheduleError, UnsupportedError
+from scalec.errors import ScheduleError
 from scalec.formats import CONVERTED, ELEMENT_TYPES
 from scalec.reference.packing import numpy_dtype
 from scalec.runtime.emulated import EmulatedDevice
-from tests.emulator.running import TARGETS, in_pairs, run_on
+from tests.emulator.running import TARGETS, in_pairs, refusals, run_on
 
 PROGRAMS = {
     "bf16 x nvfp4": "C[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:nvfp4",
@@ -208,17 +208,15 @@ def pack(values: np.ndarray) -> np.ndarray:
     return nibbles[:, ::2] | nibbles[:, 1::2] << 4
 
 
-@pytest.mark.parametrize(
-    ("schedule", "message"),
+test_schedules_refused = refusals(
     [
         ("convert=shared, converters=0", "converters=0, and an operand is converted"),
         ("convert=registers, swap=1, converters=1", "converters=1, and consumers convert B in registers"),
         ("swap=1, tile=128x192x64, converters=2", "sums of an instruction for more than the 96 registers"),
     ],
+    ScheduleError,
+    within="C[m,n] = A[m,k]:bf16 @ B[n,k]:nvfp4 with {}",
 )
-def test_schedules_refused(schedule: str, message: str) -> None:
-    with pytest.raises(ScheduleError, match=message):
-        scalec.compile(f"C[m,n] = A[m,k]:bf16 @ B[n,k]:nvfp4 with {schedule}", target="sm_90a")
 
 
 BOXES = [
@@ -241,23 +239,19 @@ def test_a_tile_is_not_halved_below_what_copies_bring() -> None:
     assert [re.findall(r"tile=\d+x\d+x(\d+)", kernel.spec.schedule) for kernel in kernels] == [["32"], ["16"]]
 
 
-@pytest.mark.parametrize(
-    ("program", "dims", "message"),
+test_refused = refusals(
     [
-        ("C[m,n]:f32 = A[k,m]:bf16 @ B[n,k]:tf32", {}, "multiplies bf16 by tf32"),
-        ("C[m,n]:f32 = A[m,k]:bf16 @ B[k,n]:e2m1", {}, "reads e2m1 contiguous along K only"),
-        ("C[m,n]:f32 = A[m,k]:bf16 @ B[k,n]:i4", {}, "reads i4 contiguous along K only"),
+        ("C[m,n]:f32 = A[k,m]:bf16 @ B[n,k]:tf32", "multiplies bf16 by tf32"),
+        ("C[m,n]:f32 = A[m,k]:bf16 @ B[k,n]:e2m1", "reads e2m1 contiguous along K only"),
+        ("C[m,n]:f32 = A[m,k]:bf16 @ B[k,n]:i4", "reads i4 contiguous along K only"),
         (
             "C[m,n]:f32 = A[m,k]:i4 @ B[n,k]:i4 + D[m,r]:i4 @ E[n,r]:i4",
-            {"k": 33},
             "k = 33 end in half a byte, of A and of B",
+            {"k": 33},
         ),
-        ("C[m,n]:f32 = A[m,k]:i8 @ B[n,k]:i4", {}, "no tensor-core instruction that multiplies i8 by i4"),
-        ("C[m,n]:i4 = A[m,k] @ B[n,k]", {}, "C is i4, which results of a product have no kernel for"),
-        ("C[m,n] = A[m,k] @ B[n,k] + x[m,n]:i4", {}, "x is i4, which the elementwise expression has no kernel for"),
-        ("C[m,n]:e4m3 scale(1x32:f16) = A[m,k] @ B[n,k]", {}, "C is quantised with scales in f16"),
-    ],
+        ("C[m,n]:f32 = A[m,k]:i8 @ B[n,k]:i4", "sm_90a has no tensor-core instruction for i4"),
+        ("C[m,n]:i4 = A[m,k] @ B[n,k]", "C is i4, which results of a product have no kernel for"),
+        ("C[m,n] = A[m,k] @ B[n,k] + x[m,n]:i4", "x is i4, which the elementwise expression has no kernel for"),
+        ("C[m,n]:e4m3 scale(1x32:f16) = A[m,k] @ B[n,k]", "C is quantised with scales in f16"),
+    ]
 )
-def test_refused(program: str, dims: dict[str, int], message: str) -> None:
-    with pytest.raises(UnsupportedError, match=message):
-        scalec.compile(program, target="sm_90a", dims=dims)

@@ -20,6 +20,7 @@ from scalec.frontend import build
 from scalec.ir import context
 from scalec.runtime import emulated
 from scalec.sizes import MOST
+from tests.emulator.running import refusals
 from tests.emulator.test_several_results import TARGETS, run
 from tests.tiers import SEEDS
 
@@ -368,11 +369,12 @@ MISFITS = {
 }
 
 
-@pytest.mark.parametrize("fields", MISFITS)
-def test_schedules_that_cannot_be(fields: str) -> None:
-    target, words = MISFITS[fields]
-    with pytest.raises(ScheduleError, match=words):
-        scalec.compile(f"{FP8} with {fields}", target=target, dims={"h": 64, "d": 128})
+test_schedules_that_cannot_be = refusals(
+    [(fields, words, target) for fields, (target, words) in MISFITS.items()],
+    ScheduleError,
+    dims={"h": 64, "d": 128},
+    within=FP8 + " with {}",
+)
 
 
 REFUSED = {

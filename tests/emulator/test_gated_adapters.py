@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-import scalec
-from scalec.errors import UnsupportedError
+from tests.emulator.running import refusals
 from tests.emulator.test_several_results import TARGETS, run, tails
 from tests.tiers import SEEDS
 
@@ -111,8 +110,4 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("program", REFUSED)
-def test_refused(program: str) -> None:
-    with pytest.raises(UnsupportedError) as error:
-        scalec.compile(program, target="sm_90a")
-    assert re.search(REFUSED[program], str(error.value))
+test_refused = refusals(REFUSED.items())

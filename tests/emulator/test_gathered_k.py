@@ -16,6 +16,7 @@ from scalec.frontend import build
 from scalec.ir import context
 from scalec.runtime import emulated
 from scalec.runtime.kernel import Kernel
+from tests.emulator.running import refusals
 from tests.emulator.test_range_of_k import run
 from tests.tiers import SEEDS, fields
 
@@ -172,16 +173,14 @@ def test_what_cannot_be(what: str) -> None:
         compiler.compile_source(source, "sm_90a")
 
 
-@pytest.mark.parametrize(
-    ("settings", "target", "why"),
+test_no_gathered_rows_are_shared = refusals(
     [
-        ("cluster=1x2", "sm_90a", "share tiles of A, whose rows idx[k] names"),
-        ("cta_group=2", "sm_100a", "each CTA copies its own rows of k"),
+        ("cluster=1x2", "share tiles of A, whose rows idx[k] names"),
+        ("cta_group=2", "each CTA copies its own rows of k", "sm_100a"),
     ],
+    ScheduleError,
+    within=PROGRAMS["plain"] + " with {}",
 )
-def test_no_gathered_rows_are_shared(settings: str, target: str, why: str) -> None:
-    with pytest.raises(ScheduleError, match=re.escape(why)):
-        scalec.compile(f"{PROGRAMS['plain']} with {settings}", target=target)
 
 
 USUAL = {"plain", "groups, both", "groups, +="}

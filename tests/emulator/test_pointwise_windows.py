@@ -3,15 +3,12 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
-import scalec
 from scalec import frontend
-from scalec.errors import UnsupportedError
 from scalec.ir import context
 from scalec.ir.scale import program_dims
+from tests.emulator.running import refusals
 from tests.emulator.test_several_results import TARGETS, run
 from tests.tiers import SEEDS
 
@@ -64,8 +61,7 @@ def test_windows(target: str, name: str, seed: int) -> None:
     run(CASES[name], target, {d: x for d, x in sizes.items() if d in every}, fixed, seed)
 
 
-@pytest.mark.parametrize(
-    ("source", "message"),
+test_refused = refusals(
     [
         ("Y[m,n]:mxfp8 = X[m,n] for n < len[m]", "Y, which is quantised, in a range of n.*\n.*\n.*\n.*\n.* else 0"),
         ("Y[m,n]:e2m1 = X[m,n] for n < len[m]", "Y, which is of less than a byte, in a range of n"),
@@ -81,10 +77,5 @@ def test_windows(target: str, name: str, seed: int) -> None:
         ("Y[m,n] = X[m,n]; T[n,m] = X[m,n] for n < len[m]", "T with another last index"),
         ("Y[m,n] = X[m,n] for n < 2*m", "the range of n ends at m.2\n.*\n.*\n.*, or another index: m, m.1, m/2"),
         ("Y[m,n] = X[m,n] for n < (m-3)/2", "the range of n ends at .m - 3./2"),
-    ],
+    ]
 )
-def test_refused(source: str, message: str) -> None:
-    with pytest.raises(UnsupportedError) as refusal:
-        scalec.compile(source, target="sm_90a")
-    assert re.search(message, str(refusal.value)), str(refusal.value)
-    assert refusal.value.fix

@@ -13,11 +13,12 @@ import pytest
 
 import scalec
 from scalec import layouts, reference
-from scalec.errors import ArgumentError, UnsupportedError
+from scalec.errors import ArgumentError
 from scalec.formats import UNITS
 from scalec.reference.packing import from_layout
 from scalec.runtime import emulated
 from scalec.runtime.kernel import Kernel
+from tests.emulator.running import refusals
 from tests.emulator.test_range_of_k import ALL, BOTH, made, run
 from tests.emulator.test_several_results import run as guarded
 from tests.tiers import SEEDS, fields
@@ -351,16 +352,14 @@ def test_no_layout(shape: tuple[int, ...], itemsize: int, count: int, layout: st
         layouts.columns_by_group(scales, np.arange(count, dtype=np.int32), 4, 1, layout)
 
 
-@pytest.mark.parametrize(
-    ("source", "range_", "target", "why"),
+APART = "for k in off[g]:off[g+1]"
+test_what_cannot_be = refusals(
     [
-        ("A[m,k]:mxfp4 @ B[n,k]:mxfp4", "apart", "sm_120a", "multiples of 2: a byte has several"),
-        ("A[m,k]:mxfp6 @ B[n,k]:mxfp6", "by 64 apart", "sm_100a", "multiples of 128: copies pad A"),
-        ("A[m,k]:e4m3 @ (B[n,k]:u4 - 8) scale(1x128,1x64:f16)", "by 2 apart", "sm_90a", "B is less zero points"),
-        ("A[idx[m],k] @ B[n,k] scale(1x64,1x128)", "by 8 apart", "sm_90a", "rows of A are named by idx[m]"),
-        ("A[m,k]:tf32 @ B[n,k]:mxfp4", "by 16 apart", "sm_120a", "B becomes one of 8 times its bits"),
+        (f"A[m,k]:mxfp4 @ B[n,k]:mxfp4 {APART} apart", "multiples of 2: a byte has several", "sm_120a"),
+        (f"A[m,k]:mxfp6 @ B[n,k]:mxfp6 {APART} by 64 apart", "multiples of 128: copies pad A", "sm_100a"),
+        (f"A[m,k]:e4m3 @ (B[n,k]:u4 - 8) scale(1x128,1x64:f16) {APART} by 2 apart", "B is less zero points"),
+        (f"A[idx[m],k] @ B[n,k] scale(1x64,1x128) {APART} by 8 apart", "rows of A are named by idx[m]"),
+        (f"A[m,k]:tf32 @ B[n,k]:mxfp4 {APART} by 16 apart", "B becomes one of 8 times its bits", "sm_120a"),
     ],
+    within="C[g,m,n]:f32 = {}",
 )
-def test_what_cannot_be(source: str, range_: str, target: str, why: str) -> None:
-    with pytest.raises(UnsupportedError, match=re.escape(why)):
-        scalec.compile(f"C[g,m,n]:f32 = {source} for k in off[g]:off[g+1] {range_}", target=target)

@@ -13,6 +13,7 @@ from scalec.checking.launch import made_up
 from scalec.errors import ScheduleError
 from scalec.frontend import build
 from scalec.ir import context
+from tests.emulator.running import refusals
 from tests.emulator.test_fold_columns import AWAY, FP8, launched
 
 FORMS = {
@@ -65,11 +66,9 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("fields", REFUSED)
-def test_schedules_that_cannot_be(fields: str) -> None:
-    with pytest.raises(ScheduleError) as found:
-        scalec.compile(f"{FP8} with {fields}, stationary=1", target="sm_120a", dims={"h": 64, "d": 128})
-    assert REFUSED[fields] in f"{found.value} {found.value.got} {found.value.fix}"
+test_schedules_that_cannot_be = refusals(
+    REFUSED.items(), ScheduleError, "sm_120a", {"h": 64, "d": 128}, within=FP8 + " with {}, stationary=1"
+)
 
 
 TRANSPOSED = "L[q,t]:f32 = sum[h](relu(Q[q,h,d] @ K[d,t]) * W[q,h]:f32)"

@@ -18,6 +18,7 @@ from scalec.errors import DeviceError, ScheduleError, UnsupportedError
 from scalec.runtime.kernel import Kernel
 from tests.emulator.launches import WRONG, Recording
 from tests.emulator.quantised import run_quantised
+from tests.emulator.running import refusals
 from tests.tiers import SEEDS
 
 TARGETS = ["sm_90a", "sm_100a"]  # sm_120a has no clusters that share copies
@@ -134,18 +135,17 @@ def test_faults_are_found(what: str) -> None:
     assert seen & set(kinds), seen
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
+test_schedules_that_cannot_be = refusals(
     [
         ("cluster=1x2, consumers=pingpong", "2 CTAs find D_scale together"),
         ("cluster=1x2, split=2, parts=memory", "2 CTAs find D_scale together"),
         ("cluster=1x2, split=8", "clusters of 16 CTAs, of at most 8"),
         ("cluster=1x4, tile=64x192x64", "no multiple of 80"),
     ],
+    (ScheduleError, UnsupportedError),
+    dims={"n": 264, "k": 512},
+    within="D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[n,k] with {}",
 )
-def test_schedules_that_cannot_be(settings: str, message: str) -> None:
-    with pytest.raises((ScheduleError, UnsupportedError), match=message):
-        scalec.compile(f"D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[n,k] with {settings}", "sm_90a", {"n": 264, "k": 512})
 
 
 def test_columns_of_a_tile_that_are_rows_of_a_result() -> None:

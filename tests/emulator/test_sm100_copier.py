@@ -10,7 +10,7 @@ import scalec
 from scalec.compiler import compile_source
 from scalec.errors import ScheduleError
 from scalec.tuning.explain import explain
-from tests.emulator.running import by_turns, k_of, limit, run_on
+from tests.emulator.running import by_turns, k_of, limit, refusals, run_on
 from tests.emulator.sm100_programs import PROGRAMS
 
 TARGET = "sm_100a"
@@ -107,10 +107,12 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("source", "schedule", "message"), REFUSED)
-def test_refused(source: str, schedule: str, message: str) -> None:
-    with pytest.raises(ScheduleError, match=message):
-        scalec.compile(f"{source} with {schedule}", target=TARGET, dims={"n": 512, "k": 1024})
+test_refused = refusals(
+    [(f"{source} with {schedule}", message) for source, schedule, message in REFUSED],
+    ScheduleError,
+    TARGET,
+    {"n": 512, "k": 1024},
+)
 
 
 def test_other_targets_have_none() -> None:

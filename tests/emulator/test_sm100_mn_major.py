@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import scalec
-from scalec.errors import ScheduleError, UnsupportedError
-from tests.emulator.running import Ran, run_on
+from scalec.errors import ScheduleError
+from tests.emulator.running import Ran, refusals, run_on
 from tests.tiers import fields
 
 STORED = {"A": "A[k,m]{0} @ B[n,k]{1}", "B": "A[m,k]{0} @ B[k,n]{1}", "both": "A[k,m]{0} @ B[k,n]{1}"}
@@ -132,8 +132,7 @@ def test_the_instruction_transposes(stored: str, bits: int) -> None:
     assert not any(x in ptx for x in ("ldmatrix", "ld.shared.v", "st.shared"))
 
 
-@pytest.mark.parametrize(
-    ("source", "message"),
+test_refused = refusals(
     [
         # of the elements that a byte pads, and of packed ones, none is transposed
         ("A[k,m]:e2m1 @ B[n,k]:e4m3", r"A\[k, m\] .* reads e2m1 contiguous along K only"),
@@ -141,10 +140,10 @@ def test_the_instruction_transposes(stored: str, bits: int) -> None:
         ("A[m,k]:e2m1 @ B[k,n]:e2m1 scale(1x16:ue4m3, 16x1:ue4m3)", "reads e2m1 contiguous along K only"),
         ("A[k,m]:e2m1 @ B[n,k]:e2m1 scale(32x1:ue8m0, 1x32:ue8m0)", "reads e2m1 contiguous along K only"),
     ],
+    target="sm_100a",
+    dims={"n": 256, "k": 256},
+    within="C[m,n]:f32 = {}",
 )
-def test_refused(source: str, message: str) -> None:
-    with pytest.raises(UnsupportedError, match=message):
-        scalec.compile(f"C[m,n]:f32 = {source}", target="sm_100a", dims={"n": 256, "k": 256})
 
 
 NO_PANELS = ": no swizzle divides it\n  fix: tile N a multiple of "

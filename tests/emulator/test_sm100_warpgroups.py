@@ -11,7 +11,7 @@ import scalec
 from scalec.compiler import decide
 from scalec.errors import ScheduleError
 from tests.emulator.quantised import run_quantised
-from tests.emulator.running import Ran, by_turns, k_of, limit, run_on
+from tests.emulator.running import Ran, by_turns, k_of, limit, refusals, run_on
 from tests.emulator.sm100_programs import PROGRAMS
 
 TARGET = "sm_100a"
@@ -139,10 +139,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("schedule", REFUSED)
-def test_refused(schedule: str) -> None:
-    with pytest.raises(ScheduleError, match=REFUSED[schedule]):
-        scalec.compile(f"{BF16} with {schedule}", target=TARGET, dims={"n": 264, "k": 192})
+test_refused = refusals(REFUSED.items(), ScheduleError, TARGET, {"n": 264, "k": 192}, within=BF16 + " with {}")
 
 
 @pytest.mark.parametrize(("result", "tile"), [("fp8_block", "128x128x64"), ("e4m3 scale(1x64)", "128x192x64")])

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import scalec
-from scalec.errors import UnsupportedError
 from tests.emulator.pointwise import TARGETS, Values, bit_equal
 from tests.emulator.quantised import changed
+from tests.emulator.running import refusals
 
 MNK = {"m": 70, "n": 104, "k": 64}
 
@@ -141,21 +141,16 @@ def test_faults_are_found(source: str, old: str, new: str) -> None:
         equal(source.replace(" with swap", " with tile=64x64x64, swap"), dims, "nk", "sm_90a", fault=changed(old, new))
 
 
-@pytest.mark.parametrize(
-    ("source", "dims", "message"),
+test_refused = refusals(
     [
-        ("T[m,n] = A[m,k] @ B[n,k]; C[m,n] = T; R[m] = stochastic(max[n](T), s[0])", {}, "rounded by chance"),
+        ("T[m,n] = A[m,k] @ B[n,k]; C[m,n] = T; R[m] = stochastic(max[n](T), s[0])", "rounded by chance"),
         (
             "L[q,t] = stochastic(sum[h](Q[q,h,d] @ K[t,d]), s[0])",
-            {"h": 64},
             "L is rounded by chance, and is a reduction",
+            {"h": 64},
         ),
-        ("D[m,n] = stochastic(A[m,k] @ B[n,k], s[0]) for n in lo[0]:hi[0]", {}, "D has blocks of 4 along it"),
-        ("D[n,m] = stochastic(A[m,k] @ B[g,n,k], s[0]) for m in o[g]:o[g+1]", {}, "D has blocks of 4 along it"),
-        ("D[m,n] = A[m,k] @ B[n,k]; S[m] = stochastic(sum[k](A[m,k]^2), s[0])", {}, "different indices"),
-    ],
+        ("D[m,n] = stochastic(A[m,k] @ B[n,k], s[0]) for n in lo[0]:hi[0]", "D has blocks of 4 along it"),
+        ("D[n,m] = stochastic(A[m,k] @ B[g,n,k], s[0]) for m in o[g]:o[g+1]", "D has blocks of 4 along it"),
+        ("D[m,n] = A[m,k] @ B[n,k]; S[m] = stochastic(sum[k](A[m,k]^2), s[0])", "different indices"),
+    ]
 )
-def test_refused(source: str, dims: dict[str, int], message: str) -> None:
-    with pytest.raises(UnsupportedError, match=message) as refusal:
-        scalec.compile(source, target="sm_90a", dims=dims)
-    assert refusal.value.fix

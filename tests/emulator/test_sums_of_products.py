@@ -6,10 +6,9 @@ import pytest
 
 import scalec
 from scalec import abi
-from scalec.errors import UnsupportedError
 from scalec.operations import operations
 from tests import tiers
-from tests.emulator.running import TARGETS, in_pairs
+from tests.emulator.running import TARGETS, in_pairs, refusals
 from tests.emulator.test_several_results import run
 
 SUM = "A[m,k] @ B[n,k] + D[m,r] @ E[n,r]"
@@ -188,6 +187,7 @@ def test_scales_are_asked_for() -> None:
     assert ptx.count("prefetch.global.L2") == 2
 
 
+# operands that no tile has in the place of the others', and sums of which more is to be known
 REFUSED = {
     "C[m,n] = A[m,k] @ B[n,k] + D[m,r] @ E[r,n]": "differ in their layouts",
     "C[b,m,n] = A[m,k] @ B[b,n,k] + D[b,r] @ E[m,n,r]": "m is a row of one product, and not of another",
@@ -198,11 +198,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("program", REFUSED)
-def test_refused(program: str) -> None:
-    """Operands that no tile has in the place of the others', and sums of which more is to be known."""
-    with pytest.raises(UnsupportedError, match=REFUSED[program]):
-        scalec.compile(program, target="sm_90a")
+test_refused = refusals(REFUSED.items())
 
 
 def test_one_left_operand_stays_panes() -> None:

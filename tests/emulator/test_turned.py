@@ -9,7 +9,7 @@ from scalec.errors import DeviceError, ScheduleError, SlowKernelError
 from scalec.passes.choose import swizzle as choose_swizzle
 from scalec.runtime.kernel import Kernel
 from tests.emulator.quantised import changed, run_quantised
-from tests.emulator.running import run_on
+from tests.emulator.running import refusals, run_on
 from tests.tiers import fields
 
 BLOCKS = "D[m,n]{} = A[m,k] @ B[n,k] scale(1x128,128x128)"
@@ -87,15 +87,15 @@ KNOWN = {"n": 256, "k": 256}
         (f"{BLOCKS.format('')} with swap=1, tile=64x16x128", KNOWN, "turned"),
         (f"{BLOCKS.format(':nvfp4')} with swap=1, tile=64x16x128", KNOWN, "turned"),
         (f"{BLOCKS.format('')} with swap=1, tile=64x64x128", KNOWN, "turned"),
-        (f"{BLOCKS.format(':mxfp8')} with swap=1, tile=192x40x128", {"n": 384, "k": 256}, "turned"),
+        (f"{BLOCKS.format(':mxfp8')} with swap=1, tile=192x40x128", "turned", {"n": 384, "k": 256}),
         (f"{BLOCKS.format(':nvfp4')} with swap=1, tile=256x64x128, warpgroups=2", KNOWN, "turned"),
         (f"{BLOCKS.format('')} with swap=1, tile=64x8x128", KNOWN, "direct"),
         (f"{BLOCKS.format(':f32')} with swap=1, tile=64x16x128", KNOWN, "direct"),
-        (f"{BLOCKS.format('')} with swap=1, tile=64x16x128", {"n": 252, "k": 256}, "direct"),
-        (f"{BLOCKS.format('')} with swap=1, tile=64x16x128", {"k": 256}, "direct"),
+        (f"{BLOCKS.format('')} with swap=1, tile=64x16x128", "direct", {"n": 252, "k": 256}),
+        (f"{BLOCKS.format('')} with swap=1, tile=64x16x128", "direct", {"k": 256}),
         (f"{BLOCKS.format('')} with swap=1, tile=64x16x128, swizzle_c=0", KNOWN, "turned"),
         (f"{BLOCKS.format('')} with swap=0, tile=64x16x128", KNOWN, "bulk"),
-        (f"{BF16.format('')} with epilogue=turned", {"m": 16, **KNOWN}, "turned"),
+        (f"{BF16.format('')} with epilogue=turned", "turned", {"m": 16, **KNOWN}),
         # beside more columns, or sums of a thread, these spilled
         (f"{BLOCKS.format('')} with swap=1, tile=64x200x128", KNOWN, "direct"),
         (f"{BLOCKS.format('')} with swap=1, tile=256x128x128", KNOWN, "direct"),
@@ -114,22 +114,21 @@ def test_other_targets_store_registers(target: str) -> None:
         chosen(f"{BF16.format('')} with {TURNED}", {"m": 16, **KNOWN}, target)
 
 
-@pytest.mark.parametrize(
-    ("settings", "dims", "message"),
+test_refused = refusals(
     [
-        ("swap=0, epilogue=turned", KNOWN, "swap=0 computes rows of D\n.*: swap=1, or epilogue=bulk"),
-        ("epilogue=turned", KNOWN, "swap=0 computes rows of D\n.*: swap=1, or epilogue=bulk"),
-        ("swap=0, epilogue=turned", {"k": 256}, "swap=0 computes rows of D\n.*: epilogue=direct"),
-        (TURNED, {"n": 252, "k": 256}, r"a row of D is 504 bytes \(n = 252\), not a multiple of 16\n.*epilogue=direct"),
-        (TURNED, {"k": 256}, "n is not known at compile time: a row of D may be misaligned"),
-        (f"{TURNED}, staged=1", KNOWN, r"staged = 1, and no copy stores D \(epilogue=turned\)\n.*by columns"),
-        ("swap=1, epilogue=bulk", KNOWN, "swap=1 computes D by columns, and a bulk copy stores rows\n.*=turned"),
-        ("swap=1, epilogue=bulk", {"k": 256}, "swap=1 computes D by columns, and a bulk copy stores rows\n.*=direct"),
+        ("swap=0, epilogue=turned", "swap=0 computes rows of D\n.*: swap=1, or epilogue=bulk"),
+        ("epilogue=turned", "swap=0 computes rows of D\n.*: swap=1, or epilogue=bulk"),
+        ("swap=0, epilogue=turned", "swap=0 computes rows of D\n.*: epilogue=direct", {"k": 256}),
+        (TURNED, r"a row of D is 504 bytes \(n = 252\), not a multiple of 16\n.*epilogue=direct", {"n": 252, "k": 256}),
+        (TURNED, "n is not known at compile time: a row of D may be misaligned", {"k": 256}),
+        (f"{TURNED}, staged=1", r"staged = 1, and no copy stores D \(epilogue=turned\)\n.*by columns"),
+        ("swap=1, epilogue=bulk", "swap=1 computes D by columns, and a bulk copy stores rows\n.*=turned"),
+        ("swap=1, epilogue=bulk", "swap=1 computes D by columns, and a bulk copy stores rows\n.*=direct", {"k": 256}),
     ],
+    ScheduleError,
+    dims=KNOWN,
+    within=BF16.format("") + " with {}, tile=64x16x64",
 )
-def test_refused(settings: str, dims: dict[str, int], message: str) -> None:
-    with pytest.raises(ScheduleError, match=message):
-        compile_source(f"{BF16.format('')} with {settings}, tile=64x16x64", "sm_90a", dims)
 
 
 def test_blocks_that_no_transposed_tile_has() -> None:

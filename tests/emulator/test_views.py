@@ -11,6 +11,7 @@ import scalec
 from scalec.errors import ArgumentError, ScalecError
 from scalec.reference.packing import numpy_dtype
 from scalec.runtime import emulated
+from tests.emulator.running import refusals
 from tests.emulator.test_several_results import EVERY, TARGETS, run
 from tests.tiers import SEEDS
 
@@ -148,8 +149,4 @@ def test_two_columns_at_once() -> None:
         scalec.compile("C[m,n] = A[m,k] @ B[n,k] + b[n+1]", target="sm_90a", dims={"n": 160})
 
 
-@pytest.mark.parametrize("case", REFUSED, ids=lambda case: case[0])
-def test_refused(case: tuple[str, str]) -> None:
-    source, message = case
-    with pytest.raises(ScalecError, match=message):
-        scalec.compile(source, target="sm_100a", dims={"k": 256})
+test_refused = refusals(REFUSED, ScalecError, "sm_100a", {"k": 256})
