@@ -87,6 +87,11 @@ class Body(Results):
             of = replace(self.problem, results=(result,), reductions=())
             self.elementwise(of, known or self.split_body(result, w), [own], [w.m0, w.n0, w.m_end, w.n_end])
 
+    def split_for(self, body: int, of: Problem, w: Work) -> None:
+        """Splits one of them for the tile of `w`, where that matters (`by_tile`)."""
+        if self.by_tile(of.result):
+            self.split[body], self.last[body] = self.split_body(of.result, w), self.split_last(of, w)
+
     def split_last(self, of: Problem, w: Work | None = None) -> Split | None:
         """What follows a result's fold; None where it has none."""
         return None if of.column_fold is None else self.split_body(of.behind.result, w, adjacent=False)

@@ -39,7 +39,7 @@ class Consumer(Ahead):
         window = turns.window()
         h.result_cursor = self.result_cursor()
         if h.parts_ring is not None:
-            h.parts_cursor = e.op("tile.cursor", [e.type("position")], depth=1).result
+            h.parts_cursor = e.cursor(1)
         self.begin_meetings(h)
         self.hold()
         with self.over_tiles(h, turns=self.turns) as w:

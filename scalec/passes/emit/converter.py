@@ -36,7 +36,7 @@ class Converter(Transformer):
     def convert(self, h: Handles) -> None:
         """The role of these warpgroups."""
         e = self.e
-        cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
+        cursor = e.cursor(self.schedule.stages)
         with self.over_tiles(h) as w:
             writes = {side.label: self.writes_folds(side, w) for side in self.own_sides if side.operand.folds}
             conditions = [x for x in writes.values() if x is not None]

@@ -76,7 +76,7 @@ class Cutter(Gatherer):
             return
         e = self.e
         with e.region("tile.warp", index=cut_warp(self.problem), count=1, elected=0):
-            cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
+            cursor = e.cursor(self.schedule.stages)
             with self.over_all_tiles(h) as w:
                 if self.interleaves:
                     self.interleave_blocks(h, cursor, w)

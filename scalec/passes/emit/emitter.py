@@ -108,6 +108,10 @@ class Emitter:
     def compare(self, predicate: str, a: ir.Value, b: ir.Value) -> ir.Value:
         return self.op("arith.cmpi", [ir.IntegerType.get_signless(1)], [a, b], predicate=_PREDICATES[predicate]).result
 
+    def cursor(self, depth: int) -> ir.Value:
+        """A position in a ring of so many stages, at the first one."""
+        return self.op("tile.cursor", [self.type("position")], depth=depth).result
+
     def negated(self, condition: ir.Value) -> ir.Value:
         """Whether a condition (i1) does not hold."""
         return self.arith("arith.xori", condition, self.i1(1))

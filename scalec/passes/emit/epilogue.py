@@ -71,9 +71,9 @@ class Epilogue(Stores):
         leave for the one that counts tiles, and what copies bring for results."""
         self.begin_inputs()
         if h.totals_ring is not None:
-            h.totals_cursor = self.e.op("tile.cursor", [self.e.type("position")], depth=1).result
+            h.totals_cursor = self.e.cursor(1)
         for number, (ring, _) in h.meetings.items():
-            h.meetings[number] = ring, self.e.op("tile.cursor", [self.e.type("position")], depth=MEETINGS).result
+            h.meetings[number] = ring, self.e.cursor(MEETINGS)
 
     def begin(self, w: Work) -> Work:
         """A tile begins, or a part of one."""
@@ -110,8 +110,8 @@ class Epilogue(Stores):
         e, s, of = self.e, self.schedule, self.problem.each[number]
         result, body = of.result, number + len(self.problem.reductions)
         place = [w.m0, w.n0, w.m_end, w.n_end]
-        if self.by_tile(result) and body not in self.ahead_of:
-            self.split[body], self.last[body] = self.split_body(result, w), self.split_last(of, w)
+        if body not in self.ahead_of:
+            self.split_for(body, of, w)
         if (last := self.last[body]) is not None:
             self.fold_columns(of, body, last, self.panes(sums), w)
             return
@@ -168,8 +168,8 @@ class Epilogue(Stores):
             if of.result.column_fold is None:
                 continue
             body = number + len(self.problem.reductions)
-            if self.by_tile(of.result) and not self.at_once:
-                self.split[body], self.last[body] = self.split_body(of.result, w), self.split_last(of, w)
+            if not self.at_once:
+                self.split_for(body, of, w)
             made = every[body] = {}
             window, size = of.result.window, of.result.column_fold.size
             for x in window.read if window is not None and "window" in kinds else ():

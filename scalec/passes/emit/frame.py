@@ -388,7 +388,7 @@ class Frame(Sums):
         response: list[ir.Value] = []
         outer = [d.name for d in self.problem.outer]
         if h.response_ring is not None:
-            response = [h.response_ring, e.op("tile.cursor", [e.type("position")], depth=RESPONSES).result]
+            response = [h.response_ring, e.cursor(RESPONSES)]
         count, run = 4 if s.split > 1 else 2, s.run if s.run > 1 else None
         with self.tiles(h, count, split=s.split, turns=turns, run=run) as block:
             m0, n0, *rest = block.arguments
@@ -417,7 +417,7 @@ class Frame(Sums):
         """The loop over the items that are posted."""
         e, p, s = self.e, self.problem, self.schedule
         words, count = item_words(p, s), item_bytes(p, s) // 4
-        cursor = e.op("tile.cursor", [e.type("position")], depth=ITEMS).result
+        cursor = e.cursor(ITEMS)
         operands, i32 = [h.item_ring, cursor, h.items], ir.IntegerType.get_signless(32)
         with e.region("tile.work", operands, (i32,) * count, tile=self.walked, turns=1, runs=run_words(p, s)) as block:
             at = dict(zip(words, block.arguments, strict=False))
@@ -458,7 +458,7 @@ class Frame(Sums):
                 yield w
             return
         e, ring = self.e, h.ring
-        turn = e.op("tile.cursor", [e.type("position")], depth=self.turns).result
+        turn = e.cursor(self.turns)
         with self.over_tiles(h, asks) as w:
             h.ring = h.filled = e.op("tile.of_turn", [e.type("stages")], [ring, turn]).result
             yield w

@@ -64,7 +64,7 @@ class Gatherer(OperandBodies):
             self.gather_k(h)
             return
         e, depth = self.e, self.schedule.tile[2]
-        cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
+        cursor = e.cursor(self.schedule.stages)
         each = [x for pair in self.pairs for x in pair if copied_by_threads(self.problem, x.operand)]
         rooms = {side.map_of(0): self.row_chunks(side) for side in each}
         scaled = [x for x in self.by_threads if scales_copied_by_threads(self.problem, x.operand, depth)]
@@ -90,7 +90,7 @@ class Gatherer(OperandBodies):
         """Likewise where indices along K are read from memory: rows are those of K. It asks for the indices of a stage
         before it waits for that to be empty."""
         e, depth, lookups = self.e, self.schedule.tile[2], self.problem.k_lookups
-        cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
+        cursor = e.cursor(self.schedule.stages)
         extents: dict[str, Any] = {"rows": depth, "count": len(lookups)}
         rooms = {
             line: e.op("tile.k_rows", [e.type("gathered_rows")], chunks=line // CHUNK, **extents).result
@@ -143,7 +143,7 @@ class Gatherer(OperandBodies):
             return
         e = self.e
         with e.region("tile.warp", index=free_warps(self.problem, self.schedule), count=1, elected=0):
-            cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
+            cursor = e.cursor(self.schedule.stages)
             with self.over_all_tiles(h) as w, self.over_k(w) as k:
                 e.op("tile.wait", operands=[h.landed, cursor])
                 e.op("tile.pass_on", operands=[self.detour(h, *self.at_point(w, self.at_k(w, k))), cursor])
@@ -155,7 +155,7 @@ class Gatherer(OperandBodies):
         e, depth, lookups = self.e, self.schedule.tile[2], self.problem.k_lookups
         tiles = [self.copies_into(h, side) for side in self.sides if side not in self.by_threads]
         with e.region("tile.warp", index=free_warps(self.problem, self.schedule), count=1, elected=0):
-            cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
+            cursor = e.cursor(self.schedule.stages)
             room = self.k_rows_of_warp()
             with self.over_all_tiles(h) as w:
                 indices = [self.row_index(x.name, w) for x in lookups]

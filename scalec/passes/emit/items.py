@@ -38,7 +38,7 @@ class Dealer(Frame):
         # blocks: it spilled 8 bytes (bf16 along K, sm_120a, 128x128x32, ptxas 13.0)
         elected = int(not (cut_along(self.problem, self.schedule) or changes_blocks(self.problem, self.schedule)))
         with e.region("tile.warp", index=ITEM_WARP, count=1, elected=elected):
-            cursor = e.op("tile.cursor", [e.type("position")], depth=ITEMS).result
+            cursor = e.cursor(ITEMS)
             slot = [h.item_ring, cursor, h.items]
             with self.over_ranges(h) as w:
                 w, leads = self.look_up(w)

@@ -53,7 +53,7 @@ class LoadedInputs(Inputs):
 
     def box_cursor(self, slots: int) -> ir.Value:
         """A position in a ring of boxes."""
-        return self.e.op("tile.cursor", [self.e.type("position")], depth=slots).result
+        return self.e.cursor(slots)
 
     def loaded(self, result: Result) -> list[EpilogueInput]:
         """What of a result's inputs copies bring; of a reduction nothing."""

@@ -35,7 +35,7 @@ class Producer(ScaleRows, Results, Dealer, Converter):
         thread loads and stores results where they are added to what is there."""
         e = self.e
         with e.region("tile.warp", index=0, count=1, elected=int(not self.gathering)):
-            cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
+            cursor = e.cursor(self.schedule.stages)
             window = self.window()
             named = [x for pair in self.pairs for x in pair if x.operand.gathered and x.map_of(0) in h.maps]
             h.gathered = {side.map_of(0): self.gathered(side) for side in named}
@@ -110,7 +110,7 @@ class Producer(ScaleRows, Results, Dealer, Converter):
         """That warp copies what a fold reads of rows into the stages of their tiles; of other types, it asks L2."""
         e = self.e
         with e.region("tile.warp", index=1, count=1, elected=0):
-            cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
+            cursor = e.cursor(self.schedule.stages)
             with self.over_all_tiles(h) as w:
                 self.bring_tile(h, cursor, w, inputs)
 

@@ -60,8 +60,7 @@ class Reductions(Body):
         """What the body of a reduction computes of sums, which are of the tile's columns from `column` on, as `w` is:
         along columns each thread's, along rows all that a warp has."""
         of, p = self.problem.each_reduction[number], self.partials[number]
-        if self.by_tile(of.result):
-            self.split[number] = self.split_body(of.result, w)
+        self.split_for(number, of, w)
         place = [w.m0, w.n0, w.m_end, w.n_end]
         accumulator = self.elementwise(of, self.split[number], self.panes(sums), place)
         d, along = (self.problem.n, 1) if p.axis == "n" else (self.problem.m, 0)
@@ -125,7 +124,7 @@ class Reductions(Body):
             return
         e, ring = self.e, h.totals_ring
         with e.region("tile.warp", index=warp, count=1, elected=0):
-            cursor = e.op("tile.cursor", [e.type("position")], depth=1).result
+            cursor = e.cursor(1)
             with self.over_tiles(h) as w:
                 follows = e.op("tile.follows", [ir.IntegerType.get_signless(1)]).result
                 with e.region("tile.when", [follows]):

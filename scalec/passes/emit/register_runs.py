@@ -23,7 +23,7 @@ class RegisterRuns(RunRoles, RegisterConsumer):
     def consumer(self, h: Handles) -> None:
         """Multiplies some rows of a tile while others are folded."""
         e, s = self.e, self.schedule
-        cursor, of_b = (e.op("tile.cursor", [e.type("position")], depth=n).result for n in (s.stages, SLOTS))
+        cursor, of_b = e.cursor(s.stages), e.cursor(SLOTS)
         rows, columns = self.family.m, s.tile[1] // s.warps[1]
         kind = e.accumulator(rows, columns, "warp")
         whole = e.accumulator(s.tile[0] // s.warps[0], columns, "warp")
@@ -36,11 +36,11 @@ class RegisterRuns(RunRoles, RegisterConsumer):
         loaded = [(self.words_of(a_side, "a", rows), [self.slice("a", a_side, rows) for _ in held]) for _ in goes]
         self.hold()
         (of,) = self.problem.each
-        fold, last = of.result.column_fold, self.last[0]
+        fold = of.result.column_fold
         assert fold is not None
         with self.over_runs(h) as run:
-            if self.by_tile(of.result):
-                self.split[0], last = self.split_body(of.result, run.w), self.split_last(of, run.w)
+            self.split_for(0, of, run.w)
+            last = self.last[0]
             assert last is not None
             folded = self.folded(run.w, fold.size)
             memory = self.memory_of(of.behind, folded)

@@ -102,7 +102,7 @@ class RegisterConsumer(Consumer):
     def pipeline(self) -> Pipeline:
         """All registers."""
         e, s = self.e, self.schedule
-        front, back = (e.op("tile.cursor", [e.type("position")], depth=s.stages).result for _ in range(2))
+        front, back = e.cursor(s.stages), e.cursor(s.stages)
         rows, columns = s.tile[0] // s.warps[0], s.tile[1] // s.warps[1]
         made = e.accumulator(rows, columns, "warp")
         accumulator = e.op("tile.fragment", [made]).result

@@ -109,18 +109,18 @@ class RunRoles(Producer, FoldsAtOnce):
     def consumer(self, h: Handles) -> None:
         """Multiplies some columns, or rows, of a tile while others are folded."""
         e, s = self.e, self.schedule
-        cursor, of_b = (e.op("tile.cursor", [e.type("position")], depth=n).result for n in (s.stages, SLOTS))
+        cursor, of_b = e.cursor(s.stages), e.cursor(SLOTS)
         kind = e.accumulator(self.waves * self.wave, s.tile[1])
         accumulator = e.op("tile.fragment", [kind]).result
         goes, by_rows = self.goes_of(accumulator), not s.mma_n
         sums = [go.sums for go in goes]
         self.hold()
         (of,) = self.problem.each
-        fold, last = of.result.column_fold, self.last[0]
+        fold = of.result.column_fold
         assert fold is not None
         with self.over_runs(h) as run:
-            if self.by_tile(of.result):
-                self.split[0], last = self.split_body(of.result, run.w), self.split_last(of, run.w)
+            self.split_for(0, of, run.w)
+            last = self.last[0]
             assert last is not None
             works = [self.moved(run.w, go.column) for go in goes]
             folded = self.folded(run.w, fold.size)
@@ -217,7 +217,7 @@ class RunRoles(Producer, FoldsAtOnce):
         e, s, (a, b) = self.e, self.schedule, self.sides
         k0 = e.i32(0)
         with e.region("tile.warp", index=0, count=1, elected=1):
-            cursor, of_b = (e.op("tile.cursor", [e.type("position")], depth=n).result for n in (s.stages, SLOTS))
+            cursor, of_b = e.cursor(s.stages), e.cursor(SLOTS)
             with self.over_runs(h) as run:
                 self.copy_stage(h, b, (h.columns, of_b), run.w, k0)
                 with self.rows(run.first, run.end) as (m0, *_):
@@ -251,7 +251,7 @@ class RunRoles(Producer, FoldsAtOnce):
         """Scales that threads bring, each tile's loaded before the one before has an empty stage."""
         e, s, (a, b) = self.e, self.schedule, self.sides
         k0, ahead = e.i32(0), self.walked[0] * s.cluster[0]
-        cursor, of_b = (e.op("tile.cursor", [e.type("position")], depth=n).result for n in (s.stages, SLOTS))
+        cursor, of_b = e.cursor(s.stages), e.cursor(SLOTS)
         of_a, columns = ([x] if self.scales_threaded(x) else [] for x in (a, b))
         rooms = {side.piece: self.room(side, 1) for side in (*of_a, *columns)}
         slots = replace(h, ring=h.columns, filled=h.columns)
@@ -278,7 +278,7 @@ class RunRoles(Producer, FoldsAtOnce):
             return
         e, columns = self.e, [x for x in self.ahead if x.kind == "col"]
         with e.region("tile.warp", index=1, count=1, elected=0):
-            cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result if h.rows else None
+            cursor = e.cursor(self.schedule.stages) if h.rows else None
             with self.over_runs(h) as run:
                 self.ask(run.w, columns)
                 with self.rows(run.first, run.end) as (m0, *_):

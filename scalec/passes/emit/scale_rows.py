@@ -61,7 +61,7 @@ class ScaleRows(Dealer, ZeroRows):
         if less and not words and self.groups_ahead(sides, 1) > 1:  # see GROUP
             group = 1
         of_names = {side.label: self.room_of_names(side) for side in by_name}
-        cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
+        cursor = e.cursor(self.schedule.stages)
         ahead = self.groups_ahead(sides, group) if words or group == 1 else 1
         rooms = [{side.piece: self.room(side, group) for side in sides} for _ in range(ahead)]
         zeros = [[(side, self.zero_room(side, group)) for side in less] for _ in range(ahead)]

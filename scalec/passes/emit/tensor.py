@@ -125,7 +125,7 @@ class TensorConsumer(Producer, FoldsAtOnce):
     def products(self, h: Handles) -> None:
         """All products, in the order of copies."""
         e = self.e
-        cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
+        cursor = e.cursor(self.schedule.stages)
         slot = self.slot()
         elements = {f"{x.label.lower()}_element": ir.TypeAttr.parse(x.operand.element.mlir) for x in self.sides}
         taken, columns, scale = self.word_columns, self.columns_of_words(), self.problem.scale_type
@@ -199,11 +199,11 @@ class TensorConsumer(Producer, FoldsAtOnce):
         `stages` before, its stage would not have been filled again otherwise; else they hand back its stage.
         """
         e, s = self.e, self.schedule
-        cursor = e.op("tile.cursor", [e.type("position")], depth=s.stages).result
+        cursor = e.cursor(s.stages)
         sums, words = self.words(h, cursor)
         freed = []
         if words:  # the position that many K blocks ahead of which the products of the one in these columns were
-            freed = [e.op("tile.cursor", [e.type("position")], depth=s.stages).result]
+            freed = [e.cursor(s.stages)]
             for _ in range(s.stages - scale_slots(self.problem, s)):
                 e.op("tile.advance", operands=freed)
         with self.over_tiles(h) as w, self.over_k(w):
@@ -222,7 +222,7 @@ class TensorConsumer(Producer, FoldsAtOnce):
         if h.copied is None or h.sums is None:
             return h.sums, []
         slots = scale_slots(self.problem, s)
-        own = [] if slots == s.stages else [e.op("tile.cursor", [e.type("position")], depth=slots).result]
+        own = [] if slots == s.stages else [e.cursor(slots)]
         operands = [h.sums, *(own or [cursor])]
         columns = sum(self.word_columns.values())
         return e.op("tile.word_slot", [h.sums.type], operands, column=0, columns=columns).result, own
@@ -264,7 +264,7 @@ class TensorConsumer(Producer, FoldsAtOnce):
 
     def slot(self) -> ir.Value:
         """A position in the ring of accumulators."""
-        return self.e.op("tile.cursor", [self.e.type("position")], depth=sums_slots(self.problem, self.schedule)).result
+        return self.e.cursor(sums_slots(self.problem, self.schedule))
 
     def consumer(self, h: Handles) -> None:
         """Takes the sums, some columns at a time, and writes results."""
@@ -315,9 +315,9 @@ class TensorConsumer(Producer, FoldsAtOnce):
         assert fold is not None
         whole = e.op("tile.fragment", [e.accumulator(rows, self.own_columns, "lane")]).result  # for its type alone
         with self.over_tiles(h) as w:
-            w, last = self.judged(w), self.last[0]
-            if self.by_tile(of.result):
-                self.split[0], last = self.split_body(of.result, w), self.split_last(of, w)
+            w = self.judged(w)
+            self.split_for(0, of, w)
+            last = self.last[0]
             assert last is not None
             beside = self.read_ahead(w, whole, ("window",))
             of_rows = self.read_ahead(w, parts[0][0], ("row",))[0]
@@ -469,7 +469,7 @@ class TensorConsumer(Producer, FoldsAtOnce):
         Of CTAs that multiply together only the leader sees that a stage's scales have come. All see it by its sums.
         """
         e, s = self.e, self.schedule
-        cursor = e.op("tile.cursor", [e.type("position")], depth=s.stages).result
+        cursor = e.cursor(s.stages)
         sums = e.op("tile.fragment", [e.accumulator(self.waves * self.wave, self.own_columns, "warp")]).result
         parts, at = self.parts(), Positions(cursor, self.window())
         self.second_accumulator(sums.type)

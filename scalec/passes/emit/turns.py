@@ -22,14 +22,14 @@ class Turns:
         blocks = e.arith("arith.divui", e.arith("arith.addi", frame.length(h), e.i32(depth - 1)), e.i32(depth))
         self.blocks = blocks
         self.mine = e.op("tile.warpgroup", [ir.IntegerType.get_signless(32)]).result
-        turn = e.op("tile.cursor", [e.type("position")], depth=frame.turns).result
+        turn = e.cursor(frame.turns)
         e.op("tile.skip", operands=[turn, self.mine])
         h.ring = h.filled = e.op("tile.of_turn", [e.type("stages")], [self.ring, turn]).result
 
     def cursor(self) -> ir.Value:
         """A position in the ring of stages, at the first of this warpgroup's first tile."""
         e, frame = self.frame.e, self.frame
-        self.stage = e.op("tile.cursor", [e.type("position")], depth=frame.schedule.stages).result
+        self.stage = e.cursor(frame.schedule.stages)
         if frame.turns > 1:
             e.op("tile.skip", operands=[self.stage, e.arith("arith.muli", self.mine, self.blocks)])
         return self.stage
