@@ -39,6 +39,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture
+def on_the_emulator(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also beside a GPU."""
+    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
+
+
+@pytest.fixture
 def ptx_alone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
     """Compiles to PTX alone: ptxas took a sixth of a usual run's time. It sees kernels of cases that are thorough or
     marked `assembled`, or run beside a GPU."""

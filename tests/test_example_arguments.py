@@ -14,8 +14,7 @@ NAMES = sorted(path.stem for path in (FOLDER / "python").glob("*.py"))
 @pytest.mark.once("name")
 @pytest.mark.parametrize("value", ["0", "-1", "x", "1.5"])
 @pytest.mark.parametrize("name", NAMES)
-def test_sizes(name: str, value: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
+def test_sizes(name: str, value: str, on_the_emulator: None, capsys: pytest.CaptureFixture[str]) -> None:
     example = loaded(name)
     for size in example.SIZES:
         with pytest.raises(SystemExit) as ended:

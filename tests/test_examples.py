@@ -21,8 +21,7 @@ def touched(name: str, target: str) -> list[tuple[str, str]]:
 @pytest.mark.once("target", touches=touched)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_program_runs_or_is_refused_as_the_table_says(name: str, target: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
+def test_a_program_runs_or_is_refused_as_the_table_says(name: str, target: str, on_the_emulator: None):
     cell, refused = rows()[name][TARGETS.index(target)], refusal(PROGRAMS[name], target)
     assert cell == (RUNS if refused is None else REFUSED), FIX
     if refused is not None:

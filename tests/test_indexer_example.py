@@ -46,9 +46,8 @@ def test_a_wrong_kernel_is_found(name: str, monkeypatch: pytest.MonkeyPatch, cap
     assert "FAIL" in capsys.readouterr().out
 
 
-def test_no_step_reads_the_lengths_on_the_host(monkeypatch: pytest.MonkeyPatch):
+def test_no_step_reads_the_lengths_on_the_host(on_the_emulator: None):
     # fake tensors have no values: what would read one raises, as capturing it in a CUDA graph would
-    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
     script = loaded("indexer")
     indexer = script.Indexer(16, 128, 8, "sm_90a")
     with FakeTensorMode():

@@ -13,8 +13,7 @@ torch = pytest.importorskip("torch")
 
 
 @pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
+def script(on_the_emulator: None) -> Any:
     return loaded("language_model")
 
 

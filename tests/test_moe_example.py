@@ -32,9 +32,8 @@ def test_a_wrong_layer_is_found(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     assert [line.endswith("FAIL") for line in printed[1:]] == [True, True, False, False]
 
 
-def test_no_step_of_the_layer_reads_the_routing_on_the_host(monkeypatch: pytest.MonkeyPatch):
+def test_no_step_of_the_layer_reads_the_routing_on_the_host(on_the_emulator: None):
     # fake tensors have no values: what would read one, as bincount does, raises; so would capturing it in a CUDA graph
-    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
     moe = loaded("moe")
     experts = moe.Experts(
         torch.randn(3, 256, 128), torch.randn(3, 128, 128), topk=2, prefill=6, decode=6, target="sm_90a"

@@ -16,8 +16,7 @@ TINY = ["--tokens", "8", "--experts", "3", "--topk", "2", "--hidden", "128", "--
 
 
 @pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
+def script(on_the_emulator: None) -> Any:
     return loaded("moe_train")
 
 

@@ -104,8 +104,7 @@ def kernel() -> Kernel:
     return made
 
 
-def test_calls(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
+def test_calls(kernel: Kernel, on_the_emulator: None) -> None:
     for value in VALUES:
         only_ours(lambda value=value: kernel(value), value)
         only_ours(lambda value=value: kernel(1.0, value, value), value)

@@ -13,9 +13,7 @@ from scalec.errors import ArgumentError, UnsupportedError
 X = np.ones((4, 64), np.float32)
 
 
-@pytest.fixture(autouse=True)
-def emulated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
+pytestmark = pytest.mark.usefixtures("on_the_emulator")
 
 
 @pytest.mark.parametrize(

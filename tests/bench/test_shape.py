@@ -185,9 +185,8 @@ QUANTISED = {"m": 5, "n": 96, "k": 64}
 
 
 @pytest.fixture
-def quantised(monkeypatch):
+def quantised(on_the_emulator):
     """A program of two launches, its inputs and its product."""
-    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
     kernel = scalec.compile(ROWS, "sm_90a")
     assert isinstance(kernel, Sequence)
     inputs = inputs_of.make_inputs(kernel.spec, QUANTISED, 3, device="cpu")

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 import scalec
 from benchmarks import groups
 from benchmarks.groups import ALL_ROWS, COPY, OURS, Case
 from scalec.compiler import compile_source
 
 
-def test_along_k(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
+def test_along_k(on_the_emulator: None) -> None:
     case = Case("along", "along", (128, 0, 256), 16, 384, 8)
     assert case.dims == {"g": 3, "m": 8, "n": 16, "k": 384}
     assert case.flops == 2 * 8 * 16 * 384

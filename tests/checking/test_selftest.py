@@ -22,9 +22,7 @@ RESULT = 2 * BF16.launches[0]["m"] * BF16.launches[0]["n"]
 """Bytes of its result."""
 
 
-@pytest.fixture(autouse=True)
-def on_the_emulator(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
+pytestmark = pytest.mark.usefixtures("on_the_emulator")
 
 
 def test_every_format_is_in_the_list_and_every_target_has_schedules() -> None:

@@ -127,8 +127,7 @@ def test_not_ptx(invoke, tmp_path):
     assert invoke("emulate", str(tmp_path / "none.ptx")).exit_code == 1
 
 
-def test_run_without_a_gpu(invoke, monkeypatch):
-    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
+def test_run_without_a_gpu(invoke, on_the_emulator):
     result = invoke("run", FP8, "--dim", "m=40,n=64,k=256")
     assert result.exit_code == 0, result.stderr
     head, row = result.stdout.splitlines()

@@ -341,8 +341,7 @@ def test_a_quantised_result_is_what_it_stands_for(element: str, layout: str, kin
 
 
 @pytest.mark.parametrize("result", ["e4m3 scale(1x32:ue8m0@packed)", "e4m3 scale(1x32:ue8m0@blocked)", "nvfp4"])
-def test_quantised_results_on_the_emulator(invoke, monkeypatch, result: str):
-    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
+def test_quantised_results_on_the_emulator(invoke, on_the_emulator, result: str):
     program = f"D[m,n]:{result} = A[m,k]:e4m3 @ B[n,k]:e4m3 scale(1x128,128x128)"
     found = invoke("run", program, "--dim", "m=33,n=200,k=128" if result == "nvfp4" else "m=33,n=96,k=128")
     assert found.exit_code == 0, found.stderr
@@ -350,8 +349,7 @@ def test_quantised_results_on_the_emulator(invoke, monkeypatch, result: str):
 
 
 @pytest.mark.parametrize("empty", ["m", "k"])
-def test_sizes_of_nothing(invoke, monkeypatch, empty: str):
-    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
+def test_sizes_of_nothing(invoke, on_the_emulator, empty: str):
     sizes = ",".join(f"{d}={0 if d == empty else 16}" for d in "mnk")
     result = invoke("run", "C[m,n] = relu(A[m,k]@B[n,k] + b[n])", "--dim", sizes, "--target", "sm_90a")
     assert (result.exit_code, result.stdout.count("PASS")) == (0, 1), result.stderr

@@ -8,10 +8,7 @@ from pathlib import Path
 
 import pytest
 
-
-@pytest.fixture(autouse=True)
-def on_the_emulator(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
+pytestmark = pytest.mark.usefixtures("on_the_emulator")
 
 
 def test_the_command_prints_a_table_and_writes_json(invoke: Callable, tmp_path: Path) -> None:

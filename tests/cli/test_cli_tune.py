@@ -64,8 +64,7 @@ def test_without_a_gpu(invoke, torch_without_gpu) -> None:
     )
 
 
-def test_the_emulator_measures_nothing(invoke, monkeypatch) -> None:
-    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
+def test_the_emulator_measures_nothing(invoke, on_the_emulator) -> None:
     result = invoke("tune", FP8, "--dim", "n=7168,k=2048", "--m", "1:64")
     assert result.exit_code == 1
     assert "in the emulator nothing takes the time that it takes on a GPU" in result.stderr

@@ -11,6 +11,5 @@ def _ptx_alone(ptx_alone: None) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _emulator_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also beside a GPU, where kernels for another one would be refused."""
-    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
+def _emulator_alone(on_the_emulator: None) -> None:
+    """A GPU would refuse kernels for another one."""

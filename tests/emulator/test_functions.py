@@ -35,8 +35,7 @@ def inputs() -> np.ndarray:
     return np.resize(both, SHAPE)
 
 
-def computed(expression: str, element: str, target: str, monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
-    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
+def computed(expression: str, element: str, target: str) -> np.ndarray:
     m, n = SHAPE
     kernel = scalec.compile(source(expression, element), target=target, dims={"n": n, "k": 64})
     out = np.full(SHAPE, np.nan, TYPES[element])
@@ -65,9 +64,9 @@ def worst(got: np.ndarray, f: Callable[[np.ndarray], np.ndarray], element: str) 
         ("tanh", "bf16", "sm_100a"),
     ],
 )
-def test_errors(name: str, element: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors(name: str, element: str, target: str) -> None:
     expression, f = FUNCTIONS[name]
-    got = computed(expression, element, target, monkeypatch)
+    got = computed(expression, element, target)
     error, x = worst(got, f, element)
     assert error < LIMITS[element], f"{name} of {x!r}: {error:.4f} ulp"
     limit = {"gelu": 0, "silu": 0, "sigmoid": 0, "exp": 0, "tanh": -1}
@@ -75,9 +74,8 @@ def test_errors(name: str, element: str, target: str, monkeypatch: pytest.Monkey
         assert (got[np.isneginf(inputs())] == limit[name]).all()
 
 
-def test_a_small_block_does_not_vanish(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_small_block_does_not_vanish() -> None:
     """tanh of less than 2^-26, as a block of a quantised result."""
-    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
     kernel = scalec.compile(
         "T[m,n] = A[m,k]:f16 @ B[n,k]:f16 + X[m,n]:f32; C[m,n]:e4m3 scale(1x32) = tanh(T)",
         target="sm_90a",
@@ -89,9 +87,8 @@ def test_a_small_block_does_not_vanish(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_allclose(got, 3e-9, rtol=1e-6)
 
 
-def test_functions_of_quantised_results_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_functions_of_quantised_results_are_short() -> None:
     """Those of results of 16 bits, whatever the scales, which they leave within 2^-15."""
-    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
     program = "T[m,n] = A[m,k]:f16 @ B[n,k]:f16 + X[m,n]:f32; C[m,n]:e4m3 scale(1x32) = silu(T)"
     kernel = scalec.compile(program, target="sm_90a", dims={"n": 32, "k": 64})
     assert isinstance(kernel, Kernel)

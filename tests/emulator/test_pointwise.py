@@ -167,8 +167,7 @@ def made_up(t: int = 5, beyond: int = 0) -> list[torch.Tensor]:
 
 
 @pytest.mark.thorough  # importing torch's compiler takes most of it: tests/runtime/test_custom_op.py does too
-def test_an_op_of_torchs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
+def test_an_op_of_torchs() -> None:
     kernel = scalec.compile(COMBINE, target="sm_90a")
     weights, rows, inverse = given = tuple(made_up())
     tests = ["test_autograd_registration", "test_faketensor", "test_schema"]
@@ -178,8 +177,7 @@ def test_an_op_of_torchs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert torch.allclose(found.float(), terms.sum(1), rtol=2**-7, atol=2**-7)
 
 
-def test_an_index_beyond_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
+def test_an_index_beyond_the_rows() -> None:
     kernel = scalec.compile(COMBINE, target="sm_90a")
     with pytest.raises(ArgumentError, match=r"inv\[0, 1\] = 4 is no index of D, which has 4 \(D_0\)"):
         kernel(*made_up(beyond=1))

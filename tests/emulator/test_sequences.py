@@ -234,10 +234,9 @@ def test_explain_names_the_launch_before(capsys: pytest.CaptureFixture[str]) -> 
     assert "launch 2 of 2: C[m,n] = A_e4m3[m,k]:e4m3 @ B[n,k] scale(1xk, 1xk)\n" in told
 
 
-def test_an_op_with_gradients_has_all_launches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_op_with_gradients_has_all_launches() -> None:
     """What autograd sees are the program's results, not those of its first launch."""
     torch = pytest.importorskip("torch")
-    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
     program = "D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[n,k]"
     a, b = torch.randn(5, 64).bfloat16().requires_grad_(), torch.randn(264, 64).bfloat16()
     made = scalec.differentiable(program, "sm_90a", straight_through=True)(a, b)
@@ -256,12 +255,9 @@ def test_an_op_with_gradients_has_all_launches(monkeypatch: pytest.MonkeyPatch) 
         ("E over A", True),
     ],
 )
-def test_tensors_of_two_launches_that_overlap_are_refused(
-    pair: str, bound: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tensors_of_two_launches_that_overlap_are_refused(pair: str, bound: bool) -> None:
     """Each launch sees but its own: the second would write over results of the first, or over what the third reads."""
     torch = pytest.importorskip("torch")
-    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
     program = (
         "T[m,n] = A[m,k] @ B[n,k]; C[m,n]:f32 = T; D[m,n]:e4m3 scale(1xn) = T + 1;"
         " E[m,n]:e4m3 scale(1xn) = stochastic(T, seed[0])"

@@ -72,9 +72,8 @@ def test_rows_without_elements_have_scales_unless_they_are_skipped(program: str,
 
 
 @pytest.mark.parametrize("bound", [False, True])
-def test_rows_that_are_skipped_of_torch(bound: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_are_skipped_of_torch(bound: bool) -> None:
     torch = pytest.importorskip("torch")
-    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
     kernel = scalec.compile("D[m,n]:e4m3 scale(1xn) = A[idx[m],k] @ B[n,k]", "sm_90a")
     a, b = torch.randn(6, 64).bfloat16(), torch.randn(264, 64).bfloat16()
     index = torch.tensor([5, -1, 5, 0], dtype=torch.int32)
@@ -87,10 +86,9 @@ def test_rows_that_are_skipped_of_torch(bound: bool, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.thorough
-def test_rows_that_are_skipped_by_several_kernels_of_a_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_are_skipped_by_several_kernels_of_a_launch() -> None:
     """Of a range of sizes, and traced, a kernel is chosen before there is memory for what its launch leaves."""
     torch = pytest.importorskip("torch")
-    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
     program = "D[g,m,n]:e4m3 scale(1x1xn) = A[g,m,k] @ B[n,k] for m < rows[g]"
     kernel = scalec.compile(program, "sm_90a", {"n": 264, "k": 64, "m": "1:64"})
     tensors = torch.randn(2, 20, 64).bfloat16(), torch.randn(264, 64).bfloat16(), torch.tensor([9, 0]).int()

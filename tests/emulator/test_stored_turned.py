@@ -88,10 +88,9 @@ def test_operands_stored_the_other_way_round(name: str) -> None:
 
 
 @pytest.mark.thorough
-def test_calls_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_of_torch() -> None:
     """Compiled too, where one op has all launches; refusals speak of the caller's scales."""
     torch = pytest.importorskip("torch")
-    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
     one, kernel = made("right", "shared"), made("right", "before")
     a, b = (torch.randn(size).to(torch.float8_e4m3fn) for size in ((16, 256), (256, 144)))
     scales = torch.rand(16, 2), torch.rand(2, 2)

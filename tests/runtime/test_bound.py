@@ -251,8 +251,7 @@ def test_a_program_binds_the_kernel_of_its_sizes(device):
 
 
 @pytest.fixture
-def emulated(monkeypatch):
-    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
+def emulated(on_the_emulator):
     torch._dynamo.reset()
     return scalec.compile("C[m,n] = A[m,k] @ B[n,k]", target="sm_90a", dims={"n": 64, "k": 128})
 

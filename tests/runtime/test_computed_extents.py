@@ -19,9 +19,7 @@ ENDS = "D[m, n/8*12 + n%8]:f32 = A[m,k] @ B[n,k]"
 FRONT = "D[m, n + n/8*4 + 8]:f32 = A[m,k] @ B[n,k]"
 
 
-@pytest.fixture(autouse=True)
-def on_the_emulator(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
+pytestmark = pytest.mark.usefixtures("on_the_emulator")
 
 
 @pytest.fixture(scope="module")

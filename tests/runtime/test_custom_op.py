@@ -29,8 +29,7 @@ FAILS = (RuntimeError, ArgumentError)
 
 
 @pytest.fixture(autouse=True)
-def on_the_emulator(monkeypatch):
-    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
+def _dynamo_anew(on_the_emulator):
     torch._dynamo.reset()
 
 

@@ -153,9 +153,7 @@ CASES = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _emulator(ptx_alone: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
+pytestmark = pytest.mark.usefixtures("ptx_alone", "on_the_emulator")
 
 
 def made(case: Case, seed: int = 0) -> list[Any]:

@@ -16,9 +16,7 @@ from scalec.runtime.kernel import Kernel
 BF16 = "C[m,n]:f32 = A[m,k] @ B[n,k]"
 
 
-@pytest.fixture(autouse=True)
-def on_the_emulator(monkeypatch):
-    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
+pytestmark = pytest.mark.usefixtures("on_the_emulator")
 
 
 @pytest.fixture(scope="module")

@@ -39,8 +39,7 @@ UNWRITTEN = 7.0
 
 
 @pytest.fixture(autouse=True)
-def on_the_emulator(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
+def _dynamo_anew(on_the_emulator: None) -> None:
     torch._dynamo.reset()
 
 

@@ -27,9 +27,8 @@ THREADS = 8
 
 
 @pytest.fixture(autouse=True)
-def on_the_emulator(monkeypatch):
+def _turns_taken_often(on_the_emulator):
     """The emulator, among threads that take turns often."""
-    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     yield
