@@ -15,16 +15,11 @@ from scalec.emulator.machine.memory import GlobalMemory, Segment
 from scalec.emulator.machine.options import Options
 
 triton = pytest.importorskip("triton")
-pytestmark = pytest.mark.thorough  # Triton and its ptxas take their time
+pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("triton_cache")]  # Triton and its ptxas take their time
 block_fp8 = import_module("benchmarks.block_fp8_triton")
 
 EVERY = sorted({c for _, some in block_fp8.CONFIGS for c in some}, key=str)
 SWIZZLES = (0, 32, 64, 128)  # bytes, by Triton's number
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
 
 
 def compiled(config: Any) -> Any:

@@ -11,24 +11,20 @@ import numpy as np
 import pytest
 
 from scalec.emulator.launch import launch, load
-from scalec.emulator.machine.memory import GlobalMemory, Segment
+from scalec.emulator.machine.memory import GlobalMemory
 from scalec.emulator.machine.options import Options
 from scalec.formats import FORMATS
 from scalec.reference.packing import storage
 from scalec.reference.quantize import quantize
+from tests.benchmarks.test_block_fp8_triton import put
 
 triton = pytest.importorskip("triton")
-pytestmark = pytest.mark.thorough  # Triton and its ptxas take their time
+pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("triton_cache")]  # Triton and its ptxas take their time
 module = import_module("benchmarks.quantise_triton")
 
 BF16 = ml_dtypes.bfloat16
 WHOLE = 0.25  # a power of two: what is divided by it is exact
 COLUMNS = (4160, 70)  # a step and a part of one, in rows of whole 16 bytes; a ragged block, in others
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
 
 
 def values(format_: str, columns: int) -> np.ndarray:
@@ -47,13 +43,6 @@ def values(format_: str, columns: int) -> np.ndarray:
     x[5, : columns // 2] = 0.0
     x[5, ::3] *= -0.0
     return x.astype(BF16)
-
-
-def put(memory: GlobalMemory, array: np.ndarray, name: str, *, blank: bool = False) -> Segment:
-    segment = memory.allocate(array.nbytes, name)
-    segment.data[:] = np.ascontiguousarray(array).view(np.uint8).reshape(-1)
-    segment.written[:] = not blank
-    return segment
 
 
 def quantised(kernel: Any, x: np.ndarray, out: tuple[np.ndarray, ...], block: int, types: dict[str, str]) -> Any:

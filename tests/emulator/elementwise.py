@@ -9,6 +9,14 @@ from .harness import Out, module, run_ptx
 _REGISTER = {1: "%h", 2: "%h", 4: "%r", 8: "%rd"}
 
 
+def f32(*values: float) -> np.ndarray:
+    return np.array(values, "f4")
+
+
+def u16(*values: int) -> np.ndarray:
+    return np.array(values, "u2")
+
+
 def apply(text: str, result: str, *operands: np.ndarray, target: str = "sm_90a") -> np.ndarray:
     """Results of an instruction as an array of the dtype `result`.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -60,6 +61,44 @@ def values(codes: np.ndarray, scales: np.ndarray) -> np.ndarray:
         return codes.view(E2M1).astype(np.float64) * np.repeat(scales.view(E4M3).astype(np.float64), 16, axis=1)
 
 
+def of_kinds(kinds: Sequence[tuple[int, int]], count: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Codes and scales of weights, and tokens, of nine K blocks with `count` scales each, each of one of the kinds."""
+    drawn = np.random.default_rng(seed)
+    blocks = [drawn.integers(*kinds[drawn.integers(len(kinds))], (70, count), np.uint8) for _ in range(9)]
+    codes = drawn.integers(0, 16, (70, 9 * 128), np.uint8)
+    return codes, np.concatenate(blocks, axis=1), drawn.integers(-8, 9, (9, 9 * 128)).astype(np.float32)
+
+
+def sums_are_close(found: np.ndarray, tokens: np.ndarray, weights: np.ndarray) -> None:
+    tokens = tokens.astype(np.float64)
+    assert (np.abs(found - tokens @ weights.T) <= 2.0**-11 * (np.abs(tokens) @ np.abs(weights).T)).all()
+
+
+def forms(programs: Mapping[str, str]) -> Callable[..., None]:
+    """A test of programs, with sizes that are known and without."""
+
+    @pytest.mark.once
+    @pytest.mark.parametrize("known", ["nk", ""])
+    @pytest.mark.parametrize("name", programs)
+    def test_forms(name: str, known: str) -> None:
+        dims = {"m": 24, "n": 80, "k": 416} | {x: 3 for x in "bg" if f"[{x}," in programs[name]}
+        kernel, _ = run(f"{programs[name]} with convert=addends", "sm_90a", dims, known)
+        assert "convert=addends" in kernel.spec.schedule
+
+    return test_forms
+
+
+def schedules(program: str, every: Sequence[str]) -> Callable[..., None]:
+    """A test of a program with each of these."""
+
+    @pytest.mark.once
+    @pytest.mark.parametrize("schedule", every)
+    def test_schedules(schedule: str) -> None:
+        run(f"{program} with convert=addends, {schedule}", "sm_90a", {"m": 40, "n": 80, "k": 416}, "nk")
+
+    return test_schedules
+
+
 @pytest.mark.once
 @pytest.mark.parametrize("beside", [0x38, 0x10, 0x03])
 @pytest.mark.parametrize(
@@ -80,15 +119,8 @@ def test_every_scale_times_every_element(program: str, scales: Any, beside: int)
 @pytest.mark.parametrize("seed", [0, *(pytest.param(x, marks=pytest.mark.thorough) for x in range(1, 8))])
 def test_blocks_of_unlike_scales(seed: int) -> None:
     """K blocks whose scales are ordinary, low, small, or all of these, in any order: sums are told anew each time."""
-    drawn = np.random.default_rng(seed)
-    kinds = [(0x20, 0x7E), (0x08, 0x66), (0x00, 0x20), (0x00, 0x7E)]
-    blocks = [drawn.integers(*kinds[drawn.integers(4)], (70, 8), np.uint8) for _ in range(9)]
-    scales = np.concatenate(blocks, axis=1)
-    codes = drawn.integers(0, 16, (70, 9 * 128), np.uint8)
-    tokens = drawn.integers(-8, 9, (9, 9 * 128)).astype(np.float32)
-    found, weights = made(f"{PROGRAM} with convert=addends", codes, scales, tokens), values(codes, scales)
-    bound = np.abs(tokens.astype(np.float64)) @ np.abs(weights).T
-    assert (np.abs(found - tokens.astype(np.float64) @ weights.T) <= 2.0**-11 * bound).all()
+    codes, scales, tokens = of_kinds([(0x20, 0x7E), (0x08, 0x66), (0x00, 0x20), (0x00, 0x7E)], 8, seed)
+    sums_are_close(made(f"{PROGRAM} with convert=addends", codes, scales, tokens), tokens, values(codes, scales))
 
 
 @pytest.mark.once
@@ -109,19 +141,8 @@ def test_low_scales_are_multiplied_again_in_one_block(tile: str) -> None:
     assert counts["low"] * blocks == counts["ordinary"] * (blocks + 1)
 
 
-@pytest.mark.once
-@pytest.mark.parametrize("known", ["nk", ""])
-@pytest.mark.parametrize("name", FORMS)
-def test_forms(name: str, known: str) -> None:
-    dims = {"m": 24, "n": 80, "k": 416} | {x: 3 for x in "bg" if f"[{x}," in FORMS[name]}
-    kernel, _ = run(f"{FORMS[name]} with convert=addends", "sm_90a", dims, known)
-    assert "convert=addends" in kernel.spec.schedule
-
-
-@pytest.mark.once
-@pytest.mark.parametrize("schedule", SCHEDULES)
-def test_schedules(schedule: str) -> None:
-    run(f"{PROGRAM} with convert=addends, {schedule}", "sm_90a", {"m": 40, "n": 80, "k": 416}, "nk")
+test_forms = forms(FORMS)
+test_schedules = schedules(PROGRAM, SCHEDULES)
 
 
 def test_a_row_beside_others_where_that_must_not_matter() -> None:

@@ -9,15 +9,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from .elementwise import apply
+from .elementwise import apply, f32
 
 INF, NAN = math.inf, math.nan
 LEAST = 2.0**-126
 SUBNORMAL = 2.0**-130
-
-
-def f32(*values: float) -> np.ndarray:
-    return np.array(values, "f4")
 
 
 def check(name: str, cases: dict[float, float], kind: str = "f4") -> None:

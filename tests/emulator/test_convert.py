@@ -11,21 +11,13 @@ import pytest
 
 from scalec.emulator.findings import Finding, NotModelled
 
-from .elementwise import apply
+from .elementwise import apply, f32, u16
 from .rational import nearest
 
 INF, NAN = math.inf, math.nan
 ROUNDINGS = ("rn", "rz", "rm", "rp")
 DTYPES = {"f16": np.dtype("f2"), "bf16": np.dtype(ml_dtypes.bfloat16), "f32": np.dtype("f4"), "f64": np.dtype("f8")}
 BLACKWELL = {"target": "sm_100a"}
-
-
-def f32(*values: float) -> np.ndarray:
-    return np.array(values, "f4")
-
-
-def u16(*values: int) -> np.ndarray:
-    return np.array(values, "u2")
 
 
 def hexes(values: np.ndarray) -> list[str]:

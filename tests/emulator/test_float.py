@@ -11,15 +11,11 @@ import pytest
 
 from scalec.emulator.findings import Finding, NotModelled
 
-from .elementwise import apply
+from .elementwise import apply, f32
 from .rational import nearest
 
 ROUNDINGS = ("rn", "rz", "rm", "rp")
 INF, NAN = math.inf, math.nan
-
-
-def f32(*values: float) -> np.ndarray:
-    return np.array(values, "f4")
 
 
 def bits(*values: int) -> np.ndarray:

@@ -11,7 +11,7 @@ import pytest
 
 from scalec.emulator.findings import NotModelled
 
-from .elementwise import apply
+from .elementwise import apply, u16
 from .rational import nearest
 
 DTYPES = {"f16": np.dtype("f2"), "bf16": np.dtype(ml_dtypes.bfloat16)}
@@ -21,10 +21,6 @@ OPERATIONS: dict[str, Callable[..., Fraction]] = {
     "mul": lambda x, y: x * y,
     "fma.rn": lambda x, y, z: x * y + z,
 }
-
-
-def u16(*values: int) -> np.ndarray:
-    return np.array(values, "u2")
 
 
 def number(pattern: int, kind: str) -> float:

@@ -10,8 +10,8 @@ import pytest
 
 import scalec
 from scalec.runtime.emulated import EmulatedDevice
+from tests.emulator.test_addends import forms, of_kinds, schedules, sums_are_close
 from tests.emulator.test_converted import pack
-from tests.emulator.test_several_results import run
 
 PROGRAM = "C[m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:mxfp4 scale(1x128)"
 WEIGHTS_FIRST = "C[n,m]:f32 = B[n,k]:mxfp4 @ A[m,k]:e4m3 scale(1x128)"
@@ -82,9 +82,7 @@ def test_scales_in_reach_are_multiplied_once(first: int) -> None:
         kernel.fixed = device = EmulatedDevice("sm_90a")
         ones = np.ones((9, 4), np.float32)
         found = np.asarray(kernel(tokens.astype(E4M3), pack(codes), ones, scales.view(UE8M0)))
-        weights = values(codes, scales)
-        bound = np.abs(tokens) @ np.abs(weights).T
-        assert (np.abs(found - tokens @ weights.T) <= 2.0**-11 * bound).all()
+        sums_are_close(found, tokens, values(codes, scales))
         assert device.stats is not None
         counts.append(device.stats.counts["wgmma"])
     assert counts[1] == 2 * counts[0]  # of four K blocks one, each 32 of K by themselves
@@ -94,15 +92,8 @@ def test_scales_in_reach_are_multiplied_once(first: int) -> None:
 @pytest.mark.parametrize("seed", [0, *(pytest.param(x, marks=pytest.mark.thorough) for x in range(1, 8))])
 def test_blocks_of_unlike_scales(seed: int) -> None:
     """K blocks whose scales are alike, elsewhere alike, or anything that products of f32 hold, in any order."""
-    drawn = np.random.default_rng(seed)
-    kinds = [(116, 128), (100, 112), (112, 124), (60, 180)]
-    blocks = [drawn.integers(*kinds[drawn.integers(4)], (70, 4), np.uint8) for _ in range(9)]
-    scales = np.concatenate(blocks, axis=1)
-    codes = drawn.integers(0, 16, (70, 9 * 128), np.uint8)
-    tokens = drawn.integers(-8, 9, (9, 9 * 128)).astype(np.float32)
-    found, weights = made(f"{PROGRAM} with convert=addends", codes, scales, tokens), values(codes, scales)
-    bound = np.abs(tokens.astype(np.float64)) @ np.abs(weights).T
-    assert (np.abs(found - tokens.astype(np.float64) @ weights.T) <= 2.0**-11 * bound).all()
+    codes, scales, tokens = of_kinds([(116, 128), (100, 112), (112, 124), (60, 180)], 4, seed)
+    sums_are_close(made(f"{PROGRAM} with convert=addends", codes, scales, tokens), tokens, values(codes, scales))
 
 
 @pytest.mark.once
@@ -114,21 +105,8 @@ def test_scales_of_half_of_what_an_instruction_multiplies(tile: str) -> None:
     tokens = drawn.integers(-8, 9, (5, 256)).astype(np.float32)
     program = "C[m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:e2m1 scale(1x128, 1x16:ue8m0)"
     found = made(f"{program} with convert=addends, swap=1, tile={tile}", codes, scales, tokens)
-    weights = values(codes, scales, 16)
-    bound = np.abs(tokens.astype(np.float64)) @ np.abs(weights).T
-    assert (np.abs(found - tokens.astype(np.float64) @ weights.T) <= 2.0**-11 * bound).all()
+    sums_are_close(found, tokens, values(codes, scales, 16))
 
 
-@pytest.mark.once
-@pytest.mark.parametrize("known", ["nk", ""])
-@pytest.mark.parametrize("name", FORMS)
-def test_forms(name: str, known: str) -> None:
-    dims = {"m": 24, "n": 80, "k": 416} | {x: 3 for x in "bg" if f"[{x}," in FORMS[name]}
-    kernel, _ = run(f"{FORMS[name]} with convert=addends", "sm_90a", dims, known)
-    assert "convert=addends" in kernel.spec.schedule
-
-
-@pytest.mark.once
-@pytest.mark.parametrize("schedule", SCHEDULES)
-def test_schedules(schedule: str) -> None:
-    run(f"{PROGRAM} with convert=addends, {schedule}", "sm_90a", {"m": 40, "n": 80, "k": 416}, "nk")
+test_forms = forms(FORMS)
+test_schedules = schedules(PROGRAM, SCHEDULES)

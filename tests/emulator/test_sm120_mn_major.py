@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.emulator.running import by_turns, run_on
+from tests.emulator.test_sm100_mn_major import STORED, product
 
-STORED = {"A": "A[k,m]{0} @ B[n,k]{1}", "B": "A[m,k]{0} @ B[k,n]{1}", "both": "A[k,m]{0} @ B[k,n]{1}"}
 TYPES = ["bf16", "f16", "tf32", "e4m3"]
 DEEP = {"bf16": 176, "f16": 176, "tf32": 80, "e4m3": 336}
 """A K of two or three K tiles, the last not whole."""
@@ -20,10 +20,6 @@ def run(source: str, dims: tuple[int, int, int], seed: int, limit: float, fixed:
     stats = run_on(source, {"m": m, "n": n, "k": k}, fixed, seed, limit, target="sm_120a").stats
     assert stats.counts["shared wavefronts"] > 0
     assert stats.counts["bank conflicts"] == 0
-
-
-def product(stored: str, a: str, b: str = "") -> str:
-    return STORED[stored].format(f":{a}", f":{b or a}")
 
 
 @pytest.mark.once("stored", "element", "seed")

@@ -11,6 +11,7 @@ from scalec.errors import DeviceError, ScheduleError
 from scalec.runtime.kernel import Kernel
 from tests.emulator.quantised import changed, run_quantised
 from tests.emulator.running import run_on
+from tests.emulator.test_turned import fields_of
 from tests.tiers import fields
 
 BLOCKS = "D[m,n]{} = A[m,k] @ B[n,k] scale(1x128,128x128)"
@@ -32,10 +33,6 @@ QUANTISED = {
     "columns not permuted": (BLOCKS, "nvfp4", (72, 224, 128), "tile=64x96x128, permute_n=0"),
     "8 bits": (BF16, "e4m3 scale(1x16)", (72, 112, 128), "tile=64x48x64"),
 }
-
-
-def fields_of(kernel: Kernel | Compilation) -> dict[str, str]:
-    return dict(x.split("=") for x in str(kernel.spec.schedule).split(", "))
 
 
 def epilogue(source: str, dims: dict[str, int], target: str = "sm_90a") -> str:
