@@ -111,7 +111,7 @@ def _gradient(t: Trace, c: Contract, core: list[Value], summed: frozenset[str], 
         order = order_of(c, s)
         order = tuple(d for d in order if d in value.dims)
         name = f"{value.source.name}_rows" if alone and _read_along(value, summed) else _name(c, s)  # pyright: ignore
-        if alone and not _read_along(value, summed):  # pyright: ignore[reportArgumentType]
+        if alone and not _read_along(value, summed):
             name = f"{value.source.name}_{element}"  # pyright: ignore
         key = f"gradient {id(c)} {Writer().value(value)}"  # of groups there is more in it
         tensor = t.once_made(key, name, element, plain(order), value)
@@ -145,7 +145,7 @@ def _name(c: Contract, s: Statement) -> str:
     if s.temporary and s.value is c:
         return f"d{s.tensor.name}"
     names = [
-        next((x.source.name for x in below(v) if isinstance(x, Read) and isinstance(x.source, Tensor)), "")  # pyright: ignore
+        next((x.source.name for x in below(v) if isinstance(x, Read) and isinstance(x.source, Tensor)), "")
         for v in (
             c.left.values if isinstance(c.left, Subtract) else c.left,
             c.right.values if isinstance(c.right, Subtract) else c.right,
