@@ -7,10 +7,12 @@ from scalec.passes.base import Decision
 from scalec.passes.plan.draft import draft
 from scalec.passes.problem.types import Problem
 
+DECIDED = ("warpgroups", "warps", "consumers", "convert", "converters", "scale_copier", "registers")
+
 
 class WarpSpecialize(Decision):
     """Decides `warpgroups` and `warps` (of consumers), `consumers`, `convert`, `converters`, `scale_copier`, and
-    `registers` (of a producer's and a consumer's threads).
+    `registers` (of a producer's and a consumer's threads), as drafts have them.
 
     Consumer warpgroups share each tile where the search of schedules (scalec.model.space) has not said otherwise: where
     sums are promoted, turns took 1.09 to 1.36 times as long with tiles of 128x128, and longer with others (H200,
@@ -29,12 +31,4 @@ class WarpSpecialize(Decision):
 
     def choose(self, problem: Problem, given: Request) -> Request:
         plan = draft(problem, given)
-        return given.with_fields(
-            warpgroups=plan.warpgroups,
-            warps=plan.warps,
-            consumers=plan.consumers,
-            convert=plan.convert,
-            converters=plan.converters,
-            scale_copier=plan.scale_copier,
-            registers=plan.registers,
-        )
+        return given.with_fields(**{name: getattr(plan, name) for name in DECIDED})
