@@ -245,10 +245,22 @@ def _of_lane(s: State, own: ir.Value, pitch: int, swizzle: int, bits: int, matri
     return b.add(at, b.mul(b.and_(s.lane, 1 if bits == 32 else 3), 2 * bits // 8))
 
 
+def store_matrices(s: State, address: ir.Value, words: list[ir.Value], layout: str) -> None:
+    """Stores 8x8 matrices of 16 bits, a word of a thread each, at a lane's shared address; "col": turned."""
+    s.b.op(
+        "nvvm.stmatrix",
+        [],
+        [s.b.address(SHARED, address), *words],
+        eltType=ir.Attribute.parse("#nvvm.ld_st_matrix_elt_type<b16>"),
+        layout=ir.Attribute.parse(f"#nvvm.mma_layout<{layout}>"),
+        shape=ir.Attribute.parse("#nvvm.ld_st_matrix_shape<m = 8, n = 8>"),
+    )
+
+
 def _stage(s: State, registers: list[Any], to: Staging, above: int) -> None:
     """Rounds a wave and stores it in shared memory by 16 rows of 32 bytes, `above` bytes after this lane's first; of a
     row of an odd number of 16 bytes the last 16, whose rows are those of the lower lanes."""
-    b, each = s.b, 16 // to.bits  # groups of 8 columns in 16 bytes: what a thread has of a row there is a register
+    each = 16 // to.bits  # groups of 8 columns in 16 bytes: what a thread has of a row there is a register
     for g in range(0, len(registers) // 4, 2 * each):
         box, column = divmod(8 * g, to.width)
         chunks = [range(i, i + each) for i in range(g, min(g + 2 * each, len(registers) // 4), each)]
@@ -257,15 +269,7 @@ def _stage(s: State, registers: list[Any], to: Staging, above: int) -> None:
             for groups in chunks
             for half in (0, 1)
         ]
-        address = b.address(SHARED, to.place(s, column * to.bits // 8, above + box * to.tall * to.pitch))
-        b.op(
-            "nvvm.stmatrix",
-            [],
-            [address, *packed],
-            eltType=ir.Attribute.parse("#nvvm.ld_st_matrix_elt_type<b16>"),
-            layout=ir.Attribute.parse("#nvvm.mma_layout<row>"),
-            shape=ir.Attribute.parse("#nvvm.ld_st_matrix_shape<m = 8, n = 8>"),
-        )
+        store_matrices(s, to.place(s, column * to.bits // 8, above + box * to.tall * to.pitch), packed, "row")
 
 
 def _stage_wide(s: State, registers: list[Any], to: Staging, above: int) -> None:

@@ -8,10 +8,10 @@ from typing import Any, Self
 
 from scalec.ir import tile
 from scalec.ir.mlir import ir
-from scalec.lowering.builder import SHARED
 from scalec.lowering.common import rounding
 from scalec.lowering.common.gather import placed
 from scalec.lowering.common.global_elements import address_of
+from scalec.lowering.common.staging import store_matrices
 from scalec.lowering.common.state import COMMON, State
 from scalec.lowering.common.stores import both_of_a_column
 
@@ -72,14 +72,7 @@ class _Turned:
                 for i in range(g, min(g + 2, self.columns // 8))
                 for half in (0, 1)
             ]
-            b.op(
-                "nvvm.stmatrix",
-                [],
-                [b.address(SHARED, b.add(at, 8 * g * self.pitch + above)), *words],
-                eltType=ir.Attribute.parse("#nvvm.ld_st_matrix_elt_type<b16>"),
-                layout=ir.Attribute.parse("#nvvm.mma_layout<col>"),
-                shape=ir.Attribute.parse("#nvvm.ld_st_matrix_shape<m = 8, n = 8>"),
-            )
+            store_matrices(s, b.add(at, 8 * g * self.pitch + above), words, "col")
 
     def _by_pairs(self, s: State, registers: list[Any], above: int) -> None:
         """Lanes of two adjacent rows exchange, and each stores both elements of a column."""
