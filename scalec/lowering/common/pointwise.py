@@ -446,7 +446,7 @@ def store_columns(s: State, op: ir.OpView) -> None:
     """As loads: words of several elements whole, others one by one; of a byte of several, all."""
     b, element, together = s.b, str(op.target.type.element_type), tile.int_of(op.together)
     address, row = _address(s, op.target, op.at, op.strides, element), element_spelled(element)
-    values = [now(x) for x in s.get(op.value)]
+    values = [rounding.of_memory(s, element, now(x)) for x in s.get(op.value)]
     assert row is not None
     bits, masked = row.bits, "masked" in op.operation.attributes
 

@@ -91,12 +91,22 @@ def one(s: State, element: str, value: ir.Value) -> ir.Value:
     return pair(s, element, value, s.b.constant(0.0))
 
 
+def of_memory(s: State, element: str, x: ir.Value) -> ir.Value:
+    """A value that may be as memory has it, so that what rounds it takes the sign of no NaN: where a sequence of
+    instructions does, NaN is made 0x7FFFFFFF, which has none, by what computes (PTX ISA 9.7.3.12, min.NaN)."""
+    made = not isinstance(x.owner, ir.Block) and x.owner.name.startswith("arith.")
+    if made or element not in _GRIDS or _converts(s, element):
+        return x
+    return s.b.pure("min.NaN.f32 $0, $1, 0f7F800000;", s.b.f32, x)
+
+
 def _packed(b: Builder, element: str, values: list[ir.Value]) -> ir.Value:
     """Values as adjacent elements of 4 bits in the lower bits of an i32, in additions and products of f32 and integers.
 
     An even number of values. cvt.pack.sat.s4 (PTX ISA 9.7.9.22) brings two codes to 4 bits of their own and shifts
     earlier ones up; codes above the largest number's, which has all lower bits, become it. Of a value's own bits it
-    leaves the sign in the upper bit: those of a negative number are the least integer, those of others are 0 or more.
+    leaves the sign in the upper bit: those of a negative number are the least integer, those of others are 0 or more,
+    NaN's too, which has no sign (`of_memory`).
     """
     codes, signs = b.constant(0), b.constant(0)
     for low, high in zip(values[-2::-2], values[::-2], strict=True):
