@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scalec.errors import ScalecError
 from scalec.ir.mlir import ir
 from scalec.ir.scale import dims_in
-from scalec.reference.space import Access, Domain, Factor, Space, point_mask, regions
+from scalec.reference.space import Access, Domain, Factor, Space, point_mask, regions, symbols_in
 
 Array = NDArray[Any]
 
@@ -97,11 +97,20 @@ def multiply(lhs: Access, rhs: Access, at_l: Space, at_r: Space, kept: set[int])
         pieces = np.array_split(at_l.points[longest], min(at_l.size(longest), -(-size // GATHER)))
         parts = [multiply(lhs, rhs, at_l.with_points(longest, p), at_r.with_points(longest, p), kept) for p in pieces]
         return np.concatenate(parts, axis=longest)
-    rounded = _rounded(lhs, rhs, kept)
-    if rounded:
-        return _with_rounded(lhs, rhs, at_l, at_r, kept, rounded)
-    a, b = lhs.values(at_l), rhs.values(at_r)
-    return _product(_left_out(a, rhs, at_r, kept), _left_out(b, lhs, at_l, kept), kept)
+    along, whole = _apart(lhs, rhs, kept)
+    apart = [f for _, f in (*along, *whole)]
+    a = _left_out(lhs.values(at_l, apart), rhs, at_r, kept)
+    b = _left_out(rhs.values(at_r, apart), lhs, at_l, kept)
+    with np.errstate(all="ignore"):  # infinite, and no number where an infinite product meets a zero
+        total = _point_by_point([a, b, _multiplied(along, lhs, at_l, at_r)], kept) if along else _product(a, b, kept)
+        return total * _multiplied(whole, lhs, _at_one(at_l, kept), _at_one(at_r, kept)) if whole else total
+
+
+def _at_one(space: Space, kept: set[int]) -> Space:
+    """One point along what is summed, which may have none."""
+    for d in range(len(space.points)):
+        space = space if d in kept else space.with_points(d, np.zeros(1, np.int64))
+    return space
 
 
 def _left_out(values: Array, other: Access, at: Space, kept: set[int]) -> Array:
@@ -119,21 +128,29 @@ Scaled = list[tuple[Access, Factor]]
 AS_F32 = (np.float32, np.float16, ml_dtypes.bfloat16)  # scales that are multiplied with each other in f32
 
 
-def _rounded(lhs: Access, rhs: Access, kept: set[int]) -> list[Scaled]:
-    """Scales whose product in f32 is no normal number somewhere; else its rounding is far below any tolerance.
-
-    The language multiplies f32 scales, and those of 16 bits, of both operands before they multiply a sum: those of
-    blocks along the summed dimensions, and those of blocks that span these, of which whole tensors' come last.
+def _apart(lhs: Access, rhs: Access, kept: set[int]) -> tuple[Scaled, Scaled]:
+    """Scales that multiply no element: those of blocks along the summed dimensions, which multiply each term, and those
+    of blocks that span these, which multiply the sum; of these whole tensors' come last. None of either where that is
+    the same: the language multiplies f32 scales, and those of 16 bits, of both operands in f32 before they multiply a
+    sum, and where their product is a normal number its rounding is far below any tolerance.
     """
     groups: tuple[Scaled, Scaled, Scaled] = [], [], []
     for operand in (lhs, rhs):
-        axes = [dims_in(ir.AffineMap.get(operand.map.n_dims, operand.map.n_symbols, [e])) for e in operand.map.results]
+        axes = [_dims(operand, e) for e in operand.map.results]
         for f in operand.tensor.factors:
             if f.scales.dtype not in AS_F32:
                 continue
             along = any(not spans and own - kept for own, spans in zip(axes, f.spans, strict=True))
             groups[0 if along else 2 if all(f.spans) else 1].append((operand, f))
-    return [g for g in (groups[0], groups[1] + groups[2]) if _beyond(g)]
+    along, whole = groups[0], groups[1] + groups[2]
+    numbers = all(np.isfinite(f.scales).all() for _, f in whole)
+    return along if _beyond(along) else [], [] if numbers and not _beyond(whole) else whole
+
+
+def _dims(operand: Access, e: ir.AffineExpr) -> set[int]:
+    """The dimensions that an index depends on, through symbols too."""
+    own = ir.AffineMap.get(operand.map.n_dims, operand.map.n_symbols, [e])
+    return dims_in(own).union(*(operand.symbols[i].dims() for i in symbols_in(own)))
 
 
 def _beyond(group: Scaled) -> bool:
@@ -156,22 +173,18 @@ def _multiplied(group: Scaled, lhs: Access, at_l: Space, at_r: Space) -> Array:
     return reduce(np.multiply, [*each, reduce(np.multiply, whole)] if whole else each).astype(np.float64)
 
 
-def _with_rounded(lhs: Access, rhs: Access, at_l: Space, at_r: Space, kept: set[int], rounded: list[Scaled]) -> Array:
-    """`multiply`, point by point of the summed dimensions, where products of scales are rounded to f32."""
-    apart = [f for group in rounded for _, f in group]
-    arrays = [lhs.values(at_l, apart), rhs.values(at_r, apart)]
-    with np.errstate(all="ignore"):  # infinite, and no number where an infinite product meets a zero
-        arrays += [_multiplied(group, lhs, at_l, at_r) for group in rounded]
-        shape = np.broadcast_shapes(*(x.shape for x in arrays))
-        summed = [d for d in range(len(shape)) if d not in kept]
-        total = np.zeros([n if d in kept else 1 for d, n in enumerate(shape)])
-        for point in np.ndindex(*(shape[d] for d in summed)):
-            at = dict(zip(summed, point, strict=True))
-            pieces = (
-                x[tuple(slice(at[d], at[d] + 1) if d in at and n > 1 else slice(None) for d, n in enumerate(x.shape))]
-                for x in arrays
-            )
-            total += reduce(np.multiply, pieces)
+def _point_by_point(arrays: Sequence[Array], kept: set[int]) -> Array:
+    """The sum of products of arrays over the space: what is not summed as a matrix product is."""
+    shape = np.broadcast_shapes(*(x.shape for x in arrays))
+    summed = [d for d in range(len(shape)) if d not in kept]
+    total = np.zeros([n if d in kept else 1 for d, n in enumerate(shape)])
+    for point in np.ndindex(*(shape[d] for d in summed)):
+        at = dict(zip(summed, point, strict=True))
+        pieces = (
+            x[tuple(slice(at[d], at[d] + 1) if d in at and n > 1 else slice(None) for d, n in enumerate(x.shape))]
+            for x in arrays
+        )
+        total += reduce(np.multiply, pieces)
     return total
 
 

@@ -24,7 +24,7 @@ def given(values: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        "Q[m,k]:e2m1 = X[m,k]:f32; P[m,k]:e3m2 = X[m,k]; O[m,k]:e2m3 = X[m,k]; N[m,k]:i8 = X[m,k]; M[m,k]:e4m3 = X[m,k]",
+        "Q[m,k]:e2m1 = X[m,k]:f32; P[m,k]:e3m2 = X[m,k]; O[m,k]:e2m3 = X[m,k]; N[m,k]:i8 = X[m,k]",
         "Q[m,k]:e2m1 = X[m,k]:bf16; P[m,k]:nvfp4 = X[m,k]",
         "T[k,m]:e2m1 = X[m,k]:f32",
         "Q[m,k]:e2m1 = stochastic(X[m,k]:f32, s[0])",
