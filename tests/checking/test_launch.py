@@ -105,6 +105,16 @@ def test_infinities_that_are_meant_hide_nothing(dtype: Any) -> None:
         assert not compare.check("L", wrong.astype(dtype), expected).ok
 
 
+def test_integers_of_which_some_are_not_written_are_rounded_too() -> None:
+    """Elements that a program leaves as they are count for nothing, in what rounding may be off either."""
+    expected = np.random.default_rng(1).uniform(-20, 20, (8, 64))
+    made = np.rint(expected).astype(np.int8)
+    assert compare.check("Q", made, expected).ok
+    expected[5:] = np.nan
+    assert compare.check("Q", made, expected).ok
+    assert not compare.check("Q", (made // 2).astype(np.int8), expected).ok
+
+
 def test_rows_of_results_that_end_in_half_a_byte_are_compared_without_its_other_half():
     exact = np.array([[0, 0.5, 1], [2, 3, -6]], reference.numpy_dtype("e2m1"))
     spec = TensorSpec("C", "e2m1", (Extent(size=2), Extent(size=3)))
