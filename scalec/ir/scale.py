@@ -160,7 +160,7 @@ def written(e: ir.AffineExpr, dims: Sequence[str], symbols: Sequence[str] = ()) 
         return str(symbols[e.position]) if symbols else "an index read from memory"
     left, right = (written(x, dims, symbols) for x in (e.lhs, e.rhs))
     if isinstance(e, ir.AffineAddExpr):
-        return f"{left} + {right}".replace("+ -", "- ")
+        return f"{left} - {right[:-3]}" if right.endswith("*-1") else f"{left} + {right}".replace("+ -", "- ")
     if isinstance(e, ir.AffineCeilDivExpr):
         return f"ceil({left}/{right})"
     operator = "*" if isinstance(e, ir.AffineMulExpr) else "%" if isinstance(e, ir.AffineModExpr) else "/"
