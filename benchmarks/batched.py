@@ -68,6 +68,14 @@ SUMS = tuple(
 
 DENSE = tuple({"m": m, "n": n, "k": k} for n, k in ((8192, 8192), (7168, 2048)) for m in (1, 16, 64, 256, 4096))
 EXPERTS = tuple({"g": 8, "m": 8 * rows, "n": n, "k": k} for n, k in ((4096, 7168), (7168, 2048)) for rows in (16, 48))
+MANY = tuple({"g": 8, "m": 32768, "n": n, "k": k} for n, k in ((4096, 7168), (7168, 2048)))
+LAYERS = tuple(
+    {"B_0": groups, "m": rows, "n": n, "k": k}
+    for groups, rows, n, k in ((4, 4 * 30720, 7168, 2048), (8, 8 * 32768, 4096, 7168), (48, 64512, 1280, 4096))
+)
+"""Of mixtures in training: so many groups of whole blocks."""
+
+RANGES = " for m in off[g]:off[g+1]"
 
 READ = tuple({"m": m, "n": n, "k": k} for m, n, k in ((4096, 7168, 2048), (8192, 7168, 512), (4096, 4096, 7168)))
 READ_GROUPS = tuple({"m": 32768, "n": n, "k": k, "B_0": 8} for n, k in ((4096, 2048), (2048, 1024)))
@@ -104,8 +112,16 @@ PROGRAMS = {
     "nvfp4": Program("C[m,n] = A[m,k]:nvfp4 @ B[n,k]:nvfp4", DENSE),
     "fp8-by-n": Program("C[m,n] = A[m,k]:e4m3 @ B[k,n]:e4m3 scale(1x128,128x128)", DENSE[4::5]),
     "fp8-by-m-n": Program("C[m,n] = A[k,m]:e4m3 @ B[k,n]:e4m3 scale(128x1,128x128)", DENSE[4::5]),
-    "experts-fp8": Program("C[m,n] = A[m,k] @ B[g,n,k] scale(1x128,1x128x128) for m in off[g]:off[g+1]", EXPERTS),
-    "experts-nvfp4": Program("C[m,n] = A[m,k]:e4m3 @ B[g,n,k]:nvfp4 scale(1x128) for m in off[g]:off[g+1]", EXPERTS),
+    "experts-fp8": Program(f"C[m,n] = A[m,k] @ B[g,n,k] scale(1x128,1x128x128){RANGES}", EXPERTS),
+    "experts-nvfp4": Program(f"C[m,n] = A[m,k]:e4m3 @ B[g,n,k]:nvfp4 scale(1x128){RANGES}", EXPERTS),
+    "many-bf16": Program(f"C[m,n] = A[m,k]:bf16 @ B[g,n,k]:bf16{RANGES}", MANY),
+    "many-fp8": Program(f"C[m,n] = A[m,k] @ B[g,n,k] scale(1x128,1x128x128){RANGES}", MANY),
+    "many-fp8-nvfp4": Program(f"C[m,n] = A[m,k]:e4m3 @ B[g,n,k]:nvfp4 scale(1x128){RANGES}", MANY),
+    "many-bf16-nvfp4": Program(f"C[m,n] = A[m,k]:bf16 @ B[g,n,k]:nvfp4{RANGES}", MANY),
+    "layers-bf16": Program("D[m,n] = A[m,k]:bf16 @ B[e[m/128],n,k]:bf16", LAYERS),
+    "layers-mxfp8-bf16": Program("D[m,n] = A[m,k]:mxfp8 @ B[e[m/128],n,k]:mxfp8", LAYERS),
+    "layers-mxfp8": Program("D[m,n]:mxfp8 = A[m,k]:mxfp8 @ B[e[m/128],n,k]:mxfp8", LAYERS),
+    "layers-fp8": Program("D[m,n]:e4m3 scale(1x128) = A[m,k] @ B[e[m/128],n,k] scale(1x128,1x128x128)", LAYERS),
     **{
         f"{name}-{kind}": Program(f"{product}\n{result}", shapes, (THREADS,) * (name != "plain"))
         for kind, (product, shapes) in PRODUCTS.items()

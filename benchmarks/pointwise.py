@@ -1,4 +1,4 @@
-"""Programs without a contraction, beside a copy of as many bytes.
+"""Programs without a contraction, of rows in order, permuted or in groups, beside a copy of as many bytes.
 
     python benchmarks/pointwise.py -o result.json                  compiles and measures on this machine
     python benchmarks/pointwise.py --rows 64 --only quantise       some of it
@@ -59,7 +59,18 @@ PROGRAMS = {
     "norm mxfp8": NORM + "Y[m,k]:mxfp8 = X[m,k] * w[k] / sqrt(R/n + e)",
     "softmax": "M[m] = max[k](X[m,k]); E[m,k] = exp(X[m,k] - M); S[m] = sum[k](E); Y[m,k] = E / S",
     "elementwise": "Y[m,k] = relu(X[m,k]) + G[m,k]",
+    "gathered": "Y[m,k] = X[idx[m],k]",
+    "gathered mxfp8": "Q[m,k]:mxfp8 = X[idx[m],k]",
+    "gathered 1x128": "Q[m,k]:e4m3 scale(1x128) = X[idx[m],k]",
+    "gathered gate": "Q[m,k]:mxfp8 = silu(G[idx[m],k]) * X[idx[m],k]",
+    "scattered mxfp8": "Q[idx[m],k]:mxfp8 = X[m,k]",
+    "ragged mxfp8": "Q[m,k]:e4m3 scale(1x32:ue8m0@blocked) = X[m,k] for m in off[g]:off[g+1] apart",
+    "ragged gathered": "Q[m,k]:e4m3 scale(1x32:ue8m0@blocked) = X[idx[m],k] for m in off[g]:off[g+1] apart",
+    "ragged turned": "T[k,m]:e4m3 scale(1x32:ue8m0@blocked) = X[m,k] for m in off[g]:off[g+1] apart",
+    "masked 1x128": "Q[g,m,k]:e4m3 scale(1x1x128) = X[g,m,k] for m < rows[g]",
 }
+GROUPS = 8
+"""Those that rows are shared out to, or that have so many rows each."""
 IN_TRITON = {"quantise mxfp8": 32, "quantise 1x128": 128}
 """Columns of a block, of those that a Triton kernel does too."""
 
@@ -73,20 +84,26 @@ class Case:
 
     @property
     def dims(self) -> dict[str, int]:
-        return {"m": self.m, "k": K}
+        masked, text = self.name.startswith("masked"), PROGRAMS[self.name]
+        made = {"m": -(-self.m // GROUPS) if masked else self.m, "k": K}
+        made |= {"g": GROUPS} if "g]" in text else {}
+        reached = [x for x in "QXG" if f"{x}[idx[m]" in text]
+        return made | {f"{x}_0": self.m for x in reached}
 
 
 def wanted(name: str, values: dict[str, Any]) -> torch.Tensor:
     """The first result in float32, before it is rounded."""
     import torch
 
-    x = values["X"].float()
+    x, other = (values.get(n, values["X"]).float() for n in ("X", "G"))
     if "X_scale" in values:
         x = x * values["X_scale"].repeat_interleave(128, 1)
+    if "idx" in values:
+        at = values["idx"].long()
+        x, other = (t[at.argsort() if name.startswith("scattered") else at] for t in (x, other))
     if name.startswith("turned"):
         return x.T
-    other = values["G"].float() if "G" in values else x
-    if name == "gate mxfp8":
+    if "gate" in name:
         return torch.nn.functional.silu(other) * x
     if name == "softmax":
         return torch.softmax(x, 1)
@@ -96,17 +113,20 @@ def wanted(name: str, values: dict[str, Any]) -> torch.Tensor:
     return x.relu() + other if name == "elementwise" else x
 
 
-def found(results: tuple[torch.Tensor, ...]) -> torch.Tensor | None:
-    """The first result in float32, with its scales; None of 4 or 6 bits, which torch does not read."""
+def found(results: tuple[torch.Tensor, ...], values: dict[str, Any]) -> torch.Tensor | None:
+    """The first result in float32, with its scales; None of 4 or 6 bits, which torch does not read, and of results
+    that are turned and have scales in tiles."""
     import torch
 
     first, *scales = results
-    if first.dtype not in (torch.float8_e4m3fn, torch.bfloat16):
+    tiles = bool(scales) and "off" in values
+    if first.dtype not in (torch.float8_e4m3fn, torch.bfloat16) or (tiles and first.shape[1] != K):
         return None
     made = first.float()
     if first.dtype == torch.float8_e4m3fn:
-        scale = scales[0].float()
-        for axis in (0, 1):
+        scale = in_rows(scales[0], values["off"], first.shape[0]) if tiles else scales[0]
+        scale = (scale.view(torch.float8_e8m0fnu) if scale.dtype == torch.uint8 else scale).float()
+        for axis in range(first.ndim):
             each = -(-first.shape[axis] // scale.shape[axis]) if scale.ndim > axis else first.shape[axis]
             scale = scale if scale.ndim > axis else scale.unsqueeze(axis)
             scale = scale.repeat_interleave(each, axis).narrow(axis, 0, first.shape[axis])
@@ -114,24 +134,50 @@ def found(results: tuple[torch.Tensor, ...]) -> torch.Tensor | None:
     return made
 
 
+def in_rows(scales: torch.Tensor, offsets: torch.Tensor, rows: int) -> torch.Tensor:
+    """Scales of 1x32 in rows, of tiles of 128 x 4 in which group g begins at tile row off[g] / 128 + g: row r of a tile
+    is the 16 bytes at r % 32, and 4 of these at r / 32."""
+    import torch
+
+    at = torch.arange(rows, device=scales.device)
+    group = torch.searchsorted(offsets.long(), at, right=True) - 1
+    low = offsets.long()[group]
+    tiles = scales.view(torch.uint8).reshape(-1, K // 128, 32, 4, 4).permute(0, 3, 2, 1, 4).reshape(-1, K // 32)
+    return tiles[at - low + (low // 128 + group) * 128]
+
+
+def compared(case: Case, first: Set) -> float | None:
+    """|x - y|^2 / (|x|^2 + |y|^2) of the first result, of what is written; None if torch does not read it."""
+    import torch
+
+    made, values = found(first.results, first.values), first.values
+    if made is None:
+        return None
+    expected = wanted(case.name, values).double()
+    if (rows := values.get("rows")) is not None:
+        there = torch.arange(made.shape[1], device=made.device) < rows[:, None]
+        made, expected = made[there], expected[there]
+    return float(((made - expected) ** 2).sum() / (made.double() ** 2 + expected**2).sum())
+
+
 class Set:
     """Operands, results of one call, and room for a copy of as many bytes."""
 
     def __init__(self, kernel: Any, spec: KernelSpec, case: Case, seed: int) -> None:
-        from dataclasses import replace
-
         from scalec.bench.contenders import copied
         from scalec.bench.inputs import make_inputs
 
-        made = make_inputs(replace(spec, results=()), case.dims, seed)
+        made = make_inputs(spec, case.dims, seed)
         self.values: dict[str, Any] = made.values | {
             x: float(K) if x == "n" else 1e-5 for x in ("n", "e") if x in made.values
         }
-        given = list(self.values.values())
-        out = kernel(*given)
-        self.results: tuple[torch.Tensor, ...] = out if isinstance(out, tuple) else (out,)
+        given, self.results = list(self.values.values()), tuple(made.outputs.values())
+        out = self.results if len(self.results) > 1 else self.results[0]
         self.launch = lambda: kernel(*given, out=out)
+        self.launch()
         size = made.input_bytes() + sum(t.nbytes for t in self.results)
+        if (rows := self.values.get("rows")) is not None:  # the others are neither read nor written
+            size = int(size * float(rows.float().mean()) / case.dims["m"])
         self.bytes = size
         self.copy = copied(size)
 
@@ -151,8 +197,7 @@ def contenders(case: Case, spec: KernelSpec, files: Sequence[Any]) -> dict[str, 
         from quantise_triton import quantise
 
         values, scales = s.results[0], s.results[1]
-        raw = scales.view(torch.uint8) if scales.dtype == torch.float8_e8m0fnu else scales
-        return lambda: quantise(s.values["X"], values, raw, IN_TRITON[case.name])
+        return lambda: quantise(s.values["X"], values, scales, IN_TRITON[case.name])
 
     made = {OURS: lambda s: s.launch, COPY: lambda s: s.copy}
     made |= {NOTHING: nothing} if case.m <= FEW else {}
@@ -172,15 +217,9 @@ def figures(cases: list[Case], rounds: int, files: Sequence[Any] = (), known: bo
         kernel: Any = scalec.compile(PROGRAMS[case.name], dims=case.dims if known else {"k": K})
         spec: KernelSpec = kernel.spec
         first = Set(kernel, spec, case, 7)
-        made = found(first.results)
-        error = None
-        if made is not None:
-            expected = wanted(case.name, first.values).double()
-            error = float(((made - expected) ** 2).sum() / (made.double() ** 2 + expected**2).sum())
-            if not error <= ALLOWED:
-                raise click.ClickException(
-                    f"{case.name} with {case.m} rows is wrong: {error:.2e}, at most {ALLOWED:.0e}"
-                )
+        error = compared(case, first)
+        if error is not None and not error <= ALLOWED:
+            raise click.ClickException(f"{case.name} with {case.m} rows is wrong: {error:.2e}, at most {ALLOWED:.0e}")
         sets = [first] + [
             Set(kernel, spec, case, 8 + i) for i in range(min(method.sets_in_rotation(first.bytes), 64) - 1)
         ]
@@ -203,7 +242,7 @@ def figures(cases: list[Case], rounds: int, files: Sequence[Any] = (), known: bo
 
 
 @click.command(help=__doc__.split("\n", maxsplit=1)[0] if __doc__ else None)
-@click.option("--rows", multiple=True, type=int, default=(1, 64, 8192), show_default=True, help="Rows, of 7168.")
+@click.option("--rows", multiple=True, type=int, default=(1, 64, 256, 8192), show_default=True, help="Rows, of 7168.")
 @click.option("--only", default="", help="Programs whose name has this.")
 @click.option("--known", is_flag=True, help="Compile for each number of rows.")
 @click.option("--rounds", default=11, show_default=True, help="Measurements of each contender.")

@@ -63,7 +63,7 @@ def make_inputs(spec: KernelSpec, dims: dict[str, int], seed: int, device: str =
 
     An operand X with a tensor X_scale is quantised: normal values, each block divided by what makes its largest the
     type's largest, and the scales spread over several powers of two. What is of 4 bits, and scales of a byte in rows,
-    are random bytes. Index tensors deal rows out evenly.
+    are random bytes, as is what a result of such a type holds. Index tensors deal rows out evenly.
 
     Raises:
         UnsupportedError: an element type that torch has not.
@@ -84,7 +84,10 @@ def make_inputs(spec: KernelSpec, dims: dict[str, int], seed: int, device: str =
             values[t.name] = _place(_normal(shape_of(t, dims), generator) * SPREAD.get(t.dtype, 1), t)
         else:
             values[t.name], values[scale.name] = _quantised(t, scale, dims, generator)
-    outputs = {r.name: _place(_normal(shape_of(r, dims), generator), r) for r in spec.results}
+    outputs = {
+        r.name: _raw(r, dims, generator) if r.dtype in RAW else _place(_normal(shape_of(r, dims), generator), r)
+        for r in spec.results
+    }
     inout = tuple(r.name for r in spec.results if r.inout)
     made = Inputs({t.name: values[t.name] for t in spec.operands}, outputs, inout)
     return made.routed(spec, dims, "balanced", seed)
