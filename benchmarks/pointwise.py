@@ -193,7 +193,6 @@ def contenders(case: Case, spec: KernelSpec, files: Sequence[Any]) -> dict[str, 
         return lambda: one[0].zero_()
 
     def triton(s: Set) -> Callable[[], object]:
-        import torch
         from quantise_triton import quantise
 
         values, scales = s.results[0], s.results[1]
