@@ -137,6 +137,8 @@ PROGRAMS = {
 COPY = "a copy of as many bytes"
 DEFAULT = "default"
 """The name of what the compiler chooses."""
+ONE = "one kernel"
+"""That of its choice where it takes several launches for less time."""
 
 Kernels = Mapping[str, Any]
 """Kernels of one shape by the schedule's name: DEFAULT, and others."""
@@ -209,6 +211,8 @@ def _with_own_result(inputs: Inputs) -> Inputs:
 def compiled(programs: Sequence[str], count: int) -> dict[tuple[str, int], Kernels | str]:
     """The kernels for each shape, by program and number of the shape, or why there is no DEFAULT: what the compiler
     chooses, and the `count` other schedules that are ranked first. Those that do not compile are left out."""
+    from scalec.api import compile
+    from scalec.launches import launches
     from scalec.runtime.kernel import Kernel
     from scalec.tuning.build import Recipe, fields, pool
     from scalec.tuning.ranking import ranked
@@ -230,7 +234,12 @@ def compiled(programs: Sequence[str], count: int) -> dict[tuple[str, int], Kerne
                 made[places[recipe]][recipe.name] = Kernel(found.spec, found.cubin, ptx=found.ptx)
             elif recipe.name == DEFAULT:
                 failed[places[recipe]] = found
-    most = {place: count + len(PROGRAMS[place[0]].beside) for place in made}
+    for (program, number), kernels in made.items():
+        source, dims = PROGRAMS[program].source, PROGRAMS[program].shapes[number]
+        if len(launches(source, "sm_90a", dims).texts) > 1:
+            kernels[ONE] = kernels.pop(DEFAULT)
+            kernels[DEFAULT] = compile(source, "sm_90a", dims)
+    most = {place: count + len(PROGRAMS[place[0]].beside) + (ONE in made[place]) for place in made}
     return {place: failed.get(place, _different(kernels, most[place])) for place, kernels in made.items()}
 
 

@@ -59,7 +59,7 @@ def linear(n: int, k: int) -> dict[str, Step]:
     """By contender, of ROWS rows."""
     import torch
     from linear import LINEAR as TEXT
-    from linear import FP8Linear
+    from linear import fp8_linear
 
     import scalec
 
@@ -67,8 +67,8 @@ def linear(n: int, k: int) -> dict[str, Step]:
     x, dy = torch.randn(ROWS, k, **options), torch.randn(ROWS, n, **options)
     w = torch.randn(n, k, **options) / k**0.5
     fp8, square, own = (
-        FP8Linear(n, k, "sm_90a"),
-        FP8Linear(n, k, "sm_90a", "deepseek_v3_2d"),
+        fp8_linear(n, k, "sm_90a"),
+        fp8_linear(n, k, "sm_90a", "deepseek_v3_2d"),
         scalec.differentiable(TEXT.replace(" + bias[n]", ""), "sm_90a", {"n": n, "k": k}),
     )
 

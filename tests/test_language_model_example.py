@@ -27,12 +27,12 @@ def test_losses_are_those_of_float32(target: str, only: str, script: Any, capsys
 
 @pytest.mark.thorough
 def test_a_wrong_gradient_is_found(script: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    right = script.FP8Linear.kernel
+    right = script.fp8_linear
 
-    def wrong(layer: Any, step: Any) -> Any:
-        kernel = right(layer, step)
-        return (lambda *tensors: -kernel(*tensors)) if "W" in step.of else kernel
+    def wrong(*said: Any) -> Any:
+        layer = right(*said)
+        return lambda x, w: layer(x, w - 2 * (w - w.detach()))  # w itself, with a gradient that points elsewhere
 
-    monkeypatch.setattr(script.FP8Linear, "kernel", wrong)
+    monkeypatch.setattr(script, "fp8_linear", wrong)
     assert script.main(["--target", "sm_90a", "--only", "FP8", "--steps", "2"]) == 1
     assert [x.split()[0] for x in capsys.readouterr().out.splitlines() if x.endswith("FAIL")] == ["FP8"]

@@ -26,13 +26,13 @@ def test_both_layers_are_right(target: str, monkeypatch: pytest.MonkeyPatch, cap
 def test_a_wrong_gradient_is_found(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     monkeypatch.setenv("SCALEC_DEVICE", "emulator")
     linear = loaded("linear")
-    right = linear.FP8Linear.kernel
+    right = linear.fp8_linear
 
-    def wrong(layer: Any, step: Any) -> Any:
-        kernel = right(layer, step)
-        return (lambda *tensors: kernel(*tensors) * 1.1) if "W" in step.of else kernel
+    def wrong(*said: Any) -> Any:
+        layer = right(*said)
+        return lambda x, w: layer(x, w + 0.1 * (w - w.detach()))  # w itself, with a gradient 1.1 times as large
 
-    monkeypatch.setattr(linear.FP8Linear, "kernel", wrong)
+    monkeypatch.setattr(linear, "fp8_linear", wrong)
     assert linear.main(["--target", "sm_90a", *TINY]) == 1
     printed = [line.split()[1] for line in capsys.readouterr().out.splitlines() if line.endswith("FAIL")]
     assert printed == ["dW"] * 4  # each by its error and by the slope

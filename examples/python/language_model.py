@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 
 import torch
-from linear import LINEAR, TARGETS, FP8Linear, size
+from linear import LINEAR, TARGETS, fp8_linear, size
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -98,8 +98,8 @@ def products(target: str) -> dict[str, Product]:
         return scalec.differentiable(LINEAR, target, {"n": outputs, "k": inputs})
 
     @cache
-    def fp8(outputs: int, inputs: int) -> FP8Linear:
-        return FP8Linear(outputs, inputs, target)
+    def fp8(outputs: int, inputs: int) -> Callable[[Tensor, Tensor], Tensor]:
+        return fp8_linear(outputs, inputs, target)
 
     def of_torch(x: Tensor, w: Tensor, bias: Tensor) -> Tensor:
         return functional.linear(x.bfloat16(), w.bfloat16(), bias.bfloat16()).float()

@@ -6,13 +6,15 @@
 BF16: `scalec.differentiable` compiles the layer and the programs of its gradients to one op that torch's autograd goes
 through, under torch.compile too.
 
-FP8, as DeepSeek-V3 trains: activations and gradients have a scale for each 1x128, weights one for each 128x128. The
-layer quantises its input along each of its indices, of one read, and its weight, and multiplies; what backward reads is
-kept, the input along the other index alone. Backward quantises the gradient along each of its indices. Those programs
-are what `scalec.grad(..., quantize="deepseek_v3")` says, with `turned`: left out, it would quantise the input that was
-kept once more. FP8 products of sm_90a read what they sum contiguous alone: there the weight, whose blocks are square,
-is quantised in both orders of one read, and backward keeps the turned one. With
-"deepseek_v3_2d" a gradient's blocks are square too, so that dW has one scale for 128 of its rows: less to do, and
+FP8, as DeepSeek-V3 trains: activations and gradients have a scale for each 1x128, weights one for each 128x128. The op
+multiplies what it quantises itself (`quantized_from`): its input along each of its indices, of one read, and its
+weight. What backward reads is kept, the input along the other index alone. Backward quantises the gradient along each
+of its indices. FP8 products of sm_90a read what they sum contiguous alone: there the weight, whose blocks are square,
+is quantised in both orders of one read, and backward keeps the turned one. In the shell this prints the programs:
+
+    scalec grad 'Y[m,n] = X[m,k] @ W[n,k] scale(1x128,128x128)' --quantize deepseek_v3 --quantized-from X=bf16,W=f32
+
+With "deepseek_v3_2d" a gradient's blocks are square too, so that dW has one scale for 128 of its rows: less to do, and
 coarser.
 
 All is compared with float64, the errors of FP8 with those of its rounding alone, and gradients with finite differences.
@@ -22,14 +24,13 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
 import scalec
-from scalec.gradients import Step
 
 SIZES = {"rows": (8192, 128), "outputs": (7168, 128), "inputs": (2048, 256)}
 """Defaults on a GPU and on the emulator."""
@@ -41,74 +42,20 @@ Named = Mapping[str, Tensor]
 
 LINEAR = "Y[m,n] = X[m,k] @ W[n,k] + bias[n]"
 FP8 = "Y[m,n] = X[m,k] @ W[n,k] scale(1x128,128x128)"
-ACTIVATIONS = "X[m,k]:e4m3 scale(1x128) = x[m,k]"
-BOTH = f"{ACTIVATIONS}; X_m[k,m]:e4m3 scale(1x128@col) = x[m,k]"
-TURNS = ("sm_90a",)
-"""The targets whose FP8 products read operands contiguous along what is summed alone; others turn them in each tile."""
 
 
-def weights(name: str, target: str, g: str = "") -> str:
-    """The program that quantises weights, of experts `g,` too."""
-    block = "1x128x128" if g else "128x128"
-    made = f"{name}[{g}n,k]:e4m3 scale({block}) = w[{g}n,k]:f32"
-    return f"{made}; {name}_n[{g}k,n]:e4m3 scale({block}) = w[{g}n,k]" if target in TURNS else made
-
-
-class FP8Linear:
-    """Y = X @ W in FP8, with gradients of bf16 `x` and f32 `w`.
+def fp8_linear(
+    outputs: int, inputs: int, target: str, recipe: str = "deepseek_v3"
+) -> Callable[[Tensor, Tensor], Tensor]:
+    """Y = X @ W in FP8, of bf16 X and f32 W, whose gradients have these types.
 
     Args:
         outputs, inputs: of the layer, multiples of 128.
         target: of the kernels.
         recipe: of scalec.gradients.RECIPES, with f32 scales.
     """
-
-    def __init__(self, outputs: int, inputs: int, target: str, recipe: str = "deepseek_v3") -> None:
-        self.sizes, self.target = {"n": outputs, "k": inputs}, target
-        turned = ("X", "W") if target in TURNS else "X"
-        self.gradients = scalec.grad(FP8, quantize=recipe, types={"dW": "f32"}, turned=turned)
-        self.quantise_x = scalec.compile(BOTH, target, {"k": inputs})
-        self.quantise_w = scalec.compile(weights("W", target), target, self.sizes)
-        self.forward = scalec.compile(self.gradients.forward, target, self.sizes)
-        self.steps = [(s, self.kernel(s)) for s in self.gradients.steps]
-        self.reads = {n for s in self.gradients.steps for n, what in s.reads.items() if what in ("input", "layout")}
-
-    def kernel(self, step: Step) -> Callable[..., Any]:
-        """What runs a step."""
-        return scalec.compile(step.text, self.target, {d: self.sizes[d] for d in step.dims if d in self.sizes})
-
-    def __call__(self, x: Tensor, w: Tensor) -> Tensor:
-        return _Linear.apply(x, w, self)  # pyright: ignore[reportReturnType]
-
-    def run(self, known: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The steps, one after the other: each reads what is known by name, and is known then."""
-        for step, kernel in self.steps:
-            known |= named(step.makes, kernel(*[known[n] for n in step.reads]))
-        return known
-
-
-def named(names: Iterable[str], made: Any) -> dict[str, Tensor]:
-    """What a kernel returned, by name."""
-    return dict(zip(names, made if isinstance(made, tuple) else (made,), strict=True))
-
-
-class _Linear(torch.autograd.Function):
-    """The layer, as autograd sees it."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, w: Tensor, layer: FP8Linear) -> Tensor:
-        known: dict[str, Tensor] = {}
-        for kernel, of in ((layer.quantise_x, x), (layer.quantise_w, w)):
-            known |= named([t.name for t in kernel.spec.results], kernel(of))
-        ctx.layer, ctx.names = layer, [n for n in known if n in layer.reads]
-        ctx.save_for_backward(*[known[n] for n in ctx.names])  # the activations in FP8, once
-        return layer.forward(*[known[t.name] for t in layer.forward.spec.operands])
-
-    @staticmethod
-    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        kept = dict(zip(ctx.names, ctx.saved_tensors, strict=True))
-        made = ctx.layer.run({"dY": dy.contiguous(), **kept})
-        return made["dX"], made["dW"], None
+    sizes, given = {"n": outputs, "k": inputs}, {"X": "bf16", "W": "f32"}
+    return scalec.differentiable(FP8, target, sizes, quantize=recipe, quantized_from=given)
 
 
 def turned(x: Tensor, rows: int = 1) -> tuple[Tensor, Tensor]:
@@ -187,7 +134,7 @@ def bf16(x: Tensor, w: Tensor, bias: Tensor, dy: Tensor, target: str) -> bool:
 
 def fp8(x: Tensor, w: Tensor, dy: Tensor, target: str, recipe: str, rows: int) -> bool:
     """The layer in FP8, gradients in blocks of so many rows: as far from float64 as these roundings are, made here."""
-    layer = FP8Linear(w.shape[0], w.shape[1], target, recipe)
+    layer = fp8_linear(w.shape[0], w.shape[1], target, recipe)
     leaves = x.clone().requires_grad_(), w.float().requires_grad_()
     y = layer(*leaves)
     made: dict[str, Tensor] = dict(zip(("Y", "dX", "dW"), (y, *torch.autograd.grad(y, leaves, dy)), strict=True))

@@ -22,13 +22,13 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import torch
-from linear import ACTIVATIONS, TURNS, dequantised, error, named, quantised, report, weights
+from linear import dequantised, error, quantised, report
 from moe import COMBINE, TARGETS, Routing, microseconds, size
 from torch import Tensor
 from torch.nn.functional import silu
@@ -59,7 +59,10 @@ FP8 = BF16 | {
 }
 FORWARD = {"gated": f"{FP8['gated']}; H_m[n,m]:e4m3 scale(1x128@col) = silu(G[m,n]) * U[m,n]"}
 ROUNDED = {"X": "X[m,k] = x[m,k]", "W": "W[g,n,k] = w[g,n,k]:f32", "Wd": "Wd[g,n,k] = w[g,n,k]:f32"}
-"""What makes the operands of BF16; those of FP8 are linear.py's."""
+"""What makes the operands of BF16."""
+ACTIVATIONS = "X[m,k]:e4m3 scale(1x128) = x[m,k]"
+TURNS = ("sm_90a",)
+"""The targets whose FP8 products read operands contiguous along what is summed alone; others turn them in each tile."""
 
 Named = dict[str, Tensor]
 
@@ -71,6 +74,17 @@ GATHERED = (
 )
 """What scalec.grad scatters, `dY[row[t,j],n] = dZ[t,n] * w[t,j]`, along m. Along n a weight is one number for all that
 is summed: dH reads dZ's rows, which are quantised once a token, and multiplies behind (`weighed`)."""
+
+
+def weights(name: str, target: str) -> str:
+    """The program that quantises weights."""
+    made = f"{name}[g,n,k]:e4m3 scale(1x128x128) = w[g,n,k]:f32"
+    return f"{made}; {name}_n[g,k,n]:e4m3 scale(1x128x128) = w[g,n,k]" if target in TURNS else made
+
+
+def named(names: Iterable[str], made: Any) -> Named:
+    """What a kernel returned, by name."""
+    return dict(zip(names, made if isinstance(made, tuple) else (made,), strict=True))
 
 
 def at_once(text: str, name: str) -> Step:
@@ -138,7 +152,7 @@ class Layer:
             steps = steps_of(name, source, fp8, options[name])
             made = [self.kernel(s.text, {d: known[d] for d in s.dims if d in known}) for s in steps]
             self.backward = made + self.backward
-        operands = {"X": ACTIVATIONS} | {n: weights(n, target, "g,") for n in ("W", "Wd")} if fp8 else ROUNDED
+        operands = {"X": ACTIVATIONS} | {n: weights(n, target) for n in ("W", "Wd")} if fp8 else ROUNDED
         sizes_of = {"X": {"k": hidden}, "W": dims["gate_up"], "Wd": dims["down"]}
         self.operands = {name: self.kernel(text, sizes_of[name]) for name, text in operands.items()}
         self.reads = {t.name for kernel in self.backward for t in kernel.spec.operands} | {"token"}

@@ -269,6 +269,12 @@ GRADIENTS = all_of(
         type=Parsed("NAME=TYPE", program.parse_schedule),
         help="Types of gradients and of what is kept, e.g. dB=f32.",
     ),
+    click.option(
+        "--quantized-from",
+        metavar="INPUT=TYPE,...",
+        type=Parsed("INPUT=TYPE", program.parse_schedule),
+        help="Operands with scales that are quantised of what has this type, e.g. A=bf16,B=f32.",
+    ),
     click.option("--once", metavar="INDEX,...", type=_NAMES, help="Index tensors that name each row once at most."),
     click.option(
         "--turned", metavar="INPUT,...", type=_NAMES, help="Operands that are given with another index last too."

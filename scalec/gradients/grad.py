@@ -15,6 +15,7 @@ from scalec.frontend.resolve import Resolver
 from scalec.gradients.backward import Backward
 from scalec.gradients.joined import in_one_order, joined
 from scalec.gradients.kept import Keeper
+from scalec.gradients.quantisers import quantisers
 from scalec.gradients.recipes import RECIPES, Recipe
 from scalec.gradients.steps import Gradients, Step
 from scalec.gradients.trace import FLOATS, Options
@@ -33,6 +34,7 @@ def grad(
     turned: Sequence[str] | str = (),
     covered: Sequence[str] | str = (),
     results: Sequence[str] | str | None = None,
+    quantized_from: Mapping[str, str] | None = None,
     name: str = NAME,
 ) -> Gradients:
     """The programs of a program's gradients, as text.
@@ -52,6 +54,8 @@ def grad(
         covered: dimensions whose ranges by groups (`off[g]:off[g+1]`) together have every index: an input that has the
             dimension and not the group gets its gradient without a range.
         results: the results that have a gradient; all if None.
+        quantized_from: by operand with scales, the type in which the caller has it, e.g. {"A": "bf16", "B": "f32"}: a
+            program quantises it in all orders that are read (`Gradients.quantisers`), and its gradient has that type.
         name: what messages call the text.
 
     Raises:
@@ -81,6 +85,7 @@ def grad(
         covered=_named("covered", covered, program.dims, "dimension"),
         results=frozenset(made) if results is None else _named("results", results, made, "result"),
         recipe=_recipe(quantize),
+        sources=dict(quantized_from or {}),
     )
     keeper = Keeper(program, _names(program), dict(options.types))
     Backward(text, program, options, keeper, _names(program)).walk()
@@ -90,11 +95,11 @@ def grad(
     forward, kept = keeper.forward()
     known = dict.fromkeys(b.given.values(), "gradient") | dict.fromkeys(b.indices, "index")
     known |= dict.fromkeys((k.tensor.name for k in keeper.used()), "kept")
-    layouts = {g.name: operand for (operand, _), g in b.layouts.items()}
-    if unread := sorted(options.turned - set(layouts.values())):
+    layouts = {g.name: operand for (operand, _), (g, _) in b.layouts.items()}
+    if unread := sorted(options.turned - {*layouts.values(), *options.sources}):
         expected = "an operand whose scales hold along what a gradient sums over, or with quantize; no gathered rows"
         raise ArgumentError(f"turned names {unread[0]}, which no gradient reads so", got=unread[0], expected=expected)
-    known |= {n: "layout" for g in b.layouts.values() for n in (g.name, scale_name(g.name, 0))}
+    known |= {n: "layout" for g, _ in b.layouts.values() for n in (g.name, scale_name(g.name, 0))}
     steps = []
     for made in in_one_order(joined(b.made), b.fresh):
         tensors = [s.tensor for s in made.results]
@@ -106,8 +111,9 @@ def grad(
         known |= dict.fromkeys(step.makes, "step")
     of = {of: name for s in steps for name, of in s.results.items() if of}
     _check_types(options.types, {name for s in steps for name in s.results} | set(kept))
+    made_of = quantisers(b, options.sources, program)
     return Gradients(
-        source, forward or source, kept, dict(b.given), tuple(steps), of, dict(b.indices), layouts, b.left_out
+        source, forward or source, kept, dict(b.given), tuple(steps), of, dict(b.indices), layouts, b.left_out, made_of
     )
 
 
@@ -117,6 +123,11 @@ def inputs(source: str, name: str = NAME) -> dict[str, bool]:
     plain = {a.name for a in program.arguments if isinstance(a, Tensor) and a.element in FLOATS and not a.levels}
     plain -= {s.tensor.name for s in program.statements}  # what += adds to
     return {n: n in plain for n in _names_of(program)}
+
+
+def elements(source: str, name: str = NAME) -> dict[str, str]:
+    """By argument of a program that is a tensor, its element type."""
+    return {a.name: a.element for a in _resolved(Source(source, name)).arguments if isinstance(a, Tensor)}
 
 
 def check_most(source: str, most: Mapping[str, int], name: str = NAME) -> None:

@@ -91,7 +91,7 @@ def _write_sum(t: Trace, a: Tensor | Scalar, shares: list[Share]) -> None:
         value = plus(value, p)
     last = replace(last, value=value)
     _check_spread(t, a, last)
-    usual = a.element if isinstance(a, Tensor) else "f32"
+    usual = t.options.sources.get(a.name, a.element) if isinstance(a, Tensor) else "f32"
     usual = "f32" if usual == "tf32" else usual if usual in FLOATS else "bf16"
     summed(t, name, t.element_of(name, usual), last, a.name, beside=beside)
 

@@ -288,7 +288,7 @@ def quantised(t: Trace, v: Read, summed: frozenset[str], element: str, scales) -
     levels = (Level(block, scales.type, turned or scales.layout),)
     index = plain(order)
     both = recipe is not None and recipe.both and isinstance(v.source, Tensor) and v.source.levels
-    if not _read_along(v, summed) and (both or name in t.options.turned):
+    if not _read_along(v, summed) and (both or name in t.options.turned | t.options.sources.keys()):
         return _given(t, v, summed, element, levels)
     made = t.once_made(
         f"quantised {name} {v.index} by {order[-1]}", f"{name}_{order[-1]}", element, index, v, levels=levels
@@ -307,8 +307,9 @@ def _given(t: Trace, v: Read, summed: frozenset[str], element: str, levels: tupl
         levels = tuple(replace(x, block=tuple(x.block[at.index(d)] for d in order)) for x in tensor.levels or ())
     if (key := (tensor.name, order[-1])) not in t.layouts:
         name = t.fresh(f"{tensor.name}_{order[-1]}")
-        t.layouts[key] = Tensor(name, NOWHERE, [None] * len(order), element, levels or None)
-    return read(t.layouts[key], plain(order))
+        axis = next(a for a, i in enumerate(v.index) if order[-1] in affine.dims(i))
+        t.layouts[key] = Tensor(name, NOWHERE, [None] * len(order), element, levels or None), axis
+    return read(t.layouts[key][0], plain(order))
 
 
 def _order(v: Read, summed: frozenset[str]) -> tuple[str, ...]:

@@ -90,6 +90,8 @@ class Gradients:
         layouts: by name, the operand that steps read with another index last than `source` does, and with blocks along
             that.
         left_out: by the name of a result's gradient, the points at which it is to be given as zeros.
+        quantisers: programs that run first: each makes an operand, and its `layouts`, of what the caller has, which it
+            reads as an "input" that `source` has not.
     """
 
     source: str
@@ -101,15 +103,18 @@ class Gradients:
     indices: Mapping[str, MadeIndex] = field(default_factory=dict)
     layouts: Mapping[str, str] = field(default_factory=dict)
     left_out: Mapping[str, tuple[LeftOut, ...]] = field(default_factory=dict)
+    quantisers: tuple[Step, ...] = ()
 
     def __str__(self) -> str:
         """All programs, with comments between them: one text to read, each program of it one kernel."""
-        lines = []
+        lines, made = [], {n for s in self.quantisers for n in s.makes}
+        for s in self.quantisers:
+            lines += [f"# {', '.join(s.results)}: quantised from {next(iter(s.reads))}", s.text, ""]
         if self.forward != self.source:
             lines += [f"# forward: keeps {', '.join(self.kept) or 'nothing more'}", self.forward, ""]
         for name, index in self.indices.items():
             lines.append(f"# {name}: {_made(index)}")
-        for name, operand in self.layouts.items():
+        for name, operand in ((n, x) for n, x in self.layouts.items() if n not in made):
             lines.append(f"# {name}: what {operand} was made of, quantised with the index last that its name ends in")
         for name, points in self.left_out.items():
             sources = " or ".join(dict.fromkeys(x.source for x in points))

@@ -47,6 +47,7 @@ class Options:
     covered: frozenset[str]
     results: frozenset[str]
     recipe: Recipe | None
+    sources: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,8 @@ class Trace:
         self.cancelled = cancelled(s for s in self.program.statements if s.tensor.name in self.options.results)
         self.at_hand: dict[str, Tensor] = {}  # by what they are, tensors that steps have made
         self.rows: dict[tuple[str, int], str] = {}  # by tensor and index, what all of it is counted by
-        self.layouts: dict[tuple[str, str], Tensor] = {}  # by operand and index, those that are given along that too
+        # by operand and index, those that are given along that too, and which of the operand's indices that is
+        self.layouts: dict[tuple[str, str], tuple[Tensor, int]] = {}
         self.values: dict[str, Read] = {}  # by what they are of, gradients that steps have made
 
     def all_there(self, v: Value, over: frozenset[str], has: frozenset[str]) -> None:

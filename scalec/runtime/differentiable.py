@@ -9,7 +9,7 @@ backward. The gradient of a gradient is refused, as that of any kernel.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from scalec.abi import KernelSpec, TensorSpec
@@ -33,9 +33,9 @@ class Differentiable:
 
     Args:
         gradients: what scalec.grad made.
-        names: of the program's arguments, in their order.
+        names: of the program's arguments, in their order, without scales of what is quantised here.
         forward: the kernel of `gradients.forward`.
-        steps: those of `gradients.steps`.
+        steps, quantisers: those of `gradients.steps`, and of `gradients.quantisers`.
         most: by index tensor, how often it names one row at most, where rows are read through it.
 
     Raises:
@@ -49,8 +49,10 @@ class Differentiable:
         forward: Kernel | Program | Launches,
         steps: Sequence[Kernel | Program | Launches],
         most: Mapping[str, int],
+        quantisers: Sequence[Kernel | Program | Launches] = (),
     ) -> None:
         self.gradients, self.forward, self.steps, self.most = gradients, forward, tuple(steps), dict(most)
+        self.quantisers = tuple(quantisers)
         self.names = tuple(names)
         spec = _spec(forward)
         for t in spec.results:
@@ -70,7 +72,9 @@ class Differentiable:
                 )
         self._scalars = {t.name for t in spec.operands if t.scalar}
         self._count = len(spec.results) - len(gradients.kept)
-        self._results = [t.name for t in spec.results]
+        read = {n for s in gradients.steps for n in s.reads}
+        self._quantised = [n for s in gradients.quantisers for n in s.makes if n in read]
+        self._results = [*(t.name for t in spec.results), *self._quantised]
         self.op = _registered(self)
 
     def __call__(self, *operands: Any, **named: Any) -> Any:
@@ -121,13 +125,20 @@ class Differentiable:
         import torch
 
         torch_calls.refuse_tangents(torch, self.names, values)
-        made = launched(self.forward, dict(zip(self.names, values, strict=True)))
-        return made[0] if len(made) == 1 else made
+        return self._made(values, launched)
 
     def fake(self, *values: Any) -> Any:
         """Its results without memory."""
-        made = _empty(self.forward, dict(zip(self.names, values, strict=True)))[1]
-        return made[0] if len(made) == 1 else tuple(made)
+        return self._made(values, lambda kernel, known: _empty(kernel, known)[1])
+
+    def _made(self, values: Sequence[Any], run: Callable[[Any, Mapping[str, Any]], Sequence[Any]]) -> Any:
+        """The results, and what backward reads of what is quantised before."""
+        known = dict(zip(self.names, values, strict=True))
+        for step, kernel in zip(self.gradients.quantisers, self.quantisers, strict=True):
+            (source,), (operand, *_) = step.reads, step.makes
+            known |= dict(zip(step.makes, run(kernel, {source: known[operand]}), strict=True))
+        made = (*run(self.forward, known), *(known[n] for n in self._quantised))
+        return made[0] if len(made) == 1 else made
 
     def save(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         """Saves what the gradients that are asked for read."""
@@ -146,12 +157,13 @@ class Differentiable:
         made_of = [self.gradients.indices[n] for n, what in read.items() if what == "index"]
         read |= {index.source: "input" for index in made_of if index.kind != "places"}
         read |= {x.source: "input" for n, points in self.gradients.left_out.items() if n in read for x in points}
-        tensors = [n for n, what in read.items() if what in ("input", "kept") and n not in self._scalars]
+        saved = ("input", "kept", "layout")
+        tensors = [n for n, what in read.items() if what in saved and n not in self._scalars]
         ctx.wanted, ctx.tensors = wanted, tensors
         ctx.numbers = {n: given[n] for n in self._scalars if n in read}
         ctx.shapes = {n: tuple(v.shape) for n, v in given.items() if n not in self._scalars}
         ctx.kinds = {n: (v.dtype, v.device, tuple(v.shape)) for n, v in outputs.items()}
-        ctx.save_for_backward(*[given[n] if n in given else outputs[n] for n in tensors])
+        ctx.save_for_backward(*[outputs[n] if n in outputs else given[n] for n in tensors])
 
     def backward(self, ctx: Any, *gradients: Any) -> tuple[Any, ...]:
         import torch
@@ -282,7 +294,8 @@ def _registered(program: Differentiable) -> Any:
     import torch
 
     spec = _spec(program.forward)
-    kernels = [k for p in (program.forward, *program.steps) for k in (p.kernels if isinstance(p, Program) else [p])]
+    every = (*program.quantisers, program.forward, *program.steps)
+    kernels = [k for p in every for k in (p.kernels if isinstance(p, Program) else [p])]
     parts = [k.op._qualified_op_name for k in kernels] + [repr(program.gradients), repr(sorted(program.most.items()))]
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
     name = f"{custom_op.NAMESPACE}::{spec.entry.replace('$', '_').replace('%', '_')}_grad_{digest}"
@@ -291,8 +304,8 @@ def _registered(program: Differentiable) -> Any:
         library = torch.library.Library(custom_op.NAMESPACE, "FRAGMENT")
         _libraries.append(library)
         inputs = [f"{'float' if n in program._scalars else 'Tensor'} a{i}" for i, n in enumerate(program.names)]
-        results = ", ".join(["Tensor"] * len(spec.results))
-        results = results if len(spec.results) == 1 else f"({results})"
+        results = ", ".join(["Tensor"] * len(program._results))
+        results = results if len(program._results) == 1 else f"({results})"
         tags = [
             torch.Tag.pt2_compliant_tag,
             getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order),

@@ -62,6 +62,26 @@ def test_operands_that_are_given_turned():
         scalec.grad(FP8, quantize="deepseek_v3", turned=["A", "B"], wrt="A")
 
 
+def test_operands_that_are_quantised_of_what_a_caller_has():
+    given = {"A": "bf16", "B": "f32"}
+    g = scalec.grad(FP8, quantize="deepseek_v3", quantized_from=given)
+    assert [s.text for s in g.quantisers] == [  # B's blocks are square, and are read as they are
+        "A[m,k]:e4m3 scale(1x128) = A_bf16[m,k]\nA_m[k,m]:e4m3 scale(1x128@col) = A_bf16[m,k]",
+        "B[n,k]:e4m3 scale(128x128) = B_f32[n,k]:f32",
+    ]
+    assert g.quantisers[0].makes == ("A", "A_scale", "A_m", "A_m_scale")
+    assert [s.text for s in g.steps if s.of] == [
+        "dA[m,k] = dC_n[m,n] @ B[n,k] scale(1x128, 128x128)",
+        "dB[n,k]:f32 = dC_m[n,m] @ A_m[k,m] scale(1x128@col, 1x128@col)",  # of the type that B is given in
+    ]
+    assert str(g).startswith("# A, A_m: quantised from A_bf16\nA[m,k]:e4m3")
+    turned = scalec.grad(FP8, quantize="deepseek_v3", quantized_from=given, turned="B")
+    assert turned.quantisers[1].text.endswith("\nB_n[k,n]:e4m3 scale(128x128) = B_f32[n,k]")
+    blocks = scalec.grad("C[m,n] = A[m,k]:mxfp8 @ B[e[m/128],n,k]:mxfp8", quantize="mxfp8", quantized_from={"B": "f32"})
+    (of_groups,) = blocks.quantisers
+    assert of_groups.text == "B[r_,n,k]:mxfp8 = B_f32[r_,n,k]:f32\nB_n[r_,k,n]:mxfp8 = B_f32[r_,n,k]"
+
+
 def test_mxfp8_reads_the_other_layout_of_what_is_quantised_already():
     g = scalec.grad("C[m,n] = A[m,k]:mxfp8 @ B[n,k]:mxfp8", quantize="mxfp8")
     assert g.layouts == {"A_m": "A", "B_n": "B"}

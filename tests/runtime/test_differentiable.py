@@ -407,7 +407,7 @@ def test_forward_mode_is_refused(made: Any, way: str):
         ("C[m,n]:f32 += A[m,k] @ B[n,k]", {}, "C is added to in place"),
         ("C[m,n] = A[idx[m],k] @ B[n,k]", {}, "how often one row is read is not known"),
         ("C[m,n] = A[m,k]:e4m3 @ B[n,k]:e4m3", {}, "no input of this program has a gradient in torch"),
-        ("C[m,n] = A[m,k]:e4m3 @ B[n,k]:e4m3", {}, "compile the programs of scalec.grad"),
+        ("C[m,n] = A[m,k]:e4m3 @ B[n,k]:e4m3", {}, "those with scales may be quantised here"),
         ("C[m,n] = A[m,k] @ B[n,k]", {"quantize": "deepseek"}, "did you mean deepseek_v3"),
         ("C[m,n] = A[m,k] @ B[n,k]", {"target": "sm_1"}, "sm_1"),
         ("C[m,n] = A[m,k] @ B[n,k]", {"most": {"idx": 1}}, "most names idx, which is no index tensor"),

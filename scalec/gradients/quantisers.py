@@ -1,0 +1,74 @@
+"""Programs that quantise the operands of a program of what a caller has in more bits, in all orders that are read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from scalec.errors import ArgumentError, shown
+from scalec.frontend import affine
+from scalec.frontend.program import Program, Read, Statement, Tensor, scale_name
+from scalec.gradients.expressions import below, plain, read
+from scalec.gradients.steps import Step
+from scalec.gradients.text import Writer
+from scalec.gradients.trace import Trace
+
+TYPES = ("bf16", "f16", "f32")
+
+
+def quantisers(t: Trace, given: Mapping[str, str], forward: Program) -> tuple[Step, ...]:
+    """A step for each operand, `X[m,k]:e4m3 scale(1x128) = X_bf16[m,k]`: of one read also `X_m[k,m]`, where steps of
+    gradients read that (`t.layouts`).
+
+    Args:
+        t: a walk that is done.
+        given: by operand, the type in which the caller has it.
+        forward: the program whose operands they are.
+
+    Raises:
+        ArgumentError: what is no such operand, or type.
+    """
+    operands = {a.name: a for a in forward.arguments if isinstance(a, Tensor) and a.levels and a.element not in TYPES}
+    for name, element in given.items():
+        if name not in operands:
+            raise ArgumentError(
+                f"quantized_from names {name}, which is no operand with scales",
+                got=name,
+                expected=", ".join(operands) or "a program of one, as C[m,n] = A[m,k] @ B[n,k] scale(1x128,128x128)",
+            )
+        if element not in TYPES:
+            raise ArgumentError(
+                f"quantized_from gives {name}: {shown(element)}", got=shown(element), expected=", ".join(TYPES)
+            )
+        if len(operands[name].levels or ()) > 1:
+            raise ArgumentError(
+                f"{name} has scales of two levels, the second of which is given",
+                got=f"quantized_from={{'{name}': '{element}'}}",
+                expected="an operand with scales of one level",
+                fix=f"quantise {name} before, by scalec.quantize or a program of its own",
+            )
+    return tuple(_quantiser(t, operands[name], element, _index(t, forward, name)) for name, element in given.items())
+
+
+def _quantiser(t: Trace, operand: Tensor, element: str, index: tuple[affine.Linear, ...]) -> Step:
+    source = Tensor(t.fresh(f"{operand.name}_{element}"), operand.span, list(operand.extents), element)
+    made = [(operand, index)]
+    for (name, _), (tensor, axis) in t.layouts.items():
+        if name == operand.name:
+            made.append((tensor, (*index[:axis], *index[axis + 1 :], index[axis])))
+    dims = tuple(d for i in index for d in affine.dims(i))
+    writer = Writer()
+    statements = [Statement(tensor, at, dims, read(source, index), False) for tensor, at in made]
+    makes = [n for tensor, _ in made for n in (tensor.name, scale_name(tensor.name, 0))]
+    text = "\n".join(map(writer.statement, statements))
+    return Step({tensor.name: "" for tensor, _ in made}, text, {source.name: "input"}, tuple(makes), dims=dims)
+
+
+def _index(t: Trace, program: Program, name: str) -> tuple[affine.Linear, ...]:
+    """What counts the whole of an operand: the program's dimension where it is read at one, else a fresh one."""
+    reads = [x for s in program.statements for x in below(s.value) if isinstance(x, Read)]
+    at = next(x.index for x in reads if isinstance(x.source, Tensor) and x.source.name == name)
+    names: list[str] = []
+    for i in at:
+        dim = affine.plain(i)
+        names.append(dim if dim is not None and dim not in names else t.fresh("r"))
+    return plain(tuple(names))
