@@ -14,6 +14,7 @@ from scalec.formats import ELEMENT_TYPES
 from scalec.frontend import affine, elementwise
 from scalec.frontend.affine import Linear, Size, Symbol
 from scalec.frontend.diagnostics import Source, Span
+from scalec.frontend.operands import of_all
 from scalec.frontend.program import (
     Apply,
     Argument,
@@ -350,11 +351,20 @@ class Builder:
             made.operation.attributes["apart"] = ir.ArrayAttr.get(names)
 
     def _contract(self, value: Contract, index: Index) -> ir.Value:
-        left, at_left = self._place(value.left)
-        right, at_right = self._place(value.right)
+        left, at_left = self._operand(value.left)
+        right, at_right = self._operand(value.right)
         symbols, maps = self._maps(at_left, at_right, index)
         domains = self._domains(value.left.dims | value.right.dims)
         return scale.ContractOp(left, right, symbols, domains, self._f32(index), ir.ArrayAttr.get(maps)).result
+
+    def _operand(self, value: Value) -> Placed:
+        """An operand of a contraction; what is computed of a tensor that is read through memory is of all of it."""
+        found = of_all(value) if isinstance(value, Rounded) else None
+        if found is None:
+            return self._place(value)
+        body, order, at = found
+        with self._at(value.span):
+            return self._elementwise(None, body, self._plain(order), cast(Rounded, value).element), at
 
     def _reduce(self, value: Reduce, index: Index) -> ir.Value:
         inner, at = self._place(value.value)

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from scalec.formats import ELEMENT_TYPES, QUANTISED
 from scalec.frontend import affine, ast, scales
 from scalec.frontend.diagnostics import Source, Span, one_of
-from scalec.frontend.program import Quantized, Read, Rounded, Subtract, Tensor, Value, reads_in
+from scalec.frontend.program import (
+    Apply,
+    Quantized,
+    Read,
+    Rounded,
+    Scalar,
+    Subtract,
+    Tensor,
+    Value,
+    all_reads,
+    reads_in,
+)
 from scalec.suggestions import did_you_mean
 
 KEPT_BITS = 16
@@ -35,6 +47,36 @@ def rounded(source: Source, span: Span, value: Value, said: ast.Name | None) -> 
     whole = {id(t): t for t, index in reads_in(value) if frozenset().union(*map(affine.dims, index)) == value.dims}
     of = next(iter(whole.values())) if len(whole) == 1 else None
     return Rounded(span, value.dims, value, said.text if said is not None else "", of)
+
+
+def of_all(value: Rounded) -> tuple[Value, tuple[str, ...], tuple[affine.Linear, ...]] | None:
+    """relu(A[idx[m],k]) as relu(A[A_0,k]) at A_0 = idx[m]: what is computed of a tensor at an index from memory is
+    computed of all of it, in its order, and read at that index. None where no tensor alone is read so, or something
+    else in it is at the dimensions of that index."""
+    read = [(t, index) for t, index in reads_in(value) if any(map(affine.symbols, index))]
+    if len({(t.name, index) for t, index in read}) != 1:
+        return None
+    (tensor, at), *_ = read
+    whole = tuple(affine.plain(x) for x in tensor.extents)
+    order = tuple(x for x in whole if x is not None)
+    own = affine_index(order)
+
+    def moved(x: Value) -> Value:
+        if isinstance(x, Read):
+            return x if x.source is not tensor else replace(x, index=own, dims=frozenset(order))
+        if not isinstance(x, Apply):
+            return x
+        inner = tuple(map(moved, x.arguments))
+        return replace(x, arguments=inner, dims=frozenset().union(*(y.dims for y in inner)))
+
+    body = moved(value.value)
+    plain = all(isinstance(x.source, (Tensor, Scalar)) for x in all_reads(body))
+    return (body, order, at) if None not in whole and plain and body.dims <= set(order) else None
+
+
+def affine_index(dims: Sequence[str]) -> tuple[affine.Linear, ...]:
+    """Dimensions as an index."""
+    return tuple(affine.atom(affine.Dim(d)) for d in dims)
 
 
 NARROW = tuple(x for x in ABLE if ELEMENT_TYPES[x].bits <= 8)

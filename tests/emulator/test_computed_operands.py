@@ -104,17 +104,22 @@ GROUPED = [
     "C[m,n]:f32 = A[m,k] @ (B[g,n,k] * r[g,n]) for m in off[g]:off[g+1]",
     "C[g,m,n]:f32 = (A[g,m,k] * w[g,k]) @ B[g,n,k]:i4 scale(none, 1x1x64:bf16) for m < rows[g]",
     "C[m,n]:f32 = A[idx[m],k] @ relu(B[n,k])",
+    "C[m,n]:f32 = exp(A[idx[m],k]) @ B[n,k]",
+    "C[m,n]:f32 = (A[idx[m],k]:e4m3 * w[k]):bf16 @ relu(B[g,n,k]) for m in off[g]:off[g+1]",
+    "C[idx[m],n]:f32 = relu(A[m,k]) @ abs(B[e[m/16],n,k])",
 ]
-"""Rows of tiles lie in ranges, or blocks, or another operand's are named by an index."""
+"""Rows of tiles lie in ranges, or blocks, or are named by an index."""
 
 
 @pytest.mark.once("target", "program")
 @pytest.mark.parametrize("program", GROUPED)
 @pytest.mark.parametrize("target", TARGETS)
 def test_grouped(target: str, program: str) -> None:
-    more = {"B[g,": {"g": 3}, "B[e": {"B_0": 3}, "A[idx": {"A_0": 50}}
-    dims = {"m": 77, "n": 40, "k": 112} | next(sizes for text, sizes in more.items() if text in program)
-    run_on(program, dims, ("n", "k") if "e4m3" in program else (), 3, 1e-5, target=target)
+    more = {"B[g,": {"g": 3}, "B[e": {"B_0": 3}, "A[idx": {"A_0": 50}, "C[idx": {"C_0": 90}}
+    dims = {"m": 77, "n": 40, "k": 112} | {
+        x: y for text, sizes in more.items() if text in program for x, y in sizes.items()
+    }
+    run_on(program, dims, ("n", "k") if "e4m3 scale" in program or "):e4m3" in program else (), 3, 1e-5, target=target)
 
 
 SCHEDULES = [
@@ -188,7 +193,7 @@ def test_rounding(target: str, made: str) -> None:
 test_refused = refusals(
     [
         ("C[m,n] = (A[m,k] + D[m,k]):bf16 @ B[n,k]", r"A\[m, k\] and D\[m, k\], which have all its indices"),
-        ("C[m,n] = relu(A[idx[m],k]) @ B[n,k]", "a computed operand has an index from memory"),
+        ("C[m,n] = (A[idx[m],k] * r[m]) @ B[n,k]", "an index from memory, and beside it something along its rows"),
         (
             "C[g,m,n] = relu(A[m,k]) @ B[n,k] for k in off[g]:off[g+1]",
             "A is computed elementwise, and the program has a",

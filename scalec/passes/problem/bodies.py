@@ -48,8 +48,11 @@ def elements_of(walk: EpilogueReader, value: Any, rounded: bool = True) -> tuple
     op = value.owner.opview
     view = whole_of(op)
     if len(op.symbols) or any(len(x.owner.opview.symbols) for x in op.views):
-        ranged = "a computed operand has an index from memory"
-        raise refused(walk, op, ranged, "an operand that is at its own indices, and all of it")
+        found = (
+            "a computed operand has an index from memory, and beside it something along its rows or at another index"
+        )
+        fix = "compute it outside the program; what multiplies a whole row may multiply the product instead"
+        raise refused(walk, op, found, "one tensor at that index, and what lies along the sum", fix)
     walked = [d for contract in walk.contracts for d in contract.domains]
     if own := [d for d in op.domains if d not in walked]:  # others are walked by the products: what is read is inside
         over = " and ".join(ir.StringAttr(d.owner.opview.dim).value for d in own)
@@ -146,7 +149,7 @@ def check_bodies(problem: Problem) -> None:
         new, what = x.made, "is computed elementwise" if x.made is None else "is quantised anew"
         shorter = f"blocks of at most {depth}, and beside it elements of 8 bits with scales that change no more often"
         widens = x.stored.name in ("f32", "tf32") or "tf32" in CONVERTED.get(x.stored.name, ())
-        named = x.gathered or x.pages if x.body else None
+        named = x.pages if x.body else None
         for found, expected in (
             ("the program has a range of K" if problem.range_of_k is not None else "", "all of K"),
             (f"its rows are named by {named}" if named else "", "rows in order"),
