@@ -137,19 +137,24 @@ def check_nothing(spec: KernelSpec, left: Sequence[TensorSpec], dims: Mapping[st
         ArgumentError: `left`, the results that have elements, has such ones.
     """
     reduces = spec.launch.arrivals > 0  # results of fewer indices, of which nobody but a tile knows what is left out
+    groups = {d for reads in spec.reads for domain in reads.domains for d in domain.dims}
+    placed = {x.tensor for reads in spec.reads for x in reads.lookups}
+    empty = {d for d, _, _ in spec.launch.tiles if not dims[d]} - groups
 
     def leaves(t: TensorSpec) -> bool:
-        """Whether a result has elements that a tile would write."""
+        """Whether a result has elements that a tile would write: one of what an operand is reduced to lacks what is
+        empty."""
         few = reduces and len(t.shape) < len(spec.launch.tiles) and all(dims[d] for d in t.counted)
-        return few or not t.given
+        lacks = t.name not in placed and not t.counted and empty.isdisjoint(d for e in t.shape for d in e.names)
+        return few or not t.given or bool(empty and lacks)
 
     written = [t.name for t in left if leaves(t)]
     if written:
-        empty = " and ".join(dim for dim, _, _ in spec.launch.tiles if not dims[dim])
+        none = " and ".join(dim for dim, _, _ in spec.launch.tiles if not dims[dim])
         raise ArgumentError(
-            f"{empty} = 0 leaves no tile to write {' and '.join(written)} by",
-            expected=f"at least one {empty}",
-            fix=f"call the program where {empty} is not 0, and else write its results without it",
+            f"{none} = 0 leaves no tile to write {' and '.join(written)} by",
+            expected=f"at least one {none}",
+            fix=f"call the program where {none} is not 0, and else write its results without it",
         )
 
 

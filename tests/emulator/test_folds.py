@@ -203,6 +203,29 @@ def test_long_k_of_few_rows_is_split() -> None:
     assert kernel.spec.launch.split == 64
 
 
+RANGE = "for m in off[g]:off[g+1]"
+GROUPED = [
+    f"D[m,n]:f32 = A[m,k]:bf16 @ B[g,n,k]:bf16 {RANGE}; S[m]:f32 = sum[k](A[m,k]^2) {RANGE}",
+    f"D[m,n]:f32 = (A[m,k] * w[k]) @ B[g,n,k] {RANGE}; S[m]:f32 = sum[k]((A[m,k] * w[k])^2) {RANGE}",
+    f"D[m,n] = A[m,k]:e4m3 @ B[g,n,k]:bf16 {RANGE} with swap=1; S[m]:f32 = max[k](abs(A[m,k])) {RANGE}",
+    "D[g,m,n] = A[g,m,k] @ B[g,n,k] for m < rows[g]; S[g,m]:f32 = min[k](A[g,m,k]) for m < rows[g]",
+    "D[b,m,n]:f32 = A[b,m,k] @ B[g,n,k] for m in off[b,g]:off[b,g+1];"
+    " S[b,m]:f32 = sum[k](A[b,m,k]^2) for m in off[b,g]:off[b,g+1]",
+    "D[m,n]:f32 = A[m,k] @ B[n,k]:tf32 for n < rows[0]; S[n]:f32 = sum[k](B[n,k]^2) for n < rows[0]",
+]
+
+
+@pytest.mark.once("target", "program")
+@pytest.mark.parametrize(("m", "n", "k"), [(77, 300, 136), (150, 40, 0), (1, 8, 64)])
+@pytest.mark.parametrize("program", GROUPED)
+@pytest.mark.parametrize("target", TARGETS)
+def test_rows_of_groups(target: str, program: str, m: int, n: int, k: int) -> None:
+    """Each row once, by the tile of its group that has the first columns; rows of no group stay as they are."""
+    words = re.findall(r"\w+", program)
+    sizes = {"m": m, "n": n, "k": k} | {x: count for x, count in (("g", 3), ("b", 2)) if x in words}
+    run(program, target, sizes, "nk" if k == 136 else "", 5)
+
+
 def test_several_converters_are_refused() -> None:
     with pytest.raises(ScheduleError, match="S is"):
         scalec.compile(f"{PRENORM} with converters=2", target="sm_90a", dims={"n": 24, "k": 4096})
@@ -219,6 +242,10 @@ test_refused = refusals(
         ("D[m,n] = A[m,k] @ B[n,k] scale(1x128,128x128); S[m]:f32 = sum[k](A[m,k])", "A has scales"),
         ("D[m,n] = A[m,k]:e4m3 @ B[n,k]:e4m3 scale(1xk,none); S[m]:f32 = sum[k](A[m,k])", "A has scales"),
         ("D[m,n] = A[idx[m],k] @ B[n,k]; S[m]:f32 = sum[k](A[idx[m],k])", "index that is computed"),
+        (f"D[m,n] = A[m,k] @ B[g,n,k] {RANGE}; S[m]:f32 = sum[k](A[m,k])", "the product has a range that it has not"),
+        ("D[m,n] = A[m,k] @ B[n,k]; S[m]:f32 = sum[k](A[m,k]) for m < rows[0]", "it has a range, or an index"),
+        ("D[m,n] = A[m,k] @ B[n,k] for m < rows[0]; S[n]:f32 = sum[k](B[n,k])", "a range of another index than n"),
+        ("D[m,n] = A[m,k] @ B[e[m/16],n,k]; S[m]:f32 = sum[k](A[m,k])", "an index read from memory"),
         ("D[m,n] = A[m,k]:i8 @ B[n,k]:i8; S[m]:f32 = sum[k](A[m,k])", r"A is i8, multiplied as i8\n(.*\n)*.*floating"),
     ]
 )
@@ -231,3 +258,8 @@ def test_no_columns() -> None:
     a, b = np.zeros((5, 16), ml_dtypes.bfloat16), np.zeros((0, 16), np.float32)
     with pytest.raises(ArgumentError, match="n = 0"):
         kernel(a, b)
+    grouped = scalec.compile(GROUPED[0], target="sm_90a")
+    grouped.fixed = emulated.EmulatedDevice("sm_90a")
+    out = np.zeros((5, 0), np.float32), np.zeros(5, np.float32)
+    with pytest.raises(ArgumentError, match="n = 0 leaves no tile to write S by"):
+        grouped(a, np.zeros((1, 0, 16), ml_dtypes.bfloat16), np.array([0, 5], np.int32), out=out)

@@ -366,6 +366,8 @@ FORMS: dict[str, Form] = {
     "operand's largest": Form("D[m,n]{t} = {l A[m,k]} @ {r B[n,k]}; S[m]{rt} = {red}[k]({term_k A[m,k]}); Z[n]:f32 = {red1}[k](B[n,k])",
                               1, {}, "fold"),
     "operand's parts": Form("D[s,m,n]:f32 = {l A[m,s,k]} @ {r B[n,s,k]}; S[s,m]:f32 = sum[k](A[m,s,k]^2)", 1, {"s": "few"}, "fold"),
+    "rows of groups folded": Form("D[m,n]{t} = {l A[m,k]} @ {r B[g,n,k]}" + ROWS + "; S[m]{rt} = {red}[k]({term_k A[m,k]})" + ROWS,
+                                  1, GROUP, "fold"),
     "computed": Form("C[m,n]{q} = {of ({l A[m,k]} @ {r B[n,k]})}", 3, {}, "computed"),
     "quantised anew": Form("C[m,n]{q} = {of ({l A[m,k]} @ {r B[n,k]}{s})}", 3, {}, "anew"),
     "quantised anew, groups": Form("C[m,n]{q} = {l A[m,k]} @ {r B[g,n,k]}{s}" + ROWS, 1, GROUP, "anew"),

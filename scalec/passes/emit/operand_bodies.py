@@ -96,11 +96,13 @@ class OperandBodies(Workspace):
 
     def writes_folds(self, side: Side, w: Work) -> ir.Value | None:
         """Whether a tile is the one, of those that have the same rows of a side, that writes what they are reduced to:
-        that of the first rows of the other side, and of each dimension that the side has not. None: each is."""
+        that of the first rows of the other side, and of each dimension that the side has not, but for groups whose
+        ranges its rows lie in. None: each is."""
         e, p = self.e, self.problem
         other, along = (w.n0, p.n) if side.label == "A" else (w.m0, p.m)
         extent = self.schedule.tile[1 if side.label == "A" else 0]
         own = {c.dim for c in side.operand.folds[0].coords}
+        own = own.union(*(d.groups for d in p.domains if d.dim == side.operand.rows))
         firsts = [w.outer[d.name] for d in p.outer if d.name not in own]
         if along.size is None or along.size > extent:
             firsts.append(other)

@@ -52,10 +52,11 @@ def fold_of(
         raise refused(walk, final, f"{name} is {element.name}", expected, f"convert {name} after the call")
     if "scale.inout" in facts:
         raise refused(walk, final, f"{name} is accumulated into (+=)", "=", f"add {name} after the call")
-    symbolic = [*reduce.symbols, *reduce.domains, *final.symbols, *final.domains]
+    symbolic = [*reduce.symbols, *final.symbols]
+    ranges = {*reduce.domains, *final.domains}
     where = map_of(final.map)
     plain = all(isinstance(e, ir.AffineDimExpr) for e in where.results)
-    if symbolic or list(where.results) != list(kept.results) or not plain:
+    if symbolic or ranges - {*contract.domains} or list(where.results) != list(kept.results) or not plain:
         expected = f"{name} at the operand's own indices"
         raise refused(walk, final, "it has a range, or an index that is computed", expected)
     for view in final.views:
@@ -80,6 +81,9 @@ def fold_of(
             if summed != wanted:
                 expected = f"a reduction over {' and '.join(sorted(wanted))}, as the contraction's sum"
                 raise refused(walk, reduce, f"it runs over {' and '.join(sorted(summed))}", expected)
+            own = {walk.dims[d] for d in dims_in(at)}
+            if ranges != {d for d in contract.domains if ir.StringAttr(d.owner.opview.dim).value in own}:
+                raise refused(walk, final, "the product has a range that it has not", f"{name} with that range")
             coords = tuple(Coord(walk.dims[e.position]) for e in where.results)
             kind = ir.StringAttr(reduce.kind).value
             return side, Fold(name, index, element, kind, coords, body, ops_of(final))
@@ -105,12 +109,14 @@ def check(walk: EpilogueReader, reduce: Any, name: str, operand: Operand, scaled
 
 def check_folds(problem: Problem) -> None:
     """Refuses folds of which a tile has not all of the operand's K, or not its own rows alone."""
-    folds = [f for x in (problem.lhs, problem.rhs) for f in x.folds]
-    if folds and (problem.lookups or problem.domains or problem.column_fold):
+    folds = [(f, x.rows) for x in (problem.lhs, problem.rhs) for f in x.folds]
+    others = any(d.dim != rows for d in problem.domains for _, rows in folds)
+    if folds and (problem.lookups or others or problem.column_fold):
+        name, rows = folds[0][0].name, folds[0][1]
         raise UnsupportedError(
-            f"{NOT_YET} ({folds[0].name}) has no kernel on {problem.target.name} where the program has a range, an "
-            "index read from memory, or one of the product that is reduced",
-            expected="a dense contraction",
-            fix=f"compute {folds[0].name} outside the program",
+            f"{NOT_YET} ({name}) has no kernel on {problem.target.name} where the program has a range of another index "
+            f"than {rows}, an index read from memory, or one of the product that is reduced",
+            expected=f"a dense contraction, or one with a range of {rows}, which {name} has too",
+            fix=f"compute {name} outside the program",
             place=problem.written,
         )
