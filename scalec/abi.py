@@ -246,7 +246,8 @@ class Launch:
     """How to launch the entry function.
 
     The grid is one-dimensional: min(units, clusters that run at once) * cluster CTAs, or with `one_each` units *
-    cluster, where units = split * product over `tiles` of ceil(ceil(dim / tile) / cluster CTAs along it).
+    cluster, where units = split * product over `tiles` of ceil(ceil(dim / tile) / cluster CTAs along it), and of a
+    dimension that is `apart` as many more as it has groups.
 
     Where K is split, the parts of a tile meet in a workspace: `part_bytes` of sums for each part of each tile, which
     need not hold anything, and for each tile as many counters of 4 bytes as `tile_counters` says, 0 before the first
@@ -270,6 +271,7 @@ class Launch:
         added: likewise of each product whose sums are added to those, which then are in `sums` in any case.
         spans: (dim, other), a dimension along which tiles run and one of which a tile has one index, that are walked as
             one where the strides of all tensors allow (scalec.runtime.spans).
+        apart: (dim, groups), a dimension that is tiled by groups, each from where it begins.
         numbered: the dimensions of each result that is rounded by chance, in the order of its indices: an element has
             random bits by its row, counted through all but the last, and four neighbours in a row by one number.
         one_each: whether a cluster of its own is launched for each tile or part, which running clusters may take over.
@@ -289,6 +291,7 @@ class Launch:
     sums: tuple[tuple[str, Positive], ...] = ()
     added: tuple[tuple[tuple[str, Positive], ...], ...] = ()
     spans: tuple[tuple[str, str], ...] = ()
+    apart: tuple[tuple[str, str], ...] = ()
     numbered: tuple[tuple[str, ...], ...] = ()
 
     @property
@@ -302,7 +305,9 @@ class Launch:
 
     def units(self, dims: Mapping[str, int]) -> int:
         """How many clusters' worth of tiles, or parts of them, there are, given the sizes of the dimensions."""
-        return self.split * math.prod(-(-dims[dim] // (tile * along)) for dim, tile, along in self.tiles)
+        more = {dim: dims[groups] if dims[dim] else 0 for dim, groups in self.apart}
+        tiles = (-(-dims[dim] // (tile * along)) + more.get(dim, 0) for dim, tile, along in self.tiles)
+        return self.split * math.prod(tiles)
 
     def ctas(self, dims: Mapping[str, int]) -> int:
         """CTAs that would have a tile, or a part of one, each; MOST_CTAS is what a kernel counts up to."""
@@ -421,7 +426,7 @@ def _check(spec: KernelSpec) -> None:
         (a.dim for a in spec.arguments if a.kind in ("dim", "size")),
         (dim for dim, _, _ in spec.launch.tiles),
         (dim for x in (spec.launch.sums, *spec.launch.added) for dim, _ in x),
-        chain(*spec.launch.spans, *spec.launch.numbered),
+        chain(*spec.launch.spans, *spec.launch.apart, *spec.launch.numbered),
         spec.flops,
         spec.ranges,
         (dim for reads in spec.reads for entry in reads.entries for dim in entry.dims),
@@ -483,4 +488,4 @@ def _check_reads(reads: Reads, tensors: Mapping[str, TensorSpec], operands: set[
             raise FormatError(f"axes {lookup.once} of {lookup.entry.tensor}, which has {len(lookup.entry.coords)}")
 
 
-VERSION = 13
+VERSION = 14

@@ -95,8 +95,7 @@ class LoadIndexOp(Op, name="load_index"):
 
 class FindGroupOp(Op, name="find_group"):
     """Which of `groups` has the index `at`: the last one that begins at or below it, by offsets that do not fall, group
-    g's and at g + 1 its end; where it begins, `low`, and whether `at` lies `inside`. 0 and 0 where no group does.
-    `apart`, an optional integer P: group g begins at (low / P + g) P instead, and `inside` says nothing."""
+    g's and at g + 1 its end; where it begins, `low`, and whether `at` lies `inside`. 0 and 0 where no group does."""
 
     offsets: ext.Operand[Any]
     stride: ext.Operand[ir.IntegerType[64]]
@@ -105,6 +104,24 @@ class FindGroupOp(Op, name="find_group"):
     group: ext.Result[I32]
     low: ext.Result[I32]
     inside: ext.Result[I1]
+
+    verify_invariants = staticmethod(lambda op: memory_of(op, "offsets", "i32"))
+
+
+class GroupOfTileOp(Op, name="group_of_tile"):
+    """Which of `groups` has the tile that begins at `at`, of tiles of P = `rows` rows each, where group g, whose rows
+    begin at `low` and end before `high`, has those from (low / P + g) P on: the last one that begins there or before. 0,
+    0 and 0 where no group does. Offsets are as those of `tile.find_group`. All threads of a warp come here with the same
+    `at`."""
+
+    offsets: ext.Operand[Any]
+    stride: ext.Operand[ir.IntegerType[64]]
+    groups: ext.Operand[I32]
+    at: ext.Operand[I32]
+    group: ext.Result[I32]
+    low: ext.Result[I32]
+    high: ext.Result[I32]
+    rows: Count
 
     verify_invariants = staticmethod(lambda op: memory_of(op, "offsets", "i32"))
 

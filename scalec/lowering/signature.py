@@ -286,6 +286,7 @@ def launch_of_spread(problem: Pointwise, spread: Spread) -> abi.Launch:
         cluster=1,
         tiles=tuple(tiles) if problem.spans else (*tiles, (problem.columns.name, spread.columns, 1)),
         one_each=True,
+        apart=((problem.apart.dim, problem.apart.group),) if problem.apart is not None else (),
         sums=tuple((dim, 1) for dim in dict.fromkeys([*summed, *(r.dim.name for r in problem.reductions)])),
     )
 

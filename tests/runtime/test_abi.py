@@ -171,7 +171,7 @@ def test_a_spec_of_before_launch_control_is_refused():
     """It does not say how many CTAs to launch."""
     data = json.loads(gemm_spec().to_json())
     del data["launch"]["one_each"]
-    with pytest.raises(ValueError, match="version 13"):
+    with pytest.raises(ValueError, match="version 14"):
         KernelSpec.from_json(json.dumps(data | {"version": 2}))
 
 

@@ -174,39 +174,6 @@ def load_index(s: State, op: ir.OpView) -> None:
     s.values[op.result] = b.asm("ld.global.b32 $0, [$1];", [b.i32], [address])[0]
 
 
-@COMMON.lowers("tile.find_group")
-def find_group(s: State, op: ir.OpView) -> None:
-    """A binary search: of the offsets at which groups begin, `some` are at or below the index, and the next `step` are
-    looked at. Unsigned: a negative offset is above any index."""
-    b, groups, at = s.b, s.b.value(s.get(op.groups)), s.b.value(s.get(op.at))
-    base, stride = b.integer(s.get(op.offsets)), b.mul(s.get(op.stride), 4)
-    some, low = b.variable(b.i32, 0), b.variable(b.i32, 0)
-    apart = tile.int_of(op.attributes["apart"]) if "apart" in op.operation.attributes else 0
-    zeros = b.pure("clz.b32 $0, $1;", b.i32, groups)  # 32 of no groups: a shift by as many gives 0
-    step = b.variable(b.i32, b.pure("shr.u32 $0, 0x80000000, $1;", b.i32, zeros))
-
-    def offset(number: ir.Value, there: ir.Value) -> ir.Value:
-        """An offset, 0 where it is not to be read."""
-        address = b.add(base, b.mul(b.widen(number), stride))
-        return b.asm("@$2 ld.global.b32 $0, [$1];", [b.i32], [address, there, 0], tied=1)[0]
-
-    def look() -> None:
-        further = b.add(some.get(), step.get())
-        there = b.compare("le", further, groups)
-        found = offset(b.sub(further, 1), there)
-        begins = b.mul(b.add(b.div(found, apart), b.sub(further, 1)), apart) if apart else found
-        begun = b.and_(there, b.compare("le", begins, at))
-        some.set(b.select(begun, further, some.get()))
-        low.set(b.select(begun, found, low.get()))
-        step.set(b.shr(step.get(), 1))
-
-    b.loop(lambda: b.compare("ne", step.get(), 0), look)
-    begun = b.compare("ne", some.get(), 0)
-    s.values[op.group] = b.select(begun, b.sub(some.get(), 1), 0)
-    s.values[op.low] = low.get()
-    s.values[op.inside] = b.and_(begun, b.compare("lt", at, offset(some.get(), begun)))
-
-
 AT_ONCE = 8
 """Blocks of a run that are looked at together: loads that wait for memory, or L1, at the same time."""
 

@@ -16,6 +16,7 @@ from scalec.lowering.common import (  # noqa: F401 - they fill the common table
     epilogue,
     fold_columns,
     gather,
+    groups,
     hadamard,
     indices,
     integers,

@@ -87,19 +87,20 @@ class MeetingKernel(RangedKernel):
         self.laid = False
         self.largest.clear()
         self.scales.clear()
-        self.groups, self.turned_at = {}, {}
+        self.groups, self.group = {}, {}
         e, p = self.e, self.p
         d = p.apart
         if d is None:
             self.rows(outer, row, column)
             return
-        first, row = self.in_group(d, outer, row)
-        group, begin, inside = self.group_of(d, outer | {d.dim: first})
+        moved, high = self.in_group(d, outer)
+        first, row = (e.arith("arith.addi", x, moved) for x in (self.corner[0], row))
+        self.limits[d.dim] = e.arith("arith.minui", high, self.size(p.rows[-1]))
         if p.turned is not None:  # columns of what is turned begin there
-            self.corner, self.turned_at = (first, self.corner[1]), of_group(d.dim, group, begin)
+            self.corner = first, self.corner[1]
             begins = e.compare("eq", e.arith("arith.andi", first, e.i32(self.spread.vector - 1)), e.i32(0))
             self.turned.aligned_ = e.arith("arith.andi", self.rows_aligned, begins)
-        with e.region("tile.when", [e.arith("arith.andi", inside, e.compare("eq", group, self.group))]):
+        with e.region("tile.when", [e.compare("lt", first, self.limits[d.dim])]):
             self.rows(outer, row, column)
 
     def rows(self, outer: dict[str, ir.Value], row: ir.Value, column: ir.Value) -> None:
@@ -158,15 +159,16 @@ class MeetingKernel(RangedKernel):
     def point(self, where: dict[str, ir.Value], vector: int) -> Point:
         """What a thread has there; without a column, what goes with the row."""
         e, p, name = self.e, self.p, self.p.columns.name
-        ends = {d.name: self.size(d) for d in (*p.rows[-1:], p.columns) if d.name in where}
+        ends = {d.name: self.until(d) for d in (*p.rows[-1:], p.columns) if d.name in where}
         valid = e.i1(1)
         for dim, end in ends.items():
             valid = e.arith("arith.andi", valid, e.compare("lt", where[dim], end))
         for d in p.domains:
+            if d == p.apart:  # up to where the group ends, all are there
+                where = where | self.group
+                continue
             if d.group and d.group not in {x.name for x in p.rows}:
                 group, low, inside = self.group_of(d, where)
-                if d == p.apart:
-                    inside = e.arith("arith.andi", inside, e.compare("eq", group, self.group))
                 where = where | {d.group: group} | of_group(d.dim, group, low)
             else:
                 inside = self.in_range(d, where)
@@ -319,13 +321,13 @@ class MeetingKernel(RangedKernel):
         values = [self.result(o, r, at) for r in rows for at in r.points]
         if not self.p.reads_zeros(o.body):  # what is not there does not count
             values = [self.counted(x, r.points[0], "absmax") for x, r in zip(values, rows, strict=True)]
-        if self.laid or self.apart:  # what was turned before has been taken
+        if self.laid:  # what was turned before has been taken
             e.op("tile.sync", scope="cta", releases=0)
         self.laid = True
         for place, value in enumerate(values):
             e.op("tile.lay_columns", operands=[value], place=place, **whole)
         named: dict[str, Any] = {"vector": s.vector, "at": s.named_at(p)}
-        for place, r in enumerate(rows if p.skips else ()):
+        for place, r in enumerate(rows if p.holes else ()):
             e.op("tile.lay_named", operands=[r.edge.valid], place=place, columns=s.columns, **named)
         e.op("tile.sync", scope="cta", releases=0)
         taken = [e.op("tile.take_turned", [x.type], place=i, **whole).result for i, x in enumerate(values)]
@@ -333,13 +335,13 @@ class MeetingKernel(RangedKernel):
         lanes = other.spread.across * s.vector
         made = e.op("tile.point", [i32, i32, ir.IntegerType.get_signless(1)], ends, columns=lanes, vector=s.vector)
         turned, mask = [], ()
-        if p.skips:
+        if p.holes:
             block = o.scale.columns if o.scale is not None else s.vector
             mask = e.op(
                 "tile.take_named", [i32, ir.IntegerType.get_signless(1)], block=block, rows=s.rows, **named
             ).results
         for i in range(other.spread.down):
-            where = outer | self.turned_at | {column.name: self.further(made.results[0], i * other.spread.step[0])}
+            where = outer | self.group | {column.name: self.further(made.results[0], i * other.spread.step[0])}
             beside = [self.further(made.results[1], j * other.spread.step[1]) for j in range(other.spread.along)]
             points = [other.point(where | {row.name: x}, s.vector) for x in beside]
             turned.append(Row(other.point(where, 1), [other.masked(at, *mask) if mask else at for at in points], []))

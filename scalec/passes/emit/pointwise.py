@@ -244,11 +244,6 @@ class Columns(Tensors):
         """A result at a point that is there."""
         rank = len(o.coords)
         indices = [self.placed(c, at.where) for c in o.coords]
-        if o.chance is not None:
-            words = [self.drawn[x] for x in o.chance.words]
-            operands = [made, indices, [self.size(x) for x in o.chance.extents[1:]], words]
-            element = ir.TypeAttr.get(ir.Type.parse(o.element.mlir))
-            made = self.e.op("tile.round_columns", [made.type], operands, element=element).result
         tail = [] if self.p.is_row(o) else at.tail
         self.e.op(
             "tile.store_columns",
@@ -318,6 +313,11 @@ class PointwiseKernel(Columns):
         self.p, self.spread, self.function, self.e = problem, spread, function, Emitter()
         self.registers = registers
         self.lookups = {x.name: x for x in problem.lookups}
+        self.limits: dict[str, ir.Value] = {}
+
+    def until(self, d: Dim) -> ir.Value:
+        """Where a dimension ends for a tile: with all of it, or with the tile's group."""
+        return self.limits[d.name] if d.name in self.limits else self.size(d)
 
     def build(self) -> None:
         """The `tile.kernel`, before the function that it is made from."""
@@ -341,7 +341,6 @@ class PointwiseKernel(Columns):
             m, n = (self.walked(row) if row else e.i32(1)), self.size(p.columns)
             self.begin()
             aligned = None if s.whole or s.vector == 1 else self.aligned()
-            alone: dict[str, Any] = {} if p.apart else {"alone": True}
             with e.region(
                 "tile.tiles",
                 [m, e.i32(1) if p.spans else n, [self.size(d) for d in outer if d]],
@@ -352,7 +351,7 @@ class PointwiseKernel(Columns):
                 band=1,
                 split=1,
                 turns=1,
-                **alone,
+                alone=True,
             ) as block:
                 m0, n0, *indices = block.arguments
                 self.corner = m0, n0

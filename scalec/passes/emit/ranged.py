@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import reduce
 
 from scalec.ir.mlir import ir
-from scalec.passes.emit.pointwise import Point
+from scalec.passes.emit.pointwise import Point, of_group
 from scalec.passes.emit.scaling import ScalingKernel
 from scalec.passes.problem.access import Coord, Domain, Index, Lookup
 from scalec.passes.problem.pointwise import Body, Output
@@ -17,15 +17,18 @@ class RangedKernel(ScalingKernel):
     # what was found of each index in ranges of groups, within a tile.
     groups: dict[tuple[ir.Value, ...], tuple[ir.Value, ir.Value, ir.Value]]
     aligned_: ir.Value | None  # whether loads are aligned, None where they all are
+    # where groups are apart: which one a tile has rows of, and where it begins, among the indices of a point.
+    group: dict[str, ir.Value]
 
-    def in_group(self, d: Domain, outer: dict[str, ir.Value], row: ir.Value) -> tuple[ir.Value, ir.Value]:
-        """The rows of a tile's group that stand, where groups are apart, at the tile's first row and at `row`."""
-        e, rows = self.e, self.spread.rows
-        self.group, low, _ = self.search(d, outer | {d.dim: self.corner[0]}, apart=rows)
-        unit = e.arith("arith.addi", e.arith("arith.divui", low, e.i32(rows)), self.group)
-        moved = e.arith("arith.subi", low, e.arith("arith.muli", unit, e.i32(rows)))
-        first, own = (e.arith("arith.addi", x, moved) for x in (self.corner[0], row))
-        return first, own
+    def in_group(self, d: Domain, outer: dict[str, ir.Value]) -> tuple[ir.Value, ir.Value]:
+        """How many rows behind the tile's own those of its group stand that it has, where groups are apart, and where the
+        group ends."""
+        e, i32, rows = self.e, ir.IntegerType.get_signless(32), self.spread.rows
+        operands = self.offsets(d, outer | {d.dim: self.corner[0]})
+        group, low, high = e.op("tile.group_of_tile", [i32] * 3, operands, rows=rows).results
+        self.group = {d.group: group} | of_group(d.dim, group, low)
+        unit = e.arith("arith.addi", e.arith("arith.divui", low, e.i32(rows)), group)
+        return e.arith("arith.subi", low, e.arith("arith.muli", unit, e.i32(rows))), high
 
     def group_of(self, d: Domain, where: dict[str, ir.Value]) -> tuple[ir.Value, ir.Value, ir.Value]:
         """The group whose range has an index, where it begins, and whether there is one: once for each row."""
@@ -34,10 +37,14 @@ class RangedKernel(ScalingKernel):
             self.groups[row] = self.search(d, where)
         return self.groups[row]
 
-    def search(self, d: Domain, where: dict[str, ir.Value], **apart: int) -> tuple[ir.Value, ir.Value, ir.Value]:
+    def search(self, d: Domain, where: dict[str, ir.Value]) -> tuple[ir.Value, ir.Value, ir.Value]:
         """What `tile.find_group` finds of an index."""
-        assert isinstance(d.low, Index)
         i32, i1 = (ir.IntegerType.get_signless(bits) for bits in (32, 1))
+        return tuple(self.e.op("tile.find_group", [i32, i32, i1], self.offsets(d, where)).results)
+
+    def offsets(self, d: Domain, where: dict[str, ir.Value]) -> list[ir.Value]:
+        """What a search is told: the offsets, their stride, how many groups there are, and what is looked for."""
+        assert isinstance(d.low, Index)
         source, coords = self.pointer(d.low.tensor, d.low.argument_index, 4), d.low.coords
         at, strides = self.clamped(d.low, where), self.strided(d.low.tensor, len(coords))
         along = [c.dim for c in coords].index(d.group)
@@ -45,8 +52,7 @@ class RangedKernel(ScalingKernel):
             first = [self.e.i32(c.offset) if i == along else self.placed(c, at) for i, c in enumerate(coords)]
             source = self.e.op("tile.view", [source.type], [source, first, strides]).result
         count = self.size(next(x for x in self.p.groups if x.name == d.group))
-        operands = [source, strides[along], count, where[d.dim]]
-        return tuple(self.e.op("tile.find_group", [i32, i32, i1], operands, **apart).results)
+        return [source, strides[along], count, where[d.dim]]
 
     def in_range(self, d: Domain, where: dict[str, ir.Value]) -> ir.Value:
         """Whether an index lies in a range."""

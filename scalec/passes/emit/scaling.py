@@ -24,14 +24,12 @@ class ScalingKernel(PointwiseKernel):
     scales: those that have been found of magnitudes which are given.
     exchanged: of each time that warps have exchanged numbers in this tile, where.
     room: bytes that they do it in, of which there are twice as many.
-    apart: whether tiles are of groups that are apart (`Pointwise.apart`).
     """
 
     inverses: dict[int, ir.Value]
     scales: dict[Any, Scale]
     exchanged: list[int]
     room: int
-    apart: bool
 
     def sharing(self, rows: int, columns: int) -> dict[str, Any]:
         """What an op is told of the threads that share a block. Each number of times warps use the other of two rooms:
@@ -39,7 +37,7 @@ class ScalingKernel(PointwiseKernel):
         s, sharing = self.spread, self.spread.sharing(rows, columns)
         if sharing < LANES:
             return {"sharing": sharing, "exchange": -1}
-        if s.looped or self.apart:
+        if s.looped:
             return {"sharing": sharing, "exchange": 0}
         self.exchanged.append(len(self.exchanged) % 2 * self.room)
         return {"sharing": sharing, "exchange": self.exchanged[-1], "fresh": True}
@@ -59,7 +57,7 @@ class ScalingKernel(PointwiseKernel):
     def each_column(self, o: Output, scale: Blocks, largest: ir.Value, at: Point) -> ir.Value:
         """The reciprocals of the scales of adjacent columns with these largest magnitudes, which are stored."""
         e, f32, name = self.e, ir.F32Type.get(), self.p.columns.name
-        reciprocals, end = [], self.size(self.p.columns)
+        reciprocals, end = [], self.until(self.p.columns)
         for i in range(at.vector):
             own = e.op("tile.column", [f32], [largest], at=i).result
             code, reciprocal = self.find_scale(o, scale, own)
@@ -95,7 +93,7 @@ class ScalingKernel(PointwiseKernel):
 
         own = e.arith("arith.muli", turn, e.i32(at.vector))
         first = e.arith("arith.subi", either(at.where[name], beside.where[name]), own)
-        valid = e.arith("arith.andi", edge.valid, e.compare("lt", first, self.size(self.p.columns)))
+        valid = e.arith("arith.andi", edge.valid, e.compare("lt", first, self.until(self.p.columns)))
         at = replace(at, where=at.where | {name: first}, valid=valid)
         self.store_scale(o, scale, either(code, other), at, turns=2)
 

@@ -297,7 +297,7 @@ class Pointwise:
         """Whether all that is turned are elements of 16 bits as they are read, of rows that are all there."""
         of = [o.body for o in self.outputs if self.is_turned(o)]
         read = all(self.reads_zeros(x) and [r.element.bits for r in x.reads] == [16] for x in of)
-        return bool(of) and read and not self.skips
+        return bool(of) and read and not self.holes
 
     @property
     def gates(self) -> tuple[Lookup, ...]:
@@ -309,6 +309,12 @@ class Pointwise:
     def skips(self) -> bool:
         """Whether rows may be left out."""
         return bool(self.gates or self.domains)
+
+    @property
+    def holes(self) -> bool:
+        """Whether a tile may have rows behind some that are left out: of groups that are apart it has rows of one, and
+        those behind its end are none's."""
+        return bool(self.gates) or any(d != self.apart for d in self.domains)
 
     def named_by(self, o: Output) -> set[str]:
         """Those that a result is written at, or computed of."""

@@ -34,6 +34,8 @@ func.func @items(%m: i32, %n: i32, %groups: i32, %off: memref<?xi32>) {
     // CHECK: "tile.same"(%{{.*}}) {operandSegmentSizes = array<i32: 1>} : (i32) -> ()
     "tile.same"(%value) {operandSegmentSizes = array<i32: 1>} : (i32) -> ()
   }) : (i32, i32) -> (i1, i32)
+  // CHECK: %{{.*}}:3 = "tile.group_of_tile"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) {rows = 128 : i64} : (memref<?xi32>, i64, i32, i32) -> (i32, i32, i32)
+  %group_of, %from, %to = "tile.group_of_tile"(%off, %one, %groups, %zero) {rows = 128 : i64} : (memref<?xi32>, i64, i32, i32) -> (i32, i32, i32)
   // the end has no values
   // CHECK: "tile.post"(%{{.*}}, %{{.*}}, %[[SLOTS]]) {operandSegmentSizes = array<i32: 1, 1, 1, 0>}
   "tile.post"(%ring, %c, %s) {operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (!tile.stages, !tile.position, !tile.item_slots<4 : i64, 4 : i64>) -> ()

@@ -129,6 +129,26 @@ func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
 
 // -----
 
+// group_of_tile: of another type
+// EXPECT: offsets of memref<?xf32>, expected a memref of i32
+func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
+  %one = arith.constant 1 : i64
+  %x:3 = "tile.group_of_tile"(%f, %one, %n, %m) {rows = 128 : i64} : (memref<?xf32>, i64, i32, i32) -> (i32, i32, i32)
+  return
+}
+
+// -----
+
+// group_of_tile: no rows
+// EXPECT: rows is 0
+func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
+  %one = arith.constant 1 : i64
+  %x:3 = "tile.group_of_tile"(%off, %one, %n, %m) {rows = 0 : i64} : (memref<?xi32>, i64, i32, i32) -> (i32, i32, i32)
+  return
+}
+
+// -----
+
 // run: nothing that is the same
 // EXPECT: values ends in tile.same, expected tile.same of one or more values
 func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
