@@ -29,6 +29,7 @@ from scalec.ir import (
     tile_quantize,
     tile_reductions,
     tile_relays,
+    tile_row_stores,
     tile_runs,
     tile_scales,
     tile_turns,

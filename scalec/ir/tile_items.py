@@ -110,9 +110,9 @@ class FindGroupOp(Op, name="find_group"):
 
 class GroupOfTileOp(Op, name="group_of_tile"):
     """Which of `groups` has the tile that begins at `at`, of tiles of P = `rows` rows each, where group g, whose rows
-    begin at `low` and end before `high`, has those from (low / P + g) P on: the last one that begins there or before. 0,
-    0 and 0 where no group does. Offsets are as those of `tile.find_group`. All threads of a warp come here with the same
-    `at`."""
+    begin at `low` and end before `high`, has those from (low / P + g) P on: the last one that begins there or before.
+    0, 0 and 0 where no group does. Offsets are as those of `tile.find_group`. All threads of a warp come here with the
+    same `at`."""
 
     offsets: ext.Operand[Any]
     stride: ext.Operand[ir.IntegerType[64]]

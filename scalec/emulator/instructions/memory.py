@@ -76,6 +76,9 @@ def counted(space: str, warp: Warp, addresses: np.ndarray, size: int, *, to_memo
     warp.machine.stats.bytes[path] += size * (32 if warp.full else int(np.count_nonzero(warp.mask)))
     if now == "shared":
         banks.count(warp, addresses, size)
+    elif now == "global" and to_memory:
+        there = addresses if warp.full else addresses[np.flatnonzero(warp.mask)]
+        warp.machine.stats.counts[stores.WRITTEN] += stores.sectors(there, size)
 
 
 def _shape(instruction: Instruction, operand: Operand | None) -> tuple[str, int, list[Operand | None]]:

@@ -115,3 +115,16 @@ def count(crew: Crew, space: str, addresses: np.ndarray, mask: np.ndarray, size:
         crew.machine.stats.bytes[path.format(now)] += size * rows.size
         if now == "shared":
             banks.count_lanes(crew.machine, rows, which, size)
+        elif now == "global" and path.startswith("registers"):
+            crew.machine.stats.counts[WRITTEN] += sum(sectors(row, size) for row in rows.reshape(-1, len(which)))
+
+
+WRITTEN = "global sectors written"
+"""What stores of a warp are to L2: of each, the sectors that it has bytes of."""
+
+_SECTOR = 32
+
+
+def sectors(addresses: np.ndarray, size: int) -> int:
+    """Of memory, that one access of some lanes has bytes of: each lane's lie in one, or are whole ones."""
+    return len(np.unique((addresses[:, None] + np.arange(0, size, _SECTOR)) // _SECTOR))

@@ -41,9 +41,9 @@ def find_group(s: State, op: ir.OpView) -> None:
 
 @COMMON.lowers("tile.group_of_tile")
 def group_of_tile(s: State, op: ir.OpView) -> None:
-    """A search by a warp: its lanes look at 32 groups that lie `step` apart, and then at those between the last that has
-    begun and the next. So up to 31 groups take one load, a thousand two, one waiting for the other. Unsigned, and of
-    offsets that fall no group that has not begun."""
+    """A search by a warp: its lanes look at 32 groups that lie `step` apart, then at those between the last of these
+    that has begun and the next. So up to 31 groups take one load, a thousand two, one waiting for the other. Unsigned,
+    and of offsets that fall no group that has not begun."""
     b, groups, at, rows = s.b, s.b.value(s.get(op.groups)), s.b.value(s.get(op.at)), tile.int_of(op.rows)
     base, stride = b.integer(s.get(op.offsets)), b.mul(s.get(op.stride), 4)
     some, low, high = (b.variable(b.i32, 0) for _ in range(3))

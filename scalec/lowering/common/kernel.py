@@ -34,6 +34,7 @@ from scalec.lowering.common import (  # noqa: F401 - they fill the common table
     relays,
     results,
     row_copies,
+    row_stores,
     runs,
     scale_bytes,
     staging,

@@ -68,7 +68,7 @@ def aligned(s: State, op: ir.OpView) -> None:
     s.values[op.result] = b.compare("eq", b.and_(every, tile.int_of(op.bytes) - 1), 0)
 
 
-def _address(s: State, source: Any, at: Any, strides: Any, element: str) -> ir.Value:
+def address_of(s: State, source: Any, at: Any, strides: Any, element: str) -> ir.Value:
     """The address in bytes of an element of memory, an i64; of a narrow one, of the first that shares its byte."""
     b, row = s.b, element_spelled(element)
     assert row is not None
@@ -85,7 +85,7 @@ def _address(s: State, source: Any, at: Any, strides: Any, element: str) -> ir.V
 def load_columns(s: State, op: ir.OpView) -> None:
     """A list of values: words of several elements are loaded whole, other elements one by one."""
     b, element, count = s.b, str(op.source.type.element_type), tile.int_of(op.result.type.count)
-    address, valid = _address(s, op.source, op.at, op.strides, element), b.value(s.get(op.valid), b.i1)
+    address, valid = address_of(s, op.source, op.at, op.strides, element), b.value(s.get(op.valid), b.i1)
     together, bits = tile.int_of(op.together), rounding.bits_of(element)
     size = bits // 8
 
@@ -445,7 +445,7 @@ def compute(s: State, op: ir.OpView) -> None:
 def store_columns(s: State, op: ir.OpView) -> None:
     """As loads: words of several elements whole, others one by one; of a byte of several, all."""
     b, element, together = s.b, str(op.target.type.element_type), tile.int_of(op.together)
-    address, row = _address(s, op.target, op.at, op.strides, element), element_spelled(element)
+    address, row = address_of(s, op.target, op.at, op.strides, element), element_spelled(element)
     values = [rounding.of_memory(s, element, now(x)) for x in s.get(op.value)]
     assert row is not None
     bits, masked = row.bits, "masked" in op.operation.attributes

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass, replace
+from itertools import product
 from math import inf
 from typing import Any
 
@@ -13,7 +14,7 @@ from scalec.formats import TRANSFORMED
 from scalec.ir.mlir import ir
 from scalec.passes.emit.body import inverse_of
 from scalec.passes.emit.pointwise import Point, of_group
-from scalec.passes.emit.ranged import RangedKernel
+from scalec.passes.emit.row_stores import RowStoringKernel
 from scalec.passes.emit.scaling import Scale
 from scalec.passes.problem.access import Dim, Index
 from scalec.passes.problem.pointwise import Blocks, Body, Output, Reduction
@@ -41,7 +42,7 @@ class Row:
     known: Known
 
 
-class MeetingKernel(RangedKernel):
+class MeetingKernel(RowStoringKernel):
     """All threads of a CTA go the same way, also those of rows and columns that are not there: what they load is zeros,
     what they find does not count, and they store nothing."""
 
@@ -57,13 +58,14 @@ class MeetingKernel(RangedKernel):
                 made = e.op("tile.input", [e.type("operand")], [source, []], kind="scalar", axes=(), pair=0).result
                 self.inverses[o.index] = inverse_of(e, made)
         self.exchanged, self.room = [], self.spread.exchanged_bytes(self.p) // 2
-        self.apart = self.p.apart is not None
         self.largest: dict[Any, ir.Value] = {}
+        self.begun, self.numbers = {}, {}
         self.scales: dict[Any, Scale] = {}
         turned = self.p.turned
         if turned is not None:
             self.turned = copy(self)
             self.turned.p, self.turned.spread = turned, self.spread.turned(self.p)
+            self.turned.stored_at = self.spread.stored_at(self.p)
             self.rows_aligned = None if self.turned.spread.whole else self.turned.aligned()
             self.turned.aligned_ = self.rows_aligned
 
@@ -98,6 +100,7 @@ class MeetingKernel(RangedKernel):
         self.limits[d.dim] = e.arith("arith.minui", high, self.size(p.rows[-1]))
         if p.turned is not None:  # columns of what is turned begin there
             self.corner = first, self.corner[1]
+            self.turned.corner = self.corner[::-1]
             begins = e.compare("eq", e.arith("arith.andi", first, e.i32(self.spread.vector - 1)), e.i32(0))
             self.turned.aligned_ = e.arith("arith.andi", self.rows_aligned, begins)
         with e.region("tile.when", [e.compare("lt", first, self.limits[d.dim])]):
@@ -365,36 +368,64 @@ class MeetingKernel(RangedKernel):
             down = max(1, scale.rows // s.step[0])
             along = max(1, scale.columns // s.step[1]) if scale.columns else s.along
         shared = scale is not None and scale.rows == 1 and s.sharing(1, scale.columns) & 1
-        for i in range(0, s.down, down):
-            pair: list[tuple[ir.Value, Point]] = []
-            for j in range(0, s.along, along):
-                group = [(r, at) for r in rows[i : i + down] for at in r.points[j : j + along]]
-                values = [made[y * s.along + x] for y in range(i, i + down) for x in range(j, j + along)]
-                if scale is not None and scale.largest is not None:
-                    ((_, at),) = group
-                    values = [self.product(values[0], self.given(o, scale, scale.largest, at))]
-                elif scale is not None:
-                    found = values
-                    if self.ragged(scale.rows, scale.columns) and not self.is_zeros(o):
-                        found = [self.counted(x, at, "absmax") for x, (_, at) in zip(values, group, strict=True)]
-                    first = self.first_of(scale, [at for _, at in group])
-                    if scale.columns == 1:
-                        factors = self.scales_of_columns(o, scale, found, first)
-                        self.write(o, [self.product(x, factors) for x in values], group)
-                        continue
-                    known = of if (scale.rows, scale.columns) == (s.rows, s.columns) and not o.hadamard else None
-                    largest = self.largest.get(known) or self.reduce("absmax", found, scale.rows, scale.columns)
-                    if known is not None:
-                        self.largest[known] = largest
-                    code, reciprocal = self.find_scale(o, scale, largest)
-                    values = [self.product(x, reciprocal) for x in values]
-                    pair.append((code, first if scale.columns else group[0][0].edge))
-                    if not (s.turns and shared and s.along > along):
-                        self.store_scale(o, scale, *pair.pop())
-                    elif len(pair) == 2:
-                        self.store_pair(o, scale, pair, group[0][0].edge)
-                        pair = []
-                self.write(o, values, group)
+        step = 2 * along if s.turns and shared and s.along > along else along
+        self.numbers = {id(r.points): i for i, r in enumerate(rows)}
+        for i, j in product(range(0, s.down, down), range(0, s.along, step)):
+            with self.reached(j):
+                pair: list[tuple[ir.Value, Point]] = []
+                for x in range(j, j + step, along):
+                    group = [(r, at) for r in rows[i : i + down] for at in r.points[x : x + along]]
+                    values = [v for y in range(i, i + down) for v in made[y * s.along + x :][:along]]
+                    self.write_block(o, values, group, of, pair if step > along else None)
+            if j + step == s.along:
+                for r in rows[i : i + down]:
+                    self.end_row(r.points)
+
+    def reached(self, place: int) -> AbstractContextManager[Any]:
+        """Where a tile may end in front of a thread's places beside each other, from that number on: if it does not."""
+        e, name = self.e, self.p.columns.name
+        if not place or name not in self.limits:
+            return nullcontext()
+        first = self.further(self.corner[1], place * self.spread.step[1])
+        return e.region("tile.when", [e.compare("lt", first, self.limits[name])])
+
+    def write_block(
+        self,
+        o: Output,
+        values: list[ir.Value],
+        group: list[tuple[Row, Point]],
+        of: Any,
+        pair: list[tuple[ir.Value, Point]] | None,
+    ) -> None:
+        """A block of a result, or what a thread has in one place. Its scale is the first or the second of a `pair`, or
+        stored by itself."""
+        s, scale = self.spread, o.scale
+        if scale is not None and scale.largest is not None:
+            ((_, at),) = group
+            values = [self.product(values[0], self.given(o, scale, scale.largest, at))]
+        elif scale is not None:
+            found = values
+            if self.ragged(scale.rows, scale.columns) and not self.is_zeros(o):
+                found = [self.counted(x, at, "absmax") for x, (_, at) in zip(values, group, strict=True)]
+            first = self.first_of(scale, [at for _, at in group])
+            if scale.columns == 1:
+                factors = self.scales_of_columns(o, scale, found, first)
+                self.write(o, [self.product(x, factors) for x in values], group)
+                return
+            known = of if (scale.rows, scale.columns) == (s.rows, s.columns) and not o.hadamard else None
+            largest = self.largest.get(known) or self.reduce("absmax", found, scale.rows, scale.columns)
+            if known is not None:
+                self.largest[known] = largest
+            code, reciprocal = self.find_scale(o, scale, largest)
+            values = [self.product(x, reciprocal) for x in values]
+            scaled = code, first if scale.columns else group[0][0].edge
+            if pair is None:
+                self.store_scale(o, scale, *scaled)
+            elif pair:
+                self.store_pair(o, scale, [*pair, scaled], group[0][0].edge)
+            else:
+                pair.append(scaled)
+        self.write(o, values, group)
 
     def first_of(self, scale: Blocks, points: list[Point]) -> Point:
         """A thread's first point of a block, valid where any of the block's is: of several rows the first may be left
@@ -409,7 +440,10 @@ class MeetingKernel(RangedKernel):
 
     def write(self, o: Output, values: list[ir.Value], group: list[tuple[Row, Point]]) -> None:
         """Values of a result at the points that are there."""
-        for x, (_, at) in zip(values, group, strict=True):
+        for x, (r, at) in zip(values, group, strict=True):
+            if self.stores_rows(o):
+                self.put(o, x, r.points, next(i for i, other in enumerate(r.points) if other is at))
+                continue
             at = self.windowed(o, at)
             with self.e.region("tile.when", [at.valid]):
                 self.store(o, x, at)

@@ -244,6 +244,7 @@ class Columns(Tensors):
         """A result at a point that is there."""
         rank = len(o.coords)
         indices = [self.placed(c, at.where) for c in o.coords]
+        made = self.rounded(o, made, indices)
         tail = [] if self.p.is_row(o) else at.tail
         self.e.op(
             "tile.store_columns",
@@ -251,6 +252,15 @@ class Columns(Tensors):
             together=1 if self.p.is_row(o) else self.together(o.element, at.vector),
             masked=at.masked,
         )
+
+    def rounded(self, o: Output, made: ir.Value, indices: list[ir.Value]) -> ir.Value:
+        """A result that is stored at some indices: if it is rounded by chance, so."""
+        if o.chance is None:
+            return made
+        words = [self.drawn[x] for x in o.chance.words]
+        operands = [made, indices, [self.size(x) for x in o.chance.extents[1:]], words]
+        element = ir.TypeAttr.get(ir.Type.parse(o.element.mlir))
+        return self.e.op("tile.round_columns", [made.type], operands, element=element).result
 
     def read_once(self, r: Reduction, at: Point, before: list[ir.Value]) -> tuple[list[Lookup], dict[int, ir.Value]]:
         """The lookups that differ from term to term, and what no term reads anew, by view."""

@@ -21,8 +21,8 @@ class RangedKernel(ScalingKernel):
     group: dict[str, ir.Value]
 
     def in_group(self, d: Domain, outer: dict[str, ir.Value]) -> tuple[ir.Value, ir.Value]:
-        """How many rows behind the tile's own those of its group stand that it has, where groups are apart, and where the
-        group ends."""
+        """Where groups are apart: how many rows behind the tile's own those stand that it has of its group, and where
+        the group ends."""
         e, i32, rows = self.e, ir.IntegerType.get_signless(32), self.spread.rows
         operands = self.offsets(d, outer | {d.dim: self.corner[0]})
         group, low, high = e.op("tile.group_of_tile", [i32] * 3, operands, rows=rows).results

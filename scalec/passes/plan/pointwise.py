@@ -8,7 +8,8 @@ from math import gcd, prod
 from scalec.errors import UnsupportedError
 from scalec.formats import TRANSFORMED
 from scalec.ir.tile_pointwise import LANES, MOST_BYTES, MOST_MASKED, turned_words
-from scalec.passes.problem.pointwise import Blocks, Pointwise
+from scalec.ir.tile_row_stores import fits_rows, line_bytes
+from scalec.passes.problem.pointwise import Blocks, Output, Pointwise
 
 THREADS = 128
 """Of a CTA: four warps, of which an SM holds as many CTAs as their registers leave it. Not measured."""
@@ -55,6 +56,10 @@ SIDE, MOST_SIDE = 64, 128
 """Rows, and columns, of a tile that is turned; at most where blocks need it, where rows of the tile would end within a
 SECTOR else (0.78 of the time for elements of 6 bits, H100), or where a row has scales, which leave together: 0.92 of
 the time (turned mxfp8, H200, docs/notes/pointwise.md)."""
+
+LONG_SIDE = 256
+"""Rows of a tile whose rows begin anywhere, and are turned as they are read, of as many threads as one of MOST_SIDE:
+each row of the result has parts of sectors at both ends, which are more writes for L2. Not measured."""
 
 MANY = 16
 """Tiles for each SM from which on those of results with scales in both orders have MOST_SIDE rows too, not columns
@@ -163,9 +168,28 @@ class Spread:
         size = 2 * self.rows * self.columns if self.halves(p) else 4 * words
         return self.exchanged_bytes(p) + (size if self.turns else 0)
 
+    def stores_rows(self, o: Output) -> bool:
+        """Whether threads store rows of a result together where vectors do not (`tile.begin_row`)."""
+        return not self.whole and fits_rows(o.element.bits, self.vector, self.across, self.along)
+
+    def stored_at(self, p: Pointwise) -> int | None:
+        """The byte from which rows of turned results are put together, behind all else; None where none are, or where
+        rows of the tile may be left out."""
+        return self.named_at(p) if self.turns and not p.holes and self.stored_bytes(p) else None
+
+    def stored_bytes(self, p: Pointwise) -> int:
+        """Of these rows."""
+        other = self.turned(p)
+        bits = [o.element.bits for o in p.outputs if p.is_turned(o) and other.stores_rows(o)]
+        rows = [x * other.vector // 8 * other.across * other.along for x in bits]
+        lines = [line_bytes(x, other.along) for x in rows]
+        return max(lines, default=0) * other.rows
+
     def shared_bytes(self, p: Pointwise) -> int:
         """Of a CTA."""
-        return self.named_at(p) + (self.rows if self.turns and p.skips else 0)
+        if self.stored_at(p) is not None:
+            return self.named_at(p) + self.stored_bytes(p)
+        return self.named_at(p) + (self.rows if self.turns and p.holes else 0)
 
     def registers(self, p: Pointwise, spilled: int = 0) -> int:
         """The most that a thread is to have, where the program has `spilled` so many times with less; 0 where ptxas may
@@ -356,6 +380,8 @@ def _turning(p: Pointwise, vector: int) -> Spread:
     if scaled == {True} or (len(scaled) == 2 and _tiles(p, MOST_SIDE) >= MANY * p.target.rates.sms):
         rows = MOST_SIDE
     threads = THREADS * rows * columns // SIDE**2
+    if p.apart is not None and p.halves and scaled == {True}:
+        rows = LONG_SIDE
     down, whole = rows * columns // vector // threads, bool(n) and not n % vector
     return Spread(vector, rows, columns, _together(p), whole, threads, down=down, turns=True)
 
