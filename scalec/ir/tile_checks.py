@@ -262,6 +262,13 @@ def reads_numbers(op: ir.OpView, expected: str = "") -> None:
         refuse(f"reads scales from {t}, expected a memref of {' or '.join(able)}")
 
 
+def in_pages(op: ir.OpView) -> None:
+    """Refuses pages of scales of which nothing says how far apart they are, and that where there are none."""
+    if ("page" in op.operation.attributes) != (op.page_stride is not None):
+        refuse("has a page and no stride of pages, or a stride and no page")
+    at_least(op, 1, *(["page"] if "page" in op.operation.attributes else []))
+
+
 def element_in(room: ir.OpView) -> str:
     """The element type of a `tile.scalars` or `tile.row_scales`."""
     return optional(room, "element", "f32")

@@ -7,7 +7,18 @@ from typing import Any
 
 from scalec.formats import NUMBERS
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import Op, StageOp, copies, element_in, fetches, fills, in_step, maker, reads_numbers
+from scalec.ir.tile_checks import (
+    Op,
+    StageOp,
+    copies,
+    element_in,
+    fetches,
+    fills,
+    in_pages,
+    in_step,
+    maker,
+    reads_numbers,
+)
 from scalec.ir.tile_cut import CHUNK
 from scalec.ir.tile_types import *
 from scalec.ir.verify import Axis, Count, Natural, Power, Transaction, refuse
@@ -158,7 +169,8 @@ class LoadRowsOp(Op, name="load_rows"):
 
     Block j is that of K element k0 + j * step. Rows are clamped below `rows`; strides in elements. `zeros` or `ones`,
     an optional unit attribute: beyond k it is 0 or 1, and else what was there, which nobody multiplies by. Where `into`
-    is looked up (`tile.look_up`), the rows are those that it names, and where it names none, nothing is loaded.
+    is looked up (`tile.look_up`), the rows are those that it names, and where it names none, nothing is loaded. With
+    `page`, an optional integer, it names pages, `page_stride` apart, and row i is (row0 + i) % page of its own.
     """
 
     into: ext.Operand[RowScalesType]
@@ -169,11 +181,13 @@ class LoadRowsOp(Op, name="load_rows"):
     rows: ext.Operand[I32]
     k0: ext.Operand[I32]
     k: ext.Operand[I32]
+    page_stride: ext.Operand[ir.IntegerType[64]] | None
     step: Count
     block: Count
     row_block: Count
 
     def verify_invariants(op: ir.OpView) -> None:
+        in_pages(op)
         room = maker(op.into, "tile.row_scales")
         element = element_in(room) if room is not None else ""
         reads_numbers(op, element)

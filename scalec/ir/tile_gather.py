@@ -23,8 +23,7 @@ class RowIndexOp(Op, name="row_index"):
     """An index for each row of a tile (`axis` "m"), column ("n") or element of K ("k"): that of the i-th of the tensors
     is source[i * stride]. One that is negative, or not below all `extents`, names nothing.
 
-    `block`, an optional integer: there is one for each so many rows or columns, source[i / block * stride]. With
-    `flat`, an optional unit attribute, that of row i is row i % block of the blocks that are named."""
+    `block`, an optional integer: there is one for each so many rows or columns, source[i / block * stride]."""
 
     source: ext.Operand[Any]
     stride: ext.Operand[ir.IntegerType[64]]

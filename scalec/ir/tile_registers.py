@@ -5,7 +5,7 @@
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import Op, at_least, fills, in_step, maker, plainly_swizzled
+from scalec.ir.tile_checks import Op, at_least, fills, in_pages, in_step, maker, plainly_swizzled
 from scalec.ir.tile_types import (
     I1,
     I32,
@@ -188,7 +188,7 @@ class LoadBytesOp(Op, name="load_bytes"):
     replaced by zeros, as all bytes outside k are; or by ones where the optional attribute `ones` names the scales'
     type. `together` words lie side by side, all of them inside k or none, and
     are loaded at once where they are aligned so. Rows are clamped below `rows`; where `into` is looked up
-    (`tile.look_up`), they are those that it names.
+    (`tile.look_up`), they are those that it names, or with `page` those of pages, as in `load_rows`.
     """
 
     into: ext.Operand[ByteScalesType]
@@ -199,6 +199,7 @@ class LoadBytesOp(Op, name="load_bytes"):
     rows: ext.Operand[I32]
     k0: ext.Operand[I32]
     k: ext.Operand[I32]
+    page_stride: ext.Operand[ir.IntegerType[64]] | None
     bytes: Count
     unit: Count
     block: Count
@@ -208,6 +209,7 @@ class LoadBytesOp(Op, name="load_bytes"):
     pads: Flag
 
     def verify_invariants(op: ir.OpView) -> None:
+        in_pages(op)
         if int_of(op.pads) and not int_of(op.whole):
             refuse("pads is 1 and whole 0: bytes that are loaded one by one are none that pad")
         words = together_of(op)

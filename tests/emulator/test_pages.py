@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import copy
-from typing import Any
-
 import numpy as np
 import pytest
 
 import scalec
 from scalec import reference
 from scalec.checking.launch import made_up
-from scalec.errors import ArgumentError, ScheduleError, UnsupportedError
+from scalec.errors import ScheduleError, UnsupportedError
 from scalec.frontend import build
 from scalec.ir import context
-from scalec.runtime import emulated
-from scalec.runtime.array import DeviceArray
 from tests.emulator.test_fold_columns import launched
 from tests.emulator.test_several_results import TARGETS, run
 from tests.tiers import SEEDS
@@ -238,33 +233,6 @@ def test_tiles_that_cut_no_pages_are_chosen(page: int, rows: int) -> None:
     assert f"tile={rows}x" in kernel.spec.schedule
 
 
-def test_keys_and_scales_in_one_buffer() -> None:
-    """A page of 64 rows of 128 bytes, then their 64 scales: two views with strides."""
-    dims = {"s": 2, "t": 150, "d": 128, "h": 16, "K_0": 7}
-    values, expected = made_up(FP8, dims, 3)
-    kernel = scalec.compile(FP8, target="sm_90a", dims={"h": 16, "d": 128})
-    device = kernel.fixed = emulated.EmulatedDevice("sm_90a")
-    pages = np.zeros((7, 64 * 132), np.uint8)
-    pages[:, : 64 * 128] = values["K"].view(np.uint8).reshape(7, -1)
-    pages[:, 64 * 128 :] = values["K_scale"].astype(np.float32).reshape(7, 64).view(np.uint8)
-    buffer = DeviceArray.from_host(device, pages, "i8")
-    given: dict[str, Any] = {
-        t.name: DeviceArray.from_host(device, reference.storage(values[t.name]), t.dtype)
-        for t in kernel.spec.operands
-        if t.name[0] != "K"
-    }
-    for name, dtype, shape, strides, size, offset in (
-        ("K", "e4m3", (7, 64, 128), (64 * 132, 128, 1), 1, 0),
-        ("K_scale", "f32", (7, 64, 1), (16 * 132, 1, 1), 4, 64 * 128),
-    ):
-        given[name] = seen = copy.copy(buffer)
-        seen.pointer, seen.dtype, seen.shape, seen.strides = buffer.pointer + offset, dtype, shape, strides
-        seen.itemsize = size
-    out = DeviceArray(device, (dims["s"], dims["t"]), "f32")
-    got = kernel(*(given[t.name] for t in kernel.spec.operands), out=out).numpy()
-    assert np.allclose(got, expected["L"], rtol=1e-2, atol=1e-2)
-
-
 def test_refusals() -> None:
     dims = {"h": 16, "d": 128}
     for source, words in (
@@ -275,17 +243,3 @@ def test_refusals() -> None:
             scalec.compile(source, target="sm_90a", dims={x: n for x, n in dims.items() if f"{x}" in source})
         assert words in str(found.value)
         assert found.value.place is not None
-
-
-def test_scales_of_bytes_with_gaps_are_refused() -> None:
-    """Scales that the tensor core applies are read by one stride for all rows of all pages."""
-    kernel = scalec.compile(FORMS["MXFP4"][0], target="sm_100a", dims={"h": 16, "d": 128})
-    device = kernel.fixed = emulated.EmulatedDevice("sm_100a")
-    shapes = {"Q": (2, 16, 64), "K": (7, 64, 64), "table": (2, 3), "Q_scale": (2, 16, 4), "K_scale": (7, 64, 4)}
-    shapes |= {"W": (2, 16), "len": (2,)}
-    given = {
-        t.name: DeviceArray(device, shapes[t.name], t.dtype, (512, 4, 1) if t.name == "K_scale" else None)
-        for t in kernel.spec.operands
-    }
-    with pytest.raises(ArgumentError, match="K_scale"):
-        kernel(*given.values(), out=DeviceArray(device, (2, 150), "bf16"))

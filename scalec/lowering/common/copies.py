@@ -202,17 +202,28 @@ class RowScales:
         """Byte of a row's first word in a stage of words."""
         return b.shl(row, 2)
 
-    def of(self, s: State, op: ir.OpView) -> Iterator[tuple[ir.Value, ir.Value | None, list[Variable]]]:
-        """(row of the scales' tensor, whether there is one, its registers) for a load: rows are clamped below the end
-        that the op names, or gathered."""
-        b = s.b
+    def of(self, s: State, op: ir.OpView) -> Iterator[tuple[ir.Value, ir.Value, ir.Value | None, list[Variable]]]:
+        """(where the scales' tensor begins, or the row's page of it, the row from there, whether there is one, its
+        registers) for a load: rows are clamped below the end that the op names, or gathered."""
+        b, source, page = s.b, s.get(op.source), tile.optional(op, "page")
         last = None if self.indices is not None else b.sub(s.get(op.rows), 1)
         for i, (row, is_row, registers) in enumerate(self.mine(s)):
             if last is not None:
-                yield b.min(b.add(s.get(op.row0), row), last), is_row, registers
+                yield source, b.min(b.add(s.get(op.row0), row), last), is_row, registers
             elif self.indices is not None:
                 index = self.indices[i].get()
-                yield index, b.compare("ne", index, NOTHING), registers
+                there = b.compare("ne", index, NOTHING)
+                if page:
+                    at, row = _page(s, op, index), b.add(s.get(op.row0), row)
+                    yield at, b.sub(row, b.mul(b.div(row, page), page)), there, registers
+                    continue
+                yield source, index, there, registers
+
+
+def _page(s: State, op: ir.OpView, index: ir.Value) -> ir.Value:
+    """Where a page of scales begins, `page_stride` elements behind the one before."""
+    b, size = s.b, tile.bits_of(op.source.type.element_type) // 8  # LLVM has no element of ue8m0
+    return b.offset(s.get(op.source), b.mul(b.strided(index, s.get(op.page_stride)), b.constant(size, b.i64)), b.i8)
 
 
 def indices_of(s: State, room: ir.OpView, count: int) -> list[Variable] | None:
@@ -236,8 +247,8 @@ def load_rows(s: State, op: ir.OpView) -> None:
     b = s.b
     step, block, row_block = (tile.int_of(x) for x in (op.step, op.block, op.row_block))
     stored = op.source.type.element_type
-    for row, is_row, registers in s.get(op.into).of(s, op):
-        at_row = b.offset(s.get(op.source), b.strided(b.div(row, row_block), s.get(op.row_stride)), stored)
+    for source, row, is_row, registers in s.get(op.into).of(s, op):
+        at_row = b.offset(source, b.strided(b.div(row, row_block), s.get(op.row_stride)), stored)
         for j, register in enumerate(registers):
             at = b.add(s.get(op.k0), j * step)
             inside = b.compare("lt", at, s.get(op.k))

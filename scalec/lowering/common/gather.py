@@ -24,7 +24,6 @@ class RowIndex:
     extent: ir.Value | int
     axis: str
     block: int = 1
-    flat: bool = False
 
     def load(self, b: Builder, row: ir.Value, inside: ir.Value, otherwise: int = NOTHING) -> ir.Value:
         """What memory has for a row or column that is `inside`, `otherwise` for others."""
@@ -38,15 +37,8 @@ class RowIndex:
 
     def at(self, b: Builder, row: ir.Value, inside: ir.Value) -> tuple[ir.Value, ir.Value]:
         """The index of a row or column that is `inside`, and whether it is and names something."""
-        return self.told(b, self.load(b, row, inside), row)
-
-    def told(self, b: Builder, found: ir.Value, row: ir.Value) -> tuple[ir.Value, ir.Value]:
-        """The index of a row or column for which memory has what was `found`, and whether it names something."""
-        named = self.names(b, found)
-        if self.flat:
-            block = b.div(row, self.block)
-            found = b.add(b.mul(found, self.block), b.sub(row, b.mul(block, self.block)))
-        return found, named
+        found = self.load(b, row, inside)
+        return found, self.names(b, found)
 
 
 def named(b: Builder, indices: Sequence[RowIndex | OwnIndex], axis: str, row: ir.Value, inside: ir.Value) -> ir.Value:
@@ -78,8 +70,8 @@ def row_index(s: State, op: ir.OpView) -> None:
     b, (first, *others) = s.b, [s.get(x) for x in op.extents]
     for other in others:
         first = b.min(first, other)
-    block, flat = tile.optional(op, "block", 1), "flat" in op.operation.attributes
-    s.values[op.result] = RowIndex(s.get(op.source), s.get(op.stride), first, tile.str_of(op.axis), block, flat)
+    block = tile.optional(op, "block", 1)
+    s.values[op.result] = RowIndex(s.get(op.source), s.get(op.stride), first, tile.str_of(op.axis), block)
 
 
 @dataclass(frozen=True)
@@ -93,8 +85,8 @@ class OwnIndex:
     def axis(self) -> str:
         return self.index.axis
 
-    def at(self, b: Builder, row: ir.Value, _inside: ir.Value) -> tuple[ir.Value, ir.Value]:
-        return self.index.told(b, self.found, row)
+    def at(self, b: Builder, _row: ir.Value, _inside: ir.Value) -> tuple[ir.Value, ir.Value]:
+        return self.found, self.index.names(b, self.found)
 
 
 @COMMON.lowers("tile.own_index")

@@ -38,10 +38,10 @@ def load_bytes(s: State, op: ir.OpView) -> None:
     b, fill, ones = s.b, _fill(s, op), "ones" in op.operation.attributes
     count, unit, block = (tile.int_of(x) for x in (op.bytes, op.unit, op.block))
     place = _PLACES[tile.str_of(op.layout)]
-    source = b.integer(s.get(op.source))
     step = 4 * together_of(op) if tile.int_of(op.whole) else 1
     adjacent = tile.str_of(op.layout) == "row" and unit == block
-    for row, is_row, registers in s.get(op.into).of(s, op):
+    for place_of_row, row, is_row, registers in s.get(op.into).of(s, op):
+        source = b.integer(place_of_row)
         index = b.div(row, tile.int_of(op.row_block))
         parts: list[ir.Value] = []
         address = None

@@ -201,7 +201,7 @@ class Gatherer(OperandBodies):
     def look_up_rows(self, into: ir.Value, side: Side, w: Work, row0: ir.Value) -> None:
         """Loads the indices of the rows that are gathered, from `row0` on."""
         end, operand = w.row_end[side.label], side.operand
-        index = self.row_index(operand.gathered or operand.pages, w, flat=True)
+        index = self.row_index(operand.gathered or operand.pages, w)
         self.e.op("tile.look_up", operands=[into, index, row0, end])
 
     def copy_rows(self, h: Handles, side: Side, rows: ir.Value, cursor: ir.Value, point: Point) -> None:

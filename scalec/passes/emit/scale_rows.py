@@ -141,7 +141,7 @@ class ScaleRows(Dealer, ZeroRows):
         unit = named_rows(scale, side.rows)
         self.e.op(
             "tile.load_bytes",
-            operands=[room, source, along_k, along_rows, *place],
+            operands=[room, source, along_k, along_rows, *place, None],
             bytes=side.rows // unit,
             unit=unit,
             block=ALL if scale.rows == WHOLE else scale.rows,
@@ -251,12 +251,13 @@ class ScaleRows(Dealer, ZeroRows):
         source = self.at(self.pointer(scale.name, scale.argument_index, align), scale.name, scale.coords, w)
         strides = self.strides(scale)
         place = [w.row0[side.label], w.row_end[side.label], *self.scale_k(h, scale, w, point.k0, point.end)]
-        operands = [room, source, *strides, *place]
+        operands = [room, source, *strides, *place, self.page_stride(scale, side.operand)]
         row_block = scale.coords[scale.axes[0]].divisor if scale.gathered else scale.spread or 1
         row_block = scale.rows if scale.folded else row_block
         row_block = ALL if row_block == WHOLE else row_block
         step = self.schedule.tile[2] // scale.within(self.schedule.tile[2])
         sizes: dict[str, Any] = {"step": step, "block": scale.k, "row_block": row_block}
+        sizes["page"] = side.operand.page or None
         self.e.op("tile.load_rows", operands=operands, **sizes, **self.beyond(scale))
 
     def load_bytes(self, h: Handles, side: Side, plan: WordPlan, room: ir.Value, point: Point, group: int) -> None:
@@ -269,13 +270,14 @@ class ScaleRows(Dealer, ZeroRows):
         if scale.gathered and not scale.in_mma:
             row_block = scale.coords[scale.axes[0]].divisor
         row_block = ALL if row_block == WHOLE else row_block
-        words = min(self.together([side]), group * plan.words)
+        words, apart = min(self.together([side]), group * plan.words), self.page_stride(scale, side.operand)
         vector: dict[str, Any] = {"together": words} if words > 1 else {}
+        vector["page"] = side.operand.page or None
         if side.operand.addends or partly_scaled(self.problem):
             vector["ones"] = scale.type
         self.e.op(
             "tile.load_bytes",
-            operands=[room, source, *strides, *self.scale_rows(side.label, scale, w), *place],
+            operands=[room, source, *strides, *self.scale_rows(side.label, scale, w), *place, apart],
             bytes=group * plan.bytes,
             unit=plan.unit,
             block=ALL if scale.k == WHOLE else scale.k,

@@ -95,6 +95,11 @@ class Tensors:
         row, k = (self.stride(scale.name, axis) for axis in scale.axes)
         return row, k
 
+    def page_stride(self, scale: Scale, operand: Operand) -> ir.Value | None:
+        """How far apart the pages of an operand are among its scales; None where it has none."""
+        axes = [axis for axis, c in enumerate(scale.coords) if operand.pages and c.dim == operand.pages]
+        return self.stride(scale.name, axes[0]) if axes else None
+
     def map_of(self, scale: Scale, box: tuple[int, ...], inner: tuple[int, ...], **more: Any) -> Source:
         """The tensor map of a scale, of a box and the axes that it runs along, innermost first."""
         coords = scale.coords
@@ -201,11 +206,11 @@ class Tensors:
         assert w.k_own is not None
         return self.e.compare("lt", self.e.i32(0), self.e.arith("arith.andi", w.k_own, self.e.i32(1)))
 
-    def row_index(self, name: str, w: Work | None, flat: bool = False) -> ir.Value:
+    def row_index(self, name: str, w: Work | None) -> ir.Value:
         """The lookup of each row, or column, of a tile by its name, where the tile is along the dimensions of
-        `outer`; `flat`: of pages the row of each among the rows of all."""
+        `outer`."""
         p, e = self.problem, self.e
-        if w is not None and name in w.own and not flat:
+        if w is not None and name in w.own:
             return w.own[name]
         lookup = next(x for x in (*p.row_lookups, *p.k_lookups) if x.name == name)
         coords, tensor = lookup.index.coords, lookup.index.tensor
@@ -220,7 +225,7 @@ class Tensors:
         stride = e.i64(1) if along == len(coords) - 1 else self.stride(tensor, along)
         operands = [source, stride, [self.size(d) for d in lookup.extents]]
         axis = {p.m.name: "m", p.n.name: "n"}.get(lookup.dim, "k")
-        how: dict[str, Any] = {"block": lookup.block, "flat": flat} if lookup.block > 1 else {}
+        how: dict[str, Any] = {"block": lookup.block} if lookup.block > 1 else {}
         return e.op("tile.row_index", [e.type("index")], operands, axis=axis, **how).result
 
     def size(self, d: Dim) -> ir.Value:

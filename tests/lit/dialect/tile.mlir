@@ -170,8 +170,8 @@
       // CHECK-NEXT: "tile.copy_window"({{.*}}) {multicast = 0 : i64} : ({{.*}}, !tile.stages, !tile.position, !tile.window, i32, i32) -> ()
       "tile.copy_window"(%As, %w, %ring, %at, %window, %zero, %zero) {multicast = 0 : i64}
         : (!slots_map, !slots, !tile.stages, !tile.position, !tile.window, i32, i32) -> ()
-      // CHECK-NEXT: "tile.load_rows"({{.*}}) {block = 128 : i64, row_block = 1 : i64, step = 128 : i64}
-      "tile.load_rows"(%rows, %Bs, %s, %s, %zero, %n, %zero, %k) {block = 128 : i64, row_block = 1 : i64, step = 128 : i64}
+      // CHECK-NEXT: "tile.load_rows"({{.*}}) {block = 128 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>, row_block = 1 : i64, step = 128 : i64}
+      "tile.load_rows"(%rows, %Bs, %s, %s, %zero, %n, %zero, %k) {block = 128 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>, row_block = 1 : i64, step = 128 : i64}
         : (!tile.rows, memref<?x?xf32>, i64, i64, i32, i32, i32, i32) -> ()
       // CHECK-NEXT: "tile.store_rows"(%{{.*}}, %{{.*}}, %{{.*}}) {index = 3 : i64}
       "tile.store_rows"(%rows, %v, %at) {index = 3 : i64} : (!tile.rows, !vector, !tile.position) -> ()

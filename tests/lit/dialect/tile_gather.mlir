@@ -60,8 +60,10 @@ func.func @p(%A: !desc, %at: memref<?xi32>, %s: i64, %x: i32, %S: memref<?x4xf32
   "tile.cut_unnamed"(%scales, %alone, %k) {operandSegmentSizes = array<i32: 1, 1, 1>, unit = 32 : i64} : (!tile.rows, !tile.gathered_rows, !tile.index) -> ()
   // CHECK: "tile.look_up"(%{{.*}}, %[[INDEX]], %{{.*}}, %{{.*}}) : (!tile.rows, !tile.index, i32, i32) -> ()
   "tile.look_up"(%scales, %index, %x, %x) : (!tile.rows, !tile.index, i32, i32) -> ()
-  // CHECK: "tile.load_rows"({{.*}}) {block = 128 : i64, row_block = 128 : i64, step = 128 : i64}
-  "tile.load_rows"(%scales, %S, %s, %s, %x, %x, %x, %x) {block = 128 : i64, row_block = 128 : i64, step = 128 : i64} : (!tile.rows, memref<?x4xf32>, i64, i64, i32, i32, i32, i32) -> ()
+  // CHECK: "tile.load_rows"({{.*}}) {block = 128 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>, row_block = 128 : i64, step = 128 : i64}
+  "tile.load_rows"(%scales, %S, %s, %s, %x, %x, %x, %x) {block = 128 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>, row_block = 128 : i64, step = 128 : i64} : (!tile.rows, memref<?x4xf32>, i64, i64, i32, i32, i32, i32) -> ()
+  // CHECK: "tile.load_rows"({{.*}}) {block = 128 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>, page = 40 : i64, row_block = 1 : i64, step = 128 : i64}
+  "tile.load_rows"(%scales, %S, %s, %s, %x, %x, %x, %x, %s) {block = 128 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>, page = 40 : i64, row_block = 1 : i64, step = 128 : i64} : (!tile.rows, memref<?x4xf32>, i64, i64, i32, i32, i32, i32, i64) -> ()
   // CHECK: %[[ASKED:.*]] = "tile.ask_named"(%[[INDEX]], %{{.*}}, %{{.*}}) {count = 64 : i64} : (!tile.index, i32, i32) -> !tile.registers
   %asked = "tile.ask_named"(%index, %x, %x) {count = 64 : i64} : (!tile.index, i32, i32) -> !tile.registers
   // CHECK: "tile.all_named"(%[[ASKED]]) : (!tile.registers) -> i1

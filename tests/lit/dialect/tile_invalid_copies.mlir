@@ -155,7 +155,7 @@ func.func @p(%A: !tile.descriptor<array<i64: 8, 64>, f32, 32 : i64>, %x: i32) {
 // VALID
 func.func @p(%A: memref<?x?xf32>, %i: i64, %x: i32) {
   %s = "tile.row_scales"() {blocks = 4 : i64, rows = 64 : i64, warps = 3 : i64} : () -> !tile.rows
-  "tile.load_rows"(%s, %A, %i, %i, %x, %x, %x, %x) {block = 128 : i64, row_block = 1 : i64, step = 128 : i64} : (!tile.rows, memref<?x?xf32>, i64, i64, i32, i32, i32, i32) -> ()
+  "tile.load_rows"(%s, %A, %i, %i, %x, %x, %x, %x) {block = 128 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>, row_block = 1 : i64, step = 128 : i64} : (!tile.rows, memref<?x?xf32>, i64, i64, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -170,6 +170,16 @@ func.func @p(%A: memref<?x?xf32>, %i: i64, %x: i32) {
 // load_rows: element
 // EXPECT: reads scales from memref<?x?xbf16>, expected a memref of f32
 // CHANGE: memref<?x?xf32 => memref<?x?xbf16
+
+// load_rows: pages
+// EXPECT: has a page and no stride of pages, or a stride and no page
+// CHANGE: row_block = 1 : i64, step => page = 64 : i64, row_block = 1 : i64, step
+
+// load_rows: stride of pages
+// EXPECT: has a page and no stride of pages, or a stride and no page
+// CHANGE: %x, %x, %x, %x) => %x, %x, %x, %x, %i)
+// CHANGE: 1, 0>, row_block => 1, 1>, row_block
+// CHANGE: i32, i32, i32, i32) => i32, i32, i32, i32, i64)
 
 // -----
 

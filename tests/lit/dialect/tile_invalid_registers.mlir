@@ -231,7 +231,7 @@
 // VALID
 func.func @p(%A: memref<?x?xi8>, %i: i64, %x: i32) {
   %r = "tile.byte_scales"() {rows = 128 : i64, warps = 3 : i64, words = 1 : i64} : () -> !tile.scale_bytes
-  "tile.load_bytes"(%r, %A, %i, %i, %x, %x, %x, %x) {block = 32 : i64, bytes = 4 : i64, layout = "row", row_block = 1 : i64, unit = 32 : i64, whole = 1 : i64, pads = 0 : i64}
+  "tile.load_bytes"(%r, %A, %i, %i, %x, %x, %x, %x) {block = 32 : i64, bytes = 4 : i64, layout = "row", operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>, row_block = 1 : i64, unit = 32 : i64, whole = 1 : i64, pads = 0 : i64}
     : (!tile.scale_bytes, memref<?x?xi8>, i64, i64, i32, i32, i32, i32) -> ()
   return
 }
@@ -268,6 +268,12 @@ func.func @p(%A: memref<?x?xi8>, %i: i64, %x: i32) {
 // load_bytes: room
 // EXPECT: 5 bytes into 1 words
 // CHANGE: , bytes = 4 => , bytes = 5
+
+// load_bytes: pages
+// EXPECT: page is 0, expected at least 1
+// CHANGE: %x, %x, %x, %x) => %x, %x, %x, %x, %i)
+// CHANGE: 1, 0>, row_block => 1, 1>, page = 0 : i64, row_block
+// CHANGE: i32, i32, i32, i32) => i32, i32, i32, i32, i64)
 
 // load_bytes: source
 // EXPECT: reads scales from i64, expected a memref

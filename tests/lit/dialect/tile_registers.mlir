@@ -47,9 +47,13 @@ func.func @registers(%scales: memref<?x?xi8>, %s: i64, %x: i32, %last: i1) {
     : (!sums, !tile.slice<array<i64: 32, 32>, f8E4M3FN, "a">, !tile.slice<array<i64: 32, 32>, f4E2M1FN, "b">, !tile.scale_words<array<i64: 1, 32>, "a">) -> ()
   // CHECK-NEXT: "tile.byte_scales"() {rows = 128 : i64, warps = 3 : i64, words = 1 : i64} : () -> !tile.scale_bytes
   %bytes = "tile.byte_scales"() {rows = 128 : i64, warps = 3 : i64, words = 1 : i64} : () -> !tile.scale_bytes
-  // CHECK-NEXT: "tile.load_bytes"({{.*}}) {block = 32 : i64, bytes = 4 : i64, layout = "blocked", pads = 0 : i64, row_block = 1 : i64, unit = 32 : i64, whole = 1 : i64}
-  "tile.load_bytes"(%bytes, %scales, %s, %s, %x, %x, %x, %x) {block = 32 : i64, bytes = 4 : i64, layout = "blocked", row_block = 1 : i64, unit = 32 : i64, whole = 1 : i64, pads = 0 : i64}
+  // CHECK-NEXT: "tile.load_bytes"({{.*}}) {block = 32 : i64, bytes = 4 : i64, layout = "blocked", operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>, pads = 0 : i64, row_block = 1 : i64, unit = 32 : i64, whole = 1 : i64}
+  "tile.load_bytes"(%bytes, %scales, %s, %s, %x, %x, %x, %x) {block = 32 : i64, bytes = 4 : i64, layout = "blocked", operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>, row_block = 1 : i64, unit = 32 : i64, whole = 1 : i64, pads = 0 : i64}
     : (!tile.scale_bytes, memref<?x?xi8>, i64, i64, i32, i32, i32, i32) -> ()
+  // Of pages that an index names, so far apart.
+  // CHECK-NEXT: "tile.load_bytes"({{.*}}) {block = 32 : i64, bytes = 4 : i64, layout = "row", operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>, pads = 0 : i64, page = 64 : i64, row_block = 1 : i64, unit = 32 : i64, whole = 1 : i64}
+  "tile.load_bytes"(%bytes, %scales, %s, %s, %x, %x, %x, %x, %s) {block = 32 : i64, bytes = 4 : i64, layout = "row", operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>, page = 64 : i64, row_block = 1 : i64, unit = 32 : i64, whole = 1 : i64, pads = 0 : i64}
+    : (!tile.scale_bytes, memref<?x?xi8>, i64, i64, i32, i32, i32, i32, i64) -> ()
   // CHECK-NEXT: "tile.store_bytes"(%{{.*}}, %{{.*}}, %{{.*}}) : (!tile.scale_bytes, !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 3 : i64>, !tile.position) -> ()
   "tile.store_bytes"(%bytes, %w, %at) : (!tile.scale_bytes, !a_words, !tile.position) -> ()
   return

@@ -162,7 +162,7 @@
 // THREAD-NEXT: "tile.warp"
 // THREAD: %[[ROWS:.*]] = "tile.row_scales"() {blocks = 2 : i64, rows = 256 : i64, warps = 3 : i64}
 // THREAD: "tile.tiles"
-// THREAD: "tile.load_rows"(%[[ROWS]], {{.*}}) {block = 128 : i64, row_block = 1 : i64, step = 128 : i64}
+// THREAD: "tile.load_rows"(%[[ROWS]], {{.*}}) {block = 128 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>, row_block = 1 : i64, step = 128 : i64}
 // THREAD: "tile.steps"(%[[K]])
 // THREAD: "tile.acquire"
 // THREAD-NEXT: "tile.store_rows"(%[[ROWS]], {{.*}}) {index = 0 : i64}
@@ -260,7 +260,7 @@
 // REGISTERS: "tile.store"(%[[SUM]]
 // REGISTERS: "tile.expect"{{.*}} {bytes = 32768 : i64}
 // REGISTERS: "tile.byte_scales"() {rows = 128 : i64, warps = 3 : i64, words = 1 : i64}
-// REGISTERS: "tile.load_bytes"({{.*}}) {block = 32 : i64, bytes = 4 : i64, layout = "row", pads = 0 : i64, row_block = 1 : i64, unit = 32 : i64, whole = 1 : i64}
+// REGISTERS: "tile.load_bytes"({{.*}}) {block = 32 : i64, bytes = 4 : i64, layout = "row", operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>, pads = 0 : i64, row_block = 1 : i64, unit = 32 : i64, whole = 1 : i64}
 // REGISTERS: "tile.acquire"
 // REGISTERS-NEXT: "tile.store_bytes"
 // REGISTERS-NEXT: "tile.store_bytes"
