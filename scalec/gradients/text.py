@@ -117,8 +117,10 @@ class Writer:
         if isinstance(v, Contract):
             left, right = self._operand(v.left, "lhs"), self._operand(v.right, "rhs")
             scaled = [s for s in (left[1], right[1]) if s]
-            scale = f" scale({', '.join(scaled)})" if any(s != "none" for s in scaled) else ""
-            return f"{left[0]} @ {right[0]}{scale}", MATMUL
+            if not any(s != "none" for s in scaled):
+                return f"{left[0]} @ {right[0]}", MATMUL
+            texts = [self._format_said(x, *made) for x, made in ((v.left, left), (v.right, right))]
+            return f"{' @ '.join(texts)} scale({', '.join(scaled)})", MATMUL
         if isinstance(v, Rounded):
             return f"({self.value(v.value)}){f':{v.said}' if v.said else ''}", ATOM
         raise UnsupportedError("zero points stand outside of @ in a gradient", fix="give the operand without them")
@@ -160,6 +162,15 @@ class Writer:
         element = "tf32" if tensor.element == "f32" else tensor.element
         said = self._type(tensor.name, element, "e4m3" if tensor.levels else "bf16")
         return indices(tensor.name, v.index) + said, granularity(tensor.levels or (), v.index)
+
+    @staticmethod
+    def _format_said(v: Value, text: str, entry: str) -> str:
+        """An operand with its format, which `scale(...)` has no entry for, though it was said before: entries are
+        counted by what is said here."""
+        if entry or not isinstance(v, Read) or not isinstance(v.source, Tensor):
+            return text
+        said = f":{format_of(v.source, 'lhs')}"
+        return text if text.endswith(said) else text + said
 
     def _zeros(self, v: Read) -> str:
         tensor = v.source

@@ -13,6 +13,7 @@ from scalec import compiler
 from scalec.errors import ScalecError
 from scalec.launches import launches
 from tests.gradients.programs import CASES
+from tests.gradients.running import resolved
 
 NOT_YET = (
     "and the product has a range of",  # sums over a range of what a product gives
@@ -58,6 +59,14 @@ def test_a_gated_layer_reads_as_a_person_would_write_it():
 )
 def test_products_that_no_kernel_adds_up_are_steps_of_their_own(source: str):
     assert [n for s in scalec.grad(source, wrt="X").steps for n in s.results][-2:] == ["dX_part", "dX"]
+
+
+def test_a_format_beside_scales_is_said_at_each_product():
+    """`scale(...)` has an entry for each operand without a format: what it is of was not said otherwise."""
+    source = "G[m,n] = X[m,k]:mxfp8 @ V[n,k] scale(128x128)\nU[m,n] = X[m,k]:mxfp8 @ W[n,k] scale(128x128)\n"
+    g = scalec.grad(source + "H[m,n] = silu(G) * U", wrt="X")
+    assert g.forward.startswith(source)
+    resolved(g.forward)
 
 
 def test_temporaries_of_steps_that_are_joined_have_names_of_their_own():
