@@ -2,6 +2,6 @@
 
 from scalec.gradients.grad import grad
 from scalec.gradients.recipes import RECIPES, Recipe
-from scalec.gradients.steps import Gradients, LeftOut, MadeIndex, Step
+from scalec.gradients.steps import Gradients, LeftOut, MadeIndex, Part, Step
 
-__all__ = ["RECIPES", "Gradients", "LeftOut", "MadeIndex", "Recipe", "Step", "grad"]
+__all__ = ["RECIPES", "Gradients", "LeftOut", "MadeIndex", "Part", "Recipe", "Step", "grad"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from scalec.arguments import checked
 from scalec.errors import NAME, ArgumentError, shown
@@ -15,9 +16,10 @@ from scalec.frontend.resolve import Resolver
 from scalec.gradients.backward import Backward
 from scalec.gradients.joined import in_one_order, joined
 from scalec.gradients.kept import Keeper
+from scalec.gradients.parts import take
 from scalec.gradients.quantisers import quantisers
 from scalec.gradients.recipes import RECIPES, Recipe
-from scalec.gradients.steps import Gradients, Step
+from scalec.gradients.steps import Gradients, MadeIndex, Part, Step
 from scalec.gradients.trace import FLOATS, Options
 from scalec.suggestions import did_you_mean
 
@@ -87,8 +89,12 @@ def grad(
         recipe=_recipe(quantize),
         sources=dict(quantized_from or {}),
     )
-    keeper = Keeper(program, _names(program), dict(options.types))
-    Backward(text, program, options, keeper, _names(program)).walk()
+    names = _names(program)
+    parts = take(program, names, options.sources)
+    options = _of_parts(options, parts)
+    wholes = _wholes(options, parts, names)
+    keeper = Keeper(program, dict(names), options.types, parts)
+    Backward(text, program, options, keeper, names).walk()
     keeper.choose()
     b = Backward(text, program, options, keeper, dict(keeper.fresh))
     b.walk()
@@ -100,6 +106,7 @@ def grad(
         expected = "an operand whose scales hold along what a gradient sums over, or with quantize; no gathered rows"
         raise ArgumentError(f"turned names {unread[0]}, which no gradient reads so", got=unread[0], expected=expected)
     known |= {n: "layout" for g, _ in b.layouts.values() for n in (g.name, scale_name(g.name, 0))}
+    known |= dict.fromkeys(parts, "part")
     steps = []
     for made in in_one_order(joined(b.made), b.fresh):
         tensors = [s.tensor for s in made.results]
@@ -109,12 +116,45 @@ def grad(
         step = Step(made.of, made.text, reads, tuple(makes), made.zeroed, tuple(resolved.dims))
         steps.append(step)
         known |= dict.fromkeys(step.makes, "step")
-    of = {of: name for s in steps for name, of in s.results.items() if of}
-    _check_types(options.types, {name for s in steps for name in s.results} | set(kept))
-    made_of = quantisers(b, options.sources, program)
+    of, views = _made_of(steps, b.indices, parts, wholes)
+    _check_types(types or {}, {name for s in steps for name in s.results} | set(kept) | set(of.values()))
+    made_of, given = quantisers(b, options.sources, program), dict(b.given)
     return Gradients(
-        source, forward or source, kept, dict(b.given), tuple(steps), of, dict(b.indices), layouts, b.left_out, made_of
+        source, forward or source, kept, given, tuple(steps), of, dict(b.indices), layouts, b.left_out, made_of, views
     )
+
+
+def _made_of(
+    steps: Sequence[Step], indices: Mapping[str, MadeIndex], parts: Mapping[str, Part], wholes: Mapping[str, str]
+) -> tuple[dict[str, str], dict[str, Part]]:
+    """The names of inputs' gradients, and the parts of inputs and of these that steps have to do with."""
+    made = {name: x for s in steps for name, x in s.results.items() if x}
+    named = {n for s in steps for n in s.reads} | {n for x in indices.values() for n in (x.of, x.along[0])}
+    views = {n: part for n, part in parts.items() if n in named | set(made.values())}
+    views |= {name: replace(parts[x], of=wholes[parts[x].of]) for name, x in made.items() if x in parts}
+    return {parts[x].of if x in parts else x: views[n].of if n in views else n for n, x in made.items()}, views
+
+
+def _wholes(options: Options, parts: Mapping[str, Part], names: dict[str, str]) -> dict[str, str]:
+    """The names of gradients that are made part by part, by input."""
+    made = {}
+    for n in (part.of for name, part in parts.items() if name in options.wrt):
+        name = f"d{n}"
+        while n not in made and name in names:
+            name += "_"
+        made.setdefault(n, name)
+        names[made[n]] = "whole"
+    return made
+
+
+def _of_parts(options: Options, parts: Mapping[str, Part]) -> Options:
+    """What was said of tensors that are read in parts, said of each part."""
+
+    def each(names: Iterable[str]) -> frozenset[str]:
+        return frozenset(x for n in names for x in [p for p, part in parts.items() if part.of == n] or [n])
+
+    types = {f"d{p}": options.types[f"d{part.of}"] for p, part in parts.items() if f"d{part.of}" in options.types}
+    return replace(options, wrt=each(options.wrt), turned=each(options.turned), types={**types, **options.types})
 
 
 def inputs(source: str, name: str = NAME) -> dict[str, bool]:

@@ -8,6 +8,7 @@ up are computed again, as no kernel has these sums by themselves.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from scalec.frontend.program import (
@@ -24,6 +25,7 @@ from scalec.frontend.program import (
     Value,
 )
 from scalec.gradients.expressions import below, bounds, group_of, plain, read, rewritten
+from scalec.gradients.steps import Part
 from scalec.gradients.text import Writer, in_order
 
 
@@ -42,8 +44,10 @@ class Kept:
 class Keeper:
     """Finds what is to be kept. The gradient is made twice: once to see what it reads, once with what is kept of it."""
 
-    def __init__(self, program: Program, fresh: dict[str, str], types: dict[str, str]) -> None:
-        self.program, self.fresh, self.types = program, fresh, types
+    def __init__(
+        self, program: Program, fresh: dict[str, str], types: Mapping[str, str], parts: Mapping[str, Part]
+    ) -> None:
+        self.program, self.fresh, self.types, self.parts = program, fresh, types, parts
         self.opaque = {
             id(v): s for s in program.statements for v in below_own(s.value) if isinstance(v, (Contract, Reduce))
         }
@@ -207,7 +211,7 @@ class Keeper:
             else:
                 source = self._lifted(k, statements)
             further.append(Statement(k.tensor, plain(k.dims), k.dims, read(source, plain(k.dims)), False))
-        every, writer = [*statements, *further], Writer()
+        every, writer = [*statements, *further], Writer(self.parts)
         every = [s for s in every if not s.temporary or _read(s, every)]
         lines = list(map(writer.statement, every))
         settings = ", ".join(f"{name}={value}" for name, value in self.program.settings.items())

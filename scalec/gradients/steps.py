@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
+
+from scalec.errors import ArgumentError
 
 
 @dataclass(frozen=True)
@@ -15,7 +18,7 @@ class Step:
         text: the program.
         reads: its arguments, in their order, each with what it is: "input", "kept" (an activation that `forward`
             keeps), "gradient" (of a result, given), "step" (an earlier step's result), "index" (see
-            Gradients.indices) or "layout" (see Gradients.layouts).
+            Gradients.indices), "layout" (see Gradients.layouts) or "part" (see Gradients.parts).
         makes: the names of what its kernel returns: each result, and the scales of a quantised one behind it.
         zeroed: whether its result is given as zeros: the elements that it does not write have no gradient.
         dims: its dimensions; those of the program have their names.
@@ -63,6 +66,54 @@ class MadeIndex:
 
 
 @dataclass(frozen=True)
+class Part:
+    """A part of a tensor, which steps read, or write, as a view of it.
+
+    Attributes:
+        of: the tensor: an input, its scales, or an input's gradient.
+        axis: the index that has the parts.
+        number: which of the parts this is, the first one 0.
+        count: of how many; 1 where it is all of the tensor.
+        by_turns: whether the parts have that index by turns, as `2*n` and `2*n+1` do, or each so many in a row, as `n`
+            and `n+size(n)`.
+        index: where the tensor has what the part has at `n`, `n+size(n)`; "" of all of it.
+    """
+
+    of: str
+    axis: int
+    number: int
+    count: int
+    by_turns: bool
+    index: str
+
+    def size(self, extent: int) -> int:
+        """What a part has of that index, of which the tensor has `extent`.
+
+        Raises:
+            ArgumentError: the parts would not be alike.
+        """
+        if extent % self.count:
+            raise ArgumentError(
+                f"{self.of} has {extent} along index {self.axis}, which {self.count} parts share",
+                got=str(extent),
+                expected=f"a multiple of {self.count}",
+                fix=f"pass {self.of} as it is for the program: all parts have as many",
+            )
+        return extent // self.count
+
+    def shape(self, whole: tuple[int, ...]) -> tuple[int, ...]:
+        """That of a part of a tensor of this shape."""
+        return (*whole[: self.axis], self.size(whole[self.axis]), *whole[self.axis + 1 :])
+
+    def view(self, whole: Any) -> Any:
+        """The part of a tensor, torch's or numpy's."""
+        size = self.size(whole.shape[self.axis])
+        first = self.number if self.by_turns else self.number * size
+        own = slice(first, None, self.count) if self.by_turns else slice(first, first + size)
+        return whole[(*(slice(None),) * self.axis, own)]
+
+
+@dataclass(frozen=True)
 class LeftOut:
     """Points of a result that a negative index leaves out, though what reaches an input there does not read it.
 
@@ -92,6 +143,8 @@ class Gradients:
         left_out: by the name of a result's gradient, the points at which it is to be given as zeros.
         quantisers: programs that run first: each makes an operand, and its `layouts`, of what the caller has, which it
             reads as an "input" that `source` has not.
+        parts: by name, what steps read and write as views of inputs, of their scales, and of gradients. A part of a
+            gradient that no step writes is zeros.
     """
 
     source: str
@@ -104,6 +157,16 @@ class Gradients:
     layouts: Mapping[str, str] = field(default_factory=dict)
     left_out: Mapping[str, tuple[LeftOut, ...]] = field(default_factory=dict)
     quantisers: tuple[Step, ...] = ()
+    parts: Mapping[str, Part] = field(default_factory=dict)
+
+    def made_of(self, name: str) -> list[str]:
+        """The results of steps that a gradient is made of: itself, or its parts."""
+        return [n for n, part in self.parts.items() if part.of == name] or [name]
+
+    def whole(self, name: str) -> bool:
+        """Whether steps write all parts of a gradient."""
+        found = self.made_of(name)
+        return found == [name] or len(found) == self.parts[found[0]].count
 
     def __str__(self) -> str:
         """All programs, with comments between them: one text to read, each program of it one kernel."""
@@ -119,11 +182,21 @@ class Gradients:
         for name, points in self.left_out.items():
             sources = " or ".join(dict.fromkeys(x.source for x in points))
             lines.append(f"# {name}: zeros where {sources} is negative")
+        lines += [f"# {name}: {_viewed(part, part.of in self.of.values())}" for name, part in self.parts.items()]
+        for name in (n for n in self.of.values() if not self.whole(n)):
+            lines.append(f"# {name}: zeros but for {', '.join(self.made_of(name))}")
         for s in self.steps:
             reads = ", ".join(f"{name} ({what})" for name, what in s.reads.items())
             head = "; ".join(f"{name}, the gradient of {of}" if of else name for name, of in s.results.items())
             lines += [f"# {head}: reads {reads}{'; starts as zeros' if s.zeroed else ''}", s.text, ""]
         return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _viewed(part: Part, written: bool) -> str:
+    if part.count == 1:
+        return part.of
+    where = f"a view of {part.of}, at {part.index} along index {part.axis}"
+    return f"{where}, written as out=" if written else where
 
 
 def _made(index: MadeIndex) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from scalec.errors import UnsupportedError
 from scalec.formats import FORMATS, WHOLE
@@ -24,6 +25,7 @@ from scalec.frontend.program import (
     Value,
 )
 from scalec.gradients.expressions import children
+from scalec.gradients.steps import Part
 
 SUM, PRODUCT, UNARY, MATMUL, POWER, ATOM = range(6)
 """How tight an expression binds, as the grammar has it."""
@@ -77,10 +79,12 @@ def format_of(tensor: Tensor, side: str) -> str:
 
 
 class Writer:
-    """Writes the statements of one program; a tensor's type is said where it first stands."""
+    """Writes the statements of one program; a tensor's type is said where it first stands. `parts` are written as parts
+    of their tensors."""
 
-    def __init__(self) -> None:
+    def __init__(self, parts: Mapping[str, Part] = MappingProxyType({})) -> None:
         self.said: set[str] = set()
+        self.parts = parts
 
     def statement(self, s: Statement, extra: str = "") -> str:
         """A statement, with its ranges and what is to follow."""
@@ -131,12 +135,21 @@ class Writer:
         if isinstance(v.source, Statement):
             return v.source.tensor.name  # at the indices of its definition, which is where the language has it
         tensor, usual = v.source, "bf16"
+        name, at = self._place(tensor, v.index)
         if not tensor.levels:
-            return indices(tensor.name, v.index) + self._type(tensor.name, tensor.element, usual)
+            return at + self._type(name, tensor.element, usual)
         if named := format_of(tensor, "lhs"):
-            return indices(tensor.name, v.index) + self._type(tensor.name, named, "")
-        scale = f" scale({granularity(tensor.levels, v.index)})" if tensor.name not in self.said else ""
-        return indices(tensor.name, v.index) + self._type(tensor.name, tensor.element, "") + scale
+            return at + self._type(name, named, "")
+        scale = f" scale({granularity(tensor.levels, v.index)})" if name not in self.said else ""
+        return at + self._type(name, tensor.element, "") + scale
+
+    def _place(self, tensor: Tensor, at: Sequence[affine.Linear]) -> tuple[str, str]:
+        """What a tensor is called, and where it is read."""
+        part = self.parts.get(tensor.name)
+        if part is None:
+            return tensor.name, indices(tensor.name, at)
+        own = [part.index if axis == part.axis else index(i) for axis, i in enumerate(at)]
+        return part.of, f"{part.of}[{','.join(own)}]"
 
     def _type(self, name: str, type: str, usual: str) -> str:
         if name in self.said or type == usual:
@@ -156,12 +169,13 @@ class Writer:
         if not isinstance(v, Read) or not isinstance(v.source, Tensor):
             return self.value(v, POWER), "none"
         tensor = v.source
+        name, at = self._place(tensor, v.index)
         named = format_of(tensor, side) if tensor.levels else ""
         if named not in ("", "fp8_block"):
-            return indices(tensor.name, v.index) + self._type(tensor.name, named, ""), ""
+            return at + self._type(name, named, ""), ""
         element = "tf32" if tensor.element == "f32" else tensor.element
-        said = self._type(tensor.name, element, "e4m3" if tensor.levels else "bf16")
-        return indices(tensor.name, v.index) + said, granularity(tensor.levels or (), v.index)
+        said = self._type(name, element, "e4m3" if tensor.levels else "bf16")
+        return at + said, granularity(tensor.levels or (), v.index)
 
     @staticmethod
     def _format_said(v: Value, text: str, entry: str) -> str:
@@ -175,7 +189,8 @@ class Writer:
     def _zeros(self, v: Read) -> str:
         tensor = v.source
         assert isinstance(tensor, Tensor)
-        return indices(tensor.name, v.index) + self._type(tensor.name, tensor.type, "")
+        name, at = self._place(tensor, v.index)
+        return at + self._type(name, tensor.type, "")
 
     def _apply(self, v: Apply) -> tuple[str, int]:
         name, xs = v.function, v.arguments

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from scalec.abi import KernelSpec, TensorSpec
@@ -156,6 +157,7 @@ class Differentiable:
         read = {n: what for s in self._needed(wanted) for n, what in s.reads.items()}
         made_of = [self.gradients.indices[n] for n, what in read.items() if what == "index"]
         read |= {index.source: "input" for index in made_of if index.kind != "places"}
+        read |= {self.gradients.parts[n].of: "input" for n, what in read.items() if what == "part"}
         read |= {x.source: "input" for n, points in self.gradients.left_out.items() if n in read for x in points}
         saved = ("input", "kept", "layout")
         tensors = [n for n, what in read.items() if what in saved and n not in self._scalars]
@@ -192,14 +194,45 @@ class Differentiable:
                     d = d if points.source not in known else torch.where(_there(points, known, shape), d, 0)
                 known[called] = d.contiguous()
         shapes = {n: shape for n, (_, _, shape) in ctx.kinds.items()} | ctx.shapes
+        parts = self.gradients.parts.items()
+        shapes |= {n: part.shape(shapes[part.of]) for n, part in parts if part.of in shapes}
+        shapes |= {name: shapes[n] for n, name in self.gradients.of.items() if n in shapes}
         for step, kernel in self._pairs(ctx.wanted):
-            for n, what in step.reads.items():
-                if what == "index" and n not in known:
-                    known[n] = self._index(self.gradients.indices[n], known, shapes)
-            shape = next((ctx.shapes[n] for n in step.of if n in ctx.shapes), None)  # of what is zeroed, which has one
-            made = launched(kernel, {n: known[n] for n in step.reads}, like=shape)
-            known |= dict(zip([t.name for t in _spec(kernel).results], made, strict=True))
+            self._take(step, kernel, known, shapes)
         return tuple(known[self.gradients.of[n]] if n in ctx.wanted else None for n in self.names)
+
+    def _take(
+        self,
+        step: Step,
+        kernel: Kernel | Program | Launches,
+        known: dict[str, Any],
+        shapes: Mapping[str, tuple[int, ...]],
+    ) -> None:
+        """Runs a step on what is `known`, and adds its results."""
+        parts = self.gradients.parts
+        for n, what in step.reads.items():
+            if what == "index" and n not in known:
+                known[n] = self._index(self.gradients.indices[n], known, shapes)
+            elif what == "part" and n not in known:
+                known[n] = parts[n].view(known[parts[n].of])
+        named, views = {n: known[n] for n in step.reads}, {}
+        for n in (n for n in step.results if n in parts):
+            whole = parts[n].of
+            if whole not in known:
+                known[whole] = self._whole(whole, kernel, named, shapes[whole])
+            views[n] = parts[n].view(known[whole])
+        shape = next((shapes[n] for n in step.of if n in shapes), None)  # of what is zeroed, which has one
+        made = launched(kernel, named, like=shape, outs=views)
+        known |= dict(zip([t.name for t in _spec(kernel).results], made, strict=True))
+
+    def _whole(self, name: str, kernel: Any, named: Mapping[str, Any], shape: tuple[int, ...]) -> Any:
+        """Memory for a gradient that is made part by part, zeros if steps do not make all."""
+        import torch
+
+        result = next(t for t in _spec(kernel).results if t.name in self.gradients.made_of(name))
+        first = next(v for v in named.values() if isinstance(v, torch.Tensor))
+        made = first.new_empty(shape, dtype=torch_calls.result_dtype(torch, result.dtype))
+        return made if self.gradients.whole(name) else made.zero_()
 
     def _index(self, index: MadeIndex, known: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> Any:
         rows = shapes[index.of][index.axis]
@@ -217,7 +250,7 @@ class Differentiable:
 
     def _needed(self, wanted: Sequence[str]) -> list[Step]:
         """The steps that make the gradients of these inputs."""
-        names, found = {self.gradients.of[n] for n in wanted}, []
+        names, found = {x for n in wanted for x in self.gradients.made_of(self.gradients.of[n])}, []
         for s in reversed(self.gradients.steps):
             if names & set(s.makes):
                 found.append(s)
@@ -237,19 +270,24 @@ def _there(points: LeftOut, known: Mapping[str, Any], shape: tuple[int, ...]) ->
 
 
 def launched(
-    kernel: Kernel | Program | Launches, named: Mapping[str, Any], like: tuple[int, ...] | None = None
+    kernel: Kernel | Program | Launches,
+    named: Mapping[str, Any],
+    like: tuple[int, ...] | None = None,
+    outs: Mapping[str, Any] = MappingProxyType({}),
 ) -> tuple[Any, ...]:
-    """The results of a kernel. What it leaves elements of unwritten begins as zeros, of the shape `like` where the
-    operands do not tell it."""
+    """The results of a kernel, those that `outs` names written there. What it leaves elements of unwritten begins as
+    zeros, of the shape `like` where the operands do not tell it."""
     spec = _spec(kernel)
-    named = {t.name: _aligned(t, named[t.name]) for t in spec.operands}
-    if not any(t.given for t in spec.results):
+    named, names = {t.name: _aligned(t, named[t.name]) for t in spec.operands}, [t.name for t in spec.results]
+    given = any(t.given for t in spec.results)
+    if not given and not outs:
         made = kernel(*named.values())
         return made if isinstance(made, tuple) else (made,)
-    one, outs = _empty(kernel, named, like)
-    outs = [o.zero_() for o in outs]
-    one(*named.values(), out=tuple(outs) if len(outs) > 1 else outs[0])
-    return tuple(outs)
+    one, made = (kernel, [outs[n] for n in names]) if outs.keys() == set(names) else _empty(kernel, named, like)
+    made = [outs.get(n, o) for n, o in zip(names, made, strict=True)]
+    made = [o.zero_() for o in made] if given else made
+    one(*named.values(), out=tuple(made) if len(made) > 1 else made[0])
+    return tuple(made)
 
 
 def _aligned(t: TensorSpec, value: Any) -> Any:

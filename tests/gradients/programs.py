@@ -58,6 +58,27 @@ CASES = [
     Case("C[m,n] = A[m,k]@B[n,k] + D[m,j]@E[n,j]", {**MNK, "j": 4}),
     Case("P[m,n] = A[m,k] @ B[n,k] + b[n]; C[m,n] = P; D[m,n] = relu(P); S[m]:f32 = sum[n](P*P)", MNK),
     Case("G[m,n] = X[m,k] @ Wg[n,k]; U[m,n] = X[m,k] @ Wu[n,k]; H[m,n] = silu(G)*U", MNK),
+    Case("G[m,n] = X[m,k] @ W[n,k]; U[m,n] = X[m,k] @ W[n+size(n),k]; H[m,n] = silu(G)*U", MNK),
+    Case("G[m,n] = X[m,k] @ W[2*n,k]; U[m,n] = X[m,k] @ W[2*n+1,k]; H[m,n] = silu(G)*U", MNK),
+    Case("H[m,n] = silu(X[m,k] @ W[k,n] + b[n]) * (X[m,k] @ W[k,n+size(n)] + b[n+size(n)])", MNK),
+    Case(
+        "T[m,n] = X[m,k] @ W[n,k]; U[m,n] = X[m,k] @ W[n+2*size(n),k]; V[m,n] = X[m,k] @ W[n+size(n),k];"
+        " H[m,n] = silu(T) * U + V",
+        MNK,
+    ),
+    Case("G[m,n] = X[m,k] @ W[2*n+1,k]; U[m,n] = X[m,k] @ W[2*n,k]; H[m,n] = G; I[m,n] = U", MNK, {"results": "H"}),
+    Case("H[b,m,n] = silu(X[b,m,k] @ W[b,n,k]) * (X[b,m,k] @ W[b,n+size(n),k])", {"b": 2, **MNK}),
+    Case("H[m,n] = silu(T[m,n]) * T[m,n+size(n)]", MN),
+    Case("H[m,n] = silu(T[2*m,n]) * T[2*m+1,n] * w[n]", MN),
+    Case(
+        "G[m,n] = X[m,k] @ W[g,n,k] for m in off[g]:off[g+1]; U[m,n] = X[m,k] @ W[g,n+size(n),k] for m in"
+        " off[g]:off[g+1]; H[m,n] = silu(G)*U",
+        {"m": 11, "n": 6, "k": 5, "g": 4},
+    ),
+    Case(
+        "G[m,n] = X[m,k] @ W[e[m/4],2*n,k]; U[m,n] = X[m,k] @ W[e[m/4],2*n+1,k]; H[m,n] = silu(G)*U",
+        {**MNK, "m": 18, "W_0": 3},
+    ),
     Case("L[q,t]:f32 = sum[h](relu(Q[q,h,d] @ K[t,d]) * W[q,h])", {"q": 5, "t": 6, "h": 3, "d": 4}),
     Case("C[m,n] = silu(A[m,k]) @ B[n,k]", MNK, rounds=True),
     Case("C[m,n] = (A[m,k] * r[m] * w[k]) @ B[n,k]", MNK, rounds=True),

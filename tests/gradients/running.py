@@ -65,13 +65,24 @@ def backward(
     indices: Mapping[str, Any],
 ) -> Arrays:
     """The gradients of inputs: `given` are those of the results, `indices` what the steps read beside that."""
+    values = with_parts(g, values)
     known = {**values, **forward(g, values, dims), **given, **indices}
     for step in g.steps:
         for name in step.reads:
             assert name in known, f"{step.text}: nothing is called {name}"
         shapes = {n: np.zeros_like(values[of]) for n, of in step.results.items() if of and np.shape(values[of])}
         known |= _ran(step.text, {n: known[n] for n in step.reads}, {}, shapes, unwritten=0 if step.zeroed else np.nan)
+    for of, name in g.of.items():
+        if name not in known:  # made of parts, of which none may be left out
+            known[name] = np.full(np.shape(values[of]), np.nan if g.whole(name) else 0, np.float32)
+            for n in g.made_of(name):
+                g.parts[n].view(known[name])[...] = known[n]
     return {of: known[name] for of, name in g.of.items()}
+
+
+def with_parts(g: Gradients, values: Mapping[str, Any]) -> Arrays:
+    """Arguments, and their parts that steps read."""
+    return {**values, **{n: part.view(values[part.of]) for n, part in g.parts.items() if part.of in values}}
 
 
 def _ran(

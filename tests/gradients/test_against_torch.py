@@ -17,7 +17,7 @@ from scalec.ir.context import context  # noqa: E402
 from scalec.reference import run  # noqa: E402
 from tests.gradients.dense import Dense  # noqa: E402
 from tests.gradients.programs import CASES, MORE, Case, dequantised  # noqa: E402
-from tests.gradients.running import Arrays, backward, drawn, in_f32, resolved  # noqa: E402
+from tests.gradients.running import Arrays, backward, drawn, in_f32, resolved, with_parts  # noqa: E402
 
 ALL = [*CASES, *(pytest.param(c, marks=pytest.mark.thorough) for c in MORE)]
 
@@ -35,6 +35,33 @@ def test_gradients_are_those_of_autograd(case: Case):
         assert np.abs(expected).max() > 0, f"{name}: the check is of nothing"
         limit = (2e-2 if case.rounds else 1e-5) * np.abs(expected).max()
         np.testing.assert_allclose(found, expected, rtol=0, atol=limit, err_msg=f"{name}\n{g}")
+
+
+GATED = "G[m,n] = X[m,k] @ W[{},k]; U[m,n] = X[m,k] @ W[{},k]; H[m,n] = silu(G)*U"
+
+
+@pytest.mark.parametrize(("gate", "up"), [("n", "n+size(n)"), ("2*n", "2*n+1")])
+def test_gradients_of_a_tensor_in_parts_are_differences(gate: str, up: str):
+    """Of what numpy computes in float64."""
+    text, dims, rng = in_f32(GATED.format(gate, up)), {"m": 7, "n": 6, "k": 5}, np.random.default_rng(2)
+    g, values = scalec.grad(text), drawn(text, dims)
+    d = rng.standard_normal((7, 6)).astype(np.float32)
+    got = backward(g, values, {"dH": d}, dims, {})
+
+    def loss(x: np.ndarray, w: np.ndarray) -> float:
+        one, other = (w[:6], w[6:]) if gate == "n" else (w[::2], w[1::2])
+        gates = x @ one.T
+        return float((gates / (1 + np.exp(-gates)) * (x @ other.T) * d).sum())
+
+    exact = [values[n].astype(np.float64) for n in ("X", "W")]
+    for i, name in enumerate(("X", "W")):
+        for at in np.ndindex(*exact[i].shape):
+            ends = []
+            for step in (1e-4, -1e-4):
+                moved = [x.copy() for x in exact]
+                moved[i][at] += step
+                ends.append(loss(*moved))
+            assert abs(got[name][at] - (ends[0] - ends[1]) / 2e-4) < 1e-4 * np.abs(got[name]).max(), (name, at)
 
 
 def of_torch(case: Case, text: str, g: Gradients, values: Arrays) -> tuple[Arrays, Arrays]:
@@ -72,7 +99,7 @@ def of_torch(case: Case, text: str, g: Gradients, values: Arrays) -> tuple[Array
 
 def made(g, values, dims) -> dict[str, np.ndarray]:
     """The index tensors that steps read, by their definition, one row after the other."""
-    return {name: _made(index, values, dims) for name, index in g.indices.items()}
+    return {name: _made(index, with_parts(g, values), dims) for name, index in g.indices.items()}
 
 
 def _made(index: MadeIndex, values, dims) -> np.ndarray:

@@ -37,6 +37,10 @@ def _ragged(a: Any, b: Any, off: Any) -> Any:
     return torch.cat([*rows, torch.zeros(len(a) - int(off[-1]), b.shape[1], dtype=torch.float64)])
 
 
+def _gated(g: Any, u: Any) -> Any:
+    return torch.nn.functional.silu(g) * u
+
+
 def _masked(a: Any, b: Any, rows: Any) -> Any:
     keep = torch.arange(a.shape[1])[None, :, None] < rows[:, None, None]
     return torch.where(keep, a @ b.mT, 0)
@@ -68,6 +72,30 @@ CASES = {
         "G[m,n] = X[m,k] @ V[n,k]; U[m,n] = X[m,k] @ W[n,k]; H[m,n] = silu(G)*U",
         {"X": (24, 64), "V": (32, 64), "W": (32, 64)},
         lambda x, v, w: torch.nn.functional.silu(x @ v.T) * (x @ w.T),
+    ),
+    "gated, of halves": Case(
+        "G[m,n] = X[m,k] @ W[n,k] + b[n]; U[m,n] = X[m,k] @ W[n+size(n),k] + b[n+size(n)]; H[m,n] = silu(G)*U",
+        {"X": (24, 64), "W": (40, 64), "b": (40,)},  # parts of b begin at no multiple of 16 bytes
+        lambda x, w, b: _gated(x @ w[:20].T + b[:20], x @ w[20:].T + b[20:]),
+    ),
+    "gated, by turns": Case(
+        "G[m,n] = X[m,k] @ W[2*n,k]; U[m,n] = X[m,k] @ W[2*n+1,k]; H[m,n] = silu(G)*U",
+        {"X": (24, 64), "W": (64, 64)},
+        lambda x, w: _gated(x @ w[::2].T, x @ w[1::2].T),
+    ),
+    "gated, of halves of columns": Case(
+        "G[m,n] = X[m,k] @ W[k,n]; U[m,n] = X[m,k] @ W[k,n+size(n)]; H[m,n] = silu(G)*U",
+        {"X": (24, 64), "W": (64, 48)},
+        lambda x, w: _gated(x @ w[:, :24], x @ w[:, 24:]),
+    ),
+    "a gate without a product": Case(
+        "H[m,n] = silu(T[m,n]) * T[m,n+size(n)]", {"T": (24, 64)}, lambda t: _gated(t[:, :32], t[:, 32:])
+    ),
+    "groups, of halves": Case(
+        "G[m,n] = X[m,k] @ W[g,n,k] for m in off[g]:off[g+1]; U[m,n] = X[m,k] @ W[g,n+size(n),k] for m in"
+        " off[g]:off[g+1]; H[m,n] = silu(G)*U",
+        {"X": (40, 64), "W": (3, 64, 64), "off": [0, 17, 17, 35]},
+        lambda x, w, off: _gated(_ragged(x, w[:, :32], off), _ragged(x, w[:, 32:], off)),
     ),
     "f32": Case(
         "C[m,n]:f32 = A[m,k] @ B[k,n]; S[m]:f32 = sum[k](A[m,k]^2)",
@@ -301,18 +329,30 @@ def test_a_gradient_that_reads_the_index_needs_no_zeros():
     assert "# dC: zeros where idx is negative" in str(scalec.grad("C[m,n] = x[idx[m],n] + z[m,n]"))
 
 
-@pytest.mark.once
+@pytest.mark.once("target", "name")
+@pytest.mark.parametrize("name", ["gated", "gated, by turns", "groups, of halves"])
 @pytest.mark.parametrize("target", ["sm_100a", "sm_120a"])
-def test_on_other_targets(target: str):
-    case = CASES["gated"]
+def test_on_other_targets(target: str, name: str):
+    case = CASES[name]
     values = made(case)
-    exact = [v.detach().double().requires_grad_() for v in values]
+    exact = [v.detach().double().requires_grad_() if v.is_floating_point() else v for v in values]
     layer = scalec.differentiable(case.source, target)
-    close(gradients(layer(*values), values), gradients(case.same(*exact), exact))
+    leaves, exact_leaves = ([v for v in x if v.requires_grad] for x in (values, exact))
+    close(gradients(layer(*values), leaves), gradients(case.same(*exact), exact_leaves))
+
+
+def test_a_part_that_no_result_depends_on_has_zeros():
+    source = "G[m,n] = X[m,k] @ W[n,k]; U[m,n] = X[m,k] @ W[n+size(n),k]; H[m,n] = gelu(G); I[m,n] = U"
+    layer = scalec.differentiable(source, "sm_90a", wrt="W", results="H")
+    x, w = torch.randn(24, 64).to(BF16), torch.randn(64, 64).to(BF16).requires_grad_()
+    layer(x, w)[0].float().sum().backward()
+    assert w.grad is not None
+    assert w.grad[:32].abs().min() > 0
+    assert (w.grad[32:] == 0).all()
 
 
 @pytest.mark.once("name", "dynamic")
-@pytest.mark.parametrize("name", ["dense", "ragged", "gathered"])
+@pytest.mark.parametrize("name", ["dense", "ragged", "gathered", "gated, of halves", "gated, by turns"])
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_compiled_it_is_the_same(name: str, dynamic: bool):
     torch._dynamo.reset()
