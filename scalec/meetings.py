@@ -1,4 +1,4 @@
-"""How the parts of a tile whose K is split meet."""
+"""How the parts of a tile whose K is split meet, and tiles of which a reduction is."""
 
 from __future__ import annotations
 
@@ -20,6 +20,12 @@ def meetings(split: int) -> list[int]:
     while split > ALONE and left[-1] > FAN_IN:
         left.append(-(-left[-1] // FAN_IN))
     return left
+
+
+def numbers_of(kind: str) -> int:
+    """f32 that a tile has of each row, or column, of a reduction: of the sum of exp(x - the largest x) both, as the
+    largest of all tiles is known when all have met."""
+    return 2 if kind == "sum_exp" else 1
 
 
 def tile_counters(split: int) -> int:

@@ -447,7 +447,8 @@ class MapOp(Scale.Operation, name="map"):
 
 
 class ReduceOp(Scale.Operation, name="reduce"):
-    """result[maps[1]] = sum, max or min (`kind`) of input[maps[0]] over the dims absent from maps[1]."""
+    """result[maps[1]] = sum, max or min (`kind`) of input[maps[0]] over the dims absent from maps[1]; or `sum_exp`: the
+    sum of exp(x - the max of all x), as `sum-exponentials` writes it."""
 
     input: ext.Operand[Any]
     symbols: Sequence[ext.Operand[SymbolType]]
@@ -458,8 +459,8 @@ class ReduceOp(Scale.Operation, name="reduce"):
 
     @verifier
     def verify_invariants(op: ir.OpView) -> None:
-        if ir.StringAttr(op.kind).value not in ("sum", "max", "min"):
-            refuse(f"kind is {op.kind}, expected sum, max or min")
+        if ir.StringAttr(op.kind).value not in ("sum", "max", "min", "sum_exp"):
+            refuse(f"kind is {op.kind}, expected sum, max, min or sum_exp")
         _check_maps(op, maps_of(op.maps), [rank(op.input), rank(op.result)])
 
 

@@ -9,14 +9,16 @@ from typing import Any
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import Op, computes, into_memory, memory_of
 from scalec.ir.tile_types import *
-from scalec.ir.verify import Count, Flag, Natural, Reduction, refuse
+from scalec.ir.verify import Count, Flag, Meeting, Natural, refuse
+from scalec.meetings import numbers_of
 
 
 class TotalsOp(Op, name="totals"):
-    """Registers for what a thread has of each of its `rows`, as a reduction of nothing: 0, or an infinity."""
+    """Registers for what a thread has of each of its `rows`, as a reduction of nothing: 0, or an infinity. Of `sum_exp`
+    they are two for each row, as everywhere where one number is another kind's: the largest, and the sum beside it."""
 
     result: ext.Result[TotalsType]
-    kind: Reduction
+    kind: Meeting
     rows: Count
 
 
@@ -30,7 +32,7 @@ class ReduceColumnsOp(Op, name="reduce_columns"):
     n0: ext.Operand[I32]
     m: ext.Operand[I32]
     n: ext.Operand[I32]
-    kind: Reduction
+    kind: Meeting
     ragged: Flag
 
 
@@ -38,13 +40,13 @@ class StoreTotalsOp(Op, name="store_totals"):
     """Reduces totals across the lanes that share a row, and stores each row's: as those of tile `number`.
 
     A tile has `words` f32 in `partials`: for each unit that has columns of its own, `extent` of a reduction from
-    `offset` on, one a row.
+    `offset` on, one a row; of `sum_exp` `extent` of the largest, then as many of the sums.
     """
 
     totals: ext.Operand[TotalsType]
     partials: ext.Operand[Any]
     number: ext.Operand[I32]
-    kind: Reduction
+    kind: Meeting
     words: Count
     offset: Natural
     extent: Count
@@ -66,7 +68,7 @@ class ReduceRowsOp(Op, name="reduce_rows"):
     n0: ext.Operand[I32]
     m: ext.Operand[I32]
     n: ext.Operand[I32]
-    kind: Reduction
+    kind: Meeting
     ragged: Flag
     column: Natural
     words: Count
@@ -83,11 +85,11 @@ class LeaveTotalsOp(Op, name="leave_totals"):
 
     totals: ext.Operand[TotalsType]
     room: ext.Operand[SharedType]
-    kind: Reduction
+    kind: Meeting
     offset: ir.IntegerAttr
     extent: ir.IntegerAttr
 
-    verify_invariants = staticmethod(lambda op: _in_room(op, int_of(op.offset), int_of(op.extent)))
+    verify_invariants = staticmethod(lambda op: _in_room(op, int_of(op.offset), _of_slot(op)))
 
 
 class LeaveRowsOp(Op, name="leave_rows"):
@@ -100,14 +102,14 @@ class LeaveRowsOp(Op, name="leave_rows"):
     n0: ext.Operand[I32]
     m: ext.Operand[I32]
     n: ext.Operand[I32]
-    kind: Reduction
+    kind: Meeting
     ragged: Flag
     column: Natural
     offset: ir.IntegerAttr
     extent: ir.IntegerAttr
 
     def verify_invariants(op: ir.OpView) -> None:
-        _in_room(op, int_of(op.offset), int_of(op.extent))
+        _in_room(op, int_of(op.offset), _of_slot(op))
 
 
 class StoreLeftOp(Op, name="store_left"):
@@ -118,7 +120,7 @@ class StoreLeftOp(Op, name="store_left"):
     room: ext.Operand[SharedType]
     partials: ext.Operand[Any]
     number: ext.Operand[I32]
-    kind: Reduction
+    kind: Meeting
     left: ir.IntegerAttr
     slots: Count
     words: Count
@@ -128,7 +130,7 @@ class StoreLeftOp(Op, name="store_left"):
 
     def verify_invariants(op: ir.OpView) -> None:
         _place(op)
-        _in_room(op, int_of(op.left), int_of(op.slots) * int_of(op.extent))
+        _in_room(op, int_of(op.left), int_of(op.slots) * _of_slot(op))
 
 
 class LastTileOp(Op, name="last_tile"):
@@ -171,7 +173,7 @@ class FinishReductionOp(Op, name="finish_reduction"):
     skips: Sequence[ext.Operand[RowIndexType]]
     bounds: Sequence[ext.Operand[I32]]
     width: Sequence[ext.Operand[I32]]
-    kind: Reduction
+    kind: Meeting
     slots: Count
     words: Count
     offset: Natural
@@ -187,9 +189,14 @@ class FinishReductionOp(Op, name="finish_reduction"):
         computes(op, 1)
 
 
+def _of_slot(op: ir.OpView) -> int:
+    """f32 of a slot: of each row, or column, as many numbers as the kind of reduction has."""
+    return int_of(op.extent) * numbers_of(str_of(op.kind))
+
+
 def _place(op: ir.OpView) -> None:
     """Refuses partial results that are not within a tile's."""
-    end = int_of(op.offset) + int_of(op.extent)
+    end = int_of(op.offset) + _of_slot(op)
     if end > int_of(op.words):
         refuse(f"partial results up to {end} of {int_of(op.words)} words of a tile")
     memory_of(op, "partials", "f32")

@@ -69,6 +69,12 @@ class Reduction(ir.StringAttr):
     able, expected = ("sum", "max", "min"), "sum, max, min"
 
 
+class Meeting(Reduction):
+    """Likewise of what tiles that meet have; "sum_exp" is the sum of exp(x - the largest x)."""
+
+    able, expected = (*Reduction.able, "sum_exp"), f"{Reduction.expected}, sum_exp"
+
+
 class _Refused(Exception):
     """What a verifier says of an op that it refuses."""
 

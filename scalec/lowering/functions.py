@@ -147,6 +147,12 @@ def exp_approximate(b: Arithmetic, x: Any) -> Any:
     return asm(b, "ex2.approx.f32 $0, $1;", b.fmul(x, b.constant(_LOG2_E)))
 
 
+def exp_below(b: Arithmetic, x: Any) -> Any:
+    """exp(x) for x of 0 or less, as a term beside a 1: within a relative 2^-22 + |x| 2^-23.7, where x is itself a
+    difference that is off by |x| 2^-24, and 0 below 2^-126. Of 0 it is 1."""
+    return _exp2(b, b.fmul(x, b.constant(_LOG2_E)))
+
+
 # ------------------------------------------------------------------------------------------------- sigmoid and silu
 
 

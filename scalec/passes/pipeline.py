@@ -29,6 +29,7 @@ from scalec.passes.fuse.cse import EliminateCommonSubexpressions
 from scalec.passes.fuse.epilogue import FuseEpilogue
 from scalec.passes.fuse.infer_roles import InferRoles
 from scalec.passes.fuse.join_products import JoinProducts
+from scalec.passes.fuse.sum_exponentials import SumExponentials
 from scalec.passes.fuse.views import TakeViews
 from scalec.passes.plan.check_schedule import CheckSchedule
 from scalec.suggestions import did_you_mean
@@ -40,6 +41,7 @@ PIPELINE: list[Pass] = [
     FuseEpilogue(),
     JoinProducts(),
     EliminateCommonSubexpressions(),
+    SumExponentials(),
     PlaceReductions(),
     RecallTuned(),
     StreamResults(),
@@ -59,7 +61,7 @@ PIPELINE: list[Pass] = [
 ]
 
 
-FUSE = ("take-views", "infer-roles", "fuse-epilogue", "join-products", "cse", "place-reductions")
+FUSE = ("take-views", "infer-roles", "fuse-epilogue", "join-products", "cse", "sum-exponentials", "place-reductions")
 """Those after which a program can be read (scalec.passes.base.problem_of)."""
 
 

@@ -8,14 +8,16 @@ from typing import Any
 
 from scalec.ir import tile
 from scalec.ir.mlir import ir
-from scalec.lowering import functions, scalar
+from scalec.lowering import scalar
 from scalec.lowering.builder import Builder, Variable
+from scalec.lowering.common import combining
+from scalec.lowering.common.combining import Known
 from scalec.lowering.common.epilogue import places
 from scalec.lowering.common.global_elements import address_of
 from scalec.lowering.common.parts import Crew, count_arrivals, pointer_of
 from scalec.lowering.common.state import COMMON, State
 from scalec.lowering.common.stores import store_one
-from scalec.meetings import COUNTER_BYTES
+from scalec.meetings import COUNTER_BYTES, numbers_of
 
 _QUAD = 4  # lanes that hold the columns of a row, two of each eight (PTX ISA 9.7.14.5.8)
 _COLUMN_LANES = (4, 8, 16)  # distances of the lanes that hold the rows of a column, ibid.
@@ -23,42 +25,51 @@ _AHEAD = 3  # partial results on their way at once, of a warp alone: with 4 a ba
 _AHEAD_TOGETHER = 16  # likewise, of consumers, whose sums are stored by then
 _VECTOR = 4  # f32 that a lane loads at once
 
-_NOTHING = {"sum": 0.0, "max": float("-inf"), "min": float("inf")}
-
-
-def _combine(b: Builder, kind: str, x: ir.Value, y: ir.Value) -> ir.Value:
-    """Of two values; `max` and `min` pass NaN on."""
-    if kind == "sum":
-        return b.fadd(x, y)
-    return functions.maximum(b, x, y) if kind == "max" else functions.minimum(b, x, y)
-
 
 @dataclass(frozen=True)
 class Totals:
     """Of each row of a thread, wave by wave: the upper one's, then the lower one's."""
 
-    rows: list[Variable]
+    rows: list[list[Variable]]
 
 
 @COMMON.lowers("tile.totals")
 def totals(s: State, op: ir.OpView) -> None:
-    nothing = _NOTHING[tile.str_of(op.kind)]
-    s.values[op.result] = Totals([s.b.variable(s.b.f32, nothing) for _ in range(tile.int_of(op.rows))])
+    nothing = combining.NOTHING[tile.str_of(op.kind)]
+    rows = range(tile.int_of(op.rows))
+    s.values[op.result] = Totals([[s.b.variable(s.b.f32, x) for x in nothing] for _ in rows])
 
 
 @COMMON.lowers("tile.reduce_columns")
 def reduce_columns(s: State, op: ir.OpView) -> None:
     b, fragment, kind = s.b, s.get(op.accumulator), tile.str_of(op.kind)
     ragged, rows = bool(tile.int_of(op.ragged)), s.get(op.totals).rows
-    nothing = b.constant(_NOTHING[kind])
+    nothing = b.constant(combining.no_term(kind))
     for wave, registers in enumerate(fragment.waves):
+        terms: list[list[ir.Value]] = [[], []]  # of a row, which are taken together: its largest is found first
         for g, place in places(s, op, wave, len(fragment.waves), fragment.columns):
             for half in (0, 1):
                 total, pair = rows[2 * wave + half], []
                 for i in (0, 1):
                     value = registers[4 * g + 2 * half + i].get()
                     pair.append(b.select(place.column_inside[i], value, nothing) if ragged else value)
-                total.set(_combine(b, kind, total.get(), _combine(b, kind, *pair)))
+                if kind == "sum_exp":
+                    terms[half] += pair
+                    continue
+                of_pair = combining.combined(b, kind, *([x] for x in pair))
+                _set(total, combining.combined(b, kind, _get(total), of_pair))
+        for half in (0, 1) if kind == "sum_exp" else ():
+            total = rows[2 * wave + half]
+            _set(total, combining.with_terms(b, _get(total), terms[half]))
+
+
+def _get(variables: list[Variable]) -> Known:
+    return [x.get() for x in variables]
+
+
+def _set(variables: list[Variable], known: Known) -> None:
+    for variable, x in zip(variables, known, strict=True):
+        variable.set(x)
 
 
 @COMMON.lowers("tile.store_totals", "tile.leave_totals")
@@ -69,26 +80,30 @@ def store_totals(s: State, op: ir.OpView) -> None:
     space, at = _place(s, op, s.unit(1), row)
     first = b.compare("eq", b.and_(s.lane, _QUAD - 1), 0)
     for number, total in enumerate(rows):
-        value = total.get()
-        for distance in (1, 2):
-            value = _combine(b, kind, value, b.butterfly(value, distance))
         offset = 4 * (number // 2 * wave + number % 2 * 8)
-        b.asm(f"@$2 st.{space}.f32 [$0 + {offset}], $1;", [], [at, value, first])
+        for part, value in enumerate(combining.across(b, kind, _get(total), (1, 2))):
+            behind = offset + 4 * part * tile.int_of(op.extent)
+            b.asm(f"@$2 st.{space}.f32 [$0 + {behind}], $1;", [], [at, value, first])
 
 
 def _place(s: State, op: ir.OpView, slot: ir.Value | int, index: ir.Value | int) -> tuple[str, ir.Value]:
     """Where an op leaves what a slot has for a row or column, or stores it as tile `number`'s: state space, address."""
     b = s.b
     if op.operation.name in ("tile.leave_totals", "tile.leave_rows"):
-        within = b.add(b.add(b.mul(slot, tile.int_of(op.extent)), index), tile.int_of(op.offset))
+        within = b.add(b.add(b.mul(slot, _of_slot(op)), index), tile.int_of(op.offset))
         return "shared", b.add(s.get(op.room).base, b.shl(within, 2))
     return "global", _partial(s, op, slot, index)
+
+
+def _of_slot(op: Any) -> int:
+    """f32 that a slot has of all rows or columns."""
+    return tile.int_of(op.extent) * numbers_of(tile.str_of(op.kind))
 
 
 def _partial(s: State, op: ir.OpView, slot: ir.Value | int, index: ir.Value | int) -> ir.Value:
     """Address of what a slot of tile `number` has for a row or column."""
     b, words = s.b, tile.int_of(op.words)
-    within = b.add(b.add(b.mul(slot, tile.int_of(op.extent)), index), tile.int_of(op.offset))
+    within = b.add(b.add(b.mul(slot, _of_slot(op)), index), tile.int_of(op.offset))
     first = b.mul(b.widen(s.get(op.number)), b.constant(words, b.i64))
     return b.add(pointer_of(s, op.partials), b.mul(b.add(first, b.widen(within)), b.constant(4, b.i64)))
 
@@ -97,18 +112,21 @@ def _partial(s: State, op: ir.OpView, slot: ir.Value | int, index: ir.Value | in
 def reduce_rows(s: State, op: ir.OpView) -> None:
     """Lanes deal the columns out among themselves while they reduce: of eight, each ends with one."""
     b, fragment, kind = s.b, s.get(op.accumulator), tile.str_of(op.kind)
-    ragged, nothing = bool(tile.int_of(op.ragged)), b.constant(_NOTHING[kind])
-    columns: list[ir.Value] = []
+    ragged, nothing = bool(tile.int_of(op.ragged)), b.constant(combining.no_term(kind))
+    columns: list[Known] = []
     waves = [dict(places(s, op, w, len(fragment.waves), fragment.columns)) for w in range(len(fragment.waves))]
     for g in waves[0]:
         for i in (0, 1):
-            total: Any = None
+            total: Known = []
+            terms: list[ir.Value] = []
             for wave, registers in enumerate(fragment.waves):
                 for half in (0, 1):
                     value = registers[4 * g + 2 * half + i].get()
                     value = b.select(waves[wave][g].row_inside[half], value, nothing) if ragged else value
-                    total = value if total is None else _combine(b, kind, total, value)
-            columns.append(total)
+                    terms.append(value)
+                    if kind != "sum_exp":
+                        total = combining.combined(b, kind, total, [value]) if total else [value]
+            columns.append(total or combining.with_terms(b, combining.nothing(b, kind), terms))
     slot = b.add(b.mul(s.unit(0), s.geometry.warps), s.warp_in_unit)
     start = b.add(b.add(s.first_column, b.mul(s.unit(1), fragment.columns)), tile.int_of(op.column))
     (space, at), row = _place(s, op, slot, start), _row_lane(s)
@@ -122,21 +140,24 @@ def reduce_rows(s: State, op: ir.OpView) -> None:
         column = b.add(column, b.shl(b.and_(group, across - 1), 1)) if across > 1 else column
         behind = b.shl(column, 2)
         address = b.add(at, behind if space == "shared" else b.widen(behind))
-        b.asm(f"@$2 st.{space}.f32 [$0], $1;", [], [address, value, b.compare("lt", row, count)])
+        for part, number in enumerate(value):
+            offset = f" + {4 * part * tile.int_of(op.extent)}" if part else ""
+            b.asm(f"@$2 st.{space}.f32 [$0{offset}], $1;", [], [address, number, b.compare("lt", row, count)])
         first += count
 
 
-def _dealt(s: State, kind: str, values: list[ir.Value]) -> ir.Value:
+def _dealt(s: State, kind: str, values: list[Known]) -> Known:
     """The reduction of what the lanes of a column have each: lane i of eight that of value i, modulo how many are."""
     b, row = s.b, _row_lane(s)
     for bit, distance in enumerate(_COLUMN_LANES):
         if len(values) == 1:
-            values = [_combine(b, kind, values[0], b.butterfly(values[0], distance))]
+            values = [combining.across(b, kind, values[0], (distance,))]
             continue
-        odd, made = b.compare("ne", b.and_(row, 1 << bit), 0), []
+        odd, made = b.compare("ne", b.and_(row, 1 << bit), 0), list[Known]()
         for even, other in zip(values[::2], values[1::2], strict=True):
-            kept, given = b.select(odd, other, even), b.select(odd, even, other)
-            made.append(_combine(b, kind, kept, b.butterfly(given, distance)))
+            both = list(zip(even, other, strict=True))
+            kept, given = [b.select(odd, y, x) for x, y in both], [b.select(odd, x, y) for x, y in both]
+            made.append(combining.combined(b, kind, kept, [b.butterfly(x, distance) for x in given]))
         values = made
     return values[0]
 
@@ -158,13 +179,20 @@ def store_left(s: State, op: ir.OpView) -> None:
     for first in range(0, extent, width * threads):
         inside = b.compare("lt", b.add(own, first), extent)
         with b.when(inside) if first + width * threads > extent else nullcontext():
-            total: list[ir.Value] = []
+            total: list[Known] = []
             for slot in range(tile.int_of(op.slots)):
-                text = f"ld.shared{_of(width)} {_in_braces(names, width)}, [${width} + {4 * (slot * extent + first)}];"
-                found = b.asm(text, [b.f32] * width, [room])
-                total = [_combine(b, kind, x, y) for x, y in zip(total, found, strict=True)] if total else found
-            values = ", ".join(f"${1 + i}" for i in range(width))
-            b.asm(f"st.global{_of(width)} [$0 + {4 * first}], {_in_braces(values, width)};", [], [at, *total])
+                parts = []
+                for part in range(numbers_of(kind)):
+                    from_room = 4 * ((slot * numbers_of(kind) + part) * extent + first)
+                    text = f"ld.shared{_of(width)} {_in_braces(names, width)}, [${width} + {from_room}];"
+                    parts.append(b.asm(text, [b.f32] * width, [room]))
+                found = [list(x) for x in zip(*parts, strict=True)]
+                both = zip(total, found, strict=True)
+                total = [combining.combined(b, kind, x, y) for x, y in both] if total else found
+            values = _in_braces(", ".join(f"${1 + i}" for i in range(width)), width)
+            for part in range(numbers_of(kind)):
+                place = f"[$0 + {4 * (part * extent + first)}]"
+                b.asm(f"st.global{_of(width)} {place}, {values};", [], [at, *(x[part] for x in total)])
 
 
 def _of(width: int) -> str:
@@ -222,8 +250,8 @@ class _Band:
     kind: str
     first: ir.Value  # address of what the first tile has
     apart: ir.Value  # bytes from a tile's to the next one's
-    slots: int  # of a tile, each `slot_bytes` behind the one before
-    slot_bytes: int
+    slots: int  # of a tile, one behind the other
+    extent: int  # rows or columns of a slot, of each of which it has so many numbers, all of one behind another's
 
     @staticmethod
     def of(s: State, op: ir.OpView) -> _Band:
@@ -231,32 +259,41 @@ class _Band:
         begin = b.add(b.mul(b.widen(s.get(op.first)), b.constant(4 * words, b.i64)), 4 * tile.int_of(op.offset))
         first = b.add(pointer_of(s, op.partials), begin)
         apart = b.mul(b.widen(s.get(op.step)), b.constant(4 * words, b.i64))
-        return _Band(s, op, tile.str_of(op.kind), first, apart, slots, 4 * extent)
+        return _Band(s, op, tile.str_of(op.kind), first, apart, slots, extent)
 
-    def totals(self, index: ir.Value, width: int, own: ir.Value | int, every: int, ahead: int) -> list[ir.Value]:
+    @property
+    def loads(self) -> int:
+        """Loads of a tile."""
+        return self.slots * numbers_of(self.kind)
+
+    def totals(self, index: ir.Value, width: int, own: ir.Value | int, every: int, ahead: int) -> list[Known]:
         """Of `width` adjacent rows or columns from `index` on, of each `every`-th tile from number `own` on, in their
         order; so many tiles `ahead` are on their way at once."""
-        s, b, op = self.s, self.s.b, self.op
+        s, b, op, nothing = self.s, self.s.b, self.op, combining.NOTHING[self.kind]
         at = b.variable(b.i64, b.add(self.first, b.widen(b.shl(index, 2))))
         if every > 1:
             at.set(b.add(at.get(), b.mul(self.apart, b.widen(own))))
-        nothing, count, step = b.constant(_NOTHING[self.kind]), s.get(op.count), b.mul(self.apart, every)
-        totals, number = [b.variable(b.f32, nothing) for _ in range(width)], b.variable(b.i32, 0)
+        count, step = s.get(op.count), b.mul(self.apart, every)
+        totals = [[b.variable(b.f32, x) for x in nothing] for _ in range(width)]
+        number = b.variable(b.i32, 0)
         names = _in_braces(", ".join(f"${i}" for i in range(width)), width)
 
         def some(ahead: int, inside: ir.Value | None = None) -> None:
             found = []
             for _ in range(ahead):
                 for slot in range(self.slots):
-                    text = f"ld.global{_of(width)} {names}, [${width} + {slot * self.slot_bytes}];"
-                    operands = [at.get()]
-                    if inside is not None:
-                        text, operands = f"@${width + 1} {text}", [at.get(), inside, *[nothing] * width]
-                    found.append(b.asm(text, [b.f32] * width, operands, tied=width if inside is not None else 0))
+                    parts = []
+                    for part, no in enumerate(nothing):
+                        place = 4 * (slot * len(nothing) + part) * self.extent
+                        text, operands = f"ld.global{_of(width)} {names}, [${width} + {place}];", [at.get()]
+                        if inside is not None:
+                            text, operands = f"@${width + 1} {text}", [at.get(), inside, *[b.constant(no)] * width]
+                        parts.append(b.asm(text, [b.f32] * width, operands, tied=width if inside is not None else 0))
+                    found.append([list(x) for x in zip(*parts, strict=True)])
                 at.set(b.add(at.get(), step))
             for values in found:
                 for total, value in zip(totals, values, strict=True):
-                    total.set(_combine(b, self.kind, total.get(), value))
+                    _set(total, combining.combined(b, self.kind, _get(total), value))
             number.set(b.add(number.get(), every * ahead))
 
         def more(ahead: int) -> ir.Value:
@@ -275,14 +312,15 @@ class _Band:
         if every > 1:
             with b.when(b.compare("lt", number.get(), count)):
                 some(1, b.compare("lt", b.add(number.get(), own), count))
-        return [total.get() for total in totals]
+        return list(map(_get, totals))
 
-    def store(self, index: ir.Value, totals: list[ir.Value], mine: ir.Value | None = None) -> None:
+    def store(self, index: ir.Value, totals: list[Known], mine: ir.Value | None = None) -> None:
         """The results of adjacent rows or columns from `index` on, of those that are there."""
         s, b, op = self.s, self.s.b, self.op
         start, end, element = s.get(op.start), s.get(op.end), str(op.target.type.element_type)
         for i, total in enumerate(totals):
-            value = scalar.evaluate(b, op.body.blocks[0], [total], scalar.OPS)
+            whole = combining.finished(b, self.kind, total)
+            value = scalar.evaluate(b, op.body.blocks[0], [whole], scalar.OPS)
             place = at = b.add(b.add(index, start), i)
             inside = within = b.both(b.compare("lt", place, end), mine)
             for skip in op.skips:
@@ -309,16 +347,16 @@ def _turns(extent: int) -> int:
     return max(x for x in (1, 2, 4, 8, 16, 32) if x == 1 or x * -(-extent // _VECTOR) <= tile.LANES)
 
 
-def _met(b: Builder, kind: str, totals: list[ir.Value], apart: int, turns: int) -> list[ir.Value]:
+def _met(b: Builder, kind: str, totals: list[Known], apart: int, turns: int) -> list[Known]:
     """What lanes `apart` by turns have, together."""
     for distance in (apart << i for i in range(turns.bit_length() - 1)):
-        totals = [_combine(b, kind, x, b.butterfly(x, distance)) for x in totals]
+        totals = [combining.across(b, kind, x, (distance,)) for x in totals]
     return totals
 
 
 def _finish_together(s: State, op: ir.OpView) -> None:
     b, crew, band, extent = s.b, Crew.of(s), _Band.of(s, op), tile.int_of(op.extent)
-    turns, ahead = _turns(extent), max(1, _AHEAD_TOGETHER // band.slots)
+    turns, ahead = _turns(extent), max(1, _AHEAD_TOGETHER // band.loads)
     if turns > 1:
         own, turn = b.shr(crew.thread, turns.bit_length() - 1), b.and_(crew.thread, turns - 1)
         for first in range(0, extent, crew.threads // turns):
@@ -342,7 +380,7 @@ def _finish_alone(s: State, op: ir.OpView) -> None:
     b, band, extent = s.b, _Band.of(s, op), tile.int_of(op.extent)
     turns = _turns(extent)
     lanes = tile.LANES // turns
-    own, ahead = b.and_(s.lane, lanes - 1), max(1, _AHEAD // band.slots)
+    own, ahead = b.and_(s.lane, lanes - 1), max(1, _AHEAD // band.loads)
     turn: ir.Value | int = b.shr(s.lane, lanes.bit_length() - 1) if turns > 1 else 0
     for first in range(0, extent, _VECTOR * lanes):
         index, there = b.add(b.mul(own, _VECTOR), first), None

@@ -25,8 +25,9 @@ def stored_partials(problem: Problem, schedule: Schedule) -> list[Partial]:
     found = partials(problem, schedule)
     if counting_warp(problem, schedule) is None:
         return found
-    ends = accumulate((p.extent for p in found), initial=0)
-    return [replace(p, slots=1, offset=offset) for p, offset in zip(found, ends, strict=False)]
+    found = [replace(p, slots=1) for p in found]
+    ends = accumulate((p.words for p in found), initial=0)
+    return [replace(p, offset=offset) for p, offset in zip(found, ends, strict=False)]
 
 
 def partial_words(problem: Problem, schedule: Schedule) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from scalec.abi import Extent, Term
 from scalec.ir.schedule import Schedule
+from scalec.meetings import numbers_of
 from scalec.passes.plan.items import cut_along, free_warps
 from scalec.passes.plan.resources import loads_tiles, producer_warpgroups, result_columns, threaded, turns, units
 from scalec.passes.problem.types import Problem
@@ -28,18 +29,19 @@ def idle_warp(problem: Problem, schedule: Schedule) -> int | None:
 
 @dataclass(frozen=True)
 class Partial:
-    """What a tile has of a reduction: `slots` times `extent` f32, in shared memory or in the workspace."""
+    """What a tile has of a reduction, in shared memory or in the workspace: in each of `slots` of each row, or column,
+    as many f32 as `numbers_of` its kind says."""
 
-    kind: str  # "sum", "max" or "min"
+    kind: str  # "sum", "max", "min" or "sum_exp"
     axis: str  # of the tile, that it runs over: "n", the columns of each row, or "m"
     slots: int  # units or warps, each with a part of that axis
-    extent: int  # of the other axis
+    extent: int  # of the other axis: rows, or columns
     offset: int  # the first one's, among those of all reductions in one place
 
     @property
     def words(self) -> int:
         """f32 of all slots."""
-        return self.slots * self.extent
+        return self.slots * self.extent * numbers_of(self.kind)
 
 
 def partials(problem: Problem, schedule: Schedule) -> list[Partial]:
@@ -51,7 +53,7 @@ def partials(problem: Problem, schedule: Schedule) -> list[Partial]:
         warps = along[0] * problem.family.wave // 16  # each has 16 rows of a wave
         slots, extent = (along[1], schedule.tile[0]) if axis == "n" else (warps, result_columns(problem, schedule))
         found.append(Partial(r.reduced.kind, axis, slots, extent, offset))
-        offset += slots * extent
+        offset += found[-1].words
     return found
 
 
@@ -111,5 +113,5 @@ def arrivals(problem: Problem, schedule: Schedule) -> tuple[str, ...]:
 
 def no_invariant(problem: Problem) -> str:
     """Why results cannot be bit-equal whatever M is, "" where they can be."""
-    sums = [r.name for r in problem.reductions if r.reduced is not None and r.reduced.kind == "sum"]
+    sums = [r.name for r in problem.reductions if r.reduced is not None and "sum" in r.reduced.kind]
     return f"{sums[0]} is a sum over tiles, whose columns and rows are chosen by M" if sums else ""

@@ -49,7 +49,7 @@ def in_a_tile(finals: list[Any], target: Target, ranges: set[Any]) -> bool:
     found = [reduce_of(x) for x in finals]
     ops = [x for x in found if x is not None]
     over = {d for op in ops for d in over_of(op)}
-    if not ops or len(ops) < len(found) or len(over) != 1:
+    if not ops or len(ops) < len(found) or len(over) != 1 or any(ir.StringAttr(x.kind).value == "sum_exp" for x in ops):
         return False
     written = [x.owner.opview for x in finals]
     if any(ranges - set(map(ir.Value, op.domains)) for op in written):
@@ -92,6 +92,50 @@ def check_known(name: str, final: Any, dims: list[str]) -> None:
     )
 
 
+def check_reads(name: str, final: Any, dims: list[str]) -> None:
+    """Refuses a result of several reductions of a product, and one of a reduction that another one is needed for, which
+    is known when all of a row is.
+
+    Args: as of `check_known`.
+    """
+    read = computed_of(final.owner.opview) if is_op(final, "scale.map") else []
+    found = [x.owner.opview for x in read if is_op(x, "scale.reduce") and of_contraction(x.owner.opview)]
+    if len(found) > 1:
+        what = " and ".join(_told(op, dims) for op in found)
+        raise UnsupportedError(
+            f"{name} is computed of several reductions of the product, {what}",
+            expected="one reduction, and numbers",
+            fix=f"write each as a result of its own, and compute {name} of them after the call",
+            place=place_of(final),
+        )
+    terms = computed_of(found[0].input.owner.opview) if found and is_op(found[0].input, "scale.map") else []
+    inner = next((x.owner.opview for x in terms if is_op(x, "scale.reduce")), None)
+    if inner is None:
+        return
+    source, result = (",".join(dims[d] for d in sorted(dims_in(x))) for x in maps_of(found[0].maps))
+    over = ", ".join(dims[d] for d in sorted(over_of(found[0])))
+    raise UnsupportedError(
+        f"{name} is {_told(found[0], dims)} of what reads {_told(inner, dims)}, which is known when the product's last "
+        "tile is",
+        expected=f"sum[{over}](exp(x - M[{result}])) with M[{result}] = max[{over}](x): x the same in both, nothing "
+        "around exp",
+        fix=f"write all that is computed of the product in x, as M[{result}] = max[{over}](c*T) and exp(c*T - "
+        f"M[{result}]); or two programs: one with the product as a result, T[{source}]:f32, one with {name} of that",
+        place=place_of(found[0]),
+    )
+
+
+def _told(op: Any, dims: list[str]) -> str:
+    """A reduction, in words."""
+    over = ", ".join(dims[d] for d in sorted(over_of(op)))
+    return f"a {said_of(ir.StringAttr(op.kind).value)} over {over}"
+
+
+def said_of(kind: str) -> str:
+    """What messages call a kind of reduction."""
+    return "sum of exponentials" if kind == "sum_exp" else kind
+
+
 def kept_of(
     reader: Lookups, written: Any, contract: Any, masked: list[Any], tiled: tuple[str, str], outer: list[str]
 ) -> tuple[tuple[Coord, ...], Reduced, list[Any]]:
@@ -110,7 +154,7 @@ def kept_of(
     name, value, final = written.name, written.value, written.final
     op, last, dims = reduce_of(final), final.owner.opview, reader.dims
     kind, (source, result) = ir.StringAttr(op.kind).value, maps_of(op.maps)
-    place = place_of(value)
+    place, told = place_of(value), said_of(kind)
 
     def refused(what: str, expected: str, fix: str) -> UnsupportedError:
         return UnsupportedError(f"{name} {what}", expected=expected, fix=fix, place=place)
@@ -119,9 +163,9 @@ def kept_of(
     names = ", ".join(dims[d] for d in over)
     if len(over) != 1 or dims[over[0]] not in tiled:
         raise refused(
-            f"is a {kind} over {names}, and a tile of the product runs along {tiled[0]} and {tiled[1]}",
-            f"a {kind} over {tiled[1]}, or over {tiled[0]}",
-            f"keep the other indices in {name}, and take the {kind} over them after the call",
+            f"is a {told} over {names}, and a tile of the product runs along {tiled[0]} and {tiled[1]}",
+            f"a {told} over {tiled[1]}, or over {tiled[0]}",
+            f"keep the other indices in {name}, and take the {told} over them after the call",
         )
     points = {dims[d] for d in dims_in(maps_of(contract.maps)[2])}  # without the group of a range
     known = points.intersection((*tiled, *outer)) - {dims[over[0]]}
@@ -138,7 +182,7 @@ def kept_of(
         if other:
             found = "a range of its own, or else"
             expected += f", or one of {along} that ends at numbers" + "".join(f", or where {x} is" for x in outer)
-        raise refused(f"is a {kind} over {names} with {found}", expected, "compute it after the call")
+        raise refused(f"is a {told} over {names} with {found}", expected, "compute it after the call")
     others = [v.owner.opview.source for v in last.views if v.owner.opview.source != op.result]
     moved = written.scatter
     away = moved is not None and distance_of(moved) is not None and value == moved.operation.results[0]
@@ -153,13 +197,13 @@ def kept_of(
                 f"write = into another tensor, and add that to {name} after the call",
             )
         raise refused(
-            f"is a {kind} over {names}, and {how}", f"an elementwise expression of the {kind} alone, and numbers", rest
+            f"is a {told} over {names}, and {how}", f"an elementwise expression of the {told} alone, and numbers", rest
         )
     spelled = str(ir.RankedTensorType(value.type).element_type)
     element = row.name if (row := element_spelled(spelled)) is not None else spelled
     if element not in STORED:
         fix = f"give {name} f32 and convert it after the call"
-        raise refused(f"is a {kind} of {element}", " or ".join(STORED), fix)
+        raise refused(f"is a {told} of {element}", " or ".join(STORED), fix)
     body = tuple(x.operation.name for x in last.body.blocks[0].operations)
     return tuple(Coord(x) for x in kept), Reduced(kind, dims[over[0]], body), own
 
@@ -181,9 +225,9 @@ def check_reductions(problem: Problem) -> None:
         if not found:
             continue
         raise UnsupportedError(
-            f"{made.name} is a {reduced.kind} over {reduced.over}, and the product has {found[0]}",
+            f"{made.name} is a {said_of(reduced.kind)} over {reduced.over}, and the product has {found[0]}",
             expected=f"ranges, and indices from memory, of operands and of other indices than {reduced.over}",
-            fix=f"write what it is the {reduced.kind} of, and compute {made.name} after the call",
+            fix=f"write what it is the {said_of(reduced.kind)} of, and compute {made.name} after the call",
             place=problem.written,
         )
 
@@ -196,8 +240,9 @@ def check_all_points(problem: Problem) -> None:
     made, window = problem.reductions[0], ranged[0].window
     assert window is not None
     assert made.reduced is not None
+    told = said_of(made.reduced.kind)
     raise UnsupportedError(
-        f"{made.name} is a {made.reduced.kind} over {made.reduced.over}, and {window.dim} has a range that ends within "
+        f"{made.name} is a {told} over {made.reduced.over}, and {window.dim} has a range that ends within "
         "tiles, or that is filled outside (else)",
         expected="a range for each index of what tiles have one of, without else",
         fix=f"compute {made.name} by a program of its own, of what this one writes",

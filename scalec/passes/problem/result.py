@@ -104,7 +104,7 @@ class Window:
 class Reduced:
     """What a result has of all points along one dimension of a tile."""
 
-    kind: str  # "sum", "max" or "min" of what the result's body computes
+    kind: str  # "sum", "max", "min" or "sum_exp" of what the result's body computes
     over: str
     final: tuple[str, ...]  # names of the ops that compute the result of that value, in order
     # which of the results are computed; None where all are, or ranges of the problem say it.

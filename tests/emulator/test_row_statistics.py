@@ -1,0 +1,263 @@
+"""Sums of exp(x - M), of which M is the largest x of a row or column: what a softmax and a cross entropy need of a
+product, over tiles of which none knows the largest of all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import scalec
+from scalec import reference
+from scalec.checking.guarded import FILLS, Guarded
+from scalec.checking.launch import made_up, values_of
+from scalec.frontend import build
+from scalec.ir import context
+from scalec.ir.scale import program_dims
+from scalec.runtime import emulated
+from scalec.runtime.kernel import Kernel
+from tests.emulator.running import TARGETS, refusals
+from tests.emulator.test_reductions import SCHEDULES, close, run
+from tests.tiers import SEEDS
+
+
+def of_rows(x: str) -> str:
+    return f"M[m] = max[n]({x}); R[m]:f32 = M; S[m]:f32 = sum[n](exp({x} - M))"
+
+
+def of_columns(x: str) -> str:
+    return f"N[n] = max[m]({x}); Q[n]:f32 = N; Z[n]:f32 = sum[m](exp({x} - N))"
+
+
+def of(source: str, dims: dict[str, int]) -> dict[str, int]:
+    """The sizes that a program has."""
+    with context.context():
+        every = program_dims(build(source).body.operations[0])
+    return {x: n for x, n in dims.items() if x in every}
+
+
+PLAIN, SCALED = "T[m,n] = A[m,k] @ B[n,k]; ", "T[m,n] = A[m,k] @ B[n,k] scale(1x128,128x128); "
+SIZES = (
+    {"m": 40, "n": 384, "k": 256}, {"m": 1, "n": 136, "k": 128}, {"m": 300, "n": 7, "k": 64},
+    {"m": 130, "n": 530, "k": 40}, {"m": 9, "n": 1, "k": 64}, {"m": 1, "n": 1, "k": 8},
+    {"m": 0, "n": 70, "k": 64}, {"m": 5, "n": 70, "k": 0},
+)  # fmt: skip
+
+
+@pytest.mark.once("target", "number")
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("number", range(len(SIZES)))
+def test_rows(number: int, target: str) -> None:
+    """Of data whose exponentials underflow, and of data all of which counts; of a K of 0 all terms are 1."""
+    for factor in ("", "0.05*"):
+        _, made, expected = run(PLAIN + of_rows(f"{factor}T"), target, SIZES[number], "nk" * (number % 2 == 0))
+        if SIZES[number]["m"]:
+            close(made, expected, "S")
+
+
+@pytest.mark.once("target", "number")
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("number", range(len(SIZES) - 2))
+def test_rows_and_columns(number: int, target: str) -> None:
+    source = f"{SCALED if number == 0 else PLAIN}{of_rows('0.05*T')}; {of_columns('0.05*T')}; C[m,n] = T"
+    _, made, expected = run(source, target, SIZES[number], "nk" if number % 2 == 0 else "m")
+    close(made, expected, "S", "Z")
+
+
+@pytest.mark.parametrize(("target", "schedule"), [(t, s) for t, many in SCHEDULES.items() for s in many])
+def test_schedules(target: str, schedule: str) -> None:
+    """Whoever has which tile, and wherever parts of K meet."""
+    source = f"{PLAIN}C[m,n] = T; {of_rows('0.03*T*w[n]')}; {of_columns('0.03*T')} with {schedule}"
+    kernel, made, expected = run(source, target, {"m": 200, "n": 232, "k": 384}, "nk")
+    close(made, expected, "S", "Z")
+    assert all(field.replace(" ", "") in kernel.spec.schedule.replace(" ", "") for field in schedule.split(","))
+
+
+FORMS = {
+    "factor, bias": "T[m,n] = A[m,k] @ B[n,k]; M[m] = max[n](c*T + b[n]); S[m]:f32 = sum[n](exp(c*T + b[n] - M))",
+    "alone": "M[m] = max[n](A[m,k] @ B[n,k]); S[m]:f32 = sum[n](exp(A[m,k] @ B[n,k] - M))",
+    "behind it": "T[m,n] = A[m,k] @ B[n,k]; M[m] = max[n](T); S[m] = sqrt(2 * sum[n](exp(T - M)) + 1)",
+    "f16": "T[m,n] = A[m,k]:bf16 @ B[n,k]:nvfp4; M[m] = max[n](0.1*T); S[m]:f16 = sum[n](exp(0.1*T - M))",
+    "quantised": "T[m,n] = A[m,k]:mxfp8 @ B[n,k]:mxfp8; D[m,n]:mxfp8 = T; M[m] = max[n](T); S[m]:f32 ="
+    " sum[n](exp(T - M))",
+    "turned": "T[m,n] = A[k,m] @ B[k,n] + b[n]; C[m,n]:e4m3 = T; M[m] = max[n](T); S[m]:f32 = sum[n](exp(T - M))",
+    "two": "T[m,n] = A[m,k] @ B[n,k]; U[m,n] = 0.1*T; V[m,n] = U*x[m,n]; M[m] = max[n](U); N[m] = max[n](V);"
+    " R[m]:f32 = sum[n](exp(U - M)); S[m]:f32 = sum[n](exp(V - N)); P[m]:f32 = sum[n](U)",
+    "added up": "T[m,n] = A[m,k] @ B[n,k] + D[m,r] @ E[n,r]; M[m] = max[n](T); S[m]:f32 = sum[n](exp(T - M))",
+    "gated": "G[m,n] = A[m,k] @ V[n,k]; U[m,n] = A[m,k] @ W[n,k]; M[m] = max[n](U*silu(G)); S[m]:f32 ="
+    " sum[n](exp(U*silu(G) - M)); C[m,n] = U*silu(G)",
+    "whole numbers": "T[m,n] = 0.0001 * (A[m,k]:i8 @ B[n,k]:i8); M[m] = max[n](T); S[m]:f32 = sum[n](exp(T - M))",
+    "batches": "T[b,m,n] = A[b,m,k] @ B[b,n,k]; C[b,m,n] = T * y[b]; M[b,m] = max[n](T); S[m,b]:f32 ="
+    " sum[n](exp(T - M[b,m]))",
+}  # fmt: skip
+
+
+@pytest.mark.once("target", "form")
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("form", FORMS)
+def test_forms(form: str, target: str) -> None:
+    """Of what is computed of the product, beside other results, and of operands of all kinds."""
+    if form == "whole numbers" and target == "sm_120a":
+        target = "sm_90a"
+    source, dims = FORMS[form], {"m": 136, "n": 288, "k": 256, "r": 64, "b": 2}
+    run(source, target, of(source, dims), "nkr" if "r]" in source else "nk", launches=2)
+
+
+GROUPED = {
+    "ragged": ("T[m,n] = A[m,k] @ B[g,n,k] for m in off[g]:off[g+1]; C[m,n] = T; ", {"g": 4}),
+    "masked": ("T[g,m,n] = A[g,m,k] @ B[g,n,k] for m < rows[g]; C[g,m,n] = T; ", {"g": 3}),
+    "windows": ("T[g,m,n] = A[g,m,k] @ B[g,n,k] for m in lo[g]:hi[g]; ", {"g": 3}),
+    "blocks": ("T[m,n] = A[m,k] @ B[e[m/24],n,k]; C[m,n] = T; ", {"B_0": 3}),
+    "gathered": ("T[m,n] = A[idx[m],k] @ B[n,k]; C[m,n] = T; ", {"A_0": 77}),
+    "scattered beside": ("T[m,n] = A[m,k] @ B[n,k]; C[idx[m],n] = T; ", {"C_0": 180}),
+    "a range of K": ("T[g,m,n] = A[m,k] @ B[n,k] for k in off[g]:off[g+1]; ", {"g": 3, "m": 70, "k": 200}),
+}  # fmt: skip
+
+
+@pytest.mark.once("target", "name")
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", GROUPED)
+def test_groups(name: str, target: str) -> None:
+    """Of rows that ranges and indices from memory name: of others nothing is written."""
+    source, more = GROUPED[name]
+    kept = "g,m" if "T[g" in source else "m"
+    source += f"M[{kept}] = max[n](0.1*T); R[{kept}]:f32 = M[{kept}]; S[{kept}]:f32 = sum[n](exp(0.1*T - M[{kept}]))"
+    run(source, target, {"m": 150, "n": 200, "k": 64, **more}, launches=2)
+
+
+def launched_on(source: str, target: str, operands: dict[str, Any], dims: dict[str, int]) -> tuple[Any, Any]:
+    """What a kernel makes of given operands, and what the reference does."""
+    kernel = scalec.compile(source, target=target, dims={"k": dims["k"]})
+    device = kernel.fixed = emulated.EmulatedDevice(target)
+    stored = {t.name: reference.storage(operands[t.name].astype("bfloat16")) for t in kernel.spec.operands}
+    given = [Guarded(device, t, stored[t.name]) for t in kernel.spec.operands]
+    outs = [Guarded.result(device, r, dims, FILLS[0], None) for r in kernel.spec.results]
+    kernel(*given, out=tuple(outs))
+    with context.context(), np.errstate(all="ignore"):
+        expected = reference.run(build(source, dims), stored, dims=dims, exact=True)
+    return {x.spec.name: values_of(x.spec, x).astype(np.float64) for x in outs}, expected
+
+
+@pytest.mark.parametrize("schedule", ["swap=0", "swap=1"])
+@pytest.mark.parametrize("target", TARGETS)
+def test_nan_and_infinity(target: str, schedule: str) -> None:
+    """A row of -inf alone, or with an inf, has no exponentials, as x - M is NaN; -inf beside numbers add nothing, be
+    they all that a thread, a warp or a tile has of the row. A NaN is all that its row has, and no other row's."""
+    dims = {"m": 70, "n": 600, "k": 64}
+    rng = np.random.default_rng(7)
+    a, b = np.zeros((70, 64)), np.zeros((600, 64))
+    a[:, 0], b[:, 0] = 1, rng.integers(-60, 60, 600) / 8
+    mask = np.zeros((70, 600))
+    mask[1] = -np.inf
+    mask[2, 40:] = -np.inf  # a tile alone has numbers, the first
+    mask[3, :-1] = -np.inf  # the last column
+    mask[4, 300:], mask[4, 310] = -np.inf, 5
+    mask[5, 17] = np.inf
+    mask[6, 17], mask[6, 18] = np.nan, -np.inf
+    mask[7, :], mask[7, 599] = -np.inf, np.nan
+    mask[8] = rng.choice([0, -np.inf], 600)
+    mask[9, ::2] = -1e30
+    mask[:, 500] = -np.inf
+    mask[10:, 501] = -np.inf
+    source = "T[m,n] = A[m,k] @ B[n,k] + x[m,n]; " + of_rows("T") + "; " + of_columns("T") + f" with {schedule}"
+    made, expected = launched_on(source, target, {"A": a, "B": b, "x": mask}, dims)
+    for name in ("R", "S", "Q", "Z"):
+        wanted = np.asarray(expected[name], np.float64)
+        assert np.isnan(wanted).any()
+        assert np.isfinite(wanted).any()
+        np.testing.assert_allclose(made[name], wanted, rtol=2e-6, err_msg=name)
+    assert np.isnan(np.asarray(expected["S"])[[1, 5, 6, 7]]).all()
+    assert np.isfinite(np.asarray(expected["S"])[[0, 2, 3, 4, 8, 9]]).all()
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_columns_that_a_tile_has_all_of(target: str) -> None:
+    """Of so few columns a reduction alone would be one within a tile."""
+    kernel, made, expected = run(PLAIN + of_rows("0.1*T"), target, {"m": 90, "n": 128, "k": 64}, "nk")
+    close(made, expected, "S")
+    assert kernel.spec.launch.partial_bytes
+
+
+MANY = {"sm_90a": "tile=64x16x64", "sm_100a": "tile=128x16x64", "sm_120a": "tile=64x16x64, warps=4x1"}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_bands_of_many_tiles(target: str) -> None:
+    """More than are loaded at once, and some beyond, and the largest of a row in any of them."""
+    fields = f" with {MANY[target]}, swap=0, scheduler=static"
+    for n in (16 * 19, 16 * 21 - 3, 16 * 31):
+        source = PLAIN + of_rows("0.05*T") + "; " + of_columns("0.05*T") + fields
+        _, made, expected = run(source, target, {"m": 20, "n": n, "k": 64}, "nk", launches=1)
+        close(made, expected, "S", "Z")
+
+
+@pytest.mark.parametrize(
+    ("target", "tile"),
+    [("sm_90a", "128x64x64"), ("sm_90a", "64x64x64"), ("sm_120a", "64x64x64"), ("sm_120a", "128x32x64")],
+)
+@pytest.mark.once("target")
+def test_bits_do_not_say_who_finished(target: str, tile: str) -> None:
+    """A warp alone, or all consumers: each puts the same numbers together in the same order."""
+    program = (
+        PLAIN + of_rows("0.1*T") + "; " + of_columns("0.1*T") + f"; C[m,n] = T with tile={tile}, cluster=1x1, swap=0"
+    )
+    kernel = scalec.compile(program, target=target, dims={"k": 64})
+    values, _ = made_up(program, {"m": 500, "n": 648, "k": 64}, 4)
+    made = []
+    for sms in (1, 3, 200):
+        kernel = Kernel(kernel.spec, b"", ptx=kernel.ptx)  # one keeps what it planned
+        kernel.fixed = device = emulated.EmulatedDevice(target)
+        device.sms = sms
+        made.append(kernel(*(values[t.name] for t in kernel.spec.operands)))
+    for other in made[1:]:
+        for x, y in zip(made[0], other, strict=True):
+            np.testing.assert_array_equal(np.asarray(x), np.asarray(y))
+
+
+DRAWN = {
+    "rows": PLAIN + of_rows("c*T"),
+    "columns": PLAIN + of_columns("c*T + u[m]") + "; C[m,n] = T",
+    "both, scaled": SCALED + of_rows("c*T") + "; " + of_columns("c*T"),
+    "batches": "M[b,m] = max[n](c*(A[b,m,k] @ B[b,n,k])); S[b,m]:f32 = sum[n](exp(c*(A[b,m,k] @ B[b,n,k]) - M[b,m]))",
+}
+
+
+@pytest.mark.once("target", "name")
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", DRAWN)
+def test_drawn_sizes(name: str, target: str, seed: int) -> None:
+    """Sizes of which most are no whole tiles, in the schedules that these give."""
+    rng = np.random.default_rng(seed)
+    dims = {"m": int(rng.integers(1, 400)), "n": int(rng.integers(1, 700)), "k": 8 * int(rng.integers(1, 40)), "b": 2}
+    dims["k"] = -(-dims["k"] // 16) * 16 if "scaled" in name else dims["k"]
+    run(DRAWN[name], target, of(DRAWN[name], dims), "nk" if seed % 2 else "", seed, launches=2)
+
+
+KNOWN = "which is known when the product's last tile is"
+
+test_refused = refusals(
+    (
+        ("M[m] = max[n](T); S[m]:f32 = sum[n](exp(2*T - M))", f"S is a sum over n of what reads a max over n, {KNOWN}"),
+        ("M[m] = max[n](T); S[m]:f32 = sum[n](exp(0.5*(T - M)))", "S is a sum over n of what reads a max over n"),
+        ("M[m] = max[n](T) * 2; S[m]:f32 = sum[n](exp(T - M))", "S is a sum over n of what reads a max over n"),
+        ("M[m] = min[n](T); S[m]:f32 = sum[n](exp(T - M))", "S is a sum over n of what reads a min over n"),
+        ("M[n] = max[m](T); S[m]:f32 = sum[n](exp(T - M[n]))", "S is a sum over n of what reads a max over m"),
+        ("M[m] = max[n](T); S[m]:f32 = max[n](exp(T - M))", "S is a max over n of what reads a max over n"),
+        ("M[m] = max[n](T); S[m]:f32 = sum[n](exp(T - M) * T)", "S is a sum over n of what reads a max over n"),
+        ("M[m] = sum[n](T); S[m]:f32 = sum[n](abs(T - M/64))", "S is a sum over n of what reads a sum over n"),
+        ("M[m] = max[n](T); L[m]:f32 = sum[n](exp(T - M)) + M", "L is computed of several reductions of the product"),
+        ("M[m] = max[n](T); S[m]:f32 = sum[n](exp(T - M)) * w[m]", "S is a sum of exponentials over n, and reads w"),
+        ("M[m] = max[n](T); C[m,n] = exp(T - M)", "C is computed of a max over n for each n"),
+        ("M[m] = max[n](T); S[m]:f32 = sum[n](exp(T - M)) with invariant", "S is a sum over tiles"),
+    ),
+    kind=(scalec.UnsupportedError, scalec.ScheduleError),
+    within="T[m,n] = A[m,k] @ B[n,k]; {}",
+)  # fmt: skip
+
+
+def test_the_second_program_of_the_fix() -> None:
+    """What a message offers: the product as a result, and what is refused beside it of that."""
+    source = "M[m] = max[n](T[m,n]:f32); S[m]:f32 = sum[n](exp(0.5*(T[m,n] - M)))"
+    run(source, "sm_90a", {"m": 9, "n": 70}, launches=1)
