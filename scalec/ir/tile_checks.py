@@ -78,10 +78,11 @@ def gaps(op: ir.OpView) -> None:
         refuse(f"gaps is {list(values)}, expected a size, a distance and a phase of at least 1, 1 and 0")
 
 
-def into_memory(op: ir.OpView) -> None:
-    """Refuses a target that is not memory."""
-    if not isinstance(op.target.type, ir.MemRefType):
-        refuse(f"stores into {op.target.type}, expected a memref")
+def into_memory(op: ir.OpView, target: ir.Value | None = None) -> None:
+    """Refuses a target, the op's where none is given, that is not memory."""
+    kind = (op.target if target is None else target).type
+    if not isinstance(kind, ir.MemRefType):
+        refuse(f"stores into {kind}, expected a memref")
 
 
 def scattered(op: ir.OpView, *axes: str) -> None:

@@ -152,22 +152,23 @@ class MeetOp(Op, name="meet"):
 
 
 class FinishReductionOp(Op, name="finish_reduction"):
-    """target[i * stride] = body(the reduction of what `count` tiles have for i), for i from `start` up to `end`.
+    """targets[i * strides] = body(the reduction of what `count` tiles have for i), for i from `start` up to `end`.
 
     The tiles are number `first` and those each `step` on, with `slots` partial results each, in `partials` as
     `store_totals` has it; they are taken in an order that their numbers alone give. At most `extent` results. The
     consumers of a tile do this together, or with `alone` 1 the warp that is here. An i that one of `skips` names
     nothing for, or of two `bounds` below the first, or not below the second, is `otherwise`, an optional f32 attribute;
     without it nothing is stored there. With a `width` an i is counted from the first bound on, where that is not below
-    0, and stored below the width. The body yields f32 (`tile.yield`).
+    0, and stored below the width. The body yields an f32 for each target (`tile.yield`); of `sum_exp` it
+    takes the sum and the largest.
     """
 
     partials: ext.Operand[Any]
     first: ext.Operand[I32]
     step: ext.Operand[I32]
     count: ext.Operand[I32]
-    target: ext.Operand[Any]
-    stride: ext.Operand[ir.IntegerType[64]]
+    targets: Sequence[ext.Operand[Any]]
+    strides: Sequence[ext.Operand[ir.IntegerType[64]]]
     start: ext.Operand[I32]
     end: ext.Operand[I32]
     skips: Sequence[ext.Operand[RowIndexType]]
@@ -182,11 +183,14 @@ class FinishReductionOp(Op, name="finish_reduction"):
     body: ext.Region
 
     def verify_region_invariants(op: ir.OpView) -> None:
-        into_memory(op)
+        for target in op.targets:
+            into_memory(op, target)
+        if not len(op.targets) or len(op.targets) != len(op.strides):
+            refuse(f"{len(op.targets)} targets with {len(op.strides)} strides, expected one each")
         _place(op)
         if len(op.bounds) not in (0, 2) or len(op.width) > len(op.bounds) // 2:
             refuse(f"{len(op.bounds)} bounds and {len(op.width)} widths, expected two with a width, or none")
-        computes(op, 1)
+        computes(op, numbers_of(str_of(op.kind)), len(op.targets))
 
 
 def _of_slot(op: ir.OpView) -> int:

@@ -70,6 +70,9 @@ def describe(problem: Problem) -> str:
     body = " ".join(_body(problem))
     if (reduced := result.reduced) is not None:
         body += f", {reduced.kind} over {roles[reduced.over]}: {' '.join(_ops(reduced.final))}"
+        for x in reduced.beside:
+            final = () if x.reduced is None else (x.reduced.kind, *_ops(x.reduced.final))
+            body += f", {_result(replace(problem, results=(x,)), x.element.name)} {' '.join(final)}"
     text = f"{made} {'+=' if result.inout else '='} {_product(problem)}"
     text += (f"; {' '.join(inputs)}" if inputs else "") + (f": {body}" if body else "") + _folded(problem)
     return ", ".join([text, *_read(problem)])

@@ -415,8 +415,16 @@ REDUCTIONS: dict[str, tuple[np.ufunc, float]] = {
 
 
 def _reduce(run: _Run, op: ir.OpView) -> None:
+    kind = ir.StringAttr(op.kind).value
+    if kind == "sum_exp":  # which passes write
+        _reduced(run, op, "max")
+    _reduced(run, op, kind.removesuffix("_exp"), run.values[op.result] if kind == "sum_exp" else None)
+
+
+def _reduced(run: _Run, op: ir.OpView, kind: str, largest: Any = None) -> None:
+    """A reduction; with the `largest` of its terms of exp(term - that)."""
     maps, symbols, domains = maps_of(op.maps), run.symbols(op), run.domains(op)
-    combine, identity = REDUCTIONS[ir.StringAttr(op.kind).value]
+    combine, identity = REDUCTIONS[kind]
     source = run.access(op.input, maps[0], symbols)
     kept = Access(Tensor(np.zeros(())), maps[1], symbols).dims()
     ranges = [*domains, *(x for x in source.tensor.skips if isinstance(x, Domain))]
@@ -434,7 +442,10 @@ def _reduce(run: _Run, op: ir.OpView) -> None:
                 if skip.skip_dims() <= kept:
                     outside = skip.skip_mask(piece)
                     mask = mask & ~outside.all(axis=tuple(varying(outside) - kept), keepdims=True)
-            values, absent = source.values(piece), np.zeros((1,) * len(piece.points), bool)
+            values = source.values(piece)
+            if largest is not None:
+                values = np.exp(values - Access(largest, maps[1], symbols).values(piece))
+            absent = np.zeros((1,) * len(piece.points), bool)
             for s in source.skipped(piece):
                 absent = absent | s
             missing = source.missing(piece)

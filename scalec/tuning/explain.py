@@ -36,6 +36,7 @@ from scalec.passes.plan.swizzle import no_bulk_epilogue, no_turned_epilogue, not
 from scalec.passes.plan.tensor_columns import scale_copies, scale_slots
 from scalec.passes.plan.warps import PROMOTED_COLUMNS
 from scalec.passes.problem.products import in_order
+from scalec.passes.problem.result import Reduced, Result
 from scalec.passes.problem.types import Problem
 from scalec.sizes import Range, Size
 from scalec.targets import Target, get_target
@@ -448,16 +449,28 @@ def _reductions(problem: Problem, chosen: Schedule, typical: Prediction) -> str:
     """What is reduced of the sums of results, and what a kernel of its own would read instead."""
     if not problem.reductions:
         return ""
-    names = " and ".join(r.name for r in problem.reductions)
-    over = " and ".join(dict.fromkeys(r.reduced.over for r in problem.reductions if r.reduced is not None))
+    each_of = [(r, r.reduced) for r in problem.reductions if r.reduced is not None]
+    named = [x.name for r, reduced in each_of for x in (*reduced.beside, r)]
+    names, over = " and ".join(named), " and ".join(dict.fromkeys(reduced.over for _, reduced in each_of))
+    powers = [(r, reduced) for r, reduced in each_of if reduced.kind == "sum_exp"]
+    told = "".join(f"; {_relative(r, reduced)}" for r, reduced in powers)
     read = f"{problem.results[0].name}, " if problem.results else f"the product in {F32.name}, "
     element = problem.results[0].element if problem.results else F32
     saved = element.bytes(prod(typical.sizes[d.name] for d in (problem.m, problem.n, *problem.outer)))
     each = 4 * partial_words(problem, chosen)
     return (
-        f"{names} {'is' if len(problem.reductions) == 1 else 'are'} of the same sums: a tile leaves {each} bytes in "
+        f"{names} {'is' if len(named) == 1 else 'are'} of the same sums: a tile leaves {each} bytes in "
         f"memory, and the last one along {over} puts them together; a kernel of its own would read {read}"
-        f"{saved / 1e6:.1f} MB"
+        f"{saved / 1e6:.1f} MB{told}"
+    )
+
+
+def _relative(result: Result, reduced: Reduced) -> str:
+    """How tiles that meet have a sum of exponentials."""
+    rides = f", which {' and '.join(x.name for x in reduced.beside)} is made of too" if reduced.beside else ""
+    return (
+        f"{result.name} is summed relative to a tile's own largest{rides}; where tiles meet, a sum is multiplied by "
+        "exp of how far that is below the largest of all"
     )
 
 

@@ -47,7 +47,9 @@ def _found(p: Problem, sizes: Mapping[str, int]) -> Iterator[tuple[str, int]]:
         elif not first or computed:
             yield f"{r.name} is computed of the sums in registers", (1 + first) * handed
     for r in p.reductions:
-        yield f"{r.name} is reduced from the sums in registers", len(set(r.panes)) * sums
+        names = [r.name, *(x.name for x in r.reduced.beside)] if r.reduced is not None else [r.name]
+        told = f"{' and '.join(names)} {'are' if len(names) > 1 else 'is'} reduced from the sums in registers"
+        yield told, len(set(r.panes)) * sums
     for operand in (p.lhs, p.rhs):
         whole = operand.stored.bytes(elements(operand.coords, sizes))
         for fold in operand.folds:

@@ -52,15 +52,21 @@ def combined(b: Builder, kind: str, x: Known, y: Known) -> Known:
 
 
 def with_terms(b: Builder, known: Known, terms: Sequence[ir.Value]) -> Known:
-    """Of `sum_exp`: with further terms x, in their order."""
-    largest = known[0]
-    for x in terms:
-        largest = functions.maximum(b, largest, x)
+    """Of `sum_exp`: with further terms x. What waits for what is known already is one step of the largest, one of the
+    sum."""
+    largest = functions.maximum(b, known[0], _in_pairs(b, "max", terms))
     finite = _finite(b, largest)
-    total = b.fmul(known[1], _relative(b, known[0], finite))
-    for x in terms:
-        total = b.fadd(total, _relative(b, x, finite))
-    return [largest, total]
+    more = _in_pairs(b, "sum", [_relative(b, x, finite) for x in terms])
+    return [largest, b.fma(known[1], _relative(b, known[0], finite), more)]
+
+
+def _in_pairs(b: Builder, kind: str, values: Sequence[ir.Value]) -> ir.Value:
+    """Of all values, two neighbours at a time."""
+    left = list(values)
+    while len(left) > 1:
+        pairs = zip(left[::2], left[1::2], strict=False)
+        left = [_one(b, kind, x, y) for x, y in pairs] + left[len(left) & ~1 :]
+    return left[0]
 
 
 def across(b: Builder, kind: str, known: Known, distances: Sequence[int]) -> Known:
@@ -75,12 +81,13 @@ def across(b: Builder, kind: str, known: Known, distances: Sequence[int]) -> Kno
     return [largest, *across(b, "sum", [own], distances)]
 
 
-def finished(b: Builder, kind: str, known: Known) -> ir.Value:
-    """The reduction, of all terms. Of -inf alone x - M is NaN, and so is the sum."""
+def finished(b: Builder, kind: str, known: Known) -> Known:
+    """The reduction, of all terms; of exponentials the sum, and the largest. Of -inf alone x - M is NaN, and so is the
+    sum."""
     if kind != "sum_exp":
-        return known[0]
+        return known
     none = b.compare("eq", b.bits(known[0]), _INFINITY_BELOW)
-    return b.select(none, b.constant(math.nan), known[1])
+    return [b.select(none, b.constant(math.nan), known[1]), known[0]]
 
 
 def _one(b: Builder, kind: str, x: ir.Value, y: ir.Value) -> ir.Value:

@@ -23,6 +23,7 @@ _QUAD = 4  # lanes that hold the columns of a row, two of each eight (PTX ISA 9.
 _COLUMN_LANES = (4, 8, 16)  # distances of the lanes that hold the rows of a column, ibid.
 _AHEAD = 3  # partial results on their way at once, of a warp alone: with 4 a batched sum over rows spilled
 _AHEAD_TOGETHER = 16  # likewise, of consumers, whose sums are stored by then
+_TOGETHER = 8  # terms x of a row whose exponentials a thread takes at once: of more it holds x beside 128 sums
 _VECTOR = 4  # f32 that a lane loads at once
 
 
@@ -46,19 +47,22 @@ def reduce_columns(s: State, op: ir.OpView) -> None:
     ragged, rows = bool(tile.int_of(op.ragged)), s.get(op.totals).rows
     nothing = b.constant(combining.no_term(kind))
     for wave, registers in enumerate(fragment.waves):
-        terms: list[list[ir.Value]] = [[], []]  # of a row, which are taken together: its largest is found first
+        terms: list[list[ir.Value]] = [[], []]
         for g, place in places(s, op, wave, len(fragment.waves), fragment.columns):
             for half in (0, 1):
                 total, pair = rows[2 * wave + half], []
                 for i in (0, 1):
                     value = registers[4 * g + 2 * half + i].get()
                     pair.append(b.select(place.column_inside[i], value, nothing) if ragged else value)
-                if kind == "sum_exp":
-                    terms[half] += pair
+                if kind != "sum_exp":
+                    of_pair = combining.combined(b, kind, *([x] for x in pair))
+                    _set(total, combining.combined(b, kind, _get(total), of_pair))
                     continue
-                of_pair = combining.combined(b, kind, *([x] for x in pair))
-                _set(total, combining.combined(b, kind, _get(total), of_pair))
-        for half in (0, 1) if kind == "sum_exp" else ():
+                terms[half] += pair
+                if len(terms[half]) == _TOGETHER:
+                    _set(total, combining.with_terms(b, _get(total), terms[half]))
+                    terms[half] = []
+        for half in (half for half in (0, 1) if terms[half]):
             total = rows[2 * wave + half]
             _set(total, combining.with_terms(b, _get(total), terms[half]))
 
@@ -113,27 +117,32 @@ def reduce_rows(s: State, op: ir.OpView) -> None:
     """Lanes deal the columns out among themselves while they reduce: of eight, each ends with one."""
     b, fragment, kind = s.b, s.get(op.accumulator), tile.str_of(op.kind)
     ragged, nothing = bool(tile.int_of(op.ragged)), b.constant(combining.no_term(kind))
-    columns: list[Known] = []
     waves = [dict(places(s, op, w, len(fragment.waves), fragment.columns)) for w in range(len(fragment.waves))]
-    for g in waves[0]:
-        for i in (0, 1):
-            total: Known = []
-            terms: list[ir.Value] = []
-            for wave, registers in enumerate(fragment.waves):
-                for half in (0, 1):
-                    value = registers[4 * g + 2 * half + i].get()
-                    value = b.select(waves[wave][g].row_inside[half], value, nothing) if ragged else value
-                    terms.append(value)
-                    if kind != "sum_exp":
-                        total = combining.combined(b, kind, total, [value]) if total else [value]
-            columns.append(total or combining.with_terms(b, combining.nothing(b, kind), terms))
+    places_of = [(g, i) for g in waves[0] for i in (0, 1)]
+
+    def of_column(number: int) -> Known:
+        total: Known = []
+        terms: list[ir.Value] = []
+        g, i = places_of[number]
+        for wave, registers in enumerate(fragment.waves):
+            for half in (0, 1):
+                value = registers[4 * g + 2 * half + i].get()
+                value = b.select(waves[wave][g].row_inside[half], value, nothing) if ragged else value
+                terms.append(value)
+                if kind != "sum_exp":
+                    total = combining.combined(b, kind, total, [value]) if total else [value]
+        return total or combining.with_terms(b, combining.nothing(b, kind), terms)
+
+    # of exponentials few columns at a time, or a thread would hold two numbers of each
+    made = [] if kind == "sum_exp" else [of_column(number) for number in range(len(places_of))]
     slot = b.add(b.mul(s.unit(0), s.geometry.warps), s.warp_in_unit)
     start = b.add(b.add(s.first_column, b.mul(s.unit(1), fragment.columns)), tile.int_of(op.column))
     (space, at), row = _place(s, op, slot, start), _row_lane(s)
     first = 0
-    while first < len(columns):
-        count = next(x for x in (8, 4, 2) if first + x <= len(columns))
-        value = _dealt(s, kind, columns[first : first + count])
+    while first < len(places_of):
+        count = next(x for x in (8, 4, 2) if first + x <= len(places_of))
+        some = made[first : first + count] or [of_column(x) for x in range(first, first + count)]
+        value = _dealt(s, kind, some)
         index = b.and_(row, count - 1)
         group, across = b.add(b.shr(index, 1), first // 2), s.geometry.adjacent // 2
         column = b.add(b.mul(b.div(group, across), 4 * s.geometry.adjacent), b.and_(index, 1))
@@ -317,10 +326,10 @@ class _Band:
     def store(self, index: ir.Value, totals: list[Known], mine: ir.Value | None = None) -> None:
         """The results of adjacent rows or columns from `index` on, of those that are there."""
         s, b, op = self.s, self.s.b, self.op
-        start, end, element = s.get(op.start), s.get(op.end), str(op.target.type.element_type)
+        start, end = s.get(op.start), s.get(op.end)
         for i, total in enumerate(totals):
-            whole = combining.finished(b, self.kind, total)
-            value = scalar.evaluate(b, op.body.blocks[0], [whole], scalar.OPS)
+            known = combining.finished(b, self.kind, total)
+            values = scalar.evaluate_all(b, op.body.blocks[0], known, scalar.OPS)
             place = at = b.add(b.add(index, start), i)
             inside = within = b.both(b.compare("lt", place, end), mine)
             for skip in op.skips:
@@ -334,11 +343,13 @@ class _Band:
                 within = b.and_(within, b.and_(from_0, b.compare("slt", at, s.get(width))))
             if "otherwise" in op.operation.attributes:
                 filled = ir.FloatAttr(op.operation.attributes["otherwise"]).value
-                value = b.select(within, value, b.constant(filled))
+                values = [b.select(within, value, filled) for value in values]
             else:
                 inside = within
-            address = address_of(s, s.get(op.target), b.mul(b.widen(at), s.get(op.stride)), element)
-            store_one(s, address, 0, element, value, inside)
+            for target, stride, value in zip(op.targets, op.strides, values, strict=True):
+                element = str(target.type.element_type)
+                address = address_of(s, s.get(target), b.mul(b.widen(at), s.get(stride)), element)
+                store_one(s, address, 0, element, value, inside)
 
 
 def _turns(extent: int) -> int:

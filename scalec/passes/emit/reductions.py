@@ -7,12 +7,15 @@ from typing import Any
 
 from scalec.ir.mlir import ir
 from scalec.ir.scale_functions import CONVERSIONS
+from scalec.ir.tile_types import str_of
+from scalec.meetings import numbers_of
 from scalec.passes.emit.body import Body, Sums, copied
 from scalec.passes.emit.emitter import Source
 from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.counting import counting_warp, partial_words, stored_partials
 from scalec.passes.plan.reductions import Partial, arrivals, partials
+from scalec.passes.problem.result import Result
 from scalec.passes.problem.types import Problem
 
 
@@ -150,33 +153,48 @@ class Reductions(Body):
 
     def finish_reduction(self, of: Problem, p: Partial, band: Band, w: Work, alone: int) -> None:
         """Of all tiles of a band, in an order of their numbers; by a warp `alone`."""
-        e, result = self.e, of.result
+        e, reduced = self.e, of.result.reduced
+        assert reduced is not None
         start, end, d = (w.m0, w.m_end, of.m) if p.axis == "n" else (w.n0, w.n_end, of.n)
-        memory = e.memory(self.returned(result.index).type)
-        target = e.parameter(self.body, memory, Source("pointer", result.name, align=max(1, result.element.bits // 8)))
-        target = self.at(target, result.name, result.coords, w)
-        axis = next(axis for axis, at in enumerate(result.coords) if at.dim == d.name)
-        stride = e.i64(1) if axis == len(result.coords) - 1 else self.stride(result.name, axis)
+        results = of.result, *reduced.beside
+        targets, strides = zip(*(self.finished(x, d.name, w) for x in results), strict=True)
         skips = [self.row_index(x.name, w) for x in of.skips if x.dim == d.name]
         bounds, width, facts = [], [], {"slots": p.slots, "alone": alone, **self.where(p)}
-        if result.reduced is not None and (window := result.reduced.window) is not None:
+        if (window := reduced.window) is not None:
             bounds = [self.end_at(x, w) for x in window.bounds]
             width = [] if window.width is None else [self.size(window.width)]
             if window.otherwise is not None:
                 facts["otherwise"] = ir.FloatAttr.get(ir.F32Type.get(), window.otherwise)
-        place = [target, stride, start, end, skips, bounds, width]
+        place = [list(targets), list(strides), start, end, skips, bounds, width]
         operands = [self.memory()[0], band.first, band.step, band.count, *place]
-        with e.region("tile.finish_reduction", operands, [ir.F32Type.get()], **facts) as block:
-            source = self.last_map(result).opview.body.blocks[0]
-            values: dict[ir.Value, ir.Value] = dict.fromkeys(source.arguments, block.arguments[0])
-            for op in source.operations:
-                own = [values[v] for v in op.operation.operands]
-                if op.operation.name == "scale.yield":
-                    e.op("tile.yield", operands=own)
-                elif op.operation.name in CONVERSIONS:  # the store rounds
-                    values[op.result] = own[0]
-                else:
-                    values[op.result] = copied(op, own)
+        known = [ir.F32Type.get()] * numbers_of(p.kind)
+        with e.region("tile.finish_reduction", operands, known, **facts) as block:
+            made = [value for x in results for value in self.behind_reduction(x, list(block.arguments))]
+            e.op("tile.yield", operands=made)
+
+    def finished(self, result: Result, dim: str, w: Work) -> tuple[ir.Value, ir.Value]:
+        """Where a reduction goes, and how far apart its elements are along a dimension."""
+        e, axis = self.e, result.axis(dim)
+        memory = e.memory(self.returned(result.index).type)
+        target = e.parameter(self.body, memory, Source("pointer", result.name, align=max(1, result.element.bits // 8)))
+        target = self.at(target, result.name, result.coords, w)
+        assert axis is not None
+        return target, e.i64(1) if axis == len(result.coords) - 1 else self.stride(result.name, axis)
+
+    def behind_reduction(self, result: Result, known: list[ir.Value]) -> list[ir.Value]:
+        """What is computed of a reduction, or of a sum of exponentials and the largest of what they are of."""
+        last = self.last_map(result).opview
+        kinds = [str_of(view.owner.opview.source.owner.opview.kind) for view in last.views]
+        of_view = [known[len(known) - 1 if kind == "max" else 0] for kind in kinds]
+        source = last.body.blocks[0]
+        values: dict[ir.Value, ir.Value] = dict(zip(source.arguments, of_view, strict=True))
+        for op in source.operations:
+            own = [values[v] for v in op.operation.operands]
+            if op.operation.name == "scale.yield":
+                return own
+            # the store rounds
+            values[op.result] = own[0] if op.operation.name in CONVERSIONS else copied(op, own)
+        raise AssertionError("the verifier of scale.map asks for a scale.yield")
 
     def band(self, w: Work, p: Partial) -> Band:
         """The tiles that a reduction runs over, of which the work's is one."""

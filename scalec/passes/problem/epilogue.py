@@ -16,7 +16,7 @@ from scalec.passes.problem.column_folds import Reduced, check_result, made_by, r
 from scalec.passes.problem.contraction import sums_of
 from scalec.passes.problem.gaps import dimension_of, gaps_of
 from scalec.passes.problem.lookups import pads
-from scalec.passes.problem.reduced import kept_of
+from scalec.passes.problem.reduced import kept_of, together
 from scalec.passes.problem.result import ColumnFold, EpilogueInput, Result, ResultScale, Window, adds_last
 from scalec.passes.problem.scatter import check_range, coords_of, distance_of, order_of
 from scalec.passes.problem.sources import is_op
@@ -300,7 +300,8 @@ class EpilogueReader(WrittenReader):
 
     def reductions(self, contract: Any, m: Dim, n: Dim, outer: tuple[Dim, ...]) -> tuple[Result, ...]:
         """The reductions, in order: their bodies are those of results that each point has."""
-        coords, found = tuple(Coord(x) for x in self.result_order(contract)), []
+        coords = tuple(Coord(x) for x in self.result_order(contract))
+        found: list[tuple[Any, Result]] = []
         for x in self.written():
             if x.reduce is None:
                 continue
@@ -317,8 +318,8 @@ class EpilogueReader(WrittenReader):
             source = made_by(inner.final, "scale.map")
             if ranges and own_ranges(source, contract, self.masked, tiled) == ranges:  # others are not written
                 made = replace(made, window=None)
-            found.append(replace(made, coords=own, strided=False, reduced=reduced))
-        return tuple(found)
+            found.append((x.reduce, replace(made, coords=own, strided=False, reduced=reduced)))
+        return together(found)
 
     @staticmethod
     def not_of_contraction(name: str, place: Any) -> UnsupportedError:

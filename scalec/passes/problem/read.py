@@ -39,7 +39,7 @@ from scalec.passes.problem.products import (
     with_scales_alike,
 )
 from scalec.passes.problem.read_operand import OperandReader, Side
-from scalec.passes.problem.reduced import check_all_points, check_known, check_reads, check_reductions
+from scalec.passes.problem.reduced import check_all_points, check_known, check_reads, check_reductions, reductions_of
 from scalec.passes.problem.result import Result, Term
 from scalec.passes.problem.scatter import distance_of
 from scalec.passes.problem.sources import below, computation, is_op, reduction_of, where_of
@@ -409,7 +409,7 @@ class Reader(OperandReader):
             check_known(x.name, x.final, self.dims)
             check_reads(x.name, x.final, self.dims)
         computed = {reduction_of(value).result for value in self.folded().values()}
-        computed |= {x.reduce.result for x in self.written() if x.reduce is not None}
+        computed |= {op.result for x in self.written() if x.reduce is not None for op in reductions_of(x.final)}
         computed |= {op.result for op in self.column_folds()}
         others = [
             op

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import lcm
 from typing import Any
 
@@ -13,7 +14,7 @@ from scalec.ir.scale import dims_in, dims_of_domains, map_of, maps_of
 from scalec.passes.problem.access import Coord
 from scalec.passes.problem.column_folds import FOLDED
 from scalec.passes.problem.lookups import Lookups
-from scalec.passes.problem.result import Reduced
+from scalec.passes.problem.result import Reduced, Result
 from scalec.passes.problem.scatter import distance_of
 from scalec.passes.problem.sources import computed_of, is_op, reduction_of
 from scalec.passes.problem.types import STORED, Problem
@@ -25,9 +26,28 @@ MEET = "scale.meet"
 
 
 def reduce_of(final: Any) -> Any:
-    """The `scale.reduce` of a contraction that a map computes a value for each point of, None where it does not."""
-    op = reduction_of(final)
+    """The `scale.reduce` of a contraction that a map computes a value for each point of, None where it does not. Of a
+    sum of exponentials and the largest of what they are of the sum, as that is known with it."""
+    found = reductions_of(final)
+    op = next((x for x in found if _kind(x) == "sum_exp"), reduction_of(final))
     return None if op is None or not of_contraction(op) or over_of(op) & _dims(final.owner.opview) else op
+
+
+def reductions_of(final: Any) -> list[Any]:
+    """All reductions of contractions that a map reads."""
+    read = computed_of(final.owner.opview) if is_op(final, "scale.map") else []
+    found = [x.owner.opview for x in read if is_op(x, "scale.reduce")]
+    return [op for op in found if of_contraction(op)]
+
+
+def known_with(op: Any, other: Any) -> bool:
+    """Whether tiles that meet know another reduction with one that is a sum of exponentials."""
+    alike = op.input == other.input and op.maps == other.maps and list(op.domains) == list(other.domains)
+    return _kind(op) == "sum_exp" and _kind(other) in ("max", "sum_exp") and alike
+
+
+def _kind(op: Any) -> str:
+    return ir.StringAttr(op.kind).value
 
 
 def _dims(op: Any) -> set[int]:
@@ -49,7 +69,7 @@ def in_a_tile(finals: list[Any], target: Target, ranges: set[Any]) -> bool:
     found = [reduce_of(x) for x in finals]
     ops = [x for x in found if x is not None]
     over = {d for op in ops for d in over_of(op)}
-    if not ops or len(ops) < len(found) or len(over) != 1 or any(ir.StringAttr(x.kind).value == "sum_exp" for x in ops):
+    if not ops or len(ops) < len(found) or len(over) != 1 or any(_kind(x) == "sum_exp" for x in ops):
         return False
     written = [x.owner.opview for x in finals]
     if any(ranges - set(map(ir.Value, op.domains)) for op in written):
@@ -98,13 +118,12 @@ def check_reads(name: str, final: Any, dims: list[str]) -> None:
 
     Args: as of `check_known`.
     """
-    read = computed_of(final.owner.opview) if is_op(final, "scale.map") else []
-    found = [x.owner.opview for x in read if is_op(x, "scale.reduce") and of_contraction(x.owner.opview)]
-    if len(found) > 1:
+    found = reductions_of(final)
+    if not all(known_with(reduce_of(final), x) for x in found if len(found) > 1):
         what = " and ".join(_told(op, dims) for op in found)
         raise UnsupportedError(
             f"{name} is computed of several reductions of the product, {what}",
-            expected="one reduction, and numbers",
+            expected="one reduction, and numbers; or a sum of exp(x - M) and M, the max of x",
             fix=f"write each as a result of its own, and compute {name} of them after the call",
             place=place_of(final),
         )
@@ -128,7 +147,7 @@ def check_reads(name: str, final: Any, dims: list[str]) -> None:
 def _told(op: Any, dims: list[str]) -> str:
     """A reduction, in words."""
     over = ", ".join(dims[d] for d in sorted(over_of(op)))
-    return f"a {said_of(ir.StringAttr(op.kind).value)} over {over}"
+    return f"a {said_of(_kind(op))} over {over}"
 
 
 def said_of(kind: str) -> str:
@@ -153,7 +172,7 @@ def kept_of(
     """
     name, value, final = written.name, written.value, written.final
     op, last, dims = reduce_of(final), final.owner.opview, reader.dims
-    kind, (source, result) = ir.StringAttr(op.kind).value, maps_of(op.maps)
+    kind, (source, result) = _kind(op), maps_of(op.maps)
     place, told = place_of(value), said_of(kind)
 
     def refused(what: str, expected: str, fix: str) -> UnsupportedError:
@@ -183,7 +202,8 @@ def kept_of(
             found = "a range of its own, or else"
             expected += f", or one of {along} that ends at numbers" + "".join(f", or where {x} is" for x in outer)
         raise refused(f"is a {told} over {names} with {found}", expected, "compute it after the call")
-    others = [v.owner.opview.source for v in last.views if v.owner.opview.source != op.result]
+    mine = [x.result for x in reductions_of(final)]
+    others = [v.owner.opview.source for v in last.views if v.owner.opview.source not in mine]
     moved = written.scatter
     away = moved is not None and distance_of(moved) is not None and value == moved.operation.results[0]
     if others or (value != final and not away):
@@ -206,6 +226,25 @@ def kept_of(
         raise refused(f"is a {told} of {element}", " or ".join(STORED), fix)
     body = tuple(x.operation.name for x in last.body.blocks[0].operations)
     return tuple(Coord(x) for x in kept), Reduced(kind, dims[over[0]], body), own
+
+
+def together(found: list[tuple[Any, Result]]) -> tuple[Result, ...]:
+    """Reductions, each with its `scale.reduce`: sums of exponentials with those that are known with them (`beside`),
+    where bodies are the same and rounded alike."""
+    results, taken = [result for _, result in found], set[int]()
+    for i, (op, result) in enumerate(found):
+        if i in taken or _kind(op) != "sum_exp" or result.reduced is None:
+            continue
+        others = [j for j in range(len(found)) if j not in (i, *taken) and known_with(op, found[j][0])]
+        own = [j for j in others if _computed(results[j]) == _computed(result)]
+        results[i] = replace(result, reduced=replace(result.reduced, beside=tuple(results[j] for j in own)))
+        taken.update(own)
+    return tuple(result for i, result in enumerate(results) if i not in taken)
+
+
+def _computed(result: Result) -> tuple[Any, ...]:
+    """How exactly the body of a reduction is computed, and which of its points are written."""
+    return result.element.bits > 16, result.window, None if result.reduced is None else result.reduced.window
 
 
 def check_reductions(problem: Problem) -> None:

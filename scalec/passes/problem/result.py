@@ -109,6 +109,7 @@ class Reduced:
     final: tuple[str, ...]  # names of the ops that compute the result of that value, in order
     # which of the results are computed; None where all are, or ranges of the problem say it.
     window: Window | None = None
+    beside: tuple[Result, ...] = ()  # of "sum_exp": results that are written with it, of the same body
 
 
 @dataclass(frozen=True)

@@ -166,7 +166,7 @@ func.func @p(%A: tensor<?x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
 // -----
 
 // reduce: kind
-// EXPECT: expected sum, max or min
+// EXPECT: expected sum, max, min or sum_exp
 func.func @p(%A: tensor<?x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
   %r = "scale.reduce"(%A) {operandSegmentSizes = array<i32: 1, 0, 0>, kind = "mean", maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (m)>]} : (tensor<?x256xbf16>) -> tensor<?xf32>
   return

@@ -1,7 +1,7 @@
 // RUN: %invalid none %s
 
 // totals: kind
-// EXPECT: kind is "mean", expected sum, max, min
+// EXPECT: kind is "mean", expected sum, max, min, sum_exp
 func.func @p() {
   %totals = "tile.totals"() {kind = "mean", rows = 2 : i64} : () -> !tile.row_totals
   return
@@ -32,6 +32,11 @@ func.func @p(%partials: memref<?xf32>, %i: i32) {
   "tile.store_totals"(%totals, %partials, %i) {kind = "max", words = 128 : i64, offset = 96 : i64, extent = 64 : i64} : (!tile.row_totals, memref<?xf32>, i32) -> ()
   return
 }
+
+// store_totals: two numbers a row
+// EXPECT: partial results up to 192 of 128 words of a tile
+// CHANGE: kind = "max", words => kind = "sum_exp", words
+// CHANGE: offset = 96 => offset = 64
 
 // store_totals: memory
 // EXPECT: partials of memref<?xbf16>, expected a memref of f32
@@ -68,6 +73,33 @@ func.func @p(%partials: memref<?xf32>, %r: memref<?xf32>, %i: i32, %stride: i64)
   }) {alone = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0>, kind = "max", slots = 0 : i64, words = 128 : i64, offset = 0 : i64, extent = 64 : i64} : (memref<?xf32>, i32, i32, i32, memref<?xf32>, i64, i32, i32) -> ()
   return
 }
+
+// -----
+
+// finish_reduction: values for targets
+// EXPECT: body yields 1 values, expected 2
+func.func @p(%partials: memref<?xf32>, %r: memref<?xf32>, %i: i32, %stride: i64) {
+  "tile.finish_reduction"(%partials, %i, %i, %i, %r, %r, %stride, %stride, %i, %i) ({
+  ^bb0(%x: f32, %y: f32):
+    "tile.yield"(%x) : (f32) -> ()
+  }) {alone = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 2, 2, 1, 1, 0, 0, 0>, kind = "sum_exp", slots = 1 : i64, words = 128 : i64, offset = 0 : i64, extent = 64 : i64} : (memref<?xf32>, i32, i32, i32, memref<?xf32>, memref<?xf32>, i64, i64, i32, i32) -> ()
+  return
+}
+
+// finish_reduction: a stride of each
+// EXPECT: 2 targets with 1 strides, expected one each
+// CHANGE: 2, 2, 1, 1 => 2, 1, 1, 1
+// CHANGE: %stride, %stride, => %stride,
+// CHANGE: i64, i64, i32, i32) -> => i64, i32, i32) ->
+
+// finish_reduction: what a body takes
+// EXPECT: body takes (f32, f32), expected (f32)
+// CHANGE: "sum_exp" => "sum"
+
+// finish_reduction: memory
+// EXPECT: stores into f32, expected a memref
+// CHANGE: %r: memref<?xf32> => %r: f32
+// CHANGE: memref<?xf32>, memref<?xf32>, i64, i64 => f32, f32, i64, i64
 
 // -----
 

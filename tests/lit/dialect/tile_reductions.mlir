@@ -34,6 +34,15 @@ func.func @reductions(%partials: memref<?xf32>, %counters: memref<?xi32>, %r: me
     "tile.yield"(%root) : (f32) -> ()
   // CHECK: }) {alone = 1 : i64, extent = 64 : i64, kind = "max", offset = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0>, slots = 1 : i64, words = 128 : i64}
   }) {alone = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0>, kind = "max", slots = 1 : i64, words = 128 : i64, offset = 0 : i64, extent = 64 : i64} : (memref<?xf32>, i32, i32, i32, memref<?xf32>, i64, i32, i32) -> ()
+  // CHECK: "tile.totals"() {kind = "sum_exp", rows = 2 : i64}
+  %both = "tile.totals"() {kind = "sum_exp", rows = 2 : i64} : () -> !tile.row_totals
+  // CHECK-NEXT: "tile.store_totals"({{.*}}) {extent = 64 : i64, kind = "sum_exp", offset = 0 : i64, words = 128 : i64}
+  "tile.store_totals"(%both, %partials, %i) {kind = "sum_exp", words = 128 : i64, offset = 0 : i64, extent = 64 : i64} : (!tile.row_totals, memref<?xf32>, i32) -> ()
+  // CHECK: ^bb0(%{{.*}}: f32, %{{.*}}: f32):
+  "tile.finish_reduction"(%partials, %i, %i, %i, %r, %r, %stride, %stride, %i, %i) ({
+  ^bb0(%sum: f32, %largest: f32):
+    "tile.yield"(%sum, %largest) : (f32, f32) -> ()
+  }) {alone = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 2, 2, 1, 1, 0, 0, 0>, kind = "sum_exp", slots = 1 : i64, words = 128 : i64, offset = 0 : i64, extent = 64 : i64} : (memref<?xf32>, i32, i32, i32, memref<?xf32>, memref<?xf32>, i64, i64, i32, i32) -> ()
   "tile.tiles"(%i, %i) ({
   ^bb0(%m0: i32, %n0: i32):
     // CHECK: "tile.follows"() : () -> i1
