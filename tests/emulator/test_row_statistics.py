@@ -78,6 +78,8 @@ FORMS = {
     "factor, bias": "T[m,n] = A[m,k] @ B[n,k]; M[m] = max[n](c*T + b[n]); S[m]:f32 = sum[n](exp(c*T + b[n] - M))",
     "alone": "M[m] = max[n](A[m,k] @ B[n,k]); S[m]:f32 = sum[n](exp(A[m,k] @ B[n,k] - M))",
     "behind it": "T[m,n] = A[m,k] @ B[n,k]; M[m] = max[n](T); S[m] = sqrt(2 * sum[n](exp(T - M)) + 1)",
+    "with the largest": "T[m,n] = A[m,k] @ B[n,k]; M[m] = max[n](T); R[m] = -M; S[m]:f32 = sum[n](exp(T - M)) * 2 + M;"
+    " P[m]:f32 = sum[n](exp(T - M)) / 2",
     "f16": "T[m,n] = A[m,k]:bf16 @ B[n,k]:nvfp4; M[m] = max[n](0.1*T); S[m]:f16 = sum[n](exp(0.1*T - M))",
     "quantised": "T[m,n] = A[m,k]:mxfp8 @ B[n,k]:mxfp8; D[m,n]:mxfp8 = T; M[m] = max[n](T); S[m]:f32 ="
     " sum[n](exp(T - M))",
@@ -247,7 +249,7 @@ test_refused = refusals(
         ("M[m] = max[n](T); S[m]:f32 = max[n](exp(T - M))", "S is a max over n of what reads a max over n"),
         ("M[m] = max[n](T); S[m]:f32 = sum[n](exp(T - M) * T)", "S is a sum over n of what reads a max over n"),
         ("M[m] = sum[n](T); S[m]:f32 = sum[n](abs(T - M/64))", "S is a sum over n of what reads a sum over n"),
-        ("M[m] = max[n](T); L[m]:f32 = sum[n](exp(T - M)) + M", "L is computed of several reductions of the product"),
+        ("L[m]:f32 = max[n](T) - min[n](T)", "L is computed of several reductions of the product, a max over n and a min"),
         ("M[m] = max[n](T); S[m]:f32 = sum[n](exp(T - M)) * w[m]", "S is a sum of exponentials over n, and reads w"),
         ("M[m] = max[n](T); C[m,n] = exp(T - M)", "C is computed of a max over n for each n"),
         ("M[m] = max[n](T); S[m]:f32 = sum[n](exp(T - M)) with invariant", "S is a sum over tiles"),

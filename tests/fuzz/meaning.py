@@ -4,7 +4,7 @@ element. See bounds.py, whose steps these are; shares nothing with the front end
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,7 +20,7 @@ from tests.fuzz.bounds import LARGEST, LEAST, ROUND, SPAN, Bounded, Slack
 from tests.fuzz.case import Operand, Tree
 from tests.fuzz.groups import apart
 from tests.fuzz.language import NAMES, Program, Range, Statement, every, multiplied, zeros_of
-from tests.fuzz.steps import apply, folded, transformed
+from tests.fuzz.steps import apply, exponentials, folded, transformed
 
 Array = NDArray[Any]
 Names = frozenset[str]
@@ -342,6 +342,8 @@ class Meaning:
     def _fold(self, tree: Tree, s: Statement, slack: Slack, left: list[Skip], kept: Names) -> Value:
         _, how, dims, inner = tree
         x = self.tree(inner, s, slack, left, kept | frozenset(dims))
+        if how == "sum" and inner[0] == "exp" and inner[1][0] == "-":
+            x = replace(x, of=exponentials(x.of))
         axes = tuple(self.axes[d] for d in dims)
         outside: Array = np.zeros([1] * len(self.axes), bool)
         ranges = [(own, mask) for own, mask in left if own & set(dims)]  # of what is reduced

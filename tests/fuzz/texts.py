@@ -292,6 +292,14 @@ FORMS: dict[str, Form] = {
                          " Z[n]:f32 = {red1}[m]({term1 T})", 2),
     "reduced alone": Form("R[m,b]{rt} = {back {red}[n]({term ({l A[b,m,k]} @ {r B[b,n,k]}{s})})}", 2, {"b": "few"}, "plain"),
     "two reductions": Form("T[m,n] = {l A[m,k]} @ {r B[n,k]}{s}; R[m]:f32 = {red}[n]({term T}); S[m]{rt} = {back {red1}[n]({term1 T})}"),
+    "exponentials": Form("T[m,n] = {l A[m,k]} @ {r B[n,k]}{s}; C[m,n]{q} = {of T}; M[m] = max[n]({term T}); R[m]:f32 = M; S[m]{rt} ="
+                         " {back sum[n](exp({term T} - M))}", 3),
+    "exponentials alone": Form("M[m,b] = max[n]({l A[b,m,k]} @ {r B[b,n,k]}{s}); S[b,m]:f32 = sum[n](exp({l A[b,m,k]} @ {r B[b,n,k]}{s}"
+                               " - M[m,b]))", 2, {"b": "few"}, "plain"),
+    "exponentials, rows": Form("T[m,n] = {l A[m,k]} @ {r B[n,k]}{s}; N[n] = max[m]({term T}); Z[n]{rt} = sum[m](exp({term T} - N)) + N;"
+                               " R[m]:f32 = {red1}[n]({term1 T})", 2),
+    "exponentials of groups": Form("T[m,n] = {l A[m,k]} @ {r B[g,n,k]}{s}" + ROWS + "; C[m,n]{t} = {of T}; M[m] = max[n](T); R[m]{rt} = M;"
+                                   " S[m]:f32 = sum[n](exp(T - M))", 1, GROUP, "grouped"),
     "product by chance": Form("C[m,n]{pq} = {pc {of ({l A[m,k]} @ {r B[n,k]}{s})}}", 4),
     "product by chance, columns last": Form("C[n,m]{pq} = {pc {l A[m,k]} @ {r B[n,k]}{s}}", 1, {}, "plain"),
     "product by chance, rows": Form("C[m,n]{pq} = {pc {l A[m,k]} @ {r B[g,n,k]}{s}}" + ROWS, 2, GROUP, "grouped"),
