@@ -33,7 +33,8 @@ def of_columns(x: str) -> str:
 def of(source: str, dims: dict[str, int]) -> dict[str, int]:
     """The sizes that a program has."""
     with context.context():
-        every = program_dims(build(source).body.operations[0])
+        module = build(source)
+        every = program_dims(module.body.operations[0])
     return {x: n for x, n in dims.items() if x in every}
 
 
@@ -112,6 +113,7 @@ GROUPED = {
     "windows": ("T[g,m,n] = A[g,m,k] @ B[g,n,k] for m in lo[g]:hi[g]; ", {"g": 3}),
     "blocks": ("T[m,n] = A[m,k] @ B[e[m/24],n,k]; C[m,n] = T; ", {"B_0": 3}),
     "gathered": ("T[m,n] = A[idx[m],k] @ B[n,k]; C[m,n] = T; ", {"A_0": 77}),
+    "ragged, as it is": ("T[m,n] = A[m,k] @ B[g,n,k] for m in off[g]:off[g+1]; ", {"g": 4}),
     "scattered beside": ("T[m,n] = A[m,k] @ B[n,k]; C[idx[m],n] = T; ", {"C_0": 180}),
     "a range of K": ("T[g,m,n] = A[m,k] @ B[n,k] for k in off[g]:off[g+1]; ", {"g": 3, "m": 70, "k": 200}),
 }  # fmt: skip
@@ -124,7 +126,8 @@ def test_groups(name: str, target: str) -> None:
     """Of rows that ranges and indices from memory name: of others nothing is written."""
     source, more = GROUPED[name]
     kept = "g,m" if "T[g" in source else "m"
-    source += f"M[{kept}] = max[n](0.1*T); R[{kept}]:f32 = M[{kept}]; S[{kept}]:f32 = sum[n](exp(0.1*T - M[{kept}]))"
+    x = "T" if "as it is" in name else "0.1*T"
+    source += f"M[{kept}] = max[n]({x}); R[{kept}]:f32 = M[{kept}]; S[{kept}]:f32 = sum[n](exp({x} - M[{kept}]))"
     run(source, target, {"m": 150, "n": 200, "k": 64, **more}, launches=2)
 
 
@@ -249,7 +252,11 @@ test_refused = refusals(
         ("M[m] = max[n](T); S[m]:f32 = max[n](exp(T - M))", "S is a max over n of what reads a max over n"),
         ("M[m] = max[n](T); S[m]:f32 = sum[n](exp(T - M) * T)", "S is a sum over n of what reads a max over n"),
         ("M[m] = sum[n](T); S[m]:f32 = sum[n](abs(T - M/64))", "S is a sum over n of what reads a sum over n"),
-        ("L[m]:f32 = max[n](T) - min[n](T)", "L is computed of several reductions of the product, a max over n and a min"),
+        ("L[m]:f32 = max[n](T) - min[n](T)", "L is computed of several reductions of the product, a max over n and a"),
+        (
+            "M[m] = max[n](T) for m < rows[0] else 3; S[m]:f32 = sum[n](exp(T - M))",
+            r"a max over n of the product is no result, and what reads it is no sum\[n\]\(exp\(x - M\)\) of the same",
+        ),
         ("M[m] = max[n](T); S[m]:f32 = sum[n](exp(T - M)) * w[m]", "S is a sum of exponentials over n, and reads w"),
         ("M[m] = max[n](T); C[m,n] = exp(T - M)", "C is computed of a max over n for each n"),
         ("M[m] = max[n](T); S[m]:f32 = sum[n](exp(T - M)) with invariant", "S is a sum over tiles"),

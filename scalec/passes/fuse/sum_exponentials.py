@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from scalec.ir.mlir import ir
-from scalec.ir.scale import ReduceOp, map_of, maps_of
+from scalec.ir.scale import ReduceOp, dims_in, map_of, maps_of
 from scalec.passes.base import programs
 from scalec.passes.fuse.indices import used
 from scalec.passes.fuse.rewrite import erase_unused, key
@@ -88,9 +88,20 @@ def _at(op: Any, where: ir.AffineMap) -> tuple[Any, ...]:
 
 
 def _ranges(op: Any) -> set[Any]:
-    """The ranges of a reduction, and of the map that computes its terms."""
-    of = op.input.owner.opview.domains if is_op(op.input, "scale.map") else ()
-    return set(map(key, (*op.domains, *of)))
+    """The ranges of a reduction, and of the points of its terms."""
+    return {*map(key, op.domains), *_ranges_of(op.input)}
+
+
+def _ranges_of(value: Any) -> set[Any]:
+    """The ranges of the points of a product, of a sum of products, or of what a map computes."""
+    op = value.owner.opview
+    if is_op(value, "scale.add"):
+        return {x for term in op.terms for x in _ranges_of(term)}
+    if not is_op(value, "scale.contract"):
+        return set(map(key, op.domains)) if is_op(value, "scale.map") else set()
+    names = [ir.StringAttr(x).value for x in op.operation.parent.opview.operation.attributes["scale.dims"]]
+    points = {names[d] for d in dims_in(maps_of(op.maps)[2])}  # those of K are the sum's
+    return {key(x) for x in op.domains if ir.StringAttr(x.owner.opview.dim).value in points}
 
 
 def _terms(op: Any) -> list[Any]:

@@ -39,7 +39,14 @@ from scalec.passes.problem.products import (
     with_scales_alike,
 )
 from scalec.passes.problem.read_operand import OperandReader, Side
-from scalec.passes.problem.reduced import check_all_points, check_known, check_reads, check_reductions, reductions_of
+from scalec.passes.problem.reduced import (
+    check_all_points,
+    check_known,
+    check_reads,
+    check_reductions,
+    check_written,
+    reductions_of,
+)
 from scalec.passes.problem.result import Result, Term
 from scalec.passes.problem.scatter import distance_of
 from scalec.passes.problem.sources import below, computation, is_op, reduction_of, where_of
@@ -418,6 +425,7 @@ class Reader(OperandReader):
         ]
         if others:
             op, name = others[0], others[0].operation.name
+            check_written(op, self.dims)
             what = NOT_YET if name == "scale.reduce" else name
             raise UnsupportedError(
                 f"{what} has no kernel on {self.target.name} yet",

@@ -144,6 +144,20 @@ def check_reads(name: str, final: Any, dims: list[str]) -> None:
     )
 
 
+def check_written(op: Any, dims: list[str]) -> None:
+    """Refuses an op that is a reduction of a product and none of its results, which something else is computed of."""
+    if op.operation.name != "scale.reduce" or not of_contraction(op):
+        return
+    over = ", ".join(dims[d] for d in sorted(over_of(op)))
+    raise UnsupportedError(
+        f"{_told(op, dims)} of the product is no result, and what reads it is no sum[{over}](exp(x - M)) of the same "
+        "points, of which M is the max of x",
+        expected=f"M = max[{over}](x) and sum[{over}](exp(x - M)) in the same ranges, of one x, which is not filled",
+        fix="write it as a result, and compute what reads it after the call, or by a program of its own",
+        place=place_of(op),
+    )
+
+
 def _told(op: Any, dims: list[str]) -> str:
     """A reduction, in words."""
     over = ", ".join(dims[d] for d in sorted(over_of(op)))
