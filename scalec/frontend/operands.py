@@ -57,21 +57,23 @@ def of_all(value: Rounded) -> tuple[Value, tuple[str, ...], tuple[affine.Linear,
     if len({(t.name, index) for t, index in read}) != 1:
         return None
     (tensor, at), *_ = read
-    whole = tuple(affine.plain(x) for x in tensor.extents)
-    order = tuple(x for x in whole if x is not None)
+    order = tuple(d for x in tensor.extents if x is not None and (d := affine.plain(x)) is not None)
     own = affine_index(order)
 
     def moved(x: Value) -> Value:
         if isinstance(x, Read):
-            return x if x.source is not tensor else replace(x, index=own, dims=frozenset(order))
+            return replace(x, index=own, dims=frozenset(order)) if (x.source, x.index) == (tensor, at) else x
         if not isinstance(x, Apply):
             return x
         inner = tuple(map(moved, x.arguments))
         return replace(x, arguments=inner, dims=frozenset().union(*(y.dims for y in inner)))
 
-    body = moved(value.value)
-    plain = all(isinstance(x.source, (Tensor, Scalar)) for x in all_reads(body))
-    return (body, order, at) if None not in whole and plain and body.dims <= set(order) else None
+    named = [a for a, i in enumerate(at) if affine.symbols(i)]
+    beside = [x for x in all_reads(value.value) if (x.source, x.index) != (tensor, at)]
+    moving = {order[a] for a in named}.union(*(affine.dims(at[a]) for a in named)) if len(order) == len(at) else None
+    if moving is None or any(x.dims & moving or not isinstance(x.source, (Tensor, Scalar)) for x in beside):
+        return None
+    return moved(value.value), order, at
 
 
 def affine_index(dims: Sequence[str]) -> tuple[affine.Linear, ...]:

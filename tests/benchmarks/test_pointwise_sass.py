@@ -21,7 +21,7 @@ EVERY = PROGRAMS | {
     "scattered": "Y[idx[m],k] = X[m,k]",
 }
 
-NARROW = {"quantise nvfp4": 8, "quantise f32": 8, "quantise mxfp6": 4}
+NARROW = {"quantise nvfp4": 8, "quantise f32": 8, "quantise mxfp6": 4, "turned mxfp6": 4}
 """Bytes of the widest stores of those whose threads have less of a row than 16 bytes, or 12, 24."""
 HALF = {"dequantise": 8}
 """Bytes of the widest loads of those whose threads have 16 bytes of the wider elements that they store."""

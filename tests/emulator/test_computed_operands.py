@@ -194,6 +194,7 @@ test_refused = refusals(
     [
         ("C[m,n] = (A[m,k] + D[m,k]):bf16 @ B[n,k]", r"A\[m, k\] and D\[m, k\], which have all its indices"),
         ("C[m,n] = (A[idx[m],k] * r[m]) @ B[n,k]", "an index from memory, and beside it something along its rows"),
+        ("C[m,n] = (A[idx[m],k] + A[m,k]) @ B[n,k]", "an index from memory, and beside it something along its rows"),
         (
             "C[g,m,n] = relu(A[m,k]) @ B[n,k] for k in off[g]:off[g+1]",
             "A is computed elementwise, and the program has a",

@@ -14,8 +14,8 @@ OWN = WAVES["warp"]
 """Rows of a wave that a warp has."""
 
 
-def _goes(s: State, asked: Asked, wave: int, own: ir.Value, row: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Where a warp's row `own` of a wave goes, `row` of the tensors, and whether anywhere. All lanes ask that which has
+def _goes(s: State, asked: Asked, wave: int, own: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """Where a warp's row `own` of a wave goes, and whether anywhere. All lanes ask that which has
     what the index has for it; which of its registers that is in, is the warp's."""
     b, rows = s.b, s.geometry.wave
     behind = b.mul(s.warp_in_unit, OWN)
@@ -24,7 +24,7 @@ def _goes(s: State, asked: Asked, wave: int, own: ir.Value, row: ir.Value) -> tu
         first = b.select(b.compare("ge", behind, number * tile.LANES), found, first)
     lane = b.add(own, b.and_(behind, tile.LANES - 1))
     (found,) = b.asm("shfl.sync.idx.b32 $0, $1, $2, 31, -1;", [b.i32], [first, lane])
-    return asked.index.told(b, found, row)
+    return found, asked.index.names(b, found)
 
 
 @COMMON.lowers("tile.store_staged")
@@ -59,7 +59,7 @@ def store_staged(s: State, op: ir.OpView) -> None:
             row = b.add(first, r)
             at, inside = row, b.compare("lt", row, s.get(op.m))
             for number, skip in enumerate(skips):
-                place, named = _goes(s, skip, wave, r, row)
+                place, named = _goes(s, skip, wave, r)
                 at, inside = place if number == to else at, b.and_(inside, named)
             index = b.add(b.mul(b.widen(at), s.get(op.stride)), b.widen(b.div(along, max(1, 8 // bits))))
             found.append((address_of(s, s.get(op.target), index, staging.element), inside))
