@@ -33,6 +33,9 @@ def test_one_shape(invoke):
         ("T[m,n] = A[m,k] @ B[n,k]; C[m,n] = gelu(T); R[m]:f32 = max[n](abs(T)); D[m,n] = T", "m=1000,n=1000,k=2000",
          ["C is computed of the sums in registers: 4.0 MB less", "D is computed of the sums in registers: 2.0 MB less",
           "R is reduced from the sums in registers: 2.0 MB less"]),
+        ("T[m,n] = A[m,k] @ B[n,k]; M[m] = max[n](T); R[m]:f32 = M; S[m]:f32 = sum[n](exp(T - M))",
+         "m=1000,n=1000,k=2000",
+         ["S and R are reduced from the sums in registers: 2.0 MB less"]),
         ("D[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:tf32; S[m]:f32 = sum[k](A[m,k]^2)", "m=1000,n=24,k=2000",
          ["S is reduced as A passes by: 4.0 MB less", "A is made tf32 on its way: 16.0 MB less"]),
         ("L[q,t]:f32 = sum[h](relu(Q[q,h,d] @ K[t,d]) * W[q,h])", "q=100,h=64,d=64,t=1000",
@@ -45,6 +48,13 @@ def test_what_rides_on_the_product(invoke, source, dims, lines):
     result = invoke("explain", source, "--dim", dims)
     assert result.exit_code == 0, result.stderr
     assert re.findall("in one kernel: (.*)", result.stdout) == lines
+
+
+def test_how_tiles_have_a_sum_of_exponentials(invoke):
+    source = "T[m,n] = A[m,k] @ B[n,k]; M[m] = max[n](T); R[m]:f32 = M; S[m]:f32 = sum[n](exp(T - M))"
+    result = invoke("explain", source, "--dim", "m=1000,n=1000,k=2000", "--target", "sm_120a")
+    assert "R and S are of the same sums: a tile leaves 1024 bytes in memory" in result.stdout
+    assert "S is summed relative to a tile's own largest, which R is made of too; where tiles meet," in result.stdout
 
 
 @pytest.mark.parametrize(

@@ -60,12 +60,41 @@ def test_a_warp_that_counts_adds_a_tile_up_first() -> None:
     assert (made.spec.launch.partial_bytes, made.spec.launch.arrivals) == (4 * (64 + 4 * 64), 2)
 
 
+STATISTICS = "T[m,n] = A[m,k] @ B[n,k]; M[m] = max[n](T*T); R[m]:f32 = M; S[m]:f32 = sum[n](exp(T*T - M))"
+
+
+def test_the_largest_is_written_with_the_sum_of_exponentials() -> None:
+    """One body, of which a tile has two numbers a row; not where the two are computed to other bits."""
+    target = get_target("sm_90a")
+    passes = ["infer-roles", "fuse-epilogue", "join-products", "cse", "sum-exponentials"]
+    for element, names in (("f32", [["R"]]), ("bf16", [[], []])):
+        with context():
+            module = build(STATISTICS.replace("R[m]:f32", f"R[m]:{element}"))
+            run_pipeline(module, target, passes=find(passes))
+            problem = read(next(programs(module)), target)
+        kinds = [r.reduced for r in problem.reductions if r.reduced is not None]
+        assert [[x.name for x in r.beside] for r in kinds] == names
+        assert kinds[-1].kind == "sum_exp"
+    schedule = {"tile": "128x64x64", "swap": "0", "cluster": "1x1"}
+    made = compile_source(STATISTICS, target="sm_90a", dims={"k": 512}, schedule=schedule, until="ptx")
+    assert made.spec is not None
+    assert made.spec.launch.partial_bytes == 4 * 2 * 128
+
+
 def test_programs_with_other_reductions_are_others() -> None:
     programs = [f"T[m,n] = A[m,k] @ B[n,k]; C[m,n] = T; R[m]:f32 = {x}" for x in (
         "max[n](T)", "min[n](T)", "sum[n](T)", "sum[n](T*T)", "sqrt(sum[n](T*T))",
     )]  # fmt: skip
-    keys = {program_key(x, "sm_90a") for x in (*programs, "T[m,n] = A[m,k] @ B[n,k]; C[m,n] = T")}
-    assert len(keys) == len(programs) + 1
+    keys = {
+        program_key(x, "sm_90a")
+        for x in (
+            *programs,
+            STATISTICS,
+            STATISTICS.replace("R[m]:f32 = M; ", ""),
+            "T[m,n] = A[m,k] @ B[n,k]; C[m,n] = T",
+        )
+    }
+    assert len(keys) == len(programs) + 3
 
 
 REFUSED = {
