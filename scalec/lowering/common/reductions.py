@@ -23,7 +23,7 @@ _QUAD = 4  # lanes that hold the columns of a row, two of each eight (PTX ISA 9.
 _COLUMN_LANES = (4, 8, 16)  # distances of the lanes that hold the rows of a column, ibid.
 _AHEAD = 3  # partial results on their way at once, of a warp alone: with 4 a batched sum over rows spilled
 _AHEAD_TOGETHER = 16  # likewise, of consumers, whose sums are stored by then
-_TOGETHER = 8  # terms x of a row whose exponentials a thread takes at once: of more it holds x beside 128 sums
+_TOGETHER = 8  # terms whose exponentials a thread takes at once: more spill (docs/notes/reductions.md)
 _VECTOR = 4  # f32 that a lane loads at once
 
 
