@@ -6,7 +6,7 @@ give it one shape. Symbols are indices read from memory. Nothing here needs an M
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 LIMIT = 2**31 - 1  # coefficients and constants: products of two fit the 64-bit arithmetic of affine maps
@@ -111,6 +111,11 @@ def constant(value: int) -> Linear:
 def atom(a: Atom) -> Linear:
     """One atom alone."""
     return Linear(((a, 1),))
+
+
+def of_dims(dims: Iterable[str]) -> tuple[Linear, ...]:
+    """Dimensions as an index."""
+    return tuple(atom(Dim(d)) for d in dims)
 
 
 def add(a: Linear, b: Linear) -> Linear:

@@ -190,7 +190,7 @@ class Builder:
     def _plain(self, dims: frozenset[str] | Sequence[str]) -> Index:
         """The dims as an index, in the order of the program where `dims` is a set."""
         order = dims if isinstance(dims, tuple) else sorted(dims, key=self.position.__getitem__)
-        return tuple(affine.atom(affine.Dim(d)) for d in order)
+        return affine.of_dims(order)
 
     def _f32(self, index: Index) -> ir.Type:
         return self._type("f32", tuple(e for i in index if (e := affine.extent(i)) is not None))

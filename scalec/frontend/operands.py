@@ -58,7 +58,7 @@ def of_all(value: Rounded) -> tuple[Value, tuple[str, ...], tuple[affine.Linear,
         return None
     (tensor, at), *_ = read
     order = tuple(d for x in tensor.extents if x is not None and (d := affine.plain(x)) is not None)
-    own = affine_index(order)
+    own = affine.of_dims(order)
 
     def moved(x: Value) -> Value:
         if isinstance(x, Read):
@@ -74,11 +74,6 @@ def of_all(value: Rounded) -> tuple[Value, tuple[str, ...], tuple[affine.Linear,
     if moving is None or any(x.dims & moving or not isinstance(x.source, (Tensor, Scalar)) for x in beside):
         return None
     return moved(value.value), order, at
-
-
-def affine_index(dims: Sequence[str]) -> tuple[affine.Linear, ...]:
-    """Dimensions as an index."""
-    return tuple(affine.atom(affine.Dim(d)) for d in dims)
 
 
 NARROW = tuple(x for x in ABLE if ELEMENT_TYPES[x].bits <= 8)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from scalec.frontend import affine
+from scalec.frontend.affine import of_dims
 from scalec.frontend.program import Apply, Contract, Range, Read, Reduce, Rounded, Statement, Tensor, Value
 from scalec.gradients import derivatives, products
 from scalec.gradients.expressions import (
@@ -22,7 +23,6 @@ from scalec.gradients.expressions import (
     minus,
     number,
     over,
-    plain,
     plus,
     read,
     times,
@@ -96,10 +96,10 @@ class Backward(Trace):
                     f"write the range, with else {none:g}, behind a temporary that is all that {v.kind}[...] is of",
                 )
         kept = tuple(d for d in in_order(v.value) if d in v.dims)
-        index = plain(kept) or (affine.constant(0),)
+        index = of_dims(kept) or (affine.constant(0),)
         name = self.fresh(f"{v.kind}_{source}")
         if adjoint.dims - v.dims - self.linked(v.dims):  # it is broadcast where it is used
-            share = Share(plain(kept), adjoint, space)
+            share = Share(of_dims(kept), adjoint, space)
             adjoint, space = summed(self, self.fresh(f"d{name}"), "f32", share, ""), v.dims
         if isinstance(of, Read):
             of = v.value
@@ -107,7 +107,7 @@ class Backward(Trace):
             self.keeper.compare(v.value)
             of = self.keeper.of(v.value)
         if not isinstance(of, Read):
-            at = plain(tuple(in_order(v.value)))
+            at = of_dims(tuple(in_order(v.value)))
             of = read(self.emit(self.fresh(f"of_{v.kind}"), "f32", at, v.value), at)
         found = self.emit(name, "f32", index, Reduce(v.span, v.dims, v.kind, of))
         is_it = minus(number(1), apply("sign", apply("abs", minus(of, read(found, index)))))

@@ -40,11 +40,6 @@ def read(source: Tensor | Scalar | Statement, index: tuple[affine.Linear, ...]) 
     return Read(NOWHERE, frozenset().union(*(affine.dims(i) for i in index)), source, index)
 
 
-def plain(dims: tuple[str, ...]) -> tuple[affine.Linear, ...]:
-    """Dimensions as an index."""
-    return tuple(affine.atom(affine.Dim(d)) for d in dims)
-
-
 def bounds(r: Range) -> frozenset[str]:
     """The dimensions that the ends of a range read."""
     return frozenset(affine.dims(r.lower) | affine.dims(r.upper))

@@ -16,9 +16,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from scalec.frontend import affine
-from scalec.frontend.affine import Linear
+from scalec.frontend.affine import Linear, of_dims
 from scalec.frontend.program import Contract, Read, Reduce, Statement, Tensor, Value, reads_in
-from scalec.gradients.expressions import NOWHERE, below, plain, read, rewritten
+from scalec.gradients.expressions import NOWHERE, below, read, rewritten
 from scalec.gradients.kept import below_own
 from scalec.gradients.trace import FLOATS, Made
 
@@ -54,8 +54,8 @@ def in_one_order(steps: list[Made], fresh: Callable[[str], str]) -> list[Made]:
                 if (key := (v.source.name, *dims)) not in copies:
                     name = fresh(f"{v.source.name}_{last}")
                     tensor = copies[key] = Tensor(name, NOWHERE, [None] * len(dims), v.source.element)
-                    made.append(Made([Statement(tensor, plain(dims), dims, v, False)], {name: ""}, False))
-                return read(copies[key], plain(dims))
+                    made.append(Made([Statement(tensor, of_dims(dims), dims, v, False)], {name: ""}, False))
+                return read(copies[key], of_dims(dims))
 
             for s in step.statements:
                 s.value = rewritten(s.value, change)

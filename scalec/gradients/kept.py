@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from scalec.frontend.affine import of_dims
 from scalec.frontend.program import (
     Apply,
     Contract,
@@ -24,7 +25,7 @@ from scalec.frontend.program import (
     Tensor,
     Value,
 )
-from scalec.gradients.expressions import below, bounds, group_of, plain, read, rewritten
+from scalec.gradients.expressions import below, bounds, group_of, read, rewritten
 from scalec.gradients.steps import Part
 from scalec.gradients.text import Writer, in_order
 
@@ -69,7 +70,7 @@ class Keeper:
                 return v
         elif (kept := self.chosen.get(self.key(v))) is not None:
             kept.used = True
-            return read(kept.tensor, plain(kept.dims))
+            return read(kept.tensor, of_dims(kept.dims))
         if isinstance(v, Apply):
             return Apply(v.span, v.dims, v.function, tuple(map(self._of, v.arguments)), v.exponent)
         if isinstance(v, Reduce):  # of the gradient itself
@@ -183,7 +184,7 @@ class Keeper:
     def _result(self, key: str) -> Statement | None:
         """The program's result that has a value anyway."""
         for t in self.program.statements:
-            plain_result = not t.temporary and not t.accumulate and not t.tensor.levels and t.index == plain(t.dims)
+            plain_result = not t.temporary and not t.accumulate and not t.tensor.levels and t.index == of_dims(t.dims)
             if plain_result and t.otherwise is None and self.key(self.expanded(t.value)) == key:
                 return t
         return None
@@ -210,7 +211,7 @@ class Keeper:
                 source = k.statement
             else:
                 source = self._lifted(k, statements)
-            further.append(Statement(k.tensor, plain(k.dims), k.dims, read(source, plain(k.dims)), False))
+            further.append(Statement(k.tensor, of_dims(k.dims), k.dims, read(source, of_dims(k.dims)), False))
         every, writer = [*statements, *further], Writer(self.parts)
         every = [s for s in every if not s.temporary or _read(s, every)]
         lines = list(map(writer.statement, every))
@@ -224,11 +225,11 @@ class Keeper:
         tensor = Tensor(self._name(k.tensor.name.removesuffix("_").removesuffix("_kept")), (0, 0), [None] * len(k.dims))
         at = statements.index(next(s for s in statements if s.tensor is k.statement.tensor))
         key, s = self.key(k.value), k.statement
-        made = Statement(tensor, plain(k.dims), k.dims, k.value, False, s.ranges, temporary=True)
+        made = Statement(tensor, of_dims(k.dims), k.dims, k.value, False, s.ranges, temporary=True)
 
         def change(v: Value) -> Value | None:
             if isinstance(v, (Apply, Contract, Reduce)) and self.key(self.expanded(v)) == key:
-                return read(made, plain(k.dims))
+                return read(made, of_dims(k.dims))
             return v if isinstance(v, Contract) else None
 
         for i, t in enumerate(statements):

@@ -8,8 +8,9 @@ from functools import reduce
 
 from scalec.errors import UnsupportedError
 from scalec.frontend import affine
+from scalec.frontend.affine import of_dims
 from scalec.frontend.program import Contract, Read, Reduce, Scalar, Scales, Tensor, Value
-from scalec.gradients.expressions import NOWHERE, below, bounds, factors, number, plain, plus, product, read, rewritten
+from scalec.gradients.expressions import NOWHERE, below, bounds, factors, number, plus, product, read, rewritten
 from scalec.gradients.places import Index, block_of, by_group, in_blocks, moved, places
 from scalec.gradients.steps import MadeIndex
 from scalec.gradients.text import in_order, indices
@@ -112,7 +113,7 @@ def _part(t: Trace, name: str, s: Share) -> Value:
     index: list[affine.Linear] = []
     for i in s.index:
         at = [x for symbol in affine.symbols(i) for x in symbol.index]
-        index += at if at and all(affine.plain(x) for x in at) else plain(tuple(sorted(affine.dims(i))))
+        index += at if at and all(affine.plain(x) for x in at) else of_dims(tuple(sorted(affine.dims(i))))
     return summed(t, t.fresh(f"{name}_part"), "f32", replace(s, index=tuple(index)), "")
 
 
@@ -182,9 +183,14 @@ def summed(
         dims = (*(x for x in kept if x not in known), *(x for x in known if x in kept or x in over))
         dims = tuple(sorted(dims, key=lambda x: x not in groups))  # a group's rows lie one behind the other
         tensor = t.emit(
-            t.fresh(f"{name}_{''.join(dims)}"), "f32", plain(dims), _over(value, d), ranges=s.ranges, done=s.done
+            t.fresh(f"{name}_{''.join(dims)}"),
+            "f32",
+            of_dims(dims),
+            _over(value, d),
+            ranges=s.ranges,
+            done=s.done,
         )
-        value = read(tensor, plain(dims))
+        value = read(tensor, of_dims(dims))
         s = replace(s, done=s.done | {x for x, r in t.ranges.items() if d in bounds(r)})
     if over:
         value = _over(value, over[0])
@@ -207,8 +213,8 @@ def _rows_apart(t: Trace, name: str, s: Share, d: str) -> tuple[Value, Share]:
         return s.value, s
     groups = t.linked(s.value.dims, s.ranges)  # of which a row has one
     dims = tuple(x for x in in_order(s.value) if x not in groups)
-    rows = t.emit(t.fresh(f"{name}_{''.join(dims)}"), "f32", plain(dims), s.value, ranges=s.ranges, ranged=True)
-    return read(rows, plain(dims)), replace(s, done=s.done | read_by)
+    rows = t.emit(t.fresh(f"{name}_{''.join(dims)}"), "f32", of_dims(dims), s.value, ranges=s.ranges, ranged=True)
+    return read(rows, of_dims(dims)), replace(s, done=s.done | read_by)
 
 
 def _check_ranges(t: Trace, s: Share, kept: list[str]) -> None:
@@ -240,7 +246,7 @@ def _of_one(t: Trace, value: Value) -> Value:
 
     def change(x: Value) -> Value | None:
         numbered = isinstance(x, Read) and bool(x.index) and all(at == affine.constant(0) for at in x.index)
-        return read(x.source, (*x.index[:-1], *plain((i,)))) if numbered and isinstance(x, Read) else None
+        return read(x.source, (*x.index[:-1], *of_dims((i,)))) if numbered and isinstance(x, Read) else None
 
     inside = rewritten(value, change)
     return Reduce(NOWHERE, frozenset(), "sum", inside) if inside.dims else value
@@ -318,4 +324,4 @@ def _place(t: Trace, s: Share, axis: int, row: str, j: str) -> tuple[str, affine
         inverse = t.fresh(inverse)
         t.indices[inverse] = made
     t.names[inverse] = "tensor"
-    return dim, affine.atom(affine.Symbol(inverse, plain((row, j))))
+    return dim, affine.atom(affine.Symbol(inverse, of_dims((row, j))))

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from scalec.errors import UnsupportedError
 from scalec.frontend import affine
+from scalec.frontend.affine import of_dims
 from scalec.frontend.program import Contract, Range, Read, Reduce, Tensor, Value
-from scalec.gradients.expressions import NOWHERE, below, plain, read, rewritten
+from scalec.gradients.expressions import NOWHERE, below, read, rewritten
 from scalec.gradients.steps import MadeIndex
 from scalec.gradients.trace import Trace
 
@@ -88,7 +89,7 @@ def places(t: Trace, tensor: str, axis: int, i: affine.Linear, row: str, j: str)
     dim, block, modulus = found
     name = t.fresh(f"{dim}_of_{tensor}")
     t.indices[name] = MadeIndex("places", str(i).replace(" ", ""), tensor, axis, block, along(t, dim), modulus)
-    return dim, affine.atom(affine.Symbol(name, plain((row, j))))
+    return dim, affine.atom(affine.Symbol(name, of_dims((row, j))))
 
 
 def moved(t: Trace, v: Value, dim: str, to: affine.Linear) -> Value | None:

@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from scalec.frontend import affine
+from scalec.frontend.affine import of_dims
 from scalec.frontend.program import Contract, Level, Quantized, Range, Read, Rounded, Statement, Subtract, Tensor, Value
-from scalec.gradients.expressions import NOWHERE, below, factors, plain, product, read, rewritten, times
+from scalec.gradients.expressions import NOWHERE, below, factors, product, read, rewritten, times
 from scalec.gradients.places import by_group
 from scalec.gradients.text import Writer, in_order
 from scalec.gradients.trace import FLOATS, Trace, order_of
@@ -114,8 +115,8 @@ def _gradient(t: Trace, c: Contract, core: list[Value], summed: frozenset[str], 
         if alone and not _read_along(value, summed):
             name = f"{value.source.name}_{element}"  # pyright: ignore
         key = f"gradient {id(c)} {Writer().value(value)}"  # of groups there is more in it
-        tensor = t.once_made(key, name, element, plain(order), value)
-        made = read(tensor, plain(order))
+        tensor = t.once_made(key, name, element, of_dims(order), value)
+        made = read(tensor, of_dims(order))
     assert isinstance(made, Read)
     if recipe is None or not summed:
         return made
@@ -166,8 +167,8 @@ def _operand(t: Trace, v: Value, summed: frozenset[str]) -> Value:
         base, group = of.source, t.linked(v.dims) - of.dims  # of a row, whose range says it
         assert isinstance(base, Tensor)
         order = tuple(d for d in in_order(v) if d not in group)
-        tensor = t.once_made(f"operand {id(v)}", f"{base.name}_operand", v.element, plain(order), v.value)
-        made = read(tensor, plain(order))
+        tensor = t.once_made(f"operand {id(v)}", f"{base.name}_operand", v.element, of_dims(order), v.value)
+        made = read(tensor, of_dims(order))
     elif isinstance(v, Read) and isinstance(v.source, Tensor):
         made = v
         quantises = t.options.recipe is not None and _turns(v, summed)
@@ -252,8 +253,8 @@ def _rows(t: Trace, v: Read) -> Read:
     """An operand that is read through memory along what is summed, copied into its order."""
     tensor, order = v.source, in_order(v)
     assert isinstance(tensor, Tensor)
-    made = t.once_made(f"rows {tensor.name} {v.index}", f"{tensor.name}_rows", tensor.element, plain(tuple(order)), v)
-    return read(made, plain(tuple(order)))
+    made = t.once_made(f"rows {tensor.name} {v.index}", f"{tensor.name}_rows", tensor.element, of_dims(tuple(order)), v)
+    return read(made, of_dims(tuple(order)))
 
 
 def _rescaled(t: Trace, v: Read, summed: frozenset[str]) -> Read:
@@ -266,7 +267,7 @@ def _rescaled(t: Trace, v: Read, summed: frozenset[str]) -> Read:
         return _given(t, v, summed, tensor.element) if tensor.name in t.options.turned else v
     if recipe is None or not _turns(v, summed):
         order, name = tuple(in_order(v)), f"{tensor.name}_rows" if _read_along(v, summed) else f"{tensor.name}_bf16"
-        v = read(t.once_made(f"bf16 {tensor.name} {v.index}", name, "bf16", plain(order), v), plain(order))
+        v = read(t.once_made(f"bf16 {tensor.name} {v.index}", name, "bf16", of_dims(order), v), of_dims(order))
     if recipe is None:
         return v
     return quantised(t, v, summed, *recipe.operand)
@@ -286,7 +287,7 @@ def quantised(t: Trace, v: Read, summed: frozenset[str], element: str, scales) -
     name = name if all(map(affine.plain, v.index)) else f"{name}_rows"
     turned = recipe.turned if recipe is not None and order[-1] not in affine.dims(v.index[-1]) else ""
     levels = (Level(block, scales.type, turned or scales.layout),)
-    index = plain(order)
+    index = of_dims(order)
     both = recipe is not None and recipe.both and isinstance(v.source, Tensor) and v.source.levels
     if not _read_along(v, summed) and (both or name in t.options.turned | t.options.sources.keys()):
         return _given(t, v, summed, element, levels)
@@ -309,7 +310,7 @@ def _given(t: Trace, v: Read, summed: frozenset[str], element: str, levels: tupl
         name = t.fresh(f"{tensor.name}_{order[-1]}")
         axis = next(a for a, i in enumerate(v.index) if order[-1] in affine.dims(i))
         t.layouts[key] = Tensor(name, NOWHERE, [None] * len(order), element, levels or None), axis
-    return read(t.layouts[key][0], plain(order))
+    return read(t.layouts[key][0], of_dims(order))
 
 
 def _order(v: Read, summed: frozenset[str]) -> tuple[str, ...]:

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from scalec.errors import ArgumentError, shown
 from scalec.frontend import affine
+from scalec.frontend.affine import of_dims
 from scalec.frontend.program import Program, Read, Statement, Tensor, scale_name
-from scalec.gradients.expressions import below, plain, read
+from scalec.gradients.expressions import below, read
 from scalec.gradients.steps import Step
 from scalec.gradients.text import Writer
 from scalec.gradients.trace import Trace
@@ -71,4 +72,4 @@ def _index(t: Trace, program: Program, name: str) -> tuple[affine.Linear, ...]:
     for i in at:
         dim = affine.plain(i)
         names.append(dim if dim is not None and dim not in names else t.fresh("r"))
-    return plain(tuple(names))
+    return of_dims(tuple(names))

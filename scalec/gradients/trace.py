@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from scalec.errors import UnsupportedError
 from scalec.formats import ELEMENT_TYPES
 from scalec.frontend import affine
-from scalec.frontend.affine import Linear
+from scalec.frontend.affine import Linear, of_dims
 from scalec.frontend.diagnostics import Source, Span
 from scalec.frontend.program import (
     Apply,
@@ -24,7 +24,7 @@ from scalec.frontend.program import (
     reads_in,
 )
 from scalec.gradients.cancelled import cancelled, extreme
-from scalec.gradients.expressions import below, bounds, children, group_of, plain, read, rewritten
+from scalec.gradients.expressions import below, bounds, children, group_of, read, rewritten
 from scalec.gradients.kept import Keeper, below_own
 from scalec.gradients.recipes import Recipe
 from scalec.gradients.steps import LeftOut, MadeIndex
@@ -210,7 +210,7 @@ class Trace:
             name = next(n for n in (*"uvwxyz", *(f"u{i}" for i in range(99))) if n not in names)
             names.add(name)
             dims = tuple(in_order(x))
-            index, tensor = plain(dims), Tensor(name, (0, 0), [None] * len(dims))
+            index, tensor = of_dims(dims), Tensor(name, (0, 0), [None] * len(dims))
             s = Statement(tensor, index, dims, x, False, temporary=True)
             made.append(s)
             value = _with(value, again[0], read(s, index))

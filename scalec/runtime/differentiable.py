@@ -71,6 +71,16 @@ class Differentiable:
                     expected=f"the most times that {index.source} names one row, as most={{'{index.source}': 8}}",
                     fix=f"or once='{index.source}', where that is 1",
                 )
+        made = {n for s in gradients.quantisers for n in s.makes}
+        for s in gradients.steps:
+            if missing := [n for n, what in s.reads.items() if what == "layout" and n not in made]:
+                of = gradients.layouts.get(missing[0], missing[0])
+                raise ArgumentError(
+                    f"{', '.join(s.results)} reads {missing[0]}, which is {of} with another index last",
+                    got=f"{of} as the program has it",
+                    expected=f"what {of} is quantised of, as quantized_from={{'{of}': 'bf16'}}",
+                    fix=f"or compile the programs of scalec.grad, and give them {missing[0]}",
+                )
         self._scalars = {t.name for t in spec.operands if t.scalar}
         self._count = len(spec.results) - len(gradients.kept)
         read = {n for s in gradients.steps for n in s.reads}
@@ -134,9 +144,19 @@ class Differentiable:
 
     def _made(self, values: Sequence[Any], run: Callable[[Any, Mapping[str, Any]], Sequence[Any]]) -> Any:
         """The results, and what backward reads of what is quantised before."""
+        import torch
+
         known = dict(zip(self.names, values, strict=True))
         for step, kernel in zip(self.gradients.quantisers, self.quantisers, strict=True):
             (source,), (operand, *_) = step.reads, step.makes
+            (told,) = [t.dtype for t in _spec(kernel).operands if t.name == source]
+            if known[operand].dtype != torch_calls.result_dtype(torch, told):
+                raise ArgumentError(
+                    f"{operand} is {known[operand].dtype}, and is quantised of {told}",
+                    got=str(known[operand].dtype),
+                    expected=told,
+                    fix=f"convert {operand}, or say its type in quantized_from",
+                )
             known |= dict(zip(step.makes, run(kernel, {source: known[operand]}), strict=True))
         made = (*run(self.forward, known), *(known[n] for n in self._quantised))
         return made[0] if len(made) == 1 else made

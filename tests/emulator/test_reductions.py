@@ -396,11 +396,16 @@ def test_reductions_are_placed_once() -> None:
 def test_bits_do_not_say_who_finished(target: str, tile: str) -> None:
     """A band's last tile is finished by a warp alone, or by all consumers where it is a CTA's last one: which of both,
     the CTAs decide that there are."""
-    program = "T[m,n] = A[m,k] @ B[n,k]; S[m]:f32 = sum[n](T*T); Q[n]:f32 = sum[m](T*T); C[m,n] = T"
+    same_whoever_finishes(
+        "T[m,n] = A[m,k] @ B[n,k]; S[m]:f32 = sum[n](T*T); Q[n]:f32 = sum[m](T*T); C[m,n] = T", target, tile
+    )
+
+
+def same_whoever_finishes(program: str, target: str, tile: str) -> None:
+    """The results have the same bits, however many CTAs there are."""
     program += f" with tile={tile}, cluster=1x1, swap=0"
-    dims = {"m": 500, "n": 648, "k": 64}
     kernel = scalec.compile(program, target=target, dims={"k": 64})
-    values, _ = made_up(program, dims, 4)
+    values, _ = made_up(program, {"m": 500, "n": 648, "k": 64}, 4)
     made = []
     for sms in (1, 3, 200):
         kernel = Kernel(kernel.spec, b"", ptx=kernel.ptx)  # one keeps what it planned

@@ -11,14 +11,13 @@ import pytest
 import scalec
 from scalec import reference
 from scalec.checking.guarded import FILLS, Guarded
-from scalec.checking.launch import made_up, values_of
+from scalec.checking.launch import values_of
 from scalec.frontend import build
 from scalec.ir import context
 from scalec.ir.scale import program_dims
 from scalec.runtime import emulated
-from scalec.runtime.kernel import Kernel
 from tests.emulator.running import TARGETS, refusals
-from tests.emulator.test_reductions import SCHEDULES, close, run
+from tests.emulator.test_reductions import SCHEDULES, close, run, same_whoever_finishes
 from tests.tiers import SEEDS
 
 
@@ -204,20 +203,7 @@ def test_bands_of_many_tiles(target: str) -> None:
 @pytest.mark.once("target")
 def test_bits_do_not_say_who_finished(target: str, tile: str) -> None:
     """A warp alone, or all consumers: each puts the same numbers together in the same order."""
-    program = (
-        PLAIN + of_rows("0.1*T") + "; " + of_columns("0.1*T") + f"; C[m,n] = T with tile={tile}, cluster=1x1, swap=0"
-    )
-    kernel = scalec.compile(program, target=target, dims={"k": 64})
-    values, _ = made_up(program, {"m": 500, "n": 648, "k": 64}, 4)
-    made = []
-    for sms in (1, 3, 200):
-        kernel = Kernel(kernel.spec, b"", ptx=kernel.ptx)  # one keeps what it planned
-        kernel.fixed = device = emulated.EmulatedDevice(target)
-        device.sms = sms
-        made.append(kernel(*(values[t.name] for t in kernel.spec.operands)))
-    for other in made[1:]:
-        for x, y in zip(made[0], other, strict=True):
-            np.testing.assert_array_equal(np.asarray(x), np.asarray(y))
+    same_whoever_finishes(PLAIN + of_rows("0.1*T") + "; " + of_columns("0.1*T") + "; C[m,n] = T", target, tile)
 
 
 DRAWN = {

@@ -124,3 +124,16 @@ def test_torch_takes_it_for_an_op():
 def test_refusals(source: str, said: dict[str, str], message: str):
     with pytest.raises(ArgumentError, match=message):
         scalec.grad(source, quantized_from=said)
+
+
+def test_an_operand_whose_other_order_nobody_makes_is_refused():
+    """Else backward would have nothing to read."""
+    source = "C[m,n] = A[m,k]:mxfp8 @ B[n,k]:mxfp8"
+    options: dict[str, Any] = {"quantize": "mxfp8", "wrt": "A"}
+    with pytest.raises(ArgumentError, match="dA reads B_n, which is B with another index last"):
+        scalec.differentiable(source, "sm_100a", {"n": 64, "k": 64}, quantized_from={"A": "bf16"}, **options)
+    layer = scalec.differentiable(
+        source, "sm_100a", {"n": 64, "k": 64}, quantized_from={"A": "bf16", "B": "f32"}, **options
+    )
+    with pytest.raises(ArgumentError, match=r"A is torch.float32, and is quantised of bf16"):
+        layer(torch.zeros(8, 64), torch.zeros(64, 64))
