@@ -19,6 +19,7 @@ from scalec.ir import context
 from scalec.reference.packing import decode, from_layout
 from scalec.reference.quantize import block_amax, block_shape, counted, placed, scale_shape
 from scalec.runtime import emulated
+from scalec.runtime.device import Device
 from scalec.runtime.kernel import Kernel
 from tests.emulator.quantised import changed, codes, same
 from tests.emulator.running import TARGETS as TARGETS
@@ -35,6 +36,7 @@ def ran(
     change: Callable[[Values], None] = lambda _: None,
     fault: Callable[[Kernel], Kernel] = lambda kernel: kernel,
     exact: bool = False,
+    on: Device | None = None,
 ) -> tuple[Values, Any, Values, Stats]:
     """What two launches over different bytes leave, the same; what the reference has; the arguments.
 
@@ -43,10 +45,12 @@ def ran(
     Args:
         fixed: the dimensions, by their first letters, whose sizes are known when the program is compiled.
         change: of what is made up.
+        on: a device; None for an emulated one.
     """
     kernel = fault(scalec.compile(source, target=target, dims={d: n for d, n in dims.items() if d[0] in fixed}))
-    device = kernel.fixed = emulated.EmulatedDevice(target)
-    device.options = replace(device.options, seed=sum(dims.values()))
+    device = kernel.fixed = emulated.EmulatedDevice(target) if on is None else on
+    if isinstance(device, emulated.EmulatedDevice):
+        device.options = replace(device.options, seed=sum(dims.values()))
     kernel.load(device)
     with context.context():
         program = build(source, {d: n for d, n in dims.items() if n})
@@ -70,11 +74,12 @@ def ran(
             assert not wrong, f"{wrong} bytes around {x.spec.name} have changed"
         runs.append({x.spec.name: x for x in outs} | {"bytes": [x.contents(dims, reached[x.spec.name]) for x in outs]})
     assert runs[0]["bytes"] == runs[1]["bytes"], "two launches differ, or do not write all of it"
-    assert device.stats is not None or not all(dims.values())
+    stats = getattr(device, "stats", None)
+    assert stats is not None or on is not None or not all(dims.values())
     made = {r.name: values_of(r, runs[0][r.name]) for r in kernel.spec.results}
     known = scales_of(expected)  # packed elements end with a byte
     made = {n: x if n in known else x[..., : expected[n].shape[-1]] for n, x in made.items()}
-    return made, expected, values, device.stats  # pyright: ignore
+    return made, expected, values, stats  # pyright: ignore
 
 
 def points_of(name: str, expected: Any) -> Any:

@@ -166,13 +166,13 @@ def launched(
     orders: right, equal, and nothing else written.
 
     Args:
-        kernel: fixed to an emulated device.
+        kernel: on an emulated device, or, in tests/gpu, on a GPU.
         values, expected: of arguments, and of results that are added to; what the reference makes of them.
     """
-    device, runs = kernel.fixed, []
-    assert isinstance(device, emulated.EmulatedDevice)
+    device, runs = kernel.load().device, []
     for turn in range(launches):
-        device.options = replace(device.options, seed=seed + 100 * turn)
+        if isinstance(device, emulated.EmulatedDevice):
+            device.options = replace(device.options, seed=seed + 100 * turn)
         given, outs = between_guards(device, kernel.spec, values, dims, FILLS[turn % len(FILLS)])
         kernel(*given, out=outs[0] if len(outs) == 1 else tuple(outs))
         assert not any(x.changed() for x in given if isinstance(x, Guarded)), f"{dims}: an argument has changed"

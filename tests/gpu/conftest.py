@@ -1,10 +1,16 @@
-"""Numerical tests on a GPU: `pytest -m gpu tests/gpu` on a machine that has one, with torch."""
+"""Numerical tests on a GPU: `pytest -m gpu tests/gpu` on a machine that has one, with torch. Those that ask for `here`
+run on the emulator too, at fewer sizes: `SCALEC_DEVICE=emulator pytest -m gpu FILE`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import pytest
+
+from scalec import env
+from scalec.runtime import devices, emulated
 
 GUARD = 4096  # elements before and after every result, whose bytes must survive
 
@@ -17,6 +23,24 @@ def torch():
         pytest.skip("no CUDA GPU")
     module.backends.cuda.matmul.allow_tf32 = False
     return module
+
+
+@pytest.fixture
+def here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """What kernels of sm_90a run on: this machine's GPU, or the emulator, which then sums as an H200 does."""
+    if env.DEVICE.get() != "emulator":
+        request.getfixturevalue("torch")
+        return devices.default("sm_90a")
+    device = devices.emulator("sm_90a")
+    assert isinstance(device, emulated.EmulatedDevice)
+    monkeypatch.setattr(device, "options", replace(device.options, tensor_core="hopper"))
+    return device
+
+
+@pytest.fixture
+def place(here: Any) -> str:
+    """Where torch's tensors are for that."""
+    return "cpu" if isinstance(here, emulated.EmulatedDevice) else "cuda"
 
 
 @pytest.fixture
