@@ -19,6 +19,7 @@ from scalec.runtime import emulated
 from tests.emulator.pointwise import bit_equal
 from tests.emulator.running import launched
 from tests.emulator.test_page_buffers import FORMS, LOGITS, Pages, given, tables
+from tests.emulator.test_row_statistics import of
 from tests.emulator.test_row_stores import IN_GROUPS, with_offsets
 
 pytestmark = pytest.mark.gpu
@@ -41,18 +42,9 @@ def test_computed_operands(here: Any, name: str) -> None:
     source = GATHERED[name]
     kernel = scalec.compile(source, "sm_90a", {"k": 264})
     for m, n in ((77, 200), (1, 40), *[(1500, 520)] * large(here)):
-        dims = {"m": m, "n": n, "k": 264, "g": 5, "A_0": 50, "B_0": 3, "C_0": 2 * m}
-        with context.context():
-            dims = {x: dims[x] for x in sizes_of(source)}
+        dims = of(source, {"m": m, "n": n, "k": 264, "g": 5, "A_0": 50, "B_0": 3, "C_0": 2 * m})
         values, expected = made_up(source, dims, 5)
         launched(kernel, values, expected, dims, 5)
-
-
-def sizes_of(source: str) -> list[str]:
-    """The dimensions of a program."""
-    from scalec.ir.scale import program_dims
-
-    return list(program_dims(build(source).body.operations[0]))
 
 
 @pytest.mark.parametrize("name", ["FP8", "MXFP4", "MXFP8", "BF16 by MXFP4"])
