@@ -10,10 +10,14 @@ from scalec.ir.schedule import Request, Schedule
 from scalec.passes.choose.tiling import SEARCHES
 from scalec.passes.plan.mma_n import LEAST
 
-FEW = 10
-"""Registers that fewer K blocks in one iteration may save: of 20 kernels with promotion that spilled at unroll = 2 and
+FEW = 12
+"""Registers that one K block in an iteration may save: of 20 kernels with promotion that spilled at unroll = 2 and
 256x128, unroll = 1 cured those that had spilled 1, 5, 6 and 10; the others had spilled 2 to 96 (ptxas 13.5,
-2026-11-21)."""
+2026-11-21). It cured 128x256 with a max of rows, which had spilled 11, and took 0.77 of the time of 256x64 (FP8,
+4096x7168x2048; H200, 2026-11-30)."""
+
+UNROLLED = 2
+"""K blocks in an iteration that are tried where more spilled, however much."""
 
 
 class Made(Protocol):
@@ -98,6 +102,8 @@ class Attempt:
         # nothing spilled: a remark, as on a remainder's loop that takes over accumulators (C7514)
         few = not slow.spilled or (spilled.promote and slow.spilled <= FEW)
         alone = spilled.warpgroups == 1  # whose tiles the model knows from kernels with one K block an iteration
+        if given.unroll is None and spilled.unroll > UNROLLED:
+            return replace(self, unroll=UNROLLED)
         if given.unroll is None and spilled.unroll > 1 and (few or alone or given.tile is not None):
             return replace(self, unroll=1)
         mma_n = next((n for n in made.narrower if n >= LEAST), None)

@@ -13,6 +13,12 @@ FAN_IN = 4
 one SM does. With parts of 128x192 sums each part then took 1.2 µs (H200, 2026-11-24)."""
 
 
+RUN = 16
+"""Tiles of a reduction that meet at a time where they are more: the last one of a run puts these together while others
+are multiplied, so that the last one of all reads a number of each run. A warp that read 64 tiles of 192 rows took
+0.1 to 0.2 ms at the end of a launch (bf16, 8192x8192x4096, sums of exponentials; H200, 2026-11-30)."""
+
+
 def meetings(split: int) -> list[int]:
     """How many are left of a tile's parts before each step in which they meet, FAN_IN at a time: of 64 parts 64, 16 and
     4. One step where the last CTA adds all."""

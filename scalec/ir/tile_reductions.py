@@ -151,6 +151,38 @@ class MeetOp(Op, name="meet"):
     """All consumers of a tile meet: what they have left in shared memory each may read."""
 
 
+def _of_slot(op: ir.OpView) -> int:
+    """f32 of a slot: of each row, or column, as many numbers as the kind of reduction has."""
+    return int_of(op.extent) * numbers_of(str_of(op.kind))
+
+
+def _place(op: ir.OpView) -> None:
+    """Refuses partial results that are not within a tile's."""
+    end = int_of(op.offset) + _of_slot(op)
+    if end > int_of(op.words):
+        refuse(f"partial results up to {end} of {int_of(op.words)} words of a tile")
+    memory_of(op, "partials", "f32")
+
+
+class JoinRunOp(Op, name="join_run"):
+    """What `count` tiles have, number `first` and those each `step` on, with `slots` partial results each, is reduced
+    in an order that their numbers alone give, and becomes what the first of them has, in one slot. The consumers of a
+    tile do this together, or with `alone` 1 the warp that is here."""
+
+    partials: ext.Operand[Any]
+    first: ext.Operand[I32]
+    step: ext.Operand[I32]
+    count: ext.Operand[I32]
+    kind: Meeting
+    slots: Count
+    words: Count
+    offset: Natural
+    extent: Count
+    alone: Flag
+
+    verify_invariants = staticmethod(_place)
+
+
 class FinishReductionOp(Op, name="finish_reduction"):
     """targets[i * strides] = body(the reduction of what `count` tiles have for i), for i from `start` up to `end`.
 
@@ -191,19 +223,6 @@ class FinishReductionOp(Op, name="finish_reduction"):
         if len(op.bounds) not in (0, 2) or len(op.width) > len(op.bounds) // 2:
             refuse(f"{len(op.bounds)} bounds and {len(op.width)} widths, expected two with a width, or none")
         computes(op, numbers_of(str_of(op.kind)), len(op.targets))
-
-
-def _of_slot(op: ir.OpView) -> int:
-    """f32 of a slot: of each row, or column, as many numbers as the kind of reduction has."""
-    return int_of(op.extent) * numbers_of(str_of(op.kind))
-
-
-def _place(op: ir.OpView) -> None:
-    """Refuses partial results that are not within a tile's."""
-    end = int_of(op.offset) + _of_slot(op)
-    if end > int_of(op.words):
-        refuse(f"partial results up to {end} of {int_of(op.words)} words of a tile")
-    memory_of(op, "partials", "f32")
 
 
 def _in_room(op: ir.OpView, offset: int, extent: int) -> None:

@@ -18,7 +18,7 @@ from scalec.lowering.reads import reads as reads_of
 from scalec.passes.plan.counting import partial_words
 from scalec.passes.plan.fold_parts import fold_counters, fold_words
 from scalec.passes.plan.pointwise import Spread
-from scalec.passes.plan.reductions import arrivals, bands
+from scalec.passes.plan.reductions import band_counters, bands
 from scalec.passes.problem.operand import Product
 from scalec.passes.problem.pointwise import Pointwise
 from scalec.passes.problem.types import Problem
@@ -262,7 +262,7 @@ def launch_of(kernel: ir.OpView, problem: Problem, schedule: Schedule) -> abi.La
         split=split // together,
         part_bytes=-(-bm * bn * 4 * (split + segments - 1) // split) if split > together else 0,  # f32
         partial_bytes=4 * (partial_words(problem, schedule) + fold_words(problem, schedule)),
-        arrivals=len(arrivals(problem, schedule)) + fold_counters(problem, schedule),
+        arrivals=band_counters(problem, schedule) + fold_counters(problem, schedule),
         bands=bands(problem, schedule),
         one_each=schedule.scheduler == "dynamic",
         dependent=schedule.dependent << 30,

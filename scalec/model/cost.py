@@ -53,7 +53,7 @@ IN_REGISTERS = {
     (4, False, 8): 0.0138,
     (4, False, 16): 0.0147,
     (4, True, 16): 0.0281,
-    (8, False, 16): 0.04,
+    (8, False, 16): 0.018,
     (16, False, 16): 0.0015,
     (16, False, 32): 0.0093,
 }
@@ -344,6 +344,14 @@ def _launch(
     if spread:
         asked, moved = asked * c.spread, moved * c.spread
 
+    in_both = in_registers(schedule) and problem.rhs.converted and not problem.lhs.addends
+    written = 1.0
+    if in_both:
+        written = BOTH
+    elif problem.converts and not (in_registers(schedule) or any(anew) or any(widened)):
+        wide = any(x.converted and (x.turned or x.element.bits > 8) for x in (problem.lhs, problem.rhs))
+        written = WRITTEN if wide else NARROW
+
     def memory(ctas: float) -> float:
         """For all CTAs together, and for one of a pair of SMs, where two share what brings it."""
         return moved * max(ctas * c.memory / rates.memory * 1e9, c.stream if 2 * ctas > target.sms else c.lone)
@@ -351,9 +359,10 @@ def _launch(
     def wave(ctas: float) -> float:
         if taking > 1:  # another tile is multiplied while one is stored, and between a warpgroup's products
             block = _norm(c.bound, products, filled, converted, asked * ctas / target.sms) + beside + c.block
-            return _norm(c.overlap, max(blocks * block, (blocks * block + stored) / taking), memory(ctas))
+            own = max(blocks * block, (blocks * block + stored) / taking)
+            return _norm(c.overlap, own * written, memory(ctas))
         block = _norm(c.bound, products, chain, filled, converted, asked * ctas / target.sms) + beside + c.block
-        return _norm(c.overlap, blocks * block + stored, memory(ctas))
+        return _norm(c.overlap, (blocks * block + stored) * written, memory(ctas))
 
     whole = wave(at_once * size) if waves > 1 else 0
     total = (waves - 1) * whole + wave(last * size) + c.launch + c.warpgroup * sharing * taking
@@ -375,14 +384,7 @@ def _launch(
         else:
             total += c.split * problem.segments + c.exchange * steps[0] * bm * bn  # of one behind the other
     # what tiles take beyond this was found with kernels that convert nothing
-    in_both = in_registers(schedule) and problem.rhs.converted and not problem.lhs.addends
-    written = 1.0
-    if in_both:
-        written = BOTH
-    elif not (in_registers(schedule) or any(anew) or any(widened)):
-        wide = any(x.converted and (x.turned or x.element.bits > 8) for x in (problem.lhs, problem.rhs))
-        written = WRITTEN if wide else NARROW
-    own = written if problem.converts else c.tiles.get((schedule.swap, bm, bn), 1.0)
+    own = 1.0 if problem.converts else c.tiles.get((schedule.swap, bm, bn), 1.0)
     by_both = all(any(s.rows == 1 for s in x.promoted) for x in (problem.lhs, problem.rhs))
     if by_both and bm * bn < ENOUGH_SUMS and waves > SEVERAL:
         own *= FEW_SUMS

@@ -135,10 +135,14 @@ DEEPER = (1, 2, 4)
 """Times the K of a tile: of one whose A is converted in registers, which has so few bytes that with eight stages less
 is on its way than memory takes to answer."""
 
-NARROW = 4
-"""Bits of an element that registers convert where nothing else is asked for, if it is not computed too: e4m3 took 1.02
-to 1.09 of shared memory's time at 1 and 16 rows, and 0.94 to 1.06 at more (H100, 2026-11-27, n = k = 8192, and 7168 by
-2048)."""
+NARROW, LONE = 4, 8
+"""Bits of an element that registers convert where nothing else is asked for: of any, and beside an operand that is
+multiplied as it is. e4m3 that became bf16 took 0.53 to 0.96 of shared memory's time in 41 of 45 programs and sizes of 1
+to 4096 rows (H200, 2026-11-30)."""
+
+FEW_COLUMNS = 32
+"""Of a tile, up to which elements of more bits than NARROW have none that is deeper. e4m3 took 0.87 to 0.96 of the time
+with K blocks of 64 where tiles had 8 and 16 columns, 1.12 to 1.27 where they had 64 (ibid.)."""
 
 
 def _ways_to_convert(
@@ -156,9 +160,11 @@ def _ways_to_convert(
     if where != "registers" and not (fields["swap"] and _turned_alone(problem, given)):
         yield {**fields, "tile": tile, "promote": promote, "convert": "shared"}
     a = problem.lhs
-    alone = a.stored.bits <= NARROW or a.transformed
+    alone = a.stored.bits <= (NARROW if problem.rhs.converted else LONE) or a.transformed
     for times in DEEPER if where == "registers" or (where is None and alone) else ():
         deep = (*tile[:2], times * tile[2])
+        if times > 1 and NARROW < a.stored.bits <= LONE and tile[1] <= FEW_COLUMNS:
+            continue
         if times > 1 and a.transformed and a.stored.bits * deep[2] > 8 * LINE:
             continue  # rows of two lines: prenorm took 2.0 to 2.5 times as long (H200, 2026-11-29)
         most = min(problem.constant_k, deep[2]) if promote and problem.has_scales else promote

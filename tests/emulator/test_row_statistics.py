@@ -188,11 +188,11 @@ MANY = {"sm_90a": "tile=64x16x64", "sm_100a": "tile=128x16x64", "sm_120a": "tile
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_bands_of_many_tiles(target: str) -> None:
-    """More than are loaded at once, and some beyond, and the largest of a row in any of them."""
+    """Of two and three runs, along rows and along columns, and the largest in any of them."""
     fields = f" with {MANY[target]}, swap=0, scheduler=static"
-    for n in (16 * 19, 16 * 21 - 3, 16 * 31):
+    for m, n in ((20, 16 * 19), (20, 16 * 21 - 3), (20, 16 * 37), (128 * 17 + 3, 24)):
         source = PLAIN + of_rows("0.05*T") + "; " + of_columns("0.05*T") + fields
-        _, made, expected = run(source, target, {"m": 20, "n": n, "k": 64}, "nk", launches=1)
+        _, made, expected = run(source, target, {"m": m, "n": n, "k": 64}, "nk", launches=1)
         close(made, expected, "S", "Z")
 
 

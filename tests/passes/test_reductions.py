@@ -41,10 +41,10 @@ def test_a_workspace_has_a_number_for_each_row_and_column_of_a_tile() -> None:
     assert made.spec is not None
     launch = made.spec.launch
     assert launch.partial_bytes == 4 * (128 + 8 * 64)  # of eight warps each has rows of its own
-    assert launch.arrivals == 2
+    assert launch.arrivals == 4  # for rows and for columns: of a run of tiles, and of all runs
     tiles = 3 * 2 * 4  # batches, by rows, by columns: three, and one beyond them in a cluster of two
     sums = 2 * 4 * 128 * 64
-    assert launch.workspace({"b": 3, "m": 130, "n": 190, "k": 512}) == (tiles * (sums + 2560), tiles * 4 * 3)
+    assert launch.workspace({"b": 3, "m": 130, "n": 190, "k": 512}) == (tiles * (sums + 2560), tiles * 4 * 5)
 
 
 def test_a_warp_that_counts_adds_a_tile_up_first() -> None:
@@ -53,11 +53,19 @@ def test_a_warp_that_counts_adds_a_tile_up_first() -> None:
     made = compile_source(BOTH, target="sm_90a", dims={"k": 512}, schedule=schedule, until="ptx")
     assert made.spec is not None
     assert made.spec.launch.partial_bytes == 4 * (128 + 64)
-    assert made.spec.launch.arrivals == 2
+    assert made.spec.launch.arrivals == 4
     others = {**schedule, "consumers": "pingpong", "warpgroups": "2", "tile": "64x64x64"}
     made = compile_source(BOTH, target="sm_90a", dims={"k": 512}, schedule=others, until="ptx")
     assert made.spec is not None
-    assert (made.spec.launch.partial_bytes, made.spec.launch.arrivals) == (4 * (64 + 4 * 64), 2)
+    assert (made.spec.launch.partial_bytes, made.spec.launch.arrivals) == (4 * (64 + 4 * 64), 4)
+
+
+@pytest.mark.parametrize(("m", "n", "counters"), [(128 * 16, 64 * 16, 2), (128 * 16 + 1, 64 * 16, 3), (256, 1025, 3)])
+def test_more_tiles_than_a_run_have_counters_of_runs(m: int, n: int, counters: int) -> None:
+    schedule, dims = {"tile": "128x64x64", "swap": "0", "cluster": "1x1"}, {"b": 1, "m": m, "n": n, "k": 64}
+    made = compile_source(BOTH, target="sm_90a", dims=dims, schedule=schedule, until="ptx")
+    assert made.spec is not None
+    assert made.spec.launch.arrivals == counters
 
 
 STATISTICS = "T[m,n] = A[m,k] @ B[n,k]; M[m] = max[n](T*T); R[m]:f32 = M; S[m]:f32 = sum[n](exp(T*T - M))"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -244,10 +245,14 @@ def last_tile(s: State, op: ir.OpView) -> None:
 
 @COMMON.lowers("tile.finish_reduction")
 def finish_reduction(s: State, op: ir.OpView) -> None:
-    if tile.int_of(op.alone):
-        _finish_alone(s, op)
-    else:
-        _finish_together(s, op)
+    band = _Band.of(s, op)
+    _reduce(band, band.store)
+
+
+@COMMON.lowers("tile.join_run")
+def join_run(s: State, op: ir.OpView) -> None:
+    band = _Band.of(s, op)
+    _reduce(band, band.keep)
 
 
 @dataclass(frozen=True)
@@ -269,6 +274,11 @@ class _Band:
         first = b.add(pointer_of(s, op.partials), begin)
         apart = b.mul(b.widen(s.get(op.step)), b.constant(4 * words, b.i64))
         return _Band(s, op, tile.str_of(op.kind), first, apart, slots, extent)
+
+    @property
+    def joins(self) -> bool:
+        """Whether what is made of them is written where it was read."""
+        return self.op.operation.name == "tile.join_run"
 
     @property
     def loads(self) -> int:
@@ -323,6 +333,18 @@ class _Band:
                 some(1, b.compare("lt", b.add(number.get(), own), count))
         return list(map(_get, totals))
 
+    def keep(self, index: ir.Value, totals: list[Known], mine: ir.Value | None = None) -> None:
+        """Of adjacent rows or columns from `index` on, as what the first tile has."""
+        b, at = self.s.b, self.s.b.add(self.first, self.s.b.widen(self.s.b.shl(index, 2)))
+        width = len(totals)
+        values = _in_braces(", ".join(f"${1 + i}" for i in range(width)), width)
+        for part, known in enumerate(zip(*totals, strict=True)):
+            text = f"st.global{_of(width)} [$0 + {4 * part * self.extent}], {values};"
+            if mine is None:
+                b.asm(text, [], [at, *known])
+            else:
+                b.asm(f"@${1 + width} {text}", [], [at, *known, mine])
+
     def store(self, index: ir.Value, totals: list[Known], mine: ir.Value | None = None) -> None:
         """The results of adjacent rows or columns from `index` on, of those that are there."""
         s, b, op = self.s, self.s.b, self.op
@@ -365,33 +387,46 @@ def _met(b: Builder, kind: str, totals: list[Known], apart: int, turns: int) -> 
     return totals
 
 
-def _finish_together(s: State, op: ir.OpView) -> None:
-    b, crew, band, extent = s.b, Crew.of(s), _Band.of(s, op), tile.int_of(op.extent)
-    turns, ahead = _turns(extent), max(1, _AHEAD_TOGETHER // band.loads)
+Put = Callable[[ir.Value, list[Known], ir.Value | None], None]
+"""What is done with the totals of adjacent rows or columns from an index on, where a thread has them for itself."""
+
+
+def _reduce(band: _Band, put: Put) -> None:
+    (_reduce_alone if tile.int_of(band.op.alone) else _reduce_together)(band, put)
+
+
+def _reduce_together(band: _Band, put: Put) -> None:
+    s, b, crew, extent = band.s, band.s.b, Crew.of(band.s), band.extent
+    joins, turns, ahead = band.joins, _turns(extent), max(1, _AHEAD_TOGETHER // band.loads)
+    # what is computed of it is not kept through the products, for which ptxas 13.0 then spilled others (192x128, FP8)
+    (thread,) = b.asm("mov.b32 $0, $1;", [b.i32], [crew.thread])
     if turns > 1:
-        own, turn = b.shr(crew.thread, turns.bit_length() - 1), b.and_(crew.thread, turns - 1)
+        own, turn = b.shr(thread, turns.bit_length() - 1), b.and_(thread, turns - 1)
         for first in range(0, extent, crew.threads // turns):
             index = b.add(own, first)
             totals = band.totals(b.min(index, extent - 1), 1, turn, turns, ahead)
             mine = b.and_(b.compare("eq", turn, 0), b.compare("lt", index, extent))
-            band.store(index, _met(b, band.kind, totals, 1, turns), mine)
+            if joins:  # threads without a row have read the last one's, which is written now
+                b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
+                crew.meet(s)
+            put(index, _met(b, band.kind, totals, 1, turns), mine)
         return
-    at = b.variable(b.i32, crew.thread)
+    at = b.variable(b.i32, thread)
 
     def one() -> None:
         own = at.get()
-        band.store(own, band.totals(own, 1, 0, 1, ahead))
+        put(own, band.totals(own, 1, 0, 1, ahead), None)
         at.set(b.add(own, crew.threads))
 
     b.loop(lambda: b.compare("lt", at.get(), extent), one)
 
 
-def _finish_alone(s: State, op: ir.OpView) -> None:
+def _reduce_alone(band: _Band, put: Put) -> None:
     """Lanes take adjacent ones at once, and so fewer waits; where not all have some, several take tiles by turns."""
-    b, band, extent = s.b, _Band.of(s, op), tile.int_of(op.extent)
+    s, b, extent, joins = band.s, band.s.b, band.extent, band.joins
     turns = _turns(extent)
     lanes = tile.LANES // turns
-    own, ahead = b.and_(s.lane, lanes - 1), max(1, _AHEAD // band.loads)
+    own, ahead = b.and_(s.lane, lanes - 1), max(1, _AHEAD // band.slots)
     turn: ir.Value | int = b.shr(s.lane, lanes.bit_length() - 1) if turns > 1 else 0
     for first in range(0, extent, _VECTOR * lanes):
         index, there = b.add(b.mul(own, _VECTOR), first), None
@@ -400,4 +435,6 @@ def _finish_alone(s: State, op: ir.OpView) -> None:
         read = index if there is None else b.select(there, index, b.constant(0))
         totals = _met(b, band.kind, band.totals(read, _VECTOR, turn, turns, ahead), lanes, turns)
         mine = b.both(b.compare("eq", turn, 0), there) if turns > 1 else there
-        band.store(index, totals, mine)
+        if joins:
+            b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
+        put(index, totals, mine)

@@ -18,7 +18,7 @@ from scalec.passes.emit.workspace import Workspace
 from scalec.passes.plan.converted import registers_make
 from scalec.passes.plan.counting import partial_words
 from scalec.passes.plan.fold_parts import fold_counters, fold_parts, fold_words
-from scalec.passes.plan.reductions import arrivals
+from scalec.passes.plan.reductions import band_counters
 from scalec.passes.problem.operand import Fold, Operand, OperandInput
 from scalec.passes.problem.sources import computation, is_op, whole_of
 
@@ -146,7 +146,7 @@ class OperandBodies(Workspace):
         p, s, (memory, counters) = self.problem, self.schedule, self.memory()
         if not p.reductions:
             return memory, counters
-        return self.behind(memory, partial_words(p, s)), self.behind(counters, len(arrivals(p, s)))
+        return self.behind(memory, partial_words(p, s)), self.behind(counters, band_counters(p, s))
 
     def store_fold(self, h: Handles, side: Side, fold: Fold, room: ir.Value, w: Work) -> None:
         """Stores a fold of the tile's rows."""

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
 from scalec.ir.mlir import ir
 from scalec.ir.scale_functions import CONVERSIONS
 from scalec.ir.tile_types import str_of
-from scalec.meetings import numbers_of
+from scalec.meetings import RUN, numbers_of
 from scalec.passes.emit.body import Body, Sums, copied
 from scalec.passes.emit.emitter import Source
 from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.counting import counting_warp, partial_words, stored_partials
-from scalec.passes.plan.reductions import Partial, arrivals, partials
+from scalec.passes.plan.reductions import Partial, arrivals, band_tiles, in_runs, partials
 from scalec.passes.problem.result import Result
 from scalec.passes.problem.types import Problem
 
@@ -140,16 +141,51 @@ class Reductions(Body):
     def finish_reductions(self, w: Work, alone: int = 0) -> None:
         """The tile is counted along each axis, and the last one of a band is finished: by all consumers or a warp
         `alone`."""
-        e, i1, stored = self.e, ir.IntegerType.get_signless(1), self.stored_partials
-        for index, axis in enumerate(arrivals(self.problem, self.schedule)):
+        stored, counters = self.stored_partials, 0
+        for axis in arrivals(self.problem, self.schedule):
             mine = [i for i, p in enumerate(stored) if p.axis == axis]
             band = self.band(w, stored[mine[0]])
-            number = e.arith("arith.addi", band.first, self.all_tiles()) if index else band.first
-            operands = [self.memory()[1], number, band.count]
-            last = e.op("tile.last_tile", [i1], operands, alone=alone).result
-            with e.region("tile.when", [last]):
+            with ExitStack() as last:
+                if in_runs(self.problem, self.schedule, axis):
+                    run, band = self.run_of(w, band, axis)
+                    last.enter_context(self.when_last(run, counters, alone))
+                    for i in mine:
+                        self.join_run(stored[i], run, alone)
+                        stored[i] = replace(stored[i], slots=1)
+                    counters += 1
+                last.enter_context(self.when_last(band, counters, alone))
+                counters += 1
                 for i in mine:
                     self.finish_reduction(self.problem.each_reduction[i], stored[i], band, w, alone)
+
+    def when_last(self, band: Band, counters: int, alone: int) -> AbstractContextManager[Any]:
+        """What the last tile of a band does, of which so many `counters` of all tiles are before its own."""
+        e, number = self.e, band.first
+        if counters:
+            before = e.arith("arith.muli", self.all_tiles(), e.i32(counters)) if counters > 1 else self.all_tiles()
+            number = e.arith("arith.addi", number, before)
+        operands = [self.memory()[1], number, band.count]
+        last = e.op("tile.last_tile", [ir.IntegerType.get_signless(1)], operands, alone=alone).result
+        return e.region("tile.when", [last])
+
+    def run_of(self, w: Work, band: Band, axis: str) -> tuple[Band, Band]:
+        """The tiles of a band that meet at a time, of which the work's is one; and the first ones of all such runs,
+        each of which has then what its run has."""
+        e = self.e
+        place = self.number_along(w, "mn".index(axis))
+        before = e.arith("arith.muli", e.arith("arith.divui", place, e.i32(RUN)), e.i32(RUN))
+        first = e.arith("arith.addi", band.first, e.arith("arith.muli", before, band.step))
+        count = e.i32(RUN)
+        if (band_tiles(self.problem, self.schedule, axis) or 1) % RUN:
+            count = e.arith("arith.minui", e.arith("arith.subi", band.count, before), count)
+        runs = e.arith("arith.divui", e.arith("arith.addi", band.count, e.i32(RUN - 1)), e.i32(RUN))
+        apart = e.arith("arith.muli", band.step, e.i32(RUN))
+        return Band(band.own, first, band.step, count), Band(first, band.first, apart, runs)
+
+    def join_run(self, p: Partial, run: Band, alone: int) -> None:
+        """What a run's tiles have becomes its first one's."""
+        operands = [self.memory()[0], run.first, run.step, run.count]
+        self.e.op("tile.join_run", operands=operands, slots=p.slots, alone=alone, **self.where(p))
 
     def finish_reduction(self, of: Problem, p: Partial, band: Band, w: Work, alone: int) -> None:
         """Of all tiles of a band, in an order of their numbers; by a warp `alone`."""

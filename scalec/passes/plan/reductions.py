@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from scalec.abi import Extent, Term
 from scalec.ir.schedule import Schedule
-from scalec.meetings import numbers_of
+from scalec.meetings import RUN, numbers_of
 from scalec.passes.plan.items import cut_along, free_warps
 from scalec.passes.plan.resources import loads_tiles, producer_warpgroups, result_columns, threaded, turns, units
 from scalec.passes.problem.types import Problem
@@ -109,6 +109,26 @@ def arrivals(problem: Problem, schedule: Schedule) -> tuple[str, ...]:
     """The axes that reductions run over: tiles along each are counted, those in order of M before N."""
     found = {p.axis for p in partials(problem, schedule)}
     return tuple(axis for axis in ("n", "m") if axis in found)
+
+
+def in_runs(problem: Problem, schedule: Schedule, axis: str) -> bool:
+    """Whether tiles along an axis may be more than RUN, and meet so many at a time. Those that begin anywhere do not:
+    their numbers are not their order."""
+    over, most = overhang(problem, schedule), band_tiles(problem, schedule, axis)
+    return (over is None or over.axis != axis) and (most is None or most > RUN)
+
+
+def band_tiles(problem: Problem, schedule: Schedule, axis: str) -> int | None:
+    """Tiles along an axis, those beyond the last one in a cluster too; None where the dimension's size is not known."""
+    i = "mn".index(axis)
+    size, along = (problem.m, problem.n)[i].size, schedule.cluster[i]
+    extent = (schedule.tile[0], result_columns(problem, schedule))[i] * along
+    return None if size is None else -(-size // extent) * along
+
+
+def band_counters(problem: Problem, schedule: Schedule) -> int:
+    """Counters of each tile: for each axis that reductions run over one, or of runs and of all of these."""
+    return sum(1 + in_runs(problem, schedule, axis) for axis in arrivals(problem, schedule))
 
 
 def no_invariant(problem: Problem) -> str:

@@ -64,6 +64,15 @@ func.func @p(%counters: memref<?xf32>, %i: i32) {
 
 // -----
 
+// join_run: place
+// EXPECT: partial results up to 160 of 128 words of a tile
+func.func @p(%partials: memref<?xf32>, %i: i32) {
+  "tile.join_run"(%partials, %i, %i, %i) {kind = "sum", slots = 1 : i64, alone = 0 : i64, words = 128 : i64, offset = 96 : i64, extent = 64 : i64} : (memref<?xf32>, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
 // finish_reduction: slots
 // EXPECT: slots is 0, expected at least 1
 func.func @p(%partials: memref<?xf32>, %r: memref<?xf32>, %i: i32, %stride: i64) {
