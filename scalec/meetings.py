@@ -13,10 +13,11 @@ FAN_IN = 4
 one SM does. With parts of 128x192 sums each part then took 1.2 µs (H200, 2026-11-24)."""
 
 
-RUN = 16
-"""Tiles of a reduction that meet at a time where they are more: the last one of a run puts these together while others
-are multiplied, so that the last one of all reads a number of each run. A warp that read 64 tiles of 192 rows took
-0.1 to 0.2 ms at the end of a launch (bf16, 8192x8192x4096, sums of exponentials; H200, 2026-11-30)."""
+SECTION, FEW_TILES = 8, 16
+"""Tiles of a reduction that meet at a time, where they are more than FEW_TILES: the last one of a section puts these
+together while others are multiplied, so that the last one of all reads a number of each section. Before, sums of
+exponentials beside bf16 of 8192x8192x4096, 64 tiles of 192x128 a row, took 1115 µs, 722 since, 725 and 744
+with sections of 16 and 32; the product alone 698 (H200, 2026-11-30)."""
 
 
 def meetings(split: int) -> list[int]:

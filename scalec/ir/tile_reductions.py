@@ -164,7 +164,7 @@ def _place(op: ir.OpView) -> None:
     memory_of(op, "partials", "f32")
 
 
-class JoinRunOp(Op, name="join_run"):
+class JoinSectionOp(Op, name="join_section"):
     """What `count` tiles have, number `first` and those each `step` on, with `slots` partial results each, is reduced
     in an order that their numbers alone give, and becomes what the first of them has, in one slot. The consumers of a
     tile do this together, or with `alone` 1 the warp that is here."""

@@ -116,8 +116,8 @@ MANY = {"sm_90a": "tile=64x16x64", "sm_100a": "tile=128x16x64", "sm_120a": "tile
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_bands_of_many_tiles(target: str) -> None:
-    """Of two and three runs, the last ones of 1, 3, 5 and 15 tiles: of all that are there, some by the last tile of a
-    CTA."""
+    """Of three to five sections, the last ones of 1, 3, 5 and 7 tiles: of all that are there, some by the last tile
+    of a CTA."""
     fields = f" with {MANY[target]}, swap=0, scheduler=static"
     for n in (16 * 17 - 1, 16 * 19, 16 * 21 - 3, 16 * 31, 16 * 37):
         dims = {"m": 20, "n": n, "k": 64}

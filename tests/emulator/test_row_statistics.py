@@ -188,7 +188,7 @@ MANY = {"sm_90a": "tile=64x16x64", "sm_100a": "tile=128x16x64", "sm_120a": "tile
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_bands_of_many_tiles(target: str) -> None:
-    """Of two and three runs, along rows and along columns, and the largest in any of them."""
+    """Of three to five sections, along rows and along columns, and the largest in any of them."""
     fields = f" with {MANY[target]}, swap=0, scheduler=static"
     for m, n in ((20, 16 * 19), (20, 16 * 21 - 3), (20, 16 * 37), (128 * 17 + 3, 24)):
         source = PLAIN + of_rows("0.05*T") + "; " + of_columns("0.05*T") + fields

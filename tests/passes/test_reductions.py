@@ -41,7 +41,7 @@ def test_a_workspace_has_a_number_for_each_row_and_column_of_a_tile() -> None:
     assert made.spec is not None
     launch = made.spec.launch
     assert launch.partial_bytes == 4 * (128 + 8 * 64)  # of eight warps each has rows of its own
-    assert launch.arrivals == 4  # for rows and for columns: of a run of tiles, and of all runs
+    assert launch.arrivals == 4  # for rows and for columns: of a section of tiles, and of all sections
     tiles = 3 * 2 * 4  # batches, by rows, by columns: three, and one beyond them in a cluster of two
     sums = 2 * 4 * 128 * 64
     assert launch.workspace({"b": 3, "m": 130, "n": 190, "k": 512}) == (tiles * (sums + 2560), tiles * 4 * 5)
@@ -61,7 +61,7 @@ def test_a_warp_that_counts_adds_a_tile_up_first() -> None:
 
 
 @pytest.mark.parametrize(("m", "n", "counters"), [(128 * 16, 64 * 16, 2), (128 * 16 + 1, 64 * 16, 3), (256, 1025, 3)])
-def test_more_tiles_than_a_run_have_counters_of_runs(m: int, n: int, counters: int) -> None:
+def test_more_tiles_than_a_section_have_counters_of_sections(m: int, n: int, counters: int) -> None:
     schedule, dims = {"tile": "128x64x64", "swap": "0", "cluster": "1x1"}, {"b": 1, "m": m, "n": n, "k": 64}
     made = compile_source(BOTH, target="sm_90a", dims=dims, schedule=schedule, until="ptx")
     assert made.spec is not None

@@ -249,8 +249,8 @@ def finish_reduction(s: State, op: ir.OpView) -> None:
     _reduce(band, band.store)
 
 
-@COMMON.lowers("tile.join_run")
-def join_run(s: State, op: ir.OpView) -> None:
+@COMMON.lowers("tile.join_section")
+def join_section(s: State, op: ir.OpView) -> None:
     band = _Band.of(s, op)
     _reduce(band, band.keep)
 
@@ -278,7 +278,7 @@ class _Band:
     @property
     def joins(self) -> bool:
         """Whether what is made of them is written where it was read."""
-        return self.op.operation.name == "tile.join_run"
+        return self.op.operation.name == "tile.join_section"
 
     @property
     def loads(self) -> int:

@@ -9,13 +9,13 @@ from typing import Any
 from scalec.ir.mlir import ir
 from scalec.ir.scale_functions import CONVERSIONS
 from scalec.ir.tile_types import str_of
-from scalec.meetings import RUN, numbers_of
+from scalec.meetings import SECTION, numbers_of
 from scalec.passes.emit.body import Body, Sums, copied
 from scalec.passes.emit.emitter import Source
 from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.counting import counting_warp, partial_words, stored_partials
-from scalec.passes.plan.reductions import Partial, arrivals, band_tiles, in_runs, partials
+from scalec.passes.plan.reductions import Partial, arrivals, band_tiles, in_sections, partials
 from scalec.passes.problem.result import Result
 from scalec.passes.problem.types import Problem
 
@@ -146,11 +146,11 @@ class Reductions(Body):
             mine = [i for i, p in enumerate(stored) if p.axis == axis]
             band = self.band(w, stored[mine[0]])
             with ExitStack() as last:
-                if in_runs(self.problem, self.schedule, axis):
-                    run, band = self.run_of(w, band, axis)
-                    last.enter_context(self.when_last(run, counters, alone))
+                if in_sections(self.problem, self.schedule, axis):
+                    section, band = self.section_of(w, band, axis)
+                    last.enter_context(self.when_last(section, counters, alone))
                     for i in mine:
-                        self.join_run(stored[i], run, alone)
+                        self.join_section(stored[i], section, alone)
                         stored[i] = replace(stored[i], slots=1)
                     counters += 1
                 last.enter_context(self.when_last(band, counters, alone))
@@ -168,24 +168,24 @@ class Reductions(Body):
         last = e.op("tile.last_tile", [ir.IntegerType.get_signless(1)], operands, alone=alone).result
         return e.region("tile.when", [last])
 
-    def run_of(self, w: Work, band: Band, axis: str) -> tuple[Band, Band]:
-        """The tiles of a band that meet at a time, of which the work's is one; and the first ones of all such runs,
-        each of which has then what its run has."""
+    def section_of(self, w: Work, band: Band, axis: str) -> tuple[Band, Band]:
+        """The tiles of a band that meet at a time, of which the work's is one; and the first ones of all sections, each
+        of which has then what its section has."""
         e = self.e
         place = self.number_along(w, "mn".index(axis))
-        before = e.arith("arith.muli", e.arith("arith.divui", place, e.i32(RUN)), e.i32(RUN))
+        before = e.arith("arith.muli", e.arith("arith.divui", place, e.i32(SECTION)), e.i32(SECTION))
         first = e.arith("arith.addi", band.first, e.arith("arith.muli", before, band.step))
-        count = e.i32(RUN)
-        if (band_tiles(self.problem, self.schedule, axis) or 1) % RUN:
+        count = e.i32(SECTION)
+        if (band_tiles(self.problem, self.schedule, axis) or 1) % SECTION:
             count = e.arith("arith.minui", e.arith("arith.subi", band.count, before), count)
-        runs = e.arith("arith.divui", e.arith("arith.addi", band.count, e.i32(RUN - 1)), e.i32(RUN))
-        apart = e.arith("arith.muli", band.step, e.i32(RUN))
-        return Band(band.own, first, band.step, count), Band(first, band.first, apart, runs)
+        sections = e.arith("arith.divui", e.arith("arith.addi", band.count, e.i32(SECTION - 1)), e.i32(SECTION))
+        apart = e.arith("arith.muli", band.step, e.i32(SECTION))
+        return Band(band.own, first, band.step, count), Band(first, band.first, apart, sections)
 
-    def join_run(self, p: Partial, run: Band, alone: int) -> None:
-        """What a run's tiles have becomes its first one's."""
-        operands = [self.memory()[0], run.first, run.step, run.count]
-        self.e.op("tile.join_run", operands=operands, slots=p.slots, alone=alone, **self.where(p))
+    def join_section(self, p: Partial, section: Band, alone: int) -> None:
+        """What a section's tiles have becomes its first one's."""
+        operands = [self.memory()[0], section.first, section.step, section.count]
+        self.e.op("tile.join_section", operands=operands, slots=p.slots, alone=alone, **self.where(p))
 
     def finish_reduction(self, of: Problem, p: Partial, band: Band, w: Work, alone: int) -> None:
         """Of all tiles of a band, in an order of their numbers; by a warp `alone`."""

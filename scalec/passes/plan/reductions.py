@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from scalec.abi import Extent, Term
 from scalec.ir.schedule import Schedule
-from scalec.meetings import RUN, numbers_of
+from scalec.meetings import FEW_TILES, numbers_of
 from scalec.passes.plan.items import cut_along, free_warps
 from scalec.passes.plan.resources import loads_tiles, producer_warpgroups, result_columns, threaded, turns, units
 from scalec.passes.problem.types import Problem
@@ -111,11 +111,11 @@ def arrivals(problem: Problem, schedule: Schedule) -> tuple[str, ...]:
     return tuple(axis for axis in ("n", "m") if axis in found)
 
 
-def in_runs(problem: Problem, schedule: Schedule, axis: str) -> bool:
-    """Whether tiles along an axis may be more than RUN, and meet so many at a time. Those that begin anywhere do not:
-    their numbers are not their order."""
+def in_sections(problem: Problem, schedule: Schedule, axis: str) -> bool:
+    """Whether tiles along an axis may be more than FEW_TILES, and meet SECTION at a time. Those that begin anywhere do
+    not: their numbers are not their order."""
     over, most = overhang(problem, schedule), band_tiles(problem, schedule, axis)
-    return (over is None or over.axis != axis) and (most is None or most > RUN)
+    return (over is None or over.axis != axis) and (most is None or most > FEW_TILES)
 
 
 def band_tiles(problem: Problem, schedule: Schedule, axis: str) -> int | None:
@@ -127,8 +127,8 @@ def band_tiles(problem: Problem, schedule: Schedule, axis: str) -> int | None:
 
 
 def band_counters(problem: Problem, schedule: Schedule) -> int:
-    """Counters of each tile: for each axis that reductions run over one, or of runs and of all of these."""
-    return sum(1 + in_runs(problem, schedule, axis) for axis in arrivals(problem, schedule))
+    """Counters of each tile: for each axis that reductions run over one, or of sections and of all of these."""
+    return sum(1 + in_sections(problem, schedule, axis) for axis in arrivals(problem, schedule))
 
 
 def no_invariant(problem: Problem) -> str:

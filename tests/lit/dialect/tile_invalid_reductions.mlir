@@ -64,10 +64,10 @@ func.func @p(%counters: memref<?xf32>, %i: i32) {
 
 // -----
 
-// join_run: place
+// join_section: place
 // EXPECT: partial results up to 160 of 128 words of a tile
 func.func @p(%partials: memref<?xf32>, %i: i32) {
-  "tile.join_run"(%partials, %i, %i, %i) {kind = "sum", slots = 1 : i64, alone = 0 : i64, words = 128 : i64, offset = 96 : i64, extent = 64 : i64} : (memref<?xf32>, i32, i32, i32) -> ()
+  "tile.join_section"(%partials, %i, %i, %i) {kind = "sum", slots = 1 : i64, alone = 0 : i64, words = 128 : i64, offset = 96 : i64, extent = 64 : i64} : (memref<?xf32>, i32, i32, i32) -> ()
   return
 }
 

@@ -25,8 +25,8 @@ func.func @reductions(%partials: memref<?xf32>, %counters: memref<?xi32>, %r: me
   "tile.hand_back"(%ring, %at) : (!tile.stages, !tile.position) -> ()
   // CHECK-NEXT: "tile.last_tile"({{.*}}) {alone = 1 : i64} : (memref<?xi32>, i32, i32) -> i1
   %last = "tile.last_tile"(%counters, %i, %i) {alone = 1 : i64} : (memref<?xi32>, i32, i32) -> i1
-  // CHECK-NEXT: "tile.join_run"({{.*}}) {alone = 1 : i64, extent = 64 : i64, kind = "sum", offset = 64 : i64, slots = 4 : i64, words = 320 : i64}
-  "tile.join_run"(%partials, %i, %i, %i) {kind = "sum", slots = 4 : i64, alone = 1 : i64, words = 320 : i64, offset = 64 : i64, extent = 64 : i64} : (memref<?xf32>, i32, i32, i32) -> ()
+  // CHECK-NEXT: "tile.join_section"({{.*}}) {alone = 1 : i64, extent = 64 : i64, kind = "sum", offset = 64 : i64, slots = 4 : i64, words = 320 : i64}
+  "tile.join_section"(%partials, %i, %i, %i) {kind = "sum", slots = 4 : i64, alone = 1 : i64, words = 320 : i64, offset = 64 : i64, extent = 64 : i64} : (memref<?xf32>, i32, i32, i32) -> ()
   // CHECK-NEXT: "tile.meet"() : () -> ()
   "tile.meet"() : () -> ()
   // CHECK-NEXT: "tile.finish_reduction"({{.*}}) ({
