@@ -48,6 +48,13 @@ def test_groups(name: str, m: int, offsets: list[int], target: str) -> None:
     bit_equal(IN_GROUPS[name], dims, ("k", "")[m % 2], target, change=partial(with_offsets, offsets))
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_blocks_of_128_columns(target: str) -> None:
+    """sm_120a has no shared memory for 256 rows of as many."""
+    source, dims = f"T[k,m]:e4m3 scale(128x128) = X[m,k] {RANGE}", {"m": 140, "k": 40, "g": 3}
+    bit_equal(source, dims, "k", target, change=partial(with_offsets, [3, 3, 4, 139]))
+
+
 TURNED = ["bf16", "f32", "e4m3", "f16", "mxfp8", "mxfp6", "nvfp4", "mxfp4", "e5m2 scale(1x128)", "e4m3 scale(32x32)"]
 
 

@@ -59,7 +59,8 @@ the time (turned mxfp8, H200, docs/notes/pointwise.md)."""
 
 LONG_SIDE = 256
 """Rows of a tile whose rows begin anywhere, and are turned as they are read, of as many threads as one of MOST_SIDE:
-each row of the result has parts of sectors at both ends, which are more writes for L2 (docs/notes/pointwise.md)."""
+each row of the result has parts of sectors at both ends, which are more writes for L2 (docs/notes/pointwise.md). Of 128
+columns, as blocks of 128x128 need, sm_120a has no shared memory for it."""
 
 MANY = 16
 """Tiles for each SM from which on those of results with scales in both orders have MOST_SIDE rows too, not columns
@@ -383,11 +384,15 @@ def _turning(p: Pointwise, vector: int) -> Spread:
         columns = MOST_SIDE
     if scaled == {True} or (len(scaled) == 2 and _tiles(p, MOST_SIDE) >= MANY * p.target.rates.sms):
         rows = MOST_SIDE
-    threads = THREADS * rows * columns // SIDE**2
-    if p.apart is not None and p.halves and scaled == {True}:
-        rows = LONG_SIDE
-    down, whole = rows * columns // vector // threads, bool(n) and not n % vector
-    return Spread(vector, rows, columns, _together(p), whole, threads, down=down, turns=True)
+    threads, whole = THREADS * rows * columns // SIDE**2, bool(n) and not n % vector
+
+    def of_rows(rows: int) -> Spread:
+        down = rows * columns // vector // threads
+        return Spread(vector, rows, columns, _together(p), whole, threads, down=down, turns=True)
+
+    long = p.apart is not None and p.halves and scaled == {True}
+    made = of_rows(LONG_SIDE if long else rows)
+    return made if made.shared_bytes(p) <= p.target.shared_bytes else of_rows(rows)
 
 
 def _folding(p: Pointwise, vector: int) -> Spread:
