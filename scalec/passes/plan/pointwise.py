@@ -175,12 +175,17 @@ class Spread:
 
     def stored_at(self, p: Pointwise) -> int | None:
         """The byte from which rows of turned results are put together, behind all else; None where none are, where rows
-        of the tile may be left out, or where rows most likely begin at 16 bytes, and registers and shared memory for
-        others cost time: turned bf16 took 1.18 of the time, mxfp6 1.08, mxfp8 and 1x128 1.00 (H200, 2026-11-30)."""
+        of the tile may be left out, where shared memory has no room, or where rows most likely begin at 16 bytes, and
+        registers and shared memory for others cost time: turned bf16 took 1.18 of the time, mxfp6 1.08, mxfp8 and 1x128
+        1.00 (H200, 2026-11-30)."""
         free = len(p.outputs) == 1 and p.outputs[0].element.bits == 8
         if not self.turns or p.holes or (p.apart is None and not free) or not self.stored_bytes(p):
             return None
-        return self.named_at(p)
+        return self.named_at(p) if self.fits_stores(p) else None
+
+    def fits_stores(self, p: Pointwise) -> bool:
+        """Whether shared memory has room for these rows behind all else."""
+        return self.named_at(p) + self.stored_bytes(p) <= p.target.shared_bytes
 
     def stored_bytes(self, p: Pointwise) -> int:
         """Of these rows."""
@@ -392,7 +397,7 @@ def _turning(p: Pointwise, vector: int) -> Spread:
 
     long = p.apart is not None and p.halves and scaled == {True}
     made = of_rows(LONG_SIDE if long else rows)
-    return made if made.shared_bytes(p) <= p.target.shared_bytes else of_rows(rows)
+    return made if made.fits_stores(p) else of_rows(rows)
 
 
 def _folding(p: Pointwise, vector: int) -> Spread:
