@@ -21,6 +21,7 @@ from scalec.runtime import checks, custom_op, torch_calls
 from scalec.runtime.dispatch import Program
 from scalec.runtime.kernel import Kernel
 from scalec.runtime.sequence import Sequence as Launches
+from scalec.runtime.sequence import reworded
 from scalec.runtime.stored import align_up
 
 _libraries: list[Any] = []
@@ -157,7 +158,11 @@ class Differentiable:
                     expected=told,
                     fix=f"convert {operand}, or say its type in quantized_from",
                 )
-            known |= dict(zip(step.makes, run(kernel, {source: known[operand]}), strict=True))
+            try:
+                made = run(kernel, {source: known[operand]})
+            except ArgumentError as error:
+                raise reworded(error, [(rf"\b{source}\b", operand)]) from None
+            known |= dict(zip(step.makes, made, strict=True))
         made = (*run(self.forward, known), *(known[n] for n in self._quantised))
         return made[0] if len(made) == 1 else made
 
@@ -311,13 +316,13 @@ def launched(
 
 
 def _aligned(t: TensorSpec, value: Any) -> Any:
-    """An operand whose rows begin where the kernel reads them: a copy with padded rows, if they do not. Nobody else can
-    pad them: they are of a gradient, as autograd gives it, or of a step before."""
+    """An operand whose rows lie and begin where the kernel reads them: a copy with padded rows, if they do not. Nobody
+    else can pad them: they are of a gradient, as autograd gives it, or of a step before."""
     if t.scalar or value.dim() < 2:
         return value
     inner, item = t.contiguous, value.element_size()
     outer = [axis for axis in range(value.dim()) if axis != inner]
-    if not any(value.stride(axis) * item % t.align for axis in outer):
+    if value.stride(inner) == 1 and not any(value.stride(axis) * item % t.align for axis in outer):
         return value
     wide = align_up(value.shape[inner] * item, t.align) // item
     rows = value.new_empty([*(value.shape[axis] for axis in outer), wide])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterable
 from collections.abc import Sequence as Several
 from dataclasses import replace
 from itertools import count
@@ -236,14 +237,10 @@ class Sequence:
     def _of_caller(self, error: ArgumentError) -> ArgumentError:
         """The refusal of a launch, in which what it reads with exchanged indices is a view of what its caller did, and
         what stands between is what its caller wrote."""
-        parts = [error.message, error.got, error.expected, error.fix]
         said = [(rf"\b{name}\b", f"{given}.mT") for name, given in self.turned]
         own = [t.name for t in reversed(self.between) if not re.search(rf"\b{t.name}\b", self.source)]
         said += [(rf"\b{name}\b(\[[^]]*\])?(:\w+)?", text) for name in own if (text := self._written(name))]
-        for name, text in said:
-            parts = [re.sub(name, text, part) for part in parts]
-        message, got, expected, fix = parts
-        return ArgumentError(message, got=got, expected=expected, fix=fix, place=error.place)
+        return reworded(error, said)
 
     def _written(self, name: str) -> str:
         """What a tensor between two launches is, as far as one statement says; "" where none does."""
@@ -427,3 +424,12 @@ def _signature(spec: KernelSpec, parts: list[Signature], turned: Several[tuple[s
         exchanged = {ranks[given] - 2: ranks[given] - 1, ranks[given] - 1: ranks[given] - 2}
         uses[given] = replace(uses[name], strides=frozenset(exchanged.get(axis, axis) for axis in uses[name].strides))
     return Signature(spec, tensors, tuple(t.name for t in spec.operands if t.scalar), uses)
+
+
+def reworded(error: ArgumentError, said: Iterable[tuple[str, str]]) -> ArgumentError:
+    """A refusal in a caller's words: regular expressions, and what stands for what they find."""
+    parts = [error.message, error.got, error.expected, error.fix]
+    for name, text in said:
+        parts = [re.sub(name, text, part) for part in parts]
+    message, got, expected, fix = parts
+    return ArgumentError(message, got=got, expected=expected, fix=fix, place=error.place)

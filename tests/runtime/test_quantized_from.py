@@ -137,3 +137,18 @@ def test_an_operand_whose_other_order_nobody_makes_is_refused():
     )
     with pytest.raises(ArgumentError, match=r"A is torch.float32, and is quantised of bf16"):
         layer(torch.zeros(8, 64), torch.zeros(64, 64))
+
+
+def test_a_transposed_operand_is_copied_whatever_is_known():
+    """Where K is, rows of it begin at no multiple of 16 bytes, and are copied for that."""
+    x, w = of((256, 40), torch.bfloat16, 1).T, of((128, 256), torch.float32, 2)
+    for dims in ({}, {"k": 256}):
+        layer = scalec.differentiable(FP8, "sm_90a", dims, quantize="deepseek_v3", quantized_from=GIVEN)
+        assert torch.equal(layer(x, w), layer(x.contiguous(), w))
+
+
+def test_what_does_not_fit_is_called_as_the_caller_does():
+    layer = scalec.differentiable(FP8, "sm_90a", {"n": 128, "k": 256}, quantize="deepseek_v3", quantized_from=GIVEN)
+    with pytest.raises(ArgumentError, match=r"^X has k = 128, the kernel was compiled for k = 256") as refusal:
+        layer(of((40, 128), torch.bfloat16, 1), of((128, 256), torch.float32, 2))
+    assert "X_bf16" not in str(refusal.value)
