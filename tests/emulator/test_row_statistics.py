@@ -243,6 +243,11 @@ test_refused = refusals(
             "M[m] = max[n](T) for m < rows[0] else 3; S[m]:f32 = sum[n](exp(T - M))",
             r"a max over n of the product is no result, and what reads it is no sum\[n\]\(exp\(x - M\)\) of the same",
         ),
+        (
+            "U[m,n] = T for n < m+1 else -inf; M[m] = max[n](U); S[m]:f32 = sum[n](exp(U - M))",
+            "S is a sum over n of what reads a max over n, of what is filled outside its range",
+        ),
+        ("M[m] = max[n](T); R[idx[m]]:f32 = M[m]", "R is a max over n, and is scattered"),
         ("M[m] = max[n](T); S[m]:f32 = sum[n](exp(T - M)) * w[m]", "S is a sum of exponentials over n, and reads w"),
         ("M[m] = max[n](T); C[m,n] = exp(T - M)", "C is computed of a max over n for each n"),
         ("M[m] = max[n](T); S[m]:f32 = sum[n](exp(T - M)) with invariant", "S is a sum over tiles"),
@@ -252,7 +257,21 @@ test_refused = refusals(
 )  # fmt: skip
 
 
-def test_the_second_program_of_the_fix() -> None:
-    """What a message offers: the product as a result, and what is refused beside it of that."""
-    source = "M[m] = max[n](T[m,n]:f32); S[m]:f32 = sum[n](exp(0.5*(T[m,n] - M)))"
-    run(source, "sm_90a", {"m": 9, "n": 70}, launches=1)
+def test_over_several_indices_the_fix_says_how_sums_are_put_together() -> None:
+    source = "T[m,b,n] = A[m,k] @ B[b,n,k]; M[m] = max[b,n](T); S[m]:f32 = sum[b,n](exp(T - M))"
+    with pytest.raises(scalec.UnsupportedError, match="S is a sum of exponentials over b, n") as refusal:
+        scalec.compile(source, "sm_90a")
+    assert "S*exp(M - max(M))" in refusal.value.fix
+
+
+@pytest.mark.parametrize(
+    ("source", "dims"),
+    [
+        ("M[m] = max[n](T[m,n]:f32); S[m]:f32 = sum[n](exp(0.5*(T[m,n] - M)))", {"m": 9, "n": 70}),
+        ("T[m,n]:f32 = A[m,k] @ B[n,k] for n < m+1 else -inf", {"m": 9, "n": 70, "k": 64}),
+        ("M[m] = max[n](T[m,n]:f32); S[m]:f32 = sum[n](exp(T[m,n] - M))", {"m": 9, "n": 70}),
+    ],
+)
+def test_the_programs_of_the_fixes(source: str, dims: dict[str, int]) -> None:
+    """What messages offer: the product as a result, and what is refused beside it of that."""
+    run(source, "sm_90a", dims, launches=1)

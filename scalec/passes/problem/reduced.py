@@ -127,20 +127,29 @@ def check_reads(name: str, final: Any, dims: list[str]) -> None:
             fix=f"write each as a result of its own, and compute {name} of them after the call",
             place=place_of(final),
         )
-    terms = computed_of(found[0].input.owner.opview) if found and is_op(found[0].input, "scale.map") else []
+    op = found[0] if found else reduction_of(final)
+    terms = computed_of(op.input.owner.opview) if op is not None and is_op(op.input, "scale.map") else []
     inner = next((x.owner.opview for x in terms if is_op(x, "scale.reduce")), None)
-    if inner is None:
+    fills = any(is_op(x, "scale.map") and filled(x.owner.opview) for x in terms)
+    if op is None or inner is None or not (found or fills):
         return
-    source, result = (",".join(dims[d] for d in sorted(dims_in(x))) for x in maps_of(found[0].maps))
-    over = ", ".join(dims[d] for d in sorted(over_of(found[0])))
+    source, result = (",".join(dims[d] for d in sorted(dims_in(x))) for x in maps_of(op.maps))
+    over = ", ".join(dims[d] for d in sorted(over_of(op)))
+    if fills:
+        raise UnsupportedError(
+            f"{name} is {_told(op, dims)} of what reads {_told(inner, dims)}, of what is filled outside its range",
+            expected=f"sum[{over}](exp(x - M[{result}])) with M[{result}] = max[{over}](x), of an x that is not filled",
+            fix=f"two programs: one with what is filled as a result, T[{source}]:f32, one with {name} of that",
+            place=place_of(op),
+        )
     raise UnsupportedError(
-        f"{name} is {_told(found[0], dims)} of what reads {_told(inner, dims)}, which is known when the product's last "
+        f"{name} is {_told(op, dims)} of what reads {_told(inner, dims)}, which is known when the product's last "
         "tile is",
         expected=f"sum[{over}](exp(x - M[{result}])) with M[{result}] = max[{over}](x): x the same in both, nothing "
         "around exp",
         fix=f"write all that is computed of the product in x, as M[{result}] = max[{over}](c*T) and exp(c*T - "
         f"M[{result}]); or two programs: one with the product as a result, T[{source}]:f32, one with {name} of that",
-        place=place_of(found[0]),
+        place=place_of(op),
     )
 
 
@@ -195,10 +204,15 @@ def kept_of(
     over = sorted(over_of(op))
     names = ", ".join(dims[d] for d in over)
     if len(over) != 1 or dims[over[0]] not in tiled:
+        rest = f"keep the other indices in {name}, and take the {told} over them after the call"
+        if kind == "sum_exp":
+            rest = (
+                f"keep the other indices in M, the max, too, and write both: the sum of {name}*exp(M - max(M)) is all"
+            )
         raise refused(
             f"is a {told} over {names}, and a tile of the product runs along {tiled[0]} and {tiled[1]}",
             f"a {told} over {tiled[1]}, or over {tiled[0]}",
-            f"keep the other indices in {name}, and take the {told} over them after the call",
+            rest,
         )
     points = {dims[d] for d in dims_in(maps_of(contract.maps)[2])}  # without the group of a range
     known = points.intersection((*tiled, *outer)) - {dims[over[0]]}
@@ -223,8 +237,10 @@ def kept_of(
     if others or (value != final and not away):
         read = [reader.tensor(x) if isinstance(x.owner, ir.Block) else "another reduction" for x in others]
         how = f"reads {' and '.join(read)} behind it"
-        how = how if others else "is quantised, rounded by chance or scattered behind it"
+        how = how if others else "is quantised or rounded by chance behind it"
         rest = f"give {name} f32, and compute the rest after the call"
+        if moved is not None and not others:
+            how, rest = "is scattered", f"write {name} at its own indices, and scatter that after the call"
         if name in read:
             how, rest = (
                 f"is added to what {name} holds",
