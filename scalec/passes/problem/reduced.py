@@ -145,7 +145,7 @@ def check_reads(name: str, final: Any, dims: list[str]) -> None:
     raise UnsupportedError(
         f"{name} is {_told(op, dims)} of what reads {_told(inner, dims)}, which is known when the product's last "
         "tile is",
-        expected=f"sum[{over}](exp(x - M[{result}])) with M[{result}] = max[{over}](x): x the same in both, nothing "
+        expected=f"sum[{over}](exp(x - M[{result}])) with M[{result}] = max[{over}](x): x and ranges as there, nothing "
         "around exp",
         fix=f"write all that is computed of the product in x, as M[{result}] = max[{over}](c*T) and exp(c*T - "
         f"M[{result}]); or two programs: one with the product as a result, T[{source}]:f32, one with {name} of that",
