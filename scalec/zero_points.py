@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from scalec.formats import CONVERTED, FOLDED
 
 RANGES = {"u4": (0, 15), "i4": (-8, 7), "i8": (-128, 127)}
 """The least and the largest value of the types that zero points may have."""
+
+MOST = 127
+"""The largest number that zero points may be, or that may be added to them or taken away."""
 
 SHIFTED = ("u4", "i4")
 """Element types of operands that may have zero points."""
@@ -19,6 +25,33 @@ i4 with its sign turned. What that makes is the number plus the integer."""
 
 STEP = 16
 """Elements along K of which blocks that share a zero point are multiples: those that a thread converts with one."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """Where blocks of zero points lie, if not one behind the other: block x at `constant` + the sum of c * (x / d % m)
+    for the `terms` (c, d, m), without % m where that is 0. AWQ's eight columns of a word, 0 2 4 6 1 3 5 7, are
+    n/8*8 + n%2*4 + n/2%4."""
+
+    terms: tuple[tuple[int, int, int], ...]
+    constant: int = 0
+
+    @property
+    def flat(self) -> tuple[int, ...]:
+        """As ops have it: the constant and the terms."""
+        return (self.constant, *(x for term in self.terms for x in term))
+
+    @staticmethod
+    def of(flat: Sequence[int]) -> Order:
+        """Of what ops have."""
+        constant, *rest = flat
+        return Order(tuple(zip(rest[::3], rest[1::3], rest[2::3], strict=True)), constant)
+
+    def step(self, blocks: int) -> int | None:
+        """By how much further each block lies than the one that is so many before it; None where that differs."""
+        if any(blocks % (d * (m or 1)) for _, d, m in self.terms):
+            return None
+        return sum(c * (blocks // d) for c, d, m in self.terms if not m)
 
 
 def largest_difference(stored: str, low: int, high: int) -> int:

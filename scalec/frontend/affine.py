@@ -191,6 +191,29 @@ def dims(a: Linear) -> set[str]:
     return found
 
 
+def within(a: Linear, inner: Linear, name: str) -> Linear | None:
+    """What `a` is of another index, with a dimension `name` for that: of (n + 64)/8 within n + 64 it is i/8. None where
+    it reads anything else."""
+    if a == inner:
+        return atom(Dim(name))
+    total, rest = constant(a.constant), dict[Atom, int]()
+    for t, c in a.terms:
+        found = within(t.value, inner, name) if isinstance(t, Quotient | Remainder) else None
+        if found is None:
+            rest[t] = c
+        elif isinstance(t, Remainder):
+            total = add(total, times(remainder(found, t.divisor), c))
+        elif isinstance(t, Quotient):
+            total = add(total, times(divide(found, t.divisor, t.ceiling), c))
+    if not rest:
+        return total
+    own, some = dict(inner.terms), next(iter(rest))
+    factor = rest[some] // own[some] if some in own else 0
+    if rest != {t: c * factor for t, c in own.items()}:
+        return None
+    return add(total, times(add(atom(Dim(name)), constant(-inner.constant)), factor))
+
+
 def _bound(a: Linear, upper: bool) -> Linear:
     total = constant(a.constant)
     for t, c in a.terms:

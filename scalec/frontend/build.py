@@ -16,6 +16,7 @@ from scalec.frontend.affine import Linear, Size, Symbol
 from scalec.frontend.diagnostics import Source, Span
 from scalec.frontend.operands import of_all
 from scalec.frontend.program import (
+    POINT,
     Apply,
     Argument,
     Constant,
@@ -127,20 +128,23 @@ class Builder:
 
     # -------------------------------------------------------------------------------------------- maps and indices
 
-    def _expr(self, value: Linear, symbols: Sequence[Symbol | Size]) -> ir.AffineExpr:
+    def _expr(
+        self, value: Linear, symbols: Sequence[Symbol | Size], position: Mapping[str, int] | None = None
+    ) -> ir.AffineExpr:
+        """An index of the program's dimensions, or of those that have a `position`."""
         total = ir.AffineExpr.get_constant(value.constant)
         for atom, coefficient in value.terms:
             if isinstance(atom, affine.Dim):
-                e = ir.AffineExpr.get_dim(self.position[atom.name])
+                e = ir.AffineExpr.get_dim((position or self.position)[atom.name])
             elif isinstance(atom, Size) and atom.name in self.program.sizes:
                 e = ir.AffineExpr.get_constant(self.program.sizes[atom.name])
             elif isinstance(atom, Symbol | Size):
                 e = ir.AffineExpr.get_symbol(symbols.index(atom))
             elif isinstance(atom, affine.Remainder):
-                e = ir.AffineExpr.get_mod(self._expr(atom.value, symbols), atom.divisor)
+                e = ir.AffineExpr.get_mod(self._expr(atom.value, symbols, position), atom.divisor)
             else:
                 divide = ir.AffineExpr.get_ceil_div if atom.ceiling else ir.AffineExpr.get_floor_div
-                e = divide(self._expr(atom.value, symbols), atom.divisor)
+                e = divide(self._expr(atom.value, symbols, position), atom.divisor)
             total = ir.AffineExpr.get_add(total, ir.AffineExpr.get_mul(e, coefficient))
         return total
 
@@ -281,16 +285,17 @@ class Builder:
     def _subtracted(self, value: Subtract) -> ir.Value:
         """Integers less their zero points."""
         tensor, zeros = cast(Tensor, value.values.source), value.zeros
-        to = self._type("f32", tensor.shape)
+        to, i64 = self._type("f32", tensor.shape), ir.IntegerType.get_signless(64)
         if isinstance(zeros, int):
             made = scale.SubtractOp(self.values[tensor.name], [], to)
-            i64 = ir.IntegerType.get_signless(64)
             made.operation.attributes["number"] = ir.IntegerAttr.get(i64, zeros)
         else:
             given = self.values[cast(Tensor, zeros.source).name]
             made = scale.SubtractOp(self.values[tensor.name], [given], to)
-            at = [ir.AffineExpr.get_floor_div(ir.AffineExpr.get_dim(axis), block) for axis, block in value.blocks]
+            at = [self._expr(e, (), {POINT: axis}) for axis, e in value.at]
             made.operation.attributes["map"] = self._attr(ir.AffineMap.get(len(tensor.shape), 0, at))
+            if value.plus:
+                made.operation.attributes["plus"] = ir.IntegerAttr.get(i64, value.plus)
         return made.result
 
     def _quantized(self, value: Quantized) -> ir.Value:

@@ -127,14 +127,20 @@ class Apply(Value):
     exponent: int = 0
 
 
+POINT = "i"
+"""What an index of an operand is called in those that are computed of it."""
+
+
 @dataclass(frozen=True, eq=False)
 class Subtract(Value):
-    """An operand of integers less their zero points, which its scales then multiply: a number, or a tensor. `blocks`:
-    for each of the tensor's indices which of the operand's it is, and how many of that share a zero point."""
+    """An operand of integers less their zero points, which its scales then multiply: a number, or a tensor, of which
+    each is `plus` more than is stored. `at`: for each of the tensor's indices which of the operand's it is computed
+    of, and how, with POINT for that."""
 
     values: Read
     zeros: Read | int
-    blocks: tuple[tuple[int, int], ...]
+    at: tuple[tuple[int, Linear], ...] = ()
+    plus: int = 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -375,10 +375,12 @@ class Resolver:
     def _shifted(self, node: ast.Binary, side: str) -> Subtract:
         """An operand with zero points."""
         values, _ = self._read(cast(ast.Tensor, node.left), side)
-        self.operands.append((cast(Tensor, values.source), node.left.span))
-        if not isinstance(node.right, ast.Tensor):
-            return self.zero_points.number(node, values)
-        return self.zero_points.tensor(node, values, self._read(node.right, side)[0])
+        of, (zeros, number, sign) = cast(Tensor, values.source), self.zero_points.parts(node.right)
+        self.operands.append((of, node.left.span))
+        plus = sign * self.zero_points.number(node, number, of.name) if number is not None or zeros is None else 0
+        if zeros is None:
+            return Subtract(node.span, values.dims, values, plus)
+        return self.zero_points.tensor(node, zeros, values, self._read(zeros, side)[0], plus)
 
     def _typed(self, node: ast.Typed, keep: frozenset[str]) -> Value:
         raise self.source.error(

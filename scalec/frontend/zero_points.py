@@ -1,14 +1,15 @@
-"""Operands with zero points: `(B[n,k]:u4 - Z[n,k/128]:u4)` and `(B[n,k]:u4 - 8)`, to the right or the left of `@`."""
+"""Operands with zero points: `(B[n,k]:u4 - Z[n,k/128]:u4)`, `(B[n,k]:u4 - (Z[k/128,n]:u4 + 1))` and
+`(B[n,k]:u4 - 8)`, to the right or the left of `@`."""
 
 from __future__ import annotations
 
-from typing import cast
+from typing import NoReturn, cast
 
 from scalec.frontend import affine, ast, scales
 from scalec.frontend.diagnostics import Source, one_of
 from scalec.frontend.names import Names
-from scalec.frontend.program import Read, Subtract, Tensor
-from scalec.zero_points import RANGES, SHIFTED
+from scalec.frontend.program import POINT, Read, Subtract, Tensor
+from scalec.zero_points import MOST, RANGES, SHIFTED
 
 
 class ZeroPoints:
@@ -25,27 +26,42 @@ class ZeroPoints:
         said = node.left.type.text if node.left.type else known.type if known else ""
         return node if said in SHIFTED else None
 
-    def number(self, node: ast.Binary, values: Read) -> Subtract:
-        """With one zero point for all."""
-        right, name = node.right, cast(Tensor, values.source).name
-        value = float(right.text) if isinstance(right, ast.Number) else 0.5
-        most = RANGES["i8"][1]
-        if not value.is_integer() or value > most:
-            said = self.source.text[right.span[0] : right.span[1]]
-            raise self.source.error(
-                right.span,
-                f"{said} is no zero point of {name}",
-                got=said,
-                expected=f"an integer from 0 to {most}, or a tensor of {one_of(RANGES)}",
-                fix="round it"
-                if isinstance(right, ast.Number) and value <= most
-                else f"write one tensor: {name}[...] - Z[...]",
-            )
-        return Subtract(node.span, values.dims, values, int(value), ())
+    @staticmethod
+    def parts(node: ast.Node) -> tuple[ast.Tensor | None, ast.Node | None, int]:
+        """Of what is subtracted the tensor, and a number that is added to it, or taken away where the sign is -1: of
+        `Z[n] - 1` these two and -1. None where there is no such."""
+        if isinstance(node, ast.Tensor):
+            return node, None, 1
+        if isinstance(node, ast.Number):
+            return None, node, 1
+        if isinstance(node, ast.Binary) and node.operator in "+-":
+            left, right = node.left, node.right
+            if isinstance(left, ast.Tensor) and isinstance(right, ast.Number):
+                return left, right, 1 if node.operator == "+" else -1
+            if isinstance(right, ast.Tensor) and isinstance(left, ast.Number) and node.operator == "+":
+                return right, left, 1
+        return None, None, 1
 
-    def tensor(self, node: ast.Binary, values: Read, zeros: Read) -> Subtract:
+    def number(self, node: ast.Binary, number: ast.Node | None, name: str) -> int:
+        """A number that all zero points are, or that is added to them."""
+        said = number or node.right
+        value = float(number.text) if isinstance(number, ast.Number) else 0.5
+        if value.is_integer() and value <= MOST:
+            return int(value)
+        text = self.source.text[said.span[0] : said.span[1]]
+        raise self.source.error(
+            said.span,
+            f"{text} is no zero point of {name}",
+            got=text,
+            expected=f"an integer from 0 to {MOST}, or a tensor of {one_of(RANGES)}, plus or less such a number",
+            fix="round it"
+            if number is not None and value <= MOST
+            else f"write one tensor: {name}[...] - Z[...], or {name}[...] - (Z[...] + 1)",
+        )
+
+    def tensor(self, node: ast.Binary, right: ast.Tensor, values: Read, zeros: Read, plus: int) -> Subtract:
         """With zero points in memory; of the values' type where no other is said."""
-        of, tensor, right = cast(Tensor, values.source), zeros.source, cast(ast.Tensor, node.right)
+        of, tensor = cast(Tensor, values.source), zeros.source
         if not isinstance(tensor, Tensor):
             raise self.source.error(
                 right.span,
@@ -64,32 +80,46 @@ class ZeroPoints:
                 fix=f"round {tensor.name} and store it as {of.type}; where that loses too much, multiply it by the "
                 "scales, and subtract its product with the other operand's sums after the call",
             )
-        blocks = []
+        at: list[tuple[int, affine.Linear]] = []
         for position, index in enumerate(zeros.index):
-            found = [(axis, block) for axis, i in enumerate(values.index) if (block := _block(index, i))]
-            if not found or found[0][0] in (axis for axis, _ in blocks):
-                written = ", ".join(map(str, values.index))
-                usual = ", ".join(map(str, [*values.index[:-1], affine.divide(values.index[-1], 128)]))
-                raise self.source.error(
-                    right.indices[position].span,
-                    f"{tensor.name} is indexed by {index}, and {of.name} by {written}",
-                    got=str(index),
-                    expected=f"each of {written} at most once, or divided by a number",
-                    fix=f"write {tensor.name}[{usual}]",
-                )
-            blocks.append(found[0])
+            found = next((x for axis, i in enumerate(values.index) if (x := _computed(index, axis, i))), None)
+            taken = found is not None and found[0] in (axis for axis, _ in at)
+            block = _block(found[1]) if found is not None else 0
+            if found is None or taken or (affine.symbols(index) and not block):
+                self._refuse(values, zeros, right, position)
+            at.append(found)
             if affine.symbols(index):
-                self.names.as_many[tensor, position] = of, *found[0]
-        return Subtract(node.span, values.dims, values, zeros, tuple(blocks))
+                self.names.as_many[tensor, position] = of, found[0], block
+        return Subtract(node.span, values.dims, values, zeros, tuple(at), plus)
+
+    def _refuse(self, values: Read, zeros: Read, right: ast.Tensor, position: int) -> NoReturn:
+        """An index of zero points that follows from none of the operand's."""
+        of, name, index = cast(Tensor, values.source), cast(Tensor, zeros.source).name, zeros.index[position]
+        written = ", ".join(map(str, values.index))
+        usual = ", ".join(map(str, [*values.index[:-1], affine.divide(values.index[-1], 128)]))
+        what = "each of {} at most once, or computed of one of these"
+        if affine.symbols(index):
+            what = "each of {} at most once, or divided by a number"
+        raise self.source.error(
+            right.indices[position].span,
+            f"{name} is indexed by {index}, and {of.name} by {written}",
+            got=str(index),
+            expected=what.format(written),
+            fix=f"write {name}[{usual}]",
+        )
 
 
-def _block(index: affine.Linear, of: affine.Linear) -> int:
-    """How many adjacent values of the index `of` have one of `index`; 0 where it is another index."""
-    if index == of:
+def _computed(index: affine.Linear, axis: int, of: affine.Linear) -> tuple[int, affine.Linear] | None:
+    """An index as computed of the index `of` of an axis, None where it follows from another."""
+    found = affine.within(index, of, POINT)
+    return (axis, found) if found is not None and affine.dims(found) == {POINT} else None
+
+
+def _block(at: affine.Linear) -> int:
+    """How many adjacent indices have one of what is computed of these, where no more than that is; else 0."""
+    if at == affine.atom(affine.Dim(POINT)):
         return 1
-    if index.constant or len(index.terms) != 1:
+    atom, coefficient = at.terms[0]
+    if not isinstance(atom, affine.Quotient) or atom.ceiling or not affine.plain(atom.value):
         return 0
-    atom, coefficient = index.terms[0]
-    if not isinstance(atom, affine.Quotient) or atom.ceiling or atom.value != of:
-        return 0
-    return atom.divisor if coefficient == 1 else 0
+    return atom.divisor if len(at.terms) == coefficient == 1 and not at.constant else 0

@@ -161,7 +161,7 @@ class Writer:
         """An operand of `@`, and its entry of `scale(...)`, "" where a format says it."""
         if isinstance(v, Subtract):
             values, scale = self._operand(v.values, side)
-            zeros = str(v.zeros) if isinstance(v.zeros, int) else self._zeros(v.zeros)
+            zeros = str(v.zeros) if isinstance(v.zeros, int) else self._zeros(v.zeros, v.plus)
             return f"({values} - {zeros})", scale
         if isinstance(v, Quantized):
             values, scale = self._operand(v.value, side) if v.tensor is not None else (self.value(v.value), "none")
@@ -186,11 +186,12 @@ class Writer:
         said = f":{format_of(v.source, 'lhs')}"
         return text if text.endswith(said) else text + said
 
-    def _zeros(self, v: Read) -> str:
+    def _zeros(self, v: Read, plus: int) -> str:
         tensor = v.source
         assert isinstance(tensor, Tensor)
         name, at = self._place(tensor, v.index)
-        return at + self._type(name, tensor.type, "")
+        at += self._type(name, tensor.type, "")
+        return f"({at} {'+' if plus > 0 else '-'} {abs(plus)})" if plus else at
 
     def _apply(self, v: Apply) -> tuple[str, int]:
         name, xs = v.function, v.arguments

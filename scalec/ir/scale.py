@@ -332,11 +332,12 @@ class DequantizeOp(Scale.Operation, name="dequantize"):
 
 
 class SubtractOp(Scale.Operation, name="subtract"):
-    """result[i] = values[i] - zeros[map(i)]: an f32 view of integers less their zero points, before their scales.
+    """result[i] = values[i] - (zeros[map(i)] + plus): an f32 view of integers less their zero points, before their
+    scales.
 
-    `map`, an optional attribute, goes from the indices of `values` to those of `zeros`; each of its results is one of
-    these, or one divided by a number and rounded down, each index at most once. Without `zeros` the zero point is
-    `number`, an optional integer attribute.
+    `map`, an optional attribute, goes from the indices of `values` to those of `zeros`; each of its results is computed
+    of one of these, each index at most once. `plus` is an optional integer attribute. Without `zeros` the zero point is
+    `number`, another.
     """
 
     values: ext.Operand[Any]
@@ -352,14 +353,16 @@ class SubtractOp(Scale.Operation, name="subtract"):
             refuse(f"subtracts from {op.values.type}, expected integers less integers")
         if len(op.zeros) != int("map" in attributes) or len(op.zeros) == int("number" in attributes):
             refuse(f"has {len(op.zeros)} tensors of zero points, expected one and a map, or a number")
+        if "plus" in attributes and not len(op.zeros):
+            refuse("adds to zero points, and has a number")
         if not len(op.zeros):
             return
         m = map_of(attributes["map"])
         if m.n_dims != indices or m.n_symbols or len(m.results) != rank(op.zeros[0]):
             refuse(f"map {m} for {op.values.type} and zero points {op.zeros[0].type}")
-        axes = {found[0] for e in m.results if (found := axis_and_block(e)) is not None}
-        if len(axes) < len(m.results):
-            refuse(f"map {m}, expected indices of the values, or these divided by a number")
+        read = [frozenset(dims_in(ir.AffineMap.get(indices, 0, [e]))) for e in m.results]
+        if any(len(x) != 1 for x in read) or len(set(read)) < len(read):
+            refuse(f"map {m}, expected indices that are each computed of one of the values'")
 
 
 class ContractOp(Scale.Operation, name="contract"):

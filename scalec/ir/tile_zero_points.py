@@ -10,7 +10,7 @@ from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import Op, at_least, in_step, maker
 from scalec.ir.tile_types import *
 from scalec.ir.verify import Count, refuse
-from scalec.zero_points import RANGES, takes_zeros, words
+from scalec.zero_points import RANGES, Order, takes_zeros, words
 
 
 class ZeroPointsType(Tile.Type, name="subtrahends"):
@@ -25,7 +25,9 @@ def strips_in(op: ir.OpView) -> list[tuple[int, int, int]]:
 
 class ZeroPointsOp(Op, name="zero_points"):
     """Loads source[(row0 + i) / row_block, k0 / k_block] for the rows i and elements of K of `target` that a thread of
-    the warpgroup makes; 0 beyond `rows` and `k`. Without a source all are `number`, an optional integer attribute.
+    the warpgroup makes, plus `plus`, an optional integer; 0 is loaded beyond `rows` and `k`. Without a source all are
+    `number`, an optional integer attribute. `row_order` and `k_order`, optional arrays, say where blocks of rows and of
+    K lie, if not one behind the other (`scalec.zero_points.Order.flat`).
 
     `place` is (row0, rows, k0, k), `strides` those of rows and K, in elements, or bytes of packed ones; 1 for the one
     along which it is contiguous: "rows" or "k", of `along`, an optional string that packed ones need. `strips`,
@@ -74,7 +76,7 @@ class LoadZerosOp(Op, name="load_zeros"):
     """Loads source[(row0 + i) / row_block, k0 / k_block + j] for all rows i and blocks j of `into`, while inside k.
 
     Block j is that of K element k0 + j * step. Rows are clamped below `rows`. Beyond k it is what was there, which
-    meets zeros. `place`, `strides` and `along` are as `zero_points` has them.
+    meets zeros. `place`, `strides`, `along` and orders are as `zero_points` has them.
     """
 
     into: ext.Operand[RowZerosType]
@@ -125,6 +127,10 @@ def _read(op: Any) -> None:
         refuse(f"loads {op.source[0].type}, expected {' or '.join(RANGES)}")
     if bits_of(op.source[0].type.element_type) < 8 and along_in(op) not in ("rows", "k"):
         refuse(f"loads {stored_in(op)}, which is packed along rows or k, got {along_in(op)!r}")
+    for name in ("row_order", "k_order"):
+        flat = optional(op, name, (0,))
+        if len(flat) % 3 != 1 or any(d < 1 or m < 0 for d, m in zip(flat[2::3], flat[3::3], strict=True)):
+            refuse(f"{name} {list(flat)}, expected a constant, and factors, divisors and moduli")
 
 
 def stored_in(op: Any) -> str:
@@ -138,9 +144,16 @@ def along_in(op: Any) -> str:
     return optional(op, "along", "")
 
 
+def order_in(op: Any, along: str) -> Order | None:
+    """Where blocks of "row" or of "k" lie; None where one behind the other."""
+    flat = optional(op, f"{along}_order", ())
+    return Order.of(flat) if flat else None
+
+
 def bounds_in(op: Any) -> tuple[int, int]:
     """Between what they lie."""
     attributes = op.operation.attributes
     if "number" in attributes:
         return int_of(attributes["number"]), int_of(attributes["number"])
-    return RANGES[stored_in(op)]
+    (low, high), plus = RANGES[stored_in(op)], optional(op, "plus")
+    return low + plus, high + plus

@@ -193,6 +193,7 @@ def _operand(operand: Operand, roles: dict[str, str]) -> str:
         inputs = "".join(f" {x.element.name}[{_index(x.coords, roles)}]" for x in operand.inputs)
         element = f"({' '.join((operand.stored.name, *_ops(operand.body)))}{inputs}) as {operand.element.name}"
     less = "" if zeros is None else f"-{zeros.type}[{_index(zeros.coords, roles)}]" if zeros.name else "-number"
+    less += " in another order" * (zeros is not None and any(zeros.orders))
     return f"{element}[{_index(operand.coords, roles)}]{less}" + "".join(scales)
 
 

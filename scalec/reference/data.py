@@ -53,7 +53,8 @@ class _Use:
 
 @dataclass
 class _Zeros:
-    """Zero points of a tensor: in a tensor, at a map of the other's indices, or a number."""
+    """Zero points of a tensor: in a tensor, at a map of the other's indices, each `number` more than is stored, or that
+    number."""
 
     tensor: Signature | None
     map: ir.AffineMap | None
@@ -104,10 +105,12 @@ class _Program:
             source, attributes = self.sources.get(op.values), op.operation.attributes
             if source is not None:
                 self.sources[op.result] = source
+                said = "plus" if len(op.zeros) else "number"
+                number = ir.IntegerAttr(attributes[said]).value if said in attributes else 0
                 if len(op.zeros):
-                    self.zeros[source.name] = _Zeros(self.sources[op.zeros[0]], map_of(attributes["map"]))
+                    self.zeros[source.name] = _Zeros(self.sources[op.zeros[0]], map_of(attributes["map"]), number)
                 else:
-                    self.zeros[source.name] = _Zeros(None, None, ir.IntegerAttr(attributes["number"]).value)
+                    self.zeros[source.name] = _Zeros(None, None, number)
         elif name == "scale.quantize":
             if (source := self.sources.get(op.input)) is not None:  # an operand that is quantised anew
                 self.sources[op.values] = source
@@ -252,7 +255,8 @@ def _shifted(
             least, most = _CODES[zeros.tensor.element]
             made[zeros.tensor.name] = rng.integers(least, most + 1, full).astype(numpy_dtype(zeros.tensor.element))
         points = Space(tuple(np.arange(n) for n in made[s.name].shape))
-        shift = made[zeros.tensor.name].astype(np.int32)[tuple(evaluate(e, points, ()) for e in zeros.map.results)]
+        at = tuple(evaluate(e, points, ()) for e in zeros.map.results)
+        shift = made[zeros.tensor.name].astype(np.int32)[at] + zeros.number
     codes = np.clip(made[s.name].astype(np.int32) + shift, low, high)
     made[s.name] = codes.astype(np.int8).astype(numpy_dtype(s.element))
 

@@ -314,17 +314,18 @@ def _dequantize(run: _Run, op: ir.OpView) -> None:
 
 
 def _subtract(run: _Run, op: ir.OpView) -> None:
-    values = run.values[op.values]
+    values, attributes = run.values[op.values], op.operation.attributes
     data = values.data.astype(np.float64)
-    if "number" in op.operation.attributes:
-        data = data - ir.IntegerAttr(op.operation.attributes["number"]).value
+    if "number" in attributes:
+        data = data - ir.IntegerAttr(attributes["number"]).value
     else:
-        zeros, m = run.values[op.zeros[0]], map_of(op.operation.attributes["map"])
+        zeros, m = run.values[op.zeros[0]], map_of(attributes["map"])
         points = Space(tuple(np.arange(n) for n in data.shape))
         at = [evaluate(e, points, ()) for e in m.results]
         if any(i.size and i.max() >= n for i, n in zip(at, zeros.data.shape, strict=True)):
             raise ScalecError(f"{values.name} is larger than its zero points", got=f"{zeros.data.shape}")
-        data = data - zeros.data.astype(np.float64)[tuple(at)]
+        plus = ir.IntegerAttr(attributes["plus"]).value if "plus" in attributes else 0
+        data = data - (zeros.data.astype(np.float64)[tuple(at)] + plus)
     run.values[op.result] = Tensor(data, (), values.written, values.name)
 
 

@@ -233,9 +233,9 @@ def dequantized(x: Operand, side: str, values: dict[str, Any]) -> F64:
     each = dequantize(np.ones(made.shape).astype(values[x.name].dtype), scales, x.element, levels)
     if x.zeros.isdigit():
         return made - int(x.zeros) * each
-    block = int(x.zeros.partition("/")[2])
+    block, plus = (int(n or 0) for n in x.zeros.partition("/")[2].partition(" + ")[::2])
     at = [np.arange(n) // (block if i == "k" else 1) for n, i in zip(made.shape, x.index, strict=True)]
-    return made - values[x.name + "Z"].astype(np.float64)[np.ix_(*at)] * each
+    return made - (values[x.name + "Z"].astype(np.float64)[np.ix_(*at)] + plus) * each
 
 
 def quantum(x: F64) -> float:

@@ -51,7 +51,7 @@ class Level:
 class Operand:
     """A tensor in a program: its indices as text, and a type or a format ("" is left out); of an operand of the
     contraction or of a result also its levels of scales. `zeros`: the zero points of an operand, a number, or "k/64"
-    where a tensor has one for each 64 of k, "" for none. `body`: a function that an operand is computed by."""
+    where a tensor has one for each 64 of k, "k/64 + 1" where it has one less, "" for none. `body`: a function that an operand is computed by."""
 
     name: str
     index: tuple[str, ...]
@@ -66,8 +66,11 @@ class Operand:
             return f"{self.body}({made})" + f":{self.element}" * (self.bits < 16)
         if not self.zeros:
             return made
-        index = ",".join(self.zeros if i == "k" else i for i in self.index)
-        return f"({made} - {self.zeros if self.zeros.isdigit() else f'{self.name}Z[{index}]'})"
+        if self.zeros.isdigit():
+            return f"({made} - {self.zeros})"
+        at, _, plus = self.zeros.partition(" + ")
+        less = f"{self.name}Z[{','.join(at if i == 'k' else i for i in self.index)}]"
+        return f"({made} - ({less} + {plus}))" if plus else f"({made} - {less})"
 
     @property
     def element(self) -> str:

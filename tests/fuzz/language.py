@@ -282,8 +282,9 @@ def read(text: str) -> Program:
                 name = multiplied(operand)
                 tensors[name] = replace(tensors[name], levels=own)
                 sides[name] = side
-                zero = zeros_of(operand, tensors)
-                if zero and zero[0] == "tensor":  # whose extents are those of what they are of
+                less = zeros_of(operand, tensors)
+                zero = next((t for t in every(less) if t[0] == "tensor"), None) if less else None
+                if zero:  # whose extents are those of what they are of
                     tensors[zero[1]] = replace(tensors[zero[1]], type=tensors[zero[1]].type or tensors[name].type)
                     reached = {at: of for at, of in reached.items() if at.rpartition("_")[0] != zero[1]}
     return Program(statements, tensors, sides, lookups, reached, tuple(dims))

@@ -104,7 +104,7 @@ MIXED: Weighted = {
 }
 """Types or formats of their two operands, either way round."""
 
-ZEROS: Weighted = {"": 2, "k/64": 3, "k/128": 2, "k/32": 1, "k/16": 1, "k/80": 1, "8": 2, "5": 1}
+ZEROS: Weighted = {"": 2, "k/64": 3, "k/128": 2, "k/32": 1, "k/16": 1, "k/80": 1, "k/64 + 1": 1, "8": 2, "5": 1}
 """Zero points of integers, of one operand."""
 
 COMPUTED = 0.08

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from scalec.formats import element_spelled
 from scalec.ir import tile
 from scalec.ir.mlir import ir
-from scalec.ir.tile_zero_points import along_in, bounds_in, stored_in, strips_in
+from scalec.ir.tile_zero_points import along_in, bounds_in, order_in, stored_in, strips_in
 from scalec.lowering.builder import Builder, Variable
 from scalec.lowering.common.convert import place_of, thread_of
 from scalec.lowering.common.copies import RowScales, store_vectors
@@ -20,7 +20,7 @@ from scalec.lowering.common.differences import table_of
 from scalec.lowering.common.elements import Words, four_as, halves_to_tf32, i4_to_e4m3
 from scalec.lowering.common.state import COMMON, State
 from scalec.targets import WARPGROUP
-from scalec.zero_points import LOOKED_UP
+from scalec.zero_points import LOOKED_UP, Order
 
 _NUMBERS = {("u4", "f16"): 0x6600, ("i4", "f16"): 0x6608, ("u4", "bf16"): 0x4340, ("i4", "bf16"): 0x4348}
 """1536 and 192, of an i4 plus 8, as its sign bit is turned: half way between two powers of two, of numbers whose last
@@ -39,6 +39,7 @@ class ZeroPoints:
             would wait for memory.
         shifts: of each the lowest bit of a zero point of 4 bits; none where all 8 are one.
         signed: whether the highest of these is its sign.
+        plus: what each is more than was loaded.
         bounds: between what zero points lie.
     """
 
@@ -46,16 +47,17 @@ class ZeroPoints:
     bounds: tuple[int, int]
     shifts: Mapping[int, ir.Value] = field(default_factory=dict)
     signed: bool = False
+    plus: int = 0
 
     def of(self, b: Builder, first: int) -> ir.Value | int:
         """That of a row, an i32."""
         if isinstance(self.loaded, int):
             return self.loaded
         value = self.loaded[first]
-        if first not in self.shifts:
-            return value
-        value = b.and_(b.op("arith.shrui", [b.i32], [value, self.shifts[first]]), 15)
-        return b.sub(b.xor(value, 8), 8) if self.signed else value
+        if first in self.shifts:
+            value = b.and_(b.op("arith.shrui", [b.i32], [value, self.shifts[first]]), 15)
+            value = b.sub(b.xor(value, 8), 8) if self.signed else value
+        return b.add(value, self.plus)
 
     def convert(self, b: Builder, words: Words, first: int, stored: str, made: str) -> Words:
         """Adjacent elements of a row, `words` of them, less its zero point, as `made`."""
@@ -102,12 +104,14 @@ def zero_points(s: State, op: ir.OpView) -> None:
     narrow, along = tile.bits_of(op.source[0].type.element_type) == 4, along_in(op)
     signed = stored_in(op) != "u4"
     at = b.add(k0, b.mul(chunk, 8 * tile.CHUNK // made.bits))
-    inside, block = b.compare("lt", at, k), b.div(at, k_block)
+    row_order, k_order = (order_in(op, x) for x in ("row", "k"))
+    inside, block = b.compare("lt", at, k), _placed(b, b.div(at, k_block), k_order)
     source = b.offset(s.get(op.source[0]), _bytes(b, block, k_stride, narrow and along == "k"), b.i8)
     load = f"@$2 ld.global.nc.{'s8' if signed and not narrow else 'u8'} $0, [$1];"
     loaded: dict[int, ir.Value] = {}
     shifts: dict[int, ir.Value] = {}
     packed, address, last = narrow and along == "rows", source, None
+    further = _further(at_once, row_block, row_order, packed)
     before = s.get(op.before) if op.before is not None else None
     for first in range(0, tile.shape_of(op.target.type)[0], at_once):
         nothing = b.constant(0)
@@ -120,9 +124,9 @@ def zero_points(s: State, op: ir.OpView) -> None:
                 continue
             place = first - begin + ahead
             row = b.add(row0, b.add(own, place) if place else own)
-            index, here = b.div(row, row_block), None
-            if strip == last and row_block == 1:  # rows that a thread has are an even number apart
-                step = b.constant(at_once // 2, b.i64) if packed else b.mul(b.constant(at_once, b.i64), row_stride)
+            index, here = _placed(b, b.div(row, row_block), row_order), None
+            if strip == last and further is not None:
+                step = b.constant(further // 2, b.i64) if packed else b.mul(b.constant(further, b.i64), row_stride)
                 address = b.offset(address, step, b.i8)
             else:
                 address = b.offset(source, _bytes(b, index, row_stride, packed), b.i8)
@@ -141,7 +145,7 @@ def zero_points(s: State, op: ir.OpView) -> None:
         loaded[first] = value
         if narrow:
             shifts[first] = shift
-    s.values[op.result] = ZeroPoints(loaded, bounds_in(op), shifts, signed)
+    s.values[op.result] = ZeroPoints(loaded, bounds_in(op), shifts, signed, tile.optional(op, "plus"))
 
 
 @dataclass(frozen=True)
@@ -172,14 +176,15 @@ def load_zeros(s: State, op: ir.OpView) -> None:
     step, row_block, k_block = (tile.int_of(x) for x in (op.step, op.row_block, op.k_block))
     narrow, along = tile.bits_of(op.source[0].type.element_type) == 4, along_in(op)
     signed, last = stored_in(op) != "u4" and not narrow, b.sub(rows, 1)
+    row_order, k_order = (order_in(op, x) for x in ("row", "k"))
     for i, (row, is_row, registers) in enumerate(room.scales.mine(s)):
-        index = b.div(b.min(b.add(row0, row), last), row_block)
+        index = _placed(b, b.div(b.min(b.add(row0, row), last), row_block), row_order)
         at_row = b.offset(s.get(op.source[0]), _bytes(b, index, row_stride, narrow and along == "rows"), b.i8)
         if narrow and along == "rows":
             room.shifts[i].set(b.shl(b.and_(index, 1), 2))
         for j, register in enumerate(registers):
             at = b.add(k0, j * step)
-            block = b.div(at, k_block)
+            block = _placed(b, b.div(at, k_block), k_order)
             if narrow and along == "k" and i == 0:
                 room.shifts[j].set(b.value(b.shl(b.and_(b.value(block), 1), 2)))
             address = b.offset(at_row, _bytes(b, block, k_stride, narrow and along == "k"), b.i8)
@@ -201,10 +206,10 @@ def store_zeros(s: State, op: ir.OpView) -> None:
             if element != "i8":
                 value = b.and_(b.op("arith.shrui", [b.i32], [value, room.shifts[i if by_row else j].get()]), 15)
                 value = b.sub(b.xor(value, 8), 8) if element == "i4" else value
+            value = b.add(value, tile.int_of(op.added))
             if table:
                 words.append(table_of(b, tile.str_of(op.stored), value))
                 continue
-            value = b.add(value, tile.int_of(op.added))
             text = "{ .reg .f32 F; cvt.rn.f32.s32 F, $1; "
             words.append(b.pure(text + f"cvt.rn.{made}x2.f32 $0, F, F; }}", b.i32, value))
         if not table:
@@ -213,6 +218,26 @@ def store_zeros(s: State, op: ir.OpView) -> None:
         for j, four in enumerate(words):
             text = f"st.shared.v4.b32 [$0 + {4 * of_block * j}], {{$1, $2, $3, $4}};"
             b.asm(text, [], [b.add(base, b.shl(row, 4)), *four], only=is_row)
+
+
+def _further(rows: int, row_block: int, order: Order | None, packed: bool) -> int | None:
+    """How much further the zero points of a thread's next rows lie, which are an even number of `rows` apart; None
+    where that differs, or they share a byte in another way."""
+    step = (rows if order is None else order.step(rows)) if row_block == 1 else None
+    return None if step is None or (packed and step % 2) else step
+
+
+def _placed(b: Builder, block: ir.Value | int, order: Order | None) -> ir.Value | int:
+    """Where a block along rows or K lies."""
+    if order is None:
+        return block
+    total: ir.Value | int = order.constant
+    for factor, divisor, modulus in order.terms:
+        part = b.div(block, divisor)
+        if modulus:
+            part = b.sub(part, b.mul(b.div(part, modulus), modulus))
+        total = b.add(total, b.mul(part, factor))
+    return total
 
 
 def _bytes(b: Builder, index: ir.Value | int, stride: ir.Value | int, packed: bool) -> ir.Value:

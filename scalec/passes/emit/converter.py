@@ -157,6 +157,7 @@ class Converter(Transformer):
             if len(side.operand.panes) > 1:
                 mine = (x for x in side.strips if x.pane == pane)
                 how["strips"] = tuple(n for x in mine for n in (x.first, x.rows, x.ahead))
+            how["plus"] = own.zeros.number or None
             made = e.op("tile.zero_points", kind, [target, source, strides, place, made], **how).result
         assert made is not None
         return made
@@ -178,6 +179,7 @@ class Converter(Transformer):
         how: dict[str, Any] = {name: ALL if block == WHOLE else block for name, block in blocks.items()}
         if zeros.contiguous:
             how["along"] = zeros.contiguous
+        how |= {f"{x}_order": at.flat for x, at in zip(("row", "k"), zeros.orders, strict=True) if at is not None}
         return source, strides, place, how
 
     def transforms(self, side: Side, held: dict[str, Held]) -> bool:

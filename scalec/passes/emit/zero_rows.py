@@ -52,5 +52,5 @@ class ZeroRows(Converter):
             "stored": operand.stored.name,
             "made": operand.element.name,
         }
-        operands = [room, h.zeros[side.label], cursor]
-        self.e.op("tile.store_zeros", operands=operands, index=index, added=added_to_zeros(operand), **types)
+        operands, more = [room, h.zeros[side.label], cursor], added_to_zeros(operand) + operand.zeros.number
+        self.e.op("tile.store_zeros", operands=operands, index=index, added=more, **types)

@@ -19,6 +19,7 @@ from scalec.ir.scale import (
     apart_in,
     axis_and_block,
     block_of,
+    dims_in,
     element,
     facts_of,
     map_of,
@@ -259,8 +260,9 @@ class _Views:
                 made = SubtractOp(values, zeros, type)
                 if blocks is not None:
                     made.operation.attributes["map"] = blocks
-                else:
-                    made.operation.attributes["number"] = attributes["number"]
+                for name in ("number", "plus"):
+                    if name in attributes:
+                        made.operation.attributes[name] = attributes[name]
         self.made[same] = made.result
         return made.result
 
@@ -314,15 +316,33 @@ class _Views:
 
     def _zeros(self, op: Any, parts: list[_Part]) -> tuple[list[Any], ir.Attribute]:
         """Of a part the zero points, and where they are for each element."""
-        (zeros,), at = op.zeros, [axis_and_block(e) for e in map_of(op.operation.attributes["map"]).results]
+        (zeros,), at = op.zeros, map_of(op.operation.attributes["map"]).results
         whole, of = list(map_of(self._facts(zeros)["scale.shape"]).results), self._name(op.values)
         mine, results = [], []
-        for (axis, block), extent in zip((x for x in at if x), whole, strict=True):
+        for e, extent in zip(at, whole, strict=True):
+            if (found := axis_and_block(e)) is None:
+                mine.append(_Part(extent, ":"))
+                results.append(e)
+                self._check_order(e, parts, zeros, of)
+                continue
+            axis, block = found
             part, size = self._blocks(parts[axis], block, extent, self._name(zeros), of, place_of(zeros))
             dim = ir.AffineExpr.get_dim(axis)
             mine.append(part)
             results.append(dim if size == 1 else ir.AffineExpr.get_floor_div(dim, size))
         return [self._view(zeros, mine)], ir.AffineMapAttr.get(ir.AffineMap.get(len(parts), 0, results))
+
+    def _check_order(self, e: ir.AffineExpr, parts: list[_Part], zeros: Any, of: str) -> None:
+        """Refuses a part of what has zero points in another order along the index that is cut."""
+        (axis,) = dims_in(ir.AffineMap.get(len(parts), 0, [e]))
+        if not parts[axis].moved:
+            return
+        raise UnsupportedError(
+            f"{of} is read at {parts[axis].text}, and {self._name(zeros)} in another order along that index",
+            expected=f"zero points in the order of {of} along {parts[axis].text}",
+            fix="pass a part with zero points of its own as a tensor of its own",
+            place=place_of(zeros),
+        )
 
     def _view(self, base: Any, parts: list[_Part], spaced: bool = False) -> Any:
         """An argument that is a part of an argument; the argument itself, where it is all of it. `spaced`: who reads it

@@ -12,7 +12,7 @@ from scalec.passes.problem.half_bytes import cut_converted
 from scalec.passes.problem.operand import Operand, Scale
 from scalec.passes.problem.types import Problem
 from scalec.passes.problem.zero_points import ZeroPoints
-from scalec.zero_points import RANGES, added, subtracts, takes_zeros, words
+from scalec.zero_points import added, subtracts, takes_zeros, words
 
 STEPS = 2
 """Instructions along K whose A consumers convert at a time: it is multiplied while the next is converted, in registers
@@ -104,7 +104,7 @@ def zero_words(operand: Operand, rows: int) -> int:
 def added_to_zeros(operand: Operand) -> int:
     """What they are stored with there (`scalec.zero_points.added`)."""
     assert operand.zeros is not None
-    return added(operand.stored.name, operand.element.name, *RANGES[operand.zeros.type])
+    return added(operand.stored.name, operand.element.name, *operand.zeros.bounds)
 
 
 WORD_OF_SCALES = 4

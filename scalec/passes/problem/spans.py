@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from scalec.ir.mlir import ir
-from scalec.ir.scale import dims_in, map_of, program_dims
+from scalec.ir.scale import axis_and_block, dims_in, map_of, program_dims
 from scalec.passes.problem.types import Problem
 
 
@@ -24,6 +24,7 @@ def with_spans(problem: Problem, function: ir.OpView) -> Problem:
         return problem
     maps = [m for op in ops for m in _maps(op)]
     fixed = {dims.index(ir.StringAttr(op.attributes["dim"]).value) for op in ops if "dim" in op.attributes}
+    fixed |= {d for op in ops for d in _ordered(op, function)}
     memory, made = [], problem
     given = function.attributes
     for facts in (x for key in ("arg_attrs", "res_attrs") if key in given for x in given[key]):
@@ -51,6 +52,16 @@ def with_spans(problem: Problem, function: ir.OpView) -> Problem:
             spans = (*made.spans, (d.name, other.name))
             made = replace(made, spans=spans, **{role: replace(d, most=most), others: left})
     return made
+
+
+def _ordered(op: Any, function: ir.OpView) -> set[int]:
+    """The dimensions along which zero points lie in another order than one behind the other."""
+    if op.operation.name != "scale.subtract" or not len(op.zeros):
+        return set()
+    facts = function.attributes["arg_attrs"][ir.BlockArgument(op.values).arg_number]
+    axes, m = _read(map_of(facts["scale.shape"])), map_of(op.operation.attributes["map"])
+    other = [read for read, e in zip(_read(m), m.results, strict=True) if axis_and_block(e) is None]
+    return {d for read in other for axis in read for d in axes[axis]}
 
 
 def _maps(op: Any) -> Iterator[ir.AffineMap]:
