@@ -211,7 +211,8 @@ def gptq_weights(
     qweight: Any, qzeros: Any, scales: Any, *, less_one: bool = True, g_idx: Any = None
 ) -> tuple[Any, Any, Any]:
     """A GPTQ checkpoint's weights of 4 bits, as
-    `C[m,n] = A[m,k]:f16 @ (B[n,k]:u4 - Z[k/128,n]:u4) scale(none, 1x128:f16@col)` takes them, for groups of 128.
+    `C[m,n] = A[m,k]:f16 @ (B[n,k]:u4 - Z[k/128,n]:u4) scale(none, 1x128:f16@col)` takes them, for groups of 128. With
+    `(Z[k/128,n]:u4 + 1)` in it Z is `qzeros.view(uint8)`, without a copy.
 
     Args:
         qweight: int32 [K/8, N]: eight adjacent K a word, the first in the lowest bits. Numpy or torch, as the others.
@@ -242,14 +243,16 @@ def gptq_weights(
                 "a zero point is 16, which u4 does not have",
                 got="15, stored less one",
                 expected="0 to 14",
-                fix="less_one=False, if the checkpoint is of gptq_v2; else pass the numbers plus one as Z[k/128,n]:i8",
+                fix="less_one=False, if the checkpoint is of gptq_v2; else pass qzeros.view(uint8) as it is, and write "
+                "(Z[k/128,n]:u4 + 1)",
             )
         zeros = _packed(points)
     return _as_bytes(qweight.T), zeros, scales.T
 
 
 def awq_weights(qweight: Any, qzeros: Any, scales: Any) -> tuple[Any, Any, Any]:
-    """An AWQ checkpoint's weights of 4 bits, as `gptq_weights` gives them.
+    """An AWQ checkpoint's weights of 4 bits, as `gptq_weights` gives them. With
+    `Z[k/128, n/8*8 + n%2*4 + n%8/2]:u4` in the program Z is `qzeros.view(uint8)`, without a copy.
 
     Args:
         qweight: int32 [K, N/8]: eight adjacent N a word, in AWQ_ORDER. Numpy or torch, as the others.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -29,6 +30,7 @@ PROGRAMS = {
     "words along k": "C[m,n]:f32 = A[m,k]:bf16 @ (B[n,k]:i4 - (Z[n, k/256*8 + k/32%2*4 + k/32%8/2] + 1))",
     "reversed, of blocks": "C[m,n]:f32 = A[m,k]:bf16 @ (B[n,k]:u4 - Z[n/40*10 + 9 - n/4%10, k/64]:i4)",
     "periodic": "C[m,n]:f32 = A[m,k]:bf16 @ (B[n,k]:u4 - (Z[k/48%2, n%24]:i4 - 5)) scale(none, 1x64)",
+    "beyond the number": "C[m,n]:f32 = A[m,k]:bf16 @ (B[n,k]:u4 - (Z[n,k/64]:i8 + 100)) scale(none, 1x64:f16)",
     "far": "C[m,n]:f32 = A[m,k]:f16 @ (B[n,k]:i4 - (Z[n*3, k/64]:i8 + 127))",
     "far the other way": "C[m,n]:f32 = A[m,k]:bf16 @ (B[n,k]:u4 - (Z[k/16*5]:i8 - 100))",
 }
@@ -87,6 +89,18 @@ MORE: list[tuple[str, dict[str, int]]] = [
 def test_more(program: str, sizes: dict[str, int], target: str) -> None:
     dims = {"m": 80, "n": 140, "k": 288, **sizes}
     run_on(program, dims, tuple(d for d in "nk" if d not in sizes), 3, 1e-5, target=target)
+
+
+def test_dimensions_of_which_one_has_an_order_are_not_walked_as_one() -> None:
+    """Batch and rows of a permuted B lie as one in memory, and zero points begin anew with each batch."""
+    kernel = scalec.compile("C[m,b,n]:f32 = A[m,k]:bf16 @ (B[n,b,k]:u4 - Z[n%24]:i8)", target="sm_90a", dims={"k": 128})
+    kernel.fixed = EmulatedDevice("sm_90a")
+    rng = np.random.default_rng(0)
+    a, z = rng.integers(-2, 3, (5, 128)).astype(ml_dtypes.bfloat16), rng.integers(0, 16, 24).astype(np.int8)
+    b = rng.integers(0, 16, (3, 20, 128)).astype(ml_dtypes.uint4)
+    got = np.asarray(kernel(a, pack4(b).transpose(1, 0, 2), z))
+    wanted = np.einsum("mk,bnk->mbn", a.astype(np.float64), b.astype(np.float64) - z[None, :20, None])
+    assert (got == wanted).all()
 
 
 IN_REGISTERS = [x for x in MORE if not any(some in x[0] for some in ("for k in", "quantize"))]

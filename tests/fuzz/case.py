@@ -51,7 +51,8 @@ class Level:
 class Operand:
     """A tensor in a program: its indices as text, and a type or a format ("" is left out); of an operand of the
     contraction or of a result also its levels of scales. `zeros`: the zero points of an operand, a number, or "k/64"
-    where a tensor has one for each 64 of k, "k/64 + 1" where it has one less, "" for none. `body`: a function that an operand is computed by."""
+    where a tensor has one for each 64 of k, "k/64 + 1" where each is one more than that, "" for none. `body`: a
+    function that an operand is computed by."""
 
     name: str
     index: tuple[str, ...]

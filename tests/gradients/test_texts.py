@@ -116,6 +116,14 @@ def test_a_part_that_no_result_depends_on_is_zeros():
     assert "# dW: zeros but for dW0\n" in str(g)
 
 
+def test_what_is_added_to_zero_points_is_said_with_their_order():
+    order = "n%2*4+n%8/2+n/8*8"
+    for plus in ("+ 1", "- 3"):
+        zeros = f"(B[n,k]:u4 - (Z[k/128,{order}]:u4 {plus}))"
+        found = scalec.grad(f"C[m,n] = A[m,k]:f16 @ {zeros} scale(none, 1x128:f16)")
+        assert f"@ {zeros} scale(none, 1x128:f16)" in str(found)
+
+
 def test_names_of_parts_are_those_of_nothing_else():
     g = scalec.grad(GATED.replace("silu(G)*U", "silu(G)*U*W0[n]"))
     assert [n for n in g.parts if n[0] == "W"] == ["W0_", "W1_"]

@@ -50,6 +50,13 @@ def expected(a: Any) -> Any:
     return a.astype(np.float64) @ ((weights - zeros[group]) * scales[group].astype(np.float64))
 
 
+STORED = {
+    "gptq": (lambda: gptq(True), "(Z[k/64,n]:u4 + 1)"),
+    "gptq_v2": (lambda: gptq(False), "Z[k/64,n]:u4"),
+    "awq": (awq, "Z[k/64, n/8*8 + n%2*4 + n%8/2]:u4"),
+}
+"""Checkpoints, and the zero points that their words are."""
+
 CHECKPOINTS = {
     "gptq": lambda f: gptq_weights(*map(f, gptq(True))),
     "gptq_v2": lambda f: gptq_weights(*map(f, gptq(False)), less_one=False, g_idx=f(np.arange(K) // GROUP)),
@@ -73,6 +80,26 @@ def test_torch_has_the_same_bytes(name: str) -> None:
     for x, y in zip(CHECKPOINTS[name](torch.from_numpy), CHECKPOINTS[name](np.ascontiguousarray), strict=True):
         assert (x.numpy() == y).all()
         assert x.numpy().dtype == y.dtype
+
+
+@pytest.mark.parametrize("convert", ["shared", "registers"])
+@pytest.mark.parametrize("name", STORED)
+def test_a_program_takes_zero_points_as_they_are_stored(name: str, convert: str) -> None:
+    """The int32 words of a torch tensor as bytes, which are a view; also some columns of a larger tensor."""
+    torch = pytest.importorskip("torch")
+    made, zeros = STORED[name]
+    text = PROGRAM.replace("Z[k/64,n]:u4", zeros) + f" with swap=1, convert={convert}"
+    kernel = scalec.compile(text, target="sm_90a")
+    kernel.fixed = EmulatedDevice("sm_90a")
+    a = np.random.default_rng(6).integers(-2, 3, (5, K)).astype(np.float16)
+    b, _, scale = CHECKPOINTS[name](torch.from_numpy)
+    words = torch.from_numpy(made()[1])
+    stored = words.view(torch.uint8)
+    assert stored.data_ptr() == words.data_ptr()
+    assert stored.shape == (K // GROUP, N // 2)
+    wider = torch.nn.functional.pad(words, (2, 3), value=-1)[:, 2:-3].view(torch.uint8)
+    for z in (stored, wider):
+        assert (np.asarray(kernel(torch.from_numpy(a), b, z, scale)) == expected(a)).all()
 
 
 def test_what_does_not_fit_is_refused() -> None:

@@ -308,10 +308,14 @@ func.func @p(%B: tensor<?x256xui4>, %Z: tensor<?x2xui4>, %F: tensor<?x2xbf16>) a
 // EXPECT: for tensor<?x256xui4> and zero points tensor<?x2xui4>
 // CHANGE: , k floordiv 128 =>
 
-// subtract: a sum as an index
-// EXPECT: expected indices of the values, or these divided by a number
+// subtract: an index of two
+// EXPECT: expected indices that are each computed of one of the values'
 // CHANGE: k floordiv 128 => k
 // CHANGE: -> (n, k => -> (n, n + k
+
+// subtract: one index twice
+// EXPECT: expected indices that are each computed of one of the values'
+// CHANGE: k floordiv 128 => n mod 8
 
 // -----
 
@@ -321,6 +325,10 @@ func.func @p(%B: tensor<?x256xui4>, %Z: tensor<?x2xui4>, %F: tensor<?x2xbf16>) a
   %d = "scale.subtract"(%B) {operandSegmentSizes = array<i32: 1, 0>} : (tensor<?x256xui4>) -> tensor<?x256xf32>
   return
 }
+
+// subtract: a number, and one added to it
+// EXPECT: adds to zero points, and has a number
+// CHANGE: operandSegmentSizes => number = 8 : i64, plus = 1 : i64, operandSegmentSizes
 
 // -----
 

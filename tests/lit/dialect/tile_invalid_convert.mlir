@@ -104,6 +104,14 @@ func.func @f(%Z: memref<?xbf16>, %s: i64, %i: i32) {
 // EXPECT: which is packed along rows or k, got ''
 // CHANGE: memref<?xbf16 => memref<?xui4
 
+// EXPECT: row_order [0, 1, 0, 4], expected a constant, and factors, divisors and moduli
+// CHANGE: memref<?xbf16 => memref<?xi8
+// CHANGE: k_block = => row_order = array<i64: 0, 1, 0, 4>, k_block =
+
+// EXPECT: k_order [0, 1], expected a constant, and factors, divisors and moduli
+// CHANGE: memref<?xbf16 => memref<?xi8
+// CHANGE: k_block = => k_order = array<i64: 0, 1>, k_block =
+
 // EXPECT: has no k_block
 // CHANGE: k_block = 128 : i64, row_block => row_block
 // CHANGE: memref<?xbf16 => memref<?xi8
