@@ -16,8 +16,9 @@ FEW = 12
 2026-11-21). It cured 128x256 with a max of rows, which had spilled 11, and took 0.77 of the time of 256x64 (FP8,
 4096x7168x2048; H200, 2026-11-30)."""
 
-UNROLLED = 2
-"""K blocks in an iteration that are tried where more spilled, however much."""
+UNROLLED, SEVERAL = 2, 32
+"""K blocks in an iteration that are tried, with promotion, where more spilled up to so many registers: 21 to 26 with a
+max, or a sum of exponentials, of rows beside FP8 of 192x128, none then (ptxas 13.0, 2026-11-30)."""
 
 
 class Made(Protocol):
@@ -102,7 +103,7 @@ class Attempt:
         # nothing spilled: a remark, as on a remainder's loop that takes over accumulators (C7514)
         few = not slow.spilled or (spilled.promote and slow.spilled <= FEW)
         alone = spilled.warpgroups == 1  # whose tiles the model knows from kernels with one K block an iteration
-        if given.unroll is None and spilled.unroll > UNROLLED:
+        if given.unroll is None and spilled.unroll > UNROLLED and spilled.promote and slow.spilled <= SEVERAL:
             return replace(self, unroll=UNROLLED)
         if given.unroll is None and spilled.unroll > 1 and (few or alone or given.tile is not None):
             return replace(self, unroll=1)
