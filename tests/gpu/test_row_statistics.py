@@ -27,7 +27,7 @@ TILES = {
     "FP8, 192x128": (SCALED + ROWS, "tile=192x128x128"),
     "FP8, 256x64": (SCALED + BOTH, "tile=256x64x128"),
 }
-SIZES = ({"m": 130, "n": 530, "k": 256}, {"m": 1, "n": 136, "k": 128}, {"m": 1000, "n": 4104, "k": 512})
+SIZES = ({"m": 130, "n": 530, "k": 256}, {"m": 1, "n": 136, "k": 256}, {"m": 1000, "n": 4104, "k": 512})
 """Tails of every tile; of the last ones a CTA has several tiles."""
 
 

@@ -23,6 +23,7 @@ from scalec.meetings import COUNTER_BYTES, numbers_of
 _QUAD = 4  # lanes that hold the columns of a row, two of each eight (PTX ISA 9.7.14.5.8)
 _COLUMN_LANES = (4, 8, 16)  # distances of the lanes that hold the rows of a column, ibid.
 _AHEAD = 3  # partial results on their way at once, of a warp alone: with 4 a batched sum over rows spilled
+_AHEAD_OF_TWO = 2  # likewise, of a sum of exponentials and the largest
 _AHEAD_TOGETHER = 16  # likewise, of consumers, whose sums are stored by then
 _TOGETHER = 8  # terms whose exponentials a thread takes at once: more spill (docs/notes/reductions.md)
 _VECTOR = 4  # f32 that a lane loads at once
@@ -426,7 +427,8 @@ def _reduce_alone(band: _Band, put: Put) -> None:
     s, b, extent, joins = band.s, band.s.b, band.extent, band.joins
     turns = _turns(extent)
     lanes = tile.LANES // turns
-    own, ahead = b.and_(s.lane, lanes - 1), max(1, _AHEAD // band.slots)
+    own, most = b.and_(s.lane, lanes - 1), _AHEAD if band.loads == band.slots else _AHEAD_OF_TWO
+    ahead = max(1, most // band.slots)
     turn: ir.Value | int = b.shr(s.lane, lanes.bit_length() - 1) if turns > 1 else 0
     for first in range(0, extent, _VECTOR * lanes):
         index, there = b.add(b.mul(own, _VECTOR), first), None
