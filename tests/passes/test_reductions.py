@@ -170,7 +170,7 @@ def test_the_workspace_of_ranges_has_a_cluster_more_for_each_group() -> None:
     assert made.spec is not None
     launch = made.spec.launch
     tiles = (2 * 2 + 2 * 5) * 4  # rows in clusters of two tiles, and one for each of five groups; columns
-    assert launch.workspace({"g": 5, "m": 140, "n": 250, "k": 512}) == (tiles * launch.partial_bytes, tiles * 4)
+    assert launch.workspace({"g": 5, "m": 140, "n": 250, "k": 512}) == (tiles * launch.partial_bytes, tiles * 4 * 2)
 
 
 SCHEDULES = {
