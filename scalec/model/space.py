@@ -137,8 +137,8 @@ is on its way than memory takes to answer."""
 
 NARROW, LONE = 4, 8
 """Bits of an element that registers convert where nothing else is asked for: of any, and beside an operand that is
-multiplied as it is. e4m3 that became bf16 took 0.53 to 0.96 of shared memory's time in 41 of 45 programs and sizes of 1
-to 4096 rows (H200, 2026-11-30)."""
+multiplied as it is. e4m3 that became bf16 took 0.53 to 1.00 of shared memory's time in 35 of 45 programs and sizes of 1
+to 4096 rows, in the others, most where its rows were the few ones, 1.01 to 1.33 (H200, 2026-11-30)."""
 
 FEW_COLUMNS = 32
 """Of a tile, up to which elements of more bits than NARROW have none that is deeper. e4m3 took 0.87 to 0.96 of the time

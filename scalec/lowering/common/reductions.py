@@ -427,9 +427,10 @@ def _reduce_alone(band: _Band, put: Put) -> None:
     s, b, extent, joins = band.s, band.s.b, band.extent, band.joins
     turns = _turns(extent)
     lanes = tile.LANES // turns
-    own, most = b.and_(s.lane, lanes - 1), _AHEAD if band.loads == band.slots else _AHEAD_OF_TWO
+    (lane,) = b.asm("mov.b32 $0, $1;", [b.i32], [s.lane])  # likewise
+    own, most = b.and_(lane, lanes - 1), _AHEAD if band.loads == band.slots else _AHEAD_OF_TWO
     ahead = max(1, most // band.slots)
-    turn: ir.Value | int = b.shr(s.lane, lanes.bit_length() - 1) if turns > 1 else 0
+    turn: ir.Value | int = b.shr(lane, lanes.bit_length() - 1) if turns > 1 else 0
     for first in range(0, extent, _VECTOR * lanes):
         index, there = b.add(b.mul(own, _VECTOR), first), None
         if first + _VECTOR * lanes > extent:
