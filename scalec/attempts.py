@@ -17,7 +17,7 @@ FEW = 12
 4096x7168x2048; H200, 2026-11-30)."""
 
 UNROLLED, SEVERAL = 2, 32
-"""K blocks in an iteration that are tried, with promotion, where more spilled up to so many registers: 21 to 26 with a
+"""K blocks in an iteration that are tried, with promotion, where more spilled up to so many registers: 21 to 28 with a
 max, or a sum of exponentials, of rows beside FP8 of 192x128, none then (ptxas 13.0, 2026-11-30)."""
 
 

@@ -63,7 +63,8 @@ promotion takes of each sum: neither hides behind a conversion. Where one warpgr
 Fitted to 530 schedules of 1 to 32768 rows, dense and in groups, together with BEHIND, PROMOTED, IN_ADDENDS, AS_STORED
 and LONE (H200, 2026-11-29, 2026-11-29-h200-converted-choices.json, 2026-11-29-h200-batched.json): 0.85 to 1.15 of what
 is predicted for nine in ten of them. Of 157 pairs of schedules it now chooses the faster, or one that takes 1.013 of it
-in the mean; with constants of H100s that hid products behind conversions 1.09. Those of e4m3 are H100s'."""
+in the mean; with constants of H100s that hid products behind conversions 1.09. Those of e4m3 are of 45 programs and
+sizes (2026-11-30-h200-converted-8-bits.json): of what was measured the first choice takes 1.009 of the fastest."""
 
 IN_ADDENDS = 0.0229
 """Likewise of addends; AS_STORED of it where nobody interleaves the other operand's rows, of which a thread then has
@@ -88,9 +89,10 @@ e4m3 by nvfp4 took 800, of 128x128x128 1230 to 1310, of 256x96x64, for which A a
 2026-11-27, n = k = 8192)."""
 
 WRITTEN, NARROW = 1.2, 1.05
-"""Times as long as this says that a kernel takes whose warps write what they convert to shared memory: 1.14 to 1.26 of
+"""Times as long as this says that an SM takes whose warps write what they convert to shared memory: 1.14 to 1.26 of
 nvfp4, mxfp4 and i4 as 16 bits at 256 and 4096 rows (same run); and as e4m3, 0.95 to 1.1 of what it is without
-(2026-11-29-h200-converted-choices.json). Which of its tiles is the fastest does not depend on it."""
+(2026-11-29-h200-converted-choices.json). Memory's time is as it was: with it, e4m3 of few rows beside bf16 was
+predicted to take 1.2 of what it took (2026-11-30-h200-converted-8-bits.json)."""
 
 BOTH = 1.12
 """Likewise of one whose consumers convert A in registers, and warps B: mxfp4 by mxfp4 and nvfp4 by nvfp4 took 1.06 to

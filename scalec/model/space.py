@@ -135,7 +135,7 @@ DEEPER = (1, 2, 4)
 """Times the K of a tile: of one whose A is converted in registers, which has so few bytes that with eight stages less
 is on its way than memory takes to answer."""
 
-NARROW, LONE = 4, 8
+NARROW, BYTE = 4, 8
 """Bits of an element that registers convert where nothing else is asked for: of any, and beside an operand that is
 multiplied as it is. e4m3 that became bf16 took 0.53 to 1.00 of shared memory's time in 35 of 45 programs and sizes of 1
 to 4096 rows, in the others, most where its rows were the few ones, 1.01 to 1.33 (H200, 2026-11-30)."""
@@ -160,10 +160,10 @@ def _ways_to_convert(
     if where != "registers" and not (fields["swap"] and _turned_alone(problem, given)):
         yield {**fields, "tile": tile, "promote": promote, "convert": "shared"}
     a = problem.lhs
-    alone = a.stored.bits <= (NARROW if problem.rhs.converted else LONE) or a.transformed
+    alone = a.stored.bits <= (NARROW if problem.rhs.converted else BYTE) or a.transformed
     for times in DEEPER if where == "registers" or (where is None and alone) else ():
         deep = (*tile[:2], times * tile[2])
-        if times > 1 and NARROW < a.stored.bits <= LONE and tile[1] <= FEW_COLUMNS:
+        if times > 1 and NARROW < a.stored.bits <= BYTE and tile[1] <= FEW_COLUMNS:
             continue
         if times > 1 and a.transformed and a.stored.bits * deep[2] > 8 * LINE:
             continue  # rows of two lines: prenorm took 2.0 to 2.5 times as long (H200, 2026-11-29)
