@@ -168,7 +168,8 @@ class RowFactorsOp(Op, name="row_factors"):
 
 
 class ColumnFactorsOp(Op, name="column_factors"):
-    """Scale factors of the tile's columns, found likewise; read where they are used, so release after."""
+    """Scale factors of the tile's columns, found likewise; read here (`held`), or where they are used, so release
+    after."""
 
     source: ext.Operand[SharedType]
     position: ext.Operand[CursorType | WindowType]

@@ -17,7 +17,7 @@ _CONVERSIONS = (
     "builtin.module(convert-scf-to-cf,convert-nvvm-to-llvm,convert-arith-to-llvm,"
     "convert-cf-to-llvm,reconcile-unrealized-casts)"
 )
-# sroa, instcombine, simplifycfg and dce; O3 loses 1 to 4 % (H200, 2026-11-21, hopper.md rule 5).
+# sroa, instcombine, simplifycfg and dce; O3 loses 1 to 4 % (H200, 2026-11-21).
 _OPTIMISATIONS = ("sroa", "instruction_combine", "simplify_cfg", "dead_code_elimination")
 
 

@@ -1,7 +1,7 @@
 """PTX to cubin: finds ptxas, runs it, judges what it says.
 
 A spill, a local-memory stack frame, or one of the C75xx remarks by which ptxas says that it serialised wgmma or
-ignored setmaxnreg, makes a kernel slow in silence (20 to 60 %, see hopper.md): each is an error here.
+ignored setmaxnreg, makes a kernel slow in silence (20 to 60 %): each is an error here.
 """
 
 from __future__ import annotations

@@ -39,3 +39,17 @@ def test_a_stage_is_handed_back_behind_its_loads(target: str, program: str, sche
             assert f"xor.b32 {release[1]}, T0, T1;" in ptx
         else:
             assert release[1] == loads[-1]
+
+
+@pytest.mark.parametrize(("columns", "under"), [(32, True), (64, False)])
+def test_factors_of_few_columns_are_loaded_under_their_products(columns: int, under: bool) -> None:
+    """They would wait behind a tile's stores else, and the next products for them."""
+    source = f"C[m,n] = A[m,k] @ B[n,k] scale(1x128, 128x128) with swap=1, tile=64x{columns}x128, cluster=1x1"
+    ptx = scalec.compile(source, target="sm_90a", dims={"m": columns, "n": 4096, "k": 4096}).ptx
+    waits = re.findall(
+        r"wgmma\.commit_group(.*?)wgmma\.wait_group\.sync\.aligned 0;(.*?)mbarrier\.arrive", ptx, re.DOTALL
+    )
+    assert waits
+    for before, after in waits:
+        assert ("ld.volatile.shared" in before) == under
+        assert ("ld.volatile.shared" in after) == (not under)

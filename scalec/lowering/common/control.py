@@ -336,7 +336,8 @@ def commit(s: State, op: ir.OpView) -> None:
 
 @COMMON.lowers("tile.release")
 def release(s: State, op: ir.OpView) -> None:
-    """Predicated inside the instruction: a branch here would split the block between wgmma and promotion (rule 3).
+    """Predicated inside the instruction: a branch here would split the block between wgmma and promotion (rule 3 of
+    sm90/multiply.py).
 
     An arrival overtakes loads of shared memory that are under way, and so does the copy into the stage: where stores of
     a tile's end keep loads waiting, 0.2 % of sums were wrong, in clusters and without (H100, 2026-11-28). So its
@@ -345,7 +346,7 @@ def release(s: State, op: ir.OpView) -> None:
     stage = c.before(b) if tile.int_of(op.lag) else c.stage.get()
     offset = b.shl(stage, 3)
     if s.ctas > 1:
-        # .release.cluster here makes a full memory barrier of each K block (hopper.md rule 6): the plain form
+        # .release.cluster here makes a full memory barrier of each K block: the plain form
         chosen = b.compare("lt", s.lane, s.ctas)
         address, space = b.add(s.remote_empty[op.ring], offset), "cluster"
     else:

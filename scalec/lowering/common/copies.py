@@ -364,7 +364,7 @@ def prefetch(s: State, op: ir.OpView) -> None:
 
 @COMMON.lowers("tile.fetch")
 def fetch(s: State, op: ir.OpView) -> None:
-    """Predicated loads, no branch (rule 3): they are issued between a wgmma and its promotion.
+    """Predicated loads, no branch (rule 3 of sm90/multiply.py): they are issued between a wgmma and its promotion.
 
     Of a tile that a queue deals out ptxas knows that all lanes have the same address. It then keeps the scale in a
     uniform register, and waits for the load at the end of the same K block (246 stalls instead of 217, sm_100a, ptxas

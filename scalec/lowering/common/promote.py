@@ -29,6 +29,13 @@ class ColumnFactors:
 
 
 @dataclass(frozen=True)
+class HeldFactors:
+    """Factors of this thread's columns, four for each eight columns."""
+
+    values: list[list[ir.Value]]
+
+
+@dataclass(frozen=True)
 class UniformFactors:
     """One factor for each `span` columns (0: one for all)."""
 
@@ -135,7 +142,9 @@ def column_factors(s: State, op: ir.OpView) -> None:
     first = s.once(("column", own), lambda: b.add(s.first_column, b.mul(s.unit(1), own)))
     mine = s.once(("columns", op.source), lambda: b.add(source.base, b.mul(first, pitch)))
     base = _factors_at(s, op, mine, lambda: row_swizzle(b, first))
-    s.values[op.result] = ColumnFactors(b.add(base, _plane(op)), pitch)
+    found = ColumnFactors(b.add(base, _plane(op)), pitch)
+    held = "held" in op.operation.attributes
+    s.values[op.result] = HeldFactors([_of_columns(s, found, g) for g in range(own // 8)]) if held else found
 
 
 def _factors_at(s: State, op: ir.OpView, first: ir.Value, swizzle: Callable[[], ir.Value]) -> ir.Value:
@@ -172,7 +181,7 @@ def block_factors(s: State, op: ir.OpView) -> None:
     s.values[op.result] = BlockFactors(s.get(op.source).values(b), offset, block, tile.int_of(op.step))
 
 
-Factors = RowFactors | ColumnFactors | UniformFactors | BlockFactors
+Factors = RowFactors | ColumnFactors | HeldFactors | UniformFactors | BlockFactors
 
 
 class Products:
@@ -217,14 +226,7 @@ class Products:
             return [side.values[self._key(side, g)]] * 4
         if isinstance(side, BlockFactors):
             return [side.at(b, self._key(side, g) * side.step)] * 4
-        column = self._s.geometry.column(g)
-        address = side.address
-        if side.pitch > 4:
-            address = b.xor(address, (column >> 2 & 1) << 4)  # a row of the window's: `row_swizzle`
-        first = b.add(address, side.pitch * column)
-        if side.pitch > 4:
-            return [_factor(self._s, b.add(first, i * side.pitch))[0] for i in (0, 1)] * 2
-        return _factor(self._s, first, 2) * 2
+        return side.values[g] if isinstance(side, HeldFactors) else _of_columns(self._s, side, g)
 
     def _multiply(self, x: list[ir.Value], y: list[ir.Value]) -> list[ir.Value]:
         made: dict[tuple[ir.Value, ir.Value], ir.Value] = {}
@@ -232,6 +234,17 @@ class Products:
             if pair not in made:
                 made[pair] = self._s.b.fmul(*pair)
         return [made[pair] for pair in zip(x, y, strict=True)]
+
+
+def _of_columns(s: State, side: ColumnFactors, g: int) -> list[ir.Value]:
+    """Those of columns 8g..8g+7, loaded."""
+    b, column, address = s.b, s.geometry.column(g), side.address
+    if side.pitch > 4:
+        address = b.xor(address, (column >> 2 & 1) << 4)  # a row of the window's: `row_swizzle`
+    first = b.add(address, side.pitch * column)
+    if side.pitch > 4:
+        return [_factor(s, b.add(first, i * side.pitch))[0] for i in (0, 1)] * 2
+    return _factor(s, first, 2) * 2
 
 
 def _factor(s: State, address: ir.Value, count: int = 1) -> list[ir.Value]:

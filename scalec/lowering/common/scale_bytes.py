@@ -249,7 +249,7 @@ def what_warps_saw(s: State, op: ir.OpView) -> list[ir.Value]:
 
 @COMMON.lowers("tile.fetch_bytes")
 def fetch_bytes(s: State, op: ir.OpView) -> None:
-    """Predicated loads, no branch (rule 3 of wgmma): they are issued between a product and its promotion."""
+    """Predicated loads, no branch (rule 3 of sm90/multiply.py): they are issued between a product and its promotion."""
     b, k0, fill = s.b, s.get(op.k0), _fill(s, op)
     source = b.integer(s.get(op.source))
     inside, column = b.compare("lt", k0, s.get(op.k)), b.div(k0, tile.int_of(op.block))

@@ -1,7 +1,10 @@
 """wgmma and its waits on sm_90a.
 
-The rules of wgmma through LLVM (hopper.md; each cost 20 to 60 % when broken) are built in here: a chain starts from
-the old accumulator values, never from undef; a wait ties every accumulator; nothing here branches.
+The rules of wgmma through LLVM are built in here, each of which cost 20 to 60 % when broken:
+
+1. a chain starts from the old values of its accumulator, never from undef;
+2. a wait ties every accumulator;
+3. nothing branches between a product and its promotion, here or in what is emitted there.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.multiplier import Beneath, Block, Made
 from scalec.passes.emit.tensors import Work
 from scalec.passes.emit.turns import Turns
+from scalec.passes.plan.column_factors import held
 from scalec.passes.plan.converted import in_registers, makes_ahead, slices_of
 from scalec.passes.plan.loop import without_loop
 from scalec.passes.plan.parts import part_blocks
@@ -215,7 +216,8 @@ class Consumer(Ahead):
 
     def block(self, h: Handles, at: Positions, block: Block) -> None:
         """A K block's products, each promoted; the stage is handed over as soon as nothing of it is read again."""
-        late = self.addends is not None or self.row_scale(self.sides[1]) is not None  # read during promotion
+        read_late = self.row_scale(self.sides[1]) is not None and not held(self.schedule)  # during promotion
+        late = self.addends is not None or read_late
         beneath = Beneath()
         for number, go in enumerate(self.goes):
             self.go(h, at.cursor, block, go, self.made(block.seen))

@@ -12,7 +12,7 @@ from scalec.passes.emit.epilogue import Epilogue
 from scalec.passes.emit.handles import Handles, Side
 from scalec.passes.emit.sums import Point
 from scalec.passes.emit.tensors import Work
-from scalec.passes.plan.column_factors import by_block, fetched, step_of
+from scalec.passes.plan.column_factors import by_block, fetched, held, step_of
 from scalec.passes.plan.promotion import plane
 from scalec.passes.problem.operand import Scale
 from scalec.passes.problem.products import partly_scaled
@@ -141,7 +141,7 @@ class Factors(Epilogue):
         if scale is None:
             return None
         which = plane(self.schedule, scale, slice_)
-        key = side.label, wave, which
+        key = side.label, wave if side.label == "A" else 0, which
         if key not in known:
             known[key] = (
                 self.row_factor(h, side, at, wave, which)
@@ -158,7 +158,7 @@ class Factors(Epilogue):
         plane = which or None
         if side.label == "A":
             return self.e.op("tile.row_factors", result, operands, wave=wave, waves=self.waves, plane=plane).result
-        return self.e.op("tile.column_factors", result, operands, plane=plane).result
+        return self.e.op("tile.column_factors", result, operands, plane=plane, held=held(self.schedule) or None).result
 
     def block_factor(self, side: Side, room: ir.Value, wave: int, column0: ir.Value | None) -> ir.Value:
         """Factors of blocks of rows, which `fetch` brought."""
