@@ -83,9 +83,17 @@ def differentiable(
     def compiled(steps: Sequence[Step]) -> list[Any]:
         return [compile(s.text, target, {d: sizes[d] for d in s.dims if d in sizes}) for s in steps]
 
+    quantisers = compiled(made.quantisers)
+
+    def alone() -> tuple[Any, list[Any]]:
+        """Of the program and its quantisers those that make more than itself needs, compiled without that."""
+        pairs = zip(made.quantisers, quantisers, strict=True)
+        own = [k if len(s.results) == 1 else compiled([s.first()])[0] for s, k in pairs]
+        return compile(source, target, sizes) if made.kept else forward, own
+
     scales = {n for s in made.quantisers for n in s.makes if n not in s.results}
     arguments = tuple(n for n in names if n not in scales)
-    return Differentiable(made, arguments, forward, compiled(made.steps), most or {}, compiled(made.quantisers))
+    return Differentiable(made, arguments, forward, compiled(made.steps), most or {}, quantisers, alone)
 
 
 def _turned(source: str, names: Iterable[str], target: str) -> list[str]:

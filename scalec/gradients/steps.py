@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from scalec.errors import ArgumentError
@@ -35,6 +35,11 @@ class Step:
     def of(self) -> tuple[str, ...]:
         """The inputs whose gradients it makes."""
         return tuple(x for x in self.results.values() if x)
+
+    def first(self) -> Step:
+        """What makes the first of a quantiser's results alone: each has a line of the text, and scales."""
+        name, made = next(iter(self.results.items()))
+        return replace(self, results={name: made}, text=self.text.partition("\n")[0], makes=self.makes[:2])
 
 
 @dataclass(frozen=True)

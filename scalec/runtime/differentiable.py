@@ -3,13 +3,15 @@
 The op returns the program's results and, behind them, what the gradients read of it (scalec.gradients): these are
 saved as they are, once, beside the inputs that the gradients read. Backward runs the steps that what is asked for
 needs, each the op of its kernel (scalec.runtime.custom_op), so that torch.compile sees one op forward and one a step
-backward. The gradient of a gradient is refused, as that of any kernel.
+backward. The gradient of a gradient is refused, as that of any kernel. Where no gradient can be asked for, a second op
+runs the program alone, which is compiled then: nothing is kept, and operands are quantised in its own order.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
@@ -39,6 +41,7 @@ class Differentiable:
         forward: the kernel of `gradients.forward`.
         steps, quantisers: those of `gradients.steps`, and of `gradients.quantisers`.
         most: by index tensor, how often it names one row at most, where rows are read through it.
+        alone: gives the program's kernel where nothing is differentiated, and those of its quantisers.
 
     Raises:
         ArgumentError: `most` lacks an index, or the program adds to what a caller gives.
@@ -51,10 +54,11 @@ class Differentiable:
         forward: Kernel | Program | Launches,
         steps: Sequence[Kernel | Program | Launches],
         most: Mapping[str, int],
-        quantisers: Sequence[Kernel | Program | Launches] = (),
+        quantisers: Sequence[Kernel | Program | Launches],
+        alone: Callable[[], tuple[Kernel | Program | Launches, Sequence[Kernel | Program | Launches]]],
     ) -> None:
         self.gradients, self.forward, self.steps, self.most = gradients, forward, tuple(steps), dict(most)
-        self.quantisers = tuple(quantisers)
+        self.quantisers, self._alone = tuple(quantisers), cache(alone)
         self.names = tuple(names)
         spec = _spec(forward)
         for t in spec.results:
@@ -87,7 +91,7 @@ class Differentiable:
         read = {n for s in gradients.steps for n in s.reads}
         self._quantised = [n for s in gradients.quantisers for n in s.makes if n in read]
         self._results = [*(t.name for t in spec.results), *self._quantised]
-        self.op = _registered(self)
+        self.op, self.alone = _registered(self), _registered(self, alone=True)
 
     def __call__(self, *operands: Any, **named: Any) -> Any:
         """The results; arguments in the order of the program's, by name too.
@@ -117,7 +121,8 @@ class Differentiable:
                 )
         if not torch_calls.tracing():  # a transform hides the tangent from the op
             torch_calls.refuse_tangents(torch, self.names, values)
-        made = self.op(
+        asked = torch.is_grad_enabled() and any(isinstance(v, torch.Tensor) and v.requires_grad for v in values)
+        made = (self.op if asked else self.alone)(
             *[checks.number(n, v) if n in self._scalars else v for n, v in zip(self.names, values, strict=True)]
         )
         made = made if isinstance(made, (tuple, list)) else (made,)
@@ -137,18 +142,37 @@ class Differentiable:
         import torch
 
         torch_calls.refuse_tangents(torch, self.names, values)
-        return self._made(values, launched)
+        made, known = self._made(values, launched, self.forward, self.quantisers)
+        return _one_or_all((*made, *(known[n] for n in self._quantised)))
+
+    def run_alone(self, *values: Any) -> Any:
+        """The program alone, likewise."""
+        import torch
+
+        torch_calls.refuse_tangents(torch, self.names, values)
+        return _one_or_all(self._made(values, launched, *self._alone())[0])
 
     def fake(self, *values: Any) -> Any:
         """Its results without memory."""
-        return self._made(values, lambda kernel, known: _empty(kernel, known)[1])
+        made, known = self._made(values, _unwritten, self.forward, self.quantisers)
+        return _one_or_all((*made, *(known[n] for n in self._quantised)))
 
-    def _made(self, values: Sequence[Any], run: Callable[[Any, Mapping[str, Any]], Sequence[Any]]) -> Any:
-        """The results, and what backward reads of what is quantised before."""
+    def fake_alone(self, *values: Any) -> Any:
+        """Those of the program alone: nothing is compiled for them."""
+        return _one_or_all(self._made(values, _unwritten, self.forward, self.quantisers)[0][: self._count])
+
+    def _made(
+        self,
+        values: Sequence[Any],
+        run: Callable[[Any, Mapping[str, Any]], Sequence[Any]],
+        forward: Kernel | Program | Launches,
+        quantisers: Sequence[Kernel | Program | Launches],
+    ) -> tuple[Sequence[Any], dict[str, Any]]:
+        """The results, and all that is known then."""
         import torch
 
         known = dict(zip(self.names, values, strict=True))
-        for step, kernel in zip(self.gradients.quantisers, self.quantisers, strict=True):
+        for step, kernel in zip(self.gradients.quantisers, quantisers, strict=True):
             (source,), (operand, *_) = step.reads, step.makes
             (told,) = [t.dtype for t in _spec(kernel).operands if t.name == source]
             if known[operand].dtype != torch_calls.result_dtype(torch, told):
@@ -162,9 +186,8 @@ class Differentiable:
                 made = run(kernel, {source: known[operand]})
             except ArgumentError as error:
                 raise reworded(error, [(rf"\b{source}\b", operand)]) from None
-            known |= dict(zip(step.makes, made, strict=True))
-        made = (*run(self.forward, known), *(known[n] for n in self._quantised))
-        return made[0] if len(made) == 1 else made
+            known |= dict(zip(step.makes, made, strict=False))  # alone it makes those of the program's own order
+        return run(forward, known), known
 
     def save(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         """Saves what the gradients that are asked for read."""
@@ -294,6 +317,14 @@ def _there(points: LeftOut, known: Mapping[str, Any], shape: tuple[int, ...]) ->
     return named.permute(order).reshape([sizes.get(axis, 1) for axis in range(len(shape))])
 
 
+def _one_or_all(made: Sequence[Any]) -> Any:
+    return made[0] if len(made) == 1 else tuple(made)
+
+
+def _unwritten(kernel: Kernel | Program | Launches, named: Mapping[str, Any]) -> list[Any]:
+    return _empty(kernel, named)[1]
+
+
 def launched(
     kernel: Kernel | Program | Launches,
     named: Mapping[str, Any],
@@ -352,8 +383,8 @@ def _spec(kernel: Kernel | Program | Launches) -> KernelSpec:
     return kernel.kernels[0].spec if isinstance(kernel, Program) else kernel.spec
 
 
-def _registered(program: Differentiable) -> Any:
-    """The op, registered now."""
+def _registered(program: Differentiable, *, alone: bool = False) -> Any:
+    """The op, registered now; or the one without gradients."""
     import torch
 
     spec = _spec(program.forward)
@@ -361,20 +392,21 @@ def _registered(program: Differentiable) -> Any:
     kernels = [k for p in every for k in (p.kernels if isinstance(p, Program) else [p])]
     parts = [k.op._qualified_op_name for k in kernels] + [repr(program.gradients), repr(sorted(program.most.items()))]
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
-    name = f"{custom_op.NAMESPACE}::{spec.entry.replace('$', '_').replace('%', '_')}_grad_{digest}"
-    space = getattr(torch.ops, custom_op.NAMESPACE)
-    if not hasattr(space, name.partition("::")[2]):
+    of, count = ("alone", program._count) if alone else ("grad", len(program._results))
+    own = f"{spec.entry.replace('$', '_').replace('%', '_')}_{of}_{digest}"
+    name, space = f"{custom_op.NAMESPACE}::{own}", getattr(torch.ops, custom_op.NAMESPACE)
+    if not hasattr(space, own):
         library = torch.library.Library(custom_op.NAMESPACE, "FRAGMENT")
         _libraries.append(library)
         inputs = [f"{'float' if n in program._scalars else 'Tensor'} a{i}" for i, n in enumerate(program.names)]
-        results = ", ".join(["Tensor"] * len(program._results))
-        results = results if len(program._results) == 1 else f"({results})"
+        results = "Tensor" if count == 1 else f"({', '.join(['Tensor'] * count)})"
         tags = [
             torch.Tag.pt2_compliant_tag,
             getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order),
         ]
-        library.define(f"{name.partition('::')[2]}({', '.join(inputs)}) -> {results}", tags=tags)
-        library.impl(name.partition("::")[2], program.run, "CompositeExplicitAutograd")
-        torch.library.register_fake(name, program.fake, lib=library)
-        torch.library.register_autograd(name, program.backward, setup_context=program.save, lib=library)
-    return getattr(space, name.partition("::")[2]).default
+        library.define(f"{own}({', '.join(inputs)}) -> {results}", tags=tags)
+        library.impl(own, program.run_alone if alone else program.run, "CompositeExplicitAutograd")
+        torch.library.register_fake(name, program.fake_alone if alone else program.fake, lib=library)
+        if not alone:
+            torch.library.register_autograd(name, program.backward, setup_context=program.save, lib=library)
+    return getattr(space, own).default

@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch")
 
 import scalec  # noqa: E402
 from scalec.errors import ArgumentError  # noqa: E402
+from scalec.runtime import differentiable  # noqa: E402
 
 FP8 = "Y[m,n] = X[m,k] @ W[n,k] scale(1x128,128x128)"
 GIVEN = {"X": "bf16", "W": "f32"}
@@ -152,3 +153,33 @@ def test_what_does_not_fit_is_called_as_the_caller_does():
     with pytest.raises(ArgumentError, match=r"^X has k = 128, the kernel was compiled for k = 256") as refusal:
         layer(of((40, 128), torch.bfloat16, 1), of((128, 256), torch.float32, 2))
     assert "X_bf16" not in str(refusal.value)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+def test_what_nothing_is_differentiated_through_is_quantised_in_its_own_order(target: str, monkeypatch):
+    torch._dynamo.reset()
+    layer = scalec.differentiable(FP8, target, {"n": 128, "k": 256}, quantize="deepseek_v3", quantized_from=GIVEN)
+    x, w = of((48, 256), torch.bfloat16, 1), of((128, 256), torch.float32, 2)
+    y, made = layer(x, w), []
+    launched = differentiable.launched
+    monkeypatch.setattr(
+        differentiable, "launched", lambda k, named: made.append(len(k.spec.results)) or launched(k, named)
+    )
+    with torch.no_grad():
+        assert torch.equal(layer(x, w), y)
+    assert torch.equal(layer(x.detach(), w.detach()), y)
+    compiled: Any = torch.compile(lambda *tensors: layer(*tensors), fullgraph=True, backend="aot_eager")
+    with torch.no_grad():
+        assert torch.equal(compiled(x, w), y)
+    assert made == 3 * [2, 2, 1]  # elements and scales of each operand, and the product
+
+
+def test_nothing_is_kept_where_nothing_is_differentiated():
+    layer = scalec.differentiable("C[m,n] = gelu(A[m,k] @ B[n,k])", "sm_90a", {"n": 64, "k": 64})
+    a, b = of((16, 64), torch.bfloat16, 1), of((64, 64), torch.bfloat16, 2)
+    assert layer.gradients.kept
+    made = layer.alone(a.detach(), b.detach())
+    assert made.shape == (16, 64)
+    assert torch.equal(made, layer(a, b))
+    assert torch.library.opcheck(layer.alone, (a.detach(), b.detach()), test_utils="test_faketensor")
