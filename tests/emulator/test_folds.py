@@ -51,6 +51,7 @@ PROGRAMS = [
     "D[m,n]:f32 = A[m,b,k]:bf16 @ B[n,b,k]:tf32; S[m]:f32 = sum[b,k](exp(A[m,b,k])); T[m]:f32 = max[b,k](A[m,b,k])",
     "D[m,b,n]:f32 = A[m,b,k]:bf16 @ B[b,n,k]:tf32; S[m,b]:f32 = sum[k](A[m,b,k]^2)",
     "D[b,m,n]:f32 = A[m,b,k]:bf16 @ B[n,b,k]:tf32; S[b,m]:f32 = sum[k](A[m,b,k]^2)",
+    "D[b,m,n]:f32 = A[b,m,k]:bf16 @ B[b,n,k]:tf32; S[m,b]:f32 = sum[k](A[b,m,k]^2); T[n,b]:f32 = max[k](B[b,n,k])",
     "D[m,n] = A[m,k] @ B[n,k]; S[m]:f32 = sum[k](A[m,k] * w[k]); T[m]:f32 = max[k](A[m,k] * r[m])",
 ]
 
@@ -241,9 +242,13 @@ test_refused = refusals(
         ("D[m,n] = A[m,k] @ B[n,k]; S[m]:f32 = sum[k](A[m,k]) * x[m]", "S reads a tensor beside it"),
         ("D[m,n] = A[m,k] @ B[n,k] scale(1x128,128x128); S[m]:f32 = sum[k](A[m,k])", "A has scales"),
         ("D[m,n] = A[m,k]:e4m3 @ B[n,k]:e4m3 scale(1xk,none); S[m]:f32 = sum[k](A[m,k])", "A has scales"),
-        ("D[m,n] = A[idx[m],k] @ B[n,k]; S[m]:f32 = sum[k](A[idx[m],k])", "index that is computed"),
+        ("D[m,n] = A[idx[m],k] @ B[n,k]; S[m]:f32 = sum[k](A[idx[m],k])", "of it is read from memory"),
         (f"D[m,n] = A[m,k] @ B[g,n,k] {RANGE}; S[m]:f32 = sum[k](A[m,k])", "the product has a range that it has not"),
-        ("D[m,n] = A[m,k] @ B[n,k]; S[m]:f32 = sum[k](A[m,k]) for m < rows[0]", "it has a range, or an index"),
+        (
+            "D[m,n] = A[m,k] @ B[n,k]; S[m]:f32 = sum[k](A[m,k]) for m < rows[0]",
+            "it has a range that the contraction has not",
+        ),
+        (f"D[m,n] = A[m,k] @ B[g,n,k] {RANGE}; S[g,n]:f32 = sum[k](B[g,n,k])", "a range of another index than n"),
         ("D[m,n] = A[m,k] @ B[n,k] for m < rows[0]; S[n]:f32 = sum[k](B[n,k])", "a range of another index than n"),
         ("D[m,n] = A[m,k] @ B[e[m/16],n,k]; S[m]:f32 = sum[k](A[m,k])", "an index read from memory"),
         ("D[m,n] = A[m,k]:i8 @ B[n,k]:i8; S[m]:f32 = sum[k](A[m,k])", r"A is i8, multiplied as i8\n(.*\n)*.*floating"),

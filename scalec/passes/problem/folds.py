@@ -56,9 +56,13 @@ def fold_of(
     ranges = {*reduce.domains, *final.domains}
     where = map_of(final.map)
     plain = all(isinstance(e, ir.AffineDimExpr) for e in where.results)
-    if symbolic or ranges - {*contract.domains} or list(where.results) != list(kept.results) or not plain:
-        expected = f"{name} at the operand's own indices"
-        raise refused(walk, final, "it has a range, or an index that is computed", expected)
+    own = f"{name} at the operand's own indices"
+    if symbolic:
+        raise refused(walk, final, "an index of it is read from memory", own)
+    if ranges - {*contract.domains}:
+        raise refused(walk, final, "it has a range that the contraction has not", f"{name} without one")
+    if len(where.results) != len(kept.results) or {*where.results} != {*kept.results} or not plain:
+        raise refused(walk, final, "an index of it is computed, or stands twice", own)
     for view in final.views:
         read = view.owner.opview
         if read.source != reduce.result and isinstance(read.source.type, ir.RankedTensorType):
@@ -70,14 +74,14 @@ def fold_of(
         view, body = whole_of(op), ops_of(op)
         read, there = (None, source) if view is None else (view.source, map_of(view.map))
     values = contract.lhs, contract.rhs
-    places = map(where_of, values, maps_of(contract.maps)[:2])
+    places = [*map(where_of, values, maps_of(contract.maps)[:2])]
     sides = list(zip(values, places, operands, strict=True))
     for side, (operand, at, known) in enumerate(sides):
         if read is not None and below(read) == below(operand) and list(there.results) == list(at.results):
             check(walk, reduce, name, known, is_op(read, "scale.dequantize"))
             summed = {walk.dims[d] for d in dims_in(at) - dims_in(kept)}
             rows = {walk.dims[d] for d in dims_in(maps_of(contract.maps)[2])}
-            wanted = {walk.dims[d] for d in dims_in(at)} - rows
+            wanted = {walk.dims[d] for d in dims_in(at) & dims_in(places[1 - side])} - rows
             if summed != wanted:
                 expected = f"a reduction over {' and '.join(sorted(wanted))}, as the contraction's sum"
                 raise refused(walk, reduce, f"it runs over {' and '.join(sorted(summed))}", expected)
