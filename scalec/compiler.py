@@ -154,6 +154,7 @@ def compile_source(
         while True:
             tried = given.with_fields(
                 unroll=attempt.unroll or given.unroll,
+                order=attempt.order or given.order,
                 scheduler=attempt.scheduler or given.scheduler,
                 adds=attempt.adds or given.adds,
                 inputs=given.inputs if attempt.inputs is None else attempt.inputs,

@@ -316,7 +316,7 @@ EXOTIC = {
     "a tile that leaves fewer registers than are missed": (
         "C[m,n]:fp8_block = A[m,k]:e4m3@B[n,k]:e4m3 scale(1xk,1xk)",
         {"k": 7168},
-        3,  # of 11 registers, which one K block in an iteration saves elsewhere
+        4,  # of 11 registers, which tiles in another order, or one K block in an iteration, save elsewhere
     ),
 }
 
@@ -353,3 +353,17 @@ def test_warps_convert_where_consumers_have_no_registers(slow: Callable[..., lis
     assert (made.schedule.convert, made.schedule.swap) == ("shared", 0)
     with pytest.raises(SlowKernelError):  # nor where the user decided who does
         compile_source(program, dims={"n": 8}, schedule={"convert": "registers"}, until="tile")
+
+
+def test_tiles_in_another_order_are_tried_before_one_k_block(slow: Callable[..., list[str]]) -> None:
+    """Of kernels that spill a few registers: the same tile, which multiplies as many K blocks an iteration."""
+    asked = slow("order=n", spilled=11)
+    assert compile_source(FP8, dims=DIMS, until="nvvm").schedule is not None
+    assert [("unroll=2" in x, "order=m" in x) for x in asked] == [(True, False), (True, True)]
+    assert len({x[x.index("tile=") : x.index(", cta_group")] for x in asked}) == 1
+    asked = slow("unroll=2", spilled=11)
+    assert compile_source(FP8, dims=DIMS, until="nvvm").schedule is not None
+    assert [("unroll=2" in x, "order=m" in x) for x in asked] == [(True, False), (True, True), (False, False)]
+    asked = slow("unroll=2", spilled=11)
+    compile_source(FP8, dims=DIMS, schedule={"order": "n"}, until="nvvm")
+    assert [("unroll=2" in x, "order=m" in x) for x in asked] == [(True, False), (False, False)]
