@@ -141,8 +141,9 @@ class TensorSpec:
         shape: its extents, outermost first.
         layout: "row" (last index contiguous), "col" (first of the last two contiguous: stored as its transpose, seen
             through a tensor of this shape whose strides say so), "packed" (as "col", of i32 that hold four ue8m0 of
-            consecutive blocks each; `shape` counts the i32) or "blocked" (`shape` counts the scales; in memory the
-            last two indices are padded to whole tiles of 128x4 bytes, without gaps).
+            consecutive blocks each; `shape` counts the i32), "blocked" (`shape` counts the scales; in memory the
+            last two indices are padded to whole tiles of 128x4 bytes, without gaps) or "words" (the last index counts
+            elements of a word of 32 bits; words of the index before lie beside each other).
         align: bytes that its address and its outer strides must be multiples of.
         scalar: a Python number rather than a tensor.
         inout: a result that is also read (`+=`): the caller must give it.
@@ -218,7 +219,8 @@ class Argument:
         atom: tensor map: bytes that the swizzle keeps together: 16, or with one of 128 bytes 32.
         element: tensor map: how it sees the tensor. "": as its type, as bytes where that has 8 bits or fewer: packed
             elements stay packed, and the box counts their bytes along the first dimension. PADDED: as 4- or 6-bit
-            elements that the copy pads, and the box counts elements. TILES: a `blocked` tensor, see there.
+            elements that the copy pads, and the box counts elements. TILES: a `blocked` tensor, see there. WORDS: as
+            the words of a tensor of that layout, of which the last index is none of `axes`.
         axes: tensor map: the tensor's axes that its dimensions are, innermost (contiguous) first; empty: all, as they
             lie in memory.
         permuted: tensor map: rows within which copies change the order, 0: none. Of each W rows, number W/4 q + 2h + e

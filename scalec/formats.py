@@ -171,6 +171,12 @@ class Granularity:
 
 LAYOUTS = ("row", "col", "blocked", "packed")
 
+WORDS = "words"
+"""The layout of an operand `B[k/8,n,k%8]`, which is [n,k] to the program: words of WORD_BITS of adjacent K, those
+of adjacent n beside each other."""
+WORD_BITS, PACKED_BITS = 32, 4
+"""Bits of a word, and of the elements that are packed so."""
+
 UNITS = {"blocked": (128, 4), "packed": (1, 4)}
 """Scales along the last two indices that lie together in memory: of a tile, and in a word. A layout that is not here
 has single ones."""

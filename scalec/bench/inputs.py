@@ -12,7 +12,7 @@ from scalec.abi import KernelSpec, TensorSpec
 from scalec.bench.contraction import block_of, expand, shape_of
 from scalec.bench.routings import index_tensors
 from scalec.errors import UnsupportedError
-from scalec.formats import ELEMENT_TYPES
+from scalec.formats import ELEMENT_TYPES, WORDS
 
 TORCH_TYPES: dict[str, torch.dtype] = {
     "f32": torch.float32,
@@ -78,7 +78,7 @@ def make_inputs(spec: KernelSpec, dims: dict[str, int], seed: int, device: str =
             continue
         if t.scalar:
             values[t.name] = 0.5
-        elif t.dtype in RAW and t.layout == "row":
+        elif t.dtype in RAW and t.layout in ("row", WORDS):
             values[t.name] = _raw(t, dims, generator)
         elif scale is None or scale.dtype in RAW:
             values[t.name] = _place(_normal(shape_of(t, dims), generator) * SPREAD.get(t.dtype, 1), t)
@@ -128,12 +128,15 @@ def _rounded(data: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 def _raw(t: TensorSpec, dims: dict[str, int], generator: torch.Generator) -> torch.Tensor:
-    """Random bytes of a type, rows a multiple of the tensor's alignment apart."""
+    """Random bytes of a type, rows, or lines of words, a multiple of the tensor's alignment apart."""
     *outer, last = shape_of(t, dims)
-    width = ELEMENT_TYPES[t.dtype].bytes(last)
+    width, words = ELEMENT_TYPES[t.dtype].bytes(last), 1
+    if t.layout == WORDS:  # beside each other
+        *outer, words = outer
+        width *= words
     shape = (*outer, -(-width // t.align) * t.align)
     drawn = torch.randint(*RAW[t.dtype], shape, device=generator.device, generator=generator, dtype=torch.uint8)
-    return drawn[..., :width]
+    return drawn[..., :width].unflatten(-1, (words, -1)) if t.layout == WORDS else drawn[..., :width]
 
 
 def _quantised(

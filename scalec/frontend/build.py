@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from scalec import sizes
-from scalec.formats import ELEMENT_TYPES
+from scalec.formats import ELEMENT_TYPES, WORDS
 from scalec.frontend import affine, elementwise
 from scalec.frontend.affine import Linear, Size, Symbol
 from scalec.frontend.diagnostics import Source, Span
@@ -96,7 +96,8 @@ class Builder:
             return self._scales(argument.tensor)[argument.first :]
         name, shape = argument.name, argument.shape
         type = self._type(ELEMENT_TYPES[argument.element].mlir, shape)
-        return [(name, type, self._described(name, shape) | {"scale.layout": ir.StringAttr.get("row")})]
+        layout = ir.StringAttr.get(WORDS if argument.words else "row")
+        return [(name, type, self._described(name, shape) | {"scale.layout": layout})]
 
     def _scales(self, tensor: Tensor) -> list[tuple[str, ir.Type, dict[str, ir.Attribute]]]:
         found = []

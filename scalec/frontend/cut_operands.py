@@ -41,6 +41,7 @@ from scalec.frontend import ast
 from scalec.frontend.cut import Cut, dims_of, names_of, text_of, unused
 from scalec.frontend.diagnostics import Source
 from scalec.frontend.parser import blank, parse
+from scalec.frontend.words import in_words
 
 NOTHING, APART, TURNED = "none", "apart", "turned"
 UNSAID = "e4m3"
@@ -60,9 +61,10 @@ def quantised_operands(source: str) -> dict[str, bool]:
 
 
 def scaled_operands(source: str) -> dict[str, set[str]]:
-    """The tensors of floats of a byte or less, or integers of less, that are multiplied as they are with scales of a
-    byte, each with the types of scales on both sides of `@`, "" where there are none. An element times its scale has at
-    most the eight significant bits of a bf16, where four are the scale's; of f16 or bf16 it would be rounded.
+    """The tensors of floats of a byte or less, or integers of less, that are multiplied as they are, not in words, with
+    scales of a byte, each with the types of scales on both sides of `@`, "" where there are none. An element times its
+    scale has at most the eight significant bits of a bf16, where four are the scale's; of f16 or bf16 it would be
+    rounded.
 
     Raises:
         SourceError: the text is no program.
@@ -71,7 +73,7 @@ def scaled_operands(source: str) -> dict[str, set[str]]:
     for _, sides in _contracts(parse(Source(source, NAME))):
         kinds = [_scales(side, item) for side, item in sides]
         for (side, _), kind in zip(sides, kinds, strict=True):
-            if isinstance(side, ast.Tensor) and kind and _is_narrow(side):
+            if isinstance(side, ast.Tensor) and kind and _is_narrow(side) and not in_words(side):
                 found.setdefault(side.name.text, set()).update(kinds)
     return found
 

@@ -32,6 +32,7 @@ class Tensor:
     levels: tuple[Level, ...] | None = None  # its scales, innermost first; None while no use has said them
     said: Span = (0, 0)  # where `type` and `levels` were said
     index: bool = False  # whether it is used as an index
+    words: bool | None = None  # whether it is stored in words of its last index; None while no operand has said it
     # its indices along which each group of a range has blocks of its own, and the range.
     groups: dict[int, Range] = field(default_factory=dict)
 

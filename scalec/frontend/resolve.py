@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import cast
 
-from scalec.frontend import affine, ast, operands, results, scales
+from scalec.frontend import affine, ast, operands, results, scales, words
 from scalec.frontend.apart import Apart
 from scalec.frontend.diagnostics import Source, Span, one_of, spelled
 from scalec.frontend.names import FUNCTIONS, REDUCTIONS, Names
@@ -218,17 +218,23 @@ class Resolver:
             self.elementwise.append((read.source, node.span))
         return read
 
-    def _read(self, node: ast.Tensor, side: str) -> tuple[Read, bool]:
-        """A tensor at its indices, and whether its annotation is a format."""
+    def _read(self, node: ast.Tensor, side: str, packed: bool = False) -> tuple[Read, bool]:
+        """A tensor at its indices, stored in words where it is `packed`, and whether its annotation is a format."""
         operands.check_scale(self.source, node)
         computed = self.names.defined.get(node.name.text)
         if computed is not None:
             return cast(Read, self._use_at(node, computed)), False
         tensor = self.names.tensor(node.name, len(node.indices), node.span)
+        words.note(self.source, node, tensor, packed)
         index = self.names.indices(tensor, node.indices)
         formatted = node.type is not None and scales.annotate(self.source, tensor, node.type, side)
         dims = frozenset().union(*(affine.dims(i) for i in index))
         return Read(node.span, dims, tensor, index), formatted
+
+    def _operand(self, node: ast.Tensor, side: str) -> tuple[Read, bool]:
+        """Likewise of an operand, which may be in words."""
+        packed = words.of(self.source, node, self.names.tensors.get(node.name.text))
+        return self._read(packed or node, side, packed is not None)
 
     def _use_at(self, node: ast.Tensor, computed: Statement) -> Value:
         name = node.name.text
@@ -346,7 +352,7 @@ class Resolver:
         values, unformatted = [], []
         for operand, side in sides:
             if isinstance(operand, ast.Tensor):
-                value, formatted = self._read(operand, side)
+                value, formatted = self._operand(operand, side)
                 if isinstance(value.source, Tensor):
                     self.operands.append((value.source, operand.span))
             elif isinstance(operand, ast.Quantize):
@@ -374,7 +380,7 @@ class Resolver:
 
     def _shifted(self, node: ast.Binary, side: str) -> Subtract:
         """An operand with zero points."""
-        values, _ = self._read(cast(ast.Tensor, node.left), side)
+        values, _ = self._operand(cast(ast.Tensor, node.left), side)
         of, (zeros, number, sign) = cast(Tensor, values.source), self.zero_points.parts(node.right)
         self.operands.append((of, node.left.span))
         plus = sign * self.zero_points.number(node, number, of.name) if number is not None or zeros is None else 0
@@ -403,7 +409,7 @@ class Resolver:
         """An operand that is quantised anew, and whether a format says the scales of the tensor that it is of."""
         formatted, value = False, node.value
         if isinstance(value, ast.Tensor):
-            inner, formatted = self._read(value, side)
+            inner, formatted = self._operand(value, side)
         elif (shifted := self.zero_points.of(value)) is not None:
             inner = self._shifted(shifted, side)
         else:

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from scalec.errors import UnsupportedError
 from scalec.formats import FORMATS, WHOLE
-from scalec.frontend import affine
+from scalec.frontend import affine, words
 from scalec.frontend.program import (
     Apply,
     Constant,
@@ -147,7 +147,7 @@ class Writer:
         """What a tensor is called, and where it is read."""
         part = self.parts.get(tensor.name)
         if part is None:
-            return tensor.name, indices(tensor.name, at)
+            return tensor.name, indices(tensor.name, words.written(tensor, at))
         own = [part.index if axis == part.axis else index(i) for axis, i in enumerate(at)]
         return part.of, f"{part.of}[{','.join(own)}]"
 

@@ -12,6 +12,7 @@ from scalec.ir.tile_compute import slice_of
 from scalec.ir.tile_cut import CHUNK, LINE
 from scalec.ir.tile_tensor import LANES
 from scalec.ir.tile_types import *
+from scalec.ir.tile_words import of_words
 from scalec.ir.tile_zero_points import ZeroPointsType, bounds_in
 from scalec.ir.verify import Count, Natural, Reduction, Several, refuse
 from scalec.targets import WARPGROUP, WAVES
@@ -45,6 +46,8 @@ class ConvertOp(Op, name="convert"):
     one behind the other, packed where elements have less than 8 bits; those of `target` are as wide as its swizzle.
     `factors`, of f32, is [blocks of K, rows], or where rows are turned [blocks of rows, K]. Where `last` is true, the
     stored element `element` of each row, an integer attribute, counts as 0: what shares a byte with the last one of K.
+    With `words`, an optional unit attribute, `source` is i32, words of adjacent K of elements of 4 bits, one line for
+    each of K and one column for each row. It may be of several strips of rows, lines of one behind those of another.
     Elements are those from byte `shift` of each row on, which is below CHUNK: rows then have so many bytes more.
     """
 
@@ -71,6 +74,9 @@ class ConvertOp(Op, name="convert"):
         depth = shape_of(op.target.type)[1]
         if op.zeros is not None and (turned or (points is not None and points.target.type != op.target.type)):
             refuse(f"converts to {op.target.type} with the zero points of another tile, or turns it")
+        if "words" in op.operation.attributes:
+            of_words(op, stored.bits, made.bits)
+            return
         if turned:
             rows, width = width, rows
             if rows * stored.bits % 128 or stored.bits not in (8, 32):

@@ -33,6 +33,9 @@ class ZeroPointsOp(Op, name="zero_points"):
     along which it is contiguous: "rows" or "k", of `along`, an optional string that packed ones need. `strips`,
     optional, has three numbers for each of some strips of the target's rows: the first, how many, and of which row of
     the source, counted from row0 on, the first has the zero point. All other rows have what `before` has.
+
+    With `words`, an optional integer, they are those of the elements that a thread makes of words, in strips of so many
+    rows (`tile.convert`).
     """
 
     target: ext.Operand[SharedType]

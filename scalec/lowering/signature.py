@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from scalec import abi
 from scalec.errors import UnsupportedError
-from scalec.formats import ELEMENT_TYPES
+from scalec.formats import ELEMENT_TYPES, PACKED_BITS, WORD_BITS, WORDS
 from scalec.ir import scale, tile
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
@@ -75,6 +75,15 @@ def _terms(e: ir.AffineExpr, dims: list[str]) -> tuple[tuple[abi.Term, ...], int
     return None
 
 
+def _extents(m: ir.AffineMap, dims: list[str], tensor: str, layout: str) -> tuple[abi.Extent, ...]:
+    """The extents of a tensor in memory: as the program indexes it, but in words [k/8, n, 8] for [n, k]."""
+    extents, each = list(m.results), WORD_BITS // PACKED_BITS
+    if layout == WORDS:
+        *outer, rows, k = extents
+        extents = [*outer, ir.AffineExpr.get_ceil_div(k, each), rows, ir.AffineExpr.get_constant(each)]
+    return tuple(_extent(e, dims, tensor) for e in extents)
+
+
 # a type name that MLIR has no type of its own for is told by its first row (e4m3 before ue4m3)
 _NAMES = {t.mlir: t.name for t in reversed(ELEMENT_TYPES.values())}
 
@@ -103,14 +112,15 @@ def tensors(
         for i, value in enumerate(values):
             t, facts = value.type, scale.facts_of(function, key, i)
             shape, name = (), _text(facts, "scale.name", f"argument{i}")
+            layout = _text(facts, "scale.layout", "row")
             if isinstance(t, ir.RankedTensorType):
-                shape = tuple(_extent(e, dims, name) for e in scale.map_of(facts["scale.shape"]).results)
+                shape = _extents(scale.map_of(facts["scale.shape"]), dims, name, layout)
             made.append(
                 abi.TensorSpec(
                     name=name,
                     dtype=dtype(value),
                     shape=shape,
-                    layout=_text(facts, "scale.layout", "row"),
+                    layout=layout,
                     align=1,
                     scalar=not isinstance(t, ir.RankedTensorType),
                     inout="scale.inout" in facts,
@@ -130,6 +140,9 @@ def tensors(
             continue
         of, steps = _text(facts, "scale.of"), tuple(ir.DenseI64ArrayAttr(facts["scale.steps"]))
         first = tuple(_extent(e, dims, t.name) for e in scale.map_of(facts["scale.first"]).results)
+        if t.layout == WORDS:  # from a row on, and all of K
+            *outer, row, k = zip(first, steps, strict=True)
+            first, steps = zip(*outer, k, row, (abi.Extent(), 1), strict=True)
         parts.append(abi.View(t.name, of, t.shape, first, steps))
         # what scales are is said where they are read, which is where their part is
         operands = [replace(x, dtype=t.dtype) if x.name == of else x for x in operands]

@@ -194,7 +194,8 @@ def _operand(operand: Operand, roles: dict[str, str]) -> str:
         element = f"({' '.join((operand.stored.name, *_ops(operand.body)))}{inputs}) as {operand.element.name}"
     less = "" if zeros is None else f"-{zeros.type}[{_index(zeros.coords, roles)}]" if zeros.name else "-number"
     less += " in another order" * (zeros is not None and any(zeros.orders))
-    return f"{element}[{_index(operand.coords, roles)}]{less}" + "".join(scales)
+    words = " in words" * operand.in_words
+    return f"{element}[{_index(operand.coords, roles)}]{words}{less}" + "".join(scales)
 
 
 def _input(x: EpilogueInput, roles: dict[str, str]) -> str:

@@ -8,6 +8,7 @@ from scalec.reference.packing import (
     from_blocked,
     from_layout,
     from_packed,
+    from_words,
     numpy_dtype,
     pack4,
     pack6,
@@ -16,6 +17,7 @@ from scalec.reference.packing import (
     to_col,
     to_layout,
     to_packed,
+    to_words,
     unpack4,
     unpack6,
 )
@@ -45,6 +47,7 @@ __all__ = [
     "from_blocked",
     "from_layout",
     "from_packed",
+    "from_words",
     "make",
     "max_error",
     "numpy_dtype",
@@ -60,6 +63,7 @@ __all__ = [
     "to_col",
     "to_layout",
     "to_packed",
+    "to_words",
     "unpack4",
     "unpack6",
 ]

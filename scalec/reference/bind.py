@@ -14,7 +14,7 @@ from scalec.formats import Granularity
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, block_of, map_of
 from scalec.reference.body import element_name
-from scalec.reference.packing import decode
+from scalec.reference.packing import WORD, decode, from_words
 from scalec.reference.space import Space, evaluate
 from scalec.suggestions import did_you_mean
 
@@ -110,10 +110,20 @@ def arguments_of(arguments: Mapping[str, Any] | Sequence[Any], expected: Sequenc
             a = decode(a, s.element)
         except ScalecError as error:
             raise ArgumentError(f"argument {s.name}: {error.message}", got=error.got, expected=error.expected) from None
-        if a.ndim != len(s.static) and s.layout in ("row", "col"):
-            raise ArgumentError(f"argument {s.name}", got=f"rank {a.ndim}", expected=f"rank {len(s.static)}")
+        rank = len(s.static) + (s.layout == "words")
+        if a.ndim != rank and s.layout in ("row", "col", "words"):
+            raise ArgumentError(f"argument {s.name}", got=f"rank {a.ndim}", expected=f"rank {rank}")
+        if s.layout == "words":
+            if a.shape[-1] != WORD:
+                raise ArgumentError(f"argument {s.name}", got=f"words of {a.shape[-1]}", expected=f"of {WORD} elements")
+            a = from_words(a)
         out.append(a)
     return out
+
+
+def whole_words(s: Signature, a: Array, sizes: Sequence[int | None]) -> Array:
+    """An argument without what its last words have behind the last element."""
+    return a if s.layout != "words" or s.shape is None else a[..., : extent_at(s.shape.results[-1], sizes)]
 
 
 def free_extent(e: ir.AffineExpr) -> bool:
@@ -190,15 +200,24 @@ def bind_sizes(
         ArgumentError: naming a tensor whose shape contradicts the others or its type.
     """
     sizes: list[int | None] = [None if dims is None or n not in dims else int(dims[n]) for n in names]
-    known = [(s, tuple(shape)) for s, shape in shaped if s.tensor and s.layout in ("row", "col")]
+    known = [(s, tuple(shape)) for s, shape in shaped if s.tensor and s.layout in ("row", "col", "words")]
     for s, shape in known:
-        if any(want is not None and want != got for want, got in zip(s.static, shape, strict=True)):
+        if s.layout != "words" and any(
+            want is not None and want != got for want, got in zip(s.static, shape, strict=True)
+        ):
             want = "x".join("?" if n is None else str(n) for n in s.static)
             raise ArgumentError(f"argument {s.name} has the wrong shape", got="x".join(map(str, shape)), expected=want)
-    solve_sizes(sizes, [(e, n) for s, shape in known if s.shape for e, n in zip(s.shape.results, shape, strict=True)])
+    told = [
+        [*zip(s.shape.results, shape, strict=True)][: -1 if s.layout == "words" else None]
+        for s, shape in known
+        if s.shape
+    ]
+    solve_sizes(sizes, [x for axes in told for x in axes])
     for s, shape in known:
         for axis, (e, n) in enumerate(zip(s.shape.results, shape, strict=True) if s.shape else ()):
             want = extent_at(e, sizes)
+            if want is not None and s.layout == "words" and axis == len(shape) - 1:
+                want += -want % WORD  # the last word may be partial
             if want is not None and want != n:
                 bound = ", ".join(f"{d} = {v}" for d, v in zip(names, sizes, strict=True) if v is not None)
                 raise ArgumentError(

@@ -29,6 +29,7 @@ from scalec.reference.bind import (
     find_program,
     granularity_of,
     signatures,
+    whole_words,
 )
 from scalec.reference.body import constant, evaluate_body
 from scalec.reference.contract import contract
@@ -126,12 +127,11 @@ class _Run:
         arrays = arguments_of(arguments, self.inputs)
         self.arrays = {s.name: a for s, a in zip(self.inputs, arrays, strict=True)}
         shaped = [(s, a.shape) for s, a in zip(self.inputs, arrays, strict=True)]
-        given = [(s, np.shape(results_in[s.name])) for s in self.outputs if s.name in results_in]
-        self.sizes = bind_sizes(self.names, [*shaped, *given], dims)
-        self.values: dict[Any, Any] = {}
+        shaped += [(s, np.shape(results_in[s.name])) for s in self.outputs if s.name in results_in]
+        self.sizes, self.values = bind_sizes(self.names, shaped, dims), dict[Any, Any]()
         self.apart: dict[str, Domain] = {}  # ranges of whose groups each has blocks of its own, by dimension
-        for argument, s, a in zip(self.block.arguments, self.inputs, arrays, strict=True):
-            self.values[argument] = Tensor(a, name=s.name)
+        for x, s, a in zip(self.block.arguments, self.inputs, arrays, strict=True):
+            self.values[x] = Tensor(whole_words(s, a, self.sizes), name=s.name)
         self.quantized: list[tuple[Any, Any, Granularity, Places]] = []  # values, their scales
         self.result_shapes: dict[Any, tuple[int | None, ...]] = {}  # extents that only a result tells: scattered ones
         returned = self.block.operations[len(self.block.operations) - 1].operation.operands

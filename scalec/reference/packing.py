@@ -117,6 +117,26 @@ def from_packed(packed: Words, count: Count, element: Element = "ue8m0") -> Arra
     return np.ascontiguousarray(raw[..., :count]).view(numpy_dtype(element))
 
 
+WORD = 8  # elements of 4 bits in a word of 32
+
+
+@checked
+def to_words(values: Array) -> Array:
+    """The layout of `B[k/8,n,k%8]`: elements of 4 bits [..., n, k] as [..., ceil(k / 8), n, 8], zeros past `k`.
+    `storage` packs the last index: bytes [..., ceil(k / 8), n, 4], words of 32 bits."""
+    *lead, rows, k = values.shape
+    padded = np.zeros((*lead, rows, k + -k % WORD), values.dtype)
+    padded[..., :k] = values
+    return np.ascontiguousarray(padded.reshape(*lead, rows, -1, WORD).swapaxes(-2, -3))
+
+
+@checked
+def from_words(words: Array) -> Array:
+    """The inverse of `to_words`, with all elements of the last word."""
+    *lead, count, rows, each = words.shape
+    return np.ascontiguousarray(words.swapaxes(-2, -3)).reshape(*lead, rows, count * each)
+
+
 def _padded(rows: int, cols: int) -> tuple[int, int]:
     return rows + -rows % TILE_ROWS, cols + -cols % TILE_COLS
 

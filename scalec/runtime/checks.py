@@ -8,7 +8,7 @@ from typing import Any
 
 from scalec.abi import KernelSpec, TensorSpec
 from scalec.errors import ArgumentError, shown
-from scalec.formats import ELEMENT_TYPES
+from scalec.formats import ELEMENT_TYPES, WORDS
 from scalec.runtime.device import Device
 from scalec.runtime.stored import (
     align_up,
@@ -323,7 +323,15 @@ def check_strides(
                 expected=f"strides {gapless}",
                 fix=other or contiguous(t.name, view),
             )
-        if stride * item % t.align:
+        if t.layout == WORDS and axis == inner - 1:
+            if stride != gapless[axis]:
+                raise ArgumentError(
+                    f"{t.name} has words that are {stride} bytes apart {where}",
+                    got=f"strides {view.strides}",
+                    expected=f"words of {gapless[axis]} bytes beside each other",
+                    fix=contiguous(t.name, view),
+                )
+        elif stride * item % t.align:
             raise _unaligned_stride(t, view, axis, stride == gapless[axis], output)
         reach += (extent - 1) * stride
 

@@ -18,6 +18,7 @@ from typing import Any
 from scalec import env
 from scalec.abi import PADDED_BOX, Argument, TensorSpec
 from scalec.errors import ArgumentError
+from scalec.formats import WORDS
 from scalec.operations import multiplications
 from scalec.runtime import checks, extents, spans, stored
 from scalec.runtime.device import Device, Launcher, Parameter
@@ -396,7 +397,8 @@ def allocated(
         gapless[axis], padded[axis] = step, wide
         if place + 1 < len(order):
             extent = largest(shape[axis], 1)
-            step, wide = step * extent, stored.align_up(wide * extent, multiple)
+            together = 1 if t.layout == WORDS and not place else multiple  # words lie beside each other
+            step, wide = step * extent, stored.align_up(wide * extent, together)
     walks = use.mapped or all(a in use.strides or padded[a] == gapless[a] for a in order)
     return shape, tuple(padded if walks else gapless)
 

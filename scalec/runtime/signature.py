@@ -16,6 +16,7 @@ from scalec.abi import (
     permuted_rows,
 )
 from scalec.errors import UnsupportedError
+from scalec.formats import WORDS
 from scalec.runtime import stored
 from scalec.runtime.slots import NEWER, PADDED_ELEMENTS, SLOTS
 from scalec.runtime.views import spec_of
@@ -87,12 +88,20 @@ def _check_map(spec: KernelSpec, a: Argument) -> None:
             f"a tensor map over {a.tensor!r}, which is no tensor of the kernel", expected=known, fix=NEWER
         )
     what = f"the tensor map of {t.name}"
-    if a.element not in ("", PADDED, TILES):
-        raise UnsupportedError(f"{what} has elements {a.element!r}", expected=f"'', {PADDED!r} or {TILES!r}", fix=NEWER)
-    if (t.layout == "blocked") != (a.element == TILES):
+    if a.element not in (known := ("", PADDED, TILES, WORDS)):
+        raise UnsupportedError(f"{what} has elements {a.element!r}", expected=", ".join(map(repr, known)), fix=NEWER)
+    for layout, element in (("blocked", TILES), (WORDS, WORDS)):
+        if (t.layout == layout) != (a.element == element):
+            raise UnsupportedError(
+                f"{what} has elements {a.element!r} and layout {t.layout}",
+                expected=f"elements {element!r} with layout {layout}, and only there",
+                fix=NEWER,
+            )
+    if a.element == WORDS and a.axes[:2] != (len(t.shape) - 2, len(t.shape) - 3):
         raise UnsupportedError(
-            f"{what} has elements {a.element!r} and layout {t.layout}",
-            expected=f"elements {TILES!r} with layout blocked, and only there",
+            f"{what} is over words",
+            got=f"axes {a.axes} of {len(t.shape)} indices",
+            expected="the two before the last first",
             fix=NEWER,
         )
     if not a.permuted and len(a.box) != len(a.axes or t.shape):

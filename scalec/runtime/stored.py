@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from scalec.abi import Extent, TensorSpec
-from scalec.formats import ELEMENT_TYPES
+from scalec.formats import ELEMENT_TYPES, WORDS
 from scalec.runtime.tensors import TensorView
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-LAYOUTS = ("row", "col", "packed", "blocked")
+LAYOUTS = ("row", "col", "packed", "blocked", WORDS)
 TILE = (128, 4)
 """Scales of one tile of `blocked` (cuBLAS documentation, "1D Block Scaling Factors Layout")."""
 
@@ -94,7 +94,10 @@ def laid_out(
     item, rank = itemsize(t.dtype), data.ndim
     order = list(range(rank)) if t.layout == "blocked" else list(order or reversed(memory_order(t)))
     extents = [data.shape[axis] for axis in order]  # innermost last
-    if rank > 1 and t.layout != "blocked":
+    if rank > 1 and t.layout == WORDS:  # beside each other
+        unit = max(t.align // extents[-1], 1)
+        extents[1:-1] = [*(extent + gap for extent in extents[1:-2]), align_up(extents[-2], unit) + pad * unit]
+    elif rank > 1 and t.layout != "blocked":
         unit = max(t.align // item, 1)
         extents[1:] = [*(extent + gap for extent in extents[1:-1]), align_up(extents[-1], unit) + pad * unit]
     stored = np.full([*extents, item], 0xFF, np.uint8)

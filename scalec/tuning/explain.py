@@ -326,7 +326,7 @@ def _converted(problem: Problem, chosen: Schedule) -> str:
         elif x.stored != x.element:
             folded = f", times {x.folded.name}" if x.folded is not None else ""
             folded += {1: ", over a power of two of each K block", 2: ", as the sum of two"}.get(x.addends, "")
-            less = "" if x.zeros is None else f" less {x.zeros.told}"
+            less = " in words" * x.in_words + ("" if x.zeros is None else f" less {x.zeros.told}")
             told.append(f"{warps} make {x.element.name} of {x.name} ({x.stored.name}){less}{folded}")
         elif x.turned:
             told.append(f"warps turn {x.name}, so that {problem.k.name} is contiguous")

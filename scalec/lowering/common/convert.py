@@ -17,6 +17,7 @@ from scalec.ir.mlir import ir
 from scalec.lowering.builder import Builder
 from scalec.lowering.common.elements import Words, converted, pair_of, scaled
 from scalec.lowering.common.state import COMMON, Cursor, State, swizzle
+from scalec.lowering.common.word_rows import EACH, WordRows
 from scalec.targets import WARPGROUP
 
 AT_ONCE = 8
@@ -133,6 +134,9 @@ def convert(s: State, op: ir.OpView) -> None:
     b, cursor = s.b, s.get(op.cursor)
     stored, made = elements_of(op)
     thread = thread_of(s)
+    if "words" in op.operation.attributes:
+        _of_words(s, op, thread, stored.name, made.name)
+        return
     if "turned" in op.operation.attributes:
         _turn(s, op, thread, stored.name, made.name)
         return
@@ -174,6 +178,53 @@ def elements_of(op: ir.OpView) -> tuple[ElementType, ElementType]:
     assert stored is not None
     assert made is not None
     return stored, made
+
+
+def _of_words(s: State, op: ir.OpView, thread: ir.Value, stored: str, made: str) -> None:
+    """Of words of adjacent K, as `WordRows` shares them out."""
+    b, cursor = s.b, s.get(op.cursor)
+    c = WordRows.of(b, thread, op.target.type, tile.shape_of(op.source.type)[1])
+    base, pitch = s.get(op.source).address(b, cursor), tile.swizzle_of(op.target.type)
+    turned = b.shl(b.xor(swizzle(b, c.row, pitch), c.chunk), 4)
+    target = b.add(b.add(s.get(op.target).address(b, cursor), b.mul(c.row, pitch)), turned)
+    targets = [b.xor(target, step * c.beside << 4) for step in range(c.steps)]  # of each the low bits are the chunk
+    factors = [_factor_of_words(s, op, c, step) for step in range(c.steps)] if op.factors is not None else []
+
+    def some(chunks: Sequence[tuple[int, int]], known: dict[object, Words]) -> None:
+        loaded = []
+        for first, step in chunks:
+            at, behind = c.source(b, base, first)
+            of_half = c.each < EACH
+            places = [behind + x for x in c.places(step)]
+            loaded.append([w for x in places for w in _load(b, at, 2 if of_half else 4, x)])
+        by = [factor(b, factors[step], first) for first, step in chunks] if factors else []
+        for i, (first, step) in enumerate(chunks):
+            if op.zeros is not None:
+                values = s.get(op.zeros).of_words(b, loaded[i], (first, step), stored, made, known)
+            else:
+                values = converted(b, loaded[i], stored, made)
+            if by:
+                pair = pair_of(b, by[i], made)
+                values = [scaled(b, x, pair, made) for x in values]
+            text = f"st.shared.v4.b32 [$0 + {first * pitch}], {{$1, $2, $3, $4}};"
+            b.asm(text, [], [targets[step], *values])
+
+    whole = [first for first, partly in c.firsts() if not partly]
+    chunks, known = [(first, step) for first in whole for step in range(c.steps)], dict[object, Words]()
+    for i in range(0, len(chunks), AT_ONCE):
+        some(chunks[i : i + AT_ONCE], known)
+    for first in (first for first, partly in c.firsts() if partly):
+        with b.when(b.compare("lt", c.row, c.rows - first)):
+            some([(first, step) for step in range(c.steps)], {})
+
+
+def _factor_of_words(s: State, op: ir.OpView, c: WordRows, step: int) -> ir.Value:
+    """The shared address of what f32 of [blocks of K, rows] are for a thread's chunk of its first row."""
+    b, planes = s.b, tile.shape_of(op.factors.type)[0]
+    block, beside = c.chunks * c.each // planes, c.beside * c.each
+    own = b.mul(c.chunk, c.each) if block % beside else 0  # else all chunks beside each other have one block
+    plane = b.div(b.add(own, step * beside), block)
+    return b.add(s.get(op.factors).address(b, s.get(op.cursor)), b.shl(b.add(c.row, b.mul(plane, c.rows)), 2))
 
 
 def _turn(s: State, op: ir.OpView, thread: ir.Value, stored: str, made: str) -> None:

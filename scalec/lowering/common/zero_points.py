@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from scalec.formats import element_spelled
 from scalec.ir import tile
@@ -19,6 +20,7 @@ from scalec.lowering.common.copies import RowScales, store_vectors
 from scalec.lowering.common.differences import table_of
 from scalec.lowering.common.elements import Words, four_as, halves_to_tf32, i4_to_e4m3
 from scalec.lowering.common.state import COMMON, State
+from scalec.lowering.common.word_rows import WordRows
 from scalec.targets import WARPGROUP
 from scalec.zero_points import LOOKED_UP, Order
 
@@ -30,9 +32,14 @@ _WITHIN = {"f16": (-256, 256), "bf16": (-56, 56)}
 """Zero points for which the number plus them still has such a last bit."""
 
 
+Place = int | tuple[int, int]
+"""Of a thread's rows the first that it converts together, and of words which block of K."""
+
+
 @dataclass(frozen=True)
 class ZeroPoints:
-    """A thread's zero points by the first row of those that it converts together, or one number for all.
+    """A thread's zero points by the first row of those that it converts together, or one number for all. Of words they
+    are by that row and the number of a block of K, of the thread's chunks in which as many as are `sharing` lie.
 
     Attributes:
         loaded: as they were loaded, a byte each. What follows from a byte is computed where it is used: before, it
@@ -43,13 +50,14 @@ class ZeroPoints:
         bounds: between what zero points lie.
     """
 
-    loaded: Mapping[int, ir.Value] | int
+    loaded: Mapping[Place, ir.Value] | int
     bounds: tuple[int, int]
-    shifts: Mapping[int, ir.Value] = field(default_factory=dict)
+    shifts: Mapping[Place, ir.Value] = field(default_factory=dict)
     signed: bool = False
     plus: int = 0
+    sharing: int = 1
 
-    def of(self, b: Builder, first: int) -> ir.Value | int:
+    def of(self, b: Builder, first: Place) -> ir.Value | int:
         """That of a row, an i32."""
         if isinstance(self.loaded, int):
             return self.loaded
@@ -59,13 +67,23 @@ class ZeroPoints:
             value = b.sub(b.xor(value, 8), 8) if self.signed else value
         return b.add(value, self.plus)
 
-    def convert(self, b: Builder, words: Words, first: int, stored: str, made: str) -> Words:
+    def of_words(
+        self, b: Builder, words: Words, at: tuple[int, int], stored: str, made: str, known: dict[Any, Words]
+    ) -> Words:
+        """`convert` of a chunk that was made of words, `at` a row and a place in it; `known`: what is subtracted of
+        others in the same block of the program."""
+        return self.convert(b, words, (at[0], at[1] // self.sharing), stored, made, known)
+
+    def convert(
+        self, b: Builder, words: Words, first: Place, stored: str, made: str, known: dict[Any, Words] | None = None
+    ) -> Words:
         """Adjacent elements of a row, `words` of them, less its zero point, as `made`."""
-        zero = self.of(b, first)
-        if made == "e4m3" and stored == "u4" and zero == 8:  # an i4 whose sign bit is turned
+        if made == "e4m3" and stored == "u4" and self.loaded == 8:  # an i4 whose sign bit is turned
             return i4_to_e4m3(b, [b.xor(word, 0x88888888) for word in words])
-        kind = "bf16" if made == "bf16" else "f16"
-        less, pairs = self.less(b, zero, stored, kind), []
+        kind, known = "bf16" if made == "bf16" else "f16", {} if known is None else known
+        if first not in known:
+            known[first] = self.less(b, self.of(b, first), stored, kind)
+        less, pairs = known[first], []
         for word in words:
             pairs += four_as(b, word, _NUMBERS[stored, kind], kind, less)
         if made == "tf32":
@@ -95,57 +113,77 @@ def zero_points(s: State, op: ir.OpView) -> None:
         return
     b, made = s.b, element_spelled(str(tile.element_of(op.target.type)))
     assert made is not None
+    k_block, each = tile.int_of(attributes["k_block"]), 8 * tile.CHUNK // made.bits
+    plus, signed = tile.optional(op, "plus"), stored_in(op) != "u4"
+    if strip := tile.optional(op, "words"):
+        c = WordRows.of(b, thread_of(s), op.target.type, strip)
+        sharing = c.sharing(k_block)
+        columns = [b.mul(b.add(c.chunk, step * c.beside), each) for step in range(0, c.steps, sharing)]
+        loaded, shifts = _load(s, op, c.row, c.at_once, dict(enumerate(columns)))
+        s.values[op.result] = ZeroPoints(loaded, bounds_in(op), shifts, signed, plus, sharing)
+        return
     chunks = tile.swizzle_of(op.target.type) // tile.CHUNK  # of a row, as `tile.convert` makes them
     own, chunk = place_of(b, thread_of(s), chunks)
-    at_once = WARPGROUP // chunks
+    loaded, shifts = _load(s, op, own, WARPGROUP // chunks, {None: b.mul(chunk, each)})
+    s.values[op.result] = ZeroPoints(loaded, bounds_in(op), shifts, signed, plus)
+
+
+def _load(
+    s: State, op: ir.OpView, own: ir.Value, at_once: int, columns: Mapping[int | None, ir.Value | int]
+) -> tuple[dict[Place, ir.Value], dict[Place, ir.Value]]:
+    """The zero points of a thread's rows, of which its first is `own` and the next is `at_once` further, and their
+    lowest bits; of each of some elements along K, which say which block it is (None: there is one)."""
+    b, attributes = s.b, op.operation.attributes
     row0, rows, k0, k = map(s.get, op.place)
     row_stride, k_stride = map(s.get, op.strides)
     row_block, k_block = (tile.int_of(attributes[name]) for name in ("row_block", "k_block"))
     narrow, along = tile.bits_of(op.source[0].type.element_type) == 4, along_in(op)
-    signed = stored_in(op) != "u4"
-    at = b.add(k0, b.mul(chunk, 8 * tile.CHUNK // made.bits))
     row_order, k_order = (order_in(op, x) for x in ("row", "k"))
-    inside, block = b.compare("lt", at, k), _placed(b, b.div(at, k_block), k_order)
-    source = b.offset(s.get(op.source[0]), _bytes(b, block, k_stride, narrow and along == "k"), b.i8)
-    load = f"@$2 ld.global.nc.{'s8' if signed and not narrow else 'u8'} $0, [$1];"
-    loaded: dict[int, ir.Value] = {}
-    shifts: dict[int, ir.Value] = {}
-    packed, address, last = narrow and along == "rows", source, None
+    load = f"@$2 ld.global.nc.{'s8' if stored_in(op) != 'u4' and not narrow else 'u8'} $0, [$1];"
+    loaded: dict[Place, ir.Value] = {}
+    shifts: dict[Place, ir.Value] = {}
+    packed = narrow and along == "rows"
     further = _further(at_once, row_block, row_order, packed)
     before = s.get(op.before) if op.before is not None else None
-    for first in range(0, tile.shape_of(op.target.type)[0], at_once):
-        nothing = b.constant(0)
-        value, shift = (
-            (nothing, nothing) if before is None else (before.loaded[first], before.shifts.get(first, nothing))
-        )
-        for strip in strips_in(op):
-            begin, count, ahead = strip
-            if begin >= first + at_once or begin + count <= first:
-                continue
-            place = first - begin + ahead
-            row = b.add(row0, b.add(own, place) if place else own)
-            index, here = _placed(b, b.div(row, row_block), row_order), None
-            if strip == last and further is not None:
-                step = b.constant(further // 2, b.i64) if packed else b.mul(b.constant(further, b.i64), row_stride)
-                address = b.offset(address, step, b.i8)
-            else:
-                address = b.offset(source, _bytes(b, index, row_stride, packed), b.i8)
-            last = strip if place >= 0 else None  # of rows in front of the strip no address follows
-            mine = b.and_(b.compare("lt", row, rows), inside)
-            if begin > first:
-                here = b.compare("ge", own, begin - first)
-            if begin + count < first + at_once:
-                below = b.compare("lt", own, begin + count - first)
-                here = below if here is None else b.and_(here, below)
-            mine = mine if here is None else b.and_(mine, here)
-            value = b.asm(load, [b.i32], [b.integer(address), mine, value], tied=1)[0]
+    for number, column in columns.items():
+        at = b.add(k0, column)
+        inside, block = b.compare("lt", at, k), _placed(b, b.div(at, k_block), k_order)
+        source = b.offset(s.get(op.source[0]), _bytes(b, block, k_stride, narrow and along == "k"), b.i8)
+        address, last = source, None
+        for first in range(0, tile.shape_of(op.target.type)[0], at_once):
+            key = first if number is None else (first, number)
+            nothing = b.constant(0)
+            value, shift = (
+                (nothing, nothing) if before is None else (before.loaded[key], before.shifts.get(key, nothing))
+            )
+            for strip in strips_in(op):
+                begin, count, ahead = strip
+                if begin >= first + at_once or begin + count <= first:
+                    continue
+                place = first - begin + ahead
+                row = b.add(row0, b.add(own, place) if place else own)
+                index, here = _placed(b, b.div(row, row_block), row_order), None
+                if strip == last and further is not None:
+                    step = b.constant(further // 2, b.i64) if packed else b.mul(b.constant(further, b.i64), row_stride)
+                    address = b.offset(address, step, b.i8)
+                else:
+                    address = b.offset(source, _bytes(b, index, row_stride, packed), b.i8)
+                last = strip if place >= 0 else None  # of rows in front of the strip no address follows
+                mine = b.and_(b.compare("lt", row, rows), inside)
+                if begin > first:
+                    here = b.compare("ge", own, begin - first)
+                if begin + count < first + at_once:
+                    below = b.compare("lt", own, begin + count - first)
+                    here = below if here is None else b.and_(here, below)
+                mine = mine if here is None else b.and_(mine, here)
+                value = b.asm(load, [b.i32], [b.integer(address), mine, value], tied=1)[0]
+                if narrow:
+                    own_shift = b.value(b.shl(b.and_(b.value(block if along == "k" else index), 1), 2))
+                    shift = own_shift if here is None else b.select(here, own_shift, shift)
+            loaded[key] = value
             if narrow:
-                own_shift = b.value(b.shl(b.and_(b.value(block if along == "k" else index), 1), 2))
-                shift = own_shift if here is None else b.select(here, own_shift, shift)
-        loaded[first] = value
-        if narrow:
-            shifts[first] = shift
-    s.values[op.result] = ZeroPoints(loaded, bounds_in(op), shifts, signed, tile.optional(op, "plus"))
+                shifts[key] = shift
+    return loaded, shifts
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from scalec.abi import PADDED, TILE_WORDS, TILES
-from scalec.formats import ElementType
+from scalec.formats import WORD_BITS, WORDS, ElementType
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import STAGED, Schedule
 from scalec.ir.tile import LANES, RESPONSE_BYTES, WORD_ROWS
@@ -64,8 +64,8 @@ from scalec.targets import ATOM
 
 
 def element_in_memory(operand: Operand) -> ir.Type:
-    """Of the tiles that copies of an operand fill: packed or padded ones are of bytes."""
-    return in_bytes(operand.stored)
+    """Of the tiles that copies of an operand fill: packed or padded ones are of bytes, or of words."""
+    return ir.IntegerType.get_signless(WORD_BITS) if operand.in_words else in_bytes(operand.stored)
 
 
 def in_bytes(element: ElementType) -> ir.Type:
@@ -274,10 +274,10 @@ class Frame(Sums):
                     box=self.boxed(operand.coords, box, pages),
                     swizzle=swizzle,
                     atom=operand.atom,
-                    element=PADDED if operand.padded else "",
+                    element=WORDS if operand.in_words else PADDED if operand.padded else "",
                     permuted=own_side.permuted,
                     align=operand.align,
-                    axes=self.axes(operand.coords, *own_side.axes, pages=pages),
+                    axes=self.axes(operand.coords, *own_side.axes, pages=pages) or own_side.axes * operand.in_words,
                 )
                 made = self.e.descriptor(box, element, swizzle, operand.atom)
                 h.maps[own_side.map_of(pane)] = self.e.parameter(self.body, made, source)
@@ -294,10 +294,10 @@ class Frame(Sums):
         return self.e.op("tile.strip", [kind], [tile], first=strip.first // unit, axis=axis).result
 
     def turned_strip(self, h: Handles, side: Side, number: int) -> ir.Value:
-        """Of the tile that copies bring and warps turn the strip of a number."""
-        depth = self.schedule.tile[2]
-        strip = Strip(0, number * depth, depth, 0)
-        return self.strip(h.stored[side.label], strip, depth * len(side.strips))
+        """Of the tile that copies bring and warps turn, or of words, the strip of a number."""
+        lines, _ = shape_of(h.stored[side.label].type)
+        strip = Strip(0, number * lines // len(side.strips), lines // len(side.strips), 0)
+        return self.strip(h.stored[side.label], strip, lines)
 
     def takers(self, scale_warps: int) -> int:
         """Warps of a CTA that take items: one that copies, `scale_warps` that bring scales, one that asks L2 or brings

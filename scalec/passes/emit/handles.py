@@ -13,6 +13,7 @@ from scalec.passes.plan.panes import Strip
 from scalec.passes.plan.resources import numbered
 from scalec.passes.problem.access import Coord
 from scalec.passes.problem.operand import Operand, Scale
+from scalec.passes.problem.words import EACH
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,11 @@ class Side:
 
     @property
     def axes(self) -> tuple[int, ...]:
-        """The operand's axes that a tile runs along, the contiguous one first."""
+        """The operand's axes that a tile runs along, as they lie in memory, the contiguous one first; of words, those
+        of words."""
         rows, k = self.operand.row_axes, [c.dim for c in self.operand.coords].index(self.k)
+        if self.operand.in_words:  # [..., k/8, n, 8] of [..., n, k]
+            return (k, *rows)
         return (*rows, k) if self.operand.stored_mn_major else (k, *rows)
 
     @property
@@ -97,8 +101,10 @@ class Side:
         return (page - self.of_page + self.copied - 1) // page + 1
 
     def stored(self, depth: int) -> tuple[int, int]:
-        """Of the tile that copies bring and warps convert, likewise; of one that they turn strips lie one behind the
-        other."""
+        """Of the tile that copies bring and warps convert, likewise; of one that they turn, or of words, strips lie one
+        behind the other."""
+        if self.operand.in_words:
+            return depth // EACH * len(self.strips), self.strips[0].rows
         if self.operand.turned:
             return depth * len(self.strips), self.strips[0].rows
         return self.copied, self.stored_row * 8 // max(8, self.operand.stored.bits)
@@ -113,6 +119,8 @@ class Side:
         swizzle; of gathered rows one."""
         if self.strips[0].rows < self.copied:
             return replace(self, copied=self.strips[0].rows, strips=self.strips[:1]).box(depth)
+        if self.operand.in_words:
+            return self.strips[0].rows, depth // EACH
         height, width = self.stored(depth) if self.operand.converted else self.shape(depth)
         if self.operand.gathered:
             packed = self.operand.stored.bits < 8

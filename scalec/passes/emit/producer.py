@@ -25,6 +25,7 @@ from scalec.passes.plan.windows import WINDOW
 from scalec.passes.plan.words import WordPlan
 from scalec.passes.problem.operand import Operand, Scale
 from scalec.passes.problem.result import EpilogueInput
+from scalec.passes.problem.words import EACH
 
 
 class Producer(ScaleRows, Results, Dealer, Converter):
@@ -241,10 +242,10 @@ class Producer(ScaleRows, Results, Dealer, Converter):
             x, row = self.element_of_map(side, self.before(operand, k0)), self.copied_row(h, side, w.row0[side.label])
             for number, strip in enumerate(side.strips):
                 at = self.strip_row(row, strip)
-                place = (at, k0) if operand.stored_mn_major else (x, at)
+                place = (at, k0) if operand.stored_mn_major else (at, x) if operand.in_words else (x, at)
                 own = operand.panes[strip.pane]
                 source = self.at(h.maps[side.map_of(strip.pane)], own.name, own.coords, w, operand.pages_k)
-                if operand.turned:
+                if operand.turned or operand.in_words:
                     target = self.turned_strip(h, side, number)
                 else:
                     target = self.strip(self.copies_into(h, side), strip, side.copied, int(operand.stored_mn_major))
@@ -350,10 +351,10 @@ class Producer(ScaleRows, Results, Dealer, Converter):
                 e.op("tile.copy", operands=operands, multicast=side.multicast_scales)
 
     def element_of_map(self, side: Side, k0: ir.Value) -> ir.Value:
-        """Element `k0` of K as the tensor map of an operand counts them: packed ones by bytes."""
+        """Element `k0` of K as the tensor map of an operand counts them: packed ones by bytes, or by words."""
         operand = side.operand
         bits = operand.stored.bits if operand.converted else operand.shared_bits
-        packed = 8 // bits if bits < 8 else 1
+        packed = EACH if operand.in_words else 8 // bits if bits < 8 else 1
         return self.e.arith("arith.divui", k0, self.e.i32(packed)) if packed > 1 else k0
 
     def gathered(self, side: Side) -> ir.Value:

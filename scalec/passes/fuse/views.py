@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from scalec.errors import UnsupportedError
-from scalec.formats import WHOLE, element_spelled
+from scalec.formats import WHOLE, WORDS, element_spelled
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import (
@@ -362,6 +362,8 @@ class _Views:
         if layout != "blocked" and ((inner.step > 1 and not spaced) or (packed and inner.moved)):
             what = "this index is the contiguous one" if inner.step > 1 else "several elements share a byte"
             self._no_part(name, inner, what, base)
+        if layout == WORDS and parts[-2].step > 1:
+            self._no_part(name, parts[-2], "words of adjacent ones lie beside each other", base)
         made = {
             **facts,
             "scale.name": ir.StringAttr.get(f"{name}[{', '.join(p.text for p in parts)}]"),

@@ -43,6 +43,8 @@ def no_registers(problem: Problem, schedule: Schedule) -> str:
         return f"rows of {problem.k.name} = {problem.k.size} end in half a byte, which warps make 0 in shared memory"
     if a.turned:
         return f"{a.name} is contiguous along {a.rows}: a thread has elements that are adjacent along {problem.k.name}"
+    if a.in_words:
+        return f"{a.name} is stored in words, of which warps make rows in shared memory"
     if a.shifted:
         return f"groups of {problem.k.name} begin at any element of rows of {a.name}, which warps shift"
     if a.zeros is not None and (reason := _no_zeros(problem, a, a.zeros)):

@@ -215,8 +215,8 @@ def no_deep_rows(problem: Problem, operand: Operand, depth: int, swizzle: int | 
     `swizzle` bytes each, the widest if that is not said; "" where it can."""
     if operand.gathered or operand.pages:
         return f"copies bring rows of {operand.name} one by one"
-    if operand.converted and (operand.turned or operand.transformed or operand.zeros is not None):
-        return f"{operand.name} is computed, turned, or less zero points on its way"
+    if operand.converted and (operand.turned or operand.in_words or operand.transformed or operand.zeros is not None):
+        return f"{operand.name} is computed, turned, in words, or less zero points on its way"
     row = operand.shared_bytes(depth)
     if operand.converted and row > MOST_MADE * (swizzle or max(problem.target.swizzles)):
         return (

@@ -34,5 +34,5 @@ def _may(one: Operand, other: Operand) -> bool:
     scale = one.folded
     if scale is None or ADDENDS.get((one.stored.name, scale.type), ("", 0))[0] != other.stored.name:
         return False
-    moved = one.gathered or one.pages or one.gathered_k or one.turned or one.shifted or one.transformed
+    moved = one.gathered or one.pages or one.gathered_k or one.turned or one.in_words or one.shifted or one.transformed
     return not moved and one.zeros is None and scale.k % CHUNK_OF_K == 0

@@ -144,6 +144,8 @@ class Operand:
     gathered: str = ""  # the lookup that says which row of it is a row of the tile; "" where they are those of `rows`
     gathered_k: str = ""  # the lookup that says which index of it is an index of K; "" where they are those of K
     turned: bool = False  # its rows are contiguous in memory, and warps make rows of it that are contiguous along K
+    # its rows of K are in words of WORD_BITS, those of adjacent rows beside each other (scalec.formats.WORDS).
+    in_words: bool = False
     pages: str = ""  # the lookup that says which page its rows are of, `page` of each; "" where it has none
     page: int = 0
     pages_k: str = ""  # the lookup that says which page its K is of, `page_k` of each; "" where it has none

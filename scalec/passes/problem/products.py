@@ -128,6 +128,7 @@ def check_added(one: Operand, other: Operand, contract: Any) -> None:
         ("element types", told, other.stored.name if other.stored != kind else told, f"as {kind.name}"),
         ("scales", *(", ".join(map(_said, x.scales or one.scales)) or "none" for x in (one, other)), like),
         ("layouts", *(f"{'rows' if x.mn_major else 'the sum'} last" for x in (one, other)), like),
+        ("layouts", *("words" if x.in_words and other.converted else "rows" for x in (one, other)), like),
     ):
         if a != b:
             raise SumApartError(

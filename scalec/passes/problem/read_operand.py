@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from scalec.errors import UnsupportedError
-from scalec.formats import CONVERTED, ELEMENT_TYPES, LAYOUTS, NUMBERS, WHOLE
+from scalec.formats import CONVERTED, ELEMENT_TYPES, LAYOUTS, NUMBERS, WHOLE, WORDS
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, apart_in, block_of, dims_in, dims_read, element, map_of, symbols_in
@@ -99,7 +99,7 @@ class OperandReader(NamedScales):
             levels = levels_of(value)
         subtract, computed = subtraction(value), unscaled(value)
         value, body = elements_of(self, computed, quantize is None)
-        index, name, _ = self.argument(value, f"the {side} operand")
+        index, name, layout = self.argument(value, f"the {side} operand")
         order = self.results_of(where, self.symbols)
         stored = element_of(value, name)
         rounded = element_of(quantize.values if quantize is not None else computed, name) if body or new else None
@@ -202,6 +202,7 @@ class OperandReader(NamedScales):
             )
         made = Operand(index, name, stored, element, rows.name, order[-1], scales, bits, align, atom, coords, gathered)
         made = replace(made, turned=turned, rounded=rounded, body=body, pages=pages, page=page)
+        made = replace(made, in_words=layout == WORDS)
         made = replace(made, gathered_k=summed if summed != k.name else "", pages_k=pages_k, page_k=page_k)
         return replace(made, zeros=self.zero_points(subtract, made, (rows.name, k.name), order))
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from scalec.formats import WORDS
 from scalec.ir.mlir import ir
 from scalec.ir.scale import axis_and_block, dims_in, map_of, program_dims
 from scalec.passes.problem.types import Problem
@@ -30,6 +31,8 @@ def with_spans(problem: Problem, function: ir.OpView) -> Problem:
     for facts in (x for key in ("arg_attrs", "res_attrs") if key in given for x in given[key]):
         if "scale.of" in facts:  # a part, which begins where sizes say
             fixed |= {d for name in ("scale.shape", "scale.first") for d in dims_in(map_of(facts[name]))}
+        if "scale.layout" in facts and ir.StringAttr(facts["scale.layout"]).value == WORDS:
+            fixed |= dims_in(map_of(facts["scale.shape"]))  # whose words lie between two of its indices
         if "scale.shape" in facts:
             memory.append(_axes(facts))
     for role, others in (("m", "outer"), ("n", "outer"), ("k", "summed")):

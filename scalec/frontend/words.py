@@ -1,0 +1,125 @@
+"""Operands whose elements of adjacent K are packed into words of 32 bits: `B[k/8,n,k%8]:u4`, as GPTQ stores weights.
+
+B[k/8,n,k%8]  -->  B[n,k], stored as [ceil(k/8), n, 8]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from scalec.formats import ELEMENT_TYPES, FORMATS, PACKED_BITS, WORD_BITS
+from scalec.frontend import affine, ast
+from scalec.frontend.diagnostics import Source, Span
+from scalec.frontend.program import Tensor
+
+
+class _Half(NamedTuple):
+    """A dimension that is divided by a number, or the remainder of that: `k/8` or `k%8`."""
+
+    operator: str
+    of: ast.IndexName
+    number: int
+    span: Span
+
+
+def of(source: Source, node: ast.Tensor, known: Tensor | None) -> ast.Tensor | None:
+    """An operand as it is indexed without words, `B[n,k]`; None where it is not in words. `known`: what the tensor is
+    so far.
+
+    Raises:
+        SourceError: it is in words of another length, or half of an index is missing, or stands elsewhere.
+    """
+    element = _element(node, known)
+    halves = {place: x for place, i in enumerate(node.indices) if (x := _half(i)) is not None}
+    if element is None or ELEMENT_TYPES[element].bits != PACKED_BITS or not halves:
+        return None
+    each, last = WORD_BITS // PACKED_BITS, len(node.indices) - 1
+    above, within = halves.get(last - 2), halves.get(last)
+    if (
+        above is None
+        or within is None
+        or (above.operator, within.operator, above.of.text) != ("/", "%", within.of.text)
+    ):
+        _check_halves(source, node, halves, each)
+        return None
+    for half in (above, within):
+        if half.number != each:
+            raise source.error(
+                half.span,
+                f"{node.name.text} is {element}, of which a word of {WORD_BITS} bits has {each}",
+                got=source.text[slice(*half.span)],
+                expected=_wanted(source, node, half.of.text, each),
+            )
+    return replace(node, indices=(*node.indices[: last - 2], node.indices[last - 1], within.of))
+
+
+def note(source: Source, node: ast.Tensor, tensor: Tensor, packed: bool) -> None:
+    """Notes that one use of a tensor has it in words, or does not; refuses what another use contradicts."""
+    if tensor.words not in (None, packed):
+        raise source.error(
+            node.span,
+            f"{tensor.name} would be stored in two ways",
+            got=source.text[slice(*node.span)],
+            expected="words at every use, or at none",
+            fix="give one of the two tensors another name",
+        )
+    tensor.words = packed
+
+
+def written(tensor: Tensor, at: Sequence[affine.Linear]) -> Sequence[affine.Linear]:
+    """Where a tensor is read, as the language writes it of one in words."""
+    if not tensor.words:
+        return at
+    *outer, row, k = at
+    each = WORD_BITS // PACKED_BITS
+    return (*outer, affine.divide(k, each), row, affine.remainder(k, each))
+
+
+def _element(node: ast.Tensor, known: Tensor | None) -> str | None:
+    said = node.type.text if node.type is not None else known.type if known is not None else ""
+    said = FORMATS[said].element if said in FORMATS else said
+    return said if said in ELEMENT_TYPES else None
+
+
+def _half(node: ast.Node) -> _Half | None:
+    if not isinstance(node, ast.IndexBinary) or node.operator not in "/%":
+        return None
+    if not isinstance(node.left, ast.IndexName) or not isinstance(node.right, ast.IndexConstant):
+        return None
+    return _Half(node.operator, node.left, int(node.right.digits), node.span)
+
+
+def in_words(node: ast.Tensor) -> bool:
+    """Whether an operand of PACKED_BITS is in words."""
+    halves = [_half(x) for x in (node.indices[-3:] if len(node.indices) > 2 else ())]
+    return bool(halves) and halves[0] is not None and halves[2] is not None and halves[0].of.text == halves[2].of.text
+
+
+def _wanted(source: Source, node: ast.Tensor, k: str, each: int) -> str:
+    """How an operand in words is written."""
+    others = [source.text[slice(*x.span)] for x in node.indices if (half := _half(x)) is None or half.of.text != k]
+    return f"{node.name.text}[{','.join([*others[:-1], f'{k}/{each}', *others[-1:], f'{k}%{each}'])}]"
+
+
+def _check_halves(source: Source, node: ast.Tensor, halves: dict[int, _Half], each: int) -> None:
+    """Refuses what is an operand in words but for one index: both halves of one that stand elsewhere, or one alone, of
+    as many elements as a word has. Whatever else is computed kernels refuse."""
+    for place, half in halves.items():
+        name, said = half.of.text, source.text[slice(*half.span)]
+        others = [x for i, x in enumerate(node.indices) if i != place and name in _names(x)]
+        other = [x for x in halves.values() if x.operator != half.operator and x.of.text == name]
+        if len(others) == len(other) <= 1 and (other or half.number == each):
+            raise source.error(
+                half.span,
+                f"{node.name.text} has {said}, and no {name}{'%' if half.operator == '/' else '/'}{each}"
+                if not other
+                else f"{node.name.text} has words of {name}, and its last indices are others",
+                got=f"{node.name.text}[{','.join(source.text[slice(*x.span)] for x in node.indices)}]",
+                expected=f"{_wanted(source, node, name, each)}: words of {each} elements of {name}",
+            )
+
+
+def _names(node: ast.Node) -> set[str]:
+    return {x.text for x in ast.walk(node) if isinstance(x, ast.IndexName)}

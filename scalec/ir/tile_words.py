@@ -1,0 +1,41 @@
+"""What `tile.convert` takes where it makes rows of words of adjacent K."""
+
+from __future__ import annotations
+
+from scalec.formats import PACKED_BITS, WORD_BITS
+from scalec.ir.mlir import ir
+from scalec.ir.tile_checks import in_step, maker, plainly_swizzled
+from scalec.ir.tile_types import *
+from scalec.ir.verify import refuse
+
+ROWS_OF_WORDS = 8
+"""Rows, a multiple of which a strip of words has: those after which a swizzle repeats (PTX ISA 5.5.7)."""
+
+
+def of_words(op: ir.OpView, stored: int, made: int) -> None:
+    """Refuses a source that is not of words, or has other ones than the target's, or what nobody makes of words."""
+    (rows, depth), swizzle, source = shape_of(op.target.type), swizzle_of(op.target.type), op.source.type
+    lines, strip = shape_of(source)
+    if stored != PACKED_BITS or str(element_of(source)) != f"i{WORD_BITS}" or swizzle_of(source):
+        refuse(f"converts words of {source}, expected i{WORD_BITS}, not swizzled, of elements of {PACKED_BITS} bits")
+    each = WORD_BITS // PACKED_BITS
+    if depth % each or lines * strip != rows * depth // each or rows % strip or strip % ROWS_OF_WORDS:
+        refuse(f"converts words {source} to {op.target.type}, expected one for each {each} of a row, strips of whole "
+               f"{ROWS_OF_WORDS} rows")  # fmt: skip
+    if (
+        depth * made != 8 * swizzle
+        or "turned" in op.operation.attributes
+        or op.shift is not None
+        or op.last is not None
+    ):
+        refuse(f"converts words to {op.target.type}, expected rows of the swizzle, not turned, shifted or cut")
+    if op.factors is not None:
+        planes, count = shape_of(op.factors.type)
+        if str(element_of(op.factors.type)) != "f32" or count != rows or depth % planes or depth // planes % each:
+            refuse(f"has factors {op.factors.type} for {rows} rows of {depth}")
+    if op.zeros is not None and (points := maker(op.zeros, "tile.zero_points")) is not None:
+        own = points.operation.attributes
+        if points.target.type != op.target.type or not ("words" in own or "number" in own):
+            refuse(f"converts words to {op.target.type} with the zero points of another tile, or of rows")
+    plainly_swizzled(op, op.target)
+    in_step(op, None, *(x for x in (op.source, op.target, op.factors) if x is not None))

@@ -1,0 +1,56 @@
+"""Operands in words of adjacent K (`B[k/8,n,k%8]`): what no kernel takes of them."""
+
+from __future__ import annotations
+
+from scalec.errors import UnsupportedError
+from scalec.formats import PACKED_BITS, WORD_BITS
+from scalec.passes.problem.operand import Operand
+from scalec.passes.problem.types import Problem
+
+EACH = WORD_BITS // PACKED_BITS
+"""Elements of a word."""
+
+
+def check_words(product: Problem) -> None:
+    """Refuses operands in words that warps do not convert row by row.
+
+    Raises:
+        UnsupportedError: with the place of the contraction.
+    """
+    k, both = product.k, [x for x in (product.lhs, product.rhs) if x.in_words]
+    for x in both:
+        if reason := _no_words(product, x):
+            raise UnsupportedError(
+                f"{x.name} is stored in words of {EACH} {k.name}: {reason}",
+                expected=f"an operand that is converted as it is, of all rows and all of {k.name} in order",
+                fix=f"pass a copy of {x.name} that is indexed by {x.rows} and {k.name}",
+                place=product.written,
+            )
+    if len(both) > 1 and (k.size is None or k.size % EACH):
+        raise UnsupportedError(
+            f"{both[0].name} and {both[1].name} are stored in words of {EACH} {k.name}, whose last may be partial",
+            got=f"{k.name} of unknown size" if k.size is None else f"{k.name} = {k.size}",
+            expected=f"a multiple of {EACH} that is given, where both have words",
+            fix=f"give {k.name} in dims"
+            if k.size is None
+            else f"pad {k.name} with zeros to {-(-k.size // EACH) * EACH} in both",
+            place=product.written,
+        )
+
+
+def _no_words(product: Problem, x: Operand) -> str:
+    """Why no warps make rows of an operand's words, "" where they do."""
+    order = [c.dim for c in x.coords]
+    if x.stored == x.element:
+        return f"{product.target.name} multiplies {x.stored.name} as it is stored beside this operand"
+    if x.transformed:
+        return "it is computed, quantised anew or reduced on its way"
+    if named := x.gathered or x.pages or x.gathered_k or x.pages_k:
+        return f"{named} names what is read of it"
+    if x.inner > 1:
+        return "tiles walk two indices of its rows as one"
+    if order[-2:] != [x.rows, product.k.name]:
+        return f"words of adjacent {order[-2]} lie beside each other, and tiles have rows of {x.rows}"
+    if product.range_of_k is not None:
+        return f"a range of {product.k.name} may begin within one"
+    return ""
