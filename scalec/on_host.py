@@ -44,7 +44,7 @@ def _checked(program: Interface, values: tuple[Any, ...]) -> dict[str, int]:
     named = {t.name: (t, v) for t, v in zip(program.operands, values, strict=True)}
     if (torch := sys.modules.get("torch")) is not None:
         torch_calls.refuse_gradients(torch, list(named), values)
-    views = {name: stored.single(t, adopt(name, v, -1, lambda _: CPU)) for name, (t, v) in named.items()}
+    views = {name: stored.fitted(t, adopt(name, v, -1, lambda _: CPU)) for name, (t, v) in named.items()}
     for name, (t, _) in named.items():
         checks.check_type(t, views[name])
     dims = extents.bind_dims(program, views)
@@ -64,7 +64,7 @@ def unwritten(kernel: Any, values: tuple[Any, ...]) -> tuple[Any, ...]:
     """Results of a kernel on the emulator, of the shapes that it would give them for numpy arrays."""
     spec, device = kernel.spec, devices.default(kernel.spec.target)
     views = {
-        t.name: stored.single(t, adopt(t.name, v, -1, lambda _: CPU))
+        t.name: stored.fitted(t, adopt(t.name, v, -1, lambda _: CPU))
         for t, v in zip(spec.operands, values, strict=True)
     }
     sizes = extents.bind_dims(spec, views)

@@ -48,7 +48,7 @@ def of(source: Source, node: ast.Tensor, known: Tensor | None) -> ast.Tensor | N
         if half.number != each:
             raise source.error(
                 half.span,
-                f"{node.name.text} is {element}, of which a word of {WORD_BITS} bits has {each}",
+                f"{node.name.text} is {element}, and a word of {WORD_BITS} bits has {each} of these",
                 got=source.text[slice(*half.span)],
                 expected=_wanted(source, node, half.of.text, each),
             )
@@ -99,7 +99,7 @@ def in_words(node: ast.Tensor) -> bool:
 
 def _wanted(source: Source, node: ast.Tensor, k: str, each: int) -> str:
     """How an operand in words is written."""
-    others = [source.text[slice(*x.span)] for x in node.indices if (half := _half(x)) is None or half.of.text != k]
+    others = [source.text[slice(*x.span)] for x in node.indices if _half(x) is None]
     return f"{node.name.text}[{','.join([*others[:-1], f'{k}/{each}', *others[-1:], f'{k}%{each}'])}]"
 
 
@@ -115,7 +115,7 @@ def _check_halves(source: Source, node: ast.Tensor, halves: dict[int, _Half], ea
                 half.span,
                 f"{node.name.text} has {said}, and no {name}{'%' if half.operator == '/' else '/'}{each}"
                 if not other
-                else f"{node.name.text} has words of {name}, and its last indices are others",
+                else f"{node.name.text} is in words of {name}, and {name}/{each} and {name}%{each} stand elsewhere",
                 got=f"{node.name.text}[{','.join(source.text[slice(*x.span)] for x in node.indices)}]",
                 expected=f"{_wanted(source, node, name, each)}: words of {each} elements of {name}",
             )

@@ -106,6 +106,8 @@ def arguments_of(arguments: Mapping[str, Any] | Sequence[Any], expected: Sequenc
             continue
         if s.element == "i32" and a.dtype.kind in "iu":
             a = a.astype(np.int32, copy=False)
+        if s.layout == "words" and a.dtype.itemsize == 4:
+            a = np.ascontiguousarray(a)[..., None].view(np.uint8)
         try:
             a = decode(a, s.element)
         except ScalecError as error:

@@ -221,6 +221,8 @@ def check_type(t: TensorSpec, view: TensorView) -> None:
     fix = f"convert {t.name}" + _declared(t, view.dtype)
     if t.layout == "packed":
         expected, fix = "int32 of four ue8m0 each (layout packed)", f"pack {t.name}, or declare its scales @row"
+    elif t.layout == WORDS:
+        expected, fix = f"{t.dtype} in words of int32, or these as bytes (uint8)", f"pack {t.name}, or view it as int32"
     elif bits < 8:
         packed = math.lcm(bits, 8)
         fix = fix.replace("convert", "pack", 1)
@@ -305,6 +307,14 @@ def check_strides(
         )
     gapless = dense(t, view.shape)
     outer = [axis for axis in memory_order(t) if axis != inner and view.shape[axis] > 1]
+    words = [inner - 1] if t.layout == WORDS and view.shape[inner - 1] > 1 else []
+    for axis in (axis for axis in words if view.strides[axis] != gapless[axis]):
+        raise ArgumentError(
+            f"{t.name} has words that are {view.strides[axis]} bytes apart along index {axis} ({t.shape[axis]})",
+            got=f"strides {view.strides}",
+            expected=f"words of {gapless[axis]} bytes beside each other",
+            fix=contiguous(t.name, view),
+        )
     reach = view.shape[inner]  # elements from the first to past the last of those that closer strides walk
     for axis in sorted(outer, key=lambda axis: view.strides[axis]):
         extent, stride = view.shape[axis], view.strides[axis]
@@ -323,15 +333,7 @@ def check_strides(
                 expected=f"strides {gapless}",
                 fix=other or contiguous(t.name, view),
             )
-        if t.layout == WORDS and axis == inner - 1:
-            if stride != gapless[axis]:
-                raise ArgumentError(
-                    f"{t.name} has words that are {stride} bytes apart {where}",
-                    got=f"strides {view.strides}",
-                    expected=f"words of {gapless[axis]} bytes beside each other",
-                    fix=contiguous(t.name, view),
-                )
-        elif stride * item % t.align:
+        if stride * item % t.align and axis not in words:
             raise _unaligned_stride(t, view, axis, stride == gapless[axis], output)
         reach += (extent - 1) * stride
 

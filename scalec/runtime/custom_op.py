@@ -178,7 +178,7 @@ def made_results(kernel: Registered, values: tuple[Any, ...], outs: tuple[Any, .
     given = [*operands, *zip(spec.results, outs or (), strict=False)]
     views = {}
     for t, value in given:
-        views[t.name] = stored.single(t, _view(value))
+        views[t.name] = stored.fitted(t, _view(value))
         checks.check_type(t, views[t.name])
         use = kernel.signature.uses[t.name]
         checks.check_strides(t, views[t.name], use.strides, use.mapped, t in spec.results)

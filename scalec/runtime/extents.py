@@ -8,7 +8,7 @@ from typing import Protocol
 
 from scalec.abi import MOST_CTAS, PADDED_BOX, KernelSpec, Limit, TensorSpec
 from scalec.errors import ArgumentError
-from scalec.formats import ELEMENT_TYPES
+from scalec.formats import ELEMENT_TYPES, WORDS
 from scalec.reads import Reads
 from scalec.runtime.checks import contiguous, seen, written
 from scalec.runtime.stored import align_up, elements, stored_shape
@@ -210,11 +210,12 @@ def _extent(axis: int, view: TensorView) -> int:
 def _check_rank(t: TensorSpec, view: TensorView) -> None:
     if len(view.shape) == len(t.shape):
         return
+    words = f"pass its words as int32 {[str(e) for e in t.shape[:-1]]}".replace("'", "") if t.layout == WORDS else ""
     raise ArgumentError(
         f"{t.name} has {len(view.shape)} dimensions, expected {len(t.shape)}",
         got=seen(t, view),
         expected=written(t) if t.shape else f"{t.name} with one element",
-        fix=f"{t.name}.reshape(...) with {len(t.shape)} indices",
+        fix=words or f"{t.name}.reshape(...) with {len(t.shape)} indices",
     )
 
 

@@ -101,7 +101,7 @@ class Plan:
         """
         spec = signature.spec
         given = zip(signature.tensors, (*operands, *(results or ())), strict=False)
-        views = {t.name: stored.single(t, view) for t, view in given}
+        views = {t.name: stored.fitted(t, view) for t, view in given}
         first = next((n for n, v in views.items() if v.place == device.place), "")
         inputs = {t.name for t in spec.operands}
         for t in signature.tensors:

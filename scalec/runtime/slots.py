@@ -10,7 +10,7 @@ from typing import Any
 
 from scalec.abi import PADDED, PADDED_ALIGN, TILE_WORDS, TILES, Argument, permuted_rows
 from scalec.errors import UnsupportedError
-from scalec.formats import ELEMENT_TYPES, WORD_BITS, WORDS
+from scalec.formats import ELEMENT_TYPES, WORDS
 from scalec.runtime import stored
 from scalec.runtime.device import Parameter, TensorMap
 from scalec.runtime.form import Form
@@ -31,7 +31,7 @@ MAP_ELEMENTS: dict[str, str] = {
 # and where the copy pads sixteen of them to 16 bytes (abi.PADDED)
 PADDED_ELEMENTS = {"e2m1": "b4x16_p64", "e3m2": "b6x16_p32", "e2m3": "b6x16_p32"}
 _TILE_ELEMENT = "u64"  # of abi.TILES
-_WORD_ELEMENT, _WORD_BYTES = "i32", WORD_BITS // 8  # of words
+_WORD_ELEMENT = "i32"  # of words
 
 
 def tensor_map(argument: Argument, form: Form, address: int) -> TensorMap:
@@ -45,7 +45,7 @@ def tensor_map(argument: Argument, form: Form, address: int) -> TensorMap:
         steps = (rows * columns * across, *(form.strides[axis] for axis in outer))
         return TensorMap(_TILE_ELEMENT, address, extents, steps, argument.box, argument.swizzle, argument.atom)
     item, order = stored.itemsize(t.dtype), argument.axes or stored.memory_order(t)
-    strides, reach = [], _WORD_BYTES if argument.element == WORDS else item
+    strides, reach = [], stored.WORD_BYTES if argument.element == WORDS else item
     for inner, axis in pairwise(order):
         reach = stored.align_up(reach * form.shape[inner], PADDED_ALIGN if padded else 16)
         # the stride of an index that takes one value is never used, but the driver checks it

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from scalec.abi import Extent, TensorSpec
-from scalec.formats import ELEMENT_TYPES, WORDS
+from scalec.formats import ELEMENT_TYPES, WORD_BITS, WORDS
 from scalec.runtime.tensors import TensorView
 
 if TYPE_CHECKING:
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 LAYOUTS = ("row", "col", "packed", "blocked", WORDS)
 TILE = (128, 4)
 """Scales of one tile of `blocked` (cuBLAS documentation, "1D Block Scaling Factors Layout")."""
+
+
+WORD_BYTES = WORD_BITS // 8
+"""Of words of adjacent K."""
 
 
 def align_up(value: int, multiple: int) -> int:
@@ -67,8 +71,12 @@ def dense(t: TensorSpec, shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(strides)
 
 
-def single(t: TensorSpec, view: TensorView) -> TensorView:
-    """The view with the rank of the tensor, where both have one element: a scale of a whole tensor may be 0-d."""
+def fitted(t: TensorSpec, view: TensorView) -> TensorView:
+    """The view with the rank of the tensor, where both have one element, as a scale of a whole tensor may be 0-d, or
+    where the tensor is in words and the view of int32: each is its bytes."""
+    if t.layout == WORDS and view.dtype in ("i32", "uint32") and len(view.shape) == len(t.shape) - 1:
+        strides = (*(step * WORD_BYTES for step in view.strides), 1)
+        return view._replace(shape=(*view.shape, WORD_BYTES), strides=strides, dtype="uint8")
     if all(e == Extent(size=1) for e in t.shape) and all(e == 1 for e in view.shape):
         return view._replace(shape=(1,) * len(t.shape), strides=(1,) * len(t.shape))
     return view

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.emulator.running import TARGETS, run_on
+import scalec
+from scalec.errors import ScheduleError
+from tests.emulator.running import TARGETS, refusals, run_on
+from tests.emulator.test_several_results import run
 
 GPTQ = "C[m,n]:f32 = A[m,k]:f16 @ (B[k/8,n,k%8]:u4 - (Z[k/128,n]:u4 + 1)) scale(none, 1x128:f16@col)"
 
@@ -43,3 +46,99 @@ SIZES: list[tuple[dict[str, int], tuple[str, ...]]] = [
 def test_program(target: str, name: str, size: int) -> None:
     dims, fixed = SIZES[size]
     run_on(PROGRAMS[name], dims, fixed, 3, 1e-5, target=target)
+
+
+MORE: list[tuple[str, dict[str, int], str]] = [
+    ("C[b,m,n]:f32 = A[b,m,k]:bf16 @ (B[b,k/8,n,k%8]:u4 - (Z[b,k/32,n] + 1)) scale(none, 1x64:f16@col)", {"b": 3}, ""),
+    ("C[b,m,n]:f32 = A[b,m,k]:bf16 @ B[k/8,n,k%8]:i4", {"b": 3}, ""),
+    ("C[m,h,n]:f32 = A[m,k]:bf16 @ B[h,k/8,n,k%8]:i4", {"h": 2}, ""),
+    ("C[m,n]:f32 = A[m,b,k]:bf16 @ (B[b,k/8,n,k%8]:u4 - Z[b,k/32,n])", {"b": 2}, ""),
+    (
+        "C[m,n]:f32 = A[m,k]:e4m3 @ (B[e[m/16],k/8,n,k%8]:u4 - (Z[e[m/16],k/32,n] + 1)) scale(1x128, 1x128:f16)",
+        {"B_0": 3},
+        "",
+    ),
+    (
+        "C[m,n]:f32 = A[m,k]:bf16 @ (B[g,k/8,n,k%8]:u4 - (Z[g,k/32,n] + 1)) scale(none, 1x64) for m in off[g]:off[g+1]",
+        {"g": 3},
+        "",
+    ),
+    ("C[m,n]:f32 = A[idx[m],k]:bf16 @ (B[k/8,n,k%8]:u4 - (Z[k/32,n] + 1)) scale(none, 1x128)", {"A_0": 50}, ""),
+    (
+        "H[m,n] = silu(X[m,k]:bf16 @ (V[k/8,n,k%8]:u4 - 8) scale(none, 1x64)) * (X[m,k]:bf16 @ (W[k/8,n,k%8]:u4 - 8) "
+        "scale(none, 1x64))",
+        {},
+        "",
+    ),
+    (
+        "H[m,n]:f32 = silu(X[m,k]:f16 @ (V[k/8,n,k%8]:u4 - (Z[k/32,n] + 1)) scale(none, 1x64)) * "
+        "(X[m,k]:f16 @ (W[k/8,n,k%8]:u4 - (Y[k/32,n] + 1)) scale(none, 1x64))",
+        {},
+        "",
+    ),
+    (
+        "G[m,n] = X[m,k] @ (W[k/8,n,k%8]:u4 - 8); U[m,n] = X[m,k] @ (W[k/8,n+size(n),k%8]:u4 - 8); "
+        "H[m,n]:f32 = silu(G) * U",
+        {},
+        "",
+    ),
+    ("C[m,n]:f32 = A[m,k] @ (B[k/8,n,k%8]:u4 - 8) scale(none, 1x64) + D[m,r] @ E[n,r]", {"r": 24}, ""),
+    ("C[m,n]:f32 = A[m,k]:bf16 @ B[k/8,n,k%8]:i4 + D[m,r]:bf16 @ E[r/8,n,r%8]:i4", {"r": 20}, ""),
+    ("C[n,m]:f32 = (B[k/8,n,k%8]:u4 - (Z[k/32,n] + 1)) @ A[m,k]:bf16", {}, ""),
+    ("C[m,n]:e4m3 scale(1x128) = A[m,k]:bf16 @ B[k/8,n,k%8]:i4", {}, ""),
+    ("C[m,n] = relu(A[m,k]:bf16 @ B[k/8,n,k%8]:i4 + b[n])", {}, ""),
+    ("C[m,n]:f32 = A[m,k] @ (B[k/8,n,k%8]:u4 - (Z[k/32,n] + 1)) with split=2", {}, "k"),
+    ("C[m,n]:f32 = A[m,k] @ (B[k/8,n,k%8]:u4 - (Z[k/32,n] + 1)) with swap=1", {}, ""),
+    ("C[m,n]:f32 = A[m,k] @ (B[k/8,n,k%8]:u4 - (Z[k/32,n] + 1)) scale(none, 1x64) with converters=1", {}, ""),
+    ("C[m,n]:f32 = A[m,k] @ B[k/8,n,k%8]:nvfp4 with tile=128x96x64", {}, ""),  # strips of no whole warpgroup
+    ("C[m,n]:f32 = A[m,k] @ (B[k/8,n,k%8]:u4 - Z[k/32,n]) with tile=128x64x32", {}, ""),
+    ("C[m,n]:f32 = A[m,k]:e4m3 @ (B[k/8,n,k%8]:u4 - Z[k/32,n]) with tile=128x48x64", {}, ""),
+]
+
+
+@pytest.mark.once("target", "number")
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("number", range(len(MORE)))
+def test_other_programs(number: int, target: str) -> None:
+    source, more, fixed = MORE[number]
+    run(source, target, {"m": 40, "n": 144, "k": 156, **more}, fixed)
+
+
+@pytest.mark.parametrize("cluster", ["2x1", "1x2"])
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+def test_clusters_share_words(target: str, cluster: str) -> None:
+    run(f"{GPTQ} with cluster={cluster}", target, {"m": 300, "n": 272, "k": 156})
+
+
+test_refused = refusals(
+    [
+        ("C[m,n] = A[m,k] @ B[k/8,idx[n],k%8]:i4", "in words of 8 k: idx[n] names what is read of it"),
+        ("C[m,n] = A[m,k] @ B[t[n/8],k/8,n%8,k%8]:i4", "in words of 8 k: t[n/8] names what is read of it"),
+        ("C[g,m,n] = A[m,k] @ B[k/8,n,k%8]:i4 for k in off[g]:off[g+1]", "a range of k may begin within one"),
+        ("C[m,n] = A[m,k] @ quantize(B[k/8,n,k%8]:i4, e4m3, 1x128) scale(none, 1x64)", "quantised anew"),
+        ("C[m,n] = A[m,k] @ relu(B[k/8,n,k%8]:i4):bf16", "B"),
+        ("C[m,n] = A[m,k]:e2m1 @ B[k/8,n,k%8]:e2m1", "multiplies e2m1 as it is stored", "sm_100a"),
+        ("C[m,n,b] = A[m,k,b] @ B[n,k/8,b,k%8]:i4", "b"),
+        ("C[m,n] = A[k/8,m,k%8]:i4 @ (B[k/8,n,k%8]:u4 - 8)", "whose last may be partial"),
+        ("C[m,n] = A[k/8,m,k%8]:i4 @ B[k/8,n,k%8]:i4", "fix: pad k with zeros to 24 in both", {"k": 20}),
+        ("G[m,n] = X[m,k] @ W[k/8,2*n,k%8]:i4", "words of adjacent ones lie beside each other"),
+        ("C[m,k] = A[m,n] @ B[k/8,n,k%8]:i4", "contiguous along k"),
+        ("C[m,n] = A[m,k] @ B[n/8,k,n%8]:i4", "contiguous along n"),
+    ]
+)
+
+
+@pytest.mark.parametrize("convert", ["registers", "before"])
+def test_schedules_that_need_rows_are_refused(convert: str) -> None:
+    with pytest.raises(ScheduleError) as refusal:
+        scalec.compile(f"{GPTQ} with convert={convert}, swap=1", target="sm_90a")
+    assert (
+        "B is stored in words, of which warps make rows in shared memory" in str(refusal.value) or convert == "before"
+    )
+
+
+def test_addends_are_of_rows() -> None:
+    source = "C[m,n] = A[m,k]:e4m3 @ B[k/8,n,k%8]:e2m1 scale(1x128, 1x32:ue8m0)"
+    assert "convert=shared" in scalec.compile(source, target="sm_90a").spec.schedule
+    with pytest.raises(ScheduleError, match="B is stored in words"):
+        scalec.compile(f"{source} with convert=addends, swap=1", target="sm_90a")

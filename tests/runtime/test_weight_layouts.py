@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
 import scalec
+from scalec import reference
 from scalec.errors import ArgumentError
+from scalec.frontend import build
+from scalec.ir.context import context
 from scalec.layouts import awq_weights, gptq_weights
 from scalec.runtime.emulated import EmulatedDevice
 
@@ -100,6 +104,61 @@ def test_a_program_takes_zero_points_as_they_are_stored(name: str, convert: str)
     wider = torch.nn.functional.pad(words, (2, 3), value=-1)[:, 2:-3].view(torch.uint8)
     for z in (stored, wider):
         assert (np.asarray(kernel(torch.from_numpy(a), b, z, scale)) == expected(a)).all()
+
+
+def as_numpy(words: Any) -> Any:
+    return words
+
+
+def as_bytes(words: Any) -> Any:
+    return words.view(np.uint8).reshape(*words.shape, 4)
+
+
+def as_torch(words: Any) -> Any:
+    return pytest.importorskip("torch").from_numpy(words)
+
+
+def of_wider(words: Any) -> Any:
+    torch = pytest.importorskip("torch")
+    return torch.nn.functional.pad(torch.from_numpy(words), (4, 12), value=-1)[:, 4:-12]
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a", "sm_120a"])
+@pytest.mark.parametrize("passed", [as_numpy, as_bytes, as_torch, of_wider])
+def test_a_program_takes_weights_as_they_are_stored(passed: Any, target: str) -> None:
+    """GPTQ's qweight itself, some columns of a larger one, or its bytes."""
+    text = PROGRAM.replace("B[n,k]", "B[k/8,n,k%8]").replace("Z[k/64,n]:u4", "(Z[k/64,n]:u4 + 1)")
+    kernel = scalec.compile(text, target=target)
+    kernel.fixed = EmulatedDevice(target)
+    weights, zeros, scales = map(np.ascontiguousarray, gptq(True))
+    a = np.random.default_rng(6).integers(-2, 3, (5, K)).astype(np.float16)
+    found = kernel(a, passed(weights), zeros.view(np.uint8), scales.T)
+    assert (np.asarray(found) == expected(a)).all()
+    with context(), np.errstate(all="ignore"):
+        module = build(text)
+        (made,) = reference.run(module, [a, weights, zeros.view(np.uint8), scales.T]).values()
+    assert (made == expected(a)).all()
+
+
+REFUSED_WORDS = [
+    (lambda w: w.T, "words that are 128 bytes apart along index 1"),
+    (lambda w: w[:, :-2].copy(), "a multiple of 16"),
+    (lambda w: w[:-1], "extent 31 along index 0"),
+    (lambda w: w.astype(np.float32), "words of int32"),
+    (lambda w: w.view(np.uint8), "3 dimensions|has 2 dimensions"),
+    (lambda w: w.view(np.uint8).reshape(*w.shape, 4)[..., :3], "extent 3 along index 2"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(REFUSED_WORDS)))
+def test_words_that_kernels_cannot_read_are_refused(number: int) -> None:
+    wrong, message = REFUSED_WORDS[number]
+    kernel = scalec.compile("C[m,n] = A[m,k]:f16 @ B[k/8,n,k%8]:u4", target="sm_90a")
+    kernel.fixed = EmulatedDevice("sm_90a")
+    weights = np.zeros((32, 32) if number == 0 else (K // 8, N), np.int32)
+    with pytest.raises(ArgumentError) as refusal:
+        kernel(np.zeros((5, K), np.float16), wrong(weights))
+    assert re.search(message, str(refusal.value)), str(refusal.value)
 
 
 def test_what_does_not_fit_is_refused() -> None:
