@@ -152,7 +152,7 @@ class OperandReader(NamedScales):
             raise UnsupportedError(
                 f"{name}[{', '.join(order)}] is contiguous along {rows.name}: {reason}",
                 expected=f"{name}[{last}]: contiguous along {k.name}",
-                fix=f"store {name} as [{last}]: {copy}.contiguous()",
+                fix=f"store {name} as [{last}]" + ("" if layout == WORDS else f": {copy}.contiguous()"),
                 place=place_of(value),
             )
         if len(levels) > 1:
