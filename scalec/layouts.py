@@ -213,7 +213,7 @@ def gptq_weights(
     """A GPTQ checkpoint's weights of 4 bits, as
     `C[m,n] = A[m,k]:f16 @ (B[n,k]:u4 - Z[k/128,n]:u4) scale(none, 1x128:f16@col)` takes them, for groups of 128. With
     `(Z[k/128,n]:u4 + 1)` in it Z is `qzeros.view(uint8)`, without a copy, and with `B[k/8,n,k%8]:u4` B is `qweight`.
-    Of rows, made once, sm_90a has a way more (`convert=registers`), which is the faster one where M is small.
+    What this makes is for programs that take no words: operands that are computed or quantised anew, ranges along K.
 
     Args:
         qweight: int32 [K/8, N]: eight adjacent K a word, the first in the lowest bits. Numpy or torch, as the others.

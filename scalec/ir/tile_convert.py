@@ -12,7 +12,7 @@ from scalec.ir.tile_compute import slice_of
 from scalec.ir.tile_cut import CHUNK, LINE
 from scalec.ir.tile_tensor import LANES
 from scalec.ir.tile_types import *
-from scalec.ir.tile_words import of_words
+from scalec.ir.tile_words import loaded_of_words, of_words
 from scalec.ir.tile_zero_points import ZeroPointsType, bounds_in
 from scalec.ir.verify import Count, Natural, Reduction, Several, refuse
 from scalec.targets import WARPGROUP, WAVES
@@ -46,8 +46,8 @@ class ConvertOp(Op, name="convert"):
     one behind the other, packed where elements have less than 8 bits; those of `target` are as wide as its swizzle.
     `factors`, of f32, is [blocks of K, rows], or where rows are turned [blocks of rows, K]. Where `last` is true, the
     stored element `element` of each row, an integer attribute, counts as 0: what shares a byte with the last one of K.
-    With `words`, an optional unit attribute, `source` is i32, words of adjacent K of elements of 4 bits, one line for
-    each of K and one column for each row. It may be of several strips of rows, lines of one behind those of another.
+    With `in_words`, an optional unit attribute, `source` is i32, words of eight adjacent K, elements of 4 bits: a line
+    for each eight, a column for each row; or of several strips of rows, all lines of one behind those of another.
     Elements are those from byte `shift` of each row on, which is below CHUNK: rows then have so many bytes more.
     """
 
@@ -74,7 +74,7 @@ class ConvertOp(Op, name="convert"):
         depth = shape_of(op.target.type)[1]
         if op.zeros is not None and (turned or (points is not None and points.target.type != op.target.type)):
             refuse(f"converts to {op.target.type} with the zero points of another tile, or turns it")
-        if "words" in op.operation.attributes:
+        if "in_words" in op.operation.attributes:
             of_words(op, stored.bits, made.bits)
             return
         if turned:
@@ -138,7 +138,9 @@ class LoadStoredOp(Op, name="load_stored"):
     be i32: twice each, of 16 bits, or with `words`, a unit attribute, bytes as `tile.store_factors` has these.
     `source` has the rows of all warpgroups, `waves` waves each. With `interleaved`, a unit attribute, B's rows are
     (`tile.interleave_k`), and the slice is as much of K as LINE bytes of these, or several times that. `zeros`, words
-    of [blocks of K, rows] as `tile.store_zeros` makes them, are its zero points."""
+    of [blocks of K, rows] as `tile.store_zeros` makes them, are its zero points. With `in_words`, a unit attribute,
+    `source` is lines of words as `convert` has them, of one strip; where B's rows are interleaved it is swizzled, in
+    panels as wide as the swizzle."""
 
     source: ext.Operand[SharedType]
     cursor: ext.Operand[CursorType]
@@ -158,11 +160,15 @@ class LoadStoredOp(Op, name="load_stored"):
         if stored is None or made is None or not (made.name in able or made.bits == stored.bits):
             refuse(f"loads {element_of(op.result.type)} to make {op.made}, which is not exact")
         (wave, slice_), (rows, width) = shape_of(op.result.type), shape_of(op.source.type)
+        if "in_words" in op.operation.attributes:
+            rows, width = width, rows
         waves, number, count = (int_of(x) for x in (op.waves, op.number, op.count))
         if number >= count or int_of(op.a_wave) >= waves or rows % (wave * waves):
             refuse(f"slice {number} of {count}, wave {int_of(op.a_wave)} of {waves} of {rows} rows")
         depth, pitch = slice_ * count, width * bits_of(element_of(op.source.type)) // 8
-        if pitch * 8 < depth * stored.bits or swizzle_of(op.source.type) not in (0, pitch):
+        if "in_words" in op.operation.attributes:
+            loaded_of_words(op, depth)
+        elif pitch * 8 < depth * stored.bits or swizzle_of(op.source.type) not in (0, pitch):
             refuse(f"has {depth} elements of {stored.name} of rows in {op.source.type}")
         if slice_ * made.bits % (2 * 8 * CHUNK) or slice_ * stored.bits % (8 * CHUNK):
             refuse(f"converts {slice_} elements of {stored.name}, expected whole {CHUNK} bytes")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from scalec.formats import PACKED_BITS, WORD_BITS
 from scalec.ir.mlir import ir
 from scalec.ir.tile_checks import in_step, maker, plainly_swizzled
+from scalec.ir.tile_cut import LINE
 from scalec.ir.tile_types import *
 from scalec.ir.verify import refuse
 
@@ -35,7 +36,18 @@ def of_words(op: ir.OpView, stored: int, made: int) -> None:
             refuse(f"has factors {op.factors.type} for {rows} rows of {depth}")
     if op.zeros is not None and (points := maker(op.zeros, "tile.zero_points")) is not None:
         own = points.operation.attributes
-        if points.target.type != op.target.type or not ("words" in own or "number" in own):
+        if points.target.type != op.target.type or not ("in_words" in own or "number" in own):
             refuse(f"converts words to {op.target.type} with the zero points of another tile, or of rows")
     plainly_swizzled(op, op.target)
     in_step(op, None, *(x for x in (op.source, op.target, op.factors) if x is not None))
+
+
+def loaded_of_words(op: ir.OpView, depth: int) -> None:
+    """Refuses a source of words, of `depth` elements of K, that no `tile.load_stored` reads."""
+    (lines, rows), interleaved = shape_of(op.source.type), "interleaved" in op.operation.attributes
+    swizzle, attributes = LINE if interleaved else 0, op.operation.attributes
+    fits = lines * (WORD_BITS // PACKED_BITS) == depth and rows * WORD_BITS % (8 * LINE) == lines % ROWS_OF_WORDS == 0
+    if str(element_of(op.source.type)) != f"i{WORD_BITS}" or not fits or swizzle_of(op.source.type) != swizzle:
+        refuse(f"loads words of {op.source.type} for {depth} of K, expected i{WORD_BITS}, a swizzle of {swizzle}")
+    if "words" in attributes:
+        refuse("loads words of elements and of scales")

@@ -34,8 +34,8 @@ class ZeroPointsOp(Op, name="zero_points"):
     optional, has three numbers for each of some strips of the target's rows: the first, how many, and of which row of
     the source, counted from row0 on, the first has the zero point. All other rows have what `before` has.
 
-    With `words`, an optional integer, they are those of the elements that a thread makes of words, in strips of so many
-    rows (`tile.convert`).
+    With `in_words`, an optional integer, they are those of the elements that a thread makes of words, in strips of so
+    many rows (`tile.convert`).
     """
 
     target: ext.Operand[SharedType]

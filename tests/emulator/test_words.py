@@ -6,6 +6,7 @@ import pytest
 
 import scalec
 from scalec.errors import ScheduleError
+from scalec.formats import WORDS
 from tests.emulator.running import TARGETS, refusals, run_on
 from tests.emulator.test_several_results import run
 
@@ -128,17 +129,52 @@ test_refused = refusals(
 )
 
 
-@pytest.mark.parametrize("convert", ["registers", "before"])
-def test_schedules_that_need_rows_are_refused(convert: str) -> None:
-    with pytest.raises(ScheduleError) as refusal:
-        scalec.compile(f"{GPTQ} with convert={convert}, swap=1", target="sm_90a")
-    assert (
-        "B is stored in words, of which warps make rows in shared memory" in str(refusal.value) or convert == "before"
+IN_REGISTERS = [x for x in PROGRAMS if x != "tf32"]
+TILES = ("", ", tile=128x8x128", ", tile=64x128x64", ", tile=256x64x128, consumers=pingpong")
+
+
+@pytest.mark.once("name", "size")
+@pytest.mark.parametrize("size", range(len(SIZES)))
+@pytest.mark.parametrize("name", IN_REGISTERS)
+def test_in_registers(name: str, size: int) -> None:
+    dims, fixed = SIZES[size]
+    run_on(f"{PROGRAMS[name]} with convert=registers, swap={int(name != 'left')}", dims, fixed, 3, 1e-5)
+
+
+@pytest.mark.once("name", "tile")
+@pytest.mark.parametrize("name", ["GPTQ", "e4m3", "nvfp4", "signed"])
+@pytest.mark.parametrize("tile", TILES)
+def test_tiles_in_registers(name: str, tile: str) -> None:
+    """B's rows are interleaved where they are few, and then words are swizzled."""
+    dims = {"m": 30, "n": 272, "k": 412}
+    source = f"{PROGRAMS[name]} with convert=registers, swap=1{tile}"
+    ran = run_on(source, dims, (), 3, 1e-5)
+    (words,) = [a for a in ran.kernel.spec.arguments if a.element == WORDS]
+    assert (words.swizzle, words.box[0] == 32) == (
+        (128, True) if "128x8x128" in tile and name != "e4m3" else (0, False)
     )
+
+
+@pytest.mark.parametrize(
+    ("source", "shape"),
+    [
+        ("C[b,m,n]:f32 = A[b,m,k]:bf16 @ (B[b,k/8,n,k%8]:u4 - (Z[b,k/32,n] + 1)) scale(none, 1x64:f16@col)", {"b": 3}),
+        ("C[m,n]:f32 = A[m,k]:bf16 @ (B[e[m/16],k/8,n,k%8]:u4 - (Z[e[m/16],k/32,n] + 1))", {"B_0": 3}),
+        ("C[m,n]:f32 = A[m,k]:bf16 @ B[g,k/8,n,k%8]:i4 scale(none, 1x64) for m in off[g]:off[g+1]", {"g": 3}),
+        ("C[m,n]:e4m3 scale(1x128) = A[m,k]:bf16 @ B[k/8,n,k%8]:i4", {}),
+    ],
+)
+def test_other_programs_in_registers(source: str, shape: dict[str, int]) -> None:
+    run(f"{source} with convert=registers, swap=1", "sm_90a", {"m": 40, "n": 144, "k": 156, **shape})
+
+
+def test_shallow_tiles_are_refused() -> None:
+    with pytest.raises(ScheduleError, match="B is in words, of which consumers take 64 of k and 32 rows"):
+        scalec.compile(f"{GPTQ} with convert=registers, swap=1, tile=128x8x32", target="sm_90a")
 
 
 def test_addends_are_of_rows() -> None:
     source = "C[m,n] = A[m,k]:e4m3 @ B[k/8,n,k%8]:e2m1 scale(1x128, 1x32:ue8m0)"
-    assert "convert=shared" in scalec.compile(source, target="sm_90a").spec.schedule
-    with pytest.raises(ScheduleError, match="B is stored in words"):
+    assert "convert=addends" not in scalec.compile(source, target="sm_90a").spec.schedule
+    with pytest.raises(ScheduleError, match="each as it lies in memory"):
         scalec.compile(f"{source} with convert=addends, swap=1", target="sm_90a")

@@ -134,7 +134,7 @@ def convert(s: State, op: ir.OpView) -> None:
     b, cursor = s.b, s.get(op.cursor)
     stored, made = elements_of(op)
     thread = thread_of(s)
-    if "words" in op.operation.attributes:
+    if "in_words" in op.operation.attributes:
         _of_words(s, op, thread, stored.name, made.name)
         return
     if "turned" in op.operation.attributes:

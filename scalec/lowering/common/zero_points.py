@@ -115,7 +115,7 @@ def zero_points(s: State, op: ir.OpView) -> None:
     assert made is not None
     k_block, each = tile.int_of(attributes["k_block"]), 8 * tile.CHUNK // made.bits
     plus, signed = tile.optional(op, "plus"), stored_in(op) != "u4"
-    if strip := tile.optional(op, "words"):
+    if strip := tile.optional(op, "in_words"):
         c = WordRows.of(b, thread_of(s), op.target.type, strip)
         sharing = c.sharing(k_block)
         columns = [b.mul(b.add(c.chunk, step * c.beside), each) for step in range(0, c.steps, sharing)]

@@ -20,7 +20,16 @@ from scalec.lowering.common.differences import differences, table_of_number
 from scalec.lowering.common.elements import APART, Words, converted, half_of_e2m1, held, scaled, taken_away
 from scalec.lowering.common.state import State, swizzle
 from scalec.lowering.sm90.addends import FACTORS, Kind, both, byte_of, is_low
-from scalec.lowering.sm90.loaded import BELOW, Loaded, element_in, factor_at, interleaved, quarter_of, table_at
+from scalec.lowering.sm90.loaded import (
+    BELOW,
+    WORD_BYTES,
+    Loaded,
+    element_in,
+    factor_at,
+    interleaved,
+    quarter_of,
+    table_at,
+)
 from scalec.lowering.sm90.multiply import MMA_TYPE, Matrix, renewed
 from scalec.lowering.sm90.powers import Powers, looked_up, plain_tables, tables_of
 from scalec.lowering.sm90.table import TABLE
@@ -45,12 +54,17 @@ def load_stored(s: State, op: ir.OpView) -> None:
         s.values[op.result] = interleaved(s, op, stored, made)
         return
     waves, number, above = tile.int_of(op.waves), tile.int_of(op.number), tile.int_of(op.a_wave) * wave
+    in_words = "in_words" in op.operation.attributes
+    if in_words:
+        rows, width = width, rows
     pitch, part = width * tile.bits_of(tile.element_of(op.source.type)) // 8, _part(stored, made)
     row = s.once(("converted row", waves), lambda: b.add(b.mul(s.unit(0), waves * wave), s.row_in_wave))
     turned, scaled_words = bool(tile.swizzle_of(op.source.type)), "words" in op.operation.attributes
 
     def own() -> ir.Value:
-        at = b.add(s.get(op.source).base, b.mul(row, pitch))
+        at = b.add(s.get(op.source).base, b.mul(row, WORD_BYTES if in_words else pitch))
+        if in_words:
+            return b.add(at, b.mul(b.shr(quarter_of(s), 1), WORD_BYTES * rows)) if part > 8 else at
         if scaled_words:
             at = b.add(at, b.shl(quarter_of(s), 1))
         elif part > 8:
@@ -61,7 +75,13 @@ def load_stored(s: State, op: ir.OpView) -> None:
     chunks = depth * made.bits // 128
     first = number * depth * stored.bits // 8
     load = _halves if scaled_words else _words
-    words = [load(b, at, part, first, chunks, (above + r) * pitch, turned) for r in (0, BELOW)]
+    if in_words:
+        # of each 16 bytes of what is made one word, or of two the one that `own` says
+        each = part // 8
+        lines = range(number * chunks * each, (number + 1) * chunks * each, each)
+        words = [_of_lines(b, at, [line * rows + above + r for line in lines]) for r in (0, BELOW)]
+    else:
+        words = [load(b, at, part, first, chunks, (above + r) * pitch, turned) for r in (0, BELOW)]
 
     def beside(source: ir.Value, in_word: int) -> tuple[list[int], list[dict[int, Any]]]:
         """The number of each chunk's factor, and for both rows words by the number of the first one in it, or tables
@@ -104,6 +124,11 @@ def _halves(b: Builder, at: ir.Value, part: int, first: int, chunks: int, offset
             text = f"{{ .reg .b16 H; ld.shared.b16 H, [$1 + {offset + i}]; cvt.u32.u16 $0, H; }}"
             found += b.asm(text, [b.i32], [place])
     return found
+
+
+def _of_lines(b: Builder, at: ir.Value, places: Sequence[int]) -> Words:
+    """Words so many words behind an address."""
+    return [b.asm(f"ld.shared.b32 $0, [$1 + {WORD_BYTES * x}];", [b.i32], [at])[0] for x in places]
 
 
 def _words(b: Builder, at: ir.Value, part: int, first: int, chunks: int, offset: int, turned: bool) -> Words:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-from scalec.formats import ElementType, element_spelled
+from scalec.formats import PACKED_BITS, WORD_BITS, ElementType, element_spelled
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.ir.tile_cut import LINE
@@ -16,6 +16,8 @@ from scalec.lowering.common.state import State, swizzle
 from scalec.lowering.sm90.addends import selector
 
 BELOW = 8  # rows between a thread's two
+
+WORD_BYTES, EACH = WORD_BITS // 8, WORD_BITS // PACKED_BITS  # of words of adjacent K
 
 QUARTERS = 4  # threads that share a row
 
@@ -76,6 +78,9 @@ def interleaved(s: State, op: ir.OpView, stored: ElementType, made: ElementType)
     group = 8 * LINE // made.bits * stored.bits // 8  # bytes of a row
     mine = group // QUARTERS
     row = s.once(("converted row", waves), lambda: b.add(b.mul(s.unit(0), waves * wave), s.row_in_wave))
+    if "in_words" in op.operation.attributes:
+        loaded = Loaded(_of_words(s, op, row, made), ([], []), several=made.bits // stored.bits)
+        return _beside(s, op, loaded, made)
 
     def own() -> ir.Value:
         at = b.add(b.add(s.get(op.source).base, b.mul(row, pitch)), b.mul(quarter_of(s), mine))
@@ -91,7 +96,38 @@ def interleaved(s: State, op: ir.OpView, stored: ElementType, made: ElementType)
         place = b.xor(at, begin) if swizzled else b.add(at, begin)
         text = f"ld.shared.v{count}.b32 {{{to}}}, [${count} + {(above + below) * pitch}];"
         found += b.asm(text, [b.i32] * count, [place])
-    loaded = Loaded(words, ([], []), several=made.bits // stored.bits)
+    return _beside(s, op, Loaded(words, ([], []), several=made.bits // stored.bits), made)
+
+
+def _of_words(s: State, op: ir.OpView, row: ir.Value, made: ElementType) -> tuple[Words, Words]:
+    """Likewise of words in lines, swizzled in panels of 32 rows: of each group of eight or more lines the thread has a
+    quarter. Of a warp's eight rows and four quarters each has another bank, as lines of two quarters differ in the
+    swizzle by what rows do not."""
+    b, ((wave, depth), (lines, _)) = s.b, (tile.shape_of(op.result.type), tile.shape_of(op.source.type))
+    of_group = 8 * LINE // made.bits // EACH
+    mine, panel = of_group // QUARTERS, lines * LINE
+    of_row = LINE // WORD_BYTES
+
+    def own() -> ir.Value:
+        line, place = b.mul(quarter_of(s), mine), b.and_(row, of_row - 1)
+        chunk = b.xor(b.div(place, tile.CHUNK // WORD_BYTES), line)
+        at = b.add(s.get(op.source).base, b.add(b.mul(b.div(row, of_row), panel), b.mul(line, LINE)))
+        return b.add(at, b.add(b.shl(chunk, 4), b.shl(b.and_(place, 3), 2)))
+
+    at = s.get(op.source).at(b, s.get(op.cursor), s.once(("words of a quarter", op.source, op.waves), own))
+    above = tile.int_of(op.a_wave) * wave // of_row * panel
+    first = tile.int_of(op.number) * depth // EACH
+    words: tuple[Words, Words] = [], []
+    for begin, i in product(range(first, first + depth // EACH, of_group), range(mine)):
+        for found, below in zip(words, (0, BELOW), strict=True):
+            place = b.xor(at, (i ^ below * WORD_BYTES // tile.CHUNK) << 4)
+            text = f"ld.shared.b32 $0, [$1 + {above + (begin + i) * LINE}];"
+            found += b.asm(text, [b.i32], [place])
+    return words
+
+
+def _beside(s: State, op: ir.OpView, loaded: Loaded, made: ElementType) -> Loaded:
+    """With the zero points and factors of what was loaded."""
     if op.zeros is not None:
         loaded = replace(loaded, zeros=_with_scales(s, op, loaded, made, op.zeros, 1).factors)
     in_word = 4 if "words" in op.operation.attributes else 1

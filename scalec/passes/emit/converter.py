@@ -119,7 +119,7 @@ class Converter(Transformer):
         if cut and self.problem.k.size is not None:
             how["element"] = self.problem.k.size % self.schedule.tile[2]
         if side.operand.in_words:
-            how["words"] = True
+            how["in_words"] = True
         if not side.operand.turned:
             operands = [h.stored[side.label], h.tiles[side.label], cursor, factors, less, cut, shift]
             self.e.op("tile.convert", operands=operands, **how)
@@ -160,7 +160,7 @@ class Converter(Transformer):
                 mine = (x for x in side.strips if x.pane == pane)
                 how["strips"] = tuple(n for x in mine for n in (x.first, x.rows, x.ahead))
             how["plus"] = own.zeros.number or None
-            how["words"] = side.strips[0].rows if side.operand.in_words else None
+            how["in_words"] = side.strips[0].rows if side.operand.in_words else None
             made = e.op("tile.zero_points", kind, [target, source, strides, place, made], **how).result
         assert made is not None
         return made

@@ -262,10 +262,8 @@ class Frame(Sums):
             operand = own_side.operand
             if copied_by_threads(self.problem, operand):
                 continue
-            box, swizzle = own_side.box(self.schedule.tile[2]), side.swizzle
-            pages = operand.pages or operand.pages_k
-            if operand.converted:
-                swizzle = stored_swizzle(self.problem, self.schedule, operand)
+            swizzle = stored_swizzle(self.problem, self.schedule, operand) if operand.converted else side.swizzle
+            box, pages = own_side.box(self.schedule.tile[2], swizzle), operand.pages or operand.pages_k
             element = element_in_memory(operand)
             for pane, own in enumerate(operand.panes):
                 source = Source(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from scalec.abi import permuted_rows
+from scalec.formats import WORD_BITS
 from scalec.ir.mlir import ir
 from scalec.passes.plan.panes import Strip
 from scalec.passes.plan.resources import numbered
@@ -114,13 +115,13 @@ class Side:
         count = self.operand.shared_bytes if self.operand.element.bits < 8 else int
         return (depth, count(self.copied)) if self.operand.mn_major else (self.copied, count(depth))
 
-    def box(self, depth: int) -> tuple[int, ...]:
+    def box(self, depth: int, swizzle: int = 0) -> tuple[int, ...]:
         """Of one copy, innermost first: a strip of the tile, or a panel of it where its rows are wider than the
-        swizzle; of gathered rows one."""
+        swizzle; of gathered rows one. `swizzle`: of the tile that copies bring, where warps convert it."""
         if self.strips[0].rows < self.copied:
-            return replace(self, copied=self.strips[0].rows, strips=self.strips[:1]).box(depth)
+            return replace(self, copied=self.strips[0].rows, strips=self.strips[:1]).box(depth, swizzle)
         if self.operand.in_words:
-            return self.strips[0].rows, depth // EACH
+            return swizzle * 8 // WORD_BITS or self.strips[0].rows, depth // EACH
         height, width = self.stored(depth) if self.operand.converted else self.shape(depth)
         if self.operand.gathered:
             packed = self.operand.stored.bits < 8

@@ -156,6 +156,7 @@ class Multiplier(Factors):
         kind = self.e.multiplicand("a", self.wave, self.schedule.tile[2] // count, stored)
         where: dict[str, Any] = {"a_wave": wave, "waves": self.waves, "number": slice_, "count": count}
         where |= {"words": side.operand.addends > 0, "interleaved": interleaves(self.problem, self.schedule)}
+        where["in_words"] = side.operand.in_words
         operands = [h.tiles[side.label], cursor, factors, h.zeros.get(side.label)]
         made = ir.TypeAttr.get(made)
         return self.e.op("tile.load_stored", [kind], operands, made=made, **where).result

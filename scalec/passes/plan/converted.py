@@ -43,8 +43,8 @@ def no_registers(problem: Problem, schedule: Schedule) -> str:
         return f"rows of {problem.k.name} = {problem.k.size} end in half a byte, which warps make 0 in shared memory"
     if a.turned:
         return f"{a.name} is contiguous along {a.rows}: a thread has elements that are adjacent along {problem.k.name}"
-    if a.in_words:
-        return f"{a.name} is stored in words, of which warps make rows in shared memory"
+    if a.in_words and (schedule.tile[2] % (LINE // 2) or schedule.tile[0] % (LINE // 4)):
+        return f"{a.name} is in words, of which consumers take {LINE // 2} of {problem.k.name} and {LINE // 4} rows"
     if a.shifted:
         return f"groups of {problem.k.name} begin at any element of rows of {a.name}, which warps shift"
     if a.zeros is not None and (reason := _no_zeros(problem, a, a.zeros)):
@@ -198,7 +198,10 @@ def warps_make(problem: Problem, schedule: Schedule) -> bool:
 
 def stored_swizzle(problem: Problem, schedule: Schedule, operand: Operand) -> int:
     """Bytes of the swizzle of a tile that is converted: where registers are loaded of it, whose threads have the same
-    chunks of eight rows, a row of it, if there is such a swizzle; else 0."""
+    chunks of eight rows, a row of it, if there is such a swizzle; else 0. Of words in lines, where threads have other
+    lines of eight rows: interleaved."""
+    if operand.in_words:
+        return LINE if registers_make(problem, schedule, operand) and interleaves(problem, schedule) else 0
     row = operand.copied_bytes(schedule.tile[2])
     return row if registers_make(problem, schedule, operand) and row in problem.target.swizzles else 0
 
