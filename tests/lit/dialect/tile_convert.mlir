@@ -12,6 +12,8 @@
   %factors = "tile.shared"() {offset = 32768 : i64} : () -> !tile.buffer<array<i64: 4, 64>, f32, 0 : i64, 2 : i64>
   %lines = "tile.shared"() {offset = 40960 : i64} : () -> !tile.buffer<array<i64: 128, 64>, f8E4M3FN, 0 : i64, 2 : i64>
   %words = "tile.shared"() {offset = 36864 : i64} : () -> !tile.buffer<array<i64: 1, 64>, i32, 0 : i64, 2 : i64>
+  %in_words = "tile.shared"() {offset = 90112 : i64} : () -> !tile.buffer<array<i64: 16, 32>, i32, 0 : i64, 2 : i64>
+  %panels = "tile.shared"() {offset = 94208 : i64} : () -> !tile.buffer<array<i64: 8, 64>, i32, 128 : i64, 2 : i64>
   %bytes = "tile.shared"() {offset = 57344 : i64} : () -> !tile.buffer<array<i64: 64, 64>, f8E4M3FN, 0 : i64, 2 : i64>
   %rows = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>
   "tile.role"() ({
@@ -46,6 +48,14 @@
     "tile.load_zeros"(%on_their_way, %Z, %stride, %one, %row, %end, %row, %end) {along = "k", k_block = 128 : i64, operandSegmentSizes = array<i32: 1, 1, 2, 4>, row_block = 1 : i64, step = 64 : i64} : (!tile.zeros, memref<?x?xui4>, i64, i64, i32, i32, i32, i32) -> ()
     // CHECK: "tile.store_zeros"({{.*}}) {added = 128 : i64, element = "u4", index = 1 : i64, made = "bf16", stored = "u4"}
     "tile.store_zeros"(%on_their_way, %words, %at) {added = 128 : i64, element = "u4", index = 1 : i64, made = "bf16", stored = "u4"} : (!tile.zeros, !tile.buffer<array<i64: 1, 64>, i32, 0 : i64, 2 : i64>, !tile.position) -> ()
+    // Words of adjacent K, of two strips of rows.
+    // CHECK: "tile.zero_points"({{.*}}) {along = "rows", in_words = 32 : i64, k_block = 128 : i64, {{.*}}row_block = 1 : i64}
+    %of_words = "tile.zero_points"(%wide, %Z, %one, %stride, %row, %end, %row, %end) {along = "rows", in_words = 32 : i64, k_block = 128 : i64, operandSegmentSizes = array<i32: 1, 1, 2, 4, 0>, row_block = 1 : i64} : (!tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, memref<?x?xui4>, i64, i64, i32, i32, i32, i32) -> !tile.subtrahends
+    // CHECK: "tile.convert"({{.*}}) {in_words, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 0>, stored = ui4}
+    "tile.convert"(%in_words, %wide, %at, %factors, %of_words) {in_words, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 0>, stored = ui4} : (!tile.buffer<array<i64: 16, 32>, i32, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, !tile.position, !tile.buffer<array<i64: 4, 64>, f32, 0 : i64, 2 : i64>, !tile.subtrahends) -> ()
+    // On their way to registers: panels of 32 rows, swizzled where B's rows are interleaved.
+    // CHECK: "tile.load_stored"({{.*}}) {a_wave = 0 : i64, count = 1 : i64, in_words, interleaved, made = bf16,
+    %loaded = "tile.load_stored"(%panels, %at) {a_wave = 0 : i64, count = 1 : i64, in_words, interleaved, made = bf16, number = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 0, 0>, waves = 1 : i64} : (!tile.buffer<array<i64: 8, 64>, i32, 128 : i64, 2 : i64>, !tile.position) -> !tile.slice<array<i64: 64, 64>, ui4, "a">
     // CHECK: "tile.own_stage"({{.*}}) {of = 2 : i64} : (!tile.position) -> i1
     %own = "tile.own_stage"(%at) {of = 2 : i64} : (!tile.position) -> i1
     "tile.pass_on"(%ring, %at) : (!tile.stages, !tile.position) -> ()

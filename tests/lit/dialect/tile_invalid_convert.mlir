@@ -188,3 +188,66 @@ func.func @p(%x: i32) {
 // EXPECT: has zero points and what was added to them, expected both or neither
 // CHANGE: l) {less = => l) {added =
 // CHANGE: 8 : => 128 :
+
+// -----
+
+// EXPECT: expected one for each 8 of a row, strips of whole 8 rows
+%at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 8, 32>, i32, 0 : i64, 2 : i64>
+%b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>
+"tile.convert"(%a, %b, %at) {in_words, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 0>, stored = ui4} : (!tile.buffer<array<i64: 8, 32>, i32, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, !tile.position) -> ()
+
+// EXPECT: expected one for each 8 of a row, strips of whole 8 rows
+// CHANGE: i64: 8, 32 => i64: 128, 4
+
+// EXPECT: converts words of
+// CHANGE: i64: 8, 32>, i32, 0 => i64: 8, 64>, i32, 128
+
+// EXPECT: converts words of
+// CHANGE: stored = ui4 => stored = f8E4M3FN
+
+// EXPECT: expected rows of the swizzle
+// CHANGE: i64: 8, 32 => i64: 4, 64
+// CHANGE: i64: 64, 64 => i64: 64, 32
+
+// EXPECT: not turned, shifted or cut
+// CHANGE: i64: 8, 32 => i64: 8, 64
+// CHANGE: {in_words, => {in_words, turned,
+
+// -----
+
+// EXPECT: with the zero points of another tile, or of rows
+func.func @f(%Z: memref<?x?xui4>, %s: i64, %i: i32) {
+  %at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 8, 64>, i32, 0 : i64, 2 : i64>
+  %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>
+  %z = "tile.zero_points"(%b, %Z, %s, %s, %i, %i, %i, %i) {along = "k", k_block = 128 : i64, row_block = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 2, 4, 0>} : (!tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, memref<?x?xui4>, i64, i64, i32, i32, i32, i32) -> !tile.subtrahends
+  "tile.convert"(%a, %b, %at, %z) {in_words, operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0, 0>, stored = ui4} : (!tile.buffer<array<i64: 8, 64>, i32, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, !tile.position, !tile.subtrahends) -> ()
+  return
+}
+
+// -----
+
+// EXPECT: has factors
+%at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 8, 64>, i32, 0 : i64, 2 : i64>
+%b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>
+%f = "tile.shared"() {offset = 131072 : i64} : () -> !tile.buffer<array<i64: 16, 64>, f32, 0 : i64, 2 : i64>
+"tile.convert"(%a, %b, %at, %f) {in_words, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0>, stored = ui4} : (!tile.buffer<array<i64: 8, 64>, i32, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, !tile.position, !tile.buffer<array<i64: 16, 64>, f32, 0 : i64, 2 : i64>) -> ()
+
+// -----
+
+// EXPECT: loads words of
+%at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+%s = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 8, 64>, i32, 128 : i64, 2 : i64>
+%l = "tile.load_stored"(%s, %at) {a_wave = 0 : i64, count = 1 : i64, in_words, made = bf16, number = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 0, 0>, waves = 1 : i64} : (!tile.buffer<array<i64: 8, 64>, i32, 128 : i64, 2 : i64>, !tile.position) -> !tile.slice<array<i64: 64, 64>, ui4, "a">
+
+// EXPECT: loads words of
+// CHANGE: i32, 128 => i32, 0
+// CHANGE: i64: 8, 64 => i64: 16, 64
+
+// EXPECT: loads words of
+// CHANGE: i32, 128 => bf16, 0
+
+// EXPECT: loads words of elements and of scales
+// CHANGE: in_words, => in_words, interleaved, words,
