@@ -78,6 +78,7 @@ OWN: dict[str, dict[str, Any]] = {
     "differentiable": {"target": "sm_90a"},
     "quantize": {"x": ROWS, "format": "mxfp8", "target": "sm_90a"},
     "reference.dequantize": {"values": np.zeros((2, 8), np.uint8), "scales": [np.ones((2, 1), np.uint8)]},
+    "reference.from_words": {"words": np.zeros((2, 3, 8), np.uint8)},
     "reference.from_packed": {"packed": np.zeros((2, 2), np.int32), "count": 3},
     "reference.make": {"dims": {"m": 8}},
     "reference.quantize_format": {"name": "mxfp8", "side": "rhs", "rounding": "up"},

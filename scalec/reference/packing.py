@@ -22,8 +22,11 @@ Count = Annotated[int, within(0, MOST)]
 Element = Annotated[str, one_of(ELEMENT_TYPES)]
 Layout = Annotated[str, one_of(LAYOUTS)]
 OneByte = Annotated[Array, lambda a: "" if a.ndim and a.dtype.itemsize == 1 else "a byte an entry, rank 1 or more"]
+Rows = Annotated[Array, lambda a: "" if a.ndim > 1 and a.dtype.itemsize == 1 else "a byte an entry, rank 2 or more"]
+InWords = Annotated[Array, lambda a: "" if a.ndim > 2 and a.shape[-1] == WORD else f"words of {WORD}, rank 3 or more"]
 Words = Annotated[Array, lambda a: "" if a.ndim and a.dtype.name in ("int32", "uint32") else "int32, rank 1 or more"]
 
+WORD = 8  # elements of 4 bits in a word of 32
 TILE_ROWS, TILE_COLS = 128, 4  # one tile of the blocked layout, in scales
 
 
@@ -117,11 +120,8 @@ def from_packed(packed: Words, count: Count, element: Element = "ue8m0") -> Arra
     return np.ascontiguousarray(raw[..., :count]).view(numpy_dtype(element))
 
 
-WORD = 8  # elements of 4 bits in a word of 32
-
-
 @checked
-def to_words(values: Array) -> Array:
+def to_words(values: Rows) -> Array:
     """The layout of `B[k/8,n,k%8]`: elements of 4 bits [..., n, k] as [..., ceil(k / 8), n, 8], zeros past `k`.
     `storage` packs the last index: bytes [..., ceil(k / 8), n, 4], words of 32 bits."""
     *lead, rows, k = values.shape
@@ -131,7 +131,7 @@ def to_words(values: Array) -> Array:
 
 
 @checked
-def from_words(words: Array) -> Array:
+def from_words(words: InWords) -> Array:
     """The inverse of `to_words`, with all elements of the last word."""
     *lead, count, rows, each = words.shape
     return np.ascontiguousarray(words.swapaxes(-2, -3)).reshape(*lead, rows, count * each)
