@@ -130,7 +130,7 @@ test_refused = refusals(
 
 
 IN_REGISTERS = [x for x in PROGRAMS if x != "tf32"]
-TILES = ("", ", tile=128x8x128", ", tile=64x128x64", ", tile=256x64x128, consumers=pingpong")
+TILES = ("", ", tile=128x8x128", ", tile=64x96x128", ", tile=256x64x128, consumers=pingpong")
 
 
 @pytest.mark.once("name", "size")
@@ -153,6 +153,21 @@ def test_tiles_in_registers(name: str, tile: str) -> None:
     assert (words.swizzle, words.box[0] == 32) == (
         (128, True) if "128x8x128" in tile and name != "e4m3" else (0, False)
     )
+
+
+@pytest.mark.parametrize(
+    ("target", "schedule"),
+    [
+        ("sm_90a", "convert=registers, swap=1, tile=128x8x128"),
+        ("sm_90a", "convert=registers, swap=1, tile=128x64x128"),
+        ("sm_90a", "convert=shared, swap=1, tile=128x8x64"),
+        ("sm_100a", "tile=128x64x64"),
+        ("sm_120a", "tile=128x64x64"),
+    ],
+)
+def test_no_words_meet_in_a_bank(target: str, schedule: str) -> None:
+    ran = run_on(f"{GPTQ} with {schedule}", {"m": 16, "n": 256, "k": 256}, (), 3, 1e-5, target=target)
+    assert ran.stats.counts["bank conflicts"] == 0
 
 
 @pytest.mark.parametrize(
