@@ -78,7 +78,10 @@ class AllNamedOp(Op, name="all_named"):
 
 
 class GatheredOp(Op, name="gathered"):
-    """Registers for the indices of `rows` rows, spread over a warp's threads, `together` adjacent ones in each."""
+    """Registers for the indices of `rows` rows, spread over a warp's threads, `together` adjacent ones in each.
+
+    `page`, an optional integer: indices are those of pages of so many rows, and row i is row i % page of its own. One
+    is copied at a time then."""
 
     result: ext.Result[GatheredType]
     rows: Count
@@ -89,6 +92,8 @@ class GatheredOp(Op, name="gathered"):
         if together not in GATHERED_TOGETHER or rows % together:
             able = " or ".join(map(str, GATHERED_TOGETHER))
             refuse(f"{rows} rows, {together} together, expected {able} that divide the rows")
+        if "page" in op.operation.attributes and (together > 1 or optional(op, "page") < 1):
+            refuse(f"{together} rows together, of pages of {optional(op, 'page')}, expected one, of 1 or more")
 
 
 class LookUpOp(Op, name="look_up"):
@@ -113,7 +118,8 @@ class GatherOp(Op, name="gather"):
     the ring's full barrier. A whole warp's: each thread copies the rows whose indices it has. A row that has none is
     zeros.
 
-    The box is one row of the tile, as wide as the swizzle; where there is none, rows of the tile may be longer. The
+    The box is one row of the tile, as wide as the swizzle; where there is none, rows of the tile may be longer. Of
+    pages it is one of three extents: the third is that of pages. The
     ring may be the one of a leader, as that of `tile.copy`.
     """
 
@@ -128,7 +134,8 @@ class GatherOp(Op, name="gather"):
         source, target, made = op.source.type, op.target.type, maker(op.rows, "tile.gathered")
         box, (rows, columns) = shape_of(source), shape_of(target)
         plain = not swizzle_of(target)
-        if not (box == (columns, 1) or (plain and box[1:] == (1,) and 0 < box[0] < columns)):
+        single = (1, 1) if made is not None and "page" in made.operation.attributes else (1,)
+        if box[1:] != single or not (box[0] == columns or (plain and 0 < box[0] < columns)):
             refuse(f"box {list(box)} (innermost first), expected one row of a tile of {[rows, columns]}")
         for what, of in (("elements", element_of), ("swizzles", swizzle_of), ("what swizzles keep together", atom_of)):
             if of(source) != of(target):

@@ -57,6 +57,12 @@ CASES = {
     "of pages, from anywhere": "C[b,n,m]:f32 = K[table[b,n/16],n%16,k] @ A[b,m,k] for n in lo[b]:hi[b]",
     "of pages, reduced": "L[b,n]:f32 = max[h](A[b,h,k] @ K[table[b,n/16],n%16,k]) for n in lo[b]:hi[b]",
     "of pages, beside a range": "C[b,m,n] = A[b,m,k] @ K[table[b,n/16],n%16,k] for n in 3:70 for m < rows[b]",
+    "of rows of pages": "C[b,m,n] = A[b,m,k] @ K[table[b,n/20],n%20,k]",
+    "of rows of pages, in a window": "C[b,n,m]:f32 = K[table[b,n/33],n%33,k] @ A[m,k] for n in lo[b]:hi[b] else 2",
+    "of rows of pages, from anywhere": "C[b,n,m]:f32 = K[table[b,n/3],n%3,k] @ A[b,m,k] for n in lo[b]:hi[b]",
+    "of rows of pages, reduced": "L[b,n]:f32 = max[h](A[b,h,k] @ K[table[b,n/12],n%12,k]) for n in lo[b]:hi[b]",
+    "of rows of pages, beside a range": "C[b,m,n] = A[b,m,k] @ K[table[b,n/100],n%100,k] for n in 3:70 for m < rows[b]",
+    "of rows of pages in groups": "C[n,m] = K[table[n/20],n%20,k] @ A[g,m,k] for n in off[g]:off[g+1]",
     "gated": "H[m,n] = silu(X[m,k] @ V[n,k]) * (X[m,k] @ W[n,k]) for n < len[m] else 0",
     "beside a reduced operand": (
         "D[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:tf32 for n < len[m] else 0; S[m]:f32 = sum[k](A[m,k]^2)"

@@ -33,20 +33,28 @@ FORMS = {
     "BF16 by MXFP4": ("Q[s,h,d] @ K[table[s,t/64],t%64,d]:mxfp4", 128),
     "promoted": ("Q[s,h,d]:e4m3 @ K[table[s,t/64],t%64,d]:e4m3 scale(none,1x1x128)", 256),
     "MXFP4, of pages that tiles cut": ("Q[s,h,d]:mxfp4 @ K[table[s,t/40],t%40,d]:mxfp4", 128),
+    "FP8, row by row": ("Q[s,h,d]:e4m3 @ K[table[s,t/33],t%33,d]:e4m3 scale(none,1x1xd)", 128),
+    "FP8 of short rows, row by row": ("Q[s,h,d]:e4m3 @ K[table[s,t/20],t%20,d]:e4m3 scale(none,1x1xd)", 64),
+    "MXFP4, row by row": ("Q[s,h,d]:mxfp4 @ K[table[s,t/20],t%20,d]:mxfp4", 128),
+    "NVFP4, row by row": ("Q[s,h,d]:nvfp4 @ K[table[s,t/100],t%100,d]:nvfp4", 128),
+    "MXFP8 by MXFP4, row by row": ("Q[s,h,d]:mxfp8 @ K[table[s,t/33],t%33,d]:mxfp4", 256),
+    "BF16 by MXFP4, row by row": ("Q[s,h,d] @ K[table[s,t/3],t%3,d]:mxfp4", 128),
+    "promoted, row by row": ("Q[s,h,d]:e4m3 @ K[table[s,t/100],t%100,d]:e4m3 scale(none,1x1x128)", 256),
 }
 LENGTHS = [0, 1, 128, 150]
 GAP = 32
-"""Bytes behind the scales of a page, which nothing reads: each is NaN."""
+"""Bytes behind the scales of a page, which nothing reads: each is NaN. There may be more: pages begin at multiples."""
 
 
 class Pages:
     """K and its scales of `values` in one buffer: of each page its rows, then their scales, then a gap; and views of
     both."""
 
-    def __init__(self, device: Any, values: Mapping[str, Any], gap: int = GAP) -> None:
+    def __init__(self, device: Any, values: Mapping[str, Any], gap: int | None = None) -> None:
         parts = {name: np.ascontiguousarray(reference.storage(values[name])) for name in ("K", "K_scale")}
         rows = {name: x.view(np.uint8).reshape(len(x), -1) for name, x in parts.items()}
-        ends = np.cumsum([rows["K"].shape[1], rows["K_scale"].shape[1], gap]).tolist()
+        sizes = [rows["K"].shape[1], rows["K_scale"].shape[1]]
+        ends = np.cumsum([*sizes, GAP + -sum(sizes) % GAP if gap is None else gap]).tolist()
         memory = np.full((len(rows["K"]), ends[-1]), 0xFF, np.uint8)
         memory[:, : ends[0]], memory[:, ends[0] : ends[1]] = rows["K"], rows["K_scale"]
         self.bytes, self.begins, self.parts = ends[-1], {"K": 0, "K_scale": ends[0]}, parts

@@ -73,15 +73,18 @@ def test_forms(name: str, target: str, seed: int) -> None:
 
 CUT = (40, 24, 48, 56, 72, 80, 88, 96, 104, 112, 120)
 """Pages that tiles of the targets have whole, or cut."""
+ODD = (20, 33, 100, 2, 3, 4, 5, 12, 63, 129, 255, 1000)
+"""Pages whose rows are copied one by one, as they are no multiple of eight; and a large one."""
 
 
 @pytest.mark.once
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("page", CUT)
+@pytest.mark.parametrize("page", CUT + ODD)
 @pytest.mark.parametrize("target", TARGETS)
 def test_pages_of_any_size(target: str, page: int, seed: int) -> None:
-    """Of tiles that no page divides, each copy brings rows of one page."""
-    source, old = list(FORMS.values())[(page // 8 + seed + 1) % len(FORMS)]
+    """Of tiles that no page divides, each copy brings rows of one page, or one row."""
+    number = page // 8 + seed + 1 if page in CUT else ODD.index(page) + seed
+    source, old = list(FORMS.values())[number % len(FORMS)]
     source = source.replace(f"/{old},", f"/{page},").replace(f"/{old}]", f"/{page}]").replace(f"%{old}", f"%{page}")
     s, t, d = SIZES[seed]
     dims = {"s": s, "t": t, "d": d, "h": (16, 32)[seed % 2], "j": 3, "q": 5, "K_0": s * -(-t // page) + 2}
@@ -103,17 +106,25 @@ TABLES = {
 }
 
 
-@pytest.mark.once("target", "name")
+def of_pages(page: int, source: str = FP8) -> str:
+    """Of another size than 64; of 1 the table names rows."""
+    if page > 1:
+        return source.replace("t/64", f"t/{page}").replace("t%64", f"t%{page}")
+    return source.replace("t/64],t%64", "t]").replace("1x1xd", "1xd")
+
+
+@pytest.mark.once("target", "name", "page")
 @pytest.mark.parametrize("otherwise", [True, False])
+@pytest.mark.parametrize("page", [64, 1, 7, 20, 33])
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", TABLES)
-def test_tables(name: str, target: str, otherwise: bool) -> None:
+def test_tables(name: str, target: str, page: int, otherwise: bool) -> None:
     """Contexts of 0, of one, of whole pages and all; what no page is for lies outside too."""
     dims = {"s": 4, "t": 200, "d": 128, "h": 16, "K_0": 9}
-    source = FP8 if otherwise else FP8.replace(" else -inf", "")
+    source = of_pages(page, FP8 if otherwise else FP8.replace(" else -inf", ""))
     values, _ = made_up(source, dims, 2)
     table = TABLES[name](values["table"]).astype(np.int32)
-    lengths = [0, 1, 128, 128] if "rubbish" in name else [0, 1, 128, 200]
+    lengths = [0, 1, 2 * page, 2 * page if "rubbish" in name else 200]
     values = {**values, "table": table, "len": np.array(lengths, np.int32)}
     with context.context():
         results = reference.run(build(source, dims), values, dims=dims, exact=True)
@@ -137,6 +148,12 @@ PARTS = [
     ("sm_90a", "tile=192x16x128", 128),
     ("sm_90a", "tile=128x16x128, cluster=2x1", 80),
     ("sm_120a", "tile=32x64x128, warpgroups=1, warps=1x4", 40),
+    ("sm_90a", "tile=128x16x128, cluster=2x1", 33),
+    ("sm_90a", "tile=64x16x128, consumers=pingpong", 20),
+    ("sm_90a", "tile=128x16x128, split=2", 100),
+    ("sm_100a", "tile=128x32x128, cluster=2x1, cta_group=2", 33),
+    ("sm_100a", "tile=128x32x128, cluster=2x1", 5),
+    ("sm_120a", "tile=32x64x128, warpgroups=1, warps=1x4", 3),
 ]
 
 
@@ -145,7 +162,7 @@ PARTS = [
 def test_tiles_of_pages(case: tuple[str, str, int]) -> None:
     """Pages larger than a tile, and smaller ones, in several schedules."""
     target, fields, page = case
-    source = FP8.replace("64", str(page))
+    source = of_pages(page)
     run(f"{source} with {fields}", target, {"s": 2, "t": 300, "d": 256, "h": 16, "K_0": 20}, "hd")
 
 
@@ -236,8 +253,11 @@ def test_tiles_that_cut_no_pages_are_chosen(page: int, rows: int) -> None:
 def test_refusals() -> None:
     dims = {"h": 16, "d": 128}
     for source, words in (
-        (FP8.replace("64", "20"), "pages of 20"),
-        (FP8.replace("64", "512"), "pages of 512"),
+        (FP8.replace("t/64", "t/1").replace("t%64", "t%1"), "pass a view of K without the index 0"),
+        ("L[s,m,t] = Q[s,m,d] @ relu(K[table[s,t/20],t%20,d])", "a computed operand has an index from memory"),
+        ("L[s,m,t] = Q[s,m,d] @ K[table[s,t/64],d,t%64]", "has pages of t, and is contiguous along it"),
+        ("L[s,m,t] = Q[s,m,d] @ K[table[s,t/20],d,t%20]", "has pages of t, and is contiguous along it"),
+        ("L[s,m,t] = Q[s,m,d] @ (K[table[s,t/20],t%20,d]:u4 - Z[table[s,t/20],t%20,d/64])", "d] is of pages"),
     ):
         with pytest.raises(UnsupportedError) as found:
             scalec.compile(source, target="sm_90a", dims={x: n for x, n in dims.items() if f"{x}" in source})

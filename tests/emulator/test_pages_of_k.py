@@ -30,6 +30,7 @@ PROGRAMS = {
     "K last": "O[s,h,d]:f32 = P[s,h,t] @ V[table[s,t/32],d,t%32]" + LENGTHS,
     "of heads": "O[s,g,h,d] = P[s,g,h,t] @ V[table[s,t/64],t%64,g,d]" + LENGTHS,
     "windows": "O[s,h,d]:f32 = P[s,t,h] @ V[table[s,t/256],t%256,d] for t in lo[s]:hi[s]",
+    "large pages": "O[s,h,d] = P[s,h,t] @ V[table[s,t/512],t%512,d]" + LENGTHS,
     "promised": "O[s,h,d]:f32 = P[s,h,t] @ V[table[s,t/64],t%64,d]" + LENGTHS + " by 64",
     "one table, +=": "C[h,d]:f32 += P[h,t] @ V[e[t/64],t%64,d] for t in 5:130",
 }

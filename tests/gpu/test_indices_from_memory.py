@@ -47,7 +47,10 @@ def test_computed_operands(here: Any, name: str) -> None:
         launched(kernel, values, expected, dims, 5)
 
 
-@pytest.mark.parametrize("name", ["FP8", "MXFP4", "MXFP8", "BF16 by MXFP4"])
+BY_ROW = ["FP8, row by row", "FP8 of short rows, row by row", "MXFP4, row by row"]
+
+
+@pytest.mark.parametrize("name", ["FP8", "MXFP4", "MXFP8", "BF16 by MXFP4", *BY_ROW])
 def test_pages_with_their_scales(here: Any, name: str) -> None:
     """Rows and scales of a page in one buffer, of MXFP4 64 x 68 bytes: contexts of 0, of one, of whole pages and all,
     pages in any order, one twice, and none where nothing is read."""

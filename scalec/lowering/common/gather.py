@@ -133,11 +133,13 @@ def all_named(s: State, op: ir.OpView) -> None:
 
 @dataclass(frozen=True)
 class Gathered:
-    """Indices of a tile's rows: a thread has those of `together` adjacent rows, then of as many a warp's further on."""
+    """Indices of a tile's rows: a thread has those of `together` adjacent rows, then of as many a warp's further on. Of
+    pages of `page` rows, 0 without, each is followed by which row of its page it is."""
 
     rows: int
     together: int
     indices: list[list[Variable]]
+    page: int = 0
 
     def first(self, s: State, i: int) -> tuple[ir.Value, ir.Value | None]:
         """The first row within the tile of a thread's i-th ones, and whether it is one."""
@@ -150,8 +152,9 @@ class Gathered:
 def gathered(s: State, op: ir.OpView) -> None:
     rows, together = tile.int_of(op.rows), tile.int_of(op.together)
     count = -(-rows // (together * tile.LANES))
-    indices = [[s.b.variable(s.b.i32, NOTHING) for _ in range(together)] for _ in range(count)]
-    s.values[op.result] = Gathered(rows, together, indices)
+    page = tile.optional(op, "page", 0)
+    indices = [[s.b.variable(s.b.i32, NOTHING) for _ in range(together + (page > 0))] for _ in range(count)]
+    s.values[op.result] = Gathered(rows, together, indices, page)
 
 
 @COMMON.lowers("tile.look_up")
@@ -181,8 +184,11 @@ def look_up(s: State, op: ir.OpView) -> None:
         return
     for i, variables in enumerate(into.indices):
         first, is_row = into.first(s, i)
-        for j, variable in enumerate(variables):
+        for j, variable in enumerate(variables[: into.together]):
             load(variable, b.add(first, j), is_row)
+        if into.page:
+            at = b.add(s.get(op.row0), first)
+            variables[-1].set(b.sub(at, b.mul(b.div(at, into.page), into.page)))
 
 
 @COMMON.lowers("tile.gather")
@@ -196,7 +202,7 @@ def gather(s: State, op: ir.OpView) -> None:
     pitch = tile.shape_of(op.target.type)[1] * tile.bits_of(tile.element_of(op.target.type)) // 8
 
     def issue(first: ir.Value, indices: list[Variable]) -> None:
-        coordinates = [s.get(op.x), *(x.get() for x in indices), *source.at]
+        coordinates = [s.get(op.x), *(x.get() for x in (reversed(indices) if rows.page else indices)), *source.at]
         place = b.address(space, b.add(target, b.mul(first, pitch)))
         operands = [place, source.map, *coordinates, b.address(SHARED, barrier)]
         b.op(

@@ -30,5 +30,5 @@ class ChooseDependent(Decision):
     name = "choose-dependent"
 
     def choose(self, problem: Problem, given: Request) -> Request:
-        pages = any(x.pages for x in (problem.lhs, problem.rhs))
+        pages = any(x.page for x in (problem.lhs, problem.rhs))
         return given.with_fields(dependent=OF_PAGES if pages else DEPENDENT)

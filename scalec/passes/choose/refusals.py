@@ -91,7 +91,7 @@ def way_out(problem: Problem) -> str:
         kept = f"give {scaled[0].name} f32, bf16 or f16 and quantise it after the call"
         return f"say {' or '.join(others)}, or {kept}"
     for x in (problem.lhs, problem.rhs):
-        if x.page and x.page & (x.page - 1):
+        if x.pages and x.page & (x.page - 1):
             return f"lay {x.name} out in pages of 16, 32, 64 or 128 rows"
     if (fold := problem.column_fold) is not None:
         return f"keep {fold.dim} in the result, and take the {fold.kind} over it after the call"

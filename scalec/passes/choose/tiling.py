@@ -127,7 +127,7 @@ def choose(problem: Problem, given: Request, spare: int = 0, search: str = SEARC
         ScheduleError: the fields decided leave no candidate.
         UnsupportedError: nothing is decided, and the target has no tile for the program.
     """
-    if not problem.whole_pages and any(x.page for x in (problem.lhs, problem.rhs)):
+    if not problem.whole_pages and any(x.pages for x in (problem.lhs, problem.rhs)):
         try:
             return choose(replace(problem, whole_pages=True), given, spare, search)
         except ScalecError:

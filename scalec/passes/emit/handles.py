@@ -78,7 +78,7 @@ class Side:
         rows, k = self.operand.row_axes, [c.dim for c in self.operand.coords].index(self.k)
         if self.operand.in_words:  # [..., k/8, n, 8] of [..., n, k]
             return (k, *rows)
-        return (*rows, k) if self.operand.stored_mn_major else (k, *rows)
+        return (*rows, k) if self.operand.stored_mn_major else (k, *rows, *self.operand.page_axes)
 
     @property
     def brought(self) -> int:
@@ -93,7 +93,7 @@ class Side:
     @property
     def of_page(self) -> int:
         """Rows of a page that a copy brings: of those that tiles cut, as many as divide both; 0 without pages."""
-        return math.gcd(self.copied, self.operand.page) if self.operand.page else 0
+        return math.gcd(self.copied, self.operand.page) if self.operand.pages else 0
 
     @property
     def pages(self) -> int:
@@ -125,7 +125,8 @@ class Side:
         height, width = self.stored(depth) if self.operand.converted else self.shape(depth)
         if self.operand.gathered:
             packed = self.operand.stored.bits < 8
-            return (self.operand.copied_bytes(depth) if packed else depth) if self.operand.converted else width, 1
+            own = (self.operand.copied_bytes(depth) if packed else depth) if self.operand.converted else width
+            return own, 1, *(1 for _ in self.operand.page_axes)
         inner, height = self.operand.inner, self.of_page or height
         rows = (inner, height // inner) if inner > 1 else (height,)
         if self.operand.converted:

@@ -359,8 +359,9 @@ class Producer(ScaleRows, Results, Dealer, Converter):
 
     def gathered(self, side: Side) -> ir.Value:
         """Registers for the indices of rows that are gathered."""
-        together = gathered_together(self.problem, side.operand)
-        return self.e.op("tile.gathered", [self.e.type("gathered_rows")], rows=side.copied, together=together).result
+        together, page = gathered_together(self.problem, side.operand), side.operand.page or None
+        kind = self.e.type("gathered_rows")
+        return self.e.op("tile.gathered", [kind], rows=side.copied, together=together, page=page).result
 
     def scale_map(self, h: Handles, side: Side, scale: Scale, w: Work, strip: Strip) -> ir.Value:
         """The tensor map of the scale of a strip of a side, where the tile is."""

@@ -97,7 +97,8 @@ class Tensors:
 
     def page_stride(self, scale: Scale, operand: Operand) -> ir.Value | None:
         """How far apart the pages of an operand are among its scales; None where it has none."""
-        axes = [axis for axis, c in enumerate(scale.coords) if operand.pages and c.dim == operand.pages]
+        pages = operand.page and (operand.pages or operand.gathered)
+        axes = [axis for axis, c in enumerate(scale.coords) if pages and c.dim == pages]
         return self.stride(scale.name, axes[0]) if axes else None
 
     def map_of(self, scale: Scale, box: tuple[int, ...], inner: tuple[int, ...], **more: Any) -> Source:

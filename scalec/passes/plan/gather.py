@@ -22,8 +22,9 @@ ROWS_AT_ONCE = 16
 
 def copied_by_threads(problem: Problem, operand: Operand) -> bool:
     """Whether threads copy an operand, 16 bytes each: rows that are gathered along K, and others where no tensor copy
-    brings several at once."""
-    return bool(operand.gathered_k) or (bool(operand.gathered) and problem.target.gathers == 1)
+    brings several at once. Rows of pages lie at two indices, of which a tensor copy takes any."""
+    rows = bool(operand.gathered) and not operand.page and problem.target.gathers == 1
+    return bool(operand.gathered_k) or rows
 
 
 def gatherers(problem: Problem) -> int:

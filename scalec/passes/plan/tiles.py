@@ -187,7 +187,7 @@ def cuts_pages(problem: Problem, schedule: Schedule) -> str:
         if operand.page_k % depth:
             return f"{depth} {problem.k.name}, and {operand.name} has pages of {operand.page_k}"
     for operand, count in zip((problem.lhs, problem.rhs), rows, strict=True):
-        if not operand.page or not (count % operand.page and operand.page % count):
+        if not operand.pages or not (count % operand.page and operand.page % count):
             continue
         cut = f"{count} {operand.rows}, and {operand.name} has pages of {operand.page}"
         if problem.whole_pages:

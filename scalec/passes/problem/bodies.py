@@ -149,7 +149,7 @@ def check_bodies(problem: Problem) -> None:
         new, what = x.made, "is computed elementwise" if x.made is None else "is quantised anew"
         shorter = f"blocks of at most {depth}, and beside it elements of 8 bits with scales that change no more often"
         widens = x.stored.name in ("f32", "tf32") or "tf32" in CONVERTED.get(x.stored.name, ())
-        named = x.pages if x.body else None
+        named = (x.pages or x.gathered) if x.body and x.page else None
         for found, expected in (
             ("the program has a range of K" if problem.range_of_k is not None else "", "all of K"),
             (f"its rows are named by {named}" if named else "", "rows in order"),

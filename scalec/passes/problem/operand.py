@@ -141,13 +141,15 @@ class Operand:
     align: int  # bytes that its address and its outer stride must be multiples of
     atom: int = ATOM  # bytes that the swizzle of its tile keeps together
     coords: tuple[Coord, ...] = ()  # where it is read, one entry an axis
-    gathered: str = ""  # the lookup that says which row of it is a row of the tile; "" where they are those of `rows`
+    # the lookup that says which row of it is a row of the tile, or which page that is of, if copies bring single rows;
+    # "" where they are those of `rows`.
+    gathered: str = ""
     gathered_k: str = ""  # the lookup that says which index of it is an index of K; "" where they are those of K
     turned: bool = False  # its rows are contiguous in memory, and warps make rows of it that are contiguous along K
     # its rows of K are in words of WORD_BITS, those of adjacent rows beside each other (scalec.formats.WORDS).
     in_words: bool = False
-    pages: str = ""  # the lookup that says which page its rows are of, `page` of each; "" where it has none
-    page: int = 0
+    pages: str = ""  # the lookup that says which page its rows are of, if a copy brings several; "" where none does
+    page: int = 0  # rows of each page, also where they are gathered; 0 where it has none
     pages_k: str = ""  # the lookup that says which page its K is of, `page_k` of each; "" where it has none
     page_k: int = 0
     # K blocks begin at any element of its rows, and copies at the multiple of `align` bytes before, of as many bytes
@@ -180,8 +182,14 @@ class Operand:
     def row_axes(self) -> tuple[int, ...]:
         """Its axes along M or N of a tile; of two, where two dimensions are walked as one (Dim.inner), the inner one
         first."""
-        axes = [axis for axis, c in enumerate(self.coords) if c.dim == (self.gathered or self.rows)]
+        rows = self.rows if self.page else self.gathered or self.rows
+        axes = [axis for axis, c in enumerate(self.coords) if c.dim == rows]
         return tuple(sorted(axes, key=lambda axis: self.coords[axis].divisor))
+
+    @property
+    def page_axes(self) -> tuple[int, ...]:
+        """Its axis of pages, where rows of these are gathered; none elsewhere."""
+        return tuple(axis for axis, c in enumerate(self.coords) if self.page and c.dim == self.gathered)
 
     @property
     def inner(self) -> int:

@@ -98,7 +98,7 @@ def check_added(one: Operand, other: Operand, contract: Any) -> None:
         for found, what, fix in (
             (x is other and x.zeros, "has zero points", "subtract them"),
             (x.body or x.rounded, "is computed", "compute it"),
-            (x.pages, f"has rows in pages ({x.pages})", "gather them"),
+            (x.page, f"has rows in pages ({x.pages or x.gathered})", "gather them"),
             (x.gathered_k, f"is read along the sum by {x.gathered_k}", "gather it"),
             (
                 x.gathered and (x.scales or not one.gathered),

@@ -105,7 +105,7 @@ class Reader(OperandReader):
         maps = [x.final.owner.opview for x in self.written() if is_op(x.final, "scale.map")]
         away = any(x.scatter is not None and distance_of(x.scatter) is not None for x in self.written())
         beside = away or any(dim_of(d) == k.name for d in contract.domains)  # tiles are dealt out by one range
-        paged = {x.rows: x for x in (lhs, rhs) if x.page}
+        paged = {x.rows: x for x in (lhs, rhs) if x.pages}
 
         def torn(domain: Any) -> bool:
             return self.tears_page(domain, paged.get(dim_of(domain)), contract)

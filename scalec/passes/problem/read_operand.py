@@ -38,7 +38,7 @@ from scalec.passes.problem.operand import (
 from scalec.passes.problem.sources import below, quantization, unscaled
 from scalec.passes.problem.written import element_of
 from scalec.passes.problem.zero_points import ZeroPoints, bounds_of, read_zero_points
-from scalec.targets import ATOM, MAX_BOX, MOST_INDICES, PADDED_ALIGN, PADDED_ROW, MmaShape, Target
+from scalec.targets import ATOM, MOST_INDICES, PADDED_ALIGN, PADDED_ROW, MmaShape, Target
 
 Side = tuple[Any, ir.AffineMap, str]
 """An operand of the contraction, its map, and where it stands: "left" or "right"."""
@@ -47,7 +47,8 @@ NEW = ("f32", "ue8m0")
 """Types of the scales that kernels quantise operands by."""
 
 ROWS_OF_PAGE = 8
-"""Rows that the pattern of a swizzle has (PTX ISA 5.5.7), at a multiple of which a box begins in a tile."""
+"""Rows that the pattern of a swizzle has (PTX ISA 5.5.7), at a multiple of which a box of several begins in a tile.
+Rows of other pages are copied one by one."""
 
 
 class OperandReader(NamedScales):
@@ -106,18 +107,18 @@ class OperandReader(NamedScales):
         element = ELEMENT_TYPES.get(multiplied, rounded or stored)
         paged, page, pages = self.page_of(where, self.symbols, rows.name)
         if page:
-            self.check_page(name, order, page, rows, value)
             order[paged] = rows.name
         paged_k, page_k, pages_k = self.page_of(where, self.symbols, k.name)
         if page_k:
-            self.check_page(name, order, page_k, k, value)
             order[paged_k] = k.name
         others = [e for axis, e in enumerate(where.results) if axis not in (paged, paged_k)]
         if not all(isinstance(e, ir.AffineDimExpr | ir.AffineSymbolExpr) for e in others):
+            number = next((e for e in others if isinstance(e, ir.AffineConstantExpr)), None)
+            such = f"a copy or a view of {name} that is indexed so"
             raise UnsupportedError(
                 f"{name}[{', '.join(order)}] has a computed index",
                 expected="indices that are dimensions",
-                fix=f"pass a copy or a view of {name} that is indexed so",
+                fix="pass " + (such if number is None else f"a view of {name} without the index {number}"),
                 place=place_of(value),
             )
         transposed = order[-1] == rows.name
@@ -125,6 +126,13 @@ class OperandReader(NamedScales):
             raise UnsupportedError(
                 f"{name}[{', '.join(order)}] is contiguous along {order[-1]}, and the other operand along {k.name}",
                 expected=f"one of {rows.name} and {k.name} last",
+                fix=f"store {name} with {k.name} last",
+                place=place_of(value),
+            )
+        if transposed and page:
+            raise UnsupportedError(
+                f"{name}[{', '.join(order)}] has pages of {rows.name}, and is contiguous along it",
+                expected=f"{k.name} last: copies bring a page row by row",
                 fix=f"store {name} with {k.name} last",
                 place=place_of(value),
             )
@@ -201,8 +209,9 @@ class OperandReader(NamedScales):
                 place=place_of(value),
             )
         made = Operand(index, name, stored, element, rows.name, order[-1], scales, bits, align, atom, coords, gathered)
-        made = replace(made, turned=turned, rounded=rounded, body=body, pages=pages, page=page)
+        made = replace(made, turned=turned, rounded=rounded, body=body, page=page)
         made = replace(made, in_words=layout == WORDS)
+        made = replace(made, gathered=pages) if page % ROWS_OF_PAGE else replace(made, pages=pages)
         made = replace(made, gathered_k=summed if summed != k.name else "", pages_k=pages_k, page_k=page_k)
         return replace(made, zeros=self.zero_points(subtract, made, (rows.name, k.name), order))
 
@@ -216,7 +225,8 @@ class OperandReader(NamedScales):
         if len(subtract.zeros):
             argument = self.argument(subtract.zeros[0], f"the zero points of {operand.name}")[:2]
         if (operand.gathered or operand.pages or operand.inner > 1) and argument[1]:
-            what = f"gathered by {operand.gathered}" if operand.gathered else "of pages, or has rows of two indices"
+            rows = operand.gathered and not operand.page
+            what = f"gathered by {operand.gathered}" if rows else "of pages, or has rows of two indices"
             raise UnsupportedError(
                 f"{operand.name}[{', '.join(order)}] is {what}, and has zero points",
                 expected="zero points that are a number, or rows in order",
@@ -224,17 +234,6 @@ class OperandReader(NamedScales):
                 place=place_of(subtract.zeros[0]),
             )
         return read_zero_points(subtract, argument, order, operand.coords, names)
-
-    def check_page(self, name: str, order: list[str], page: int, rows: Dim, value: Any) -> None:
-        """Refuses pages that copies do not bring."""
-        if page % ROWS_OF_PAGE == 0 and page <= MAX_BOX:
-            return
-        raise UnsupportedError(
-            f"{name}[{', '.join(order)}] has pages of {page} {rows.name}",
-            expected=f"a multiple of {ROWS_OF_PAGE} up to {MAX_BOX}",
-            fix=f"pass a copy of {name} that has an index for each {rows.name}",
-            place=place_of(value),
-        )
 
     @staticmethod
     def blocks(op: Any, order: list[str]) -> dict[str, int]:

@@ -2,9 +2,10 @@
 
 // Rows that an index names, four copied at once; their scales along with them, and the rows that it leaves out.
 !desc = !tile.descriptor<array<i64: 128, 1>, f8E4M3FN, 128 : i64>
+!paged = !tile.descriptor<array<i64: 128, 1, 1>, f8E4M3FN, 128 : i64>
 !tiles = !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
 !sums = !tile.accumulator<array<i64: 64, 64>, "registers">
-func.func @p(%A: !desc, %at: memref<?xi32>, %s: i64, %x: i32, %S: memref<?x4xf32>, %C: memref<?x64xbf16>, %r: memref<?xf32>, %M: memref<?x512xf8E4M3FN>) {
+func.func @p(%A: !desc, %P: !paged, %at: memref<?xi32>, %s: i64, %x: i32, %S: memref<?x4xf32>, %C: memref<?x64xbf16>, %r: memref<?xf32>, %M: memref<?x512xf8E4M3FN>) {
   %a = "tile.shared"() {offset = 0 : i64} : () -> !tiles
   %ring = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 40000 : i64} : () -> !tile.stages
   %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
@@ -22,6 +23,13 @@ func.func @p(%A: !desc, %at: memref<?xi32>, %s: i64, %x: i32, %S: memref<?x4xf32
   }) : () -> ()
   // CHECK: "tile.gather"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %[[ROWS]], %{{.*}})
   "tile.gather"(%A, %a, %ring, %c, %rows, %x) : (!desc, !tiles, !tile.stages, !tile.position, !tile.gathered_rows, i32) -> ()
+  // Rows of pages, one a copy.
+  %pages = "tile.row_index"(%at, %s, %x) {axis = "m", block = 20 : i64, operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
+  // CHECK: %[[PAGED:.*]] = "tile.gathered"() {page = 20 : i64, rows = 64 : i64, together = 1 : i64} : () -> !tile.gathered_rows
+  %paged = "tile.gathered"() {page = 20 : i64, rows = 64 : i64, together = 1 : i64} : () -> !tile.gathered_rows
+  "tile.look_up"(%paged, %pages, %x, %x) : (!tile.gathered_rows, !tile.index, i32, i32) -> ()
+  // CHECK: "tile.gather"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %[[PAGED]], %{{.*}})
+  "tile.gather"(%P, %a, %ring, %c, %paged, %x) : (!paged, !tiles, !tile.stages, !tile.position, !tile.gathered_rows, i32) -> ()
   // Rows that a warpgroup's threads copy, 16 bytes each, eight threads a row, and one scale of each.
   %r2 = "tile.cut_ring"() {depth = 4 : i64, full = 128 : i64, offset = 41000 : i64} : () -> !tile.stages
   %v = "tile.shared"() {offset = 33024 : i64} : () -> !tile.buffer<array<i64: 1, 64>, f32, 0 : i64, 4 : i64>

@@ -35,6 +35,10 @@ func.func @p(%A: !tile.descriptor<array<i64: 128, 1>, f8E4M3FN, 128 : i64>, %x: 
 // EXPECT: copies 1 x 64 bytes, expected a multiple of 128
 // CHANGE: 128 => 64
 
+// gather: a box of two extents, of pages
+// EXPECT: box [128, 1] (innermost first), expected one row of a tile of [64, 128]
+// CHANGE: {rows = 64 : i64 => {page = 20 : i64, rows = 64 : i64
+
 // gather: depth
 // EXPECT: the cursor goes through 3 stages, the ring has 4
 // CHANGE: = 4 : i64} => = 3 : i64}
@@ -63,6 +67,14 @@ func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %f: memref<?xf32>) {
 // gathered: together
 // EXPECT: 64 rows, 2 together, expected 1 or 4 that divide the rows
 // CHANGE: together = 4 => together = 2
+
+// gathered: pages
+// EXPECT: 4 rows together, of pages of 20, expected one, of 1 or more
+// CHANGE: {rows = 64 => {page = 20 : i64, rows = 64
+
+// gathered: pages of nothing
+// EXPECT: 1 rows together, of pages of 0, expected one, of 1 or more
+// CHANGE: {rows = 64 : i64, together = 4 => {page = 0 : i64, rows = 64 : i64, together = 1
 
 // gathered: rows
 // EXPECT: 66 rows, 4 together, expected 1 or 4 that divide the rows
