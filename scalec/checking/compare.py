@@ -47,7 +47,8 @@ def compare(got: Mapping[str, NDArray[Any]], expected: Results) -> list[Checked]
     from scalec.reference.quantize import block_shape, counted, expand_scales, scale_shape, spread, taken
 
     checks = {}
-    laid_out = {scales for scales, *_ in expected.scales.values()}  # the others are row by row, maybe to a byte's end
+    # the others are row by row, maybe to a byte's end
+    laid_out = {scales for scales, *_ in expected.scales.values()} | {*expected.copied}
     got = {n: x if n in laid_out else x[..., : expected[n].shape[-1]] for n, x in got.items()}
     for name, (scales, g, places) in expected.scales.items():
         values = got[name]
@@ -59,6 +60,9 @@ def compare(got: Mapping[str, NDArray[Any]], expected: Results) -> list[Checked]
         each = got[scales] if g.layout == "packed" else decode(got[scales], g.type)
         each = from_layout(each, g.layout, scale_shape(block, every), g.type)
         checks[scales] = check(scales, each, expected[scales])
+    for name, g in expected.copied.items():
+        each = got[name] if g.layout == "packed" else decode(got[name], g.type)
+        checks[name] = check(name, from_layout(each, g.layout, expected[name].shape, g.type), expected[name])
     return [checks.get(name) or check(name, values, expected[name]) for name, values in got.items()]
 
 

@@ -56,6 +56,7 @@ PROGRAMS: dict[str, str] = {
     "1x128 x nvfp4 of groups": "C[m,n] = A[m,k]@B[e[m/64],n,k]:nvfp4 scale(1x128)",
     "mxfp8 x mxfp4": "C[m,n]:f32 = A[m,k]:mxfp8 @ B[n,k]:mxfp4",
     "f32 1x128, 1x32": "C[m,n]:f32 = A[m,k]@B[n,k] scale(1x128,1x32:ue8m0)",
+    "scales copied": "C[m,n]:ue8m0@blocked = A[m,n]:f32",
     "bf16, +=": "C[m,n] += A[m,k] @ B[n,k]",
     "1x128, +=": "C[m,n]:f32 += A[m,k]@B[n,k] scale(1x128,128x128)",
     "bias, gelu": "C[m,n] = gelu(A[m,k]@B[n,k] + bias[n])",

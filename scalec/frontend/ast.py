@@ -29,6 +29,12 @@ class Name(Node):
     text: str
 
 
+class Type(Name):
+    """`ue8m0` or `ue8m0@packed`: a type, and of scales that are copied perhaps their layout."""
+
+    layout: Name | None = None
+
+
 # ------------------------------------------------------------------------------------------------ index expressions
 
 

@@ -41,7 +41,7 @@ from scalec.frontend.program import (
 from scalec.ir import scale, schedule
 from scalec.ir.location import location
 from scalec.ir.mlir import func, ir
-from scalec.ir.scale_round import HadamardOp, QuantizeOp, RoundOp
+from scalec.ir.scale_round import HadamardOp, LayOp, QuantizeOp, RoundOp
 
 Index = tuple[Linear, ...]
 Placed = tuple[ir.Value, Index]  # a tensor value, and where the point (dims) stands in it
@@ -94,10 +94,23 @@ class Builder:
             return [(argument.name, ir.F32Type.get(), {"scale.name": ir.StringAttr.get(argument.name)})]
         if isinstance(argument, Scales):
             return self._scales(argument.tensor)[argument.first :]
-        name, shape = argument.name, argument.shape
-        type = self._type(ELEMENT_TYPES[argument.element].mlir, shape)
-        layout = ir.StringAttr.get(WORDS if argument.words else "row")
-        return [(name, type, self._described(name, shape) | {"scale.layout": layout})]
+        layout = WORDS if argument.words else "row"
+        type, described = self._stored(argument)
+        return [(argument.name, type, {"scale.layout": ir.StringAttr.get(layout)} | described)]
+
+    def _stored(self, tensor: Tensor) -> tuple[ir.Type, dict[str, ir.Attribute]]:
+        """A tensor as it is in memory, and what is said of it: scales that are copied lie in their layout."""
+        if not tensor.layout:
+            described = self._described(tensor.name, tensor.shape)
+            return self._type(ELEMENT_TYPES[tensor.element].mlir, tensor.shape), described
+        level = self._laid(tensor)
+        described = self._described(tensor.name, scale_shape(tensor, level))
+        return self._scale_type(tensor, level), described | {"scale.layout": ir.StringAttr.get(level.layout)}
+
+    @staticmethod
+    def _laid(tensor: Tensor) -> Level:
+        """Scales that are copied, as those of something of which each element has one."""
+        return Level((1,) * len(tensor.extents), tensor.element, tensor.layout or "row")
 
     def _scales(self, tensor: Tensor) -> list[tuple[str, ir.Type, dict[str, ir.Attribute]]]:
         found = []
@@ -113,10 +126,9 @@ class Builder:
 
     def _returned(self, statement: Statement) -> list[tuple[ir.Type, dict[str, ir.Attribute]]]:
         tensor = statement.tensor
-        described = self._described(tensor.name, tensor.shape)
+        type, described = self._stored(tensor)
         if statement.accumulate:
             described["scale.inout"] = ir.UnitAttr.get()
-        type = self._type(ELEMENT_TYPES[tensor.element].mlir, tensor.shape)
         return [(type, described), *((t, d) for _, t, d in self._scales(tensor)[:1])]
 
     def _described(self, name: str, shape: Index) -> dict[str, ir.Attribute]:
@@ -214,6 +226,8 @@ class Builder:
             self.values[s.tensor.name] = self._elementwise(s, s.value, s.index, "f32") if placed is None else placed
             return []
         tensor = s.tensor
+        if s.copies:
+            return [self._copied(s)]
         scattered = any(affine.symbols(i) for i in s.index)
         # a scatter's input has plain indices; its output takes the points to where they go
         index = self._plain(s.dims) if scattered else s.index
@@ -233,6 +247,15 @@ class Builder:
             value = RoundOp(value, words, self._type(ELEMENT_TYPES[tensor.element].mlir, tensor.shape)).result
         self.values.setdefault(tensor.name, value)  # which may be the second level of what is quantised below
         return [value]
+
+    def _copied(self, s: Statement) -> ir.Value:
+        """Scales in another layout."""
+        read = cast(Read, s.value)
+        source = cast(Tensor, read.source)
+        _, maps = self._maps(read.index, s.index)
+        (type, _), levels = self._stored(s.tensor), [self._laid(x) for x in (source, s.tensor)]
+        kinds = ir.ArrayAttr.get([self._granularity(x) for x in levels])
+        return LayOp(self.values[source.name], type, ir.ArrayAttr.get(maps), kinds).result
 
     def _whole(self, value: Value, index: Index) -> ir.Value | None:
         """A temporary that is a contraction or a reduction needs no map around it."""

@@ -124,7 +124,12 @@ class _ToAst(Transformer[Token, Any]):
         scale = next((r for r in rest if isinstance(r, ast.Scale)), None)
         return ast.Target(_span(meta), _name(name), tuple(indices), kind, scale)
 
-    def type(self, meta: Meta, c: list[Any]) -> ast.Name:
+    def type(self, meta: Meta, c: list[Any]) -> ast.Type:
+        name, at = _name(c[0]), c[1].start_pos if len(c) > 1 else 0
+        layout = ast.Name((at + 1, at + len(c[1])), c[1][1:]) if len(c) > 1 else None
+        return ast.Type(name.span, name.text, layout)
+
+    def kind(self, meta: Meta, c: list[Any]) -> ast.Name:
         return _name(c[0])
 
     def layout(self, meta: Meta, c: list[Any]) -> tuple[ast.Name]:

@@ -31,6 +31,7 @@ class Tensor:
     type: str = ""  # name of the element type, "" while no use has said it
     levels: tuple[Level, ...] | None = None  # its scales, innermost first; None while no use has said them
     said: Span = (0, 0)  # where `type` and `levels` were said
+    layout: str | None = None  # of scales that are copied, "" for rows; None while no use has said it
     index: bool = False  # whether it is used as an index
     words: bool | None = None  # whether it is stored in words of its last index; None while no operand has said it
     # its indices along which each group of a range has blocks of its own, and the range.
@@ -255,6 +256,7 @@ class Statement:
     hadamard: int = 0  # elements along the last index that are transformed together before that, 0 where none are
     # the magnitudes that the blocks of a quantised result are scaled by; None where they are found.
     largest: Tensor | None = None
+    copies: bool = False  # whether it copies scales from one layout to another
     # the statement that computes the second level of its scales; None where that is an argument.
     outer: Statement | None = None
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import cast
 
-from scalec.frontend import affine, ast, operands, results, scales, words
+from scalec.frontend import affine, ast, laid, operands, results, scales, words
 from scalec.frontend.apart import Apart
 from scalec.frontend.diagnostics import Source, Span, one_of, spelled
 from scalec.frontend.names import FUNCTIONS, REDUCTIONS, Names
@@ -76,6 +76,7 @@ class Resolver:
             )
         statements = [self._statement(s) for s in tree.statements]
         self._check_types()
+        laid.check_reads(self.source, statements)
         self.targets.finish(statements)
         dims = self.names.finish_dims()
         arguments = [*self.names.arguments, *(s.tensor for s in statements if s.accumulate)]
@@ -113,6 +114,8 @@ class Resolver:
         self.apart.note(node, statement)
         statement.otherwise = otherwise(self.source, node, statement)
         self._check_dims(node, statement, keep)
+        if statement.copies:
+            laid.check(self.source, node, statement)
         for setting in node.settings:
             self.settings.add(setting)
         self.elementwise.append((statement.tensor, node.target.span))
@@ -227,7 +230,8 @@ class Resolver:
         tensor = self.names.tensor(node.name, len(node.indices), node.span)
         words.note(self.source, node, tensor, packed)
         index = self.names.indices(tensor, node.indices)
-        formatted = node.type is not None and scales.annotate(self.source, tensor, node.type, side)
+        copied = self.names.current is not None and self.names.current.copies
+        formatted = node.type is not None and scales.annotate(self.source, tensor, node.type, side, copied)
         dims = frozenset().union(*(affine.dims(i) for i in index))
         return Read(node.span, dims, tensor, index), formatted
 

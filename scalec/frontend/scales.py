@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from scalec.formats import ELEMENT_TYPES, FORMATS, LAYOUTS, WHOLE, Granularity
-from scalec.frontend import affine, ast
+from scalec.frontend import affine, ast, laid
 from scalec.frontend.affine import LIMIT, Linear
 from scalec.frontend.diagnostics import Source, Span, one_of, spelled
 from scalec.frontend.program import Level, Tensor
@@ -47,8 +47,10 @@ def describe(levels: Sequence[Level]) -> str:
     return "*".join(words) or "none"
 
 
-def annotate(source: Source, tensor: Tensor, type: ast.Name, side: str) -> bool:
-    """Reads the `:type` of a tensor; `side` is the column of a format's row. Returns whether it is a format."""
+def annotate(source: Source, tensor: Tensor, type: ast.Name, side: str, copied: bool = False) -> bool:
+    """Reads the `:type` of a tensor; `side` is the column of a format's row, `copied` whether it may be one of scales
+    that a statement copies. Returns whether it is a format."""
+    laid.note(source, tensor, type, copied)
     row = FORMATS.get(type.text)
     if row is not None:
         granularities: tuple[Granularity, ...] = getattr(row, side)
@@ -57,6 +59,7 @@ def annotate(source: Source, tensor: Tensor, type: ast.Name, side: str) -> bool:
         return True
     element = ELEMENT_TYPES.get(type.text)
     known = [t.name for t in ELEMENT_TYPES.values() if t.operand or not t.scale or t.name == "f32"]
+    known += laid.ALONE if copied else ()
     if element is None or element.name not in known:
         what = "a type of scales only" if element else "not a type"
         raise source.error(

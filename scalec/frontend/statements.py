@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from scalec.errors import ScheduleError
 from scalec.formats import ELEMENT_TYPES, WHOLE
-from scalec.frontend import affine, ast, results, scales
+from scalec.frontend import affine, ast, laid, results, scales
 from scalec.frontend.affine import LIMIT
 from scalec.frontend.diagnostics import Source, Span
 from scalec.frontend.names import Names
@@ -44,11 +44,14 @@ class Targets:
         self.names.current = Statement(tensor, (), (), Constant(node.span, frozenset(), 0.0), node.accumulate)
         index = self.names.indices(tensor, target.indices)
         dims = {n.text: None for i in target.indices for n in ast.walk(i) if isinstance(n, ast.IndexName)}
-        formatted = target.type is not None and scales.annotate(self.source, tensor, target.type, "result")
+        copies = laid.lays(node)
+        said = target.type
+        formatted = said is not None and scales.annotate(self.source, tensor, said, "result", copies)
         if target.scale is not None:
             scales.own(self.source, target.scale, formatted, tensor, index, f"the result {tensor.name}", 1)
         self.nodes[tensor.name] = target
-        statement = Statement(tensor, index, tuple(dims), self.names.current.value, node.accumulate)
+        value = self.names.current.value
+        statement = Statement(tensor, index, tuple(dims), value, node.accumulate, copies=copies)
         self._check_scaled(statement)
         self._check_one_to_one(statement)
         return statement

@@ -147,6 +147,9 @@ class Backward(Trace):
         if s.tensor.name not in self.options.results or not self.needed(s.value):
             return None
         tensor, span = s.tensor, s.tensor.span
+        if s.copies:
+            what = f"{tensor.name} is scales that are copied, and has no gradient"
+            raise self.error(span, what, tensor.element, "a result that is computed", "give the program without it")
         integer = tensor.element not in FLOATS and not is_float8(tensor)
         if integer:
             raise self.error(

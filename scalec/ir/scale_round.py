@@ -5,9 +5,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from scalec.formats import MOST_WORDS, WHOLE
+from scalec.formats import MOST_WORDS, QUANTISED, WHOLE
 from scalec.ir.mlir import ext, ir
-from scalec.ir.scale import GranularityAttr, Scale, SymbolType, block_of, check_block, element, map_of, rank
+from scalec.ir.scale import GranularityAttr, Scale, SymbolType, block_of, check_block, element, map_of, maps_of, rank
 from scalec.ir.verify import refuse, verifier
 
 
@@ -71,6 +71,34 @@ class RoundOp(Scale.Operation, name="round"):
         if str(element(op.input.type)) != "f32" or rank(op.input) != rank(op.result) or not rank(op.input):
             refuse(f"rounds {op.input.type} to {op.result.type}, expected an f32 tensor and one of its rank")
         _check_words(op)
+
+
+class LayOp(Scale.Operation, name="lay"):
+    """result = input, scales in another layout: `kinds` are the types and layouts of both, of blocks of one element,
+    and `maps` say where each of a point is, the result's in the order of dimensions that it has.
+
+    Nothing is rounded: a number that the result's type has not, is NaN there. A result is f32, or of 8 bits.
+    """
+
+    input: ext.Operand[Any]
+    result: ext.Result[Any]
+    maps: ir.ArrayAttr
+    kinds: ir.ArrayAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> None:
+        source, target = maps_of(op.maps)
+        for x, m, kind in zip((op.input, op.result), (source, target), op.kinds, strict=True):
+            g = GranularityAttr(kind)
+            if rank(x) != len(m.results) or set(block_of(g)) - {1}:
+                refuse(
+                    f"has a map of {len(m.results)} results and {g} for {x.type}, expected one an index, blocks of 1"
+                )
+        if sorted(map(str, source.results)) != sorted(map(str, target.results)):
+            refuse(f"reads at {source} and writes at {target}, expected the same dimensions")
+        to = ir.StringAttr(GranularityAttr(op.kinds[1]).type).value
+        if to not in QUANTISED:
+            refuse(f"makes scales of {to}, expected {', '.join(QUANTISED)}")
 
 
 class HadamardOp(Scale.Operation, name="hadamard"):

@@ -19,6 +19,7 @@ from __future__ import annotations
 from scalec.ir import (
     tile_control,
     tile_convert,
+    tile_copied_scales,
     tile_copies,
     tile_launch,
     tile_panes,

@@ -100,6 +100,9 @@ def tensors(
         for op in block.operations
         if op.operation.name in ("scale.dequantize", "scale.quantize")
     }
+    for op in (x for x in block.operations if x.operation.name == "scale.lay"):
+        for value, kind in zip((op.input, op.result), op.kinds, strict=True):
+            scales[value] = ir.StringAttr(scale.GranularityAttr(kind).type).value
 
     def dtype(value: ir.Value) -> str:
         """The language's name: MLIR has one type for e4m3 and ue4m3, and granularities say which it is."""

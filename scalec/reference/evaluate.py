@@ -20,7 +20,7 @@ from scalec.formats import WHOLE, Granularity, padded_to
 from scalec.ir import context as ir_context
 from scalec.ir.mlir import ir
 from scalec.ir.scale import apart_in, dims_in, map_of, maps_of
-from scalec.reference import rounding
+from scalec.reference import laid, rounding, zero_points
 from scalec.reference.bind import (
     Signature,
     arguments_of,
@@ -62,6 +62,7 @@ class Results(dict[str, Array]):
         reached: for each result, which of its elements the program writes or adds to; the others keep their bytes.
         scales: for each quantised result, the name of its scales' result, their granularity, and for each axis along
             which groups are apart `_Run.places` of it.
+        copied: the type and layout of each result of scales that are copied.
     """
 
     def __init__(self) -> None:
@@ -69,6 +70,7 @@ class Results(dict[str, Array]):
         self.written: dict[str, Array] = {}
         self.reached: dict[str, Array] = {}
         self.scales: dict[str, tuple[str, Granularity, Places]] = {}
+        self.copied: dict[str, Granularity] = {}
 
 
 @checked
@@ -155,6 +157,7 @@ class _Run:
                     out[s.name], out.written[s.name] = self._store(result, s)
                     reached = result.written
                     out.reached[s.name] = out.written[s.name] if reached is None else reached
+                out.copied = laid.kinds(self.block, names)
                 known = [x for x in self.quantized if x[0] in names and x[1] in names]
                 out.scales = {names[v]: (names[of], g, places) for v, of, g, places in known}
             elif name == "arith.constant":
@@ -311,22 +314,6 @@ def _dequantize(run: _Run, op: ir.OpView) -> None:
     each = from_layout(scales.data, g.layout, scale_shape(block, counted(shape, places)), g.type)
     factor = Factor(each, block, tuple(size == WHOLE for size in g.block), {a: at for a, (_, at) in places.items()})
     run.values[op.result] = Tensor(values.data, (*values.factors, factor), values.written, values.name)
-
-
-def _subtract(run: _Run, op: ir.OpView) -> None:
-    values, attributes = run.values[op.values], op.operation.attributes
-    data = values.data.astype(np.float64)
-    if "number" in attributes:
-        data = data - ir.IntegerAttr(attributes["number"]).value
-    else:
-        zeros, m = run.values[op.zeros[0]], map_of(attributes["map"])
-        points = Space(tuple(np.arange(n) for n in data.shape))
-        at = [evaluate(e, points, ()) for e in m.results]
-        if any(i.size and i.max() >= n for i, n in zip(at, zeros.data.shape, strict=True)):
-            raise ScalecError(f"{values.name} is larger than its zero points", got=f"{zeros.data.shape}")
-        plus = ir.IntegerAttr(attributes["plus"]).value if "plus" in attributes else 0
-        data = data - (zeros.data.astype(np.float64)[tuple(at)] + plus)
-    run.values[op.result] = Tensor(data, (), values.written, values.name)
 
 
 def _contract(run: _Run, op: ir.OpView) -> None:
@@ -489,12 +476,11 @@ _OPS: dict[str, Callable[[_Run, ir.OpView], None]] = {
     "scale.read": _read,
     "scale.domain": _domain,
     "scale.dequantize": _dequantize,
-    "scale.subtract": _subtract,
     "scale.contract": _contract,
     "scale.map": _map,
     "scale.reduce": _reduce,
-    "scale.quantize": rounding.quantize_op,
-    "scale.round": rounding.round_op,
-    "scale.hadamard": rounding.hadamard_op,
     "scale.scatter": _scatter,
+    **rounding.OPS,
+    **laid.OPS,
+    **zero_points.OPS,
 }

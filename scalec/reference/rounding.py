@@ -104,3 +104,6 @@ def _quantize_operand(run: Any, op: ir.OpView, x: Array, g: Granularity) -> None
     with np.errstate(over="ignore"):
         q = quantize(x.astype(np.float32), element_name(op.values.type.element_type), [g])
     run.values[op.values], run.values[op.scales] = Tensor(q.values), Tensor(to_layout(q.scales[0], g.layout))
+
+
+OPS = {"scale.quantize": quantize_op, "scale.round": round_op, "scale.hadamard": hadamard_op}

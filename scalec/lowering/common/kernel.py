@@ -11,6 +11,7 @@ from scalec.lowering.common import (  # noqa: F401 - they fill the common table
     ahead,
     control,
     convert,
+    copied_scales,
     copies,
     cut,
     epilogue,

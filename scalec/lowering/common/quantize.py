@@ -11,6 +11,7 @@ from typing import Any
 from scalec.formats import ELEMENT_TYPES, element_spelled
 from scalec.ir import tile
 from scalec.ir.mlir import ir
+from scalec.lowering.builder import Builder
 from scalec.lowering.common.block_scales import BOUNDED, SCALES, Found
 from scalec.lowering.common.epilogue import Place, places
 from scalec.lowering.common.gather import placed
@@ -32,20 +33,36 @@ def address_of_scale(
 ) -> ir.Value:
     """Address of the scale of a row's block (both i32), in the layout (scalec.formats.Granularity); blocks run along so
     many elements."""
-    b, layout = s.b, tile.str_of(op.layout)
-    size = b.constant(ELEMENT_TYPES[tile.str_of(op.scale)].bits // 8, b.i64)
-    stride, row_, block_ = s.get(op.stride), b.widen(row), b.widen(block)
-    if layout == "row":
-        return b.add(base, b.mul(b.add(b.mul(row_, stride), block_), size))
-    if layout == "col":
-        return b.add(base, b.mul(b.add(b.mul(block_, stride), row_), size))
-    word, byte = b.widen(b.div(block, _WORD)), b.widen(b.and_(block, _WORD - 1))
-    if layout == "packed":
-        return b.add(b.add(base, b.mul(b.add(b.mul(word, stride), row_), b.constant(_WORD, b.i64))), byte)
-    words = b.widen(b.ceildiv(b.ceildiv(extent, tile.int_of(op.block)), _WORD))
-    tiles = b.add(b.mul(b.widen(b.div(row, _TILE_ROWS)), words), word)
-    inside = b.add(b.mul(b.and_(row, _LANE_ROWS - 1), _LANE_BYTES), b.mul(b.and_(b.div(row, _LANE_ROWS), 3), _WORD))
-    return b.add(b.add(b.add(base, b.mul(tiles, b.constant(_TILE_BYTES, b.i64))), b.widen(inside)), byte)
+    place = ScalePlace(tile.str_of(op.layout), tile.str_of(op.scale), s.get(op.stride))
+    return place.address(s.b, base, row, block, lambda: s.b.ceildiv(extent, tile.int_of(op.block)))
+
+
+@dataclass(frozen=True)
+class ScalePlace:
+    """Where scales of a type lie in a layout, with the stride that is not 1."""
+
+    layout: str
+    kind: str
+    stride: ir.Value | int
+
+    def address(
+        self, b: Builder, base: ir.Value, row: ir.Value, block: ir.Value, blocks: Callable[[], ir.Value | int]
+    ) -> ir.Value:
+        """Of the scale of a row's block, of so many `blocks`."""
+        layout, stride = self.layout, self.stride
+        size = b.constant(ELEMENT_TYPES[self.kind].bits // 8, b.i64)
+        row_, block_ = b.widen(row), b.widen(block)
+        if layout == "row":
+            return b.add(base, b.mul(b.add(b.mul(row_, stride), block_), size))
+        if layout == "col":
+            return b.add(base, b.mul(b.add(b.mul(block_, stride), row_), size))
+        word, byte = b.widen(b.div(block, _WORD)), b.widen(b.and_(block, _WORD - 1))
+        if layout == "packed":
+            return b.add(b.add(base, b.mul(b.add(b.mul(word, stride), row_), b.constant(_WORD, b.i64))), byte)
+        words = b.widen(b.ceildiv(blocks(), _WORD))
+        tiles = b.add(b.mul(b.widen(b.div(row, _TILE_ROWS)), words), word)
+        inside = b.add(b.mul(b.and_(row, _LANE_ROWS - 1), _LANE_BYTES), b.mul(b.and_(b.div(row, _LANE_ROWS), 3), _WORD))
+        return b.add(b.add(b.add(base, b.mul(tiles, b.constant(_TILE_BYTES, b.i64))), b.widen(inside)), byte)
 
 
 def _address(s: State, op: ir.OpView, base: ir.Value, row: ir.Value, block: ir.Value) -> ir.Value:

@@ -215,7 +215,9 @@ class Spread:
 
     @staticmethod
     def of(p: Pointwise) -> Spread:
-        """Vectors of 16 bytes of the narrowest type that is read or written along the columns, no more than 32 of the
+        """Of scales that are copied each thread has a row's, as those of adjacent rows lie together in all layouts but
+        `row`, where what a thread reads is whole sectors. Of others:
+        vectors of 16 bytes of the narrowest type that is read or written along the columns, no more than 32 of the
         widest; or where the columns are known and no multiple, of the largest power of two that divides them.
 
         Raises:
@@ -223,6 +225,8 @@ class Spread:
         """
         vector, n = _vector(p), p.columns.size
         transformed = [TRANSFORMED // vector for o in p.outputs if o.hadamard]
+        if p.copies:
+            return Spread(vector, THREADS, vector, 1, bool(n) and not n % vector)
         if p.folds is not None:
             return _folding(p, vector)
         if transformed and vector & (vector - 1):

@@ -28,6 +28,10 @@ class PointwiseChecks:
         indices, and reads whose rows a warp's threads would be in, one each: every load would be of as many sectors."""
         lookups, columns = {x.name: x for x in p.lookups}, p.columns.name
         rows, largest = {d.name for d in p.rows}, max(p.outputs, key=lambda o: len(o.coords))
+        for o in (x for x in p.outputs if x.copied is not None and not (p.copies and x.dims == p.outputs[0].dims)):
+            what = f"{o.name}, scales that are copied, beside results that are computed, or read in another order"
+            fix = f"copy them by a program of their own: {o.name} alone"
+            raise self.refused(what, self.function, "scales of the same indices alone", fix)
         for o in p.outputs:
             own = set(o.dims)
             if own not in (rows, {*rows, columns}) or (p.is_turned(o) and o.dims[-1] != p.rows[-1].name):

@@ -41,6 +41,16 @@ class Level:
 
 
 @dataclass(frozen=True)
+class Copied:
+    """Scales that are copied: where they are read, and where they are written. `axes`: of both tensors the one along
+    which scales do not lie side by side, -1 where each does that has tiles."""
+
+    source: Level
+    target: Level
+    axes: tuple[int, int]
+
+
+@dataclass(frozen=True)
 class Read:
     """A tensor, or a scalar (without coordinates), that a body reads as its argument number `view`, times its scales,
     the innermost first."""
@@ -145,6 +155,7 @@ class Output:
         chance: by what it is rounded up or down; None where it is rounded to nearest.
         hadamard: whether 16 elements along its last index are transformed together before that.
         within: the ranges that its columns have: others are not written.
+        copied: of scales that are copied where these are; None of others.
     """
 
     name: str
@@ -157,6 +168,7 @@ class Output:
     chance: Chance | None = None
     hadamard: bool = False
     within: tuple[Domain, ...] = ()
+    copied: Copied | None = None
 
     @property
     def alone(self) -> bool:
@@ -193,6 +205,11 @@ class Pointwise:
     def every(self) -> tuple[Read, ...]:
         """All that is read, of reductions last."""
         return tuple(x for of in (*self.outputs, *self.reductions) for x in of.body.all_reads)
+
+    @property
+    def copies(self) -> bool:
+        """Whether results are scales that are copied, and no others."""
+        return all(o.copied is not None for o in self.outputs)
 
     @property
     def flops(self) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from scalec.formats import ELEMENT_TYPES, QUANTISED, WHOLE
+from scalec.formats import ELEMENT_TYPES, QUANTISED, UNITS, WHOLE
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, block_of, dims_read, map_of, maps_of, ranges_of
 from scalec.ir.scale_functions import CONVERSIONS
@@ -20,6 +20,7 @@ from scalec.passes.problem.pointwise import (
     WRITTEN,
     Blocks,
     Body,
+    Copied,
     Level,
     Output,
     Pointwise,
@@ -35,6 +36,7 @@ from scalec.targets import Target
 PARTS = (
     *("scale.map", "scale.read", "scale.index", "scale.domain", "scale.reduce"),
     *("scale.quantize", "scale.round", "scale.hadamard", "scale.dequantize", "scale.scatter", "func.return"),
+    "scale.lay",
 )
 """The ops that such a program has kernels for."""
 
@@ -149,6 +151,10 @@ class PointwiseReader(PointwiseChecks, EpilogueReader):
             final, hadamard = before_transform(final)
             facts = self.facts("res_attrs", at)
             name = self.name(facts, ir.StringAttr(self.function.attributes["sym_name"]).value)
+            if made is not None and made.operation.name == "scale.lay":
+                self.ranges[name] = []
+                yield self.copied(made, name, at)
+                continue
             if isinstance(final.owner, ir.Block) or final.owner.name != "scale.map":
                 raise self.refused(f"a result, {name}, of no elementwise expression", self.function, "one")
             op = final.owner.opview
@@ -168,6 +174,29 @@ class PointwiseReader(PointwiseChecks, EpilogueReader):
             chance = self.chance(rounds, value, at, name)
             output = Output(name, element, at, dims, coords, self.body(final), None, chance, hadamard)
             yield output if quantize is None else replace(output, scale=self.blocks(quantize, output))
+
+    def copied(self, op: Any, name: str, at: int) -> Output:
+        """A result of scales. They are walked in the order of indices in which those in words lie; others that have the
+        last two in each other's place have the other one of two layouts."""
+        names = [[self.dims[e.position] for e in m.results] for m in maps_of(op.maps)]
+        (one, first), (other, second) = (
+            tuple(ir.StringAttr(x).value for x in (g.type, g.layout)) for g in map(GranularityAttr, op.kinds)
+        )
+        order = names[0] if first in UNITS else names[1]
+        coords, rank = tuple(map(Coord, order)), len(order)
+        index, called, _ = self.argument(op.input, "scales")
+
+        def level(name: str, index: int, own: list[str], kind: str, layout: str) -> Level:
+            seen = layout if own == order else {"row": "col", "col": "row"}[layout]
+            return Level(name, index, coords[:-1], 1, kind, seen)
+
+        def axis(layout: str) -> int:
+            return {"row": rank - 2, "col": rank - 1, "packed": rank - 1}.get(layout, -1)
+
+        source, target = level(called, index, names[0], one, first), level(name, at, names[1], other, second)
+        copied = Copied(source, target, (axis(first), axis(second)))
+        body = Body(-1, (Read(called, index, ELEMENT_TYPES[one], coords, 0),), copies=True)
+        return Output(name, ELEMENT_TYPES[other], at, tuple(order), coords, body, copied=copied)
 
     def scattered(
         self, op: Any, where: ir.AffineMap, value: Any, index: int, name: str

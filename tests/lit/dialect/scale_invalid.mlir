@@ -224,6 +224,28 @@ func.func @p(%A: tensor<?x256xbf16>, %i: tensor<4xi32>) attributes {scale.dims =
 
 // -----
 
+// VALID
+func.func @lays(%S: tensor<?x7xf32>) {
+  %r = "scale.lay"(%S) {kinds = [#scale.granularity<array<i64: 1, 1>, "f32", "row">, #scale.granularity<array<i64: 1, 1>, "ue8m0", "blocked">], maps = [affine_map<(a, b) -> (a, b)>, affine_map<(a, b) -> (a, b)>]} : (tensor<?x7xf32>) -> tensor<?x7xf8E8M0FNU>
+  return
+}
+
+// lay: blocks
+// EXPECT: expected one an index, blocks of 1
+// CHANGE: 1, 1>, "f32" => 1, 2>, "f32"
+
+// lay: dimensions
+// EXPECT: expected the same dimensions
+// CHANGE: [affine_map<(a, b) -> (a, b)> => [affine_map<(a, b) -> (a, a)>
+
+// lay: a type that no result has
+// EXPECT: makes scales of bf16, expected f32, ue8m0, ue4m3
+// CHANGE: "ue8m0" => "bf16"
+// CHANGE: xf8E8M0FNU => xbf16
+// CHANGE: "blocked" => "row"
+
+// -----
+
 // hadamard: types
 // EXPECT: transforms tensor<?x256xf32> to tensor<?x256xbf16>, expected one f32 tensor type
 func.func @p(%A: tensor<?x256xf32>) attributes {scale.dims = ["m", "n", "k"]} {
