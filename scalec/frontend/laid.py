@@ -68,6 +68,8 @@ def note(source: Source, tensor: Tensor, type: ast.Name, copied: bool) -> None:
 
 def check(source: Source, node: ast.Statement, s: Statement) -> None:
     """Refuses what a statement that copies scales has beside one tensor, other types, and indices in other orders."""
+    if not s.copies:
+        return
     value, target = s.value, node.target
     read, index = (value.source, value.index) if isinstance(value, Read) else (None, ())
     more = [x for x in (*node.ranges, target.scale, getattr(node.value, "scale", None)) if x is not None]

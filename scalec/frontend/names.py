@@ -61,6 +61,11 @@ class Names:
         # a (tensor, position) stands where an extent that only indices from memory reach takes its dimension
         self._dims: list[str | tuple[Tensor, int]] = []
 
+    @property
+    def copies(self) -> bool:
+        """Whether the statement that is being read copies scales."""
+        return self.current is not None and self.current.copies
+
     def claim(self, name: str, kind: str, span: Span) -> None:
         """Notes that `name` is a `kind`; refuses a name that is something else already."""
         taken = KEYWORDS if kind == "dimension" else (*KEYWORDS, *FUNCTIONS, *REDUCTIONS, STOCHASTIC, HADAMARD)

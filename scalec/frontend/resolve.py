@@ -114,8 +114,7 @@ class Resolver:
         self.apart.note(node, statement)
         statement.otherwise = otherwise(self.source, node, statement)
         self._check_dims(node, statement, keep)
-        if statement.copies:
-            laid.check(self.source, node, statement)
+        laid.check(self.source, node, statement)
         for setting in node.settings:
             self.settings.add(setting)
         self.elementwise.append((statement.tensor, node.target.span))
@@ -230,8 +229,7 @@ class Resolver:
         tensor = self.names.tensor(node.name, len(node.indices), node.span)
         words.note(self.source, node, tensor, packed)
         index = self.names.indices(tensor, node.indices)
-        copied = self.names.current is not None and self.names.current.copies
-        formatted = node.type is not None and scales.annotate(self.source, tensor, node.type, side, copied)
+        formatted = node.type is not None and scales.annotate(self.source, tensor, node.type, side, self.names.copies)
         dims = frozenset().union(*(affine.dims(i) for i in index))
         return Read(node.span, dims, tensor, index), formatted
 
