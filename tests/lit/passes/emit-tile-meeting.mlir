@@ -45,7 +45,7 @@
 // TURNED: %[[TURN:.*]] = "tile.own_turn"() {threads = 2 : i64}
 // TURNED: "tile.store_scale"({{.*}}) {block = 32 : i64, {{.*}}sharing = 0 : i64}
 // TURNED-NOT: tile.store_scale
-// TURNED: "tile.store_columns"
+// TURNED: "tile.end_row"
 // TURNED: order = "n"
 // WORDS: "tile.lay_columns"({{.*}}) {at = 0 : i64, columns = 64 : i64, place = 0 : i64, rows = 128 : i64}
 // FIRST: "tile.load_columns"

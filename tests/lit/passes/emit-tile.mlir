@@ -28,7 +28,6 @@
 // WINDOW: %[[R0:.*]] = "tile.row_factors"(%{{.*}}, %[[W]]) {wave = 0 : i64, waves = 2 : i64}
 // WINDOW: "tile.uniform_factors"
 // WINDOW: %[[R1:.*]] = "tile.row_factors"(%{{.*}}, %[[W]]) {wave = 1 : i64, waves = 2 : i64}
-// WINDOW: "tile.uniform_factors"
 // WINDOW: "tile.fetch"
 // WINDOW-NEXT: "tile.mma_wait"(%[[PART]]) {pending = 0 : i64}
 // WINDOW-NEXT: "tile.promote"(%[[SUM]], %[[PART]], %[[R0]], {{.*}}) {{.*}}wave = 0 : i64}
