@@ -114,8 +114,10 @@ def _is_moved(tensor: ast.Tensor) -> bool:
 
 
 def _element(tensor: ast.Tensor) -> str:
+    """Its type; of what is no type, which is refused later, as if none were said."""
     said = tensor.type.text if tensor.type is not None else UNSAID
-    return FORMATS[said].element if said in FORMATS else said
+    said = FORMATS[said].element if said in FORMATS else said
+    return said if said in ELEMENT_TYPES else UNSAID
 
 
 def _bits(tensor: ast.Tensor) -> int:

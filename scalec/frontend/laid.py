@@ -90,7 +90,12 @@ def check(source: Source, node: ast.Statement, s: Statement) -> None:
     words = all((x.layout or "") in ("packed", "blocked") for x in (s.tensor, read))
     if "" in own or len({*own}) < len(own) or not (own == of or turned):
         expected = f"the indices of {s.tensor.name}, in their order, or with the last two in each other's place"
-        raise source.error(node.value.span, f"{read.name} has other indices", got=", ".join(of), expected=expected)
+        raise source.error(
+            node.value.span,
+            f"{read.name} has other indices",
+            got=source.text[slice(*node.value.span)],
+            expected=expected,
+        )
     if own != of and words:
         why = f"{read.name} and {s.tensor.name} have four scales of different indices in a word"
         expected, fix = "one of them in layout row or col", "write two statements, by way of f32, of two programs"

@@ -127,7 +127,7 @@ def to_words(values: Rows) -> Array:
     *lead, rows, k = values.shape
     padded = np.zeros((*lead, rows, k + -k % WORD), values.dtype)
     padded[..., :k] = values
-    return np.ascontiguousarray(padded.reshape(*lead, rows, -1, WORD).swapaxes(-2, -3))
+    return np.ascontiguousarray(padded.reshape(*lead, rows, -(-k // WORD), WORD).swapaxes(-2, -3))
 
 
 @checked

@@ -137,7 +137,7 @@ REFUSED = {
     "R[m,j] = S[m,j]:f32@col + x[m]": "S has a layout, and is no scales that a statement copies",
     "R[m]:ue8m0@blocked = S[m]:f32": "R has one index, and layout blocked",
     "R[m,j]:ue8m0@packed = S[j,m]:ue8m0@packed": "four scales of different indices in a word",
-    "R[m,j]:ue8m0 = S[m,j/2]:ue8m0": "S has other indices",
+    "R[m,j]:ue8m0 = S[m,j/2]:ue8m0": "got: S[m,j/2]",
     "R[m,j]:ue8m0 = S[m,j]:ue8m0@packed; Y[m,j] = S[m,j] * x[m]": "is read as no scales are",
     "R[m,j]:f32 = S[m,j]:f32@col; T[m,j]:f32 = S[m,j]:f32@row": "S would have two layouts",
     "C[m,n] = A[m,k]:ue8m0 @ B[n,k]": "ue8m0 is a type of scales only",

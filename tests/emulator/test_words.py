@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import scalec
-from scalec.errors import ScheduleError
+from scalec.checking.launch import made_up
+from scalec.errors import ScheduleError, SourceError
 from scalec.formats import WORDS
 from tests.emulator.running import TARGETS, refusals, run_on
 from tests.emulator.test_several_results import run
@@ -191,3 +192,14 @@ def test_addends_are_of_rows() -> None:
     assert "convert=addends" not in scalec.compile(source, target="sm_90a").spec.schedule
     with pytest.raises(ScheduleError, match="each as it lies in memory"):
         scalec.compile(f"{source} with convert=addends, swap=1", target="sm_90a")
+
+
+@pytest.mark.parametrize("operands", ["A[m,k] @ B[k/8,n,k%8]:int4", "A[m,k]:s8 @ B[k/8,n,k%8]:i4"])
+def test_a_type_that_there_is_not_is_refused_as_elsewhere(operands: str) -> None:
+    with pytest.raises(SourceError, match=r"(int4|s8) is not a type"):
+        scalec.compile(f"C[m,n] = {operands}", target="sm_90a")
+
+
+def test_words_of_no_rows_are_made_up() -> None:
+    made, _ = made_up("C[m,n]:f32 = A[m,k]:bf16 @ B[k/8,n,k%8]:i4", {"m": 3, "n": 0, "k": 16}, 3)
+    assert made["B"].shape == (2, 0, 8)
