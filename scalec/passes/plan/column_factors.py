@@ -12,6 +12,10 @@ FREE_FACTORS = 4
 """Scale factors of column blocks that OVERHEAD_REGISTERS still covers: blocks of 32 columns at a tile of 128 columns,
 and all coarser ones, ran without spills at every tile (ptxas 13.5, 2026-11-21)."""
 
+HELD_COLUMNS = 32
+"""Columns of a tile whose factors wait in registers, two for each eight: during the promotion their loads keep the
+arrival waiting, and the next products. 16x32768x512 with its shipped schedule: 6.19 us for 6.82 (H200, 2026-11-30)."""
+
 
 def step_of(columns: int, block: int) -> int:
     """Columns of a tile that lie in one block, wherever the tile begins."""
@@ -35,11 +39,6 @@ def fetched(schedule: Schedule, columns: int, block: int) -> tuple[int, int]:
 def _reached(columns: int, block: int) -> int:
     """Blocks that a tile may reach into: it begins up to a block less a step behind the beginning of one."""
     return -(-(block - step_of(columns, block) + columns) // block)
-
-
-HELD_COLUMNS = 32
-"""Columns of a tile whose factors wait in registers, two for each eight: loads behind a tile's stores wait for these,
-and kept the next products waiting. 16x32768x512: 6.19 us for 6.82; of 64 columns nothing more (H200, 2026-11-30)."""
 
 
 def factor_registers(problem: Problem, schedule: Schedule) -> int:
