@@ -176,6 +176,8 @@ WORDS = "words"
 of adjacent n beside each other."""
 WORD_BITS, PACKED_BITS = 32, 4
 """Bits of a word, and of the elements that are packed so."""
+PER_WORD = WORD_BITS // PACKED_BITS
+"""Elements of a word."""
 
 UNITS = {"blocked": (128, 4), "packed": (1, 4)}
 """Scales along the last two indices that lie together in memory: of a tile, and in a word. A layout that is not here

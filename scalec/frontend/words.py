@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from scalec.formats import ELEMENT_TYPES, FORMATS, PACKED_BITS, WORD_BITS
+from scalec.formats import ELEMENT_TYPES, FORMATS, PACKED_BITS, PER_WORD, WORD_BITS
 from scalec.frontend import affine, ast
 from scalec.frontend.diagnostics import Source, Span
 from scalec.frontend.program import Tensor
@@ -35,7 +35,7 @@ def of(source: Source, node: ast.Tensor, known: Tensor | None) -> ast.Tensor | N
     halves = {place: x for place, i in enumerate(node.indices) if (x := _half(i)) is not None}
     if element is None or ELEMENT_TYPES[element].bits != PACKED_BITS or not halves:
         return None
-    each, last = WORD_BITS // PACKED_BITS, len(node.indices) - 1
+    each, last = PER_WORD, len(node.indices) - 1
     above, within = halves.get(last - 2), halves.get(last)
     if (
         above is None
@@ -73,8 +73,7 @@ def written(tensor: Tensor, at: Sequence[affine.Linear]) -> Sequence[affine.Line
     if not tensor.words:
         return at
     *outer, row, k = at
-    each = WORD_BITS // PACKED_BITS
-    return (*outer, affine.divide(k, each), row, affine.remainder(k, each))
+    return (*outer, affine.divide(k, PER_WORD), row, affine.remainder(k, PER_WORD))
 
 
 def _element(node: ast.Tensor, known: Tensor | None) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scalec.formats import PACKED_BITS, WORD_BITS
+from scalec.formats import PACKED_BITS, PER_WORD, WORD_BITS
 from scalec.ir.mlir import ir
 from scalec.ir.tile_checks import in_step, maker, plainly_swizzled
 from scalec.ir.tile_cut import LINE
@@ -19,10 +19,9 @@ def of_words(op: ir.OpView, stored: int, made: int) -> None:
     lines, strip = shape_of(source)
     if stored != PACKED_BITS or str(element_of(source)) != f"i{WORD_BITS}" or swizzle_of(source):
         refuse(f"converts words of {source}, expected i{WORD_BITS}, not swizzled, of elements of {PACKED_BITS} bits")
-    each = WORD_BITS // PACKED_BITS
-    if depth % each or lines * strip != rows * depth // each or rows % strip or strip % ROWS_OF_WORDS:
-        refuse(f"converts words {source} to {op.target.type}, expected one for each {each} of a row, strips of whole "
-               f"{ROWS_OF_WORDS} rows")  # fmt: skip
+    if depth % PER_WORD or lines * strip != rows * depth // PER_WORD or rows % strip or strip % ROWS_OF_WORDS:
+        refuse(f"converts words {source} to {op.target.type}, expected one for each {PER_WORD} of a row, strips of "
+               f"whole {ROWS_OF_WORDS} rows")  # fmt: skip
     if (
         depth * made != 8 * swizzle
         or "turned" in op.operation.attributes
@@ -32,7 +31,7 @@ def of_words(op: ir.OpView, stored: int, made: int) -> None:
         refuse(f"converts words to {op.target.type}, expected rows of the swizzle, not turned, shifted or cut")
     if op.factors is not None:
         planes, count = shape_of(op.factors.type)
-        if str(element_of(op.factors.type)) != "f32" or count != rows or depth % planes or depth // planes % each:
+        if str(element_of(op.factors.type)) != "f32" or count != rows or depth % planes or depth // planes % PER_WORD:
             refuse(f"has factors {op.factors.type} for {rows} rows of {depth}")
     if op.zeros is not None and (points := maker(op.zeros, "tile.zero_points")) is not None:
         own = points.operation.attributes
@@ -46,7 +45,7 @@ def loaded_of_words(op: ir.OpView, depth: int) -> None:
     """Refuses a source of words, of `depth` elements of K, that no `tile.load_stored` reads."""
     (lines, rows), interleaved = shape_of(op.source.type), "interleaved" in op.operation.attributes
     swizzle, attributes = LINE if interleaved else 0, op.operation.attributes
-    fits = lines * (WORD_BITS // PACKED_BITS) == depth and rows * WORD_BITS % (8 * LINE) == lines % ROWS_OF_WORDS == 0
+    fits = lines * PER_WORD == depth and rows * WORD_BITS % (8 * LINE) == lines % ROWS_OF_WORDS == 0
     if str(element_of(op.source.type)) != f"i{WORD_BITS}" or not fits or swizzle_of(op.source.type) != swizzle:
         refuse(f"loads words of {op.source.type} for {depth} of K, expected i{WORD_BITS}, a swizzle of {swizzle}")
     if "words" in attributes:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from scalec import abi
 from scalec.errors import UnsupportedError
-from scalec.formats import ELEMENT_TYPES, PACKED_BITS, WORD_BITS, WORDS
+from scalec.formats import ELEMENT_TYPES, PER_WORD, WORDS
 from scalec.ir import scale, tile
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
@@ -77,10 +77,10 @@ def _terms(e: ir.AffineExpr, dims: list[str]) -> tuple[tuple[abi.Term, ...], int
 
 def _extents(m: ir.AffineMap, dims: list[str], tensor: str, layout: str) -> tuple[abi.Extent, ...]:
     """The extents of a tensor in memory: as the program indexes it, but in words [k/8, n, 8] for [n, k]."""
-    extents, each = list(m.results), WORD_BITS // PACKED_BITS
+    extents = list(m.results)
     if layout == WORDS:
         *outer, rows, k = extents
-        extents = [*outer, ir.AffineExpr.get_ceil_div(k, each), rows, ir.AffineExpr.get_constant(each)]
+        extents = [*outer, ir.AffineExpr.get_ceil_div(k, PER_WORD), rows, ir.AffineExpr.get_constant(PER_WORD)]
     return tuple(_extent(e, dims, tensor) for e in extents)
 
 

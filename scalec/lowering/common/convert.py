@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from scalec.formats import ELEMENT_TYPES, ElementType, element_spelled
+from scalec.formats import ELEMENT_TYPES, PER_WORD, ElementType, element_spelled
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering.builder import Builder
 from scalec.lowering.common.elements import Words, converted, pair_of, scaled
 from scalec.lowering.common.state import COMMON, Cursor, State, swizzle
-from scalec.lowering.common.word_rows import EACH, WordRows
+from scalec.lowering.common.word_rows import WordRows
 from scalec.targets import WARPGROUP
 
 AT_ONCE = 8
@@ -194,7 +194,7 @@ def _of_words(s: State, op: ir.OpView, thread: ir.Value, stored: str, made: str)
         loaded = []
         for first, step in chunks:
             at, behind = c.source(b, base, first)
-            of_half = c.each < EACH
+            of_half = c.each < PER_WORD
             places = [behind + x for x in c.places(step)]
             loaded.append([w for x in places for w in _load(b, at, 2 if of_half else 4, x)])
         by = [factor(b, factors[step], first) for first, step in chunks] if factors else []

@@ -10,13 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import gcd
 
-from scalec.formats import PACKED_BITS, WORD_BITS
+from scalec.formats import PER_WORD
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering.builder import Builder
 from scalec.targets import WARPGROUP
-
-EACH = WORD_BITS // PACKED_BITS
 
 
 @dataclass(frozen=True)
@@ -76,11 +74,11 @@ class WordRows:
     def source(self, b: Builder, base: ir.Value, first: int) -> tuple[ir.Value, int]:
         """Where the words of such a row are, for the thread's first chunk: an address and bytes from there."""
         own, half = self.chunk, 0
-        if self.each < EACH:  # of which a word has two
+        if self.each < PER_WORD:  # of which a word has two
             own, half = b.div(self.chunk, 2), 0 if isinstance(self.chunk, int) else b.shl(b.and_(self.chunk, 1), 1)
-        line = b.mul(own, 4 * self.strip * max(1, self.each // EACH))
+        line = b.mul(own, 4 * self.strip * max(1, self.each // PER_WORD))
         at = b.add(b.add(base, line), half)
-        whole = self.chunks * self.each // EACH * self.strip
+        whole = self.chunks * self.each // PER_WORD * self.strip
         if self.strip % self.at_once == 0:
             number, behind = divmod(first, self.strip)
             return b.add(at, b.shl(self.row, 2)), 4 * (number * whole + behind)
@@ -92,9 +90,9 @@ class WordRows:
     def places(self, step: int) -> list[int]:
         """Bytes from there to the words of a thread's further chunk, or to the half of one."""
         chunk, line = step * self.beside, 4 * self.strip
-        if self.each < EACH:
+        if self.each < PER_WORD:
             return [chunk // 2 * line + chunk % 2 * 2]
-        words = self.each // EACH
+        words = self.each // PER_WORD
         return [(chunk * words + i) * line for i in range(words)]
 
 

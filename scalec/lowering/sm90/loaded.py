@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-from scalec.formats import PACKED_BITS, WORD_BITS, ElementType, element_spelled
+from scalec.formats import PER_WORD, WORD_BITS, ElementType, element_spelled
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.ir.tile_cut import LINE
@@ -17,7 +17,7 @@ from scalec.lowering.sm90.addends import selector
 
 BELOW = 8  # rows between a thread's two
 
-WORD_BYTES, EACH = WORD_BITS // 8, WORD_BITS // PACKED_BITS  # of words of adjacent K
+WORD_BYTES = WORD_BITS // 8  # of words of adjacent K
 
 QUARTERS = 4  # threads that share a row
 
@@ -104,7 +104,7 @@ def _of_words(s: State, op: ir.OpView, row: ir.Value, made: ElementType) -> tupl
     quarter. Of a warp's eight rows and four quarters each has another bank, as lines of two quarters differ in the
     swizzle by what rows do not."""
     b, ((wave, depth), (lines, _)) = s.b, (tile.shape_of(op.result.type), tile.shape_of(op.source.type))
-    of_group = 8 * LINE // made.bits // EACH
+    of_group = 8 * LINE // made.bits // PER_WORD
     mine, panel = of_group // QUARTERS, lines * LINE
     of_row = LINE // WORD_BYTES
 
@@ -116,9 +116,9 @@ def _of_words(s: State, op: ir.OpView, row: ir.Value, made: ElementType) -> tupl
 
     at = s.get(op.source).at(b, s.get(op.cursor), s.once(("words of a quarter", op.source, op.waves), own))
     above = tile.int_of(op.a_wave) * wave // of_row * panel
-    first = tile.int_of(op.number) * depth // EACH
+    first = tile.int_of(op.number) * depth // PER_WORD
     words: tuple[Words, Words] = [], []
-    for begin, i in product(range(first, first + depth // EACH, of_group), range(mine)):
+    for begin, i in product(range(first, first + depth // PER_WORD, of_group), range(mine)):
         for found, below in zip(words, (0, BELOW), strict=True):
             place = b.xor(at, (i ^ below * WORD_BYTES // tile.CHUNK) << 4)
             text = f"ld.shared.b32 $0, [$1 + {above + (begin + i) * LINE}];"

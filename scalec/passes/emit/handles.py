@@ -8,13 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from scalec.abi import permuted_rows
-from scalec.formats import WORD_BITS
+from scalec.formats import PER_WORD, WORD_BITS
 from scalec.ir.mlir import ir
 from scalec.passes.plan.panes import Strip
 from scalec.passes.plan.resources import numbered
 from scalec.passes.problem.access import Coord
 from scalec.passes.problem.operand import Operand, Scale
-from scalec.passes.problem.words import EACH
 
 
 @dataclass(frozen=True)
@@ -105,7 +104,7 @@ class Side:
         """Of the tile that copies bring and warps convert, likewise; of one that they turn, or of words, strips lie one
         behind the other."""
         if self.operand.in_words:
-            return depth // EACH * len(self.strips), self.strips[0].rows
+            return depth // PER_WORD * len(self.strips), self.strips[0].rows
         if self.operand.turned:
             return depth * len(self.strips), self.strips[0].rows
         return self.copied, self.stored_row * 8 // max(8, self.operand.stored.bits)
@@ -121,7 +120,7 @@ class Side:
         if self.strips[0].rows < self.copied:
             return replace(self, copied=self.strips[0].rows, strips=self.strips[:1]).box(depth, swizzle)
         if self.operand.in_words:
-            return swizzle * 8 // WORD_BITS or self.strips[0].rows, depth // EACH
+            return swizzle * 8 // WORD_BITS or self.strips[0].rows, depth // PER_WORD
         height, width = self.stored(depth) if self.operand.converted else self.shape(depth)
         if self.operand.gathered:
             packed = self.operand.stored.bits < 8

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 
 from scalec.abi import TILE_WORDS
-from scalec.formats import ALL, NUMBERS, WHOLE
+from scalec.formats import ALL, NUMBERS, PER_WORD, WHOLE
 from scalec.ir.mlir import ir
 from scalec.ir.tile import WORD_ROWS
 from scalec.passes.emit.converter import Converter
@@ -25,7 +25,6 @@ from scalec.passes.plan.windows import WINDOW
 from scalec.passes.plan.words import WordPlan
 from scalec.passes.problem.operand import Operand, Scale
 from scalec.passes.problem.result import EpilogueInput
-from scalec.passes.problem.words import EACH
 
 
 class Producer(ScaleRows, Results, Dealer, Converter):
@@ -354,7 +353,7 @@ class Producer(ScaleRows, Results, Dealer, Converter):
         """Element `k0` of K as the tensor map of an operand counts them: packed ones by bytes, or by words."""
         operand = side.operand
         bits = operand.stored.bits if operand.converted else operand.shared_bits
-        packed = EACH if operand.in_words else 8 // bits if bits < 8 else 1
+        packed = PER_WORD if operand.in_words else 8 // bits if bits < 8 else 1
         return self.e.arith("arith.divui", k0, self.e.i32(packed)) if packed > 1 else k0
 
     def gathered(self, side: Side) -> ir.Value:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from scalec.errors import UnsupportedError
-from scalec.formats import PACKED_BITS, WORD_BITS
+from scalec.formats import PER_WORD
 from scalec.passes.problem.operand import Operand
 from scalec.passes.problem.types import Problem
-
-EACH = WORD_BITS // PACKED_BITS
-"""Elements of a word."""
 
 
 def check_words(product: Problem) -> None:
@@ -21,19 +18,19 @@ def check_words(product: Problem) -> None:
     for x in both:
         if reason := _no_words(product, x):
             raise UnsupportedError(
-                f"{x.name} is stored in words of {EACH} {k.name}: {reason}",
+                f"{x.name} is stored in words of {PER_WORD} {k.name}: {reason}",
                 expected=f"an operand that is converted as it is, of all rows and all of {k.name} in order",
                 fix=f"pass a copy of {x.name} that is indexed by {x.rows} and {k.name}",
                 place=product.written,
             )
-    if len(both) > 1 and (k.size is None or k.size % EACH):
+    if len(both) > 1 and (k.size is None or k.size % PER_WORD):
         raise UnsupportedError(
-            f"{both[0].name} and {both[1].name} are stored in words of {EACH} {k.name}, whose last may be partial",
+            f"{both[0].name} and {both[1].name} are stored in words of {PER_WORD} {k.name}, whose last may be partial",
             got=f"{k.name} of unknown size" if k.size is None else f"{k.name} = {k.size}",
-            expected=f"a multiple of {EACH} that is given, where both have words",
+            expected=f"a multiple of {PER_WORD} that is given, where both have words",
             fix=f"give {k.name} in dims"
             if k.size is None
-            else f"pad {k.name} with zeros to {-(-k.size // EACH) * EACH} in both",
+            else f"pad {k.name} with zeros to {-(-k.size // PER_WORD) * PER_WORD} in both",
             place=product.written,
         )
 
