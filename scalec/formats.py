@@ -134,6 +134,16 @@ of 4 bits less another (`scalec.zero_points`), has four, so that eight are the m
 range down to 2^-128, which bf16 and tf32 hold as a subnormal; an e4m3 would have more bits there."""
 
 
+ROUNDED: dict[str, tuple[str, ...]] = {
+    "f16": ("f16",),
+    "bf16": ("bf16",),
+    "ue4m3": ("f16", "bf16"),
+    "ue8m0": ("bf16",),
+}
+"""By the type of an operand's scales: of which types it is a part, so that elements that convert to one of these, times
+their scales, are rounded to it once. A text asks for that: `(B[n,k]:i4):f16`."""
+
+
 NAMED: dict[tuple[str, str], tuple[str, ...]] = {("e4m3", "ue8m0"): ("bf16",), ("e5m2", "ue8m0"): ("bf16",)}
 """Likewise of scales of rows that are gathered along a sum, of which each element of K has its own, so that no sum is
 promoted by one. A product below 2^-126 loses digits, of e4m3 with a scale below 2^-117."""

@@ -14,7 +14,7 @@ from scalec.formats import ELEMENT_TYPES, WORDS
 from scalec.frontend import affine, elementwise
 from scalec.frontend.affine import Linear, Size, Symbol
 from scalec.frontend.diagnostics import Source, Span
-from scalec.frontend.operands import of_all
+from scalec.frontend.operands import index_of, of_all, stored
 from scalec.frontend.program import (
     POINT,
     Apply,
@@ -303,6 +303,8 @@ class Builder:
         if isinstance(value, Reduce):
             return self._reduce(value, index), index
         if isinstance(value, Rounded):
+            if (tensor := stored(value)) is not None:
+                return self._rounded(value, tensor), index_of(value)
             return self._elementwise(None, value.value, index, value.element), index
         return self._elementwise(None, value, index, "f32"), index
 
@@ -321,6 +323,14 @@ class Builder:
             if value.plus:
                 made.operation.attributes["plus"] = ir.IntegerAttr.get(i64, value.plus)
         return made.result
+
+    def _rounded(self, value: Rounded, tensor: Tensor) -> ir.Value:
+        """A tensor times its scales, rounded where the type has not all of these products; less its zero points."""
+        own = self._subtracted(value.value) if isinstance(value.value, Subtract) else self.values[tensor.name]
+        key = f"{tensor.name} {value.said}"  # one op for all contractions
+        if key not in self.scaled or isinstance(value.value, Subtract):
+            self.scaled[key] = self._scaled(tensor, own, made=value.said)
+        return self.scaled[key]
 
     def _quantized(self, value: Quantized) -> ir.Value:
         """What is quantised, times its new scales and those that multiply all of it."""
@@ -359,18 +369,20 @@ class Builder:
             self.scaled[tensor.name] = self._scaled(tensor, self.values[tensor.name])
         return self.scaled[tensor.name]
 
-    def _scaled(self, tensor: Tensor, value: ir.Value, levels: Sequence[Level] | None = None) -> ir.Value:
-        """The values of a tensor times its scales, all or those of some `levels`."""
+    def _scaled(
+        self, tensor: Tensor, value: ir.Value, levels: Sequence[Level] | None = None, made: str = "f32"
+    ) -> ir.Value:
+        """The values of a tensor times its scales, all or those of some `levels`, as numbers of the type `made`."""
         for r in tensor.groups.values():
             self._subset(r)  # above what is counted from where its groups begin
         for i, level in enumerate(tensor.levels or ()):
             if levels is not None and level not in levels:
                 continue
             scales = self.values[scale_name(tensor.name, i)]
-            to = self._type("f32", tensor.shape)
-            made = scale.DequantizeOp(value, scales, to, self._granularity(level))
-            self._apart(made, tensor, level)
-            value = made.result
+            to = self._type(made, tensor.shape)
+            op = scale.DequantizeOp(value, scales, to, self._granularity(level))
+            self._apart(op, tensor, level)
+            value = op.result
         return value
 
     def _apart(self, made: ir.OpView, tensor: Tensor, level: Level) -> None:
@@ -388,7 +400,7 @@ class Builder:
 
     def _operand(self, value: Value) -> Placed:
         """An operand of a contraction; what is computed of a tensor that is read through memory is of all of it."""
-        found = of_all(value) if isinstance(value, Rounded) else None
+        found = of_all(value) if isinstance(value, Rounded) and stored(value) is None else None
         if found is None:
             return self._place(value)
         body, order, at = found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from scalec.formats import ELEMENT_TYPES, QUANTISED
+from scalec.formats import CONVERTED, ELEMENT_TYPES, QUANTISED, ROUNDED, WHOLE
 from scalec.frontend import affine, ast, scales
 from scalec.frontend.diagnostics import Source, Span, one_of
 from scalec.frontend.program import (
@@ -25,6 +25,9 @@ from scalec.suggestions import did_you_mean
 KEPT_BITS = 16
 """Of an element type to which a computed operand is rounded unsaid: one of fewer bits, which keeps little of what is
 computed, the text names."""
+
+WIDE = tuple(dict.fromkeys(x for able in ROUNDED.values() for x in able))
+"""Those that elements times their scales are rounded to."""
 
 ABLE = tuple(t.name for t in ELEMENT_TYPES.values() if t.operand)
 """Element types of operands."""
@@ -140,6 +143,9 @@ def check(source: Source, operands: Sequence[tuple[Tensor, Span]], computed: Seq
                 fix="write tf32 for f32 in memory" if tensor.element == "f32" else "",
             )
     for x in computed:
+        if x.tensor is not None:
+            _check_rounded(source, x, x.tensor)
+            continue
         keeps = x.element in ABLE and ELEMENT_TYPES[x.element].bits >= KEPT_BITS
         if x.said or (keeps and x.of is not None and not x.of.levels):
             continue
@@ -153,6 +159,43 @@ def check(source: Source, operands: Sequence[tuple[Tensor, Span]], computed: Seq
             expected="a type behind it, or in it one tensor of bf16, f16 or tf32 that has all its indices",
             fix=f"write ({source.text[slice(*x.span)]}):bf16",
         )
+
+
+def _check_rounded(source: Source, x: Rounded, tensor: Tensor) -> None:
+    """Refuses what is not rounded once, each element times its scale."""
+    levels, element, words = tensor.levels or (), ELEMENT_TYPES[tensor.element], source.text[slice(*x.span)]
+    if not levels:
+        if not (element.elementwise or x.said in CONVERTED.get(tensor.element, ())):
+            check_elementwise(source, [(tensor, x.value.span)])
+        return
+    level, blocks = levels[0], [n for n in levels[0].block if n not in (1, WHOLE)]
+    for found, expected, fix in (
+        (f":{x.said}" * (x.said not in WIDE), one_of(WIDE), f"write {words.removesuffix(x.said)}bf16"),
+        (
+            tensor.element * (x.said not in CONVERTED.get(tensor.element, ())),
+            f"elements that {x.said} has, of 8 bits or fewer",
+            f"round {tensor.name} by a program of its own, without a contraction",
+        ),
+        (f"{len(levels)} levels of scales" * (len(levels) > 1), "one level", "multiply the levels before the call"),
+        (
+            f"scales {level.type}" * (x.said not in ROUNDED.get(level.type, ())),
+            f"scales of {one_of([t for t, able in ROUNDED.items() if x.said in able])}, all of which {x.said} has",
+            f"round the scales to {x.said} before the call, and write 1x128:{x.said}",
+        ),
+        (
+            "a scale for whole rows, or all" * (not blocks),
+            "a scale for each of several blocks of a row, as 1x128",
+            f"leave :{x.said} out: elements are multiplied as they are, and sums by these scales",
+        ),
+    ):
+        if found:
+            raise source.error(
+                x.span,
+                f"{tensor.name} times its scales is not rounded to {x.said}",
+                got=found,
+                expected=expected,
+                fix=fix,
+            )
 
 
 def _several(of: Rounded) -> str:
@@ -211,7 +254,22 @@ def leading(operand: ast.Node) -> set[str]:
 
 def scaled(value: Value) -> object:
     """What the scales of an operand belong to: a tensor in memory, else nothing that has some."""
-    if isinstance(value, Quantized):
+    if isinstance(value, (Quantized, Rounded)):
         return value.tensor
     value = value.values if isinstance(value, Subtract) else value
     return value.source if isinstance(value, Read) else None
+
+
+def stored(value: Rounded) -> Tensor | None:
+    """The tensor whose elements are converted where they are multiplied, with its scales or zero points; None where
+    each is computed first."""
+    tensor = value.tensor
+    plain = tensor is None or not (tensor.levels or isinstance(value.value, Subtract))
+    return None if tensor is None or (plain and ELEMENT_TYPES[tensor.element].elementwise) else tensor
+
+
+def index_of(value: Value) -> tuple[affine.Linear, ...]:
+    """Where the tensor is read that an operand is (`scaled`)."""
+    value = value.value if isinstance(value, (Quantized, Rounded)) else value
+    value = value.values if isinstance(value, Subtract) else value
+    return value.index if isinstance(value, Read) else ()

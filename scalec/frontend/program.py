@@ -159,6 +159,11 @@ class Rounded(Value):
         """The type, known when the whole program is read."""
         return self.said or (self.of.element if self.of is not None else "")
 
+    @property
+    def tensor(self) -> Tensor | None:
+        """The tensor that is rounded, with its scales or zero points; None of an expression."""
+        return tensor_of(self.value)
+
 
 @dataclass(frozen=True, eq=False)
 class Quantized(Value):
@@ -173,8 +178,7 @@ class Quantized(Value):
     @property
     def tensor(self) -> Tensor | None:
         """The tensor, None of an expression."""
-        value = self.value.values if isinstance(self.value, Subtract) else self.value
-        return value.source if isinstance(value, Read) and isinstance(value.source, Tensor) else None
+        return tensor_of(self.value)
 
     def outer(self, level: Level) -> bool:
         """Whether scales of the tensor multiply what was quantised: all of a new block has one, and more."""
@@ -195,6 +199,12 @@ class Reduce(Value):
 
     kind: str
     value: Value
+
+
+def tensor_of(value: Value) -> Tensor | None:
+    """The tensor that a value is, with zero points or without; None where it is computed."""
+    value = value.values if isinstance(value, Subtract) else value
+    return value.source if isinstance(value, Read) and isinstance(value.source, Tensor) else None
 
 
 def reads_in(value: Value) -> Iterator[tuple[Tensor, tuple[Linear, ...]]]:

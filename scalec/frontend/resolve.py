@@ -362,7 +362,7 @@ class Resolver:
             elif (shifted := self.zero_points.of(operand)) is not None:
                 value, formatted = self._shifted(shifted, side), False
             else:
-                value, formatted = self._rounded(operand, keep), False
+                value, formatted = self._rounded(operand, side, keep)
             values.append(value)
             if not formatted:
                 unformatted.append((operand, value))
@@ -409,21 +409,22 @@ class Resolver:
 
     def _quantized(self, node: ast.Quantize, side: str, keep: frozenset[str]) -> tuple[Quantized, bool]:
         """An operand that is quantised anew, and whether a format says the scales of the tensor that it is of."""
-        formatted, value = False, node.value
-        if isinstance(value, ast.Tensor):
-            inner, formatted = self._operand(value, side)
-        elif (shifted := self.zero_points.of(value)) is not None:
-            inner = self._shifted(shifted, side)
-        else:
-            inner = self.value(value, keep)
+        inner, formatted = self._inside(node.value, side, keep)
         return operands.quantized(self.source, node, inner), formatted
 
-    def _rounded(self, node: ast.Node, keep: frozenset[str]) -> Rounded:
-        """An operand that is computed."""
+    def _rounded(self, node: ast.Node, side: str, keep: frozenset[str]) -> tuple[Rounded, bool]:
+        """An operand that is computed, or rounded, and likewise."""
         inner, said = (node.value, node.type) if isinstance(node, ast.Typed) else (node, None)
-        made = operands.rounded(self.source, node.span, self.value(inner, keep), said)
-        self.rounded.append(made)
-        return made
+        value, formatted = self._inside(inner, side, keep)
+        self.rounded.append(operands.rounded(self.source, node.span, value, said))
+        return self.rounded[-1], formatted
+
+    def _inside(self, node: ast.Node, side: str, keep: frozenset[str]) -> tuple[Value, bool]:
+        """What an operand is made of, and whether a format says the scales of the tensor that it is."""
+        if isinstance(node, ast.Tensor):
+            return self._operand(node, side)
+        shifted = self.zero_points.of(node)
+        return (self._shifted(shifted, side) if shifted is not None else self.value(node, keep)), False
 
     def _refuse_product(self, node: ast.Contract, left: Value, right: Value) -> None:
         kept = ", all kept" if left.dims & right.dims else ""
@@ -483,9 +484,8 @@ class Resolver:
         for item, (_, value) in zip(node.items, unformatted, strict=True):
             tensor = operands.scaled(value)
             if isinstance(tensor, Tensor):
-                value = value.value if isinstance(value, Quantized) else value
-                index = (value.values if isinstance(value, Subtract) else cast(Read, value)).index
-                scales.say(self.source, tensor, item.span, "", scales.levels(self.source, item, tensor.name, index))
+                levels = scales.levels(self.source, item, tensor.name, operands.index_of(value))
+                scales.say(self.source, tensor, item.span, "", levels)
             elif item.levels[0].block.text != "none":
                 raise self.source.error(
                     item.span,

@@ -305,8 +305,13 @@ class DomainOp(Scale.Operation, name="domain"):
         _check_maps(op, [map_of(op.lower), map_of(op.upper)], [1, 1])
 
 
+SIXTEEN = ("f16", "bf16")
+"""Types to which elements times their scales may be rounded."""
+
+
 class DequantizeOp(Scale.Operation, name="dequantize"):
-    """result[i] = values[i] * scales[i / block]: an f32 view of a scaled operand. Two levels are two of these.
+    """result[i] = values[i] * scales[i / block]: an f32 view of a scaled operand. Two levels are two of these. A result
+    of 16 bits is that product rounded to nearest, ties to even.
 
     `scales` has one extent for each index of `values`: ceil(extent / block), 1 for a whole dimension. Its layout is
     the granularity's.
@@ -327,8 +332,14 @@ class DequantizeOp(Scale.Operation, name="dequantize"):
         check_block(op, op.granularity, rank(op.values))
         if not isinstance(op.scales.type, ir.RankedTensorType):
             refuse(f"scales must be a tensor, got {op.scales.type}")
-        if rank(op.result) != rank(op.values) or str(element(op.result.type)) != "f32":
-            refuse(f"result must be an f32 tensor of rank {rank(op.values)}, got {op.result.type}")
+        if rank(op.result) != rank(op.values) or str(element(op.result.type)) not in ("f32", *SIXTEEN):
+            refuse(f"result must be a tensor of f32, or 16 bits, of rank {rank(op.values)}, got {op.result.type}")
+
+
+def rounded_to(op: ir.OpView) -> str:
+    """The type of 16 bits to which a `scale.dequantize` rounds, "" where it does not."""
+    made = str(element(op.result.type))
+    return made if made in SIXTEEN else ""
 
 
 class SubtractOp(Scale.Operation, name="subtract"):

@@ -196,7 +196,8 @@ class LoadRowsOp(Op, name="load_rows"):
 class StoreRowsOp(Op, name="store_rows"):
     """Stores block `index` of the rows' scales, as f32, into the cursor's stage of a shared vector; of several vectors
     [blocks, rows] as many blocks, `index` times as many further. With `strips`, (first, rows, apart), row i is the
-    tile's row first + i + i / rows * apart."""
+    tile's row first + i + i / rows * apart. With `pairs`, an optional string attribute, each is two equal numbers of
+    that type of 16 bits, an i32."""
 
     source: ext.Operand[RowScalesType]
     target: ext.Operand[SharedType]
@@ -207,8 +208,9 @@ class StoreRowsOp(Op, name="store_rows"):
         room, shape = maker(op.source, "tile.row_scales"), shape_of(op.target.type)
         if room is not None and not 0 <= int_of(op.index) < int_of(room.blocks) // shape[0]:
             refuse(f"stores block {int_of(op.index)} of {int_of(room.blocks) // shape[0]}")
-        if str(element_of(op.target.type)) != "f32":
-            refuse(f"stores into tiles of {element_of(op.target.type)}, expected f32")
+        wanted = "i32" if "pairs" in op.operation.attributes else "f32"
+        if str(element_of(op.target.type)) != wanted:
+            refuse(f"stores into tiles of {element_of(op.target.type)}, expected {wanted}")
         if room is not None:
             fills(op, room, shape[1])
         in_step(op, None, op.target)

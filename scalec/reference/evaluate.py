@@ -31,10 +31,10 @@ from scalec.reference.bind import (
     signatures,
     whole_words,
 )
-from scalec.reference.body import constant, evaluate_body
+from scalec.reference.body import constant, element_name, evaluate_body
 from scalec.reference.contract import contract
 from scalec.reference.packing import Count, from_layout, numpy_dtype
-from scalec.reference.quantize import HAS_NAN, Places, block_shape, cast, counted, encode_scale, scale_shape
+from scalec.reference.quantize import HAS_NAN, Places, block_shape, cast, counted, encode_scale, round_to, scale_shape
 from scalec.reference.space import (
     Access,
     Domain,
@@ -313,7 +313,10 @@ def _dequantize(run: _Run, op: ir.OpView) -> None:
     block, places = block_shape(g, shape), run.places_of(op, op.values, g, shape)
     each = from_layout(scales.data, g.layout, scale_shape(block, counted(shape, places)), g.type)
     factor = Factor(each, block, tuple(size == WHOLE for size in g.block), {a: at for a, (_, at) in places.items()})
-    run.values[op.result] = Tensor(values.data, (*values.factors, factor), values.written, values.name)
+    made = Tensor(values.data, (*values.factors, factor), values.written, values.name)
+    if (to := element_name(op.result.type.element_type)) != "f32":  # once, of the product that float64 has exactly
+        made = Tensor(round_to(made.dense(), to), (), values.written, values.name)
+    run.values[op.result] = made
 
 
 def _contract(run: _Run, op: ir.OpView) -> None:

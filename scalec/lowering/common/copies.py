@@ -9,6 +9,7 @@ from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.ir.tile_checks import part_of, strips_of
 from scalec.lowering.builder import CLUSTER, SHARED, Builder, Variable
+from scalec.lowering.common.elements import pair_of
 from scalec.lowering.common.state import COMMON, Buffer, State, Window
 
 
@@ -264,10 +265,18 @@ def store_rows(s: State, op: ir.OpView) -> None:
     base = s.get(op.target).address(b, s.get(op.cursor))
     count, _ = tile.shape_of(op.target.type)
     first = tile.int_of(op.index) * count
-    source = s.get(op.source)
+    source, pairs = s.get(op.source), tile.optional(op, "pairs", "")
     for row, is_row, registers in source.mine(s):
-        values = [as_f32(b, v.get(), source.element) for v in registers[first : first + count]]
+        some = [v.get() for v in registers[first : first + count]]
+        values = [_pair(b, x, source.element, pairs) if pairs else as_f32(b, x, source.element) for x in some]
         store_vectors(s, op, b.add(base, b.shl(stored_row(b, op, row), 2)), is_row, values)
+
+
+def _pair(b: Builder, held: ir.Value, element: str, made: str) -> ir.Value:
+    """A scale of a type, as a register holds it, twice as one of 16 bits."""
+    if element == made:
+        return b.pure("prmt.b32 $0, $1, $1, 0x1010;", b.i32, held)
+    return pair_of(b, as_f32(b, held, element), made)
 
 
 def stored_row(b: Builder, op: ir.OpView, row: ir.Value) -> ir.Value:

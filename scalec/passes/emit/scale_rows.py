@@ -306,12 +306,13 @@ class ScaleRows(Dealer, ZeroRows):
         for side in sides:
             operands, plan = [rooms[side.piece], h.scale_tiles[side.label], cursor], self.byte_plan(side)
             at = self.stored_strips(side)
+            pairs = pairs_of(self.problem, self.schedule, side.operand) or None
             if plan is None:
-                e.op("tile.store_rows", operands=operands, index=index, **at)
+                e.op("tile.store_rows", operands=operands, index=index, pairs=pairs, **at)
             elif plan.scale.in_mma:
                 e.op("tile.store_bytes", operands=operands, **at)
             else:
-                at |= {"pairs": pairs_of(self.problem, self.schedule, side.operand) or None, "index": index or None}
+                at |= {"pairs": pairs, "index": index or None}
                 at |= {"words": side.operand.addends > 0}
                 e.op("tile.store_factors", operands=operands, element=plan.scale.type, **at)
         for side, room in zeros:

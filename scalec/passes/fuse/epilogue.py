@@ -7,7 +7,7 @@ from typing import Any
 
 from scalec.formats import LAYOUTS, NUMBERS, WHOLE, element_spelled
 from scalec.ir.mlir import arith, ir
-from scalec.ir.scale import GranularityAttr, apart_in, block_of, dims_read, element, maps_of
+from scalec.ir.scale import GranularityAttr, apart_in, block_of, dims_read, element, maps_of, rounded_to
 from scalec.passes.base import programs
 from scalec.passes.fuse.indices import access, settle, used
 from scalec.passes.fuse.ranges import carry, carry_to_scatter, narrow, tied, union
@@ -94,6 +94,7 @@ class FuseEpilogue:
                 # of a sum within one block what elementwise expressions read moves, and not bytes
                 if (dims_read(at[i], symbols) if by_extents and _type(level) in NUMBERS else told[i]) & summed
                 or not _readable(level)
+                or rounded_to(level)
             ]
             stay = stay or [i for i, level in enumerate(levels) if _type(level) in in_mma][:1]
             moved = [i for i in range(len(levels)) if i not in stay]

@@ -9,7 +9,7 @@ from typing import Any
 from scalec import zero_points
 from scalec.formats import ADDENDS, CONVERTED, ELEMENT_TYPES, FOLDED, NAMED, WHOLE, element_spelled
 from scalec.ir.mlir import ir
-from scalec.ir.scale import GranularityAttr, block_of, dims_in, dims_read, element, maps_of
+from scalec.ir.scale import GranularityAttr, block_of, dims_in, dims_read, element, maps_of, rounded_to
 from scalec.passes.problem.operand import (
     FOLDED_STEP,
     PROMOTED_BITS,
@@ -94,7 +94,7 @@ def multiplied_as_addends(contract: Any, target: Target) -> tuple[MmaShape | Non
     for one, other in (sides, sides[::-1]):
         made = next((ADDENDS[one.element, x][0] for x in one.along_k if (one.element, x) in ADDENDS), None)
         family = target.mma_for(made, made, scales) if made is not None and made == other.element else None
-        plain = one.k_major and one.zeros is None and other.k_major and other.zeros is None
+        plain = all(x.k_major and x.zeros is None and not any(y.rounded for y in x.levels) for x in (one, other))
         if family is not None and plain and len(one.along_k) == 1 and other.applied(family, other.element):
             return family, (other.element, other.element)
     return None, (sides[0].element, sides[1].element)
@@ -129,11 +129,12 @@ def subtraction(value: Any) -> Any:
 @dataclass(frozen=True)
 class _Level:
     """Scales of an operand: their element type, and along K the elements of a block, WHOLE where all have one; whether
-    they are of rows that are gathered along K."""
+    they are of rows that are gathered along K; the type to which elements times them are rounded, "" for none."""
 
     type: str
     k: int
     named: bool = False
+    rounded: str = ""
 
 
 @dataclass(frozen=True)
@@ -167,7 +168,7 @@ class _Side:
             if named := [x for x, k in zip(reversed(blocks), reversed(gathered), strict=False) if k and x != WHOLE]:
                 return _Level(kind, named[0], True)
             new = is_op(op.scales, "scale.quantize")  # which warps find, as f32, whatever they are rounded to
-            return _Level("f32" if new else kind, along[0] if along else WHOLE)
+            return _Level("f32" if new else kind, along[0] if along else WHOLE, rounded=rounded_to(op))
 
         levels, subtract = tuple(map(level, levels_of(value))), subtraction(value)
         row = element_spelled(str(element(unscaled(value).type)))
@@ -177,6 +178,8 @@ class _Side:
     @property
     def ways(self) -> tuple[str, ...]:
         """The element types as which it may be multiplied."""
+        if rounded := tuple(level.rounded for level in self.levels if level.rounded):
+            return rounded if self.k_major else ()
         if self.zeros is not None:
             return converts(self.element, *self.zeros) if self.k_major else ()
         able = self.k_major or TURNED.get(self.element) == 8
@@ -202,7 +205,8 @@ class _Side:
             return "plainly" * (multiplied in NAMED.get((self.element, level.type), ()))
         if multiplied == self.element and (block := family.scale_block(level.type)):
             return "" if level.k % block else "plainly"
-        if folds(self.element, level.type, multiplied, self.zeros) and level.k % FOLDED_STEP == 0:
+        folded = level.rounded == multiplied or folds(self.element, level.type, multiplied, self.zeros)
+        if folded and level.k % FOLDED_STEP == 0:
             return "plainly"
         promotes = level.type in family.kind.promotes and level.k % promotion_step(family) == 0
         if not promotes or ELEMENT_TYPES[self.element].bits > PROMOTED_BITS:
@@ -220,8 +224,13 @@ def finest(stored: str, target: Target) -> int:
     return min(able, default=PROMOTION_BLOCK)
 
 
+def applied_by(op: Any, stored: str, multiplied: str, zeros: tuple[int, int] | None, *, addends: bool) -> bool:
+    """Whether the conversion of an operand applies the scales of a `scale.dequantize` too: it rounds, or `folds`."""
+    return bool(rounded_to(op)) or folds(stored, scale_type(op), multiplied, zeros, addends=addends)
+
+
 def folds(stored: str, scale: str, multiplied: str, zeros: tuple[int, int] | None, *, addends: bool = False) -> bool:
-    """Whether the conversion of an operand applies its scales of a type too: without rounding. `zeros`: between what
+    """Whether the conversion of an operand applies its scales of a type too, without rounding. `zeros`: between what
     its zero points lie, None where it has none; `addends`: whether it makes a sum of each (ADDENDS)."""
     if addends and ADDENDS.get((stored, scale), ("", 0))[0] == multiplied:
         return True

@@ -14,12 +14,11 @@ from scalec.ir.scale import written as spelled
 from scalec.passes.problem.access import Coord, Dim
 from scalec.passes.problem.bodies import elements_of
 from scalec.passes.problem.contraction import (
+    applied_by,
     finest,
-    folds,
     levels_of,
     multiplied_as,
     multiplied_as_addends,
-    scale_type,
     subtraction,
 )
 from scalec.passes.problem.gather import GATHERED_BITS
@@ -179,7 +178,7 @@ class OperandReader(NamedScales):
         folding = [
             QUANTISED_STEP
             if quantize is not None
-            else FOLDED_STEP * folds(stored.name, scale_type(x), element.name, bounds, addends=self.addends)
+            else FOLDED_STEP * applied_by(x, stored.name, element.name, bounds, addends=self.addends)
             for x in levels
         ]
         scales = named + tuple(
