@@ -38,7 +38,7 @@ def test_program(here: Any, name: str) -> None:
     need_right(here, PROGRAMS[name], SIZES)
 
 
-@pytest.mark.parametrize("tile", ["128x256x64, swap=1, cluster=2x1", "128x128x64, convert=shared", "64x8x64, swap=1"])
+@pytest.mark.parametrize("tile", ["128x128x64, swap=1, cluster=2x1", "128x128x64, convert=shared", "64x8x64, swap=1"])
 def test_schedules(here: Any, tile: str) -> None:
     need_right(here, f"{GPTQ} with tile={tile}", SIZES)
 
