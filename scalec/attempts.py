@@ -111,7 +111,8 @@ class Attempt:
         alone = spilled.warpgroups == 1  # whose tiles the model knows from kernels with one K block an iteration
         if given.unroll is None and spilled.unroll > UNROLLED and spilled.promote and slow.spilled <= SEVERAL:
             return replace(self, unroll=UNROLLED)
-        across = spilled.order == "n" and given.order is None and self.order is None
+        # an order that is said is of a program that is not transposed, and would choose others' tiles
+        across = spilled.order == "n" and given.order is None and self.order is None and not spilled.swap
         if across and spilled.promote and spilled.unroll == UNROLLED and 0 < slow.spilled <= FEW:
             return replace(self, order=ACROSS)
         if given.unroll is None and spilled.unroll > 1 and (few or alone or given.tile is not None):
@@ -133,4 +134,4 @@ class Attempt:
             return self._last(given, made)
         least = max(1, self.spare + 1)
         spare = max(least, made.free + max(made.step, slow.spilled))
-        return replace(self, unroll=None, epilogue=None, registers=None, spare=spare, least=least)
+        return replace(self, unroll=None, order=None, epilogue=None, registers=None, spare=spare, least=least)

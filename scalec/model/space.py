@@ -165,8 +165,8 @@ def _ways_to_convert(
         deep = (*tile[:2], times * tile[2])
         if times > 1 and NARROW < a.stored.bits <= BYTE and tile[1] <= FEW_COLUMNS:
             continue
-        if times > 1 and a.transformed and a.stored.bits * deep[2] > 8 * LINE:
-            continue  # rows of two lines: prenorm took 2.0 to 2.5 times as long (H200, 2026-11-29)
+        if times > 1 and a.stored.bits * deep[2] > 8 * LINE:
+            continue  # rows of two lines: prenorm took 2.0 to 2.5 times as long, e4m3 1.9 (H200, 2026-11-29 and -30)
         most = min(problem.constant_k, deep[2]) if promote and problem.has_scales else promote
         made: dict[str, Value] = {**fields, "tile": deep, "promote": most, "convert": "registers"}
         plan = draft(problem, given.with_fields(**made))
