@@ -409,22 +409,21 @@ class Resolver:
 
     def _quantized(self, node: ast.Quantize, side: str, keep: frozenset[str]) -> tuple[Quantized, bool]:
         """An operand that is quantised anew, and whether a format says the scales of the tensor that it is of."""
-        inner, formatted = self._inside(node.value, side, keep)
+        inner, formatted = self._inside(node.value, self.zero_points.of(node.value), side, keep)
         return operands.quantized(self.source, node, inner), formatted
 
     def _rounded(self, node: ast.Node, side: str, keep: frozenset[str]) -> tuple[Rounded, bool]:
         """An operand that is computed, or rounded, and likewise."""
         inner, said = (node.value, node.type) if isinstance(node, ast.Typed) else (node, None)
-        value, formatted = self._inside(inner, side, keep)
+        value, formatted = self._inside(inner, self.zero_points.integers_of(inner), side, keep)
         self.rounded.append(operands.rounded(self.source, node.span, value, said))
         return self.rounded[-1], formatted
 
-    def _inside(self, node: ast.Node, side: str, keep: frozenset[str]) -> tuple[Value, bool]:
-        """What an operand is made of, and whether a format says the scales of the tensor that it is."""
+    def _inside(self, node: ast.Node, less: ast.Binary | None, side: str, keep: frozenset[str]) -> tuple[Value, bool]:
+        """What an operand is made of, `less` zero points, and whether a format says the scales of the tensor it is."""
         if isinstance(node, ast.Tensor):
             return self._operand(node, side)
-        shifted = self.zero_points.of(node)
-        return (self._shifted(shifted, side) if shifted is not None else self.value(node, keep)), False
+        return (self._shifted(less, side) if less is not None else self.value(node, keep)), False
 
     def _refuse_product(self, node: ast.Contract, left: Value, right: Value) -> None:
         kept = ", all kept" if left.dims & right.dims else ""

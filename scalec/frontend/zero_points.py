@@ -26,6 +26,14 @@ class ZeroPoints:
         said = node.left.type.text if node.left.type else known.type if known else ""
         return node if said in SHIFTED else None
 
+    def integers_of(self, node: ast.Node) -> ast.Binary | None:
+        """Likewise where a type stands behind it: with a tensor of other than integers it is computed elementwise."""
+        found = self.of(node)
+        zeros = self.parts(found.right)[0] if found is not None else None
+        known = self.names.tensors.get(zeros.name.text) if zeros is not None else None
+        said = zeros.type.text if zeros is not None and zeros.type else known.type if known else ""
+        return found if said in ("", *RANGES) else None
+
     @staticmethod
     def parts(node: ast.Node) -> tuple[ast.Tensor | None, ast.Node | None, int]:
         """Of what is subtracted the tensor, and a number that is added to it, or taken away where the sign is -1: of
