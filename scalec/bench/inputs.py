@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from scalec.bench.contraction import block_of, expand, shape_of
 from scalec.bench.routings import index_tensors
 from scalec.errors import UnsupportedError
 from scalec.formats import ELEMENT_TYPES, WORDS
+from scalec.runtime.stored import stored_shape
 
 TORCH_TYPES: dict[str, torch.dtype] = {
     "f32": torch.float32,
@@ -62,8 +64,9 @@ def make_inputs(spec: KernelSpec, dims: dict[str, int], seed: int, device: str =
     """Random arguments for a kernel at these sizes.
 
     An operand X with a tensor X_scale is quantised: normal values, each block divided by what makes its largest the
-    type's largest, and the scales spread over several powers of two. What is of 4 bits, and scales of a byte in rows,
-    are random bytes, as is what a result of such a type holds. Index tensors deal rows out evenly.
+    type's largest, and the scales spread over several powers of two. Where groups that are `apart` have these, whose
+    blocks begin where offsets say, all have one range. What is of 4 bits, and scales of a byte, are random bytes, as is
+    what a result of such a type holds. Index tensors deal rows out evenly.
 
     Raises:
         UnsupportedError: an element type that torch has not.
@@ -78,19 +81,24 @@ def make_inputs(spec: KernelSpec, dims: dict[str, int], seed: int, device: str =
             continue
         if t.scalar:
             values[t.name] = 0.5
-        elif t.dtype in RAW and t.layout in ("row", WORDS):
+        elif _bytes(t):
             values[t.name] = _raw(t, dims, generator)
-        elif scale is None or scale.dtype in RAW:
+        elif scale is None or _bytes(scale):
             values[t.name] = _place(_normal(shape_of(t, dims), generator) * SPREAD.get(t.dtype, 1), t)
         else:
             values[t.name], values[scale.name] = _quantised(t, scale, dims, generator)
     outputs = {
-        r.name: _raw(r, dims, generator) if r.dtype in RAW else _place(_normal(shape_of(r, dims), generator), r)
+        r.name: _raw(r, dims, generator) if _bytes(r) else _place(_normal(shape_of(r, dims), generator), r)
         for r in spec.results
     }
     inout = tuple(r.name for r in spec.results if r.inout)
     made = Inputs({t.name: values[t.name] for t in spec.operands}, outputs, inout)
     return made.routed(spec, dims, "balanced", seed)
+
+
+def _bytes(t: TensorSpec) -> bool:
+    """Whether torch has no arithmetic for what it holds."""
+    return t.dtype in RAW or t.layout == "packed"
 
 
 def _dtype(t: TensorSpec) -> torch.dtype:
@@ -128,27 +136,43 @@ def _rounded(data: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 def _raw(t: TensorSpec, dims: dict[str, int], generator: torch.Generator) -> torch.Tensor:
-    """Random bytes of a type, rows, or lines of words, a multiple of the tensor's alignment apart."""
+    """Random bytes of a type. Rows, or lines of words or of columns, lie a multiple of the tensor's alignment apart;
+    tiles are whole."""
+
+    def drawn(*shape: int) -> torch.Tensor:
+        of = RAW["ue8m0" if t.layout == "packed" else t.dtype]
+        return torch.randint(*of, shape, device=generator.device, generator=generator, dtype=torch.uint8)
+
+    if t.layout == "blocked":
+        return drawn(*stored_shape(t, dims))
     *outer, last = shape_of(t, dims)
-    width, words = ELEMENT_TYPES[t.dtype].bytes(last), 1
+    words, turned = 1, t.layout in ("col", "packed") and len(outer) > 0
+    if turned:
+        last, outer[-1] = outer[-1], last
+    width = 4 * last if t.layout == "packed" else ELEMENT_TYPES[t.dtype].bytes(last)
     if t.layout == WORDS:  # beside each other
         *outer, words = outer
         width *= words
-    shape = (*outer, -(-width // t.align) * t.align)
-    drawn = torch.randint(*RAW[t.dtype], shape, device=generator.device, generator=generator, dtype=torch.uint8)
-    return drawn[..., :width].unflatten(-1, (words, -1)) if t.layout == WORDS else drawn[..., :width]
+    made = drawn(*outer, -(-width // t.align) * t.align)
+    if t.layout == "packed":
+        made, width = made.view(torch.int32), last
+    made = made[..., :width]
+    made = made.unflatten(-1, (words, -1)) if t.layout == WORDS else made
+    return made.mT if turned else made
 
 
 def _quantised(
     t: TensorSpec, scale: TensorSpec, dims: dict[str, int], generator: torch.Generator
 ) -> tuple[torch.Tensor, torch.Tensor]:
     shape, block = shape_of(t, dims), block_of(t, scale, dims)
-    data = _normal(shape, generator)
+    data, most = _normal(shape, generator), ELEMENT_TYPES[t.dtype].max
+    each = shape_of(scale, dims)
+    if prod(each) != prod(-(-extent // b) for extent, b in zip(shape, block, strict=True)):  # of groups that are apart
+        return _place(data * (most / 4), t), _place(torch.exp(_normal(each, generator)) / most, scale)
     largest = _block_max(data.abs(), block)
-    most = ELEMENT_TYPES[t.dtype].max
     data *= expand(most / largest, block, shape)
     scales = largest / most * torch.exp(_normal(tuple(largest.shape), generator))
-    return _place(data, t), _place(scales.reshape(shape_of(scale, dims)), scale)
+    return _place(data, t), _place(scales.reshape(each), scale)
 
 
 def _block_max(data: torch.Tensor, block: tuple[int, ...]) -> torch.Tensor:
