@@ -105,6 +105,15 @@ def quantized(source: Source, node: ast.Quantize, value: Value) -> Quantized:
         found = [(t, i) for t, i in reads_in(value) if i and all(map(affine.plain, i))]
         found = [(t, i) for t, i in found if frozenset().union(*map(affine.dims, i)) == value.dims]
     orders = {tuple(map(str, index)): (of, index) for of, index in found if isinstance(of, Tensor)}
+    named = next((t.name for t, i in reads_in(value) if any(map(affine.symbols, i))), "")
+    if not orders and named:
+        raise source.error(
+            node.value.span,
+            f"{words} is computed of {named} at an index from memory, and quantised",
+            got=words,
+            expected=f"{named} as it is, or rows of {named} in order",
+            fix=f"compute it in a program before, of all of {named}",
+        )
     if len(orders) != 1:
         raise source.error(
             node.value.span,

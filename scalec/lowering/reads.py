@@ -138,12 +138,18 @@ class _Walk:
             self.visit(source, result)
 
     def _argument(self, value: Any) -> str:
-        """What the user calls the argument that a value is, scaled, quantised anew or not; "" for a temporary."""
+        """What the user calls the argument that a value is, scaled, computed, quantised anew or not; "" for a temporary.
+
+        An operand that is computed is so of one argument that has all its indices: relu(A[idx[m],k]).
+        """
         op = _maker(value)
         if op is None:
             return self.names[value]
         if op.operation.name in ROUNDED:
             return self._argument(op.input)
+        if op.operation.name == "scale.map":
+            whole = scale.map_of(op.map)
+            return next((self._argument(seen.value) for seen in _inputs(op) if seen.map == whole), "")
         return self._argument(op.values) if op.operation.name in SEEN else ""
 
     def _seen(self, seen: Seen, tensor: str, once: bool) -> None:

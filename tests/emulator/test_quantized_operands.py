@@ -262,6 +262,7 @@ test_text_refused = refusals(
         ("C[m,n] = quantize(A[m,k], e4m3, 1x128:bf16) @ B[n,k]", "1x128:bf16 are no scales"),
         ("C[m,n] = quantize(A[m,k], e4m3, 1x128@col) @ B[n,k]", "1x128@col are no scales"),
         ("C[m,n] = quantize(A[m,k] * D[k,m], e4m3, 1x128) @ B[n,k]", "in which order the indices"),
+        ("C[m,n] = quantize(relu(A[idx[m],k]), e4m3, 1x128) @ B[n,k]", "of A at an index from memory, and quantised"),
         ("C[m,n] = quantize(A[m,k], e4m3, 1x128) + x[n]", "only an operand of @ is quantised"),
         ("C[m,n] = quantize(A[m,k]:mxfp8, e4m3, 1x128) @ B[n,k] scale(1x128, 1x128)", "another number of entries"),
         ("C[m,n] = quantize(silu(A[m,k]), e4m3, 1x128) @ B[n,k] scale(1x128, 1x128)", "only a tensor in memory"),

@@ -53,6 +53,8 @@ OFFSETS = "off[g] <= m < off[g+1], rises along 0"
         ("L[q,t]:f32 = Q[q,d] @ K[t,d] for t in lo[q]:hi[q] else -inf", "", ["lo[q] <= t < hi[q]"]),
         ("C[m,n] = A[idx[m],k] @ B[n,k]", "C", ["idx[m] of A 0"]),
         ("C[m,n] = A[idx[m],k] @ B[n,k] scale(1x128, 128x128)", "C", ["idx[m] of A 0"]),
+        ("C[m,n] = relu(A[idx[m],k]) @ B[n,k]", "C", ["idx[m] of A 0"]),
+        ("C[m,n] = A[m,k] @ (w[k] * B[e[m/128],n,k]):bf16", "C", ["e[m/128] of B 0"]),
         ("C[idx[m],n] = A[m,k] @ B[n,k]", "C", ["idx[m] of C 0, once"]),
         ("C[idx[m],n]:f32 += A[m,k] @ B[n,k]", "C", ["idx[m] of C 0, once", "idx[m] of C 0"]),
         ("D[idx[m],n]:mxfp8 = A[m,k] @ B[n,k]", "D D_scale", ["idx[m] of D 0, once", "idx[m] of D_scale 0, once"]),
