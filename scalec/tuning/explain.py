@@ -40,6 +40,7 @@ from scalec.passes.problem.result import Reduced, Result
 from scalec.passes.problem.types import Problem
 from scalec.sizes import Range, Size
 from scalec.targets import Target, get_target
+from scalec.tuning import groups
 from scalec.tuning.fused import fused
 
 _SCHEDULE = re.compile(r"( of| with)? \w+=[\w]+(, \w+=[\w]+)*")
@@ -166,7 +167,7 @@ def _reasons(
     made = {
         "swap": _swap(problem),
         "tile": f"{_tiles(problem, typical)} in {_count(typical.waves, 'wave')} keep {typical.busy:.0%} of "
-        f"{target.sms} SMs busy",
+        f"{target.sms} SMs busy" + (f"; {few}" if (few := groups.expected(problem, chosen, typical.sizes)) else ""),
         "cluster": _cluster(problem, chosen),
         "cta_group": _cta_group(problem, chosen),
         "parts": _parts(problem, chosen),
@@ -476,6 +477,7 @@ def _relative(result: Result, reduced: Reduced) -> str:
 
 def _scheduler(problem: Problem, chosen: Schedule) -> str:
     scheduler, reason = choice(problem, chosen)
+    reason += f": {groups.FOUND}" if problem.queued else ""
     return reason if scheduler == chosen.scheduler else f"{scheduler} would be chosen: {reason}"
 
 

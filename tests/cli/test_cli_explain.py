@@ -72,6 +72,29 @@ def test_what_is_computed_of_one_product_that_is_added_up(invoke, source, target
     assert (f"; {told}" in found) if told else ("come first" not in found)
 
 
+@pytest.mark.once("told")
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a", "sm_120a"])
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        (
+            "C[m,n] = A[m,k] @ B[g,n,k] for m in off[g]:off[g+1] about 20",
+            r"; 20 of m are expected in a group, \d+% of its",
+        ),
+        ("C[g,m,n] = A[g,m,k] @ B[g,n,k] for m < rows[g] about 96", r"; 96 of m are expected in a group, \d+% of its"),
+        ("C[m,n] = A[m,k] @ B[e[m/8],n,k]", r"; \d+ of m are expected in a group, \d+% of its tiles is empty"),
+        ("C[g,m,n] = A[g,m,k] @ B[g,n,k] for m < rows[g]", ""),
+        ("C[m,n] = A[m,k] @ B[n,k]", ""),
+    ],
+)
+def test_what_groups_are_expected_to_have(invoke, source, told, target):
+    found = invoke("explain", source, "--target", target, "--dim", "m=2048,n=1024,k=1024").stdout
+    assert re.search(told, found) if told else ("expected in a group" not in found)
+    assert ("a warp finds tiles ahead of the others, 0.06 to 0.22 us each" in found) == (
+        "[g" in source or "e[" in source
+    )
+
+
 def test_the_operand_that_stays_for_a_run_has_its_name(invoke):
     source = "L[q,t]:f32 = sum[h](relu(Q[q,h,d]:e4m3 @ K[t,d]:e4m3) * W[q,h])"
     found = invoke("explain", source, "--dim", "h=64,d=128").stdout
