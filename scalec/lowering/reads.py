@@ -138,7 +138,7 @@ class _Walk:
             self.visit(source, result)
 
     def _argument(self, value: Any) -> str:
-        """What the user calls the argument that a value is, scaled, computed, quantised anew or not; "" for a temporary.
+        """What the user calls the argument that a value is, scaled, computed, quantised anew or not; "" of a temporary.
 
         An operand that is computed is so of one argument that has all its indices: relu(A[idx[m],k]).
         """

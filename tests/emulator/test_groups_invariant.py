@@ -3,6 +3,8 @@ expects of their number."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Generator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -14,8 +16,9 @@ from scalec import reference
 from scalec.checking.launch import upload
 from scalec.frontend import build
 from scalec.ir import context
-from scalec.runtime import emulated
+from scalec.runtime import cache, emulated
 from scalec.runtime.kernel import Kernel
+from tests.fuzz.running import without_ptxas
 
 TARGETS = ("sm_90a", "sm_100a", "sm_120a")
 ROWS, OWN = "for m in off[g]:off[g+1]", slice(20, 40)
@@ -81,6 +84,16 @@ CASES = [
     *((form, operands, "f32") for form in FORMS for operands in OPERANDS),
     *((form, "1x128", result) for form in FORMS for result in RESULTS if (form, result) != ("along K", "scattered")),
 ]
+SHARE = int(os.environ.get("TEST_TARGETS", "1"))
+"""Targets of each case, by turns."""
+
+
+@pytest.fixture(autouse=True)
+def _ptx(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
+    """Several kernels a case, which the emulator alone runs."""
+    monkeypatch.setenv("SCALEC_CACHE_DIR", f"{cache.directory()}/ptx")
+    with without_ptxas():
+        yield
 
 
 def rows_of(kernel: Kernel, target: str, form: Form, seed: int = 0) -> list[list[bytes]]:
@@ -115,8 +128,10 @@ def kernels(target: str, source: str, form: str) -> list[Kernel]:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize(("form", "operands", "result"), CASES)
+@pytest.mark.parametrize(
+    ("form", "operands", "result", "target"),
+    [(*case, TARGETS[(i + j) % 3]) for i, case in enumerate(CASES) for j in range(SHARE)],
+)
 def test_a_row_does_not_depend_on_the_rows_of_its_group(form: str, operands: str, result: str, target: str) -> None:
     source = FORMS[form].text(operands, result)
     found = [x for i, k in enumerate(kernels(target, source, form)) for x in rows_of(k, target, FORMS[form], i)]

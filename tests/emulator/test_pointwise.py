@@ -11,6 +11,7 @@ import torch
 import scalec
 from scalec import reference
 from scalec.checking.guarded import FILLS, between_guards
+from scalec.checking.launch import made_up as drawn
 from scalec.checking.launch import values_of
 from scalec.commands.explain import explain_program
 from scalec.compiler import compile_source
@@ -23,6 +24,7 @@ from scalec.runtime import emulated
 from scalec.runtime.dispatch import Program
 from scalec.sizes import Range
 from scalec.tuning import tuner
+from tests.emulator.running import launched
 
 COMBINE = "Y[t,n] = sum[j](w[t,j]:f32 * D[inv[t,j],n])"
 CASES = [
@@ -103,6 +105,20 @@ def test_small_integers_are_exact(source: str, dims: dict[str, int], fixed: str,
             assert np.allclose(got, np.asarray(expected[r.name], np.float64), rtol=2**-7)
         else:
             assert (got[reached] == np.asarray(expected[r.name], np.float64)[reached]).all()
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a", "sm_120a"])
+def test_a_sum_of_rows_has_the_same_bits_in_every_run(target: str) -> None:
+    """Whatever the order of CTAs and warps, of terms whose sum hangs on the order of additions."""
+    dims = {"t": 9, "n": 40, "j": 8, "D_0": 70}
+    kernel = scalec.compile(f"{COMBINE.replace('Y[t,n]', 'Y[t,n]:f32')}", target=target, dims={"n": 40, "j": 8})
+    kernel.fixed = emulated.EmulatedDevice(target)
+    values, expected = drawn(kernel.spec.source, dims, 5)
+    first, last = (launched(kernel, values, expected, dims, seed)["Y"].tobytes() for seed in (1, 7))
+    assert first == last
+    turned = {**values, "w": values["w"][:, ::-1].copy(), "inv": values["inv"][:, ::-1].copy()}
+    assert launched(kernel, turned, expected, dims, 1)["Y"].tobytes() != first
 
 
 def test_a_range_of_sizes_is_one_kernel() -> None:
