@@ -2,18 +2,41 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
+from scalec.errors import SourceError
 from scalec.formats import ELEMENT_TYPES, LAYOUTS, QUANTISED
 from scalec.frontend import affine, ast
-from scalec.frontend.diagnostics import Source, one_of
+from scalec.frontend.diagnostics import Source, Span, one_of
 from scalec.frontend.program import Read, Statement, Tensor, all_reads
+from scalec.suggestions import did_you_mean
 
 SCALES = tuple(t.name for t in ELEMENT_TYPES.values() if t.scale)
 """Types of scales that are copied; those of what they become are QUANTISED."""
 
 ALONE = tuple(t.name for t in ELEMENT_TYPES.values() if t.scale and t.bits == 8)
 """Types that only scales have."""
+
+
+UNKNOWN = re.compile(r"@([A-Za-z_]\w*)(?!\w*\s*\[)")
+"""Where a layout would stand, behind a type."""
+
+
+def no_layout(source: Source, span: Span) -> SourceError:
+    """The refusal of a name that stands where a layout would."""
+    name = source.text[slice(*span)]
+    return source.error(
+        span, f"scales have no layout {name}", got=name, expected=one_of(LAYOUTS), fix=did_you_mean(name, LAYOUTS)
+    )
+
+
+def check_layout(source: Source, node: ast.Contract) -> None:
+    """Refuses `S[m,j]:ue8m0@pack`, which the language reads as a product with a scalar."""
+    type = node.left.type if isinstance(node.left, ast.Tensor) else None
+    at, beside = node.right.span, type is not None and source.text[type.span[1] : node.right.span[0]] == "@"
+    if type is not None and type.text in SCALES and beside and source.text[slice(*at)].isidentifier():
+        raise no_layout(source, at)
 
 
 def lays(node: ast.Statement) -> bool:
@@ -73,12 +96,15 @@ def check(source: Source, node: ast.Statement, s: Statement) -> None:
     value, target = s.value, node.target
     read, index = (value.source, value.index) if isinstance(value, Read) else (None, ())
     more = [x for x in (*node.ranges, target.scale, getattr(node.value, "scale", None)) if x is not None]
-    copied = f"{s.tensor.name}[...]:ue8m0@blocked = S[...]:f32, one tensor and no more"
+    copied = f"{s.tensor.name}[...]:{said(s.tensor)} = S[...]:f32, one tensor and no more"
     if not isinstance(read, Tensor) or more or s.accumulate or s.words or s.hadamard:
         at = more[0].span if more else node.value.span
         what = source.text[slice(*at)] if not s.accumulate else "+="
         why = f"{s.tensor.name} copies scales, which are not computed"
         fix = "compute them in f32 by a statement before, of a program of its own"
+        if isinstance(read, Statement) and not more and not s.accumulate:
+            why = f"{s.tensor.name} copies {read.tensor.name}, which the program makes"
+            fix = f"copy what {read.tensor.name} is made of, or {read.tensor.name} in a program of its own"
         raise source.error(at, why, got=what, expected=copied, fix=fix)
     for tensor, known, at in ((s.tensor, QUANTISED, target.span), (read, SCALES, node.value.span)):
         if tensor.element not in known:

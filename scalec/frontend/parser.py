@@ -13,7 +13,7 @@ from lark.exceptions import UnexpectedInput, UnexpectedToken
 from lark.tree import Meta
 
 from scalec.errors import SourceError
-from scalec.frontend import ast
+from scalec.frontend import ast, laid
 from scalec.frontend.diagnostics import Source, Span, one_of
 from scalec.suggestions import did_you_mean
 
@@ -59,6 +59,7 @@ _BROKEN = re.compile(
 )  # a line that begins with a clause, after a statement
 _BEGINS = re.compile(r"[^\s;][ \t\r\f]*\n\s*$")  # the beginning of a line, after a statement
 
+_TYPE = re.compile(r":\s*\w+\s*$")
 _WORD = re.compile(r"[A-Za-z]\w+")
 KEYWORDS = (
     "SCALE",
@@ -268,6 +269,8 @@ def _refusal(source: Source, error: UnexpectedInput, accepted: Sequence[str]) ->
             fix=f"write it at the end of the line before: {LINES}",
         )
     found = str(error.token) if isinstance(error, UnexpectedToken) else text[start]
+    if (unknown := laid.UNKNOWN.match(text, start)) and _TYPE.search(text[:start]):
+        return laid.no_layout(source, unknown.span(1))
     what, got = found, repr(found)
     if found in "\n;":
         what = got = "the end of the statement"

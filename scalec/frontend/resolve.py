@@ -98,8 +98,7 @@ class Resolver:
 
     def _statement(self, node: ast.Statement) -> Statement:
         names = self.names
-        statement = self.targets.start(node)
-        names.current = statement
+        names.current = statement = self.targets.start(node)
         self.linked = {
             r.dim.text: {n.text for n in ast.walk(r.lower, r.upper) if isinstance(n, ast.IndexName)}
             for r in node.ranges
@@ -426,6 +425,7 @@ class Resolver:
         return (self._shifted(less, side) if less is not None else self.value(node, keep)), False
 
     def _refuse_product(self, node: ast.Contract, left: Value, right: Value) -> None:
+        laid.check_layout(self.source, node)
         kept = ", all kept" if left.dims & right.dims else ""
         bare = not (left.dims and right.dims)
         raise self.source.error(
