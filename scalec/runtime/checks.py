@@ -299,6 +299,8 @@ def check_strides(
             stored = f"{contiguous(f'{t.name}.{turn}', view)}.{turn}"
         elif t.name.endswith("_scale") and len(view.shape) == 2 and view.strides[0] == 1:
             stored += ", or declare these scales @col"
+        elif t.dtype in ("f32", "ue8m0", "ue4m3") and len(view.shape) == 2 and view.strides[0] == 1:
+            stored += f", or write {t.name}[{t.shape[1]},{t.shape[0]}] and pass {t.name}.T"
         raise ArgumentError(
             f"{t.name} is not contiguous along index {inner} ({index})",
             got=f"strides {view.strides}",

@@ -189,3 +189,14 @@ def test_results_that_a_call_makes(layout: str) -> None:
     assert (made.shape, made.strides) == ((130, 2) if "packed" in layout else (130, 8), (1, 132))
     each = reference.from_packed(made.numpy(), 8) if "packed" in layout else made.numpy()
     assert np.array_equal(each.astype(np.float32), x)
+
+
+def test_turned_scales_need_no_copy() -> None:
+    """Who has them the other way round is told how to write so, and that way is right."""
+    dims, scales = {"m": 64, "j": 8}, np.exp2(np.arange(512).reshape(8, 64) % 7).astype(np.float32)
+    kernel = scalec.compile(FORMS["f32 to words"], "sm_90a", dims)
+    with pytest.raises(ArgumentError) as caught:
+        kernel(scales.T)
+    assert caught.value.fix.endswith("or write S[j,m] and pass S.T")
+    turned = scalec.compile(FORMS["f32 turned to words"], "sm_90a", dims)
+    assert np.array_equal(np.asarray(turned(scales)), np.asarray(kernel(scales.T.copy())))
