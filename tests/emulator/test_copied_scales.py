@@ -191,6 +191,7 @@ def test_results_that_a_call_makes(layout: str) -> None:
     assert np.array_equal(each.astype(np.float32), x)
 
 
+@pytest.mark.thorough
 def test_turned_scales_need_no_copy() -> None:
     """Who has them the other way round is told how to write so, and that way is right."""
     dims, scales = {"m": 64, "j": 8}, np.exp2(np.arange(512).reshape(8, 64) % 7).astype(np.float32)
