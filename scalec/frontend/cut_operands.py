@@ -36,7 +36,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from scalec.errors import NAME
-from scalec.formats import ELEMENT_TYPES, FORMATS, GRIDS
+from scalec.formats import ELEMENT_TYPES, FORMATS, GRIDS, UNITS
 from scalec.frontend import ast
 from scalec.frontend.cut import Cut, dims_of, names_of, text_of, unused
 from scalec.frontend.diagnostics import Source
@@ -148,9 +148,9 @@ def cut_operand(source: str, operand: str, becomes: str = "") -> Cut | None:
     text = partial(text_of, source)
     if len({(text(side), text(item) if item is not None else NOTHING) for side, item in own}) != 1:
         return None
-    if any(p.word.text == APART for s in program.statements for r in s.ranges for p in r.promises):
-        return None  # each group has blocks of its own, which the first program does not know
     (one, item), *_ = own
+    if _blocks_of_groups(program, one, item):
+        return None
     extents = _looked_up(one, operand)
     if extents is None or names_of(program) & {*extents.values()} or not _read_here_alone(program, every):
         return None
@@ -197,6 +197,23 @@ def cut_operand(source: str, operand: str, becomes: str = "") -> Cut | None:
     levels = range(len(item.levels) if turned and item is not None and there != NOTHING else 0)
     scales = tuple((f"{between}_scale{'2' * i}", f"{operand}_scale{'2' * i}") for i in levels)
     return Cut.of(left + f" scale({level})" * (level != "") + f" = {value}", second, between, scales)
+
+
+def _blocks_of_groups(program: ast.Program, operand: ast.Node, item: ast.Item | None) -> bool:
+    """Whether blocks of an operand's scales are those of groups that are apart, which the first program does not know:
+    along the last index, of several of another one, or in tiles."""
+    apart = {r.dim.text for s in program.statements for r in s.ranges if any(p.word.text == APART for p in r.promises)}
+    tensor = _tensor(operand)
+    cut = [at for at, index in enumerate(reversed(tensor.indices)) if dims_of(index) & apart]
+    levels = [
+        *(item.levels if item is not None else ()),
+        *([operand.level] if isinstance(operand, ast.Quantize) else ()),
+    ]
+    form = FORMATS.get(tensor.type.text) if tensor.type is not None else None
+    blocks = [x.block.text.split("x") for x in levels]
+    blocks += [[*map(str, x.block)] for x in (*form.lhs, *form.rhs)] if form is not None else []
+    several = any(at < len(block) and block[-1 - at] != "1" for block in blocks for at in cut)
+    return bool(cut) and (0 in cut or several or any(x.layout is not None and x.layout.text in UNITS for x in levels))
 
 
 def _looked_up(operand: ast.Node, name: str) -> dict[tuple[int, int], str] | None:

@@ -228,6 +228,35 @@ def test_groups_with_scales_of_their_own_are_not_made_before() -> None:
     assert len(launches(program.removesuffix(" apart"), "sm_90a", sizes).texts) == 3
 
 
+ROWS = "for m in off[g]:off[g+1] apart"
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("target", "program", "count"),
+    [
+        ("sm_90a", f"C[m,n]:f32 = A[m,k]:mxfp6 @ B[g,n,k]:mxfp6 {ROWS}", 3),
+        ("sm_90a", f"D[m,n]:e4m3 scale(1x32:ue8m0@blocked) = A[m,k]:mxfp6 @ B[g,n,k]:mxfp6 {ROWS}", 3),
+        ("sm_100a", f"C[m,n]:f32 = A[m,k]:bf16 @ B[g,n,k]:mxfp8 {ROWS}", 2),
+        ("sm_120a", f"C[m,n]:f32 = A[m,k]:bf16 @ B[g,n,k]:mxfp8 {ROWS}", 2),
+        ("sm_90a", f"C[m,n]:f32 = quantize(A[m,k], e4m3, 1xk) @ B[g,n,k] scale(none, 1x1xk) {ROWS}", 2),
+    ],
+)
+def test_groups_whose_rows_have_scales_of_their_own(target: str, program: str, count: int) -> None:
+    """Of a row alone, so that all of a tensor is made before."""
+    sizes = {"m": 70, "n": 64, "k": 256, "g": 3}
+    kernel = scalec.compile(program, target=target, dims={"n": 64, "k": 256}, cache=False)
+    assert isinstance(kernel, Sequence)
+    assert len(kernel.kernels) == count
+    check(kernel, target, program, sizes)
+
+
+def test_tiles_of_groups_are_not_made_before() -> None:
+    program = f"C[m,n] = A[m,k]:e3m2 @ B[g,n,k]:e3m2 scale(1x32:ue8m0@blocked, 1x1x32:ue8m0) {ROWS}"
+    for text, count in ((program, 1), (program.removesuffix(" apart"), 3)):
+        assert len(launches(text, "sm_90a", {"n": 64, "k": 256}).texts) == count
+
+
 @pytest.mark.once
 @pytest.mark.parametrize("target", ["sm_100a", "sm_120a"])
 def test_formats_of_8_bits_beside_16_bits(target: str) -> None:
