@@ -11,6 +11,9 @@ import pytest
 
 import scalec
 from scalec import reference
+from scalec.checking.compare import compare
+from scalec.checking.guarded import between_guards
+from scalec.checking.launch import made_up, values_of
 from scalec.errors import ScalecError, ScheduleError
 from scalec.frontend import build
 from scalec.ir import context
@@ -208,6 +211,28 @@ def test_one_row_of_less_is_refused() -> None:
     source = "C[b,m,n] = A[b,idx[m],k] @ B[b,n,k] with tile=64x64x32, swizzle_a=64, swizzle_b=64"
     with pytest.raises(ScheduleError, match="64 bytes of a row of A, which idx"):
         scalec.compile(source, target="sm_120a", dims={"n": 128, "k": 128})
+
+
+SPREAD = ["bf16", "1x128, 128x128", "ragged groups", "nvfp4"]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("name", "target"), [(name, target) for name in SPREAD for target in PROGRAMS[name][1]])
+def test_rows_any_16_bytes_apart(name: str, target: str) -> None:
+    """Rows of what is gathered, of its scales and of the result are further apart than they are long."""
+    source, _, own = PROGRAMS[name]
+    dims = sized(source, own)
+    kernel = scalec.compile(source, target=target, dims={d: dims[d] for d in "nk"})
+    device = kernel.fixed = emulated.EmulatedDevice(target)
+    values, expected = made_up(source, dims, 3)
+    lies = {t.name: {"pad": 1} for t in (*kernel.spec.operands, *kernel.spec.results) if len(t.shape) > 1}
+    given, (out,) = between_guards(device, kernel.spec, values, dims, 0xFF, lies)
+    a = given[0]
+    assert a.strides[0] * a.itemsize % 32 == 16
+    kernel(*given, out=out)
+    assert not any(x.changed() for x in given)
+    assert not out.changed(dims, expected.written["C"])
+    assert all(c.ok for c in compare({"C": values_of(out.spec, out)}, expected))
 
 
 def beyond(name: str, made: np.ndarray) -> np.ndarray:
