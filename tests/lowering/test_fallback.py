@@ -371,8 +371,8 @@ def test_tiles_in_another_order_are_tried_before_one_k_block(slow: Callable[...,
 
 @pytest.mark.thorough
 def test_transposed_kernels_keep_their_order(slow: Callable[..., list[str]]) -> None:
-    """An order that is asked for is of the program as it stands: asked for here, weights were converted in shared memory
-    in a tile of 256x96, in 1.33 of the time (H200, 2026-11-30)."""
+    """An order that is asked for is of the program as it stands. Asked for here, weights were converted in shared
+    memory in a tile of 256x96, in 1.33 of the time (H200, 2026-11-30)."""
     asked = slow("swap=1", spilled=3)
     program = "C[m,n] = A[m,k]:bf16 @ B[n,k]:i4 scale(none, 1x128:bf16)"
     compile_source(program, dims={"m": 4096, "n": 8192, "k": 8192}, until="nvvm")
