@@ -188,6 +188,8 @@ WORD_BITS, PACKED_BITS = 32, 4
 """Bits of a word, and of the elements that are packed so."""
 PER_WORD = WORD_BITS // PACKED_BITS
 """Elements of a word."""
+IN_ORDER = tuple(range(PER_WORD))
+"""Which of eight elements each of a word is, from the lowest bits on, where they lie one behind the other."""
 
 UNITS = {"blocked": (128, 4), "packed": (1, 4)}
 """Scales along the last two indices that lie together in memory: of a tile, and in a word. A layout that is not here

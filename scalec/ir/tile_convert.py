@@ -5,14 +5,14 @@
 from collections.abc import Sequence
 from typing import Any
 
-from scalec.formats import ADDENDS, CONVERTED, ELEMENT_TYPES, element_spelled
+from scalec.formats import ADDENDS, CONVERTED, ELEMENT_TYPES, PACKED_BITS, element_spelled
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import Op, computes, in_step, maker, memory_of, plainly_swizzled
 from scalec.ir.tile_compute import slice_of
 from scalec.ir.tile_cut import CHUNK, LINE
 from scalec.ir.tile_tensor import LANES
 from scalec.ir.tile_types import *
-from scalec.ir.tile_words import loaded_of_words, of_words
+from scalec.ir.tile_words import loaded_of_words, of_words, turned_words
 from scalec.ir.tile_zero_points import ZeroPointsType, bounds_in
 from scalec.ir.verify import Count, Natural, Reduction, Several, refuse
 from scalec.targets import WARPGROUP, WAVES
@@ -48,6 +48,9 @@ class ConvertOp(Op, name="convert"):
     stored element `element` of each row, an integer attribute, counts as 0: what shares a byte with the last one of K.
     With `in_words`, an optional unit attribute, `source` is i32, words of eight adjacent K, elements of 4 bits: a line
     for each eight, a column for each row; or of several strips of rows, all lines of one behind those of another.
+    What is turned of 4 bits is lines of words of eight adjacent rows: `order`, an optional array, says which of these
+    each element is of, from the lowest bits on, and `factors`, of [blocks of K, rows], are of row `first` on, an
+    optional integer.
     Elements are those from byte `shift` of each row on, which is below CHUNK: rows then have so many bytes more.
     """
 
@@ -72,15 +75,18 @@ class ConvertOp(Op, name="convert"):
             refuse(f"converts {op.stored} to {element_of(op.target.type)}, which is not exact")
         (rows, width), source = shape_of(op.source.type), op.source.type
         depth = shape_of(op.target.type)[1]
-        if op.zeros is not None and (turned or (points is not None and points.target.type != op.target.type)):
-            refuse(f"converts to {op.target.type} with the zero points of another tile, or turns it")
         if "in_words" in op.operation.attributes:
             of_words(op, stored.bits, made.bits)
             return
+        if turned and stored.bits == PACKED_BITS:
+            turned_words(op, made.bits)
+            return
+        if op.zeros is not None and (turned or (points is not None and points.target.type != op.target.type)):
+            refuse(f"converts to {op.target.type} with the zero points of another tile, or turns it")
         if turned:
             rows, width = width, rows
             if rows * stored.bits % 128 or stored.bits not in (8, 32):
-                refuse(f"turns {source}, expected lines of whole 16 bytes, of 8 or 32 bits")
+                refuse(f"turns {source}, expected lines of whole 16 bytes, of 4, 8 or 32 bits")
         _of_one_shape(op, (rows, width), stored.bits, 1 if turned or op.zeros is not None else MOST_MADE)
         if op.shift is not None:
             _shifts(op, width, stored.bits, made.bits if made is not None else 0)

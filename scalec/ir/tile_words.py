@@ -1,11 +1,11 @@
-"""What `tile.convert` takes where it makes rows of words of adjacent K."""
+"""What `tile.convert` takes where it makes rows of words of adjacent K, or of adjacent rows."""
 
 from __future__ import annotations
 
-from scalec.formats import PACKED_BITS, PER_WORD, WORD_BITS
+from scalec.formats import IN_ORDER, PACKED_BITS, PER_WORD, WORD_BITS
 from scalec.ir.mlir import ir
 from scalec.ir.tile_checks import in_step, maker, plainly_swizzled
-from scalec.ir.tile_cut import LINE
+from scalec.ir.tile_cut import CHUNK, LINE
 from scalec.ir.tile_types import *
 from scalec.ir.verify import refuse
 
@@ -29,13 +29,40 @@ def of_words(op: ir.OpView, stored: int, made: int) -> None:
         or op.last is not None
     ):
         refuse(f"converts words to {op.target.type}, expected rows of the swizzle, not turned, shifted or cut")
+    _beside(op, rows, depth, "in_words")
+
+
+def turned_words(op: ir.OpView, made: int) -> None:
+    """Likewise where rows of 4 bits are contiguous, and turned."""
+    (rows, depth), swizzle, source = shape_of(op.target.type), swizzle_of(op.target.type), op.source.type
+    lines, width = shape_of(source)
+    if str(element_of(source)) != "i8" or swizzle_of(source) or width % CHUNK:
+        refuse(f"turns {source}, expected lines of whole {CHUNK} bytes, not swizzled")
+    if (lines, width * 8) != (depth, rows * PACKED_BITS) or depth * made != 8 * swizzle:
+        refuse(f"turns {source} to {op.target.type}, expected a line for each element of a row of the swizzle")
+    if op.shift is not None or op.last is not None:
+        refuse("turns rows that are shifted or cut")
+    if sorted(order := ordered_in(op)) != list(IN_ORDER):
+        refuse(f"has elements of words in the order {list(order)}, expected each of {PER_WORD} rows once")
+    _beside(op, rows, depth, "turned")
+
+
+def ordered_in(op: ir.OpView) -> tuple[int, ...]:
+    """Which of eight rows each element of a word is of, from the lowest bits on."""
+    return tuple(optional(op, "order", IN_ORDER))
+
+
+def _beside(op: ir.OpView, rows: int, depth: int, how: str) -> None:
+    """Refuses factors, or zero points, of other rows than are made so."""
     if op.factors is not None:
-        planes, count = shape_of(op.factors.type)
-        if str(element_of(op.factors.type)) != "f32" or count != rows or depth % planes or depth // planes % PER_WORD:
+        (planes, count), first = shape_of(op.factors.type), optional(op, "first")
+        fits = first >= 0 and first + rows <= count and (how == "turned" or count == rows)
+        if str(element_of(op.factors.type)) != "f32" or not fits or depth % planes or depth // planes % PER_WORD:
             refuse(f"has factors {op.factors.type} for {rows} rows of {depth}")
     if op.zeros is not None and (points := maker(op.zeros, "tile.zero_points")) is not None:
         own = points.operation.attributes
-        if points.target.type != op.target.type or not ("in_words" in own or "number" in own):
+        alike = how != "turned" or "number" in own or tuple(optional(points, "turned", ())) == ordered_in(op)
+        if points.target.type != op.target.type or not (how in own or "number" in own) or not alike:
             refuse(f"converts words to {op.target.type} with the zero points of another tile, or of rows")
     plainly_swizzled(op, op.target)
     in_step(op, None, *(x for x in (op.source, op.target, op.factors) if x is not None))

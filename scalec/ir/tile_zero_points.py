@@ -35,7 +35,8 @@ class ZeroPointsOp(Op, name="zero_points"):
     the source, counted from row0 on, the first has the zero point. All other rows have what `before` has.
 
     With `in_words`, an optional integer, they are those of the elements that a thread makes of words, in strips of so
-    many rows (`tile.convert`).
+    many rows (`tile.convert`); with `turned`, an optional array, of words of eight adjacent rows, which are in that
+    order (`order` there).
     """
 
     target: ext.Operand[SharedType]

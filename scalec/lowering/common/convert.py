@@ -11,12 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from scalec.formats import ELEMENT_TYPES, PER_WORD, ElementType, element_spelled
+from scalec.formats import ELEMENT_TYPES, PACKED_BITS, PER_WORD, ElementType, element_spelled
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering.builder import Builder
 from scalec.lowering.common.elements import Words, converted, pair_of, scaled
 from scalec.lowering.common.state import COMMON, Cursor, State, swizzle
+from scalec.lowering.common.turned_words import turn_words
 from scalec.lowering.common.word_rows import WordRows
 from scalec.targets import WARPGROUP
 
@@ -138,7 +139,10 @@ def convert(s: State, op: ir.OpView) -> None:
         _of_words(s, op, thread, stored.name, made.name)
         return
     if "turned" in op.operation.attributes:
-        _turn(s, op, thread, stored.name, made.name)
+        if stored.bits == PACKED_BITS:
+            turn_words(s, op, thread, stored, made)
+        else:
+            _turn(s, op, thread, stored.name, made.name)
         return
     c = Chunks.of(s, op, thread, stored, made, s.get(op.shift) if op.shift is not None else None)
     factors = c.of_rows(s, op.factors, cursor) if op.factors is not None else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial, reduce
 
 from scalec.formats import ELEMENT_TYPES
@@ -26,7 +26,7 @@ def widened(b: Builder, words: Words, stored: str, count: int) -> list[ir.Value]
         return six_bits.widened(b, words, stored, count)
     if ELEMENT_TYPES[stored].bits < 8:  # eight elements of a word
         pairs = [x for word in words for x in _CONVERSIONS[stored, "bf16"](b, [word])]
-        bits = _bf16_to_tf32(b, pairs[: count // 2])
+        bits = bf16_to_tf32(b, pairs[: count // 2])
     elif stored in ("i8", "i32"):
         return [of_integer(b, x) for word in words for x in _integers(b, word, ELEMENT_TYPES[stored].bits)][:count]
     elif stored not in ("f32", "tf32"):
@@ -128,9 +128,15 @@ def _8_to_bf16(stored: str) -> Callable[[Builder, Words], Words]:
     return convert
 
 
-def _bf16_to_tf32(b: Builder, words: Words) -> Words:
+def bf16_to_tf32(b: Builder, words: Words) -> Words:
     """Their bits are the upper half of those of f32."""
     return [made for word in words for made in (b.shl(word, 16), b.and_(word, 0xFFFF0000))]
+
+
+def bytes_of_halves(b: Builder, pairs: Words) -> Words:
+    """Pairs of f16 as e4m3, of whole numbers of words, exactly where that type has them. PTX ISA 9.7.9.21, cvt."""
+    text = "{ .reg .b16 L, H; cvt.rn.satfinite.e4m3x2.f16x2 L, $1; cvt.rn.satfinite.e4m3x2.f16x2 H, $2; "
+    return [b.pure(text + "mov.b32 $0, {L, H}; }", b.i32, *pairs[i : i + 2]) for i in range(0, len(pairs), 2)]
 
 
 def halves_to_tf32(b: Builder, words: Words) -> Words:
@@ -145,7 +151,7 @@ def _8_to_tf32(stored: str) -> Callable[[Builder, Words], Words]:
 
 def _e2m1_to_tf32(b: Builder, words: Words) -> Words:
     """Four of them, of half a word."""
-    return _bf16_to_tf32(b, _e2m1_to_16("bf16")(b, words)[:2])
+    return bf16_to_tf32(b, _e2m1_to_16("bf16")(b, words)[:2])
 
 
 def four_as(b: Builder, word: ir.Value, number: int, made: str, less: Words | None = None) -> Words:
@@ -188,9 +194,14 @@ def _moved(b: Builder, word: ir.Value, by: int) -> ir.Value:
 
 def _integers_apart(b: Builder, word: ir.Value, less: Words | None = None, *, number: int, made: str) -> Words:
     """Likewise eight integers of 4 bits, as `four_as` has them: 11 instructions."""
+    return integers_apart(b, word, [less or [b.constant(0x10001 * number)]] * 4, number, made)
+
+
+def integers_apart(b: Builder, word: ir.Value, less: Sequence[Words], number: int, made: str) -> Words:
+    """Likewise, of each pair what is taken away from it."""
     both, nibbles = 0x10001 * number, held(b, 0x000F000F)
     bits = [b.xor(b.and_(_moved(b, word, -4 * i), nibbles), both) for i in range(4)]
-    return [taken_away(b, x, less or [b.constant(both)], made) for x in bits]
+    return [taken_away(b, x, own, made) for x, own in zip(bits, less, strict=True)]
 
 
 def taken_away(b: Builder, pair: ir.Value, less: Words, made: str) -> ir.Value:
@@ -231,7 +242,7 @@ _U4_BYTES = (0x53525150, 0x57565554)
 
 def _4_to_tf32(number: int) -> Callable[[Builder, Words], Words]:
     """Four of them, of half a word."""
-    return lambda b, words: _bf16_to_tf32(b, four_as(b, words[0], number, "bf16")[:2])
+    return lambda b, words: bf16_to_tf32(b, four_as(b, words[0], number, "bf16")[:2])
 
 
 _CONVERSIONS: dict[tuple[str, str], Callable[[Builder, Words], Words]] = {
@@ -253,7 +264,7 @@ _CONVERSIONS: dict[tuple[str, str], Callable[[Builder, Words], Words]] = {
     ("e2m1", "tf32"): _e2m1_to_tf32,
     ("e4m3", "tf32"): _8_to_tf32("e4m3"),
     ("e5m2", "tf32"): _8_to_tf32("e5m2"),
-    ("bf16", "tf32"): _bf16_to_tf32,
+    ("bf16", "tf32"): bf16_to_tf32,
     ("f16", "tf32"): halves_to_tf32,
 }
 """By the types before and behind (scalec.formats.CONVERTED)."""

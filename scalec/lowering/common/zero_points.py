@@ -6,7 +6,7 @@ zero point, it is the difference. So the subtraction that takes the number away 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,8 +18,16 @@ from scalec.lowering.builder import Builder, Variable
 from scalec.lowering.common.convert import place_of, thread_of
 from scalec.lowering.common.copies import RowScales, store_vectors
 from scalec.lowering.common.differences import table_of
-from scalec.lowering.common.elements import Words, four_as, halves_to_tf32, i4_to_e4m3
+from scalec.lowering.common.elements import (
+    Words,
+    bytes_of_halves,
+    four_as,
+    halves_to_tf32,
+    i4_to_e4m3,
+    integers_apart,
+)
 from scalec.lowering.common.state import COMMON, State
+from scalec.lowering.common.turned_words import TurnedWords
 from scalec.lowering.common.word_rows import WordRows
 from scalec.targets import WARPGROUP
 from scalec.zero_points import LOOKED_UP, Order
@@ -39,7 +47,8 @@ Place = int | tuple[int, int]
 @dataclass(frozen=True)
 class ZeroPoints:
     """A thread's zero points by the first row of those that it converts together, or one number for all. Of words they
-    are by that row and the number of a block of K, of the thread's chunks in which as many as are `sharing` lie.
+    are by that row and the number of a block of K, of the thread's chunks in which as many as are `sharing` lie. Of what
+    is turned by the time and the row of a word (`TurnedWords`); `sharing` times, one after the other, have the same.
 
     Attributes:
         loaded: as they were loaded, a byte each. What follows from a byte is computed where it is used: before, it
@@ -88,10 +97,23 @@ class ZeroPoints:
             pairs += four_as(b, word, _NUMBERS[stored, kind], kind, less)
         if made == "tf32":
             return halves_to_tf32(b, pairs[: 4 // 2])  # half a word was loaded
-        if made != "e4m3":
-            return pairs
-        text = "{ .reg .b16 L, H; cvt.rn.satfinite.e4m3x2.f16x2 L, $1; cvt.rn.satfinite.e4m3x2.f16x2 H, $2; "
-        return [b.pure(text + "mov.b32 $0, {L, H}; }", b.i32, *pairs[i : i + 2]) for i in range(0, len(pairs), 2)]
+        return bytes_of_halves(b, pairs) if made == "e4m3" else pairs
+
+    def of_turned(
+        self, b: Builder, at: tuple[int, int], stored: str, made: str, known: dict[Any, Words]
+    ) -> Words:
+        """What is subtracted of a row that a thread turns, one after the other: `at` says which time, and which of the
+        rows that it makes of a word."""
+        key, kind = (at[0] // self.sharing, at[1]), "bf16" if made == "bf16" else "f16"
+        if key not in known:
+            known[key] = self.less(b, self.of(b, key), stored, kind)
+        return known[key]
+
+    @staticmethod
+    def apart(b: Builder, word: ir.Value, less: Sequence[Words], stored: str, made: str) -> Words:
+        """Pairs of 16 bits of two elements of a word that are four apart, less what is subtracted of each."""
+        kind = "bf16" if made == "bf16" else "f16"
+        return integers_apart(b, word, less, _NUMBERS[stored, kind], kind)
 
     def less(self, b: Builder, zero: ir.Value | int, stored: str, kind: str) -> Words:
         """What is subtracted, one after the other: the number and the zero point, together where that is exact."""
@@ -122,10 +144,28 @@ def zero_points(s: State, op: ir.OpView) -> None:
         loaded, shifts = _load(s, op, c.row, c.at_once, dict(enumerate(columns)))
         s.values[op.result] = ZeroPoints(loaded, bounds_in(op), shifts, signed, plus, sharing)
         return
+    if "turned" in attributes:
+        t = TurnedWords.of(thread_of(s), op.target.type, tile.ints_of(attributes["turned"]))
+        s.values[op.result] = _of_turned(s, op, t, t.times if t.sharing(k_block) else 1)
+        return
     chunks = tile.swizzle_of(op.target.type) // tile.CHUNK  # of a row, as `tile.convert` makes them
     own, chunk = place_of(b, thread_of(s), chunks)
     loaded, shifts = _load(s, op, own, WARPGROUP // chunks, {None: b.mul(chunk, each)})
     s.values[op.result] = ZeroPoints(loaded, bounds_in(op), shifts, signed, plus)
+
+
+def _of_turned(s: State, op: ir.OpView, t: TurnedWords, sharing: int) -> ZeroPoints:
+    """Those of all rows of a thread's words."""
+    b, loaded, shifts, rows = s.b, dict[Place, ir.Value](), dict[Place, ir.Value](), tile.shape_of(op.target.type)[0]
+    for time in range(0, t.times, sharing):
+        word, chunk = t.place(b, time)
+        for i, row in enumerate(t.rows(b)):
+            own = b.add(b.shl(word, 3), row)
+            found = _load(s, op, own, rows, {None: b.mul(chunk, t.each)})
+            for x, into in zip(found, (loaded, shifts), strict=True):
+                into.update({(time // sharing, i): value for value in x.values()})
+    plus, signed = tile.optional(op, "plus"), stored_in(op) != "u4"
+    return ZeroPoints(loaded, bounds_in(op), shifts, signed, plus, sharing)
 
 
 def _load(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import Any
 
-from scalec.formats import ALL, WHOLE
+from scalec.formats import ALL, IN_ORDER, WHOLE
 from scalec.ir.mlir import ir
 from scalec.passes.emit.frame import element_in_memory
 from scalec.passes.emit.handles import Handles, Side
@@ -14,6 +14,7 @@ from scalec.passes.emit.sums import Point
 from scalec.passes.emit.tensors import Work
 from scalec.passes.emit.transformer import Transformer
 from scalec.passes.plan.converted import registers_make
+from scalec.passes.plan.panes import Strip
 from scalec.passes.problem.half_bytes import cut_converted
 from scalec.passes.problem.operand import Operand
 from scalec.passes.problem.zero_points import ZeroPoints
@@ -73,14 +74,13 @@ class Converter(Transformer):
         """A stage that others multiply then; what is loaded for it is on its way while copies are."""
         e, computed = self.e, [side for side in self.own_sides if self.transforms(side, held)]
         beside = {side.label: self.along_k(h, side, w, k) for side in computed}
-        less = [x for x in self.own_sides if x.operand.zeros is not None]
-        zeros = {side.label: self.zero_points(h, side, w, k) for side in less}
+        zeros = {x.label: self.zero_points(h, x, w, k) for x in self.own_sides if x.operand.zeros is not None}
         inside = self.elements_inside(w, k) if any(self.masked(side, held) for side in computed) else None
         last = self.in_last(w, k)
         e.op("tile.wait", operands=[h.filled, cursor])
         points = self.points(h, w, self.at_k(w, k))
         for number, side in enumerate(self.sides):
-            less = [zeros[side.label]] if side.label in zeros else []
+            less = zeros.get(side.label, [])
             if side in computed:
                 self.transform(h, side, cursor, held[side.label], beside[side.label], inside, less)
                 continue
@@ -120,14 +120,18 @@ class Converter(Transformer):
             how["element"] = self.problem.k.size % self.schedule.tile[2]
         if side.operand.in_words:
             how["in_words"] = True
+        if operand.turned and operand.order != IN_ORDER:
+            how["order"] = operand.order
         if not side.operand.turned:
             operands = [h.stored[side.label], h.tiles[side.label], cursor, factors, less, cut, shift]
             self.e.op("tile.convert", operands=operands, **how)
             return
         for number, strip in enumerate(side.strips):
             target = self.strip(h.tiles[side.label], strip, side.copied)
-            operands = [self.turned_strip(h, side, number), target, cursor, factors, less, cut, shift]
-            self.e.op("tile.convert", operands=operands, turned=True, **how)
+            own = less[number : number + 1]
+            operands = [self.turned_strip(h, side, number), target, cursor, factors, own, cut, shift]
+            first = strip.first if operand.folded and strip.first else None
+            self.e.op("tile.convert", operands=operands, turned=True, first=first, **how)
 
     @property
     def own_sides(self) -> list[Side]:
@@ -145,13 +149,15 @@ class Converter(Transformer):
             return []
         return [self.e.arith("arith.divui", self.e.arith("arith.muli", shift, self.e.i32(bits)), self.e.i32(8))]
 
-    def zero_points(self, h: Handles, side: Side, w: Work, k: ir.Value) -> ir.Value:
-        """Those of a side, in registers of the threads that convert it."""
+    def zero_points(self, h: Handles, side: Side, w: Work, k: ir.Value) -> list[ir.Value]:
+        """Those of a side, in registers of the threads that convert it: of what they turn each strip's."""
         e, zeros = self.e, side.operand.zeros
         assert zeros is not None
         kind, target = [e.type("subtrahends")], h.tiles[side.label]
+        if side.operand.turned:
+            return [self.zeros_of_strip(h, side, x, w, k) for x in side.strips]
         if not zeros.name:
-            return e.op("tile.zero_points", kind, [target, None, None, None, None], number=zeros.number).result
+            return [e.op("tile.zero_points", kind, [target, None, None, None, None], number=zeros.number).result]
         made: ir.Value | None = None
         for pane, own in enumerate(side.operand.panes):
             assert own.zeros is not None
@@ -163,7 +169,19 @@ class Converter(Transformer):
             how["in_words"] = side.strips[0].rows if side.operand.in_words else None
             made = e.op("tile.zero_points", kind, [target, source, strides, place, made], **how).result
         assert made is not None
-        return made
+        return [made]
+
+    def zeros_of_strip(self, h: Handles, side: Side, strip: Strip, w: Work, k: ir.Value) -> ir.Value:
+        """Those of a strip of rows that warps turn."""
+        e, zeros = self.e, side.operand.panes[strip.pane].zeros
+        assert zeros is not None
+        kind, target = [e.type("subtrahends")], self.strip(h.tiles[side.label], strip, side.copied)
+        if not zeros.name:
+            return e.op("tile.zero_points", kind, [target, None, None, None, None], number=zeros.number).result
+        source, strides, place, how = self.place_of_zeros(h, side, zeros, self.points(h, w, self.at_k(w, k))[0])
+        place[0] = self.strip_row(place[0], strip)
+        how |= {"plus": zeros.number or None, "turned": side.operand.order}
+        return e.op("tile.zero_points", kind, [target, source, strides, place, None], **how).result
 
     def place_of_zeros(
         self, h: Handles, side: Side, zeros: ZeroPoints, point: Point

@@ -106,8 +106,13 @@ class Side:
         if self.operand.in_words:
             return depth // PER_WORD * len(self.strips), self.strips[0].rows
         if self.operand.turned:
-            return depth * len(self.strips), self.strips[0].rows
+            return depth * len(self.strips), self.strips[0].rows // self.per_byte
         return self.copied, self.stored_row * 8 // max(8, self.operand.stored.bits)
+
+    @property
+    def per_byte(self) -> int:
+        """Elements of a byte of the tile that copies bring and warps convert, 1 of larger ones."""
+        return max(1, 8 // self.operand.stored.bits)
 
     def shape(self, depth: int) -> tuple[int, int]:
         """Of its tile in shared memory, `depth` elements of K deep; packed elements in bytes."""

@@ -241,7 +241,9 @@ class Producer(ScaleRows, Results, Dealer, Converter):
             x, row = self.element_of_map(side, self.before(operand, k0)), self.copied_row(h, side, w.row0[side.label])
             for number, strip in enumerate(side.strips):
                 at = self.strip_row(row, strip)
-                place = (at, k0) if operand.stored_mn_major else (at, x) if operand.in_words else (x, at)
+                place = (at, x) if operand.in_words else (x, at)
+                if operand.stored_mn_major:
+                    place = (self.packed(at, side.per_byte) if operand.turned else at, k0)
                 own = operand.panes[strip.pane]
                 source = self.at(h.maps[side.map_of(strip.pane)], own.name, own.coords, w, operand.pages_k)
                 if operand.turned or operand.in_words:
@@ -353,8 +355,11 @@ class Producer(ScaleRows, Results, Dealer, Converter):
         """Element `k0` of K as the tensor map of an operand counts them: packed ones by bytes, or by words."""
         operand = side.operand
         bits = operand.stored.bits if operand.converted else operand.shared_bits
-        packed = PER_WORD if operand.in_words else 8 // bits if bits < 8 else 1
-        return self.e.arith("arith.divui", k0, self.e.i32(packed)) if packed > 1 else k0
+        return self.packed(k0, PER_WORD if operand.in_words else 8 // bits if bits < 8 else 1)
+
+    def packed(self, at: ir.Value, each: int) -> ir.Value:
+        """Element `at` as counted by what has `each` of them."""
+        return self.e.arith("arith.divui", at, self.e.i32(each)) if each > 1 else at
 
     def gathered(self, side: Side) -> ir.Value:
         """Registers for the indices of rows that are gathered."""

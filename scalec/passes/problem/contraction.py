@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 from scalec import zero_points
-from scalec.formats import ADDENDS, CONVERTED, ELEMENT_TYPES, FOLDED, NAMED, WHOLE, element_spelled
+from scalec.formats import ADDENDS, CONVERTED, ELEMENT_TYPES, FOLDED, NAMED, PACKED_BITS, WHOLE, element_spelled
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, block_of, dims_in, dims_read, element, maps_of, rounded_to
 from scalec.passes.problem.operand import (
@@ -181,7 +181,9 @@ class _Side:
         if rounded := tuple(level.rounded for level in self.levels if level.rounded):
             return rounded if self.k_major else ()
         if self.zeros is not None:
-            return converts(self.element, *self.zeros) if self.k_major else ()
+            return converts(self.element, *self.zeros)
+        if not self.k_major and TURNED.get(self.element) == PACKED_BITS:
+            return CONVERTED[self.element]
         able = self.k_major or TURNED.get(self.element) == 8
         return (self.element, *(CONVERTED.get(self.element, ()) if able else ()))
 

@@ -13,7 +13,7 @@ def cut_converted(product: Problem) -> list[Operand]:
     k, both = product.k.size, (product.lhs, product.rhs)
     if not product.converts or k is None or not all(x.stored.bits < 8 and k * x.stored.bits % 8 for x in both):
         return []
-    able = [x.converted and x.zeros is None and not (x.transformed or x.others or x.in_words) for x in both]
+    able = [x.converted and x.zeros is None and not (x.transformed or x.others or x.in_words or x.turned) for x in both]
     if product.range_of_k is not None or not all(x or y.folded is None for x, y in zip(able, both, strict=True)):
         return []
     return [x for x, y in zip(both, able, strict=True) if y]

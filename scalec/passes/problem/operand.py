@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from scalec.formats import ADDENDS, WHOLE, ElementType
+from scalec.formats import ADDENDS, IN_ORDER, WHOLE, ElementType
 from scalec.passes.problem.access import Coord, Dim
 from scalec.passes.problem.zero_points import ZeroPoints
 from scalec.targets import ATOM, ATOMIC_SPAN, MmaShape, Target
@@ -32,8 +32,9 @@ PROMOTED_BITS = 8
 """Bits that an element has at most in memory whose sums are promoted: products of larger ones, which are summed before
 they meet their scales, may be beyond f32's range."""
 
-TURNED = {"e4m3": 8, "e5m2": 8, "i8": 8, "tf32": 32}
-"""Element types that warps turn, where the tensor core does not read them with M or N contiguous, and their bits."""
+TURNED = {"e4m3": 8, "e5m2": 8, "i8": 8, "tf32": 32, "e2m1": 4, "i4": 4, "u4": 4}
+"""Element types that warps turn, where the tensor core does not read them with M or N contiguous, and their bits. Those
+of 4 bits become others on the way."""
 
 FOLDED_STEP = 8
 """K elements of which blocks of folded scales are multiples: those that a thread converts with one."""
@@ -148,6 +149,9 @@ class Operand:
     turned: bool = False  # its rows are contiguous in memory, and warps make rows of it that are contiguous along K
     # its rows of K are in words of WORD_BITS, those of adjacent rows beside each other (scalec.formats.WORDS).
     in_words: bool = False
+    # of a row of 4 bits that is contiguous along M or N, which of eight rows each element of a word is of, from the
+    # lowest bits on.
+    order: tuple[int, ...] = IN_ORDER
     pages: str = ""  # the lookup that says which page its rows are of, if a copy brings several; "" where none does
     page: int = 0  # rows of each page, also where they are gathered; 0 where it has none
     pages_k: str = ""  # the lookup that says which page its K is of, `page_k` of each; "" where it has none

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from scalec.errors import UnsupportedError
-from scalec.formats import CONVERTED, ELEMENT_TYPES, LAYOUTS, NUMBERS, WHOLE, WORDS
+from scalec.formats import CONVERTED, ELEMENT_TYPES, LAYOUTS, NUMBERS, PACKED_BITS, WHOLE, WORDS
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, apart_in, block_of, dims_in, dims_read, element, map_of, symbols_in
@@ -152,6 +152,7 @@ class OperandReader(NamedScales):
             self.named_scale(op, order, name, (rows, k, summed), (stored, element)) for op in levels if summed != k.name
         )
         turned = transposed and not reads and family is not None and stored.name in TURNED and row == rows.name
+        turned = turned and (stored.bits > PACKED_BITS or (stored != element and rounded is None))
         if transposed and not reads and not turned and (own is not None or stored.name in CONVERTED):
             reason = f"the tensor core of {self.target.name} reads {element.name} contiguous along K only"
             last = ", ".join([*(x for x in order if x != k.name), k.name])
