@@ -214,6 +214,37 @@ def within(a: Linear, inner: Linear, name: str) -> Linear | None:
     return add(total, times(add(atom(Dim(name)), constant(-inner.constant)), factor))
 
 
+def put(a: Linear, name: str, inner: Linear) -> Linear:
+    """`a` with another index in the place of a dimension."""
+    total = constant(a.constant)
+    for t, c in a.terms:
+        found = atom(t)
+        if t == Dim(name):
+            found = inner
+        elif isinstance(t, Remainder):
+            found = remainder(put(t.value, name, inner), t.divisor)
+        elif isinstance(t, Quotient):
+            found = divide(put(t.value, name, inner), t.divisor, t.ceiling)
+        total = add(total, times(found, c))
+    return total
+
+
+def step(a: Linear, by: int) -> int | None:
+    """By how much `a` grows where its dimensions do by a number, None where that differs. Without sizes, or symbols."""
+    total = 0
+    for t, c in a.terms:
+        own = by if isinstance(t, Dim) else None
+        if isinstance(t, Quotient | Remainder):
+            inner = step(t.value, by)
+            if inner is None or inner % t.divisor:
+                return None
+            own = inner // t.divisor if isinstance(t, Quotient) else 0
+        if own is None:
+            return None
+        total += c * own
+    return total
+
+
 def _bound(a: Linear, upper: bool) -> Linear:
     total = constant(a.constant)
     for t, c in a.terms:

@@ -11,7 +11,7 @@ from typing import cast
 
 from scalec import sizes
 from scalec.formats import ELEMENT_TYPES, WORDS
-from scalec.frontend import affine, elementwise
+from scalec.frontend import affine, elementwise, words
 from scalec.frontend.affine import Linear, Size, Symbol
 from scalec.frontend.diagnostics import Source, Span
 from scalec.frontend.operands import index_of, of_all, stored
@@ -96,6 +96,9 @@ class Builder:
             return self._scales(argument.tensor)[argument.first :]
         layout = WORDS if argument.words else "row"
         type, described = self._stored(argument)
+        if argument.order is not None:
+            at = words.places(argument.order)
+            described["scale.order"] = ir.DenseI64ArrayAttr.get([at.index(i) for i in range(len(at))])
         return [(argument.name, type, {"scale.layout": ir.StringAttr.get(layout)} | described)]
 
     def _stored(self, tensor: Tensor) -> tuple[ir.Type, dict[str, ir.Attribute]]:

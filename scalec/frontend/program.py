@@ -34,6 +34,9 @@ class Tensor:
     layout: str | None = None  # of scales that are copied, "" for rows; None while no use has said it
     index: bool = False  # whether it is used as an index
     words: bool | None = None  # whether it is stored in words of its last index; None while no operand has said it
+    # where its elements lie along its last index, computed of that (POINT), where an operand has them in another order
+    # within each eight; None in order.
+    order: Linear | None = None
     # its indices along which each group of a range has blocks of its own, and the range.
     groups: dict[int, Range] = field(default_factory=dict)
 

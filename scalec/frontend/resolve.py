@@ -219,23 +219,23 @@ class Resolver:
             self.elementwise.append((read.source, node.span))
         return read
 
-    def _read(self, node: ast.Tensor, side: str, packed: bool = False) -> tuple[Read, bool]:
-        """A tensor at its indices, stored in words where it is `packed`, and whether its annotation is a format."""
+    def _read(self, node: ast.Tensor, side: str, how: words.How = words.ROWS) -> tuple[Read, bool]:
+        """A tensor at its indices, and whether its annotation is a format; `how` it is stored."""
         operands.check_scale(self.source, node)
         computed = self.names.defined.get(node.name.text)
         if computed is not None:
             return cast(Read, self._use_at(node, computed)), False
         tensor = self.names.tensor(node.name, len(node.indices), node.span)
-        words.note(self.source, node, tensor, packed)
+        words.note(self.source, node, tensor, how)
         index = self.names.indices(tensor, node.indices)
         formatted = node.type is not None and scales.annotate(self.source, tensor, node.type, side, self.names.copies)
         dims = frozenset().union(*(affine.dims(i) for i in index))
         return Read(node.span, dims, tensor, index), formatted
 
     def _operand(self, node: ast.Tensor, side: str) -> tuple[Read, bool]:
-        """Likewise of an operand, which may be in words."""
-        packed = words.of(self.source, node, self.names.tensors.get(node.name.text))
-        return self._read(packed or node, side, packed is not None)
+        """Likewise of an operand, which may be in words, or in an order."""
+        node, how = words.operand(self.source, node, self.names.tensors.get(node.name.text), self.names.index)
+        return self._read(node, side, how)
 
     def _use_at(self, node: ast.Tensor, computed: Statement) -> Value:
         name = node.name.text

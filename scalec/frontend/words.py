@@ -1,18 +1,22 @@
 """Operands whose elements of adjacent K are packed into words of 32 bits: `B[k/8,n,k%8]:u4`, as GPTQ stores weights.
 
 B[k/8,n,k%8]  -->  B[n,k], stored as [ceil(k/8), n, 8]
+
+And operands whose elements lie in another order within each eight of the last index, as AWQ stores weights:
+
+B[k, n/8*8 + n%2*4 + n%8/2]  -->  B[k,n], stored in that order
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from scalec.formats import ELEMENT_TYPES, FORMATS, PACKED_BITS, PER_WORD, WORD_BITS
 from scalec.frontend import affine, ast
 from scalec.frontend.diagnostics import Source, Span
-from scalec.frontend.program import Tensor
+from scalec.frontend.program import POINT, Tensor
 
 
 class _Half(NamedTuple):
@@ -22,6 +26,31 @@ class _Half(NamedTuple):
     of: ast.IndexName
     number: int
     span: Span
+
+
+class How(NamedTuple):
+    """How a tensor is stored: in words of its last index, or with its elements at `order`, of POINT, along that."""
+
+    packed: bool = False
+    order: affine.Linear | None = None
+
+
+ROWS = How()
+"""In rows, in order."""
+
+
+def operand(
+    source: Source, node: ast.Tensor, known: Tensor | None, index: Callable[[ast.Node], affine.Linear]
+) -> tuple[ast.Tensor, How]:
+    """An operand as it is indexed in rows, in order, and how it is stored. `known`: what the tensor is so far; `index`:
+    an index in normal form.
+
+    Raises:
+        SourceError: it is in words of another length, or half of an index is missing, or stands elsewhere.
+    """
+    if (packed := of(source, node, known)) is not None:
+        return packed, How(True)
+    return _ordered(node, known, index) or (node, ROWS)
 
 
 def of(source: Source, node: ast.Tensor, known: Tensor | None) -> ast.Tensor | None:
@@ -55,21 +84,47 @@ def of(source: Source, node: ast.Tensor, known: Tensor | None) -> ast.Tensor | N
     return replace(node, indices=(*node.indices[: last - 2], node.indices[last - 1], within.of))
 
 
-def note(source: Source, node: ast.Tensor, tensor: Tensor, packed: bool) -> None:
-    """Notes that one use of a tensor has it in words, or does not; refuses what another use contradicts."""
-    if tensor.words not in (None, packed):
+def _ordered(
+    node: ast.Tensor, known: Tensor | None, index: Callable[[ast.Node], affine.Linear]
+) -> tuple[ast.Tensor, How] | None:
+    """Likewise of an operand of PACKED_BITS whose last index is an order within each PER_WORD; None of another."""
+    element, last = _element(node, known), node.indices[-1] if node.indices else None
+    if element is None or ELEMENT_TYPES[element].bits != PACKED_BITS or last is None or isinstance(last, ast.IndexName):
+        return None
+    names = {x.text: x for x in ast.walk(last) if isinstance(x, ast.IndexName)}
+    if len(names) != 1 or any(isinstance(x, ast.IndexRead | ast.IndexSize) for x in ast.walk(last)):
+        return None
+    ((name, own),) = names.items()
+    at = affine.put(index(last), name, affine.atom(affine.Dim(POINT)))
+    if affine.step(at, PER_WORD) != PER_WORD or sorted(places(at)) != [*range(PER_WORD)]:
+        return None
+    return replace(node, indices=(*node.indices[:-1], own)), How(False, at)
+
+
+def places(order: affine.Linear) -> list[int]:
+    """Where each of the first PER_WORD elements lies."""
+    found = [affine.value(order, {POINT: i}) for i in range(PER_WORD)]
+    return [-1 if x is None else x for x in found]
+
+
+def note(source: Source, node: ast.Tensor, tensor: Tensor, how: How) -> None:
+    """Notes how one use of a tensor has it stored; refuses what another use contradicts."""
+    if tensor.words is not None and (tensor.words, tensor.order) != how:
+        other = tensor.words == how.packed
         raise source.error(
             node.span,
             f"{tensor.name} would be stored in two ways",
             got=source.text[slice(*node.span)],
-            expected="words at every use, or at none",
+            expected="elements in one order at every use" if other else "words at every use, or at none",
             fix="give one of the two tensors another name",
         )
-    tensor.words = packed
+    tensor.words, tensor.order = how
 
 
 def written(tensor: Tensor, at: Sequence[affine.Linear]) -> Sequence[affine.Linear]:
-    """Where a tensor is read, as the language writes it of one in words."""
+    """Where a tensor is read, as the language writes it of one in words, or in an order."""
+    if tensor.order is not None:
+        return (*at[:-1], affine.put(tensor.order, POINT, at[-1]))
     if not tensor.words:
         return at
     *outer, row, k = at
@@ -91,7 +146,9 @@ def _half(node: ast.Node) -> _Half | None:
 
 
 def in_words(node: ast.Tensor) -> bool:
-    """Whether an operand of PACKED_BITS is in words."""
+    """Whether an operand of PACKED_BITS is in words, or in an order of its own."""
+    if node.indices and not isinstance(node.indices[-1], ast.IndexName):
+        return True
     halves = [_half(x) for x in (node.indices[-3:] if len(node.indices) > 2 else ())]
     return bool(halves) and halves[0] is not None and halves[2] is not None and halves[0].of.text == halves[2].of.text
 

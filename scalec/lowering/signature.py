@@ -75,9 +75,12 @@ def _terms(e: ir.AffineExpr, dims: list[str]) -> tuple[tuple[abi.Term, ...], int
     return None
 
 
-def _extents(m: ir.AffineMap, dims: list[str], tensor: str, layout: str) -> tuple[abi.Extent, ...]:
-    """The extents of a tensor in memory: as the program indexes it, but in words [k/8, n, 8] for [n, k]."""
+def _extents(m: ir.AffineMap, dims: list[str], tensor: str, layout: str, eights: bool) -> tuple[abi.Extent, ...]:
+    """The extents of a tensor in memory: as the program indexes it, but in words [k/8, n, 8] for [n, k], or whole
+    `eights` of the last index."""
     extents = list(m.results)
+    if eights:
+        extents[-1] = ir.AffineExpr.get_mul(ir.AffineExpr.get_ceil_div(extents[-1], PER_WORD), PER_WORD)
     if layout == WORDS:
         *outer, rows, k = extents
         extents = [*outer, ir.AffineExpr.get_ceil_div(k, PER_WORD), rows, ir.AffineExpr.get_constant(PER_WORD)]
@@ -117,7 +120,7 @@ def tensors(
             shape, name = (), _text(facts, "scale.name", f"argument{i}")
             layout = _text(facts, "scale.layout", "row")
             if isinstance(t, ir.RankedTensorType):
-                shape = _extents(scale.map_of(facts["scale.shape"]), dims, name, layout)
+                shape = _extents(scale.map_of(facts["scale.shape"]), dims, name, layout, "scale.order" in facts)
             made.append(
                 abi.TensorSpec(
                     name=name,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from scalec.formats import WHOLE
+from scalec.formats import IN_ORDER, WHOLE
 from scalec.passes.problem.access import Coord, Dim, Gaps
 from scalec.passes.problem.operand import Operand
 from scalec.passes.problem.result import EpilogueInput
@@ -194,7 +194,7 @@ def _operand(operand: Operand, roles: dict[str, str]) -> str:
         element = f"({' '.join((operand.stored.name, *_ops(operand.body)))}{inputs}) as {operand.element.name}"
     less = "" if zeros is None else f"-{zeros.type}[{_index(zeros.coords, roles)}]" if zeros.name else "-number"
     less += " in another order" * (zeros is not None and any(zeros.orders))
-    words = " in words" * operand.in_words
+    words = " in words" * operand.in_words + " ordered" * (operand.order != IN_ORDER)
     return f"{element}[{_index(operand.coords, roles)}]{words}{less}" + "".join(scales)
 
 

@@ -14,7 +14,7 @@ from scalec.formats import Granularity
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, block_of, map_of
 from scalec.reference.body import element_name
-from scalec.reference.packing import WORD, decode, from_words
+from scalec.reference.packing import FOUR_BITS, WORD, decode, from_order, from_words
 from scalec.reference.space import Space, evaluate
 from scalec.suggestions import did_you_mean
 
@@ -32,6 +32,13 @@ class Signature:
     layout: str  # `scale.layout`
     tensor: bool  # False for a scalar
     inout: bool  # whether it accumulates into the argument of the same name
+    # `scale.order`: which of each eight of the last index each element in memory is; () in order
+    order: tuple[int, ...] = ()
+
+    @property
+    def eights(self) -> bool:
+        """Whether the last index has whole words of eight elements in memory."""
+        return self.layout == "words" or bool(self.order)
 
 
 def find_program(module: ir.Module) -> ir.OpView:
@@ -54,6 +61,7 @@ def _signature(t: ir.Type, attributes: Mapping[str, ir.Attribute], default: str)
         layout=text.get("scale.layout", "row"),
         tensor=ranked,
         inout="scale.inout" in attributes,
+        order=tuple(ir.DenseI64ArrayAttr(attributes["scale.order"])) if "scale.order" in attributes else (),
     )
 
 
@@ -108,6 +116,8 @@ def arguments_of(arguments: Mapping[str, Any] | Sequence[Any], expected: Sequenc
             a = a.astype(np.int32, copy=False)
         if s.layout == "words" and a.dtype.itemsize == 4:
             a = np.ascontiguousarray(a)[..., None].view(np.uint8)
+        elif s.element in FOUR_BITS and s.layout == "row" and a.dtype.kind in "iu" and a.dtype.itemsize == 4:
+            a = np.ascontiguousarray(a).view(np.uint8)
         try:
             a = decode(a, s.element)
         except ScalecError as error:
@@ -119,13 +129,17 @@ def arguments_of(arguments: Mapping[str, Any] | Sequence[Any], expected: Sequenc
             if a.shape[-1] != WORD:
                 raise ArgumentError(f"argument {s.name}", got=f"words of {a.shape[-1]}", expected=f"of {WORD} elements")
             a = from_words(a)
+        if s.order:
+            if a.shape[-1] % WORD:
+                raise ArgumentError(f"argument {s.name}", got=f"{a.shape[-1]} elements", expected=f"whole {WORD}")
+            a = from_order(a, s.order)
         out.append(a)
     return out
 
 
 def whole_words(s: Signature, a: Array, sizes: Sequence[int | None]) -> Array:
     """An argument without what its last words have behind the last element."""
-    return a if s.layout != "words" or s.shape is None else a[..., : extent_at(s.shape.results[-1], sizes)]
+    return a if not s.eights or s.shape is None else a[..., : extent_at(s.shape.results[-1], sizes)]
 
 
 def free_extent(e: ir.AffineExpr) -> bool:
@@ -204,21 +218,16 @@ def bind_sizes(
     sizes: list[int | None] = [None if dims is None or n not in dims else int(dims[n]) for n in names]
     known = [(s, tuple(shape)) for s, shape in shaped if s.tensor and s.layout in ("row", "col", "words")]
     for s, shape in known:
-        if s.layout != "words" and any(
-            want is not None and want != got for want, got in zip(s.static, shape, strict=True)
-        ):
+        if not s.eights and any(want is not None and want != got for want, got in zip(s.static, shape, strict=True)):
             want = "x".join("?" if n is None else str(n) for n in s.static)
             raise ArgumentError(f"argument {s.name} has the wrong shape", got="x".join(map(str, shape)), expected=want)
-    told = [
-        [*zip(s.shape.results, shape, strict=True)][: -1 if s.layout == "words" else None]
-        for s, shape in known
-        if s.shape
-    ]
+    told = [[*zip(s.shape.results, shape, strict=True)][: -1 if s.eights else None] for s, shape in known if s.shape]
     solve_sizes(sizes, [x for axes in told for x in axes])
+    solve_sizes(sizes, [(s.shape.results[-1], shape[-1]) for s, shape in known if s.shape and s.order])
     for s, shape in known:
         for axis, (e, n) in enumerate(zip(s.shape.results, shape, strict=True) if s.shape else ()):
             want = extent_at(e, sizes)
-            if want is not None and s.layout == "words" and axis == len(shape) - 1:
+            if want is not None and s.eights and axis == len(shape) - 1:
                 want += -want % WORD  # the last word may be partial
             if want is not None and want != n:
                 bound = ", ".join(f"{d} = {v}" for d, v in zip(names, sizes, strict=True) if v is not None)

@@ -22,7 +22,7 @@ from scalec.formats import Granularity, padded_to
 from scalec.ir.mlir import ir
 from scalec.ir.scale import apart_in, dims_read, map_of, maps_of
 from scalec.reference.bind import Signature, extent_at, find_program, granularity_of, signatures, solve_sizes
-from scalec.reference.packing import WORD, Count, numpy_dtype, to_layout, to_words
+from scalec.reference.packing import WORD, Count, numpy_dtype, to_layout, to_order, to_words
 from scalec.reference.quantize import block_shape, cast, encode_scale, quantize, scale_shape, spread
 from scalec.reference.space import Space, evaluate
 
@@ -265,11 +265,14 @@ def _shifted(
     made[s.name] = codes.astype(np.int8).astype(numpy_dtype(s.element))
 
 
-def _in_words(a: Array) -> Array:
-    """In words, of which the last have all bits where no element is."""
+def _in_memory(s: Signature, a: Array) -> Array:
+    """In words, or in an order, of which the last eight have all bits where no element is."""
+    if not s.eights:
+        return a
     whole = np.full((*a.shape[:-1], a.shape[-1] + -a.shape[-1] % WORD), 0xF, np.uint8)
     whole[..., : a.shape[-1]] = a.view(np.uint8)
-    return to_words(whole.view(a.dtype))
+    stored = whole.view(a.dtype)
+    return to_words(stored) if s.layout == "words" else to_order(stored, s.order)
 
 
 _CODES = {"u4": (0, 15), "i4": (-8, 7), "i8": (-20, 36)}
@@ -462,4 +465,4 @@ def make(
                 if any(n is None for n in own):
                     raise ScalecError(f"the shape of {s.name}'s zero points needs more sizes", fix="give them in dims")
                 _shifted(s, made, zeros, tuple(n for n in own if n is not None), rng)
-    return {s.name: _in_words(made[s.name]) if s.layout == "words" else made[s.name] for s in program.inputs}
+    return {s.name: _in_memory(s, made[s.name]) for s in program.inputs}

@@ -5,6 +5,7 @@ Everywhere else in the reference an array has one element an entry, in the order
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import ml_dtypes
@@ -26,6 +27,7 @@ Rows = Annotated[Array, lambda a: "" if a.ndim > 1 and a.dtype.itemsize == 1 els
 InWords = Annotated[Array, lambda a: "" if a.ndim > 2 and a.shape[-1] == WORD else f"words of {WORD}, rank 3 or more"]
 Words = Annotated[Array, lambda a: "" if a.ndim and a.dtype.name in ("int32", "uint32") else "int32, rank 1 or more"]
 
+FOUR_BITS = frozenset(t.name for t in ELEMENT_TYPES.values() if t.bits == 4)
 WORD = 8  # elements of 4 bits in a word of 32
 TILE_ROWS, TILE_COLS = 128, 4  # one tile of the blocked layout, in scales
 
@@ -135,6 +137,24 @@ def from_words(words: InWords) -> Array:
     """The inverse of `to_words`, with all elements of the last word."""
     *lead, count, rows, each = words.shape
     return np.ascontiguousarray(words.swapaxes(-2, -3)).reshape(*lead, rows, count * each)
+
+
+def to_order(values: Array, order: Sequence[int]) -> Array:
+    """Elements [..., n] as memory has them where element i of each eight is number `order[i]` of these: [..., n]
+    rounded up to whole eights, zeros past `n`."""
+    n = values.shape[-1]
+    padded = np.zeros((*values.shape[:-1], n + -n % WORD), values.dtype)
+    padded[..., :n] = values
+    eights = padded.reshape(*values.shape[:-1], padded.shape[-1] // WORD, WORD)
+    return np.ascontiguousarray(eights[..., list(order)]).reshape(padded.shape)
+
+
+def from_order(stored: Array, order: Sequence[int]) -> Array:
+    """The inverse of `to_order`, with all elements of the last eight."""
+    eights = stored.reshape(*stored.shape[:-1], stored.shape[-1] // WORD, WORD)
+    made = np.empty_like(eights)
+    made[..., list(order)] = eights
+    return made.reshape(stored.shape)
 
 
 def _padded(rows: int, cols: int) -> tuple[int, int]:

@@ -97,6 +97,10 @@ def bind_dims(spec: Called, views: Mapping[str, TensorView]) -> dict[str, int]:
         for axis, e in enumerate(t.shape):
             if e.dim and e.dim not in dims and e.divisor > 1:  # of pages alone: as many as they have
                 dims[e.dim], giver[e.dim] = elements(t, axis, views[t.name]) * e.divisor, t.name
+            if e.terms and _packed(t, axis) and e.terms[0].dim not in dims:  # of words alone: as many as they have
+                (term,) = e.terms
+                size = (elements(t, axis, views[t.name]) - e.size) // term.factor * term.divisor - term.offset
+                dims[term.dim], giver[term.dim] = size, t.name
     for t in (*spec.operands, *spec.results):
         for dim in (dim for e in t.shape for dim in e.names):
             if dim not in dims:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from scalec.abi import Extent, TensorSpec
-from scalec.formats import ELEMENT_TYPES, WORD_BITS, WORDS
+from scalec.formats import ELEMENT_TYPES, PACKED_BITS, WORD_BITS, WORDS
 from scalec.runtime.tensors import TensorView
 
 if TYPE_CHECKING:
@@ -73,10 +73,15 @@ def dense(t: TensorSpec, shape: Sequence[int]) -> tuple[int, ...]:
 
 def fitted(t: TensorSpec, view: TensorView) -> TensorView:
     """The view with the rank of the tensor, where both have one element, as a scale of a whole tensor may be 0-d, or
-    where the tensor is in words and the view of int32: each is its bytes."""
+    where the tensor is in words, or of 4 bits, and the view of int32: each is its bytes."""
     if t.layout == WORDS and view.dtype in ("i32", "uint32") and len(view.shape) == len(t.shape) - 1:
         strides = (*(step * WORD_BYTES for step in view.strides), 1)
         return view._replace(shape=(*view.shape, WORD_BYTES), strides=strides, dtype="uint8")
+    packed = ELEMENT_TYPES[t.dtype].bits == PACKED_BITS and t.contiguous == len(view.shape) - 1
+    if packed and view.dtype in ("i32", "uint32"):
+        *outer, last = view.shape
+        strides = (*(step * WORD_BYTES for step in view.strides[:-1]), *view.strides[-1:])
+        return view._replace(shape=(*outer, last * WORD_BYTES), strides=strides, dtype="uint8")
     if all(e == Extent(size=1) for e in t.shape) and all(e == 1 for e in view.shape):
         return view._replace(shape=(1,) * len(t.shape), strides=(1,) * len(t.shape))
     return view

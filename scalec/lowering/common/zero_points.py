@@ -47,8 +47,9 @@ Place = int | tuple[int, int]
 @dataclass(frozen=True)
 class ZeroPoints:
     """A thread's zero points by the first row of those that it converts together, or one number for all. Of words they
-    are by that row and the number of a block of K, of the thread's chunks in which as many as are `sharing` lie. Of what
-    is turned by the time and the row of a word (`TurnedWords`); `sharing` times, one after the other, have the same.
+    are by that row and the number of a block of K, of the thread's chunks in which as many as are `sharing` lie. Of
+    what is turned they are by the time and the row of a word (`TurnedWords`); `sharing` times, one after the other,
+    have the same.
 
     Attributes:
         loaded: as they were loaded, a byte each. What follows from a byte is computed where it is used: before, it
@@ -99,9 +100,7 @@ class ZeroPoints:
             return halves_to_tf32(b, pairs[: 4 // 2])  # half a word was loaded
         return bytes_of_halves(b, pairs) if made == "e4m3" else pairs
 
-    def of_turned(
-        self, b: Builder, at: tuple[int, int], stored: str, made: str, known: dict[Any, Words]
-    ) -> Words:
+    def of_turned(self, b: Builder, at: tuple[int, int], stored: str, made: str, known: dict[Any, Words]) -> Words:
         """What is subtracted of a row that a thread turns, one after the other: `at` says which time, and which of the
         rows that it makes of a word."""
         key, kind = (at[0] // self.sharing, at[1]), "bf16" if made == "bf16" else "f16"
@@ -161,9 +160,9 @@ def _of_turned(s: State, op: ir.OpView, t: TurnedWords, sharing: int) -> ZeroPoi
         word, chunk = t.place(b, time)
         for i, row in enumerate(t.rows(b)):
             own = b.add(b.shl(word, 3), row)
-            found = _load(s, op, own, rows, {None: b.mul(chunk, t.each)})
-            for x, into in zip(found, (loaded, shifts), strict=True):
-                into.update({(time // sharing, i): value for value in x.values()})
+            found, lowest = _load(s, op, own, rows, {None: b.mul(chunk, t.each)})
+            loaded[time // sharing, i] = found[0]
+            shifts |= {(time // sharing, i): lowest[0]} if lowest else {}
     plus, signed = tile.optional(op, "plus"), stored_in(op) != "u4"
     return ZeroPoints(loaded, bounds_in(op), shifts, signed, plus, sharing)
 

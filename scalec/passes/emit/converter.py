@@ -179,7 +179,7 @@ class Converter(Transformer):
         if not zeros.name:
             return e.op("tile.zero_points", kind, [target, None, None, None, None], number=zeros.number).result
         source, strides, place, how = self.place_of_zeros(h, side, zeros, self.points(h, w, self.at_k(w, k))[0])
-        place[0] = self.strip_row(place[0], strip)
+        place[0] = e.arith("arith.addi", place[0], e.i32(strip.ahead)) if strip.ahead else place[0]
         how |= {"plus": zeros.number or None, "turned": side.operand.order}
         return e.op("tile.zero_points", kind, [target, source, strides, place, None], **how).result
 

@@ -243,7 +243,7 @@ class Producer(ScaleRows, Results, Dealer, Converter):
                 at = self.strip_row(row, strip)
                 place = (at, x) if operand.in_words else (x, at)
                 if operand.stored_mn_major:
-                    place = (self.packed(at, side.per_byte) if operand.turned else at, k0)
+                    place = (self.by_units(at, side.per_byte) if operand.turned else at, k0)
                 own = operand.panes[strip.pane]
                 source = self.at(h.maps[side.map_of(strip.pane)], own.name, own.coords, w, operand.pages_k)
                 if operand.turned or operand.in_words:
@@ -355,10 +355,10 @@ class Producer(ScaleRows, Results, Dealer, Converter):
         """Element `k0` of K as the tensor map of an operand counts them: packed ones by bytes, or by words."""
         operand = side.operand
         bits = operand.stored.bits if operand.converted else operand.shared_bits
-        return self.packed(k0, PER_WORD if operand.in_words else 8 // bits if bits < 8 else 1)
+        return self.by_units(k0, PER_WORD if operand.in_words else 8 // bits if bits < 8 else 1)
 
-    def packed(self, at: ir.Value, each: int) -> ir.Value:
-        """Element `at` as counted by what has `each` of them."""
+    def by_units(self, at: ir.Value, each: int) -> ir.Value:
+        """Where element `at` is, counted by units of `each`."""
         return self.e.arith("arith.divui", at, self.e.i32(each)) if each > 1 else at
 
     def gathered(self, side: Side) -> ir.Value:

@@ -105,10 +105,13 @@ class Alone(Sharing):
 
     def warps(self, problem: Problem, tile: tuple[int, ...], warpgroups: int) -> Pair:
         """So that they load the least of shared memory, and so that each has whole blocks of the result's scales, or a
-        part of one, and all columns that become one."""
+        part of one, and all columns that become one; of several contractions columns that copies bring to be turned."""
         warps = WARPS * warpgroups
         ways = [(along, warps // along) for along in range(1, warps + 1) if warps % along == 0]
         fitting = [w for w in ways if not self.misfit(problem.family, tile, warpgroups, w)]
+        if problem.panes > 1 and problem.rhs.turned:
+            step = problem.panes * 8 * problem.target.tma_align // problem.rhs.stored.bits
+            fitting = [w for w in fitting if tile[1] // w[1] % step == 0] or fitting
         block = problem.block
         if problem.swapped:
             whole = [w for w in fitting if tile[0] // w[0] % block == 0]

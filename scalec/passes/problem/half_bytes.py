@@ -37,6 +37,17 @@ def check_half_bytes(product: Problem, whole: Problem) -> None:
             place=product.written,
         )
     packed = [x for x in (product.lhs, product.rhs) if x.stored.bits < 8]
+    less = [x for x in packed if x.turned and x.zeros is not None]
+    if less and len(packed) > 1 and k.size is None:  # which tells an odd one, too
+        (other,) = (x for x in packed if x is not less[0])
+        if not other.turned:
+            raise UnsupportedError(
+                f"rows of {other.name} may end in half a byte, and {less[0].name} is less its zero points there",
+                got=f"{k.name} of unknown size",
+                expected=f"a size of {k.name} that is given",
+                fix=f"give {k.name} in dims",
+                place=product.written,
+            )
     cut = [] if len(whole.products) > 1 else cut
     if product.converts and not cut and len(packed) > 1 and k.size is not None and k.size * packed[0].stored.bits % 8:
         raise UnsupportedError(

@@ -35,6 +35,7 @@ from scalec.passes.problem.operand import (
     promotion_step,
 )
 from scalec.passes.problem.sources import below, quantization, unscaled
+from scalec.passes.problem.words import order_along
 from scalec.passes.problem.written import element_of
 from scalec.passes.problem.zero_points import ZeroPoints, bounds_of, read_zero_points
 from scalec.targets import ATOM, MOST_INDICES, PADDED_ALIGN, PADDED_ROW, MmaShape, Target
@@ -153,7 +154,8 @@ class OperandReader(NamedScales):
         )
         turned = transposed and not reads and family is not None and stored.name in TURNED and row == rows.name
         turned = turned and (stored.bits > PACKED_BITS or (stored != element and rounded is None))
-        if transposed and not reads and not turned and (own is not None or stored.name in CONVERTED):
+        unknown = family is None and rounded is None and stored.bits == PACKED_BITS  # what is wrong is told later
+        if transposed and not (reads or turned or unknown) and (own is not None or stored.name in CONVERTED):
             reason = f"the tensor core of {self.target.name} reads {element.name} contiguous along K only"
             last = ", ".join([*(x for x in order if x != k.name), k.name])
             copy = f"{name}.t()" if len(order) == 2 else f"{name}.transpose({order.index(k.name)}, {len(order) - 1})"
@@ -210,7 +212,7 @@ class OperandReader(NamedScales):
             )
         made = Operand(index, name, stored, element, rows.name, order[-1], scales, bits, align, atom, coords, gathered)
         made = replace(made, turned=turned, rounded=rounded, body=body, page=page)
-        made = replace(made, in_words=layout == WORDS)
+        made = replace(made, in_words=layout == WORDS, order=order_along(self.function, made, k, place_of(value)))
         made = replace(made, gathered=pages) if page % ROWS_OF_PAGE else replace(made, pages=pages)
         made = replace(made, gathered_k=summed if summed != k.name else "", pages_k=pages_k, page_k=page_k)
         return replace(made, zeros=self.zero_points(subtract, made, (rows.name, k.name), order))

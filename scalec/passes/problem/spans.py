@@ -33,6 +33,8 @@ def with_spans(problem: Problem, function: ir.OpView) -> Problem:
             fixed |= {d for name in ("scale.shape", "scale.first") for d in dims_in(map_of(facts[name]))}
         if "scale.layout" in facts and ir.StringAttr(facts["scale.layout"]).value == WORDS:
             fixed |= dims_in(map_of(facts["scale.shape"]))  # whose words lie between two of its indices
+        if "scale.order" in facts:
+            fixed |= _read(map_of(facts["scale.shape"]))[-1]  # of which each eight are whole
         if "scale.shape" in facts:
             memory.append(_axes(facts))
     for role, others in (("m", "outer"), ("n", "outer"), ("k", "summed")):

@@ -1,11 +1,36 @@
-"""Operands in words of adjacent K (`B[k/8,n,k%8]`): what no kernel takes of them."""
+"""Operands in words of adjacent K (`B[k/8,n,k%8]`), or whose elements lie in another order: what no kernel takes of
+them."""
 
 from __future__ import annotations
 
-from scalec.errors import UnsupportedError
-from scalec.formats import PER_WORD
+from scalec.errors import Place, UnsupportedError
+from scalec.formats import IN_ORDER, PER_WORD
+from scalec.ir.mlir import ir
+from scalec.ir.scale import facts_of, order_of
+from scalec.passes.problem.access import Dim
 from scalec.passes.problem.operand import Operand
 from scalec.passes.problem.types import Problem
+
+
+def order_along(function: ir.OpView, operand: Operand, k: Dim, place: Place | None) -> tuple[int, ...]:
+    """Which of eight rows each element of a word of an operand is of.
+
+    Raises:
+        UnsupportedError: not those in order, and no warps turn them.
+    """
+    order = order_of(facts_of(function, "arg_attrs", operand.argument_index)) or IN_ORDER
+    if order == IN_ORDER or (operand.turned and not operand.transformed):
+        return order
+    names = operand.contiguous
+    raise UnsupportedError(
+        f"{operand.name} has each eight elements along {names} in another order",
+        got=f"{', '.join(map(str, order))}, from the lowest bits on",
+        expected=f"elements in order, as {names} is summed"
+        if names == k.name
+        else "elements in order, or an operand of 4 bits that is converted, and not computed or quantised anew",
+        fix=f"pass a copy of {operand.name} with its elements in order",
+        place=place,
+    )
 
 
 def check_words(product: Problem) -> None:
