@@ -16,7 +16,7 @@ from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering.builder import Builder
 from scalec.lowering.common.elements import Words, converted, pair_of, scaled
-from scalec.lowering.common.state import COMMON, Cursor, State, swizzle
+from scalec.lowering.common.state import COMMON, Cursor, State, swizzle, thread_of
 from scalec.lowering.common.turned_words import turn_words
 from scalec.lowering.common.word_rows import WordRows
 from scalec.targets import WARPGROUP
@@ -124,12 +124,6 @@ def place_of(b: Builder, thread: ir.Value, chunks: int) -> tuple[ir.Value, ir.Va
     return b.div(thread, chunks), b.and_(thread, chunks - 1)
 
 
-def thread_of(s: State) -> ir.Value:
-    """This thread's index in its warpgroup."""
-    b = s.b
-    return b.and_(b.add(b.shl(b.sub(s.warp, s.first_warp), 5), s.lane), WARPGROUP - 1)
-
-
 @COMMON.lowers("tile.convert")
 def convert(s: State, op: ir.OpView) -> None:
     b, cursor = s.b, s.get(op.cursor)
@@ -140,7 +134,7 @@ def convert(s: State, op: ir.OpView) -> None:
         return
     if "turned" in op.operation.attributes:
         if stored.bits == PACKED_BITS:
-            turn_words(s, op, thread, stored, made)
+            turn_words(s, op, stored, made)
         else:
             _turn(s, op, thread, stored.name, made.name)
         return

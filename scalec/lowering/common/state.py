@@ -11,7 +11,7 @@ from scalec.ir.mlir import ir
 from scalec.lowering.builder import Builder, Variable
 from scalec.lowering.common.joined import around, join
 from scalec.lowering.table import Table
-from scalec.targets import Target
+from scalec.targets import WARPGROUP, Target
 
 COMMON = Table("every target")
 """The functions of ops that are lowered alike on every target; a target's own table extends it."""
@@ -187,6 +187,12 @@ def swizzle(b: Builder, row: ir.Value, pitch: int) -> ir.Value | int:
     return {128: lambda: b.and_(row, 7), 64: lambda: b.and_(b.shr(row, 1), 3), 32: lambda: b.and_(b.shr(row, 2), 1)}[
         pitch
     ]()
+
+
+def thread_of(s: State) -> ir.Value:
+    """This thread's index in its warpgroup."""
+    b = s.b
+    return b.and_(b.add(b.shl(b.sub(s.warp, s.first_warp), 5), s.lane), WARPGROUP - 1)
 
 
 @dataclass(frozen=True)

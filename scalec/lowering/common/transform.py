@@ -18,12 +18,12 @@ from scalec.lowering import scalar
 from scalec.lowering.builder import Builder, Variable
 from scalec.lowering.common import epilogue, global_elements, rounding
 from scalec.lowering.common.block_scales import SCALES
-from scalec.lowering.common.convert import Chunks, elements_of, factor, place_of, thread_of
+from scalec.lowering.common.convert import Chunks, elements_of, factor, place_of
 from scalec.lowering.common.copies import widened as byte_as_f32
 from scalec.lowering.common.elements import converted, widened
 from scalec.lowering.common.parts import pointer_of
 from scalec.lowering.common.pointwise import REDUCTIONS
-from scalec.lowering.common.state import COMMON, State
+from scalec.lowering.common.state import COMMON, State, thread_of
 from scalec.meetings import COUNTER_BYTES
 from scalec.targets import WARPGROUP
 

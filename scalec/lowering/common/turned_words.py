@@ -28,8 +28,11 @@ from scalec.lowering.common.elements import (
     pair_of,
     scaled,
 )
-from scalec.lowering.common.state import State, swizzle
+from scalec.lowering.common.state import State, swizzle, thread_of
 from scalec.targets import WARPGROUP
+
+HALVES = 0x5410, 0x7632
+"""What `prmt` takes of two words: the lower halves of both, or the upper ones (PTX ISA 9.7.9.7)."""
 
 BANKS = 32
 """Of shared memory, a word wide each (CUDA C++ programming guide 5.1, shared memory)."""
@@ -37,26 +40,28 @@ BANKS = 32
 
 @dataclass(frozen=True)
 class TurnedWords:
-    """What a thread turns at a time: a word of each of `each` lines, for `times` times.
+    """What a thread turns at a time: a word of each of `each` lines, for `times` times. What follows from its number
+    alone is computed once (`State.once`).
 
     Attributes:
         words: of a line, each of PER_WORD rows; chunks: of 16 bytes, of a row; each: elements of these.
+        pitch: bytes of a row, which are those of its swizzle.
         order: the row of each element of a word.
-        thread: its number in the warpgroup.
     """
 
+    s: State
     words: int
     chunks: int
     each: int
+    pitch: int
     order: tuple[int, ...]
-    thread: ir.Value
 
     @staticmethod
-    def of(thread: ir.Value, target: ir.Type, order: Sequence[int]) -> TurnedWords:
+    def of(s: State, target: ir.Type, order: Sequence[int]) -> TurnedWords:
         """For a tile [rows, K] that is made."""
         (rows, depth), bits = tile.shape_of(target), tile.bits_of(tile.element_of(target))
-        each = 8 * tile.CHUNK // bits
-        return TurnedWords(rows // PER_WORD, depth // each, each, tuple(order), thread)
+        each, pitch = 8 * tile.CHUNK // bits, tile.swizzle_of(target)
+        return TurnedWords(s, rows // PER_WORD, depth // each, each, pitch, tuple(order))
 
     @property
     def times(self) -> int:
@@ -66,64 +71,86 @@ class TurnedWords:
         """Whether a thread has the same rows each time, and one block of so many elements of K."""
         return WARPGROUP % self.words == 0 and k_block % (self.chunks * self.each) == 0
 
-    def place(self, b: Builder, time: int) -> tuple[ir.Value, ir.Value]:
+    def place(self, time: int) -> tuple[ir.Value, ir.Value]:
         """The thread's word, and its chunk of 16 bytes."""
-        number = b.add(self.thread, time * WARPGROUP)
-        chunk = b.div(number, self.words)
-        return b.sub(number, b.mul(chunk, self.words)), chunk
 
-    def some(self, b: Builder, time: int) -> ir.Value | None:
+        def found() -> tuple[ir.Value, ir.Value]:
+            b = self.s.b
+            number = b.add(thread_of(self.s), time * WARPGROUP)
+            chunk = b.div(number, self.words)
+            return b.sub(number, b.mul(chunk, self.words)), chunk
+
+        return self.s.once(("turned word", self.words, time), found)
+
+    def some(self, time: int) -> ir.Value | None:
         """Whether the thread has one then; None where all have."""
+        b = self.s.b
         if (time + 1) * WARPGROUP <= self.words * self.chunks:
             return None
-        return b.compare("lt", b.add(self.thread, time * WARPGROUP), self.words * self.chunks)
+        return b.compare("lt", b.add(thread_of(self.s), time * WARPGROUP), self.words * self.chunks)
 
-    def turned(self, b: Builder, word: ir.Value | int) -> ir.Value:
+    def turned(self, word: ir.Value | int) -> ir.Value:
         """A word with the element that the thread begins with in the lowest bits. shf: PTX ISA 9.7.8.8."""
-        by = b.shl(b.and_(self.thread, PER_WORD - 1), 2)
+        b, s = self.s.b, self.s
+        by = s.once("turned by", lambda: b.shl(b.and_(thread_of(s), PER_WORD - 1), 2))
         return b.pure("shf.r.wrap.b32 $0, $1, $1, $2;", b.i32, b.value(word), by)
 
-    def rows(self, b: Builder) -> list[ir.Value]:
+    def rows(self) -> list[ir.Value]:
         """The rows of a word that the thread makes, in the order in which it does."""
-        all_ = self.turned(b, sum(row << 4 * i for i, row in enumerate(self.order)))
-        return [b.and_(b.shr(all_, 4 * i) if i else all_, PER_WORD - 1) for i in range(PER_WORD)]
 
-    @property
-    def swaps(self) -> bool:
-        """Whether threads of a warp with another chunk would load words of the same banks: those of odd ones load each
-        two lines in the other order."""
-        return self.words < BANKS and BANKS % self.words == 0
+        def found() -> list[ir.Value]:
+            b, all_ = self.s.b, self.turned(sum(row << 4 * i for i, row in enumerate(self.order)))
+            return [b.and_(b.shr(all_, 4 * i) if i else all_, PER_WORD - 1) for i in range(PER_WORD)]
 
-    def load(self, b: Builder, source: ir.Value, word: ir.Value, chunk: ir.Value) -> list[tuple[ir.Value, ir.Value]]:
+        return self.s.once(("turned rows", self.order), found)
+
+    def source(self, time: int) -> ir.Value:
+        """Bytes from a stage's first line to the thread's word of its first one."""
+        b, line, (word, chunk) = self.s.b, 4 * self.words, self.place(time)
+        found = lambda: b.add(b.mul(chunk, self.each * line), b.shl(word, 2))  # noqa: E731
+        return self.s.once(("turned source", self.words, self.each, time), found)
+
+    def targets(self, base: ir.Value, time: int) -> list[ir.Value]:
+        """Where the thread's chunk is of the rows of its word, in their order. Those lie at a multiple of eight rows,
+        within which the place of a row and the swizzle of its chunks are bits of their own."""
+        b, s, (word, chunk) = self.s.b, self.s, self.place(time)
+        first = lambda: b.add(b.mul(word, PER_WORD * self.pitch), b.shl(chunk, 4))  # noqa: E731
+        turn = lambda: [b.or_(b.mul(x, self.pitch), b.shl(swizzle(b, x, self.pitch), 4)) for x in self.rows()]  # noqa: E731
+        own = b.add(base, s.once(("turned target", self.words, self.pitch, time), first))
+        return [b.xor(own, x) for x in s.once(("turned places", self.order, self.pitch), turn)]
+
+    def load(self, base: ir.Value, time: int) -> list[tuple[ir.Value, ir.Value]]:
         """Of each two adjacent lines the first four rows that the thread makes, and the other four, as pairs that are
         four apart."""
-        line = 4 * self.words
-        first = b.add(b.add(source, b.mul(chunk, self.each * line)), b.shl(word, 2))
-        at, select = [first, first], [b.constant(x) for x in (0x5410, 0x7632)]
-        if self.swaps:
-            odd = b.and_(chunk, 1)
-            by = b.mul(odd, line)
+        b, line = self.s.b, 4 * self.words
+        first = b.add(base, self.source(time))
+        at, select = [first, first], [b.constant(x) for x in HALVES]
+        if self.words < BANKS and BANKS % self.words == 0:
+            by, select = self.s.once(("turned odd", self.words), lambda: self._swapped(line))
             at = [b.add(first, by), b.sub(first, by)]
-            select = [b.xor(b.mul(odd, 0x4444), x) for x in select]
         found = [b.asm(f"ld.shared.b32 $0, [$1 + {k * line}];", [b.i32], [at[k % 2]])[0] for k in range(self.each)]
-        mine = [self.turned(b, x) for x in found]
+        mine = [self.turned(x) for x in found]
         text = "prmt.b32 $0, $1, $2, $3;"
         pairs = [mine[k : k + 2] for k in range(0, self.each, 2)]
         return [(b.pure(text, b.i32, *two, select[0]), b.pure(text, b.i32, *two, select[1])) for two in pairs]
 
+    def _swapped(self, line: int) -> tuple[ir.Value, list[ir.Value]]:
+        """Threads of a warp with another chunk would load words of the same banks: those of odd ones load each two
+        lines in the other order. How much further that begins, and what takes halves of the two."""
+        b = self.s.b
+        odd = b.and_(self.place(0)[1], 1)
+        return b.mul(odd, line), [b.xor(b.mul(odd, 0x4444), x) for x in HALVES]
 
-def turn_words(s: State, op: ir.OpView, thread: ir.Value, stored: ElementType, made: ElementType) -> None:
+
+def turn_words(s: State, op: ir.OpView, stored: ElementType, made: ElementType) -> None:
     """`tile.convert` of rows of 4 bits that are turned."""
     b, cursor = s.b, s.get(op.cursor)
-    c = TurnedWords.of(thread, op.target.type, ordered_in(op))
-    pitch = tile.swizzle_of(op.target.type)
+    c = TurnedWords.of(s, op.target.type, ordered_in(op))
     source, target = (s.get(x).address(b, cursor) for x in (op.source, op.target))
-    rows, known = c.rows(b), dict[Any, Words]()
+    known, zeros = dict[Any, Words](), None if op.zeros is None else s.get(op.zeros)
 
     def one(time: int) -> None:
-        word, chunk = c.place(b, time)
-        pairs = c.load(b, source, word, chunk)
-        zeros = None if op.zeros is None else s.get(op.zeros)
+        pairs, targets = c.load(source, time), c.targets(target, time)
         for half in (0, 1):
             own = range(4 * half, 4 * half + 4)
             columns: list[Words] = [[] for _ in own]
@@ -136,16 +163,14 @@ def turn_words(s: State, op: ir.OpView, thread: ir.Value, stored: ElementType, m
                 for column, pair in zip(columns, found, strict=True):
                     column.append(pair)
             for i, column in zip(own, columns, strict=True):
-                row = b.add(b.shl(word, 3), rows[i])
                 values = _made(b, column, made.name, zeros is not None)
                 if op.factors is not None:
-                    by = pair_of(b, _factor(s, op, c, row, chunk), made.name)
+                    by = pair_of(b, _factor(s, op, c, time, i), made.name)
                     values = [scaled(b, x, by, made.name) for x in values]
-                place = b.add(b.mul(row, pitch), b.shl(b.xor(chunk, swizzle(b, row, pitch)), 4))
-                b.asm("st.shared.v4.b32 [$0], {$1, $2, $3, $4};", [], [b.add(target, place), *values])
+                b.asm("st.shared.v4.b32 [$0], {$1, $2, $3, $4};", [], [targets[i], *values])
 
     for time in range(c.times):
-        some = c.some(b, time)
+        some = c.some(time)
         with nullcontext() if some is None else b.when(some):
             one(time)
 
@@ -164,10 +189,15 @@ def _made(b: Builder, pairs: Words, made: str, less: bool) -> Words:
     return bytes_of_halves(b, pairs) if made == "e4m3" else pairs
 
 
-def _factor(s: State, op: ir.OpView, c: TurnedWords, row: ir.Value, chunk: ir.Value) -> ir.Value:
-    """That of a row and a chunk's block of K."""
+def _factor(s: State, op: ir.OpView, c: TurnedWords, time: int, number: int) -> ir.Value:
+    """That of one of the thread's rows, and of its chunk's block of K."""
     b, (planes, count) = s.b, tile.shape_of(op.factors.type)
-    plane = b.div(b.mul(chunk, c.each), c.chunks * c.each // planes)
-    index = b.add(b.add(b.mul(plane, count), row), tile.optional(op, "first", 0))
-    address = b.add(s.get(op.factors).address(b, s.get(op.cursor)), b.shl(index, 2))
-    return b.asm("ld.shared.f32 $0, [$1];", [b.f32], [address])[0]
+    first = tile.optional(op, "first", 0)
+
+    def found() -> ir.Value:
+        (word, chunk), row = c.place(time), c.rows()[number]
+        plane = b.div(b.mul(chunk, c.each), c.chunks * c.each // planes)
+        return b.shl(b.add(b.add(b.mul(plane, count), b.shl(word, 3)), b.add(row, first)), 2)
+
+    index = s.once(("turned factor", c.words, c.each, c.order, planes, count, first, time, number), found)
+    return b.asm("ld.shared.f32 $0, [$1];", [b.f32], [b.add(s.get(op.factors).address(b, s.get(op.cursor)), index)])[0]

@@ -15,7 +15,7 @@ from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.ir.tile_zero_points import along_in, bounds_in, order_in, stored_in, strips_in
 from scalec.lowering.builder import Builder, Variable
-from scalec.lowering.common.convert import place_of, thread_of
+from scalec.lowering.common.convert import place_of
 from scalec.lowering.common.copies import RowScales, store_vectors
 from scalec.lowering.common.differences import table_of
 from scalec.lowering.common.elements import (
@@ -26,7 +26,7 @@ from scalec.lowering.common.elements import (
     i4_to_e4m3,
     integers_apart,
 )
-from scalec.lowering.common.state import COMMON, State
+from scalec.lowering.common.state import COMMON, State, thread_of
 from scalec.lowering.common.turned_words import TurnedWords
 from scalec.lowering.common.word_rows import WordRows
 from scalec.targets import WARPGROUP
@@ -144,7 +144,7 @@ def zero_points(s: State, op: ir.OpView) -> None:
         s.values[op.result] = ZeroPoints(loaded, bounds_in(op), shifts, signed, plus, sharing)
         return
     if "turned" in attributes:
-        t = TurnedWords.of(thread_of(s), op.target.type, tile.ints_of(attributes["turned"]))
+        t = TurnedWords.of(s, op.target.type, tile.ints_of(attributes["turned"]))
         s.values[op.result] = _of_turned(s, op, t, t.times if t.sharing(k_block) else 1)
         return
     chunks = tile.swizzle_of(op.target.type) // tile.CHUNK  # of a row, as `tile.convert` makes them
@@ -157,8 +157,8 @@ def _of_turned(s: State, op: ir.OpView, t: TurnedWords, sharing: int) -> ZeroPoi
     """Those of all rows of a thread's words."""
     b, loaded, shifts, rows = s.b, dict[Place, ir.Value](), dict[Place, ir.Value](), tile.shape_of(op.target.type)[0]
     for time in range(0, t.times, sharing):
-        word, chunk = t.place(b, time)
-        for i, row in enumerate(t.rows(b)):
+        word, chunk = t.place(time)
+        for i, row in enumerate(t.rows()):
             own = b.add(b.shl(word, 3), row)
             found, lowest = _load(s, op, own, rows, {None: b.mul(chunk, t.each)})
             loaded[time // sharing, i] = found[0]
