@@ -253,7 +253,9 @@ def gptq_weights(
 
 def awq_weights(qweight: Any, qzeros: Any, scales: Any) -> tuple[Any, Any, Any]:
     """An AWQ checkpoint's weights of 4 bits, as `gptq_weights` gives them. With
-    `Z[k/128, n/8*8 + n%2*4 + n%8/2]:u4` in the program Z is `qzeros.view(uint8)`, without a copy.
+    `Z[k/128, n/8*8 + n%2*4 + n%8/2]:u4` in the program Z is `qzeros`, without a copy, and with
+    `B[k, n/8*8 + n%2*4 + n%8/2]:u4` B is `qweight`, whose scales are `128x1:f16`. What this makes is for programs that
+    take neither: operands that are computed or quantised anew, ranges along N.
 
     Args:
         qweight: int32 [K, N/8]: eight adjacent N a word, in AWQ_ORDER. Numpy or torch, as the others.

@@ -48,6 +48,7 @@ PROGRAMS: dict[str, str] = {
     "1x128:f16 x i4 of groups": "C[m,n] = A[m,k]@B[e[m/64],n,k]:i4 scale(1x128:f16,1x128)",
     "bf16 x u4 less zero points": "C[m,n] = A[m,k]:bf16 @ (B[n,k]:u4 - Z[n,k/128]:u4) scale(none,1x128:f16)",
     "f16 x u4 of GPTQ": "C[m,n] = A[m,k]:f16 @ (B[k/8,n,k%8]:u4 - (Z[k/128,n]:u4 + 1)) scale(none,1x128:f16@col)",
+    "f16 x u4 of AWQ": "C[m,n]=A[m,k]:f16@(B[k,n/8*8+n%2*4+n%8/2]:u4-Z[k/128,n/8*8+n%2*4+n%8/2]) scale(none,128x1:f16)",
     "1x128 x u4 less 8": "C[m,n] = A[m,k] @ (B[n,k]:u4 - 8) scale(1x128,1x128:f16)",
     "i8": "C[m,n]:f32 = A[m,k]:i8 @ B[n,k]:i8",
     "i8 by rows to i8": "C[m,n]:i8 scale(1x64) = gelu(A[m,k]:i8 @ B[n,k]:i8 scale(1xk,1xk))",

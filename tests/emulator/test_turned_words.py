@@ -33,6 +33,7 @@ PROGRAMS = {
     "tf32, signed": f"C[m,n]:f32 = A[m,k]:tf32 @ B[k, {AT}]:i4",
     "folded": f"C[m,n]:f32 = A[m,k]:f16 @ (B[k, {AT}]:u4 - Z[k/16,n]) scale(none, 32x1:ue4m3)",
     "folded floats": "C[m,n]:f32 = A[m,k]:bf16 @ B[k,n]:e2m1 scale(none, 16x1:ue4m3)",
+    "rounded": f"C[m,n]:f32 = A[m,k]:f16 @ (B[k, {AT}]:u4 - Z[k/128, {AT}]):f16 scale(none, 128x1:f16)",
     "of fine blocks": "C[m,n]:f32 = A[m,k]:bf16 @ (B[k,n]:u4 - Z[k/48,n]:i4) scale(none, 64x1)",
     "left": "C[m,n]:f32 = (A[k, m/8*8 + m%2*4 + m%8/2]:u4 - (Z[k/64,m] - 8)) @ B[n,k]:bf16 scale(64x1:bf16, none)",
     "both": "C[m,n]:f32 = A[k,m]:e2m1 @ (B[k,n]:u4 - Z[k/64,n]) scale(64x1, none)",

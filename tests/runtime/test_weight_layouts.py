@@ -140,6 +140,36 @@ def test_a_program_takes_weights_as_they_are_stored(passed: Any, target: str) ->
     assert (made == expected(a)).all()
 
 
+AT = "n/8*8 + n%2*4 + n%8/2"
+
+
+def of_wider_words(words: Any) -> Any:
+    torch = pytest.importorskip("torch")
+    return torch.nn.functional.pad(torch.from_numpy(words), (4, 4), value=-1)[:, 4:-4]
+
+
+def as_rows_of_bytes(words: Any) -> Any:
+    return words.view(np.uint8)
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a", "sm_120a"])
+@pytest.mark.parametrize("passed", [as_numpy, as_rows_of_bytes, as_torch, of_wider_words])
+def test_a_program_takes_awq_as_it_is_stored(passed: Any, target: str) -> None:
+    """AWQ's qweight and qzeros themselves, some columns of larger ones, or their bytes; scales as they are."""
+    text = f"C[m,n]:f32 = A[m,k]:f16 @ (B[k, {AT}]:u4 - Z[k/64, {AT}]) scale(none, 64x1:f16)"
+    kernel = scalec.compile(text, target=target)
+    kernel.fixed = EmulatedDevice(target)
+    numbers, points, factors = (np.concatenate([x, x[:, ::-1]], 1)[:, : N + 8] for x in drawn())
+    weights, zeros = (words(x, 1, AWQ_COLUMNS) for x in (numbers, points))
+    a = np.random.default_rng(6).integers(-2, 3, (5, K)).astype(np.float16)
+    group = np.arange(K) // GROUP
+    wanted = a.astype(np.float64) @ ((numbers - points[group]) * factors[group].astype(np.float64))
+    assert (np.asarray(kernel(a, passed(weights), passed(zeros), np.ascontiguousarray(factors))) == wanted).all()
+    with context(), np.errstate(all="ignore"):
+        (made,) = reference.run(build(text), [a, weights, zeros, factors]).values()
+    assert (made == wanted).all()
+
+
 REFUSED_WORDS = [
     (lambda w: w.T, "words that are 128 bytes apart along index 1"),
     (lambda w: w[:, :-2].copy(), "a multiple of 16"),

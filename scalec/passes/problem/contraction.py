@@ -74,7 +74,7 @@ def multiplied_as(contract: Any, target: Target) -> tuple[MmaShape | None, tuple
     for pair in product(sides[0].ways, sides[1].ways):
         family = target.mma_for(*pair, scales)
         ways = [side.applied(family, x) for side, x in zip(sides, pair, strict=True)] if family is not None else []
-        if family is None or not all(ways):
+        if family is None or not all(ways) or not all(x.reads(family, y) for x, y in zip(sides, pair, strict=True)):
             continue
         if len(sides[0].natively(family, pair[0]) | sides[1].natively(family, pair[1])) > 1:
             continue
@@ -179,13 +179,16 @@ class _Side:
     def ways(self) -> tuple[str, ...]:
         """The element types as which it may be multiplied."""
         if rounded := tuple(level.rounded for level in self.levels if level.rounded):
-            return rounded if self.k_major else ()
+            return rounded if self.k_major or TURNED.get(self.element) == PACKED_BITS else ()
         if self.zeros is not None:
             return converts(self.element, *self.zeros)
-        if not self.k_major and TURNED.get(self.element) == PACKED_BITS:
-            return CONVERTED[self.element]
-        able = self.k_major or TURNED.get(self.element) == 8
+        able = self.k_major or TURNED.get(self.element) in (PACKED_BITS, 8)
         return (self.element, *(CONVERTED.get(self.element, ()) if able else ()))
+
+    def reads(self, family: MmaShape, multiplied: str) -> bool:
+        """Whether it can be multiplied as that: of 4 bits with M or N contiguous as another type, if not as it is."""
+        turned = not self.k_major and TURNED.get(multiplied) == PACKED_BITS
+        return not turned or multiplied != self.element or family.reads_transposed(multiplied)
 
     @property
     def along_k(self) -> list[str]:

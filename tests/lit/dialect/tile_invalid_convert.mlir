@@ -237,6 +237,48 @@ func.func @f(%Z: memref<?x?xui4>, %s: i64, %i: i32) {
 
 // -----
 
+// EXPECT: in the order [0, 2, 4, 6, 1, 3, 5, 5], expected each of 8 rows once
+%at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>
+%b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>
+"tile.convert"(%a, %b, %at) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 0>, order = array<i64: 0, 2, 4, 6, 1, 3, 5, 5>, stored = ui4, turned} : (!tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, !tile.position) -> ()
+
+// EXPECT: expected a line for each element of a row of the swizzle
+// CHANGE: i64: 64, 32>, i8 => i64: 32, 32>, i8
+
+// EXPECT: expected a line for each element of a row of the swizzle
+// CHANGE: i64: 64, 64>, bf16, 128 => i64: 64, 32>, bf16, 128
+// CHANGE: i64: 64, 32>, i8 => i64: 32, 32>, i8
+
+// EXPECT: expected lines of whole 16 bytes, not swizzled
+// CHANGE: i64: 64, 32>, i8 => i64: 64, 8>, i8
+
+// EXPECT: expected lines of whole 16 bytes, not swizzled
+// CHANGE: i8, 0 => i8, 32
+
+// -----
+
+// EXPECT: with the zero points of another tile, or of rows
+func.func @f(%Z: memref<?x?xui4>, %s: i64, %i: i32) {
+  %at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>
+  %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>
+  %z = "tile.zero_points"(%b, %Z, %s, %s, %i, %i, %i, %i) {along = "rows", k_block = 128 : i64, row_block = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 2, 4, 0>, turned = array<i64: 0, 2, 4, 6, 1, 3, 5, 7>} : (!tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, memref<?x?xui4>, i64, i64, i32, i32, i32, i32) -> !tile.subtrahends
+  "tile.convert"(%a, %b, %at, %z) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0, 0>, stored = ui4, turned} : (!tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, !tile.position, !tile.subtrahends) -> ()
+  return
+}
+
+// -----
+
+// EXPECT: has factors
+%at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>
+%b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>
+%f = "tile.shared"() {offset = 131072 : i64} : () -> !tile.buffer<array<i64: 4, 64>, f32, 0 : i64, 2 : i64>
+"tile.convert"(%a, %b, %at, %f) {first = 32 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0>, stored = ui4, turned} : (!tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, !tile.position, !tile.buffer<array<i64: 4, 64>, f32, 0 : i64, 2 : i64>) -> ()
+
+// -----
+
 // EXPECT: loads words of
 %at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
 %s = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 8, 64>, i32, 128 : i64, 2 : i64>
