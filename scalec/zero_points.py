@@ -27,6 +27,11 @@ STEP = 16
 """Elements along K of which blocks that share a zero point are multiples: those that a thread converts with one."""
 
 
+MOST_TAKEN = 56
+"""The largest zero point that is taken away with the number that an integer is in the last bits of, whatever is made:
+of bf16 that number is 192, half way between two powers of two, within which an integer less it remains."""
+
+
 @dataclass(frozen=True)
 class Order:
     """Where blocks of zero points lie, if not one behind the other: block x at `constant` + the sum of c * (x / d % m)
@@ -46,6 +51,10 @@ class Order:
         """Of what ops have."""
         constant, *rest = flat
         return Order(tuple(zip(rest[::3], rest[1::3], rest[2::3], strict=True)), constant)
+
+    def place(self, block: int) -> int:
+        """Where a block lies."""
+        return self.constant + sum(c * (block // d % m if m else block // d) for c, d, m in self.terms)
 
     def step(self, blocks: int) -> int | None:
         """By how much further each block lies than the one that is so many before it; None where that differs."""

@@ -10,7 +10,7 @@ from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import Op, at_least, in_step, maker
 from scalec.ir.tile_types import *
 from scalec.ir.verify import Count, refuse
-from scalec.zero_points import RANGES, Order, takes_zeros, words
+from scalec.zero_points import MOST_TAKEN, RANGES, Order, takes_zeros, words
 
 
 class ZeroPointsType(Tile.Type, name="subtrahends"):
@@ -36,7 +36,8 @@ class ZeroPointsOp(Op, name="zero_points"):
 
     With `in_words`, an optional integer, they are those of the elements that a thread makes of words, in strips of so
     many rows (`tile.convert`); with `turned`, an optional array, of words of eight adjacent rows, which are in that
-    order (`order` there).
+    order (`order` there). With `words` too, a unit attribute, zero points are words in that order, of 4 bits, along
+    rows, and row0 is a multiple of eight.
     """
 
     target: ext.Operand[SharedType]
@@ -60,6 +61,13 @@ class ZeroPointsOp(Op, name="zero_points"):
             if name not in attributes:
                 refuse(f"has no {name}")
         at_least(op, 1, "row_block", "k_block")
+        if "words" in attributes:
+            low, high = bounds_in(op)
+            plain = along_in(op) == "rows" and bits_of(op.source[0].type.element_type) == 4
+            if not plain or "turned" not in attributes or int_of(attributes["row_block"]) != 1 or op.before is not None:
+                refuse("loads words of zero points, expected of 4 bits, one for each row, of rows that are turned")
+            if max(-low, high) > MOST_TAKEN:
+                refuse(f"loads words of zero points from {low} to {high}, expected {MOST_TAKEN} at most")
 
 
 class RowZerosType(Tile.Type, name="zeros"):

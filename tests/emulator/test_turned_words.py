@@ -23,6 +23,9 @@ PROGRAMS = {
     "floats": "C[m,n]:f32 = A[m,k]:bf16 @ B[k,n]:e2m1",
     "AWQ": AWQ,
     "in order": AWQ.replace(AT, "n"),
+    "AWQ, signed": f"C[m,n]:f32 = A[m,k]:bf16 @ (B[k, {AT}]:i4 - (Z[k/64, {AT}]:i4 + 8)) scale(none, 128x1:bf16)",
+    "AWQ, far": f"C[m,n]:f32 = A[m,k]:f16 @ (B[k, {AT}]:u4 - (Z[k/64, {AT}] + 50))",
+    "zero points in order": f"C[m,n]:f32 = A[m,k]:f16 @ (B[k, {AT}]:u4 - Z[k/32,n])",
     "AWQ, zero points along k": f"C[m,n]:f32 = A[m,k]:bf16 @ (B[k, {AT}]:u4 - (Z[n,k/128]:i4 + 1)) scale(none, 128x1)",
     "another order": "C[m,n]:f32 = A[m,k]:bf16 @ B[k, n/8*8 + 7 - n%8]:e2m1",
     "one zero point": f"C[m,n]:f32 = A[m,k]:bf16 @ (B[k, {AT}]:u4 - 8) scale(none, 128x1:f16)",
@@ -207,6 +210,16 @@ def test_words_that_no_kernel_reads(words: NDArray[np.generic], message: str) ->
     with pytest.raises(ArgumentError) as refusal:
         kernel(np.zeros((3, 16), ml_dtypes.bfloat16), words, np.ones((1, n), np.float32))
     assert message in str(refusal.value), str(refusal.value)
+
+
+def test_zero_points_in_words_begin_with_one() -> None:
+    kernel = scalec.compile(AWQ, target="sm_90a")
+    kernel.fixed = emulated.EmulatedDevice("sm_90a")
+    points = np.zeros((1, 18), np.uint8)
+    operands = np.zeros((3, 16), np.float16), np.zeros((16, 4), np.int32)
+    assert kernel(*operands, points[:, :16], np.ones((1, 32), np.float16)).shape == (3, 32)
+    with pytest.raises(ArgumentError, match="multiple of 4"):
+        kernel(*operands, points[:, 2:], np.ones((1, 32), np.float16))
 
 
 ALONG_K = AT.replace("n", "k")

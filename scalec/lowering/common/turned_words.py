@@ -96,13 +96,10 @@ class TurnedWords:
         return b.pure("shf.r.wrap.b32 $0, $1, $1, $2;", b.i32, b.value(word), by)
 
     def rows(self) -> list[ir.Value]:
-        """The rows of a word that the thread makes, in the order in which it does."""
-
-        def found() -> list[ir.Value]:
-            b, all_ = self.s.b, self.turned(sum(row << 4 * i for i, row in enumerate(self.order)))
-            return [b.and_(b.shr(all_, 4 * i) if i else all_, PER_WORD - 1) for i in range(PER_WORD)]
-
-        return self.s.once(("turned rows", self.order), found)
+        """The rows of a word that the thread makes, in the order in which it does. What they are of is one register."""
+        b, order = self.s.b, sum(row << 4 * i for i, row in enumerate(self.order))
+        all_ = self.s.once(("turned rows", order), lambda: self.turned(order))
+        return [b.and_(b.shr(all_, 4 * i) if i else all_, PER_WORD - 1) for i in range(PER_WORD)]
 
     def source(self, time: int) -> ir.Value:
         """Bytes from a stage's first line to the thread's word of its first one."""
@@ -195,9 +192,10 @@ def _factor(s: State, op: ir.OpView, c: TurnedWords, time: int, number: int) -> 
     first = tile.optional(op, "first", 0)
 
     def found() -> ir.Value:
-        (word, chunk), row = c.place(time), c.rows()[number]
+        word, chunk = c.place(time)
         plane = b.div(b.mul(chunk, c.each), c.chunks * c.each // planes)
-        return b.shl(b.add(b.add(b.mul(plane, count), b.shl(word, 3)), b.add(row, first)), 2)
+        return b.shl(b.add(b.add(b.mul(plane, count), b.shl(word, 3)), first), 2)
 
-    index = s.once(("turned factor", c.words, c.each, c.order, planes, count, first, time, number), found)
-    return b.asm("ld.shared.f32 $0, [$1];", [b.f32], [b.add(s.get(op.factors).address(b, s.get(op.cursor)), index)])[0]
+    begin = s.once(("turned factor", c.words, c.each, planes, count, first, time), found)
+    at = b.add(b.add(s.get(op.factors).address(b, s.get(op.cursor)), begin), b.shl(c.rows()[number], 2))
+    return b.asm("ld.shared.f32 $0, [$1];", [b.f32], [at])[0]

@@ -58,6 +58,7 @@ class ZeroPoints:
         signed: whether the highest of these is its sign.
         plus: what each is more than was loaded.
         bounds: between what zero points lie.
+        words: whether eight are in a word, those of the rows of a word that is turned, in the order of its elements.
     """
 
     loaded: Mapping[Place, ir.Value] | int
@@ -66,6 +67,7 @@ class ZeroPoints:
     signed: bool = False
     plus: int = 0
     sharing: int = 1
+    words: bool = False
 
     def of(self, b: Builder, first: Place) -> ir.Value | int:
         """That of a row, an i32."""
@@ -105,8 +107,22 @@ class ZeroPoints:
         rows that it makes of a word."""
         key, kind = (at[0] // self.sharing, at[1]), "bf16" if made == "bf16" else "f16"
         if key not in known:
-            known[key] = self.less(b, self.of(b, key), stored, kind)
+            of_words = self.words and not isinstance(self.loaded, int)
+            known[key] = (
+                self._of_pairs(b, key, stored, kind) if of_words else self.less(b, self.of(b, key), stored, kind)
+            )
         return known[key]
+
+    def _of_pairs(self, b: Builder, key: tuple[int, int], stored: str, kind: str) -> Words:
+        """What is subtracted of row `key[1]` of a word: its zero point twice, with the number, as `integers_apart` has
+        elements."""
+        assert not isinstance(self.loaded, int)
+        (time, i), number = key, _NUMBERS[stored, kind]
+        both = b.pure(f"prmt.b32 $0, $1, $1, {0x3232 if i > 3 else 0x1010};", b.i32, self.loaded[time, 0])
+        pair = b.and_(b.shr(both, 4 * (i % 4)) if i % 4 else both, 0x000F000F)
+        if self.signed:
+            pair = b.sub(b.xor(pair, 0x00080008), 0x00080008)
+        return [b.add(pair, 0x10001 * (number + self.plus))]
 
     @staticmethod
     def apart(b: Builder, word: ir.Value, less: Sequence[Words], stored: str, made: str) -> Words:
@@ -145,7 +161,9 @@ def zero_points(s: State, op: ir.OpView) -> None:
         return
     if "turned" in attributes:
         t = TurnedWords.of(s, op.target.type, tile.ints_of(attributes["turned"]))
-        s.values[op.result] = _of_turned(s, op, t, t.times if t.sharing(k_block) else 1)
+        s.values[op.result] = (_words_of_turned if "words" in attributes else _of_turned)(
+            s, op, t, t.times if t.sharing(k_block) else 1
+        )
         return
     chunks = tile.swizzle_of(op.target.type) // tile.CHUNK  # of a row, as `tile.convert` makes them
     own, chunk = place_of(b, thread_of(s), chunks)
@@ -165,6 +183,26 @@ def _of_turned(s: State, op: ir.OpView, t: TurnedWords, sharing: int) -> ZeroPoi
             shifts |= {(time // sharing, i): lowest[0]} if lowest else {}
     plus, signed = tile.optional(op, "plus"), stored_in(op) != "u4"
     return ZeroPoints(loaded, bounds_in(op), shifts, signed, plus, sharing)
+
+
+def _words_of_turned(s: State, op: ir.OpView, t: TurnedWords, sharing: int) -> ZeroPoints:
+    """Likewise, eight in a word, which lie as the elements of the operand's words do."""
+    b, loaded = s.b, dict[Place, ir.Value]()
+    row0, rows, k0, k = map(s.get, op.place)
+    k_stride, k_block = s.get(op.strides[1]), tile.int_of(op.operation.attributes["k_block"])
+    for time in range(0, t.times, sharing):
+        word, chunk = t.place(time)
+        at, row = b.add(k0, b.mul(chunk, t.each)), b.add(row0, b.shl(word, 3))
+        block = _placed(b, b.div(at, k_block), order_in(op, "k"))
+        address = b.offset(s.get(op.source[0]), _bytes(b, block, k_stride, False), b.i8)
+        address = b.offset(address, b.widen(b.div(row, 2)), b.i8)
+        mine = b.and_(b.compare("lt", row, rows), b.compare("lt", at, k))
+        operands = [b.integer(address), mine, b.constant(0)]
+        found = b.asm("@$2 ld.global.nc.b32 $0, [$1];", [b.i32], operands, tied=1)[0]
+        loaded[time // sharing, 0] = found
+    plus, signed = tile.optional(op, "plus"), stored_in(op) != "u4"
+    made = {key: t.turned(x) for key, x in loaded.items()}
+    return ZeroPoints(made, bounds_in(op), {}, signed, plus, sharing, words=True)
 
 
 def _load(

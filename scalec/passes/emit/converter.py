@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import Any
 
-from scalec.formats import ALL, IN_ORDER, WHOLE
+from scalec.formats import ALL, IN_ORDER, WHOLE, WORD_BITS
 from scalec.ir.mlir import ir
 from scalec.passes.emit.frame import element_in_memory
 from scalec.passes.emit.handles import Handles, Side
@@ -13,7 +13,7 @@ from scalec.passes.emit.operand_bodies import Held
 from scalec.passes.emit.sums import Point
 from scalec.passes.emit.tensors import Work
 from scalec.passes.emit.transformer import Transformer
-from scalec.passes.plan.converted import registers_make
+from scalec.passes.plan.converted import registers_make, zeros_in_words
 from scalec.passes.plan.panes import Strip
 from scalec.passes.problem.half_bytes import cut_converted
 from scalec.passes.problem.operand import Operand
@@ -178,18 +178,21 @@ class Converter(Transformer):
         kind, target = [e.type("subtrahends")], self.strip(h.tiles[side.label], strip, side.copied)
         if not zeros.name:
             return e.op("tile.zero_points", kind, [target, None, None, None, None], number=zeros.number).result
-        source, strides, place, how = self.place_of_zeros(h, side, zeros, self.points(h, w, self.at_k(w, k))[0])
+        in_words, point = zeros_in_words(self.problem, side.operand), self.points(h, w, self.at_k(w, k))[0]
+        align = WORD_BITS // 8 if in_words else 0
+        source, strides, place, how = self.place_of_zeros(h, side, zeros, point, align)
         place[0] = e.arith("arith.addi", place[0], e.i32(strip.ahead)) if strip.ahead else place[0]
         how |= {"plus": zeros.number or None, "turned": side.operand.order}
+        how |= {"words": True, "row_order": None} if in_words else {}
         return e.op("tile.zero_points", kind, [target, source, strides, place, None], **how).result
 
     def place_of_zeros(
-        self, h: Handles, side: Side, zeros: ZeroPoints, point: Point
+        self, h: Handles, side: Side, zeros: ZeroPoints, point: Point, align: int = 0
     ) -> tuple[ir.Value, list[ir.Value], list[ir.Value], dict[str, Any]]:
         """Of the zero points of a side's operand at a point of K the source, strides, place, and what blocks share
-        one."""
+        one; `align`: bytes that rows begin at multiples of."""
         e, w = self.e, point.w
-        source = self.at(self.pointer(zeros.name, zeros.argument_index), zeros.name, zeros.coords, w)
+        source = self.at(self.pointer(zeros.name, zeros.argument_index, align), zeros.name, zeros.coords, w)
         last = len(zeros.coords) - 1
         strides = [
             e.i64(0) if axis is None else e.i64(1) if axis == last else self.stride(zeros.name, axis)

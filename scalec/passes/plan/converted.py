@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import gcd
 
-from scalec.formats import ADDENDS, WHOLE
+from scalec.formats import ADDENDS, ELEMENT_TYPES, IN_ORDER, PACKED_BITS, PER_WORD, WHOLE
 from scalec.ir.schedule import Schedule
 from scalec.ir.tile import CHUNK
 from scalec.ir.tile_cut import LINE
@@ -12,7 +12,7 @@ from scalec.passes.problem.half_bytes import cut_converted
 from scalec.passes.problem.operand import Operand, Scale
 from scalec.passes.problem.types import Problem
 from scalec.passes.problem.zero_points import ZeroPoints
-from scalec.zero_points import added, subtracts, takes_zeros, words
+from scalec.zero_points import MOST_TAKEN, Order, added, subtracts, takes_zeros, words
 
 STEPS = 2
 """Instructions along K whose A consumers convert at a time: it is multiplied while the next is converted, in registers
@@ -101,6 +101,18 @@ def zero_planes(schedule: Schedule, operand: Operand) -> int:
 def zero_words(operand: Operand, rows: int) -> int:
     """Words that those of so many rows and a block of K take there."""
     return rows * words(operand.element.name)
+
+
+def zeros_in_words(problem: Problem, operand: Operand) -> bool:
+    """Whether each eight zero points of an operand that warps turn are a word, in the order of its own words."""
+    zeros, n = operand.zeros, next((x for x in (problem.m, problem.n) if x.name == operand.rows), None)
+    if zeros is None or zeros.contiguous != "rows" or zeros.rows != 1 or ELEMENT_TYPES[zeros.type].bits != PACKED_BITS:
+        return False
+    order, (low, high) = zeros.orders[0] or Order(((1, 1, 0),)), zeros.bounds
+    alike = [order.place(x) for x in range(PER_WORD)] == [operand.order.index(x) for x in range(PER_WORD)]
+    if not alike or order.step(PER_WORD) != PER_WORD or max(-low, high) > MOST_TAKEN:
+        return False
+    return operand.order != IN_ORDER or (n is not None and n.size is not None and n.size % PER_WORD == 0)
 
 
 def added_to_zeros(operand: Operand) -> int:

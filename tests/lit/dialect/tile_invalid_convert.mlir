@@ -19,6 +19,22 @@
 
 // -----
 
+// EXPECT: loads words of zero points, expected of 4 bits
+func.func @f(%Z: memref<?x?xui4>, %s: i64, %i: i32) {
+  %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>
+  %z = "tile.zero_points"(%b, %Z, %s, %s, %i, %i, %i, %i) {along = "rows", k_block = 128 : i64, row_block = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 2, 4, 0>, words} : (!tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, memref<?x?xui4>, i64, i64, i32, i32, i32, i32) -> !tile.subtrahends
+  return
+}
+
+// EXPECT: loads words of zero points, expected of 4 bits
+// CHANGE: along = "rows" => along = "k"
+// CHANGE: words} => turned = array<i64: 0, 1, 2, 3, 4, 5, 6, 7>, words}
+
+// EXPECT: from 50 to 65, expected 56 at most
+// CHANGE: words} => plus = 50 : i64, turned = array<i64: 0, 1, 2, 3, 4, 5, 6, 7>, words}
+
+// -----
+
 // EXPECT: has factors
 %at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
 %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>
