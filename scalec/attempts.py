@@ -37,6 +37,7 @@ class Made(Protocol):
     folds: bool
     most: tuple[int, int] | None
     fullest: tuple[int, int] | None
+    converting: tuple[int, int] | None
 
 
 @dataclass(frozen=True)
@@ -82,15 +83,16 @@ class Attempt:
         """The next last resort, each tried once; None where none is left."""
         slow = made.schedule
         last = {
-            "registers": made.fullest if given.registers is None else None,
-            "epilogue": "direct" if given.epilogue is None and slow and slow.epilogue != "direct" else None,
-            "convert": "shared" if self.convert is None and slow and slow.convert != "shared" else None,
-            "crowded": made.folds,
+            "fullest": ("registers", made.fullest if given.registers is None else None),
+            "converting": ("registers", made.converting if given.registers is None else None),
+            "epilogue": ("epilogue", "direct" if not given.epilogue and slow and slow.epilogue != "direct" else None),
+            "convert": ("convert", "shared" if self.convert is None and slow and slow.convert != "shared" else None),
+            "crowded": ("crowded", made.folds),
         }  # converted in shared memory tiles may be others, without `swap` too
-        for name, value in last.items():
+        for name, (field, value) in last.items():
             if value and name not in self.tried:
                 kept = Attempt(tuned=self.tuned, convert=self.convert, crowded=self.crowded, tried=(*self.tried, name))
-                return replace(kept, **{name: value})
+                return replace(kept, **{field: value})
         return None
 
     def after(self, slow: SlowKernelError, given: Request, made: Made) -> Attempt | None:
@@ -130,7 +132,7 @@ class Attempt:
             if given.permute_n is None and spilled.permute_n:
                 return replace(self, unroll=None, permute_n=0)
             return replace(self, unroll=None, inputs=0) if given.inputs is None and spilled.inputs else None
-        if self.tried and self.tried[-1] in ("registers", "epilogue"):  # which leave the tiles as they were
+        if self.tried and self.tried[-1] in ("fullest", "converting", "epilogue"):  # which leave the tiles as they were
             return self._last(given, made)
         least = max(1, self.spare + 1)
         spare = max(least, made.free + max(made.step, slow.spilled))

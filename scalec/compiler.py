@@ -32,7 +32,7 @@ from scalec.passes.plan.loop import in_a_loop
 from scalec.passes.plan.mma_n import narrower
 from scalec.passes.plan.pointwise import SPILLS, Spread
 from scalec.passes.plan.registers import free_registers, sums_of_thread
-from scalec.passes.plan.resources import fullest_registers, most_registers
+from scalec.passes.plan.resources import converting_registers, fullest_registers, most_registers
 from scalec.passes.problem import read_pointwise
 from scalec.passes.problem.access import Dim
 from scalec.passes.problem.contraction import contractions
@@ -66,6 +66,7 @@ class Compilation:
         most: the `registers` of the schedule if its launch took all that an SM has (resources.most_registers).
         widest: the result in the widest blocks of scales, "" where none is quantised.
         fullest: those that leave consumers the most that there are (resources.fullest_registers).
+        converting: those that leave warps that convert more (resources.converting_registers).
         dropped: the schedules that were tried before this one, and why ptxas's kernel of each is not shipped.
         times: (stage or pass, seconds) in order, those of dropped schedules too.
         registers: registers of a thread at entry.
@@ -85,6 +86,7 @@ class Compilation:
     folds: bool = False
     most: tuple[int, int] | None = None
     fullest: tuple[int, int] | None = None
+    converting: tuple[int, int] | None = None
     widest: str = ""
     dropped: list[Dropped] = field(default_factory=list)
     times: list[tuple[str, float]] = field(default_factory=list)
@@ -290,6 +292,7 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
     made.looped, made.folds = in_a_loop(problem, made.schedule), problem.column_fold is not None
     made.most = most_registers(problem, made.schedule)
     made.fullest = fullest_registers(problem, made.schedule)
+    made.converting = converting_registers(problem, made.schedule)
     made.widest = getattr(widest_blocks(problem), "name", "")
     several = [d for d in (problem.m, problem.n) if d.within and d.size is None and d.name not in interface.ranges]
     interface = interface.limited({d.name: _counted(d) for d in several} | longest(problem))

@@ -24,6 +24,8 @@ PROGRAMS = {
     "powers": "C[m,n]:f32 = A[m,k]:bf16 @ (B[n,k]:mxfp8):bf16",
     "left": "C[m,n]:f32 = (A[m,k]:i4):bf16 @ B[n,k]:bf16 scale(1x64:bf16, none)",
     "both": "C[m,n]:f32 = (A[m,k]:e4m3):bf16 @ (B[n,k]:i4):bf16 scale(1x128:bf16, 1x64:bf16)",
+    "AWQ": "C[m,n]:f32 = A[m,k]:f16 @ (B[k, n/8*8 + n%2*4 + n%8/2]:u4 - Z[k/32,n]):f16 scale(none, 64x1:f16)",
+    "of columns": "C[m,n]:f32 = A[m,k]:bf16 @ (B[k,n]:i4):bf16 scale(none, 32x1:bf16)",
     "no scales": "C[m,n]:f32 = A[m,k]:bf16 @ (B[n,k]:u4 - 8):bf16",
 }
 

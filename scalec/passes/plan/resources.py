@@ -6,7 +6,7 @@ from math import gcd, prod
 
 from scalec.ir.schedule import Schedule
 from scalec.ir.tile import VECTOR
-from scalec.passes.plan.converted import brings_zeros
+from scalec.passes.plan.converted import brings_zeros, warps_make
 from scalec.passes.plan.gather import (
     copies_of_thread,
     gatherers,
@@ -364,6 +364,22 @@ def fullest_registers(problem: Problem, schedule: Schedule) -> tuple[int, int] |
     consumer = min(able[-1], shared_out(all_ - able[0] * others, schedule.warpgroups))
     rest = min(able[-1], shared_out(all_ - consumer * schedule.warpgroups, others))
     return (rest, consumer) if consumer > schedule.registers[1] else None
+
+
+MORE_TO_CONVERT = 16
+"""Registers more that those who convert are given: 64x8x64 of u4 turned, less zero points of other orders and times its
+scales, spilled one with 88 (ptxas 13.0 and 13.5, 2026-11-30)."""
+
+
+def converting_registers(problem: Problem, schedule: Schedule) -> tuple[int, int] | None:
+    """Those that leave warps that convert MORE_TO_CONVERT, and consumers the rest; None where no warps do."""
+    if not warps_make(problem, schedule):
+        return None
+    entering, producer = threads(problem, schedule), schedule.registers[0] + MORE_TO_CONVERT
+    all_ = problem.target.entry_registers(entering) * entering // WARPGROUP
+    left = all_ - other_warpgroups(problem, schedule) * producer
+    consumer = min(schedule.registers[1], shared_out(left, schedule.warpgroups)) if left > 0 else 0
+    return (producer, consumer) if {producer, consumer} <= {*problem.target.setmaxnreg} else None
 
 
 def launch_registers(problem: Problem, schedule: Schedule) -> int:
