@@ -124,8 +124,8 @@ test_refused = refusals(
         ("C[m,n] = A[k/8,m,k%8]:i4 @ (B[k/8,n,k%8]:u4 - 8)", "whose last may be partial"),
         ("C[m,n] = A[k/8,m,k%8]:i4 @ B[k/8,n,k%8]:i4", "fix: pad k with zeros to 24 in both", {"k": 20}),
         ("G[m,n] = X[m,k] @ W[k/8,2*n,k%8]:i4", "words of adjacent ones lie beside each other"),
-        ("C[m,k] = A[m,n] @ B[k/8,n,k%8]:i4", "contiguous along k"),
-        ("C[m,n] = A[m,k] @ B[n/8,k,n%8]:i4", "contiguous along n"),
+        ("C[m,k] = A[m,n] @ B[k/8,n,k%8]:i4", "tiles have rows of k"),
+        ("C[m,n] = A[m,k] @ B[n/8,k,n%8]:i4", "tiles have rows of n"),
     ]
 )
 
