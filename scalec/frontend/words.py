@@ -155,7 +155,7 @@ def in_words(node: ast.Tensor) -> bool:
 
 def _wanted(source: Source, node: ast.Tensor, k: str, each: int) -> str:
     """How an operand in words is written."""
-    others = [source.text[slice(*x.span)] for x in node.indices if _half(x) is None]
+    others = [source.text[slice(*x.span)] for x in node.indices if _half(x) is None] or ["n" if k != "n" else "m"]
     return f"{node.name.text}[{','.join([*others[:-1], f'{k}/{each}', *others[-1:], f'{k}%{each}'])}]"
 
 
