@@ -83,9 +83,9 @@ func.func @p(%A: tensor<?x256xbf16>, %s: tensor<?x2xf32>) attributes {scale.dims
 // CHANGE: array<i64: 128 => array<i64: 1, 128
 
 // dequantize: result type
-// EXPECT: result must be an f32 tensor of rank 2, got tensor<?x256xbf16>
+// EXPECT: result must be a tensor of f32, or 16 bits, of rank 2, got tensor<?x256xf8E4M3FN>
 // CHANGE: 128>, "f32 => 1, 128>, "f32
-// CHANGE: <?x256xf32 => <?x256xbf16
+// CHANGE: <?x256xf32 => <?x256xf8E4M3FN
 
 // granularity: what its parameters are
 // EXPECT: expected base attribute 'builtin.string' but got 'builtin.integer'
