@@ -242,8 +242,6 @@ def test_a_tile_is_not_halved_below_what_copies_bring() -> None:
 test_refused = refusals(
     [
         ("C[m,n]:f32 = A[k,m]:bf16 @ B[n,k]:tf32", "multiplies bf16 by tf32"),
-        ("C[m,n]:f32 = A[m,k]:bf16 @ B[k,n]:e2m1", "reads e2m1 contiguous along K only"),
-        ("C[m,n]:f32 = A[m,k]:bf16 @ B[k,n]:i4", "reads i4 contiguous along K only"),
         (
             "C[m,n]:f32 = A[m,k]:i4 @ B[n,k]:i4 + D[m,r]:i4 @ E[n,r]:i4",
             "k = 33 end in half a byte, of A and of B",

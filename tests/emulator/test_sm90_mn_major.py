@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import scalec
-from scalec.errors import UnsupportedError
 from tests.emulator.running import Ran, run_on
 from tests.emulator.test_groups import Device
 from tests.tiers import fields
@@ -85,8 +83,3 @@ def test_groups(source: str, dims: dict[str, int]) -> None:
     value, points = made.expected()
     assert np.array_equal(written, points)
     assert np.array_equal(got[points], value[points])
-
-
-def test_4_bits_are_contiguous_along_k() -> None:
-    with pytest.raises(UnsupportedError, match="the tensor core of sm_90a reads e2m1 contiguous along K only"):
-        scalec.compile("C[m,n] = A[m,k]:e2m1 @ B[k,n]:e2m1", target="sm_90a")

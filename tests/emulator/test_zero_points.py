@@ -210,7 +210,6 @@ test_refused = refusals(
     [
         ("C[m,n] = (A[m,k]:u4 - 8) @ (B[n,k]:u4 - 8)", "A and B have zero points"),
         ("C[m,n] = A[m,k]:bf16 @ (B[n,k]:u4 - Z[n,k/8])", "one zero point for each 8 elements of k"),
-        ("C[m,n] = A[m,k]:bf16 @ (B[k,n]:u4 - 8)", "reads u4 contiguous along K only"),
         ("C[m,n] = (A[idx[m],k]:u4 - Z[idx[m],k/64]) @ B[n,k]:bf16", "gathered by idx.*, and has zero points"),
         ("C[m,h,n] = A[m,k]:bf16 @ (B[h,n,k]:u4 - Z[n,h])", "u4, packed along h"),
         ("C[m,n]:f32 = A[m,k]:bf16 @ (B[n,k]:i4 - 8); S[n]:f32 = sum[k](B[n,k])", "where B has zero points"),

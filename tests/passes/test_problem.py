@@ -130,13 +130,6 @@ REFUSED = {
         ),
         r"A is contiguous along b, a batch dimension",
     ),
-    "k outermost of 4 bits": (
-        contraction(
-            maps("m, n, k", "k, m", "n, k", "m, n"), "tensor<256x?xf4E2M1FN>", B.replace("bf16", "f8E4M3FN"), C
-        ),
-        r"A\[k, m\] is contiguous along m: the tensor core of sm_90a reads e2m1 contiguous along K only\n"
-        r".*\n  fix: store A as \[m, k\]: A.t\(\).contiguous\(\)",
-    ),
     "part of an operand": (
         contraction(maps("m, n, k", "m floordiv 2, k", "n, k", "m, n"), A, B, C),
         "A.*has a computed index",

@@ -246,13 +246,6 @@ REFUSED = {
         "  expected: 1, a multiple of 16, or the whole of m\n"
         "  fix: repeat each scale 24 times before the call and say 1x128",
     ),
-    "C[m,n] = A[k,m]:e2m1 @ B[n,k]:e2m1 scale(32x1:ue8m0, 1x16:ue4m3)": (
-        {},
-        "<program>:1:54: A_scale is ue8m0 and B_scale is ue4m3: the tensor core of sm_120a takes scales of one type "
-        "for both sides\n"
-        "  expected: ue8m0 or ue4m3 on both sides\n"
-        "  fix: quantise A or B again, with the other's scales",
-    ),
     "C[m,n] = A[m,k]:e4m3 @ B[n,k]:e4m3 scale(1x32:ue8m0*1x128, none)": (
         {},
         "<program>:1:42: A has 2 levels of scales that vary along k\n"
