@@ -144,6 +144,10 @@ ROUNDED: dict[str, tuple[str, ...]] = {
 their scales, are rounded to it once. A text asks for that: `(B[n,k]:i4):f16`."""
 
 
+WIDE = tuple(dict.fromkeys(x for able in ROUNDED.values() for x in able))
+"""Types that elements times their scales are rounded to."""
+
+
 NAMED: dict[tuple[str, str], tuple[str, ...]] = {("e4m3", "ue8m0"): ("bf16",), ("e5m2", "ue8m0"): ("bf16",)}
 """Likewise of scales of rows that are gathered along a sum, of which each element of K has its own, so that no sum is
 promoted by one. A product below 2^-126 loses digits, of e4m3 with a scale below 2^-117."""

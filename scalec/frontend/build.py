@@ -329,10 +329,11 @@ class Builder:
 
     def _rounded(self, value: Rounded, tensor: Tensor) -> ir.Value:
         """A tensor times its scales, rounded where the type has not all of these products; less its zero points."""
-        own = self._subtracted(value.value) if isinstance(value.value, Subtract) else self.values[tensor.name]
+        if isinstance(value.value, Subtract):
+            return self._scaled(tensor, self._subtracted(value.value), made=value.said)
         key = f"{tensor.name} {value.said}"  # one op for all contractions
-        if key not in self.scaled or isinstance(value.value, Subtract):
-            self.scaled[key] = self._scaled(tensor, own, made=value.said)
+        if key not in self.scaled:
+            self.scaled[key] = self._scaled(tensor, self.values[tensor.name], made=value.said)
         return self.scaled[key]
 
     def _quantized(self, value: Quantized) -> ir.Value:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import cast
 
-from scalec.formats import CONVERTED, ELEMENT_TYPES, QUANTISED, ROUNDED, WHOLE
+from scalec import zero_points
+from scalec.formats import CONVERTED, ELEMENT_TYPES, QUANTISED, ROUNDED, WHOLE, WIDE
 from scalec.frontend import affine, ast, scales
 from scalec.frontend.diagnostics import Source, Span, one_of
 from scalec.frontend.program import (
@@ -25,9 +27,6 @@ from scalec.suggestions import did_you_mean
 KEPT_BITS = 16
 """Of an element type to which a computed operand is rounded unsaid: one of fewer bits, which keeps little of what is
 computed, the text names."""
-
-WIDE = tuple(dict.fromkeys(x for able in ROUNDED.values() for x in able))
-"""Those that elements times their scales are rounded to."""
 
 ABLE = tuple(t.name for t in ELEMENT_TYPES.values() if t.operand)
 """Element types of operands."""
@@ -173,6 +172,8 @@ def check(source: Source, operands: Sequence[tuple[Tensor, Span]], computed: Seq
 def _check_rounded(source: Source, x: Rounded, tensor: Tensor) -> None:
     """Refuses what is not rounded once, each element times its scale."""
     levels, element, words = tensor.levels or (), ELEMENT_TYPES[tensor.element], source.text[slice(*x.span)]
+    if isinstance(x.value, Subtract):
+        _check_differences(source, x, tensor, x.value)
     if not levels:
         if not (element.elementwise or x.said in CONVERTED.get(tensor.element, ())):
             check_elementwise(source, [(tensor, x.value.span)])
@@ -205,6 +206,26 @@ def _check_rounded(source: Source, x: Rounded, tensor: Tensor) -> None:
                 expected=expected,
                 fix=fix,
             )
+
+
+def _check_differences(source: Source, x: Rounded, tensor: Tensor, value: Subtract) -> None:
+    """Refuses a type that has not all that elements less their zero points may be: these round before their scales."""
+    if isinstance(value.zeros, Read):
+        zeros = cast(Tensor, value.zeros.source)
+        low, high = (n + value.plus for n in zero_points.RANGES[zeros.element])
+    else:
+        low = high = value.zeros
+    able = zero_points.converts(tensor.element, low, high)
+    able = tuple(t for t in able if t in WIDE or not tensor.levels)
+    if x.said in able or (tensor.levels and x.said not in WIDE):  # which is told later
+        return
+    raise source.error(
+        x.span,
+        f"{tensor.name} less its zero points is not exact in {x.said}",
+        got=f"numbers up to {zero_points.largest_difference(tensor.element, low, high)}",
+        expected=f"{' or '.join(able)}, which has all of them",
+        fix=f"write {source.text[slice(*x.span)].removesuffix(x.said)}{able[0]}" if able else "",
+    )
 
 
 def _several(of: Rounded) -> str:

@@ -161,7 +161,20 @@ def _operand(t: Trace, v: Value, summed: frozenset[str]) -> Value:
         return v
     if isinstance(v, Quantized):
         v = _anew(t, v, summed)
-    if isinstance(v, Rounded):
+    if isinstance(v, Rounded) and isinstance(v.value, Subtract):
+        raise t.error(
+            v.span,
+            "an operand of @ is rounded, and no statement has what it is made of as a tensor",
+            "zero points",
+            "a tensor without zero points, or elements that are multiplied as they are",
+            f"take the gradient of the program without :{v.said} there",
+        )
+    if isinstance(v, Rounded) and v.tensor is not None and v.tensor.levels and isinstance(v.value, Read):
+        whole = _whole(t, v.value, frozenset())
+        name = f"{v.tensor.name}_operand"
+        tensor = t.once_made(f"rounded {v.tensor.name} {v.said}", name, v.element, whole.index, whole)
+        made = read(tensor, v.value.index)
+    elif isinstance(v, Rounded):
         reads = [x for x in below(v) if isinstance(x, Read) and isinstance(x.source, Tensor)]
         of = max(reads, key=lambda x: len(x.dims))
         base, group = of.source, t.linked(v.dims) - of.dims  # of a row, whose range says it

@@ -20,6 +20,7 @@ subsets as types, where upstream dialects would take tensors of any type.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from scalec.formats import WIDE
 from scalec.ir.mlir import ext, ir
 from scalec.ir.verify import refuse, verifier
 from scalec.sizes import Range
@@ -312,10 +313,6 @@ class DomainOp(Scale.Operation, name="domain"):
         _check_maps(op, [map_of(op.lower), map_of(op.upper)], [1, 1])
 
 
-SIXTEEN = ("f16", "bf16")
-"""Types to which elements times their scales may be rounded."""
-
-
 class DequantizeOp(Scale.Operation, name="dequantize"):
     """result[i] = values[i] * scales[i / block]: an f32 view of a scaled operand. Two levels are two of these. A result
     of 16 bits is that product rounded to nearest, ties to even.
@@ -339,14 +336,8 @@ class DequantizeOp(Scale.Operation, name="dequantize"):
         check_block(op, op.granularity, rank(op.values))
         if not isinstance(op.scales.type, ir.RankedTensorType):
             refuse(f"scales must be a tensor, got {op.scales.type}")
-        if rank(op.result) != rank(op.values) or str(element(op.result.type)) not in ("f32", *SIXTEEN):
+        if rank(op.result) != rank(op.values) or str(element(op.result.type)) not in ("f32", *WIDE):
             refuse(f"result must be a tensor of f32, or 16 bits, of rank {rank(op.values)}, got {op.result.type}")
-
-
-def rounded_to(op: ir.OpView) -> str:
-    """The type of 16 bits to which a `scale.dequantize` rounds, "" where it does not."""
-    made = str(element(op.result.type))
-    return made if made in SIXTEEN else ""
 
 
 class SubtractOp(Scale.Operation, name="subtract"):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from scalec import reference
 from scalec.errors import SourceError
+from scalec.frontend import build
+from scalec.ir import context
 from tests.emulator.running import LIMITS, TARGETS, refusals, run_on
 from tests.emulator.test_several_results import run
 
@@ -90,7 +94,21 @@ test_refused = refusals(
         ("(B[n,k]:nvfp4):bf16", "got: 2 levels of scales"),
         ("(B[n,k]:bf16):bf16 scale(none, 1x128:bf16)", "elements that bf16 has, of 8 bits or fewer"),
         ("(B[n,k]:i4 * 2):bf16 scale(none, 1x128:bf16)", "only a tensor in memory has scales"),
+        ("(B[n,k]:u4 - Z[n,k/64]:i8):e4m3", "got: numbers up to 143"),
+        ("(B[n,k]:u4 - (Z[n,k/64]:i8 - 127)):bf16 scale(none, 1x64:bf16)", "expected: f16, which has all of them"),
     ],
     SourceError,
     within="C[m,n] = A[m,k]:bf16 @ {}",
 )
+
+
+def test_one_tensor_with_and_without_zero_points() -> None:
+    """Each use has its own: against numbers, as the reference reads what the front end makes, too."""
+    scales = "scale(none, 1x64:f16)"
+    source = f"C[m,n]:f32 = A[m,k]:f16 @ (B[n,k]:u4 - 8):f16 {scales} + A[m,k] @ (B[n,k]):f16 {scales}"
+    draw = np.random.default_rng(5)
+    stored, a = draw.integers(0, 16, (16, 64)), draw.integers(-2, 3, (8, 64)).astype(np.float16)
+    packed, ones = (stored[:, ::2] | stored[:, 1::2] << 4).astype(np.uint8), np.ones((16, 1), np.float16)
+    with context.context():
+        made = reference.run(build(source), {"A": a, "B": packed, "B_scale": ones})["C"]
+    np.testing.assert_array_equal(made, a.astype(np.float64) @ (2 * stored - 8).T)

@@ -328,6 +328,7 @@ REFUSED = {
     "C[m,n] = A[m,k]:e4m3 @ quantize(B[n,k], e4m3, 1x128)": "rounding has no gradient",
     "C[m,n] = A[m,k] @ quantize(B[n,k]:u4 - 8, e4m3, 1x128) scale(none, 1x32)": "no statement has what it is made of",
     "C[m,n] = A[m,k] @ quantize(B[n,k]:i4, e4m3, 1x128) scale(none, 1xk)": "no statement has what it is made of",
+    "C[m,n] = A[m,k] @ (B[n,k]:u4 - 8):bf16 scale(none, 1x32:bf16)": "no statement has what it is made of",
 }
 
 
@@ -498,3 +499,12 @@ def suppress_listed(text: str, seen: set[str]) -> Iterator[None]:
         if not known:
             raise AssertionError(f"{text}\n{error}") from error
         seen.update(known)
+
+
+def test_rounded_operands_are_stored_once_for_all_groups():
+    """As the product multiplies them, and not for each row."""
+    assert lines("C[m,n] = A[m,k]:f16 @ (B[e[m/16],n,k]:i4):f16 scale(none, 1x64:f16)") == [
+        "dC_f16[m,n]:f16 = dC[m,n]",
+        "B_operand[r,n,k]:f16 = B[r,n,k]:i4 scale(1x64:f16)",
+        "dA[m,k]:f16 = dC_f16[m,n]:f16 @ B_operand[e[m/16],n,k]:f16",
+    ]

@@ -7,13 +7,13 @@ from typing import Any
 
 from scalec.formats import LAYOUTS, NUMBERS, WHOLE, element_spelled
 from scalec.ir.mlir import arith, ir
-from scalec.ir.scale import GranularityAttr, apart_in, block_of, dims_read, element, maps_of, rounded_to
+from scalec.ir.scale import GranularityAttr, apart_in, block_of, dims_read, element, maps_of
 from scalec.passes.base import programs
 from scalec.passes.fuse.indices import access, settle, used
 from scalec.passes.fuse.ranges import carry, carry_to_scatter, narrow, tied, union
 from scalec.passes.fuse.rewrite import build_map, computed, erase_unused, inline, key, read
 from scalec.passes.problem.contraction import contractions, family_of
-from scalec.passes.problem.sources import below, is_op
+from scalec.passes.problem.sources import below, is_op, rounded_to
 from scalec.targets import Target
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from scalec import zero_points
 from scalec.formats import ADDENDS, CONVERTED, ELEMENT_TYPES, FOLDED, NAMED, PACKED_BITS, WHOLE, element_spelled
 from scalec.ir.mlir import ir
-from scalec.ir.scale import GranularityAttr, block_of, dims_in, dims_read, element, maps_of, rounded_to
+from scalec.ir.scale import GranularityAttr, block_of, dims_in, dims_read, element, maps_of
 from scalec.passes.problem.operand import (
     FOLDED_STEP,
     PROMOTED_BITS,
@@ -18,7 +18,7 @@ from scalec.passes.problem.operand import (
     WHOLE_STEP,
     promotion_step,
 )
-from scalec.passes.problem.sources import computed_of, is_op, unscaled, where_of
+from scalec.passes.problem.sources import computed_of, is_op, rounded_to, unscaled, where_of
 from scalec.passes.problem.zero_points import bounds_of
 from scalec.targets import MmaShape, Target
 from scalec.zero_points import converts
@@ -179,7 +179,9 @@ class _Side:
     def ways(self) -> tuple[str, ...]:
         """The element types as which it may be multiplied."""
         if rounded := tuple(level.rounded for level in self.levels if level.rounded):
-            return rounded if self.k_major or TURNED.get(self.element) == PACKED_BITS else ()
+            able = converts(self.element, *self.zeros) if self.zeros is not None else CONVERTED.get(self.element, ())
+            reads = self.k_major or TURNED.get(self.element) == PACKED_BITS
+            return tuple(x for x in rounded if reads and x in able)
         if self.zeros is not None:
             return converts(self.element, *self.zeros)
         able = self.k_major or TURNED.get(self.element) in (PACKED_BITS, 8)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from scalec.formats import WIDE
 from scalec.ir.mlir import ir
-from scalec.ir.scale import map_of
+from scalec.ir.scale import element, map_of
 
 
 def computed_of(op: Any) -> list[Any]:
@@ -35,6 +36,12 @@ def of_inputs(reduce: Any) -> bool:
 def before_transform(value: Any) -> tuple[Any, bool]:
     """What is transformed into a value, and whether that is so; the value itself where it is not."""
     return (value.owner.opview.input, True) if is_op(value, "scale.hadamard") else (value, False)
+
+
+def rounded_to(op: Any) -> str:
+    """The type to which a `scale.dequantize` rounds elements times their scales, "" where it does not."""
+    made = str(element(op.result.type))
+    return made if made in WIDE else ""
 
 
 def unscaled(value: Any) -> Any:
