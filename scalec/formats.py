@@ -195,6 +195,22 @@ PER_WORD = WORD_BITS // PACKED_BITS
 IN_ORDER = tuple(range(PER_WORD))
 """Which of eight elements each of a word is, from the lowest bits on, where they lie one behind the other."""
 
+_QUARTERS = range(4)  # threads that share a row of wgmma's A
+
+FRAGMENTS = {
+    16: tuple(32 * w + 8 * j + 2 * q + i for q in _QUARTERS for w in range(4) for i in range(2) for j in range(4)),
+    8: tuple(16 * j + 4 * q + i for q in _QUARTERS for j in range(8) for i in range(4)),
+}
+"""By the bits of what is multiplied, of weights of PACKED_BITS that are reordered for wgmma: which of each so many
+along K each element in memory is. What one of the four threads that share a row of A has in its registers (PTX ISA
+9.7.15.5.1.1) are 16 bytes, of 16 bits in words of which elements that are four apart are a register's."""
+
+FRAGMENTS_TEXT = {
+    16: "{0}/128*128 + {0}%8/2*32 + {0}%128/32*8 + {0}%2*4 + {0}%32/8",
+    8: "{0}/128*128 + {0}%16/4*32 + {0}%128/16*4 + {0}%4",
+}
+"""Likewise, where an element of index {0} lies, in the language."""
+
 UNITS = {"blocked": (128, 4), "packed": (1, 4)}
 """Scales along the last two indices that lie together in memory: of a tile, and in a word. A layout that is not here
 has single ones."""

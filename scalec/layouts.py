@@ -1,5 +1,5 @@
 """Layouts (docs/language.md), of numpy arrays and torch tensors: scales of groups that are `apart`, and weights of
-GPTQ's and AWQ's checkpoints."""
+GPTQ's and AWQ's checkpoints, and such that are reordered for the tensor core."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from scalec.errors import ArgumentError
-from scalec.formats import UNITS
+from scalec.formats import ELEMENT_TYPES, FRAGMENTS, UNITS
 
 ROWS, COLUMNS = UNITS["blocked"]
 
@@ -271,6 +271,59 @@ def awq_weights(qweight: Any, qzeros: Any, scales: Any) -> tuple[Any, Any, Any]:
     _checked(qweight, qzeros, scales, (1, WORD))
     at = tuple(AWQ_ORDER.index(column) for column in range(WORD))
     return _packed(_unpacked(qweight, at).T), _packed(_unpacked(qzeros, at)), scales.T
+
+
+def for_registers(weights: Any, multiplied: str) -> Any:
+    """Weights of 4 bits with each row in the order in which registers of sm_90a's tensor core have it: a copy for
+    programs that say so, `B[n, k/128*128 + k%8/2*32 + k%128/32*8 + k%2*4 + k%32/8]:i4` of 16 bits or
+    `B[n, k/128*128 + k%16/4*32 + k%128/16*4 + k%4]:i4` of 8 bits (docs/language.md). Scales stay as they are.
+
+    Args:
+        weights: [..., N, K/2] of bytes, the first of two elements in the lower bits. A numpy array or a torch tensor.
+        multiplied: what the tensor core multiplies, mostly what activations are: "bf16", "f16" or "e4m3".
+
+    Returns:
+        uint8 of that shape.
+
+    Raises:
+        ArgumentError: no bytes, K that is no multiple of 128, or another type.
+    """
+    order = FRAGMENTS.get(ELEMENT_TYPES[multiplied].bits) if multiplied in ELEMENT_TYPES else None
+    if order is None:
+        raise ArgumentError(
+            "no order for what is multiplied",
+            got=repr(multiplied),
+            expected="a type of 8 or 16 bits",
+            fix='multiplied="bf16", "f16" or "e4m3"',
+        )
+    if weights.dtype.itemsize != 1 or not weights.shape or weights.shape[-1] * 2 % len(order):
+        raise ArgumentError(
+            "weights of 4 bits to reorder",
+            got=f"{tuple(weights.shape)} of {weights.dtype}",
+            expected=f"[..., N, K/2] of bytes, K a multiple of {len(order)}",
+            fix="weights.view(uint8), two elements a byte; of other K pass them in order",
+        )
+    raw = weights.view(np.uint8) if isinstance(weights, np.ndarray) else _bytes(weights)
+    rows = raw.reshape(-1, raw.shape[-1] * 2 // len(order), len(order) // 2)
+    first, second = (_nibbles(rows, [order[i] for i in range(side, len(order), 2)]) for side in (0, 1))
+    return (first | second << 4).reshape(weights.shape)
+
+
+def _bytes(tensor: Any) -> Any:
+    import torch
+
+    return tensor.view(torch.uint8)
+
+
+def _nibbles(rows: Any, which: Sequence[int]) -> Any:
+    """Elements of 4 bits of the last index, as bytes."""
+    low = [k % 2 == 0 for k in which]
+    found = rows[..., [k // 2 for k in which]]
+    if isinstance(rows, np.ndarray):
+        return np.where(np.array(low), found & 15, found >> 4)
+    import torch
+
+    return torch.where(torch.tensor(low, device=rows.device), found & 15, found >> 4)
 
 
 def _checked(qweight: Any, qzeros: Any, scales: Any, packed: tuple[int, int]) -> tuple[int, int]:

@@ -2,7 +2,8 @@
 
 B[k/8,n,k%8]  -->  B[n,k], stored as [ceil(k/8), n, 8]
 
-And operands whose elements lie in another order within each eight of the last index, as AWQ stores weights:
+And operands whose elements lie in another order within each eight of the last index, as AWQ stores weights, or within
+each 128, as weights that are reordered for the tensor core (scalec.formats.FRAGMENTS):
 
 B[k, n/8*8 + n%2*4 + n%8/2]  -->  B[k,n], stored in that order
 """
@@ -13,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from scalec.formats import ELEMENT_TYPES, FORMATS, PACKED_BITS, PER_WORD, WORD_BITS
+from scalec.formats import ELEMENT_TYPES, FORMATS, FRAGMENTS, PACKED_BITS, PER_WORD, WORD_BITS
 from scalec.frontend import affine, ast
 from scalec.frontend.diagnostics import Source, Span
 from scalec.frontend.program import POINT, Tensor
@@ -34,6 +35,9 @@ class How(NamedTuple):
     packed: bool = False
     order: affine.Linear | None = None
 
+
+PERIODS = (PER_WORD, *sorted({*map(len, FRAGMENTS.values())}))
+"""Elements within which an order may put them elsewhere."""
 
 ROWS = How()
 """In rows, in order."""
@@ -87,7 +91,8 @@ def of(source: Source, node: ast.Tensor, known: Tensor | None) -> ast.Tensor | N
 def _ordered(
     node: ast.Tensor, known: Tensor | None, index: Callable[[ast.Node], affine.Linear]
 ) -> tuple[ast.Tensor, How] | None:
-    """Likewise of an operand of PACKED_BITS whose last index is an order within each PER_WORD; None of another."""
+    """Likewise of an operand of PACKED_BITS whose last index is an order within each so many of PERIODS; None of
+    another."""
     element, last = _element(node, known), node.indices[-1] if node.indices else None
     if element is None or ELEMENT_TYPES[element].bits != PACKED_BITS or last is None or isinstance(last, ast.IndexName):
         return None
@@ -96,15 +101,19 @@ def _ordered(
         return None
     ((name, own),) = names.items()
     at = affine.put(index(last), name, affine.atom(affine.Dim(POINT)))
-    if affine.step(at, PER_WORD) != PER_WORD or sorted(places(at)) != [*range(PER_WORD)]:
+    if not places(at):
         return None
     return replace(node, indices=(*node.indices[:-1], own)), How(False, at)
 
 
 def places(order: affine.Linear) -> list[int]:
-    """Where each of the first PER_WORD elements lies."""
-    found = [affine.value(order, {POINT: i}) for i in range(PER_WORD)]
-    return [-1 if x is None else x for x in found]
+    """Where each of the first elements lies that are in each other's places, as many as the least of PERIODS in which
+    they are; none where that is no order."""
+    for each in PERIODS:
+        found = [affine.value(order, {POINT: i}) for i in range(each)]
+        if affine.step(order, each) == each and sorted(-1 if x is None else x for x in found) == [*range(each)]:
+            return [x for x in found if x is not None]
+    return []
 
 
 def note(source: Source, node: ast.Tensor, tensor: Tensor, how: How) -> None:

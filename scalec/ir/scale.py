@@ -4,8 +4,8 @@ A program is one `func.func`. Its attribute `scale.dims = ["m", "n", "k"]` names
 affine map of every op is over these dimensions, in this order. Values are tensors; a temporary is an f32 tensor that
 never reaches memory. Arguments carry `scale.name` (what the user calls it), `scale.shape` (an affine map from the
 dimensions to the extents, e.g. `(m, n, k) -> (m, k ceildiv 128)`) and `scale.layout`; where elements lie in another
-order within each eight of the last index, `scale.order`: which of the eight each is. A scalar is a plain f32 argument
-with a name. Results carry `scale.name`, `scale.shape` and, where they accumulate into the argument of the
+order within each eight, or 128, of the last index, `scale.order`: which of these each is. A scalar is a plain f32
+argument with a name. Results carry `scale.name`, `scale.shape` and, where they accumulate into the argument of the
 same name, `scale.inout`. The decisions of the passes are the function's `scale.schedule`. Its `scale.ranges` says
 between which sizes dynamic dimensions lie, where that is known: what is a choice is made for the largest.
 
@@ -95,7 +95,7 @@ def facts_of(function: ir.OpView, key: str, position: int) -> dict[str, ir.Attri
 
 
 def order_of(facts: Mapping[str, ir.Attribute]) -> tuple[int, ...]:
-    """Of what is said of an argument which of each eight of its last index each element in memory is, nothing in
+    """Of what is said of an argument which of each so many of its last index each element in memory is, nothing in
     order."""
     return tuple(ir.DenseI64ArrayAttr(facts["scale.order"])) if "scale.order" in facts else ()
 

@@ -5,7 +5,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from scalec.formats import ADDENDS, CONVERTED, ELEMENT_TYPES, PACKED_BITS, element_spelled
+from scalec.formats import ADDENDS, CONVERTED, ELEMENT_TYPES, FRAGMENTS, PACKED_BITS, element_spelled
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import Op, computes, in_step, maker, memory_of, plainly_swizzled
 from scalec.ir.tile_compute import slice_of
@@ -143,8 +143,9 @@ class LoadStoredOp(Op, name="load_stored"):
     `source` and `factors` are as `convert` has them, but that rows of `source` may be swizzled, and that `factors` may
     be i32: twice each, of 16 bits, or with `words`, a unit attribute, bytes as `tile.store_factors` has these.
     `source` has the rows of all warpgroups, `waves` waves each. With `interleaved`, a unit attribute, B's rows are
-    (`tile.interleave_k`), and the slice is as much of K as LINE bytes of these, or several times that. `zeros`, words
-    of [blocks of K, rows] as `tile.store_zeros` makes them, are its zero points. With `in_words`, a unit attribute,
+    (`tile.interleave_k`), and the slice is as much of K as LINE bytes of these, or several times that; with
+    `fragments`, another, A's elements are in that order (scalec.formats.FRAGMENTS), and B's lie as they are. `zeros`,
+    words of [blocks of K, rows] as `tile.store_zeros` makes them, are its zero points. With `in_words`, a unit attribute,
     `source` is lines of words as `convert` has them, of one strip; where B's rows are interleaved it is swizzled, in
     panels as wide as the swizzle."""
 
@@ -178,8 +179,10 @@ class LoadStoredOp(Op, name="load_stored"):
             refuse(f"has {depth} elements of {stored.name} of rows in {op.source.type}")
         if slice_ * made.bits % (2 * 8 * CHUNK) or slice_ * stored.bits % (8 * CHUNK):
             refuse(f"converts {slice_} elements of {stored.name}, expected whole {CHUNK} bytes")
-        if "interleaved" in op.operation.attributes and slice_ * made.bits % (8 * LINE):
-            refuse(f"loads {slice_} elements of {stored.name} interleaved, expected {LINE} bytes of {made.name}")
+        adjacent = {"interleaved", "fragments"} & set(op.operation.attributes)
+        group = len(FRAGMENTS.get(made.bits, ())) if "fragments" in adjacent else 8 * LINE // made.bits
+        if len(adjacent) > 1 or (adjacent and (not group or slice_ % group)):
+            refuse(f"loads {slice_} elements of {stored.name} {' and '.join(adjacent)}, expected whole {group}")
         if "words" in op.operation.attributes:
             _of_words(op, depth, stored.name, rows)
             return
@@ -281,7 +284,9 @@ class TransformedOp(Op, name="transformed"):
         if stored is None or not {"f32", "tf32"} & {stored.name, *CONVERTED.get(stored.name, ())}:
             refuse(f"computes with {element_of(op.stored.type)}, which f32 does not hold")
         loaded = maker(op.stored, "tile.load_stored")
-        if loaded is not None and (loaded.factors or loaded.zeros or "interleaved" in loaded.attributes):
+        if loaded is not None and (
+            loaded.factors or loaded.zeros or {"interleaved", "fragments"} & set(loaded.attributes)
+        ):
             refuse("takes elements with factors, zero points, or interleaved rows")
         for x in op.folds:
             if int_of(x.type.count) < FRAGMENT_ROWS * (int_of(op.wave) + 1):

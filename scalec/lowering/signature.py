@@ -75,12 +75,12 @@ def _terms(e: ir.AffineExpr, dims: list[str]) -> tuple[tuple[abi.Term, ...], int
     return None
 
 
-def _extents(m: ir.AffineMap, dims: list[str], tensor: str, layout: str, eights: bool) -> tuple[abi.Extent, ...]:
-    """The extents of a tensor in memory: as the program indexes it, but in words [k/8, n, 8] for [n, k], or whole
-    `eights` of the last index."""
+def _extents(m: ir.AffineMap, dims: list[str], tensor: str, layout: str, order: int) -> tuple[abi.Extent, ...]:
+    """The extents of a tensor in memory: as the program indexes it, but in words [k/8, n, 8] for [n, k], or of the
+    last index a multiple of what has an `order`, unless that is 0."""
     extents = list(m.results)
-    if eights:
-        extents[-1] = ir.AffineExpr.get_mul(ir.AffineExpr.get_ceil_div(extents[-1], PER_WORD), PER_WORD)
+    if order:
+        extents[-1] = ir.AffineExpr.get_mul(ir.AffineExpr.get_ceil_div(extents[-1], order), order)
     if layout == WORDS:
         *outer, rows, k = extents
         extents = [*outer, ir.AffineExpr.get_ceil_div(k, PER_WORD), rows, ir.AffineExpr.get_constant(PER_WORD)]
@@ -120,7 +120,7 @@ def tensors(
             shape, name = (), _text(facts, "scale.name", f"argument{i}")
             layout = _text(facts, "scale.layout", "row")
             if isinstance(t, ir.RankedTensorType):
-                shape = _extents(scale.map_of(facts["scale.shape"]), dims, name, layout, "scale.order" in facts)
+                shape = _extents(scale.map_of(facts["scale.shape"]), dims, name, layout, len(scale.order_of(facts)))
             made.append(
                 abi.TensorSpec(
                     name=name,

@@ -157,7 +157,7 @@ def _ways_to_convert(
         yield from _in_addends(problem if where else problem.in_addends, given, fields, tile)
     if where == "addends":
         return
-    if where != "registers" and not (fields["swap"] and _turned_alone(problem, given)):
+    if not (where == "registers" or problem.lhs.in_fragments or (fields["swap"] and _turned_alone(problem, given))):
         yield {**fields, "tile": tile, "promote": promote, "convert": "shared"}
     a = problem.lhs
     alone = a.stored.bits <= (NARROW if problem.rhs.converted else BYTE) or a.transformed

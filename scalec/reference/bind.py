@@ -32,13 +32,13 @@ class Signature:
     layout: str  # `scale.layout`
     tensor: bool  # False for a scalar
     inout: bool  # whether it accumulates into the argument of the same name
-    # `scale.order`: which of each eight of the last index each element in memory is; () in order
+    # `scale.order`: which of each so many of the last index each element in memory is; () in order
     order: tuple[int, ...] = ()
 
     @property
-    def eights(self) -> bool:
-        """Whether the last index has whole words of eight elements in memory."""
-        return self.layout == "words" or bool(self.order)
+    def whole(self) -> int:
+        """Elements of which the last index has a multiple in memory: those of a word, or of an order; else 1."""
+        return WORD if self.layout == "words" else max(1, len(self.order))
 
 
 def find_program(module: ir.Module) -> ir.OpView:
@@ -130,8 +130,8 @@ def arguments_of(arguments: Mapping[str, Any] | Sequence[Any], expected: Sequenc
                 raise ArgumentError(f"argument {s.name}", got=f"words of {a.shape[-1]}", expected=f"of {WORD} elements")
             a = from_words(a)
         if s.order:
-            if a.shape[-1] % WORD:
-                raise ArgumentError(f"argument {s.name}", got=f"{a.shape[-1]} elements", expected=f"whole {WORD}")
+            if a.shape[-1] % s.whole:
+                raise ArgumentError(f"argument {s.name}", got=f"{a.shape[-1]} elements", expected=f"whole {s.whole}")
             a = from_order(a, s.order)
         out.append(a)
     return out
@@ -139,7 +139,7 @@ def arguments_of(arguments: Mapping[str, Any] | Sequence[Any], expected: Sequenc
 
 def whole_words(s: Signature, a: Array, sizes: Sequence[int | None]) -> Array:
     """An argument without what its last words have behind the last element."""
-    return a if not s.eights or s.shape is None else a[..., : extent_at(s.shape.results[-1], sizes)]
+    return a if s.whole == 1 or s.shape is None else a[..., : extent_at(s.shape.results[-1], sizes)]
 
 
 def free_extent(e: ir.AffineExpr) -> bool:
@@ -218,17 +218,17 @@ def bind_sizes(
     sizes: list[int | None] = [None if dims is None or n not in dims else int(dims[n]) for n in names]
     known = [(s, tuple(shape)) for s, shape in shaped if s.tensor and s.layout in ("row", "col", "words")]
     for s, shape in known:
-        if not s.eights and any(want is not None and want != got for want, got in zip(s.static, shape, strict=True)):
+        if s.whole == 1 and any(want is not None and want != got for want, got in zip(s.static, shape, strict=True)):
             want = "x".join("?" if n is None else str(n) for n in s.static)
             raise ArgumentError(f"argument {s.name} has the wrong shape", got="x".join(map(str, shape)), expected=want)
-    told = [[*zip(s.shape.results, shape, strict=True)][: -1 if s.eights else None] for s, shape in known if s.shape]
+    told = [[*zip(s.shape.results, shape, strict=True)][: -1 if s.whole > 1 else None] for s, shape in known if s.shape]
     solve_sizes(sizes, [x for axes in told for x in axes])
     solve_sizes(sizes, [(s.shape.results[-1], shape[-1]) for s, shape in known if s.shape and s.order])
     for s, shape in known:
         for axis, (e, n) in enumerate(zip(s.shape.results, shape, strict=True) if s.shape else ()):
             want = extent_at(e, sizes)
-            if want is not None and s.eights and axis == len(shape) - 1:
-                want += -want % WORD  # the last word may be partial
+            if want is not None and axis == len(shape) - 1:
+                want += -want % s.whole  # the last word may be partial
             if want is not None and want != n:
                 bound = ", ".join(f"{d} = {v}" for d, v in zip(names, sizes, strict=True) if v is not None)
                 raise ArgumentError(

@@ -22,7 +22,7 @@ from scalec.formats import Granularity, padded_to
 from scalec.ir.mlir import ir
 from scalec.ir.scale import apart_in, dims_read, map_of, maps_of
 from scalec.reference.bind import Signature, extent_at, find_program, granularity_of, signatures, solve_sizes
-from scalec.reference.packing import WORD, Count, numpy_dtype, to_layout, to_order, to_words
+from scalec.reference.packing import Count, numpy_dtype, to_layout, to_order, to_words
 from scalec.reference.quantize import block_shape, cast, encode_scale, quantize, scale_shape, spread
 from scalec.reference.space import Space, evaluate
 
@@ -266,10 +266,10 @@ def _shifted(
 
 
 def _in_memory(s: Signature, a: Array) -> Array:
-    """In words, or in an order, of which the last eight have all bits where no element is."""
-    if not s.eights:
+    """In words, or in an order, of which the last have all bits where no element is."""
+    if s.whole == 1:
         return a
-    whole = np.full((*a.shape[:-1], a.shape[-1] + -a.shape[-1] % WORD), 0xF, np.uint8)
+    whole = np.full((*a.shape[:-1], a.shape[-1] + -a.shape[-1] % s.whole), 0xF, np.uint8)
     whole[..., : a.shape[-1]] = a.view(np.uint8)
     stored = whole.view(a.dtype)
     return to_words(stored) if s.layout == "words" else to_order(stored, s.order)

@@ -140,20 +140,20 @@ def from_words(words: InWords) -> Array:
 
 
 def to_order(values: Array, order: Sequence[int]) -> Array:
-    """Elements [..., n] as memory has them where element i of each eight is number `order[i]` of these: [..., n]
-    rounded up to whole eights, zeros past `n`."""
-    n = values.shape[-1]
-    padded = np.zeros((*values.shape[:-1], n + -n % WORD), values.dtype)
+    """Elements [..., n] as memory has them where element i of each so many is number `order[i]` of these: [..., n]
+    rounded up to whole orders, zeros past `n`."""
+    n, each = values.shape[-1], len(order)
+    padded = np.zeros((*values.shape[:-1], n + -n % each), values.dtype)
     padded[..., :n] = values
-    eights = padded.reshape(*values.shape[:-1], padded.shape[-1] // WORD, WORD)
-    return np.ascontiguousarray(eights[..., list(order)]).reshape(padded.shape)
+    groups = padded.reshape(*values.shape[:-1], padded.shape[-1] // each, each)
+    return np.ascontiguousarray(groups[..., list(order)]).reshape(padded.shape)
 
 
 def from_order(stored: Array, order: Sequence[int]) -> Array:
-    """The inverse of `to_order`, with all elements of the last eight."""
-    eights = stored.reshape(*stored.shape[:-1], stored.shape[-1] // WORD, WORD)
-    made = np.empty_like(eights)
-    made[..., list(order)] = eights
+    """The inverse of `to_order`, with all elements of the last group."""
+    groups = stored.reshape(*stored.shape[:-1], stored.shape[-1] // len(order), len(order))
+    made = np.empty_like(groups)
+    made[..., list(order)] = groups
     return made.reshape(stored.shape)
 
 

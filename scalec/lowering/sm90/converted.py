@@ -50,7 +50,7 @@ def load_stored(s: State, op: ir.OpView) -> None:
     stored, made = element_in(op.result.type), element_spelled(str(ir.TypeAttr(op.made).value))
     assert made is not None
     (wave, depth), (rows, width) = tile.shape_of(op.result.type), tile.shape_of(op.source.type)
-    if "interleaved" in op.operation.attributes:
+    if "interleaved" in op.operation.attributes or "fragments" in op.operation.attributes:
         s.values[op.result] = interleaved(s, op, stored, made)
         return
     waves, number, above = tile.int_of(op.waves), tile.int_of(op.number), tile.int_of(op.a_wave) * wave
@@ -166,8 +166,6 @@ def convert(s: State, op: ir.OpView) -> None:
         if loaded.several == PAIRS_APART:
             pairs = zip(words, less, strict=True)
             values = [x for word, y in pairs for x in APART[name, made.name](b, word, *([y] if y else []))]
-        elif loaded.several:
-            values = [x for word in words for x in converted(b, [word], name, made.name)]
         elif (name, made.name) in _BY_BYTE:
             values = _BY_BYTE[name, made.name](s, words, less)
         else:
@@ -175,8 +173,12 @@ def convert(s: State, op: ir.OpView) -> None:
             if looked_up and "added" not in attributes:
                 number = tile.optional(op, "less")
                 tables = [table_of_number(b, name, number)] * len(words)
-            values = together(s, words, ELEMENT_TYPES[name], made, tables if looked_up else None)
-        factors = [x for x in factors for _ in range(loaded.several or 1)]
+            tables = tables if looked_up else None
+            if loaded.several:
+                values = adjacent(b, words, name, made.name, tables)
+            else:
+                values = together(s, words, ELEMENT_TYPES[name], made, tables)
+        factors = [x for x in factors for _ in range(len(values) // len(factors))]
         halves.append([scaled(b, x, f, made.name) for x, f in zip(values, factors, strict=True)] if factors else values)
     s.values[op.result] = tied(b, registers(halves))
 
@@ -265,6 +267,13 @@ def together(
         else:
             found += converted(s.b, [word], stored.name, made.name)
     return found
+
+
+def adjacent(b: Builder, words: Words, stored: str, made: str, tables: list[Words] | None) -> Words:
+    """Likewise of words that are the thread's alone."""
+    if tables is None:
+        return [x for word in words for x in converted(b, [word], stored, made)]
+    return [x for word, table in zip(words, tables, strict=True) for x in differences(b, word, (table, table))]
 
 
 def own_parts(s: State, words: Words, stored: ElementType, made: ElementType) -> Iterator[ir.Value]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-from scalec.formats import PER_WORD, WORD_BITS, ElementType, element_spelled
+from scalec.formats import FRAGMENTS, PER_WORD, WORD_BITS, ElementType, element_spelled
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.ir.tile_cut import LINE
@@ -69,13 +69,14 @@ def quarter_of(s: State) -> ir.Value:
 
 
 def interleaved(s: State, op: ir.OpView, stored: ElementType, made: ElementType) -> Loaded:
-    """Of a `tile.load_stored` where B's rows are interleaved: of each group, that LINE bytes are made of, the thread
-    has a quarter, side by side."""
+    """Of a `tile.load_stored` where B's rows are interleaved, or A's elements are reordered: of each group, that LINE
+    bytes are made of, the thread has a quarter, side by side."""
     b = s.b
     (wave, depth), of = tile.shape_of(op.result.type), op.source.type
     waves, above, swizzled = tile.int_of(op.waves), tile.int_of(op.a_wave) * wave, bool(tile.swizzle_of(of))
     pitch = tile.shape_of(of)[1] * tile.bits_of(tile.element_of(of)) // 8
-    group = 8 * LINE // made.bits * stored.bits // 8  # bytes of a row
+    fragments = "fragments" in op.operation.attributes
+    group = (len(FRAGMENTS[made.bits]) if fragments else 8 * LINE // made.bits) * stored.bits // 8  # bytes of a row
     mine = group // QUARTERS
     row = s.once(("converted row", waves), lambda: b.add(b.mul(s.unit(0), waves * wave), s.row_in_wave))
     if "in_words" in op.operation.attributes:
@@ -128,10 +129,46 @@ def _of_words(s: State, op: ir.OpView, row: ir.Value, made: ElementType) -> tupl
 
 def _beside(s: State, op: ir.OpView, loaded: Loaded, made: ElementType) -> Loaded:
     """With the zero points and factors of what was loaded."""
+    if "fragments" in op.operation.attributes:
+        zeros, factors = (_across(s, op, loaded, made, x) for x in (op.zeros, op.factors))
+        return replace(loaded, zeros=zeros, factors=factors)
     if op.zeros is not None:
         loaded = replace(loaded, zeros=_with_scales(s, op, loaded, made, op.zeros, 1).factors)
     in_word = 4 if "words" in op.operation.attributes else 1
     return loaded if op.factors is None else _with_scales(s, op, loaded, made, op.factors, in_word)
+
+
+ALONG_K = 32
+"""Elements along K among which those of a word are that are reordered (scalec.formats.FRAGMENTS)."""
+
+
+def _across(
+    s: State, op: ir.OpView, loaded: Loaded, made: ElementType, source: ir.Value | None
+) -> tuple[list[Any], list[Any]]:
+    """Of reordered elements the factors, or zero points, of a `source`: those of each word, one or several."""
+    if source is None:
+        return [], []
+    b, ((wave, depth), (planes, row)) = s.b, (tile.shape_of(op.result.type), tile.shape_of(source.type))
+    size = 4 * row // tile.shape_of(op.source.type)[0]  # bytes of a row's
+    block, count = depth * tile.int_of(op.count) // planes, len(loaded.words[0])
+
+    def own() -> ir.Value:
+        at = b.add(b.mul(s.unit(0), tile.int_of(op.waves) * wave), s.row_in_wave)
+        return b.add(s.get(source).base, b.mul(at, size))
+
+    at = s.get(source).at(b, s.get(op.cursor), s.once(("factors across", source, op.waves), own))
+    first, found = tile.int_of(op.number) * depth, dict[int, Any]()
+    which = [(first + k) // block for k in range(0, count * ALONG_K, min(block, ALONG_K))]
+
+    def one(plane: int, below: int) -> Any:
+        offset = size * (plane * (4 * row // size) + tile.int_of(op.a_wave) * wave + below)
+        if offset not in found:
+            several = size > 4
+            found[offset] = table_at(s, at, offset) if several else factor_at(s, source, at, offset, made.name)
+        return found[offset]
+
+    one_row, other = ([one(plane, below) for plane in which] for below in (0, BELOW))
+    return one_row, other
 
 
 def _with_scales(s: State, op: ir.OpView, loaded: Loaded, made: ElementType, source: ir.Value, in_word: int) -> Loaded:

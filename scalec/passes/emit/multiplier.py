@@ -19,6 +19,7 @@ from scalec.passes.plan.converted import (
     in_registers,
     interleaves,
     slices_of,
+    takes_adjacent,
 )
 
 
@@ -144,7 +145,7 @@ class Multiplier(Factors):
 
     def loaded_together(self, count: int) -> int:
         """Slices of a stage, so many of which it is, that a thread loads at once."""
-        if not interleaves(self.problem, self.schedule):
+        if not takes_adjacent(self.problem, self.schedule):
             return 1
         return max(1, elements_interleaved(self.sides[0].operand) * count // self.schedule.tile[2])
 
@@ -156,6 +157,7 @@ class Multiplier(Factors):
         kind = self.e.multiplicand("a", self.wave, self.schedule.tile[2] // count, stored)
         where: dict[str, Any] = {"a_wave": wave, "waves": self.waves, "number": slice_, "count": count}
         where |= {"words": side.operand.addends > 0, "interleaved": interleaves(self.problem, self.schedule)}
+        where["fragments"] = side.operand.in_fragments
         where["in_words"] = side.operand.in_words
         operands = [h.tiles[side.label], cursor, factors, h.zeros.get(side.label)]
         made = ir.TypeAttr.get(made)

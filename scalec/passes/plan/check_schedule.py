@@ -107,6 +107,10 @@ def _consumers(problem: Problem, schedule: Schedule) -> None:
 def _converters(problem: Problem, schedule: Schedule) -> None:
     if schedule.convert == "addends" and (reason := no_addends(problem)):
         raise ScheduleError("convert=addends is not possible", got=reason, fix="convert=registers")
+    made = [x for x in (problem.lhs, problem.rhs) if x.in_fragments]
+    if made and not (in_registers(schedule) and problem.lhs.in_fragments):
+        got = f"{made[0].name} is reordered for registers"
+        raise ScheduleError(f"convert={schedule.convert} is not possible", got=got, fix="convert=registers")
     if in_registers(schedule) and (reason := no_registers(problem, schedule)):
         raise ScheduleError(f"convert={schedule.convert} is not possible", got=reason, fix="convert=shared")
     most, converts = most_converters(problem), warps_make(problem, schedule)

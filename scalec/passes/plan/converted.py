@@ -61,6 +61,9 @@ def no_registers(problem: Problem, schedule: Schedule) -> str:
         return f"products are added up, and rows of {a.name} may be followed by some of {problem.added[0].lhs.name}"
     if a.gathered or a.pages:
         return f"rows of {a.name} are named by {a.gathered or a.pages}"
+    group = elements_interleaved(a)
+    if a.in_fragments and schedule.tile[2] % group:
+        return f"{a.name} is reordered within each {group} of {problem.k.name}, not of a K tile of {schedule.tile[2]}"
     some = schedule.tile[2] // slices_of(problem, schedule)
     if some * a.stored.bits % (8 * CHUNK):
         return f"threads load {CHUNK} bytes of a row of {a.name}, and {some} of {problem.k.name} are promoted together"
@@ -179,12 +182,19 @@ def could_interleave(problem: Problem, schedule: Schedule) -> bool:
     a, b, (_, rows, depth) = problem.lhs, problem.rhs, schedule.tile
     if not in_registers(schedule) or a.transformed or not (a.addends or a.element.bits == 16):
         return False
+    if a.in_fragments:
+        return False  # they are adjacent as they lie
     if b.converted or b.mn_major or b.gathered or problem.range_of_k is not None or schedule.invariant:
         return False  # sums in the order of another tile's rows, if that is asked for
     if rows * depth * b.element.bits > 8 * MOST_INTERLEAVED or schedule.consumers != "cooperative":
         return False  # others have rings by turns
     group = elements_interleaved(a)
     return depth % group == 0 and schedule.promote % group == 0
+
+
+def takes_adjacent(problem: Problem, schedule: Schedule) -> bool:
+    """Whether a thread has adjacent elements of A: the rows of B are interleaved, or those of A are reordered."""
+    return interleaves(problem, schedule) or (in_registers(schedule) and problem.lhs.in_fragments)
 
 
 def interleaves_ahead(problem: Problem, schedule: Schedule) -> bool:
@@ -194,8 +204,9 @@ def interleaves_ahead(problem: Problem, schedule: Schedule) -> bool:
 
 
 def elements_interleaved(operand: Operand) -> int:
-    """Elements of a row of what is made of an operand within which those of B's are interleaved."""
-    return 8 * LINE // operand.element.bits
+    """Elements of a row of what is made of an operand within which those of B's are interleaved, or its own are
+    reordered."""
+    return len(operand.order) if operand.in_fragments else 8 * LINE // operand.element.bits
 
 
 def registers_make(problem: Problem, schedule: Schedule, operand: Operand) -> bool:

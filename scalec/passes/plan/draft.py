@@ -50,6 +50,7 @@ def draft(problem: Problem, given: Request) -> Schedule:
         "warpgroups": warpgroups,
         "warps": given.warps or shared.warps(problem, tile, sharing),
         "scale_path": given.scale_path or path_of_scales(problem, tile),
+        **({"convert": "registers"} if problem.lhs.in_fragments else {}),
         **given.decided(),
         "invariant": given.invariant,
     }

@@ -56,12 +56,14 @@ def keeps_sides(given: Request) -> bool:
 def no_swap(problem: Problem) -> str:
     """Why a program cannot be computed transposed, "" where it can."""
     step = problem.family.m
+    if problem.lhs.in_fragments:
+        return f"{problem.lhs.name} is reordered for registers, which are the left operand's alone"
     if problem.column_fold is not None and problem.column_fold.along == problem.n.name:
         return f"rows of a tile would be indices of {problem.column_fold.dim}, over which {problem.names} is reduced"
     if problem.panes > 1:
         return f"{' and '.join(x.name for x in problem.rhs.panes)} lie side by side in a tile's columns, and not rows"
     for result in problem.results:
-        if result.gaps is not None and (result.block > 1 or result.element.bits < 8 or not must_swap(problem)):
+        if result.gaps is not None and (result.block > 1 or result.element.bits < 8 or not _across(problem)):
             return f"{result.name} has gaps along {result.coords[-1].dim}, around which rows of a tile are not stored"
     for scale in (r.scale for r in problem.results if r.scale is not None):
         if scale.ctas > 1:
@@ -86,6 +88,13 @@ def no_swap(problem: Problem) -> str:
 
 def must_swap(problem: Problem) -> str:
     """Why a program is computed transposed, whatever its sizes; "" where it need not be."""
+    if problem.rhs.in_fragments:
+        return f"{problem.rhs.name} is reordered for registers, which are the left operand's alone"
+    return _across(problem)
+
+
+def _across(problem: Problem) -> str:
+    """Likewise for what columns of its tiles have."""
     if problem.lhs.others:
         names = " and ".join(x.name for x in problem.lhs.panes)
         return f"{names} have the rows of results, and lie side by side in columns of a tile"

@@ -35,4 +35,5 @@ def _may(one: Operand, other: Operand) -> bool:
     if scale is None or ADDENDS.get((one.stored.name, scale.type), ("", 0))[0] != other.stored.name:
         return False
     moved = one.gathered or one.pages or one.gathered_k or one.turned or one.in_words or one.shifted or one.transformed
+    moved = moved or one.in_fragments  # which are what registers of its own element have
     return not moved and one.zeros is None and scale.k % CHUNK_OF_K == 0

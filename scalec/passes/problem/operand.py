@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from scalec.formats import ADDENDS, IN_ORDER, WHOLE, ElementType
+from scalec.formats import ADDENDS, FRAGMENTS, IN_ORDER, WHOLE, ElementType
 from scalec.passes.problem.access import Coord, Dim
 from scalec.passes.problem.zero_points import ZeroPoints
 from scalec.targets import ATOM, ATOMIC_SPAN, MmaShape, Target
@@ -150,7 +150,7 @@ class Operand:
     # its rows of K are in words of WORD_BITS, those of adjacent rows beside each other (scalec.formats.WORDS).
     in_words: bool = False
     # of a row of 4 bits that is contiguous along M or N, which of eight rows each element of a word is of, from the
-    # lowest bits on.
+    # lowest bits on; of one that is contiguous along K one of FRAGMENTS, or none.
     order: tuple[int, ...] = IN_ORDER
     pages: str = ""  # the lookup that says which page its rows are of, if a copy brings several; "" where none does
     page: int = 0  # rows of each page, also where they are gathered; 0 where it has none
@@ -215,6 +215,11 @@ class Operand:
     def stored_mn_major(self) -> bool:
         """Whether its rows are contiguous in memory."""
         return self.contiguous == self.rows
+
+    @property
+    def in_fragments(self) -> bool:
+        """Whether its elements along K lie as registers have them (scalec.formats.FRAGMENTS)."""
+        return self.order in FRAGMENTS.values()
 
     @property
     def begins(self) -> int:

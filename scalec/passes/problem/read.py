@@ -54,7 +54,7 @@ from scalec.passes.problem.spans import with_spans
 from scalec.passes.problem.types import ASSUMED, Problem
 from scalec.passes.problem.whole_sums import check_depth
 from scalec.passes.problem.windows import check_filled, dim_of, masks
-from scalec.passes.problem.words import check_words
+from scalec.passes.problem.words import check_fragments, check_words
 from scalec.sizes import MOST
 from scalec.targets import MmaShape, Target
 
@@ -126,6 +126,7 @@ class Reader(OperandReader):
         for x in made.products:
             check_cut(x)
             check_words(x)
+            check_fragments(x)
             check_half_bytes(x, made)
             check_folds(x)
             self.check_zero_points(x)

@@ -4,7 +4,7 @@ them."""
 from __future__ import annotations
 
 from scalec.errors import Place, UnsupportedError
-from scalec.formats import IN_ORDER, PER_WORD
+from scalec.formats import FRAGMENTS, FRAGMENTS_TEXT, IN_ORDER, PER_WORD, WHOLE
 from scalec.ir.mlir import ir
 from scalec.ir.scale import facts_of, order_of
 from scalec.passes.problem.access import Dim
@@ -13,24 +13,78 @@ from scalec.passes.problem.types import Problem
 
 
 def order_along(function: ir.OpView, operand: Operand, k: Dim, place: Place | None) -> tuple[int, ...]:
-    """Which of eight rows each element of a word of an operand is of.
+    """Which of eight rows each element of a word of an operand is of, or one of FRAGMENTS.
 
     Raises:
         UnsupportedError: not those in order, and no warps turn them.
     """
     order = order_of(facts_of(function, "arg_attrs", operand.argument_index)) or IN_ORDER
-    if order == IN_ORDER or (operand.turned and not operand.transformed):
+    if order == IN_ORDER or (len(order) == PER_WORD and operand.turned and not operand.transformed):
         return order
-    names = operand.contiguous
+    names, along_k = operand.contiguous, operand.contiguous == k.name
+    wanted = FRAGMENTS.get(operand.element.bits)
+    if along_k and order == wanted:
+        return order
+    text = FRAGMENTS_TEXT[operand.element.bits].format(k.name) if wanted is not None else ""
     raise UnsupportedError(
-        f"{operand.name} has each eight elements along {names} in another order",
-        got=f"{', '.join(map(str, order))}, from the lowest bits on",
+        f"{operand.name} has each {len(order)} elements along {names} in another order",
+        got=f"{', '.join(map(str, order[:PER_WORD]))}{', ...' * (len(order) > PER_WORD)}, from the lowest bits on",
         expected=f"elements in order, as {names} is summed"
-        if names == k.name
+        + (f", or at {text}, as {operand.element.name} is multiplied" if text else "")
+        if along_k
         else "elements in order, or an operand of 4 bits that is converted, and not computed or quantised anew",
         fix=f"pass a copy of {operand.name} with its elements in order",
         place=place,
     )
+
+
+def check_fragments(product: Problem) -> None:
+    """Refuses operands that are reordered for registers where these are not what is multiplied.
+
+    Raises:
+        UnsupportedError: with the place of the contraction.
+    """
+    for x, other in ((product.lhs, product.rhs), (product.rhs, product.lhs)):
+        if x.in_fragments and (reason := _no_fragments(product, x, other)):
+            raise UnsupportedError(
+                f"{x.name} is reordered for registers of {x.element.name}: {reason}",
+                expected=f"{product.k.name} of whole {len(x.order)}, and weights that sm_90a converts, alone and as "
+                "they are",
+                fix=f"pass {x.name} with its elements in order, indexed by {x.rows} and {product.k.name}",
+                place=product.written,
+            )
+
+
+def _no_fragments(product: Problem, x: Operand, other: Operand) -> str:
+    """Why consumers do not take an operand out of registers as it is reordered, "" where they do."""
+    k, zeros = product.k, x.zeros
+    if not product.kind.takes_registers:
+        return f"{product.target.name} takes no operand that is converted from registers"
+    if other.in_fragments:
+        return f"{other.name} is, too"
+    if x.transformed:
+        return "it is computed, quantised anew or reduced on its way"
+    if named := x.gathered or x.pages or x.gathered_k or x.pages_k:
+        return f"{named} names what is read of it"
+    if product.range_of_k is not None or product.added or x.others:
+        return "groups may begin within one" if product.range_of_k is not None else "other products meet it"
+    if k.size is None or k.size % len(x.order):
+        return f"{k.name} is of unknown size" if k.size is None else f"{k.name} = {k.size}"
+    if x.element.bits > BYTE_BITS and (other.gathered or other.pages):
+        return f"copies bring rows of {other.name} one by one, {LINE_BITS // x.element.bits} of {k.name} at a time"
+    finer = [s.name for s in x.scales if s.k not in (WHOLE, s.folded * WORD_ALONG_K // 2) and s.k % WORD_ALONG_K]
+    if zeros is not None and zeros.name and zeros.k != WHOLE and zeros.k % WORD_ALONG_K:
+        finer.append(zeros.name)
+    if finer:
+        return f"a word has elements of each {WORD_ALONG_K} of {k.name}, for which {finer[0]} has several"
+    return ""
+
+
+BYTE_BITS, LINE_BITS = 8, 1024
+"""Of a byte, and of what a row of a swizzled tile has."""
+
+WORD_ALONG_K = 32
+"""Elements along K among which those of a word are, in either of FRAGMENTS."""
 
 
 def check_words(product: Problem) -> None:
