@@ -197,19 +197,37 @@ IN_ORDER = tuple(range(PER_WORD))
 
 _QUARTERS = range(4)  # threads that share a row of wgmma's A
 
+SMALLER = {("e2m1", "e4m3"): 6}
+"""By the types before and behind, of elements that convert by moving their bits, the power of two by which they are
+smaller then: an e2m1's exponent and fraction in the place of an e4m3's are 2^-6 times it, 0 and 0.5 too, as subnormal
+ones."""
+
 FRAGMENTS = {
-    16: tuple(32 * w + 8 * j + 2 * q + i for q in _QUARTERS for w in range(4) for i in range(2) for j in range(4)),
-    8: tuple(16 * j + 4 * q + i for q in _QUARTERS for j in range(8) for i in range(4)),
+    "pairs": tuple(32 * w + 8 * j + 2 * q + i for q in _QUARTERS for w in range(4) for i in range(2) for j in range(4)),
+    "bytes": tuple(16 * j + 4 * q + i for q in _QUARTERS for j in range(8) for i in range(4)),
+    "halves": tuple(
+        16 * j + 4 * q + i for q in _QUARTERS for w in range(4) for i in range(4) for j in (2 * w, 2 * w + 1)
+    ),
 }
-"""By the bits of what is multiplied, of weights of PACKED_BITS that are reordered for wgmma: which of each so many
-along K each element in memory is. What one of the four threads that share a row of A has in its registers (PTX ISA
-9.7.15.5.1.1) are 16 bytes, of 16 bits in words of which elements that are four apart are a register's."""
+"""Orders of weights of PACKED_BITS for registers of wgmma's A: which of each so many along K each element in memory is.
+What one of the four threads that share a row of A has (PTX ISA 9.7.15.5.1.1) are 16 bytes. "pairs", of what is 16 bits
+when it is multiplied: a register has two elements of a word that are four apart. Of what is 8 bits: "bytes", four that
+follow each other; "halves", the lower or the upper halves of a word's bytes."""
 
 FRAGMENTS_TEXT = {
-    16: "{0}/128*128 + {0}%8/2*32 + {0}%128/32*8 + {0}%2*4 + {0}%32/8",
-    8: "{0}/128*128 + {0}%16/4*32 + {0}%128/16*4 + {0}%4",
+    "pairs": "{0}/128*128 + {0}%8/2*32 + {0}%128/32*8 + {0}%2*4 + {0}%32/8",
+    "bytes": "{0}/128*128 + {0}%16/4*32 + {0}%128/16*4 + {0}%4",
+    "halves": "{0}/128*128 + {0}%16/4*32 + {0}%128/32*8 + {0}%4*2 + {0}%32/16",
 }
 """Likewise, where an element of index {0} lies, in the language."""
+
+
+def fragments(stored: str, made: ElementType) -> str:
+    """The order of elements of type `stored` that become `made`; "" where there is none."""
+    if ELEMENT_TYPES[stored].bits != PACKED_BITS or made.bits not in (8, 16):
+        return ""
+    return "pairs" if made.bits == 16 else "halves" if (stored, made.name) in SMALLER else "bytes"
+
 
 UNITS = {"blocked": (128, 4), "packed": (1, 4)}
 """Scales along the last two indices that lie together in memory: of a tile, and in a word. A layout that is not here

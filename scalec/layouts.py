@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from scalec.errors import ArgumentError
-from scalec.formats import ELEMENT_TYPES, FRAGMENTS, UNITS
+from scalec.formats import ELEMENT_TYPES, FRAGMENTS, UNITS, fragments
 
 ROWS, COLUMNS = UNITS["blocked"]
 
@@ -273,28 +273,29 @@ def awq_weights(qweight: Any, qzeros: Any, scales: Any) -> tuple[Any, Any, Any]:
     return _packed(_unpacked(qweight, at).T), _packed(_unpacked(qzeros, at)), scales.T
 
 
-def for_registers(weights: Any, multiplied: str) -> Any:
+def for_registers(weights: Any, stored: str, multiplied: str) -> Any:
     """Weights of 4 bits with each row in the order in which registers of sm_90a's tensor core have it: a copy for
-    programs that say so, `B[n, k/128*128 + k%8/2*32 + k%128/32*8 + k%2*4 + k%32/8]:i4` of 16 bits or
-    `B[n, k/128*128 + k%16/4*32 + k%128/16*4 + k%4]:i4` of 8 bits (docs/language.md). Scales stay as they are.
+    programs that say so (docs/language.md; `scalec explain` writes them). Scales and zero points stay as they are.
 
     Args:
         weights: [..., N, K/2] of bytes, the first of two elements in the lower bits. A numpy array or a torch tensor.
-        multiplied: what the tensor core multiplies, mostly what activations are: "bf16", "f16" or "e4m3".
+        stored: their type: "i4", "u4" or "e2m1".
+        multiplied: as what the tensor core multiplies them, mostly what activations are: "bf16", "f16" or "e4m3".
 
     Returns:
         uint8 of that shape.
 
     Raises:
-        ArgumentError: no bytes, K that is no multiple of 128, or another type.
+        ArgumentError: no bytes, K that is no multiple of 128, or other types.
     """
-    order = FRAGMENTS.get(ELEMENT_TYPES[multiplied].bits) if multiplied in ELEMENT_TYPES else None
+    known = stored in ELEMENT_TYPES and multiplied in ELEMENT_TYPES
+    order = FRAGMENTS.get(fragments(stored, ELEMENT_TYPES[multiplied]) if known else "")
     if order is None:
         raise ArgumentError(
-            "no order for what is multiplied",
-            got=repr(multiplied),
-            expected="a type of 8 or 16 bits",
-            fix='multiplied="bf16", "f16" or "e4m3"',
+            "no order of such weights",
+            got=f"{stored!r}, multiplied as {multiplied!r}",
+            expected="4 bits, multiplied as 8 or 16 bits",
+            fix='for_registers(weights, "i4", "bf16"), or "u4", "e2m1", "f16", "e4m3"',
         )
     if weights.dtype.itemsize != 1 or not weights.shape or weights.shape[-1] * 2 % len(order):
         raise ArgumentError(

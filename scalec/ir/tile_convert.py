@@ -5,14 +5,14 @@
 from collections.abc import Sequence
 from typing import Any
 
-from scalec.formats import ADDENDS, CONVERTED, ELEMENT_TYPES, FRAGMENTS, PACKED_BITS, element_spelled
+from scalec.formats import ADDENDS, CONVERTED, ELEMENT_TYPES, FRAGMENTS, PACKED_BITS, element_spelled, fragments
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import Op, computes, in_step, maker, memory_of, plainly_swizzled
 from scalec.ir.tile_compute import slice_of
 from scalec.ir.tile_cut import CHUNK, LINE
 from scalec.ir.tile_tensor import LANES
 from scalec.ir.tile_types import *
-from scalec.ir.tile_words import loaded_of_words, of_words, turned_words
+from scalec.ir.tile_words import loaded_of_words, of_words, shifts, smaller, turned_words
 from scalec.ir.tile_zero_points import ZeroPointsType, bounds_in
 from scalec.ir.verify import Count, Natural, Reduction, Several, refuse
 from scalec.targets import WARPGROUP, WAVES
@@ -52,6 +52,7 @@ class ConvertOp(Op, name="convert"):
     each element is of, from the lowest bits on, and `factors`, of [blocks of K, rows], are of row `first` on, an
     optional integer.
     Elements are those from byte `shift` of each row on, which is below CHUNK: rows then have so many bytes more.
+    With `smaller`, an optional unit attribute, all is 2^-SMALLER times that.
     """
 
     source: ext.Operand[SharedType]
@@ -74,6 +75,8 @@ class ConvertOp(Op, name="convert"):
         if stored is None or made is None or not (same or made.name in able):
             refuse(f"converts {op.stored} to {element_of(op.target.type)}, which is not exact")
         (rows, width), source = shape_of(op.source.type), op.source.type
+        if "smaller" in op.operation.attributes:
+            smaller(stored.name, made.name, op.factors is None and op.zeros is None and not turned)
         depth = shape_of(op.target.type)[1]
         if "in_words" in op.operation.attributes:
             of_words(op, stored.bits, made.bits)
@@ -89,7 +92,7 @@ class ConvertOp(Op, name="convert"):
                 refuse(f"turns {source}, expected lines of whole 16 bytes, of 4, 8 or 32 bits")
         _of_one_shape(op, (rows, width), stored.bits, 1 if turned or op.zeros is not None else MOST_MADE)
         if op.shift is not None:
-            _shifts(op, width, stored.bits, made.bits if made is not None else 0)
+            shifts(op, width, stored.bits, made.bits if made is not None else 0)
         if op.last is not None:
             element = optional(op, "element", depth)
             if turned or op.zeros is not None or stored.bits != 4 or not 0 <= element < depth:
@@ -126,16 +129,6 @@ def _of_one_shape(op: ir.OpView, source: tuple[int, ...], stored: int, panels: i
         refuse(f"converts to rows of {row} bytes, expected those of the swizzle, of {panels} panels at most")
 
 
-def _shifts(op: ir.OpView, width: int, stored: int, made: int) -> None:
-    """Refuses a shift of rows that end too early, or of elements that are turned, or become others 8 times as long."""
-    row = width * bits_of(element_of(op.source.type)) // 8
-    wanted = shape_of(op.target.type)[1] * stored // 8 + CHUNK
-    if row < wanted or row % CHUNK or op.zeros is not None or op.last is not None:
-        refuse(f"shifts rows of {row} bytes, expected {wanted} in whole {CHUNK}, and no zero points or last")
-    if "turned" in op.operation.attributes or made > 4 * stored:
-        refuse(f"shifts {stored} bits that become {made}, or are turned")
-
-
 class LoadStoredOp(Op, name="load_stored"):
     """Elements of type `stored` of a wave of A on their way to the registers out of which wgmma takes it: what a thread
     has of them in the slice `number` of `count` equal ones along K, and the factor of each row and block of K there.
@@ -145,7 +138,7 @@ class LoadStoredOp(Op, name="load_stored"):
     `source` has the rows of all warpgroups, `waves` waves each. With `interleaved`, a unit attribute, B's rows are
     (`tile.interleave_k`), and the slice is as much of K as LINE bytes of these, or several times that; with
     `fragments`, another, A's elements are in that order (scalec.formats.FRAGMENTS), and B's lie as they are. `zeros`,
-    words of [blocks of K, rows] as `tile.store_zeros` makes them, are its zero points. With `in_words`, a unit attribute,
+    words of [blocks of K, rows] as `tile.store_zeros` makes them, are its zero points. With `in_words`, another,
     `source` is lines of words as `convert` has them, of one strip; where B's rows are interleaved it is swizzled, in
     panels as wide as the swizzle."""
 
@@ -180,8 +173,9 @@ class LoadStoredOp(Op, name="load_stored"):
         if slice_ * made.bits % (2 * 8 * CHUNK) or slice_ * stored.bits % (8 * CHUNK):
             refuse(f"converts {slice_} elements of {stored.name}, expected whole {CHUNK} bytes")
         adjacent = {"interleaved", "fragments"} & set(op.operation.attributes)
-        group = len(FRAGMENTS.get(made.bits, ())) if "fragments" in adjacent else 8 * LINE // made.bits
-        if len(adjacent) > 1 or (adjacent and (not group or slice_ % group)):
+        order = fragments(stored.name, made) if "fragments" in adjacent else ""
+        group = len(FRAGMENTS[order]) if order else 8 * LINE // made.bits
+        if len(adjacent) > 1 or ("fragments" in adjacent and not order) or (adjacent and slice_ % group):
             refuse(f"loads {slice_} elements of {stored.name} {' and '.join(adjacent)}, expected whole {group}")
         if "words" in op.operation.attributes:
             _of_words(op, depth, stored.name, rows)
@@ -231,7 +225,7 @@ class ConvertedOp(Op, name="converted"):
     that, the rest is 0. Of ue8m0 it is one: "power": of all, whose scales are in REACH of those that are `known`, over
     the factor of these (`power_factors`); "plain": of all, without a scale, or with `only`, an optional integer, of
     those whose scale is that one of a row's of the stage, the rest is 0. `slice`, an optional attribute, is which of so
-    many equal slices of what was loaded."""
+    many equal slices of what was loaded. With `smaller`, a unit attribute, all is 2^-SMALLER times that."""
 
     stored: ext.Operand[MultiplicandType]
     known: ext.Operand[Any] | None
@@ -253,6 +247,8 @@ class ConvertedOp(Op, name="converted"):
             refuse(f"makes {made.name} of {stored.name} less {int_of(attributes['less'])}")
         if loaded is not None and (loaded.zeros is not None) != ("added" in attributes):
             refuse("has zero points and what was added to them, expected both or neither")
+        if "smaller" in attributes:
+            smaller(stored.name, made.name, not scales)
         number, count = slice_of(op)
         if (rows, depth) != (own, made_of * count) or not 0 <= number < count:
             refuse(f"makes {op.result.type} of slice {number} of {count} of {op.stored.type}")

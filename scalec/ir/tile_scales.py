@@ -105,6 +105,13 @@ class EndAddendsOp(Op, name="end_addends"):
     accumulator: ext.Operand[FragmentType]
 
 
+class EnlargeOp(Op, name="enlarge"):
+    """Multiplies sums by 2^`exponent`, as of products of elements that were made that much smaller."""
+
+    accumulator: ext.Operand[FragmentType]
+    exponent: Count
+
+
 class FetchBytesOp(Op, name="fetch_bytes"):
     """Loads into `into`, a room for them, the scales of a byte of `count` rows at K element k0, while k0 < k; else 0,
     with `ones`, the scales' type, 1, or with `keeps` what is there.

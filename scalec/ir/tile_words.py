@@ -1,8 +1,9 @@
-"""What `tile.convert` takes where it makes rows of words of adjacent K, or of adjacent rows."""
+"""What `tile.convert` takes where it makes rows of words of adjacent K or rows, shifts rows, or makes elements
+smaller."""
 
 from __future__ import annotations
 
-from scalec.formats import IN_ORDER, PACKED_BITS, PER_WORD, WORD_BITS
+from scalec.formats import IN_ORDER, PACKED_BITS, PER_WORD, SMALLER, WORD_BITS
 from scalec.ir.mlir import ir
 from scalec.ir.tile_checks import in_step, maker, plainly_swizzled
 from scalec.ir.tile_cut import CHUNK, LINE
@@ -77,3 +78,19 @@ def loaded_of_words(op: ir.OpView, depth: int) -> None:
         refuse(f"loads words of {op.source.type} for {depth} of K, expected i{WORD_BITS}, a swizzle of {swizzle}")
     if "words" in attributes:
         refuse("loads words of elements and of scales")
+
+
+def smaller(stored: str, made: str, plain: bool) -> None:
+    """Refuses elements that no bits moved make smaller, or that more becomes of."""
+    if not plain or (stored, made) not in SMALLER:
+        refuse(f"makes {made} of {stored} smaller, expected {' or '.join(map(' to '.join, SMALLER))}, plainly")
+
+
+def shifts(op: ir.OpView, width: int, stored: int, made: int) -> None:
+    """Refuses a shift of rows that end too early, or of elements that are turned, or become others 8 times as long."""
+    row = width * bits_of(element_of(op.source.type)) // 8
+    wanted = shape_of(op.target.type)[1] * stored // 8 + CHUNK
+    if row < wanted or row % CHUNK or op.zeros is not None or op.last is not None:
+        refuse(f"shifts rows of {row} bytes, expected {wanted} in whole {CHUNK}, and no zero points or last")
+    if "turned" in op.operation.attributes or made > 4 * stored:
+        refuse(f"shifts {stored} bits that become {made}, or are turned")

@@ -14,7 +14,7 @@ from scalec.runtime import emulated
 from tests.emulator.running import refusals, run_on
 from tests.emulator.test_several_results import run
 
-AT16, AT8 = (FRAGMENTS_TEXT[bits].format("k") for bits in (16, 8))
+AT16, AT8, HALVES = (FRAGMENTS_TEXT[order].format("k") for order in ("pairs", "bytes", "halves"))
 OF_I4 = f"C[m,n]:f32 = A[m,k]:bf16 @ B[n, {AT16}]:i4 scale(none, 1x128:bf16)"
 
 PROGRAMS = {
@@ -28,7 +28,8 @@ PROGRAMS = {
     "zero points": f"C[m,n]:f32 = A[m,k]:f16 @ (B[n, {AT16}]:u4 - Z[k/128,n]) scale(none, 1x128:f16@col)",
     "folded": f"C[m,n]:f32 = A[m,k]:bf16 @ (B[n, {AT16}]:u4 - Z[n,k/32]) scale(none, 1x32:ue4m3)",
     "e4m3": f"C[m,n]:f32 = A[m,k]:e4m3 @ B[n, {AT8}]:i4 scale(1x128, 1x128:bf16)",
-    "e4m3, e2m1": f"C[m,n]:f32 = A[m,k]:e4m3 @ B[n, {AT8}]:e2m1 scale(1x128, 1x128)",
+    "e4m3, e2m1": f"C[m,n]:f32 = A[m,k]:e4m3 @ B[n, {HALVES}]:e2m1 scale(1x128, 1x128)",
+    "e4m3, e2m1 alone": f"C[m,n]:f32 = A[m,k]:e4m3 @ B[n, {HALVES}]:e2m1",
     "e4m3, less 8": f"C[m,n]:f32 = A[m,k]:e4m3 @ (B[n, {AT8}]:u4 - 8) scale(1x128, 1x128:f16)",
     "e4m3, zero points": f"C[m,n]:f32 = A[m,k]:e4m3 @ (B[n, {AT8}]:u4 - Z[n,k/128]:u4) scale(1x128, 1x128:f16)",
     "e4m3, many": f"C[m,n]:f32 += A[m,k]:e4m3 @ (B[n, {AT8}]:u4 - (Z[k/32,n] + 1)) scale(1x128, 1x128:f16)",
@@ -87,16 +88,19 @@ def test_no_rows_meet_in_a_bank(name: str) -> None:
     assert ran.stats.counts["bank conflicts"] == 0
 
 
-@pytest.mark.parametrize(("multiplied", "bits"), [("bf16", 16), ("e4m3", 8)])
-def test_the_order_is_what_the_function_makes(multiplied: str, bits: int) -> None:
+@pytest.mark.parametrize(
+    ("stored", "multiplied", "order"), [("i4", "bf16", "pairs"), ("i4", "e4m3", "bytes"), ("e2m1", "e4m3", "halves")]
+)
+def test_the_order_is_what_the_function_makes(stored: str, multiplied: str, order: str) -> None:
     """Of bytes drawn here, in order and reordered: the same numbers, and others where nobody reorders."""
     rng = np.random.default_rng(5)
     weights = rng.integers(0, 256, (24, 128), np.uint8)
     kind = {"bf16": ml_dtypes.bfloat16, "e4m3": ml_dtypes.float8_e4m3fn}[multiplied]
     a = rng.integers(-2, 3, (5, 256)).astype(kind)
     values = np.stack([weights & 15, weights >> 4], -1).reshape(24, 256).astype(np.int8)
-    expected = a.astype(np.float32) @ (values - 16 * (values > 7)).astype(np.float32).T
-    at = FRAGMENTS_TEXT[bits].format("k")
+    numbers = {"i4": [*range(8), *range(-8, 0)], "e2m1": [s * x for s in (1, -1) for x in (0, 0.5, 1, 1.5, 2, 3, 4, 6)]}
+    expected = a.astype(np.float32) @ np.array(numbers[stored], np.float32)[values].T
+    at = FRAGMENTS_TEXT[order].format("k")
 
     def made(source: str, b: np.ndarray) -> np.ndarray:
         kernel = scalec.compile(source, target="sm_90a", dims={"k": 256})
@@ -105,15 +109,15 @@ def test_the_order_is_what_the_function_makes(multiplied: str, bits: int) -> Non
         return np.asarray(kernel(a, b, *scales, np.ones((24, 2), np.float32)))
 
     some = "1x128" if multiplied == "e4m3" else "none"
-    text = f"C[m,n]:f32 = A[m,k]:{multiplied} @ B[n,{at}]:i4 scale({some}, 1x128)"
-    assert (made(text, for_registers(weights, multiplied)) == expected).all()
+    text = f"C[m,n]:f32 = A[m,k]:{multiplied} @ B[n,{at}]:{stored} scale({some}, 1x128)"
+    assert (made(text, for_registers(weights, stored, multiplied)) == expected).all()
     assert (made(text, weights) != expected).any()
     assert (made(text.replace(at, "k"), weights) == expected).all()
 
 
 def test_what_is_written_is_the_order() -> None:
-    for bits, order in FRAGMENTS.items():
-        text = FRAGMENTS_TEXT[bits].format("k").replace("/", "//")
+    for name, order in FRAGMENTS.items():
+        text = FRAGMENTS_TEXT[name].format("k").replace("/", "//")
         assert [eval(text, {"k": k}) for k in order] == [*range(len(order))]
 
 

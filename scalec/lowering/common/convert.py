@@ -15,7 +15,7 @@ from scalec.formats import ELEMENT_TYPES, PACKED_BITS, PER_WORD, ElementType, el
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering.builder import Builder
-from scalec.lowering.common.elements import Words, converted, pair_of, scaled
+from scalec.lowering.common.elements import Words, converted, pair_of, scaled, smaller_in_order
 from scalec.lowering.common.state import COMMON, Cursor, State, swizzle, thread_of
 from scalec.lowering.common.turned_words import turn_words
 from scalec.lowering.common.word_rows import WordRows
@@ -151,6 +151,8 @@ def convert(s: State, op: ir.OpView) -> None:
         for i, first in enumerate(firsts):
             if op.zeros is not None:
                 values = s.get(op.zeros).convert(b, words[i], first, stored.name, made.name)
+            elif "smaller" in op.operation.attributes:
+                values = [x for word in words[i] for x in smaller_in_order(b, word)]
             else:
                 values = converted(b, words[i], stored.name, made.name)
             if by:

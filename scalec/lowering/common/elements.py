@@ -95,6 +95,20 @@ def _e2m1_to_e4m3(b: Builder, words: Words) -> Words:
     return [_narrow(b, word, half, "e4m3")[0] for word in words for half in (0, 1)]
 
 
+def smaller(b: Builder, word: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """Of eight e2m1 the even ones and the odd ones as e4m3, 2^-6 times them (scalec.formats.SMALLER): S00EEM00. Seven
+    instructions, of which ptxas makes one of `and` and `or`."""
+    signs, rest = (b.shl(word, 4), word), (b.shl(word, 2), b.shr(word, 2))
+    even, odd = (b.or_(b.and_(x, 0x80808080), b.and_(y, 0x1C1C1C1C)) for x, y in zip(signs, rest, strict=True))
+    return even, odd
+
+
+def smaller_in_order(b: Builder, word: ir.Value) -> Words:
+    """Likewise the first four and the last four."""
+    both = smaller(b, word)
+    return [b.pure("prmt.b32 $0, $1, $2, $3;", b.i32, *both, which) for which in (0x5140, 0x7362)]
+
+
 def half_of_e2m1(b: Builder, word: ir.Value, half: int, made: str) -> Words:
     """Two pairs of 16 bits of half a word."""
     high, low = _narrow(b, word, half, made)

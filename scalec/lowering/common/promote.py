@@ -265,6 +265,14 @@ def promote(s: State, op: ir.OpView) -> None:
             target.set(b.fadd(target.get(), x) if factors is None else b.fma(x, factors[i], target.get()))
 
 
+@COMMON.lowers("tile.enlarge")
+def enlarge(s: State, op: ir.OpView) -> None:
+    b, power = s.b, s.b.constant(2.0 ** tile.int_of(op.exponent))
+    for wave in s.get(op.accumulator).waves:
+        for v in wave:
+            v.set(b.fmul(v.get(), power))
+
+
 def products_of(s: State, op: ir.OpView) -> Products:
     """The factors of a `tile.promote`."""
     return Products(s, [s.get(f) for f in (op.a_factors, op.b_factors) if f is not None])

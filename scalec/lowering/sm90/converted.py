@@ -11,13 +11,23 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from scalec.formats import ELEMENT_TYPES, ElementType, element_spelled
+from scalec.formats import ELEMENT_TYPES, ElementType, element_spelled, fragments
 from scalec.ir import tile
 from scalec.ir.mlir import ir, nvvm
 from scalec.ir.tile_cut import PAIRS_APART
 from scalec.lowering.builder import Builder
 from scalec.lowering.common.differences import differences, table_of_number
-from scalec.lowering.common.elements import APART, Words, converted, half_of_e2m1, held, scaled, taken_away
+from scalec.lowering.common.elements import (
+    APART,
+    Words,
+    converted,
+    half_of_e2m1,
+    held,
+    scaled,
+    smaller,
+    smaller_in_order,
+    taken_away,
+)
 from scalec.lowering.common.state import State, swizzle
 from scalec.lowering.sm90.addends import FACTORS, Kind, both, byte_of, is_low
 from scalec.lowering.sm90.loaded import (
@@ -160,7 +170,8 @@ def convert(s: State, op: ir.OpView) -> None:
         )
         return
     name, looked_up = stored.name, takes_zeros(stored.name, made.name) and made.name == LOOKED_UP
-    halves: list[Words] = []
+    halves = loaded.fragments and fragments(name, made) == "halves"
+    made_of: list[Words] = []
     for words, factors, zeros in zip(loaded.words, loaded.factors, loaded.zeros, strict=True):
         less = _subtrahends(b, op, stored, made, zeros or [None] * len(words))
         if loaded.several == PAIRS_APART:
@@ -174,13 +185,19 @@ def convert(s: State, op: ir.OpView) -> None:
                 number = tile.optional(op, "less")
                 tables = [table_of_number(b, name, number)] * len(words)
             tables = tables if looked_up else None
-            if loaded.several:
+            if "smaller" in attributes:
+                own = words if loaded.several else own_parts(s, words, ELEMENT_TYPES[name], made)
+                values = [x for word in own for x in (smaller if halves else smaller_in_order)(b, word)]
+            elif loaded.several:
                 values = adjacent(b, words, name, made.name, tables)
+                values = _halves_of(b, values) if halves else values
             else:
                 values = together(s, words, ELEMENT_TYPES[name], made, tables)
         factors = [x for x in factors for _ in range(len(values) // len(factors))]
-        halves.append([scaled(b, x, f, made.name) for x, f in zip(values, factors, strict=True)] if factors else values)
-    s.values[op.result] = tied(b, registers(halves))
+        made_of.append(
+            [scaled(b, x, f, made.name) for x, f in zip(values, factors, strict=True)] if factors else values
+        )
+    s.values[op.result] = tied(b, registers(made_of))
 
 
 def _subtrahends(
@@ -267,6 +284,12 @@ def together(
         else:
             found += converted(s.b, [word], stored.name, made.name)
     return found
+
+
+def _halves_of(b: Builder, values: Words) -> Words:
+    """Of each eight elements, two registers, those that lower halves of bytes were, and those that upper ones were."""
+    pairs = [values[i : i + 2] for i in range(0, len(values), 2)]
+    return [b.pure("prmt.b32 $0, $1, $2, $3;", b.i32, *pair, which) for pair in pairs for which in (0x6420, 0x7531)]
 
 
 def adjacent(b: Builder, words: Words, stored: str, made: str, tables: list[Words] | None) -> Words:

@@ -31,12 +31,14 @@ class Loaded:
     which of its bytes. And the zero point of each word, twice as 16 bits, or its table, where there are `zeros`.
 
     With `several` a word has the thread's elements of so many chunks, one behind the other; `numbers` are, where there
-    are `scales`, of each word which of the row's scales in the stage it has."""
+    are `scales`, of each word which of the row's scales in the stage it has. `fragments`: whether these are reordered
+    (scalec.formats.FRAGMENTS)."""
 
     words: tuple[Words, Words]
     factors: tuple[Words, Words]
     scales: tuple[Scales, Scales] = ((), ())
     several: int = 0
+    fragments: bool = False
     numbers: Sequence[ir.Value | int] = ()
     zeros: tuple[list[Any], list[Any]] = ([], [])
 
@@ -53,7 +55,7 @@ class Loaded:
         if count == 1:
             return self
         words, factors, scales, zeros = map(both, (self.words, self.factors, self.scales, self.zeros))
-        return Loaded(words, factors, scales, self.several, some(self.numbers), zeros)
+        return Loaded(words, factors, scales, self.several, self.fragments, some(self.numbers), zeros)
 
 
 def element_in(t: ir.Type) -> ElementType:
@@ -76,7 +78,7 @@ def interleaved(s: State, op: ir.OpView, stored: ElementType, made: ElementType)
     waves, above, swizzled = tile.int_of(op.waves), tile.int_of(op.a_wave) * wave, bool(tile.swizzle_of(of))
     pitch = tile.shape_of(of)[1] * tile.bits_of(tile.element_of(of)) // 8
     fragments = "fragments" in op.operation.attributes
-    group = (len(FRAGMENTS[made.bits]) if fragments else 8 * LINE // made.bits) * stored.bits // 8  # bytes of a row
+    group = (len(FRAGMENTS["pairs"]) if fragments else 8 * LINE // made.bits) * stored.bits // 8  # bytes of a row
     mine = group // QUARTERS
     row = s.once(("converted row", waves), lambda: b.add(b.mul(s.unit(0), waves * wave), s.row_in_wave))
     if "in_words" in op.operation.attributes:
@@ -131,7 +133,7 @@ def _beside(s: State, op: ir.OpView, loaded: Loaded, made: ElementType) -> Loade
     """With the zero points and factors of what was loaded."""
     if "fragments" in op.operation.attributes:
         zeros, factors = (_across(s, op, loaded, made, x) for x in (op.zeros, op.factors))
-        return replace(loaded, zeros=zeros, factors=factors)
+        return replace(loaded, zeros=zeros, factors=factors, fragments=True)
     if op.zeros is not None:
         loaded = replace(loaded, zeros=_with_scales(s, op, loaded, made, op.zeros, 1).factors)
     in_word = 4 if "words" in op.operation.attributes else 1

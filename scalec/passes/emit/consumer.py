@@ -16,7 +16,7 @@ from scalec.passes.emit.multiplier import Beneath, Block, Made
 from scalec.passes.emit.tensors import Work
 from scalec.passes.emit.turns import Turns
 from scalec.passes.plan.column_factors import held
-from scalec.passes.plan.converted import in_registers, makes_ahead, slices_of
+from scalec.passes.plan.converted import in_registers, made_smaller, makes_ahead, slices_of
 from scalec.passes.plan.loop import without_loop
 from scalec.passes.plan.parts import part_blocks
 
@@ -185,6 +185,8 @@ class Consumer(Ahead):
             self.promoted_part(h, part, at, fetched, sums, partial)
             if self.addends is not None:
                 self.addends.end(sums)
+            if power := sum(made_smaller(self.problem, self.schedule, x.operand) for x in self.sides):
+                self.e.op("tile.enlarge", operands=[sums], exponent=power)
 
     def promoted_part(
         self, h: Handles, w: Work, at: Positions, fetched: Fetched, accumulator: ir.Value, sums: ir.Value

@@ -13,7 +13,7 @@ from scalec.passes.emit.operand_bodies import Held
 from scalec.passes.emit.sums import Point
 from scalec.passes.emit.tensors import Work
 from scalec.passes.emit.transformer import Transformer
-from scalec.passes.plan.converted import registers_make, zeros_in_words
+from scalec.passes.plan.converted import made_smaller, registers_make, zeros_in_words
 from scalec.passes.plan.panes import Strip
 from scalec.passes.problem.half_bytes import cut_converted
 from scalec.passes.problem.operand import Operand
@@ -122,6 +122,8 @@ class Converter(Transformer):
             how["in_words"] = True
         if operand.turned and operand.order != IN_ORDER:
             how["order"] = operand.order
+        if made_smaller(self.problem, self.schedule, operand):
+            how["smaller"] = True
         if not side.operand.turned:
             operands = [h.stored[side.label], h.tiles[side.label], cursor, factors, less, cut, shift]
             self.e.op("tile.convert", operands=operands, **how)

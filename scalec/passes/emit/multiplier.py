@@ -18,6 +18,7 @@ from scalec.passes.plan.converted import (
     elements_interleaved,
     in_registers,
     interleaves,
+    made_smaller,
     slices_of,
     takes_adjacent,
 )
@@ -175,6 +176,7 @@ class Multiplier(Factors):
             how["added"] = added_to_zeros(operand)
         elif operand.zeros is not None:
             how["less"] = operand.zeros.number
+        how["smaller"] = made_smaller(self.problem, self.schedule, operand) > 0 or None
         return self.e.op("tile.converted", [made], [loaded, of.known], **how).result
 
     def transformed(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import gcd
 
-from scalec.formats import ADDENDS, ELEMENT_TYPES, IN_ORDER, PACKED_BITS, PER_WORD, WHOLE
+from scalec.formats import ADDENDS, ELEMENT_TYPES, IN_ORDER, PACKED_BITS, PER_WORD, SMALLER, WHOLE
 from scalec.ir.schedule import Schedule
 from scalec.ir.tile import CHUNK
 from scalec.ir.tile_cut import LINE
@@ -234,6 +234,18 @@ def slices_of(problem: Problem, schedule: Schedule) -> int:
     depth = schedule.tile[2]
     steps = 1 if problem.lhs.addends else STEPS
     return depth // gcd(steps * problem.family.k, depth, schedule.promote)
+
+
+def made_smaller(problem: Problem, schedule: Schedule, operand: Operand) -> int:
+    """The power of two by which an operand's elements are made smaller, that sums are multiplied by behind the last K
+    block: where that takes fewer instructions (scalec.formats.SMALLER), and wgmma's sums are promoted; 0 elsewhere."""
+    several = problem.terms or problem.added or problem.panes > 1
+    if several or not problem.kind.takes_registers or not schedule.promote or operand.addends or operand.transformed:
+        return 0
+    own = operand.folded or operand.zeros is not None or operand.shifted or operand.turned
+    if own or (operand.in_words and not registers_make(problem, schedule, operand)):
+        return 0
+    return SMALLER.get((operand.stored.name, operand.element.name), 0)
 
 
 MOST_AHEAD = 2

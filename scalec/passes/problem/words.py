@@ -4,7 +4,7 @@ them."""
 from __future__ import annotations
 
 from scalec.errors import Place, UnsupportedError
-from scalec.formats import FRAGMENTS, FRAGMENTS_TEXT, IN_ORDER, PER_WORD, WHOLE
+from scalec.formats import FRAGMENTS, FRAGMENTS_TEXT, IN_ORDER, PER_WORD, WHOLE, fragments
 from scalec.ir.mlir import ir
 from scalec.ir.scale import facts_of, order_of
 from scalec.passes.problem.access import Dim
@@ -22,10 +22,10 @@ def order_along(function: ir.OpView, operand: Operand, k: Dim, place: Place | No
     if order == IN_ORDER or (len(order) == PER_WORD and operand.turned and not operand.transformed):
         return order
     names, along_k = operand.contiguous, operand.contiguous == k.name
-    wanted = FRAGMENTS.get(operand.element.bits)
-    if along_k and order == wanted:
+    wanted = fragments(operand.stored.name, operand.element)
+    if along_k and wanted and order == FRAGMENTS[wanted]:
         return order
-    text = FRAGMENTS_TEXT[operand.element.bits].format(k.name) if wanted is not None else ""
+    text = FRAGMENTS_TEXT[wanted].format(k.name) if wanted else ""
     raise UnsupportedError(
         f"{operand.name} has each {len(order)} elements along {names} in another order",
         got=f"{', '.join(map(str, order[:PER_WORD]))}{', ...' * (len(order) > PER_WORD)}, from the lowest bits on",
