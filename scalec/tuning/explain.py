@@ -40,7 +40,7 @@ from scalec.passes.problem.result import Reduced, Result
 from scalec.passes.problem.types import Problem
 from scalec.sizes import Range, Size
 from scalec.targets import Target, get_target
-from scalec.tuning import groups
+from scalec.tuning import groups, reordered
 from scalec.tuning.fused import fused
 
 _SCHEDULE = re.compile(r"( of| with)? \w+=[\w]+(, \w+=[\w]+)*")
@@ -109,6 +109,10 @@ def explain(
         if given.tile is None and (entry is None or "tile" not in entry.schedule):
             others = _ranked(problem, given, chosen) or _neighbours(module, row, given, chosen, typical)
             reasons["tile"] += "; " + others
+            if (costs := cost.costs_of(problem, chosen.promote)) and (
+                told := reordered.gain(problem, given, chosen, costs)
+            ):
+                reasons["converters"] = f"{reasons.get('converters', '')}; {told}"
         if rows:
             assumed.pop(m.name, None)
         predictions = tuple(Prediction.of(problem, chosen, s) for s in sizes)

@@ -11,6 +11,7 @@ from scalec.errors import ScheduleError
 from scalec.formats import FRAGMENTS, FRAGMENTS_TEXT
 from scalec.layouts import for_registers
 from scalec.runtime import emulated
+from scalec.tuning.explain import explain
 from tests.emulator.running import refusals, run_on
 from tests.emulator.test_several_results import run
 
@@ -113,6 +114,21 @@ def test_the_order_is_what_the_function_makes(stored: str, multiplied: str, orde
     assert (made(text, for_registers(weights, stored, multiplied)) == expected).all()
     assert (made(text, weights) != expected).any()
     assert (made(text.replace(at, "k"), weights) == expected).all()
+
+
+@pytest.mark.parametrize(
+    ("program", "dims", "told"),
+    [
+        ("A[m,k]:bf16 @ B[n,k]:i4 scale(none, 1x128)", {"m": 16, "k": 8192}, 'for_registers(B, "i4", "bf16"), is pred'),
+        ("A[m,k] @ B[n,k]:e2m1 scale(1x128, 1x128)", {"m": 16, "k": 8192}, HALVES),
+        ("A[m,k]:bf16 @ B[n,k]:i4 scale(none, 1x128)", {"m": 16}, ""),
+        (f"A[m,k]:bf16 @ B[n, {AT16}]:i4 scale(none, 1x128)", {"m": 16, "k": 8192}, ""),
+        ("A[m,k]:bf16 @ (B[n,k]:i4):bf16 scale(none, 1x128:bf16)", {"m": 4096, "k": 8192}, ""),
+    ],
+)
+def test_explain_says_what_is_gained(program: str, dims: dict[str, int], told: str) -> None:
+    reasons = explain(f"C[m,n] = {program}", "sm_90a", {"n": 8192, **dims}, {}).reasons["converters"]
+    assert told in reasons if told else "for_registers" not in reasons, reasons
 
 
 def test_what_is_written_is_the_order() -> None:

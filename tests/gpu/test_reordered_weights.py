@@ -29,7 +29,9 @@ def need_right(here: Any, source: str, sizes: tuple[dict[str, int], ...]) -> Non
         made, wanted = launched(kernel, values, expected, dims, 3)["C"].astype(np.float64), expected["C"]
         off = np.where(np.isnan(wanted), 0.0, made - wanted)  # nobody writes what is NaN
         limit = LIMITS["f32" if "C[m,n]:f32" in source else "bf16"]
-        limit = max(limit, 1e-9 if ":e4m3 @" in source else 0)  # of 128 products in fewer bits than f32 has
+        limit = max(
+            limit, 5e-8 if ":e4m3 @" in source or ":mxfp8 @" in source else 0
+        )  # of 128 products in fewer bits than f32 has
         assert (off**2).sum() <= 2 * limit * np.nansum(wanted**2), f"{dims}, {kernel.spec.schedule}"
 
 
@@ -38,12 +40,12 @@ def test_program(here: Any, name: str) -> None:
     need_right(here, PROGRAMS[name], SIZES)
 
 
-@pytest.mark.parametrize("tile", ["128x256x128", "192x64x128", "256x8x256", "128x128x128, cluster=2x1"])
+@pytest.mark.parametrize("tile", ["128x256x128", "192x64x128", "256x8x128", "128x128x128, cluster=2x1"])
 def test_schedules(here: Any, tile: str) -> None:
     need_right(here, f"{OF_I4} with tile={tile}", SIZES)
 
 
-@pytest.mark.parametrize("number", [1, 2, 5])
+@pytest.mark.parametrize("number", [1, 2, 4])
 def test_groups(here: Any, number: int) -> None:
     source, more = MORE[number]
     need_right(here, source, ({"m": 48, "n": 144, "k": 384, **more},))

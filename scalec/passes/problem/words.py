@@ -45,7 +45,7 @@ def check_fragments(product: Problem) -> None:
         UnsupportedError: with the place of the contraction.
     """
     for x, other in ((product.lhs, product.rhs), (product.rhs, product.lhs)):
-        if x.in_fragments and (reason := _no_fragments(product, x, other)):
+        if x.in_fragments and (reason := no_fragments(product, x, other)):
             raise UnsupportedError(
                 f"{x.name} is reordered for registers of {x.element.name}: {reason}",
                 expected=f"{product.k.name} of whole {len(x.order)}, and weights that sm_90a converts, alone and as "
@@ -55,7 +55,12 @@ def check_fragments(product: Problem) -> None:
             )
 
 
-def _no_fragments(product: Problem, x: Operand, other: Operand) -> str:
+def scales_of_word(x: Operand) -> int:
+    """How many scales are folded into the elements of a word of an operand that is reordered."""
+    return 0 if x.folded is None else 2 if 0 < x.folded.k < WORD_ALONG_K else 1
+
+
+def no_fragments(product: Problem, x: Operand, other: Operand) -> str:
     """Why consumers do not take an operand out of registers as it is reordered, "" where they do."""
     k, zeros = product.k, x.zeros
     if not product.kind.takes_registers:
