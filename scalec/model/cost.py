@@ -74,10 +74,10 @@ in the mean; with constants of H100s that hid products behind conversions 1.09. 
 sizes (2026-11-30-h200-converted-8-bits.json): of what was measured the first choice takes 1.009 of the fastest."""
 
 REORDERED = {(0, 8): 0.89, (0, 16): 0.83, (1, 16): 0.9, (2, 16): 1.01}
-"""Of all that what elements take that are reordered (scalec.formats.FRAGMENTS), by how many scales are folded into those of
-a word, and the bits that are made; MOVED what those do that become e4m3 by moving their bits (`made_smaller`). Of 42 programs of
-up to 64 rows reordered weights are predicted 0.93 to 1.05 of the time of those as stored, and took 0.85 to 1.04 (H200,
-2026-11-30, 2026-11-30-h200-reordered.json)."""
+"""Of all that what elements take that are reordered (scalec.formats.FRAGMENTS), by how many scales are folded into
+those of a word, and the bits that are made; MOVED what those do that become e4m3 by moving their bits
+(`made_smaller`). Of 42 programs of up to 64 rows reordered weights are predicted 0.93 to 1.05 of the time of those as
+stored, and took 0.85 to 1.04 (H200, 2026-11-30, 2026-11-30-h200-reordered.json)."""
 
 MOVED = 0.94
 
