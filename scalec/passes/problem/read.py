@@ -126,7 +126,7 @@ class Reader(OperandReader):
         for x in made.products:
             check_cut(x)
             check_words(x)
-            check_fragments(x)
+            check_fragments(x, made)
             check_half_bytes(x, made)
             check_folds(x)
             self.check_zero_points(x)

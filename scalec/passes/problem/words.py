@@ -38,14 +38,17 @@ def order_along(function: ir.OpView, operand: Operand, k: Dim, place: Place | No
     )
 
 
-def check_fragments(product: Problem) -> None:
-    """Refuses operands that are reordered for registers where these are not what is multiplied.
+def check_fragments(product: Problem, whole: Problem) -> None:
+    """Refuses operands of one product of the `whole` problem that are reordered for registers where these are not what
+    is multiplied.
 
     Raises:
         UnsupportedError: with the place of the contraction.
     """
     for x, other in ((product.lhs, product.rhs), (product.rhs, product.lhs)):
-        if x.in_fragments and (reason := no_fragments(product, x, other)):
+        reason = no_fragments(product, x, other) if x.in_fragments else ""
+        if reason or (x.in_fragments and whole.added):
+            reason = reason or "products are added up, of which others follow"
             raise UnsupportedError(
                 f"{x.name} is reordered for registers of {x.element.name}: {reason}",
                 expected=f"{product.k.name} of whole {len(x.order)}, and weights that sm_90a converts, alone and as "
@@ -75,8 +78,10 @@ def no_fragments(product: Problem, x: Operand, other: Operand) -> str:
         return "groups may begin within one" if product.range_of_k is not None else "other products meet it"
     if k.size is None or k.size % len(x.order):
         return f"{k.name} is of unknown size" if k.size is None else f"{k.name} = {k.size}"
-    if x.element.bits > BYTE_BITS and (other.gathered or other.pages):
-        return f"copies bring rows of {other.name} one by one, {LINE_BITS // x.element.bits} of {k.name} at a time"
+    alone, turns = other.gathered or other.pages, other.turned or other.in_words or other.zeros is not None
+    if x.element.bits > BYTE_BITS and (alone or turns or other.transformed):
+        what = "copies bring rows of {} one by one" if alone else "{} is computed, turned or less zero points"
+        return f"{what.format(other.name)}, {LINE_BITS // x.element.bits} of {k.name} at a time"
     finer = [s.name for s in x.scales if s.k not in (WHOLE, s.folded * WORD_ALONG_K // 2) and s.k % WORD_ALONG_K]
     if zeros is not None and zeros.name and zeros.k != WHOLE and zeros.k % WORD_ALONG_K:
         finer.append(zeros.name)
